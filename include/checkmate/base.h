@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Status codes, errors, logging and cancellation: what every other header builds on.
+//
+// Conventions, valid for the whole library:
+//  - A function that can fail returns ckm_status; CKM_OK is zero. On failure its outputs are untouched
+//    and, when `err` is not NULL, *err says what went wrong and where.
+//  - `T **out` is owned by the caller and released by the type's _free function; _free(NULL) is fine.
+//    A returned const pointer is borrowed from its parent and lives as long as it does.
+//  - "infeasible", "time limit" and the like are results, never errors.
+//  - The library keeps no mutable globals, never prints, never exits; it logs through a callback.
+//  - Objects are not synchronised: share them between threads only for reading.
+#ifndef CHECKMATE_BASE_H
+#define CHECKMATE_BASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define CKM_API __attribute__((visibility("default")))
+#define CKM_NODISCARD __attribute__((warn_unused_result))
+#define CKM_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
+#else
+#define CKM_API
+#define CKM_NODISCARD
+#define CKM_PRINTF(fmt, args)
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define CKM_VERSION_MAJOR 0
+#define CKM_VERSION_MINOR 1
+#define CKM_VERSION_PATCH 0
+#define CKM_VERSION_STRING "0.1.0"
+
+typedef enum ckm_status {
+    CKM_OK = 0,
+    CKM_ERR_ARGUMENT = 1,     // a call's arguments are unusable
+    CKM_ERR_MEMORY = 2,       // allocation failed
+    CKM_ERR_IO = 3,           // a file could not be read or written
+    CKM_ERR_FORMAT = 4,       // a file or object breaks its format: syntax, type, index, cycle, negative size
+    CKM_ERR_OVERFLOW = 5,     // sizes or costs do not fit 63 bits
+    CKM_ERR_UNSUPPORTED = 6,  // well-formed, but beyond what this library does
+    CKM_ERR_NOT_FOUND = 7,    // an unknown name
+    CKM_ERR_INTERNAL = 8      // a bug, or an engine that failed; the message says which
+} ckm_status;
+
+// Where and why a call failed. The caller holds it; initialise with CKM_ERROR_INIT or leave it as is,
+// every failing call sets all members. `message` is one line without a trailing newline.
+typedef struct ckm_error {
+    ckm_status code;
+    int64_t line;         // 1-based line in `file`, or 0
+    int64_t byte;         // 0-based position in `file`, or -1
+    char file[256];       // path as the caller gave it, or ""
+    char message[4096];
+} ckm_error;
+
+#define CKM_ERROR_INIT \
+    { CKM_OK, 0, -1, "", "" }
+
+typedef enum ckm_log_level { CKM_LOG_ERROR, CKM_LOG_WARN, CKM_LOG_INFO, CKM_LOG_DEBUG } ckm_log_level;
+
+// Receives one line without a newline. May be called from the thread that called the library only.
+typedef void (*ckm_log_fn)(ckm_log_level level, const char *line, void *user);
+
+// Polled by long calls; returning true ends them with the best result so far. Must be cheap.
+typedef bool (*ckm_stop_fn)(void *user);
+
+// Short name of a status, such as "out of memory". Never NULL.
+CKM_API const char *ckm_status_name(ckm_status status);
+
+// Version of the library that is running, "major.minor.patch".
+CKM_API const char *ckm_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// The dataflow graph: what solvers, simulator and verifier see. Operators with a cost, tensors with
+// bytes; nothing of neural networks.
+#ifndef CHECKMATE_DATAFLOW_H
+#define CHECKMATE_DATAFLOW_H
+
+#include <checkmate/base.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum ckm_cost_unit { CKM_COST_FLOPS, CKM_COST_NS, CKM_COST_US } ckm_cost_unit;
+typedef enum ckm_op_kind { CKM_OP_FORWARD, CKM_OP_LOSS, CKM_OP_BACKWARD, CKM_OP_UPDATE } ckm_op_kind;
+
+// A directed acyclic graph of operators and tensors, built once and read-only after ckm_dataflow_finish.
+typedef struct ckm_dataflow ckm_dataflow;
+
+// One tensor. `bytes` >= 0. `alias_of` is the index of the storage's owner, or -1: a view adds no
+// bytes, and the storage lives while any of its tensors does. The owner must not be a view itself.
+typedef struct ckm_dataflow_tensor {
+    const char *name;     // may be NULL when adding
+    int64_t bytes;
+    int32_t alias_of;
+} ckm_dataflow_tensor;
+
+// One operator. Index arrays are copied by ckm_dataflow_add_op and borrowed from the graph by
+// ckm_dataflow_op. `inplace` pairs (input, output), tensor indices: the operator may write that output
+// over that input's storage when the input is dead afterwards.
+typedef struct ckm_dataflow_op {
+    const char *name;     // may be NULL when adding
+    ckm_op_kind kind;
+    int64_t cost;         // >= 0, in the graph's cost unit
+    int64_t workspace_bytes;
+    bool recomputable;    // false: computed exactly once
+    int32_t n_inputs, n_outputs, n_inplace;
+    const int32_t *inputs, *outputs;
+    const int32_t (*inplace)[2];
+} ckm_dataflow_op;
+
+// Creates an empty graph. `name` is copied; NULL means "".
+CKM_API ckm_status ckm_dataflow_create(const char *name, ckm_cost_unit unit, int64_t fixed_bytes,
+                                       ckm_dataflow **out, ckm_error *err) CKM_NODISCARD;
+CKM_API void ckm_dataflow_free(ckm_dataflow *df);
+
+// Append a tensor or an operator and give its index (`index` may be NULL). Operators must be added in a
+// topological order; it becomes the first-execution order. Checks what can be checked at once; the rest
+// is checked by ckm_dataflow_finish.
+CKM_API ckm_status ckm_dataflow_add_tensor(ckm_dataflow *df, const ckm_dataflow_tensor *tensor, int32_t *index,
+                                           ckm_error *err) CKM_NODISCARD;
+CKM_API ckm_status ckm_dataflow_add_op(ckm_dataflow *df, const ckm_dataflow_op *op, int32_t *index,
+                                       ckm_error *err) CKM_NODISCARD;
+// Declares a tensor that must be live when the schedule ends.
+CKM_API ckm_status ckm_dataflow_add_result(ckm_dataflow *df, int32_t tensor, ckm_error *err) CKM_NODISCARD;
+
+// Validates the graph and makes it ready for use: indices, one producer per tensor, topological order,
+// view owners, in-place pairs (declared on own inputs and outputs; the output is not a view), and that
+// total cost and total bytes fit int64_t. Errors name the operator or tensor. O(operators + edges).
+CKM_API ckm_status ckm_dataflow_finish(ckm_dataflow *df, ckm_error *err) CKM_NODISCARD;
+
+CKM_API const char *ckm_dataflow_name(const ckm_dataflow *df);
+CKM_API ckm_cost_unit ckm_dataflow_cost_unit(const ckm_dataflow *df);
+CKM_API int64_t ckm_dataflow_fixed_bytes(const ckm_dataflow *df);
+CKM_API int32_t ckm_dataflow_op_count(const ckm_dataflow *df);
+CKM_API int32_t ckm_dataflow_tensor_count(const ckm_dataflow *df);
+CKM_API int32_t ckm_dataflow_result_count(const ckm_dataflow *df);
+CKM_API ckm_dataflow_op ckm_dataflow_get_op(const ckm_dataflow *df, int32_t op);
+CKM_API ckm_dataflow_tensor ckm_dataflow_get_tensor(const ckm_dataflow *df, int32_t tensor);
+CKM_API int32_t ckm_dataflow_get_result(const ckm_dataflow *df, int32_t i);
+// Operator that produces the tensor, or -1 for an input.
+CKM_API int32_t ckm_dataflow_producer(const ckm_dataflow *df, int32_t tensor);
+// Edges: distinct (producer, consumer) operator pairs.
+CKM_API int64_t ckm_dataflow_edge_count(const ckm_dataflow *df);
+// Sum of all operator costs: the cost of running without rematerialization.
+CKM_API int64_t ckm_dataflow_total_cost(const ckm_dataflow *df);
+
+// Bytes that every schedule needs at some moment: the largest, over operators, of fixed bytes, inputs,
+// the operator's operands and outputs and its workspace, less what its in-place pairs save; and what is
+// live at the end. No budget below it is feasible (proof: each operator runs at least once). O(edges).
+CKM_API int64_t ckm_dataflow_memory_floor(const ckm_dataflow *df);
+
+// checkmate-graph JSON, version 1 (docs/FORMATS.md). Reading validates everything; writing goes to a
+// temporary name first and is renamed, "-" is standard output.
+CKM_API ckm_status ckm_dataflow_read(const char *path, ckm_dataflow **out, ckm_error *err) CKM_NODISCARD;
+CKM_API ckm_status ckm_dataflow_parse(const char *text, size_t size_bytes, const char *file_for_errors,
+                                      ckm_dataflow **out, ckm_error *err) CKM_NODISCARD;
+CKM_API ckm_status ckm_dataflow_write(const ckm_dataflow *df, const char *path, ckm_error *err) CKM_NODISCARD;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

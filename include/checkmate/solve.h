@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Solving: the cheapest schedule under a memory budget, by any strategy of the registry.
+#ifndef CHECKMATE_SOLVE_H
+#define CHECKMATE_SOLVE_H
+
+#include <checkmate/base.h>
+#include <checkmate/dataflow.h>
+#include <checkmate/schedule.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum ckm_solve_status {
+    CKM_SOLVE_OPTIMAL,     // cost equals the bound within 0.01 % in the class the bound covers
+    CKM_SOLVE_FEASIBLE,
+    CKM_SOLVE_INFEASIBLE,  // proven: no schedule of the class `bound_covers` names fits the budget
+    CKM_SOLVE_UNKNOWN      // none found within the limits
+} ckm_solve_status;
+
+typedef enum ckm_formulation { CKM_FORMULATION_FRONTIER, CKM_FORMULATION_UNPARTITIONED } ckm_formulation;
+
+// One line of progress: the best known at `seconds`.
+typedef struct ckm_progress {
+    double seconds;
+    int64_t incumbent_cost;  // -1: none yet
+    double bound_cost;       // NaN: none yet
+    double gap;              // (incumbent - bound) / bound, NaN when either is missing
+    const char *source;      // what improved: strategy or component
+} ckm_progress;
+typedef void (*ckm_progress_fn)(const ckm_progress *progress, void *user);
+
+typedef struct ckm_solve_options {
+    int64_t budget_bytes;       // peak allowed, fixed bytes included
+    const char *strategy;       // name in the registry; NULL is "auto"
+    double time_limit_seconds;  // wall time; <= 0 means none
+    double gap;                 // stop when (cost - bound) / bound <= gap; default 1e-4
+    int64_t cost_limit;         // >= 0: any schedule costing at most this will do, dearer ones do not count
+    int threads;                // default 1; solvers that cannot use more ignore it
+    uint64_t seed;
+    int64_t iteration_limit;    // for randomised strategies, 0: their default; makes runs repeatable
+    ckm_formulation formulation; // strategies ilp and lp-bound
+    ckm_stop_fn stop;           // may be NULL
+    ckm_log_fn log;             // may be NULL
+    ckm_progress_fn progress;   // may be NULL
+    void *user;                 // passed to the three callbacks
+} ckm_solve_options;
+#define CKM_SOLVE_OPTIONS_INIT \
+    { -1, NULL, 60.0, 1e-4, -1, 1, 1, 0, CKM_FORMULATION_FRONTIER, NULL, NULL, NULL, NULL }
+
+typedef struct ckm_solve_result {
+    ckm_solve_status status;
+    ckm_schedule *schedule;       // verified, within the budget; NULL when none was found
+    int64_t cost, peak_bytes;     // -1 without a schedule
+    int64_t budget_bytes, baseline_cost, baseline_peak_bytes;
+    int64_t floor_bytes;          // proven: no schedule needs less
+    int64_t least_peak_bytes;     // smallest peak of any schedule met: the smallest budget known to fit; -1
+    double bound_cost;            // NaN: none
+    ckm_bound_class bound_covers; // also names the class of an infeasibility proof
+    double gap;                   // NaN unless both cost and bound exist
+    double seconds;
+    char strategy[64];            // the strategy that found the schedule
+} ckm_solve_result;
+
+// Finds a schedule. `result` is filled on CKM_OK, whatever its status; release with
+// ckm_solve_result_dispose. Errors: CKM_ERR_NOT_FOUND (unknown strategy), CKM_ERR_ARGUMENT, memory.
+CKM_API ckm_status ckm_solve(const ckm_dataflow *df, const ckm_solve_options *options, ckm_solve_result *result,
+                             ckm_error *err) CKM_NODISCARD;
+CKM_API void ckm_solve_result_dispose(ckm_solve_result *result);
+
+// The registry, in a fixed order. `summary` is one line for a person.
+CKM_API int32_t ckm_solve_strategy_count(void);
+CKM_API const char *ckm_solve_strategy_name(int32_t i);
+CKM_API const char *ckm_solve_strategy_summary(int32_t i);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Filling in ckm_error. Every function here accepts err == NULL and returns the code it was given, so that
+// `return ckm_i_error(err, CKM_ERR_FORMAT, "...")` is the usual way to fail.
+#ifndef CKM_SRC_BASE_ERROR_H
+#define CKM_SRC_BASE_ERROR_H
+
+#include <checkmate/base.h>
+
+ckm_status ckm_i_error(ckm_error *err, ckm_status code, const char *format, ...) CKM_PRINTF(3, 4);
+// The same with a place in a file: line (1-based, 0 unknown) and byte (0-based, -1 unknown).
+ckm_status ckm_i_error_at(ckm_error *err, ckm_status code, const char *file, int64_t line, int64_t byte,
+                          const char *format, ...) CKM_PRINTF(6, 7);
+// "out of memory".
+ckm_status ckm_i_error_memory(ckm_error *err);
+// Adds the file name to an error that was raised without one. Returns status.
+ckm_status ckm_i_error_in_file(ckm_error *err, ckm_status status, const char *file);
+
+// if (status != OK) goto cleanup, for functions with a `status` variable and a `cleanup:` label.
+#define CKM_I_TRY(expression)                      \
+    do {                                           \
+        status = (expression);                     \
+        if (status != CKM_OK) { goto cleanup; }    \
+    } while (0)
+
+#endif

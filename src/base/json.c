@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/json.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+
+ckm_status ckm_i_json_parse(const char *text, size_t size_bytes, const char *file, json_t **out, ckm_error *err)
+{
+    json_error_t problem;
+    json_t *root = json_loadb(text, size_bytes, JSON_REJECT_DUPLICATES, &problem);
+    if (root == NULL) {
+        enum json_error_code code = json_error_code(&problem);
+        ckm_status status = code == json_error_out_of_memory ? CKM_ERR_MEMORY : CKM_ERR_FORMAT;
+        return ckm_i_error_at(err, status, file, problem.line, problem.position, "not valid JSON: %s", problem.text);
+    }
+    *out = root;
+    return CKM_OK;
+}
+
+ckm_i_json_place ckm_i_json_root(const char *file)
+{
+    ckm_i_json_place place = {.file = file, .path = ""};
+    return place;
+}
+
+ckm_i_json_place ckm_i_json_member(const ckm_i_json_place *parent, const char *key)
+{
+    ckm_i_json_place place = {.file = parent->file, .path = ""};
+    snprintf(place.path, sizeof place.path, "%.90s%s%.32s", parent->path, parent->path[0] != '\0' ? "." : "", key);
+    return place;
+}
+
+ckm_i_json_place ckm_i_json_element(const ckm_i_json_place *parent, size_t i)
+{
+    ckm_i_json_place place = {.file = parent->file, .path = ""};
+    snprintf(place.path, sizeof place.path, "%.100s[%zu]", parent->path, i);
+    return place;
+}
+
+ckm_status ckm_i_json_error(ckm_error *err, const ckm_i_json_place *place, const char *format, ...)
+{
+    char message[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    return ckm_i_error_at(err, CKM_ERR_FORMAT, place->file, 0, -1, "%s%s%s", place->path,
+                          place->path[0] != '\0' ? ": " : "", message);
+}
+
+// A member, or NULL with *status saying whether that is an error.
+static const json_t *find(const json_t *object, const ckm_i_json_place *place, const char *key, bool required,
+                          ckm_status *status, ckm_error *err)
+{
+    const json_t *value = json_object_get(object, key);
+    *status = CKM_OK;
+    if (value == NULL && required) {
+        *status = ckm_i_json_error(err, place, "member \"%s\" is missing", key);
+    }
+    return value;
+}
+
+ckm_status ckm_i_json_int(const json_t *value, const ckm_i_json_place *place, int64_t min, int64_t max, int64_t *out,
+                          ckm_error *err)
+{
+    if (!json_is_integer(value)) {
+        return ckm_i_json_error(err, place, "must be an integer");
+    }
+    int64_t number = (int64_t)json_integer_value(value);
+    if (number < min || number > max) {
+        if (max == INT64_MAX) {
+            return ckm_i_json_error(err, place, "%lld is out of range: must be at least %lld", (long long)number,
+                                    (long long)min);
+        }
+        return ckm_i_json_error(err, place, "%lld is out of range: must be from %lld to %lld", (long long)number,
+                                (long long)min, (long long)max);
+    }
+    *out = number;
+    return CKM_OK;
+}
+
+ckm_status ckm_i_json_get_int(const json_t *object, const ckm_i_json_place *place, const char *key, bool required,
+                              int64_t min, int64_t max, int64_t *out, ckm_error *err)
+{
+    ckm_status status;
+    const json_t *value = find(object, place, key, required, &status, err);
+    if (value == NULL) {
+        return status;
+    }
+    ckm_i_json_place here = ckm_i_json_member(place, key);
+    return ckm_i_json_int(value, &here, min, max, out, err);
+}
+
+ckm_status ckm_i_json_get_bool(const json_t *object, const ckm_i_json_place *place, const char *key, bool *out,
+                               ckm_error *err)
+{
+    const json_t *value = json_object_get(object, key);
+    if (value == NULL) {
+        return CKM_OK;
+    }
+    if (!json_is_boolean(value)) {
+        ckm_i_json_place here = ckm_i_json_member(place, key);
+        return ckm_i_json_error(err, &here, "must be true or false");
+    }
+    *out = json_is_true(value);
+    return CKM_OK;
+}
+
+ckm_status ckm_i_json_get_text(const json_t *object, const ckm_i_json_place *place, const char *key, bool required,
+                               const char **out, ckm_error *err)
+{
+    ckm_status status;
+    const json_t *value = find(object, place, key, required, &status, err);
+    if (value == NULL) {
+        return status;
+    }
+    if (!json_is_string(value)) {
+        ckm_i_json_place here = ckm_i_json_member(place, key);
+        return ckm_i_json_error(err, &here, "must be a string");
+    }
+    *out = json_string_value(value);
+    return CKM_OK;
+}
+
+ckm_status ckm_i_json_get_array(const json_t *object, const ckm_i_json_place *place, const char *key, bool required,
+                                const json_t **out, ckm_error *err)
+{
+    ckm_status status;
+    const json_t *value = find(object, place, key, required, &status, err);
+    if (value == NULL) {
+        return status;
+    }
+    if (!json_is_array(value)) {
+        ckm_i_json_place here = ckm_i_json_member(place, key);
+        return ckm_i_json_error(err, &here, "must be an array");
+    }
+    *out = value;
+    return CKM_OK;
+}
+
+ckm_status ckm_i_json_check_header(const json_t *root, const char *file, const char *format, ckm_error *err)
+{
+    ckm_i_json_place place = ckm_i_json_root(file);
+    if (!json_is_object(root)) {
+        return ckm_i_json_error(err, &place, "must be a JSON object with \"format\": \"%s\"", format);
+    }
+    const char *found = NULL;
+    ckm_status status = ckm_i_json_get_text(root, &place, "format", true, &found, err);
+    if (status != CKM_OK) {
+        return status;
+    }
+    if (strcmp(found, format) != 0) {
+        return ckm_i_json_error(err, &place, "format is \"%.60s\", expected \"%s\"", found, format);
+    }
+    int64_t version = 0;
+    status = ckm_i_json_get_int(root, &place, "version", true, INT64_MIN, INT64_MAX, &version, err);
+    if (status != CKM_OK) {
+        return status;
+    }
+    if (version != 1) {
+        return ckm_i_json_error(err, &place, "version is %lld; this program reads version 1", (long long)version);
+    }
+    return CKM_OK;
+}

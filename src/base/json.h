@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reading JSON with errors that name the file, the member and the position; jansson underneath.
+#ifndef CKM_SRC_BASE_JSON_H
+#define CKM_SRC_BASE_JSON_H
+
+#include <checkmate/base.h>
+#include <jansson.h>
+
+// Parses text. Errors carry line and byte. The caller releases *out with json_decref.
+ckm_status ckm_i_json_parse(const char *text, size_t size_bytes, const char *file, json_t **out,
+                            ckm_error *err) CKM_NODISCARD;
+
+// Where a value stands, for messages: "ops[3].inputs[1]".
+typedef struct ckm_i_json_place {
+    const char *file;
+    char path[128];
+} ckm_i_json_place;
+
+ckm_i_json_place ckm_i_json_root(const char *file);
+ckm_i_json_place ckm_i_json_member(const ckm_i_json_place *parent, const char *key);
+ckm_i_json_place ckm_i_json_element(const ckm_i_json_place *parent, size_t i);
+// Fails with CKM_ERR_FORMAT: "<path>: <message>".
+ckm_status ckm_i_json_error(ckm_error *err, const ckm_i_json_place *place, const char *format, ...) CKM_PRINTF(3, 4);
+
+// Typed members of an object. `required` members must be there; absent optional ones leave *out alone.
+ckm_status ckm_i_json_get_int(const json_t *object, const ckm_i_json_place *place, const char *key, bool required,
+                              int64_t min, int64_t max, int64_t *out, ckm_error *err) CKM_NODISCARD;
+ckm_status ckm_i_json_get_bool(const json_t *object, const ckm_i_json_place *place, const char *key, bool *out,
+                               ckm_error *err) CKM_NODISCARD;
+// *out is borrowed from the object.
+ckm_status ckm_i_json_get_text(const json_t *object, const ckm_i_json_place *place, const char *key, bool required,
+                               const char **out, ckm_error *err) CKM_NODISCARD;
+ckm_status ckm_i_json_get_array(const json_t *object, const ckm_i_json_place *place, const char *key, bool required,
+                                const json_t **out, ckm_error *err) CKM_NODISCARD;
+// An integer value in [min, max].
+ckm_status ckm_i_json_int(const json_t *value, const ckm_i_json_place *place, int64_t min, int64_t max, int64_t *out,
+                          ckm_error *err) CKM_NODISCARD;
+// Checks that the root is an object with this format and version 1.
+ckm_status ckm_i_json_check_header(const json_t *root, const char *file, const char *format, ckm_error *err) CKM_NODISCARD;
+
+#endif

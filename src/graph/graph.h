@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Network IR, internal view: plain structs that builders fill and everyone else reads, and the operator
+// class, the one thing a new operator has to provide.
+#ifndef CKM_SRC_GRAPH_GRAPH_H
+#define CKM_SRC_GRAPH_GRAPH_H
+
+#include <checkmate/graph.h>
+
+typedef struct ckm_i_op_class ckm_i_op_class;
+
+#define CKM_I_ATTR_MAX 16
+
+// One attribute: a short list of integers, one real, or one word.
+typedef struct ckm_i_attr {
+    const char *key;              // a string literal
+    enum { CKM_I_ATTR_INTS, CKM_I_ATTR_REAL, CKM_I_ATTR_WORD } type;
+    int32_t n;
+    int64_t ints[CKM_I_ATTR_MAX];
+    double real;
+    char word[32];
+} ckm_i_attr;
+
+typedef struct ckm_i_graph_tensor {
+    char *name;
+    ckm_tensor_role role;
+    ckm_dtype dtype;
+    ckm_shape shape;
+    int32_t producer;
+} ckm_i_graph_tensor;
+
+typedef struct ckm_i_graph_op {
+    char *name;
+    const ckm_i_op_class *op_class;
+    int32_t n_inputs, n_outputs, n_attrs;
+    int32_t *inputs, *outputs;    // an absent optional input is -1
+    ckm_i_attr *attrs;
+} ckm_i_graph_op;
+
+struct ckm_graph {
+    char *name;
+    ckm_layout layout;
+    int64_t batch;
+    int32_t n_tensors, cap_tensors, n_ops, cap_ops;
+    ckm_i_graph_tensor *tensors;
+    ckm_i_graph_op *ops;          // in the order of the layer list or the file: a topological order
+};
+
+// What shape inference and costing see of one operator. in[i] is NULL for an absent optional input.
+typedef struct ckm_i_op_view {
+    const ckm_graph *graph;
+    const ckm_i_graph_op *op;
+    const ckm_i_graph_tensor *in[64]; // the first 64 inputs; classes with more read op->inputs
+} ckm_i_op_view;
+
+// An operator class. One static const object a kind, in src/graph/op_<group>.c, listed in op_registry.c.
+struct ckm_i_op_class {
+    const char *kind;             // "conv"
+    int32_t min_inputs, max_inputs, max_outputs;  // -1: any number
+    // Shapes and dtypes of the outputs from inputs and attributes; also checks both. Error messages name
+    // the operator and the offending dimension.
+    ckm_status (*infer)(const ckm_i_op_view *v, ckm_shape *out_shapes, ckm_dtype *out_dtypes, ckm_error *err);
+    // Multiply-accumulates of one forward run for the whole batch, as the paper counts them
+    // (docs/FORMULATION.md lists the rules). NULL: free.
+    ckm_status (*macs)(const ckm_i_op_view *v, int64_t *macs, ckm_error *err);
+};
+
+const ckm_i_op_class *ckm_i_op_class_find(const char *kind);
+
+ckm_status ckm_i_graph_create(const char *name, ckm_layout layout, int64_t batch, ckm_graph **out, ckm_error *err) CKM_NODISCARD;
+// Adds a tensor that no operator produces (input, parameter, state, constant). Names need not be unique.
+ckm_status ckm_i_graph_add_tensor(ckm_graph *g, const char *name, ckm_tensor_role role, ckm_dtype dtype,
+                                  const ckm_shape *shape, int32_t *index, ckm_error *err) CKM_NODISCARD;
+// Adds an operator: checks it, infers its outputs, appends them as activation tensors named after it and
+// writes their indices to `outputs` (n_outputs of them). Inputs must exist already.
+ckm_status ckm_i_graph_add_op(ckm_graph *g, const char *kind, const char *name, const int32_t *inputs, int32_t n_inputs,
+                              const ckm_i_attr *attrs, int32_t n_attrs, int32_t *outputs, int32_t n_outputs,
+                              ckm_error *err) CKM_NODISCARD;
+
+ckm_i_attr ckm_i_attr_ints(const char *key, const int64_t *values, int32_t n);
+ckm_i_attr ckm_i_attr_real(const char *key, double value);
+ckm_i_attr ckm_i_attr_word(const char *key, const char *value);
+const ckm_i_attr *ckm_i_op_attr(const ckm_i_graph_op *op, const char *key);   // NULL when absent
+int64_t ckm_i_op_attr_int(const ckm_i_graph_op *op, const char *key, int32_t i, int64_t fallback);
+double ckm_i_op_attr_double(const ckm_i_graph_op *op, const char *key, double fallback);
+const char *ckm_i_op_attr_text(const ckm_i_graph_op *op, const char *key, const char *fallback);
+
+int64_t ckm_i_dtype_bytes(ckm_dtype dtype);
+// Elements of a shape; CKM_ERR_OVERFLOW beyond 63 bits.
+ckm_status ckm_i_shape_elements(const ckm_shape *shape, int64_t *elements, ckm_error *err) CKM_NODISCARD;
+// "32x224x224x3", for messages. Returns buf.
+const char *ckm_i_shape_text(const ckm_shape *shape, char *buf, size_t size);
+ckm_status ckm_i_op_view_init(const ckm_graph *g, int32_t op, ckm_i_op_view *view, ckm_error *err) CKM_NODISCARD;
+
+#endif

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Schedule, internal view.
+#ifndef CKM_SRC_SCHEDULE_SCHEDULE_H
+#define CKM_SRC_SCHEDULE_SCHEDULE_H
+
+#include <checkmate/schedule.h>
+
+typedef struct ckm_i_step {
+    int32_t index;
+    int32_t n_inplace;
+    int64_t inplace_at;           // first pair in the pool
+    ckm_step_kind kind;
+} ckm_i_step;
+
+struct ckm_schedule {
+    ckm_schedule_info info;
+    int64_t n_steps, cap_steps, n_pairs, cap_pairs;
+    ckm_i_step *steps;
+    int32_t (*pairs)[2];
+};
+
+#endif
