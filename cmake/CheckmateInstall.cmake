@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+# Installation: headers, libraries, program, checkmate.pc, CMake package, man page.
+include(CMakePackageConfigHelpers)
+
+set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/checkmate")
+
+install(FILES ${public_headers} DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/checkmate")
+# Two export sets: only users of the static library need its dependencies.
+install(TARGETS checkmate_shared EXPORT checkmate-shared
+        LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" NAMELINK_COMPONENT Development)
+install(TARGETS checkmate_static EXPORT checkmate-static ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+install(EXPORT checkmate-shared NAMESPACE checkmate:: DESTINATION "${package_dir}")
+install(EXPORT checkmate-static NAMESPACE checkmate:: DESTINATION "${package_dir}")
+if(TARGET checkmate_program)
+    install(TARGETS checkmate_program RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+endif()
+
+configure_package_config_file("${CMAKE_CURRENT_LIST_DIR}/checkmate-config.cmake.in"
+    "${PROJECT_BINARY_DIR}/checkmate-config.cmake" INSTALL_DESTINATION "${package_dir}")
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/checkmate-config-version.cmake"
+    VERSION ${PROJECT_VERSION} COMPATIBILITY SameMinorVersion)
+install(FILES "${PROJECT_BINARY_DIR}/checkmate-config.cmake" "${PROJECT_BINARY_DIR}/checkmate-config-version.cmake"
+        DESTINATION "${package_dir}")
+
+# Absolute install directories are kept as they are, relative ones hang off the prefix.
+foreach(dir LIBDIR INCLUDEDIR)
+    if(IS_ABSOLUTE "${CMAKE_INSTALL_${dir}}")
+        set(pc_${dir} "${CMAKE_INSTALL_${dir}}")
+    else()
+        set(pc_${dir} "\${prefix}/${CMAKE_INSTALL_${dir}}")
+    endif()
+endforeach()
+configure_file("${CMAKE_CURRENT_LIST_DIR}/checkmate.pc.in" "${PROJECT_BINARY_DIR}/checkmate.pc" @ONLY)
+install(FILES "${PROJECT_BINARY_DIR}/checkmate.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+
+file(GLOB man_pages CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/docs/man/*.1")
+if(man_pages)
+    install(FILES ${man_pages} DESTINATION "${CMAKE_INSTALL_MANDIR}/man1")
+endif()
+foreach(document LICENSE NOTICE README.md CHANGELOG.md)
+    if(EXISTS "${PROJECT_SOURCE_DIR}/${document}")
+        install(FILES "${PROJECT_SOURCE_DIR}/${document}" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+    endif()
+endforeach()

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+# The library, compiled once and packed twice, and the program.
+
+file(GLOB library_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/*/*.c")
+list(FILTER library_sources EXCLUDE REGEX "/src/cli/")
+file(GLOB program_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/cli/*.c")
+file(GLOB public_headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/include/checkmate/*.h")
+
+set(library_dependencies PkgConfig::JANSSON PkgConfig::PROTOBUF_C PkgConfig::CBC PkgConfig::CLP Threads::Threads m)
+
+# The ONNX reader's message classes, generated from the schema next to it.
+set(generated_dir "${PROJECT_BINARY_DIR}/generated")
+set(generated_objects "")
+file(GLOB onnx_schema CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/import/onnx.proto")
+if(onnx_schema)
+    if(NOT PROTOC_C_EXECUTABLE)
+        message(FATAL_ERROR "protoc-c is missing (Debian package protobuf-c-compiler); scripts/setup.sh installs it")
+    endif()
+    file(MAKE_DIRECTORY "${generated_dir}")
+    add_custom_command(
+        OUTPUT "${generated_dir}/onnx.pb-c.c" "${generated_dir}/onnx.pb-c.h"
+        COMMAND "${PROTOC_C_EXECUTABLE}" "--c_out=${generated_dir}" "--proto_path=${PROJECT_SOURCE_DIR}/src/import"
+                "${onnx_schema}"
+        DEPENDS "${onnx_schema}"
+        COMMENT "Generating onnx.pb-c.c"
+        VERBATIM)
+    add_custom_target(checkmate_generate DEPENDS "${generated_dir}/onnx.pb-c.h")
+    add_library(checkmate_generated OBJECT "${generated_dir}/onnx.pb-c.c")
+    set_target_properties(checkmate_generated PROPERTIES POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden)
+    target_link_libraries(checkmate_generated PRIVATE checkmate_flags_generated PkgConfig::PROTOBUF_C)
+    add_dependencies(checkmate_generated checkmate_generate)
+    set(generated_objects "$<TARGET_OBJECTS:checkmate_generated>")
+endif()
+
+add_library(checkmate_objects OBJECT ${library_sources})
+set_target_properties(checkmate_objects PROPERTIES POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden)
+target_include_directories(checkmate_objects PRIVATE "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src")
+target_include_directories(checkmate_objects SYSTEM PRIVATE "${generated_dir}")
+target_link_libraries(checkmate_objects PRIVATE checkmate_flags ${library_dependencies})
+if(TARGET checkmate_generate)
+    add_dependencies(checkmate_objects checkmate_generate)
+endif()
+
+set(version_script "${PROJECT_SOURCE_DIR}/cmake/checkmate.map")
+add_library(checkmate_shared SHARED $<TARGET_OBJECTS:checkmate_objects> ${generated_objects})
+set_target_properties(checkmate_shared PROPERTIES
+    OUTPUT_NAME checkmate EXPORT_NAME checkmate LINKER_LANGUAGE C
+    VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR} LINK_DEPENDS "${version_script}")
+target_link_options(checkmate_shared PRIVATE "LINKER:--version-script=${version_script}")
+target_link_libraries(checkmate_shared PRIVATE ${library_dependencies})
+
+add_library(checkmate_static STATIC $<TARGET_OBJECTS:checkmate_objects> ${generated_objects})
+set_target_properties(checkmate_static PROPERTIES OUTPUT_NAME checkmate LINKER_LANGUAGE C)
+target_link_libraries(checkmate_static PRIVATE ${library_dependencies})
+
+foreach(library checkmate_shared checkmate_static)
+    target_include_directories(${library} PUBLIC
+        "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>" "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
+endforeach()
+
+# What a user runs or links; the default target of the Makefile.
+add_custom_target(product DEPENDS checkmate_static checkmate_shared)
+
+if(program_sources)
+    add_executable(checkmate_program ${program_sources})
+    set_target_properties(checkmate_program PROPERTIES OUTPUT_NAME checkmate)
+    # Public headers only: src/ is there for the program's own headers, which the include test checks.
+    target_include_directories(checkmate_program PRIVATE "${PROJECT_SOURCE_DIR}/src")
+    target_link_libraries(checkmate_program PRIVATE checkmate_flags checkmate_static)
+    add_dependencies(product checkmate_program)
+else()
+    message(STATUS "src/cli is empty: the program is not built")
+endif()

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+# Tests, found by glob. Labels: unit oracle golden cli fuzz slow install.
+#   tests/unit/<module>/test_*.c, tests/oracle/test_*.c, tests/regression/bug_*.c   one cmocka program each
+#   tests/unit/*/test_alloc_*.c   the same, with allocation wrapped (tests/support/alloc_sweep.h)
+#   tests/support/*.c             helpers linked into all of them
+#   tests/cli/*.sh                scripts that get the program as $CHECKMATE; golden_*.sh are labelled golden
+#   tests/fuzz/fuzz_*.c           fuzz targets; tests/fuzz/corpus/<name>/ is replayed
+# A test whose name ends in _slow gets the label slow besides. Exit status 77 means skipped.
+
+set(tests_dir "${PROJECT_SOURCE_DIR}/tests")
+set(shared_data_dir "${PROJECT_SOURCE_DIR}/../shared/data")
+cmake_path(NORMAL_PATH shared_data_dir)
+set(test_environment "CKM_SHARED_DATA_DIR=${shared_data_dir}" "CKM_SOURCE_DIR=${PROJECT_SOURCE_DIR}"
+    "CKM_BINARY_DIR=${PROJECT_BINARY_DIR}" "CHECKMATE=${PROJECT_BINARY_DIR}/checkmate")
+
+add_library(checkmate_test_flags INTERFACE)
+target_include_directories(checkmate_test_flags INTERFACE
+    "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src" "${tests_dir}/support")
+target_include_directories(checkmate_test_flags SYSTEM INTERFACE "${generated_dir}")
+target_compile_definitions(checkmate_test_flags INTERFACE
+    "CKM_SHARED_DATA_DIR=\"${shared_data_dir}\"" "CKM_SOURCE_DIR=\"${PROJECT_SOURCE_DIR}\""
+    "CKM_BINARY_DIR=\"${PROJECT_BINARY_DIR}\"")
+target_link_libraries(checkmate_test_flags INTERFACE checkmate_flags checkmate_static ${library_dependencies})
+
+# Registers a test; `labels` is a list.
+function(checkmate_register name timeout labels)
+    if(name MATCHES "_slow$")
+        list(APPEND labels slow)
+    endif()
+    set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${timeout} SKIP_RETURN_CODE 77
+                         ENVIRONMENT "${test_environment}")
+endfunction()
+
+if(CKM_BUILD_TESTS)
+    target_link_libraries(checkmate_test_flags INTERFACE PkgConfig::CMOCKA)
+
+    file(GLOB support_sources CONFIGURE_DEPENDS "${tests_dir}/support/*.c")
+    list(FILTER support_sources EXCLUDE REGEX "/alloc_sweep\\.c$")
+    if(support_sources)
+        add_library(checkmate_test_support STATIC ${support_sources})
+        target_link_libraries(checkmate_test_support PUBLIC checkmate_test_flags)
+    else()
+        add_library(checkmate_test_support INTERFACE)
+        target_link_libraries(checkmate_test_support INTERFACE checkmate_test_flags)
+    endif()
+
+    function(checkmate_add_c_test source label)
+        cmake_path(GET source STEM name)
+        add_executable(${name} "${source}")
+        set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+        target_link_libraries(${name} PRIVATE checkmate_test_support)
+        if(name MATCHES "^test_alloc_")
+            target_sources(${name} PRIVATE "${tests_dir}/support/alloc_sweep.c")
+            target_link_options(${name} PRIVATE
+                "LINKER:--wrap=malloc" "LINKER:--wrap=calloc" "LINKER:--wrap=realloc")
+        endif()
+        if(TARGET checkmate_program)
+            add_dependencies(${name} checkmate_program)
+        endif()
+        add_test(NAME ${name} COMMAND ${name})
+        checkmate_register(${name} 600 ${label})
+    endfunction()
+
+    file(GLOB unit_tests CONFIGURE_DEPENDS "${tests_dir}/unit/*/test_*.c" "${tests_dir}/regression/bug_*.c")
+    file(GLOB oracle_tests CONFIGURE_DEPENDS "${tests_dir}/oracle/test_*.c")
+    foreach(source ${unit_tests})
+        checkmate_add_c_test("${source}" unit)
+    endforeach()
+    foreach(source ${oracle_tests})
+        checkmate_add_c_test("${source}" oracle)
+    endforeach()
+
+    if(TARGET checkmate_program)
+        file(GLOB cli_tests CONFIGURE_DEPENDS "${tests_dir}/cli/*.sh" "${tests_dir}/golden/*.sh")
+        foreach(script ${cli_tests})
+            cmake_path(GET script STEM name)
+            # Files to be sourced by tests are not tests.
+            if(name MATCHES "^(_|lib|common)")
+                continue()
+            endif()
+            set(label cli)
+            if(name MATCHES "^golden" OR script MATCHES "/golden/")
+                list(APPEND label golden)
+            endif()
+            add_test(NAME cli_${name} COMMAND sh "${script}")
+            checkmate_register(cli_${name} 600 "${label}")
+        endforeach()
+    endif()
+endif()
+
+# Fuzz targets: libFuzzer programs with CKM_FUZZ, and in any build a replay of their corpus.
+file(GLOB fuzz_sources CONFIGURE_DEPENDS "${tests_dir}/fuzz/fuzz_*.c")
+foreach(source ${fuzz_sources})
+    cmake_path(GET source STEM name)
+    string(REGEX REPLACE "^fuzz_" "" corpus "${name}")
+    add_executable(${name} "${source}")
+    set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/fuzz")
+    target_link_libraries(${name} PRIVATE checkmate_test_flags)
+    if(CKM_FUZZ)
+        target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+        add_test(NAME replay_${name} COMMAND ${name} -runs=0 "${tests_dir}/fuzz/corpus/${corpus}")
+    else()
+        target_sources(${name} PRIVATE "${tests_dir}/fuzz/replay_main.c")
+        add_test(NAME replay_${name} COMMAND ${name} "${tests_dir}/fuzz/corpus/${corpus}")
+    endif()
+    checkmate_register(replay_${name} 300 fuzz)
+endforeach()
+
+include(CheckmateHouseTests OPTIONAL)
