@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+# Front door of the CMake build. `make help` lists what there is.
+#   BUILD=build   where to build      JOBS=n      parallel jobs (default: all processors)
+#   PREFIX=/usr/local, DESTDIR=       where `make install` puts things
+#   CKM_NO_SETUP=1                    never install packages; say what is missing instead
+BUILD  ?= build
+PREFIX ?= /usr/local
+JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
+# The first configuration of a plain build leaves the tests out, so that it needs no cmocka.
+CONFIGURE = cmake -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=Release
+
+MAKEFLAGS += --no-print-directory
+
+.PHONY: all build setup setup-test setup-demo demo test check install bench format tidy clean help
+
+all: build
+
+build: setup
+	@test -f $(BUILD)/CMakeCache.txt || $(CONFIGURE) -DCKM_BUILD_TESTS=OFF
+	@cmake --build $(BUILD) --target product --parallel $(JOBS)
+
+setup:
+	@sh scripts/setup.sh build
+
+setup-test:
+	@sh scripts/setup.sh build test
+
+setup-demo:
+	@sh scripts/setup.sh build demo
+
+demo: setup-demo build
+	@CHECKMATE=$(BUILD)/checkmate sh scripts/demo.sh
+
+test: setup-test
+	@$(CONFIGURE) -DCKM_BUILD_TESTS=ON
+	@cmake --build $(BUILD) --parallel $(JOBS)
+	@cd $(BUILD) && ctest --output-on-failure --no-tests=error --parallel $(JOBS)
+
+check: test
+
+install: build
+	@cmake -S . -B $(BUILD) -DCMAKE_INSTALL_PREFIX=$(PREFIX)
+	@cmake --build $(BUILD) --target product --parallel $(JOBS)
+	@cmake --install $(BUILD)
+
+bench: build
+	@if [ -f bench/run.sh ]; then CHECKMATE=$(BUILD)/checkmate sh bench/run.sh; \
+	 else echo "bench/run.sh is missing: no benchmarks in this tree" >&2; exit 1; fi
+
+format:
+	@sh scripts/format.sh
+
+tidy: setup-test
+	@sh scripts/tidy.sh
+
+clean:
+	rm -rf $(BUILD)
+
+help:
+	@echo "make            build the library and the program: $(BUILD)/checkmate"
+	@echo "make demo       build, then plan a few networks under memory budgets and print one table"
+	@echo "make test       build everything and run all tests"
+	@echo "make install    install under PREFIX ($(PREFIX)); DESTDIR is honoured"
+	@echo "make bench      run the benchmarks"
+	@echo "make format     format all C files with clang-format-14"
+	@echo "make tidy       run clang-tidy-14 on the tree"
+	@echo "make clean      remove $(BUILD)"
+	@echo "Missing Debian packages are installed first (root or sudo); CKM_NO_SETUP=1 forbids it."

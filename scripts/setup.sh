@@ -1,0 +1,120 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Installs the Debian packages that are still missing, and nothing else. Silent when nothing is missing.
+# Usage: scripts/setup.sh [build] [test] [demo] [ci]      (default: build test demo)
+# What is needed is looked for as such (a command, a header), so a tool installed by other means counts.
+# CKM_NO_SETUP=1: never install, only say what is missing.
+set -eu
+
+missing=""
+
+have_command() { command -v "$1" >/dev/null 2>&1; }
+have_header() {
+    for folder in /usr/include /usr/local/include "/usr/include/$(uname -m)-linux-gnu"; do
+        [ -e "$folder/$1" ] && return 0
+    done
+    return 1
+}
+have_module() { have_command pkg-config && pkg-config --exists "$1"; }
+
+# need PACKAGE CHECK...: notes the package when the check fails.
+need() {
+    package=$1
+    shift
+    "$@" || missing="$missing $package"
+}
+
+# CMake 3.25 or newer.
+have_cmake() {
+    have_command cmake || return 1
+    version=$(cmake --version | sed -n '1s/[^0-9]*\([0-9]*\)\.\([0-9]*\).*/\1 \2/p')
+    [ "${version% *}" -gt 3 ] || { [ "${version% *}" -eq 3 ] && [ "${version#* }" -ge 25 ]; }
+}
+
+# AddressSanitizer's runtime for clang-14, which is a package of its own.
+have_clang_runtime() { have_command clang-14 && [ -e "$(clang-14 -print-file-name=libclang_rt.asan-"$(uname -m)".a)" ]; }
+
+need_build() {
+    need gcc have_command gcc
+    need libc6-dev have_header stdio.h
+    need make have_command make
+    need cmake have_cmake
+    need pkg-config have_command pkg-config
+    need libjansson-dev have_module jansson
+    need libprotobuf-c-dev have_module libprotobuf-c
+    need protobuf-c-compiler have_command protoc-c
+    need coinor-libcbc-dev have_module cbc
+    need coinor-libclp-dev have_module clp
+}
+
+need_test() {
+    need g++ have_command g++
+    need libcmocka-dev have_module cmocka
+    need_demo
+}
+
+need_demo() {
+    need gnuplot-nox have_command gnuplot
+    need graphviz have_command dot
+}
+
+need_ci() {
+    need clang-14 have_command clang-14
+    need libclang-rt-14-dev have_clang_runtime
+    need clang-format-14 have_command clang-format-14
+    need clang-tidy-14 have_command clang-tidy-14
+}
+
+collect() {
+    missing=""
+    for set in "$@"; do
+        case $set in
+        build | test | demo | ci) "need_$set" ;;
+        *)
+            echo "setup.sh: unknown set \"$set\"; known: build test demo ci" >&2
+            exit 2
+            ;;
+        esac
+    done
+    # A package is named once, however many sets ask for it.
+    missing=$(printf '%s\n' $missing | sort -u | tr '\n' ' ')
+    missing=${missing% }
+}
+
+give_up() {
+    echo "setup.sh: missing packages: $missing" >&2
+    echo "setup.sh: $1; install them and run again: apt-get install --no-install-recommends $missing" >&2
+    exit 1
+}
+
+[ $# -gt 0 ] || set -- build test demo
+collect "$@"
+[ -n "$missing" ] || exit 0
+
+[ -z "${CKM_NO_SETUP:-}" ] || give_up "CKM_NO_SETUP is set"
+have_command apt-get || give_up "this system has no apt-get, and package names here are Debian's"
+if [ "$(id -u)" -eq 0 ]; then
+    as_root=""
+elif have_command sudo; then
+    as_root="sudo"
+else
+    give_up "installing needs root or sudo"
+fi
+
+echo "setup.sh: installing $missing"
+install_missing() {
+    # env: sudo passes no variables on; without a terminal a package must not ask questions.
+    $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing
+}
+# Package lists are fetched only when the packages cannot be installed with those at hand.
+if ! apt-get install -s --no-install-recommends $missing >/dev/null 2>&1; then
+    $as_root apt-get update -qq || give_up "apt-get update failed"
+    install_missing || give_up "apt-get could not install them"
+elif ! install_missing; then
+    # Lists that are there may be too old to download from.
+    $as_root apt-get update -qq || give_up "apt-get update failed"
+    install_missing || give_up "apt-get could not install them"
+fi
+
+collect "$@"
+[ -z "$missing" ] || give_up "still missing after installation"

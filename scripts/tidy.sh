@@ -1,0 +1,21 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Runs clang-tidy-14 over the library and the program. Usage: scripts/tidy.sh [BUILD_FOLDER] [FILE...]
+set -eu
+cd "$(dirname "$0")/.."
+
+command -v clang-tidy-14 >/dev/null || { echo "tidy.sh: clang-tidy-14 is missing: scripts/setup.sh ci" >&2; exit 1; }
+build=${1:-build-tidy}
+[ $# -eq 0 ] || shift
+if [ ! -f "$build/compile_commands.json" ]; then
+    cmake -S . -B "$build" -DCMAKE_BUILD_TYPE=Debug -DCKM_BUILD_TESTS=OFF >/dev/null
+fi
+# Generated headers have to exist before anything that includes them is read.
+if grep -q checkmate_generate "$build/Makefile" 2>/dev/null; then
+    cmake --build "$build" --target checkmate_generate >/dev/null
+fi
+if [ $# -gt 0 ]; then
+    printf '%s\0' "$@"
+else
+    find src -name '*.c' -print0
+fi | xargs -0 -n 4 -P "$(nproc)" clang-tidy-14 --quiet -p "$build"
