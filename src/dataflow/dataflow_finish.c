@@ -45,9 +45,6 @@ static ckm_status resolve_producers(ckm_dataflow *df, ckm_error *err)
 {
     for (int32_t v = 0; v < df->n_ops; v++) {
         const ckm_i_dataflow_op *op = &df->ops[v];
-        if (op->n_outputs == 0) {
-            return ckm_i_error(err, CKM_ERR_FORMAT, "ops[%d] (%s): has no outputs", v, op->name);
-        }
         for (int32_t i = 0; i < op->n_outputs; i++) {
             ckm_status status = check_index(df, v, "outputs", i, op->outputs[i], err);
             if (status != CKM_OK) {

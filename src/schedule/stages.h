@@ -46,13 +46,26 @@ ckm_status ckm_i_stages_copy(const ckm_i_stages *from, ckm_i_stages *to, ckm_err
 // over operands that are not held. Outputs of non-recomputable operators are held as long as anything
 // computed later reads them. Finally drops bits of S that no computation and no later row uses.
 // O(n_ops * edges / 64 + set bits * fan).
-void ckm_i_stages_complete(ckm_i_stages *st);
+ckm_status ckm_i_stages_complete(ckm_i_stages *st, ckm_error *err) CKM_NODISCARD;
 
-// Cost of R: sum of c_v over set bits. Fits, or saturates at INT64_MAX.
+// Cost of R: sum of c_v over set bits; saturates at INT64_MAX.
 int64_t ckm_i_stages_cost(const ckm_i_stages *st);
-// Peak bytes of the schedule the matrices stand for; O(sum of operands over computed operators).
+// Peak bytes of the schedule that completed matrices stand for; O(sum of operands over computed operators).
 ckm_status ckm_i_stages_peak(const ckm_i_stages *st, int64_t *peak_bytes, ckm_error *err) CKM_NODISCARD;
 // The list of steps.
 ckm_status ckm_i_stages_emit(const ckm_i_stages *st, ckm_schedule **out, ckm_error *err) CKM_NODISCARD;
+
+// One stage at a time. Given rows t and t+1 of S, a stage's cost and peak depend on nothing else, which is
+// what makes local search on S fast.
+typedef struct ckm_i_walk ckm_i_walk;
+ckm_status ckm_i_walk_create(const ckm_dataflow *df, ckm_i_walk **out, ckm_error *err) CKM_NODISCARD;
+void ckm_i_walk_free(ckm_i_walk *walk);
+// Closed form of R for stage t: writes the row `r` and returns its cost (saturating). Operands that only a
+// non-recomputable operator of an earlier stage could provide are set in s_t.
+int64_t ckm_i_walk_close(ckm_i_walk *walk, int32_t t, uint64_t *s_t, const uint64_t *s_next, uint64_t *r);
+// Clears the bits of s_t that neither an operator of stage t nor s_next needs.
+void ckm_i_walk_trim(ckm_i_walk *walk, int32_t t, uint64_t *s_t, const uint64_t *s_next, const uint64_t *r);
+// Peak bytes of stage t for closed rows.
+int64_t ckm_i_walk_peak(ckm_i_walk *walk, int32_t t, const uint64_t *s_t, const uint64_t *s_next, const uint64_t *r);
 
 #endif

@@ -51,6 +51,7 @@ void ckm_i_solver_bound(ckm_i_solver *solver, double bound_cost, ckm_bound_class
 void ckm_i_solver_infeasible(ckm_i_solver *solver, ckm_bound_class covers, const char *source);
 void ckm_i_solver_log(const ckm_i_solver *solver, ckm_log_level level, const char *format, ...) CKM_PRINTF(3, 4);
 
+// Strategy objects are declared where they are listed: extern const ckm_i_strategy ckm_i_strategy_<name>;
 const ckm_i_strategy *const *ckm_i_solve_registry(int32_t *count);
 const ckm_i_strategy *ckm_i_strategy_find(const char *name);
 

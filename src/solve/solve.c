@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+// ckm_solve: sets up the solver, runs one strategy, and draws the conclusions. Every schedule passes the
+// independent verifier before it counts.
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "solve/solver.h"
+
+// "optimal" means within 0.01 %.
+static const double optimal_gap = 1e-4;
+
+static double gap_of(double cost, double bound)
+{
+    if (cost <= bound) {
+        return 0.0;
+    }
+    return bound > 0.0 ? (cost - bound) / bound : INFINITY;
+}
+
+bool ckm_i_solver_should_stop(const ckm_i_solver *solver)
+{
+    const ckm_solve_options *options = solver->options;
+    if (solver->infeasible || (options->stop != NULL && options->stop(options->user))) {
+        return true;
+    }
+    if (solver->best_schedule != NULL) {
+        if (options->cost_limit >= 0 && solver->best_cost <= options->cost_limit) {
+            return true;
+        }
+        if (!isnan(solver->bound_cost) && gap_of((double)solver->best_cost, solver->bound_cost) <= options->gap) {
+            return true;
+        }
+    }
+    return ckm_i_clock_seconds() >= solver->deadline_seconds;
+}
+
+void ckm_i_solver_log(const ckm_i_solver *solver, ckm_log_level level, const char *format, ...)
+{
+    if (solver->options->log == NULL) {
+        return;
+    }
+    char line[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    solver->options->log(level, line, solver->options->user);
+}
+
+static void report(const ckm_i_solver *solver, const char *source)
+{
+    if (solver->options->progress == NULL) {
+        return;
+    }
+    bool found = solver->best_schedule != NULL;
+    ckm_progress progress = {
+        .seconds = ckm_i_clock_seconds() - solver->start_seconds,
+        .incumbent_cost = found ? solver->best_cost : -1,
+        .bound_cost = solver->bound_cost,
+        .gap = found && !isnan(solver->bound_cost) ? gap_of((double)solver->best_cost, solver->bound_cost) : NAN,
+        .source = source,
+    };
+    solver->options->progress(&progress, solver->options->user);
+}
+
+// Verifies a schedule that claims this cost and peak and makes it the best. Takes ownership of it.
+static ckm_status accept(ckm_i_solver *solver, ckm_schedule *schedule, int64_t cost, int64_t peak_bytes,
+                         const char *source, ckm_error *err)
+{
+    ckm_verdict verdict;
+    ckm_status status = ckm_schedule_verify(solver->df, schedule, solver->budget_bytes, &verdict, err);
+    if (status == CKM_OK && (!verdict.ok || verdict.cost != cost || verdict.peak_bytes != peak_bytes)) {
+        status = ckm_i_error(err, CKM_ERR_INTERNAL,
+                             "strategy %s: the verifier disagrees: %s (cost %lld, peak %lld; claimed %lld, %lld)", source,
+                             verdict.ok ? "legal" : verdict.why, (long long)verdict.cost, (long long)verdict.peak_bytes,
+                             (long long)cost, (long long)peak_bytes);
+    }
+    if (status != CKM_OK) {
+        ckm_schedule_free(schedule);
+        return status;
+    }
+    ckm_schedule_free(solver->best_schedule);
+    solver->best_schedule = schedule;
+    solver->best_cost = cost;
+    solver->best_peak_bytes = peak_bytes;
+    snprintf(solver->best_source, sizeof solver->best_source, "%s", source);
+    report(solver, source);
+    return CKM_OK;
+}
+
+static void note_peak(ckm_i_solver *solver, int64_t peak_bytes)
+{
+    if (solver->least_peak_bytes < 0 || peak_bytes < solver->least_peak_bytes) {
+        solver->least_peak_bytes = peak_bytes;
+    }
+}
+
+static bool improves(const ckm_i_solver *solver, int64_t cost, int64_t peak_bytes)
+{
+    return peak_bytes <= solver->budget_bytes && cost < INT64_MAX &&
+           (solver->best_schedule == NULL || cost < solver->best_cost ||
+            (cost == solver->best_cost && peak_bytes < solver->best_peak_bytes));
+}
+
+ckm_status ckm_i_solver_offer(ckm_i_solver *solver, ckm_i_stages *stages, const char *source, int64_t *cost,
+                              int64_t *peak_bytes, ckm_error *err)
+{
+    int64_t peak = 0;
+    ckm_schedule *schedule = NULL;
+    ckm_status status = CKM_OK;
+    CKM_I_TRY(ckm_i_stages_complete(stages, err));
+    CKM_I_TRY(ckm_i_stages_peak(stages, &peak, err));
+    int64_t total = ckm_i_stages_cost(stages);
+    note_peak(solver, peak);
+    if (improves(solver, total, peak)) {
+        if (solver->best_stages == NULL) {
+            CKM_I_TRY(ckm_i_stages_create(solver->df, &solver->best_stages, err));
+        }
+        CKM_I_TRY(ckm_i_stages_emit(stages, &schedule, err));
+        CKM_I_TRY(accept(solver, schedule, total, peak, source, err));
+        CKM_I_TRY(ckm_i_stages_copy(stages, solver->best_stages, err));
+    }
+    if (cost != NULL) {
+        *cost = total;
+    }
+    if (peak_bytes != NULL) {
+        *peak_bytes = peak;
+    }
+cleanup:
+    return status;
+}
+
+ckm_status ckm_i_solver_offer_schedule(ckm_i_solver *solver, const ckm_schedule *schedule, const char *source,
+                                       ckm_error *err)
+{
+    ckm_simulation result;
+    ckm_schedule *copy = NULL;
+    ckm_status status = CKM_OK;
+    CKM_I_TRY(ckm_schedule_simulate(solver->df, schedule, NULL, &result, err));
+    note_peak(solver, result.peak_bytes);
+    if (improves(solver, result.cost, result.peak_bytes)) {
+        CKM_I_TRY(ckm_schedule_create(&copy, err));
+        for (int64_t i = 0; i < ckm_schedule_step_count(schedule); i++) {
+            ckm_step step = ckm_schedule_get_step(schedule, i);
+            status = ckm_schedule_append(copy, &step, err);
+            if (status != CKM_OK) {
+                ckm_schedule_free(copy);
+                goto cleanup;
+            }
+        }
+        CKM_I_TRY(accept(solver, copy, result.cost, result.peak_bytes, source, err));
+        ckm_i_stages_free(solver->best_stages);
+        solver->best_stages = NULL;
+    }
+cleanup:
+    return status;
+}
+
+void ckm_i_solver_bound(ckm_i_solver *solver, double bound_cost, ckm_bound_class covers, const char *source)
+{
+    if (isnan(bound_cost)) {
+        return;
+    }
+    // Every operator runs once, so no bound is below the total cost, and that one covers all schedules.
+    double trivial = (double)solver->df->total_cost;
+    if (bound_cost < trivial) {
+        bound_cost = trivial;
+        covers = CKM_BOUND_ANY;
+    }
+    bool better = isnan(solver->bound_cost) || bound_cost > solver->bound_cost ||
+                  (bound_cost == solver->bound_cost && covers < solver->bound_covers);
+    if (better) {
+        solver->bound_cost = bound_cost;
+        solver->bound_covers = covers;
+        report(solver, source);
+    }
+}
+
+void ckm_i_solver_infeasible(ckm_i_solver *solver, ckm_bound_class covers, const char *source)
+{
+    solver->infeasible = true;
+    solver->bound_covers = covers;
+    ckm_i_solver_log(solver, CKM_LOG_INFO, "%s: proven infeasible", source);
+}
+
+static ckm_status check_options(const ckm_dataflow *df, const ckm_solve_options *options, ckm_error *err)
+{
+    if (!df->finished) {
+        return ckm_i_error(err, CKM_ERR_ARGUMENT, "the graph is not finished: call ckm_dataflow_finish first");
+    }
+    if (options->budget_bytes < 0) {
+        return ckm_i_error(err, CKM_ERR_ARGUMENT, "budget_bytes is %lld; it must not be negative",
+                           (long long)options->budget_bytes);
+    }
+    if (isnan(options->gap) || options->gap < 0.0) {
+        return ckm_i_error(err, CKM_ERR_ARGUMENT, "gap must not be negative");
+    }
+    return CKM_OK;
+}
+
+// The run without rematerialization: its figures, and a first candidate.
+static ckm_status offer_baseline(ckm_i_solver *solver, ckm_solve_result *result, ckm_error *err)
+{
+    ckm_schedule *baseline = NULL;
+    ckm_simulation figures;
+    ckm_status status = CKM_OK;
+    CKM_I_TRY(ckm_schedule_baseline(solver->df, &baseline, err));
+    CKM_I_TRY(ckm_schedule_simulate(solver->df, baseline, NULL, &figures, err));
+    result->baseline_cost = figures.cost;
+    result->baseline_peak_bytes = figures.peak_bytes;
+    note_peak(solver, figures.peak_bytes);
+cleanup:
+    ckm_schedule_free(baseline);
+    return status;
+}
+
+static void conclude(ckm_i_solver *solver, ckm_solve_result *result)
+{
+    const ckm_solve_options *options = solver->options;
+    bool found = solver->best_schedule != NULL;
+    if (found && options->cost_limit >= 0 && solver->best_cost > options->cost_limit) {
+        found = false;
+    }
+    result->bound_cost = solver->bound_cost;
+    result->bound_covers = isnan(solver->bound_cost) && !solver->infeasible ? CKM_BOUND_NONE : solver->bound_covers;
+    result->least_peak_bytes = solver->least_peak_bytes;
+    result->cost = found ? solver->best_cost : -1;
+    result->peak_bytes = found ? solver->best_peak_bytes : -1;
+    result->gap = found && !isnan(solver->bound_cost) ? gap_of((double)solver->best_cost, solver->bound_cost) : NAN;
+    if (found) {
+        result->status = result->gap <= optimal_gap ? CKM_SOLVE_OPTIMAL : CKM_SOLVE_FEASIBLE;
+        snprintf(result->strategy, sizeof result->strategy, "%s", solver->best_source);
+        result->schedule = solver->best_schedule;
+        solver->best_schedule = NULL;
+    } else if (solver->infeasible) {
+        result->status = CKM_SOLVE_INFEASIBLE;
+    } else if (options->cost_limit >= 0 && solver->bound_cost > (double)options->cost_limit) {
+        result->status = CKM_SOLVE_INFEASIBLE;
+    } else {
+        result->status = CKM_SOLVE_UNKNOWN;
+    }
+}
+
+static void describe(const ckm_i_solver *solver, const ckm_solve_result *result)
+{
+    ckm_schedule_info info = {
+        .budget_bytes = result->budget_bytes,
+        .cost = result->cost,
+        .baseline_cost = result->baseline_cost,
+        .peak_bytes = result->peak_bytes,
+        .bound_cost = result->bound_cost,
+        .bound_covers = result->bound_covers,
+        .optimal = result->status == CKM_SOLVE_OPTIMAL,
+        .seconds = result->seconds,
+    };
+    snprintf(info.graph, sizeof info.graph, "%s", solver->df->name);
+    snprintf(info.strategy, sizeof info.strategy, "%s", result->strategy);
+    ckm_schedule_set_info(result->schedule, &info);
+}
+
+ckm_status ckm_solve(const ckm_dataflow *df, const ckm_solve_options *options, ckm_solve_result *result, ckm_error *err)
+{
+    ckm_status status = check_options(df, options, err);
+    if (status != CKM_OK) {
+        return status;
+    }
+    const char *name = options->strategy != NULL ? options->strategy : "auto";
+    const ckm_i_strategy *strategy = ckm_i_strategy_find(name);
+    if (strategy == NULL) {
+        return ckm_i_error(err, CKM_ERR_NOT_FOUND, "no strategy is called \"%s\"", name);
+    }
+    double start = ckm_i_clock_seconds();
+    ckm_i_solver solver = {
+        .df = df,
+        .options = options,
+        .start_seconds = start,
+        .deadline_seconds = options->time_limit_seconds > 0.0 ? start + options->time_limit_seconds : INFINITY,
+        .budget_bytes = options->budget_bytes,
+        .best_cost = -1,
+        .best_peak_bytes = -1,
+        .least_peak_bytes = -1,
+        .bound_cost = NAN,
+        .bound_covers = CKM_BOUND_NONE,
+    };
+    ckm_solve_result found = {.floor_bytes = df->floor_bytes, .budget_bytes = options->budget_bytes};
+    snprintf(found.strategy, sizeof found.strategy, "%s", name);
+    CKM_I_TRY(offer_baseline(&solver, &found, err));
+    if (options->budget_bytes < df->floor_bytes) {
+        ckm_i_solver_infeasible(&solver, CKM_BOUND_ANY, "memory floor");
+    } else {
+        CKM_I_TRY(strategy->run(&solver, err));
+    }
+    conclude(&solver, &found);
+    found.seconds = ckm_i_clock_seconds() - start;
+    if (found.schedule != NULL) {
+        describe(&solver, &found);
+    }
+    *result = found;
+cleanup:
+    ckm_schedule_free(solver.best_schedule);
+    ckm_i_stages_free(solver.best_stages);
+    return status;
+}
+
+void ckm_solve_result_dispose(ckm_solve_result *result)
+{
+    if (result != NULL) {
+        ckm_schedule_free(result->schedule);
+        result->schedule = NULL;
+    }
+}

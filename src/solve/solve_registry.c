@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// The strategies, in the order in which they are listed to people. A new one: its file, its extern, its line.
+#include <string.h>
+
+#include "solve/solver.h"
+
+extern const ckm_i_strategy ckm_i_strategy_auto;
+
+static const ckm_i_strategy *const strategies[] = {
+    &ckm_i_strategy_auto,
+};
+
+const ckm_i_strategy *const *ckm_i_solve_registry(int32_t *count)
+{
+    *count = (int32_t)(sizeof strategies / sizeof strategies[0]);
+    return strategies;
+}
+
+const ckm_i_strategy *ckm_i_strategy_find(const char *name)
+{
+    for (size_t i = 0; i < sizeof strategies / sizeof strategies[0]; i++) {
+        if (strcmp(strategies[i]->name, name) == 0) {
+            return strategies[i];
+        }
+    }
+    return NULL;
+}
+
+int32_t ckm_solve_strategy_count(void)
+{
+    return (int32_t)(sizeof strategies / sizeof strategies[0]);
+}
+
+const char *ckm_solve_strategy_name(int32_t i)
+{
+    return strategies[i]->name;
+}
+
+const char *ckm_solve_strategy_summary(int32_t i)
+{
+    return strategies[i]->summary;
+}
