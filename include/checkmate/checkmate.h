@@ -16,5 +16,8 @@
 
 #include <checkmate/schedule.h>
 #include <checkmate/solve.h>
+#include <checkmate/max_batch.h>
+
+#include <checkmate/emit.h>
 
 #endif

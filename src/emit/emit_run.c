@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// Child processes for figures. Input and output are files, not pipes, so that neither side can block the
+// other and a child that dies early cannot raise SIGPIPE here.
+#include "emit/emit_run.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <spawn.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/file.h"
+
+extern char **environ;
+
+ckm_status ckm_i_figure_format_of(const char *path, ckm_i_figure_format *format, ckm_error *err)
+{
+    static const struct {
+        const char *suffix;
+        ckm_i_figure_format format;
+    } known[] = {{".svg", CKM_I_FIGURE_SVG}, {".pdf", CKM_I_FIGURE_PDF}, {".png", CKM_I_FIGURE_PNG}};
+    size_t length = strlen(path);
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        if (length > 4 && strcasecmp(path + length - 4, known[i].suffix) == 0) {
+            *format = known[i].format;
+            return CKM_OK;
+        }
+    }
+    return ckm_i_error_at(err, CKM_ERR_ARGUMENT, path, 0, -1, "a figure's file name must end in .svg, .pdf or .png");
+}
+
+// Starts the child with the three files as its standard streams.
+static int start(const char *const *argv, int input, int output, int complaints, pid_t *child)
+{
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    sigset_t defaults;
+    int problem = posix_spawn_file_actions_init(&actions);
+    if (problem != 0) {
+        return problem;
+    }
+    problem = posix_spawnattr_init(&attributes);
+    if (problem != 0) {
+        posix_spawn_file_actions_destroy(&actions);
+        return problem;
+    }
+    // The caller may ignore SIGPIPE; the child should not inherit that.
+    sigemptyset(&defaults);
+    sigaddset(&defaults, SIGPIPE);
+    if ((problem = posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO)) == 0 &&
+        (problem = posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO)) == 0 &&
+        (problem = posix_spawn_file_actions_adddup2(&actions, complaints, STDERR_FILENO)) == 0 &&
+        (problem = posix_spawnattr_setsigdefault(&attributes, &defaults)) == 0 &&
+        (problem = posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF)) == 0) {
+        // The interface takes pointers to non-const for historical reasons; the strings are not changed.
+        union {
+            const char *const *given;
+            char *const *wanted;
+        } arguments = {argv};
+        problem = posix_spawnp(child, argv[0], &actions, &attributes, arguments.wanted, environ);
+    }
+    posix_spawnattr_destroy(&attributes);
+    posix_spawn_file_actions_destroy(&actions);
+    return problem;
+}
+
+// Waits for the child and turns a failure into an error.
+static ckm_status finish(pid_t child, const char *program, FILE *complaints, ckm_error *err)
+{
+    int outcome = 0;
+    while (waitpid(child, &outcome, 0) < 0) {
+        if (errno != EINTR) {
+            return ckm_i_error(err, CKM_ERR_IO, "cannot wait for '%s': %s", program, strerror(errno));
+        }
+    }
+    if (WIFEXITED(outcome) && WEXITSTATUS(outcome) == 0) {
+        return CKM_OK;
+    }
+    char line[256] = "";
+    rewind(complaints);
+    while (fgets(line, sizeof line, complaints) != NULL && strspn(line, " \t\r\n^") == strlen(line)) {
+        // Skip empty lines and gnuplot's pointer to the offending column.
+    }
+    line[strcspn(line, "\r\n")] = '\0';
+    if (WIFSIGNALED(outcome)) {
+        return ckm_i_error(err, CKM_ERR_IO, "'%s' was ended by signal %d", program, WTERMSIG(outcome));
+    }
+    return ckm_i_error(err, CKM_ERR_IO, "'%s' failed with exit status %d%s%s", program, WEXITSTATUS(outcome),
+                       line[0] != '\0' ? ": " : "", line);
+}
+
+ckm_status ckm_i_emit_run(const char *const *argv, FILE *script, const char *path, const char *package, ckm_error *err)
+{
+    ckm_status status = CKM_OK;
+    ckm_i_writer writer = {0};
+    FILE *complaints = tmpfile();
+    if (complaints == NULL) {
+        return ckm_i_error(err, CKM_ERR_IO, "cannot create a temporary file: %s", strerror(errno));
+    }
+    if (fflush(script) != 0 || fseek(script, 0, SEEK_SET) != 0) {
+        status = ckm_i_error(err, CKM_ERR_IO, "cannot write a temporary file: %s", strerror(errno));
+        goto cleanup;
+    }
+    CKM_I_TRY(ckm_i_writer_open(&writer, path, err));
+    pid_t child = -1;
+    int problem = start(argv, fileno(script), fileno(writer.stream), fileno(complaints), &child);
+    if (problem == ENOENT) {
+        status = ckm_i_error(err, CKM_ERR_UNSUPPORTED,
+                             "drawing needs the program '%s', which is not installed (Debian package: %s)", argv[0],
+                             package);
+        goto cleanup;
+    }
+    if (problem != 0) {
+        status = ckm_i_error(err, CKM_ERR_IO, "cannot run '%s': %s", argv[0], strerror(problem));
+        goto cleanup;
+    }
+    CKM_I_TRY(finish(child, argv[0], complaints, err));
+    status = ckm_i_writer_commit(&writer, err);
+cleanup:
+    ckm_i_writer_abort(&writer);
+    fclose(complaints);
+    return status;
+}

@@ -1,0 +1,418 @@
+// SPDX-License-Identifier: Apache-2.0
+// Search for the largest batch that fits: an upper bound from memory floors, then bisection with stretching
+// of every schedule found.
+#include <checkmate/max_batch.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "base/clock.h"
+#include "base/error.h"
+
+enum {
+    // Batches tried one by one above the best after a bisection: enough to step over a heuristic's jumps.
+    SCAN_WINDOW = 8,
+    // The first round of trials may use 1/2^FIRST_SHARE of the time each; every later round doubles that.
+    FIRST_SHARE = 4
+};
+
+// Positions on the grid are counted from 0; -1 stands for "none".
+typedef struct search {
+    const ckm_max_batch_options *options;
+    ckm_max_batch_build_fn build;
+    bool is_baseline;
+    double start_seconds;
+    int64_t best, upper;
+    ckm_bound_class upper_covers;
+    ckm_schedule *schedule;  // for position `best`
+    int64_t cost, baseline_cost, peak_bytes;
+} search;
+
+// A graph with what it may cost and hold.
+typedef struct instance {
+    ckm_dataflow *df;  // NULL: its sizes overflow, so it cannot fit
+    int64_t budget_bytes, cost_limit;
+} instance;
+
+// The strategies that the paper compares with, which its artifact judged by a rule of their own.
+static bool strategy_is_baseline(const char *name)
+{
+    static const char *const prefixes[] = {"checkpoint-", "chen-", "griewank"};
+    for (size_t i = 0; name != NULL && i < sizeof prefixes / sizeof prefixes[0]; i++) {
+        if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static double elapsed(const search *s)
+{
+    return ckm_i_clock_seconds() - s->start_seconds;
+}
+
+static bool should_stop(const search *s)
+{
+    const ckm_solve_options *o = &s->options->solve;
+    return (o->time_limit_seconds > 0 && elapsed(s) >= o->time_limit_seconds) || (o->stop != NULL && o->stop(o->user));
+}
+
+// The batch at position k, or INT64_MAX when it is beyond all numbers.
+static int64_t batch_at(const search *s, int64_t k)
+{
+    int64_t batch;
+    if (!ckm_i_mul(k, s->options->batch_step, &batch) || !ckm_i_add(batch, s->options->batch_min, &batch)) {
+        return INT64_MAX;
+    }
+    return batch;
+}
+
+static int64_t cost_limit_of(const search *s, const ckm_dataflow *df)
+{
+    int64_t total = ckm_dataflow_total_cost(df);
+    if (s->options->compute_limit > 0) {
+        long double limit = floorl((long double)total * (long double)s->options->compute_limit);
+        return limit >= (long double)INT64_MAX ? INT64_MAX : (int64_t)limit;
+    }
+    int64_t limit = total;
+    for (int32_t v = 0; v < ckm_dataflow_op_count(df); v++) {
+        ckm_dataflow_op op = ckm_dataflow_get_op(df, v);
+        if (op.kind == CKM_OP_FORWARD && !ckm_i_add(limit, op.cost, &limit)) {
+            return INT64_MAX;
+        }
+    }
+    return limit;
+}
+
+static ckm_status instance_open(const search *s, int64_t k, instance *out, ckm_error *err)
+{
+    int64_t batch = batch_at(s, k);
+    *out = (instance){NULL, 0, 0};
+    if (batch == INT64_MAX) {
+        return CKM_OK;
+    }
+    ckm_dataflow *df = NULL;
+    ckm_status status = s->build(batch, s->options->user, &df, err);
+    if (status != CKM_OK) {
+        return status == CKM_ERR_OVERFLOW ? CKM_OK : status;
+    }
+    out->df = df;
+    out->budget_bytes = s->options->memory_bytes;
+    if (s->options->accounting == CKM_ACCOUNTING_PAPER && s->is_baseline) {
+        out->budget_bytes -= ckm_dataflow_fixed_bytes(df);
+    }
+    out->cost_limit = cost_limit_of(s, df);
+    return CKM_OK;
+}
+
+static ckm_status floor_fits(const search *s, int64_t k, bool *fits, ckm_error *err)
+{
+    instance at;
+    ckm_status status = instance_open(s, k, &at, err);
+    if (status != CKM_OK) {
+        return status;
+    }
+    *fits = at.df != NULL && ckm_dataflow_memory_floor(at.df) <= at.budget_bytes;
+    ckm_dataflow_free(at.df);
+    return CKM_OK;
+}
+
+// Sets s->upper to the last position whose memory floor fits.
+static ckm_status bound_by_floor(search *s, ckm_error *err)
+{
+    s->upper = -1;
+    s->upper_covers = CKM_BOUND_ANY;
+    bool fits = false;
+    ckm_status status = floor_fits(s, 0, &fits, err);
+    if (status != CKM_OK || !fits) {
+        return status;
+    }
+    int64_t low = 0;
+    int64_t high = 1;
+    for (;;) {
+        if (high >= INT64_C(1) << 40) {
+            return ckm_i_error(err, CKM_ERR_ARGUMENT,
+                               "the memory floor does not grow with the batch: "
+                               "a batch of %lld still fits",
+                               (long long)batch_at(s, low));
+        }
+        status = floor_fits(s, high, &fits, err);
+        if (status != CKM_OK) {
+            return status;
+        }
+        if (!fits) {
+            break;
+        }
+        low = high;
+        high *= 2;
+    }
+    while (high - low > 1) {
+        int64_t middle = low + (high - low) / 2;
+        status = floor_fits(s, middle, &fits, err);
+        if (status != CKM_OK) {
+            return status;
+        }
+        if (fits) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    s->upper = low;
+    return CKM_OK;
+}
+
+// Whether a schedule found for another batch fits here.
+static ckm_status schedule_fits(const search *s, const ckm_schedule *schedule, int64_t k, bool *fits,
+                                ckm_simulation *facts, int64_t *baseline_cost, ckm_error *err)
+{
+    instance at;
+    ckm_status status = instance_open(s, k, &at, err);
+    *fits = false;
+    if (status != CKM_OK || at.df == NULL) {
+        return status;
+    }
+    status = ckm_schedule_simulate(at.df, schedule, NULL, facts, err);
+    if (status == CKM_OK) {
+        *fits = facts->peak_bytes <= at.budget_bytes && facts->cost <= at.cost_limit;
+        *baseline_cost = ckm_dataflow_total_cost(at.df);
+    } else if (status == CKM_ERR_OVERFLOW) {
+        status = CKM_OK;
+    }
+    ckm_dataflow_free(at.df);
+    return status;
+}
+
+// Takes a schedule that fits position k, and stretches it to the last position where it still fits.
+static ckm_status accept(search *s, ckm_schedule *schedule, int64_t k, ckm_error *err)
+{
+    int64_t low = k;
+    int64_t high = s->upper + 1;
+    bool fits = false;
+    int64_t baseline_cost = -1;
+    int64_t low_baseline = -1;
+    ckm_simulation facts = {0, 0, 0, 0};
+    ckm_simulation low_facts = {0, 0, 0, 0};
+    ckm_status status = schedule_fits(s, schedule, k, &fits, &low_facts, &low_baseline, err);
+    if (status == CKM_OK && !fits) {
+        status = ckm_i_error(err, CKM_ERR_INTERNAL, "the schedule for batch %lld does not keep its limits",
+                             (long long)batch_at(s, k));
+    }
+    while (status == CKM_OK && high - low > 1) {
+        int64_t middle = low + (high - low) / 2;
+        status = schedule_fits(s, schedule, middle, &fits, &facts, &baseline_cost, err);
+        if (fits) {
+            low = middle;
+            low_facts = facts;
+            low_baseline = baseline_cost;
+        } else {
+            high = middle;
+        }
+    }
+    if (status != CKM_OK) {
+        ckm_schedule_free(schedule);
+        return status;
+    }
+    ckm_schedule_free(s->schedule);
+    s->schedule = schedule;
+    s->best = low;
+    s->cost = low_facts.cost;
+    s->peak_bytes = low_facts.peak_bytes;
+    s->baseline_cost = low_baseline;
+    return CKM_OK;
+}
+
+// Solves position k within `seconds` (<= 0: no limit). *timed_out: more time might have found more.
+static ckm_status try_position(search *s, int64_t k, double seconds, bool *timed_out, ckm_error *err)
+{
+    instance at;
+    ckm_status status = instance_open(s, k, &at, err);
+    if (status != CKM_OK) {
+        return status;
+    }
+    if (at.df == NULL) {
+        s->upper = k - 1;
+        return CKM_OK;
+    }
+    ckm_solve_options options = s->options->solve;
+    options.budget_bytes = at.budget_bytes;
+    options.cost_limit = at.cost_limit;
+    options.time_limit_seconds = seconds;
+    ckm_solve_result result;
+    status = ckm_solve(at.df, &options, &result, err);
+    ckm_dataflow_free(at.df);
+    if (status != CKM_OK) {
+        return status;
+    }
+    ckm_solve_status outcome = result.status;
+    bool found = result.schedule != NULL && result.cost <= at.cost_limit;
+    if (found) {
+        status = accept(s, result.schedule, k, err);
+        result.schedule = NULL;
+    } else if (outcome == CKM_SOLVE_INFEASIBLE || result.bound_cost > (double)at.cost_limit) {
+        outcome = CKM_SOLVE_INFEASIBLE;
+        s->upper = k - 1;
+        s->upper_covers = result.bound_covers != CKM_BOUND_NONE ? result.bound_covers : CKM_BOUND_ANY;
+    } else {
+        outcome = CKM_SOLVE_UNKNOWN;
+        *timed_out = *timed_out || (seconds > 0 && result.seconds >= 0.9 * seconds);
+    }
+    ckm_solve_result_dispose(&result);
+    if (status == CKM_OK && s->options->trial != NULL) {
+        s->options->trial(batch_at(s, k), outcome, s->best < 0 ? 0 : batch_at(s, s->best),
+                          s->upper < 0 ? 0 : batch_at(s, s->upper), elapsed(s), s->options->user);
+    }
+    return status;
+}
+
+// One bisection between the best and the upper bound: the upper bound itself first, as it is often met.
+static ckm_status bisect(search *s, double seconds, bool *timed_out, ckm_error *err)
+{
+    ckm_status status = CKM_OK;
+    int64_t high = s->upper;  // the last position worth trying in this round
+    bool first = true;
+    while (status == CKM_OK && s->best < high && !should_stop(s)) {
+        int64_t k = first ? high : s->best + (high - s->best + 1) / 2;
+        first = false;
+        status = try_position(s, k, seconds, timed_out, err);
+        if (s->best < k) {
+            high = k - 1;
+        }
+        if (high > s->upper) {
+            high = s->upper;
+        }
+    }
+    return status;
+}
+
+// Tries the positions right above the best until a window of them brings nothing.
+static ckm_status scan(search *s, double seconds, bool *timed_out, ckm_error *err)
+{
+    ckm_status status = CKM_OK;
+    int64_t tried = s->best;
+    while (status == CKM_OK && tried < s->upper && tried < s->best + SCAN_WINDOW && !should_stop(s)) {
+        tried++;
+        status = try_position(s, tried, seconds, timed_out, err);
+        if (s->best > tried) {
+            tried = s->best;
+        }
+    }
+    return status;
+}
+
+static ckm_status run_rounds(search *s, ckm_error *err)
+{
+    ckm_status status = CKM_OK;
+    double limit = s->options->solve.time_limit_seconds;
+    for (int round = 0; status == CKM_OK && s->best < s->upper && !should_stop(s); round++) {
+        bool timed_out = false;
+        double seconds = 0;
+        if (limit > 0) {
+            int64_t shift = FIRST_SHARE - round;
+            seconds = shift > 0 ? limit / (double)(INT64_C(1) << shift) : limit;
+            double left = limit - elapsed(s);
+            seconds = seconds < left ? seconds : left;
+        }
+        status = bisect(s, seconds, &timed_out, err);
+        if (status == CKM_OK && !timed_out) {
+            // What failed failed for good, at these batches: look a little above, and be done.
+            status = scan(s, seconds, &timed_out, err);
+        }
+        if (!timed_out) {
+            break;
+        }
+    }
+    return status;
+}
+
+static ckm_status check_options(const ckm_max_batch_options *o, ckm_error *err)
+{
+    if (o->memory_bytes < 0) {
+        return ckm_i_error(err, CKM_ERR_ARGUMENT, "the memory must be at least 0 bytes");
+    }
+    if (isnan(o->compute_limit) || (o->compute_limit != 0 && o->compute_limit < 1)) {
+        return ckm_i_error(err, CKM_ERR_ARGUMENT,
+                           "the compute limit must be at least 1 (times the cost of a run "
+                           "without rematerialization), got %g",
+                           o->compute_limit);
+    }
+    if (o->batch_min < 1 || o->batch_step < 1) {
+        return ckm_i_error(err, CKM_ERR_ARGUMENT, "batch_min and batch_step must be at least 1");
+    }
+    return CKM_OK;
+}
+
+// The verifier has the last word on what is handed out.
+static ckm_status check_schedule(const search *s, ckm_error *err)
+{
+    instance at;
+    ckm_status status = instance_open(s, s->best, &at, err);
+    if (status != CKM_OK) {
+        return status;
+    }
+    ckm_verdict verdict = {false, -1, -1, ""};
+    status = ckm_schedule_verify(at.df, s->schedule, at.budget_bytes, &verdict, err);
+    if (status == CKM_OK && (!verdict.ok || verdict.cost != s->cost || verdict.peak_bytes != s->peak_bytes)) {
+        status = ckm_i_error(err, CKM_ERR_INTERNAL, "the verifier refuses the schedule for batch %lld: %s",
+                             (long long)batch_at(s, s->best), verdict.ok ? "cost or peak differ" : verdict.why);
+    }
+    if (status == CKM_OK) {
+        ckm_schedule_info info = *ckm_schedule_get_info(s->schedule);
+        info.budget_bytes = at.budget_bytes;
+        info.cost = s->cost;
+        info.peak_bytes = s->peak_bytes;
+        info.baseline_cost = s->baseline_cost;
+        info.bound_cost = NAN;  // it was proven for the batch that was solved, not for this one
+        info.bound_covers = CKM_BOUND_NONE;
+        info.optimal = false;
+        ckm_schedule_set_info(s->schedule, &info);
+    }
+    ckm_dataflow_free(at.df);
+    return status;
+}
+
+ckm_status ckm_max_batch(const ckm_max_batch_options *options, ckm_max_batch_build_fn build,
+                         ckm_max_batch_result *result, ckm_error *err)
+{
+    search s = {.options = options,
+                .build = build,
+                .best = -1,
+                .upper = -1,
+                .upper_covers = CKM_BOUND_ANY,
+                .cost = -1,
+                .baseline_cost = -1,
+                .peak_bytes = -1,
+                .start_seconds = ckm_i_clock_seconds(),
+                .is_baseline = strategy_is_baseline(options->solve.strategy)};
+    ckm_status status = CKM_OK;
+    CKM_I_TRY(check_options(options, err));
+    CKM_I_TRY(bound_by_floor(&s, err));
+    CKM_I_TRY(run_rounds(&s, err));
+    if (s.best >= 0) {
+        CKM_I_TRY(check_schedule(&s, err));
+    }
+    *result = (ckm_max_batch_result){
+        .status = s.best < 0 ? (s.upper < 0 ? CKM_SOLVE_INFEASIBLE : CKM_SOLVE_UNKNOWN)
+                             : (s.best == s.upper ? CKM_SOLVE_OPTIMAL : CKM_SOLVE_FEASIBLE),
+        .max_batch = s.best < 0 ? 0 : batch_at(&s, s.best),
+        .upper_bound = s.upper < 0 ? 0 : batch_at(&s, s.upper),
+        .bound_covers = s.upper_covers,
+        .schedule = s.schedule,
+        .cost = s.cost,
+        .baseline_cost = s.baseline_cost,
+        .peak_bytes = s.peak_bytes,
+        .seconds = elapsed(&s),
+    };
+    s.schedule = NULL;
+cleanup:
+    ckm_schedule_free(s.schedule);
+    return status;
+}
+
+void ckm_max_batch_result_dispose(ckm_max_batch_result *result)
+{
+    ckm_schedule_free(result->schedule);
+    result->schedule = NULL;
+}
