@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Activation functions: the shape stays, one multiply-accumulate per input element.
+#include "graph/op_registry.h"
+#include "graph/op_support.h"
+
+static ckm_status softmax_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dtype *dtypes, ckm_error *err)
+{
+    int64_t wanted;
+    int32_t axis;
+    CKM_I_OP_TRY(ckm_i_op_check_rank(v, 0, 1, CKM_MAX_RANK, err));
+    CKM_I_OP_TRY(ckm_i_op_int(v, "axis", -CKM_MAX_RANK, CKM_MAX_RANK, -1, &wanted, err));
+    CKM_I_OP_TRY(ckm_i_op_axis(v, wanted, v->in[0]->shape.rank, &axis, err));
+    return ckm_i_op_infer_same(v, shapes, dtypes, err);
+}
+
+// The slope repeats over x, either as numpy aligns shapes or one element a channel.
+static ckm_status prelu_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dtype *dtypes, ckm_error *err)
+{
+    CKM_I_OP_TRY(ckm_i_op_check_rank(v, 0, 2, CKM_MAX_RANK, err));
+    const ckm_shape *x = &v->in[0]->shape;
+    const ckm_shape *slope = &v->in[1]->shape;
+    bool one_a_channel = slope->rank == 1 && slope->dims[0] == x->dims[ckm_i_op_channel_axis(v, x->rank)];
+    ckm_shape out = *x;
+    if (!one_a_channel) {
+        CKM_I_OP_TRY(ckm_i_op_broadcast(v, x, slope, &out, err));
+    }
+    shapes[0] = out;
+    dtypes[0] = v->in[0]->dtype;
+    return CKM_OK;
+}
+
+// A kind without parameters whose attributes do not concern shapes.
+#define UNARY(kind) { kind, 1, 1, 1, ckm_i_op_infer_same, ckm_i_op_macs_one_per_input }
+
+const ckm_i_op_class ckm_i_ops_activation[] = {
+    UNARY("relu"),
+    UNARY("leaky_relu"),
+    UNARY("elu"),
+    UNARY("selu"),
+    UNARY("celu"),
+    UNARY("sigmoid"),
+    UNARY("hard_sigmoid"),
+    UNARY("tanh"),
+    UNARY("softplus"),
+    UNARY("softsign"),
+    UNARY("gelu"),
+    UNARY("swish"),
+    UNARY("hard_swish"),
+    UNARY("mish"),
+    UNARY("thresholded_relu"),
+    {"softmax", 1, 1, 1, softmax_infer, ckm_i_op_macs_one_per_input},
+    {"log_softmax", 1, 1, 1, softmax_infer, ckm_i_op_macs_one_per_input},
+    {"prelu", 2, 2, 1, prelu_infer, ckm_i_op_macs_one_per_input},
+    {"clip", 1, 3, 1, ckm_i_op_infer_same, ckm_i_op_macs_one_per_input},
+    {0},
+};

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pooling. Free in the paper's cost model.
+#include "graph/op_registry.h"
+#include "graph/op_window.h"
+
+static ckm_status pool_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dtype *dtypes, ckm_error *err)
+{
+    ckm_i_window w;
+    int64_t ceiling;
+    CKM_I_OP_TRY(ckm_i_window_read(v, NULL, &w, err));
+    CKM_I_OP_TRY(ckm_i_op_int(v, "ceil_mode", 0, 1, 0, &ceiling, err));
+    CKM_I_OP_TRY(ckm_i_window_shape(v, &w, w.channels, ceiling != 0, &shapes[0], err));
+    dtypes[0] = v->in[0]->dtype;
+    if (v->op->n_outputs > 1) {  // where each maximum was found
+        shapes[1] = shapes[0];
+        dtypes[1] = CKM_I64;
+    }
+    return CKM_OK;
+}
+
+static ckm_status global_pool_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dtype *dtypes, ckm_error *err)
+{
+    int64_t keep;
+    CKM_I_OP_TRY(ckm_i_op_check_rank(v, 0, 3, CKM_MAX_RANK, err));
+    CKM_I_OP_TRY(ckm_i_op_int(v, "keepdims", 0, 1, 0, &keep, err));
+    const ckm_shape *x = &v->in[0]->shape;
+    int64_t channels = x->dims[ckm_i_op_channel_axis(v, x->rank)];
+    if (keep == 0) {
+        shapes[0] = (ckm_shape){.rank = 2, .dims = {x->dims[0], channels}};
+    } else {
+        shapes[0] = *x;
+        for (int32_t i = 0; i < x->rank - 2; i++) {
+            shapes[0].dims[ckm_i_op_spatial_axis(v) + i] = 1;
+        }
+    }
+    dtypes[0] = v->in[0]->dtype;
+    return CKM_OK;
+}
+
+const ckm_i_op_class ckm_i_ops_pool[] = {
+    {"max_pool", 1, 1, 2, pool_infer, NULL},
+    {"average_pool", 1, 1, 1, pool_infer, NULL},
+    {"lp_pool", 1, 1, 1, pool_infer, NULL},
+    {"global_average_pool", 1, 1, 1, global_pool_infer, NULL},
+    {"global_max_pool", 1, 1, 1, global_pool_infer, NULL},
+    {0},
+};

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// The training graph as a container: values and operators with checked indices.
+#include "graph/training.h"
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+ckm_status ckm_i_training_create(const ckm_graph *graph, const char *name, ckm_training **out, ckm_error *err)
+{
+    ckm_training *t = ckm_i_calloc(1, sizeof *t);
+    if (t == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    t->graph = graph;
+    t->name = ckm_i_strdup(name != NULL ? name : "");
+    if (t->name == NULL) {
+        ckm_training_free(t);
+        return ckm_i_error_memory(err);
+    }
+    *out = t;
+    return CKM_OK;
+}
+
+static void op_dispose(ckm_i_training_op *op)
+{
+    free(op->name);
+    free(op->inputs);
+    free(op->outputs);
+}
+
+void ckm_training_free(ckm_training *t)
+{
+    if (t == NULL) {
+        return;
+    }
+    for (int32_t i = 0; i < t->n_values; i++) {
+        free(t->values[i].name);
+    }
+    for (int32_t i = 0; i < t->n_ops; i++) {
+        op_dispose(&t->ops[i]);
+    }
+    free(t->values);
+    free(t->ops);
+    free(t->name);
+    free(t);
+}
+
+ckm_status ckm_i_training_add_value(ckm_training *t, const char *name, int64_t bytes, int32_t alias_of, int32_t *index,
+                                    ckm_error *err)
+{
+    if (bytes < 0) {
+        return ckm_i_error(err, CKM_ERR_ARGUMENT, "value \"%.200s\" has %lld bytes", name, (long long)bytes);
+    }
+    if (alias_of < -1 || alias_of >= t->n_values) {
+        return ckm_i_error(err, CKM_ERR_ARGUMENT, "value \"%.200s\" views value %d of %d", name, (int)alias_of,
+                           (int)t->n_values);
+    }
+    if (!CKM_I_GROW(t->values, t->n_values, t->cap_values)) {
+        return ckm_i_error_memory(err);
+    }
+    char *copy = ckm_i_strdup(name);
+    if (copy == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    t->values[t->n_values] = (ckm_i_training_value){.name = copy, .bytes = bytes, .alias_of = alias_of};
+    if (index != NULL) {
+        *index = t->n_values;
+    }
+    t->n_values++;
+    return CKM_OK;
+}
+
+static ckm_status check_values(const ckm_training *t, const char *name, const int32_t *values, int32_t n,
+                               ckm_error *err)
+{
+    for (int32_t i = 0; i < n; i++) {
+        if (values[i] < 0 || values[i] >= t->n_values) {
+            return ckm_i_error(err, CKM_ERR_ARGUMENT, "operator \"%.200s\" names value %d of %d", name, (int)values[i],
+                               (int)t->n_values);
+        }
+    }
+    return CKM_OK;
+}
+
+ckm_status ckm_i_training_add_op(ckm_training *t, const char *name, ckm_i_phase phase, int32_t source,
+                                 const int32_t *inputs, int32_t n_inputs, const int32_t *outputs, int32_t n_outputs,
+                                 ckm_error *err)
+{
+    if (source < -1 || source >= t->graph->n_ops) {
+        return ckm_i_error(err, CKM_ERR_ARGUMENT, "operator \"%.200s\" comes from operator %d of %d", name, (int)source,
+                           (int)t->graph->n_ops);
+    }
+    ckm_status status = check_values(t, name, inputs, n_inputs, err);
+    if (status == CKM_OK) {
+        status = check_values(t, name, outputs, n_outputs, err);
+    }
+    if (status != CKM_OK) {
+        return status;
+    }
+    if (!CKM_I_GROW(t->ops, t->n_ops, t->cap_ops)) {
+        return ckm_i_error_memory(err);
+    }
+    ckm_i_training_op op = {.phase = phase, .source = source, .n_inputs = n_inputs, .n_outputs = n_outputs};
+    op.name = ckm_i_strdup(name);
+    op.inputs = ckm_i_memdup(inputs, (size_t)n_inputs, sizeof *inputs);
+    op.outputs = ckm_i_memdup(outputs, (size_t)n_outputs, sizeof *outputs);
+    if (op.name == NULL || op.inputs == NULL || op.outputs == NULL) {
+        op_dispose(&op);
+        return ckm_i_error_memory(err);
+    }
+    t->ops[t->n_ops++] = op;
+    return CKM_OK;
+}
