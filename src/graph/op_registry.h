@@ -16,7 +16,12 @@
     X(pool)                \
     X(border)              \
     X(resize)              \
-    X(basic)
+    X(basic)               \
+    X(elementwise)         \
+    X(matmul)              \
+    X(reduce)              \
+    X(layer_norm)          \
+    X(movement)
 
 #define CKM_I_OP_GROUP_DECLARE(group) extern const ckm_i_op_class ckm_i_ops_##group[];
 CKM_I_OP_GROUPS(CKM_I_OP_GROUP_DECLARE)

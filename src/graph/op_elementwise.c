@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// Element by element arithmetic beyond what layers need: operators of two operands with broadcasting,
+// functions of one operand, choice between two, change of element type.
+#include "graph/op_registry.h"
+#include "graph/op_support.h"
+
+static ckm_status infer_broadcast(const ckm_i_op_view *v, ckm_shape *out_shapes, ckm_dtype *out_dtypes, ckm_error *err)
+{
+    ckm_shape shape = v->in[0]->shape;
+    for (int32_t i = 1; i < v->op->n_inputs; i++) {
+        if (v->in[i] == NULL) {
+            continue;
+        }
+        ckm_status status = ckm_i_op_broadcast(v, &shape, &v->in[i]->shape, &shape, err);
+        if (status != CKM_OK) {
+            return status;
+        }
+    }
+    out_shapes[0] = shape;
+    out_dtypes[0] = v->in[0]->dtype;
+    return CKM_OK;
+}
+
+static ckm_status infer_comparison(const ckm_i_op_view *v, ckm_shape *out_shapes, ckm_dtype *out_dtypes,
+                                   ckm_error *err)
+{
+    ckm_status status = infer_broadcast(v, out_shapes, out_dtypes, err);
+    if (status == CKM_OK) {
+        out_dtypes[0] = CKM_BOOL;
+    }
+    return status;
+}
+
+// Inputs: condition, value where it holds, value where it does not.
+static ckm_status infer_where(const ckm_i_op_view *v, ckm_shape *out_shapes, ckm_dtype *out_dtypes, ckm_error *err)
+{
+    if (v->in[0]->dtype != CKM_BOOL) {
+        return ckm_i_op_error(v, err, CKM_ERR_FORMAT, "the condition must be boolean");
+    }
+    ckm_status status = infer_broadcast(v, out_shapes, out_dtypes, err);
+    if (status == CKM_OK) {
+        out_dtypes[0] = v->in[1]->dtype;
+    }
+    return status;
+}
+
+static ckm_status infer_cast(const ckm_i_op_view *v, ckm_shape *out_shapes, ckm_dtype *out_dtypes, ckm_error *err)
+{
+    int64_t dtype;
+    ckm_status status = ckm_i_op_int(v, "dtype", CKM_F32, CKM_BOOL, (int64_t)v->in[0]->dtype, &dtype, err);
+    if (status != CKM_OK) {
+        return status;
+    }
+    out_shapes[0] = v->in[0]->shape;
+    out_dtypes[0] = (ckm_dtype)dtype;
+    return CKM_OK;
+}
+
+static ckm_status infer_truth(const ckm_i_op_view *v, ckm_shape *out_shapes, ckm_dtype *out_dtypes, ckm_error *err)
+{
+    (void)err;
+    out_shapes[0] = v->in[0]->shape;
+    out_dtypes[0] = CKM_BOOL;
+    return CKM_OK;
+}
+
+#define ARITHMETIC(kind) {kind, 2, 2, 1, infer_broadcast, ckm_i_op_macs_one_per_output}
+#define COMPARISON(kind) {kind, 2, 2, 1, infer_comparison, ckm_i_op_macs_one_per_output}
+#define FUNCTION(kind) {kind, 1, 1, 1, ckm_i_op_infer_same, ckm_i_op_macs_one_per_output}
+
+const ckm_i_op_class ckm_i_ops_elementwise[] = {
+    ARITHMETIC("sub"),
+    ARITHMETIC("mul"),
+    ARITHMETIC("div"),
+    ARITHMETIC("pow"),
+    ARITHMETIC("mod"),
+    {"minimum", 1, -1, 1, infer_broadcast, ckm_i_op_macs_one_per_output},
+    {"maximum", 1, -1, 1, infer_broadcast, ckm_i_op_macs_one_per_output},
+    {"sum", 1, -1, 1, infer_broadcast, ckm_i_op_macs_one_per_output},
+    {"mean", 1, -1, 1, infer_broadcast, ckm_i_op_macs_one_per_output},
+    COMPARISON("equal"),
+    COMPARISON("less"),
+    COMPARISON("less_or_equal"),
+    COMPARISON("greater"),
+    COMPARISON("greater_or_equal"),
+    COMPARISON("and"),
+    COMPARISON("or"),
+    COMPARISON("xor"),
+    FUNCTION("sqrt"),
+    FUNCTION("erf"),
+    FUNCTION("neg"),
+    FUNCTION("exp"),
+    FUNCTION("log"),
+    FUNCTION("abs"),
+    FUNCTION("reciprocal"),
+    FUNCTION("floor"),
+    FUNCTION("ceil"),
+    FUNCTION("round"),
+    FUNCTION("sign"),
+    FUNCTION("sin"),
+    FUNCTION("cos"),
+    FUNCTION("tan"),
+    FUNCTION("atan"),
+    {"not", 1, 1, 1, infer_truth, ckm_i_op_macs_one_per_output},
+    {"is_nan", 1, 1, 1, infer_truth, ckm_i_op_macs_one_per_output},
+    {"where", 3, 3, 1, infer_where, ckm_i_op_macs_one_per_output},
+    {"cast", 1, 1, 1, infer_cast, NULL},
+    {NULL, 0, 0, 0, NULL, NULL},
+};

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// Normalizations that keep no running statistics: over the last axes, over groups of channels, over one
+// channel of one sample, over neighbouring channels.
+#include "graph/op_registry.h"
+#include "graph/op_support.h"
+
+enum { NORM_COST = 4 };           // as batch_norm: per element, the paper's count
+
+// Mean and inverse deviation, when asked for, have one element per normalized slice.
+static ckm_status infer_layer_norm(const ckm_i_op_view *v, ckm_shape *out_shapes, ckm_dtype *out_dtypes,
+                                   ckm_error *err)
+{
+    const ckm_shape *in = &v->in[0]->shape;
+    int32_t axis;
+    ckm_status status = ckm_i_op_axis(v, ckm_i_op_attr_int(v->op, "axis", 0, -1), in->rank, &axis, err);
+    if (status != CKM_OK) {
+        return status;
+    }
+    ckm_shape slices = *in;
+    ckm_shape normalized = {.rank = in->rank - axis};
+    for (int32_t i = axis; i < in->rank; i++) {
+        slices.dims[i] = 1;
+        normalized.dims[i - axis] = in->dims[i];
+    }
+    for (int32_t i = 1; i < v->op->n_inputs; i++) {
+        ckm_shape fitted;
+        if (v->in[i] == NULL) {
+            continue;
+        }
+        status = ckm_i_op_broadcast(v, &normalized, &v->in[i]->shape, &fitted, err);
+        if (status != CKM_OK) {
+            return status;
+        }
+        if (fitted.rank > in->rank) {
+            return ckm_i_op_error(v, err, CKM_ERR_FORMAT, "scale or bias has more dimensions than the input");
+        }
+    }
+    for (int32_t i = 0; i < v->op->n_outputs; i++) {
+        out_shapes[i] = i == 0 ? *in : slices;
+        out_dtypes[i] = i == 0 ? v->in[0]->dtype : CKM_F32;
+    }
+    return CKM_OK;
+}
+
+// Scale and bias are one number per channel (group_norm up to opset 20: per group).
+static ckm_status infer_channel_norm(const ckm_i_op_view *v, ckm_shape *out_shapes, ckm_dtype *out_dtypes,
+                                     ckm_error *err)
+{
+    ckm_status status = ckm_i_op_check_rank(v, 0, 2, CKM_MAX_RANK, err);
+    if (status != CKM_OK) {
+        return status;
+    }
+    const ckm_shape *in = &v->in[0]->shape;
+    int64_t channels = in->dims[ckm_i_op_channel_axis(v, in->rank)];
+    int64_t groups;
+    status = ckm_i_op_int(v, "groups", 1, channels, channels, &groups, err);
+    if (status != CKM_OK) {
+        return status;
+    }
+    if (channels % groups != 0) {
+        return ckm_i_op_error(v, err, CKM_ERR_FORMAT, "%lld channels do not divide into %lld groups",
+                              (long long)channels, (long long)groups);
+    }
+    for (int32_t i = 1; i < v->op->n_inputs; i++) {
+        if (v->in[i] == NULL) {
+            continue;
+        }
+        const ckm_shape *s = &v->in[i]->shape;
+        if (s->rank != 1 || (s->dims[0] != channels && s->dims[0] != groups)) {
+            char text[256];
+            return ckm_i_op_error(v, err, CKM_ERR_FORMAT, "input %d is %s; the data has %lld channels", (int)i,
+                                  ckm_i_shape_text(s, text, sizeof text), (long long)channels);
+        }
+    }
+    return ckm_i_op_infer_same(v, out_shapes, out_dtypes, err);
+}
+
+static ckm_status count_macs(const ckm_i_op_view *v, int64_t *macs, ckm_error *err)
+{
+    return ckm_i_op_macs_per_input(v, NORM_COST, macs, err);
+}
+
+const ckm_i_op_class ckm_i_ops_layer_norm[] = {
+    {"layer_norm", 1, 3, 3, infer_layer_norm, count_macs},
+    {"group_norm", 1, 3, 1, infer_channel_norm, count_macs},
+    {"instance_norm", 1, 3, 1, infer_channel_norm, count_macs},
+    {"local_response_norm", 1, 1, 1, ckm_i_op_infer_same, count_macs},
+    {"lp_norm", 1, 1, 1, ckm_i_op_infer_same, count_macs},
+    {NULL, 0, 0, 0, NULL, NULL},
+};
