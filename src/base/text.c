@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/text.h"
 
+#include <math.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 size_t ckm_i_text_utf8(const char *at)
@@ -82,4 +84,25 @@ void ckm_i_text_write_json(FILE *stream, const char *text)
         }
     }
     putc('"', stream);
+}
+
+void ckm_i_text_write_number(FILE *stream, double number)
+{
+    char digits[64];
+    if (!isfinite(number)) {
+        fputs("null", stream);
+        return;
+    }
+    for (int precision = 15; precision <= 17; precision++) {
+        snprintf(digits, sizeof digits, "%.*g", precision, number);
+        if (strtod(digits, NULL) == number) {
+            break;
+        }
+    }
+    for (char *c = digits; *c != '\0'; c++) {
+        if (strchr("0123456789+-e", *c) == NULL) {
+            *c = '.';
+        }
+    }
+    fputs(digits, stream);
 }

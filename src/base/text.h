@@ -14,5 +14,8 @@ void ckm_i_text_copy(char *to, size_t room, const char *from);
 void ckm_i_text_clean(char *text);
 // Writes `text` as a JSON string, quotes included. Malformed bytes are written as U+FFFD.
 void ckm_i_text_write_json(FILE *stream, const char *text);
+// Writes a number so that reading it gives the same value, in as few digits as that takes and whatever the
+// locale's decimal point; null when it is not finite.
+void ckm_i_text_write_number(FILE *stream, double number);
 
 #endif
