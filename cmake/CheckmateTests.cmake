@@ -52,7 +52,7 @@ if(CKM_BUILD_TESTS)
         if(name MATCHES "^test_alloc_")
             target_sources(${name} PRIVATE "${tests_dir}/support/alloc_sweep.c")
             target_link_options(${name} PRIVATE
-                "LINKER:--wrap=malloc" "LINKER:--wrap=calloc" "LINKER:--wrap=realloc")
+                "LINKER:--wrap=malloc" "LINKER:--wrap=calloc" "LINKER:--wrap=realloc" "LINKER:--wrap=free")
         endif()
         if(TARGET checkmate_program)
             add_dependencies(${name} checkmate_program)

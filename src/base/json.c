@@ -13,7 +13,11 @@ ckm_status ckm_i_json_parse(const char *text, size_t size_bytes, const char *fil
     json_t *root = json_loadb(text, size_bytes, JSON_REJECT_DUPLICATES, &problem);
     if (root == NULL) {
         enum json_error_code code = json_error_code(&problem);
-        ckm_status status = code == json_error_out_of_memory ? CKM_ERR_MEMORY : CKM_ERR_FORMAT;
+        // jansson leaves the text empty when most of its own allocations fail.
+        if (code == json_error_out_of_memory || problem.text[0] == '\0') {
+            return ckm_i_error_memory(err);
+        }
+        ckm_status status = CKM_ERR_FORMAT;
         return ckm_i_error_at(err, status, file, problem.line, problem.position, "not valid JSON: %s", problem.text);
     }
     *out = root;
