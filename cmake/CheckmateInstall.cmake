@@ -22,14 +22,22 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/checkmate-config-version
 install(FILES "${PROJECT_BINARY_DIR}/checkmate-config.cmake" "${PROJECT_BINARY_DIR}/checkmate-config-version.cmake"
         DESTINATION "${package_dir}")
 
-# Absolute install directories are kept as they are, relative ones hang off the prefix.
-foreach(dir LIBDIR INCLUDEDIR)
-    if(IS_ABSOLUTE "${CMAKE_INSTALL_${dir}}")
-        set(pc_${dir} "${CMAKE_INSTALL_${dir}}")
-    else()
-        set(pc_${dir} "\${prefix}/${CMAKE_INSTALL_${dir}}")
-    endif()
-endforeach()
+# The file finds its prefix from where it lies, so that `cmake --install --prefix` needs no new configuration.
+# Absolute install directories are kept as they are.
+if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}")
+    set(pc_PREFIX "${CMAKE_INSTALL_PREFIX}")
+    set(pc_LIBDIR "${CMAKE_INSTALL_LIBDIR}")
+else()
+    file(RELATIVE_PATH up "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
+    string(REGEX REPLACE "/$" "" up "${up}")
+    set(pc_PREFIX "\${pcfiledir}/${up}")
+    set(pc_LIBDIR "\${prefix}/${CMAKE_INSTALL_LIBDIR}")
+endif()
+if(IS_ABSOLUTE "${CMAKE_INSTALL_INCLUDEDIR}")
+    set(pc_INCLUDEDIR "${CMAKE_INSTALL_INCLUDEDIR}")
+else()
+    set(pc_INCLUDEDIR "\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}")
+endif()
 configure_file("${CMAKE_CURRENT_LIST_DIR}/checkmate.pc.in" "${PROJECT_BINARY_DIR}/checkmate.pc" @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/checkmate.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
 

@@ -1,0 +1,153 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Checks that includes follow the module table below and that no cycle exists. Usage: check_includes.sh [ROOT]
+# Prints one line for each violation; exit status 1 when there is any.
+set -eu
+root=${1:-$(dirname "$0")/..}
+cd "$root"
+
+find src include/checkmate -name '*.[ch]' | LC_ALL=C sort | xargs awk '
+BEGIN {
+    # module: modules whose headers, public or internal, it may include besides its own
+    allow("base", "")
+    allow("graph", "base")
+    allow("zoo", "base graph")
+    allow("import", "base graph")
+    allow("autodiff", "base graph")
+    allow("dataflow", "base")
+    allow("cost", "base graph dataflow")
+    allow("schedule", "base dataflow")
+    allow("milp", "base")
+    allow("solve", "base dataflow schedule milp")
+    allow("plan", "base dataflow schedule")
+    allow("run", "base graph dataflow schedule plan cost")
+    allow("emit", "base graph dataflow schedule plan")
+    # The program is a client of the library: any public header, no internal one.
+    known["cli"] = 1
+    # Public headers that are not named like their module.
+    public_module["max_batch"] = "solve"
+    # Libraries that only one module may touch, by the beginning of the header name.
+    library["coin/"] = "milp"; library["Cbc_"] = "milp"; library["Clp_"] = "milp"; library["Coin_"] = "milp"
+    library["protobuf-c/"] = "import"; library["onnx.pb-c.h"] = "import"
+    library["cmocka.h"] = "tests"
+}
+
+function allow(module, list,    n, i, parts) {
+    known[module] = 1
+    n = split(list, parts, " ")
+    for (i = 1; i <= n; i++) {
+        allowed[module, parts[i]] = 1
+    }
+}
+
+function complain(text) {
+    printf "%s:%d: %s\n", FILENAME, FNR, text
+    bad = 1
+}
+
+function module_of_public(name) {
+    sub(/\.h$/, "", name)
+    return (name in public_module) ? public_module[name] : name
+}
+
+FNR == 1 {
+    files++
+    split(FILENAME, path, "/")
+    if (path[1] == "src") {
+        module = path[2]
+        public = 0
+    } else {
+        module = module_of_public(path[3])
+        public = 1
+    }
+    umbrella = module == "checkmate"
+    if (!umbrella && !(module in known)) {
+        complain("module " module " is not in the table of scripts/check_includes.sh")
+    }
+}
+
+/^[ \t]*#[ \t]*include[ \t]*[<"]/ {
+    line = $0
+    sub(/^[ \t]*#[ \t]*include[ \t]*/, "", line)
+    quoted = substr(line, 1, 1) == "\""
+    line = substr(line, 2)
+    sub(/[>"].*/, "", line)
+    for (prefix in library) {
+        if (index(line, prefix) == 1) {
+            if (module != library[prefix]) {
+                complain("<" line "> may only be included by " library[prefix] ", not by " module)
+            }
+            next
+        }
+    }
+    if (line ~ /^checkmate\//) {
+        name = substr(line, 11)
+        target = module_of_public(name)
+        if (quoted) {
+            complain("write <" line ">, not \"" line "\"")
+        }
+        if (umbrella || module == "cli") {
+            next
+        }
+        if (target == "checkmate") {
+            complain("the library itself must not include <checkmate/checkmate.h>")
+            next
+        }
+    } else if (quoted) {
+        if (public) {
+            complain("a public header must not include the internal \"" line "\"")
+            next
+        }
+        if (line !~ /\//) {
+            complain("write \"" module "/" line "\": internal headers are named from src/")
+            next
+        }
+        target = line
+        sub(/\/.*/, "", target)
+        if (module == "cli" && target != "cli") {
+            complain("the program may only include public headers, not \"" line "\"")
+            next
+        }
+    } else {
+        next
+    }
+    if (target == module) {
+        next
+    }
+    if (!(target in known)) {
+        complain("\"" line "\" belongs to no known module")
+    } else if (!((module, target) in allowed)) {
+        complain(module " must not include " target " (\"" line "\")")
+    }
+    used[module, target] = 1
+}
+
+# Depth-first: state 1 is on the path, 2 is done.
+function visit(m,    t) {
+    state[m] = 1
+    for (t in known) {
+        if (!((m, t) in used) && !((m, t) in allowed)) {
+            continue
+        }
+        if (state[t] == 1) {
+            printf "include cycle: %s and %s reach each other\n", m, t
+            bad = 1
+        } else if (state[t] != 2) {
+            visit(t)
+        }
+    }
+    state[m] = 2
+}
+
+END {
+    for (m in known) {
+        if (state[m] == 0) {
+            visit(m)
+        }
+    }
+    if (files == 0) {
+        print "no source files found"
+        bad = 1
+    }
+    exit bad ? 1 : 0
+}'

@@ -1,0 +1,44 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# The tree follows the include rule, and the check notices each way of breaking it.
+set -eu
+check="$CKM_SOURCE_DIR/scripts/check_includes.sh"
+sh "$check" "$CKM_SOURCE_DIR" || { echo "the include rule is broken, see above" >&2; exit 1; }
+
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+# plant FILE LINE EXPECTED: a tree that is clean but for one line must fail with that message.
+plant() {
+    rm -rf "$scratch/src" "$scratch/include"
+    mkdir -p "$scratch/include/checkmate" "$scratch/src/base" "$scratch/src/solve" "$scratch/src/cli" \
+        "$scratch/src/schedule" "$scratch/src/graph" "$scratch/src/milp"
+    echo '#include <stdint.h>' >"$scratch/include/checkmate/base.h"
+    printf '#include "solve/solver.h"\n#include "base/error.h"\n#include <checkmate/max_batch.h>\n' \
+        >"$scratch/src/solve/solve.c"
+    printf '#include <checkmate/checkmate.h>\n#include "cli/cli.h"\n' >"$scratch/src/cli/main.c"
+    printf '#include <coin/Cbc_C_Interface.h>\n' >"$scratch/src/milp/milp_cbc.c"
+    sh "$check" "$scratch" >"$scratch/out" || { echo "a clean tree fails:"; cat "$scratch/out"; exit 1; }
+    mkdir -p "$(dirname "$scratch/$1")"
+    printf '%s\n' "$2" >>"$scratch/$1"
+    if sh "$check" "$scratch" >"$scratch/out"; then
+        echo "not noticed: $2 in $1"
+        exit 1
+    fi
+    grep -q -- "$3" "$scratch/out" || { echo "unexpected message for $2 in $1:"; cat "$scratch/out"; exit 1; }
+}
+
+plant src/solve/solve.c '#include "graph/graph.h"' 'solve must not include graph'
+plant src/solve/solve.c '#include <checkmate/graph.h>' 'solve must not include graph'
+plant src/schedule/schedule.c '#  include "solve/solver.h"' 'schedule must not include solve'
+plant src/schedule/schedule.c '#include <checkmate/max_batch.h>' 'schedule must not include solve'
+plant src/base/error.c '#include "graph/graph.h"' 'base must not include graph'
+plant src/base/error.c '#include "graph/graph.h"' 'cycle'
+plant src/base/error.c '#include <checkmate/checkmate.h>' 'must not include <checkmate/checkmate.h>'
+plant src/cli/main.c '#include "base/error.h"' 'only include public headers'
+plant src/solve/solve.c '#include "solver.h"' 'named from src/'
+plant src/solve/solve.c '#include <coin/Clp_C_Interface.h>' 'only be included by milp'
+plant include/checkmate/solve.h '#include "solve/solver.h"' 'public header must not include'
+plant include/checkmate/schedule.h '#include <checkmate/graph.h>' 'schedule must not include graph'
+plant src/extra/extra.c '#include "base/error.h"' 'not in the table'
+echo "include rule: the tree is clean, 13 planted violations were noticed"

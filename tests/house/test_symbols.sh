@@ -1,0 +1,33 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# The shared library exports the functions of the public headers under version CHECKMATE_0, and nothing else.
+set -eu
+library="$CKM_BINARY_DIR/libcheckmate.so"
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+nm -D --defined-only --with-symbol-versions "$library" | awk '$2 != "A" { print $3 }' >"$scratch/exported"
+[ -s "$scratch/exported" ] || { echo "nothing is exported"; exit 1; }
+# The sanitizers' own symbols are not ours to judge.
+sed -i -e '/^__asan/d' -e '/^__ubsan/d' -e '/^__odr_asan/d' -e '/^__start_/d' -e '/^__stop_/d' "$scratch/exported"
+
+if grep -v '@@CHECKMATE_0$' "$scratch/exported"; then
+    echo "exported without version CHECKMATE_0, see above"
+    exit 1
+fi
+if grep -v '^ckm_' "$scratch/exported" || grep '^ckm_i_' "$scratch/exported"; then
+    echo "exported but internal, see above"
+    exit 1
+fi
+
+# Declared functions: from CKM_API to the name before the first parenthesis, over line ends.
+sed 's@//.*@@' "$CKM_SOURCE_DIR"/include/checkmate/*.h | grep -v '^ *#' | tr '\n' ' ' | sed 's/;/;\n/g' |
+    sed -n 's/.*CKM_API [^(]*[ *]\(ckm_[a-z0-9_]*\)(.*/\1/p' | LC_ALL=C sort -u >"$scratch/declared"
+sed 's/@@.*//' "$scratch/exported" | LC_ALL=C sort -u >"$scratch/defined"
+if [ -n "$(LC_ALL=C comm -3 "$scratch/declared" "$scratch/defined")" ]; then
+    echo "declared in public headers (left) but not exported, or exported (right) but not declared:"
+    LC_ALL=C comm -3 "$scratch/declared" "$scratch/defined"
+    exit 1
+fi
+readelf -d "$library" | grep -q 'SONAME.*libcheckmate\.so\.[0-9]' || { echo "no versioned SONAME"; exit 1; }
+echo "$(wc -l <"$scratch/defined") symbols exported, all declared"

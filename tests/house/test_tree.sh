@@ -1,0 +1,38 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# House rules that a machine can check: a README in every source folder, unique file names, licence lines,
+# scripts that parse. Files past 700 lines are named, without failing.
+set -eu
+cd "$CKM_SOURCE_DIR"
+bad=0
+complain() {
+    echo "$*"
+    bad=1
+}
+
+for folder in src/*/; do
+    # An empty folder is not in the project.
+    [ -n "$(ls "$folder")" ] || continue
+    [ -s "${folder}README.md" ] || complain "$folder has no README.md: what lives here, where to start, what may be included"
+done
+
+names=$(find src -name '*.[ch]' ! -path '*/README.md' -exec basename {} \; | LC_ALL=C sort | uniq -d)
+[ -z "$names" ] || complain "file names must be unique under src: $names"
+names=$(find tests -name 'test_*.c' -exec basename {} \; | LC_ALL=C sort | uniq -d)
+[ -z "$names" ] || complain "test names must be unique: $names"
+
+for file in $(find include src tests examples scripts \( -name '*.[ch]' -o -name '*.sh' \) ! -path 'tests/fuzz/corpus/*' 2>/dev/null); do
+    head -n 2 "$file" | grep -q 'SPDX-License-Identifier: Apache-2.0' || complain "$file: no licence line on top"
+    lines=$(wc -l <"$file")
+    [ "$lines" -le 700 ] || echo "warning: $file has $lines lines; look for a seam"
+done
+
+for script in $(find scripts tests bench -name '*.sh' 2>/dev/null); do
+    case $(head -n 1 "$script") in
+    *bash*) bash -n "$script" || complain "$script does not parse" ;;
+    *) sh -n "$script" || complain "$script does not parse" ;;
+    esac
+done
+
+[ $bad -eq 0 ] && echo "the tree keeps its rules"
+exit $bad
