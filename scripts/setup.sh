@@ -102,18 +102,25 @@ else
 fi
 
 echo "setup.sh: installing $missing"
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+# apt talks at length; what it said is shown when it fails.
 install_missing() {
     # env: sudo passes no variables on; without a terminal a package must not ask questions.
-    $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing
+    $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+        -o Dpkg::Use-Pty=0 $missing >"$log" 2>&1
+}
+update_lists() {
+    $as_root apt-get update -qq >"$log" 2>&1 || { tail -n 20 "$log" >&2; give_up "apt-get update failed"; }
 }
 # Package lists are fetched only when the packages cannot be installed with those at hand.
 if ! apt-get install -s --no-install-recommends $missing >/dev/null 2>&1; then
-    $as_root apt-get update -qq || give_up "apt-get update failed"
-    install_missing || give_up "apt-get could not install them"
+    update_lists
+    install_missing || { tail -n 20 "$log" >&2; give_up "apt-get could not install them"; }
 elif ! install_missing; then
     # Lists that are there may be too old to download from.
-    $as_root apt-get update -qq || give_up "apt-get update failed"
-    install_missing || give_up "apt-get could not install them"
+    update_lists
+    install_missing || { tail -n 20 "$log" >&2; give_up "apt-get could not install them"; }
 fi
 
 collect "$@"
