@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+// The model builder and the safe dual bound.
+#include "milp/milp.h"
+
+#include <float.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+void ckm_i_milp_init(ckm_i_milp *m)
+{
+    *m = (ckm_i_milp){0};
+}
+
+void ckm_i_milp_dispose(ckm_i_milp *m)
+{
+    free(m->obj);
+    free(m->lower);
+    free(m->upper);
+    free(m->integer);
+    free(m->row_lower);
+    free(m->row_upper);
+    free(m->row_start);
+    free(m->entry_col);
+    free(m->entry_value);
+    ckm_i_milp_init(m);
+}
+
+// Grows several arrays that share one capacity.
+static bool grow_columns(ckm_i_milp *m)
+{
+    int32_t caps[4] = {m->cap_cols, m->cap_cols, m->cap_cols, m->cap_cols};
+    bool ok = CKM_I_GROW(m->obj, m->n_cols, caps[0]);
+    ok = ok && CKM_I_GROW(m->lower, m->n_cols, caps[1]);
+    ok = ok && CKM_I_GROW(m->upper, m->n_cols, caps[2]);
+    ok = ok && CKM_I_GROW(m->integer, m->n_cols, caps[3]);
+    if (ok) {
+        m->cap_cols = caps[0];
+    }
+    return ok;
+}
+
+static bool grow_rows(ckm_i_milp *m)
+{
+    int32_t caps[3] = {m->cap_rows, m->cap_rows, m->cap_rows};
+    bool ok = CKM_I_GROW(m->row_lower, m->n_rows, caps[0]);
+    ok = ok && CKM_I_GROW(m->row_upper, m->n_rows, caps[1]);
+    ok = ok && CKM_I_GROW(m->row_start, m->n_rows, caps[2]);
+    if (ok) {
+        m->cap_rows = caps[0];
+    }
+    return ok;
+}
+
+static bool grow_entries(ckm_i_milp *m)
+{
+    int64_t caps[2] = {m->cap_entries, m->cap_entries};
+    bool ok = m->n_entries < INT32_MAX - 1 && CKM_I_GROW(m->entry_col, m->n_entries, caps[0]);
+    ok = ok && CKM_I_GROW(m->entry_value, m->n_entries, caps[1]);
+    if (ok) {
+        m->cap_entries = caps[0];
+    }
+    return ok;
+}
+
+int32_t ckm_i_milp_add_col(ckm_i_milp *m, double obj, double lower, double upper, bool integer)
+{
+    if (m->failed || !grow_columns(m)) {
+        m->failed = true;
+        return 0;
+    }
+    m->obj[m->n_cols] = obj;
+    m->lower[m->n_cols] = lower;
+    m->upper[m->n_cols] = upper;
+    m->integer[m->n_cols] = integer;
+    return m->n_cols++;
+}
+
+int32_t ckm_i_milp_add_row(ckm_i_milp *m, double row_lower, double row_upper)
+{
+    if (m->failed || !grow_rows(m)) {
+        m->failed = true;
+        return 0;
+    }
+    m->row_lower[m->n_rows] = row_lower;
+    m->row_upper[m->n_rows] = row_upper;
+    m->row_start[m->n_rows] = m->n_entries;
+    return m->n_rows++;
+}
+
+void ckm_i_milp_put(ckm_i_milp *m, int32_t col, double value)
+{
+    if (m->failed) {
+        return;
+    }
+    for (int64_t e = m->n_entries - 1; e >= m->row_start[m->n_rows - 1] && e >= m->n_entries - 8; e--) {
+        if (m->entry_col[e] == col) {  // nearly always the case when a column repeats
+            m->entry_value[e] += value;
+            return;
+        }
+    }
+    if (!grow_entries(m)) {
+        m->failed = true;
+        return;
+    }
+    m->entry_col[m->n_entries] = col;
+    m->entry_value[m->n_entries] = value;
+    m->n_entries++;
+}
+
+ckm_status ckm_i_milp_check(const ckm_i_milp *m, ckm_error *err)
+{
+    return m->failed ? ckm_i_error_memory(err) : CKM_OK;
+}
+
+static int64_t row_end(const ckm_i_milp *m, int32_t row)
+{
+    return row + 1 < m->n_rows ? m->row_start[row + 1] : m->n_entries;
+}
+
+bool ckm_i_milp_by_columns(const ckm_i_milp *m, ckm_i_milp_columns *out)
+{
+    int *start = ckm_i_calloc((size_t)m->n_cols + 1, sizeof *start);
+    int *row = ckm_i_malloc((size_t)m->n_entries, sizeof *row);
+    double *value = ckm_i_malloc((size_t)m->n_entries, sizeof *value);
+    int *last = ckm_i_malloc((size_t)m->n_cols, sizeof *last);  // last entry written per column
+    if (start == NULL || row == NULL || value == NULL || last == NULL) {
+        free(start);
+        free(row);
+        free(value);
+        free(last);
+        return false;
+    }
+    for (int64_t e = 0; e < m->n_entries; e++) {
+        start[m->entry_col[e] + 1]++;
+    }
+    for (int32_t j = 0; j < m->n_cols; j++) {
+        start[j + 1] += start[j];
+        last[j] = start[j] - 1;
+    }
+    for (int32_t i = 0; i < m->n_rows; i++) {
+        for (int64_t e = m->row_start[i]; e < row_end(m, i); e++) {
+            int32_t j = m->entry_col[e];
+            if (last[j] >= start[j] && row[last[j]] == i) {
+                value[last[j]] += m->entry_value[e];
+            } else {
+                last[j]++;
+                row[last[j]] = i;
+                value[last[j]] = m->entry_value[e];
+            }
+        }
+    }
+    // Repeated entries left holes at the end of columns: close them.
+    int at = 0;
+    for (int32_t j = 0; j < m->n_cols; j++) {
+        int from = start[j];
+        int to = last[j];
+        start[j] = at;
+        for (int e = from; e <= to; e++) {
+            row[at] = row[e];
+            value[at] = value[e];
+            at++;
+        }
+    }
+    start[m->n_cols] = at;
+    free(last);
+    *out = (ckm_i_milp_columns){.start = start, .row = row, .value = value};
+    return true;
+}
+
+double ckm_i_milp_safe_bound(const ckm_i_milp *m, const double *row_dual)
+{
+    double *reduced = ckm_i_malloc((size_t)m->n_cols, sizeof *reduced);
+    double *error = ckm_i_malloc((size_t)m->n_cols, sizeof *error);
+    double bound = -INFINITY;
+    if (reduced == NULL || error == NULL) {
+        goto cleanup;
+    }
+    for (int32_t j = 0; j < m->n_cols; j++) {
+        reduced[j] = m->obj[j];
+        error[j] = fabs(m->obj[j]);
+    }
+    // `magnitude` collects the sum of absolute values of all terms; with n additions the rounding error of
+    // the sum is below n * eps * magnitude.
+    double sum = 0.0;
+    double magnitude = 0.0;
+    for (int32_t i = 0; i < m->n_rows; i++) {
+        double y = row_dual[i];
+        double side = y > 0.0 ? m->row_lower[i] : m->row_upper[i];
+        if (y == 0.0 || !isfinite(y) || !isfinite(side)) {
+            continue;  // any multiplier is valid, zero included
+        }
+        sum += y * side;
+        magnitude += fabs(y * side);
+        for (int64_t e = m->row_start[i]; e < row_end(m, i); e++) {
+            double term = y * m->entry_value[e];
+            reduced[m->entry_col[e]] -= term;
+            error[m->entry_col[e]] += fabs(term);
+        }
+    }
+    // A column's reduced cost is known up to its own rounding error: take the worse end.
+    for (int32_t j = 0; j < m->n_cols; j++) {
+        double slack = error[j] * DBL_EPSILON * 64.0;
+        double low = reduced[j] - slack;
+        double high = reduced[j] + slack;
+        double at_lower = m->lower[j] >= 0.0 ? low * m->lower[j] : high * m->lower[j];
+        double at_upper = m->upper[j] >= 0.0 ? low * m->upper[j] : high * m->upper[j];
+        double term = at_lower < at_upper ? at_lower : at_upper;
+        if (!isfinite(term)) {
+            goto cleanup;
+        }
+        sum += term;
+        magnitude += fabs(term);
+    }
+    bound = sum - magnitude * DBL_EPSILON * (double)(m->n_cols + m->n_rows + 16);
+cleanup:
+    free(reduced);
+    free(error);
+    return bound;
+}

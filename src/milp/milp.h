@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Linear and mixed-integer programs: a sparse row-wise builder, and engines behind one interface.
+//
+// minimise obj . x   subject to   row_lower <= A x <= row_upper,  lower <= x <= upper,  some x integer
+//
+// Engines run in a child process (milp_process.c): whatever they print, leak, or abort on stays there, and
+// they can be stopped at any moment.
+#ifndef CKM_SRC_MILP_MILP_H
+#define CKM_SRC_MILP_MILP_H
+
+#include <checkmate/base.h>
+#include <math.h>
+
+typedef struct ckm_i_milp {
+    int32_t n_cols, cap_cols, n_rows, cap_rows;
+    int64_t n_entries, cap_entries;
+    double *obj, *lower, *upper;      // per column
+    bool *integer;
+    double *row_lower, *row_upper;    // per row; -INFINITY and INFINITY where open
+    int64_t *row_start;               // first entry of each row; entries of the last row end at n_entries
+    int32_t *entry_col;
+    double *entry_value;
+    bool failed;                      // an allocation failed; reported by ckm_i_milp_check
+} ckm_i_milp;
+
+void ckm_i_milp_init(ckm_i_milp *m);
+void ckm_i_milp_dispose(ckm_i_milp *m);
+// Builders do not report failure one by one: CKM_ERR_MEMORY comes from the check at the end.
+int32_t ckm_i_milp_add_col(ckm_i_milp *m, double obj, double lower, double upper, bool integer);
+int32_t ckm_i_milp_add_row(ckm_i_milp *m, double row_lower, double row_upper);
+// Adds an entry to the last row. A column may appear in it several times; entries are summed.
+void ckm_i_milp_put(ckm_i_milp *m, int32_t col, double value);
+ckm_status ckm_i_milp_check(const ckm_i_milp *m, ckm_error *err) CKM_NODISCARD;
+
+typedef enum ckm_i_milp_status {
+    CKM_I_MILP_OPTIMAL,      // proven within the gap asked for
+    CKM_I_MILP_FEASIBLE,     // a solution, stopped before the proof
+    CKM_I_MILP_INFEASIBLE,   // proven
+    CKM_I_MILP_STOPPED       // nothing found within the limits, or the engine failed
+} ckm_i_milp_status;
+
+typedef struct ckm_i_milp_options {
+    bool relax;              // drop integrality: the LP relaxation
+    double seconds;          // wall time; INFINITY for none
+    double gap;              // absolute, in the objective, for integer programs
+    double cutoff;           // only solutions with a smaller objective matter; INFINITY for none
+    int threads;
+    const double *start;     // a feasible point to start from, or NULL
+    ckm_stop_fn stop;        // may be NULL
+    void *user;
+} ckm_i_milp_options;
+
+typedef struct ckm_i_milp_result {
+    ckm_i_milp_status status;
+    double objective;        // of `x`; NAN without one
+    double bound;            // lower bound on the optimum as the engine reports it; -INFINITY when unknown
+    double *x;               // n_cols, or NULL
+    double *row_dual;        // n_rows, LP only, or NULL
+    char detail[128];        // what the engine said, for logs
+} ckm_i_milp_result;
+
+// LP by Clp (dual simplex), MIP by CBC. CKM_OK whatever the status; errors are for memory and fork.
+ckm_status ckm_i_milp_solve(const ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_milp_result *result,
+                            ckm_error *err) CKM_NODISCARD;
+void ckm_i_milp_result_dispose(ckm_i_milp_result *result);
+
+// A lower bound on the LP's optimum from any vector of row multipliers, right or wrong, by weak duality:
+// sum of y_i times the row bound its sign calls for plus sum of min(d_j l_j, d_j u_j) over columns with
+// d = obj - A'y (Neumaier and Shcherbina 2004). Rounding errors are bounded and subtracted, so the result is
+// a proof, not an estimate. Columns must have finite bounds where d_j is not zero; else -INFINITY.
+double ckm_i_milp_safe_bound(const ckm_i_milp *m, const double *row_dual);
+
+// Engines, run by ckm_i_milp_solve inside the child; `x` and `row_dual` have room for all.
+typedef struct ckm_i_milp_answer {
+    int32_t status;          // ckm_i_milp_status
+    int32_t has_x, has_dual;
+    double objective, bound;
+    char detail[128];
+} ckm_i_milp_answer;
+void ckm_i_milp_run_clp(const ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_milp_answer *answer, double *x,
+                        double *row_dual);
+void ckm_i_milp_run_cbc(const ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_milp_answer *answer, double *x);
+
+// The matrix by columns, as both engines want it. Freed with free() each.
+typedef struct ckm_i_milp_columns {
+    int *start, *row;
+    double *value;
+} ckm_i_milp_columns;
+bool ckm_i_milp_by_columns(const ckm_i_milp *m, ckm_i_milp_columns *out);
+
+#endif

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a bare sequence of computations to a schedule.
+#ifndef CKM_SRC_SCHEDULE_SCHEDULE_ORDER_H
+#define CKM_SRC_SCHEDULE_SCHEDULE_ORDER_H
+
+#include <checkmate/schedule.h>
+
+// Completes a sequence of computations with frees: every tensor is freed at once after its last use before it
+// is computed again or the schedule ends. No in-place pairs are used. Legality is the verifier's business.
+// O(sum of operands).
+ckm_status ckm_i_schedule_from_order(const ckm_dataflow *df, const int32_t *order, int64_t n_computes,
+                                     ckm_schedule **out, ckm_error *err) CKM_NODISCARD;
+
+#endif

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+// The integer program as a component: builds it, starts it from the solver's best, hands in what it finds.
+#ifndef CKM_SRC_SOLVE_SOLVE_ILP_H
+#define CKM_SRC_SOLVE_SOLVE_ILP_H
+
+#include "solve/solver.h"
+
+// Runs until the solver's deadline. CKM_ERR_UNSUPPORTED when the program would be too large to build.
+ckm_status ckm_i_ilp_run(ckm_i_solver *solver, ckm_error *err) CKM_NODISCARD;
+
+#endif
