@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+// The builder behind every network: a draft graph in the order of writing, and the order of the layer list.
+#include "zoo/zoo_builder.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+#define MAX_CLASSES 32
+
+struct ckm_i_zoo {
+    ckm_graph *draft;             // every layer in the order of writing; its errors name the layer
+    ckm_status status;
+    ckm_error error;
+    char name[64];                // behind ckm_i_zoo_name
+    char layer_name[64];          // behind ckm_i_zoo_layer_name
+    int32_t n_classes;
+    struct {
+        const char *class_name;
+        int32_t used;             // unnamed layers of this class so far
+    } classes[MAX_CLASSES];
+};
+
+ckm_status ckm_i_zoo_create(const char *network, int64_t batch, const int64_t input_shape[3], ckm_i_zoo **out,
+                            ckm_error *err)
+{
+    ckm_i_zoo *z = ckm_i_calloc(1, sizeof *z);
+    if (z == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    ckm_shape shape = {.rank = 4, .dims = {batch, input_shape[0], input_shape[1], input_shape[2]}};
+    int32_t input;
+    ckm_status status = ckm_i_graph_create(network, CKM_CHANNELS_LAST, batch, &z->draft, err);
+    if (status == CKM_OK) {
+        status = ckm_i_graph_add_tensor(z->draft, "input", CKM_ROLE_INPUT, CKM_F32, &shape, &input, err);
+    }
+    if (status != CKM_OK) {
+        ckm_i_zoo_free(z);
+        return status;
+    }
+    *out = z;
+    return CKM_OK;
+}
+
+void ckm_i_zoo_free(ckm_i_zoo *z)
+{
+    if (z != NULL) {
+        ckm_graph_free(z->draft);
+        free(z);
+    }
+}
+
+const char *ckm_i_zoo_name(ckm_i_zoo *z, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(z->name, sizeof z->name, format, args);
+    va_end(args);
+    return z->name;
+}
+
+ckm_i_layer ckm_i_zoo_fail(ckm_i_zoo *z, const char *format, ...)
+{
+    if (z->status == CKM_OK) {
+        char message[512];
+        va_list args;
+        va_start(args, format);
+        vsnprintf(message, sizeof message, format, args);
+        va_end(args);
+        z->status = ckm_i_error(&z->error, CKM_ERR_ARGUMENT, "%s", message);
+    }
+    return -1;
+}
+
+// Dimension `axis` counted from the last, of a layer that may have failed.
+static int64_t dimension(const ckm_i_zoo *z, ckm_i_layer x, int32_t from_last)
+{
+    if (z->status != CKM_OK || x < 0) {
+        return 1;
+    }
+    const ckm_shape *shape = &z->draft->tensors[x].shape;
+    return shape->rank > from_last ? shape->dims[shape->rank - 1 - from_last] : 1;
+}
+
+int64_t ckm_i_zoo_height(const ckm_i_zoo *z, ckm_i_layer x)
+{
+    return dimension(z, x, 2);
+}
+
+int64_t ckm_i_zoo_width(const ckm_i_zoo *z, ckm_i_layer x)
+{
+    return dimension(z, x, 1);
+}
+
+int64_t ckm_i_zoo_channels(const ckm_i_zoo *z, ckm_i_layer x)
+{
+    return dimension(z, x, 0);
+}
+
+const char *ckm_i_zoo_layer_name(ckm_i_zoo *z, const char *class_name, const char *name)
+{
+    if (name != NULL) {
+        snprintf(z->layer_name, sizeof z->layer_name, "%s", name);
+        return z->layer_name;
+    }
+    int32_t i = 0;
+    while (i < z->n_classes && strcmp(z->classes[i].class_name, class_name) != 0) {
+        i++;
+    }
+    if (i == MAX_CLASSES) {
+        ckm_i_zoo_fail(z, "more than %d classes of layers", MAX_CLASSES);
+        return class_name;
+    }
+    if (i == z->n_classes) {
+        z->classes[z->n_classes++].class_name = class_name;
+    }
+    int32_t number = z->classes[i].used++;
+    if (number == 0) {
+        snprintf(z->layer_name, sizeof z->layer_name, "%s", class_name);
+    } else {
+        snprintf(z->layer_name, sizeof z->layer_name, "%s_%d", class_name, (int)number);
+    }
+    return z->layer_name;
+}
+
+int32_t ckm_i_zoo_parameter(ckm_i_zoo *z, const char *layer, const char *what, ckm_tensor_role role, ckm_shape shape)
+{
+    if (z->status != CKM_OK) {
+        return -1;
+    }
+    char name[128];
+    snprintf(name, sizeof name, "%s/%s", layer, what);
+    int32_t tensor = -1;
+    z->status = ckm_i_graph_add_tensor(z->draft, name, role, CKM_F32, &shape, &tensor, &z->error);
+    return z->status == CKM_OK ? tensor : -1;
+}
+
+ckm_i_layer ckm_i_zoo_add(ckm_i_zoo *z, const char *kind, const char *layer, const int32_t *inputs, int32_t n_inputs,
+                          const ckm_i_attr *attrs, int32_t n_attrs)
+{
+    if (z->status != CKM_OK) {
+        return -1;
+    }
+    int32_t output = -1;
+    z->status =
+        ckm_i_graph_add_op(z->draft, kind, layer, inputs, n_inputs, attrs, n_attrs, &output, 1, &z->error);
+    return z->status == CKM_OK ? output : -1;
+}
+
+// ---- The order of the layer list
+
+// Where a layer stands: layers further from the output come first, and among equals those that a depth-first
+// walk from the output, operands in order, meets first.
+typedef struct place {
+    int32_t op, depth, met;       // met is -1 when the output does not need the layer
+} place;
+
+// Operators that compute operator `op`'s inputs, in order, each at its input's position; -1 for others.
+static int32_t operand(const ckm_graph *g, int32_t op, int32_t i)
+{
+    int32_t tensor = g->ops[op].inputs[i];
+    return tensor >= 0 ? g->tensors[tensor].producer : -1;
+}
+
+// Longest path to the output. Operands come before their users in the draft, so one backward pass does.
+static void find_depths(const ckm_graph *g, place *places)
+{
+    for (int32_t op = g->n_ops - 1; op >= 0; op--) {
+        if (places[op].met < 0) {
+            continue;
+        }
+        for (int32_t i = 0; i < g->ops[op].n_inputs; i++) {
+            int32_t from = operand(g, op, i);
+            if (from >= 0 && places[from].depth <= places[op].depth) {
+                places[from].depth = places[op].depth + 1;
+            }
+        }
+    }
+}
+
+// Numbers the operators a pre-order walk from `output` meets.
+static ckm_status walk(const ckm_graph *g, int32_t output, place *places, ckm_error *err)
+{
+    typedef struct frame {
+        int32_t op, next;
+    } frame;
+    frame *stack = ckm_i_malloc((size_t)g->n_ops, sizeof *stack);
+    if (stack == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    int32_t met = 0;
+    int32_t depth = 1;
+    stack[0] = (frame){.op = output};
+    places[output].met = met++;
+    while (depth > 0) {
+        frame *top = &stack[depth - 1];
+        if (top->next == g->ops[top->op].n_inputs) {
+            depth--;
+            continue;
+        }
+        int32_t from = operand(g, top->op, top->next++);
+        if (from >= 0 && places[from].met < 0) {
+            places[from].met = met++;
+            stack[depth++] = (frame){.op = from};
+        }
+    }
+    free(stack);
+    return CKM_OK;
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const place *x = a;
+    const place *y = b;
+    if (x->depth != y->depth) {
+        return x->depth > y->depth ? -1 : 1;
+    }
+    return (x->met > y->met) - (x->met < y->met);
+}
+
+// Copies operator `op` of the draft with its parameters; `map` takes draft tensors to those of `to`.
+static ckm_status copy_op(const ckm_graph *from, int32_t op, ckm_graph *to, int32_t *map, ckm_error *err)
+{
+    const ckm_i_graph_op *o = &from->ops[op];
+    int32_t *inputs = ckm_i_malloc((size_t)o->n_inputs, sizeof *inputs);
+    ckm_status status = inputs != NULL ? CKM_OK : ckm_i_error_memory(err);
+    for (int32_t i = 0; status == CKM_OK && i < o->n_inputs; i++) {
+        int32_t tensor = o->inputs[i];
+        if (tensor >= 0 && map[tensor] < 0) {
+            const ckm_i_graph_tensor *t = &from->tensors[tensor];
+            status = ckm_i_graph_add_tensor(to, t->name, t->role, t->dtype, &t->shape, &map[tensor], err);
+        }
+        inputs[i] = tensor >= 0 ? map[tensor] : -1;
+    }
+    if (status == CKM_OK) {
+        status = ckm_i_graph_add_op(to, o->op_class->kind, o->name, inputs, o->n_inputs, o->attrs, o->n_attrs,
+                                    &map[o->outputs[0]], 1, err);
+    }
+    free(inputs);
+    return status;
+}
+
+static ckm_status arrange(const ckm_graph *draft, int32_t output, ckm_graph *to, ckm_error *err)
+{
+    ckm_status status = CKM_OK;
+    place *places = ckm_i_calloc((size_t)draft->n_ops, sizeof *places);
+    int32_t *map = ckm_i_malloc((size_t)draft->n_tensors, sizeof *map);
+    if (places == NULL || map == NULL) {
+        status = ckm_i_error_memory(err);
+        goto cleanup;
+    }
+    for (int32_t i = 0; i < draft->n_ops; i++) {
+        places[i] = (place){.op = i, .depth = 0, .met = -1};
+    }
+    for (int32_t i = 0; i < draft->n_tensors; i++) {
+        map[i] = -1;
+    }
+    const ckm_i_graph_tensor *input = &draft->tensors[CKM_I_ZOO_INPUT];
+    CKM_I_TRY(ckm_i_graph_add_tensor(to, input->name, input->role, input->dtype, &input->shape,
+                                     &map[CKM_I_ZOO_INPUT], err));
+    CKM_I_TRY(walk(draft, output, places, err));
+    find_depths(draft, places);
+    qsort(places, (size_t)draft->n_ops, sizeof *places, by_place);
+    for (int32_t i = 0; i < draft->n_ops; i++) {
+        if (places[i].met >= 0) {
+            CKM_I_TRY(copy_op(draft, places[i].op, to, map, err));
+        }
+    }
+cleanup:
+    free(map);
+    free(places);
+    return status;
+}
+
+ckm_status ckm_i_zoo_finish(ckm_i_zoo *z, ckm_i_layer output, ckm_graph **out, ckm_error *err)
+{
+    if (z->status != CKM_OK) {
+        const int64_t *dims = z->draft->tensors[CKM_I_ZOO_INPUT].shape.dims;
+        // What the graph calls a bad format is here an input shape the network cannot take.
+        ckm_status code = z->status == CKM_ERR_FORMAT ? CKM_ERR_ARGUMENT : z->status;
+        return ckm_i_error(err, code, "%s with an input of %lldx%lldx%lld and batch %lld: %s", z->draft->name,
+                           (long long)dims[1], (long long)dims[2], (long long)dims[3], (long long)dims[0],
+                           z->error.message);
+    }
+    if (output < 0 || output >= z->draft->n_tensors || z->draft->tensors[output].producer < 0) {
+        return ckm_i_error(err, CKM_ERR_INTERNAL, "%s: its output is not a layer", z->draft->name);
+    }
+    ckm_graph *graph = NULL;
+    ckm_status status = ckm_i_graph_create(z->draft->name, z->draft->layout, z->draft->batch, &graph, err);
+    if (status == CKM_OK) {
+        status = arrange(z->draft, z->draft->tensors[output].producer, graph, err);
+    }
+    if (status != CKM_OK) {
+        ckm_graph_free(graph);
+        return status;
+    }
+    *out = graph;
+    return CKM_OK;
+}

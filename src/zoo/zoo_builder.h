@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// A small language for writing networks down as one would with Keras: every function adds a layer behind
+// others and returns it. Layers may be added in any order that has operands first; ckm_i_zoo_finish drops
+// those the output does not need and puts the rest into the order of the layer list.
+//
+// Errors stick: after the first failure every call does nothing and returns -1, so that a network is written
+// without a check after each layer and ckm_i_zoo_finish reports what went wrong.
+#ifndef CKM_SRC_ZOO_ZOO_BUILDER_H
+#define CKM_SRC_ZOO_ZOO_BUILDER_H
+
+#include "graph/graph.h"
+
+typedef struct ckm_i_zoo ckm_i_zoo;
+
+// A layer: the tensor it computes in the draft. The network's input is CKM_I_ZOO_INPUT.
+typedef int32_t ckm_i_layer;
+#define CKM_I_ZOO_INPUT 0
+
+ckm_status ckm_i_zoo_create(const char *network, int64_t batch, const int64_t input_shape[3], ckm_i_zoo **out,
+                            ckm_error *err) CKM_NODISCARD;
+void ckm_i_zoo_free(ckm_i_zoo *z);
+// The finished network with `output` as its last layer; `z` is spent but still has to be freed.
+ckm_status ckm_i_zoo_finish(ckm_i_zoo *z, ckm_i_layer output, ckm_graph **out, ckm_error *err) CKM_NODISCARD;
+
+// A name made as by printf, good until the next call: for the `name` of the layer being added.
+const char *ckm_i_zoo_name(ckm_i_zoo *z, const char *format, ...) CKM_PRINTF(2, 3);
+// Stops the building with an error.
+ckm_i_layer ckm_i_zoo_fail(ckm_i_zoo *z, const char *format, ...) CKM_PRINTF(2, 3);
+
+int64_t ckm_i_zoo_height(const ckm_i_zoo *z, ckm_i_layer x);
+int64_t ckm_i_zoo_width(const ckm_i_zoo *z, ckm_i_layer x);
+int64_t ckm_i_zoo_channels(const ckm_i_zoo *z, ckm_i_layer x);
+
+// The two steps every layer consists of; the functions below are written with them. A name of NULL is made
+// from `class_name` and a number: conv2d, conv2d_1, ...
+const char *ckm_i_zoo_layer_name(ckm_i_zoo *z, const char *class_name, const char *name);
+int32_t ckm_i_zoo_parameter(ckm_i_zoo *z, const char *layer, const char *what, ckm_tensor_role role, ckm_shape shape);
+ckm_i_layer ckm_i_zoo_add(ckm_i_zoo *z, const char *kind, const char *layer, const int32_t *inputs, int32_t n_inputs,
+                          const ckm_i_attr *attrs, int32_t n_attrs);
+
+// ---- Layers. Defaults are those of Keras; a pair whose second member is 0 is square.
+
+typedef struct ckm_i_conv {
+    const char *name;
+    int64_t filters;
+    int64_t kernel[2], strides[2], dilation[2];
+    const char *padding;      // "valid" (default) or "same"
+    const char *activation;   // "linear" (default), "relu", ...
+    bool no_bias;
+} ckm_i_conv;
+
+ckm_i_layer ckm_i_zoo_conv(ckm_i_zoo *z, ckm_i_layer x, ckm_i_conv c);
+ckm_i_layer ckm_i_zoo_conv_transpose(ckm_i_zoo *z, ckm_i_layer x, ckm_i_conv c);
+ckm_i_layer ckm_i_zoo_separable_conv(ckm_i_zoo *z, ckm_i_layer x, ckm_i_conv c);
+// One filter a channel; c.filters is not used.
+ckm_i_layer ckm_i_zoo_depthwise_conv(ckm_i_zoo *z, ckm_i_layer x, ckm_i_conv c);
+ckm_i_layer ckm_i_zoo_dense(ckm_i_zoo *z, ckm_i_layer x, const char *name, int64_t units, const char *activation);
+
+typedef struct ckm_i_batch_norm {
+    const char *name;
+    double epsilon;           // 0.001
+    double momentum;          // 0.99
+    bool no_scale;            // no gamma
+} ckm_i_batch_norm;
+ckm_i_layer ckm_i_zoo_batch_norm(ckm_i_zoo *z, ckm_i_layer x, ckm_i_batch_norm b);
+
+// "relu", "relu6", "softmax", ...: any kind of activation operator; relu6 is relu with a maximum of 6.
+ckm_i_layer ckm_i_zoo_activation(ckm_i_zoo *z, ckm_i_layer x, const char *name, const char *function);
+ckm_i_layer ckm_i_zoo_relu(ckm_i_zoo *z, ckm_i_layer x, const char *name, double max_value);
+
+ckm_i_layer ckm_i_zoo_add_layers(ckm_i_zoo *z, const char *name, const ckm_i_layer *x, int32_t n);
+ckm_i_layer ckm_i_zoo_concat(ckm_i_zoo *z, const char *name, const ckm_i_layer *x, int32_t n);
+
+typedef struct ckm_i_pool {
+    const char *name;
+    int64_t size[2], strides[2];  // strides default to the size
+    const char *padding;
+} ckm_i_pool;
+ckm_i_layer ckm_i_zoo_max_pool(ckm_i_zoo *z, ckm_i_layer x, ckm_i_pool p);
+ckm_i_layer ckm_i_zoo_average_pool(ckm_i_zoo *z, ckm_i_layer x, ckm_i_pool p);
+ckm_i_layer ckm_i_zoo_global_average_pool(ckm_i_zoo *z, ckm_i_layer x, const char *name);
+
+typedef struct ckm_i_border {
+    int64_t top, bottom, left, right;
+} ckm_i_border;
+ckm_i_layer ckm_i_zoo_zero_padding(ckm_i_zoo *z, ckm_i_layer x, const char *name, ckm_i_border b);
+ckm_i_layer ckm_i_zoo_cropping(ckm_i_zoo *z, ckm_i_layer x, const char *name, ckm_i_border b);
+ckm_i_layer ckm_i_zoo_up_sampling(ckm_i_zoo *z, ckm_i_layer x, const char *name, int64_t factor);
+ckm_i_layer ckm_i_zoo_interp(ckm_i_zoo *z, ckm_i_layer x, const char *name, int64_t height, int64_t width);
+
+ckm_i_layer ckm_i_zoo_dropout(ckm_i_zoo *z, ckm_i_layer x, const char *name, double rate);
+ckm_i_layer ckm_i_zoo_flatten(ckm_i_zoo *z, ckm_i_layer x, const char *name);
+// `dims` without the batch.
+ckm_i_layer ckm_i_zoo_reshape(ckm_i_zoo *z, ckm_i_layer x, const char *name, const int64_t *dims, int32_t n);
+ckm_i_layer ckm_i_zoo_lambda(ckm_i_zoo *z, ckm_i_layer x, const char *name, const char *text, const int64_t dims[3]);
+
+#endif

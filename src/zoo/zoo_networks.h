@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// The networks' builders. Each takes the builder and the variant its row in the registry names, and returns
+// the output layer.
+#ifndef CKM_SRC_ZOO_ZOO_NETWORKS_H
+#define CKM_SRC_ZOO_ZOO_NETWORKS_H
+
+#include "zoo/zoo_builder.h"
+
+typedef ckm_i_layer (*ckm_i_zoo_network)(ckm_i_zoo *z, int32_t variant);
+
+ckm_i_layer ckm_i_zoo_linear(ckm_i_zoo *z, int32_t convolutions);
+ckm_i_layer ckm_i_zoo_test(ckm_i_zoo *z, int32_t unused);
+ckm_i_layer ckm_i_zoo_vgg(ckm_i_zoo *z, int32_t layers);              // 16 or 19
+ckm_i_layer ckm_i_zoo_mobilenet(ckm_i_zoo *z, int32_t unused);
+ckm_i_layer ckm_i_zoo_resnet(ckm_i_zoo *z, int32_t layers);           // 50, 101 or 152
+
+// Segmentation: an encoder's five feature maps, finest first, and a decoder on top of them.
+typedef struct ckm_i_features {
+    ckm_i_layer level[5];
+} ckm_i_features;
+
+ckm_i_features ckm_i_zoo_encode_plain(ckm_i_zoo *z);
+ckm_i_features ckm_i_zoo_encode_vgg(ckm_i_zoo *z);
+
+ckm_i_layer ckm_i_zoo_unet(ckm_i_zoo *z, int32_t encoder);
+ckm_i_layer ckm_i_zoo_segnet(ckm_i_zoo *z, int32_t encoder);
+ckm_i_layer ckm_i_zoo_fcn_8(ckm_i_zoo *z, int32_t encoder);
+enum { CKM_I_ENCODER_PLAIN, CKM_I_ENCODER_VGG };
+
+#endif
