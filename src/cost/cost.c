@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a training graph to the dataflow graph: bytes from the values, costs from a cost model.
+#include <checkmate/cost.h>
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/checked.h"
+#include "base/error.h"
+#include "cost/cost_models.h"
+
+static ckm_op_kind kind_of(ckm_i_phase phase)
+{
+    static const ckm_op_kind kinds[] = {
+        [CKM_I_FORWARD] = CKM_OP_FORWARD,
+        [CKM_I_LOSS] = CKM_OP_LOSS,
+        [CKM_I_BACKWARD] = CKM_OP_BACKWARD,
+        [CKM_I_UPDATE] = CKM_OP_UPDATE,
+    };
+    return kinds[phase];
+}
+
+// Adding everything up here names the operator at which it stops fitting.
+static ckm_status check_total(const ckm_training *training, const int64_t *costs, ckm_error *err)
+{
+    int64_t total = 0;
+    for (int32_t i = 0; i < training->n_ops; i++) {
+        if (!ckm_i_add(total, costs[i], &total)) {
+            return ckm_i_error(err, CKM_ERR_OVERFLOW,
+                               "operator \"%.200s\": the cost of all operators up to it does not fit 63 bits; a "
+                               "smaller batch does",
+                               training->ops[i].name);
+        }
+    }
+    return CKM_OK;
+}
+
+static ckm_status build(const ckm_training *training, ckm_cost_unit unit, const int64_t *costs, ckm_dataflow **out,
+                        ckm_error *err)
+{
+    ckm_dataflow *df = NULL;
+    ckm_status status = ckm_dataflow_create(training->name, unit, training->fixed_bytes, &df, err);
+    for (int32_t i = 0; status == CKM_OK && i < training->n_values; i++) {
+        const ckm_i_training_value *v = &training->values[i];
+        ckm_dataflow_tensor tensor = {.name = v->name, .bytes = v->bytes, .alias_of = v->alias_of};
+        status = ckm_dataflow_add_tensor(df, &tensor, NULL, err);
+    }
+    for (int32_t i = 0; status == CKM_OK && i < training->n_ops; i++) {
+        const ckm_i_training_op *o = &training->ops[i];
+        ckm_dataflow_op op = {.name = o->name,
+                              .kind = kind_of(o->phase),
+                              .cost = costs[i],
+                              .recomputable = true,
+                              .n_inputs = o->n_inputs,
+                              .n_outputs = o->n_outputs,
+                              .inputs = o->inputs,
+                              .outputs = o->outputs};
+        status = ckm_dataflow_add_op(df, &op, NULL, err);
+    }
+    if (status == CKM_OK) {
+        status = ckm_dataflow_finish(df, err);
+    }
+    if (status != CKM_OK) {
+        ckm_dataflow_free(df);
+        return status;
+    }
+    *out = df;
+    return CKM_OK;
+}
+
+ckm_status ckm_cost_apply(const ckm_training *training, const ckm_cost_model *model, ckm_dataflow **out, ckm_error *err)
+{
+    ckm_status status;
+    ckm_cost_unit unit = CKM_COST_FLOPS;
+    int64_t *costs = ckm_i_calloc((size_t)training->n_ops, sizeof *costs);
+    if (costs == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    switch (model->kind) {
+    case CKM_COST_MODEL_FLOPS:
+        CKM_I_TRY(ckm_i_cost_flops(training, costs, err));
+        break;
+    case CKM_COST_MODEL_PROFILE:
+        unit = CKM_COST_NS;
+        CKM_I_TRY(ckm_i_cost_profile(training, model->profile_path, costs, err));
+        break;
+    default:
+        status = ckm_i_error(err, CKM_ERR_ARGUMENT, "cost model %d does not exist", (int)model->kind);
+        goto cleanup;
+    }
+    CKM_I_TRY(check_total(training, costs, err));
+    CKM_I_TRY(build(training, unit, costs, out, err));
+cleanup:
+    free(costs);
+    return status;
+}

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cost models: each fills one cost per operator of a training graph.
+#ifndef CKM_SRC_COST_COST_MODELS_H
+#define CKM_SRC_COST_COST_MODELS_H
+
+#include <checkmate/cost.h>
+
+#include "graph/training.h"
+
+// Multiply-accumulates, as the paper counts them.
+ckm_status ckm_i_cost_flops(const ckm_training *training, int64_t *costs, ckm_error *err) CKM_NODISCARD;
+// Measured nanoseconds from a checkmate-profile file.
+ckm_status ckm_i_cost_profile(const ckm_training *training, const char *path, int64_t *costs, ckm_error *err) CKM_NODISCARD;
+
+#endif
