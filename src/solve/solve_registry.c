@@ -10,6 +10,14 @@ extern const ckm_i_strategy ckm_i_strategy_lp_bound;
 extern const ckm_i_strategy ckm_i_strategy_lp_round;
 extern const ckm_i_strategy ckm_i_strategy_lp_random;
 extern const ckm_i_strategy ckm_i_strategy_local_search;
+extern const ckm_i_strategy ckm_i_strategy_checkpoint_all;
+extern const ckm_i_strategy ckm_i_strategy_checkpoint_all_ap;
+extern const ckm_i_strategy ckm_i_strategy_checkpoint_last;
+extern const ckm_i_strategy ckm_i_strategy_chen_sqrt;
+extern const ckm_i_strategy ckm_i_strategy_chen_sqrt_ap;
+extern const ckm_i_strategy ckm_i_strategy_chen_greedy;
+extern const ckm_i_strategy ckm_i_strategy_chen_greedy_ap;
+extern const ckm_i_strategy ckm_i_strategy_griewank;
 
 static const ckm_i_strategy *const strategies[] = {
     &ckm_i_strategy_auto,
@@ -18,6 +26,14 @@ static const ckm_i_strategy *const strategies[] = {
     &ckm_i_strategy_lp_round,
     &ckm_i_strategy_lp_random,
     &ckm_i_strategy_local_search,
+    &ckm_i_strategy_checkpoint_all,
+    &ckm_i_strategy_checkpoint_all_ap,
+    &ckm_i_strategy_checkpoint_last,
+    &ckm_i_strategy_chen_sqrt,
+    &ckm_i_strategy_chen_sqrt_ap,
+    &ckm_i_strategy_chen_greedy,
+    &ckm_i_strategy_chen_greedy_ap,
+    &ckm_i_strategy_griewank,
 };
 
 const ckm_i_strategy *const *ckm_i_solve_registry(int32_t *count)
