@@ -5,6 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
+// Here the functions themselves are meant.
+#undef ckm_i_error
+#undef ckm_i_error_at
+#undef ckm_i_error_memory
+
 static ckm_status fill(ckm_error *err, ckm_status code, const char *file, int64_t line, int64_t byte,
                        const char *format, va_list args)
 {

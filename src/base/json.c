@@ -44,7 +44,8 @@ ckm_i_json_place ckm_i_json_element(const ckm_i_json_place *parent, size_t i)
     return place;
 }
 
-ckm_status ckm_i_json_error(ckm_error *err, const ckm_i_json_place *place, const char *format, ...)
+// In parentheses: the function, not the macro around it.
+ckm_status(ckm_i_json_error)(ckm_error *err, const ckm_i_json_place *place, const char *format, ...)
 {
     char message[1024];
     va_list args;

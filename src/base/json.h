@@ -6,6 +6,8 @@
 #include <checkmate/base.h>
 #include <jansson.h>
 
+#include "base/error.h"
+
 // Parses text. Errors carry line and byte. The caller releases *out with json_decref.
 ckm_status ckm_i_json_parse(const char *text, size_t size_bytes, const char *file, json_t **out,
                             ckm_error *err) CKM_NODISCARD;
@@ -21,6 +23,8 @@ ckm_i_json_place ckm_i_json_member(const ckm_i_json_place *parent, const char *k
 ckm_i_json_place ckm_i_json_element(const ckm_i_json_place *parent, size_t i);
 // Fails with CKM_ERR_FORMAT: "<path>: <message>".
 ckm_status ckm_i_json_error(ckm_error *err, const ckm_i_json_place *place, const char *format, ...) CKM_PRINTF(3, 4);
+#define ckm_i_json_error(err, place, ...) \
+    ckm_i_error_known(ckm_i_json_error(err, place, __VA_ARGS__), CKM_ERR_FORMAT)
 
 // Typed members of an object. `required` members must be there; absent optional ones leave *out alone.
 ckm_status ckm_i_json_get_int(const json_t *object, const ckm_i_json_place *place, const char *key, bool required,

@@ -7,7 +7,8 @@
 #include "base/checked.h"
 #include "base/error.h"
 
-ckm_status ckm_i_op_error(const ckm_i_op_view *v, ckm_error *err, ckm_status code, const char *format, ...)
+// In parentheses: the function, not the macro around it.
+ckm_status(ckm_i_op_error)(const ckm_i_op_view *v, ckm_error *err, ckm_status code, const char *format, ...)
 {
     char message[1024];
     va_list args;

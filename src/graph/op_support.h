@@ -4,6 +4,7 @@
 #ifndef CKM_SRC_GRAPH_OP_SUPPORT_H
 #define CKM_SRC_GRAPH_OP_SUPPORT_H
 
+#include "base/error.h"
 #include "graph/graph.h"
 
 // return when the expression is not CKM_OK, for the functions of an operator class, which own nothing.
@@ -18,6 +19,7 @@
 // Fails with: operator "name" (kind): <message>.
 ckm_status ckm_i_op_error(const ckm_i_op_view *v, ckm_error *err, ckm_status code, const char *format, ...)
     CKM_PRINTF(4, 5);
+#define ckm_i_op_error(v, err, code, ...) ckm_i_error_known(ckm_i_op_error(v, err, code, __VA_ARGS__), code)
 
 // Layout: where channels and the first spatial axis stand in a tensor of this rank (at least 2).
 int32_t ckm_i_op_channel_axis(const ckm_i_op_view *v, int32_t rank);
