@@ -205,7 +205,7 @@ static void pin_inputs(ckm_dataflow *df)
 }
 
 // In-place pairs of operator v that its own operands allow: the input's storage is not pinned and holds no
-// other operand, and the output owns its storage, is no larger, and shares it with no other output.
+// other operand or output, and the output owns its storage, is no larger, and shares it with no operand.
 static int32_t plausible_pairs(const ckm_dataflow *df, int32_t v, int32_t (*pairs)[2])
 {
     const ckm_i_dataflow_op *op = &df->ops[v];
@@ -221,8 +221,7 @@ static int32_t plausible_pairs(const ckm_dataflow *df, int32_t v, int32_t (*pair
         }
         for (int32_t i = 0; ok && i < op->n_outputs; i++) {
             int32_t other = op->outputs[i];
-            ok = other == op->inplace[p][1] ||
-                 (df->tensors[other].storage != out->storage && df->tensors[other].storage != in->storage);
+            ok = df->tensors[other].storage != in->storage;
         }
         if (ok) {
             pairs[n][0] = op->inplace[p][0];

@@ -184,7 +184,7 @@ static void make_dead(ckm_i_walk *walk, int32_t x)
 }
 
 // Whether pair (in, out) of operator v may be used now: `in` dies here and is alone on its storage, `out`
-// starts a storage of its own that nothing else of this operator touches.
+// starts a storage of its own; outputs of v that are views of it move in with it.
 static bool pair_allowed(const ckm_i_walk *walk, int32_t v, int32_t in, int32_t out, const uint64_t *s_next)
 {
     const ckm_dataflow *df = walk->df;
@@ -196,9 +196,7 @@ static bool pair_allowed(const ckm_i_walk *walk, int32_t v, int32_t in, int32_t 
         return false;
     }
     for (int32_t i = 0; i < df->ops[v].n_outputs; i++) {
-        int32_t other = df->ops[v].outputs[i];
-        int32_t storage = df->tensors[other].storage;
-        if (other != out && (storage == out || storage == from->storage)) {
+        if (df->tensors[df->ops[v].outputs[i]].storage == from->storage) {
             return false;
         }
     }

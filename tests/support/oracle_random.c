@@ -74,16 +74,44 @@ static void add_outputs(ckm_i_rng *rng, oracle_graph *g, oracle_op *op, const fe
         int32_t x = add_tensor(rng, g, f);
         op->outputs[op->n_outputs++] = x;
         if (chance(rng, f->view) && x > 0) {
-            // Of an operand as a rule, else of anything, this operator's other outputs included.
+            // Of an operand as a rule, else of anything; or of an output of the same operator.
             int32_t base = op->n_inputs > 0 && chance(rng, 70) ? op->inputs[below(rng, op->n_inputs)] : below(rng, x);
-            bool possible = base < before || chance(rng, 50);
+            base = k > 0 && chance(rng, 40) ? before : base;
+            bool possible = base < before || chance(rng, 80);
             g->tensors[x].alias_of = possible ? owner_of(g, base) : -1;
         }
     }
 }
 
+// An operator that may turn its operand into an output and a view of that output, all in the same memory:
+// rules on pairs and views meet here.
+static void add_turning_outputs(ckm_i_rng *rng, oracle_graph *g, oracle_op *op, const features *f)
+{
+    int32_t first = add_tensor(rng, g, f);
+    int32_t second = add_tensor(rng, g, f);
+    g->tensors[first].bytes = g->tensors[owner_of(g, op->inputs[0])].bytes;
+    g->tensors[second].alias_of = first;
+    op->outputs[op->n_outputs++] = first;
+    op->outputs[op->n_outputs++] = second;
+    op->pairs[op->n_pairs][0] = op->inputs[0];
+    op->pairs[op->n_pairs][1] = first;
+    op->n_pairs++;
+}
+
 static void add_pairs(ckm_i_rng *rng, const oracle_graph *g, oracle_op *op, const features *f)
 {
+    // A few graphs declare every pair they can: a rule that only bites when several things come together must
+    // get its chance.
+    if (f->inplace > 0 && chance(rng, 30) && op->n_inputs > 0 && op->n_outputs > 0) {
+        for (int32_t k = 0; k < op->n_outputs; k++) {
+            if (g->tensors[op->outputs[k]].alias_of < 0) {
+                op->pairs[op->n_pairs][0] = op->inputs[k % op->n_inputs];
+                op->pairs[op->n_pairs][1] = op->outputs[k];
+                op->n_pairs++;
+            }
+        }
+        return;
+    }
     for (int32_t k = 0; k < 3 && op->n_inputs > 0 && op->n_outputs > 0; k++) {
         int32_t input = op->inputs[below(rng, op->n_inputs)];
         int32_t output = op->outputs[below(rng, op->n_outputs)];
@@ -153,8 +181,8 @@ void oracle_random_graph(ckm_i_rng *rng, int32_t min_ops, int32_t max_ops, int32
 {
     oracle_graph g = {.fixed_bytes = chance(rng, 50) ? below(rng, 6) : 0};
     features f = {
-        .several_outputs = draw_feature(rng, 35),
-        .view = draw_feature(rng, 30),
+        .several_outputs = draw_feature(rng, 45),
+        .view = draw_feature(rng, 40),
         .inplace = draw_feature(rng, 50),
         .workspace = draw_feature(rng, 40),
         .fixed_once = draw_feature(rng, 20),
@@ -177,8 +205,13 @@ void oracle_random_graph(ckm_i_rng *rng, int32_t min_ops, int32_t max_ops, int32
         op->recomputable = !chance(rng, f.fixed_once);
         add_operands(rng, &g, op);
         // Leave room for one output of each operator to come.
-        add_outputs(rng, &g, op, &f, max_produced - (g.n_tensors - n_inputs) - (n_ops - 1 - v));
-        add_pairs(rng, &g, op, &f);
+        int32_t room = max_produced - (g.n_tensors - n_inputs) - (n_ops - 1 - v);
+        if (room >= 2 && op->n_inputs > 0 && f.view > 0 && chance(rng, f.inplace / 2)) {
+            add_turning_outputs(rng, &g, op, &f);
+        } else {
+            add_outputs(rng, &g, op, &f, room);
+            add_pairs(rng, &g, op, &f);
+        }
     }
     add_odd_views(rng, &g, &f);
     for (int32_t k = below(rng, 3); k > 0 && g.n_tensors > 0; k--) {
@@ -438,6 +471,23 @@ static void change_step(ckm_i_rng *rng, const oracle_graph *g, loose_step *step)
     }
 }
 
+// Uses one more declared pair in a compute step that has any, whether or not that is allowed there.
+static bool add_pair_somewhere(ckm_i_rng *rng, const oracle_graph *g, loose_step *steps, int64_t n)
+{
+    int64_t start = below(rng, (int32_t)n);
+    for (int64_t k = 0; k < n; k++) {
+        loose_step *step = &steps[(start + k) % n];
+        bool usable = step->kind == CKM_STEP_COMPUTE && step->index >= 0 && step->index < g->n_ops &&
+                      step->n_pairs <= ORACLE_MAX_OPERANDS && g->ops[step->index].n_pairs > 0;
+        if (usable) {
+            const oracle_op *op = &g->ops[step->index];
+            memcpy(step->pairs[step->n_pairs++], op->pairs[below(rng, op->n_pairs)], sizeof op->pairs[0]);
+            return true;
+        }
+    }
+    return false;
+}
+
 ckm_schedule *oracle_corrupt_schedule(ckm_i_rng *rng, const oracle_graph *g, const ckm_schedule *s)
 {
     int64_t n = ckm_schedule_step_count(s);
@@ -455,6 +505,9 @@ ckm_schedule *oracle_corrupt_schedule(ckm_i_rng *rng, const oracle_graph *g, con
     for (int32_t changes = 1 + below(rng, 3); changes > 0 && n > 0; changes--) {
         int64_t i = below(rng, (int32_t)n);
         int64_t j = below(rng, (int32_t)n);
+        if (chance(rng, 30) && add_pair_somewhere(rng, g, steps, n)) {
+            continue;
+        }
         loose_step kept = steps[i];
         switch (below(rng, 5)) {
         case 0:
