@@ -35,8 +35,8 @@ static ckm_status flatten_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_d
         }
     }
     ckm_shape out = {.rank = 2};
-    CKM_I_OP_TRY(ckm_i_shape_elements(&rows, &out.dims[0], err));
-    CKM_I_OP_TRY(ckm_i_shape_elements(&columns, &out.dims[1], err));
+    CKM_I_OP_TRY(ckm_i_op_elements(v, &rows, &out.dims[0], err));
+    CKM_I_OP_TRY(ckm_i_op_elements(v, &columns, &out.dims[1], err));
     shapes[0] = out;
     dtypes[0] = v->in[0]->dtype;
     return CKM_OK;
@@ -75,11 +75,11 @@ static ckm_status reshape_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_d
     int64_t have;
     int64_t want;
     CKM_I_OP_TRY(reshape_target(v, &out, &inferred, err));
-    CKM_I_OP_TRY(ckm_i_shape_elements(&v->in[0]->shape, &have, err));
+    CKM_I_OP_TRY(ckm_i_op_elements(v, &v->in[0]->shape, &have, err));
     if (inferred >= 0) {
         out.dims[inferred] = 1;
     }
-    CKM_I_OP_TRY(ckm_i_shape_elements(&out, &want, err));
+    CKM_I_OP_TRY(ckm_i_op_elements(v, &out, &want, err));
     if (inferred >= 0 && have % want == 0) {
         out.dims[inferred] = have / want;
         want = have;

@@ -40,7 +40,7 @@ static ckm_status check_bias(const ckm_i_op_view *v, int32_t i, int64_t channels
     }
     const ckm_shape *bias = &v->in[i]->shape;
     int64_t elements;
-    ckm_status status = ckm_i_shape_elements(bias, &elements, err);
+    ckm_status status = ckm_i_op_elements(v, bias, &elements, err);
     if (status == CKM_OK && elements != channels) {
         char text[256];
         return ckm_i_op_error(v, err, CKM_ERR_FORMAT, "the bias is %s; it must hold %lld elements",
@@ -244,7 +244,7 @@ static ckm_status separable_macs(const ckm_i_op_view *v, int64_t *macs, ckm_erro
     int64_t pointwise;
     CKM_I_OP_TRY(separable_read(v, &s, err));
     CKM_I_OP_TRY(kernel_volume(v, &s.window, 1, &volume, err));
-    CKM_I_OP_TRY(ckm_i_shape_elements(&s.middle_shape, &elements, err));
+    CKM_I_OP_TRY(ckm_i_op_elements(v, &s.middle_shape, &elements, err));
     CKM_I_OP_TRY(ckm_i_op_macs_per_output(v, s.middle, &pointwise, err));
     int64_t total;
     if (!ckm_i_mul(elements, volume, &total) || !ckm_i_add(total, pointwise, &total)) {

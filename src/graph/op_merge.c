@@ -43,7 +43,7 @@ static ckm_status add_macs(const ckm_i_op_view *v, int64_t *macs, ckm_error *err
     int64_t total = 0;
     for (int32_t i = 0; i < v->op->n_inputs; i++) {
         int64_t elements;
-        CKM_I_OP_TRY(ckm_i_shape_elements(&operand(v, i)->shape, &elements, err));
+        CKM_I_OP_TRY(ckm_i_op_elements(v, &operand(v, i)->shape, &elements, err));
         if (!ckm_i_add(total, elements, &total)) {
             return ckm_i_op_error(v, err, CKM_ERR_OVERFLOW, "its cost does not fit 63 bits");
         }

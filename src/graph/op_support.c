@@ -109,11 +109,21 @@ ckm_status ckm_i_op_infer_same(const ckm_i_op_view *v, ckm_shape *out_shapes, ck
     return CKM_OK;
 }
 
+ckm_status ckm_i_op_elements(const ckm_i_op_view *v, const ckm_shape *shape, int64_t *elements, ckm_error *err)
+{
+    if (ckm_i_shape_elements(shape, elements, NULL) != CKM_OK) {
+        char text[256];
+        return ckm_i_op_error(v, err, CKM_ERR_OVERFLOW, "the elements of shape %s do not fit 63 bits",
+                              ckm_i_shape_text(shape, text, sizeof text));
+    }
+    return CKM_OK;
+}
+
 static ckm_status macs_per_element(const ckm_i_op_view *v, const ckm_shape *shape, int64_t factor, int64_t *macs,
                                    ckm_error *err)
 {
     int64_t elements;
-    ckm_status status = ckm_i_shape_elements(shape, &elements, err);
+    ckm_status status = ckm_i_op_elements(v, shape, &elements, err);
     if (status != CKM_OK) {
         return status;
     }

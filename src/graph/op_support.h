@@ -41,6 +41,9 @@ ckm_status ckm_i_op_int(const ckm_i_op_view *v, const char *key, int64_t min, in
 ckm_status ckm_i_op_broadcast(const ckm_i_op_view *v, const ckm_shape *a, const ckm_shape *b, ckm_shape *out,
                               ckm_error *err) CKM_NODISCARD;
 
+// Elements of a shape; an overflow names the operator.
+ckm_status ckm_i_op_elements(const ckm_i_op_view *v, const ckm_shape *shape, int64_t *elements, ckm_error *err) CKM_NODISCARD;
+
 // The output is as the first input; usable as a class's `infer` as it stands.
 ckm_status ckm_i_op_infer_same(const ckm_i_op_view *v, ckm_shape *out_shapes, ckm_dtype *out_dtypes, ckm_error *err);
 
