@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every strategy of the registry against brute force: schedules are legal and never cheaper than possible,
+// bounds never above the optimum of the class they cover, infeasibility is never claimed wrongly, "optimal"
+// is true, and the exact strategies find the optimum.
+#include <checkmate/solve.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "oracle_brute.h"
+
+// How a strategy is tested. Those not listed are cheap and make no promise beyond being right.
+typedef struct expectation {
+    const char *strategy;
+    int64_t n_graphs;
+    int32_t max_ops, max_produced;
+    bool exact;  // proves the frontier optimum or infeasibility
+} expectation;
+
+static const expectation expectations[] = {
+    {"ilp", 300, 6, 8, true},
+    {"auto", 200, 6, 8, false},
+    {"lp-bound", 200, 6, 8, false},
+    {"lp-round", 100, 6, 8, false},
+    {"lp-random", 100, 6, 8, false},
+    {"local", 200, 6, 8, false},
+};
+static const expectation cheap = {NULL, 2000, 7, 9, false};
+
+static const expectation *expected_of(const char *strategy)
+{
+    for (size_t i = 0; i < sizeof expectations / sizeof expectations[0]; i++) {
+        if (strcmp(expectations[i].strategy, strategy) == 0) {
+            return &expectations[i];
+        }
+    }
+    return &cheap;
+}
+
+// Optima of one graph at one budget, by class; -1 infeasible.
+typedef struct truth {
+    const oracle_graph *g;
+    int64_t budget;
+    int64_t optimum[4];
+} truth;
+
+static oracle_class class_of(ckm_bound_class covers)
+{
+    return covers == CKM_BOUND_ANY ? ORACLE_ANY : covers == CKM_BOUND_ORDER ? ORACLE_ORDER : ORACLE_FRONTIER;
+}
+
+static void complain(const truth *t, const char *strategy, const ckm_solve_result *r, const char *what)
+{
+    static const char *const statuses[] = {"optimal", "feasible", "infeasible", "unknown"};
+    fail_msg("%s at budget %lld: %s. Status %s, cost %lld, peak %lld, bound %.6f covering class %d.\n"
+             "True optima: once %lld, frontier %lld, order %lld, any %lld\n%s",
+             strategy, (long long)t->budget, what, statuses[r->status], (long long)r->cost, (long long)r->peak_bytes,
+             r->bound_cost, (int)r->bound_covers, (long long)t->optimum[ORACLE_ONCE],
+             (long long)t->optimum[ORACLE_FRONTIER], (long long)t->optimum[ORACLE_ORDER],
+             (long long)t->optimum[ORACLE_ANY], oracle_describe(t->g, r->schedule));
+}
+
+static void check_schedule(const truth *t, const char *strategy, const ckm_solve_result *r)
+{
+    int64_t cost = -1;
+    int64_t peak = -1;
+    oracle_class which = ORACLE_ANY;
+    if (!oracle_replay(t->g, r->schedule, &cost, &peak, &which)) {
+        complain(t, strategy, r, "the schedule is illegal");
+    }
+    if (cost != r->cost || peak != r->peak_bytes) {
+        complain(t, strategy, r, "cost or peak are not the schedule's");
+    }
+    if (peak > t->budget) {
+        complain(t, strategy, r, "the budget is exceeded");
+    }
+    if (t->optimum[which] < 0 || cost < t->optimum[which]) {
+        complain(t, strategy, r, "brute force missed this schedule");
+    }
+    const ckm_schedule_info *info = ckm_schedule_get_info(r->schedule);
+    if (info->cost != cost || info->peak_bytes != peak || info->budget_bytes != t->budget ||
+        info->optimal != (r->status == CKM_SOLVE_OPTIMAL)) {
+        complain(t, strategy, r, "the schedule's own record differs from the result");
+    }
+}
+
+static void check_claims(const truth *t, const char *strategy, const ckm_solve_result *r)
+{
+    bool claims = r->bound_covers != CKM_BOUND_NONE;
+    int64_t optimum = claims ? t->optimum[class_of(r->bound_covers)] : -1;
+    if (!isnan(r->bound_cost)) {
+        if (!claims) {
+            complain(t, strategy, r, "a bound without a class");
+        }
+        if (optimum >= 0 && r->bound_cost > (double)optimum * (1.0 + 1e-9) + 1e-6) {
+            complain(t, strategy, r, "the bound is above the optimum of its class");
+        }
+    }
+    if (r->status == CKM_SOLVE_INFEASIBLE && (!claims || optimum >= 0)) {
+        complain(t, strategy, r, "infeasibility is claimed wrongly");
+    }
+    if (r->status == CKM_SOLVE_OPTIMAL && (!claims || r->cost > optimum)) {
+        complain(t, strategy, r, "not optimal in the class it covers");
+    }
+    if ((r->schedule != NULL) != (r->status == CKM_SOLVE_OPTIMAL || r->status == CKM_SOLVE_FEASIBLE)) {
+        complain(t, strategy, r, "status and schedule do not go together");
+    }
+}
+
+static void check_exact(const truth *t, const char *strategy, const ckm_solve_result *r)
+{
+    int64_t optimum = t->optimum[ORACLE_FRONTIER];
+    if (optimum < 0 && r->status != CKM_SOLVE_INFEASIBLE) {
+        complain(t, strategy, r, "infeasibility is not proven");
+    }
+    if (optimum >= 0 && (r->status != CKM_SOLVE_OPTIMAL || r->cost != optimum)) {
+        complain(t, strategy, r, "the optimum is not found or not proven");
+    }
+}
+
+static void solve_and_check(const truth *t, const ckm_dataflow *df, const expectation *expected, const char *strategy,
+                            const int64_t *least, int64_t counts[4])
+{
+    ckm_error err = CKM_ERROR_INIT;
+    ckm_solve_result r;
+    ckm_solve_options options = CKM_SOLVE_OPTIONS_INIT;
+    options.budget_bytes = t->budget;
+    options.strategy = strategy;
+    options.time_limit_seconds = expected->exact ? 60.0 : 1.0;
+    options.seed = 7;
+    if (ckm_solve(df, &options, &r, &err) != CKM_OK) {
+        fail_msg("%s fails: %s\n%s", strategy, err.message, oracle_describe(t->g, NULL));
+    }
+    if (r.schedule != NULL) {
+        check_schedule(t, strategy, &r);
+    }
+    check_claims(t, strategy, &r);
+    if (expected->exact) {
+        check_exact(t, strategy, &r);
+    }
+    if (r.floor_bytes > least[ORACLE_ANY] || (r.least_peak_bytes >= 0 && r.least_peak_bytes < least[ORACLE_ANY])) {
+        complain(t, strategy, &r, "the memory floor or the least peak met is impossible");
+    }
+    counts[r.status]++;
+    ckm_solve_result_dispose(&r);
+}
+
+// Budgets worth trying: both sides of where the frontier class becomes feasible, something between, and
+// where nothing needs to be recomputed.
+static int32_t choose_budgets(ckm_i_rng *rng, const int64_t *least, int64_t budgets[3])
+{
+    int64_t low = least[ORACLE_FRONTIER];
+    int64_t high = least[ORACLE_ONCE];
+    int32_t n = 0;
+    budgets[n++] = low + (int64_t)ckm_i_rng_below(rng, (uint32_t)(high - low + 1));
+    if (ckm_i_rng_below(rng, 2) == 0) {
+        budgets[n++] = low;
+    }
+    if (ckm_i_rng_below(rng, 4) == 0 && low > 0) {
+        budgets[n++] = ckm_i_rng_below(rng, 2) == 0 ? low - 1 : high;
+    }
+    return n;
+}
+
+static void test_strategy(const char *strategy)
+{
+    const expectation *expected = expected_of(strategy);
+    ckm_i_rng rng = {.state = 31};
+    int64_t counts[4] = {0};
+    for (int64_t round = oracle_scaled(expected->n_graphs); round > 0; round--) {
+        oracle_graph g;
+        int64_t least[4];
+        int64_t budgets[3];
+        oracle_random_graph(&rng, 2, expected->max_ops, expected->max_produced, &g);
+        ckm_dataflow *df = oracle_build(&g);
+        for (int c = ORACLE_ONCE; c <= ORACLE_ANY; c++) {
+            least[c] = oracle_least_peak(&g, (oracle_class)c);
+        }
+        int32_t n_budgets = choose_budgets(&rng, least, budgets);
+        for (int32_t b = 0; b < n_budgets; b++) {
+            truth t = {.g = &g, .budget = budgets[b]};
+            for (int c = ORACLE_ONCE; c <= ORACLE_ANY; c++) {
+                t.optimum[c] = oracle_optimum(&g, (oracle_class)c, budgets[b]);
+            }
+            solve_and_check(&t, df, expected, strategy, least, counts);
+        }
+        ckm_dataflow_free(df);
+    }
+    printf("%s: %lld optimal, %lld feasible, %lld infeasible, %lld unknown\n", strategy,
+           (long long)counts[CKM_SOLVE_OPTIMAL], (long long)counts[CKM_SOLVE_FEASIBLE],
+           (long long)counts[CKM_SOLVE_INFEASIBLE], (long long)counts[CKM_SOLVE_UNKNOWN]);
+}
+
+static void strategy_agrees_with_brute_force(void **state)
+{
+    test_strategy(*state);
+}
+
+// CKM_ORACLE_STRATEGY, when set, names the only strategy to test.
+int main(void)
+{
+    const char *chosen = getenv("CKM_ORACLE_STRATEGY");
+    int32_t count = ckm_solve_strategy_count();
+    struct CMUnitTest *tests = calloc((size_t)count, sizeof *tests);
+    size_t n = 0;
+    if (tests == NULL) {
+        return 1;
+    }
+    for (int32_t i = 0; i < count; i++) {
+        const char *name = ckm_solve_strategy_name(i);
+        if (chosen == NULL || strcmp(chosen, name) == 0) {
+            tests[n++] = (struct CMUnitTest){name, strategy_agrees_with_brute_force, NULL, NULL, (void *)(uintptr_t)name};
+        }
+    }
+    if (n == 0) {
+        fprintf(stderr, "no strategy is called \"%s\"\n", chosen != NULL ? chosen : "");
+        free(tests);
+        return 1;
+    }
+    int failed = _cmocka_run_group_tests("strategies", tests, n, NULL, NULL);
+    free(tests);
+    return failed != 0;
+}
