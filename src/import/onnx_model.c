@@ -123,6 +123,7 @@ static void add_value(ckm_i_onnx_model *model, const ckm_i_onnx_value *value)
 {
     ckm_i_onnx_value *v = &model->values[model->n_values++];
     *v = *value;
+    v->transposed_of = -1;
     v->tensor = -1;
     v->scratch = -1;
 }

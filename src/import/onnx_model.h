@@ -37,6 +37,7 @@ typedef struct ckm_i_onnx_value {
     ckm_dtype dtype;
     ckm_shape shape;
     ckm_i_onnx_scalar *data;                   // the elements of a small constant, else NULL
+    int32_t transposed_of;                     // parameter that this is the transpose of, for products only, or -1
     int32_t tensor, scratch;                   // its tensor in the network / in the scratch network, or -1
 } ckm_i_onnx_value;
 

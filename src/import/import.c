@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finds the reader of a file by its name, or else by its first bytes.
+#include "import/import.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/error.h"
+#include "import/onnx_skim.h"
+
+static const ckm_i_importer *const importers[] = {&ckm_i_importer_onnx};
+enum { N_IMPORTERS = sizeof importers / sizeof importers[0], START_BYTES = 64 };
+
+static const ckm_i_importer *by_name(const char *path)
+{
+    size_t length = strlen(path);
+    for (size_t i = 0; i < N_IMPORTERS; i++) {
+        size_t n = strlen(importers[i]->extension);
+        if (length > n && strcasecmp(path + length - n, importers[i]->extension) == 0) {
+            return importers[i];
+        }
+    }
+    return NULL;
+}
+
+static ckm_status by_content(const char *path, const ckm_i_importer **out, ckm_error *err)
+{
+    ckm_i_onnx_source source;
+    uint8_t start[START_BYTES];
+    ckm_status status = ckm_i_onnx_source_open(&source, path, err);
+    if (status != CKM_OK) {
+        return status;
+    }
+    int64_t n = source.size_bytes < START_BYTES ? source.size_bytes : START_BYTES;
+    status = ckm_i_onnx_source_read(&source, 0, n, start, err);
+    ckm_i_onnx_source_close(&source);
+    if (status != CKM_OK) {
+        return ckm_i_error_in_file(err, status, path);
+    }
+    for (size_t i = 0; i < N_IMPORTERS; i++) {
+        if (importers[i]->looks_like(start, (size_t)n)) {
+            *out = importers[i];
+            return CKM_OK;
+        }
+    }
+    return ckm_i_error_at(err, CKM_ERR_FORMAT, path, 0, -1, "is not a network in a known format (ONNX)");
+}
+
+ckm_status ckm_import_file(const char *path, const ckm_import_options *options, ckm_graph **out, ckm_error *err)
+{
+    ckm_import_options defaults = CKM_IMPORT_OPTIONS_INIT;
+    if (path == NULL || out == NULL) {
+        return ckm_i_error(err, CKM_ERR_ARGUMENT, "a path and a place for the result are needed");
+    }
+    const ckm_i_importer *importer = by_name(path);
+    if (importer == NULL) {
+        ckm_status status = by_content(path, &importer, err);
+        if (status != CKM_OK) {
+            return status;
+        }
+    }
+    return ckm_i_error_in_file(err, importer->read(path, options != NULL ? options : &defaults, out, err), path);
+}

@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: Apache-2.0
+// The walk over the nodes, and what converters share.
+#include "import/onnx_convert.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+ckm_status ckm_i_onnx_node_error(const ckm_i_onnx_node *node, ckm_error *err, ckm_status code, const char *format, ...)
+{
+    char message[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    return ckm_i_error(err, code, "node \"%.200s\" (%.60s): %s", node->label, node->op_type, message);
+}
+
+ckm_i_onnx_value *ckm_i_onnx_input(const ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, int32_t slot)
+{
+    return slot >= 0 && slot < node->n_in && node->in[slot] >= 0 ? &c->model->values[node->in[slot]] : NULL;
+}
+
+ckm_status ckm_i_onnx_operand(const ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, int32_t slot,
+                              ckm_i_onnx_value **out, ckm_error *err)
+{
+    ckm_i_onnx_value *value = ckm_i_onnx_input(c, node, slot);
+    if (value == NULL) {
+        return ckm_i_onnx_node_error(node, err, CKM_ERR_FORMAT, "input %d is missing", (int)slot);
+    }
+    if (!value->typed) {
+        return ckm_i_onnx_node_error(node, err, CKM_ERR_UNSUPPORTED, "the shape of its input \"%.200s\" is not known",
+                                     value->name);
+    }
+    *out = value;
+    return CKM_OK;
+}
+
+static ckm_status too_many(const ckm_i_onnx_node *node, const char *name, ckm_error *err)
+{
+    return ckm_i_onnx_node_error(node, err, CKM_ERR_UNSUPPORTED, "%s has more than %d elements", name, CKM_I_ATTR_MAX);
+}
+
+// The constant in a slot as a list; *elements is -1 when the slot is empty.
+static ckm_status constant_list(const ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const char *name,
+                                int32_t slot, const ckm_i_onnx_value **out, int64_t *elements, ckm_error *err)
+{
+    const ckm_i_onnx_value *value = ckm_i_onnx_input(c, node, slot);
+    *elements = -1;
+    if (value == NULL) {
+        return CKM_OK;
+    }
+    if (!value->typed || value->data == NULL) {
+        // An empty list, as Resize has for what it does not use, has nothing to hold.
+        if (value->typed && value->shape.rank == 1 && value->shape.dims[0] == 0) {
+            return CKM_OK;
+        }
+        return ckm_i_onnx_node_error(node, err, CKM_ERR_UNSUPPORTED,
+                                     "its %s \"%.200s\" is computed from data; it must be a constant", name,
+                                     value->name);
+    }
+    ckm_status status = ckm_i_shape_elements(&value->shape, elements, err);
+    if (status != CKM_OK) {
+        return status;
+    }
+    if (*elements > CKM_I_ATTR_MAX) {
+        return too_many(node, name, err);
+    }
+    *out = value;
+    return CKM_OK;
+}
+
+ckm_status ckm_i_onnx_ints(const ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const char *name, int32_t slot,
+                           int64_t *out, int32_t *n, ckm_error *err)
+{
+    const CkmOnnx__Attribute *attr = ckm_i_onnx_attr(node, name);
+    *n = -1;
+    if (attr != NULL) {
+        if (attr->n_ints > CKM_I_ATTR_MAX) {
+            return too_many(node, name, err);
+        }
+        *n = (int32_t)attr->n_ints;
+        for (int32_t i = 0; i < *n; i++) {
+            out[i] = attr->ints[i];
+        }
+        return CKM_OK;
+    }
+    const ckm_i_onnx_value *value = NULL;
+    int64_t elements;
+    ckm_status status = constant_list(c, node, name, slot, &value, &elements, err);
+    if (status != CKM_OK || elements < 0) {
+        return status;
+    }
+    if (ckm_i_onnx_dtype_is_real(value->dtype)) {
+        return ckm_i_onnx_node_error(node, err, CKM_ERR_FORMAT, "its %s must be integers", name);
+    }
+    *n = (int32_t)elements;
+    for (int32_t i = 0; i < *n; i++) {
+        out[i] = value->data[i].i;
+    }
+    return CKM_OK;
+}
+
+ckm_status ckm_i_onnx_reals(const ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const char *name, int32_t slot,
+                            double *out, int32_t *n, ckm_error *err)
+{
+    const CkmOnnx__Attribute *attr = ckm_i_onnx_attr(node, name);
+    *n = -1;
+    if (attr != NULL) {
+        if (attr->n_floats > CKM_I_ATTR_MAX) {
+            return too_many(node, name, err);
+        }
+        *n = (int32_t)attr->n_floats;
+        for (int32_t i = 0; i < *n; i++) {
+            out[i] = (double)attr->floats[i];
+        }
+        return CKM_OK;
+    }
+    const ckm_i_onnx_value *value = NULL;
+    int64_t elements;
+    ckm_status status = constant_list(c, node, name, slot, &value, &elements, err);
+    if (status != CKM_OK || elements < 0) {
+        return status;
+    }
+    *n = (int32_t)elements;
+    for (int32_t i = 0; i < *n; i++) {
+        out[i] = ckm_i_onnx_dtype_is_real(value->dtype) ? value->data[i].r : (double)value->data[i].i;
+    }
+    return CKM_OK;
+}
+
+void ckm_i_onnx_set_constant(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, ckm_dtype dtype,
+                             const ckm_shape *shape, ckm_i_onnx_scalar *data)
+{
+    if (node->n_out < 1 || node->out[0] < 0) {
+        free(data);
+        return;
+    }
+    ckm_i_onnx_value *out = &c->model->values[node->out[0]];
+    free(out->data);
+    out->role = CKM_ROLE_CONSTANT;
+    out->typed = true;
+    out->dtype = dtype;
+    out->shape = *shape;
+    out->data = data;
+}
+
+// The tensor of a value in the network or the scratch network; leaves are added when first read.
+static ckm_status tensor_of(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, ckm_graph *graph, int32_t index,
+                            int32_t *tensor, ckm_error *err)
+{
+    ckm_i_onnx_value *value = &c->model->values[index];
+    int32_t *slot = graph == c->graph ? &value->tensor : &value->scratch;
+    if (*slot < 0) {
+        if (!value->typed || value->role == CKM_ROLE_ACTIVATION) {
+            return ckm_i_onnx_node_error(node, err, CKM_ERR_UNSUPPORTED, "its input \"%.200s\" is not known",
+                                         value->name);
+        }
+        ckm_status status = ckm_i_graph_add_tensor(graph, value->name, value->role, value->dtype, &value->shape, slot,
+                                                   err);
+        if (status != CKM_OK) {
+            return status;
+        }
+    }
+    *tensor = *slot;
+    return CKM_OK;
+}
+
+ckm_status ckm_i_onnx_forward(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, ckm_error *err)
+{
+    ckm_i_onnx_value *in;
+    int32_t tensor;
+    ckm_status status = ckm_i_onnx_operand(c, node, 0, &in, err);
+    // A parameter becomes a tensor here, so that both names share it and it counts once.
+    if (status == CKM_OK && in->role != CKM_ROLE_CONSTANT) {
+        status = tensor_of(c, node, c->graph, node->in[0], &tensor, err);
+    }
+    if (status == CKM_OK && node->n_out > 0 && node->out[0] >= 0) {
+        ckm_i_onnx_value *out = &c->model->values[node->out[0]];
+        out->typed = true;
+        out->dtype = in->dtype;
+        out->shape = in->shape;
+        out->role = in->role;
+        out->tensor = in->tensor;
+        out->scratch = in->scratch;
+    }
+    return status;
+}
+
+// Outputs to create: up to the last one that something reads.
+static int32_t used_outputs(const ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, int32_t max_outputs)
+{
+    int32_t n = max_outputs < 0 ? -max_outputs : 1;
+    for (int32_t k = 0; k < node->n_out && k < max_outputs; k++) {
+        if (node->out[k] >= 0 && c->model->values[node->out[k]].needed) {
+            n = k + 1;
+        }
+    }
+    return n;
+}
+
+ckm_status ckm_i_onnx_emit(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const char *kind, const int32_t *inputs,
+                           int32_t n_inputs, const ckm_i_attr *attrs, int32_t n_attrs, int32_t max_outputs,
+                           ckm_error *err)
+{
+    ckm_status status = CKM_OK;
+    int32_t n_outputs = used_outputs(c, node, max_outputs);
+    int32_t *tensors = ckm_i_calloc((size_t)n_inputs + (size_t)n_outputs, sizeof *tensors);
+    if (tensors == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    int32_t *results = tensors + n_inputs;
+    bool constant = n_inputs > 0;
+    for (int32_t i = 0; i < n_inputs; i++) {
+        constant = constant && (inputs[i] < 0 || c->model->values[inputs[i]].role == CKM_ROLE_CONSTANT);
+    }
+    ckm_graph *graph = constant ? c->scratch : c->graph;
+    for (int32_t i = 0; i < n_inputs; i++) {
+        tensors[i] = -1;
+        if (inputs[i] >= 0) {
+            CKM_I_TRY(tensor_of(c, node, graph, inputs[i], &tensors[i], err));
+        }
+    }
+    CKM_I_TRY(ckm_i_graph_add_op(graph, kind, node->label, tensors, n_inputs, attrs, n_attrs, results, n_outputs, err));
+    for (int32_t k = 0; k < n_outputs; k++) {
+        if (k < node->n_out && node->out[k] >= 0) {
+            ckm_i_onnx_value *out = &c->model->values[node->out[k]];
+            const ckm_i_graph_tensor *made = &graph->tensors[results[k]];
+            out->role = constant ? CKM_ROLE_CONSTANT : CKM_ROLE_ACTIVATION;
+            out->typed = true;
+            out->dtype = made->dtype;
+            out->shape = made->shape;
+            *(constant ? &out->scratch : &out->tensor) = results[k];
+        }
+    }
+cleanup:
+    free(tensors);
+    return status;
+}
+
+static const ckm_i_onnx_row *find_row(const ckm_i_onnx_node *node)
+{
+    static const ckm_i_onnx_row *const tables[] = {ckm_i_onnx_rows_layers, ckm_i_onnx_rows_math,
+                                                   ckm_i_onnx_rows_shapes};
+    for (size_t t = 0; node->standard && t < sizeof tables / sizeof tables[0]; t++) {
+        for (const ckm_i_onnx_row *row = tables[t]; row->op_type != NULL; row++) {
+            if (strcmp(row->op_type, node->op_type) == 0) {
+                return row;
+            }
+        }
+    }
+    return NULL;
+}
+
+static bool supported(const ckm_i_onnx_node *node)
+{
+    return find_row(node) != NULL || (node->standard && ckm_i_onnx_can_fold(node->op_type));
+}
+
+static bool same_operator(const ckm_i_onnx_node *a, const ckm_i_onnx_node *b)
+{
+    return strcmp(a->op_type, b->op_type) == 0 && strcmp(a->proto->domain, b->proto->domain) == 0;
+}
+
+// Appends to a text of fixed room; what does not fit is cut.
+static void append(char *text, size_t room, const char *format, ...) CKM_PRINTF(3, 4);
+static void append(char *text, size_t room, const char *format, ...)
+{
+    size_t used = strlen(text);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text + used, room - used, format, args);
+    va_end(args);
+}
+
+// One operator of the list: its type and up to eight of its nodes.
+static void describe_unsupported(const ckm_i_onnx_model *model, int32_t first, char *text, size_t room)
+{
+    const ckm_i_onnx_node *node = &model->nodes[first];
+    int32_t count = 0;
+    append(text, room, "%s%.40s%s%.60s (", text[0] != '\0' ? "; " : "", node->standard ? "" : node->proto->domain,
+           node->standard ? "" : ".", node->op_type);
+    for (int32_t i = first; i < model->n_nodes; i++) {
+        if (model->nodes[i].needed && same_operator(&model->nodes[i], node)) {
+            if (count < 8) {
+                append(text, room, "%s%.80s", count > 0 ? ", " : "", model->nodes[i].label);
+            }
+            count++;
+        }
+    }
+    if (count > 8) {
+        append(text, room, " and %d more", (int)(count - 8));
+    }
+    append(text, room, ")");
+}
+
+// All unsupported operators in one error.
+static ckm_status check_supported(const ckm_i_onnx_model *model, ckm_error *err)
+{
+    enum { MAX_LISTED = 64 };
+    int32_t listed[MAX_LISTED];
+    int32_t n = 0;
+    int32_t unlisted = 0;
+    char text[3600] = "";
+    for (int32_t i = 0; i < model->n_nodes; i++) {
+        const ckm_i_onnx_node *node = &model->nodes[i];
+        if (!node->needed || supported(node)) {
+            continue;
+        }
+        int32_t k = 0;
+        while (k < n && !same_operator(&model->nodes[listed[k]], node)) {
+            k++;
+        }
+        if (k == n && n < MAX_LISTED) {
+            listed[n++] = i;
+            describe_unsupported(model, i, text, sizeof text);
+        } else if (k == n) {
+            unlisted++;
+        }
+    }
+    if (n == 0) {
+        return CKM_OK;
+    }
+    if (unlisted > 0) {
+        append(text, sizeof text, "; %d more nodes", (int)unlisted);
+    }
+    return ckm_i_error(err, CKM_ERR_UNSUPPORTED, "operators that are not supported: %s", text);
+}
+
+// One node: folded away, or converted by its row.
+static ckm_status convert_node(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, ckm_error *err)
+{
+    bool done = false;
+    if (node->standard && ckm_i_onnx_can_fold(node->op_type)) {
+        ckm_status status = ckm_i_onnx_fold(c, node, &done, err);
+        if (status != CKM_OK || done) {
+            return status;
+        }
+    }
+    const ckm_i_onnx_row *row = find_row(node);
+    if (row == NULL) {
+        return ckm_i_onnx_node_error(node, err, CKM_ERR_UNSUPPORTED,
+                                     "this operator is supported on constants and shapes only, not on data");
+    }
+    return row->convert(c, node, row, err);
+}
+
+ckm_status ckm_i_onnx_convert_model(ckm_i_onnx_convert *c, ckm_error *err)
+{
+    ckm_i_onnx_model *model = c->model;
+    const char *name = model->proto->graph->name;
+    ckm_status status = check_supported(model, err);
+    if (status == CKM_OK) {
+        status = ckm_i_onnx_assign_roles(model, err);
+    }
+    if (status == CKM_OK) {
+        status = ckm_i_onnx_type_inputs(c, err);
+    }
+    if (status == CKM_OK) {
+        status = ckm_i_graph_create(name, CKM_CHANNELS_FIRST, c->batch, &c->graph, err);
+    }
+    if (status == CKM_OK) {
+        status = ckm_i_graph_create("constants", CKM_CHANNELS_FIRST, 1, &c->scratch, err);
+    }
+    for (int32_t i = 0; status == CKM_OK && i < model->n_values; i++) {
+        ckm_i_onnx_value *value = &model->values[i];
+        if (value->needed && value->role == CKM_ROLE_INPUT) {
+            status = ckm_i_graph_add_tensor(c->graph, value->name, CKM_ROLE_INPUT, value->dtype, &value->shape,
+                                            &value->tensor, err);
+        }
+    }
+    for (int32_t i = 0; status == CKM_OK && i < model->n_nodes; i++) {
+        if (model->nodes[i].needed) {
+            status = convert_node(c, &model->nodes[i], err);
+        }
+    }
+    if (status == CKM_OK && c->graph->n_ops == 0) {
+        status = ckm_i_error(err, CKM_ERR_FORMAT, "the ONNX model computes nothing from its inputs");
+    }
+    return status;
+}

@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+// Conversion of layers: convolutions, pooling, normalization, matrix products, activations, dropout.
+#include <string.h>
+
+#include "base/error.h"
+#include "import/onnx_convert.h"
+
+// Attributes of one operator as they are put together.
+typedef struct attr_list {
+    int32_t n;
+    ckm_i_attr items[8];
+} attr_list;
+
+static void put_int(attr_list *list, const char *key, int64_t value)
+{
+    list->items[list->n++] = ckm_i_attr_ints(key, &value, 1);
+}
+
+static void put_real(attr_list *list, const char *key, double value)
+{
+    list->items[list->n++] = ckm_i_attr_real(key, value);
+}
+
+static void put_word(attr_list *list, const char *key, const char *value)
+{
+    list->items[list->n++] = ckm_i_attr_word(key, value);
+}
+
+// Copies a list of integers when the node has it.
+static ckm_status put_list(const ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const char *name, const char *key,
+                           attr_list *list, ckm_error *err)
+{
+    int64_t values[CKM_I_ATTR_MAX];
+    int32_t n;
+    ckm_status status = ckm_i_onnx_ints(c, node, name, -1, values, &n, err);
+    if (status == CKM_OK && n >= 0) {
+        list->items[list->n++] = ckm_i_attr_ints(key, values, n);
+    }
+    return status;
+}
+
+// Kernel, strides, dilation and padding of a sliding window.
+static ckm_status put_window(const ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, attr_list *list, ckm_error *err)
+{
+    char mode[16];
+    ckm_status status = put_list(c, node, "kernel_shape", "kernel", list, err);
+    if (status == CKM_OK) {
+        status = put_list(c, node, "strides", "strides", list, err);
+    }
+    if (status == CKM_OK) {
+        status = put_list(c, node, "dilations", "dilation", list, err);
+    }
+    if (status != CKM_OK) {
+        return status;
+    }
+    ckm_i_onnx_attr_text(node, "auto_pad", "NOTSET", mode, sizeof mode);
+    if (strcmp(mode, "SAME_UPPER") == 0) {
+        put_word(list, "padding", "same_upper");
+    } else if (strcmp(mode, "SAME_LOWER") == 0) {
+        put_word(list, "padding", "same_lower");
+    } else if (strcmp(mode, "NOTSET") == 0) {
+        status = put_list(c, node, "pads", "padding", list, err);
+    } else if (strcmp(mode, "VALID") != 0) {
+        status = ckm_i_onnx_node_error(node, err, CKM_ERR_FORMAT, "auto_pad is \"%.15s\"", mode);
+    }
+    return status;
+}
+
+// Inputs as they are, up to `most`.
+static int32_t plain_inputs(const ckm_i_onnx_node *node, int32_t most)
+{
+    return node->n_in < most ? node->n_in : most;
+}
+
+static ckm_status convert_conv(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
+                               ckm_error *err)
+{
+    attr_list list = {0};
+    ckm_status status = put_window(c, node, &list, err);
+    if (status == CKM_OK && strcmp(row->kind, "conv_transpose") == 0) {
+        status = put_list(c, node, "output_padding", "output_padding", &list, err);
+        if (status == CKM_OK) {
+            status = put_list(c, node, "output_shape", "output_size", &list, err);
+        }
+    }
+    if (status != CKM_OK) {
+        return status;
+    }
+    put_int(&list, "groups", ckm_i_onnx_attr_int(node, "group", 1));
+    return ckm_i_onnx_emit(c, node, row->kind, node->in, plain_inputs(node, 3), list.items, list.n, 1, err);
+}
+
+static ckm_status convert_pool(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
+                               ckm_error *err)
+{
+    attr_list list = {0};
+    ckm_status status = put_window(c, node, &list, err);
+    if (status != CKM_OK) {
+        return status;
+    }
+    put_int(&list, "ceil_mode", ckm_i_onnx_attr_int(node, "ceil_mode", 0));
+    bool largest = strcmp(row->kind, "max_pool") == 0;
+    if (!largest) {
+        put_int(&list, "count_include_pad", ckm_i_onnx_attr_int(node, "count_include_pad", 0));
+    }
+    return ckm_i_onnx_emit(c, node, row->kind, node->in, plain_inputs(node, 1), list.items, list.n, largest ? 2 : 1,
+                           err);
+}
+
+static ckm_status convert_global_pool(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
+                                      ckm_error *err)
+{
+    attr_list list = {0};
+    put_int(&list, "keepdims", 1);
+    return ckm_i_onnx_emit(c, node, row->kind, node->in, plain_inputs(node, 1), list.items, list.n, 1, err);
+}
+
+static ckm_status convert_batch_norm(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
+                                     ckm_error *err)
+{
+    attr_list list = {0};
+    put_real(&list, "epsilon", ckm_i_onnx_attr_real(node, "epsilon", 1e-5));
+    put_real(&list, "momentum", ckm_i_onnx_attr_real(node, "momentum", 0.9));
+    // Before opset 14 the training form is the one with more than one output.
+    bool training = c->model->opset >= 14 ? ckm_i_onnx_attr_int(node, "training_mode", 0) != 0 : node->n_out > 1;
+    put_int(&list, "training", training);
+    return ckm_i_onnx_emit(c, node, row->kind, node->in, plain_inputs(node, 5), list.items, list.n, 5, err);
+}
+
+static ckm_status convert_norm(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
+                               ckm_error *err)
+{
+    attr_list list = {0};
+    bool layer = strcmp(row->kind, "layer_norm") == 0;
+    put_real(&list, "epsilon", ckm_i_onnx_attr_real(node, "epsilon", 1e-5));
+    if (layer) {
+        put_int(&list, "axis", ckm_i_onnx_attr_int(node, "axis", -1));
+    } else if (strcmp(row->kind, "group_norm") == 0) {
+        put_int(&list, "groups", ckm_i_onnx_attr_int(node, "num_groups", 1));
+    }
+    return ckm_i_onnx_emit(c, node, row->kind, node->in, plain_inputs(node, 3), list.items, list.n, layer ? 3 : 1, err);
+}
+
+// A weight that a transpose lies in front of: the parameter itself, and *transposed turned around.
+static int32_t weight_behind(const ckm_i_onnx_convert *c, int32_t value, bool *transposed)
+{
+    if (value >= 0 && c->model->values[value].transposed_of >= 0) {
+        *transposed = !*transposed;
+        return c->model->values[value].transposed_of;
+    }
+    return value;
+}
+
+static bool is_static(const ckm_i_onnx_value *value)
+{
+    return value->role == CKM_ROLE_PARAMETER || value->role == CKM_ROLE_CONSTANT;
+}
+
+// A dense layer when the second operand is a weight and the bias, if any, is one number a column; otherwise
+// the general product.
+static ckm_status convert_gemm(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
+                               ckm_error *err)
+{
+    attr_list list = {0};
+    ckm_i_onnx_value *a;
+    ckm_i_onnx_value *b;
+    ckm_status status = ckm_i_onnx_operand(c, node, 0, &a, err);
+    if (status == CKM_OK) {
+        status = ckm_i_onnx_operand(c, node, 1, &b, err);
+    }
+    if (status != CKM_OK) {
+        return status;
+    }
+    bool trans_a = ckm_i_onnx_attr_int(node, "transA", 0) != 0;
+    bool trans_b = ckm_i_onnx_attr_int(node, "transB", 0) != 0;
+    int32_t inputs[3] = {node->in[0], weight_behind(c, node->in[1], &trans_b), node->n_in > 2 ? node->in[2] : -1};
+    const ckm_i_onnx_value *bias = ckm_i_onnx_input(c, node, 2);
+    bool plain_bias = bias == NULL || (bias->typed && bias->shape.rank == 1 && is_static(bias) && b->shape.rank == 2 &&
+                                       bias->shape.dims[0] == c->model->values[inputs[1]].shape.dims[trans_b ? 0 : 1]);
+    if (!trans_a && b->role == CKM_ROLE_PARAMETER && plain_bias && a->shape.rank == 2 && b->shape.rank == 2) {
+        put_int(&list, "transposed", trans_b);
+        return ckm_i_onnx_emit(c, node, "dense", inputs, bias != NULL ? 3 : 2, list.items, list.n, 1, err);
+    }
+    put_int(&list, "trans_a", trans_a);
+    put_int(&list, "trans_b", trans_b);
+    put_real(&list, "alpha", ckm_i_onnx_attr_real(node, "alpha", 1.0));
+    put_real(&list, "beta", ckm_i_onnx_attr_real(node, "beta", 1.0));
+    return ckm_i_onnx_emit(c, node, row->kind, inputs, bias != NULL ? 3 : 2, list.items, list.n, 1, err);
+}
+
+static ckm_status convert_matmul(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
+                                 ckm_error *err)
+{
+    attr_list list = {0};
+    ckm_i_onnx_value *a;
+    ckm_i_onnx_value *b;
+    ckm_status status = ckm_i_onnx_operand(c, node, 0, &a, err);
+    if (status == CKM_OK) {
+        status = ckm_i_onnx_operand(c, node, 1, &b, err);
+    }
+    if (status != CKM_OK) {
+        return status;
+    }
+    bool transposed = false;
+    int32_t inputs[2] = {node->in[0], weight_behind(c, node->in[1], &transposed)};
+    if (b->role == CKM_ROLE_PARAMETER && b->shape.rank == 2 && a->shape.rank >= 2) {
+        put_int(&list, "transposed", transposed);
+        return ckm_i_onnx_emit(c, node, "dense", inputs, 2, list.items, list.n, 1, err);
+    }
+    put_int(&list, "trans_b", transposed);
+    return ckm_i_onnx_emit(c, node, row->kind, inputs, 2, list.items, list.n, 1, err);
+}
+
+// Functions of one operand; alpha, beta and the kind of approximation go along where the node has them.
+static ckm_status convert_activation(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
+                                     ckm_error *err)
+{
+    attr_list list = {0};
+    char word[32];
+    if (ckm_i_onnx_attr(node, "alpha") != NULL) {
+        put_real(&list, "alpha", ckm_i_onnx_attr_real(node, "alpha", 0.0));
+    }
+    if (ckm_i_onnx_attr(node, "beta") != NULL) {
+        put_real(&list, "beta", ckm_i_onnx_attr_real(node, "beta", 0.0));
+    }
+    if (ckm_i_onnx_attr(node, "approximate") != NULL) {
+        put_word(&list, "approximate", ckm_i_onnx_attr_text(node, "approximate", "none", word, sizeof word));
+    }
+    int32_t most = strcmp(row->kind, "prelu") == 0 ? 2 : 1;
+    return ckm_i_onnx_emit(c, node, row->kind, node->in, plain_inputs(node, most), list.items, list.n, 1, err);
+}
+
+static ckm_status convert_softmax(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
+                                  ckm_error *err)
+{
+    attr_list list = {0};
+    put_int(&list, "axis", ckm_i_onnx_attr_int(node, "axis", c->model->opset >= 13 ? -1 : 1));
+    return ckm_i_onnx_emit(c, node, row->kind, node->in, plain_inputs(node, 1), list.items, list.n, 1, err);
+}
+
+// Limits are attributes up to opset 10, then inputs; constant ones become attributes either way.
+static ckm_status convert_clip(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
+                               ckm_error *err)
+{
+    static const char *const names[2] = {"min", "max"};
+    attr_list list = {0};
+    int32_t inputs[3] = {node->n_in > 0 ? node->in[0] : -1, -1, -1};
+    int32_t n_inputs = 1;
+    for (int32_t i = 0; i < 2; i++) {
+        const ckm_i_onnx_value *limit = ckm_i_onnx_input(c, node, i + 1);
+        if (ckm_i_onnx_attr(node, names[i]) != NULL) {
+            put_real(&list, names[i], ckm_i_onnx_attr_real(node, names[i], 0.0));
+        } else if (limit != NULL && limit->data != NULL) {
+            double values[CKM_I_ATTR_MAX];
+            int32_t n;
+            ckm_status status = ckm_i_onnx_reals(c, node, names[i], i + 1, values, &n, err);
+            if (status != CKM_OK) {
+                return status;
+            }
+            if (n != 1) {
+                return ckm_i_onnx_node_error(node, err, CKM_ERR_FORMAT, "%s must be one number", names[i]);
+            }
+            put_real(&list, names[i], values[0]);
+        } else if (limit != NULL) {
+            inputs[i + 1] = node->in[i + 1];
+            n_inputs = i + 2;
+        }
+    }
+    return ckm_i_onnx_emit(c, node, row->kind, inputs, n_inputs, list.items, list.n, 1, err);
+}
+
+// The ratio is an attribute up to opset 11, then an input.
+static ckm_status convert_dropout(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
+                                  ckm_error *err)
+{
+    attr_list list = {0};
+    double ratio[CKM_I_ATTR_MAX] = {0.5};
+    const ckm_i_onnx_value *given = ckm_i_onnx_input(c, node, 1);
+    int32_t n;
+    if (ckm_i_onnx_attr(node, "ratio") != NULL) {
+        ratio[0] = ckm_i_onnx_attr_real(node, "ratio", 0.5);
+    } else if (given != NULL && given->data != NULL) {
+        ckm_status status = ckm_i_onnx_reals(c, node, "ratio", 1, ratio, &n, err);
+        if (status != CKM_OK) {
+            return status;
+        }
+    }
+    put_real(&list, "rate", ratio[0]);
+    return ckm_i_onnx_emit(c, node, row->kind, node->in, plain_inputs(node, 1), list.items, list.n, 2, err);
+}
+
+const ckm_i_onnx_row ckm_i_onnx_rows_layers[] = {
+    {"Conv", "conv", convert_conv},
+    {"ConvTranspose", "conv_transpose", convert_conv},
+    {"MaxPool", "max_pool", convert_pool},
+    {"AveragePool", "average_pool", convert_pool},
+    {"LpPool", "lp_pool", convert_pool},
+    {"GlobalAveragePool", "global_average_pool", convert_global_pool},
+    {"GlobalMaxPool", "global_max_pool", convert_global_pool},
+    {"BatchNormalization", "batch_norm", convert_batch_norm},
+    {"LayerNormalization", "layer_norm", convert_norm},
+    {"InstanceNormalization", "instance_norm", convert_norm},
+    {"GroupNormalization", "group_norm", convert_norm},
+    {"LRN", "local_response_norm", convert_activation},
+    {"LpNormalization", "lp_norm", convert_activation},
+    {"Gemm", "gemm", convert_gemm},
+    {"MatMul", "matmul", convert_matmul},
+    {"Relu", "relu", convert_activation},
+    {"LeakyRelu", "leaky_relu", convert_activation},
+    {"PRelu", "prelu", convert_activation},
+    {"Elu", "elu", convert_activation},
+    {"Selu", "selu", convert_activation},
+    {"Celu", "celu", convert_activation},
+    {"Sigmoid", "sigmoid", convert_activation},
+    {"HardSigmoid", "hard_sigmoid", convert_activation},
+    {"Tanh", "tanh", convert_activation},
+    {"Softplus", "softplus", convert_activation},
+    {"Softsign", "softsign", convert_activation},
+    {"Gelu", "gelu", convert_activation},
+    {"HardSwish", "hard_swish", convert_activation},
+    {"Mish", "mish", convert_activation},
+    {"ThresholdedRelu", "thresholded_relu", convert_activation},
+    {"Softmax", "softmax", convert_softmax},
+    {"LogSoftmax", "log_softmax", convert_softmax},
+    {"Clip", "clip", convert_clip},
+    {"Dropout", "dropout", convert_dropout},
+    {NULL, NULL, NULL},
+};

@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: Apache-2.0
+// Conversion of what rearranges, selects, pads and resamples.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "import/onnx_geometry.h"
+
+static bool is_data(const ckm_i_onnx_value *value)
+{
+    return value->role == CKM_ROLE_ACTIVATION || value->role == CKM_ROLE_INPUT;
+}
+
+static ckm_status convert_identity(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
+                                   ckm_error *err)
+{
+    ckm_i_onnx_value *in;
+    ckm_status status = ckm_i_onnx_operand(c, node, 0, &in, err);
+    if (status != CKM_OK) {
+        return status;
+    }
+    return is_data(in) ? ckm_i_onnx_emit(c, node, row->kind, node->in, 1, NULL, 0, 1, err)
+                       : ckm_i_onnx_forward(c, node, err);
+}
+
+// Reshape, Flatten, Squeeze, Unsqueeze: a reshape to the shape that comes out.
+static ckm_status convert_reshape(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
+                                  ckm_error *err)
+{
+    ckm_i_onnx_value *in;
+    ckm_shape shape;
+    ckm_status status = ckm_i_onnx_operand(c, node, 0, &in, err);
+    if (status == CKM_OK) {
+        status = ckm_i_onnx_reshaped(c, node, &in->shape, is_data(in), &shape, err);
+    }
+    if (status != CKM_OK) {
+        return status;
+    }
+    ckm_i_attr attr = ckm_i_attr_ints("shape", shape.dims, shape.rank);
+    return ckm_i_onnx_emit(c, node, row->kind, node->in, 1, &attr, 1, 1, err);
+}
+
+static ckm_status convert_flatten(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
+                                  ckm_error *err)
+{
+    int64_t axis = ckm_i_onnx_attr_int(node, "axis", 1);
+    ckm_i_attr attr = ckm_i_attr_ints("axis", &axis, 1);
+    return ckm_i_onnx_emit(c, node, row->kind, node->in, node->n_in < 1 ? node->n_in : 1, &attr, 1, 1, err);
+}
+
+static ckm_status convert_expand(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
+                                 ckm_error *err)
+{
+    ckm_i_onnx_value *in;
+    ckm_shape shape;
+    ckm_status status = ckm_i_onnx_operand(c, node, 0, &in, err);
+    if (status == CKM_OK) {
+        status = ckm_i_onnx_expanded(c, node, &in->shape, in->role != CKM_ROLE_CONSTANT, &shape, err);
+    }
+    if (status != CKM_OK) {
+        return status;
+    }
+    ckm_i_attr attr = ckm_i_attr_ints("shape", shape.dims, shape.rank);
+    return ckm_i_onnx_emit(c, node, row->kind, node->in, 1, &attr, 1, 1, err);
+}
+
+// Is the value read by nothing but products, as their second matrix?
+static bool only_multiplied(const ckm_i_onnx_convert *c, int32_t value)
+{
+    for (int32_t i = 0; i < c->model->n_nodes; i++) {
+        const ckm_i_onnx_node *node = &c->model->nodes[i];
+        bool product = strcmp(node->op_type, "MatMul") == 0 || strcmp(node->op_type, "Gemm") == 0;
+        for (int32_t k = 0; node->needed && k < node->n_in; k++) {
+            if (node->in[k] == value && !(product && k == 1)) {
+                return false;
+            }
+        }
+    }
+    for (int32_t i = 0; i < c->model->n_outputs; i++) {
+        if (c->model->outputs[i] == value) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// The transpose of a weight that goes into products is a way to read the weight, not an operator.
+static ckm_status convert_transpose(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
+                                    ckm_error *err)
+{
+    ckm_i_onnx_value *in;
+    int64_t perm[CKM_MAX_RANK];
+    ckm_status status = ckm_i_onnx_operand(c, node, 0, &in, err);
+    if (status == CKM_OK) {
+        status = ckm_i_onnx_permutation(node, in->shape.rank, perm, err);
+    }
+    if (status != CKM_OK) {
+        return status;
+    }
+    if (in->role == CKM_ROLE_PARAMETER && in->transposed_of < 0 && in->shape.rank == 2 && perm[0] == 1 &&
+        node->n_out > 0 && node->out[0] >= 0 && only_multiplied(c, node->out[0])) {
+        ckm_i_onnx_value *out = &c->model->values[node->out[0]];
+        out->role = CKM_ROLE_PARAMETER;
+        out->typed = true;
+        out->dtype = in->dtype;
+        out->shape = (ckm_shape){2, {in->shape.dims[1], in->shape.dims[0]}};
+        out->transposed_of = node->in[0];
+        return CKM_OK;
+    }
+    ckm_i_attr attr = ckm_i_attr_ints("perm", perm, in->shape.rank);
+    return ckm_i_onnx_emit(c, node, row->kind, node->in, 1, &attr, 1, 1, err);
+}
+
+static ckm_status convert_slice(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
+                                ckm_error *err)
+{
+    ckm_i_onnx_value *in;
+    ckm_i_onnx_slice slice;
+    ckm_status status = ckm_i_onnx_operand(c, node, 0, &in, err);
+    if (status == CKM_OK) {
+        status = ckm_i_onnx_slice_plan(c, node, &in->shape, &slice, err);
+    }
+    if (status != CKM_OK) {
+        return status;
+    }
+    int32_t rank = in->shape.rank;
+    ckm_i_attr attrs[3] = {ckm_i_attr_ints("starts", slice.starts, rank), ckm_i_attr_ints("steps", slice.steps, rank),
+                           ckm_i_attr_ints("sizes", slice.sizes, rank)};
+    return ckm_i_onnx_emit(c, node, row->kind, node->in, 1, attrs, 3, 1, err);
+}
+
+static ckm_status convert_split(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
+                                ckm_error *err)
+{
+    ckm_i_onnx_value *in;
+    int32_t axis;
+    ckm_status status = ckm_i_onnx_operand(c, node, 0, &in, err);
+    if (status != CKM_OK) {
+        return status;
+    }
+    int64_t *sizes = ckm_i_calloc((size_t)node->n_out, sizeof *sizes);
+    if (sizes == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    ckm_i_attr attrs[2];
+    int64_t wide;
+    bool equal = true;
+    CKM_I_TRY(ckm_i_onnx_split_plan(c, node, &in->shape, &axis, sizes, err));
+    for (int32_t i = 1; i < node->n_out; i++) {
+        equal = equal && sizes[i] == sizes[0];
+    }
+    if (!equal && node->n_out > CKM_I_ATTR_MAX) {
+        status = ckm_i_onnx_node_error(node, err, CKM_ERR_UNSUPPORTED, "more than %d parts of different size",
+                                       CKM_I_ATTR_MAX);
+        goto cleanup;
+    }
+    wide = axis;
+    attrs[0] = ckm_i_attr_ints("axis", &wide, 1);
+    if (!equal) {
+        attrs[1] = ckm_i_attr_ints("sizes", sizes, node->n_out);
+    }
+    status = ckm_i_onnx_emit(c, node, row->kind, node->in, 1, attrs, equal ? 1 : 2, -node->n_out, err);
+cleanup:
+    free(sizes);
+    return status;
+}
+
+// Operators with one axis and all their inputs.
+static ckm_status convert_axis(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
+                               ckm_error *err)
+{
+    int64_t axis = ckm_i_onnx_attr_int(node, "axis", 0);
+    ckm_i_attr attr = ckm_i_attr_ints("axis", &axis, 1);
+    return ckm_i_onnx_emit(c, node, row->kind, node->in, node->n_in, &attr, 1, 1, err);
+}
+
+static ckm_status convert_gather_nd(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
+                                    ckm_error *err)
+{
+    int64_t dims = ckm_i_onnx_attr_int(node, "batch_dims", 0);
+    ckm_i_attr attr = ckm_i_attr_ints("batch_dims", &dims, 1);
+    return ckm_i_onnx_emit(c, node, row->kind, node->in, node->n_in, &attr, 1, 1, err);
+}
+
+static ckm_status convert_tile(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
+                               ckm_error *err)
+{
+    ckm_i_onnx_value *in;
+    int64_t repeats[CKM_I_ATTR_MAX];
+    int32_t n;
+    ckm_status status = ckm_i_onnx_operand(c, node, 0, &in, err);
+    if (status == CKM_OK) {
+        status = ckm_i_onnx_ints(c, node, "repeats", 1, repeats, &n, err);
+    }
+    if (status != CKM_OK) {
+        return status;
+    }
+    ckm_i_attr attr = ckm_i_attr_ints("repeats", repeats, n < 0 ? 0 : n);
+    return ckm_i_onnx_emit(c, node, row->kind, node->in, 1, &attr, 1, 1, err);
+}
+
+// Pads come as an attribute up to opset 10, then as an input, from opset 18 for some axes only.
+static ckm_status convert_pad(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
+                              ckm_error *err)
+{
+    ckm_i_onnx_value *in;
+    int64_t given[CKM_I_ATTR_MAX];
+    int64_t axes[CKM_I_ATTR_MAX];
+    int64_t pads[2 * CKM_MAX_RANK] = {0};
+    int32_t n;
+    int32_t n_axes;
+    char mode[32];
+    ckm_status status = ckm_i_onnx_operand(c, node, 0, &in, err);
+    if (status == CKM_OK) {
+        status = ckm_i_onnx_ints(c, node, "pads", 1, given, &n, err);
+    }
+    if (status == CKM_OK) {
+        status = ckm_i_onnx_ints(c, node, "axes", 3, axes, &n_axes, err);
+    }
+    if (status != CKM_OK) {
+        return status;
+    }
+    int32_t rank = in->shape.rank;
+    int32_t padded = n_axes >= 0 ? n_axes : rank;
+    if (n != 2 * padded || padded > rank) {
+        return ckm_i_onnx_node_error(node, err, CKM_ERR_FORMAT, "%d pads for %d axes; it takes two an axis", (int)n,
+                                     (int)padded);
+    }
+    for (int32_t i = 0; i < padded; i++) {
+        int32_t axis;
+        status = ckm_i_onnx_axis(node, n_axes >= 0 ? axes[i] : i, rank, &axis, err);
+        if (status != CKM_OK) {
+            return status;
+        }
+        pads[axis] = given[i];
+        pads[axis + rank] = given[i + padded];
+    }
+    ckm_i_attr attrs[2] = {ckm_i_attr_ints("pads", pads, 2 * rank),
+                           ckm_i_attr_word("mode", ckm_i_onnx_attr_text(node, "mode", "constant", mode, sizeof mode))};
+    return ckm_i_onnx_emit(c, node, row->kind, node->in, 1, attrs, 2, 1, err);
+}
+
+static ckm_status convert_blocks(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
+                                 ckm_error *err)
+{
+    int64_t block = ckm_i_onnx_attr_int(node, "blocksize", 0);
+    ckm_i_attr attr = ckm_i_attr_ints("block", &block, 1);
+    return ckm_i_onnx_emit(c, node, row->kind, node->in, node->n_in < 1 ? node->n_in : 1, &attr, 1, 1, err);
+}
+
+static ckm_status convert_triangle(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
+                                   ckm_error *err)
+{
+    int64_t upper = ckm_i_onnx_attr_int(node, "upper", 1);
+    ckm_i_attr attr = ckm_i_attr_ints("upper", &upper, 1);
+    return ckm_i_onnx_emit(c, node, row->kind, node->in, node->n_in < 1 ? node->n_in : 1, &attr, 1, 1, err);
+}
+
+// Where a resampling says its output: factors or sizes, of all axes or of those listed.
+typedef struct resampling {
+    double scales[CKM_I_ATTR_MAX];
+    int64_t sizes[CKM_I_ATTR_MAX], axes[CKM_I_ATTR_MAX];
+    int32_t n_scales, n_sizes, n_axes;
+} resampling;
+
+static ckm_status read_resampling(const ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, resampling *r,
+                                  ckm_error *err)
+{
+    // Upsample and the first Resize have the factors as input 1, later ones as input 2.
+    bool late = strcmp(node->op_type, "Resize") == 0 && c->model->opset >= 11;
+    const ckm_i_onnx_value *sizes = late ? ckm_i_onnx_input(c, node, 3) : NULL;
+    r->n_scales = -1;
+    r->n_sizes = -1;
+    ckm_status status = ckm_i_onnx_ints(c, node, "axes", -1, r->axes, &r->n_axes, err);
+    if (status == CKM_OK && sizes != NULL) {
+        status = ckm_i_onnx_ints(c, node, "sizes", 3, r->sizes, &r->n_sizes, err);
+    }
+    if (status == CKM_OK && r->n_sizes < 0) {
+        status = ckm_i_onnx_reals(c, node, "scales", late ? 2 : 1, r->scales, &r->n_scales, err);
+    }
+    return status;
+}
+
+static ckm_status resampled_size(const ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const resampling *r,
+                                 int32_t i, int32_t axis, const ckm_shape *in, int64_t *out, ckm_error *err)
+{
+    if (r->n_sizes >= 0) {
+        // A size written down for the file's batch follows the batch.
+        bool batch = axis == 0 && c->file_batch > 0 && r->sizes[i] == c->file_batch && in->dims[0] == c->batch;
+        *out = batch ? c->batch : r->sizes[i];
+        return CKM_OK;
+    }
+    double size = floor((double)in->dims[axis] * r->scales[i]);
+    if (!(size >= 1.0 && size < 1e15)) {
+        return ckm_i_onnx_node_error(node, err, CKM_ERR_FORMAT, "a scale of %g gives axis %d no size", r->scales[i],
+                                     (int)axis);
+    }
+    *out = (int64_t)size;
+    return CKM_OK;
+}
+
+static ckm_status convert_resize(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
+                                 ckm_error *err)
+{
+    ckm_i_onnx_value *in;
+    resampling r;
+    char mode[32];
+    char word[64];
+    ckm_status status = ckm_i_onnx_operand(c, node, 0, &in, err);
+    if (status == CKM_OK) {
+        status = read_resampling(c, node, &r, err);
+    }
+    if (status != CKM_OK) {
+        return status;
+    }
+    int32_t rank = in->shape.rank;
+    int32_t n = r.n_axes >= 0 ? r.n_axes : rank;
+    if ((r.n_sizes >= 0 ? r.n_sizes : r.n_scales) != n) {
+        return ckm_i_onnx_node_error(node, err, CKM_ERR_FORMAT, "it has neither one scale nor one size for each of %d axes",
+                                     (int)n);
+    }
+    if (strcmp(ckm_i_onnx_attr_text(node, "coordinate_transformation_mode", "", word, sizeof word),
+               "tf_crop_and_resize") == 0 ||
+        strcmp(ckm_i_onnx_attr_text(node, "keep_aspect_ratio_policy", "stretch", word, sizeof word), "stretch") != 0) {
+        return ckm_i_onnx_node_error(node, err, CKM_ERR_UNSUPPORTED, "cropping and fixed aspect ratios are not supported");
+    }
+    ckm_shape out = in->shape;
+    for (int32_t i = 0; i < n; i++) {
+        int32_t axis;
+        status = ckm_i_onnx_axis(node, r.n_axes >= 0 ? r.axes[i] : i, rank, &axis, err);
+        if (status == CKM_OK) {
+            status = resampled_size(c, node, &r, i, axis, &in->shape, &out.dims[axis], err);
+        }
+        if (status != CKM_OK) {
+            return status;
+        }
+    }
+    ckm_i_attr attrs[2] = {ckm_i_attr_ints("size", out.dims, rank),
+                           ckm_i_attr_word("mode", ckm_i_onnx_attr_text(node, "mode", "nearest", mode, sizeof mode))};
+    return ckm_i_onnx_emit(c, node, row->kind, node->in, 1, attrs, 2, 1, err);
+}
+
+const ckm_i_onnx_row ckm_i_onnx_rows_shapes[] = {
+    {"Identity", "identity", convert_identity},
+    {"Reshape", "reshape", convert_reshape},
+    {"Squeeze", "reshape", convert_reshape},
+    {"Unsqueeze", "reshape", convert_reshape},
+    {"Flatten", "flatten", convert_flatten},
+    {"Expand", "expand", convert_expand},
+    {"Transpose", "transpose", convert_transpose},
+    {"Slice", "slice", convert_slice},
+    {"Split", "split", convert_split},
+    {"Concat", "concat", convert_axis},
+    {"Gather", "gather", convert_axis},
+    {"GatherElements", "gather_elements", convert_axis},
+    {"GatherND", "gather_nd", convert_gather_nd},
+    {"ScatterND", "scatter_nd", convert_axis},
+    {"ScatterElements", "scatter_elements", convert_axis},
+    {"Tile", "tile", convert_tile},
+    {"Pad", "pad", convert_pad},
+    {"DepthToSpace", "depth_to_space", convert_blocks},
+    {"SpaceToDepth", "space_to_depth", convert_blocks},
+    {"Trilu", "triangle", convert_triangle},
+    {"Resize", "resize", convert_resize},
+    {"Upsample", "resize", convert_resize},
+    {NULL, NULL, NULL},
+};
