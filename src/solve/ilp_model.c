@@ -326,8 +326,7 @@ static void add_inplace(builder *b, int32_t v, int32_t *cols)
         bool possible = !from->pinned && !to->pinned && to->alias_of < 0 && to->bytes > 0 &&
                         to->bytes <= df->tensors[from->storage].bytes && r_at(b, b->t, v) != CKM_I_ILP_ZERO;
         for (int32_t i = 0; possible && i < op->n_outputs; i++) {
-            int32_t storage = df->tensors[op->outputs[i]].storage;
-            possible = op->outputs[i] == out || (storage != out && storage != from->storage);
+            possible = df->tensors[op->outputs[i]].storage != from->storage;
         }
         for (int32_t q = 0; possible && q < p; q++) {
             possible = op->inplace[q][0] != in || op->inplace[q][1] != out;

@@ -28,7 +28,7 @@ static const expectation expectations[] = {
     {"lp-bound", 200, 6, 8, false},
     {"lp-round", 100, 6, 8, false},
     {"lp-random", 100, 6, 8, false},
-    {"local", 200, 6, 8, false},
+    {"local-search", 30, 6, 8, false},
 };
 static const expectation cheap = {NULL, 2000, 7, 9, false};
 
