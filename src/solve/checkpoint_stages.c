@@ -105,11 +105,7 @@ ckm_status ckm_i_checkpoints_stages(const ckm_i_forward *fw, const ckm_i_positio
     int32_t first = 0;
     for (int32_t i = 0; i < checkpoints->n; i++) {
         int32_t p = checkpoints->at[i];
-        if (fw->unwinds) {
-            ckm_i_checkpoints_hold(stages, fw->ops[p], 0, stages->n_ops);
-        } else {
-            ckm_i_checkpoints_hold_while_used(stages, fw->ops[p]);
-        }
+        ckm_i_checkpoints_hold(stages, fw->ops[p], 0, stages->n_ops);
         hold_segment(fw, first, p, stages);
         first = p + 1;
     }
@@ -121,7 +117,7 @@ ckm_status ckm_i_checkpoints_stages(const ckm_i_forward *fw, const ckm_i_positio
     }
     hold_operands(stages);
     ckm_i_checkpoints_hold_results(stages);
-    return close_rows(stages, err);
+    return fw->unwinds ? close_rows(stages, err) : ckm_i_stages_complete(stages, err);
 }
 
 ckm_status ckm_i_checkpoints_last_stages(const ckm_dataflow *df, ckm_i_stages *stages, ckm_error *err)

@@ -62,7 +62,8 @@ int64_t ckm_i_checkpoints_greedy_limit(int64_t base_bytes, int32_t k);
 
 // The matrices of the Checkmate artifact for a set of checkpoints, S as it stands there, R in closed form.
 // Bits of S that nothing uses are kept, since the artifact pays for them; ckm_i_stages_complete on the
-// result drops them, which never costs more and often needs less memory.
+// result drops them, which never costs more and often needs less memory. They are dropped here already when
+// nothing follows the forward part: no such graph is in the paper. `stages` has an empty S.
 ckm_status ckm_i_checkpoints_stages(const ckm_i_forward *fw, const ckm_i_positions *checkpoints, ckm_i_stages *stages,
                                     ckm_error *err) CKM_NODISCARD;
 // The same for the strategy that keeps nothing but the operator computed last.

@@ -8,7 +8,7 @@
 
 // Every number of slots up to this one is tried; beyond, numbers about 1/DENSE apart, where neighbours hardly
 // differ.
-enum { DENSE = 64 };
+enum { DENSE = 256 };
 
 static ckm_status try_slots(ckm_i_solver *solver, const ckm_i_griewank *gw, int32_t slots, ckm_i_stages *stages,
                             ckm_error *err)
