@@ -28,6 +28,7 @@ static void adjacency_dispose(adjacency *a)
     free(a->user_start);
     free(a->operands);
     free(a->users);
+    *a = (adjacency){0};
 }
 
 // Operators whose outputs `op` reads, in the order of its inputs, without repetitions. `seen[p] == op + 1`
