@@ -26,30 +26,32 @@ typedef enum ckm_accounting {
 typedef ckm_status (*ckm_max_batch_build_fn)(int64_t batch, void *user, ckm_dataflow **out, ckm_error *err);
 
 // One batch was tried: with what outcome, and what is known since then (best_batch 0: none fits yet).
-typedef void (*ckm_max_batch_trial_fn)(int64_t batch, ckm_solve_status outcome, int64_t best_batch,
-                                       int64_t upper_bound, double seconds, void *user);
+typedef void (*ckm_max_batch_trial_fn)(int64_t batch, ckm_solve_status outcome, int64_t best_batch, int64_t upper_bound,
+                                       double seconds, void *user);
 
 typedef struct ckm_max_batch_options {
     int64_t memory_bytes;
-    double compute_limit;         // cost allowed, as a factor of one run without rematerialization (>= 1);
-                                  // 0: one extra forward pass, all costs + the costs of forward operators
+    double compute_limit;  // cost allowed, as a factor of one run without rematerialization (>= 1);
+                           // 0: one extra forward pass, all costs + the costs of forward operators
     ckm_accounting accounting;
     int64_t batch_min, batch_step;  // the batches considered: batch_min + k * batch_step
-    ckm_solve_options solve;      // strategy, limits, callbacks; the time limit is for the whole search;
-                                  // budget_bytes and cost_limit are set by the search
-    ckm_max_batch_trial_fn trial; // may be NULL
-    void *user;                   // passed to the builder and to `trial`
+    ckm_solve_options solve;        // strategy, limits, callbacks; the time limit is for the whole search;
+                                    // budget_bytes and cost_limit are set by the search
+    ckm_max_batch_trial_fn trial;   // may be NULL
+    void *user;                     // passed to the builder and to `trial`
 } ckm_max_batch_options;
-#define CKM_MAX_BATCH_OPTIONS_INIT \
-    { -1, 0.0, CKM_ACCOUNTING_NORMAL, 1, 1, CKM_SOLVE_OPTIONS_INIT, NULL, NULL }
+#define CKM_MAX_BATCH_OPTIONS_INIT                                               \
+    {                                                                            \
+        -1, 0.0, CKM_ACCOUNTING_NORMAL, 1, 1, CKM_SOLVE_OPTIONS_INIT, NULL, NULL \
+    }
 
 typedef struct ckm_max_batch_result {
-    ckm_solve_status status;      // optimal: max_batch is upper_bound; infeasible: proven that not even
-                                  // batch_min fits; unknown: none found within the limits
-    int64_t max_batch;            // 0: none found
-    int64_t upper_bound;          // no batch above it fits; 0 when none does
-    ckm_bound_class bound_covers; // the schedules that the upper bound speaks of
-    ckm_schedule *schedule;       // for max_batch, verified; NULL when none was found
+    ckm_solve_status status;                  // optimal: max_batch is upper_bound; infeasible: proven that not even
+                                              // batch_min fits; unknown: none found within the limits
+    int64_t max_batch;                        // 0: none found
+    int64_t upper_bound;                      // no batch above it fits; 0 when none does
+    ckm_bound_class bound_covers;             // the schedules that the upper bound speaks of
+    ckm_schedule *schedule;                   // for max_batch, verified; NULL when none was found
     int64_t cost, baseline_cost, peak_bytes;  // of that schedule; -1 without one
     double seconds;
 } ckm_max_batch_result;

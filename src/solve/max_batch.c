@@ -287,11 +287,11 @@ static ckm_status bisect(search *s, double seconds, bool *timed_out, ckm_error *
     return status;
 }
 
-// Tries the positions right above the best until a window of them brings nothing.
+// Tries the positions above the best, one by one, until a window of them brings nothing.
 static ckm_status scan(search *s, double seconds, bool *timed_out, ckm_error *err)
 {
     ckm_status status = CKM_OK;
-    int64_t tried = s->best;
+    int64_t tried = s->best + 1;  // where the bisection ended
     while (status == CKM_OK && tried < s->upper && tried < s->best + SCAN_WINDOW && !should_stop(s)) {
         tried++;
         status = try_position(s, tried, seconds, timed_out, err);

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// The program: one table of commands.
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdalign.h>
+#include <string.h>
+#include <unistd.h>
+
+extern const cli_command cli_command_models, cli_command_graph, cli_command_solve, cli_command_verify,
+    cli_command_sweep, cli_command_max_batch, cli_command_strategies, cli_command_help;
+
+// A new command: its file, its extern, its line.
+const cli_command *const cli_commands[] = {
+    &cli_command_models, &cli_command_graph,     &cli_command_solve,      &cli_command_verify,
+    &cli_command_sweep,  &cli_command_max_batch, &cli_command_strategies, &cli_command_help,
+};
+const int cli_n_commands = CLI_COUNT(cli_commands);
+
+const cli_command *cli_command_find(const char *name)
+{
+    for (int i = 0; i < cli_n_commands; i++) {
+        if (strcmp(cli_commands[i]->name, name) == 0) {
+            return cli_commands[i];
+        }
+    }
+    return NULL;
+}
+
+int cli_unknown_command(const char *name)
+{
+    const char *names[CLI_COUNT(cli_commands)];
+    char suggestion[128];
+    for (int i = 0; i < cli_n_commands; i++) {
+        names[i] = cli_commands[i]->name;
+    }
+    return cli_usage_error(NULL, "unknown command '%s'%s", name,
+                           cli_did_you_mean(name, names, cli_n_commands, "", suggestion, sizeof suggestion));
+}
+
+// With standard output closed, the next file opened would take its number and receive what is printed.
+// Puts something there that refuses to be written (or read).
+static void occupy_standard_streams(void)
+{
+    static const int modes[] = {O_WRONLY, O_RDONLY, O_WRONLY};
+    for (int fd = 0; fd <= 2; fd++) {
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", modes[fd]) != fd) {
+            _exit(CLI_FAILED);
+        }
+    }
+}
+
+static int run_command(const cli_command *command, char **argv, int argc)
+{
+    alignas(max_align_t) unsigned char settings[CLI_SETTINGS_MAX] = {0};
+    int n_arguments = 0;
+    if (command->defaults != NULL) {
+        memcpy(settings, command->defaults, command->settings_size);
+    }
+    int outcome = cli_parse(command, settings, argv, argc, &n_arguments);
+    return outcome >= 0 ? outcome : command->run(command, settings, argv, n_arguments);
+}
+
+int main(int argc, char **argv)
+{
+    occupy_standard_streams();
+    // A reader that goes away is an error to report, not a reason to vanish.
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    sigaction(SIGPIPE, &ignore, NULL);
+    if (argc < 2) {
+        cli_print_overview(stderr);
+        return CLI_USAGE;
+    }
+    const char *first = argv[1];
+    if (strcmp(first, "--version") == 0 || strcmp(first, "-V") == 0) {
+        printf("checkmate %s\n", ckm_version());
+        return cli_finish_output();
+    }
+    if (strcmp(first, "--help") == 0 || strcmp(first, "-h") == 0) {
+        cli_print_overview(stdout);
+        return cli_finish_output();
+    }
+    if (first[0] == '-') {
+        return cli_usage_error(NULL, "the first argument must be a command, got '%s'", first);
+    }
+    const cli_command *command = cli_command_find(first);
+    return command != NULL ? run_command(command, argv + 2, argc - 2) : cli_unknown_command(first);
+}

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finding and building models.
+#include "cli/cli_model.h"
+
+#include <stddef.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+static const char *const granularities[] = {"layer", "op", NULL};
+enum { GRANULARITY_LAYER, GRANULARITY_OP };
+
+const cli_option cli_model_options[CLI_N_MODEL_OPTIONS] = {
+    {"batch", 'b', CLI_INTEGER, offsetof(cli_model_settings, batch), "N",
+     "Samples in a batch. Sets a symbolic batch dimension of an ONNX file.", "1, or what the file fixes", 1,
+     INT64_C(1) << 40, NULL},
+    {"input-shape", 0, CLI_SHAPE, offsetof(cli_model_settings, input_shape), "H,W,C",
+     "Shape of the input without the batch: height, width, channels.", "the network's own", 0, 0, NULL},
+    {"granularity", 0, CLI_CHOICE, offsetof(cli_model_settings, granularity), "layer|op",
+     "What one operator of the training graph is: 'layer', one forward and one backward operator a layer, as in "
+     "the Checkmate paper; 'op', one operator a gradient, which is not available yet.",
+     "layer", 0, 0, granularities},
+    {"costs", 0, CLI_TEXT, offsetof(cli_model_settings, costs), "WHAT",
+     "What computing costs: 'flops', multiply-accumulates as the paper counts them, or a checkmate-profile FILE of "
+     "measured times. 'device:NAME' is not available yet.",
+     "flops", 0, 0, NULL},
+};
+
+static bool has_suffix(const char *text, const char *suffix)
+{
+    size_t n = strlen(text);
+    size_t m = strlen(suffix);
+    return n > m && strcasecmp(text + n - m, suffix) == 0;
+}
+
+bool cli_model_is_dataflow(const char *name)
+{
+    return strcmp(name, "-") == 0 || has_suffix(name, ".json");
+}
+
+int cli_model_check(const cli_command *command, const char *name, const cli_model_settings *settings)
+{
+    if (cli_model_is_dataflow(name)) {
+        const char *option = settings->batch > 0                     ? "--batch"
+                             : settings->input_shape.rank > 0        ? "--input-shape"
+                             : strcmp(settings->costs, "flops") != 0 ? "--costs"
+                                                                     : NULL;
+        if (option != NULL) {
+            return cli_usage_error(
+                command, "%s does not apply to a checkmate-graph file: its sizes and costs are fixed", option);
+        }
+    }
+    return -1;
+}
+
+// The zoo's spelling of a name, whatever its case; NULL when the zoo has no such network.
+static const char *find_in_zoo(const char *name)
+{
+    for (int32_t i = 0; i < ckm_zoo_count(); i++) {
+        if (strcasecmp(ckm_zoo_name(i), name) == 0) {
+            return ckm_zoo_name(i);
+        }
+    }
+    return NULL;
+}
+
+static ckm_status unknown_model(const char *name, ckm_error *err)
+{
+    const char *names[256];
+    int n = 0;
+    char suggestion[128];
+    for (int32_t i = 0; i < ckm_zoo_count() && n < CLI_COUNT(names); i++) {
+        names[n++] = ckm_zoo_name(i);
+    }
+    return cli_error(err, CKM_ERR_NOT_FOUND, NULL,
+                     "there is no network and no file called '%s'%s (a MODEL is a name that 'checkmate models' lists, "
+                     "an .onnx file or a .json graph)",
+                     name, cli_did_you_mean(name, names, n, "", suggestion, sizeof suggestion));
+}
+
+static ckm_status build_from_zoo(const char *name, const cli_model_settings *settings, int64_t batch, ckm_graph **out,
+                                 ckm_error *err)
+{
+    const cli_shape *shape = &settings->input_shape;
+    if (shape->rank != 0 && shape->rank != 3) {
+        return cli_error(err, CKM_ERR_ARGUMENT, NULL, "%s takes an input shape of three numbers, height,width,channels",
+                         name);
+    }
+    return ckm_zoo_build(name, batch > 0 ? batch : 1, shape->rank == 3 ? shape->dims : NULL, out, err);
+}
+
+static ckm_status import(const char *path, const cli_model_settings *settings, int64_t batch, ckm_graph **out,
+                         ckm_error *err)
+{
+    const cli_shape *shape = &settings->input_shape;
+    ckm_import_options options = CKM_IMPORT_OPTIONS_INIT;
+    options.batch = batch;
+    options.input_rank = shape->rank;
+    memcpy(options.input_dims, shape->dims, sizeof shape->dims);
+    if (shape->rank == 3) {
+        // The command line says height,width,channels for every model; ONNX keeps channels first.
+        options.input_dims[0] = shape->dims[2];
+        options.input_dims[1] = shape->dims[0];
+        options.input_dims[2] = shape->dims[1];
+    }
+    ckm_graph *graph = NULL;
+    ckm_status status = ckm_import_file(path, &options, &graph, err);
+    if (status != CKM_OK) {
+        return status;
+    }
+    if (batch > 0 && ckm_graph_batch(graph) != batch) {
+        status = cli_error(err, CKM_ERR_ARGUMENT, path,
+                           "the file fixes the batch at %lld, so it cannot be %lld: export the model with a symbolic "
+                           "batch dimension",
+                           (long long)ckm_graph_batch(graph), (long long)batch);
+        ckm_graph_free(graph);
+        return status;
+    }
+    *out = graph;
+    return CKM_OK;
+}
+
+static ckm_status choose_costs(const cli_model_settings *settings, ckm_cost_model *model, ckm_error *err)
+{
+    *model = (ckm_cost_model)CKM_COST_MODEL_INIT;
+    if (strncmp(settings->costs, "device:", 7) == 0) {
+        return cli_error(err, CKM_ERR_UNSUPPORTED, NULL,
+                         "--costs %s: device models do not exist yet; use flops or a checkmate-profile file",
+                         settings->costs);
+    }
+    if (strcmp(settings->costs, "flops") != 0) {
+        if (access(settings->costs, F_OK) != 0 && strpbrk(settings->costs, "/.") == NULL) {
+            return cli_error(
+                err, CKM_ERR_NOT_FOUND, NULL,
+                "--costs %s: neither 'flops' nor a file; give flops or the name of a checkmate-profile file",
+                settings->costs);
+        }
+        model->kind = CKM_COST_MODEL_PROFILE;
+        model->profile_path = settings->costs;
+    }
+    return CKM_OK;
+}
+
+// Network to training graph to costs.
+static ckm_status derive(ckm_graph *graph, const cli_model_settings *settings, ckm_dataflow **out, ckm_error *err)
+{
+    ckm_cost_model costs;
+    ckm_training *training = NULL;
+    if (settings->granularity == GRANULARITY_OP) {
+        return cli_error(err, CKM_ERR_UNSUPPORTED, NULL,
+                         "--granularity op does not exist yet; use --granularity layer");
+    }
+    ckm_status status = choose_costs(settings, &costs, err);
+    if (status != CKM_OK) {
+        return status;
+    }
+    status = ckm_autodiff_layer_graph(graph, &training, err);
+    if (status == CKM_OK) {
+        status = ckm_cost_apply(training, &costs, out, err);
+    }
+    ckm_training_free(training);
+    return status;
+}
+
+ckm_status cli_model_load(const char *name, const cli_model_settings *settings, int64_t batch, cli_model *out,
+                          ckm_error *err)
+{
+    cli_model model = {NULL, NULL, batch > 0 ? batch : settings->batch};
+    ckm_status status;
+    if (cli_model_is_dataflow(name)) {
+        status = ckm_dataflow_read(name, &model.df, err);
+        if (status == CKM_OK) {
+            *out = model;
+        }
+        return status;
+    }
+    const char *zoo_name = find_in_zoo(name);
+    bool is_file = strchr(name, '/') != NULL || has_suffix(name, ".onnx") || access(name, F_OK) == 0;
+    if (zoo_name != NULL) {
+        status = build_from_zoo(zoo_name, settings, model.batch, &model.graph, err);
+    } else if (is_file) {
+        status = import(name, settings, model.batch, &model.graph, err);
+    } else {
+        status = unknown_model(name, err);
+    }
+    if (status == CKM_OK) {
+        model.batch = ckm_graph_batch(model.graph);
+        status = derive(model.graph, settings, &model.df, err);
+    }
+    if (status != CKM_OK) {
+        cli_model_dispose(&model);
+        return status;
+    }
+    *out = model;
+    return CKM_OK;
+}
+
+void cli_model_dispose(cli_model *model)
+{
+    ckm_dataflow_free(model->df);
+    ckm_graph_free(model->graph);
+    *model = (cli_model){NULL, NULL, 0};
+}
+
+ckm_status cli_baseline_peak(const ckm_dataflow *df, int64_t *peak_bytes, ckm_error *err)
+{
+    ckm_schedule *baseline = NULL;
+    ckm_simulation facts;
+    ckm_status status = ckm_schedule_baseline(df, &baseline, err);
+    if (status == CKM_OK) {
+        status = ckm_schedule_simulate(df, baseline, NULL, &facts, err);
+    }
+    if (status == CKM_OK) {
+        *peak_bytes = facts.peak_bytes;
+    }
+    ckm_schedule_free(baseline);
+    return status;
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// MODEL: from what the user names to a dataflow graph.
+#ifndef CKM_SRC_CLI_CLI_MODEL_H
+#define CKM_SRC_CLI_CLI_MODEL_H
+
+#include "cli/cli.h"
+
+typedef struct cli_model_settings {
+    int64_t batch;  // 0: not given
+    cli_shape input_shape;
+    int granularity;  // cli_granularity
+    const char *costs;
+} cli_model_settings;
+#define CLI_MODEL_DEFAULTS      \
+    {                           \
+        0, {0, {0}}, 0, "flops" \
+    }
+
+// The options that every command with a MODEL takes, over a cli_model_settings.
+enum { CLI_N_MODEL_OPTIONS = 4 };
+extern const cli_option cli_model_options[CLI_N_MODEL_OPTIONS];
+
+typedef struct cli_model {
+    ckm_graph *graph;  // NULL when the file was a dataflow graph already
+    ckm_dataflow *df;
+    int64_t batch;  // samples, 0 when unknown
+} cli_model;
+
+// Whether MODEL is a checkmate-graph file (or standard input), whose batch and costs are fixed.
+bool cli_model_is_dataflow(const char *name);
+// Wrong usage of the model options with this MODEL: reports and gives the exit status, else -1.
+int cli_model_check(const cli_command *command, const char *name, const cli_model_settings *settings);
+// Builds the model for `batch` samples; 0 takes --batch, or else the model's own.
+ckm_status cli_model_load(const char *name, const cli_model_settings *settings, int64_t batch, cli_model *out,
+                          ckm_error *err) CKM_NODISCARD;
+void cli_model_dispose(cli_model *model);
+
+// The peak of running without rematerialization.
+ckm_status cli_baseline_peak(const ckm_dataflow *df, int64_t *peak_bytes, ckm_error *err) CKM_NODISCARD;
+
+#endif

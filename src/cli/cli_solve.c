@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shared parts of the solving commands.
+#include "cli/cli_solve.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stddef.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli_values.h"
+
+const cli_option cli_limit_options[CLI_N_LIMIT_OPTIONS] = {
+    {"gap", 0, CLI_FRACTION, offsetof(cli_limit_settings, gap), "G",
+     "Stop when the cost is proven to be within this fraction of the least, such as 0.01 or 1%.", "0.0001", 0, 0, NULL},
+    {"threads", 'j', CLI_INTEGER, offsetof(cli_limit_settings, threads), "N",
+     "Threads, for the strategies that can use more than one.", "1", 1, 1024, NULL},
+    {"seed", 0, CLI_INTEGER, offsetof(cli_limit_settings, seed), "N", "Seed of the randomised strategies.", "1", 0,
+     INT64_MAX, NULL},
+    {"verbose", 'v', CLI_FLAG, offsetof(cli_limit_settings, verbose), NULL,
+     "Report progress on standard error even when it is not a terminal.", NULL, 0, 0, NULL},
+};
+
+// A signal handler can only speak through a global.
+static volatile sig_atomic_t stop_requested;
+
+static void handle_stop(int signal_number)
+{
+    static const char note[] = "\ncheckmate: ending with the best found so far; once more to quit at once\n";
+    (void)signal_number;
+    stop_requested = 1;
+    if (isatty(STDERR_FILENO)) {
+        ssize_t written = write(STDERR_FILENO, note, sizeof note - 1);
+        (void)written;
+    }
+}
+
+void cli_stop_install(void)
+{
+    // One-shot: the second signal finds the default action, which ends the program.
+    struct sigaction action = {.sa_handler = handle_stop, .sa_flags = (int)(SA_RESETHAND | SA_RESTART)};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+bool cli_stop_requested(void *user)
+{
+    (void)user;
+    return stop_requested != 0;
+}
+
+cli_progress cli_progress_start(const cli_limit_settings *settings, const char *label, const ckm_dataflow *df)
+{
+    return (cli_progress){
+        .enabled = settings->verbose || isatty(STDERR_FILENO),
+        .label = label,
+        .unit = df != NULL ? ckm_dataflow_cost_unit(df) : CKM_COST_FLOPS,
+        .baseline_cost = df != NULL ? ckm_dataflow_total_cost(df) : 0,
+        .last_seconds = -1,
+        .last_cost = -1,
+        .last_bound = NAN,
+    };
+}
+
+void cli_progress_line(const ckm_progress *progress, void *user)
+{
+    cli_progress *p = user;
+    char cost[32];
+    char overhead[32];
+    char bound[32];
+    char gap[32];
+    bool changed = progress->incumbent_cost != p->last_cost ||
+                   (!isnan(progress->bound_cost) && !(progress->bound_cost == p->last_bound));
+    // Improvements can come by the thousand: ten lines a second are enough to watch.
+    if (!p->enabled || !changed || (p->last_seconds >= 0 && progress->seconds - p->last_seconds < 0.1)) {
+        return;
+    }
+    p->last_seconds = progress->seconds;
+    p->last_cost = progress->incumbent_cost;
+    p->last_bound = progress->bound_cost;
+    double incumbent = progress->incumbent_cost < 0 ? NAN : (double)progress->incumbent_cost;
+    double extra = cli_overhead(progress->incumbent_cost, p->baseline_cost);
+    fprintf(stderr, "%s%8.1f s%s  cost %-16s overhead %-10s bound %-16s gap %-10s %s\n", cli_style(stderr, CLI_DIM),
+            progress->seconds, cli_style(stderr, CLI_PLAIN), cli_show_cost(incumbent, p->unit, cost, sizeof cost),
+            cli_show_percent(extra, overhead, sizeof overhead),
+            cli_show_cost(progress->bound_cost, p->unit, bound, sizeof bound),
+            cli_show_percent(progress->gap, gap, sizeof gap), progress->source != NULL ? progress->source : p->label);
+}
+
+void cli_log_line(ckm_log_level level, const char *line, void *user)
+{
+    static const char *const names[] = {"error", "warning", "info", "debug"};
+    (void)user;
+    if (level <= CKM_LOG_INFO) {
+        fprintf(stderr, "%s%s: %s%s\n", cli_style(stderr, CLI_DIM), names[level], line, cli_style(stderr, CLI_PLAIN));
+    }
+}
+
+ckm_solve_options cli_solve_options(const cli_limit_settings *settings, const char *strategy, cli_progress *progress)
+{
+    ckm_solve_options options = CKM_SOLVE_OPTIONS_INIT;
+    options.strategy = strategy;
+    options.time_limit_seconds = settings->time_limit_seconds;
+    options.gap = settings->gap;
+    options.threads = (int)settings->threads;
+    options.seed = (uint64_t)settings->seed;
+    options.stop = cli_stop_requested;
+    options.progress = cli_progress_line;
+    options.log = settings->verbose ? cli_log_line : NULL;
+    options.user = progress;
+    return options;
+}
+
+int cli_check_strategy(const cli_command *command, const char *name)
+{
+    const char *names[128];
+    int n = 0;
+    char suggestion[128];
+    for (int32_t i = 0; i < ckm_solve_strategy_count(); i++) {
+        if (strcmp(ckm_solve_strategy_name(i), name) == 0) {
+            return -1;
+        }
+        if (n < CLI_COUNT(names)) {
+            names[n++] = ckm_solve_strategy_name(i);
+        }
+    }
+    return cli_usage_error(command, "unknown strategy '%s'%s", name,
+                           cli_did_you_mean(name, names, n, "", suggestion, sizeof suggestion));
+}
+
+const char *cli_status_text(ckm_solve_status status)
+{
+    static const char *const names[] = {"optimal", "feasible", "infeasible", "unknown"};
+    return names[status];
+}
+
+const char *cli_covers_text(ckm_bound_class covers)
+{
+    static const char *const names[] = {NULL, "any", "order", "frontier"};
+    return names[covers];
+}
+
+int cli_exit_of(ckm_solve_status status, bool has_schedule)
+{
+    if (has_schedule) {
+        return CLI_DONE;
+    }
+    return status == CKM_SOLVE_INFEASIBLE ? CLI_INFEASIBLE : CLI_NONE_FOUND;
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the commands that solve have in common: limits, Ctrl-C, progress, names of outcomes.
+#ifndef CKM_SRC_CLI_CLI_SOLVE_H
+#define CKM_SRC_CLI_CLI_SOLVE_H
+
+#include "cli/cli.h"
+
+typedef struct cli_limit_settings {
+    double time_limit_seconds;
+    double gap;
+    int64_t threads, seed;
+    bool verbose;
+} cli_limit_settings;
+#define CLI_LIMIT_DEFAULTS(seconds)  \
+    {                                \
+        (seconds), 1e-4, 1, 1, false \
+    }
+
+// --gap, --threads, --seed and --verbose over a cli_limit_settings. --time-limit means something else in
+// every command, so each has its own.
+enum { CLI_N_LIMIT_OPTIONS = 4 };
+extern const cli_option cli_limit_options[CLI_N_LIMIT_OPTIONS];
+
+// Ctrl-C (and SIGTERM) from now on ask solves to end with their best; the second one ends the program.
+void cli_stop_install(void);
+bool cli_stop_requested(void *user);
+
+// Progress lines on standard error: when that is a terminal, or when asked for.
+typedef struct cli_progress {
+    bool enabled;
+    const char *label;  // what is being solved
+    ckm_cost_unit unit;
+    int64_t baseline_cost;
+    double last_seconds;  // when the last line was printed
+    int64_t last_cost;
+    double last_bound;
+} cli_progress;
+cli_progress cli_progress_start(const cli_limit_settings *settings, const char *label, const ckm_dataflow *df);
+void cli_progress_line(const ckm_progress *progress, void *user);
+void cli_log_line(ckm_log_level level, const char *line, void *user);
+
+// Options for one solve by these settings, with stop, progress and, when asked for, log connected.
+ckm_solve_options cli_solve_options(const cli_limit_settings *settings, const char *strategy, cli_progress *progress);
+
+// Wrong strategy names are wrong usage: reports them and gives the exit status, else -1.
+int cli_check_strategy(const cli_command *command, const char *name);
+
+const char *cli_status_text(ckm_solve_status status);  // "optimal", ...
+const char *cli_covers_text(ckm_bound_class covers);   // "order", ...; NULL for none
+int cli_exit_of(ckm_solve_status status, bool has_schedule);
+
+#endif

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+// checkmate max-batch: the largest batch that fits a memory at a bounded extra cost.
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/cli_model.h"
+#include "cli/cli_solve.h"
+#include "cli/cli_values.h"
+
+typedef struct max_batch_settings {
+    int64_t memory_bytes, batch_min, batch_step;
+    const char *compute_limit, *strategy;
+    int accounting;
+    bool json;
+    cli_limit_settings limits;
+    cli_model_settings model;
+} max_batch_settings;
+
+static const max_batch_settings defaults = {
+    -1, 1, 1, "extra-forward", "auto", 0, false, CLI_LIMIT_DEFAULTS(120), CLI_MODEL_DEFAULTS,
+};
+
+static const char *const accountings[] = {"normal", "paper", NULL};
+
+static const cli_option options[] = {
+    {"memory", 'm', CLI_BYTES, offsetof(max_batch_settings, memory_bytes), "B",
+     "Required. The memory there is: bytes, or a size such as 16GB or 16GiB.", NULL, 0, 0, NULL},
+    {"compute-limit", 0, CLI_TEXT, offsetof(max_batch_settings, compute_limit), "WHAT",
+     "The most a step may cost: 'extra-forward', as much as one more forward pass; or a number X, X times the step "
+     "without rematerialization.",
+     "extra-forward", 0, 0, NULL},
+    {"accounting", 0, CLI_CHOICE, offsetof(max_batch_settings, accounting), "normal|paper",
+     "What has to fit: 'normal', the peak with everything in it; 'paper', the rule of the Checkmate paper's artifact, "
+     "which counts parameters and gradients twice for the strategies checkpoint-*, chen-* and griewank.",
+     "normal", 0, 0, accountings},
+    {"batch-min", 0, CLI_INTEGER, offsetof(max_batch_settings, batch_min), "N", "The smallest batch to consider.", "1",
+     1, INT64_C(1) << 40, NULL},
+    {"batch-step", 0, CLI_INTEGER, offsetof(max_batch_settings, batch_step), "N",
+     "Consider only the batches min, min + N, min + 2N, ...", "1", 1, INT64_C(1) << 40, NULL},
+    {"strategy", 's', CLI_TEXT, offsetof(max_batch_settings, strategy), "NAME",
+     "How to solve; 'checkmate strategies' lists the names.", "auto", 0, 0, NULL},
+    {"time-limit", 't', CLI_REAL, offsetof(max_batch_settings, limits.time_limit_seconds), "S",
+     "Seconds of wall time for the whole search; 0 for no limit.", "120", 0, 0, NULL},
+    {"json", 0, CLI_FLAG, offsetof(max_batch_settings, json), NULL,
+     "Print the result as one JSON object instead of a table.", NULL, 0, 0, NULL},
+};
+
+typedef struct search {
+    const char *name;
+    const max_batch_settings *settings;
+    bool show_trials;
+} search;
+
+static ckm_status build(int64_t batch, void *user, ckm_dataflow **out, ckm_error *err)
+{
+    const search *s = user;
+    cli_model model = {NULL, NULL, 0};
+    ckm_status status = cli_model_load(s->name, &s->settings->model, batch, &model, err);
+    if (status == CKM_OK) {
+        *out = model.df;
+        model.df = NULL;
+    }
+    cli_model_dispose(&model);
+    return status;
+}
+
+static void show_trial(int64_t batch, ckm_solve_status outcome, int64_t best_batch, int64_t upper_bound, double seconds,
+                       void *user)
+{
+    const search *s = user;
+    if (s->show_trials) {
+        bool fits = outcome == CKM_SOLVE_OPTIMAL || outcome == CKM_SOLVE_FEASIBLE;
+        fprintf(stderr, "%s%8.1f s%s  batch %lld: %s; best %lld, upper bound %lld\n", cli_style(stderr, CLI_DIM),
+                seconds, cli_style(stderr, CLI_PLAIN), (long long)batch,
+                fits                              ? "fits"
+                : outcome == CKM_SOLVE_INFEASIBLE ? "proven not to fit"
+                                                  : "none found",
+                (long long)best_batch, (long long)upper_bound);
+    }
+}
+
+static void print_json(const ckm_max_batch_result *r)
+{
+    cli_json json;
+    cli_json_begin(&json);
+    cli_json_size(&json, "max_batch", r->max_batch > 0 ? r->max_batch : -1);
+    cli_json_size(&json, "upper_bound", r->upper_bound > 0 ? r->upper_bound : -1);
+    cli_json_real(&json, "overhead", cli_overhead(r->cost, r->baseline_cost));
+    cli_json_size(&json, "peak_bytes", r->peak_bytes);
+    cli_json_real(&json, "seconds", round(r->seconds * 1e6) / 1e6);
+    cli_json_text(&json, "status", cli_status_text(r->status));
+    cli_json_end(&json);
+}
+
+static void print_table(const search *s, const ckm_max_batch_result *r)
+{
+    char text[64];
+    printf("%-14s %s\n", "model", s->name);
+    printf("%-14s %s\n", "memory", cli_show_bytes(s->settings->memory_bytes, text, sizeof text));
+    printf("%-14s %s\n", "strategy", s->settings->strategy);
+    if (r->max_batch > 0) {
+        printf("%-14s %s%lld%s\n", "max batch", cli_style(stdout, CLI_BOLD), (long long)r->max_batch,
+               cli_style(stdout, CLI_PLAIN));
+    } else {
+        printf("%-14s none found\n", "max batch");
+    }
+    if (r->upper_bound > 0) {
+        static const char *const classes[] = {"", "no schedule fits a larger one",
+                                              "no schedule in the graph's order fits a larger one",
+                                              "no frontier-advancing schedule fits a larger one"};
+        printf("%-14s %lld, %s\n", "upper bound", (long long)r->upper_bound, classes[r->bound_covers]);
+    }
+    if (r->schedule != NULL) {
+        printf("%-14s %s\n", "overhead", cli_show_percent(cli_overhead(r->cost, r->baseline_cost), text, sizeof text));
+        printf("%-14s %s\n", "peak", cli_show_bytes(r->peak_bytes, text, sizeof text));
+    }
+    printf("%-14s %s\n", "status", cli_status_text(r->status));
+    printf("%-14s %.2f\n", "seconds", r->seconds);
+}
+
+static int report(const search *s, const ckm_max_batch_result *r)
+{
+    char text[64];
+    if (s->settings->json) {
+        print_json(r);
+    } else {
+        print_table(s, r);
+    }
+    int outcome = cli_finish_output();
+    if (outcome != CLI_DONE || r->schedule != NULL) {
+        return outcome;
+    }
+    cli_show_bytes(s->settings->memory_bytes, text, sizeof text);
+    if (r->status == CKM_SOLVE_INFEASIBLE) {
+        cli_failf("not even batch %lld fits %s", (long long)s->settings->batch_min, text);
+    } else {
+        cli_failf("no schedule found within %s and the limits given, not even for batch %lld", text,
+                  (long long)s->settings->batch_min);
+    }
+    return cli_exit_of(r->status, false);
+}
+
+static int check_usage(const cli_command *command, const char *name, const max_batch_settings *s, double *compute_limit)
+{
+    if (s->memory_bytes < 0) {
+        return cli_usage_error(command, "--memory is missing: give bytes, or a size such as 16GB or 16GiB");
+    }
+    if (cli_model_is_dataflow(name)) {
+        return cli_usage_error(command, "a checkmate-graph file has a fixed batch: give a network or an ONNX file");
+    }
+    if (s->model.batch > 0) {
+        return cli_usage_error(command, "--batch is what is looked for: use --batch-min to say where to start");
+    }
+    *compute_limit = 0;
+    if (strcmp(s->compute_limit, "extra-forward") != 0 &&
+        (cli_read_real(s->compute_limit, compute_limit) != NULL || !(*compute_limit >= 1))) {
+        return cli_usage_error(command, "--compute-limit must be extra-forward or a number of at least 1, got '%s'",
+                               s->compute_limit);
+    }
+    return cli_check_strategy(command, s->strategy);
+}
+
+static int run(const cli_command *command, const void *settings, char **arguments, int n_arguments)
+{
+    const max_batch_settings *s = settings;
+    ckm_error err = CKM_ERROR_INIT;
+    ckm_max_batch_result result;
+    ckm_max_batch_options searching = CKM_MAX_BATCH_OPTIONS_INIT;
+    (void)n_arguments;
+    int outcome = check_usage(command, arguments[0], s, &searching.compute_limit);
+    if (outcome >= 0) {
+        return outcome;
+    }
+    cli_progress progress = cli_progress_start(&s->limits, s->strategy, NULL);
+    search looking = {arguments[0], s, progress.enabled};
+    searching.memory_bytes = s->memory_bytes;
+    searching.accounting = (ckm_accounting)s->accounting;
+    searching.batch_min = s->batch_min;
+    searching.batch_step = s->batch_step;
+    searching.solve = cli_solve_options(&s->limits, s->strategy, &progress);
+    searching.solve.progress = NULL;  // the trials are the progress
+    searching.trial = show_trial;
+    searching.user = &looking;
+    cli_stop_install();
+    if (ckm_max_batch(&searching, build, &result, &err) != CKM_OK) {
+        return cli_fail(&err);
+    }
+    outcome = report(&looking, &result);
+    ckm_max_batch_result_dispose(&result);
+    return outcome;
+}
+
+static const cli_group groups[] = {
+    {"Search", options, CLI_COUNT(options), 0},
+    {"Solving", cli_limit_options, CLI_N_LIMIT_OPTIONS, offsetof(max_batch_settings, limits)},
+    {"Model", cli_model_options, CLI_N_MODEL_OPTIONS, offsetof(max_batch_settings, model)},
+};
+static const char *const argument_names[] = {"MODEL"};
+
+const cli_command cli_command_max_batch = {
+    .name = "max-batch",
+    .summary = "Find the largest batch that fits a memory.",
+    .usage = "MODEL --memory B [--compute-limit extra-forward|X] [--strategy NAME]\n"
+             "[--accounting paper] [--batch-min N] [--batch-step N] [--json] [options]",
+    .description =
+        "Finds the largest batch for which the strategy gives a schedule that fits the memory and costs no "
+        "more than the compute limit allows. The memory floor, and the proofs of strategies that prove, "
+        "bound it from above; 'optimal' means that the batch found is that bound.\n\n"
+        "The search bisects, and stretches every schedule it finds to the largest batch at which it still "
+        "fits; after that it tries the eight batches above the best one by one. Ctrl-C ends it with the best "
+        "so far.",
+    .exit_statuses = "0  a batch was found\n"
+                     "1  failed: bad input, input or output error, out of memory\n"
+                     "2  wrong usage\n"
+                     "3  proven: not even the smallest batch fits\n"
+                     "4  none found within the limits\n",
+    .examples =
+        "checkmate max-batch ResNet50 --memory 16GB\n"
+        "checkmate max-batch VGG19 --memory 16GB --accounting paper --strategy chen-greedy\n"
+        "checkmate max-batch model.onnx --memory 8GiB --compute-limit 1.2 --batch-step 8 --batch-min 8 --json\n",
+    .groups = groups,
+    .n_groups = CLI_COUNT(groups),
+    .min_arguments = 1,
+    .max_arguments = 1,
+    .argument_names = argument_names,
+    .defaults = &defaults,
+    .settings_size = sizeof defaults,
+    .run = run,
+};

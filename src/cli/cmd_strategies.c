@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// checkmate strategies: the registry of solving strategies.
+#include "cli/cli.h"
+
+static int run(const cli_command *command, const void *settings, char **arguments, int n_arguments)
+{
+    (void)command;
+    (void)settings;
+    (void)arguments;
+    (void)n_arguments;
+    for (int32_t i = 0; i < ckm_solve_strategy_count(); i++) {
+        printf("%s%-26s%s %s\n", cli_style(stdout, CLI_BOLD), ckm_solve_strategy_name(i), cli_style(stdout, CLI_PLAIN),
+               ckm_solve_strategy_summary(i));
+    }
+    return cli_finish_output();
+}
+
+const cli_command cli_command_strategies = {
+    .name = "strategies",
+    .summary = "List the strategies that 'solve', 'sweep' and 'max-batch' know.",
+    .usage = "",
+    .description = "Lists the names that --strategy takes, each with one line about what it does.",
+    .examples = "checkmate strategies\n",
+    .run = run,
+};

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+// checkmate sweep: many strategies over a range of budgets, as CSV and as a picture.
+#include <errno.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/cli_model.h"
+#include "cli/cli_solve.h"
+#include "cli/cli_values.h"
+
+typedef struct sweep_settings {
+    int64_t budgets;
+    const char *strategies, *output, *plot;
+    cli_limit_settings limits;
+    cli_model_settings model;
+} sweep_settings;
+
+static const sweep_settings defaults = {10, NULL, NULL, NULL, CLI_LIMIT_DEFAULTS(10), CLI_MODEL_DEFAULTS};
+
+static const cli_option options[] = {
+    {"budgets", 'n', CLI_INTEGER, offsetof(sweep_settings, budgets), "N",
+     "Number of budgets, evenly spaced from the memory floor to the peak without rematerialization, both included; "
+     "1 takes the peak alone.",
+     "10", 1, 10000, NULL},
+    {"strategies", 's', CLI_TEXT, offsetof(sweep_settings, strategies), "A,B,...",
+     "Names with commas in between; 'checkmate strategies' lists them.", "all", 0, 0, NULL},
+    {"time-limit", 't', CLI_REAL, offsetof(sweep_settings, limits.time_limit_seconds), "S",
+     "Seconds of wall time for each solve; 0 for no limit.", "10", 0, 0, NULL},
+    {"output", 'o', CLI_TEXT, offsetof(sweep_settings, output), "FILE",
+     "Write the table to FILE, each row as soon as it is known.", "standard output", 0, 0, NULL},
+    {"plot", 0, CLI_TEXT, offsetof(sweep_settings, plot), "FILE",
+     "Draw overhead over budget with gnuplot to FILE, which ends in .svg, .pdf or .png.", NULL, 0, 0, NULL},
+};
+
+enum { MAX_STRATEGIES = 128 };
+
+typedef struct sweep {
+    const sweep_settings *settings;
+    const ckm_dataflow *df;
+    FILE *out;
+    const char *out_name;
+    char *names_copy;  // backs `strategies` when they were given
+    const char *strategies[MAX_STRATEGIES];
+    int n_strategies, n_budgets;
+    int64_t *budgets;
+    double *overheads;  // [strategy][budget], percent; NaN: none
+} sweep;
+
+static int choose_strategies(const cli_command *command, sweep *s)
+{
+    if (s->settings->strategies == NULL) {
+        for (int32_t i = 0; i < ckm_solve_strategy_count() && i < MAX_STRATEGIES; i++) {
+            s->strategies[s->n_strategies++] = ckm_solve_strategy_name(i);
+        }
+        return -1;
+    }
+    size_t size = strlen(s->settings->strategies) + 1;
+    s->names_copy = malloc(size);
+    if (s->names_copy == NULL) {
+        return cli_failf("out of memory");
+    }
+    memcpy(s->names_copy, s->settings->strategies, size);
+    char *rest = s->names_copy;
+    while (rest != NULL) {
+        char *name = rest;
+        rest = strchr(name, ',');
+        if (rest != NULL) {
+            *rest++ = '\0';
+        }
+        int outcome = cli_check_strategy(command, name);
+        if (outcome >= 0) {
+            return outcome;
+        }
+        if (s->n_strategies == MAX_STRATEGIES) {
+            return cli_usage_error(command, "--strategies has more than %d names", MAX_STRATEGIES);
+        }
+        s->strategies[s->n_strategies++] = name;
+    }
+    return -1;
+}
+
+static int choose_budgets(sweep *s)
+{
+    ckm_error err = CKM_ERROR_INIT;
+    int64_t high = 0;
+    int64_t low = ckm_dataflow_memory_floor(s->df);
+    if (cli_baseline_peak(s->df, &high, &err) != CKM_OK) {
+        return cli_fail(&err);
+    }
+    int n = high > low ? (int)s->settings->budgets : 1;
+    s->budgets = malloc((size_t)n * sizeof *s->budgets);
+    s->overheads = malloc((size_t)n * (size_t)s->n_strategies * sizeof *s->overheads);
+    if (s->budgets == NULL || s->overheads == NULL) {
+        return cli_failf("out of memory");
+    }
+    s->n_budgets = n;
+    for (int b = 0; b < n; b++) {
+        long double part = n > 1 ? (long double)b / (long double)(n - 1) : 1;
+        s->budgets[b] = b == n - 1 ? high : low + (int64_t)((long double)(high - low) * part);
+    }
+    for (int i = 0; i < n * s->n_strategies; i++) {
+        s->overheads[i] = NAN;
+    }
+    return -1;
+}
+
+static int open_output(sweep *s)
+{
+    s->out = stdout;
+    s->out_name = "standard output";
+    if (s->settings->output != NULL && strcmp(s->settings->output, "-") != 0) {
+        s->out_name = s->settings->output;
+        s->out = fopen(s->settings->output, "w");
+        if (s->out == NULL) {
+            return cli_failf("%s: cannot open for writing: %s", s->out_name, strerror(errno));
+        }
+    }
+    fputs("network,operators,budget_bytes,strategy,status,cost,baseline_cost,overhead,peak_bytes,bound_cost,"
+          "bound_covers,gap,seconds\n",
+          s->out);
+    return -1;
+}
+
+// Rows count only when they have arrived.
+static int flush_output(sweep *s)
+{
+    errno = 0;
+    if (fflush(s->out) != 0 || ferror(s->out)) {
+        return cli_failf("%s: cannot write: %s", s->out_name, errno != 0 ? strerror(errno) : "write error");
+    }
+    return -1;
+}
+
+static void put_text(FILE *to, const char *text)
+{
+    if (strpbrk(text, ",\"\r\n") == NULL) {
+        fputs(text, to);
+        return;
+    }
+    fputc('"', to);
+    for (const char *c = text; *c != '\0'; c++) {
+        fputs(*c == '"' ? "\"\"" : "", to);
+        if (*c != '"') {
+            fputc(*c, to);
+        }
+    }
+    fputc('"', to);
+}
+
+static void put_size(FILE *to, int64_t value)
+{
+    fputc(',', to);
+    if (value >= 0) {
+        fprintf(to, "%lld", (long long)value);
+    }
+}
+
+static void put_real(FILE *to, double value)
+{
+    fputc(',', to);
+    if (isfinite(value)) {
+        cli_print_real(to, value);
+    }
+}
+
+static void put_row(const sweep *s, const char *strategy, const ckm_solve_result *r)
+{
+    const char *covers = cli_covers_text(r->bound_covers);
+    put_text(s->out, ckm_dataflow_name(s->df));
+    fprintf(s->out, ",%d,%lld,%s,%s", (int)ckm_dataflow_op_count(s->df), (long long)r->budget_bytes, strategy,
+            cli_status_text(r->status));
+    put_size(s->out, r->cost);
+    put_size(s->out, r->baseline_cost);
+    put_real(s->out, cli_overhead(r->cost, r->baseline_cost));
+    put_size(s->out, r->peak_bytes);
+    put_real(s->out, r->bound_cost);
+    fprintf(s->out, ",%s", covers != NULL ? covers : "");
+    put_real(s->out, r->gap);
+    fprintf(s->out, ",%.3f\n", r->seconds);
+}
+
+// One row. -1 to go on, or an exit status.
+static int solve_one(sweep *s, int budget, int strategy, bool verbose)
+{
+    ckm_error err = CKM_ERROR_INIT;
+    ckm_solve_result result;
+    ckm_solve_options solving = cli_solve_options(&s->settings->limits, s->strategies[strategy], NULL);
+    solving.progress = NULL;  // one line a solve is enough here
+    solving.budget_bytes = s->budgets[budget];
+    if (ckm_solve(s->df, &solving, &result, &err) != CKM_OK) {
+        return cli_fail(&err);
+    }
+    double overhead = cli_overhead(result.cost, result.baseline_cost);
+    s->overheads[strategy * s->n_budgets + budget] = 100 * overhead;
+    put_row(s, s->strategies[strategy], &result);
+    if (verbose) {
+        char bytes[64];
+        char extra[64];
+        fprintf(stderr, "[%d/%d] budget %-10s %-24s %-10s overhead %-10s %.2f s\n",
+                budget * s->n_strategies + strategy + 1, s->n_budgets * s->n_strategies,
+                cli_show_bytes(result.budget_bytes, bytes, sizeof bytes), s->strategies[strategy],
+                cli_status_text(result.status), cli_show_percent(overhead, extra, sizeof extra), result.seconds);
+    }
+    ckm_solve_result_dispose(&result);
+    return flush_output(s);
+}
+
+static int solve_all(sweep *s)
+{
+    cli_progress progress = cli_progress_start(&s->settings->limits, "", s->df);
+    cli_stop_install();
+    for (int b = 0; b < s->n_budgets; b++) {
+        for (int i = 0; i < s->n_strategies; i++) {
+            int outcome = solve_one(s, b, i, progress.enabled);
+            if (outcome >= 0) {
+                return outcome;
+            }
+            if (cli_stop_requested(NULL)) {
+                return cli_failf("interrupted after %d of %d rows", b * s->n_strategies + i + 1,
+                                 s->n_budgets * s->n_strategies);
+            }
+        }
+    }
+    return CLI_DONE;
+}
+
+static int draw(const sweep *s, const char *path)
+{
+    ckm_error err = CKM_ERROR_INIT;
+    ckm_emit_curve curves[MAX_STRATEGIES];
+    double *gigabytes = malloc((size_t)s->n_budgets * sizeof *gigabytes);
+    if (gigabytes == NULL) {
+        return cli_failf("out of memory");
+    }
+    for (int b = 0; b < s->n_budgets; b++) {
+        gigabytes[b] = (double)s->budgets[b] / 1e9;
+    }
+    for (int i = 0; i < s->n_strategies; i++) {
+        curves[i] = (ckm_emit_curve){s->strategies[i], s->n_budgets, gigabytes, s->overheads + i * s->n_budgets};
+    }
+    ckm_emit_plot plot = {ckm_dataflow_name(s->df), "memory budget (GB)", "overhead (%)", s->n_strategies, curves};
+    ckm_status status = ckm_emit_plot_figure(&plot, path, &err);
+    free(gigabytes);
+    return status == CKM_OK ? CLI_DONE : cli_fail(&err);
+}
+
+static int run(const cli_command *command, const void *settings, char **arguments, int n_arguments)
+{
+    cli_model model = {NULL, NULL, 0};
+    ckm_error err = CKM_ERROR_INIT;
+    sweep s = {.settings = settings};
+    (void)n_arguments;
+    int outcome = choose_strategies(command, &s);
+    if (outcome < 0) {
+        outcome = cli_model_check(command, arguments[0], &s.settings->model);
+    }
+    if (outcome < 0 && cli_model_load(arguments[0], &s.settings->model, 0, &model, &err) != CKM_OK) {
+        outcome = cli_fail(&err);
+    }
+    if (outcome < 0) {
+        s.df = model.df;
+        outcome = choose_budgets(&s);
+    }
+    if (outcome < 0) {
+        outcome = open_output(&s);
+    }
+    if (outcome < 0) {
+        outcome = solve_all(&s);
+    }
+    if (s.out != NULL && s.out != stdout && fclose(s.out) != 0 && outcome == CLI_DONE) {
+        outcome = cli_failf("%s: cannot write: %s", s.out_name, strerror(errno));
+    }
+    if (outcome == CLI_DONE && s.settings->plot != NULL) {
+        outcome = draw(&s, s.settings->plot);
+    }
+    free(s.names_copy);
+    free(s.budgets);
+    free(s.overheads);
+    cli_model_dispose(&model);
+    return outcome;
+}
+
+static const cli_group groups[] = {
+    {"Sweep", options, CLI_COUNT(options), 0},
+    {"Search", cli_limit_options, CLI_N_LIMIT_OPTIONS, offsetof(sweep_settings, limits)},
+    {"Model", cli_model_options, CLI_N_MODEL_OPTIONS, offsetof(sweep_settings, model)},
+};
+static const char *const argument_names[] = {"MODEL"};
+
+const cli_command cli_command_sweep = {
+    .name = "sweep",
+    .summary = "Compare strategies over a range of budgets, as CSV and as a figure.",
+    .usage = "MODEL [--budgets N] [--strategies a,b,...] [-o sweep.csv] [--plot sweep.svg] [options]",
+    .description = "Solves MODEL with every strategy at every budget and writes one row each: network, operators, "
+                   "budget_bytes, strategy, status, cost, baseline_cost, overhead, peak_bytes, bound_cost, "
+                   "bound_covers, gap, seconds. Budgets that a strategy cannot meet have a row too, with an empty "
+                   "cost. Overhead and gap are fractions.",
+    .exit_statuses = "0  all rows are written, whether schedules were found or not\n"
+                     "1  failed or interrupted; the rows written so far are valid\n"
+                     "2  wrong usage\n",
+    .examples = "checkmate sweep VGG16 --batch 256 -o vgg16.csv --plot vgg16.svg\n"
+                "checkmate sweep ResNet50 --batch 64 --budgets 5 --strategies chen-sqrt,chen-greedy,auto\n",
+    .groups = groups,
+    .n_groups = CLI_COUNT(groups),
+    .min_arguments = 1,
+    .max_arguments = 1,
+    .argument_names = argument_names,
+    .defaults = &defaults,
+    .settings_size = sizeof defaults,
+    .run = run,
+};
