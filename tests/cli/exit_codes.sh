@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+# Exit statuses 3 and 4, and what is said along with them.
+. "$(dirname "$0")/lib.sh"
+
+cp "$data/unit_chain8.json" graph.json
+
+# Below the floor: proven, with the floor and a budget that is known to fit; nothing is written.
+expect 3 solve graph.json --budget 3 -o schedule.json
+err_has "at least 4 B (4 bytes)"
+err_has "smallest budget known to fit: "
+out_has infeasible
+one_error_line
+[ ! -e schedule.json ] || fail "an infeasible solve wrote a schedule"
+expect 3 solve graph.json --budget 3 --json
+[ "$(member status)" = infeasible ] || fail "status is $(member status)"
+[ "$(member cost)" = null ] || fail "cost without a schedule"
+[ "$(member floor_bytes)" = 4 ] || fail "floor is $(member floor_bytes)"
+expect 3 solve graph.json --budget 0
+expect 3 max-batch linear8 --memory 1MB
+expect 3 max-batch linear8 --memory 1MB --json
+json_keys max_batch upper_bound overhead peak_bytes seconds status
+[ "$(member max_batch)" = null ] || fail "a batch where none fits"
+[ "$(member status)" = infeasible ] || fail "status is $(member status)"
+
+# A strategy that gives up: not a proof.
+expect 4 solve graph.json --budget 5 --strategy checkpoint-all -o schedule.json
+err_has "no schedule found"
+[ ! -e schedule.json ] || fail "a fruitless solve wrote a schedule"
+expect 4 solve graph.json --budget 5 --strategy checkpoint-all --json
+[ "$(member status)" = unknown ] || fail "status is $(member status)"
+[ "$(member peak_bytes)" = null ] || fail "peak without a schedule"
+
+# A budget that the smallest known one promises does fit.
+"$CHECKMATE" solve graph.json --budget 5 --strategy chen-sqrt 2> err.txt > out.txt
+known=$(sed -n 's/.*known to fit: .*(\([0-9]*\) bytes).*/\1/p' err.txt)
+if [ -n "$known" ]; then
+    expect 0 solve graph.json --budget "$known" --strategy chen-sqrt
+fi
+finish

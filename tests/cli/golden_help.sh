@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+# Every help page, word for word, and the version.
+. "$(dirname "$0")/lib.sh"
+
+expect 0 --version
+expect 0 --help
+for command in models graph solve verify sweep max-batch strategies help; do
+    expect 0 help "$command"
+    [ -z "$err" ] || fail "help $command writes to standard error"
+    cp out.txt page.txt
+    # --help anywhere, with anything else on the line, shows the same page.
+    "$CHECKMATE" "$command" --nonsense --help > out.txt || fail "$command --help fails"
+    cmp -s page.txt out.txt || fail "help $command and $command --help differ"
+    "$CHECKMATE" "$command" -h > out.txt || fail "$command -h fails"
+    cmp -s page.txt out.txt || fail "help $command and $command -h differ"
+    # A page that teaches has all of these.
+    for heading in Usage Options Search Examples "Exit status"; do
+        case $heading in
+        Options | Search) ;;
+        *) grep -qx "$heading" page.txt || fail "help $command has no '$heading'" ;;
+        esac
+    done
+    if awk 'length($0) > 120 { exit 1 }' page.txt; then :; else fail "help $command has a line over 120 columns"; fi
+done
+# No colours in a file, whatever the terminal.
+if grep -q "$(printf '\033')" "$transcript"; then
+    fail "escape sequences in a pipe"
+fi
+golden help
+finish

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+# Time limits and Ctrl-C end a solve with the best schedule so far.
+. "$(dirname "$0")/lib.sh"
+
+# A graph large enough that no strategy is done with it at once.
+"$CHECKMATE" graph ResNet50 --batch 64 -o graph.json || fail "cannot build the graph"
+
+# Time limit: kept within reason (the machine may be slow), and a schedule is there.
+begin=$(date +%s)
+expect 0 solve graph.json --budget 60% --strategy local-search --time-limit 2 --json
+took=$(($(date +%s) - begin))
+[ "$took" -le 30 ] || fail "a limit of 2 s took $took s"
+
+# A limit too short for anything: whatever comes of it is a documented status.
+run solve graph.json --budget 60% --strategy local-search --time-limit 0.001 --json
+case $status in
+0 | 4) ;;
+*) fail "exit status $status" ;;
+esac
+
+# Ctrl-C, once progress says that there is a schedule.
+interrupt() {
+    signal=$1
+    : > progress.txt
+    rm -f schedule.json
+    # A shell starts background jobs with SIGINT ignored; the program asks for it anyway.
+    "$CHECKMATE" solve graph.json --budget 60% --strategy local-search --time-limit 300 --verbose --json -o schedule.json \
+        > out.txt 2> progress.txt &
+    solver=$!
+    for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30; do
+        grep -q 'cost [0-9]' progress.txt && break
+        sleep 1
+    done
+    begin=$(date +%s)
+    kill -s "$signal" "$solver"
+    wait "$solver"
+    status=$?
+    took=$(($(date +%s) - begin))
+    [ "$status" -eq 0 ] || fail "$signal: exit status $status: $(tail -n 3 progress.txt)"
+    [ "$took" -le 30 ] || fail "$signal: it took $took s to end"
+    "$CHECKMATE" verify graph.json schedule.json > /dev/null || fail "$signal: the schedule kept is not valid"
+    out=$(cat out.txt)
+    [ "$(member cost)" != null ] || fail "$signal: no cost"
+}
+interrupt INT
+interrupt TERM
+finish

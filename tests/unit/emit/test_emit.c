@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// Figures: DOT text with hostile names, file name checks, curves with gaps, failures that leave nothing.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <checkmate/emit.h>
+
+static char folder[] = "/tmp/ckm-emit-XXXXXX";
+
+static int make_folder(void **state)
+{
+    (void)state;
+    return mkdtemp(folder) == NULL ? -1 : 0;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    return rmdir(folder);  // fails when a test left something behind
+}
+
+static const char *in_folder(char *buf, size_t size, const char *name)
+{
+    snprintf(buf, size, "%s/%s", folder, name);
+    return buf;
+}
+
+static char *contents(const char *path)
+{
+    static char text[1 << 20];
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    size_t n = fread(text, 1, sizeof text - 1, file);
+    text[n] = '\0';
+    fclose(file);
+    return text;
+}
+
+// Input x, forward op with a view, backward op that reads both; names that DOT could stumble over.
+static ckm_dataflow *sample(void)
+{
+    ckm_dataflow *df = NULL;
+    ckm_error err;
+    int32_t x;
+    int32_t y;
+    int32_t z;
+    ckm_dataflow_tensor tensors[] = {{"x", 5, -1}, {"y", 1500000, -1}, {"z", 7, -1}};
+    assert_int_equal(ckm_dataflow_create("a \"graph\" \\", CKM_COST_FLOPS, 0, &df, &err), CKM_OK);
+    assert_int_equal(ckm_dataflow_add_tensor(df, &tensors[0], &x, &err), CKM_OK);
+    assert_int_equal(ckm_dataflow_add_tensor(df, &tensors[1], &y, &err), CKM_OK);
+    assert_int_equal(ckm_dataflow_add_tensor(df, &tensors[2], &z, &err), CKM_OK);
+    int32_t twice[] = {x, x};
+    int32_t both[] = {x, y};
+    ckm_dataflow_op forward = {.name = "\"];\nconv\\",
+                               .kind = CKM_OP_FORWARD,
+                               .cost = 42,
+                               .recomputable = true,
+                               .n_inputs = 2,
+                               .inputs = twice,
+                               .n_outputs = 1,
+                               .outputs = &y};
+    ckm_dataflow_op backward = {.name = "grad",
+                                .kind = CKM_OP_BACKWARD,
+                                .cost = 1,
+                                .workspace_bytes = 2000,
+                                .n_inputs = 2,
+                                .inputs = both,
+                                .n_outputs = 1,
+                                .outputs = &z};
+    assert_int_equal(ckm_dataflow_add_op(df, &forward, NULL, &err), CKM_OK);
+    assert_int_equal(ckm_dataflow_add_op(df, &backward, NULL, &err), CKM_OK);
+    assert_int_equal(ckm_dataflow_finish(df, &err), CKM_OK);
+    return df;
+}
+
+static int count(const char *text, const char *what)
+{
+    int n = 0;
+    for (const char *at = strstr(text, what); at != NULL; at = strstr(at + 1, what)) {
+        n++;
+    }
+    return n;
+}
+
+static void test_dot(void **state)
+{
+    (void)state;
+    char path[128];
+    ckm_error err;
+    ckm_dataflow *df = sample();
+    assert_int_equal(ckm_emit_dot(df, in_folder(path, sizeof path, "g.dot"), &err), CKM_OK);
+    const char *text = contents(path);
+    assert_non_null(strstr(text, "digraph \"a \\\"graph\\\" \\\\\" {"));
+    assert_non_null(strstr(text, "op0 [label=\"\\\"]; conv\\\\\\n1.5 MB\""));
+    assert_non_null(strstr(text, "tooltip=\"cost 42\"];"));
+    assert_non_null(strstr(text, "tooltip=\"cost 1, workspace 2 kB\", peripheries=2];"));
+    // Reading a tensor twice is one edge.
+    assert_int_equal(count(text, "t0 -> op0"), 1);
+    assert_int_equal(count(text, "t0 -> op1"), 1);
+    assert_int_equal(count(text, "op0 -> op1"), 1);
+    assert_int_equal(count(text, " -> "), 3);
+    unlink(path);
+    ckm_dataflow_free(df);
+}
+
+static void test_figures_with_programs(void **state)
+{
+    (void)state;
+    if (system("command -v dot > /dev/null && command -v gnuplot > /dev/null") != 0) {
+        print_message("SKIP: dot or gnuplot is not installed\n");
+        skip();
+    }
+    char path[128];
+    ckm_error err;
+    ckm_dataflow *df = sample();
+    assert_int_equal(ckm_emit_graph_figure(df, in_folder(path, sizeof path, "g.svg"), &err), CKM_OK);
+    assert_non_null(strstr(contents(path), "</svg>"));
+    unlink(path);
+    ckm_dataflow_free(df);
+
+    double x[] = {1, 2, 3};
+    double y[] = {5, NAN, 7};
+    double none[] = {NAN, NAN, INFINITY};
+    ckm_emit_curve curves[] = {{"it's; a 'label'", 3, x, y}, {"empty", 3, x, none}};
+    ckm_emit_plot plot = {"title's\nend", "x", "y", 2, curves};
+    assert_int_equal(ckm_emit_plot_figure(&plot, in_folder(path, sizeof path, "p.svg"), &err), CKM_OK);
+    const char *text = contents(path);
+    assert_non_null(strstr(text, "</svg>"));
+    assert_non_null(strstr(text, "title's end"));
+    assert_null(strstr(text, "empty"));
+    unlink(path);
+}
+
+static void test_bad_requests(void **state)
+{
+    (void)state;
+    char path[128];
+    ckm_error err = CKM_ERROR_INIT;
+    ckm_dataflow *df = sample();
+    assert_int_equal(ckm_emit_graph_figure(df, "figure.jpg", &err), CKM_ERR_ARGUMENT);
+    assert_string_equal(err.file, "figure.jpg");
+    assert_int_equal(ckm_emit_graph_figure(df, ".svg", &err), CKM_ERR_ARGUMENT);
+    assert_int_equal(ckm_emit_dot(df, "/nonexistent/g.dot", &err), CKM_ERR_IO);
+    double x[] = {1};
+    double none[] = {NAN};
+    ckm_emit_curve curve = {"empty", 1, x, none};
+    ckm_emit_plot plot = {"t", "x", "y", 1, &curve};
+    assert_int_equal(ckm_emit_plot_figure(&plot, in_folder(path, sizeof path, "p.svg"), &err), CKM_ERR_ARGUMENT);
+    plot.n_curves = 0;
+    assert_int_equal(ckm_emit_plot_figure(&plot, path, &err), CKM_ERR_ARGUMENT);
+    assert_int_equal(access(path, F_OK), -1);
+    ckm_dataflow_free(df);
+}
+
+// Programs that are missing, that fail, that are killed: an error that says so, and no file.
+static void test_program_fails(void **state)
+{
+    (void)state;
+    char program[128];
+    char path[128];
+    ckm_error err = CKM_ERROR_INIT;
+    ckm_dataflow *df = sample();
+    char *saved = getenv("PATH") != NULL ? strdup(getenv("PATH")) : NULL;
+    in_folder(path, sizeof path, "g.svg");
+    in_folder(program, sizeof program, "dot");
+    setenv("PATH", folder, 1);
+    assert_int_equal(ckm_emit_graph_figure(df, path, &err), CKM_ERR_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "graphviz"));
+    static const struct {
+        const char *script, *message;
+    } failures[] = {
+        {"#!/bin/sh\necho half a figure\necho >&2\necho 'Error: no luck' >&2\nexit 3\n", "status 3: Error: no luck"},
+        {"#!/bin/sh\nkill -9 $$\n", "signal 9"},
+    };
+    for (size_t i = 0; i < sizeof failures / sizeof failures[0]; i++) {
+        FILE *file = fopen(program, "w");
+        assert_non_null(file);
+        fputs(failures[i].script, file);
+        fclose(file);
+        assert_int_equal(access(program, F_OK), 0);
+        char command[160];
+        snprintf(command, sizeof command, "/bin/chmod 755 %s", program);
+        assert_int_equal(system(command), 0);
+        assert_int_equal(ckm_emit_graph_figure(df, path, &err), CKM_ERR_IO);
+        assert_non_null(strstr(err.message, failures[i].message));
+        assert_int_equal(access(path, F_OK), -1);
+    }
+    unlink(program);
+    if (saved != NULL) {
+        setenv("PATH", saved, 1);
+    }
+    free(saved);
+    ckm_dataflow_free(df);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_dot),
+        cmocka_unit_test(test_figures_with_programs),
+        cmocka_unit_test(test_bad_requests),
+        cmocka_unit_test(test_program_fails),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
