@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which candidates become checkpoints: the two rules of Chen et al. 2016 (arXiv 1604.06174, sections 3 and 4).
+// Which candidates become checkpoints: the two rules of Chen et al. 2016 (arXiv 1604.06174, section 4).
 #include "base/checked.h"
 #include "solve/checkpoints.h"
 
