@@ -87,7 +87,7 @@ ckm_dataflow *layer_graph_build(const layer_spec *layers, int32_t n, int64_t fix
 
 ckm_dataflow *layer_graph_unit_chain(int32_t n)
 {
-    layer_spec layers[256];
+    layer_spec layers[256] = {0};
     assert_in_range(n, 1, 256);
     for (int32_t j = 0; j < n; j++) {
         layers[j] = (layer_spec){.cost = 1, .bytes = 1, .n_operands = j > 0, .operands = {j - 1}};
@@ -102,7 +102,7 @@ typedef struct chain_layer {
 
 static ckm_dataflow *build_chain(const chain_layer *chain, int32_t n, int64_t fixed_bytes)
 {
-    layer_spec layers[32];
+    layer_spec layers[32] = {0};
     assert_in_range(n, 1, 32);
     for (int32_t j = 0; j < n; j++) {
         int64_t elements = (int64_t)chain[j].side * chain[j].side * chain[j].channels;
