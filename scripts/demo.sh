@@ -1,0 +1,144 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Plans a few networks under memory budgets and prints one table; `make demo` builds and runs it.
+#   CHECKMATE=build/checkmate   the program
+#   DEMO_DIR=<next to it>/demo  where graphs, schedules and figures go
+#   DEMO_SECONDS=12             time limit for a solve by a strategy that searches
+#   DEMO_ONNX=FILE              the ONNX file to plan
+set -eu
+LC_ALL=C
+export LC_ALL
+
+cd "$(dirname "$0")/.."
+checkmate=${CHECKMATE:-build/checkmate}
+if [ ! -x "$checkmate" ]; then
+    echo "demo: $checkmate is not there; run 'make' first, or set CHECKMATE" >&2
+    exit 1
+fi
+build=$(dirname "$checkmate")
+out=${DEMO_DIR:-$build/demo}
+seconds=${DEMO_SECONDS:-12}
+mkdir -p "$out"
+began=$(date +%s)
+
+bold='' dim='' plain=''
+if [ -t 1 ] && [ -z "${NO_COLOR:-}" ] && [ "${TERM:-dumb}" != dumb ]; then
+    bold=$(printf '\033[1m') dim=$(printf '\033[2m') plain=$(printf '\033[0m')
+fi
+
+# An ONNX ResNet: the one given, the reference file, or one made here.
+onnx=${DEMO_ONNX:-}
+if [ -z "$onnx" ] && [ -r ../shared/data/onnx/resnet50.onnx ]; then
+    onnx=../shared/data/onnx/resnet50.onnx
+fi
+if [ -z "$onnx" ] && [ -x "$build/make_resnet_onnx" ]; then
+    onnx=$out/resnet50.onnx
+    "$build/make_resnet_onnx" "$onnx" > "$out/make_resnet_onnx.log"
+fi
+
+# value KEY: a member of the JSON object on standard input; empty for null.
+value() {
+    sed -n 's/.*"'"$1"'": \("[^"]*"\|[^,}]*\).*/\1/p' | tr -d '"' | sed 's/^null$//'
+}
+
+line() {
+    printf '%s%s%s\n' "$dim" \
+        '----------------------------------------------------------------------------------------------------------------------------' \
+        "$plain"
+}
+
+# row NETWORK OPERATORS BUDGET STRATEGY RESULT-FILE: one line of the table from a result of `solve --json`.
+row() {
+    awk -v network="$1" -v operators="$2" -v budget="$3" -v strategy="$4" '
+        function get(key,   text) {
+            if (!match($0, "\"" key "\": (\"[^\"]*\"|[^,}]*)")) return ""
+            text = substr($0, RSTART + length(key) + 4, RLENGTH - length(key) - 4)
+            gsub(/"/, "", text)
+            return text == "null" ? "" : text
+        }
+        function gigabytes(bytes) { return bytes == "" ? "-" : sprintf("%.2f GB", bytes / 1e9) }
+        function percent(fraction) {
+            if (fraction == "") return "-"
+            fraction += 0
+            return sprintf(fraction >= 0.1 ? "%.1f %%" : "%.2f %%", 100 * fraction)
+        }
+        {
+            whole = get("baseline_cost")
+            bound = get("bound_cost")
+            note = get("status")
+            if (note == "unknown") note = "no fit"
+            printf "%-22s %9s  %9s  %9s %4s  %-14s %9s %9s %8s %8s %8.2f  %s\n", network, operators,
+                network == "" ? "" : gigabytes(get("baseline_peak_bytes")), budget == "" ? "" : gigabytes(get("budget_bytes")),
+                budget, strategy, gigabytes(get("peak_bytes")), percent(get("overhead")),
+                bound == "" ? "-" : percent(bound / whole - 1), percent(get("gap")), get("seconds"), note
+        }' "$5"
+}
+
+# plan NAME LABEL MODEL BATCH BUDGETS STRATEGIES
+plan() {
+    name=$1 label=$2 model=$3 batch=$4 budgets=$5 strategies=$6
+    graph=$out/$name.graph.json
+    "$checkmate" graph "$model" --batch "$batch" -o "$graph"
+    operators=$("$checkmate" graph "$graph" | sed -n 's/^operators *\([0-9]*\).*/\1/p')
+    line
+    shown=$label
+    for budget in $budgets; do
+        shown_budget=$budget
+        for strategy in $strategies; do
+            schedule=$out/$name.${budget%\%}.$strategy.json
+            rm -f "$schedule"
+            status=0
+            "$checkmate" solve "$graph" --budget "$budget" --strategy "$strategy" --time-limit "$seconds" --json \
+                -o "$schedule" > "$out/result.json" 2> "$out/messages.txt" || status=$?
+            case $status in
+            0)
+                # The verifier has the last word on every schedule in the table.
+                "$checkmate" verify "$graph" "$schedule" > /dev/null
+                schedules=$((schedules + 1))
+                ;;
+            3 | 4) ;;  # none fits, or none was found: that is a row too
+            *)
+                cat "$out/messages.txt" >&2
+                exit 1
+                ;;
+            esac
+            row "$shown" "${shown:+$operators}" "$shown_budget" "$strategy" "$out/result.json"
+            shown='' shown_budget=''
+        done
+    done
+}
+
+schedules=0
+printf '%s%s%s\n' "$bold" 'Training steps planned within a memory budget; costs are multiply-accumulates, sizes include parameters and gradients' "$plain"
+printf '\n%s%-22s %9s  %9s  %14s  %-14s %9s %9s %8s %8s %8s  %s%s\n' "$bold" 'network' 'operators' 'peak w/o' 'budget' \
+    'strategy' 'peak' 'overhead' 'bound' 'gap' 'seconds' 'result' "$plain"
+printf '%s%-22s %9s  %9s%s\n' "$bold" '' '' 'remat.' "$plain"
+plan resnet50 'ResNet50, batch 64' ResNet50 64 '60% 40%' 'chen-greedy chen-greedy-ap griewank auto'
+plan mobilenet 'MobileNet, batch 128' MobileNet 128 '60% 40%' 'chen-sqrt chen-greedy griewank auto'
+plan unet 'U-Net (vgg), batch 16' vgg_unet 16 '80% 60%' 'chen-greedy griewank ilp auto'
+if [ -n "$onnx" ]; then
+    plan onnx "$(basename "$onnx"), b. 64" "$onnx" 64 '60% 40%' 'chen-greedy chen-greedy-ap griewank auto'
+else
+    echo "demo: no ONNX file (set DEMO_ONNX=FILE to plan one)" >&2
+fi
+line
+
+# Figures; without the programs that draw, the table stands for itself.
+figures=''
+if command -v gnuplot > /dev/null; then
+    "$checkmate" sweep "$out/mobilenet.graph.json" --budgets 8 --time-limit 2 \
+        --strategies checkpoint-all,checkpoint-all-ap,chen-sqrt,chen-greedy,griewank,auto \
+        -o "$out/mobilenet-sweep.csv" --plot "$out/mobilenet-sweep.svg" 2> /dev/null
+    figures="$out/mobilenet-sweep.svg"
+fi
+if command -v dot > /dev/null; then
+    "$checkmate" graph "$out/unet.graph.json" --plot "$out/unet-graph.svg" > /dev/null
+    figures="$figures $out/unet-graph.svg"
+fi
+took=$(($(date +%s) - began))
+printf '\n%s schedules, each checked by the independent verifier; %s s in all.\n' "$schedules" "$took"
+printf "'bound' is the least overhead that any schedule of the class it covers must have; 'gap' how far the schedule may be from it.\n"
+printf 'Schedules and graphs: %s/\n' "$out"
+for figure in $figures; do
+    printf 'Figure: %s\n' "$figure"
+done
