@@ -123,6 +123,6 @@ void cli_print_overview(FILE *to)
             "  MODEL is a network of the zoo ('checkmate models'), an .onnx file, or a checkmate-graph\n"
             "  .json file. Sizes are bytes, or numbers with a unit: 512MB (10^6), 4GiB (2^30).\n"
             "\n%sA first try%s\n"
-            "  checkmate solve VGG16 --batch 256 --budget 60%%\n",
+            "  checkmate solve ResNet50 --batch 64 --budget 60%%\n",
             bold, plain, bold, plain);
 }

@@ -234,7 +234,7 @@ const cli_command cli_command_solve = {
                      "2  wrong usage\n"
                      "3  proven: no schedule fits the budget\n"
                      "4  none found within the limits\n",
-    .examples = "checkmate solve VGG16 --batch 256 --budget 60%\n"
+    .examples = "checkmate solve ResNet50 --batch 64 --budget 60%\n"
                 "checkmate solve ResNet50 --batch 128 --budget 8GiB --time-limit 120 -o schedule.json\n"
                 "checkmate solve model.onnx --batch 32 --budget 4GB --strategy chen-sqrt --json\n"
                 "checkmate solve graph.json --budget 11GB --strategy ilp --gap 1%\n",

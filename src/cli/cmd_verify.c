@@ -142,7 +142,7 @@ const cli_command cli_command_verify = {
     .exit_statuses = "0  the schedule is legal, within the budget, and as the file describes it\n"
                      "1  it is not, or a file cannot be read\n"
                      "2  wrong usage\n",
-    .examples = "checkmate graph VGG16 --batch 256 -o graph.json\n"
+    .examples = "checkmate graph ResNet50 --batch 64 -o graph.json\n"
                 "checkmate solve graph.json --budget 60% -o schedule.json\n"
                 "checkmate verify graph.json schedule.json\n",
     .groups = groups,
