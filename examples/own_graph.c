@@ -68,6 +68,8 @@ int main(void)
             const ckm_step step = ckm_schedule_get_step(result.schedule, i);
             printf("%s %d\n", step.kind == CKM_STEP_COMPUTE ? "compute" : "free", (int)step.index);
         }
+    } else {
+        printf("no schedule found\n");
     }
     ckm_solve_result_dispose(&result);
     ckm_dataflow_free(df);
