@@ -11,12 +11,13 @@ typedef struct zoo_entry {
     const char *name;
     ckm_i_zoo_network build;
     int32_t variant;
-    int64_t input_shape[3];       // height, width, channels
+    int64_t input_shape[3];  // height, width, channels
 } zoo_entry;
 
 // clang-format off
 #define PHOTO { 224, 224, 3 }
 #define STREET { 416, 608, 3 }
+#define PYRAMID { 384, 576, 3 }
 #define LINEAR(n) { "linear" #n, ckm_i_zoo_linear, n, PHOTO }
 
 static const zoo_entry networks[] = {
@@ -24,19 +25,34 @@ static const zoo_entry networks[] = {
     LINEAR(8),  LINEAR(9),  LINEAR(10), LINEAR(11), LINEAR(12), LINEAR(13), LINEAR(14), LINEAR(15),
     LINEAR(16), LINEAR(17), LINEAR(18), LINEAR(19), LINEAR(20), LINEAR(21), LINEAR(22), LINEAR(23),
     LINEAR(24), LINEAR(25), LINEAR(26), LINEAR(27), LINEAR(28), LINEAR(29), LINEAR(30), LINEAR(31),
-    { "test",      ckm_i_zoo_test,      0,                    PHOTO },
-    { "VGG16",     ckm_i_zoo_vgg,       16,                   PHOTO },
-    { "VGG19",     ckm_i_zoo_vgg,       19,                   PHOTO },
-    { "MobileNet", ckm_i_zoo_mobilenet, 0,                    PHOTO },
-    { "ResNet50",  ckm_i_zoo_resnet,    50,                   PHOTO },
-    { "ResNet101", ckm_i_zoo_resnet,    101,                  PHOTO },
-    { "ResNet152", ckm_i_zoo_resnet,    152,                  PHOTO },
-    { "unet",      ckm_i_zoo_unet,      CKM_I_ENCODER_PLAIN,  STREET },
-    { "vgg_unet",  ckm_i_zoo_unet,      CKM_I_ENCODER_VGG,    STREET },
-    { "segnet",    ckm_i_zoo_segnet,    CKM_I_ENCODER_PLAIN,  STREET },
-    { "vgg_segnet", ckm_i_zoo_segnet,   CKM_I_ENCODER_VGG,    STREET },
-    { "fcn_8",     ckm_i_zoo_fcn_8,     CKM_I_ENCODER_PLAIN,  STREET },
-    { "fcn_8_vgg", ckm_i_zoo_fcn_8,     CKM_I_ENCODER_VGG,    STREET },
+    { "test",             ckm_i_zoo_test,       0,                       PHOTO },
+    { "VGG16",            ckm_i_zoo_vgg,        16,                      PHOTO },
+    { "VGG19",            ckm_i_zoo_vgg,        19,                      PHOTO },
+    { "MobileNet",        ckm_i_zoo_mobilenet,  0,                       PHOTO },
+    { "ResNet50",         ckm_i_zoo_resnet,     50,                      PHOTO },
+    { "ResNet101",        ckm_i_zoo_resnet,     101,                     PHOTO },
+    { "ResNet152",        ckm_i_zoo_resnet,     152,                     PHOTO },
+    { "InceptionV3",      ckm_i_zoo_inception,  0,                       { 299, 299, 3 } },
+    { "unet_mini",        ckm_i_zoo_unet_mini,  0,                       { 360, 480, 3 } },
+    { "unet",             ckm_i_zoo_unet,       CKM_I_ENCODER_PLAIN,     STREET },
+    { "vgg_unet",         ckm_i_zoo_unet,       CKM_I_ENCODER_VGG,       STREET },
+    { "mobilenet_unet",   ckm_i_zoo_unet,       CKM_I_ENCODER_MOBILENET, PHOTO },
+    { "resnet50_unet",    ckm_i_zoo_unet,       CKM_I_ENCODER_RESNET50,  STREET },
+    { "segnet",           ckm_i_zoo_segnet,     CKM_I_ENCODER_PLAIN,     STREET },
+    { "vgg_segnet",       ckm_i_zoo_segnet,     CKM_I_ENCODER_VGG,       STREET },
+    { "mobilenet_segnet", ckm_i_zoo_segnet,     CKM_I_ENCODER_MOBILENET, PHOTO },
+    { "resnet50_segnet",  ckm_i_zoo_segnet,     CKM_I_ENCODER_RESNET50,  STREET },
+    { "fcn_8",            ckm_i_zoo_fcn_8,      CKM_I_ENCODER_PLAIN,     STREET },
+    { "fcn_8_vgg",        ckm_i_zoo_fcn_8,      CKM_I_ENCODER_VGG,       STREET },
+    { "fcn_8_mobilenet",  ckm_i_zoo_fcn_8,      CKM_I_ENCODER_MOBILENET, PHOTO },
+    { "fcn_8_resnet50",   ckm_i_zoo_fcn_8,      CKM_I_ENCODER_RESNET50,  STREET },
+    { "fcn_32",           ckm_i_zoo_fcn_32,     CKM_I_ENCODER_PLAIN,     STREET },
+    { "fcn_32_vgg",       ckm_i_zoo_fcn_32,     CKM_I_ENCODER_VGG,       STREET },
+    { "fcn_32_mobilenet", ckm_i_zoo_fcn_32,     CKM_I_ENCODER_MOBILENET, PHOTO },
+    { "fcn_32_resnet50",  ckm_i_zoo_fcn_32,     CKM_I_ENCODER_RESNET50,  STREET },
+    { "pspnet",           ckm_i_zoo_pspnet,     CKM_I_ENCODER_PLAIN,     PYRAMID },
+    { "vgg_pspnet",       ckm_i_zoo_pspnet,     CKM_I_ENCODER_VGG,       PYRAMID },
+    { "resnet50_pspnet",  ckm_i_zoo_pspnet,     CKM_I_ENCODER_RESNET50,  PYRAMID },
 };
 // clang-format on
 
@@ -66,8 +82,7 @@ static ckm_status check_sizes(const char *name, int64_t batch, const int64_t sha
     return CKM_OK;
 }
 
-ckm_status ckm_zoo_build(const char *name, int64_t batch, const int64_t input_shape[3], ckm_graph **out,
-                         ckm_error *err)
+ckm_status ckm_zoo_build(const char *name, int64_t batch, const int64_t input_shape[3], ckm_graph **out, ckm_error *err)
 {
     const zoo_entry *entry = NULL;
     for (int32_t i = 0; i < ckm_zoo_count() && entry == NULL; i++) {

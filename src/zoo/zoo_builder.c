@@ -13,15 +13,15 @@
 #define MAX_CLASSES 32
 
 struct ckm_i_zoo {
-    ckm_graph *draft;             // every layer in the order of writing; its errors name the layer
+    ckm_graph *draft;  // every layer in the order of writing; its errors name the layer
     ckm_status status;
     ckm_error error;
-    char name[64];                // behind ckm_i_zoo_name
-    char layer_name[64];          // behind ckm_i_zoo_layer_name
+    char name[64];        // behind ckm_i_zoo_name
+    char layer_name[64];  // behind ckm_i_zoo_layer_name
     int32_t n_classes;
     struct {
         const char *class_name;
-        int32_t used;             // unnamed layers of this class so far
+        int32_t used;  // unnamed layers of this class so far
     } classes[MAX_CLASSES];
 };
 
@@ -146,8 +146,7 @@ ckm_i_layer ckm_i_zoo_add(ckm_i_zoo *z, const char *kind, const char *layer, con
         return -1;
     }
     int32_t output = -1;
-    z->status =
-        ckm_i_graph_add_op(z->draft, kind, layer, inputs, n_inputs, attrs, n_attrs, &output, 1, &z->error);
+    z->status = ckm_i_graph_add_op(z->draft, kind, layer, inputs, n_inputs, attrs, n_attrs, &output, 1, &z->error);
     return z->status == CKM_OK ? output : -1;
 }
 
@@ -156,7 +155,7 @@ ckm_i_layer ckm_i_zoo_add(ckm_i_zoo *z, const char *kind, const char *layer, con
 // Where a layer stands: layers further from the output come first, and among equals those that a depth-first
 // walk from the output, operands in order, meets first.
 typedef struct place {
-    int32_t op, depth, met;       // met is -1 when the output does not need the layer
+    int32_t op, depth, met;  // met is -1 when the output does not need the layer
 } place;
 
 // Operators that compute operator `op`'s inputs, in order, each at its input's position; -1 for others.
@@ -260,8 +259,8 @@ static ckm_status arrange(const ckm_graph *draft, int32_t output, ckm_graph *to,
         map[i] = -1;
     }
     const ckm_i_graph_tensor *input = &draft->tensors[CKM_I_ZOO_INPUT];
-    CKM_I_TRY(ckm_i_graph_add_tensor(to, input->name, input->role, input->dtype, &input->shape,
-                                     &map[CKM_I_ZOO_INPUT], err));
+    CKM_I_TRY(
+        ckm_i_graph_add_tensor(to, input->name, input->role, input->dtype, &input->shape, &map[CKM_I_ZOO_INPUT], err));
     CKM_I_TRY(walk(draft, output, places, err));
     find_depths(draft, places);
     qsort(places, (size_t)draft->n_ops, sizeof *places, by_place);

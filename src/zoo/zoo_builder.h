@@ -44,8 +44,8 @@ typedef struct ckm_i_conv {
     const char *name;
     int64_t filters;
     int64_t kernel[2], strides[2], dilation[2];
-    const char *padding;      // "valid" (default) or "same"
-    const char *activation;   // "linear" (default), "relu", ...
+    const char *padding;     // "valid" (default) or "same"
+    const char *activation;  // "linear" (default), "relu", ...
     bool no_bias;
 } ckm_i_conv;
 
@@ -58,9 +58,9 @@ ckm_i_layer ckm_i_zoo_dense(ckm_i_zoo *z, ckm_i_layer x, const char *name, int64
 
 typedef struct ckm_i_batch_norm {
     const char *name;
-    double epsilon;           // 0.001
-    double momentum;          // 0.99
-    bool no_scale;            // no gamma
+    double epsilon;   // 0.001
+    double momentum;  // 0.99
+    bool no_scale;    // no gamma
 } ckm_i_batch_norm;
 ckm_i_layer ckm_i_zoo_batch_norm(ckm_i_zoo *z, ckm_i_layer x, ckm_i_batch_norm b);
 

@@ -93,8 +93,7 @@ ckm_i_layer ckm_i_zoo_separable_conv(ckm_i_zoo *z, ckm_i_layer x, ckm_i_conv c)
                                     shape_of(4, 1, 1, channels, c.filters));
     int32_t n_inputs = 3;
     if (!c.no_bias) {
-        inputs[n_inputs++] =
-            ckm_i_zoo_parameter(z, layer, "bias", CKM_ROLE_PARAMETER, shape_of(1, c.filters, 0, 0, 0));
+        inputs[n_inputs++] = ckm_i_zoo_parameter(z, layer, "bias", CKM_ROLE_PARAMETER, shape_of(1, c.filters, 0, 0, 0));
     }
     return ckm_i_zoo_add(z, "separable_conv", layer, inputs, n_inputs, attrs, n);
 }

@@ -10,9 +10,10 @@ typedef ckm_i_layer (*ckm_i_zoo_network)(ckm_i_zoo *z, int32_t variant);
 
 ckm_i_layer ckm_i_zoo_linear(ckm_i_zoo *z, int32_t convolutions);
 ckm_i_layer ckm_i_zoo_test(ckm_i_zoo *z, int32_t unused);
-ckm_i_layer ckm_i_zoo_vgg(ckm_i_zoo *z, int32_t layers);              // 16 or 19
+ckm_i_layer ckm_i_zoo_vgg(ckm_i_zoo *z, int32_t layers);  // 16 or 19
 ckm_i_layer ckm_i_zoo_mobilenet(ckm_i_zoo *z, int32_t unused);
-ckm_i_layer ckm_i_zoo_resnet(ckm_i_zoo *z, int32_t layers);           // 50, 101 or 152
+ckm_i_layer ckm_i_zoo_inception(ckm_i_zoo *z, int32_t unused);
+ckm_i_layer ckm_i_zoo_resnet(ckm_i_zoo *z, int32_t layers);  // 50, 101 or 152
 
 // Segmentation: an encoder's five feature maps, finest first, and a decoder on top of them.
 typedef struct ckm_i_features {
@@ -21,10 +22,16 @@ typedef struct ckm_i_features {
 
 ckm_i_features ckm_i_zoo_encode_plain(ckm_i_zoo *z);
 ckm_i_features ckm_i_zoo_encode_vgg(ckm_i_zoo *z);
+ckm_i_features ckm_i_zoo_encode_mobilenet(ckm_i_zoo *z);
+ckm_i_features ckm_i_zoo_encode_resnet50(ckm_i_zoo *z);
 
+// The variant names the encoder.
+enum { CKM_I_ENCODER_PLAIN, CKM_I_ENCODER_VGG, CKM_I_ENCODER_MOBILENET, CKM_I_ENCODER_RESNET50 };
 ckm_i_layer ckm_i_zoo_unet(ckm_i_zoo *z, int32_t encoder);
 ckm_i_layer ckm_i_zoo_segnet(ckm_i_zoo *z, int32_t encoder);
 ckm_i_layer ckm_i_zoo_fcn_8(ckm_i_zoo *z, int32_t encoder);
-enum { CKM_I_ENCODER_PLAIN, CKM_I_ENCODER_VGG };
+ckm_i_layer ckm_i_zoo_fcn_32(ckm_i_zoo *z, int32_t encoder);
+ckm_i_layer ckm_i_zoo_pspnet(ckm_i_zoo *z, int32_t encoder);
+ckm_i_layer ckm_i_zoo_unet_mini(ckm_i_zoo *z, int32_t unused);
 
 #endif

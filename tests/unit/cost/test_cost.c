@@ -73,6 +73,7 @@ static void whole_networks(void **state)
         {"linear31", 67, 3 * 32 + 33 + 2, 122285104896, 8 * INT64_C(1172648)},
         {"VGG19", 51, 3 * 24 + 25 + 2, 58896187392, 8 * INT64_C(143667240)},
         {"MobileNet", 185, 3 * 91 + 92 + 2, 1781864376, 8 * INT64_C(4253864)},
+        {"InceptionV3", 625, 3 * 346 + 312 + 2, 17274160608, 8 * INT64_C(23851784)},
         {"vgg_unet", 71, 3 * 37 + 35 + 2, 283242495744, 8 * INT64_C(12332755)},
         {"ResNet50", 353, 3 * 191 + 176 + 2, 11761327104, 8 * INT64_C(25636712)},
         {"fcn_8_vgg", 73, 3 * 37 + 36 + 2, 10275337746048 / 32, 8 * INT64_C(134456985)},
@@ -173,9 +174,12 @@ static void profiles_give_nanoseconds_by_name(void **state)
     ckm_dataflow *df = NULL;
     ckm_error err = CKM_ERROR_INIT;
     // Order does not matter, others are ignored, the loss may be absent.
-    const char *text = "{" HEADER ", \"batch\": 2, \"platform\": \"p\", \"ops\": [" OP("other", "1") ", "
-        OP("conv0_grad", "700") ", " OP("flatten_grad", "60") ", " OP("predictions_grad", "5") ", "
-        OP("predictions", "300") ", " OP("flatten", "20") ", " OP("conv0", "1000") "]}";
+    const char *text = "{" HEADER ", \"batch\": 2, \"platform\": \"p\", \"ops\": [" OP("other", "1") ", " OP(
+        "conv0_grad", "700") ", " OP("flatten_grad",
+                                     "60") ", " OP("predictions_grad",
+                                                   "5") ", " OP("predictions",
+                                                                "300") ", " OP("flatten", "20") ", " OP("conv0",
+                                                                                                        "1000") "]}";
     static const int64_t costs[] = {1000, 20, 300, 0, 5, 60, 700};
     assert_int_equal(apply_profile(text, &df, &err), CKM_OK);
     assert_int_equal(ckm_dataflow_cost_unit(df), CKM_COST_NS);
@@ -196,7 +200,8 @@ static void bad_profiles_are_refused(void **state)
         {"", CKM_ERR_FORMAT, "not valid JSON"},
         {"{" HEADER ", \"ops\": [", CKM_ERR_FORMAT, "not valid JSON"},
         {"[]", CKM_ERR_FORMAT, "checkmate-profile"},
-        {"{\"format\": \"checkmate-graph\", \"version\": 1, \"ops\": []}", CKM_ERR_FORMAT, "expected \"checkmate-profile\""},
+        {"{\"format\": \"checkmate-graph\", \"version\": 1, \"ops\": []}", CKM_ERR_FORMAT,
+         "expected \"checkmate-profile\""},
         {"{\"format\": \"checkmate-profile\", \"version\": 2, \"ops\": []}", CKM_ERR_FORMAT, "version is 2"},
         {"{" HEADER "}", CKM_ERR_FORMAT, "\"ops\" is missing"},
         {"{" HEADER ", \"ops\": {}}", CKM_ERR_FORMAT, "must be an array"},
@@ -205,7 +210,8 @@ static void bad_profiles_are_refused(void **state)
         {"{" HEADER ", \"ops\": [{\"name\": \"a\"}]}", CKM_ERR_FORMAT, "\"median_ns\" is missing"},
         {"{" HEADER ", \"ops\": [" OP("a", "-1") "]}", CKM_ERR_FORMAT, "ops[0].median_ns: -1 is out of range"},
         {"{" HEADER ", \"ops\": [" OP("a", "1.5") "]}", CKM_ERR_FORMAT, "must be an integer"},
-        {"{" HEADER ", \"ops\": [" OP("a", "1") ", " OP("a", "2") "]}", CKM_ERR_FORMAT, "ops[1]: operator \"a\" is there twice"},
+        {"{" HEADER ", \"ops\": [" OP("a", "1") ", " OP("a", "2") "]}", CKM_ERR_FORMAT,
+         "ops[1]: operator \"a\" is there twice"},
         {"{" HEADER ", \"batch\": 3, \"ops\": []}", CKM_ERR_ARGUMENT, "measured with 3 samples"},
         {"{" HEADER ", \"batch\": 0, \"ops\": []}", CKM_ERR_FORMAT, "batch: 0 is out of range"},
         {"{" HEADER ", \"ops\": [" OP("conv0", "1") ", " OP("flatten", "1") "]}", CKM_ERR_NOT_FOUND,
@@ -257,12 +263,9 @@ static void profiles_that_are_not_there(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whole_networks),
-        cmocka_unit_test(operator_by_operator),
-        cmocka_unit_test(costs_beyond_63_bits),
-        cmocka_unit_test(profiles_give_nanoseconds_by_name),
-        cmocka_unit_test(bad_profiles_are_refused),
-        cmocka_unit_test(profiles_that_are_not_there),
+        cmocka_unit_test(whole_networks),           cmocka_unit_test(operator_by_operator),
+        cmocka_unit_test(costs_beyond_63_bits),     cmocka_unit_test(profiles_give_nanoseconds_by_name),
+        cmocka_unit_test(bad_profiles_are_refused), cmocka_unit_test(profiles_that_are_not_there),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

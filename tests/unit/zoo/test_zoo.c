@@ -66,6 +66,12 @@ static void networks_have_their_published_size(void **state)
         {"ResNet50", 176, 25583592, 53120, "1x1000"},
         {"ResNet101", 346, 44601832, 105344, "1x1000"},
         {"ResNet152", 516, 60268520, 151424, "1x1000"},
+        {"InceptionV3", 312, 23817352, 34432, "1x1000"},
+        {"unet_mini", 24, 472147, 0, "1x172800x19"},
+        {"mobilenet_unet", 102, 6308691, 16640, "1x12544x19"},
+        {"resnet50_unet", 164, 16350739, 32512, "1x63232x19"},
+        {"fcn_32_resnet50", 181, 452918291, 53120, "1x286720x19"},
+        {"pspnet", 53, 3349523, 7040, "1x13824x19"},
         {"unet", 41, 4478227, 3328, "1x63232x19"},
         {"vgg_unet", 35, 12330835, 1920, "1x63232x19"},
         {"segnet", 38, 3704083, 3328, "1x63232x19"},
@@ -87,7 +93,7 @@ static void networks_have_their_published_size(void **state)
 static void every_name_builds_for_any_batch(void **state)
 {
     (void)state;
-    assert_true(ckm_zoo_count() >= 45);
+    assert_true(ckm_zoo_count() >= 60);
     assert_null(ckm_zoo_name(-1));
     assert_null(ckm_zoo_name(ckm_zoo_count()));
     for (int32_t i = 0; i < ckm_zoo_count(); i++) {
@@ -110,11 +116,26 @@ static void resnet50_lists_its_layers_as_keras_does(void **state)
 {
     (void)state;
     static const char *const start[] = {
-        "conv1_pad", "conv1_conv", "conv1_bn", "conv1_relu", "pool1_pad", "pool1_pool", "conv2_block1_1_conv",
-        "conv2_block1_1_bn", "conv2_block1_1_relu", "conv2_block1_2_conv", "conv2_block1_2_bn", "conv2_block1_2_relu",
+        "conv1_pad",
+        "conv1_conv",
+        "conv1_bn",
+        "conv1_relu",
+        "pool1_pad",
+        "pool1_pool",
+        "conv2_block1_1_conv",
+        "conv2_block1_1_bn",
+        "conv2_block1_1_relu",
+        "conv2_block1_2_conv",
+        "conv2_block1_2_bn",
+        "conv2_block1_2_relu",
         // As deep as the main branch's last convolution, and met first as the sum's first operand.
-        "conv2_block1_0_conv", "conv2_block1_3_conv", "conv2_block1_0_bn", "conv2_block1_3_bn", "conv2_block1_add",
-        "conv2_block1_out", "conv2_block2_1_conv",
+        "conv2_block1_0_conv",
+        "conv2_block1_3_conv",
+        "conv2_block1_0_bn",
+        "conv2_block1_3_bn",
+        "conv2_block1_add",
+        "conv2_block1_out",
+        "conv2_block2_1_conv",
     };
     ckm_graph *g = build("ResNet50", 1, NULL);
     for (int32_t i = 0; i < (int32_t)(sizeof start / sizeof start[0]); i++) {
@@ -165,6 +186,8 @@ static void other_input_shapes(void **state)
     } bad[] = {
         {"VGG16", 1, {16, 16, 3}, CKM_ERR_ARGUMENT, "\"block5_pool\""},
         {"vgg_unet", 1, {100, 100, 3}, CKM_ERR_ARGUMENT, "\"concatenate_1\""},
+        {"pspnet", 1, {128, 192, 3}, CKM_ERR_ARGUMENT, "too few for a grid of 6 x 6"},
+        {"pspnet", 1, {448, 576, 3}, CKM_ERR_ARGUMENT, "\"concatenate\""},
         {"linear8", 1, {16, 224, 3}, CKM_ERR_ARGUMENT, "\"conv7\""},
         {"VGG16", 0, {224, 224, 3}, CKM_ERR_ARGUMENT, "the batch is 0"},
         {"VGG16", -1, {224, 224, 3}, CKM_ERR_ARGUMENT, "the batch is -1"},
