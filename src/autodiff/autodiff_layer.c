@@ -79,8 +79,8 @@ static ckm_status adjacency_init(const ckm_graph *g, adjacency *a, ckm_error *er
     int32_t *seen = ckm_i_calloc(n, sizeof *seen);
     int64_t *next = ckm_i_calloc(n, sizeof *next);
     ckm_status status = CKM_OK;
-    if (a->operand_start == NULL || a->user_start == NULL || a->operands == NULL || a->users == NULL ||
-        seen == NULL || next == NULL) {
+    if (a->operand_start == NULL || a->user_start == NULL || a->operands == NULL || a->users == NULL || seen == NULL ||
+        next == NULL) {
         status = ckm_i_error_memory(err);
         goto cleanup;
     }

@@ -10,6 +10,7 @@
 // Multiply-accumulates, as the paper counts them.
 ckm_status ckm_i_cost_flops(const ckm_training *training, int64_t *costs, ckm_error *err) CKM_NODISCARD;
 // Measured nanoseconds from a checkmate-profile file.
-ckm_status ckm_i_cost_profile(const ckm_training *training, const char *path, int64_t *costs, ckm_error *err) CKM_NODISCARD;
+ckm_status ckm_i_cost_profile(const ckm_training *training, const char *path, int64_t *costs,
+                              ckm_error *err) CKM_NODISCARD;
 
 #endif

@@ -152,8 +152,7 @@ static void fill_view(const ckm_graph *g, const ckm_i_graph_op *op, ckm_i_op_vie
 
 // Copies everything an operator owns. On failure *op is disposed of.
 static ckm_status op_init(ckm_i_graph_op *op, const ckm_i_op_class *op_class, const char *name, const int32_t *inputs,
-                          int32_t n_inputs, const ckm_i_attr *attrs, int32_t n_attrs, int32_t n_outputs,
-                          ckm_error *err)
+                          int32_t n_inputs, const ckm_i_attr *attrs, int32_t n_attrs, int32_t n_outputs, ckm_error *err)
 {
     *op = (ckm_i_graph_op){.op_class = op_class, .n_inputs = n_inputs, .n_outputs = n_outputs, .n_attrs = n_attrs};
     op->name = ckm_i_strdup(name);
@@ -190,8 +189,8 @@ static ckm_status append_outputs(ckm_graph *g, ckm_i_graph_op *op, const ckm_sha
         if (name == NULL) {
             return ckm_i_error_memory(err);
         }
-        ckm_status status =
-            append_tensor(g, name, CKM_ROLE_ACTIVATION, dtypes[i], &shapes[i], g->n_ops, &op->outputs[i], err);
+        ckm_status status = append_tensor(g, name, CKM_ROLE_ACTIVATION, dtypes[i], &shapes[i], g->n_ops,
+                                          &op->outputs[i], err);
         free(name);
         if (status != CKM_OK) {
             return status;

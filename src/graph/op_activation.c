@@ -30,7 +30,10 @@ static ckm_status prelu_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dty
 }
 
 // A kind without parameters whose attributes do not concern shapes.
-#define UNARY(kind) { kind, 1, 1, 1, ckm_i_op_infer_same, ckm_i_op_macs_one_per_input }
+#define UNARY(kind)                                                     \
+    {                                                                   \
+        kind, 1, 1, 1, ckm_i_op_infer_same, ckm_i_op_macs_one_per_input \
+    }
 
 const ckm_i_op_class ckm_i_ops_activation[] = {
     UNARY("relu"),

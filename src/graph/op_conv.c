@@ -8,7 +8,7 @@
 typedef struct conv_facts {
     ckm_i_window window;
     int64_t groups;
-    int64_t in_per_group;     // input channels of one filter
+    int64_t in_per_group;  // input channels of one filter
     int64_t out_channels;
 } conv_facts;
 
@@ -195,7 +195,7 @@ static ckm_status transpose_macs(const ckm_i_op_view *v, int64_t *macs, ckm_erro
 
 typedef struct separable_facts {
     ckm_i_window window;
-    int64_t middle;           // channels between the two
+    int64_t middle;  // channels between the two
     int64_t out_channels;
     ckm_shape middle_shape;
 } separable_facts;

@@ -71,8 +71,9 @@ static ckm_status concat_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dt
         if (!fits) {
             char first[256];
             char other[256];
-            return ckm_i_op_error(v, err, CKM_ERR_FORMAT, "operands 0 and %d of shape %s and %s cannot be joined at axis %d",
-                                  (int)i, ckm_i_shape_text(&v->in[0]->shape, first, sizeof first),
+            return ckm_i_op_error(v, err, CKM_ERR_FORMAT,
+                                  "operands 0 and %d of shape %s and %s cannot be joined at axis %d", (int)i,
+                                  ckm_i_shape_text(&v->in[0]->shape, first, sizeof first),
                                   ckm_i_shape_text(shape, other, sizeof other), (int)axis);
         }
         if (!ckm_i_add(out.dims[axis], shape->dims[axis], &out.dims[axis])) {

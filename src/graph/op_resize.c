@@ -29,9 +29,8 @@ static ckm_status up_sampling_infer(const ckm_i_op_view *v, ckm_shape *shapes, c
 
 static ckm_status need_size(const ckm_i_op_view *v, ckm_error *err)
 {
-    return ckm_i_op_attr(v->op, "size") != NULL
-               ? CKM_OK
-               : ckm_i_op_error(v, err, CKM_ERR_FORMAT, "attribute size is missing");
+    return ckm_i_op_attr(v->op, "size") != NULL ? CKM_OK
+                                                : ckm_i_op_error(v, err, CKM_ERR_FORMAT, "attribute size is missing");
 }
 
 // interp: the spatial axes as given.

@@ -57,8 +57,8 @@ ckm_status ckm_i_op_axis(const ckm_i_op_view *v, int64_t axis, int32_t rank, int
     return CKM_OK;
 }
 
-ckm_status ckm_i_op_list(const ckm_i_op_view *v, const char *key, int32_t n, int64_t min, int64_t max,
-                         int64_t fallback, int64_t *out, ckm_error *err)
+ckm_status ckm_i_op_list(const ckm_i_op_view *v, const char *key, int32_t n, int64_t min, int64_t max, int64_t fallback,
+                         int64_t *out, ckm_error *err)
 {
     const ckm_i_attr *attr = ckm_i_op_attr(v->op, key);
     if (attr != NULL && (attr->type != CKM_I_ATTR_INTS || attr->n != n)) {

@@ -8,12 +8,12 @@
 #include "graph/graph.h"
 
 // return when the expression is not CKM_OK, for the functions of an operator class, which own nothing.
-#define CKM_I_OP_TRY(expression)                  \
-    do {                                          \
-        ckm_status try_status = (expression);     \
-        if (try_status != CKM_OK) {               \
-            return try_status;                    \
-        }                                         \
+#define CKM_I_OP_TRY(expression)              \
+    do {                                      \
+        ckm_status try_status = (expression); \
+        if (try_status != CKM_OK) {           \
+            return try_status;                \
+        }                                     \
     } while (0)
 
 // Fails with: operator "name" (kind): <message>.
@@ -29,10 +29,11 @@ int32_t ckm_i_op_spatial_axis(const ckm_i_op_view *v);
 ckm_status ckm_i_op_check_rank(const ckm_i_op_view *v, int32_t i, int32_t min_rank, int32_t max_rank,
                                ckm_error *err) CKM_NODISCARD;
 // An axis in [-rank, rank) as one in [0, rank).
-ckm_status ckm_i_op_axis(const ckm_i_op_view *v, int64_t axis, int32_t rank, int32_t *out, ckm_error *err) CKM_NODISCARD;
+ckm_status ckm_i_op_axis(const ckm_i_op_view *v, int64_t axis, int32_t rank, int32_t *out,
+                         ckm_error *err) CKM_NODISCARD;
 // Attribute `key` as exactly `n` integers in [min, max] (n <= CKM_I_ATTR_MAX); all `fallback` when absent.
-ckm_status ckm_i_op_list(const ckm_i_op_view *v, const char *key, int32_t n, int64_t min, int64_t max,
-                         int64_t fallback, int64_t *out, ckm_error *err) CKM_NODISCARD;
+ckm_status ckm_i_op_list(const ckm_i_op_view *v, const char *key, int32_t n, int64_t min, int64_t max, int64_t fallback,
+                         int64_t *out, ckm_error *err) CKM_NODISCARD;
 // One integer attribute in [min, max]; `fallback` when absent.
 ckm_status ckm_i_op_int(const ckm_i_op_view *v, const char *key, int64_t min, int64_t max, int64_t fallback,
                         int64_t *out, ckm_error *err) CKM_NODISCARD;
@@ -42,13 +43,15 @@ ckm_status ckm_i_op_broadcast(const ckm_i_op_view *v, const ckm_shape *a, const 
                               ckm_error *err) CKM_NODISCARD;
 
 // Elements of a shape; an overflow names the operator.
-ckm_status ckm_i_op_elements(const ckm_i_op_view *v, const ckm_shape *shape, int64_t *elements, ckm_error *err) CKM_NODISCARD;
+ckm_status ckm_i_op_elements(const ckm_i_op_view *v, const ckm_shape *shape, int64_t *elements,
+                             ckm_error *err) CKM_NODISCARD;
 
 // The output is as the first input; usable as a class's `infer` as it stands.
 ckm_status ckm_i_op_infer_same(const ckm_i_op_view *v, ckm_shape *out_shapes, ckm_dtype *out_dtypes, ckm_error *err);
 
 // factor multiply-accumulates per element of the first output, or of the first input.
-ckm_status ckm_i_op_macs_per_output(const ckm_i_op_view *v, int64_t factor, int64_t *macs, ckm_error *err) CKM_NODISCARD;
+ckm_status ckm_i_op_macs_per_output(const ckm_i_op_view *v, int64_t factor, int64_t *macs,
+                                    ckm_error *err) CKM_NODISCARD;
 ckm_status ckm_i_op_macs_per_input(const ckm_i_op_view *v, int64_t factor, int64_t *macs, ckm_error *err) CKM_NODISCARD;
 // One per element of the first input, or of the first output; usable as a class's `macs`.
 ckm_status ckm_i_op_macs_one_per_input(const ckm_i_op_view *v, int64_t *macs, ckm_error *err);

@@ -94,8 +94,7 @@ ckm_status ckm_i_window_shape(const ckm_i_op_view *v, const ckm_i_window *w, int
     ckm_shape shape = v->in[0]->shape;
     for (int32_t i = 0; i < w->n; i++) {
         int64_t size = shape.dims[w->spatial_axis + i];
-        ckm_status status =
-            ckm_i_window_output(v, w, i, size, ceiling, &shape.dims[w->spatial_axis + i], err);
+        ckm_status status = ckm_i_window_output(v, w, i, size, ceiling, &shape.dims[w->spatial_axis + i], err);
         if (status != CKM_OK) {
             return status;
         }

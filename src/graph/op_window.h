@@ -13,19 +13,20 @@
 typedef enum ckm_i_padding { CKM_I_PAD_EXPLICIT, CKM_I_PAD_SAME } ckm_i_padding;
 
 typedef struct ckm_i_window {
-    int32_t n;                                  // spatial axes
-    int32_t channel_axis, spatial_axis;         // in x
-    int64_t channels;                           // of x
+    int32_t n;                           // spatial axes
+    int32_t channel_axis, spatial_axis;  // in x
+    int64_t channels;                    // of x
     int64_t kernel[CKM_I_MAX_SPATIAL];
     int64_t stride[CKM_I_MAX_SPATIAL];
     int64_t dilation[CKM_I_MAX_SPATIAL];
-    int64_t pads[2 * CKM_I_MAX_SPATIAL];        // begin..., end...; zero for "same"
+    int64_t pads[2 * CKM_I_MAX_SPATIAL];  // begin..., end...; zero for "same"
     ckm_i_padding padding;
 } ckm_i_window;
 
 // Reads the window of an operator whose first input is x: strides, dilation, padding. `kernel` is given by
 // the caller (from a weight) or NULL: then it comes from the attribute, which must be there.
-ckm_status ckm_i_window_read(const ckm_i_op_view *v, const int64_t *kernel, ckm_i_window *w, ckm_error *err) CKM_NODISCARD;
+ckm_status ckm_i_window_read(const ckm_i_op_view *v, const int64_t *kernel, ckm_i_window *w,
+                             ckm_error *err) CKM_NODISCARD;
 
 // Output size along spatial axis i for an input of `size`: floor, or ceiling without a last window that
 // would start beyond the input and its leading padding.

@@ -98,8 +98,8 @@ static void bad_tensors_are_refused(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         ckm_error err = CKM_ERROR_INIT;
         int32_t index = 77;
-        ckm_status status = ckm_i_graph_add_tensor(g, "bad-one", cases[i].role, cases[i].dtype, &cases[i].shape,
-                                                   &index, &err);
+        ckm_status status = ckm_i_graph_add_tensor(g, "bad-one", cases[i].role, cases[i].dtype, &cases[i].shape, &index,
+                                                   &err);
         assert_int_equal(status, cases[i].status);
         assert_int_equal(err.code, cases[i].status);
         assert_non_null(strstr(err.message, cases[i].word));

@@ -19,13 +19,14 @@ enum { MAX_IN = 5 };
 typedef struct op_case {
     const char *what, *kind;
     ckm_layout layout;
-    ckm_shape in[MAX_IN];         // rank 0: absent
+    ckm_shape in[MAX_IN];  // rank 0: absent
     ckm_i_attr attrs[5];
-    ckm_shape out;                // rank 0: refused
+    ckm_shape out;  // rank 0: refused
     int64_t macs;
-    const char *word;             // in the message of a refusal
+    const char *word;  // in the message of a refusal
 } op_case;
 
+// clang-format off
 #define SHAPE(...) { sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), { __VA_ARGS__ } }
 #define INTS(k, ...) { .key = k, .type = CKM_I_ATTR_INTS, .n = sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), .ints = { __VA_ARGS__ } }
 #define WORD(k, value) { .key = k, .type = CKM_I_ATTR_WORD, .n = 1, .word = value }
@@ -145,6 +146,7 @@ static const op_case cases[] = {
     {"lambda", "lambda", NHWC, {SHAPE(2, 6)}, {INTS("shape", 3, 7), WORD("text", "f")}, SHAPE(2, 3, 7), 0, NULL},
     {"lambda no shape", "lambda", NHWC, {SHAPE(2, 6)}, {{0}}, {0}, 0, "attribute shape must be"},
 };
+// clang-format on
 
 static void run_case(const op_case *c)
 {
@@ -160,7 +162,8 @@ static void run_case(const op_case *c)
         if (c->in[i].rank > 0) {
             n_inputs = i + 1;
             assert_int_equal(ckm_i_graph_add_tensor(g, "in", i == 0 ? CKM_ROLE_INPUT : CKM_ROLE_PARAMETER, CKM_F32,
-                                                    &c->in[i], &inputs[i], &err), CKM_OK);
+                                                    &c->in[i], &inputs[i], &err),
+                             CKM_OK);
         }
     }
     while (n_attrs < 5 && c->attrs[n_attrs].key != NULL) {
