@@ -152,7 +152,7 @@ static ckm_i_layer pointwise(ckm_i_zoo *z, ckm_i_layer x, const char *padding)
 // Bilinear interpolation to `rows` and `columns` times the size.
 static ckm_i_layer stretch(ckm_i_zoo *z, ckm_i_layer x, int64_t rows, int64_t columns)
 {
-    char text[32];
+    char text[80];
     int64_t dims[3] = {rows * ckm_i_zoo_height(z, x), columns * ckm_i_zoo_width(z, x), ckm_i_zoo_channels(z, x)};
     snprintf(text, sizeof text, "resize_images(%lld,%lld,bilinear)", (long long)rows, (long long)columns);
     return ckm_i_zoo_lambda(z, x, NULL, text, dims);
