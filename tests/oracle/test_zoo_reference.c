@@ -343,7 +343,7 @@ static void networks_equal_their_descriptions(void **state)
     }
     fclose(file);
     print_message("%d networks, %d of them layer by layer\n", known, described);
-    assert_true(known >= 60);
+    assert_true(known >= 68);
     assert_true(described >= 23);
 }
 
