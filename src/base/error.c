@@ -10,8 +10,8 @@
 #undef ckm_i_error_at
 #undef ckm_i_error_memory
 
-static ckm_status fill(ckm_error *err, ckm_status code, const char *file, int64_t line, int64_t byte,
-                       const char *format, va_list args)
+static CKM_PRINTF(6, 0) ckm_status fill(ckm_error *err, ckm_status code, const char *file, int64_t line, int64_t byte,
+                                        const char *format, va_list args)
 {
     if (err == NULL) {
         return code;

@@ -13,7 +13,9 @@ int main()
         return 1;
     }
     ckm_solve_options options = CKM_SOLVE_OPTIONS_INIT;
-    options.budget_bytes = 1;
+    if (options.strategy != nullptr || options.threads != 1) {
+        return 1;
+    }
     std::printf("C++ %s %d strategies\n", ckm_version(), static_cast<int>(ckm_solve_strategy_count()));
     return std::strcmp(ckm_version(), CKM_VERSION_STRING) == 0 && ckm_solve_strategy_count() > 0 ? 0 : 1;
 }
