@@ -111,12 +111,40 @@ static ckm_status take_answer(const ckm_i_milp *m, const shared_answer *shared, 
     return CKM_OK;
 }
 
+// A program without columns: the engines have no opinion on it.
+static ckm_status solve_empty(const ckm_i_milp *m, ckm_i_milp_result *result, ckm_error *err)
+{
+    ckm_i_milp_result found = {.status = CKM_I_MILP_OPTIMAL, .objective = 0.0, .bound = 0.0};
+    for (int32_t i = 0; i < m->n_rows; i++) {
+        if (m->row_lower[i] > 0.0 || m->row_upper[i] < 0.0) {
+            found.status = CKM_I_MILP_INFEASIBLE;
+        }
+    }
+    if (found.status == CKM_I_MILP_OPTIMAL) {
+        found.x = ckm_i_calloc(0, sizeof *found.x);
+        found.row_dual = ckm_i_calloc((size_t)m->n_rows, sizeof *found.row_dual);
+        if (found.x == NULL || found.row_dual == NULL) {
+            ckm_i_milp_result_dispose(&found);
+            return ckm_i_error_memory(err);
+        }
+    } else {
+        found.objective = NAN;
+        found.bound = -INFINITY;
+    }
+    strcpy(found.detail, "nothing to decide");
+    *result = found;
+    return CKM_OK;
+}
+
 ckm_status ckm_i_milp_solve(const ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_milp_result *result,
                             ckm_error *err)
 {
     ckm_status status = ckm_i_milp_check(m, err);
     if (status != CKM_OK) {
         return status;
+    }
+    if (m->n_cols == 0) {
+        return solve_empty(m, result, err);
     }
     size_t values = (size_t)m->n_cols + (size_t)m->n_rows;
     size_t bytes = sizeof(shared_answer) + values * sizeof(double);
