@@ -59,8 +59,9 @@ typedef struct ckm_max_batch_result {
 // Finds the largest batch on the grid for which the strategy gives a schedule that fits memory and cost.
 // The memory floor bounds it from above; in between the search bisects, and every schedule found is first
 // stretched to the largest batch at which it still fits, because its steps do not depend on the batch.
-// After a bisection that proved nothing, the eight batches above the best are tried one by one, so that a
-// heuristic whose choices jump with the batch is not cut short. `result` is filled on CKM_OK; release with
+// When trials ran out of time, further rounds start from the best and give each trial twice the time. When
+// none did, the eight batches above the best are tried one by one, so that a heuristic whose choices jump
+// with the batch is not cut short. `result` is filled on CKM_OK; release with
 // ckm_max_batch_result_dispose. Errors: CKM_ERR_ARGUMENT, CKM_ERR_NOT_FOUND (unknown strategy), the
 // builder's.
 CKM_API ckm_status ckm_max_batch(const ckm_max_batch_options *options, ckm_max_batch_build_fn build,

@@ -224,7 +224,8 @@ static ckm_status accept(search *s, ckm_schedule *schedule, int64_t k, ckm_error
     return CKM_OK;
 }
 
-// Solves position k within `seconds` (<= 0: no limit). *timed_out: more time might have found more.
+// Solves position k within `seconds` and what is left of the search's time (<= 0: no limit). *timed_out:
+// more time might have found more.
 static ckm_status try_position(search *s, int64_t k, double seconds, bool *timed_out, ckm_error *err)
 {
     instance at;
@@ -235,6 +236,9 @@ static ckm_status try_position(search *s, int64_t k, double seconds, bool *timed
     if (at.df == NULL) {
         s->upper = k - 1;
         return CKM_OK;
+    }
+    if (seconds > 0) {
+        seconds = fmax(fmin(seconds, s->options->solve.time_limit_seconds - elapsed(s)), 1e-3);
     }
     ckm_solve_options options = s->options->solve;
     options.budget_bytes = at.budget_bytes;
@@ -267,21 +271,40 @@ static ckm_status try_position(search *s, int64_t k, double seconds, bool *timed
     return status;
 }
 
-// One bisection between the best and the upper bound: the upper bound itself first, as it is often met.
-static ckm_status bisect(search *s, double seconds, bool *timed_out, ckm_error *err)
+// Bisects between the best and `high`, the last position worth trying.
+static ckm_status bisect(search *s, int64_t high, double seconds, bool *timed_out, ckm_error *err)
 {
     ckm_status status = CKM_OK;
-    int64_t high = s->upper;  // the last position worth trying in this round
-    bool first = true;
     while (status == CKM_OK && s->best < high && !should_stop(s)) {
-        int64_t k = first ? high : s->best + (high - s->best + 1) / 2;
-        first = false;
+        int64_t k = s->best + (high - s->best + 1) / 2;
         status = try_position(s, k, seconds, timed_out, err);
-        if (s->best < k) {
-            high = k - 1;
-        }
-        if (high > s->upper) {
-            high = s->upper;
+        high = s->best < k ? k - 1 : high;
+        high = high > s->upper ? s->upper : high;
+    }
+    return status;
+}
+
+// The first round: the upper bound itself, as it is often met, then a bisection.
+static ckm_status first_round(search *s, double seconds, bool *timed_out, ckm_error *err)
+{
+    int64_t high = s->upper;
+    ckm_status status = try_position(s, high, seconds, timed_out, err);
+    if (status != CKM_OK || s->best == high) {
+        return status;
+    }
+    return bisect(s, high - 1 < s->upper ? high - 1 : s->upper, seconds, timed_out, err);
+}
+
+// Later rounds have more time for each trial. The best of the round before is a good guess, so they walk
+// away from it in growing steps and bisect the last one.
+static ckm_status later_round(search *s, double seconds, bool *timed_out, ckm_error *err)
+{
+    ckm_status status = CKM_OK;
+    for (int64_t step = 1; status == CKM_OK && s->best < s->upper && !should_stop(s); step *= 2) {
+        int64_t k = s->upper - s->best < step ? s->upper : s->best + step;
+        status = try_position(s, k, seconds, timed_out, err);
+        if (status == CKM_OK && s->best < k) {
+            return bisect(s, k - 1 < s->upper ? k - 1 : s->upper, seconds, timed_out, err);
         }
     }
     return status;
@@ -308,14 +331,9 @@ static ckm_status run_rounds(search *s, ckm_error *err)
     double limit = s->options->solve.time_limit_seconds;
     for (int round = 0; status == CKM_OK && s->best < s->upper && !should_stop(s); round++) {
         bool timed_out = false;
-        double seconds = 0;
-        if (limit > 0) {
-            int64_t shift = FIRST_SHARE - round;
-            seconds = shift > 0 ? limit / (double)(INT64_C(1) << shift) : limit;
-            double left = limit - elapsed(s);
-            seconds = seconds < left ? seconds : left;
-        }
-        status = bisect(s, seconds, &timed_out, err);
+        double seconds = limit > 0 ? limit / (double)(INT64_C(1) << (round < FIRST_SHARE ? FIRST_SHARE - round : 0))
+                                   : 0;
+        status = round == 0 ? first_round(s, seconds, &timed_out, err) : later_round(s, seconds, &timed_out, err);
         if (status == CKM_OK && !timed_out) {
             // What failed failed for good, at these batches: look a little above, and be done.
             status = scan(s, seconds, &timed_out, err);
