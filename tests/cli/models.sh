@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+# models and strategies: one row each, every name usable, and the zoo's counts those of the reference list.
+. "$(dirname "$0")/lib.sh"
+
+expect 0 models
+[ "$(sed -n 1p out.txt | awk '{ print $1, $2, $3, $4, $5 }')" = "network input layers parameters other" ] ||
+    fail "header: $(sed -n 1p out.txt)"
+sed 1d out.txt > rows.txt
+[ "$(wc -l < rows.txt)" -ge 10 ] || fail "few networks: $(wc -l < rows.txt)"
+awk 'NF != 5 || $2 !~ /^[0-9]+x[0-9]+x[0-9]+$/ || $3 !~ /^[0-9]+$/ { print "row: " $0; bad = 1 } END { exit bad }' \
+    rows.txt >&2 || fail "rows"
+[ "$(awk '{ print $1 }' rows.txt | sort | uniq -d)" = "" ] || fail "a name twice"
+for network in $(awk '$3 < 60 { print $1 }' rows.txt); do
+    "$CHECKMATE" graph "$network" > out.txt 2> err.txt || fail "graph $network: $(cat err.txt)"
+    layers=$(awk -v name="$network" '$1 == name { print $3 }' rows.txt)
+    grep -q "^operators  *$((2 * layers + 1)) (" out.txt || fail "graph $network: not 2 x $layers + 1 operators"
+done
+
+expect 0 strategies
+while read -r strategy summary; do
+    [ -n "$summary" ] || fail "strategy $strategy has no summary"
+    # Known to solve: whatever comes of it is no usage error.
+    "$CHECKMATE" solve "$data/unit_chain8.json" --budget 3 --strategy "$strategy" > /dev/null 2>&1
+    [ $? -eq 3 ] || fail "strategy $strategy is listed, but cannot be given"
+done < out.txt
+grep -q '^auto ' out.txt || fail "no strategy auto"
+
+if [ ! -r "$shared/zoo/totals.csv" ]; then
+    echo "note: $shared/zoo/totals.csv is not there; counts are not compared" >&2
+    finish
+fi
+# The list gives layers, trained and other parameters by name; names with @ are at another input shape.
+tr -d ',' < rows.txt | awk '
+    FNR == NR { sub(/\r$/, ""); split($0, f, ","); reference[f[1]] = f[2] " " f[3] " " f[4] " " f[5]; next }
+    $1 in reference {
+        n++
+        if (reference[$1] != $2 " " $3 " " $4 " " $5) { print $0 ": reference " reference[$1]; bad = 1 }
+    }
+    END { if (n < 10) { print "only " n " networks compared"; bad = 1 } exit bad }' "$shared/zoo/totals.csv" - >&2 ||
+    fail "counts differ from the reference"
+finish
