@@ -11,8 +11,13 @@
 #include "base/error.h"
 #include "base/rng.h"
 
-// Moves between two looks at the clock and the penalty.
-enum { moves_per_check = 512 };
+// Start temperatures of successive rounds, in mean operator costs.
+static const double heat[] = {0.3, 0.1, 0.3, 1.0, 0.1, 0.03, 0.3, 3.0};
+enum { n_heat = sizeof heat / sizeof heat[0] };
+
+// Moves between two looks at the clock and the penalty,
+// and the most gaps one move flips.
+enum { moves_per_check = 512, max_gaps = 8 };
 
 typedef struct search {
     ckm_i_solver *solver;
@@ -130,12 +135,17 @@ static bool find_gap(const search *ls, int32_t t, int32_t x, int32_t *a, int32_t
     return true;
 }
 
-static void flip(search *ls, int32_t a, int32_t b, int32_t x)
+// One flip of a move: tensor x over stages [a, b].
+typedef struct gap {
+    int32_t x, a, b;
+} gap;
+
+static void flip(search *ls, const gap *g)
 {
     size_t words = ls->now->s_words;
-    uint64_t *at = ckm_i_stages_s(ls->now, a) + (x >> 6);
-    uint64_t bit = UINT64_C(1) << (x & 63);
-    for (int32_t t = a; t <= b; t++, at += words) {
+    uint64_t *at = ckm_i_stages_s(ls->now, g->a) + (g->x >> 6);
+    uint64_t bit = UINT64_C(1) << (g->x & 63);
+    for (int32_t t = g->a; t <= g->b; t++, at += words) {
         *at ^= bit;
     }
 }
@@ -153,49 +163,69 @@ static bool try_stage(search *ls, int32_t t, int32_t slot)
         return false;
     }
     ls->try_peak[slot] = ckm_i_walk_peak(ls->walk, t, ls->row, s_next, r);
-    ls->try_full[slot] = true;
     return true;
 }
 
-// Tries to flip x over [a, b]; accepts by Metropolis at `temperature`. Stages a-1..b change.
-static void try_move(search *ls, int32_t x, int32_t a, int32_t b, double temperature)
+// Decides, with the old R, which stages of [first, first + n) a move changes for good, and which only gain or
+// lose the bytes of tensors that pass through untouched. Those get their new peak here.
+static void sort_stages(search *ls, const gap *gaps, int n_gaps, int32_t first, int32_t n)
 {
-    const ckm_i_dataflow_tensor *tensor = &ls->df->tensors[x];
-    bool held = ckm_i_bits_get(ckm_i_stages_s(ls->now, a), x);
-    bool plain = tensor->n_users > 0 && tensor->alias_of < 0 && !tensor->is_result;
-    int64_t bytes = held ? -tensor->bytes : tensor->bytes;
+    for (int32_t slot = 0; slot < n; slot++) {
+        ls->try_full[slot] = false;
+        ls->try_cost[slot] = ls->cost[first + slot];
+        ls->try_peak[slot] = ls->peak[first + slot];
+    }
+    for (int g = 0; g < n_gaps; g++) {
+        int32_t x = gaps[g].x;
+        const ckm_i_dataflow_tensor *tensor = &ls->df->tensors[x];
+        bool held = ckm_i_bits_get(ckm_i_stages_s(ls->now, gaps[g].a), x);
+        bool plain = tensor->n_users > 0 && tensor->alias_of < 0 && !tensor->is_result;
+        int64_t bytes = held ? -tensor->bytes : tensor->bytes;
+        ls->try_full[gaps[g].a - 1 - first] = true;
+        ls->try_full[gaps[g].b - first] = true;
+        for (int32_t t = gaps[g].a; t < gaps[g].b; t++) {
+            if (!plain || touched(ls, t, x)) {
+                ls->try_full[t - first] = true;
+            } else {
+                ls->try_peak[t - first] += bytes;
+            }
+        }
+    }
+}
+
+// Tries to flip all gaps at once; accepts by Metropolis at `temperature`.
+static void try_move(search *ls, const gap *gaps, int n_gaps, double temperature)
+{
     int64_t cost_change = 0;
     double excess_change = 0.0;
     bool legal = true;
-    // Decide with the old R which stages only gain or lose the bytes of x, before flipping.
-    int32_t n = b - a + 2;
-    for (int32_t slot = 1; slot < n - 1; slot++) {
-        ls->try_full[slot] = !plain || touched(ls, a - 1 + slot, x);
+    int32_t first = gaps[0].a - 1;
+    int32_t last = gaps[0].b;
+    for (int g = 1; g < n_gaps; g++) {
+        first = gaps[g].a - 1 < first ? gaps[g].a - 1 : first;
+        last = gaps[g].b > last ? gaps[g].b : last;
     }
-    ls->try_full[0] = true;
-    ls->try_full[n - 1] = true;
-    flip(ls, a, b, x);
+    int32_t n = last - first + 1;
+    sort_stages(ls, gaps, n_gaps, first, n);
+    for (int g = 0; g < n_gaps; g++) {
+        flip(ls, &gaps[g]);
+    }
     for (int32_t slot = 0; slot < n && legal; slot++) {
-        int32_t t = a - 1 + slot;
-        if (ls->try_full[slot]) {
-            legal = try_stage(ls, t, slot);
-        } else {
-            ls->try_cost[slot] = ls->cost[t];
-            ls->try_peak[slot] = ls->peak[t] + bytes;
-        }
-        if (legal) {
-            cost_change += ls->try_cost[slot] - ls->cost[t];
-            excess_change += over(ls, ls->try_peak[slot]) - over(ls, ls->peak[t]);
-        }
+        int32_t t = first + slot;
+        legal = !ls->try_full[slot] || try_stage(ls, t, slot);
+        cost_change += ls->try_cost[slot] - ls->cost[t];
+        excess_change += over(ls, ls->try_peak[slot]) - over(ls, ls->peak[t]);
     }
     double change = (double)cost_change + ls->penalty * excess_change;
     bool accept = legal && (change <= 0.0 || (temperature > 0.0 && ckm_i_rng_unit(&ls->rng) < exp(-change / temperature)));
     if (!accept) {
-        flip(ls, a, b, x);
+        for (int g = 0; g < n_gaps; g++) {
+            flip(ls, &gaps[g]);
+        }
         return;
     }
     for (int32_t slot = 0; slot < n; slot++) {
-        int32_t t = a - 1 + slot;
+        int32_t t = first + slot;
         ls->cost[t] = ls->try_cost[slot];
         ls->peak[t] = ls->try_peak[slot];
         if (ls->try_full[slot]) {
@@ -216,17 +246,70 @@ static void refresh_excess(search *ls)
     }
 }
 
-static void random_move(search *ls, double temperature)
+// A stage over the budget, or any stage when none is found in a few draws.
+static int32_t random_stage(search *ls, int32_t first)
+{
+    uint32_t span = (uint32_t)(ls->df->n_ops - first);
+    int32_t t = first + (int32_t)ckm_i_rng_below(&ls->rng, span);
+    for (int i = 0; i < 4 && ls->excess > 0.5 && ls->peak[t] <= ls->solver->budget_bytes; i++) {
+        t = first + (int32_t)ckm_i_rng_below(&ls->rng, span);
+    }
+    return t;
+}
+
+// Dropping a tensor means recomputing it in stage b: holds its operands until then, as far as they are not
+// there anyway. Returns the number of gaps.
+static int add_operand_gaps(search *ls, gap *gaps)
 {
     const ckm_dataflow *df = ls->df;
+    const ckm_i_dataflow_op *op = &df->ops[df->tensors[gaps[0].x].producer];
+    int32_t b = gaps[0].b;
+    int n = 1;
+    for (int32_t i = 0; i < op->n_inputs && n < max_gaps; i++) {
+        int32_t y = op->inputs[i];
+        const ckm_i_dataflow_tensor *operand = &df->tensors[y];
+        bool there = operand->pinned || ckm_i_bits_get(ckm_i_stages_s(ls->now, b), y) || runs(ls, b, operand->producer);
+        for (int g = 1; g < n; g++) {
+            there = there || gaps[g].x == y;
+        }
+        if (there) {
+            continue;
+        }
+        int32_t a = b;
+        while (a - 1 > operand->producer && !ckm_i_bits_get(ckm_i_stages_s(ls->now, a - 1), y) &&
+               !runs(ls, a - 1, operand->producer)) {
+            a--;
+        }
+        gaps[n++] = (gap){y, a, b};
+    }
+    return n;
+}
+
+static void random_move(search *ls, double temperature)
+{
     int32_t x = ls->candidates[ckm_i_rng_below(&ls->rng, (uint32_t)ls->n_candidates)];
-    int32_t first = df->tensors[x].producer + 1;
-    int32_t t = first + (int32_t)ckm_i_rng_below(&ls->rng, (uint32_t)(df->n_ops - first));
+    int32_t t = random_stage(ls, ls->df->tensors[x].producer + 1);
     int32_t a;
     int32_t b;
-    if (find_gap(ls, t, x, &a, &b)) {
-        try_move(ls, x, a, b, temperature);
+    if (!find_gap(ls, t, x, &a, &b)) {
+        return;
     }
+    // One time in four only a part of the gap: x is then recomputed in the stage before t, where its own
+    // operands may be at hand, and held from there to its use.
+    gap gaps[max_gaps] = {{x, a, b}};
+    int n_gaps = 1;
+    bool held = ckm_i_bits_get(ckm_i_stages_s(ls->now, t), x);
+    uint32_t dice = ckm_i_rng_below(&ls->rng, 8);
+    if (dice < 2 && a < t) {
+        if (held) {
+            gaps[0].b = t - 1;
+        } else {
+            gaps[0].a = t;
+        }
+    } else if (dice < 5 && held) {
+        n_gaps = add_operand_gaps(ls, gaps);
+    }
+    try_move(ls, gaps, n_gaps, temperature);
 }
 
 static ckm_status allocate(search *ls, ckm_error *err)
@@ -289,7 +372,7 @@ static int64_t anneal(search *ls, double hot, double cold, double seconds, int64
         done += moves_per_check;
         refresh_excess(ls);
         ls->penalty *= ls->excess > 0.5 ? 1.03 : 0.98;
-        ls->penalty = fmin(fmax(ls->penalty, base * 0.01), base * 1e4);
+        ls->penalty = fmin(fmax(ls->penalty, base * 0.0001), base * 1e4);
     }
 }
 
@@ -344,14 +427,16 @@ ckm_status ckm_i_local_search(ckm_i_solver *solver, const ckm_i_local_search_opt
             break;
         }
         int64_t moves = options->moves > 0 ? (moves_left < 200000 ? moves_left : 200000) : 0;
-        ls.penalty = (double)df->total_cost / (double)(solver->budget_bytes > 0 ? solver->budget_bytes : 1);
-        double hot = round == 0 ? mean_cost : mean_cost * 0.3;
+        ls.penalty = 0.1 * (double)df->total_cost / (double)(solver->budget_bytes > 0 ? solver->budget_bytes : 1);
+        double hot = mean_cost * heat[round % n_heat];
         moves_left -= anneal(&ls, hot + 1e-9, mean_cost * 1e-4 + 1e-9, fmin(round_seconds, left), moves);
         CKM_I_TRY(hand_in(&ls, err));
-        if (solver->best_stages != NULL) {
+        if (round % 4 == 2) {
+            CKM_I_TRY(restart(&ls, NULL, err));  // now and then from scratch, for diversity
+        } else if (solver->best_stages != NULL) {
             CKM_I_TRY(restart(&ls, solver->best_stages, err));
         }
-        round_seconds *= 1.6;
+        round_seconds *= 1.2;
     }
 cleanup:
     free_search(&ls);

@@ -73,7 +73,10 @@ static ckm_status conclude(ckm_i_solver *solver, const ckm_i_ilp *ilp, const ckm
     if (status == CKM_OK && result->bound > -INFINITY) {
         ckm_i_solver_bound(solver, ckm_i_ilp_cost_bound(ilp, result->bound), CKM_BOUND_FRONTIER, "ilp");
     }
-    if (status == CKM_OK && result->status == CKM_I_MILP_INFEASIBLE && solver->best_schedule == NULL) {
+    // With a cost limit, a dearer schedule may be known and does not contradict the proof.
+    bool known = solver->best_schedule != NULL &&
+                 (solver->options->cost_limit < 0 || solver->best_cost <= solver->options->cost_limit);
+    if (status == CKM_OK && result->status == CKM_I_MILP_INFEASIBLE && !known) {
         ckm_i_solver_infeasible(solver, CKM_BOUND_FRONTIER, "ilp");
     }
     return status;
@@ -129,7 +132,7 @@ static ckm_status run(ckm_i_solver *solver, ckm_error *err)
 {
     double left = solver->deadline_seconds - ckm_i_clock_seconds();
     ckm_i_local_search_options search = CKM_I_LOCAL_SEARCH_OPTIONS_INIT;
-    search.seconds = isfinite(left) ? fmin(left * 0.1, 10.0) : 10.0;
+    search.seconds = fmin(isfinite(left) ? left * 0.1 : 10.0, 0.2 + solver->df->n_ops * 0.02);
     ckm_status status = ckm_i_local_search(solver, &search, err);
     if (status != CKM_OK || ckm_i_solver_should_stop(solver)) {
         return status;
