@@ -118,9 +118,9 @@ static void explain_absence(const ckm_solve_result *r)
     cli_show_bytes(r->floor_bytes, floor_text, sizeof floor_text);
     cli_show_bytes(least, known, sizeof known);
     if (r->status != CKM_SOLVE_INFEASIBLE) {
-        cli_failf("no schedule found within %s and the limits given; proven: at least %s (%lld bytes) are needed; "
-                  "smallest budget known to fit: %s (%lld bytes)",
-                  budget, floor_text, (long long)r->floor_bytes, known, (long long)least);
+        cli_failf("strategy %s found no schedule within %s and the limits given; proven: at least %s (%lld bytes) are "
+                  "needed; smallest budget known to fit: %s (%lld bytes)",
+                  r->strategy, budget, floor_text, (long long)r->floor_bytes, known, (long long)least);
     } else if (r->budget_bytes < r->floor_bytes) {
         cli_failf("no schedule fits %s: every schedule needs at least %s (%lld bytes); smallest budget known to fit: "
                   "%s (%lld bytes)",

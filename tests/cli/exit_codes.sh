@@ -24,7 +24,7 @@ json_keys max_batch upper_bound overhead peak_bytes seconds status
 
 # A strategy that gives up: not a proof.
 expect 4 solve graph.json --budget 5 --strategy checkpoint-all -o schedule.json
-err_has "no schedule found"
+err_has "strategy checkpoint-all found no schedule within 5 B"
 [ ! -e schedule.json ] || fail "a fruitless solve wrote a schedule"
 expect 4 solve graph.json --budget 5 --strategy checkpoint-all --json
 [ "$(member status)" = unknown ] || fail "status is $(member status)"

@@ -44,4 +44,15 @@ interrupt() {
 }
 interrupt INT
 interrupt TERM
+
+# An interrupted sweep keeps the rows it has, and says that it is not complete.
+"$CHECKMATE" sweep graph.json --budgets 40 --strategies local-search --time-limit 300 -o sweep.csv 2> err.txt &
+sweeper=$!
+sleep 2
+kill -s INT "$sweeper"
+wait "$sweeper"
+status=$?
+[ "$status" -eq 1 ] || fail "an interrupted sweep gives status $status"
+grep -q 'interrupted after 1 of 40 rows' err.txt || fail "an interrupted sweep says: $(cat err.txt)"
+[ "$(wc -l < sweep.csv)" -eq 2 ] || fail "an interrupted sweep leaves $(wc -l < sweep.csv) lines"
 finish
