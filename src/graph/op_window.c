@@ -39,6 +39,11 @@ ckm_status ckm_i_window_read(const ckm_i_op_view *v, const int64_t *kernel, ckm_
     w->channel_axis = ckm_i_op_channel_axis(v, x->rank);
     w->spatial_axis = ckm_i_op_spatial_axis(v);
     w->channels = x->dims[w->channel_axis];
+    for (int32_t i = 0; i < x->rank; i++) {
+        if (x->dims[i] < 1) {  // constants may be empty
+            return ckm_i_op_error(v, err, CKM_ERR_FORMAT, "input 0 is empty: dimension %d is 0", (int)i);
+        }
+    }
     if (kernel == NULL && ckm_i_op_attr(v->op, "kernel") == NULL) {
         return ckm_i_op_error(v, err, CKM_ERR_FORMAT, "attribute kernel is missing");
     }

@@ -231,10 +231,49 @@ static void costs_that_overflow_are_errors(void **state)
     ckm_graph_free(g);
 }
 
+// Only constants may be empty; an operator on one neither divides by zero nor makes something of nothing.
+static void empty_constants_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *kind;
+        ckm_shape in[3];
+    } empty[] = {
+        {"conv", {SHAPE(1, 4, 4, 0), SHAPE(3, 3, 1, 8)}},
+        {"conv", {SHAPE(1, 4, 4, 3), SHAPE(3, 3, 3, 0)}},
+        {"conv", {SHAPE(1, 0, 4, 3), SHAPE(3, 3, 3, 8)}},
+        {"conv_transpose", {SHAPE(1, 4, 4, 0), SHAPE(3, 3, 8, 1)}},
+        {"separable_conv", {SHAPE(1, 4, 4, 0), SHAPE(3, 3, 1, 4), SHAPE(1, 1, 4, 4)}},
+        {"dense", {SHAPE(1, 4), SHAPE(4, 0)}},
+        {"dense", {SHAPE(1, 0), SHAPE(0, 0)}},
+        {"batch_norm", {SHAPE(1, 0), SHAPE(0)}},
+        {"global_average_pool", {SHAPE(1, 4, 4, 0)}},
+        {"flatten", {SHAPE(1, 0)}},
+        {"identity", {SHAPE(0)}},
+    };
+    for (size_t i = 0; i < sizeof empty / sizeof empty[0]; i++) {
+        ckm_graph *g = NULL;
+        ckm_error err = CKM_ERROR_INIT;
+        int32_t in[3];
+        int32_t n = 0;
+        int32_t y;
+        assert_int_equal(ckm_i_graph_create("g", CKM_CHANNELS_LAST, 1, &g, &err), CKM_OK);
+        for (; n < 3 && empty[i].in[n].rank > 0; n++) {
+            assert_int_equal(ckm_i_graph_add_tensor(g, "c", CKM_ROLE_CONSTANT, CKM_F32, &empty[i].in[n], &in[n], &err),
+                             CKM_OK);
+        }
+        if (ckm_i_graph_add_op(g, empty[i].kind, "op", in, n, NULL, 0, &y, 1, &err) != CKM_ERR_FORMAT) {
+            fail_msg("case %d, %s: \"%s\"", (int)i, empty[i].kind, err.message);
+        }
+        ckm_graph_free(g);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shapes_and_costs),
+        cmocka_unit_test(empty_constants_are_refused),
         cmocka_unit_test(costs_that_overflow_are_errors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
