@@ -78,6 +78,7 @@ static void networks_have_their_published_size(void **state)
         {"resnet50_unet", 164, 16350739, 32512, "1x63232x19"},
         {"fcn_32_resnet50", 181, 452918291, 53120, "1x286720x19"},
         {"pspnet", 53, 3349523, 7040, "1x13824x19"},
+        {"pspnet_50", 224, 46715347, 58624, "1x223729x19"},
         {"unet", 41, 4478227, 3328, "1x63232x19"},
         {"vgg_unet", 35, 12330835, 1920, "1x63232x19"},
         {"segnet", 38, 3704083, 3328, "1x63232x19"},
@@ -99,7 +100,7 @@ static void networks_have_their_published_size(void **state)
 static void every_name_builds_for_any_batch(void **state)
 {
     (void)state;
-    assert_true(ckm_zoo_count() >= 68);
+    assert_true(ckm_zoo_count() >= 70);
     assert_null(ckm_zoo_name(-1));
     assert_null(ckm_zoo_name(ckm_zoo_count()));
     for (int32_t i = 0; i < ckm_zoo_count(); i++) {
@@ -192,6 +193,7 @@ static void other_input_shapes(void **state)
     } bad[] = {
         {"VGG16", 1, {16, 16, 3}, CKM_ERR_ARGUMENT, "\"block5_pool\""},
         {"vgg_unet", 1, {100, 100, 3}, CKM_ERR_ARGUMENT, "\"concatenate_1\""},
+        {"pspnet_50", 1, {40, 473, 3}, CKM_ERR_ARGUMENT, "\"conv5_3_pool6_conv\""},
         {"pspnet", 1, {128, 192, 3}, CKM_ERR_ARGUMENT, "too few for a grid of 6 x 6"},
         {"pspnet", 1, {448, 576, 3}, CKM_ERR_ARGUMENT, "\"concatenate\""},
         {"linear8", 1, {16, 224, 3}, CKM_ERR_ARGUMENT, "\"conv7\""},
