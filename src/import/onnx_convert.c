@@ -10,7 +10,8 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
-ckm_status ckm_i_onnx_node_error(const ckm_i_onnx_node *node, ckm_error *err, ckm_status code, const char *format, ...)
+// In parentheses: the function, not the macro around it.
+ckm_status(ckm_i_onnx_node_error)(const ckm_i_onnx_node *node, ckm_error *err, ckm_status code, const char *format, ...)
 {
     char message[1024];
     va_list args;
@@ -349,6 +350,20 @@ static ckm_status convert_node(ckm_i_onnx_convert *c, const ckm_i_onnx_node *nod
     return row->convert(c, node, row, err);
 }
 
+// Shapes that do not fit together have a likely reason when the batch is not the file's.
+static ckm_status hint_batch(const ckm_i_onnx_convert *c, ckm_status status, ckm_error *err)
+{
+    if (status == CKM_ERR_FORMAT && err != NULL && c->file_batch > 0 && c->batch != c->file_batch) {
+        char message[3072];
+        snprintf(message, sizeof message, "%.3000s", err->message);
+        return ckm_i_error(err, status,
+                           "%s (the file was exported for a batch of %lld, and %lld is asked for: export it with a "
+                           "symbolic batch)",
+                           message, (long long)c->file_batch, (long long)c->batch);
+    }
+    return status;
+}
+
 ckm_status ckm_i_onnx_convert_model(ckm_i_onnx_convert *c, ckm_error *err)
 {
     ckm_i_onnx_model *model = c->model;
@@ -375,7 +390,7 @@ ckm_status ckm_i_onnx_convert_model(ckm_i_onnx_convert *c, ckm_error *err)
     }
     for (int32_t i = 0; status == CKM_OK && i < model->n_nodes; i++) {
         if (model->nodes[i].needed) {
-            status = convert_node(c, &model->nodes[i], err);
+            status = hint_batch(c, convert_node(c, &model->nodes[i], err), err);
         }
     }
     if (status == CKM_OK && c->graph->n_ops == 0) {

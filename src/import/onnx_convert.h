@@ -6,6 +6,7 @@
 
 #include <checkmate/import.h>
 
+#include "base/error.h"
 #include "graph/graph.h"
 #include "import/onnx_model.h"
 
@@ -46,6 +47,8 @@ ckm_status ckm_i_onnx_type_inputs(ckm_i_onnx_convert *c, ckm_error *err) CKM_NOD
 // Fails with: node "label" (OpType): <message>.
 ckm_status ckm_i_onnx_node_error(const ckm_i_onnx_node *node, ckm_error *err, ckm_status code, const char *format, ...)
     CKM_PRINTF(4, 5);
+#define ckm_i_onnx_node_error(node, err, code, ...) \
+    ckm_i_error_known(ckm_i_onnx_node_error(node, err, code, __VA_ARGS__), code)
 
 // The value in an input slot, or NULL when it is absent.
 ckm_i_onnx_value *ckm_i_onnx_input(const ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, int32_t slot);

@@ -309,12 +309,40 @@ static ckm_status fold_constant_of_shape(const ckm_i_onnx_convert *c, const ckm_
     return status;
 }
 
+// Positions of what is not zero: how exporters count before there was Range.
+static ckm_status fold_non_zero(const ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, ckm_i_onnx_folded *out,
+                                ckm_error *err)
+{
+    const ckm_i_onnx_value *in = ckm_i_onnx_input(c, node, 0);
+    bool real = ckm_i_onnx_dtype_is_real(in->dtype);
+    int64_t strides[CKM_MAX_RANK];
+    int64_t elements = ckm_i_onnx_fold_count(&in->shape);
+    int64_t found = 0;
+    for (int64_t i = 0; i < elements; i++) {
+        found += real ? in->data[i].r < 0.0 || in->data[i].r > 0.0 : in->data[i].i != 0;
+    }
+    out->dtype = CKM_I64;
+    out->shape = (ckm_shape){2, {in->shape.rank, found}};
+    ckm_status status = ckm_i_onnx_fold_room(out, err);
+    strides_of(&in->shape, strides);
+    int64_t column = 0;
+    for (int64_t i = 0; status == CKM_OK && out->data != NULL && i < elements; i++) {
+        if (real ? in->data[i].r < 0.0 || in->data[i].r > 0.0 : in->data[i].i != 0) {
+            for (int32_t d = 0; d < in->shape.rank; d++) {
+                out->data[d * found + column].i = i / strides[d] % in->shape.dims[d];
+            }
+            column++;
+        }
+    }
+    return status;
+}
+
 static const ckm_i_onnx_fold_row rearranging[] = {
     {"Identity", fold_reshape},      {"Reshape", fold_reshape},   {"Squeeze", fold_reshape},
     {"Unsqueeze", fold_reshape},     {"Flatten", fold_reshape},   {"Transpose", fold_transpose},
     {"Slice", fold_slice},           {"Expand", fold_expand},     {"Gather", fold_gather},
     {"Concat", fold_concat},         {"Range", fold_range},       {"ConstantOfShape", fold_constant_of_shape},
-    {NULL, NULL},
+    {"NonZero", fold_non_zero},      {NULL, NULL},
 };
 
 static ckm_i_onnx_folder find_folder(const char *op_type)
@@ -376,9 +404,7 @@ static ckm_status fold_constant(ckm_i_onnx_convert *c, const ckm_i_onnx_node *no
     }
     const CkmOnnx__Attribute *attr = node->proto->attribute[0];
     if (strcmp(attr->name, "value") == 0 && attr->t != NULL) {
-        return value->role == CKM_ROLE_PARAMETER || value->role == CKM_ROLE_STATE
-                   ? CKM_OK
-                   : ckm_i_onnx_tensor_data(attr->t, node->label, &value->data, err);
+        return CKM_OK;
     }
     bool one = strcmp(attr->name, "value_int") == 0 || strcmp(attr->name, "value_float") == 0;
     bool real = strcmp(attr->name, "value_float") == 0 || strcmp(attr->name, "value_floats") == 0;

@@ -38,35 +38,72 @@ static int32_t find_inferred(const int64_t *dims, int32_t n)
     return -1;
 }
 
+// How a target dimension can hold the batch of the input's axis, best guess first.
+typedef enum {
+    HOLDS_ALONE,     // it is the batch itself, anywhere within what the axis covers
+    HOLDS_INNERMOST, // of two dimensions, the rows: all that stood before the batch, and the batch
+    HOLDS_OUTERMOST, // it starts at the axis's stride: the batch and what follows (batch times heads)
+    HOLDS_SOMEHOW,   // the axis is merged into it
+    HOLDS_END
+} batch_place;
+
+// Does the target dimension of size `dim`, with `passed` elements before it and `inner` behind, hold it so?
+static bool holds_batch(const ckm_i_onnx_convert *c, const ckm_shape *in, int32_t axis, batch_place place, int32_t n,
+                        int64_t passed, int64_t dim, int64_t inner)
+{
+    int64_t before = product(in->dims, axis);
+    int64_t covered = in->dims[axis] / c->batch;  // beside the batch
+    switch (place) {
+    case HOLDS_ALONE:
+        return dim == c->file_batch && passed >= before && passed / covered <= before;
+    case HOLDS_INNERMOST:
+        return n == 2 && covered == 1 && inner == product(in->dims + axis + 1, in->rank - axis - 1);
+    case HOLDS_OUTERMOST:
+        return passed == before;
+    default:
+        return passed <= before && passed >= before / (dim / c->file_batch);
+    }
+}
+
+static bool scale_target(const ckm_i_onnx_convert *c, const ckm_shape *in, int32_t axis, int64_t *dims, int32_t n)
+{
+    for (int place = HOLDS_ALONE; place < HOLDS_END; place++) {
+        int64_t passed = 1;
+        for (int32_t j = 0; j < n && dims[j] > 0; j++) {
+            int64_t scaled;
+            if (dims[j] % c->file_batch == 0 && ckm_i_mul(dims[j] / c->file_batch, c->batch, &scaled) &&
+                holds_batch(c, in, axis, (batch_place)place, n, passed, dims[j], product(dims + j + 1, n - j - 1))) {
+                dims[j] = scaled;
+                return true;
+            }
+            if (!ckm_i_mul(passed, dims[j], &passed)) {
+                return false;
+            }
+        }
+    }
+    return false;
+}
+
 // A model exported with a fixed batch has it written into the targets of its reshapes. When another batch
-// is asked for, the target dimension that holds the batch is scaled: the one that starts at the same
-// stride as the batch axis of the input.
+// is asked for and the target does not fit any more, the dimension that holds the batch is scaled. The
+// batch axis of the input is one of the batch's size, or else one it is merged into (batch times heads).
 static void follow_batch(const ckm_i_onnx_convert *c, const ckm_shape *in, int64_t *dims, int32_t n)
 {
     if (c->file_batch == 0 || c->batch == c->file_batch) {
         return;
     }
-    int32_t inferred = find_inferred(dims, n);
-    if (inferred < 0 && product(dims, n) == product(in->dims, in->rank)) {
+    bool open = find_inferred(dims, n) >= 0;
+    if (!open && product(dims, n) == product(in->dims, in->rank)) {
         return;
     }
-    int32_t axis = 0;
-    while (axis < in->rank && in->dims[axis] != c->batch) {
-        axis++;
-    }
-    if (axis == in->rank) {
-        return;
-    }
-    int64_t before = product(in->dims, axis);
-    int64_t passed = 1;
-    for (int32_t j = 0; j < n && dims[j] > 0; j++) {
-        int64_t scaled;
-        if (passed == before && dims[j] % c->file_batch == 0 &&
-            ckm_i_mul(dims[j] / c->file_batch, c->batch, &scaled)) {
-            dims[j] = scaled;
+    for (int32_t i = 0; i < in->rank; i++) {
+        if (in->dims[i] == c->batch) {
+            (void)scale_target(c, in, i, dims, n);
             return;
         }
-        if (!ckm_i_mul(passed, dims[j], &passed)) {
+    }
+    for (int32_t i = 0; i < in->rank && !open; i++) {
+        if (in->dims[i] % c->batch == 0 && scale_target(c, in, i, dims, n)) {
             return;
         }
     }
@@ -109,12 +146,9 @@ static ckm_status reshape(const ckm_i_onnx_convert *c, const ckm_i_onnx_node *no
     if (have != want || have < 0 || find_inferred(dims, n) >= 0) {
         char from[256];
         char to[256];
-        return ckm_i_onnx_node_error(node, err, CKM_ERR_FORMAT, "%s cannot be reshaped to %s%s",
+        return ckm_i_onnx_node_error(node, err, CKM_ERR_FORMAT, "%s cannot be reshaped to %s",
                                      ckm_i_shape_text(in, from, sizeof from),
-                                     ckm_i_shape_text(&result, to, sizeof to),
-                                     c->file_batch > 0 && c->batch != c->file_batch
-                                         ? "; the file was exported for a fixed batch, export it with a symbolic one"
-                                         : "");
+                                     ckm_i_shape_text(&result, to, sizeof to));
     }
     *out = result;
     return CKM_OK;

@@ -11,7 +11,8 @@
 
 typedef enum {
     SLOT_PLAIN,    // an operand like any other: an initializer there is a parameter unless it is a scalar
-    SLOT_WEIGHT,   // weights, biases, scales: a parameter, wherever it comes from
+    SLOT_WEIGHT,   // weights and biases: a parameter, wherever it comes from
+    SLOT_AFFINE,   // scale and shift of a normalization: the same, but exporters also fill in ones and zeros
     SLOT_STATE,    // running statistics
     SLOT_LOOK_UP,  // the table of a look-up: a parameter when the positions are data
     SLOT_SETTING   // steers the operator; never a parameter
@@ -27,11 +28,11 @@ static const struct {
     {"ConvTranspose", 1, 2, SLOT_WEIGHT},
     {"Gemm", 1, 2, SLOT_WEIGHT},
     {"MatMul", 1, 1, SLOT_WEIGHT},
-    {"BatchNormalization", 1, 2, SLOT_WEIGHT},
+    {"BatchNormalization", 1, 2, SLOT_AFFINE},
     {"BatchNormalization", 3, 4, SLOT_STATE},
-    {"InstanceNormalization", 1, 2, SLOT_WEIGHT},
-    {"LayerNormalization", 1, 2, SLOT_WEIGHT},
-    {"GroupNormalization", 1, 2, SLOT_WEIGHT},
+    {"InstanceNormalization", 1, 2, SLOT_AFFINE},
+    {"LayerNormalization", 1, 2, SLOT_AFFINE},
+    {"GroupNormalization", 1, 2, SLOT_AFFINE},
     {"PRelu", 1, 1, SLOT_WEIGHT},
     {"Gather", 0, 0, SLOT_LOOK_UP},
     {"Gather", 1, 1, SLOT_SETTING},
@@ -60,7 +61,8 @@ static const struct {
 
 // Operators that pass their first operand on, re-arranged at most.
 static const char *const transparent[] = {"Identity", "Transpose", "Cast",      "Reshape",
-                                          "Squeeze",  "Flatten",   "Unsqueeze", "CastLike"};
+                                          "Squeeze",  "Flatten",   "Unsqueeze", "CastLike",
+                                          "Slice",    "Expand",    "Not"};
 
 static slot_rule rule_of(const ckm_i_onnx_node *node, int32_t slot)
 {
@@ -96,7 +98,7 @@ static int32_t root_of(const ckm_i_onnx_model *model, int32_t value)
 }
 
 // What the uses of a leaf say.
-enum { USED_PLAIN = 1, USED_WEIGHT = 2, USED_STATE = 4, USED_LOOK_UP = 8 };
+enum { USED_PLAIN = 1, USED_WEIGHT = 2, USED_AFFINE = 4, USED_STATE = 8, USED_LOOK_UP = 16 };
 
 // Does the value stem from a graph input that is not an initializer?
 static void mark_data(const ckm_i_onnx_model *model, bool *data)
@@ -115,7 +117,7 @@ static void mark_data(const ckm_i_onnx_model *model, bool *data)
 
 static void collect_uses(const ckm_i_onnx_model *model, const bool *data, unsigned char *uses)
 {
-    static const unsigned char bit[] = {USED_PLAIN, USED_WEIGHT, USED_STATE, USED_LOOK_UP, 0};
+    static const unsigned char bit[] = {USED_PLAIN, USED_WEIGHT, USED_AFFINE, USED_STATE, USED_LOOK_UP, 0};
     for (int32_t i = 0; i < model->n_nodes; i++) {
         const ckm_i_onnx_node *node = &model->nodes[i];
         for (int32_t k = 0; node->needed && !is_transparent(node) && k < node->n_in; k++) {
@@ -140,6 +142,27 @@ static ckm_status type_tensor(ckm_i_onnx_value *value, const CkmOnnx__TensorProt
     return status;
 }
 
+// All ones or all zeros under a name that an exporter made up: a normalization without scale and shift.
+static bool is_filler(const ckm_i_onnx_value *value)
+{
+    if (value->data == NULL || (strstr(value->name, "Constant") == NULL && strstr(value->name, "::") == NULL &&
+                                strspn(value->name, "0123456789") != strlen(value->name) &&
+                                strncmp(value->name, "val_", 4) != 0)) {
+        return false;
+    }
+    int64_t elements;
+    if (ckm_i_shape_elements(&value->shape, &elements, NULL) != CKM_OK) {
+        return false;
+    }
+    bool ones = true;
+    bool zeros = true;
+    for (int64_t i = 0; i < elements; i++) {
+        ones = ones && !(value->data[i].r < 1.0) && !(value->data[i].r > 1.0);
+        zeros = zeros && !(value->data[i].r < 0.0) && !(value->data[i].r > 0.0);
+    }
+    return ones || zeros;
+}
+
 static ckm_tensor_role constant_role(const ckm_i_onnx_value *value, unsigned uses, bool plain_counts)
 {
     int64_t elements = 0;
@@ -147,7 +170,7 @@ static ckm_tensor_role constant_role(const ckm_i_onnx_value *value, unsigned use
         elements == 0) {
         return CKM_ROLE_CONSTANT;
     }
-    if ((uses & USED_WEIGHT) != 0 || (uses & USED_LOOK_UP) != 0) {
+    if ((uses & (USED_WEIGHT | USED_LOOK_UP)) != 0 || ((uses & USED_AFFINE) != 0 && !is_filler(value))) {
         return CKM_ROLE_PARAMETER;
     }
     if ((uses & USED_STATE) != 0) {
@@ -174,31 +197,63 @@ static bool could_be_parameter(const ckm_i_onnx_value *value)
     return true;
 }
 
+static int64_t first_dim(const ckm_i_onnx_value *value)
+{
+    const CkmOnnx__TypeProto *type = value->info != NULL ? value->info->type : NULL;
+    if (type == NULL || type->tensor_type == NULL || type->tensor_type->shape == NULL ||
+        type->tensor_type->shape->n_dim == 0) {
+        return 0;
+    }
+    const CkmOnnx__ShapeDimension *dim = type->tensor_type->shape->dim[0];
+    return dim->value_case == CKM_ONNX__SHAPE_DIMENSION__VALUE_DIM_VALUE ? dim->dim_value : 0;
+}
+
+// Words that parameters of the usual frameworks have in their names and data has not.
+static bool named_like_parameter(const char *name)
+{
+    static const char *const words[] = {"weight", "bias", "embed", "token", "gamma", "beta", "scale"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (strstr(name, words[i]) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
 // In a file without weights the inputs are first the data, then every parameter. Those that feed a weight
-// slot are known; of the others, what follows the first known one is a parameter too (a class token, an
-// added position embedding).
+// slot are known. Of the others (a class token, an added position embedding) a parameter is what follows
+// the first known one, what has not the batch of the first input, and what is named like one.
 static void assign_inputs(ckm_i_onnx_model *model, const unsigned char *uses)
 {
+    const ckm_i_onnx_value *first = NULL;
+    bool any_parameter = false;
     bool after_parameter = false;
-    int32_t n_data = 0;
     for (int32_t i = 0; i < model->n_values; i++) {
         ckm_i_onnx_value *value = &model->values[i];
-        if (value->origin != CKM_I_ONNX_INPUT) {
+        if (value->origin == CKM_I_ONNX_INPUT) {
+            bool possible = could_be_parameter(value);
+            value->role = CKM_ROLE_INPUT;
+            if (possible && (uses[i] & (USED_WEIGHT | USED_AFFINE | USED_LOOK_UP)) != 0) {
+                value->role = CKM_ROLE_PARAMETER;
+            } else if (possible && (uses[i] & USED_STATE) != 0) {
+                value->role = CKM_ROLE_STATE;
+            }
+            any_parameter = any_parameter || value->role != CKM_ROLE_INPUT;
+        }
+    }
+    for (int32_t i = 0; i < model->n_values && any_parameter; i++) {
+        ckm_i_onnx_value *value = &model->values[i];
+        if (value->origin != CKM_I_ONNX_INPUT || !value->needed) {
             continue;
         }
-        value->role = CKM_ROLE_INPUT;
-        bool possible = could_be_parameter(value);
-        if (possible && (uses[i] & USED_WEIGHT) != 0) {
-            value->role = CKM_ROLE_PARAMETER;
-        } else if (possible && (uses[i] & USED_STATE) != 0) {
-            value->role = CKM_ROLE_STATE;
-        } else if (possible && (uses[i] & USED_LOOK_UP) != 0) {
-            value->role = CKM_ROLE_PARAMETER;
-        } else if (possible && after_parameter && n_data > 0) {
-            value->role = CKM_ROLE_PARAMETER;
+        if (value->role != CKM_ROLE_INPUT) {
+            after_parameter = true;
+        } else if (first == NULL) {
+            first = value;
+        } else if (could_be_parameter(value) && (after_parameter || first_dim(value) != first_dim(first) ||
+                                                 named_like_parameter(value->name))) {
+            value->role = uses[i] != 0 ? CKM_ROLE_PARAMETER : CKM_ROLE_CONSTANT;  // only steers: a mask
         }
-        after_parameter = after_parameter || value->role != CKM_ROLE_INPUT;
-        n_data += value->role == CKM_ROLE_INPUT && value->needed;
     }
 }
 
@@ -227,6 +282,7 @@ ckm_status ckm_i_onnx_assign_roles(ckm_i_onnx_model *model, ckm_error *err)
             const CkmOnnx__Attribute *attr = ckm_i_onnx_attr(&model->nodes[value->node], "value");
             if (attr != NULL && attr->t != NULL) {
                 CKM_I_TRY(type_tensor(value, attr->t, err));
+                CKM_I_TRY(ckm_i_onnx_tensor_data(attr->t, value->name, &value->data, err));
                 value->role = constant_role(value, uses[i], false);
             }
         }
