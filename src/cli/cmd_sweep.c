@@ -55,7 +55,7 @@ static int choose_strategies(const cli_command *command, sweep *s)
         for (int32_t i = 0; i < ckm_solve_strategy_count() && i < MAX_STRATEGIES; i++) {
             s->strategies[s->n_strategies++] = ckm_solve_strategy_name(i);
         }
-        return -1;
+        return s->n_strategies > 0 ? -1 : cli_failf("the library has no strategies");
     }
     size_t size = strlen(s->settings->strategies) + 1;
     s->names_copy = malloc(size);
@@ -90,7 +90,7 @@ static int choose_budgets(sweep *s)
     if (cli_baseline_peak(s->df, &high, &err) != CKM_OK) {
         return cli_fail(&err);
     }
-    int n = high > low ? (int)s->settings->budgets : 1;
+    int n = high > low && s->settings->budgets > 1 ? (int)s->settings->budgets : 1;
     s->budgets = malloc((size_t)n * sizeof *s->budgets);
     s->overheads = malloc((size_t)n * (size_t)s->n_strategies * sizeof *s->overheads);
     if (s->budgets == NULL || s->overheads == NULL) {
@@ -273,7 +273,7 @@ static int run(const cli_command *command, const void *settings, char **argument
     if (s.out != NULL && s.out != stdout && fclose(s.out) != 0 && outcome == CLI_DONE) {
         outcome = cli_failf("%s: cannot write: %s", s.out_name, strerror(errno));
     }
-    if (outcome == CLI_DONE && s.settings->plot != NULL) {
+    if (outcome == CLI_DONE && s.n_budgets > 0 && s.settings->plot != NULL) {
         outcome = draw(&s, s.settings->plot);
     }
     free(s.names_copy);
