@@ -55,7 +55,7 @@ static int choose_strategies(const cli_command *command, sweep *s)
         for (int32_t i = 0; i < ckm_solve_strategy_count() && i < MAX_STRATEGIES; i++) {
             s->strategies[s->n_strategies++] = ckm_solve_strategy_name(i);
         }
-        return s->n_strategies > 0 ? -1 : cli_failf("the library has no strategies");
+        return -1;
     }
     size_t size = strlen(s->settings->strategies) + 1;
     s->names_copy = malloc(size);
@@ -89,6 +89,9 @@ static int choose_budgets(sweep *s)
     int64_t low = ckm_dataflow_memory_floor(s->df);
     if (cli_baseline_peak(s->df, &high, &err) != CKM_OK) {
         return cli_fail(&err);
+    }
+    if (s->n_strategies == 0) {
+        return cli_failf("the library has no strategies");
     }
     int n = high > low && s->settings->budgets > 1 ? (int)s->settings->budgets : 1;
     s->budgets = malloc((size_t)n * sizeof *s->budgets);

@@ -170,7 +170,8 @@ static void test_program_fails(void **state)
     char path[128];
     ckm_error err = CKM_ERROR_INIT;
     ckm_dataflow *df = sample();
-    char *saved = getenv("PATH") != NULL ? strdup(getenv("PATH")) : NULL;
+    const char *search = getenv("PATH");
+    char *saved = search != NULL ? strdup(search) : NULL;
     in_folder(path, sizeof path, "g.svg");
     in_folder(program, sizeof program, "dot");
     setenv("PATH", folder, 1);
