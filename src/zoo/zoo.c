@@ -41,6 +41,8 @@ static const zoo_entry networks[] = {
     { "DenseNet201",      ckm_i_zoo_densenet,      201,                     PHOTO },
     { "Xception",         ckm_i_zoo_xception,      0,                       { 299, 299, 3 } },
     { "InceptionV3",      ckm_i_zoo_inception,     0,                       { 299, 299, 3 } },
+    { "NASNetMobile",     ckm_i_zoo_nasnet,        0,                       PHOTO },
+    { "NASNetLarge",      ckm_i_zoo_nasnet,        1,                       { 331, 331, 3 } },
     { "unet_mini",        ckm_i_zoo_unet_mini,     0,                       { 360, 480, 3 } },
     { "unet",             ckm_i_zoo_unet,          CKM_I_ENCODER_PLAIN,     STREET },
     { "vgg_unet",         ckm_i_zoo_unet,          CKM_I_ENCODER_VGG,       STREET },

@@ -17,6 +17,7 @@ ckm_i_layer ckm_i_zoo_xception(ckm_i_zoo *z, int32_t unused);
 ckm_i_layer ckm_i_zoo_densenet(ckm_i_zoo *z, int32_t layers);       // 121, 169 or 201
 ckm_i_layer ckm_i_zoo_resnet_v2(ckm_i_zoo *z, int32_t layers);      // 50, 101 or 152
 ckm_i_layer ckm_i_zoo_pspnet_resnet(ckm_i_zoo *z, int32_t layers);  // 50 or 101
+ckm_i_layer ckm_i_zoo_nasnet(ckm_i_zoo *z, int32_t large);
 ckm_i_layer ckm_i_zoo_inception(ckm_i_zoo *z, int32_t unused);
 ckm_i_layer ckm_i_zoo_resnet(ckm_i_zoo *z, int32_t layers);  // 50, 101 or 152
 
