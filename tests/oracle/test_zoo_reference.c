@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The zoo and its layer-level training graphs against reference data: every network of totals.csv, layer by layer where a description exists, and a training graph from the literature.
+// The zoo and its layer-level training graphs against reference data: every network of totals.csv, layer by
+// layer where a description exists, and a training graph from the literature.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
