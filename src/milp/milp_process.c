@@ -29,6 +29,17 @@ typedef struct shared_answer {
     double values[];              // x, then row duals
 } shared_answer;
 
+// CBC does not look for a solution of a program without integer columns, and gives no bound.
+static bool has_integers(const ckm_i_milp *m)
+{
+    for (int32_t j = 0; j < m->n_cols; j++) {
+        if (m->integer[j]) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static _Noreturn void run_child(const ckm_i_milp *m, const ckm_i_milp_options *options, shared_answer *shared)
 {
     // A group of its own: a terminal's Ctrl-C reaches the parent, which decides what to do with it.
@@ -44,7 +55,7 @@ static _Noreturn void run_child(const ckm_i_milp *m, const ckm_i_milp_options *o
         dup2(nowhere, STDERR_FILENO);
     }
     double *x = shared->values;
-    if (options->relax) {
+    if (options->relax || !has_integers(m)) {
         ckm_i_milp_run_clp(m, options, &shared->answer, x, x + m->n_cols);
     } else {
         ckm_i_milp_run_cbc(m, options, &shared->answer, x);
