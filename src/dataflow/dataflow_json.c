@@ -14,10 +14,8 @@
 #define MAX_FILE_BYTES (INT64_C(1) << 31)
 
 static const char *const unit_names[] = {[CKM_COST_FLOPS] = "flops", [CKM_COST_NS] = "ns", [CKM_COST_US] = "us"};
-static const char *const kind_names[] = {[CKM_OP_FORWARD] = "forward",
-                                         [CKM_OP_LOSS] = "loss",
-                                         [CKM_OP_BACKWARD] = "backward",
-                                         [CKM_OP_UPDATE] = "update"};
+static const char *const kind_names[] = {
+    [CKM_OP_FORWARD] = "forward", [CKM_OP_LOSS] = "loss", [CKM_OP_BACKWARD] = "backward", [CKM_OP_UPDATE] = "update"};
 #define COUNT_OF(array) ((int)(sizeof(array) / sizeof(array)[0]))
 
 // Index arrays of the operator being read; they grow to the largest.

@@ -72,7 +72,7 @@ ckm_step ckm_schedule_get_step(const ckm_schedule *s, int64_t i)
         .kind = own->kind,
         .index = own->index,
         .n_inplace = own->n_inplace,
-        .inplace = own->n_inplace > 0 ? (const int32_t (*)[2])(s->pairs + own->inplace_at) : NULL,
+        .inplace = own->n_inplace > 0 ? (const int32_t(*)[2])(s->pairs + own->inplace_at) : NULL,
     };
 }
 
@@ -146,7 +146,7 @@ static int32_t choose_inplace(const baseline_state *b, int32_t v)
     }
     int32_t n_chosen = 0;
     if (n > 0) {
-        ckm_i_inplace_best(df, (const int32_t (*)[2])b->usable, n, b->chosen, &n_chosen);
+        ckm_i_inplace_best(df, (const int32_t(*)[2])b->usable, n, b->chosen, &n_chosen);
     }
     return n_chosen;
 }
@@ -169,7 +169,7 @@ static ckm_status append_operator(const baseline_state *b, int32_t v, ckm_schedu
     const ckm_i_dataflow_op *op = &df->ops[v];
     int32_t n_chosen = choose_inplace(b, v);
     ckm_step step = {
-        .kind = CKM_STEP_COMPUTE, .index = v, .n_inplace = n_chosen, .inplace = (const int32_t (*)[2])b->chosen};
+        .kind = CKM_STEP_COMPUTE, .index = v, .n_inplace = n_chosen, .inplace = (const int32_t(*)[2])b->chosen};
     ckm_status status = ckm_schedule_append(s, &step, err);
     for (int32_t k = 0; k < op->n_outputs; k++) {
         b->live[df->tensors[op->outputs[k]].storage]++;

@@ -157,8 +157,9 @@ static ckm_status read_step(const json_t *value, const ckm_i_json_place *place, 
     size_t size = json_array_size(value);
     const char *word = json_string_value(json_array_get(value, 0));
     if (word == NULL) {
-        return ckm_i_json_error(err, place, "must be [\"compute\", operator], [\"compute\", operator, pairs] or "
-                                            "[\"free\", tensor]");
+        return ckm_i_json_error(err, place,
+                                "must be [\"compute\", operator], [\"compute\", operator, pairs] or "
+                                "[\"free\", tensor]");
     }
     bool compute = strcmp(word, "compute") == 0;
     if (!compute && strcmp(word, "free") != 0) {

@@ -13,14 +13,14 @@
 typedef struct simulation {
     const ckm_dataflow *df;
     const ckm_schedule *s;
-    int64_t step;            // the one being run
-    int64_t in_use;          // bytes of all live storages plus fixed bytes
+    int64_t step;    // the one being run
+    int64_t in_use;  // bytes of all live storages plus fixed bytes
     int64_t cost, peak, peak_step;
-    bool *live;              // by tensor
-    int32_t *tensors_in;     // by storage owner: live tensors in it
-    bool *computed;          // by operator
-    int64_t *paired_at;      // by tensor: last step that used it in an in-place pair, or -1
-    int64_t *taken_at;       // by storage owner: last step that took the storage over, or -1
+    bool *live;           // by tensor
+    int32_t *tensors_in;  // by storage owner: live tensors in it
+    bool *computed;       // by operator
+    int64_t *paired_at;   // by tensor: last step that used it in an in-place pair, or -1
+    int64_t *taken_at;    // by storage owner: last step that took the storage over, or -1
     ckm_error *err;
 } simulation;
 
@@ -96,8 +96,8 @@ static ckm_status check_compute(simulation *sim, const ckm_step *step)
     const ckm_dataflow *df = sim->df;
     int32_t v = step->index;
     if (v < 0 || v >= df->n_ops) {
-        return ckm_i_error(sim->err, CKM_ERR_FORMAT, "step %lld: compute names operator %d of %d",
-                           (long long)sim->step, (int)v, (int)df->n_ops);
+        return ckm_i_error(sim->err, CKM_ERR_FORMAT, "step %lld: compute names operator %d of %d", (long long)sim->step,
+                           (int)v, (int)df->n_ops);
     }
     const ckm_i_dataflow_op *op = &df->ops[v];
     if (sim->computed[v] && !op->recomputable) {
@@ -122,8 +122,9 @@ static ckm_status check_compute(simulation *sim, const ckm_step *step)
         int32_t x = op->outputs[k];
         if (sim->taken_at[df->tensors[x].storage] == sim->step) {
             return ckm_i_error(sim->err, CKM_ERR_FORMAT,
-                               STEP_FORMAT "its output, tensor %d \"%.80s\", is a view of storage that an in-place pair "
-                                           "takes over",
+                               STEP_FORMAT
+                               "its output, tensor %d \"%.80s\", is a view of storage that an in-place pair "
+                               "takes over",
                                STEP_ARGS(sim, v), (int)x, tensor_name(sim, x));
         }
     }
@@ -200,14 +201,16 @@ static ckm_status check_end(const simulation *sim)
     const ckm_dataflow *df = sim->df;
     for (int32_t v = 0; v < df->n_ops; v++) {
         if (!sim->computed[v]) {
-            return ckm_i_error(sim->err, CKM_ERR_FORMAT, "after the last step, %lld: operator %d \"%.80s\" was never computed",
+            return ckm_i_error(sim->err, CKM_ERR_FORMAT,
+                               "after the last step, %lld: operator %d \"%.80s\" was never computed",
                                (long long)sim->s->n_steps - 1, (int)v, op_name(sim, v));
         }
     }
     for (int32_t k = 0; k < df->n_results; k++) {
         int32_t x = df->results[k];
         if (!sim->live[x]) {
-            return ckm_i_error(sim->err, CKM_ERR_FORMAT, "after the last step, %lld: result, tensor %d \"%.80s\", is not live",
+            return ckm_i_error(sim->err, CKM_ERR_FORMAT,
+                               "after the last step, %lld: result, tensor %d \"%.80s\", is not live",
                                (long long)sim->s->n_steps - 1, (int)x, tensor_name(sim, x));
         }
     }

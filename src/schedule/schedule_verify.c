@@ -26,16 +26,16 @@ typedef struct verifier {
     const ckm_schedule *s;
     int32_t n_ops, n_tensors;
     int64_t n_steps;
-    int32_t *owner;           // by tensor: the tensor whose storage it lives in
-    bool *is_input;           // by tensor: no operator produces it
-    int32_t *members_at;      // by owner: where its tensors start in `members`
+    int32_t *owner;       // by tensor: the tensor whose storage it lives in
+    bool *is_input;       // by tensor: no operator produces it
+    int32_t *members_at;  // by owner: where its tensors start in `members`
     int32_t *members;
     int64_t *since;           // by tensor: the step its memory is occupied from, or ABSENT while it is dead
     int64_t *times_computed;  // by operator
     int64_t n_intervals, cap_intervals;
     interval *intervals;
-    int64_t *bytes_at;        // by step
-    char *why;                // of the verdict; "" as long as nothing is wrong
+    int64_t *bytes_at;  // by step
+    char *why;          // of the verdict; "" as long as nothing is wrong
 } verifier;
 
 static const size_t why_room = sizeof((ckm_verdict *)0)->why;
@@ -188,9 +188,10 @@ static bool pairs_are_legal(const verifier *vf, int64_t at, const ckm_step *step
         }
         const char *problem = pair_problem(vf, step, op, k);
         if (problem != NULL) {
-            return complain(vf, "step %lld: operator \"%.60s\" (%d), in-place pair of \"%.60s\" (%d) and \"%.60s\" (%d): %s",
-                            (long long)at, name_of_op(vf, step->index), (int)step->index, name_of_tensor(vf, i), (int)i,
-                            name_of_tensor(vf, j), (int)j, problem);
+            return complain(
+                vf, "step %lld: operator \"%.60s\" (%d), in-place pair of \"%.60s\" (%d) and \"%.60s\" (%d): %s",
+                (long long)at, name_of_op(vf, step->index), (int)step->index, name_of_tensor(vf, i), (int)i,
+                name_of_tensor(vf, j), (int)j, problem);
         }
     }
     return true;
@@ -210,9 +211,9 @@ static bool compute_is_legal(const verifier *vf, int64_t at, const ckm_step *ste
     }
     for (int32_t k = 0; k < op.n_inputs; k++) {
         if (vf->since[op.inputs[k]] == ABSENT) {
-            return complain(vf, "step %lld: operator \"%.60s\" (%d) reads tensor \"%.60s\" (%d), which does not exist then",
-                            (long long)at, name_of_op(vf, v), (int)v, name_of_tensor(vf, op.inputs[k]),
-                            (int)op.inputs[k]);
+            return complain(
+                vf, "step %lld: operator \"%.60s\" (%d) reads tensor \"%.60s\" (%d), which does not exist then",
+                (long long)at, name_of_op(vf, v), (int)v, name_of_tensor(vf, op.inputs[k]), (int)op.inputs[k]);
         }
     }
     return pairs_are_legal(vf, at, step, &op);

@@ -30,8 +30,7 @@ static void check_stages(const oracle_graph *g, const ckm_dataflow *df, ckm_i_st
     oracle_class which = ORACLE_ANY;
     int64_t said_peak = -1;
     if (ckm_i_stages_complete(st, &err) != CKM_OK || ckm_i_stages_emit(st, &s, &err) != CKM_OK ||
-        ckm_i_stages_peak(st, &said_peak, &err) != CKM_OK ||
-        ckm_schedule_verify(df, s, -1, &verdict, &err) != CKM_OK) {
+        ckm_i_stages_peak(st, &said_peak, &err) != CKM_OK || ckm_schedule_verify(df, s, -1, &verdict, &err) != CKM_OK) {
         fail_msg("%s", err.message);
     }
     int64_t said_cost = ckm_i_stages_cost(st);

@@ -80,11 +80,11 @@ bool oracle_compute(const oracle_graph *g, oracle_set live, int32_t v, uint32_t 
         int32_t j = op->pairs[k][1];
         oracle_set from = same_storage(g, i);
         oracle_set to = same_storage(g, j);
-        bool legal = !has(given, i) && !has(received, j)             // each at most once
-                     && (live & from) == only(i)                     // i is live, and alone on its storage
-                     && (inputs & from) == 0                         // which is not an input's
+        bool legal = !has(given, i) && !has(received, j)                // each at most once
+                     && (live & from) == only(i)                        // i is live, and alone on its storage
+                     && (inputs & from) == 0                            // which is not an input's
                      && g->tensors[j].alias_of < 0 && (live & to) == 0  // j starts a storage of its own
-                     && (outputs & from) == 0                        // nothing is made on what is given away
+                     && (outputs & from) == 0                           // nothing is made on what is given away
                      && g->tensors[j].bytes <= g->tensors[owner_of(g, i)].bytes;
         if (!legal) {
             return false;
@@ -109,17 +109,17 @@ typedef struct transition {
 typedef struct search {
     const oracle_graph *g;
     oracle_class which;
-    bool least_peak;      // minimise the peak instead of the cost
+    bool least_peak;  // minimise the peak instead of the cost
     int64_t budget;
     int32_t n_produced, n_sets;
     int32_t produced[ORACLE_MAX_PRODUCED];
-    int32_t goal;         // produced tensors that must be live at the end
+    int32_t goal;  // produced tensors that must be live at the end
     // Precomputed: where computing v with a subset of pairs leads from a live set; during < 0: illegal.
     transition *table;
     int32_t first_row[ORACLE_MAX_OPS + 1];
-    int32_t *best;        // by state: least value found, -1 none
+    int32_t *best;  // by state: least value found, -1 none
     bool *settled;
-    int32_t *queue;       // entries: state, next entry of the same value
+    int32_t *queue;  // entries: state, next entry of the same value
     int32_t n_queue, cap_queue;
     int32_t heads[MAX_VALUE];
 } search;

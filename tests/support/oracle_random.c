@@ -353,7 +353,7 @@ static bool try_compute(walker *w, int32_t v, bool in_place)
             n++;
         }
     }
-    append(w->s, CKM_STEP_COMPUTE, v, (const int32_t (*)[2])pairs, n);
+    append(w->s, CKM_STEP_COMPUTE, v, (const int32_t(*)[2])pairs, n);
     w->live = after;
     w->computed |= UINT32_C(1) << v;
     return true;
@@ -529,7 +529,7 @@ ckm_schedule *oracle_corrupt_schedule(ckm_i_rng *rng, const oracle_graph *g, con
     }
     ckm_schedule *changed = empty_schedule();
     for (int64_t i = 0; i < n; i++) {
-        append(changed, steps[i].kind, steps[i].index, (const int32_t (*)[2])steps[i].pairs, steps[i].n_pairs);
+        append(changed, steps[i].kind, steps[i].index, (const int32_t(*)[2])steps[i].pairs, steps[i].n_pairs);
     }
     free(steps);
     return changed;

@@ -19,12 +19,32 @@ static void utf8_sequences_are_recognised(void **state)
         const char *text;
         size_t length;
     } cases[] = {
-        {"", 0}, {"a", 1}, {"\x7f", 1}, {"\xc3\xa4", 2}, {"\xe2\x82\xac", 3}, {"\xf0\x9f\x98\x80", 4},
-        {"\xf4\x8f\xbf\xbf", 4}, {"\xef\xbf\xbf", 3}, {"\xc2\x80", 2},
-        {"\x80", 0}, {"\xbf", 0}, {"\xc3", 0}, {"\xc3" "a", 0}, {"\xe2\x82", 0}, {"\xf0\x9f\x98", 0},
-        {"\xc0\x80", 0}, {"\xc1\xbf", 0}, {"\xe0\x9f\xbf", 0}, {"\xf0\x8f\xbf\xbf", 0},  // overlong
-        {"\xed\xa0\x80", 0}, {"\xed\xbf\xbf", 0},                                        // surrogates
-        {"\xf4\x90\x80\x80", 0}, {"\xf5\x80\x80\x80", 0}, {"\xff", 0},                   // too large
+        {"", 0},
+        {"a", 1},
+        {"\x7f", 1},
+        {"\xc3\xa4", 2},
+        {"\xe2\x82\xac", 3},
+        {"\xf0\x9f\x98\x80", 4},
+        {"\xf4\x8f\xbf\xbf", 4},
+        {"\xef\xbf\xbf", 3},
+        {"\xc2\x80", 2},
+        {"\x80", 0},
+        {"\xbf", 0},
+        {"\xc3", 0},
+        {"\xc3"
+         "a",
+         0},
+        {"\xe2\x82", 0},
+        {"\xf0\x9f\x98", 0},
+        {"\xc0\x80", 0},
+        {"\xc1\xbf", 0},
+        {"\xe0\x9f\xbf", 0},
+        {"\xf0\x8f\xbf\xbf", 0},  // overlong
+        {"\xed\xa0\x80", 0},
+        {"\xed\xbf\xbf", 0},  // surrogates
+        {"\xf4\x90\x80\x80", 0},
+        {"\xf5\x80\x80\x80", 0},
+        {"\xff", 0},  // too large
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         if (ckm_i_text_utf8(cases[i].text) != cases[i].length) {
@@ -96,8 +116,8 @@ static void numbers_are_short_and_exact(void **state)
         double number;
         const char *text;
     } cases[] = {
-        {0.0, "0"}, {121.5, "121.5"}, {0.1, "0.1"}, {-2.0, "-2"}, {1e300, "1e+300"}, {NAN, "null"}, {INFINITY, "null"},
-        {1.0 / 3.0, "0.3333333333333333"},
+        {0.0, "0"},        {121.5, "121.5"}, {0.1, "0.1"},       {-2.0, "-2"},
+        {1e300, "1e+300"}, {NAN, "null"},    {INFINITY, "null"}, {1.0 / 3.0, "0.3333333333333333"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         assert_written(write_number, &cases[i].number, cases[i].text);
@@ -107,10 +127,8 @@ static void numbers_are_short_and_exact(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(utf8_sequences_are_recognised),
-        cmocka_unit_test(copies_end_between_characters),
-        cmocka_unit_test(cleaning_leaves_one_printable_line),
-        cmocka_unit_test(json_strings_are_escaped),
+        cmocka_unit_test(utf8_sequences_are_recognised),      cmocka_unit_test(copies_end_between_characters),
+        cmocka_unit_test(cleaning_leaves_one_printable_line), cmocka_unit_test(json_strings_are_escaped),
         cmocka_unit_test(numbers_are_short_and_exact),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

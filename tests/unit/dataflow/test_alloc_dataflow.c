@@ -24,10 +24,11 @@ static ckm_status parse(void *user, ckm_error *err)
 static void every_allocation_may_fail(void **state)
 {
     (void)state;
-    char *text = quoted("{'format': 'checkmate-graph', 'version': 1, 'name': 'n', 'tensors': [{'name': 'x', 'bytes': 3},"
-                        "{'bytes': 4}, {'bytes': 4, 'alias_of': 1}], 'ops': [{'name': 'f', 'cost': 1, 'inputs': [0],"
-                        "'outputs': [1, 2]}, {'cost': 1, 'inputs': [1], 'outputs': [], 'inplace': []}],"
-                        "'results': [2]}");
+    char *text = quoted(
+        "{'format': 'checkmate-graph', 'version': 1, 'name': 'n', 'tensors': [{'name': 'x', 'bytes': 3},"
+        "{'bytes': 4}, {'bytes': 4, 'alias_of': 1}], 'ops': [{'name': 'f', 'cost': 1, 'inputs': [0],"
+        "'outputs': [1, 2]}, {'cost': 1, 'inputs': [1], 'outputs': [], 'inplace': []}],"
+        "'results': [2]}");
     assert_true(alloc_sweep(parse, text) > 10);
     free(text);
 }

@@ -25,7 +25,8 @@ static ckm_dataflow *empty(int32_t n_tensors)
 static void add_op(ckm_dataflow *df, int32_t input, int32_t output)
 {
     ckm_error err = CKM_ERROR_INIT;
-    ckm_dataflow_op op = {.cost = 1, .recomputable = true, .n_inputs = 1, .inputs = &input, .n_outputs = 1, .outputs = &output};
+    ckm_dataflow_op op = {
+        .cost = 1, .recomputable = true, .n_inputs = 1, .inputs = &input, .n_outputs = 1, .outputs = &output};
     op.n_inputs = input == INT32_MIN ? 0 : 1;
     assert_int_equal(ckm_dataflow_add_op(df, &op, NULL, &err), CKM_OK);
 }
@@ -100,8 +101,8 @@ static void finish_refuses_bad_views_results_and_pairs(void **state)
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
         const int32_t input = 0;
         const int32_t output = 1;
-        ckm_dataflow_op op = {.n_inputs = 1, .inputs = &input, .n_outputs = 1, .outputs = &output, .n_inplace = 1,
-                              .inplace = pairs[i]};
+        ckm_dataflow_op op = {
+            .n_inputs = 1, .inputs = &input, .n_outputs = 1, .outputs = &output, .n_inplace = 1, .inplace = pairs[i]};
         df = empty(3);
         assert_int_equal(ckm_dataflow_add_op(df, &op, NULL, &err), CKM_OK);
         assert_refused(df, CKM_ERR_FORMAT, fragments[i]);
@@ -281,8 +282,13 @@ static void many_pairs_are_matched(void **state)
         outputs[i] = pairs[i][1] = N + i;
     }
     ckm_dataflow_op make = {.recomputable = true, .n_outputs = N, .outputs = inputs};
-    ckm_dataflow_op turn = {.recomputable = true, .n_inputs = N, .inputs = inputs, .n_outputs = N, .outputs = outputs,
-                            .n_inplace = N, .inplace = (const int32_t (*)[2])pairs};
+    ckm_dataflow_op turn = {.recomputable = true,
+                            .n_inputs = N,
+                            .inputs = inputs,
+                            .n_outputs = N,
+                            .outputs = outputs,
+                            .n_inplace = N,
+                            .inplace = (const int32_t(*)[2])pairs};
     assert_int_equal(ckm_dataflow_add_op(df, &make, NULL, &err), CKM_OK);
     assert_int_equal(ckm_dataflow_add_op(df, &turn, NULL, &err), CKM_OK);
     assert_int_equal(ckm_dataflow_finish(df, &err), CKM_OK);

@@ -80,8 +80,8 @@ static void bad_files_give_one_clear_error(void **state)
         {HEAD "'tensors': {}, 'ops': []}", "tensors: must be an array", CKM_ERR_FORMAT},
         {HEAD "'tensors': [], 'ops': []}", "no operators", CKM_ERR_FORMAT},
         {HEAD "'name': 3, 'tensors': [], 'ops': []}", "name: must be a string", CKM_ERR_FORMAT},
-        {HEAD "'cost_unit': 's', 'tensors': [], 'ops': []}",
-         "cost_unit: \"s\" is not one of \"flops\", \"ns\", \"us\"", CKM_ERR_FORMAT},
+        {HEAD "'cost_unit': 's', 'tensors': [], 'ops': []}", "cost_unit: \"s\" is not one of \"flops\", \"ns\", \"us\"",
+         CKM_ERR_FORMAT},
         {HEAD "'fixed_bytes': -1, 'tensors': [], 'ops': []}", "fixed_bytes: -1 is out of range", CKM_ERR_FORMAT},
         {HEAD "'tensors': [3], 'ops': []}", "tensors[0]: must be an object", CKM_ERR_FORMAT},
         {HEAD "'tensors': [{'name': 'x'}], 'ops': []}", "tensors[0]: member \"bytes\" is missing", CKM_ERR_FORMAT},
@@ -123,8 +123,8 @@ static void bad_files_give_one_clear_error(void **state)
          "ops[0].inplace[0]: must be a pair", CKM_ERR_FORMAT},
         {ONE_TENSOR "'ops': [{'cost': 1, 'inputs': [], 'outputs': [0], 'inplace': [[0, 1]]}]}",
          "ops[0].inplace[0][1]: there is no tensor 1", CKM_ERR_FORMAT},
-        {ONE_TENSOR "'ops': [{'cost': 1, 'inputs': [], 'outputs': [0], 'inplace': [[0, 0]]}]}",
-         "not one of its inputs", CKM_ERR_FORMAT},
+        {ONE_TENSOR "'ops': [{'cost': 1, 'inputs': [], 'outputs': [0], 'inplace': [[0, 0]]}]}", "not one of its inputs",
+         CKM_ERR_FORMAT},
         {ONE_TENSOR "'ops': [{'cost': 1, 'inputs': [], 'outputs': [0]}], 'results': [1]}",
          "results[0]: there is no tensor 1", CKM_ERR_FORMAT},
         {ONE_TENSOR "'ops': [{'cost': 1, 'inputs': [], 'outputs': [0]}], 'results': 0}", "results: must be an array",
@@ -186,7 +186,8 @@ static void what_is_written_is_read_back(void **state)
     const int32_t outputs[] = {1, 2};
     const int32_t pairs[][2] = {{0, 1}, {0, 1}};
     for (int kind = CKM_OP_FORWARD; kind <= CKM_OP_UPDATE; kind++) {
-        ckm_dataflow_op op = {.name = odd, .kind = (ckm_op_kind)kind, .cost = INT64_C(9007199254740993), .recomputable = true};
+        ckm_dataflow_op op = {
+            .name = odd, .kind = (ckm_op_kind)kind, .cost = INT64_C(9007199254740993), .recomputable = true};
         if (kind == CKM_OP_LOSS) {
             op = (ckm_dataflow_op){NULL, CKM_OP_LOSS, 0, 77, false, 2, 2, 2, inputs, outputs, pairs};
         }

@@ -11,11 +11,10 @@
 #include "alloc_sweep.h"
 #include "quoted.h"
 
-static const char graph[] =
-    "'tensors': [{'bytes': 3}, {'bytes': 4}, {'bytes': 4}, {'bytes': 1, 'alias_of': 1}],"
-    "'ops': [{'cost': 1, 'inputs': [0], 'outputs': [1]},"
-    "        {'cost': 1, 'inputs': [1], 'outputs': [2], 'inplace': [[1, 2]]},"
-    "        {'cost': 1, 'inputs': [2], 'outputs': [3]}], 'results': [3]";
+static const char graph[] = "'tensors': [{'bytes': 3}, {'bytes': 4}, {'bytes': 4}, {'bytes': 1, 'alias_of': 1}],"
+                            "'ops': [{'cost': 1, 'inputs': [0], 'outputs': [1]},"
+                            "        {'cost': 1, 'inputs': [1], 'outputs': [2], 'inplace': [[1, 2]]},"
+                            "        {'cost': 1, 'inputs': [2], 'outputs': [3]}], 'results': [3]";
 
 // What the sweeps work on.
 typedef struct fixture {

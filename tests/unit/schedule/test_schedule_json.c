@@ -20,7 +20,8 @@ static void reads_every_member(void **state)
         "{'format': 'checkmate-schedule', 'version': 1, 'graph': 'vgg', 'budget_bytes': 10, 'cost': 123,"
         "'baseline_cost': 120, 'peak_bytes': 9, 'bound_cost': 121.5, 'bound_covers': 'order', 'strategy': 'auto',"
         "'status': 'optimal', 'seconds': 1.25, 'other': null,"
-        "'steps': [['compute', 0], ['compute', 1, [[0, 2], [3, 4]]], ['compute', 2, []], ['free', 7]]}", &err);
+        "'steps': [['compute', 0], ['compute', 1, [[0, 2], [3, 4]]], ['compute', 2, []], ['free', 7]]}",
+        &err);
     assert_non_null(s);
     const ckm_schedule_info *info = ckm_schedule_get_info(s);
     assert_string_equal(info->graph, "vgg");
@@ -69,7 +70,8 @@ static void optional_members_have_defaults(void **state)
     }
     ckm_error err = CKM_ERROR_INIT;
     ckm_schedule *s = quoted_schedule("{'format': 'checkmate-schedule', 'version': 1, 'steps': [], 'bound_cost': 7,"
-                                      " 'bound_covers': 'any'}", &err);
+                                      " 'bound_covers': 'any'}",
+                                      &err);
     assert_non_null(s);
     assert_true(ckm_schedule_get_info(s)->bound_cost == 7.0);
     assert_int_equal(ckm_schedule_get_info(s)->bound_covers, CKM_BOUND_ANY);
@@ -88,7 +90,8 @@ static void bad_files_give_one_clear_error(void **state)
     (void)state;
     static const bad_file bad[] = {
         {"nonsense", "not valid JSON"},
-        {"{'format': 'checkmate-graph', 'version': 1}", "format is \"checkmate-graph\", expected \"checkmate-schedule\""},
+        {"{'format': 'checkmate-graph', 'version': 1}",
+         "format is \"checkmate-graph\", expected \"checkmate-schedule\""},
         {"{'format': 'checkmate-schedule', 'steps': []}", "\"version\" is missing"},
         {"{'format': 'checkmate-schedule', 'version': 3, 'steps': []}", "version is 3"},
         {HEAD "'cost': 1}", "\"steps\" is missing"},
@@ -161,10 +164,16 @@ static void what_is_written_is_read_back(void **state)
         ckm_error err = CKM_ERROR_INIT;
         ckm_schedule *s = quoted_schedule_of("['compute', 0, [[1, 2], [3, 4]]], ['free', 2147483647], ['compute', 0]");
         ckm_schedule *back = NULL;
-        ckm_schedule_info info = {.graph = "q\"uo\\te\n\x02 \xc3\xa4", .strategy = "s", .budget_bytes = INT64_MAX,
-                                  .cost = INT64_C(9007199254740993), .baseline_cost = 0, .peak_bytes = -1,
-                                  .bound_cost = bounds[i], .bound_covers = (ckm_bound_class)(i % 4),
-                                  .optimal = i % 2 == 0, .seconds = bounds[i % 3 + 1]};
+        ckm_schedule_info info = {.graph = "q\"uo\\te\n\x02 \xc3\xa4",
+                                  .strategy = "s",
+                                  .budget_bytes = INT64_MAX,
+                                  .cost = INT64_C(9007199254740993),
+                                  .baseline_cost = 0,
+                                  .peak_bytes = -1,
+                                  .bound_cost = bounds[i],
+                                  .bound_covers = (ckm_bound_class)(i % 4),
+                                  .optimal = i % 2 == 0,
+                                  .seconds = bounds[i % 3 + 1]};
         ckm_schedule_set_info(s, &info);
         assert_int_equal(ckm_schedule_write(s, path, &err), CKM_OK);
         if (ckm_schedule_read(path, &back, &err) != CKM_OK) {

@@ -38,8 +38,8 @@ static void figures_of_legal_schedules(void **state)
         {"['compute', 0], ['compute', 1], ['compute', 2], ['compute', 3], ['compute', 4]", 31, 1100 + 8 + 8 + 16, 1,
          1100 + 8 + 8 + 4 + 2 + 4},
         // In place, b needs x's storage only.
-        {"['compute', 0], ['compute', 1, [[1, 2]]], ['compute', 2], ['compute', 3], ['compute', 4]", 31,
-         1100 + 8 + 16, 1, 1100 + 8 + 4 + 2 + 4},
+        {"['compute', 0], ['compute', 1, [[1, 2]]], ['compute', 2], ['compute', 3], ['compute', 4]", 31, 1100 + 8 + 16,
+         1, 1100 + 8 + 4 + 2 + 4},
         // z takes over y's 8 bytes and keeps 4 of them.
         {"['compute', 0], ['compute', 1, [[1, 2]]], ['compute', 2, [[2, 3]]], ['compute', 3], ['compute', 4]", 31,
          1100 + 8 + 16, 1, 1100 + 4 + 2 + 4},
@@ -92,29 +92,48 @@ static void illegal_schedules_are_explained(void **state)
     (void)state;
     static const illegal_case cases[] = {
         {"['compute', 5]", {"step 0", "operator 5 of 5"}, {"step 0", "no operator 5"}},
-        {"['compute', 0], ['compute', 2147483647]", {"step 1", "operator 2147483647"}, {"step 1", "no operator 2147483647"}},
+        {"['compute', 0], ['compute', 2147483647]",
+         {"step 1", "operator 2147483647"},
+         {"step 1", "no operator 2147483647"}},
         {"['free', 8]", {"step 0", "tensor 8 of 8"}, {"step 0", "no tensor 8"}},
-        {"['compute', 1]", {"step 0", "\"b\"", "\"x\", is not live"}, {"step 0", "\"b\"", "\"x\" (1), which does not exist"}},
+        {"['compute', 1]",
+         {"step 0", "\"b\"", "\"x\", is not live"},
+         {"step 0", "\"b\"", "\"x\" (1), which does not exist"}},
         {"['compute', 0], ['free', 1], ['compute', 1]", {"step 2", "\"b\"", "\"x\""}, {"step 2", "\"b\"", "\"x\""}},
         {"['free', 0]", {"step 0", "\"in\"", "a graph input"}, {"step 0", "\"in\"", "is an input"}},
         {"['free', 1]", {"step 0", "\"x\"", "not live"}, {"step 0", "\"x\"", "does not exist"}},
-        {"['compute', 0], ['free', 1], ['free', 1]", {"step 2", "\"x\"", "not live"}, {"step 2", "\"x\"", "does not exist"}},
+        {"['compute', 0], ['free', 1], ['free', 1]",
+         {"step 2", "\"x\"", "not live"},
+         {"step 2", "\"x\"", "does not exist"}},
         {TO_Z "['compute', 2]", {"step 3", "\"c\"", "not recomputable"}, {"step 3", "\"c\"", "not recomputable"}},
-        {TO_Z "['compute', 3]", {"after the last step", "\"e\"", "never computed"}, {"end", "\"e\"", "has not been computed"}},
+        {TO_Z "['compute', 3]",
+         {"after the last step", "\"e\"", "never computed"},
+         {"end", "\"e\"", "has not been computed"}},
         {"", {"after the last step", "\"a\""}, {"end", "\"a\""}},
-        {TO_Z "['compute', 3], ['compute', 4], ['free', 6]", {"after the last step", "result", "\"r\""},
+        {TO_Z "['compute', 3], ['compute', 4], ['free', 6]",
+         {"after the last step", "result", "\"r\""},
          {"end", "result", "\"r\""}},
         // In-place pairs.
-        {"['compute', 0], ['compute', 1, [[1, 3]]]", {"step 1", "\"b\"", "does not declare"}, {"step 1", "\"b\"", "does not declare"}},
-        {"['compute', 0], ['compute', 1, [[1, 8]]]", {"step 1", "\"b\"", "tensor 8 of 8"}, {"step 1", "\"b\"", "does not declare"}},
+        {"['compute', 0], ['compute', 1, [[1, 3]]]",
+         {"step 1", "\"b\"", "does not declare"},
+         {"step 1", "\"b\"", "does not declare"}},
+        {"['compute', 0], ['compute', 1, [[1, 8]]]",
+         {"step 1", "\"b\"", "tensor 8 of 8"},
+         {"step 1", "\"b\"", "does not declare"}},
         {"['compute', 0], ['compute', 1, [[1, 2], [1, 2]]]", {"step 1", "earlier pair"}, {"step 1", "in two pairs"}},
-        {TO_Y "['compute', 2, [[2, 3], [2, 4]]]", {"step 2", "\"y\"", "earlier pair"}, {"step 2", "\"y\"", "in two pairs"}},
+        {TO_Y "['compute', 2, [[2, 3], [2, 4]]]",
+         {"step 2", "\"y\"", "earlier pair"},
+         {"step 2", "\"y\"", "in two pairs"}},
         {TO_Y "['compute', 2, [[0, 4]]]", {"step 2", "\"in\"", "graph input"}, {"step 2", "\"in\"", "a graph input's"}},
-        {TO_Z "['compute', 3], ['compute', 4, [[7, 6]]]", {"step 4", "\"s\"", "graph input"}, {"step 4", "\"s\"", "a graph input's"}},
-        {TO_Z "['compute', 3], ['compute', 4, [[5, 6]]]", {"step 4", "\"v\"", "another live tensor"},
+        {TO_Z "['compute', 3], ['compute', 4, [[7, 6]]]",
+         {"step 4", "\"s\"", "graph input"},
+         {"step 4", "\"s\"", "a graph input's"}},
+        {TO_Z "['compute', 3], ['compute', 4, [[5, 6]]]",
+         {"step 4", "\"v\"", "another live tensor"},
          {"step 4", "\"v\"", "still used by another"}},
         {TO_Z "['compute', 3], ['compute', 4, [[4, 6]]]", {"step 4", "\"r\"", "larger"}, {"step 4", "\"r\"", "larger"}},
-        {"['compute', 0], ['compute', 1], ['compute', 1, [[1, 2]]]", {"step 2", "\"y\"", "already live"},
+        {"['compute', 0], ['compute', 1], ['compute', 1, [[1, 2]]]",
+         {"step 2", "\"y\"", "already live"},
          {"step 2", "\"y\"", "already exists"}},
         {"['compute', 0], ['compute', 1, [[1, 2]]], ['compute', 1]", {"step 2", "\"x\""}, {"step 2", "\"x\""}},
     };
@@ -178,7 +197,8 @@ static void views_and_pairs_together(void **state)
          "'ops': [{'cost': 1, 'inputs': [], 'outputs': [0]},"
          "        {'cost': 1, 'inputs': [0], 'outputs': [1], 'inplace': [[0, 1]]},"
          "        {'cost': 1, 'inputs': [1], 'outputs': [2]}]",
-         "['compute', 0], ['compute', 1], ['compute', 2], ['free', 1], ['free', 2], ['compute', 1, [[0, 1]]]", NULL, 11},
+         "['compute', 0], ['compute', 1], ['compute', 2], ['free', 1], ['free', 2], ['compute', 1, [[0, 1]]]", NULL,
+         11},
         // Recomputing the owner of a storage that a view keeps takes nothing new.
         {"'tensors': [{'bytes': 6}, {'bytes': 1, 'alias_of': 0}],"
          "'ops': [{'cost': 1, 'inputs': [], 'outputs': [0]}, {'cost': 1, 'inputs': [0], 'outputs': [1]}]",
@@ -283,12 +303,9 @@ static void verdicts_survive_hostile_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(figures_of_legal_schedules),
-        cmocka_unit_test(illegal_schedules_are_explained),
-        cmocka_unit_test(views_and_pairs_together),
-        cmocka_unit_test(timeline_has_every_step),
-        cmocka_unit_test(cost_overflow_is_noticed),
-        cmocka_unit_test(verdicts_survive_hostile_names),
+        cmocka_unit_test(figures_of_legal_schedules), cmocka_unit_test(illegal_schedules_are_explained),
+        cmocka_unit_test(views_and_pairs_together),   cmocka_unit_test(timeline_has_every_step),
+        cmocka_unit_test(cost_overflow_is_noticed),   cmocka_unit_test(verdicts_survive_hostile_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
