@@ -14,13 +14,13 @@
 typedef struct ckm_i_milp {
     int32_t n_cols, cap_cols, n_rows, cap_rows;
     int64_t n_entries, cap_entries;
-    double *obj, *lower, *upper;      // per column
+    double *obj, *lower, *upper;  // per column
     bool *integer;
-    double *row_lower, *row_upper;    // per row; -INFINITY and INFINITY where open
-    int64_t *row_start;               // first entry of each row; entries of the last row end at n_entries
+    double *row_lower, *row_upper;  // per row; -INFINITY and INFINITY where open
+    int64_t *row_start;             // first entry of each row; entries of the last row end at n_entries
     int32_t *entry_col;
     double *entry_value;
-    bool failed;                      // an allocation failed; reported by ckm_i_milp_check
+    bool failed;  // an allocation failed; reported by ckm_i_milp_check
 } ckm_i_milp;
 
 void ckm_i_milp_init(ckm_i_milp *m);
@@ -33,30 +33,30 @@ void ckm_i_milp_put(ckm_i_milp *m, int32_t col, double value);
 ckm_status ckm_i_milp_check(const ckm_i_milp *m, ckm_error *err) CKM_NODISCARD;
 
 typedef enum ckm_i_milp_status {
-    CKM_I_MILP_OPTIMAL,      // proven within the gap asked for
-    CKM_I_MILP_FEASIBLE,     // a solution, stopped before the proof
-    CKM_I_MILP_INFEASIBLE,   // proven
-    CKM_I_MILP_STOPPED       // nothing found within the limits, or the engine failed
+    CKM_I_MILP_OPTIMAL,     // proven within the gap asked for
+    CKM_I_MILP_FEASIBLE,    // a solution, stopped before the proof
+    CKM_I_MILP_INFEASIBLE,  // proven
+    CKM_I_MILP_STOPPED      // nothing found within the limits, or the engine failed
 } ckm_i_milp_status;
 
 typedef struct ckm_i_milp_options {
-    bool relax;              // drop integrality: the LP relaxation
-    double seconds;          // wall time; INFINITY for none
-    double gap;              // absolute, in the objective, for integer programs
-    double cutoff;           // only solutions with a smaller objective matter; INFINITY for none
+    bool relax;      // drop integrality: the LP relaxation
+    double seconds;  // wall time; INFINITY for none
+    double gap;      // absolute, in the objective, for integer programs
+    double cutoff;   // only solutions with a smaller objective matter; INFINITY for none
     int threads;
-    const double *start;     // a feasible point to start from, or NULL
-    ckm_stop_fn stop;        // may be NULL
+    const double *start;  // a feasible point to start from, or NULL
+    ckm_stop_fn stop;     // may be NULL
     void *user;
 } ckm_i_milp_options;
 
 typedef struct ckm_i_milp_result {
     ckm_i_milp_status status;
-    double objective;        // of `x`; NAN without one
-    double bound;            // lower bound on the optimum as the engine reports it; -INFINITY when unknown
-    double *x;               // n_cols, or NULL
-    double *row_dual;        // n_rows, LP only, or NULL
-    char detail[128];        // what the engine said, for logs
+    double objective;  // of `x`; NAN without one
+    double bound;      // lower bound on the optimum as the engine reports it; -INFINITY when unknown
+    double *x;         // n_cols, or NULL
+    double *row_dual;  // n_rows, LP only, or NULL
+    char detail[128];  // what the engine said, for logs
 } ckm_i_milp_result;
 
 // LP by Clp (dual simplex), MIP by CBC. CKM_OK whatever the status; errors are for memory and fork.
@@ -72,7 +72,7 @@ double ckm_i_milp_safe_bound(const ckm_i_milp *m, const double *row_dual);
 
 // Engines, run by ckm_i_milp_solve inside the child; `x` and `row_dual` have room for all.
 typedef struct ckm_i_milp_answer {
-    int32_t status;          // ckm_i_milp_status
+    int32_t status;  // ckm_i_milp_status
     int32_t has_x, has_dual;
     double objective, bound;
     char detail[128];

@@ -26,7 +26,7 @@ static const double grace_seconds = 3.0;
 typedef struct shared_answer {
     volatile sig_atomic_t complete;
     ckm_i_milp_answer answer;
-    double values[];              // x, then row duals
+    double values[];  // x, then row duals
 } shared_answer;
 
 // CBC does not look for a solution of a program without integer columns, and gives no bound.
@@ -95,7 +95,8 @@ static void wait_for(pid_t child, const ckm_i_milp_options *options)
     }
 }
 
-static ckm_status take_answer(const ckm_i_milp *m, const shared_answer *shared, ckm_i_milp_result *result, ckm_error *err)
+static ckm_status take_answer(const ckm_i_milp *m, const shared_answer *shared, ckm_i_milp_result *result,
+                              ckm_error *err)
 {
     ckm_i_milp_result found = {.status = CKM_I_MILP_STOPPED, .objective = NAN, .bound = -INFINITY};
     if (shared->complete) {
@@ -168,7 +169,8 @@ ckm_status ckm_i_milp_solve(const ckm_i_milp *m, const ckm_i_milp_options *optio
         run_child(m, options, shared);
     }
     if (child < 0) {
-        status = ckm_i_error(err, CKM_ERR_INTERNAL, "cannot start a process for the LP/MIP engine: %s", strerror(errno));
+        status = ckm_i_error(err, CKM_ERR_INTERNAL, "cannot start a process for the LP/MIP engine: %s",
+                             strerror(errno));
     } else {
         wait_for(child, options);
         status = take_answer(m, shared, result, err);

@@ -11,13 +11,13 @@
 
 struct ckm_i_walk {
     const ckm_dataflow *df;
-    int64_t stamp;                // marks which entries below belong to the current stage
-    int64_t *used_at;             // per tensor: stamp * n_ops + its last user in this stage
-    int64_t *live_stamp;          // per tensor: equals stamp while live
-    int64_t *count_stamp;         // per storage: stamp for which live_count counts
-    int32_t *live_count;          // per storage: live tensors
+    int64_t stamp;         // marks which entries below belong to the current stage
+    int64_t *used_at;      // per tensor: stamp * n_ops + its last user in this stage
+    int64_t *live_stamp;   // per tensor: equals stamp while live
+    int64_t *count_stamp;  // per storage: stamp for which live_count counts
+    int32_t *live_count;   // per storage: live tensors
     int32_t (*pairs)[2], (*chosen)[2];
-    int64_t bytes;                // of everything live
+    int64_t bytes;  // of everything live
 };
 
 // Receives the steps of a stage in order; either may be ignored.
@@ -243,10 +243,8 @@ static ckm_status run_op(ckm_i_walk *walk, int32_t v, const uint64_t *s_next, st
     const ckm_i_dataflow_op *op = &walk->df->ops[v];
     int32_t n_chosen = op->n_inplace > 0 ? choose_pairs(walk, v, s_next) : 0;
     if (sink != NULL) {
-        ckm_step step = {.kind = CKM_STEP_COMPUTE,
-                         .index = v,
-                         .n_inplace = n_chosen,
-                         .inplace = (const int32_t(*)[2])walk->chosen};
+        ckm_step step = {
+            .kind = CKM_STEP_COMPUTE, .index = v, .n_inplace = n_chosen, .inplace = (const int32_t(*)[2])walk->chosen};
         ckm_status status = sink->put(sink, &step);
         if (status != CKM_OK) {
             return status;
@@ -271,8 +269,8 @@ static ckm_status run_op(ckm_i_walk *walk, int32_t v, const uint64_t *s_next, st
     return status;
 }
 
-static ckm_status walk_stage(ckm_i_walk *walk, int32_t t, const uint64_t *s_t, const uint64_t *s_next, const uint64_t *r,
-                             step_sink *sink, int64_t *peak)
+static ckm_status walk_stage(ckm_i_walk *walk, int32_t t, const uint64_t *s_t, const uint64_t *s_next,
+                             const uint64_t *r, step_sink *sink, int64_t *peak)
 {
     mark_uses(walk, t, r);
     walk->bytes = walk->df->resident_bytes;
@@ -324,8 +322,8 @@ ckm_status ckm_i_stages_emit(const ckm_i_stages *st, ckm_schedule **out, ckm_err
     CKM_I_TRY(ckm_schedule_create(&schedule, err));
     step_sink sink = {.put = append_step, .schedule = schedule, .err = err};
     for (int32_t t = 0; t < st->n_ops; t++) {
-        CKM_I_TRY(walk_stage(walk, t, ckm_i_stages_s(st, t), ckm_i_stages_s(st, t + 1), ckm_i_stages_r(st, t), &sink,
-                             &peak));
+        CKM_I_TRY(
+            walk_stage(walk, t, ckm_i_stages_s(st, t), ckm_i_stages_s(st, t + 1), ckm_i_stages_r(st, t), &sink, &peak));
     }
     *out = schedule;
     schedule = NULL;

@@ -20,9 +20,9 @@
 typedef struct ckm_i_stages {
     const ckm_dataflow *df;
     int32_t n_ops, n_tensors;
-    size_t s_words, r_words;      // uint64_t words in a row
-    uint64_t *s;                  // (n_ops + 1) rows of n_tensors bits
-    uint64_t *r;                  // n_ops rows of n_ops bits
+    size_t s_words, r_words;  // uint64_t words in a row
+    uint64_t *s;              // (n_ops + 1) rows of n_tensors bits
+    uint64_t *r;              // n_ops rows of n_ops bits
 } ckm_i_stages;
 
 static inline uint64_t *ckm_i_stages_s(const ckm_i_stages *st, int32_t t)

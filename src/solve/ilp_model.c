@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "solve/solver.h"
 
 // An affine expression: constant + sum of at most three columns, those that are not -1, packed to the front.
 #define TERM_COLS 3
@@ -23,17 +24,17 @@ typedef struct builder {
     ckm_i_ilp *ilp;
     const ckm_dataflow *df;
     ckm_i_milp *m;
-    int32_t t;                    // current stage
-    int32_t n_stage_ops;          // operators 0..n_stage_ops-1 may run in it
-    int64_t unit_bytes;           // gcd of all sizes
-    double row_scale, budget;     // of memory rows, in units
-    term **presence;              // per tensor: [0] at its producer, [i] at its i-th user, last: after all
+    int32_t t;                 // current stage
+    int32_t n_stage_ops;       // operators 0..n_stage_ops-1 may run in it
+    int64_t unit_bytes;        // gcd of all sizes
+    double row_scale, budget;  // of memory rows, in units
+    term **presence;           // per tensor: [0] at its producer, [i] at its i-th user, last: after all
     term *pool;
-    int32_t *cursor;              // per tensor: index into presence[x] for the operator at hand
+    int32_t *cursor;                   // per tensor: index into presence[x] for the operator at hand
     int32_t *group_head, *group_next;  // tensors on one storage, for storages with several
-    term *group_term;             // per storage: its presence, and the members it was made of
+    term *group_term;                  // per storage: its presence, and the members it was made of
     term *group_key;
-    int64_t *group_at;            // per storage: where its keys start
+    int64_t *group_at;  // per storage: where its keys start
     int64_t max_entries;
 } builder;
 
@@ -214,10 +215,10 @@ static void add_presence(builder *b, int32_t x)
     term *p = b->presence[x];
     term available = sum_terms(s, r);
     if (single && r.constant == 0.0) {
-        p[0] = available;         // R + S <= 1: nobody recomputes what he holds
+        p[0] = available;  // R + S <= 1: nobody recomputes what he holds
         require_ge(b, constant_term(1.0), available);
     } else if (single) {
-        p[0] = r;                 // the frontier: it runs, and S[t,x] = 0
+        p[0] = r;  // the frontier: it runs, and S[t,x] = 0
     } else if (is_zero(s)) {
         p[0] = r;
     } else if (is_zero(r)) {
@@ -409,7 +410,7 @@ static void add_memory_row(builder *b, int32_t v, const int32_t *inplace_cols)
     if (b->m->failed) {
         return;
     }
-    if (most <= b->budget) {      // can never be violated
+    if (most <= b->budget) {  // can never be violated
         b->m->n_rows--;
         b->m->n_entries = first_entry;
         return;
@@ -675,9 +676,5 @@ void ckm_i_ilp_take(const ckm_i_ilp *ilp, const double *x, double threshold, ckm
 double ckm_i_ilp_cost_bound(const ckm_i_ilp *ilp, double objective_bound)
 {
     double constant = ilp->formulation == CKM_FORMULATION_FRONTIER ? (double)ilp->df->total_cost : 0.0;
-    double cost = constant + objective_bound * ilp->cost_scale;
-    // Costs are multiples of the gcd: round up, but never because of the last few digits.
-    double unit = (double)ilp->cost_gcd;
-    double rounded = ceil(cost / unit - 1e-6 - fabs(cost / unit) * 1e-9) * unit;
-    return rounded > cost * (1.0 - 1e-9) && rounded < 9e15 ? rounded : cost * (1.0 - 1e-9);
+    return ckm_i_cost_round_up(constant + objective_bound * ilp->cost_scale, ilp->cost_gcd);
 }

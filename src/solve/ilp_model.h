@@ -14,9 +14,9 @@ typedef struct ckm_i_ilp {
     const ckm_dataflow *df;
     ckm_formulation formulation;
     ckm_i_milp milp;
-    int32_t *r_col;               // [t * n_ops + v]; CKM_I_ILP_ZERO or CKM_I_ILP_ONE where it is a constant
-    int32_t *s_col;               // [t * n_tensors + x], t = 0..n_ops
-    double cost_scale;            // objective * cost_scale = cost in the graph's unit
+    int32_t *r_col;     // [t * n_ops + v]; CKM_I_ILP_ZERO or CKM_I_ILP_ONE where it is a constant
+    int32_t *s_col;     // [t * n_tensors + x], t = 0..n_ops
+    double cost_scale;  // objective * cost_scale = cost in the graph's unit
     int64_t cost_gcd;
 } ckm_i_ilp;
 

@@ -23,20 +23,20 @@ typedef struct search {
     ckm_i_solver *solver;
     const ckm_dataflow *df;
     ckm_i_walk *walk;
-    ckm_i_stages *now;            // current S and R
-    ckm_i_stages *best;           // best within the budget, S only
-    int64_t *cost, *peak;         // per stage of `now`
+    ckm_i_stages *now;     // current S and R
+    ckm_i_stages *best;    // best within the budget, S only
+    int64_t *cost, *peak;  // per stage of `now`
     int64_t total_cost, best_cost;
-    double excess;                // sum over stages of bytes over the budget
-    double penalty;               // cost per byte of excess
+    double excess;   // sum over stages of bytes over the budget
+    double penalty;  // cost per byte of excess
     ckm_i_rng rng;
-    int32_t *candidates;          // tensors that can be held
+    int32_t *candidates;  // tensors that can be held
     int32_t n_candidates;
     // New values for the stages a move touches, kept until it is accepted.
     int64_t *try_cost, *try_peak;
-    uint64_t *try_r;              // rows of R, only where try_full is set
+    uint64_t *try_r;  // rows of R, only where try_full is set
     bool *try_full;
-    uint64_t *row;                // scratch copy of a row of S
+    uint64_t *row;  // scratch copy of a row of S
 } search;
 
 static void free_search(search *ls)
@@ -217,7 +217,8 @@ static void try_move(search *ls, const gap *gaps, int n_gaps, double temperature
         excess_change += over(ls, ls->try_peak[slot]) - over(ls, ls->peak[t]);
     }
     double change = (double)cost_change + ls->penalty * excess_change;
-    bool accept = legal && (change <= 0.0 || (temperature > 0.0 && ckm_i_rng_unit(&ls->rng) < exp(-change / temperature)));
+    bool accept = legal &&
+                  (change <= 0.0 || (temperature > 0.0 && ckm_i_rng_unit(&ls->rng) < exp(-change / temperature)));
     if (!accept) {
         for (int g = 0; g < n_gaps; g++) {
             flip(ls, &gaps[g]);
@@ -365,8 +366,7 @@ static int64_t anneal(search *ls, double hot, double cold, double seconds, int64
             random_move(ls, temperature);
             if (ls->excess <= 0.5 && ls->total_cost < ls->best_cost) {
                 ls->best_cost = ls->total_cost;
-                memcpy(ls->best->s, ls->now->s,
-                       ((size_t)ls->now->n_ops + 1) * ls->now->s_words * sizeof *ls->now->s);
+                memcpy(ls->best->s, ls->now->s, ((size_t)ls->now->n_ops + 1) * ls->now->s_words * sizeof *ls->now->s);
             }
         }
         done += moves_per_check;

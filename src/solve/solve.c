@@ -75,9 +75,9 @@ static ckm_status accept(ckm_i_solver *solver, ckm_schedule *schedule, int64_t c
     ckm_status status = ckm_schedule_verify(solver->df, schedule, solver->budget_bytes, &verdict, err);
     if (status == CKM_OK && (!verdict.ok || verdict.cost != cost || verdict.peak_bytes != peak_bytes)) {
         status = ckm_i_error(err, CKM_ERR_INTERNAL,
-                             "strategy %s: the verifier disagrees: %s (cost %lld, peak %lld; claimed %lld, %lld)", source,
-                             verdict.ok ? "legal" : verdict.why, (long long)verdict.cost, (long long)verdict.peak_bytes,
-                             (long long)cost, (long long)peak_bytes);
+                             "strategy %s: the verifier disagrees: %s (cost %lld, peak %lld; claimed %lld, %lld)",
+                             source, verdict.ok ? "legal" : verdict.why, (long long)verdict.cost,
+                             (long long)verdict.peak_bytes, (long long)cost, (long long)peak_bytes);
     }
     if (status != CKM_OK) {
         ckm_schedule_free(schedule);
@@ -185,6 +185,14 @@ void ckm_i_solver_infeasible(ckm_i_solver *solver, ckm_bound_class covers, const
     solver->infeasible = true;
     solver->bound_covers = covers;
     ckm_i_solver_log(solver, CKM_LOG_INFO, "%s: proven infeasible", source);
+}
+
+double ckm_i_cost_round_up(double bound_cost, int64_t cost_gcd)
+{
+    double safe = bound_cost - fabs(bound_cost) * 1e-9;
+    double unit = (double)cost_gcd;
+    double rounded = ceil(safe / unit - 1e-6) * unit;
+    return rounded > safe && rounded < 9e15 ? rounded : safe;  // doubles count exactly up to 2^53
 }
 
 static ckm_status check_options(const ckm_dataflow *df, const ckm_solve_options *options, ckm_error *err)

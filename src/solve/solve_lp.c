@@ -55,8 +55,8 @@ static ckm_status run_bound(ckm_i_solver *solver, ckm_error *err)
 {
     ckm_i_ilp *ilp = NULL;
     ckm_i_milp_result result = {0};
-    ckm_status status =
-        solve_relaxation(solver, solver->budget_bytes, solver->options->formulation, &ilp, &result, err);
+    ckm_status status = solve_relaxation(solver, solver->budget_bytes, solver->options->formulation, &ilp, &result,
+                                         err);
     if (status == CKM_OK) {
         hand_in_bound(solver, ilp, &result);
     }

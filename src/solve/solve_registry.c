@@ -7,6 +7,7 @@
 extern const ckm_i_strategy ckm_i_strategy_auto;
 extern const ckm_i_strategy ckm_i_strategy_ilp;
 extern const ckm_i_strategy ckm_i_strategy_lp_bound;
+extern const ckm_i_strategy ckm_i_strategy_stage_bound;
 extern const ckm_i_strategy ckm_i_strategy_lp_round;
 extern const ckm_i_strategy ckm_i_strategy_lp_random;
 extern const ckm_i_strategy ckm_i_strategy_local_search;
@@ -23,6 +24,7 @@ static const ckm_i_strategy *const strategies[] = {
     &ckm_i_strategy_auto,
     &ckm_i_strategy_ilp,
     &ckm_i_strategy_lp_bound,
+    &ckm_i_strategy_stage_bound,
     &ckm_i_strategy_lp_round,
     &ckm_i_strategy_lp_random,
     &ckm_i_strategy_local_search,

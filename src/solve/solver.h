@@ -24,14 +24,14 @@ struct ckm_i_solver {
     double start_seconds, deadline_seconds;  // on ckm_i_clock_seconds; deadline may be INFINITY
     int64_t budget_bytes;
     // Best so far, maintained by the functions below.
-    ckm_schedule *best_schedule;             // NULL: none fits yet
-    ckm_i_stages *best_stages;               // its matrices when it was handed in as such, else NULL
-    int64_t best_cost, best_peak_bytes;      // -1: none
-    int64_t least_peak_bytes;                // of everything handed in, over budget or not; -1
+    ckm_schedule *best_schedule;         // NULL: none fits yet
+    ckm_i_stages *best_stages;           // its matrices when it was handed in as such, else NULL
+    int64_t best_cost, best_peak_bytes;  // -1: none
+    int64_t least_peak_bytes;            // of everything handed in, over budget or not; -1
     char best_source[64];
-    double bound_cost;                       // NAN: none
+    double bound_cost;  // NAN: none
     ckm_bound_class bound_covers;
-    bool infeasible;                         // proven for the class bound_covers names
+    bool infeasible;  // proven for the class bound_covers names
 };
 
 // Time is up, the caller wants to stop, or the gap is closed.
@@ -49,6 +49,9 @@ ckm_status ckm_i_solver_offer_schedule(ckm_i_solver *solver, const ckm_schedule 
 void ckm_i_solver_bound(ckm_i_solver *solver, double bound_cost, ckm_bound_class covers, const char *source);
 // Hands in a proof that no schedule of the class fits.
 void ckm_i_solver_infeasible(ckm_i_solver *solver, ckm_bound_class covers, const char *source);
+// A bound on the cost rounded up to the next multiple of the costs' gcd, short of 1e-9 of it so that rounding
+// errors of engines cannot push it over.
+double ckm_i_cost_round_up(double bound_cost, int64_t cost_gcd);
 void ckm_i_solver_log(const ckm_i_solver *solver, ckm_log_level level, const char *format, ...) CKM_PRINTF(3, 4);
 
 // Strategy objects are declared where they are listed: extern const ckm_i_strategy ckm_i_strategy_<name>;
