@@ -22,10 +22,15 @@ static ckm_status build_chain(ckm_dataflow **out, ckm_error *err)
         const int32_t forward[] = {i - 1};
         const int32_t backward[] = {i - 1, layer, layer - 1};
         const ckm_dataflow_op op = {
-            .kind = i < LAYERS ? CKM_OP_FORWARD : i == LAYERS ? CKM_OP_LOSS : CKM_OP_BACKWARD,
+            .kind = i < LAYERS    ? CKM_OP_FORWARD
+                    : i == LAYERS ? CKM_OP_LOSS
+                                  : CKM_OP_BACKWARD,
             .cost = 1,
             .recomputable = true,
-            .n_inputs = i == 0 ? 0 : i <= LAYERS ? 1 : layer == 0 ? 2 : 3,
+            .n_inputs = i == 0        ? 0
+                        : i <= LAYERS ? 1
+                        : layer == 0  ? 2
+                                      : 3,
             .inputs = i <= LAYERS ? forward : backward,
             .n_outputs = 1,
             .outputs = &i,
@@ -62,8 +67,8 @@ int main(void)
         return 1;
     }
     if (result.schedule != NULL) {
-        printf("cost %lld instead of %lld, peak %lld bytes\n", (long long)result.cost,
-               (long long)result.baseline_cost, (long long)result.peak_bytes);
+        printf("cost %lld instead of %lld, peak %lld bytes\n", (long long)result.cost, (long long)result.baseline_cost,
+               (long long)result.peak_bytes);
         for (int64_t i = 0; i < ckm_schedule_step_count(result.schedule); i++) {
             const ckm_step step = ckm_schedule_get_step(result.schedule, i);
             printf("%s %d\n", step.kind == CKM_STEP_COMPUTE ? "compute" : "free", (int)step.index);

@@ -51,14 +51,16 @@ typedef enum ckm_status {
 // every failing call sets all members. `message` is one line without a trailing newline.
 typedef struct ckm_error {
     ckm_status code;
-    int64_t line;         // 1-based line in `file`, or 0
-    int64_t byte;         // 0-based position in `file`, or -1
-    char file[256];       // path as the caller gave it, or ""
+    int64_t line;    // 1-based line in `file`, or 0
+    int64_t byte;    // 0-based position in `file`, or -1
+    char file[256];  // path as the caller gave it, or ""
     char message[4096];
 } ckm_error;
 
+// clang-format off
 #define CKM_ERROR_INIT \
     { CKM_OK, 0, -1, "", "" }
+// clang-format on
 
 typedef enum ckm_log_level { CKM_LOG_ERROR, CKM_LOG_WARN, CKM_LOG_INFO, CKM_LOG_DEBUG } ckm_log_level;
 

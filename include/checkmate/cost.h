@@ -12,16 +12,18 @@ extern "C" {
 #endif
 
 typedef enum ckm_cost_kind {
-    CKM_COST_MODEL_FLOPS,    // multiply-accumulates, counted as the paper does
-    CKM_COST_MODEL_PROFILE   // a checkmate-profile file: measured nanoseconds by operator name
+    CKM_COST_MODEL_FLOPS,   // multiply-accumulates, counted as the paper does
+    CKM_COST_MODEL_PROFILE  // a checkmate-profile file: measured nanoseconds by operator name
 } ckm_cost_kind;
 
 typedef struct ckm_cost_model {
     ckm_cost_kind kind;
     const char *profile_path;  // for CKM_COST_MODEL_PROFILE
 } ckm_cost_model;
+// clang-format off
 #define CKM_COST_MODEL_INIT \
     { CKM_COST_MODEL_FLOPS, NULL }
+// clang-format on
 
 // Gives every operator of `training` its cost and every value its bytes. Errors: CKM_ERR_OVERFLOW;
 // CKM_ERR_NOT_FOUND when a profile lacks operators (all are named).

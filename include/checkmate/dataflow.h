@@ -19,7 +19,7 @@ typedef struct ckm_dataflow ckm_dataflow;
 // One tensor. `bytes` >= 0. `alias_of` is the index of the storage's owner, or -1: a view adds no
 // bytes, and the storage lives while any of its tensors does. The owner must not be a view itself.
 typedef struct ckm_dataflow_tensor {
-    const char *name;     // may be NULL when adding
+    const char *name;  // may be NULL when adding
     int64_t bytes;
     int32_t alias_of;
 } ckm_dataflow_tensor;
@@ -28,19 +28,19 @@ typedef struct ckm_dataflow_tensor {
 // ckm_dataflow_op. `inplace` pairs (input, output), tensor indices: the operator may write that output
 // over that input's storage when the input is dead afterwards.
 typedef struct ckm_dataflow_op {
-    const char *name;     // may be NULL when adding
+    const char *name;  // may be NULL when adding
     ckm_op_kind kind;
-    int64_t cost;         // >= 0, in the graph's cost unit
+    int64_t cost;  // >= 0, in the graph's cost unit
     int64_t workspace_bytes;
-    bool recomputable;    // false: computed exactly once
+    bool recomputable;  // false: computed exactly once
     int32_t n_inputs, n_outputs, n_inplace;
     const int32_t *inputs, *outputs;
     const int32_t (*inplace)[2];
 } ckm_dataflow_op;
 
 // Creates an empty graph. `name` is copied; NULL means "".
-CKM_API ckm_status ckm_dataflow_create(const char *name, ckm_cost_unit unit, int64_t fixed_bytes,
-                                       ckm_dataflow **out, ckm_error *err) CKM_NODISCARD;
+CKM_API ckm_status ckm_dataflow_create(const char *name, ckm_cost_unit unit, int64_t fixed_bytes, ckm_dataflow **out,
+                                       ckm_error *err) CKM_NODISCARD;
 CKM_API void ckm_dataflow_free(ckm_dataflow *df);
 
 // Append a tensor or an operator and give its index (`index` may be NULL). Operators must be added in a

@@ -13,7 +13,16 @@ extern "C" {
 #define CKM_MAX_RANK 8
 
 typedef enum ckm_dtype {
-    CKM_F32, CKM_F16, CKM_BF16, CKM_F64, CKM_I8, CKM_U8, CKM_I16, CKM_I32, CKM_I64, CKM_BOOL
+    CKM_F32,
+    CKM_F16,
+    CKM_BF16,
+    CKM_F64,
+    CKM_I8,
+    CKM_U8,
+    CKM_I16,
+    CKM_I32,
+    CKM_I64,
+    CKM_BOOL
 } ckm_dtype;
 
 // Where channels stand in an image tensor: N,H,W,C (the zoo, as in Keras) or N,C,H,W (ONNX).
@@ -34,8 +43,8 @@ typedef struct ckm_graph ckm_graph;
 typedef struct ckm_training ckm_training;
 
 typedef struct ckm_shape {
-    int32_t rank;                 // 0 for a scalar
-    int64_t dims[CKM_MAX_RANK];   // dims[0] is the batch for inputs and activations
+    int32_t rank;                // 0 for a scalar
+    int64_t dims[CKM_MAX_RANK];  // dims[0] is the batch for inputs and activations
 } ckm_shape;
 
 typedef struct ckm_graph_tensor_info {
@@ -43,12 +52,12 @@ typedef struct ckm_graph_tensor_info {
     ckm_tensor_role role;
     ckm_dtype dtype;
     ckm_shape shape;
-    int32_t producer;             // operator, or -1
+    int32_t producer;  // operator, or -1
 } ckm_graph_tensor_info;
 
 typedef struct ckm_graph_op_info {
     const char *name;
-    const char *kind;             // "conv", "batch_norm", ...
+    const char *kind;  // "conv", "batch_norm", ...
     int32_t n_inputs, n_outputs;
     const int32_t *inputs, *outputs;  // tensor indices; -1 for an absent optional input
 } ckm_graph_op_info;

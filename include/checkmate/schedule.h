@@ -32,9 +32,9 @@ typedef struct ckm_schedule_info {
     char graph[128];
     char strategy[64];
     int64_t budget_bytes, cost, baseline_cost, peak_bytes;
-    double bound_cost;            // proven lower bound on the cost; NaN when there is none
+    double bound_cost;  // proven lower bound on the cost; NaN when there is none
     ckm_bound_class bound_covers;
-    bool optimal;                 // status: optimal or feasible
+    bool optimal;  // status: optimal or feasible
     double seconds;
 } ckm_schedule_info;
 
@@ -55,8 +55,8 @@ CKM_API ckm_status ckm_schedule_baseline(const ckm_dataflow *df, ckm_schedule **
 // use while the step runs (after it, for a free).
 typedef struct ckm_simulation {
     int64_t cost, peak_bytes;
-    int64_t peak_step;            // the first step at which the peak is reached
-    int64_t end_bytes;            // in use after the last step
+    int64_t peak_step;  // the first step at which the peak is reached
+    int64_t end_bytes;  // in use after the last step
 } ckm_simulation;
 // Fails with CKM_ERR_FORMAT on an illegal schedule, naming the step. O(steps + operands).
 CKM_API ckm_status ckm_schedule_simulate(const ckm_dataflow *df, const ckm_schedule *s, int64_t *timeline_bytes,
@@ -65,9 +65,9 @@ CKM_API ckm_status ckm_schedule_simulate(const ckm_dataflow *df, const ckm_sched
 // Verifier: an independent reading of the rules that shares no code with the simulator or any solver.
 // An illegal schedule is a verdict, not an error; `why` is then one line naming step, operator, tensor.
 typedef struct ckm_verdict {
-    bool ok;                      // legal, and within the budget when one was given
-    int64_t cost, peak_bytes;     // valid when the steps are legal, else -1
-    char why[512];                // "" when ok
+    bool ok;                   // legal, and within the budget when one was given
+    int64_t cost, peak_bytes;  // valid when the steps are legal, else -1
+    char why[512];             // "" when ok
 } ckm_verdict;
 // `budget_bytes` < 0: no budget.
 CKM_API ckm_status ckm_schedule_verify(const ckm_dataflow *df, const ckm_schedule *s, int64_t budget_bytes,

@@ -12,7 +12,7 @@ extern "C" {
 #endif
 
 typedef enum ckm_solve_status {
-    CKM_SOLVE_OPTIMAL,     // cost equals the bound within 0.01 % in the class the bound covers
+    CKM_SOLVE_OPTIMAL,  // cost equals the bound within 0.01 % in the class the bound covers
     CKM_SOLVE_FEASIBLE,
     CKM_SOLVE_INFEASIBLE,  // proven: no schedule of the class `bound_covers` names fits the budget
     CKM_SOLVE_UNKNOWN      // none found within the limits
@@ -38,28 +38,30 @@ typedef struct ckm_solve_options {
     int64_t cost_limit;         // >= 0: any schedule costing at most this will do, dearer ones do not count
     int threads;                // default 1; solvers that cannot use more ignore it
     uint64_t seed;
-    int64_t iteration_limit;    // for randomised strategies, 0: their default; makes runs repeatable
-    ckm_formulation formulation; // strategies ilp and lp-bound
-    ckm_stop_fn stop;           // may be NULL
-    ckm_log_fn log;             // may be NULL
-    ckm_progress_fn progress;   // may be NULL
-    void *user;                 // passed to the three callbacks
+    int64_t iteration_limit;      // for randomised strategies, 0: their default; makes runs repeatable
+    ckm_formulation formulation;  // strategies ilp and lp-bound
+    ckm_stop_fn stop;             // may be NULL
+    ckm_log_fn log;               // may be NULL
+    ckm_progress_fn progress;     // may be NULL
+    void *user;                   // passed to the three callbacks
 } ckm_solve_options;
+// clang-format off
 #define CKM_SOLVE_OPTIONS_INIT \
     { -1, NULL, 60.0, 1e-4, -1, 1, 1, 0, CKM_FORMULATION_FRONTIER, NULL, NULL, NULL, NULL }
+// clang-format on
 
 typedef struct ckm_solve_result {
     ckm_solve_status status;
-    ckm_schedule *schedule;       // verified, within the budget; NULL when none was found
-    int64_t cost, peak_bytes;     // -1 without a schedule
+    ckm_schedule *schedule;    // verified, within the budget; NULL when none was found
+    int64_t cost, peak_bytes;  // -1 without a schedule
     int64_t budget_bytes, baseline_cost, baseline_peak_bytes;
-    int64_t floor_bytes;          // proven: no schedule needs less
-    int64_t least_peak_bytes;     // smallest peak of any schedule met: the smallest budget known to fit; -1
-    double bound_cost;            // NaN: none
-    ckm_bound_class bound_covers; // also names the class of an infeasibility proof
-    double gap;                   // NaN unless both cost and bound exist
+    int64_t floor_bytes;           // proven: no schedule needs less
+    int64_t least_peak_bytes;      // smallest peak of any schedule met: the smallest budget known to fit; -1
+    double bound_cost;             // NaN: none
+    ckm_bound_class bound_covers;  // also names the class of an infeasibility proof
+    double gap;                    // NaN unless both cost and bound exist
     double seconds;
-    char strategy[64];            // the strategy that found the schedule
+    char strategy[64];  // the strategy that found the schedule
 } ckm_solve_result;
 
 // Finds a schedule. `result` is filled on CKM_OK, whatever its status; release with

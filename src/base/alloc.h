@@ -19,6 +19,6 @@ void *ckm_i_memdup(const void *data, size_t count, size_t size);
 _Bool ckm_i_grow32(void **items, size_t size, int64_t n, int32_t *cap);
 _Bool ckm_i_grow64(void **items, size_t size, int64_t n, int64_t *cap);
 #define ckm_i_grow(items, size, n, cap) \
-    _Generic((cap), int32_t *: ckm_i_grow32, int64_t *: ckm_i_grow64)((items), (size), (n), (cap))
+    _Generic((cap), int32_t * : ckm_i_grow32, int64_t * : ckm_i_grow64)((items), (size), (n), (cap))
 
 #endif

@@ -68,8 +68,8 @@ ckm_status ckm_i_error_in_file(ckm_error *err, ckm_status status, const char *fi
 const char *ckm_status_name(ckm_status status)
 {
     static const char *const names[] = {
-        "ok",          "bad argument", "out of memory", "input/output error", "bad format",
-        "overflow",    "unsupported",  "not found",     "internal error",
+        "ok",       "bad argument", "out of memory", "input/output error", "bad format",
+        "overflow", "unsupported",  "not found",     "internal error",
     };
     size_t i = (size_t)status;
     return i < sizeof names / sizeof names[0] ? names[i] : "unknown status";

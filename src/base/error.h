@@ -27,10 +27,12 @@ ckm_status ckm_i_error_memory(ckm_error *err);
 ckm_status ckm_i_error_in_file(ckm_error *err, ckm_status status, const char *file);
 
 // if (status != OK) goto cleanup, for functions with a `status` variable and a `cleanup:` label.
-#define CKM_I_TRY(expression)                      \
-    do {                                           \
-        status = (expression);                     \
-        if (status != CKM_OK) { goto cleanup; }    \
+#define CKM_I_TRY(expression)   \
+    do {                        \
+        status = (expression);  \
+        if (status != CKM_OK) { \
+            goto cleanup;       \
+        }                       \
     } while (0)
 
 #endif

@@ -90,8 +90,8 @@ ckm_status ckm_i_writer_open(ckm_i_writer *w, const char *path, ckm_error *err)
         w->stream = fopen(w->temporary, "wb");
     }
     if (w->stream == NULL) {
-        ckm_status status =
-            ckm_i_error_at(err, CKM_ERR_IO, path, 0, -1, "cannot open for writing: %s", strerror(errno));
+        ckm_status status = ckm_i_error_at(err, CKM_ERR_IO, path, 0, -1, "cannot open for writing: %s",
+                                           strerror(errno));
         free(w->temporary);
         w->temporary = NULL;
         ckm_i_writer_abort(w);

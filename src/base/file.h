@@ -15,7 +15,7 @@ ckm_status ckm_i_file_read(const char *path, int64_t max_bytes, char **data, siz
 // its bytes have reached the disk. "-" and files that are not regular (/dev/full) are written directly.
 typedef struct ckm_i_writer {
     FILE *stream;
-    char *path, *temporary;       // temporary is NULL when writing directly
+    char *path, *temporary;  // temporary is NULL when writing directly
 } ckm_i_writer;
 
 ckm_status ckm_i_writer_open(ckm_i_writer *w, const char *path, ckm_error *err) CKM_NODISCARD;

@@ -23,8 +23,7 @@ ckm_i_json_place ckm_i_json_member(const ckm_i_json_place *parent, const char *k
 ckm_i_json_place ckm_i_json_element(const ckm_i_json_place *parent, size_t i);
 // Fails with CKM_ERR_FORMAT: "<path>: <message>".
 ckm_status ckm_i_json_error(ckm_error *err, const ckm_i_json_place *place, const char *format, ...) CKM_PRINTF(3, 4);
-#define ckm_i_json_error(err, place, ...) \
-    ckm_i_error_known(ckm_i_json_error(err, place, __VA_ARGS__), CKM_ERR_FORMAT)
+#define ckm_i_json_error(err, place, ...) ckm_i_error_known(ckm_i_json_error(err, place, __VA_ARGS__), CKM_ERR_FORMAT)
 
 // Typed members of an object. `required` members must be there; absent optional ones leave *out alone.
 ckm_status ckm_i_json_get_int(const json_t *object, const ckm_i_json_place *place, const char *key, bool required,
@@ -40,6 +39,7 @@ ckm_status ckm_i_json_get_array(const json_t *object, const ckm_i_json_place *pl
 ckm_status ckm_i_json_int(const json_t *value, const ckm_i_json_place *place, int64_t min, int64_t max, int64_t *out,
                           ckm_error *err) CKM_NODISCARD;
 // Checks that the root is an object with this format and version 1.
-ckm_status ckm_i_json_check_header(const json_t *root, const char *file, const char *format, ckm_error *err) CKM_NODISCARD;
+ckm_status ckm_i_json_check_header(const json_t *root, const char *file, const char *format,
+                                   ckm_error *err) CKM_NODISCARD;
 
 #endif

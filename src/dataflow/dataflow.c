@@ -16,8 +16,7 @@ ckm_status ckm_dataflow_create(const char *name, ckm_cost_unit unit, int64_t fix
         return ckm_i_error(err, CKM_ERR_ARGUMENT, "no place for the graph");
     }
     if (fixed_bytes < 0) {
-        return ckm_i_error(err, CKM_ERR_FORMAT, "fixed_bytes is %lld; it must not be negative",
-                           (long long)fixed_bytes);
+        return ckm_i_error(err, CKM_ERR_FORMAT, "fixed_bytes is %lld; it must not be negative", (long long)fixed_bytes);
     }
     ckm_dataflow *df = ckm_i_calloc(1, sizeof *df);
     if (df == NULL) {

@@ -7,24 +7,24 @@
 #include <checkmate/dataflow.h>
 
 typedef struct ckm_i_dataflow_tensor {
-    char *name;                   // never NULL; "t<index>" when none was given
+    char *name;  // never NULL; "t<index>" when none was given
     int64_t bytes;
-    int32_t alias_of;             // -1: owns its storage
-    int32_t storage;              // owner of its storage: alias_of, or itself
-    int32_t producer;             // operator, or -1 for an input
-    int32_t n_users;              // operators that read it, ascending, each once
+    int32_t alias_of;  // -1: owns its storage
+    int32_t storage;   // owner of its storage: alias_of, or itself
+    int32_t producer;  // operator, or -1 for an input
+    int32_t n_users;   // operators that read it, ascending, each once
     const int32_t *users;
     bool is_result;
-    bool pinned;                  // its storage holds an input: always live, counted in resident_bytes
+    bool pinned;  // its storage holds an input: always live, counted in resident_bytes
 } ckm_i_dataflow_tensor;
 
 typedef struct ckm_i_dataflow_op {
-    char *name;                   // never NULL; "op<index>" when none was given
+    char *name;  // never NULL; "op<index>" when none was given
     ckm_op_kind kind;
     int64_t cost, workspace_bytes;
     bool recomputable;
     int32_t n_inputs, n_outputs, n_inplace;
-    int32_t *inputs, *outputs;    // inputs as given, repetitions included
+    int32_t *inputs, *outputs;  // inputs as given, repetitions included
     int32_t (*inplace)[2];
 } ckm_i_dataflow_op;
 
@@ -40,7 +40,7 @@ struct ckm_dataflow {
     bool finished;
     int32_t *users_pool;
     int64_t total_cost;
-    int64_t resident_bytes;       // fixed bytes plus every pinned storage: in use at every moment
+    int64_t resident_bytes;  // fixed bytes plus every pinned storage: in use at every moment
     int64_t floor_bytes;
 };
 

@@ -52,8 +52,9 @@ static ckm_status resolve_producers(ckm_dataflow *df, ckm_error *err)
             }
             ckm_i_dataflow_tensor *x = &df->tensors[op->outputs[i]];
             if (x->producer >= 0) {
-                return ckm_i_error(err, CKM_ERR_FORMAT, "tensors[%d] (%s) has two producers: ops[%d] (%s) and ops[%d] (%s)",
-                                   op->outputs[i], x->name, x->producer, df->ops[x->producer].name, v, op->name);
+                return ckm_i_error(err, CKM_ERR_FORMAT,
+                                   "tensors[%d] (%s) has two producers: ops[%d] (%s) and ops[%d] (%s)", op->outputs[i],
+                                   x->name, x->producer, df->ops[x->producer].name, v, op->name);
             }
             x->producer = v;
         }
@@ -72,11 +73,11 @@ static ckm_status check_inputs(const ckm_dataflow *df, ckm_error *err)
             }
             int32_t producer = df->tensors[op->inputs[i]].producer;
             if (producer >= v) {
-                return ckm_i_error(err, CKM_ERR_FORMAT,
-                                   "ops[%d] (%s) reads tensors[%d] (%s), which ops[%d] (%s) produces later: the order is "
-                                   "not topological, or there is a cycle",
-                                   v, op->name, op->inputs[i], df->tensors[op->inputs[i]].name, producer,
-                                   df->ops[producer].name);
+                return ckm_i_error(
+                    err, CKM_ERR_FORMAT,
+                    "ops[%d] (%s) reads tensors[%d] (%s), which ops[%d] (%s) produces later: the order is "
+                    "not topological, or there is a cycle",
+                    v, op->name, op->inputs[i], df->tensors[op->inputs[i]].name, producer, df->ops[producer].name);
             }
         }
     }
@@ -107,12 +108,14 @@ static ckm_status check_inplace(const ckm_dataflow *df, ckm_error *err)
             int32_t in = op->inplace[i][0];
             int32_t out = op->inplace[i][1];
             if (!contains(op->inputs, op->n_inputs, in)) {
-                return ckm_i_error(err, CKM_ERR_FORMAT, "ops[%d] (%s): inplace[%d] names %d, which is not one of its inputs",
-                                   v, op->name, i, in);
+                return ckm_i_error(err, CKM_ERR_FORMAT,
+                                   "ops[%d] (%s): inplace[%d] names %d, which is not one of its inputs", v, op->name, i,
+                                   in);
             }
             if (!contains(op->outputs, op->n_outputs, out)) {
                 return ckm_i_error(err, CKM_ERR_FORMAT,
-                                   "ops[%d] (%s): inplace[%d] names %d, which is not one of its outputs", v, op->name, i, out);
+                                   "ops[%d] (%s): inplace[%d] names %d, which is not one of its outputs", v, op->name,
+                                   i, out);
             }
         }
     }
@@ -330,7 +333,8 @@ ckm_status ckm_dataflow_finish(ckm_dataflow *df, ckm_error *err)
 }
 
 // Exhaustive matching over pairs[i..n), each tensor once.
-static int64_t match(const ckm_dataflow *df, const int32_t (*pairs)[2], int32_t n, int32_t i, uint32_t used, uint32_t *best)
+static int64_t match(const ckm_dataflow *df, const int32_t (*pairs)[2], int32_t n, int32_t i, uint32_t used,
+                     uint32_t *best)
 {
     if (i == n) {
         *best = used;

@@ -12,7 +12,7 @@ typedef struct ckm_i_op_class ckm_i_op_class;
 
 // One attribute: a short list of integers, one real, or one word.
 typedef struct ckm_i_attr {
-    const char *key;              // a string literal
+    const char *key;  // a string literal
     enum { CKM_I_ATTR_INTS, CKM_I_ATTR_REAL, CKM_I_ATTR_WORD } type;
     int32_t n;
     int64_t ints[CKM_I_ATTR_MAX];
@@ -32,7 +32,7 @@ typedef struct ckm_i_graph_op {
     char *name;
     const ckm_i_op_class *op_class;
     int32_t n_inputs, n_outputs, n_attrs;
-    int32_t *inputs, *outputs;    // an absent optional input is -1
+    int32_t *inputs, *outputs;  // an absent optional input is -1
     ckm_i_attr *attrs;
 } ckm_i_graph_op;
 
@@ -42,19 +42,19 @@ struct ckm_graph {
     int64_t batch;
     int32_t n_tensors, cap_tensors, n_ops, cap_ops;
     ckm_i_graph_tensor *tensors;
-    ckm_i_graph_op *ops;          // in the order of the layer list or the file: a topological order
+    ckm_i_graph_op *ops;  // in the order of the layer list or the file: a topological order
 };
 
 // What shape inference and costing see of one operator. in[i] is NULL for an absent optional input.
 typedef struct ckm_i_op_view {
     const ckm_graph *graph;
     const ckm_i_graph_op *op;
-    const ckm_i_graph_tensor *in[64]; // the first 64 inputs; classes with more read op->inputs
+    const ckm_i_graph_tensor *in[64];  // the first 64 inputs; classes with more read op->inputs
 } ckm_i_op_view;
 
 // An operator class. One static const object a kind, in src/graph/op_<group>.c, listed in op_registry.c.
 struct ckm_i_op_class {
-    const char *kind;             // "conv"
+    const char *kind;                             // "conv"
     int32_t min_inputs, max_inputs, max_outputs;  // -1: any number
     // Shapes and dtypes of the outputs from inputs and attributes; also checks both. Error messages name
     // the operator and the offending dimension.
@@ -66,7 +66,8 @@ struct ckm_i_op_class {
 
 const ckm_i_op_class *ckm_i_op_class_find(const char *kind);
 
-ckm_status ckm_i_graph_create(const char *name, ckm_layout layout, int64_t batch, ckm_graph **out, ckm_error *err) CKM_NODISCARD;
+ckm_status ckm_i_graph_create(const char *name, ckm_layout layout, int64_t batch, ckm_graph **out,
+                              ckm_error *err) CKM_NODISCARD;
 // Adds a tensor that no operator produces (input, parameter, state, constant). Names need not be unique.
 ckm_status ckm_i_graph_add_tensor(ckm_graph *g, const char *name, ckm_tensor_role role, ckm_dtype dtype,
                                   const ckm_shape *shape, int32_t *index, ckm_error *err) CKM_NODISCARD;
@@ -79,7 +80,7 @@ ckm_status ckm_i_graph_add_op(ckm_graph *g, const char *kind, const char *name, 
 ckm_i_attr ckm_i_attr_ints(const char *key, const int64_t *values, int32_t n);
 ckm_i_attr ckm_i_attr_real(const char *key, double value);
 ckm_i_attr ckm_i_attr_word(const char *key, const char *value);
-const ckm_i_attr *ckm_i_op_attr(const ckm_i_graph_op *op, const char *key);   // NULL when absent
+const ckm_i_attr *ckm_i_op_attr(const ckm_i_graph_op *op, const char *key);  // NULL when absent
 int64_t ckm_i_op_attr_int(const ckm_i_graph_op *op, const char *key, int32_t i, int64_t fallback);
 double ckm_i_op_attr_double(const ckm_i_graph_op *op, const char *key, double fallback);
 const char *ckm_i_op_attr_text(const ckm_i_graph_op *op, const char *key, const char *fallback);

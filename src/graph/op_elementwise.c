@@ -21,8 +21,7 @@ static ckm_status infer_broadcast(const ckm_i_op_view *v, ckm_shape *out_shapes,
     return CKM_OK;
 }
 
-static ckm_status infer_comparison(const ckm_i_op_view *v, ckm_shape *out_shapes, ckm_dtype *out_dtypes,
-                                   ckm_error *err)
+static ckm_status infer_comparison(const ckm_i_op_view *v, ckm_shape *out_shapes, ckm_dtype *out_dtypes, ckm_error *err)
 {
     ckm_status status = infer_broadcast(v, out_shapes, out_dtypes, err);
     if (status == CKM_OK) {
@@ -64,9 +63,18 @@ static ckm_status infer_truth(const ckm_i_op_view *v, ckm_shape *out_shapes, ckm
     return CKM_OK;
 }
 
-#define ARITHMETIC(kind) {kind, 2, 2, 1, infer_broadcast, ckm_i_op_macs_one_per_output}
-#define COMPARISON(kind) {kind, 2, 2, 1, infer_comparison, ckm_i_op_macs_one_per_output}
-#define FUNCTION(kind) {kind, 1, 1, 1, ckm_i_op_infer_same, ckm_i_op_macs_one_per_output}
+#define ARITHMETIC(kind)                                             \
+    {                                                                \
+        kind, 2, 2, 1, infer_broadcast, ckm_i_op_macs_one_per_output \
+    }
+#define COMPARISON(kind)                                              \
+    {                                                                 \
+        kind, 2, 2, 1, infer_comparison, ckm_i_op_macs_one_per_output \
+    }
+#define FUNCTION(kind)                                                   \
+    {                                                                    \
+        kind, 1, 1, 1, ckm_i_op_infer_same, ckm_i_op_macs_one_per_output \
+    }
 
 const ckm_i_op_class ckm_i_ops_elementwise[] = {
     ARITHMETIC("sub"),

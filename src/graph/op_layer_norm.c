@@ -4,11 +4,10 @@
 #include "graph/op_registry.h"
 #include "graph/op_support.h"
 
-enum { NORM_COST = 4 };           // as batch_norm: per element, the paper's count
+enum { NORM_COST = 4 };  // as batch_norm: per element, the paper's count
 
 // Mean and inverse deviation, when asked for, have one element per normalized slice.
-static ckm_status infer_layer_norm(const ckm_i_op_view *v, ckm_shape *out_shapes, ckm_dtype *out_dtypes,
-                                   ckm_error *err)
+static ckm_status infer_layer_norm(const ckm_i_op_view *v, ckm_shape *out_shapes, ckm_dtype *out_dtypes, ckm_error *err)
 {
     const ckm_shape *in = &v->in[0]->shape;
     int32_t axis;

@@ -58,14 +58,12 @@ static ckm_status infer_slice(const ckm_i_op_view *v, ckm_shape *out_shapes, ckm
     ckm_shape out = {.rank = in->rank};
     for (int32_t i = 0; i < in->rank; i++) {
         int64_t last;
-        bool fits = sizes[i] == 0 ||
-                    (ckm_i_mul(sizes[i] - 1, steps[i], &last) && ckm_i_add(last, starts[i], &last) && last >= 0 &&
-                     last < in->dims[i] && starts[i] < in->dims[i]);
+        bool fits = sizes[i] == 0 || (ckm_i_mul(sizes[i] - 1, steps[i], &last) && ckm_i_add(last, starts[i], &last) &&
+                                      last >= 0 && last < in->dims[i] && starts[i] < in->dims[i]);
         if (!fits || steps[i] == 0) {
-            return ckm_i_op_error(v, err, CKM_ERR_FORMAT,
-                                  "%lld elements from %lld in steps of %lld do not exist on axis %d of size %lld",
-                                  (long long)sizes[i], (long long)starts[i], (long long)steps[i], (int)i,
-                                  (long long)in->dims[i]);
+            return ckm_i_op_error(
+                v, err, CKM_ERR_FORMAT, "%lld elements from %lld in steps of %lld do not exist on axis %d of size %lld",
+                (long long)sizes[i], (long long)starts[i], (long long)steps[i], (int)i, (long long)in->dims[i]);
         }
         out.dims[i] = sizes[i];
     }

@@ -69,7 +69,10 @@ static ckm_status infer_top_k(const ckm_i_op_view *v, ckm_shape *out_shapes, ckm
     return CKM_OK;
 }
 
-#define REDUCTION(kind) {kind, 1, 1, 1, infer_reduce, ckm_i_op_macs_one_per_input}
+#define REDUCTION(kind)                                          \
+    {                                                            \
+        kind, 1, 1, 1, infer_reduce, ckm_i_op_macs_one_per_input \
+    }
 
 const ckm_i_op_class ckm_i_ops_reduce[] = {
     REDUCTION("reduce_mean"),

@@ -24,7 +24,7 @@ static struct {
     bool active;
     int64_t until_failure;  // allocations left before the one that fails; negative afterwards
     bool failed;
-    int64_t held;           // allocations minus releases while active
+    int64_t held;  // allocations minus releases while active
 } sweep;
 
 static bool must_fail(void)

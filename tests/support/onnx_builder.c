@@ -15,7 +15,7 @@ typedef struct block {
 struct onnx_builder {
     block *blocks;
     CkmOnnx__Model *model;
-    CkmOnnx__Node *node;          // the last one
+    CkmOnnx__Node *node;  // the last one
 };
 
 static void *take(onnx_builder *b, size_t size)

@@ -64,7 +64,8 @@ static ckm_status parse_json(void *user, ckm_error *err)
 static void json(void **state)
 {
     (void)state;
-    char text[] = "{\"format\": \"f\", \"ops\": [{\"cost\": 12, \"inputs\": [0, 1, 2]}, {\"name\": \"x\", \"y\": 1.5}]}";
+    char text[] =
+        "{\"format\": \"f\", \"ops\": [{\"cost\": 12, \"inputs\": [0, 1, 2]}, {\"name\": \"x\", \"y\": 1.5}]}";
     assert_true(alloc_sweep_tolerant(parse_json, text) > 10);
 }
 

@@ -43,8 +43,15 @@ static void hostile_texts_fail(void **state)
         const char *text;
         size_t size;
     } cases[] = {
-        {"", 0},  {"{", 1}, {"{}x", 3},     {"{\"a\":1,\"a\":2}", 13}, {"\xff\xfe", 2},
-        {"[1", 2}, {"\0", 1}, {"{\"a\":1e999}", 11}, {"[99999999999999999999]", 22},
+        {"", 0},
+        {"{", 1},
+        {"{}x", 3},
+        {"{\"a\":1,\"a\":2}", 13},
+        {"\xff\xfe", 2},
+        {"[1", 2},
+        {"\0", 1},
+        {"{\"a\":1e999}", 11},
+        {"[99999999999999999999]", 22},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         ckm_error err = CKM_ERROR_INIT;

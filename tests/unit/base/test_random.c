@@ -94,10 +94,8 @@ static void clock_never_goes_back(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(matches_the_reference_sequence),
-        cmocka_unit_test(below_stays_below_and_reaches_everything),
-        cmocka_unit_test(unit_is_in_its_interval),
-        cmocka_unit_test(bits_are_independent),
+        cmocka_unit_test(matches_the_reference_sequence), cmocka_unit_test(below_stays_below_and_reaches_everything),
+        cmocka_unit_test(unit_is_in_its_interval),        cmocka_unit_test(bits_are_independent),
         cmocka_unit_test(clock_never_goes_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
