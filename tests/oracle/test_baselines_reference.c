@@ -59,8 +59,8 @@ static bool parse_row(char *line, row *out)
         }
         *line++ = '\0';
     }
-    snprintf(out->model, sizeof out->model, "%s", field[0]);
-    snprintf(out->strategy, sizeof out->strategy, "%s", field[2]);
+    snprintf(out->model, sizeof out->model, "%.31s", field[0]);
+    snprintf(out->strategy, sizeof out->strategy, "%.31s", field[2]);
     out->limit = (int32_t)strtol(field[3], NULL, 10);
     out->cost = strtoll(field[6], NULL, 10);
     out->peak_bytes = strtoll(field[7], NULL, 10);

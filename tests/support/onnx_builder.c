@@ -46,7 +46,7 @@ static char *text_of(onnx_builder *b, const char *text)
 static void *append(onnx_builder *b, void *items, size_t *n, void *item)
 {
     void **grown = take(b, (*n + 1) * sizeof *grown);
-    if (*n > 0) {
+    if (items != NULL) {
         memcpy(grown, items, *n * sizeof *grown);
     }
     grown[(*n)++] = item;
