@@ -80,6 +80,11 @@ void ckm_i_milp_run_cbc(const ckm_i_milp *m, const ckm_i_milp_options *options, 
         answer->has_x = 1;
     }
     double bound = Cbc_getBestPossibleObjValue(cbc);
+    // Secondary status 1: with the start's cost as a limit not even the relaxation has a solution. That proves
+    // the start optimal, and the bound CBC reports is an older, weaker one.
+    if (answer->status == CKM_I_MILP_OPTIMAL && Cbc_secondaryStatus(cbc) == 1) {
+        bound = fmax(bound, answer->objective - options->gap);
+    }
     if (answer->status != CKM_I_MILP_INFEASIBLE && bound > -1e40 && bound < 1e40) {
         answer->bound = bound;
     }
