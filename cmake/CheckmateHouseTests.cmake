@@ -23,6 +23,8 @@ foreach(name includes headers symbols tree)
 endforeach()
 
 if(TARGET checkmate_program)
+    add_test(NAME house_manual COMMAND sh "${tests_dir}/house/test_manual.sh")
+    set_tests_properties(house_manual PROPERTIES LABELS unit TIMEOUT 60 ENVIRONMENT "${house_environment}")
     add_test(NAME install COMMAND sh "${tests_dir}/install/test_install.sh")
     set_tests_properties(install PROPERTIES
         LABELS install TIMEOUT 600 SKIP_RETURN_CODE 77 ENVIRONMENT "${house_environment}")
