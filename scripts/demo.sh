@@ -43,7 +43,7 @@ value() {
 
 line() {
     printf '%s%s%s\n' "$dim" \
-        '----------------------------------------------------------------------------------------------------------------------------' \
+        '--------------------------------------------------------------------------------------------------------------------------------------' \
         "$plain"
 }
 
@@ -67,7 +67,7 @@ row() {
             bound = get("bound_cost")
             note = get("status")
             if (note == "unknown") note = "no fit"
-            printf "%-22s %9s  %9s  %9s %4s  %-14s %9s %9s %8s %8s %8.2f  %s\n", network, operators,
+            printf "%-24s %9s  %9s  %9s %4s  %-14s %9s %9s %8s %8s %8.2f  %s\n", network, operators,
                 network == "" ? "" : gigabytes(get("baseline_peak_bytes")), budget == "" ? "" : gigabytes(get("budget_bytes")),
                 budget, strategy, gigabytes(get("peak_bytes")), percent(get("overhead")),
                 bound == "" ? "-" : percent(bound / whole - 1), percent(get("gap")), get("seconds"), note
@@ -110,14 +110,14 @@ plan() {
 
 schedules=0
 printf '%s%s%s\n' "$bold" 'Training steps planned within a memory budget; costs are multiply-accumulates, sizes include parameters and gradients' "$plain"
-printf '\n%s%-22s %9s  %9s  %14s  %-14s %9s %9s %8s %8s %8s  %s%s\n' "$bold" 'network' 'operators' 'peak w/o' 'budget' \
+printf '\n%s%-24s %9s  %9s  %14s  %-14s %9s %9s %8s %8s %8s  %s%s\n' "$bold" 'network' 'operators' 'peak w/o' 'budget' \
     'strategy' 'peak' 'overhead' 'bound' 'gap' 'seconds' 'result' "$plain"
-printf '%s%-22s %9s  %9s%s\n' "$bold" '' '' 'remat.' "$plain"
+printf '%s%-24s %9s  %9s%s\n' "$bold" '' '' 'remat.' "$plain"
 plan resnet50 'ResNet50, batch 64' ResNet50 64 '60% 40%' 'chen-greedy chen-greedy-ap griewank auto'
 plan mobilenet 'MobileNet, batch 128' MobileNet 128 '60% 40%' 'chen-sqrt chen-greedy griewank auto'
 plan unet 'U-Net (vgg), batch 16' vgg_unet 16 '80% 60%' 'chen-greedy griewank ilp auto'
 if [ -n "$onnx" ]; then
-    plan onnx "$(basename "$onnx"), b. 64" "$onnx" 64 '60% 40%' 'chen-greedy chen-greedy-ap griewank auto'
+    plan onnx "$(basename "$onnx"), batch 64" "$onnx" 64 '60% 40%' 'chen-greedy chen-greedy-ap griewank auto'
 else
     echo "demo: no ONNX file (set DEMO_ONNX=FILE to plan one)" >&2
 fi

@@ -35,7 +35,7 @@ static const cli_option options[] = {
      "Draw overhead over budget with gnuplot to FILE, which ends in .svg, .pdf or .png.", NULL, 0, 0, NULL},
 };
 
-enum { MAX_STRATEGIES = 128 };
+enum { MAX_STRATEGIES = 128, SHOWN_PERCENT = 100 };
 
 typedef struct sweep {
     const sweep_settings *settings;
@@ -230,6 +230,17 @@ static int solve_all(sweep *s)
     return CLI_DONE;
 }
 
+// Whether there is an overhead above `low` and up to `high` percent.
+static bool some_overhead(const sweep *s, double low, double high)
+{
+    for (int i = 0; i < s->n_budgets * s->n_strategies; i++) {
+        if (s->overheads[i] > low && s->overheads[i] <= high) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static int draw(const sweep *s, const char *path)
 {
     ckm_error err = CKM_ERROR_INIT;
@@ -244,7 +255,18 @@ static int draw(const sweep *s, const char *path)
     for (int i = 0; i < s->n_strategies; i++) {
         curves[i] = (ckm_emit_curve){s->strategies[i], s->n_budgets, gigabytes, s->overheads + i * s->n_budgets};
     }
-    ckm_emit_plot plot = {ckm_dataflow_name(s->df), "memory budget (GB)", "overhead (%)", s->n_strategies, curves};
+    // Some strategies get down to the last budgets at ten times the cost; shown in full, they would leave
+    // nothing to see of the others.
+    bool is_cut = some_overhead(s, 0, SHOWN_PERCENT) && some_overhead(s, SHOWN_PERCENT, INFINITY);
+    ckm_emit_plot plot = {
+        .title = ckm_dataflow_name(s->df),
+        .x_label = "memory budget (GB)",
+        .y_label = is_cut ? "overhead (%), up to 100 %" : "overhead (%)",
+        .y_min = 0,
+        .y_max = is_cut ? SHOWN_PERCENT : NAN,
+        .n_curves = s->n_strategies,
+        .curves = curves,
+    };
     ckm_status status = ckm_emit_plot_figure(&plot, path, &err);
     free(gigabytes);
     return status == CKM_OK ? CLI_DONE : cli_fail(&err);

@@ -57,6 +57,16 @@ static void put_data(FILE *to, const ckm_emit_plot *plot)
     }
 }
 
+// An end of the y axis; '*' lets gnuplot choose.
+static void put_limit(FILE *to, double limit)
+{
+    if (isfinite(limit)) {
+        fprintf(to, "%.12g", limit);
+    } else {
+        fputc('*', to);
+    }
+}
+
 static void put_script(FILE *to, const ckm_emit_plot *plot, ckm_i_figure_format format)
 {
     static const char *const terminals[] = {
@@ -71,9 +81,14 @@ static void put_script(FILE *to, const ckm_emit_plot *plot, ckm_i_figure_format 
     put_quoted(to, plot->x_label);
     fputs(" noenhanced\nset ylabel ", to);
     put_quoted(to, plot->y_label);
-    fputs(" noenhanced\nset grid lc rgb '#dddddd'\nset key outside right top noenhanced\n"
-          "set border 3\nset tics nomirror\nset offsets graph 0.02, graph 0.02, graph 0.05, graph 0.02\n",
+    fputs(" noenhanced\nset grid lt 1 lw 1 lc rgb '#e4e4e4'\nset key outside right top Left reverse noenhanced\n"
+          "set border 3\nset tics nomirror\nset clip two\nset offsets graph 0.02, graph 0.02, graph 0.03, 0\nset "
+          "yrange [",
           to);
+    put_limit(to, plot->y_min);
+    fputc(':', to);
+    put_limit(to, plot->y_max);
+    fputs("]\n", to);
     put_data(to, plot);
     const char *separator = "plot ";
     for (int32_t c = 0; c < plot->n_curves; c++) {

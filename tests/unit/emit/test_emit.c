@@ -132,7 +132,7 @@ static void test_figures_with_programs(void **state)
     double y[] = {5, NAN, 7};
     double none[] = {NAN, NAN, INFINITY};
     ckm_emit_curve curves[] = {{"it's; a 'label'", 3, x, y}, {"empty", 3, x, none}};
-    ckm_emit_plot plot = {"title's\nend", "x", "y", 2, curves};
+    ckm_emit_plot plot = {"title's\nend", "x", "y", NAN, NAN, 2, curves};
     assert_int_equal(ckm_emit_plot_figure(&plot, in_folder(path, sizeof path, "p.svg"), &err), CKM_OK);
     const char *text = contents(path);
     assert_non_null(strstr(text, "</svg>"));
@@ -154,7 +154,7 @@ static void test_bad_requests(void **state)
     double x[] = {1};
     double none[] = {NAN};
     ckm_emit_curve curve = {"empty", 1, x, none};
-    ckm_emit_plot plot = {"t", "x", "y", 1, &curve};
+    ckm_emit_plot plot = {"t", "x", "y", 0, 100, 1, &curve};
     assert_int_equal(ckm_emit_plot_figure(&plot, in_folder(path, sizeof path, "p.svg"), &err), CKM_ERR_ARGUMENT);
     plot.n_curves = 0;
     assert_int_equal(ckm_emit_plot_figure(&plot, path, &err), CKM_ERR_ARGUMENT);
