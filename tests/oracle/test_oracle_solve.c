@@ -16,32 +16,43 @@
 
 // How a strategy is tested. Those not listed are cheap and make no promise beyond being right.
 typedef struct expectation {
-    const char *strategy;
+    const char *test, *strategy;
     int64_t n_graphs;
     int32_t max_ops, max_produced;
-    bool exact;  // proves the frontier optimum or infeasibility
+    bool exact;       // proves the frontier optimum or infeasibility
+    bool cost_limit;  // asked for a schedule that costs at most so much, about the optimum
+    ckm_formulation formulation;
 } expectation;
 
 static const expectation expectations[] = {
-    {"ilp", 2000, 6, 8, true},      {"auto", 200, 6, 8, false},      {"lp-bound", 200, 6, 8, false},
-    {"lp-round", 100, 6, 8, false}, {"lp-random", 100, 6, 8, false}, {"local-search", 200, 6, 8, false},
+    {"ilp", "ilp", 2000, 6, 8, true, false, CKM_FORMULATION_FRONTIER},
+    {"ilp with a cost limit", "ilp", 500, 6, 8, true, true, CKM_FORMULATION_FRONTIER},
+    {"ilp unpartitioned", "ilp", 100, 4, 5, false, false, CKM_FORMULATION_UNPARTITIONED},
+    {"lp-bound unpartitioned", "lp-bound", 200, 5, 6, false, false, CKM_FORMULATION_UNPARTITIONED},
+    {"auto", "auto", 200, 6, 8, false, false, CKM_FORMULATION_FRONTIER},
+    {"auto with a cost limit", "auto", 200, 6, 8, false, true, CKM_FORMULATION_FRONTIER},
+    {"lp-bound", "lp-bound", 500, 6, 8, false, false, CKM_FORMULATION_FRONTIER},
+    {"lp-round", "lp-round", 200, 6, 8, false, false, CKM_FORMULATION_FRONTIER},
+    {"lp-random", "lp-random", 200, 6, 8, false, false, CKM_FORMULATION_FRONTIER},
+    {"local-search", "local-search", 500, 6, 8, false, false, CKM_FORMULATION_FRONTIER},
 };
-static const expectation cheap = {NULL, 2000, 7, 9, false};
+static const size_t n_expectations = sizeof expectations / sizeof expectations[0];
 
-static const expectation *expected_of(const char *strategy)
+static bool is_listed(const char *strategy)
 {
-    for (size_t i = 0; i < sizeof expectations / sizeof expectations[0]; i++) {
+    for (size_t i = 0; i < n_expectations; i++) {
         if (strcmp(expectations[i].strategy, strategy) == 0) {
-            return &expectations[i];
+            return true;
         }
     }
-    return &cheap;
+    return false;
 }
 
 // Optima of one graph at one budget, by class; -1 infeasible.
 typedef struct truth {
     const oracle_graph *g;
     int64_t budget;
+    int64_t cost_limit;  // -1: none
     int64_t optimum[4];
 } truth;
 
@@ -50,13 +61,19 @@ static oracle_class class_of(ckm_bound_class covers)
     return covers == CKM_BOUND_ANY ? ORACLE_ANY : covers == CKM_BOUND_ORDER ? ORACLE_ORDER : ORACLE_FRONTIER;
 }
 
+// Whether the class has a schedule that was asked for.
+static bool is_possible(const truth *t, oracle_class which)
+{
+    return t->optimum[which] >= 0 && (t->cost_limit < 0 || t->optimum[which] <= t->cost_limit);
+}
+
 static void complain(const truth *t, const char *strategy, const ckm_solve_result *r, const char *what)
 {
     static const char *const statuses[] = {"optimal", "feasible", "infeasible", "unknown"};
-    fail_msg("%s at budget %lld: %s. Status %s, cost %lld, peak %lld, bound %.6f covering class %d.\n"
+    fail_msg("%s at budget %lld, cost limit %lld: %s. Status %s, cost %lld, peak %lld, bound %.6f covering class %d.\n"
              "True optima: once %lld, frontier %lld, order %lld, any %lld\n%s",
-             strategy, (long long)t->budget, what, statuses[r->status], (long long)r->cost, (long long)r->peak_bytes,
-             r->bound_cost, (int)r->bound_covers, (long long)t->optimum[ORACLE_ONCE],
+             strategy, (long long)t->budget, (long long)t->cost_limit, what, statuses[r->status], (long long)r->cost,
+             (long long)r->peak_bytes, r->bound_cost, (int)r->bound_covers, (long long)t->optimum[ORACLE_ONCE],
              (long long)t->optimum[ORACLE_FRONTIER], (long long)t->optimum[ORACLE_ORDER],
              (long long)t->optimum[ORACLE_ANY], oracle_describe(t->g, r->schedule));
 }
@@ -97,7 +114,7 @@ static void check_claims(const truth *t, const char *strategy, const ckm_solve_r
             complain(t, strategy, r, "the bound is above the optimum of its class");
         }
     }
-    if (r->status == CKM_SOLVE_INFEASIBLE && (!claims || optimum >= 0)) {
+    if (r->status == CKM_SOLVE_INFEASIBLE && (!claims || is_possible(t, class_of(r->bound_covers)))) {
         complain(t, strategy, r, "infeasibility is claimed wrongly");
     }
     if (r->status == CKM_SOLVE_OPTIMAL && (!claims || r->cost > optimum)) {
@@ -110,24 +127,31 @@ static void check_claims(const truth *t, const char *strategy, const ckm_solve_r
 
 static void check_exact(const truth *t, const char *strategy, const ckm_solve_result *r)
 {
-    int64_t optimum = t->optimum[ORACLE_FRONTIER];
-    if (optimum < 0 && r->status != CKM_SOLVE_INFEASIBLE) {
-        complain(t, strategy, r, "infeasibility is not proven");
-    }
-    if (optimum >= 0 && (r->status != CKM_SOLVE_OPTIMAL || r->cost != optimum)) {
+    if (!is_possible(t, ORACLE_FRONTIER)) {
+        if (r->status != CKM_SOLVE_INFEASIBLE) {
+            complain(t, strategy, r, "infeasibility is not proven");
+        }
+    } else if (t->cost_limit >= 0) {
+        if (r->schedule == NULL || r->cost > t->cost_limit) {
+            complain(t, strategy, r, "nothing within the cost limit is found");
+        }
+    } else if (r->status != CKM_SOLVE_OPTIMAL || r->cost != t->optimum[ORACLE_FRONTIER]) {
         complain(t, strategy, r, "the optimum is not found or not proven");
     }
 }
 
-static void solve_and_check(const truth *t, const ckm_dataflow *df, const expectation *expected, const char *strategy,
-                            const int64_t *least, int64_t counts[4])
+static void solve_and_check(const truth *t, const ckm_dataflow *df, const expectation *expected, const int64_t *least,
+                            int64_t counts[4])
 {
+    const char *strategy = expected->strategy;
     ckm_error err = CKM_ERROR_INIT;
     ckm_solve_result r;
     ckm_solve_options options = CKM_SOLVE_OPTIONS_INIT;
     options.budget_bytes = t->budget;
     options.strategy = strategy;
     options.time_limit_seconds = expected->exact ? 60.0 : 1.0;
+    options.formulation = expected->formulation;
+    options.cost_limit = t->cost_limit;
     options.seed = 7;
     options.iteration_limit = 2000;  // plenty for graphs of this size, and the same on every machine
     if (ckm_solve(df, &options, &r, &err) != CKM_OK) {
@@ -164,9 +188,16 @@ static int32_t choose_budgets(ckm_i_rng *rng, const int64_t *least, int64_t budg
     return n;
 }
 
-static void test_strategy(const char *strategy)
+// About the optimum, on either side.
+static int64_t choose_cost_limit(ckm_i_rng *rng, int64_t optimum)
 {
-    const expectation *expected = expected_of(strategy);
+    int64_t limit = optimum - 1 + (int64_t)ckm_i_rng_below(rng, 3);
+    return optimum < 0 ? 10 : limit < 0 ? 0 : limit;
+}
+
+static void strategy_agrees_with_brute_force(void **state)
+{
+    const expectation *expected = *state;
     ckm_i_rng rng = {.state = 31};
     int64_t counts[4] = {0};
     for (int64_t round = oracle_scaled(expected->n_graphs); round > 0; round--) {
@@ -180,47 +211,58 @@ static void test_strategy(const char *strategy)
         }
         int32_t n_budgets = choose_budgets(&rng, least, budgets);
         for (int32_t b = 0; b < n_budgets; b++) {
-            truth t = {.g = &g, .budget = budgets[b]};
+            truth t = {.g = &g, .budget = budgets[b], .cost_limit = -1};
             for (int c = ORACLE_ONCE; c <= ORACLE_ANY; c++) {
                 t.optimum[c] = oracle_optimum(&g, (oracle_class)c, budgets[b]);
             }
-            solve_and_check(&t, df, expected, strategy, least, counts);
+            if (expected->cost_limit) {
+                t.cost_limit = choose_cost_limit(&rng, t.optimum[ORACLE_FRONTIER]);
+            }
+            solve_and_check(&t, df, expected, least, counts);
         }
         ckm_dataflow_free(df);
     }
-    printf("%s: %lld optimal, %lld feasible, %lld infeasible, %lld unknown\n", strategy,
+    printf("%s: %lld optimal, %lld feasible, %lld infeasible, %lld unknown\n", expected->test,
            (long long)counts[CKM_SOLVE_OPTIMAL], (long long)counts[CKM_SOLVE_FEASIBLE],
            (long long)counts[CKM_SOLVE_INFEASIBLE], (long long)counts[CKM_SOLVE_UNKNOWN]);
-}
-
-static void strategy_agrees_with_brute_force(void **state)
-{
-    test_strategy(*state);
 }
 
 // CKM_ORACLE_STRATEGY, when set, names the only strategy to test.
 int main(void)
 {
     const char *chosen = getenv("CKM_ORACLE_STRATEGY");
-    int32_t count = ckm_solve_strategy_count();
-    struct CMUnitTest *tests = calloc((size_t)count, sizeof *tests);
+    size_t room = n_expectations + (size_t)ckm_solve_strategy_count();
+    expectation *all = calloc(room, sizeof *all);
+    struct CMUnitTest *tests = calloc(room, sizeof *tests);
     size_t n = 0;
-    if (tests == NULL) {
-        return 1;
+    int failed = 1;
+    if (tests == NULL || all == NULL) {
+        goto cleanup;
     }
-    for (int32_t i = 0; i < count; i++) {
+    for (int32_t i = 0; i < ckm_solve_strategy_count(); i++) {
         const char *name = ckm_solve_strategy_name(i);
-        if (chosen == NULL || strcmp(chosen, name) == 0) {
-            tests[n++] = (struct CMUnitTest){name, strategy_agrees_with_brute_force, NULL, NULL,
-                                             (void *)(uintptr_t)name};
+        if (chosen != NULL && strcmp(chosen, name) != 0) {
+            continue;
         }
+        if (!is_listed(name)) {
+            all[n++] = (expectation){name, name, 2000, 7, 9, false, false, CKM_FORMULATION_FRONTIER};
+        }
+        for (size_t k = 0; k < n_expectations; k++) {
+            if (strcmp(expectations[k].strategy, name) == 0) {
+                all[n++] = expectations[k];
+            }
+        }
+    }
+    for (size_t i = 0; i < n; i++) {
+        tests[i] = (struct CMUnitTest){all[i].test, strategy_agrees_with_brute_force, NULL, NULL, &all[i]};
     }
     if (n == 0) {
         fprintf(stderr, "no strategy is called \"%s\"\n", chosen != NULL ? chosen : "");
-        free(tests);
-        return 1;
+        goto cleanup;
     }
-    int failed = _cmocka_run_group_tests("strategies", tests, n, NULL, NULL);
+    failed = _cmocka_run_group_tests("strategies", tests, n, NULL, NULL) != 0;
+cleanup:
     free(tests);
-    return failed != 0;
+    free(all);
+    return failed;
 }
