@@ -107,13 +107,42 @@ static void print_table(const cli_model *model, const ckm_solve_result *r)
     printf("%-22s %.2f\n", "seconds", r->seconds);
 }
 
+// The least peak that is known to be reachable: what the solve has met, or what strategies that are quick and
+// frugal reach when they are asked for the memory floor, a second each.
+static int64_t smallest_known_budget(const ckm_dataflow *df, const ckm_solve_result *r,
+                                     const cli_limit_settings *limits)
+{
+    static const char *const frugal[] = {"griewank", "chen-greedy", "checkpoint-last", "local-search"};
+    int64_t least = r->baseline_peak_bytes;
+    if (r->least_peak_bytes >= 0 && r->least_peak_bytes < least) {
+        least = r->least_peak_bytes;
+    }
+    for (int i = 0; i < CLI_COUNT(frugal) && least > r->floor_bytes && !cli_stop_requested(NULL); i++) {
+        ckm_solve_result found;
+        ckm_solve_options brief = cli_solve_options(limits, frugal[i], NULL);
+        brief.progress = NULL;
+        brief.log = NULL;
+        brief.budget_bytes = r->floor_bytes;
+        if (brief.time_limit_seconds <= 0 || brief.time_limit_seconds > 1) {
+            brief.time_limit_seconds = 1;
+        }
+        // The solve itself is over; a failure here only means knowing less.
+        if (ckm_solve(df, &brief, &found, NULL) == CKM_OK) {
+            if (found.least_peak_bytes >= 0 && found.least_peak_bytes < least) {
+                least = found.least_peak_bytes;
+            }
+            ckm_solve_result_dispose(&found);
+        }
+    }
+    return least;
+}
+
 // Says on standard error why there is no schedule, and what would help.
-static void explain_absence(const ckm_solve_result *r)
+static void explain_absence(const ckm_solve_result *r, int64_t least)
 {
     char budget[64];
     char floor_text[64];
     char known[64];
-    int64_t least = r->least_peak_bytes >= 0 ? r->least_peak_bytes : r->baseline_peak_bytes;
     cli_show_bytes(r->budget_bytes, budget, sizeof budget);
     cli_show_bytes(r->floor_bytes, floor_text, sizeof floor_text);
     cli_show_bytes(least, known, sizeof known);
@@ -178,7 +207,7 @@ static int solve(const solve_settings *s, const cli_model *model)
         outcome = cli_finish_output();
     }
     if (outcome == CLI_DONE && result.schedule == NULL) {
-        explain_absence(&result);
+        explain_absence(&result, smallest_known_budget(model->df, &result, &s->limits));
         outcome = cli_exit_of(result.status, false);
     }
     ckm_solve_result_dispose(&result);
