@@ -472,6 +472,25 @@ static void add_completeness(builder *b)
     }
 }
 
+// A view of a graph's input is always in memory but exists only once its producer has run. Where first
+// computations follow the order that goes without saying; in the unpartitioned form it is a row.
+static void add_pinned_dependencies(builder *b)
+{
+    const ckm_dataflow *df = b->df;
+    for (int32_t x = 0; x < df->n_tensors; x++) {
+        const ckm_i_dataflow_tensor *tensor = &df->tensors[x];
+        for (int32_t i = 0; tensor->pinned && tensor->producer >= 0 && i < tensor->n_users; i++) {
+            for (int32_t t = 0; t < df->n_ops; t++) {
+                ckm_i_milp_add_row(b->m, 0.0, INFINITY);
+                for (int32_t earlier = 0; earlier <= t; earlier++) {
+                    ckm_i_milp_put(b->m, r_at(b, earlier, tensor->producer), 1.0);
+                }
+                ckm_i_milp_put(b->m, r_at(b, t, tensor->users[i]), -1.0);
+            }
+        }
+    }
+}
+
 static void find_last_need(const ckm_dataflow *df, int32_t *last_need)
 {
     for (int32_t v = df->n_ops - 1; v >= 0; v--) {
@@ -614,6 +633,7 @@ ckm_status ckm_i_ilp_build(const ckm_dataflow *df, int64_t budget_bytes, ckm_for
     }
     if (formulation == CKM_FORMULATION_UNPARTITIONED) {
         add_completeness(&b);
+        add_pinned_dependencies(&b);
     }
     CKM_I_TRY(ckm_i_milp_check(&ilp->milp, err));
     // The frontier's own computations are constants: they are part of the cost, not of the objective.

@@ -7,7 +7,8 @@
 //   s[t,x] + r[t,p] >= 1             x an operand of t itself
 //   sum of m_x s[t+1,x] over storages t does not touch, plus the working set of t, <= budget
 // the last because stage t ends with t: whatever lives on past it lives while it runs. Its cost is at least
-// total + sum of c_v r[t,v] over v < t. Nothing else is assumed, so the bound covers them all.
+// total + sum of c_v r[t,v] over v < t. After the last operator's first computation a schedule may go on: a
+// tail, stage n, recomputes what the results need. Nothing else is assumed, so the bound covers them all.
 #include "solve/stage_bound.h"
 
 #include <stdlib.h>
@@ -56,10 +57,7 @@ static void add_boundary(stage_builder *b, int32_t t, int32_t *cols)
         if (!followed(b, x) || tensor->producer >= t || b->last_need[tensor->producer] < t) {
             continue;
         }
-        bool must = t == df->n_ops && tensor->is_result;
-        if (t < df->n_ops || must) {
-            cols[x] = ckm_i_milp_add_col(b->m, 0.0, must ? 1.0 : 0.0, 1.0, false);
-        }
+        cols[x] = ckm_i_milp_add_col(b->m, 0.0, 0.0, 1.0, false);
     }
 }
 
@@ -145,7 +143,8 @@ static void add_memory_row(stage_builder *b, int32_t t, int64_t budget_bytes)
     }
 }
 
-static void add_stage(stage_builder *b, int32_t t, int64_t budget_bytes)
+// Columns of r for stage t, and what each computation in it needs. Operator t itself runs for certain.
+static void add_computations(stage_builder *b, int32_t t)
 {
     const ckm_dataflow *df = b->df;
     int32_t *swap = b->s_now;
@@ -153,17 +152,20 @@ static void add_stage(stage_builder *b, int32_t t, int64_t budget_bytes)
     b->s_next = swap;
     for (int32_t v = 0; v < df->n_ops; v++) {
         bool possible = v < t && df->ops[v].recomputable && b->last_need[v] >= t;
-        b->r_now[v] = possible ? ckm_i_milp_add_col(b->m, (double)df->ops[v].cost / b->cost_scale, 0.0, 1.0, false)
-                               : -1;
+        double cost = (double)df->ops[v].cost / b->cost_scale;
+        b->r_now[v] = possible ? ckm_i_milp_add_col(b->m, cost, 0.0, 1.0, false) : -1;
     }
-    for (int32_t v = 0; v <= t; v++) {
-        if (b->r_now[v] < 0 && v != t) {
-            continue;
-        }
-        for (int32_t i = 0; i < df->ops[v].n_inputs; i++) {
+    for (int32_t v = 0; v < df->n_ops; v++) {
+        for (int32_t i = 0; (b->r_now[v] >= 0 || v == t) && i < df->ops[v].n_inputs; i++) {
             require_available(b, df->ops[v].inputs[i], b->r_now[v], v == t ? 1.0 : 0.0);
         }
     }
+}
+
+static void add_stage(stage_builder *b, int32_t t, int64_t budget_bytes)
+{
+    const ckm_dataflow *df = b->df;
+    add_computations(b, t);
     add_boundary(b, t + 1, b->s_next);
     for (int32_t x = 0; x < df->n_tensors; x++) {
         if (b->s_next[x] >= 0 && df->tensors[x].producer < t) {
@@ -171,6 +173,15 @@ static void add_stage(stage_builder *b, int32_t t, int64_t budget_bytes)
         }
     }
     add_memory_row(b, t, budget_bytes);
+}
+
+static void add_tail(stage_builder *b)
+{
+    const ckm_dataflow *df = b->df;
+    add_computations(b, df->n_ops);
+    for (int32_t i = 0; i < df->n_results; i++) {
+        require_available(b, df->results[i], -1, 1.0);
+    }
 }
 
 static void find_last_need(const ckm_dataflow *df, int32_t *last_need)
@@ -238,6 +249,7 @@ ckm_status ckm_i_stage_bound_build(const ckm_dataflow *df, int64_t budget_bytes,
     for (int32_t t = first_stage; t < df->n_ops; t++) {
         add_stage(&b, t, budget_bytes);
     }
+    add_tail(&b);
     CKM_I_TRY(ckm_i_milp_check(&built.milp, err));
     *out = built;
     ckm_i_milp_init(&built.milp);
