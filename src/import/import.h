@@ -7,8 +7,8 @@
 #include <checkmate/import.h>
 
 typedef struct ckm_i_importer {
-    const char *name;             // of the format, for messages
-    const char *extension;        // ".onnx"
+    const char *name;       // of the format, for messages
+    const char *extension;  // ".onnx"
     // Could a file that starts with these bytes be of this format? Asked when the extension says nothing.
     bool (*looks_like)(const uint8_t *start, size_t size_bytes);
     ckm_status (*read)(const char *path, const ckm_import_options *options, ckm_graph **out, ckm_error *err);

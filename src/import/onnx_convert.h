@@ -17,9 +17,9 @@ typedef struct ckm_i_onnx_convert {
     ckm_i_onnx_model *model;
     const ckm_import_options *options;
     ckm_graph *graph;
-    ckm_graph *scratch;           // operators on constants alone: for their shapes, thrown away afterwards
-    int64_t batch;                // of the network
-    int64_t file_batch;           // the fixed batch of the file, or 0 when it is symbolic
+    ckm_graph *scratch;  // operators on constants alone: for their shapes, thrown away afterwards
+    int64_t batch;       // of the network
+    int64_t file_batch;  // the fixed batch of the file, or 0 when it is symbolic
 } ckm_i_onnx_convert;
 
 typedef struct ckm_i_onnx_row ckm_i_onnx_row;
@@ -77,7 +77,8 @@ void ckm_i_onnx_set_constant(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node,
                              const ckm_shape *shape, ckm_i_onnx_scalar *data);
 
 // Computes the node when it is arithmetic on small constants, or asks for a known shape. *done tells.
-ckm_status ckm_i_onnx_fold(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, bool *done, ckm_error *err) CKM_NODISCARD;
+ckm_status ckm_i_onnx_fold(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, bool *done,
+                           ckm_error *err) CKM_NODISCARD;
 // Is this an operator that folding knows? (It may still need constant inputs.)
 bool ckm_i_onnx_can_fold(const char *op_type);
 

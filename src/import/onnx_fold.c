@@ -178,7 +178,8 @@ static ckm_status fold_gather(const ckm_i_onnx_convert *c, const ckm_i_onnx_node
     for (int64_t p = 0; p < positions; p++) {
         int64_t from = at->data[p].i < 0 ? at->data[p].i + size : at->data[p].i;
         if (from < 0 || from >= size) {
-            return ckm_i_onnx_node_error(node, err, CKM_ERR_FORMAT, "position %lld does not exist on an axis of size %lld",
+            return ckm_i_onnx_node_error(node, err, CKM_ERR_FORMAT,
+                                         "position %lld does not exist on an axis of size %lld",
                                          (long long)at->data[p].i, (long long)size);
         }
         for (int64_t o = 0; o < outer; o++) {
@@ -338,11 +339,13 @@ static ckm_status fold_non_zero(const ckm_i_onnx_convert *c, const ckm_i_onnx_no
 }
 
 static const ckm_i_onnx_fold_row rearranging[] = {
-    {"Identity", fold_reshape},      {"Reshape", fold_reshape},   {"Squeeze", fold_reshape},
-    {"Unsqueeze", fold_reshape},     {"Flatten", fold_reshape},   {"Transpose", fold_transpose},
-    {"Slice", fold_slice},           {"Expand", fold_expand},     {"Gather", fold_gather},
-    {"Concat", fold_concat},         {"Range", fold_range},       {"ConstantOfShape", fold_constant_of_shape},
-    {"NonZero", fold_non_zero},      {NULL, NULL},
+    {"Identity", fold_reshape}, {"Reshape", fold_reshape},
+    {"Squeeze", fold_reshape},  {"Unsqueeze", fold_reshape},
+    {"Flatten", fold_reshape},  {"Transpose", fold_transpose},
+    {"Slice", fold_slice},      {"Expand", fold_expand},
+    {"Gather", fold_gather},    {"Concat", fold_concat},
+    {"Range", fold_range},      {"ConstantOfShape", fold_constant_of_shape},
+    {"NonZero", fold_non_zero}, {NULL, NULL},
 };
 
 static ckm_i_onnx_folder find_folder(const char *op_type)

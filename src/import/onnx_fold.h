@@ -10,7 +10,7 @@ typedef struct ckm_i_onnx_folded {
     ckm_dtype dtype;
     ckm_shape shape;
     ckm_i_onnx_scalar *data;
-    bool declined;                // not something to fold: leave it to conversion
+    bool declined;  // not something to fold: leave it to conversion
 } ckm_i_onnx_folded;
 
 typedef ckm_status (*ckm_i_onnx_folder)(const ckm_i_onnx_convert *c, const ckm_i_onnx_node *node,

@@ -14,7 +14,7 @@ typedef ckm_i_onnx_scalar scalar;
 // One function for integers and one for reals; false when the result does not exist or does not fit.
 typedef struct binary_rule {
     const char *op_type;
-    bool truth;                   // the result is boolean
+    bool truth;  // the result is boolean
     bool (*integers)(int64_t a, int64_t b, int64_t *out);
     double (*reals)(double a, double b);
 } binary_rule;
@@ -54,15 +54,15 @@ static bool pow_int(int64_t a, int64_t b, int64_t *out)
     return fits;
 }
 
-#define CHOICE(name, expression)                             \
+#define CHOICE(name, expression)                               \
     static bool name##_int(int64_t a, int64_t b, int64_t *out) \
-    {                                                        \
-        *out = (expression);                                 \
-        return true;                                         \
-    }                                                        \
-    static double name##_real(double a, double b)            \
-    {                                                        \
-        return (double)(expression);                         \
+    {                                                          \
+        *out = (expression);                                   \
+        return true;                                           \
+    }                                                          \
+    static double name##_real(double a, double b)              \
+    {                                                          \
+        return (double)(expression);                           \
     }
 CHOICE(min, a < b ? a : b)
 CHOICE(max, a > b ? a : b)
@@ -148,8 +148,7 @@ static ckm_status fold_binary(const ckm_i_onnx_convert *c, const ckm_i_onnx_node
     while (strcmp(rule->op_type, node->op_type) != 0) {
         rule++;
     }
-    if (node->n_in != 2 || b == NULL ||
-        ckm_i_onnx_dtype_is_real(a->dtype) != ckm_i_onnx_dtype_is_real(b->dtype)) {
+    if (node->n_in != 2 || b == NULL || ckm_i_onnx_dtype_is_real(a->dtype) != ckm_i_onnx_dtype_is_real(b->dtype)) {
         out->declined = true;
         return CKM_OK;
     }
@@ -168,8 +167,8 @@ static ckm_status fold_binary(const ckm_i_onnx_convert *c, const ckm_i_onnx_node
             out->data[i].r = rule->reals(x.r, y.r);
         } else if (!rule->integers(x.i, y.i, &out->data[i].i)) {
             status = ckm_i_onnx_node_error(node, err, CKM_ERR_OVERFLOW,
-                                           "%lld and %lld: the result does not exist or does not fit",
-                                           (long long)x.i, (long long)y.i);
+                                           "%lld and %lld: the result does not exist or does not fit", (long long)x.i,
+                                           (long long)y.i);
         }
     }
     return status;
@@ -213,9 +212,9 @@ static double reciprocal_real(double a)
 }
 
 static const unary_rule unaries[] = {
-    {"Neg", neg_int, neg_real}, {"Abs", abs_int, fabs},    {"Sign", sign_int, sign_real},
-    {"Not", not_int, NULL},     {"Floor", NULL, floor},    {"Ceil", NULL, ceil},
-    {"Round", NULL, nearbyint}, {"Sqrt", NULL, sqrt},      {"Reciprocal", NULL, reciprocal_real},
+    {"Neg", neg_int, neg_real}, {"Abs", abs_int, fabs}, {"Sign", sign_int, sign_real},
+    {"Not", not_int, NULL},     {"Floor", NULL, floor}, {"Ceil", NULL, ceil},
+    {"Round", NULL, nearbyint}, {"Sqrt", NULL, sqrt},   {"Reciprocal", NULL, reciprocal_real},
     {"Exp", NULL, exp},         {"Log", NULL, log},
 };
 
@@ -347,16 +346,21 @@ static ckm_status fold_reduce(const ckm_i_onnx_convert *c, const ckm_i_onnx_node
 }
 
 const ckm_i_onnx_fold_row ckm_i_onnx_fold_math[] = {
-    {"Add", fold_binary},        {"Sub", fold_binary},         {"Mul", fold_binary},
-    {"Div", fold_binary},        {"Mod", fold_binary},         {"Pow", fold_binary},
-    {"Min", fold_binary},        {"Max", fold_binary},         {"Less", fold_binary},
-    {"LessOrEqual", fold_binary}, {"Greater", fold_binary},    {"GreaterOrEqual", fold_binary},
-    {"Equal", fold_binary},      {"And", fold_binary},         {"Or", fold_binary},
-    {"Neg", fold_unary},         {"Abs", fold_unary},          {"Sign", fold_unary},
-    {"Not", fold_unary},         {"Floor", fold_unary},        {"Ceil", fold_unary},
-    {"Round", fold_unary},       {"Sqrt", fold_unary},         {"Reciprocal", fold_unary},
-    {"Exp", fold_unary},         {"Log", fold_unary},          {"Cast", fold_cast},
-    {"CastLike", fold_cast},     {"Where", fold_where},        {"ReduceProd", fold_reduce},
-    {"ReduceSum", fold_reduce},  {"ReduceMax", fold_reduce},   {"ReduceMin", fold_reduce},
-    {NULL, NULL},
+    {"Add", fold_binary},       {"Sub", fold_binary},
+    {"Mul", fold_binary},       {"Div", fold_binary},
+    {"Mod", fold_binary},       {"Pow", fold_binary},
+    {"Min", fold_binary},       {"Max", fold_binary},
+    {"Less", fold_binary},      {"LessOrEqual", fold_binary},
+    {"Greater", fold_binary},   {"GreaterOrEqual", fold_binary},
+    {"Equal", fold_binary},     {"And", fold_binary},
+    {"Or", fold_binary},        {"Neg", fold_unary},
+    {"Abs", fold_unary},        {"Sign", fold_unary},
+    {"Not", fold_unary},        {"Floor", fold_unary},
+    {"Ceil", fold_unary},       {"Round", fold_unary},
+    {"Sqrt", fold_unary},       {"Reciprocal", fold_unary},
+    {"Exp", fold_unary},        {"Log", fold_unary},
+    {"Cast", fold_cast},        {"CastLike", fold_cast},
+    {"Where", fold_where},      {"ReduceProd", fold_reduce},
+    {"ReduceSum", fold_reduce}, {"ReduceMax", fold_reduce},
+    {"ReduceMin", fold_reduce}, {NULL, NULL},
 };

@@ -40,10 +40,10 @@ static int32_t find_inferred(const int64_t *dims, int32_t n)
 
 // How a target dimension can hold the batch of the input's axis, best guess first.
 typedef enum {
-    HOLDS_ALONE,     // it is the batch itself, anywhere within what the axis covers
-    HOLDS_INNERMOST, // of two dimensions, the rows: all that stood before the batch, and the batch
-    HOLDS_OUTERMOST, // it starts at the axis's stride: the batch and what follows (batch times heads)
-    HOLDS_SOMEHOW,   // the axis is merged into it
+    HOLDS_ALONE,      // it is the batch itself, anywhere within what the axis covers
+    HOLDS_INNERMOST,  // of two dimensions, the rows: all that stood before the batch, and the batch
+    HOLDS_OUTERMOST,  // it starts at the axis's stride: the batch and what follows (batch times heads)
+    HOLDS_SOMEHOW,    // the axis is merged into it
     HOLDS_END
 } batch_place;
 
@@ -147,8 +147,7 @@ static ckm_status reshape(const ckm_i_onnx_convert *c, const ckm_i_onnx_node *no
         char from[256];
         char to[256];
         return ckm_i_onnx_node_error(node, err, CKM_ERR_FORMAT, "%s cannot be reshaped to %s",
-                                     ckm_i_shape_text(in, from, sizeof from),
-                                     ckm_i_shape_text(&result, to, sizeof to));
+                                     ckm_i_shape_text(in, from, sizeof from), ckm_i_shape_text(&result, to, sizeof to));
     }
     *out = result;
     return CKM_OK;
@@ -278,8 +277,7 @@ ckm_status ckm_i_onnx_expanded(const ckm_i_onnx_convert *c, const ckm_i_onnx_nod
         if (b < 0 || (a != b && a != 1 && b != 1)) {
             char text[256];
             return ckm_i_onnx_node_error(node, err, CKM_ERR_FORMAT, "%s cannot be expanded: %lld asked for on axis %d",
-                                         ckm_i_shape_text(in, text, sizeof text), (long long)b,
-                                         (int)(result.rank - i));
+                                         ckm_i_shape_text(in, text, sizeof text), (long long)b, (int)(result.rank - i));
         }
         result.dims[result.rank - i] = a == 1 ? b : a;
     }
@@ -363,7 +361,9 @@ ckm_status ckm_i_onnx_split_plan(const ckm_i_onnx_convert *c, const ckm_i_onnx_n
     }
     int64_t size = in->dims[*axis];
     if (attr != NULL || given != NULL) {
-        int64_t n = attr != NULL ? (int64_t)attr->n_ints : given->typed && given->shape.rank == 1 ? given->shape.dims[0] : -1;
+        int64_t n = attr != NULL                             ? (int64_t)attr->n_ints
+                    : given->typed && given->shape.rank == 1 ? given->shape.dims[0]
+                                                             : -1;
         if (attr == NULL && (given->data == NULL || ckm_i_onnx_dtype_is_real(given->dtype))) {
             return ckm_i_onnx_node_error(node, err, CKM_ERR_UNSUPPORTED,
                                          "its split \"%.200s\" must be a constant of integers", given->name);
@@ -381,8 +381,9 @@ ckm_status ckm_i_onnx_split_plan(const ckm_i_onnx_convert *c, const ckm_i_onnx_n
             }
         }
         if (left != 0) {
-            return ckm_i_onnx_node_error(node, err, CKM_ERR_FORMAT, "its parts do not add up to %lld, the size of axis %d",
-                                         (long long)size, (int)*axis);
+            return ckm_i_onnx_node_error(node, err, CKM_ERR_FORMAT,
+                                         "its parts do not add up to %lld, the size of axis %d", (long long)size,
+                                         (int)*axis);
         }
         return CKM_OK;
     }

@@ -157,10 +157,9 @@ static void collect_values(ckm_i_onnx_model *model)
 {
     const CkmOnnx__Graph *graph = model->proto->graph;
     for (size_t i = 0; i < graph->n_input; i++) {
-        add_value(model, &(ckm_i_onnx_value){.name = graph->input[i]->name,
-                                             .origin = CKM_I_ONNX_INPUT,
-                                             .node = -1,
-                                             .info = graph->input[i]});
+        add_value(model,
+                  &(ckm_i_onnx_value){
+                      .name = graph->input[i]->name, .origin = CKM_I_ONNX_INPUT, .node = -1, .info = graph->input[i]});
     }
     for (size_t i = 0; i < graph->n_initializer; i++) {
         add_value(model, &(ckm_i_onnx_value){.name = graph->initializer[i]->name,
@@ -185,9 +184,8 @@ static void collect_values(ckm_i_onnx_model *model)
             node->out[k] = -1;
             if (proto->output[k][0] != '\0') {
                 node->out[k] = model->n_values;
-                add_value(model, &(ckm_i_onnx_value){.name = proto->output[k],
-                                                     .origin = CKM_I_ONNX_COMPUTED,
-                                                     .node = model->n_nodes});
+                add_value(model, &(ckm_i_onnx_value){
+                                     .name = proto->output[k], .origin = CKM_I_ONNX_COMPUTED, .node = model->n_nodes});
             }
         }
         model->n_nodes++;

@@ -19,36 +19,32 @@ typedef union ckm_i_onnx_scalar {
     double r;
 } ckm_i_onnx_scalar;
 
-typedef enum ckm_i_onnx_origin {
-    CKM_I_ONNX_INPUT,
-    CKM_I_ONNX_INITIALIZER,
-    CKM_I_ONNX_COMPUTED
-} ckm_i_onnx_origin;
+typedef enum ckm_i_onnx_origin { CKM_I_ONNX_INPUT, CKM_I_ONNX_INITIALIZER, CKM_I_ONNX_COMPUTED } ckm_i_onnx_origin;
 
 typedef struct ckm_i_onnx_value {
     const char *name;
     ckm_i_onnx_origin origin;
-    int32_t node;                              // producer of a computed one, else -1
+    int32_t node;  // producer of a computed one, else -1
     const CkmOnnx__TensorProto *initializer;
-    const CkmOnnx__ValueInfo *info;            // of an input
-    bool needed;                               // some output of the model depends on it
-    ckm_tensor_role role;                      // set by ckm_i_onnx_assign_roles and by conversion
-    bool typed;                                // dtype and shape are known
+    const CkmOnnx__ValueInfo *info;  // of an input
+    bool needed;                     // some output of the model depends on it
+    ckm_tensor_role role;            // set by ckm_i_onnx_assign_roles and by conversion
+    bool typed;                      // dtype and shape are known
     ckm_dtype dtype;
     ckm_shape shape;
-    ckm_i_onnx_scalar *data;                   // the elements of a small constant, else NULL
-    int32_t transposed_of;                     // parameter that this is the transpose of, for products only, or -1
-    int32_t tensor, scratch;                   // its tensor in the network / in the scratch network, or -1
+    ckm_i_onnx_scalar *data;  // the elements of a small constant, else NULL
+    int32_t transposed_of;    // parameter that this is the transpose of, for products only, or -1
+    int32_t tensor, scratch;  // its tensor in the network / in the scratch network, or -1
 } ckm_i_onnx_value;
 
 typedef struct ckm_i_onnx_node {
     const CkmOnnx__Node *proto;
-    const char *label;                         // name, or that of the first output
+    const char *label;  // name, or that of the first output
     const char *op_type;
-    bool standard;                             // of the standard operator domain
+    bool standard;  // of the standard operator domain
     bool needed;
     int32_t n_in, n_out;
-    int32_t *in, *out;                         // values; -1 where absent
+    int32_t *in, *out;  // values; -1 where absent
 } ckm_i_onnx_node;
 
 typedef struct ckm_i_onnx_model {
@@ -58,7 +54,7 @@ typedef struct ckm_i_onnx_model {
     ckm_i_onnx_value *values;
     ckm_i_onnx_node *nodes;
     int32_t *outputs;
-    int32_t *pool;                             // what in and out point into
+    int32_t *pool;  // what in and out point into
 } ckm_i_onnx_model;
 
 // Reads and checks a model: one graph, an opset in range, every name produced once and before its use.

@@ -42,7 +42,7 @@ static const struct {
     {"Pad", 1, 3, SLOT_SETTING},
     {"Dropout", 1, 2, SLOT_SETTING},
     {"Range", 0, 2, SLOT_SETTING},
-    {"Sub", 1, 1, SLOT_SETTING},     // normalization of the data by constants
+    {"Sub", 1, 1, SLOT_SETTING},  // normalization of the data by constants
     {"Div", 0, 1, SLOT_SETTING},
     {"Pow", 0, 1, SLOT_SETTING},
     {"Mod", 0, 1, SLOT_SETTING},
@@ -60,9 +60,8 @@ static const struct {
 };
 
 // Operators that pass their first operand on, re-arranged at most.
-static const char *const transparent[] = {"Identity", "Transpose", "Cast",      "Reshape",
-                                          "Squeeze",  "Flatten",   "Unsqueeze", "CastLike",
-                                          "Slice",    "Expand",    "Not"};
+static const char *const transparent[] = {"Identity",  "Transpose", "Cast",  "Reshape", "Squeeze", "Flatten",
+                                          "Unsqueeze", "CastLike",  "Slice", "Expand",  "Not"};
 
 static slot_rule rule_of(const ckm_i_onnx_node *node, int32_t slot)
 {
@@ -145,9 +144,9 @@ static ckm_status type_tensor(ckm_i_onnx_value *value, const CkmOnnx__TensorProt
 // All ones or all zeros under a name that an exporter made up: a normalization without scale and shift.
 static bool is_filler(const ckm_i_onnx_value *value)
 {
-    if (value->data == NULL || (strstr(value->name, "Constant") == NULL && strstr(value->name, "::") == NULL &&
-                                strspn(value->name, "0123456789") != strlen(value->name) &&
-                                strncmp(value->name, "val_", 4) != 0)) {
+    if (value->data == NULL ||
+        (strstr(value->name, "Constant") == NULL && strstr(value->name, "::") == NULL &&
+         strspn(value->name, "0123456789") != strlen(value->name) && strncmp(value->name, "val_", 4) != 0)) {
         return false;
     }
     int64_t elements;
@@ -250,8 +249,8 @@ static void assign_inputs(ckm_i_onnx_model *model, const unsigned char *uses)
             after_parameter = true;
         } else if (first == NULL) {
             first = value;
-        } else if (could_be_parameter(value) && (after_parameter || first_dim(value) != first_dim(first) ||
-                                                 named_like_parameter(value->name))) {
+        } else if (could_be_parameter(value) &&
+                   (after_parameter || first_dim(value) != first_dim(first) || named_like_parameter(value->name))) {
             value->role = uses[i] != 0 ? CKM_ROLE_PARAMETER : CKM_ROLE_CONSTANT;  // only steers: a mask
         }
     }

@@ -318,13 +318,14 @@ static ckm_status convert_resize(ckm_i_onnx_convert *c, const ckm_i_onnx_node *n
     int32_t rank = in->shape.rank;
     int32_t n = r.n_axes >= 0 ? r.n_axes : rank;
     if ((r.n_sizes >= 0 ? r.n_sizes : r.n_scales) != n) {
-        return ckm_i_onnx_node_error(node, err, CKM_ERR_FORMAT, "it has neither one scale nor one size for each of %d axes",
-                                     (int)n);
+        return ckm_i_onnx_node_error(node, err, CKM_ERR_FORMAT,
+                                     "it has neither one scale nor one size for each of %d axes", (int)n);
     }
     if (strcmp(ckm_i_onnx_attr_text(node, "coordinate_transformation_mode", "", word, sizeof word),
                "tf_crop_and_resize") == 0 ||
         strcmp(ckm_i_onnx_attr_text(node, "keep_aspect_ratio_policy", "stretch", word, sizeof word), "stretch") != 0) {
-        return ckm_i_onnx_node_error(node, err, CKM_ERR_UNSUPPORTED, "cropping and fixed aspect ratios are not supported");
+        return ckm_i_onnx_node_error(node, err, CKM_ERR_UNSUPPORTED,
+                                     "cropping and fixed aspect ratios are not supported");
     }
     ckm_shape out = in->shape;
     for (int32_t i = 0; i < n; i++) {

@@ -12,18 +12,18 @@
 typedef enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5 } wire_type;
 
 typedef enum {
-    KEEP_NUMBER,   // an integer
+    KEEP_NUMBER,  // an integer
     KEEP_FLOAT,
-    KEEP_TEXT,     // a string: without zero bytes, so that it survives as a C string
-    KEEP_BLOB,     // bytes
-    KEEP_INTS,     // repeated integers, packed or not
-    KEEP_FLOATS,   // repeated floats, packed or not
-    VALUES_INTS,   // values of a tensor: kept when all of them together are few
+    KEEP_TEXT,    // a string: without zero bytes, so that it survives as a C string
+    KEEP_BLOB,    // bytes
+    KEEP_INTS,    // repeated integers, packed or not
+    KEEP_FLOATS,  // repeated floats, packed or not
+    VALUES_INTS,  // values of a tensor: kept when all of them together are few
     VALUES_FLOATS,
     VALUES_DOUBLES,
     VALUES_BLOB,
-    ONE,           // a message, at most once
-    MANY           // a repeated message
+    ONE,  // a message, at most once
+    MANY  // a repeated message
 } field_rule;
 
 typedef struct message_table message_table;
@@ -37,13 +37,13 @@ typedef struct field_row {
 
 struct message_table {
     const char *name;
-    bool holds_values;            // a tensor
+    bool holds_values;  // a tensor
     uint32_t n_rows;
     const field_row *rows;
 };
 
-#define TABLE(table, label, tensor, ...)                      \
-    static const field_row table##_rows[] = {__VA_ARGS__};    \
+#define TABLE(table, label, tensor, ...)                   \
+    static const field_row table##_rows[] = {__VA_ARGS__}; \
     static const message_table table = {label, tensor, sizeof table##_rows / sizeof table##_rows[0], table##_rows}
 
 TABLE(opset_table, "opset import", false, {1, KEEP_TEXT, "domain", NULL}, {2, KEEP_NUMBER, "version", NULL});
@@ -71,7 +71,7 @@ TABLE(model_table, "model", false, {1, KEEP_NUMBER, "ir_version", NULL}, {2, KEE
 // Beyond these a file describes no network anybody plans; they bound the memory a hostile one can cost.
 static const size_t max_output_bytes = (size_t)256 << 20;
 static const int64_t max_messages = 8 << 20;
-enum { LENGTH_BYTES = 5 };        // a length that is filled in later, as a padded varint
+enum { LENGTH_BYTES = 5 };  // a length that is filled in later, as a padded varint
 
 typedef struct skimmer {
     ckm_i_onnx_source *source;
@@ -85,7 +85,7 @@ typedef struct skimmer {
 typedef struct wire_field {
     uint32_t number;
     wire_type type;
-    int64_t start;                // of the key
+    int64_t start;  // of the key
     int64_t payload, payload_bytes;
 } wire_field;
 
@@ -251,7 +251,8 @@ static ckm_status check_packed(skimmer *s, const wire_field *field, const char *
     return CKM_OK;
 }
 
-static ckm_status copy_checked(skimmer *s, const field_row *row, const wire_field *field, int64_t end, const char *where)
+static ckm_status copy_checked(skimmer *s, const field_row *row, const wire_field *field, int64_t end,
+                               const char *where)
 {
     if ((row->rule == KEEP_INTS || row->rule == VALUES_INTS) && field->type == WIRE_BYTES) {
         ckm_status status = check_packed(s, field, where);

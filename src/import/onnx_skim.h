@@ -12,10 +12,10 @@
 
 // Where bytes come from: memory, or an open file read through a window.
 typedef struct ckm_i_onnx_source {
-    const uint8_t *data;          // NULL: read from fd
+    const uint8_t *data;  // NULL: read from fd
     int fd;
     int64_t size_bytes;
-    uint8_t *window;              // the part of the file at hand
+    uint8_t *window;  // the part of the file at hand
     int64_t window_at, window_bytes;
 } ckm_i_onnx_source;
 

@@ -43,9 +43,8 @@ ckm_status ckm_i_onnx_source_open(ckm_i_onnx_source *source, const char *path, c
 void ckm_i_onnx_source_memory(ckm_i_onnx_source *source, const void *data, size_t size_bytes)
 {
     static const uint8_t nothing[1];
-    *source = (ckm_i_onnx_source){.data = data != NULL ? data : nothing,
-                                  .fd = -1,
-                                  .size_bytes = data != NULL ? (int64_t)size_bytes : 0};
+    *source = (ckm_i_onnx_source){
+        .data = data != NULL ? data : nothing, .fd = -1, .size_bytes = data != NULL ? (int64_t)size_bytes : 0};
 }
 
 void ckm_i_onnx_source_close(ckm_i_onnx_source *source)

@@ -15,9 +15,9 @@ static const struct {
     bool known;
     ckm_dtype dtype;
 } types[] = {
-    [1] = {true, CKM_F32},  [2] = {true, CKM_U8},   [3] = {true, CKM_I8},    [4] = {true, CKM_I16},
-    [5] = {true, CKM_I16},  [6] = {true, CKM_I32},  [7] = {true, CKM_I64},   [9] = {true, CKM_BOOL},
-    [10] = {true, CKM_F16}, [11] = {true, CKM_F64}, [12] = {true, CKM_I32},  [13] = {true, CKM_I64},
+    [1] = {true, CKM_F32},   [2] = {true, CKM_U8},   [3] = {true, CKM_I8},   [4] = {true, CKM_I16},
+    [5] = {true, CKM_I16},   [6] = {true, CKM_I32},  [7] = {true, CKM_I64},  [9] = {true, CKM_BOOL},
+    [10] = {true, CKM_F16},  [11] = {true, CKM_F64}, [12] = {true, CKM_I32}, [13] = {true, CKM_I64},
     [16] = {true, CKM_BF16},
 };
 
@@ -46,8 +46,8 @@ ckm_status ckm_i_onnx_tensor_type(const CkmOnnx__TensorProto *tensor, const char
                            name, (int)tensor->data_type);
     }
     if (tensor->n_dims > CKM_MAX_RANK) {
-        return ckm_i_error(err, CKM_ERR_UNSUPPORTED, "tensor \"%.200s\" has %zu dimensions; up to %d are supported", name,
-                           tensor->n_dims, CKM_MAX_RANK);
+        return ckm_i_error(err, CKM_ERR_UNSUPPORTED, "tensor \"%.200s\" has %zu dimensions; up to %d are supported",
+                           name, tensor->n_dims, CKM_MAX_RANK);
     }
     for (size_t i = 0; i < tensor->n_dims; i++) {
         if (tensor->dims[i] < 0) {

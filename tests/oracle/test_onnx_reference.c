@@ -19,8 +19,8 @@ static const struct {
     int32_t ops;
 } references[] = {
     // Operators: the nodes of the file without its constants.
-    {"resnet18", 11689512, 69},     {"resnet50", 25557032, 175},    {"mobilenet_v2", 3504872, 153},
-    {"vgg16", 138357544, 40},       {"densenet121", 7978856, 434},  {"squeezenet1_1", 1235496, 66},
+    {"resnet18", 11689512, 69}, {"resnet50", 25557032, 175},   {"mobilenet_v2", 3504872, 153},
+    {"vgg16", 138357544, 40},   {"densenet121", 7978856, 434}, {"squeezenet1_1", 1235496, 66},
 };
 enum { N_REFERENCES = sizeof references / sizeof references[0] };
 

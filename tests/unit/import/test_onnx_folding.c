@@ -55,7 +55,8 @@ static void shapes_are_read_cut_and_joined(void **state)
     (void)state;
     TARGET("i:one=1;i:zero=0;i:minus=-1", SHAPE(2, 60), "Shape x a", "Slice a,zero,one b", "Concat b,minus s axis=0");
     TARGET("i:i=1;i:axes=0;i:minus=-1", SHAPE(3, 40), "Shape x a", "Gather a,i b", "Concat b,minus s axis=0");
-    TARGET("i:i=3,0", SHAPE(5, 2, 12), "Shape x a", "Gather a,i b", "Constant - m l:value_ints=-1", "Concat b,m s axis=0");
+    TARGET("i:i=3,0", SHAPE(5, 2, 12), "Shape x a", "Gather a,i b", "Constant - m l:value_ints=-1",
+           "Concat b,m s axis=0");
     TARGET("i:minus=-1", SHAPE(20, 6), "Shape x a start=2", "ReduceProd a p keepdims=1", "Concat p,minus s axis=0");
     TARGET("i:minus=-1", SHAPE(6, 20), "Shape x a", "Split a h,t axis=0", "ReduceProd h p keepdims=1",
            "Concat p,minus s axis=0");

@@ -69,7 +69,7 @@ static void truncation_at_every_byte(void **state)
         memcpy(exact, data, n);
         g = NULL;
         ckm_status status = ckm_import_onnx_memory(exact, n, NULL, &g, &err);
-        assert_int_not_equal(status, CKM_OK);   // the last field of the model is the opset it needs
+        assert_int_not_equal(status, CKM_OK);  // the last field of the model is the opset it needs
         assert_int_equal(status, err.code);
         assert_int_not_equal(err.message[0], 0);
         free(exact);
@@ -206,7 +206,7 @@ static void tensors_with_impossible_sizes(void **state)
     ob_model(b)->graph->initializer[0]->dims[0] = INT64_MAX / 2;
     expect_error(b, CKM_ERR_OVERFLOW, "\"w\"");
     b = small_model(13);
-    ob_model(b)->graph->initializer[1]->dims[0] = 3;   // rows: two elements
+    ob_model(b)->graph->initializer[1]->dims[0] = 3;  // rows: two elements
     expect_error(b, CKM_ERR_FORMAT, "holds 2 elements where its shape asks for 3");
     b = small_model(13);
     ob_model(b)->graph->initializer[2]->raw_data.len = 3;
@@ -247,9 +247,9 @@ static void unsupported_operators_are_listed_together(void **state)
     ob_node(b, "Loop", "x", "a");
     ob_node(b, "Einsum", "a,x", "c");
     ob_node(b, "Loop", "c", "d");
-    ob_node(b, "FusedThing", "d", "e")->domain = (char *)(uintptr_t)"com.example";
+    ob_node(b, "FusedThing", "d", "e")->domain = (char *)(uintptr_t) "com.example";
     ob_node(b, "Relu", "e", "y");
-    ob_node(b, "Scan", "x", "unused");   // nothing needs it
+    ob_node(b, "Scan", "x", "unused");  // nothing needs it
     ob_output(b, "y");
     assert_null(ob_import(b, NULL, &err));
     assert_int_equal(err.code, CKM_ERR_UNSUPPORTED);
@@ -329,16 +329,11 @@ static void files_that_cannot_be_read(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(truncation_at_every_byte),
-        cmocka_unit_test(flipped_bits_and_bytes),
-        cmocka_unit_test(wire_errors_name_the_byte),
-        cmocka_unit_test(deep_nesting_costs_nothing),
-        cmocka_unit_test(versions_out_of_range),
-        cmocka_unit_test(graphs_that_do_not_hold_together),
-        cmocka_unit_test(tensors_with_impossible_sizes),
-        cmocka_unit_test(unsupported_operators_are_listed_together),
-        cmocka_unit_test(operators_used_wrongly),
-        cmocka_unit_test(files_that_cannot_be_read),
+        cmocka_unit_test(truncation_at_every_byte),      cmocka_unit_test(flipped_bits_and_bytes),
+        cmocka_unit_test(wire_errors_name_the_byte),     cmocka_unit_test(deep_nesting_costs_nothing),
+        cmocka_unit_test(versions_out_of_range),         cmocka_unit_test(graphs_that_do_not_hold_together),
+        cmocka_unit_test(tensors_with_impossible_sizes), cmocka_unit_test(unsupported_operators_are_listed_together),
+        cmocka_unit_test(operators_used_wrongly),        cmocka_unit_test(files_that_cannot_be_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -232,11 +232,8 @@ static void baked_reshapes_follow_the_batch(void **state)
         const char *in, *target;
         ckm_shape expected;
     } reshapes[] = {
-        {"2,6,4", "2,6,2,2", {4, {5, 6, 2, 2}}},
-        {"2,6,4", "12,4", {2, {30, 4}}},
-        {"2,6,4", "2,-1", {2, {5, 24}}},
-        {"2,6,4", "-1,4", {2, {30, 4}}},
-        {"2,6,4", "4,3,4", {3, {10, 3, 4}}},
+        {"2,6,4", "2,6,2,2", {4, {5, 6, 2, 2}}}, {"2,6,4", "12,4", {2, {30, 4}}},     {"2,6,4", "2,-1", {2, {5, 24}}},
+        {"2,6,4", "-1,4", {2, {30, 4}}},         {"2,6,4", "4,3,4", {3, {10, 3, 4}}},
     };
     for (size_t i = 0; i < sizeof reshapes / sizeof reshapes[0]; i++) {
         onnx_builder *b = ob_create(14);
@@ -285,7 +282,7 @@ static void input_shape_can_be_given(void **state)
     options.input_dims[0] = 3;
     options.input_dims[1] = 32;
     options.input_dims[2] = 48;
-    g = must_import(relu_of("n,3,h,w"), &options);             // as in the file
+    g = must_import(relu_of("n,3,h,w"), &options);  // as in the file
     assert_int_equal(g->tensors[0].shape.dims[1], 3);
     assert_int_equal(g->tensors[0].shape.dims[3], 48);
     ckm_graph_free(g);

@@ -18,7 +18,7 @@
 typedef struct operator_case {
     int opset;
     const char *op_type, *x, *inputs, *leaves, *attributes;
-    const char *kind, *shape;     // of the operator: expected kind and shape of its first output
+    const char *kind, *shape;  // of the operator: expected kind and shape of its first output
     int64_t macs;
 } operator_case;
 
@@ -33,8 +33,8 @@ static const operator_case cases[] = {
     {13, "Conv", "1,3,10", "x,w", "w=4,3,3", "l:pads=0,2", "conv", "1,4,10", 4 * 10 * 9},
     {13, "Conv", "1,2,4,5,6", "x,w", "w=3,2,2,2,2", "", "conv", "1,3,3,4,5", 3 * 60 * 16},
     // Transposed: stride*(in-1) + output_padding + dilation*(k-1) + 1 - pads; C per output element.
-    {11, "ConvTranspose", "1,4,5,5", "x,w", "w=4,2,3,3",
-     "l:strides=2,2;l:pads=1,1,1,1;l:output_padding=1,1", "conv_transpose", "1,2,10,10", 2 * 100 * 4},
+    {11, "ConvTranspose", "1,4,5,5", "x,w", "w=4,2,3,3", "l:strides=2,2;l:pads=1,1,1,1;l:output_padding=1,1",
+     "conv_transpose", "1,2,10,10", 2 * 100 * 4},
     {11, "ConvTranspose", "1,4,5,5", "x,w", "w=4,2,2,2", "l:strides=2,2", "conv_transpose", "1,2,10,10", 2 * 100 * 4},
     // Pooling.
     {9, "MaxPool", "1,2,7,7", "x", "", "l:kernel_shape=2,2;l:strides=2,2", "max_pool", "1,2,3,3", 0},
