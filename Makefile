@@ -29,6 +29,7 @@ setup-demo:
 	@sh scripts/setup.sh build demo
 
 demo: setup-demo build
+	@cmake --build $(BUILD) --target examples --parallel $(JOBS)
 	@CHECKMATE=$(BUILD)/checkmate sh scripts/demo.sh
 
 test: setup-test

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Tests of the project itself: include rule, headers, symbols, house rules, installation, examples.
+# Tests of the project itself: include rule, headers, symbols, house rules, manual page, installation,
+# examples.
 
 if(NOT CKM_BUILD_TESTS)
     return()
@@ -30,15 +31,8 @@ if(TARGET checkmate_program)
         LABELS install TIMEOUT 600 SKIP_RETURN_CODE 77 ENVIRONMENT "${house_environment}")
 endif()
 
-# Examples are users of the library: public headers only. The install test runs them too.
-file(GLOB example_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/examples/*.c")
-foreach(source ${example_sources})
-    cmake_path(GET source STEM name)
-    add_executable(example_${name} "${source}")
-    set_target_properties(example_${name} PROPERTIES
-        OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/examples")
-    target_link_libraries(example_${name} PRIVATE checkmate_flags checkmate_static m)
-    add_test(NAME example_${name} COMMAND example_${name})
+foreach(name ${examples})
+    add_test(NAME example_${name} COMMAND example_${name} WORKING_DIRECTORY "${PROJECT_BINARY_DIR}/examples")
     checkmate_register(example_${name} 300 unit)
     set_tests_properties(example_${name} PROPERTIES FAIL_REGULAR_EXPRESSION "no schedule found")
 endforeach()

@@ -6,7 +6,7 @@ list(FILTER library_sources EXCLUDE REGEX "/src/cli/")
 file(GLOB program_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/cli/*.c")
 file(GLOB public_headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/include/checkmate/*.h")
 
-set(library_dependencies PkgConfig::JANSSON PkgConfig::PROTOBUF_C PkgConfig::CBC PkgConfig::CLP Threads::Threads m)
+set(library_dependencies PkgConfig::JANSSON PkgConfig::PROTOBUF_C ${engine_libraries} Threads::Threads m)
 
 # The ONNX reader's message classes, generated from the schema next to it.
 set(generated_dir "${PROJECT_BINARY_DIR}/generated")
@@ -35,7 +35,7 @@ endif()
 add_library(checkmate_objects OBJECT ${library_sources})
 set_target_properties(checkmate_objects PROPERTIES POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden)
 target_include_directories(checkmate_objects PRIVATE "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src")
-target_include_directories(checkmate_objects SYSTEM PRIVATE "${generated_dir}")
+target_include_directories(checkmate_objects SYSTEM PRIVATE "${generated_dir}" ${engine_include_dirs})
 target_link_libraries(checkmate_objects PRIVATE checkmate_flags ${library_dependencies})
 if(TARGET checkmate_generate)
     add_dependencies(checkmate_objects checkmate_generate)
@@ -54,6 +54,7 @@ set_target_properties(checkmate_static PROPERTIES OUTPUT_NAME checkmate LINKER_L
 target_link_libraries(checkmate_static PRIVATE ${library_dependencies})
 
 foreach(library checkmate_shared checkmate_static)
+    target_link_directories(${library} PUBLIC "$<BUILD_INTERFACE:${engine_library_dirs}>")
     target_include_directories(${library} PUBLIC
         "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>" "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
 endforeach()
@@ -71,3 +72,17 @@ if(program_sources)
 else()
     message(STATUS "src/cli is empty: the program is not built")
 endif()
+
+# Examples are users of the library: public headers only. `make demo` runs one, the tests run all.
+file(GLOB example_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/examples/*.c")
+set(examples "")
+add_custom_target(examples)
+foreach(source ${example_sources})
+    cmake_path(GET source STEM name)
+    list(APPEND examples ${name})
+    add_executable(example_${name} "${source}")
+    set_target_properties(example_${name} PROPERTIES
+        OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/examples")
+    target_link_libraries(example_${name} PRIVATE checkmate_flags checkmate_static m)
+    add_dependencies(examples example_${name})
+endforeach()

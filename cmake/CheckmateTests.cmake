@@ -16,7 +16,7 @@ set(test_environment "CKM_SHARED_DATA_DIR=${shared_data_dir}" "CKM_SOURCE_DIR=${
 add_library(checkmate_test_flags INTERFACE)
 target_include_directories(checkmate_test_flags INTERFACE
     "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src" "${tests_dir}/support")
-target_include_directories(checkmate_test_flags SYSTEM INTERFACE "${generated_dir}")
+target_include_directories(checkmate_test_flags SYSTEM INTERFACE "${generated_dir}" ${engine_include_dirs})
 target_compile_definitions(checkmate_test_flags INTERFACE
     "CKM_SHARED_DATA_DIR=\"${shared_data_dir}\"" "CKM_SOURCE_DIR=\"${PROJECT_SOURCE_DIR}\""
     "CKM_BINARY_DIR=\"${PROJECT_BINARY_DIR}\"")

@@ -31,9 +31,9 @@ onnx=${DEMO_ONNX:-}
 if [ -z "$onnx" ] && [ -r ../shared/data/onnx/resnet50.onnx ]; then
     onnx=../shared/data/onnx/resnet50.onnx
 fi
-if [ -z "$onnx" ] && [ -x "$build/make_resnet_onnx" ]; then
-    onnx=$out/resnet50.onnx
-    "$build/make_resnet_onnx" "$onnx" > "$out/make_resnet_onnx.log"
+if [ -z "$onnx" ] && [ -x "$build/examples/make_resnet_onnx" ]; then
+    onnx=$out/resnet18.onnx
+    "$build/examples/make_resnet_onnx" "$onnx" > "$out/make_resnet_onnx.log"
 fi
 
 # value KEY: a member of the JSON object on standard input; empty for null.
