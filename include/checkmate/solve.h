@@ -18,7 +18,14 @@ typedef enum ckm_solve_status {
     CKM_SOLVE_UNKNOWN      // none found within the limits
 } ckm_solve_status;
 
-typedef enum ckm_formulation { CKM_FORMULATION_FRONTIER, CKM_FORMULATION_UNPARTITIONED } ckm_formulation;
+// Forms of the integer program: frontier-advancing stages, tightened (docs/FORMULATION.md); any operator in
+// any stage (paper, appendix A); frontier-advancing exactly as in the paper. The first and the last have the
+// same integer solutions and different relaxations.
+typedef enum ckm_formulation {
+    CKM_FORMULATION_FRONTIER,
+    CKM_FORMULATION_UNPARTITIONED,
+    CKM_FORMULATION_PAPER
+} ckm_formulation;
 
 // One line of progress: the best known at `seconds`.
 typedef struct ckm_progress {
@@ -39,7 +46,7 @@ typedef struct ckm_solve_options {
     int threads;                // default 1; solvers that cannot use more ignore it
     uint64_t seed;
     int64_t iteration_limit;      // for randomised strategies, 0: their default; makes runs repeatable
-    ckm_formulation formulation;  // strategies ilp and lp-bound
+    ckm_formulation formulation;  // strategies ilp, lp-bound
     ckm_stop_fn stop;             // may be NULL
     ckm_log_fn log;               // may be NULL
     ckm_progress_fn progress;     // may be NULL

@@ -36,16 +36,28 @@ typedef struct instance {
     int64_t budget_bytes, cost_limit;
 } instance;
 
-// The strategies that the paper compares with, which its artifact judged by a rule of their own.
-static bool strategy_is_baseline(const char *name)
+static bool has_prefix(const char *name, const char *const *prefixes, size_t n)
 {
-    static const char *const prefixes[] = {"checkpoint-", "chen-", "griewank"};
-    for (size_t i = 0; name != NULL && i < sizeof prefixes / sizeof prefixes[0]; i++) {
+    for (size_t i = 0; name != NULL && i < n; i++) {
         if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0) {
             return true;
         }
     }
     return false;
+}
+
+// The strategies that the paper compares with, which its artifact judged by a rule of their own.
+static bool strategy_is_baseline(const char *name)
+{
+    static const char *const prefixes[] = {"checkpoint-", "chen-", "griewank"};
+    return has_prefix(name, prefixes, sizeof prefixes / sizeof prefixes[0]);
+}
+
+// The strategies that take good schedules from wherever they come; the others are asked for their own.
+static bool strategy_is_open(const char *name)
+{
+    static const char *const prefixes[] = {"auto", "ilp", "local-search"};
+    return name == NULL || has_prefix(name, prefixes, sizeof prefixes / sizeof prefixes[0]);
 }
 
 static double elapsed(const search *s)
@@ -222,6 +234,28 @@ static ckm_status accept(search *s, ckm_schedule *schedule, int64_t k, ckm_error
     s->peak_bytes = low_facts.peak_bytes;
     s->baseline_cost = low_baseline;
     return CKM_OK;
+}
+
+// Something to start from at once: running without rematerialization, as far as that goes.
+static ckm_status seed(search *s, ckm_error *err)
+{
+    instance at;
+    ckm_schedule *schedule = NULL;
+    ckm_simulation facts;
+    ckm_status status = instance_open(s, 0, &at, err);
+    if (status != CKM_OK || at.df == NULL) {
+        return status;
+    }
+    CKM_I_TRY(ckm_schedule_baseline(at.df, &schedule, err));
+    CKM_I_TRY(ckm_schedule_simulate(at.df, schedule, NULL, &facts, err));
+    if (facts.peak_bytes <= at.budget_bytes) {
+        status = accept(s, schedule, 0, err);
+        schedule = NULL;
+    }
+cleanup:
+    ckm_schedule_free(schedule);
+    ckm_dataflow_free(at.df);
+    return status;
 }
 
 // Solves position k within `seconds` and what is left of the search's time (<= 0: no limit). *timed_out:
@@ -407,6 +441,9 @@ ckm_status ckm_max_batch(const ckm_max_batch_options *options, ckm_max_batch_bui
     ckm_status status = CKM_OK;
     CKM_I_TRY(check_options(options, err));
     CKM_I_TRY(bound_by_floor(&s, err));
+    if (s.upper >= 0 && strategy_is_open(options->solve.strategy)) {
+        CKM_I_TRY(seed(&s, err));
+    }
     CKM_I_TRY(run_rounds(&s, err));
     if (s.best >= 0) {
         CKM_I_TRY(check_schedule(&s, err));

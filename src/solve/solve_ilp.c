@@ -64,7 +64,7 @@ cleanup:
 static ckm_status conclude(ckm_i_solver *solver, const ckm_i_ilp *ilp, const ckm_i_milp_result *result, ckm_error *err)
 {
     ckm_status status = CKM_OK;
-    bool frontier = ilp->formulation == CKM_FORMULATION_FRONTIER;
+    bool frontier = ilp->formulation != CKM_FORMULATION_UNPARTITIONED;
     ckm_i_solver_log(solver, CKM_LOG_INFO, "ilp: %s, %d rows, %d columns", result->detail, ilp->milp.n_rows,
                      ilp->milp.n_cols);
     if (result->x != NULL) {
@@ -90,7 +90,7 @@ ckm_status ckm_i_ilp_run(ckm_i_solver *solver, ckm_error *err)
     ckm_i_milp_result result = {0};
     ckm_status status = CKM_OK;
     CKM_I_TRY(ckm_i_ilp_build(solver->df, solver->budget_bytes, options->formulation, max_entries, &ilp, err));
-    bool frontier = options->formulation == CKM_FORMULATION_FRONTIER;
+    bool frontier = options->formulation != CKM_FORMULATION_UNPARTITIONED;
     double constant = frontier ? (double)solver->df->total_cost : 0.0;
     ckm_i_milp_options limits = {
         .seconds = fmax(solver->deadline_seconds - ckm_i_clock_seconds(), 0.01),

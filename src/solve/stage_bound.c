@@ -16,6 +16,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "solve/structure.h"
 
 typedef struct stage_builder {
     const ckm_dataflow *df;
@@ -35,16 +36,6 @@ static bool followed(const stage_builder *b, int32_t x)
 {
     const ckm_i_dataflow_tensor *tensor = &b->df->tensors[x];
     return !tensor->pinned && tensor->producer >= 0 && (tensor->n_users > 0 || tensor->is_result);
-}
-
-static int64_t gcd64(int64_t a, int64_t b)
-{
-    while (b != 0) {
-        int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
 }
 
 // Columns of s for the boundary before stage t.
@@ -184,21 +175,6 @@ static void add_tail(stage_builder *b)
     }
 }
 
-static void find_last_need(const ckm_dataflow *df, int32_t *last_need)
-{
-    for (int32_t v = df->n_ops - 1; v >= 0; v--) {
-        last_need[v] = v;
-        for (int32_t i = 0; i < df->ops[v].n_outputs; i++) {
-            const ckm_i_dataflow_tensor *x = &df->tensors[df->ops[v].outputs[i]];
-            last_need[v] = x->is_result ? df->n_ops : last_need[v];
-            for (int32_t u = 0; u < x->n_users; u++) {
-                int32_t need = last_need[x->users[u]];
-                last_need[v] = need > last_need[v] ? need : last_need[v];
-            }
-        }
-    }
-}
-
 static void set_scales(stage_builder *b, ckm_i_stage_bound *out)
 {
     const ckm_dataflow *df = b->df;
@@ -206,11 +182,11 @@ static void set_scales(stage_builder *b, ckm_i_stage_bound *out)
     int64_t bytes_gcd = 0;
     int64_t cost_gcd = 0;
     for (int32_t v = 0; v < df->n_ops; v++) {
-        cost_gcd = gcd64(df->ops[v].cost, cost_gcd);
+        cost_gcd = ckm_i_gcd(df->ops[v].cost, cost_gcd);
     }
     for (int32_t x = 0; x < df->n_tensors; x++) {
         largest = df->tensors[x].bytes > largest ? df->tensors[x].bytes : largest;
-        bytes_gcd = gcd64(df->tensors[x].bytes, bytes_gcd);
+        bytes_gcd = ckm_i_gcd(df->tensors[x].bytes, bytes_gcd);
     }
     out->cost_gcd = cost_gcd > 0 ? cost_gcd : 1;
     double total = (double)(df->total_cost / out->cost_gcd);
@@ -243,7 +219,7 @@ ckm_status ckm_i_stage_bound_build(const ckm_dataflow *df, int64_t budget_bytes,
     for (int32_t x = 0; x < df->n_tensors; x++) {
         b.working[x] = -1;
     }
-    find_last_need(df, b.last_need);
+    ckm_i_last_need(df, b.last_need);
     set_scales(&b, &built);
     add_boundary(&b, first_stage, b.s_next);
     for (int32_t t = first_stage; t < df->n_ops; t++) {
