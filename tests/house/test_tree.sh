@@ -34,5 +34,15 @@ for script in $(find scripts tests bench -name '*.sh' 2>/dev/null); do
     esac
 done
 
+# Links between documents, and documents that the code refers to.
+for document in *.md docs/*.md src/*/README.md; do
+    for link in $(grep -o '](\([^)#]*\)' "$document" | sed 's/^](//' | grep -v -e '^http' -e '^mailto'); do
+        [ -e "$(dirname "$document")/$link" ] || complain "$document links to $link, which is not there"
+    done
+done
+for document in $(grep -rhoE 'docs/[A-Za-z-]+\.md' include src docs scripts README.md CONTRIBUTING.md | sort -u); do
+    [ -e "$document" ] || complain "$document is referred to and is not there"
+done
+
 [ $bad -eq 0 ] && echo "the tree keeps its rules"
 exit $bad
