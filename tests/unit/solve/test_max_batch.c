@@ -268,6 +268,14 @@ static void test_stop(void **state)
     assert_int_equal(result.status, CKM_SOLVE_UNKNOWN);
     assert_true(result.upper_bound > 0);
     ckm_max_batch_result_dispose(&result);
+
+    // Strategies that take any schedule have one at once: without rematerialization.
+    options.solve.strategy = "auto";
+    assert_int_equal(ckm_max_batch(&options, build, &result, &err), CKM_OK);
+    assert_int_equal(result.status, CKM_SOLVE_FEASIBLE);
+    assert_int_equal(result.max_batch, 1000 / peak_without_rematerialization(&c));
+    assert_non_null(result.schedule);
+    ckm_max_batch_result_dispose(&result);
 }
 
 int main(void)
