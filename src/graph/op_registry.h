@@ -19,6 +19,7 @@
     X(basic)               \
     X(elementwise)         \
     X(matmul)              \
+    X(einsum)              \
     X(reduce)              \
     X(layer_norm)          \
     X(movement)

@@ -60,9 +60,11 @@ static ckm_status constant_list(const ckm_i_onnx_convert *c, const ckm_i_onnx_no
         if (value->typed && value->shape.rank == 1 && value->shape.dims[0] == 0) {
             return CKM_OK;
         }
-        return ckm_i_onnx_node_error(node, err, CKM_ERR_UNSUPPORTED,
-                                     "its %s \"%.200s\" is computed from data; it must be a constant", name,
-                                     value->name);
+        return ckm_i_onnx_node_error(
+            node, err, CKM_ERR_UNSUPPORTED,
+            "its %s \"%.200s\" must be a constant; it is computed from data, or its values are not in "
+            "the file",
+            name, value->name);
     }
     ckm_status status = ckm_i_shape_elements(&value->shape, elements, err);
     if (status != CKM_OK) {

@@ -15,7 +15,7 @@ typedef struct unpack_memory {
     bool exhausted;
 } unpack_memory;
 
-static const size_t unpack_limit_bytes = (size_t)2 << 30;
+static const size_t unpack_limit_bytes = (size_t)1 << 30;
 
 static void *unpack_alloc(void *user, size_t size)
 {

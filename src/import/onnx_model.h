@@ -29,6 +29,7 @@ typedef struct ckm_i_onnx_value {
     const CkmOnnx__ValueInfo *info;  // of an input
     bool needed;                     // some output of the model depends on it
     ckm_tensor_role role;            // set by ckm_i_onnx_assign_roles and by conversion
+    bool used_otherwise;             // read by something other than a product as its second matrix
     bool typed;                      // dtype and shape are known
     ckm_dtype dtype;
     ckm_shape shape;

@@ -83,21 +83,36 @@ static bool is_transparent(const ckm_i_onnx_node *node)
     return false;
 }
 
-// The value that `value` is a rearrangement of. Producers come before users, so this ends.
-static int32_t root_of(const ckm_i_onnx_model *model, int32_t value)
+// For every value the one that it is a rearrangement of. Producers come before users: one pass.
+static void find_roots(const ckm_i_onnx_model *model, int32_t *roots)
 {
-    while (model->values[value].node >= 0) {
-        const ckm_i_onnx_node *node = &model->nodes[model->values[value].node];
-        if (!is_transparent(node) || node->n_in < 1 || node->in[0] < 0) {
-            break;
-        }
-        value = node->in[0];
+    for (int32_t i = 0; i < model->n_values; i++) {
+        const ckm_i_onnx_value *value = &model->values[i];
+        const ckm_i_onnx_node *node = value->node >= 0 ? &model->nodes[value->node] : NULL;
+        bool passed_on = node != NULL && is_transparent(node) && node->n_in > 0 && node->in[0] >= 0;
+        roots[i] = passed_on ? roots[node->in[0]] : i;
     }
-    return value;
 }
 
 // What the uses of a leaf say.
 enum { USED_PLAIN = 1, USED_WEIGHT = 2, USED_AFFINE = 4, USED_STATE = 8, USED_LOOK_UP = 16 };
+
+// Which values does something other than a product, as its second matrix, read?
+static void mark_other_uses(ckm_i_onnx_model *model)
+{
+    for (int32_t i = 0; i < model->n_nodes; i++) {
+        const ckm_i_onnx_node *node = &model->nodes[i];
+        bool product = node->standard && (strcmp(node->op_type, "MatMul") == 0 || strcmp(node->op_type, "Gemm") == 0);
+        for (int32_t k = 0; node->needed && k < node->n_in; k++) {
+            if (node->in[k] >= 0 && !(product && k == 1)) {
+                model->values[node->in[k]].used_otherwise = true;
+            }
+        }
+    }
+    for (int32_t i = 0; i < model->n_outputs; i++) {
+        model->values[model->outputs[i]].used_otherwise = true;
+    }
+}
 
 // Does the value stem from a graph input that is not an initializer?
 static void mark_data(const ckm_i_onnx_model *model, bool *data)
@@ -114,7 +129,7 @@ static void mark_data(const ckm_i_onnx_model *model, bool *data)
     }
 }
 
-static void collect_uses(const ckm_i_onnx_model *model, const bool *data, unsigned char *uses)
+static void collect_uses(const ckm_i_onnx_model *model, const bool *data, const int32_t *roots, unsigned char *uses)
 {
     static const unsigned char bit[] = {USED_PLAIN, USED_WEIGHT, USED_AFFINE, USED_STATE, USED_LOOK_UP, 0};
     for (int32_t i = 0; i < model->n_nodes; i++) {
@@ -127,7 +142,7 @@ static void collect_uses(const ckm_i_onnx_model *model, const bool *data, unsign
             if (rule == SLOT_LOOK_UP && (node->n_in < 2 || node->in[1] < 0 || !data[node->in[1]])) {
                 rule = SLOT_PLAIN;
             }
-            int32_t root = root_of(model, node->in[k]);
+            int32_t root = roots[node->in[k]];
             uses[root] = (unsigned char)(uses[root] | bit[rule]);
         }
     }
@@ -141,7 +156,7 @@ static ckm_status type_tensor(ckm_i_onnx_value *value, const CkmOnnx__TensorProt
     return status;
 }
 
-// All ones or all zeros under a name that an exporter made up: a normalization without scale and shift.
+// All ones or all zeros under a name that an exporter made up: a normalization without scale and shift, say.
 static bool is_filler(const ckm_i_onnx_value *value)
 {
     if (value->data == NULL ||
@@ -175,7 +190,8 @@ static ckm_tensor_role constant_role(const ckm_i_onnx_value *value, unsigned use
     if ((uses & USED_STATE) != 0) {
         return CKM_ROLE_STATE;
     }
-    return plain_counts && elements > 1 && (uses & USED_PLAIN) != 0 ? CKM_ROLE_PARAMETER : CKM_ROLE_CONSTANT;
+    return plain_counts && elements > 1 && (uses & USED_PLAIN) != 0 && !is_filler(value) ? CKM_ROLE_PARAMETER
+                                                                                         : CKM_ROLE_CONSTANT;
 }
 
 // A graph input could be a parameter when it is floating, with a fixed shape.
@@ -261,12 +277,15 @@ ckm_status ckm_i_onnx_assign_roles(ckm_i_onnx_model *model, ckm_error *err)
     ckm_status status = CKM_OK;
     bool *data = ckm_i_calloc((size_t)model->n_values, sizeof *data);
     unsigned char *uses = ckm_i_calloc((size_t)model->n_values, sizeof *uses);
-    if (data == NULL || uses == NULL) {
+    int32_t *roots = ckm_i_calloc((size_t)model->n_values, sizeof *roots);
+    if (data == NULL || uses == NULL || roots == NULL) {
         status = ckm_i_error_memory(err);
         goto cleanup;
     }
     mark_data(model, data);
-    collect_uses(model, data, uses);
+    mark_other_uses(model);
+    find_roots(model, roots);
+    collect_uses(model, data, roots, uses);
     for (int32_t i = 0; i < model->n_values; i++) {
         ckm_i_onnx_value *value = &model->values[i];
         value->role = CKM_ROLE_ACTIVATION;
@@ -290,5 +309,6 @@ ckm_status ckm_i_onnx_assign_roles(ckm_i_onnx_model *model, ckm_error *err)
 cleanup:
     free(data);
     free(uses);
+    free(roots);
     return status;
 }

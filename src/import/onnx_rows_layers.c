@@ -211,6 +211,27 @@ static ckm_status convert_matmul(ckm_i_onnx_convert *c, const ckm_i_onnx_node *n
     return ckm_i_onnx_emit(c, node, row->kind, inputs, 2, list.items, list.n, 1, err);
 }
 
+static ckm_status convert_einsum(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
+                                 ckm_error *err)
+{
+    attr_list list = {0};
+    char given[64];
+    char equation[64];
+    size_t n = 0;
+    ckm_i_onnx_attr_text(node, "equation", "", given, sizeof given);
+    for (const char *from = given; *from != '\0'; from++) {
+        if (*from != ' ') {
+            equation[n++] = *from;
+        }
+    }
+    equation[n] = '\0';
+    if (n >= sizeof list.items[0].word) {
+        return ckm_i_onnx_node_error(node, err, CKM_ERR_UNSUPPORTED, "its equation \"%s\" is too long", equation);
+    }
+    put_word(&list, "equation", equation);
+    return ckm_i_onnx_emit(c, node, row->kind, node->in, node->n_in, list.items, list.n, 1, err);
+}
+
 // Functions of one operand; alpha, beta and the kind of approximation go along where the node has them.
 static ckm_status convert_activation(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
                                      ckm_error *err)
@@ -305,6 +326,7 @@ const ckm_i_onnx_row ckm_i_onnx_rows_layers[] = {
     {"LpNormalization", "lp_norm", convert_activation},
     {"Gemm", "gemm", convert_gemm},
     {"MatMul", "matmul", convert_matmul},
+    {"Einsum", "einsum", convert_einsum},
     {"Relu", "relu", convert_activation},
     {"LeakyRelu", "leaky_relu", convert_activation},
     {"PRelu", "prelu", convert_activation},

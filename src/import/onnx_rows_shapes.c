@@ -66,26 +66,6 @@ static ckm_status convert_expand(ckm_i_onnx_convert *c, const ckm_i_onnx_node *n
     return ckm_i_onnx_emit(c, node, row->kind, node->in, 1, &attr, 1, 1, err);
 }
 
-// Is the value read by nothing but products, as their second matrix?
-static bool only_multiplied(const ckm_i_onnx_convert *c, int32_t value)
-{
-    for (int32_t i = 0; i < c->model->n_nodes; i++) {
-        const ckm_i_onnx_node *node = &c->model->nodes[i];
-        bool product = strcmp(node->op_type, "MatMul") == 0 || strcmp(node->op_type, "Gemm") == 0;
-        for (int32_t k = 0; node->needed && k < node->n_in; k++) {
-            if (node->in[k] == value && !(product && k == 1)) {
-                return false;
-            }
-        }
-    }
-    for (int32_t i = 0; i < c->model->n_outputs; i++) {
-        if (c->model->outputs[i] == value) {
-            return false;
-        }
-    }
-    return true;
-}
-
 // The transpose of a weight that goes into products is a way to read the weight, not an operator.
 static ckm_status convert_transpose(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
                                     ckm_error *err)
@@ -100,7 +80,7 @@ static ckm_status convert_transpose(ckm_i_onnx_convert *c, const ckm_i_onnx_node
         return status;
     }
     if (in->role == CKM_ROLE_PARAMETER && in->transposed_of < 0 && in->shape.rank == 2 && perm[0] == 1 &&
-        node->n_out > 0 && node->out[0] >= 0 && only_multiplied(c, node->out[0])) {
+        node->n_out > 0 && node->out[0] >= 0 && !c->model->values[node->out[0]].used_otherwise) {
         ckm_i_onnx_value *out = &c->model->values[node->out[0]];
         out->role = CKM_ROLE_PARAMETER;
         out->typed = true;

@@ -70,7 +70,7 @@ TABLE(model_table, "model", false, {1, KEEP_NUMBER, "ir_version", NULL}, {2, KEE
 
 // Beyond these a file describes no network anybody plans; they bound the memory a hostile one can cost.
 static const size_t max_output_bytes = (size_t)256 << 20;
-static const int64_t max_messages = 8 << 20;
+static const int64_t max_messages = 4 << 20;
 enum { LENGTH_BYTES = 5 };  // a length that is filled in later, as a padded varint
 
 typedef struct skimmer {

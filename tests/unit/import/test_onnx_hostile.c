@@ -245,15 +245,15 @@ static void unsupported_operators_are_listed_together(void **state)
     onnx_builder *b = ob_create(13);
     ob_input(b, "x", OB_FLOAT, "2,4");
     ob_node(b, "Loop", "x", "a");
-    ob_node(b, "Einsum", "a,x", "c");
+    ob_node(b, "Scan", "a,x", "c");
     ob_node(b, "Loop", "c", "d");
     ob_node(b, "FusedThing", "d", "e")->domain = (char *)(uintptr_t) "com.example";
     ob_node(b, "Relu", "e", "y");
-    ob_node(b, "Scan", "x", "unused");  // nothing needs it
+    ob_node(b, "If", "x", "unused");  // nothing needs it
     ob_output(b, "y");
     assert_null(ob_import(b, NULL, &err));
     assert_int_equal(err.code, CKM_ERR_UNSUPPORTED);
-    assert_string_equal(err.message, "operators that are not supported: Loop (a_node, d_node); Einsum (c_node); "
+    assert_string_equal(err.message, "operators that are not supported: Loop (a_node, d_node); Scan (c_node); "
                                      "com.example.FusedThing (e_node)");
     ob_free(b);
 }
@@ -284,6 +284,11 @@ static void operators_used_wrongly(void **state)
         {"Gather", "x,i", "i:i=0", "axis=4", "axis 4"},
         {"ReduceMean", "x", "", "l:axes=0,0", "y_node"},
         {"Slice", "x,s,e", "i:s=9;i:e=9", "", "y_node"},
+        {"Einsum", "x", "", "w:equation=abc->a", "does not fit"},
+        {"Einsum", "x,w", "w=3,5", "w:equation=abcd,bd->a", "does not fit"},
+        {"Einsum", "x", "", "w:equation=abcd->e", "not made of"},
+        {"Einsum", "x", "", "w:equation=abcd,a->a", "y_node"},
+        {"Einsum", "x", "", "w:equation=a...->a", "y_node"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         ckm_error err = CKM_ERROR_INIT;

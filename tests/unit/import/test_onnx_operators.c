@@ -59,6 +59,9 @@ static const operator_case cases[] = {
     {9, "MatMul", "2,7,6", "x,w", "w=6,5", "", "dense", "2,7,5", 2 * 7 * 30},
     {9, "MatMul", "2,1,7,6", "x,y2", "d:y2=3,6,5", "", "matmul", "2,3,7,5", 2 * 3 * 7 * 5 * 6},
     {9, "MatMul", "4,6", "x,y2", "d:y2=6", "", "matmul", "4", 24},
+    {12, "Einsum", "2,3,5,4", "x,y2", "d:y2=2,3,6,4", "w:equation=bhid, bhjd -> bhij", "einsum", "2,3,5,6",
+     2 * 3 * 5 * 6 * 4},
+    {12, "Einsum", "2,3,5", "x", "", "w:equation=abc->ca", "einsum", "5,2", 30},
     // Activations: 1 per element.
     {9, "Relu", "2,3", "x", "", "", "relu", "2,3", 6},
     {9, "LeakyRelu", "2,3", "x", "", "r:alpha=0.1", "leaky_relu", "2,3", 6},
