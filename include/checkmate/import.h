@@ -11,8 +11,8 @@ extern "C" {
 #endif
 
 typedef struct ckm_import_options {
-    int64_t batch;                 // value of a symbolic batch dimension; 0: 1, and a fixed one is kept
-    int32_t input_rank;            // 0: as in the file; else override of the first input's shape without batch
+    int64_t batch;       // value of a symbolic batch dimension; 0: 1, and a fixed one is kept
+    int32_t input_rank;  // 0: as in the file; else override of the first input's shape without batch
     int64_t input_dims[CKM_MAX_RANK];
 } ckm_import_options;
 // clang-format off
