@@ -8,7 +8,7 @@
 typedef struct ckm_i_step {
     int32_t index;
     int32_t n_inplace;
-    int64_t inplace_at;           // first pair in the pool
+    int64_t inplace_at;  // first pair in the pool
     ckm_step_kind kind;
 } ckm_i_step;
 
