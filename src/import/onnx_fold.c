@@ -384,7 +384,7 @@ static ckm_status fold_shape(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node,
     end = end < -rank ? 0 : end < 0 ? end + rank : end > rank ? rank : end;
     out.shape = size ? (ckm_shape){0} : (ckm_shape){1, {end > start ? end - start : 0}};
     status = ckm_i_onnx_fold_room(&out, err);
-    if (status != CKM_OK) {
+    if (status != CKM_OK || out.data == NULL) {  // a shape is always small enough to hold
         return status;
     }
     if (size) {
