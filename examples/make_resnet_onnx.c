@@ -142,7 +142,7 @@ static void add_plain(message *graph, const char *op_type, const char *a, const 
 static void add_parameter(message *graph, message *node, const char *layer, const char *what, int rank,
                           const int64_t *dims)
 {
-    char name[96];
+    char name[160];
     snprintf(name, sizeof name, "%s.%s", layer, what);
     put_text(node, 1, name);
     add_value(graph, GRAPH_INPUT, name, rank, dims);
