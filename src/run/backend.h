@@ -7,7 +7,7 @@
 #include "graph/training.h"
 
 typedef struct ckm_i_backend ckm_i_backend;
-typedef struct ckm_i_kernel ckm_i_kernel;   // of one operator, shapes and attributes fixed; defined per back end
+typedef struct ckm_i_kernel ckm_i_kernel;  // of one operator, shapes and attributes fixed; defined per back end
 
 // What a kernel sees when it runs. Pointers are in the order of the operator's inputs and outputs, NULL for an
 // absent optional input or an output nobody reads. An output may share its buffer with an input when the
@@ -16,18 +16,18 @@ typedef struct ckm_i_kernel ckm_i_kernel;   // of one operator, shapes and attri
 typedef struct ckm_i_kernel_call {
     const void *const *inputs;
     void *const *outputs;
-    void *workspace;              // 64-byte aligned, of the size prepare asked for
-    uint64_t seed;                // of the run; with `step` and `op` the key of counter-based random numbers
-    int64_t step;                 // training step, from 0
-    int32_t op;                   // operator in the step graph
-    bool first;                   // first computation in this step: running statistics move only then
-    double learning_rate;         // for update operators
+    void *workspace;       // 64-byte aligned, of the size prepare asked for
+    uint64_t seed;         // of the run; with `step` and `op` the key of counter-based random numbers
+    int64_t step;          // training step, from 0
+    int32_t op;            // operator in the step graph
+    bool first;            // first computation in this step: running statistics move only then
+    double learning_rate;  // for update operators
 } ckm_i_kernel_call;
 
 struct ckm_i_backend {
-    const char *name;             // "cpu", "reference"
+    const char *name;  // "cpu", "reference"
     int threads;
-    void *state;                  // the back end's own (oneDNN engine and stream, thread pool)
+    void *state;  // the back end's own (oneDNN engine and stream, thread pool)
     // Prepares operator `op` of `step`; *workspace_bytes is what it needs while it runs. CKM_ERR_UNSUPPORTED,
     // naming kind and operator, when there is no kernel.
     ckm_status (*prepare)(ckm_i_backend *backend, const ckm_graph *step, int32_t op, ckm_i_kernel **out,
