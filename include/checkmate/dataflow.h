@@ -54,7 +54,7 @@ CKM_API ckm_status ckm_dataflow_add_op(ckm_dataflow *df, const ckm_dataflow_op *
 CKM_API ckm_status ckm_dataflow_add_result(ckm_dataflow *df, int32_t tensor, ckm_error *err) CKM_NODISCARD;
 
 // Validates the graph and makes it ready for use: indices, one producer per tensor, topological order,
-// view owners, in-place pairs (declared on own inputs and outputs; the output is not a view), and that
+// view owners, in-place pairs (of the operator's own inputs and outputs), and that
 // total cost and total bytes fit int64_t. Errors name the operator or tensor. O(operators + edges).
 CKM_API ckm_status ckm_dataflow_finish(ckm_dataflow *df, ckm_error *err) CKM_NODISCARD;
 

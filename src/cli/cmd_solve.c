@@ -23,7 +23,7 @@ static const solve_settings defaults = {
     {false, false, 0, 0}, "auto", 0, NULL, false, CLI_LIMIT_DEFAULTS(60), CLI_MODEL_DEFAULTS,
 };
 
-static const char *const formulations[] = {"frontier", "unpartitioned", NULL};
+static const char *const formulations[] = {"frontier", "unpartitioned", "paper", NULL};
 
 static const cli_option options[] = {
     {"budget", 0, CLI_BUDGET, offsetof(solve_settings, budget), "B",
@@ -33,8 +33,9 @@ static const cli_option options[] = {
     {"strategy", 's', CLI_TEXT, offsetof(solve_settings, strategy), "NAME",
      "How to solve; 'checkmate strategies' lists the names.", "auto", 0, 0, NULL},
     {"formulation", 0, CLI_CHOICE, offsetof(solve_settings, formulation), "F",
-     "For strategies ilp and lp-bound: 'frontier', the paper's frontier-advancing stages, or 'unpartitioned', the "
-     "form without them that the paper compares with.",
+     "For strategies ilp and lp-bound: 'frontier', the paper's frontier-advancing stages in a tightened form; 'paper', "
+     "the same exactly as published, with a weaker relaxation; or 'unpartitioned', without stages, which the paper "
+     "compares with.",
      "frontier", 0, 0, formulations},
     {"time-limit", 't', CLI_REAL, offsetof(solve_settings, limits.time_limit_seconds), "S",
      "Seconds of wall time, after which the best schedule found is the result; 0 for no limit.", "60", 0, 0, NULL},
@@ -107,59 +108,29 @@ static void print_table(const cli_model *model, const ckm_solve_result *r)
     printf("%-22s %.2f\n", "seconds", r->seconds);
 }
 
-// The least peak that is known to be reachable: what the solve has met, or what strategies that are quick and
-// frugal reach when they are asked for the memory floor, a second each.
-static int64_t smallest_known_budget(const ckm_dataflow *df, const ckm_solve_result *r,
-                                     const cli_limit_settings *limits)
-{
-    static const char *const frugal[] = {"griewank", "chen-greedy", "checkpoint-last", "local-search"};
-    int64_t least = r->baseline_peak_bytes;
-    if (r->least_peak_bytes >= 0 && r->least_peak_bytes < least) {
-        least = r->least_peak_bytes;
-    }
-    for (int i = 0; i < CLI_COUNT(frugal) && least > r->floor_bytes && !cli_stop_requested(NULL); i++) {
-        ckm_solve_result found;
-        ckm_solve_options brief = cli_solve_options(limits, frugal[i], NULL);
-        brief.progress = NULL;
-        brief.log = NULL;
-        brief.budget_bytes = r->floor_bytes;
-        if (brief.time_limit_seconds <= 0 || brief.time_limit_seconds > 1) {
-            brief.time_limit_seconds = 1;
-        }
-        // The solve itself is over; a failure here only means knowing less.
-        if (ckm_solve(df, &brief, &found, NULL) == CKM_OK) {
-            if (found.least_peak_bytes >= 0 && found.least_peak_bytes < least) {
-                least = found.least_peak_bytes;
-            }
-            ckm_solve_result_dispose(&found);
-        }
-    }
-    return least;
-}
-
 // Says on standard error why there is no schedule, and what would help.
-static void explain_absence(const ckm_solve_result *r, int64_t least)
+static void explain_absence(const ckm_solve_result *r)
 {
     char budget[64];
     char floor_text[64];
     char known[64];
     cli_show_bytes(r->budget_bytes, budget, sizeof budget);
     cli_show_bytes(r->floor_bytes, floor_text, sizeof floor_text);
-    cli_show_bytes(least, known, sizeof known);
+    cli_show_bytes(r->least_peak_bytes, known, sizeof known);
     if (r->status != CKM_SOLVE_INFEASIBLE) {
         cli_failf("strategy %s found no schedule within %s and the limits given; proven: at least %s (%lld bytes) are "
                   "needed; smallest budget known to fit: %s (%lld bytes)",
-                  r->strategy, budget, floor_text, (long long)r->floor_bytes, known, (long long)least);
+                  r->strategy, budget, floor_text, (long long)r->floor_bytes, known, (long long)r->least_peak_bytes);
     } else if (r->budget_bytes < r->floor_bytes) {
         cli_failf("no schedule fits %s: every schedule needs at least %s (%lld bytes); smallest budget known to fit: "
                   "%s (%lld bytes)",
-                  budget, floor_text, (long long)r->floor_bytes, known, (long long)least);
+                  budget, floor_text, (long long)r->floor_bytes, known, (long long)r->least_peak_bytes);
     } else {
         cli_failf("no schedule%s fits %s; smallest budget known to fit: %s (%lld bytes)",
                   r->bound_covers == CKM_BOUND_FRONTIER ? " that advances by stages"
                   : r->bound_covers == CKM_BOUND_ORDER  ? " in the graph's order"
                                                         : "",
-                  budget, known, (long long)least);
+                  budget, known, (long long)r->least_peak_bytes);
     }
 }
 
@@ -207,7 +178,7 @@ static int solve(const solve_settings *s, const cli_model *model)
         outcome = cli_finish_output();
     }
     if (outcome == CLI_DONE && result.schedule == NULL) {
-        explain_absence(&result, smallest_known_budget(model->df, &result, &s->limits));
+        explain_absence(&result);
         outcome = cli_exit_of(result.status, false);
     }
     ckm_solve_result_dispose(&result);

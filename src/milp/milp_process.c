@@ -21,7 +21,7 @@
 #include "milp/milp.h"
 
 // How long an engine that was asked to stop may take to hand over what it has.
-static const double grace_seconds = 3.0;
+static const double grace_seconds = 1.5;
 
 typedef struct shared_answer {
     volatile sig_atomic_t complete;
@@ -85,7 +85,7 @@ static void wait_for(pid_t child, const ckm_i_milp_options *options)
         }
         double now = ckm_i_clock_seconds();
         bool stop = options->stop != NULL && options->stop(options->user);
-        if (isinf(asked) && (stop || now - start > options->seconds + 1.0)) {
+        if (isinf(asked) && (stop || now - start > options->seconds + 0.25)) {
             kill(child, SIGINT);
             asked = now;
         } else if (now - asked > grace_seconds) {

@@ -8,10 +8,14 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "solve/least_peak.h"
 #include "solve/solver.h"
 
 // "optimal" means within 0.01 %.
 static const double optimal_gap = 1e-4;
+
+// Time spent, when nothing fits, on finding out what would.
+static const double least_peak_seconds = 1.0;
 
 static double gap_of(double cost, double bound)
 {
@@ -165,12 +169,6 @@ void ckm_i_solver_bound(ckm_i_solver *solver, double bound_cost, ckm_bound_class
     if (isnan(bound_cost)) {
         return;
     }
-    // Every operator runs once, so no bound is below the total cost, and that one covers all schedules.
-    double trivial = (double)solver->df->total_cost;
-    if (bound_cost < trivial) {
-        bound_cost = trivial;
-        covers = CKM_BOUND_ANY;
-    }
     bool better = isnan(solver->bound_cost) || bound_cost > solver->bound_cost ||
                   (bound_cost == solver->bound_cost && covers < solver->bound_covers);
     if (better) {
@@ -291,8 +289,8 @@ ckm_status ckm_solve(const ckm_dataflow *df, const ckm_solve_options *options, c
         .best_cost = -1,
         .best_peak_bytes = -1,
         .least_peak_bytes = -1,
-        .bound_cost = NAN,
-        .bound_covers = CKM_BOUND_NONE,
+        .bound_cost = (double)df->total_cost,  // every operator runs at least once
+        .bound_covers = CKM_BOUND_ANY,
     };
     ckm_solve_result found = {.floor_bytes = df->floor_bytes, .budget_bytes = options->budget_bytes};
     snprintf(found.strategy, sizeof found.strategy, "%s", name);
@@ -301,6 +299,9 @@ ckm_status ckm_solve(const ckm_dataflow *df, const ckm_solve_options *options, c
         ckm_i_solver_infeasible(&solver, CKM_BOUND_ANY, "memory floor");
     } else {
         CKM_I_TRY(strategy->run(&solver, err));
+    }
+    if (solver.best_schedule == NULL) {
+        CKM_I_TRY(ckm_i_least_peak(&solver, least_peak_seconds, err));
     }
     conclude(&solver, &found);
     found.seconds = ckm_i_clock_seconds() - start;
