@@ -60,7 +60,7 @@ struct ckm_i_op_class {
     // the operator and the offending dimension.
     ckm_status (*infer)(const ckm_i_op_view *v, ckm_shape *out_shapes, ckm_dtype *out_dtypes, ckm_error *err);
     // Multiply-accumulates of one forward run for the whole batch, as the paper counts them
-    // (docs/FORMULATION.md lists the rules). NULL: free.
+    // (src/graph/README.md lists the rules). NULL: free.
     ckm_status (*macs)(const ckm_i_op_view *v, int64_t *macs, ckm_error *err);
 };
 
