@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// The engines behind one interface, on programs whose answers are known, and the safe bound.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "base/rng.h"
+#include "milp/milp.h"
+
+#define assert_near(a, b, tolerance) assert_true(fabs((a) - (b)) <= (tolerance))
+
+static const ckm_i_milp_options defaults = {.seconds = 30.0, .cutoff = INFINITY, .threads = 1};
+
+// Knapsack: maximise 5a + 4b + 3c (as a minimum) with 2a + 3b + c <= 5, 4a + b + 2c <= 11, 3a + 4b + 2c <= 8.
+// LP optimum 13 at (2, 0, 1) when a may go to 2 (Chvatal, Linear Programming, chapter 1).
+static void build_chvatal(ckm_i_milp *m, bool integer, double upper)
+{
+    static const double rows[3][4] = {{2, 3, 1, 5}, {4, 1, 2, 11}, {3, 4, 2, 8}};
+    static const double profit[3] = {5, 4, 3};
+    ckm_i_milp_init(m);
+    for (int j = 0; j < 3; j++) {
+        ckm_i_milp_add_col(m, -profit[j], 0.0, upper, integer);
+    }
+    for (int i = 0; i < 3; i++) {
+        ckm_i_milp_add_row(m, -INFINITY, rows[i][3]);
+        for (int j = 0; j < 3; j++) {
+            ckm_i_milp_put(m, j, rows[i][j]);
+        }
+    }
+}
+
+static void relaxation_is_solved_and_its_bound_is_safe(void **state)
+{
+    (void)state;
+    ckm_i_milp m;
+    ckm_i_milp_result result;
+    ckm_i_milp_options options = defaults;
+    options.relax = true;
+    build_chvatal(&m, false, 10.0);
+    assert_int_equal(ckm_i_milp_solve(&m, &options, &result, NULL), CKM_OK);
+    assert_int_equal(result.status, CKM_I_MILP_OPTIMAL);
+    assert_near(result.objective, -13.0, 1e-6);
+    assert_near(result.x[0], 2.0, 1e-6);
+    assert_near(result.x[2], 1.0, 1e-6);
+    double bound = ckm_i_milp_safe_bound(&m, result.row_dual);
+    assert_true(bound <= -13.0);
+    assert_near(bound, -13.0, 1e-6);
+    ckm_i_milp_result_dispose(&result);
+    ckm_i_milp_dispose(&m);
+}
+
+static void any_multipliers_give_a_valid_bound(void **state)
+{
+    (void)state;
+    ckm_i_milp m;
+    ckm_i_rng rng = {42};
+    build_chvatal(&m, false, 10.0);
+    for (int trial = 0; trial < 10000; trial++) {
+        double y[3];
+        for (int i = 0; i < 3; i++) {
+            y[i] = ckm_i_rng_unit(&rng) * 6.0 - 5.0;  // both signs: positive ones call for a missing lower bound
+        }
+        assert_true(ckm_i_milp_safe_bound(&m, y) <= -13.0);
+    }
+    ckm_i_milp_dispose(&m);
+}
+
+static void free_columns_have_no_safe_bound(void **state)
+{
+    (void)state;
+    ckm_i_milp m;
+    ckm_i_milp_init(&m);
+    ckm_i_milp_add_col(&m, 1.0, -INFINITY, INFINITY, false);
+    ckm_i_milp_add_row(&m, 1.0, INFINITY);
+    ckm_i_milp_put(&m, 0, 1.0);
+    double y = 0.5;
+    assert_true(ckm_i_milp_safe_bound(&m, &y) == -INFINITY);
+    ckm_i_milp_dispose(&m);
+}
+
+static void integer_program_is_solved(void **state)
+{
+    (void)state;
+    ckm_i_milp m;
+    ckm_i_milp_result result;
+    build_chvatal(&m, true, 1.0);  // binaries: a + c = 8 is best (a and b break the first row with c)
+    assert_int_equal(ckm_i_milp_solve(&m, &defaults, &result, NULL), CKM_OK);
+    assert_int_equal(result.status, CKM_I_MILP_OPTIMAL);
+    double best = 0.0;
+    for (int bits = 0; bits < 8; bits++) {
+        double a = bits & 1, b = bits >> 1 & 1, c = bits >> 2 & 1;
+        if (2 * a + 3 * b + c <= 5 && 4 * a + b + 2 * c <= 11 && 3 * a + 4 * b + 2 * c <= 8) {
+            best = fmin(best, -5 * a - 4 * b - 3 * c);
+        }
+    }
+    assert_near(result.objective, best, 1e-6);
+    assert_near(result.bound, best, 1e-6);
+    ckm_i_milp_result_dispose(&result);
+    ckm_i_milp_dispose(&m);
+}
+
+static void infeasibility_is_reported(void **state)
+{
+    (void)state;
+    for (int integer = 0; integer <= 1; integer++) {
+        ckm_i_milp m;
+        ckm_i_milp_result result;
+        ckm_i_milp_options options = defaults;
+        options.relax = integer == 0;
+        ckm_i_milp_init(&m);
+        ckm_i_milp_add_col(&m, 1.0, 0.0, 1.0, integer == 1);
+        ckm_i_milp_add_col(&m, 1.0, 0.0, 1.0, integer == 1);
+        ckm_i_milp_add_row(&m, 3.0, INFINITY);
+        ckm_i_milp_put(&m, 0, 1.0);
+        ckm_i_milp_put(&m, 1, 1.0);
+        assert_int_equal(ckm_i_milp_solve(&m, &options, &result, NULL), CKM_OK);
+        assert_int_equal(result.status, CKM_I_MILP_INFEASIBLE);
+        assert_null(result.x);
+        ckm_i_milp_result_dispose(&result);
+        ckm_i_milp_dispose(&m);
+    }
+}
+
+static void repeated_entries_are_summed(void **state)
+{
+    (void)state;
+    ckm_i_milp m;
+    ckm_i_milp_result result;
+    ckm_i_milp_options options = defaults;
+    options.relax = true;
+    ckm_i_milp_init(&m);
+    for (int j = 0; j < 20; j++) {
+        ckm_i_milp_add_col(&m, j == 0 ? -1.0 : 0.0, 0.0, 1.0, false);
+    }
+    // Column 0 comes twice, far apart: 2 x0 + sum of others <= 1, so x0 <= 1/2.
+    ckm_i_milp_add_row(&m, -INFINITY, 1.0);
+    for (int j = 0; j < 20; j++) {
+        ckm_i_milp_put(&m, j, 1.0);
+    }
+    ckm_i_milp_put(&m, 0, 1.0);
+    assert_int_equal(ckm_i_milp_solve(&m, &options, &result, NULL), CKM_OK);
+    assert_near(result.objective, -0.5, 1e-7);
+    ckm_i_milp_result_dispose(&result);
+    ckm_i_milp_dispose(&m);
+}
+
+// A subset-sum equality that keeps a branch-and-bound busy for ages.
+static void build_hard(ckm_i_milp *m)
+{
+    ckm_i_rng rng = {7};
+    enum { n = 40 };
+    ckm_i_milp_init(m);
+    for (int j = 0; j < n; j++) {
+        ckm_i_milp_add_col(m, 1.0, 0.0, 1.0, true);
+    }
+    for (int i = 0; i < 6; i++) {
+        double total = 0.0;
+        int32_t row = ckm_i_milp_add_row(m, 0.0, 0.0);
+        for (int j = 0; j < n; j++) {
+            double weight = 1.0 + ckm_i_rng_below(&rng, 99);
+            total += weight;
+            ckm_i_milp_put(m, j, weight);
+        }
+        m->row_lower[row] = m->row_upper[row] = floor(total / 2.0);
+    }
+}
+
+static bool stop_now(void *user)
+{
+    (void)user;
+    return true;
+}
+
+static void stop_and_time_limit_end_it(void **state)
+{
+    (void)state;
+    for (int by_stop = 0; by_stop <= 1; by_stop++) {
+        ckm_i_milp m;
+        ckm_i_milp_result result;
+        ckm_i_milp_options options = defaults;
+        options.seconds = by_stop ? 600.0 : 0.2;
+        options.stop = by_stop ? stop_now : NULL;
+        build_hard(&m);
+        double start = ckm_i_clock_seconds();
+        assert_int_equal(ckm_i_milp_solve(&m, &options, &result, NULL), CKM_OK);
+        assert_true(ckm_i_clock_seconds() - start < 60.0);  // minutes without the limit
+        assert_int_not_equal(result.status, CKM_I_MILP_INFEASIBLE);
+        ckm_i_milp_result_dispose(&result);
+        ckm_i_milp_dispose(&m);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(relaxation_is_solved_and_its_bound_is_safe),
+        cmocka_unit_test(any_multipliers_give_a_valid_bound),
+        cmocka_unit_test(free_columns_have_no_safe_bound),
+        cmocka_unit_test(integer_program_is_solved),
+        cmocka_unit_test(infeasibility_is_reported),
+        cmocka_unit_test(repeated_entries_are_summed),
+        cmocka_unit_test(stop_and_time_limit_end_it),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
