@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Libraries the project builds on. All are found through pkg-config; scripts/setup.sh installs them on Debian.
+# Libraries the project builds on. Most are found through pkg-config; scripts/setup.sh installs them on Debian.
 
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
@@ -12,6 +12,14 @@ pkg_check_modules(CLP REQUIRED clp)
 set(engine_include_dirs ${CBC_INCLUDE_DIRS} ${CLP_INCLUDE_DIRS})
 set(engine_library_dirs ${CBC_LIBRARY_DIRS} ${CLP_LIBRARY_DIRS})
 set(engine_libraries CbcSolver Clp)
+# oneDNN computes the heavy kernels. Debian's build runs on GNU OpenMP, whose threads our own kernels share, so the
+# OpenMP runtime is linked by name rather than through the compiler's -fopenmp, which for clang is another runtime.
+find_path(DNNL_INCLUDE_DIR oneapi/dnnl/dnnl.h DOC "oneDNN's headers")
+find_library(DNNL_LIBRARY dnnl DOC "oneDNN")
+if(NOT DNNL_INCLUDE_DIR OR NOT DNNL_LIBRARY)
+    message(FATAL_ERROR "oneDNN is missing (Debian package libdnnl-dev); scripts/setup.sh installs it")
+endif()
+set(kernel_libraries dnnl gomp)
 find_program(PROTOC_C_EXECUTABLE protoc-c DOC "Compiler of protobuf-c")
 if(CKM_BUILD_TESTS)
     pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)

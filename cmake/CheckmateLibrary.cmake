@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # The library, compiled once and packed twice, and the program.
 
-file(GLOB library_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/*/*.c")
+file(GLOB library_sources CONFIGURE_DEPENDS
+    "${PROJECT_SOURCE_DIR}/src/*/*.c" "${PROJECT_SOURCE_DIR}/src/run/*/*.c")
 list(FILTER library_sources EXCLUDE REGEX "/src/cli/")
 file(GLOB program_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/cli/*.c")
 file(GLOB public_headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/include/checkmate/*.h")
 
-set(library_dependencies PkgConfig::JANSSON PkgConfig::PROTOBUF_C ${engine_libraries} Threads::Threads m)
+set(library_dependencies PkgConfig::JANSSON PkgConfig::PROTOBUF_C ${engine_libraries} ${kernel_libraries}
+    Threads::Threads m)
 
 # The ONNX reader's message classes, generated from the schema next to it.
 set(generated_dir "${PROJECT_BINARY_DIR}/generated")
@@ -35,7 +37,8 @@ endif()
 add_library(checkmate_objects OBJECT ${library_sources})
 set_target_properties(checkmate_objects PROPERTIES POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden)
 target_include_directories(checkmate_objects PRIVATE "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src")
-target_include_directories(checkmate_objects SYSTEM PRIVATE "${generated_dir}" ${engine_include_dirs})
+target_include_directories(checkmate_objects SYSTEM PRIVATE
+    "${generated_dir}" ${engine_include_dirs} ${DNNL_INCLUDE_DIR})
 target_link_libraries(checkmate_objects PRIVATE checkmate_flags ${library_dependencies})
 if(TARGET checkmate_generate)
     add_dependencies(checkmate_objects checkmate_generate)

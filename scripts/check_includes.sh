@@ -29,6 +29,7 @@ BEGIN {
     # Libraries that only one module may touch, by the beginning of the header name.
     library["coin/"] = "milp"; library["Cbc_"] = "milp"; library["Clp_"] = "milp"; library["Coin_"] = "milp"
     library["protobuf-c/"] = "import"; library["onnx.pb-c.h"] = "import"
+    library["oneapi/dnnl/"] = "run"
     library["cmocka.h"] = "tests"
 }
 

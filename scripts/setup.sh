@@ -45,6 +45,7 @@ need_build() {
     need protobuf-c-compiler have_command protoc-c
     need coinor-libcbc-dev have_module cbc
     need coinor-libclp-dev have_module clp
+    need libdnnl-dev have_header oneapi/dnnl/dnnl.h
 }
 
 need_test() {
