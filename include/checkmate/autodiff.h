@@ -17,6 +17,49 @@ extern "C" {
 // parameters, trained or not. `graph` must outlive `*out`.
 CKM_API ckm_status ckm_autodiff_layer_graph(const ckm_graph *graph, ckm_training **out, ckm_error *err) CKM_NODISCARD;
 
+// What the step minimizes.
+typedef enum ckm_loss_kind {
+    CKM_LOSS_SOFTMAX_CROSS_ENTROPY,  // int32 labels, one for a sample or for a position; -1 is ignored
+    CKM_LOSS_MSE                     // mean squared error against a float target of the output's shape
+} ckm_loss_kind;
+
+typedef enum ckm_optimizer_kind {
+    CKM_OPTIMIZER_NONE,  // no updates: the gradients of all parameters are results of the step
+    CKM_OPTIMIZER_SGD,
+    CKM_OPTIMIZER_ADAM,
+    CKM_OPTIMIZER_ADAMW
+} ckm_optimizer_kind;
+
+// The learning rate is not here: it changes from step to step.
+typedef struct ckm_optimizer {
+    ckm_optimizer_kind kind;
+    double momentum;  // SGD; 0 keeps no state
+    bool nesterov;    // SGD with momentum
+    double beta1, beta2, epsilon;  // Adam, AdamW
+    double weight_decay;
+} ckm_optimizer;
+
+typedef struct ckm_autodiff_options {
+    ckm_loss_kind loss;
+    ckm_optimizer optimizer;
+    bool fused;  // apply every weight gradient as soon as it is complete, so that it need not be kept
+} ckm_autodiff_options;
+// clang-format off
+#define CKM_AUTODIFF_OPTIONS_INIT \
+    { CKM_LOSS_SOFTMAX_CROSS_ENTROPY, { CKM_OPTIMIZER_NONE, 0.0, false, 0.9, 0.999, 1e-8, 0.0 }, false }
+// clang-format on
+
+// The operator-level training graph: forward operators, the loss, and for every gradient that a parameter
+// needs an operator of its own with its true operands (a convolution's gradient with respect to its data reads
+// no activation), sums of gradients written out, reshapes as views, in-place pairs, and, with an optimizer, one
+// update a parameter. Operators that the loss does not depend on are left out; the loss is that of the last
+// output of the network that nothing reads. A final softmax is part of the cross-entropy loss. Kinds, operands
+// and attributes: src/autodiff/OPERATORS.md. `options` may be NULL: cross-entropy, no optimizer.
+// Errors: CKM_ERR_UNSUPPORTED names every operator that needs a gradient and has no rule for it. `graph` must
+// outlive `*out`.
+CKM_API ckm_status ckm_autodiff_op_graph(const ckm_graph *graph, const ckm_autodiff_options *options,
+                                         ckm_training **out, ckm_error *err) CKM_NODISCARD;
+
 #ifdef __cplusplus
 }
 #endif

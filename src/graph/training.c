@@ -14,6 +14,9 @@ ckm_status ckm_i_training_create(const ckm_graph *graph, const char *name, ckm_t
         return ckm_i_error_memory(err);
     }
     t->graph = graph;
+    t->loss = -1;
+    t->correct = -1;
+    t->labels = -1;
     t->name = ckm_i_strdup(name != NULL ? name : "");
     if (t->name == NULL) {
         ckm_training_free(t);
@@ -28,6 +31,7 @@ static void op_dispose(ckm_i_training_op *op)
     free(op->name);
     free(op->inputs);
     free(op->outputs);
+    free(op->inplace);
 }
 
 void ckm_training_free(ckm_training *t)
@@ -43,7 +47,9 @@ void ckm_training_free(ckm_training *t)
     }
     free(t->values);
     free(t->ops);
+    free(t->results);
     free(t->name);
+    ckm_graph_free(t->step);
     free(t);
 }
 
@@ -112,4 +118,70 @@ ckm_status ckm_i_training_add_op(ckm_training *t, const char *name, ckm_i_phase 
     }
     t->ops[t->n_ops++] = op;
     return CKM_OK;
+}
+
+static ckm_status check_op(const ckm_training *t, int32_t op, ckm_error *err)
+{
+    if (op < 0 || op >= t->n_ops) {
+        return ckm_i_error(err, CKM_ERR_ARGUMENT, "training operator %d of %d does not exist", (int)op, (int)t->n_ops);
+    }
+    return CKM_OK;
+}
+
+static bool contains(const int32_t *values, int32_t n, int32_t wanted)
+{
+    for (int32_t i = 0; i < n; i++) {
+        if (values[i] == wanted) {
+            return true;
+        }
+    }
+    return false;
+}
+
+ckm_status ckm_i_training_add_inplace(ckm_training *t, int32_t op, int32_t in, int32_t out, ckm_error *err)
+{
+    ckm_status status = check_op(t, op, err);
+    if (status != CKM_OK) {
+        return status;
+    }
+    ckm_i_training_op *o = &t->ops[op];
+    if (!contains(o->inputs, o->n_inputs, in) || !contains(o->outputs, o->n_outputs, out)) {
+        return ckm_i_error(err, CKM_ERR_ARGUMENT, "operator \"%.200s\" has no input %d and output %d", o->name,
+                           (int)in, (int)out);
+    }
+    int32_t(*grown)[2] = ckm_i_realloc(o->inplace, (size_t)o->n_inplace + 1, sizeof *o->inplace);
+    if (grown == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    o->inplace = grown;
+    o->inplace[o->n_inplace][0] = in;
+    o->inplace[o->n_inplace][1] = out;
+    o->n_inplace++;
+    return CKM_OK;
+}
+
+ckm_status ckm_i_training_add_result(ckm_training *t, int32_t value, ckm_error *err)
+{
+    ckm_status status = check_values(t, "result", &value, 1, err);
+    if (status != CKM_OK) {
+        return status;
+    }
+    if (!CKM_I_GROW(t->results, t->n_results, t->cap_results)) {
+        return ckm_i_error_memory(err);
+    }
+    t->results[t->n_results++] = value;
+    return CKM_OK;
+}
+
+ckm_status ckm_i_training_set_workspace(ckm_training *t, int32_t op, int64_t bytes, ckm_error *err)
+{
+    ckm_status status = check_op(t, op, err);
+    if (status == CKM_OK && bytes < 0) {
+        status = ckm_i_error(err, CKM_ERR_ARGUMENT, "operator \"%.200s\" asks for %lld bytes", t->ops[op].name,
+                             (long long)bytes);
+    }
+    if (status == CKM_OK) {
+        t->ops[op].workspace_bytes = bytes;
+    }
+    return status;
 }
