@@ -226,8 +226,6 @@ static void add_memory_row(ckm_i_ilp_builder *b, int32_t v, const int32_t *inpla
 {
     const ckm_dataflow *df = b->df;
     const ckm_i_dataflow_op *op = &df->ops[v];
-    int64_t first_entry = b->m->n_entries;
-    int32_t row = -1;
     double most = 0.0;
     // Columns for storages with several tensors come first: a row must be contiguous.
     for (int32_t x = 0; x < df->n_tensors; x++) {
@@ -235,8 +233,8 @@ static void add_memory_row(ckm_i_ilp_builder *b, int32_t v, const int32_t *inpla
             group_presence(b, x, v);
         }
     }
-    first_entry = b->m->n_entries;
-    row = ckm_i_milp_add_row(b->m, -INFINITY, 0.0);
+    int64_t first_entry = b->m->n_entries;
+    int32_t row = ckm_i_milp_add_row(b->m, -INFINITY, 0.0);
     double moved = 0.0;
     for (int32_t x = 0; x < df->n_tensors; x++) {
         const ckm_i_dataflow_tensor *tensor = &df->tensors[x];
