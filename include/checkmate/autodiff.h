@@ -33,8 +33,8 @@ typedef enum ckm_optimizer_kind {
 // The learning rate is not here: it changes from step to step.
 typedef struct ckm_optimizer {
     ckm_optimizer_kind kind;
-    double momentum;  // SGD; 0 keeps no state
-    bool nesterov;    // SGD with momentum
+    double momentum;               // SGD; 0 keeps no state
+    bool nesterov;                 // SGD with momentum
     double beta1, beta2, epsilon;  // Adam, AdamW
     double weight_decay;
 } ckm_optimizer;

@@ -208,9 +208,10 @@ ckm_status ckm_i_graph_add_op(ckm_graph *g, const char *kind, const char *name, 
     if (op_class == NULL) {
         return ckm_i_error(err, CKM_ERR_UNSUPPORTED, "operator \"%.200s\": kind \"%.60s\" is not known", label, kind);
     }
-    if (n_outputs < 1 || (op_class->max_outputs >= 0 && n_outputs > op_class->max_outputs)) {
-        return ckm_i_error(err, CKM_ERR_FORMAT, "operator \"%.200s\" (%s) has %d outputs; it gives 1 to %d", label,
-                           kind, (int)n_outputs, (int)op_class->max_outputs);
+    int32_t least = op_class->max_outputs != 0;  // updates of parameters have no outputs
+    if (n_outputs < least || (op_class->max_outputs >= 0 && n_outputs > op_class->max_outputs)) {
+        return ckm_i_error(err, CKM_ERR_FORMAT, "operator \"%.200s\" (%s) has %d outputs; it gives %d to %d", label,
+                           kind, (int)n_outputs, (int)least, (int)op_class->max_outputs);
     }
     ckm_status status = check_inputs(g, op_class, label, inputs, n_inputs, err);
     if (status != CKM_OK) {
@@ -233,7 +234,9 @@ ckm_status ckm_i_graph_add_op(ckm_graph *g, const char *kind, const char *name, 
         CKM_I_TRY(check_shape(&shapes[i], dtypes[i], 1, "output of operator", label, err));
     }
     CKM_I_TRY(append_outputs(g, &op, shapes, dtypes, err));
-    memcpy(outputs, op.outputs, (size_t)n_outputs * sizeof *outputs);
+    for (int32_t i = 0; i < n_outputs; i++) {
+        outputs[i] = op.outputs[i];
+    }
     g->ops[g->n_ops++] = op;
     op = (ckm_i_graph_op){0};
 cleanup:

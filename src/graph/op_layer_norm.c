@@ -41,7 +41,8 @@ static ckm_status infer_layer_norm(const ckm_i_op_view *v, ckm_shape *out_shapes
     return CKM_OK;
 }
 
-// Scale and bias are one number per channel (group_norm up to opset 20: per group).
+// Scale and bias are one number per channel (group_norm up to opset 20: per group). Mean and inverse deviation, when
+// asked for, have one element per group of a sample.
 static ckm_status infer_channel_norm(const ckm_i_op_view *v, ckm_shape *out_shapes, ckm_dtype *out_dtypes,
                                      ckm_error *err)
 {
@@ -71,7 +72,11 @@ static ckm_status infer_channel_norm(const ckm_i_op_view *v, ckm_shape *out_shap
                                   ckm_i_shape_text(s, text, sizeof text), (long long)channels);
         }
     }
-    return ckm_i_op_infer_same(v, out_shapes, out_dtypes, err);
+    for (int32_t i = 0; i < v->op->n_outputs; i++) {
+        out_shapes[i] = i == 0 ? *in : (ckm_shape){2, {in->dims[0], groups}};
+        out_dtypes[i] = v->in[0]->dtype;
+    }
+    return CKM_OK;
 }
 
 static ckm_status count_macs(const ckm_i_op_view *v, int64_t *macs, ckm_error *err)
@@ -81,7 +86,7 @@ static ckm_status count_macs(const ckm_i_op_view *v, int64_t *macs, ckm_error *e
 
 const ckm_i_op_class ckm_i_ops_layer_norm[] = {
     {"layer_norm", 1, 3, 3, infer_layer_norm, count_macs},
-    {"group_norm", 1, 3, 1, infer_channel_norm, count_macs},
+    {"group_norm", 1, 3, 3, infer_channel_norm, count_macs},
     {"instance_norm", 1, 3, 1, infer_channel_norm, count_macs},
     {"local_response_norm", 1, 1, 1, ckm_i_op_infer_same, count_macs},
     {"lp_norm", 1, 1, 1, ckm_i_op_infer_same, count_macs},

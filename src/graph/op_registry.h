@@ -22,7 +22,14 @@
     X(einsum)              \
     X(reduce)              \
     X(layer_norm)          \
-    X(movement)
+    X(movement)            \
+    X(grad_conv)           \
+    X(grad_norm)           \
+    X(grad_pool)           \
+    X(grad_elementwise)    \
+    X(grad_movement)       \
+    X(loss)                \
+    X(update)
 
 #define CKM_I_OP_GROUP_DECLARE(group) extern const ckm_i_op_class ckm_i_ops_##group[];
 CKM_I_OP_GROUPS(CKM_I_OP_GROUP_DECLARE)

@@ -146,8 +146,8 @@ ckm_status ckm_i_training_add_inplace(ckm_training *t, int32_t op, int32_t in, i
     }
     ckm_i_training_op *o = &t->ops[op];
     if (!contains(o->inputs, o->n_inputs, in) || !contains(o->outputs, o->n_outputs, out)) {
-        return ckm_i_error(err, CKM_ERR_ARGUMENT, "operator \"%.200s\" has no input %d and output %d", o->name,
-                           (int)in, (int)out);
+        return ckm_i_error(err, CKM_ERR_ARGUMENT, "operator \"%.200s\" has no input %d and output %d", o->name, (int)in,
+                           (int)out);
     }
     int32_t(*grown)[2] = ckm_i_realloc(o->inplace, (size_t)o->n_inplace + 1, sizeof *o->inplace);
     if (grown == NULL) {
