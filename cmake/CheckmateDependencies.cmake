@@ -5,6 +5,8 @@ find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
 pkg_check_modules(PROTOBUF_C REQUIRED IMPORTED_TARGET libprotobuf-c)
+pkg_check_modules(PNG REQUIRED IMPORTED_TARGET libpng)
+pkg_check_modules(JPEG REQUIRED IMPORTED_TARGET libjpeg)
 # Of CBC and Clp only what holds the C interfaces is linked: their pkg-config files also name every library
 # below them, some of which have no development package installed with them.
 pkg_check_modules(CBC REQUIRED cbc)

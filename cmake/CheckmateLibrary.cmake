@@ -7,7 +7,8 @@ list(FILTER library_sources EXCLUDE REGEX "/src/cli/")
 file(GLOB program_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/cli/*.c")
 file(GLOB public_headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/include/checkmate/*.h")
 
-set(library_dependencies PkgConfig::JANSSON PkgConfig::PROTOBUF_C ${engine_libraries} ${kernel_libraries}
+set(library_dependencies PkgConfig::JANSSON PkgConfig::PROTOBUF_C PkgConfig::PNG PkgConfig::JPEG
+    ${engine_libraries} ${kernel_libraries}
     Threads::Threads m)
 
 # The ONNX reader's message classes, generated from the schema next to it.
@@ -39,6 +40,8 @@ set_target_properties(checkmate_objects PROPERTIES POSITION_INDEPENDENT_CODE ON 
 target_include_directories(checkmate_objects PRIVATE "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src")
 target_include_directories(checkmate_objects SYSTEM PRIVATE
     "${generated_dir}" ${engine_include_dirs} ${DNNL_INCLUDE_DIR})
+# Own kernels say where loops may be vectorized; no OpenMP runtime comes with this flag.
+target_compile_options(checkmate_objects PRIVATE -fopenmp-simd)
 target_link_libraries(checkmate_objects PRIVATE checkmate_flags ${library_dependencies})
 if(TARGET checkmate_generate)
     add_dependencies(checkmate_objects checkmate_generate)

@@ -31,6 +31,7 @@ BEGIN {
     library["coin/"] = "milp"; library["Cbc_"] = "milp"; library["Clp_"] = "milp"; library["Coin_"] = "milp"
     library["protobuf-c/"] = "import"; library["onnx.pb-c.h"] = "import"
     library["oneapi/dnnl/"] = "run"
+    library["png.h"] = "run"; library["jpeglib.h"] = "run"
     library["cmocka.h"] = "tests"
 }
 

@@ -42,6 +42,8 @@ need_build() {
     need pkg-config have_command pkg-config
     need libjansson-dev have_module jansson
     need libprotobuf-c-dev have_module libprotobuf-c
+    need libpng-dev have_module libpng
+    need libjpeg62-turbo-dev have_module libjpeg
     need protobuf-c-compiler have_command protoc-c
     need coinor-libcbc-dev have_module cbc
     need coinor-libclp-dev have_module clp

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Training data: labelled samples in a folder, handed out as batches in an order that only the seed decides.
+//
+// A folder's format is found by its content (ckm_data_format_name lists them). One batch is read ahead by a thread
+// of its own while the last one is being trained on; all memory this takes is fixed when the data are opened.
+#ifndef CHECKMATE_DATA_H
+#define CHECKMATE_DATA_H
+
+#include <checkmate/base.h>
+#include <checkmate/graph.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct ckm_data ckm_data;
+
+// One tensor that a batch fills, as the network wants it.
+typedef struct ckm_data_field {
+    const char *name;
+    ckm_dtype dtype;  // CKM_F32, CKM_I32 or CKM_I64
+    ckm_shape shape;  // of one sample, without the batch
+    int64_t limit;    // integers must be in [0, limit): classes, vocabulary; 0: any
+} ckm_data_field;
+
+// What becomes of 8-bit pixel values.
+typedef enum ckm_data_scaling {
+    CKM_SCALING_SYMMETRIC,  // to [-1, 1]
+    CKM_SCALING_UNIT,       // to [0, 1]
+    CKM_SCALING_IMAGENET    // to [0, 1], then less the mean and over the deviation of ImageNet, per colour
+} ckm_data_scaling;
+
+typedef struct ckm_data_options {
+    int64_t batch;
+    int32_t n_inputs;  // at most CKM_DATA_MAX_INPUTS
+    const ckm_data_field *inputs;
+    ckm_data_field labels;  // CKM_I32: a class, per sample or per element of `shape`, -1 where there is none;
+                            // CKM_F32: targets
+    ckm_layout layout;      // where channels stand in image inputs
+    ckm_data_scaling scaling;
+    bool resize;  // bring images of other sizes and colours to the input's (always done for a folder of images)
+    bool keep_order;
+    uint64_t seed;              // of the order; every epoch has its own
+    int64_t synthetic_samples;  // how many samples "synthetic" has; 0: 1024
+} ckm_data_options;
+#define CKM_DATA_MAX_INPUTS 8
+// clang-format off
+#define CKM_DATA_OPTIONS_INIT \
+    { 1, 0, NULL, { "labels", CKM_I32, { 0, { 0 } }, 0 }, CKM_CHANNELS_LAST, CKM_SCALING_SYMMETRIC, false, false, 1, 0 }
+// clang-format on
+
+typedef struct ckm_data_facts {
+    const char *format;        // "idx", "images", ...
+    int64_t samples, batches;  // batches an epoch; a rest smaller than a batch waits for another epoch
+    int64_t classes;           // that the data speak of; 0: unknown
+    int64_t bytes;             // of memory held: the batch read ahead, tables, decoding
+} ckm_data_facts;
+
+// Opens a folder, or "synthetic": images made up on the spot whose classes can be learnt. Everything that can be
+// checked without reading the samples is checked now. `options` is copied; the fields' names are not kept. Errors:
+// CKM_ERR_IO, CKM_ERR_FORMAT, CKM_ERR_ARGUMENT (the data do not fit the network: shapes, classes, too few
+// samples), CKM_ERR_UNSUPPORTED (no known format).
+CKM_API ckm_status ckm_data_open(const char *path, const ckm_data_options *options, ckm_data **out,
+                                 ckm_error *err) CKM_NODISCARD;
+CKM_API void ckm_data_close(ckm_data *data);
+CKM_API ckm_data_facts ckm_data_get_facts(const ckm_data *data);
+// Name of a class: the folder it comes from; NULL when it has none.
+CKM_API const char *ckm_data_class_name(const ckm_data *data, int64_t i);
+
+// Copies the batch of training step `step` (from 0; its epoch is step / batches) into the buffers given, one an
+// input and one for the labels, dense and in the order of the fields. The same step always gives the same bytes.
+// Then reads the next one ahead. Errors name the file and the sample.
+CKM_API ckm_status ckm_data_fetch(ckm_data *data, int64_t step, void *const *inputs, void *labels,
+                                  ckm_error *err) CKM_NODISCARD;
+
+// The formats, in the order in which they are looked for. `summary` is one line for a person.
+CKM_API int32_t ckm_data_format_count(void);
+CKM_API const char *ckm_data_format_name(int32_t i);
+CKM_API const char *ckm_data_format_summary(int32_t i);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

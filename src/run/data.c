@@ -1,0 +1,490 @@
+// SPDX-License-Identifier: Apache-2.0
+// Data: finding the format, the order of the samples, batches, and the thread that reads one batch ahead.
+#include "run/data.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/checked.h"
+#include "base/error.h"
+#include "base/rng.h"
+#include "graph/graph.h"
+
+static const ckm_i_data_format *const formats[] = {
+    &ckm_i_data_format_synthetic, &ckm_i_data_format_idx,    &ckm_i_data_format_cifar,
+    &ckm_i_data_format_npy,       &ckm_i_data_format_images,
+};
+enum { N_FORMATS = sizeof formats / sizeof formats[0] };
+
+// What the reading thread needs of a stack: libjpeg's and libpng's frames, with room to spare.
+enum { STACK_BYTES = 512 * 1024 };
+
+struct ckm_data {
+    ckm_data_options options;
+    ckm_data_field inputs[CKM_DATA_MAX_INPUTS];
+    char *names[CKM_DATA_MAX_INPUTS + 1];
+    ckm_i_data_source source;
+    int64_t batches, bytes;
+    // The batch read ahead. Guarded by `lock`, except that the thread alone touches buffers and error while
+    // wanted != staged.
+    void *staged_inputs[CKM_DATA_MAX_INPUTS];
+    void *staged_labels;
+    ckm_status staged_status;
+    ckm_error staged_error;
+    int64_t wanted, staged;  // steps; -1: none
+    bool started;
+    atomic_bool quit;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t work, ready;
+};
+
+int32_t ckm_data_format_count(void)
+{
+    return N_FORMATS;
+}
+
+const char *ckm_data_format_name(int32_t i)
+{
+    return i >= 0 && i < N_FORMATS ? formats[i]->name : NULL;
+}
+
+const char *ckm_data_format_summary(int32_t i)
+{
+    return i >= 0 && i < N_FORMATS ? formats[i]->summary : NULL;
+}
+
+// Files.
+
+char *ckm_i_data_path(const char *folder, const char *name)
+{
+    size_t room = strlen(folder) + strlen(name) + 2;
+    char *path = ckm_i_malloc(room, 1);
+    if (path != NULL) {
+        snprintf(path, room, "%s/%s", folder, name);
+    }
+    return path;
+}
+
+static bool has(const char *folder, const char *name, bool wants_folder)
+{
+    struct stat facts;
+    char *path = ckm_i_data_path(folder, name);
+    bool found = path != NULL && stat(path, &facts) == 0 &&
+                 (wants_folder ? S_ISDIR(facts.st_mode) : S_ISREG(facts.st_mode));
+    free(path);
+    return found;
+}
+
+bool ckm_i_data_has_file(const char *folder, const char *name)
+{
+    return has(folder, name, false);
+}
+
+bool ckm_i_data_has_folder(const char *folder, const char *name)
+{
+    return has(folder, name, true);
+}
+
+ckm_status ckm_i_data_open_file(const char *path, int *fd, int64_t *size_bytes, ckm_error *err)
+{
+    struct stat facts;
+    int opened = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (opened < 0) {
+        return ckm_i_error_at(err, CKM_ERR_IO, path, 0, -1, "cannot open: %s", strerror(errno));
+    }
+    if (fstat(opened, &facts) != 0 || !S_ISREG(facts.st_mode)) {
+        close(opened);
+        return ckm_i_error_at(err, CKM_ERR_IO, path, 0, -1, "is not a regular file");
+    }
+    *fd = opened;
+    *size_bytes = (int64_t)facts.st_size;
+    return CKM_OK;
+}
+
+ckm_status ckm_i_data_pread(int fd, const char *path, int64_t at, int64_t n, void *out, ckm_error *err)
+{
+    int64_t done = 0;
+    while (done < n) {
+        ssize_t got = pread(fd, (char *)out + done, (size_t)(n - done), (off_t)(at + done));
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got < 0) {
+            return ckm_i_error_at(err, CKM_ERR_IO, path, 0, at + done, "cannot read: %s", strerror(errno));
+        }
+        if (got == 0) {
+            return ckm_i_error_at(err, CKM_ERR_FORMAT, path, 0, at + done, "the file ends too early");
+        }
+        done += got;
+    }
+    return CKM_OK;
+}
+
+// Order.
+
+static uint64_t mix(uint64_t x)
+{
+    ckm_i_rng rng = {x};
+    return ckm_i_rng_next(&rng);
+}
+
+// A Feistel network on the least even number of bits that holds n, walked until it comes out below n.
+int64_t ckm_i_data_shuffle(int64_t i, int64_t n, uint64_t seed, int64_t epoch)
+{
+    enum { ROUNDS = 7 };
+    int half = 1;
+    while (half < 31 && (INT64_C(1) << (2 * half)) < n) {
+        half++;
+    }
+    uint64_t mask = (UINT64_C(1) << half) - 1;
+    uint64_t key = mix(mix(seed) ^ (uint64_t)epoch);
+    uint64_t x = (uint64_t)i;
+    do {
+        uint64_t left = x >> half;
+        uint64_t right = x & mask;
+        for (uint64_t round = 0; round < ROUNDS; round++) {
+            uint64_t next = left ^ (mix(key + round * UINT64_C(0xd1342543de82ef95) + right) & mask);
+            left = right;
+            right = next;
+        }
+        x = left << half | right;
+    } while (x >= (uint64_t)n);
+    return (int64_t)x;
+}
+
+// Fields.
+
+int64_t ckm_i_data_elements(const ckm_data_field *field)
+{
+    int64_t elements = 1;
+    for (int32_t i = 0; i < field->shape.rank; i++) {
+        elements *= field->shape.dims[i];
+    }
+    return elements;
+}
+
+int64_t ckm_i_data_field_bytes(const ckm_data_field *field)
+{
+    return ckm_i_data_elements(field) * ckm_i_dtype_bytes(field->dtype);
+}
+
+ckm_status ckm_i_data_store_class(const ckm_i_data_source *source, const char *path, int64_t sample,
+                                  int64_t class_number, void *labels, ckm_error *err)
+{
+    int64_t limit = source->options->labels.limit;
+    if (class_number < 0 || class_number > INT32_MAX || (limit > 0 && class_number >= limit)) {
+        return ckm_i_error_at(err, CKM_ERR_ARGUMENT, path, 0, -1,
+                              "sample %lld: label %lld is out of range: the network tells %lld classes apart, 0 to "
+                              "%lld",
+                              (long long)sample, (long long)class_number, (long long)limit, (long long)(limit - 1));
+    }
+    *(int32_t *)labels = (int32_t)class_number;
+    return CKM_OK;
+}
+
+ckm_status ckm_i_data_require_classes(const ckm_data_options *options, const char *format, ckm_error *err)
+{
+    if (options->n_inputs != 1 || options->inputs[0].dtype != CKM_F32) {
+        return ckm_i_error(err, CKM_ERR_ARGUMENT,
+                           "%s data are images, but the network takes %d inputs, the first one \"%.100s\" of %s; give "
+                           "the data as .npy files, one for each input",
+                           format, (int)options->n_inputs, options->inputs[0].name,
+                           options->inputs[0].dtype == CKM_F32 ? "reals" : "integers");
+    }
+    if (options->labels.dtype != CKM_I32 || ckm_i_data_elements(&options->labels) != 1) {
+        return ckm_i_error(err, CKM_ERR_ARGUMENT,
+                           "%s data give one class a sample, but the loss of this network takes %s; give the data as "
+                           "x.npy and y.npy",
+                           format, options->labels.dtype == CKM_I32 ? "a class for every position" : "real targets");
+    }
+    return CKM_OK;
+}
+
+// Batches.
+
+// Reads one batch into the staging buffers. The thread's part.
+static ckm_status fill(ckm_data *d, int64_t step, ckm_error *err)
+{
+    const ckm_data_options *o = &d->options;
+    int64_t epoch = step / d->batches;
+    int64_t first = step % d->batches * o->batch;
+    for (int64_t i = 0; i < o->batch; i++) {
+        void *inputs[CKM_DATA_MAX_INPUTS] = {NULL};
+        int64_t sample = first + i;
+        if (atomic_load(&d->quit)) {
+            return CKM_OK;
+        }
+        if (!o->keep_order) {
+            sample = ckm_i_data_shuffle(sample, d->source.samples, o->seed, epoch);
+        }
+        for (int32_t f = 0; f < o->n_inputs; f++) {
+            inputs[f] = (char *)d->staged_inputs[f] + i * ckm_i_data_field_bytes(&o->inputs[f]);
+        }
+        ckm_status status = d->source.format->read(
+            &d->source, sample, inputs, (char *)d->staged_labels + i * ckm_i_data_field_bytes(&o->labels), err);
+        if (status != CKM_OK) {
+            return status;
+        }
+    }
+    return CKM_OK;
+}
+
+static void *read_ahead(void *user)
+{
+    ckm_data *d = user;
+    pthread_mutex_lock(&d->lock);
+    while (!atomic_load(&d->quit)) {
+        if (d->wanted == d->staged) {
+            pthread_cond_wait(&d->work, &d->lock);
+            continue;
+        }
+        int64_t step = d->wanted;
+        pthread_mutex_unlock(&d->lock);
+        ckm_error error = CKM_ERROR_INIT;
+        ckm_status status = fill(d, step, &error);
+        pthread_mutex_lock(&d->lock);
+        d->staged = step;
+        d->staged_status = status;
+        d->staged_error = error;
+        pthread_cond_signal(&d->ready);
+    }
+    pthread_mutex_unlock(&d->lock);
+    return NULL;
+}
+
+ckm_status ckm_data_fetch(ckm_data *d, int64_t step, void *const *inputs, void *labels, ckm_error *err)
+{
+    if (step < 0) {
+        return ckm_i_error(err, CKM_ERR_ARGUMENT, "a step cannot be negative");
+    }
+    pthread_mutex_lock(&d->lock);
+    // One at a time: a batch under way that is not the one asked for has to end first.
+    while (d->wanted != d->staged) {
+        pthread_cond_wait(&d->ready, &d->lock);
+    }
+    if (d->staged != step) {
+        d->wanted = step;
+        pthread_cond_signal(&d->work);
+        while (d->staged != step) {
+            pthread_cond_wait(&d->ready, &d->lock);
+        }
+    }
+    ckm_status status = d->staged_status;
+    if (status == CKM_OK) {
+        const ckm_data_options *o = &d->options;
+        for (int32_t f = 0; f < o->n_inputs; f++) {
+            memcpy(inputs[f], d->staged_inputs[f], (size_t)(o->batch * ckm_i_data_field_bytes(&o->inputs[f])));
+        }
+        memcpy(labels, d->staged_labels, (size_t)(o->batch * ckm_i_data_field_bytes(&o->labels)));
+        d->wanted = step + 1;
+        pthread_cond_signal(&d->work);
+    } else {
+        if (err != NULL) {
+            *err = d->staged_error;
+        }
+        d->staged = d->wanted = -1;  // a second attempt reads again
+    }
+    pthread_mutex_unlock(&d->lock);
+    return status;
+}
+
+// Opening.
+
+static ckm_status copy_field(ckm_data *d, int32_t i, ckm_data_field *field, int64_t *bytes, ckm_error *err)
+{
+    int64_t elements = 0;
+    d->names[i] = ckm_i_strdup(field->name != NULL ? field->name : "");
+    if (d->names[i] == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    field->name = d->names[i];
+    if (field->dtype != CKM_F32 && field->dtype != CKM_I32 && field->dtype != CKM_I64) {
+        return ckm_i_error(err, CKM_ERR_UNSUPPORTED,
+                           "input \"%.100s\" holds neither 32-bit reals nor 32- or 64-bit integers", field->name);
+    }
+    ckm_status status = ckm_i_shape_elements(&field->shape, &elements, err);
+    if (status == CKM_OK && (!ckm_i_mul(elements, ckm_i_dtype_bytes(field->dtype), bytes) ||
+                             !ckm_i_mul(*bytes, d->options.batch, bytes) || *bytes > INT64_MAX / 16)) {
+        status = ckm_i_error(err, CKM_ERR_OVERFLOW, "a batch of \"%.100s\" is too large", field->name);
+    }
+    return status;
+}
+
+static ckm_status stage(ckm_data *d, int64_t bytes, void **buffer, ckm_error *err)
+{
+    *buffer = ckm_i_calloc((size_t)bytes, 1);
+    d->bytes += bytes;
+    return *buffer != NULL ? CKM_OK : ckm_i_error_memory(err);
+}
+
+// Copies the options and makes the staging buffers.
+static ckm_status prepare(ckm_data *d, const ckm_data_options *options, ckm_error *err)
+{
+    int64_t bytes = 0;
+    d->options = *options;
+    if (options->n_inputs < 1 || options->n_inputs > CKM_DATA_MAX_INPUTS || options->batch < 1) {
+        return ckm_i_error(err, CKM_ERR_ARGUMENT, "a batch needs at least one sample and 1 to %d inputs",
+                           CKM_DATA_MAX_INPUTS);
+    }
+    memcpy(d->inputs, options->inputs, (size_t)options->n_inputs * sizeof d->inputs[0]);
+    d->options.inputs = d->inputs;
+    for (int32_t i = 0; i < options->n_inputs; i++) {
+        ckm_status status = copy_field(d, i, &d->inputs[i], &bytes, err);
+        if (status == CKM_OK) {
+            status = stage(d, bytes, &d->staged_inputs[i], err);
+        }
+        if (status != CKM_OK) {
+            return status;
+        }
+    }
+    ckm_status status = copy_field(d, CKM_DATA_MAX_INPUTS, &d->options.labels, &bytes, err);
+    return status == CKM_OK ? stage(d, bytes, &d->staged_labels, err) : status;
+}
+
+static ckm_status choose_format(ckm_data *d, const char *path, ckm_error *err)
+{
+    struct stat facts;
+    bool made_up = strcmp(path, ckm_i_data_format_synthetic.name) == 0;
+    if (!made_up && stat(path, &facts) != 0) {
+        return ckm_i_error_at(err, CKM_ERR_IO, path, 0, -1, "cannot open: %s", strerror(errno));
+    }
+    if (!made_up && !S_ISDIR(facts.st_mode)) {
+        return ckm_i_error_at(err, CKM_ERR_ARGUMENT, path, 0, -1,
+                              "is not a folder; data are given as the folder that holds them");
+    }
+    for (size_t i = 0; i < N_FORMATS; i++) {
+        if (made_up ? formats[i] == &ckm_i_data_format_synthetic : formats[i]->detect(path)) {
+            d->source.format = formats[i];
+            return CKM_OK;
+        }
+    }
+    return ckm_i_error_at(err, CKM_ERR_UNSUPPORTED, path, 0, -1,
+                          "holds no data of a known format: IDX (train-images-idx3-ubyte and train-labels-idx1-ubyte), "
+                          "CIFAR (data_batch_1.bin or train.bin), NumPy (x.npy and y.npy), or one folder of PNG or "
+                          "JPEG images for every class");
+}
+
+static ckm_status start_thread(ckm_data *d, ckm_error *err)
+{
+    pthread_attr_t attributes;
+    sigset_t all;
+    sigset_t before;
+    if (pthread_attr_init(&attributes) != 0) {
+        return ckm_i_error_memory(err);
+    }
+    pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    // Signals are the main thread's: one that ends training must not land here.
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int failed = pthread_create(&d->thread, &attributes, read_ahead, d);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    if (failed != 0) {
+        return ckm_i_error(err, CKM_ERR_MEMORY, "cannot start the thread that reads data: %s", strerror(failed));
+    }
+    d->started = true;
+    d->bytes += STACK_BYTES;
+    return CKM_OK;
+}
+
+static ckm_status open_source(ckm_data *d, const char *path, ckm_error *err)
+{
+    ckm_status status = choose_format(d, path, err);
+    if (status != CKM_OK) {
+        return status;
+    }
+    d->source.options = &d->options;
+    status = d->source.format->open(path, &d->source, err);
+    if (status != CKM_OK) {
+        return status;
+    }
+    if (d->source.samples < d->options.batch) {
+        return ckm_i_error_at(err, CKM_ERR_ARGUMENT, path, 0, -1,
+                              "holds %lld samples, which is less than one batch of %lld", (long long)d->source.samples,
+                              (long long)d->options.batch);
+    }
+    int64_t limit = d->options.labels.limit;
+    if (limit > 0 && d->options.labels.dtype == CKM_I32 && d->source.classes > limit) {
+        return ckm_i_error_at(err, CKM_ERR_ARGUMENT, path, 0, -1,
+                              "holds %lld classes, but the network tells only %lld apart", (long long)d->source.classes,
+                              (long long)limit);
+    }
+    d->batches = d->source.samples / d->options.batch;
+    d->bytes += d->source.bytes;
+    return CKM_OK;
+}
+
+ckm_status ckm_data_open(const char *path, const ckm_data_options *options, ckm_data **out, ckm_error *err)
+{
+    ckm_data *d = ckm_i_calloc(1, sizeof *d);
+    if (d == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    d->wanted = d->staged = -1;
+    atomic_init(&d->quit, false);
+    pthread_mutex_init(&d->lock, NULL);
+    pthread_cond_init(&d->work, NULL);
+    pthread_cond_init(&d->ready, NULL);
+    ckm_status status = prepare(d, options, err);
+    if (status == CKM_OK) {
+        status = open_source(d, path, err);
+    }
+    if (status == CKM_OK) {
+        status = start_thread(d, err);
+    }
+    if (status != CKM_OK) {
+        ckm_data_close(d);
+        return status;
+    }
+    *out = d;
+    return CKM_OK;
+}
+
+void ckm_data_close(ckm_data *d)
+{
+    if (d == NULL) {
+        return;
+    }
+    if (d->started) {
+        atomic_store(&d->quit, true);
+        pthread_mutex_lock(&d->lock);
+        pthread_cond_signal(&d->work);
+        pthread_mutex_unlock(&d->lock);
+        pthread_join(d->thread, NULL);
+    }
+    if (d->source.format != NULL) {
+        d->source.format->close(&d->source);
+    }
+    pthread_cond_destroy(&d->ready);
+    pthread_cond_destroy(&d->work);
+    pthread_mutex_destroy(&d->lock);
+    for (int32_t i = 0; i <= CKM_DATA_MAX_INPUTS; i++) {
+        free(d->names[i]);
+    }
+    for (int32_t i = 0; i < CKM_DATA_MAX_INPUTS; i++) {
+        free(d->staged_inputs[i]);
+    }
+    free(d->staged_labels);
+    free(d);
+}
+
+ckm_data_facts ckm_data_get_facts(const ckm_data *d)
+{
+    return (ckm_data_facts){d->source.format->name, d->source.samples, d->batches, d->source.classes, d->bytes};
+}
+
+const char *ckm_data_class_name(const ckm_data *d, int64_t i)
+{
+    bool named = d->source.format->class_name != NULL && i >= 0 && i < d->source.classes;
+    return named ? d->source.format->class_name(&d->source, i) : NULL;
+}

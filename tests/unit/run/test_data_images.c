@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+// Folders of images: decoding, resizing, damage.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+#include "data_files.h"
+#include "run/data.h"
+#include "run/data_pixels.h"
+
+typedef struct fixture {
+    char folder[64];
+    ckm_data_field input;
+    ckm_data_options options;
+    ckm_error err;
+} fixture;
+
+enum { SIDE = 16, PIXELS = SIDE * SIDE };
+
+// A picture with smooth colours, so that JPEG keeps it.
+static void paint(uint8_t *pixels, int width, int height, int channels, int tint)
+{
+    for (int y = 0; y < height; y++) {
+        for (int x = 0; x < width; x++) {
+            for (int c = 0; c < channels; c++) {
+                pixels[(y * width + x) * channels + c] = (uint8_t)(x * 8 + y * 4 + c * tint);
+            }
+        }
+    }
+}
+
+static int set_up(void **state)
+{
+    static fixture f;
+    data_files_folder(f.folder, sizeof f.folder);
+    f.input = (ckm_data_field){"x", CKM_F32, {3, {SIDE, SIDE, 3}}, 0};
+    f.options = (ckm_data_options)CKM_DATA_OPTIONS_INIT;
+    f.options.batch = 3;
+    f.options.n_inputs = 1;
+    f.options.inputs = &f.input;
+    f.options.labels.limit = 2;
+    f.options.scaling = CKM_SCALING_UNIT;
+    f.options.keep_order = true;
+    *state = &f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    fixture *f = *state;
+    data_files_remove(f->folder);
+    return 0;
+}
+
+static void read_batch(fixture *f, float *images, int32_t *labels)
+{
+    ckm_data *data = NULL;
+    void *inputs[] = {images};
+    if (ckm_data_open(f->folder, &f->options, &data, &f->err) != CKM_OK ||
+        ckm_data_fetch(data, 0, inputs, labels, &f->err) != CKM_OK) {
+        fail_msg("%s: %s", f->err.file, f->err.message);
+    }
+    ckm_data_close(data);
+}
+
+static void close_to(const float *a, const uint8_t *b, int n, double tolerance)
+{
+    for (int i = 0; i < n; i++) {
+        double difference = a[i] * 255.0 - b[i];
+        if (difference > tolerance || difference < -tolerance) {
+            fail_msg("value %d: %g, expected %d", i, a[i] * 255.0, b[i]);
+        }
+    }
+}
+
+static void formats_and_order(void **state)
+{
+    fixture *f = *state;
+    uint8_t pixels[PIXELS * 3];
+    float images[3 * PIXELS * 3];
+    int32_t labels[3];
+    paint(pixels, SIDE, SIDE, 3, 20);
+    data_files_png(f->folder, "cats/b.png", SIDE, SIDE, 3, 0, pixels);
+    data_files_png(f->folder, "cats/c.PNG", SIDE, SIDE, 3, 1, pixels);
+    data_files_jpeg(f->folder, "dogs/a.jpeg", SIDE, SIDE, 3, 0, pixels);
+    data_files_write(f->folder, "cats/notes.txt", "x", 1);
+    data_files_write(f->folder, "README", "x", 1);
+    read_batch(f, images, labels);
+    assert_int_equal(labels[0], 0);
+    assert_int_equal(labels[1], 0);
+    assert_int_equal(labels[2], 1);
+    close_to(images, pixels, PIXELS * 3, 0.01);
+    close_to(images + PIXELS * 3, pixels, PIXELS * 3, 0.01);
+    close_to(images + 2 * PIXELS * 3, pixels, PIXELS * 3, 12);
+    ckm_data *data = NULL;
+    assert_int_equal(ckm_data_open(f->folder, &f->options, &data, &f->err), CKM_OK);
+    assert_string_equal(ckm_data_get_facts(data).format, "images");
+    assert_string_equal(ckm_data_class_name(data, 1), "dogs");
+    assert_null(ckm_data_class_name(data, 2));
+    ckm_data_close(data);
+}
+
+static void colours_and_opacity(void **state)
+{
+    fixture *f = *state;
+    uint8_t grey[PIXELS];
+    uint8_t opaque[PIXELS * 4];
+    float images[3 * PIXELS * 3];
+    int32_t labels[3];
+    paint(grey, SIDE, SIDE, 1, 0);
+    for (int i = 0; i < PIXELS; i++) {
+        memset(opaque + (ptrdiff_t)i * 4, grey[i], 3);
+        opaque[i * 4 + 3] = 255;
+    }
+    // Below a folder "train", as many data sets have it.
+    data_files_png(f->folder, "train/a/1.png", SIDE, SIDE, 1, 0, grey);
+    data_files_png(f->folder, "train/a/2.png", SIDE, SIDE, 4, 0, opaque);
+    data_files_jpeg(f->folder, "train/b/3.jpg", SIDE, SIDE, 1, 1, grey);
+    data_files_png(f->folder, "test/a/1.png", SIDE, SIDE, 1, 0, grey);
+    read_batch(f, images, labels);
+    for (int image = 0; image < 3; image++) {
+        for (int i = 0; i < PIXELS * 3; i++) {
+            double difference = images[image * PIXELS * 3 + i] * 255.0 - grey[i / 3];
+            assert_true(difference < 12 && difference > -12);
+        }
+    }
+    // To one channel.
+    f->input.shape.dims[2] = 1;
+    read_batch(f, images, labels);
+    close_to(images, grey, PIXELS, 0.01);
+    close_to(images + PIXELS, grey, PIXELS, 0.01);
+}
+
+// Through the sink: halving averages with the triangle's weights, doubling puts the quarters between.
+static void resizing(void **state)
+{
+    fixture *f = *state;
+    ckm_i_pixels sink;
+    const uint8_t row[] = {0, 100, 200, 40};
+    float out[8];
+    f->input.shape = (ckm_shape){3, {1, 8, 1}};
+    assert_int_equal(ckm_i_pixels_init(&sink, &f->options, 0, 0, 0, NULL), CKM_OK);
+    ckm_i_pixels_begin(&sink, 1, 4, 1, out);
+    ckm_i_pixels_row(&sink, row);
+    ckm_i_pixels_end(&sink);
+    const double doubled[] = {0, 25, 75, 125, 175, 160, 80, 40};
+    for (int i = 0; i < 8; i++) {
+        assert_true(out[i] * 255.0 - doubled[i] < 1e-3 && doubled[i] - out[i] * 255.0 < 1e-3);
+    }
+    ckm_i_pixels_dispose(&sink);
+    f->input.shape = (ckm_shape){3, {2, 1, 1}};
+    assert_int_equal(ckm_i_pixels_init(&sink, &f->options, 0, 0, 0, NULL), CKM_OK);
+    ckm_i_pixels_begin(&sink, 4, 1, 1, out);
+    for (int i = 0; i < 4; i++) {
+        ckm_i_pixels_row(&sink, row + i);
+    }
+    ckm_i_pixels_end(&sink);
+    // Centre 0.5, half base 2: weights 3/4, 3/4, 1/4 for rows 0, 1, 2.
+    assert_true(out[0] * 255.0 - (75 + 50) / 1.75 < 1e-3 && (75 + 50) / 1.75 - out[0] * 255.0 < 1e-3);
+    ckm_i_pixels_dispose(&sink);
+}
+
+// Whatever the sizes, a uniform picture stays uniform: no row or column loses weight.
+static void resizing_keeps_weight(void **state)
+{
+    fixture *f = *state;
+    static const int sizes[] = {1, 2, 3, 5, 7, 16, 31, 64};
+    uint8_t row[64];
+    float out[64 * 64];
+    memset(row, 255, sizeof row);
+    for (size_t a = 0; a < sizeof sizes / sizeof sizes[0]; a++) {
+        for (size_t b = 0; b < sizeof sizes / sizeof sizes[0]; b++) {
+            ckm_i_pixels sink;
+            f->input.shape = (ckm_shape){3, {sizes[a], sizes[b], 1}};
+            assert_int_equal(ckm_i_pixels_init(&sink, &f->options, 0, 0, 0, NULL), CKM_OK);
+            ckm_i_pixels_begin(&sink, sizes[b], sizes[a], 1, out);
+            for (int y = 0; y < sizes[b]; y++) {
+                ckm_i_pixels_row(&sink, row);
+            }
+            ckm_i_pixels_end(&sink);
+            for (int i = 0; i < sizes[a] * sizes[b]; i++) {
+                assert_true(out[i] > 0.9999F && out[i] < 1.0001F);
+            }
+            ckm_i_pixels_dispose(&sink);
+        }
+    }
+}
+
+// Large JPEGs, shrunk by the decoder first, still look the same.
+static void shrinking(void **state)
+{
+    fixture *f = *state;
+    enum { LARGE = 128 };
+    uint8_t *large = calloc(LARGE * LARGE * 3, 1);
+    float images[3 * PIXELS * 3];
+    int32_t labels[3];
+    assert_non_null(large);
+    for (int y = 0; y < LARGE; y++) {
+        for (int x = 0; x < LARGE; x++) {
+            memset(large + ((ptrdiff_t)y * LARGE + x) * 3, x < LARGE / 2 ? 30 : 220, 3);
+        }
+    }
+    data_files_jpeg(f->folder, "a/1.jpg", LARGE, LARGE, 3, 0, large);
+    data_files_jpeg(f->folder, "a/2.jpg", LARGE, LARGE, 3, 1, large);
+    data_files_png(f->folder, "b/3.png", LARGE, LARGE, 3, 1, large);
+    read_batch(f, images, labels);
+    for (int i = 0; i < 3 * PIXELS; i++) {
+        int x = i % SIDE;
+        double wanted = x < SIDE / 2 ? 30 : 220;
+        double difference = images[i * 3] * 255.0 - wanted;
+        assert_true(x == SIDE / 2 - 1 || x == SIDE / 2 || (difference < 4 && difference > -4));
+    }
+    free(large);
+}
+
+static void refused(fixture *f, ckm_status code, const char *file, const char *text)
+{
+    ckm_data *data = NULL;
+    assert_int_equal(ckm_data_open(f->folder, &f->options, &data, &f->err), code);
+    assert_null(data);
+    if (strstr(f->err.message, text) == NULL || strstr(f->err.file, file) == NULL) {
+        fail_msg("got %s: %s; expected %s: %s", f->err.file, f->err.message, file, text);
+    }
+}
+
+static size_t slurp(const fixture *f, const char *name, uint8_t *to, size_t room)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", f->folder, name);
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    size_t n = fread(to, 1, room, file);
+    fclose(file);
+    return n;
+}
+
+static void damage(void **state)
+{
+    fixture *f = *state;
+    uint8_t pixels[PIXELS * 3];
+    uint8_t file[8192];
+    float images[3 * PIXELS * 3];
+    int32_t labels[3];
+    void *inputs[] = {images};
+    static const char *const names[] = {"b/bad.png", "b/bad.jpg"};
+    paint(pixels, SIDE, SIDE, 3, 20);
+    data_files_png(f->folder, "a/1.png", SIDE, SIDE, 3, 0, pixels);
+    data_files_png(f->folder, "a/2.png", SIDE, SIDE, 3, 0, pixels);
+    data_files_png(f->folder, "sound.png", SIDE, SIDE, 3, 0, pixels);
+    data_files_jpeg(f->folder, "sound.jpg", SIDE, SIDE, 3, 0, pixels);
+    for (int k = 0; k < 2; k++) {
+        char path[256];
+        size_t n = slurp(f, k == 0 ? "sound.png" : "sound.jpg", file, sizeof file);
+        // No image at all, and a header only: found when opening.
+        data_files_write(f->folder, names[k], "not an image", 12);
+        refused(f, CKM_ERR_FORMAT, names[k], "is no sound");
+        data_files_write(f->folder, names[k], file, 10);
+        refused(f, CKM_ERR_FORMAT, names[k], "is no sound");
+        // Cut off in the middle: found when it is read, naming it.
+        data_files_write(f->folder, names[k], file, n - 40);
+        ckm_data *data = NULL;
+        assert_int_equal(ckm_data_open(f->folder, &f->options, &data, &f->err), CKM_OK);
+        assert_int_equal(ckm_data_fetch(data, 0, inputs, labels, &f->err), CKM_ERR_FORMAT);
+        assert_non_null(strstr(f->err.file, names[k]));
+        assert_non_null(strstr(f->err.message, "is no sound"));
+        ckm_data_close(data);
+        snprintf(path, sizeof path, "%s/%s", f->folder, names[k]);
+        remove(path);
+    }
+}
+
+static void wrong_folders(void **state)
+{
+    fixture *f = *state;
+    uint8_t pixels[PIXELS * 3] = {0};
+    char path[256];
+    data_files_png(f->folder, "a/1.png", SIDE, SIDE, 3, 0, pixels);
+    data_files_png(f->folder, "b/1.png", SIDE, SIDE, 3, 0, pixels);
+    data_files_png(f->folder, "c/1.png", SIDE, SIDE, 3, 0, pixels);
+    refused(f, CKM_ERR_ARGUMENT, f->folder, "has 3 class folders, but the network tells only 2 classes apart");
+    f->options.labels.limit = 4;
+    snprintf(path, sizeof path, "%s/d", f->folder);
+    assert_int_equal(mkdir(path, 0700), 0);
+    refused(f, CKM_ERR_FORMAT, "/d", "holds no .png, .jpg or .jpeg file");
+    f->input.shape = (ckm_shape){1, {100}};
+    refused(f, CKM_ERR_ARGUMENT, "", "it has to have height, width");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(formats_and_order, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(colours_and_opacity, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(resizing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(resizing_keeps_weight, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(shrinking, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(damage, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(wrong_folders, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
