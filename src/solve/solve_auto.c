@@ -5,14 +5,25 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "solve/checkpoints.h"
 #include "solve/local_search.h"
 #include "solve/solve_ilp.h"
 #include "solve/solver.h"
 #include "solve/stage_bound.h"
 
 // CBC makes progress on programs up to about this many operators.
-static const int32_t ilp_max_ops = 400;
+static const int32_t ilp_max_ops = 250;
+
+// Without a limit auto would search for ever where it cannot prove: it gives itself this long.
+static const double default_seconds = 60.0;
+
+static double time_left(const ckm_i_solver *solver)
+{
+    double end = fmin(solver->deadline_seconds, solver->start_seconds + default_seconds);
+    if (isfinite(solver->deadline_seconds)) {
+        end = solver->deadline_seconds;
+    }
+    return fmax(end - ckm_i_clock_seconds(), 0.0);
+}
 
 static ckm_status search(ckm_i_solver *solver, double seconds, ckm_error *err)
 {
@@ -25,31 +36,40 @@ static ckm_status search(ckm_i_solver *solver, double seconds, ckm_error *err)
     return ckm_i_local_search(solver, &options, err);
 }
 
+// Proofs by branch and bound, each with a share of the time that is left.
+static ckm_status prove(ckm_i_solver *solver, ckm_error *err)
+{
+    ckm_status status = CKM_OK;
+    if (solver->df->n_ops > ilp_max_ops) {
+        return CKM_OK;
+    }
+    if (!ckm_i_solver_should_stop(solver)) {
+        status = ckm_i_ilp_run(solver, time_left(solver) * 0.5, err);
+    }
+    if (status == CKM_OK && !ckm_i_solver_should_stop(solver)) {
+        status = ckm_i_stage_bound_run(solver, true, time_left(solver) * 0.7, err);
+    }
+    return status;
+}
+
 static ckm_status run(ckm_i_solver *solver, ckm_error *err)
 {
     ckm_schedule *baseline = NULL;
     ckm_status status = CKM_OK;
     double n = solver->df->n_ops;
-    ckm_i_solver_bound(solver, (double)solver->df->total_cost, CKM_BOUND_ANY, "every operator once");
+    double total = time_left(solver);
     CKM_I_TRY(ckm_schedule_baseline(solver->df, &baseline, err));
     CKM_I_TRY(ckm_i_solver_offer_schedule(solver, baseline, "no-rematerialization", err));
     if (ckm_i_solver_should_stop(solver)) {
         goto cleanup;
     }
-    double left = solver->deadline_seconds - ckm_i_clock_seconds();
-    double total = isfinite(left) ? left : 60.0;
     CKM_I_TRY(search(solver, fmin(total * 0.2, 0.1 + n * 0.01), err));
     if (!ckm_i_solver_should_stop(solver)) {
-        CKM_I_TRY(ckm_i_stage_bound_run(solver, total * 0.4, err));
+        CKM_I_TRY(ckm_i_stage_bound_run(solver, false, total * 0.4, err));
     }
     CKM_I_TRY(search(solver, fmin(total * 0.15, n * 0.02), err));
-    if (!ckm_i_solver_should_stop(solver) && n <= ilp_max_ops) {
-        CKM_I_TRY(ckm_i_ilp_run(solver, err));
-    }
-    left = solver->deadline_seconds - ckm_i_clock_seconds();
-    if (!ckm_i_solver_should_stop(solver) && n > ilp_max_ops) {
-        CKM_I_TRY(search(solver, isfinite(left) ? left : 60.0, err));
-    }
+    CKM_I_TRY(prove(solver, err));
+    CKM_I_TRY(search(solver, time_left(solver), err));
 cleanup:
     ckm_schedule_free(baseline);
     return status;

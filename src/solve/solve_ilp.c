@@ -82,7 +82,7 @@ static ckm_status conclude(ckm_i_solver *solver, const ckm_i_ilp *ilp, const ckm
     return status;
 }
 
-ckm_status ckm_i_ilp_run(ckm_i_solver *solver, ckm_error *err)
+ckm_status ckm_i_ilp_run(ckm_i_solver *solver, double seconds, ckm_error *err)
 {
     const ckm_solve_options *options = solver->options;
     ckm_i_ilp *ilp = NULL;
@@ -93,7 +93,7 @@ ckm_status ckm_i_ilp_run(ckm_i_solver *solver, ckm_error *err)
     bool frontier = options->formulation != CKM_FORMULATION_UNPARTITIONED;
     double constant = frontier ? (double)solver->df->total_cost : 0.0;
     ckm_i_milp_options limits = {
-        .seconds = fmax(solver->deadline_seconds - ckm_i_clock_seconds(), 0.01),
+        .seconds = fmax(fmin(seconds, solver->deadline_seconds - ckm_i_clock_seconds()), 0.01),
         .gap = options->gap * (double)solver->df->total_cost / ilp->cost_scale,
         .cutoff = INFINITY,
         .threads = options->threads,
@@ -138,7 +138,7 @@ static ckm_status run(ckm_i_solver *solver, ckm_error *err)
     if (status != CKM_OK || ckm_i_solver_should_stop(solver)) {
         return status;
     }
-    return ckm_i_ilp_run(solver, err);
+    return ckm_i_ilp_run(solver, INFINITY, err);
 }
 
 const ckm_i_strategy ckm_i_strategy_ilp = {

@@ -5,7 +5,7 @@
 
 #include "solve/solver.h"
 
-// Runs until the solver's deadline. CKM_ERR_UNSUPPORTED when the program would be too large to build.
-ckm_status ckm_i_ilp_run(ckm_i_solver *solver, ckm_error *err) CKM_NODISCARD;
+// Runs for `seconds` or until the solver's deadline. CKM_ERR_UNSUPPORTED when the program would be too large.
+ckm_status ckm_i_ilp_run(ckm_i_solver *solver, double seconds, ckm_error *err) CKM_NODISCARD;
 
 #endif

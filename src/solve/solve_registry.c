@@ -8,6 +8,7 @@ extern const ckm_i_strategy ckm_i_strategy_auto;
 extern const ckm_i_strategy ckm_i_strategy_ilp;
 extern const ckm_i_strategy ckm_i_strategy_lp_bound;
 extern const ckm_i_strategy ckm_i_strategy_stage_bound;
+extern const ckm_i_strategy ckm_i_strategy_stage_program;
 extern const ckm_i_strategy ckm_i_strategy_lp_round;
 extern const ckm_i_strategy ckm_i_strategy_lp_random;
 extern const ckm_i_strategy ckm_i_strategy_local_search;
@@ -25,6 +26,7 @@ static const ckm_i_strategy *const strategies[] = {
     &ckm_i_strategy_ilp,
     &ckm_i_strategy_lp_bound,
     &ckm_i_strategy_stage_bound,
+    &ckm_i_strategy_stage_program,
     &ckm_i_strategy_lp_round,
     &ckm_i_strategy_lp_random,
     &ckm_i_strategy_local_search,

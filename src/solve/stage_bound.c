@@ -12,6 +12,7 @@
 #include "solve/stage_bound.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -20,8 +21,8 @@
 
 typedef struct stage_builder {
     const ckm_dataflow *df;
+    ckm_i_stage_bound *out;
     ckm_i_milp *m;
-    int32_t first_stage;
     int32_t *r_now;           // per operator: column of r[t,v], -1 where it is zero
     int32_t *s_now, *s_next;  // per tensor: columns of s[t,x] and s[t+1,x], -1 where zero
     int32_t *working;         // per storage: stage whose operator touches it
@@ -48,8 +49,10 @@ static void add_boundary(stage_builder *b, int32_t t, int32_t *cols)
         if (!followed(b, x) || tensor->producer >= t || b->last_need[tensor->producer] < t) {
             continue;
         }
-        cols[x] = ckm_i_milp_add_col(b->m, 0.0, 0.0, 1.0, false);
+        cols[x] = ckm_i_milp_add_col(b->m, 0.0, 0.0, 1.0, true);
     }
+    memcpy(b->out->s_col + (int64_t)(t - b->out->first_stage) * df->n_tensors, cols,
+           (size_t)df->n_tensors * sizeof *cols);
 }
 
 // Row: availability of x in the stage (s + r) minus `col` >= at_least. A tensor that is always live needs none.
@@ -146,6 +149,8 @@ static void add_computations(stage_builder *b, int32_t t)
         double cost = (double)df->ops[v].cost / b->cost_scale;
         b->r_now[v] = possible ? ckm_i_milp_add_col(b->m, cost, 0.0, 1.0, false) : -1;
     }
+    memcpy(b->out->r_col + (int64_t)(t - b->out->first_stage) * df->n_ops, b->r_now,
+           (size_t)df->n_ops * sizeof *b->r_now);
     for (int32_t v = 0; v < df->n_ops; v++) {
         for (int32_t i = 0; (b->r_now[v] >= 0 || v == t) && i < df->ops[v].n_inputs; i++) {
             require_available(b, df->ops[v].inputs[i], b->r_now[v], v == t ? 1.0 : 0.0);
@@ -200,11 +205,14 @@ ckm_status ckm_i_stage_bound_build(const ckm_dataflow *df, int64_t budget_bytes,
                                    ckm_i_stage_bound *out, ckm_error *err)
 {
     ckm_status status = CKM_OK;
-    ckm_i_stage_bound built = {.cost_scale = 1.0};
-    stage_builder b = {.df = df, .m = &built.milp, .first_stage = first_stage};
+    ckm_i_stage_bound built = {.first_stage = first_stage, .cost_scale = 1.0};
+    stage_builder b = {.df = df, .out = &built, .m = &built.milp};
     size_t ops = (size_t)df->n_ops;
     size_t tensors = (size_t)df->n_tensors;
+    size_t boundaries = ops + 1 - (size_t)first_stage;
     ckm_i_milp_init(&built.milp);
+    built.r_col = ckm_i_malloc(boundaries * ops, sizeof *built.r_col);
+    built.s_col = ckm_i_malloc(boundaries * tensors, sizeof *built.s_col);
     b.r_now = ckm_i_malloc(ops, sizeof *b.r_now);
     b.s_now = ckm_i_malloc(tensors, sizeof *b.s_now);
     b.s_next = ckm_i_malloc(tensors, sizeof *b.s_next);
@@ -212,7 +220,7 @@ ckm_status ckm_i_stage_bound_build(const ckm_dataflow *df, int64_t budget_bytes,
     b.group_col = ckm_i_malloc(tensors, sizeof *b.group_col);
     b.last_need = ckm_i_malloc(ops, sizeof *b.last_need);
     if (b.r_now == NULL || b.s_now == NULL || b.s_next == NULL || b.working == NULL || b.group_col == NULL ||
-        b.last_need == NULL) {
+        b.last_need == NULL || built.r_col == NULL || built.s_col == NULL) {
         status = ckm_i_error_memory(err);
         goto cleanup;
     }
@@ -228,9 +236,9 @@ ckm_status ckm_i_stage_bound_build(const ckm_dataflow *df, int64_t budget_bytes,
     add_tail(&b);
     CKM_I_TRY(ckm_i_milp_check(&built.milp, err));
     *out = built;
-    ckm_i_milp_init(&built.milp);
+    built = (ckm_i_stage_bound){0};
 cleanup:
-    ckm_i_milp_dispose(&built.milp);
+    ckm_i_stage_bound_dispose(&built);
     free(b.r_now);
     free(b.s_now);
     free(b.s_next);
@@ -243,6 +251,8 @@ cleanup:
 void ckm_i_stage_bound_dispose(ckm_i_stage_bound *bound)
 {
     ckm_i_milp_dispose(&bound->milp);
+    free(bound->r_col);
+    free(bound->s_col);
 }
 
 // From the first backward operator on, where everything retained is live; from the start when the program
@@ -264,36 +274,103 @@ static int32_t choose_first_stage(const ckm_dataflow *df)
     return rows < 200000 ? 0 : df->n_ops / 2;
 }
 
-ckm_status ckm_i_stage_bound_run(ckm_i_solver *solver, double seconds, ckm_error *err)
+// The solver's best as a point of the program. It satisfies every row: its rows are what all schedules obey.
+static double *make_start(const ckm_i_solver *solver, const ckm_i_stage_bound *bound)
+{
+    const ckm_dataflow *df = solver->df;
+    const ckm_i_stages *best = solver->best_stages;
+    double *start = ckm_i_calloc((size_t)bound->milp.n_cols, sizeof *start);
+    for (int32_t t = bound->first_stage; start != NULL && t <= df->n_ops; t++) {
+        int64_t row = t - bound->first_stage;
+        for (int32_t x = 0; x < df->n_tensors; x++) {
+            int32_t col = bound->s_col[row * df->n_tensors + x];
+            if (col >= 0 && ckm_i_bits_get(ckm_i_stages_s(best, t), x)) {
+                start[col] = 1.0;
+            }
+        }
+    }
+    return start;
+}
+
+// S of a solution; stages before the first one modelled hold everything, and completion drops what is of no
+// use.
+static ckm_status take_solution(ckm_i_solver *solver, const ckm_i_stage_bound *bound, const double *x, ckm_error *err)
+{
+    const ckm_dataflow *df = solver->df;
+    ckm_i_stages *stages = NULL;
+    ckm_status status = ckm_i_stages_create(df, &stages, err);
+    if (status != CKM_OK) {
+        return status;
+    }
+    memset(stages->s, 0xff, (size_t)bound->first_stage * stages->s_words * sizeof *stages->s);
+    for (int32_t t = bound->first_stage; t <= df->n_ops; t++) {
+        for (int32_t i = 0; i < df->n_tensors; i++) {
+            int32_t col = bound->s_col[(int64_t)(t - bound->first_stage) * df->n_tensors + i];
+            if (col >= 0 && x[col] >= 0.5) {
+                ckm_i_bits_set(ckm_i_stages_s(stages, t), i);
+            }
+        }
+    }
+    status = ckm_i_solver_offer(solver, stages, "stage-program", NULL, NULL, err);
+    ckm_i_stages_free(stages);
+    return status;
+}
+
+static ckm_status conclude(ckm_i_solver *solver, const ckm_i_stage_bound *bound, const ckm_i_milp_result *result,
+                           bool integer, ckm_error *err)
+{
+    const char *source = integer ? "stage-program" : "stage-bound";
+    ckm_i_solver_log(solver, CKM_LOG_INFO, "%s: %s, %d rows, %d columns", source, result->detail, bound->milp.n_rows,
+                     bound->milp.n_cols);
+    double objective = -INFINITY;
+    if (integer) {
+        objective = result->bound;
+    } else if (result->row_dual != NULL) {
+        objective = ckm_i_milp_safe_bound(&bound->milp, result->row_dual);
+    }
+    if (result->status == CKM_I_MILP_INFEASIBLE) {
+        // The incumbent satisfies every row: only tolerances could say otherwise.
+        if (solver->best_schedule == NULL) {
+            ckm_i_solver_infeasible(solver, CKM_BOUND_ORDER, source);
+        }
+    } else if (objective > -INFINITY) {
+        double cost = (double)solver->df->total_cost + objective * bound->cost_scale;
+        ckm_i_solver_bound(solver, ckm_i_cost_round_up(cost, bound->cost_gcd), CKM_BOUND_ORDER, source);
+    }
+    return integer && result->x != NULL ? take_solution(solver, bound, result->x, err) : CKM_OK;
+}
+
+ckm_status ckm_i_stage_bound_run(ckm_i_solver *solver, bool integer, double seconds, ckm_error *err)
 {
     ckm_i_stage_bound bound;
     ckm_i_milp_result result = {0};
+    double *start = NULL;
     ckm_status status = ckm_i_stage_bound_build(solver->df, solver->budget_bytes, choose_first_stage(solver->df),
                                                 &bound, err);
     if (status != CKM_OK) {
         return status;
     }
+    if (integer && solver->best_stages != NULL) {
+        start = make_start(solver, &bound);
+        if (start == NULL) {
+            status = ckm_i_error_memory(err);
+            goto cleanup;
+        }
+    }
     ckm_i_milp_options limits = {
-        .relax = true,
+        .relax = !integer,
         .seconds = fmax(fmin(seconds, solver->deadline_seconds - ckm_i_clock_seconds()), 0.01),
+        .gap = solver->options->gap * (double)solver->df->total_cost / bound.cost_scale,
         .cutoff = INFINITY,
-        .threads = 1,
+        .threads = solver->options->threads,
+        .start = start,
         .stop = solver->options->stop,
         .user = solver->options->user,
     };
     CKM_I_TRY(ckm_i_milp_solve(&bound.milp, &limits, &result, err));
-    ckm_i_solver_log(solver, CKM_LOG_INFO, "stage bound: %s, %d rows, %d columns", result.detail, bound.milp.n_rows,
-                     bound.milp.n_cols);
-    if (result.status == CKM_I_MILP_INFEASIBLE) {
-        ckm_i_solver_infeasible(solver, CKM_BOUND_ORDER, "stage-bound");
-    } else if (result.row_dual != NULL) {
-        double objective = ckm_i_milp_safe_bound(&bound.milp, result.row_dual);
-        if (objective > -INFINITY) {
-            double cost = (double)solver->df->total_cost + objective * bound.cost_scale;
-            ckm_i_solver_bound(solver, ckm_i_cost_round_up(cost, bound.cost_gcd), CKM_BOUND_ORDER, "stage-bound");
-        }
-    }
+    CKM_I_TRY(conclude(solver, &bound, &result, integer, err));
 cleanup:
+    free(start);
     ckm_i_milp_result_dispose(&result);
     ckm_i_stage_bound_dispose(&bound);
     return status;

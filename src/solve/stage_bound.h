@@ -9,6 +9,9 @@
 
 typedef struct ckm_i_stage_bound {
     ckm_i_milp milp;
+    int32_t first_stage;
+    int32_t *r_col;  // [(t - first_stage) * n_ops + v], t up to n_ops: columns, -1 where zero
+    int32_t *s_col;  // [(t - first_stage) * n_tensors + x], likewise
     double cost_scale;
     int64_t cost_gcd;
 } ckm_i_stage_bound;
@@ -20,6 +23,8 @@ ckm_status ckm_i_stage_bound_build(const ckm_dataflow *df, int64_t budget_bytes,
 void ckm_i_stage_bound_dispose(ckm_i_stage_bound *bound);
 
 // Builds and solves it within `seconds` and hands the bound, or a proof of infeasibility, to the solver.
-ckm_status ckm_i_stage_bound_run(ckm_i_solver *solver, double seconds, ckm_error *err) CKM_NODISCARD;
+// `integer`: with S binary, by branch and bound, which is far tighter where it gets anywhere; what CBC holds is
+// then also handed in as a schedule.
+ckm_status ckm_i_stage_bound_run(ckm_i_solver *solver, bool integer, double seconds, ckm_error *err) CKM_NODISCARD;
 
 #endif
