@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+// Element-wise kernels that are a few instructions an element and so bound by memory: activations made of
+// comparisons, their derivatives, scale. Those that need exponentials are in dnnl_eltwise.c. Element i of the output
+// depends on element i of the operands alone, so outputs may share their buffers.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "run/cpu/cpu_support.h"
+
+typedef struct parameters {
+    float alpha, beta;
+    float max_value, threshold, slope;  // of relu and clip (threshold: the lower limit)
+} parameters;
+
+typedef void loop(const parameters *p, const float *a, const float *b, float *out, int64_t n);
+
+typedef struct elementwise {
+    parameters p;
+    loop *run;
+    int64_t n;
+    bool two;  // operands
+} elementwise;
+
+static inline float clamp_unit(float x)
+{
+    return x < 0.0F ? 0.0F : x > 1.0F ? 1.0F : x;
+}
+
+static inline float hard_swish_slope(float x)
+{
+    float t = x / 6.0F + 0.5F;
+    return clamp_unit(t) + (t > 0.0F && t < 1.0F ? x / 6.0F : 0.0F);
+}
+
+// `value` in terms of x (or dy and v) and the parameters, which are copied so that the compiler knows they are not
+// changed by stores.
+#define FUNCTION(name, value)                                                                                     \
+    CKM_I_CPU_CLONES static void loop_##name(const parameters *given, const float *a, const float *b, float *out, \
+                                             int64_t n)                                                           \
+    {                                                                                                             \
+        const parameters p = *given;                                                                              \
+        (void)p;                                                                                                  \
+        (void)b;                                                                                                  \
+        CKM_I_CPU_SIMD                                                                                            \
+        for (int64_t i = 0; i < n; i++) {                                                                         \
+            const float x = a[i];                                                                                 \
+            out[i] = (value);                                                                                     \
+        }                                                                                                         \
+    }
+#define GRADIENT(name, value)                                                                                     \
+    CKM_I_CPU_CLONES static void loop_##name(const parameters *given, const float *a, const float *b, float *out, \
+                                             int64_t n)                                                           \
+    {                                                                                                             \
+        const parameters p = *given;                                                                              \
+        (void)p;                                                                                                  \
+        CKM_I_CPU_SIMD                                                                                            \
+        for (int64_t i = 0; i < n; i++) {                                                                         \
+            const float dy = a[i];                                                                                \
+            const float v = b[i];                                                                                 \
+            out[i] = (value);                                                                                     \
+        }                                                                                                         \
+    }
+
+// clang-format off
+FUNCTION(relu_plain, x < 0.0F ? 0.0F : x)
+FUNCTION(relu_capped, x < 0.0F ? 0.0F : x >= p.max_value ? p.max_value : x)
+FUNCTION(leaky_relu, x > 0.0F ? x : p.alpha * x)
+FUNCTION(hard_sigmoid, clamp_unit(p.alpha * x + p.beta))
+FUNCTION(hard_swish, x * clamp_unit(x / 6.0F + 0.5F))
+FUNCTION(scale, p.alpha * x)
+FUNCTION(neg, -x)
+FUNCTION(abs, fabsf(x))
+FUNCTION(sqrt, sqrtf(x))
+FUNCTION(reciprocal, 1.0F / x)
+
+GRADIENT(relu_backward, v > 0.0F ? dy : 0.0F)
+GRADIENT(relu_capped_backward, v > 0.0F && v < p.max_value ? dy : 0.0F)
+GRADIENT(leaky_relu_backward, v > 0.0F ? dy : p.alpha * dy)
+GRADIENT(hard_sigmoid_backward, v > 0.0F && v < 1.0F ? dy * p.alpha : 0.0F)
+GRADIENT(hard_swish_backward, dy * hard_swish_slope(v))
+GRADIENT(sigmoid_backward, dy * v * (1.0F - v))
+GRADIENT(tanh_backward, dy * (1.0F - v * v))
+GRADIENT(sqrt_backward, dy * 0.5F / v)
+GRADIENT(reciprocal_backward, -dy * v * v)
+// clang-format on
+
+typedef struct row {
+    const char *kind;
+    loop *run;
+    double alpha, beta;  // when absent
+    bool two;
+} row;
+
+static const row rows[] = {
+    {"leaky_relu", loop_leaky_relu, 0.01, 0.0, false},
+    {"hard_sigmoid", loop_hard_sigmoid, 0.2, 0.5, false},
+    {"hard_swish", loop_hard_swish, 0.0, 0.0, false},
+    {"scale", loop_scale, 1.0, 0.0, false},
+    {"neg", loop_neg, 0.0, 0.0, false},
+    {"abs", loop_abs, 0.0, 0.0, false},
+    {"sqrt", loop_sqrt, 0.0, 0.0, false},
+    {"reciprocal", loop_reciprocal, 0.0, 0.0, false},
+    {"leaky_relu_backward", loop_leaky_relu_backward, 0.01, 0.0, true},
+    {"hard_sigmoid_backward", loop_hard_sigmoid_backward, 0.2, 0.5, true},
+    {"hard_swish_backward", loop_hard_swish_backward, 0.0, 0.0, true},
+    {"sigmoid_backward", loop_sigmoid_backward, 0.0, 0.0, true},
+    {"tanh_backward", loop_tanh_backward, 0.0, 0.0, true},
+    {"sqrt_backward", loop_sqrt_backward, 0.0, 0.0, true},
+    {"reciprocal_backward", loop_reciprocal_backward, 0.0, 0.0, true},
+};
+
+typedef struct job {
+    const elementwise *e;
+    const float *a, *b;
+    float *out;
+} job;
+
+static void run_part(void *context, int64_t begin, int64_t end)
+{
+    const job *j = context;
+    j->e->run(&j->e->p, j->a + begin, j->b != NULL ? j->b + begin : NULL, j->out + begin, end - begin);
+}
+
+static ckm_status run_elementwise(const ckm_i_cpu *cpu, const ckm_i_kernel *kernel, const ckm_i_kernel_call *call,
+                                  ckm_error *err)
+{
+    (void)err;
+    const elementwise *e = kernel->data;
+    job j = {.e = e, .a = call->inputs[0], .b = e->two ? call->inputs[1] : NULL, .out = call->outputs[0]};
+    ckm_i_cpu_parallel(cpu->threads, e->n, CKM_I_CPU_GRAIN, run_part, &j);
+    return CKM_OK;
+}
+
+static bool is_float(const ckm_i_op_view *v, int32_t inputs)
+{
+    for (int32_t i = 0; i < inputs; i++) {
+        if (v->op->inputs[i] < 0 || v->in[i]->dtype != CKM_F32 ||
+            !ckm_i_cpu_same_shape(&v->in[i]->shape, &v->in[0]->shape)) {
+            return false;
+        }
+    }
+    return v->op->outputs[0] >= 0 && v->graph->tensors[v->op->outputs[0]].dtype == CKM_F32;
+}
+
+static ckm_status take(const ckm_i_op_view *v, loop *run, const parameters *p, bool two, ckm_i_kernel *kernel,
+                       ckm_error *err)
+{
+    elementwise *e = ckm_i_calloc(1, sizeof *e);
+    if (e == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    *e = (elementwise){.p = *p, .run = run, .n = ckm_i_cpu_elements(&v->in[0]->shape), .two = two};
+    kernel->data = e;
+    kernel->dispose = free;
+    kernel->run = run_elementwise;
+    return CKM_OK;
+}
+
+static ckm_status prepare_row(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm_i_kernel *kernel, ckm_error *err)
+{
+    (void)cpu;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const row *r = &rows[i];
+        if (strcmp(r->kind, v->op->op_class->kind) == 0 && is_float(v, r->two ? 2 : 1)) {
+            parameters p = {.alpha = (float)ckm_i_op_attr_double(v->op, "alpha", r->alpha),
+                            .beta = (float)ckm_i_op_attr_double(v->op, "beta", r->beta)};
+            return take(v, r->run, &p, r->two, kernel, err);
+        }
+    }
+    return CKM_OK;
+}
+
+// relu with a threshold or a slope is left to the reference.
+static ckm_status prepare_relu(const ckm_i_op_view *v, loop *plain, loop *capped, bool two, ckm_i_kernel *kernel,
+                               ckm_error *err)
+{
+    parameters p = {.max_value = (float)ckm_i_op_attr_double(v->op, "max_value", (double)INFINITY)};
+    if (!is_float(v, two ? 2 : 1) || ckm_i_op_attr_double(v->op, "threshold", 0.0) != 0.0 ||
+        ckm_i_op_attr_double(v->op, "negative_slope", 0.0) != 0.0 || !(p.max_value > 0.0F)) {
+        return CKM_OK;
+    }
+    return take(v, p.max_value < INFINITY ? capped : plain, &p, two, kernel, err);
+}
+
+static ckm_status prepare_relu_forward(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm_i_kernel *kernel,
+                                       ckm_error *err)
+{
+    (void)cpu;
+    return prepare_relu(v, loop_relu_plain, loop_relu_capped, false, kernel, err);
+}
+
+static ckm_status prepare_relu_backward(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm_i_kernel *kernel,
+                                        ckm_error *err)
+{
+    (void)cpu;
+    return prepare_relu(v, loop_relu_backward, loop_relu_capped_backward, true, kernel, err);
+}
+
+// clang-format off
+const ckm_i_cpu_row ckm_i_cpu_elementwise[] = {
+    {"relu", prepare_relu_forward},
+    {"relu_backward", prepare_relu_backward},
+    {"leaky_relu", prepare_row},
+    {"hard_sigmoid", prepare_row},
+    {"hard_swish", prepare_row},
+    {"scale", prepare_row},
+    {"neg", prepare_row},
+    {"abs", prepare_row},
+    {"sqrt", prepare_row},
+    {"reciprocal", prepare_row},
+    {"leaky_relu_backward", prepare_row},
+    {"hard_sigmoid_backward", prepare_row},
+    {"hard_swish_backward", prepare_row},
+    {"sigmoid_backward", prepare_row},
+    {"tanh_backward", prepare_row},
+    {"sqrt_backward", prepare_row},
+    {"reciprocal_backward", prepare_row},
+    {NULL, NULL},
+};
+// clang-format on

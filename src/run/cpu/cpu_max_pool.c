@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: Apache-2.0
+// Max pooling over one or two spatial axes. Forward writes each maximum's position in its window; backward asks, for
+// every input element, which of the windows over it point at it, so nothing is cleared first and threads do not
+// meet.
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "run/cpu/cpu_support.h"
+#include "run/cpu/ref_window.h"
+
+// Height first; one spatial axis is a height of 1.
+typedef struct pool {
+    bool channels_last;
+    bool bytes;  // offsets are uint8, else int32
+    int64_t batch, channels;
+    int64_t in[2], out[2], kernel[2], stride[2], dilation[2], begin[2];
+    int64_t row_bytes;  // of scratch for one row of the output, channels first
+} pool;
+
+typedef struct job {
+    const pool *p;
+    const float *in;
+    float *out;
+    void *offsets;
+    const void *given_offsets;
+} job;
+
+// Taps t in [first, last) of axis i lie inside the input for the window at `at`.
+static void tap_range(const pool *p, int i, int64_t at, int64_t *first, int64_t *last)
+{
+    int64_t start = at * p->stride[i] - p->begin[i];
+    int64_t d = p->dilation[i];
+    int64_t low = start < 0 ? (-start + d - 1) / d : 0;
+    int64_t high = p->in[i] - start <= 0 ? 0 : (p->in[i] - start - 1) / d + 1;
+    *first = low;
+    *last = high < p->kernel[i] ? high : p->kernel[i];
+}
+
+// ---- forward, channels last: one window for all channels
+
+CKM_I_CPU_CLONES static void take_larger_bytes(const float *x, uint8_t tap, int64_t n, float *best, uint8_t *offset)
+{
+    CKM_I_CPU_SIMD
+    for (int64_t i = 0; i < n; i++) {
+        bool larger = (x[i] > best[i]) | (x[i] != x[i]);  // a NaN counts as largest
+        best[i] = larger ? x[i] : best[i];
+        offset[i] = larger ? tap : offset[i];
+    }
+}
+
+CKM_I_CPU_CLONES static void take_larger_ints(const float *x, int32_t tap, int64_t n, float *best, int32_t *offset)
+{
+    CKM_I_CPU_SIMD
+    for (int64_t i = 0; i < n; i++) {
+        bool larger = (x[i] > best[i]) | (x[i] != x[i]);  // a NaN counts as largest
+        best[i] = larger ? x[i] : best[i];
+        offset[i] = larger ? tap : offset[i];
+    }
+}
+
+static void set_offsets(const pool *p, void *offsets, int64_t at, int64_t n, int64_t tap)
+{
+    if (p->bytes) {
+        memset((uint8_t *)offsets + at, (int)tap, (size_t)n);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        ((int32_t *)offsets)[at + i] = (int32_t)tap;
+    }
+}
+
+static void take_larger(const pool *p, const float *x, int64_t tap, int64_t n, float *best, void *offsets, int64_t at)
+{
+    if (p->bytes) {
+        take_larger_bytes(x, (uint8_t)tap, n, best, (uint8_t *)offsets + at);
+    } else {
+        take_larger_ints(x, (int32_t)tap, n, best, (int32_t *)offsets + at);
+    }
+}
+
+static void forward_window(const job *j, const float *image, int64_t oh, int64_t ow, int64_t at)
+{
+    const pool *p = j->p;
+    int64_t first[2];
+    int64_t last[2];
+    bool started = false;
+    tap_range(p, 0, oh, &first[0], &last[0]);
+    tap_range(p, 1, ow, &first[1], &last[1]);
+    for (int64_t kh = first[0]; kh < last[0]; kh++) {
+        int64_t h = oh * p->stride[0] - p->begin[0] + kh * p->dilation[0];
+        for (int64_t kw = first[1]; kw < last[1]; kw++) {
+            int64_t w = ow * p->stride[1] - p->begin[1] + kw * p->dilation[1];
+            int64_t tap = kh * p->kernel[1] + kw;
+            const float *x = image + (h * p->in[1] + w) * p->channels;
+            if (started) {
+                take_larger(p, x, tap, p->channels, j->out + at, j->offsets, at);
+            } else {
+                memcpy(j->out + at, x, (size_t)p->channels * sizeof *x);
+                set_offsets(p, j->offsets, at, p->channels, tap);
+                started = true;
+            }
+        }
+    }
+}
+
+// One row of the output a range index.
+static void forward_last(void *context, int64_t begin, int64_t end)
+{
+    const job *j = context;
+    const pool *p = j->p;
+    for (int64_t r = begin; r < end; r++) {
+        const float *image = j->in + r / p->out[0] * p->in[0] * p->in[1] * p->channels;
+        for (int64_t ow = 0; ow < p->out[1]; ow++) {
+            forward_window(j, image, r % p->out[0], ow, (r * p->out[1] + ow) * p->channels);
+        }
+    }
+}
+
+// ---- forward, channels first: one channel of one sample a range index
+
+CKM_I_CPU_CLONES static void forward_plane(const pool *p, const float *image, float *out, void *offsets, int64_t at)
+{
+    for (int64_t oh = 0; oh < p->out[0]; oh++) {
+        int64_t first[2];
+        int64_t last[2];
+        tap_range(p, 0, oh, &first[0], &last[0]);
+        for (int64_t ow = 0; ow < p->out[1]; ow++) {
+            tap_range(p, 1, ow, &first[1], &last[1]);
+            float best = 0.0F;
+            int64_t offset = -1;
+            for (int64_t kh = first[0]; kh < last[0]; kh++) {
+                int64_t h = oh * p->stride[0] - p->begin[0] + kh * p->dilation[0];
+                const float *row = image + h * p->in[1] + ow * p->stride[1] - p->begin[1];
+                for (int64_t kw = first[1]; kw < last[1]; kw++) {
+                    float x = row[kw * p->dilation[1]];
+                    if (offset < 0 || x > best || x != x) {
+                        best = x;
+                        offset = kh * p->kernel[1] + kw;
+                    }
+                }
+            }
+            int64_t o = at + oh * p->out[1] + ow;
+            out[o] = best;
+            if (p->bytes) {
+                ((uint8_t *)offsets)[o] = (uint8_t)offset;
+            } else {
+                ((int32_t *)offsets)[o] = (int32_t)offset;
+            }
+        }
+    }
+}
+
+static void forward_first(void *context, int64_t begin, int64_t end)
+{
+    const job *j = context;
+    const pool *p = j->p;
+    for (int64_t plane = begin; plane < end; plane++) {
+        forward_plane(p, j->in + plane * p->in[0] * p->in[1], j->out, j->offsets, plane * p->out[0] * p->out[1]);
+    }
+}
+
+// ---- backward, channels last
+
+CKM_I_CPU_CLONES static void add_chosen_bytes(const float *dy, const uint8_t *offset, uint8_t tap, int64_t n, float *dx)
+{
+    CKM_I_CPU_SIMD
+    for (int64_t i = 0; i < n; i++) {
+        dx[i] += offset[i] == tap ? dy[i] : 0.0F;
+    }
+}
+
+CKM_I_CPU_CLONES static void add_chosen_ints(const float *dy, const int32_t *offset, int32_t tap, int64_t n, float *dx)
+{
+    CKM_I_CPU_SIMD
+    for (int64_t i = 0; i < n; i++) {
+        dx[i] += offset[i] == tap ? dy[i] : 0.0F;
+    }
+}
+
+// The window along axis i that reads input position `at` with tap `tap`, or -1.
+static int64_t window_of(const pool *p, int i, int64_t at, int64_t tap)
+{
+    int64_t start = at + p->begin[i] - tap * p->dilation[i];
+    if (start < 0 || start % p->stride[i] != 0) {
+        return -1;
+    }
+    int64_t window = start / p->stride[i];
+    return window < p->out[i] ? window : -1;
+}
+
+static void backward_element(const job *j, int64_t sample, int64_t h, int64_t w, float *dx)
+{
+    const pool *p = j->p;
+    memset(dx, 0, (size_t)p->channels * sizeof *dx);
+    for (int64_t kh = 0; kh < p->kernel[0]; kh++) {
+        int64_t oh = window_of(p, 0, h, kh);
+        for (int64_t kw = 0; oh >= 0 && kw < p->kernel[1]; kw++) {
+            int64_t ow = window_of(p, 1, w, kw);
+            if (ow < 0) {
+                continue;
+            }
+            int64_t at = ((sample * p->out[0] + oh) * p->out[1] + ow) * p->channels;
+            int64_t tap = kh * p->kernel[1] + kw;
+            if (p->bytes) {
+                add_chosen_bytes(j->in + at, (const uint8_t *)j->given_offsets + at, (uint8_t)tap, p->channels, dx);
+            } else {
+                add_chosen_ints(j->in + at, (const int32_t *)j->given_offsets + at, (int32_t)tap, p->channels, dx);
+            }
+        }
+    }
+}
+
+static void backward_last(void *context, int64_t begin, int64_t end)
+{
+    const job *j = context;
+    const pool *p = j->p;
+    for (int64_t r = begin; r < end; r++) {
+        for (int64_t w = 0; w < p->in[1]; w++) {
+            backward_element(j, r / p->in[0], r % p->in[0], w, j->out + (r * p->in[1] + w) * p->channels);
+        }
+    }
+}
+
+// ---- backward, channels first: a plane fits the caches, so gradients go where offsets point
+
+static void backward_first(void *context, int64_t begin, int64_t end)
+{
+    const job *j = context;
+    const pool *p = j->p;
+    for (int64_t plane = begin; plane < end; plane++) {
+        float *dx = j->out + plane * p->in[0] * p->in[1];
+        memset(dx, 0, (size_t)(p->in[0] * p->in[1]) * sizeof *dx);
+        for (int64_t o = 0; o < p->out[0] * p->out[1]; o++) {
+            int64_t at = plane * p->out[0] * p->out[1] + o;
+            int64_t tap = p->bytes ? ((const uint8_t *)j->given_offsets)[at] : ((const int32_t *)j->given_offsets)[at];
+            int64_t h = o / p->out[1] * p->stride[0] - p->begin[0] + tap / p->kernel[1] * p->dilation[0];
+            int64_t w = o % p->out[1] * p->stride[1] - p->begin[1] + tap % p->kernel[1] * p->dilation[1];
+            dx[h * p->in[1] + w] += j->in[at];
+        }
+    }
+}
+
+// ---- the operators
+
+static ckm_status run_forward(const ckm_i_cpu *cpu, const ckm_i_kernel *kernel, const ckm_i_kernel_call *call,
+                              ckm_error *err)
+{
+    (void)err;
+    const pool *p = kernel->data;
+    job j = {.p = p, .in = call->inputs[0], .out = call->outputs[0], .offsets = call->outputs[1]};
+    if (j.offsets == NULL) {  // nobody reads them
+        j.offsets = call->workspace;
+    }
+    if (p->channels_last) {
+        ckm_i_cpu_parallel(cpu->threads, p->batch * p->out[0], 1, forward_last, &j);
+    } else {
+        ckm_i_cpu_parallel(cpu->threads, p->batch * p->channels, 1, forward_first, &j);
+    }
+    return CKM_OK;
+}
+
+static ckm_status run_backward(const ckm_i_cpu *cpu, const ckm_i_kernel *kernel, const ckm_i_kernel_call *call,
+                               ckm_error *err)
+{
+    (void)err;
+    const pool *p = kernel->data;
+    job j = {.p = p, .in = call->inputs[0], .given_offsets = call->inputs[1], .out = call->outputs[0]};
+    if (p->channels_last) {
+        ckm_i_cpu_parallel(cpu->threads, p->batch * p->in[0], 1, backward_last, &j);
+    } else {
+        ckm_i_cpu_parallel(cpu->threads, p->batch * p->channels, 1, backward_first, &j);
+    }
+    return CKM_OK;
+}
+
+static ckm_status prepare(const ckm_i_op_view *v, const ckm_i_graph_tensor *x, const ckm_i_graph_tensor *y,
+                          const ckm_i_graph_tensor *offsets, ckm_i_kernel *kernel, ckm_error *err)
+{
+    int32_t n = x->shape.rank - 2;
+    if (x->dtype != CKM_F32 || n < 1 || n > 2 || ckm_i_cpu_elements(&x->shape) == 0 ||
+        (offsets->dtype != CKM_U8 && offsets->dtype != CKM_I32)) {
+        return CKM_OK;
+    }
+    pool *p = ckm_i_calloc(1, sizeof *p);
+    if (p == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    kernel->data = p;
+    kernel->dispose = free;
+    ckm_i_ref_window w = ckm_i_ref_window_read(v->graph, v->op, &x->shape, &y->shape, NULL);
+    p->channels_last = w.channels_last;
+    p->bytes = offsets->dtype == CKM_U8;
+    p->batch = w.batch;
+    p->channels = w.in_channels;
+    for (int i = 0; i < 2; i++) {
+        int from = i - (2 - n);
+        bool real = from >= 0;
+        p->in[i] = real ? w.in[from] : 1;
+        p->out[i] = real ? w.out[from] : 1;
+        p->kernel[i] = real ? w.kernel[from] : 1;
+        p->stride[i] = real ? w.stride[from] : 1;
+        p->dilation[i] = real ? w.dilation[from] : 1;
+        p->begin[i] = real ? w.begin[from] : 0;
+    }
+    return CKM_OK;
+}
+
+static bool is_read(const ckm_graph *step, int32_t tensor)
+{
+    for (int32_t i = 0; i < step->n_ops; i++) {
+        for (int32_t k = 0; k < step->ops[i].n_inputs; k++) {
+            if (step->ops[i].inputs[k] == tensor) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static ckm_status prepare_forward(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm_i_kernel *kernel, ckm_error *err)
+{
+    (void)cpu;
+    const ckm_i_graph_tensor *y = &v->graph->tensors[v->op->outputs[0]];
+    const ckm_i_graph_tensor *offsets = &v->graph->tensors[v->op->outputs[1]];
+    ckm_status status = prepare(v, v->in[0], y, offsets, kernel, err);
+    kernel->run = kernel->data != NULL ? run_forward : NULL;
+    if (kernel->run != NULL && !is_read(v->graph, v->op->outputs[1])) {
+        kernel->workspace_bytes = ckm_i_cpu_elements(&offsets->shape) * ckm_i_dtype_bytes(offsets->dtype);
+    }
+    return status;
+}
+
+static ckm_status prepare_backward(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm_i_kernel *kernel, ckm_error *err)
+{
+    (void)cpu;
+    const ckm_i_graph_tensor *dx = &v->graph->tensors[v->op->outputs[0]];
+    ckm_status status = prepare(v, dx, v->in[0], v->in[1], kernel, err);
+    kernel->run = kernel->data != NULL ? run_backward : NULL;
+    return status;
+}
+
+const ckm_i_cpu_row ckm_i_cpu_max_pool[] = {
+    {"max_pool_train", prepare_forward},
+    {"max_pool_backward", prepare_backward},
+    {NULL, NULL},
+};

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// What our own threaded loops share: element counts, the three-axis view of a tensor around one axis, and versions of
+// a hot loop for several instruction sets.
+#ifndef CKM_SRC_RUN_CPU_CPU_SUPPORT_H
+#define CKM_SRC_RUN_CPU_CPU_SUPPORT_H
+
+#include "run/cpu/cpu_backend.h"
+#include "run/cpu/cpu_threads.h"
+
+// A function marked so is compiled for several instruction sets, and the processor's best is chosen when the program
+// starts. Sums keep the order in which they are written, so the versions agree but for fused multiply-adds.
+// Sanitizers run before the choice can be made.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define CKM_I_CPU_NO_CLONES
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+#define CKM_I_CPU_NO_CLONES
+#endif
+#endif
+#if defined(__x86_64__) && defined(__linux__) && !defined(CKM_I_CPU_NO_CLONES)
+#define CKM_I_CPU_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define CKM_I_CPU_CLONES
+#endif
+
+// Before a loop whose iterations do not depend on each other, so that it is vectorized although pointers may be equal
+// (element i of the output over element i of an input). Sums are never left to it.
+#define CKM_I_CPU_SIMD _Pragma("omp simd")
+
+// Elements a thread should at least have, so that starting it pays.
+#define CKM_I_CPU_GRAIN INT64_C(8192)
+
+// A tensor seen around one axis: outer x axis x inner.
+typedef struct ckm_i_cpu_around {
+    int64_t outer, axis, inner;
+} ckm_i_cpu_around;
+
+static inline ckm_i_cpu_around ckm_i_cpu_view_around(const ckm_shape *shape, int64_t axis)
+{
+    ckm_i_cpu_around a = {.outer = 1, .axis = 1, .inner = 1};
+    for (int32_t i = 0; i < shape->rank; i++) {
+        if (i < axis) {
+            a.outer *= shape->dims[i];
+        } else if (i == axis) {
+            a.axis = shape->dims[i];
+        } else {
+            a.inner *= shape->dims[i];
+        }
+    }
+    return a;
+}
+
+static inline int64_t ckm_i_cpu_elements(const ckm_shape *shape)
+{
+    int64_t n = 1;
+    for (int32_t i = 0; i < shape->rank; i++) {
+        n *= shape->dims[i];
+    }
+    return n;
+}
+
+static inline bool ckm_i_cpu_same_shape(const ckm_shape *a, const ckm_shape *b)
+{
+    bool same = a->rank == b->rank;
+    for (int32_t i = 0; same && i < a->rank; i++) {
+        same = a->dims[i] == b->dims[i];
+    }
+    return same;
+}
+
+#endif

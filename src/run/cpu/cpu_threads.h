@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Threads of the CPU back end. oneDNN runs on GNU OpenMP; our own loops run on the same threads, so that no core has
+// two of them spinning.
+#ifndef CKM_SRC_RUN_CPU_CPU_THREADS_H
+#define CKM_SRC_RUN_CPU_CPU_THREADS_H
+
+#include <stdint.h>
+
+// Sets the number of threads OpenMP uses for regions started by the calling thread, and returns what it was. The
+// setting belongs to the calling thread alone; the back end sets it around every call and puts it back.
+int ckm_i_cpu_set_threads(int threads);
+
+// Calls part(context, begin, end) for ranges that cover [0, n), on up to `threads` threads, and returns when all are
+// done. Ranges begin at multiples of `grain`, and there is no more than one a thread. Which thread runs which range
+// is a function of n, grain and threads alone.
+void ckm_i_cpu_parallel(int threads, int64_t n, int64_t grain, void (*part)(void *context, int64_t begin, int64_t end),
+                        void *context);
+
+#endif

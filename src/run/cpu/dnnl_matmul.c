@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrix products on oneDNN: dense and its weight gradient, gemm, matmul. Operands are taken as they lie, transposed
+// ones by their strides: a product reads its weights once, so copying them into another format first would cost as
+// much as it saves, and as much memory again.
+#include <string.h>
+
+#include "base/error.h"
+#include "run/cpu/cpu_support.h"
+#include "run/cpu/dnnl_support.h"
+
+// One product c = alpha a b + bias over batches; dimensions and strides are batches..., rows, columns.
+typedef struct product {
+    int32_t rank;
+    int64_t a_dims[CKM_MAX_RANK], b_dims[CKM_MAX_RANK], c_dims[CKM_MAX_RANK], bias_dims[CKM_MAX_RANK];
+    int64_t a_strides[CKM_MAX_RANK], b_strides[CKM_MAX_RANK];
+    int32_t a_input, b_input, bias_input;  // operands of the operator; -1: no bias
+    float alpha;
+} product;
+
+static ckm_status describe(const ckm_i_cpu *cpu, const product *p, dnnl_memory_desc_t descs[4],
+                           dnnl_primitive_desc_t *out, ckm_error *err)
+{
+    ckm_status status = CKM_OK;
+    dnnl_primitive_attr_t attributes = NULL;
+    dnnl_primitive_desc_t pd = NULL;
+    dnnl_matmul_desc_t desc;
+    CKM_I_TRY(ckm_i_dnnl_plain(p->rank, p->a_dims, p->a_strides, &descs[0], err));
+    CKM_I_TRY(ckm_i_dnnl_plain(p->rank, p->b_dims, p->b_strides, &descs[1], err));
+    CKM_I_TRY(ckm_i_dnnl_plain(p->rank, p->c_dims, NULL, &descs[2], err));
+    if (p->bias_input >= 0) {
+        CKM_I_TRY(ckm_i_dnnl_plain(p->rank, p->bias_dims, NULL, &descs[3], err));
+    }
+    CKM_I_TRY(ckm_i_dnnl_attributes(&attributes, err));
+    if (p->alpha != 1.0F) {
+        CKM_I_DNNL_TRY(dnnl_primitive_attr_set_output_scales(attributes, 1, 0, &p->alpha), "scale");
+    }
+    *out = NULL;
+    if (dnnl_matmul_desc_init(&desc, &descs[0], &descs[1], p->bias_input >= 0 ? &descs[3] : NULL, &descs[2]) !=
+        dnnl_success) {
+        goto cleanup;
+    }
+    dnnl_status_t result = dnnl_primitive_desc_create(&pd, &desc, attributes, cpu->engine, NULL);
+    if (result != dnnl_success && result != dnnl_unimplemented) {
+        status = ckm_i_dnnl_error(err, result, "product");
+        goto cleanup;
+    }
+    *out = result == dnnl_success ? pd : NULL;
+
+cleanup:
+    if (attributes != NULL) {
+        dnnl_primitive_attr_destroy(attributes);
+    }
+    return status;
+}
+
+static ckm_status build(const ckm_i_cpu *cpu, const product *p, ckm_i_kernel *kernel, ckm_error *err)
+{
+    ckm_status status = CKM_OK;
+    dnnl_memory_desc_t descs[4];
+    dnnl_primitive_desc_t pd = NULL;
+    ckm_i_dnnl_program *program = NULL;
+    CKM_I_TRY(describe(cpu, p, descs, &pd, err));
+    if (pd == NULL) {
+        goto cleanup;  // not for oneDNN
+    }
+    CKM_I_TRY(ckm_i_dnnl_program_create(cpu, &program, err));
+    const ckm_i_dnnl_arg args[] = {
+        {.arg = DNNL_ARG_SRC, .place = CKM_I_DNNL_IN(p->a_input), .plain = &descs[0]},
+        {.arg = DNNL_ARG_WEIGHTS, .place = CKM_I_DNNL_IN(p->b_input), .plain = &descs[1]},
+        {.arg = DNNL_ARG_DST, .place = CKM_I_DNNL_OUT(0), .plain = &descs[2]},
+        {.arg = DNNL_ARG_BIAS, .place = CKM_I_DNNL_IN(p->bias_input), .plain = &descs[3]},
+    };
+    CKM_I_TRY(ckm_i_dnnl_program_add(program, pd, args, p->bias_input >= 0 ? 4 : 3, err));
+    ckm_i_dnnl_program_finish(program, kernel);
+    program = NULL;
+
+cleanup:
+    ckm_i_dnnl_program_free(program);
+    if (pd != NULL) {
+        dnnl_primitive_desc_destroy(pd);
+    }
+    return status;
+}
+
+// A two-dimensional operand stored rows x columns, or columns x rows when `transposed`.
+static void set_matrix(int64_t rows, int64_t columns, bool transposed, int64_t *dims, int64_t *strides)
+{
+    dims[0] = rows;
+    dims[1] = columns;
+    strides[0] = transposed ? 1 : columns;
+    strides[1] = transposed ? rows : 1;
+}
+
+// ---- dense: the last axis of x times the weight
+
+static ckm_status prepare_dense(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm_i_kernel *kernel, ckm_error *err)
+{
+    if (!ckm_i_dnnl_floats(v)) {
+        return CKM_OK;
+    }
+    const ckm_shape *x = &v->in[0]->shape;
+    bool transposed = ckm_i_op_attr_int(v->op, "transposed", 0, 0) != 0;
+    int64_t in = x->dims[x->rank - 1];
+    int64_t rows = ckm_i_cpu_elements(x) / in;
+    int64_t out = v->in[1]->shape.dims[transposed ? 0 : 1];
+    product p = {.rank = 2, .a_input = 0, .b_input = 1, .bias_input = ckm_i_dnnl_has_input(v, 2) ? 2 : -1, .alpha = 1};
+    set_matrix(rows, in, false, p.a_dims, p.a_strides);
+    set_matrix(in, out, transposed, p.b_dims, p.b_strides);
+    p.c_dims[0] = rows;
+    p.c_dims[1] = out;
+    p.bias_dims[0] = 1;
+    p.bias_dims[1] = out;
+    return build(cpu, &p, kernel, err);
+}
+
+// dweight = x' dy, or dy' x when the weight is stored O,I.
+static ckm_status prepare_dense_weights(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm_i_kernel *kernel,
+                                        ckm_error *err)
+{
+    if (!ckm_i_dnnl_floats(v)) {
+        return CKM_OK;
+    }
+    const ckm_shape *dy = &v->in[0]->shape;
+    const ckm_shape *x = &v->in[1]->shape;
+    int64_t in = x->dims[x->rank - 1];
+    int64_t out = dy->dims[dy->rank - 1];
+    int64_t rows = ckm_i_cpu_elements(x) / in;
+    bool transposed = ckm_i_op_attr_int(v->op, "transposed", 0, 0) != 0;
+    product p = {.rank = 2, .a_input = transposed ? 0 : 1, .b_input = transposed ? 1 : 0, .bias_input = -1, .alpha = 1};
+    int64_t above = transposed ? out : in;
+    int64_t beside = transposed ? in : out;
+    set_matrix(above, rows, true, p.a_dims, p.a_strides);
+    set_matrix(rows, beside, false, p.b_dims, p.b_strides);
+    p.c_dims[0] = above;
+    p.c_dims[1] = beside;
+    return build(cpu, &p, kernel, err);
+}
+
+// ---- gemm: two dimensions; a bias that repeats along the rows
+
+static ckm_status prepare_gemm(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm_i_kernel *kernel, ckm_error *err)
+{
+    bool bias = ckm_i_dnnl_has_input(v, 2);
+    if (!ckm_i_dnnl_floats(v) || v->in[0]->shape.rank != 2 || v->in[1]->shape.rank != 2) {
+        return CKM_OK;
+    }
+    bool trans_a = ckm_i_op_attr_int(v->op, "trans_a", 0, 0) != 0;
+    bool trans_b = ckm_i_op_attr_int(v->op, "trans_b", 0, 0) != 0;
+    const ckm_shape *a = &v->in[0]->shape;
+    const ckm_shape *b = &v->in[1]->shape;
+    int64_t rows = a->dims[trans_a ? 1 : 0];
+    int64_t inner = a->dims[trans_a ? 0 : 1];
+    int64_t columns = b->dims[trans_b ? 0 : 1];
+    product p = {.rank = 2,
+                 .a_input = 0,
+                 .b_input = 1,
+                 .bias_input = bias ? 2 : -1,
+                 .alpha = (float)ckm_i_op_attr_double(v->op, "alpha", 1.0)};
+    if (bias) {
+        const ckm_shape *c = &v->in[2]->shape;
+        bool row = c->rank > 0 && c->dims[c->rank - 1] == columns && ckm_i_cpu_elements(c) == columns;
+        if (!row || p.alpha != 1.0F || ckm_i_op_attr_double(v->op, "beta", 1.0) != 1.0) {
+            return CKM_OK;
+        }
+    }
+    set_matrix(rows, inner, trans_a, p.a_dims, p.a_strides);
+    set_matrix(inner, columns, trans_b, p.b_dims, p.b_strides);
+    p.c_dims[0] = rows;
+    p.c_dims[1] = columns;
+    p.bias_dims[0] = 1;
+    p.bias_dims[1] = columns;
+    return build(cpu, &p, kernel, err);
+}
+
+// ---- matmul: batches broadcast
+
+// Dimensions and strides of an operand with leading axes of 1 up to `rank`, the last two swapped if transposed.
+static void set_batched(const ckm_shape *shape, int32_t rank, bool transposed, int64_t *dims, int64_t *strides)
+{
+    int64_t stride = 1;
+    for (int32_t i = rank; i-- > 0;) {
+        int32_t own = i - (rank - shape->rank);
+        dims[i] = own >= 0 ? shape->dims[own] : 1;
+        strides[i] = stride;
+        stride *= dims[i];
+    }
+    if (transposed) {
+        int64_t size = dims[rank - 1];
+        dims[rank - 1] = dims[rank - 2];
+        dims[rank - 2] = size;
+        int64_t step = strides[rank - 1];
+        strides[rank - 1] = strides[rank - 2];
+        strides[rank - 2] = step;
+    }
+}
+
+static ckm_status prepare_matmul(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm_i_kernel *kernel, ckm_error *err)
+{
+    if (!ckm_i_dnnl_floats(v) || v->in[0]->shape.rank < 2 || v->in[1]->shape.rank < 2) {
+        return CKM_OK;
+    }
+    const ckm_shape *a = &v->in[0]->shape;
+    const ckm_shape *b = &v->in[1]->shape;
+    const ckm_shape *c = &v->graph->tensors[v->op->outputs[0]].shape;
+    bool trans_a = ckm_i_op_attr_int(v->op, "trans_a", 0, 0) != 0;
+    product p = {.rank = c->rank, .a_input = 0, .b_input = 1, .bias_input = -1, .alpha = 1};
+    set_batched(a, c->rank, trans_a, p.a_dims, p.a_strides);
+    set_batched(b, c->rank, ckm_i_op_attr_int(v->op, "trans_b", 0, 0) != 0, p.b_dims, p.b_strides);
+    memcpy(p.c_dims, c->dims, sizeof p.c_dims);
+    int64_t b_batches = ckm_i_cpu_elements(b) / (b->dims[b->rank - 1] * b->dims[b->rank - 2]);
+    if (b_batches == 1 && !trans_a && c->rank > 2 &&
+        ckm_i_cpu_elements(a) / a->dims[a->rank - 1] * p.c_dims[c->rank - 1] == ckm_i_cpu_elements(c)) {
+        // One matrix for all batches: one product with many rows.
+        int64_t inner = a->dims[a->rank - 1];
+        int64_t b_dims[2] = {p.b_dims[c->rank - 2], p.b_dims[c->rank - 1]};
+        int64_t b_strides[2] = {p.b_strides[c->rank - 2], p.b_strides[c->rank - 1]};
+        p.rank = 2;
+        set_matrix(ckm_i_cpu_elements(a) / inner, inner, false, p.a_dims, p.a_strides);
+        memcpy(p.b_dims, b_dims, sizeof b_dims);
+        memcpy(p.b_strides, b_strides, sizeof b_strides);
+        p.c_dims[0] = p.a_dims[0];
+        p.c_dims[1] = b_dims[1];
+    }
+    return build(cpu, &p, kernel, err);
+}
+
+const ckm_i_cpu_row ckm_i_cpu_matmul[] = {
+    {"dense", prepare_dense},
+    {"dense_backward_weights", prepare_dense_weights},
+    {"gemm", prepare_gemm},
+    {"matmul", prepare_matmul},
+    {NULL, NULL},
+};

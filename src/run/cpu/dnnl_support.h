@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// What kernels on oneDNN share: a program, which is a short list of primitives with their arguments, and memory
+// descriptors of plain tensors. Memory formats are settled when a program is built; everything it needs besides the
+// operator's tensors (scratchpads, tensors reordered into the format a primitive prefers) lies in the workspace.
+#ifndef CKM_SRC_RUN_CPU_DNNL_SUPPORT_H
+#define CKM_SRC_RUN_CPU_DNNL_SUPPORT_H
+
+#include <oneapi/dnnl/dnnl.h>
+
+#include "run/cpu/cpu_backend.h"
+
+ckm_status ckm_i_dnnl_open(ckm_i_cpu *cpu, ckm_error *err) CKM_NODISCARD;
+void ckm_i_dnnl_close(ckm_i_cpu *cpu);
+
+// A oneDNN status as ours, with "oneDNN: <what>: <its status>".
+ckm_status ckm_i_dnnl_error(ckm_error *err, dnnl_status_t status, const char *what);
+#define ckm_i_dnnl_error(err, status, what) \
+    ckm_i_error_known(ckm_i_dnnl_error(err, status, what), ckm_i_dnnl_code(status))
+ckm_status ckm_i_dnnl_code(dnnl_status_t status);
+
+// CKM_I_TRY for oneDNN's own functions.
+#define CKM_I_DNNL_TRY(expression, what)                      \
+    do {                                                      \
+        dnnl_status_t dnnl_try = (expression);                \
+        if (dnnl_try != dnnl_success) {                       \
+            status = ckm_i_dnnl_error(err, dnnl_try, (what)); \
+            goto cleanup;                                     \
+        }                                                     \
+    } while (0)
+
+// Where an argument lies: input or output `index` of the operator, or the workspace at byte `index`.
+typedef enum ckm_i_dnnl_where { CKM_I_DNNL_INPUT, CKM_I_DNNL_OUTPUT, CKM_I_DNNL_WORKSPACE } ckm_i_dnnl_where;
+typedef struct ckm_i_dnnl_place {
+    ckm_i_dnnl_where where;
+    int64_t index;
+} ckm_i_dnnl_place;
+
+#define CKM_I_DNNL_IN(i) ((ckm_i_dnnl_place){CKM_I_DNNL_INPUT, (i)})
+#define CKM_I_DNNL_OUT(i) ((ckm_i_dnnl_place){CKM_I_DNNL_OUTPUT, (i)})
+
+// One argument of a primitive: what the operator has (`plain`) and where. The primitive may want another format;
+// then a reorder before (inputs) or after (outputs) it is added.
+typedef struct ckm_i_dnnl_arg {
+    int arg;  // DNNL_ARG_...
+    ckm_i_dnnl_place place;
+    const dnnl_memory_desc_t *plain;
+    const dnnl_memory_desc_t *wanted;  // NULL: as plain
+} ckm_i_dnnl_arg;
+
+typedef struct ckm_i_dnnl_program ckm_i_dnnl_program;
+
+ckm_status ckm_i_dnnl_program_create(const ckm_i_cpu *cpu, ckm_i_dnnl_program **out, ckm_error *err) CKM_NODISCARD;
+void ckm_i_dnnl_program_free(ckm_i_dnnl_program *program);
+// Room of `bytes` in the workspace, for as long as the program runs.
+ckm_status ckm_i_dnnl_program_room(ckm_i_dnnl_program *program, int64_t bytes, ckm_i_dnnl_place *place,
+                                   ckm_error *err) CKM_NODISCARD;
+// Appends the primitive of `pd`, with the reorders its arguments need.
+ckm_status ckm_i_dnnl_program_add(ckm_i_dnnl_program *program, const_dnnl_primitive_desc_t pd,
+                                  const ckm_i_dnnl_arg *args, int n_args, ckm_error *err) CKM_NODISCARD;
+// Appends a copy from one format to another.
+ckm_status ckm_i_dnnl_program_reorder(ckm_i_dnnl_program *program, const dnnl_memory_desc_t *from,
+                                      ckm_i_dnnl_place from_place, const dnnl_memory_desc_t *to,
+                                      ckm_i_dnnl_place to_place, ckm_error *err) CKM_NODISCARD;
+// Makes the finished program the kernel's; the kernel frees it.
+void ckm_i_dnnl_program_finish(ckm_i_dnnl_program *program, ckm_i_kernel *kernel);
+
+// A primitive descriptor with the scratchpad in the caller's hands. *out is NULL, and this is no failure, when oneDNN
+// has no implementation.
+ckm_status ckm_i_dnnl_describe(const ckm_i_cpu *cpu, const_dnnl_op_desc_t desc, const_dnnl_primitive_desc_t hint,
+                               dnnl_primitive_desc_t *out, ckm_error *err) CKM_NODISCARD;
+// The scratchpad belongs to the caller: attributes for primitives made otherwise. To be destroyed by the caller.
+ckm_status ckm_i_dnnl_attributes(dnnl_primitive_attr_t *out, ckm_error *err) CKM_NODISCARD;
+
+// Descriptor of a single-precision tensor with these dimensions and strides; dense row-major when strides is NULL.
+ckm_status ckm_i_dnnl_plain(int32_t rank, const int64_t *dims, const int64_t *strides, dnnl_memory_desc_t *out,
+                            ckm_error *err) CKM_NODISCARD;
+// The same tensor in a format of the primitive's choice.
+ckm_status ckm_i_dnnl_any(const dnnl_memory_desc_t *plain, dnnl_memory_desc_t *out, ckm_error *err) CKM_NODISCARD;
+// A batch of images in oneDNN's order of axes, N, C, spatial..., whatever the layout is.
+ckm_status ckm_i_dnnl_image(const ckm_graph *graph, const ckm_shape *shape, dnnl_memory_desc_t *out,
+                            ckm_error *err) CKM_NODISCARD;
+const dnnl_memory_desc_t *ckm_i_dnnl_wanted(const_dnnl_primitive_desc_t pd, dnnl_query_t what);
+
+// Every present input and output is single precision and has elements.
+bool ckm_i_dnnl_floats(const ckm_i_op_view *v);
+const ckm_i_graph_tensor *ckm_i_dnnl_output(const ckm_i_op_view *v, int32_t i);
+bool ckm_i_dnnl_has_input(const ckm_i_op_view *v, int32_t i);
+
+#endif

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every other kernel of the "cpu" back end against the reference kernels.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "kernel_script.h"
+
+typedef struct script_row {
+    const char *script;
+    ckm_layout layout;
+    double tolerance;
+} script_row;
+
+#define NHWC CKM_CHANNELS_LAST
+#define NCHW CKM_CHANNELS_FIRST
+
+static void check_rows(const script_row *rows, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (!kernel_script_is_own(rows[i].script, rows[i].layout)) {
+            fail_msg("%s: runs on the reference kernel", rows[i].script);
+        }
+        for (int threads = 1; threads <= 3; threads++) {
+            kernel_script_check(rows[i].script, rows[i].layout, threads, rows[i].tolerance);
+        }
+    }
+}
+
+#define CHECK(rows) check_rows((rows), sizeof(rows) / sizeof((rows)[0]))
+
+static void test_batch_norm(void **state)
+{
+    (void)state;
+    static const script_row rows[] = {
+        {"in 2x5x7x6;in 6;in 6;in 6;in 6:+;batch_norm_train 0 1 2 3 4 > 3 axis=3 epsilon=1e-3 momentum=0.9", NHWC,
+         1e-5},
+        {"in 2x6x5x7;in 6;in 6;in 6;in 6:+;batch_norm_train 0 1 2 3 4 > 3 axis=1 epsilon=1e-3 momentum=0.9", NCHW,
+         1e-5},
+        // several chunks of rows, a large mean, no affine part, no running statistics
+        {"in 4x16x16x3:+;batch_norm_train 0 - - - - > 3 axis=3 epsilon=1e-5 momentum=0.9", NHWC, 1e-5},
+        {"in 3x2x70x50:+;in 2;in 2;batch_norm_train 0 1 2 - - > 3 axis=1 epsilon=1e-5 momentum=0.9", NCHW, 1e-5},
+        // one element a channel
+        {"in 1x1x1x4;in 4;in 4;in 4;in 4:+;batch_norm_train 0 1 2 3 4 > 3 axis=3 epsilon=1e-1 momentum=0.9", NHWC,
+         1e-5},
+        {"in 9x5;in 5;in 5;in 5;in 5:+;batch_norm_train 0 1 2 3 4 > 3 axis=1 epsilon=1e-3 momentum=0.9", NHWC, 1e-5},
+        {"in 2x5x7x6;in 2x5x7x6;in 6;in 6;in 6:+;batch_norm_backward 0 1 2 3 4 > 3 axis=3 epsilon=1e-3 "
+         "inplace=0/0,1/0",
+         NHWC, 1e-5},
+        {"in 2x6x5x7;in 2x6x5x7;in 6;in 6;in 6:+;batch_norm_backward 0 1 2 3 4 > 3 axis=1 epsilon=1e-3 "
+         "inplace=0/0,1/0",
+         NCHW, 1e-5},
+        {"in 4x16x16x3;in 4x16x16x3;in 3;in 3:+;batch_norm_backward 0 1 - 2 3 > 3 axis=3 epsilon=1e-3 "
+         "inplace=0/0,1/0",
+         NHWC, 1e-5},
+    };
+    CHECK(rows);
+}
+
+static void test_elementwise(void **state)
+{
+    (void)state;
+    static const script_row rows[] = {
+        {"in 3x70x77;relu 0 inplace=0/0", NHWC, 0},
+        {"in 3x70x77;relu 0 max_value=0.5 inplace=0/0", NHWC, 0},
+        {"in 3x70x77;leaky_relu 0 alpha=0.2 inplace=0/0", NHWC, 1e-7},
+        {"in 3x77;hard_sigmoid 0 inplace=0/0", NHWC, 1e-6},
+        {"in 3x77;hard_swish 0 inplace=0/0", NHWC, 1e-6},
+        {"in 3x77;scale 0 alpha=-0.25 inplace=0/0", NHWC, 0},
+        {"in 3x77;neg 0 inplace=0/0", NHWC, 0},
+        {"in 3x77;abs 0 inplace=0/0", NHWC, 0},
+        {"in 3x77:+;sqrt 0 inplace=0/0", NHWC, 1e-6},
+        {"in 3x77:+;reciprocal 0 inplace=0/0", NHWC, 1e-6},
+        {"in 3x70x77;in 3x70x77;relu_backward 0 1 inplace=0/0,1/0", NHWC, 0},
+        {"in 3x70x77;in 3x70x77;relu_backward 0 1 max_value=0.5 inplace=0/0,1/0", NHWC, 0},
+        {"in 3x77;in 3x77;leaky_relu_backward 0 1 alpha=0.2 inplace=0/0,1/0", NHWC, 1e-7},
+        {"in 3x77;in 3x77:+;hard_sigmoid_backward 0 1 alpha=0.2 beta=0.5 inplace=0/0,1/0", NHWC, 1e-6},
+        {"in 3x77;in 3x77;hard_swish_backward 0 1 inplace=0/0,1/0", NHWC, 1e-6},
+        {"in 3x77;in 3x77;sigmoid_backward 0 1 inplace=0/0,1/0", NHWC, 1e-6},
+        {"in 3x77;in 3x77;tanh_backward 0 1 inplace=0/0,1/0", NHWC, 1e-6},
+        {"in 3x77;in 3x77:+;sqrt_backward 0 1 inplace=0/0,1/0", NHWC, 1e-6},
+        {"in 3x77;in 3x77;reciprocal_backward 0 1 inplace=0/0,1/0", NHWC, 1e-6},
+        // on oneDNN
+        {"in 3x70x77;sigmoid 0 inplace=0/0", NHWC, 1e-5},
+        {"in 3x77;tanh 0 inplace=0/0", NHWC, 1e-5},
+        {"in 3x77;elu 0 alpha=0.7 inplace=0/0", NHWC, 1e-5},
+        {"in 3x77;in 3x77;elu_backward 0 1 alpha=1.5 inplace=0/0,1/0", NHWC, 1e-5},
+        {"in 3x77;swish 0 inplace=0/0", NHWC, 1e-5},
+        {"in 3x77;in 3x77;swish_backward 0 1 inplace=0/0,1/0", NHWC, 1e-5},
+        {"in 3x77;mish 0 inplace=0/0", NHWC, 1e-5},
+        {"in 3x77;in 3x77;mish_backward 0 1 inplace=0/0,1/0", NHWC, 1e-5},
+        {"in 3x77;exp 0 inplace=0/0", NHWC, 1e-5},
+        {"in 3x77:+;log 0 inplace=0/0", NHWC, 1e-5},
+        {"in 3x70x77;gelu 0 inplace=0/0", NHWC, 1e-5},
+        {"in 3x77;gelu 0 approximate=tanh inplace=0/0", NHWC, 1e-5},
+        {"in 3x70x77;in 3x70x77;gelu_backward 0 1 inplace=0/0,1/0", NHWC, 1e-5},
+        {"in 3x77;in 3x77;gelu_backward 0 1 approximate=tanh inplace=0/0,1/0", NHWC, 1e-5},
+    };
+    CHECK(rows);
+}
+
+static void test_softmax(void **state)
+{
+    (void)state;
+    static const script_row rows[] = {
+        {"in 5x37;softmax 0 axis=1 inplace=0/0", NHWC, 1e-5},
+        {"in 2x7x33x5;softmax 0 axis=2 inplace=0/0", NHWC, 1e-5},
+        {"in 5x37;log_softmax 0 axis=1 inplace=0/0", NHWC, 1e-5},
+        {"in 5x37;in 5x37:+;softmax_backward 0 1 axis=1 inplace=0/0,1/0", NHWC, 1e-5},
+        {"in 2x7x3x5;in 2x7x3x5:+;softmax_backward 0 1 axis=1 inplace=0/0,1/0", NHWC, 1e-5},
+        {"in 5x37;in 5x37;log_softmax_backward 0 1 axis=1 inplace=0/0,1/0", NHWC, 1e-5},
+    };
+    CHECK(rows);
+}
+
+static void test_broadcast(void **state)
+{
+    (void)state;
+    static const script_row rows[] = {
+        {"in 3x70x77;in 3x70x77;add 0 1 inplace=0/0,1/0", NHWC, 0},
+        {"in 3x50x77;in 3x50x77;in 3x50x77;in 3x50x77;add 0 1 2 3 inplace=0/0,1/0,2/0,3/0", NHWC, 1e-6},
+        {"in 2x3x4x5;in 5;add 0 1 inplace=0/0", NHWC, 0},
+        {"in 2x3x4x5;in 2x1x1x5;mul 0 1 inplace=0/0", NHWC, 0},
+        {"in 2x3x4x5;in 3x1x1;mul 0 1 inplace=0/0", NHWC, 0},
+        {"in 3x1;in 2x1x4;sub 0 1", NHWC, 0},
+        {"in 1;in 2x5:+;div 0 1 inplace=1/0", NHWC, 1e-7},
+        {"in 2x5;in 1:+;div 0 1 inplace=0/0", NHWC, 1e-7},
+        {"in 1x3x1x5;expand 0 shape=2,3,4,5", NHWC, 0},
+        {"in 2x3x1;expand 0 shape=2,3,7", NHWC, 0},
+        {"in 1;in 1;sub 0 1", NHWC, 0},
+    };
+    CHECK(rows);
+}
+
+static void test_matmul(void **state)
+{
+    (void)state;
+    static const script_row rows[] = {
+        {"in 5x17;in 17x9;in 9;dense 0 1 2 transposed=0", NHWC, 1e-5},
+        {"in 2x3x17;in 9x17;dense 0 1 transposed=1", NHWC, 1e-5},
+        {"in 2x3x9;in 2x3x17;dense_backward_weights 0 1 transposed=0", NHWC, 1e-5},
+        {"in 6x9;in 6x17;dense_backward_weights 0 1 transposed=1", NHWC, 1e-5},
+        {"in 5x17;in 17x9;in 9;gemm 0 1 2", NHWC, 1e-5},
+        {"in 17x5;in 9x17;gemm 0 1 trans_a=1 trans_b=1 alpha=0.5", NHWC, 1e-5},
+        {"in 2x4x5x8;in 2x4x8x3;matmul 0 1", NHWC, 1e-5},
+        {"in 2x4x5x8;in 2x4x3x8;matmul 0 1 trans_b=1", NHWC, 1e-5},
+        {"in 2x4x8x5;in 2x4x8x3;matmul 0 1 trans_a=1", NHWC, 1e-5},
+        {"in 2x4x5x8;in 8x3;matmul 0 1", NHWC, 1e-5},
+        {"in 2x1x5x8;in 4x8x3;matmul 0 1", NHWC, 1e-5},
+        {"in 5x8;in 3x8x4;matmul 0 1", NHWC, 1e-5},
+        {"in 96x130;in 130x70;matmul 0 1", NHWC, 1e-5},
+    };
+    CHECK(rows);
+}
+
+static void test_max_pool(void **state)
+{
+    (void)state;
+    static const script_row rows[] = {
+        {"in 2x9x7x5;max_pool_train 0 > 2 kernel=3,3 strides=2,2 dilation=1,1 padding=1,1,1,1;"
+         "max_pool_backward 1 2 kernel=3,3 strides=2,2 dilation=1,1 padding=1,1,1,1 input_shape=2,9,7,5",
+         NHWC, 1e-6},
+        {"in 2x5x9x7;max_pool_train 0 > 2 kernel=3,3 strides=2,2 dilation=1,1 padding=1,1,1,1;"
+         "max_pool_backward 1 2 kernel=3,3 strides=2,2 dilation=1,1 padding=1,1,1,1 input_shape=2,5,9,7",
+         NCHW, 1e-6},
+        {"in 2x8x8x20;max_pool_train 0 > 2 kernel=2,2 strides=2,2 dilation=1,1 padding=0,0,0,0;"
+         "max_pool_backward 1 2 kernel=2,2 strides=2,2 dilation=1,1 padding=0,0,0,0 input_shape=2,8,8,20",
+         NHWC, 1e-6},
+        // overlapping windows, dilation, a window larger than a byte can count, the last one beyond the input
+        {"in 1x20x20x3;max_pool_train 0 > 2 kernel=17,17 strides=1,1 dilation=1,1 padding=0,0,0,0;"
+         "max_pool_backward 1 2 kernel=17,17 strides=1,1 dilation=1,1 padding=0,0,0,0 input_shape=1,20,20,3",
+         NHWC, 1e-6},
+        {"in 1x3x20x20;max_pool_train 0 > 2 kernel=17,17 strides=1,1 dilation=1,1 padding=0,0,0,0;"
+         "max_pool_backward 1 2 kernel=17,17 strides=1,1 dilation=1,1 padding=0,0,0,0 input_shape=1,3,20,20",
+         NCHW, 1e-6},
+        {"in 1x3x8x10;max_pool_train 0 > 2 kernel=2,3 strides=1,2 dilation=2,1 padding=1,0,0,1 ceil_mode=1;"
+         "max_pool_backward 1 2 kernel=2,3 strides=1,2 dilation=2,1 padding=1,0,0,1 ceil_mode=1 input_shape=1,3,8,10",
+         NCHW, 1e-6},
+        {"in 2x9x4;max_pool_train 0 > 2 kernel=2 strides=2 dilation=1 padding=0,0 ceil_mode=1;"
+         "max_pool_backward 1 2 kernel=2 strides=2 dilation=1 padding=0,0 ceil_mode=1 input_shape=2,9,4",
+         NHWC, 1e-6},
+    };
+    CHECK(rows);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_batch_norm), cmocka_unit_test(test_elementwise), cmocka_unit_test(test_softmax),
+        cmocka_unit_test(test_broadcast),  cmocka_unit_test(test_matmul),      cmocka_unit_test(test_max_pool),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
