@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Back ends by name.
+#include "run/backend.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "run/cpu/cpu_backend.h"
+#include "run/cpu/reference_backend.h"
+
+typedef struct backend_row {
+    const char *name;
+    ckm_status (*create)(int threads, ckm_i_backend **out, ckm_error *err);
+} backend_row;
+
+static const backend_row backends[] = {
+    {"cpu", ckm_i_backend_cpu_create},
+    {"reference", ckm_i_backend_reference_create},
+};
+
+ckm_status ckm_i_backend_create(const char *name, int threads, ckm_i_backend **out, ckm_error *err)
+{
+    for (size_t i = 0; i < sizeof backends / sizeof backends[0]; i++) {
+        if (strcmp(backends[i].name, name) == 0) {
+            return backends[i].create(threads, out, err);
+        }
+    }
+    return ckm_i_error(err, CKM_ERR_NOT_FOUND, "back end \"%.100s\" is not known: cpu, reference", name);
+}
+
+void ckm_i_backend_destroy(ckm_i_backend *backend)
+{
+    if (backend != NULL) {
+        backend->destroy(backend);
+    }
+}

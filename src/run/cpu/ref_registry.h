@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Groups of reference kernels. A group X is a file ref_X.c that defines the table ckm_i_ref_kernels_X, one row a kind,
+// ended by a row whose kind is NULL.
+#ifndef CKM_SRC_RUN_CPU_REF_REGISTRY_H
+#define CKM_SRC_RUN_CPU_REF_REGISTRY_H
+
+#include "run/backend.h"
+
+// One line a group; the order does not matter, kinds are unique.
+#define CKM_I_REF_GROUPS(X) \
+    X(activation)           \
+    X(conv)                 \
+    X(conv_transpose)       \
+    X(dense)                \
+    X(dropout)              \
+    X(elementwise)          \
+    X(gather)               \
+    X(loss)                 \
+    X(matmul)               \
+    X(merge)                \
+    X(movement)             \
+    X(norm)                 \
+    X(layer_norm)           \
+    X(pool)                 \
+    X(reduce)               \
+    X(resize)               \
+    X(softmax)              \
+    X(update)
+
+#define CKM_I_REF_GROUP_DECLARE(group) extern const ckm_i_reference_kernel ckm_i_ref_kernels_##group[];
+CKM_I_REF_GROUPS(CKM_I_REF_GROUP_DECLARE)
+#undef CKM_I_REF_GROUP_DECLARE
+
+#endif

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// The "reference" back end: one thread, plain C.
+#include "run/cpu/reference_backend.h"
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+struct ckm_i_kernel {
+    const ckm_i_reference_kernel *reference;
+    const ckm_graph *step;
+    int32_t op;
+};
+
+static ckm_status prepare(ckm_i_backend *backend, const ckm_graph *step, int32_t op, ckm_i_kernel **out,
+                          int64_t *workspace_bytes, ckm_error *err)
+{
+    (void)backend;
+    ckm_i_op_view view;
+    ckm_status status = ckm_i_op_view_init(step, op, &view, err);
+    if (status != CKM_OK) {
+        return status;
+    }
+    const char *kind = view.op->op_class->kind;
+    const ckm_i_reference_kernel *reference = ckm_i_reference_find(kind);
+    if (reference == NULL) {
+        return ckm_i_error(err, CKM_ERR_UNSUPPORTED, "operator \"%.200s\": there is no kernel for kind %s",
+                           view.op->name, kind);
+    }
+    ckm_i_kernel *kernel = ckm_i_calloc(1, sizeof *kernel);
+    if (kernel == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    *kernel = (ckm_i_kernel){.reference = reference, .step = step, .op = op};
+    *workspace_bytes = reference->workspace != NULL ? reference->workspace(&view, step) : 0;
+    *out = kernel;
+    return CKM_OK;
+}
+
+static ckm_status run(ckm_i_backend *backend, ckm_i_kernel *kernel, const ckm_i_kernel_call *call, ckm_error *err)
+{
+    (void)backend;
+    return kernel->reference->run(kernel->step, kernel->op, call, err);
+}
+
+static void free_kernel(ckm_i_backend *backend, ckm_i_kernel *kernel)
+{
+    (void)backend;
+    free(kernel);
+}
+
+static void destroy(ckm_i_backend *backend)
+{
+    free(backend);
+}
+
+ckm_status ckm_i_backend_reference_create(int threads, ckm_i_backend **out, ckm_error *err)
+{
+    (void)threads;  // always one: this back end is what others are compared with
+    ckm_i_backend *backend = ckm_i_calloc(1, sizeof *backend);
+    if (backend == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    *backend = (ckm_i_backend){.name = "reference",
+                               .threads = 1,
+                               .prepare = prepare,
+                               .run = run,
+                               .free_kernel = free_kernel,
+                               .destroy = destroy};
+    *out = backend;
+    return CKM_OK;
+}
