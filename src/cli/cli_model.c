@@ -18,7 +18,7 @@ const cli_option cli_model_options[CLI_N_MODEL_OPTIONS] = {
      "Shape of the input without the batch: height, width, channels.", "the network's own", 0, 0, NULL},
     {"granularity", 0, CLI_CHOICE, offsetof(cli_model_settings, granularity), "layer|op",
      "What one operator of the training graph is: 'layer', one forward and one backward operator a layer, as in "
-     "the Checkmate paper; 'op', one operator a gradient, which is not available yet.",
+     "the Checkmate paper; 'op', what a step really runs: one operator a gradient, views, work done in place.",
      "layer", 0, 0, granularities},
     {"costs", 0, CLI_TEXT, offsetof(cli_model_settings, costs), "WHAT",
      "What computing costs: 'flops', multiply-accumulates as the paper counts them, or a checkmate-profile FILE of "
@@ -146,15 +146,12 @@ static ckm_status derive(ckm_graph *graph, const cli_model_settings *settings, c
 {
     ckm_cost_model costs;
     ckm_training *training = NULL;
-    if (settings->granularity == GRANULARITY_OP) {
-        return cli_error(err, CKM_ERR_UNSUPPORTED, NULL,
-                         "--granularity op does not exist yet; use --granularity layer");
-    }
     ckm_status status = choose_costs(settings, &costs, err);
     if (status != CKM_OK) {
         return status;
     }
-    status = ckm_autodiff_layer_graph(graph, &training, err);
+    status = settings->granularity == GRANULARITY_OP ? ckm_autodiff_op_graph(graph, NULL, &training, err)
+                                                     : ckm_autodiff_layer_graph(graph, &training, err);
     if (status == CKM_OK) {
         status = ckm_cost_apply(training, &costs, out, err);
     }

@@ -35,27 +35,69 @@ static ckm_status check_total(const ckm_training *training, const int64_t *costs
     return CKM_OK;
 }
 
-static ckm_status build(const ckm_training *training, ckm_cost_unit unit, const int64_t *costs, ckm_dataflow **out,
-                        ckm_error *err)
+// Buffers of the op level lie in one arena at multiples of this; what they take up there is what counts.
+enum { ALIGNMENT = 64 };
+
+static ckm_status round_up(const ckm_training *training, const char *name, int64_t bytes, int64_t *out, ckm_error *err)
 {
-    ckm_dataflow *df = NULL;
-    ckm_status status = ckm_dataflow_create(training->name, unit, training->fixed_bytes, &df, err);
+    int64_t padded = bytes;
+    if (training->step != NULL && !ckm_i_add(bytes, ALIGNMENT - 1, &padded)) {
+        return ckm_i_error(err, CKM_ERR_OVERFLOW, "\"%.200s\": its bytes do not fit 63 bits", name);
+    }
+    *out = training->step != NULL ? padded / ALIGNMENT * ALIGNMENT : bytes;
+    return CKM_OK;
+}
+
+static ckm_status add_tensors(const ckm_training *training, ckm_dataflow *df, ckm_error *err)
+{
+    ckm_status status = CKM_OK;
     for (int32_t i = 0; status == CKM_OK && i < training->n_values; i++) {
         const ckm_i_training_value *v = &training->values[i];
-        ckm_dataflow_tensor tensor = {.name = v->name, .bytes = v->bytes, .alias_of = v->alias_of};
-        status = ckm_dataflow_add_tensor(df, &tensor, NULL, err);
+        ckm_dataflow_tensor tensor = {.name = v->name, .alias_of = v->alias_of};
+        status = round_up(training, v->name, v->bytes, &tensor.bytes, err);
+        if (status == CKM_OK) {
+            status = ckm_dataflow_add_tensor(df, &tensor, NULL, err);
+        }
     }
+    return status;
+}
+
+static ckm_status add_ops(const ckm_training *training, const int64_t *costs, ckm_dataflow *df, ckm_error *err)
+{
+    ckm_status status = CKM_OK;
     for (int32_t i = 0; status == CKM_OK && i < training->n_ops; i++) {
         const ckm_i_training_op *o = &training->ops[i];
         ckm_dataflow_op op = {.name = o->name,
                               .kind = kind_of(o->phase),
                               .cost = costs[i],
-                              .recomputable = true,
+                              .recomputable = !o->once,
                               .n_inputs = o->n_inputs,
                               .n_outputs = o->n_outputs,
+                              .n_inplace = o->n_inplace,
                               .inputs = o->inputs,
-                              .outputs = o->outputs};
-        status = ckm_dataflow_add_op(df, &op, NULL, err);
+                              .outputs = o->outputs,
+                              .inplace = (const int32_t(*)[2])o->inplace};
+        status = round_up(training, o->name, o->workspace_bytes, &op.workspace_bytes, err);
+        if (status == CKM_OK) {
+            status = ckm_dataflow_add_op(df, &op, NULL, err);
+        }
+    }
+    return status;
+}
+
+static ckm_status build(const ckm_training *training, ckm_cost_unit unit, const int64_t *costs, ckm_dataflow **out,
+                        ckm_error *err)
+{
+    ckm_dataflow *df = NULL;
+    ckm_status status = ckm_dataflow_create(training->name, unit, training->fixed_bytes, &df, err);
+    if (status == CKM_OK) {
+        status = add_tensors(training, df, err);
+    }
+    if (status == CKM_OK) {
+        status = add_ops(training, costs, df, err);
+    }
+    for (int32_t i = 0; status == CKM_OK && i < training->n_results; i++) {
+        status = ckm_dataflow_add_result(df, training->results[i], err);
     }
     if (status == CKM_OK) {
         status = ckm_dataflow_finish(df, err);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Multiply-accumulates: what an operator class counts for its forward run, twice that for its backward run
-// (the gradients of its inputs and of its weights), nothing for the loss and for updates.
+// Multiply-accumulates. Layer level: what an operator class counts for its forward run, twice that for its backward
+// run (the gradients of its inputs and of its weights), nothing for the loss. Op level: what each operator's class
+// counts, backward operators and updates included.
 #include "base/checked.h"
 #include "base/error.h"
 #include "cost/cost_models.h"
 
-static ckm_status forward_macs(const ckm_graph *graph, int32_t op, int64_t *macs, ckm_error *err)
+static ckm_status class_macs(const ckm_graph *graph, int32_t op, int64_t *macs, ckm_error *err)
 {
     ckm_i_op_view view;
     ckm_status status = ckm_i_op_view_init(graph, op, &view, err);
@@ -16,15 +17,29 @@ static ckm_status forward_macs(const ckm_graph *graph, int32_t op, int64_t *macs
     return status;
 }
 
+static ckm_status step_costs(const ckm_training *training, int64_t *costs, ckm_error *err)
+{
+    for (int32_t i = 0; i < training->n_ops; i++) {
+        ckm_status status = class_macs(training->step, i, &costs[i], err);
+        if (status != CKM_OK) {
+            return status;
+        }
+    }
+    return CKM_OK;
+}
+
 ckm_status ckm_i_cost_flops(const ckm_training *training, int64_t *costs, ckm_error *err)
 {
+    if (training->step != NULL) {
+        return step_costs(training, costs, err);
+    }
     for (int32_t i = 0; i < training->n_ops; i++) {
         const ckm_i_training_op *op = &training->ops[i];
         costs[i] = 0;
         if (op->source < 0 || (op->phase != CKM_I_FORWARD && op->phase != CKM_I_BACKWARD)) {
             continue;
         }
-        ckm_status status = forward_macs(training->graph, op->source, &costs[i], err);
+        ckm_status status = class_macs(training->graph, op->source, &costs[i], err);
         if (status != CKM_OK) {
             return status;
         }

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// The operator-level training graph: forward operators in normal form, the loss, gradients, updates.
+#include <checkmate/autodiff.h>
+
+#include "autodiff/step.h"
+#include "base/error.h"
+
+static ckm_status check_options(const ckm_autodiff_options *o, ckm_error *err)
+{
+    const ckm_optimizer *p = &o->optimizer;
+    if (!(p->momentum >= 0.0 && p->momentum < 1.0)) {
+        return ckm_i_error(err, CKM_ERR_ARGUMENT, "the momentum is %g; it must be at least 0 and below 1", p->momentum);
+    }
+    if (!(p->beta1 >= 0.0 && p->beta1 < 1.0 && p->beta2 >= 0.0 && p->beta2 < 1.0)) {
+        return ckm_i_error(err, CKM_ERR_ARGUMENT, "the betas are %g and %g; they must be at least 0 and below 1",
+                           p->beta1, p->beta2);
+    }
+    if (!(p->epsilon > 0.0) || !(p->weight_decay >= 0.0)) {
+        return ckm_i_error(err, CKM_ERR_ARGUMENT, "%s is %g; it must %s",
+                           !(p->epsilon > 0.0) ? "epsilon" : "the weight decay",
+                           !(p->epsilon > 0.0) ? p->epsilon : p->weight_decay,
+                           !(p->epsilon > 0.0) ? "be positive" : "not be negative");
+    }
+    return CKM_OK;
+}
+
+ckm_status ckm_autodiff_op_graph(const ckm_graph *graph, const ckm_autodiff_options *options, ckm_training **out,
+                                 ckm_error *err)
+{
+    ckm_autodiff_options o = CKM_AUTODIFF_OPTIONS_INIT;
+    if (options != NULL) {
+        o = *options;
+    }
+    if (graph->n_ops < 1) {
+        return ckm_i_error(err, CKM_ERR_FORMAT, "network \"%.200s\" has no operators", graph->name);
+    }
+    ckm_i_step step = {0};
+    ckm_status status;
+    CKM_I_TRY(check_options(&o, err));
+    CKM_I_TRY(ckm_i_step_init(&step, graph, err));
+    CKM_I_TRY(ckm_i_step_lower(&step, o.loss, err));
+    CKM_I_TRY(ckm_i_step_loss(&step, o.loss, err));
+    CKM_I_TRY(ckm_i_step_backward(&step, &o, err));
+    CKM_I_TRY(ckm_i_step_training(&step, &o, out, err));
+cleanup:
+    ckm_i_step_dispose(&step);
+    return status;
+}

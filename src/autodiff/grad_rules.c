@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "autodiff/grad_rules.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+
+#define GROUP_TABLE(group) ckm_i_grads_##group,
+static const ckm_i_grad_rule *const groups[] = {CKM_I_GRAD_GROUPS(GROUP_TABLE)};
+
+const ckm_i_grad_rule *ckm_i_grad_find(const char *kind)
+{
+    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
+        for (const ckm_i_grad_rule *r = groups[i]; r->kind != NULL; r++) {
+            if (strcmp(r->kind, kind) == 0) {
+                return r;
+            }
+        }
+    }
+    return NULL;
+}
+
+int32_t ckm_i_grad_in(const ckm_i_grad *g, int32_t i)
+{
+    return i < g->forward.n_inputs ? g->forward.inputs[i] : -1;
+}
+
+bool ckm_i_grad_wants(const ckm_i_grad *g, int32_t i)
+{
+    int32_t tensor = ckm_i_grad_in(g, i);
+    return tensor >= 0 && g->step->wanted[tensor];
+}
+
+ckm_i_attrs ckm_i_grad_attrs(const ckm_i_grad *g)
+{
+    ckm_i_attrs attrs;
+    ckm_i_attrs_copy(&attrs, &g->forward);
+    return attrs;
+}
+
+ckm_status ckm_i_grad_emit(ckm_i_grad *g, const char *kind, const char *what, const int32_t *inputs, int32_t n_inputs,
+                           const ckm_i_attrs *attrs, int32_t *out, ckm_error *err)
+{
+    char suffix[64];
+    snprintf(suffix, sizeof suffix, ":grad_%s", what);
+    return ckm_i_step_add(g->step, kind, g->forward.name, suffix, inputs, n_inputs, attrs, out, 1, err);
+}
+
+ckm_status ckm_i_grad_reshape(ckm_i_grad *g, const char *what, int32_t tensor, const ckm_shape *shape, int32_t *out,
+                              ckm_error *err)
+{
+    ckm_shape have = ckm_i_step_shape(g->step, tensor);
+    if (ckm_i_shapes_equal(&have, shape)) {
+        *out = tensor;
+        return CKM_OK;
+    }
+    ckm_i_attrs attrs = {0};
+    ckm_i_attrs_put_shape(&attrs, "shape", shape);
+    return ckm_i_grad_emit(g, "reshape", what, &tensor, 1, &attrs, out, err);
+}
+
+ckm_status ckm_i_grad_sum_to(ckm_i_grad *g, const char *what, int32_t tensor, const ckm_shape *shape, int32_t *out,
+                             ckm_error *err)
+{
+    ckm_shape have = ckm_i_step_shape(g->step, tensor);
+    if (ckm_i_shapes_equal(&have, shape)) {
+        *out = tensor;
+        return CKM_OK;
+    }
+    ckm_i_attrs attrs = {0};
+    ckm_i_attrs_put_shape(&attrs, "shape", shape);
+    return ckm_i_grad_emit(g, "sum_to", what, &tensor, 1, &attrs, out, err);
+}
+
+ckm_status ckm_i_grad_scale(ckm_i_grad *g, const char *what, int32_t tensor, double alpha, int32_t *out, ckm_error *err)
+{
+    if (alpha == 1.0) {
+        *out = tensor;
+        return CKM_OK;
+    }
+    ckm_i_attrs attrs = {0};
+    ckm_i_attrs_put(&attrs, ckm_i_attr_real("alpha", alpha));
+    return ckm_i_grad_emit(g, "scale", what, &tensor, 1, &attrs, out, err);
+}
+
+ckm_status ckm_i_grad_give(ckm_i_grad *g, int32_t i, const char *what, int32_t tensor, ckm_error *err)
+{
+    ckm_i_step *s = g->step;
+    int32_t target = ckm_i_grad_in(g, i);
+    ckm_shape shape = ckm_i_step_shape(s, target);
+    CKM_I_GRAD_TRY(ckm_i_grad_sum_to(g, what, tensor, &shape, &tensor, err));
+    if (s->gradients[target] < 0) {
+        s->gradients[target] = tensor;
+        return CKM_OK;
+    }
+    int32_t operands[2] = {s->gradients[target], tensor};
+    ckm_i_step_mark kept = s->now;
+    s->now.source = -1;
+    ckm_status status = ckm_i_step_add(s, "add", s->graph->tensors[target].name, ":grad_sum", operands, 2, NULL,
+                                       &s->gradients[target], 1, err);
+    s->now = kept;
+    return status;
+}
+
+ckm_status ckm_i_grad_unsupported(const ckm_i_grad *g, const char *what, ckm_error *err)
+{
+    return ckm_i_error(err, CKM_ERR_UNSUPPORTED, "operator \"%.200s\" (%s) has no gradient with respect to its %s",
+                       g->forward.name, g->forward.op_class->kind, what);
+}

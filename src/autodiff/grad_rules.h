@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gradient rules. A rule adds the operators that compute the gradients of one forward operator's inputs; there is
+// one file a group of operators, grad_<group>.c, with a table of kinds.
+#ifndef CKM_SRC_AUTODIFF_GRAD_RULES_H
+#define CKM_SRC_AUTODIFF_GRAD_RULES_H
+
+#include "autodiff/step.h"
+
+// What a rule is given.
+typedef struct ckm_i_grad {
+    ckm_i_step *step;
+    ckm_i_graph_op forward;  // a copy: the step graph's operators move when it grows
+    const int32_t *outputs;  // gradients of the forward operator's outputs, -1 where there is none
+    int32_t dy;              // that of the first one
+} ckm_i_grad;
+
+typedef struct ckm_i_grad_rule {
+    const char *kind;
+    // NULL: the kind has no gradient, what lies before it does not learn through it.
+    ckm_status (*run)(ckm_i_grad *g, ckm_error *err);
+    // Which output's gradient the rule can do without; by default the first must be there.
+    bool any_output;
+} ckm_i_grad_rule;
+
+// NULL when there is no rule for the kind.
+const ckm_i_grad_rule *ckm_i_grad_find(const char *kind);
+
+// Input i of the forward operator, -1 when absent.
+int32_t ckm_i_grad_in(const ckm_i_grad *g, int32_t i);
+// Does input i need a gradient?
+bool ckm_i_grad_wants(const ckm_i_grad *g, int32_t i);
+// The forward operator's attributes.
+ckm_i_attrs ckm_i_grad_attrs(const ckm_i_grad *g);
+// Adds an operator with one output, named <forward>:grad_<what>.
+ckm_status ckm_i_grad_emit(ckm_i_grad *g, const char *kind, const char *what, const int32_t *inputs, int32_t n_inputs,
+                           const ckm_i_attrs *attrs, int32_t *out, ckm_error *err) CKM_NODISCARD;
+// A view of `tensor` with that shape; the tensor itself when it has it.
+ckm_status ckm_i_grad_reshape(ckm_i_grad *g, const char *what, int32_t tensor, const ckm_shape *shape, int32_t *out,
+                              ckm_error *err) CKM_NODISCARD;
+// Sums over repeated axes until `tensor` has that shape; the tensor itself when it has it.
+ckm_status ckm_i_grad_sum_to(ckm_i_grad *g, const char *what, int32_t tensor, const ckm_shape *shape, int32_t *out,
+                             ckm_error *err) CKM_NODISCARD;
+// alpha times the tensor; the tensor itself when alpha is 1.
+ckm_status ckm_i_grad_scale(ckm_i_grad *g, const char *what, int32_t tensor, double alpha, int32_t *out,
+                            ckm_error *err) CKM_NODISCARD;
+// Adds `tensor` to the gradient of input i, summed over what broadcasting repeats.
+ckm_status ckm_i_grad_give(ckm_i_grad *g, int32_t i, const char *what, int32_t tensor, ckm_error *err) CKM_NODISCARD;
+// "operator ... has no gradient with respect to its <what>"
+ckm_status ckm_i_grad_unsupported(const ckm_i_grad *g, const char *what, ckm_error *err);
+
+// return when the expression is not CKM_OK, for rules, which own nothing.
+#define CKM_I_GRAD_TRY(expression)            \
+    do {                                      \
+        ckm_status try_status = (expression); \
+        if (try_status != CKM_OK) {           \
+            return try_status;                \
+        }                                     \
+    } while (0)
+
+// One line a group; kinds are unique.
+#define CKM_I_GRAD_GROUPS(X) \
+    X(layers)                \
+    X(norm)                  \
+    X(activation)            \
+    X(arithmetic)            \
+    X(pool)                  \
+    X(movement)              \
+    X(reduce)
+
+#define CKM_I_GRAD_GROUP_DECLARE(group) extern const ckm_i_grad_rule ckm_i_grads_##group[];
+CKM_I_GRAD_GROUPS(CKM_I_GRAD_GROUP_DECLARE)
+#undef CKM_I_GRAD_GROUP_DECLARE
+
+#endif

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+// The forward pass of a step: what the loss depends on, in the network's order and in normal form.
+#include "autodiff/lower.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+// What lowering knows of the network.
+typedef struct plan {
+    int32_t *tensor;  // of the step graph for each of the network, -1: none yet
+    bool *live;       // operators that the loss depends on
+    int32_t output;   // the network's output
+    int32_t softmax;  // operator of which the final softmax is left out, or -1
+} plan;
+
+static void plan_dispose(plan *p)
+{
+    free(p->tensor);
+    free(p->live);
+}
+
+static bool is_softmax(const ckm_i_graph_op *op)
+{
+    return strcmp(op->op_class->kind, "softmax") == 0 || strcmp(op->op_class->kind, "log_softmax") == 0;
+}
+
+static bool ends_in_softmax(const ckm_i_graph_op *op)
+{
+    return strcmp(ckm_i_op_attr_text(op, "activation", "linear"), "softmax") == 0;
+}
+
+// The first output of the last operator that no other reads.
+static ckm_status find_output(const ckm_graph *g, int32_t *output, ckm_error *err)
+{
+    bool *read = ckm_i_calloc((size_t)g->n_tensors, sizeof *read);
+    if (read == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    for (int32_t op = 0; op < g->n_ops; op++) {
+        for (int32_t i = 0; i < g->ops[op].n_inputs; i++) {
+            if (g->ops[op].inputs[i] >= 0) {
+                read[g->ops[op].inputs[i]] = true;
+            }
+        }
+    }
+    int32_t found = -1;
+    for (int32_t op = g->n_ops - 1; op >= 0 && found < 0; op--) {
+        int32_t tensor = g->ops[op].outputs[0];
+        if (!read[tensor] && ckm_i_dtype_is_float(g->tensors[tensor].dtype)) {
+            found = tensor;
+        }
+    }
+    free(read);
+    if (found < 0) {
+        return ckm_i_error(err, CKM_ERR_FORMAT, "network \"%.200s\" has no output of real numbers", g->name);
+    }
+    *output = found;
+    return CKM_OK;
+}
+
+static void mark_live(const ckm_graph *g, plan *p)
+{
+    p->live[g->tensors[p->output].producer] = true;
+    for (int32_t op = g->n_ops - 1; op >= 0; op--) {
+        for (int32_t i = 0; p->live[op] && i < g->ops[op].n_inputs; i++) {
+            int32_t tensor = g->ops[op].inputs[i];
+            if (tensor >= 0 && g->tensors[tensor].producer >= 0) {
+                p->live[g->tensors[tensor].producer] = true;
+            }
+        }
+    }
+}
+
+// Where axis `from` of shape a stands in shape b, a reshape of it: the same size with as much behind it; -1: nowhere.
+static int32_t follow_axis(const ckm_shape *a, int32_t from, const ckm_shape *b)
+{
+    int64_t behind = 1;
+    for (int32_t i = from + 1; i < a->rank; i++) {
+        behind *= a->dims[i];
+    }
+    int64_t passed = 1;
+    for (int32_t i = b->rank - 1; i >= 0; i--) {
+        if (passed == behind && b->dims[i] == a->dims[from]) {
+            return i;
+        }
+        passed *= b->dims[i];
+    }
+    return -1;
+}
+
+// Where classes stand when no softmax says so.
+static int32_t default_class_axis(const ckm_graph *g, const ckm_shape *output)
+{
+    return g->layout == CKM_CHANNELS_FIRST && output->rank >= 4 ? 1 : output->rank - 1;
+}
+
+static int32_t live_readers(const ckm_graph *g, const plan *p, int32_t tensor)
+{
+    int32_t n = 0;
+    for (int32_t op = 0; op < g->n_ops; op++) {
+        for (int32_t i = 0; p->live[op] && i < g->ops[op].n_inputs; i++) {
+            n += g->ops[op].inputs[i] == tensor;
+        }
+    }
+    return n;
+}
+
+// A softmax at the end of the network, perhaps reshaped afterwards, is part of the loss.
+static void find_softmax(const ckm_graph *g, plan *p, int32_t *class_axis)
+{
+    const ckm_shape *output = &g->tensors[p->output].shape;
+    int32_t tensor = p->output;
+    *class_axis = default_class_axis(g, output);
+    const ckm_i_graph_op *op = &g->ops[g->tensors[tensor].producer];
+    while (ckm_i_step_is_view(op) && g->tensors[op->inputs[0]].producer >= 0 &&
+           live_readers(g, p, op->inputs[0]) == 1) {
+        tensor = op->inputs[0];
+        op = &g->ops[g->tensors[tensor].producer];
+    }
+    if (tensor != op->outputs[0] || (!is_softmax(op) && !ends_in_softmax(op))) {
+        return;
+    }
+    const ckm_shape *shape = &g->tensors[tensor].shape;
+    int64_t axis = is_softmax(op) ? ckm_i_op_attr_int(op, "axis", 0, -1) : -1;
+    int32_t place = follow_axis(shape, (int32_t)(axis < 0 ? axis + shape->rank : axis), output);
+    if (place >= 0) {
+        *class_axis = place;
+        p->softmax = g->tensors[tensor].producer;
+    }
+}
+
+// The step's tensor for one of the network; leaves are added when they are first read.
+static ckm_status tensor_of(ckm_i_step *s, plan *p, int32_t tensor, int32_t *out, ckm_error *err)
+{
+    if (tensor >= 0 && p->tensor[tensor] < 0) {
+        const ckm_i_graph_tensor *t = &s->network->tensors[tensor];
+        if (t->producer >= 0) {
+            return ckm_i_error(err, CKM_ERR_UNSUPPORTED,
+                               "operator \"%.200s\" (%s): an output past the first is read; it has no counterpart in "
+                               "training",
+                               s->network->ops[t->producer].name, s->network->ops[t->producer].op_class->kind);
+        }
+        ckm_status status = ckm_i_graph_add_tensor(s->graph, t->name, t->role, t->dtype, &t->shape, &p->tensor[tensor],
+                                                   err);
+        if (status != CKM_OK) {
+            return status;
+        }
+    }
+    *out = tensor >= 0 ? p->tensor[tensor] : -1;
+    return CKM_OK;
+}
+
+ckm_status ckm_i_lower_emit(ckm_i_lower *l, const int32_t *inputs, int32_t n_inputs, int32_t n_outputs, ckm_error *err)
+{
+    int32_t *outputs = ckm_i_calloc((size_t)n_outputs, sizeof *outputs);
+    if (outputs == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    ckm_status status = ckm_i_step_add(l->step, l->kind, l->op->name, NULL, inputs, n_inputs, &l->attrs, outputs,
+                                       n_outputs, err);
+    for (int32_t i = 0; status == CKM_OK && i < n_outputs && i < l->n_outputs; i++) {
+        l->outputs[i] = outputs[i];
+    }
+    free(outputs);
+    return status;
+}
+
+// An activation that the network fuses with a layer stands behind it.
+static ckm_status add_activation(ckm_i_lower *l, ckm_error *err)
+{
+    char suffix[40];
+    ckm_i_attrs attrs = {0};
+    const char *kind = l->activation;
+    if (kind == NULL) {
+        return CKM_OK;
+    }
+    suffix[0] = ':';
+    suffix[1] = '\0';
+    strncat(suffix, kind, sizeof suffix - 2);
+    if (strcmp(kind, "relu6") == 0) {
+        kind = "relu";
+        ckm_i_attrs_put(&attrs, ckm_i_attr_real("max_value", 6.0));
+    } else if (strcmp(kind, "softmax") == 0) {
+        ckm_i_attrs_put_int(&attrs, "axis", ckm_i_step_shape(l->step, l->outputs[0]).rank - 1);
+    }
+    int32_t x = l->outputs[0];
+    return ckm_i_step_add(l->step, kind, l->op->name, suffix, &x, 1, &attrs, &l->outputs[0], 1, err);
+}
+
+static ckm_status lower_op(ckm_i_step *s, plan *p, int32_t op, ckm_error *err)
+{
+    const ckm_i_graph_op *o = &s->network->ops[op];
+    ckm_i_lower l = {.step = s, .op = o, .n_inputs = o->n_inputs, .n_outputs = o->n_outputs, .kind = o->op_class->kind};
+    l.inputs = ckm_i_calloc((size_t)o->n_inputs, sizeof *l.inputs);
+    l.outputs = ckm_i_calloc((size_t)o->n_outputs, sizeof *l.outputs);
+    ckm_status status = CKM_OK;
+    const char *fused = ckm_i_op_attr_text(o, "activation", "linear");
+    if (l.inputs == NULL || l.outputs == NULL) {
+        status = ckm_i_error_memory(err);
+        goto cleanup;
+    }
+    for (int32_t i = 0; i < o->n_inputs; i++) {
+        CKM_I_TRY(tensor_of(s, p, o->inputs[i], &l.inputs[i], err));
+    }
+    for (int32_t i = 0; i < o->n_outputs; i++) {
+        l.outputs[i] = -1;
+    }
+    s->now.source = op;
+    CKM_I_TRY(ckm_i_op_view_init(s->network, op, &l.view, err));
+    ckm_i_attrs_copy(&l.attrs, o);
+    ckm_i_attrs_remove(&l.attrs, "activation");
+    if (p->softmax == op && is_softmax(o)) {
+        l.outputs[0] = l.inputs[0];
+    } else {
+        l.activation = strcmp(fused, "linear") != 0 && p->softmax != op ? fused : NULL;
+        CKM_I_TRY(ckm_i_lower_find(l.kind)->run(&l, err));
+        CKM_I_TRY(add_activation(&l, err));
+    }
+    for (int32_t i = 0; i < o->n_outputs; i++) {
+        p->tensor[o->outputs[i]] = l.outputs[i];
+    }
+cleanup:
+    free(l.inputs);
+    free(l.outputs);
+    return status;
+}
+
+ckm_status ckm_i_step_lower(ckm_i_step *s, ckm_loss_kind loss, ckm_error *err)
+{
+    const ckm_graph *g = s->network;
+    plan p = {.softmax = -1};
+    ckm_status status = CKM_OK;
+    p.tensor = ckm_i_malloc((size_t)g->n_tensors, sizeof *p.tensor);
+    p.live = ckm_i_calloc((size_t)g->n_ops, sizeof *p.live);
+    if (p.tensor == NULL || p.live == NULL) {
+        status = ckm_i_error_memory(err);
+        goto cleanup;
+    }
+    for (int32_t i = 0; i < g->n_tensors; i++) {
+        p.tensor[i] = -1;
+    }
+    CKM_I_TRY(find_output(g, &p.output, err));
+    mark_live(g, &p);
+    if (loss == CKM_LOSS_SOFTMAX_CROSS_ENTROPY) {
+        find_softmax(g, &p, &s->class_axis);
+    }
+    s->now.phase = CKM_I_FORWARD;
+    for (int32_t op = 0; op < g->n_ops; op++) {
+        if (p.live[op]) {
+            CKM_I_TRY(lower_op(s, &p, op, err));
+        }
+    }
+    s->output = p.tensor[p.output];
+cleanup:
+    plan_dispose(&p);
+    return status;
+}

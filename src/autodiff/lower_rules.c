@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rules that bring operators into normal form: attributes written out, kinds that others can express replaced.
+#include <string.h>
+
+#include "autodiff/lower.h"
+#include "base/error.h"
+
+#define TRY(expression)                       \
+    do {                                      \
+        ckm_status try_status = (expression); \
+        if (try_status != CKM_OK) {           \
+            return try_status;                \
+        }                                     \
+    } while (0)
+
+static const ckm_shape *input_shape(const ckm_i_lower *l)
+{
+    return &l->view.in[0]->shape;
+}
+
+static const ckm_shape *output_shape(const ckm_i_lower *l)
+{
+    return &l->view.graph->tensors[l->op->outputs[0]].shape;
+}
+
+static int32_t channel_axis(const ckm_i_lower *l, int32_t rank)
+{
+    return l->view.graph->layout == CKM_CHANNELS_LAST ? rank - 1 : 1;
+}
+
+// Writes an axis out that the network may count from the end.
+static void put_axis(ckm_i_lower *l, int64_t fallback)
+{
+    int64_t axis = ckm_i_op_attr_int(l->op, "axis", 0, fallback);
+    ckm_i_attrs_put_int(&l->attrs, "axis", axis < 0 ? axis + input_shape(l)->rank : axis);
+}
+
+static ckm_status copy(ckm_i_lower *l, ckm_error *err)
+{
+    return ckm_i_lower_emit(l, l->inputs, l->n_inputs, l->n_outputs, err);
+}
+
+static ckm_status last_axis(ckm_i_lower *l, ckm_error *err)
+{
+    put_axis(l, -1);
+    return copy(l, err);
+}
+
+static ckm_status first_axis(ckm_i_lower *l, ckm_error *err)
+{
+    put_axis(l, 0);
+    return copy(l, err);
+}
+
+static ckm_status dense(ckm_i_lower *l, ckm_error *err)
+{
+    ckm_i_attrs_put_int(&l->attrs, "transposed", ckm_i_op_attr_int(l->op, "transposed", 0, 0));
+    return copy(l, err);
+}
+
+static ckm_status product(ckm_i_lower *l, ckm_error *err)
+{
+    ckm_i_attrs_put_int(&l->attrs, "trans_a", ckm_i_op_attr_int(l->op, "trans_a", 0, 0));
+    ckm_i_attrs_put_int(&l->attrs, "trans_b", ckm_i_op_attr_int(l->op, "trans_b", 0, 0));
+    return copy(l, err);
+}
+
+static ckm_status identity(ckm_i_lower *l, ckm_error *err)
+{
+    l->kind = "identity";
+    l->attrs.n = 0;
+    return ckm_i_lower_emit(l, l->inputs, 1, 1, err);
+}
+
+// Training form: the network's further outputs, updated statistics, are written in place.
+static ckm_status batch_norm(ckm_i_lower *l, ckm_error *err)
+{
+    int32_t outputs[3];
+    put_axis(l, channel_axis(l, input_shape(l)->rank));
+    ckm_i_attrs_put(&l->attrs, ckm_i_attr_real("epsilon", ckm_i_op_attr_double(l->op, "epsilon", 1e-3)));
+    ckm_i_attrs_put(&l->attrs, ckm_i_attr_real("momentum", ckm_i_op_attr_double(l->op, "momentum", 0.99)));
+    ckm_i_attrs_remove(&l->attrs, "training");
+    TRY(ckm_i_step_add(l->step, "batch_norm_train", l->op->name, NULL, l->inputs, l->n_inputs, &l->attrs, outputs, 3,
+                       err));
+    l->outputs[0] = outputs[0];
+    return CKM_OK;
+}
+
+// The statistics are kept for the backward pass.
+static ckm_status layer_norm(ckm_i_lower *l, ckm_error *err)
+{
+    put_axis(l, -1);
+    ckm_i_attrs_put(&l->attrs, ckm_i_attr_real("epsilon", ckm_i_op_attr_double(l->op, "epsilon", 1e-5)));
+    return ckm_i_lower_emit(l, l->inputs, l->n_inputs, 3, err);
+}
+
+static ckm_status group_norm(ckm_i_lower *l, ckm_error *err)
+{
+    int32_t rank = input_shape(l)->rank;
+    int64_t channels = input_shape(l)->dims[channel_axis(l, rank)];
+    ckm_i_attrs_put_int(&l->attrs, "groups", ckm_i_op_attr_int(l->op, "groups", 0, channels));
+    ckm_i_attrs_put(&l->attrs, ckm_i_attr_real("epsilon", ckm_i_op_attr_double(l->op, "epsilon", 1e-5)));
+    l->kind = "group_norm";
+    return ckm_i_lower_emit(l, l->inputs, l->n_inputs, 3, err);
+}
+
+// Borders of the spatial axes as pads of all axes.
+static ckm_status border(ckm_i_lower *l, ckm_error *err)
+{
+    int32_t rank = input_shape(l)->rank;
+    int32_t n = rank - 2;
+    int32_t first = l->view.graph->layout == CKM_CHANNELS_LAST ? 1 : 2;
+    int64_t sign = strcmp(l->kind, "cropping") == 0 ? -1 : 1;
+    int64_t pads[2 * CKM_MAX_RANK] = {0};
+    bool any = false;
+    for (int32_t i = 0; i < n; i++) {
+        pads[first + i] = sign * ckm_i_op_attr_int(l->op, "pads", i, 0);
+        pads[first + i + rank] = sign * ckm_i_op_attr_int(l->op, "pads", i + n, 0);
+        any = any || pads[first + i] != 0 || pads[first + i + rank] != 0;
+    }
+    if (!any) {
+        return identity(l, err);
+    }
+    l->attrs.n = 0;
+    ckm_i_attrs_put(&l->attrs, ckm_i_attr_ints("pads", pads, 2 * rank));
+    ckm_i_attrs_put(&l->attrs, ckm_i_attr_word("mode", "constant"));
+    ckm_i_attrs_put(&l->attrs, ckm_i_attr_real("value", 0.0));
+    l->kind = "pad";
+    return copy(l, err);
+}
+
+static ckm_status pad(ckm_i_lower *l, ckm_error *err)
+{
+    ckm_i_attrs_put(&l->attrs, ckm_i_attr_word("mode", ckm_i_op_attr_text(l->op, "mode", "constant")));
+    ckm_i_attrs_put(&l->attrs, ckm_i_attr_real("value", ckm_i_op_attr_double(l->op, "value", 0.0)));
+    return copy(l, err);
+}
+
+static ckm_status resample(ckm_i_lower *l, const char *mode, const char *coordinates, const char *rounding,
+                           ckm_error *err)
+{
+    if (ckm_i_shapes_equal(input_shape(l), output_shape(l))) {
+        return identity(l, err);
+    }
+    double cubic = ckm_i_op_attr_double(l->op, "cubic_a", -0.75);
+    l->attrs.n = 0;
+    ckm_i_attrs_put_shape(&l->attrs, "size", output_shape(l));
+    ckm_i_attrs_put(&l->attrs, ckm_i_attr_word("mode", mode));
+    ckm_i_attrs_put(&l->attrs, ckm_i_attr_word("coordinates", coordinates));
+    ckm_i_attrs_put(&l->attrs, ckm_i_attr_word("rounding", rounding));
+    ckm_i_attrs_put(&l->attrs, ckm_i_attr_real("cubic_a", cubic));
+    l->kind = "resize";
+    return copy(l, err);
+}
+
+static ckm_status up_sampling(ckm_i_lower *l, ckm_error *err)
+{
+    bool nearest = strcmp(ckm_i_op_attr_text(l->op, "mode", "nearest"), "nearest") == 0;
+    return resample(l, nearest ? "nearest" : "linear", "asymmetric", "floor", err);
+}
+
+static ckm_status interp(ckm_i_lower *l, ckm_error *err)
+{
+    return resample(l, "linear", "align_corners", "floor", err);
+}
+
+static ckm_status resize(ckm_i_lower *l, ckm_error *err)
+{
+    const char *mode = ckm_i_op_attr_text(l->op, "mode", "nearest");
+    const char *coordinates = ckm_i_op_attr_text(l->op, "coordinates", "half_pixel");
+    return resample(l, mode, coordinates, ckm_i_op_attr_text(l->op, "rounding", "round_prefer_floor"), err);
+}
+
+// Functions that the zoo's networks give by name.
+static ckm_status lambda(ckm_i_lower *l, ckm_error *err)
+{
+    const char *text = ckm_i_op_attr_text(l->op, "text", "");
+    if (strncmp(text, "resize_images(", 14) == 0) {
+        return resample(l, strstr(text, "bilinear") != NULL ? "linear" : "nearest", "asymmetric", "floor", err);
+    }
+    if (strcmp(text, "slice") == 0) {
+        int64_t starts[CKM_MAX_RANK] = {0};
+        int64_t steps[CKM_MAX_RANK];
+        for (int32_t i = 0; i < CKM_MAX_RANK; i++) {
+            steps[i] = 1;
+        }
+        l->kind = "slice";
+        l->attrs.n = 0;
+        ckm_i_attrs_put(&l->attrs, ckm_i_attr_ints("starts", starts, input_shape(l)->rank));
+        ckm_i_attrs_put(&l->attrs, ckm_i_attr_ints("steps", steps, input_shape(l)->rank));
+        ckm_i_attrs_put_shape(&l->attrs, "sizes", output_shape(l));
+        return copy(l, err);
+    }
+    return ckm_i_error(err, CKM_ERR_UNSUPPORTED,
+                       "operator \"%.200s\" (lambda) does \"%.60s\", which has no operator of its own", l->op->name,
+                       text);
+}
+
+static ckm_status dropout(ckm_i_lower *l, ckm_error *err)
+{
+    double rate = ckm_i_op_attr_double(l->op, "rate", 0.5);
+    if (rate <= 0.0) {
+        return identity(l, err);
+    }
+    l->attrs.n = 0;
+    ckm_i_attrs_put(&l->attrs, ckm_i_attr_real("rate", rate));
+    ckm_i_attrs_put_int(&l->attrs, "key", l->step->graph->n_ops);
+    return ckm_i_lower_emit(l, l->inputs, 1, 1, err);
+}
+
+static ckm_status clip(ckm_i_lower *l, ckm_error *err)
+{
+    bool limited = ckm_i_op_attr(l->op, "min") != NULL || ckm_i_op_attr(l->op, "max") != NULL || l->n_inputs > 1;
+    return limited ? copy(l, err) : identity(l, err);
+}
+
+static ckm_status cast(ckm_i_lower *l, ckm_error *err)
+{
+    ckm_dtype from = l->view.in[0]->dtype;
+    return (ckm_dtype)ckm_i_op_attr_int(l->op, "dtype", 0, (int64_t)from) == from ? identity(l, err) : copy(l, err);
+}
+
+static ckm_status sum(ckm_i_lower *l, ckm_error *err)
+{
+    if (l->n_inputs == 1) {
+        return identity(l, err);
+    }
+    l->kind = "add";
+    return copy(l, err);
+}
+
+static ckm_status mean(ckm_i_lower *l, ckm_error *err)
+{
+    int32_t total;
+    if (l->n_inputs == 1) {
+        return identity(l, err);
+    }
+    TRY(ckm_i_step_add(l->step, "add", l->op->name, ":sum", l->inputs, l->n_inputs, NULL, &total, 1, err));
+    l->kind = "scale";
+    ckm_i_attrs_put(&l->attrs, ckm_i_attr_real("alpha", 1.0 / (double)l->n_inputs));
+    return ckm_i_lower_emit(l, &total, 1, 1, err);
+}
+
+static ckm_status concat(ckm_i_lower *l, ckm_error *err)
+{
+    int32_t rank = input_shape(l)->rank;
+    put_axis(l, rank >= 2 ? channel_axis(l, rank) : 0);
+    return copy(l, err);
+}
+
+// Axes written out, ascending as they come; all of them when the network names none.
+static ckm_status reduce(ckm_i_lower *l, ckm_error *err)
+{
+    const ckm_i_attr *given = ckm_i_op_attr(l->op, "axes");
+    int64_t axes[CKM_MAX_RANK];
+    int32_t rank = input_shape(l)->rank;
+    int32_t n = given != NULL ? given->n : rank;
+    for (int32_t i = 0; i < n; i++) {
+        axes[i] = given == NULL ? i : given->ints[i] < 0 ? given->ints[i] + rank : given->ints[i];
+    }
+    ckm_i_attrs_put(&l->attrs, ckm_i_attr_ints("axes", axes, n));
+    ckm_i_attrs_put_int(&l->attrs, "keepdims", ckm_i_op_attr_int(l->op, "keepdims", 0, 1));
+    return copy(l, err);
+}
+
+static ckm_status top_k(ckm_i_lower *l, ckm_error *err)
+{
+    put_axis(l, -1);
+    return ckm_i_lower_emit(l, l->inputs, 1, 2, err);
+}
+
+static ckm_status transpose(ckm_i_lower *l, ckm_error *err)
+{
+    int64_t perm[CKM_MAX_RANK];
+    int32_t rank = input_shape(l)->rank;
+    for (int32_t i = 0; i < rank; i++) {
+        perm[i] = ckm_i_op_attr_int(l->op, "perm", i, rank - 1 - i);
+    }
+    ckm_i_attrs_put(&l->attrs, ckm_i_attr_ints("perm", perm, rank));
+    return copy(l, err);
+}
+
+// Reshapes to the shape that came out.
+static ckm_status reshape(ckm_i_lower *l, ckm_error *err)
+{
+    l->kind = "reshape";
+    l->attrs.n = 0;
+    ckm_i_attrs_put_shape(&l->attrs, "shape", output_shape(l));
+    return ckm_i_lower_emit(l, l->inputs, 1, 1, err);
+}
+
+// "dcr" and "crd": the order of what depth holds.
+static ckm_status blocks(ckm_i_lower *l, ckm_error *err)
+{
+    ckm_i_attrs_put(&l->attrs, ckm_i_attr_word("mode", ckm_i_op_attr_text(l->op, "mode", "dcr")));
+    return copy(l, err);
+}
+
+static ckm_status cumulative_sum(ckm_i_lower *l, ckm_error *err)
+{
+    put_axis(l, 0);
+    ckm_i_attrs_put_int(&l->attrs, "exclusive", ckm_i_op_attr_int(l->op, "exclusive", 0, 0));
+    ckm_i_attrs_put_int(&l->attrs, "reverse", ckm_i_op_attr_int(l->op, "reverse", 0, 0));
+    return copy(l, err);
+}
+
+static const ckm_i_lower_rule rules[] = {
+    {"conv", ckm_i_lower_conv},
+    {"conv_transpose", ckm_i_lower_conv_transpose},
+    {"separable_conv", ckm_i_lower_separable_conv},
+    {"max_pool", ckm_i_lower_max_pool},
+    {"average_pool", ckm_i_lower_pool},
+    {"lp_pool", ckm_i_lower_pool},
+    {"dense", dense},
+    {"gemm", product},
+    {"matmul", product},
+    {"batch_norm", batch_norm},
+    {"layer_norm", layer_norm},
+    {"group_norm", group_norm},
+    {"instance_norm", group_norm},
+    {"zero_padding", border},
+    {"cropping", border},
+    {"pad", pad},
+    {"up_sampling", up_sampling},
+    {"interp", interp},
+    {"resize", resize},
+    {"lambda", lambda},
+    {"dropout", dropout},
+    {"clip", clip},
+    {"cast", cast},
+    {"sum", sum},
+    {"mean", mean},
+    {"concat", concat},
+    {"softmax", last_axis},
+    {"log_softmax", last_axis},
+    {"split", first_axis},
+    {"gather", first_axis},
+    {"gather_elements", first_axis},
+    {"scatter_elements", first_axis},
+    {"top_k", top_k},
+    {"transpose", transpose},
+    {"reshape", reshape},
+    {"flatten", reshape},
+    {"depth_to_space", blocks},
+    {"space_to_depth", blocks},
+    {"cumulative_sum", cumulative_sum},
+    {"reduce_mean", reduce},
+    {"reduce_sum", reduce},
+    {"reduce_max", reduce},
+    {"reduce_min", reduce},
+    {"reduce_prod", reduce},
+    {"reduce_l1", reduce},
+    {"reduce_l2", reduce},
+    {"reduce_sum_square", reduce},
+    {"reduce_log_sum", reduce},
+    {"reduce_log_sum_exp", reduce},
+    {"arg_max", reduce},
+    {"arg_min", reduce},
+};
+
+const ckm_i_lower_rule *ckm_i_lower_find(const char *kind)
+{
+    static const ckm_i_lower_rule as_is = {NULL, copy};
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+        if (strcmp(rules[i].kind, kind) == 0) {
+            return &rules[i];
+        }
+    }
+    return &as_is;
+}

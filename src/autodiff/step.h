@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// The step graph while it is made: adding operators with unique names, and what is known of each.
+#ifndef CKM_SRC_AUTODIFF_STEP_H
+#define CKM_SRC_AUTODIFF_STEP_H
+
+#include <checkmate/autodiff.h>
+
+#include "graph/training.h"
+
+// Where an operator of the step graph comes from.
+typedef struct ckm_i_step_mark {
+    ckm_i_phase phase;
+    int32_t source;  // operator of the network, or -1
+} ckm_i_step_mark;
+
+typedef struct ckm_i_step {
+    const ckm_graph *network;
+    ckm_graph *graph;        // the step graph
+    ckm_i_step_mark *marks;  // one an operator of `graph`
+    int32_t n_marks, cap_marks;
+    ckm_i_step_mark now;  // what the next operator is marked with
+    int32_t *names;       // hash table of operators by name, -1 where empty
+    int32_t name_room;    // a power of two, or 0
+    // The end of the forward pass: the tensor that the loss reads, the axis of its classes.
+    int32_t output, class_axis;
+    int32_t loss, correct, labels;  // tensors, -1: none
+    int32_t n_forward_ops, n_forward_tensors;
+    int32_t *gradients;  // one a forward tensor: its gradient so far, or -1
+    bool *wanted;        // one a forward tensor: it needs a gradient
+} ckm_i_step;
+
+// Attributes of an operator that is put together.
+#define CKM_I_ATTRS_ROOM 24
+typedef struct ckm_i_attrs {
+    int32_t n;
+    ckm_i_attr items[CKM_I_ATTRS_ROOM];
+} ckm_i_attrs;
+
+// A copy of the operator's attributes.
+void ckm_i_attrs_copy(ckm_i_attrs *attrs, const ckm_i_graph_op *op);
+// Replaces the attribute of the same key or adds one.
+void ckm_i_attrs_put(ckm_i_attrs *attrs, ckm_i_attr attr);
+void ckm_i_attrs_put_int(ckm_i_attrs *attrs, const char *key, int64_t value);
+void ckm_i_attrs_put_shape(ckm_i_attrs *attrs, const char *key, const ckm_shape *shape);
+void ckm_i_attrs_remove(ckm_i_attrs *attrs, const char *key);
+
+ckm_status ckm_i_step_init(ckm_i_step *s, const ckm_graph *network, ckm_error *err) CKM_NODISCARD;
+void ckm_i_step_dispose(ckm_i_step *s);
+
+// Adds an operator named `name` and `suffix` together (a number behind it when that is taken).
+ckm_status ckm_i_step_add(ckm_i_step *s, const char *kind, const char *name, const char *suffix, const int32_t *inputs,
+                          int32_t n_inputs, const ckm_i_attrs *attrs, int32_t *outputs, int32_t n_outputs,
+                          ckm_error *err) CKM_NODISCARD;
+
+static inline ckm_shape ckm_i_step_shape(const ckm_i_step *s, int32_t tensor)
+{
+    return s->graph->tensors[tensor].shape;
+}
+bool ckm_i_shapes_equal(const ckm_shape *a, const ckm_shape *b);
+bool ckm_i_dtype_is_float(ckm_dtype dtype);
+// Kinds whose output has the buffer of input 0.
+bool ckm_i_step_is_view(const ckm_i_graph_op *op);
+
+// The stages, in this order. Lowering fills `output` and `class_axis`.
+ckm_status ckm_i_step_lower(ckm_i_step *s, ckm_loss_kind loss, ckm_error *err) CKM_NODISCARD;
+ckm_status ckm_i_step_loss(ckm_i_step *s, ckm_loss_kind loss, ckm_error *err) CKM_NODISCARD;
+ckm_status ckm_i_step_backward(ckm_i_step *s, const ckm_autodiff_options *options, ckm_error *err) CKM_NODISCARD;
+ckm_status ckm_i_step_update(ckm_i_step *s, const ckm_optimizer *optimizer, int32_t parameter,
+                             ckm_error *err) CKM_NODISCARD;
+// Turns the finished step into a training graph, which takes over `s->graph`.
+ckm_status ckm_i_step_training(ckm_i_step *s, const ckm_autodiff_options *options, ckm_training **out,
+                               ckm_error *err) CKM_NODISCARD;
+
+#endif

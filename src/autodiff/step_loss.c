@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// The loss and the gradient it starts from.
+#include "autodiff/step.h"
+#include "base/error.h"
+
+static ckm_status cross_entropy(ckm_i_step *s, ckm_error *err)
+{
+    ckm_shape logits = ckm_i_step_shape(s, s->output);
+    if (logits.rank < 2) {
+        return ckm_i_error(err, CKM_ERR_UNSUPPORTED,
+                           "network \"%.200s\" ends in a tensor of %d dimensions: the cross-entropy loss needs one for "
+                           "samples and one for classes; the mean squared error does not",
+                           s->network->name, (int)logits.rank);
+    }
+    ckm_shape labels = {.rank = logits.rank - 1};
+    for (int32_t i = 0; i < labels.rank; i++) {
+        labels.dims[i] = logits.dims[i < s->class_axis ? i : i + 1];
+    }
+    ckm_status status = ckm_i_graph_add_tensor(s->graph, "labels", CKM_ROLE_INPUT, CKM_I32, &labels, &s->labels, err);
+    if (status != CKM_OK) {
+        return status;
+    }
+    ckm_i_attrs attrs = {0};
+    ckm_i_attrs_put_int(&attrs, "axis", s->class_axis);
+    int32_t inputs[2] = {s->output, s->labels};
+    int32_t outputs[2];
+    status = ckm_i_step_add(s, "softmax_cross_entropy", "loss", NULL, inputs, 2, &attrs, outputs, 2, err);
+    if (status != CKM_OK) {
+        return status;
+    }
+    s->loss = outputs[0];
+    s->correct = outputs[1];
+    s->n_forward_ops = s->graph->n_ops;
+    s->n_forward_tensors = s->graph->n_tensors;
+    s->now.phase = CKM_I_BACKWARD;
+    return ckm_i_step_add(s, "softmax_cross_entropy_backward", "loss", ":grad_logits", inputs, 2, &attrs, outputs, 1,
+                          err);
+}
+
+static ckm_status squared_error(ckm_i_step *s, ckm_error *err)
+{
+    ckm_shape shape = ckm_i_step_shape(s, s->output);
+    ckm_status status = ckm_i_graph_add_tensor(s->graph, "target", CKM_ROLE_INPUT, s->graph->tensors[s->output].dtype,
+                                               &shape, &s->labels, err);
+    if (status != CKM_OK) {
+        return status;
+    }
+    int32_t inputs[2] = {s->output, s->labels};
+    int32_t gradient;
+    status = ckm_i_step_add(s, "mse", "loss", NULL, inputs, 2, NULL, &s->loss, 1, err);
+    if (status != CKM_OK) {
+        return status;
+    }
+    s->n_forward_ops = s->graph->n_ops;
+    s->n_forward_tensors = s->graph->n_tensors;
+    s->now.phase = CKM_I_BACKWARD;
+    return ckm_i_step_add(s, "mse_backward", "loss", ":grad_prediction", inputs, 2, NULL, &gradient, 1, err);
+}
+
+// The gradient of the output is the last tensor of the step graph afterwards.
+ckm_status ckm_i_step_loss(ckm_i_step *s, ckm_loss_kind loss, ckm_error *err)
+{
+    s->now = (ckm_i_step_mark){CKM_I_LOSS, -1};
+    switch (loss) {
+    case CKM_LOSS_SOFTMAX_CROSS_ENTROPY:
+        return cross_entropy(s, err);
+    case CKM_LOSS_MSE:
+        return squared_error(s, err);
+    }
+    return ckm_i_error(err, CKM_ERR_ARGUMENT, "loss %d does not exist", (int)loss);
+}

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a step graph to the training graph: bytes, views, in-place pairs, what must not be computed again, results.
+#include <stdlib.h>
+#include <string.h>
+
+#include "autodiff/step.h"
+#include "base/alloc.h"
+#include "base/checked.h"
+#include "base/error.h"
+
+// Inputs that a kind's kernels may write their first output over; a bit each, all of them for broadcasts.
+typedef struct sharing {
+    const char *kind;
+    uint32_t inputs;
+} sharing;
+
+enum { FIRST = 1, SECOND = 2, BOTH = 3, ANY = -1 };
+
+static const sharing kinds_in_place[] = {
+    {"relu", FIRST},
+    {"leaky_relu", FIRST},
+    {"elu", FIRST},
+    {"selu", FIRST},
+    {"celu", FIRST},
+    {"sigmoid", FIRST},
+    {"hard_sigmoid", FIRST},
+    {"tanh", FIRST},
+    {"softplus", FIRST},
+    {"softsign", FIRST},
+    {"gelu", FIRST},
+    {"swish", FIRST},
+    {"hard_swish", FIRST},
+    {"mish", FIRST},
+    {"thresholded_relu", FIRST},
+    {"softmax", FIRST},
+    {"log_softmax", FIRST},
+    {"clip", FIRST},
+    {"prelu", FIRST},
+    {"scale", FIRST},
+    {"dropout", FIRST},
+    {"sqrt", FIRST},
+    {"erf", FIRST},
+    {"neg", FIRST},
+    {"exp", FIRST},
+    {"log", FIRST},
+    {"abs", FIRST},
+    {"reciprocal", FIRST},
+    {"floor", FIRST},
+    {"ceil", FIRST},
+    {"round", FIRST},
+    {"sign", FIRST},
+    {"sin", FIRST},
+    {"cos", FIRST},
+    {"tan", FIRST},
+    {"atan", FIRST},
+    {"cumulative_sum", FIRST},
+    {"add", (uint32_t)ANY},
+    {"sub", (uint32_t)ANY},
+    {"mul", (uint32_t)ANY},
+    {"div", (uint32_t)ANY},
+    {"pow", (uint32_t)ANY},
+    {"mod", (uint32_t)ANY},
+    {"minimum", (uint32_t)ANY},
+    {"maximum", (uint32_t)ANY},
+    {"where", 6},
+    {"softmax_cross_entropy_backward", FIRST},
+    {"mse_backward", FIRST},
+    {"batch_norm_backward", BOTH},
+    {"layer_norm_backward", BOTH},
+    {"group_norm_backward", BOTH},
+    {"relu_backward", BOTH},
+    {"leaky_relu_backward", BOTH},
+    {"clip_backward", BOTH},
+    {"thresholded_relu_backward", BOTH},
+    {"elu_backward", BOTH},
+    {"selu_backward", BOTH},
+    {"celu_backward", BOTH},
+    {"sigmoid_backward", BOTH},
+    {"hard_sigmoid_backward", BOTH},
+    {"tanh_backward", BOTH},
+    {"softplus_backward", BOTH},
+    {"softsign_backward", BOTH},
+    {"sqrt_backward", BOTH},
+    {"reciprocal_backward", BOTH},
+    {"tan_backward", BOTH},
+    {"gelu_backward", BOTH},
+    {"swish_backward", BOTH},
+    {"hard_swish_backward", BOTH},
+    {"mish_backward", BOTH},
+    {"erf_backward", BOTH},
+    {"abs_backward", BOTH},
+    {"sin_backward", BOTH},
+    {"cos_backward", BOTH},
+    {"atan_backward", BOTH},
+    {"softmax_backward", BOTH},
+    {"log_softmax_backward", BOTH},
+    {"prelu_backward", BOTH},
+    {"div_backward_b", BOTH},
+    {"pow_backward_a", FIRST},
+    {"pow_backward_b", FIRST},
+    {"extreme_backward", FIRST},
+    {"select_backward", FIRST},
+    {"scatter_nd_backward", FIRST},
+    {"scatter_elements_backward", FIRST},
+    {"reduce_max_backward", SECOND},
+    {"reduce_min_backward", SECOND},
+    {"reduce_prod_backward", SECOND},
+    {"reduce_l2_backward", SECOND},
+    {"reduce_log_sum_exp_backward", SECOND},
+    {"reduce_l1_backward", SECOND},
+    {"reduce_sum_square_backward", SECOND},
+    {"reduce_log_sum_backward", SECOND},
+};
+
+static uint32_t shared_inputs(const char *kind)
+{
+    for (size_t i = 0; i < sizeof kinds_in_place / sizeof kinds_in_place[0]; i++) {
+        if (strcmp(kinds_in_place[i].kind, kind) == 0) {
+            return kinds_in_place[i].inputs;
+        }
+    }
+    return 0;
+}
+
+static ckm_status add_values(const ckm_graph *g, ckm_training *t, ckm_error *err)
+{
+    for (int32_t i = 0; i < g->n_tensors; i++) {
+        const ckm_i_graph_tensor *tensor = &g->tensors[i];
+        int64_t elements;
+        int64_t bytes;
+        int32_t owner = -1;
+        if (tensor->producer >= 0 && ckm_i_step_is_view(&g->ops[tensor->producer])) {
+            int32_t base = g->ops[tensor->producer].inputs[0];
+            owner = t->values[base].alias_of >= 0 ? t->values[base].alias_of : base;
+        }
+        ckm_status status = ckm_i_shape_elements(&tensor->shape, &elements, err);
+        if (status == CKM_OK && !ckm_i_mul(elements, ckm_i_dtype_bytes(tensor->dtype), &bytes)) {
+            status = ckm_i_error(err, CKM_ERR_OVERFLOW, "tensor \"%.200s\": its bytes do not fit 63 bits",
+                                 tensor->name);
+        }
+        if (status == CKM_OK) {
+            status = ckm_i_training_add_value(t, tensor->name, bytes, owner, NULL, err);
+        }
+        if (status != CKM_OK) {
+            return status;
+        }
+    }
+    return CKM_OK;
+}
+
+// Pairs of equal shape and element type, where the input is computed: leaves keep their content.
+static ckm_status add_pairs(const ckm_graph *g, ckm_training *t, int32_t v, ckm_error *err)
+{
+    const ckm_i_graph_op *op = &g->ops[v];
+    uint32_t shared = shared_inputs(op->op_class->kind);
+    for (int32_t i = 0; shared != 0 && i < op->n_inputs; i++) {
+        bool named = shared == (uint32_t)ANY || (i < 31 && (shared >> i & 1U) != 0);
+        int32_t in = op->inputs[i];
+        int32_t out = op->outputs[0];
+        bool repeated = false;
+        for (int32_t k = 0; k < i; k++) {
+            repeated = repeated || op->inputs[k] == in;
+        }
+        if (!named || in < 0 || repeated || g->tensors[in].dtype != g->tensors[out].dtype ||
+            !ckm_i_shapes_equal(&g->tensors[in].shape, &g->tensors[out].shape)) {
+            continue;
+        }
+        int32_t owner = t->values[in].alias_of >= 0 ? t->values[in].alias_of : in;
+        if (g->tensors[owner].producer >= 0) {
+            ckm_status status = ckm_i_training_add_inplace(t, v, in, out, err);
+            if (status != CKM_OK) {
+                return status;
+            }
+        }
+    }
+    return CKM_OK;
+}
+
+// With updates in the step, a backward operator that reads a weight or something that weights gave must not run
+// again: weights may have changed. What reads gradients only may.
+static bool is_once(const ckm_i_step *s, int32_t v, bool updates)
+{
+    const ckm_i_graph_op *op = &s->graph->ops[v];
+    bool reads = false;
+    for (int32_t i = 0; i < op->n_inputs; i++) {
+        int32_t t = op->inputs[i];
+        reads = reads || (t >= 0 && t < s->n_forward_tensors && s->graph->tensors[t].role != CKM_ROLE_INPUT &&
+                          s->graph->tensors[t].role != CKM_ROLE_CONSTANT);
+    }
+    return s->marks[v].phase == CKM_I_UPDATE || (updates && s->marks[v].phase == CKM_I_BACKWARD && reads);
+}
+
+static ckm_status add_op(const ckm_i_step *s, ckm_training *t, int32_t v, bool updates, ckm_error *err)
+{
+    const ckm_i_graph_op *op = &s->graph->ops[v];
+    int32_t n = 0;
+    int32_t *inputs = ckm_i_malloc((size_t)op->n_inputs, sizeof *inputs);
+    if (inputs == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    for (int32_t i = 0; i < op->n_inputs; i++) {
+        bool seen = op->inputs[i] < 0;
+        for (int32_t k = 0; !seen && k < n; k++) {
+            seen = inputs[k] == op->inputs[i];
+        }
+        if (!seen) {
+            inputs[n++] = op->inputs[i];
+        }
+    }
+    ckm_status status = ckm_i_training_add_op(t, op->name, s->marks[v].phase, s->marks[v].source, inputs, n,
+                                              op->outputs, op->n_outputs, err);
+    free(inputs);
+    if (status == CKM_OK) {
+        t->ops[v].once = is_once(s, v, updates);
+        status = add_pairs(s->graph, t, v, err);
+    }
+    return status;
+}
+
+// Gradients of two parameters can be one tensor.
+static ckm_status add_gradients(const ckm_i_step *s, ckm_training *t, ckm_error *err)
+{
+    bool *seen = ckm_i_calloc((size_t)s->graph->n_tensors, sizeof *seen);
+    if (seen == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    ckm_status status = CKM_OK;
+    for (int32_t i = 0; status == CKM_OK && i < s->n_forward_tensors; i++) {
+        int32_t gradient = s->gradients[i];
+        if (s->graph->tensors[i].role == CKM_ROLE_PARAMETER && gradient >= 0 && !seen[gradient]) {
+            seen[gradient] = true;
+            status = ckm_i_training_add_result(t, gradient, err);
+        }
+    }
+    free(seen);
+    return status;
+}
+
+ckm_status ckm_i_step_training(ckm_i_step *s, const ckm_autodiff_options *options, ckm_training **out, ckm_error *err)
+{
+    bool updates = options->optimizer.kind != CKM_OPTIMIZER_NONE;
+    ckm_training *t = NULL;
+    ckm_status status = ckm_i_training_create(s->network, s->network->name, &t, err);
+    if (status != CKM_OK) {
+        return status;
+    }
+    CKM_I_TRY(add_values(s->graph, t, err));
+    for (int32_t v = 0; v < s->graph->n_ops; v++) {
+        CKM_I_TRY(add_op(s, t, v, updates, err));
+    }
+    t->loss = s->loss;
+    t->correct = s->correct;
+    t->labels = s->labels;
+    CKM_I_TRY(ckm_i_training_add_result(t, s->loss, err));
+    if (s->correct >= 0) {
+        CKM_I_TRY(ckm_i_training_add_result(t, s->correct, err));
+    }
+    if (!updates) {
+        CKM_I_TRY(add_gradients(s, t, err));
+    }
+    t->step = s->graph;
+    s->graph = NULL;
+    *out = t;
+    t = NULL;
+cleanup:
+    ckm_training_free(t);
+    return status;
+}
