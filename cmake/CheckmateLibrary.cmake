@@ -40,9 +40,9 @@ set_target_properties(checkmate_objects PROPERTIES POSITION_INDEPENDENT_CODE ON 
 target_include_directories(checkmate_objects PRIVATE "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src")
 target_include_directories(checkmate_objects SYSTEM PRIVATE
     "${generated_dir}" ${engine_include_dirs} ${DNNL_INCLUDE_DIR})
-# Own kernels say where loops may be vectorized; no OpenMP runtime comes with this flag. Clang would warn of loops
-# that it does not vectorize in builds that do not optimize.
-target_compile_options(checkmate_objects PRIVATE -fopenmp-simd $<$<C_COMPILER_ID:Clang>:-Wno-pass-failed>)
+# Own kernels say where loops may be vectorized; no OpenMP runtime comes with this flag. Square roots that may set
+# errno cannot be. Clang would warn of loops that it does not vectorize in builds that do not optimize.
+target_compile_options(checkmate_objects PRIVATE -fopenmp-simd -fno-math-errno $<$<C_COMPILER_ID:Clang>:-Wno-pass-failed>)
 target_link_libraries(checkmate_objects PRIVATE checkmate_flags ${library_dependencies})
 if(TARGET checkmate_generate)
     add_dependencies(checkmate_objects checkmate_generate)

@@ -37,7 +37,10 @@ typedef struct ckm_i_cpu_row {
     X(broadcast)            \
     X(matmul)               \
     X(eltwise)              \
-    X(max_pool)
+    X(max_pool)             \
+    X(reduce)               \
+    X(layer_norm)           \
+    X(update)
 
 #define CKM_I_CPU_GROUP_DECLARE(group) extern const ckm_i_cpu_row ckm_i_cpu_##group[];
 CKM_I_CPU_GROUPS(CKM_I_CPU_GROUP_DECLARE)

@@ -186,11 +186,68 @@ static void test_max_pool(void **state)
     CHECK(rows);
 }
 
+static void test_reduce(void **state)
+{
+    (void)state;
+    static const script_row rows[] = {
+        {"in 2x9x7x5;bias_grad 0 axis=3", NHWC, 1e-5},
+        {"in 2x5x9x7;bias_grad 0 axis=1", NCHW, 1e-5},
+        {"in 4x40x40x3;bias_grad 0 axis=3", NHWC, 1e-5},
+        {"in 3x2x70x80;bias_grad 0 axis=1", NCHW, 1e-5},
+        {"in 6x7;bias_grad 0 axis=1", NHWC, 1e-5},
+        {"in 2x3x4x5;sum_to 0 shape=5", NHWC, 1e-5},
+        {"in 2x3x4x5;sum_to 0 shape=2,1,1,5", NHWC, 1e-5},
+        {"in 2x3x4x5;sum_to 0 shape=2,3,1,1", NCHW, 1e-5},
+        {"in 2x3x4x5;sum_to 0 shape=1,1,1,1", NHWC, 1e-5},
+        {"in 2x3x4x5;reduce_mean 0 axes=1,2 keepdims=1", NHWC, 1e-5},
+        {"in 2x3x4x5;reduce_sum 0 axes=0,3 keepdims=0", NHWC, 1e-5},
+        {"in 2x9x7x5;global_average_pool 0 keepdims=0", NHWC, 1e-5},
+        {"in 2x5x9x7;global_average_pool 0 keepdims=1", NCHW, 1e-5},
+    };
+    CHECK(rows);
+}
+
+static void test_layer_norm(void **state)
+{
+    (void)state;
+    static const script_row rows[] = {
+        {"in 3x5x37;in 37;in 37;layer_norm 0 1 2 > 3 axis=2 epsilon=1e-5", NHWC, 1e-5},
+        {"in 70x37;layer_norm 0 - - > 3 axis=1 epsilon=1e-5", NHWC, 1e-5},
+        {"in 3x4x9:+;in 4x9;in 4x9;layer_norm 0 1 2 > 3 axis=1 epsilon=1e-5", NHWC, 1e-5},
+        {"in 3x50x37;in 3x50x37;in 37;in 3x50x1;in 3x50x1:+;layer_norm_backward 0 1 2 3 4 > 3 axis=2 epsilon=1e-5 "
+         "inplace=0/0,1/0",
+         NHWC, 1e-5},
+        {"in 3x5x7;in 3x5x7;in 3x5x1;in 3x5x1:+;layer_norm_backward 0 1 - 2 3 > 3 axis=2 epsilon=1e-5 "
+         "inplace=0/0,1/0",
+         NHWC, 1e-5},
+    };
+    CHECK(rows);
+}
+
+static void test_update(void **state)
+{
+    (void)state;
+    static const script_row rows[] = {
+        {"in 90x101;in 90x101;update_sgd 0 1 > 0 weight_decay=0.01", NHWC, 1e-6},
+        {"in 90x101;in 90x101;in 90x101;update_sgd 0 1 2 > 0 momentum=0.9 nesterov=0 weight_decay=0.01", NHWC, 1e-6},
+        {"in 7x3;in 7x3;in 7x3;update_sgd 0 1 2 > 0 momentum=0.9 nesterov=1 weight_decay=0.0", NHWC, 1e-6},
+        {"in 90x101;in 90x101;in 90x101;in 90x101:+;update_adam 0 1 2 3 > 0 beta1=0.9 beta2=0.99 epsilon=1e-8 "
+         "weight_decay=0.1",
+         NHWC, 1e-5},
+        {"in 7x3;in 7x3;in 7x3;in 7x3:+;update_adamw 0 1 2 3 > 0 beta1=0.9 beta2=0.99 epsilon=1e-8 weight_decay=0.1",
+         NHWC, 1e-5},
+        {"in 90x101;dropout 0 rate=0.3 key=11 inplace=0/0", NHWC, 0},
+        {"in 90x101;dropout 0 rate=0.5 key=12 inplace=0/0", NHWC, 0},
+    };
+    CHECK(rows);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_batch_norm), cmocka_unit_test(test_elementwise), cmocka_unit_test(test_softmax),
         cmocka_unit_test(test_broadcast),  cmocka_unit_test(test_matmul),      cmocka_unit_test(test_max_pool),
+        cmocka_unit_test(test_reduce),     cmocka_unit_test(test_layer_norm),  cmocka_unit_test(test_update),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
