@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// Running a training step by a schedule, in memory laid out beforehand.
+//
+// The order of things: ckm_autodiff_op_graph gives the training graph; ckm_program_create prepares its kernels and
+// records in it what workspace they need; ckm_cost_apply turns it into a dataflow graph; a schedule is solved and a plan
+// made (ckm_run_plan_under_budget does both until they fit); ckm_session_create allocates everything at once;
+// ckm_session_step trains.
+#ifndef CHECKMATE_RUN_H
+#define CHECKMATE_RUN_H
+
+#include <checkmate/base.h>
+#include <checkmate/dataflow.h>
+#include <checkmate/graph.h>
+#include <checkmate/plan.h>
+#include <checkmate/schedule.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// The kernels of a step graph on a back end. Not bound to memory: several sessions may run the same program, one
+// after the other.
+typedef struct ckm_program ckm_program;
+
+typedef struct ckm_program_options {
+    const char *backend;  // "cpu" or "reference"; NULL is "cpu"
+    int threads;          // >= 1
+} ckm_program_options;
+// clang-format off
+#define CKM_PROGRAM_OPTIONS_INIT \
+    { NULL, 1 }
+// clang-format on
+
+// Prepares a kernel for every operator of an op-level training graph that computes something (views do not) and
+// writes the workspace it needs into `training`, which must outlive the program. Errors: CKM_ERR_UNSUPPORTED names
+// every operator that the back end has no kernel for; CKM_ERR_NOT_FOUND for an unknown back end.
+CKM_API ckm_status ckm_program_create(ckm_training *training, const ckm_program_options *options, ckm_program **out,
+                                      ckm_error *err) CKM_NODISCARD;
+CKM_API void ckm_program_free(ckm_program *program);
+CKM_API const char *ckm_program_backend(const ckm_program *program);
+CKM_API int ckm_program_threads(const ckm_program *program);
+
+// Gives a schedule whose peak is within the budget; *out stays NULL when none is found, which is no error.
+typedef ckm_status (*ckm_run_solve_fn)(int64_t budget_bytes, void *user, ckm_schedule **out, ckm_error *err);
+
+typedef struct ckm_run_fit {
+    ckm_schedule *schedule;       // NULL: no schedule was found that fits
+    ckm_plan *plan;               // NULL when there is no schedule
+    int64_t region_bytes;         // what a session will allocate for them, outside_bytes not included
+    int64_t solved_budget_bytes;  // what the schedule was solved for: the room, less what packing wasted
+    int32_t rounds;               // how often it was solved
+} ckm_run_fit;
+
+// Schedule and plan whose region and `outside_bytes` together are within `budget_bytes`, by construction: solves for
+// what is left of the budget, packs, and when the packing exceeds that, packs harder and then solves again for
+// a budget that is smaller by the excess. `fit` belongs to the caller (ckm_run_fit_dispose). Errors: the callback's
+// and the planner's.
+CKM_API ckm_status ckm_run_plan_under_budget(const ckm_dataflow *df, int64_t budget_bytes, int64_t outside_bytes,
+                                             const ckm_plan_options *options, ckm_run_solve_fn solve, void *user,
+                                             ckm_run_fit *fit, ckm_error *err) CKM_NODISCARD;
+CKM_API void ckm_run_fit_dispose(ckm_run_fit *fit);
+// Bytes of the region that a session allocates for this graph and plan.
+CKM_API ckm_status ckm_run_region_bytes(const ckm_dataflow *df, const ckm_plan *plan, int64_t *out,
+                                        ckm_error *err) CKM_NODISCARD;
+
+// A training run: parameters, states, data buffers and arena in one region of memory, and the steps of a schedule bound
+// to it. No step allocates.
+typedef struct ckm_session ckm_session;
+
+typedef struct ckm_session_options {
+    uint64_t seed;  // of parameters and of dropout
+    bool prefault;  // touch every page at creation, so that a region that cannot be had fails there and not later
+    bool trace;     // keep a fingerprint of every operator's outputs and compare recomputations with it (slow)
+} ckm_session_options;
+// clang-format off
+#define CKM_SESSION_OPTIONS_INIT \
+    { 1, false, false }
+// clang-format on
+
+// Checks that schedule and plan are those of the dataflow graph (ckm_plan_verify) and it that of the program's training
+// graph, allocates the region, binds every step, and initialises parameters and states
+// (ckm_session_initialize). Keeps nothing but `program`. Errors: CKM_ERR_MEMORY names the region's size when it
+// cannot be allocated; CKM_ERR_ARGUMENT when the parts do not belong together.
+CKM_API ckm_status ckm_session_create(ckm_program *program, const ckm_dataflow *df, const ckm_schedule *s,
+                                      const ckm_plan *plan, const ckm_session_options *options, ckm_session **out,
+                                      ckm_error *err) CKM_NODISCARD;
+CKM_API void ckm_session_free(ckm_session *session);
+
+// Where every byte of a session goes. Rounding to the alignment of buffers is part of each figure.
+typedef struct ckm_session_memory {
+    int64_t parameter_bytes;
+    int64_t optimizer_bytes;  // states that only updates touch
+    int64_t state_bytes;      // other states: running statistics
+    int64_t constant_bytes;
+    int64_t data_bytes;       // inputs and labels
+    int64_t arena_bytes;      // activations, gradients, workspace
+    int64_t workspace_bytes;  // of the arena: the largest workspace of any operator
+    int64_t padding_bytes;    // the region's last page
+    int64_t region_bytes;     // the sum of all but workspace
+    int64_t table_bytes;      // outside the region: bound steps, names
+} ckm_session_memory;
+CKM_API ckm_session_memory ckm_session_get_memory(const ckm_session *session);
+
+// A tensor that lives outside the arena, or a result of the step. `data` is writable; results are valid after a
+// step and until the next.
+typedef struct ckm_session_tensor {
+    const char *name;
+    ckm_tensor_role role;  // CKM_ROLE_ACTIVATION for a result
+    ckm_dtype dtype;
+    ckm_shape shape;
+    int64_t bytes;
+    int64_t limit;  // integer inputs: values are below it (classes, rows of a table); 0: not known
+    void *data;
+} ckm_session_tensor;
+
+// Inputs, parameters, states, constants in the order of the step graph; then the results.
+CKM_API int32_t ckm_session_tensor_count(const ckm_session *session);
+CKM_API ckm_session_tensor ckm_session_get_tensor(const ckm_session *session, int32_t i);
+// Position of the tensor called `name`, or -1.
+CKM_API int32_t ckm_session_find_tensor(const ckm_session *session, const char *name);
+// Positions of what the loss compares with, of the loss, and of the number of samples predicted right; -1 when there
+// is none.
+CKM_API int32_t ckm_session_labels(const ckm_session *session);
+CKM_API int32_t ckm_session_loss(const ckm_session *session);
+CKM_API int32_t ckm_session_correct(const ckm_session *session);
+
+// Sets parameters and states for a new run. Random numbers depend on seed, tensor name and element only.
+//   weight of a convolution                uniform, variance 2 / fan-in (He et al. 2015)
+//   weight of dense, gemm, matmul, einsum, transposed convolution
+//                                          uniform, variance 2 / (fan-in + fan-out) (Glorot and Bengio 2010)
+//   table of a gather                      uniform, deviation 0.02
+//   scale of a normalization, factor of a product    1
+//   slope of a prelu                       0.25
+//   running variance                       1
+//   added to other than a bias (positions) uniform, deviation 0.02 when it has more than one axis longer than 1
+//   everything else: biases, running means, optimizer states    0
+// Constants are not touched.
+CKM_API void ckm_session_initialize(ckm_session *session, uint64_t seed);
+
+// Fills inputs and labels with made-up numbers that depend on seed, step and element only: reals uniform in [-1, 1),
+// integers below the tensor's limit.
+CKM_API void ckm_session_fill(ckm_session *session, uint64_t seed, int64_t step);
+
+typedef struct ckm_step_result {
+    double loss;         // NaN when the step has none
+    int64_t correct;     // samples predicted right; -1 when the step does not count them
+    double seconds;      // wall time
+    int64_t mismatches;  // with trace: recomputations whose outputs differed from the first computation's
+} ckm_step_result;
+
+// Runs one step on what the data buffers hold. `step` counts from 0: random numbers and Adam's correction depend on it.
+// Errors: the back end's.
+CKM_API ckm_status ckm_session_step(ckm_session *session, int64_t step, double learning_rate, ckm_step_result *out,
+                                    ckm_error *err) CKM_NODISCARD;
+
+// Called before every step; may write inputs and labels. NULL stands for ckm_session_fill with seed 1.
+typedef ckm_status (*ckm_session_fill_fn)(ckm_session *session, int64_t step, void *user, ckm_error *err);
+
+typedef struct ckm_compare_result {
+    bool equal;
+    int64_t steps;
+    int64_t operators;       // whose outputs were compared
+    int64_t recomputations;  // per step of the second session, compared with the first computation
+    double first_loss, last_loss;
+    char why[512];  // the first difference: step, operator or tensor; "" when equal
+} ckm_compare_result;
+
+// Runs `steps` steps by two schedules from the same state, data and seed, and compares bit for bit: the outputs of every
+// operator (by 64-bit fingerprints), recomputations with first computations, losses, and afterwards all parameters and
+// states. Holds one session's region at a time.
+CKM_API ckm_status ckm_session_compare(ckm_program *program, const ckm_dataflow *df, const ckm_schedule *first,
+                                       const ckm_plan *first_plan, const ckm_schedule *second,
+                                       const ckm_plan *second_plan, int64_t steps, double learning_rate, uint64_t seed,
+                                       ckm_session_fill_fn fill, void *user, ckm_compare_result *out,
+                                       ckm_error *err) CKM_NODISCARD;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// A training run, internal view: one region of memory, what lives where in it, and the calls of a step.
+#ifndef CKM_SRC_RUN_SESSION_H
+#define CKM_SRC_RUN_SESSION_H
+
+#include <checkmate/run.h>
+
+#include "run/program.h"
+
+// Buffers start at multiples of this, and their sizes are rounded up to it.
+enum { CKM_I_SESSION_ALIGNMENT = 64 };
+
+// One compute step, ready to run.
+typedef struct ckm_i_bound_call {
+    ckm_i_kernel *kernel;
+    ckm_i_kernel_call call;  // seed, step and learning rate are filled in when it runs
+} ckm_i_bound_call;
+
+// What a traced session knows of one operator's outputs in this step.
+typedef struct ckm_i_trace {
+    uint64_t fingerprint;
+    bool seen;
+} ckm_i_trace;
+
+struct ckm_session {
+    ckm_program *program;  // borrowed
+    uint64_t seed;
+    char *region;
+    int64_t arena_at;  // the persistent part is before it
+    ckm_session_memory memory;
+    int32_t n_tensors;
+    ckm_session_tensor *tensors;
+    int32_t *values;  // by session tensor: the training value
+    int32_t labels, loss, correct;
+    int64_t n_calls;
+    ckm_i_bound_call *calls;
+    void **pointers;            // what the calls' inputs and outputs point into
+    ckm_i_trace *trace;         // by operator; NULL unless the session traces
+    int32_t first_mismatch;     // operator whose recomputation differed first, or -1
+    int64_t *call_nanoseconds;  // by call, of the last step; NULL unless the profiler set it
+};
+
+// 64 bits that depend on every byte.
+uint64_t ckm_i_session_fingerprint(const void *data, int64_t bytes);
+// Bytes of a step tensor's elements, without rounding.
+int64_t ckm_i_session_value_bytes(const ckm_graph *step, int32_t value);
+// How many values an integer tensor may hold, from the operators that read it: rows of a table, classes; 0: not known.
+int64_t ckm_i_session_value_limit(const ckm_graph *step, int32_t value);
+
+#endif
