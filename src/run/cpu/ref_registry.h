@@ -14,16 +14,18 @@
     X(dense)                \
     X(dropout)              \
     X(elementwise)          \
+    X(elementwise_grad)     \
     X(gather)               \
+    X(layer_norm)           \
     X(loss)                 \
     X(matmul)               \
     X(merge)                \
     X(movement)             \
     X(norm)                 \
-    X(layer_norm)           \
     X(pool)                 \
     X(reduce)               \
     X(resize)               \
+    X(select)               \
     X(softmax)              \
     X(update)
 
