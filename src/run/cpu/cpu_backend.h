@@ -40,7 +40,10 @@ typedef struct ckm_i_cpu_row {
     X(max_pool)             \
     X(reduce)               \
     X(layer_norm)           \
-    X(update)
+    X(update)               \
+    X(loss)                 \
+    X(average_pool)         \
+    X(movement)
 
 #define CKM_I_CPU_GROUP_DECLARE(group) extern const ckm_i_cpu_row ckm_i_cpu_##group[];
 CKM_I_CPU_GROUPS(CKM_I_CPU_GROUP_DECLARE)

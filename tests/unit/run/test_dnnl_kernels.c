@@ -242,12 +242,73 @@ static void test_update(void **state)
     CHECK(rows);
 }
 
+static void test_loss(void **state)
+{
+    (void)state;
+    static const script_row rows[] = {
+        {"in 5x37;in 5:i37;softmax_cross_entropy 0 1 > 2 axis=1", NHWC, 1e-5},
+        {"in 200x10;in 200:i10;softmax_cross_entropy 0 1 > 2 axis=1", NHWC, 1e-5},
+        {"in 2x17x19x5;in 2x17x19:i5;softmax_cross_entropy 0 1 > 2 axis=3", NHWC, 1e-5},
+        {"in 2x5x17x19;in 2x17x19:i5;softmax_cross_entropy 0 1 > 2 axis=1", NCHW, 1e-5},
+        {"in 5x37;in 5:i37;softmax_cross_entropy_backward 0 1 > 1 axis=1 inplace=0/0", NHWC, 1e-5},
+        {"in 2x17x19x21;in 2x17x19:i21;softmax_cross_entropy_backward 0 1 > 1 axis=3 inplace=0/0", NHWC, 1e-5},
+        {"in 2x5x17x19;in 2x17x19:i5;softmax_cross_entropy_backward 0 1 > 1 axis=1 inplace=0/0", NCHW, 1e-5},
+        // large logits, all labels ignored
+        {"in 4x9;scale 0 alpha=300.0;in 4:i9;softmax_cross_entropy_backward 1 2 > 1 axis=1", NHWC, 1e-5},
+        {"in 4x9;in 4:i0;softmax_cross_entropy 0 1 > 2 axis=1", NHWC, 1e-5},
+        {"in 4x9;in 4:i0;softmax_cross_entropy_backward 0 1 > 1 axis=1", NHWC, 1e-5},
+    };
+    CHECK(rows);
+}
+
+static void test_average_pool(void **state)
+{
+    (void)state;
+    static const script_row rows[] = {
+        {"in 2x9x7x5;average_pool 0 kernel=3,3 strides=2,2 dilation=1,1 padding=1,1,1,1 count_include_pad=0", NHWC,
+         1e-6},
+        {"in 2x5x9x7;average_pool 0 kernel=3,2 strides=1,2 dilation=1,1 padding=1,0,1,1 count_include_pad=1", NCHW,
+         1e-6},
+        {"in 2x9x5;average_pool 0 kernel=2 strides=2 dilation=1 padding=0,0 ceil_mode=1", NHWC, 1e-6},
+        {"in 2x5x4x5;average_pool_backward 0 kernel=3,3 strides=2,2 dilation=1,1 padding=1,1,1,1 count_include_pad=0 "
+         "input_shape=2,9,7,5",
+         NHWC, 1e-6},
+        {"in 2x5x9x4;average_pool_backward 0 kernel=3,2 strides=1,2 dilation=1,1 padding=1,0,1,1 count_include_pad=1 "
+         "input_shape=2,5,9,7",
+         NCHW, 1e-6},
+    };
+    CHECK(rows);
+}
+
+static void test_movement(void **state)
+{
+    (void)state;
+    static const script_row rows[] = {
+        {"in 2x3x4x5;in 2x3x4x7;in 2x3x4x1;concat 0 1 2 axis=3", NHWC, 0},
+        {"in 2x3x4x5;in 2x1x4x5;concat 0 1 axis=1", NCHW, 0},
+        {"in 2x9x4;split 0 > 3 axis=1 sizes=2,3,4", NHWC, 0},
+        {"in 2x3x4x5;slice 0 starts=0,1,0,2 steps=1,1,1,1 sizes=2,2,4,3", NHWC, 0},
+        {"in 9x8;slice 0 starts=8,1 steps=-2,3 sizes=4,3", NHWC, 0},
+        {"in 2x3x4x5;pad 0 pads=0,1,2,0,0,1,0,0 mode=constant", NHWC, 0},
+        {"in 2x3x4x5;pad 0 pads=0,-1,1,0,0,1,-2,0 mode=constant value=0.5", NHWC, 0},
+        {"in 3x4;pad 0 pads=-1,0,-1,-3 mode=constant", NHWC, 0},
+        {"in 37x45;transpose 0 perm=1,0", NHWC, 0},
+        {"in 2x19x4x33;transpose 0 perm=0,2,1,3", NHWC, 0},
+        {"in 2x19x4x33;transpose 0 perm=0,2,3,1", NHWC, 0},
+        {"in 2x3x4x5;transpose 0 perm=3,1,0,2", NHWC, 0},
+        {"in 2x1x4;transpose 0", NHWC, 0},
+        {"in 1x1;transpose 0", NHWC, 0},
+    };
+    CHECK(rows);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_batch_norm), cmocka_unit_test(test_elementwise), cmocka_unit_test(test_softmax),
-        cmocka_unit_test(test_broadcast),  cmocka_unit_test(test_matmul),      cmocka_unit_test(test_max_pool),
-        cmocka_unit_test(test_reduce),     cmocka_unit_test(test_layer_norm),  cmocka_unit_test(test_update),
+        cmocka_unit_test(test_batch_norm), cmocka_unit_test(test_elementwise),  cmocka_unit_test(test_softmax),
+        cmocka_unit_test(test_broadcast),  cmocka_unit_test(test_matmul),       cmocka_unit_test(test_max_pool),
+        cmocka_unit_test(test_reduce),     cmocka_unit_test(test_layer_norm),   cmocka_unit_test(test_update),
+        cmocka_unit_test(test_loss),       cmocka_unit_test(test_average_pool), cmocka_unit_test(test_movement),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
