@@ -18,6 +18,11 @@
 #include <checkmate/solve.h>
 #include <checkmate/max_batch.h>
 
+#include <checkmate/plan.h>
+#include <checkmate/run.h>
+#include <checkmate/data.h>
+#include <checkmate/train.h>
+
 #include <checkmate/emit.h>
 
 #endif

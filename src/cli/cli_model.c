@@ -89,8 +89,7 @@ static ckm_status build_from_zoo(const char *name, const cli_model_settings *set
     return ckm_zoo_build(name, batch > 0 ? batch : 1, shape->rank == 3 ? shape->dims : NULL, out, err);
 }
 
-static ckm_status import(const char *path, const cli_model_settings *settings, int64_t batch, ckm_graph **out,
-                         ckm_error *err)
+ckm_import_options cli_model_import_options(const cli_model_settings *settings, int64_t batch)
 {
     const cli_shape *shape = &settings->input_shape;
     ckm_import_options options = CKM_IMPORT_OPTIONS_INIT;
@@ -103,6 +102,13 @@ static ckm_status import(const char *path, const cli_model_settings *settings, i
         options.input_dims[1] = shape->dims[0];
         options.input_dims[2] = shape->dims[1];
     }
+    return options;
+}
+
+static ckm_status import(const char *path, const cli_model_settings *settings, int64_t batch, ckm_graph **out,
+                         ckm_error *err)
+{
+    ckm_import_options options = cli_model_import_options(settings, batch);
     ckm_graph *graph = NULL;
     ckm_status status = ckm_import_file(path, &options, &graph, err);
     if (status != CKM_OK) {
@@ -159,6 +165,22 @@ static ckm_status derive(ckm_graph *graph, const cli_model_settings *settings, c
     return status;
 }
 
+bool cli_model_is_file(const char *name)
+{
+    return find_in_zoo(name) == NULL &&
+           (strchr(name, '/') != NULL || has_suffix(name, ".onnx") || access(name, F_OK) == 0);
+}
+
+ckm_status cli_model_load_network(const char *name, const cli_model_settings *settings, int64_t batch, ckm_graph **out,
+                                  ckm_error *err)
+{
+    const char *zoo_name = find_in_zoo(name);
+    if (zoo_name != NULL) {
+        return build_from_zoo(zoo_name, settings, batch, out, err);
+    }
+    return cli_model_is_file(name) ? import(name, settings, batch, out, err) : unknown_model(name, err);
+}
+
 ckm_status cli_model_load(const char *name, const cli_model_settings *settings, int64_t batch, cli_model *out,
                           ckm_error *err)
 {
@@ -171,15 +193,7 @@ ckm_status cli_model_load(const char *name, const cli_model_settings *settings, 
         }
         return status;
     }
-    const char *zoo_name = find_in_zoo(name);
-    bool is_file = strchr(name, '/') != NULL || has_suffix(name, ".onnx") || access(name, F_OK) == 0;
-    if (zoo_name != NULL) {
-        status = build_from_zoo(zoo_name, settings, model.batch, &model.graph, err);
-    } else if (is_file) {
-        status = import(name, settings, model.batch, &model.graph, err);
-    } else {
-        status = unknown_model(name, err);
-    }
+    status = cli_model_load_network(name, settings, model.batch, &model.graph, err);
     if (status == CKM_OK) {
         model.batch = ckm_graph_batch(model.graph);
         status = derive(model.graph, settings, &model.df, err);

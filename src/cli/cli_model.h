@@ -26,6 +26,12 @@ typedef struct cli_model {
     int64_t batch;  // samples, 0 when unknown
 } cli_model;
 
+// The network alone, from the zoo or a file, for `batch` samples (0: the model's own).
+ckm_status cli_model_load_network(const char *name, const cli_model_settings *settings, int64_t batch, ckm_graph **out,
+                                  ckm_error *err) CKM_NODISCARD;
+// Whether MODEL is a file that networks are imported from, and how it is to be read.
+bool cli_model_is_file(const char *name);
+ckm_import_options cli_model_import_options(const cli_model_settings *settings, int64_t batch);
 // Whether MODEL is a checkmate-graph file (or standard input), whose batch and costs are fixed.
 bool cli_model_is_dataflow(const char *name);
 // Wrong usage of the model options with this MODEL: reports and gives the exit status, else -1.

@@ -23,16 +23,24 @@ const cli_option cli_limit_options[CLI_N_LIMIT_OPTIONS] = {
 
 // A signal handler can only speak through a global.
 static volatile sig_atomic_t stop_requested;
+static volatile sig_atomic_t stop_trains;  // what is to be stopped is training
 
 static void handle_stop(int signal_number)
 {
-    static const char note[] = "\ncheckmate: ending with the best found so far; once more to quit at once\n";
+    static const char solving[] = "\ncheckmate: ending with the best found so far; once more to quit at once\n";
+    static const char training[] = "\ncheckmate: stopping after this step; once more to quit at once\n";
+    const char *note = stop_trains != 0 ? training : solving;
     (void)signal_number;
     stop_requested = 1;
     if (isatty(STDERR_FILENO)) {
-        ssize_t written = write(STDERR_FILENO, note, sizeof note - 1);
+        ssize_t written = write(STDERR_FILENO, note, strlen(note));
         (void)written;
     }
+}
+
+void cli_stop_is_for_training(void)
+{
+    stop_trains = 1;
 }
 
 void cli_stop_install(void)

@@ -24,6 +24,8 @@ extern const cli_option cli_limit_options[CLI_N_LIMIT_OPTIONS];
 // Ctrl-C (and SIGTERM) from now on ask solves to end with their best; the second one ends the program.
 void cli_stop_install(void);
 bool cli_stop_requested(void *user);
+// From now on the note that the first signal prints speaks of training.
+void cli_stop_is_for_training(void);
 
 // Progress lines on standard error: when that is a terminal, or when asked for.
 typedef struct cli_progress {

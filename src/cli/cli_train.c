@@ -1,0 +1,487 @@
+// SPDX-License-Identifier: Apache-2.0
+// checkmate train, before the first step: network, training graph, kernels, costs, data, budget, schedule, plan, session.
+#include "cli/cli_train.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli_solve.h"
+
+double cli_train_rate(const train_settings *s)
+{
+    static const double usual[] = {0.01, 0.001, 0.001};  // sgd, adam, adamw
+    return s->rate > 0 ? s->rate : usual[s->optimizer];
+}
+
+static ckm_autodiff_options autodiff_options(const train_settings *s)
+{
+    static const ckm_optimizer_kind kinds[] = {CKM_OPTIMIZER_SGD, CKM_OPTIMIZER_ADAM, CKM_OPTIMIZER_ADAMW};
+    ckm_autodiff_options options = CKM_AUTODIFF_OPTIONS_INIT;
+    options.loss = s->loss == 0 ? CKM_LOSS_SOFTMAX_CROSS_ENTROPY : CKM_LOSS_MSE;
+    options.optimizer = (ckm_optimizer){kinds[s->optimizer], s->momentum,    s->nesterov, s->beta1, s->beta2,
+                                        s->epsilon,          s->weight_decay};
+    options.fused = s->fused;
+    return options;
+}
+
+const char *cli_train_optimizer_text(const train_settings *s, char *buf, size_t size)
+{
+    static const char *const names[] = {"sgd", "adam", "adamw"};
+    if (s->optimizer == 0) {
+        snprintf(buf, size, "sgd momentum=%.9g%s weight-decay=%.9g", s->momentum, s->nesterov ? " nesterov" : "",
+                 s->weight_decay);
+    } else {
+        snprintf(buf, size, "%s beta1=%.9g beta2=%.9g epsilon=%.9g weight-decay=%.9g", names[s->optimizer], s->beta1,
+                 s->beta2, s->epsilon, s->weight_decay);
+    }
+    return buf;
+}
+
+// Bytes that can be had without swapping: what the kernel says is available, or what the control group leaves.
+static int64_t available_memory(void)
+{
+    char line[256];
+    long long kib = -1;
+    FILE *file = fopen("/proc/meminfo", "r");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+        if (sscanf(line, "MemAvailable: %lld kB", &kib) == 1) {
+            break;
+        }
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    int64_t available = kib > 0 ? (int64_t)kib * 1024 : -1;
+    long long limit = -1;
+    long long used = 0;
+    file = fopen("/sys/fs/cgroup/memory.max", "r");
+    if (file != NULL) {
+        bool limited = fscanf(file, "%lld", &limit) == 1;
+        fclose(file);
+        file = limited ? fopen("/sys/fs/cgroup/memory.current", "r") : NULL;
+        if (file != NULL && fscanf(file, "%lld", &used) == 1 && limit > used &&
+            (available < 0 || limit - used < available)) {
+            available = limit - used;
+        }
+        if (file != NULL) {
+            fclose(file);
+        }
+    }
+    return available;
+}
+
+// --budget: "auto", bytes, or percent of the run without rematerialization.
+static int read_budget(const cli_command *command, train_setup *t)
+{
+    const char *text = t->settings->budget;
+    cli_budget budget = {0};
+    if (strcmp(text, "auto") == 0) {
+        int64_t available = available_memory();
+        if (available < 0) {
+            return cli_failf("--budget auto: this system does not say how much memory is available; give a size");
+        }
+        t->budget_bytes = available / 10 * 8;
+        return -1;
+    }
+    const char *problem = cli_read_budget(text, &budget);
+    if (problem != NULL) {
+        return cli_usage_error(command, "--budget must be 'auto' or %s, got '%s'",
+                               strncmp(problem, "must be ", 8) == 0 ? problem + 8 : problem, text);
+    }
+    t->budget_bytes = cli_budget_bytes(&budget, t->baseline_peak + t->outside_bytes);
+    return -1;
+}
+
+// Network, training graph, kernels, costs.
+static ckm_status build(train_setup *t, ckm_error *err)
+{
+    const train_settings *s = t->settings;
+    ckm_autodiff_options derivation = autodiff_options(s);
+    ckm_program_options kernels = CKM_PROGRAM_OPTIONS_INIT;
+    ckm_cost_model costs = CKM_COST_MODEL_INIT;
+    kernels.backend = s->back_end;
+    kernels.threads = (int)s->threads;
+    if (strcmp(s->model.costs, "flops") != 0) {
+        costs.kind = CKM_COST_MODEL_PROFILE;
+        costs.profile_path = s->model.costs;
+    }
+    ckm_status status = cli_model_load_network(t->model, &s->model, s->model.batch, &t->graph, err);
+    if (status == CKM_OK) {
+        status = ckm_autodiff_op_graph(t->graph, &derivation, &t->training, err);
+    }
+    if (status == CKM_OK) {
+        status = ckm_program_create(t->training, &kernels, &t->program, err);
+    }
+    if (status == CKM_OK) {
+        status = ckm_cost_apply(t->training, &costs, &t->df, err);
+    }
+    if (status == CKM_OK) {
+        status = ckm_schedule_baseline(t->df, &t->baseline, err);
+    }
+    ckm_simulation facts;
+    if (status == CKM_OK) {
+        status = ckm_schedule_simulate(t->df, t->baseline, NULL, &facts, err);
+    }
+    if (status == CKM_OK) {
+        t->baseline_cost = facts.cost;
+        t->baseline_peak = facts.peak_bytes;
+    }
+    return status;
+}
+
+static ckm_status open_data(train_setup *t, ckm_error *err)
+{
+    const train_settings *s = t->settings;
+    ckm_train_fields fields;
+    ckm_data_options options = CKM_DATA_OPTIONS_INIT;
+    ckm_status status = ckm_train_describe_data(t->training, &fields, err);
+    if (status != CKM_OK) {
+        return status;
+    }
+    options.batch = ckm_graph_batch(t->graph);
+    options.n_inputs = fields.n_inputs;
+    options.inputs = fields.inputs;
+    options.labels = fields.labels;
+    options.layout = ckm_graph_layout(t->graph);
+    options.scaling = (ckm_data_scaling)s->scaling;
+    options.resize = s->resize;
+    options.keep_order = s->keep_order;
+    options.seed = t->place.seed;
+    options.synthetic_samples = s->samples;
+    return ckm_data_open(s->data, &options, &t->data, err);
+}
+
+static ckm_status solve(int64_t budget_bytes, void *user, ckm_schedule **out, ckm_error *err)
+{
+    train_setup *t = user;
+    const train_settings *s = t->settings;
+    cli_limit_settings limits = {s->time_limit_seconds, 1e-3, s->threads, 1, s->verbose};
+    cli_progress progress = cli_progress_start(&limits, s->strategy, t->df);
+    ckm_solve_options options = cli_solve_options(&limits, s->strategy, &progress);
+    options.budget_bytes = budget_bytes;
+    // Nothing beats the run without rematerialization where that fits.
+    if (t->baseline_peak <= budget_bytes) {
+        ckm_solve_result_dispose(&t->solved);
+        t->solved = (ckm_solve_result){.status = CKM_SOLVE_OPTIMAL,
+                                       .cost = t->baseline_cost,
+                                       .peak_bytes = t->baseline_peak,
+                                       .budget_bytes = budget_bytes,
+                                       .bound_cost = (double)t->baseline_cost,
+                                       .gap = 0.0,
+                                       .least_peak_bytes = -1,
+                                       .strategy = "none needed"};
+        t->cost = t->baseline_cost;
+        return ckm_schedule_baseline(t->df, out, err);
+    }
+    ckm_solve_result result;
+    ckm_status status = ckm_solve(t->df, &options, &result, err);
+    if (status == CKM_OK) {
+        *out = result.schedule;
+        result.schedule = NULL;
+        ckm_solve_result_dispose(&t->solved);
+        t->solved = result;
+        t->cost = result.cost;
+    }
+    return status;
+}
+
+// Says why there is no schedule. Gives the exit status.
+static int explain_absence(const train_setup *t)
+{
+    char budget[64];
+    char outside[64];
+    char least[64];
+    char floor_text[64];
+    int64_t floor_bytes = ckm_dataflow_memory_floor(t->df) + t->outside_bytes;
+    cli_show_bytes(t->budget_bytes, budget, sizeof budget);
+    cli_show_bytes(t->outside_bytes, outside, sizeof outside);
+    cli_show_bytes(floor_bytes, floor_text, sizeof floor_text);
+    if (t->solved.least_peak_bytes >= 0) {
+        int64_t known = t->solved.least_peak_bytes + t->outside_bytes;
+        known += known / 50;
+        cli_show_bytes(known, least, sizeof least);
+    } else {
+        snprintf(least, sizeof least, "not known");
+    }
+    cli_failf("no schedule%s fits a budget of %s (%lld bytes, of which %s for reading data and tables): at least %s "
+              "(%lld bytes) are needed; smallest budget known to fit: %s; give more, or a smaller --batch%s",
+              t->budget_bytes < floor_bytes ? "" : " was found that", budget, (long long)t->budget_bytes, outside,
+              floor_text, (long long)floor_bytes, least, t->settings->fused ? "" : ", or --fused");
+    return t->budget_bytes < floor_bytes || t->solved.status == CKM_SOLVE_INFEASIBLE ? CLI_INFEASIBLE : CLI_NONE_FOUND;
+}
+
+// What tables a session may need beside its region: a guess that is checked afterwards.
+static int64_t guess_tables(const train_setup *t)
+{
+    return 65536 + 1024 * (int64_t)ckm_dataflow_op_count(t->df) + 256 * (int64_t)ckm_dataflow_tensor_count(t->df);
+}
+
+static ckm_status fit(train_setup *t, ckm_error *err)
+{
+    ckm_plan_options packing = CKM_PLAN_OPTIONS_INIT;
+    packing.stop = cli_stop_requested;
+    ckm_run_fit_dispose(&t->fit);
+    return ckm_run_plan_under_budget(t->df, t->budget_bytes, t->outside_bytes, &packing, solve, t, &t->fit, err);
+}
+
+static ckm_status read_resumed(train_setup *t, ckm_error *err)
+{
+    const train_settings *s = t->settings;
+    char optimizer[128];
+    char expected[128];
+    ckm_status status = ckm_train_read_place(s->resume, &t->place, err);
+    if (status != CKM_OK) {
+        return status;
+    }
+    cli_train_optimizer_text(s, optimizer, sizeof optimizer);
+    snprintf(expected, sizeof expected, "%s", t->place.optimizer);
+    if (strcmp(optimizer, expected) != 0) {
+        return cli_error(err, CKM_ERR_ARGUMENT, s->resume,
+                         "was trained with \"%s\", and this run would use \"%s\": give the same optimizer options",
+                         expected, optimizer);
+    }
+    if (s->seed >= 0 && (uint64_t)s->seed != t->place.seed) {
+        return cli_error(err, CKM_ERR_ARGUMENT, s->resume, "was trained with --seed %llu, not %lld",
+                         (unsigned long long)t->place.seed, (long long)s->seed);
+    }
+    if (s->model.batch > 0 && s->model.batch != t->place.batch) {
+        return cli_error(err, CKM_ERR_ARGUMENT, s->resume,
+                         "was trained with --batch %lld, not %lld: the same steps would see other samples",
+                         (long long)t->place.batch, (long long)s->model.batch);
+    }
+    t->resumed = true;
+    return CKM_OK;
+}
+
+static ckm_status begin(train_setup *t, train_settings *adapted, ckm_error *err)
+{
+    const train_settings *s = t->settings;
+    t->place = (ckm_train_place){.seed = s->seed >= 0 ? (uint64_t)s->seed : 1};
+    cli_train_optimizer_text(s, t->place.optimizer, sizeof t->place.optimizer);
+    if (s->resume != NULL) {
+        ckm_status status = read_resumed(t, err);
+        if (status != CKM_OK) {
+            return status;
+        }
+        adapted->model.batch = t->place.batch;
+    }
+    ckm_status status = build(t, err);
+    if (status == CKM_OK) {
+        t->place.batch = ckm_graph_batch(t->graph);
+        snprintf(t->place.network, sizeof t->place.network, "%s", ckm_graph_name(t->graph));
+        status = open_data(t, err);
+    }
+    if (status == CKM_OK && cli_model_is_file(t->model)) {
+        ckm_import_options options = cli_model_import_options(&s->model, s->model.batch);
+        status = ckm_import_values_open(t->model, &options, &t->values, err);
+    }
+    return status;
+}
+
+int cli_train_prepare(const cli_command *command, const train_settings *settings, const char *model, train_setup *t)
+{
+    static train_settings adapted;  // one run a process
+    ckm_error err = CKM_ERROR_INIT;
+    adapted = *settings;
+    *t = (train_setup){.settings = &adapted, .model = model};
+    if (adapted.threads == 0) {
+        long processors = sysconf(_SC_NPROCESSORS_ONLN);
+        adapted.threads = processors > 0 ? processors : 1;
+    }
+    if (begin(t, &adapted, &err) != CKM_OK) {
+        return cli_fail(&err);
+    }
+    t->outside_bytes = ckm_data_get_facts(t->data).bytes + guess_tables(t);
+    int outcome = read_budget(command, t);
+    if (outcome >= 0) {
+        return outcome;
+    }
+    if (fit(t, &err) != CKM_OK) {
+        return cli_fail(&err);
+    }
+    return t->fit.schedule != NULL ? -1 : explain_absence(t);
+}
+
+void cli_train_dispose(train_setup *t)
+{
+    ckm_session_free(t->session);
+    ckm_run_fit_dispose(&t->fit);
+    ckm_solve_result_dispose(&t->solved);
+    ckm_schedule_free(t->baseline);
+    ckm_import_values_close(t->values);
+    ckm_data_close(t->data);
+    ckm_dataflow_free(t->df);
+    ckm_program_free(t->program);
+    ckm_training_free(t->training);
+    ckm_graph_free(t->graph);
+}
+
+// What the model's file holds: weights if it has any, and constants, without which nothing can be computed.
+static ckm_status set_from_model(train_setup *t, ckm_session *session, ckm_error *err)
+{
+    int32_t n_parameters = 0;
+    int32_t n_found = 0;
+    for (int32_t i = 0; i < ckm_session_tensor_count(session); i++) {
+        ckm_session_tensor tensor = ckm_session_get_tensor(session, i);
+        bool found = false;
+        bool wanted = tensor.role == CKM_ROLE_PARAMETER || tensor.role == CKM_ROLE_CONSTANT ||
+                      (tensor.role == CKM_ROLE_STATE && !ckm_train_is_optimizer_state(session, i));
+        if (!wanted) {
+            continue;
+        }
+        ckm_status status = ckm_import_values_read(t->values, tensor.name, tensor.dtype, &tensor.shape, tensor.data,
+                                                   &found, err);
+        if (status != CKM_OK) {
+            return status;
+        }
+        if (!found && tensor.role == CKM_ROLE_CONSTANT) {
+            return cli_error(
+                err, CKM_ERR_UNSUPPORTED, t->model,
+                "the values of constant \"%.200s\" are not in the file, or are computed from constants too "
+                "large to be folded",
+                tensor.name);
+        }
+        n_parameters += tensor.role == CKM_ROLE_PARAMETER;
+        n_found += found && tensor.role == CKM_ROLE_PARAMETER;
+    }
+    if (n_found > 0) {
+        snprintf(t->weights_from, sizeof t->weights_from, "%d of %d tensors from the model's file", (int)n_found,
+                 (int)n_parameters);
+    }
+    return CKM_OK;
+}
+
+ckm_status cli_train_set_parameters(train_setup *t, ckm_session *session, ckm_error *err)
+{
+    const train_settings *s = t->settings;
+    ckm_status status = CKM_OK;
+    snprintf(t->weights_from, sizeof t->weights_from, "initialised from seed %llu", (unsigned long long)t->place.seed);
+    if (t->values != NULL) {
+        status = set_from_model(t, session, err);
+    }
+    if (status == CKM_OK && s->weights != NULL) {
+        int32_t n = 0;
+        status = ckm_train_load_weights(session, s->weights, &n, err);
+        if (status == CKM_OK && n == 0) {
+            status = cli_error(err, CKM_ERR_ARGUMENT, s->weights, "holds no tensor with a name of this network's");
+        }
+        snprintf(t->weights_from, sizeof t->weights_from, "%d tensors from --weights", (int)n);
+    }
+    if (status == CKM_OK && s->resume != NULL) {
+        status = ckm_train_load(session, s->resume, &t->place, err);
+        snprintf(t->weights_from, sizeof t->weights_from, "step %lld of --resume", (long long)t->place.step);
+    }
+    return status;
+}
+
+ckm_status cli_train_open_session(train_setup *t, ckm_error *err)
+{
+    enum { MOST_ATTEMPTS = 4 };
+    ckm_session_options options = CKM_SESSION_OPTIONS_INIT;
+    options.seed = t->place.seed;
+    options.prefault = true;
+    for (int attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
+        ckm_status status = ckm_session_create(t->program, t->df, t->fit.schedule, t->fit.plan, &options, &t->session,
+                                               err);
+        if (status != CKM_OK) {
+            return status;
+        }
+        ckm_session_memory memory = ckm_session_get_memory(t->session);
+        int64_t outside = ckm_data_get_facts(t->data).bytes + memory.table_bytes;
+        if (memory.region_bytes + outside <= t->budget_bytes) {
+            t->outside_bytes = outside;
+            return cli_train_set_parameters(t, t->session, err);
+        }
+        // The tables turned out larger than guessed: plan again with less room.
+        ckm_session_free(t->session);
+        t->session = NULL;
+        t->outside_bytes = outside + memory.table_bytes / 4;
+        status = fit(t, err);
+        if (status != CKM_OK || t->fit.schedule == NULL) {
+            return status != CKM_OK ? status
+                                    : cli_error(err, CKM_ERR_ARGUMENT, NULL,
+                                                "no schedule fits the budget together with its tables; give more");
+        }
+    }
+    return cli_error(err, CKM_ERR_INTERNAL, NULL, "the plan and its tables do not settle within the budget");
+}
+
+// Before every step of a check: the parameters when it starts, then the batch.
+static ckm_status fill(ckm_session *session, int64_t step, void *user, ckm_error *err)
+{
+    train_setup *t = user;
+    ckm_status status = step == 0 ? cli_train_set_parameters(t, session, err) : CKM_OK;
+    return status == CKM_OK ? ckm_train_fetch(session, t->data, step, err) : status;
+}
+
+int cli_train_check(train_setup *t)
+{
+    enum { CHECKED_STEPS = 3 };
+    ckm_error err = CKM_ERROR_INIT;
+    ckm_plan *plan = NULL;
+    ckm_plan_options packing = CKM_PLAN_OPTIONS_INIT;
+    ckm_compare_result result = {0};
+    int64_t steps = t->settings->steps > 0 ? t->settings->steps : CHECKED_STEPS;
+    if (ckm_plan_create(t->df, t->baseline, &packing, &plan, &err) != CKM_OK ||
+        ckm_session_compare(t->program, t->df, t->baseline, plan, t->fit.schedule, t->fit.plan, steps,
+                            cli_train_rate(t->settings), t->place.seed, fill, t, &result, &err) != CKM_OK) {
+        ckm_plan_free(plan);
+        return cli_fail(&err);
+    }
+    ckm_plan_free(plan);
+    if (t->settings->json) {
+        cli_json json;
+        cli_json_begin(&json);
+        cli_json_bool(&json, "equal", result.equal);
+        cli_json_size(&json, "steps", result.steps);
+        cli_json_size(&json, "operators", result.operators);
+        cli_json_size(&json, "recomputations", result.recomputations);
+        cli_json_real(&json, "first_loss", result.first_loss);
+        cli_json_real(&json, "last_loss", result.last_loss);
+        cli_json_real(&json, "overhead", cli_overhead(t->cost, t->baseline_cost));
+        cli_json_text(&json, "why", result.equal ? NULL : result.why);
+        cli_json_end(&json);
+    } else if (result.equal) {
+        printf("%sequal%s: %lld steps with and without rematerialization (%lld recomputations a step): the outputs of "
+               "%lld operators, losses (%.9g to %.9g), parameters and states agree bit for bit\n",
+               cli_style(stdout, CLI_GOOD), cli_style(stdout, CLI_PLAIN), (long long)result.steps,
+               (long long)result.recomputations, (long long)result.operators, result.first_loss, result.last_loss);
+    }
+    if (!result.equal) {
+        return cli_failf("training with and without rematerialization differs: %s", result.why);
+    }
+    return cli_finish_output();
+}
+
+static bool ends_with(const char *text, const char *ending)
+{
+    size_t n = strlen(text);
+    size_t m = strlen(ending);
+    return n > m && strcmp(text + n - m, ending) == 0;
+}
+
+ckm_status cli_train_export(const train_setup *t, ckm_error *err)
+{
+    const char *path = t->settings->export_to;
+    if (!ends_with(path, ".onnx")) {
+        return ckm_train_export(t->session, path, err);
+    }
+    int32_t n_tensors = ckm_session_tensor_count(t->session);
+    ckm_export_tensor *list = calloc((size_t)n_tensors, sizeof *list);
+    int32_t n = 0;
+    if (list == NULL) {
+        return cli_error(err, CKM_ERR_MEMORY, NULL, "out of memory");
+    }
+    for (int32_t i = 0; i < n_tensors; i++) {
+        ckm_session_tensor tensor = ckm_session_get_tensor(t->session, i);
+        if (tensor.role == CKM_ROLE_PARAMETER ||
+            (tensor.role == CKM_ROLE_STATE && !ckm_train_is_optimizer_state(t->session, i))) {
+            list[n++] = (ckm_export_tensor){tensor.name, tensor.dtype, tensor.shape, tensor.data};
+        }
+    }
+    ckm_status status = ckm_export_onnx(t->model, path, list, n, err);
+    free(list);
+    return status;
+}

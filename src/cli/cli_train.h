@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// checkmate train, shared by its files: the settings, everything that is built before the first step, and reporting.
+#ifndef CKM_SRC_CLI_CLI_TRAIN_H
+#define CKM_SRC_CLI_CLI_TRAIN_H
+
+#include "cli/cli.h"
+#include "cli/cli_model.h"
+#include "cli/cli_values.h"
+
+typedef struct train_settings {
+    // Data.
+    const char *data;
+    bool resize, keep_order;
+    int scaling;
+    int64_t samples;
+    // Memory and schedule.
+    const char *budget, *strategy, *back_end;
+    double time_limit_seconds;
+    int64_t threads;
+    // Training.
+    int64_t epochs, steps, seed;
+    int optimizer, loss, schedule, on_nan;
+    bool nesterov, fused;
+    double rate, momentum, weight_decay, beta1, beta2, epsilon;
+    int64_t warmup, rate_every;
+    double rate_factor, rate_least;
+    // Files.
+    const char *save, *resume, *weights, *export_to, *log;
+    int64_t save_every;
+    // What to do and to print.
+    bool check, json, verbose;
+    cli_model_settings model;
+} train_settings;
+
+// Everything that stands before the first step.
+typedef struct train_setup {
+    const train_settings *settings;
+    const char *model;
+    ckm_graph *graph;
+    ckm_training *training;
+    ckm_program *program;
+    ckm_dataflow *df;
+    ckm_data *data;
+    ckm_import_values *values;  // of an ONNX file, else NULL
+    ckm_session *session;
+    ckm_run_fit fit;
+    ckm_schedule *baseline;                // without rematerialization
+    int64_t baseline_cost, baseline_peak;  // of it, peak without what is outside
+    int64_t cost;                          // of the schedule
+    int64_t budget_bytes, outside_bytes;
+    ckm_solve_result solved;  // the last solve; its schedule is not kept here
+    ckm_train_place place;    // where training begins
+    bool resumed;
+    char weights_from[64];  // what the parameters were set from, for a person
+} train_setup;
+
+// From the settings to a schedule that fits; the session is not made yet. Gives -1 to go on, or an exit status after
+// having said why.
+int cli_train_prepare(const cli_command *command, const train_settings *settings, const char *model, train_setup *out);
+void cli_train_dispose(train_setup *setup);
+// Makes the session and sets parameters: initial values, then what the model's file holds, --weights, --resume.
+ckm_status cli_train_open_session(train_setup *setup, ckm_error *err) CKM_NODISCARD;
+ckm_status cli_train_set_parameters(train_setup *setup, ckm_session *session, ckm_error *err) CKM_NODISCARD;
+// "adam beta1=0.9 ...": what has to be the same when training goes on.
+const char *cli_train_optimizer_text(const train_settings *settings, char *buf, size_t size);
+double cli_train_rate(const train_settings *settings);
+// --check: runs a few steps both ways. Gives the exit status.
+int cli_train_check(train_setup *setup);
+// --export FILE.
+ckm_status cli_train_export(const train_setup *setup, ckm_error *err) CKM_NODISCARD;
+
+// Reporting (cli_train_report.c): progress on standard error, the log file, memory.
+typedef struct train_report {
+    const train_setup *setup;
+    FILE *log;
+    const char *log_path;
+    bool live, log_failed, line_open;
+    double began, last_line, last_live;
+    int64_t resident_before, resident_most;  // bytes; -1: not known
+} train_report;
+
+ckm_status cli_train_report_open(train_report *report, const train_setup *setup, ckm_error *err) CKM_NODISCARD;
+// Gives CKM_ERR_IO when the log could not be written in full.
+ckm_status cli_train_report_close(train_report *report, ckm_error *err) CKM_NODISCARD;
+void cli_train_report_plan(const train_report *report);
+void cli_train_report_step(const ckm_train_progress *progress, void *report);
+void cli_train_report_event(ckm_train_event event, const char *path, int64_t step, const ckm_error *why, void *report);
+int cli_train_report_result(train_report *report, const ckm_train_result *result);
+// Resident set of this process in bytes, or -1.
+int64_t cli_train_resident(void);
+double cli_train_clock(void);
+
+#endif

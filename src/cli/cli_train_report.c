@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+// What training says while it runs: one line that changes on a terminal, plain lines elsewhere, a log of JSON lines, and
+// the summary at the end.
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/cli_train.h"
+
+// Seconds between lines where there is no terminal, and between changes of the line where there is one.
+static const double plain_interval = 10.0;
+static const double live_interval = 0.1;
+
+double cli_train_clock(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+int64_t cli_train_resident(void)
+{
+    long long size = 0;
+    long long resident = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    bool read = file != NULL && fscanf(file, "%lld %lld", &size, &resident) == 2;
+    if (file != NULL) {
+        fclose(file);
+    }
+    return read ? (int64_t)resident * sysconf(_SC_PAGESIZE) : -1;
+}
+
+ckm_status cli_train_report_open(train_report *report, const train_setup *setup, ckm_error *err)
+{
+    const train_settings *s = setup->settings;
+    *report = (train_report){.setup = setup,
+                             .log_path = s->log,
+                             .live = isatty(STDERR_FILENO) == 1 && !s->verbose,
+                             .began = cli_train_clock(),
+                             .last_line = cli_train_clock(),
+                             .resident_before = -1,
+                             .resident_most = -1};
+    if (s->log != NULL) {
+        // A run that goes on adds to the log it began.
+        report->log = fopen(s->log, setup->resumed ? "a" : "w");
+        if (report->log == NULL) {
+            return cli_error(err, CKM_ERR_IO, s->log, "cannot open for writing: %s", strerror(errno));
+        }
+    }
+    return CKM_OK;
+}
+
+static void flush_log(train_report *report)
+{
+    if (report->log != NULL && (fflush(report->log) != 0 || ferror(report->log)) && !report->log_failed) {
+        report->log_failed = true;
+        cli_failf("%s: cannot write the log: %s; training goes on", report->log_path, strerror(errno));
+    }
+}
+
+ckm_status cli_train_report_close(train_report *report, ckm_error *err)
+{
+    if (report->line_open) {
+        fputc('\n', stderr);
+        report->line_open = false;
+    }
+    bool failed = report->log_failed;
+    if (report->log != NULL && fclose(report->log) != 0) {
+        failed = true;
+    }
+    report->log = NULL;
+    return failed ? cli_error(err, CKM_ERR_IO, report->log_path, "the log is not complete: it could not be written")
+                  : CKM_OK;
+}
+
+static void memory_line(const char *name, int64_t bytes, const char *note)
+{
+    char text[64];
+    fprintf(stderr, "  %-28s %12s  %s\n", name, cli_show_bytes(bytes, text, sizeof text), note);
+}
+
+void cli_train_report_plan(const train_report *report)
+{
+    const train_setup *t = report->setup;
+    ckm_session_memory m = ckm_session_get_memory(t->session);
+    ckm_data_facts data = ckm_data_get_facts(t->data);
+    char text[64];
+    char other[64];
+    fprintf(stderr, "network   %s, batch %lld, %d operators a step on %s with %d thread%s; parameters %s\n",
+            ckm_graph_name(t->graph), (long long)t->place.batch, (int)ckm_dataflow_op_count(t->df),
+            ckm_program_backend(t->program), ckm_program_threads(t->program),
+            ckm_program_threads(t->program) == 1 ? "" : "s", t->weights_from);
+    fprintf(stderr, "data      %s: %lld samples, %lld batches an epoch", data.format, (long long)data.samples,
+            (long long)data.batches);
+    if (data.classes > 0) {
+        fprintf(stderr, ", %lld classes", (long long)data.classes);
+    }
+    fprintf(stderr, "\nschedule  %s; %s more computing than without rematerialization, which would need %s\n",
+            t->solved.strategy, cli_show_percent(cli_overhead(t->cost, t->baseline_cost), text, sizeof text),
+            cli_show_bytes(t->baseline_peak + t->outside_bytes, other, sizeof other));
+    fprintf(stderr, "memory\n");
+    memory_line("parameters", m.parameter_bytes, "");
+    memory_line("optimizer state", m.optimizer_bytes, "");
+    memory_line("running statistics", m.state_bytes, "");
+    memory_line("constants", m.constant_bytes, "");
+    memory_line("input batch and labels", m.data_bytes, "");
+    snprintf(other, sizeof other, "of it workspace %s", cli_show_bytes(m.workspace_bytes, text, sizeof text));
+    memory_line("arena", m.arena_bytes, other);
+    memory_line("rounding to pages", m.padding_bytes, "");
+    memory_line("data read ahead", data.bytes, "");
+    memory_line("tables", m.table_bytes, "");
+    memory_line("together", m.region_bytes + t->outside_bytes, "");
+    memory_line("budget", t->budget_bytes, "");
+}
+
+static void show_time(double seconds, char *buf, size_t size)
+{
+    long long whole = seconds > 0 ? (long long)(seconds + 0.5) : 0;
+    if (whole >= 3600) {
+        snprintf(buf, size, "%lld:%02lld:%02lld", whole / 3600, whole / 60 % 60, whole % 60);
+    } else {
+        snprintf(buf, size, "%lld:%02lld", whole / 60, whole % 60);
+    }
+}
+
+static void print_progress(const train_report *report, const ckm_train_progress *p)
+{
+    const train_setup *t = report->setup;
+    ckm_session_memory m = ckm_session_get_memory(t->session);
+    char left[32];
+    char accuracy[32];
+    char used[64];
+    char budget[64];
+    show_time(p->seconds_left, left, sizeof left);
+    fprintf(stderr,
+            "step %lld/%lld  epoch %lld (%lld/%lld)  loss %.5f (mean %.5f)  accuracy %s  %.1f samples/s  "
+            "memory %s of %s  %s left",
+            (long long)p->step + 1, (long long)p->last_step, (long long)p->epoch + 1, (long long)p->epoch_step + 1,
+            (long long)p->epoch_steps, p->loss, p->mean_loss, cli_show_percent(p->accuracy, accuracy, sizeof accuracy),
+            p->samples_per_second, cli_show_bytes(m.region_bytes + t->outside_bytes, used, sizeof used),
+            cli_show_bytes(t->budget_bytes, budget, sizeof budget), left);
+}
+
+static void log_real(FILE *log, const char *key, double value)
+{
+    fprintf(log, ", \"%s\": ", key);
+    if (isfinite(value)) {
+        cli_print_real(log, value);
+    } else {
+        fputs("null", log);
+    }
+}
+
+static void log_step(train_report *report, const ckm_train_progress *p)
+{
+    FILE *log = report->log;
+    fprintf(log, "{\"step\": %lld, \"epoch\": %lld", (long long)p->step, (long long)p->epoch);
+    log_real(log, "loss", p->loss);
+    log_real(log, "mean_loss", p->mean_loss);
+    log_real(log, "accuracy", p->accuracy);
+    log_real(log, "learning_rate", p->learning_rate);
+    log_real(log, "step_seconds", p->step_seconds);
+    log_real(log, "wait_seconds", p->wait_seconds);
+    log_real(log, "samples_per_second", p->samples_per_second);
+    fputs("}\n", log);
+    flush_log(report);
+}
+
+void cli_train_report_step(const ckm_train_progress *p, void *user)
+{
+    train_report *report = user;
+    double now = cli_train_clock();
+    bool last = p->step + 1 == p->last_step;
+    bool epoch_ends = p->epoch_step + 1 == p->epoch_steps;
+    int64_t resident = cli_train_resident();
+    report->resident_most = resident > report->resident_most ? resident : report->resident_most;
+    if (report->log != NULL) {
+        log_step(report, p);
+    }
+    if (report->live) {
+        if (last || epoch_ends || now - report->last_live >= live_interval) {
+            fputs("\r\033[K", stderr);
+            print_progress(report, p);
+            report->line_open = true;
+            report->last_live = now;
+            if (epoch_ends || last) {
+                fputc('\n', stderr);
+                report->line_open = false;
+            }
+            fflush(stderr);
+        }
+    } else if (last || epoch_ends || now - report->last_line >= plain_interval) {
+        print_progress(report, p);
+        fputc('\n', stderr);
+        report->last_line = now;
+    }
+}
+
+void cli_train_report_event(ckm_train_event event, const char *path, int64_t step, const ckm_error *why, void *user)
+{
+    train_report *report = user;
+    if (report->line_open) {
+        fputc('\n', stderr);
+        report->line_open = false;
+    }
+    if (event == CKM_TRAIN_SAVED) {
+        if (report->setup->settings->verbose) {
+            fprintf(stderr, "saved %s after %lld steps\n", path, (long long)step);
+        }
+    } else {
+        fprintf(stderr, "%swarning:%s step %lld: could not save %s: %s; the file from before is as it was\n",
+                cli_style(stderr, CLI_WARN), cli_style(stderr, CLI_PLAIN), (long long)step, path, why->message);
+    }
+}
+
+static void print_result_json(const train_report *report, const ckm_train_result *r, int64_t growth)
+{
+    const train_setup *t = report->setup;
+    ckm_session_memory m = ckm_session_get_memory(t->session);
+    cli_json json;
+    cli_json_begin(&json);
+    cli_json_text(&json, "status", r->stopped ? "stopped" : "done");
+    cli_json_size(&json, "steps", r->steps);
+    cli_json_size(&json, "next_step", r->next_step);
+    cli_json_size(&json, "saved_step", r->saved_step);
+    cli_json_real(&json, "first_loss", r->first_loss);
+    cli_json_real(&json, "last_loss", r->last_loss);
+    cli_json_real(&json, "mean_loss", r->mean_loss);
+    cli_json_real(&json, "accuracy", r->accuracy);
+    cli_json_real(&json, "seconds", r->seconds);
+    cli_json_real(&json, "step_seconds", r->median_step_seconds);
+    cli_json_real(&json, "overhead", cli_overhead(t->cost, t->baseline_cost));
+    cli_json_size(&json, "budget_bytes", t->budget_bytes);
+    cli_json_size(&json, "used_bytes", m.region_bytes + t->outside_bytes);
+    cli_json_size(&json, "region_bytes", m.region_bytes);
+    cli_json_size(&json, "arena_bytes", m.arena_bytes);
+    cli_json_size(&json, "outside_bytes", t->outside_bytes);
+    cli_json_size(&json, "resident_growth_bytes", growth);
+    cli_json_size(&json, "baseline_bytes", t->baseline_peak + t->outside_bytes);
+    cli_json_text(&json, "strategy", t->solved.strategy);
+    cli_json_end(&json);
+}
+
+int cli_train_report_result(train_report *report, const ckm_train_result *r)
+{
+    const train_setup *t = report->setup;
+    ckm_session_memory m = ckm_session_get_memory(t->session);
+    char text[64];
+    char other[64];
+    char third[64];
+    int64_t growth = report->resident_before >= 0 && report->resident_most >= report->resident_before
+                         ? report->resident_most - report->resident_before
+                         : -1;
+    if (t->settings->json) {
+        print_result_json(report, r, growth);
+        return cli_finish_output();
+    }
+    printf("%-22s %lld%s\n", "steps", (long long)r->steps, r->stopped ? " (stopped)" : "");
+    printf("%-22s %.6f to %.6f, mean of the last epoch %.6f\n", "loss", r->first_loss, r->last_loss, r->mean_loss);
+    if (!isnan(r->accuracy)) {
+        printf("%-22s %s in the last epoch\n", "accuracy", cli_show_percent(r->accuracy, text, sizeof text));
+    }
+    printf("%-22s %.1f ms (median), %.1f samples/s over all\n", "step", r->median_step_seconds * 1e3,
+           r->seconds > 0 ? (double)(r->steps * t->place.batch) / r->seconds : 0.0);
+    printf("%-22s %s of %s; without rematerialization %s\n", "memory",
+           cli_show_bytes(m.region_bytes + t->outside_bytes, text, sizeof text),
+           cli_show_bytes(t->budget_bytes, other, sizeof other),
+           cli_show_bytes(t->baseline_peak + t->outside_bytes, third, sizeof third));
+    if (growth >= 0) {
+        printf("%-22s %s\n", "resident set grew by", cli_show_bytes(growth, text, sizeof text));
+    }
+    printf("%-22s %s predicted\n", "overhead",
+           cli_show_percent(cli_overhead(t->cost, t->baseline_cost), text, sizeof text));
+    if (r->saved_step >= 0) {
+        printf("%-22s %s, after %lld steps\n", "saved", t->settings->save, (long long)r->saved_step);
+    }
+    return cli_finish_output();
+}

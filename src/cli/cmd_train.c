@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+// checkmate train: training within a memory budget.
+#include <stddef.h>
+#include <string.h>
+
+#include "cli/cli_solve.h"
+#include "cli/cli_train.h"
+
+static const train_settings defaults = {
+    .budget = "auto",
+    .strategy = "auto",
+    .time_limit_seconds = 20,
+    .seed = -1,
+    .momentum = 0.9,
+    .beta1 = 0.9,
+    .beta2 = 0.999,
+    .epsilon = 1e-8,
+    .rate_factor = 0.1,
+    .model = CLI_MODEL_DEFAULTS,
+};
+
+static const char *const scalings[] = {"symmetric", "unit", "imagenet", NULL};
+static const char *const optimizers[] = {"sgd", "adam", "adamw", NULL};
+static const char *const losses[] = {"cross-entropy", "mse", NULL};
+static const char *const schedules[] = {"constant", "step", "linear", "cosine", NULL};
+static const char *const nan_policies[] = {"stop", "continue", NULL};
+
+#define AT(member) offsetof(train_settings, member)
+
+static const cli_option data_options[] = {
+    {"data", 'd', CLI_TEXT, AT(data), "DIR",
+     "Required. A folder with training data: MNIST's IDX files; CIFAR-10 or CIFAR-100 in binary form; x.npy and y.npy; "
+     "or "
+     "one folder of PNG or JPEG images for every class. Which of these it is, is found out. Or the word 'synthetic': "
+     "images made up on the spot, with classes that can be learnt.",
+     NULL, 0, 0, NULL},
+    {"resize", 0, CLI_FLAG, AT(resize), NULL,
+     "Bring images of another size, or grey ones, to the network's input. Folders of images are always resized.", NULL,
+     0, 0, NULL},
+    {"pixels", 0, CLI_CHOICE, AT(scaling), "HOW",
+     "What becomes of pixel values: 'symmetric', from -1 to 1; 'unit', from 0 to 1; 'imagenet', less the mean and over "
+     "the "
+     "deviation of ImageNet, which is what networks with weights from elsewhere usually want.",
+     "symmetric", 0, 0, scalings},
+    {"keep-order", 0, CLI_FLAG, AT(keep_order), NULL, "Do not shuffle the samples anew for every epoch.", NULL, 0, 0,
+     NULL},
+    {"samples", 0, CLI_INTEGER, AT(samples), "N", "How many samples 'synthetic' has.", "1024", 1, INT64_C(1) << 40,
+     NULL},
+};
+
+static const cli_option memory_options[] = {
+    {"budget", 0, CLI_TEXT, AT(budget), "B",
+     "Bytes of memory that training may take, everything counted: parameters, gradients, optimizer state, activations, "
+     "workspace, the batch being trained on and the one read ahead. A size such as 512MB or 4GiB, a percentage of what "
+     "the "
+     "run without rematerialization takes, or 'auto': 80 % of the memory that is available now.",
+     "auto", 0, 0, NULL},
+    {"strategy", 's', CLI_TEXT, AT(strategy), "NAME",
+     "How to solve for the schedule; 'checkmate strategies' lists the names.", "auto", 0, 0, NULL},
+    {"time-limit", 't', CLI_REAL, AT(time_limit_seconds), "S",
+     "Seconds for solving, before training begins; 0 for no limit.", "20", 0, 0, NULL},
+    {"fused", 0, CLI_FLAG, AT(fused), NULL,
+     "Apply every weight gradient as soon as it exists and free it, instead of all of them at the end. Needs less "
+     "memory "
+     "and gives the same result.",
+     NULL, 0, 0, NULL},
+    {"check", 0, CLI_FLAG, AT(check), NULL,
+     "Do not train: run a few steps (--steps N, else 3) with and without rematerialization and compare the outputs of "
+     "all "
+     "operators, losses, parameters and states bit for bit.",
+     NULL, 0, 0, NULL},
+};
+
+static const cli_option training_options[] = {
+    {"epochs", 'e', CLI_INTEGER, AT(epochs), "N", "How often to go through the data.", "1", 1, INT64_C(1) << 40, NULL},
+    {"steps", 0, CLI_INTEGER, AT(steps), "N",
+     "How many steps to train, counted from the very first; instead of --epochs.", NULL, 1, INT64_C(1) << 40, NULL},
+    {"loss", 0, CLI_CHOICE, AT(loss), "LOSS",
+     "'cross-entropy' of classes, per sample or per pixel, or 'mse', the mean squared error against targets.",
+     "cross-entropy", 0, 0, losses},
+    {"optimizer", 'o', CLI_CHOICE, AT(optimizer), "NAME", "'sgd', 'adam' or 'adamw'.", "sgd", 0, 0, optimizers},
+    {"lr", 0, CLI_REAL, AT(rate), "R", "Learning rate.", "0.01, adam and adamw 0.001", 0, 0, NULL},
+    {"momentum", 0, CLI_REAL, AT(momentum), "M", "Of sgd; 0 keeps no state.", "0.9", 0, 0, NULL},
+    {"nesterov", 0, CLI_FLAG, AT(nesterov), NULL, "Nesterov's form of the momentum.", NULL, 0, 0, NULL},
+    {"weight-decay", 0, CLI_REAL, AT(weight_decay), "D",
+     "Added to the gradient as D times the weight; adamw decays the weight itself.", "0", 0, 0, NULL},
+    {"beta1", 0, CLI_REAL, AT(beta1), "B", "Of adam and adamw.", "0.9", 0, 0, NULL},
+    {"beta2", 0, CLI_REAL, AT(beta2), "B", "Of adam and adamw.", "0.999", 0, 0, NULL},
+    {"epsilon", 0, CLI_REAL, AT(epsilon), "E", "Of adam and adamw.", "1e-8", 0, 0, NULL},
+    {"schedule", 0, CLI_CHOICE, AT(schedule), "S",
+     "How the learning rate changes: 'constant'; 'step', times --lr-factor every --lr-every steps; 'linear' or "
+     "'cosine', "
+     "down to --lr-min at the last step.",
+     "constant", 0, 0, schedules},
+    {"warmup", 0, CLI_INTEGER, AT(warmup), "N", "Steps over which the learning rate rises from nearly nothing.", "0", 0,
+     INT64_C(1) << 40, NULL},
+    {"lr-every", 0, CLI_INTEGER, AT(rate_every), "N", "For --schedule step.", NULL, 1, INT64_C(1) << 40, NULL},
+    {"lr-factor", 0, CLI_REAL, AT(rate_factor), "F", "For --schedule step.", "0.1", 0, 0, NULL},
+    {"lr-min", 0, CLI_REAL, AT(rate_least), "R", "For --schedule linear and cosine.", "0", 0, 0, NULL},
+    {"seed", 0, CLI_INTEGER, AT(seed), "N", "Of initial weights, dropout and the order of the data.", "1", 0, INT64_MAX,
+     NULL},
+    {"on-nan", 0, CLI_CHOICE, AT(on_nan), "DO",
+     "When the loss is no finite number: 'stop' with an error, leaving the file saved last as it is, or 'continue'.",
+     "stop", 0, 0, nan_policies},
+    {"threads", 'j', CLI_INTEGER, AT(threads), "N", "Threads that compute.", "one a processor", 1, 1024, NULL},
+    {"back-end", 0, CLI_TEXT, AT(back_end), "NAME", "'cpu', fast kernels, or 'reference', plain ones to compare with.",
+     "cpu", 0, 0, NULL},
+};
+
+static const cli_option file_options[] = {
+    {"save", 0, CLI_TEXT, AT(save), "FILE",
+     "Write parameters, optimizer state and the place in the training to FILE (safetensors) at the end, on Ctrl-C and "
+     "on "
+     "SIGTERM. The file is replaced only by a complete new one.",
+     NULL, 0, 0, NULL},
+    {"save-every", 0, CLI_INTEGER, AT(save_every), "N", "Save after every N steps too.", "after every epoch", 1,
+     INT64_C(1) << 40, NULL},
+    {"resume", 0, CLI_TEXT, AT(resume), "FILE",
+     "Go on where FILE, written by --save, was left: bit for bit as if training had not been interrupted. The budget "
+     "and "
+     "the schedule may be others.",
+     NULL, 0, 0, NULL},
+    {"weights", 0, CLI_TEXT, AT(weights), "FILE",
+     "Start from weights in a safetensors FILE, by name. Weights in an ONNX model's own file are used without asking.",
+     NULL, 0, 0, NULL},
+    {"export", 0, CLI_TEXT, AT(export_to), "FILE",
+     "Write the trained weights to FILE.safetensors, or, when the model is an ONNX file, a copy of it with these "
+     "weights "
+     "to FILE.onnx.",
+     NULL, 0, 0, NULL},
+    {"log", 0, CLI_TEXT, AT(log), "FILE", "Write one JSON object a step to FILE.", NULL, 0, 0, NULL},
+    {"json", 0, CLI_FLAG, AT(json), NULL, "Print the result as one JSON object.", NULL, 0, 0, NULL},
+    {"verbose", 'v', CLI_FLAG, AT(verbose), NULL, "Report solving and saving too.", NULL, 0, 0, NULL},
+};
+
+// Options that contradict each other or name what cannot be; else -1.
+static int check_usage(const cli_command *command, const train_settings *s, const char *model)
+{
+    if (s->data == NULL) {
+        return cli_usage_error(command, "--data is missing: give a folder, or 'synthetic'");
+    }
+    if (cli_model_is_dataflow(model)) {
+        return cli_usage_error(command, "a checkmate-graph file says nothing of computing: give a network");
+    }
+    if (s->epochs > 0 && s->steps > 0) {
+        return cli_usage_error(command, "--epochs and --steps both say when to end: give one of them");
+    }
+    if (s->schedule == CKM_RATE_STEP && s->rate_every == 0) {
+        return cli_usage_error(command, "--schedule step needs --lr-every N");
+    }
+    if (s->nesterov && (s->optimizer != 0 || !(s->momentum > 0))) {
+        return cli_usage_error(command, "--nesterov is for sgd with a momentum");
+    }
+    if (!(s->momentum < 1) || !(s->beta1 < 1) || !(s->beta2 < 1)) {
+        return cli_usage_error(command, "--momentum, --beta1 and --beta2 must be below 1");
+    }
+    if (s->save_every > 0 && s->save == NULL) {
+        return cli_usage_error(command, "--save-every needs --save FILE");
+    }
+    if (s->resume != NULL && s->weights != NULL) {
+        return cli_usage_error(command, "--resume brings its own weights: leave out --weights");
+    }
+    if (s->check && (s->save != NULL || s->export_to != NULL || s->log != NULL)) {
+        return cli_usage_error(command, "--check does not train: leave out --save, --export and --log");
+    }
+    size_t n = s->export_to != NULL ? strlen(s->export_to) : 0;
+    if (n > 5 && strcmp(s->export_to + n - 5, ".onnx") == 0 && !cli_model_is_file(model)) {
+        return cli_usage_error(command, "--export to ONNX needs a model that came from an ONNX file");
+    }
+    return cli_check_strategy(command, s->strategy);
+}
+
+static ckm_train_options train_options(const train_setup *t, train_report *report)
+{
+    static const ckm_rate_kind kinds[] = {CKM_RATE_CONSTANT, CKM_RATE_STEP, CKM_RATE_LINEAR, CKM_RATE_COSINE};
+    const train_settings *s = t->settings;
+    int64_t batches = ckm_data_get_facts(t->data).batches;
+    ckm_train_options options = {
+        .first_step = t->place.step,
+        .last_step = s->steps > 0 ? s->steps : batches * (s->epochs > 0 ? s->epochs : 1),
+        .save_path = s->save,
+        .save_every = s->save_every > 0 ? s->save_every : batches,
+        .place = t->place,
+        .on_nan = s->on_nan == 0 ? CKM_NAN_STOP : CKM_NAN_GO_ON,
+        .progress = cli_train_report_step,
+        .event = cli_train_report_event,
+        .stop = cli_stop_requested,
+        .user = report,
+    };
+    options.rate = (ckm_rate_schedule){kinds[s->schedule], cli_train_rate(s), s->warmup,    s->rate_every,
+                                       s->rate_factor,     options.last_step, s->rate_least};
+    return options;
+}
+
+static int train(train_setup *t)
+{
+    ckm_error err = CKM_ERROR_INIT;
+    train_report report;
+    ckm_train_result result;
+    if (cli_train_report_open(&report, t, &err) != CKM_OK) {
+        return cli_fail(&err);
+    }
+    report.resident_before = cli_train_resident();
+    ckm_status status = cli_train_open_session(t, &err);
+    if (status == CKM_OK) {
+        ckm_train_options options = train_options(t, &report);
+        cli_train_report_plan(&report);
+        if (options.first_step >= options.last_step) {
+            status = cli_error(
+                &err, CKM_ERR_ARGUMENT, t->settings->resume,
+                "holds %lld steps already, and training is to end after %lld: give more --epochs or --steps",
+                (long long)options.first_step, (long long)options.last_step);
+        } else {
+            cli_stop_is_for_training();
+            status = ckm_train_run(t->session, t->data, &options, &result, &err);
+        }
+    }
+    if (status == CKM_OK && t->settings->export_to != NULL) {
+        status = cli_train_export(t, &err);
+    }
+    ckm_error log_err = CKM_ERROR_INIT;
+    ckm_status logged = cli_train_report_close(&report, &log_err);
+    if (status != CKM_OK) {
+        return cli_fail(&err);
+    }
+    int outcome = cli_train_report_result(&report, &result);
+    return outcome == CLI_DONE && logged != CKM_OK ? cli_fail(&log_err) : outcome;
+}
+
+static int run(const cli_command *command, const void *settings, char **arguments, int n_arguments)
+{
+    const train_settings *s = settings;
+    train_setup setup;
+    (void)n_arguments;
+    int outcome = check_usage(command, s, arguments[0]);
+    if (outcome >= 0) {
+        return outcome;
+    }
+    cli_stop_install();
+    outcome = cli_train_prepare(command, s, arguments[0], &setup);
+    if (outcome < 0) {
+        outcome = s->check ? cli_train_check(&setup) : train(&setup);
+    }
+    cli_train_dispose(&setup);
+    return outcome;
+}
+
+static const cli_group groups[] = {
+    {"Data", data_options, CLI_COUNT(data_options), 0},
+    {"Memory", memory_options, CLI_COUNT(memory_options), 0},
+    {"Training", training_options, CLI_COUNT(training_options), 0},
+    {"Files", file_options, CLI_COUNT(file_options), 0},
+    {"Model", cli_model_options, CLI_N_MODEL_OPTIONS, offsetof(train_settings, model)},
+};
+static const char *const argument_names[] = {"MODEL"};
+
+const cli_command cli_command_train = {
+    .name = "train",
+    .summary = "Train a network within a memory budget.",
+    .usage = "MODEL --data DIR|synthetic --batch N [--budget B|auto] [--epochs N] [options]",
+    .description =
+        "Trains MODEL, a network of the zoo or an ONNX file, on the processor. Before the first step it solves for "
+        "a schedule that fits the budget, which says what to keep in memory and what to compute again, and lays all "
+        "buffers out in one block of memory. From then on nothing is allocated any more, so the budget cannot be "
+        "exceeded. Computing again gives the same numbers again: losses and weights are bit for bit those of training "
+        "with all the memory one likes, only later. --check proves it for the case at hand.\n\n"
+        "A run can be interrupted at any time. With --save, Ctrl-C and SIGTERM end it after the step under way with "
+        "its state in the file; a process that is killed leaves the file saved last; --resume goes on bit for bit. "
+        "When a "
+        "save fails, say because the disk is full, the old file stays, training goes on, and the next save tries "
+        "again; "
+        "a failure of the last one is an error.\n\n"
+        "Training data are read ahead by a thread of its own, in an order that only --seed decides. A remainder "
+        "smaller "
+        "than a batch is left out of an epoch; every epoch shuffles anew. Progress goes to standard error, the result "
+        "to "
+        "standard output.",
+    .exit_statuses = "0  trained, or stopped by a signal\n"
+                     "1  failed: bad input, a loss that is no number, input or output error, out of memory\n"
+                     "2  wrong usage\n"
+                     "3  proven: no schedule fits the budget\n"
+                     "4  no schedule was found within the limits\n",
+    .examples = "checkmate train MobileNet --data photos --batch 32 --budget 2GiB --epochs 10 --save run.safetensors\n"
+                "checkmate train MobileNet --data photos --budget 1GiB --epochs 20 --resume run.safetensors --save "
+                "run.safetensors\n"
+                "checkmate train ResNet50 --data cifar-10-batches-bin --input-shape 32,32,3 --batch 64 --budget 50% "
+                "--optimizer adamw --schedule cosine --warmup 100\n"
+                "checkmate train model.onnx --data images --pixels imagenet --batch 8 --export trained.onnx\n"
+                "checkmate train vgg_unet --data synthetic --input-shape 64,96,3 --batch 4 --budget 40% --check\n",
+    .groups = groups,
+    .n_groups = CLI_COUNT(groups),
+    .min_arguments = 1,
+    .max_arguments = 1,
+    .argument_names = argument_names,
+    .defaults = &defaults,
+    .settings_size = sizeof defaults,
+    .run = run,
+};

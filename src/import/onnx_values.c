@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+// Values of the tensors of an ONNX file, read one by one. The file is converted a second time, without keeping the
+// network: that gives the constants that were computed from others, and what every tensor is.
+#include <checkmate/import.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "import/onnx_convert.h"
+#include "import/onnx_wire.h"
+
+struct ckm_import_values {
+    char *path;
+    ckm_i_onnx_source source;
+    bool open;
+    ckm_i_onnx_convert convert;
+    ckm_i_wire_tensors tensors;
+};
+
+void ckm_import_values_close(ckm_import_values *v)
+{
+    if (v == NULL) {
+        return;
+    }
+    ckm_graph_free(v->convert.graph);
+    ckm_graph_free(v->convert.scratch);
+    ckm_i_onnx_model_free(v->convert.model);
+    ckm_i_wire_tensors_dispose(&v->tensors);
+    if (v->open) {
+        ckm_i_onnx_source_close(&v->source);
+    }
+    free(v->path);
+    free(v);
+}
+
+ckm_status ckm_import_values_open(const char *path, const ckm_import_options *options, ckm_import_values **out,
+                                  ckm_error *err)
+{
+    ckm_import_options defaults = CKM_IMPORT_OPTIONS_INIT;
+    ckm_import_values *v = ckm_i_calloc(1, sizeof *v);
+    if (v == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    v->path = ckm_i_strdup(path);
+    ckm_status status = v->path != NULL ? ckm_i_onnx_source_open(&v->source, path, err) : ckm_i_error_memory(err);
+    if (status == CKM_OK) {
+        v->open = true;
+        v->convert.options = options != NULL ? options : &defaults;
+        status = ckm_i_onnx_model_read(&v->source, &v->convert.model, err);
+    }
+    if (status == CKM_OK) {
+        status = ckm_i_onnx_convert_model(&v->convert, err);
+    }
+    v->convert.options = NULL;
+    if (status == CKM_OK) {
+        status = ckm_i_wire_list(&v->source, &v->tensors, err);
+    }
+    if (status != CKM_OK) {
+        ckm_import_values_close(v);
+        return ckm_i_error_in_file(err, status, path);
+    }
+    *out = v;
+    return CKM_OK;
+}
+
+// One tensor's data, however they are stored.
+typedef struct reading {
+    ckm_import_values *v;
+    const char *name;
+    ckm_dtype dtype;
+    int64_t elements, bytes;  // wanted
+    uint8_t *out;
+    int64_t done;  // elements so far
+    // External data.
+    bool external;
+    char location[1024];
+    int64_t offset, length;  // -1: not given
+} reading;
+
+static ckm_status too_many(const reading *r, ckm_error *err)
+{
+    return ckm_i_error(err, CKM_ERR_FORMAT, "tensor \"%.200s\" holds more values than its %lld elements", r->name,
+                       (long long)r->elements);
+}
+
+// One element that is stored as a number of its own.
+static ckm_status put(reading *r, uint64_t value, ckm_error *err)
+{
+    int64_t size = ckm_i_dtype_bytes(r->dtype);
+    if (r->done == r->elements) {
+        return too_many(r, err);
+    }
+    for (int64_t i = 0; i < size; i++) {
+        r->out[r->done * size + i] = (uint8_t)(value >> (8 * i));
+    }
+    r->done++;
+    return CKM_OK;
+}
+
+// Bytes that are the elements as they are.
+static ckm_status copy(reading *r, const ckm_i_wire_field *field, ckm_error *err)
+{
+    int64_t size = ckm_i_dtype_bytes(r->dtype);
+    if (field->bytes % size != 0 || field->bytes / size > r->elements - r->done) {
+        return too_many(r, err);
+    }
+    ckm_status status = field->bytes > 0 ? ckm_i_onnx_source_read(&r->v->source, field->at, field->bytes,
+                                                                  r->out + r->done * size, err)
+                                         : CKM_OK;
+    r->done += field->bytes / size;
+    return status;
+}
+
+// Numbers in the list made for their type: packed or one by one.
+static ckm_status read_list(reading *r, const ckm_i_wire_field *field, ckm_error *err)
+{
+    ckm_i_wire_field one = *field;
+    ckm_status status = CKM_OK;
+    if (field->number == 4 || field->number == 10) {  // reals: bytes in either form
+        return copy(r, field, err);
+    }
+    if (field->type == CKM_I_WIRE_VARINT) {
+        return put(r, one.value, err);
+    }
+    int64_t at = field->at;
+    while (status == CKM_OK && at < field->at + field->bytes) {
+        uint64_t value;
+        status = ckm_i_wire_varint(&r->v->source, &at, field->at + field->bytes, &value, err);
+        if (status == CKM_OK) {
+            status = put(r, value, err);
+        }
+    }
+    return status;
+}
+
+// The list that the format uses for a type.
+static uint32_t list_of(ckm_dtype dtype)
+{
+    return dtype == CKM_F32 ? 4 : dtype == CKM_F64 ? 10 : dtype == CKM_I64 ? 7 : 5;
+}
+
+// A pair of external_data: key (field 1) and value (field 2).
+static ckm_status read_pair(reading *r, const ckm_i_wire_field *pair, ckm_error *err)
+{
+    char key[64] = "";
+    char value[1024] = "";
+    int64_t at = pair->at;
+    while (at < pair->at + pair->bytes) {
+        ckm_i_wire_field field;
+        ckm_status status = ckm_i_wire_next(&r->v->source, &at, pair->at + pair->bytes, &field, err);
+        if (status == CKM_OK && (field.number == 1 || field.number == 2)) {
+            status = ckm_i_wire_text(&r->v->source, &field, field.number == 1 ? key : value,
+                                     field.number == 1 ? sizeof key : sizeof value, err);
+        }
+        if (status != CKM_OK) {
+            return status;
+        }
+    }
+    if (strcmp(key, "location") == 0) {
+        snprintf(r->location, sizeof r->location, "%s", value);
+    } else if (strcmp(key, "offset") == 0 || strcmp(key, "length") == 0) {
+        char *end = NULL;
+        errno = 0;
+        long long number = strtoll(value, &end, 10);
+        if (end == value || *end != '\0' || errno != 0 || number < 0) {
+            return ckm_i_error(err, CKM_ERR_FORMAT, "tensor \"%.200s\": %s of its external data is \"%.40s\"", r->name,
+                               key, value);
+        }
+        *(key[0] == 'o' ? &r->offset : &r->length) = (int64_t)number;
+    }
+    return CKM_OK;
+}
+
+// Files outside the model's folder are not for the model to name.
+static bool stays_inside(const char *location)
+{
+    if (location[0] == '\0' || location[0] == '/') {
+        return false;
+    }
+    for (const char *part = location; part != NULL; part = strchr(part, '/')) {
+        part += *part == '/';
+        if (strncmp(part, "..", 2) == 0 && (part[2] == '/' || part[2] == '\0')) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static ckm_status read_external(reading *r, ckm_error *err)
+{
+    char path[4096 + 1100];
+    const char *slash = strrchr(r->v->path, '/');
+    int folder = slash != NULL ? (int)(slash - r->v->path) + 1 : 0;
+    if (!stays_inside(r->location) || folder > 4096) {
+        return ckm_i_error(
+            err, CKM_ERR_FORMAT,
+            "tensor \"%.200s\": its values are in \"%.200s\", which is not a file below the model's folder", r->name,
+            r->location);
+    }
+    if (r->length >= 0 && r->length != r->bytes) {
+        return ckm_i_error(err, CKM_ERR_FORMAT, "tensor \"%.200s\": %lld bytes of external data, expected %lld",
+                           r->name, (long long)r->length, (long long)r->bytes);
+    }
+    snprintf(path, sizeof path, "%.*s%s", folder, r->v->path, r->location);
+    ckm_i_onnx_source source;
+    ckm_status status = ckm_i_onnx_source_open(&source, path, err);
+    if (status != CKM_OK) {
+        return status;
+    }
+    if (r->offset > source.size_bytes || r->bytes > source.size_bytes - r->offset) {
+        status = ckm_i_error_at(err, CKM_ERR_FORMAT, path, 0, -1,
+                                "ends before the %lld bytes of tensor \"%.200s\" at %lld", (long long)r->bytes, r->name,
+                                (long long)r->offset);
+    } else {
+        status = ckm_i_onnx_source_read(&source, r->offset, r->bytes, r->out, err);
+    }
+    ckm_i_onnx_source_close(&source);
+    r->done = r->elements;
+    return ckm_i_error_in_file(err, status, path);
+}
+
+static ckm_status read_tensor(reading *r, const ckm_i_wire_tensor *place, bool *found, ckm_error *err)
+{
+    int64_t at = place->at;
+    int64_t end = place->at + place->bytes;
+    ckm_status status = CKM_OK;
+    while (status == CKM_OK && at < end) {
+        ckm_i_wire_field field;
+        ckm_dtype dtype;
+        status = ckm_i_wire_next(&r->v->source, &at, end, &field, err);
+        if (status != CKM_OK) {
+            break;
+        }
+        if (field.number == 2 && (!ckm_i_onnx_dtype((int64_t)field.value, &dtype) || dtype != r->dtype)) {
+            return ckm_i_error(err, CKM_ERR_ARGUMENT, "tensor \"%.200s\" is stored with another element type", r->name);
+        }
+        if (field.number == 9 && field.type == CKM_I_WIRE_BYTES) {
+            status = copy(r, &field, err);
+        } else if (field.number == list_of(r->dtype)) {
+            status = read_list(r, &field, err);
+        } else if (field.number == 13 && field.type == CKM_I_WIRE_BYTES) {
+            status = read_pair(r, &field, err);
+        } else if (field.number == 14) {
+            r->external = field.value == 1;
+        }
+    }
+    if (status == CKM_OK && r->external) {
+        status = read_external(r, err);
+    }
+    // Nothing at all: left out when the file was written.
+    *found = r->done > 0 || r->elements == 0;
+    if (status == CKM_OK && *found && r->done != r->elements) {
+        status = ckm_i_error(err, CKM_ERR_FORMAT, "tensor \"%.200s\" holds %lld values where its shape asks for %lld",
+                             r->name, (long long)r->done, (long long)r->elements);
+    }
+    return status;
+}
+
+// Constants that conversion knows: small ones and those computed from them.
+static void store_known(const reading *r, const ckm_i_onnx_scalar *data)
+{
+    int64_t size = ckm_i_dtype_bytes(r->dtype);
+    for (int64_t i = 0; i < r->elements; i++) {
+        if (r->dtype == CKM_F32) {
+            ((float *)(void *)r->out)[i] = (float)data[i].r;
+        } else if (r->dtype == CKM_F64) {
+            ((double *)(void *)r->out)[i] = data[i].r;
+        } else {
+            for (int64_t b = 0; b < size; b++) {
+                r->out[i * size + b] = (uint8_t)((uint64_t)data[i].i >> (8 * b));
+            }
+        }
+    }
+}
+
+static const ckm_i_onnx_value *find_value(const ckm_import_values *v, const char *name)
+{
+    const ckm_i_onnx_value *found = NULL;
+    for (int32_t i = 0; i < v->convert.model->n_values; i++) {
+        const ckm_i_onnx_value *value = &v->convert.model->values[i];
+        if (value->tensor >= 0 && value->typed && strcmp(value->name, name) == 0) {
+            found = value;
+        }
+    }
+    return found;
+}
+
+ckm_status ckm_import_values_read(ckm_import_values *v, const char *name, ckm_dtype dtype, const ckm_shape *shape,
+                                  void *out, bool *found, ckm_error *err)
+{
+    reading r = {.v = v, .name = name, .dtype = dtype, .out = out, .length = -1};
+    const ckm_i_onnx_value *value = find_value(v, name);
+    const ckm_i_wire_tensor *place = ckm_i_wire_find(&v->tensors, name);
+    bool same = value != NULL && value->dtype == dtype && value->shape.rank == shape->rank;
+    bool known = false;
+    if (value == NULL) {
+        *found = false;
+        return CKM_OK;
+    }
+    for (int32_t d = 0; same && d < shape->rank; d++) {
+        same = value->shape.dims[d] == shape->dims[d];
+    }
+    if (!same) {
+        return ckm_i_error_at(err, CKM_ERR_ARGUMENT, v->path, 0, -1,
+                              "tensor \"%.200s\" has another type or shape in the file", name);
+    }
+    ckm_status status = ckm_i_shape_elements(shape, &r.elements, err);
+    r.bytes = r.elements * ckm_i_dtype_bytes(dtype);
+    bool reals_fit = dtype == CKM_F32 || dtype == CKM_F64 || !ckm_i_onnx_dtype_is_real(dtype);
+    if (status == CKM_OK && value->data != NULL && reals_fit) {
+        store_known(&r, value->data);
+        known = true;
+    } else if (status == CKM_OK && place != NULL) {
+        status = read_tensor(&r, place, &known, err);
+    }
+    if (status != CKM_OK) {
+        return ckm_i_error_in_file(err, status, v->path);
+    }
+    *found = known;
+    return CKM_OK;
+}

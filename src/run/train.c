@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+// The training loop: fetch, step, report, save.
+#include <checkmate/train.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+
+// Step times that the median is taken of, and over how many of them the speed is.
+enum { KEPT_TIMES = 1024, SPEED_WINDOW = 16 };
+
+typedef struct loop {
+    ckm_session *session;
+    ckm_data *data;
+    const ckm_train_options *options;
+    int64_t epoch_steps, batch;
+    int64_t judged;  // predictions a step: samples, or positions of all of them
+    ckm_train_result result;
+    double began;
+    double epoch_loss;  // sum
+    int64_t epoch_n;    // steps of this epoch that were run
+    double step_times[KEPT_TIMES];
+    double ends[SPEED_WINDOW];  // when the last steps ended
+} loop;
+
+// Is every parameter a number? What is not must not replace a good file.
+static bool is_finite(const ckm_session *session)
+{
+    for (int32_t i = 0; i < ckm_session_tensor_count(session); i++) {
+        ckm_session_tensor t = ckm_session_get_tensor(session, i);
+        if ((t.role != CKM_ROLE_PARAMETER && t.role != CKM_ROLE_STATE) || t.dtype != CKM_F32) {
+            continue;
+        }
+        const float *values = t.data;
+        for (int64_t k = 0; k < t.bytes / (int64_t)sizeof *values; k++) {
+            if (!isfinite(values[k])) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static void notify(const loop *l, ckm_train_event event, int64_t step, const ckm_error *why)
+{
+    if (l->options->event != NULL) {
+        l->options->event(event, l->options->save_path, step, why, l->options->user);
+    }
+}
+
+// How to go on after what was not a number.
+static ckm_status not_finite(const loop *l, int64_t step, const char *what, ckm_error *err)
+{
+    char good[600] = "nothing was saved before (--save-every saves in between)";
+    if (l->options->save_path == NULL) {
+        snprintf(good, sizeof good, "nothing is saved");
+    } else if (l->result.saved_step >= 0) {
+        snprintf(good, sizeof good, "\"%.400s\" holds the state after %lld steps", l->options->save_path,
+                 (long long)l->result.saved_step);
+    }
+    return ckm_i_error(err, CKM_ERR_ARGUMENT,
+                       "step %lld: %s is not a finite number; training stops, %s. A lower learning rate or a warm-up "
+                       "may help",
+                       (long long)step, what, good);
+}
+
+// Saves the state before step `step`. A failure of the disk is an error only for the last save.
+static ckm_status save(loop *l, int64_t step, bool last, ckm_error *err)
+{
+    ckm_train_place place = l->options->place;
+    ckm_error why = CKM_ERROR_INIT;
+    if (l->options->save_path == NULL || l->result.saved_step == step || step < l->options->first_step) {
+        return CKM_OK;
+    }
+    if (l->options->on_nan == CKM_NAN_STOP && !is_finite(l->session)) {
+        return not_finite(l, step, "a parameter", err);
+    }
+    place.step = step;
+    ckm_status status = ckm_train_save(l->session, l->options->save_path, &place, &why);
+    if (status == CKM_OK) {
+        l->result.saved_step = step;
+        notify(l, CKM_TRAIN_SAVED, step, NULL);
+        return CKM_OK;
+    }
+    notify(l, CKM_TRAIN_SAVE_FAILED, step, &why);
+    if (last && err != NULL) {
+        *err = why;
+    }
+    return last ? status : CKM_OK;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a;
+    double y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+static void finish(loop *l)
+{
+    int64_t n = l->result.steps < KEPT_TIMES ? l->result.steps : KEPT_TIMES;
+    if (n > 0) {
+        qsort(l->step_times, (size_t)n, sizeof l->step_times[0], ascending);
+        l->result.median_step_seconds = l->step_times[n / 2];
+    }
+    l->result.seconds = ckm_i_clock_seconds() - l->began;
+}
+
+// Counts one step in and reports it.
+static void account(loop *l, int64_t step, const ckm_step_result *done, double waited, double rate)
+{
+    ckm_train_result *r = &l->result;
+    int64_t epoch_step = step % l->epoch_steps;
+    double now = ckm_i_clock_seconds();
+    if (epoch_step == 0 || r->steps == 0) {
+        l->epoch_loss = 0.0;
+        l->epoch_n = 0;
+        r->correct = 0;
+        r->samples = 0;
+    }
+    l->epoch_loss += done->loss;
+    l->epoch_n++;
+    r->correct += done->correct >= 0 ? done->correct : 0;
+    r->samples += l->judged;
+    r->first_loss = r->steps == 0 ? done->loss : r->first_loss;
+    r->last_loss = done->loss;
+    r->mean_loss = l->epoch_loss / (double)l->epoch_n;
+    r->accuracy = done->correct >= 0 ? (double)r->correct / (double)r->samples : (double)NAN;
+    r->step_seconds += done->seconds;
+    l->step_times[r->steps % KEPT_TIMES] = done->seconds;
+    // From the end of the step that left the window (or the beginning) until now.
+    int64_t counted = r->steps + 1 < SPEED_WINDOW ? r->steps + 1 : SPEED_WINDOW;
+    double since = r->steps < SPEED_WINDOW ? l->began : l->ends[r->steps % SPEED_WINDOW];
+    double step_seconds = (now - since) / (double)counted;
+    l->ends[r->steps % SPEED_WINDOW] = now;
+    r->steps++;
+    r->next_step = step + 1;
+    if (l->options->progress != NULL) {
+        ckm_train_progress p = {
+            .step = step,
+            .last_step = l->options->last_step,
+            .epoch = step / l->epoch_steps,
+            .epoch_step = epoch_step,
+            .epoch_steps = l->epoch_steps,
+            .loss = done->loss,
+            .learning_rate = rate,
+            .mean_loss = r->mean_loss,
+            .accuracy = r->accuracy,
+            .step_seconds = done->seconds,
+            .wait_seconds = waited,
+            .samples_per_second = step_seconds > 0 ? (double)l->batch / step_seconds : 0.0,
+            .seconds_left = step_seconds * (double)(l->options->last_step - step - 1),
+        };
+        l->options->progress(&p, l->options->user);
+    }
+}
+
+static ckm_status one_step(loop *l, int64_t step, ckm_error *err)
+{
+    ckm_step_result done = {0};
+    double rate = ckm_rate_at(&l->options->rate, step);
+    double before = ckm_i_clock_seconds();
+    ckm_status status = ckm_train_fetch(l->session, l->data, step, err);
+    double waited = ckm_i_clock_seconds() - before;
+    if (status == CKM_OK) {
+        status = ckm_session_step(l->session, step, rate, &done, err);
+    }
+    if (status != CKM_OK) {
+        // Data that cannot be read are no reason to lose what was learnt.
+        ckm_status saved = save(l, step, false, NULL);
+        (void)saved;
+        return status;
+    }
+    account(l, step, &done, waited, rate);
+    return !isfinite(done.loss) && l->options->on_nan == CKM_NAN_STOP ? not_finite(l, step, "the loss", err) : CKM_OK;
+}
+
+static int64_t judged_per_step(const ckm_session *session)
+{
+    int32_t labels = ckm_session_labels(session);
+    return labels >= 0 ? ckm_session_get_tensor(session, labels).bytes / (int64_t)sizeof(int32_t) : 1;
+}
+
+ckm_status ckm_train_run(ckm_session *session, ckm_data *data, const ckm_train_options *options,
+                         ckm_train_result *result, ckm_error *err)
+{
+    ckm_data_facts facts = ckm_data_get_facts(data);
+    ckm_status status = CKM_OK;
+    loop *l = ckm_i_calloc(1, sizeof *l);
+    if (l == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    *l = (loop){.session = session, .data = data, .options = options, .epoch_steps = facts.batches};
+    l->batch = options->place.batch > 0 ? options->place.batch : 1;
+    l->judged = judged_per_step(session);
+    l->result = (ckm_train_result){.next_step = options->first_step,
+                                   .saved_step = -1,
+                                   .accuracy = (double)NAN,
+                                   .first_loss = (double)NAN,
+                                   .last_loss = (double)NAN,
+                                   .mean_loss = (double)NAN};
+    l->began = ckm_i_clock_seconds();
+    for (int64_t step = options->first_step; step < options->last_step && status == CKM_OK; step++) {
+        if (options->stop != NULL && options->stop(options->user)) {
+            l->result.stopped = true;
+            break;
+        }
+        status = one_step(l, step, err);
+        if (status == CKM_OK && options->save_every > 0 && (step + 1) % options->save_every == 0) {
+            status = save(l, step + 1, false, err);
+        }
+    }
+    if (status == CKM_OK) {
+        status = save(l, l->result.next_step, true, err);
+    }
+    finish(l);
+    if (status == CKM_OK) {
+        *result = l->result;
+    }
+    free(l);
+    return status;
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a training graph wants of its data, and bringing batches into a session.
+#include <checkmate/train.h>
+
+#include "base/error.h"
+#include "run/session.h"
+
+static ckm_data_field field_of(const ckm_graph *step, int32_t value)
+{
+    const ckm_i_graph_tensor *tensor = &step->tensors[value];
+    ckm_data_field field = {tensor->name, tensor->dtype, {0, {0}}, 0};
+    // The first axis counts samples.
+    for (int32_t i = 1; i < tensor->shape.rank; i++) {
+        field.shape.dims[field.shape.rank++] = tensor->shape.dims[i];
+    }
+    if (tensor->dtype != CKM_F32) {
+        field.limit = ckm_i_session_value_limit(step, value);
+    }
+    return field;
+}
+
+ckm_status ckm_train_describe_data(const ckm_training *training, ckm_train_fields *out, ckm_error *err)
+{
+    ckm_train_fields fields = {0};
+    const ckm_graph *step = training->step;
+    if (step == NULL || training->labels < 0) {
+        return ckm_i_error(err, CKM_ERR_ARGUMENT, "this training graph has no loss at operator level to train by");
+    }
+    fields.labels = field_of(step, training->labels);
+    for (int32_t x = 0; x < step->n_tensors; x++) {
+        if (step->tensors[x].role != CKM_ROLE_INPUT || x == training->labels) {
+            continue;
+        }
+        const ckm_shape *shape = &step->tensors[x].shape;
+        if (shape->rank < 1 || shape->dims[0] != step->batch) {
+            return ckm_i_error(err, CKM_ERR_UNSUPPORTED,
+                               "input \"%.200s\" does not have the batch of %lld as its first dimension, so samples "
+                               "cannot be put into it",
+                               step->tensors[x].name, (long long)step->batch);
+        }
+        if (fields.n_inputs == CKM_DATA_MAX_INPUTS) {
+            return ckm_i_error(err, CKM_ERR_UNSUPPORTED, "the network has more than %d data inputs",
+                               CKM_DATA_MAX_INPUTS);
+        }
+        fields.inputs[fields.n_inputs++] = field_of(step, x);
+    }
+    *out = fields;
+    return CKM_OK;
+}
+
+ckm_status ckm_train_fetch(ckm_session *session, ckm_data *data, int64_t step, ckm_error *err)
+{
+    void *inputs[CKM_DATA_MAX_INPUTS] = {NULL};
+    int32_t labels = ckm_session_labels(session);
+    int32_t n = 0;
+    for (int32_t i = 0; i < ckm_session_tensor_count(session); i++) {
+        ckm_session_tensor tensor = ckm_session_get_tensor(session, i);
+        if (tensor.role == CKM_ROLE_INPUT && i != labels && n < CKM_DATA_MAX_INPUTS) {
+            inputs[n++] = tensor.data;
+        }
+    }
+    if (labels < 0) {
+        return ckm_i_error(err, CKM_ERR_ARGUMENT, "the session has no labels to fill");
+    }
+    return ckm_data_fetch(data, step, inputs, ckm_session_get_tensor(session, labels).data, err);
+}
