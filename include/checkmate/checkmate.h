@@ -20,6 +20,7 @@
 
 #include <checkmate/plan.h>
 #include <checkmate/run.h>
+#include <checkmate/profile.h>
 #include <checkmate/data.h>
 #include <checkmate/train.h>
 

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+// Measuring: steps of a session with a clock around every call.
+#include "run/profile.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "run/session.h"
+
+enum { LEAST_STEPS = 3 };
+
+static int by_value(const void *left, const void *right)
+{
+    int64_t a = *(const int64_t *)left;
+    int64_t b = *(const int64_t *)right;
+    return a < b ? -1 : a > b;
+}
+
+// The value that `part` of n > 0 sorted ones are below, interpolated.
+static int64_t quantile(const int64_t *sorted, int64_t n, double part)
+{
+    double at = part * (double)(n - 1);
+    int64_t low = (int64_t)at;
+    int64_t high = low + 1 < n ? low + 1 : low;
+    return sorted[low] + (int64_t)((at - (double)low) * (double)(sorted[high] - sorted[low]) + 0.5);
+}
+
+// Samples of all calls: `steps` rows of one column a call.
+typedef struct samples {
+    int64_t n_calls, n_steps;
+    int64_t *ns, *step_ns;
+} samples;
+
+static ckm_status take_samples(ckm_session *session, const ckm_profile_options *options, samples *out, ckm_error *err)
+{
+    int64_t most = options->steps > LEAST_STEPS ? options->steps : LEAST_STEPS;
+    double start = ckm_i_clock_seconds();
+    size_t row = (size_t)session->n_calls * sizeof *out->ns;
+    out->n_calls = session->n_calls;
+    out->ns = ckm_i_malloc((size_t)most, row > 0 ? row : 1);
+    out->step_ns = ckm_i_malloc((size_t)most, sizeof *out->step_ns);
+    session->call_nanoseconds = ckm_i_calloc((size_t)session->n_calls, sizeof *session->call_nanoseconds);
+    if (out->ns == NULL || out->step_ns == NULL || session->call_nanoseconds == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    ckm_session_fill(session, 1, 0);
+    for (int64_t step = -(int64_t)options->warmup_steps; out->n_steps < most; step++) {
+        ckm_step_result result;
+        bool late = options->time_limit_seconds > 0.0 && out->n_steps >= LEAST_STEPS &&
+                    ckm_i_clock_seconds() - start > options->time_limit_seconds;
+        bool stopped = options->stop != NULL && out->n_steps > 0 && options->stop(options->user);
+        if (late || stopped) {
+            break;
+        }
+        // The same step again and again: kernels that draw random numbers do the same work in each.
+        ckm_status status = ckm_session_step(session, 0, 0.0, &result, err);
+        if (status != CKM_OK) {
+            return status;
+        }
+        if (step >= 0) {
+            memcpy(out->ns + out->n_steps * out->n_calls, session->call_nanoseconds, row);
+            out->step_ns[out->n_steps++] = (int64_t)(result.seconds * 1e9);
+        }
+    }
+    return CKM_OK;
+}
+
+// Quantiles by operator, over its calls in all steps.
+static ckm_status summarize(const ckm_session *session, samples *taken, ckm_profile *p, ckm_error *err)
+{
+    int64_t *calls_of = ckm_i_calloc((size_t)p->n_ops + 1, sizeof *calls_of);
+    int64_t *sorted = ckm_i_malloc((size_t)(taken->n_calls * taken->n_steps), sizeof *sorted);
+    if (calls_of == NULL || sorted == NULL) {
+        free(calls_of);
+        free(sorted);
+        return ckm_i_error_memory(err);
+    }
+    for (int64_t c = 0; c < taken->n_calls; c++) {
+        calls_of[session->calls[c].call.op + 1] += taken->n_steps;
+    }
+    for (int32_t v = 0; v < p->n_ops; v++) {
+        p->ops[v].runs = calls_of[v + 1];
+        calls_of[v + 1] += calls_of[v];
+    }
+    // Filling moves each operator's beginning to its end.
+    for (int64_t c = 0; c < taken->n_calls; c++) {
+        for (int64_t step = 0; step < taken->n_steps; step++) {
+            sorted[calls_of[session->calls[c].call.op]++] = taken->ns[step * taken->n_calls + c];
+        }
+    }
+    for (int32_t v = 0; v < p->n_ops; v++) {
+        ckm_profile_op *op = &p->ops[v];
+        if (op->runs > 0) {
+            int64_t *mine = sorted + calls_of[v] - op->runs;
+            qsort(mine, (size_t)op->runs, sizeof *mine, by_value);
+            op->median_ns = quantile(mine, op->runs, 0.5);
+            op->p10_ns = quantile(mine, op->runs, 0.1);
+            op->p90_ns = quantile(mine, op->runs, 0.9);
+        }
+    }
+    for (int64_t c = 0; c < taken->n_calls; c++) {
+        p->info.predicted_ns += p->ops[session->calls[c].call.op].median_ns;
+    }
+    qsort(taken->step_ns, (size_t)taken->n_steps, sizeof *taken->step_ns, by_value);
+    p->info.step_ns = quantile(taken->step_ns, taken->n_steps, 0.5);
+    p->info.steps = taken->n_steps;
+    free(calls_of);
+    free(sorted);
+    return CKM_OK;
+}
+
+static ckm_status create(const ckm_program *program, ckm_profile **out, ckm_error *err)
+{
+    const ckm_training *t = program->training;
+    ckm_profile *p = ckm_i_calloc(1, sizeof *p);
+    if (p == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    p->ops = ckm_i_calloc((size_t)t->n_ops, sizeof *p->ops);
+    for (int32_t v = 0; p->ops != NULL && v < t->n_ops; v++) {
+        p->ops[v].fixed_ns = NAN;
+        p->ops[v].per_sample_ns = NAN;
+        p->ops[v].name = ckm_i_strdup(t->ops[v].name);
+        p->n_ops++;
+        if (p->ops[v].name == NULL) {
+            break;
+        }
+    }
+    if (p->ops == NULL || (p->n_ops > 0 && p->ops[p->n_ops - 1].name == NULL)) {
+        ckm_profile_free(p);
+        return ckm_i_error_memory(err);
+    }
+    ckm_i_profile_platform(p->info.platform, sizeof p->info.platform);
+    ckm_i_text_copy(p->info.backend, sizeof p->info.backend, ckm_program_backend(program));
+    ckm_i_text_copy(p->info.graph, sizeof p->info.graph, t->name);
+    p->info.threads = ckm_program_threads(program);
+    p->info.batch = t->graph->batch;
+    *out = p;
+    return CKM_OK;
+}
+
+ckm_status ckm_profile_measure(ckm_program *program, const ckm_dataflow *df, const ckm_schedule *s,
+                               const ckm_plan *plan, const ckm_profile_options *options, ckm_profile **out,
+                               ckm_error *err)
+{
+    ckm_status status;
+    ckm_session *session = NULL;
+    ckm_profile *p = NULL;
+    samples taken = {0};
+    ckm_session_options session_options = CKM_SESSION_OPTIONS_INIT;
+    session_options.prefault = true;
+    CKM_I_TRY(create(program, &p, err));
+    CKM_I_TRY(ckm_session_create(program, df, s, plan, &session_options, &session, err));
+    CKM_I_TRY(take_samples(session, options, &taken, err));
+    CKM_I_TRY(summarize(session, &taken, p, err));
+    *out = p;
+    p = NULL;
+cleanup:
+    ckm_profile_free(p);
+    ckm_session_free(session);
+    free(taken.ns);
+    free(taken.step_ns);
+    return status;
+}
+
+void ckm_profile_free(ckm_profile *profile)
+{
+    if (profile != NULL) {
+        for (int32_t v = 0; v < profile->n_ops; v++) {
+            free((char *)(uintptr_t)profile->ops[v].name);
+        }
+        free(profile->ops);
+        free(profile);
+    }
+}
+
+const ckm_profile_info *ckm_profile_get_info(const ckm_profile *profile)
+{
+    return &profile->info;
+}
+
+int32_t ckm_profile_op_count(const ckm_profile *profile)
+{
+    return profile->n_ops;
+}
+
+ckm_profile_op ckm_profile_get_op(const ckm_profile *profile, int32_t i)
+{
+    return profile->ops[i];
+}
