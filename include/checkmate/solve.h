@@ -51,10 +51,13 @@ typedef struct ckm_solve_options {
     ckm_log_fn log;               // may be NULL
     ckm_progress_fn progress;     // may be NULL
     void *user;                   // passed to the three callbacks
+    // The order of first executions is a decision too: solves the graph in several topological orders. A schedule
+    // then need not follow the graph's order, and only bounds of class CKM_BOUND_ANY are reported (docs/REORDER.md).
+    bool reorder;
 } ckm_solve_options;
 // clang-format off
 #define CKM_SOLVE_OPTIONS_INIT \
-    { -1, NULL, 60.0, 1e-4, -1, 1, 1, 0, CKM_FORMULATION_FRONTIER, NULL, NULL, NULL, NULL }
+    { -1, NULL, 60.0, 1e-4, -1, 1, 1, 0, CKM_FORMULATION_FRONTIER, NULL, NULL, NULL, NULL, false }
 // clang-format on
 
 typedef struct ckm_solve_result {

@@ -13,6 +13,7 @@ typedef struct solve_settings {
     cli_budget budget;
     const char *strategy;
     int formulation;
+    bool reorder;
     const char *output;
     bool json;
     cli_limit_settings limits;
@@ -20,7 +21,7 @@ typedef struct solve_settings {
 } solve_settings;
 
 static const solve_settings defaults = {
-    {false, false, 0, 0}, "auto", 0, NULL, false, CLI_LIMIT_DEFAULTS(60), CLI_MODEL_DEFAULTS,
+    {false, false, 0, 0}, "auto", 0, false, NULL, false, CLI_LIMIT_DEFAULTS(60), CLI_MODEL_DEFAULTS,
 };
 
 static const char *const formulations[] = {"frontier", "unpartitioned", "paper", NULL};
@@ -37,6 +38,10 @@ static const cli_option options[] = {
      "the same exactly as published, with a weaker relaxation; or 'unpartitioned', without stages, which the paper "
      "compares with.",
      "frontier", 0, 0, formulations},
+    {"reorder", 0, CLI_FLAG, offsetof(solve_settings, reorder), NULL,
+     "Let operators run for the first time in another order than the graph's, where that saves memory. Bounds are then "
+     "those that cover every order, which are weaker.",
+     NULL, 0, 0, NULL},
     {"time-limit", 't', CLI_REAL, offsetof(solve_settings, limits.time_limit_seconds), "S",
      "Seconds of wall time, after which the best schedule found is the result; 0 for no limit.", "60", 0, 0, NULL},
     {"output", 'o', CLI_TEXT, offsetof(solve_settings, output), "FILE",
@@ -162,6 +167,7 @@ static int solve(const solve_settings *s, const cli_model *model)
     }
     solving.budget_bytes = cli_budget_bytes(&s->budget, baseline_peak);
     solving.formulation = (ckm_formulation)s->formulation;
+    solving.reorder = s->reorder;
     cli_stop_install();
     if (ckm_solve(model->df, &solving, &result, &err) != CKM_OK) {
         return cli_fail(&err);
@@ -237,7 +243,8 @@ const cli_command cli_command_solve = {
     .examples = "checkmate solve ResNet50 --batch 64 --budget 60%\n"
                 "checkmate solve ResNet50 --batch 128 --budget 8GiB --time-limit 120 -o schedule.json\n"
                 "checkmate solve model.onnx --batch 32 --budget 4GB --strategy chen-sqrt --json\n"
-                "checkmate solve graph.json --budget 11GB --strategy ilp --gap 1%\n",
+                "checkmate solve graph.json --budget 11GB --strategy ilp --gap 1%\n"
+                "checkmate solve graph.json --budget 70% --reorder\n",
     .groups = groups,
     .n_groups = CLI_COUNT(groups),
     .min_arguments = 1,

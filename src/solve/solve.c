@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "solve/least_peak.h"
+#include "solve/reorder.h"
 #include "solve/solver.h"
 
 // "optimal" means within 0.01 %.
@@ -298,7 +299,7 @@ ckm_status ckm_solve(const ckm_dataflow *df, const ckm_solve_options *options, c
     if (options->budget_bytes < df->floor_bytes) {
         ckm_i_solver_infeasible(&solver, CKM_BOUND_ANY, "memory floor");
     } else {
-        CKM_I_TRY(strategy->run(&solver, err));
+        CKM_I_TRY(options->reorder ? ckm_i_reorder_run(&solver, strategy, err) : strategy->run(&solver, err));
     }
     if (solver.best_schedule == NULL) {
         CKM_I_TRY(ckm_i_least_peak(&solver, least_peak_seconds, err));

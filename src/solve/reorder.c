@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+// Solving with the order of first executions left open: a few good orders compete, each with the chosen strategy
+// on the graph permuted into it.
+#include "solve/reorder.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "solve/local_search.h"
+
+// Without a limit there would be no end to it: the same time that auto gives itself.
+static const double default_seconds = 60.0;
+
+// Shares of the time: finding orders, then letting them compete; the rest goes to the best one.
+static const double order_share = 0.25;
+static const double race_share = 0.35;
+
+// Orders in the race; a large graph's matrices leave room for fewer.
+enum { max_entries = 8, large_entries = 2, large_n_ops = 4000 };
+
+// One order and what has been found for it.
+typedef struct entry {
+    struct reordering *all;
+    int32_t *order;
+    ckm_dataflow *df;  // permuted
+    ckm_i_solver solver;
+    int64_t offered_cost;  // of what has been handed on
+} entry;
+
+typedef struct reordering {
+    ckm_i_solver *outer;
+    const ckm_i_strategy *strategy;
+    ckm_solve_options options;  // of the solves on permuted graphs
+    double end_seconds;
+    bool bound_shows_loss;  // the running entry's bound is no better than the best schedule
+    entry entries[max_entries];
+    int n_entries;
+} reordering;
+
+static double time_left(const reordering *all)
+{
+    return fmax(all->end_seconds - ckm_i_clock_seconds(), 0.0);
+}
+
+static bool should_stop(void *user)
+{
+    const reordering *all = user;
+    return all->bound_shows_loss || ckm_i_clock_seconds() >= all->end_seconds || ckm_i_solver_should_stop(all->outer);
+}
+
+static void watch(const ckm_progress *progress, void *user)
+{
+    reordering *all = user;
+    const ckm_i_solver *outer = all->outer;
+    all->bound_shows_loss = outer->best_schedule != NULL && progress->bound_cost >= (double)outer->best_cost;
+}
+
+static void pass_log(ckm_log_level level, const char *line, void *user)
+{
+    const reordering *all = user;
+    ckm_i_solver_log(all->outer, level, "%s", line);
+}
+
+static ckm_status offer_mapped(ckm_i_solver *outer, const ckm_schedule *permuted, const int32_t *order,
+                               const char *source, ckm_error *err)
+{
+    ckm_schedule *mapped = NULL;
+    ckm_status status = CKM_OK;
+    char name[64];
+    snprintf(name, sizeof name, "%.50s, reordered", source);
+    CKM_I_TRY(ckm_i_reorder_map_back(permuted, order, &mapped, err));
+    CKM_I_TRY(ckm_i_solver_offer_schedule(outer, mapped, name, err));
+cleanup:
+    ckm_schedule_free(mapped);
+    return status;
+}
+
+// Hands on what the entry has found since the last time.
+static ckm_status collect(entry *e, ckm_error *err)
+{
+    ckm_i_solver *outer = e->all->outer;
+    const ckm_i_solver *inner = &e->solver;
+    if (inner->least_peak_bytes >= 0 &&
+        (outer->least_peak_bytes < 0 || inner->least_peak_bytes < outer->least_peak_bytes)) {
+        outer->least_peak_bytes = inner->least_peak_bytes;
+    }
+    if (inner->bound_covers == CKM_BOUND_ANY) {  // all orders are the same to it
+        ckm_i_solver_bound(outer, inner->bound_cost, CKM_BOUND_ANY, "reorder");
+    }
+    if (inner->best_schedule == NULL || (e->offered_cost >= 0 && inner->best_cost >= e->offered_cost)) {
+        return CKM_OK;
+    }
+    e->offered_cost = inner->best_cost;
+    return offer_mapped(outer, inner->best_schedule, e->order, inner->best_source, err);
+}
+
+// Runs an entry for some seconds: local search, which goes on from what it has, or the strategy itself.
+static ckm_status run_entry(entry *e, bool search_only, double seconds, ckm_error *err)
+{
+    reordering *all = e->all;
+    ckm_status status = CKM_OK;
+    e->solver.start_seconds = ckm_i_clock_seconds();
+    e->solver.deadline_seconds = e->solver.start_seconds + fmin(seconds, time_left(all));
+    all->bound_shows_loss = false;
+    if (search_only) {
+        ckm_i_local_search_options options = CKM_I_LOCAL_SEARCH_OPTIONS_INIT;
+        options.seconds = seconds;
+        options.moves = all->options.iteration_limit;
+        status = ckm_i_local_search(&e->solver, &options, err);
+    } else {
+        status = all->strategy->run(&e->solver, err);
+    }
+    return status == CKM_OK ? collect(e, err) : status;
+}
+
+static ckm_status add_entry(reordering *all, const int32_t *order, ckm_error *err)
+{
+    const ckm_dataflow *df = all->outer->df;
+    for (int i = 0; i < all->n_entries; i++) {
+        if (memcmp(all->entries[i].order, order, (size_t)df->n_ops * sizeof *order) == 0) {
+            return CKM_OK;
+        }
+    }
+    entry *e = &all->entries[all->n_entries];
+    ckm_status status = CKM_OK;
+    *e = (entry){.all = all, .offered_cost = -1};
+    e->order = ckm_i_memdup(order, (size_t)df->n_ops, sizeof *order);
+    if (e->order == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    all->n_entries++;
+    status = ckm_i_reorder_permute(df, order, &e->df, err);
+    e->solver = (ckm_i_solver){
+        .df = e->df,
+        .options = &all->options,
+        .budget_bytes = all->outer->budget_bytes,
+        .best_cost = -1,
+        .best_peak_bytes = -1,
+        .least_peak_bytes = -1,
+        .bound_cost = (double)df->total_cost,
+        .bound_covers = CKM_BOUND_ANY,
+    };
+    return status;
+}
+
+// The run without rematerialization in an order.
+static ckm_status offer_plain(reordering *all, const int32_t *order, ckm_error *err)
+{
+    ckm_dataflow *permuted = NULL;
+    ckm_schedule *baseline = NULL;
+    ckm_status status = CKM_OK;
+    CKM_I_TRY(ckm_i_reorder_permute(all->outer->df, order, &permuted, err));
+    CKM_I_TRY(ckm_schedule_baseline(permuted, &baseline, err));
+    CKM_I_TRY(offer_mapped(all->outer, baseline, order, "no-rematerialization", err));
+cleanup:
+    ckm_dataflow_free(permuted);
+    ckm_schedule_free(baseline);
+    return status;
+}
+
+// Fills the race with orders that ask for little above the budget, found from different starts. One that fits
+// without rematerialization ends everything.
+static ckm_status find_orders(reordering *all, double seconds, ckm_error *err)
+{
+    const ckm_dataflow *df = all->outer->df;
+    const ckm_solve_options *options = all->outer->options;
+    ckm_status status = CKM_OK;
+    int room = df->n_ops > large_n_ops ? large_entries : max_entries;
+    int32_t *order = ckm_i_malloc((size_t)df->n_ops, sizeof *order);
+    if (order == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    for (int32_t v = 0; v < df->n_ops; v++) {
+        order[v] = v;
+    }
+    CKM_I_TRY(add_entry(all, order, err));
+    for (int i = 1; i < room && !should_stop(all); i++) {
+        int64_t peak = 0;
+        ckm_i_order_options search = {
+            .target_bytes = all->outer->budget_bytes,
+            .seconds = seconds / (room - 1),
+            .moves = options->iteration_limit,
+            .seed = options->seed + (uint64_t)i,
+            .stop = should_stop,
+            .user = all,
+        };
+        if (i % 3 == 1) {
+            CKM_I_TRY(ckm_i_order_greedy(df, i == 1 ? 0.0 : 0.5, search.seed, order, err));
+        } else if (i % 3 == 0) {
+            memcpy(order, all->entries[0].order, (size_t)df->n_ops * sizeof *order);
+        }
+        CKM_I_TRY(ckm_i_order_anneal(df, &search, order, &peak, err));
+        ckm_i_solver_log(all->outer, CKM_LOG_INFO, "reorder: order %d peaks at %lld bytes", i, (long long)peak);
+        CKM_I_TRY(offer_plain(all, order, err));
+        CKM_I_TRY(add_entry(all, order, err));
+    }
+cleanup:
+    free(order);
+    return status;
+}
+
+// Cheaper first; what fits before what does not, and then the lower peak.
+static int compare(const void *a, const void *b)
+{
+    const ckm_i_solver *x = &((const entry *)a)->solver;
+    const ckm_i_solver *y = &((const entry *)b)->solver;
+    bool x_fits = x->best_schedule != NULL;
+    bool y_fits = y->best_schedule != NULL;
+    if (x_fits != y_fits) {
+        return x_fits ? -1 : 1;
+    }
+    int64_t left = x_fits ? x->best_cost : x->least_peak_bytes;
+    int64_t right = y_fits ? y->best_cost : y->least_peak_bytes;
+    return left < right ? -1 : left > right;
+}
+
+static void free_entry(entry *e)
+{
+    ckm_schedule_free(e->solver.best_schedule);
+    ckm_i_stages_free(e->solver.best_stages);
+    ckm_dataflow_free(e->df);
+    free(e->order);
+}
+
+// Rounds of equal time; after each the worse half leaves.
+static ckm_status race(reordering *all, bool search_only, double seconds, ckm_error *err)
+{
+    int rounds = 0;
+    for (int n = all->n_entries; n > 1; n = (n + 1) / 2) {
+        rounds++;
+    }
+    while (all->n_entries > 1 && !should_stop(all)) {
+        for (int i = 0; i < all->n_entries && !should_stop(all); i++) {
+            ckm_status status = run_entry(&all->entries[i], search_only, seconds / rounds / all->n_entries, err);
+            all->bound_shows_loss = false;
+            if (status != CKM_OK) {
+                return status;
+            }
+        }
+        qsort(all->entries, (size_t)all->n_entries, sizeof *all->entries, compare);
+        int stay = (all->n_entries + 1) / 2;
+        while (all->n_entries > stay) {
+            free_entry(&all->entries[--all->n_entries]);
+        }
+    }
+    return CKM_OK;
+}
+
+ckm_status ckm_i_reorder_run(ckm_i_solver *solver, const ckm_i_strategy *strategy, ckm_error *err)
+{
+    reordering *all = ckm_i_calloc(1, sizeof *all);
+    ckm_schedule *baseline = NULL;
+    ckm_status status = CKM_OK;
+    if (all == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    double start = ckm_i_clock_seconds();
+    double end = isfinite(solver->deadline_seconds) ? solver->deadline_seconds : start + default_seconds;
+    all->outer = solver;
+    all->strategy = strategy;
+    all->end_seconds = end;
+    all->options = *solver->options;
+    all->options.stop = should_stop;
+    all->options.progress = watch;
+    all->options.log = solver->options->log != NULL ? pass_log : NULL;
+    all->options.user = all;
+    // auto would prove things of orders that are about to be dropped: its search alone runs the race.
+    bool search_only = strcmp(strategy->name, "auto") == 0;
+    CKM_I_TRY(ckm_schedule_baseline(solver->df, &baseline, err));
+    CKM_I_TRY(ckm_i_solver_offer_schedule(solver, baseline, "no-rematerialization", err));
+    if (!should_stop(all)) {
+        CKM_I_TRY(find_orders(all, (end - start) * order_share, err));
+    }
+    CKM_I_TRY(race(all, search_only, (end - start) * race_share, err));
+    if (all->n_entries > 0 && !should_stop(all)) {
+        CKM_I_TRY(run_entry(&all->entries[0], false, time_left(all), err));
+    }
+cleanup:
+    for (int i = 0; i < all->n_entries; i++) {
+        free_entry(&all->entries[i]);
+    }
+    free(all);
+    ckm_schedule_free(baseline);
+    return status;
+}
