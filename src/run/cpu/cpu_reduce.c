@@ -29,7 +29,7 @@ typedef struct job {
 
 // ---- rows added up: s1 is 1
 
-CKM_I_CPU_CLONES static void add_rows(const float *x, int64_t rows, int64_t n, float *sum)
+CKM_I_CPU_CLONES static void add_up_rows(const float *x, int64_t rows, int64_t n, float *sum)
 {
     for (int64_t r = 0; r < rows; r++) {
         CKM_I_CPU_SIMD
@@ -53,7 +53,7 @@ static void sum_chunk(const job *j, int64_t index)
     for (int64_t s = begin; s < end; s += BLOCK) {
         int64_t rows = end - s < BLOCK ? end - s : BLOCK;
         memset(block, 0, (size_t)n * sizeof *block);
-        add_rows(x + s * n, rows, n, block);
+        add_up_rows(x + s * n, rows, n, block);
         for (int64_t i = 0; i < n; i++) {
             sums[i] += (double)block[i];
         }

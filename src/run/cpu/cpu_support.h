@@ -9,7 +9,8 @@
 
 // A function marked so is compiled for several instruction sets, and the processor's best is chosen when the program
 // starts. Sums keep the order in which they are written, so the versions agree but for fused multiply-adds.
-// Sanitizers run before the choice can be made.
+// Sanitizers run before the choice can be made. Names of such functions must differ from file to file, static as they
+// are: clang 14 gives the function that chooses external linkage.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define CKM_I_CPU_NO_CLONES
 #elif defined(__has_feature)
