@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every operator of a step graph has a reference kernel: those of all networks of the zoo, and every kind there is but
+// for the ones that the step graph writes in terms of others. Back ends by name.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <checkmate/autodiff.h>
+#include <checkmate/zoo.h>
+
+#include "graph/op_registry.h"
+#include "run/backend.h"
+#include "run/cpu/ref_registry.h"
+
+// Kinds of networks that a step graph does not have (src/autodiff/OPERATORS.md, "Normal form").
+static const char *const rewritten[] = {"separable_conv", "batch_norm",  "instance_norm", "max_pool", "zero_padding",
+                                        "cropping",       "up_sampling", "interp",        "lambda"};
+
+static bool is_rewritten(const char *kind)
+{
+    for (size_t i = 0; i < sizeof rewritten / sizeof rewritten[0]; i++) {
+        if (strcmp(kind, rewritten[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void test_every_kind(void **state)
+{
+    (void)state;
+#define TABLE(group) ckm_i_ops_##group,
+    static const ckm_i_op_class *const groups[] = {CKM_I_OP_GROUPS(TABLE)};
+#undef TABLE
+    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
+        for (const ckm_i_op_class *c = groups[i]; c->kind != NULL; c++) {
+            bool has = ckm_i_reference_find(c->kind) != NULL;
+            if (has == is_rewritten(c->kind)) {
+                fail_msg("kind %s %s", c->kind, has ? "has a kernel nobody uses" : "has no reference kernel");
+            }
+        }
+    }
+    assert_null(ckm_i_reference_find("no such kind"));
+}
+
+// And the other way round: a kernel's kind is one that graphs can have, and has one kernel.
+static void test_every_kernel(void **state)
+{
+    (void)state;
+#define TABLE(group) ckm_i_ref_kernels_##group,
+    static const ckm_i_reference_kernel *const groups[] = {CKM_I_REF_GROUPS(TABLE)};
+#undef TABLE
+    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
+        for (const ckm_i_reference_kernel *k = groups[i]; k->kind != NULL; k++) {
+            if (ckm_i_op_class_find(k->kind) == NULL) {
+                fail_msg("there is a kernel for %s but no such operator", k->kind);
+            }
+            if (ckm_i_reference_find(k->kind) != k) {
+                fail_msg("%s has two kernels", k->kind);
+            }
+        }
+    }
+}
+
+static void test_zoo(void **state)
+{
+    (void)state;
+    ckm_i_backend *backend = NULL;
+    assert_int_equal(ckm_i_backend_create("reference", 2, &backend, NULL), CKM_OK);
+    assert_int_equal(backend->threads, 1);
+    for (int32_t i = 0; i < ckm_zoo_count(); i++) {
+        ckm_error err = CKM_ERROR_INIT;
+        ckm_graph *network = NULL;
+        ckm_training *training = NULL;
+        ckm_autodiff_options options = CKM_AUTODIFF_OPTIONS_INIT;
+        options.optimizer.kind = CKM_OPTIMIZER_ADAM;
+        assert_int_equal(ckm_zoo_build(ckm_zoo_name(i), 1, NULL, &network, &err), CKM_OK);
+        if (ckm_autodiff_op_graph(network, &options, &training, &err) != CKM_OK) {
+            fail_msg("%s: %s", ckm_zoo_name(i), err.message);
+        }
+        for (int32_t v = 0; v < training->n_ops; v++) {
+            ckm_i_kernel *kernel = NULL;
+            int64_t workspace = -1;
+            if (backend->prepare(backend, training->step, v, &kernel, &workspace, &err) != CKM_OK) {
+                fail_msg("%s: %s", ckm_zoo_name(i), err.message);
+            }
+            assert_true(workspace >= 0);
+            backend->free_kernel(backend, kernel);
+        }
+        ckm_training_free(training);
+        ckm_graph_free(network);
+    }
+    ckm_i_backend_destroy(backend);
+}
+
+static void test_names(void **state)
+{
+    (void)state;
+    ckm_i_backend *backend = NULL;
+    ckm_error err = CKM_ERROR_INIT;
+    assert_int_equal(ckm_i_backend_create("cpu", 1, &backend, &err), CKM_OK);
+    assert_string_equal(backend->name, "cpu");
+    ckm_i_backend_destroy(backend);
+    backend = NULL;
+    assert_int_equal(ckm_i_backend_create("abacus", 1, &backend, &err), CKM_ERR_NOT_FOUND);
+    assert_non_null(strstr(err.message, "abacus"));
+    assert_null(backend);
+    ckm_i_backend_destroy(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_kind),
+        cmocka_unit_test(test_every_kernel),
+        cmocka_unit_test(test_zoo),
+        cmocka_unit_test(test_names),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
