@@ -78,7 +78,7 @@ row() {
 plan() {
     name=$1 label=$2 model=$3 batch=$4 budgets=$5 strategies=$6
     graph=$out/$name.graph.json
-    "$checkmate" graph "$model" --batch "$batch" -o "$graph"
+    "$checkmate" graph "$model" --granularity layer --batch "$batch" -o "$graph"
     operators=$("$checkmate" graph "$graph" | sed -n 's/^operators *\([0-9]*\).*/\1/p')
     line
     shown=$label

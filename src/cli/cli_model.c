@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 static const char *const granularities[] = {"layer", "op", NULL};
-enum { GRANULARITY_LAYER, GRANULARITY_OP };
 
 const cli_option cli_model_options[CLI_N_MODEL_OPTIONS] = {
     {"batch", 'b', CLI_INTEGER, offsetof(cli_model_settings, batch), "N",
@@ -19,7 +18,7 @@ const cli_option cli_model_options[CLI_N_MODEL_OPTIONS] = {
     {"granularity", 0, CLI_CHOICE, offsetof(cli_model_settings, granularity), "layer|op",
      "What one operator of the training graph is: 'layer', one forward and one backward operator a layer, as in "
      "the Checkmate paper; 'op', what a step really runs: one operator a gradient, views, work done in place.",
-     "layer", 0, 0, granularities},
+     "op", 0, 0, granularities},
     {"costs", 0, CLI_TEXT, offsetof(cli_model_settings, costs), "WHAT",
      "What computing costs: 'flops', multiply-accumulates as the paper counts them, or a checkmate-profile FILE of "
      "measured times. 'device:NAME' is not available yet.",
@@ -156,8 +155,8 @@ static ckm_status derive(ckm_graph *graph, const cli_model_settings *settings, c
     if (status != CKM_OK) {
         return status;
     }
-    status = settings->granularity == GRANULARITY_OP ? ckm_autodiff_op_graph(graph, NULL, &training, err)
-                                                     : ckm_autodiff_layer_graph(graph, &training, err);
+    status = settings->granularity == CLI_GRANULARITY_LAYER ? ckm_autodiff_layer_graph(graph, &training, err)
+                                                            : ckm_autodiff_op_graph(graph, NULL, &training, err);
     if (status == CKM_OK) {
         status = ckm_cost_apply(training, &costs, out, err);
     }

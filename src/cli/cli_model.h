@@ -5,15 +5,18 @@
 
 #include "cli/cli.h"
 
+// What an operator of the training graph is; the first two in the order of the option's words.
+enum { CLI_GRANULARITY_LAYER, CLI_GRANULARITY_OP, CLI_GRANULARITY_DEFAULT };
+
 typedef struct cli_model_settings {
     int64_t batch;  // 0: not given
     cli_shape input_shape;
-    int granularity;  // cli_granularity
+    int granularity;  // CLI_GRANULARITY_...
     const char *costs;
 } cli_model_settings;
 #define CLI_MODEL_DEFAULTS      \
     {                           \
-        0, {0, {0}}, 0, "flops" \
+        0, {0, {0}}, CLI_GRANULARITY_DEFAULT, "flops" \
     }
 
 // The options that every command with a MODEL takes, over a cli_model_settings.

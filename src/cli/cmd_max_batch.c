@@ -33,7 +33,8 @@ static const cli_option options[] = {
      "extra-forward", 0, 0, NULL},
     {"accounting", 0, CLI_CHOICE, offsetof(max_batch_settings, accounting), "normal|paper",
      "What has to fit: 'normal', the peak with everything in it; 'paper', the rule of the Checkmate paper's artifact, "
-     "which counts parameters and gradients twice for the strategies checkpoint-*, chen-* and griewank.",
+     "which counts parameters and gradients twice for the strategies checkpoint-*, chen-* and griewank; it takes the "
+     "paper's graph, --granularity layer.",
      "normal", 0, 0, accountings},
     {"batch-min", 0, CLI_INTEGER, offsetof(max_batch_settings, batch_min), "N", "The smallest batch to consider.", "1",
      1, INT64_C(1) << 40, NULL},
@@ -57,7 +58,11 @@ static ckm_status build(int64_t batch, void *user, ckm_dataflow **out, ckm_error
 {
     const search *s = user;
     cli_model model = {NULL, NULL, 0};
-    ckm_status status = cli_model_load(s->name, &s->settings->model, batch, &model, err);
+    cli_model_settings settings = s->settings->model;
+    if (s->settings->accounting == CKM_ACCOUNTING_PAPER) {
+        settings.granularity = CLI_GRANULARITY_LAYER;
+    }
+    ckm_status status = cli_model_load(s->name, &settings, batch, &model, err);
     if (status == CKM_OK) {
         *out = model.df;
         model.df = NULL;
@@ -152,6 +157,10 @@ static int check_usage(const cli_command *command, const char *name, const max_b
     }
     if (s->model.batch > 0) {
         return cli_usage_error(command, "--batch is what is looked for: use --batch-min to say where to start");
+    }
+    if (s->accounting == CKM_ACCOUNTING_PAPER && s->model.granularity == CLI_GRANULARITY_OP) {
+        return cli_usage_error(command,
+                               "--accounting paper is a rule for the paper's graph: leave out --granularity op");
     }
     *compute_limit = 0;
     if (strcmp(s->compute_limit, "extra-forward") != 0 &&

@@ -20,7 +20,6 @@ bad graph missing.onnx
 bad graph ./missing
 mkdir folder.json
 bad graph folder.json
-bad graph linear8 --granularity op
 bad graph linear8 --costs device:a100
 bad graph linear8 --costs flop
 bad graph linear8 --costs missing.json

@@ -54,6 +54,7 @@ wrong max-batch VGG16 --memory 60%
 wrong max-batch VGG16 --memory 16GB --batch 8
 wrong max-batch VGG16 --memory 16GB --compute-limit 0.5
 wrong max-batch VGG16 --memory 16GB --accounting creative
+wrong max-batch VGG16 --memory 16GB --accounting paper --granularity op
 wrong max-batch VGG16 --memory 16GB --batch-step 0
 wrong max-batch $graph --memory 16GB
 wrong models extra

@@ -11,10 +11,16 @@ awk 'NF != 5 || $2 !~ /^[0-9]+x[0-9]+x[0-9]+$/ || $3 !~ /^[0-9]+$/ { print "row:
     rows.txt >&2 || fail "rows"
 [ "$(awk '{ print $1 }' rows.txt | sort | uniq -d)" = "" ] || fail "a name twice"
 for network in $(awk '$3 < 60 { print $1 }' rows.txt); do
-    "$CHECKMATE" graph "$network" > out.txt 2> err.txt || fail "graph $network: $(cat err.txt)"
+    "$CHECKMATE" graph "$network" --granularity layer > out.txt 2> err.txt || fail "graph $network: $(cat err.txt)"
     layers=$(awk -v name="$network" '$1 == name { print $3 }' rows.txt)
     grep -q "^operators  *$((2 * layers + 1)) (" out.txt || fail "graph $network: not 2 x $layers + 1 operators"
 done
+# The default: more operators than layers have, gradients of weights among them.
+"$CHECKMATE" graph VGG16 --granularity op > op.txt 2> err.txt || fail "graph VGG16 at op level: $(cat err.txt)"
+"$CHECKMATE" graph VGG16 > out.txt 2> err.txt || fail "graph VGG16: $(cat err.txt)"
+cmp -s op.txt out.txt || fail "--granularity op is not the default"
+expect 0 graph VGG16 -o vgg16.json
+grep -q '"name": "block1_conv1:grad_weight"' vgg16.json || fail "no gradient of a weight on its own"
 
 expect 0 strategies
 while read -r strategy summary; do

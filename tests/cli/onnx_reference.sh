@@ -20,8 +20,8 @@ small=$(member baseline_cost)
 [ "$two" -eq $((2 * one)) ] || fail "cost at batch 8: $one, at batch 16: $two"
 [ "$small" -lt $((one / 3)) ] || fail "cost at a quarter of the input: $small, of the whole: $one"
 
-expect 0 solve "$onnx/resnet18.onnx" --batch 32 --budget 80% --strategy chen-greedy -o schedule.json
-"$CHECKMATE" graph "$onnx/resnet18.onnx" --batch 32 -o graph.json || fail "graph -o"
+expect 0 solve "$onnx/resnet18.onnx" --granularity layer --batch 32 --budget 80% --strategy chen-greedy -o schedule.json
+"$CHECKMATE" graph "$onnx/resnet18.onnx" --granularity layer --batch 32 -o graph.json || fail "graph -o"
 expect 0 verify graph.json schedule.json
 expect 1 graph "$onnx/resnet18.onnx" --input-shape 224,224,4
 one_error_line

@@ -3,7 +3,7 @@
 . "$(dirname "$0")/lib.sh"
 
 # A graph large enough that no strategy is done with it at once.
-"$CHECKMATE" graph ResNet50 --batch 64 -o graph.json || fail "cannot build the graph"
+"$CHECKMATE" graph ResNet50 --batch 64 --granularity layer -o graph.json || fail "cannot build the graph"
 
 # Time limit: kept within reason (the machine may be slow), and a schedule is there.
 begin=$(date +%s)
