@@ -36,6 +36,19 @@ typedef struct samples {
     int64_t *ns, *step_ns;
 } samples;
 
+// Real constants are 1 rather than 0, so that nothing is divided by it or raised to it.
+static void set_constants(ckm_session *session)
+{
+    for (int32_t i = 0; i < session->n_tensors; i++) {
+        const ckm_session_tensor *tensor = &session->tensors[i];
+        const float one = 1.0F;
+        for (int64_t at = 0; tensor->role == CKM_ROLE_CONSTANT && tensor->dtype == CKM_F32 && at < tensor->bytes;
+             at += (int64_t)sizeof one) {
+            memcpy((char *)tensor->data + at, &one, sizeof one);
+        }
+    }
+}
+
 static ckm_status take_samples(ckm_session *session, const ckm_profile_options *options, samples *out, ckm_error *err)
 {
     int64_t most = options->steps > LEAST_STEPS ? options->steps : LEAST_STEPS;
@@ -48,6 +61,7 @@ static ckm_status take_samples(ckm_session *session, const ckm_profile_options *
     if (out->ns == NULL || out->step_ns == NULL || session->call_nanoseconds == NULL) {
         return ckm_i_error_memory(err);
     }
+    set_constants(session);
     ckm_session_fill(session, 1, 0);
     for (int64_t step = -(int64_t)options->warmup_steps; out->n_steps < most; step++) {
         ckm_step_result result;

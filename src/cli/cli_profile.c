@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Measured costs for commands: within a given memory, kept for the next time.
+#include "cli/cli_profile.h"
+
+#include <unistd.h>
+
+#include "cli/cli_solve.h"
+
+// A schedule good enough to measure by; what is measured does not depend on how good it is.
+static const double seconds_to_solve = 5.0;
+
+int cli_processors(void)
+{
+    long n = sysconf(_SC_NPROCESSORS_ONLN);
+    return n < 1 ? 1 : n > 1024 ? 1024 : (int)n;
+}
+
+static ckm_status solve(int64_t budget_bytes, void *user, ckm_schedule **out, ckm_error *err)
+{
+    const ckm_dataflow *df = user;
+    ckm_solve_options options = CKM_SOLVE_OPTIONS_INIT;
+    ckm_solve_result result;
+    options.budget_bytes = budget_bytes;
+    options.time_limit_seconds = seconds_to_solve;
+    options.gap = 0.1;
+    options.stop = cli_stop_requested;
+    ckm_status status = ckm_solve(df, &options, &result, err);
+    if (status == CKM_OK) {
+        *out = result.schedule;
+        result.schedule = NULL;
+        ckm_solve_result_dispose(&result);
+    }
+    return status;
+}
+
+// Schedule and plan to measure by.
+static ckm_status fit_memory(ckm_dataflow *df, int64_t memory_bytes, ckm_run_fit *fit, ckm_error *err)
+{
+    ckm_plan_options options = CKM_PLAN_OPTIONS_INIT;
+    ckm_status status = ckm_schedule_baseline(df, &fit->schedule, err);
+    if (status == CKM_OK) {
+        status = ckm_plan_create(df, fit->schedule, &options, &fit->plan, err);
+    }
+    if (status == CKM_OK) {
+        status = ckm_run_region_bytes(df, fit->plan, &fit->region_bytes, err);
+    }
+    if (status != CKM_OK || memory_bytes < 0 || fit->region_bytes <= memory_bytes) {
+        return status;
+    }
+    ckm_run_fit_dispose(fit);
+    status = ckm_run_plan_under_budget(df, memory_bytes, 0, &options, solve, df, fit, err);
+    if (status == CKM_OK && fit->schedule == NULL) {
+        status = cli_error(err, CKM_ERR_MEMORY, NULL,
+                           "no schedule was found by which the operators can be measured in %lld bytes; at least %lld "
+                           "are needed",
+                           (long long)memory_bytes, (long long)ckm_dataflow_memory_floor(df));
+    }
+    return status;
+}
+
+ckm_status cli_profile_measure(const ckm_training *training, ckm_program *program, int64_t memory_bytes,
+                               const ckm_profile_options *options, ckm_profile **out, ckm_error *err)
+{
+    ckm_cost_model flops = CKM_COST_MODEL_INIT;
+    ckm_dataflow *df = NULL;
+    ckm_run_fit fit = {NULL, NULL, 0, 0, 0};
+    ckm_status status = ckm_cost_apply(training, &flops, &df, err);
+    if (status == CKM_OK) {
+        status = fit_memory(df, memory_bytes, &fit, err);
+    }
+    if (status == CKM_OK) {
+        status = ckm_profile_measure(program, df, fit.schedule, fit.plan, options, out, err);
+    }
+    ckm_run_fit_dispose(&fit);
+    ckm_dataflow_free(df);
+    return status;
+}
+
+ckm_status cli_profile_obtain(const ckm_training *training, ckm_program *program, int64_t memory_bytes,
+                              const ckm_profile_options *options, char *path, size_t room, bool *measured,
+                              ckm_error *err)
+{
+    ckm_profile *profile = NULL;
+    ckm_status status = ckm_profile_cache_path(program, path, room, err);
+    if (status != CKM_OK) {
+        return status;
+    }
+    *measured = access(path, R_OK) != 0;
+    if (!*measured) {
+        return CKM_OK;
+    }
+    status = cli_profile_measure(training, program, memory_bytes, options, &profile, err);
+    if (status == CKM_OK) {
+        status = ckm_profile_write(profile, path, err);
+    }
+    ckm_profile_free(profile);
+    return status;
+}

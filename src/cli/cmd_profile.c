@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+// checkmate profile: what the operators of a training step cost on this machine.
+#include <math.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/cli_model.h"
+#include "cli/cli_profile.h"
+#include "cli/cli_solve.h"
+#include "cli/cli_values.h"
+
+enum { MOST_BATCHES = 8, SHOWN = 10 };
+
+typedef struct profile_settings {
+    const char *output, *back_end, *fit;
+    int64_t threads, steps, memory;
+    double time_limit_seconds;
+    int optimizer;
+    bool json;
+    cli_model_settings model;
+} profile_settings;
+
+static const profile_settings defaults = {.back_end = "cpu",
+                                          .steps = 15,
+                                          .memory = -1,
+                                          .time_limit_seconds = 60,
+                                          .optimizer = 1,
+                                          .model = CLI_MODEL_DEFAULTS};
+
+static const char *const optimizers[] = {"none", "sgd", "adam", "adamw", NULL};
+
+#define AT(member) offsetof(profile_settings, member)
+static const cli_option options[] = {
+    {"output", 'o', CLI_TEXT, AT(output), "FILE",
+     "Write the profile (checkmate-profile JSON) to FILE, '-' for standard output. Without it the profile is kept "
+     "where "
+     "'train' looks for it.",
+     NULL, 0, 0, NULL},
+    {"fit", 0, CLI_TEXT, AT(fit), "N,N,...",
+     "Measure at these batches too, up to seven, and fit every operator's time as a line over the batch. With it the "
+     "profile gives costs for other batches.",
+     NULL, 0, 0, NULL},
+    {"steps", 0, CLI_INTEGER, AT(steps), "N", "Training steps to measure, after two that warm up.", "15", 3, 100000,
+     NULL},
+    {"time-limit", 't', CLI_REAL, AT(time_limit_seconds), "S", "Seconds for measuring a batch; three steps at least.",
+     "60", 0, 0, NULL},
+    {"memory", 'm', CLI_BYTES, AT(memory), "B",
+     "Measure within this memory, by a schedule that recomputes where it has to.", "what it takes", 0, 0, NULL},
+    {"optimizer", 0, CLI_CHOICE, AT(optimizer), "NAME", "Whose updates are measured: none, sgd, adam, adamw.", "sgd", 0,
+     0, optimizers},
+    {"threads", 'j', CLI_INTEGER, AT(threads), "N", "Threads that compute.", "one a processor", 1, 1024, NULL},
+    {"back-end", 0, CLI_TEXT, AT(back_end), "NAME", "'cpu', fast kernels, or 'reference', plain ones to compare with.",
+     "cpu", 0, 0, NULL},
+    {"json", 0, CLI_FLAG, AT(json), NULL, "Print the result as one JSON object on standard output.", NULL, 0, 0, NULL},
+};
+
+// "4,8,16" behind the batch itself.
+static const char *read_batches(const char *text, int64_t *batches, int *n)
+{
+    while (*text != '\0') {
+        char number[32];
+        size_t length = strcspn(text, ",");
+        if (length == 0 || length >= sizeof number || *n == MOST_BATCHES) {
+            return "must be up to seven numbers with commas between them";
+        }
+        memcpy(number, text, length);
+        number[length] = '\0';
+        const char *problem = cli_read_integer(number, &batches[*n]);
+        if (problem != NULL || batches[*n] < 1) {
+            return "must be batches, whole numbers from 1";
+        }
+        (*n)++;
+        text += length + (text[length] == ',');
+    }
+    return NULL;
+}
+
+// One batch: network, training graph, kernels, measurement. `cached`: where train looks for it.
+static ckm_status measure(const profile_settings *s, const char *model, int64_t batch, ckm_profile **out, char *cached,
+                          size_t room, ckm_error *err)
+{
+    static const ckm_optimizer_kind kinds[] = {CKM_OPTIMIZER_NONE, CKM_OPTIMIZER_SGD, CKM_OPTIMIZER_ADAM,
+                                               CKM_OPTIMIZER_ADAMW};
+    ckm_graph *graph = NULL;
+    ckm_training *training = NULL;
+    ckm_program *program = NULL;
+    ckm_autodiff_options derivation = CKM_AUTODIFF_OPTIONS_INIT;
+    ckm_program_options kernels = {s->back_end, s->threads > 0 ? (int)s->threads : cli_processors()};
+    ckm_profile_options how = CKM_PROFILE_OPTIONS_INIT;
+    derivation.optimizer.kind = kinds[s->optimizer];
+    derivation.optimizer.momentum = 0.9;
+    derivation.fused = true;
+    how.steps = (int32_t)s->steps;
+    how.time_limit_seconds = s->time_limit_seconds;
+    how.stop = cli_stop_requested;
+    ckm_status status = cli_model_load_network(model, &s->model, batch, &graph, err);
+    if (status == CKM_OK) {
+        status = ckm_autodiff_op_graph(graph, &derivation, &training, err);
+    }
+    if (status == CKM_OK) {
+        status = ckm_program_create(training, &kernels, &program, err);
+    }
+    if (status == CKM_OK && cached != NULL) {
+        status = ckm_profile_cache_path(program, cached, room, err);
+    }
+    if (status == CKM_OK) {
+        status = cli_profile_measure(training, program, s->memory, &how, out, err);
+    }
+    ckm_program_free(program);
+    ckm_training_free(training);
+    ckm_graph_free(graph);
+    return status;
+}
+
+static int by_total(const void *left, const void *right)
+{
+    const ckm_profile_op *a = left;
+    const ckm_profile_op *b = right;
+    return a->median_ns > b->median_ns ? -1 : a->median_ns < b->median_ns;
+}
+
+static int print_summary(const ckm_profile *p, const char *written, double fit_error)
+{
+    const ckm_profile_info *info = ckm_profile_get_info(p);
+    int32_t n = ckm_profile_op_count(p);
+    char text[64];
+    ckm_profile_op *sorted = malloc((size_t)(n > 0 ? n : 1) * sizeof *sorted);
+    if (sorted == NULL) {
+        return cli_failf("out of memory");
+    }
+    for (int32_t i = 0; i < n; i++) {
+        sorted[i] = ckm_profile_get_op(p, i);
+    }
+    qsort(sorted, (size_t)n, sizeof *sorted, by_total);
+    printf("%-22s %s\n", "network", info->graph);
+    printf("%-22s %s, %d thread%s, back end %s\n", "machine", info->platform, info->threads,
+           info->threads == 1 ? "" : "s", info->backend);
+    printf("%-22s %lld\n", "batch", (long long)info->batch);
+    printf("%-22s %d\n", "operators", (int)n);
+    printf("%-22s %s, median of %lld\n", "one step",
+           cli_show_cost((double)info->step_ns, CKM_COST_NS, text, sizeof text), (long long)info->steps);
+    printf("%-22s %s\n", "sum of its operators",
+           cli_show_cost((double)info->predicted_ns, CKM_COST_NS, text, sizeof text));
+    if (fit_error >= 0) {
+        printf("%-22s %s off at the worst batch, median\n", "fit over the batch",
+               cli_show_percent(fit_error, text, sizeof text));
+    }
+    printf("%-22s %s\n", "written to", written);
+    printf("\n%12s %12s %12s  %s\n", "median", "10 %", "90 %", "slowest operators");
+    for (int32_t i = 0; i < n && i < SHOWN; i++) {
+        char low[64];
+        char high[64];
+        printf("%12s %12s %12s  %s\n", cli_show_cost((double)sorted[i].median_ns, CKM_COST_NS, text, sizeof text),
+               cli_show_cost((double)sorted[i].p10_ns, CKM_COST_NS, low, sizeof low),
+               cli_show_cost((double)sorted[i].p90_ns, CKM_COST_NS, high, sizeof high), sorted[i].name);
+    }
+    free(sorted);
+    return cli_finish_output();
+}
+
+static int print_json(const ckm_profile *p, const char *written, double fit_error)
+{
+    const ckm_profile_info *info = ckm_profile_get_info(p);
+    cli_json json;
+    cli_json_begin(&json);
+    cli_json_text(&json, "graph", info->graph);
+    cli_json_text(&json, "platform", info->platform);
+    cli_json_text(&json, "backend", info->backend);
+    cli_json_size(&json, "threads", info->threads);
+    cli_json_size(&json, "batch", info->batch);
+    cli_json_size(&json, "operators", ckm_profile_op_count(p));
+    cli_json_size(&json, "steps", info->steps);
+    cli_json_size(&json, "step_ns", info->step_ns);
+    cli_json_size(&json, "predicted_ns", info->predicted_ns);
+    cli_json_real(&json, "fit_error", fit_error >= 0 ? fit_error : (double)NAN);
+    cli_json_text(&json, "file", written);
+    cli_json_end(&json);
+    return cli_finish_output();
+}
+
+static int run(const cli_command *command, const void *settings, char **arguments, int n_arguments)
+{
+    const profile_settings *s = settings;
+    ckm_error err = CKM_ERROR_INIT;
+    ckm_profile *profiles[MOST_BATCHES] = {NULL};
+    int64_t batches[MOST_BATCHES] = {s->model.batch};
+    int n = 1;
+    char cached[2048] = "";
+    double fit_error = -1.0;
+    int outcome = CLI_DONE;
+    (void)n_arguments;
+    if (cli_model_is_dataflow(arguments[0])) {
+        return cli_usage_error(command, "a checkmate-graph file has no operators that could be run");
+    }
+    const char *problem = s->fit != NULL ? read_batches(s->fit, batches, &n) : NULL;
+    if (problem != NULL) {
+        return cli_usage_error(command, "--fit %s, got '%s'", problem, s->fit);
+    }
+    if (s->json && s->output != NULL && strcmp(s->output, "-") == 0) {
+        return cli_usage_error(command, "--json and '-o -' both want standard output");
+    }
+    cli_stop_install();
+    ckm_status status = CKM_OK;
+    for (int i = 0; i < n && status == CKM_OK; i++) {
+        bool keep = i == 0 && s->output == NULL;
+        status = measure(s, arguments[0], batches[i], &profiles[i], keep ? cached : NULL, sizeof cached, &err);
+    }
+    if (status == CKM_OK && n > 1) {
+        status = ckm_profile_fit(profiles, n, &fit_error, &err);
+    }
+    const char *written = s->output != NULL ? s->output : cached;
+    if (status == CKM_OK) {
+        status = ckm_profile_write(profiles[0], written, &err);
+    }
+    if (status != CKM_OK) {
+        outcome = cli_fail(&err);
+    } else if (s->json) {
+        outcome = print_json(profiles[0], written, fit_error);
+    } else if (strcmp(written, "-") != 0) {
+        outcome = print_summary(profiles[0], written, fit_error);
+    } else {
+        outcome = cli_finish_output();
+    }
+    for (int i = 0; i < n; i++) {
+        ckm_profile_free(profiles[i]);
+    }
+    return outcome;
+}
+
+static const cli_group groups[] = {
+    {"Measuring", options, CLI_COUNT(options), 0},
+    {"Model", cli_model_options, CLI_N_MODEL_OPTIONS, offsetof(profile_settings, model)},
+};
+static const char *const argument_names[] = {"MODEL"};
+
+const cli_command cli_command_profile = {
+    .name = "profile",
+    .summary = "Measure what the operators of a training step cost on this machine.",
+    .usage = "MODEL --batch N [-o profile.json] [--fit N,N,...] [options]",
+    .description =
+        "Runs training steps of MODEL on made-up data and times every operator where it stands in the step, so that "
+        "its operands are in the caches as they are in training. For every operator the profile has the median, the "
+        "10th and 90th percentile and how often it ran. Give it to other commands with --costs FILE --granularity op. "
+        "Costs of other batches need --fit; without it a profile is good for its own batch alone.",
+    .examples = "checkmate profile MobileNet --batch 16 -o mobilenet.json\n"
+                "checkmate solve MobileNet --batch 16 --granularity op --costs mobilenet.json --budget 50%\n"
+                "checkmate profile ResNet50 --batch 8 --fit 2,4,16 --threads 1 -o resnet.json\n",
+    .groups = groups,
+    .n_groups = CLI_COUNT(groups),
+    .min_arguments = 1,
+    .max_arguments = 1,
+    .argument_names = argument_names,
+    .defaults = &defaults,
+    .settings_size = sizeof defaults,
+    .run = run,
+};
