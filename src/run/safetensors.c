@@ -345,7 +345,7 @@ ckm_status ckm_i_safetensors_open(const char *path, ckm_i_safetensors **out, ckm
     }
     if (status != CKM_OK) {
         ckm_i_safetensors_close(f);
-        return status;
+        return ckm_i_error_in_file(err, status, path);
     }
     *out = f;
     return CKM_OK;
