@@ -35,6 +35,15 @@ static void add_tile(const float sum[TILE_M][TILE_N], int64_t rows, int64_t widt
     }
 }
 
+// sum += x b. The loop stays one: unrolled, as gcc -O3 would, it is vectorized a quarter as well.
+static inline void add_row(float *sum, float x, const float *b)
+{
+#pragma GCC unroll 1
+    for (int j = 0; j < TILE_N; j++) {
+        sum[j] += x * b[j];
+    }
+}
+
 // Four rows of a by eight columns of the panel.
 static void tile_of_four(ckm_i_ref_matrix a, const float *panel, int64_t depth, float sum[TILE_M][TILE_N])
 {
@@ -52,12 +61,10 @@ static void tile_of_four(ckm_i_ref_matrix a, const float *panel, int64_t depth, 
         float x1 = a1[k * a.column];
         float x2 = a2[k * a.column];
         float x3 = a3[k * a.column];
-        for (int j = 0; j < TILE_N; j++) {
-            s0[j] += x0 * b[j];
-            s1[j] += x1 * b[j];
-            s2[j] += x2 * b[j];
-            s3[j] += x3 * b[j];
-        }
+        add_row(s0, x0, b);
+        add_row(s1, x1, b);
+        add_row(s2, x2, b);
+        add_row(s3, x3, b);
     }
     memcpy(sum[0], s0, sizeof s0);
     memcpy(sum[1], s1, sizeof s1);
@@ -71,9 +78,7 @@ static void tile_of_few(ckm_i_ref_matrix a, int64_t rows, const float *panel, in
         float s[TILE_N] = {0};
         for (int64_t k = 0; k < depth; k++) {
             float x = a.data[i * a.row + k * a.column];
-            for (int j = 0; j < TILE_N; j++) {
-                s[j] += x * panel[k * PANEL_N + j];
-            }
+            add_row(s, x, panel + k * PANEL_N);
         }
         memcpy(sum[i], s, sizeof s);
     }
