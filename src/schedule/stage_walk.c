@@ -11,11 +11,12 @@
 
 struct ckm_i_walk {
     const ckm_dataflow *df;
-    int64_t stamp;         // marks which entries below belong to the current stage
-    int64_t *used_at;      // per tensor: stamp * n_ops + its last user in this stage
-    int64_t *live_stamp;   // per tensor: equals stamp while live
-    int64_t *count_stamp;  // per storage: stamp for which live_count counts
-    int32_t *live_count;   // per storage: live tensors
+    int64_t stamp;        // marks which entries below belong to the current stage
+    int64_t *used_at;     // per tensor: stamp * n_ops + its last user in this stage
+    int64_t *live_stamp;  // per tensor: stamp for which `live` holds; else it lives if s_t holds it
+    bool *live;
+    int32_t *next;        // per tensor: the next one on its storage, from the owner on; -1 ends
+    const uint64_t *s_t;  // what the current stage began with
     int32_t (*pairs)[2], (*chosen)[2];
     int64_t bytes;  // of everything live
 };
@@ -41,14 +42,24 @@ ckm_status ckm_i_walk_create(const ckm_dataflow *df, ckm_i_walk **out, ckm_error
     walk->df = df;
     walk->used_at = ckm_i_calloc(n, sizeof *walk->used_at);
     walk->live_stamp = ckm_i_calloc(n, sizeof *walk->live_stamp);
-    walk->count_stamp = ckm_i_calloc(n, sizeof *walk->count_stamp);
-    walk->live_count = ckm_i_calloc(n, sizeof *walk->live_count);
+    walk->live = ckm_i_calloc(n, sizeof *walk->live);
+    walk->next = ckm_i_calloc(n, sizeof *walk->next);
     walk->pairs = ckm_i_calloc((size_t)max_pairs, sizeof *walk->pairs);
     walk->chosen = ckm_i_calloc((size_t)max_pairs, sizeof *walk->chosen);
-    if (walk->used_at == NULL || walk->live_stamp == NULL || walk->count_stamp == NULL || walk->live_count == NULL ||
+    if (walk->used_at == NULL || walk->live_stamp == NULL || walk->live == NULL || walk->next == NULL ||
         walk->pairs == NULL || walk->chosen == NULL) {
         ckm_i_walk_free(walk);
         return ckm_i_error_memory(err);
+    }
+    for (int32_t x = 0; x < df->n_tensors; x++) {
+        walk->next[x] = -1;
+    }
+    for (int32_t x = df->n_tensors - 1; x >= 0; x--) {
+        int32_t owner = df->tensors[x].alias_of;
+        if (owner >= 0) {
+            walk->next[x] = walk->next[owner];
+            walk->next[owner] = x;
+        }
     }
     *out = walk;
     return CKM_OK;
@@ -59,8 +70,8 @@ void ckm_i_walk_free(ckm_i_walk *walk)
     if (walk != NULL) {
         free(walk->used_at);
         free(walk->live_stamp);
-        free(walk->count_stamp);
-        free(walk->live_count);
+        free(walk->live);
+        free(walk->next);
         free(walk->pairs);
         free(walk->chosen);
         free(walk);
@@ -152,12 +163,23 @@ void ckm_i_walk_trim(ckm_i_walk *walk, int32_t t, uint64_t *s_t, const uint64_t 
 
 static bool is_live(const ckm_i_walk *walk, int32_t x)
 {
-    return walk->live_stamp[x] == walk->stamp;
+    return walk->live_stamp[x] == walk->stamp ? walk->live[x] : ckm_i_bits_get(walk->s_t, x);
 }
 
+// Live tensors on a storage.
 static int32_t storage_count(const ckm_i_walk *walk, int32_t storage)
 {
-    return walk->count_stamp[storage] == walk->stamp ? walk->live_count[storage] : 0;
+    int32_t count = 0;
+    for (int32_t x = storage; x >= 0; x = walk->next[x]) {
+        count += is_live(walk, x);
+    }
+    return count;
+}
+
+static void set_live(ckm_i_walk *walk, int32_t x, bool live)
+{
+    walk->live_stamp[x] = walk->stamp;
+    walk->live[x] = live;
 }
 
 // Adds x to the live set; the bytes of its storage when it is the first.
@@ -167,20 +189,15 @@ static void make_live(ckm_i_walk *walk, int32_t x)
     if (tensor->pinned || is_live(walk, x)) {
         return;
     }
-    walk->live_stamp[x] = walk->stamp;
-    int32_t count = storage_count(walk, tensor->storage);
-    walk->count_stamp[tensor->storage] = walk->stamp;
-    walk->live_count[tensor->storage] = count + 1;
-    walk->bytes += count == 0 ? walk->df->tensors[tensor->storage].bytes : 0;
+    walk->bytes += storage_count(walk, tensor->storage) == 0 ? walk->df->tensors[tensor->storage].bytes : 0;
+    set_live(walk, x, true);
 }
 
 static void make_dead(ckm_i_walk *walk, int32_t x)
 {
-    const ckm_i_dataflow_tensor *tensor = &walk->df->tensors[x];
-    walk->live_stamp[x] = 0;
-    if (--walk->live_count[tensor->storage] == 0) {
-        walk->bytes -= walk->df->tensors[tensor->storage].bytes;
-    }
+    int32_t storage = walk->df->tensors[x].storage;
+    set_live(walk, x, false);
+    walk->bytes -= storage_count(walk, storage) == 0 ? walk->df->tensors[storage].bytes : 0;
 }
 
 // Whether pair (in, out) of operator v may be used now: `in` dies here and is alone on its storage, `out`
@@ -269,17 +286,13 @@ static ckm_status run_op(ckm_i_walk *walk, int32_t v, const uint64_t *s_next, st
     return status;
 }
 
-static ckm_status walk_stage(ckm_i_walk *walk, int32_t t, const uint64_t *s_t, const uint64_t *s_next,
-                             const uint64_t *r, step_sink *sink, int64_t *peak)
+static ckm_status walk_stage(ckm_i_walk *walk, int32_t t, int64_t held_bytes, const uint64_t *s_t,
+                             const uint64_t *s_next, const uint64_t *r, step_sink *sink, int64_t *peak)
 {
     mark_uses(walk, t, r);
-    walk->bytes = walk->df->resident_bytes;
+    walk->s_t = s_t;
+    walk->bytes = walk->df->resident_bytes + held_bytes;
     size_t words = ckm_i_bits_words(walk->df->n_tensors);
-    for (size_t w = 0; w < words; w++) {
-        for (uint64_t bits = s_t[w]; bits != 0; bits &= bits - 1) {
-            make_live(walk, (int32_t)(w * 64) + __builtin_ctzll(bits));
-        }
-    }
     // Rows that were trimmed hold nothing useless; for others it is freed before anything runs.
     for (size_t w = 0; w < words; w++) {
         for (uint64_t bits = s_t[w] & ~s_next[w]; bits != 0; bits &= bits - 1) {
@@ -300,10 +313,29 @@ static ckm_status walk_stage(ckm_i_walk *walk, int32_t t, const uint64_t *s_t, c
     return CKM_OK;
 }
 
-int64_t ckm_i_walk_peak(ckm_i_walk *walk, int32_t t, const uint64_t *s_t, const uint64_t *s_next, const uint64_t *r)
+int64_t ckm_i_walk_held(const ckm_i_walk *walk, const uint64_t *s_t)
+{
+    const ckm_dataflow *df = walk->df;
+    int64_t bytes = 0;
+    size_t words = ckm_i_bits_words(df->n_tensors);
+    for (size_t w = 0; w < words; w++) {
+        for (uint64_t bits = s_t[w]; bits != 0; bits &= bits - 1) {
+            int32_t x = (int32_t)(w * 64) + __builtin_ctzll(bits);
+            int32_t first = df->tensors[x].storage;
+            while (!ckm_i_bits_get(s_t, first)) {
+                first = walk->next[first];
+            }
+            bytes += first == x ? df->tensors[df->tensors[x].storage].bytes : 0;
+        }
+    }
+    return bytes;
+}
+
+int64_t ckm_i_walk_peak(ckm_i_walk *walk, int32_t t, int64_t held_bytes, const uint64_t *s_t, const uint64_t *s_next,
+                        const uint64_t *r)
 {
     int64_t peak = 0;
-    ckm_status status = walk_stage(walk, t, s_t, s_next, r, NULL, &peak);
+    ckm_status status = walk_stage(walk, t, held_bytes, s_t, s_next, r, NULL, &peak);
     return status == CKM_OK ? peak : INT64_MAX;
 }
 
@@ -322,8 +354,9 @@ ckm_status ckm_i_stages_emit(const ckm_i_stages *st, ckm_schedule **out, ckm_err
     CKM_I_TRY(ckm_schedule_create(&schedule, err));
     step_sink sink = {.put = append_step, .schedule = schedule, .err = err};
     for (int32_t t = 0; t < st->n_ops; t++) {
-        CKM_I_TRY(
-            walk_stage(walk, t, ckm_i_stages_s(st, t), ckm_i_stages_s(st, t + 1), ckm_i_stages_r(st, t), &sink, &peak));
+        const uint64_t *s_t = ckm_i_stages_s(st, t);
+        CKM_I_TRY(walk_stage(walk, t, ckm_i_walk_held(walk, s_t), s_t, ckm_i_stages_s(st, t + 1), ckm_i_stages_r(st, t),
+                             &sink, &peak));
     }
     *out = schedule;
     schedule = NULL;

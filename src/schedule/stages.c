@@ -119,7 +119,8 @@ ckm_status ckm_i_stages_peak(const ckm_i_stages *st, int64_t *peak_bytes, ckm_er
     }
     int64_t peak = 0;
     for (int32_t t = 0; t < st->n_ops; t++) {
-        int64_t bytes = ckm_i_walk_peak(walk, t, ckm_i_stages_s(st, t), ckm_i_stages_s(st, t + 1),
+        const uint64_t *s_t = ckm_i_stages_s(st, t);
+        int64_t bytes = ckm_i_walk_peak(walk, t, ckm_i_walk_held(walk, s_t), s_t, ckm_i_stages_s(st, t + 1),
                                         ckm_i_stages_r(st, t));
         peak = bytes > peak ? bytes : peak;
     }

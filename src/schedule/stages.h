@@ -65,7 +65,10 @@ void ckm_i_walk_free(ckm_i_walk *walk);
 int64_t ckm_i_walk_close(ckm_i_walk *walk, int32_t t, uint64_t *s_t, const uint64_t *s_next, uint64_t *r);
 // Clears the bits of s_t that neither an operator of stage t nor s_next needs.
 void ckm_i_walk_trim(ckm_i_walk *walk, int32_t t, uint64_t *s_t, const uint64_t *s_next, const uint64_t *r);
-// Peak bytes of stage t for closed rows.
-int64_t ckm_i_walk_peak(ckm_i_walk *walk, int32_t t, const uint64_t *s_t, const uint64_t *s_next, const uint64_t *r);
+// Bytes of the storages that row s_t holds.
+int64_t ckm_i_walk_held(const ckm_i_walk *walk, const uint64_t *s_t);
+// Peak bytes of stage t for closed rows, given what s_t holds: only what the stage computes is looked at.
+int64_t ckm_i_walk_peak(ckm_i_walk *walk, int32_t t, int64_t held_bytes, const uint64_t *s_t, const uint64_t *s_next,
+                        const uint64_t *r);
 
 #endif

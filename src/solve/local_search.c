@@ -26,10 +26,12 @@ typedef struct search {
     ckm_i_stages *now;     // current S and R
     ckm_i_stages *best;    // best within the budget, S only
     int64_t *cost, *peak;  // per stage of `now`
+    int64_t *held;         // per stage of `now`: bytes it begins with
     int64_t total_cost, best_cost;
     double excess;   // sum over stages of bytes over the budget
     double penalty;  // cost per byte of excess
     ckm_i_rng rng;
+    bool *alone;          // per tensor: it owns its storage and nothing else is on it
     int32_t *candidates;  // tensors that can be held
     int32_t n_candidates;
     // New values for the stages a move touches, kept until it is accepted.
@@ -46,7 +48,9 @@ static void free_search(search *ls)
     ckm_i_stages_free(ls->best);
     free(ls->cost);
     free(ls->peak);
+    free(ls->held);
     free(ls->candidates);
+    free(ls->alone);
     free(ls->try_cost);
     free(ls->try_peak);
     free(ls->try_r);
@@ -73,7 +77,8 @@ static ckm_status evaluate_all(search *ls, ckm_error *err)
         uint64_t *s = ckm_i_stages_s(ls->now, t);
         const uint64_t *s_next = ckm_i_stages_s(ls->now, t + 1);
         ls->cost[t] = ckm_i_walk_close(ls->walk, t, s, s_next, r);
-        ls->peak[t] = ckm_i_walk_peak(ls->walk, t, s, s_next, r);
+        ls->held[t] = ckm_i_walk_held(ls->walk, s);
+        ls->peak[t] = ckm_i_walk_peak(ls->walk, t, ls->held[t], s, s_next, r);
         ls->total_cost += ls->cost[t];
         ls->excess += over(ls, ls->peak[t]);
     }
@@ -145,8 +150,14 @@ static void flip(search *ls, const gap *g)
     size_t words = ls->now->s_words;
     uint64_t *at = ckm_i_stages_s(ls->now, g->a) + (g->x >> 6);
     uint64_t bit = UINT64_C(1) << (g->x & 63);
+    const ckm_i_dataflow_tensor *tensor = &ls->df->tensors[g->x];
     for (int32_t t = g->a; t <= g->b; t++, at += words) {
         *at ^= bit;
+        if (ls->alone[g->x]) {
+            ls->held[t] += *at & bit ? tensor->bytes : -tensor->bytes;
+        } else {
+            ls->held[t] = ckm_i_walk_held(ls->walk, ckm_i_stages_s(ls->now, t));
+        }
     }
 }
 
@@ -162,7 +173,7 @@ static bool try_stage(search *ls, int32_t t, int32_t slot)
     if (memcmp(ls->row, ckm_i_stages_s(st, t), st->s_words * sizeof *ls->row) != 0) {
         return false;
     }
-    ls->try_peak[slot] = ckm_i_walk_peak(ls->walk, t, ls->row, s_next, r);
+    ls->try_peak[slot] = ckm_i_walk_peak(ls->walk, t, ls->held[t], ls->row, s_next, r);
     return true;
 }
 
@@ -179,7 +190,7 @@ static void sort_stages(search *ls, const gap *gaps, int n_gaps, int32_t first, 
         int32_t x = gaps[g].x;
         const ckm_i_dataflow_tensor *tensor = &ls->df->tensors[x];
         bool held = ckm_i_bits_get(ckm_i_stages_s(ls->now, gaps[g].a), x);
-        bool plain = tensor->n_users > 0 && tensor->alias_of < 0 && !tensor->is_result;
+        bool plain = tensor->n_users > 0 && ls->alone[x] && !tensor->is_result;
         int64_t bytes = held ? -tensor->bytes : tensor->bytes;
         ls->try_full[gaps[g].a - 1 - first] = true;
         ls->try_full[gaps[g].b - first] = true;
@@ -323,18 +334,26 @@ static ckm_status allocate(search *ls, ckm_error *err)
     CKM_I_TRY(ckm_i_stages_create(df, &ls->best, err));
     ls->cost = ckm_i_calloc(n, sizeof *ls->cost);
     ls->peak = ckm_i_calloc(n, sizeof *ls->peak);
+    ls->held = ckm_i_calloc(n, sizeof *ls->held);
+    ls->alone = ckm_i_malloc((size_t)df->n_tensors, sizeof *ls->alone);
     ls->candidates = ckm_i_malloc((size_t)df->n_tensors, sizeof *ls->candidates);
     ls->try_cost = ckm_i_calloc(n + 1, sizeof *ls->try_cost);
     ls->try_peak = ckm_i_calloc(n + 1, sizeof *ls->try_peak);
     ls->try_r = ckm_i_calloc((n + 1) * ls->now->r_words, sizeof *ls->try_r);
     ls->try_full = ckm_i_calloc(n + 1, sizeof *ls->try_full);
     ls->row = ckm_i_calloc(ls->now->s_words, sizeof *ls->row);
-    if (ls->cost == NULL || ls->peak == NULL || ls->candidates == NULL || ls->try_cost == NULL ||
-        ls->try_peak == NULL || ls->try_r == NULL || ls->try_full == NULL || ls->row == NULL) {
+    if (ls->cost == NULL || ls->peak == NULL || ls->held == NULL || ls->alone == NULL || ls->candidates == NULL ||
+        ls->try_cost == NULL || ls->try_peak == NULL || ls->try_r == NULL || ls->try_full == NULL || ls->row == NULL) {
         return ckm_i_error_memory(err);
     }
     for (int32_t x = 0; x < df->n_tensors; x++) {
+        ls->alone[x] = true;
+    }
+    for (int32_t x = 0; x < df->n_tensors; x++) {
         const ckm_i_dataflow_tensor *tensor = &df->tensors[x];
+        if (tensor->alias_of >= 0) {
+            ls->alone[tensor->alias_of] = ls->alone[x] = false;
+        }
         if (!tensor->pinned && tensor->producer < df->n_ops - 1 && (tensor->n_users > 0 || tensor->is_result)) {
             ls->candidates[ls->n_candidates++] = x;
         }

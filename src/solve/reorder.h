@@ -46,7 +46,8 @@ ckm_status ckm_i_reorder_permute(const ckm_dataflow *df, const int32_t *order, c
 ckm_status ckm_i_reorder_map_back(const ckm_schedule *permuted, const int32_t *order, ckm_schedule **out,
                                   ckm_error *err) CKM_NODISCARD;
 // The order of first computations of a legal schedule.
-void ckm_i_reorder_first_order(const ckm_schedule *schedule, int32_t n_ops, int32_t *order);
+ckm_status ckm_i_reorder_first_order(const ckm_schedule *schedule, int32_t n_ops, int32_t *order,
+                                     ckm_error *err) CKM_NODISCARD;
 
 // Runs `strategy` on the graph in several orders, its own among them, and hands everything in as schedules of the
 // graph. Bounds found on the way count only when they cover any order.

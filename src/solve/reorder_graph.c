@@ -49,3 +49,21 @@ cleanup:
     ckm_schedule_free(mapped);
     return status;
 }
+
+ckm_status ckm_i_reorder_first_order(const ckm_schedule *schedule, int32_t n_ops, int32_t *order, ckm_error *err)
+{
+    int32_t n = 0;
+    bool *seen = ckm_i_calloc((size_t)n_ops, sizeof *seen);
+    if (seen == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    for (int64_t i = 0; i < ckm_schedule_step_count(schedule); i++) {
+        ckm_step step = ckm_schedule_get_step(schedule, i);
+        if (step.kind == CKM_STEP_COMPUTE && !seen[step.index]) {
+            seen[step.index] = true;
+            order[n++] = step.index;
+        }
+    }
+    free(seen);
+    return CKM_OK;
+}

@@ -15,7 +15,7 @@
 // "optimal" means within 0.01 %.
 static const double optimal_gap = 1e-4;
 
-// Time spent, when nothing fits, on finding out what would.
+// Time spent at most, when nothing fits, on finding out what would.
 static const double least_peak_seconds = 1.0;
 
 static double gap_of(double cost, double bound)
