@@ -1,0 +1,260 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Solves the cases of cases.txt and batches.txt and prints a table with published values beside ours; writes it to
+# bench/results/ as CSV and Markdown. One process at a time, wall time including reading the file.
+#
+#   bench/run.sh [--quick] [--case TEXT] [--output NAME] [--machine TEXT]
+#
+#   --quick         a few minutes: some of the budgets, shorter limits (about an hour otherwise)
+#   --case TEXT     only cases whose suite or name contains TEXT; writes nothing unless --output is given
+#   --output NAME   write bench/results/NAME.csv and NAME.md (default: quick or full)
+#   --machine TEXT  what to call this machine in the tables
+#
+#   CHECKMATE=build/checkmate   the program        THREADS=2   threads a solve may use
+#   CKM_SHARED_DATA_DIR=../shared/data             where instances/ is, if anywhere
+set -eu
+LC_ALL=C
+export LC_ALL
+
+program=$0
+quick=0 only='' output='' machine="$(nproc 2>/dev/null || echo '?') cores, $(uname -m)"
+usage() {
+    sed -n '3,15s/^# \{0,1\}//p' "$program"
+}
+while [ $# -gt 0 ]; do
+    case $1 in
+    --quick) quick=1 ;;
+    --case | --output | --machine)
+        [ $# -ge 2 ] || { echo "bench: $1 needs a value" >&2; exit 2; }
+        case $1 in --case) only=$2 ;; --output) output=$2 ;; *) machine=$2 ;; esac
+        shift
+        ;;
+    -h | --help) usage; exit 0 ;;
+    *) echo "bench: unknown option $1" >&2; usage >&2; exit 2 ;;
+    esac
+    shift
+done
+
+cd "$(dirname "$0")/.."
+checkmate=${CHECKMATE:-build/checkmate}
+data=${CKM_SHARED_DATA_DIR:-../shared/data}/instances
+threads=${THREADS:-2}
+[ -x "$checkmate" ] || { echo "bench: $checkmate is not there; run 'make' first, or set CHECKMATE" >&2; exit 1; }
+if [ -z "$output" ] && [ -z "$only" ]; then
+    [ $quick = 1 ] && output=quick || output=full
+fi
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/checkmate-bench.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM
+for helper in measure transformer_graph; do
+    ${CC:-cc} -std=c17 -D_POSIX_C_SOURCE=200809L -O2 bench/$helper.c -o "$work/$helper"
+done
+reorders=$("$checkmate" solve --help | grep -c -- '--reorder' || true)
+csv=$work/table.csv
+echo 'suite,case,operators,budget,budget_bytes,status,overhead_percent,gap_percent,bound_covers,batch,batch_bound,first_feasible_s,near_final_s,total_s,peak_mb,target,met,published' > "$csv"
+
+# value KEY FILE: a member of the JSON object in the file; empty for null.
+value() {
+    sed -n 's/.*"'"$1"'": \("[^"]*"\|[^,}]*\).*/\1/p' "$2" | tr -d '"' | sed 's/^null$//'
+}
+
+# graph_file SPEC: makes the graph and prints its path; nothing when it cannot be had.
+graph_file() {
+    file=$work/$(echo "$1" | tr ':' '-').json
+    if [ ! -f "$file" ]; then
+        rest=${1#*:}
+        case $1 in
+        zoo:*) "$checkmate" graph "${rest%%:*}" --granularity layer --batch "${rest##*:}" -o "$file" >&2 ;;
+        chain:*) sh bench/chain_graph.sh "$rest" > "$file" ;;
+        transformer:*) "$work/transformer_graph" "$rest" > "$file" ;;
+        file:*)
+            if [ -r "$data/${rest%%:*}.json" ]; then
+                file=$data/${rest%%:*}.json
+            elif [ "$rest" != "${rest#*:}" ]; then
+                graph_file "zoo:${rest#*:}"
+                return
+            else
+                return 0
+            fi
+            ;;
+        esac
+    fi
+    echo "$file"
+}
+
+# describe FILE: operators, memory floor and peak, in bytes.
+describe() {
+    "$checkmate" graph "$1" | awk '$1 == "operators" { printf "%s ", $2 }'
+    "$checkmate" solve "$1" --budget 100% --strategy checkpoint-all --json > "$work/facts" 2> "$work/facts.err" || true
+    echo "$(value floor_bytes "$work/facts") $(value baseline_peak_bytes "$work/facts")"
+}
+
+# budgets SPEC FLOOR PEAK: one budget a line, as the command line takes it.
+budgets() {
+    case $1 in
+    every) awk -v a="$2" -v b="$3" 'BEGIN { for (i = a; i <= b; i++) print i }' ;;
+    range*) echo "$1" | awk -v a="$2" -v b="$3" '{
+                n = $4; if ($2 == "all") for (k = 0; k < n; k++) list = list (k ? "," : "") k; else list = $2
+                count = split(list, wanted, ",")
+                for (i = 1; i <= count; i++) printf "%.0f\n", a + (b - a) * wanted[i] / (n - 1) }' ;;
+    *) echo "$1" | tr ' ' '\n' ;;
+    esac
+}
+
+# judge TARGET: yes or no (or nothing without a target), from the variables of the row.
+judge() {
+    awk -v target="$1" -v overhead="$overhead" -v gap="$gap" -v first="$first" -v near="$near" -v mb="$mb" \
+        -v cost="$cost" -v optimum="${optimum:-}" 'BEGIN {
+            v["overhead"] = overhead; v["gap"] = gap; v["first"] = first; v["near"] = near; v["mb"] = mb
+            ok = 1
+            n = split(target, t, " ")
+            for (i = 1; i <= n; i++) {
+                if (t[i] == "binomial") { ok = ok && cost != "" && cost + 0 <= optimum * 1.0001; continue }
+                split(t[i], side, "<=")
+                # To the digits in which the target is stated.
+                ok = ok && v[side[1]] != "" && v[side[1]] + 0 <= side[2] + 0.00005
+            }
+            if (n > 0) print ok ? "yes" : "no" }'
+}
+
+row_format='%-22s %7s %9s  %-10s %10s %10s %-8s %8s %8s %8s %8s  %-4s %s\n'
+heading() {
+    printf '\n%s\n' "$1"
+    # shellcheck disable=SC2059  # the format is ours
+    printf "$row_format" case ops budget status overhead gap covers first near total MB met published
+}
+
+show() {
+    # shellcheck disable=SC2059
+    printf "$row_format" "$name" "$ops" "$label" "$status" "${overhead:--}" "${gap:--}" "$covers" "${first:--}" \
+        "${near:--}" "$total" "$mb" "${met:--}" "$published"
+}
+
+# solve_case: one solve of $file under $budget; adds a row.
+solve_case() {
+    # shellcheck disable=SC2086  # options are words
+    figures=$("$work/measure" "$work/out" "$work/err" "$checkmate" solve "$file" --budget "$budget" \
+        --time-limit "$seconds" --threads "$threads" --verbose --json $options)
+    # shellcheck disable=SC2086
+    set -- $figures
+    total=$(printf '%.2f' "$1") code=$2 mb=$(awk -v k="$3" 'BEGIN { printf "%.0f", k * 1.024e-3 }')
+    status='' overhead='' gap='' covers='' cost='' budget_bytes='' first='' near=''
+    if [ "$code" != 0 ] && [ "$code" != 3 ] && [ "$code" != 4 ]; then
+        status="exit $code"
+    else
+        status=$(value status "$work/out") cost=$(value cost "$work/out") covers=$(value bound_covers "$work/out")
+        budget_bytes=$(value budget_bytes "$work/out")
+        overhead=$(value overhead "$work/out" | awk 'NF { printf "%.4f", 100 * $1 }')
+        gap=$(value gap "$work/out" | awk 'NF { printf "%.4f", 100 * $1 }')
+    fi
+    if [ -n "$cost" ]; then
+        # Seconds before each line since the process began; costs carry a prefix or a unit of time.
+        times=$(awk -v unit="$(sed -n 's/.*"cost_unit": *"\([a-z]*\)".*/\1/p' "$file" | head -n 1)" -v final="$cost" '
+            BEGIN {
+                u[""] = u["FLOPs"] = 1; u["kFLOPs"] = 1e3; u["MFLOPs"] = 1e6; u["GFLOPs"] = 1e9; u["TFLOPs"] = 1e12
+                u["PFLOPs"] = 1e15; u["EFLOPs"] = 1e18; u["ns"] = 1; u["us"] = 1e3; u["ms"] = 1e6; u["s"] = 1e9
+                scale = unit == "us" ? 1e-3 : 1
+            }
+            { for (i = 2; i < NF; i++) if ($i == "cost" && $(i + 1) != "-") {
+                if (first == "") first = $1
+                if (near == "" && $(i + 1) * u[$(i + 2)] * scale <= final * 1.001) near = $1
+                break } }
+            END { printf "%s %s", first, near }' "$work/err")
+        first=$(echo "$times" | awk '{ if ($1 != "") printf "%.2f", $1 }')
+        near=$(echo "$times" | awk '{ if ($2 != "") printf "%.2f", $2 }')
+        # A schedule that came without a line of progress came at the end.
+        [ -n "$first" ] || first=$total
+        [ -n "$near" ] || near=$total
+    fi
+    met=$(judge "$target")
+    label=$budget
+    case $label in
+    *%) ;;
+    *) label=$(awk -v b="$budget" -v peak="$peak" 'BEGIN {
+           if (b < 10000) printf "%d B", b; else printf "%.1f%%", 100 * b / peak }') ;;
+    esac
+    show
+    echo "\"$suite\",\"$name\",$(echo "$ops" | tr -d ,),$label,$budget_bytes,$status,$overhead,$gap,$covers,,,$first,$near,$total,$mb,$target,$met,\"$published\"" >> "$csv"
+}
+
+began=$(date +%s)
+skipped=''
+last_suite=''
+while IFS='|' read -r suite name graph spec seconds quick_spec quick_seconds options target published <&3; do
+    case $suite in '#'* | '') continue ;; esac
+    case "$suite $name" in *"$only"*) ;; *) continue ;; esac
+    if [ $quick = 1 ]; then
+        [ "$quick_spec" != - ] || continue
+        [ "$quick_spec" = = ] || spec=$quick_spec
+        seconds=$quick_seconds
+    fi
+    case $options in
+    *--reorder*)
+        if [ "$reorders" = 0 ]; then
+            skipped="$skipped$name with --reorder: this program has no such option\n"
+            continue
+        fi
+        ;;
+    esac
+    file=$(graph_file "$graph")
+    if [ -z "$file" ]; then
+        skipped="$skipped$name at $spec: $data is not there\n"
+        continue
+    fi
+    if [ "$suite" != "$last_suite" ]; then
+        heading "$suite"
+        last_suite=$suite
+    fi
+    # shellcheck disable=SC2046
+    set -- $(describe "$file")
+    ops=$1 floor=$2 peak=$3
+    asked=$target
+    for budget in $(budgets "$spec" "$floor" "$peak"); do
+        target=$asked
+        case $target in
+        *binomial*)
+            optimum=$(sh bench/chain_optimum.sh "${graph#*:}" "$budget")
+            published=$(awk -v o="$optimum" -v n="${graph#*:}" 'BEGIN {
+                printf "optimal binomial schedule %.4f", 100 * (o / (2 * n + 1) - 1) }')
+            ;;
+        esac
+        solve_case
+    done
+done 3< bench/cases.txt
+
+if [ -z "$only" ] || [ "$only" = batch ]; then
+    suite='Largest batch, 16 GB, one extra forward pass'
+    printf '\n%s\n' "$suite"
+    printf '%-22s %10s %10s %-10s %10s %8s %8s  %-4s %s\n' network batch 'at most' status overhead total MB met \
+        'published: all / sqrt n or AP / greedy / integer program'
+    while IFS='|' read -r name seconds quick_seconds target published <&3; do
+        case $name in '#'* | '') continue ;; esac
+        if [ $quick = 1 ]; then
+            [ "$quick_seconds" != 0 ] || continue
+            seconds=$quick_seconds
+        fi
+        # shellcheck disable=SC2046
+        set -- $("$work/measure" "$work/out" "$work/err" "$checkmate" max-batch "$name" --granularity layer --memory 16GB \
+            --compute-limit extra-forward --time-limit "$seconds" --threads "$threads" --json)
+        total=$(printf '%.2f' "$1") mb=$(awk -v k="$3" 'BEGIN { printf "%.0f", k * 1.024e-3 }')
+        status=$(value status "$work/out") batch=$(value max_batch "$work/out") most=$(value upper_bound "$work/out")
+        overhead=$(value overhead "$work/out" | awk 'NF { printf "%.2f", 100 * $1 }')
+        met=$(awk -v b="$batch" -v t="$target" 'BEGIN { print b != "" && b + 0 >= t + 0 ? "yes" : "no" }')
+        printf '%-22s %10s %10s %-10s %10s %8s %8s  %-4s %s\n' "$name" "$batch" "$most" "$status" "$overhead" "$total" \
+            "$mb" "$met" "$published"
+        echo "\"$suite\",$name,,16 GB,16000000000,$status,$overhead,,,$batch,$most,,,$total,$mb,batch>=$target,$met,\"$published\"" >> "$csv"
+    done 3< bench/batches.txt
+fi
+
+printf '\noverhead and gap in percent, times in seconds from the start of the process, MB of the largest process;\n'
+printf 'near: the incumbent is within 0.1 %% of the final one. %d s in all.\n' $(($(date +%s) - began))
+[ -z "$skipped" ] || printf "\nSkipped:\n$skipped"
+if [ -n "$output" ]; then
+    mkdir -p bench/results
+    cp "$csv" "bench/results/$output.csv"
+    version=$("$checkmate" --version 2>/dev/null | head -n 1)
+    awk -v machine="$machine" -v version="$version" -v threads="$threads" -v skipped="$skipped" \
+        -f bench/markdown.awk "$csv" > "bench/results/$output.md"
+    echo "written: bench/results/$output.csv, bench/results/$output.md"
+fi
