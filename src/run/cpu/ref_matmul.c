@@ -161,27 +161,124 @@ static bool advance(const einsum_plan *p, int32_t first, int32_t last, int64_t *
     return false;
 }
 
+// Every combination of the letters one by one.
+static void sum_combinations(const einsum_plan *p, float *y)
+{
+    int64_t at[MAX_LETTERS] = {0};
+    int64_t offsets[MAX_TERMS] = {0};
+    do {
+        double sum = 0.0;
+        do {
+            double product = 1.0;
+            for (int32_t i = 0; i < p->n_terms; i++) {
+                product *= (double)p->terms[i][offsets[i]];
+            }
+            sum += product;
+        } while (advance(p, p->n_free, p->n_letters, at, offsets));
+        *y++ = (float)sum;
+    } while (advance(p, 0, p->n_free, at, offsets));
+}
+
+// Two terms as matrix products: one letter of each of these kinds is the product's, the rest are loops around it.
+typedef struct einsum_product {
+    int32_t rows, columns, inner;  // letters, -1: none
+} einsum_product;
+
+enum { IN_FIRST = 1, IN_SECOND = 2, IN_RESULT = 4 };
+
+static int letter_use(const einsum_plan *p, int32_t letter)
+{
+    return (p->strides[0][letter] != 0 ? IN_FIRST : 0) | (p->strides[1][letter] != 0 ? IN_SECOND : 0) |
+           (letter < p->n_free ? IN_RESULT : 0);
+}
+
+// The largest letter of this use.
+static int32_t largest_letter(const einsum_plan *p, int use)
+{
+    int32_t best = -1;
+    for (int32_t l = 0; l < p->n_letters; l++) {
+        if (letter_use(p, l) == use && (best < 0 || p->sizes[l] > p->sizes[best])) {
+            best = l;
+        }
+    }
+    return best;
+}
+
+// The last letter of the result becomes the columns: it must stand in one of the terms alone, which then is the
+// second one.
+static bool find_product(einsum_plan *p, einsum_product *m)
+{
+    if (p->n_terms != 2 || p->n_free == 0) {
+        return false;
+    }
+    m->columns = p->n_free - 1;
+    if (letter_use(p, m->columns) == (IN_FIRST | IN_RESULT)) {
+        const float *term = p->terms[0];
+        p->terms[0] = p->terms[1];
+        p->terms[1] = term;
+        for (int32_t l = 0; l < p->n_letters; l++) {
+            int64_t stride = p->strides[0][l];
+            p->strides[0][l] = p->strides[1][l];
+            p->strides[1][l] = stride;
+        }
+    }
+    m->rows = largest_letter(p, IN_FIRST | IN_RESULT);
+    m->inner = largest_letter(p, IN_FIRST | IN_SECOND);
+    return letter_use(p, m->columns) == (IN_SECOND | IN_RESULT);
+}
+
+// Size of a letter, and its stride in a term; the letter is no loop any more.
+static int64_t take_letter(einsum_plan *p, int32_t letter)
+{
+    int64_t size = letter < 0 ? 1 : p->sizes[letter];
+    if (letter >= 0) {
+        p->sizes[letter] = 1;
+    }
+    return size;
+}
+
+static int64_t stride_of(const einsum_plan *p, int32_t term, int32_t letter)
+{
+    return letter < 0 ? 0 : p->strides[term][letter];
+}
+
+static void sum_products(einsum_plan *p, const einsum_product *m, float *y)
+{
+    int64_t at[MAX_LETTERS] = {0};
+    int64_t offsets[MAX_TERMS] = {0};
+    int64_t stride = 1;
+    for (int32_t l = p->n_free - 1; l >= 0; l--) {  // the result takes part as a third term
+        p->strides[2][l] = stride;
+        stride *= p->sizes[l];
+    }
+    p->n_terms = 3;
+    int64_t rows = take_letter(p, m->rows);
+    int64_t columns = take_letter(p, m->columns);
+    int64_t inner = take_letter(p, m->inner);
+    do {
+        bool accumulate = false;
+        do {
+            ckm_i_ref_matrix a = {p->terms[0] + offsets[0], stride_of(p, 0, m->rows), stride_of(p, 0, m->inner)};
+            ckm_i_ref_matrix b = {p->terms[1] + offsets[1], stride_of(p, 1, m->inner), stride_of(p, 1, m->columns)};
+            ckm_i_ref_gemm(rows, columns, inner, a, b, y + offsets[2], stride_of(p, 2, m->rows), accumulate);
+            accumulate = true;
+        } while (advance(p, p->n_free, p->n_letters, at, offsets));
+    } while (advance(p, 0, p->n_free, at, offsets));
+}
+
 // inputs: up to 8 terms; attribute equation
 static ckm_status einsum(const ckm_graph *step, int32_t op, const ckm_i_kernel_call *call, ckm_error *err)
 {
     ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
     CKM_I_REF_TRY(ckm_i_ref_check_floats(&r, err));
     einsum_plan p = {0};
+    einsum_product m;
     plan_einsum(&r, &p);
-    int64_t at[MAX_LETTERS] = {0};
-    int64_t offsets[MAX_TERMS] = {0};
-    float *y = ckm_i_ref_output(&r, 0);
-    do {
-        double sum = 0.0;
-        do {
-            double product = 1.0;
-            for (int32_t i = 0; i < p.n_terms; i++) {
-                product *= (double)p.terms[i][offsets[i]];
-            }
-            sum += product;
-        } while (advance(&p, p.n_free, p.n_letters, at, offsets));
-        *y++ = (float)sum;
-    } while (advance(&p, 0, p.n_free, at, offsets));
+    if (find_product(&p, &m)) {
+        sum_products(&p, &m, ckm_i_ref_output(&r, 0));
+    } else {
+        sum_combinations(&p, ckm_i_ref_output(&r, 0));
+    }
     return CKM_OK;
 }
 

@@ -13,6 +13,21 @@ struct ckm_i_kernel {
     int32_t op;
 };
 
+// Half precision has no arithmetic here.
+static ckm_status check_types(const ckm_graph *step, const ckm_i_graph_op *op, ckm_error *err)
+{
+    for (int32_t i = 0; i < op->n_inputs + op->n_outputs; i++) {
+        int32_t tensor = i < op->n_inputs ? op->inputs[i] : op->outputs[i - op->n_inputs];
+        const ckm_i_graph_tensor *t = tensor >= 0 ? &step->tensors[tensor] : NULL;
+        if (t != NULL && (t->dtype == CKM_F16 || t->dtype == CKM_BF16)) {
+            return ckm_i_error(err, CKM_ERR_UNSUPPORTED,
+                               "operator \"%.200s\" (%s): \"%.200s\" is of half precision, which no kernel takes",
+                               op->name, op->op_class->kind, t->name);
+        }
+    }
+    return CKM_OK;
+}
+
 static ckm_status prepare(ckm_i_backend *backend, const ckm_graph *step, int32_t op, ckm_i_kernel **out,
                           int64_t *workspace_bytes, ckm_error *err)
 {
@@ -27,6 +42,10 @@ static ckm_status prepare(ckm_i_backend *backend, const ckm_graph *step, int32_t
     if (reference == NULL) {
         return ckm_i_error(err, CKM_ERR_UNSUPPORTED, "operator \"%.200s\": there is no kernel for kind %s",
                            view.op->name, kind);
+    }
+    status = check_types(step, view.op, err);
+    if (status != CKM_OK) {
+        return status;
     }
     ckm_i_kernel *kernel = ckm_i_calloc(1, sizeof *kernel);
     if (kernel == NULL) {

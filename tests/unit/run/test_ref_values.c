@@ -175,6 +175,18 @@ static void test_layers(void **state)
         {"in 2x2;in 2x2;in 2;gemm 0 1 2 alpha=0.5 beta=2.0 trans_b=1", LAST, .in = {{1, 2, 3, 4}, {1, 0, 1, 1}, {1, 2}},
          .out = {{2.5, 5.5, 3.5, 7.5}}},
         {"in 2x1x2;in 2x2;matmul 0 1", LAST, .in = {{1, 2, 3, 4}, {1, 10, 100, 1000}}, .out = {{201, 2010, 403, 4030}}},
+        // as products: with the terms exchanged, with a batch, with two letters summed over
+        {"in 2x2;in 2x3;einsum 0 1 equation=ij,jk->ik", LAST, .in = {{1, 2, 3, 4}, {1, 2, 3, 4, 5, 6}},
+         .out = {{9, 12, 15, 19, 26, 33}}},
+        {"in 2x2;in 2x3;einsum 0 1 equation=ij,jk->ki", LAST, .in = {{1, 2, 3, 4}, {1, 2, 3, 4, 5, 6}},
+         .out = {{9, 19, 12, 26, 15, 33}}},
+        {"in 2x2;in 2x2;einsum 0 1 equation=bi,bj->bij", LAST, .in = {{1, 2, 3, 4}, {1, 10, 2, 20}},
+         .out = {{1, 10, 2, 20, 6, 60, 8, 80}}},
+        {"in 2x1x2;in 2x2x1;einsum 0 1 equation=aib,abj->ij", LAST, .in = {{1, 2, 3, 4}, {1, 10, 100, 1000}},
+         .out = {{4321}}},
+        // and one by one
+        {"in 2;in 2;einsum 0 1 equation=i,i->i", LAST, .in = {{2, 3}, {4, 5}}, .out = {{8, 15}}},
+        {"in 2;in 3;einsum 0 1 equation=i,j->", LAST, .in = {{1, 2}, {1, 2, 3}}, .out = {{18}}},
         {"in 2x2;einsum 0 equation=ij->ji", LAST, .in = {{1, 2, 3, 4}}, .out = {{1, 3, 2, 4}}},
         {"in 2x2x1x2;bias_grad 0 axis=1", FIRST, .in = {{1, 2, 3, 4, 5, 6, 7, 8}}, .out = {{14, 22}}},
         {"in 2x3;sum_to 0 shape=2,1", FIRST, .in = {{1, 2, 3, 4, 5, 6}}, .out = {{6, 15}}},
