@@ -36,7 +36,8 @@ typedef struct order_search {
     int32_t *try_order;
     int64_t *try_before, *try_during;
     int64_t target_bytes;
-    double excess;  // sum of bytes over the target
+    double excess;   // sum of bytes over the target
+    uint64_t round;  // which temperature is next
     ckm_i_rng rng;
 } order_search;
 
@@ -67,7 +68,7 @@ static ckm_status init_search(order_search *os, const ckm_dataflow *df, uint64_t
     for (int32_t v = 0; v < df->n_ops; v++) {
         most_pairs = (size_t)df->ops[v].n_inplace > most_pairs ? (size_t)df->ops[v].n_inplace : most_pairs;
     }
-    *os = (order_search){.df = df, .n = df->n_ops, .rng = {seed}};
+    *os = (order_search){.df = df, .n = df->n_ops, .round = seed, .rng = {seed}};
     os->order = ckm_i_calloc(n, sizeof *os->order);
     os->pos = ckm_i_calloc(n, sizeof *os->pos);
     os->before = ckm_i_calloc(n + 1, sizeof *os->before);
@@ -358,13 +359,18 @@ static double mean_bytes(const ckm_dataflow *df)
     return sum / n;
 }
 
+// Start temperatures in mean tensor sizes. A move changes the bytes at every position it passes, so crossing from
+// one arrangement of a large graph to another takes a multiple; which one differs between graphs.
+static const double heat[] = {100.0, 30.0, 10.0};
+enum { n_heat = sizeof heat / sizeof heat[0] };
+
 // One round towards the target from the current order; the best order goes to `best`. True when the target is
 // met.
 static bool anneal(order_search *os, const ckm_i_order_options *options, double seconds, int64_t moves, int32_t *best,
                    double *best_excess)
 {
-    double hot = mean_bytes(os->df);
-    double cold = hot * 1e-3;
+    double cold = mean_bytes(os->df) * 1e-3;
+    double hot = mean_bytes(os->df) * heat[os->round++ % n_heat];
     double start = ckm_i_clock_seconds();
     for (int64_t done = 0;; done += moves_per_check) {
         if (os->excess < *best_excess) {
