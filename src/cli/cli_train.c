@@ -94,19 +94,47 @@ static int read_budget(const cli_command *command, train_setup *t)
     return -1;
 }
 
-// Network, training graph, kernels, costs.
+// The dataflow graph at these costs: FLOPs, or measured times when `profile` is given.
+static ckm_status apply_costs(train_setup *t, const char *profile, ckm_error *err)
+{
+    ckm_cost_model costs = CKM_COST_MODEL_INIT;
+    ckm_dataflow *df = NULL;
+    ckm_schedule *baseline = NULL;
+    ckm_simulation facts;
+    if (profile != NULL) {
+        costs.kind = CKM_COST_MODEL_PROFILE;
+        costs.profile_path = profile;
+    }
+    ckm_status status = ckm_cost_apply(t->training, &costs, &df, err);
+    if (status == CKM_OK) {
+        status = ckm_schedule_baseline(df, &baseline, err);
+    }
+    if (status == CKM_OK) {
+        status = ckm_schedule_simulate(df, baseline, NULL, &facts, err);
+    }
+    if (status != CKM_OK) {
+        ckm_schedule_free(baseline);
+        ckm_dataflow_free(df);
+        return status;
+    }
+    ckm_schedule_free(t->baseline);
+    ckm_dataflow_free(t->df);
+    t->df = df;
+    t->baseline = baseline;
+    t->baseline_cost = facts.cost;
+    t->baseline_peak = facts.peak_bytes;
+    return CKM_OK;
+}
+
+// Network, training graph, kernels, costs; costs that are to be measured begin as FLOPs.
 static ckm_status build(train_setup *t, ckm_error *err)
 {
     const train_settings *s = t->settings;
     ckm_autodiff_options derivation = autodiff_options(s);
     ckm_program_options kernels = CKM_PROGRAM_OPTIONS_INIT;
-    ckm_cost_model costs = CKM_COST_MODEL_INIT;
+    bool is_file = strcmp(s->model.costs, "flops") != 0 && strcmp(s->model.costs, "measured") != 0;
     kernels.backend = s->back_end;
     kernels.threads = (int)s->threads;
-    if (strcmp(s->model.costs, "flops") != 0) {
-        costs.kind = CKM_COST_MODEL_PROFILE;
-        costs.profile_path = s->model.costs;
-    }
     ckm_status status = cli_model_load_network(t->model, &s->model, s->model.batch, &t->graph, err);
     if (status == CKM_OK) {
         status = ckm_autodiff_op_graph(t->graph, &derivation, &t->training, err);
@@ -114,21 +142,7 @@ static ckm_status build(train_setup *t, ckm_error *err)
     if (status == CKM_OK) {
         status = ckm_program_create(t->training, &kernels, &t->program, err);
     }
-    if (status == CKM_OK) {
-        status = ckm_cost_apply(t->training, &costs, &t->df, err);
-    }
-    if (status == CKM_OK) {
-        status = ckm_schedule_baseline(t->df, &t->baseline, err);
-    }
-    ckm_simulation facts;
-    if (status == CKM_OK) {
-        status = ckm_schedule_simulate(t->df, t->baseline, NULL, &facts, err);
-    }
-    if (status == CKM_OK) {
-        t->baseline_cost = facts.cost;
-        t->baseline_peak = facts.peak_bytes;
-    }
-    return status;
+    return status == CKM_OK ? apply_costs(t, is_file ? s->model.costs : NULL, err) : status;
 }
 
 static ckm_status open_data(train_setup *t, ckm_error *err)
@@ -226,6 +240,56 @@ static ckm_status fit(train_setup *t, ckm_error *err)
     return ckm_run_plan_under_budget(t->df, t->budget_bytes, t->outside_bytes, &packing, solve, t, &t->fit, err);
 }
 
+// Without a budget to fit there is nothing to weigh, so nothing to measure either.
+static bool fits_as_it_is(const train_setup *t)
+{
+    // Packing may waste a little.
+    return t->baseline_peak + t->baseline_peak / 20 + t->outside_bytes <= t->budget_bytes;
+}
+
+// Measures the operators by a schedule that fits the budget, found with FLOPs for costs, and keeps the profile.
+static ckm_status measure(train_setup *t, const char *path, ckm_error *err)
+{
+    ckm_profile_options options = CKM_PROFILE_OPTIONS_INIT;
+    ckm_profile *profile = NULL;
+    options.warmup_steps = 1;
+    options.steps = 7;
+    options.time_limit_seconds = 10;
+    options.stop = cli_stop_requested;
+    if (t->settings->verbose) {
+        fprintf(stderr, "measuring operators; the times are kept in %s\n", path);
+    }
+    ckm_status status = ckm_profile_measure(t->program, t->df, t->fit.schedule, t->fit.plan, &options, &profile, err);
+    if (status == CKM_OK) {
+        status = ckm_profile_write(profile, path, err);
+    }
+    ckm_profile_free(profile);
+    return status == CKM_OK ? apply_costs(t, path, err) : status;
+}
+
+// --costs measured: the times kept from an earlier run, or new ones. What cannot be measured or kept stays FLOPs.
+static ckm_status use_measured_costs(train_setup *t, ckm_error *err)
+{
+    char path[4096];
+    ckm_error why = CKM_ERROR_INIT;
+    ckm_status status = ckm_profile_cache_path(t->program, path, sizeof path, &why);
+    if (status == CKM_OK && access(path, R_OK) == 0 && apply_costs(t, path, &why) == CKM_OK) {
+        return CKM_OK;
+    }
+    if (status == CKM_OK) {
+        status = fit(t, err);
+        if (status != CKM_OK || t->fit.schedule == NULL) {
+            return status;
+        }
+        status = measure(t, path, &why);
+    }
+    if (status != CKM_OK && t->settings->verbose) {
+        fprintf(stderr, "costs are FLOPs: operators could not be measured: %s%s%s\n", why.file,
+                why.file[0] != '\0' ? ": " : "", why.message);
+    }
+    return CKM_OK;
+}
+
 static ckm_status read_resumed(train_setup *t, ckm_error *err)
 {
     const train_settings *s = t->settings;
@@ -297,6 +361,9 @@ int cli_train_prepare(const cli_command *command, const train_settings *settings
     int outcome = read_budget(command, t);
     if (outcome >= 0) {
         return outcome;
+    }
+    if (strcmp(adapted.model.costs, "measured") == 0 && !fits_as_it_is(t) && use_measured_costs(t, &err) != CKM_OK) {
+        return cli_fail(&err);
     }
     if (fit(t, &err) != CKM_OK) {
         return cli_fail(&err);

@@ -16,7 +16,7 @@ static const train_settings defaults = {
     .beta2 = 0.999,
     .epsilon = 1e-8,
     .rate_factor = 0.1,
-    .model = CLI_MODEL_DEFAULTS,
+    .model = {.costs = "measured"},
 };
 
 static const char *const scalings[] = {"symmetric", "unit", "imagenet", NULL};
@@ -131,6 +131,21 @@ static const cli_option file_options[] = {
     {"log", 0, CLI_TEXT, AT(log), "FILE", "Write one JSON object a step to FILE.", NULL, 0, 0, NULL},
     {"json", 0, CLI_FLAG, AT(json), NULL, "Print the result as one JSON object.", NULL, 0, 0, NULL},
     {"verbose", 'v', CLI_FLAG, AT(verbose), NULL, "Report solving and saving too.", NULL, 0, 0, NULL},
+};
+
+// The model options that make sense here: training is always at operator level.
+static const cli_option model_options[] = {
+    {"batch", 'b', CLI_INTEGER, AT(model.batch), "N",
+     "Samples in a batch. Sets a symbolic batch dimension of an ONNX file.", "1, or what the file fixes", 1,
+     INT64_C(1) << 40, NULL},
+    {"input-shape", 0, CLI_SHAPE, AT(model.input_shape), "H,W,C",
+     "Shape of the input without the batch: height, width, channels.", "the network's own", 0, 0, NULL},
+    {"costs", 0, CLI_TEXT, AT(model.costs), "WHAT",
+     "What computing costs, for the choice of what to compute again: 'measured', times of this machine, taken once and "
+     "kept "
+     "for the next run with the same network, batch and threads; 'flops', multiply-accumulates; or a checkmate-profile "
+     "FILE.",
+     "measured", 0, 0, NULL},
 };
 
 // Options that contradict each other or name what cannot be; else -1.
@@ -250,7 +265,7 @@ static const cli_group groups[] = {
     {"Memory", memory_options, CLI_COUNT(memory_options), 0},
     {"Training", training_options, CLI_COUNT(training_options), 0},
     {"Files", file_options, CLI_COUNT(file_options), 0},
-    {"Model", cli_model_options, CLI_N_MODEL_OPTIONS, offsetof(train_settings, model)},
+    {"Model", model_options, CLI_COUNT(model_options), 0},
 };
 static const char *const argument_names[] = {"MODEL"};
 
