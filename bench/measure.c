@@ -93,7 +93,6 @@ int main(int argc, char **argv)
     struct rusage usage;
     getrusage(RUSAGE_CHILDREN, &usage);
     fclose(err);
-    printf("%.3f %d %ld\n", seconds, WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
-           usage.ru_maxrss);
+    printf("%.3f %d %ld\n", seconds, WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), usage.ru_maxrss);
     return 0;
 }

@@ -25,9 +25,9 @@ typedef struct graph {
     const char *kind;  // of the operators added next
 } graph;
 
-static const int64_t stream = (int64_t)batch * tokens * width;           // elements of a block's input
-static const int64_t hidden = (int64_t)batch * tokens * width * 4;       // elements between the two products
-static const int64_t pairs = (int64_t)batch * heads * tokens * tokens;   // elements of the attention matrices
+static const int64_t stream = (int64_t)batch * tokens * width;          // elements of a block's input
+static const int64_t hidden = (int64_t)batch * tokens * width * 4;      // elements between the two products
+static const int64_t pairs = (int64_t)batch * heads * tokens * tokens;  // elements of the attention matrices
 
 // Adds an operator that reads up to four tensors (-1: none) and returns its output.
 static int32_t add(graph *g, int64_t cost, int64_t elements, int32_t a, int32_t b, int32_t c, int32_t d)

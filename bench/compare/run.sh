@@ -52,9 +52,9 @@ if [ $# -eq 0 ]; then
     for n in 8 16; do
         sh "$here/../chain_graph.sh" $n > "$work/chain$n.json"
     done
-    "$checkmate" graph MobileNet --batch 128 -o "$work/MobileNet.json" >&2
-    "$checkmate" graph fcn_8_vgg --batch 32 -o "$work/fcn_8_vgg.json" >&2
-    "$checkmate" graph ResNet50 --batch 256 -o "$work/ResNet50.json" >&2
+    "$checkmate" graph MobileNet --granularity layer --batch 128 -o "$work/MobileNet.json" >&2
+    "$checkmate" graph fcn_8_vgg --granularity layer --batch 32 -o "$work/fcn_8_vgg.json" >&2
+    "$checkmate" graph ResNet50 --granularity layer --batch 256 -o "$work/ResNet50.json" >&2
     set -- "$work/chain8.json" 5 "$work/chain16.json" 6 "$work/MobileNet.json" 60% "$work/fcn_8_vgg.json" 70% \
         "$work/ResNet50.json" 80%
 fi
