@@ -25,8 +25,7 @@ static ckm_status try_target(ckm_i_solver *solver, int64_t target_bytes, double 
         .least_peak_bytes = -1,
         .bound_cost = NAN,
     };
-    // Moves, not seconds, so that small graphs answer at once and the same everywhere.
-    ckm_i_local_search_options search = {.seconds = seconds, .moves = 3000 + 100 * (int64_t)solver->df->n_ops};
+    ckm_i_local_search_options search = {.seconds = seconds, .moves = options.iteration_limit};
     ckm_status status = ckm_i_local_search(&attempt, &search, err);
     if (status == CKM_OK && attempt.least_peak_bytes >= 0 && attempt.least_peak_bytes < solver->least_peak_bytes) {
         solver->least_peak_bytes = attempt.least_peak_bytes;

@@ -301,7 +301,9 @@ ckm_status ckm_solve(const ckm_dataflow *df, const ckm_solve_options *options, c
     } else {
         CKM_I_TRY(options->reorder ? ckm_i_reorder_run(&solver, strategy, err) : strategy->run(&solver, err));
     }
-    if (solver.best_schedule == NULL) {
+    // Heuristics that are swept by the dozen need not spend a second each on this.
+    bool thorough = strcmp(name, "auto") == 0 || strcmp(name, "ilp") == 0;
+    if (solver.best_schedule == NULL && thorough) {
         CKM_I_TRY(ckm_i_least_peak(&solver, least_peak_seconds, err));
     }
     conclude(&solver, &found);
