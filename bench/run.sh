@@ -223,28 +223,28 @@ while IFS='|' read -r suite name graph spec seconds quick_spec quick_seconds opt
     done
 done 3< bench/cases.txt
 
-if [ -z "$only" ] || [ "$only" = batch ]; then
-    suite='Largest batch, 16 GB, one extra forward pass'
+suite='Largest batch, 16 GB, one extra forward pass'
+wanted=$(awk -F'|' -v suite="$suite" -v only="$only" -v quick=$quick '
+    !/^#/ && index(suite " " $1, only) && (!quick || $3 != 0) { print $1 "|" (quick ? $3 : $2) "|" $4 "|" $5 }' \
+    bench/batches.txt)
+if [ -n "$wanted" ]; then
     printf '\n%s\n' "$suite"
     printf '%-22s %10s %10s %-10s %10s %8s %8s  %-4s %s\n' network batch 'at most' status overhead total MB met \
         'published: all / sqrt n or AP / greedy / integer program'
-    while IFS='|' read -r name seconds quick_seconds target published <&3; do
-        case $name in '#'* | '') continue ;; esac
-        if [ $quick = 1 ]; then
-            [ "$quick_seconds" != 0 ] || continue
-            seconds=$quick_seconds
-        fi
+    while IFS='|' read -r name seconds target published <&3; do
         # shellcheck disable=SC2046
         set -- $("$work/measure" "$work/out" "$work/err" "$checkmate" max-batch "$name" --granularity layer --memory 16GB \
             --compute-limit extra-forward --time-limit "$seconds" --threads "$threads" --json)
         total=$(printf '%.2f' "$1") mb=$(awk -v k="$3" 'BEGIN { printf "%.0f", k * 1.024e-3 }')
         status=$(value status "$work/out") batch=$(value max_batch "$work/out") most=$(value upper_bound "$work/out")
         overhead=$(value overhead "$work/out" | awk 'NF { printf "%.2f", 100 * $1 }')
-        met=$(awk -v b="$batch" -v t="$target" 'BEGIN { print b != "" && b + 0 >= t + 0 ? "yes" : "no" }')
+        met=$(awk -v b="$batch" -v t="$target" 'BEGIN { print((b != "" && b + 0 >= t + 0) ? "yes" : "no") }')
         printf '%-22s %10s %10s %-10s %10s %8s %8s  %-4s %s\n' "$name" "$batch" "$most" "$status" "$overhead" "$total" \
             "$mb" "$met" "$published"
         echo "\"$suite\",$name,,16 GB,16000000000,$status,$overhead,,,$batch,$most,,,$total,$mb,batch>=$target,$met,\"$published\"" >> "$csv"
-    done 3< bench/batches.txt
+    done 3<<END
+$wanted
+END
 fi
 
 printf '\noverhead and gap in percent, times in seconds from the start of the process, MB of the largest process;\n'
