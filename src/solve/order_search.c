@@ -370,7 +370,7 @@ static bool anneal(order_search *os, const ckm_i_order_options *options, double 
                    double *best_excess)
 {
     double cold = mean_bytes(os->df) * 1e-3;
-    double hot = mean_bytes(os->df) * heat[os->round++ % n_heat];
+    double hot = mean_bytes(os->df) * (options->heat > 0.0 ? options->heat : heat[os->round++ % n_heat]);
     double start = ckm_i_clock_seconds();
     for (int64_t done = 0;; done += moves_per_check) {
         if (os->excess < *best_excess) {

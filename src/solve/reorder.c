@@ -16,9 +16,12 @@
 // Without a limit there would be no end to it: the same time that auto gives itself.
 static const double default_seconds = 60.0;
 
-// Shares of the time: finding orders, then letting them compete; the rest goes to the best one.
-static const double order_share = 0.25;
-static const double race_share = 0.35;
+// Shares of the time: a first schedule in the given order, finding orders, letting them compete. The rest goes to
+// the best one. Orders are found in time that grows with the graph, not with the patience of the caller.
+static const double first_share = 0.03;
+static const double order_share = 0.15;
+static const double race_share = 0.25;
+static const double order_seconds_per_op = 0.02;
 
 // Orders in the race; a large graph's matrices leave room for fewer.
 enum { max_entries = 8, large_entries = 2, large_n_ops = 4000 };
@@ -165,7 +168,7 @@ cleanup:
 
 // Fills the race with orders that ask for little above the budget, found from different starts. One that fits
 // without rematerialization ends everything.
-static ckm_status find_orders(reordering *all, double seconds, ckm_error *err)
+static ckm_status find_orders(reordering *all, bool search_only, double seconds, ckm_error *err)
 {
     const ckm_dataflow *df = all->outer->df;
     const ckm_solve_options *options = all->outer->options;
@@ -179,6 +182,9 @@ static ckm_status find_orders(reordering *all, double seconds, ckm_error *err)
         order[v] = v;
     }
     CKM_I_TRY(add_entry(all, order, err));
+    if (search_only) {
+        CKM_I_TRY(run_entry(&all->entries[0], true, time_left(all) * first_share, err));
+    }
     for (int i = 1; i < room && !should_stop(all); i++) {
         int64_t peak = 0;
         ckm_i_order_options search = {
@@ -251,6 +257,62 @@ static ckm_status race(reordering *all, bool search_only, double seconds, ckm_er
     return CKM_OK;
 }
 
+// One try at a better order from the best schedule: its computations are reordered to lie lower than they have to,
+// and the search makes use of the room.
+static ckm_status refine_once(reordering *all, int64_t round, double seconds, ckm_error *err)
+{
+    static const double depths[] = {0.02, 0.05, 0.01, 0.1};
+    static const double heats[] = {3.0, 30.0, 1.0, 10.0, 0.3};
+    const ckm_dataflow *df = all->outer->df;
+    ckm_schedule *reordered = NULL;
+    ckm_status status = CKM_OK;
+    double budget = (double)all->outer->budget_bytes;
+    ckm_i_order_options search = {
+        .target_bytes = (int64_t)(budget * (1.0 - depths[round % 4])),
+        .seconds = seconds * 0.25,
+        .moves = all->options.iteration_limit,
+        .seed = all->outer->options->seed + 1000 + (uint64_t)round,
+        .heat = heats[round % 5],
+        .stop = should_stop,
+        .user = all,
+    };
+    int32_t *order = ckm_i_malloc((size_t)df->n_ops, sizeof *order);
+    if (order == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    CKM_I_TRY(ckm_i_reorder_schedule(df, all->outer->best_schedule, &search, &reordered, err));
+    CKM_I_TRY(ckm_i_reorder_first_order(reordered, df->n_ops, order, err));
+    while (all->n_entries > 0) {
+        free_entry(&all->entries[--all->n_entries]);
+    }
+    CKM_I_TRY(add_entry(all, order, err));
+    entry *e = &all->entries[0];
+    CKM_I_TRY(ckm_i_reorder_stages(e->df, order, reordered, &e->solver.best_stages, err));
+    all->options.seed = search.seed;
+    CKM_I_TRY(run_entry(e, true, seconds * 0.75, err));
+cleanup:
+    free(order);
+    ckm_schedule_free(reordered);
+    return status;
+}
+
+// Until the time is up, or a fixed number of times when runs are to be repeatable.
+static ckm_status refine(reordering *all, ckm_error *err)
+{
+    enum { repeatable_rounds = 4 };
+    double seconds = fmax(time_left(all) / 30.0, 0.3);
+    for (int64_t round = 0; !should_stop(all); round++) {
+        if (all->options.iteration_limit > 0 && round >= repeatable_rounds) {
+            break;
+        }
+        ckm_status status = refine_once(all, round, seconds, err);
+        if (status != CKM_OK) {
+            return status;
+        }
+    }
+    return CKM_OK;
+}
+
 ckm_status ckm_i_reorder_run(ckm_i_solver *solver, const ckm_i_strategy *strategy, ckm_error *err)
 {
     reordering *all = ckm_i_calloc(1, sizeof *all);
@@ -269,16 +331,20 @@ ckm_status ckm_i_reorder_run(ckm_i_solver *solver, const ckm_i_strategy *strateg
     all->options.progress = watch;
     all->options.log = solver->options->log != NULL ? pass_log : NULL;
     all->options.user = all;
-    // auto would prove things of orders that are about to be dropped: its search alone runs the race.
-    bool search_only = strcmp(strategy->name, "auto") == 0;
+    // What auto proves of one order says nothing of the others: its search is all that counts here.
+    bool search_only = strcmp(strategy->name, "auto") == 0 || strcmp(strategy->name, "local-search") == 0;
     CKM_I_TRY(ckm_schedule_baseline(solver->df, &baseline, err));
     CKM_I_TRY(ckm_i_solver_offer_schedule(solver, baseline, "no-rematerialization", err));
     if (!should_stop(all)) {
-        CKM_I_TRY(find_orders(all, (end - start) * order_share, err));
+        double seconds = fmin((end - start) * order_share, 0.1 + order_seconds_per_op * solver->df->n_ops);
+        CKM_I_TRY(find_orders(all, search_only, seconds, err));
     }
     CKM_I_TRY(race(all, search_only, (end - start) * race_share, err));
-    if (all->n_entries > 0 && !should_stop(all)) {
-        CKM_I_TRY(run_entry(&all->entries[0], false, time_left(all), err));
+    bool refines = search_only && solver->df->n_ops <= large_n_ops && solver->best_schedule != NULL;
+    if (refines) {
+        CKM_I_TRY(refine(all, err));
+    } else if (all->n_entries > 0 && !should_stop(all)) {
+        CKM_I_TRY(run_entry(&all->entries[0], search_only, time_left(all), err));
     }
 cleanup:
     for (int i = 0; i < all->n_entries; i++) {

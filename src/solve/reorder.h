@@ -25,6 +25,7 @@ typedef struct ckm_i_order_options {
     double seconds;        // wall time
     int64_t moves;         // > 0: this many moves instead of seconds, which makes runs repeatable
     uint64_t seed;
+    double heat;               // start temperature in mean tensor sizes; 0: one that suits most graphs
     bool (*stop)(void *user);  // may be NULL
     void *user;
 } ckm_i_order_options;
@@ -48,6 +49,15 @@ ckm_status ckm_i_reorder_map_back(const ckm_schedule *permuted, const int32_t *o
 // The order of first computations of a legal schedule.
 ckm_status ckm_i_reorder_first_order(const ckm_schedule *schedule, int32_t n_ops, int32_t *order,
                                      ckm_error *err) CKM_NODISCARD;
+
+// Another order for all computations of a legal schedule, recomputations included, by annealing under `options`.
+// Costs the same; its peak is not checked.
+ckm_status ckm_i_reorder_schedule(const ckm_dataflow *df, const ckm_schedule *schedule,
+                                  const ckm_i_order_options *options, ckm_schedule **out, ckm_error *err) CKM_NODISCARD;
+// The matrices, on the graph permuted into `order`, of a schedule of the original whose first computations come in
+// that order: what it holds between them. Completed; they may cost and peak differently.
+ckm_status ckm_i_reorder_stages(const ckm_dataflow *permuted, const int32_t *order, const ckm_schedule *schedule,
+                                ckm_i_stages **out, ckm_error *err) CKM_NODISCARD;
 
 // Runs `strategy` on the graph in several orders, its own among them, and hands everything in as schedules of the
 // graph. Bounds found on the way count only when they cover any order.
