@@ -141,6 +141,17 @@ static ckm_status convert_norm(ckm_i_onnx_convert *c, const ckm_i_onnx_node *nod
     return ckm_i_onnx_emit(c, node, row->kind, node->in, plain_inputs(node, 3), list.items, list.n, layer ? 3 : 1, err);
 }
 
+static ckm_status convert_response_norm(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
+                                        ckm_error *err)
+{
+    attr_list list = {0};
+    put_int(&list, "size", ckm_i_onnx_attr_int(node, "size", 1));
+    put_real(&list, "alpha", ckm_i_onnx_attr_real(node, "alpha", 1e-4));
+    put_real(&list, "beta", ckm_i_onnx_attr_real(node, "beta", 0.75));
+    put_real(&list, "bias", ckm_i_onnx_attr_real(node, "bias", 1.0));
+    return ckm_i_onnx_emit(c, node, row->kind, node->in, plain_inputs(node, 1), list.items, list.n, 1, err);
+}
+
 // A weight that a transpose lies in front of: the parameter itself, and *transposed turned around.
 static int32_t weight_behind(const ckm_i_onnx_convert *c, int32_t value, bool *transposed)
 {
@@ -244,6 +255,9 @@ static ckm_status convert_activation(ckm_i_onnx_convert *c, const ckm_i_onnx_nod
     if (ckm_i_onnx_attr(node, "beta") != NULL) {
         put_real(&list, "beta", ckm_i_onnx_attr_real(node, "beta", 0.0));
     }
+    if (ckm_i_onnx_attr(node, "gamma") != NULL) {
+        put_real(&list, "gamma", ckm_i_onnx_attr_real(node, "gamma", 0.0));
+    }
     if (ckm_i_onnx_attr(node, "approximate") != NULL) {
         put_word(&list, "approximate", ckm_i_onnx_attr_text(node, "approximate", "none", word, sizeof word));
     }
@@ -322,7 +336,7 @@ const ckm_i_onnx_row ckm_i_onnx_rows_layers[] = {
     {"LayerNormalization", "layer_norm", convert_norm},
     {"InstanceNormalization", "instance_norm", convert_norm},
     {"GroupNormalization", "group_norm", convert_norm},
-    {"LRN", "local_response_norm", convert_activation},
+    {"LRN", "local_response_norm", convert_response_norm},
     {"LpNormalization", "lp_norm", convert_activation},
     {"Gemm", "gemm", convert_gemm},
     {"MatMul", "matmul", convert_matmul},

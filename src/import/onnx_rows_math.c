@@ -89,10 +89,24 @@ static ckm_status convert_top_k(ckm_i_onnx_convert *c, const ckm_i_onnx_node *no
     return ckm_i_onnx_emit(c, node, row->kind, node->in, 1, attrs, 2, 2, err);
 }
 
+// The axis is an input; one that is not a constant is taken for the first.
 static ckm_status convert_cumulative(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
                                      ckm_error *err)
 {
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, node->n_in < 1 ? node->n_in : 1, NULL, 0, 1, err);
+    int64_t axis[CKM_I_ATTR_MAX] = {0};
+    int32_t n = -1;
+    const ckm_i_onnx_value *given = ckm_i_onnx_input(c, node, 1);
+    if (given != NULL && given->data != NULL) {
+        ckm_status status = ckm_i_onnx_ints(c, node, "axis", 1, axis, &n, err);
+        if (status != CKM_OK) {
+            return status;
+        }
+    }
+    int64_t exclusive = ckm_i_onnx_attr_int(node, "exclusive", 0) != 0;
+    int64_t reverse = ckm_i_onnx_attr_int(node, "reverse", 0) != 0;
+    ckm_i_attr attrs[3] = {ckm_i_attr_ints("axis", axis, 1), ckm_i_attr_ints("exclusive", &exclusive, 1),
+                           ckm_i_attr_ints("reverse", &reverse, 1)};
+    return ckm_i_onnx_emit(c, node, row->kind, node->in, node->n_in < 1 ? node->n_in : 1, attrs, 3, 1, err);
 }
 
 const ckm_i_onnx_row ckm_i_onnx_rows_math[] = {

@@ -217,25 +217,47 @@ static ckm_status convert_pad(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node
         pads[axis] = given[i];
         pads[axis + rank] = given[i + padded];
     }
-    ckm_i_attr attrs[2] = {ckm_i_attr_ints("pads", pads, 2 * rank),
-                           ckm_i_attr_word("mode", ckm_i_onnx_attr_text(node, "mode", "constant", mode, sizeof mode))};
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, 1, attrs, 2, 1, err);
+    double value[CKM_I_ATTR_MAX] = {0.0};
+    const ckm_i_onnx_value *given_value = ckm_i_onnx_input(c, node, 2);
+    if (ckm_i_onnx_attr(node, "value") != NULL) {
+        value[0] = ckm_i_onnx_attr_real(node, "value", 0.0);
+    } else if (given_value != NULL && given_value->data != NULL && ckm_i_onnx_dtype_is_real(given_value->dtype)) {
+        status = ckm_i_onnx_reals(c, node, "constant_value", 2, value, &n, err);
+        if (status != CKM_OK) {
+            return status;
+        }
+    }
+    ckm_i_attr attrs[3] = {ckm_i_attr_ints("pads", pads, 2 * rank),
+                           ckm_i_attr_word("mode", ckm_i_onnx_attr_text(node, "mode", "constant", mode, sizeof mode)),
+                           ckm_i_attr_real("value", value[0])};
+    return ckm_i_onnx_emit(c, node, row->kind, node->in, 1, attrs, 3, 1, err);
 }
 
 static ckm_status convert_blocks(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
                                  ckm_error *err)
 {
+    char mode[8];
+    bool crd = strcmp(ckm_i_onnx_attr_text(node, "mode", "DCR", mode, sizeof mode), "CRD") == 0;
     int64_t block = ckm_i_onnx_attr_int(node, "blocksize", 0);
-    ckm_i_attr attr = ckm_i_attr_ints("block", &block, 1);
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, node->n_in < 1 ? node->n_in : 1, &attr, 1, 1, err);
+    ckm_i_attr attrs[2] = {ckm_i_attr_ints("block", &block, 1), ckm_i_attr_word("mode", crd ? "crd" : "dcr")};
+    return ckm_i_onnx_emit(c, node, row->kind, node->in, node->n_in < 1 ? node->n_in : 1, attrs, 2, 1, err);
 }
 
 static ckm_status convert_triangle(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
                                    ckm_error *err)
 {
     int64_t upper = ckm_i_onnx_attr_int(node, "upper", 1);
-    ckm_i_attr attr = ckm_i_attr_ints("upper", &upper, 1);
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, node->n_in < 1 ? node->n_in : 1, &attr, 1, 1, err);
+    int64_t k[CKM_I_ATTR_MAX] = {0};
+    int32_t n;
+    const ckm_i_onnx_value *given = ckm_i_onnx_input(c, node, 1);
+    if (given != NULL && given->data != NULL) {
+        ckm_status status = ckm_i_onnx_ints(c, node, "k", 1, k, &n, err);
+        if (status != CKM_OK) {
+            return status;
+        }
+    }
+    ckm_i_attr attrs[2] = {ckm_i_attr_ints("upper", &upper, 1), ckm_i_attr_ints("k", k, 1)};
+    return ckm_i_onnx_emit(c, node, row->kind, node->in, node->n_in < 1 ? node->n_in : 1, attrs, 2, 1, err);
 }
 
 // Where a resampling says its output: factors or sizes, of all axes or of those listed.
@@ -318,9 +340,17 @@ static ckm_status convert_resize(ckm_i_onnx_convert *c, const ckm_i_onnx_node *n
             return status;
         }
     }
-    ckm_i_attr attrs[2] = {ckm_i_attr_ints("size", out.dims, rank),
-                           ckm_i_attr_word("mode", ckm_i_onnx_attr_text(node, "mode", "nearest", mode, sizeof mode))};
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, 1, attrs, 2, 1, err);
+    // Upsample and the first Resize: positions from the corner, the nearest one before.
+    bool early = strcmp(node->op_type, "Upsample") == 0 || c->model->opset < 11;
+    char rounding[32];
+    ckm_i_onnx_attr_text(node, "coordinate_transformation_mode", early ? "asymmetric" : "half_pixel", word,
+                         sizeof word);
+    ckm_i_onnx_attr_text(node, "nearest_mode", early ? "floor" : "round_prefer_floor", rounding, sizeof rounding);
+    ckm_i_attr attrs[5] = {ckm_i_attr_ints("size", out.dims, rank),
+                           ckm_i_attr_word("mode", ckm_i_onnx_attr_text(node, "mode", "nearest", mode, sizeof mode)),
+                           ckm_i_attr_word("coordinates", word), ckm_i_attr_word("rounding", rounding),
+                           ckm_i_attr_real("cubic_a", ckm_i_onnx_attr_real(node, "cubic_coeff_a", -0.75))};
+    return ckm_i_onnx_emit(c, node, row->kind, node->in, 1, attrs, 5, 1, err);
 }
 
 const ckm_i_onnx_row ckm_i_onnx_rows_shapes[] = {
