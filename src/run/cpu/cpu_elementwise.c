@@ -67,6 +67,7 @@ static inline float hard_swish_slope(float x)
 // clang-format off
 FUNCTION(relu_plain, x < 0.0F ? 0.0F : x)
 FUNCTION(relu_capped, x < 0.0F ? 0.0F : x >= p.max_value ? p.max_value : x)
+FUNCTION(clip, (x < p.threshold ? p.threshold : x) > p.max_value ? p.max_value : x < p.threshold ? p.threshold : x)
 FUNCTION(leaky_relu, x > 0.0F ? x : p.alpha * x)
 FUNCTION(hard_sigmoid, clamp_unit(p.alpha * x + p.beta))
 FUNCTION(hard_swish, x * clamp_unit(x / 6.0F + 0.5F))
@@ -78,6 +79,7 @@ FUNCTION(reciprocal, 1.0F / x)
 
 GRADIENT(relu_backward, v > 0.0F ? dy : 0.0F)
 GRADIENT(relu_capped_backward, v > 0.0F && v < p.max_value ? dy : 0.0F)
+GRADIENT(clip_backward, v > p.threshold && v < p.max_value ? dy : 0.0F)
 GRADIENT(leaky_relu_backward, v > 0.0F ? dy : p.alpha * dy)
 GRADIENT(hard_sigmoid_backward, v > 0.0F && v < 1.0F ? dy * p.alpha : 0.0F)
 GRADIENT(hard_swish_backward, dy * hard_swish_slope(v))
@@ -131,6 +133,30 @@ static ckm_status run_elementwise(const ckm_i_cpu *cpu, const ckm_i_kernel *kern
     const elementwise *e = kernel->data;
     job j = {.e = e, .a = call->inputs[0], .b = e->two ? call->inputs[1] : NULL, .out = call->outputs[0]};
     ckm_i_cpu_parallel(cpu->threads, e->n, CKM_I_CPU_GRAIN, run_part, &j);
+    return CKM_OK;
+}
+
+// clip's limits: an attribute, else an operand, which is there when the operator runs, else none.
+static float limit_of(const ckm_i_graph_op *op, const ckm_i_kernel_call *call, const char *key, int32_t i,
+                      double fallback)
+{
+    if (ckm_i_op_attr(op, key) == NULL && i < op->n_inputs && op->inputs[i] >= 0) {
+        return *(const float *)call->inputs[i];
+    }
+    return (float)ckm_i_op_attr_double(op, key, fallback);
+}
+
+static ckm_status run_clip(const ckm_i_cpu *cpu, const ckm_i_kernel *kernel, const ckm_i_kernel_call *call,
+                           ckm_error *err)
+{
+    (void)err;
+    elementwise e = *(const elementwise *)kernel->data;
+    const ckm_i_graph_op *op = &kernel->step->ops[kernel->op];
+    int32_t limits = e.two ? 2 : 1;
+    e.p.threshold = limit_of(op, call, "min", limits, -(double)INFINITY);
+    e.p.max_value = limit_of(op, call, "max", limits + 1, (double)INFINITY);
+    job j = {.e = &e, .a = call->inputs[0], .b = e.two ? call->inputs[1] : NULL, .out = call->outputs[0]};
+    ckm_i_cpu_parallel(cpu->threads, e.n, CKM_I_CPU_GRAIN, run_part, &j);
     return CKM_OK;
 }
 
@@ -199,8 +225,37 @@ static ckm_status prepare_relu_backward(const ckm_i_cpu *cpu, const ckm_i_op_vie
     return prepare_relu(v, loop_relu_backward, loop_relu_capped_backward, true, kernel, err);
 }
 
+static ckm_status prepare_clip(const ckm_i_op_view *v, loop *run, bool two, ckm_i_kernel *kernel, ckm_error *err)
+{
+    for (int32_t i = 0; i < v->op->n_inputs; i++) {
+        if (v->in[i] != NULL && v->in[i]->dtype != CKM_F32) {
+            return CKM_OK;
+        }
+    }
+    parameters p = {0};
+    ckm_status status = is_float(v, two ? 2 : 1) ? take(v, run, &p, two, kernel, err) : CKM_OK;
+    kernel->run = kernel->run != NULL ? run_clip : NULL;
+    return status;
+}
+
+static ckm_status prepare_clip_forward(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm_i_kernel *kernel,
+                                       ckm_error *err)
+{
+    (void)cpu;
+    return prepare_clip(v, loop_clip, false, kernel, err);
+}
+
+static ckm_status prepare_clip_backward(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm_i_kernel *kernel,
+                                        ckm_error *err)
+{
+    (void)cpu;
+    return prepare_clip(v, loop_clip_backward, true, kernel, err);
+}
+
 // clang-format off
 const ckm_i_cpu_row ckm_i_cpu_elementwise[] = {
+    {"clip", prepare_clip_forward},
+    {"clip_backward", prepare_clip_backward},
     {"relu", prepare_relu_forward},
     {"relu_backward", prepare_relu_backward},
     {"leaky_relu", prepare_row},

@@ -120,33 +120,61 @@ static void forward_last(void *context, int64_t begin, int64_t end)
 
 // ---- forward, channels first: one channel of one sample a range index
 
-CKM_I_CPU_CLONES static void forward_plane(const pool *p, const float *image, float *out, void *offsets, int64_t at)
+// Windows [first, last) of a row whose tap `kw` lies inside the input.
+static void window_range(const pool *p, int64_t kw, int64_t *first, int64_t *last)
 {
-    for (int64_t oh = 0; oh < p->out[0]; oh++) {
-        int64_t first[2];
-        int64_t last[2];
-        tap_range(p, 0, oh, &first[0], &last[0]);
-        for (int64_t ow = 0; ow < p->out[1]; ow++) {
-            tap_range(p, 1, ow, &first[1], &last[1]);
-            float best = 0.0F;
-            int64_t offset = -1;
-            for (int64_t kh = first[0]; kh < last[0]; kh++) {
-                int64_t h = oh * p->stride[0] - p->begin[0] + kh * p->dilation[0];
-                const float *row = image + h * p->in[1] + ow * p->stride[1] - p->begin[1];
-                for (int64_t kw = first[1]; kw < last[1]; kw++) {
-                    float x = row[kw * p->dilation[1]];
-                    if (offset < 0 || x > best || x != x) {
-                        best = x;
-                        offset = kh * p->kernel[1] + kw;
-                    }
+    int64_t shift = kw * p->dilation[1] - p->begin[1];  // window ow reads ow * stride + shift
+    int64_t low = shift < 0 ? (-shift + p->stride[1] - 1) / p->stride[1] : 0;
+    int64_t high = p->in[1] - 1 - shift < 0 ? 0 : (p->in[1] - 1 - shift) / p->stride[1] + 1;
+    *last = high < p->out[1] ? high : p->out[1];
+    *first = low < *last ? low : *last;
+}
+
+// One tap for all windows of a row: window i reads x[i * stride]. An offset of -1 says that none was taken yet.
+CKM_I_CPU_CLONES static void take_larger_strided(const float *x, int64_t stride, int32_t tap, int64_t n, float *best,
+                                                 int32_t *offset)
+{
+    CKM_I_CPU_SIMD
+    for (int64_t i = 0; i < n; i++) {
+        float value = x[i * stride];
+        bool larger = (value > best[i]) | (value != value) | (offset[i] < 0);  // a NaN counts as largest
+        best[i] = larger ? value : best[i];
+        offset[i] = larger ? tap : offset[i];
+    }
+}
+
+// Rows in pieces, so that the offsets of a piece fit a small buffer.
+static void forward_row(const pool *p, const float *image, int64_t oh, float *best, void *offsets, int64_t at)
+{
+    enum { PIECE = 512 };
+    int32_t offset[PIECE];
+    int64_t first;
+    int64_t last;
+    tap_range(p, 0, oh, &first, &last);
+    for (int64_t start = 0; start < p->out[1]; start += PIECE) {
+        int64_t n = p->out[1] - start < PIECE ? p->out[1] - start : PIECE;
+        memset(offset, 0xff, (size_t)n * sizeof *offset);
+        memset(best + start, 0, (size_t)n * sizeof *best);
+        for (int64_t kh = first; kh < last; kh++) {
+            const float *row = image + (oh * p->stride[0] - p->begin[0] + kh * p->dilation[0]) * p->in[1];
+            for (int64_t kw = 0; kw < p->kernel[1]; kw++) {
+                int64_t low;
+                int64_t high;
+                window_range(p, kw, &low, &high);
+                low = low > start ? low : start;
+                high = high < start + n ? high : start + n;
+                if (low < high) {
+                    take_larger_strided(row + low * p->stride[1] + kw * p->dilation[1] - p->begin[1], p->stride[1],
+                                        (int32_t)(kh * p->kernel[1] + kw), high - low, best + low,
+                                        offset + (low - start));
                 }
             }
-            int64_t o = at + oh * p->out[1] + ow;
-            out[o] = best;
+        }
+        for (int64_t i = 0; i < n; i++) {
             if (p->bytes) {
-                ((uint8_t *)offsets)[o] = (uint8_t)offset;
+                ((uint8_t *)offsets)[at + start + i] = (uint8_t)offset[i];
             } else {
-                ((int32_t *)offsets)[o] = (int32_t)offset;
+                ((int32_t *)offsets)[at + start + i] = offset[i];
             }
         }
     }
@@ -157,7 +185,10 @@ static void forward_first(void *context, int64_t begin, int64_t end)
     const job *j = context;
     const pool *p = j->p;
     for (int64_t plane = begin; plane < end; plane++) {
-        forward_plane(p, j->in + plane * p->in[0] * p->in[1], j->out, j->offsets, plane * p->out[0] * p->out[1]);
+        for (int64_t oh = 0; oh < p->out[0]; oh++) {
+            int64_t at = (plane * p->out[0] + oh) * p->out[1];
+            forward_row(p, j->in + plane * p->in[0] * p->in[1], oh, j->out + at, j->offsets, at);
+        }
     }
 }
 
@@ -229,15 +260,20 @@ static void backward_first(void *context, int64_t begin, int64_t end)
 {
     const job *j = context;
     const pool *p = j->p;
+    const uint32_t width = (uint32_t)p->kernel[1];
     for (int64_t plane = begin; plane < end; plane++) {
         float *dx = j->out + plane * p->in[0] * p->in[1];
         memset(dx, 0, (size_t)(p->in[0] * p->in[1]) * sizeof *dx);
-        for (int64_t o = 0; o < p->out[0] * p->out[1]; o++) {
-            int64_t at = plane * p->out[0] * p->out[1] + o;
-            int64_t tap = p->bytes ? ((const uint8_t *)j->given_offsets)[at] : ((const int32_t *)j->given_offsets)[at];
-            int64_t h = o / p->out[1] * p->stride[0] - p->begin[0] + tap / p->kernel[1] * p->dilation[0];
-            int64_t w = o % p->out[1] * p->stride[1] - p->begin[1] + tap % p->kernel[1] * p->dilation[1];
-            dx[h * p->in[1] + w] += j->in[at];
+        for (int64_t oh = 0; oh < p->out[0]; oh++) {
+            int64_t at = (plane * p->out[0] + oh) * p->out[1];
+            int64_t corner = (oh * p->stride[0] - p->begin[0]) * p->in[1] - p->begin[1];
+            for (int64_t ow = 0; ow < p->out[1]; ow++) {
+                uint32_t tap = p->bytes ? ((const uint8_t *)j->given_offsets)[at + ow]
+                                        : ((const uint32_t *)j->given_offsets)[at + ow];
+                uint32_t kh = tap / width;
+                int64_t shift = (int64_t)kh * p->dilation[0] * p->in[1] + (int64_t)(tap - kh * width) * p->dilation[1];
+                dx[corner + ow * p->stride[1] + shift] += j->in[at + ow];
+            }
         }
     }
 }

@@ -83,6 +83,10 @@ static void test_elementwise(void **state)
         {"in 3x77;in 3x77;tanh_backward 0 1 inplace=0/0,1/0", NHWC, 1e-6},
         {"in 3x77;in 3x77:+;sqrt_backward 0 1 inplace=0/0,1/0", NHWC, 1e-6},
         {"in 3x77;in 3x77;reciprocal_backward 0 1 inplace=0/0,1/0", NHWC, 1e-6},
+        {"in 3x77;clip 0 min=-0.5 max=0.25 inplace=0/0", NHWC, 0},
+        {"in 3x77;in 1:+;clip 0 - 1 inplace=0/0", NHWC, 0},
+        {"in 3x77;in 3x77;clip_backward 0 1 min=-0.5 max=0.25 inplace=0/0,1/0", NHWC, 0},
+        {"in 3x77;in 3x77;in 1;in 1:+;clip_backward 0 1 2 3 inplace=0/0,1/0", NHWC, 0},
         // on oneDNN
         {"in 3x70x77;sigmoid 0 inplace=0/0", NHWC, 1e-5},
         {"in 3x77;tanh 0 inplace=0/0", NHWC, 1e-5},
