@@ -14,11 +14,12 @@
 typedef struct sweep_settings {
     int64_t budgets;
     const char *strategies, *output, *plot;
+    bool reorder;
     cli_limit_settings limits;
     cli_model_settings model;
 } sweep_settings;
 
-static const sweep_settings defaults = {10, NULL, NULL, NULL, CLI_LIMIT_DEFAULTS(10), CLI_MODEL_DEFAULTS};
+static const sweep_settings defaults = {10, NULL, NULL, NULL, false, CLI_LIMIT_DEFAULTS(10), CLI_MODEL_DEFAULTS};
 
 static const cli_option options[] = {
     {"budgets", 'n', CLI_INTEGER, offsetof(sweep_settings, budgets), "N",
@@ -27,6 +28,8 @@ static const cli_option options[] = {
      "10", 1, 10000, NULL},
     {"strategies", 's', CLI_TEXT, offsetof(sweep_settings, strategies), "A,B,...",
      "Names with commas in between; 'checkmate strategies' lists them.", "all", 0, 0, NULL},
+    {"reorder", 0, CLI_FLAG, offsetof(sweep_settings, reorder), NULL,
+     "Let operators run for the first time in another order than the graph's.", NULL, 0, 0, NULL},
     {"time-limit", 't', CLI_REAL, offsetof(sweep_settings, limits.time_limit_seconds), "S",
      "Seconds of wall time for each solve; 0 for no limit.", "10", 0, 0, NULL},
     {"output", 'o', CLI_TEXT, offsetof(sweep_settings, output), "FILE",
@@ -193,6 +196,7 @@ static int solve_one(sweep *s, int budget, int strategy, bool verbose)
     ckm_solve_options solving = cli_solve_options(&s->settings->limits, s->strategies[strategy], NULL);
     solving.progress = NULL;  // one line a solve is enough here
     solving.budget_bytes = s->budgets[budget];
+    solving.reorder = s->settings->reorder;
     if (ckm_solve(s->df, &solving, &result, &err) != CKM_OK) {
         return cli_fail(&err);
     }

@@ -92,7 +92,8 @@ static ckm_status collect(entry *e, ckm_error *err)
         (outer->least_peak_bytes < 0 || inner->least_peak_bytes < outer->least_peak_bytes)) {
         outer->least_peak_bytes = inner->least_peak_bytes;
     }
-    if (inner->bound_covers == CKM_BOUND_ANY) {  // all orders are the same to it
+    // A bound for every order is one for this graph. A proof of infeasibility renames the class of the bound.
+    if (inner->bound_covers == CKM_BOUND_ANY && !inner->infeasible) {
         ckm_i_solver_bound(outer, inner->bound_cost, CKM_BOUND_ANY, "reorder");
     }
     if (inner->best_schedule == NULL || (e->offered_cost >= 0 && inner->best_cost >= e->offered_cost)) {
