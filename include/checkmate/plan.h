@@ -17,7 +17,7 @@ typedef struct ckm_plan ckm_plan;
 typedef struct ckm_plan_options {
     int64_t alignment;          // a power of two; offsets and sizes are multiples of it; default 64
     int64_t target_bytes;       // stop improving once the arena is no larger; < 0: at the lower bound
-    int64_t iteration_limit;    // of the local search; 0: a default that depends on the number of buffers
+    int64_t iteration_limit;    // of the improvement; 0: a default that depends on the number of buffers
     double time_limit_seconds;  // wall time for improving; <= 0: none. With one, results may differ from run to run
     uint64_t seed;
     ckm_stop_fn stop;  // may be NULL; ends the improvement with the best plan so far
@@ -51,15 +51,15 @@ typedef struct ckm_plan_info {
     int64_t workspace_bytes;  // the largest workspace of any step
     double fragmentation;     // arena_bytes / bound_bytes - 1
     char method[64];          // ordering and fit that gave the offsets
-    int64_t iterations;       // of the local search
+    int64_t iterations;       // of the improvement
     double seconds;
 } ckm_plan_info;
 
-// Lays out the buffers of a legal schedule. Several orderings (by size, by size and life, by life, by start)
-// are placed first fit and best fit, and the best is improved by moving the buffers at the top of the arena
-// forward in its order (Joslin and Clements' squeaky wheel, 1999). Same input, seed and iteration limit give the
-// same plan. Placing n buffers once costs O(n * live buffers). Errors: CKM_ERR_FORMAT for an illegal schedule,
-// CKM_ERR_ARGUMENT, CKM_ERR_OVERFLOW, CKM_ERR_MEMORY. The plan does not refer to graph or schedule afterwards.
+// Lays out the buffers of a legal schedule. Several orders (by size, by life, by both, by start, by end) are placed first
+// fit and best fit; what does not reach the lower bound is improved by the skyline heuristic with random priorities and
+// by annealing (src/plan/packer.h). Same input, seed and iteration limit give the same plan. Placing n buffers once
+// costs O(n * live buffers). Errors: CKM_ERR_FORMAT for an illegal schedule, CKM_ERR_ARGUMENT, CKM_ERR_OVERFLOW,
+// CKM_ERR_MEMORY. The plan does not refer to graph or schedule afterwards.
 CKM_API ckm_status ckm_plan_create(const ckm_dataflow *df, const ckm_schedule *s, const ckm_plan_options *options,
                                    ckm_plan **out, ckm_error *err) CKM_NODISCARD;
 CKM_API void ckm_plan_free(ckm_plan *plan);

@@ -1,40 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packing: buffers with a life in time and a size get offsets. One pass puts the buffers of an order, one after
-// the other, at the lowest offset (first fit) or into the tightest gap (best fit) that those already placed leave
-// free during its life. Several orders are tried; then a local search moves the buffers that stick out at the top
-// forward in the order and packs again.
+// Packing: buffers with a life in time and a size get offsets. Buffers placed in several orders, first fit and best fit;
+// then what does not reach the lower bound is improved: skylines, annealing.
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/rng.h"
-#include "plan/plan.h"
-
-typedef enum fit { FIRST_FIT, BEST_FIT } fit;
-
-// A placed buffer, as the scan for gaps needs it; kept in order of offset.
-typedef struct placed {
-    int64_t offset, top, first, last;
-    int32_t buffer;
-} placed;
-
-// How good a packing is: the arena, then how much sticks out above the lower bound, summed over buffers.
-typedef struct quality {
-    int64_t arena;
-    double excess;
-} quality;
-
-typedef struct packer {
-    ckm_i_plan_packing *p;
-    int32_t n_placed;
-    placed *placed;
-    int64_t *offsets;       // of the current attempt, by buffer
-    int64_t *best_offsets;  // of the best so far
-    int64_t best_arena;
-    int64_t goal;  // good enough
-} packer;
+#include "plan/packer.h"
 
 // Bytes of a buffer at a step of its life.
 static int64_t bytes_at(const ckm_i_plan_packing *p, const ckm_i_plan_buffer *b, int64_t step)
@@ -47,7 +20,7 @@ static int64_t bytes_at(const ckm_i_plan_packing *p, const ckm_i_plan_buffer *b,
 }
 
 // Sizes only shrink, so two buffers are nearest each other at the first step that both live in.
-static int64_t top_for(const packer *k, const placed *q, const ckm_i_plan_buffer *b)
+static int64_t top_for(const ckm_i_packer *k, const ckm_i_placed *q, const ckm_i_plan_buffer *b)
 {
     const ckm_i_plan_buffer *other = &k->p->buffers[q->buffer];
     if (other->n_parts == 0 || b->first <= q->first) {
@@ -56,19 +29,19 @@ static int64_t top_for(const packer *k, const placed *q, const ckm_i_plan_buffer
     return q->offset + bytes_at(k->p, other, b->first);
 }
 
-static int64_t find_place(const packer *k, const ckm_i_plan_buffer *b, fit how)
+static int64_t find_place(const ckm_i_packer *k, const ckm_i_plan_buffer *b, ckm_i_fit how)
 {
     int64_t below = 0;      // everything placed so far in the scan ends here or lower
     int64_t tightest = -1;  // size of the best gap
     int64_t offset = 0;
     for (int32_t i = 0; i < k->n_placed; i++) {
-        const placed *q = &k->placed[i];
+        const ckm_i_placed *q = &k->placed[i];
         if (q->last < b->first || q->first > b->last) {
             continue;
         }
         int64_t gap = q->offset - below;
         if (gap >= b->bytes) {
-            if (how == FIRST_FIT) {
+            if (how == CKM_I_FIRST_FIT) {
                 return below;
             }
             if (tightest < 0 || gap < tightest) {
@@ -84,14 +57,14 @@ static int64_t find_place(const packer *k, const ckm_i_plan_buffer *b, fit how)
 
 // For a buffer that shrinks: those that come later in its life may reach below its top. Raises the offset until no
 // placed buffer is in the way.
-static int64_t find_place_shrinking(const packer *k, const ckm_i_plan_buffer *b)
+static int64_t find_place_shrinking(const ckm_i_packer *k, const ckm_i_plan_buffer *b)
 {
     int64_t offset = 0;
     bool raised;
     do {
         raised = false;
         for (int32_t i = 0; i < k->n_placed; i++) {
-            const placed *q = &k->placed[i];
+            const ckm_i_placed *q = &k->placed[i];
             if (q->last < b->first || q->first > b->last) {
                 continue;
             }
@@ -106,7 +79,7 @@ static int64_t find_place_shrinking(const packer *k, const ckm_i_plan_buffer *b)
     return offset;
 }
 
-static void insert(packer *k, int32_t buffer, int64_t offset)
+static void insert(ckm_i_packer *k, int32_t buffer, int64_t offset)
 {
     const ckm_i_plan_buffer *b = &k->p->buffers[buffer];
     int32_t low = 0;
@@ -120,38 +93,42 @@ static void insert(packer *k, int32_t buffer, int64_t offset)
         }
     }
     memmove(k->placed + low + 1, k->placed + low, (size_t)(k->n_placed - low) * sizeof *k->placed);
-    k->placed[low] = (placed){offset, offset + b->bytes, b->first, b->last, buffer};
+    k->placed[low] = (ckm_i_placed){offset, offset + b->bytes, b->first, b->last, buffer};
     k->n_placed++;
     k->offsets[buffer] = offset;
 }
 
-// One pass. False, early, when the arena would be larger than `limit`.
-static bool pack_in_order(packer *k, const int32_t *order, fit how, int64_t limit, quality *out)
+int64_t ckm_i_pack_in_order(ckm_i_packer *k, const int32_t *order, int32_t n, ckm_i_fit how, int64_t limit)
 {
-    quality q = {0, 0.0};
+    int64_t arena = 0;
     k->n_placed = 0;
-    for (int32_t i = 0; i < k->p->n; i++) {
+    for (int32_t i = 0; i < n; i++) {
         const ckm_i_plan_buffer *b = &k->p->buffers[order[i]];
         int64_t offset = b->n_parts > 0 ? find_place_shrinking(k, b) : find_place(k, b, how);
         int64_t top = offset + b->bytes;
         if (top > limit) {
-            return false;
+            return -1;
         }
-        q.arena = top > q.arena ? top : q.arena;
-        q.excess += top > k->p->bound_bytes ? (double)(top - k->p->bound_bytes) : 0.0;
+        arena = top > arena ? top : arena;
         insert(k, order[i], offset);
     }
-    *out = q;
-    return true;
+    return arena;
 }
 
-static void keep_if_best(packer *k, int64_t arena, const char *method)
+void ckm_i_pack_keep(ckm_i_packer *k, int64_t arena, const char *method)
 {
     if (arena < k->best_arena) {
         k->best_arena = arena;
         memcpy(k->best_offsets, k->offsets, (size_t)k->p->n * sizeof *k->offsets);
         k->p->method = method;
     }
+}
+
+bool ckm_i_pack_is_over(const ckm_i_packer *k)
+{
+    const ckm_plan_options *options = k->options;
+    return k->best_arena <= k->goal || (options->stop != NULL && options->stop(options->user)) ||
+           (k->deadline > 0.0 && ckm_i_clock_seconds() > k->deadline);
 }
 
 // Orders: larger keys first, the second key where the first is equal, then the buffer's number.
@@ -173,7 +150,7 @@ static int by_keys(const void *left, const void *right)
     return a->buffer < b->buffer ? -1 : a->buffer > b->buffer;
 }
 
-typedef enum ordering { BY_SIZE, BY_LIFE, BY_AREA, BY_START, BY_END, N_ORDERINGS } ordering;
+typedef enum ordering { BY_SIZE, BY_LIFE, BY_AREA, BY_START, BY_END } ordering;
 
 static void sort_buffers(const ckm_i_plan_packing *p, ordering which, sort_key *keys, int32_t *order)
 {
@@ -182,11 +159,9 @@ static void sort_buffers(const ckm_i_plan_packing *p, ordering which, sort_key *
         double bytes = (double)b->bytes;
         double life = (double)(b->last - b->first + 1);
         double first = 0.0;
-        double second = bytes;
         switch (which) {
         case BY_SIZE:
             first = bytes;
-            second = life;
             break;
         case BY_LIFE:
             first = life;
@@ -196,16 +171,12 @@ static void sort_buffers(const ckm_i_plan_packing *p, ordering which, sort_key *
             break;
         case BY_START:
             first = -(double)b->first;
-            second = life;
             break;
         case BY_END:
             first = (double)b->last;
-            second = life;
-            break;
-        case N_ORDERINGS:
             break;
         }
-        keys[i] = (sort_key){first, second, i};
+        keys[i] = (sort_key){first, which == BY_LIFE || which == BY_AREA ? bytes : life, i};
     }
     if (p->n > 0) {
         qsort(keys, (size_t)p->n, sizeof *keys, by_keys);
@@ -217,197 +188,102 @@ static void sort_buffers(const ckm_i_plan_packing *p, ordering which, sort_key *
 
 static const struct {
     ordering which;
-    fit how;
-    const char *method, *improved;
+    ckm_i_fit how;
+    const char *method;
 } constructions[] = {
-    {BY_SIZE, FIRST_FIT, "by size, first fit", "by size, first fit, improved"},
-    {BY_SIZE, BEST_FIT, "by size, best fit", "by size, best fit, improved"},
-    {BY_LIFE, FIRST_FIT, "by life, first fit", "by life, first fit, improved"},
-    {BY_LIFE, BEST_FIT, "by life, best fit", "by life, best fit, improved"},
-    {BY_AREA, FIRST_FIT, "by size and life, first fit", "by size and life, first fit, improved"},
-    {BY_AREA, BEST_FIT, "by size and life, best fit", "by size and life, best fit, improved"},
-    {BY_START, FIRST_FIT, "by start, first fit", "by start, first fit, improved"},
-    {BY_START, BEST_FIT, "by start, best fit", "by start, best fit, improved"},
-    {BY_END, FIRST_FIT, "by end, first fit", "by end, first fit, improved"},
-    {BY_END, BEST_FIT, "by end, best fit", "by end, best fit, improved"},
+    {BY_SIZE, CKM_I_FIRST_FIT, "by size, first fit"},
+    {BY_SIZE, CKM_I_BEST_FIT, "by size, best fit"},
+    {BY_LIFE, CKM_I_FIRST_FIT, "by life, first fit"},
+    {BY_LIFE, CKM_I_BEST_FIT, "by life, best fit"},
+    {BY_AREA, CKM_I_FIRST_FIT, "by size and life, first fit"},
+    {BY_AREA, CKM_I_BEST_FIT, "by size and life, best fit"},
+    {BY_START, CKM_I_FIRST_FIT, "by start, first fit"},
+    {BY_START, CKM_I_BEST_FIT, "by start, best fit"},
+    {BY_END, CKM_I_FIRST_FIT, "by end, first fit"},
+    {BY_END, CKM_I_BEST_FIT, "by end, best fit"},
 };
 enum { N_CONSTRUCTIONS = sizeof constructions / sizeof constructions[0] };
 
-static bool better_or_equal(const quality *a, const quality *b)
+static void construct(ckm_i_packer *k, int32_t *order, sort_key *keys)
 {
-    return a->arena < b->arena || (a->arena == b->arena && a->excess <= b->excess);
-}
-
-// Moves the buffer at `from` to position `to` of the order, shifting those between.
-static void move(int32_t *order, int32_t from, int32_t to)
-{
-    int32_t buffer = order[from];
-    if (to < from) {
-        memmove(order + to + 1, order + to, (size_t)(from - to) * sizeof *order);
-    } else {
-        memmove(order + from, order + from + 1, (size_t)(to - from) * sizeof *order);
-    }
-    order[to] = buffer;
-}
-
-// Positions in the order of the buffers that reach above `line`, `offsets` being their packing.
-static int32_t find_blamed(const ckm_i_plan_packing *p, const int32_t *order, const int64_t *offsets, int64_t line,
-                           int32_t *blamed)
-{
-    int32_t n = 0;
-    for (int32_t i = 0; i < p->n; i++) {
-        if (offsets[order[i]] + p->buffers[order[i]].bytes > line) {
-            blamed[n++] = i;
+    for (int32_t c = 0; c < N_CONSTRUCTIONS && !ckm_i_pack_is_over(k); c++) {
+        if (c == 0 || constructions[c].which != constructions[c - 1].which) {
+            sort_buffers(k->p, constructions[c].which, keys, order);
         }
+        int64_t arena = ckm_i_pack_in_order(k, order, k->p->n, constructions[c].how, INT64_MAX);
+        ckm_i_pack_keep(k, arena, constructions[c].method);
     }
-    return n;
 }
 
-typedef struct search {
-    ckm_i_rng rng;
-    int32_t *order, *blamed;
-    int64_t *offsets;  // of `order` as accepted
-    quality now;
-} search;
-
-// One attempt: a buffer that sticks out goes to the front half of what was before it, or just before some buffer.
-static void improve_once(packer *k, search *s, fit how, const char *method)
+// Enough attempts for about a second, however many buffers there are.
+static int64_t default_attempts(int32_t n)
 {
-    const ckm_i_plan_packing *p = k->p;
-    bool topmost = ckm_i_rng_below(&s->rng, 2) == 0;
-    int32_t n = find_blamed(p, s->order, s->offsets, topmost ? s->now.arena - 1 : p->bound_bytes, s->blamed);
-    int32_t from = s->blamed[ckm_i_rng_below(&s->rng, (uint32_t)n)];
-    int32_t to = (int32_t)ckm_i_rng_below(&s->rng, (uint32_t)from + 1);
-    if (ckm_i_rng_below(&s->rng, 3) == 0) {
-        // Something else gets out of its way.
-        int32_t other = (int32_t)ckm_i_rng_below(&s->rng, (uint32_t)p->n);
-        to = (int32_t)ckm_i_rng_below(&s->rng, (uint32_t)p->n);
-        from = other;
-    }
-    if (from == to) {
-        return;
-    }
-    quality q;
-    move(s->order, from, to);
-    bool packed = pack_in_order(k, s->order, how, s->now.arena, &q);
-    if (!packed || !better_or_equal(&q, &s->now)) {
-        move(s->order, to, from);
-        return;
-    }
-    s->now = q;
-    memcpy(s->offsets, k->offsets, (size_t)p->n * sizeof *s->offsets);
-    keep_if_best(k, q.arena, method);
+    int64_t per_pass = (int64_t)n * n / 3 + n + 1;
+    int64_t attempts = INT64_C(500000000) / per_pass;
+    return attempts < 60 ? 60 : attempts > 20000 ? 20000 : attempts;
 }
 
-static ckm_status improve(packer *k, int32_t construction, sort_key *keys, const ckm_plan_options *options,
-                          int64_t iterations, double deadline, ckm_error *err)
+// The largest buffers decide; annealing more of them at once takes too long.
+enum { MANY = 400 };
+
+static ckm_status search(ckm_i_packer *k, ckm_error *err)
 {
     ckm_status status = CKM_OK;
-    const ckm_i_plan_packing *p = k->p;
-    fit how = constructions[construction].how;
-    search s = {.rng = {options->seed + (uint64_t)construction}};
-    s.order = ckm_i_malloc((size_t)p->n, sizeof *s.order);
-    s.blamed = ckm_i_malloc((size_t)p->n, sizeof *s.blamed);
-    s.offsets = ckm_i_malloc((size_t)p->n, sizeof *s.offsets);
-    if (s.order == NULL || s.blamed == NULL || s.offsets == NULL) {
+    const ckm_plan_options *options = k->options;
+    int64_t attempts = options->iteration_limit > 0 ? options->iteration_limit : default_attempts(k->p->n);
+    int32_t *order = ckm_i_malloc((size_t)k->p->n, sizeof *order);
+    sort_key *keys = ckm_i_malloc((size_t)k->p->n, sizeof *keys);
+    if (order == NULL || keys == NULL) {
         status = ckm_i_error_memory(err);
         goto cleanup;
     }
-    sort_buffers(p, constructions[construction].which, keys, s.order);
-    (void)pack_in_order(k, s.order, how, INT64_MAX, &s.now);
-    memcpy(s.offsets, k->offsets, (size_t)p->n * sizeof *s.offsets);
-    for (int64_t i = 0; i < iterations && k->best_arena > k->goal && s.now.arena > p->bound_bytes; i++) {
-        if ((options->stop != NULL && options->stop(options->user)) ||
-            (deadline > 0.0 && ckm_i_clock_seconds() > deadline)) {
-            break;
-        }
-        improve_once(k, &s, how, constructions[construction].improved);
-        k->p->iterations++;
+    if (options->time_limit_seconds > 0.0) {
+        k->deadline = ckm_i_clock_seconds() + options->time_limit_seconds;
+    }
+    construct(k, order, keys);
+    // Nothing was constructed when time was up before it began.
+    if (k->best_arena == INT64_MAX) {
+        sort_buffers(k->p, BY_SIZE, keys, order);
+        int64_t arena = ckm_i_pack_in_order(k, order, k->p->n, CKM_I_FIRST_FIT, INT64_MAX);
+        ckm_i_pack_keep(k, arena, constructions[0].method);
+    }
+    CKM_I_TRY(ckm_i_pack_skyline(k, (attempts + 2) / 3, err));
+    if (k->p->n > MANY) {
+        // With fewer buffers to place, there is time for more attempts.
+        double share = (double)k->p->n / MANY;
+        int64_t more = (int64_t)((double)(attempts / 3) * share * share);
+        CKM_I_TRY(ckm_i_pack_anneal(k, MANY, 0.01, more, err));
+        CKM_I_TRY(ckm_i_pack_anneal(k, k->p->n, 0.001, attempts / 3, err));
+    } else {
+        CKM_I_TRY(ckm_i_pack_anneal(k, k->p->n, 0.01, attempts - attempts / 3, err));
     }
 cleanup:
-    free(s.order);
-    free(s.blamed);
-    free(s.offsets);
+    free(order);
+    free(keys);
     return status;
-}
-
-// Enough attempts for about a second of scanning, however many buffers there are.
-static int64_t default_iterations(int32_t n)
-{
-    int64_t per_pass = (int64_t)n * n / 4 + n + 1;
-    int64_t iterations = INT64_C(600000000) / per_pass;
-    return iterations < 20 ? 20 : iterations > 20000 ? 20000 : iterations;
-}
-
-// The constructions, best first.
-static void rank(const int64_t *arenas, int32_t *ranked)
-{
-    for (int32_t c = 0; c < N_CONSTRUCTIONS; c++) {
-        int32_t at = c;
-        for (; at > 0 && arenas[ranked[at - 1]] > arenas[c]; at--) {
-            ranked[at] = ranked[at - 1];
-        }
-        ranked[at] = c;
-    }
-}
-
-static ckm_status construct_and_improve(packer *k, int32_t *order, sort_key *keys, const ckm_plan_options *options,
-                                        ckm_error *err)
-{
-    const ckm_i_plan_packing *p = k->p;
-    double deadline = options->time_limit_seconds > 0.0 ? ckm_i_clock_seconds() + options->time_limit_seconds : 0.0;
-    int64_t iterations = options->iteration_limit > 0 ? options->iteration_limit : default_iterations(p->n);
-    int64_t arenas[N_CONSTRUCTIONS];
-    int32_t ranked[N_CONSTRUCTIONS];
-    for (int32_t c = 0; c < N_CONSTRUCTIONS; c++) {
-        quality q;
-        if (c % 2 == 0) {
-            sort_buffers(p, constructions[c].which, keys, order);
-        }
-        (void)pack_in_order(k, order, constructions[c].how, INT64_MAX, &q);
-        arenas[c] = q.arena;
-        keep_if_best(k, q.arena, constructions[c].method);
-        if (k->best_arena <= k->goal) {
-            return CKM_OK;
-        }
-    }
-    rank(arenas, ranked);
-    // The best construction gets half of the attempts, the next two a quarter each.
-    for (int32_t i = 0; i < 3; i++) {
-        ckm_status status = improve(k, ranked[i], keys, options, i == 0 ? (iterations + 1) / 2 : iterations / 4,
-                                    deadline, err);
-        if (status != CKM_OK) {
-            return status;
-        }
-    }
-    return CKM_OK;
 }
 
 ckm_status ckm_i_plan_pack(ckm_i_plan_packing *p, const ckm_plan_options *options, ckm_error *err)
 {
     ckm_status status;
     size_t n = (size_t)p->n;
-    packer k = {.p = p, .best_arena = INT64_MAX, .goal = p->bound_bytes};
-    int32_t *order = ckm_i_malloc(n, sizeof *order);
-    sort_key *keys = ckm_i_malloc(n, sizeof *keys);
+    ckm_i_packer k = {.p = p, .options = options, .best_arena = INT64_MAX, .goal = p->bound_bytes};
     k.placed = ckm_i_malloc(n, sizeof *k.placed);
     k.offsets = ckm_i_malloc(n, sizeof *k.offsets);
     k.best_offsets = ckm_i_malloc(n, sizeof *k.best_offsets);
-    if (order == NULL || keys == NULL || k.placed == NULL || k.offsets == NULL || k.best_offsets == NULL) {
+    if (k.placed == NULL || k.offsets == NULL || k.best_offsets == NULL) {
         status = ckm_i_error_memory(err);
         goto cleanup;
     }
     if (options->target_bytes > k.goal) {
         k.goal = options->target_bytes;
     }
-    CKM_I_TRY(construct_and_improve(&k, order, keys, options, err));
+    CKM_I_TRY(search(&k, err));
     for (int32_t b = 0; b < p->n; b++) {
         p->buffers[b].offset = k.best_offsets[b];
     }
     p->arena_bytes = k.best_arena;
 cleanup:
-    free(order);
-    free(keys);
     free(k.placed);
     free(k.offsets);
     free(k.best_offsets);

@@ -271,7 +271,7 @@ static void crowded_buffers_pack_as_well_as_possible(void **state)
         must_be_good(df, s, plan, 1);
         assert_int_equal(ckm_plan_get_info(plan)->arena_bytes, e.best);
         above_bound += e.best > ckm_plan_get_info(plan)->bound_bytes;
-        improved += strstr(ckm_plan_get_info(plan)->method, "improved") != NULL;
+        improved += ckm_plan_get_info(plan)->iterations > 0;
         ckm_plan_free(plan);
         ckm_schedule_free(s);
         ckm_dataflow_free(df);
@@ -426,8 +426,11 @@ static void improving_helps_and_is_repeatable(void **state)
         ckm_plan_options options = CKM_PLAN_OPTIONS_INIT;
         ckm_schedule *s = NULL;
         ckm_dataflow *df = random_chain(&rng, 300, 64, 5, 6, &s);
-        options.iteration_limit = 1;
+        // Anything at or below the target will do.
+        options.target_bytes = INT64_MAX;
         ckm_plan *first = plan_of(df, s, &options);
+        assert_int_equal(ckm_plan_get_info(first)->iterations, 0);
+        options.target_bytes = -1;
         options.iteration_limit = 1000;
         ckm_plan *last = plan_of(df, s, &options);
         ckm_plan *again = plan_of(df, s, &options);
@@ -438,11 +441,6 @@ static void improving_helps_and_is_repeatable(void **state)
         for (int32_t i = 0; i < ckm_plan_instance_count(last); i++) {
             assert_int_equal(ckm_plan_get_instance(last, i).offset, ckm_plan_get_instance(again, i).offset);
         }
-        // Anything at or below the target will do.
-        options.target_bytes = ckm_plan_get_info(first)->arena_bytes + 64;
-        ckm_plan *quick = plan_of(df, s, &options);
-        assert_int_equal(ckm_plan_get_info(quick)->iterations, 0);
-        ckm_plan_free(quick);
         ckm_plan_free(again);
         ckm_plan_free(last);
         ckm_plan_free(first);
@@ -450,7 +448,7 @@ static void improving_helps_and_is_repeatable(void **state)
         ckm_dataflow_free(df);
     }
     printf("mean fragmentation %.4f constructed, %.4f improved\n", first_sum / 10.0, last_sum / 10.0);
-    assert_true(last_sum < 0.8 * first_sum);
+    assert_true(last_sum < 0.2 * first_sum);
     assert_true(last_sum / 10.0 < 0.03);
 }
 
