@@ -23,6 +23,10 @@ static const double order_share = 0.15;
 static const double race_share = 0.25;
 static const double order_seconds_per_op = 0.02;
 
+// A graph of up to so many operators is handed to auto as a whole in the end, for this share of what is left.
+static const int32_t whole_max_ops = 250;
+static const double whole_share = 0.3;
+
 // Orders in the race; a large graph's matrices leave room for fewer.
 enum { max_entries = 8, large_entries = 2, large_n_ops = 4000 };
 
@@ -43,6 +47,7 @@ typedef struct reordering {
     bool bound_shows_loss;  // the running entry's bound is no better than the best schedule
     entry entries[max_entries];
     int n_entries;
+    int64_t refinements;
 } reordering;
 
 static double time_left(const reordering *all)
@@ -119,6 +124,7 @@ static ckm_status run_entry(entry *e, bool search_only, double seconds, ckm_erro
     } else {
         status = all->strategy->run(&e->solver, err);
     }
+    all->bound_shows_loss = false;
     return status == CKM_OK ? collect(e, err) : status;
 }
 
@@ -184,7 +190,9 @@ static ckm_status find_orders(reordering *all, bool search_only, double seconds,
     }
     CKM_I_TRY(add_entry(all, order, err));
     if (search_only) {
-        CKM_I_TRY(run_entry(&all->entries[0], true, time_left(all) * first_share, err));
+        // Large graphs need some time for anything that fits.
+        double least = fmin(time_left(all) * 0.3, df->n_ops * 0.0003);
+        CKM_I_TRY(run_entry(&all->entries[0], true, fmax(time_left(all) * first_share, least), err));
     }
     for (int i = 1; i < room && !should_stop(all); i++) {
         int64_t peak = 0;
@@ -244,7 +252,6 @@ static ckm_status race(reordering *all, bool search_only, double seconds, ckm_er
     while (all->n_entries > 1 && !should_stop(all)) {
         for (int i = 0; i < all->n_entries && !should_stop(all); i++) {
             ckm_status status = run_entry(&all->entries[i], search_only, seconds / rounds / all->n_entries, err);
-            all->bound_shows_loss = false;
             if (status != CKM_OK) {
                 return status;
             }
@@ -258,18 +265,37 @@ static ckm_status race(reordering *all, bool search_only, double seconds, ckm_er
     return CKM_OK;
 }
 
+// Replaces all entries by one: the order of a schedule of the graph, with that schedule to start from.
+static ckm_status enter_only(reordering *all, const ckm_schedule *schedule, ckm_error *err)
+{
+    const ckm_dataflow *df = all->outer->df;
+    ckm_status status = CKM_OK;
+    int32_t *order = ckm_i_malloc((size_t)df->n_ops, sizeof *order);
+    if (order == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    while (all->n_entries > 0) {
+        free_entry(&all->entries[--all->n_entries]);
+    }
+    CKM_I_TRY(ckm_i_reorder_first_order(schedule, df->n_ops, order, err));
+    CKM_I_TRY(add_entry(all, order, err));
+    entry *e = &all->entries[0];
+    CKM_I_TRY(ckm_i_reorder_stages(e->df, order, schedule, &e->solver.best_stages, err));
+cleanup:
+    free(order);
+    return status;
+}
+
 // One try at a better order from the best schedule: its computations are reordered to lie lower than they have to,
 // and the search makes use of the room.
 static ckm_status refine_once(reordering *all, int64_t round, double seconds, ckm_error *err)
 {
     static const double depths[] = {0.02, 0.05, 0.01, 0.1};
     static const double heats[] = {3.0, 30.0, 1.0, 10.0, 0.3};
-    const ckm_dataflow *df = all->outer->df;
     ckm_schedule *reordered = NULL;
     ckm_status status = CKM_OK;
-    double budget = (double)all->outer->budget_bytes;
     ckm_i_order_options search = {
-        .target_bytes = (int64_t)(budget * (1.0 - depths[round % 4])),
+        .target_bytes = (int64_t)((double)all->outer->budget_bytes * (1.0 - depths[round % 4])),
         .seconds = seconds * 0.25,
         .moves = all->options.iteration_limit,
         .seed = all->outer->options->seed + 1000 + (uint64_t)round,
@@ -277,41 +303,47 @@ static ckm_status refine_once(reordering *all, int64_t round, double seconds, ck
         .stop = should_stop,
         .user = all,
     };
-    int32_t *order = ckm_i_malloc((size_t)df->n_ops, sizeof *order);
-    if (order == NULL) {
-        return ckm_i_error_memory(err);
-    }
-    CKM_I_TRY(ckm_i_reorder_schedule(df, all->outer->best_schedule, &search, &reordered, err));
-    CKM_I_TRY(ckm_i_reorder_first_order(reordered, df->n_ops, order, err));
-    while (all->n_entries > 0) {
-        free_entry(&all->entries[--all->n_entries]);
-    }
-    CKM_I_TRY(add_entry(all, order, err));
-    entry *e = &all->entries[0];
-    CKM_I_TRY(ckm_i_reorder_stages(e->df, order, reordered, &e->solver.best_stages, err));
+    CKM_I_TRY(ckm_i_reorder_schedule(all->outer->df, all->outer->best_schedule, &search, &reordered, err));
+    CKM_I_TRY(enter_only(all, reordered, err));
     all->options.seed = search.seed;
-    CKM_I_TRY(run_entry(e, true, seconds * 0.75, err));
+    CKM_I_TRY(run_entry(&all->entries[0], true, seconds * 0.75, err));
 cleanup:
-    free(order);
     ckm_schedule_free(reordered);
     return status;
 }
 
-// Until the time is up, or a fixed number of times when runs are to be repeatable.
-static ckm_status refine(reordering *all, ckm_error *err)
+// For some seconds, or a fixed number of times when runs are to be repeatable.
+static ckm_status refine(reordering *all, double seconds, ckm_error *err)
 {
     enum { repeatable_rounds = 4 };
-    double seconds = fmax(time_left(all) / 30.0, 0.3);
-    for (int64_t round = 0; !should_stop(all); round++) {
-        if (all->options.iteration_limit > 0 && round >= repeatable_rounds) {
+    double end = ckm_i_clock_seconds() + seconds;
+    double each = fmax(seconds / 30.0, 0.3);
+    while (!should_stop(all) && ckm_i_clock_seconds() < end) {
+        if (all->options.iteration_limit > 0 && all->refinements >= repeatable_rounds) {
             break;
         }
-        ckm_status status = refine_once(all, round, seconds, err);
+        ckm_status status = refine_once(all, all->refinements++, each, err);
         if (status != CKM_OK) {
             return status;
         }
     }
     return CKM_OK;
+}
+
+// Order and schedule in turn; for a small graph the whole strategy on the best order, too.
+static ckm_status refine_best(reordering *all, ckm_error *err)
+{
+    ckm_status status = CKM_OK;
+    bool whole = all->outer->df->n_ops <= whole_max_ops && strcmp(all->strategy->name, "auto") == 0;
+    CKM_I_TRY(refine(all, time_left(all) * (whole ? 1.0 - whole_share : 1.0), err));
+    if (whole && !should_stop(all)) {
+        all->options.seed = all->outer->options->seed;
+        CKM_I_TRY(enter_only(all, all->outer->best_schedule, err));
+        CKM_I_TRY(run_entry(&all->entries[0], false, time_left(all), err));
+        CKM_I_TRY(refine(all, time_left(all), err));
+    }
+cleanup:
+    return status;
 }
 
 ckm_status ckm_i_reorder_run(ckm_i_solver *solver, const ckm_i_strategy *strategy, ckm_error *err)
@@ -343,7 +375,7 @@ ckm_status ckm_i_reorder_run(ckm_i_solver *solver, const ckm_i_strategy *strateg
     CKM_I_TRY(race(all, search_only, (end - start) * race_share, err));
     bool refines = search_only && solver->df->n_ops <= large_n_ops && solver->best_schedule != NULL;
     if (refines) {
-        CKM_I_TRY(refine(all, err));
+        CKM_I_TRY(refine_best(all, err));
     } else if (all->n_entries > 0 && !should_stop(all)) {
         CKM_I_TRY(run_entry(&all->entries[0], search_only, time_left(all), err));
     }
