@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measured costs for commands: within a given memory, kept for the next time.
+// Measuring a program within a given memory.
 #include "cli/cli_profile.h"
 
 #include <unistd.h>
@@ -73,26 +73,5 @@ ckm_status cli_profile_measure(const ckm_training *training, ckm_program *progra
     }
     ckm_run_fit_dispose(&fit);
     ckm_dataflow_free(df);
-    return status;
-}
-
-ckm_status cli_profile_obtain(const ckm_training *training, ckm_program *program, int64_t memory_bytes,
-                              const ckm_profile_options *options, char *path, size_t room, bool *measured,
-                              ckm_error *err)
-{
-    ckm_profile *profile = NULL;
-    ckm_status status = ckm_profile_cache_path(program, path, room, err);
-    if (status != CKM_OK) {
-        return status;
-    }
-    *measured = access(path, R_OK) != 0;
-    if (!*measured) {
-        return CKM_OK;
-    }
-    status = cli_profile_measure(training, program, memory_bytes, options, &profile, err);
-    if (status == CKM_OK) {
-        status = ckm_profile_write(profile, path, err);
-    }
-    ckm_profile_free(profile);
     return status;
 }

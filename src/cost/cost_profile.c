@@ -11,8 +11,43 @@
 
 #define MAX_PROFILE_BYTES (INT64_C(256) << 20)
 
-// {name: median_ns}. Names are unique in a profile.
-static ckm_status index_ops(const json_t *ops, const ckm_i_json_place *root, json_t *by_name, ckm_error *err)
+static bool has_line(const json_t *op)
+{
+    return json_is_number(json_object_get(op, "fixed_ns")) && json_is_number(json_object_get(op, "per_sample_ns"));
+}
+
+// A profile at another batch is good when its operators have lines over the batch.
+static ckm_status check_batch(const json_t *ops, const char *file, int64_t batch, int64_t measured_batch,
+                              ckm_error *err)
+{
+    bool good = batch == measured_batch || json_array_size(ops) > 0;
+    for (size_t i = 0; good && batch != measured_batch && i < json_array_size(ops); i++) {
+        good = has_line(json_array_get(ops, i));
+    }
+    return good ? CKM_OK
+                : ckm_i_error_at(err, CKM_ERR_ARGUMENT, file, 0, -1,
+                                 "batch: measured with %lld samples, but the network has a batch of %lld; profile it "
+                                 "again with that batch, or with --fit over several",
+                                 (long long)measured_batch, (long long)batch);
+}
+
+// Time at `batch` samples from the line that profiling at several batches has fitted.
+static ckm_status read_line(const json_t *op, const ckm_i_json_place *place, int64_t batch, int64_t *ns, ckm_error *err)
+{
+    const json_t *fixed = json_object_get(op, "fixed_ns");
+    const json_t *slope = json_object_get(op, "per_sample_ns");
+    double time = json_number_value(fixed) + json_number_value(slope) * (double)batch;
+    if (!(time >= 0.0) || time > 9e18) {
+        return ckm_i_json_error(err, place, "fixed_ns and per_sample_ns give no time for a batch of %lld",
+                                (long long)batch);
+    }
+    *ns = (int64_t)(time + 0.5);
+    return CKM_OK;
+}
+
+// {name: nanoseconds} at `batch` samples. Names are unique in a profile.
+static ckm_status index_ops(const json_t *ops, const ckm_i_json_place *root, int64_t batch, int64_t measured_batch,
+                            json_t *by_name, ckm_error *err)
 {
     ckm_i_json_place list = ckm_i_json_member(root, "ops");
     for (size_t i = 0; i < json_array_size(ops); i++) {
@@ -26,6 +61,9 @@ static ckm_status index_ops(const json_t *ops, const ckm_i_json_place *root, jso
         ckm_status status = ckm_i_json_get_text(op, &place, "name", true, &name, err);
         if (status == CKM_OK) {
             status = ckm_i_json_get_int(op, &place, "median_ns", true, 0, INT64_MAX, &median_ns, err);
+        }
+        if (status == CKM_OK && batch != measured_batch) {
+            status = read_line(op, &place, batch, &median_ns, err);
         }
         if (status != CKM_OK) {
             return status;
@@ -53,15 +91,9 @@ static ckm_status read_profile(const char *path, int64_t batch, json_t *by_name,
     CKM_I_TRY(ckm_i_json_parse(text, size, path, &root, err));
     CKM_I_TRY(ckm_i_json_check_header(root, path, "checkmate-profile", err));
     CKM_I_TRY(ckm_i_json_get_int(root, &place, "batch", false, 1, INT64_MAX, &measured_batch, err));
-    if (measured_batch != batch) {
-        status = ckm_i_error_at(err, CKM_ERR_ARGUMENT, path, 0, -1,
-                                "batch: measured with %lld samples, but the network has a batch of %lld; profile it "
-                                "again with that batch",
-                                (long long)measured_batch, (long long)batch);
-        goto cleanup;
-    }
     CKM_I_TRY(ckm_i_json_get_array(root, &place, "ops", true, &ops, err));
-    CKM_I_TRY(index_ops(ops, &place, by_name, err));
+    CKM_I_TRY(check_batch(ops, path, batch, measured_batch, err));
+    CKM_I_TRY(index_ops(ops, &place, batch, measured_batch, by_name, err));
 cleanup:
     json_decref(root);
     free(text);

@@ -189,6 +189,27 @@ static void profiles_give_nanoseconds_by_name(void **state)
     ckm_dataflow_free(df);
 }
 
+#define LINE(name, fixed, slope) \
+    "{\"name\": \"" name "\", \"median_ns\": 9, \"fixed_ns\": " fixed ", \"per_sample_ns\": " slope "}"
+
+static void lines_give_other_batches(void **state)
+{
+    (void)state;
+    ckm_dataflow *df = NULL;
+    ckm_error err = CKM_ERROR_INIT;
+    const char *text = "{" HEADER ", \"batch\": 8, \"ops\": [" LINE("conv0", "10", "2.5") ", " LINE(
+        "flatten", "0", "0") ", " LINE("predictions", "7.4",
+                                       "0") ", " LINE("predictions_grad", "0",
+                                                      "3") ", " LINE("flatten_grad", "1",
+                                                                     "1") ", " LINE("conv0_grad", "100", "50.25") "]}";
+    static const int64_t costs[] = {15, 0, 7, 0, 6, 3, 201};
+    assert_int_equal(apply_profile(text, &df, &err), CKM_OK);
+    for (int32_t i = 0; i < 7; i++) {
+        assert_int_equal(ckm_dataflow_get_op(df, i).cost, costs[i]);
+    }
+    ckm_dataflow_free(df);
+}
+
 static void bad_profiles_are_refused(void **state)
 {
     (void)state;
@@ -213,6 +234,9 @@ static void bad_profiles_are_refused(void **state)
         {"{" HEADER ", \"ops\": [" OP("a", "1") ", " OP("a", "2") "]}", CKM_ERR_FORMAT,
          "ops[1]: operator \"a\" is there twice"},
         {"{" HEADER ", \"batch\": 3, \"ops\": []}", CKM_ERR_ARGUMENT, "measured with 3 samples"},
+        {"{" HEADER ", \"batch\": 3, \"ops\": [" LINE("conv0", "1", "1") ", " OP("flatten", "1") "]}", CKM_ERR_ARGUMENT,
+         "measured with 3 samples"},
+        {"{" HEADER ", \"batch\": 3, \"ops\": [" LINE("conv0", "-9", "1") "]}", CKM_ERR_FORMAT, "give no time"},
         {"{" HEADER ", \"batch\": 0, \"ops\": []}", CKM_ERR_FORMAT, "batch: 0 is out of range"},
         {"{" HEADER ", \"ops\": [" OP("conv0", "1") ", " OP("flatten", "1") "]}", CKM_ERR_NOT_FOUND,
          "4 operators of \"linear1\" are missing: predictions, predictions_grad, flatten_grad, conv0_grad"},
@@ -263,9 +287,13 @@ static void profiles_that_are_not_there(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whole_networks),           cmocka_unit_test(operator_by_operator),
-        cmocka_unit_test(costs_beyond_63_bits),     cmocka_unit_test(profiles_give_nanoseconds_by_name),
-        cmocka_unit_test(bad_profiles_are_refused), cmocka_unit_test(profiles_that_are_not_there),
+        cmocka_unit_test(whole_networks),
+        cmocka_unit_test(operator_by_operator),
+        cmocka_unit_test(costs_beyond_63_bits),
+        cmocka_unit_test(profiles_give_nanoseconds_by_name),
+        cmocka_unit_test(lines_give_other_batches),
+        cmocka_unit_test(bad_profiles_are_refused),
+        cmocka_unit_test(profiles_that_are_not_there),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
