@@ -11,6 +11,9 @@
 #include "run/cpu/dnnl_support.h"
 #include "run/cpu/ref_window.h"
 
+// Weights from this size on are not copied if that can be avoided.
+enum { LARGE_WEIGHT_BYTES = 1 << 25 };
+
 typedef enum direction { FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS } direction;
 
 // A convolution in the terms of its forward run.
@@ -209,6 +212,25 @@ cleanup:
     return status;
 }
 
+// Weights as they are, where copying them would take much memory: layers that see a whole image at once. *out stays
+// NULL when only oneDNN's plain loops, made to be read and not to be run, would take them.
+static ckm_status choose_plain_weight(const ckm_i_cpu *cpu, const conv *c, dnnl_primitive_desc_t *out, ckm_error *err)
+{
+    const char *name = NULL;
+    formats f = {.src = c->src_plain, .weight = c->weight_plain, .dst = c->dst_plain};
+    ckm_status status = CKM_OK;
+    *out = NULL;
+    if (dnnl_memory_desc_get_size(&c->weight_plain) >= LARGE_WEIGHT_BYTES) {
+        status = find_primitive(cpu, c, &f, out, err);
+    }
+    if (*out != NULL && (dnnl_primitive_desc_query(*out, dnnl_query_impl_info_str, 0, &name) != dnnl_success ||
+                         strstr(name, "gemm") == NULL)) {
+        dnnl_primitive_desc_destroy(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
 static ckm_status choose_formats(const ckm_i_cpu *cpu, const conv *c, bool blocked, dnnl_primitive_desc_t *out,
                                  ckm_error *err)
 {
@@ -273,9 +295,9 @@ static ckm_status prepare(const ckm_i_cpu *cpu, const ckm_i_op_view *v, conv *c,
         return status;
     }
     bool blocked = want_blocked(v, c);
-    CKM_I_TRY(choose_formats(cpu, c, blocked, &pd, err));
-    if (pd == NULL) {
-        CKM_I_TRY(choose_formats(cpu, c, !blocked, &pd, err));
+    CKM_I_TRY(choose_plain_weight(cpu, c, &pd, err));
+    for (int attempt = 0; attempt < 2 && pd == NULL; attempt++) {
+        CKM_I_TRY(choose_formats(cpu, c, attempt == 0 ? blocked : !blocked, &pd, err));
     }
     if (pd == NULL) {
         goto cleanup;  // not for oneDNN

@@ -136,6 +136,81 @@ static ckm_status prepare_dense_weights(const ckm_i_cpu *cpu, const ckm_i_op_vie
     return build(cpu, &p, kernel, err);
 }
 
+// ---- convolutions that read one element a window, channels last: dense layers over all positions
+
+static bool is_pointwise(const ckm_i_op_view *v, const ckm_shape *x, const ckm_shape *y, const ckm_shape *weight)
+{
+    bool one = v->graph->layout == CKM_CHANNELS_LAST && ckm_i_dnnl_floats(v) && x->rank == y->rank &&
+               ckm_i_op_attr_int(v->op, "groups", 0, 1) == 1;
+    for (int32_t i = 0; one && i < x->rank - 2; i++) {
+        // Equal sizes and a kernel of 1 leave no room for strides or padding, unless the size is 1.
+        one = weight->dims[i] == 1 && x->dims[1 + i] == y->dims[1 + i] &&
+              ckm_i_op_attr_int(v->op, "strides", i, 1) == 1;
+    }
+    return one;
+}
+
+// y = x weight + bias
+static ckm_status prepare_pointwise(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm_i_kernel *kernel, ckm_error *err)
+{
+    const ckm_shape *x = &v->in[0]->shape;
+    const ckm_shape *y = &ckm_i_dnnl_output(v, 0)->shape;
+    if (!is_pointwise(v, x, y, &v->in[1]->shape)) {
+        return CKM_OK;
+    }
+    int64_t in = x->dims[x->rank - 1];
+    int64_t out = y->dims[y->rank - 1];
+    int64_t rows = ckm_i_cpu_elements(x) / in;
+    product p = {.rank = 2, .a_input = 0, .b_input = 1, .bias_input = ckm_i_dnnl_has_input(v, 2) ? 2 : -1, .alpha = 1};
+    set_matrix(rows, in, false, p.a_dims, p.a_strides);
+    set_matrix(in, out, false, p.b_dims, p.b_strides);
+    p.c_dims[0] = rows;
+    p.c_dims[1] = out;
+    p.bias_dims[0] = 1;
+    p.bias_dims[1] = out;
+    return build(cpu, &p, kernel, err);
+}
+
+// dx = dy weight'
+static ckm_status prepare_pointwise_data(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm_i_kernel *kernel,
+                                         ckm_error *err)
+{
+    const ckm_shape *dy = &v->in[0]->shape;
+    const ckm_shape *dx = &ckm_i_dnnl_output(v, 0)->shape;
+    if (!is_pointwise(v, dx, dy, &v->in[1]->shape)) {
+        return CKM_OK;
+    }
+    int64_t in = dx->dims[dx->rank - 1];
+    int64_t out = dy->dims[dy->rank - 1];
+    int64_t rows = ckm_i_cpu_elements(dy) / out;
+    product p = {.rank = 2, .a_input = 0, .b_input = 1, .bias_input = -1, .alpha = 1};
+    set_matrix(rows, out, false, p.a_dims, p.a_strides);
+    set_matrix(out, in, true, p.b_dims, p.b_strides);
+    p.c_dims[0] = rows;
+    p.c_dims[1] = in;
+    return build(cpu, &p, kernel, err);
+}
+
+// dweight = x' dy
+static ckm_status prepare_pointwise_weights(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm_i_kernel *kernel,
+                                            ckm_error *err)
+{
+    const ckm_shape *dy = &v->in[0]->shape;
+    const ckm_shape *x = &v->in[1]->shape;
+    if (!is_pointwise(v, x, dy, &ckm_i_dnnl_output(v, 0)->shape)) {
+        return CKM_OK;
+    }
+    int64_t in = x->dims[x->rank - 1];
+    int64_t out = dy->dims[dy->rank - 1];
+    int64_t rows = ckm_i_cpu_elements(x) / in;
+    product p = {.rank = 2, .a_input = 1, .b_input = 0, .bias_input = -1, .alpha = 1};
+    set_matrix(in, rows, true, p.a_dims, p.a_strides);
+    set_matrix(rows, out, false, p.b_dims, p.b_strides);
+    p.c_dims[0] = in;
+    p.c_dims[1] = out;
+    return build(cpu, &p, kernel, err);
+}
+
 // ---- gemm: two dimensions; a bias that repeats along the rows
 
 static ckm_status prepare_gemm(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm_i_kernel *kernel, ckm_error *err)
@@ -229,5 +304,8 @@ const ckm_i_cpu_row ckm_i_cpu_matmul[] = {
     {"dense_backward_weights", prepare_dense_weights},
     {"gemm", prepare_gemm},
     {"matmul", prepare_matmul},
+    {"conv", prepare_pointwise},
+    {"conv_backward_data", prepare_pointwise_data},
+    {"conv_backward_weights", prepare_pointwise_weights},
     {NULL, NULL},
 };
