@@ -368,6 +368,14 @@ static void hold_everything(ckm_i_stages *st)
     memset(st->s, 0xff, ((size_t)st->n_ops + 1) * st->s_words * sizeof *st->s);
 }
 
+// Whether the best so far, not handed in yet, ends the solve.
+static bool good_enough(const search *ls)
+{
+    const ckm_solve_options *options = ls->solver->options;
+    return ls->best_cost <= options->cost_limit ||
+           (double)ls->best_cost <= ls->solver->bound_cost * (1.0 + options->gap);
+}
+
 // One annealing round from the current state: the temperature falls geometrically from `hot` to `cold`
 // over the round's time or moves, the penalty follows whether the state is within the budget.
 static int64_t anneal(search *ls, double hot, double cold, double seconds, int64_t moves)
@@ -377,7 +385,7 @@ static int64_t anneal(search *ls, double hot, double cold, double seconds, int64
     int64_t done = 0;
     for (;;) {
         double progress = moves > 0 ? (double)done / (double)moves : (ckm_i_clock_seconds() - start) / seconds;
-        if (progress >= 1.0 || ckm_i_solver_should_stop(ls->solver)) {
+        if (progress >= 1.0 || good_enough(ls) || ckm_i_solver_should_stop(ls->solver)) {
             return done;
         }
         double temperature = hot * pow(cold / hot, progress);
