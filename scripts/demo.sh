@@ -1,13 +1,18 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Plans a few networks under memory budgets and prints one table; `make demo` builds and runs it.
+# Plans a few networks under memory budgets and prints one table, then trains one at three budgets and prints another;
+# `make demo` builds and runs it.
 #   CHECKMATE=build/checkmate   the program
 #   DEMO_DIR=<next to it>/demo  where graphs, schedules and figures go
 #   DEMO_SECONDS=12             time limit for a solve by a strategy that searches
 #   DEMO_ONNX=FILE              the ONNX file to plan
+#   DEMO_PART=plan|train        only one of the two tables
+#   DEMO_STEPS=60               training steps at each budget
 set -eu
 LC_ALL=C
-export LC_ALL
+# Threads that wait do not spin: on a machine that does other things as well they would wait for each other.
+OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}
+export LC_ALL OMP_WAIT_POLICY
 
 cd "$(dirname "$0")/.."
 checkmate=${CHECKMATE:-build/checkmate}
@@ -108,37 +113,109 @@ plan() {
     done
 }
 
-schedules=0
-printf '%s%s%s\n' "$bold" 'Training steps planned within a memory budget; costs are multiply-accumulates, sizes include parameters and gradients' "$plain"
-printf '\n%s%-24s %9s  %9s  %14s  %-14s %9s %9s %8s %8s %8s  %s%s\n' "$bold" 'network' 'operators' 'peak w/o' 'budget' \
-    'strategy' 'peak' 'overhead' 'bound' 'gap' 'seconds' 'result' "$plain"
-printf '%s%-24s %9s  %9s%s\n' "$bold" '' '' 'remat.' "$plain"
-plan resnet50 'ResNet50, batch 64' ResNet50 64 '60% 40%' 'chen-greedy chen-greedy-ap griewank auto'
-plan mobilenet 'MobileNet, batch 128' MobileNet 128 '60% 40%' 'chen-sqrt chen-greedy griewank auto'
-plan unet 'U-Net (vgg), batch 16' vgg_unet 16 '80% 60%' 'chen-greedy griewank ilp auto'
-if [ -n "$onnx" ]; then
-    plan onnx "$(basename "$onnx"), batch 64" "$onnx" 64 '60% 40%' 'chen-greedy chen-greedy-ap griewank auto'
-else
-    echo "demo: no ONNX file (set DEMO_ONNX=FILE to plan one)" >&2
-fi
-line
+plan_networks() {
+    schedules=0
+    printf '%s%s%s\n' "$bold" 'Training steps planned within a memory budget; costs are multiply-accumulates, sizes include parameters and gradients' "$plain"
+    printf '\n%s%-24s %9s  %9s  %14s  %-14s %9s %9s %8s %8s %8s  %s%s\n' "$bold" 'network' 'operators' 'peak w/o' 'budget' \
+        'strategy' 'peak' 'overhead' 'bound' 'gap' 'seconds' 'result' "$plain"
+    printf '%s%-24s %9s  %9s%s\n' "$bold" '' '' 'remat.' "$plain"
+    plan resnet50 'ResNet50, batch 64' ResNet50 64 '60% 40%' 'chen-greedy chen-greedy-ap griewank auto'
+    plan mobilenet 'MobileNet, batch 128' MobileNet 128 '60% 40%' 'chen-sqrt chen-greedy griewank auto'
+    plan unet 'U-Net (vgg), batch 16' vgg_unet 16 '80% 60%' 'chen-greedy griewank ilp auto'
+    if [ -n "$onnx" ]; then
+        plan onnx "$(basename "$onnx"), batch 64" "$onnx" 64 '60% 40%' 'chen-greedy chen-greedy-ap griewank auto'
+    else
+        echo "demo: no ONNX file (set DEMO_ONNX=FILE to plan one)" >&2
+    fi
+    line
 
-# Figures; without the programs that draw, the table stands for itself.
-figures=''
-if command -v gnuplot > /dev/null; then
-    "$checkmate" sweep "$out/mobilenet.graph.json" --budgets 8 --time-limit 2 \
-        --strategies checkpoint-all,checkpoint-all-ap,chen-sqrt,chen-greedy,griewank,auto \
-        -o "$out/mobilenet-sweep.csv" --plot "$out/mobilenet-sweep.svg" 2> /dev/null
-    figures="$out/mobilenet-sweep.svg"
-fi
-if command -v dot > /dev/null; then
-    "$checkmate" graph "$out/unet.graph.json" --plot "$out/unet-graph.svg" > /dev/null
-    figures="$figures $out/unet-graph.svg"
-fi
-took=$(($(date +%s) - began))
-printf '\n%s schedules, each checked by the independent verifier; %s s in all.\n' "$schedules" "$took"
-printf "'bound' is the least overhead that any schedule of the class it covers must have; 'gap' how far the schedule may be from it.\n"
-printf 'Schedules and graphs: %s/\n' "$out"
-for figure in $figures; do
-    printf 'Figure: %s\n' "$figure"
-done
+    # Figures; without the programs that draw, the table stands for itself.
+    figures=''
+    if command -v gnuplot > /dev/null; then
+        "$checkmate" sweep "$out/mobilenet.graph.json" --budgets 8 --time-limit 2 \
+            --strategies checkpoint-all,checkpoint-all-ap,chen-sqrt,chen-greedy,griewank,auto \
+            -o "$out/mobilenet-sweep.csv" --plot "$out/mobilenet-sweep.svg" 2> /dev/null
+        figures="$out/mobilenet-sweep.svg"
+    fi
+    if command -v dot > /dev/null; then
+        "$checkmate" graph "$out/unet.graph.json" --plot "$out/unet-graph.svg" > /dev/null
+        figures="$figures $out/unet-graph.svg"
+    fi
+    took=$(($(date +%s) - began))
+    printf '\n%s schedules, each checked by the independent verifier; %s s in all.\n' "$schedules" "$took"
+    printf "'bound' is the least overhead that any schedule of the class it covers must have; 'gap' how far the schedule may be from it.\n"
+    printf 'Schedules and graphs: %s/\n' "$out"
+    for figure in $figures; do
+        printf 'Figure: %s\n' "$figure"
+    done
+}
+
+# The losses of a log, one a line, as they were printed: all their digits.
+losses() {
+    sed -n 's/.*"loss": \([^,]*\).*/\1/p' "$1"
+}
+
+# train_at BUDGET: trains, and adds a line to the table. The first budget is the one that others are compared with.
+train_at() {
+    budget=$1
+    "$checkmate" train MobileNet --data "$images" --input-shape 48,48,3 --batch 32 --steps "$steps" --budget "$budget" \
+        --fused --lr 0.02 --time-limit 5 --log "$out/train-$budget.jsonl" --json > "$out/train.json" \
+        2> "$out/train-messages.txt" || {
+        cat "$out/train-messages.txt" >&2
+        exit 1
+    }
+    losses "$out/train-$budget.jsonl" > "$out/losses-$budget.txt"
+    [ -n "$first_budget" ] || first_budget=$budget
+    same=same
+    cmp -s "$out/losses-$first_budget.txt" "$out/losses-$budget.txt" || same=DIFFERENT
+    milliseconds=$(value step_seconds < "$out/train.json" | awk '{ print $1 * 1000 }')
+    [ -n "$first_milliseconds" ] || first_milliseconds=$milliseconds
+    awk -v budget="$budget" -v ms="$milliseconds" -v first="$first_milliseconds" -v same="$same" '
+        function get(key,   text) {
+            if (!match($0, "\"" key "\": (\"[^\"]*\"|[^,}]*)")) return ""
+            text = substr($0, RSTART + length(key) + 4, RLENGTH - length(key) - 4)
+            return text
+        }
+        function megabytes(bytes) { return sprintf("%.1f MB", bytes / 1e6) }
+        {
+            fits = get("resident_growth_bytes") + 0 <= get("budget_bytes") + 0 ? "yes" : "NO"
+            printf "%-7s %10s  %10s %14s %4s  %8.4f to %6.4f %6.1f %%  %-9s %8.1f %10.1f %% %8.1f %%\n", budget,
+                megabytes(get("budget_bytes")), megabytes(get("used_bytes")), megabytes(get("resident_growth_bytes")), fits,
+                get("first_loss"), get("last_loss"), 100 * get("accuracy"), same, ms, 100 * get("overhead"),
+                100 * (ms / first - 1)
+        }' "$out/train.json"
+    [ "$same" = same ] || exit 1
+}
+
+train_network() {
+    began=$(date +%s)
+    steps=${DEMO_STEPS:-60}
+    images=$out/digits
+    first_budget='' first_milliseconds=''
+    [ -d "$images" ] || "$build/examples/make_digits" "$images" 640 48 > "$out/make_digits.log"
+    printf '%s%s%s\n' "$bold" \
+        "MobileNet, batch 32, trained for $steps steps on 640 colour images of digits (48x48 pixels, made by examples/make_digits)" \
+        "$plain"
+    printf '\n%s%-7s %10s  %10s %14s %4s  %18s %8s  %-9s %8s %12s %10s%s\n' "$bold" 'budget' 'bytes' 'planned' 'measured' \
+        'fits' 'loss' 'right' 'losses' 'ms/step' 'overhead' 'overhead' "$plain"
+    printf '%s%-7s %10s  %10s %14s %4s  %18s %8s  %-9s %8s %12s %10s%s\n' "$bold" '' '' '' 'growth of RSS' '' '' '' '' '' \
+        'predicted' 'measured' "$plain"
+    line
+    for budget in 100% 70% 55%; do
+        train_at "$budget"
+    done
+    line
+    printf '%s s in all, solving and measuring included. "same": every loss agrees to the last bit with those at the first budget.\n' \
+        "$(($(date +%s) - began))"
+    printf 'Logs: %s/train-*.jsonl\n' "$out"
+}
+
+case ${DEMO_PART:-both} in
+plan) plan_networks ;;
+train) train_network ;;
+*)
+    plan_networks
+    printf '\n'
+    train_network
+    ;;
+esac

@@ -12,7 +12,7 @@
 double cli_train_rate(const train_settings *s)
 {
     static const double usual[] = {0.01, 0.001, 0.001};  // sgd, adam, adamw
-    return s->rate > 0 ? s->rate : usual[s->optimizer];
+    return s->rate >= 0 ? s->rate : usual[s->optimizer];
 }
 
 static ckm_autodiff_options autodiff_options(const train_settings *s)

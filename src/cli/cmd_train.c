@@ -11,6 +11,7 @@ static const train_settings defaults = {
     .strategy = "auto",
     .time_limit_seconds = 20,
     .seed = -1,
+    .rate = -1,
     .momentum = 0.9,
     .beta1 = 0.9,
     .beta2 = 0.999,

@@ -33,6 +33,12 @@ bool ckm_train_is_optimizer_state(const ckm_session *session, int32_t i)
     return found >= 0 && ckm_session_get_tensor(session, found).role == CKM_ROLE_PARAMETER;
 }
 
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const ckm_i_safetensor *)a)->name, ((const ckm_i_safetensor *)b)->name);
+}
+
+// Sorted by name, so that the same state is the same file however the step graph orders it.
 static ckm_status write_tensors(const ckm_session *session, const char *path, bool with_optimizer,
                                 const ckm_i_safetensors_pair *metadata, int32_t n_metadata, ckm_error *err)
 {
@@ -47,6 +53,9 @@ static ckm_status write_tensors(const ckm_session *session, const char *path, bo
         if (is_kept(&t) && (with_optimizer || !ckm_train_is_optimizer_state(session, i))) {
             list[n++] = (ckm_i_safetensor){t.name, t.dtype, t.shape, t.bytes, t.data, 0};
         }
+    }
+    if (n > 0) {
+        qsort(list, (size_t)n, sizeof *list, by_name);
     }
     ckm_status status = ckm_i_safetensors_write(path, list, n, metadata, n_metadata, err);
     free(list);

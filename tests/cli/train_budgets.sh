@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+# Training at several budgets: the same losses to the last bit, within the budget as planned and as measured; --check
+# agrees; images are learnt; weights travel through ONNX and back.
+. "$(dirname "$0")/lib.sh"
+
+losses() {
+    sed -n 's/^{"step": \([0-9]*\),.*"loss": \([^,]*\), "mean.*/\1 \2/p' "$1"
+}
+
+small="--data synthetic --input-shape 32,32,3 --batch 8 --samples 64 -j 1 --fused --costs flops --time-limit 3"
+for budget in auto 85% 72%; do
+    expect 0 train linear8 $small --budget $budget --steps 6 --log "log-$budget" --json
+    json_keys status steps next_step saved_step first_loss last_loss mean_loss accuracy seconds step_seconds overhead \
+        budget_bytes used_bytes region_bytes arena_bytes outside_bytes resident_growth_bytes baseline_bytes strategy
+    [ "$(member used_bytes)" -le "$(member budget_bytes)" ] || fail "$budget: uses more than the budget: $out"
+    [ "$(member resident_growth_bytes)" -le "$(member budget_bytes)" ] || fail "$budget: grew beyond the budget: $out"
+    losses "log-$budget" > "losses-$budget"
+    cmp losses-auto "losses-$budget" || fail "other losses at a budget of $budget"
+done
+# The tightest one did compute something again.
+case $(member overhead) in
+0 | 0.0 | null) fail "nothing was recomputed at 72 %: $out" ;;
+esac
+
+expect 0 train linear8 $small --budget 72% --check
+out_has 'agree bit for bit'
+expect 0 train linear8 $small --budget 72% --check --json
+json_keys equal steps operators recomputations first_loss last_loss overhead why
+[ "$(member equal)" = true ] || fail "--check: $out"
+[ "$(member recomputations)" -gt 0 ] || fail "--check compared no recomputation: $out"
+
+# A folder of images, if the example that makes them is built: the loss falls.
+digits=${CKM_BINARY_DIR:-/nowhere}/examples/make_digits
+if [ -x "$digits" ]; then
+    "$digits" digits 80 16 > digits.log || fail "make_digits failed"
+    expect 0 train test --data digits --input-shape 16,16,3 --batch 16 --epochs 6 -j 1 --optimizer adam --lr 0.003 \
+        --costs flops --json
+    awk -v a="$(member first_loss)" -v b="$(member last_loss)" 'BEGIN { exit !(b < a / 2) }' ||
+        fail "the loss does not fall: $out"
+    printf 'damaged' > digits/7/00007.png
+    expect 1 train test --data digits --input-shape 16,16,3 --batch 16 -j 1
+    one_error_line
+    err_has 'digits/7/00007.png: is no sound PNG image'
+fi
+
+# ONNX: trained weights go into a copy of the file, and are where training from that copy begins.
+onnx=$shared/onnx/squeezenet1_1.onnx
+if [ -r "$onnx" ]; then
+    tiny="--data synthetic --input-shape 64,64,3 --batch 2 --samples 8 -j 1 --costs flops --momentum 0"
+    expect 0 train "$onnx" $tiny --steps 3 --export trained.onnx --save trained.safetensors --lr 0.001 --json
+    expect 0 train trained.onnx $tiny --steps 1 --lr 0 --export again.safetensors
+    err_has "52 of 52 tensors from the model's file"
+    expect 0 train "$onnx" $tiny --steps 4 --lr 0 --resume trained.safetensors --export resumed.safetensors
+    cmp again.safetensors resumed.safetensors || fail "weights changed on their way through ONNX"
+else
+    printf 'SKIPPED in part: %s is not there\n' "$onnx" >&2
+fi
+
+finish

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+# What goes wrong in training: one clear line and the right exit status, and nothing is lost.
+. "$(dirname "$0")/lib.sh"
+
+small="--data synthetic --input-shape 8,8,3 --batch 4 --samples 16 -j 1 --costs flops"
+
+# The last line is the error; progress may stand before it.
+last_line_has() {
+    case $(tail -n 1 err.txt) in
+    *"$1"*) ;;
+    *) fail "the last line on standard error lacks '$1': $err" ;;
+    esac
+}
+
+# Wrong usage.
+for arguments in "" "--data synthetic --epochs 2 --steps 3" "--data synthetic --schedule step" \
+    "--data synthetic --nesterov --optimizer adam" "--data synthetic --save-every 3" "--data synthetic --momentum 1" \
+    "--data synthetic --check --save x" "--data synthetic --export x.onnx" "--data synthetic --budget much" \
+    "--data synthetic --optimizer sdg" "--data synthetic --strategy magic" "--data synthetic --resume a --weights b"; do
+    expect 2 train test $arguments
+    one_error_line
+done
+expect 1 train test $small --back-end gpu
+one_error_line
+
+# Data.
+expect 1 train test --data nowhere --input-shape 8,8,3
+one_error_line
+err_has 'nowhere: cannot open'
+mkdir empty
+expect 1 train test --data empty --input-shape 8,8,3
+err_has 'no data of a known format'
+expect 1 train test --data synthetic --samples 3 --batch 4 --input-shape 8,8,3
+err_has 'less than one batch of 4'
+mkdir idx
+printf '\000\000\010\003\000\000\000\002\000\000\000\002\000\000\000\002abcdefgh' > idx/train-images-idx3-ubyte
+printf '\000\000\010\001\000\000\000\002\000\001' > idx/train-labels-idx1-ubyte
+expect 1 train test --data idx --input-shape 8,8,3 --batch 2 -j 1
+one_error_line
+err_has 'idx/train-images-idx3-ubyte'
+err_has '2x2x1'
+err_has '8x8x3'
+expect 0 train test --data idx --input-shape 8,8,3 --batch 2 -j 1 --resize --steps 2 --costs flops
+printf '\000\000\010\001\000\000\000\003\000\001\002' > idx/train-labels-idx1-ubyte
+expect 1 train test --data idx --input-shape 8,8,3 --batch 2 -j 1 --resize
+one_error_line
+
+# Budgets: below the floor it is proven that nothing fits.
+expect 3 train test $small --budget 1MB
+one_error_line
+err_has 'at least'
+expect 3 train test $small --budget 10kB
+
+# A loss that is no number: stops, and the file saved before stays and is good. Or goes on, when told to.
+expect 0 train test $small --steps 3 --save good.safetensors
+cp good.safetensors before
+expect 1 train test $small --steps 40 --lr 1e30 --resume good.safetensors --save good.safetensors --save-every 100
+last_line_has 'is not a finite number; training stops'
+last_line_has 'A lower learning rate'
+cmp good.safetensors before || fail "the good file was replaced"
+expect 1 train test $small --steps 40 --lr 1e30 --save none.safetensors
+last_line_has 'nothing was saved before'
+[ ! -e none.safetensors ] || fail "a state that is not finite was saved"
+expect 0 train test $small --steps 40 --lr 1e30 --on-nan continue --json
+[ "$(member last_loss)" = null ] || fail "the loss should not be a number: $out"
+
+# A full disk: training goes on, the last save is an error.
+expect 1 train test $small --steps 6 --save /dev/full --save-every 2
+err_has 'warning: step 2: could not save /dev/full'
+err_has 'step 6/6'
+last_line_has 'No space left'
+expect 1 train test $small --steps 3 --log /dev/full
+err_has 'step 3/3'
+last_line_has 'the log is not complete'
+expect 1 train test $small --steps 2 --export /dev/full
+last_line_has 'No space left'
+expect 1 train test $small --steps 2 --save nowhere/x.safetensors
+last_line_has 'nowhere/x.safetensors'
+
+# Files to go on from.
+expect 1 train test $small --steps 9 --resume nowhere
+one_error_line
+head -c 700 before > cut.safetensors
+expect 1 train test $small --steps 9 --resume cut.safetensors
+one_error_line
+err_has 'cut.safetensors'
+expect 1 train test $small --steps 9 --resume before --optimizer adam
+err_has 'give the same optimizer options'
+expect 1 train test $small --steps 9 --resume before --seed 8
+err_has '--seed 1, not 8'
+expect 1 train test --data synthetic --input-shape 8,8,3 --batch 8 --samples 16 -j 1 --steps 9 --resume before
+err_has '--batch 4, not 8'
+expect 1 train linear1 $small --steps 9 --resume before
+last_line_has 'the file is of another network'
+expect 1 train test $small --steps 2 --resume before
+err_has 'holds 3 steps already'
+expect 1 train linear1 $small --steps 2 --weights before
+last_line_has 'before'
+
+# Weights alone: written, and read to start from.
+expect 0 train test $small --steps 3 --export weights.safetensors
+expect 1 train test $small --steps 9 --resume weights.safetensors
+err_has 'holds no training run'
+expect 0 train test $small --steps 1 --weights weights.safetensors
+err_has 'from --weights'
+
+finish
