@@ -335,7 +335,7 @@ void ckm_i_ref_conv_weights(const ckm_i_ref_conv *c, const float *x, const float
     bool pointwise = !depthwise && ckm_i_ref_window_is_pointwise(w);
     int64_t tile = pointwise ? w->out_size : TILE;
     int64_t weights = g.depth * w->out_channels;
-    if (depthwise) {
+    if (depthwise && g.sums != NULL) {
         memset(g.sums, 0, (size_t)weights * sizeof *g.sums);
     } else {
         memset(dweight, 0, (size_t)weights * sizeof *dweight);
@@ -360,7 +360,7 @@ void ckm_i_ref_conv_weights(const ckm_i_ref_conv *c, const float *x, const float
             }
         }
     }
-    for (int64_t i = 0; depthwise && i < weights; i++) {
+    for (int64_t i = 0; depthwise && g.sums != NULL && i < weights; i++) {
         dweight[i] = (float)g.sums[i];
     }
 }

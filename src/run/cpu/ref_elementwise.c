@@ -68,7 +68,7 @@ COMBINE(maximum, b > a || b != b ? b : a)
 
 static void fold_floats(const ckm_i_ref_op *r, ckm_i_ref_walk *w, combine_fn combine, float factor)
 {
-    float piece[PIECE];
+    float piece[PIECE] = {0};
     float *y = ckm_i_ref_output(r, 0);
     for (bool more = ckm_i_ref_walk_start(w); more; more = ckm_i_ref_walk_next(w)) {
         int64_t length = ckm_i_ref_row_length(w);

@@ -52,7 +52,7 @@ static ckm_status extreme_backward(const ckm_graph *step, int32_t op, const ckm_
     }
     for (bool more = ckm_i_ref_walk_start(&w); more; more = ckm_i_ref_walk_next(&w)) {
         for (int64_t j = 0; j < ckm_i_ref_row_length(&w); j++) {
-            float values[CKM_I_REF_MAX_OPERANDS];
+            float values[CKM_I_REF_MAX_OPERANDS] = {0};
             float best = -INFINITY;
             int32_t ties = 0;
             for (int32_t i = 0; i < n; i++) {

@@ -147,8 +147,10 @@ static int64_t find_tap(const resampling *r, const int64_t *at, int64_t tap, flo
     float product = 1.0F;
     for (int32_t i = r->rank - 1; i >= 0; i--) {
         const axis_taps *axis = &r->axes[i];
-        int64_t k = at[i] * axis->taps + tap % axis->taps;
-        tap /= axis->taps;
+        int64_t taps = axis->taps > 1 ? axis->taps : 1;
+        int64_t k = at[i] * taps + tap % taps;
+        tap /= taps;
+        // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): axes below the rank have their tables
         offset += axis->at[k] * axis->stride;
         product *= axis->weight[k];
     }

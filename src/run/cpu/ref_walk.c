@@ -109,14 +109,13 @@ bool ckm_i_ref_walk_next(ckm_i_ref_walk *w)
     return true;
 }
 
-#define COPY_ROW(type)                                      \
-    do {                                                    \
-        type *a = (type *)to + w->offsets[0];               \
-        const type *b = (const type *)from + w->offsets[1]; \
-        for (int64_t j = 0; j < n; j++) {                   \
-            a[j * sa] = b[j * sb];                          \
-        }                                                   \
-    } while (0)
+// n elements of `size` bytes, strides in elements. Called with constant sizes, the copy is one move.
+static inline void copy_row(char *to, int64_t to_stride, const char *from, int64_t from_stride, int64_t n, size_t size)
+{
+    for (int64_t j = 0; j < n; j++) {
+        memcpy(to + j * to_stride * (int64_t)size, from + j * from_stride * (int64_t)size, size);
+    }
+}
 
 void ckm_i_ref_walk_copy(ckm_i_ref_walk *w, void *to, const void *from, int64_t size)
 {
@@ -124,16 +123,16 @@ void ckm_i_ref_walk_copy(ckm_i_ref_walk *w, void *to, const void *from, int64_t 
         int64_t n = ckm_i_ref_row_length(w);
         int64_t sa = ckm_i_ref_row_stride(w, 0);
         int64_t sb = ckm_i_ref_row_stride(w, 1);
+        char *a = (char *)to + w->offsets[0] * size;
+        const char *b = (const char *)from + w->offsets[1] * size;
         if (sa == 1 && sb == 1) {
-            memcpy((char *)to + w->offsets[0] * size, (const char *)from + w->offsets[1] * size, (size_t)(n * size));
+            memcpy(a, b, (size_t)(n * size));
         } else if (size == 4) {
-            COPY_ROW(uint32_t);
+            copy_row(a, sa, b, sb, n, 4);
         } else if (size == 8) {
-            COPY_ROW(uint64_t);
-        } else if (size == 2) {
-            COPY_ROW(uint16_t);
+            copy_row(a, sa, b, sb, n, 8);
         } else {
-            COPY_ROW(uint8_t);
+            copy_row(a, sa, b, sb, n, (size_t)size);
         }
     }
 }
