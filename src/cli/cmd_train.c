@@ -296,13 +296,13 @@ const cli_command cli_command_train = {
                      "2  wrong usage\n"
                      "3  proven: no schedule fits the budget\n"
                      "4  no schedule was found within the limits\n",
-    .examples = "checkmate train MobileNet --data photos --batch 32 --budget 2GiB --epochs 10 --save run.safetensors\n"
-                "checkmate train MobileNet --data photos --budget 1GiB --epochs 20 --resume run.safetensors --save "
-                "run.safetensors\n"
-                "checkmate train ResNet50 --data cifar-10-batches-bin --input-shape 32,32,3 --batch 64 --budget 50% "
-                "--optimizer adamw --schedule cosine --warmup 100\n"
-                "checkmate train model.onnx --data images --pixels imagenet --batch 8 --export trained.onnx\n"
-                "checkmate train vgg_unet --data synthetic --input-shape 64,96,3 --batch 4 --budget 40% --check\n",
+    .examples =
+        "checkmate train MobileNet --data photos --batch 32 --budget 2GiB --epochs 10 --save run.safetensors\n"
+        "checkmate train MobileNet --data photos --budget 1GiB --epochs 20 --resume run.safetensors --save "
+        "on.safetensors\n"
+        "checkmate train ResNet50 --data cifar-10 --input-shape 32,32,3 --batch 64 --budget 50% --schedule cosine\n"
+        "checkmate train model.onnx --data images --pixels imagenet --batch 8 --export trained.onnx\n"
+        "checkmate train vgg_unet --data synthetic --input-shape 64,96,3 --batch 4 --budget 40% --check\n",
     .groups = groups,
     .n_groups = CLI_COUNT(groups),
     .min_arguments = 1,
