@@ -209,7 +209,9 @@ static ckm_status find_orders(reordering *all, bool search_only, double seconds,
         } else if (i % 3 == 0) {
             memcpy(order, all->entries[0].order, (size_t)df->n_ops * sizeof *order);
         }
-        CKM_I_TRY(ckm_i_order_anneal(df, &search, order, &peak, err));
+        // Among those with little above the budget, one with the lowest peak.
+        CKM_I_TRY(i == 3 ? ckm_i_order_lower_peak(df, &search, order, &peak, err)
+                         : ckm_i_order_anneal(df, &search, order, &peak, err));
         ckm_i_solver_log(all->outer, CKM_LOG_INFO, "reorder: order %d peaks at %lld bytes", i, (long long)peak);
         CKM_I_TRY(offer_plain(all, order, err));
         CKM_I_TRY(add_entry(all, order, err));
