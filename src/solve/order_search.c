@@ -288,7 +288,7 @@ static void try_move(order_search *os, int32_t p, int32_t q, double temperature)
     int32_t first = p < q ? p : q;
     int32_t last = p < q ? q : p;
     int32_t v = os->order[p];
-    size_t length = (size_t)(last - first + 1);
+    size_t length = (size_t)last - (size_t)first + 1;
     if (p < q) {
         memcpy(os->try_order + first, os->order + p + 1, (length - 1) * sizeof *os->order);
     } else {
