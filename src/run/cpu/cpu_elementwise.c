@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Element-wise kernels that are a few instructions an element and so bound by memory: activations made of
-// comparisons, their derivatives, scale. Those that need exponentials are in dnnl_eltwise.c. Element i of the output
+// comparisons, their derivatives, scale, erf. Others that need exponentials are in dnnl_eltwise.c. Element i of the output
 // depends on element i of the operands alone, so outputs may share their buffers.
 #include <math.h>
 #include <stdlib.h>
@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "run/cpu/cpu_math.h"
 #include "run/cpu/cpu_support.h"
 
 typedef struct parameters {
@@ -76,6 +77,7 @@ FUNCTION(neg, -x)
 FUNCTION(abs, fabsf(x))
 FUNCTION(sqrt, sqrtf(x))
 FUNCTION(reciprocal, 1.0F / x)
+FUNCTION(erf, ckm_i_cpu_erf(x))
 
 GRADIENT(relu_backward, v > 0.0F ? dy : 0.0F)
 GRADIENT(relu_capped_backward, v > 0.0F && v < p.max_value ? dy : 0.0F)
@@ -87,6 +89,7 @@ GRADIENT(sigmoid_backward, dy * v * (1.0F - v))
 GRADIENT(tanh_backward, dy * (1.0F - v * v))
 GRADIENT(sqrt_backward, dy * 0.5F / v)
 GRADIENT(reciprocal_backward, -dy * v * v)
+GRADIENT(erf_backward, dy * 1.12837916709551257F * ckm_i_cpu_exp_negative(-v * v))
 // clang-format on
 
 typedef struct row {
@@ -105,6 +108,8 @@ static const row rows[] = {
     {"abs", loop_abs, 0.0, 0.0, false},
     {"sqrt", loop_sqrt, 0.0, 0.0, false},
     {"reciprocal", loop_reciprocal, 0.0, 0.0, false},
+    {"erf", loop_erf, 0.0, 0.0, false},
+    {"erf_backward", loop_erf_backward, 0.0, 0.0, true},
     {"leaky_relu_backward", loop_leaky_relu_backward, 0.01, 0.0, true},
     {"hard_sigmoid_backward", loop_hard_sigmoid_backward, 0.2, 0.5, true},
     {"hard_swish_backward", loop_hard_swish_backward, 0.0, 0.0, true},
@@ -266,6 +271,8 @@ const ckm_i_cpu_row ckm_i_cpu_elementwise[] = {
     {"abs", prepare_row},
     {"sqrt", prepare_row},
     {"reciprocal", prepare_row},
+    {"erf", prepare_row},
+    {"erf_backward", prepare_row},
     {"leaky_relu_backward", prepare_row},
     {"hard_sigmoid_backward", prepare_row},
     {"hard_swish_backward", prepare_row},

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "run/cpu/cpu_math.h"
 #include "run/cpu/cpu_support.h"
 
 enum { CHUNKS = 64, TILE = 64 };
@@ -32,22 +33,6 @@ typedef struct job {
     float *out;       // backward
     float factor;     // 1 / labels that are not ignored
 } job;
-
-// e to the power x for x <= 0, to about 2 units in the last place, in operations that vectorize: 2^n times a
-// polynomial in the rest (Taylor's, on |r| <= ln 2 / 2).
-static inline float exponential(float x)
-{
-    const float low = -87.0F;
-    x = x > low ? x : low;
-    int32_t n = (int32_t)(x * 1.44269504088896341F - 0.5F);
-    float r = x - (float)n * 0.693359375F - (float)n * -2.12194440e-4F;
-    float p = 1.0F + r * (1.0F + r * (0.5F + r * (1.0F / 6 + r * (1.0F / 24 + r * (1.0F / 120 + r / 720)))));
-    union {
-        int32_t bits;
-        float value;
-    } scale = {.bits = (n + 127) * (1 << 23)};
-    return p * scale.value;
-}
 
 // Up to TILE neighbouring lines: largest logit and its first place, sum of exponentials. Lines are `line` apart,
 // classes `step` apart. exponentials: where e^(x - top) goes (may be the logits themselves), or NULL.
@@ -75,13 +60,13 @@ CKM_I_CPU_CLONES static void measure_side_by_side(const float *x, int64_t n, int
         if (to == NULL) {
             CKM_I_CPU_SIMD
             for (int64_t i = 0; i < n; i++) {
-                t->sum[i] += exponential(x[k * step + i] - t->top[i]);
+                t->sum[i] += ckm_i_cpu_exp_negative(x[k * step + i] - t->top[i]);
             }
             continue;
         }
         CKM_I_CPU_SIMD
         for (int64_t i = 0; i < n; i++) {
-            float e = exponential(x[k * step + i] - t->top[i]);
+            float e = ckm_i_cpu_exp_negative(x[k * step + i] - t->top[i]);
             to[k * step + i] = e;
             t->sum[i] += e;
         }
@@ -104,7 +89,7 @@ CKM_I_CPU_CLONES static void measure_rows(const float *x, int64_t n, int64_t cla
         for (k = 0; k + LANES <= classes; k += LANES) {
             CKM_I_CPU_SIMD
             for (int j = 0; j < LANES; j++) {
-                float e = exponential(row[k + j] - top);
+                float e = ckm_i_cpu_exp_negative(row[k + j] - top);
                 lane[j] += e;
                 if (to != NULL) {
                     to[i * classes + k + j] = e;
@@ -112,7 +97,7 @@ CKM_I_CPU_CLONES static void measure_rows(const float *x, int64_t n, int64_t cla
             }
         }
         for (int j = 0; k < classes; k++, j++) {
-            float e = exponential(row[k] - top);
+            float e = ckm_i_cpu_exp_negative(row[k] - top);
             lane[j] += e;
             if (to != NULL) {
                 to[i * classes + k] = e;

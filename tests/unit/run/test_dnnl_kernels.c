@@ -87,6 +87,8 @@ static void test_elementwise(void **state)
         {"in 3x77;in 1:+;clip 0 - 1 inplace=0/0", NHWC, 0},
         {"in 3x77;in 3x77;clip_backward 0 1 min=-0.5 max=0.25 inplace=0/0,1/0", NHWC, 0},
         {"in 3x77;in 3x77;in 1;in 1:+;clip_backward 0 1 2 3 inplace=0/0,1/0", NHWC, 0},
+        {"in 3x77;scale 0 alpha=4.0;erf 1 inplace=0/0", NHWC, 1e-6},
+        {"in 3x77;in 3x77;scale 1 alpha=4.0;erf_backward 0 2 inplace=0/0,1/0", NHWC, 1e-6},
         // on oneDNN
         {"in 3x70x77;sigmoid 0 inplace=0/0", NHWC, 1e-5},
         {"in 3x77;tanh 0 inplace=0/0", NHWC, 1e-5},
