@@ -229,7 +229,7 @@ static int explain_absence(const train_setup *t)
 // What tables a session may need beside its region: a guess that is checked afterwards.
 static int64_t guess_tables(const train_setup *t)
 {
-    return 65536 + 1024 * (int64_t)ckm_dataflow_op_count(t->df) + 256 * (int64_t)ckm_dataflow_tensor_count(t->df);
+    return 16384 + 400 * (int64_t)ckm_dataflow_op_count(t->df);
 }
 
 static ckm_status fit(train_setup *t, ckm_error *err)
@@ -515,6 +515,12 @@ int cli_train_check(train_setup *t)
                "%lld operators, losses (%.9g to %.9g), parameters and states agree bit for bit\n",
                cli_style(stdout, CLI_GOOD), cli_style(stdout, CLI_PLAIN), (long long)result.steps,
                (long long)result.recomputations, (long long)result.operators, result.first_loss, result.last_loss);
+    }
+    if (result.recomputations == 0) {
+        fprintf(stderr,
+                "%snote:%s this budget needs no rematerialization, so nothing was computed twice; give a smaller "
+                "one\n",
+                cli_style(stderr, CLI_WARN), cli_style(stderr, CLI_PLAIN));
     }
     if (!result.equal) {
         return cli_failf("training with and without rematerialization differs: %s", result.why);
