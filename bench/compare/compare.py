@@ -41,7 +41,11 @@ def run_checkmate(arguments, graph_unit, limit):
     process.wait()
     total = time.monotonic() - began
     result = json.loads(text) if text.strip() else {}
-    trace.append((total, result.get("cost"), result.get("bound_cost")))
+    # Shown values are rounded to some four digits: never past the final ones, which are exact.
+    cost, bound = result.get("cost"), result.get("bound_cost")
+    trace = [(s, None if c is None or cost is None else max(c, cost), None if b is None or bound is None else min(b, bound))
+             for s, c, b in trace]
+    trace.append((total, cost, bound))
     return trace, total
 
 

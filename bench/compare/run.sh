@@ -53,7 +53,9 @@ if [ $# -eq 0 ]; then
         sh "$here/../chain_graph.sh" $n > "$work/chain$n.json"
     done
     "$checkmate" graph MobileNet --granularity layer --batch 128 -o "$work/MobileNet.json" >&2
-    "$checkmate" graph fcn_8_vgg --granularity layer --batch 32 -o "$work/fcn_8_vgg.json" >&2
+    # As published: without parameters.
+    "$checkmate" graph fcn_8_vgg --granularity layer --batch 32 -o - | sed 's/"fixed_bytes": *[0-9]*/"fixed_bytes": 0/' \
+        > "$work/fcn_8_vgg.json"
     "$checkmate" graph ResNet50 --granularity layer --batch 256 -o "$work/ResNet50.json" >&2
     set -- "$work/chain8.json" 5 "$work/chain16.json" 6 "$work/MobileNet.json" 60% "$work/fcn_8_vgg.json" 70% \
         "$work/ResNet50.json" 80%
