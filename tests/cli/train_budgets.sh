@@ -7,24 +7,26 @@ losses() {
     sed -n 's/^{"step": \([0-9]*\),.*"loss": \([^,]*\), "mean.*/\1 \2/p' "$1"
 }
 
-small="--data synthetic --input-shape 32,32,3 --batch 8 --samples 64 -j 1 --fused --costs flops --time-limit 3"
-for budget in auto 85% 72%; do
+small="--data synthetic --input-shape 32,32,3 --batch 8 --samples 64 -j 1 --fused --costs flops --time-limit 10 --lr 0.0001"
+for budget in auto 90% 80%; do
     expect 0 train linear8 $small --budget $budget --steps 6 --log "log-$budget" --json
     json_keys status steps next_step saved_step first_loss last_loss mean_loss accuracy seconds step_seconds overhead \
         budget_bytes used_bytes region_bytes arena_bytes outside_bytes resident_growth_bytes baseline_bytes strategy
     [ "$(member used_bytes)" -le "$(member budget_bytes)" ] || fail "$budget: uses more than the budget: $out"
-    [ "$(member resident_growth_bytes)" -le "$(member budget_bytes)" ] || fail "$budget: grew beyond the budget: $out"
+    # AddressSanitizer has memory of its own for every byte.
+    grep -q __asan_init "$CHECKMATE" || [ "$(member resident_growth_bytes)" -le "$(member budget_bytes)" ] ||
+        fail "$budget: grew beyond the budget: $out"
     losses "log-$budget" > "losses-$budget"
     cmp losses-auto "losses-$budget" || fail "other losses at a budget of $budget"
 done
 # The tightest one did compute something again.
 case $(member overhead) in
-0 | 0.0 | null) fail "nothing was recomputed at 72 %: $out" ;;
+0 | 0.0 | null) fail "nothing was recomputed at 80 %: $out" ;;
 esac
 
-expect 0 train linear8 $small --budget 72% --check
+expect 0 train linear8 $small --budget 80% --check
 out_has 'agree bit for bit'
-expect 0 train linear8 $small --budget 72% --check --json
+expect 0 train linear8 $small --budget 80% --check --json
 json_keys equal steps operators recomputations first_loss last_loss overhead why
 [ "$(member equal)" = true ] || fail "--check: $out"
 [ "$(member recomputations)" -gt 0 ] || fail "--check compared no recomputation: $out"
