@@ -136,16 +136,15 @@ static ckm_status create(const ckm_program *program, ckm_profile **out, ckm_erro
         return ckm_i_error_memory(err);
     }
     p->ops = ckm_i_calloc((size_t)t->n_ops, sizeof *p->ops);
-    for (int32_t v = 0; p->ops != NULL && v < t->n_ops; v++) {
-        p->ops[v].fixed_ns = NAN;
-        p->ops[v].per_sample_ns = NAN;
-        p->ops[v].name = ckm_i_strdup(t->ops[v].name);
-        p->n_ops++;
-        if (p->ops[v].name == NULL) {
-            break;
-        }
+    p->names = ckm_i_calloc((size_t)t->n_ops, sizeof *p->names);
+    bool complete = p->ops != NULL && p->names != NULL;
+    for (; complete && p->n_ops < t->n_ops; p->n_ops++) {
+        char *name = ckm_i_strdup(t->ops[p->n_ops].name);
+        p->names[p->n_ops] = name;
+        p->ops[p->n_ops] = (ckm_profile_op){.name = name, .fixed_ns = NAN, .per_sample_ns = NAN};
+        complete = name != NULL;
     }
-    if (p->ops == NULL || (p->n_ops > 0 && p->ops[p->n_ops - 1].name == NULL)) {
+    if (!complete) {
         ckm_profile_free(p);
         return ckm_i_error_memory(err);
     }
@@ -185,9 +184,10 @@ cleanup:
 void ckm_profile_free(ckm_profile *profile)
 {
     if (profile != NULL) {
-        for (int32_t v = 0; v < profile->n_ops; v++) {
-            free((char *)(uintptr_t)profile->ops[v].name);
+        for (int32_t v = 0; profile->names != NULL && v < profile->n_ops; v++) {
+            free(profile->names[v]);
         }
+        free(profile->names);
         free(profile->ops);
         free(profile);
     }

@@ -8,7 +8,8 @@
 struct ckm_profile {
     ckm_profile_info info;
     int32_t n_ops;
-    ckm_profile_op *ops;  // names are owned
+    ckm_profile_op *ops;  // their names are those below
+    char **names;
 };
 
 // The processor's name, or "unknown processor".
