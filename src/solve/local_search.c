@@ -297,9 +297,21 @@ static int add_operand_gaps(search *ls, gap *gaps)
     return n;
 }
 
+// The larger of two draws, three times in four: what matters for memory is tried more often, nothing never.
+static int32_t random_tensor(search *ls)
+{
+    uint32_t n = (uint32_t)ls->n_candidates;
+    int32_t x = ls->candidates[ckm_i_rng_below(&ls->rng, n)];
+    if (ckm_i_rng_below(&ls->rng, 4) != 0) {
+        int32_t y = ls->candidates[ckm_i_rng_below(&ls->rng, n)];
+        x = ls->df->tensors[y].bytes > ls->df->tensors[x].bytes ? y : x;
+    }
+    return x;
+}
+
 static void random_move(search *ls, double temperature)
 {
-    int32_t x = ls->candidates[ckm_i_rng_below(&ls->rng, (uint32_t)ls->n_candidates)];
+    int32_t x = random_tensor(ls);
     int32_t t = random_stage(ls, ls->df->tensors[x].producer + 1);
     int32_t a;
     int32_t b;
