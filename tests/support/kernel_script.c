@@ -284,13 +284,18 @@ static void compare_floats(const float *got, const float *wanted, size_t n, doub
     }
 }
 
+static bool same_bytes(const void *a, const void *b, size_t n)
+{
+    return a != NULL && b != NULL && memcmp(a, b, n) == 0;
+}
+
 static void compare_tensor(const kernel_script *s, int32_t tensor, const void *got, const void *wanted,
                            double tolerance, const char *what, int32_t i, const char *text)
 {
     size_t bytes = bytes_of(s, tensor);
     if (s->graph->tensors[tensor].dtype == CKM_F32) {
         compare_floats(got, wanted, bytes / sizeof(float), tolerance, what, i, text);
-    } else if (memcmp(got, wanted, bytes) != 0) {
+    } else if (!same_bytes(got, wanted, bytes)) {
         fail_msg("%s: %s %d differs from the reference's", text, what, (int)i);
     }
 }
@@ -300,13 +305,13 @@ static void check_same_bits(const kernel_script *s, int32_t op, const buffers *a
 {
     const ckm_i_graph_op *o = &s->graph->ops[op];
     for (int32_t i = 0; i < o->n_outputs; i++) {
-        if (memcmp(a->outputs[i], b->outputs[i], bytes_of(s, o->outputs[i])) != 0) {
+        if (!same_bytes(a->outputs[i], b->outputs[i], bytes_of(s, o->outputs[i]))) {
             fail_msg("%s: output %d differs %s", text, (int)i, how);
         }
     }
     for (int32_t i = 0; i < o->n_inputs; i++) {
         bool shared = pair >= 0 && s->pairs[op][pair][0] == i;
-        if (o->inputs[i] >= 0 && !shared && memcmp(a->inputs[i], b->inputs[i], bytes_of(s, o->inputs[i])) != 0) {
+        if (o->inputs[i] >= 0 && !shared && !same_bytes(a->inputs[i], b->inputs[i], bytes_of(s, o->inputs[i]))) {
             fail_msg("%s: input %d is changed otherwise %s", text, (int)i, how);
         }
     }

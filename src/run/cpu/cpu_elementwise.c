@@ -167,13 +167,15 @@ static ckm_status run_clip(const ckm_i_cpu *cpu, const ckm_i_kernel *kernel, con
 
 static bool is_float(const ckm_i_op_view *v, int32_t inputs)
 {
+    const ckm_i_graph_tensor *tensors = v->graph->tensors;
     for (int32_t i = 0; i < inputs; i++) {
-        if (v->op->inputs[i] < 0 || v->in[i]->dtype != CKM_F32 ||
-            !ckm_i_cpu_same_shape(&v->in[i]->shape, &v->in[0]->shape)) {
+        int32_t t = v->op->inputs[i];
+        if (t < 0 || tensors[t].dtype != CKM_F32 ||
+            !ckm_i_cpu_same_shape(&tensors[t].shape, &tensors[v->op->inputs[0]].shape)) {
             return false;
         }
     }
-    return v->op->outputs[0] >= 0 && v->graph->tensors[v->op->outputs[0]].dtype == CKM_F32;
+    return v->op->outputs[0] >= 0 && tensors[v->op->outputs[0]].dtype == CKM_F32;
 }
 
 static ckm_status take(const ckm_i_op_view *v, loop *run, const parameters *p, bool two, ckm_i_kernel *kernel,

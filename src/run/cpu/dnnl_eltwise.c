@@ -8,22 +8,22 @@
 
 typedef struct function {
     const char *kind;
+    double alpha;  // when absent
     dnnl_alg_kind_t forward;
     dnnl_alg_kind_t backward;  // from the output where the kind reads it
     bool from_output;
-    double alpha;  // when absent
     bool has_alpha;
 } function;
 
 // Each row is both the kind and the kind with _backward behind it. sigmoid and tanh go backward in our own loops.
 static const function functions[] = {
-    {"sigmoid", dnnl_eltwise_logistic, dnnl_eltwise_logistic_use_dst_for_bwd, true, 0.0, false},
-    {"tanh", dnnl_eltwise_tanh, dnnl_eltwise_tanh_use_dst_for_bwd, true, 0.0, false},
-    {"elu", dnnl_eltwise_elu, dnnl_eltwise_elu_use_dst_for_bwd, true, 1.0, true},
-    {"swish", dnnl_eltwise_swish, dnnl_eltwise_swish, false, 1.0, true},
-    {"mish", dnnl_eltwise_mish, dnnl_eltwise_mish, false, 0.0, false},
-    {"exp", dnnl_eltwise_exp, dnnl_eltwise_exp_use_dst_for_bwd, true, 0.0, false},
-    {"log", dnnl_eltwise_log, dnnl_eltwise_log, false, 0.0, false},
+    {"sigmoid", 0.0, dnnl_eltwise_logistic, dnnl_eltwise_logistic_use_dst_for_bwd, true, false},
+    {"tanh", 0.0, dnnl_eltwise_tanh, dnnl_eltwise_tanh_use_dst_for_bwd, true, false},
+    {"elu", 1.0, dnnl_eltwise_elu, dnnl_eltwise_elu_use_dst_for_bwd, true, true},
+    {"swish", 1.0, dnnl_eltwise_swish, dnnl_eltwise_swish, false, true},
+    {"mish", 0.0, dnnl_eltwise_mish, dnnl_eltwise_mish, false, false},
+    {"exp", 0.0, dnnl_eltwise_exp, dnnl_eltwise_exp_use_dst_for_bwd, true, false},
+    {"log", 0.0, dnnl_eltwise_log, dnnl_eltwise_log, false, false},
 };
 
 static bool operands_alike(const ckm_i_op_view *v, int32_t inputs)
