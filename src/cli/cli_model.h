@@ -14,8 +14,8 @@ typedef struct cli_model_settings {
     int granularity;  // CLI_GRANULARITY_...
     const char *costs;
 } cli_model_settings;
-#define CLI_MODEL_DEFAULTS      \
-    {                           \
+#define CLI_MODEL_DEFAULTS                            \
+    {                                                 \
         0, {0, {0}}, CLI_GRANULARITY_DEFAULT, "flops" \
     }
 
