@@ -319,7 +319,7 @@ static ckm_status read_resumed(train_setup *t, ckm_error *err)
     return CKM_OK;
 }
 
-static ckm_status begin(train_setup *t, train_settings *adapted, ckm_error *err)
+static ckm_status begin(train_setup *t, ckm_error *err)
 {
     const train_settings *s = t->settings;
     t->place = (ckm_train_place){.seed = s->seed >= 0 ? (uint64_t)s->seed : 1};
@@ -329,7 +329,7 @@ static ckm_status begin(train_setup *t, train_settings *adapted, ckm_error *err)
         if (status != CKM_OK) {
             return status;
         }
-        adapted->model.batch = t->place.batch;
+        t->adapted.model.batch = t->place.batch;
     }
     ckm_status status = build(t, err);
     if (status == CKM_OK) {
@@ -346,15 +346,14 @@ static ckm_status begin(train_setup *t, train_settings *adapted, ckm_error *err)
 
 int cli_train_prepare(const cli_command *command, const train_settings *settings, const char *model, train_setup *t)
 {
-    static train_settings adapted;  // one run a process
     ckm_error err = CKM_ERROR_INIT;
-    adapted = *settings;
-    *t = (train_setup){.settings = &adapted, .model = model};
-    if (adapted.threads == 0) {
+    *t = (train_setup){.adapted = *settings, .model = model};
+    t->settings = &t->adapted;
+    if (t->adapted.threads == 0) {
         long processors = sysconf(_SC_NPROCESSORS_ONLN);
-        adapted.threads = processors > 0 ? processors : 1;
+        t->adapted.threads = processors > 0 ? processors : 1;
     }
-    if (begin(t, &adapted, &err) != CKM_OK) {
+    if (begin(t, &err) != CKM_OK) {
         return cli_fail(&err);
     }
     t->outside_bytes = ckm_data_get_facts(t->data).bytes + guess_tables(t);
@@ -362,7 +361,8 @@ int cli_train_prepare(const cli_command *command, const train_settings *settings
     if (outcome >= 0) {
         return outcome;
     }
-    if (strcmp(adapted.model.costs, "measured") == 0 && !fits_as_it_is(t) && use_measured_costs(t, &err) != CKM_OK) {
+    if (strcmp(t->settings->model.costs, "measured") == 0 && !fits_as_it_is(t) &&
+        use_measured_costs(t, &err) != CKM_OK) {
         return cli_fail(&err);
     }
     if (fit(t, &err) != CKM_OK) {

@@ -34,7 +34,8 @@ typedef struct train_settings {
 
 // Everything that stands before the first step.
 typedef struct train_setup {
-    const train_settings *settings;
+    train_settings adapted;          // what was asked for, with what follows from it filled in
+    const train_settings *settings;  // that
     const char *model;
     ckm_graph *graph;
     ckm_training *training;

@@ -149,6 +149,71 @@ static void large_weights(void **state)
     free(got);
 }
 
+// A pair of external_data as it stands in a file: its length, key (field 1), value (field 2).
+static ProtobufCMessageUnknownField external_pair(uint8_t *room, const char *key, const char *value)
+{
+    size_t n = strlen(key);
+    size_t m = strlen(value);
+    room[0] = (uint8_t)(4 + n + m);
+    room[1] = 0x0a;
+    room[2] = (uint8_t)n;
+    memcpy(room + 3, key, n);
+    room[3 + n] = 0x12;
+    room[4 + n] = (uint8_t)m;
+    memcpy(room + 5 + n, value, m);
+    return (ProtobufCMessageUnknownField){13, PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED, 5 + n + m, room};
+}
+
+// Values in another file: read from their place in it; refused outside the model's folder, or when they are cut off.
+static void external_values(void **state)
+{
+    fixture *f = *state;
+    const float w[] = {9, 9, 1, 2, 3, 4, 5, 6};
+    static const struct {
+        const char *location, *offset;
+        ckm_status status;
+        const char *why;
+    } cases[] = {
+        {"weights.bin", "8", CKM_OK, ""},
+        {"weights.bin", "12", CKM_ERR_FORMAT, "ends before"},
+        {"weights.bin", "-1", CKM_ERR_FORMAT, "offset"},
+        {"missing.bin", "8", CKM_ERR_IO, "cannot open"},
+        {"../weights.bin", "8", CKM_ERR_FORMAT, "not a file below"},
+        {"/etc/hostname", "8", CKM_ERR_FORMAT, "not a file below"},
+        {"a/../../weights.bin", "8", CKM_ERR_FORMAT, "not a file below"},
+    };
+    data_files_write(f->folder, "weights.bin", w, sizeof w);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        uint8_t room[3][64];
+        ProtobufCMessageUnknownField pairs[3] = {
+            external_pair(room[0], "location", cases[i].location),
+            external_pair(room[1], "offset", cases[i].offset),
+            external_pair(room[2], "length", "24"),
+        };
+        onnx_builder *b = ob_create(17);
+        ob_input(b, "x", OB_FLOAT, "2,3");
+        CkmOnnx__TensorProto *tensor = ob_external(b, "w", "3,2");
+        tensor->base.n_unknown_fields = 3;
+        tensor->base.unknown_fields = pairs;
+        ob_node(b, "MatMul", "x,w", "y");
+        ob_output(b, "y");
+        write_model(f, b);
+        ckm_import_values *values = open_values(f, f->path);
+        if (cases[i].status == CKM_OK) {
+            expect_floats(f, values, "w", &w_shape, w + 2, 6);
+        } else {
+            float got[6];
+            bool found = false;
+            assert_int_equal(ckm_import_values_read(values, "w", CKM_F32, &w_shape, got, &found, &f->err),
+                             cases[i].status);
+            if (strstr(f->err.message, cases[i].why) == NULL) {
+                fail_msg("case %d: %s", (int)i, f->err.message);
+            }
+        }
+        ckm_import_values_close(values);
+    }
+}
+
 // Exported without weights: nothing is found, and that is no error.
 static void no_weights(void **state)
 {
@@ -221,6 +286,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(weights_are_read, set_up, tear_down),
         cmocka_unit_test_setup_teardown(large_weights, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(external_values, set_up, tear_down),
         cmocka_unit_test_setup_teardown(no_weights, set_up, tear_down),
         cmocka_unit_test_setup_teardown(exported_values_come_back, set_up, tear_down),
         cmocka_unit_test_setup_teardown(weights_given_to_inputs, set_up, tear_down),
