@@ -47,7 +47,7 @@ def main():
         optimizer.step()
         times.append(time.perf_counter() - start)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before
-    print(json.dumps({"step_seconds": times, "peak_bytes": peak, "loss": float(loss)}))
+    print(json.dumps({"step_seconds": times, "peak_bytes": peak, "loss": loss.item()}))
 
 
 main()
