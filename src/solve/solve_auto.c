@@ -13,8 +13,7 @@
 // CBC makes progress on programs up to about this many operators.
 static const int32_t ilp_max_ops = 250;
 
-// Beyond this many operators local search takes long to find its way within the budget from holding everything, and
-// the relaxation takes more memory than it is worth: Clp does not get to its end.
+// Beyond this many operators local search takes long to find its way within the budget from holding everything.
 static const int32_t large_ops = 3000;
 
 // Without a limit auto would search for ever where it cannot prove: it gives itself this long.
@@ -67,12 +66,11 @@ static ckm_status run(ckm_i_solver *solver, ckm_error *err)
     if (ckm_i_solver_should_stop(solver)) {
         goto cleanup;
     }
-    bool large = solver->df->n_ops > large_ops;
-    if (large) {
+    if (solver->df->n_ops > large_ops) {
         CKM_I_TRY(ckm_i_strategy_find("chen-sqrt-ap")->run(solver, err));
     }
     CKM_I_TRY(search(solver, fmin(total * 0.2, 0.1 + n * 0.01), err));
-    if (!large && !ckm_i_solver_should_stop(solver)) {
+    if (ckm_i_stage_bound_is_practical(solver->df) && !ckm_i_solver_should_stop(solver)) {
         CKM_I_TRY(ckm_i_stage_bound_run(solver, false, total * 0.4, err));
     }
     CKM_I_TRY(search(solver, fmin(total * 0.15, n * 0.02), err));

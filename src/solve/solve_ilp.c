@@ -71,7 +71,12 @@ static ckm_status conclude(ckm_i_solver *solver, const ckm_i_ilp *ilp, const ckm
         status = frontier ? take_solution(solver, ilp, result, err) : take_unpartitioned(solver, ilp, result, err);
     }
     if (status == CKM_OK && result->bound > -INFINITY) {
-        ckm_i_solver_bound(solver, ckm_i_ilp_cost_bound(ilp, result->bound), CKM_BOUND_FRONTIER, "ilp");
+        double bound = ckm_i_ilp_cost_bound(ilp, result->bound);
+        if (solver->options->cost_limit >= 0) {
+            // The program knows nothing of dearer schedules: all it proves of them is that they cost more.
+            bound = fmin(bound, (double)solver->options->cost_limit + 1.0);
+        }
+        ckm_i_solver_bound(solver, bound, CKM_BOUND_FRONTIER, "ilp");
     }
     // With a cost limit, a dearer schedule may be known and does not contradict the proof.
     bool known = solver->best_schedule != NULL &&

@@ -19,6 +19,9 @@
 #include "base/error.h"
 #include "solve/structure.h"
 
+// Clp's dual simplex gets through about this many rows within a minute.
+static const int64_t practical_rows = 500000;
+
 typedef struct stage_builder {
     const ckm_dataflow *df;
     ckm_i_stage_bound *out;
@@ -255,14 +258,22 @@ void ckm_i_stage_bound_dispose(ckm_i_stage_bound *bound)
     free(bound->s_col);
 }
 
+// Rows of the program from a first stage on, about: one per operand and one per operator, in every stage that
+// may run it.
+static int64_t count_rows(const ckm_dataflow *df, int32_t first_stage)
+{
+    int64_t rows = 0;
+    for (int32_t v = 0; v < df->n_ops; v++) {
+        rows += (int64_t)(df->ops[v].n_inputs + 1) * (df->n_ops - (v > first_stage ? v : first_stage));
+    }
+    return rows;
+}
+
 // From the first backward operator on, where everything retained is live; from the start when the program
 // stays small or the graph names no kinds.
 static int32_t choose_first_stage(const ckm_dataflow *df)
 {
-    int64_t rows = 0;
-    for (int32_t v = 0; v < df->n_ops; v++) {
-        rows += (int64_t)(df->ops[v].n_inputs + 1) * (df->n_ops - v);
-    }
+    int64_t rows = count_rows(df, 0);
     if (rows < 30000) {
         return 0;
     }
@@ -272,6 +283,11 @@ static int32_t choose_first_stage(const ckm_dataflow *df)
         }
     }
     return rows < 200000 ? 0 : df->n_ops / 2;
+}
+
+bool ckm_i_stage_bound_is_practical(const ckm_dataflow *df)
+{
+    return count_rows(df, choose_first_stage(df)) <= practical_rows;
 }
 
 // The solver's best as a point of the program. It satisfies every row: its rows are what all schedules obey.

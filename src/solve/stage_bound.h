@@ -22,6 +22,9 @@ ckm_status ckm_i_stage_bound_build(const ckm_dataflow *df, int64_t budget_bytes,
                                    ckm_i_stage_bound *out, ckm_error *err) CKM_NODISCARD;
 void ckm_i_stage_bound_dispose(ckm_i_stage_bound *bound);
 
+// Whether the relaxation has a size that an engine gets through in reasonable time and memory.
+bool ckm_i_stage_bound_is_practical(const ckm_dataflow *df);
+
 // Builds and solves it within `seconds` and hands the bound, or a proof of infeasibility, to the solver.
 // `integer`: with S binary, by branch and bound, which is far tighter where it gets anywhere; what CBC holds is
 // then also handed in as a schedule.
