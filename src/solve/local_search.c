@@ -384,8 +384,8 @@ static void hold_everything(ckm_i_stages *st)
 static bool good_enough(const search *ls)
 {
     const ckm_solve_options *options = ls->solver->options;
-    return ls->best_cost <= options->cost_limit ||
-           (double)ls->best_cost <= ls->solver->bound_cost * (1.0 + options->gap);
+    return ls->best_cost < INT64_MAX && (ls->best_cost <= options->cost_limit ||
+                                         (double)ls->best_cost <= ls->solver->bound_cost * (1.0 + options->gap));
 }
 
 // One annealing round from the current state: the temperature falls geometrically from `hot` to `cold`
