@@ -302,7 +302,7 @@ const cli_command cli_command_train = {
         "on.safetensors\n"
         "checkmate train ResNet50 --data cifar-10 --input-shape 32,32,3 --batch 64 --budget 50% --schedule cosine\n"
         "checkmate train model.onnx --data images --pixels imagenet --batch 8 --export trained.onnx\n"
-        "checkmate train vgg_unet --data synthetic --input-shape 64,96,3 --batch 4 --budget 40% --check\n",
+        "checkmate train vgg_unet --data synthetic --input-shape 128,192,3 --batch 4 --budget 60% --fused --check\n",
     .groups = groups,
     .n_groups = CLI_COUNT(groups),
     .min_arguments = 1,
