@@ -93,3 +93,9 @@ foreach(source ${example_sources})
     target_link_libraries(example_${name} PRIVATE checkmate_flags checkmate_static m)
     add_dependencies(examples example_${name})
 endforeach()
+
+# A maker of training images for the demo and the README: a program of its own, not a user of the library.
+add_executable(make_digits "${PROJECT_SOURCE_DIR}/examples/data/make_digits.c")
+set_target_properties(make_digits PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/examples")
+target_link_libraries(make_digits PRIVATE checkmate_flags PkgConfig::PNG m)
+add_dependencies(examples make_digits)

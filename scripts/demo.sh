@@ -196,7 +196,7 @@ train_network() {
     first_budget='' first_milliseconds=''
     [ -d "$images" ] || "$build/examples/make_digits" "$images" 640 48 > "$out/make_digits.log"
     printf '%s%s%s\n' "$bold" \
-        "MobileNet, batch 32, trained for $steps steps on 640 colour images of digits (48x48 pixels, made by examples/make_digits)" \
+        "MobileNet, batch 32, trained for $steps steps on 640 colour images of digits (48x48 pixels, made by examples/data/make_digits.c)" \
         "$plain"
     printf '\n%s%-7s %10s  %10s %14s %4s  %18s %8s  %-9s %8s %12s %10s%s\n' "$bold" 'budget' 'bytes' 'planned' 'measured' \
         'fits' 'loss' 'right' 'losses' 'ms/step' 'overhead' 'overhead' "$plain"
