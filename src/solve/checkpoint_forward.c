@@ -19,7 +19,7 @@ static bool reads(const ckm_dataflow *df, int32_t v, int32_t producer)
 }
 
 // Whether the graph has the shape of a layer-level training graph: layers, loss, layers backwards.
-static bool is_mirrored(const ckm_dataflow *df)
+bool ckm_i_checkpoints_is_mirrored(const ckm_dataflow *df)
 {
     if (df->n_ops < 3 || df->n_ops % 2 == 0) {
         return false;
@@ -41,7 +41,7 @@ static int32_t find_unwinding(const ckm_dataflow *df, bool *untold)
         *untold = *untold && df->ops[v].kind == CKM_OP_FORWARD;
     }
     if (*untold) {
-        return is_mirrored(df) ? df->n_ops / 2 + 1 : df->n_ops;
+        return ckm_i_checkpoints_is_mirrored(df) ? df->n_ops / 2 + 1 : df->n_ops;
     }
     for (int32_t v = 0; v < df->n_ops; v++) {
         if (df->ops[v].kind == CKM_OP_BACKWARD) {

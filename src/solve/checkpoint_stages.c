@@ -99,6 +99,13 @@ static ckm_status close_rows(ckm_i_stages *stages, ckm_error *err)
     return CKM_OK;
 }
 
+// On the paper's layer-level graphs S stays as published, bits that nothing uses included: its figures count them.
+// On any other graph they would only waste memory.
+static ckm_status finish(ckm_i_stages *stages, ckm_error *err)
+{
+    return ckm_i_checkpoints_is_mirrored(stages->df) ? close_rows(stages, err) : ckm_i_stages_complete(stages, err);
+}
+
 ckm_status ckm_i_checkpoints_stages(const ckm_i_forward *fw, const ckm_i_positions *checkpoints, ckm_i_stages *stages,
                                     ckm_error *err)
 {
@@ -117,7 +124,7 @@ ckm_status ckm_i_checkpoints_stages(const ckm_i_forward *fw, const ckm_i_positio
     }
     hold_operands(stages);
     ckm_i_checkpoints_hold_results(stages);
-    return fw->unwinds ? close_rows(stages, err) : ckm_i_stages_complete(stages, err);
+    return finish(stages, err);
 }
 
 ckm_status ckm_i_checkpoints_last_stages(const ckm_dataflow *df, ckm_i_stages *stages, ckm_error *err)
@@ -126,7 +133,7 @@ ckm_status ckm_i_checkpoints_last_stages(const ckm_dataflow *df, ckm_i_stages *s
         ckm_i_checkpoints_hold(stages, v, v + 1, v + 1);
     }
     ckm_i_checkpoints_hold_results(stages);
-    return close_rows(stages, err);
+    return finish(stages, err);
 }
 
 ckm_status ckm_i_checkpoints_offer(ckm_i_solver *solver, const ckm_i_stages *stages, const char *source,

@@ -98,4 +98,7 @@ ckm_status ckm_i_chen_sqrt_run(ckm_i_solver *solver, ckm_i_candidates which, con
 ckm_status ckm_i_chen_greedy_run(ckm_i_solver *solver, ckm_i_candidates which, const char *source,
                                  ckm_error *err) CKM_NODISCARD;
 
+// Whether the graph has the shape of the paper's layer-level training graph: n layers, the loss, n backward operators.
+bool ckm_i_checkpoints_is_mirrored(const ckm_dataflow *df);
+
 #endif
