@@ -39,35 +39,34 @@ const char *cli_train_optimizer_text(const train_settings *s, char *buf, size_t 
     return buf;
 }
 
+// The number that follows `key` at the beginning of a line of a file of the kernel's, or -1.
+static int64_t number_in_file(const char *path, const char *key)
+{
+    char line[256];
+    int64_t number = -1;
+    FILE *file = fopen(path, "r");
+    while (file != NULL && number < 0 && fgets(line, sizeof line, file) != NULL) {
+        if (strncmp(line, key, strlen(key)) == 0) {
+            char *end = NULL;
+            long long value = strtoll(line + strlen(key), &end, 10);
+            number = end != line + strlen(key) && value >= 0 ? value : -1;
+        }
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return number;
+}
+
 // Bytes that can be had without swapping: what the kernel says is available, or what the control group leaves.
 static int64_t available_memory(void)
 {
-    char line[256];
-    long long kib = -1;
-    FILE *file = fopen("/proc/meminfo", "r");
-    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
-        if (sscanf(line, "MemAvailable: %lld kB", &kib) == 1) {
-            break;
-        }
-    }
-    if (file != NULL) {
-        fclose(file);
-    }
-    int64_t available = kib > 0 ? (int64_t)kib * 1024 : -1;
-    long long limit = -1;
-    long long used = 0;
-    file = fopen("/sys/fs/cgroup/memory.max", "r");
-    if (file != NULL) {
-        bool limited = fscanf(file, "%lld", &limit) == 1;
-        fclose(file);
-        file = limited ? fopen("/sys/fs/cgroup/memory.current", "r") : NULL;
-        if (file != NULL && fscanf(file, "%lld", &used) == 1 && limit > used &&
-            (available < 0 || limit - used < available)) {
-            available = limit - used;
-        }
-        if (file != NULL) {
-            fclose(file);
-        }
+    int64_t kib = number_in_file("/proc/meminfo", "MemAvailable:");
+    int64_t available = kib > 0 ? kib * 1024 : -1;
+    int64_t limit = number_in_file("/sys/fs/cgroup/memory.max", "");
+    int64_t used = number_in_file("/sys/fs/cgroup/memory.current", "");
+    if (used >= 0 && limit > used && (available < 0 || limit - used < available)) {
+        available = limit - used;
     }
     return available;
 }

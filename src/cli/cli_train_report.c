@@ -3,6 +3,7 @@
 // the summary at the end.
 #include <errno.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -22,14 +23,14 @@ double cli_train_clock(void)
 
 int64_t cli_train_resident(void)
 {
-    long long size = 0;
-    long long resident = 0;
+    char line[128] = "";
     FILE *file = fopen("/proc/self/statm", "r");
-    bool read = file != NULL && fscanf(file, "%lld %lld", &size, &resident) == 2;
+    bool read = file != NULL && fgets(line, sizeof line, file) != NULL;
     if (file != NULL) {
         fclose(file);
     }
-    return read ? (int64_t)resident * sysconf(_SC_PAGESIZE) : -1;
+    const char *second = read ? strchr(line, ' ') : NULL;  // total pages, then resident ones
+    return second != NULL ? (int64_t)strtoll(second, NULL, 10) * sysconf(_SC_PAGESIZE) : -1;
 }
 
 ckm_status cli_train_report_open(train_report *report, const train_setup *setup, ckm_error *err)

@@ -129,7 +129,7 @@ void ckm_program_free(ckm_program *program)
     if (program == NULL) {
         return;
     }
-    for (int32_t v = 0; v < program->n_ops; v++) {
+    for (int32_t v = 0; program->kernels != NULL && v < program->n_ops; v++) {
         if (program->kernels[v] != NULL) {
             program->backend->free_kernel(program->backend, program->kernels[v]);
         }

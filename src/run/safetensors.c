@@ -61,8 +61,9 @@ static void each_by_size(const ckm_i_safetensor *tensors, int32_t n, FILE *to, b
             for (int32_t d = 0; d < t->shape.rank; d++) {
                 fprintf(to, "%s%lld", d > 0 ? "," : "", (long long)t->shape.dims[d]);
             }
-            fprintf(to, "],\"data_offsets\":[%lld,%lld]}", (long long)*at, (long long)(*at + t->bytes));
-            *at += t->bytes;
+            int64_t end = *at + t->bytes;
+            fprintf(to, "],\"data_offsets\":[%lld,%lld]}", (long long)*at, (long long)end);
+            *at = end;
         }
     }
 }

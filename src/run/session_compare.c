@@ -92,6 +92,13 @@ cleanup:
     return status;
 }
 
+static uint64_t bits_of(double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
 static bool differs(const comparison *c, const record *a, const record *b, char *why, size_t room)
 {
     if (a->why[0] != '\0' || b->why[0] != '\0') {
@@ -106,7 +113,7 @@ static bool differs(const comparison *c, const record *a, const record *b, char 
                 return true;
             }
         }
-        if (memcmp(&a->losses[step], &b->losses[step], sizeof a->losses[step]) != 0) {
+        if (bits_of(a->losses[step]) != bits_of(b->losses[step])) {
             snprintf(why, room, "step %lld: the losses are %.9g and %.9g", (long long)step, a->losses[step],
                      b->losses[step]);
             return true;
