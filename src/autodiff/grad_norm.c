@@ -60,6 +60,18 @@ static ckm_status group_norm(ckm_i_grad *g, ckm_error *err)
     return normalization(g, "group_norm_backward", err);
 }
 
+// Forward: x, [scale] -> y, inverse root mean square.
+static ckm_status rms_norm(ckm_i_grad *g, ckm_error *err)
+{
+    ckm_i_attrs attrs = ckm_i_grad_attrs(g);
+    int32_t inputs[4] = {g->dy, ckm_i_grad_in(g, X), ckm_i_grad_in(g, SCALE), g->forward.outputs[1]};
+    int32_t outputs[2];
+    CKM_I_GRAD_TRY(
+        ckm_i_step_add(g->step, "rms_norm_backward", g->forward.name, ":grad_x", inputs, 4, &attrs, outputs, 2, err));
+    CKM_I_GRAD_TRY(give_weights(g, SCALE, "scale", outputs[1], err));
+    return ckm_i_grad_wants(g, X) ? ckm_i_grad_give(g, X, "x", outputs[0], err) : CKM_OK;
+}
+
 static ckm_status local_response_norm(ckm_i_grad *g, ckm_error *err)
 {
     ckm_i_attrs attrs = ckm_i_grad_attrs(g);
@@ -73,6 +85,7 @@ const ckm_i_grad_rule ckm_i_grads_norm[] = {
     {"batch_norm_train", batch_norm, false},
     {"layer_norm", layer_norm, false},
     {"group_norm", group_norm, false},
+    {"rms_norm", rms_norm, false},
     {"local_response_norm", local_response_norm, false},
     {NULL, NULL, false},
 };

@@ -62,6 +62,7 @@ ckm_status ckm_i_grad_unsupported(const ckm_i_grad *g, const char *what, ckm_err
     X(layers)                \
     X(norm)                  \
     X(activation)            \
+    X(attention)             \
     X(arithmetic)            \
     X(pool)                  \
     X(movement)              \

@@ -104,6 +104,19 @@ static ckm_status group_norm(ckm_i_lower *l, ckm_error *err)
     return ckm_i_lower_emit(l, l->inputs, l->n_inputs, 3, err);
 }
 
+static ckm_status rms_norm(ckm_i_lower *l, ckm_error *err)
+{
+    ckm_i_attrs_put(&l->attrs, ckm_i_attr_real("epsilon", ckm_i_op_attr_double(l->op, "epsilon", 1e-6)));
+    return ckm_i_lower_emit(l, l->inputs, l->n_inputs, 2, err);
+}
+
+static ckm_status rotary(ckm_i_lower *l, ckm_error *err)
+{
+    ckm_i_attrs_put(&l->attrs, ckm_i_attr_real("base", ckm_i_op_attr_double(l->op, "base", 10000.0)));
+    ckm_i_attrs_put_int(&l->attrs, "inverse", ckm_i_op_attr_int(l->op, "inverse", 0, 0));
+    return copy(l, err);
+}
+
 // Borders of the spatial axes as pads of all axes.
 static ckm_status border(ckm_i_lower *l, ckm_error *err)
 {
@@ -318,6 +331,8 @@ static const ckm_i_lower_rule rules[] = {
     {"layer_norm", layer_norm},
     {"group_norm", group_norm},
     {"instance_norm", group_norm},
+    {"rms_norm", rms_norm},
+    {"rotary", rotary},
     {"zero_padding", border},
     {"cropping", border},
     {"pad", pad},

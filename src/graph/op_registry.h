@@ -23,6 +23,12 @@
     X(reduce)              \
     X(layer_norm)          \
     X(movement)            \
+    X(masked_softmax)      \
+    X(rms_norm)            \
+    X(roll)                \
+    X(rotary)              \
+    X(time_embedding)      \
+    X(window_bias)         \
     X(grad_conv)           \
     X(grad_norm)           \
     X(grad_pool)           \

@@ -70,6 +70,8 @@ static const use uses[] = {
     {"batch_norm_train", 4, RULE_ONE},
     {"layer_norm", 1, RULE_ONE},
     {"group_norm", 1, RULE_ONE},
+    {"rms_norm", 1, RULE_ONE},
+    {"window_bias", 0, RULE_SMALL},
     {"mul", -1, RULE_ONE},
     {"div", 1, RULE_ONE},
     {"prelu", 1, RULE_QUARTER},

@@ -18,6 +18,7 @@
     X(gather)               \
     X(layer_norm)           \
     X(loss)                 \
+    X(masked_softmax)       \
     X(matmul)               \
     X(merge)                \
     X(movement)             \
@@ -25,9 +26,14 @@
     X(pool)                 \
     X(reduce)               \
     X(resize)               \
+    X(rms_norm)             \
+    X(roll)                 \
+    X(rotary)               \
     X(select)               \
     X(softmax)              \
-    X(update)
+    X(time_embedding)       \
+    X(update)               \
+    X(window_bias)
 
 #define CKM_I_REF_GROUP_DECLARE(group) extern const ckm_i_reference_kernel ckm_i_ref_kernels_##group[];
 CKM_I_REF_GROUPS(CKM_I_REF_GROUP_DECLARE)

@@ -61,6 +61,15 @@ static const network_case cases[] = {
     {FIRST, "2x6x3", "group_norm x p6 p6 groups=3"},
     {FIRST, "2x6x3", "group_norm x p3 p3 groups=3"},
     {FIRST, "2x4x3x3", "instance_norm x p4 p4"},
+    {LAST, "2x3x5", "rms_norm x p5 | tanh x | rms_norm x"},
+    // Attention.
+    {LAST, "2x2x3x4", "rotary x base=50.0 | mul x y"},
+    {LAST, "2x3x3", "masked_softmax x mask=causal | mul x y"},
+    {LAST, "4x2x4x4",
+     "window_bias p9x2 window=2,2 | add x y | masked_softmax x mask=windows grid=4,4 window=2,2 "
+     "shift=1,1"},
+    {LAST, "2x3x4", "roll x shifts=0,1,-1 | mul x y"},
+    {LAST, "3x6", "time_embedding f3 dim=6 | mul x y"},
     // Functions of one operand.
     {LAST, "3x7", "relu x | relu x max_value=1.0 | add x y"},
     {LAST, "3x7", "relu x max_value=0.9 threshold=0.2 negative_slope=0.3"},

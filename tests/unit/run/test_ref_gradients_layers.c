@@ -101,9 +101,32 @@ static void test_norms_channels_last(void **state)
         {"in 2x3x6;in 3x6:+;in 3x6;layer_norm 0 1 2 axis=1", MSE},
         {"in 2x3x6;in 6:+;layer_norm 0 1 axis=1", MSE},
         {"in 2x3x6;layer_norm 0", MSE},
+        {"in 2x3x6;in 6:+;rms_norm 0 1 epsilon=1e-2", MSE},
+        {"in 5x7;rms_norm 0", MSE},
         {"in 2x3x3x6;local_response_norm 0 size=3 alpha=0.5 beta=0.75 bias=1.0", MSE},
     };
     CHECK(cases, CKM_CHANNELS_LAST);
+}
+
+static void test_attention(void **state)
+{
+    (void)state;
+    static const gradient_case cases[] = {
+        {"in 2x3x4x4;masked_softmax 0 mask=causal", MSE},
+        {"in 2x3x5;masked_softmax 0 mask=causal", MSE},
+        // Two images of 2 x 3 windows of 2 x 2, rolled by 1 and 1; one axis rolled; none.
+        {"in 12x2x4x4;masked_softmax 0 mask=windows grid=4,6 window=2,2 shift=1,1", MSE},
+        {"in 2x1x6x6;masked_softmax 0 mask=windows grid=2,6 window=2,3 shift=0,2", MSE},
+        {"in 2x1x4x4;masked_softmax 0 mask=windows grid=2,2 window=2,2 shift=0,0", MSE},
+        {"in 2x3x5x4;rotary 0", MSE},
+        {"in 3x6;rotary 0 base=100.0 inverse=1", MSE},
+        {"in 2x3x4;roll 0 shifts=0,1,-2", MSE},
+        {"in 5;roll 0 shifts=12", MSE},
+        {"in 9x2;window_bias 0 window=2,2", MSE},
+        {"in 15x3;window_bias 0 window=2,3", MSE},
+    };
+    CHECK(cases, CKM_CHANNELS_LAST);
+    CHECK(cases, CKM_CHANNELS_FIRST);
 }
 
 static void test_norms_channels_first(void **state)
@@ -167,6 +190,7 @@ int main(void)
         cmocka_unit_test(test_conv_channels_first),
         cmocka_unit_test(test_products),
         cmocka_unit_test(test_norms_channels_last),
+        cmocka_unit_test(test_attention),
         cmocka_unit_test(test_norms_channels_first),
         cmocka_unit_test(test_pooling_channels_last),
         cmocka_unit_test(test_pooling_channels_first),

@@ -232,6 +232,29 @@ static void test_norms(void **state)
         {"in 1x3x1;local_response_norm 0 size=2 alpha=2.0 beta=1.0 bias=1.0", FIRST, .in = {{1, 2, 3}},
          .out = {{1.0 / 6, 2.0 / 14, 3.0 / 10}}},
         {"in 1x2;lp_norm 0 axis=1", LAST, .in = {{3, 4}}, .out = {{0.6, 0.8}}},
+        {"in 1x2;in 2;rms_norm 0 1 > 2 epsilon=0.0", LAST, .in = {{1, 7}, {5, 10}}, .out = {{1, 14}, {0.2}}},
+    };
+    CHECK(cases);
+}
+
+static void test_attention(void **state)
+{
+    (void)state;
+    static const value_case cases[] = {
+        {"in 2x2;masked_softmax 0 mask=causal", LAST, .in = {{3, 9, 1, 1}}, .out = {{1, 0, 0.5, 0.5}}},
+        {"in 1x2;masked_softmax 0 mask=causal", LAST, .in = {{1, 1}}, .out = {{0.5, 0.5}}},
+        // A map of one row and two windows of two positions, rolled by one: only the last window holds two parts.
+        {"in 2x1x2x2;masked_softmax 0 mask=windows grid=1,4 window=1,2 shift=0,1", LAST,
+         .in = {{1, 1, 1, 1, 1, 1, 1, 1}}, .out = {{0.5, 0.5, 0.5, 0.5, 1, 0, 0, 1}}},
+        // One radian, then a hundredth of one.
+        {"in 2x4;rotary 0 base=1e4", LAST, .in = {{1, 2, 3, 4, 1, 1, 0, 0}},
+         .out = {{1, 2, 3, 4, 0.5403023, 0.99995, 0.8414710, 0.00999983}}},
+        {"in 2x2;rotary 0 inverse=1", LAST, .in = {{5, 6, 1, 0}}, .out = {{5, 6, 0.5403023, -0.8414710}}},
+        {"in 2x3;roll 0 shifts=1,-1", LAST, .in = {{1, 2, 3, 4, 5, 6}}, .out = {{5, 6, 4, 2, 3, 1}}},
+        {"in 3x1;window_bias 0 window=1,2", LAST, .in = {{7, 8, 9}}, .out = {{8, 7, 9, 8}}},
+        {"in 1x2x2;window_bias_backward 0 window=1,2", LAST, .in = {{1, 2, 3, 4}}, .out = {{2, 5, 3}}},
+        {"in 1;time_embedding 0 dim=4 period=100.0", LAST, .in = {{1}},
+         .out = {{0.8414710, 0.00999983, 0.5403023, 0.99995}}},
     };
     CHECK(cases);
 }
@@ -539,6 +562,7 @@ int main(void)
         cmocka_unit_test(test_layers),
         cmocka_unit_test(test_pooling),
         cmocka_unit_test(test_norms),
+        cmocka_unit_test(test_attention),
         cmocka_unit_test(test_resampling),
         cmocka_unit_test(test_movement),
         cmocka_unit_test(test_elements),
