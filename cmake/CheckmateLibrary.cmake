@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-# The library, compiled once and packed twice, and the program.
+# The library, compiled once and packed twice.
 
 file(GLOB library_sources CONFIGURE_DEPENDS
     "${PROJECT_SOURCE_DIR}/src/*/*.c" "${PROJECT_SOURCE_DIR}/src/run/*/*.c")
 list(FILTER library_sources EXCLUDE REGEX "/src/cli/")
-file(GLOB program_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/cli/*.c")
+if(NOT CKM_RUN)
+    list(FILTER library_sources EXCLUDE REGEX "/src/run/")
+endif()
 file(GLOB public_headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/include/checkmate/*.h")
 
-set(library_dependencies PkgConfig::JANSSON PkgConfig::PROTOBUF_C PkgConfig::PNG PkgConfig::JPEG
-    ${engine_libraries} ${kernel_libraries}
+set(library_dependencies PkgConfig::JANSSON PkgConfig::PROTOBUF_C ${engine_libraries} ${run_libraries}
     Threads::Threads m)
 
 # The ONNX reader's message classes, generated from the schema next to it.
@@ -35,14 +36,22 @@ if(onnx_schema)
     set(generated_objects "$<TARGET_OBJECTS:checkmate_generated>")
 endif()
 
+include(CheckmateAssets)
+add_library(checkmate_assets OBJECT "${asset_source}")
+set_target_properties(checkmate_assets PROPERTIES POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden)
+target_link_libraries(checkmate_assets PRIVATE checkmate_flags_generated)
+list(APPEND generated_objects "$<TARGET_OBJECTS:checkmate_assets>")
+
 add_library(checkmate_objects OBJECT ${library_sources})
 set_target_properties(checkmate_objects PROPERTIES POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden)
 target_include_directories(checkmate_objects PRIVATE "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src")
 target_include_directories(checkmate_objects SYSTEM PRIVATE
-    "${generated_dir}" ${engine_include_dirs} ${DNNL_INCLUDE_DIR})
+    "${generated_dir}" ${engine_include_dirs} $<$<BOOL:${CKM_RUN}>:${DNNL_INCLUDE_DIR}>)
 # Own kernels say where loops may be vectorized; no OpenMP runtime comes with this flag. Square roots that may set
-# errno cannot be. Clang would warn of loops that it does not vectorize in builds that do not optimize.
-target_compile_options(checkmate_objects PRIVATE -fopenmp-simd -fno-math-errno $<$<C_COMPILER_ID:Clang>:-Wno-pass-failed>)
+# errno cannot be, nor choices between two values when computing the one that is not chosen may trap. Clang would warn
+# of loops that it does not vectorize in builds that do not optimize.
+target_compile_options(checkmate_objects PRIVATE -fopenmp-simd -fno-math-errno -fno-trapping-math
+    $<$<C_COMPILER_ID:Clang>:-Wno-pass-failed>)
 target_link_libraries(checkmate_objects PRIVATE checkmate_flags ${library_dependencies})
 if(TARGET checkmate_generate)
     add_dependencies(checkmate_objects checkmate_generate)
@@ -68,34 +77,3 @@ endforeach()
 
 # What a user runs or links; the default target of the Makefile.
 add_custom_target(product DEPENDS checkmate_static checkmate_shared)
-
-if(program_sources)
-    add_executable(checkmate_program ${program_sources})
-    set_target_properties(checkmate_program PROPERTIES OUTPUT_NAME checkmate)
-    # Public headers only: src/ is there for the program's own headers, which the include test checks.
-    target_include_directories(checkmate_program PRIVATE "${PROJECT_SOURCE_DIR}/src")
-    target_link_libraries(checkmate_program PRIVATE checkmate_flags checkmate_static)
-    add_dependencies(product checkmate_program)
-else()
-    message(STATUS "src/cli is empty: the program is not built")
-endif()
-
-# Examples are users of the library: public headers only. `make demo` runs one, the tests run all.
-file(GLOB example_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/examples/*.c")
-set(examples "")
-add_custom_target(examples)
-foreach(source ${example_sources})
-    cmake_path(GET source STEM name)
-    list(APPEND examples ${name})
-    add_executable(example_${name} "${source}")
-    set_target_properties(example_${name} PROPERTIES
-        OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/examples")
-    target_link_libraries(example_${name} PRIVATE checkmate_flags checkmate_static m)
-    add_dependencies(examples example_${name})
-endforeach()
-
-# A maker of training images for the demo and the README: a program of its own, not a user of the library.
-add_executable(make_digits "${PROJECT_SOURCE_DIR}/examples/data/make_digits.c")
-set_target_properties(make_digits PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/examples")
-target_link_libraries(make_digits PRIVATE checkmate_flags PkgConfig::PNG m)
-add_dependencies(examples make_digits)

@@ -6,20 +6,39 @@
 #include <math.h>
 #include <stdint.h>
 
+// The bits of a number. Of unsigned integers: their sums may wrap.
+static inline uint32_t ckm_i_cpu_bits(float x)
+{
+    union {
+        float value;
+        uint32_t bits;
+    } both = {.value = x};
+    return both.bits;
+}
+
+static inline float ckm_i_cpu_from_bits(uint32_t x)
+{
+    union {
+        uint32_t bits;
+        float value;
+    } both = {.bits = x};
+    return both.value;
+}
+
 // e to the power x for x <= 0, to about 2 units in the last place: 2^n times a polynomial in the rest (Taylor's, on
-// |r| <= ln 2 / 2 and a little more). Below -87 as at -87, where it is 1.6e-38.
+// |r| <= ln 2 / 2 and a little more). Below -87 as at -87, where it is 1.6e-38. Adding 1.5 * 2^23 rounds to a whole
+// number, which then is in the lowest bits; a conversion to an integer, which may trap, would keep gcc 12 from
+// vectorizing behind the choice of x.
 static inline float ckm_i_cpu_exp_negative(float x)
 {
     const float low = -87.0F;
+    const float whole = 12582912.0F;
     x = x > low ? x : low;
-    int32_t n = (int32_t)(x * 1.44269504088896341F - 0.5F);
-    float r = x - (float)n * 0.693359375F - (float)n * -2.12194440e-4F;
+    float shifted = x * 1.44269504088896341F + whole;
+    float n = shifted - whole;
+    float r = x - n * 0.693359375F - n * -2.12194440e-4F;
     float p = 1.0F + r * (1.0F + r * (0.5F + r * (1.0F / 6 + r * (1.0F / 24 + r * (1.0F / 120 + r / 720)))));
-    union {
-        int32_t bits;
-        float value;
-    } scale = {.bits = (n + 127) * (1 << 23)};
-    return p * scale.value;
+    return p * ckm_i_cpu_from_bits((ckm_i_cpu_bits(shifted) + 127U) << 23);
 }
 
 // The error function: its series near 0, elsewhere Abramowitz and Stegun 1964, 7.1.26 (error below 2e-7).
