@@ -40,6 +40,10 @@ static const geometry geometries[] = {
     // blocks of several channels, enough to be divided among threads
     {2, 64, 14, 14, 64, 3, 3, 1, 1, 1, 1, 1, 1, 1},
     {1, 96, 5, 5, 160, 3, 3, 1, 1, 1, 1, 1, 1, 1},
+    // the same with windows that are not symmetric, so that turned weights show; more padding than a window reaches
+    {2, 64, 9, 11, 32, 2, 4, 1, 1, 0, 1, 1, 2, 1},
+    {1, 32, 12, 10, 64, 3, 5, 1, 2, 1, 4, 3, 0, 1},
+    {1, 32, 6, 6, 32, 2, 2, 1, 1, 2, 2, 2, 2, 1},
 };
 
 enum { TEXT = 1024 };
