@@ -12,21 +12,61 @@ extern "C" {
 #endif
 
 typedef enum ckm_cost_kind {
-    CKM_COST_MODEL_FLOPS,   // multiply-accumulates, counted as the paper does
-    CKM_COST_MODEL_PROFILE  // a checkmate-profile file: measured nanoseconds by operator name
+    CKM_COST_MODEL_FLOPS,    // multiply-accumulates, counted as the paper does
+    CKM_COST_MODEL_PROFILE,  // a checkmate-profile file: measured nanoseconds by operator name
+    CKM_COST_MODEL_DEVICE    // nanoseconds that a model of a device predicts
 } ckm_cost_kind;
+
+// What the efficiency of a device is stated for. The first three are fractions of a peak rate of arithmetic, the last
+// of the peak rate of memory.
+typedef enum ckm_device_class {
+    CKM_DEVICE_CONV3,    // 3x3 convolutions of stride 1; fast algorithms can do with less than the arithmetic counted
+    CKM_DEVICE_MATRIX,   // all other convolutions, dense layers, matrix products
+    CKM_DEVICE_GROUPED,  // depthwise and finely grouped convolutions
+    CKM_DEVICE_STREAM,   // reading operands and writing results, of every operator
+    CKM_DEVICE_CLASSES
+} ckm_device_class;
+
+// A device, as the roofline model (Williams, Waterman, Patterson, CACM 2009) sees it: an operator takes the time of its
+// launches, and the longer of what its arithmetic and its traffic to memory take at the rates the device reaches.
+typedef struct ckm_device {
+    char name[32];
+    char what[96];                          // which product, and the arithmetic it does
+    char source[192];                       // where the figures come from
+    double macs_per_s;                      // peak multiply-accumulates of the ordinary units, in float32
+    double matrix_macs_per_s;               // the same of the units that matrix products and convolutions run on
+    double bytes_per_s;                     // peak rate of the memory
+    double launch_ns;                       // for every kernel
+    double efficiency[CKM_DEVICE_CLASSES];  // reached, as a fraction of the peak
+} ckm_device;
 
 typedef struct ckm_cost_model {
     ckm_cost_kind kind;
     const char *profile_path;  // for CKM_COST_MODEL_PROFILE
+    const ckm_device *device;  // for CKM_COST_MODEL_DEVICE
 } ckm_cost_model;
 // clang-format off
 #define CKM_COST_MODEL_INIT \
-    { CKM_COST_MODEL_FLOPS, NULL }
+    { CKM_COST_MODEL_FLOPS, NULL, NULL }
 // clang-format on
 
+// The devices that are built in (docs/DEVICES.md).
+CKM_API int32_t ckm_device_count(void);
+CKM_API const ckm_device *ckm_device_at(int32_t i);
+// The one of that name, whatever its case; NULL when there is none.
+CKM_API const ckm_device *ckm_device_find(const char *name);
+// A checkmate-device file, version 1 (docs/FORMATS.md). Errors: CKM_ERR_IO, CKM_ERR_FORMAT.
+CKM_API ckm_status ckm_device_read(const char *path, ckm_device *out, ckm_error *err) CKM_NODISCARD;
+CKM_API ckm_status ckm_device_write(const ckm_device *device, const char *path, ckm_error *err) CKM_NODISCARD;
+// A device from measured times: measured_ns[i][v] is the time of operator v of steps[i], an op-level training graph.
+// The rates that matrix products and traffic to memory reached stand for the peaks; efficiencies are relative to them.
+// One pass. CKM_ERR_ARGUMENT when there is nothing to tell rates from.
+CKM_API ckm_status ckm_device_fit(const ckm_training *const *steps, const int64_t *const *measured_ns, int32_t n,
+                                  ckm_device *out, ckm_error *err) CKM_NODISCARD;
+
 // Gives every operator of `training` its cost and every value its bytes. Errors: CKM_ERR_OVERFLOW;
-// CKM_ERR_NOT_FOUND when a profile lacks operators (all are named).
+// CKM_ERR_NOT_FOUND when a profile lacks operators (all are named); CKM_ERR_ARGUMENT when a device has a rate or an
+// efficiency that is not positive.
 CKM_API ckm_status ckm_cost_apply(const ckm_training *training, const ckm_cost_model *model, ckm_dataflow **out,
                                   ckm_error *err) CKM_NODISCARD;
 

@@ -7,6 +7,8 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "cli/cli_costs.h"
+
 static const char *const granularities[] = {"layer", "op", NULL};
 
 const cli_option cli_model_options[CLI_N_MODEL_OPTIONS] = {
@@ -20,8 +22,8 @@ const cli_option cli_model_options[CLI_N_MODEL_OPTIONS] = {
      "the Checkmate paper; 'op', what a step really runs: one operator a gradient, views, work done in place.",
      "op", 0, 0, granularities},
     {"costs", 0, CLI_TEXT, offsetof(cli_model_settings, costs), "WHAT",
-     "What computing costs: 'flops', multiply-accumulates as the paper counts them, or a checkmate-profile FILE of "
-     "measured times. 'device:NAME' is not available yet.",
+     "What computing costs: 'flops', multiply-accumulates as the paper counts them, a checkmate-profile FILE of "
+     "measured times, or 'device:NAME', times that a model of a device predicts ('checkmate devices' lists them).",
      "flops", 0, 0, NULL},
 };
 
@@ -125,40 +127,19 @@ static ckm_status import(const char *path, const cli_model_settings *settings, i
     return CKM_OK;
 }
 
-static ckm_status choose_costs(const cli_model_settings *settings, ckm_cost_model *model, ckm_error *err)
-{
-    *model = (ckm_cost_model)CKM_COST_MODEL_INIT;
-    if (strncmp(settings->costs, "device:", 7) == 0) {
-        return cli_error(err, CKM_ERR_UNSUPPORTED, NULL,
-                         "--costs %s: device models do not exist yet; use flops or a checkmate-profile file",
-                         settings->costs);
-    }
-    if (strcmp(settings->costs, "flops") != 0) {
-        if (access(settings->costs, F_OK) != 0 && strpbrk(settings->costs, "/.") == NULL) {
-            return cli_error(
-                err, CKM_ERR_NOT_FOUND, NULL,
-                "--costs %s: neither 'flops' nor a file; give flops or the name of a checkmate-profile file",
-                settings->costs);
-        }
-        model->kind = CKM_COST_MODEL_PROFILE;
-        model->profile_path = settings->costs;
-    }
-    return CKM_OK;
-}
-
 // Network to training graph to costs.
 static ckm_status derive(ckm_graph *graph, const cli_model_settings *settings, ckm_dataflow **out, ckm_error *err)
 {
-    ckm_cost_model costs;
+    cli_costs costs;
     ckm_training *training = NULL;
-    ckm_status status = choose_costs(settings, &costs, err);
+    ckm_status status = cli_costs_choose(settings->costs, &costs, err);
     if (status != CKM_OK) {
         return status;
     }
     status = settings->granularity == CLI_GRANULARITY_LAYER ? ckm_autodiff_layer_graph(graph, &training, err)
                                                             : ckm_autodiff_op_graph(graph, NULL, &training, err);
     if (status == CKM_OK) {
-        status = ckm_cost_apply(training, &costs, out, err);
+        status = ckm_cost_apply(training, &costs.model, out, err);
     }
     ckm_training_free(training);
     return status;

@@ -126,6 +126,10 @@ ckm_status ckm_cost_apply(const ckm_training *training, const ckm_cost_model *mo
         unit = CKM_COST_NS;
         CKM_I_TRY(ckm_i_cost_profile(training, model->profile_path, costs, err));
         break;
+    case CKM_COST_MODEL_DEVICE:
+        unit = CKM_COST_NS;
+        CKM_I_TRY(ckm_i_cost_device(training, model->device, costs, err));
+        break;
     default:
         status = ckm_i_error(err, CKM_ERR_ARGUMENT, "cost model %d does not exist", (int)model->kind);
         goto cleanup;

@@ -12,5 +12,8 @@ ckm_status ckm_i_cost_flops(const ckm_training *training, int64_t *costs, ckm_er
 // Measured nanoseconds from a checkmate-profile file.
 ckm_status ckm_i_cost_profile(const ckm_training *training, const char *path, int64_t *costs,
                               ckm_error *err) CKM_NODISCARD;
+// Nanoseconds that a device is modelled to take.
+ckm_status ckm_i_cost_device(const ckm_training *training, const ckm_device *device, int64_t *costs,
+                             ckm_error *err) CKM_NODISCARD;
 
 #endif

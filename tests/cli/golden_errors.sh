@@ -20,7 +20,8 @@ bad graph missing.onnx
 bad graph ./missing
 mkdir folder.json
 bad graph folder.json
-bad graph linear8 --costs device:a100
+bad graph linear8 --costs device:a10
+bad graph linear8 --costs device:missing.json
 bad graph linear8 --costs flop
 bad graph linear8 --costs missing.json
 bad graph linear8 --input-shape 224,224

@@ -134,7 +134,7 @@ static void a_profile_is_a_cost_model(void **state)
     ckm_dataflow *df = NULL;
     setting s = set_up(2);
     ckm_profile *p = measure(&s, 3);
-    ckm_cost_model costs = {CKM_COST_MODEL_PROFILE, path};
+    ckm_cost_model costs = {CKM_COST_MODEL_PROFILE, path, NULL};
     snprintf(path, sizeof path, "/tmp/ckm_profile_%ld.json", (long)getpid());
     good(ckm_profile_write(p, path, &err), &err);
     good(ckm_cost_apply(s.training, &costs, &df, &err), &err);

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// checkmate devices: what --costs device:NAME knows, and measuring this machine.
+#include <stddef.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cli/cli_costs.h"
+#include "cli/cli_profile.h"
+#include "cli/cli_solve.h"
+
+typedef struct devices_settings {
+    bool measure;
+    int64_t threads;
+    const char *output;
+} devices_settings;
+
+static const devices_settings defaults = {false, 0, NULL};
+
+static const cli_option options[] = {
+    {"measure", 0, CLI_FLAG, offsetof(devices_settings, measure), NULL,
+     "Run two small networks on this machine, which takes some seconds, and keep what it shows for 'device:this'.",
+     NULL, 0, 0, NULL},
+    {"threads", 'j', CLI_INTEGER, offsetof(devices_settings, threads), "N", "Threads to measure with.",
+     "one for every processor", 1, 1024, NULL},
+    {"output", 'o', CLI_TEXT, offsetof(devices_settings, output), "FILE",
+     "Write the measured device to FILE instead, for 'device:FILE'; '-' is standard output.",
+     "a file in the cache folder", 0, 0, NULL},
+};
+
+static void print_device(const ckm_device *d)
+{
+    printf("%-8s %10.2f %10.2f %8.1f %7.1f  %5.2f %6.2f %7.2f %6.2f  %s\n", d->name, 2e-12 * d->macs_per_s,
+           2e-12 * d->matrix_macs_per_s, 1e-9 * d->bytes_per_s, 1e-3 * d->launch_ns, d->efficiency[CKM_DEVICE_CONV3],
+           d->efficiency[CKM_DEVICE_MATRIX], d->efficiency[CKM_DEVICE_GROUPED], d->efficiency[CKM_DEVICE_STREAM],
+           d->what);
+}
+
+static int list(void)
+{
+    char path[2048];
+    ckm_device here;
+    ckm_error err = CKM_ERROR_INIT;
+    printf("%s%-8s %10s %10s %8s %7s  %-27s  %s%s\n", cli_style(stdout, CLI_BOLD), "device", "ordinary", "matrix",
+           "memory", "launch", "efficiency", "", cli_style(stdout, CLI_PLAIN));
+    printf("%s%-8s %10s %10s %8s %7s  %5s %6s %7s %6s  %s%s\n", cli_style(stdout, CLI_BOLD), "", "TFLOP/s", "TFLOP/s",
+           "GB/s", "us", "conv3", "matrix", "grouped", "stream", "what it is", cli_style(stdout, CLI_PLAIN));
+    for (int32_t i = 0; i < ckm_device_count(); i++) {
+        print_device(ckm_device_at(i));
+    }
+    if (cli_device_path(path, sizeof path, &err) == CKM_OK && access(path, F_OK) == 0) {
+        if (ckm_device_read(path, &here, &err) != CKM_OK) {
+            return cli_fail(&err);
+        }
+        print_device(&here);
+    }
+    return cli_finish_output();
+}
+
+static int run(const cli_command *command, const void *settings, char **arguments, int n_arguments)
+{
+    const devices_settings *s = settings;
+    char cached[2048];
+    ckm_device device;
+    ckm_error err = CKM_ERROR_INIT;
+    (void)arguments;
+    (void)n_arguments;
+    if (!s->measure) {
+        return s->output == NULL && s->threads == 0
+                   ? list()
+                   : cli_usage_error(command, "--output and --threads go with --measure");
+    }
+    cli_stop_install();
+    ckm_status status = s->output == NULL ? cli_device_path(cached, sizeof cached, &err) : CKM_OK;
+    if (status == CKM_OK) {
+        status = cli_device_measure(s->threads > 0 ? (int)s->threads : cli_processors(), &device, &err);
+    }
+    if (status == CKM_OK) {
+        status = ckm_device_write(&device, s->output != NULL ? s->output : cached, &err);
+    }
+    if (status != CKM_OK) {
+        return cli_fail(&err);
+    }
+    return s->output == NULL ? list() : cli_finish_output();
+}
+
+static const cli_group groups[] = {{"Devices", options, CLI_COUNT(options), 0}};
+
+const cli_command cli_command_devices = {
+    .name = "devices",
+    .summary = "List the devices that --costs knows, or measure this machine.",
+    .usage = "[--measure [-o FILE]]",
+    .description =
+        "Lists the device models that --costs device:NAME takes. A model says how long an operator takes: its "
+        "launches, "
+        "and the longer of its arithmetic and its traffic to memory, at the peak rates of the device times the part of "
+        "them that is reached: by 3x3 convolutions of stride 1 (conv3; above 1 where fast algorithms need less "
+        "arithmetic than is counted), by other convolutions and matrix products, by depthwise and grouped "
+        "convolutions, "
+        "and by traffic to memory (stream). TFLOP/s count two operations a multiply-accumulate; 'matrix' is the rate "
+        "of "
+        "the units that matrix products run on. 'this' is there once this machine has been measured.",
+    .examples = "checkmate devices\n"
+                "checkmate devices --measure\n"
+                "checkmate sweep VGG16 --batch 64 --costs device:V100 -o vgg16.csv\n"
+                "checkmate solve MobileNet --batch 64 --costs device:this --budget 60%\n",
+    .groups = groups,
+    .n_groups = CLI_COUNT(groups),
+    .defaults = &defaults,
+    .settings_size = sizeof defaults,
+    .run = run,
+};

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// checkmate-device files: a device that is not built in, or this machine as it was measured.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <checkmate/cost.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/json.h"
+
+enum { MAX_FILE_BYTES = 1 << 20 };
+
+static const char *const class_keys[CKM_DEVICE_CLASSES] = {"conv3", "matrix", "grouped", "stream"};
+
+static ckm_status get_text(const json_t *object, const ckm_i_json_place *place, const char *key, char *to, size_t room,
+                           ckm_error *err)
+{
+    const char *text = "";
+    ckm_status status = ckm_i_json_get_text(object, place, key, false, &text, err);
+    if (status == CKM_OK && strlen(text) >= room) {
+        status = ckm_i_json_error(err, place, "%s has more than %d bytes", key, (int)room - 1);
+    }
+    if (status == CKM_OK) {
+        memcpy(to, text, strlen(text) + 1);
+    }
+    return status;
+}
+
+static ckm_status get_real(const json_t *object, const ckm_i_json_place *place, const char *key, bool may_be_zero,
+                           double *to, ckm_error *err)
+{
+    const json_t *value = json_object_get(object, key);
+    double number = json_number_value(value);
+    if (!json_is_number(value) || !(number > 0 || (may_be_zero && number >= 0))) {
+        return ckm_i_json_error(err, place, "%s must be a number %s", key, may_be_zero ? "of at least 0" : "above 0");
+    }
+    *to = number;
+    return CKM_OK;
+}
+
+ckm_status ckm_device_read(const char *path, ckm_device *out, ckm_error *err)
+{
+    char *text = NULL;
+    size_t size = 0;
+    json_t *root = NULL;
+    const json_t *efficiency;
+    ckm_device d = {.name = ""};
+    ckm_status status;
+    ckm_i_json_place place = ckm_i_json_root(path);
+    ckm_i_json_place inner = ckm_i_json_member(&place, "efficiency");
+    CKM_I_TRY(ckm_i_file_read(path, MAX_FILE_BYTES, &text, &size, err));
+    CKM_I_TRY(ckm_i_json_parse(text, size, path, &root, err));
+    CKM_I_TRY(ckm_i_json_check_header(root, path, "checkmate-device", err));
+    CKM_I_TRY(get_text(root, &place, "name", d.name, sizeof d.name, err));
+    CKM_I_TRY(get_text(root, &place, "what", d.what, sizeof d.what, err));
+    CKM_I_TRY(get_text(root, &place, "source", d.source, sizeof d.source, err));
+    CKM_I_TRY(get_real(root, &place, "macs_per_s", false, &d.macs_per_s, err));
+    CKM_I_TRY(get_real(root, &place, "matrix_macs_per_s", false, &d.matrix_macs_per_s, err));
+    CKM_I_TRY(get_real(root, &place, "bytes_per_s", false, &d.bytes_per_s, err));
+    CKM_I_TRY(get_real(root, &place, "launch_ns", true, &d.launch_ns, err));
+    efficiency = json_object_get(root, "efficiency");
+    for (int i = 0; i < CKM_DEVICE_CLASSES; i++) {
+        CKM_I_TRY(get_real(efficiency, &inner, class_keys[i], false, &d.efficiency[i], err));
+    }
+    *out = d;
+cleanup:
+    json_decref(root);
+    free(text);
+    return status;
+}
+
+ckm_status ckm_device_write(const ckm_device *device, const char *path, ckm_error *err)
+{
+    ckm_i_writer writer = {0};
+    char *text = NULL;
+    json_t *efficiency = json_object();
+    json_t *root = NULL;
+    ckm_status status;
+    bool good = efficiency != NULL;
+    for (int i = 0; good && i < CKM_DEVICE_CLASSES; i++) {
+        good = json_object_set_new(efficiency, class_keys[i], json_real(device->efficiency[i])) == 0;
+    }
+    root = good
+               ? json_pack("{s:s, s:i, s:s, s:s, s:s, s:f, s:f, s:f, s:f, s:O}", "format", "checkmate-device",
+                           "version", 1, "name", device->name, "what", device->what, "source", device->source,
+                           "macs_per_s", device->macs_per_s, "matrix_macs_per_s", device->matrix_macs_per_s,
+                           "bytes_per_s", device->bytes_per_s, "launch_ns", device->launch_ns, "efficiency", efficiency)
+               : NULL;
+    text = root != NULL ? json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(6)) : NULL;
+    if (text == NULL) {
+        status = ckm_i_error_memory(err);
+        goto cleanup;
+    }
+    CKM_I_TRY(ckm_i_writer_open(&writer, path, err));
+    fprintf(writer.stream, "%s\n", text);
+    CKM_I_TRY(ckm_i_writer_commit(&writer, err));
+cleanup:
+    ckm_i_writer_abort(&writer);
+    free(text);
+    json_decref(root);
+    json_decref(efficiency);
+    return status;
+}
