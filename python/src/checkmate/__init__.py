@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Training within a memory budget: optimal rematerialization schedules for any dataflow graph.
+
+    from checkmate import Graph, solve
+
+`checkmate.torch` brings it to PyTorch models; it is imported on its own, so that this package needs nothing but Python.
+"""
+
+from ._library import lib as _lib
+from .errors import CheckmateError, InfeasibleError
+from .graph import Graph, Op, Tensor
+from .schedule import Schedule, Simulation, Step, Verdict
+from .solver import Progress, Solution, frontier, solve, strategies
+
+__version__: str = _lib.ckm_version().decode()
+
+__all__ = [
+    "CheckmateError",
+    "Graph",
+    "InfeasibleError",
+    "Op",
+    "Progress",
+    "Schedule",
+    "Simulation",
+    "Solution",
+    "Step",
+    "Tensor",
+    "Verdict",
+    "frontier",
+    "solve",
+    "strategies",
+]

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The C library: where it lies, its structures, the signatures of what is called.
+
+The structures repeat include/checkmate/*.h; tests/test_abi.py compares them with what a C compiler says.
+"""
+
+from __future__ import annotations
+
+import ctypes as c
+import os
+import pathlib
+from typing import Any
+
+int32, int64 = c.c_int32, c.c_int64
+
+
+class CError(c.Structure):
+    _fields_ = [("code", c.c_int), ("line", int64), ("byte", int64), ("file", c.c_char * 256), ("message", c.c_char * 4096)]
+
+
+class CTensor(c.Structure):
+    _fields_ = [("name", c.c_char_p), ("bytes", int64), ("alias_of", int32)]
+
+
+class COp(c.Structure):
+    _fields_ = [
+        ("name", c.c_char_p),
+        ("kind", c.c_int),
+        ("cost", int64),
+        ("workspace_bytes", int64),
+        ("recomputable", c.c_bool),
+        ("n_inputs", int32),
+        ("n_outputs", int32),
+        ("n_inplace", int32),
+        ("inputs", c.POINTER(int32)),
+        ("outputs", c.POINTER(int32)),
+        ("inplace", c.POINTER(int32 * 2)),
+    ]
+
+
+class CStep(c.Structure):
+    _fields_ = [("kind", c.c_int), ("index", int32), ("n_inplace", int32), ("inplace", c.POINTER(int32 * 2))]
+
+
+class CScheduleInfo(c.Structure):
+    _fields_ = [
+        ("graph", c.c_char * 128),
+        ("strategy", c.c_char * 64),
+        ("budget_bytes", int64),
+        ("cost", int64),
+        ("baseline_cost", int64),
+        ("peak_bytes", int64),
+        ("bound_cost", c.c_double),
+        ("bound_covers", c.c_int),
+        ("optimal", c.c_bool),
+        ("seconds", c.c_double),
+    ]
+
+
+class CSimulation(c.Structure):
+    _fields_ = [("cost", int64), ("peak_bytes", int64), ("peak_step", int64), ("end_bytes", int64)]
+
+
+class CVerdict(c.Structure):
+    _fields_ = [("ok", c.c_bool), ("cost", int64), ("peak_bytes", int64), ("why", c.c_char * 512)]
+
+
+class CProgress(c.Structure):
+    _fields_ = [
+        ("seconds", c.c_double),
+        ("incumbent_cost", int64),
+        ("bound_cost", c.c_double),
+        ("gap", c.c_double),
+        ("source", c.c_char_p),
+    ]
+
+
+StopFn = c.CFUNCTYPE(c.c_bool, c.c_void_p)
+LogFn = c.CFUNCTYPE(None, c.c_int, c.c_char_p, c.c_void_p)
+ProgressFn = c.CFUNCTYPE(None, c.POINTER(CProgress), c.c_void_p)
+
+
+class CSolveOptions(c.Structure):
+    _fields_ = [
+        ("budget_bytes", int64),
+        ("strategy", c.c_char_p),
+        ("time_limit_seconds", c.c_double),
+        ("gap", c.c_double),
+        ("cost_limit", int64),
+        ("threads", c.c_int),
+        ("seed", c.c_uint64),
+        ("iteration_limit", int64),
+        ("formulation", c.c_int),
+        ("stop", StopFn),
+        ("log", LogFn),
+        ("progress", ProgressFn),
+        ("user", c.c_void_p),
+        ("reorder", c.c_bool),
+    ]
+
+
+class CSolveResult(c.Structure):
+    _fields_ = [
+        ("status", c.c_int),
+        ("schedule", c.c_void_p),
+        ("cost", int64),
+        ("peak_bytes", int64),
+        ("budget_bytes", int64),
+        ("baseline_cost", int64),
+        ("baseline_peak_bytes", int64),
+        ("floor_bytes", int64),
+        ("least_peak_bytes", int64),
+        ("bound_cost", c.c_double),
+        ("bound_covers", c.c_int),
+        ("gap", c.c_double),
+        ("seconds", c.c_double),
+        ("strategy", c.c_char * 64),
+    ]
+
+
+#: C name of each structure, its header and its ctypes class; read by the ABI test.
+STRUCTURES: dict[str, tuple[str, type[c.Structure]]] = {
+    "ckm_error": ("base.h", CError),
+    "ckm_dataflow_tensor": ("dataflow.h", CTensor),
+    "ckm_dataflow_op": ("dataflow.h", COp),
+    "ckm_step": ("schedule.h", CStep),
+    "ckm_schedule_info": ("schedule.h", CScheduleInfo),
+    "ckm_simulation": ("schedule.h", CSimulation),
+    "ckm_verdict": ("schedule.h", CVerdict),
+    "ckm_progress": ("solve.h", CProgress),
+    "ckm_solve_options": ("solve.h", CSolveOptions),
+    "ckm_solve_result": ("solve.h", CSolveResult),
+}
+
+_handle, _err = c.c_void_p, c.POINTER(CError)
+_out = c.POINTER(c.c_void_p)
+
+#: name: (result type, argument types)
+_SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
+    "ckm_version": (c.c_char_p, []),
+    "ckm_dataflow_create": (c.c_int, [c.c_char_p, c.c_int, int64, _out, _err]),
+    "ckm_dataflow_free": (None, [_handle]),
+    "ckm_dataflow_add_tensor": (c.c_int, [_handle, c.POINTER(CTensor), c.POINTER(int32), _err]),
+    "ckm_dataflow_add_op": (c.c_int, [_handle, c.POINTER(COp), c.POINTER(int32), _err]),
+    "ckm_dataflow_add_result": (c.c_int, [_handle, int32, _err]),
+    "ckm_dataflow_finish": (c.c_int, [_handle, _err]),
+    "ckm_dataflow_name": (c.c_char_p, [_handle]),
+    "ckm_dataflow_cost_unit": (c.c_int, [_handle]),
+    "ckm_dataflow_fixed_bytes": (int64, [_handle]),
+    "ckm_dataflow_op_count": (int32, [_handle]),
+    "ckm_dataflow_tensor_count": (int32, [_handle]),
+    "ckm_dataflow_result_count": (int32, [_handle]),
+    "ckm_dataflow_get_op": (COp, [_handle, int32]),
+    "ckm_dataflow_get_tensor": (CTensor, [_handle, int32]),
+    "ckm_dataflow_get_result": (int32, [_handle, int32]),
+    "ckm_dataflow_producer": (int32, [_handle, int32]),
+    "ckm_dataflow_total_cost": (int64, [_handle]),
+    "ckm_dataflow_memory_floor": (int64, [_handle]),
+    "ckm_dataflow_read": (c.c_int, [c.c_char_p, _out, _err]),
+    "ckm_dataflow_parse": (c.c_int, [c.c_char_p, c.c_size_t, c.c_char_p, _out, _err]),
+    "ckm_dataflow_write": (c.c_int, [_handle, c.c_char_p, _err]),
+    "ckm_schedule_create": (c.c_int, [_out, _err]),
+    "ckm_schedule_free": (None, [_handle]),
+    "ckm_schedule_append": (c.c_int, [_handle, c.POINTER(CStep), _err]),
+    "ckm_schedule_step_count": (int64, [_handle]),
+    "ckm_schedule_get_step": (CStep, [_handle, int64]),
+    "ckm_schedule_get_info": (c.POINTER(CScheduleInfo), [_handle]),
+    "ckm_schedule_baseline": (c.c_int, [_handle, _out, _err]),
+    "ckm_schedule_simulate": (c.c_int, [_handle, _handle, c.POINTER(int64), c.POINTER(CSimulation), _err]),
+    "ckm_schedule_verify": (c.c_int, [_handle, _handle, int64, c.POINTER(CVerdict), _err]),
+    "ckm_schedule_read": (c.c_int, [c.c_char_p, _out, _err]),
+    "ckm_schedule_parse": (c.c_int, [c.c_char_p, c.c_size_t, c.c_char_p, _out, _err]),
+    "ckm_schedule_write": (c.c_int, [_handle, c.c_char_p, _err]),
+    "ckm_solve": (c.c_int, [_handle, c.POINTER(CSolveOptions), c.POINTER(CSolveResult), _err]),
+    "ckm_solve_result_dispose": (None, [c.POINTER(CSolveResult)]),
+    "ckm_solve_strategy_count": (int32, []),
+    "ckm_solve_strategy_name": (c.c_char_p, [int32]),
+    "ckm_solve_strategy_summary": (c.c_char_p, [int32]),
+}
+
+
+def _load() -> c.CDLL:
+    """CHECKMATE_LIBRARY names the library outright; otherwise it is the one beside this file."""
+    override = os.environ.get("CHECKMATE_LIBRARY")
+    if override:
+        candidates = [pathlib.Path(override)]
+    else:
+        candidates = sorted(pathlib.Path(__file__).parent.glob("libcheckmate.so*"))
+    if not candidates:
+        raise ImportError(
+            "checkmate: libcheckmate.so is missing from the package; install it with `pip install ./python` from a "
+            "checkout, or set CHECKMATE_LIBRARY to the library's path"
+        )
+    try:
+        library = c.CDLL(str(candidates[0]))
+    except OSError as error:
+        raise ImportError(f"checkmate: {candidates[0]} cannot be loaded: {error}") from error
+    for name, (result, arguments) in _SIGNATURES.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+    return library
+
+
+lib = _load()

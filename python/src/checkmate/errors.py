@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exceptions. Those that the C library raises carry its code and message."""
+
+from __future__ import annotations
+
+import ctypes as c
+
+from ._library import CError, lib
+
+_NAMES = ["ok", "argument", "memory", "io", "format", "overflow", "unsupported", "not found", "internal"]
+
+
+class CheckmateError(Exception):
+    """What the C library reported: `code` (a number), `kind` (its name), `message`, and where: `file`, `line`."""
+
+    def __init__(self, message: str, code: int = 0, file: str = "", line: int = 0) -> None:
+        super().__init__(message)
+        self.code, self.message, self.file, self.line = code, message, file, line
+        self.kind = _NAMES[code] if 0 <= code < len(_NAMES) else str(code)
+
+
+class InfeasibleError(CheckmateError):
+    """No schedule fits the budget, or none was found.
+
+    `proven`: whether it is proven that none exists. `smallest_known`: the smallest peak of any schedule met, in bytes, or None.
+    `largest_impossible`: no schedule needs less than one byte more than this.
+    """
+
+    def __init__(
+        self, message: str, *, proven: bool, budget_bytes: int, smallest_known: int | None, largest_impossible: int
+    ) -> None:
+        super().__init__(message)
+        self.proven, self.budget_bytes = proven, budget_bytes
+        self.smallest_known, self.largest_impossible = smallest_known, largest_impossible
+
+
+def call(name: str, *arguments: object) -> None:
+    """Calls a function of the library that returns ckm_status and takes ckm_error last; raises CheckmateError."""
+    error = CError()
+    status = getattr(lib, name)(*arguments, c.byref(error))
+    if status == 0:
+        return
+    message, file = error.message.decode("utf-8", "replace"), error.file.decode("utf-8", "replace")
+    if file:
+        message = f"{file}:{error.line}: {message}" if error.line else f"{file}: {message}"
+    raise CheckmateError(message, status, file, error.line)

@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Dataflow graphs: operators with a cost, tensors with bytes."""
+
+from __future__ import annotations
+
+import ctypes as c
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from ._library import COp, CTensor, int32, lib
+from .errors import call
+
+OpKind = Literal["forward", "loss", "backward", "update"]
+CostUnit = Literal["flops", "ns", "us"]
+_KINDS: list[OpKind] = ["forward", "loss", "backward", "update"]
+_UNITS: list[CostUnit] = ["flops", "ns", "us"]
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A value. A view (`alias_of` >= 0) adds no bytes and keeps its owner's storage alive."""
+
+    name: str
+    bytes: int
+    alias_of: int
+
+
+@dataclass(frozen=True)
+class Op:
+    name: str
+    kind: OpKind
+    cost: int
+    workspace_bytes: int
+    recomputable: bool
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    inplace: tuple[tuple[int, int], ...]
+
+
+class Graph:
+    """A directed acyclic graph, built once by adding tensors and then operators in a topological order.
+
+    Tensors and operators are numbered from 0 in the order in which they are added. The order of the operators is the
+    order of first executions. A tensor that no operator produces is an input: always live, always counted.
+
+    >>> g = Graph("tiny")
+    >>> x, y = g.tensor(bytes=4, name="x"), g.tensor(bytes=8, name="y")
+    >>> _ = g.op(cost=3, inputs=[x], outputs=[y])
+    >>> g.result(y)
+    >>> g.memory_floor
+    12
+    """
+
+    def __init__(self, name: str = "", *, cost_unit: CostUnit = "flops", fixed_bytes: int = 0) -> None:
+        handle = c.c_void_p()
+        call("ckm_dataflow_create", name.encode(), _UNITS.index(cost_unit), fixed_bytes, c.byref(handle))
+        self._handle, self._finished = handle, False
+
+    @classmethod
+    def _adopt(cls, handle: c.c_void_p) -> Graph:
+        graph = cls.__new__(cls)
+        graph._handle, graph._finished = handle, True
+        return graph
+
+    def __del__(self) -> None:
+        if getattr(self, "_handle", None):
+            lib.ckm_dataflow_free(self._handle)
+
+    def tensor(self, *, bytes: int, name: str = "", alias_of: int = -1) -> int:
+        index = int32()
+        call("ckm_dataflow_add_tensor", self._handle, c.byref(CTensor(name.encode(), bytes, alias_of)), c.byref(index))
+        return index.value
+
+    def op(
+        self,
+        *,
+        cost: int,
+        inputs: Sequence[int],
+        outputs: Sequence[int],
+        name: str = "",
+        kind: OpKind = "forward",
+        workspace_bytes: int = 0,
+        recomputable: bool = True,
+        inplace: Sequence[tuple[int, int]] = (),
+    ) -> int:
+        """Adds an operator. `inplace` lists (input, output) pairs: the output may be written over the dead input."""
+        ins = (int32 * len(inputs))(*inputs)
+        outs = (int32 * len(outputs))(*outputs)
+        pairs = ((int32 * 2) * len(inplace))(*[(int32 * 2)(*pair) for pair in inplace])
+        record = COp(
+            name.encode(),
+            _KINDS.index(kind),
+            cost,
+            workspace_bytes,
+            recomputable,
+            len(ins),
+            len(outs),
+            len(pairs),
+            c.cast(ins, c.POINTER(int32)),
+            c.cast(outs, c.POINTER(int32)),
+            c.cast(pairs, c.POINTER(int32 * 2)),
+        )
+        index = int32()
+        call("ckm_dataflow_add_op", self._handle, c.byref(record), c.byref(index))
+        return index.value
+
+    def result(self, tensor: int) -> None:
+        """Declares a tensor that must be live when a schedule ends."""
+        call("ckm_dataflow_add_result", self._handle, tensor)
+
+    def finish(self) -> Graph:
+        """Validates the graph; it is read-only afterwards. Done by itself when a finished graph is needed."""
+        if not self._finished:
+            call("ckm_dataflow_finish", self._handle)
+            self._finished = True
+        return self
+
+    @property
+    def handle(self) -> c.c_void_p:
+        return self.finish()._handle
+
+    @property
+    def name(self) -> str:
+        return lib.ckm_dataflow_name(self._handle).decode()
+
+    @property
+    def cost_unit(self) -> CostUnit:
+        return _UNITS[lib.ckm_dataflow_cost_unit(self._handle)]
+
+    @property
+    def fixed_bytes(self) -> int:
+        return lib.ckm_dataflow_fixed_bytes(self._handle)
+
+    @property
+    def total_cost(self) -> int:
+        """Cost of running every operator once."""
+        return lib.ckm_dataflow_total_cost(self.handle)
+
+    @property
+    def memory_floor(self) -> int:
+        """No schedule needs less, in bytes."""
+        return lib.ckm_dataflow_memory_floor(self.handle)
+
+    @property
+    def ops(self) -> list[Op]:
+        return [self._op(i) for i in range(lib.ckm_dataflow_op_count(self._handle))]
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        records = (lib.ckm_dataflow_get_tensor(self._handle, i) for i in range(lib.ckm_dataflow_tensor_count(self._handle)))
+        return [Tensor((r.name or b"").decode(), r.bytes, r.alias_of) for r in records]
+
+    @property
+    def results(self) -> list[int]:
+        return [lib.ckm_dataflow_get_result(self._handle, i) for i in range(lib.ckm_dataflow_result_count(self._handle))]
+
+    def producer(self, tensor: int) -> int | None:
+        op = lib.ckm_dataflow_producer(self.handle, tensor)
+        return None if op < 0 else op
+
+    def _op(self, i: int) -> Op:
+        r = lib.ckm_dataflow_get_op(self._handle, i)
+        return Op(
+            (r.name or b"").decode(),
+            _KINDS[r.kind],
+            r.cost,
+            r.workspace_bytes,
+            r.recomputable,
+            tuple(r.inputs[k] for k in range(r.n_inputs)),
+            tuple(r.outputs[k] for k in range(r.n_outputs)),
+            tuple((r.inplace[k][0], r.inplace[k][1]) for k in range(r.n_inplace)),
+        )
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Graph:
+        """Reads checkmate-graph JSON."""
+        handle = c.c_void_p()
+        call("ckm_dataflow_read", os.fsencode(path), c.byref(handle))
+        return cls._adopt(handle)
+
+    @classmethod
+    def parse(cls, text: str) -> Graph:
+        handle, data = c.c_void_p(), text.encode()
+        call("ckm_dataflow_parse", data, len(data), b"<text>", c.byref(handle))
+        return cls._adopt(handle)
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Writes checkmate-graph JSON, to a temporary name first."""
+        call("ckm_dataflow_write", self.handle, os.fsencode(path))
+
+    def to_json(self) -> str:
+        """The graph as checkmate-graph JSON text, the same for equal graphs."""
+        return json.dumps(
+            {
+                "format": "checkmate-graph",
+                "version": 1,
+                "name": self.name,
+                "cost_unit": self.cost_unit,
+                "fixed_bytes": self.fixed_bytes,
+                "tensors": [
+                    {"name": t.name, "bytes": t.bytes} | ({"alias_of": t.alias_of} if t.alias_of >= 0 else {})
+                    for t in self.tensors
+                ],
+                "ops": [
+                    {
+                        "name": op.name,
+                        "kind": op.kind,
+                        "cost": op.cost,
+                        "workspace_bytes": op.workspace_bytes,
+                        "recomputable": op.recomputable,
+                        "inputs": op.inputs,
+                        "outputs": op.outputs,
+                        "inplace": op.inplace,
+                    }
+                    for op in self.ops
+                ],
+                "results": self.results,
+            },
+            separators=(",", ":"),
+        )

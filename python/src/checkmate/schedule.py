@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Schedules: which operator runs and which tensor is freed, step by step; simulated and verified."""
+
+from __future__ import annotations
+
+import ctypes as c
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from ._library import CScheduleInfo, CSimulation, CStep, CVerdict, int32, int64, lib
+from .errors import call
+from .graph import Graph
+
+BoundClass = Literal["none", "any", "order", "frontier"]
+BOUND_CLASSES: list[BoundClass] = ["none", "any", "order", "frontier"]
+
+
+@dataclass(frozen=True)
+class Step:
+    """`compute` of an operator, with the in-place pairs used, or `free` of a tensor."""
+
+    kind: Literal["compute", "free"]
+    index: int
+    inplace: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """`timeline[i]`: bytes in use while step i runs (after it, for a free)."""
+
+    cost: int
+    peak_bytes: int
+    peak_step: int
+    end_bytes: int
+    timeline: list[int]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """True when the schedule is legal (and fits the budget, if one was given); `why` says what is wrong."""
+
+    ok: bool
+    cost: int | None
+    peak_bytes: int | None
+    why: str
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+
+class Schedule:
+    def __init__(self, steps: Iterable[Step] = ()) -> None:
+        self._handle = c.c_void_p()
+        call("ckm_schedule_create", c.byref(self._handle))
+        for step in steps:
+            pairs = ((int32 * 2) * len(step.inplace))(*[(int32 * 2)(*pair) for pair in step.inplace])
+            record = CStep(["compute", "free"].index(step.kind), step.index, len(pairs), c.cast(pairs, c.POINTER(int32 * 2)))
+            call("ckm_schedule_append", self._handle, c.byref(record))
+
+    @classmethod
+    def _adopt(cls, handle: c.c_void_p) -> Schedule:
+        schedule = cls.__new__(cls)
+        schedule._handle = handle
+        return schedule
+
+    def __del__(self) -> None:
+        if getattr(self, "_handle", None):
+            lib.ckm_schedule_free(self._handle)
+
+    def __len__(self) -> int:
+        return lib.ckm_schedule_step_count(self._handle)
+
+    @property
+    def steps(self) -> list[Step]:
+        result = []
+        for i in range(len(self)):
+            r = lib.ckm_schedule_get_step(self._handle, i)
+            pairs = tuple((r.inplace[k][0], r.inplace[k][1]) for k in range(r.n_inplace))
+            result.append(Step("free" if r.kind else "compute", r.index, pairs))
+        return result
+
+    @property
+    def _info(self) -> CScheduleInfo:
+        return lib.ckm_schedule_get_info(self._handle).contents
+
+    @property
+    def strategy(self) -> str:
+        return self._info.strategy.decode()
+
+    @classmethod
+    def baseline(cls, graph: Graph) -> Schedule:
+        """Every operator once, each tensor freed after its last use."""
+        handle = c.c_void_p()
+        call("ckm_schedule_baseline", graph.handle, c.byref(handle))
+        return cls._adopt(handle)
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Schedule:
+        handle = c.c_void_p()
+        call("ckm_schedule_read", os.fsencode(path), c.byref(handle))
+        return cls._adopt(handle)
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Writes checkmate-schedule JSON, to a temporary name first."""
+        call("ckm_schedule_write", self._handle, os.fsencode(path))
+
+    def simulate(self, graph: Graph) -> Simulation:
+        """Cost, peak and memory over time; CheckmateError when a step is illegal."""
+        result, timeline = CSimulation(), (int64 * max(1, len(self)))()
+        call("ckm_schedule_simulate", graph.handle, self._handle, timeline, c.byref(result))
+        return Simulation(result.cost, result.peak_bytes, result.peak_step, result.end_bytes, list(timeline[: len(self)]))
+
+    def verify(self, graph: Graph, budget_bytes: int | None = None) -> Verdict:
+        """An independent check, sharing no code with solvers or the simulator."""
+        result = CVerdict()
+        budget = -1 if budget_bytes is None else budget_bytes
+        call("ckm_schedule_verify", graph.handle, self._handle, budget, c.byref(result))
+        legal = result.cost >= 0
+        return Verdict(
+            result.ok, result.cost if legal else None, result.peak_bytes if legal else None, result.why.decode("utf-8", "replace")
+        )

@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cheapest schedule under a memory budget, and the frontier of cost against memory."""
+
+from __future__ import annotations
+
+import ctypes as c
+import math
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from ._library import CProgress, CSolveOptions, CSolveResult, LogFn, ProgressFn, StopFn, lib
+from .errors import InfeasibleError, call
+from .graph import Graph
+from .schedule import BOUND_CLASSES, BoundClass, Schedule
+
+Status = Literal["optimal", "feasible", "infeasible", "unknown"]
+_STATUSES: list[Status] = ["optimal", "feasible", "infeasible", "unknown"]
+Formulation = Literal["frontier", "unpartitioned", "paper"]
+_FORMULATIONS: list[Formulation] = ["frontier", "unpartitioned", "paper"]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """The best known after `seconds`; what is not known yet is None."""
+
+    seconds: float
+    cost: int | None
+    bound: float | None
+    gap: float | None
+    source: str
+
+
+@dataclass(frozen=True)
+class Solution:
+    """What a solve found. Costs are in the graph's unit; `bound` is proven for the schedules that `bound_covers` names."""
+
+    status: Status
+    schedule: Schedule | None
+    cost: int | None
+    peak_bytes: int | None
+    budget_bytes: int
+    baseline_cost: int
+    baseline_peak_bytes: int
+    floor_bytes: int
+    least_peak_bytes: int | None
+    bound: float | None
+    bound_covers: BoundClass
+    gap: float | None
+    seconds: float
+    strategy: str
+    interrupted: bool
+
+    @property
+    def overhead(self) -> float | None:
+        """cost / baseline cost - 1."""
+        if self.cost is None:
+            return None
+        return self.cost / self.baseline_cost - 1 if self.baseline_cost else 0.0
+
+    def require(self) -> Solution:
+        """This solution when it has a schedule, else InfeasibleError."""
+        if self.schedule is not None:
+            return self
+        proven = self.status == "infeasible"
+        known = f"{self.least_peak_bytes} bytes are known to fit" if self.least_peak_bytes is not None else "no budget is known to fit"
+        impossible = max(self.floor_bytes - 1, self.budget_bytes if proven else 0)
+        raise InfeasibleError(
+            f"{'no schedule fits' if proven else 'no schedule was found within'} {self.budget_bytes} bytes; {known}; "
+            f"{impossible} bytes are proven not to",
+            proven=proven,
+            budget_bytes=self.budget_bytes,
+            smallest_known=self.least_peak_bytes,
+            largest_impossible=impossible,
+        )
+
+
+def strategies() -> dict[str, str]:
+    """Names of all strategies, each with a line on what it does."""
+    names = range(lib.ckm_solve_strategy_count())
+    return {lib.ckm_solve_strategy_name(i).decode(): lib.ckm_solve_strategy_summary(i).decode() for i in names}
+
+
+def _number(x: float) -> float | None:
+    return None if math.isnan(x) else x
+
+
+def _count(x: int) -> int | None:
+    return None if x < 0 else x
+
+
+class _Interrupts:
+    """While entered, Ctrl-C is noted instead of raised: an exception cannot cross the C library."""
+
+    def __init__(self) -> None:
+        self.seen = False
+
+    def __enter__(self) -> None:
+        self._ours = (
+            threading.current_thread() is threading.main_thread()
+            and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        )
+        if self._ours:
+            signal.signal(signal.SIGINT, self._note)
+
+    def __exit__(self, *_error: object) -> None:
+        if self._ours:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def _note(self, _number: int, _frame: object) -> None:
+        self.seen = True
+
+
+def solve(
+    graph: Graph,
+    budget: int,
+    *,
+    strategy: str = "auto",
+    time_limit: float | None = 60.0,
+    gap: float = 1e-4,
+    threads: int = 1,
+    seed: int = 1,
+    iteration_limit: int = 0,
+    cost_limit: int | None = None,
+    formulation: Formulation = "frontier",
+    reorder: bool = False,
+    progress: Callable[[Progress], None] | None = None,
+    log: Callable[[str], None] | None = None,
+) -> Solution:
+    """Finds the cheapest schedule whose peak is at most `budget` bytes, fixed bytes included.
+
+    Ctrl-C ends the search with the best schedule so far (`interrupted` is then true); without one it raises
+    KeyboardInterrupt. An exception in a callback ends the search too and is raised. The global interpreter lock is
+    released while the library computes.
+    """
+    caught: list[BaseException] = []
+    interrupts = _Interrupts()
+
+    def guarded(function: Callable[[], None]) -> None:
+        try:
+            function()
+        except BaseException as error:  # noqa: BLE001 - re-raised below, C cannot carry it
+            caught.append(error)
+
+    def on_stop(_user: object) -> bool:
+        return bool(caught) or interrupts.seen  # a pending signal is delivered on the way in
+
+    def on_progress(p: c._Pointer[CProgress], _user: object) -> None:
+        if progress is not None:
+            r = p.contents
+            report = Progress(r.seconds, _count(r.incumbent_cost), _number(r.bound_cost), _number(r.gap), (r.source or b"").decode())
+            guarded(lambda: progress(report))
+
+    def on_log(_level: int, line: bytes, _user: object) -> None:
+        if log is not None:
+            guarded(lambda: log(line.decode("utf-8", "replace")))
+
+    options = CSolveOptions(
+        budget,
+        strategy.encode(),
+        0.0 if time_limit is None else time_limit,
+        gap,
+        -1 if cost_limit is None else cost_limit,
+        threads,
+        seed,
+        iteration_limit,
+        _FORMULATIONS.index(formulation),
+        StopFn(on_stop),
+        LogFn(on_log) if log is not None else LogFn(),
+        ProgressFn(on_progress) if progress is not None else ProgressFn(),
+        None,
+        reorder,
+    )
+    result = CSolveResult()
+    with interrupts:
+        call("ckm_solve", graph.handle, c.byref(options), c.byref(result))
+    schedule = Schedule._adopt(c.c_void_p(result.schedule)) if result.schedule else None
+    result.schedule = None  # taken over; disposing releases the rest
+    lib.ckm_solve_result_dispose(c.byref(result))
+    if caught:
+        raise caught[0]
+    if interrupts.seen and schedule is None:
+        raise KeyboardInterrupt
+    return Solution(
+        _STATUSES[result.status],
+        schedule,
+        _count(result.cost),
+        _count(result.peak_bytes),
+        result.budget_bytes,
+        result.baseline_cost,
+        result.baseline_peak_bytes,
+        result.floor_bytes,
+        _count(result.least_peak_bytes),
+        _number(result.bound_cost),
+        BOUND_CLASSES[result.bound_covers],
+        _number(result.gap),
+        result.seconds,
+        result.strategy.decode(),
+        interrupts.seen,
+    )
+
+
+def frontier(graph: Graph, *, points: int = 10, lowest: int | None = None, time_limit: float = 10.0, **options: object) -> Iterator[Solution]:
+    """Solves at `points` budgets from the peak without rematerialization down to `lowest` (the memory floor unless given).
+
+    Yields one Solution a budget, the largest first; the iteration ends at the first budget that is proven not to fit.
+    """
+    top = Schedule.baseline(graph).simulate(graph).peak_bytes
+    bottom = graph.memory_floor if lowest is None else lowest
+    for i in range(points):
+        budget = top - (top - bottom) * i // max(1, points - 1)
+        solution = solve(graph, budget, time_limit=time_limit, **options)  # type: ignore[arg-type]
+        yield solution
+        if solution.status == "infeasible":
+            return

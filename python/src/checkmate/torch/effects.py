@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a call does beside computing its outputs: draws random numbers, mutates, talks to other processes."""
+
+from __future__ import annotations
+
+import torch
+from torch import fx
+
+#: Marks, in a node's metadata, a call that must not be computed again.
+ONCE = "checkmate_once"
+
+_COLLECTIVES = {"_c10d_functional", "c10d_functional", "c10d", "_dtensor"}
+
+
+def is_random(node: fx.Node) -> bool:
+    """Draws from a generator, so that computing it again gives something else unless the generator's state is replayed."""
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload) or torch.Tag.nondeterministic_seeded not in target.tags:
+        return False
+    # Operators that only may draw: with probability zero, or outside of training, they do not.
+    for argument, value in zip(target._schema.arguments, node.args, strict=False):
+        if argument.name in ("dropout_p", "p") and value == 0.0:
+            return False
+    return True
+
+
+def runs_once(node: fx.Node) -> bool:
+    """Must not be computed again: writes to an operand, has a side effect, or is a collective."""
+    target = node.target
+    if node.meta.get(ONCE):
+        return True
+    if isinstance(target, torch._ops.OpOverload):
+        return target._schema.is_mutable or target.namespace in _COLLECTIVES or target in fx.node._side_effectful_functions
+    return isinstance(target, torch._ops.HigherOrderOperator)

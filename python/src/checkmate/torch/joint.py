@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From AOTAutograd's joint forward-backward graph to a dataflow graph.
+
+Every call in the joint graph becomes an operator; the elements of a multi-output call are tensors of one operator.
+Storages are told apart by the fake tensors' own storages, so that views cost nothing and keep their base alive. Between
+forward and backward stands one operator more, the *boundary*: what the caller does with the outputs to get their
+tangents. It takes the forward outputs and gives the tangents, and it runs once.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+from torch import fx
+
+from ..errors import CheckmateError
+from ..graph import Graph
+from . import effects
+
+#: Cost of a call in nanoseconds, and the bytes it needs beside its operands and outputs.
+CostFn = Callable[[fx.Node], tuple[int, int]]
+
+
+class UnsupportedError(CheckmateError):
+    """A model that cannot be planned, and why."""
+
+
+@dataclass
+class JointOp:
+    """One operator: a call node (None for the boundary and for what keeps a forward output) and, for each element of a multi-output call, its getitem node."""
+
+    node: fx.Node | None
+    inputs: list[int]
+    outputs: list[int]
+    elements: dict[int, fx.Node] = field(default_factory=dict)
+
+
+@dataclass
+class Joint:
+    """The operators in order, `boundary` among them, and for each node that is a tensor its number in `graph`."""
+
+    module: fx.GraphModule
+    forward_outputs: list[object]
+    backward_outputs: list[object]
+    ops: list[JointOp]
+    boundary: int
+    tensor_of: dict[fx.Node, int]
+    node_of: list[fx.Node | None]
+    graph: Graph
+    input_bytes: int
+
+
+def storage_key(value: torch.Tensor) -> int:
+    return value.untyped_storage()._cdata
+
+
+def storage_bytes(value: torch.Tensor) -> int:
+    """Bytes of the storage as the allocator counts them: CUDA's hands out multiples of 512."""
+    size = value.untyped_storage().nbytes()
+    if not isinstance(size, int):
+        raise UnsupportedError(f"a tensor's size is not known when the graph is planned ({size}): shapes must be static")
+    return -(-size // 512) * 512 if value.device.type == "cuda" else size
+
+
+def is_tangent(node: fx.Node) -> bool:
+    return node.op == "placeholder" and "tangents" in str(node.target)
+
+
+def _tensors(value: object) -> list[torch.Tensor | None]:
+    """The outputs of a call: one, or the elements of a tuple or list; None for what is no tensor."""
+    if isinstance(value, (tuple, list)):
+        return [element if isinstance(element, torch.Tensor) else None for element in value]
+    return [value if isinstance(value, torch.Tensor) else None]
+
+
+def snapshot_mutated(module: fx.GraphModule, num_fwd_outputs: int) -> None:
+    """Inputs that the step updates in place, such as a batch norm's statistics, are copied before: when a call that
+    reads one is computed again, the input has its new value already."""
+    graph = module.graph
+    for node in _mutated_inputs(module, num_fwd_outputs):
+        readers = [user for user in node.users if user.op == "call_function"]
+        if not readers:
+            continue
+        with graph.inserting_before(min(readers, key=list(graph.nodes).index)):
+            copy = graph.call_function(torch.ops.aten.clone.default, (node,))
+        value = node.meta["val"]
+        with value.fake_mode:
+            copy.meta["val"] = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device)
+        copy.meta["partitioner_tag"] = "is_forward"
+        copy.meta[effects.ONCE] = True
+        for reader in readers:
+            reader.replace_input_with(node, copy)
+
+
+def _mutated_inputs(module: fx.GraphModule, num_fwd_outputs: int) -> list[fx.Node]:
+    """AOTAutograd describes outputs that are new values of inputs; versions before 2.8 do not, and there only the batch
+    norms' statistics are recognised."""
+    *nodes, output = module.graph.nodes
+    inputs = [node for node in nodes if node.op == "placeholder"]
+    described = output.meta.get("desc")
+    if described is None:
+        norm = torch.ops.aten._native_batch_norm_legit_functional.default
+        return list({n: None for c in nodes if c.target is norm for n in c.args[3:5] if isinstance(n, fx.Node)})
+    sources = [getattr(d, "mutated_input", None) for d in list(described)[:num_fwd_outputs]]
+    return [node for node in inputs if node.meta.get("desc") is not None and node.meta["desc"] in sources]
+
+
+def _sides(nodes: list[fx.Node], forward_outputs: list[object]) -> tuple[list[fx.Node], list[fx.Node]]:
+    """Calls of the forward and of the backward pass. Backward begins at the first call that needs a tangent or is marked
+    as backward; calls after it that a forward output needs are forward all the same."""
+    after_tangent: set[fx.Node] = set()
+    began = False
+    late: set[fx.Node] = set()
+    for node in nodes:
+        if is_tangent(node) or any(parent in after_tangent for parent in node.all_input_nodes):
+            after_tangent.add(node)
+        if node.op == "call_function":
+            began = began or node in after_tangent or node.meta.get("partitioner_tag") == "is_backward"
+            if began:
+                late.add(node)
+    stack = [node for node in forward_outputs if isinstance(node, fx.Node)]
+    while stack:
+        node = stack.pop()
+        if node in late:
+            late.discard(node)
+            stack.extend(node.all_input_nodes)
+    calls = [node for node in nodes if node.op == "call_function" and node.target is not operator.getitem]
+    return [n for n in calls if n not in late], [n for n in calls if n in late]
+
+
+def build(module: fx.GraphModule, num_fwd_outputs: int, cost: CostFn, *, name: str, fixed_bytes: int, replay: bool) -> Joint:
+    """`fixed_bytes`: what the process holds beside the graph's own inputs and values. `replay`: whether random calls may
+    be recomputed (their generator's state is then replayed)."""
+    nodes = list(module.graph.nodes)
+    outputs = list(nodes[-1].args[0])
+    forward_outputs, backward_outputs = outputs[:num_fwd_outputs], outputs[num_fwd_outputs:]
+    graph = Graph(name, cost_unit="ns", fixed_bytes=fixed_bytes)
+    tensor_of: dict[fx.Node, int] = {}
+    node_of: list[fx.Node | None] = []
+    owner: dict[int, int] = {}
+    input_bytes = 0
+
+    def tensor(value: torch.Tensor | None, node: fx.Node | None, label: str) -> int:
+        nonlocal input_bytes
+        key = None if value is None else storage_key(value)
+        if key is not None and key in owner:
+            index = graph.tensor(bytes=0, name=label, alias_of=owner[key])
+        else:
+            size = 0 if value is None else storage_bytes(value)
+            index = graph.tensor(bytes=size, name=label)
+            if key is not None:
+                owner[key] = index
+            if node is not None and node.op in ("placeholder", "get_attr") and not is_tangent(node):
+                input_bytes += size
+        node_of.append(node)
+        if node is not None:
+            tensor_of[node] = index
+        return index
+
+    for node in nodes:
+        if node.op in ("call_module", "call_method"):
+            raise UnsupportedError(f"the joint graph calls {node.target}, which has no operator behind it")
+        value = node.meta.get("val")
+        if node.op == "get_attr" and not isinstance(value, torch.Tensor):
+            attribute = getattr(module, str(node.target), None)
+            value = attribute if isinstance(attribute, torch.Tensor) else None
+        if node.op == "placeholder" and isinstance(value, (torch.SymInt, torch.SymFloat)):
+            raise UnsupportedError(f"input {node.name} is a symbolic number: shapes must be static (dynamic=False)")
+        if node.op in ("placeholder", "get_attr") and isinstance(value, torch.Tensor) and not is_tangent(node):
+            tensor(value, node, node.name)
+
+    held = {n for n in forward_outputs if isinstance(n, fx.Node)}
+    ops: list[JointOp] = []
+
+    def add(node: fx.Node, kind: str) -> None:
+        value = node.meta.get("val")
+        inputs = list(dict.fromkeys(tensor_of[parent] for parent in node.all_input_nodes if parent in tensor_of))
+        op = JointOp(node, inputs, [])
+        for user in node.users:
+            if user.target is operator.getitem and user.args[0] is node:
+                op.elements.setdefault(int(user.args[1]), user)
+        for i, element in enumerate(_tensors(value)):
+            single = not isinstance(value, (tuple, list))
+            op.outputs.append(tensor(element, node if single else op.elements.get(i), node.name if single else f"{node.name}.{i}"))
+        for user in node.users:  # the same element taken twice
+            if user.target is operator.getitem and user.args[0] is node:
+                tensor_of[user] = tensor_of[op.elements[int(user.args[1])]]
+        once = effects.runs_once(node) or (effects.is_random(node) and not replay)
+        time, workspace = cost(node)
+        graph.op(name=node.name, kind=kind, cost=time, workspace_bytes=workspace, recomputable=not once,  # type: ignore[arg-type]
+                 inputs=op.inputs, outputs=op.outputs)  # fmt: skip
+        ops.append(op)
+        for output in [node, *op.elements.values()]:
+            if output in held:
+                keep(output)
+
+    def keep(output: fx.Node) -> None:
+        """A forward output stays with the caller to the end, even if it is computed again: a view that is made once."""
+        made = tensor_of[output]
+        storage = owner[storage_key(output.meta["val"])]
+        view = graph.tensor(bytes=0, name=f"{output.name}.kept", alias_of=storage)
+        node_of.append(None)
+        graph.op(name=f"{output.name}.keep", cost=0, recomputable=False, inputs=[made], outputs=[view])
+        ops.append(JointOp(None, [made], [view]))
+        graph.result(view)
+
+    forward, backward = _sides(nodes, forward_outputs)
+    for node in forward:
+        add(node, "forward")
+    boundary = len(ops)
+    crossing = list(dict.fromkeys(tensor_of[n] for n in held if n in tensor_of))
+    crossing.sort()
+    tangents = [tensor(n.meta["val"], n, n.name) for n in nodes if is_tangent(n) and isinstance(n.meta.get("val"), torch.Tensor)]
+    graph.op(name="boundary", kind="loss", cost=0, recomputable=False, inputs=crossing, outputs=tangents)
+    ops.append(JointOp(None, crossing, tangents))
+    for node in backward:
+        add(node, "backward")
+    computed = {t for op in ops for t in op.outputs}
+    for output in dict.fromkeys(n for n in backward_outputs if isinstance(n, fx.Node)):
+        if tensor_of.get(output) in computed:
+            graph.result(tensor_of[output])
+    graph.finish()
+    return Joint(module, forward_outputs, backward_outputs, ops, boundary, tensor_of, node_of, graph, input_bytes)

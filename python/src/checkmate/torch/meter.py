@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measures the bytes a training step really holds, by means that know nothing of schedules.
+
+On the CPU the allocator's own events are read from PyTorch's profiler; on CUDA, its statistics. Both count what kernels
+allocate inside, too.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_flatten
+
+
+def tensor_bytes(*groups: object) -> int:
+    """Bytes of the distinct storages under modules, optimizers, tensors and nested containers of them."""
+    storages: dict[int, int] = {}
+
+    def add(value: object) -> None:
+        if isinstance(value, torch.nn.Module):
+            add([*value.parameters(), *value.buffers()])
+        elif isinstance(value, torch.optim.Optimizer):
+            add(list(value.state.values()))
+        elif isinstance(value, torch.Tensor):
+            storages[value.untyped_storage()._cdata] = value.untyped_storage().nbytes()
+            if value.grad is not None:
+                add(value.grad)
+        elif isinstance(value, (list, tuple, dict)) or isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
+            for leaf in tree_flatten(value)[0]:
+                if leaf is not value:
+                    add(leaf)
+
+    add(list(groups))
+    return sum(storages.values())
+
+
+def allocated(run: Callable[[], Any], device: torch.device) -> int:
+    """The most bytes that were allocated at once while `run` ran, beyond what was before."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+        before = torch.cuda.memory_allocated(device)
+        torch.cuda.reset_peak_memory_stats(device)
+        run()
+        torch.cuda.synchronize(device)
+        return torch.cuda.max_memory_allocated(device) - before
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
+        run()
+    events = [e for e in profile.profiler.kineto_results.events() if e.name() == "[memory]"]
+    live = peak = 0
+    for event in sorted(events, key=lambda e: e.start_ns()):
+        live += event.nbytes()
+        peak = max(peak, live)
+    return peak
+
+
+def peak_bytes(step: Callable[[], Any], *held: object) -> int:
+    """Peak while `step` runs: bytes of `held` (model, inputs, optimizer), alive before it, and what it allocates on top."""
+    device = next((p.device for h in held if isinstance(h, torch.nn.Module) for p in h.parameters()), torch.device("cpu"))
+    gc.collect()
+    return tensor_bytes(*held) + allocated(step, device)

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a schedule to the forward and the backward graph, and the peak that running them has.
+
+What is live when the boundary runs and used after it before it is computed again is saved. A value computed a second
+time is a second call in the graph, at its scheduled place. Frees need no call: a value dies at its last use.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import fx
+
+from ..schedule import Schedule
+from . import effects, random_state
+from .joint import Joint, UnsupportedError, is_tangent, storage_bytes, storage_key
+from .program import last_uses
+
+
+@dataclass
+class Halves:
+    """The two graphs, ready for AOTAutograd, and what was counted while they were made."""
+
+    forward: fx.GraphModule
+    backward: fx.GraphModule
+    saved_bytes: int
+    recomputed: list[str]
+
+
+class _Side:
+    """One of the two graphs while it is written; `value` maps a node of the joint graph to the newest one that holds it."""
+
+    def __init__(self) -> None:
+        self.graph = fx.Graph()
+        self.value: dict[fx.Node, fx.Node] = {}
+
+    def placeholder(self, node: fx.Node) -> None:
+        new = self.graph.placeholder(node.name)
+        new.meta = dict(node.meta)
+        self.value[node] = new
+
+
+def split(joint: Joint, schedule: Schedule) -> Halves:
+    steps = [step.index for step in schedule.steps if step.kind == "compute"]
+    cut = steps.index(joint.boundary)
+    nodes = list(joint.module.graph.nodes)
+    replayed = _drawn_again(joint, steps)
+
+    # What the backward pass uses before it has computed it itself.
+    saved: dict[fx.Node, None] = {}
+    computed: set[fx.Node] = set()
+    for index in steps[cut + 1 :]:
+        op = joint.ops[index]
+        if op.node is None:
+            continue
+        for parent in op.node.all_input_nodes:
+            if parent not in computed and parent.op != "get_attr" and not is_tangent(parent):
+                saved[parent] = None
+        computed.update([op.node, *op.elements.values()])
+    for output in joint.backward_outputs:
+        if isinstance(output, fx.Node) and output not in computed and output.op != "get_attr" and not is_tangent(output):
+            saved[output] = None
+    states = _states_crossing(joint, steps, cut, replayed)
+
+    forward, backward = _Side(), _Side()
+    state_of: dict[fx.Node, fx.Node] = {}
+    for node in nodes:
+        if node.op == "placeholder" and not is_tangent(node):
+            forward.placeholder(node)
+    done: set[int] = set()
+    recomputed: list[str] = []
+    for index in steps[:cut]:
+        _emit(joint, forward, index, done, recomputed, replayed, state_of)
+    kept = list(saved)
+    for node in kept:
+        if not isinstance(node.meta.get("val"), torch.Tensor):
+            raise UnsupportedError(f"{node.name} is no tensor and is needed in the backward pass: shapes must be static")
+    values = [_value(forward, node) for node in joint.forward_outputs]
+    values += [_copy_constant(joint, forward, node) for node in kept] + [state_of[node] for node in states]
+    _finish(joint, forward, values, _descriptors(joint, True, len(kept) + len(states)))
+
+    for node in kept:
+        backward.placeholder(node)
+    for node in states:
+        new = backward.graph.placeholder(f"{node.name}_state")
+        new.meta = dict(state_of[node].meta)
+        state_of[node] = new
+    for node in nodes:
+        if is_tangent(node):
+            backward.placeholder(node)
+    for index in steps[cut + 1 :]:
+        _emit(joint, backward, index, done, recomputed, replayed, state_of)
+    for node in backward.graph.nodes:
+        if node.op == "call_function":
+            node.meta["autograd_backward"] = True
+    _finish(joint, backward, [_copy_constant(joint, backward, node) for node in joint.backward_outputs], _descriptors(joint, False, 0))
+
+    storages = {storage_key(n.meta["val"]): storage_bytes(n.meta["val"]) for n in kept if n.op == "call_function"}
+    module = torch.fx._lazy_graph_module._make_graph_module
+    return Halves(
+        module(joint.module, forward.graph), module(joint.module, backward.graph), sum(storages.values()), recomputed
+    )
+
+
+def _drawn_again(joint: Joint, steps: list[int]) -> set[int]:
+    """Random calls that the schedule computes more than once."""
+    seen: set[int] = set()
+    again: set[int] = set()
+    for index in steps:
+        node = joint.ops[index].node
+        if node is not None and effects.is_random(node):
+            (again if index in seen else seen).add(index)
+    return again
+
+
+def _states_crossing(joint: Joint, steps: list[int], cut: int, replayed: set[int]) -> list[fx.Node]:
+    """Random calls first computed in the forward pass and again in the backward pass: their state is saved too."""
+    before, after = set(steps[:cut]), set(steps[cut + 1 :])
+    found = [joint.ops[index].node for index in sorted(replayed & before & after)]
+    return [node for node in found if node is not None]
+
+
+def _emit(joint: Joint, side: _Side, index: int, done: set[int], recomputed: list[str], replayed: set[int],
+          state_of: dict[fx.Node, fx.Node]) -> None:  # fmt: skip
+    op = joint.ops[index]
+    node = op.node
+    if node is None:
+        return
+    for parent in node.all_input_nodes:
+        _copy_constant(joint, side, parent)
+    again = index in done
+    if again:
+        recomputed.append(node.name)
+    if index in replayed and not again:
+        state_of[node] = random_state.capture(side.graph, node)
+    if index in replayed and again:
+        new = random_state.replay(side.graph, node, state_of[node], lambda n: side.value[n])
+    else:
+        new = side.graph.node_copy(node, lambda n: side.value[n])
+    done.add(index)
+    side.value[node] = new
+    for element in op.elements.values():
+        side.value[element] = side.graph.node_copy(element, lambda n: side.value[n])
+    for user in node.users:  # the same element taken twice
+        if user not in side.value and user.target is not None and user.args and user.args[0] is node and len(user.args) == 2:
+            twin = op.elements.get(user.args[1]) if isinstance(user.args[1], int) else None
+            if twin is not None:
+                side.value[user] = side.value[twin]
+
+
+def _copy_constant(joint: Joint, side: _Side, node: object) -> object:
+    """The value of a node in this graph; a constant of the module is fetched where it is first used."""
+    if isinstance(node, fx.Node) and node.op == "get_attr" and node not in side.value:
+        side.value[node] = side.graph.node_copy(node)
+    return _value(side, node)
+
+
+def _value(side: _Side, node: object) -> object:
+    return side.value[node] if isinstance(node, fx.Node) else node
+
+
+def _descriptors(joint: Joint, forward: bool, saved: int) -> list[object] | None:
+    """AOTAutograd describes outputs in the output node's metadata; versions before 2.8 do not."""
+    output = next(iter(reversed(joint.module.graph.nodes)))
+    given = output.meta.get("desc")
+    if given is None:
+        return None
+    count = len(joint.forward_outputs)
+    if not forward:
+        return list(given[count:])
+    from torch._functorch._aot_autograd.descriptors import SavedForBackwardsAOTOutput
+
+    return [*given[:count], *(SavedForBackwardsAOTOutput(i) for i in range(saved))]
+
+
+def _finish(joint: Joint, side: _Side, values: list[object], descriptors: list[object] | None) -> None:
+    output = side.graph.output(tuple(values))
+    if descriptors is not None:
+        output.meta["desc"] = descriptors
+        output.meta["output_stack_traces"] = [v.meta.get("stack_trace") if isinstance(v, fx.Node) else None for v in values]
+    side.graph.lint()

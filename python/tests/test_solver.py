@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+import os
+import signal
+import threading
+import time
+
+import pytest
+from graphs import chain
+
+from checkmate import CheckmateError, Graph, InfeasibleError, Progress, frontier, solve, strategies
+
+
+def test_chain_of_eight_is_optimal() -> None:
+    graph = chain(8)
+    seen: list[Progress] = []
+    solution = solve(graph, 5, progress=seen.append)
+    assert (solution.status, solution.cost, solution.peak_bytes) == ("optimal", 24, 5)
+    assert solution.bound == pytest.approx(24)
+    assert solution.overhead == pytest.approx(24 / 17 - 1)
+    assert solution.schedule is not None
+    assert solution.schedule.verify(graph, 5)
+    assert seen
+    assert seen[-1].cost == 24
+
+
+def test_infeasible_tells_both_sides() -> None:
+    solution = solve(chain(8), 3, time_limit=5)
+    assert solution.status == "infeasible"
+    with pytest.raises(InfeasibleError) as caught:
+        solution.require()
+    assert caught.value.proven
+    assert caught.value.largest_impossible >= 3
+    assert caught.value.smallest_known is None or caught.value.smallest_known >= 4
+
+
+def test_unknown_strategy() -> None:
+    assert "auto" in strategies()
+    with pytest.raises(CheckmateError) as caught:
+        solve(chain(2), 10, strategy="none such")
+    assert caught.value.kind == "not found"
+
+
+def test_callback_error_ends_the_solve() -> None:
+    def fail(_progress: Progress) -> None:
+        raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        solve(chain(30), 8, progress=fail, time_limit=30, gap=0.0)
+
+
+def test_frontier_is_monotone() -> None:
+    graph = chain(8)
+    solutions = list(frontier(graph, points=5, time_limit=5))
+    assert solutions[0].overhead == 0
+    costs = [s.cost for s in solutions if s.cost is not None]
+    assert costs == sorted(costs)
+
+
+def test_ctrl_c_keeps_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
+    big = Graph.parse(_ladder(400))
+    timer = threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    begin = time.monotonic()
+    solution = solve(big, int(big.memory_floor * 3), time_limit=120, gap=0.0)
+    timer.cancel()
+    assert time.monotonic() - begin < 60
+    assert solution.interrupted or solution.status == "optimal"
+    assert solution.schedule is not None
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def _ladder(layers: int) -> str:
+    """A chain whose sizes and costs vary, so that it takes a while to prove anything."""
+    graph = Graph("ladder")
+    sizes = [3 + (7 * i) % 11 for i in range(2 * layers + 1)]
+    values = [graph.tensor(bytes=s) for s in sizes]
+    for i in range(layers):
+        graph.op(cost=1 + (5 * i) % 13, inputs=values[i - 1 : i] if i else [], outputs=[values[i]])
+    graph.op(cost=1, kind="loss", inputs=[values[layers - 1]], outputs=[values[layers]])
+    for k in range(layers):
+        i = layers - 1 - k
+        graph.op(cost=2 + (3 * i) % 7, kind="backward", inputs=[values[layers + k], values[i], *([values[i - 1]] if i else [])],
+                 outputs=[values[layers + k + 1]])  # fmt: skip
+    graph.result(values[2 * layers])
+    return graph.to_json()
