@@ -31,6 +31,9 @@ have_cmake() {
     [ "${version% *}" -gt 3 ] || { [ "${version% *}" -eq 3 ] && [ "${version#* }" -ge 25 ]; }
 }
 
+# Debian's Python: others see other packages.
+python3_has() { /usr/bin/python3 -c "import $1" >/dev/null 2>&1; }
+
 # AddressSanitizer's runtime for clang-14, which is a package of its own.
 have_clang_runtime() { have_command clang-14 && [ -e "$(clang-14 -print-file-name=libclang_rt.asan-"$(uname -m)".a)" ]; }
 
@@ -48,11 +51,19 @@ need_build() {
     need coinor-libcbc-dev have_module cbc
     need coinor-libclp-dev have_module clp
     need libdnnl-dev have_header oneapi/dnnl/dnnl.h
+    # Packed into the page that `checkmate report` writes.
+    need libjs-dygraphs test -e /usr/share/javascript/dygraphs/dygraph.min.js
+    need node-d3-zoom test -e /usr/share/nodejs/d3-zoom/dist/d3-zoom.min.js
 }
 
 need_test() {
     need g++ have_command g++
     need libcmocka-dev have_module cmocka
+    # For looking at that page.
+    need chromium have_command chromium
+    need chromium-driver have_command chromedriver
+    need python3-selenium python3_has selenium
+    need python3-pil python3_has PIL
     need_demo
 }
 

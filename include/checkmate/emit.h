@@ -1,24 +1,134 @@
 // SPDX-License-Identifier: Apache-2.0
-// Figures: dataflow graphs through graphviz, curves through gnuplot. Both are run as programs; when one
-// is missing the call fails with CKM_ERR_UNSUPPORTED and says which package to install.
+// What a schedule does, as facts, as figures and as a page for the browser.
 //
-// The figure's format follows the file name: .svg, .pdf or .png.
+// Graphs are drawn by graphviz, everything else by gnuplot. Both are run as programs; when one is missing the call
+// fails with CKM_ERR_UNSUPPORTED and says which package to install. A figure's format follows its file name: .svg,
+// .pdf or .png. Colours are those of Okabe and Ito, which people with any kind of colour vision can tell apart.
+// Files are replaced as a whole or left alone.
 #ifndef CHECKMATE_EMIT_H
 #define CHECKMATE_EMIT_H
 
 #include <checkmate/base.h>
 #include <checkmate/dataflow.h>
+#include <checkmate/graph.h>
+#include <checkmate/plan.h>
+#include <checkmate/schedule.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
+// ---- facts ----------------------------------------------------------------------------------------------------
+
+// What occupies memory. Fixed bytes and inputs are there all the time. Of what forward operators (and the loss)
+// produce, KEPT is what is still held from its first computation when the first backward operator runs, PASSING what
+// is not, RECOMPUTED what has been computed again. GRADIENT is what backward and update operators produce.
+typedef enum ckm_emit_class {
+    CKM_EMIT_FIXED,
+    CKM_EMIT_INPUT,
+    CKM_EMIT_KEPT,
+    CKM_EMIT_PASSING,
+    CKM_EMIT_RECOMPUTED,
+    CKM_EMIT_GRADIENT,
+    CKM_EMIT_WORKSPACE
+} ckm_emit_class;
+enum { CKM_EMIT_N_CLASSES = 7 };
+CKM_API const char *ckm_emit_class_name(ckm_emit_class what);  // "kept for backward", ...
+
+// A moment: one compute step. Moments are numbered from 0 in the order of the schedule, frees not counted.
+typedef struct ckm_emit_moment {
+    int64_t step;                             // position in the schedule
+    int32_t op;                               // what runs
+    int32_t execution;                        // how often it has run before: 0 is the first time
+    int64_t bytes;                            // in use meanwhile
+    int64_t class_bytes[CKM_EMIT_N_CLASSES];  // of what; adds up to `bytes`
+} ckm_emit_moment;
+
+// One stay of a storage in memory, or the workspace of one moment, and where in the arena it lies (checkmate/plan.h).
+typedef struct ckm_emit_life {
+    int32_t tensor;  // owner of the storage; -1 for a workspace
+    int32_t op;      // what allocates it
+    ckm_emit_class what;
+    int64_t first, last;  // moments, both included
+    int64_t bytes, offset;
+    bool handed_over;  // took another's place at `first`, where that one counts and this one does not
+} ckm_emit_life;
+
+// One computation of an operator that has run before, and what it was good for.
+typedef struct ckm_emit_recompute {
+    int32_t op;
+    int64_t moment;
+    // The largest storage that comes back; -1 when everything it computes was there still.
+    int32_t tensor;
+    int64_t freed_bytes;            // bytes of all storages that come back
+    int64_t gone_first, gone_last;  // moments without it; gone_last < gone_first when there are none
+    int64_t fullest;                // the one of them in which most memory is in use, -1 when there are none
+    int64_t held_bytes;             // what would be in use then, had the tensor been held and all else stayed the same
+    int32_t for_op;                 // the next operator to read what came back, -1 when none does
+    int64_t for_moment;
+} ckm_emit_recompute;
+
+typedef struct ckm_emit_op_fact {
+    int32_t executions;
+    int64_t extra_cost;   // of all executions but the first
+    int64_t freed_bytes;  // most that one recomputation brought back
+    ckm_emit_class what;  // GRADIENT; else RECOMPUTED when it runs again, else KEPT when an output is, else PASSING
+} ckm_emit_op_fact;
+
+typedef struct ckm_emit_facts {
+    const ckm_dataflow *df;  // borrowed
+    const ckm_schedule *schedule;
+    int64_t cost, baseline_cost;  // the baseline: without rematerialization
+    int64_t peak_bytes, baseline_peak_bytes;
+    int64_t budget_bytes;  // as the schedule states; -1 when it does not
+    int64_t fixed_bytes, input_bytes;
+    int64_t n_moments, peak_moment;
+    int64_t turn_moment;  // of the first backward operator, -1 without one
+    int64_t baseline_peak_op;
+    ckm_emit_moment *moments;
+    int64_t *baseline_bytes;  // in use while operator i runs without rematerialization
+    int32_t n_lives, n_recomputes, n_recomputed_ops;
+    ckm_emit_life *lives;            // in the order in which they begin
+    ckm_emit_recompute *recomputes;  // in the order of their moments
+    ckm_emit_op_fact *ops;           // by operator
+    ckm_plan_info arena;
+} ckm_emit_facts;
+
+// Gathers the facts of a legal schedule, laying it out in an arena on the way. `df` and `s` must outlive them.
+// O(steps * log steps + operands) besides ckm_plan_create. Errors: those of ckm_schedule_simulate and
+// ckm_plan_create.
+CKM_API ckm_status ckm_emit_facts_create(const ckm_dataflow *df, const ckm_schedule *s, ckm_emit_facts **out,
+                                         ckm_error *err) CKM_NODISCARD;
+CKM_API void ckm_emit_facts_free(ckm_emit_facts *facts);
+
+// ---- figures and the page -------------------------------------------------------------------------------------
+
+// The figures of a schedule. `summary` is one line for a person.
+CKM_API int32_t ckm_emit_figure_count(void);
+CKM_API const char *ckm_emit_figure_name(int32_t i);
+CKM_API const char *ckm_emit_figure_summary(int32_t i);
+// Draws the figure of that name; CKM_ERR_NOT_FOUND when there is none.
+CKM_API ckm_status ckm_emit_figure(const ckm_emit_facts *facts, const char *name, const char *path,
+                                   ckm_error *err) CKM_NODISCARD;
+
+// Writes one self-contained HTML file with everything there is to see of a schedule; it loads nothing from anywhere.
+// `graph_file` and `schedule_file`, which may be NULL, are what its instructions call the two. "-" is standard output.
+CKM_API ckm_status ckm_emit_page(const ckm_emit_facts *facts, const char *graph_file, const char *schedule_file,
+                                 const char *path, ckm_error *err) CKM_NODISCARD;
+
+// ---- graphs ---------------------------------------------------------------------------------------------------
+
 // Writes the graph in DOT, graphviz' language; "-" is standard output. One node an operator, coloured by
 // kind, one edge for every tensor handed from one operator to another; inputs are drawn as plain text.
 CKM_API ckm_status ckm_emit_dot(const ckm_dataflow *df, const char *path, ckm_error *err) CKM_NODISCARD;
 
-// Draws the graph with `dot`.
+// Draws the graph with `dot`: forward operators downwards, backward operators beside them upwards.
 CKM_API ckm_status ckm_emit_graph_figure(const ckm_dataflow *df, const char *path, ckm_error *err) CKM_NODISCARD;
+
+// Draws a network, its operators with their shapes, with `dot`.
+CKM_API ckm_status ckm_emit_network_figure(const ckm_graph *graph, const char *path, ckm_error *err) CKM_NODISCARD;
+
+// ---- curves ---------------------------------------------------------------------------------------------------
 
 // One curve: n points, drawn in the order given. A point whose x or y is NaN interrupts the line.
 typedef struct ckm_emit_curve {
@@ -36,6 +146,16 @@ typedef struct ckm_emit_plot {
 
 // Draws curves with `gnuplot`. CKM_ERR_ARGUMENT when no curve has a finite point.
 CKM_API ckm_status ckm_emit_plot_figure(const ckm_emit_plot *plot, const char *path, ckm_error *err) CKM_NODISCARD;
+
+// What a solve knew at one time: the overhead of its best schedule and the bound on any, as fractions of the cost
+// without rematerialization; NaN where there is none yet.
+typedef struct ckm_emit_progress {
+    double seconds, overhead, bound;
+} ckm_emit_progress;
+
+// Draws how a solve went, `n` points in the order of time. CKM_ERR_ARGUMENT when none has an overhead or a bound.
+CKM_API ckm_status ckm_emit_progress_figure(const char *title, const ckm_emit_progress *points, int32_t n,
+                                            const char *path, ckm_error *err) CKM_NODISCARD;
 
 #ifdef __cplusplus
 }

@@ -1,27 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Curves as pictures, through gnuplot.
+// Curves as pictures: overhead over budget, and whatever else is one quantity over another.
 #include <checkmate/emit.h>
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/error.h"
-#include "emit/emit_run.h"
-
-// Inside single quotes gnuplot reads everything literally but the quote itself, which is doubled.
-static void put_quoted(FILE *to, const char *text)
-{
-    fputc('\'', to);
-    for (const char *c = text != NULL ? text : ""; *c != '\0'; c++) {
-        if (*c == '\'') {
-            fputc('\'', to);
-        }
-        fputc((unsigned char)*c < 0x20 ? ' ' : *c, to);
-    }
-    fputc('\'', to);
-}
+#include "emit/emit_style.h"
 
 static bool point_is_finite(const ckm_emit_curve *curve, int32_t i)
 {
@@ -67,23 +52,18 @@ static void put_limit(FILE *to, double limit)
     }
 }
 
-static void put_script(FILE *to, const ckm_emit_plot *plot, ckm_i_figure_format format)
+static void put_script(FILE *to, const void *what, ckm_i_figure_format format)
 {
-    static const char *const terminals[] = {
-        "svg size 900,560 dynamic enhanced font 'Helvetica,13' background rgb 'white'",
-        "pdfcairo size 18cm,11cm enhanced font 'Helvetica,11'",
-        "pngcairo size 1350,840 enhanced font 'Helvetica,16'",
-    };
-    fprintf(to, "set terminal %s\nset encoding utf8\n", terminals[format]);
+    const ckm_emit_plot *plot = what;
+    ckm_i_style_begin(to, format, 900, 560);
     fputs("set title ", to);
-    put_quoted(to, plot->title);
-    fputs(" noenhanced\nset xlabel ", to);
-    put_quoted(to, plot->x_label);
+    ckm_i_style_quote(to, plot->title);
+    fputs(" noenhanced font 'Helvetica:Bold,15'\nset xlabel ", to);
+    ckm_i_style_quote(to, plot->x_label);
     fputs(" noenhanced\nset ylabel ", to);
-    put_quoted(to, plot->y_label);
-    fputs(" noenhanced\nset grid lt 1 lw 1 lc rgb '#e4e4e4'\nset key outside right top Left reverse noenhanced\n"
-          "set border 3\nset tics nomirror\nset clip two\nset offsets graph 0.02, graph 0.02, graph 0.03, 0\nset "
-          "yrange [",
+    ckm_i_style_quote(to, plot->y_label);
+    fputs(" noenhanced\nset key outside right top Left reverse noenhanced\nset clip two\n"
+          "set offsets graph 0.02, graph 0.02, graph 0.03, 0\nset yrange [",
           to);
     put_limit(to, plot->y_min);
     fputc(':', to);
@@ -93,8 +73,10 @@ static void put_script(FILE *to, const ckm_emit_plot *plot, ckm_i_figure_format 
     const char *separator = "plot ";
     for (int32_t c = 0; c < plot->n_curves; c++) {
         if (curve_has_points(&plot->curves[c])) {
-            fprintf(to, "%s$curve%d using 1:2 with linespoints lw 2 pt 7 ps 0.6 title ", separator, (int)c);
-            put_quoted(to, plot->curves[c].label);
+            // A colour and a shape each: lines that run together are still told apart.
+            fprintf(to, "%s$curve%d using 1:2 with linespoints lw 2 pt %d ps 0.7 title ", separator, (int)c,
+                    4 + (int)(c % 10));
+            ckm_i_style_quote(to, plot->curves[c].label);
             separator = ", ";
         }
     }
@@ -103,26 +85,14 @@ static void put_script(FILE *to, const ckm_emit_plot *plot, ckm_i_figure_format 
 
 ckm_status ckm_emit_plot_figure(const ckm_emit_plot *plot, const char *path, ckm_error *err)
 {
-    ckm_i_figure_format format;
-    ckm_status status = ckm_i_figure_format_of(path, &format, err);
-    if (status != CKM_OK) {
-        return status;
-    }
     bool any = false;
     for (int32_t c = 0; c < plot->n_curves; c++) {
         any = any || curve_has_points(&plot->curves[c]);
     }
     if (!any) {
-        return ckm_i_error(err, CKM_ERR_ARGUMENT, "nothing to draw: no curve has a point");
+        ckm_i_figure_format format;
+        ckm_status status = ckm_i_figure_format_of(path, &format, err);
+        return status != CKM_OK ? status : ckm_i_error(err, CKM_ERR_ARGUMENT, "nothing to draw: no curve has a point");
     }
-    FILE *script = tmpfile();
-    if (script == NULL) {
-        return ckm_i_error(err, CKM_ERR_IO, "cannot create a temporary file: %s", strerror(errno));
-    }
-    put_script(script, plot, format);
-    // The script comes through standard input, "-": a named file would need a name.
-    const char *argv[] = {"gnuplot", "-", NULL};
-    status = ckm_i_emit_run(argv, script, path, "gnuplot-nox", err);
-    fclose(script);
-    return status;
+    return ckm_i_style_gnuplot(put_script, plot, path, err);
 }

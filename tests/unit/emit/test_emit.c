@@ -101,14 +101,15 @@ static void test_dot(void **state)
     assert_int_equal(ckm_emit_dot(df, in_folder(path, sizeof path, "g.dot"), &err), CKM_OK);
     const char *text = contents(path);
     assert_non_null(strstr(text, "digraph \"a \\\"graph\\\" \\\\\" {"));
-    assert_non_null(strstr(text, "op0 [label=\"\\\"]; conv\\\\\\n1.5 MB\""));
-    assert_non_null(strstr(text, "tooltip=\"cost 42\"];"));
-    assert_non_null(strstr(text, "tooltip=\"cost 1, workspace 2 kB\", peripheries=2];"));
+    assert_non_null(strstr(text, "op0 [label=\"\\\"]; conv\\\\\\n1.50 MB\""));
+    assert_non_null(strstr(text, "tooltip=\"cost 42 FLOPs\"];"));
+    assert_non_null(strstr(text, "tooltip=\"cost 1 FLOPs, workspace 2.00 kB\", peripheries=2];"));
     // Reading a tensor twice is one edge.
     assert_int_equal(count(text, "t0 -> op0"), 1);
-    assert_int_equal(count(text, "t0 -> op1"), 1);
+    // Inputs are drawn where the graph begins.
+    assert_int_equal(count(text, "t0 -> op1"), 0);
     assert_int_equal(count(text, "op0 -> op1"), 1);
-    assert_int_equal(count(text, " -> "), 3);
+    assert_int_equal(count(text, " -> "), 2);
     unlink(path);
     ckm_dataflow_free(df);
 }

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// From "[MODEL] schedule.json" to a verified schedule and its facts.
+#include "cli/cli_planned.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+
+// Whether the verifier accepts the schedule on this graph, at the cost and peak that the schedule states.
+static bool fits(const ckm_dataflow *df, const ckm_schedule *s, ckm_verdict *verdict, ckm_error *err)
+{
+    const ckm_schedule_info *info = ckm_schedule_get_info(s);
+    if (ckm_schedule_verify(df, s, -1, verdict, err) != CKM_OK) {
+        return false;
+    }
+    if (verdict->ok && ((info->cost >= 0 && info->cost != verdict->cost) ||
+                        (info->peak_bytes >= 0 && info->peak_bytes != verdict->peak_bytes))) {
+        verdict->ok = false;
+        snprintf(verdict->why, sizeof verdict->why,
+                 "the schedule states a cost of %lld and a peak of %lld bytes, but on this graph has %lld and %lld",
+                 (long long)info->cost, (long long)info->peak_bytes, (long long)verdict->cost,
+                 (long long)verdict->peak_bytes);
+    }
+    return verdict->ok;
+}
+
+// Whether a file says early on that it is a graph: schedules and logs beside it may be large.
+static bool looks_like_graph(const char *path)
+{
+    char head[1024];
+    FILE *file = fopen(path, "rb");
+    if (file == NULL) {
+        return false;
+    }
+    size_t n = fread(head, 1, sizeof head - 1, file);
+    head[n] = '\0';
+    fclose(file);
+    return strstr(head, "checkmate-graph") != NULL;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+// Names of the folder's .json files, sorted, so that what is found does not depend on the file system.
+static char **list_folder(const char *folder, int *n)
+{
+    char **names = NULL;
+    DIR *open_folder = opendir(folder);
+    *n = 0;
+    if (open_folder == NULL) {
+        return NULL;
+    }
+    for (struct dirent *entry = readdir(open_folder); entry != NULL; entry = readdir(open_folder)) {
+        size_t length = strlen(entry->d_name);
+        if (length < 6 || strcmp(entry->d_name + length - 5, ".json") != 0) {
+            continue;
+        }
+        char **more = realloc(names, (size_t)(*n + 1) * sizeof *names);
+        if (more == NULL) {
+            break;
+        }
+        names = more;
+        names[*n] = strdup(entry->d_name);
+        if (names[*n] == NULL) {
+            break;
+        }
+        (*n)++;
+    }
+    closedir(open_folder);
+    if (*n > 0) {
+        qsort(names, (size_t)*n, sizeof *names, by_name);
+    }
+    return names;
+}
+
+// The graph beside the schedule. -1, or the exit status.
+static int find_graph(cli_planned *p)
+{
+    char folder[4096];
+    const char *slash = strrchr(p->schedule_name, '/');
+    int length = slash != NULL ? (int)(slash - p->schedule_name) + 1 : 0;
+    snprintf(folder, sizeof folder, "%.*s", length, p->schedule_name);
+    int n;
+    char **names = list_folder(length > 0 ? folder : ".", &n);
+    for (int i = 0; i < n && p->model.df == NULL; i++) {
+        ckm_error ignored = CKM_ERROR_INIT;
+        ckm_verdict verdict;
+        int used = snprintf(p->graph_name, sizeof p->graph_name, "%s%s", folder, names[i]);
+        if (used < 0 || used >= (int)sizeof p->graph_name || !looks_like_graph(p->graph_name) ||
+            ckm_dataflow_read(p->graph_name, &p->model.df, &ignored) != CKM_OK) {
+            continue;
+        }
+        if (!fits(p->model.df, p->schedule, &verdict, &ignored)) {
+            ckm_dataflow_free(p->model.df);
+            p->model.df = NULL;
+        }
+    }
+    for (int i = 0; i < n; i++) {
+        free(names[i]);
+    }
+    free(names);
+    if (p->model.df == NULL) {
+        return cli_failf("%s: no graph file beside it that it is a schedule of; give the graph, or MODEL, before it",
+                         p->schedule_name);
+    }
+    return -1;
+}
+
+static int load_graph(const cli_command *command, const cli_model_settings *settings, const char *name, cli_planned *p)
+{
+    ckm_error err = CKM_ERROR_INIT;
+    ckm_verdict verdict = {false, -1, -1, ""};
+    int outcome = cli_model_check(command, name, settings);
+    if (outcome >= 0) {
+        return outcome;
+    }
+    snprintf(p->graph_name, sizeof p->graph_name, "%s", name);
+    if (cli_model_load(name, settings, 0, &p->model, &err) != CKM_OK) {
+        return cli_fail(&err);
+    }
+    if (!fits(p->model.df, p->schedule, &verdict, &err)) {
+        return verdict.why[0] != '\0' ? cli_failf("%s: not a schedule of %s: %s", p->schedule_name, name, verdict.why)
+                                      : cli_fail(&err);
+    }
+    return -1;
+}
+
+int cli_planned_load(const cli_command *command, const cli_model_settings *settings, char **arguments, int n_arguments,
+                     cli_planned *out)
+{
+    ckm_error err = CKM_ERROR_INIT;
+    *out = (cli_planned){.schedule_name = arguments[n_arguments - 1]};
+    if (n_arguments == 2 && strcmp(arguments[0], "-") == 0 && strcmp(arguments[1], "-") == 0) {
+        return cli_usage_error(command, "only one of the two can be standard input");
+    }
+    if (ckm_schedule_read(out->schedule_name, &out->schedule, &err) != CKM_OK) {
+        return cli_fail(&err);
+    }
+    int outcome = n_arguments == 2 ? load_graph(command, settings, arguments[0], out) : find_graph(out);
+    if (outcome < 0 && ckm_emit_facts_create(out->model.df, out->schedule, &out->facts, &err) != CKM_OK) {
+        outcome = cli_fail(&err);
+    }
+    return outcome;
+}
+
+void cli_planned_dispose(cli_planned *planned)
+{
+    ckm_emit_facts_free(planned->facts);
+    ckm_schedule_free(planned->schedule);
+    cli_model_dispose(&planned->model);
+}

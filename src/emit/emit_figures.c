@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of the figures that show a schedule, and what several of them need.
+#include "emit/emit_figures.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "emit/emit_style.h"
+
+// A new figure: its file, its line in emit_figures.h, its row.
+static const struct {
+    const char *name, *summary;
+    ckm_status (*draw)(const ckm_emit_facts *facts, const char *path, ckm_error *err);
+} figures[] = {
+    {"memory", "memory in use over the step, what it is made of, and without rematerialization", ckm_i_figure_memory},
+    {"arena", "where in one block of memory everything lies, and for how long", ckm_i_figure_arena},
+    {"matrices", "the paper's R and S: what every stage computes, and what is held into it", ckm_i_figure_matrices},
+    {"graph", "the training graph, coloured by what is kept and what is computed again", ckm_i_figure_graph},
+};
+enum { N_FIGURES = sizeof figures / sizeof figures[0] };
+
+int32_t ckm_emit_figure_count(void)
+{
+    return N_FIGURES;
+}
+
+const char *ckm_emit_figure_name(int32_t i)
+{
+    return figures[i].name;
+}
+
+const char *ckm_emit_figure_summary(int32_t i)
+{
+    return figures[i].summary;
+}
+
+ckm_status ckm_emit_figure(const ckm_emit_facts *facts, const char *name, const char *path, ckm_error *err)
+{
+    for (int32_t i = 0; i < N_FIGURES; i++) {
+        if (strcmp(figures[i].name, name) == 0) {
+            return figures[i].draw(facts, path, err);
+        }
+    }
+    return ckm_i_error(err, CKM_ERR_NOT_FOUND, "there is no figure '%s'", name);
+}
+
+const char *ckm_i_figure_subtitle(const ckm_emit_facts *f, char *text, size_t size)
+{
+    char peak[CKM_I_STYLE_TEXT];
+    char budget[CKM_I_STYLE_TEXT];
+    char whole[CKM_I_STYLE_TEXT];
+    char extra[CKM_I_STYLE_TEXT];
+    double overhead = f->baseline_cost > 0 ? (double)f->cost / (double)f->baseline_cost - 1 : 0;
+    snprintf(text, size, "peak %s%s%s, without rematerialization %s; %s more computation",
+             ckm_i_style_bytes(f->peak_bytes, peak), f->budget_bytes >= 0 ? " within a budget of " : "",
+             f->budget_bytes >= 0 ? ckm_i_style_bytes(f->budget_bytes, budget) : "",
+             ckm_i_style_bytes(f->baseline_peak_bytes, whole), ckm_i_style_percent(overhead, extra));
+    return text;
+}
+
+int32_t ckm_i_figure_live(const ckm_emit_facts *f, int64_t moment, int32_t *lives, int32_t room)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < f->n_lives && f->lives[i].first <= moment; i++) {
+        const ckm_emit_life *life = &f->lives[i];
+        if (life->last < moment || (life->handed_over && life->first == moment)) {
+            continue;
+        }
+        // Keeps the largest, by insertion: `room` is small.
+        int32_t at = n < room ? n : room - 1;
+        if (n < room || (room > 0 && f->lives[lives[at]].bytes < life->bytes)) {
+            for (; at > 0 && f->lives[lives[at - 1]].bytes < life->bytes; at--) {
+                lives[at] = lives[at - 1];
+            }
+            lives[at] = i;
+        }
+        n++;
+    }
+    return n;
+}
+
+const char *ckm_i_figure_life_name(const ckm_emit_facts *f, const ckm_emit_life *life, char *text, size_t size)
+{
+    if (life->tensor >= 0) {
+        return ckm_dataflow_get_tensor(f->df, life->tensor).name;
+    }
+    snprintf(text, size, "workspace of %s", ckm_dataflow_get_op(f->df, life->op).name);
+    return text;
+}

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+// The page for the browser: page.html with its style, its scripts and the facts as JSON put in their places.
+#include <checkmate/emit.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "emit/emit_assets.h"
+
+typedef struct page {
+    FILE *to;
+    const ckm_emit_facts *f;
+    const char *graph_file, *schedule_file;
+} page;
+
+// ---- text that may come from anywhere ----
+
+// One character at `at`: writes it through `escape` or as it is, malformed bytes as U+FFFD; gives its length.
+static size_t put_character(FILE *to, const char *at, const char *escaped)
+{
+    size_t size = ckm_i_text_utf8(at);
+    if (escaped != NULL) {
+        fputs(escaped, to);
+    } else if (size == 0) {
+        fputs("\xef\xbf\xbd", to);
+    } else {
+        fwrite(at, 1, size, to);
+    }
+    return size > 0 ? size : 1;
+}
+
+// Inside HTML text.
+static void put_html(FILE *to, const char *text)
+{
+    while (*text != '\0') {
+        const char *escaped = NULL;
+        switch (*text) {
+        case '<':
+            escaped = "&lt;";
+            break;
+        case '>':
+            escaped = "&gt;";
+            break;
+        case '&':
+            escaped = "&amp;";
+            break;
+        case '"':
+            escaped = "&quot;";
+            break;
+        default:
+            escaped = (unsigned char)*text < 0x20 ? " " : NULL;
+            break;
+        }
+        text += put_character(to, text, escaped);
+    }
+}
+
+// A JSON string inside a <script> element: nothing in it can end the element or open a comment.
+static void put_string(FILE *to, const char *text)
+{
+    fputc('"', to);
+    while (*text != '\0') {
+        char code[8];
+        const char *escaped = NULL;
+        if (*text == '"' || *text == '\\' || *text == '<' || *text == '>' || *text == '&' ||
+            (unsigned char)*text < 0x20 || *text == 0x7f) {
+            snprintf(code, sizeof code, "\\u%04x", (unsigned char)*text);
+            escaped = code;
+        }
+        text += put_character(to, text, escaped);
+    }
+    fputc('"', to);
+}
+
+// ---- the facts as JSON; page.js reads the arrays by position ----
+
+static void put_member(FILE *to, const char *name, int64_t value)
+{
+    fprintf(to, "\"%s\":%lld,\n", name, (long long)value);
+}
+
+static void put_text_member(FILE *to, const char *name, const char *text)
+{
+    fprintf(to, "\"%s\":", name);
+    if (text != NULL) {
+        put_string(to, text);
+    } else {
+        fputs("null", to);
+    }
+    fputs(",\n", to);
+}
+
+// name, kind, cost, workspace, executions, extra cost, bytes freed, class, operators it reads from
+static void put_op(FILE *to, const ckm_emit_facts *f, int32_t v)
+{
+    ckm_dataflow_op op = ckm_dataflow_get_op(f->df, v);
+    const ckm_emit_op_fact *fact = &f->ops[v];
+    const char *separator = "";
+    put_string(to, op.name);
+    fprintf(to, ",%d,%lld,%lld,%d,%lld,%lld,%d,[", (int)op.kind, (long long)op.cost, (long long)op.workspace_bytes,
+            (int)fact->executions, (long long)fact->extra_cost, (long long)fact->freed_bytes, (int)fact->what);
+    for (int32_t i = 0; i < op.n_inputs; i++) {
+        int32_t from = ckm_dataflow_producer(f->df, op.inputs[i]);
+        bool repeated = from < 0;
+        for (int32_t j = 0; j < i && !repeated; j++) {
+            repeated = ckm_dataflow_producer(f->df, op.inputs[j]) == from;
+        }
+        if (!repeated) {
+            fprintf(to, "%s%d", separator, (int)from);
+            separator = ",";
+        }
+    }
+    fputc(']', to);
+}
+
+static void put_tensor(FILE *to, const ckm_emit_facts *f, int32_t i)
+{
+    put_string(to, ckm_dataflow_get_tensor(f->df, i).name);
+}
+
+// operator, execution, bytes
+static void put_moment(FILE *to, const ckm_emit_facts *f, int32_t i)
+{
+    const ckm_emit_moment *m = &f->moments[i];
+    fprintf(to, "%d,%d,%lld", (int)m->op, (int)m->execution, (long long)m->bytes);
+}
+
+static void put_baseline(FILE *to, const ckm_emit_facts *f, int32_t i)
+{
+    fprintf(to, "%lld", (long long)f->baseline_bytes[i]);
+}
+
+// tensor, operator, class, first, last, bytes, offset, handed over
+static void put_life(FILE *to, const ckm_emit_facts *f, int32_t i)
+{
+    const ckm_emit_life *life = &f->lives[i];
+    fprintf(to, "%d,%d,%d,%lld,%lld,%lld,%lld,%d", (int)life->tensor, (int)life->op, (int)life->what,
+            (long long)life->first, (long long)life->last, (long long)life->bytes, (long long)life->offset,
+            life->handed_over ? 1 : 0);
+}
+
+// operator, moment, tensor, bytes freed, first and last moment gone, fullest of them, bytes if held, for whom, when
+static void put_recompute(FILE *to, const ckm_emit_facts *f, int32_t i)
+{
+    const ckm_emit_recompute *r = &f->recomputes[i];
+    fprintf(to, "%d,%lld,%d,%lld,%lld,%lld,%lld,%lld,%d,%lld", (int)r->op, (long long)r->moment, (int)r->tensor,
+            (long long)r->freed_bytes, (long long)r->gone_first, (long long)r->gone_last, (long long)r->fullest,
+            (long long)r->held_bytes, (int)r->for_op, (long long)r->for_moment);
+}
+
+// A list of `n` rows, each an array unless it is a single value.
+static void put_list(FILE *to, const ckm_emit_facts *f, const char *name, int64_t n, bool arrays,
+                     void (*put)(FILE *, const ckm_emit_facts *, int32_t))
+{
+    fprintf(to, "\"%s\":[", name);
+    for (int32_t i = 0; i < n; i++) {
+        fputs(i > 0 ? (i % 8 == 0 ? ",\n" : ",") : "", to);
+        fputs(arrays ? "[" : "", to);
+        put(to, f, i);
+        fputs(arrays ? "]" : "", to);
+    }
+    fputs("],\n", to);
+}
+
+static void put_data(const page *p)
+{
+    static const char *const units[] = {"flops", "ns", "us"};
+    static const char *const classes[] = {NULL, "any", "order", "frontier"};
+    FILE *to = p->to;
+    const ckm_emit_facts *f = p->f;
+    const ckm_schedule_info *info = ckm_schedule_get_info(f->schedule);
+    fputs("{", to);
+    put_text_member(to, "name", ckm_dataflow_name(f->df));
+    put_text_member(to, "unit", units[ckm_dataflow_cost_unit(f->df)]);
+    put_text_member(to, "graphFile", p->graph_file);
+    put_text_member(to, "scheduleFile", p->schedule_file);
+    put_text_member(to, "strategy", info->strategy);
+    put_text_member(to, "boundCovers", classes[info->bound_covers]);
+    fputs("\"bound\":", to);
+    ckm_i_text_write_number(to, info->bound_cost);
+    fprintf(to, ",\n\"optimal\":%s,\n", info->optimal ? "true" : "false");
+    put_member(to, "cost", f->cost);
+    put_member(to, "baselineCost", f->baseline_cost);
+    put_member(to, "peak", f->peak_bytes);
+    put_member(to, "baselinePeak", f->baseline_peak_bytes);
+    put_member(to, "baselinePeakOp", f->baseline_peak_op);
+    put_member(to, "budget", f->budget_bytes);
+    put_member(to, "fixed", f->fixed_bytes);
+    put_member(to, "inputs", f->input_bytes);
+    put_member(to, "peakMoment", f->peak_moment);
+    put_member(to, "turn", f->turn_moment);
+    put_member(to, "arena", f->arena.arena_bytes);
+    put_member(to, "arenaBound", f->arena.bound_bytes);
+    put_list(to, f, "ops", ckm_dataflow_op_count(f->df), true, put_op);
+    put_list(to, f, "tensors", ckm_dataflow_tensor_count(f->df), false, put_tensor);
+    put_list(to, f, "moments", f->n_moments, true, put_moment);
+    put_list(to, f, "baseline", ckm_dataflow_op_count(f->df), false, put_baseline);
+    put_list(to, f, "lives", f->n_lives, true, put_life);
+    put_list(to, f, "recomputes", f->n_recomputes, true, put_recompute);
+    fputs("\"classes\":[", to);
+    for (int c = 0; c < CKM_EMIT_N_CLASSES; c++) {
+        fputs(c > 0 ? "," : "", to);
+        put_string(to, ckm_emit_class_name((ckm_emit_class)c));
+    }
+    fputs("]}", to);
+}
+
+// ---- the page ----
+
+static const ckm_i_asset *find_asset(const char *name, size_t length)
+{
+    for (size_t i = 0; i < ckm_i_n_assets; i++) {
+        if (strlen(ckm_i_assets[i].name) == length && memcmp(ckm_i_assets[i].name, name, length) == 0) {
+            return &ckm_i_assets[i];
+        }
+    }
+    return NULL;
+}
+
+// What stands in page.html as <!--@name-->.
+static ckm_status put_part(const page *p, const char *name, size_t length, ckm_error *err)
+{
+    const ckm_i_asset *asset = find_asset(name, length);
+    if (asset != NULL) {
+        fwrite(asset->data, 1, asset->size, p->to);
+    } else if (length == 5 && memcmp(name, "title", length) == 0) {
+        put_html(p->to, ckm_dataflow_name(p->f->df));
+    } else if (length == 4 && memcmp(name, "data", length) == 0) {
+        put_data(p);
+    } else {
+        return ckm_i_error(err, CKM_ERR_INTERNAL, "the page asks for '%.*s', which was not built in", (int)length,
+                           name);
+    }
+    return CKM_OK;
+}
+
+static ckm_status put_page(const page *p, ckm_error *err)
+{
+    static const char open[] = "<!--@";
+    static const char close[] = "-->";
+    const ckm_i_asset *frame = find_asset("page", 4);
+    if (frame == NULL) {
+        return ckm_i_error(err, CKM_ERR_INTERNAL, "the page was not built in");
+    }
+    const char *at = (const char *)frame->data;
+    const char *end = at + frame->size;  // a zero byte stands there
+    while (at < end) {
+        const char *marker = strstr(at, open);
+        const char *stop = marker != NULL ? strstr(marker, close) : NULL;
+        if (stop == NULL) {
+            fwrite(at, 1, (size_t)(end - at), p->to);
+            break;
+        }
+        fwrite(at, 1, (size_t)(marker - at), p->to);
+        const char *name = marker + sizeof open - 1;
+        ckm_status status = put_part(p, name, (size_t)(stop - name), err);
+        if (status != CKM_OK) {
+            return status;
+        }
+        at = stop + sizeof close - 1;
+    }
+    return CKM_OK;
+}
+
+ckm_status ckm_emit_page(const ckm_emit_facts *facts, const char *graph_file, const char *schedule_file,
+                         const char *path, ckm_error *err)
+{
+    ckm_i_writer writer;
+    ckm_status status = ckm_i_writer_open(&writer, path, err);
+    if (status != CKM_OK) {
+        return status;
+    }
+    page p = {writer.stream, facts, graph_file, schedule_file};
+    status = put_page(&p, err);
+    if (status == CKM_OK) {
+        status = ckm_i_writer_commit(&writer, err);
+    }
+    ckm_i_writer_abort(&writer);
+    return status;
+}
