@@ -20,6 +20,7 @@ extern const ckm_i_strategy ckm_i_strategy_chen_sqrt_ap;
 extern const ckm_i_strategy ckm_i_strategy_chen_greedy;
 extern const ckm_i_strategy ckm_i_strategy_chen_greedy_ap;
 extern const ckm_i_strategy ckm_i_strategy_griewank;
+extern const ckm_i_strategy ckm_i_strategy_chain;
 
 static const ckm_i_strategy *const strategies[] = {
     &ckm_i_strategy_auto,
@@ -38,6 +39,7 @@ static const ckm_i_strategy *const strategies[] = {
     &ckm_i_strategy_chen_greedy,
     &ckm_i_strategy_chen_greedy_ap,
     &ckm_i_strategy_griewank,
+    &ckm_i_strategy_chain,
 };
 
 const ckm_i_strategy *const *ckm_i_solve_registry(int32_t *count)

@@ -12,4 +12,8 @@ int64_t ckm_i_gcd(int64_t a, int64_t b);
 // to a result. No stage after it has any use for v. O(edges).
 void ckm_i_last_need(const ckm_dataflow *df, int32_t *last_need);
 
+// The least bytes that operator v has in memory when it runs, beside the resident ones: the storages it touches and
+// its workspace, less what in-place pairs can save at best. O(operands^2).
+int64_t ckm_i_working_set(const ckm_dataflow *df, int32_t v);
+
 #endif

@@ -15,8 +15,9 @@
 #include "layer_graph.h"
 
 // Those that search or prove; the others are tested by what they build.
-static const char *const strategies[] = {"auto",        "local-search",  "ilp",      "lp-bound",    "lp-round",
-                                         "stage-bound", "stage-program", "griewank", "chen-greedy", "checkpoint-all"};
+static const char *const strategies[] = {"auto",        "local-search",   "ilp",           "lp-bound",
+                                         "lp-round",    "stage-bound",    "stage-program", "griewank",
+                                         "chen-greedy", "checkpoint-all", "chain"};
 enum { n_strategies = sizeof strategies / sizeof strategies[0] };
 
 static ckm_solve_result solve(const ckm_dataflow *df, const char *strategy, int64_t budget, double seconds)
