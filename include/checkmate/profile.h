@@ -17,7 +17,7 @@ typedef struct ckm_profile ckm_profile;
 
 typedef struct ckm_profile_options {
     int32_t warmup_steps;       // run but not measured
-    int32_t steps;              // measured
+    int32_t steps;              // measured and counted; up to four times as many are run to find them
     double time_limit_seconds;  // no further step is begun after it, but for the first three; <= 0: none
     ckm_stop_fn stop;           // may be NULL; the same, at once after the first
     void *user;                 // passed to `stop`
@@ -40,8 +40,10 @@ typedef struct ckm_profile_info {
     char graph[128];
     int threads;
     int64_t batch, steps;
-    int64_t step_ns;       // median of whole steps
-    int64_t predicted_ns;  // the schedule measured, by the medians of its operators
+    int64_t steps_left_out;  // took over 1.2 times as long as the fastest: something else ran on the machine
+    int64_t step_ns;         // median of whole steps
+    int64_t predicted_ns;    // the schedule measured, by the medians of its operators
+    bool steady;             // the machine left the measurement alone; else measure again
 } ckm_profile_info;
 
 // Runs steps by the schedule on made-up data, without letting updates move anything (learning rate 0), and times every
@@ -66,9 +68,13 @@ CKM_API ckm_status ckm_profile_fit(ckm_profile *const *profiles, int32_t n, doub
 // "fixed_ns" and "per_sample_ns" to the operators, with which costs can be had for other batches.
 CKM_API ckm_status ckm_profile_write(const ckm_profile *profile, const char *path, ckm_error *err) CKM_NODISCARD;
 
+// Reads a profile's facts; what an older or foreign file does not say is 0 or "", and `steady` then true. What a step
+// takes beside its operators is step_ns - predicted_ns. Errors: CKM_ERR_IO, CKM_ERR_FORMAT.
+CKM_API ckm_status ckm_profile_read_info(const char *path, ckm_profile_info *out, ckm_error *err) CKM_NODISCARD;
+
 // Where the profile of this program on this machine is kept: a file in $XDG_CACHE_HOME/checkmate (or
 // $HOME/.cache/checkmate), whose name depends on processor, back end, threads and everything that shapes the step
-// graph, the batch among it. Makes the folder. Errors: CKM_ERR_IO, CKM_ERR_ARGUMENT when neither variable is set.
+// graph, the batch among it, and on what the environment tells OpenMP and oneDNN. Makes the folder. Errors: CKM_ERR_IO, CKM_ERR_ARGUMENT when neither variable is set.
 CKM_API ckm_status ckm_profile_cache_path(const ckm_program *program, char *path, size_t room,
                                           ckm_error *err) CKM_NODISCARD;
 

@@ -174,6 +174,38 @@ CKM_API ckm_status ckm_session_compare(ckm_program *program, const ckm_dataflow 
                                        ckm_session_fill_fn fill, void *user, ckm_compare_result *out,
                                        ckm_error *err) CKM_NODISCARD;
 
+typedef struct ckm_timing_options {
+    int64_t rounds;             // in each both schedules have a turn of a few steps
+    double time_limit_seconds;  // no further round is begun after it, but for the first three; <= 0: none
+    double learning_rate;
+    uint64_t seed;
+    ckm_session_fill_fn fill;  // as in ckm_session_compare
+    ckm_stop_fn stop;          // may be NULL; ends the timing after the round under way
+    void *user;                // passed to both
+} ckm_timing_options;
+// clang-format off
+#define CKM_TIMING_OPTIONS_INIT \
+    { 15, 60.0, 0.0, 1, NULL, NULL, NULL }
+// clang-format on
+
+typedef struct ckm_timing_side {
+    double median_seconds, p10_seconds, p90_seconds;  // of a step
+} ckm_timing_side;
+
+typedef struct ckm_timing {
+    int64_t rounds;
+    ckm_timing_side first, second;
+    double ratio, ratio_p25, ratio_p75;  // second over first, of the two turns of one round: median and quartiles
+    double second_predicted_seconds;     // of a step, by the operator times of the first schedule's steps alone
+} ckm_timing;
+
+// Times steps by two schedules in turns, both in one process and on the same data, and compares turn with turn, so that
+// a machine that is slow for a while does not favour either. Holds both sessions' regions at once. Errors: those of
+// ckm_session_create and of the back end.
+CKM_API ckm_status ckm_session_time(ckm_program *program, const ckm_dataflow *df, const ckm_schedule *first,
+                                    const ckm_plan *first_plan, const ckm_schedule *second, const ckm_plan *second_plan,
+                                    const ckm_timing_options *options, ckm_timing *out, ckm_error *err) CKM_NODISCARD;
+
 #ifdef __cplusplus
 }
 #endif

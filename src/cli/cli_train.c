@@ -93,38 +93,6 @@ static int read_budget(const cli_command *command, train_setup *t)
     return -1;
 }
 
-// The dataflow graph at these costs: FLOPs, or measured times when `profile` is given.
-static ckm_status apply_costs(train_setup *t, const char *profile, ckm_error *err)
-{
-    ckm_cost_model costs = CKM_COST_MODEL_INIT;
-    ckm_dataflow *df = NULL;
-    ckm_schedule *baseline = NULL;
-    ckm_simulation facts;
-    if (profile != NULL) {
-        costs.kind = CKM_COST_MODEL_PROFILE;
-        costs.profile_path = profile;
-    }
-    ckm_status status = ckm_cost_apply(t->training, &costs, &df, err);
-    if (status == CKM_OK) {
-        status = ckm_schedule_baseline(df, &baseline, err);
-    }
-    if (status == CKM_OK) {
-        status = ckm_schedule_simulate(df, baseline, NULL, &facts, err);
-    }
-    if (status != CKM_OK) {
-        ckm_schedule_free(baseline);
-        ckm_dataflow_free(df);
-        return status;
-    }
-    ckm_schedule_free(t->baseline);
-    ckm_dataflow_free(t->df);
-    t->df = df;
-    t->baseline = baseline;
-    t->baseline_cost = facts.cost;
-    t->baseline_peak = facts.peak_bytes;
-    return CKM_OK;
-}
-
 // Network, training graph, kernels, costs; costs that are to be measured begin as FLOPs.
 static ckm_status build(train_setup *t, ckm_error *err)
 {
@@ -141,7 +109,7 @@ static ckm_status build(train_setup *t, ckm_error *err)
     if (status == CKM_OK) {
         status = ckm_program_create(t->training, &kernels, &t->program, err);
     }
-    return status == CKM_OK ? apply_costs(t, is_file ? s->model.costs : NULL, err) : status;
+    return status == CKM_OK ? cli_train_apply_costs(t, is_file ? s->model.costs : NULL, err) : status;
 }
 
 static ckm_status open_data(train_setup *t, ckm_error *err)
@@ -171,6 +139,12 @@ static ckm_status solve(int64_t budget_bytes, void *user, ckm_schedule **out, ck
     train_setup *t = user;
     const train_settings *s = t->settings;
     cli_limit_settings limits = {s->time_limit_seconds, 1e-3, s->threads, 1, s->verbose};
+    if (t->provisional) {
+        limits.time_limit_seconds = limits.time_limit_seconds > 0 && limits.time_limit_seconds < 5
+                                        ? limits.time_limit_seconds
+                                        : 5;
+        limits.gap = 0.1;
+    }
     cli_progress progress = cli_progress_start(&limits, s->strategy, t->df);
     ckm_solve_options options = cli_solve_options(&limits, s->strategy, &progress);
     options.budget_bytes = budget_bytes;
@@ -231,62 +205,12 @@ static int64_t guess_tables(const train_setup *t)
     return 16384 + 400 * (int64_t)ckm_dataflow_op_count(t->df);
 }
 
-static ckm_status fit(train_setup *t, ckm_error *err)
+ckm_status cli_train_fit(train_setup *t, ckm_error *err)
 {
     ckm_plan_options packing = CKM_PLAN_OPTIONS_INIT;
     packing.stop = cli_stop_requested;
     ckm_run_fit_dispose(&t->fit);
     return ckm_run_plan_under_budget(t->df, t->budget_bytes, t->outside_bytes, &packing, solve, t, &t->fit, err);
-}
-
-// Without a budget to fit there is nothing to weigh, so nothing to measure either.
-static bool fits_as_it_is(const train_setup *t)
-{
-    // Packing may waste a little.
-    return t->baseline_peak + t->baseline_peak / 20 + t->outside_bytes <= t->budget_bytes;
-}
-
-// Measures the operators by a schedule that fits the budget, found with FLOPs for costs, and keeps the profile.
-static ckm_status measure(train_setup *t, const char *path, ckm_error *err)
-{
-    ckm_profile_options options = CKM_PROFILE_OPTIONS_INIT;
-    ckm_profile *profile = NULL;
-    options.warmup_steps = 1;
-    options.steps = 7;
-    options.time_limit_seconds = 10;
-    options.stop = cli_stop_requested;
-    if (t->settings->verbose) {
-        fprintf(stderr, "measuring operators; the times are kept in %s\n", path);
-    }
-    ckm_status status = ckm_profile_measure(t->program, t->df, t->fit.schedule, t->fit.plan, &options, &profile, err);
-    if (status == CKM_OK) {
-        status = ckm_profile_write(profile, path, err);
-    }
-    ckm_profile_free(profile);
-    return status == CKM_OK ? apply_costs(t, path, err) : status;
-}
-
-// --costs measured: the times kept from an earlier run, or new ones. What cannot be measured or kept stays FLOPs.
-static ckm_status use_measured_costs(train_setup *t, ckm_error *err)
-{
-    char path[4096];
-    ckm_error why = CKM_ERROR_INIT;
-    ckm_status status = ckm_profile_cache_path(t->program, path, sizeof path, &why);
-    if (status == CKM_OK && access(path, R_OK) == 0 && apply_costs(t, path, &why) == CKM_OK) {
-        return CKM_OK;
-    }
-    if (status == CKM_OK) {
-        status = fit(t, err);
-        if (status != CKM_OK || t->fit.schedule == NULL) {
-            return status;
-        }
-        status = measure(t, path, &why);
-    }
-    if (status != CKM_OK && t->settings->verbose) {
-        fprintf(stderr, "costs are FLOPs: operators could not be measured: %s%s%s\n", why.file,
-                why.file[0] != '\0' ? ": " : "", why.message);
-    }
-    return CKM_OK;
 }
 
 static ckm_status read_resumed(train_setup *t, ckm_error *err)
@@ -360,11 +284,10 @@ int cli_train_prepare(const cli_command *command, const train_settings *settings
     if (outcome >= 0) {
         return outcome;
     }
-    if (strcmp(t->settings->model.costs, "measured") == 0 && !fits_as_it_is(t) &&
-        use_measured_costs(t, &err) != CKM_OK) {
+    if (strcmp(t->settings->model.costs, "measured") == 0 && cli_train_measure_costs(t, &err) != CKM_OK) {
         return cli_fail(&err);
     }
-    if (fit(t, &err) != CKM_OK) {
+    if (cli_train_fit(t, &err) != CKM_OK) {
         return cli_fail(&err);
     }
     return t->fit.schedule != NULL ? -1 : explain_absence(t);
@@ -464,7 +387,7 @@ ckm_status cli_train_open_session(train_setup *t, ckm_error *err)
         ckm_session_free(t->session);
         t->session = NULL;
         t->outside_bytes = outside + memory.table_bytes / 4;
-        status = fit(t, err);
+        status = cli_train_fit(t, err);
         if (status != CKM_OK || t->fit.schedule == NULL) {
             return status != CKM_OK ? status
                                     : cli_error(err, CKM_ERR_ARGUMENT, NULL,
@@ -472,59 +395,6 @@ ckm_status cli_train_open_session(train_setup *t, ckm_error *err)
         }
     }
     return cli_error(err, CKM_ERR_INTERNAL, NULL, "the plan and its tables do not settle within the budget");
-}
-
-// Before every step of a check: the parameters when it starts, then the batch.
-static ckm_status fill(ckm_session *session, int64_t step, void *user, ckm_error *err)
-{
-    train_setup *t = user;
-    ckm_status status = step == 0 ? cli_train_set_parameters(t, session, err) : CKM_OK;
-    return status == CKM_OK ? ckm_train_fetch(session, t->data, step, err) : status;
-}
-
-int cli_train_check(train_setup *t)
-{
-    enum { CHECKED_STEPS = 3 };
-    ckm_error err = CKM_ERROR_INIT;
-    ckm_plan *plan = NULL;
-    ckm_plan_options packing = CKM_PLAN_OPTIONS_INIT;
-    ckm_compare_result result = {0};
-    int64_t steps = t->settings->steps > 0 ? t->settings->steps : CHECKED_STEPS;
-    if (ckm_plan_create(t->df, t->baseline, &packing, &plan, &err) != CKM_OK ||
-        ckm_session_compare(t->program, t->df, t->baseline, plan, t->fit.schedule, t->fit.plan, steps,
-                            cli_train_rate(t->settings), t->place.seed, fill, t, &result, &err) != CKM_OK) {
-        ckm_plan_free(plan);
-        return cli_fail(&err);
-    }
-    ckm_plan_free(plan);
-    if (t->settings->json) {
-        cli_json json;
-        cli_json_begin(&json);
-        cli_json_bool(&json, "equal", result.equal);
-        cli_json_size(&json, "steps", result.steps);
-        cli_json_size(&json, "operators", result.operators);
-        cli_json_size(&json, "recomputations", result.recomputations);
-        cli_json_real(&json, "first_loss", result.first_loss);
-        cli_json_real(&json, "last_loss", result.last_loss);
-        cli_json_real(&json, "overhead", cli_overhead(t->cost, t->baseline_cost));
-        cli_json_text(&json, "why", result.equal ? NULL : result.why);
-        cli_json_end(&json);
-    } else if (result.equal) {
-        printf("%sequal%s: %lld steps with and without rematerialization (%lld recomputations a step): the outputs of "
-               "%lld operators, losses (%.9g to %.9g), parameters and states agree bit for bit\n",
-               cli_style(stdout, CLI_GOOD), cli_style(stdout, CLI_PLAIN), (long long)result.steps,
-               (long long)result.recomputations, (long long)result.operators, result.first_loss, result.last_loss);
-    }
-    if (result.recomputations == 0) {
-        fprintf(stderr,
-                "%snote:%s this budget needs no rematerialization, so nothing was computed twice; give a smaller "
-                "one\n",
-                cli_style(stderr, CLI_WARN), cli_style(stderr, CLI_PLAIN));
-    }
-    if (!result.equal) {
-        return cli_failf("training with and without rematerialization differs: %s", result.why);
-    }
-    return cli_finish_output();
 }
 
 static bool ends_with(const char *text, const char *ending)

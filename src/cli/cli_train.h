@@ -29,6 +29,7 @@ typedef struct train_settings {
     int64_t save_every;
     // What to do and to print.
     bool check, json, verbose;
+    int64_t compare, memory_limit;
     cli_model_settings model;
 } train_settings;
 
@@ -48,6 +49,8 @@ typedef struct train_setup {
     ckm_schedule *baseline;                // without rematerialization
     int64_t baseline_cost, baseline_peak;  // of it, peak without what is outside
     int64_t cost;                          // of the schedule
+    int64_t beside_operators;              // nanoseconds a step takes beside its operators, as measured
+    bool provisional;                      // the schedule is only to measure by: quickly, please
     int64_t budget_bytes, outside_bytes;
     ckm_solve_result solved;  // the last solve; its schedule is not kept here
     ckm_train_place place;    // where training begins
@@ -65,8 +68,19 @@ ckm_status cli_train_set_parameters(train_setup *setup, ckm_session *session, ck
 // "adam beta1=0.9 ...": what has to be the same when training goes on.
 const char *cli_train_optimizer_text(const train_settings *settings, char *buf, size_t size);
 double cli_train_rate(const train_settings *settings);
-// --check: runs a few steps both ways. Gives the exit status.
-int cli_train_check(train_setup *setup);
+// A schedule and plan for the budget, by the costs at hand; none leaves fit.schedule NULL.
+ckm_status cli_train_fit(train_setup *setup, ckm_error *err) CKM_NODISCARD;
+
+// Costs (cli_train_costs.c): FLOPs, or measured times when `profile` names a file; sets all that follows from them.
+ckm_status cli_train_apply_costs(train_setup *setup, const char *profile, ckm_error *err) CKM_NODISCARD;
+// --costs measured: the times kept from an earlier run, or new ones.
+ckm_status cli_train_measure_costs(train_setup *setup, ckm_error *err) CKM_NODISCARD;
+// Of a step at this cost; NaN when costs are FLOPs.
+double cli_train_predicted_seconds(const train_setup *setup, int64_t cost);
+
+// --check and --compare (cli_train_check.c): a few steps with and without rematerialization, compared bit for bit, and
+// timed in turns. Gives the exit status.
+int cli_train_both_ways(train_setup *setup);
 // --export FILE.
 ckm_status cli_train_export(const train_setup *setup, ckm_error *err) CKM_NODISCARD;
 
@@ -89,6 +103,7 @@ void cli_train_report_event(ckm_train_event event, const char *path, int64_t ste
 int cli_train_report_result(train_report *report, const ckm_train_result *result);
 // Resident set of this process in bytes, or -1.
 int64_t cli_train_resident(void);
+int64_t cli_train_address_space(void);
 double cli_train_clock(void);
 
 #endif

@@ -21,16 +21,26 @@ double cli_train_clock(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-int64_t cli_train_resident(void)
+// Bytes of the pages that /proc/self/statm counts in its n-th column: 0 the address space, 1 the resident set.
+static int64_t pages_in_use(int column)
 {
-    char line[128] = "";
+    long long pages[2] = {-1, -1};
     FILE *file = fopen("/proc/self/statm", "r");
-    bool read = file != NULL && fgets(line, sizeof line, file) != NULL;
+    bool read = file != NULL && fscanf(file, "%lld %lld", &pages[0], &pages[1]) == 2;
     if (file != NULL) {
         fclose(file);
     }
-    const char *second = read ? strchr(line, ' ') : NULL;  // total pages, then resident ones
-    return second != NULL ? (int64_t)strtoll(second, NULL, 10) * sysconf(_SC_PAGESIZE) : -1;
+    return read && pages[column] >= 0 ? (int64_t)pages[column] * sysconf(_SC_PAGESIZE) : -1;
+}
+
+int64_t cli_train_resident(void)
+{
+    return pages_in_use(1);
+}
+
+int64_t cli_train_address_space(void)
+{
+    return pages_in_use(0);
 }
 
 ckm_status cli_train_report_open(train_report *report, const train_setup *setup, ckm_error *err)
@@ -232,6 +242,7 @@ static void print_result_json(const train_report *report, const ckm_train_result
     cli_json_real(&json, "accuracy", r->accuracy);
     cli_json_real(&json, "seconds", r->seconds);
     cli_json_real(&json, "step_seconds", r->median_step_seconds);
+    cli_json_real(&json, "step_predicted_seconds", cli_train_predicted_seconds(t, t->cost));
     cli_json_real(&json, "overhead", cli_overhead(t->cost, t->baseline_cost));
     cli_json_size(&json, "budget_bytes", t->budget_bytes);
     cli_json_size(&json, "used_bytes", m.region_bytes + t->outside_bytes);
@@ -263,8 +274,12 @@ int cli_train_report_result(train_report *report, const ckm_train_result *r)
     if (!isnan(r->accuracy)) {
         printf("%-22s %s in the last epoch\n", "accuracy", cli_show_percent(r->accuracy, text, sizeof text));
     }
-    printf("%-22s %.1f ms (median), %.1f samples/s over all\n", "step", r->median_step_seconds * 1e3,
-           r->seconds > 0 ? (double)(r->steps * t->place.batch) / r->seconds : 0.0);
+    double predicted = cli_train_predicted_seconds(t, t->cost);
+    printf("%-22s %.1f ms (median)", "step", r->median_step_seconds * 1e3);
+    if (!isnan(predicted)) {
+        printf(", %.1f ms predicted", predicted * 1e3);
+    }
+    printf("; %.1f samples/s over all\n", r->seconds > 0 ? (double)(r->steps * t->place.batch) / r->seconds : 0.0);
     printf("%-22s %s of %s; without rematerialization %s\n", "memory",
            cli_show_bytes(m.region_bytes + t->outside_bytes, text, sizeof text),
            cli_show_bytes(t->budget_bytes, other, sizeof other),

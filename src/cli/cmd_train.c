@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // checkmate train: training within a memory budget.
+#include <errno.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "cli/cli_solve.h"
 #include "cli/cli_train.h"
@@ -70,6 +72,14 @@ static const cli_option memory_options[] = {
      "all "
      "operators, losses, parameters and states bit for bit.",
      NULL, 0, 0, NULL},
+    {"compare", 0, CLI_INTEGER, AT(compare), "N",
+     "Do not train: in N rounds, time steps with and without rematerialization in turns, and compare with what was "
+     "predicted. Takes the memory of both.",
+     NULL, 1, 100000, NULL},
+    {"memory-limit", 0, CLI_BYTES, AT(memory_limit), "B",
+     "Have the system refuse the process more than B bytes of address space on top of what it has when training "
+     "begins. Training takes the budget and, for the stacks of its threads and the like, up to 32 MB.",
+     "none", 0, 0, NULL},
 };
 
 static const cli_option training_options[] = {
@@ -176,8 +186,8 @@ static int check_usage(const cli_command *command, const train_settings *s, cons
     if (s->resume != NULL && s->weights != NULL) {
         return cli_usage_error(command, "--resume brings its own weights: leave out --weights");
     }
-    if (s->check && (s->save != NULL || s->export_to != NULL || s->log != NULL)) {
-        return cli_usage_error(command, "--check does not train: leave out --save, --export and --log");
+    if ((s->check || s->compare > 0) && (s->save != NULL || s->export_to != NULL || s->log != NULL)) {
+        return cli_usage_error(command, "--check and --compare do not train: leave out --save, --export and --log");
     }
     size_t n = s->export_to != NULL ? strlen(s->export_to) : 0;
     if (n > 5 && strcmp(s->export_to + n - 5, ".onnx") == 0 && !cli_model_is_file(model)) {
@@ -208,6 +218,24 @@ static ckm_train_options train_options(const train_setup *t, train_report *repor
     return options;
 }
 
+// --memory-limit: on top of the address space that the process has now.
+static ckm_status limit_memory(int64_t bytes, ckm_error *err)
+{
+    struct rlimit limit;
+    int64_t now = cli_train_address_space();
+    if (bytes == 0) {
+        return CKM_OK;
+    }
+    if (now < 0 || getrlimit(RLIMIT_AS, &limit) != 0) {
+        return cli_error(err, CKM_ERR_UNSUPPORTED, NULL,
+                         "--memory-limit: this system does not say how much memory is used");
+    }
+    limit.rlim_cur = (rlim_t)now + (rlim_t)bytes;
+    return setrlimit(RLIMIT_AS, &limit) == 0
+               ? CKM_OK
+               : cli_error(err, CKM_ERR_ARGUMENT, NULL, "--memory-limit: %s", strerror(errno));
+}
+
 static int train(train_setup *t)
 {
     ckm_error err = CKM_ERROR_INIT;
@@ -216,8 +244,11 @@ static int train(train_setup *t)
     if (cli_train_report_open(&report, t, &err) != CKM_OK) {
         return cli_fail(&err);
     }
+    ckm_status status = limit_memory(t->settings->memory_limit, &err);
     report.resident_before = cli_train_resident();
-    ckm_status status = cli_train_open_session(t, &err);
+    if (status == CKM_OK) {
+        status = cli_train_open_session(t, &err);
+    }
     if (status == CKM_OK) {
         ckm_train_options options = train_options(t, &report);
         cli_train_report_plan(&report);
@@ -255,7 +286,7 @@ static int run(const cli_command *command, const void *settings, char **argument
     cli_stop_install();
     outcome = cli_train_prepare(command, s, arguments[0], &setup);
     if (outcome < 0) {
-        outcome = s->check ? cli_train_check(&setup) : train(&setup);
+        outcome = s->check || s->compare > 0 ? cli_train_both_ways(&setup) : train(&setup);
     }
     cli_train_dispose(&setup);
     return outcome;

@@ -12,7 +12,15 @@
 #include "base/text.h"
 #include "run/session.h"
 
-enum { LEAST_STEPS = 3 };
+enum { LEAST_STEPS = 3, MOST_ATTEMPTS = 4 };
+
+// A step is counted when it took at most this many times as long as the fastest.
+static const double most_over_fastest = 1.2;
+// A measurement is steady when as many such steps were found as were wanted, or most were, and when they take hardly
+// longer than the medians of their operators together (and what reading the clock takes): where threads wait for
+// processors that run something else, every step is held up somewhere, but no operator in most steps.
+static const double most_over_operators = 1.1;
+static const double per_call_ns = 1000.0;
 
 static int by_value(const void *left, const void *right)
 {
@@ -34,6 +42,8 @@ static int64_t quantile(const int64_t *sorted, int64_t n, double part)
 typedef struct samples {
     int64_t n_calls, n_steps;
     int64_t *ns, *step_ns;
+    int64_t n_wanted, n_kept;
+    int64_t *kept;  // rows that are counted
 } samples;
 
 // Real constants are 1 rather than 0, so that nothing is divided by it or raised to it.
@@ -49,21 +59,45 @@ static void set_constants(ckm_session *session)
     }
 }
 
-static ckm_status take_samples(ckm_session *session, const ckm_profile_options *options, samples *out, ckm_error *err)
+static ckm_status allocate(samples *out, int64_t n_calls, int64_t most, ckm_error *err)
 {
-    int64_t most = options->steps > LEAST_STEPS ? options->steps : LEAST_STEPS;
-    double start = ckm_i_clock_seconds();
-    size_t row = (size_t)session->n_calls * sizeof *out->ns;
-    out->n_calls = session->n_calls;
+    size_t row = (size_t)n_calls * sizeof *out->ns;
+    out->n_calls = n_calls;
     out->ns = ckm_i_malloc((size_t)most, row > 0 ? row : 1);
     out->step_ns = ckm_i_malloc((size_t)most, sizeof *out->step_ns);
+    out->kept = ckm_i_malloc((size_t)most, sizeof *out->kept);
+    return out->ns != NULL && out->step_ns != NULL && out->kept != NULL ? CKM_OK : ckm_i_error_memory(err);
+}
+
+// Chooses the steps that are counted: those that took hardly longer than the fastest. Other programs only ever add time,
+// and to all operators of a step that they share the machine with.
+static void keep_undisturbed(samples *taken)
+{
+    int64_t least = INT64_MAX;
+    for (int64_t i = 0; i < taken->n_steps; i++) {
+        least = taken->step_ns[i] < least ? taken->step_ns[i] : least;
+    }
+    taken->n_kept = 0;
+    for (int64_t i = 0; i < taken->n_steps; i++) {
+        if ((double)taken->step_ns[i] <= most_over_fastest * (double)least) {
+            taken->kept[taken->n_kept++] = i;
+        }
+    }
+}
+
+static ckm_status take_samples(ckm_session *session, const ckm_profile_options *options, samples *out, ckm_error *err)
+{
+    int64_t wanted = options->steps > LEAST_STEPS ? options->steps : LEAST_STEPS;
+    int64_t most = MOST_ATTEMPTS * wanted;
+    out->n_wanted = wanted;
+    double start = ckm_i_clock_seconds();
     session->call_nanoseconds = ckm_i_calloc((size_t)session->n_calls, sizeof *session->call_nanoseconds);
-    if (out->ns == NULL || out->step_ns == NULL || session->call_nanoseconds == NULL) {
+    if (session->call_nanoseconds == NULL || allocate(out, session->n_calls, most, NULL) != CKM_OK) {
         return ckm_i_error_memory(err);
     }
     set_constants(session);
     ckm_session_fill(session, 1, 0);
-    for (int64_t step = -(int64_t)options->warmup_steps; out->n_steps < most; step++) {
+    for (int64_t step = -(int64_t)options->warmup_steps; out->n_kept < wanted && out->n_steps < most; step++) {
         ckm_step_result result;
         bool late = options->time_limit_seconds > 0.0 && out->n_steps >= LEAST_STEPS &&
                     ckm_i_clock_seconds() - start > options->time_limit_seconds;
@@ -77,25 +111,43 @@ static ckm_status take_samples(ckm_session *session, const ckm_profile_options *
             return status;
         }
         if (step >= 0) {
-            memcpy(out->ns + out->n_steps * out->n_calls, session->call_nanoseconds, row);
+            memcpy(out->ns + out->n_steps * out->n_calls, session->call_nanoseconds,
+                   (size_t)out->n_calls * sizeof *out->ns);
             out->step_ns[out->n_steps++] = (int64_t)(result.seconds * 1e9);
+            keep_undisturbed(out);
         }
     }
     return CKM_OK;
+}
+
+// Times of whole steps, and whether the machine left the measurement alone.
+static void summarize_steps(samples *taken, ckm_profile_info *info)
+{
+    for (int64_t k = 0; k < taken->n_kept; k++) {
+        taken->step_ns[k] = taken->step_ns[taken->kept[k]];  // rows are in ascending order
+    }
+    qsort(taken->step_ns, (size_t)taken->n_kept, sizeof *taken->step_ns, by_value);
+    info->step_ns = quantile(taken->step_ns, taken->n_kept, 0.5);
+    info->steps = taken->n_kept;
+    info->steps_left_out = taken->n_steps - taken->n_kept;
+    bool enough = taken->n_kept >= taken->n_wanted || info->steps_left_out <= taken->n_kept;
+    info->steady = enough && taken->n_kept >= LEAST_STEPS &&
+                   (double)info->step_ns <=
+                       most_over_operators * (double)info->predicted_ns + per_call_ns * (double)taken->n_calls;
 }
 
 // Quantiles by operator, over its calls in all steps.
 static ckm_status summarize(const ckm_session *session, samples *taken, ckm_profile *p, ckm_error *err)
 {
     int64_t *calls_of = ckm_i_calloc((size_t)p->n_ops + 1, sizeof *calls_of);
-    int64_t *sorted = ckm_i_malloc((size_t)(taken->n_calls * taken->n_steps), sizeof *sorted);
+    int64_t *sorted = ckm_i_malloc((size_t)(taken->n_calls * taken->n_kept), sizeof *sorted);
     if (calls_of == NULL || sorted == NULL) {
         free(calls_of);
         free(sorted);
         return ckm_i_error_memory(err);
     }
     for (int64_t c = 0; c < taken->n_calls; c++) {
-        calls_of[session->calls[c].call.op + 1] += taken->n_steps;
+        calls_of[session->calls[c].call.op + 1] += taken->n_kept;
     }
     for (int32_t v = 0; v < p->n_ops; v++) {
         p->ops[v].runs = calls_of[v + 1];
@@ -103,8 +155,8 @@ static ckm_status summarize(const ckm_session *session, samples *taken, ckm_prof
     }
     // Filling moves each operator's beginning to its end.
     for (int64_t c = 0; c < taken->n_calls; c++) {
-        for (int64_t step = 0; step < taken->n_steps; step++) {
-            sorted[calls_of[session->calls[c].call.op]++] = taken->ns[step * taken->n_calls + c];
+        for (int64_t k = 0; k < taken->n_kept; k++) {
+            sorted[calls_of[session->calls[c].call.op]++] = taken->ns[taken->kept[k] * taken->n_calls + c];
         }
     }
     for (int32_t v = 0; v < p->n_ops; v++) {
@@ -120,9 +172,7 @@ static ckm_status summarize(const ckm_session *session, samples *taken, ckm_prof
     for (int64_t c = 0; c < taken->n_calls; c++) {
         p->info.predicted_ns += p->ops[session->calls[c].call.op].median_ns;
     }
-    qsort(taken->step_ns, (size_t)taken->n_steps, sizeof *taken->step_ns, by_value);
-    p->info.step_ns = quantile(taken->step_ns, taken->n_steps, 0.5);
-    p->info.steps = taken->n_steps;
+    summarize_steps(taken, &p->info);
     free(calls_of);
     free(sorted);
     return CKM_OK;
@@ -177,6 +227,7 @@ cleanup:
     ckm_profile_free(p);
     ckm_session_free(session);
     free(taken.ns);
+    free(taken.kept);
     free(taken.step_ns);
     return status;
 }

@@ -10,9 +10,12 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "run/profile.h"
 #include "run/session.h"
+
+#define MAX_PROFILE_BYTES (INT64_C(256) << 20)
 
 void ckm_i_profile_platform(char *name, size_t room)
 {
@@ -61,8 +64,11 @@ ckm_status ckm_profile_write(const ckm_profile *profile, const char *path, ckm_e
     ckm_i_text_write_json(w.stream, info->backend);
     fputs(", \"graph\": ", w.stream);
     ckm_i_text_write_json(w.stream, info->graph);
-    fprintf(w.stream, ", \"batch\": %" PRId64 ",\n \"step_ns\": %" PRId64 ", \"steps\": %" PRId64 ",\n \"ops\": [\n",
-            info->batch, info->step_ns, info->steps);
+    fprintf(w.stream,
+            ", \"batch\": %" PRId64 ",\n \"step_ns\": %" PRId64 ", \"predicted_ns\": %" PRId64 ", \"steps\": %" PRId64
+            ",\n \"steps_left_out\": %" PRId64 ", \"steady\": %s,\n \"ops\": [\n",
+            info->batch, info->step_ns, info->predicted_ns, info->steps, info->steps_left_out,
+            info->steady ? "true" : "false");
     for (int32_t v = 0; v < profile->n_ops; v++) {
         write_op(w.stream, &profile->ops[v], v == profile->n_ops - 1);
     }
@@ -70,6 +76,36 @@ ckm_status ckm_profile_write(const ckm_profile *profile, const char *path, ckm_e
     CKM_I_TRY(ckm_i_writer_commit(&w, err));
 cleanup:
     ckm_i_writer_abort(&w);
+    return status;
+}
+
+ckm_status ckm_profile_read_info(const char *path, ckm_profile_info *out, ckm_error *err)
+{
+    char *text = NULL;
+    size_t size = 0;
+    json_t *root = NULL;
+    const char *graph = "";
+    int64_t threads = 0;
+    ckm_profile_info info = {.steady = true};
+    ckm_i_json_place place = ckm_i_json_root(path);
+    ckm_status status;
+    CKM_I_TRY(ckm_i_file_read(path, MAX_PROFILE_BYTES, &text, &size, err));
+    CKM_I_TRY(ckm_i_json_parse(text, size, path, &root, err));
+    CKM_I_TRY(ckm_i_json_check_header(root, path, "checkmate-profile", err));
+    CKM_I_TRY(ckm_i_json_get_text(root, &place, "graph", false, &graph, err));
+    CKM_I_TRY(ckm_i_json_get_int(root, &place, "threads", false, 0, INT32_MAX, &threads, err));
+    CKM_I_TRY(ckm_i_json_get_int(root, &place, "batch", false, 1, INT64_MAX, &info.batch, err));
+    CKM_I_TRY(ckm_i_json_get_int(root, &place, "steps", false, 0, INT64_MAX, &info.steps, err));
+    CKM_I_TRY(ckm_i_json_get_int(root, &place, "steps_left_out", false, 0, INT64_MAX, &info.steps_left_out, err));
+    CKM_I_TRY(ckm_i_json_get_int(root, &place, "step_ns", false, 0, INT64_MAX, &info.step_ns, err));
+    CKM_I_TRY(ckm_i_json_get_int(root, &place, "predicted_ns", false, 0, INT64_MAX, &info.predicted_ns, err));
+    CKM_I_TRY(ckm_i_json_get_bool(root, &place, "steady", &info.steady, err));
+    info.threads = (int)threads;
+    ckm_i_text_copy(info.graph, sizeof info.graph, graph);
+    *out = info;
+cleanup:
+    json_decref(root);
+    free(text);
     return status;
 }
 
@@ -81,10 +117,17 @@ static uint64_t add_text(uint64_t hash, const char *text)
 // Of everything that decides how long operators take.
 static uint64_t fingerprint(const ckm_program *program, const char *platform)
 {
+    static const char *const variables[] = {"OMP_WAIT_POLICY", "OMP_PROC_BIND",     "OMP_PLACES",
+                                            "GOMP_SPINCOUNT",  "GOMP_CPU_AFFINITY", "ONEDNN_MAX_CPU_ISA",
+                                            "DNNL_MAX_CPU_ISA"};
     const ckm_graph *step = program->training->step;
     uint64_t hash = add_text(0, platform);
     hash = add_text(hash, ckm_program_backend(program));
     hash = add_text(hash, ckm_version());
+    for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
+        const char *value = getenv(variables[i]);
+        hash = add_text(hash, value != NULL ? value : "");
+    }
     for (int32_t v = 0; v < step->n_ops; v++) {
         const ckm_i_graph_op *op = &step->ops[v];
         hash = add_text(hash, op->name);

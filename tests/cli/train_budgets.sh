@@ -10,7 +10,8 @@ losses() {
 small="--data synthetic --input-shape 32,32,3 --batch 8 --samples 64 -j 1 --fused --costs flops --time-limit 10 --lr 0.0001"
 for budget in auto 90% 80%; do
     expect 0 train linear8 $small --budget $budget --steps 6 --log "log-$budget" --json
-    json_keys status steps next_step saved_step first_loss last_loss mean_loss accuracy seconds step_seconds overhead \
+    json_keys status steps next_step saved_step first_loss last_loss mean_loss accuracy seconds step_seconds \
+        step_predicted_seconds overhead \
         budget_bytes used_bytes region_bytes arena_bytes outside_bytes resident_growth_bytes baseline_bytes strategy
     [ "$(member used_bytes)" -le "$(member budget_bytes)" ] || fail "$budget: uses more than the budget: $out"
     # AddressSanitizer has memory of its own for every byte.
@@ -30,6 +31,49 @@ expect 0 train linear8 $small --budget 80% --check --json
 json_keys equal steps operators recomputations first_loss last_loss overhead why
 [ "$(member equal)" = true ] || fail "--check: $out"
 [ "$(member recomputations)" -gt 0 ] || fail "--check compared no recomputation: $out"
+
+# Times of both, in turns, beside what measured costs predict. Only that they are there: how long things take is no test.
+export XDG_CACHE_HOME="$work/cache"
+mkdir cache
+timed="--data synthetic --input-shape 32,32,3 --batch 8 --samples 64 -j 1 --fused --time-limit 2"
+expect 0 train linear8 $timed --budget 80% --check --steps 2 --compare 1 --json
+json_keys equal steps operators recomputations first_loss last_loss overhead why rounds budget_bytes used_bytes \
+    arena_bytes baseline_used_bytes baseline_arena_bytes baseline_step_seconds baseline_step_predicted_seconds \
+    step_seconds step_predicted_seconds step_predicted_in_turns_seconds overhead_measured overhead_low overhead_high \
+    overhead_predicted strategy
+[ "$(member equal)" = true ] || fail "--check --compare: $out"
+[ "$(member used_bytes)" -le "$(member budget_bytes)" ] || fail "--compare: uses more than the budget: $out"
+for key in baseline_step_seconds baseline_step_predicted_seconds step_seconds step_predicted_seconds \
+    step_predicted_in_turns_seconds; do
+    awk -v x="$(member $key)" 'BEGIN { exit !(x > 0) }' || fail "--compare: $key is '$(member $key)'"
+done
+kept=$(ls cache/checkmate/linear8-b8-t1-*.json) || fail "the measured times were not kept"
+# Times that were kept serve again; those taken on a busy machine are taken anew, and so are damaged ones.
+sed 's/"steady": [a-z]*/"steady": true/' "$kept" > steady.json
+cp steady.json "$kept"
+expect 0 train linear8 $timed --budget 80% --steps 1 --verbose
+case $err in
+*'measuring operators'*) fail "measured again although the times were good: $err" ;;
+esac
+out_has 'predicted; '
+sed 's/"steady": true/"steady": false/' steady.json > "$kept"
+expect 0 train linear8 $timed --budget 80% --steps 1 --verbose
+err_has 'measuring operators'
+printf 'damaged' > "$kept"
+expect 0 train linear8 $timed --budget 80% --steps 1 --verbose
+err_has 'measuring operators'
+
+# The system itself refuses more than the budget and a constant: training within the budget does not need more, training
+# without rematerialization does. (AddressSanitizer cannot live under such a limit.)
+if ! grep -q __asan_init "$CHECKMATE"; then
+    wide="--data synthetic --input-shape 64,64,3 --batch 32 --samples 64 -j 1 --fused --costs flops --time-limit 5 --steps 1"
+    expect 0 train linear8 $wide --budget 70% --json
+    limit=$(($(member budget_bytes) + 32000000))
+    [ "$(member baseline_bytes)" -gt "$limit" ] || fail "the limit does not tell the two apart: $out"
+    expect 0 train linear8 $wide --budget 70% --memory-limit $limit
+    expect 1 train linear8 $wide --budget auto --memory-limit $limit
+    err_has 'cannot be allocated'
+fi
 
 # A folder of images, if the example that makes them is built: the loss falls.
 digits=${CKM_BINARY_DIR:-/nowhere}/examples/make_digits
