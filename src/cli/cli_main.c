@@ -88,5 +88,8 @@ int main(int argc, char **argv)
         return cli_usage_error(NULL, "the first argument must be a command, got '%s'", first);
     }
     const cli_command *command = cli_command_find(first);
+    if (command == &cli_command_train || command == &cli_command_profile) {
+        cli_spin_briefly(argv);
+    }
     return command != NULL ? run_command(command, argv + 2, argc - 2) : cli_unknown_command(first);
 }
