@@ -11,7 +11,7 @@ CONFIGURE = cmake -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=Release
 
 MAKEFLAGS += --no-print-directory
 
-.PHONY: all build setup setup-test setup-demo demo test check install bench format tidy clean help
+.PHONY: all build setup setup-test setup-demo demo test check install bench paper format tidy clean help
 
 all: build
 
@@ -48,6 +48,9 @@ bench: build
 	@if [ -f bench/run.sh ]; then CHECKMATE=$(BUILD)/checkmate sh bench/run.sh; \
 	 else echo "bench/run.sh is missing: no benchmarks in this tree" >&2; exit 1; fi
 
+paper: setup-demo build
+	@CHECKMATE=$(BUILD)/checkmate sh scripts/paper/run.sh
+
 format:
 	@sh scripts/format.sh
 
@@ -63,6 +66,7 @@ help:
 	@echo "make test       build everything and run all tests"
 	@echo "make install    install under PREFIX ($(PREFIX)); DESTDIR is honoured"
 	@echo "make bench      run the benchmarks"
+	@echo "make paper      run the experiments of the Checkmate paper and write docs/RESULTS.md: up to an hour, can be interrupted"
 	@echo "make format     format all C files with clang-format-14"
 	@echo "make tidy       run clang-tidy-14 on the tree"
 	@echo "make clean      remove $(BUILD)"

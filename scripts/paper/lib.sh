@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+# Sourced by the experiments in this folder.
+#
+# Every experiment writes one CSV, a row as soon as it is known, and skips rows that are there: interrupt it as you like, start
+# it again, and it goes on. `--again TEXT` first removes the rows that contain TEXT, `--again all` every row.
+#   CHECKMATE=build/checkmate          the program
+#   PAPER_DIR=<next to it>/paper       graphs, profiles, PNG figures
+#   PAPER_RESULTS=bench/results/paper  CSV files
+#   PAPER_FIGURES=docs/figures         SVG figures
+#   PAPER_SECONDS=10                   time limit of a solve by a strategy that searches
+#   PAPER_DATA=../shared/data/instances  instances of the literature, where they are
+set -eu
+LC_ALL=C
+OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}
+export LC_ALL OMP_WAIT_POLICY
+
+cd "$(dirname "$0")/../.."
+checkmate=${CHECKMATE:-build/checkmate}
+if [ ! -x "$checkmate" ]; then
+    echo "$0: $checkmate is not there; run 'make' first, or set CHECKMATE" >&2
+    exit 1
+fi
+work=${PAPER_DIR:-$(dirname "$checkmate")/paper}
+results=${PAPER_RESULTS:-bench/results/paper}
+figures=${PAPER_FIGURES:-docs/figures}
+seconds=${PAPER_SECONDS:-10}
+instances=${PAPER_DATA:-../shared/data/instances}
+mkdir -p "$work" "$results" "$figures"
+temporary=$(mktemp -d)
+trap 'rm -rf "$temporary"' EXIT
+trap 'exit 1' HUP INT TERM
+
+# open_csv NAME HEADER ARGUMENTS...: the experiment's CSV in $csv; the arguments are those of the script.
+open_csv() {
+    csv=$results/$1.csv
+    [ -s "$csv" ] || echo "$2" > "$csv"
+    shift 2
+    if [ "${1:-}" = --again ] && [ $# = 2 ]; then
+        if [ "$2" = all ]; then
+            sed -n 1p "$csv" > "$temporary/kept"
+        else
+            { sed -n 1p "$csv"; sed 1d "$csv" | grep -v -F -e "$2" || true; } > "$temporary/kept"
+        fi
+        cp "$temporary/kept" "$csv"
+    elif [ $# -gt 0 ]; then
+        echo "usage: $0 [--again TEXT|all]" >&2
+        exit 2
+    fi
+    # A line that was cut short by an interruption does not count.
+    if [ -n "$(tail -c 1 "$csv")" ]; then
+        sed '$d' "$csv" > "$temporary/kept"
+        cp "$temporary/kept" "$csv"
+    fi
+}
+
+# known KEY: whether a row begins with KEY.
+known() {
+    grep -q "^$1" "$csv"
+}
+
+# add ROW
+add() {
+    echo "$1" >> "$csv"
+}
+
+# say TEXT: progress.
+say() {
+    printf '%s\n' "$1" >&2
+}
+
+# value KEY FILE: a member of a JSON object; empty for null.
+value() {
+    sed -n 's/.*"'"$1"'": \("[^"]*"\|[^,}]*\).*/\1/p' "$2" | head -n 1 | tr -d '"' | sed 's/^null$//'
+}
+
+# layer_graph NETWORK BATCH COSTS: the paper's graph of a network as a file, made once; prints its name.
+layer_graph() {
+    graph=$work/$1-$2-$(echo "$3" | tr ':/' '--').json
+    [ -s "$graph" ] || "$checkmate" graph "$1" --granularity layer --batch "$2" --costs "$3" -o "$graph" > /dev/null
+    echo "$graph"
+}
+
+# describe FILE: floor and peak without rematerialization, in bytes.
+describe() {
+    "$checkmate" solve "$1" --budget 100% --strategy checkpoint-all --json > "$temporary/facts" 2> /dev/null || true
+    echo "$(value floor_bytes "$temporary/facts") $(value baseline_peak_bytes "$temporary/facts")"
+}
+
+# draw NAME SCRIPT: runs gnuplot for $figures/NAME.svg and $work/NAME.png; SCRIPT has everything but terminal and output.
+# $size: "width,height" in pixels.
+draw() {
+    if ! command -v gnuplot > /dev/null; then
+        say "$1: no figure, gnuplot is not there"
+        return 0
+    fi
+    printf 'set terminal svg size %s dynamic font "DejaVu Sans,12" background "#ffffff"\nset output "%s"\n' "$size" \
+        "$figures/$1.svg" | cat - "$2" | gnuplot
+    printf 'set terminal pngcairo size %s font "DejaVu Sans,12" background "#ffffff"\nset output "%s"\n' "$size" \
+        "$work/$1.png" | cat - "$2" | gnuplot
+    say "figures: $figures/$1.svg, $work/$1.png"
+}

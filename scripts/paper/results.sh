@@ -1,0 +1,52 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Writes docs/RESULTS.md: the prose of results.md.in, with the tables of the experiments' CSV files in place of the lines
+# "@NAME@". A table whose experiment has not been run says so.
+. "$(dirname "$0")/lib.sh"
+tables=scripts/paper/tables.awk
+published=scripts/paper/published.csv
+
+# table NAME: on standard output.
+table() {
+    case $1 in
+    machine)
+        printf '%s; %s, %s processors; %s s a solve, %s s a search for a batch.\n' "$("$checkmate" --version | head -n 1)" \
+            "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" "$(nproc)" "$seconds" "${PAPER_BATCH_SECONDS:-60}"
+        ;;
+    batches | batches_all) file=batches ;;
+    table2 | budgets | budgets_v100 | budgets_instance | budgets_measured) file=budgets ;;
+    speed | instances) file=devices ;;
+    training)
+        if [ -s "$figures/predicted-measured.svg" ]; then
+            echo '![Overhead predicted and measured](figures/predicted-measured.svg)'
+        else
+            echo '*Not run yet: `scripts/train_table.sh`.*'
+        fi
+        ;;
+    *) file=$1 ;;
+    esac
+    if [ "$1" != machine ] && [ "$1" != training ]; then
+        if [ -e "$results/$file.csv" ] && [ "$(wc -l < "$results/$file.csv")" -gt 1 ]; then
+            awk -F, -v table="$1" -f $tables $published "$results/$file.csv"
+        else
+            echo '*Not run yet.*'
+        fi
+    fi
+}
+
+while IFS= read -r line; do
+    case $line in
+    @*@)
+        name=${line#@}
+        table "${name%@}"
+        ;;
+    '!['*)
+        # A figure that has not been drawn yet is left out.
+        file=${line##*\(}
+        [ ! -e "docs/${file%\)}" ] || printf '%s\n' "$line"
+        ;;
+    *) printf '%s\n' "$line" ;;
+    esac
+done < scripts/paper/results.md.in > "$temporary/results.md"
+cp "$temporary/results.md" docs/RESULTS.md
+say "written: docs/RESULTS.md"
