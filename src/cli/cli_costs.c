@@ -35,7 +35,8 @@ ckm_status cli_device_path(char *path, size_t room, ckm_error *err)
         }
         *slash = '/';
     }
-    strcat(path, "/device.json");
+    size_t length = strlen(path);
+    snprintf(path + length, room - length, "/device.json");
     return CKM_OK;
 }
 
@@ -48,10 +49,8 @@ static ckm_status unknown_device(const char *name, ckm_error *err)
     for (int32_t i = 0; i < ckm_device_count() && n < CLI_COUNT(names); i++) {
         const char *known_name = ckm_device_at(i)->name;
         names[n++] = known_name;
-        if (strlen(known) + strlen(known_name) + 3 < sizeof known) {
-            strcat(known, known_name);
-            strcat(known, ", ");
-        }
+        size_t length = strlen(known);
+        snprintf(known + length, sizeof known - length, "%s, ", known_name);
     }
     return cli_error(err, CKM_ERR_NOT_FOUND, NULL,
                      "there is no device called '%s'%s (known: %sthis, or the name of a checkmate-device file)", name,
