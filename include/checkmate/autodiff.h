@@ -20,7 +20,8 @@ CKM_API ckm_status ckm_autodiff_layer_graph(const ckm_graph *graph, ckm_training
 // What the step minimizes.
 typedef enum ckm_loss_kind {
     CKM_LOSS_SOFTMAX_CROSS_ENTROPY,  // int32 labels, one for a sample or for a position; -1 is ignored
-    CKM_LOSS_MSE                     // mean squared error against a float target of the output's shape
+    CKM_LOSS_MSE,                    // mean squared error against a float target of the output's shape
+    CKM_LOSS_OF_TASK                 // whichever of these two the network's task asks for
 } ckm_loss_kind;
 
 typedef enum ckm_optimizer_kind {
@@ -46,7 +47,7 @@ typedef struct ckm_autodiff_options {
 } ckm_autodiff_options;
 // clang-format off
 #define CKM_AUTODIFF_OPTIONS_INIT \
-    { CKM_LOSS_SOFTMAX_CROSS_ENTROPY, { CKM_OPTIMIZER_NONE, 0.0, false, 0.9, 0.999, 1e-8, 0.0 }, false }
+    { CKM_LOSS_OF_TASK, { CKM_OPTIMIZER_NONE, 0.0, false, 0.9, 0.999, 1e-8, 0.0 }, false }
 // clang-format on
 
 // The operator-level training graph: forward operators, the loss, and for every gradient that a parameter
@@ -54,7 +55,7 @@ typedef struct ckm_autodiff_options {
 // no activation), sums of gradients written out, reshapes as views, in-place pairs, and, with an optimizer, one
 // update a parameter. Operators that the loss does not depend on are left out; the loss is that of the last
 // output of the network that nothing reads. A final softmax is part of the cross-entropy loss. Kinds, operands
-// and attributes: src/autodiff/OPERATORS.md. `options` may be NULL: cross-entropy, no optimizer.
+// and attributes: src/autodiff/OPERATORS.md. `options` may be NULL: the loss of the task, no optimizer.
 // Errors: CKM_ERR_UNSUPPORTED names every operator that needs a gradient and has no rule for it. `graph` must
 // outlive `*out`.
 CKM_API ckm_status ckm_autodiff_op_graph(const ckm_graph *graph, const ckm_autodiff_options *options,

@@ -42,11 +42,13 @@ typedef struct ckm_data_options {
     bool keep_order;
     uint64_t seed;              // of the order; every epoch has its own
     int64_t synthetic_samples;  // how many samples "synthetic" has; 0: 1024
+    ckm_task task;              // what "synthetic" makes up: classes, texts, noise
 } ckm_data_options;
 #define CKM_DATA_MAX_INPUTS 8
 // clang-format off
 #define CKM_DATA_OPTIONS_INIT \
-    { 1, 0, NULL, { "labels", CKM_I32, { 0, { 0 } }, 0 }, CKM_CHANNELS_LAST, CKM_SCALING_SYMMETRIC, false, false, 1, 0 }
+    { 1, 0, NULL, { "labels", CKM_I32, { 0, { 0 } }, 0 }, CKM_CHANNELS_LAST, CKM_SCALING_SYMMETRIC, false, false, 1, 0, \
+      CKM_TASK_CLASSES }
 // clang-format on
 
 typedef struct ckm_data_facts {
@@ -56,7 +58,7 @@ typedef struct ckm_data_facts {
     int64_t bytes;             // of memory held: the batch read ahead, tables, decoding
 } ckm_data_facts;
 
-// Opens a folder, or "synthetic": images made up on the spot whose classes can be learnt. Everything that can be
+// Opens a folder, or "synthetic": images, texts or noisy images made up on the spot from which something can be learnt. Everything that can be
 // checked without reading the samples is checked now. `options` is copied; the fields' names are not kept. Errors:
 // CKM_ERR_IO, CKM_ERR_FORMAT, CKM_ERR_ARGUMENT (the data do not fit the network: shapes, classes, too few
 // samples), CKM_ERR_UNSUPPORTED (no known format).

@@ -36,6 +36,14 @@ typedef enum ckm_tensor_role {
     CKM_ROLE_CONSTANT     // fixed; not counted among parameters
 } ckm_tensor_role;
 
+// What a network is trained for: what its labels mean, and by that the loss.
+typedef enum ckm_task {
+    CKM_TASK_CLASSES,       // a class for every sample or position
+    CKM_TASK_NEXT_TOKEN,    // for every position of a text the token that follows
+    CKM_TASK_MASKED_TOKEN,  // the tokens that were hidden from the input; no label elsewhere
+    CKM_TASK_DENOISE        // the noise that was added to the input; mean squared error
+} ckm_task;
+
 typedef struct ckm_graph ckm_graph;
 
 // A training graph: what one step runs, at some granularity (checkmate/autodiff.h makes it,
@@ -66,6 +74,7 @@ CKM_API void ckm_graph_free(ckm_graph *graph);
 CKM_API const char *ckm_graph_name(const ckm_graph *graph);
 CKM_API ckm_layout ckm_graph_layout(const ckm_graph *graph);
 CKM_API int64_t ckm_graph_batch(const ckm_graph *graph);
+CKM_API ckm_task ckm_graph_task(const ckm_graph *graph);  // CKM_TASK_CLASSES for imported networks
 CKM_API int32_t ckm_graph_op_count(const ckm_graph *graph);
 CKM_API int32_t ckm_graph_tensor_count(const ckm_graph *graph);
 CKM_API ckm_graph_op_info ckm_graph_get_op(const ckm_graph *graph, int32_t op);

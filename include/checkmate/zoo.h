@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The zoo: networks by name, as in Keras and in the Checkmate paper. Channels last.
+// The zoo: networks by name, those of Keras and of the Checkmate paper and today's. Channels last.
 #ifndef CHECKMATE_ZOO_H
 #define CHECKMATE_ZOO_H
 
@@ -12,12 +12,31 @@ extern "C" {
 
 CKM_API int32_t ckm_zoo_count(void);
 CKM_API const char *ckm_zoo_name(int32_t i);
+// What network i belongs to: "Image classification", "Language", ... Networks of a group stand together.
+CKM_API const char *ckm_zoo_group(int32_t i);
 
-// Builds network `name` for `batch` samples. `input_shape` is {height, width, channels}, or NULL for the
-// network's default. Errors: CKM_ERR_NOT_FOUND; CKM_ERR_ARGUMENT when the architecture does not allow the
-// input shape (the message names the layer); CKM_ERR_OVERFLOW.
+// The size of a network. 0 means: as published. What a network has no such number of must stay 0.
+typedef struct ckm_zoo_size {
+    int64_t height, width, channels;  // of the input image; all three or none
+    int64_t sequence_length;          // tokens of a text
+    int64_t model_width;              // numbers a token has between layers; channels of the first stage
+    int64_t depth;                    // layers or blocks
+    int64_t heads;                    // of attention; in a network of stages those of the first
+    int64_t vocabulary;               // different tokens
+} ckm_zoo_size;
+// clang-format off
+#define CKM_ZOO_SIZE_INIT { 0, 0, 0, 0, 0, 0, 0, 0 }
+// clang-format on
+
+// Builds network `name` for `batch` samples. No memory is taken for weights. `input_shape` is {height, width,
+// channels}, or NULL for the network's default. Errors: CKM_ERR_NOT_FOUND; CKM_ERR_ARGUMENT when the architecture does
+// not allow the input shape (the message names the layer); CKM_ERR_OVERFLOW.
 CKM_API ckm_status ckm_zoo_build(const char *name, int64_t batch, const int64_t input_shape[3], ckm_graph **out,
                                  ckm_error *err) CKM_NODISCARD;
+
+// The same with every size to choose. CKM_ERR_ARGUMENT also when a size is given that the network does not have.
+CKM_API ckm_status ckm_zoo_build_sized(const char *name, int64_t batch, const ckm_zoo_size *size, ckm_graph **out,
+                                       ckm_error *err) CKM_NODISCARD;
 
 #ifdef __cplusplus
 }

@@ -34,6 +34,9 @@ ckm_status ckm_autodiff_op_graph(const ckm_graph *graph, const ckm_autodiff_opti
     if (graph->n_ops < 1) {
         return ckm_i_error(err, CKM_ERR_FORMAT, "network \"%.200s\" has no operators", graph->name);
     }
+    if (o.loss == CKM_LOSS_OF_TASK) {
+        o.loss = graph->task == CKM_TASK_DENOISE ? CKM_LOSS_MSE : CKM_LOSS_SOFTMAX_CROSS_ENTROPY;
+    }
     ckm_i_step step = {0};
     ckm_status status;
     CKM_I_TRY(check_options(&o, err));

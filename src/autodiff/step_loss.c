@@ -66,6 +66,8 @@ ckm_status ckm_i_step_loss(ckm_i_step *s, ckm_loss_kind loss, ckm_error *err)
         return cross_entropy(s, err);
     case CKM_LOSS_MSE:
         return squared_error(s, err);
+    case CKM_LOSS_OF_TASK:  // resolved by the caller
+        break;
     }
     return ckm_i_error(err, CKM_ERR_ARGUMENT, "loss %d does not exist", (int)loss);
 }

@@ -27,6 +27,33 @@ const cli_option cli_model_options[CLI_N_MODEL_OPTIONS] = {
      "flops", 0, 0, NULL},
 };
 
+#define SIZE(name, member, help, largest)                                                                       \
+    {                                                                                                           \
+        name, 0, CLI_INTEGER, offsetof(cli_model_settings, member), "N", help, "as published", 1, largest, NULL \
+    }
+
+const cli_option cli_size_options[CLI_N_SIZE_OPTIONS] = {
+    SIZE("sequence-length", sequence_length, "Tokens of a sample, in networks that read texts.", 1 << 24),
+    SIZE("width", width,
+         "Numbers that a token has between layers; in networks of images that have stages, channels of the first.",
+         1 << 24),
+    SIZE("depth", depth, "Layers; in networks of stages blocks in all of them, in a U-Net blocks at each resolution.",
+         1 << 12),
+    SIZE("heads", heads, "Heads of attention; in networks of stages those of the first.", 1 << 16),
+    SIZE("vocabulary", vocabulary, "Different tokens, in networks that read texts.", 1 << 28),
+};
+
+// The first of these options that was given, or NULL.
+static const char *given_size(const cli_model_settings *s)
+{
+    return s->sequence_length > 0 ? "--sequence-length"
+           : s->width > 0         ? "--width"
+           : s->depth > 0         ? "--depth"
+           : s->heads > 0         ? "--heads"
+           : s->vocabulary > 0    ? "--vocabulary"
+                                  : NULL;
+}
+
 static bool has_suffix(const char *text, const char *suffix)
 {
     size_t n = strlen(text);
@@ -45,7 +72,7 @@ int cli_model_check(const cli_command *command, const char *name, const cli_mode
         const char *option = settings->batch > 0                     ? "--batch"
                              : settings->input_shape.rank > 0        ? "--input-shape"
                              : strcmp(settings->costs, "flops") != 0 ? "--costs"
-                                                                     : NULL;
+                                                                     : given_size(settings);
         if (option != NULL) {
             return cli_usage_error(
                 command, "%s does not apply to a checkmate-graph file: its sizes and costs are fixed", option);
@@ -87,7 +114,16 @@ static ckm_status build_from_zoo(const char *name, const cli_model_settings *set
         return cli_error(err, CKM_ERR_ARGUMENT, NULL, "%s takes an input shape of three numbers, height,width,channels",
                          name);
     }
-    return ckm_zoo_build(name, batch > 0 ? batch : 1, shape->rank == 3 ? shape->dims : NULL, out, err);
+    ckm_zoo_size size = CKM_ZOO_SIZE_INIT;
+    size.height = shape->dims[0];
+    size.width = shape->dims[1];
+    size.channels = shape->dims[2];
+    size.sequence_length = settings->sequence_length;
+    size.model_width = settings->width;
+    size.depth = settings->depth;
+    size.heads = settings->heads;
+    size.vocabulary = settings->vocabulary;
+    return ckm_zoo_build_sized(name, batch > 0 ? batch : 1, &size, out, err);
 }
 
 ckm_import_options cli_model_import_options(const cli_model_settings *settings, int64_t batch)
@@ -111,6 +147,10 @@ static ckm_status import(const char *path, const cli_model_settings *settings, i
 {
     ckm_import_options options = cli_model_import_options(settings, batch);
     ckm_graph *graph = NULL;
+    if (given_size(settings) != NULL) {
+        return cli_error(err, CKM_ERR_ARGUMENT, path, "%s is for networks of the zoo: a file fixes the size",
+                         given_size(settings));
+    }
     ckm_status status = ckm_import_file(path, &options, &graph, err);
     if (status != CKM_OK) {
         return status;

@@ -13,15 +13,19 @@ typedef struct cli_model_settings {
     cli_shape input_shape;
     int granularity;  // CLI_GRANULARITY_...
     const char *costs;
+    int64_t sequence_length, width, depth, heads, vocabulary;  // 0: not given
 } cli_model_settings;
-#define CLI_MODEL_DEFAULTS                            \
-    {                                                 \
-        0, {0, {0}}, CLI_GRANULARITY_DEFAULT, "flops" \
+#define CLI_MODEL_DEFAULTS                                           \
+    {                                                                \
+        0, {0, {0}}, CLI_GRANULARITY_DEFAULT, "flops", 0, 0, 0, 0, 0 \
     }
 
 // The options that every command with a MODEL takes, over a cli_model_settings.
 enum { CLI_N_MODEL_OPTIONS = 4 };
 extern const cli_option cli_model_options[CLI_N_MODEL_OPTIONS];
+// Those that make networks of the zoo smaller or larger than published, over the same.
+enum { CLI_N_SIZE_OPTIONS = 5 };
+extern const cli_option cli_size_options[CLI_N_SIZE_OPTIONS];
 
 typedef struct cli_model {
     ckm_graph *graph;  // NULL when the file was a dataflow graph already

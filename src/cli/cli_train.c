@@ -17,9 +17,10 @@ double cli_train_rate(const train_settings *s)
 
 static ckm_autodiff_options autodiff_options(const train_settings *s)
 {
+    static const ckm_loss_kind losses[] = {CKM_LOSS_OF_TASK, CKM_LOSS_SOFTMAX_CROSS_ENTROPY, CKM_LOSS_MSE};
     static const ckm_optimizer_kind kinds[] = {CKM_OPTIMIZER_SGD, CKM_OPTIMIZER_ADAM, CKM_OPTIMIZER_ADAMW};
     ckm_autodiff_options options = CKM_AUTODIFF_OPTIONS_INIT;
-    options.loss = s->loss == 0 ? CKM_LOSS_SOFTMAX_CROSS_ENTROPY : CKM_LOSS_MSE;
+    options.loss = losses[s->loss];
     options.optimizer = (ckm_optimizer){kinds[s->optimizer], s->momentum,    s->nesterov, s->beta1, s->beta2,
                                         s->epsilon,          s->weight_decay};
     options.fused = s->fused;
@@ -125,6 +126,7 @@ static ckm_status open_data(train_setup *t, ckm_error *err)
     options.n_inputs = fields.n_inputs;
     options.inputs = fields.inputs;
     options.labels = fields.labels;
+    options.task = ckm_graph_task(t->graph);
     options.layout = ckm_graph_layout(t->graph);
     options.scaling = (ckm_data_scaling)s->scaling;
     options.resize = s->resize;

@@ -99,6 +99,7 @@ static int run(const cli_command *command, const void *settings, char **argument
 static const cli_group groups[] = {
     {"Output", options, CLI_COUNT(options), 0},
     {"Model", cli_model_options, CLI_N_MODEL_OPTIONS, offsetof(graph_settings, model)},
+    {"Size of the network", cli_size_options, CLI_N_SIZE_OPTIONS, offsetof(graph_settings, model)},
 };
 static const char *const argument_names[] = {"MODEL"};
 

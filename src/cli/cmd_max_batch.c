@@ -205,6 +205,7 @@ static const cli_group groups[] = {
     {"Search", options, CLI_COUNT(options), 0},
     {"Solving", cli_limit_options, CLI_N_LIMIT_OPTIONS, offsetof(max_batch_settings, limits)},
     {"Model", cli_model_options, CLI_N_MODEL_OPTIONS, offsetof(max_batch_settings, model)},
+    {"Size of the network", cli_size_options, CLI_N_SIZE_OPTIONS, offsetof(max_batch_settings, model)},
 };
 static const char *const argument_names[] = {"MODEL"};
 

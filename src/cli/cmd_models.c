@@ -1,22 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 // checkmate models: the zoo.
+#include <string.h>
+
 #include "cli/cli.h"
 #include "cli/cli_values.h"
 
-static void print_network(const ckm_graph *graph)
+// "224x224x3" of an image, "1024" of a text: the first input without the batch.
+static const char *describe_input(const ckm_graph *graph, char *buf, size_t size)
 {
-    char input[64] = "-";
-    char trained[32];
-    char other[32];
+    snprintf(buf, size, "-");
     for (int32_t t = 0; t < ckm_graph_tensor_count(graph); t++) {
         ckm_graph_tensor_info tensor = ckm_graph_get_tensor(graph, t);
-        if (tensor.role == CKM_ROLE_INPUT && tensor.shape.rank == 4) {
-            snprintf(input, sizeof input, "%lldx%lldx%lld", (long long)tensor.shape.dims[1],
-                     (long long)tensor.shape.dims[2], (long long)tensor.shape.dims[3]);
+        if (tensor.role == CKM_ROLE_INPUT) {
+            size_t used = 0;
+            for (int32_t i = 1; i < tensor.shape.rank && used < size; i++) {
+                int n = snprintf(buf + used, size - used, "%s%lld", i > 1 ? "x" : "", (long long)tensor.shape.dims[i]);
+                used += n > 0 ? (size_t)n : 0;
+            }
             break;
         }
     }
-    printf("%-28s %12s %7d %15s %9s\n", ckm_graph_name(graph), input, (int)ckm_graph_op_count(graph),
+    return buf;
+}
+
+static void print_network(const ckm_graph *graph)
+{
+    char input[64];
+    char trained[32];
+    char other[32];
+    printf("  %-26s %12s %7d %15s %9s\n", ckm_graph_name(graph), describe_input(graph, input, sizeof input),
+           (int)ckm_graph_op_count(graph),
            cli_show_count(ckm_graph_element_count(graph, CKM_ROLE_PARAMETER), trained, sizeof trained),
            cli_show_count(ckm_graph_element_count(graph, CKM_ROLE_STATE), other, sizeof other));
 }
@@ -35,6 +48,9 @@ static int run(const cli_command *command, const void *settings, char **argument
         if (ckm_zoo_build(ckm_zoo_name(i), 1, NULL, &graph, &err) != CKM_OK) {
             return cli_fail(&err);
         }
+        if (i == 0 || strcmp(ckm_zoo_group(i), ckm_zoo_group(i - 1)) != 0) {
+            printf("%s%s%s\n", cli_style(stdout, CLI_BOLD), ckm_zoo_group(i), cli_style(stdout, CLI_PLAIN));
+        }
         print_network(graph);
         ckm_graph_free(graph);
     }
@@ -45,9 +61,11 @@ const cli_command cli_command_models = {
     .name = "models",
     .summary = "List the networks of the zoo: input, layers, parameters.",
     .usage = "",
-    .description = "Lists the networks that can be given as MODEL by name, with the shape of one input sample "
-                   "(height x width x channels), the number of layers, the trained parameters, and the other numbers "
-                   "kept across steps, such as the running statistics of batch normalization.",
+    .description = "Lists the networks that can be given as MODEL by name, in groups, with the shape of one input "
+                   "sample (height x width x channels, or tokens of a text), the number of layers, the trained "
+                   "parameters, and the other numbers kept across steps, such as the running statistics of batch "
+                   "normalization. Commands with a MODEL take other sizes: --input-shape of images, and, where a "
+                   "network has them, --sequence-length, --width, --depth, --heads and --vocabulary.",
     .examples = "checkmate models\n"
                 "checkmate models | grep -i vgg\n",
     .run = run,

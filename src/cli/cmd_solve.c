@@ -223,6 +223,7 @@ static const cli_group groups[] = {
     {"Solving", options, CLI_COUNT(options), 0},
     {"Search", cli_limit_options, CLI_N_LIMIT_OPTIONS, offsetof(solve_settings, limits)},
     {"Model", cli_model_options, CLI_N_MODEL_OPTIONS, offsetof(solve_settings, model)},
+    {"Size of the network", cli_size_options, CLI_N_SIZE_OPTIONS, offsetof(solve_settings, model)},
 };
 static const char *const argument_names[] = {"MODEL"};
 

@@ -316,6 +316,7 @@ static const cli_group groups[] = {
     {"Sweep", options, CLI_COUNT(options), 0},
     {"Search", cli_limit_options, CLI_N_LIMIT_OPTIONS, offsetof(sweep_settings, limits)},
     {"Model", cli_model_options, CLI_N_MODEL_OPTIONS, offsetof(sweep_settings, model)},
+    {"Size of the network", cli_size_options, CLI_N_SIZE_OPTIONS, offsetof(sweep_settings, model)},
 };
 static const char *const argument_names[] = {"MODEL"};
 

@@ -24,7 +24,7 @@ static const train_settings defaults = {
 
 static const char *const scalings[] = {"symmetric", "unit", "imagenet", NULL};
 static const char *const optimizers[] = {"sgd", "adam", "adamw", NULL};
-static const char *const losses[] = {"cross-entropy", "mse", NULL};
+static const char *const losses[] = {"auto", "cross-entropy", "mse", NULL};
 static const char *const schedules[] = {"constant", "step", "linear", "cosine", NULL};
 static const char *const nan_policies[] = {"stop", "continue", NULL};
 
@@ -87,8 +87,9 @@ static const cli_option training_options[] = {
     {"steps", 0, CLI_INTEGER, AT(steps), "N",
      "How many steps to train, counted from the very first; instead of --epochs.", NULL, 1, INT64_C(1) << 40, NULL},
     {"loss", 0, CLI_CHOICE, AT(loss), "LOSS",
-     "'cross-entropy' of classes, per sample or per pixel, or 'mse', the mean squared error against targets.",
-     "cross-entropy", 0, 0, losses},
+     "'cross-entropy' of classes, per sample, pixel or token; 'mse', the mean squared error against targets; 'auto', "
+     "what the network is for: 'mse' for one that takes noise away, else 'cross-entropy'.",
+     "auto", 0, 0, losses},
     {"optimizer", 'o', CLI_CHOICE, AT(optimizer), "NAME", "'sgd', 'adam' or 'adamw'.", "sgd", 0, 0, optimizers},
     {"lr", 0, CLI_REAL, AT(rate), "R", "Learning rate.", "0.01, adam and adamw 0.001", 0, 0, NULL},
     {"momentum", 0, CLI_REAL, AT(momentum), "M", "Of sgd; 0 keeps no state.", "0.9", 0, 0, NULL},
@@ -298,6 +299,7 @@ static const cli_group groups[] = {
     {"Training", training_options, CLI_COUNT(training_options), 0},
     {"Files", file_options, CLI_COUNT(file_options), 0},
     {"Model", model_options, CLI_COUNT(model_options), 0},
+    {"Size of the network", cli_size_options, CLI_N_SIZE_OPTIONS, AT(model)},
 };
 static const char *const argument_names[] = {"MODEL"};
 

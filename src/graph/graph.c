@@ -270,6 +270,11 @@ ckm_layout ckm_graph_layout(const ckm_graph *g)
     return g->layout;
 }
 
+ckm_task ckm_graph_task(const ckm_graph *graph)
+{
+    return graph->task;
+}
+
 int64_t ckm_graph_batch(const ckm_graph *g)
 {
     return g->batch;

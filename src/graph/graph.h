@@ -39,6 +39,7 @@ typedef struct ckm_i_graph_op {
 struct ckm_graph {
     char *name;
     ckm_layout layout;
+    ckm_task task;
     int64_t batch;
     int32_t n_tensors, cap_tensors, n_ops, cap_ops;
     ckm_i_graph_tensor *tensors;

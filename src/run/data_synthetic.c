@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Samples made up on the spot. Every class has waves of its own, under noise: a network can learn to tell them
-// apart. What a sample is depends on its number only.
+// apart. In texts most tokens follow from the one before. What a sample is depends on its number only.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -144,6 +144,88 @@ static void fill_map(synthetic_state *s, const ckm_data_options *o, const float 
     }
 }
 
+// A text: seven tokens in eight follow from the one before. Gives the token that comes after it.
+static int32_t fill_text(const ckm_data_field *field, uint64_t sample, int32_t *tokens)
+{
+    int64_t n = ckm_i_data_elements(field);
+    uint64_t limit = field->limit > 0 ? (uint64_t)field->limit : 2;
+    ckm_i_rng rng = {hash(sample, 11)};
+    uint64_t token = ckm_i_rng_next(&rng) % limit;
+    for (int64_t i = 0; i < n; i++) {
+        tokens[i] = (int32_t)token;
+        uint64_t draw = ckm_i_rng_next(&rng);
+        token = (draw & 7) != 0 ? hash(token, 13) % limit : (draw >> 8) % limit;
+    }
+    return (int32_t)token;
+}
+
+// Every position's label is the token after it.
+static void fill_next_tokens(const ckm_data_options *o, uint64_t sample, int32_t *tokens, int32_t *labels)
+{
+    int64_t n = ckm_i_data_elements(&o->inputs[0]);
+    int32_t after = fill_text(&o->inputs[0], sample, tokens);
+    for (int64_t i = 0; i < n; i++) {
+        labels[i] = i + 1 < n ? tokens[i + 1] : after;
+    }
+}
+
+// 15 % of the tokens, at least one, are hidden behind a token of their own and are what the labels ask for (Devlin et
+// al. 2019, "BERT", section 3.1).
+static void fill_masked_tokens(const ckm_data_options *o, uint64_t sample, int32_t *tokens, int32_t *labels)
+{
+    enum { MASK = 103 };  // of the published vocabulary
+    int64_t n = ckm_i_data_elements(&o->inputs[0]);
+    int64_t limit = o->inputs[0].limit;
+    int32_t mask = limit > MASK ? MASK : (int32_t)(limit > 0 ? limit - 1 : 0);
+    int64_t certain = (int64_t)(hash(sample, 15) % (uint64_t)n);
+    (void)fill_text(&o->inputs[0], sample, tokens);
+    for (int64_t i = 0; i < n; i++) {
+        bool hidden = i == certain || unit(hash(sample, 17), (uint64_t)i) < 0.15;
+        labels[i] = hidden ? tokens[i] : -1;
+        tokens[i] = hidden ? mask : tokens[i];
+    }
+}
+
+// The image after `time` of 1000 steps of noise with variances from 1e-4 to 0.02 (Ho et al. 2020, "Denoising Diffusion
+// Probabilistic Models", equation 4 and section 4); the noise is the target.
+static void add_noise(const ckm_data_field *field, uint64_t sample, float *image, float *time, float *noise)
+{
+    enum { STEPS = 1000 };
+    int64_t n = ckm_i_data_elements(field);
+    int t = (int)(hash(sample, 19) % STEPS);
+    double kept = 1.0;
+    for (int i = 0; i <= t; i++) {
+        kept *= 1.0 - (1e-4 + (0.02 - 1e-4) * (double)i / (STEPS - 1));
+    }
+    ckm_i_rng rng = {hash(sample, 21)};
+    for (int64_t i = 0; i < n; i++) {
+        double radius = sqrt(-2.0 * log(1.0 - ckm_i_rng_unit(&rng)));
+        noise[i] = (float)(radius * cos(turn * ckm_i_rng_unit(&rng)));
+        image[i] = (float)sqrt(kept) * image[i] + (float)sqrt(1.0 - kept) * noise[i];
+    }
+    *time = (float)t;
+}
+
+// Does the network take what its task is about?
+static bool takes(const ckm_data_options *o, int32_t n_inputs, ckm_dtype dtype)
+{
+    return o->n_inputs >= n_inputs && o->inputs[0].dtype == dtype && o->labels.dtype == dtype &&
+           ckm_i_data_elements(&o->inputs[0]) == ckm_i_data_elements(&o->labels);
+}
+
+// What the task has labels made from its inputs for; others get a class of the sample.
+static void follow_task(const ckm_data_options *o, uint64_t sample, void *const *inputs, void *labels)
+{
+    if (o->task == CKM_TASK_NEXT_TOKEN && takes(o, 1, CKM_I32)) {
+        fill_next_tokens(o, sample, inputs[0], labels);
+    } else if (o->task == CKM_TASK_MASKED_TOKEN && takes(o, 1, CKM_I32)) {
+        fill_masked_tokens(o, sample, inputs[0], labels);
+    } else if (o->task == CKM_TASK_DENOISE && takes(o, 2, CKM_F32) && o->inputs[1].dtype == CKM_F32 &&
+               ckm_i_data_elements(&o->inputs[1]) == 1) {
+        add_noise(&o->inputs[0], sample, inputs[0], inputs[1], labels);
+    }
+}
+
 static ckm_status read_sample(ckm_i_data_source *source, int64_t sample, void *const *inputs, void *labels,
                               ckm_error *err)
 {
@@ -171,6 +253,7 @@ static ckm_status read_sample(ckm_i_data_source *source, int64_t sample, void *c
     } else {
         fill_map(s, o, o->inputs[0].dtype == CKM_F32 ? inputs[0] : NULL, class_number, classes, labels);
     }
+    follow_task(o, (uint64_t)sample, inputs, labels);
     return CKM_OK;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The registry of networks: one row each.
+// The registry of networks: one row each, in groups.
 #include <checkmate/zoo.h>
 
 #include <string.h>
@@ -11,21 +11,29 @@ typedef struct zoo_entry {
     const char *name;
     ckm_i_zoo_network build;
     int32_t variant;
-    int64_t input_shape[3];  // height, width, channels
+    ckm_zoo_size size;  // as published; 0: the network has no such number
 } zoo_entry;
 
 // clang-format off
-#define PHOTO { 224, 224, 3 }
-#define STREET { 416, 608, 3 }
-#define PYRAMID { 384, 576, 3 }
+#define IMAGE(h, w) .height = (h), .width = (w), .channels = 3
+#define PHOTO { IMAGE(224, 224) }
+#define STREET { IMAGE(416, 608) }
+#define PYRAMID { IMAGE(384, 576) }
 #define LINEAR(n) { "linear" #n, ckm_i_zoo_linear, n, PHOTO }
+#define TEXT(length, width, layers, n_heads, words) \
+    { .sequence_length = (length), .model_width = (width), .depth = (layers), .heads = (n_heads), .vocabulary = (words) }
+#define VISION(side, w, layers, n_heads) \
+    { IMAGE(side, side), .model_width = (w), .depth = (layers), .heads = (n_heads) }
 
-static const zoo_entry networks[] = {
+static const zoo_entry chains[] = {
     LINEAR(0),  LINEAR(1),  LINEAR(2),  LINEAR(3),  LINEAR(4),  LINEAR(5),  LINEAR(6),  LINEAR(7),
     LINEAR(8),  LINEAR(9),  LINEAR(10), LINEAR(11), LINEAR(12), LINEAR(13), LINEAR(14), LINEAR(15),
     LINEAR(16), LINEAR(17), LINEAR(18), LINEAR(19), LINEAR(20), LINEAR(21), LINEAR(22), LINEAR(23),
     LINEAR(24), LINEAR(25), LINEAR(26), LINEAR(27), LINEAR(28), LINEAR(29), LINEAR(30), LINEAR(31),
     { "test",             ckm_i_zoo_test,          0,                       PHOTO },
+};
+
+static const zoo_entry classifiers[] = {
     { "VGG16",            ckm_i_zoo_vgg,           16,                      PHOTO },
     { "VGG19",            ckm_i_zoo_vgg,           19,                      PHOTO },
     { "MobileNet",        ckm_i_zoo_mobilenet,     0,                       PHOTO },
@@ -39,11 +47,14 @@ static const zoo_entry networks[] = {
     { "DenseNet121",      ckm_i_zoo_densenet,      121,                     PHOTO },
     { "DenseNet169",      ckm_i_zoo_densenet,      169,                     PHOTO },
     { "DenseNet201",      ckm_i_zoo_densenet,      201,                     PHOTO },
-    { "Xception",         ckm_i_zoo_xception,      0,                       { 299, 299, 3 } },
-    { "InceptionV3",      ckm_i_zoo_inception,     0,                       { 299, 299, 3 } },
+    { "Xception",         ckm_i_zoo_xception,      0,                       { IMAGE(299, 299) } },
+    { "InceptionV3",      ckm_i_zoo_inception,     0,                       { IMAGE(299, 299) } },
     { "NASNetMobile",     ckm_i_zoo_nasnet,        0,                       PHOTO },
-    { "NASNetLarge",      ckm_i_zoo_nasnet,        1,                       { 331, 331, 3 } },
-    { "unet_mini",        ckm_i_zoo_unet_mini,     0,                       { 360, 480, 3 } },
+    { "NASNetLarge",      ckm_i_zoo_nasnet,        1,                       { IMAGE(331, 331) } },
+};
+
+static const zoo_entry segmenters[] = {
+    { "unet_mini",        ckm_i_zoo_unet_mini,     0,                       { IMAGE(360, 480) } },
     { "unet",             ckm_i_zoo_unet,          CKM_I_ENCODER_PLAIN,     STREET },
     { "vgg_unet",         ckm_i_zoo_unet,          CKM_I_ENCODER_VGG,       STREET },
     { "mobilenet_unet",   ckm_i_zoo_unet,          CKM_I_ENCODER_MOBILENET, PHOTO },
@@ -63,53 +74,190 @@ static const zoo_entry networks[] = {
     { "pspnet",           ckm_i_zoo_pspnet,        CKM_I_ENCODER_PLAIN,     PYRAMID },
     { "vgg_pspnet",       ckm_i_zoo_pspnet,        CKM_I_ENCODER_VGG,       PYRAMID },
     { "resnet50_pspnet",  ckm_i_zoo_pspnet,        CKM_I_ENCODER_RESNET50,  PYRAMID },
-    { "pspnet_50",        ckm_i_zoo_pspnet_resnet, 50,                      { 473, 473, 3 } },
-    { "pspnet_101",       ckm_i_zoo_pspnet_resnet, 101,                     { 473, 473, 3 } },
+    { "pspnet_50",        ckm_i_zoo_pspnet_resnet, 50,                      { IMAGE(473, 473) } },
+    { "pspnet_101",       ckm_i_zoo_pspnet_resnet, 101,                     { IMAGE(473, 473) } },
+};
+
+static const zoo_entry language[] = {
+    { "GPT2",           ckm_i_zoo_gpt2,  0,                TEXT(1024, 768, 12, 12, 50257) },
+    { "GPT2-medium",    ckm_i_zoo_gpt2,  0,                TEXT(1024, 1024, 24, 16, 50257) },
+    { "GPT2-large",     ckm_i_zoo_gpt2,  0,                TEXT(1024, 1280, 36, 20, 50257) },
+    { "GPT2-XL",        ckm_i_zoo_gpt2,  0,                TEXT(1024, 1600, 48, 25, 50257) },
+    { "TinyLlama-1.1B", ckm_i_zoo_llama, CKM_I_LLAMA_TINY, TEXT(2048, 2048, 22, 32, 32000) },
+    { "Llama-2-7B",     ckm_i_zoo_llama, CKM_I_LLAMA_2_7B, TEXT(4096, 4096, 32, 32, 32000) },
+    { "Llama-3.2-1B",   ckm_i_zoo_llama, CKM_I_LLAMA_3_1B, TEXT(8192, 2048, 16, 32, 128256) },
+    { "Llama-3.2-3B",   ckm_i_zoo_llama, CKM_I_LLAMA_3_3B, TEXT(8192, 3072, 28, 24, 128256) },
+    { "Llama-3.1-8B",   ckm_i_zoo_llama, CKM_I_LLAMA_3_8B, TEXT(8192, 4096, 32, 32, 128256) },
+    { "BERT-base",      ckm_i_zoo_bert,  0,                TEXT(512, 768, 12, 12, 30522) },
+    { "BERT-large",     ckm_i_zoo_bert,  0,                TEXT(512, 1024, 24, 16, 30522) },
+};
+
+static const zoo_entry vision[] = {
+    { "ViT-B16",    ckm_i_zoo_vit,      16, VISION(224, 768, 12, 12) },
+    { "ViT-L16",    ckm_i_zoo_vit,      16, VISION(224, 1024, 24, 16) },
+    { "ConvNeXt-T", ckm_i_zoo_convnext, 3,  VISION(224, 96, 18, 0) },
+    { "ConvNeXt-S", ckm_i_zoo_convnext, 9,  VISION(224, 96, 36, 0) },
+    { "ConvNeXt-B", ckm_i_zoo_convnext, 9,  VISION(224, 128, 36, 0) },
+    { "Swin-T",     ckm_i_zoo_swin,     3,  VISION(224, 96, 12, 3) },
+    { "Swin-S",     ckm_i_zoo_swin,     9,  VISION(224, 96, 24, 3) },
+    { "Swin-B",     ckm_i_zoo_swin,     9,  VISION(224, 128, 24, 4) },
+};
+
+static const zoo_entry diffusion[] = {
+    { "DDPM-CIFAR10", ckm_i_zoo_ddpm, CKM_I_DDPM_CIFAR10, VISION(32, 128, 2, 1) },
+    { "DDPM-256",     ckm_i_zoo_ddpm, CKM_I_DDPM_256,     VISION(256, 128, 2, 1) },
 };
 // clang-format on
 
+typedef struct zoo_group {
+    const char *title;
+    const zoo_entry *entries;
+    int32_t n;
+} zoo_group;
+
+#define GROUP(title, entries)                                           \
+    {                                                                   \
+        title, entries, (int32_t)(sizeof(entries) / sizeof(entries)[0]) \
+    }
+static const zoo_group groups[] = {
+    GROUP("Chains for experiments", chains),
+    GROUP("Image classification", classifiers),
+    GROUP("Segmentation", segmenters),
+    GROUP("Language", language),
+    GROUP("Today's image classification", vision),
+    GROUP("Diffusion", diffusion),
+};
+
+// Network i and the group it belongs to; NULL beyond the last.
+static const zoo_entry *entry_at(int32_t i, const zoo_group **group)
+{
+    for (size_t g = 0; i >= 0 && g < sizeof groups / sizeof groups[0]; i -= groups[g++].n) {
+        if (i < groups[g].n) {
+            *group = &groups[g];
+            return &groups[g].entries[i];
+        }
+    }
+    return NULL;
+}
+
 int32_t ckm_zoo_count(void)
 {
-    return (int32_t)(sizeof networks / sizeof networks[0]);
+    int32_t n = 0;
+    for (size_t g = 0; g < sizeof groups / sizeof groups[0]; g++) {
+        n += groups[g].n;
+    }
+    return n;
 }
 
 const char *ckm_zoo_name(int32_t i)
 {
-    return i >= 0 && i < ckm_zoo_count() ? networks[i].name : NULL;
+    const zoo_group *group;
+    const zoo_entry *entry = entry_at(i, &group);
+    return entry != NULL ? entry->name : NULL;
 }
 
-static ckm_status check_sizes(const char *name, int64_t batch, const int64_t shape[3], ckm_error *err)
+const char *ckm_zoo_group(int32_t i)
 {
-    static const char *const axes[] = {"height", "width", "number of channels"};
-    if (batch < 1) {
-        return ckm_i_error(err, CKM_ERR_ARGUMENT, "%s: the batch is %lld; it must be at least 1", name,
-                           (long long)batch);
+    const zoo_group *group;
+    return entry_at(i, &group) != NULL ? group->title : NULL;
+}
+
+static ckm_status at_least_one(const char *name, const char *what, int64_t value, ckm_error *err)
+{
+    return value >= 1 ? CKM_OK
+                      : ckm_i_error(err, CKM_ERR_ARGUMENT, "%s: %s is %lld; it must be at least 1", name, what,
+                                    (long long)value);
+}
+
+// The image given in place of the network's own.
+static ckm_status choose_image(const char *name, const int64_t image[3], ckm_zoo_size *size, ckm_error *err)
+{
+    static const char *const axes[] = {"the input's height", "the input's width", "the input's number of channels"};
+    if (size->height == 0) {
+        return ckm_i_error(err, CKM_ERR_ARGUMENT, "%s reads a text: it has a sequence length, not an input shape",
+                           name);
     }
     for (int i = 0; i < 3; i++) {
-        if (shape[i] < 1) {
-            return ckm_i_error(err, CKM_ERR_ARGUMENT, "%s: the input's %s is %lld; it must be at least 1", name,
-                               axes[i], (long long)shape[i]);
+        ckm_status status = at_least_one(name, axes[i], image[i], err);
+        if (status != CKM_OK) {
+            return status;
         }
+    }
+    size->height = image[0];
+    size->width = image[1];
+    size->channels = image[2];
+    return CKM_OK;
+}
+
+// Every other number that is given in place of the network's own.
+static ckm_status choose_numbers(const char *name, const ckm_zoo_size *given, ckm_zoo_size *size, ckm_error *err)
+{
+    const struct {
+        const char *what, *subject;
+        int64_t given, *own;
+    } numbers[] = {
+        {"sequence length", "the sequence length", given->sequence_length, &size->sequence_length},
+        {"width", "the width", given->model_width, &size->model_width},
+        {"depth", "the depth", given->depth, &size->depth},
+        {"number of heads", "the number of heads", given->heads, &size->heads},
+        {"vocabulary", "the vocabulary", given->vocabulary, &size->vocabulary},
+    };
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        if (numbers[i].given == 0) {
+            continue;
+        }
+        if (*numbers[i].own == 0) {
+            return ckm_i_error(err, CKM_ERR_ARGUMENT, "%s has no %s to choose", name, numbers[i].what);
+        }
+        ckm_status status = at_least_one(name, numbers[i].subject, numbers[i].given, err);
+        if (status != CKM_OK) {
+            return status;
+        }
+        *numbers[i].own = numbers[i].given;
+    }
+    if (size->heads > 0 && size->model_width % size->heads != 0) {
+        return ckm_i_error(err, CKM_ERR_ARGUMENT, "%s: a width of %lld does not divide into %lld heads", name,
+                           (long long)size->model_width, (long long)size->heads);
     }
     return CKM_OK;
 }
 
-ckm_status ckm_zoo_build(const char *name, int64_t batch, const int64_t input_shape[3], ckm_graph **out, ckm_error *err)
+static ckm_status build(const char *name, int64_t batch, const int64_t image[3], const ckm_zoo_size *given,
+                        ckm_graph **out, ckm_error *err)
 {
+    const zoo_group *group;
     const zoo_entry *entry = NULL;
     for (int32_t i = 0; i < ckm_zoo_count() && entry == NULL; i++) {
-        entry = strcmp(networks[i].name, name) == 0 ? &networks[i] : NULL;
+        const zoo_entry *candidate = entry_at(i, &group);
+        entry = strcmp(candidate->name, name) == 0 ? candidate : NULL;
     }
     if (entry == NULL) {
         return ckm_i_error(err, CKM_ERR_NOT_FOUND, "no network is called \"%.100s\"", name);
     }
-    const int64_t *shape = input_shape != NULL ? input_shape : entry->input_shape;
+    ckm_zoo_size size = entry->size;
     ckm_i_zoo *z = NULL;
     ckm_status status;
-    CKM_I_TRY(check_sizes(entry->name, batch, shape, err));
-    CKM_I_TRY(ckm_i_zoo_create(entry->name, batch, shape, &z, err));
+    CKM_I_TRY(at_least_one(entry->name, "the batch", batch, err));
+    if (image != NULL) {
+        CKM_I_TRY(choose_image(entry->name, image, &size, err));
+    }
+    CKM_I_TRY(choose_numbers(entry->name, given, &size, err));
+    CKM_I_TRY(ckm_i_zoo_create(entry->name, batch, &size, &z, err));
     CKM_I_TRY(ckm_i_zoo_finish(z, entry->build(z, entry->variant), out, err));
 cleanup:
     ckm_i_zoo_free(z);
     return status;
+}
+
+ckm_status ckm_zoo_build(const char *name, int64_t batch, const int64_t input_shape[3], ckm_graph **out, ckm_error *err)
+{
+    return build(name, batch, input_shape, &(ckm_zoo_size)CKM_ZOO_SIZE_INIT, out, err);
+}
+
+ckm_status ckm_zoo_build_sized(const char *name, int64_t batch, const ckm_zoo_size *size, ckm_graph **out,
+                               ckm_error *err)
+{
+    const int64_t image[3] = {size->height, size->width, size->channels};
+    bool any = size->height != 0 || size->width != 0 || size->channels != 0;
+    return build(name, batch, any ? image : NULL, size, out, err);
 }

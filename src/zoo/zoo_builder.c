@@ -13,6 +13,7 @@
 #define MAX_CLASSES 32
 
 struct ckm_i_zoo {
+    ckm_zoo_size size;
     ckm_graph *draft;  // every layer in the order of writing; its errors name the layer
     ckm_status status;
     ckm_error error;
@@ -25,18 +26,22 @@ struct ckm_i_zoo {
     } classes[MAX_CLASSES];
 };
 
-ckm_status ckm_i_zoo_create(const char *network, int64_t batch, const int64_t input_shape[3], ckm_i_zoo **out,
+ckm_status ckm_i_zoo_create(const char *network, int64_t batch, const ckm_zoo_size *size, ckm_i_zoo **out,
                             ckm_error *err)
 {
     ckm_i_zoo *z = ckm_i_calloc(1, sizeof *z);
     if (z == NULL) {
         return ckm_i_error_memory(err);
     }
-    ckm_shape shape = {.rank = 4, .dims = {batch, input_shape[0], input_shape[1], input_shape[2]}};
+    bool text = size->sequence_length > 0;
+    ckm_shape image = {.rank = 4, .dims = {batch, size->height, size->width, size->channels}};
+    ckm_shape tokens = {.rank = 2, .dims = {batch, size->sequence_length}};
     int32_t input;
+    z->size = *size;
     ckm_status status = ckm_i_graph_create(network, CKM_CHANNELS_LAST, batch, &z->draft, err);
     if (status == CKM_OK) {
-        status = ckm_i_graph_add_tensor(z->draft, "input", CKM_ROLE_INPUT, CKM_F32, &shape, &input, err);
+        status = ckm_i_graph_add_tensor(z->draft, text ? "tokens" : "input", CKM_ROLE_INPUT, text ? CKM_I32 : CKM_F32,
+                                        text ? &tokens : &image, &input, err);
     }
     if (status != CKM_OK) {
         ckm_i_zoo_free(z);
@@ -86,6 +91,21 @@ static int64_t dimension(const ckm_i_zoo *z, ckm_i_layer x, int32_t from_last)
     return shape->rank > from_last ? shape->dims[shape->rank - 1 - from_last] : 1;
 }
 
+int64_t ckm_i_zoo_batch(const ckm_i_zoo *z)
+{
+    return z->draft->batch;
+}
+
+const ckm_zoo_size *ckm_i_zoo_size(const ckm_i_zoo *z)
+{
+    return &z->size;
+}
+
+void ckm_i_zoo_set_task(ckm_i_zoo *z, ckm_task task)
+{
+    z->draft->task = task;
+}
+
 int64_t ckm_i_zoo_height(const ckm_i_zoo *z, ckm_i_layer x)
 {
     return dimension(z, x, 2);
@@ -127,16 +147,26 @@ const char *ckm_i_zoo_layer_name(ckm_i_zoo *z, const char *class_name, const cha
     return z->layer_name;
 }
 
-int32_t ckm_i_zoo_parameter(ckm_i_zoo *z, const char *layer, const char *what, ckm_tensor_role role, ckm_shape shape)
+static int32_t add_leaf(ckm_i_zoo *z, const char *name, ckm_tensor_role role, ckm_dtype dtype, const ckm_shape *shape)
 {
     if (z->status != CKM_OK) {
         return -1;
     }
+    int32_t tensor = -1;
+    z->status = ckm_i_graph_add_tensor(z->draft, name, role, dtype, shape, &tensor, &z->error);
+    return z->status == CKM_OK ? tensor : -1;
+}
+
+int32_t ckm_i_zoo_input(ckm_i_zoo *z, const char *name, ckm_dtype dtype, ckm_shape shape)
+{
+    return add_leaf(z, name, CKM_ROLE_INPUT, dtype, &shape);
+}
+
+int32_t ckm_i_zoo_parameter(ckm_i_zoo *z, const char *layer, const char *what, ckm_tensor_role role, ckm_shape shape)
+{
     char name[128];
     snprintf(name, sizeof name, "%s/%s", layer, what);
-    int32_t tensor = -1;
-    z->status = ckm_i_graph_add_tensor(z->draft, name, role, CKM_F32, &shape, &tensor, &z->error);
-    return z->status == CKM_OK ? tensor : -1;
+    return add_leaf(z, name, role, CKM_F32, &shape);
 }
 
 ckm_i_layer ckm_i_zoo_add(ckm_i_zoo *z, const char *kind, const char *layer, const int32_t *inputs, int32_t n_inputs,
@@ -148,6 +178,17 @@ ckm_i_layer ckm_i_zoo_add(ckm_i_zoo *z, const char *kind, const char *layer, con
     int32_t output = -1;
     z->status = ckm_i_graph_add_op(z->draft, kind, layer, inputs, n_inputs, attrs, n_attrs, &output, 1, &z->error);
     return z->status == CKM_OK ? output : -1;
+}
+
+void ckm_i_zoo_add_split(ckm_i_zoo *z, const char *kind, const char *layer, ckm_i_layer x, const ckm_i_attr *attrs,
+                         int32_t n_attrs, ckm_i_layer *outputs, int32_t n_outputs)
+{
+    for (int32_t i = 0; i < n_outputs; i++) {
+        outputs[i] = -1;
+    }
+    if (z->status == CKM_OK) {
+        z->status = ckm_i_graph_add_op(z->draft, kind, layer, &x, 1, attrs, n_attrs, outputs, n_outputs, &z->error);
+    }
 }
 
 // ---- The order of the layer list
@@ -225,8 +266,12 @@ static int by_place(const void *a, const void *b)
 static ckm_status copy_op(const ckm_graph *from, int32_t op, ckm_graph *to, int32_t *map, ckm_error *err)
 {
     const ckm_i_graph_op *o = &from->ops[op];
-    int32_t *inputs = ckm_i_malloc((size_t)o->n_inputs, sizeof *inputs);
-    ckm_status status = inputs != NULL ? CKM_OK : ckm_i_error_memory(err);
+    int32_t *inputs = ckm_i_malloc((size_t)(o->n_inputs + o->n_outputs), sizeof *inputs);
+    if (inputs == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    int32_t *outputs = inputs + o->n_inputs;
+    ckm_status status = CKM_OK;
     for (int32_t i = 0; status == CKM_OK && i < o->n_inputs; i++) {
         int32_t tensor = o->inputs[i];
         if (tensor >= 0 && map[tensor] < 0) {
@@ -236,8 +281,11 @@ static ckm_status copy_op(const ckm_graph *from, int32_t op, ckm_graph *to, int3
         inputs[i] = tensor >= 0 ? map[tensor] : -1;
     }
     if (status == CKM_OK) {
-        status = ckm_i_graph_add_op(to, o->op_class->kind, o->name, inputs, o->n_inputs, o->attrs, o->n_attrs,
-                                    &map[o->outputs[0]], 1, err);
+        status = ckm_i_graph_add_op(to, o->op_class->kind, o->name, inputs, o->n_inputs, o->attrs, o->n_attrs, outputs,
+                                    o->n_outputs, err);
+    }
+    for (int32_t i = 0; status == CKM_OK && i < o->n_outputs; i++) {
+        map[o->outputs[i]] = outputs[i];
     }
     free(inputs);
     return status;
@@ -278,12 +326,14 @@ cleanup:
 ckm_status ckm_i_zoo_finish(ckm_i_zoo *z, ckm_i_layer output, ckm_graph **out, ckm_error *err)
 {
     if (z->status != CKM_OK) {
-        const int64_t *dims = z->draft->tensors[CKM_I_ZOO_INPUT].shape.dims;
+        char text[256];
+        ckm_shape input = z->draft->tensors[CKM_I_ZOO_INPUT].shape;
+        input.rank--;
+        memmove(input.dims, input.dims + 1, (size_t)input.rank * sizeof *input.dims);
         // What the graph calls a bad format is here an input shape the network cannot take.
         ckm_status code = z->status == CKM_ERR_FORMAT ? CKM_ERR_ARGUMENT : z->status;
-        return ckm_i_error(err, code, "%s with an input of %lldx%lldx%lld and batch %lld: %s", z->draft->name,
-                           (long long)dims[1], (long long)dims[2], (long long)dims[3], (long long)dims[0],
-                           z->error.message);
+        return ckm_i_error(err, code, "%s with an input of %s and batch %lld: %s", z->draft->name,
+                           ckm_i_shape_text(&input, text, sizeof text), (long long)z->draft->batch, z->error.message);
     }
     if (output < 0 || output >= z->draft->n_tensors || z->draft->tensors[output].producer < 0) {
         return ckm_i_error(err, CKM_ERR_INTERNAL, "%s: its output is not a layer", z->draft->name);
@@ -291,6 +341,7 @@ ckm_status ckm_i_zoo_finish(ckm_i_zoo *z, ckm_i_layer output, ckm_graph **out, c
     ckm_graph *graph = NULL;
     ckm_status status = ckm_i_graph_create(z->draft->name, z->draft->layout, z->draft->batch, &graph, err);
     if (status == CKM_OK) {
+        graph->task = z->draft->task;
         status = arrange(z->draft, z->draft->tensors[output].producer, graph, err);
     }
     if (status != CKM_OK) {

@@ -8,6 +8,8 @@
 #ifndef CKM_SRC_ZOO_ZOO_BUILDER_H
 #define CKM_SRC_ZOO_ZOO_BUILDER_H
 
+#include <checkmate/zoo.h>
+
 #include "graph/graph.h"
 
 typedef struct ckm_i_zoo ckm_i_zoo;
@@ -16,7 +18,8 @@ typedef struct ckm_i_zoo ckm_i_zoo;
 typedef int32_t ckm_i_layer;
 #define CKM_I_ZOO_INPUT 0
 
-ckm_status ckm_i_zoo_create(const char *network, int64_t batch, const int64_t input_shape[3], ckm_i_zoo **out,
+// The input is `size`'s image, or where it has a sequence length that many tokens, of type int32.
+ckm_status ckm_i_zoo_create(const char *network, int64_t batch, const ckm_zoo_size *size, ckm_i_zoo **out,
                             ckm_error *err) CKM_NODISCARD;
 void ckm_i_zoo_free(ckm_i_zoo *z);
 // The finished network with `output` as its last layer; `z` is spent but still has to be freed.
@@ -26,6 +29,13 @@ ckm_status ckm_i_zoo_finish(ckm_i_zoo *z, ckm_i_layer output, ckm_graph **out, c
 const char *ckm_i_zoo_name(ckm_i_zoo *z, const char *format, ...) CKM_PRINTF(2, 3);
 // Stops the building with an error.
 ckm_i_layer ckm_i_zoo_fail(ckm_i_zoo *z, const char *format, ...) CKM_PRINTF(2, 3);
+
+int64_t ckm_i_zoo_batch(const ckm_i_zoo *z);
+const ckm_zoo_size *ckm_i_zoo_size(const ckm_i_zoo *z);
+// What the network is trained for; CKM_TASK_CLASSES unless set.
+void ckm_i_zoo_set_task(ckm_i_zoo *z, ckm_task task);
+// Another input of the network; `shape` with the batch.
+int32_t ckm_i_zoo_input(ckm_i_zoo *z, const char *name, ckm_dtype dtype, ckm_shape shape);
 
 int64_t ckm_i_zoo_height(const ckm_i_zoo *z, ckm_i_layer x);
 int64_t ckm_i_zoo_width(const ckm_i_zoo *z, ckm_i_layer x);
@@ -37,6 +47,10 @@ const char *ckm_i_zoo_layer_name(ckm_i_zoo *z, const char *class_name, const cha
 int32_t ckm_i_zoo_parameter(ckm_i_zoo *z, const char *layer, const char *what, ckm_tensor_role role, ckm_shape shape);
 ckm_i_layer ckm_i_zoo_add(ckm_i_zoo *z, const char *kind, const char *layer, const int32_t *inputs, int32_t n_inputs,
                           const ckm_i_attr *attrs, int32_t n_attrs);
+
+// The same with several outputs.
+void ckm_i_zoo_add_split(ckm_i_zoo *z, const char *kind, const char *layer, ckm_i_layer x, const ckm_i_attr *attrs,
+                         int32_t n_attrs, ckm_i_layer *outputs, int32_t n_outputs);
 
 // ---- Layers. Defaults are those of Keras; a pair whose second member is 0 is square.
 

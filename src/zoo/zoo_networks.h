@@ -21,6 +21,17 @@ ckm_i_layer ckm_i_zoo_nasnet(ckm_i_zoo *z, int32_t large);
 ckm_i_layer ckm_i_zoo_inception(ckm_i_zoo *z, int32_t unused);
 ckm_i_layer ckm_i_zoo_resnet(ckm_i_zoo *z, int32_t layers);  // 50, 101 or 152
 
+// Today's; sizes are the builder's.
+enum { CKM_I_LLAMA_TINY, CKM_I_LLAMA_2_7B, CKM_I_LLAMA_3_8B, CKM_I_LLAMA_3_1B, CKM_I_LLAMA_3_3B };
+enum { CKM_I_DDPM_CIFAR10, CKM_I_DDPM_256 };
+ckm_i_layer ckm_i_zoo_gpt2(ckm_i_zoo *z, int32_t unused);
+ckm_i_layer ckm_i_zoo_llama(ckm_i_zoo *z, int32_t which);  // CKM_I_LLAMA_...
+ckm_i_layer ckm_i_zoo_bert(ckm_i_zoo *z, int32_t unused);
+ckm_i_layer ckm_i_zoo_vit(ckm_i_zoo *z, int32_t patch);
+ckm_i_layer ckm_i_zoo_convnext(ckm_i_zoo *z, int32_t third);  // blocks of the third stage, the others having 1
+ckm_i_layer ckm_i_zoo_swin(ckm_i_zoo *z, int32_t third);      // the same
+ckm_i_layer ckm_i_zoo_ddpm(ckm_i_zoo *z, int32_t which);      // CKM_I_DDPM_...
+
 // Segmentation: an encoder's five feature maps, finest first, and a decoder on top of them.
 typedef struct ckm_i_features {
     ckm_i_layer level[5];

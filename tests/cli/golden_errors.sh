@@ -25,6 +25,14 @@ bad graph linear8 --costs device:missing.json
 bad graph linear8 --costs flop
 bad graph linear8 --costs missing.json
 bad graph linear8 --input-shape 224,224
+bad graph VGG16 --width 64
+bad graph VGG16 --sequence-length 64
+bad graph ConvNeXt-T --heads 4
+bad graph ConvNeXt-T --depth 10
+bad graph GPT2 --input-shape 32,32,3
+bad graph GPT2 --width 100 --heads 8
+bad graph ViT-B16 --input-shape 100,100,3
+bad graph DDPM-CIFAR10 --input-shape 30,32,3
 bad verify missing.json missing.json
 bad verify $graph missing.json
 

@@ -44,6 +44,9 @@ wrong solve linear8 --budget 5GB --batch 0
 wrong solve linear8 --budget 5GB --input-shape 224,x,3
 wrong solve linear8 --budget 5GB --input-shape 0,224,3
 wrong solve linear8 --budget 5GB --granularity fine
+wrong solve $graph --budget 5 --width 64
+wrong solve GPT2 --budget 5GB --depth 0
+wrong solve GPT2 --budget 5GB --sequence-length long
 wrong verify $graph
 wrong verify - -
 wrong sweep

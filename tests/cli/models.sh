@@ -5,9 +5,15 @@
 expect 0 models
 [ "$(sed -n 1p out.txt | awk '{ print $1, $2, $3, $4, $5 }')" = "network input layers parameters other" ] ||
     fail "header: $(sed -n 1p out.txt)"
-sed 1d out.txt > rows.txt
+# Below the header titles of groups, and rows with two blanks in front.
+sed -n '/^  /p' out.txt > rows.txt
 [ "$(wc -l < rows.txt)" -ge 10 ] || fail "few networks: $(wc -l < rows.txt)"
-awk 'NF != 5 || $2 !~ /^[0-9]+x[0-9]+x[0-9]+$/ || $3 !~ /^[0-9]+$/ { print "row: " $0; bad = 1 } END { exit bad }' \
+[ "$(sed 1d out.txt | grep -v '^  ' | sort | uniq -d)" = "" ] || fail "a group twice"
+[ "$(sed -n 2p out.txt | cut -c1)" != " " ] || fail "networks without a group"
+for group in "Image classification" Segmentation Language Diffusion; do
+    grep -q "^$group\$" out.txt || fail "no group $group"
+done
+awk 'NF != 5 || $2 !~ /^([0-9]+x[0-9]+x[0-9]+|[0-9]+)$/ || $3 !~ /^[0-9]+$/ { print "row: " $0; bad = 1 } END { exit bad }' \
     rows.txt >&2 || fail "rows"
 [ "$(awk '{ print $1 }' rows.txt | sort | uniq -d)" = "" ] || fail "a name twice"
 for network in $(awk '$3 < 60 { print $1 }' rows.txt); do

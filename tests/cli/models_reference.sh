@@ -4,7 +4,7 @@
 
 [ -r "$shared/zoo/totals.csv" ] || skip "$shared/zoo/totals.csv is not there"
 expect 0 models
-sed 1d out.txt > rows.txt
+sed -n '/^  /p' out.txt > rows.txt
 # The list gives layers, trained and other parameters by name; names with @ are at another input shape.
 tr -d ',' < rows.txt | awk '
     FNR == NR { sub(/\r$/, ""); split($0, f, ","); reference[f[1]] = f[2] " " f[3] " " f[4] " " f[5]; next }

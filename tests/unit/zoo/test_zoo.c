@@ -14,6 +14,8 @@
 
 #include "zoo/zoo_builder.h"
 
+static const ckm_zoo_size small = {.height = 4, .width = 4, .channels = 2};
+
 static ckm_graph *build(const char *name, int64_t batch, const int64_t *shape)
 {
     ckm_graph *g = NULL;
@@ -87,6 +89,28 @@ static void networks_have_their_published_size(void **state)
         {"vgg_segnet", 32, 11556691, 1920, "1x63232x19"},
         {"fcn_8", 43, 69910105, 1920, "1x261184x19"},
         {"fcn_8_vgg", 36, 134456985, 0, "1x261184x19"},
+        // Today's: the published counts, position tables and tied embeddings included.
+        {"GPT2", 268, 124439808, 0, "1x1024x50257"},
+        {"GPT2-medium", 532, 354823168, 0, "1x1024x50257"},
+        {"GPT2-large", 796, 774030080, 0, "1x1024x50257"},
+        {"GPT2-XL", 1060, 1557611200, 0, "1x1024x50257"},
+        {"TinyLlama-1.1B", 685, 1100048384, 0, "1x2048x32000"},
+        {"Llama-2-7B", 867, 6738415616, 0, "1x4096x32000"},
+        {"Llama-3.2-1B", 499, 1235814400, 0, "1x8192x128256"},
+        {"Llama-3.2-3B", 871, 3212749824, 0, "1x8192x128256"},
+        {"Llama-3.1-8B", 995, 8030261248, 0, "1x8192x128256"},
+        {"BERT-base", 322, 109514298, 0, "1x512x30522"},
+        {"BERT-large", 634, 335174458, 0, "1x512x30522"},
+        {"ViT-B16", 273, 86567656, 0, "1x1000"},
+        {"ViT-L16", 537, 304326632, 0, "1x1000"},
+        {"ConvNeXt-T", 137, 28589128, 0, "1x1000"},
+        {"ConvNeXt-S", 263, 50223688, 0, "1x1000"},
+        {"ConvNeXt-B", 263, 88591464, 0, "1x1000"},
+        {"Swin-T", 390, 28288354, 0, "1x1000"},
+        {"Swin-S", 762, 49606258, 0, "1x1000"},
+        {"Swin-B", 762, 87768224, 0, "1x1000"},
+        {"DDPM-CIFAR10", 405, 35746307, 0, "1x32x32x3"},
+        {"DDPM-256", 502, 113673219, 0, "1x256x256x3"},
     };
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         ckm_graph *g = build(known[i].name, 1, NULL);
@@ -97,6 +121,17 @@ static void networks_have_their_published_size(void **state)
         assert_shape(g, ckm_graph_op_count(g) - 1, known[i].output);
         ckm_graph_free(g);
     }
+}
+
+static bool reads_data(const ckm_graph *g, int32_t op)
+{
+    ckm_graph_op_info info = ckm_graph_get_op(g, op);
+    for (int32_t i = 0; i < info.n_inputs; i++) {
+        if (info.inputs[i] >= 0 && ckm_graph_get_tensor(g, info.inputs[i]).role != CKM_ROLE_PARAMETER) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static void every_name_builds_for_any_batch(void **state)
@@ -112,7 +147,8 @@ static void every_name_builds_for_any_batch(void **state)
         ckm_graph *g = build(ckm_zoo_name(i), 7, NULL);
         assert_int_equal(ckm_graph_batch(g), 7);
         for (int32_t op = 0; op < ckm_graph_op_count(g); op++) {
-            assert_int_equal(output_shape(g, op).dims[0], 7);
+            // Windows of an image count as samples; what only parameters give has none.
+            assert_true(output_shape(g, op).dims[0] % 7 == 0 || !reads_data(g, op));
             for (int32_t other = 0; other < op; other++) {
                 assert_string_not_equal(ckm_graph_get_op(g, op).name, ckm_graph_get_op(g, other).name);
             }
@@ -222,6 +258,142 @@ static void other_input_shapes(void **state)
     }
 }
 
+static ckm_graph *build_sized(const char *name, int64_t batch, ckm_zoo_size size)
+{
+    ckm_graph *g = NULL;
+    ckm_error err = CKM_ERROR_INIT;
+    if (ckm_zoo_build_sized(name, batch, &size, &g, &err) != CKM_OK) {
+        fail_msg("%s: %s", name, err.message);
+    }
+    return g;
+}
+
+static int64_t trained(const ckm_graph *g)
+{
+    return ckm_graph_element_count(g, CKM_ROLE_PARAMETER);
+}
+
+static void texts_of_other_sizes(void **state)
+{
+    (void)state;
+    ckm_graph *g = build_sized(
+        "GPT2", 3, (ckm_zoo_size){.sequence_length = 10, .model_width = 24, .depth = 2, .heads = 3, .vocabulary = 50});
+    // Tokens and 1024 positions; two layers of 12 width^2 + 13 width; the last normalization.
+    assert_int_equal(trained(g), (50 + 1024) * 24 + 2 * (12 * 24 * 24 + 13 * 24) + 2 * 24);
+    assert_shape(g, find(g, "h1/attn/scores"), "3x3x10x10");
+    assert_shape(g, find(g, "h1/mlp/gelu"), "3x10x96");
+    assert_shape(g, ckm_graph_op_count(g) - 1, "3x10x50");
+    assert_int_equal(ckm_graph_task(g), CKM_TASK_NEXT_TOKEN);
+    assert_int_equal(ckm_graph_get_tensor(g, 0).dtype, CKM_I32);
+    ckm_graph_free(g);
+    // More positions than published: the table grows, and nothing is cut out of it.
+    g = build_sized("GPT2", 1,
+                    (ckm_zoo_size){.sequence_length = 1025, .model_width = 8, .depth = 1, .heads = 1, .vocabulary = 9});
+    assert_int_equal(trained(g), (9 + 1025) * 8 + 12 * 8 * 8 + 13 * 8 + 2 * 8);
+    for (int32_t i = 0; i < ckm_graph_op_count(g); i++) {
+        assert_string_not_equal(ckm_graph_get_op(g, i).kind, "slice");
+    }
+    ckm_graph_free(g);
+    // Eight heads share one of keys, as 32 share 4; 64 wide, the feed-forward part is 176.
+    g = build_sized("TinyLlama-1.1B", 2,
+                    (ckm_zoo_size){.sequence_length = 6, .model_width = 64, .depth = 1, .heads = 8, .vocabulary = 10});
+    assert_int_equal(trained(g), 2 * 10 * 64 + 2 * 64 * 64 + 2 * 64 * 8 + 3 * 64 * 176 + 3 * 64);
+    assert_shape(g, find(g, "layer0/attention/k_rotary"), "2x1x6x8");
+    assert_shape(g, find(g, "layer0/attention/scores"), "2x1x48x6");
+    assert_shape(g, find(g, "layer0/attention/probabilities"), "2x8x6x6");
+    ckm_graph_free(g);
+    g = build_sized("BERT-base", 2,
+                    (ckm_zoo_size){.sequence_length = 7, .model_width = 12, .depth = 1, .heads = 2, .vocabulary = 30});
+    assert_int_equal(trained(g), (30 + 512 + 2 + 2) * 12 + 12 * 144 + 13 * 12 + 144 + 3 * 12 + 30);
+    assert_int_equal(ckm_graph_task(g), CKM_TASK_MASKED_TOKEN);
+    ckm_graph_free(g);
+}
+
+static void images_of_other_sizes(void **state)
+{
+    (void)state;
+    ckm_graph *g = build("ViT-B16", 2, (const int64_t[]){48, 64, 3});
+    assert_shape(g, find(g, "block0/attn/scores"), "2x12x13x13");
+    assert_int_equal(trained(g), 86567656 - (197 - 13) * 768);
+    ckm_graph_free(g);
+    g = build("ConvNeXt-T", 1, (const int64_t[]){65, 96, 3});
+    assert_shape(g, find(g, "stage3/block2/add"), "1x2x3x768");
+    assert_int_equal(trained(g), 28589128);
+    ckm_graph_free(g);
+    // Maps of 10 x 14: padded to 14 x 14, shifted both ways; then 5 x 7, 3 x 4 and 2 x 2, which one window covers.
+    g = build("Swin-T", 1, (const int64_t[]){40, 56, 3});
+    assert_shape(g, find(g, "stage0/block1/attn/shift"), "1x14x14x96");
+    assert_shape(g, find(g, "stage0/block1/attn/scores"), "4x3x49x49");
+    assert_shape(g, find(g, "stage0/block1/attn/crop"), "1x10x14x96");
+    assert_shape(g, find(g, "merge2"), "1x3x4x384");
+    assert_shape(g, find(g, "stage3/block0/attn/by_window"), "1x1x1x7x7x768");
+    for (int32_t i = 0; i < ckm_graph_op_count(g); i++) {
+        const char *name = ckm_graph_get_op(g, i).name;
+        assert_true(strstr(name, "shift") == NULL || strncmp(name, "stage0/", 7) == 0);
+    }
+    assert_int_equal(trained(g), 28288354);
+    ckm_graph_free(g);
+    g = build("DDPM-CIFAR10", 2, (const int64_t[]){64, 32, 1});
+    assert_shape(g, find(g, "down2/block0/attn/scores"), "2x1x128x128");
+    assert_shape(g, find(g, "up0/block2/join"), "2x64x32x256");
+    assert_shape(g, ckm_graph_op_count(g) - 1, "2x64x32x1");
+    assert_int_equal(ckm_graph_task(g), CKM_TASK_DENOISE);
+    ckm_graph_free(g);
+}
+
+static void sizes_that_cannot_be(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        ckm_zoo_size size;
+        const char *words;
+    } bad[] = {
+        {"VGG16", {.sequence_length = 5}, "VGG16 has no sequence length to choose"},
+        {"VGG16", {.model_width = 5}, "VGG16 has no width to choose"},
+        {"ResNet50", {.depth = 5}, "ResNet50 has no depth to choose"},
+        {"ConvNeXt-T", {.heads = 5}, "ConvNeXt-T has no number of heads to choose"},
+        {"ViT-B16", {.vocabulary = 5}, "ViT-B16 has no vocabulary to choose"},
+        {"GPT2", {.height = 32, .width = 32, .channels = 3}, "GPT2 reads a text"},
+        {"GPT2", {.heads = 7}, "a width of 768 does not divide into 7 heads"},
+        {"GPT2", {.depth = -1}, "the depth is -1"},
+        {"GPT2", {.sequence_length = INT64_MAX}, "tensor \"tokens\""},
+        {"Llama-2-7B", {.model_width = 96}, "a head of 3 numbers"},
+        {"ViT-B16", {.height = 40, .width = 32, .channels = 3}, "do not tile the image"},
+        {"ConvNeXt-T", {.depth = 7}, "a depth of 7"},
+        {"ConvNeXt-T", {.height = 16, .width = 32, .channels = 3}, "\"downsample3\""},
+        {"Swin-T", {.depth = 8}, "a depth of 8"},
+        {"DDPM-CIFAR10", {.height = 36, .width = 32, .channels = 3}, "multiples of 8"},
+        {"DDPM-CIFAR10", {.model_width = 48}, "groups"},
+        {"DDPM-256", {.depth = 1000}, "blocks at a resolution"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        ckm_error err = CKM_ERROR_INIT;
+        ckm_graph *g = NULL;
+        ckm_status status = ckm_zoo_build_sized(bad[i].name, 1, &bad[i].size, &g, &err);
+        assert_true(status == CKM_ERR_ARGUMENT || status == CKM_ERR_OVERFLOW);
+        if (strstr(err.message, bad[i].words) == NULL) {
+            fail_msg("\"%s\" does not say %s", err.message, bad[i].words);
+        }
+        assert_null(g);
+    }
+}
+
+static void groups_hold_together(void **state)
+{
+    (void)state;
+    assert_null(ckm_zoo_group(-1));
+    assert_null(ckm_zoo_group(ckm_zoo_count()));
+    assert_null(ckm_zoo_name(-1));
+    for (int32_t i = 0; i < ckm_zoo_count(); i++) {
+        for (int32_t k = 0; k < i; k++) {
+            // Once a group has ended it does not come back.
+            assert_true(strcmp(ckm_zoo_group(i), ckm_zoo_group(k)) != 0 ||
+                        strcmp(ckm_zoo_group(i - 1), ckm_zoo_group(i)) == 0);
+        }
+    }
+}
+
 // input -> a -> b -> sum, input -> c -> sum, and d from b that nothing needs. Depths: sum 0, b and c 1, a 2.
 // Written with c first; the walk from sum meets b first, because b is its first operand.
 static void builder_sorts_by_depth_then_by_walk(void **state)
@@ -230,7 +402,7 @@ static void builder_sorts_by_depth_then_by_walk(void **state)
     ckm_i_zoo *z = NULL;
     ckm_graph *g = NULL;
     ckm_error err = CKM_ERROR_INIT;
-    assert_int_equal(ckm_i_zoo_create("diamond", 1, (const int64_t[]){4, 4, 2}, &z, &err), CKM_OK);
+    assert_int_equal(ckm_i_zoo_create("diamond", 1, &small, &z, &err), CKM_OK);
     ckm_i_layer c = ckm_i_zoo_activation(z, CKM_I_ZOO_INPUT, "c", "relu");
     ckm_i_layer a = ckm_i_zoo_activation(z, CKM_I_ZOO_INPUT, NULL, "relu");
     ckm_i_layer b = ckm_i_zoo_activation(z, a, NULL, "tanh");
@@ -256,7 +428,7 @@ static void builder_keeps_the_first_error(void **state)
     ckm_i_zoo *z = NULL;
     ckm_graph *g = NULL;
     ckm_error err = CKM_ERROR_INIT;
-    assert_int_equal(ckm_i_zoo_create("n", 1, (const int64_t[]){4, 4, 2}, &z, &err), CKM_OK);
+    assert_int_equal(ckm_i_zoo_create("n", 1, &small, &z, &err), CKM_OK);
     ckm_i_layer x = ckm_i_zoo_conv(z, CKM_I_ZOO_INPUT, (ckm_i_conv){.name = "first", .filters = 1, .kernel = {9}});
     assert_int_equal(x, -1);
     x = ckm_i_zoo_conv(z, x, (ckm_i_conv){.name = "second", .filters = 0});
@@ -270,7 +442,7 @@ static void builder_keeps_the_first_error(void **state)
     ckm_i_zoo_free(z);
     ckm_i_zoo_free(NULL);
 
-    assert_int_equal(ckm_i_zoo_create("n", 1, (const int64_t[]){4, 4, 2}, &z, &err), CKM_OK);
+    assert_int_equal(ckm_i_zoo_create("n", 1, &small, &z, &err), CKM_OK);
     assert_int_equal(ckm_i_zoo_finish(z, CKM_I_ZOO_INPUT, &g, &err), CKM_ERR_INTERNAL);
     ckm_i_zoo_free(z);
 }
@@ -283,6 +455,10 @@ int main(void)
         cmocka_unit_test(resnet50_lists_its_layers_as_keras_does),
         cmocka_unit_test(unet_drops_the_block_it_does_not_use),
         cmocka_unit_test(other_input_shapes),
+        cmocka_unit_test(texts_of_other_sizes),
+        cmocka_unit_test(images_of_other_sizes),
+        cmocka_unit_test(sizes_that_cannot_be),
+        cmocka_unit_test(groups_hold_together),
         cmocka_unit_test(builder_sorts_by_depth_then_by_walk),
         cmocka_unit_test(builder_keeps_the_first_error),
     };
