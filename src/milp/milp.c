@@ -120,6 +120,31 @@ static int64_t row_end(const ckm_i_milp *m, int32_t row)
     return row + 1 < m->n_rows ? m->row_start[row + 1] : m->n_entries;
 }
 
+void ckm_i_milp_keep_rows(ckm_i_milp *m, int32_t first, const bool *keep)
+{
+    if (first >= m->n_rows) {
+        return;
+    }
+    int32_t rows = first;
+    int64_t entries = m->row_start[first];
+    for (int32_t i = first; i < m->n_rows; i++) {
+        int64_t from = m->row_start[i];
+        int64_t n = row_end(m, i) - from;
+        if (!keep[i - first]) {
+            continue;
+        }
+        memmove(m->entry_col + entries, m->entry_col + from, (size_t)n * sizeof *m->entry_col);
+        memmove(m->entry_value + entries, m->entry_value + from, (size_t)n * sizeof *m->entry_value);
+        m->row_lower[rows] = m->row_lower[i];
+        m->row_upper[rows] = m->row_upper[i];
+        m->row_start[rows] = entries;
+        entries += n;
+        rows++;
+    }
+    m->n_rows = rows;
+    m->n_entries = entries;
+}
+
 bool ckm_i_milp_by_columns(const ckm_i_milp *m, ckm_i_milp_columns *out)
 {
     int *start = ckm_i_calloc((size_t)m->n_cols + 1, sizeof *start);
@@ -170,7 +195,8 @@ bool ckm_i_milp_by_columns(const ckm_i_milp *m, ckm_i_milp_columns *out)
     return true;
 }
 
-double ckm_i_milp_safe_bound(const ckm_i_milp *m, const double *row_dual)
+// The bound for `weight` times the objective.
+static double safe_bound(const ckm_i_milp *m, const double *row_dual, double weight)
 {
     double *reduced = ckm_i_malloc((size_t)m->n_cols, sizeof *reduced);
     double *error = ckm_i_malloc((size_t)m->n_cols, sizeof *error);
@@ -179,8 +205,8 @@ double ckm_i_milp_safe_bound(const ckm_i_milp *m, const double *row_dual)
         goto cleanup;
     }
     for (int32_t j = 0; j < m->n_cols; j++) {
-        reduced[j] = m->obj[j];
-        error[j] = fabs(m->obj[j]);
+        reduced[j] = m->obj[j] * weight;
+        error[j] = fabs(reduced[j]);
     }
     // `magnitude` collects the sum of absolute values of all terms; with n additions the rounding error of
     // the sum is below n * eps * magnitude.
@@ -219,4 +245,14 @@ cleanup:
     free(reduced);
     free(error);
     return bound;
+}
+
+double ckm_i_milp_safe_bound(const ckm_i_milp *m, const double *row_dual)
+{
+    return safe_bound(m, row_dual, 1.0);
+}
+
+bool ckm_i_milp_proves_infeasible(const ckm_i_milp *m, const double *row_dual)
+{
+    return safe_bound(m, row_dual, 0.0) > 0.0;
 }

@@ -46,7 +46,12 @@ typedef struct ckm_i_milp_options {
     double cutoff;   // only solutions with a smaller objective matter; INFINITY for none
     int threads;
     const double *start;  // a feasible point to start from, or NULL
-    ckm_stop_fn stop;     // may be NULL
+    // Cutting planes, or NULL: given a solution of the relaxation, appends rows to `m` that it violates and every
+    // solution that counts satisfies. Called in the child until it adds none; rows that bind stay for the tree search.
+    void (*separate)(const void *context, const double *x, ckm_i_milp *m);
+    const void *context;
+    double enough;     // stop adding rows once the relaxation is proven to cost this much; INFINITY for never
+    ckm_stop_fn stop;  // may be NULL
     void *user;
 } ckm_i_milp_options;
 
@@ -54,14 +59,27 @@ typedef struct ckm_i_milp_result {
     ckm_i_milp_status status;
     double objective;  // of `x`; NAN without one
     double bound;      // lower bound on the optimum as the engine reports it; -INFINITY when unknown
+    double proven;     // lower bound from the relaxation's multipliers, safe (ckm_i_milp_safe_bound); -INFINITY:
+                       // none, INFINITY: proven infeasible in the same way
     double *x;         // n_cols, or NULL
-    double *row_dual;  // n_rows, LP only, or NULL
+    double *row_dual;  // n_rows, LP without cutting planes only, or NULL
     char detail[128];  // what the engine said, for logs
 } ckm_i_milp_result;
 
-// LP by Clp (dual simplex), MIP by CBC. CKM_OK whatever the status; errors are for memory and fork.
-ckm_status ckm_i_milp_solve(const ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_milp_result *result,
+// LP by Clp (dual simplex), MIP by CBC. CKM_OK whatever the status; errors are for memory and fork. `m` is as it was
+// afterwards: rows are appended in the child.
+ckm_status ckm_i_milp_solve(ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_milp_result *result,
                             ckm_error *err) CKM_NODISCARD;
+// The same beside other work. Start copies what it needs; poll tells, at once, whether the engine has ended, and
+// keeps its time limit; finish waits for it, hands over the answer and releases the job; abandon ends it.
+typedef struct ckm_i_milp_job ckm_i_milp_job;
+ckm_status ckm_i_milp_start(ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_milp_job **job,
+                            ckm_error *err) CKM_NODISCARD;
+bool ckm_i_milp_poll(ckm_i_milp_job *job);
+ckm_status ckm_i_milp_finish(ckm_i_milp_job *job, ckm_i_milp_result *result, ckm_error *err) CKM_NODISCARD;
+void ckm_i_milp_abandon(ckm_i_milp_job *job);
+// What a running job has proven so far, as `proven` of its result.
+double ckm_i_milp_proven(const ckm_i_milp_job *job);
 void ckm_i_milp_result_dispose(ckm_i_milp_result *result);
 
 // A lower bound on the LP's optimum from any vector of row multipliers, right or wrong, by weak duality:
@@ -70,16 +88,24 @@ void ckm_i_milp_result_dispose(ckm_i_milp_result *result);
 // a proof, not an estimate. Columns must have finite bounds where d_j is not zero; else -INFINITY.
 double ckm_i_milp_safe_bound(const ckm_i_milp *m, const double *row_dual);
 
-// Engines, run by ckm_i_milp_solve inside the child; `x` and `row_dual` have room for all.
+// Whether the multipliers, right or wrong, prove that no x satisfies the rows: the same bound with a zero objective
+// comes out positive (Farkas).
+bool ckm_i_milp_proves_infeasible(const ckm_i_milp *m, const double *row_dual);
+
+// Engines, run inside the child; `x` and `row_dual` have room for all.
 typedef struct ckm_i_milp_answer {
     int32_t status;  // ckm_i_milp_status
     int32_t has_x, has_dual;
     double objective, bound;
+    _Atomic double proven;  // read by the parent at any time
     char detail[128];
 } ckm_i_milp_answer;
-void ckm_i_milp_run_clp(const ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_milp_answer *answer, double *x,
+void ckm_i_milp_run_clp(ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_milp_answer *answer, double *x,
                         double *row_dual);
 void ckm_i_milp_run_cbc(const ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_milp_answer *answer, double *x);
+
+// Drops the rows from `first` on whose flag in keep[row - first] is not set.
+void ckm_i_milp_keep_rows(ckm_i_milp *m, int32_t first, const bool *keep);
 
 // The matrix by columns, as both engines want it. Freed with free() each.
 typedef struct ckm_i_milp_columns {

@@ -1,13 +1,92 @@
 // SPDX-License-Identifier: Apache-2.0
-// LP relaxations by Clp's dual simplex. Runs inside the child process of milp_process.c.
+// LP relaxations by Clp's dual simplex, and the loop of cutting planes around it. Runs inside the child process of
+// milp_process.c.
 #include <coin/Clp_C_Interface.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "milp/milp.h"
 
-void ckm_i_milp_run_clp(const ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_milp_answer *answer, double *x,
+// Appends the rows of m from `first` on to Clp's model, which has those before.
+static bool append_rows(Clp_Simplex *clp, const ckm_i_milp *m, int32_t first)
+{
+    int32_t n = m->n_rows - first;
+    CoinBigIndex *start = malloc(((size_t)n + 1) * sizeof *start);
+    if (start == NULL) {
+        return false;
+    }
+    int64_t base = m->row_start[first];
+    for (int32_t i = 0; i < n; i++) {
+        start[i] = (CoinBigIndex)(m->row_start[first + i] - base);
+    }
+    start[n] = (CoinBigIndex)(m->n_entries - base);
+    Clp_addRows(clp, n, m->row_lower + first, m->row_upper + first, start, m->entry_col + base, m->entry_value + base);
+    free(start);
+    return true;
+}
+
+// Rows of cutting planes that do not bind any more only slow the engine down.
+static void drop_slack_rows(ckm_i_milp *m, const double *row_dual, int32_t first)
+{
+    bool *keep = malloc((size_t)(m->n_rows - first) * sizeof *keep + 1);
+    if (keep == NULL) {
+        return;
+    }
+    for (int32_t i = first; i < m->n_rows; i++) {
+        keep[i - first] = fabs(row_dual[i]) > 1e-9;
+    }
+    ckm_i_milp_keep_rows(m, first, keep);
+    free(keep);
+}
+
+// Whether Clp's ray proves that there is no solution, with either sign: conventions differ.
+static bool is_infeasible(Clp_Simplex *clp, const ckm_i_milp *m)
+{
+    double *ray = Clp_infeasibilityRay(clp);
+    if (ray == NULL) {
+        return false;
+    }
+    bool proven = ckm_i_milp_proves_infeasible(m, ray);
+    for (int32_t i = 0; i < m->n_rows; i++) {
+        ray[i] = -ray[i];
+    }
+    return proven || ckm_i_milp_proves_infeasible(m, ray);
+}
+
+// Solves, lets the caller cut the solution off, and solves again from where it stands. Every round's multipliers
+// give a bound of their own.
+static int cut_and_solve(Clp_Simplex *clp, ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_milp_answer *answer)
+{
+    double deadline = ckm_i_clock_seconds() + options->seconds;
+    Clp_initialDualSolve(clp);
+    for (int rounds = 0;; rounds++) {
+        int status = Clp_status(clp);
+        double proven = status == 0 || status == 3 ? ckm_i_milp_safe_bound(m, Clp_dualRowSolution(clp)) : -INFINITY;
+        if (status == 1 && is_infeasible(clp, m)) {
+            proven = INFINITY;
+        }
+        answer->proven = fmax(answer->proven, proven);
+        snprintf(answer->detail, sizeof answer->detail, "Clp status %d after %d iterations, %d rows, %d rounds", status,
+                 Clp_numberIterations(clp), m->n_rows, rounds);
+        double left = deadline - ckm_i_clock_seconds();
+        if (status != 0 || options->separate == NULL || proven >= options->enough || left <= 0.0) {
+            return status;
+        }
+        int32_t before = m->n_rows;
+        options->separate(options->context, Clp_getColSolution(clp), m);
+        if (m->failed || m->n_rows == before || !append_rows(clp, m, before)) {
+            return status;
+        }
+        if (isfinite(left)) {
+            Clp_setMaximumSeconds(clp, left);
+        }
+        Clp_dual(clp, 0);
+    }
+}
+
+void ckm_i_milp_run_clp(ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_milp_answer *answer, double *x,
                         double *row_dual)
 {
     answer->status = CKM_I_MILP_STOPPED;
@@ -17,6 +96,7 @@ void ckm_i_milp_run_clp(const ckm_i_milp *m, const ckm_i_milp_options *options, 
         strcpy(answer->detail, "out of memory");
         return;
     }
+    int32_t own_rows = m->n_rows;
     Clp_Simplex *clp = Clp_newModel();
     Clp_setLogLevel(clp, 0);
     Clp_loadProblem(clp, m->n_cols, m->n_rows, columns.start, columns.row, columns.value, m->lower, m->upper, m->obj,
@@ -24,11 +104,8 @@ void ckm_i_milp_run_clp(const ckm_i_milp *m, const ckm_i_milp_options *options, 
     if (isfinite(options->seconds)) {
         Clp_setMaximumSeconds(clp, options->seconds);
     }
-    Clp_initialDualSolve(clp);
-    int status = Clp_status(clp);
-    snprintf(answer->detail, sizeof answer->detail, "Clp status %d after %d iterations", status,
-             Clp_numberIterations(clp));
-    if (status == 0 || status == 3) {
+    int status = cut_and_solve(clp, m, options, answer);
+    if ((status == 0 || status == 3) && m->n_rows == own_rows) {
         memcpy(row_dual, Clp_dualRowSolution(clp), (size_t)m->n_rows * sizeof *row_dual);
         answer->has_dual = 1;
     }
@@ -36,10 +113,13 @@ void ckm_i_milp_run_clp(const ckm_i_milp *m, const ckm_i_milp_options *options, 
         answer->status = CKM_I_MILP_OPTIMAL;
         answer->objective = Clp_objectiveValue(clp);
         answer->bound = answer->objective;
-        memcpy(x, Clp_primalColumnSolution(clp), (size_t)m->n_cols * sizeof *x);
+        memcpy(x, Clp_getColSolution(clp), (size_t)m->n_cols * sizeof *x);
         answer->has_x = 1;
     } else if (status == 1) {
         answer->status = CKM_I_MILP_INFEASIBLE;
     }
-    // The process ends here: nothing is worth freeing.
+    if (m->n_rows > own_rows && (status == 0 || status == 3)) {
+        drop_slack_rows(m, Clp_dualRowSolution(clp), own_rows);
+    }
+    // The process ends here or goes on with the tree search: nothing is worth freeing.
 }

@@ -23,11 +23,25 @@
 // How long an engine that was asked to stop may take to hand over what it has.
 static const double grace_seconds = 1.5;
 
+// Share of the time that cutting planes may take before the tree search begins.
+static const double cut_share = 0.3;
+
 typedef struct shared_answer {
     volatile sig_atomic_t complete;
     ckm_i_milp_answer answer;
     double values[];  // x, then row duals
 } shared_answer;
+
+struct ckm_i_milp_job {
+    pid_t child;  // 0: has ended
+    int32_t n_cols, n_rows;
+    shared_answer *shared;  // NULL: nothing to run, the result is there already
+    size_t shared_bytes;
+    ckm_i_milp_result empty;
+    double start_seconds, asked_seconds, limit_seconds;
+    ckm_stop_fn stop;
+    void *user;
+};
 
 // CBC does not look for a solution of a program without integer columns, and gives no bound.
 static bool has_integers(const ckm_i_milp *m)
@@ -40,7 +54,31 @@ static bool has_integers(const ckm_i_milp *m)
     return false;
 }
 
-static _Noreturn void run_child(const ckm_i_milp *m, const ckm_i_milp_options *options, shared_answer *shared)
+// The relaxation with its cutting planes first, then the tree search on what binds, in the time that is left.
+static void run_engines(ckm_i_milp *m, const ckm_i_milp_options *options, shared_answer *shared)
+{
+    double *x = shared->values;
+    ckm_i_milp_options rest = *options;
+    bool integer = !options->relax && has_integers(m);
+    if (integer && options->separate != NULL) {
+        double start = ckm_i_clock_seconds();
+        rest.seconds = options->seconds * cut_share;
+        ckm_i_milp_run_clp(m, &rest, &shared->answer, x, x + m->n_cols);
+        rest.seconds = options->seconds - (ckm_i_clock_seconds() - start);
+        shared->answer.has_x = 0;
+        shared->answer.has_dual = 0;
+        if (shared->answer.status == CKM_I_MILP_INFEASIBLE || shared->answer.proven >= options->enough) {
+            return;
+        }
+    }
+    if (integer) {
+        ckm_i_milp_run_cbc(m, &rest, &shared->answer, x);
+    } else {
+        ckm_i_milp_run_clp(m, &rest, &shared->answer, x, x + m->n_cols);
+    }
+}
+
+static _Noreturn void run_child(ckm_i_milp *m, const ckm_i_milp_options *options, shared_answer *shared)
 {
     // A group of its own: a terminal's Ctrl-C reaches the parent, which decides what to do with it.
     setpgid(0, 0);
@@ -54,12 +92,7 @@ static _Noreturn void run_child(const ckm_i_milp *m, const ckm_i_milp_options *o
         dup2(nowhere, STDOUT_FILENO);
         dup2(nowhere, STDERR_FILENO);
     }
-    double *x = shared->values;
-    if (options->relax || !has_integers(m)) {
-        ckm_i_milp_run_clp(m, options, &shared->answer, x, x + m->n_cols);
-    } else {
-        ckm_i_milp_run_cbc(m, options, &shared->answer, x);
-    }
+    run_engines(m, options, shared);
     shared->complete = 1;
     _exit(0);
 }
@@ -72,33 +105,39 @@ static void pause_briefly(double elapsed)
     nanosleep(&nap, NULL);
 }
 
-// Waits until the child has ended. Beyond the limit it is asked to stop, beyond the grace it is killed.
-static void wait_for(pid_t child, const ckm_i_milp_options *options)
+bool ckm_i_milp_poll(ckm_i_milp_job *job)
 {
-    double start = ckm_i_clock_seconds();
-    double asked = INFINITY;
-    for (;;) {
-        int how;
-        pid_t ended = waitpid(child, &how, WNOHANG);
-        if (ended == child || (ended < 0 && errno != EINTR)) {
-            return;
-        }
-        double now = ckm_i_clock_seconds();
-        bool stop = options->stop != NULL && options->stop(options->user);
-        if (isinf(asked) && (stop || now - start > options->seconds + 0.25)) {
-            kill(child, SIGINT);
-            asked = now;
-        } else if (now - asked > grace_seconds) {
-            kill(child, SIGKILL);
-        }
-        pause_briefly(now - start);
+    if (job->child == 0) {
+        return true;
     }
+    int how;
+    pid_t ended = waitpid(job->child, &how, WNOHANG);
+    if (ended == job->child || (ended < 0 && errno != EINTR)) {
+        job->child = 0;
+        return true;
+    }
+    // Beyond the limit it is asked to stop, beyond the grace it is killed.
+    double now = ckm_i_clock_seconds();
+    bool stop = job->stop != NULL && job->stop(job->user);
+    if (isinf(job->asked_seconds) && (stop || now - job->start_seconds > job->limit_seconds + 0.25)) {
+        kill(job->child, SIGINT);
+        job->asked_seconds = now;
+    } else if (now - job->asked_seconds > grace_seconds) {
+        kill(job->child, SIGKILL);
+    }
+    return false;
 }
 
-static ckm_status take_answer(const ckm_i_milp *m, const shared_answer *shared, ckm_i_milp_result *result,
-                              ckm_error *err)
+double ckm_i_milp_proven(const ckm_i_milp_job *job)
 {
+    return job->shared != NULL ? job->shared->answer.proven : job->empty.proven;
+}
+
+static ckm_status take_answer(const ckm_i_milp_job *job, ckm_i_milp_result *result, ckm_error *err)
+{
+    const shared_answer *shared = job->shared;
     ckm_i_milp_result found = {.status = CKM_I_MILP_STOPPED, .objective = NAN, .bound = -INFINITY};
+    found.proven = shared->answer.proven;
     if (shared->complete) {
         const ckm_i_milp_answer *answer = &shared->answer;
         found.status = (ckm_i_milp_status)answer->status;
@@ -107,10 +146,10 @@ static ckm_status take_answer(const ckm_i_milp *m, const shared_answer *shared, 
         found.detail[sizeof found.detail - 1] = '\0';
         if (answer->has_x) {
             found.objective = answer->objective;
-            found.x = ckm_i_memdup(shared->values, (size_t)m->n_cols, sizeof *found.x);
+            found.x = ckm_i_memdup(shared->values, (size_t)job->n_cols, sizeof *found.x);
         }
         if (answer->has_dual) {
-            found.row_dual = ckm_i_memdup(shared->values + m->n_cols, (size_t)m->n_rows, sizeof *found.row_dual);
+            found.row_dual = ckm_i_memdup(shared->values + job->n_cols, (size_t)job->n_rows, sizeof *found.row_dual);
         }
         if ((answer->has_x && found.x == NULL) || (answer->has_dual && found.row_dual == NULL)) {
             ckm_i_milp_result_dispose(&found);
@@ -126,7 +165,7 @@ static ckm_status take_answer(const ckm_i_milp *m, const shared_answer *shared, 
 // A program without columns: the engines have no opinion on it.
 static ckm_status solve_empty(const ckm_i_milp *m, ckm_i_milp_result *result, ckm_error *err)
 {
-    ckm_i_milp_result found = {.status = CKM_I_MILP_OPTIMAL, .objective = 0.0, .bound = 0.0};
+    ckm_i_milp_result found = {.status = CKM_I_MILP_OPTIMAL};
     for (int32_t i = 0; i < m->n_rows; i++) {
         if (m->row_lower[i] > 0.0 || m->row_upper[i] < 0.0) {
             found.status = CKM_I_MILP_INFEASIBLE;
@@ -142,41 +181,103 @@ static ckm_status solve_empty(const ckm_i_milp *m, ckm_i_milp_result *result, ck
     } else {
         found.objective = NAN;
         found.bound = -INFINITY;
+        found.proven = -INFINITY;
     }
     strcpy(found.detail, "nothing to decide");
     *result = found;
     return CKM_OK;
 }
 
-ckm_status ckm_i_milp_solve(const ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_milp_result *result,
-                            ckm_error *err)
+static void free_job(ckm_i_milp_job *job)
+{
+    if (job->shared != NULL) {
+        munmap(job->shared, job->shared_bytes);
+    }
+    ckm_i_milp_result_dispose(&job->empty);
+    free(job);
+}
+
+static ckm_status start_child(ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_milp_job *job, ckm_error *err)
+{
+    size_t values = (size_t)m->n_cols + (size_t)m->n_rows;
+    job->shared_bytes = sizeof(shared_answer) + values * sizeof(double);
+    job->shared = mmap(NULL, job->shared_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (job->shared == MAP_FAILED) {
+        job->shared = NULL;
+        return ckm_i_error_memory(err);
+    }
+    job->shared->answer.proven = -INFINITY;
+    job->child = fork();
+    if (job->child == 0) {
+        run_child(m, options, job->shared);
+    }
+    if (job->child < 0) {
+        job->child = 0;
+        return ckm_i_error(err, CKM_ERR_INTERNAL, "cannot start a process for the LP/MIP engine: %s", strerror(errno));
+    }
+    return CKM_OK;
+}
+
+ckm_status ckm_i_milp_start(ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_milp_job **job, ckm_error *err)
 {
     ckm_status status = ckm_i_milp_check(m, err);
     if (status != CKM_OK) {
         return status;
     }
-    if (m->n_cols == 0) {
-        return solve_empty(m, result, err);
-    }
-    size_t values = (size_t)m->n_cols + (size_t)m->n_rows;
-    size_t bytes = sizeof(shared_answer) + values * sizeof(double);
-    shared_answer *shared = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (shared == MAP_FAILED) {
+    ckm_i_milp_job *started = ckm_i_calloc(1, sizeof *started);
+    if (started == NULL) {
         return ckm_i_error_memory(err);
     }
-    pid_t child = fork();
-    if (child == 0) {
-        run_child(m, options, shared);
+    started->n_cols = m->n_cols;
+    started->n_rows = m->n_rows;
+    started->start_seconds = ckm_i_clock_seconds();
+    started->asked_seconds = INFINITY;
+    started->limit_seconds = options->seconds;
+    started->stop = options->stop;
+    started->user = options->user;
+    status = m->n_cols == 0 ? solve_empty(m, &started->empty, err) : start_child(m, options, started, err);
+    if (status != CKM_OK) {
+        free_job(started);
+        return status;
     }
-    if (child < 0) {
-        status = ckm_i_error(err, CKM_ERR_INTERNAL, "cannot start a process for the LP/MIP engine: %s",
-                             strerror(errno));
+    *job = started;
+    return CKM_OK;
+}
+
+ckm_status ckm_i_milp_finish(ckm_i_milp_job *job, ckm_i_milp_result *result, ckm_error *err)
+{
+    while (!ckm_i_milp_poll(job)) {
+        pause_briefly(ckm_i_clock_seconds() - job->start_seconds);
+    }
+    ckm_status status = CKM_OK;
+    if (job->shared != NULL) {
+        status = take_answer(job, result, err);
     } else {
-        wait_for(child, options);
-        status = take_answer(m, shared, result, err);
+        *result = job->empty;
+        job->empty = (ckm_i_milp_result){0};
     }
-    munmap(shared, bytes);
+    free_job(job);
     return status;
+}
+
+void ckm_i_milp_abandon(ckm_i_milp_job *job)
+{
+    if (job == NULL) {
+        return;
+    }
+    if (job->child != 0) {
+        kill(job->child, SIGKILL);
+        while (waitpid(job->child, NULL, 0) < 0 && errno == EINTR) {
+        }
+    }
+    free_job(job);
+}
+
+ckm_status ckm_i_milp_solve(ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_milp_result *result, ckm_error *err)
+{
+    ckm_i_milp_job *job = NULL;
+    ckm_status status = ckm_i_milp_start(m, options, &job, err);
+    return status == CKM_OK ? ckm_i_milp_finish(job, result, err) : status;
 }
 
 void ckm_i_milp_result_dispose(ckm_i_milp_result *result)

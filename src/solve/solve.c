@@ -29,6 +29,9 @@ static double gap_of(double cost, double bound)
 bool ckm_i_solver_should_stop(const ckm_i_solver *solver)
 {
     const ckm_solve_options *options = solver->options;
+    if (solver->beside != NULL) {
+        solver->beside(solver->beside_context);
+    }
     if (solver->infeasible || (options->stop != NULL && options->stop(options->user))) {
         return true;
     }

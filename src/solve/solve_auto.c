@@ -5,10 +5,11 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "solve/chain.h"
 #include "solve/local_search.h"
+#include "solve/prover.h"
 #include "solve/solve_ilp.h"
 #include "solve/solver.h"
-#include "solve/stage_bound.h"
 
 // CBC makes progress on programs up to about this many operators.
 static const int32_t ilp_max_ops = 250;
@@ -39,25 +40,45 @@ static ckm_status search(ckm_i_solver *solver, double seconds, ckm_error *err)
     return ckm_i_local_search(solver, &options, err);
 }
 
-// Proofs by branch and bound, each with a share of the time that is left.
-static ckm_status prove(ckm_i_solver *solver, ckm_error *err)
+// Search and proofs in turn, one process at a time: what one learns helps the other.
+static ckm_status take_turns(ckm_i_solver *solver, ckm_i_prover *prover, ckm_error *err)
 {
     ckm_status status = CKM_OK;
-    if (solver->df->n_ops > ilp_max_ops) {
-        return CKM_OK;
+    double total = time_left(solver);
+    double n = solver->df->n_ops;
+    CKM_I_TRY(ckm_i_prover_run(prover, total * 0.4, err));
+    CKM_I_TRY(search(solver, fmin(total * 0.15, n * 0.02), err));
+    if (solver->df->n_ops <= ilp_max_ops && !ckm_i_solver_should_stop(solver)) {
+        CKM_I_TRY(ckm_i_ilp_run(solver, time_left(solver) * 0.4, err));
     }
-    if (!ckm_i_solver_should_stop(solver)) {
-        status = ckm_i_ilp_run(solver, time_left(solver) * 0.5, err);
-    }
-    if (status == CKM_OK && !ckm_i_solver_should_stop(solver)) {
-        status = ckm_i_stage_bound_run(solver, true, time_left(solver) * 0.7, err);
-    }
+    CKM_I_TRY(ckm_i_prover_run(prover, time_left(solver) * 0.5, err));
+    CKM_I_TRY(search(solver, time_left(solver), err));
+cleanup:
     return status;
+}
+
+// Search here, proofs in a process beside it.
+static ckm_status side_by_side(ckm_i_solver *solver, ckm_i_prover *prover, ckm_error *err)
+{
+    ckm_i_prover_attach(prover);
+    ckm_status status = CKM_OK;
+    if (solver->df->n_ops <= ilp_max_ops) {
+        status = search(solver, time_left(solver) * 0.5, err);
+        if (status == CKM_OK && !ckm_i_solver_should_stop(solver)) {
+            status = ckm_i_ilp_run(solver, time_left(solver) * 0.5, err);
+        }
+    }
+    if (status == CKM_OK) {
+        status = search(solver, time_left(solver), err);
+    }
+    ckm_status proof = ckm_i_prover_detach(prover, status == CKM_OK ? err : NULL);
+    return status != CKM_OK ? status : proof;
 }
 
 static ckm_status run(ckm_i_solver *solver, ckm_error *err)
 {
     ckm_schedule *baseline = NULL;
+    ckm_i_prover *prover = NULL;
     ckm_status status = CKM_OK;
     double n = solver->df->n_ops;
     double total = time_left(solver);
@@ -66,17 +87,22 @@ static ckm_status run(ckm_i_solver *solver, ckm_error *err)
     if (ckm_i_solver_should_stop(solver)) {
         goto cleanup;
     }
+    CKM_I_TRY(ckm_i_chain_run(solver, err));
+    if (ckm_i_solver_should_stop(solver)) {
+        goto cleanup;
+    }
     if (solver->df->n_ops > large_ops) {
         CKM_I_TRY(ckm_i_strategy_find("chen-sqrt-ap")->run(solver, err));
     }
     CKM_I_TRY(search(solver, fmin(total * 0.2, 0.1 + n * 0.01), err));
-    if (ckm_i_stage_bound_is_practical(solver->df) && !ckm_i_solver_should_stop(solver)) {
-        CKM_I_TRY(ckm_i_stage_bound_run(solver, false, total * 0.4, err));
+    CKM_I_TRY(ckm_i_prover_create(solver, true, &prover, err));
+    if (solver->options->threads > 1) {
+        CKM_I_TRY(side_by_side(solver, prover, err));
+    } else {
+        CKM_I_TRY(take_turns(solver, prover, err));
     }
-    CKM_I_TRY(search(solver, fmin(total * 0.15, n * 0.02), err));
-    CKM_I_TRY(prove(solver, err));
-    CKM_I_TRY(search(solver, time_left(solver), err));
 cleanup:
+    ckm_i_prover_free(prover);
     ckm_schedule_free(baseline);
     return status;
 }

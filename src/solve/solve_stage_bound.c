@@ -4,11 +4,22 @@
 
 #include "base/clock.h"
 #include "solve/local_search.h"
-#include "solve/stage_bound.h"
+#include "solve/prover.h"
+
+static ckm_status prove(ckm_i_solver *solver, bool programs, ckm_error *err)
+{
+    ckm_i_prover *prover = NULL;
+    ckm_status status = ckm_i_prover_create(solver, programs, &prover, err);
+    if (status == CKM_OK) {
+        status = ckm_i_prover_run(prover, INFINITY, err);
+    }
+    ckm_i_prover_free(prover);
+    return status;
+}
 
 static ckm_status run_bound(ckm_i_solver *solver, ckm_error *err)
 {
-    return ckm_i_stage_bound_run(solver, false, INFINITY, err);
+    return prove(solver, false, err);
 }
 
 static ckm_status run_program(ckm_i_solver *solver, ckm_error *err)
@@ -21,7 +32,7 @@ static ckm_status run_program(ckm_i_solver *solver, ckm_error *err)
     if (status != CKM_OK || ckm_i_solver_should_stop(solver)) {
         return status;
     }
-    return ckm_i_stage_bound_run(solver, true, INFINITY, err);
+    return prove(solver, true, err);
 }
 
 const ckm_i_strategy ckm_i_strategy_stage_bound = {

@@ -32,6 +32,9 @@ struct ckm_i_solver {
     double bound_cost;  // NAN: none
     ckm_bound_class bound_covers;
     bool infeasible;  // proven for the class bound_covers names
+    // Work in another process that goes on beside the strategy: called, often, where the strategy asks whether to stop.
+    void (*beside)(void *context);  // may be NULL
+    void *beside_context;
 };
 
 // Time is up, the caller wants to stop, or the gap is closed.

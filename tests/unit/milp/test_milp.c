@@ -69,6 +69,94 @@ static void any_multipliers_give_a_valid_bound(void **state)
     ckm_i_milp_dispose(&m);
 }
 
+// Cuts x + y <= 1 off where it is exceeded, once.
+static void cut_the_corner(const void *context, const double *x, ckm_i_milp *m)
+{
+    (void)context;
+    if (x[0] + x[1] > 1.0 + 1e-6) {
+        ckm_i_milp_add_row(m, -INFINITY, 1.0);
+        ckm_i_milp_put(m, 0, 1.0);
+        ckm_i_milp_put(m, 1, 1.0);
+    }
+}
+
+static void cuts_tighten_the_relaxation(void **state)
+{
+    (void)state;
+    ckm_i_milp m;
+    ckm_i_milp_result result;
+    ckm_i_milp_options options = defaults;
+    ckm_i_milp_init(&m);
+    for (int j = 0; j < 2; j++) {
+        ckm_i_milp_add_col(&m, -1.0, 0.0, 1.0, true);
+    }
+    ckm_i_milp_add_row(&m, -INFINITY, 1.5);
+    ckm_i_milp_put(&m, 0, 1.0);
+    ckm_i_milp_put(&m, 1, 1.0);
+    options.separate = cut_the_corner;
+    options.enough = INFINITY;
+    for (int relax = 0; relax < 2; relax++) {
+        options.relax = relax == 1;
+        ckm_i_milp_job *job = NULL;
+        assert_int_equal(ckm_i_milp_start(&m, &options, &job, NULL), CKM_OK);
+        assert_int_equal(ckm_i_milp_finish(job, &result, NULL), CKM_OK);
+        assert_int_equal(result.status, CKM_I_MILP_OPTIMAL);
+        assert_near(result.proven, -1.0, 1e-6);
+        assert_near(result.objective, -1.0, 1e-6);
+        assert_int_equal(m.n_rows, 1);
+        ckm_i_milp_result_dispose(&result);
+    }
+    options.relax = true;
+    options.enough = -1.5;  // reached without cuts, up to what the safe bound takes off
+    options.enough -= 1e-6;
+    assert_int_equal(ckm_i_milp_solve(&m, &options, &result, NULL), CKM_OK);
+    assert_near(result.proven, -1.5, 1e-6);
+    ckm_i_milp_result_dispose(&result);
+    ckm_i_milp_dispose(&m);
+}
+
+static void infeasibility_is_proven_by_a_ray(void **state)
+{
+    (void)state;
+    ckm_i_milp m;
+    ckm_i_milp_result result;
+    ckm_i_milp_options options = defaults;
+    options.relax = true;
+    ckm_i_milp_init(&m);
+    for (int j = 0; j < 2; j++) {
+        ckm_i_milp_add_col(&m, 1.0, 0.0, 1.0, false);
+    }
+    static const double sides[2][2] = {{1.5, INFINITY}, {-INFINITY, 1.25}};  // 1.5 <= x + y and x + y <= 1.25
+    for (int i = 0; i < 2; i++) {
+        ckm_i_milp_add_row(&m, sides[i][0], sides[i][1]);
+        ckm_i_milp_put(&m, 0, 1.0);
+        ckm_i_milp_put(&m, 1, 1.0);
+    }
+    static const double right[2] = {1.0, -1.0};
+    static const double wrong[2] = {1.0, 1.0};
+    assert_true(ckm_i_milp_proves_infeasible(&m, right));
+    assert_false(ckm_i_milp_proves_infeasible(&m, wrong));
+    assert_int_equal(ckm_i_milp_solve(&m, &options, &result, NULL), CKM_OK);
+    assert_int_equal(result.status, CKM_I_MILP_INFEASIBLE);
+    assert_true(result.proven == INFINITY);
+    ckm_i_milp_result_dispose(&result);
+    m.row_upper[1] = 1.5;
+    assert_false(ckm_i_milp_proves_infeasible(&m, right));
+    ckm_i_milp_dispose(&m);
+}
+
+static void abandoned_jobs_end(void **state)
+{
+    (void)state;
+    ckm_i_milp m;
+    ckm_i_milp_job *job = NULL;
+    build_chvatal(&m, true, 10.0);
+    assert_int_equal(ckm_i_milp_start(&m, &defaults, &job, NULL), CKM_OK);
+    ckm_i_milp_abandon(job);
+    ckm_i_milp_abandon(NULL);
+    ckm_i_milp_dispose(&m);
+}
+
 static void free_columns_have_no_safe_bound(void **state)
 {
     (void)state;
@@ -200,6 +288,9 @@ int main(void)
         cmocka_unit_test(relaxation_is_solved_and_its_bound_is_safe),
         cmocka_unit_test(any_multipliers_give_a_valid_bound),
         cmocka_unit_test(free_columns_have_no_safe_bound),
+        cmocka_unit_test(cuts_tighten_the_relaxation),
+        cmocka_unit_test(infeasibility_is_proven_by_a_ray),
+        cmocka_unit_test(abandoned_jobs_end),
         cmocka_unit_test(integer_program_is_solved),
         cmocka_unit_test(infeasibility_is_reported),
         cmocka_unit_test(repeated_entries_are_summed),

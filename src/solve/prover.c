@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// Relaxations with more and more cuts, then integer programs with more and more cuts, as far as time goes.
+#include "solve/prover.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "solve/stage_bound.h"
+
+// Rows of the first relaxation and of the largest one worth a try, and of the first integer program.
+static const int64_t first_rows = 4000, most_rows = 1000000, first_program_rows = 3000;
+
+// Share of the time left that a program may take. A relaxation that took more than this share is the last one.
+static const double program_share = 0.6, relaxation_share = 0.15;
+
+// Where there is no limit, shares are taken of this.
+static const double unlimited_seconds = 3600.0;
+
+// Time between two looks at the child.
+static const double poll_seconds = 0.003;
+
+struct ckm_i_prover {
+    ckm_i_solver *solver;
+    bool programs;  // whether integer programs follow
+    bool integer;   // the phase
+    bool done;
+    int32_t n_cuts;        // of the run, or the next one
+    ckm_i_stage_run *run;  // NULL: none is under way
+    double started_seconds, limit_seconds;
+    double end_seconds;  // no run goes on beyond
+    double polled_seconds;
+    bool polling;
+    ckm_status status;
+    ckm_error error;
+};
+
+static double time_left(const ckm_i_prover *p)
+{
+    double left = fmin(p->solver->deadline_seconds, p->end_seconds) - ckm_i_clock_seconds();
+    return isfinite(left) ? fmax(left, 0.0) : unlimited_seconds;
+}
+
+// The largest power of two of cuts with at most so many rows, at least 4.
+static int32_t cuts_for_rows(const ckm_dataflow *df, int64_t rows)
+{
+    int32_t n = 4;
+    while (n < ckm_i_stage_range(df) && ckm_i_stage_rows(df, 2 * n) <= rows) {
+        n *= 2;
+    }
+    return n;
+}
+
+ckm_status ckm_i_prover_create(ckm_i_solver *solver, bool programs, ckm_i_prover **out, ckm_error *err)
+{
+    ckm_i_prover *p = ckm_i_calloc(1, sizeof *p);
+    if (p == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    p->solver = solver;
+    p->end_seconds = INFINITY;
+    p->programs = programs;
+    p->n_cuts = cuts_for_rows(solver->df, first_rows);
+    p->done = solver->df->n_ops == 0;
+    *out = p;
+    return CKM_OK;
+}
+
+void ckm_i_prover_free(ckm_i_prover *p)
+{
+    if (p != NULL) {
+        ckm_i_stage_run_abandon(p->run);
+        free(p);
+    }
+}
+
+// What comes after the run that has ended.
+static void climb(ckm_i_prover *p, double took)
+{
+    bool all = p->n_cuts >= ckm_i_stage_range(p->solver->df);
+    bool slow = p->integer ? took >= p->limit_seconds : took > relaxation_share * (time_left(p) + took);
+    if (!all && !slow && ckm_i_stage_rows(p->solver->df, 2 * p->n_cuts) <= most_rows) {
+        p->n_cuts *= 2;
+        return;
+    }
+    if (p->integer || !p->programs) {
+        p->done = true;
+        return;
+    }
+    p->integer = true;
+    p->n_cuts = cuts_for_rows(p->solver->df, first_program_rows);
+}
+
+static void start(ckm_i_prover *p)
+{
+    p->started_seconds = ckm_i_clock_seconds();
+    p->limit_seconds = p->integer ? program_share * time_left(p) : time_left(p);
+    ckm_i_stage_options options = {.n_cuts = p->n_cuts, .integer = p->integer, .seconds = p->limit_seconds};
+    p->status = ckm_i_stage_run_start(p->solver, &options, &p->run, &p->error);
+}
+
+// Goes on without waiting. False when nothing is left to do.
+static bool go_on(ckm_i_prover *p)
+{
+    if (p->done || p->status != CKM_OK) {
+        return false;
+    }
+    if (p->run == NULL) {
+        start(p);
+    } else if (ckm_i_stage_run_poll(p->solver, p->run)) {
+        ckm_i_stage_run *run = p->run;
+        p->run = NULL;
+        p->status = ckm_i_stage_run_finish(p->solver, run, &p->error);
+        climb(p, ckm_i_clock_seconds() - p->started_seconds);
+    }
+    return !p->done && p->status == CKM_OK;
+}
+
+static ckm_status report(const ckm_i_prover *p, ckm_error *err)
+{
+    if (p->status != CKM_OK && err != NULL) {
+        *err = p->error;
+    }
+    return p->status;
+}
+
+ckm_status ckm_i_prover_run(ckm_i_prover *p, double seconds, ckm_error *err)
+{
+    double begin = ckm_i_clock_seconds();
+    p->end_seconds = begin + seconds;
+    while (go_on(p) && !ckm_i_solver_should_stop(p->solver)) {
+        double now = ckm_i_clock_seconds();
+        if (now >= p->end_seconds && p->run == NULL) {
+            break;
+        }
+        struct timespec nap = {.tv_nsec = now - begin < 0.05 ? 200000L : 3000000L};
+        nanosleep(&nap, NULL);
+    }
+    p->end_seconds = INFINITY;
+    return report(p, err);
+}
+
+// The solver asks often, and handing in a bound makes it ask again.
+static void beside(void *context)
+{
+    ckm_i_prover *p = context;
+    double now = ckm_i_clock_seconds();
+    if (!p->polling && now - p->polled_seconds >= poll_seconds) {
+        p->polling = true;
+        p->polled_seconds = now;
+        go_on(p);
+        p->polling = false;
+    }
+}
+
+void ckm_i_prover_attach(ckm_i_prover *p)
+{
+    p->solver->beside = beside;
+    p->solver->beside_context = p;
+}
+
+ckm_status ckm_i_prover_detach(ckm_i_prover *p, ckm_error *err)
+{
+    p->solver->beside = NULL;
+    p->solver->beside_context = NULL;
+    return report(p, err);
+}

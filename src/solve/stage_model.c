@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: Apache-2.0
+// Builds the stage relaxation. Every schedule that keeps the order satisfies, for each window k,
+//   r[k,v] <= s[k,x] + r[k,p]        x an operand of v made by p: it was live at the cut or has been made since
+//   1 <= s[k,x] + r[k,p]             x an operand of a first computation of the window, made before it
+//   s[k+1,x] <= s[k,x] + r[k,p]      x made before the window
+//   sum of m_x s[k,x] over storages that t does not touch, plus the working set of t, <= budget
+// where cut k comes right after the first computation of t: whatever lives on past t lives while it runs. Its cost is
+// at least total + sum of c_v r[k,v]. Nothing else is assumed.
+#include "solve/stage_model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "solve/structure.h"
+
+typedef struct builder {
+    const ckm_dataflow *df;
+    ckm_i_stage_model *out;
+    ckm_i_milp *m;
+    int32_t *working;    // per storage: the cut whose operator touches it
+    int32_t *group_col;  // per storage: column of its presence at a cut, -1
+    int32_t *needed;     // per tensor: the last window that needs it
+    int32_t *last_need;  // per operator: the last operator that can be reached from it
+    int64_t cap_needs;
+    int32_t n_needs;
+    double unit, row_scale;
+} builder;
+
+// Bytes that live while each operator runs when nothing is recomputed: what there is to hold.
+static ckm_status baseline_live(const ckm_dataflow *df, int64_t *live, ckm_error *err)
+{
+    int64_t *change = ckm_i_calloc((size_t)df->n_ops + 1, sizeof *change);
+    if (change == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    for (int32_t x = 0; x < df->n_tensors; x++) {
+        const ckm_i_dataflow_tensor *tensor = &df->tensors[x];
+        if (tensor->pinned || tensor->producer < 0 || tensor->storage != x) {
+            continue;
+        }
+        int32_t last = tensor->is_result ? df->n_ops - 1 : tensor->producer;
+        if (tensor->n_users > 0 && tensor->users[tensor->n_users - 1] > last) {
+            last = tensor->users[tensor->n_users - 1];
+        }
+        change[tensor->producer] += tensor->bytes;
+        change[last + 1] -= tensor->bytes;
+    }
+    int64_t now = 0;
+    for (int32_t v = 0; v < df->n_ops; v++) {
+        now += change[v];
+        live[v] = now + df->ops[v].workspace_bytes;
+    }
+    free(change);
+    return CKM_OK;
+}
+
+ckm_status ckm_i_stage_cuts(const ckm_dataflow *df, int32_t n_cuts, bool whole, int32_t *cuts, int32_t *n_chosen,
+                            ckm_error *err)
+{
+    int64_t *live = ckm_i_malloc((size_t)df->n_ops, sizeof *live);
+    if (live == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    ckm_status status = baseline_live(df, live, err);
+    int32_t first = 0;
+    while (!whole && first < df->n_ops && df->ops[first].kind == CKM_OP_FORWARD) {
+        first++;
+    }
+    first = first < df->n_ops ? first : 0;
+    int64_t range = df->n_ops - first;
+    int64_t n = n_cuts < range ? n_cuts : range;
+    for (int64_t k = 0; k < n && status == CKM_OK; k++) {
+        int32_t from = first + (int32_t)(range * k / n);
+        int32_t to = first + (int32_t)(range * (k + 1) / n);
+        cuts[k] = from;
+        for (int32_t v = from + 1; v < to; v++) {
+            cuts[k] = live[v] > live[cuts[k]] ? v : cuts[k];
+        }
+    }
+    *n_chosen = (int32_t)n;
+    free(live);
+    return status;
+}
+
+// Columns of s for cut k.
+static void add_cut_columns(builder *b, int32_t k)
+{
+    const ckm_dataflow *df = b->df;
+    int32_t *cols = b->out->s_col + (int64_t)k * df->n_tensors;
+    for (int32_t x = 0; x < df->n_tensors; x++) {
+        const ckm_i_dataflow_tensor *tensor = &df->tensors[x];
+        bool followed = !tensor->pinned && tensor->producer >= 0 && (tensor->n_users > 0 || tensor->is_result);
+        followed = followed && tensor->producer <= b->out->cuts[k] && b->last_need[tensor->producer] > b->out->cuts[k];
+        cols[x] = followed ? ckm_i_milp_add_col(b->m, 0.0, 0.0, 1.0, true) : -1;
+    }
+}
+
+// Row: availability of x in window k (s + r) minus `col` >= at_least. A tensor that is always live needs none.
+static void require_available(builder *b, int32_t k, int32_t x, int32_t col, double at_least)
+{
+    const ckm_i_dataflow_tensor *tensor = &b->df->tensors[x];
+    if (tensor->pinned || tensor->producer < 0) {
+        return;
+    }
+    int32_t s = b->out->s_col[(int64_t)k * b->df->n_tensors + x];
+    int32_t r = b->out->r_col[(int64_t)k * b->df->n_ops + tensor->producer];
+    ckm_i_milp_add_row(b->m, at_least, INFINITY);
+    if (s >= 0) {
+        ckm_i_milp_put(b->m, s, 1.0);
+    }
+    if (r >= 0) {
+        ckm_i_milp_put(b->m, r, 1.0);
+    }
+    if (col >= 0) {
+        ckm_i_milp_put(b->m, col, -1.0);
+    }
+}
+
+// The working set of operator t: the bytes of storages it touches, less what in-place pairs can save at
+// best. Marks the storages.
+static int64_t working_set(builder *b, int32_t k, int32_t t)
+{
+    const ckm_dataflow *df = b->df;
+    const ckm_i_dataflow_op *op = &df->ops[t];
+    int64_t bytes = op->workspace_bytes;
+    for (int side = 0; side < 2; side++) {
+        const int32_t *list = side == 0 ? op->inputs : op->outputs;
+        int32_t n = side == 0 ? op->n_inputs : op->n_outputs;
+        for (int32_t i = 0; i < n; i++) {
+            int32_t storage = df->tensors[list[i]].storage;
+            if (b->working[storage] != k && !df->tensors[storage].pinned) {
+                b->working[storage] = k;
+                bytes += df->tensors[storage].bytes;
+            }
+        }
+    }
+    bytes -= ckm_i_inplace_best(df, (const int32_t(*)[2])op->inplace, op->n_inplace, NULL, NULL);
+    return bytes > 0 ? bytes : 0;
+}
+
+// Presence of every storage at cut k: the column of its only tensor, or a maximum.
+static void add_groups(builder *b, int32_t k)
+{
+    const ckm_dataflow *df = b->df;
+    const int32_t *cols = b->out->s_col + (int64_t)k * df->n_tensors;
+    for (int32_t x = 0; x < df->n_tensors; x++) {
+        b->group_col[x] = -1;
+    }
+    for (int32_t x = 0; x < df->n_tensors; x++) {
+        int32_t storage = df->tensors[x].storage;
+        if (cols[x] < 0 || df->tensors[storage].bytes == 0) {
+            continue;
+        }
+        if (b->group_col[storage] < 0) {
+            b->group_col[storage] = cols[x];
+            continue;
+        }
+        // A second tensor: one more column, at least as large as both.
+        int32_t both = ckm_i_milp_add_col(b->m, 0.0, 0.0, 1.0, false);
+        int32_t parts[2] = {b->group_col[storage], cols[x]};
+        for (int i = 0; i < 2; i++) {
+            ckm_i_milp_add_row(b->m, 0.0, INFINITY);
+            ckm_i_milp_put(b->m, both, 1.0);
+            ckm_i_milp_put(b->m, parts[i], -1.0);
+        }
+        b->group_col[storage] = both;
+    }
+}
+
+static void add_memory_row(builder *b, int32_t k, int64_t budget_bytes)
+{
+    const ckm_dataflow *df = b->df;
+    int64_t room = budget_bytes - df->resident_bytes - working_set(b, k, b->out->cuts[k]);
+    add_groups(b, k);
+    ckm_i_milp_add_row(b->m, -INFINITY, (double)room / b->unit / b->row_scale);
+    for (int32_t x = 0; x < df->n_tensors; x++) {
+        if (b->group_col[x] >= 0 && b->working[x] != k) {
+            ckm_i_milp_put(b->m, b->group_col[x], (double)df->tensors[x].bytes / b->unit / b->row_scale);
+        }
+    }
+}
+
+// Notes that window k needs x, once. False when memory runs out.
+static bool note_need(builder *b, int32_t k, int32_t x)
+{
+    const ckm_i_dataflow_tensor *tensor = &b->df->tensors[x];
+    if (tensor->pinned || tensor->producer < 0 || b->needed[x] == k) {
+        return true;
+    }
+    b->needed[x] = k;
+    int64_t cap = b->cap_needs;
+    if (!CKM_I_GROW(b->out->needs, b->n_needs, cap)) {
+        return false;
+    }
+    b->cap_needs = cap;
+    b->out->needs[b->n_needs++] = x;
+    return true;
+}
+
+// What the first computations of window k read, and for the last window the results. Whether a tensor is made
+// before the window or in it is for the reader of the list to tell.
+static bool list_needs(builder *b, int32_t k)
+{
+    const ckm_dataflow *df = b->df;
+    bool last = k + 1 == b->out->n_cuts;
+    int32_t to = last ? df->n_ops - 1 : b->out->cuts[k + 1];
+    b->out->need_start[k] = b->n_needs;
+    for (int32_t u = b->out->cuts[k] + 1; u <= to; u++) {
+        for (int32_t i = 0; i < df->ops[u].n_inputs; i++) {
+            if (!note_need(b, k, df->ops[u].inputs[i])) {
+                return false;
+            }
+        }
+    }
+    for (int32_t i = 0; last && i < df->n_results; i++) {
+        if (!note_need(b, k, df->results[i])) {
+            return false;
+        }
+    }
+    b->out->need_start[k + 1] = b->n_needs;
+    return true;
+}
+
+static bool add_window(builder *b, int32_t k)
+{
+    const ckm_dataflow *df = b->df;
+    int32_t cut = b->out->cuts[k];
+    int32_t *r = b->out->r_col + (int64_t)k * df->n_ops;
+    for (int32_t v = 0; v < df->n_ops; v++) {
+        bool possible = v <= cut && df->ops[v].recomputable && b->last_need[v] > cut;
+        r[v] = possible ? ckm_i_milp_add_col(b->m, (double)df->ops[v].cost / b->out->cost_scale, 0.0, 1.0, false) : -1;
+    }
+    for (int32_t v = 0; v <= cut; v++) {
+        for (int32_t i = 0; r[v] >= 0 && i < df->ops[v].n_inputs; i++) {
+            require_available(b, k, df->ops[v].inputs[i], r[v], 0.0);
+        }
+    }
+    if (!list_needs(b, k)) {
+        return false;
+    }
+    for (int32_t i = b->out->need_start[k]; i < b->out->need_start[k + 1]; i++) {
+        if (df->tensors[b->out->needs[i]].producer <= cut) {
+            require_available(b, k, b->out->needs[i], -1, 1.0);
+        }
+    }
+    if (k + 1 == b->out->n_cuts) {
+        return true;
+    }
+    add_cut_columns(b, k + 1);
+    const int32_t *next = b->out->s_col + (int64_t)(k + 1) * df->n_tensors;
+    for (int32_t x = 0; x < df->n_tensors; x++) {
+        if (next[x] >= 0 && df->tensors[x].producer <= cut && b->needed[x] != k) {
+            require_available(b, k, x, next[x], 0.0);
+        }
+    }
+    return true;
+}
+
+// Columns count whole multiples of the costs' gcd, and at most some 1e7 of them together; bytes likewise.
+static void set_scales(builder *b)
+{
+    const ckm_dataflow *df = b->df;
+    int64_t largest = 1;
+    int64_t bytes_gcd = 0;
+    int64_t cost_gcd = 0;
+    for (int32_t v = 0; v < df->n_ops; v++) {
+        cost_gcd = ckm_i_gcd(df->ops[v].cost, cost_gcd);
+    }
+    for (int32_t x = 0; x < df->n_tensors; x++) {
+        largest = df->tensors[x].bytes > largest ? df->tensors[x].bytes : largest;
+        bytes_gcd = ckm_i_gcd(df->tensors[x].bytes, bytes_gcd);
+    }
+    b->out->cost_gcd = cost_gcd > 0 ? cost_gcd : 1;
+    double total = (double)(df->total_cost / b->out->cost_gcd);
+    b->out->cost_scale = (double)b->out->cost_gcd * (total > 1e7 ? total / 1e7 : 1.0);
+    b->unit = (double)(bytes_gcd > 0 ? bytes_gcd : 1);
+    b->row_scale = (double)largest / b->unit > 1e4 ? (double)largest / b->unit / 1e4 : 1.0;
+}
+
+static bool allocate(builder *b, const int32_t *cuts)
+{
+    ckm_i_stage_model *out = b->out;
+    size_t ops = (size_t)b->df->n_ops;
+    size_t tensors = (size_t)b->df->n_tensors;
+    size_t n = (size_t)out->n_cuts;
+    out->cuts = ckm_i_memdup(cuts, n, sizeof *cuts);
+    out->s_col = ckm_i_malloc(n * tensors, sizeof *out->s_col);
+    out->r_col = ckm_i_malloc(n * ops, sizeof *out->r_col);
+    out->need_start = ckm_i_malloc(n + 1, sizeof *out->need_start);
+    b->working = ckm_i_malloc(tensors, sizeof *b->working);
+    b->group_col = ckm_i_malloc(tensors, sizeof *b->group_col);
+    b->needed = ckm_i_malloc(tensors, sizeof *b->needed);
+    b->last_need = ckm_i_malloc(ops, sizeof *b->last_need);
+    if (out->cuts == NULL || out->s_col == NULL || out->r_col == NULL || out->need_start == NULL ||
+        b->working == NULL || b->group_col == NULL || b->needed == NULL || b->last_need == NULL) {
+        return false;
+    }
+    for (size_t x = 0; x < tensors; x++) {
+        b->working[x] = -1;
+        b->needed[x] = -1;
+    }
+    return true;
+}
+
+ckm_status ckm_i_stage_model_build(const ckm_dataflow *df, int64_t budget_bytes, const int32_t *cuts, int32_t n_cuts,
+                                   ckm_i_stage_model *out, ckm_error *err)
+{
+    ckm_status status = CKM_OK;
+    ckm_i_stage_model built = {.df = df, .n_cuts = n_cuts};
+    builder b = {.df = df, .out = &built, .m = &built.milp};
+    ckm_i_milp_init(&built.milp);
+    bool ok = allocate(&b, cuts);
+    if (ok) {
+        ckm_i_last_need(df, b.last_need);
+        set_scales(&b);
+        add_cut_columns(&b, 0);
+        for (int32_t k = 0; k < n_cuts && ok; k++) {
+            add_memory_row(&b, k, budget_bytes);
+            ok = add_window(&b, k);
+        }
+    }
+    status = ok ? ckm_i_milp_check(&built.milp, err) : ckm_i_error_memory(err);
+    if (status == CKM_OK) {
+        *out = built;
+        built = (ckm_i_stage_model){0};
+    }
+    ckm_i_stage_model_dispose(&built);
+    free(b.working);
+    free(b.group_col);
+    free(b.needed);
+    free(b.last_need);
+    return status;
+}
+
+void ckm_i_stage_model_dispose(ckm_i_stage_model *model)
+{
+    ckm_i_milp_dispose(&model->milp);
+    free(model->cuts);
+    free(model->s_col);
+    free(model->r_col);
+    free(model->need_start);
+    free(model->needs);
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// The stage relaxation: a linear program that every schedule satisfies which keeps the graph's first-execution
+// order, recomputing any number of times anywhere. docs/FORMULATION.md derives it row by row.
+#ifndef CKM_SRC_SOLVE_STAGE_MODEL_H
+#define CKM_SRC_SOLVE_STAGE_MODEL_H
+
+#include "dataflow/dataflow.h"
+#include "milp/milp.h"
+
+// A schedule is cut right after the first computations of the operators `cuts`. Window k is what happens from cut
+// k to cut k + 1; the last one goes on to the end. What happens before the first cut is left out.
+//   s[k,x] = 1  x is live at cut k
+//   r[k,v] = 1  v, first computed before window k, is computed again in it
+typedef struct ckm_i_stage_model {
+    const ckm_dataflow *df;
+    ckm_i_milp milp;
+    int32_t n_cuts;
+    int32_t *cuts;        // ascending operators
+    int32_t *s_col;       // [k * n_tensors + x]: column, -1 where zero
+    int32_t *r_col;       // [k * n_ops + v]
+    int32_t *need_start;  // per window: first of its needs; n_cuts + 1 entries
+    int32_t *needs;       // tensors made by operators that first computations of the window, or the end, read
+    double cost_scale;    // objective 1 is this much cost
+    int64_t cost_gcd;
+} ckm_i_stage_model;
+
+// At most n_cuts cuts, evenly spread over the operators from the first that is not forward on (over all where the
+// graph names no kinds), each after the operator of its stretch with most to hold. `whole`: over all in any case.
+// The cuts are written to `cuts` (room for n_ops); returns their number.
+ckm_status ckm_i_stage_cuts(const ckm_dataflow *df, int32_t n_cuts, bool whole, int32_t *cuts, int32_t *n_chosen,
+                            ckm_error *err) CKM_NODISCARD;
+
+// O(cuts * (operators + edges)) rows and columns.
+ckm_status ckm_i_stage_model_build(const ckm_dataflow *df, int64_t budget_bytes, const int32_t *cuts, int32_t n_cuts,
+                                   ckm_i_stage_model *out, ckm_error *err) CKM_NODISCARD;
+void ckm_i_stage_model_dispose(ckm_i_stage_model *model);
+
+// Path cuts (stage_paths.c), a separator for ckm_i_milp_options: `context` is the model.
+void ckm_i_stage_paths(const void *context, const double *x, ckm_i_milp *m);
+
+#endif

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// The stage relaxation with any choice of cuts, its path cuts and its integer form against brute force over all
+// schedules that keep the order: never above the optimum, never infeasible where something fits.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "oracle_brute.h"
+#include "solve/stage_model.h"
+
+static int32_t choose_cuts(ckm_i_rng *rng, int32_t n_ops, int32_t *cuts)
+{
+    int32_t n = 0;
+    for (int32_t v = 0; v < n_ops; v++) {
+        if (ckm_i_rng_below(rng, 2) == 0) {
+            cuts[n++] = v;
+        }
+    }
+    if (n == 0) {
+        cuts[n++] = (int32_t)ckm_i_rng_below(rng, (uint32_t)n_ops);
+    }
+    return n;
+}
+
+// Path cuts hold whatever point they are made for.
+static int64_t cut_at_random(ckm_i_rng *rng, ckm_i_stage_model *model)
+{
+    ckm_i_milp *m = &model->milp;
+    int32_t before = m->n_rows;
+    double *x = calloc((size_t)m->n_cols + 1, sizeof *x);
+    assert_non_null(x);
+    for (int32_t j = 0; j < m->n_cols; j++) {
+        x[j] = ckm_i_rng_below(rng, 3) == 0 ? ckm_i_rng_unit(rng) : 0.0;
+    }
+    ckm_i_stage_paths(model, x, m);
+    free(x);
+    return m->n_rows - before;
+}
+
+static double solve_model(ckm_i_stage_model *model, bool integer, ckm_i_milp_result *result)
+{
+    ckm_i_milp_options options = {
+        .relax = !integer,
+        .seconds = 60.0,
+        .cutoff = INFINITY,
+        .threads = 1,
+        .separate = ckm_i_stage_paths,
+        .context = model,
+        .enough = INFINITY,
+    };
+    assert_int_equal(ckm_i_milp_solve(&model->milp, &options, result, NULL), CKM_OK);
+    double total = (double)model->df->total_cost;
+    return total + (integer ? result->bound : result->proven) * model->cost_scale;
+}
+
+static void check(const oracle_graph *g, ckm_i_stage_model *model, int64_t budget, int64_t optimum, int64_t *tight)
+{
+    double bounds[2];
+    for (int integer = 0; integer < 2; integer++) {
+        ckm_i_milp_result result = {0};
+        bounds[integer] = solve_model(model, integer, &result);
+        bool infeasible = result.proven == INFINITY || result.status == CKM_I_MILP_INFEASIBLE;
+        if (optimum >= 0 && (infeasible || bounds[integer] > (double)optimum * (1.0 + 1e-9) + 1e-6)) {
+            fail_msg("budget %lld, %d cuts, integer %d: bound %.9f above the optimum %lld\n%s", (long long)budget,
+                     model->n_cuts, integer, bounds[integer], (long long)optimum, oracle_describe(g, NULL));
+        }
+        ckm_i_milp_result_dispose(&result);
+    }
+    *tight += optimum >= 0 && bounds[1] > (double)optimum - 1e-6;
+}
+
+static void any_cuts_give_a_bound(void **state)
+{
+    (void)state;
+    ckm_i_rng rng = {.state = 57};
+    int64_t tight = 0;
+    int64_t n_paths = 0;
+    int64_t rounds = oracle_scaled(600);
+    for (int64_t round = 0; round < rounds; round++) {
+        oracle_graph g;
+        ckm_i_stage_model model;
+        int32_t cuts[16];
+        oracle_random_graph(&rng, 3, 7, 9, &g);
+        ckm_dataflow *df = oracle_build(&g);
+        int64_t low = oracle_least_peak(&g, ORACLE_ORDER);
+        int64_t high = oracle_least_peak(&g, ORACLE_ONCE);
+        int64_t budget = low + (int64_t)ckm_i_rng_below(&rng, (uint32_t)(high - low + 1)) / 2;
+        budget -= round % 8 == 0 && budget > 0;
+        int32_t n = choose_cuts(&rng, df->n_ops, cuts);
+        assert_int_equal(ckm_i_stage_model_build(df, budget, cuts, n, &model, NULL), CKM_OK);
+        n_paths += cut_at_random(&rng, &model);
+        check(&g, &model, budget, oracle_optimum(&g, ORACLE_ORDER, budget), &tight);
+        ckm_i_stage_model_dispose(&model);
+        ckm_dataflow_free(df);
+    }
+    printf("%lld of %lld integer programs reach the optimum; %lld path cuts\n", (long long)tight, (long long)rounds,
+           (long long)n_paths);
+    // Bounds that say nothing would pass all the rest.
+    assert_true(tight * 2 > rounds);
+    assert_true(n_paths > rounds);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(any_cuts_give_a_bound)};
+    return cmocka_run_group_tests_name("stage model", tests, NULL, NULL);
+}
