@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "milp/milp.h"
 
 static void set_number(Cbc_Model *cbc, const char *name, double value)
@@ -67,14 +68,18 @@ void ckm_i_milp_run_cbc(const ckm_i_milp *m, const ckm_i_milp_options *options, 
     if (isfinite(options->cutoff)) {
         set_number(cbc, "cutoff", options->cutoff);
     }
+    double began = ckm_i_clock_seconds();
     Cbc_solve(cbc);
+    // A CBC that ran out of time can call a relaxation infeasible that it did not get to solve, and with that the
+    // program: its claims count only when it ended by itself.
+    bool in_time = ckm_i_clock_seconds() - began < options->seconds;
     const double *solution = Cbc_bestSolution(cbc);
     snprintf(answer->detail, sizeof answer->detail, "CBC status %d, secondary %d, %d nodes", Cbc_status(cbc),
              Cbc_secondaryStatus(cbc), Cbc_getNodeCount(cbc));
-    if (Cbc_isProvenInfeasible(cbc)) {
+    if (Cbc_isProvenInfeasible(cbc) && in_time) {
         answer->status = CKM_I_MILP_INFEASIBLE;
     } else if (solution != NULL) {
-        answer->status = Cbc_isProvenOptimal(cbc) ? CKM_I_MILP_OPTIMAL : CKM_I_MILP_FEASIBLE;
+        answer->status = Cbc_isProvenOptimal(cbc) && in_time ? CKM_I_MILP_OPTIMAL : CKM_I_MILP_FEASIBLE;
         answer->objective = Cbc_getObjValue(cbc);
         memcpy(x, solution, (size_t)m->n_cols * sizeof *x);
         answer->has_x = 1;
@@ -85,7 +90,7 @@ void ckm_i_milp_run_cbc(const ckm_i_milp *m, const ckm_i_milp_options *options, 
     if (answer->status == CKM_I_MILP_OPTIMAL && Cbc_secondaryStatus(cbc) == 1) {
         bound = fmax(bound, answer->objective - options->gap);
     }
-    if (answer->status != CKM_I_MILP_INFEASIBLE && bound > -1e40 && bound < 1e40) {
+    if (!Cbc_isProvenInfeasible(cbc) && bound > -1e40 && bound < 1e40) {
         answer->bound = bound;
     }
 }
