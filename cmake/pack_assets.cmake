@@ -7,8 +7,8 @@ set(n 0)
 while(FILES)
     list(POP_FRONT FILES name file)
     file(READ "${file}" bytes HEX)
-    # A last line "//# sourceMappingURL=..." would make the browser's tools look for that file.
-    string(REGEX REPLACE "2f2f2320736f757263654d617070696e6755524c3d.*$" "" bytes "${bytes}")
+    # A last line "//# sourceMappingURL=..." or "/*# ...*/" would make the browser's tools look for that file.
+    string(REGEX REPLACE "2f2[af]2320736f757263654d617070696e6755524c3d.*$" "" bytes "${bytes}")
     string(REGEX REPLACE "(..)" "0x\\1," bytes "${bytes}")
     string(APPEND arrays "static const unsigned char asset_${n}[] = {${bytes}0};\n")
     string(APPEND table "    {\"${name}\", asset_${n}, sizeof asset_${n} - 1},\n")

@@ -13,7 +13,8 @@
 const char *ckm_emit_class_name(ckm_emit_class what)
 {
     static const char *const names[CKM_EMIT_N_CLASSES] = {
-        "fixed", "inputs, parameters", "kept for backward", "passing", "computed again", "gradients", "workspace",
+        "fixed",          "inputs, parameters", "kept for backward", "freed before backward",
+        "computed again", "gradients",          "workspace",
     };
     return names[what];
 }

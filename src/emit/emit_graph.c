@@ -119,7 +119,7 @@ static void put_legend(FILE *to, const drawing *d)
         const ckm_i_dot_legend rows[] = {
             {class_fill[CKM_EMIT_KEPT], "kept for backward"},
             {class_fill[CKM_EMIT_RECOMPUTED], "computed again"},
-            {class_fill[CKM_EMIT_PASSING], "freed at once"},
+            {class_fill[CKM_EMIT_PASSING], "freed before backward"},
             {class_fill[CKM_EMIT_GRADIENT], "backward"},
         };
         ckm_i_dot_put_legend(to, rows, 4);

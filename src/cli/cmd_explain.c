@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: Apache-2.0
+// checkmate explain: a schedule in thirty lines of text.
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/cli_planned.h"
+#include "cli/cli_values.h"
+
+enum {
+    NUMBER = 64,
+    KEPT_LISTED = 4,
+    AGAIN_LISTED = 6,
+    LIVE_LISTED = 6,
+    CHART_WIDTH = 72,
+    CHART_HEIGHT = 7,
+    NAME_WIDTH = 34
+};
+
+static void heading(const char *text)
+{
+    printf("\n%s%s%s", cli_style(stdout, CLI_BOLD), text, cli_style(stdout, CLI_PLAIN));
+}
+
+// A name of any length in a column, on one line; what is too long is cut in the middle.
+static const char *fitted(const char *name, int width, char *buf, size_t size)
+{
+    int length = (int)strlen(name);
+    if (length <= width) {
+        snprintf(buf, size, "%s", name);
+    } else {
+        int tail = (width - 2) / 2;
+        snprintf(buf, size, "%.*s..%s", width - 2 - tail, name, name + length - tail);
+    }
+    for (char *c = buf; *c != '\0'; c++) {
+        *c = (unsigned char)*c < 0x20 || *c == 0x7f ? ' ' : *c;
+    }
+    return buf;
+}
+
+static const char *op_name(const ckm_emit_facts *f, int32_t op)
+{
+    return ckm_dataflow_get_op(f->df, op).name;
+}
+
+static void print_summary(const ckm_emit_facts *f)
+{
+    const ckm_schedule_info *info = ckm_schedule_get_info(f->schedule);
+    ckm_cost_unit unit = ckm_dataflow_cost_unit(f->df);
+    char a[NUMBER];
+    char b[NUMBER];
+    char c[NUMBER];
+    printf("%s%s%s, %d operators%s%s%s\n", cli_style(stdout, CLI_BOLD), ckm_dataflow_name(f->df),
+           cli_style(stdout, CLI_PLAIN), (int)ckm_dataflow_op_count(f->df),
+           info->strategy[0] != '\0' ? ", schedule by " : "", info->strategy, info->optimal ? ", optimal" : "");
+    double share = f->baseline_peak_bytes > 0 ? (double)f->peak_bytes / (double)f->baseline_peak_bytes : 1;
+    double overhead = cli_overhead(f->cost, f->baseline_cost);
+    printf("memory   %s, %s of the %s without rematerialization\n", cli_show_bytes(f->peak_bytes, a, sizeof a),
+           cli_show_percent(share, b, sizeof b), cli_show_bytes(f->baseline_peak_bytes, c, sizeof c));
+    printf("compute  %s more: %s on top of %s\n", cli_show_percent(overhead, a, sizeof a),
+           cli_show_cost((double)(f->cost - f->baseline_cost), unit, b, sizeof b),
+           cli_show_cost((double)f->baseline_cost, unit, c, sizeof c));
+}
+
+// ---- the chart ----
+
+// What column of the chart shows: the fullest moment in it.
+static int64_t fullest_in(const ckm_emit_facts *f, int column, int width)
+{
+    int64_t first = f->n_moments * column / width;
+    int64_t last = f->n_moments * (column + 1) / width;
+    int64_t best = first;
+    for (int64_t m = first; m < last; m++) {
+        best = f->moments[m].bytes > f->moments[best].bytes ? m : best;
+    }
+    return best;
+}
+
+// What stands at a height of a column: kept, computed again, or anything else.
+static char mark_of(const ckm_emit_moment *m, double height)
+{
+    static const char marks[CKM_EMIT_N_CLASSES] = {'.', '.', '#', ':', 'o', '+', '+'};
+    double sum = 0;
+    for (int c = 0; c < CKM_EMIT_N_CLASSES; c++) {
+        sum += (double)m->class_bytes[c];
+        if (height < sum) {
+            return marks[c];
+        }
+    }
+    return ' ';
+}
+
+static void print_chart(const ckm_emit_facts *f)
+{
+    int width = f->n_moments < CHART_WIDTH ? (int)f->n_moments : CHART_WIDTH;
+    int64_t top = f->budget_bytes >= f->peak_bytes && f->budget_bytes / 2 < f->peak_bytes ? f->budget_bytes
+                                                                                          : f->peak_bytes;
+    char text[NUMBER];
+    heading("Memory over the step");
+    printf("   # kept for backward  o computed again  : freed before backward  + gradients, workspace\n");
+    for (int row = CHART_HEIGHT - 1; row >= 0; row--) {
+        char line[CHART_WIDTH + 1];
+        for (int c = 0; c < width; c++) {
+            line[c] = mark_of(&f->moments[fullest_in(f, c, width)], ((double)row + 0.5) / CHART_HEIGHT * (double)top);
+        }
+        line[width] = '\0';
+        int used = width;
+        while (used > 0 && line[used - 1] == ' ') {
+            line[--used] = '\0';
+        }
+        const char *label = row == CHART_HEIGHT - 1 ? cli_show_bytes(top, text, sizeof text) : "";
+        printf("%10s |%s\n", label, line);
+    }
+}
+
+// ---- what is kept ----
+
+static int by_bytes(const void *a, const void *b)
+{
+    const ckm_emit_life *left = *(const ckm_emit_life *const *)a;
+    const ckm_emit_life *right = *(const ckm_emit_life *const *)b;
+    if (left->bytes != right->bytes) {
+        return left->bytes < right->bytes ? 1 : -1;
+    }
+    return (left > right) - (left < right);
+}
+
+// Lives that `wanted` accepts, largest first. The caller frees *out.
+static int32_t select_lives(const ckm_emit_facts *f, bool (*wanted)(const ckm_emit_facts *, const ckm_emit_life *),
+                            const ckm_emit_life ***out)
+{
+    int32_t n = 0;
+    const ckm_emit_life **lives = malloc((size_t)(f->n_lives > 0 ? f->n_lives : 1) * sizeof *lives);
+    *out = lives;
+    for (int32_t i = 0; lives != NULL && i < f->n_lives; i++) {
+        if (wanted(f, &f->lives[i])) {
+            lives[n++] = &f->lives[i];
+        }
+    }
+    if (n > 1) {
+        qsort(lives, (size_t)n, sizeof *lives, by_bytes);
+    }
+    return n;
+}
+
+static bool is_kept(const ckm_emit_facts *f, const ckm_emit_life *life)
+{
+    (void)f;
+    return life->what == CKM_EMIT_KEPT;
+}
+
+static bool is_live_at_peak(const ckm_emit_facts *f, const ckm_emit_life *life)
+{
+    int64_t first = life->first + (life->handed_over ? 1 : 0);
+    return first <= f->peak_moment && life->last >= f->peak_moment && life->bytes > 0;
+}
+
+static const char *life_name(const ckm_emit_facts *f, const ckm_emit_life *life)
+{
+    return life->tensor >= 0 ? ckm_dataflow_get_tensor(f->df, life->tensor).name : "workspace";
+}
+
+static void print_lives(const ckm_emit_facts *f, const ckm_emit_life **lives, int32_t n, int listed, bool with_class)
+{
+    char size[NUMBER];
+    char name[NUMBER];
+    int64_t rest = 0;
+    for (int32_t i = 0; i < n; i++) {
+        if (i < listed) {
+            printf("%10s  %-*s%s\n", cli_show_bytes(lives[i]->bytes, size, sizeof size), with_class ? NAME_WIDTH : 0,
+                   fitted(life_name(f, lives[i]), NAME_WIDTH, name, sizeof name),
+                   with_class ? ckm_emit_class_name(lives[i]->what) : "");
+        } else {
+            rest += lives[i]->bytes;
+        }
+    }
+    if (n > listed) {
+        printf("%10s  in %d more\n", cli_show_bytes(rest, size, sizeof size), (int)n - listed);
+    }
+}
+
+static bool print_kept(const ckm_emit_facts *f)
+{
+    const ckm_emit_life **lives = NULL;
+    int64_t sum = 0;
+    char text[NUMBER];
+    if (f->turn_moment < 0) {
+        return true;
+    }
+    int32_t n = select_lives(f, is_kept, &lives);
+    if (lives == NULL) {
+        return false;
+    }
+    for (int32_t i = 0; i < n; i++) {
+        sum += lives[i]->bytes;
+    }
+    heading("Kept");
+    printf(" from forward to backward: %s in %d tensors\n", cli_show_bytes(sum, text, sizeof text), (int)n);
+    print_lives(f, lives, n, KEPT_LISTED, false);
+    free(lives);
+    return true;
+}
+
+// ---- what is computed again ----
+
+typedef struct again {
+    const ckm_emit_facts *f;
+    const ckm_emit_recompute *worst;  // of its recomputations the one that held would have meant most memory
+    int32_t op;
+} again;
+
+static int by_extra_cost(const void *a, const void *b)
+{
+    const again *left = a;
+    const again *right = b;
+    const ckm_emit_op_fact *x = &left->f->ops[left->op];
+    const ckm_emit_op_fact *y = &right->f->ops[right->op];
+    if (x->extra_cost != y->extra_cost) {
+        return x->extra_cost < y->extra_cost ? 1 : -1;
+    }
+    if (x->freed_bytes != y->freed_bytes) {
+        return x->freed_bytes < y->freed_bytes ? 1 : -1;
+    }
+    return (left->op > right->op) - (left->op < right->op);
+}
+
+static void print_why(const ckm_emit_facts *f, const ckm_emit_recompute *r)
+{
+    char name[NUMBER];
+    char size[NUMBER];
+    if (r->for_op >= 0) {
+        printf("for %s", fitted(op_name(f, r->for_op), NAME_WIDTH, name, sizeof name));
+    } else {
+        printf("read by nothing afterwards");
+    }
+    if (r->fullest >= 0) {
+        bool over = f->budget_bytes >= 0 && r->held_bytes > f->budget_bytes;
+        fitted(op_name(f, f->moments[r->fullest].op), NAME_WIDTH, name, sizeof name);
+        cli_show_bytes(over ? r->held_bytes - f->budget_bytes : r->held_bytes, size, sizeof size);
+        if (over) {
+            printf("; held, %s would exceed the budget by %s", name, size);
+        } else {
+            printf("; held, %s would reach %s%s", name, size, f->budget_bytes >= 0 ? ", which fits" : "");
+        }
+    }
+    printf("\n");
+}
+
+static bool print_again(const ckm_emit_facts *f)
+{
+    int32_t n_ops = ckm_dataflow_op_count(f->df);
+    char text[NUMBER];
+    heading("Computed again");
+    if (f->n_recomputes == 0) {
+        printf(": nothing\n");
+        return true;
+    }
+    again *list = calloc((size_t)n_ops, sizeof *list);
+    if (list == NULL) {
+        return false;
+    }
+    for (int32_t v = 0; v < n_ops; v++) {
+        list[v] = (again){f, NULL, v};
+    }
+    for (int32_t i = 0; i < f->n_recomputes; i++) {
+        const ckm_emit_recompute *r = &f->recomputes[i];
+        const ckm_emit_recompute **worst = &list[r->op].worst;
+        *worst = *worst == NULL || r->held_bytes > (*worst)->held_bytes ? r : *worst;
+    }
+    int32_t n = 0;
+    for (int32_t v = 0; v < n_ops; v++) {
+        if (list[v].worst != NULL) {
+            list[n++] = list[v];
+        }
+    }
+    qsort(list, (size_t)n, sizeof *list, by_extra_cost);
+    printf(": %d operators, %d times, for %s of the computation\n", (int)n, (int)f->n_recomputes,
+           cli_show_percent(cli_overhead(f->cost, f->baseline_cost), text, sizeof text));
+    for (int32_t i = 0; i < n && i < AGAIN_LISTED; i++) {
+        char name[NUMBER];
+        double share = f->baseline_cost > 0 ? (double)f->ops[list[i].op].extra_cost / (double)f->baseline_cost : 0;
+        printf("%10s  %-24s ", cli_show_percent(share, text, sizeof text),
+               fitted(op_name(f, list[i].op), 24, name, sizeof name));
+        print_why(f, list[i].worst);
+    }
+    if (n > AGAIN_LISTED) {
+        double rest = 0;
+        for (int32_t i = AGAIN_LISTED; i < n; i++) {
+            rest += (double)f->ops[list[i].op].extra_cost;
+        }
+        printf("%10s  in %d more\n",
+               cli_show_percent(f->baseline_cost > 0 ? rest / (double)f->baseline_cost : 0, text, sizeof text),
+               (int)n - AGAIN_LISTED);
+    }
+    free(list);
+    return true;
+}
+
+// ---- the peak ----
+
+static bool print_peak(const ckm_emit_facts *f)
+{
+    const ckm_emit_moment *peak = &f->moments[f->peak_moment];
+    const ckm_emit_life **lives = NULL;
+    char text[NUMBER];
+    char name[NUMBER];
+    int32_t n = select_lives(f, is_live_at_peak, &lives);
+    if (lives == NULL) {
+        return false;
+    }
+    heading("Peak");
+    printf(" of %s in %s%s, operator %lld of %lld to run", cli_show_bytes(peak->bytes, text, sizeof text),
+           fitted(op_name(f, peak->op), NAME_WIDTH, name, sizeof name), peak->execution > 0 ? " (again)" : "",
+           (long long)f->peak_moment + 1, (long long)f->n_moments);
+    if (f->budget_bytes >= 0) {
+        printf("; budget %s", cli_show_bytes(f->budget_bytes, text, sizeof text));
+    }
+    printf("\n");
+    if (f->fixed_bytes + f->input_bytes > 0) {
+        printf("%10s  that stay all the time: fixed bytes, inputs, parameters\n",
+               cli_show_bytes(f->fixed_bytes + f->input_bytes, text, sizeof text));
+    }
+    print_lives(f, lives, n, LIVE_LISTED, true);
+    free(lives);
+    return true;
+}
+
+static int run(const cli_command *command, const void *settings, char **arguments, int n_arguments)
+{
+    cli_planned planned;
+    int outcome = cli_planned_load(command, settings, arguments, n_arguments, &planned);
+    if (outcome < 0) {
+        const ckm_emit_facts *f = planned.facts;
+        print_summary(f);
+        print_chart(f);
+        outcome = print_kept(f) && print_again(f) && print_peak(f) ? cli_finish_output() : cli_failf("out of memory");
+    }
+    cli_planned_dispose(&planned);
+    return outcome;
+}
+
+static const cli_model_settings defaults = CLI_MODEL_DEFAULTS;
+static const cli_group groups[] = {{"Model", cli_model_options, CLI_N_MODEL_OPTIONS, 0}};
+static const char *const argument_names[] = {"the schedule file"};
+
+const cli_command cli_command_explain = {
+    .name = "explain",
+    .summary = "Say in thirty lines what a schedule does.",
+    .usage = "[MODEL] schedule.json [options]",
+    .description =
+        "What is kept from forward to backward, what is computed again, what for and why it could not be held, where "
+        "the "
+        "peak is and what is in memory then. For whoever would rather look at it, 'checkmate report' shows the "
+        "same.\n\n"
+        "MODEL is what the schedule was made for: a graph file, or a network with the same options. Without it, the "
+        "graph is looked for among the .json files beside the schedule: the first, by name, that it is a schedule "
+        "of.\n\n"
+        "\"held, X would exceed the budget by B\" means: had this result stayed in memory instead of being computed "
+        "again, "
+        "and all else the same, operator X would need B more than the budget.",
+    .examples = "checkmate solve graph.json --budget 50% -o schedule.json\n"
+                "checkmate explain schedule.json\n"
+                "checkmate explain ResNet50 --batch 64 schedule.json\n",
+    .groups = groups,
+    .n_groups = CLI_COUNT(groups),
+    .min_arguments = 1,
+    .max_arguments = 2,
+    .argument_names = argument_names,
+    .defaults = &defaults,
+    .settings_size = sizeof defaults,
+    .run = run,
+};
