@@ -10,14 +10,14 @@
 #include <unistd.h>
 
 extern const cli_command cli_command_models, cli_command_graph, cli_command_solve, cli_command_verify,
-    cli_command_sweep, cli_command_max_batch, cli_command_train, cli_command_profile, cli_command_strategies,
-    cli_command_devices, cli_command_help;
+    cli_command_report, cli_command_explain, cli_command_sweep, cli_command_max_batch, cli_command_train,
+    cli_command_profile, cli_command_strategies, cli_command_devices, cli_command_help;
 
 // A new command: its file, its extern, its line.
 const cli_command *const cli_commands[] = {
-    &cli_command_models,     &cli_command_graph,     &cli_command_solve, &cli_command_verify,
-    &cli_command_sweep,      &cli_command_max_batch, &cli_command_train, &cli_command_profile,
-    &cli_command_strategies, &cli_command_devices,   &cli_command_help,
+    &cli_command_models,     &cli_command_graph,   &cli_command_solve,     &cli_command_verify, &cli_command_report,
+    &cli_command_explain,    &cli_command_sweep,   &cli_command_max_batch, &cli_command_train,  &cli_command_profile,
+    &cli_command_strategies, &cli_command_devices, &cli_command_help,
 };
 const int cli_n_commands = CLI_COUNT(cli_commands);
 
