@@ -11,8 +11,8 @@
 #include "solve/solve_ilp.h"
 #include "solve/solver.h"
 
-// CBC makes progress on programs up to about this many operators.
-static const int32_t ilp_max_ops = 250;
+// CBC makes progress on the paper's integer program up to about this many operators.
+static const int32_t ilp_max_ops = 130;
 
 // Beyond this many operators local search takes long to find its way within the budget from holding everything.
 static const int32_t large_ops = 3000;
