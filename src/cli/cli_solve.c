@@ -80,6 +80,9 @@ void cli_progress_line(const ckm_progress *progress, void *user)
     char gap[32];
     bool changed = progress->incumbent_cost != p->last_cost ||
                    (!isnan(progress->bound_cost) && !(progress->bound_cost == p->last_bound));
+    if (p->keeps_course && changed) {
+        cli_course_note(p, progress->seconds, progress->incumbent_cost, progress->bound_cost);
+    }
     // Improvements can come by the thousand: ten lines a second are enough to watch.
     if (!p->enabled || !changed || (p->last_seconds >= 0 && progress->seconds - p->last_seconds < 0.1)) {
         return;

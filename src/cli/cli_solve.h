@@ -36,9 +36,19 @@ typedef struct cli_progress {
     double last_seconds;  // when the last line was printed
     int64_t last_cost;
     double last_bound;
+    // The course, when it is to be drawn (cli_course.c).
+    bool keeps_course;
+    ckm_status course_status;
+    int32_t n_points, cap_points;
+    ckm_emit_progress *points;
 } cli_progress;
 cli_progress cli_progress_start(const cli_limit_settings *settings, const char *label, const ckm_dataflow *df);
 void cli_progress_line(const ckm_progress *progress, void *user);
+// With keeps_course set, lines are noted as well, and drawn with the result as the last of them.
+void cli_course_note(cli_progress *p, double seconds, int64_t cost, double bound_cost);
+ckm_status cli_course_draw(cli_progress *p, const char *title, const ckm_solve_result *result, const char *path,
+                           ckm_error *err) CKM_NODISCARD;
+void cli_course_dispose(cli_progress *p);
 void cli_log_line(ckm_log_level level, const char *line, void *user);
 
 // Options for one solve by these settings, with stop, progress and, when asked for, log connected.
