@@ -6,7 +6,7 @@
 open_csv budgets network,batch,costs,step,budget_bytes,floor_bytes,peak_bytes,strategy,status,overhead,bound_overhead,bound_covers,seconds "$@"
 
 strategies='checkpoint-all checkpoint-all-ap chen-sqrt chen-sqrt-ap chen-greedy chen-greedy-ap griewank lp-round auto'
-steps=9  # budgets from the floor (0) to the peak (steps - 1); and 5 % more than the peak, where strategies that waste fit too
+steps=9  # budgets from the floor (0) to the peak (steps - 1); and one more, what checkpoint-all needs, which wastes some
 
 # one NETWORK BATCH COSTS FILE STEP BUDGET FLOOR PEAK STRATEGY
 one() {
@@ -25,14 +25,20 @@ one() {
     say "$(tail -n 1 "$csv")"
 }
 
+# peak_of STRATEGY FILE: in bytes, when it may take what it likes.
+peak_of() {
+    "$checkmate" solve "$2" --budget 1000% --strategy "$1" --json > "$temporary/facts" 2> /dev/null || true
+    value peak_bytes "$temporary/facts"
+}
+
 # sweep NETWORK BATCH COSTS FILE
 sweep() {
     # shellcheck disable=SC2046
-    set -- "$1" "$2" "$3" "$4" $(describe "$4")
+    set -- "$1" "$2" "$3" "$4" $(describe "$4") "$(peak_of checkpoint-all "$4")"
     step=$steps
     while [ $step -ge 0 ]; do
-        budget=$(awk -v a="$5" -v b="$6" -v k=$step -v n=$((steps - 1)) 'BEGIN {
-            printf "%.0f", (k > n ? 1.05 * b : a + (b - a) * k / n) }')
+        budget=$(awk -v a="$5" -v b="$6" -v k=$step -v n=$((steps - 1)) -v most="$7" 'BEGIN {
+            printf "%.0f", (k > n ? most : a + (b - a) * k / n) }')
         for strategy in $strategies; do
             known "$1,$2,$3,$step,$budget,$5,$6,$strategy," || one "$1" "$2" "$3" "$4" $step "$budget" "$5" "$6" "$strategy"
         done

@@ -18,14 +18,28 @@ auto|this solver|#0072B2|7'
 
 # panel COSTS NETWORK BATCH TITLE
 panel() {
-    printf 'set title "%s"\nplot ' "$4"
+    # About five tics, a round number of gigabytes apart.
+    tics=$(awk -F, -v n="$2" -v b="$3" -v c="$1" '$1 == n && $2 == b && $3 == c {
+            x = $5 / 1e9
+            low = low == "" || x < low ? x : low
+            high = x > high ? x : high }
+        END {
+            step = (high - low) / 4
+            unit = 10 ^ int(log(step) / log(10))
+            if (unit > step) unit /= 10
+            print unit * (step / unit < 1.5 ? 1 : step / unit < 3.5 ? 2 : step / unit < 7.5 ? 5 : 10) }' "$csv")
+    printf 'set title "%s"\nset xtics %s\nplot ' "$4" "$tics"
     echo "$styles" | while IFS='|' read -r strategy title colour point; do
         data=$temporary/$1-$2-$strategy
         awk -F, -v n="$2" -v b="$3" -v c="$1" -v s="$strategy" '$1 == n && $2 == b && $3 == c && $8 == s && $10 != "" && $10 <= 0.6 {
             print $5 / 1e9, 100 * $10 }' "$csv" | sort -g > "$data"
         [ -s "$data" ] || echo 'NaN NaN' > "$data"
         width=1 mark=0.7
-        if [ "$strategy" = auto ]; then width=2.5 mark=0.8; fi
+        case $strategy in
+        auto) width=2.5 mark=0.8 ;;
+        checkpoint-all) mark=1.5 ;;
+        checkpoint-all-ap) mark=2 ;;
+        esac
         printf '"%s" using 1:2 with linespoints linewidth %s linecolor rgb "%s" pointtype %s pointsize %s title "%s", ' \
             "$data" $width "$colour" "$point" $mark "$title"
     done
