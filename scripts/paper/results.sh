@@ -1,10 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Writes docs/RESULTS.md: the prose of results.md.in, with the tables of the experiments' CSV files in place of the lines
+# Writes docs/RESULTS.md, or $PAPER_PAGE: the prose of results.md.in, with the tables of the experiments' CSV files in place of the lines
 # "@NAME@". A table whose experiment has not been run says so.
 . "$(dirname "$0")/lib.sh"
 tables=scripts/paper/tables.awk
 published=scripts/paper/published.csv
+page=${PAPER_PAGE:-docs/RESULTS.md}
 
 # table NAME: on standard output.
 table() {
@@ -48,5 +49,5 @@ while IFS= read -r line; do
     *) printf '%s\n' "$line" ;;
     esac
 done < scripts/paper/results.md.in > "$temporary/results.md"
-cp "$temporary/results.md" docs/RESULTS.md
-say "written: docs/RESULTS.md"
+cp "$temporary/results.md" "$page"
+say "written: $page"

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+# The experiments' scripts: rows that are known are kept, lost ones come back, the page has its tables.
+. "$(dirname "$0")/lib.sh"
+source=${CKM_SOURCE_DIR:-$here/../..}
+export CHECKMATE PAPER_DIR="$work/paper" PAPER_RESULTS="$work/results" PAPER_FIGURES="$work/figures" PAPER_DATA="$work/none"
+csv=$PAPER_RESULTS/devices.csv
+
+sh "$source/scripts/paper/devices.sh" 2> err.txt || fail "devices.sh: $(cat err.txt)"
+rows=$(wc -l < "$csv")
+[ "$rows" = $((1 + $(grep -c '^speed,' "$source/scripts/paper/published.csv"))) ] || fail "devices.csv has $rows lines"
+cp "$csv" whole.csv
+
+# A row that is there is not computed again, whatever it says; one that was cut short is.
+sed -e '2s/,[0-9.]*,\([^,]*\)$/,12345.6,\1/' whole.csv | head -c -9 > "$csv"
+sh "$source/scripts/paper/devices.sh" 2> err.txt || fail "devices.sh, again: $(cat err.txt)"
+[ "$(sed -n 2p "$csv" | cut -d, -f6)" = 12345.6 ] || fail "a known row was computed again"
+[ "$(sed 2d whole.csv)" = "$(sed 2d "$csv")" ] || fail "a row that was cut short did not come back"
+# Asked for, it is.
+sh "$source/scripts/paper/devices.sh" --again V100 2> err.txt || fail "devices.sh --again: $(cat err.txt)"
+[ "$(sort whole.csv)" = "$(sort "$csv")" ] || fail "--again V100 did not bring the row back"
+sh "$source/scripts/paper/devices.sh" --wrong 2> err.txt && fail "a wrong argument is accepted"
+
+# The page: what ran, what did not, no line left to be replaced.
+PAPER_PAGE=$work/page.md sh "$source/scripts/paper/results.sh" 2> err.txt || fail "results.sh: $(cat err.txt)"
+grep -q '^| V100 | VGG16 | 16 | step | 83.5 ms |' page.md || fail "the page lacks the table of device models"
+grep -q 'Not run yet' page.md || fail "the page does not say what has not run"
+grep -q '^@' page.md && fail "the page has lines that were not replaced"
+finish
