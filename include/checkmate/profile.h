@@ -20,11 +20,12 @@ typedef struct ckm_profile_options {
     int32_t steps;              // measured and counted; up to four times as many are run to find them
     double time_limit_seconds;  // no further step is begun after it, but for the first three; <= 0: none
     ckm_stop_fn stop;           // may be NULL; the same, at once after the first
-    void *user;                 // passed to `stop`
+    ckm_session_fill_fn fill;   // called before every step; NULL: made-up data, the same in every step
+    void *user;                 // passed to both
 } ckm_profile_options;
 // clang-format off
 #define CKM_PROFILE_OPTIONS_INIT \
-    { 2, 15, 60.0, NULL, NULL }
+    { 2, 15, 60.0, NULL, NULL, NULL }
 // clang-format on
 
 // One operator, over all its computations. Nothing was computed where `runs` is 0 (views): it costs nothing.
@@ -46,7 +47,8 @@ typedef struct ckm_profile_info {
     bool steady;             // the machine left the measurement alone; else measure again
 } ckm_profile_info;
 
-// Runs steps by the schedule on made-up data, without letting updates move anything (learning rate 0), and times every
+// Runs steps by the schedule, on made-up data or those that `fill` brings (reading them takes its share of the machine in
+// training, and so it should here), without letting updates move anything (learning rate 0), and times every
 // operator where it stands, so that its operands are in the caches as little or as much as they are in training. Takes
 // the memory of a session with that plan. Errors: those of ckm_session_create and the back end.
 CKM_API ckm_status ckm_profile_measure(ckm_program *program, const ckm_dataflow *df, const ckm_schedule *s,

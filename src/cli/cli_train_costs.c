@@ -72,6 +72,12 @@ static void note_unsteady(const ckm_profile_info *info)
         100.0 * ((double)info->step_ns / (double)(info->predicted_ns > 0 ? info->predicted_ns : 1) - 1.0));
 }
 
+static ckm_status fill(ckm_session *session, int64_t step, void *user, ckm_error *err)
+{
+    const train_setup *t = user;
+    return ckm_train_fetch(session, t->data, step, err);
+}
+
 // Measures the operators by a schedule that fits the budget, and keeps the profile.
 static ckm_status measure(train_setup *t, const char *path, ckm_error *err)
 {
@@ -80,6 +86,8 @@ static ckm_status measure(train_setup *t, const char *path, ckm_error *err)
     options.steps = 11;
     options.time_limit_seconds = 10;
     options.stop = cli_stop_requested;
+    options.fill = fill;
+    options.user = t;
     if (t->settings->verbose) {
         fprintf(stderr, "measuring operators; the times are kept in %s\n", path);
     }
