@@ -71,6 +71,8 @@ int main(int argc, char **argv)
     // A reader that goes away is an error to report, not a reason to vanish.
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     sigaction(SIGPIPE, &ignore, NULL);
+    // And so is a file that may not grow any more.
+    sigaction(SIGXFSZ, &ignore, NULL);
     if (argc < 2) {
         cli_print_overview(stderr);
         return CLI_USAGE;

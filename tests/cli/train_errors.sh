@@ -45,6 +45,17 @@ printf '\000\000\010\001\000\000\000\003\000\001\002' > idx/train-labels-idx1-ub
 expect 1 train test --data idx --input-shape 8,8,3 --batch 2 -j 1 --resize
 one_error_line
 
+# Labels that the network does not have, in the data's own format; a class too many among folders.
+printf '\000\000\010\001\000\000\000\002\000\377' > idx/train-labels-idx1-ubyte
+expect 1 train linear1 --data idx --input-shape 8,8,3 --batch 2 -j 1 --resize --loss mse
+one_error_line
+mkdir -p many
+cp idx/train-images-idx3-ubyte many/x.npy
+printf 'nonsense' > many/y.npy
+expect 1 train test --data many --input-shape 8,8,3 --batch 2 -j 1
+one_error_line
+err_has 'many/'
+
 # Budgets: below the floor it is proven that nothing fits.
 expect 3 train test $small --budget 1MB
 one_error_line
@@ -76,6 +87,21 @@ expect 1 train test $small --steps 2 --export /dev/full
 last_line_has 'No space left'
 expect 1 train test $small --steps 2 --save nowhere/x.safetensors
 last_line_has 'nowhere/x.safetensors'
+
+# A file that may not grow (ulimit -f counts blocks of 512 bytes or 1 kB): the good one from before stays as it is, and no
+# half of a new one is left.
+cp before good.safetensors
+(
+    ulimit -f 100
+    exec "$CHECKMATE" train test $small --steps 6 --resume good.safetensors --save good.safetensors > out.txt 2> err.txt
+)
+status=$?
+err=$(cat err.txt)
+[ "$status" -eq 1 ] || fail "a file that may not grow: exit status $status: $err"
+err_has 'step 6/6'
+last_line_has 'File too large'
+cmp good.safetensors before || fail "the good file was harmed when there was no room for a new one"
+[ "$(ls | grep -c good.safetensors)" -eq 1 ] || fail "something is left of the file that was not written: $(ls)"
 
 # Files to go on from.
 expect 1 train test $small --steps 9 --resume nowhere
