@@ -138,26 +138,61 @@ static bool random_gap(ckm_i_mover *mover, gap *out)
     return t > producer && gap_around(s, x, t, out);
 }
 
-static bool apply(ckm_i_mover *mover, const gap *gaps, int n)
+// Costs that stage t could do without.
+static double extra_cost(const ckm_i_search *s, int32_t t)
 {
-    for (int i = 0; i < n; i++) {
-        ckm_i_search_flip(mover->s, gaps[i].x, gaps[i].first, gaps[i].last);
+    double cost = 0.0;
+    for (int32_t i = 0; i < s->extra[t].n; i++) {
+        cost += (double)s->df->ops[s->extra[t].at[i]].cost;
     }
-    mover->tried++;
-    return ckm_i_search_settle(mover->s);
+    return cost;
 }
 
-// Keeps or takes back everything since `point` by Metropolis' rule.
-static void decide(ckm_i_mover *mover, const ckm_i_search_point *point, bool legal)
+// Flips gaps and settles what follows. Gives up when that would make the total exceed `most_cost`: a long chain of
+// operators to run again is not followed to its end. What the stages before the gaps may save comes later and is
+// allowed for.
+static bool apply(ckm_i_mover *mover, const gap *gaps, int n, double most_cost)
+{
+    ckm_i_search *s = mover->s;
+    for (int i = 0; i < n; i++) {
+        most_cost += extra_cost(s, gaps[i].first - 1);
+    }
+    s->most_cost = most_cost < 9e18 ? (int64_t)most_cost : INT64_MAX;
+    s->most_cost = s->most_cost > s->total_cost ? s->most_cost : s->total_cost;
+    for (int i = 0; i < n; i++) {
+        ckm_i_search_flip(s, gaps[i].x, gaps[i].first, gaps[i].last);
+    }
+    mover->tried++;
+    return ckm_i_search_settle(s);
+}
+
+// By how much a move may make things worse: Metropolis' rule with the draw made beforehand.
+static double draw_patience(ckm_i_mover *mover)
+{
+    return mover->temperature > 0.0 ? -mover->temperature * log(1.0 - ckm_i_rng_unit(&mover->rng)) : 0.0;
+}
+
+// Keeps or takes back everything since `point`.
+static void decide(ckm_i_mover *mover, const ckm_i_search_point *point, bool legal, double patience)
 {
     ckm_i_search *s = mover->s;
     double change = (double)(s->total_cost - point->total_cost) + mover->penalty * (s->excess - point->excess);
-    if (legal && (change <= 0.0 ||
-                  (mover->temperature > 0.0 && ckm_i_rng_unit(&mover->rng) < exp(-change / mover->temperature)))) {
+    if (legal && change <= patience) {
         ckm_i_search_commit(s);
     } else {
         ckm_i_search_undo(s, point);
     }
+}
+
+// The most that letting go of gaps can be worth.
+static double relief(const ckm_i_mover *mover, const gap *gaps, int n)
+{
+    double bytes = 0.0;
+    for (int i = 0; i < n; i++) {
+        const ckm_i_dataflow_tensor *tensors = mover->s->df->tensors;
+        bytes += (double)tensors[tensors[gaps[i].x].storage].bytes * (gaps[i].last - gaps[i].first + 1);
+    }
+    return mover->penalty * fmin(bytes, mover->s->excess);
 }
 
 static bool runs(const ckm_i_search *s, int32_t t, int32_t v)
@@ -216,12 +251,14 @@ static void random_move(ckm_i_mover *mover)
         n = add_operand_gaps(s, gaps);
     }
     ckm_i_search_point point = ckm_i_search_now(s);
-    decide(mover, &point, apply(mover, gaps, n));
+    double patience = draw_patience(mover);
+    double most_cost = (double)s->total_cost + patience + (held ? relief(mover, gaps, n) : 0.0);
+    decide(mover, &point, apply(mover, gaps, n, most_cost), patience);
 }
 
 // Lets go of something that stage t begins with: of a few, what costs least per byte of excess less. False when
 // nothing drawn helps.
-static bool eject(ckm_i_mover *mover, int32_t t)
+static bool eject(ckm_i_mover *mover, int32_t t, double most_cost)
 {
     ckm_i_search *s = mover->s;
     ckm_i_search_point point = ckm_i_search_now(s);
@@ -235,7 +272,7 @@ static bool eject(ckm_i_mover *mover, int32_t t)
             continue;
         }
         int n = below(mover, 2) == 0 ? add_operand_gaps(s, gaps) : 1;
-        bool legal = apply(mover, gaps, n);
+        bool legal = apply(mover, gaps, n, most_cost);
         double less = point.excess - s->excess;
         double price = legal && less > 0.5 ? (double)(s->total_cost - point.total_cost) / less : INFINITY;
         ckm_i_search_undo(s, &point);
@@ -247,7 +284,7 @@ static bool eject(ckm_i_mover *mover, int32_t t)
             }
         }
     }
-    return n_best > 0 && apply(mover, best, n_best);
+    return n_best > 0 && apply(mover, best, n_best, most_cost);
 }
 
 // A gap that ends where its tensor is computed again in one of the stages first..last.
@@ -279,12 +316,14 @@ static void hold_and_eject(ckm_i_mover *mover)
         return;
     }
     ckm_i_search_point point = ckm_i_search_now(s);
-    bool legal = apply(mover, &g, 1);
+    double patience = draw_patience(mover);
+    double most_cost = (double)s->total_cost + patience + mover->penalty * s->excess;
+    bool legal = apply(mover, &g, 1, most_cost);
     for (int i = 0; legal && i < max_links && s->excess > point.excess + 0.5; i++) {
         int32_t t = ckm_i_profile_highest(&s->peaks, g.first, g.last);
-        legal = eject(mover, t);
+        legal = eject(mover, t, most_cost);
     }
-    decide(mover, &point, legal);
+    decide(mover, &point, legal, patience);
 }
 
 // Holds, of a few things computed again in the stages first..last, what saves most without more excess.
@@ -299,14 +338,14 @@ static bool fill(ckm_i_mover *mover, int32_t first, int32_t last)
         if (!recomputed_gap(mover, first, last, &g)) {
             break;
         }
-        bool legal = apply(mover, &g, 1);
+        bool legal = apply(mover, &g, 1, (double)point.total_cost);
         if (legal && s->total_cost < best_cost && s->excess <= point.excess + 0.5) {
             best = g;
             best_cost = s->total_cost;
         }
         ckm_i_search_undo(s, &point);
     }
-    return best.x >= 0 && apply(mover, &best, 1);
+    return best.x >= 0 && apply(mover, &best, 1, (double)point.total_cost);
 }
 
 static void drop_and_fill(ckm_i_mover *mover)
@@ -319,14 +358,17 @@ static void drop_and_fill(ckm_i_mover *mover)
     }
     int n = below(mover, 2) == 0 ? add_operand_gaps(s, gaps) : 1;
     ckm_i_search_point point = ckm_i_search_now(s);
-    bool legal = apply(mover, gaps, n);
+    double patience = draw_patience(mover);
+    // What filling brings in is not known yet: as much as the tensor let go of may cost.
+    double most_cost = (double)s->total_cost * 1.05 + patience + relief(mover, gaps, n);
+    bool legal = apply(mover, gaps, n, most_cost);
     int32_t last = mover->s->df->n_ops - 1;
     for (int i = 0; legal && i < max_links; i++) {
         if (!fill(mover, gaps[0].first, last)) {
             break;
         }
     }
-    decide(mover, &point, legal && !s->failed);
+    decide(mover, &point, legal && !s->failed, patience);
 }
 
 void ckm_i_mover_step(ckm_i_mover *mover)
@@ -339,4 +381,54 @@ void ckm_i_mover_step(ckm_i_mover *mover)
     } else {
         random_move(mover);
     }
+}
+
+void ckm_i_mover_repair(ckm_i_mover *mover)
+{
+    enum { patience = 32 };
+    ckm_i_search *s = mover->s;
+    int failures = 0;
+    while (s->excess > 0.5 && failures < patience && mover->n_candidates > 0 && !s->failed) {
+        ckm_i_search_point point = ckm_i_search_now(s);
+        int32_t t = ckm_i_profile_highest(&s->peaks, 0, s->df->n_ops - 1);
+        if (eject(mover, t, (double)s->total_cost * 1.1)) {
+            ckm_i_search_commit(s);
+        } else {
+            ckm_i_search_undo(s, &point);
+            failures++;
+        }
+    }
+    s->excess = ckm_i_profile_excess(&s->peaks);
+}
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a;
+    double y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double ckm_i_mover_price(ckm_i_mover *mover)
+{
+    enum { draws = 256 };
+    ckm_i_search *s = mover->s;
+    double prices[draws];
+    int n = 0;
+    ckm_i_search_point point = ckm_i_search_now(s);
+    for (int i = 0; i < draws && s->excess > 0.5 && mover->n_candidates > 0; i++) {
+        gap g;
+        int32_t t = stage_over(mover);
+        int32_t x = tensor_held(mover, t);
+        if (x < 0 || !gap_around(s, x, t, &g)) {
+            continue;
+        }
+        bool legal = apply(mover, &g, 1, (double)s->total_cost * 1.1);
+        double less = point.excess - s->excess;
+        if (legal && less > 0.5 && s->total_cost > point.total_cost) {
+            prices[n++] = (double)(s->total_cost - point.total_cost) / less;
+        }
+        ckm_i_search_undo(s, &point);
+    }
+    qsort(prices, (size_t)n, sizeof *prices, compare);
+    return n > 0 ? prices[n / 2] : 0.0;
 }

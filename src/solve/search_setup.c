@@ -124,6 +124,7 @@ static void take_spans(ckm_i_search *s, const ckm_i_spans *from)
     s->dirty.n = 0;
     s->current = df->n_ops;
     s->settled = false;
+    s->most_cost = INT64_MAX;
     ckm_i_search_commit(s);
     ckm_i_profile_add(&s->peaks, 0, df->n_ops - 1, df->resident_bytes);
     for (int32_t x = 0; x < df->n_tensors; x++) {
@@ -153,6 +154,17 @@ static void file_ending(const ckm_i_search *s, const endings *ends, int32_t x, i
     }
 }
 
+// Where the span of x that reaches stage t begins; t when there is none.
+static int32_t first_of_span(const ckm_i_search *s, int32_t x, int32_t t)
+{
+    const ckm_i_spans *spans = &s->held[x];
+    int32_t i = spans->n - 1;
+    while (i >= 0 && spans->at[i].first > t) {
+        i--;
+    }
+    return i >= 0 && spans->at[i].last >= t ? spans->at[i].first : t;
+}
+
 // Shortens spans that end at t and are of no use there.
 static void trim_stage(ckm_i_search *s, const endings *ends, int32_t t)
 {
@@ -162,8 +174,10 @@ static void trim_stage(ckm_i_search *s, const endings *ends, int32_t t)
         bool used = s->marks[x].stamp == s->stamp && s->marks[x].last_use >= 0;
         if (!used && ckm_i_search_holds(s, x, t) && !ckm_i_search_holds(s, x, t + 1)) {
             ckm_i_search_turn(s, x, t, t);
+            file_ending(s, ends, x, t);
+        } else {
+            file_ending(s, ends, x, first_of_span(s, x, t));
         }
-        file_ending(s, ends, x, t);
         x = next;
     }
 }
@@ -181,27 +195,27 @@ static ckm_status set_up(ckm_i_search *s, const ckm_i_spans *from, ckm_error *er
     }
     memset(ends.first, 0xff, ((size_t)df->n_ops + 1) * sizeof *ends.first);
     take_spans(s, from);
+    bool ok = true;
     for (int32_t x = 0; x < df->n_tensors; x++) {
         file_ending(s, &ends, x, df->n_ops);
     }
-    for (int32_t t = df->n_ops - 1; t >= 0 && !s->failed; t--) {
-        if (!ckm_i_search_close_stage(s, t)) {
+    for (int32_t t = df->n_ops - 1; t >= 0 && ok; t--) {
+        ok = ckm_i_search_close_stage(s, t);
+        if (!ok) {
             break;
-        }
-        if (!ckm_i_search_is_countable(s)) {
-            status = ckm_i_error(err, CKM_ERR_OVERFLOW, "the cost of recomputation is out of range");
-            goto cleanup;
         }
         trim_stage(s, &ends, t);
-        if (!ckm_i_search_set_extra(s, t, s->ops.at, s->ops.n - 1)) {
-            break;
-        }
+        ok = ckm_i_search_set_extra(s, t, s->ops.at, s->ops.n - 1) && !s->failed;
         ckm_i_search_set_above(s, t, ckm_i_search_walk_stage(s, t, NULL, NULL, NULL));
     }
     ckm_i_search_commit(s);
     s->settled = true;
     s->excess = ckm_i_profile_excess(&s->peaks);
-    status = s->failed ? ckm_i_error_memory(err) : CKM_OK;
+    if (s->failed) {
+        status = ckm_i_error_memory(err);
+    } else if (!ok) {
+        status = ckm_i_error(err, CKM_ERR_OVERFLOW, "the cost of recomputation exceeds 63 bits");
+    }
 cleanup:
     free(ends.first);
     free(ends.next);
@@ -348,6 +362,7 @@ ckm_status ckm_i_search_emit(ckm_i_search *s, ckm_schedule **out, ckm_error *err
     ckm_schedule *schedule = NULL;
     ckm_status status = CKM_OK;
     CKM_I_TRY(ckm_schedule_create(&schedule, err));
+    s->most_cost = INT64_MAX;
     for (int32_t t = 0; t < s->df->n_ops; t++) {
         if (!ckm_i_search_close_stage(s, t)) {
             status = ckm_i_error_memory(err);

@@ -39,8 +39,15 @@ static bool demand(ckm_i_search *s, int32_t t, int32_t x)
         hold_until(s, x, t);
         return true;
     }
+    if (s->df->ops[producer].cost > s->room) {
+        return false;
+    }
+    s->room -= s->df->ops[producer].cost;
     s->op_stamp[producer] = s->stamp;
-    return ckm_i_ints_push(&s->ops, producer);
+    if (!ckm_i_ints_push(&s->ops, producer)) {
+        s->failed = true;
+    }
+    return !s->failed;
 }
 
 static int compare(const void *a, const void *b)
@@ -72,7 +79,15 @@ bool ckm_i_search_close_stage(ckm_i_search *s, int32_t t)
     s->stamp++;
     s->ops.n = 0;
     s->op_stamp[t] = s->stamp;
-    bool ok = ckm_i_ints_push(&s->ops, t);
+    s->room = s->most_cost - s->total_cost;
+    for (int32_t i = 0; i < s->extra[t].n; i++) {
+        s->room += df->ops[s->extra[t].at[i]].cost;
+    }
+    if (!ckm_i_ints_push(&s->ops, t)) {
+        s->failed = true;
+        return false;
+    }
+    bool ok = true;
     // Downwards: a demand may take its tensor out of the list.
     for (int32_t i = s->starts[t].n - 1; i >= 0 && ok; i--) {
         ok = demand(s, t, s->starts[t].at[i]);
@@ -84,7 +99,6 @@ bool ckm_i_search_close_stage(ckm_i_search *s, int32_t t)
         }
     }
     if (!ok) {
-        s->failed = true;
         return false;
     }
     sort(&s->ops);

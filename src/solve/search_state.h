@@ -57,10 +57,11 @@ typedef struct ckm_i_search {
     int64_t *above;      // per stage: its peak less what it begins with
     ckm_i_profile peaks;
     int64_t total_cost;
-    double excess;    // sum over stages of bytes over the budget
-    bool failed;      // memory ran out: the state must not be used any more
-    bool settled;     // false only while a state is set up: events are not known yet
-    int32_t current;  // stage that is being settled; n_ops: none
+    double excess;      // sum over stages of bytes over the budget
+    int64_t most_cost;  // a change that would cost more in total is impossible; INT64_MAX: no limit
+    bool failed;        // memory ran out: the state must not be used any more
+    bool settled;       // false only while a state is set up: events are not known yet
+    int32_t current;    // stage that is being settled; n_ops: none
 
     // Stages to look at again, ascending, and the journal.
     ckm_i_ints dirty;
@@ -73,6 +74,7 @@ typedef struct ckm_i_search {
     ckm_i_search_mark *marks;  // per tensor
     int64_t *op_stamp;         // per operator
     ckm_i_ints ops;            // of the stage, its own last
+    int64_t room;              // for costs of operators, up to most_cost
     int32_t (*pairs)[2], (*chosen)[2];
 
     // The best state met, and the tensors whose spans differ from it.
@@ -123,15 +125,13 @@ void ckm_i_search_to_stages(const ckm_i_search *s, ckm_i_stages *out);
 ckm_status ckm_i_search_emit(ckm_i_search *s, ckm_schedule **out, ckm_error *err) CKM_NODISCARD;
 
 // Within the module (search_state.c): flips x over first..last without journal or consequences; sets what stage t
-// runs on top of its own operator, and its peak less what it begins with; whether the costs of s->ops can be added
-// to the total.
+// runs on top of its own operator, and its peak less what it begins with.
 void ckm_i_search_turn(ckm_i_search *s, int32_t x, int32_t first, int32_t last);
 bool ckm_i_search_set_extra(ckm_i_search *s, int32_t t, const int32_t *ops, int32_t n);
 void ckm_i_search_set_above(ckm_i_search *s, int32_t t, int64_t above);
-bool ckm_i_search_is_countable(const ckm_i_search *s);
 bool ckm_i_spans_copy(const ckm_i_spans *from, ckm_i_spans *to);
 // Within the module (search_stage.c): finds what stage t runs into s->ops, with marks for what they touch;
-// false when an operand can neither be computed nor held. Then its peak less what it begins with; the steps are
+// false when that costs more than s->most_cost allows, or memory ran out. Then its peak less what it begins with; the steps are
 // appended to `schedule` unless it is NULL.
 bool ckm_i_search_close_stage(ckm_i_search *s, int32_t t);
 int64_t ckm_i_search_walk_stage(ckm_i_search *s, int32_t t, ckm_schedule *schedule, ckm_status *status, ckm_error *err);

@@ -11,11 +11,8 @@
 #include "solve/solve_ilp.h"
 #include "solve/solver.h"
 
-// CBC makes progress on the paper's integer program up to about this many operators.
-static const int32_t ilp_max_ops = 130;
-
-// Beyond this many operators local search takes long to find its way within the budget from holding everything.
-static const int32_t large_ops = 3000;
+// CBC makes progress on programs up to about this many operators.
+static const int32_t ilp_max_ops = 250;
 
 // Without a limit auto would search for ever where it cannot prove: it gives itself this long.
 static const double default_seconds = 60.0;
@@ -90,9 +87,6 @@ static ckm_status run(ckm_i_solver *solver, ckm_error *err)
     CKM_I_TRY(ckm_i_chain_run(solver, err));
     if (ckm_i_solver_should_stop(solver)) {
         goto cleanup;
-    }
-    if (solver->df->n_ops > large_ops) {
-        CKM_I_TRY(ckm_i_strategy_find("chen-sqrt-ap")->run(solver, err));
     }
     CKM_I_TRY(search(solver, fmin(total * 0.2, 0.1 + n * 0.01), err));
     CKM_I_TRY(ckm_i_prover_create(solver, true, &prover, err));
