@@ -6,14 +6,12 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "run/cpu/cpu_support.h"
-#include "run/cpu/ref_window.h"
+#include "run/cpu/cpu_pool.h"
 
-// Height first; one spatial axis is a height of 1. Images are batch x height x width x channels; channels first is
-// seen as batch and channels together, each image with one channel.
+// Images are batch x height x width x channels; channels first is seen as batch and channels together, each image with
+// one channel.
 typedef struct pool {
-    int64_t images, channels;
-    int64_t in[2], out[2], kernel[2], stride[2], dilation[2], begin[2], end[2];
+    ckm_i_cpu_windows w;
     bool padded;  // padding counts
 } pool;
 
@@ -26,11 +24,11 @@ typedef struct job {
 // Elements of axis i under the window at `at`.
 static int64_t count_taps(const pool *p, int i, int64_t at)
 {
-    int64_t low = p->padded ? -p->begin[i] : 0;
-    int64_t high = p->in[i] + (p->padded ? p->end[i] : 0);
+    int64_t low = p->padded ? -p->w.begin[i] : 0;
+    int64_t high = p->w.in[i] + (p->padded ? p->w.end[i] : 0);
     int64_t count = 0;
-    for (int64_t t = 0; t < p->kernel[i]; t++) {
-        int64_t x = at * p->stride[i] + t * p->dilation[i] - p->begin[i];
+    for (int64_t t = 0; t < p->w.kernel[i]; t++) {
+        int64_t x = at * p->w.stride[i] + t * p->w.dilation[i] - p->w.begin[i];
         count += x >= low && x < high;
     }
     return count;
@@ -53,17 +51,17 @@ static void forward_window(const job *j, int64_t image, int64_t oh, int64_t ow, 
 {
     const pool *p = j->p;
     float factor = factor_of(p, oh, ow);
-    memset(y, 0, (size_t)p->channels * sizeof *y);
-    for (int64_t kh = 0; kh < p->kernel[0]; kh++) {
-        int64_t h = oh * p->stride[0] + kh * p->dilation[0] - p->begin[0];
-        for (int64_t kw = 0; h >= 0 && h < p->in[0] && kw < p->kernel[1]; kw++) {
-            int64_t w = ow * p->stride[1] + kw * p->dilation[1] - p->begin[1];
-            if (w >= 0 && w < p->in[1]) {
-                add_scaled(j->in + ((image * p->in[0] + h) * p->in[1] + w) * p->channels, 1.0F, p->channels, y);
+    memset(y, 0, (size_t)p->w.channels * sizeof *y);
+    for (int64_t kh = 0; kh < p->w.kernel[0]; kh++) {
+        int64_t h = oh * p->w.stride[0] + kh * p->w.dilation[0] - p->w.begin[0];
+        for (int64_t kw = 0; h >= 0 && h < p->w.in[0] && kw < p->w.kernel[1]; kw++) {
+            int64_t w = ow * p->w.stride[1] + kw * p->w.dilation[1] - p->w.begin[1];
+            if (w >= 0 && w < p->w.in[1]) {
+                add_scaled(j->in + ((image * p->w.in[0] + h) * p->w.in[1] + w) * p->w.channels, 1.0F, p->w.channels, y);
             }
         }
     }
-    for (int64_t c = 0; c < p->channels; c++) {
+    for (int64_t c = 0; c < p->w.channels; c++) {
         y[c] *= factor;
     }
 }
@@ -73,34 +71,23 @@ static void forward_rows(void *context, int64_t begin, int64_t end)
     const job *j = context;
     const pool *p = j->p;
     for (int64_t r = begin; r < end; r++) {
-        for (int64_t ow = 0; ow < p->out[1]; ow++) {
-            forward_window(j, r / p->out[0], r % p->out[0], ow, j->out + (r * p->out[1] + ow) * p->channels);
+        for (int64_t ow = 0; ow < p->w.out[1]; ow++) {
+            forward_window(j, r / p->w.out[0], r % p->w.out[0], ow, j->out + (r * p->w.out[1] + ow) * p->w.channels);
         }
     }
-}
-
-// The window along axis i that reads input position `at` with tap `tap`, or -1.
-static int64_t window_of(const pool *p, int i, int64_t at, int64_t tap)
-{
-    int64_t start = at + p->begin[i] - tap * p->dilation[i];
-    if (start < 0 || start % p->stride[i] != 0) {
-        return -1;
-    }
-    int64_t window = start / p->stride[i];
-    return window < p->out[i] ? window : -1;
 }
 
 static void backward_element(const job *j, int64_t image, int64_t h, int64_t w, float *dx)
 {
     const pool *p = j->p;
-    memset(dx, 0, (size_t)p->channels * sizeof *dx);
-    for (int64_t kh = 0; kh < p->kernel[0]; kh++) {
-        int64_t oh = window_of(p, 0, h, kh);
-        for (int64_t kw = 0; oh >= 0 && kw < p->kernel[1]; kw++) {
-            int64_t ow = window_of(p, 1, w, kw);
+    memset(dx, 0, (size_t)p->w.channels * sizeof *dx);
+    for (int64_t kh = 0; kh < p->w.kernel[0]; kh++) {
+        int64_t oh = ckm_i_cpu_window_of(&p->w, 0, h, kh);
+        for (int64_t kw = 0; oh >= 0 && kw < p->w.kernel[1]; kw++) {
+            int64_t ow = ckm_i_cpu_window_of(&p->w, 1, w, kw);
             if (ow >= 0) {
-                add_scaled(j->in + ((image * p->out[0] + oh) * p->out[1] + ow) * p->channels, factor_of(p, oh, ow),
-                           p->channels, dx);
+                add_scaled(j->in + ((image * p->w.out[0] + oh) * p->w.out[1] + ow) * p->w.channels,
+                           factor_of(p, oh, ow), p->w.channels, dx);
             }
         }
     }
@@ -111,8 +98,8 @@ static void backward_rows(void *context, int64_t begin, int64_t end)
     const job *j = context;
     const pool *p = j->p;
     for (int64_t r = begin; r < end; r++) {
-        for (int64_t w = 0; w < p->in[1]; w++) {
-            backward_element(j, r / p->in[0], r % p->in[0], w, j->out + (r * p->in[1] + w) * p->channels);
+        for (int64_t w = 0; w < p->w.in[1]; w++) {
+            backward_element(j, r / p->w.in[0], r % p->w.in[0], w, j->out + (r * p->w.in[1] + w) * p->w.channels);
         }
     }
 }
@@ -122,7 +109,7 @@ static ckm_status run_forward(const ckm_i_cpu *cpu, const ckm_i_kernel *kernel, 
 {
     (void)err;
     job j = {.p = kernel->data, .in = call->inputs[0], .out = call->outputs[0]};
-    ckm_i_cpu_parallel(cpu->threads, j.p->images * j.p->out[0], 1, forward_rows, &j);
+    ckm_i_cpu_parallel(cpu->threads, j.p->w.batch * j.p->w.out[0], 1, forward_rows, &j);
     return CKM_OK;
 }
 
@@ -131,38 +118,28 @@ static ckm_status run_backward(const ckm_i_cpu *cpu, const ckm_i_kernel *kernel,
 {
     (void)err;
     job j = {.p = kernel->data, .in = call->inputs[0], .out = call->outputs[0]};
-    ckm_i_cpu_parallel(cpu->threads, j.p->images * j.p->in[0], 1, backward_rows, &j);
+    ckm_i_cpu_parallel(cpu->threads, j.p->w.batch * j.p->w.in[0], 1, backward_rows, &j);
     return CKM_OK;
 }
 
 static ckm_status prepare(const ckm_i_op_view *v, const ckm_i_graph_tensor *x, const ckm_i_graph_tensor *y,
                           ckm_i_kernel *kernel, ckm_error *err)
 {
-    int32_t n = x->shape.rank - 2;
-    if (x->dtype != CKM_F32 || n < 1 || n > 2 || ckm_i_cpu_elements(&x->shape) == 0) {
+    ckm_i_cpu_windows windows;
+    if (!ckm_i_cpu_windows_read(v, x, y, &windows)) {
         return CKM_OK;
+    }
+    if (!windows.channels_last) {
+        windows.batch *= windows.channels;
+        windows.channels = 1;
     }
     pool *p = ckm_i_calloc(1, sizeof *p);
     if (p == NULL) {
         return ckm_i_error_memory(err);
     }
+    *p = (pool){.w = windows, .padded = ckm_i_op_attr_int(v->op, "count_include_pad", 0, 0) != 0};
     kernel->data = p;
     kernel->dispose = free;
-    ckm_i_ref_window w = ckm_i_ref_window_read(v->graph, v->op, &x->shape, &y->shape, NULL);
-    p->images = w.channels_last ? w.batch : w.batch * w.in_channels;
-    p->channels = w.channels_last ? w.in_channels : 1;
-    p->padded = ckm_i_op_attr_int(v->op, "count_include_pad", 0, 0) != 0;
-    for (int i = 0; i < 2; i++) {
-        int from = i - (2 - n);
-        bool real = from >= 0;
-        p->in[i] = real ? w.in[from] : 1;
-        p->out[i] = real ? w.out[from] : 1;
-        p->kernel[i] = real ? w.kernel[from] : 1;
-        p->stride[i] = real ? w.stride[from] : 1;
-        p->dilation[i] = real ? w.dilation[from] : 1;
-        p->begin[i] = real ? w.begin[from] : 0;
-        p->end[i] = real ? w.end[from] : 0;
-    }
     return CKM_OK;
 }
 

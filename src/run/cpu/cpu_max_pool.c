@@ -7,16 +7,11 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "run/cpu/cpu_support.h"
-#include "run/cpu/ref_window.h"
+#include "run/cpu/cpu_pool.h"
 
-// Height first; one spatial axis is a height of 1.
 typedef struct pool {
-    bool channels_last;
+    ckm_i_cpu_windows w;
     bool bytes;  // offsets are uint8, else int32
-    int64_t batch, channels;
-    int64_t in[2], out[2], kernel[2], stride[2], dilation[2], begin[2];
-    int64_t row_bytes;  // of scratch for one row of the output, channels first
 } pool;
 
 typedef struct job {
@@ -30,12 +25,12 @@ typedef struct job {
 // Taps t in [first, last) of axis i lie inside the input for the window at `at`.
 static void tap_range(const pool *p, int i, int64_t at, int64_t *first, int64_t *last)
 {
-    int64_t start = at * p->stride[i] - p->begin[i];
-    int64_t d = p->dilation[i];
+    int64_t start = at * p->w.stride[i] - p->w.begin[i];
+    int64_t d = p->w.dilation[i];
     int64_t low = start < 0 ? (-start + d - 1) / d : 0;
-    int64_t high = p->in[i] - start <= 0 ? 0 : (p->in[i] - start - 1) / d + 1;
+    int64_t high = p->w.in[i] - start <= 0 ? 0 : (p->w.in[i] - start - 1) / d + 1;
     *first = low;
-    *last = high < p->kernel[i] ? high : p->kernel[i];
+    *last = high < p->w.kernel[i] ? high : p->w.kernel[i];
 }
 
 // ---- forward, channels last: one window for all channels
@@ -89,16 +84,16 @@ static void forward_window(const job *j, const float *image, int64_t oh, int64_t
     tap_range(p, 0, oh, &first[0], &last[0]);
     tap_range(p, 1, ow, &first[1], &last[1]);
     for (int64_t kh = first[0]; kh < last[0]; kh++) {
-        int64_t h = oh * p->stride[0] - p->begin[0] + kh * p->dilation[0];
+        int64_t h = oh * p->w.stride[0] - p->w.begin[0] + kh * p->w.dilation[0];
         for (int64_t kw = first[1]; kw < last[1]; kw++) {
-            int64_t w = ow * p->stride[1] - p->begin[1] + kw * p->dilation[1];
-            int64_t tap = kh * p->kernel[1] + kw;
-            const float *x = image + (h * p->in[1] + w) * p->channels;
+            int64_t w = ow * p->w.stride[1] - p->w.begin[1] + kw * p->w.dilation[1];
+            int64_t tap = kh * p->w.kernel[1] + kw;
+            const float *x = image + (h * p->w.in[1] + w) * p->w.channels;
             if (started) {
-                take_larger(p, x, tap, p->channels, j->out + at, j->offsets, at);
+                take_larger(p, x, tap, p->w.channels, j->out + at, j->offsets, at);
             } else {
-                memcpy(j->out + at, x, (size_t)p->channels * sizeof *x);
-                set_offsets(p, j->offsets, at, p->channels, tap);
+                memcpy(j->out + at, x, (size_t)p->w.channels * sizeof *x);
+                set_offsets(p, j->offsets, at, p->w.channels, tap);
                 started = true;
             }
         }
@@ -111,9 +106,9 @@ static void forward_last(void *context, int64_t begin, int64_t end)
     const job *j = context;
     const pool *p = j->p;
     for (int64_t r = begin; r < end; r++) {
-        const float *image = j->in + r / p->out[0] * p->in[0] * p->in[1] * p->channels;
-        for (int64_t ow = 0; ow < p->out[1]; ow++) {
-            forward_window(j, image, r % p->out[0], ow, (r * p->out[1] + ow) * p->channels);
+        const float *image = j->in + r / p->w.out[0] * p->w.in[0] * p->w.in[1] * p->w.channels;
+        for (int64_t ow = 0; ow < p->w.out[1]; ow++) {
+            forward_window(j, image, r % p->w.out[0], ow, (r * p->w.out[1] + ow) * p->w.channels);
         }
     }
 }
@@ -123,10 +118,10 @@ static void forward_last(void *context, int64_t begin, int64_t end)
 // Windows [first, last) of a row whose tap `kw` lies inside the input.
 static void window_range(const pool *p, int64_t kw, int64_t *first, int64_t *last)
 {
-    int64_t shift = kw * p->dilation[1] - p->begin[1];  // window ow reads ow * stride + shift
-    int64_t low = shift < 0 ? (-shift + p->stride[1] - 1) / p->stride[1] : 0;
-    int64_t high = p->in[1] - 1 - shift < 0 ? 0 : (p->in[1] - 1 - shift) / p->stride[1] + 1;
-    *last = high < p->out[1] ? high : p->out[1];
+    int64_t shift = kw * p->w.dilation[1] - p->w.begin[1];  // window ow reads ow * stride + shift
+    int64_t low = shift < 0 ? (-shift + p->w.stride[1] - 1) / p->w.stride[1] : 0;
+    int64_t high = p->w.in[1] - 1 - shift < 0 ? 0 : (p->w.in[1] - 1 - shift) / p->w.stride[1] + 1;
+    *last = high < p->w.out[1] ? high : p->w.out[1];
     *first = low < *last ? low : *last;
 }
 
@@ -151,21 +146,21 @@ static void forward_row(const pool *p, const float *image, int64_t oh, float *be
     int64_t first;
     int64_t last;
     tap_range(p, 0, oh, &first, &last);
-    for (int64_t start = 0; start < p->out[1]; start += PIECE) {
-        int64_t n = p->out[1] - start < PIECE ? p->out[1] - start : PIECE;
+    for (int64_t start = 0; start < p->w.out[1]; start += PIECE) {
+        int64_t n = p->w.out[1] - start < PIECE ? p->w.out[1] - start : PIECE;
         memset(offset, 0xff, (size_t)n * sizeof *offset);
         memset(best + start, 0, (size_t)n * sizeof *best);
         for (int64_t kh = first; kh < last; kh++) {
-            const float *row = image + (oh * p->stride[0] - p->begin[0] + kh * p->dilation[0]) * p->in[1];
-            for (int64_t kw = 0; kw < p->kernel[1]; kw++) {
+            const float *row = image + (oh * p->w.stride[0] - p->w.begin[0] + kh * p->w.dilation[0]) * p->w.in[1];
+            for (int64_t kw = 0; kw < p->w.kernel[1]; kw++) {
                 int64_t low;
                 int64_t high;
                 window_range(p, kw, &low, &high);
                 low = low > start ? low : start;
                 high = high < start + n ? high : start + n;
                 if (low < high) {
-                    take_larger_strided(row + low * p->stride[1] + kw * p->dilation[1] - p->begin[1], p->stride[1],
-                                        (int32_t)(kh * p->kernel[1] + kw), high - low, best + low,
+                    take_larger_strided(row + low * p->w.stride[1] + kw * p->w.dilation[1] - p->w.begin[1],
+                                        p->w.stride[1], (int32_t)(kh * p->w.kernel[1] + kw), high - low, best + low,
                                         offset + (low - start));
                 }
             }
@@ -185,9 +180,9 @@ static void forward_first(void *context, int64_t begin, int64_t end)
     const job *j = context;
     const pool *p = j->p;
     for (int64_t plane = begin; plane < end; plane++) {
-        for (int64_t oh = 0; oh < p->out[0]; oh++) {
-            int64_t at = (plane * p->out[0] + oh) * p->out[1];
-            forward_row(p, j->in + plane * p->in[0] * p->in[1], oh, j->out + at, j->offsets, at);
+        for (int64_t oh = 0; oh < p->w.out[0]; oh++) {
+            int64_t at = (plane * p->w.out[0] + oh) * p->w.out[1];
+            forward_row(p, j->in + plane * p->w.in[0] * p->w.in[1], oh, j->out + at, j->offsets, at);
         }
     }
 }
@@ -210,34 +205,23 @@ CKM_I_CPU_CLONES static void add_chosen_ints(const float *dy, const int32_t *off
     }
 }
 
-// The window along axis i that reads input position `at` with tap `tap`, or -1.
-static int64_t window_of(const pool *p, int i, int64_t at, int64_t tap)
-{
-    int64_t start = at + p->begin[i] - tap * p->dilation[i];
-    if (start < 0 || start % p->stride[i] != 0) {
-        return -1;
-    }
-    int64_t window = start / p->stride[i];
-    return window < p->out[i] ? window : -1;
-}
-
 static void backward_element(const job *j, int64_t sample, int64_t h, int64_t w, float *dx)
 {
     const pool *p = j->p;
-    memset(dx, 0, (size_t)p->channels * sizeof *dx);
-    for (int64_t kh = 0; kh < p->kernel[0]; kh++) {
-        int64_t oh = window_of(p, 0, h, kh);
-        for (int64_t kw = 0; oh >= 0 && kw < p->kernel[1]; kw++) {
-            int64_t ow = window_of(p, 1, w, kw);
+    memset(dx, 0, (size_t)p->w.channels * sizeof *dx);
+    for (int64_t kh = 0; kh < p->w.kernel[0]; kh++) {
+        int64_t oh = ckm_i_cpu_window_of(&p->w, 0, h, kh);
+        for (int64_t kw = 0; oh >= 0 && kw < p->w.kernel[1]; kw++) {
+            int64_t ow = ckm_i_cpu_window_of(&p->w, 1, w, kw);
             if (ow < 0) {
                 continue;
             }
-            int64_t at = ((sample * p->out[0] + oh) * p->out[1] + ow) * p->channels;
-            int64_t tap = kh * p->kernel[1] + kw;
+            int64_t at = ((sample * p->w.out[0] + oh) * p->w.out[1] + ow) * p->w.channels;
+            int64_t tap = kh * p->w.kernel[1] + kw;
             if (p->bytes) {
-                add_chosen_bytes(j->in + at, (const uint8_t *)j->given_offsets + at, (uint8_t)tap, p->channels, dx);
+                add_chosen_bytes(j->in + at, (const uint8_t *)j->given_offsets + at, (uint8_t)tap, p->w.channels, dx);
             } else {
-                add_chosen_ints(j->in + at, (const int32_t *)j->given_offsets + at, (int32_t)tap, p->channels, dx);
+                add_chosen_ints(j->in + at, (const int32_t *)j->given_offsets + at, (int32_t)tap, p->w.channels, dx);
             }
         }
     }
@@ -248,8 +232,8 @@ static void backward_last(void *context, int64_t begin, int64_t end)
     const job *j = context;
     const pool *p = j->p;
     for (int64_t r = begin; r < end; r++) {
-        for (int64_t w = 0; w < p->in[1]; w++) {
-            backward_element(j, r / p->in[0], r % p->in[0], w, j->out + (r * p->in[1] + w) * p->channels);
+        for (int64_t w = 0; w < p->w.in[1]; w++) {
+            backward_element(j, r / p->w.in[0], r % p->w.in[0], w, j->out + (r * p->w.in[1] + w) * p->w.channels);
         }
     }
 }
@@ -260,19 +244,20 @@ static void backward_first(void *context, int64_t begin, int64_t end)
 {
     const job *j = context;
     const pool *p = j->p;
-    const uint32_t width = (uint32_t)p->kernel[1];
+    const uint32_t width = (uint32_t)p->w.kernel[1];
     for (int64_t plane = begin; plane < end; plane++) {
-        float *dx = j->out + plane * p->in[0] * p->in[1];
-        memset(dx, 0, (size_t)(p->in[0] * p->in[1]) * sizeof *dx);
-        for (int64_t oh = 0; oh < p->out[0]; oh++) {
-            int64_t at = (plane * p->out[0] + oh) * p->out[1];
-            int64_t corner = (oh * p->stride[0] - p->begin[0]) * p->in[1] - p->begin[1];
-            for (int64_t ow = 0; ow < p->out[1]; ow++) {
+        float *dx = j->out + plane * p->w.in[0] * p->w.in[1];
+        memset(dx, 0, (size_t)(p->w.in[0] * p->w.in[1]) * sizeof *dx);
+        for (int64_t oh = 0; oh < p->w.out[0]; oh++) {
+            int64_t at = (plane * p->w.out[0] + oh) * p->w.out[1];
+            int64_t corner = (oh * p->w.stride[0] - p->w.begin[0]) * p->w.in[1] - p->w.begin[1];
+            for (int64_t ow = 0; ow < p->w.out[1]; ow++) {
                 uint32_t tap = p->bytes ? ((const uint8_t *)j->given_offsets)[at + ow]
                                         : ((const uint32_t *)j->given_offsets)[at + ow];
                 uint32_t kh = tap / width;
-                int64_t shift = (int64_t)kh * p->dilation[0] * p->in[1] + (int64_t)(tap - kh * width) * p->dilation[1];
-                dx[corner + ow * p->stride[1] + shift] += j->in[at + ow];
+                int64_t shift = (int64_t)kh * p->w.dilation[0] * p->w.in[1] +
+                                (int64_t)(tap - kh * width) * p->w.dilation[1];
+                dx[corner + ow * p->w.stride[1] + shift] += j->in[at + ow];
             }
         }
     }
@@ -289,10 +274,10 @@ static ckm_status run_forward(const ckm_i_cpu *cpu, const ckm_i_kernel *kernel, 
     if (j.offsets == NULL) {  // nobody reads them
         j.offsets = call->workspace;
     }
-    if (p->channels_last) {
-        ckm_i_cpu_parallel(cpu->threads, p->batch * p->out[0], 1, forward_last, &j);
+    if (p->w.channels_last) {
+        ckm_i_cpu_parallel(cpu->threads, p->w.batch * p->w.out[0], 1, forward_last, &j);
     } else {
-        ckm_i_cpu_parallel(cpu->threads, p->batch * p->channels, 1, forward_first, &j);
+        ckm_i_cpu_parallel(cpu->threads, p->w.batch * p->w.channels, 1, forward_first, &j);
     }
     return CKM_OK;
 }
@@ -303,10 +288,10 @@ static ckm_status run_backward(const ckm_i_cpu *cpu, const ckm_i_kernel *kernel,
     (void)err;
     const pool *p = kernel->data;
     job j = {.p = p, .in = call->inputs[0], .given_offsets = call->inputs[1], .out = call->outputs[0]};
-    if (p->channels_last) {
-        ckm_i_cpu_parallel(cpu->threads, p->batch * p->in[0], 1, backward_last, &j);
+    if (p->w.channels_last) {
+        ckm_i_cpu_parallel(cpu->threads, p->w.batch * p->w.in[0], 1, backward_last, &j);
     } else {
-        ckm_i_cpu_parallel(cpu->threads, p->batch * p->channels, 1, backward_first, &j);
+        ckm_i_cpu_parallel(cpu->threads, p->w.batch * p->w.channels, 1, backward_first, &j);
     }
     return CKM_OK;
 }
@@ -314,32 +299,17 @@ static ckm_status run_backward(const ckm_i_cpu *cpu, const ckm_i_kernel *kernel,
 static ckm_status prepare(const ckm_i_op_view *v, const ckm_i_graph_tensor *x, const ckm_i_graph_tensor *y,
                           const ckm_i_graph_tensor *offsets, ckm_i_kernel *kernel, ckm_error *err)
 {
-    int32_t n = x->shape.rank - 2;
-    if (x->dtype != CKM_F32 || n < 1 || n > 2 || ckm_i_cpu_elements(&x->shape) == 0 ||
-        (offsets->dtype != CKM_U8 && offsets->dtype != CKM_I32)) {
+    ckm_i_cpu_windows windows;
+    if (!ckm_i_cpu_windows_read(v, x, y, &windows) || (offsets->dtype != CKM_U8 && offsets->dtype != CKM_I32)) {
         return CKM_OK;
     }
     pool *p = ckm_i_calloc(1, sizeof *p);
     if (p == NULL) {
         return ckm_i_error_memory(err);
     }
+    *p = (pool){.w = windows, .bytes = offsets->dtype == CKM_U8};
     kernel->data = p;
     kernel->dispose = free;
-    ckm_i_ref_window w = ckm_i_ref_window_read(v->graph, v->op, &x->shape, &y->shape, NULL);
-    p->channels_last = w.channels_last;
-    p->bytes = offsets->dtype == CKM_U8;
-    p->batch = w.batch;
-    p->channels = w.in_channels;
-    for (int i = 0; i < 2; i++) {
-        int from = i - (2 - n);
-        bool real = from >= 0;
-        p->in[i] = real ? w.in[from] : 1;
-        p->out[i] = real ? w.out[from] : 1;
-        p->kernel[i] = real ? w.kernel[from] : 1;
-        p->stride[i] = real ? w.stride[from] : 1;
-        p->dilation[i] = real ? w.dilation[from] : 1;
-        p->begin[i] = real ? w.begin[from] : 0;
-    }
     return CKM_OK;
 }
 
