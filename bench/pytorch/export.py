@@ -7,6 +7,7 @@ import torch
 import networks
 
 name, batch, path = sys.argv[1:]
+torch.manual_seed(1)
 build, shape, _ = networks.NETWORKS[name]
 model = torch.nn.Sequential(*build())
 torch.onnx.export(model, (torch.randn(int(batch), *shape),), path, dynamo=False, opset_version=17,

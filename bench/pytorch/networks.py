@@ -8,9 +8,9 @@ import torch
 from torch import nn
 
 
-def conv_norm(inside, outside, kernel, stride=1, groups=1, bias=False, relu=nn.ReLU):
-    layers = [nn.Conv2d(inside, outside, kernel, stride, kernel // 2, groups=groups, bias=bias),
-              nn.BatchNorm2d(outside, eps=1e-3, momentum=0.01)]
+def conv_norm(inside, outside, kernel, stride=1, groups=1, bias=False, relu=nn.ReLU, eps=1.001e-5, pad=None):
+    layers = [nn.Conv2d(inside, outside, kernel, stride, kernel // 2 if pad is None else pad, groups=groups, bias=bias),
+              nn.BatchNorm2d(outside, eps=eps, momentum=0.01)]
     return layers + ([relu(inplace=True)] if relu else [])
 
 
@@ -63,12 +63,17 @@ def resnet18():
 
 
 def mobilenet():
-    blocks = [nn.Sequential(*conv_norm(3, 32, 3, 2, relu=nn.ReLU6))]
+    """As in Keras: a stride of 2 pads below and to the right only. Its dropout, of 1 in 1000, is left out."""
+    def part(inside, outside, kernel, stride=1, groups=1):
+        strided = [nn.ZeroPad2d((0, 1, 0, 1))] if stride == 2 else []
+        return strided + conv_norm(inside, outside, kernel, stride, groups, relu=nn.ReLU6, eps=1e-3,
+                                   pad=0 if strided else None)
+
+    blocks = [nn.Sequential(*part(3, 32, 3, 2))]
     inside = 32
     for outside, stride in ((64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), (512, 1), (512, 1), (512, 1),
                             (512, 1), (512, 1), (1024, 2), (1024, 1)):
-        blocks.append(nn.Sequential(*conv_norm(inside, inside, 3, stride, groups=inside, relu=nn.ReLU6),
-                                    *conv_norm(inside, outside, 1, relu=nn.ReLU6)))
+        blocks.append(nn.Sequential(*part(inside, inside, 3, stride, inside), *part(inside, outside, 1)))
         inside = outside
     return blocks + [Head(inside)]
 

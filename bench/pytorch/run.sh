@@ -1,6 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Compares training with PyTorch's on this machine; see README.md. Usage: bench/pytorch/run.sh [options of compare.py]
+# Compares training with PyTorch's on this machine; see README.md.
+# Usage: bench/pytorch/run.sh [options of compare.py]
+#        bench/pytorch/run.sh --losses [options of losses.py]
 # CHECKMATE: the program (default build/release/checkmate or build/checkmate); CKM_TORCH_PYTHON: a python with torch.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
@@ -28,4 +30,9 @@ if [ -z "$program" ]; then
     echo "bench/pytorch: build first (make), or set CHECKMATE to the program" >&2
     exit 1
 fi
-exec "$python" "$here/compare.py" "$program" "$@"
+script=compare.py
+if [ "${1:-}" = --losses ]; then
+    script=losses.py
+    shift
+fi
+exec "$python" "$here/$script" "$program" "$@"
