@@ -11,11 +11,17 @@
 #include "base/error.h"
 #include "solve/stage_bound.h"
 
-// Rows of the first relaxation and of the largest one worth a try, and of the first integer program.
-static const int64_t first_rows = 4000, most_rows = 1000000, first_program_rows = 3000;
+// Rows of the first relaxation and of the largest one worth a try, and the same of integer programs.
+static const int64_t first_rows = 4000, most_rows = 1000000, first_program_rows = 3000, most_program_rows = 60000;
 
 // Share of the time left that a program may take. A relaxation that took more than this share is the last one.
-static const double program_share = 0.6, relaxation_share = 0.15;
+static const double program_share = 0.6, program_share_beside = 0.85, relaxation_share = 0.15;
+
+// Relaxations go on while twice the cuts close at least this share of the gap.
+static const double worthwhile = 0.01;
+
+// A program that ended without a proof is tried again with this many times the time.
+static const double patience = 1.5;
 
 // Where there is no limit, shares are taken of this.
 static const double unlimited_seconds = 3600.0;
@@ -31,7 +37,9 @@ struct ckm_i_prover {
     int32_t n_cuts;        // of the run, or the next one
     ckm_i_stage_run *run;  // NULL: none is under way
     double started_seconds, limit_seconds;
-    double end_seconds;  // no run goes on beyond
+    double tried_seconds;  // that a program of n_cuts was given in vain
+    double bound_before;   // the run
+    double end_seconds;    // no run goes on beyond
     double polled_seconds;
     bool polling;
     ckm_status status;
@@ -77,29 +85,56 @@ void ckm_i_prover_free(ckm_i_prover *p)
     }
 }
 
+static void begin_programs(ckm_i_prover *p)
+{
+    p->integer = true;
+    p->n_cuts = cuts_for_rows(p->solver->df, first_program_rows);
+    p->done = !p->programs || ckm_i_stage_rows(p->solver->df, p->n_cuts) > most_program_rows;
+}
+
 // What comes after the run that has ended.
 static void climb(ckm_i_prover *p, double took)
 {
-    bool all = p->n_cuts >= ckm_i_stage_range(p->solver->df);
-    bool slow = p->integer ? took >= p->limit_seconds : took > relaxation_share * (time_left(p) + took);
-    if (!all && !slow && ckm_i_stage_rows(p->solver->df, 2 * p->n_cuts) <= most_rows) {
+    const ckm_i_solver *solver = p->solver;
+    bool last = p->n_cuts >= ckm_i_stage_range(solver->df);
+    int64_t rows = ckm_i_stage_rows(solver->df, 2 * p->n_cuts);
+    if (p->integer && took >= p->limit_seconds) {
+        p->tried_seconds = p->limit_seconds;
+    } else if (p->integer) {
+        p->tried_seconds = 0.0;
+        p->done = last || rows > most_program_rows;
         p->n_cuts *= 2;
-        return;
+    } else {
+        double gained = solver->bound_cost - p->bound_before;
+        bool slow = took > relaxation_share * (time_left(p) + took);
+        bool idle = solver->best_schedule != NULL && p->programs &&
+                    gained < worthwhile * ((double)solver->best_cost - solver->bound_cost);
+        p->n_cuts *= 2;
+        if (last || slow || idle || rows > most_rows) {
+            begin_programs(p);
+        }
     }
-    if (p->integer || !p->programs) {
-        p->done = true;
-        return;
-    }
-    p->integer = true;
-    p->n_cuts = cuts_for_rows(p->solver->df, first_program_rows);
+}
+
+// What a program may take. Beside a search nothing else waits for the time, but CBC needs some to come to an end.
+static double program_seconds(const ckm_i_prover *p)
+{
+    return (p->solver->beside != NULL ? program_share_beside : program_share) * time_left(p);
 }
 
 static void start(ckm_i_prover *p)
 {
     p->started_seconds = ckm_i_clock_seconds();
-    p->limit_seconds = p->integer ? program_share * time_left(p) : time_left(p);
+    p->bound_before = p->solver->bound_cost;
+    p->limit_seconds = p->integer ? program_seconds(p) : time_left(p);
     ckm_i_stage_options options = {.n_cuts = p->n_cuts, .integer = p->integer, .seconds = p->limit_seconds};
     p->status = ckm_i_stage_run_start(p->solver, &options, &p->run, &p->error);
+}
+
+// Whether there is a run to start in the time there is.
+static bool has_next(const ckm_i_prover *p)
+{
+    return !p->integer || program_seconds(p) >= patience * p->tried_seconds;
 }
 
 // Goes on without waiting. False when nothing is left to do.
@@ -109,6 +144,9 @@ static bool go_on(ckm_i_prover *p)
         return false;
     }
     if (p->run == NULL) {
+        if (!has_next(p)) {
+            return false;
+        }
         start(p);
     } else if (ckm_i_stage_run_poll(p->solver, p->run)) {
         ckm_i_stage_run *run = p->run;
