@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -117,9 +118,30 @@ def compile(  # noqa: A001 - the name PyTorch's users look for
     if accumulate:
         fixed += sum(p.numel() * p.element_size() for p in parameters if p.requires_grad)
     made = Backend(Options(budget=budget, fixed_bytes=fixed, **options))
-    compiled = torch.compile(model, backend=made, fullgraph=fullgraph, dynamic=False)
-    compiled._checkmate_backend = made  # type: ignore[union-attr]
+    compiled: Any = torch.compile(model, backend=made, fullgraph=fullgraph, dynamic=False)
+    if isinstance(compiled, torch.nn.Module):
+        compiled.forward = _unwrapped(compiled.forward)
+    else:
+        compiled = _unwrapped(compiled)
+    compiled._checkmate_backend = made
     return compiled
+
+
+def _unwrapped(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Raises our own errors as they are, not inside of the compiler's."""
+    from torch._dynamo.exc import BackendCompilerFailed
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except BackendCompilerFailed as error:
+            inner = getattr(error, "inner_exception", None)
+            if isinstance(inner, (CheckmateError, ValueError)):
+                raise inner from None
+            raise
+
+    return call
 
 
 def plans(compiled: Any) -> list[Plan]:
