@@ -9,16 +9,18 @@
 
 typedef struct graph_settings {
     cli_model_settings model;
-    const char *output, *plot;
+    const char *output, *plot, *plot_network;
 } graph_settings;
 
-static const graph_settings defaults = {CLI_MODEL_DEFAULTS, NULL, NULL};
+static const graph_settings defaults = {CLI_MODEL_DEFAULTS, NULL, NULL, NULL};
 
 static const cli_option options[] = {
     {"output", 'o', CLI_TEXT, offsetof(graph_settings, output), "FILE",
      "Write the graph in checkmate-graph JSON to FILE, '-' for standard output.", NULL, 0, 0, NULL},
     {"plot", 0, CLI_TEXT, offsetof(graph_settings, plot), "FILE",
      "Draw the graph with graphviz to FILE, which ends in .svg, .pdf or .png.", NULL, 0, 0, NULL},
+    {"plot-network", 0, CLI_TEXT, offsetof(graph_settings, plot_network), "FILE",
+     "Draw the network itself, its layers and the shapes they produce.", NULL, 0, 0, NULL},
 };
 
 static void print_row(const char *name, const char *value)
@@ -88,6 +90,13 @@ static int run(const cli_command *command, const void *settings, char **argument
     }
     if (outcome == CLI_DONE && s->plot != NULL && ckm_emit_graph_figure(model.df, s->plot, &err) != CKM_OK) {
         outcome = cli_fail(&err);
+    }
+    if (outcome == CLI_DONE && s->plot_network != NULL) {
+        if (model.graph == NULL) {
+            outcome = cli_failf("%s: a training graph only; there is no network in it to draw", arguments[0]);
+        } else if (ckm_emit_network_figure(model.graph, s->plot_network, &err) != CKM_OK) {
+            outcome = cli_fail(&err);
+        }
     }
     if (outcome == CLI_DONE) {
         outcome = s->output == NULL ? print_summary(&model) : cli_finish_output();

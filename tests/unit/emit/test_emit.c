@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include <checkmate/emit.h>
+#include <checkmate/zoo.h>
 
 static char folder[] = "/tmp/ckm-emit-XXXXXX";
 
@@ -142,6 +143,34 @@ static void test_figures_with_programs(void **state)
     unlink(path);
 }
 
+static void test_networks_and_courses(void **state)
+{
+    (void)state;
+    if (system("command -v dot > /dev/null && command -v gnuplot > /dev/null") != 0) {
+        print_message("SKIP: dot or gnuplot is not installed\n");
+        skip();
+    }
+    char path[128];
+    ckm_error err;
+    ckm_graph *network = NULL;
+    assert_int_equal(ckm_zoo_build("MobileNet", 2, NULL, &network, &err), CKM_OK);
+    assert_int_equal(ckm_emit_network_figure(network, in_folder(path, sizeof path, "n.svg"), &err), CKM_OK);
+    const char *text = contents(path);
+    assert_non_null(strstr(text, "</svg>"));
+    assert_non_null(strstr(text, "2 \xc3\x97 112 \xc3\x97 112 \xc3\x97 32"));
+    unlink(path);
+    ckm_graph_free(network);
+
+    ckm_emit_progress points[] = {{0.1, NAN, NAN}, {0.2, 0.5, NAN}, {1, 0.2, 0.05}, {3, 0.1, 0.1}};
+    assert_int_equal(ckm_emit_progress_figure("it's", points, 4, in_folder(path, sizeof path, "c.svg"), &err), CKM_OK);
+    text = contents(path);
+    assert_non_null(strstr(text, "best schedule, 10.0 % at the end"));
+    assert_non_null(strstr(text, "bound: no schedule is below, 10.0 % at the end"));
+    unlink(path);
+    assert_int_equal(ckm_emit_progress_figure("nothing", points, 1, path, &err), CKM_ERR_ARGUMENT);
+    assert_int_equal(access(path, F_OK), -1);
+}
+
 static void test_bad_requests(void **state)
 {
     (void)state;
@@ -210,6 +239,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_dot),
         cmocka_unit_test(test_figures_with_programs),
+        cmocka_unit_test(test_networks_and_courses),
         cmocka_unit_test(test_bad_requests),
         cmocka_unit_test(test_program_fails),
     };
