@@ -157,6 +157,11 @@ static bool go_on(ckm_i_prover *p)
     return !p->done && p->status == CKM_OK;
 }
 
+bool ckm_i_prover_has_ended(const ckm_i_prover *p)
+{
+    return p->run == NULL && (p->done || p->status != CKM_OK || !has_next(p));
+}
+
 static ckm_status report(const ckm_i_prover *p, ckm_error *err)
 {
     if (p->status != CKM_OK && err != NULL) {

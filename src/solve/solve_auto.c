@@ -54,15 +54,16 @@ cleanup:
     return status;
 }
 
-// Search here, proofs in a process beside it.
+// Search here, proofs in a process beside it. The paper's program, which knows of peaks within a stage, where that
+// leaves a gap.
 static ckm_status side_by_side(ckm_i_solver *solver, ckm_i_prover *prover, ckm_error *err)
 {
     ckm_i_prover_attach(prover);
     ckm_status status = CKM_OK;
     if (solver->df->n_ops <= ilp_max_ops) {
         status = search(solver, time_left(solver) * 0.5, err);
-        if (status == CKM_OK && !ckm_i_solver_should_stop(solver)) {
-            status = ckm_i_ilp_run(solver, time_left(solver) * 0.5, err);
+        if (status == CKM_OK && !ckm_i_solver_should_stop(solver) && ckm_i_prover_has_ended(prover)) {
+            status = ckm_i_ilp_run(solver, time_left(solver) * 0.8, err);
         }
     }
     if (status == CKM_OK) {

@@ -208,7 +208,7 @@ void ckm_i_stage_paths(const void *context, const double *x, ckm_i_milp *m)
             ok = j == i + 1 || collect(&sp, i, j);
         }
     }
-    if (ok) {
+    if (ok && sp.n_found > 0) {
         add_rows(&sp, m);
     }
     free(sp.again);
