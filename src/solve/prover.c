@@ -173,7 +173,8 @@ static ckm_status report(const ckm_i_prover *p, ckm_error *err)
 ckm_status ckm_i_prover_run(ckm_i_prover *p, double seconds, ckm_error *err)
 {
     double begin = ckm_i_clock_seconds();
-    p->end_seconds = begin + seconds;
+    double end_before = p->end_seconds;
+    p->end_seconds = fmin(begin + seconds, end_before);
     while (go_on(p) && !ckm_i_solver_should_stop(p->solver)) {
         double now = ckm_i_clock_seconds();
         if (now >= p->end_seconds && p->run == NULL) {
@@ -182,7 +183,7 @@ ckm_status ckm_i_prover_run(ckm_i_prover *p, double seconds, ckm_error *err)
         struct timespec nap = {.tv_nsec = now - begin < 0.05 ? 200000L : 3000000L};
         nanosleep(&nap, NULL);
     }
-    p->end_seconds = INFINITY;
+    p->end_seconds = end_before;
     return report(p, err);
 }
 
@@ -199,14 +200,16 @@ static void beside(void *context)
     }
 }
 
-void ckm_i_prover_attach(ckm_i_prover *p)
+void ckm_i_prover_attach(ckm_i_prover *p, double seconds)
 {
+    p->end_seconds = ckm_i_clock_seconds() + seconds;
     p->solver->beside = beside;
     p->solver->beside_context = p;
 }
 
 ckm_status ckm_i_prover_detach(ckm_i_prover *p, ckm_error *err)
 {
+    p->end_seconds = INFINITY;
     p->solver->beside = NULL;
     p->solver->beside_context = NULL;
     return report(p, err);

@@ -17,9 +17,9 @@ ckm_status ckm_i_prover_run(ckm_i_prover *prover, double seconds, ckm_error *err
 // Nothing is at work, and nothing is left that the time allows.
 bool ckm_i_prover_has_ended(const ckm_i_prover *prover);
 
-// From attach to detach it goes on beside the strategy, in a process of its own: whenever the strategy asks whether it
+// From attach to detach, for so many seconds at most, it goes on beside the strategy, in a process of its own: whenever the strategy asks whether it
 // should stop, bounds and schedules are handed in and what is next is started. Detach reports what went wrong.
-void ckm_i_prover_attach(ckm_i_prover *prover);
+void ckm_i_prover_attach(ckm_i_prover *prover, double seconds);
 ckm_status ckm_i_prover_detach(ckm_i_prover *prover, ckm_error *err) CKM_NODISCARD;
 
 #endif

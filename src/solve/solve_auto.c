@@ -54,20 +54,32 @@ cleanup:
     return status;
 }
 
+// Search for so many seconds while the prover goes on; where search ends early, the prover has the rest.
+static ckm_status search_beside(ckm_i_solver *solver, ckm_i_prover *prover, double seconds, ckm_error *err)
+{
+    double end = ckm_i_clock_seconds() + seconds;
+    ckm_status status = search(solver, seconds, err);
+    double left = end - ckm_i_clock_seconds();
+    if (status == CKM_OK && left > 0.0 && !ckm_i_solver_should_stop(solver)) {
+        status = ckm_i_prover_run(prover, left, err);
+    }
+    return status;
+}
+
 // Search here, proofs in a process beside it. The paper's program, which knows of peaks within a stage, where that
 // leaves a gap.
 static ckm_status side_by_side(ckm_i_solver *solver, ckm_i_prover *prover, ckm_error *err)
 {
-    ckm_i_prover_attach(prover);
+    ckm_i_prover_attach(prover, time_left(solver));
     ckm_status status = CKM_OK;
     if (solver->df->n_ops <= ilp_max_ops) {
-        status = search(solver, time_left(solver) * 0.5, err);
+        status = search_beside(solver, prover, time_left(solver) * 0.5, err);
         if (status == CKM_OK && !ckm_i_solver_should_stop(solver) && ckm_i_prover_has_ended(prover)) {
             status = ckm_i_ilp_run(solver, time_left(solver) * 0.8, err);
         }
     }
     if (status == CKM_OK) {
-        status = search(solver, time_left(solver), err);
+        status = search_beside(solver, prover, time_left(solver), err);
     }
     ckm_status proof = ckm_i_prover_detach(prover, status == CKM_OK ? err : NULL);
     return status != CKM_OK ? status : proof;

@@ -22,19 +22,21 @@ typedef struct expectation {
     bool exact;       // proves the frontier optimum or infeasibility
     bool cost_limit;  // asked for a schedule that costs at most so much, about the optimum
     ckm_formulation formulation;
+    int threads;  // 0: one
 } expectation;
 
 static const expectation expectations[] = {
-    {"ilp", "ilp", 2000, 6, 8, true, false, CKM_FORMULATION_FRONTIER},
-    {"ilp with a cost limit", "ilp", 500, 6, 8, true, true, CKM_FORMULATION_FRONTIER},
-    {"ilp unpartitioned", "ilp", 100, 4, 5, false, false, CKM_FORMULATION_UNPARTITIONED},
-    {"lp-bound unpartitioned", "lp-bound", 200, 5, 6, false, false, CKM_FORMULATION_UNPARTITIONED},
-    {"auto", "auto", 200, 6, 8, false, false, CKM_FORMULATION_FRONTIER},
-    {"auto with a cost limit", "auto", 200, 6, 8, false, true, CKM_FORMULATION_FRONTIER},
-    {"lp-bound", "lp-bound", 500, 6, 8, false, false, CKM_FORMULATION_FRONTIER},
-    {"lp-round", "lp-round", 200, 6, 8, false, false, CKM_FORMULATION_FRONTIER},
-    {"lp-random", "lp-random", 200, 6, 8, false, false, CKM_FORMULATION_FRONTIER},
-    {"local-search", "local-search", 500, 6, 8, false, false, CKM_FORMULATION_FRONTIER},
+    {"ilp", "ilp", 2000, 6, 8, true, false, CKM_FORMULATION_FRONTIER, 0},
+    {"ilp with a cost limit", "ilp", 500, 6, 8, true, true, CKM_FORMULATION_FRONTIER, 0},
+    {"ilp unpartitioned", "ilp", 100, 4, 5, false, false, CKM_FORMULATION_UNPARTITIONED, 0},
+    {"lp-bound unpartitioned", "lp-bound", 200, 5, 6, false, false, CKM_FORMULATION_UNPARTITIONED, 0},
+    {"auto", "auto", 200, 6, 8, false, false, CKM_FORMULATION_FRONTIER, 0},
+    {"auto, two threads", "auto", 100, 6, 8, false, false, CKM_FORMULATION_FRONTIER, 2},
+    {"auto with a cost limit", "auto", 200, 6, 8, false, true, CKM_FORMULATION_FRONTIER, 0},
+    {"lp-bound", "lp-bound", 500, 6, 8, false, false, CKM_FORMULATION_FRONTIER, 0},
+    {"lp-round", "lp-round", 200, 6, 8, false, false, CKM_FORMULATION_FRONTIER, 0},
+    {"lp-random", "lp-random", 200, 6, 8, false, false, CKM_FORMULATION_FRONTIER, 0},
+    {"local-search", "local-search", 500, 6, 8, false, false, CKM_FORMULATION_FRONTIER, 0},
 };
 static const size_t n_expectations = sizeof expectations / sizeof expectations[0];
 
@@ -153,6 +155,7 @@ static void solve_and_check(const truth *t, const ckm_dataflow *df, const expect
     options.time_limit_seconds = expected->exact ? 60.0 : 1.0;
     options.formulation = expected->formulation;
     options.cost_limit = t->cost_limit;
+    options.threads = expected->threads > 0 ? expected->threads : 1;
     options.seed = 7;
     options.iteration_limit = 2000;  // plenty for graphs of this size, and the same on every machine
     if (ckm_solve(df, &options, &r, &err) != CKM_OK) {
@@ -246,7 +249,7 @@ int main(void)
             continue;
         }
         if (!is_listed(name)) {
-            all[n++] = (expectation){name, name, 2000, 7, 9, false, false, CKM_FORMULATION_FRONTIER};
+            all[n++] = (expectation){name, name, 2000, 7, 9, false, false, CKM_FORMULATION_FRONTIER, 0};
         }
         for (size_t k = 0; k < n_expectations; k++) {
             if (strcmp(expectations[k].strategy, name) == 0) {
