@@ -6,7 +6,6 @@ import sys
 import torch
 from torch import nn
 from torch.nn import functional
-
 from training_table import table
 
 

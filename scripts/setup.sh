@@ -64,6 +64,8 @@ need_test() {
     need chromium-driver have_command chromedriver
     need python3-selenium python3_has selenium
     need python3-pil python3_has PIL
+    # For the tests of the Python package.
+    need python3-pytest python3_has pytest
     need_demo
 }
 
@@ -77,6 +79,8 @@ need_ci() {
     need libclang-rt-14-dev have_clang_runtime
     need clang-format-14 have_command clang-format-14
     need clang-tidy-14 have_command clang-tidy-14
+    need python3-venv python3_has venv
+    need python3-pip have_command pip3
 }
 
 collect() {

@@ -13,6 +13,8 @@ from torch.nn import functional
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "examples"))
 
+import itertools
+
 import torch_gpt
 import torch_resnet
 import torch_unet
@@ -65,8 +67,8 @@ def depthwise() -> Made:
 
 def autoencoder() -> Made:
     widths = [3, 8, 16, 32]
-    down = [nn.Sequential(nn.Conv2d(a, b, 4, 2, 1), nn.GroupNorm(4, b), nn.SiLU()) for a, b in zip(widths, widths[1:], strict=False)]
-    up = [nn.Sequential(nn.ConvTranspose2d(b, a, 4, 2, 1), nn.GELU()) for a, b in reversed(list(zip(widths, widths[1:], strict=False)))]
+    down = [nn.Sequential(nn.Conv2d(a, b, 4, 2, 1), nn.GroupNorm(4, b), nn.SiLU()) for a, b in itertools.pairwise(widths)]
+    up = [nn.Sequential(nn.ConvTranspose2d(b, a, 4, 2, 1), nn.GELU()) for a, b in reversed(list(itertools.pairwise(widths)))]
     images = torch.randn(16, 3, 64, 64)
     return Loss(nn.Sequential(*down, *up), functional.mse_loss), (images, images.clone())
 
@@ -92,9 +94,7 @@ def two_losses() -> Made:
     return _TwoLosses(), (torch.randn(1024, 128), torch.randint(0, 10, (1024,)))
 
 
-MODELS: dict[str, Callable[[], Made]] = {
-    f.__name__: f for f in (resnet, gpt, unet, perceptron, encoder, depthwise, autoencoder, two_losses)
-}
+MODELS: dict[str, Callable[[], Made]] = {f.__name__: f for f in (resnet, gpt, unet, perceptron, encoder, depthwise, autoencoder, two_losses)}
 
 
 def make(name: str) -> Made:

@@ -37,7 +37,7 @@ def test_json_there_and_back(tmp_path: pathlib.Path) -> None:
 
 
 def test_errors_carry_code_and_message(tmp_path: pathlib.Path) -> None:
-    with pytest.raises(CheckmateError, match="negative|bytes") as caught:
+    with pytest.raises(CheckmateError, match=r"negative|bytes") as caught:
         Graph().tensor(bytes=-1)
     assert caught.value.kind in ("argument", "format", "overflow")
     with pytest.raises(CheckmateError) as caught:

@@ -175,7 +175,7 @@ def test_graph_break_is_an_error_unless_allowed() -> None:
         return torch.tanh(x @ weight).sum()
 
     x = torch.randn(16, 32)
-    with pytest.raises(Exception, match="(?i)graph.?break"):
+    with pytest.raises(Exception, match=r"(?i)graph.?break"):
         ct.compile(loss, "100%", costs="estimate")(x)
     compiled = ct.compile(loss, "100%", costs="estimate", fullgraph=False)
     compiled(x).backward()
@@ -186,9 +186,9 @@ def test_wrong_arguments() -> None:
     model, inputs = make("perceptron")
     for options in ({"budget": "many"}, {"budget": -5}, {"budget": "50%", "costs": "guess"}, {"budget": "50%", "random": "?"}):
         torch._dynamo.reset()
-        with pytest.raises(ValueError, match="budget|costs|random|size"):
+        with pytest.raises(ValueError, match=r"budget|costs|random|size"):
             ct.compile(model, **options)(*inputs)
-    with pytest.raises(ValueError, match="compiler"):
+    with pytest.raises(ValueError, match=r"compiler"):
         ct.compile(model, "50%", compiler="other")
     with pytest.raises(TypeError):
         ct.compile(model, "50%", no_such_option=1)

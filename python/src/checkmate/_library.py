@@ -182,10 +182,7 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
 def _load() -> c.CDLL:
     """CHECKMATE_LIBRARY names the library outright; otherwise it is the one beside this file."""
     override = os.environ.get("CHECKMATE_LIBRARY")
-    if override:
-        candidates = [pathlib.Path(override)]
-    else:
-        candidates = sorted(pathlib.Path(__file__).parent.glob("libcheckmate.so*"))
+    candidates = [pathlib.Path(override)] if override else sorted(pathlib.Path(__file__).parent.glob("libcheckmate.so*"))
     if not candidates:
         raise ImportError(
             "checkmate: libcheckmate.so is missing from the package; install it with `pip install ./python` from a "

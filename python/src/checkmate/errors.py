@@ -26,9 +26,7 @@ class InfeasibleError(CheckmateError):
     `largest_impossible`: no schedule needs less than one byte more than this.
     """
 
-    def __init__(
-        self, message: str, *, proven: bool, budget_bytes: int, smallest_known: int | None, largest_impossible: int
-    ) -> None:
+    def __init__(self, message: str, *, proven: bool, budget_bytes: int, smallest_known: int | None, largest_impossible: int) -> None:
         super().__init__(message)
         self.proven, self.budget_bytes = proven, budget_bytes
         self.smallest_known, self.largest_impossible = smallest_known, largest_impossible

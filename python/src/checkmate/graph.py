@@ -200,10 +200,7 @@ class Graph:
                 "name": self.name,
                 "cost_unit": self.cost_unit,
                 "fixed_bytes": self.fixed_bytes,
-                "tensors": [
-                    {"name": t.name, "bytes": t.bytes} | ({"alias_of": t.alias_of} if t.alias_of >= 0 else {})
-                    for t in self.tensors
-                ],
+                "tensors": [{"name": t.name, "bytes": t.bytes} | ({"alias_of": t.alias_of} if t.alias_of >= 0 else {}) for t in self.tensors],
                 "ops": [
                     {
                         "name": op.name,

@@ -118,6 +118,4 @@ class Schedule:
         budget = -1 if budget_bytes is None else budget_bytes
         call("ckm_schedule_verify", graph.handle, self._handle, budget, c.byref(result))
         legal = result.cost >= 0
-        return Verdict(
-            result.ok, result.cost if legal else None, result.peak_bytes if legal else None, result.why.decode("utf-8", "replace")
-        )
+        return Verdict(result.ok, result.cost if legal else None, result.peak_bytes if legal else None, result.why.decode("utf-8", "replace"))

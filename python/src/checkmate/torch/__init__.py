@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyTorch models that train within a memory budget.
 
-    import checkmate.torch
-    model = checkmate.torch.compile(model, budget="4GiB")
+import checkmate.torch
+model = checkmate.torch.compile(model, budget="4GiB")
 """
 
 try:

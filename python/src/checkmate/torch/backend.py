@@ -57,7 +57,9 @@ class Backend:
         def boxed(graph: fx.GraphModule, _inputs: Any) -> Callable[..., Any]:
             return compile_boxed(graph)
 
-        made: Callable[..., Any] = aot_autograd(fw_compiler=boxed, bw_compiler=boxed, inference_compiler=boxed, partition_fn=self.partition)(module, inputs)
+        made: Callable[..., Any] = aot_autograd(fw_compiler=boxed, bw_compiler=boxed, inference_compiler=boxed, partition_fn=self.partition)(
+            module, inputs
+        )
         return made
 
     def _inductor(self, module: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
@@ -73,7 +75,7 @@ class Backend:
             def uuid(self) -> Any:
                 return repr(outer.options)
 
-        made: Callable[..., Any] = compile_fx(module, inputs, config_patches={"custom_partitioner_fn": Partitioner()})
+        made: Any = compile_fx(module, inputs, config_patches={"custom_partitioner_fn": Partitioner()})
         return made
 
 
@@ -83,7 +85,7 @@ def backend(budget: int | float | str, **options: Any) -> Backend:
     return Backend(Options(budget=budget, **options))
 
 
-def compile(  # noqa: A001 - the name PyTorch's users look for
+def compile(
     model: torch.nn.Module | Callable[..., Any],
     budget: int | float | str,
     *,
@@ -123,7 +125,7 @@ def compile(  # noqa: A001 - the name PyTorch's users look for
         compiled.forward = _unwrapped(compiled.forward)
     else:
         compiled = _unwrapped(compiled)
-    compiled._checkmate_backend = made
+    object.__setattr__(compiled, "_checkmate_backend", made)  # a compiled module hands other attributes on to the model
     return compiled
 
 

@@ -74,7 +74,7 @@ class Frontier:
         pyplot.close(figure)
 
 
-class _Traced(Exception):
+class _TracedError(Exception):
     """Ends a compilation whose joint graph is all that was wanted."""
 
 
@@ -84,7 +84,7 @@ def _joint_graph(model: Callable[..., Any], inputs: Sequence[Any], options: Opti
     class Tracer(Backend):
         def partition(self, module: fx.GraphModule, _inputs: Any, *, num_fwd_outputs: int, **_hints: Any) -> tuple[fx.GraphModule, fx.GraphModule]:
             found.append(trace(module, num_fwd_outputs, options, "torch")[0])
-            raise _Traced
+            raise _TracedError
 
     try:
         torch.compile(model, backend=Tracer(options), fullgraph=True, dynamic=False)(*inputs)

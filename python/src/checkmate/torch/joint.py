@@ -30,7 +30,8 @@ class UnsupportedError(CheckmateError):
 
 @dataclass
 class JointOp:
-    """One operator: a call node (None for the boundary and for what keeps a forward output) and, for each element of a multi-output call, its getitem node."""
+    """One operator: a call node and, for each element of a multi-output call, its getitem node. The node is None for the
+    boundary and for what keeps a forward output."""
 
     node: fx.Node | None
     inputs: list[int]
@@ -108,6 +109,13 @@ def _mutated_inputs(module: fx.GraphModule, num_fwd_outputs: int) -> list[fx.Nod
     return [node for node in inputs if node.meta.get("desc") is not None and node.meta["desc"] in sources]
 
 
+def _element(getitem: fx.Node) -> int:
+    """Which element of a multi-output call a getitem takes."""
+    index = getitem.args[1]
+    assert isinstance(index, int)
+    return index
+
+
 def _sides(nodes: list[fx.Node], forward_outputs: list[object]) -> tuple[list[fx.Node], list[fx.Node]]:
     """Calls of the forward and of the backward pass. Backward begins at the first call that needs a tangent or is marked
     as backward; calls after it that a forward output needs are forward all the same."""
@@ -181,13 +189,13 @@ def build(module: fx.GraphModule, num_fwd_outputs: int, cost: CostFn, *, name: s
         op = JointOp(node, inputs, [])
         for user in node.users:
             if user.target is operator.getitem and user.args[0] is node:
-                op.elements.setdefault(int(user.args[1]), user)
+                op.elements.setdefault(_element(user), user)
         for i, element in enumerate(_tensors(value)):
             single = not isinstance(value, (tuple, list))
             op.outputs.append(tensor(element, node if single else op.elements.get(i), node.name if single else f"{node.name}.{i}"))
         for user in node.users:  # the same element taken twice
             if user.target is operator.getitem and user.args[0] is node:
-                tensor_of[user] = tensor_of[op.elements[int(user.args[1])]]
+                tensor_of[user] = tensor_of[op.elements[_element(user)]]
         once = effects.runs_once(node) or (effects.is_random(node) and not replay)
         time, workspace = cost(node)
         graph.op(name=node.name, kind=kind, cost=time, workspace_bytes=workspace, recomputable=not once,  # type: ignore[arg-type]

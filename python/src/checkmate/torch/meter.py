@@ -28,7 +28,7 @@ def tensor_bytes(*groups: object) -> int:
             storages[value.untyped_storage()._cdata] = value.untyped_storage().nbytes()
             if value.grad is not None:
                 add(value.grad)
-        elif isinstance(value, (list, tuple, dict)) or isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
+        elif isinstance(value, (list, tuple, dict)) or (isinstance(value, Iterable) and not isinstance(value, (str, bytes))):
             for leaf in tree_flatten(value)[0]:
                 if leaf is not value:
                     add(leaf)

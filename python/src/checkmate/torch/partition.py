@@ -15,7 +15,6 @@ from torch import fx
 from ..schedule import Schedule
 from . import effects, random_state
 from .joint import Joint, UnsupportedError, is_tangent, storage_bytes, storage_key
-from .program import last_uses
 
 
 @dataclass
@@ -98,9 +97,7 @@ def split(joint: Joint, schedule: Schedule) -> Halves:
 
     storages = {storage_key(n.meta["val"]): storage_bytes(n.meta["val"]) for n in kept if n.op == "call_function"}
     module = torch.fx._lazy_graph_module._make_graph_module
-    return Halves(
-        module(joint.module, forward.graph), module(joint.module, backward.graph), sum(storages.values()), recomputed
-    )
+    return Halves(module(joint.module, forward.graph), module(joint.module, backward.graph), sum(storages.values()), recomputed)
 
 
 def _drawn_again(joint: Joint, steps: list[int]) -> set[int]:
@@ -175,7 +172,7 @@ def _descriptors(joint: Joint, forward: bool, saved: int) -> list[object] | None
 
 
 def _finish(joint: Joint, side: _Side, values: list[object], descriptors: list[object] | None) -> None:
-    output = side.graph.output(tuple(values))
+    output = side.graph.output(tuple(values))  # type: ignore[arg-type]
     if descriptors is not None:
         output.meta["desc"] = descriptors
         output.meta["output_stack_traces"] = [v.meta.get("stack_trace") if isinstance(v, fx.Node) else None for v in values]

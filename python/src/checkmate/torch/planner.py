@@ -8,7 +8,6 @@ import os
 import pathlib
 import time
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import fx

@@ -56,6 +56,6 @@ def _fake_mode(node: fx.Node) -> Any:
 def replay(graph: fx.Graph, node: fx.Node, state: fx.Node, value: Callable[[fx.Node], fx.Node]) -> fx.Node:
     args = fx.map_arg(node.args, value)
     kwargs = fx.map_arg(node.kwargs, value)
-    new = graph.call_function(with_state, (state, _device(node), node.target, *args), kwargs)
+    new = graph.call_function(with_state, (state, _device(node), node.target, *args), kwargs)  # type: ignore[arg-type]
     new.meta = dict(node.meta)
     return new
