@@ -11,9 +11,9 @@ except ImportError as _error:
     raise ImportError("checkmate.torch needs PyTorch 2.6 or newer: pip install torch") from _error
 
 from ..errors import InfeasibleError
-from .backend import Backend, backend, compile, optimizer_bytes, plans
-from .explain import Frontier, explain
+from .compiler import Backend, backend, compile, optimizer_bytes, plans
 from .joint import UnsupportedError
 from .planner import Plan
+from .tradeoff import Frontier, explain
 
 __all__ = ["Backend", "Frontier", "InfeasibleError", "Plan", "UnsupportedError", "backend", "compile", "explain", "optimizer_bytes", "plans"]

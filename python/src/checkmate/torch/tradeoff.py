@@ -13,7 +13,7 @@ from torch import fx
 
 from ..schedule import Schedule
 from ..solver import Solution, solve
-from .backend import Backend, optimizer_bytes, require_torch
+from .compiler import Backend, optimizer_bytes, require_torch
 from .joint import Joint
 from .planner import Options, trace
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +25,10 @@ def require_torch() -> None:
     version = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
     if version < _OLDEST:
         raise ImportError(f"checkmate.torch needs PyTorch {_OLDEST[0]}.{_OLDEST[1]} or newer; this is {torch.__version__}")
+
+
+#: The backend of each compiled model. A compiled module hands attributes that are set on it on to the model itself.
+_BACKENDS: weakref.WeakKeyDictionary[Any, Backend] = weakref.WeakKeyDictionary()
 
 
 class Backend:
@@ -125,7 +130,7 @@ def compile(
         compiled.forward = _unwrapped(compiled.forward)
     else:
         compiled = _unwrapped(compiled)
-    object.__setattr__(compiled, "_checkmate_backend", made)  # a compiled module hands other attributes on to the model
+    _BACKENDS[compiled] = made
     return compiled
 
 
@@ -148,7 +153,7 @@ def _unwrapped(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def plans(compiled: Any) -> list[Plan]:
     """The plans behind a compiled model, one a graph; empty before its first call."""
-    made = getattr(compiled, "_checkmate_backend", None)
+    made = _BACKENDS.get(compiled)
     if made is None:
         raise ValueError("this model was not compiled by checkmate.torch.compile")
     return list(made.plans)
