@@ -52,10 +52,10 @@ static double time_left(const ckm_i_prover *p)
     return isfinite(left) ? fmax(left, 0.0) : unlimited_seconds;
 }
 
-// The largest power of two of cuts with at most so many rows, at least 4.
+// The largest power of two of cuts with at most so many rows, at least 1.
 static int32_t cuts_for_rows(const ckm_dataflow *df, int64_t rows)
 {
-    int32_t n = 4;
+    int32_t n = 1;
     while (n < ckm_i_stage_range(df) && ckm_i_stage_rows(df, 2 * n) <= rows) {
         n *= 2;
     }

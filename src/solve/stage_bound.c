@@ -215,7 +215,10 @@ ckm_status ckm_i_stage_run_finish(ckm_i_solver *solver, ckm_i_stage_run *run, ck
     if (infeasible && solver->best_schedule == NULL) {
         ckm_i_solver_infeasible(solver, CKM_BOUND_ORDER, source);
     }
-    if (run->integer && result.x != NULL) {
+    // Between the cuts a schedule pays at least what the program counts.
+    double cost = (double)solver->df->total_cost + result.objective * run->model.cost_scale;
+    bool better = solver->best_schedule == NULL || cost < (double)solver->best_cost * (1.0 - 1e-9);
+    if (run->integer && result.x != NULL && better) {
         CKM_I_TRY(take_solution(solver, &run->model, result.x, err));
     }
 cleanup:
