@@ -11,8 +11,8 @@
 #include "solve/solve_ilp.h"
 #include "solve/solver.h"
 
-// CBC makes progress on programs up to about this many operators.
-static const int32_t ilp_max_ops = 250;
+// CBC makes progress on the paper's integer program up to about this many operators.
+static const int32_t ilp_max_ops = 130;
 
 // Without a limit auto would search for ever where it cannot prove: it gives itself this long.
 static const double default_seconds = 60.0;
