@@ -26,6 +26,7 @@ BEGIN {
     known["cli"] = 1
     # Public headers that are not named like their module.
     public_module["max_batch"] = "solve"
+    public_module["min_budget"] = "solve"
     public_module["data"] = "run"; public_module["train"] = "run"; public_module["profile"] = "run"
     # Libraries that only one module may touch, by the beginning of the header name.
     library["coin/"] = "milp"; library["Cbc_"] = "milp"; library["Clp_"] = "milp"; library["Coin_"] = "milp"

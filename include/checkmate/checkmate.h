@@ -17,6 +17,7 @@
 #include <checkmate/schedule.h>
 #include <checkmate/solve.h>
 #include <checkmate/max_batch.h>
+#include <checkmate/min_budget.h>
 
 #include <checkmate/plan.h>
 #include <checkmate/run.h>

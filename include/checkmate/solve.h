@@ -54,10 +54,12 @@ typedef struct ckm_solve_options {
     // The order of first executions is a decision too: solves the graph in several topological orders. A schedule
     // then need not follow the graph's order, and only bounds of class CKM_BOUND_ANY are reported (docs/REORDER.md).
     bool reorder;
+    // A legal schedule to begin with, which counts where it fits; NULL for none. Only read while solving.
+    const ckm_schedule *start;
 } ckm_solve_options;
 // clang-format off
 #define CKM_SOLVE_OPTIONS_INIT \
-    { -1, NULL, 60.0, 1e-4, -1, 1, 1, 0, CKM_FORMULATION_FRONTIER, NULL, NULL, NULL, NULL, false }
+    { -1, NULL, 60.0, 1e-4, -1, 1, 1, 0, CKM_FORMULATION_FRONTIER, NULL, NULL, NULL, NULL, false, NULL }
 // clang-format on
 
 typedef struct ckm_solve_result {

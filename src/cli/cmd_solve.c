@@ -10,26 +10,27 @@
 #include "cli/cli_values.h"
 
 typedef struct solve_settings {
-    cli_budget budget;
-    const char *strategy;
+    const char *budget, *strategy;
     int formulation;
     bool reorder;
-    const char *output;
+    const char *output, *plot;
     bool json;
     cli_limit_settings limits;
     cli_model_settings model;
 } solve_settings;
 
 static const solve_settings defaults = {
-    {false, false, 0, 0}, "auto", 0, false, NULL, false, CLI_LIMIT_DEFAULTS(60), CLI_MODEL_DEFAULTS,
+    NULL, "auto", 0, false, NULL, NULL, false, CLI_LIMIT_DEFAULTS(60), CLI_MODEL_DEFAULTS,
 };
 
 static const char *const formulations[] = {"frontier", "unpartitioned", "paper", NULL};
 
 static const cli_option options[] = {
-    {"budget", 0, CLI_BUDGET, offsetof(solve_settings, budget), "B",
-     "Required. The peak must not exceed this: a size such as 8GB, 4GiB or 8000000000, or a percentage of the peak "
-     "without rematerialization, such as 60%. It counts everything, parameters and their gradients included.",
+    {"budget", 0, CLI_TEXT, offsetof(solve_settings, budget), "B",
+     "Required. The peak must not exceed this: a size such as 8GB, 4GiB or 8000000000, a percentage of the peak "
+     "without rematerialization, such as 60%, or 'min', the smallest budget that can be found in half of the time, "
+     "with "
+     "a proven bound on what is possible. It counts everything, parameters and their gradients included.",
      NULL, 0, 0, NULL},
     {"strategy", 's', CLI_TEXT, offsetof(solve_settings, strategy), "NAME",
      "How to solve; 'checkmate strategies' lists the names.", "auto", 0, 0, NULL},
@@ -46,11 +47,24 @@ static const cli_option options[] = {
      "Seconds of wall time, after which the best schedule found is the result; 0 for no limit.", "60", 0, 0, NULL},
     {"output", 'o', CLI_TEXT, offsetof(solve_settings, output), "FILE",
      "Write the schedule in checkmate-schedule JSON to FILE, '-' for standard output.", NULL, 0, 0, NULL},
+    {"plot", 0, CLI_TEXT, offsetof(solve_settings, plot), "FILE",
+     "Draw the course of the search, the best schedule and the bound over time, with gnuplot to FILE, which ends in "
+     ".svg, "
+     ".pdf or .png.",
+     NULL, 0, 0, NULL},
     {"json", 0, CLI_FLAG, offsetof(solve_settings, json), NULL,
      "Print the result as one JSON object instead of a table.", NULL, 0, 0, NULL},
 };
 
-static void print_json(const ckm_solve_result *r)
+// What is to be solved: `least` is filled when the budget is "min".
+typedef struct task {
+    const solve_settings *settings;
+    const ckm_dataflow *df;
+    cli_budget budget;  // not given: "min"
+    ckm_min_budget_result least;
+} task;
+
+static void print_json(const task *t, const ckm_solve_result *r)
 {
     cli_json json;
     cli_json_begin(&json);
@@ -67,6 +81,12 @@ static void print_json(const ckm_solve_result *r)
     cli_json_real(&json, "gap", r->gap);
     cli_json_real(&json, "seconds", round(r->seconds * 1e6) / 1e6);
     cli_json_text(&json, "strategy", r->strategy[0] != '\0' ? r->strategy : NULL);
+    if (t->least.schedule != NULL) {
+        cli_json_size(&json, "least_budget_bytes", t->least.budget_bytes);
+        cli_json_size(&json, "least_budget_bound_bytes", t->least.lower_bound_bytes);
+        cli_json_text(&json, "least_budget_bound_covers", cli_covers_text(t->least.bound_covers));
+        cli_json_text(&json, "least_budget_status", cli_status_text(t->least.status));
+    }
     cli_json_end(&json);
 }
 
@@ -81,18 +101,34 @@ static void print_memory(const char *name, int64_t bytes, int64_t whole)
     printf("%-22s %-*s%s\n", name, percent[0] != '\0' ? 13 : 0, cli_show_bytes(bytes, text, sizeof text), percent);
 }
 
-static void print_table(const cli_model *model, const ckm_solve_result *r)
+static const char *const classes[] = {"", "of all schedules", "of all schedules in the graph's order",
+                                      "of all frontier-advancing schedules"};
+
+// "4.17 GB   20.1 % of ...": what less than cannot do, and for which schedules that is proven.
+static void print_least(const ckm_min_budget_result *least, int64_t baseline_peak)
+{
+    char text[64];
+    print_memory("smallest budget", least->budget_bytes, baseline_peak);
+    printf("%-22s %-12s %s%s\n", "proven: at least", cli_show_bytes(least->lower_bound_bytes, text, sizeof text),
+           classes[least->bound_covers], least->status == CKM_SOLVE_OPTIMAL ? "; none fits less" : "");
+}
+
+static void print_table(const task *t, const ckm_solve_result *r)
 {
     static const cli_style_name styles[] = {CLI_GOOD, CLI_GOOD, CLI_BAD, CLI_WARN};
-    ckm_cost_unit unit = ckm_dataflow_cost_unit(model->df);
+    ckm_cost_unit unit = ckm_dataflow_cost_unit(t->df);
     char text[64];
     char other[64];
-    printf("%-22s %s\n", "network", ckm_dataflow_name(model->df));
-    printf("%-22s %d\n", "operators", (int)ckm_dataflow_op_count(model->df));
+    printf("%-22s %s\n", "network", ckm_dataflow_name(t->df));
+    printf("%-22s %d\n", "operators", (int)ckm_dataflow_op_count(t->df));
     printf("%-22s %s\n", "without remat., peak", cli_show_bytes(r->baseline_peak_bytes, text, sizeof text));
     printf("%-22s %s\n", "without remat., cost", cli_show_cost((double)r->baseline_cost, unit, text, sizeof text));
     print_memory("memory floor", r->floor_bytes, r->baseline_peak_bytes);
-    print_memory("budget", r->budget_bytes, r->baseline_peak_bytes);
+    if (t->least.schedule != NULL) {
+        print_least(&t->least, r->baseline_peak_bytes);
+    } else {
+        print_memory("budget", r->budget_bytes, r->baseline_peak_bytes);
+    }
     printf("%-22s %s%s%s\n", "status", cli_style(stdout, styles[r->status]), cli_status_text(r->status),
            cli_style(stdout, CLI_PLAIN));
     if (r->schedule != NULL) {
@@ -101,8 +137,6 @@ static void print_table(const cli_model *model, const ckm_solve_result *r)
                cli_show_percent(cli_overhead(r->cost, r->baseline_cost), other, sizeof other));
     }
     if (!isnan(r->bound_cost)) {
-        static const char *const classes[] = {"", "of all schedules", "of all schedules in the graph's order",
-                                              "of all frontier-advancing schedules"};
         printf("%-22s %-12s %s\n", "bound", cli_show_cost(r->bound_cost, unit, text, sizeof text),
                classes[r->bound_covers]);
     } else {
@@ -154,32 +188,66 @@ static ckm_status hand_out(const ckm_dataflow *df, const ckm_solve_result *r, co
     return output != NULL ? ckm_schedule_write(r->schedule, output, err) : CKM_OK;
 }
 
-static int solve(const solve_settings *s, const cli_model *model)
+static void show_least(int64_t budget_bytes, int64_t lower_bound_bytes, double seconds, void *user)
 {
-    ckm_error err = CKM_ERROR_INIT;
+    char budget[64];
+    char bound[64];
+    (void)user;
+    fprintf(stderr, "%s%8.1f s%s  smallest budget %s, proven: at least %s\n", cli_style(stderr, CLI_DIM), seconds,
+            cli_style(stderr, CLI_PLAIN), cli_show_bytes(budget_bytes, budget, sizeof budget),
+            cli_show_bytes(lower_bound_bytes, bound, sizeof bound));
+}
+
+// Solves, for "min" after half of the time has gone into the budget.
+static ckm_status run_solver(task *t, cli_progress *progress, ckm_solve_result *result, ckm_error *err)
+{
+    const solve_settings *s = t->settings;
     int64_t baseline_peak = 0;
-    cli_progress progress = cli_progress_start(&s->limits, s->strategy, model->df);
-    ckm_solve_options solving = cli_solve_options(&s->limits, s->strategy, &progress);
-    ckm_solve_result result;
-    bool table_goes_out = !s->json && (s->output == NULL || strcmp(s->output, "-") != 0);
-    if (cli_baseline_peak(model->df, &baseline_peak, &err) != CKM_OK) {
-        return cli_fail(&err);
+    ckm_solve_options solving = cli_solve_options(&s->limits, s->strategy, progress);
+    ckm_status status = cli_baseline_peak(t->df, &baseline_peak, err);
+    if (status != CKM_OK) {
+        return status;
     }
-    solving.budget_bytes = cli_budget_bytes(&s->budget, baseline_peak);
     solving.formulation = (ckm_formulation)s->formulation;
     solving.reorder = s->reorder;
     cli_stop_install();
-    if (ckm_solve(model->df, &solving, &result, &err) != CKM_OK) {
+    if (t->budget.given) {
+        solving.budget_bytes = cli_budget_bytes(&t->budget, baseline_peak);
+        return ckm_solve(t->df, &solving, result, err);
+    }
+    double limit = solving.time_limit_seconds;
+    solving.time_limit_seconds = limit / 2;
+    status = ckm_min_budget(t->df, &solving, progress->enabled ? show_least : NULL, &t->least, err);
+    if (status == CKM_OK) {
+        solving.budget_bytes = t->least.budget_bytes;
+        solving.start = t->least.schedule;
+        solving.time_limit_seconds = limit > 0 ? fmax(limit - t->least.seconds, 1e-3) : limit;
+        status = ckm_solve(t->df, &solving, result, err);
+    }
+    return status;
+}
+
+static int solve(task *t)
+{
+    const solve_settings *s = t->settings;
+    ckm_error err = CKM_ERROR_INIT;
+    cli_progress progress = cli_progress_start(&s->limits, s->strategy, t->df);
+    progress.keeps_course = s->plot != NULL;
+    ckm_solve_result result;
+    bool table_goes_out = !s->json && (s->output == NULL || strcmp(s->output, "-") != 0);
+    if (run_solver(t, &progress, &result, &err) != CKM_OK) {
+        cli_course_dispose(&progress);
         return cli_fail(&err);
     }
     int outcome = CLI_DONE;
-    if (result.schedule != NULL && hand_out(model->df, &result, s->output, &err) != CKM_OK) {
+    if ((result.schedule != NULL && hand_out(t->df, &result, s->output, &err) != CKM_OK) ||
+        (s->plot != NULL && cli_course_draw(&progress, ckm_dataflow_name(t->df), &result, s->plot, &err) != CKM_OK)) {
         outcome = cli_fail(&err);
     } else {
         if (s->json) {
-            print_json(&result);
+            print_json(t, &result);
         } else if (table_goes_out) {
-            print_table(model, &result);
+            print_table(t, &result);
         }
         outcome = cli_finish_output();
     }
@@ -188,23 +256,38 @@ static int solve(const solve_settings *s, const cli_model *model)
         outcome = cli_exit_of(result.status, false);
     }
     ckm_solve_result_dispose(&result);
+    cli_course_dispose(&progress);
     return outcome;
+}
+
+static int read_budget(const cli_command *command, const char *text, cli_budget *out)
+{
+    if (text == NULL) {
+        return cli_usage_error(command,
+                               "--budget is missing: give bytes, a size such as 8GB, a percentage such as 60%%, "
+                               "or 'min'");
+    }
+    if (strcmp(text, "min") == 0) {
+        return -1;
+    }
+    const char *problem = cli_read_budget(text, out);
+    return problem == NULL ? -1 : cli_usage_error(command, "--budget %s, got '%s'", problem, text);
 }
 
 static int run(const cli_command *command, const void *settings, char **arguments, int n_arguments)
 {
     const solve_settings *s = settings;
     cli_model model = {NULL, NULL, 0};
+    task t = {.settings = s};
     ckm_error err = CKM_ERROR_INIT;
     (void)n_arguments;
-    if (!s->budget.given) {
-        return cli_usage_error(command,
-                               "--budget is missing: give bytes, a size such as 8GB, or a percentage such as 60%%");
+    int outcome = read_budget(command, s->budget, &t.budget);
+    if (outcome < 0 && s->json && s->output != NULL && strcmp(s->output, "-") == 0) {
+        outcome = cli_usage_error(command, "--json and '-o -' both want standard output");
     }
-    if (s->json && s->output != NULL && strcmp(s->output, "-") == 0) {
-        return cli_usage_error(command, "--json and '-o -' both want standard output");
+    if (outcome < 0) {
+        outcome = cli_check_strategy(command, s->strategy);
     }
-    int outcome = cli_check_strategy(command, s->strategy);
     if (outcome < 0) {
         outcome = cli_model_check(command, arguments[0], &s->model);
     }
@@ -214,7 +297,9 @@ static int run(const cli_command *command, const void *settings, char **argument
     if (cli_model_load(arguments[0], &s->model, 0, &model, &err) != CKM_OK) {
         return cli_fail(&err);
     }
-    outcome = solve(s, &model);
+    t.df = model.df;
+    outcome = solve(&t);
+    ckm_min_budget_result_dispose(&t.least);
     cli_model_dispose(&model);
     return outcome;
 }
@@ -242,6 +327,7 @@ const cli_command cli_command_solve = {
                      "3  proven: no schedule fits the budget\n"
                      "4  none found within the limits\n",
     .examples = "checkmate solve ResNet50 --batch 64 --budget 60%\n"
+                "checkmate solve ResNet50 --batch 64 --budget min\n"
                 "checkmate solve ResNet50 --batch 128 --budget 8GiB --time-limit 120 -o schedule.json\n"
                 "checkmate solve model.onnx --batch 32 --budget 4GB --strategy chen-sqrt --json\n"
                 "checkmate solve graph.json --budget 11GB --strategy ilp --gap 1%\n"

@@ -32,8 +32,8 @@ static const cli_option options[] = {
      "Let operators run for the first time in another order than the graph's.", NULL, 0, 0, NULL},
     {"time-limit", 't', CLI_REAL, offsetof(sweep_settings, limits.time_limit_seconds), "S",
      "Seconds of wall time for each solve; 0 for no limit.", "10", 0, 0, NULL},
-    {"output", 'o', CLI_TEXT, offsetof(sweep_settings, output), "FILE",
-     "Write the table to FILE, each row as soon as it is known.", "standard output", 0, 0, NULL},
+    {"output", 'o', CLI_TEXT, offsetof(sweep_settings, output), "FILE", "Write the table to FILE.", "standard output",
+     0, 0, NULL},
     {"plot", 0, CLI_TEXT, offsetof(sweep_settings, plot), "FILE",
      "Draw overhead over budget with gnuplot to FILE, which ends in .svg, .pdf or .png.", NULL, 0, 0, NULL},
 };
@@ -49,8 +49,15 @@ typedef struct sweep {
     const char *strategies[MAX_STRATEGIES];
     int n_strategies, n_budgets;
     int64_t *budgets;
-    double *overheads;  // [strategy][budget], percent; NaN: none
+    ckm_solve_result *rows;  // [strategy][budget]; the schedule of a strategy's last budget only
+    int n_rows;              // solved so far, budget by budget
+    double *overheads;       // [strategy][budget], percent; NaN: none
 } sweep;
+
+static ckm_solve_result *row_of(const sweep *s, int strategy, int budget)
+{
+    return &s->rows[strategy * s->n_budgets + budget];
+}
 
 static int choose_strategies(const cli_command *command, sweep *s)
 {
@@ -99,7 +106,8 @@ static int choose_budgets(sweep *s)
     int n = high > low && s->settings->budgets > 1 ? (int)s->settings->budgets : 1;
     s->budgets = malloc((size_t)n * sizeof *s->budgets);
     s->overheads = malloc((size_t)n * (size_t)s->n_strategies * sizeof *s->overheads);
-    if (s->budgets == NULL || s->overheads == NULL) {
+    s->rows = calloc((size_t)n * (size_t)s->n_strategies, sizeof *s->rows);
+    if (s->budgets == NULL || s->overheads == NULL || s->rows == NULL) {
         return cli_failf("out of memory");
     }
     s->n_budgets = n;
@@ -188,31 +196,33 @@ static void put_row(const sweep *s, const char *strategy, const ckm_solve_result
     fprintf(s->out, ",%.3f\n", r->seconds);
 }
 
-// One row. -1 to go on, or an exit status.
+// One row. -1 to go on, or an exit status. What a strategy found for less memory fits here, too, and is where it begins.
 static int solve_one(sweep *s, int budget, int strategy, bool verbose)
 {
     ckm_error err = CKM_ERROR_INIT;
-    ckm_solve_result result;
+    ckm_solve_result *row = row_of(s, strategy, budget);
+    ckm_solve_result *before = budget > 0 ? row_of(s, strategy, budget - 1) : NULL;
     ckm_solve_options solving = cli_solve_options(&s->settings->limits, s->strategies[strategy], NULL);
     solving.progress = NULL;  // one line a solve is enough here
     solving.budget_bytes = s->budgets[budget];
     solving.reorder = s->settings->reorder;
-    if (ckm_solve(s->df, &solving, &result, &err) != CKM_OK) {
+    solving.start = before != NULL ? before->schedule : NULL;
+    if (ckm_solve(s->df, &solving, row, &err) != CKM_OK) {
         return cli_fail(&err);
     }
-    double overhead = cli_overhead(result.cost, result.baseline_cost);
-    s->overheads[strategy * s->n_budgets + budget] = 100 * overhead;
-    put_row(s, s->strategies[strategy], &result);
+    s->n_rows++;
+    if (before != NULL) {
+        ckm_solve_result_dispose(before);
+    }
     if (verbose) {
         char bytes[64];
         char extra[64];
-        fprintf(stderr, "[%d/%d] budget %-10s %-24s %-10s overhead %-10s %.2f s\n",
-                budget * s->n_strategies + strategy + 1, s->n_budgets * s->n_strategies,
-                cli_show_bytes(result.budget_bytes, bytes, sizeof bytes), s->strategies[strategy],
-                cli_status_text(result.status), cli_show_percent(overhead, extra, sizeof extra), result.seconds);
+        fprintf(stderr, "[%d/%d] budget %-10s %-24s %-10s overhead %-10s %.2f s\n", s->n_rows,
+                s->n_budgets * s->n_strategies, cli_show_bytes(row->budget_bytes, bytes, sizeof bytes),
+                s->strategies[strategy], cli_status_text(row->status),
+                cli_show_percent(cli_overhead(row->cost, row->baseline_cost), extra, sizeof extra), row->seconds);
     }
-    ckm_solve_result_dispose(&result);
-    return flush_output(s);
+    return -1;
 }
 
 static int solve_all(sweep *s)
@@ -226,12 +236,49 @@ static int solve_all(sweep *s)
                 return outcome;
             }
             if (cli_stop_requested(NULL)) {
-                return cli_failf("interrupted after %d of %d rows", b * s->n_strategies + i + 1,
-                                 s->n_budgets * s->n_strategies);
+                return cli_failf("interrupted after %d of %d rows", s->n_rows, s->n_budgets * s->n_strategies);
             }
         }
     }
     return CLI_DONE;
+}
+
+// What is proven for a budget is proven for every smaller one.
+static void hand_down(const ckm_solve_result *larger, ckm_solve_result *smaller)
+{
+    if (larger->status == CKM_SOLVE_INFEASIBLE && smaller->status == CKM_SOLVE_UNKNOWN) {
+        smaller->status = CKM_SOLVE_INFEASIBLE;
+        smaller->bound_covers = larger->bound_covers;
+        return;
+    }
+    if (smaller->status == CKM_SOLVE_INFEASIBLE || isnan(larger->bound_cost) ||
+        !(isnan(smaller->bound_cost) || larger->bound_cost > smaller->bound_cost)) {
+        return;
+    }
+    smaller->bound_cost = larger->bound_cost;
+    smaller->bound_covers = larger->bound_covers;
+    if (smaller->cost >= 0) {
+        double cost = (double)smaller->cost;
+        smaller->gap = cost <= smaller->bound_cost ? 0 : (cost - smaller->bound_cost) / smaller->bound_cost;
+        smaller->status = smaller->gap <= 1e-4 ? CKM_SOLVE_OPTIMAL : smaller->status;
+    }
+}
+
+// Writes the rows there are, budget by budget. -1, or an exit status.
+static int write_rows(sweep *s)
+{
+    for (int i = 0; i < s->n_strategies; i++) {
+        for (int b = (s->n_rows - i + s->n_strategies - 1) / s->n_strategies - 2; b >= 0; b--) {
+            hand_down(row_of(s, i, b + 1), row_of(s, i, b));
+        }
+    }
+    for (int row = 0; row < s->n_rows; row++) {
+        int strategy = row % s->n_strategies;
+        const ckm_solve_result *r = row_of(s, strategy, row / s->n_strategies);
+        s->overheads[strategy * s->n_budgets + row / s->n_strategies] = 100 * cli_overhead(r->cost, r->baseline_cost);
+        put_row(s, s->strategies[strategy], r);
+    }
+    return flush_output(s);
 }
 
 // Whether there is an overhead above `low` and up to `high` percent.
@@ -298,6 +345,8 @@ static int run(const cli_command *command, const void *settings, char **argument
     }
     if (outcome < 0) {
         outcome = solve_all(&s);
+        int written = write_rows(&s);
+        outcome = written >= 0 ? written : outcome;
     }
     if (s.out != NULL && s.out != stdout && fclose(s.out) != 0 && outcome == CLI_DONE) {
         outcome = cli_failf("%s: cannot write: %s", s.out_name, strerror(errno));
@@ -308,6 +357,10 @@ static int run(const cli_command *command, const void *settings, char **argument
     free(s.names_copy);
     free(s.budgets);
     free(s.overheads);
+    for (int i = 0; s.rows != NULL && i < s.n_budgets * s.n_strategies; i++) {
+        ckm_solve_result_dispose(&s.rows[i]);
+    }
+    free(s.rows);
     cli_model_dispose(&model);
     return outcome;
 }
@@ -327,7 +380,10 @@ const cli_command cli_command_sweep = {
     .description = "Solves MODEL with every strategy at every budget and writes one row each: network, operators, "
                    "budget_bytes, strategy, status, cost, baseline_cost, overhead, peak_bytes, bound_cost, "
                    "bound_covers, gap, seconds. Budgets that a strategy cannot meet have a row too, with an empty "
-                   "cost. Overhead and gap are fractions.",
+                   "cost. Overhead and gap are fractions.\n\n"
+                   "Budgets are solved in ascending order, each strategy beginning with what it found for the one "
+                   "before; what it proves for a budget counts for all smaller ones. So costs never rise with the "
+                   "budget, nor do bounds.",
     .exit_statuses = "0  all rows are written, whether schedules were found or not\n"
                      "1  failed or interrupted; the rows written so far are valid\n"
                      "2  wrong usage\n",

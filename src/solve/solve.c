@@ -299,6 +299,10 @@ ckm_status ckm_solve(const ckm_dataflow *df, const ckm_solve_options *options, c
     ckm_solve_result found = {.floor_bytes = df->floor_bytes, .budget_bytes = options->budget_bytes};
     snprintf(found.strategy, sizeof found.strategy, "%s", name);
     CKM_I_TRY(offer_baseline(&solver, &found, err));
+    if (options->start != NULL) {
+        const char *from = ckm_schedule_get_info(options->start)->strategy;
+        CKM_I_TRY(ckm_i_solver_offer_schedule(&solver, options->start, from[0] != '\0' ? from : "start", err));
+    }
     if (options->budget_bytes < df->floor_bytes) {
         ckm_i_solver_infeasible(&solver, CKM_BOUND_ANY, "memory floor");
     } else {

@@ -96,6 +96,7 @@ class CSolveOptions(c.Structure):
         ("progress", ProgressFn),
         ("user", c.c_void_p),
         ("reorder", c.c_bool),
+        ("start", c.c_void_p),
     ]
 
 

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// The smallest budget that any schedule fits.
+#ifndef CHECKMATE_MIN_BUDGET_H
+#define CHECKMATE_MIN_BUDGET_H
+
+#include <checkmate/base.h>
+#include <checkmate/dataflow.h>
+#include <checkmate/schedule.h>
+#include <checkmate/solve.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Something became known: a schedule with this peak, or a proof that less than lower_bound_bytes does not do.
+typedef void (*ckm_min_budget_fn)(int64_t budget_bytes, int64_t lower_bound_bytes, double seconds, void *user);
+
+typedef struct ckm_min_budget_result {
+    ckm_solve_status status;    // optimal: budget_bytes is lower_bound_bytes; feasible otherwise
+    int64_t budget_bytes;       // the peak of `schedule`
+    int64_t lower_bound_bytes;  // proven: no schedule of the class needs less
+    ckm_bound_class bound_covers;
+    ckm_schedule *schedule;  // verified; what it costs was not looked at
+    double seconds;
+} ckm_min_budget_result;
+
+// Bisects between the memory floor and the smallest peak known, with `options->strategy` asked for any schedule at all
+// within each budget; its proofs that none fits raise the bound. Where tries run out of time, all are made again with
+// twice as much. Of the options, budget_bytes, cost_limit and progress are not looked at; the time limit is for
+// everything. There always is a schedule, the one without rematerialization at least. `report` may be NULL. `result` is
+// filled on CKM_OK; release with ckm_min_budget_result_dispose. Errors: those of ckm_solve.
+CKM_API ckm_status ckm_min_budget(const ckm_dataflow *df, const ckm_solve_options *options, ckm_min_budget_fn report,
+                                  ckm_min_budget_result *result, ckm_error *err) CKM_NODISCARD;
+CKM_API void ckm_min_budget_result_dispose(ckm_min_budget_result *result);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// Search for the smallest budget that a schedule fits: a lower bound from the memory floor and from proofs, an upper
+// one from schedules, bisection in between.
+#include <checkmate/min_budget.h>
+
+#include <math.h>
+
+#include "base/checked.h"
+#include "base/clock.h"
+#include "base/error.h"
+
+// The first round may spend 1/FIRST_SHARE of the time on each budget; every later one twice as much.
+enum { FIRST_SHARE = 32 };
+
+typedef struct search {
+    const ckm_dataflow *df;
+    const ckm_solve_options *options;
+    ckm_min_budget_fn report;
+    double start_seconds;
+    ckm_schedule *schedule;
+    int64_t best, lower;  // peak of the schedule; proven
+    ckm_bound_class covers;
+} search;
+
+static double elapsed(const search *s)
+{
+    return ckm_i_clock_seconds() - s->start_seconds;
+}
+
+static bool should_stop(const search *s)
+{
+    const ckm_solve_options *o = s->options;
+    return s->best <= s->lower || (o->time_limit_seconds > 0 && elapsed(s) >= o->time_limit_seconds) ||
+           (o->stop != NULL && o->stop(o->user));
+}
+
+static void tell(const search *s)
+{
+    if (s->report != NULL) {
+        s->report(s->best, s->lower, elapsed(s), s->options->user);
+    }
+}
+
+// More than any frontier-advancing schedule costs, so that the first one that fits will do.
+static int64_t any_cost(const ckm_dataflow *df)
+{
+    int64_t cost;
+    bool fits = ckm_i_mul(ckm_dataflow_total_cost(df), (int64_t)ckm_dataflow_op_count(df) + 1, &cost);
+    return fits && cost < INT64_MAX ? cost : INT64_MAX - 1;
+}
+
+static ckm_status take(search *s, ckm_schedule *schedule, ckm_error *err)
+{
+    ckm_simulation facts;
+    ckm_status status = ckm_schedule_simulate(s->df, schedule, NULL, &facts, err);
+    if (status != CKM_OK) {
+        ckm_schedule_free(schedule);
+        return status;
+    }
+    ckm_schedule_free(s->schedule);
+    s->schedule = schedule;
+    s->best = facts.peak_bytes;
+    if (s->best < s->lower) {
+        // Proofs for a class of schedules, or by engines with tolerances: a schedule is worth more.
+        s->lower = ckm_dataflow_memory_floor(s->df);
+        s->covers = CKM_BOUND_ANY;
+    }
+    tell(s);
+    return CKM_OK;
+}
+
+// Looks for a schedule within `budget` bytes for at most `seconds` (<= 0: no limit). *undecided: neither found nor refuted.
+static ckm_status try_budget(search *s, int64_t budget, double seconds, bool *undecided, ckm_error *err)
+{
+    ckm_solve_options options = *s->options;
+    ckm_solve_result result;
+    if (seconds > 0) {
+        seconds = fmax(fmin(seconds, s->options->time_limit_seconds - elapsed(s)), 1e-3);
+    }
+    options.budget_bytes = budget;
+    options.cost_limit = any_cost(s->df);
+    options.time_limit_seconds = seconds;
+    options.progress = NULL;
+    options.log = NULL;
+    ckm_status status = ckm_solve(s->df, &options, &result, err);
+    if (status != CKM_OK) {
+        return status;
+    }
+    *undecided = false;
+    if (result.schedule != NULL) {
+        status = take(s, result.schedule, err);
+        result.schedule = NULL;
+    } else if (result.status == CKM_SOLVE_INFEASIBLE) {
+        s->lower = budget + 1;
+        s->covers = result.bound_covers > s->covers ? result.bound_covers : s->covers;
+        tell(s);
+    } else {
+        *undecided = true;
+    }
+    ckm_solve_result_dispose(&result);
+    return status;
+}
+
+// The lower bound itself first, which is often met; then bisection of what is above the last failure.
+static ckm_status run_round(search *s, double seconds, bool *all_decided, ckm_error *err)
+{
+    ckm_status status = CKM_OK;
+    int64_t low = s->lower;  // the smallest budget worth a try in this round
+    for (bool first = true; status == CKM_OK && low < s->best && !should_stop(s); first = false) {
+        int64_t budget = first ? low : low + (s->best - low) / 2;
+        bool undecided = false;
+        status = try_budget(s, budget, seconds, &undecided, err);
+        if (undecided) {
+            *all_decided = false;
+            low = budget + 1;
+        }
+        low = s->lower > low ? s->lower : low;
+    }
+    return status;
+}
+
+static ckm_status run_rounds(search *s, ckm_error *err)
+{
+    ckm_status status = CKM_OK;
+    double limit = s->options->time_limit_seconds;
+    double seconds = limit > 0 ? limit / FIRST_SHARE : 0;
+    while (status == CKM_OK && !should_stop(s)) {
+        bool all_decided = true;
+        status = run_round(s, seconds, &all_decided, err);
+        if (!all_decided && limit <= 0) {
+            break;  // what gave up without a limit will again
+        }
+        seconds *= 2;
+    }
+    return status;
+}
+
+ckm_status ckm_min_budget(const ckm_dataflow *df, const ckm_solve_options *options, ckm_min_budget_fn report,
+                          ckm_min_budget_result *result, ckm_error *err)
+{
+    ckm_status status = CKM_OK;
+    ckm_schedule *baseline = NULL;
+    search s = {
+        .df = df,
+        .options = options,
+        .report = report,
+        .start_seconds = ckm_i_clock_seconds(),
+        .lower = ckm_dataflow_memory_floor(df),
+        .covers = CKM_BOUND_ANY,
+    };
+    CKM_I_TRY(ckm_schedule_baseline(df, &baseline, err));
+    status = take(&s, baseline, err);
+    if (status != CKM_OK) {
+        goto cleanup;
+    }
+    CKM_I_TRY(run_rounds(&s, err));
+    ckm_verdict verdict;
+    CKM_I_TRY(ckm_schedule_verify(df, s.schedule, s.best, &verdict, err));
+    if (!verdict.ok) {
+        status = ckm_i_error(err, CKM_ERR_INTERNAL, "the verifier refuses the schedule for %lld bytes: %s",
+                             (long long)s.best, verdict.why);
+        goto cleanup;
+    }
+    *result = (ckm_min_budget_result){
+        .status = s.best == s.lower ? CKM_SOLVE_OPTIMAL : CKM_SOLVE_FEASIBLE,
+        .budget_bytes = s.best,
+        .lower_bound_bytes = s.lower,
+        .bound_covers = s.covers,
+        .schedule = s.schedule,
+        .seconds = elapsed(&s),
+    };
+    s.schedule = NULL;
+cleanup:
+    ckm_schedule_free(s.schedule);
+    return status;
+}
+
+void ckm_min_budget_result_dispose(ckm_min_budget_result *result)
+{
+    if (result != NULL) {
+        ckm_schedule_free(result->schedule);
+        result->schedule = NULL;
+    }
+}
