@@ -18,6 +18,8 @@ BEGIN {
     n_table2 = split("MobileNet VGG16 VGG19 vgg_unet ResNet50", table2_networks, " ")
 }
 
+# Large counts in 10^12.
+function short(x) { return x + 0 >= 1e9 ? sprintf("%.4f·10¹²", x / 1e12) : or_dash(x) }
 function or_dash(text) { return text == "" ? "–" : text }
 function percent(x) { return x == "" ? "–" : sprintf(x < 0.0005 ? "%.2f" : x < 0.1 ? "%.2f" : "%.1f", 100 * x) }
 
@@ -65,7 +67,7 @@ table == "instances" && $1 == "instance" {
 
 table == "stages" {
     if (!head++) print "| graph | operators | budget | formulation | relaxation | best cost | best / relaxation | integer program | its bound | s |\n|---|---|---|---|---|---|---|---|---|---|"
-    printf "| %s | %s | %s | %s | %s | %s | %s | %s | %s | %.1f |\n", $1, $2, $3, $4, $5, or_dash($6), or_dash($7), $8, or_dash($9), $10
+    printf "| %s | %s | %s | %s | %s | %s | %s | %s | %s | %.1f |\n", $1, $2, $3, $4, short($5), short($6), or_dash($7), $8, short($9), $10
 }
 
 table == "rounding" {
