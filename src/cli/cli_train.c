@@ -100,7 +100,7 @@ static ckm_status build(train_setup *t, ckm_error *err)
     const train_settings *s = t->settings;
     ckm_autodiff_options derivation = autodiff_options(s);
     ckm_program_options kernels = CKM_PROGRAM_OPTIONS_INIT;
-    bool is_file = strcmp(s->model.costs, "flops") != 0 && strcmp(s->model.costs, "measured") != 0;
+    bool is_measured = strcmp(s->model.costs, "measured") == 0;
     kernels.backend = s->back_end;
     kernels.threads = (int)s->threads;
     ckm_status status = cli_model_load_network(t->model, &s->model, s->model.batch, &t->graph, err);
@@ -110,7 +110,7 @@ static ckm_status build(train_setup *t, ckm_error *err)
     if (status == CKM_OK) {
         status = ckm_program_create(t->training, &kernels, &t->program, err);
     }
-    return status == CKM_OK ? cli_train_apply_costs(t, is_file ? s->model.costs : NULL, err) : status;
+    return status == CKM_OK ? cli_train_apply_costs(t, is_measured ? "flops" : s->model.costs, err) : status;
 }
 
 static ckm_status open_data(train_setup *t, ckm_error *err)

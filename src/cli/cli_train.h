@@ -71,8 +71,8 @@ double cli_train_rate(const train_settings *settings);
 // A schedule and plan for the budget, by the costs at hand; none leaves fit.schedule NULL.
 ckm_status cli_train_fit(train_setup *setup, ckm_error *err) CKM_NODISCARD;
 
-// Costs (cli_train_costs.c): FLOPs, or measured times when `profile` names a file; sets all that follows from them.
-ckm_status cli_train_apply_costs(train_setup *setup, const char *profile, ckm_error *err) CKM_NODISCARD;
+// Costs (cli_train_costs.c), as cli_costs_choose takes them; sets all that follows from them.
+ckm_status cli_train_apply_costs(train_setup *setup, const char *what, ckm_error *err) CKM_NODISCARD;
 // --costs measured: the times kept from an earlier run, or new ones.
 ckm_status cli_train_measure_costs(train_setup *setup, ckm_error *err) CKM_NODISCARD;
 // Of a step at this cost; NaN when costs are FLOPs.

@@ -6,24 +6,24 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/cli_costs.h"
 #include "cli/cli_solve.h"
 #include "cli/cli_train.h"
 
-// The dataflow graph at these costs: FLOPs, or measured times when `profile` is given.
-ckm_status cli_train_apply_costs(train_setup *t, const char *profile, ckm_error *err)
+// The dataflow graph at these costs.
+ckm_status cli_train_apply_costs(train_setup *t, const char *what, ckm_error *err)
 {
-    ckm_cost_model costs = CKM_COST_MODEL_INIT;
+    cli_costs costs;
     ckm_dataflow *df = NULL;
     ckm_schedule *baseline = NULL;
     ckm_simulation facts;
     ckm_profile_info info = {0};
-    if (profile != NULL) {
-        costs.kind = CKM_COST_MODEL_PROFILE;
-        costs.profile_path = profile;
+    ckm_status status = cli_costs_choose(what, &costs, err);
+    if (status == CKM_OK && costs.model.kind == CKM_COST_MODEL_PROFILE) {
+        status = ckm_profile_read_info(costs.model.profile_path, &info, err);
     }
-    ckm_status status = profile != NULL ? ckm_profile_read_info(profile, &info, err) : CKM_OK;
     if (status == CKM_OK) {
-        status = ckm_cost_apply(t->training, &costs, &df, err);
+        status = ckm_cost_apply(t->training, &costs.model, &df, err);
     }
     if (status == CKM_OK) {
         status = ckm_schedule_baseline(df, &baseline, err);

@@ -154,9 +154,8 @@ static const cli_option model_options[] = {
      "Shape of the input without the batch: height, width, channels.", "the network's own", 0, 0, NULL},
     {"costs", 0, CLI_TEXT, AT(model.costs), "WHAT",
      "What computing costs, for the choice of what to compute again: 'measured', times of this machine, taken once and "
-     "kept "
-     "for the next run with the same network, batch and threads; 'flops', multiply-accumulates; or a checkmate-profile "
-     "FILE.",
+     "kept for the next run with the same network, batch and threads; 'flops', multiply-accumulates; a "
+     "checkmate-profile FILE; or 'device:NAME', times that a model of a device predicts.",
      "measured", 0, 0, NULL},
 };
 
