@@ -3,10 +3,11 @@
 # Solves the cases of cases.txt and batches.txt and prints a table with published values beside ours; writes it to
 # bench/results/ as CSV and Markdown. One process at a time, wall time including reading the file.
 #
-#   bench/run.sh [--quick] [--case TEXT] [--output NAME] [--machine TEXT]
+#   bench/run.sh [--quick] [--case TEXT] [--resume] [--output NAME] [--machine TEXT]
 #
 #   --quick         a few minutes: some of the budgets, shorter limits (about an hour otherwise)
 #   --case TEXT     only cases whose suite or name contains TEXT; writes nothing unless --output is given
+#   --resume        keep the rows of bench/results/NAME.csv and solve only what is not in it: for runs in slices
 #   --output NAME   write bench/results/NAME.csv and NAME.md (default: quick or full)
 #   --machine TEXT  what to call this machine in the tables
 #
@@ -17,13 +18,14 @@ LC_ALL=C
 export LC_ALL
 
 program=$0
-quick=0 only='' output='' machine="$(nproc 2>/dev/null || echo '?') cores, $(uname -m)"
+quick=0 resume=0 only='' output='' machine="$(nproc 2>/dev/null || echo '?') cores, $(uname -m)"
 usage() {
-    sed -n '3,15s/^# \{0,1\}//p' "$program"
+    sed -n '3,17s/^# \{0,1\}//p' "$program"
 }
 while [ $# -gt 0 ]; do
     case $1 in
     --quick) quick=1 ;;
+    --resume) resume=1 ;;
     --case | --output | --machine)
         [ $# -ge 2 ] || { echo "bench: $1 needs a value" >&2; exit 2; }
         case $1 in --case) only=$2 ;; --output) output=$2 ;; *) machine=$2 ;; esac
@@ -43,6 +45,10 @@ threads=${THREADS:-2}
 if [ -z "$output" ] && [ -z "$only" ]; then
     [ $quick = 1 ] && output=quick || output=full
 fi
+if [ $resume = 1 ] && [ -z "$output" ]; then
+    echo "bench: --resume with --case needs --output, the table to go on with" >&2
+    exit 2
+fi
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/checkmate-bench.XXXXXX")
 trap 'rm -rf "$work"' EXIT
@@ -52,7 +58,35 @@ for helper in measure transformer_graph; do
 done
 reorders=$("$checkmate" solve --help | grep -c -- '--reorder' || true)
 csv=$work/table.csv
+kept=$work/kept.csv
+: > "$kept"
+if [ $resume = 1 ] && [ -r "bench/results/$output.csv" ]; then
+    cp "bench/results/$output.csv" "$kept"
+fi
 echo 'suite,case,operators,budget,budget_bytes,status,overhead_percent,gap_percent,bound_covers,batch,batch_bound,first_feasible_s,near_final_s,total_s,peak_mb,target,met,published' > "$csv"
+
+# is_kept CASE BUDGET_LABEL: moves the row that --resume keeps into the table; false when there is none.
+is_kept() {
+    row=$(awk -v name="$1" -v label="$2" -v suite="$suite" -F'","|",|,"' '
+        index($0, "\"" suite "\",\"" name "\",") == 1 || index($0, "\"" suite "\"," name ",") == 1 {
+            n = split($0, f, ","); for (i = 1; i <= n; i++) if (f[i] == label) { print; exit } }' "$kept")
+    [ -n "$row" ] && echo "$row" >> "$csv"
+}
+
+# whole: the table with the rows that --resume keeps and this run does not come to.
+whole() {
+    cat "$csv"
+    awk 'NR == FNR { seen[$0] = 1; next } !($0 in seen)' "$csv" "$kept"
+}
+
+# Every row is on disk as soon as it is known, so that an interrupted run can go on.
+save() {
+    if [ -n "$output" ]; then
+        mkdir -p bench/results
+        whole > "$work/whole.csv"
+        cp "$work/whole.csv" "bench/results/$output.csv"
+    fi
+}
 
 # value KEY FILE: a member of the JSON object in the file; empty for null.
 value() {
@@ -134,6 +168,15 @@ show() {
 
 # solve_case: one solve of $file under $budget; adds a row.
 solve_case() {
+    label=$budget
+    case $label in
+    *%) ;;
+    *) label=$(awk -v b="$budget" -v peak="$peak" 'BEGIN {
+           if (b < 10000) printf "%d B", b; else printf "%.1f%%", 100 * b / peak }') ;;
+    esac
+    if is_kept "$name" "$label"; then
+        return 0
+    fi
     # shellcheck disable=SC2086  # options are words
     figures=$("$work/measure" "$work/out" "$work/err" "$checkmate" solve "$file" --budget "$budget" \
         --time-limit "$seconds" --threads "$threads" --verbose --json $options)
@@ -169,14 +212,9 @@ solve_case() {
         [ -n "$near" ] || near=$total
     fi
     met=$(judge "$target")
-    label=$budget
-    case $label in
-    *%) ;;
-    *) label=$(awk -v b="$budget" -v peak="$peak" 'BEGIN {
-           if (b < 10000) printf "%d B", b; else printf "%.1f%%", 100 * b / peak }') ;;
-    esac
     show
     echo "\"$suite\",\"$name\",$(echo "$ops" | tr -d ,),$label,$budget_bytes,$status,$overhead,$gap,$covers,,,$first,$near,$total,$mb,$target,$met,\"$published\"" >> "$csv"
+    save
 }
 
 began=$(date +%s)
@@ -233,6 +271,9 @@ if [ -n "$wanted" ]; then
     printf '%-22s %10s %10s %-10s %10s %8s %8s  %-4s %s\n' network batch 'at most' status overhead total MB met \
         'published: all / sqrt n or AP / greedy / integer program'
     while IFS='|' read -r name seconds target published <&3; do
+        if is_kept "$name" "16 GB"; then
+            continue
+        fi
         # shellcheck disable=SC2046
         set -- $("$work/measure" "$work/out" "$work/err" "$checkmate" max-batch "$name" --granularity layer --memory 16GB \
             --compute-limit extra-forward --time-limit "$seconds" --threads "$threads" --json)
@@ -243,6 +284,7 @@ if [ -n "$wanted" ]; then
         printf '%-22s %10s %10s %-10s %10s %8s %8s  %-4s %s\n' "$name" "$batch" "$most" "$status" "$overhead" "$total" \
             "$mb" "$met" "$published"
         echo "\"$suite\",$name,,16 GB,16000000000,$status,$overhead,,,$batch,$most,,,$total,$mb,batch>=$target,$met,\"$published\"" >> "$csv"
+        save
     done 3<<END
 $wanted
 END
@@ -250,12 +292,21 @@ fi
 
 printf '\noverhead and gap in percent, times in seconds from the start of the process, MB of the largest process;\n'
 printf 'near: the incumbent is within 0.1 %% of the final one. %d s in all.\n' $(($(date +%s) - began))
+# How time to the first schedule and memory grow over the transformers: least squares on logarithms.
+growth=$(awk -F, 'function fit(y, what,    i, n, sx, sy, sxx, sxy) {
+        for (i in y) { n++; sx += x[i]; sy += y[i]; sxx += x[i] * x[i]; sxy += x[i] * y[i] }
+        if (n >= 3) printf "%s grows as n^%.2f (fitted to %d sizes). ", what, (n * sxy - sx * sy) / (n * sxx - sx * sx), n
+    }
+    /^"Transformers"/ { k = NF; for (i = 1; i <= NF; i++) if ($i == "50%") at = i
+        # operators come before the budget; first and megabytes at fixed places after it
+        if ($(at + 8) > 0 && $(at + 11) > 0) { x[++rows] = log($(at - 1)); t[rows] = log($(at + 8)); m[rows] = log($(at + 11)) } }
+    END { fit(t, "Time to the first schedule"); fit(m, "memory") }' "$csv")
+[ -z "$growth" ] || printf '%s\n' "Transformers at half of their peak: $growth"
 [ -z "$skipped" ] || printf "\nSkipped:\n$skipped"
 if [ -n "$output" ]; then
-    mkdir -p bench/results
-    cp "$csv" "bench/results/$output.csv"
+    save
     version=$("$checkmate" --version 2>/dev/null | head -n 1)
     awk -v machine="$machine" -v version="$version" -v threads="$threads" -v skipped="$skipped" \
-        -f bench/markdown.awk "$csv" > "bench/results/$output.md"
+        -f bench/markdown.awk "bench/results/$output.csv" > "bench/results/$output.md"
     echo "written: bench/results/$output.csv, bench/results/$output.md"
 fi
