@@ -76,10 +76,10 @@ static void put_script(FILE *to, const void *what, ckm_i_figure_format format)
     ckm_i_style_begin(to, format, 1040, 620);
     snprintf(text, sizeof text, "%s: the arena", ckm_dataflow_name(f->df));
     char subtitle[256];
-    snprintf(subtitle, sizeof subtitle,
-             "one block of %s, %s more than is ever in use in it; %s of parameters, gradients "
-             "and inputs lie outside",
-             ckm_i_style_bytes(f->arena.arena_bytes, size), ckm_i_style_percent(f->arena.fragmentation, spread),
+    snprintf(subtitle, sizeof subtitle, "one block of %s, %s%s; %s that stay all the time lie outside",
+             ckm_i_style_bytes(f->arena.arena_bytes, size),
+             f->arena.fragmentation > 0 ? ckm_i_style_percent(f->arena.fragmentation, spread) : "",
+             f->arena.fragmentation > 0 ? " more than is ever in use in it" : "all of it in use at the fullest moment",
              ckm_i_style_bytes(f->arena.resident_bytes, resident));
     ckm_i_style_title(to, text, subtitle);
     fputs("set lmargin at screen 0.075\nset rmargin at screen 0.985\nset tmargin at screen 0.80\nset bmargin at screen "

@@ -132,8 +132,8 @@ static void put_script(FILE *to, const void *what, ckm_i_figure_format format)
     fprintf(to, "set xrange [0:%d]\nset yrange [%d:0]\nset xlabel 'operator'\nset border 15\nunset grid\n", p->m->n,
             p->m->n);
     put_turn(to, p);
-    fputs("set tmargin at screen 0.79\nset bmargin at screen 0.11\nset lmargin at screen 0.06\nset rmargin at screen "
-          "0.495\n"
+    fputs("set tmargin at screen 0.79\nset bmargin at screen 0.11\nset lmargin at screen 0.07\nset rmargin at screen "
+          "0.50\n"
           "set ylabel 'stage'\n"
           "set key at screen 0.50, screen 0.855 right top horizontal Left reverse samplen 1 font ',12'\n"
           "set label 'R: computed' at screen 0.07, screen 0.825 left font 'Helvetica:Bold,13'\n",

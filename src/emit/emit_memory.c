@@ -17,23 +17,22 @@ static int64_t columns_per(int64_t n)
 static void put_stacks(FILE *to, const ckm_emit_facts *f, double unit)
 {
     int64_t width = columns_per(f->n_moments);
-    const ckm_emit_moment *fullest = NULL;
     fputs("$stacks << END_OF_DATA\n", to);
-    for (int64_t m = 0; m <= f->n_moments; m += width) {
-        // The last row closes the last column.
-        if (m < f->n_moments) {
-            fullest = &f->moments[m];
-            for (int64_t i = m + 1; i < m + width && i < f->n_moments; i++) {
-                fullest = f->moments[i].bytes > fullest->bytes ? &f->moments[i] : fullest;
+    for (int64_t m = 0; m < f->n_moments; m += width) {
+        const ckm_emit_moment *fullest = &f->moments[m];
+        for (int64_t i = m + 1; i < m + width && i < f->n_moments; i++) {
+            fullest = f->moments[i].bytes > fullest->bytes ? &f->moments[i] : fullest;
+        }
+        // Both ends of a column: gnuplot then fills one outline, where its steps would be a shape each.
+        for (int end = 0; end < 2; end++) {
+            double sum = 0;
+            fprintf(to, "%lld", (long long)(m + end * width));
+            for (int c = 0; c < CKM_EMIT_N_CLASSES; c++) {
+                sum += (double)fullest->class_bytes[c] / unit;
+                fprintf(to, " %.6g", sum);
             }
+            fputc('\n', to);
         }
-        double sum = 0;
-        fprintf(to, "%lld", (long long)m);
-        for (int c = 0; c < CKM_EMIT_N_CLASSES; c++) {
-            sum += (double)fullest->class_bytes[c] / unit;
-            fprintf(to, " %.6g", sum);
-        }
-        fputc('\n', to);
     }
     fputs("END_OF_DATA\n", to);
 }
@@ -174,7 +173,8 @@ static void put_script(FILE *to, const void *what, ckm_i_figure_format format)
     put_baseline(to, f, unit);
     fputs("plot ", to);
     for (int c = CKM_EMIT_N_CLASSES - 1; c >= 0; c--) {
-        fprintf(to, "$stacks using 1:%d with fillsteps lc rgb '%s', ", c + 2, ckm_i_style_color((ckm_emit_class)c));
+        fprintf(to, "$stacks using 1:%d with filledcurves y1=0 lc rgb '%s', ", c + 2,
+                ckm_i_style_color((ckm_emit_class)c));
     }
     fprintf(to,
             "$baseline using 1:2 with steps lw 1.4 lc rgb '#000000', '+' using (%lld + 0.5):(%.6g) every ::0::0 "
