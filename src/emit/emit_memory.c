@@ -26,7 +26,8 @@ static void put_stacks(FILE *to, const ckm_emit_facts *f, double unit)
         // Both ends of a column: gnuplot then fills one outline, where its steps would be a shape each.
         for (int end = 0; end < 2; end++) {
             double sum = 0;
-            fprintf(to, "%lld", (long long)(m + end * width));
+            int64_t x = m + end * width;
+            fprintf(to, "%lld", (long long)x);
             for (int c = 0; c < CKM_EMIT_N_CLASSES; c++) {
                 sum += (double)fullest->class_bytes[c] / unit;
                 fprintf(to, " %.6g", sum);
