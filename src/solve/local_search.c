@@ -178,7 +178,8 @@ ckm_status ckm_i_local_search(ckm_i_solver *solver, const ckm_i_local_search_opt
             break;
         }
         double share = thinned(&a, round_states, start);
-        a.mover.penalty = share < 1.0 ? a.mover.penalty : a.price;  // a short round has no time to find it again
+        bool carries = share < 1.0 || a.best_cost == INT64_MAX;  // no time to find it again, or not found yet
+        a.mover.penalty = carries ? a.mover.penalty : a.price;
         CKM_I_TRY(
             anneal(&a, mean_cost * heat[round % n_heat] * share + 1e-9, cold, limit_states(&a, round_states), err));
         CKM_I_TRY(hand_in(&a, err));
