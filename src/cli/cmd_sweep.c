@@ -201,18 +201,17 @@ static int solve_one(sweep *s, int budget, int strategy, bool verbose)
 {
     ckm_error err = CKM_ERROR_INIT;
     ckm_solve_result *row = row_of(s, strategy, budget);
-    ckm_solve_result *before = budget > 0 ? row_of(s, strategy, budget - 1) : NULL;
     ckm_solve_options solving = cli_solve_options(&s->settings->limits, s->strategies[strategy], NULL);
     solving.progress = NULL;  // one line a solve is enough here
     solving.budget_bytes = s->budgets[budget];
     solving.reorder = s->settings->reorder;
-    solving.start = before != NULL ? before->schedule : NULL;
+    solving.start = budget > 0 ? row_of(s, strategy, budget - 1)->schedule : NULL;
     if (ckm_solve(s->df, &solving, row, &err) != CKM_OK) {
         return cli_fail(&err);
     }
     s->n_rows++;
-    if (before != NULL) {
-        ckm_solve_result_dispose(before);
+    if (budget > 0) {
+        ckm_solve_result_dispose(row_of(s, strategy, budget - 1));
     }
     if (verbose) {
         char bytes[64];
