@@ -82,7 +82,7 @@ static ckm_status measure(void *user, ckm_error *err)
 {
     fixture *f = user;
     ckm_profile *profile = NULL;
-    ckm_profile_options options = {0, 3, 0.0, NULL, NULL};
+    ckm_profile_options options = {0, 3, 0.0, NULL, NULL, NULL};
     ckm_status status = ckm_profile_measure(f->program, f->df, f->schedule, f->plan, &options, &profile, err);
     assert_true((status == CKM_OK) == (profile != NULL));
     ckm_profile_free(profile);
