@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients of normalizations. They read the statistics that the forward operator saved.
+// Gradients of normalizations. They read the statistics that the forward operator saved, where there are any.
 #include <stdio.h>
 
 #include "autodiff/grad_rules.h"
@@ -72,13 +72,24 @@ static ckm_status rms_norm(ckm_i_grad *g, ckm_error *err)
     return ckm_i_grad_wants(g, X) ? ckm_i_grad_give(g, X, "x", outputs[0], err) : CKM_OK;
 }
 
-static ckm_status local_response_norm(ckm_i_grad *g, ckm_error *err)
+// Forward: x -> y, nothing saved.
+static ckm_status without_statistics(ckm_i_grad *g, const char *kind, ckm_error *err)
 {
     ckm_i_attrs attrs = ckm_i_grad_attrs(g);
     int32_t inputs[2] = {g->dy, ckm_i_grad_in(g, X)};
     int32_t out;
-    CKM_I_GRAD_TRY(ckm_i_grad_emit(g, "local_response_norm_backward", "x", inputs, 2, &attrs, &out, err));
+    CKM_I_GRAD_TRY(ckm_i_grad_emit(g, kind, "x", inputs, 2, &attrs, &out, err));
     return ckm_i_grad_give(g, X, "x", out, err);
+}
+
+static ckm_status local_response_norm(ckm_i_grad *g, ckm_error *err)
+{
+    return without_statistics(g, "local_response_norm_backward", err);
+}
+
+static ckm_status lp_norm(ckm_i_grad *g, ckm_error *err)
+{
+    return without_statistics(g, "lp_norm_backward", err);
 }
 
 const ckm_i_grad_rule ckm_i_grads_norm[] = {
@@ -87,5 +98,6 @@ const ckm_i_grad_rule ckm_i_grads_norm[] = {
     {"group_norm", group_norm, false},
     {"rms_norm", rms_norm, false},
     {"local_response_norm", local_response_norm, false},
+    {"lp_norm", lp_norm, false},
     {NULL, NULL, false},
 };

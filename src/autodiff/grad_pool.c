@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients of pooling and resampling. None but that of the global maximum reads an activation: the position of a
-// maximum is kept in place of the data.
+// Gradients of pooling and resampling. None but those of the global maximum and of norms read an activation: the
+// position of a maximum is kept in place of the data.
 #include <stdio.h>
 
 #include "autodiff/grad_rules.h"
@@ -25,6 +25,15 @@ static ckm_status max_pool(ckm_i_grad *g, ckm_error *err)
 static ckm_status average_pool(ckm_i_grad *g, ckm_error *err)
 {
     return to_input(g, "average_pool_backward", -1, err);
+}
+
+static ckm_status lp_pool(ckm_i_grad *g, ckm_error *err)
+{
+    ckm_i_attrs attrs = ckm_i_grad_attrs(g);
+    int32_t inputs[3] = {g->dy, ckm_i_grad_in(g, 0), g->forward.outputs[0]};
+    int32_t out;
+    CKM_I_GRAD_TRY(ckm_i_grad_emit(g, "lp_pool_backward", "x", inputs, 3, &attrs, &out, err));
+    return ckm_i_grad_give(g, 0, "x", out, err);
 }
 
 static ckm_status resize(ckm_i_grad *g, ckm_error *err)
@@ -82,6 +91,7 @@ static ckm_status global_max(ckm_i_grad *g, ckm_error *err)
 const ckm_i_grad_rule ckm_i_grads_pool[] = {
     {"max_pool_train", max_pool, false},
     {"average_pool", average_pool, false},
+    {"lp_pool", lp_pool, false},
     {"global_average_pool", global_average, false},
     {"global_max_pool", global_max, false},
     {"resize", resize, false},

@@ -348,6 +348,7 @@ static const ckm_i_lower_rule rules[] = {
     {"concat", concat},
     {"softmax", last_axis},
     {"log_softmax", last_axis},
+    {"lp_norm", last_axis},
     {"split", first_axis},
     {"gather", first_axis},
     {"gather_elements", first_axis},

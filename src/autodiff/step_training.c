@@ -71,6 +71,7 @@ static const sharing kinds_in_place[] = {
     {"layer_norm_backward", BOTH},
     {"group_norm_backward", BOTH},
     {"rms_norm_backward", BOTH},
+    {"lp_norm_backward", BOTH},
     {"relu_backward", BOTH},
     {"leaky_relu_backward", BOTH},
     {"clip_backward", BOTH},

@@ -93,6 +93,13 @@ static ckm_status group_backward_infer(const ckm_i_op_view *v, ckm_shape *shapes
     return CKM_OK;
 }
 
+// dy, x -> dx.
+static ckm_status lp_backward_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dtype *dtypes, ckm_error *err)
+{
+    CKM_I_OP_TRY(ckm_i_grad_check_forward(v, &v->in[0]->shape, NULL, err));
+    return ckm_i_grad_infer_same(v, shapes, dtypes, err);
+}
+
 static ckm_status forward_macs(const ckm_i_op_view *v, int64_t *macs, ckm_error *err)
 {
     return ckm_i_op_macs_per_input(v, NORM_COST, macs, err);
@@ -109,5 +116,6 @@ const ckm_i_op_class ckm_i_ops_grad_norm[] = {
     {"layer_norm_backward", 2, 5, 3, layer_backward_infer, backward_macs},
     {"group_norm_backward", 2, 5, 3, group_backward_infer, backward_macs},
     {"local_response_norm_backward", 2, 2, 1, ckm_i_grad_infer_same, backward_macs},
+    {"lp_norm_backward", 2, 2, 1, lp_backward_infer, backward_macs},
     {0},
 };

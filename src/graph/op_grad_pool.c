@@ -38,6 +38,16 @@ static ckm_status max_pool_backward_infer(const ckm_i_op_view *v, ckm_shape *sha
     return ckm_i_grad_infer_input(v, shapes, dtypes, err);
 }
 
+// dy, x, y -> dx.
+static ckm_status lp_pool_backward_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dtype *dtypes, ckm_error *err)
+{
+    CKM_I_OP_TRY(ckm_i_grad_check_forward(v, &v->in[1]->shape, NULL, err));
+    CKM_I_OP_TRY(ckm_i_grad_check(v, 2, &v->in[0]->shape, err));
+    shapes[0] = v->in[1]->shape;
+    dtypes[0] = v->in[1]->dtype;
+    return CKM_OK;
+}
+
 static ckm_status resize_macs(const ckm_i_op_view *v, int64_t *macs, ckm_error *err)
 {
     bool nearest = strcmp(ckm_i_op_attr_text(v->op, "mode", "nearest"), "nearest") == 0;
@@ -48,6 +58,7 @@ const ckm_i_op_class ckm_i_ops_grad_pool[] = {
     {"max_pool_train", 1, 1, 2, max_pool_infer, NULL},
     {"max_pool_backward", 2, 2, 1, max_pool_backward_infer, NULL},
     {"average_pool_backward", 1, 1, 1, ckm_i_grad_infer_input, NULL},
+    {"lp_pool_backward", 3, 3, 1, lp_pool_backward_infer, NULL},
     {"resize_backward", 1, 1, 1, ckm_i_grad_infer_input, resize_macs},
     {0},
 };

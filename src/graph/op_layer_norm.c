@@ -79,6 +79,16 @@ static ckm_status infer_channel_norm(const ckm_i_op_view *v, ckm_shape *out_shap
     return CKM_OK;
 }
 
+// The norm is that of p = 1 or 2, along one axis.
+static ckm_status infer_lp_norm(const ckm_i_op_view *v, ckm_shape *out_shapes, ckm_dtype *out_dtypes, ckm_error *err)
+{
+    int32_t axis;
+    int64_t p;
+    CKM_I_OP_TRY(ckm_i_op_axis(v, ckm_i_op_attr_int(v->op, "axis", 0, -1), v->in[0]->shape.rank, &axis, err));
+    CKM_I_OP_TRY(ckm_i_op_int(v, "p", 1, 2, 2, &p, err));
+    return ckm_i_op_infer_same(v, out_shapes, out_dtypes, err);
+}
+
 static ckm_status count_macs(const ckm_i_op_view *v, int64_t *macs, ckm_error *err)
 {
     return ckm_i_op_macs_per_input(v, NORM_COST, macs, err);
@@ -89,6 +99,6 @@ const ckm_i_op_class ckm_i_ops_layer_norm[] = {
     {"group_norm", 1, 3, 3, infer_channel_norm, count_macs},
     {"instance_norm", 1, 3, 1, infer_channel_norm, count_macs},
     {"local_response_norm", 1, 1, 1, ckm_i_op_infer_same, count_macs},
-    {"lp_norm", 1, 1, 1, ckm_i_op_infer_same, count_macs},
+    {"lp_norm", 1, 1, 1, infer_lp_norm, count_macs},
     {NULL, 0, 0, 0, NULL, NULL},
 };

@@ -18,6 +18,13 @@ static ckm_status pool_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dtyp
     return CKM_OK;
 }
 
+static ckm_status norm_pool_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dtype *dtypes, ckm_error *err)
+{
+    int64_t p;
+    CKM_I_OP_TRY(ckm_i_op_int(v, "p", 1, INT32_MAX, 2, &p, err));
+    return pool_infer(v, shapes, dtypes, err);
+}
+
 static ckm_status global_pool_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dtype *dtypes, ckm_error *err)
 {
     int64_t keep;
@@ -40,7 +47,7 @@ static ckm_status global_pool_infer(const ckm_i_op_view *v, ckm_shape *shapes, c
 const ckm_i_op_class ckm_i_ops_pool[] = {
     {"max_pool", 1, 1, 2, pool_infer, NULL},
     {"average_pool", 1, 1, 1, pool_infer, NULL},
-    {"lp_pool", 1, 1, 1, pool_infer, NULL},
+    {"lp_pool", 1, 1, 1, norm_pool_infer, NULL},
     {"global_average_pool", 1, 1, 1, global_pool_infer, NULL},
     {"global_max_pool", 1, 1, 1, global_pool_infer, NULL},
     {0},

@@ -100,7 +100,9 @@ static ckm_status convert_pool(ckm_i_onnx_convert *c, const ckm_i_onnx_node *nod
     }
     put_int(&list, "ceil_mode", ckm_i_onnx_attr_int(node, "ceil_mode", 0));
     bool largest = strcmp(row->kind, "max_pool") == 0;
-    if (!largest) {
+    if (strcmp(row->kind, "lp_pool") == 0) {
+        put_int(&list, "p", ckm_i_onnx_attr_int(node, "p", 2));
+    } else if (!largest) {
         put_int(&list, "count_include_pad", ckm_i_onnx_attr_int(node, "count_include_pad", 0));
     }
     return ckm_i_onnx_emit(c, node, row->kind, node->in, plain_inputs(node, 1), list.items, list.n, largest ? 2 : 1,
@@ -112,6 +114,24 @@ static ckm_status convert_global_pool(ckm_i_onnx_convert *c, const ckm_i_onnx_no
 {
     attr_list list = {0};
     put_int(&list, "keepdims", 1);
+    return ckm_i_onnx_emit(c, node, row->kind, node->in, plain_inputs(node, 1), list.items, list.n, 1, err);
+}
+
+// One window as large as the image.
+static ckm_status convert_global_norm_pool(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node,
+                                           const ckm_i_onnx_row *row, ckm_error *err)
+{
+    attr_list list = {0};
+    ckm_i_onnx_value *x;
+    ckm_status status = ckm_i_onnx_operand(c, node, 0, &x, err);
+    if (status != CKM_OK) {
+        return status;
+    }
+    if (x->shape.rank < 3) {
+        return ckm_i_onnx_node_error(node, err, CKM_ERR_FORMAT, "its input has no spatial dimensions");
+    }
+    list.items[list.n++] = ckm_i_attr_ints("kernel", x->shape.dims + 2, x->shape.rank - 2);
+    put_int(&list, "p", ckm_i_onnx_attr_int(node, "p", 2));
     return ckm_i_onnx_emit(c, node, row->kind, node->in, plain_inputs(node, 1), list.items, list.n, 1, err);
 }
 
@@ -149,6 +169,15 @@ static ckm_status convert_response_norm(ckm_i_onnx_convert *c, const ckm_i_onnx_
     put_real(&list, "alpha", ckm_i_onnx_attr_real(node, "alpha", 1e-4));
     put_real(&list, "beta", ckm_i_onnx_attr_real(node, "beta", 0.75));
     put_real(&list, "bias", ckm_i_onnx_attr_real(node, "bias", 1.0));
+    return ckm_i_onnx_emit(c, node, row->kind, node->in, plain_inputs(node, 1), list.items, list.n, 1, err);
+}
+
+static ckm_status convert_norm_division(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
+                                        ckm_error *err)
+{
+    attr_list list = {0};
+    put_int(&list, "axis", ckm_i_onnx_attr_int(node, "axis", -1));
+    put_int(&list, "p", ckm_i_onnx_attr_int(node, "p", 2));
     return ckm_i_onnx_emit(c, node, row->kind, node->in, plain_inputs(node, 1), list.items, list.n, 1, err);
 }
 
@@ -332,12 +361,13 @@ const ckm_i_onnx_row ckm_i_onnx_rows_layers[] = {
     {"LpPool", "lp_pool", convert_pool},
     {"GlobalAveragePool", "global_average_pool", convert_global_pool},
     {"GlobalMaxPool", "global_max_pool", convert_global_pool},
+    {"GlobalLpPool", "lp_pool", convert_global_norm_pool},
     {"BatchNormalization", "batch_norm", convert_batch_norm},
     {"LayerNormalization", "layer_norm", convert_norm},
     {"InstanceNormalization", "instance_norm", convert_norm},
     {"GroupNormalization", "group_norm", convert_norm},
     {"LRN", "local_response_norm", convert_response_norm},
-    {"LpNormalization", "lp_norm", convert_activation},
+    {"LpNormalization", "lp_norm", convert_norm_division},
     {"Gemm", "gemm", convert_gemm},
     {"MatMul", "matmul", convert_matmul},
     {"Einsum", "einsum", convert_einsum},

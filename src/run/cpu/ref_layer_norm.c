@@ -231,27 +231,77 @@ static ckm_status local_response_norm_backward(const ckm_graph *step, int32_t op
 
 // ---- lp_norm: x divided by its norm along an axis; attributes axis (-1), p (1 or 2)
 
+// Lines along the axis: element k of line i is at line_start(i) + k * inner.
+typedef struct lines {
+    int64_t count, size, inner;
+    bool absolute;  // p = 1
+} lines;
+
+static lines read_lines(const ckm_i_ref_op *r, const ckm_shape *x)
+{
+    int32_t axis = ckm_i_ref_axis(r, "axis", -1, x->rank);
+    int64_t inner = ckm_i_ref_span(x, axis + 1, x->rank);
+    return (lines){.count = ckm_i_ref_span(x, 0, axis) * inner,
+                   .size = x->dims[axis],
+                   .inner = inner,
+                   .absolute = ckm_i_op_attr_int(r->op, "p", 0, 2) == 1};
+}
+
+static int64_t line_start(const lines *n, int64_t line)
+{
+    return line / n->inner * n->size * n->inner + line % n->inner;
+}
+
+static double norm_of_line(const lines *n, const float *x)
+{
+    double sum = 0.0;
+    for (int64_t k = 0; k < n->size; k++) {
+        double value = (double)x[k * n->inner];
+        sum += n->absolute ? fabs(value) : value * value;
+    }
+    return n->absolute ? sum : sqrt(sum);
+}
+
 static ckm_status lp_norm(const ckm_graph *step, int32_t op, const ckm_i_kernel_call *call, ckm_error *err)
 {
     ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
     CKM_I_REF_TRY(ckm_i_ref_check_floats(&r, err));
-    const ckm_shape *shape = &ckm_i_ref_in(&r, 0)->shape;
-    int32_t axis = ckm_i_ref_axis(&r, "axis", -1, shape->rank);
-    int64_t inner = ckm_i_ref_span(shape, axis + 1, shape->rank);
-    int64_t size = shape->dims[axis];
-    bool absolute = ckm_i_op_attr_int(r.op, "p", 0, 2) == 1;
+    lines n = read_lines(&r, &ckm_i_ref_in(&r, 0)->shape);
     const float *x = ckm_i_ref_input(&r, 0);
     float *y = ckm_i_ref_output(&r, 0);
-    for (int64_t line = 0; line < ckm_i_ref_span(shape, 0, axis) * inner; line++) {
-        int64_t at = line / inner * size * inner + line % inner;
-        double sum = 0.0;
-        for (int64_t k = 0; k < size; k++) {
-            double value = (double)x[at + k * inner];
-            sum += absolute ? fabs(value) : value * value;
+    for (int64_t line = 0; line < n.count; line++) {
+        int64_t at = line_start(&n, line);
+        double norm = norm_of_line(&n, x + at);
+        for (int64_t k = 0; k < n.size; k++) {
+            double value = (double)x[at + k * n.inner];
+            y[at + k * n.inner] = norm == 0.0 ? 0.0F : (float)(value / norm);
         }
-        double norm = absolute ? sum : sqrt(sum);
-        for (int64_t k = 0; k < size; k++) {
-            y[at + k * inner] = norm > 0.0 ? (float)((double)x[at + k * inner] / norm) : 0.0F;
+    }
+    return CKM_OK;
+}
+
+// inputs dy, x. dx = (dy - g sum(dy x / norm)) / norm, g the slope of the norm.
+static ckm_status lp_norm_backward(const ckm_graph *step, int32_t op, const ckm_i_kernel_call *call, ckm_error *err)
+{
+    ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
+    CKM_I_REF_TRY(ckm_i_ref_check_floats(&r, err));
+    lines n = read_lines(&r, &ckm_i_ref_in(&r, 1)->shape);
+    const float *dy = ckm_i_ref_input(&r, 0);
+    const float *x = ckm_i_ref_input(&r, 1);
+    float *dx = ckm_i_ref_output(&r, 0);
+    for (int64_t line = 0; line < n.count; line++) {
+        int64_t at = line_start(&n, line);
+        double norm = norm_of_line(&n, x + at);
+        double product = 0.0;
+        for (int64_t k = 0; k < n.size; k++) {
+            int64_t i = at + k * n.inner;
+            product += norm == 0.0 ? 0.0 : (double)dy[i] * ((double)x[i] / norm);
+        }
+        for (int64_t k = 0; k < n.size; k++) {
+            int64_t i = at + k * n.inner;
+            double sign = (double)((x[i] > 0.0F) - (x[i] < 0.0F));
+            double slope = n.absolute ? sign : (double)x[i] / norm;
+            dx[i] = norm == 0.0 ? 0.0F : (float)(((double)dy[i] - slope * product) / norm);
         }
     }
     return CKM_OK;
@@ -263,5 +313,6 @@ const ckm_i_reference_kernel ckm_i_ref_kernels_layer_norm[] = {
     {"local_response_norm", response_workspace, local_response_norm},
     {"local_response_norm_backward", response_workspace, local_response_norm_backward},
     {"lp_norm", NULL, lp_norm},
+    {"lp_norm_backward", NULL, lp_norm_backward},
     {NULL, NULL, NULL},
 };

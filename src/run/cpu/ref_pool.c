@@ -247,11 +247,55 @@ static ckm_status lp_pool(const ckm_graph *step, int32_t op, const ckm_i_kernel_
     return CKM_OK;
 }
 
+// The slope of (sum of |x|^p)^(1/p): sign x (|x|/y)^(p-1), nowhere larger than 1. 0 where all of the window is.
+static double slope_of_norm(double x, double y, double power)
+{
+    double size = y > 0.0 ? pow(fabs(x) / y, power - 1.0) : 0.0;
+    return x > 0.0 ? size : x < 0.0 ? -size : 0.0;
+}
+
+static int64_t norm_backward_workspace(const ckm_i_op_view *v, const ckm_graph *step)
+{
+    ckm_i_ref_window w = window_of(step, v->op, v->op->inputs[1], v->op->inputs[0]);
+    return workspace_of(&w);
+}
+
+// inputs dy, x, y
+static ckm_status lp_pool_backward(const ckm_graph *step, int32_t op, const ckm_i_kernel_call *call, ckm_error *err)
+{
+    ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
+    CKM_I_REF_TRY(ckm_i_ref_check_floats(&r, err));
+    ckm_i_ref_window w = window_of(step, r.op, r.op->inputs[1], r.op->inputs[0]);
+    double power = (double)ckm_i_op_attr_int(r.op, "p", 0, 2);
+    const float *dy = ckm_i_ref_input(&r, 0);
+    const float *x = ckm_i_ref_input(&r, 1);
+    const float *y = ckm_i_ref_input(&r, 2);
+    float *dx = ckm_i_ref_output(&r, 0);
+    memset(dx, 0, (size_t)(w.batch * w.in_size * w.in_channels) * sizeof *dx);
+    tile t = first_tile(&w, call->workspace);
+    do {
+        for (int64_t i = 0; i < t.count * w.in_channels; i++) {
+            int64_t p = i / w.in_channels;
+            int64_t c = i % w.in_channels;
+            int64_t from = t.y_at + p * t.y_step + c * t.y_channel;
+            for (int64_t tap = 0; tap < w.taps; tap++) {
+                int64_t position = t.table[tap * t.count + p];
+                int64_t to = t.x_at + position * t.x_step + c * t.x_channel;
+                if (position >= 0) {
+                    dx[to] += (float)((double)dy[from] * slope_of_norm((double)x[to], (double)y[from], power));
+                }
+            }
+        }
+    } while (next_tile(&t));
+    return CKM_OK;
+}
+
 const ckm_i_reference_kernel ckm_i_ref_kernels_pool[] = {
     {"max_pool_train", forward_workspace, max_pool_train},
     {"max_pool_backward", backward_workspace, max_pool_backward},
     {"average_pool", forward_workspace, average_pool},
     {"average_pool_backward", backward_workspace, average_pool_backward},
     {"lp_pool", forward_workspace, lp_pool},
+    {"lp_pool_backward", norm_backward_workspace, lp_pool_backward},
     {NULL, NULL, NULL},
 };

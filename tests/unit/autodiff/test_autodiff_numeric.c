@@ -62,6 +62,8 @@ static const network_case cases[] = {
     {FIRST, "2x6x3", "group_norm x p3 p3 groups=3"},
     {FIRST, "2x4x3x3", "instance_norm x p4 p4"},
     {LAST, "2x3x5", "rms_norm x p5 | tanh x | rms_norm x"},
+    {LAST, "2x3x5", "lp_norm x | mul x y | lp_norm x axis=1 p=1"},
+    {FIRST, "2x4x3x2", "lp_norm x axis=1 | mul x y"},
     // Attention.
     {LAST, "2x2x3x4", "rotary x base=50.0 | mul x y"},
     {LAST, "2x3x3", "masked_softmax x mask=causal | mul x y"},
@@ -97,6 +99,8 @@ static const network_case cases[] = {
     {FIRST, "2x2x6x5", "max_pool x kernel=3,3 strides=2,2 padding=1,1,1,1 | average_pool x kernel=2,2"},
     {LAST, "2x6x5x2", "average_pool x kernel=3,3 strides=2,2 padding=same"},
     {FIRST, "2x2x6x5", "average_pool x kernel=3,2 padding=1,1,1,0 count_include_pad=1 ceil_mode=1 strides=2,2"},
+    {LAST, "2x6x5x2", "lp_pool x kernel=3,2 strides=2,2 padding=same p=3 | tanh x"},
+    {FIRST, "2x2x6x5", "lp_pool x kernel=2,2 padding=1,0,0,1 ceil_mode=1 strides=2,2 | lp_pool x kernel=2,1 p=1"},
     {LAST, "2x4x5x3", "global_average_pool x"},
     {FIRST, "2x3x4x5", "global_max_pool x keepdims=1"},
     {LAST, "2x3x4x2", "zero_padding x pads=1,0,2,1 | tanh x | cropping x pads=1,1,1,0"},

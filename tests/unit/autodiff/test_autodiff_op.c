@@ -15,6 +15,8 @@
 #include <checkmate/cost.h>
 #include <checkmate/zoo.h>
 
+#include "autodiff/grad_rules.h"
+#include "graph/op_registry.h"
 #include "graph/training.h"
 
 // ---- reading a training graph
@@ -310,24 +312,55 @@ static void missing_rules_are_all_named(void **state)
 {
     (void)state;
     sketch s = sketch_open(CKM_CHANNELS_FIRST);
-    int64_t two[2] = {2, 2};
     int32_t x = leaf(&s, "x", CKM_ROLE_INPUT, CKM_F32, 4, 2, 3, 8, 8);
     int32_t w = leaf(&s, "w", CKM_ROLE_PARAMETER, CKM_F32, 4, 4, 3, 3, 3);
-    x = op(&s, "lp_norm", "before", x, NONE, NONE);  // no weights before it: no gradient needed
+    // Operators of the backward pass have no gradient themselves.
+    x = op(&s, "tanh_backward", "before", x, x, NONE);  // no weights before it: no gradient needed
     x = op(&s, "conv", "conv", x, w, NONE);
-    x = op(&s, "lp_norm", "norm", x, NONE, NONE);
-    s.attrs[s.n_attrs++] = ckm_i_attr_ints("kernel", two, 2);
-    x = op(&s, "lp_pool", "pool", x, NONE, NONE);
+    x = op(&s, "erf_backward", "slope", x, x, NONE);
+    x = op(&s, "local_response_norm_backward", "norm", x, x, NONE);
     (void)op(&s, "flatten", "flat", x, NONE, NONE);
     ckm_training *t = NULL;
     ckm_error err = CKM_ERROR_INIT;
     assert_int_equal(ckm_autodiff_op_graph(s.g, NULL, &t, &err), CKM_ERR_UNSUPPORTED);
     assert_null(t);
     assert_non_null(strstr(err.message, "2 operators have no gradient"));
-    assert_non_null(strstr(err.message, "\"norm\" (lp_norm)"));
-    assert_non_null(strstr(err.message, "\"pool\" (lp_pool)"));
+    assert_non_null(strstr(err.message, "\"slope\" (erf_backward)"));
+    assert_non_null(strstr(err.message, "\"norm\" (local_response_norm_backward)"));
     assert_null(strstr(err.message, "\"before\""));
     ckm_graph_free(s.g);
+}
+
+// Kinds that need no rule: they are gone when rules run, or come only after them.
+static bool without_rule(const char *kind)
+{
+    static const char *const lowered[] = {"batch_norm", "cropping",    "instance_norm", "interp",
+                                          "lambda",     "max_pool",    "mean",          "separable_conv",
+                                          "sum",        "up_sampling", "zero_padding"};
+    static const char *const later[] = {"bias_grad", "mse", "softmax_cross_entropy", "sum_to"};
+    bool found = strstr(kind, "_backward") != NULL || strncmp(kind, "update_", 7) == 0;
+    for (size_t i = 0; i < sizeof lowered / sizeof lowered[0]; i++) {
+        found = found || strcmp(kind, lowered[i]) == 0;
+    }
+    for (size_t i = 0; i < sizeof later / sizeof later[0]; i++) {
+        found = found || strcmp(kind, later[i]) == 0;
+    }
+    return found;
+}
+
+static void every_kind_has_a_rule(void **state)
+{
+    (void)state;
+#define GROUP(group) ckm_i_ops_##group,
+    const ckm_i_op_class *const groups[] = {CKM_I_OP_GROUPS(GROUP)};
+#undef GROUP
+    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
+        for (const ckm_i_op_class *c = groups[i]; c->kind != NULL; c++) {
+            if (!without_rule(c->kind) && ckm_i_grad_find(c->kind) == NULL) {
+                fail_msg("no gradient rule for %s", c->kind);
+            }
+        }
+    }
 }
 
 static void nothing_to_learn(void **state)
@@ -440,6 +473,7 @@ int main(void)
         cmocka_unit_test(what_the_backward_pass_reads),
         cmocka_unit_test(arithmetic),
         cmocka_unit_test(missing_rules_are_all_named),
+        cmocka_unit_test(every_kind_has_a_rule),
         cmocka_unit_test(nothing_to_learn),
         cmocka_unit_test(updates),
         cmocka_unit_test(mean_squared_error),

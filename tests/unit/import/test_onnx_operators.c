@@ -50,6 +50,9 @@ static const operator_case cases[] = {
     {17, "LayerNormalization", "2,5,8", "x,s", "s=5,8", "axis=1", "layer_norm", "2,5,8", 4 * 80},
     {9, "InstanceNormalization", "2,3,4", "x,s,b", "s=3;b=3", "", "instance_norm", "2,3,4", 4 * 24},
     {18, "GroupNormalization", "2,6,4", "x,s,b", "s=2;b=2", "num_groups=2", "group_norm", "2,6,4", 4 * 48},
+    {9, "LpPool", "1,2,7,7", "x", "", "l:kernel_shape=3,3;l:strides=2,2;i:p=3", "lp_pool", "1,2,3,3", 0},
+    {9, "GlobalLpPool", "2,3,5,6", "x", "", "i:p=1", "lp_pool", "2,3,1,1", 0},
+    {9, "LpNormalization", "1,4,2,2", "x", "", "i:axis=1;i:p=1", "lp_norm", "1,4,2,2", 4 * 16},
     {9, "LRN", "1,4,2,2", "x", "", "size=3", "local_response_norm", "1,4,2,2", 4 * 16},
     // Products.
     {9, "Gemm", "2,6", "x,w,b", "w=6,5;b=5", "", "dense", "2,5", 60},
@@ -263,6 +266,30 @@ static void attributes_reach_the_operator(void **state)
     ob_free(b);
 }
 
+// Which norm, and along which axis.
+static void norms_are_the_right_ones(void **state)
+{
+    (void)state;
+    ckm_error err = CKM_ERROR_INIT;
+    onnx_builder *b = ob_create(12);
+    ob_input(b, "x", OB_FLOAT, "2,3,4,6");
+    ob_node(b, "LpNormalization", "x", "a");
+    ob_attributes(b, "i:axis=1;i:p=1");
+    ob_node(b, "LpPool", "a", "b");
+    ob_attributes(b, "l:kernel_shape=2,2;i:p=3");
+    ob_node(b, "GlobalLpPool", "b", "c");
+    ob_output(b, "c");
+    ckm_graph *g = ob_import(b, NULL, &err);
+    assert_non_null(g);
+    assert_int_equal(ckm_i_op_attr_int(&g->ops[0], "axis", 0, 99), 1);
+    assert_int_equal(ckm_i_op_attr_int(&g->ops[0], "p", 0, 99), 1);
+    assert_int_equal(ckm_i_op_attr_int(&g->ops[1], "p", 0, 99), 3);
+    assert_int_equal(ckm_i_op_attr_int(&g->ops[2], "p", 0, 99), 2);
+    assert_int_equal(ckm_i_op_attr_int(&g->ops[2], "kernel", 1, 99), 5);
+    ckm_graph_free(g);
+    ob_free(b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -270,6 +297,7 @@ int main(void)
         cmocka_unit_test(split_gives_its_parts),
         cmocka_unit_test(further_outputs_exist_when_they_are_read),
         cmocka_unit_test(attributes_reach_the_operator),
+        cmocka_unit_test(norms_are_the_right_ones),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

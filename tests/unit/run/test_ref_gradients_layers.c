@@ -104,6 +104,8 @@ static void test_norms_channels_last(void **state)
         {"in 2x3x6;in 6:+;rms_norm 0 1 epsilon=1e-2", MSE},
         {"in 5x7;rms_norm 0", MSE},
         {"in 2x3x3x6;local_response_norm 0 size=3 alpha=0.5 beta=0.75 bias=1.0", MSE},
+        {"in 2x3x5;lp_norm 0", MSE},
+        {"in 2x3x5;lp_norm 0 axis=1 p=1", MSE},
     };
     CHECK(cases, CKM_CHANNELS_LAST);
 }
@@ -152,6 +154,8 @@ static void test_pooling_channels_last(void **state)
         {"in 2x5x6x3;max_pool 0 kernel=3,3 strides=2,2 padding=same", MSE},
         {"in 2x5x6x3;average_pool 0 kernel=2,2 strides=2,2", MSE},
         {"in 2x5x6x3;average_pool 0 kernel=3,3 strides=1,2 padding=same", MSE},
+        {"in 2x5x6x3;lp_pool 0 kernel=3,3 strides=1,2 padding=same", MSE},
+        {"in 2x5x6x3;lp_pool 0 kernel=2,2 strides=2,2 p=1", MSE},
         {"in 2x5x6x3;global_average_pool 0", MSE},
         {"in 2x5x6x3;global_max_pool 0 keepdims=1", MSE},
         {"in 1x3x4x2;up_sampling 0 size=2,3 mode=nearest", MSE},
@@ -174,6 +178,7 @@ static void test_pooling_channels_first(void **state)
         {"in 2x3x5x6;average_pool 0 kernel=2,2 strides=2,2 padding=1,0,0,1 count_include_pad=1 ceil_mode=1", MSE},
         {"in 2x3x5x6;average_pool 0 kernel=3,3 padding=1,1,1,1", MSE},
         {"in 2x3x9;average_pool 0 kernel=2 strides=2", MSE},
+        {"in 2x3x9;lp_pool 0 kernel=2 strides=2 dilation=2 p=3 ceil_mode=1", MSE},
         {"in 2x3x5x6;global_average_pool 0 keepdims=1", MSE},
         {"in 2x3x5x6;global_max_pool 0 keepdims=1", MSE},
         {"in 1x2x3x4;resize 0 size=1,2,6,8 mode=nearest", MSE},

@@ -210,6 +210,10 @@ static void test_pooling(void **state)
         {"in 1x1x3;average_pool 0 kernel=2 strides=2 padding=1,1 count_include_pad=1", FIRST, .in = {{1, 2, 3}},
          .out = {{0.5, 2.5}}},
         {"in 1x3x1;lp_pool 0 kernel=2", LAST, .in = {{3, 4, 0}}, .out = {{5, 4}}},
+        {"in 1x2x1;lp_pool 0 kernel=2 padding=0,1 p=1", LAST, .in = {{-3, 4}}, .out = {{7, 4}}},
+        // dy, x, y: 10 * 3/5; 10 * 4/5 + 20 * 1; nothing where the norm is 0
+        {"in 1x3x1;in 1x4x1;in 1x3x1;lp_pool_backward 0 1 2 kernel=2", LAST,
+         .in = {{10, 20, 30}, {3, -4, 0, 0}, {5, 4, 0}}, .out = {{6, -28, 0, 0}}},
         {"in 1x2x2;global_average_pool 0", LAST, .in = {{1, 2, 3, 6}}, .out = {{2, 4}}},
         {"in 1x2x2;global_average_pool 0", FIRST, .in = {{1, 2, 3, 6}}, .out = {{1.5, 4.5}}},
         {"in 1x2x2;global_max_pool 0", LAST, .in = {{1, 9, 3, 6}}, .out = {{3, 9}}},
@@ -232,6 +236,10 @@ static void test_norms(void **state)
         {"in 1x3x1;local_response_norm 0 size=2 alpha=2.0 beta=1.0 bias=1.0", FIRST, .in = {{1, 2, 3}},
          .out = {{1.0 / 6, 2.0 / 14, 3.0 / 10}}},
         {"in 1x2;lp_norm 0 axis=1", LAST, .in = {{3, 4}}, .out = {{0.6, 0.8}}},
+        {"in 2x2;lp_norm 0 axis=0 p=1", LAST, .in = {{3, 0, -1, 0}}, .out = {{0.75, 0, -0.25, 0}}},
+        // (dy - 0.6 * 0.6 dy) / 5; no slope at zero
+        {"in 2x2;in 2x2;lp_norm_backward 0 1 axis=1", LAST, .in = {{25, 0, 1, 1}, {3, 4, 0, 0}},
+         .out = {{3.2, -2.4, 0, 0}}},
         {"in 1x2;in 2;rms_norm 0 1 > 2 epsilon=0.0", LAST, .in = {{1, 7}, {5, 10}}, .out = {{1, 14}, {0.2}}},
     };
     CHECK(cases);
