@@ -181,7 +181,8 @@ static ckm_status add_pairs(const ckm_graph *g, ckm_training *t, int32_t v, ckm_
 }
 
 // With updates in the step, a backward operator that reads a weight or something that weights gave must not run
-// again: weights may have changed. What reads gradients only may.
+// again: weights may have changed. What reads gradients only may. Nor must what gives the step's results, which could
+// otherwise be dropped and computed anew after the updates.
 static bool is_once(const ckm_i_step *s, int32_t v, bool updates)
 {
     const ckm_i_graph_op *op = &s->graph->ops[v];
@@ -191,7 +192,11 @@ static bool is_once(const ckm_i_step *s, int32_t v, bool updates)
         reads = reads || (t >= 0 && t < s->n_forward_tensors && s->graph->tensors[t].role != CKM_ROLE_INPUT &&
                           s->graph->tensors[t].role != CKM_ROLE_CONSTANT);
     }
-    return s->marks[v].phase == CKM_I_UPDATE || (updates && s->marks[v].phase == CKM_I_BACKWARD && reads);
+    bool result = false;
+    for (int32_t i = 0; i < op->n_outputs; i++) {
+        result = result || (op->outputs[i] >= 0 && (op->outputs[i] == s->loss || op->outputs[i] == s->correct));
+    }
+    return s->marks[v].phase == CKM_I_UPDATE || (updates && (result || (s->marks[v].phase == CKM_I_BACKWARD && reads)));
 }
 
 static ckm_status add_op(const ckm_i_step *s, ckm_training *t, int32_t v, bool updates, ckm_error *err)

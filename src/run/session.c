@@ -123,6 +123,37 @@ static void bind_call(binding *b, int64_t at, int32_t v)
     b->computed[v] = true;
 }
 
+// Refuses a schedule that computes an operator after the update of a parameter that it reads: legal for a dataflow graph,
+// to which parameters are inputs that never change, but not the same numbers.
+static ckm_status check_updates(const binding *b, ckm_error *err)
+{
+    const ckm_training *t = b->session->program->training;
+    bool *updated = ckm_i_calloc((size_t)b->df->n_tensors, sizeof *updated);
+    if (updated == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    ckm_status status = CKM_OK;
+    for (int64_t at = 0; status == CKM_OK && at < ckm_schedule_step_count(b->s); at++) {
+        ckm_step step = ckm_schedule_get_step(b->s, at);
+        if (step.kind != CKM_STEP_COMPUTE) {
+            continue;
+        }
+        const ckm_i_dataflow_op *flow = &b->df->ops[step.index];
+        for (int32_t k = 0; status == CKM_OK && k < flow->n_inputs; k++) {
+            if (updated[b->df->tensors[flow->inputs[k]].storage]) {
+                status = ckm_i_error(err, CKM_ERR_ARGUMENT,
+                                     "the schedule computes \"%s\" after the update of \"%s\", which it reads",
+                                     flow->name, b->df->tensors[flow->inputs[k]].name);
+            }
+        }
+        if (t->ops[step.index].phase == CKM_I_UPDATE) {
+            updated[b->df->tensors[t->step->ops[step.index].inputs[0]].storage] = true;
+        }
+    }
+    free(updated);
+    return status;
+}
+
 // Room for all calls and their pointers, then the calls.
 static ckm_status bind_calls(binding *b, ckm_error *err)
 {
@@ -131,6 +162,10 @@ static ckm_status bind_calls(binding *b, ckm_error *err)
     int64_t n_calls = 0;
     int64_t n_pointers = 0;
     int32_t most = 0;
+    ckm_status status = check_updates(b, err);
+    if (status != CKM_OK) {
+        return status;
+    }
     for (int64_t at = 0; at < ckm_schedule_step_count(b->s); at++) {
         ckm_step step = ckm_schedule_get_step(b->s, at);
         if (step.kind == CKM_STEP_COMPUTE && p->kernels[step.index] != NULL) {

@@ -550,6 +550,44 @@ static void parts_that_do_not_belong_together_are_refused(void **state)
     tear_down(&s);
 }
 
+static void computing_after_an_update_what_reads_its_parameter_is_refused(void **state)
+{
+    (void)state;
+    ckm_error err = CKM_ERROR_INIT;
+    ckm_session_options options = CKM_SESSION_OPTIONS_INIT;
+    ckm_plan_options plan_options = CKM_PLAN_OPTIONS_INIT;
+    ckm_session *session = NULL;
+    ckm_schedule *schedule = NULL;
+    ckm_plan *plan = NULL;
+    setting s = fresh();
+    set_up(&s, 5);
+    good(ckm_schedule_create(&schedule, &err), &err);
+    int32_t parameter = -1;
+    for (int32_t v = 0; v < s.training->n_ops; v++) {
+        ckm_step step = {.kind = CKM_STEP_COMPUTE, .index = v};
+        good(ckm_schedule_append(schedule, &step, &err), &err);
+        if (s.training->ops[v].phase == CKM_I_UPDATE && parameter < 0) {
+            parameter = s.step->ops[v].inputs[0];
+        }
+    }
+    assert_true(parameter >= 0);
+    int32_t reader = -1;
+    for (int32_t v = 0; v < s.training->n_ops && reader < 0; v++) {
+        for (int32_t k = 0; k < s.training->ops[v].n_inputs; k++) {
+            reader = s.training->ops[v].inputs[k] == parameter ? v : reader;
+        }
+    }
+    ckm_step again = {.kind = CKM_STEP_COMPUTE, .index = reader};
+    good(ckm_schedule_append(schedule, &again, &err), &err);
+    good(ckm_plan_create(s.df, schedule, &plan_options, &plan, &err), &err);
+    assert_int_equal(ckm_session_create(s.program, s.df, schedule, plan, &options, &session, &err), CKM_ERR_ARGUMENT);
+    assert_non_null(strstr(err.message, "after the update of"));
+    assert_null(session);
+    ckm_plan_free(plan);
+    ckm_schedule_free(schedule);
+    tear_down(&s);
+}
+
 static void failures_are_reported(void **state)
 {
     (void)state;
@@ -635,6 +673,7 @@ int main(void)
         cmocka_unit_test(comparing_finds_equal_and_different),
         cmocka_unit_test(memory_adds_up),
         cmocka_unit_test(parts_that_do_not_belong_together_are_refused),
+        cmocka_unit_test(computing_after_an_update_what_reads_its_parameter_is_refused),
         cmocka_unit_test(failures_are_reported),
         cmocka_unit_test(plans_stay_within_the_budget),
     };
