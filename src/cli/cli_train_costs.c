@@ -62,13 +62,13 @@ static bool fits_as_it_is(const train_setup *t)
 
 static void note_unsteady(const ckm_profile_info *info)
 {
+    int64_t measured = info->steps + info->steps_left_out;
     fprintf(
         stderr,
         "%snote:%s the machine was busy with other things while the operators were measured (%lld of %lld steps "
         "were held up; a step takes %.0f %% longer than its operators): these times serve this run, and the next one "
         "measures again\n",
-        cli_style(stderr, CLI_WARN), cli_style(stderr, CLI_PLAIN), (long long)info->steps_left_out,
-        (long long)(info->steps + info->steps_left_out),
+        cli_style(stderr, CLI_WARN), cli_style(stderr, CLI_PLAIN), (long long)info->steps_left_out, (long long)measured,
         100.0 * ((double)info->step_ns / (double)(info->predicted_ns > 0 ? info->predicted_ns : 1) - 1.0));
 }
 

@@ -24,13 +24,26 @@ double cli_train_clock(void)
 // Bytes of the pages that /proc/self/statm counts in its n-th column: 0 the address space, 1 the resident set.
 static int64_t pages_in_use(int column)
 {
-    long long pages[2] = {-1, -1};
+    char line[256];
     FILE *file = fopen("/proc/self/statm", "r");
-    bool read = file != NULL && fscanf(file, "%lld %lld", &pages[0], &pages[1]) == 2;
+    bool read = file != NULL && fgets(line, sizeof line, file) != NULL;
     if (file != NULL) {
         fclose(file);
     }
-    return read && pages[column] >= 0 ? (int64_t)pages[column] * sysconf(_SC_PAGESIZE) : -1;
+    if (!read) {
+        return -1;
+    }
+    char *at = line;
+    long long pages = -1;
+    for (int i = 0; i <= column; i++) {
+        char *end = at;
+        pages = strtoll(at, &end, 10);
+        if (end == at) {
+            return -1;
+        }
+        at = end;
+    }
+    return pages >= 0 ? (int64_t)pages * sysconf(_SC_PAGESIZE) : -1;
 }
 
 int64_t cli_train_resident(void)

@@ -266,7 +266,7 @@ static int by_place(const void *a, const void *b)
 static ckm_status copy_op(const ckm_graph *from, int32_t op, ckm_graph *to, int32_t *map, ckm_error *err)
 {
     const ckm_i_graph_op *o = &from->ops[op];
-    int32_t *inputs = ckm_i_malloc((size_t)(o->n_inputs + o->n_outputs), sizeof *inputs);
+    int32_t *inputs = ckm_i_malloc((size_t)o->n_inputs + (size_t)o->n_outputs, sizeof *inputs);
     if (inputs == NULL) {
         return ckm_i_error_memory(err);
     }
