@@ -51,9 +51,10 @@ typedef struct ckm_export_tensor {
     const void *data;
 } ckm_export_tensor;
 
-// Writes a copy of the ONNX file `model` to `path` in which these tensors have new values, as initializers: everything
-// else is copied as it is. Errors: CKM_ERR_IO; CKM_ERR_FORMAT; CKM_ERR_UNSUPPORTED when the result would
-// be larger than the 2 GiB that the format allows.
+// Writes a copy of the ONNX file `model` to `path` in which these tensors have new values, as initializers. So are other
+// tensors whose values are in files beside the model: the copy needs no other file. Everything else is copied as it
+// is. Errors: CKM_ERR_IO; CKM_ERR_FORMAT; CKM_ERR_UNSUPPORTED when the result would be larger than the 2 GiB that the
+// format allows.
 CKM_API ckm_status ckm_export_onnx(const char *model, const char *path, const ckm_export_tensor *tensors, int32_t n,
                                    ckm_error *err) CKM_NODISCARD;
 

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // A copy of an ONNX file with other weights: all fields are copied as they are but for the initializers (and Constant
-// nodes) that are replaced; the new ones come last in the graph.
+// nodes) that are replaced; the new ones come last in the graph. So do those whose values are in other files: the copy
+// holds them itself, so that it can stand anywhere.
 #include <checkmate/import.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/checked.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "graph/graph.h"
-#include "import/onnx_wire.h"
+#include "import/onnx_external.h"
+#include "import/onnx_model.h"
 
 // Protobuf's limit on a message.
 static const int64_t max_bytes = (INT64_C(1) << 31) - 1;
@@ -19,8 +22,11 @@ typedef struct exporter {
     ckm_i_wire_tensors old;
     const ckm_export_tensor *tensors;
     int32_t n;
+    const char *model;
     const ckm_i_wire_tensor **dropped;  // sorted by place
     int32_t n_dropped;
+    const ckm_i_wire_tensor **embedded;  // those of the dropped ones that come back with values from other files
+    int32_t n_embedded;
     ckm_i_writer writer;
 } exporter;
 
@@ -52,50 +58,51 @@ static int64_t data_bytes(const ckm_export_tensor *t)
     return elements * ckm_i_dtype_bytes(t->dtype);
 }
 
+// A field of that many bytes, key and length included; for field numbers below 16.
+static int64_t whole_field(int64_t bytes)
+{
+    return 1 + varint_bytes((uint64_t)bytes) + bytes;
+}
+
+static void put_key(FILE *to, int number, int64_t bytes)
+{
+    putc(number << 3 | CKM_I_WIRE_BYTES, to);
+    put_varint(to, (uint64_t)bytes);
+}
+
 // Bytes of the tensor message: dims (1), data_type (2), name (8), raw_data (9).
 static int64_t message_bytes(const ckm_export_tensor *t)
 {
-    int64_t name = (int64_t)strlen(t->name);
-    int64_t data = data_bytes(t);
-    int64_t bytes = 2 + 1 + varint_bytes((uint64_t)name) + name + 1 + varint_bytes((uint64_t)data) + data;
+    int64_t bytes = 2 + whole_field((int64_t)strlen(t->name)) + whole_field(data_bytes(t));
     for (int32_t i = 0; i < t->shape.rank; i++) {
         bytes += 1 + varint_bytes((uint64_t)t->shape.dims[i]);
     }
     return bytes;
 }
 
-static int64_t field_bytes(const ckm_export_tensor *t)
-{
-    int64_t bytes = message_bytes(t);
-    return 1 + varint_bytes((uint64_t)bytes) + bytes;
-}
-
 static void put_tensor(FILE *to, const ckm_export_tensor *t)
 {
     size_t name = strlen(t->name);
-    putc(5 << 3 | CKM_I_WIRE_BYTES, to);
-    put_varint(to, (uint64_t)message_bytes(t));
+    put_key(to, 5, message_bytes(t));
     for (int32_t i = 0; i < t->shape.rank; i++) {
         putc(1 << 3 | CKM_I_WIRE_VARINT, to);
         put_varint(to, (uint64_t)t->shape.dims[i]);
     }
     putc(2 << 3 | CKM_I_WIRE_VARINT, to);
     putc(t->dtype == CKM_F32 ? 1 : t->dtype == CKM_I32 ? 6 : 7, to);
-    putc(8 << 3 | CKM_I_WIRE_BYTES, to);
-    put_varint(to, name);
+    put_key(to, 8, (int64_t)name);
     fwrite(t->name, 1, name, to);
-    putc(9 << 3 | CKM_I_WIRE_BYTES, to);
-    put_varint(to, (uint64_t)data_bytes(t));
+    put_key(to, 9, data_bytes(t));
     fwrite(t->data, 1, (size_t)data_bytes(t), to);
 }
 
-// Copies bytes [at, end) of the old file.
-static ckm_status copy(exporter *e, int64_t at, int64_t end, ckm_error *err)
+// Copies bytes [at, end) of a file.
+static ckm_status copy_from(exporter *e, ckm_i_onnx_source *source, int64_t at, int64_t end, ckm_error *err)
 {
     uint8_t chunk[16384];
     while (at < end) {
         int64_t n = end - at < (int64_t)sizeof chunk ? end - at : (int64_t)sizeof chunk;
-        ckm_status status = ckm_i_onnx_source_read(&e->source, at, n, chunk, err);
+        ckm_status status = ckm_i_onnx_source_read(source, at, n, chunk, err);
         if (status != CKM_OK) {
             return status;
         }
@@ -105,6 +112,120 @@ static ckm_status copy(exporter *e, int64_t at, int64_t end, ckm_error *err)
     return CKM_OK;
 }
 
+static ckm_status copy(exporter *e, int64_t at, int64_t end, ckm_error *err)
+{
+    return copy_from(e, &e->source, at, end, err);
+}
+
+// ---- tensors with values in other files
+
+// What a tensor message says about them.
+typedef struct outside {
+    bool external;
+    int64_t kept;   // bytes of the fields that stay
+    int64_t bytes;  // of the values
+    ckm_i_onnx_external where;
+} outside;
+
+// All fields but the name, which is written anew (a Constant node's tensor has its own), and what says where values are.
+static bool field_stays(uint32_t number)
+{
+    return number != 8 && number != 9 && number != 13 && number != 14;
+}
+
+// Multiplies by one dimension, or by those of a packed list.
+static ckm_status take_dims(exporter *e, const ckm_i_wire_field *field, int64_t *elements, ckm_error *err)
+{
+    int64_t at = field->at;
+    while (at < field->at + field->bytes) {
+        uint64_t value;
+        ckm_status status = ckm_i_wire_varint(&e->source, &at, field->at + field->bytes, &value, err);
+        if (status != CKM_OK) {
+            return status;
+        }
+        if (value > INT64_MAX || !ckm_i_mul(*elements, (int64_t)value, elements)) {
+            return ckm_i_error(err, CKM_ERR_OVERFLOW, "a tensor's size does not fit 63 bits");
+        }
+    }
+    return CKM_OK;
+}
+
+static ckm_status look_outside(exporter *e, const ckm_i_wire_tensor *place, outside *out, ckm_error *err)
+{
+    ckm_dtype dtype = CKM_F32;
+    bool known = false;
+    int64_t elements = 1;
+    int64_t at = place->at;
+    int64_t end = place->at + place->bytes;
+    ckm_status status = CKM_OK;
+    *out = (outside){.where = CKM_I_ONNX_EXTERNAL_INIT};
+    while (status == CKM_OK && at < end) {
+        ckm_i_wire_field field;
+        status = ckm_i_wire_next(&e->source, &at, end, &field, err);
+        if (status != CKM_OK) {
+            break;
+        }
+        out->kept += field_stays(field.number) ? at - field.start : 0;
+        if (field.number == 1) {
+            status = take_dims(e, &field, &elements, err);
+        } else if (field.number == 2) {
+            known = ckm_i_onnx_dtype((int64_t)field.value, &dtype);
+        } else if (field.number == 13 && field.type == CKM_I_WIRE_BYTES) {
+            status = ckm_i_onnx_external_pair(&e->source, &field, place->name, &out->where, err);
+        } else if (field.number == 14) {
+            out->external = field.value == 1;
+        }
+    }
+    if (status == CKM_OK && out->external && !known) {
+        return ckm_i_error(err, CKM_ERR_UNSUPPORTED, "tensor \"%.200s\" has an element type that is not exported",
+                           place->name);
+    }
+    if (status == CKM_OK && out->external && !ckm_i_mul(elements, ckm_i_dtype_bytes(dtype), &out->bytes)) {
+        return ckm_i_error(err, CKM_ERR_OVERFLOW, "tensor \"%.200s\": its size does not fit 63 bits", place->name);
+    }
+    return status;
+}
+
+static int64_t embedded_bytes(const ckm_i_wire_tensor *place, const outside *o)
+{
+    return o->kept + whole_field((int64_t)strlen(place->name)) + whole_field(o->bytes);
+}
+
+// The tensor with its values in raw form, as an initializer.
+static ckm_status put_embedded(exporter *e, const ckm_i_wire_tensor *place, ckm_error *err)
+{
+    FILE *to = e->writer.stream;
+    outside o;
+    ckm_i_onnx_source values;
+    ckm_status status = look_outside(e, place, &o, err);
+    if (status == CKM_OK) {
+        status = ckm_i_onnx_external_open(&o.where, e->model, place->name, o.bytes, &values, err);
+    }
+    if (status != CKM_OK) {
+        return status;
+    }
+    put_key(to, 5, embedded_bytes(place, &o));
+    int64_t at = place->at;
+    while (status == CKM_OK && at < place->at + place->bytes) {
+        ckm_i_wire_field field;
+        status = ckm_i_wire_next(&e->source, &at, place->at + place->bytes, &field, err);
+        if (status == CKM_OK && field_stays(field.number)) {
+            status = copy(e, field.start, at, err);
+        }
+    }
+    put_key(to, 8, (int64_t)strlen(place->name));
+    fputs(place->name, to);
+    put_key(to, 9, o.bytes);
+    if (status == CKM_OK) {
+        status = copy_from(e, &values, o.where.offset, o.where.offset + o.bytes, err);
+        status = ckm_i_error_in_file(err, status, o.where.path);
+    }
+    ckm_i_onnx_source_close(&values);
+    return status;
+}
+
+// ---- the copy
+
 static int by_place(const void *a, const void *b)
 {
     const ckm_i_wire_tensor *x = *(const ckm_i_wire_tensor *const *)a;
@@ -112,13 +233,25 @@ static int by_place(const void *a, const void *b)
     return x->field_at < y->field_at ? -1 : x->field_at > y->field_at;
 }
 
-static ckm_status prepare(exporter *e, int64_t *graph_bytes, ckm_error *err)
+static ckm_status check_size(int64_t bytes, ckm_error *err)
 {
-    int64_t bytes = e->old.graph_bytes;
-    e->dropped = ckm_i_calloc((size_t)e->n, sizeof(*e->dropped));
-    if (e->dropped == NULL) {
-        return ckm_i_error_memory(err);
+    if (bytes <= max_bytes) {
+        return CKM_OK;
     }
+    return ckm_i_error(err, CKM_ERR_UNSUPPORTED,
+                       "with its weights the model is larger than the 2 GiB that an ONNX file may have; export "
+                       "to safetensors instead");
+}
+
+static void drop(exporter *e, const ckm_i_wire_tensor *old, int64_t *bytes)
+{
+    e->dropped[e->n_dropped++] = old;
+    *bytes -= old->field_end - old->field_at;
+}
+
+// Adds the new tensors to *bytes, takes off the ones they replace.
+static ckm_status replace(exporter *e, bool *replaced, int64_t *bytes, ckm_error *err)
+{
     for (int32_t i = 0; i < e->n; i++) {
         const ckm_export_tensor *t = &e->tensors[i];
         const ckm_i_wire_tensor *old = ckm_i_wire_find(&e->old, t->name);
@@ -127,21 +260,63 @@ static ckm_status prepare(exporter *e, int64_t *graph_bytes, ckm_error *err)
                                t->name);
         }
         if (old != NULL) {
-            e->dropped[e->n_dropped++] = old;
-            bytes -= old->field_end - old->field_at;
+            drop(e, old, bytes);
+            replaced[old - e->old.items] = true;
         }
-        bytes += field_bytes(t);
-        if (bytes > max_bytes) {
-            return ckm_i_error(err, CKM_ERR_UNSUPPORTED,
-                               "with its weights the model is larger than the 2 GiB that an ONNX file may have; export "
-                               "to safetensors instead");
+        *bytes += whole_field(message_bytes(t));
+        ckm_status status = check_size(*bytes, err);
+        if (status != CKM_OK) {
+            return status;
         }
     }
-    if (e->n_dropped > 0) {
+    return CKM_OK;
+}
+
+// The same for tensors that stay, with values in other files.
+static ckm_status embed(exporter *e, const bool *replaced, int64_t *bytes, ckm_error *err)
+{
+    for (int32_t i = 0; i < e->old.n; i++) {
+        const ckm_i_wire_tensor *old = &e->old.items[i];
+        outside o = {.external = false};
+        ckm_status status = replaced[i] ? CKM_OK : look_outside(e, old, &o, err);
+        if (status == CKM_OK && o.external) {
+            status = check_size(o.bytes, err);
+        }
+        if (status == CKM_OK && o.external) {
+            drop(e, old, bytes);
+            e->embedded[e->n_embedded++] = old;
+            *bytes += whole_field(embedded_bytes(old, &o));
+            status = check_size(*bytes, err);
+        }
+        if (status != CKM_OK) {
+            return status;
+        }
+    }
+    return CKM_OK;
+}
+
+static ckm_status prepare(exporter *e, int64_t *graph_bytes, ckm_error *err)
+{
+    int64_t bytes = e->old.graph_bytes;
+    bool *replaced = ckm_i_calloc((size_t)e->old.n + 1, sizeof *replaced);
+    e->dropped = ckm_i_calloc((size_t)e->n + (size_t)e->old.n + 1, sizeof(*e->dropped));
+    e->embedded = ckm_i_calloc((size_t)e->old.n + 1, sizeof(*e->embedded));
+    ckm_status status = CKM_OK;
+    if (replaced == NULL || e->dropped == NULL || e->embedded == NULL) {
+        status = ckm_i_error_memory(err);
+    }
+    if (status == CKM_OK) {
+        status = replace(e, replaced, &bytes, err);
+    }
+    if (status == CKM_OK) {
+        status = embed(e, replaced, &bytes, err);
+    }
+    free(replaced);
+    if (status == CKM_OK && e->n_dropped > 0) {
         qsort(e->dropped, (size_t)e->n_dropped, sizeof(*e->dropped), by_place);
     }
     *graph_bytes = bytes;
-    return CKM_OK;
+    return status;
 }
 
 static ckm_status write_model(exporter *e, int64_t graph_bytes, ckm_error *err)
@@ -150,8 +325,7 @@ static ckm_status write_model(exporter *e, int64_t graph_bytes, ckm_error *err)
     int64_t graph_end = e->old.graph_at + e->old.graph_bytes;
     int64_t at = e->old.graph_at;
     ckm_status status = copy(e, 0, e->old.graph_start, err);
-    putc(7 << 3 | CKM_I_WIRE_BYTES, to);
-    put_varint(to, (uint64_t)graph_bytes);
+    put_key(to, 7, graph_bytes);
     for (int32_t i = 0; i < e->n_dropped && status == CKM_OK; i++) {
         status = copy(e, at, e->dropped[i]->field_at, err);
         at = e->dropped[i]->field_end;
@@ -162,13 +336,16 @@ static ckm_status write_model(exporter *e, int64_t graph_bytes, ckm_error *err)
     for (int32_t i = 0; i < e->n && status == CKM_OK; i++) {
         put_tensor(to, &e->tensors[i]);
     }
+    for (int32_t i = 0; i < e->n_embedded && status == CKM_OK; i++) {
+        status = put_embedded(e, e->embedded[i], err);
+    }
     return status == CKM_OK ? copy(e, graph_end, e->source.size_bytes, err) : status;
 }
 
 ckm_status ckm_export_onnx(const char *model, const char *path, const ckm_export_tensor *tensors, int32_t n,
                            ckm_error *err)
 {
-    exporter e = {.tensors = tensors, .n = n};
+    exporter e = {.tensors = tensors, .n = n, .model = model};
     int64_t graph_bytes = 0;
     ckm_status status = ckm_i_onnx_source_open(&e.source, model, err);
     if (status != CKM_OK) {
@@ -189,6 +366,7 @@ ckm_status ckm_export_onnx(const char *model, const char *path, const ckm_export
             }
         }
     }
+    free(e.embedded);
     free(e.dropped);
     ckm_i_wire_tensors_dispose(&e.old);
     ckm_i_onnx_source_close(&e.source);

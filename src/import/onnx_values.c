@@ -2,17 +2,13 @@
 // Values of the tensors of an ONNX file, read one by one. The file is converted a second time, without keeping the
 // network: that gives the constants that were computed from others, and what every tensor is.
 #include <checkmate/import.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "import/onnx_convert.h"
+#include "import/onnx_external.h"
 #include "import/onnx_wire.h"
 
 struct ckm_import_values {
@@ -77,10 +73,8 @@ typedef struct reading {
     int64_t elements, bytes;  // wanted
     uint8_t *out;
     int64_t done;  // elements so far
-    // External data.
     bool external;
-    char location[1024];
-    int64_t offset, length;  // -1: not given
+    ckm_i_onnx_external where;
 } reading;
 
 static ckm_status too_many(const reading *r, ckm_error *err)
@@ -145,84 +139,17 @@ static uint32_t list_of(ckm_dtype dtype)
     return dtype == CKM_F32 ? 4 : dtype == CKM_F64 ? 10 : dtype == CKM_I64 ? 7 : 5;
 }
 
-// A pair of external_data: key (field 1) and value (field 2).
-static ckm_status read_pair(reading *r, const ckm_i_wire_field *pair, ckm_error *err)
-{
-    char key[64] = "";
-    char value[1024] = "";
-    int64_t at = pair->at;
-    while (at < pair->at + pair->bytes) {
-        ckm_i_wire_field field;
-        ckm_status status = ckm_i_wire_next(&r->v->source, &at, pair->at + pair->bytes, &field, err);
-        if (status == CKM_OK && (field.number == 1 || field.number == 2)) {
-            status = ckm_i_wire_text(&r->v->source, &field, field.number == 1 ? key : value,
-                                     field.number == 1 ? sizeof key : sizeof value, err);
-        }
-        if (status != CKM_OK) {
-            return status;
-        }
-    }
-    if (strcmp(key, "location") == 0) {
-        snprintf(r->location, sizeof r->location, "%s", value);
-    } else if (strcmp(key, "offset") == 0 || strcmp(key, "length") == 0) {
-        char *end = NULL;
-        errno = 0;
-        long long number = strtoll(value, &end, 10);
-        if (end == value || *end != '\0' || errno != 0 || number < 0) {
-            return ckm_i_error(err, CKM_ERR_FORMAT, "tensor \"%.200s\": %s of its external data is \"%.40s\"", r->name,
-                               key, value);
-        }
-        *(key[0] == 'o' ? &r->offset : &r->length) = (int64_t)number;
-    }
-    return CKM_OK;
-}
-
-// Files outside the model's folder are not for the model to name.
-static bool stays_inside(const char *location)
-{
-    if (location[0] == '\0' || location[0] == '/') {
-        return false;
-    }
-    for (const char *part = location; part != NULL; part = strchr(part, '/')) {
-        part += *part == '/';
-        if (strncmp(part, "..", 2) == 0 && (part[2] == '/' || part[2] == '\0')) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static ckm_status read_external(reading *r, ckm_error *err)
 {
-    char path[4096 + 1100];
-    const char *slash = strrchr(r->v->path, '/');
-    int folder = slash != NULL ? (int)(slash - r->v->path) + 1 : 0;
-    if (!stays_inside(r->location) || folder > 4096) {
-        return ckm_i_error(
-            err, CKM_ERR_FORMAT,
-            "tensor \"%.200s\": its values are in \"%.200s\", which is not a file below the model's folder", r->name,
-            r->location);
-    }
-    if (r->length >= 0 && r->length != r->bytes) {
-        return ckm_i_error(err, CKM_ERR_FORMAT, "tensor \"%.200s\": %lld bytes of external data, expected %lld",
-                           r->name, (long long)r->length, (long long)r->bytes);
-    }
-    snprintf(path, sizeof path, "%.*s%s", folder, r->v->path, r->location);
     ckm_i_onnx_source source;
-    ckm_status status = ckm_i_onnx_source_open(&source, path, err);
+    ckm_status status = ckm_i_onnx_external_open(&r->where, r->v->path, r->name, r->bytes, &source, err);
     if (status != CKM_OK) {
         return status;
     }
-    if (r->offset > source.size_bytes || r->bytes > source.size_bytes - r->offset) {
-        status = ckm_i_error_at(err, CKM_ERR_FORMAT, path, 0, -1,
-                                "ends before the %lld bytes of tensor \"%.200s\" at %lld", (long long)r->bytes, r->name,
-                                (long long)r->offset);
-    } else {
-        status = ckm_i_onnx_source_read(&source, r->offset, r->bytes, r->out, err);
-    }
+    status = ckm_i_onnx_source_read(&source, r->where.offset, r->bytes, r->out, err);
     ckm_i_onnx_source_close(&source);
     r->done = r->elements;
-    return ckm_i_error_in_file(err, status, path);
+    return ckm_i_error_in_file(err, status, r->where.path);
 }
 
 static ckm_status read_tensor(reading *r, const ckm_i_wire_tensor *place, bool *found, ckm_error *err)
@@ -245,7 +172,7 @@ static ckm_status read_tensor(reading *r, const ckm_i_wire_tensor *place, bool *
         } else if (field.number == list_of(r->dtype)) {
             status = read_list(r, &field, err);
         } else if (field.number == 13 && field.type == CKM_I_WIRE_BYTES) {
-            status = read_pair(r, &field, err);
+            status = ckm_i_onnx_external_pair(&r->v->source, &field, r->name, &r->where, err);
         } else if (field.number == 14) {
             r->external = field.value == 1;
         }
@@ -294,7 +221,7 @@ static const ckm_i_onnx_value *find_value(const ckm_import_values *v, const char
 ckm_status ckm_import_values_read(ckm_import_values *v, const char *name, ckm_dtype dtype, const ckm_shape *shape,
                                   void *out, bool *found, ckm_error *err)
 {
-    reading r = {.v = v, .name = name, .dtype = dtype, .out = out, .length = -1};
+    reading r = {.v = v, .name = name, .dtype = dtype, .out = out, .where = CKM_I_ONNX_EXTERNAL_INIT};
     const ckm_i_onnx_value *value = find_value(v, name);
     const ckm_i_wire_tensor *place = ckm_i_wire_find(&v->tensors, name);
     bool same = value != NULL && value->dtype == dtype && value->shape.rank == shape->rank;

@@ -261,6 +261,80 @@ static void exported_values_come_back(void **state)
     ckm_import_values_close(values);
 }
 
+// x·w times k, then plus c, then plus k again: a weight, and a Constant node, have their values in another file.
+static onnx_builder *with_another_file(uint8_t room[5][64], ProtobufCMessageUnknownField pairs[5], const char *location)
+{
+    onnx_builder *b = ob_create(17);
+    pairs[0] = external_pair(room[0], "location", location);
+    pairs[1] = external_pair(room[1], "offset", "8");
+    pairs[2] = external_pair(room[2], "length", "24");
+    pairs[3] = external_pair(room[3], "location", location);
+    pairs[4] = external_pair(room[4], "offset", "32");
+    ob_input(b, "x", OB_FLOAT, "2,3");
+    CkmOnnx__TensorProto *w = ob_external(b, "w", "3,2");
+    w->base.n_unknown_fields = 3;
+    w->base.unknown_fields = pairs;
+    ob_floats(b, "c", "-1,0.5");
+    CkmOnnx__TensorProto *k = ob_detached_ints(b, "0,0");
+    k->n_int64_data = 0;
+    k->data_type = OB_FLOAT;
+    k->data_location = 1;
+    k->base.n_unknown_fields = 2;
+    k->base.unknown_fields = pairs + 3;
+    ob_node(b, "Constant", "", "k");
+    ob_tensor(b, "value", k);
+    ob_node(b, "MatMul", "x,w", "a");
+    ob_node(b, "Mul", "a,k", "b");
+    ob_node(b, "Add", "b,c", "y");
+    ob_output(b, "y");
+    return b;
+}
+
+// The copy stands in another folder and needs no file but itself.
+static void the_copy_needs_no_other_file(void **state)
+{
+    fixture *f = *state;
+    static const float data[] = {9, 9, 1, 2, 3, 4, 5, 6, 7, 8};
+    const float c[] = {70, 80};
+    const float w[] = {10, 20, 30, 40, 50, 60};
+    const ckm_export_tensor tensors[] = {{"c", CKM_F32, {1, {2}}, c}, {"w", CKM_F32, {2, {3, 2}}, w}};
+    uint8_t room[5][64];
+    ProtobufCMessageUnknownField pairs[5];
+    char moved[64];
+    char path[128];
+    data_files_folder(moved, sizeof moved);
+    snprintf(path, sizeof path, "%s/moved.onnx", moved);
+    data_files_write(f->folder, "weights.bin", data, sizeof data);
+    write_model(f, with_another_file(room, pairs, "weights.bin"));
+    for (int32_t n = 1; n <= 2; n++) {  // the weight with its old values, with new ones
+        assert_int_equal(ckm_export_onnx(f->path, path, tensors, n, &f->err), CKM_OK);
+        ckm_import_values *values = open_values(f, path);
+        expect_floats(f, values, "w", &w_shape, n == 1 ? data + 2 : w, 6);
+        expect_floats(f, values, "c", &c_shape, c, 2);
+        expect_floats(f, values, "k", &c_shape, data + 8, 2);
+        ckm_import_values_close(values);
+        ckm_graph *before = NULL;
+        ckm_graph *after = NULL;
+        assert_int_equal(ckm_import_file(f->path, NULL, &before, &f->err), CKM_OK);
+        assert_int_equal(ckm_import_file(path, NULL, &after, &f->err), CKM_OK);
+        assert_int_equal(ckm_graph_op_count(before), ckm_graph_op_count(after));
+        ckm_graph_free(before);
+        ckm_graph_free(after);
+    }
+    data_files_remove(moved);
+    // Where the values are not to be had there is no copy.
+    write_model(f, with_another_file(room, pairs, "missing.bin"));
+    assert_int_equal(ckm_export_onnx(f->path, f->other, tensors, 2, &f->err), CKM_ERR_IO);
+    assert_non_null(strstr(f->err.message, "cannot open"));
+    write_model(f, with_another_file(room, pairs, "../weights.bin"));
+    assert_int_equal(ckm_export_onnx(f->path, f->other, tensors, 2, &f->err), CKM_ERR_FORMAT);
+    data_files_write(f->folder, "weights.bin", data, 36);
+    write_model(f, with_another_file(room, pairs, "weights.bin"));
+    assert_int_equal(ckm_export_onnx(f->path, f->other, tensors, 2, &f->err), CKM_ERR_FORMAT);
+    assert_non_null(strstr(f->err.message, "ends before"));
+    assert_null(fopen(f->other, "rb"));
+}
+
 static void weights_given_to_inputs(void **state)
 {
     fixture *f = *state;
@@ -289,6 +363,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(external_values, set_up, tear_down),
         cmocka_unit_test_setup_teardown(no_weights, set_up, tear_down),
         cmocka_unit_test_setup_teardown(exported_values_come_back, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_copy_needs_no_other_file, set_up, tear_down),
         cmocka_unit_test_setup_teardown(weights_given_to_inputs, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
