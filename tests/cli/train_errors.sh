@@ -56,6 +56,54 @@ expect 1 train test --data many --input-shape 8,8,3 --batch 2 -j 1
 one_error_line
 err_has 'many/'
 
+# NumPy arrays: npy FILE TYPE SHAPE writes the 128 bytes before the data, which come from standard input.
+npy() {
+    printf '\223NUMPY\001\000v\000%-117s\n' "{'descr': '$2', 'fortran_order': False, 'shape': ($3), }" > "$1"
+    cat >> "$1"
+}
+mkdir arrays
+head -c 384 /dev/zero | npy arrays/x.npy '|u1' '2, 8, 8, 3'
+printf '\001\000' | npy arrays/y.npy '|u1' '2,'
+arrays="--data arrays --input-shape 8,8,3 --batch 2 -j 1 --costs flops"
+expect 0 train test $arrays --steps 1
+printf '\001\000\000\000\350\003\000\000' | npy arrays/y.npy '<i4' '2,'
+expect 1 train test $arrays --steps 1
+one_error_line
+err_has 'arrays/y.npy: sample 1: label 1000 is out of range'
+printf '\001\000\000\000\376\377\377\377' | npy arrays/y.npy '<i4' '2,'
+expect 1 train test $arrays --steps 1
+one_error_line
+err_has 'arrays/y.npy: sample 1: label -2 is out of range'
+printf '\001\000\001' | npy arrays/y.npy '|u1' '3,'
+expect 1 train test $arrays --steps 1
+one_error_line
+err_has 'arrays/x.npy: holds 2 samples, but "y.npy" holds 3'
+printf '\001\000' | npy arrays/y.npy '|u1' '2,'
+head -c 384 /dev/zero | npy arrays/x.npy '|u1' '2, 8, 3, 8'
+expect 1 train test $arrays --steps 1
+one_error_line
+err_has 'arrays/x.npy'
+err_has '8x3x8'
+err_has '8x8x3'
+head -c 383 /dev/zero | npy arrays/x.npy '|u1' '2, 8, 8, 3'
+expect 1 train test $arrays --steps 1
+one_error_line
+err_has 'arrays/x.npy'
+
+# Folders of classes: an image that is none, or that ends too early, in either format.
+broken() {
+    mkdir -p classes/a
+    cat > "classes/a/$1"
+    expect 1 train test --data classes --input-shape 8,8,3 --batch 1 -j 1 --costs flops
+    one_error_line
+    err_has "classes/a/$1: is no sound"
+    rm -r classes
+}
+printf 'damaged' | broken 1.png
+printf '\211PNG\r\n\032\n\000\000\000\015IHDR\000\000' | broken 2.png
+printf 'damaged' | broken 1.jpg
+printf '\377\330\377\340\000\020JFIF\000' | broken 2.jpeg
+
 # Budgets: below the floor it is proven that nothing fits.
 expect 3 train test $small --budget 1MB
 one_error_line
