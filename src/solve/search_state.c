@@ -239,6 +239,9 @@ void ckm_i_search_turn(ckm_i_search *s, int32_t x, int32_t first, int32_t last)
 
 void ckm_i_search_flip(ckm_i_search *s, int32_t x, int32_t first, int32_t last)
 {
+    if (s->failed) {
+        return;  // spans, journal and stages may not agree any more
+    }
     if (s->n_journal == s->cap_journal && !CKM_I_GROW(s->journal, s->n_journal, s->cap_journal)) {
         s->failed = true;
         return;
@@ -341,7 +344,7 @@ static bool settle_stage(ckm_i_search *s, int32_t t)
     }
     int32_t n = s->ops.n - 1;
     const ckm_i_ints *extra = &s->extra[t];
-    bool changes = n != extra->n || memcmp(s->ops.at, extra->at, (size_t)n * sizeof *s->ops.at) != 0;
+    bool changes = n != extra->n || (n > 0 && memcmp(s->ops.at, extra->at, (size_t)n * sizeof *s->ops.at) != 0);
     if (!record_stage(s, t, changes)) {
         s->failed = true;
         return false;
@@ -377,6 +380,9 @@ bool ckm_i_search_settle(ckm_i_search *s)
 
 void ckm_i_search_undo(ckm_i_search *s, const ckm_i_search_point *point)
 {
+    if (s->failed) {
+        return;
+    }
     while (s->n_journal > point->n_journal) {
         const ckm_i_search_entry *entry = &s->journal[--s->n_journal];
         if (entry->x >= 0) {
