@@ -93,16 +93,20 @@ err_has 'arrays/x.npy'
 # Folders of classes: an image that is none, or that ends too early, in either format.
 broken() {
     mkdir -p classes/a
-    cat > "classes/a/$1"
+    mv image "classes/a/$1"
     expect 1 train test --data classes --input-shape 8,8,3 --batch 1 -j 1 --costs flops
     one_error_line
-    err_has "classes/a/$1: is no sound"
+    err_has "classes/a/$1: is no sound $2 image"
     rm -r classes
 }
-printf 'damaged' | broken 1.png
-printf '\211PNG\r\n\032\n\000\000\000\015IHDR\000\000' | broken 2.png
-printf 'damaged' | broken 1.jpg
-printf '\377\330\377\340\000\020JFIF\000' | broken 2.jpeg
+printf 'damaged' > image
+broken 1.png PNG
+printf '\211PNG\r\n\032\n\000\000\000\015IHDR\000\000' > image
+broken 2.png PNG
+printf 'damaged' > image
+broken 1.jpg JPEG
+printf '\377\330\377\340\000\020JFIF\000' > image
+broken 2.jpeg JPEG
 
 # Budgets: below the floor it is proven that nothing fits.
 expect 3 train test $small --budget 1MB
