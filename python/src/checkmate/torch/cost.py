@@ -89,9 +89,8 @@ class Measured:
         if not missing:
             return
         with _outside_of_tracing():
-            workspace = _workspaces(missing)
             for key, node in missing.items():
-                self.known[key] = [_nanoseconds(node, self.runs), workspace[key]]
+                self.known[key] = [_nanoseconds(node, self.runs), *_bytes(node)]
         if self.path is not None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.NamedTemporaryFile("w", dir=self.path.parent, delete=False) as file:
@@ -101,7 +100,8 @@ class Measured:
     def __call__(self, node: fx.Node) -> tuple[int, int]:
         if not _measurable(node):
             return estimate(node)
-        nanoseconds, workspace = self.known[_key(node)]
+        nanoseconds, workspace, *outputs = self.known[_key(node)]
+        node.meta[joint.REAL_BYTES] = [int(size) for size in outputs]
         return int(nanoseconds), int(workspace)
 
 
@@ -167,15 +167,14 @@ def _nanoseconds(node: fx.Node, runs: int) -> float:
         return float(estimate(node)[0])
 
 
-def _workspaces(nodes: dict[str, fx.Node]) -> dict[str, int]:
-    """Bytes that each call allocates beside its outputs, as the allocator tells it."""
-    found: dict[str, int] = {}
-    for key, node in nodes.items():
-        try:
-            run = _runnable(node)
-            out: list[object] = []
-            peak = meter.allocated(lambda run=run, out=out: out.append(run()), _device(node))  # type: ignore[misc]
-            found[key] = max(0, peak - sum(joint.storage_bytes(t) for t in _tensors(out)))
-        except RuntimeError:
-            found[key] = 0
-    return found
+def _bytes(node: fx.Node) -> list[int]:
+    """Bytes that a call allocates beside its outputs, as the allocator tells it; then those of each output's storage."""
+    try:
+        run = _runnable(node)
+        out: list[object] = []
+        peak = meter.allocated(lambda: out.append(run()), _device(node))
+    except RuntimeError:
+        return [0]
+    outputs = _tensors(out)
+    distinct = {t.untyped_storage()._cdata: joint.storage_bytes(t) for t in outputs}
+    return [max(0, peak - sum(distinct.values())), *(joint.storage_bytes(t) for t in outputs)]

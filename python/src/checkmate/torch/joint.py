@@ -66,6 +66,17 @@ def storage_bytes(value: torch.Tensor) -> int:
     return -(-size // 512) * 512 if value.device.type == "cuda" else size
 
 
+#: In a node's metadata: bytes of the storages that a call really gives, by output. Some kernels hand on a larger one than
+#: the output's shape needs, such as mse_loss, whose scalar lies in the buffer of the squares.
+REAL_BYTES = "checkmate_real_bytes"
+
+
+def output_bytes(node: fx.Node, index: int, value: torch.Tensor) -> int:
+    """Bytes of the storage behind a call's output, as measured when it was."""
+    real = node.meta.get(REAL_BYTES)
+    return max(storage_bytes(value), real[index] if real is not None and index < len(real) else 0)
+
+
 def is_tangent(node: fx.Node) -> bool:
     return node.op == "placeholder" and "tangents" in str(node.target)
 
@@ -151,13 +162,14 @@ def build(module: fx.GraphModule, num_fwd_outputs: int, cost: CostFn, *, name: s
     owner: dict[int, int] = {}
     input_bytes = 0
 
-    def tensor(value: torch.Tensor | None, node: fx.Node | None, label: str) -> int:
+    def tensor(value: torch.Tensor | None, node: fx.Node | None, label: str, size: int | None = None) -> int:
         nonlocal input_bytes
         key = None if value is None else storage_key(value)
         if key is not None and key in owner:
             index = graph.tensor(bytes=0, name=label, alias_of=owner[key])
         else:
-            size = 0 if value is None else storage_bytes(value)
+            if size is None:
+                size = 0 if value is None else storage_bytes(value)
             index = graph.tensor(bytes=size, name=label)
             if key is not None:
                 owner[key] = index
@@ -190,14 +202,18 @@ def build(module: fx.GraphModule, num_fwd_outputs: int, cost: CostFn, *, name: s
         for user in node.users:
             if user.target is operator.getitem and user.args[0] is node:
                 op.elements.setdefault(_element(user), user)
+        time, workspace = cost(node)
+        single = not isinstance(value, (tuple, list))
+        seen = 0
         for i, element in enumerate(_tensors(value)):
-            single = not isinstance(value, (tuple, list))
-            op.outputs.append(tensor(element, node if single else op.elements.get(i), node.name if single else f"{node.name}.{i}"))
+            size = 0 if element is None else output_bytes(node, seen, element)
+            seen += element is not None
+            output = node if single else op.elements.get(i)
+            op.outputs.append(tensor(element, output, node.name if single else f"{node.name}.{i}", size))
         for user in node.users:  # the same element taken twice
             if user.target is operator.getitem and user.args[0] is node:
                 tensor_of[user] = tensor_of[op.elements[_element(user)]]
         once = effects.runs_once(node) or (effects.is_random(node) and not replay)
-        time, workspace = cost(node)
         graph.op(name=node.name, kind=kind, cost=time, workspace_bytes=workspace, recomputable=not once,  # type: ignore[arg-type]
                  inputs=op.inputs, outputs=op.outputs)  # fmt: skip
         ops.append(op)
@@ -223,6 +239,8 @@ def build(module: fx.GraphModule, num_fwd_outputs: int, cost: CostFn, *, name: s
     crossing.sort()
     tangents = [tensor(n.meta["val"], n, n.name) for n in nodes if is_tangent(n) and isinstance(n.meta.get("val"), torch.Tensor)]
     graph.op(name="boundary", kind="loss", cost=0, recomputable=False, inputs=crossing, outputs=tangents)
+    for tangent in tangents:
+        graph.result(tangent)  # autograd holds on to them until the backward pass returns
     ops.append(JointOp(None, crossing, tangents))
     for node in backward:
         add(node, "backward")

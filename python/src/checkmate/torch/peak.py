@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import fx
 
-from .joint import Joint, is_tangent, storage_bytes, storage_key
+from .joint import Joint, is_tangent, output_bytes, storage_bytes, storage_key
 from .partition import Halves
 from .program import last_uses
 
@@ -64,10 +64,10 @@ def _walk(graph: fx.Graph, on: dict[fx.Node, list[int]], storages: _Storages, wo
             for parent in node.all_input_nodes:
                 known.update({storage_key(t): s for t, s in zip(_flat(parent.meta.get("val")), on[parent], strict=True)})
             found = []
-            for tensor in _flat(node.meta.get("val")):
+            for i, tensor in enumerate(_flat(node.meta.get("val"))):
                 key = storage_key(tensor)
                 if key not in known:
-                    known[key] = storages.allocate(storage_bytes(tensor))
+                    known[key] = storages.allocate(output_bytes(node, i, tensor))
                 found.append(known[key])
             storages.hold(found)
             on[node] = found
@@ -97,6 +97,6 @@ def peak_bytes(joint: Joint, halves: Halves, workspace: dict[str, int] | None = 
     for placeholder in inputs:
         if is_tangent(placeholder):
             entering[placeholder] = [storages.allocate(storage_bytes(t)) for t in _flat(placeholder.meta["val"])]
-            storages.hold(entering[placeholder])
+            storages.hold(entering[placeholder] * 2)  # autograd holds on to them until the backward pass returns
     _walk(backward, entering, storages, extra)
     return storages.peak
