@@ -28,7 +28,7 @@ END
             high = $13 == "" ? $11 : $13
             print 100 * $10 "," 100 * $11 "," 100 * low "," 100 * high }' "$csv" > "$temporary/$network"
         [ -s "$temporary/$network" ] || continue
-        printf ', "%s" using 1:2:3:4 with yerrorbars linewidth 1.5 pointtype 7 linecolor rgb "%s" title "%s"' \
+        printf ', "%s" using 1:2:3:4 with yerrorbars linewidth 1.5 pointtype 7 linecolor rgb "%s" title "%s" noenhanced' \
             "$temporary/$network" "$1" "$network"
         [ $# -eq 1 ] || shift
     done
