@@ -178,8 +178,11 @@ ckm_status ckm_i_local_search(ckm_i_solver *solver, const ckm_i_local_search_opt
             break;
         }
         double share = thinned(&a, round_states, start);
-        bool carries = share < 1.0 || a.best_cost == INT64_MAX;  // no time to find it again, or not found yet
-        a.mover.penalty = carries ? a.mover.penalty : a.price;
+        // Every other round begins lenient, to get elsewhere; the rest with the penalty reached, since the price
+        // sampled may be so far off that a round ends before the penalty has come back. So does a round too short
+        // for that, and every one until a schedule fits.
+        bool lenient = round % 2 == 1 && share >= 1.0 && a.best_cost < INT64_MAX;
+        a.mover.penalty = lenient ? a.price : a.mover.penalty;
         CKM_I_TRY(
             anneal(&a, mean_cost * heat[round % n_heat] * share + 1e-9, cold, limit_states(&a, round_states), err));
         CKM_I_TRY(hand_in(&a, err));
