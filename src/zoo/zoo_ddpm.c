@@ -109,7 +109,7 @@ static ckm_i_layer embed_time(ckm_i_zoo *z, int64_t width)
 static ckm_i_layer go_up(const unet *u, ckm_i_layer x, const ckm_i_layer *skips, int n_skips)
 {
     const ckm_zoo_size *s = ckm_i_zoo_size(u->z);
-    char name[32];
+    char name[64];
     for (int level = u->v->levels - 1; level >= 0; level--) {
         int64_t channels = s->model_width * u->v->widths[level];
         for (int64_t i = 0; i <= s->depth; i++) {
@@ -133,7 +133,7 @@ ckm_i_layer ckm_i_zoo_ddpm(ckm_i_zoo *z, int32_t which)
     ckm_i_layer skips[MOST_SKIPS];
     int n_skips = 0;
     int64_t tile = INT64_C(1) << (u.v->levels - 1);
-    char name[32];
+    char name[64];
     ckm_i_zoo_set_task(z, CKM_TASK_DENOISE);
     if (s->height % tile != 0 || s->width % tile != 0) {
         return ckm_i_zoo_fail(z, "height and width must be multiples of %lld", (long long)tile);
