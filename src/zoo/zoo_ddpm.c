@@ -89,7 +89,7 @@ static ckm_i_layer attention(const unet *u, ckm_i_layer x, const char *name)
 // A block of the way down or up, with attention where the map is of that height.
 static ckm_i_layer step(const unet *u, ckm_i_layer x, const char *name, int64_t channels)
 {
-    char part[48];
+    char part[80];
     x = residual(u, x, name, channels);
     snprintf(part, sizeof part, "%s/attn", name);
     return ckm_i_zoo_height(u->z, x) == ATTENTION_HEIGHT ? attention(u, x, part) : x;
