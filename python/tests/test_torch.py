@@ -56,7 +56,8 @@ def test_same_results_within_the_budget(name: str) -> None:
     assert plan.peak_bytes <= plan.budget_bytes == plan.baseline_peak_bytes * 65 // 100
     measured = meter.peak_bytes(lambda: compiled(*inputs).backward(), model, inputs)
     assert measured <= plan.budget_bytes
-    assert measured == pytest.approx(plan.peak_bytes, rel=0.02)
+    # Kernels may need less beside their operands in a step than they did when they were measured apart, never more.
+    assert 0.95 * plan.peak_bytes <= measured <= plan.peak_bytes + 64
 
 
 def test_infeasible_budget_says_what_would_fit() -> None:
