@@ -193,7 +193,7 @@ train_network() {
     began=$(date +%s)
     steps=${DEMO_STEPS:-100}
     rounds=10
-    images=$out/digits
+    images=$out/digits64
     first_budget=''
     [ -d "$images" ] || "$build/examples/make_digits" "$images" 640 64 > "$out/make_digits.log"
     printf '%s%s%s\n' "$bold" \
