@@ -49,7 +49,6 @@ class Joint:
     ops: list[JointOp]
     boundary: int
     tensor_of: dict[fx.Node, int]
-    node_of: list[fx.Node | None]
     graph: Graph
     input_bytes: int
 
@@ -158,7 +157,6 @@ def build(module: fx.GraphModule, num_fwd_outputs: int, cost: CostFn, *, name: s
     forward_outputs, backward_outputs = outputs[:num_fwd_outputs], outputs[num_fwd_outputs:]
     graph = Graph(name, cost_unit="ns", fixed_bytes=fixed_bytes)
     tensor_of: dict[fx.Node, int] = {}
-    node_of: list[fx.Node | None] = []
     owner: dict[int, int] = {}
     input_bytes = 0
 
@@ -175,7 +173,6 @@ def build(module: fx.GraphModule, num_fwd_outputs: int, cost: CostFn, *, name: s
                 owner[key] = index
             if node is not None and node.op in ("placeholder", "get_attr") and not is_tangent(node):
                 input_bytes += size
-        node_of.append(node)
         if node is not None:
             tensor_of[node] = index
         return index
@@ -226,7 +223,6 @@ def build(module: fx.GraphModule, num_fwd_outputs: int, cost: CostFn, *, name: s
         made = tensor_of[output]
         storage = owner[storage_key(output.meta["val"])]
         view = graph.tensor(bytes=0, name=f"{output.name}.kept", alias_of=storage)
-        node_of.append(None)
         graph.op(name=f"{output.name}.keep", cost=0, recomputable=False, inputs=[made], outputs=[view])
         ops.append(JointOp(None, [made], [view]))
         graph.result(view)
@@ -249,4 +245,4 @@ def build(module: fx.GraphModule, num_fwd_outputs: int, cost: CostFn, *, name: s
         if tensor_of.get(output) in computed:
             graph.result(tensor_of[output])
     graph.finish()
-    return Joint(module, forward_outputs, backward_outputs, ops, boundary, tensor_of, node_of, graph, input_bytes)
+    return Joint(module, forward_outputs, backward_outputs, ops, boundary, tensor_of, graph, input_bytes)

@@ -155,7 +155,7 @@ def plan(module: fx.GraphModule, num_fwd_outputs: int, options: Options, name: s
         if real <= budget:
             break
         # A value was computed again beside a view of its old storage: leave that much room and solve again.
-        target -= real - budget
+        target = max(0, target - (real - budget))
     simulation = schedule.simulate(model.graph)
     bound = solution.bound if solution is not None else None
     return (
@@ -182,8 +182,6 @@ def _solve_cached(graph: Graph, budget: int, options: Options) -> tuple[Schedule
                 return schedule, None, True
         except CheckmateError:
             pass  # a damaged file is solved anew and overwritten
-    if budget < graph.memory_floor:
-        budget = max(0, budget)
     solution = solve(graph, budget, strategy=options.strategy, time_limit=options.time_limit, gap=options.gap,
                      threads=options.threads, seed=options.seed)  # fmt: skip
     schedule = _required(solution)
