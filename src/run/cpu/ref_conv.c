@@ -1,82 +1,97 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolution: forward, backward to data and weights, and the gradient of any bias.
+// Convolution and transposed convolution, each forward and backward to data and weights, and the gradient of any bias.
+// All six are one of three maps of a convolution that slides over `large` and has a window for every position of
+// `small`: what differs is which tensors of the operator these are.
+#include <string.h>
+
 #include "run/cpu/ref_conv_core.h"
 #include "run/cpu/ref_registry.h"
 
-// The convolution whose x, y and weight are the given tensors of the operator.
-static ckm_i_ref_conv read_conv(const ckm_graph *graph, const ckm_i_graph_op *op, int32_t x, int32_t y, int32_t weight)
+// A tensor of an operator: its n-th input or output.
+typedef struct port {
+    bool is_output;
+    int32_t index;
+} port;
+
+typedef enum map { FORWARD, TO_DATA, TO_WEIGHTS } map;
+
+typedef struct role {
+    const char *kind;
+    map map;
+    port large, small, weight;
+} role;
+
+// Inputs: conv and conv_transpose x, weight, [bias]; to data dy, weight; to weights dy, x.
+static const role roles[] = {
+    {"conv", FORWARD, .large = {false, 0}, .small = {true, 0}, .weight = {false, 1}},
+    {"conv_backward_data", TO_DATA, .large = {true, 0}, .small = {false, 0}, .weight = {false, 1}},
+    {"conv_backward_weights", TO_WEIGHTS, .large = {false, 1}, .small = {false, 0}, .weight = {true, 0}},
+    {"conv_transpose", TO_DATA, .large = {true, 0}, .small = {false, 0}, .weight = {false, 1}},
+    {"conv_transpose_backward_data", FORWARD, .large = {false, 0}, .small = {true, 0}, .weight = {false, 1}},
+    {"conv_transpose_backward_weights", TO_WEIGHTS, .large = {false, 0}, .small = {false, 1}, .weight = {true, 0}},
+};
+
+static const role *role_of(const ckm_i_graph_op *op)
 {
-    return ckm_i_ref_conv_read(graph, op, &graph->tensors[x].shape, &graph->tensors[y].shape,
-                               &graph->tensors[weight].shape);
+    const role *found = roles;
+    while (strcmp(found->kind, op->op_class->kind) != 0) {
+        found++;
+    }
+    return found;
 }
 
-static ckm_i_ref_conv conv_of(const ckm_graph *graph, const ckm_i_graph_op *op)
+static const ckm_shape *shape_at(const ckm_graph *graph, const ckm_i_graph_op *op, port at)
 {
-    return read_conv(graph, op, op->inputs[0], op->outputs[0], op->inputs[1]);
+    return &graph->tensors[at.is_output ? op->outputs[at.index] : op->inputs[at.index]].shape;
 }
 
-static ckm_i_ref_conv data_of(const ckm_graph *graph, const ckm_i_graph_op *op)
+static ckm_i_ref_conv read_conv(const ckm_graph *graph, const ckm_i_graph_op *op, const role *as)
 {
-    return read_conv(graph, op, op->outputs[0], op->inputs[0], op->inputs[1]);
-}
-
-static ckm_i_ref_conv weights_of(const ckm_graph *graph, const ckm_i_graph_op *op)
-{
-    return read_conv(graph, op, op->inputs[1], op->inputs[0], op->outputs[0]);
+    return ckm_i_ref_conv_read(graph, op, shape_at(graph, op, as->large), shape_at(graph, op, as->small),
+                               shape_at(graph, op, as->weight));
 }
 
 static int64_t conv_workspace(const ckm_i_op_view *v, const ckm_graph *step)
 {
-    ckm_i_ref_conv c = conv_of(step, v->op);
+    ckm_i_ref_conv c = read_conv(step, v->op, role_of(v->op));
     return ckm_i_ref_conv_workspace(&c);
 }
 
-static int64_t data_workspace(const ckm_i_op_view *v, const ckm_graph *step)
+static const float *source(const ckm_i_ref_op *r, port at)
 {
-    ckm_i_ref_conv c = data_of(step, v->op);
-    return ckm_i_ref_conv_workspace(&c);
+    return ckm_i_ref_input(r, at.index);
 }
 
-static int64_t weights_workspace(const ckm_i_op_view *v, const ckm_graph *step)
-{
-    ckm_i_ref_conv c = weights_of(step, v->op);
-    return ckm_i_ref_conv_workspace(&c);
-}
-
-// inputs x, weight, [bias]
 static ckm_status conv(const ckm_graph *step, int32_t op, const ckm_i_kernel_call *call, ckm_error *err)
 {
     ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
     CKM_I_REF_TRY(ckm_i_ref_check_floats(&r, err));
-    ckm_i_ref_conv c = conv_of(step, r.op);
-    float *y = ckm_i_ref_output(&r, 0);
-    ckm_i_ref_conv_forward(&c, ckm_i_ref_input(&r, 0), ckm_i_ref_input(&r, 1), y, call->workspace);
-    if (ckm_i_ref_input(&r, 2) != NULL) {
-        const ckm_shape *shape = &ckm_i_ref_out(&r, 0)->shape;
-        ckm_i_ref_add_bias(shape, ckm_i_ref_channel_axis(step, shape->rank), ckm_i_ref_input(&r, 2), y);
+    const role *as = role_of(r.op);
+    ckm_i_ref_conv c = read_conv(step, r.op, as);
+    float *out = ckm_i_ref_output(&r, 0);
+    switch (as->map) {
+    case FORWARD:
+        ckm_i_ref_conv_forward(&c, source(&r, as->large), source(&r, as->weight), out, call->workspace);
+        break;
+    case TO_DATA:
+        ckm_i_ref_conv_data(&c, source(&r, as->small), source(&r, as->weight), out, call->workspace);
+        break;
+    case TO_WEIGHTS:
+        ckm_i_ref_conv_weights(&c, source(&r, as->large), source(&r, as->small), out, call->workspace);
+        break;
     }
     return CKM_OK;
 }
 
-// inputs dy, weight
-static ckm_status conv_backward_data(const ckm_graph *step, int32_t op, const ckm_i_kernel_call *call, ckm_error *err)
+static ckm_status biased_conv(const ckm_graph *step, int32_t op, const ckm_i_kernel_call *call, ckm_error *err)
 {
+    CKM_I_REF_TRY(conv(step, op, call, err));
     ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
-    CKM_I_REF_TRY(ckm_i_ref_check_floats(&r, err));
-    ckm_i_ref_conv c = data_of(step, r.op);
-    ckm_i_ref_conv_data(&c, ckm_i_ref_input(&r, 0), ckm_i_ref_input(&r, 1), ckm_i_ref_output(&r, 0), call->workspace);
-    return CKM_OK;
-}
-
-// inputs dy, x
-static ckm_status conv_backward_weights(const ckm_graph *step, int32_t op, const ckm_i_kernel_call *call,
-                                        ckm_error *err)
-{
-    ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
-    CKM_I_REF_TRY(ckm_i_ref_check_floats(&r, err));
-    ckm_i_ref_conv c = weights_of(step, r.op);
-    ckm_i_ref_conv_weights(&c, ckm_i_ref_input(&r, 1), ckm_i_ref_input(&r, 0), ckm_i_ref_output(&r, 0),
-                           call->workspace);
+    if (ckm_i_ref_input(&r, 2) != NULL) {
+        const ckm_shape *shape = &ckm_i_ref_out(&r, 0)->shape;
+        ckm_i_ref_add_bias(shape, ckm_i_ref_channel_axis(step, shape->rank), ckm_i_ref_input(&r, 2),
+                           ckm_i_ref_output(&r, 0));
+    }
     return CKM_OK;
 }
 
@@ -92,9 +107,12 @@ static ckm_status bias_grad(const ckm_graph *step, int32_t op, const ckm_i_kerne
 }
 
 const ckm_i_reference_kernel ckm_i_ref_kernels_conv[] = {
-    {"conv", conv_workspace, conv},
-    {"conv_backward_data", data_workspace, conv_backward_data},
-    {"conv_backward_weights", weights_workspace, conv_backward_weights},
+    {"conv", conv_workspace, biased_conv},
+    {"conv_backward_data", conv_workspace, conv},
+    {"conv_backward_weights", conv_workspace, conv},
+    {"conv_transpose", conv_workspace, biased_conv},
+    {"conv_transpose_backward_data", conv_workspace, conv},
+    {"conv_transpose_backward_weights", conv_workspace, conv},
     {"bias_grad", NULL, bias_grad},
     {NULL, NULL, NULL},
 };

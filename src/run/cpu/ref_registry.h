@@ -10,7 +10,6 @@
 #define CKM_I_REF_GROUPS(X) \
     X(activation)           \
     X(conv)                 \
-    X(conv_transpose)       \
     X(dense)                \
     X(dropout)              \
     X(elementwise)          \
