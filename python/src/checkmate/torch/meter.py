@@ -8,6 +8,7 @@ allocate inside, too.
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -46,6 +47,7 @@ def allocated(run: Callable[[], Any], device: torch.device) -> int:
         run()
         torch.cuda.synchronize(device)
         return torch.cuda.max_memory_allocated(device) - before
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # read when the profiler first starts; it reports every start on stderr
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
         run()
     events = [e for e in profile.profiler.kineto_results.events() if e.name() == "[memory]"]
