@@ -162,7 +162,7 @@ ckm_status ckm_i_stage_run_start(ckm_i_solver *solver, const ckm_i_stage_options
         .cutoff = INFINITY,
         .threads = 1,
         .start = start,
-        .separate = ckm_i_stage_paths,
+        .separate = ckm_i_stage_separate,
         .context = &run->model,
         .enough = found ? (double)(solver->best_cost - df->total_cost) / scale - gap * 0.5 : INFINITY,
         .stop = solver->options->stop,

@@ -25,7 +25,6 @@ typedef struct builder {
     int32_t *last_need;  // per operator: the last operator that can be reached from it
     int64_t cap_needs;
     int32_t n_needs;
-    double unit, row_scale;
 } builder;
 
 // Bytes that live while each operator runs when nothing is recomputed: what there is to hold.
@@ -97,13 +96,10 @@ static void add_cut_columns(builder *b, int32_t k)
     }
 }
 
-// Row: availability of x in window k (s + r) minus `col` >= at_least. A tensor that is always live needs none.
-static void require_available(builder *b, int32_t k, int32_t x, int32_t col, double at_least)
+// Row: availability of x in window k (s + r) minus `col` >= at_least.
+static void add_available(builder *b, int32_t k, int32_t x, int32_t col, double at_least)
 {
     const ckm_i_dataflow_tensor *tensor = &b->df->tensors[x];
-    if (tensor->pinned || tensor->producer < 0) {
-        return;
-    }
     int32_t s = b->out->s_col[(int64_t)k * b->df->n_tensors + x];
     int32_t r = b->out->r_col[(int64_t)k * b->df->n_ops + tensor->producer];
     ckm_i_milp_add_row(b->m, at_least, INFINITY);
@@ -118,29 +114,33 @@ static void require_available(builder *b, int32_t k, int32_t x, int32_t col, dou
     }
 }
 
-// The working set of operator t: the bytes of storages it touches, less what in-place pairs can save at
-// best. Marks the storages.
-static int64_t working_set(builder *b, int32_t k, int32_t t)
+// The same for what x is a view of in the end: where a view is, that has been. A tensor that is always live needs none.
+static void require_available(builder *b, int32_t k, int32_t x, int32_t col, double at_least)
 {
-    const ckm_dataflow *df = b->df;
-    const ckm_i_dataflow_op *op = &df->ops[t];
-    int64_t bytes = op->workspace_bytes;
-    for (int side = 0; side < 2; side++) {
-        const int32_t *list = side == 0 ? op->inputs : op->outputs;
-        int32_t n = side == 0 ? op->n_inputs : op->n_outputs;
-        for (int32_t i = 0; i < n; i++) {
-            int32_t storage = df->tensors[list[i]].storage;
-            if (b->working[storage] != k && !df->tensors[storage].pinned) {
-                b->working[storage] = k;
-                bytes += df->tensors[storage].bytes;
-            }
-        }
+    const ckm_i_dataflow_tensor *tensor = &b->df->tensors[x];
+    if (tensor->pinned || tensor->producer < 0) {
+        return;
     }
-    bytes -= ckm_i_inplace_best(df, (const int32_t(*)[2])op->inplace, op->n_inplace, NULL, NULL);
-    return bytes > 0 ? bytes : 0;
+    add_available(b, k, x, col, at_least);
+    int32_t base = x;
+    while (b->out->view_of[base] >= 0) {
+        base = b->out->view_of[base];
+    }
+    if (base != x) {
+        add_available(b, k, base, col, at_least);
+    }
 }
 
-// Presence of every storage at cut k: the column of its only tensor, or a maximum.
+static void mark_touched(builder *b, int32_t k)
+{
+    const ckm_i_dataflow_op *op = &b->df->ops[b->out->cuts[k]];
+    for (int32_t i = 0; i < op->n_inputs + op->n_outputs; i++) {
+        int32_t x = i < op->n_inputs ? op->inputs[i] : op->outputs[i - op->n_inputs];
+        b->working[b->df->tensors[x].storage] = k;
+    }
+}
+
+// Presence of every storage at cut k: the column of its only tensor that is no view of another, or a maximum.
 static void add_groups(builder *b, int32_t k)
 {
     const ckm_dataflow *df = b->df;
@@ -151,6 +151,13 @@ static void add_groups(builder *b, int32_t k)
     for (int32_t x = 0; x < df->n_tensors; x++) {
         int32_t storage = df->tensors[x].storage;
         if (cols[x] < 0 || df->tensors[storage].bytes == 0) {
+            continue;
+        }
+        int32_t of = b->out->view_of[x];
+        if (of >= 0) {
+            ckm_i_milp_add_row(b->m, 0.0, INFINITY);
+            ckm_i_milp_put(b->m, cols[of], 1.0);
+            ckm_i_milp_put(b->m, cols[x], -1.0);
             continue;
         }
         if (b->group_col[storage] < 0) {
@@ -169,15 +176,16 @@ static void add_groups(builder *b, int32_t k)
     }
 }
 
-static void add_memory_row(builder *b, int32_t k, int64_t budget_bytes)
+static void add_memory_row(builder *b, int32_t k)
 {
     const ckm_dataflow *df = b->df;
-    int64_t room = budget_bytes - df->resident_bytes - working_set(b, k, b->out->cuts[k]);
+    int64_t room = b->out->room_bytes - ckm_i_working_set(df, b->out->cuts[k]);
+    mark_touched(b, k);
     add_groups(b, k);
-    ckm_i_milp_add_row(b->m, -INFINITY, (double)room / b->unit / b->row_scale);
+    ckm_i_milp_add_row(b->m, -INFINITY, (double)room / b->out->byte_scale);
     for (int32_t x = 0; x < df->n_tensors; x++) {
         if (b->group_col[x] >= 0 && b->working[x] != k) {
-            ckm_i_milp_put(b->m, b->group_col[x], (double)df->tensors[x].bytes / b->unit / b->row_scale);
+            ckm_i_milp_put(b->m, b->group_col[x], (double)df->tensors[x].bytes / b->out->byte_scale);
         }
     }
 }
@@ -275,8 +283,21 @@ static void set_scales(builder *b)
     b->out->cost_gcd = cost_gcd > 0 ? cost_gcd : 1;
     double total = (double)(df->total_cost / b->out->cost_gcd);
     b->out->cost_scale = (double)b->out->cost_gcd * (total > 1e7 ? total / 1e7 : 1.0);
-    b->unit = (double)(bytes_gcd > 0 ? bytes_gcd : 1);
-    b->row_scale = (double)largest / b->unit > 1e4 ? (double)largest / b->unit / 1e4 : 1.0;
+    double unit = (double)(bytes_gcd > 0 ? bytes_gcd : 1);
+    b->out->byte_scale = fmax(unit, (double)largest / 1e4);
+}
+
+// What each tensor is a view of: an operand of its operator on the same storage.
+static void find_views(const ckm_dataflow *df, int32_t *view_of)
+{
+    for (int32_t x = 0; x < df->n_tensors; x++) {
+        const ckm_i_dataflow_tensor *tensor = &df->tensors[x];
+        const ckm_i_dataflow_op *op = tensor->producer >= 0 ? &df->ops[tensor->producer] : NULL;
+        view_of[x] = -1;
+        for (int32_t i = 0; op != NULL && !tensor->pinned && i < op->n_inputs; i++) {
+            view_of[x] = df->tensors[op->inputs[i]].storage == tensor->storage ? op->inputs[i] : view_of[x];
+        }
+    }
 }
 
 static bool allocate(builder *b, const int32_t *cuts)
@@ -289,18 +310,21 @@ static bool allocate(builder *b, const int32_t *cuts)
     out->s_col = ckm_i_malloc(n * tensors, sizeof *out->s_col);
     out->r_col = ckm_i_malloc(n * ops, sizeof *out->r_col);
     out->need_start = ckm_i_malloc(n + 1, sizeof *out->need_start);
+    out->view_of = ckm_i_malloc(tensors, sizeof *out->view_of);
     b->working = ckm_i_malloc(tensors, sizeof *b->working);
     b->group_col = ckm_i_malloc(tensors, sizeof *b->group_col);
     b->needed = ckm_i_malloc(tensors, sizeof *b->needed);
     b->last_need = ckm_i_malloc(ops, sizeof *b->last_need);
     if (out->cuts == NULL || out->s_col == NULL || out->r_col == NULL || out->need_start == NULL ||
-        b->working == NULL || b->group_col == NULL || b->needed == NULL || b->last_need == NULL) {
+        out->view_of == NULL || b->working == NULL || b->group_col == NULL || b->needed == NULL ||
+        b->last_need == NULL) {
         return false;
     }
     for (size_t x = 0; x < tensors; x++) {
         b->working[x] = -1;
         b->needed[x] = -1;
     }
+    find_views(b->df, out->view_of);
     return true;
 }
 
@@ -308,7 +332,7 @@ ckm_status ckm_i_stage_model_build(const ckm_dataflow *df, int64_t budget_bytes,
                                    ckm_i_stage_model *out, ckm_error *err)
 {
     ckm_status status = CKM_OK;
-    ckm_i_stage_model built = {.df = df, .n_cuts = n_cuts};
+    ckm_i_stage_model built = {.df = df, .n_cuts = n_cuts, .room_bytes = budget_bytes - df->resident_bytes};
     builder b = {.df = df, .out = &built, .m = &built.milp};
     ckm_i_milp_init(&built.milp);
     bool ok = allocate(&b, cuts);
@@ -317,7 +341,7 @@ ckm_status ckm_i_stage_model_build(const ckm_dataflow *df, int64_t budget_bytes,
         set_scales(&b);
         add_cut_columns(&b, 0);
         for (int32_t k = 0; k < n_cuts && ok; k++) {
-            add_memory_row(&b, k, budget_bytes);
+            add_memory_row(&b, k);
             ok = add_window(&b, k);
         }
     }
@@ -342,4 +366,5 @@ void ckm_i_stage_model_dispose(ckm_i_stage_model *model)
     free(model->r_col);
     free(model->need_start);
     free(model->needs);
+    free(model->view_of);
 }

@@ -20,6 +20,9 @@ typedef struct ckm_i_stage_model {
     int32_t *r_col;       // [k * n_ops + v]
     int32_t *need_start;  // per window: first of its needs; n_cuts + 1 entries
     int32_t *needs;       // tensors made by operators that first computations of the window, or the end, read
+    int32_t *view_of;     // per tensor: the operand of its operator on whose storage it lies, -1: none
+    int64_t room_bytes;   // budget less what is always there
+    double byte_scale;    // memory rows count in this many bytes
     double cost_scale;    // objective 1 is this much cost
     int64_t cost_gcd;
 } ckm_i_stage_model;
@@ -35,7 +38,10 @@ ckm_status ckm_i_stage_model_build(const ckm_dataflow *df, int64_t budget_bytes,
                                    ckm_i_stage_model *out, ckm_error *err) CKM_NODISCARD;
 void ckm_i_stage_model_dispose(ckm_i_stage_model *model);
 
-// Path cuts (stage_paths.c), a separator for ckm_i_milp_options: `context` is the model.
+// Cutting planes, each for ckm_i_milp_options: `context` is the model. Path cuts (stage_paths.c) tie windows together,
+// peak cuts (stage_peaks.c) know of memory inside them; separate adds both.
 void ckm_i_stage_paths(const void *context, const double *x, ckm_i_milp *m);
+void ckm_i_stage_peaks(const void *context, const double *x, ckm_i_milp *m);
+void ckm_i_stage_separate(const void *context, const double *x, ckm_i_milp *m);
 
 #endif

@@ -58,7 +58,9 @@ static bool is_made_before(const separator *sp, int32_t x, int32_t cut)
 static void reach(separator *sp, const int32_t *s, int32_t x, double need, int32_t from)
 {
     int32_t p = sp->df->tensors[x].producer;
-    double left = need - value(sp, s[x]);
+    // Where a view is live, what it is a view of is as well: the one covers the other.
+    bool covers = from >= 0 && sp->model->view_of[sp->via[from]] == x;
+    double left = need - value(sp, s[x]) + (covers ? value(sp, s[sp->via[from]]) : 0.0);
     if (left > sp->need[p] + 1e-9) {
         sp->need[p] = left;
         sp->via[p] = x;
@@ -160,11 +162,14 @@ static void add_row(separator *sp, const candidate *c, ckm_i_milp *m)
         }
     }
     int32_t x0 = -1;
+    int32_t before = -1;
     for (int32_t v = c->v; v >= 0; v = sp->from[v]) {
         x0 = sp->via[v];
-        if (row_of_s(sp, c->i)[x0] >= 0) {
+        bool covered = before >= 0 && sp->model->view_of[x0] == before;
+        if (row_of_s(sp, c->i)[x0] >= 0 && !covered) {
             ckm_i_milp_put(m, row_of_s(sp, c->i)[x0], 1.0);
         }
+        before = x0;
     }
     if (is_read(sp, c->j, x0)) {
         m->row_lower[m->n_rows - 1] = 1.0;
@@ -189,6 +194,16 @@ static void add_rows(separator *sp, ckm_i_milp *m)
     }
 }
 
+static bool has_views(const ckm_i_stage_model *model)
+{
+    for (int32_t x = 0; x < model->df->n_tensors; x++) {
+        if (model->view_of[x] >= 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void ckm_i_stage_paths(const void *context, const double *x, ckm_i_milp *m)
 {
     const ckm_i_stage_model *model = context;
@@ -199,13 +214,14 @@ void ckm_i_stage_paths(const void *context, const double *x, ckm_i_milp *m)
     sp.via = ckm_i_malloc(n, sizeof *sp.via);
     sp.from = ckm_i_malloc(n, sizeof *sp.from);
     bool ok = sp.again != NULL && sp.need != NULL && sp.via != NULL && sp.from != NULL;
+    bool views = has_views(model);
     for (int32_t i = 0; i < model->n_cuts && ok; i++) {
         memset(sp.again, 0, n * sizeof *sp.again);
         for (int32_t j = i + 1; j <= model->n_cuts && ok; j++) {
             for (int32_t v = 0; v <= model->cuts[i]; v++) {
                 sp.again[v] += value(&sp, row_of_r(&sp, j - 1)[v]);
             }
-            ok = j == i + 1 || collect(&sp, i, j);
+            ok = (j == i + 1 && !views) || collect(&sp, i, j);
         }
     }
     if (ok && sp.n_found > 0) {
@@ -216,4 +232,10 @@ void ckm_i_stage_paths(const void *context, const double *x, ckm_i_milp *m)
     free(sp.via);
     free(sp.from);
     free(sp.found);
+}
+
+void ckm_i_stage_separate(const void *context, const double *x, ckm_i_milp *m)
+{
+    ckm_i_stage_paths(context, x, m);
+    ckm_i_stage_peaks(context, x, m);
 }

@@ -25,8 +25,8 @@ static int32_t choose_cuts(ckm_i_rng *rng, int32_t n_ops, int32_t *cuts)
     return n;
 }
 
-// Path cuts hold whatever point they are made for.
-static int64_t cut_at_random(ckm_i_rng *rng, ckm_i_stage_model *model)
+// Cuts hold whatever point they are made for. Returns the number of path cuts and of peak cuts.
+static void cut_at_random(ckm_i_rng *rng, ckm_i_stage_model *model, int64_t n_cuts[2])
 {
     ckm_i_milp *m = &model->milp;
     int32_t before = m->n_rows;
@@ -36,8 +36,14 @@ static int64_t cut_at_random(ckm_i_rng *rng, ckm_i_stage_model *model)
         x[j] = ckm_i_rng_below(rng, 3) == 0 ? ckm_i_rng_unit(rng) : 0.0;
     }
     ckm_i_stage_paths(model, x, m);
+    n_cuts[0] += m->n_rows - before;
+    before = m->n_rows;
+    for (int32_t j = 0; j < m->n_cols; j++) {
+        x[j] = (double)ckm_i_rng_below(rng, 2);
+    }
+    ckm_i_stage_peaks(model, x, m);
+    n_cuts[1] += m->n_rows - before;
     free(x);
-    return m->n_rows - before;
 }
 
 static double solve_model(ckm_i_stage_model *model, bool integer, ckm_i_milp_result *result)
@@ -47,7 +53,7 @@ static double solve_model(ckm_i_stage_model *model, bool integer, ckm_i_milp_res
         .seconds = 60.0,
         .cutoff = INFINITY,
         .threads = 1,
-        .separate = ckm_i_stage_paths,
+        .separate = ckm_i_stage_separate,
         .context = model,
         .enough = INFINITY,
     };
@@ -77,7 +83,7 @@ static void any_cuts_give_a_bound(void **state)
     (void)state;
     ckm_i_rng rng = {.state = 57};
     int64_t tight = 0;
-    int64_t n_paths = 0;
+    int64_t n_cuts[2] = {0, 0};
     int64_t rounds = oracle_scaled(600);
     for (int64_t round = 0; round < rounds; round++) {
         oracle_graph g;
@@ -91,16 +97,16 @@ static void any_cuts_give_a_bound(void **state)
         budget -= round % 8 == 0 && budget > 0;
         int32_t n = choose_cuts(&rng, df->n_ops, cuts);
         assert_int_equal(ckm_i_stage_model_build(df, budget, cuts, n, &model, NULL), CKM_OK);
-        n_paths += cut_at_random(&rng, &model);
+        cut_at_random(&rng, &model, n_cuts);
         check(&g, &model, budget, oracle_optimum(&g, ORACLE_ORDER, budget), &tight);
         ckm_i_stage_model_dispose(&model);
         ckm_dataflow_free(df);
     }
-    printf("%lld of %lld integer programs reach the optimum; %lld path cuts\n", (long long)tight, (long long)rounds,
-           (long long)n_paths);
+    printf("%lld of %lld integer programs reach the optimum; %lld path cuts, %lld peak cuts\n", (long long)tight,
+           (long long)rounds, (long long)n_cuts[0], (long long)n_cuts[1]);
     // Bounds that say nothing would pass all the rest.
     assert_true(tight * 2 > rounds);
-    assert_true(n_paths > rounds);
+    assert_true(n_cuts[0] > rounds && n_cuts[1] * 20 > rounds);
 }
 
 int main(void)
