@@ -36,6 +36,8 @@ class GPT(nn.Module):
         self.norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, vocabulary, bias=False)
         self.head.weight = self.tokens.weight
+        for table_of in (self.tokens, self.positions):
+            nn.init.normal_(table_of.weight, std=0.02)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         x = self.dropout(self.tokens(tokens) + self.positions.weight[: tokens.shape[1]])

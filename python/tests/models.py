@@ -32,7 +32,7 @@ class Loss(nn.Module):
 
 
 def resnet() -> Made:
-    return torch_resnet.ResNet(width=8), (torch.randn(8, 3, 32, 32), torch.randint(0, 10, (8,)))
+    return torch_resnet.ResNet(width=8, depth=2), (torch.randn(8, 3, 32, 32), torch.randint(0, 10, (8,)))
 
 
 def gpt() -> Made:
@@ -40,7 +40,7 @@ def gpt() -> Made:
 
 
 def unet() -> Made:
-    return torch_unet.UNet(depth=3), (torch.randn(4, 3, 48, 48), torch.randint(0, 4, (4, 48, 48)))
+    return torch_unet.UNet(width=8, depth=2, blocks=2), (torch.randn(4, 3, 48, 48), torch.rand(4, 3, 48, 48))
 
 
 def perceptron() -> Made:
