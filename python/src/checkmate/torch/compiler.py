@@ -111,6 +111,9 @@ def compile(
     compiler: "eager" runs PyTorch's own kernels, results equal to eager mode's; "inductor" generates code and may
         reorder, so that its peak is no longer the planned one.
     random: "replay" computes random calls again with the generator's state of the first time; "keep" holds their outputs.
+    checkpoint_policy: what policies of torch.utils.checkpoint mean. "must": those named MUST_SAVE and MUST_RECOMPUTE bind,
+        the planner decides on the others; "respect": PREFER_... bind too, and so do plain checkpoint regions;
+        "override": none does.
     fixed_bytes: what else lives beside the step.  time_limit: seconds for the solver.  gap: good enough, relative.
     threads, seed, strategy: as in `checkmate.solve`.  cache: keep plans and costs on disk.
 

@@ -9,6 +9,18 @@ from torch import fx
 #: Marks, in a node's metadata, a call that must not be computed again.
 ONCE = "checkmate_once"
 
+#: Marks a call that must not be computed again because the user's checkpoint policies say so.
+PINNED = "checkmate_pinned"
+
+#: In the metadata of a call that the backward pass makes instead of holding a value of the forward pass: that value's call.
+COPY_OF = "checkmate_copy_of"
+
+
+def origin(node: fx.Node) -> fx.Node:
+    """The call of the model that this one is, or is a copy of. They draw the same random numbers."""
+    return node.meta.get(COPY_OF, node)
+
+
 _COLLECTIVES = {"_c10d_functional", "c10d_functional", "c10d", "_dtensor"}
 
 

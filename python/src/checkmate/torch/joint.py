@@ -18,7 +18,7 @@ from torch import fx
 
 from ..errors import CheckmateError
 from ..graph import Graph
-from . import effects
+from . import effects, random_state
 
 #: Cost of a call in nanoseconds, and the bytes it needs beside its operands and outputs.
 CostFn = Callable[[fx.Node], tuple[int, int]]
@@ -126,7 +126,7 @@ def _element(getitem: fx.Node) -> int:
     return index
 
 
-def _sides(nodes: list[fx.Node], forward_outputs: list[object]) -> tuple[list[fx.Node], list[fx.Node]]:
+def sides(nodes: list[fx.Node], forward_outputs: list[object]) -> tuple[list[fx.Node], list[fx.Node]]:
     """Calls of the forward and of the backward pass. Backward begins at the first call that needs a tangent or is marked
     as backward; calls after it that a forward output needs are forward all the same."""
     after_tangent: set[fx.Node] = set()
@@ -191,6 +191,9 @@ def build(module: fx.GraphModule, num_fwd_outputs: int, cost: CostFn, *, name: s
 
     held = {n for n in forward_outputs if isinstance(n, fx.Node)}
     ops: list[JointOp] = []
+    # Random calls that the backward pass makes again: their generator's state goes there as one more output.
+    copied = {effects.origin(n) for n in nodes if effects.COPY_OF in n.meta and effects.is_random(n)}
+    state_of: dict[fx.Node, int] = {}
 
     def add(node: fx.Node, kind: str) -> None:
         value = node.meta.get("val")
@@ -210,7 +213,12 @@ def build(module: fx.GraphModule, num_fwd_outputs: int, cost: CostFn, *, name: s
         for user in node.users:  # the same element taken twice
             if user.target is operator.getitem and user.args[0] is node:
                 tensor_of[user] = tensor_of[op.elements[_element(user)]]
-        once = effects.runs_once(node) or (effects.is_random(node) and not replay)
+        if node in copied:
+            state_of[node] = graph.tensor(bytes=random_state.state_bytes(node), name=f"{node.name}.state")
+            op.outputs.append(state_of[node])
+        elif effects.origin(node) in copied:
+            op.inputs.append(state_of[effects.origin(node)])
+        once = effects.runs_once(node) or node.meta.get(effects.PINNED) or (effects.is_random(node) and not replay)
         graph.op(name=node.name, kind=kind, cost=time, workspace_bytes=workspace, recomputable=not once,  # type: ignore[arg-type]
                  inputs=op.inputs, outputs=op.outputs)  # fmt: skip
         ops.append(op)
@@ -227,7 +235,7 @@ def build(module: fx.GraphModule, num_fwd_outputs: int, cost: CostFn, *, name: s
         ops.append(JointOp(None, [made], [view]))
         graph.result(view)
 
-    forward, backward = _sides(nodes, forward_outputs)
+    forward, backward = sides(nodes, forward_outputs)
     for node in forward:
         add(node, "forward")
     boundary = len(ops)

@@ -7,6 +7,7 @@ time is a second call in the graph, at its scheduled place. Frees need no call: 
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 import torch
@@ -67,7 +68,7 @@ def split(joint: Joint, schedule: Schedule) -> Halves:
     for node in nodes:
         if node.op == "placeholder" and not is_tangent(node):
             forward.placeholder(node)
-    done: set[int] = set()
+    done: set[fx.Node] = set()
     recomputed: list[str] = []
     for index in steps[:cut]:
         _emit(joint, forward, index, done, recomputed, replayed, state_of)
@@ -100,25 +101,23 @@ def split(joint: Joint, schedule: Schedule) -> Halves:
     return Halves(module(joint.module, forward.graph), module(joint.module, backward.graph), sum(storages.values()), recomputed)
 
 
-def _drawn_again(joint: Joint, steps: list[int]) -> set[int]:
-    """Random calls that the schedule computes more than once."""
-    seen: set[int] = set()
-    again: set[int] = set()
-    for index in steps:
-        node = joint.ops[index].node
-        if node is not None and effects.is_random(node):
-            (again if index in seen else seen).add(index)
-    return again
+def _drawn_again(joint: Joint, steps: list[int]) -> set[fx.Node]:
+    """Random calls of the model that the schedule makes more than once."""
+    draws = Counter(effects.origin(node) for node in (joint.ops[index].node for index in steps) if node is not None and effects.is_random(node))
+    return {node for node, times in draws.items() if times > 1}
 
 
-def _states_crossing(joint: Joint, steps: list[int], cut: int, replayed: set[int]) -> list[fx.Node]:
-    """Random calls first computed in the forward pass and again in the backward pass: their state is saved too."""
-    before, after = set(steps[:cut]), set(steps[cut + 1 :])
-    found = [joint.ops[index].node for index in sorted(replayed & before & after)]
-    return [node for node in found if node is not None]
+def _states_crossing(joint: Joint, steps: list[int], cut: int, replayed: set[fx.Node]) -> list[fx.Node]:
+    """Random calls first made in the forward pass and again in the backward pass: their state is saved too."""
+
+    def calls(some: list[int]) -> dict[fx.Node, None]:
+        return dict.fromkeys(effects.origin(node) for node in (joint.ops[index].node for index in some) if node is not None)
+
+    after = calls(steps[cut + 1 :])
+    return [node for node in calls(steps[:cut]) if node in after and node in replayed]
 
 
-def _emit(joint: Joint, side: _Side, index: int, done: set[int], recomputed: list[str], replayed: set[int],
+def _emit(joint: Joint, side: _Side, index: int, done: set[fx.Node], recomputed: list[str], replayed: set[fx.Node],
           state_of: dict[fx.Node, fx.Node]) -> None:  # fmt: skip
     op = joint.ops[index]
     node = op.node
@@ -126,16 +125,17 @@ def _emit(joint: Joint, side: _Side, index: int, done: set[int], recomputed: lis
         return
     for parent in node.all_input_nodes:
         _copy_constant(joint, side, parent)
-    again = index in done
+    call = effects.origin(node)
+    again = call in done
     if again:
-        recomputed.append(node.name)
-    if index in replayed and not again:
-        state_of[node] = random_state.capture(side.graph, node)
-    if index in replayed and again:
-        new = random_state.replay(side.graph, node, state_of[node], lambda n: side.value[n])
+        recomputed.append(call.name)
+    if call in replayed and not again:
+        state_of[call] = random_state.capture(side.graph, node)
+    if call in replayed and again:
+        new = random_state.replay(side.graph, node, state_of[call], lambda n: side.value[n])
     else:
         new = side.graph.node_copy(node, lambda n: side.value[n])
-    done.add(index)
+    done.add(call)
     side.value[node] = new
     for element in op.elements.values():
         side.value[element] = side.graph.node_copy(element, lambda n: side.value[n])

@@ -16,7 +16,7 @@ from ..errors import CheckmateError, InfeasibleError
 from ..graph import Graph
 from ..schedule import Schedule
 from ..solver import Solution, solve
-from . import cost, joint, partition, peak
+from . import cost, joint, partition, peak, policies
 
 _SUFFIXES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12,
              "k": 10**3, "m": 10**6, "g": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}  # fmt: skip
@@ -51,6 +51,7 @@ class Options:
     seed: int = 1
     strategy: str = "auto"
     random: str = "replay"
+    checkpoint_policy: policies.Binding = "must"
     cache: bool = True
 
 
@@ -125,6 +126,8 @@ def trace(module: fx.GraphModule, num_fwd_outputs: int, options: Options, name: 
         raise ValueError(f'costs must be "estimate" or "measure", not "{options.costs}"')
     if options.random not in ("replay", "keep"):
         raise ValueError(f'random must be "replay" or "keep", not "{options.random}"')
+    if options.checkpoint_policy not in policies.BINDINGS:
+        raise ValueError(f'checkpoint_policy must be one of {", ".join(policies.BINDINGS)}, not "{options.checkpoint_policy}"')
     measured = cost.Measured(cache_directory() if options.cache else None) if options.costs == "measure" else None
     workspace: dict[str, int] = {}
 
@@ -133,10 +136,11 @@ def trace(module: fx.GraphModule, num_fwd_outputs: int, options: Options, name: 
         workspace[node.name] = extra
         return nanoseconds, extra
 
+    replay = options.random == "replay" and options.compiler == "eager"
     joint.snapshot_mutated(module, num_fwd_outputs)
+    policies.apply(module, num_fwd_outputs, options.checkpoint_policy, replay=replay)
     if measured is not None:
         measured.prepare(module.graph.nodes)
-    replay = options.random == "replay" and options.compiler == "eager"
     result = joint.build(module, num_fwd_outputs, costed, name=name, fixed_bytes=options.fixed_bytes, replay=replay)
     return result, workspace
 

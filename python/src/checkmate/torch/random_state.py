@@ -19,6 +19,11 @@ def _device(node: fx.Node) -> torch.device:
     return first.device
 
 
+def state_bytes(node: fx.Node) -> int:
+    """Bytes of the generator's state that a random call draws from."""
+    return _CUDA_STATE_BYTES if _device(node).type == "cuda" else _CPU_STATE_BYTES
+
+
 def get_state(device: torch.device) -> torch.Tensor:
     return torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
 
@@ -30,7 +35,7 @@ def set_state(state: torch.Tensor, device: torch.device) -> None:
         torch.set_rng_state(state)
 
 
-def with_state(state: torch.Tensor, device: torch.device, target: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def with_state(state: torch.Tensor, device: torch.device, target: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     now = get_state(device)
     set_state(state, device)
     try:
@@ -42,10 +47,9 @@ def with_state(state: torch.Tensor, device: torch.device, target: Callable[..., 
 def capture(graph: fx.Graph, node: fx.Node) -> fx.Node:
     device = _device(node)
     state = graph.call_function(get_state, (device,))
-    size = _CUDA_STATE_BYTES if device.type == "cuda" else _CPU_STATE_BYTES
     mode = node.meta["val"].fake_mode if hasattr(node.meta["val"], "fake_mode") else _fake_mode(node)
     with mode:
-        state.meta["val"] = torch.empty(size, dtype=torch.uint8)
+        state.meta["val"] = torch.empty(state_bytes(node), dtype=torch.uint8)
     return state
 
 
