@@ -1,203 +1,296 @@
 // SPDX-License-Identifier: Apache-2.0
-// Simulated annealing on S with an oscillating penalty for bytes over the budget: rounds, limits, results.
+// Simulated annealing on S with an oscillating penalty for bytes over the budget: the course of rounds, what happens
+// between them, results.
 #include "solve/local_search.h"
 
 #include <math.h>
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "solve/search_moves.h"
-#include "solve/search_state.h"
+#include "solve/recombine.h"
+#include "solve/search_pool.h"
+#include "solve/search_team.h"
 
 // Start temperatures of successive rounds, in mean operator costs.
 static const double heat[] = {0.3, 0.1, 0.3, 1.0, 0.1, 0.03, 0.3, 3.0};
 enum { n_heat = sizeof heat / sizeof heat[0] };
 
-// States looked at between two looks at the clock and the penalty; per tensor in the first round.
-enum { check_period = 512, first_round = 200, descent = 5 };
+// States per tensor in the descent, and in the first round; later rounds are longer by this factor.
+enum { descent = 5, first_round = 200 };
+static const double longer = 1.2;
 
 // Above this many operators results are handed in as steps: matrices take memory in the square of it.
 static const int32_t max_matrix_ops = 4000;
 
-typedef struct annealing {
+typedef struct course {
     ckm_i_solver *solver;
-    ckm_i_search *s;
-    ckm_i_mover mover;
+    const ckm_i_local_search_options *options;
+    ckm_i_team *team;
+    ckm_i_pool pool;       // the best first, while there is any
     ckm_i_stages *stages;  // to hand results in; NULL: as steps
-    double price;          // of a byte over the budget in one stage, to begin with
-    int64_t best_cost;     // of the kept state; INT64_MAX: none
-    int64_t states_left;   // -1: no limit
-    double deadline_seconds;
-} annealing;
+    double start_seconds;
+    int64_t states_left;  // -1: no limit
+} course;
 
-static void keep_if_best(annealing *a)
+static const ckm_i_snapshot *best_of(const course *c)
 {
-    if (a->s->excess <= 0.5 && a->s->total_cost < a->best_cost) {
-        a->best_cost = a->s->total_cost;
-        ckm_i_search_keep(a->s);
-    }
+    return c->pool.n > 0 && c->pool.at[0].excess <= 0.5 ? &c->pool.at[0] : NULL;
 }
 
-// Whether the best so far, not handed in yet, ends the solve.
-static bool good_enough(const annealing *a)
+static int64_t best_cost(const course *c)
 {
-    const ckm_solve_options *options = a->solver->options;
-    return a->best_cost < INT64_MAX && (a->best_cost <= options->cost_limit ||
-                                        (double)a->best_cost <= a->solver->bound_cost * (1.0 + options->gap));
+    return best_of(c) != NULL ? best_of(c)->cost : INT64_MAX;
 }
 
-// One round from the current state: the temperature falls geometrically from `hot` to `cold` over so many states
-// or until the deadline, the penalty follows whether the state is within the budget.
-static ckm_status anneal(annealing *a, double hot, double cold, int64_t states, ckm_error *err)
+// Hands in the state of a searcher when the solver knows of nothing as good.
+static ckm_status hand_in(course *c, ckm_i_search *s, const char *source, ckm_error *err)
 {
-    double start = ckm_i_clock_seconds();
-    double base = a->price;
-    int64_t first = a->mover.tried;
-    // A graph has to have the time to follow the penalty.
-    int64_t penalty_period = a->mover.n_candidates > check_period ? a->mover.n_candidates : check_period;
-    int64_t next_penalty = first;
-    for (;;) {
-        double progress = (double)(a->mover.tried - first) / (double)states;
-        if (a->states_left < 0) {
-            progress = fmax(progress, (ckm_i_clock_seconds() - start) / (a->deadline_seconds - start));
-        }
-        if (progress >= 1.0 || good_enough(a) || ckm_i_solver_should_stop(a->solver)) {
-            break;
-        }
-        a->mover.temperature = hot * pow(cold / hot, progress);
-        for (int64_t end = a->mover.tried + check_period; a->mover.tried < end;) {
-            ckm_i_mover_step(&a->mover);
-            keep_if_best(a);
-        }
-        if (a->s->failed) {
-            return ckm_i_error_memory(err);
-        }
-        if (a->mover.tried >= next_penalty) {
-            next_penalty += penalty_period;
-            // Excess is a sum of differences; recomputing it now and then keeps rounding out.
-            a->s->excess = ckm_i_profile_excess(&a->s->peaks);
-            a->mover.penalty *= a->s->excess <= 0.5 ? 0.98 : a->best_cost == INT64_MAX ? 1.1 : 1.03;
-            a->mover.penalty = fmin(fmax(a->mover.penalty, base * 0.0001), base * 1e4);
-        }
-    }
-    ckm_i_mover_repair(&a->mover);
-    keep_if_best(a);
-    if (a->s->failed) {
-        return ckm_i_error_memory(err);
-    }
-    if (a->states_left >= 0) {
-        int64_t done = a->mover.tried - first;
-        a->states_left = a->states_left > done ? a->states_left - done : 0;
-    }
-    return CKM_OK;
-}
-
-static ckm_status hand_in(annealing *a, ckm_error *err)
-{
-    ckm_i_solver *solver = a->solver;
-    if (a->best_cost == INT64_MAX || (solver->best_schedule != NULL && a->best_cost >= solver->best_cost)) {
+    ckm_i_solver *solver = c->solver;
+    if (s->excess > 0.5 || (solver->best_schedule != NULL && s->total_cost >= solver->best_cost)) {
         return CKM_OK;
     }
     ckm_schedule *schedule = NULL;
     ckm_status status = CKM_OK;
-    CKM_I_TRY(ckm_i_search_restore(a->s, err));
-    if (a->stages != NULL) {
-        ckm_i_search_to_stages(a->s, a->stages);
-        CKM_I_TRY(ckm_i_solver_offer(solver, a->stages, "local-search", NULL, NULL, err));
+    if (c->stages != NULL) {
+        ckm_i_search_to_stages(s, c->stages);
+        CKM_I_TRY(ckm_i_solver_offer(solver, c->stages, source, NULL, NULL, err));
     } else {
-        CKM_I_TRY(ckm_i_search_emit(a->s, &schedule, err));
-        CKM_I_TRY(ckm_i_solver_offer_schedule(solver, schedule, "local-search", err));
+        CKM_I_TRY(ckm_i_search_emit(s, &schedule, err));
+        CKM_I_TRY(ckm_i_solver_offer_schedule(solver, schedule, source, err));
     }
 cleanup:
     ckm_schedule_free(schedule);
     return status;
 }
 
-static ckm_status set_up(annealing *a, ckm_error *err)
+static ckm_status add_to_pool(course *c, const ckm_i_search *s, ckm_error *err)
 {
-    const ckm_dataflow *df = a->solver->df;
+    ckm_i_snapshot snapshot = {0};
+    ckm_status status = ckm_i_snapshot_take(s->held, s->df->n_tensors, s->total_cost, s->excess > 0.5 ? s->excess : 0.0,
+                                            &snapshot, err);
+    if (status == CKM_OK) {
+        ckm_i_pool_add(&c->pool, &snapshot);
+    }
+    return status;
+}
+
+static bool should_stop(void *solver)
+{
+    return ckm_i_solver_should_stop(solver);
+}
+
+// What the searchers ended with, and the best that they met, goes into the pool.
+static ckm_status gather(course *c, int n, ckm_error *err)
+{
     ckm_status status = CKM_OK;
-    CKM_I_TRY(ckm_i_search_create(df, a->solver->budget_bytes, &a->s, err));
-    CKM_I_TRY(ckm_i_mover_create(a->s, a->solver->options->seed, &a->mover, err));
-    if (df->n_ops <= max_matrix_ops) {
-        CKM_I_TRY(ckm_i_stages_create(df, &a->stages, err));
-    }
-    keep_if_best(a);
-    a->price = ckm_i_mover_price(&a->mover);
-    if (a->price <= 0.0) {
-        double budget = a->solver->budget_bytes > 0 ? (double)a->solver->budget_bytes : 1.0;
-        a->price = (double)df->total_cost / budget / df->n_ops;
-    }
-    CKM_I_TRY(hand_in(a, err));
-    if (a->solver->best_schedule != NULL) {
-        CKM_I_TRY(ckm_i_search_load(a->s, a->solver->best_schedule, err));
-        keep_if_best(a);
+    for (int i = 0; i < n; i++) {
+        ckm_i_searcher *searcher = &c->team->searchers[i];
+        CKM_I_TRY(add_to_pool(c, searcher->s, err));
+        if (searcher->found) {
+            CKM_I_TRY(ckm_i_search_restore(searcher->s, err));
+            CKM_I_TRY(hand_in(c, searcher->s, "local-search", err));
+            CKM_I_TRY(add_to_pool(c, searcher->s, err));
+        }
     }
 cleanup:
     return status;
 }
 
+// The best combination of the pool, into the pool as well.
+static ckm_status combine(course *c, ckm_error *err)
+{
+    const ckm_i_solver *solver = c->solver;
+    ckm_i_search *s = c->team->searchers[0].s;
+    ckm_i_snapshot child = {0};
+    ckm_status status = CKM_OK;
+    if (c->pool.n < 2) {
+        return CKM_OK;
+    }
+    CKM_I_TRY(
+        ckm_i_recombine(solver->df, solver->budget_bytes, c->pool.at, c->pool.n, should_stop, c->solver, &child, err));
+    if (child.n_tensors > 0 && ckm_i_snapshot_better(&child, &c->pool.at[0])) {
+        ckm_i_solver_log(solver, CKM_LOG_DEBUG, "recombination: %lld from %lld", (long long)child.cost,
+                         (long long)c->pool.at[0].cost);
+        CKM_I_TRY(ckm_i_snapshot_load(&child, s, err));
+        CKM_I_TRY(hand_in(c, s, "recombination", err));
+        CKM_I_TRY(add_to_pool(c, s, err));
+    }
+cleanup:
+    ckm_i_snapshot_dispose(&child);
+    return status;
+}
+
+// Takes in a schedule that somebody else has handed in meanwhile.
+static ckm_status adopt(course *c, ckm_error *err)
+{
+    const ckm_i_solver *solver = c->solver;
+    ckm_i_search *s = c->team->searchers[0].s;
+    ckm_status status = CKM_OK;
+    if (solver->best_schedule != NULL && solver->best_cost < best_cost(c)) {
+        CKM_I_TRY(ckm_i_search_load(s, solver->best_schedule, err));
+        CKM_I_TRY(hand_in(c, s, "local-search", err));
+        CKM_I_TRY(add_to_pool(c, s, err));
+    }
+cleanup:
+    return status;
+}
+
+// What happens between two rounds, on the calling thread alone.
+static ckm_status meet(course *c, int n, ckm_error *err)
+{
+    ckm_status status = CKM_OK;
+    CKM_I_TRY(gather(c, n, err));
+    CKM_I_TRY(combine(c, err));
+    CKM_I_TRY(adopt(c, err));
+cleanup:
+    return status;
+}
+
+static ckm_status set_up(course *c, ckm_error *err)
+{
+    const ckm_dataflow *df = c->solver->df;
+    ckm_status status = CKM_OK;
+    int n = c->options->threads > 1 ? c->options->threads : 1;
+    CKM_I_TRY(ckm_i_team_create(c->solver, n, &c->team, err));
+    if (df->n_ops <= max_matrix_ops) {
+        CKM_I_TRY(ckm_i_stages_create(df, &c->stages, err));
+    }
+    ckm_i_searcher *first = &c->team->searchers[0];
+    c->team->by_clock = c->states_left < 0;
+    c->team->deadline_seconds = fmin(c->start_seconds + c->options->seconds, c->solver->deadline_seconds);
+    c->team->price = ckm_i_mover_price(&first->mover);
+    if (c->team->price <= 0.0) {
+        double budget = c->solver->budget_bytes > 0 ? (double)c->solver->budget_bytes : 1.0;
+        c->team->price = (double)df->total_cost / budget / df->n_ops;
+    }
+    for (int i = 0; i < n; i++) {
+        c->team->searchers[i].mover.penalty = c->team->price;
+    }
+    CKM_I_TRY(hand_in(c, first->s, "local-search", err));
+    CKM_I_TRY(adopt(c, err));
+    for (int i = 1; i < n && c->pool.n > 0; i++) {
+        CKM_I_TRY(ckm_i_snapshot_load(&c->pool.at[0], c->team->searchers[i].s, err));
+    }
+cleanup:
+    return status;
+}
+
+// Of the states that are left, those of one of n searchers in a round of at most so many.
+static int64_t share_of_states(const course *c, double states, int n)
+{
+    double left = c->states_left < 0 ? states : ceil((double)c->states_left / n);
+    return (int64_t)fmax(fmin(states, left), 1.0);
+}
+
+static ckm_status run_round(course *c, int n, ckm_error *err)
+{
+    ckm_i_searcher *searchers = c->team->searchers;
+    int64_t before = 0;
+    int64_t after = 0;
+    for (int i = 0; i < n; i++) {
+        before += searchers[i].mover.tried;
+        searchers[i].best_cost = best_cost(c);
+        searchers[i].found = false;
+        ckm_i_searcher_keep(&searchers[i]);
+    }
+    ckm_status status = ckm_i_team_anneal(c->team, n, err);
+    for (int i = 0; i < n; i++) {
+        after += searchers[i].mover.tried;
+    }
+    if (c->states_left >= 0) {
+        c->states_left = c->states_left > after - before ? c->states_left - (after - before) : 0;
+    }
+    return status;
+}
+
 // A round that time cuts short cannot cool from as high up: the share of its states that there is time for.
-static double thinned(const annealing *a, double round_states, double start)
+static double thinned(const course *c, double round_states, int n)
 {
     double now = ckm_i_clock_seconds();
-    double rate = (double)a->mover.tried / fmax(now - start, 1e-3);
-    double states = a->states_left < 0 ? rate * (a->deadline_seconds - now) : (double)a->states_left;
+    double rate = (double)c->team->searchers[0].mover.tried / fmax(now - c->start_seconds, 1e-3);
+    double states = c->states_left < 0 ? rate * (c->team->deadline_seconds - now)
+                                       : (double)share_of_states(c, round_states, n);
     return fmin(fmax(states / round_states, 0.001), 1.0);
 }
 
-static int64_t limit_states(const annealing *a, double states)
+// Where searcher i starts its round, the j-th of all, from.
+static ckm_status start_searcher(course *c, int i, int64_t j, double share, ckm_error *err)
 {
-    return (int64_t)(a->states_left < 0 ? states : fmin(states, (double)a->states_left));
+    ckm_i_searcher *searcher = &c->team->searchers[i];
+    ckm_status status = CKM_OK;
+    if (j % 4 == 3) {
+        status = ckm_i_search_hold_all(searcher->s, err);  // now and then from scratch, for diversity
+    } else if (best_of(c) != NULL) {
+        status = ckm_i_snapshot_load(best_of(c), searcher->s, err);
+    }
+    // Every other round begins lenient, to get elsewhere; the rest with the penalty reached, since the price
+    // sampled may be so far off that a round ends before the penalty has come back. So does a round too short
+    // for that, and every one until a schedule fits.
+    if (j % 2 == 1 && share >= 1.0 && best_of(c) != NULL) {
+        searcher->mover.penalty = c->team->price;
+    }
+    return status;
+}
+
+static ckm_status run_rounds(course *c, ckm_error *err)
+{
+    const ckm_dataflow *df = c->solver->df;
+    ckm_i_searcher *searchers = c->team->searchers;
+    ckm_status status = CKM_OK;
+    double mean_cost = (double)df->total_cost / df->n_ops;
+    double cold = mean_cost * 1e-4 + 1e-9;
+    int32_t n_candidates = searchers[0].mover.n_candidates;
+    double round_states = (double)first_round * n_candidates;
+    int64_t rounds = 0;  // of all searchers
+    // Straight down, so that there is something early.
+    for (int i = 0; i < c->team->n; i++) {
+        searchers[i].hot = searchers[i].cold = cold;
+        searchers[i].states = share_of_states(c, (double)descent * n_candidates, c->team->n);
+    }
+    CKM_I_TRY(run_round(c, c->team->n, err));
+    CKM_I_TRY(meet(c, c->team->n, err));
+    while (c->states_left != 0 && !ckm_i_solver_should_stop(c->solver)) {
+        if (c->states_left < 0 && ckm_i_clock_seconds() >= c->team->deadline_seconds) {
+            break;
+        }
+        int elsewhere = c->options->elsewhere != NULL ? c->options->elsewhere(c->options->context) : 0;
+        int n = c->team->n > elsewhere ? c->team->n - elsewhere : 1;
+        double share = thinned(c, round_states, n);
+        for (int i = 0; i < n; i++) {
+            CKM_I_TRY(start_searcher(c, i, rounds, share, err));
+            searchers[i].hot = mean_cost * heat[rounds++ % n_heat] * share + 1e-9;
+            searchers[i].states = share_of_states(c, round_states, n);
+        }
+        CKM_I_TRY(run_round(c, n, err));
+        CKM_I_TRY(meet(c, n, err));
+        round_states *= longer;
+    }
+cleanup:
+    return status;
 }
 
 ckm_status ckm_i_local_search(ckm_i_solver *solver, const ckm_i_local_search_options *options, ckm_error *err)
 {
-    const ckm_dataflow *df = solver->df;
-    double start = ckm_i_clock_seconds();
-    double mean_cost = (double)df->total_cost / df->n_ops;
-    annealing a = {
+    course c = {
         .solver = solver,
-        .best_cost = INT64_MAX,
+        .options = options,
+        .start_seconds = ckm_i_clock_seconds(),
         .states_left = options->moves > 0 ? options->moves : -1,
-        .deadline_seconds = fmin(start + options->seconds, solver->deadline_seconds),
     };
     ckm_status status = CKM_OK;
-    CKM_I_TRY(set_up(&a, err));
-    if (a.mover.n_candidates == 0) {
-        goto cleanup;
+    int64_t states = 0;
+    CKM_I_TRY(set_up(&c, err));
+    if (c.team->searchers[0].mover.n_candidates > 0) {
+        CKM_I_TRY(run_rounds(&c, err));
     }
-    // Straight down, so that there is something early.
-    a.mover.penalty = a.price;
-    double cold = mean_cost * 1e-4 + 1e-9;
-    CKM_I_TRY(anneal(&a, cold, cold, limit_states(&a, (double)descent * a.mover.n_candidates), err));
-    CKM_I_TRY(hand_in(&a, err));
-    double round_states = (double)first_round * a.mover.n_candidates;
-    for (int round = 0; !ckm_i_solver_should_stop(solver) && a.states_left != 0; round++) {
-        if (a.states_left < 0 && ckm_i_clock_seconds() >= a.deadline_seconds) {
-            break;
-        }
-        double share = thinned(&a, round_states, start);
-        // Every other round begins lenient, to get elsewhere; the rest with the penalty reached, since the price
-        // sampled may be so far off that a round ends before the penalty has come back. So does a round too short
-        // for that, and every one until a schedule fits.
-        bool lenient = round % 2 == 1 && share >= 1.0 && a.best_cost < INT64_MAX;
-        a.mover.penalty = lenient ? a.price : a.mover.penalty;
-        CKM_I_TRY(
-            anneal(&a, mean_cost * heat[round % n_heat] * share + 1e-9, cold, limit_states(&a, round_states), err));
-        CKM_I_TRY(hand_in(&a, err));
-        if (round % 4 == 2) {
-            CKM_I_TRY(ckm_i_search_hold_all(a.s, err));  // now and then from scratch, for diversity
-        } else if (a.best_cost < INT64_MAX) {
-            CKM_I_TRY(ckm_i_search_restore(a.s, err));
-        }
-        round_states *= 1.2;
+    for (int i = 0; i < c.team->n; i++) {
+        states += c.team->searchers[i].mover.tried;
     }
-    ckm_i_solver_log(solver, CKM_LOG_INFO, "local search: %lld states in %.2f s", (long long)a.mover.tried,
-                     ckm_i_clock_seconds() - start);
+    ckm_i_solver_log(solver, CKM_LOG_INFO, "local search: %lld states in %.2f s", (long long)states,
+                     ckm_i_clock_seconds() - c.start_seconds);
 cleanup:
-    ckm_i_mover_dispose(&a.mover);
-    ckm_i_stages_free(a.stages);
-    ckm_i_search_free(a.s);
+    ckm_i_team_free(c.team);
+    ckm_i_pool_dispose(&c.pool);
+    ckm_i_stages_free(c.stages);
     return status;
 }

@@ -118,7 +118,10 @@ static void take_spans(ckm_i_search *s, const ckm_i_spans *from)
     }
     for (int32_t x = 0; x < df->n_tensors; x++) {
         s->held[x].n = 0;
+        s->differs.at[x] = x;
+        s->differs_mark[x] = true;
     }
+    s->differs.n = df->n_tensors;
     ckm_i_profile_clear(&s->peaks);
     s->total_cost = df->total_cost;
     s->dirty.n = 0;
@@ -183,7 +186,7 @@ static void trim_stage(ckm_i_search *s, const endings *ends, int32_t t)
 }
 
 // Takes over spans and makes the state closed and trimmed, from the last stage to the first.
-static ckm_status set_up(ckm_i_search *s, const ckm_i_spans *from, ckm_error *err)
+ckm_status ckm_i_search_take(ckm_i_search *s, const ckm_i_spans *from, ckm_error *err)
 {
     const ckm_dataflow *df = s->df;
     ckm_status status = CKM_OK;
@@ -222,7 +225,7 @@ cleanup:
     return status;
 }
 
-static bool add_span(ckm_i_spans *spans, int32_t first, int32_t last)
+bool ckm_i_spans_append(ckm_i_spans *spans, int32_t first, int32_t last)
 {
     if (first > last) {
         return true;
@@ -244,7 +247,7 @@ static bool all_spans(const ckm_dataflow *df, ckm_i_spans *spans)
         const ckm_i_dataflow_tensor *tensor = &df->tensors[x];
         int32_t last = tensor->n_users > 0 ? tensor->users[tensor->n_users - 1] : -1;
         last = tensor->is_result ? df->n_ops : last;
-        if (!tensor->pinned && !add_span(&spans[x], tensor->producer + 1, last)) {
+        if (!tensor->pinned && !ckm_i_spans_append(&spans[x], tensor->producer + 1, last)) {
             return false;
         }
     }
@@ -258,7 +261,7 @@ ckm_status ckm_i_search_hold_all(ckm_i_search *s, ckm_error *err)
     if (spans == NULL || !all_spans(s->df, spans)) {
         status = ckm_i_error_memory(err);
     } else {
-        status = set_up(s, spans, err);
+        status = ckm_i_search_take(s, spans, err);
     }
     free_spans(spans, s->df->n_tensors);
     return status;
@@ -266,7 +269,7 @@ ckm_status ckm_i_search_hold_all(ckm_i_search *s, ckm_error *err)
 
 ckm_status ckm_i_search_restore(ckm_i_search *s, ckm_error *err)
 {
-    return set_up(s, s->kept, err);
+    return ckm_i_search_take(s, s->kept, err);
 }
 
 // Where a tensor was made and last used while steps are read.
@@ -278,7 +281,7 @@ typedef struct life {
 static bool end_life(const ckm_dataflow *df, ckm_i_spans *spans, life *lives, int32_t x)
 {
     lives[x].live = false;
-    return df->tensors[x].pinned || add_span(&spans[x], lives[x].made + 1, lives[x].used);
+    return df->tensors[x].pinned || ckm_i_spans_append(&spans[x], lives[x].made + 1, lives[x].used);
 }
 
 static bool read_compute(const ckm_dataflow *df, const ckm_step *step, int32_t stage, ckm_i_spans *spans, life *lives)
@@ -338,7 +341,7 @@ ckm_status ckm_i_search_load(ckm_i_search *s, const ckm_schedule *schedule, ckm_
         goto cleanup;
     }
     CKM_I_TRY(read_steps(df, schedule, spans, lives, &ordered, err));
-    CKM_I_TRY(ordered ? set_up(s, spans, err) : ckm_i_search_hold_all(s, err));
+    CKM_I_TRY(ordered ? ckm_i_search_take(s, spans, err) : ckm_i_search_hold_all(s, err));
 cleanup:
     free_spans(spans, df->n_tensors);
     free(lives);

@@ -26,11 +26,21 @@ static double time_left(const ckm_i_solver *solver)
     return fmax(end - ckm_i_clock_seconds(), 0.0);
 }
 
-static ckm_status search(ckm_i_solver *solver, double seconds, ckm_error *err)
+// One thread is the prover's as long as it has something to prove.
+static int threads_of_prover(const void *prover)
+{
+    return ckm_i_prover_has_ended(prover) ? 0 : 1;
+}
+
+// Search in all threads but those of the prover, which is NULL when none is at work.
+static ckm_status search(ckm_i_solver *solver, const ckm_i_prover *prover, double seconds, ckm_error *err)
 {
     ckm_i_local_search_options options = CKM_I_LOCAL_SEARCH_OPTIONS_INIT;
     options.seconds = seconds;
     options.moves = solver->options->iteration_limit;
+    options.threads = solver->options->threads;
+    options.elsewhere = prover != NULL ? threads_of_prover : NULL;
+    options.context = prover;
     if (ckm_i_solver_should_stop(solver)) {
         return CKM_OK;
     }
@@ -44,12 +54,12 @@ static ckm_status take_turns(ckm_i_solver *solver, ckm_i_prover *prover, ckm_err
     double total = time_left(solver);
     double n = solver->df->n_ops;
     CKM_I_TRY(ckm_i_prover_run(prover, total * 0.4, err));
-    CKM_I_TRY(search(solver, fmin(total * 0.15, n * 0.02), err));
+    CKM_I_TRY(search(solver, NULL, fmin(total * 0.15, n * 0.02), err));
     if (solver->df->n_ops <= ilp_max_ops && !ckm_i_solver_should_stop(solver)) {
         CKM_I_TRY(ckm_i_ilp_run(solver, time_left(solver) * 0.4, err));
     }
     CKM_I_TRY(ckm_i_prover_run(prover, time_left(solver) * 0.5, err));
-    CKM_I_TRY(search(solver, time_left(solver), err));
+    CKM_I_TRY(search(solver, NULL, time_left(solver), err));
 cleanup:
     return status;
 }
@@ -58,7 +68,7 @@ cleanup:
 static ckm_status search_beside(ckm_i_solver *solver, ckm_i_prover *prover, double seconds, ckm_error *err)
 {
     double end = ckm_i_clock_seconds() + seconds;
-    ckm_status status = search(solver, seconds, err);
+    ckm_status status = search(solver, prover, seconds, err);
     double left = end - ckm_i_clock_seconds();
     if (status == CKM_OK && left > 0.0 && !ckm_i_solver_should_stop(solver)) {
         status = ckm_i_prover_run(prover, left, err);
@@ -101,7 +111,7 @@ static ckm_status run(ckm_i_solver *solver, ckm_error *err)
     if (ckm_i_solver_should_stop(solver)) {
         goto cleanup;
     }
-    CKM_I_TRY(search(solver, fmin(total * 0.2, 0.1 + n * 0.01), err));
+    CKM_I_TRY(search(solver, NULL, fmin(total * 0.2, 0.1 + n * 0.01), err));
     CKM_I_TRY(ckm_i_prover_create(solver, true, &prover, err));
     if (solver->options->threads > 1) {
         CKM_I_TRY(side_by_side(solver, prover, err));

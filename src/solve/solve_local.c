@@ -11,6 +11,7 @@ static ckm_status run(ckm_i_solver *solver, ckm_error *err)
     double left = solver->deadline_seconds - ckm_i_clock_seconds();
     options.seconds = isfinite(left) ? left : 60.0;
     options.moves = solver->options->iteration_limit;
+    options.threads = solver->options->threads;
     return ckm_i_local_search(solver, &options, err);
 }
 

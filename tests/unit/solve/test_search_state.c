@@ -2,6 +2,7 @@
 // The search state against the matrices: after any moves, what is kept up to date by differences is what a full
 // evaluation gives; what is taken back leaves nothing behind; what is written out verifies.
 #include <checkmate/solve.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -250,7 +251,7 @@ static void the_kept_state_comes_back(void **state)
     }
 }
 
-static int64_t solve_once(const ckm_dataflow *df, int64_t budget_bytes, uint64_t seed)
+static int64_t solve_once(const ckm_dataflow *df, int64_t budget_bytes, uint64_t seed, int threads)
 {
     ckm_error err = CKM_ERROR_INIT;
     ckm_solve_options options = CKM_SOLVE_OPTIONS_INIT;
@@ -258,8 +259,9 @@ static int64_t solve_once(const ckm_dataflow *df, int64_t budget_bytes, uint64_t
     options.budget_bytes = budget_bytes;
     options.strategy = "local-search";
     options.time_limit_seconds = 0.0;
-    options.iteration_limit = 1000;
+    options.iteration_limit = 1000 * threads;
     options.seed = seed;
+    options.threads = threads;
     assert_int_equal(ckm_solve(df, &options, &result, &err), CKM_OK);
     int64_t cost = result.cost;
     ckm_solve_result_dispose(&result);
@@ -271,24 +273,80 @@ static void same_seed_same_result(void **state)
     (void)state;
     ckm_i_rng rng = {.state = 8};
     int differ = 0;
+    int threads_differ = 0;
     for (int64_t round = oracle_scaled(20); round > 0; round--) {
         ckm_dataflow *df = random_graph(&rng, 100 + below(&rng, 50));
         int64_t budget = df->floor_bytes + df->floor_bytes / 2;
-        int64_t cost = solve_once(df, budget, 3);
-        assert_int_equal(cost, solve_once(df, budget, 3));
-        differ += cost != solve_once(df, budget, 4);
+        int64_t cost = solve_once(df, budget, 3, 1);
+        int64_t costs[] = {0, cost, solve_once(df, budget, 3, 2), solve_once(df, budget, 3, 3), 0};
+        for (int threads = 1; threads <= 3; threads++) {
+            assert_int_equal(costs[threads], solve_once(df, budget, 3, threads));
+        }
+        differ += cost != solve_once(df, budget, 4, 1);
+        threads_differ += cost != costs[2];
         ckm_dataflow_free(df);
     }
-    assert_true(differ > 0);  // or the seed does nothing
+    assert_true(differ > 0);          // or the seed does nothing
+    assert_true(threads_differ > 0);  // or the second thread does nothing
+}
+
+// What callbacks see, and on which threads.
+typedef struct witness {
+    pthread_t caller;
+    int64_t calls, last_cost;
+    int stop_after;
+} witness;
+
+static bool watch_stop(void *user)
+{
+    witness *w = user;
+    assert_true(pthread_equal(w->caller, pthread_self()));
+    w->calls++;
+    return w->stop_after > 0 && w->calls > w->stop_after;
+}
+
+static void watch_progress(const ckm_progress *progress, void *user)
+{
+    witness *w = user;
+    assert_true(pthread_equal(w->caller, pthread_self()));
+    if (progress->incumbent_cost >= 0) {
+        assert_true(w->last_cost < 0 || progress->incumbent_cost <= w->last_cost);
+        w->last_cost = progress->incumbent_cost;
+    }
+}
+
+static void callbacks_come_from_the_caller(void **state)
+{
+    (void)state;
+    ckm_i_rng rng = {.state = 9};
+    ckm_error err = CKM_ERROR_INIT;
+    for (int stop_after = 0; stop_after <= 40; stop_after += 20) {
+        ckm_dataflow *df = random_graph(&rng, 120);
+        witness w = {.caller = pthread_self(), .last_cost = -1, .stop_after = stop_after};
+        ckm_solve_options options = CKM_SOLVE_OPTIONS_INIT;
+        ckm_solve_result result;
+        options.budget_bytes = df->floor_bytes + df->floor_bytes / 2;
+        options.strategy = "local-search";
+        options.time_limit_seconds = 0.0;
+        options.iteration_limit = stop_after > 0 ? INT64_C(1) << 60 : 20000;
+        options.threads = 4;
+        options.stop = watch_stop;
+        options.progress = watch_progress;
+        options.user = &w;
+        assert_int_equal(ckm_solve(df, &options, &result, &err), CKM_OK);
+        assert_true(w.calls > stop_after);
+        assert_int_equal(result.cost, w.last_cost);
+        ckm_solve_result_dispose(&result);
+        ckm_dataflow_free(df);
+    }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(moves_keep_everything_up_to_date),
-        cmocka_unit_test(oddities_of_small_graphs),
-        cmocka_unit_test(the_kept_state_comes_back),
-        cmocka_unit_test(same_seed_same_result),
+        cmocka_unit_test(moves_keep_everything_up_to_date), cmocka_unit_test(oddities_of_small_graphs),
+        cmocka_unit_test(the_kept_state_comes_back),        cmocka_unit_test(same_seed_same_result),
+        cmocka_unit_test(callbacks_come_from_the_caller),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
