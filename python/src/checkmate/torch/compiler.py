@@ -68,20 +68,9 @@ class Backend:
         return made
 
     def _inductor(self, module: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
-        from torch._inductor.compile_fx import compile_fx
-        from torch._inductor.custom_graph_pass import CustomPartitionerFn
+        from . import inductor
 
-        outer = self
-
-        class Partitioner(CustomPartitionerFn):  # type: ignore[misc]
-            def __call__(self, gm: fx.GraphModule, joint_inputs: Any, **kwargs: Any) -> tuple[fx.GraphModule, fx.GraphModule]:
-                return outer.partition(gm, joint_inputs, **kwargs)
-
-            def uuid(self) -> Any:
-                return repr(outer.options)
-
-        made: Any = compile_fx(module, inputs, config_patches={"custom_partitioner_fn": Partitioner()})
-        return made
+        return inductor.compile_graph(module, inputs, self.partition)
 
 
 def backend(budget: int | float | str, **options: Any) -> Backend:
