@@ -103,7 +103,8 @@ def compile(
     checkpoint_policy: what policies of torch.utils.checkpoint mean. "must": those named MUST_SAVE and MUST_RECOMPUTE bind,
         the planner decides on the others; "respect": PREFER_... bind too, and so do plain checkpoint regions;
         "override": none does.
-    fixed_bytes: what else lives beside the step.  time_limit: seconds for the solver.  gap: good enough, relative.
+    fixed_bytes: what else lives beside the step.  time_limit: seconds for the solver, by default a few, more for large
+        graphs.  gap: good enough, relative.
     threads, seed, strategy: as in `checkmate.solve`.  cache: keep plans and costs on disk.
 
     Return the loss from the model: what is computed outside is not planned. InfeasibleError is raised in the first call

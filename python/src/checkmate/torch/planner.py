@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import pathlib
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import torch
 from torch import fx
@@ -17,6 +18,7 @@ from ..graph import Graph
 from ..schedule import Schedule
 from ..solver import Solution, solve
 from . import cost, joint, partition, peak, policies
+from .tidy import tidied
 
 _SUFFIXES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12,
              "k": 10**3, "m": 10**6, "g": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}  # fmt: skip
@@ -45,7 +47,7 @@ class Options:
     costs: str = "measure"
     compiler: str = "eager"
     fixed_bytes: int = 0
-    time_limit: float = 10.0
+    time_limit: float | None = None
     gap: float = 0.005
     threads: int = 2
     seed: int = 1
@@ -153,46 +155,60 @@ def plan(module: fx.GraphModule, num_fwd_outputs: int, options: Options, name: s
     budget = budget_bytes(options.budget, baseline.peak_bytes, _device(module))
     target = budget
     while True:
-        schedule, solution, cached = _solve_cached(model.graph, target, options)
+        schedule, proof, cached = _solve_cached(model.graph, target, options)
         halves = partition.split(model, schedule)
         real = peak.peak_bytes(model, halves, workspace)
         if real <= budget:
             break
-        # A value was computed again beside a view of its old storage: leave that much room and solve again.
+        # The solver counts bytes that PyTorch frees later, or not at all: leave that much room and solve again.
         target = max(0, target - (real - budget))
     simulation = schedule.simulate(model.graph)
-    bound = solution.bound if solution is not None else None
     return (
         Plan(
             graph=model.graph, schedule=schedule, budget_bytes=budget, peak_bytes=real,
             baseline_peak_bytes=baseline.peak_bytes, floor_bytes=model.graph.memory_floor, saved_bytes=halves.saved_bytes,
-            cost=simulation.cost, baseline_cost=model.graph.total_cost, bound=bound,
-            gap=solution.gap if solution is not None else None,
-            status=solution.status if solution is not None else "feasible", recomputed=halves.recomputed,
+            cost=simulation.cost, baseline_cost=model.graph.total_cost, bound=proof.bound,
+            gap=None if not proof.bound else max(0.0, simulation.cost / proof.bound - 1),
+            status=proof.status, recomputed=halves.recomputed,
             seconds=time.perf_counter() - begin, cached=cached,
         ),
         halves,
     )  # fmt: skip
 
 
-def _solve_cached(graph: Graph, budget: int, options: Options) -> tuple[Schedule, Solution | None, bool]:
+@dataclass(frozen=True)
+class _Proof:
+    """What is proven of a schedule, kept beside it."""
+
+    status: str
+    bound: float | None
+
+
+def time_limit(graph: Graph, options: Options) -> float:
+    """Seconds for the solver; unless they are given, so many that planning takes less than five for a thousand operators."""
+    return min(30.0, 1.0 + len(graph.ops) / 500) if options.time_limit is None else options.time_limit
+
+
+def _solve_cached(graph: Graph, budget: int, options: Options) -> tuple[Schedule, _Proof, bool]:
     """A schedule of the same graph, budget and options found before, if the verifier accepts it; else solves."""
     key = repr((graph.to_json(), budget, options.strategy, options.time_limit, options.gap, options.seed))
     path = cache_directory() / "plans" / (hashlib.sha256(key.encode()).hexdigest()[:40] + ".json")
-    if options.cache and path.exists():
+    beside = path.with_suffix(".proof")
+    if options.cache and path.exists() and beside.exists():
         try:
-            schedule = Schedule.read(path)
+            schedule, proof = Schedule.read(path), _Proof(**json.loads(beside.read_text()))
             if schedule.verify(graph, budget):
-                return schedule, None, True
-        except CheckmateError:
+                return schedule, proof, True
+        except (CheckmateError, ValueError, TypeError):
             pass  # a damaged file is solved anew and overwritten
-    solution = solve(graph, budget, strategy=options.strategy, time_limit=options.time_limit, gap=options.gap,
+    solution = solve(graph, budget, strategy=options.strategy, time_limit=time_limit(graph, options), gap=options.gap,
                      threads=options.threads, seed=options.seed)  # fmt: skip
-    schedule = _required(solution)
+    schedule, proof = tidied(graph, _required(solution)), _Proof(solution.status, solution.bound)
     if options.cache:
         path.parent.mkdir(parents=True, exist_ok=True)
         schedule.write(path)
-    return schedule, solution, False
+        beside.write_text(json.dumps(asdict(proof)))
+    return schedule, proof, False
 
 
 def _required(solution: Solution) -> Schedule:
@@ -201,4 +217,4 @@ def _required(solution: Solution) -> Schedule:
     return schedule
 
 
-__all__ = ["InfeasibleError", "Options", "Plan", "budget_bytes", "parse_bytes", "plan", "trace"]
+__all__ = ["InfeasibleError", "Options", "Plan", "budget_bytes", "parse_bytes", "plan", "time_limit", "trace"]

@@ -15,7 +15,7 @@ from ..schedule import Schedule
 from ..solver import Solution, solve
 from .compiler import Backend, optimizer_bytes, require_torch
 from .joint import Joint
-from .planner import Options, trace
+from .planner import Options, time_limit, trace
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ def _frontier(joint: Joint, top: int, budgets: int, options: Options) -> Iterato
     floor = joint.graph.memory_floor
     for i in range(budgets):
         budget = top - (top - floor) * i // max(1, budgets - 1)
-        solution = solve(joint.graph, budget, strategy=options.strategy, time_limit=options.time_limit, gap=options.gap,
+        solution = solve(joint.graph, budget, strategy=options.strategy, time_limit=time_limit(joint.graph, options), gap=options.gap,
                          threads=options.threads, seed=options.seed)  # fmt: skip
         yield solution
         if solution.status == "infeasible":
