@@ -2,7 +2,7 @@
 """What a call costs in nanoseconds: estimated from FLOPs and bytes, or measured on the device.
 
 Estimates are a roofline: the larger of FLOPs over the device's rate and bytes moved over its bandwidth, plus the time to
-start a call. Only ratios matter to a schedule. Measurements are medians of several runs on tensors of the same shape,
+start a call. Only ratios matter to a schedule. Measurements are the fastest of several runs on tensors of the same shape,
 strides and type, kept on disk by device, call and versions.
 """
 
@@ -12,7 +12,6 @@ import hashlib
 import json
 import os
 import pathlib
-import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterable
@@ -147,7 +146,8 @@ def _outside_of_tracing() -> Any:
 
 
 def _nanoseconds(node: fx.Node, runs: int) -> float:
-    """Median of `runs`, after one to warm up; the estimate when operands cannot be made up."""
+    """The least of `runs`, after one to warm up, since whatever disturbs a run makes it longer; the estimate when operands
+    cannot be made up."""
     device = _device(node)
 
     def once(run: Callable[[], object]) -> float:
@@ -162,7 +162,7 @@ def _nanoseconds(node: fx.Node, runs: int) -> float:
     try:
         run = _runnable(node)
         once(run)
-        return statistics.median(once(run) for _ in range(runs)) * 1e9
+        return min(once(run) for _ in range(runs)) * 1e9
     except RuntimeError:
         return float(estimate(node)[0])
 
