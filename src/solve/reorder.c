@@ -11,7 +11,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "solve/local_search.h"
+#include "solve/presolve.h"
 
 // Without a limit there would be no end to it: the same time that auto gives itself.
 static const double default_seconds = 60.0;
@@ -112,18 +112,11 @@ static ckm_status collect(entry *e, ckm_error *err)
 static ckm_status run_entry(entry *e, bool search_only, double seconds, ckm_error *err)
 {
     reordering *all = e->all;
-    ckm_status status = CKM_OK;
     e->solver.start_seconds = ckm_i_clock_seconds();
     e->solver.deadline_seconds = e->solver.start_seconds + fmin(seconds, time_left(all));
     all->bound_shows_loss = false;
-    if (search_only) {
-        ckm_i_local_search_options options = CKM_I_LOCAL_SEARCH_OPTIONS_INIT;
-        options.seconds = seconds;
-        options.moves = all->options.iteration_limit;
-        status = ckm_i_local_search(&e->solver, &options, err);
-    } else {
-        status = all->strategy->run(&e->solver, err);
-    }
+    ckm_status status = ckm_i_presolve_run(&e->solver,
+                                           search_only ? ckm_i_strategy_find("local-search") : all->strategy, err);
     all->bound_shows_loss = false;
     return status == CKM_OK ? collect(e, err) : status;
 }

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "solve/least_peak.h"
+#include "solve/presolve.h"
 #include "solve/reorder.h"
 #include "solve/solver.h"
 
@@ -170,7 +171,7 @@ cleanup:
 
 void ckm_i_solver_bound(ckm_i_solver *solver, double bound_cost, ckm_bound_class covers, const char *source)
 {
-    if (isnan(bound_cost)) {
+    if (isnan(bound_cost) || (covers == CKM_BOUND_FRONTIER && solver->operators_merged)) {
         return;
     }
     bool better = isnan(solver->bound_cost) || bound_cost > solver->bound_cost ||
@@ -184,6 +185,9 @@ void ckm_i_solver_bound(ckm_i_solver *solver, double bound_cost, ckm_bound_class
 
 void ckm_i_solver_infeasible(ckm_i_solver *solver, ckm_bound_class covers, const char *source)
 {
+    if (covers == CKM_BOUND_FRONTIER && solver->operators_merged) {
+        return;
+    }
     solver->infeasible = true;
     solver->bound_covers = covers;
     ckm_i_solver_log(solver, CKM_LOG_INFO, "%s: proven infeasible", source);
@@ -306,7 +310,8 @@ ckm_status ckm_solve(const ckm_dataflow *df, const ckm_solve_options *options, c
     if (options->budget_bytes < df->floor_bytes) {
         ckm_i_solver_infeasible(&solver, CKM_BOUND_ANY, "memory floor");
     } else {
-        CKM_I_TRY(options->reorder ? ckm_i_reorder_run(&solver, strategy, err) : strategy->run(&solver, err));
+        CKM_I_TRY(options->reorder ? ckm_i_reorder_run(&solver, strategy, err)
+                                   : ckm_i_presolve_run(&solver, strategy, err));
     }
     // Heuristics that are swept by the dozen need not spend a second each on this.
     bool thorough = strcmp(name, "auto") == 0 || strcmp(name, "ilp") == 0;

@@ -32,6 +32,8 @@ struct ckm_i_solver {
     double bound_cost;  // NAN: none
     ckm_bound_class bound_covers;
     bool infeasible;  // proven for the class bound_covers names
+    // An operator may stand for several, so that the class CKM_BOUND_FRONTIER is another one here: claims for it are ignored.
+    bool operators_merged;
     // Work in another process that goes on beside the strategy: called, often, where the strategy asks whether to stop.
     void (*beside)(void *context);  // may be NULL
     void *beside_context;
