@@ -35,8 +35,8 @@ ckm_status ckm_i_presolve_create(const ckm_dataflow *df, int64_t budget_bytes, c
                                  ckm_i_presolve **out, ckm_error *err) CKM_NODISCARD;
 void ckm_i_presolve_free(ckm_i_presolve *p);
 
-// A schedule of the original graph that costs what the one of the reduced graph does, and is within the budget if that
-// one is within its own. The schedule must be legal and keep the order. O(steps + operands of what they compute).
+// A schedule of the original graph that costs no more than the one of the reduced graph, and is within the budget if that
+// one is within its own; computations that nobody has a use for are left out. The schedule must be legal and keep the order. O(steps + operands of what they compute).
 ckm_status ckm_i_presolve_map_back(const ckm_i_presolve *p, const ckm_schedule *reduced, ckm_schedule **out,
                                    ckm_error *err) CKM_NODISCARD;
 // The other way round: costs no more, and is within the budget if the legal, order-keeping original is.

@@ -94,6 +94,9 @@ static void run_parts(translation *t, int32_t reduced)
     pass_views(t, head);
     for (int32_t v = head; v >= 0; v = t->p->next[v]) {
         const ckm_i_dataflow_op *op = &df->ops[v];
+        if (v != head && t->p->feeds[v] < 0 && t->ran[v] > 0) {
+            continue;  // once is enough
+        }
         for (int32_t i = 0; i < op->n_inputs; i++) {
             if (t->p->root[op->inputs[i]] >= 0) {
                 make_view(t, df->tensors[op->inputs[i]].producer);
@@ -129,11 +132,56 @@ static bool allocate(translation *t)
     return true;
 }
 
-static void translate(translation *t, const ckm_schedule *reduced)
+// Marks the steps that compute something for the first time, or something that another marked step reads.
+static ckm_status mark_useful(const ckm_dataflow *df, const ckm_schedule *s, bool *useful, ckm_error *err)
+{
+    bool *ran = ckm_i_calloc((size_t)df->n_ops, sizeof *ran);
+    bool *needed = ckm_i_malloc((size_t)df->n_tensors, sizeof *needed);
+    ckm_status status = CKM_OK;
+    if (ran == NULL || needed == NULL) {
+        status = ckm_i_error_memory(err);
+        goto cleanup;
+    }
+    for (int64_t i = 0; i < ckm_schedule_step_count(s); i++) {
+        ckm_step step = ckm_schedule_get_step(s, i);
+        useful[i] = step.kind == CKM_STEP_FREE || !ran[step.index];
+        if (step.kind == CKM_STEP_COMPUTE) {
+            ran[step.index] = true;
+        }
+    }
+    for (int32_t x = 0; x < df->n_tensors; x++) {
+        needed[x] = df->tensors[x].is_result;
+    }
+    for (int64_t i = ckm_schedule_step_count(s) - 1; i >= 0; i--) {
+        ckm_step step = ckm_schedule_get_step(s, i);
+        if (step.kind == CKM_STEP_FREE) {
+            continue;
+        }
+        const ckm_i_dataflow_op *op = &df->ops[step.index];
+        for (int32_t k = 0; k < op->n_outputs; k++) {
+            useful[i] = useful[i] || needed[op->outputs[k]];
+        }
+        for (int32_t k = 0; useful[i] && k < op->n_outputs; k++) {
+            needed[op->outputs[k]] = false;
+        }
+        for (int32_t k = 0; useful[i] && k < op->n_inputs; k++) {
+            needed[op->inputs[k]] = true;
+        }
+    }
+cleanup:
+    free(ran);
+    free(needed);
+    return status;
+}
+
+static void translate(translation *t, const ckm_schedule *reduced, const bool *useful)
 {
     const ckm_dataflow *df = t->p->original;
     for (int64_t i = 0; i < ckm_schedule_step_count(reduced); i++) {
         ckm_step step = ckm_schedule_get_step(reduced, i);
+        if (!useful[i]) {
+            continue;
+        }
         if (step.kind == CKM_STEP_FREE) {
             run_views_of(t, t->p->tensor[step.index]);
             continue;
@@ -156,17 +204,20 @@ ckm_status ckm_i_presolve_map_back(const ckm_i_presolve *p, const ckm_schedule *
 {
     ckm_status status = CKM_OK;
     translation t = {.p = p};
-    if (!allocate(&t)) {
+    bool *useful = ckm_i_malloc((size_t)ckm_schedule_step_count(reduced), sizeof *useful);
+    if (useful == NULL || !allocate(&t)) {
         status = ckm_i_error_memory(err);
         goto cleanup;
     }
-    translate(&t, reduced);
+    CKM_I_TRY(mark_useful(p->reduced, reduced, useful, err));
+    translate(&t, reduced, useful);
     if (t.failed) {
         status = ckm_i_error_memory(err);
         goto cleanup;
     }
     CKM_I_TRY(ckm_i_schedule_from_order(p->original, t.order, t.n, out, err));
 cleanup:
+    free(useful);
     free(t.order);
     free(t.ran);
     free(t.first_view);

@@ -93,12 +93,12 @@ ckm_status ckm_i_lean_drop_views(ckm_i_lean *l, ckm_error *err)
     return CKM_OK;
 }
 
-// v only has to run at some time: right after u that costs nothing more, if u runs once or v is free.
+// v only has to run at some time, once: right after u, that takes no more memory. Its cost must not be counted whenever u
+// runs.
 static bool is_idle_after(const ckm_i_lean_op *u, const ckm_i_lean_op *v)
 {
-    bool free_again = v->cost == 0 && v->recomputable;
     return v->n_inputs == 0 && v->n_outputs == 0 && v->workspace_bytes <= u->workspace_bytes &&
-           (!u->recomputable || free_again);
+           (!u->recomputable || v->cost == 0);
 }
 
 // Whether v reads x, else only what u reads as well and does not give away.
@@ -155,9 +155,9 @@ static void merge(ckm_i_lean *l, int32_t u_index, int32_t v_index, int32_t *last
 {
     ckm_i_lean_op *u = &l->ops[u_index];
     ckm_i_lean_op *v = &l->ops[v_index];
-    bool idle = v->n_inputs == 0;
+    bool idle = v->n_inputs == 0;  // what follows reads an output
     u->cost += v->cost;
-    u->recomputable = u->recomputable && v->recomputable;
+    u->recomputable = u->recomputable && (idle || v->recomputable);
     v->gone = true;
     l->to->next[*last] = v_index;
     l->to->feeds[v_index] = idle ? -1 : *tail;
