@@ -2,9 +2,15 @@
 #include "solve/least_peak.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "solve/local_search.h"
+#include "solve/pebbling_schedule.h"
+
+// Work of the game where a schedule is looked for at the end of a run.
+static const int64_t game_work = 8000000;
 
 // Local search for any schedule within `target` bytes.
 static ckm_status try_target(ckm_i_solver *solver, int64_t target_bytes, double seconds, ckm_error *err)
@@ -35,12 +41,86 @@ static ckm_status try_target(ckm_i_solver *solver, int64_t target_bytes, double 
     return status;
 }
 
-ckm_status ckm_i_least_peak(ckm_i_solver *solver, double seconds, ckm_error *err)
+ckm_status ckm_i_prove_floor(ckm_i_solver *solver, int64_t *floor_bytes, ckm_error *err)
+{
+    ckm_i_memory_floor_options options = {
+        ckm_i_memory_floor_work(CKM_I_MEMORY_FLOOR_BRIEF, solver->options->time_limit_seconds), INT64_MAX};
+    ckm_i_memory_floor_result found = {*floor_bytes, *floor_bytes};
+    // Where everything fits without rematerialization, or something is known to fit, nothing is to be proven.
+    if (solver->least_peak_bytes > solver->budget_bytes) {
+        ckm_status status = ckm_i_memory_floor(solver->df, &options, &found, err);
+        if (status != CKM_OK) {
+            return status;
+        }
+        *floor_bytes = found.floor_bytes;
+    }
+    if (solver->budget_bytes < *floor_bytes) {
+        ckm_i_solver_infeasible(solver, CKM_BOUND_ANY, "memory floor");
+    }
+    return CKM_OK;
+}
+
+ckm_status ckm_i_pebbling_least(ckm_i_pebbling *p, int64_t enough_bytes, int64_t below_bytes, int64_t work,
+                                const ckm_solve_options *options, ckm_schedule **out, ckm_error *err)
+{
+    static const int64_t percent_above[] = {0, 1, 5, 20};
+    ckm_status status = CKM_OK;
+    *out = NULL;
+    for (size_t i = 0; i < sizeof percent_above / sizeof percent_above[0] && status == CKM_OK && *out == NULL; i++) {
+        int64_t budget = enough_bytes + enough_bytes / 100 * percent_above[i];
+        if (budget >= below_bytes || (options->stop != NULL && options->stop(options->user))) {
+            break;
+        }
+        status = ckm_i_pebbling_schedule(p, budget, work, options->stop, options->user, out, err);
+    }
+    return status;
+}
+
+// The game's schedule for the budget itself, where that is not refuted; else its smallest. Strategies other than auto
+// answer for a class of schedules that it need not belong to: of theirs only the least peak is lowered.
+static ckm_status play(ckm_i_solver *solver, ckm_error *err)
+{
+    const ckm_solve_options *options = solver->options;
+    ckm_i_memory_floor_options limits = {game_work, INT64_MAX};
+    ckm_i_memory_floor_result found;
+    ckm_schedule *schedule = NULL;
+    ckm_verdict verdict;
+    bool is_auto = options->strategy == NULL || strcmp(options->strategy, "auto") == 0;
+    ckm_i_pebbling game;
+    ckm_status status = ckm_i_pebbling_init(&game, solver->df, err);
+    if (status != CKM_OK) {
+        return status;
+    }
+    CKM_I_TRY(ckm_i_memory_floor_find(&game, &limits, &found, err));
+    if (!solver->infeasible && solver->budget_bytes >= found.enough_bytes) {
+        CKM_I_TRY(ckm_i_pebbling_schedule(&game, solver->budget_bytes, game_work, options->stop, options->user,
+                                          &schedule, err));
+    }
+    if (schedule == NULL) {
+        CKM_I_TRY(ckm_i_pebbling_least(&game, found.enough_bytes, solver->least_peak_bytes, game_work, options,
+                                       &schedule, err));
+    }
+    if (schedule != NULL) {
+        // Where operators run only once, the game's schedules need not be legal.
+        CKM_I_TRY(ckm_schedule_verify(solver->df, schedule, -1, &verdict, err));
+        if (verdict.ok && is_auto) {
+            CKM_I_TRY(ckm_i_solver_offer_schedule(solver, schedule, "pebbling", err));
+        } else if (verdict.ok && verdict.peak_bytes < solver->least_peak_bytes) {
+            solver->least_peak_bytes = verdict.peak_bytes;
+        }
+    }
+cleanup:
+    ckm_schedule_free(schedule);
+    ckm_i_pebbling_dispose(&game);
+    return status;
+}
+
+ckm_status ckm_i_least_peak(ckm_i_solver *solver, int64_t floor_bytes, double seconds, ckm_error *err)
 {
     enum { steps = 6 };
     const ckm_solve_options *options = solver->options;
-    int64_t low = solver->df->floor_bytes;
-    ckm_status status = CKM_OK;
+    int64_t low = floor_bytes;
+    ckm_status status = play(solver, err);
     for (int step = 0; step < steps && status == CKM_OK && low < solver->least_peak_bytes; step++) {
         if (options->stop != NULL && options->stop(options->user)) {
             break;

@@ -10,10 +10,13 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "solve/memory_floor.h"
 
 enum {
     // Batches tried one by one above the best after a bisection: enough to step over a heuristic's jumps.
     SCAN_WINDOW = 8,
+    // About how many of them a search takes, for sharing its time.
+    STRONG_FLOORS = 16,
     // The first round of trials may use 1/2^FIRST_SHARE of the time each; every later round doubles that.
     FIRST_SHARE = 4
 };
@@ -119,7 +122,8 @@ static ckm_status instance_open(const search *s, int64_t k, instance *out, ckm_e
     return CKM_OK;
 }
 
-static ckm_status floor_fits(const search *s, int64_t k, bool *fits, ckm_error *err)
+// Whether position k's memory floor fits: the simple one, or the one of the reverse pebble game.
+static ckm_status floor_fits(const search *s, int64_t k, bool strong, bool *fits, ckm_error *err)
 {
     instance at;
     ckm_status status = instance_open(s, k, &at, err);
@@ -127,7 +131,35 @@ static ckm_status floor_fits(const search *s, int64_t k, bool *fits, ckm_error *
         return status;
     }
     *fits = at.df != NULL && ckm_dataflow_memory_floor(at.df) <= at.budget_bytes;
+    if (*fits && strong) {
+        double seconds = s->options->solve.time_limit_seconds;
+        ckm_i_memory_floor_options options = {
+            ckm_i_memory_floor_work(CKM_I_MEMORY_FLOOR_BRIEF, seconds / STRONG_FLOORS), at.budget_bytes};
+        ckm_i_memory_floor_result found = {0, 0};
+        status = ckm_i_memory_floor(at.df, &options, &found, err);
+        *fits = found.floor_bytes <= at.budget_bytes;
+    }
     ckm_dataflow_free(at.df);
+    return status;
+}
+
+// The last position below `high`, which does not fit, whose memory floor fits; position `low` does, or is -1 for none.
+static ckm_status last_that_fits(const search *s, int64_t low, int64_t high, bool strong, int64_t *last, ckm_error *err)
+{
+    while (high - low > 1) {
+        int64_t middle = low + (high - low) / 2;
+        bool fits = false;
+        ckm_status status = floor_fits(s, middle, strong, &fits, err);
+        if (status != CKM_OK) {
+            return status;
+        }
+        if (fits) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    *last = low;
     return CKM_OK;
 }
 
@@ -137,7 +169,7 @@ static ckm_status bound_by_floor(search *s, ckm_error *err)
     s->upper = -1;
     s->upper_covers = CKM_BOUND_ANY;
     bool fits = false;
-    ckm_status status = floor_fits(s, 0, &fits, err);
+    ckm_status status = floor_fits(s, 0, false, &fits, err);
     if (status != CKM_OK || !fits) {
         return status;
     }
@@ -150,7 +182,7 @@ static ckm_status bound_by_floor(search *s, ckm_error *err)
                                "a batch of %lld still fits",
                                (long long)batch_at(s, low));
         }
-        status = floor_fits(s, high, &fits, err);
+        status = floor_fits(s, high, false, &fits, err);
         if (status != CKM_OK) {
             return status;
         }
@@ -160,20 +192,12 @@ static ckm_status bound_by_floor(search *s, ckm_error *err)
         low = high;
         high *= 2;
     }
-    while (high - low > 1) {
-        int64_t middle = low + (high - low) / 2;
-        status = floor_fits(s, middle, &fits, err);
-        if (status != CKM_OK) {
-            return status;
-        }
-        if (fits) {
-            low = middle;
-        } else {
-            high = middle;
-        }
+    status = last_that_fits(s, low, high, false, &s->upper, err);
+    if (status == CKM_OK) {
+        // The strong floor takes longer, and often says the same: first of all at the bound itself.
+        status = floor_fits(s, s->upper, true, &fits, err);
     }
-    s->upper = low;
-    return CKM_OK;
+    return status != CKM_OK || fits ? status : last_that_fits(s, -1, s->upper, true, &s->upper, err);
 }
 
 // Whether a schedule found for another batch fits here.

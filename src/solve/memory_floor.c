@@ -31,6 +31,13 @@ typedef struct finder {
     part *parts;
 } finder;
 
+int64_t ckm_i_memory_floor_work(int64_t most, double time_limit_seconds)
+{
+    const double units_a_second = 2e6;  // a tenth of what is done in one
+    double affordable = time_limit_seconds > 0 ? time_limit_seconds * units_a_second : (double)most;
+    return affordable < (double)most ? (int64_t)affordable : most;
+}
+
 static bool is_done(const finder *f)
 {
     return f->p->work >= f->work_end || f->floor_bytes > f->options->stop_above;

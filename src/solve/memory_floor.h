@@ -16,9 +16,11 @@ typedef struct ckm_i_memory_floor_result {
     int64_t enough_bytes;  // found to be enough, without a schedule to show for it; >= floor_bytes
 } ckm_i_memory_floor_result;
 
-// Work for a floor on the way to something else, and where it is what is asked for.
+// Work for a floor on the way to something else, and where it is what is asked for; less where there is a time limit
+// (seconds of wall time, <= 0 for none) of which it would take more than a tenth or so. Depends on no clock.
 #define CKM_I_MEMORY_FLOOR_BRIEF INT64_C(4000000)
 #define CKM_I_MEMORY_FLOOR_LONG INT64_C(100000000)
+int64_t ckm_i_memory_floor_work(int64_t most, double time_limit_seconds);
 
 // Fills p->low_bytes and p->high_bytes on the way. `p` is fresh, or from an earlier call, which is then continued.
 ckm_status ckm_i_memory_floor_find(ckm_i_pebbling *p, const ckm_i_memory_floor_options *options,

@@ -4,10 +4,12 @@
 #include <checkmate/min_budget.h>
 
 #include <math.h>
+#include <stdio.h>
 
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "solve/least_peak.h"
 
 // The first round may spend 1/FIRST_SHARE of the time on each budget; every later one twice as much.
 enum { FIRST_SHARE = 32 };
@@ -19,6 +21,7 @@ typedef struct search {
     double start_seconds;
     ckm_schedule *schedule;
     int64_t best, lower;  // peak of the schedule; proven
+    int64_t floor_bytes;  // proven for all schedules, by integer arithmetic alone
     ckm_bound_class covers;
 } search;
 
@@ -62,11 +65,52 @@ static ckm_status take(search *s, ckm_schedule *schedule, ckm_error *err)
     s->best = facts.peak_bytes;
     if (s->best < s->lower) {
         // Proofs for a class of schedules, or by engines with tolerances: a schedule is worth more.
-        s->lower = ckm_dataflow_memory_floor(s->df);
+        s->lower = s->floor_bytes;
         s->covers = CKM_BOUND_ANY;
     }
     tell(s);
     return CKM_OK;
+}
+
+// The same for one that may be illegal, where operators run only once, or no better.
+static ckm_status take_better(search *s, ckm_schedule *schedule, ckm_error *err)
+{
+    ckm_verdict verdict;
+    ckm_status status = ckm_schedule_verify(s->df, schedule, -1, &verdict, err);
+    if (status == CKM_OK && verdict.ok && verdict.peak_bytes < s->best) {
+        return take(s, schedule, err);
+    }
+    ckm_schedule_free(schedule);
+    return status;
+}
+
+// The reverse pebble game: a lower bound for every schedule, and a schedule of hardly any memory.
+static ckm_status play(search *s, ckm_error *err)
+{
+    const ckm_solve_options *o = s->options;
+    ckm_i_memory_floor_options limits = {ckm_i_memory_floor_work(CKM_I_MEMORY_FLOOR_LONG, o->time_limit_seconds),
+                                         s->best};
+    ckm_i_memory_floor_result found;
+    ckm_schedule *schedule = NULL;
+    ckm_i_pebbling game;
+    ckm_status status = ckm_i_pebbling_init(&game, s->df, err);
+    if (status != CKM_OK) {
+        return status;
+    }
+    CKM_I_TRY(ckm_i_memory_floor_find(&game, &limits, &found, err));
+    s->floor_bytes = found.floor_bytes;
+    s->lower = found.floor_bytes;
+    tell(s);
+    CKM_I_TRY(ckm_i_pebbling_least(&game, found.enough_bytes, s->best, limits.work, o, &schedule, err));
+    if (schedule != NULL) {
+        ckm_schedule_info info = *ckm_schedule_get_info(schedule);
+        snprintf(info.strategy, sizeof info.strategy, "pebbling");
+        ckm_schedule_set_info(schedule, &info);
+        status = take_better(s, schedule, err);
+    }
+cleanup:
+    ckm_i_pebbling_dispose(&game);
+    return status;
 }
 
 // Looks for a schedule within `budget` bytes for at most `seconds` (<= 0: no limit). *undecided: neither found nor refuted.
@@ -146,12 +190,16 @@ ckm_status ckm_min_budget(const ckm_dataflow *df, const ckm_solve_options *optio
         .report = report,
         .start_seconds = ckm_i_clock_seconds(),
         .lower = ckm_dataflow_memory_floor(df),
+        .floor_bytes = ckm_dataflow_memory_floor(df),
         .covers = CKM_BOUND_ANY,
     };
     CKM_I_TRY(ckm_schedule_baseline(df, &baseline, err));
     status = take(&s, baseline, err);
     if (status != CKM_OK) {
         goto cleanup;
+    }
+    if (!should_stop(&s)) {
+        CKM_I_TRY(play(&s, err));
     }
     CKM_I_TRY(run_rounds(&s, err));
     ckm_verdict verdict;

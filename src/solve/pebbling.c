@@ -276,12 +276,12 @@ static int64_t peak_of(ckm_i_pebbling *p, int32_t v)
 {
     const ckm_dataflow *df = p->df;
     const ckm_i_dataflow_op *op = &df->ops[v];
-    int32_t n_pairs = 0;
+    p->n_pairs = 0;
     for (int32_t k = 0; k < op->n_inplace; k++) {
         if (p->pair_is_open[k] && pair_is_legal(p, op, op->inplace[k])) {
-            p->pairs[n_pairs][0] = op->inplace[k][0];
-            p->pairs[n_pairs][1] = op->inplace[k][1];
-            n_pairs++;
+            p->pairs[p->n_pairs][0] = op->inplace[k][0];
+            p->pairs[p->n_pairs][1] = op->inplace[k][1];
+            p->n_pairs++;
         }
     }
     int64_t before = p->bytes;
@@ -293,7 +293,7 @@ static int64_t peak_of(ckm_i_pebbling *p, int32_t v)
         ckm_i_pebbling_remove(p, s);
     }
     p->bytes = before;
-    return peak - ckm_i_inplace_best(df, (const int32_t(*)[2])p->pairs, n_pairs, NULL, NULL);
+    return peak - ckm_i_inplace_best(df, (const int32_t(*)[2])p->pairs, p->n_pairs, NULL, NULL);
 }
 
 int64_t ckm_i_pebbling_peak_at(ckm_i_pebbling *p, int32_t v)

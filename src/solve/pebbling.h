@@ -49,7 +49,8 @@ typedef struct ckm_i_pebbling {
     int64_t bytes;                                 // on storages that are not always in memory
     int32_t *removed, *added, n_removed, n_added;  // the last move, for undoing it
     bool *pair_is_open;
-    int32_t (*pairs)[2];
+    int32_t (*pairs)[2];  // those that the last move may use
+    int32_t n_pairs;
     // States, a hash table of them, and work done, in slots looked at.
     ckm_i_pebbling_state *states;
     int32_t n_states, cap_states;

@@ -307,16 +307,19 @@ ckm_status ckm_solve(const ckm_dataflow *df, const ckm_solve_options *options, c
         const char *from = ckm_schedule_get_info(options->start)->strategy;
         CKM_I_TRY(ckm_i_solver_offer_schedule(&solver, options->start, from[0] != '\0' ? from : "start", err));
     }
-    if (options->budget_bytes < df->floor_bytes) {
+    // Heuristics that are swept by the dozen need not spend a part of a second each on these.
+    bool thorough = strcmp(name, "auto") == 0 || strcmp(name, "ilp") == 0;
+    if (thorough) {
+        CKM_I_TRY(ckm_i_prove_floor(&solver, &found.floor_bytes, err));
+    } else if (options->budget_bytes < df->floor_bytes) {
         ckm_i_solver_infeasible(&solver, CKM_BOUND_ANY, "memory floor");
-    } else {
+    }
+    if (!solver.infeasible) {
         CKM_I_TRY(options->reorder ? ckm_i_reorder_run(&solver, strategy, err)
                                    : ckm_i_presolve_run(&solver, strategy, err));
     }
-    // Heuristics that are swept by the dozen need not spend a second each on this.
-    bool thorough = strcmp(name, "auto") == 0 || strcmp(name, "ilp") == 0;
     if (solver.best_schedule == NULL && thorough) {
-        CKM_I_TRY(ckm_i_least_peak(&solver, least_peak_seconds, err));
+        CKM_I_TRY(ckm_i_least_peak(&solver, found.floor_bytes, least_peak_seconds, err));
     }
     conclude(&solver, &found);
     found.seconds = ckm_i_clock_seconds() - start;

@@ -236,14 +236,15 @@ static void an_order_that_fits_is_optimal(void **state)
     solve(df, 104, false, &r);
     assert_int_equal(r.cost, 120);
     ckm_solve_result_dispose(&r);
-    // Below what any order can do nothing is claimed that is not proven.
-    solve(df, 103, true, &r);
-    assert_null(r.schedule);
-    assert_int_equal(r.least_peak_bytes, 104);
-    assert_int_equal(r.status, CKM_SOLVE_UNKNOWN);
-    solve(df, 100, true, &r);
-    assert_int_equal(r.status, CKM_SOLVE_INFEASIBLE);
-    assert_int_equal(r.bound_covers, CKM_BOUND_ANY);
+    // Below what any order can do, that is proven for all of them.
+    for (int64_t budget = 100; budget <= 103; budget += 3) {
+        solve(df, budget, true, &r);
+        assert_null(r.schedule);
+        assert_int_equal(r.least_peak_bytes, 104);
+        assert_int_equal(r.floor_bytes, 104);
+        assert_int_equal(r.status, CKM_SOLVE_INFEASIBLE);
+        assert_int_equal(r.bound_covers, CKM_BOUND_ANY);
+    }
     ckm_dataflow_free(df);
 }
 
