@@ -9,6 +9,11 @@
 #include "base/clock.h"
 #include "milp/milp.h"
 
+// Cutting goes on while so many rounds together close at least this share of the gap to `enough`, or of the bound where
+// that is not known.
+enum { patient_rounds = 5 };
+static const double worthwhile = 0.01;
+
 // Appends the rows of m from `first` on to Clp's model, which has those before.
 static bool append_rows(Clp_Simplex *clp, const ckm_i_milp *m, int32_t first)
 {
@@ -60,6 +65,7 @@ static bool is_infeasible(Clp_Simplex *clp, const ckm_i_milp *m)
 static int cut_and_solve(Clp_Simplex *clp, ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_milp_answer *answer)
 {
     double deadline = ckm_i_clock_seconds() + options->seconds;
+    double before_rounds = -INFINITY;  // what was proven patient_rounds ago
     Clp_initialDualSolve(clp);
     for (int rounds = 0;; rounds++) {
         int status = Clp_status(clp);
@@ -73,6 +79,13 @@ static int cut_and_solve(Clp_Simplex *clp, ckm_i_milp *m, const ckm_i_milp_optio
         double left = deadline - ckm_i_clock_seconds();
         if (status != 0 || options->separate == NULL || proven >= options->enough || left <= 0.0) {
             return status;
+        }
+        if (rounds % patient_rounds == 0) {
+            double open = isfinite(options->enough) ? options->enough - before_rounds : fabs(proven);
+            if (proven - before_rounds < worthwhile * open) {
+                return status;
+            }
+            before_rounds = proven;
         }
         int32_t before = m->n_rows;
         options->separate(options->context, Clp_getColSolution(clp), m);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Relaxations with more and more cuts, then integer programs with more and more cuts, as far as time goes.
+// Relaxations with a single cut, to find the best place for it; relaxations with more and more cuts, then integer
+// programs with more and more cuts, as far as time goes.
 #include "solve/prover.h"
 
 #include <math.h>
@@ -10,12 +11,16 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "solve/stage_bound.h"
+#include "solve/stage_cuts.h"
 
 // Rows of the first relaxation and of the largest one worth a try, and the same of integer programs.
 static const int64_t first_rows = 4000, most_rows = 1000000, first_program_rows = 3000, most_program_rows = 60000;
 
 // Share of the time left that a program may take. A relaxation that took more than this share is the last one.
 static const double program_share = 0.6, program_share_beside = 0.85, relaxation_share = 0.15;
+
+// Share of the time left in which another place for a cut is tried.
+static const double trial_share = 0.1;
 
 // Relaxations go on while twice the cuts close at least this share of the gap.
 static const double worthwhile = 0.01;
@@ -29,13 +34,18 @@ static const double unlimited_seconds = 3600.0;
 // Time between two looks at the child.
 static const double poll_seconds = 0.003;
 
+typedef enum phase { TRIALS, RELAXATIONS, PROGRAMS } phase;
+
 struct ckm_i_prover {
     ckm_i_solver *solver;
     bool programs;  // whether integer programs follow
-    bool integer;   // the phase
+    phase phase;
     bool done;
-    int32_t n_cuts;        // of the run, or the next one
-    ckm_i_stage_run *run;  // NULL: none is under way
+    ckm_i_stage_cuts places;
+    int32_t *cuts;             // of the run under way
+    int32_t n_cuts;            // of the ladder's run, or the next one
+    double trial_end_seconds;  // no place is tried beyond; 0 before the first
+    ckm_i_stage_run *run;      // NULL: none is under way
     double started_seconds, limit_seconds;
     double tried_seconds;  // that a program of n_cuts was given in vain
     double bound_before;   // the run
@@ -56,7 +66,7 @@ static double time_left(const ckm_i_prover *p)
 static int32_t cuts_for_rows(const ckm_dataflow *df, int64_t rows)
 {
     int32_t n = 1;
-    while (n < ckm_i_stage_range(df) && ckm_i_stage_rows(df, 2 * n) <= rows) {
+    while (n < df->n_ops - ckm_i_stage_first(df) && ckm_i_stage_rows(df, 2 * n) <= rows) {
         n *= 2;
     }
     return n;
@@ -73,6 +83,15 @@ ckm_status ckm_i_prover_create(ckm_i_solver *solver, bool programs, ckm_i_prover
     p->programs = programs;
     p->n_cuts = cuts_for_rows(solver->df, first_rows);
     p->done = solver->df->n_ops == 0;
+    p->cuts = ckm_i_malloc((size_t)solver->df->n_ops, sizeof *p->cuts);
+    ckm_status status = p->cuts == NULL ? ckm_i_error_memory(err) : CKM_OK;
+    if (status == CKM_OK) {
+        status = ckm_i_stage_cuts_init(solver->df, ckm_i_stage_first(solver->df), &p->places, err);
+    }
+    if (status != CKM_OK) {
+        ckm_i_prover_free(p);
+        return status;
+    }
     *out = p;
     return CKM_OK;
 }
@@ -81,26 +100,32 @@ void ckm_i_prover_free(ckm_i_prover *p)
 {
     if (p != NULL) {
         ckm_i_stage_run_abandon(p->run);
+        ckm_i_stage_cuts_dispose(&p->places);
+        free(p->cuts);
         free(p);
     }
 }
 
 static void begin_programs(ckm_i_prover *p)
 {
-    p->integer = true;
+    p->phase = PROGRAMS;
     p->n_cuts = cuts_for_rows(p->solver->df, first_program_rows);
     p->done = !p->programs || ckm_i_stage_rows(p->solver->df, p->n_cuts) > most_program_rows;
 }
 
 // What comes after the run that has ended.
-static void climb(ckm_i_prover *p, double took)
+static void climb(ckm_i_prover *p, double took, double bound)
 {
     const ckm_i_solver *solver = p->solver;
-    bool last = p->n_cuts >= ckm_i_stage_range(solver->df);
+    if (p->phase == TRIALS) {
+        ckm_i_stage_cuts_score(&p->places, p->cuts[0], bound);
+        return;
+    }
+    bool last = p->n_cuts >= solver->df->n_ops - ckm_i_stage_first(solver->df);
     int64_t rows = ckm_i_stage_rows(solver->df, 2 * p->n_cuts);
-    if (p->integer && took >= p->limit_seconds) {
+    if (p->phase == PROGRAMS && took >= p->limit_seconds) {
         p->tried_seconds = p->limit_seconds;
-    } else if (p->integer) {
+    } else if (p->phase == PROGRAMS) {
         p->tried_seconds = 0.0;
         p->done = last || rows > most_program_rows;
         p->n_cuts *= 2;
@@ -122,19 +147,38 @@ static double program_seconds(const ckm_i_prover *p)
     return (p->solver->beside != NULL ? program_share_beside : program_share) * time_left(p);
 }
 
+// The cuts of the next run: another single one to try, or as many as the ladder says. Returns their number.
+static int32_t next_cuts(ckm_i_prover *p)
+{
+    if (p->phase == TRIALS) {
+        double now = ckm_i_clock_seconds();
+        if (p->trial_end_seconds == 0.0) {
+            p->trial_end_seconds = now + trial_share * time_left(p);
+        }
+        p->cuts[0] = now < p->trial_end_seconds ? ckm_i_stage_cuts_next(&p->places) : -1;
+        if (p->cuts[0] >= 0) {
+            return 1;
+        }
+        p->phase = RELAXATIONS;
+    }
+    return ckm_i_stage_cuts_choose(&p->places, p->n_cuts, p->cuts);
+}
+
 static void start(ckm_i_prover *p)
 {
     p->started_seconds = ckm_i_clock_seconds();
     p->bound_before = p->solver->bound_cost;
-    p->limit_seconds = p->integer ? program_seconds(p) : time_left(p);
-    ckm_i_stage_options options = {.n_cuts = p->n_cuts, .integer = p->integer, .seconds = p->limit_seconds};
+    bool integer = p->phase == PROGRAMS;
+    p->limit_seconds = integer ? program_seconds(p) : time_left(p);
+    int32_t n_cuts = next_cuts(p);
+    ckm_i_stage_options options = {.cuts = p->cuts, .n_cuts = n_cuts, .integer = integer, .seconds = p->limit_seconds};
     p->status = ckm_i_stage_run_start(p->solver, &options, &p->run, &p->error);
 }
 
 // Whether there is a run to start in the time there is.
 static bool has_next(const ckm_i_prover *p)
 {
-    return !p->integer || program_seconds(p) >= patience * p->tried_seconds;
+    return p->phase != PROGRAMS || program_seconds(p) >= patience * p->tried_seconds;
 }
 
 // Goes on without waiting. False when nothing is left to do.
@@ -151,8 +195,9 @@ static bool go_on(ckm_i_prover *p)
     } else if (ckm_i_stage_run_poll(p->solver, p->run)) {
         ckm_i_stage_run *run = p->run;
         p->run = NULL;
-        p->status = ckm_i_stage_run_finish(p->solver, run, &p->error);
-        climb(p, ckm_i_clock_seconds() - p->started_seconds);
+        double bound = -INFINITY;
+        p->status = ckm_i_stage_run_finish(p->solver, run, &bound, &p->error);
+        climb(p, ckm_i_clock_seconds() - p->started_seconds, bound);
     }
     return !p->done && p->status == CKM_OK;
 }

@@ -46,14 +46,14 @@ static bool is_whole(const ckm_dataflow *df)
     return rows_from(df, 0, df->n_ops) < small_rows;
 }
 
-int64_t ckm_i_stage_rows(const ckm_dataflow *df, int32_t n_cuts)
+int32_t ckm_i_stage_first(const ckm_dataflow *df)
 {
-    return rows_from(df, is_whole(df) ? 0 : first_backward(df), n_cuts);
+    return is_whole(df) ? 0 : first_backward(df);
 }
 
-int32_t ckm_i_stage_range(const ckm_dataflow *df)
+int64_t ckm_i_stage_rows(const ckm_dataflow *df, int32_t n_cuts)
 {
-    return df->n_ops - (is_whole(df) ? 0 : first_backward(df));
+    return rows_from(df, ckm_i_stage_first(df), n_cuts);
 }
 
 // The solver's best as a point of the program. It satisfies every row: its rows are what all schedules obey.
@@ -134,17 +134,14 @@ ckm_status ckm_i_stage_run_start(ckm_i_solver *solver, const ckm_i_stage_options
 {
     const ckm_dataflow *df = solver->df;
     double *start = NULL;
-    int32_t n_cuts = 0;
     ckm_status status = CKM_OK;
     ckm_i_stage_run *run = ckm_i_calloc(1, sizeof *run);
-    int32_t *cuts = ckm_i_malloc((size_t)df->n_ops, sizeof *cuts);
-    if (run == NULL || cuts == NULL) {
+    if (run == NULL) {
         status = ckm_i_error_memory(err);
         goto cleanup;
     }
     run->integer = options->integer;
-    CKM_I_TRY(ckm_i_stage_cuts(df, options->n_cuts, is_whole(df), cuts, &n_cuts, err));
-    CKM_I_TRY(ckm_i_stage_model_build(df, solver->budget_bytes, cuts, n_cuts, &run->model, err));
+    CKM_I_TRY(ckm_i_stage_model_build(df, solver->budget_bytes, options->cuts, options->n_cuts, &run->model, err));
     if (options->integer && solver->best_stages != NULL) {
         start = make_start(solver, &run->model);
         if (start == NULL) {
@@ -173,7 +170,6 @@ ckm_status ckm_i_stage_run_start(ckm_i_solver *solver, const ckm_i_stage_options
     run = NULL;
 cleanup:
     free(start);
-    free(cuts);
     ckm_i_stage_run_abandon(run);
     return status;
 }
@@ -195,7 +191,7 @@ bool ckm_i_stage_run_poll(ckm_i_solver *solver, ckm_i_stage_run *run)
     return false;
 }
 
-ckm_status ckm_i_stage_run_finish(ckm_i_solver *solver, ckm_i_stage_run *run, ckm_error *err)
+ckm_status ckm_i_stage_run_finish(ckm_i_solver *solver, ckm_i_stage_run *run, double *bound, ckm_error *err)
 {
     const char *source = run->integer ? "stage-program" : "stage-bound";
     ckm_i_milp_result result = {0};
@@ -204,6 +200,7 @@ ckm_status ckm_i_stage_run_finish(ckm_i_solver *solver, ckm_i_stage_run *run, ck
     if (status != CKM_OK) {
         goto cleanup;
     }
+    *bound = result.proven;
     ckm_i_solver_log(solver, CKM_LOG_INFO, "%s: %d cuts, %d columns: %s", source, run->model.n_cuts,
                      run->model.milp.n_cols, result.detail);
     hand_in(solver, &run->model, result.proven, "stage-bound");

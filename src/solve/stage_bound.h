@@ -6,24 +6,26 @@
 #include "solve/solver.h"
 
 typedef struct ckm_i_stage_options {
-    int32_t n_cuts;  // where schedules are cut, at most: more make a larger program and most often a better bound
-    bool integer;    // S binary, by branch and bound: far tighter where it gets anywhere
-    double seconds;  // wall time; INFINITY for the solver's own limit only
+    const int32_t *cuts;  // where schedules are cut, ascending; only read at the start
+    int32_t n_cuts;       // more make a larger program and most often a better bound
+    bool integer;         // S binary, by branch and bound: far tighter where it gets anywhere
+    double seconds;       // wall time; INFINITY for the solver's own limit only
 } ckm_i_stage_options;
 
 // One relaxation at work, beside whatever else the caller does. Poll tells at once whether it has ended, and hands
 // bounds to the solver as they come; finish waits for the end, hands in the bound, a proof of infeasibility and,
-// with `integer`, the schedule found, and releases it; abandon (NULL is fine) ends it.
+// with `integer`, the schedule found, tells the bound (-INFINITY: none), and releases it; abandon (NULL is fine) ends it.
 typedef struct ckm_i_stage_run ckm_i_stage_run;
 ckm_status ckm_i_stage_run_start(ckm_i_solver *solver, const ckm_i_stage_options *options, ckm_i_stage_run **run,
                                  ckm_error *err) CKM_NODISCARD;
 bool ckm_i_stage_run_poll(ckm_i_solver *solver, ckm_i_stage_run *run);
-ckm_status ckm_i_stage_run_finish(ckm_i_solver *solver, ckm_i_stage_run *run, ckm_error *err) CKM_NODISCARD;
+ckm_status ckm_i_stage_run_finish(ckm_i_solver *solver, ckm_i_stage_run *run, double *bound,
+                                  ckm_error *err) CKM_NODISCARD;
 void ckm_i_stage_run_abandon(ckm_i_stage_run *run);
 
 // Rows of the program with so many cuts, about.
 int64_t ckm_i_stage_rows(const ckm_dataflow *df, int32_t n_cuts);
-// Operators after which a schedule may be cut.
-int32_t ckm_i_stage_range(const ckm_dataflow *df);
+// The first operator after which a schedule is cut.
+int32_t ckm_i_stage_first(const ckm_dataflow *df);
 
 #endif

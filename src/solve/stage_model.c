@@ -27,62 +27,6 @@ typedef struct builder {
     int32_t n_needs;
 } builder;
 
-// Bytes that live while each operator runs when nothing is recomputed: what there is to hold.
-static ckm_status baseline_live(const ckm_dataflow *df, int64_t *live, ckm_error *err)
-{
-    int64_t *change = ckm_i_calloc((size_t)df->n_ops + 1, sizeof *change);
-    if (change == NULL) {
-        return ckm_i_error_memory(err);
-    }
-    for (int32_t x = 0; x < df->n_tensors; x++) {
-        const ckm_i_dataflow_tensor *tensor = &df->tensors[x];
-        if (tensor->pinned || tensor->producer < 0 || tensor->storage != x) {
-            continue;
-        }
-        int32_t last = tensor->is_result ? df->n_ops - 1 : tensor->producer;
-        if (tensor->n_users > 0 && tensor->users[tensor->n_users - 1] > last) {
-            last = tensor->users[tensor->n_users - 1];
-        }
-        change[tensor->producer] += tensor->bytes;
-        change[last + 1] -= tensor->bytes;
-    }
-    int64_t now = 0;
-    for (int32_t v = 0; v < df->n_ops; v++) {
-        now += change[v];
-        live[v] = now + df->ops[v].workspace_bytes;
-    }
-    free(change);
-    return CKM_OK;
-}
-
-ckm_status ckm_i_stage_cuts(const ckm_dataflow *df, int32_t n_cuts, bool whole, int32_t *cuts, int32_t *n_chosen,
-                            ckm_error *err)
-{
-    int64_t *live = ckm_i_malloc((size_t)df->n_ops, sizeof *live);
-    if (live == NULL) {
-        return ckm_i_error_memory(err);
-    }
-    ckm_status status = baseline_live(df, live, err);
-    int32_t first = 0;
-    while (!whole && first < df->n_ops && df->ops[first].kind == CKM_OP_FORWARD) {
-        first++;
-    }
-    first = first < df->n_ops ? first : 0;
-    int64_t range = df->n_ops - first;
-    int64_t n = n_cuts < range ? n_cuts : range;
-    for (int64_t k = 0; k < n && status == CKM_OK; k++) {
-        int32_t from = first + (int32_t)(range * k / n);
-        int32_t to = first + (int32_t)(range * (k + 1) / n);
-        cuts[k] = from;
-        for (int32_t v = from + 1; v < to; v++) {
-            cuts[k] = live[v] > live[cuts[k]] ? v : cuts[k];
-        }
-    }
-    *n_chosen = (int32_t)n;
-    free(live);
-    return status;
-}
-
 // Columns of s for cut k.
 static void add_cut_columns(builder *b, int32_t k)
 {
@@ -101,7 +45,11 @@ static void add_available(builder *b, int32_t k, int32_t x, int32_t col, double 
 {
     const ckm_i_dataflow_tensor *tensor = &b->df->tensors[x];
     int32_t s = b->out->s_col[(int64_t)k * b->df->n_tensors + x];
-    int32_t r = b->out->r_col[(int64_t)k * b->df->n_ops + tensor->producer];
+    int32_t r = ckm_i_stage_r(b->out, k)[tensor->producer];
+    if (s >= 0 && r < 0 && col < 0 && at_least == 1.0) {
+        b->m->lower[s] = 1.0;  // nothing else makes it
+        return;
+    }
     ckm_i_milp_add_row(b->m, at_least, INFINITY);
     if (s >= 0) {
         ckm_i_milp_put(b->m, s, 1.0);
@@ -182,7 +130,7 @@ static void add_memory_row(builder *b, int32_t k)
     int64_t room = b->out->room_bytes - ckm_i_working_set(df, b->out->cuts[k]);
     mark_touched(b, k);
     add_groups(b, k);
-    ckm_i_milp_add_row(b->m, -INFINITY, (double)room / b->out->byte_scale);
+    b->out->memory_row[k] = ckm_i_milp_add_row(b->m, -INFINITY, (double)room / b->out->byte_scale);
     for (int32_t x = 0; x < df->n_tensors; x++) {
         if (b->group_col[x] >= 0 && b->working[x] != k) {
             ckm_i_milp_put(b->m, b->group_col[x], (double)df->tensors[x].bytes / b->out->byte_scale);
@@ -231,15 +179,26 @@ static bool list_needs(builder *b, int32_t k)
     return true;
 }
 
+// Columns of r for window k. An operator that first runs in the window may run there again: that costs once more, and
+// only peak cuts ask for it.
+static int32_t *add_again_columns(builder *b, int32_t k)
+{
+    const ckm_dataflow *df = b->df;
+    int32_t cut = k >= 0 ? b->out->cuts[k] : -1;
+    int32_t end = k + 1 < b->out->n_cuts ? b->out->cuts[k + 1] : df->n_ops - 1;
+    int32_t *r = b->out->r_col + ((int64_t)k + 1) * df->n_ops;
+    for (int32_t v = 0; v < df->n_ops; v++) {
+        bool possible = v <= end && df->ops[v].recomputable && b->last_need[v] > (v > cut ? v : cut);
+        r[v] = possible ? ckm_i_milp_add_col(b->m, (double)df->ops[v].cost / b->out->cost_scale, 0.0, 1.0, false) : -1;
+    }
+    return r;
+}
+
 static bool add_window(builder *b, int32_t k)
 {
     const ckm_dataflow *df = b->df;
     int32_t cut = b->out->cuts[k];
-    int32_t *r = b->out->r_col + (int64_t)k * df->n_ops;
-    for (int32_t v = 0; v < df->n_ops; v++) {
-        bool possible = v <= cut && df->ops[v].recomputable && b->last_need[v] > cut;
-        r[v] = possible ? ckm_i_milp_add_col(b->m, (double)df->ops[v].cost / b->out->cost_scale, 0.0, 1.0, false) : -1;
-    }
+    const int32_t *r = add_again_columns(b, k);
     for (int32_t v = 0; v <= cut; v++) {
         for (int32_t i = 0; r[v] >= 0 && i < df->ops[v].n_inputs; i++) {
             require_available(b, k, df->ops[v].inputs[i], r[v], 0.0);
@@ -308,16 +267,17 @@ static bool allocate(builder *b, const int32_t *cuts)
     size_t n = (size_t)out->n_cuts;
     out->cuts = ckm_i_memdup(cuts, n, sizeof *cuts);
     out->s_col = ckm_i_malloc(n * tensors, sizeof *out->s_col);
-    out->r_col = ckm_i_malloc(n * ops, sizeof *out->r_col);
+    out->r_col = ckm_i_malloc((n + 1) * ops, sizeof *out->r_col);
     out->need_start = ckm_i_malloc(n + 1, sizeof *out->need_start);
     out->view_of = ckm_i_malloc(tensors, sizeof *out->view_of);
+    out->memory_row = ckm_i_malloc(n, sizeof *out->memory_row);
     b->working = ckm_i_malloc(tensors, sizeof *b->working);
     b->group_col = ckm_i_malloc(tensors, sizeof *b->group_col);
     b->needed = ckm_i_malloc(tensors, sizeof *b->needed);
     b->last_need = ckm_i_malloc(ops, sizeof *b->last_need);
     if (out->cuts == NULL || out->s_col == NULL || out->r_col == NULL || out->need_start == NULL ||
-        out->view_of == NULL || b->working == NULL || b->group_col == NULL || b->needed == NULL ||
-        b->last_need == NULL) {
+        out->view_of == NULL || out->memory_row == NULL || b->working == NULL || b->group_col == NULL ||
+        b->needed == NULL || b->last_need == NULL) {
         return false;
     }
     for (size_t x = 0; x < tensors; x++) {
@@ -339,6 +299,7 @@ ckm_status ckm_i_stage_model_build(const ckm_dataflow *df, int64_t budget_bytes,
     if (ok) {
         ckm_i_last_need(df, b.last_need);
         set_scales(&b);
+        add_again_columns(&b, -1);
         add_cut_columns(&b, 0);
         for (int32_t k = 0; k < n_cuts && ok; k++) {
             add_memory_row(&b, k);
@@ -367,4 +328,5 @@ void ckm_i_stage_model_dispose(ckm_i_stage_model *model)
     free(model->need_start);
     free(model->needs);
     free(model->view_of);
+    free(model->memory_row);
 }

@@ -45,7 +45,7 @@ static const int32_t *row_of_s(const separator *sp, int32_t k)
 
 static const int32_t *row_of_r(const separator *sp, int32_t k)
 {
-    return sp->model->r_col + (int64_t)k * sp->df->n_ops;
+    return ckm_i_stage_r(sp->model, k);
 }
 
 static bool is_made_before(const separator *sp, int32_t x, int32_t cut)
@@ -238,4 +238,5 @@ void ckm_i_stage_separate(const void *context, const double *x, ckm_i_milp *m)
 {
     ckm_i_stage_paths(context, x, m);
     ckm_i_stage_peaks(context, x, m);
+    ckm_i_stage_covers(context, x, m);
 }

@@ -25,8 +25,8 @@ static int32_t choose_cuts(ckm_i_rng *rng, int32_t n_ops, int32_t *cuts)
     return n;
 }
 
-// Cuts hold whatever point they are made for. Returns the number of path cuts and of peak cuts.
-static void cut_at_random(ckm_i_rng *rng, ckm_i_stage_model *model, int64_t n_cuts[2])
+// Cuts hold whatever point they are made for. Counts path cuts, peak cuts and cover cuts.
+static void cut_at_random(ckm_i_rng *rng, ckm_i_stage_model *model, int64_t n_cuts[3])
 {
     ckm_i_milp *m = &model->milp;
     int32_t before = m->n_rows;
@@ -43,6 +43,9 @@ static void cut_at_random(ckm_i_rng *rng, ckm_i_stage_model *model, int64_t n_cu
     }
     ckm_i_stage_peaks(model, x, m);
     n_cuts[1] += m->n_rows - before;
+    before = m->n_rows;
+    ckm_i_stage_covers(model, x, m);
+    n_cuts[2] += m->n_rows - before;
     free(x);
 }
 
@@ -83,7 +86,7 @@ static void any_cuts_give_a_bound(void **state)
     (void)state;
     ckm_i_rng rng = {.state = 57};
     int64_t tight = 0;
-    int64_t n_cuts[2] = {0, 0};
+    int64_t n_cuts[3] = {0, 0, 0};
     int64_t rounds = oracle_scaled(600);
     for (int64_t round = 0; round < rounds; round++) {
         oracle_graph g;
@@ -102,11 +105,11 @@ static void any_cuts_give_a_bound(void **state)
         ckm_i_stage_model_dispose(&model);
         ckm_dataflow_free(df);
     }
-    printf("%lld of %lld integer programs reach the optimum; %lld path cuts, %lld peak cuts\n", (long long)tight,
-           (long long)rounds, (long long)n_cuts[0], (long long)n_cuts[1]);
+    printf("%lld of %lld integer programs reach the optimum; %lld path, %lld peak, %lld cover cuts\n", (long long)tight,
+           (long long)rounds, (long long)n_cuts[0], (long long)n_cuts[1], (long long)n_cuts[2]);
     // Bounds that say nothing would pass all the rest.
     assert_true(tight * 2 > rounds);
-    assert_true(n_cuts[0] > rounds && n_cuts[1] * 20 > rounds);
+    assert_true(n_cuts[0] > rounds && n_cuts[1] * 20 > rounds && n_cuts[2] > rounds / 3);
 }
 
 int main(void)
