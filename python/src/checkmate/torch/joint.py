@@ -17,8 +17,8 @@ import torch
 from torch import fx
 
 from ..errors import CheckmateError
-from ..graph import Graph
-from . import effects, random_state
+from ..graph import Graph, OpKind
+from . import effects, inplace, random_state
 
 #: Cost of a call in nanoseconds, and the bytes it needs beside its operands and outputs.
 CostFn = Callable[[fx.Node], tuple[int, int]]
@@ -80,7 +80,7 @@ def is_tangent(node: fx.Node) -> bool:
     return node.op == "placeholder" and "tangents" in str(node.target)
 
 
-def _tensors(value: object) -> list[torch.Tensor | None]:
+def tensors(value: object) -> list[torch.Tensor | None]:
     """The outputs of a call: one, or the elements of a tuple or list; None for what is no tensor."""
     if isinstance(value, (tuple, list)):
         return [element if isinstance(element, torch.Tensor) else None for element in value]
@@ -149,35 +149,61 @@ def sides(nodes: list[fx.Node], forward_outputs: list[object]) -> tuple[list[fx.
     return [n for n in calls if n not in late], [n for n in calls if n in late]
 
 
-def build(module: fx.GraphModule, num_fwd_outputs: int, cost: CostFn, *, name: str, fixed_bytes: int, replay: bool) -> Joint:
+def build(module: fx.GraphModule, num_fwd_outputs: int, cost: CostFn, *, name: str, fixed_bytes: int, replay: bool,
+          overwrite: bool = False) -> Joint:  # fmt: skip
     """`fixed_bytes`: what the process holds beside the graph's own inputs and values. `replay`: whether random calls may
-    be recomputed (their generator's state is then replayed)."""
+    be recomputed (their generator's state is then replayed). `overwrite`: whether calls may write over dead operands."""
     nodes = list(module.graph.nodes)
     outputs = list(nodes[-1].args[0])
     forward_outputs, backward_outputs = outputs[:num_fwd_outputs], outputs[num_fwd_outputs:]
-    graph = Graph(name, cost_unit="ns", fixed_bytes=fixed_bytes)
-    tensor_of: dict[fx.Node, int] = {}
-    owner: dict[int, int] = {}
-    input_bytes = 0
+    made = _Builder(Graph(name, cost_unit="ns", fixed_bytes=fixed_bytes), nodes, forward_outputs, cost, replay=replay, overwrite=overwrite)
+    for node in nodes:
+        made.input(module, node)
+    forward, backward = sides(nodes, forward_outputs)
+    for node in forward:
+        made.call(node, "forward")
+    boundary = made.boundary(nodes)
+    for node in backward:
+        made.call(node, "backward")
+    made.results(backward_outputs)
+    return Joint(module, forward_outputs, backward_outputs, made.ops, boundary, made.tensor_of, made.graph.finish(), made.input_bytes)
 
-    def tensor(value: torch.Tensor | None, node: fx.Node | None, label: str, size: int | None = None) -> int:
-        nonlocal input_bytes
+
+class _Builder:
+    """The dataflow graph while it is made."""
+
+    def __init__(self, graph: Graph, nodes: list[fx.Node], forward_outputs: list[object], cost: CostFn, *, replay: bool, overwrite: bool) -> None:
+        self.graph, self.cost, self.replay, self.overwrite = graph, cost, replay, overwrite
+        self.ops: list[JointOp] = []
+        self.tensor_of: dict[fx.Node, int] = {}
+        self.input_bytes = 0
+        self._owner: dict[int, int] = {}  # storage to the tensor that has its bytes
+        self._storage: dict[int, tuple[str, int]] = {}  # tensor to the pass that makes its storage, and its bytes
+        self._held = {n for n in forward_outputs if isinstance(n, fx.Node)}
+        # Random calls that the backward pass makes again: their generator's state goes there as one more output.
+        self._copied = {effects.origin(n) for n in nodes if effects.COPY_OF in n.meta and effects.is_random(n)}
+        self._state_of: dict[fx.Node, int] = {}
+
+    def _tensor(self, value: torch.Tensor | None, node: fx.Node | None, label: str, kind: str, size: int | None = None) -> int:
         key = None if value is None else storage_key(value)
-        if key is not None and key in owner:
-            index = graph.tensor(bytes=0, name=label, alias_of=owner[key])
+        if key is not None and key in self._owner:
+            index = self.graph.tensor(bytes=0, name=label, alias_of=self._owner[key])
+            self._storage[index] = self._storage[self._owner[key]]
         else:
             if size is None:
                 size = 0 if value is None else storage_bytes(value)
-            index = graph.tensor(bytes=size, name=label)
+            index = self.graph.tensor(bytes=size, name=label)
+            self._storage[index] = (kind, size)
             if key is not None:
-                owner[key] = index
-            if node is not None and node.op in ("placeholder", "get_attr") and not is_tangent(node):
-                input_bytes += size
+                self._owner[key] = index
+            if kind == "input":
+                self.input_bytes += size
         if node is not None:
-            tensor_of[node] = index
+            self.tensor_of[node] = index
         return index
 
-    for node in nodes:
+    def input(self, module: fx.GraphModule, node: fx.Node) -> None:
+        """Parameters, buffers, inputs and constants; other nodes are looked at for what cannot be planned."""
         if node.op in ("call_module", "call_method"):
             raise UnsupportedError(f"the joint graph calls {node.target}, which has no operator behind it")
         value = node.meta.get("val")
@@ -187,70 +213,66 @@ def build(module: fx.GraphModule, num_fwd_outputs: int, cost: CostFn, *, name: s
         if node.op == "placeholder" and isinstance(value, (torch.SymInt, torch.SymFloat)):
             raise UnsupportedError(f"input {node.name} is a symbolic number: shapes must be static (dynamic=False)")
         if node.op in ("placeholder", "get_attr") and isinstance(value, torch.Tensor) and not is_tangent(node):
-            tensor(value, node, node.name)
+            self._tensor(value, node, node.name, "input")
 
-    held = {n for n in forward_outputs if isinstance(n, fx.Node)}
-    ops: list[JointOp] = []
-    # Random calls that the backward pass makes again: their generator's state goes there as one more output.
-    copied = {effects.origin(n) for n in nodes if effects.COPY_OF in n.meta and effects.is_random(n)}
-    state_of: dict[fx.Node, int] = {}
-
-    def add(node: fx.Node, kind: str) -> None:
-        value = node.meta.get("val")
-        inputs = list(dict.fromkeys(tensor_of[parent] for parent in node.all_input_nodes if parent in tensor_of))
-        op = JointOp(node, inputs, [])
+    def call(self, node: fx.Node, kind: OpKind) -> None:
+        op = JointOp(node, list(dict.fromkeys(self.tensor_of[p] for p in node.all_input_nodes if p in self.tensor_of)), [])
         for user in node.users:
             if user.target is operator.getitem and user.args[0] is node:
                 op.elements.setdefault(_element(user), user)
-        time, workspace = cost(node)
+        time, workspace = self.cost(node)
+        value = node.meta.get("val")
         single = not isinstance(value, (tuple, list))
         seen = 0
-        for i, element in enumerate(_tensors(value)):
+        for i, element in enumerate(tensors(value)):
             size = 0 if element is None else output_bytes(node, seen, element)
             seen += element is not None
             output = node if single else op.elements.get(i)
-            op.outputs.append(tensor(element, output, node.name if single else f"{node.name}.{i}", size))
+            op.outputs.append(self._tensor(element, output, node.name if single else f"{node.name}.{i}", kind, size))
         for user in node.users:  # the same element taken twice
             if user.target is operator.getitem and user.args[0] is node:
-                tensor_of[user] = tensor_of[op.elements[_element(user)]]
-        if node in copied:
-            state_of[node] = graph.tensor(bytes=random_state.state_bytes(node), name=f"{node.name}.state")
-            op.outputs.append(state_of[node])
-        elif effects.origin(node) in copied:
-            op.inputs.append(state_of[effects.origin(node)])
-        once = effects.runs_once(node) or node.meta.get(effects.PINNED) or (effects.is_random(node) and not replay)
-        graph.op(name=node.name, kind=kind, cost=time, workspace_bytes=workspace, recomputable=not once,  # type: ignore[arg-type]
-                 inputs=op.inputs, outputs=op.outputs)  # fmt: skip
-        ops.append(op)
+                self.tensor_of[user] = self.tensor_of[op.elements[_element(user)]]
+        if node in self._copied:
+            self._state_of[node] = self.graph.tensor(bytes=random_state.state_bytes(node), name=f"{node.name}.state")
+            op.outputs.append(self._state_of[node])
+        elif effects.origin(node) in self._copied:
+            op.inputs.append(self._state_of[effects.origin(node)])
+        once = effects.runs_once(node) or effects.PINNED in node.meta or (effects.is_random(node) and not self.replay)
+        self.graph.op(name=node.name, kind=kind, cost=time, workspace_bytes=workspace, recomputable=not once, inputs=op.inputs,
+                      outputs=op.outputs, inplace=self._overwritable(node, op) if self.overwrite else [])  # fmt: skip
+        self.ops.append(op)
         for output in [node, *op.elements.values()]:
-            if output in held:
-                keep(output)
+            if output in self._held:
+                self._keep(output)
 
-    def keep(output: fx.Node) -> None:
+    def _overwritable(self, node: fx.Node, op: JointOp) -> list[tuple[int, int]]:
+        """Pairs of an operand and the result that may be written over it: made in the same pass, since a backward pass
+        that overwrote the forward pass's values could not run twice (`retain_graph`)."""
+        found = [self.tensor_of[operand] for operand in inplace.candidates(node) if operand in self.tensor_of]
+        return [(operand, op.outputs[0]) for operand in found if self._storage[operand] == self._storage[op.outputs[0]]]
+
+    def _keep(self, output: fx.Node) -> None:
         """A forward output stays with the caller to the end, even if it is computed again: a view that is made once."""
-        made = tensor_of[output]
-        storage = owner[storage_key(output.meta["val"])]
-        view = graph.tensor(bytes=0, name=f"{output.name}.kept", alias_of=storage)
-        graph.op(name=f"{output.name}.keep", cost=0, recomputable=False, inputs=[made], outputs=[view])
-        ops.append(JointOp(None, [made], [view]))
-        graph.result(view)
+        made = self.tensor_of[output]
+        storage = self._owner[storage_key(output.meta["val"])]
+        view = self.graph.tensor(bytes=0, name=f"{output.name}.kept", alias_of=storage)
+        self.graph.op(name=f"{output.name}.keep", cost=0, recomputable=False, inputs=[made], outputs=[view])
+        self.ops.append(JointOp(None, [made], [view]))
+        self.graph.result(view)
 
-    forward, backward = sides(nodes, forward_outputs)
-    for node in forward:
-        add(node, "forward")
-    boundary = len(ops)
-    crossing = list(dict.fromkeys(tensor_of[n] for n in held if n in tensor_of))
-    crossing.sort()
-    tangents = [tensor(n.meta["val"], n, n.name) for n in nodes if is_tangent(n) and isinstance(n.meta.get("val"), torch.Tensor)]
-    graph.op(name="boundary", kind="loss", cost=0, recomputable=False, inputs=crossing, outputs=tangents)
-    for tangent in tangents:
-        graph.result(tangent)  # autograd holds on to them until the backward pass returns
-    ops.append(JointOp(None, crossing, tangents))
-    for node in backward:
-        add(node, "backward")
-    computed = {t for op in ops for t in op.outputs}
-    for output in dict.fromkeys(n for n in backward_outputs if isinstance(n, fx.Node)):
-        if tensor_of.get(output) in computed:
-            graph.result(tensor_of[output])
-    graph.finish()
-    return Joint(module, forward_outputs, backward_outputs, ops, boundary, tensor_of, graph, input_bytes)
+    def boundary(self, nodes: list[fx.Node]) -> int:
+        """What the caller does between the passes. Returns its operator."""
+        crossing = sorted({self.tensor_of[n] for n in self._held if n in self.tensor_of})
+        given = [n for n in nodes if is_tangent(n) and isinstance(n.meta.get("val"), torch.Tensor)]
+        tangents = [self._tensor(n.meta["val"], n, n.name, "tangent") for n in given]
+        self.graph.op(name="boundary", kind="loss", cost=0, recomputable=False, inputs=crossing, outputs=tangents)
+        for tangent in tangents:
+            self.graph.result(tangent)  # autograd holds on to them until the backward pass returns
+        self.ops.append(JointOp(None, crossing, tangents))
+        return len(self.ops) - 1
+
+    def results(self, backward_outputs: list[object]) -> None:
+        computed = {t for op in self.ops for t in op.outputs}
+        for output in dict.fromkeys(n for n in backward_outputs if isinstance(n, fx.Node)):
+            if self.tensor_of.get(output) in computed:
+                self.graph.result(self.tensor_of[output])

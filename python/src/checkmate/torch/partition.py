@@ -7,15 +7,19 @@ time is a second call in the graph, at its scheduled place. Frees need no call: 
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
 from dataclasses import dataclass
 
 import torch
 from torch import fx
 
-from ..schedule import Schedule
-from . import effects, random_state
-from .joint import Joint, UnsupportedError, is_tangent, storage_bytes, storage_key
+from ..schedule import Schedule, Step
+from . import effects, inplace, random_state
+from .joint import Joint, UnsupportedError, is_tangent, storage_bytes, storage_key, tensors
+
+#: In the metadata of a call in one of the halves: the name that it has in the joint graph.
+CALL = "checkmate_call"
 
 
 @dataclass
@@ -29,20 +33,36 @@ class Halves:
 
 
 class _Side:
-    """One of the two graphs while it is written; `value` maps a node of the joint graph to the newest one that holds it."""
+    """One of the two graphs while it is written; `value` maps a node of the joint graph to the newest one that holds it.
+    `borrowed`: nodes of the joint graph whose value lies, for now, in a storage that came from outside."""
 
     def __init__(self) -> None:
         self.graph = fx.Graph()
         self.value: dict[fx.Node, fx.Node] = {}
+        self.borrowed: set[fx.Node] = set()
 
     def placeholder(self, node: fx.Node) -> None:
         new = self.graph.placeholder(node.name)
         new.meta = dict(node.meta)
         self.value[node] = new
+        self.borrowed.add(node)
+
+    def call(self, node: fx.Node, new: fx.Node) -> None:
+        """`new` computes `node`."""
+        new.meta[CALL] = node.name
+        self.value[node] = new
+        lent = {
+            storage_key(t) for parent in node.all_input_nodes if parent in self.borrowed for t in tensors(parent.meta.get("val")) if t is not None
+        }
+        if any(t is not None and storage_key(t) in lent for t in tensors(node.meta.get("val"))):
+            self.borrowed.add(node)
+        else:
+            self.borrowed.discard(node)
 
 
 def split(joint: Joint, schedule: Schedule) -> Halves:
-    steps = [step.index for step in schedule.steps if step.kind == "compute"]
+    computes = [step for step in schedule.steps if step.kind == "compute"]
+    steps = [step.index for step in computes]
     cut = steps.index(joint.boundary)
     nodes = list(joint.module.graph.nodes)
     replayed = _drawn_again(joint, steps)
@@ -70,8 +90,8 @@ def split(joint: Joint, schedule: Schedule) -> Halves:
             forward.placeholder(node)
     done: set[fx.Node] = set()
     recomputed: list[str] = []
-    for index in steps[:cut]:
-        _emit(joint, forward, index, done, recomputed, replayed, state_of)
+    for step in computes[:cut]:
+        _emit(joint, forward, step, done, recomputed, replayed, state_of)
     kept = list(saved)
     for node in kept:
         if not isinstance(node.meta.get("val"), torch.Tensor):
@@ -89,8 +109,8 @@ def split(joint: Joint, schedule: Schedule) -> Halves:
     for node in nodes:
         if is_tangent(node):
             backward.placeholder(node)
-    for index in steps[cut + 1 :]:
-        _emit(joint, backward, index, done, recomputed, replayed, state_of)
+    for step in computes[cut + 1 :]:
+        _emit(joint, backward, step, done, recomputed, replayed, state_of)
     for node in backward.graph.nodes:
         if node.op == "call_function":
             node.meta["autograd_backward"] = True
@@ -117,9 +137,9 @@ def _states_crossing(joint: Joint, steps: list[int], cut: int, replayed: set[fx.
     return [node for node in calls(steps[:cut]) if node in after and node in replayed]
 
 
-def _emit(joint: Joint, side: _Side, index: int, done: set[fx.Node], recomputed: list[str], replayed: set[fx.Node],
+def _emit(joint: Joint, side: _Side, step: Step, done: set[fx.Node], recomputed: list[str], replayed: set[fx.Node],
           state_of: dict[fx.Node, fx.Node]) -> None:  # fmt: skip
-    op = joint.ops[index]
+    op = joint.ops[step.index]
     node = op.node
     if node is None:
         return
@@ -131,25 +151,39 @@ def _emit(joint: Joint, side: _Side, index: int, done: set[fx.Node], recomputed:
         recomputed.append(call.name)
     if call in replayed and not again:
         state_of[call] = random_state.capture(side.graph, node)
+    overwritten = _overwritten(joint, side, node, step)
     if call in replayed and again:
         new = random_state.replay(side.graph, node, state_of[call], lambda n: side.value[n])
+    elif overwritten is not None:
+        new = inplace.emit(side.graph, node, overwritten, lambda n: side.value[n])
     else:
         new = side.graph.node_copy(node, lambda n: side.value[n])
     done.add(call)
-    side.value[node] = new
+    side.call(node, new)
     for element in op.elements.values():
-        side.value[element] = side.graph.node_copy(element, lambda n: side.value[n])
+        side.call(element, side.graph.node_copy(element, lambda n: side.value[n]))
     for user in node.users:  # the same element taken twice
-        if user not in side.value and user.target is not None and user.args and user.args[0] is node and len(user.args) == 2:
-            twin = op.elements.get(user.args[1]) if isinstance(user.args[1], int) else None
-            if twin is not None:
-                side.value[user] = side.value[twin]
+        if user.target is operator.getitem and user not in op.elements.values():
+            twin = op.elements[user.args[1]]  # type: ignore[index]
+            side.value[user] = side.value[twin]
+            (side.borrowed.add if twin in side.borrowed else side.borrowed.discard)(user)
+
+
+def _overwritten(joint: Joint, side: _Side, node: fx.Node, step: Step) -> fx.Node | None:
+    """The operand that the schedule lets the call write over, unless its storage came from outside: what the forward pass
+    saved is needed again when the backward pass runs a second time."""
+    for operand, _result in step.inplace:
+        for parent in node.all_input_nodes:
+            if joint.tensor_of.get(parent) == operand and parent not in side.borrowed:
+                return parent
+    return None
 
 
 def _copy_constant(joint: Joint, side: _Side, node: object) -> object:
     """The value of a node in this graph; a constant of the module is fetched where it is first used."""
     if isinstance(node, fx.Node) and node.op == "get_attr" and node not in side.value:
         side.value[node] = side.graph.node_copy(node)
+        side.borrowed.add(node)
     return _value(side, node)
 
 

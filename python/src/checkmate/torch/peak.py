@@ -10,8 +10,9 @@ from __future__ import annotations
 import torch
 from torch import fx
 
+from . import inplace
 from .joint import Joint, is_tangent, output_bytes, storage_bytes, storage_key
-from .partition import Halves
+from .partition import CALL, Halves
 from .program import last_uses
 
 #: A storage that the caller owns: counted from the start to the end.
@@ -63,6 +64,8 @@ def _walk(graph: fx.Graph, on: dict[fx.Node, list[int]], storages: _Storages, wo
             known: dict[int, int] = {}
             for parent in node.all_input_nodes:
                 known.update({storage_key(t): s for t, s in zip(_flat(parent.meta.get("val")), on[parent], strict=True)})
+            if inplace.OVER in node.meta:
+                known[storage_key(node.meta["val"])] = on[node.meta[inplace.OVER]][0]
             found = []
             for i, tensor in enumerate(_flat(node.meta.get("val"))):
                 key = storage_key(tensor)
@@ -71,7 +74,7 @@ def _walk(graph: fx.Graph, on: dict[fx.Node, list[int]], storages: _Storages, wo
                 found.append(known[key])
             storages.hold(found)
             on[node] = found
-            storages.peak = max(storages.peak, storages.live + workspace.get(node.name, 0))
+            storages.peak = max(storages.peak, storages.live + workspace.get(node.meta.get(CALL, node.name), 0))
         for value in dying.get(node, ()):
             storages.drop(on.pop(value))
 

@@ -143,7 +143,8 @@ def trace(module: fx.GraphModule, num_fwd_outputs: int, options: Options, name: 
     policies.apply(module, num_fwd_outputs, options.checkpoint_policy, replay=replay)
     if measured is not None:
         measured.prepare(module.graph.nodes)
-    result = joint.build(module, num_fwd_outputs, costed, name=name, fixed_bytes=options.fixed_bytes, replay=replay)
+    result = joint.build(module, num_fwd_outputs, costed, name=name, fixed_bytes=options.fixed_bytes, replay=replay,
+                         overwrite=options.compiler == "eager")  # fmt: skip
     return result, workspace
 
 
