@@ -13,7 +13,8 @@ enum {
     LIMIT_GROWTH = 8,
     RESULTS_SHARE = 16,  // the results are one set, but a large one
     MAX_REFUTED = 12,    // from key to key this often, then by bisection
-    MAX_DECISIONS = 30
+    MAX_DECISIONS = 30,
+    MAX_OPEN = 4
 };
 
 // One thing to compute last, while others stay: sorted so that what shrinks most comes first.
@@ -90,9 +91,9 @@ static ckm_status narrow(finder *f, const int32_t *slots, int32_t n, int64_t fro
     int64_t least = *low > from ? *low : from;
     ckm_status status = ckm_i_pebbling_intern(p, slots, n, &state, err);
     int tries = 0;
-    bool bisect = false;
-    while (status == CKM_OK && least < *high && tries < MAX_DECISIONS && !is_done(f)) {
-        int64_t budget = bisect || tries >= MAX_REFUTED ? least + (*high - least) / 2 : least;
+    int open = 0;
+    while (status == CKM_OK && least < *high && tries < MAX_DECISIONS && open < MAX_OPEN && !is_done(f)) {
+        int64_t budget = open > 0 || tries >= MAX_REFUTED ? least + (*high - least) / 2 : least;
         int64_t key = 0;
         ckm_i_pebbling_answer answer = CKM_I_PEBBLING_OPEN;
         status = ckm_i_pebbling_decide(p, state, budget, limit, &answer, &key, err);
@@ -107,7 +108,7 @@ static ckm_status narrow(finder *f, const int32_t *slots, int32_t n, int64_t fro
             least = *low > least ? *low : least;
         } else {
             least = budget + (*high - budget) / 4 + 1;
-            bisect = true;
+            open++;
         }
     }
     return status;

@@ -218,6 +218,28 @@ static void between_floor_and_feasible(void **state)
     ckm_dataflow_free(df);
 }
 
+// Two branches of 8 and then 3 bytes, which the last operator joins: what one keeps, 3, is there while the other runs,
+// 8 + 3. No single operator touches more than 11.
+static void around_the_strong_floor(void **state)
+{
+    (void)state;
+    hand_op ops[] = {{1, 8, 0, {0}}, {1, 3, 1, {0}}, {1, 8, 0, {0}}, {1, 3, 1, {2}}, {1, 1, 2, {1, 3}}};
+    int32_t result = 4;
+    ckm_dataflow *df = build(ops, 5, &result, 1);
+    assert_int_equal(ckm_dataflow_memory_floor(df), 11);
+    assert_int_equal(try_all(df, 15, 5.0), CKM_SOLVE_OPTIMAL);
+    assert_int_equal(try_all(df, 14, 5.0), CKM_SOLVE_OPTIMAL);
+    for (int64_t budget = 10; budget <= 13; budget++) {
+        assert_int_equal(try_all(df, budget, 5.0), CKM_SOLVE_INFEASIBLE);
+        ckm_solve_result below = solve(df, "auto", budget, 5.0);
+        assert_int_equal(below.floor_bytes, 14);
+        assert_int_equal(below.least_peak_bytes, 14);
+        assert_int_equal(below.bound_covers, CKM_BOUND_ANY);
+        ckm_solve_result_dispose(&below);
+    }
+    ckm_dataflow_free(df);
+}
+
 static void no_costs(void **state)
 {
     (void)state;
@@ -369,6 +391,7 @@ int main(void)
         cmocka_unit_test(around_the_floor),
         cmocka_unit_test(one_byte_above_and_below),
         cmocka_unit_test(between_floor_and_feasible),
+        cmocka_unit_test(around_the_strong_floor),
         cmocka_unit_test(no_costs),
         cmocka_unit_test(no_bytes),
         cmocka_unit_test(one_operator),
