@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "solve/crossing.h"
 #include "solve/recombine.h"
 #include "solve/search_pool.h"
 #include "solve/search_team.h"
@@ -120,6 +121,33 @@ cleanup:
     return status;
 }
 
+// Tries what the others in the pool do otherwise on the best one.
+static ckm_status cross(course *c, ckm_error *err)
+{
+    ckm_i_search *s = c->team->searchers[0].s;
+    ckm_i_pool *pool = &c->pool;
+    bool improved = false;
+    ckm_status status = CKM_OK;
+    if (pool->n < 2) {
+        return CKM_OK;
+    }
+    int64_t before = pool->at[0].cost;
+    CKM_I_TRY(ckm_i_snapshot_load(&pool->at[0], s, err));
+    for (int32_t k = 1; k < pool->n && !ckm_i_solver_should_stop(c->solver); k++) {
+        bool now = false;
+        CKM_I_TRY(ckm_i_cross(s, &pool->at[k], should_stop, c->solver, &now, err));
+        improved = improved || now;
+    }
+    if (improved) {
+        ckm_i_solver_log(c->solver, CKM_LOG_DEBUG, "crossing: %lld from %lld", (long long)s->total_cost,
+                         (long long)before);
+        CKM_I_TRY(hand_in(c, s, "recombination", err));
+        CKM_I_TRY(add_to_pool(c, s, err));
+    }
+cleanup:
+    return status;
+}
+
 // Takes in a schedule that somebody else has handed in meanwhile.
 static ckm_status adopt(course *c, ckm_error *err)
 {
@@ -141,6 +169,7 @@ static ckm_status meet(course *c, int n, ckm_error *err)
     ckm_status status = CKM_OK;
     CKM_I_TRY(gather(c, n, err));
     CKM_I_TRY(combine(c, err));
+    CKM_I_TRY(cross(c, err));
     CKM_I_TRY(adopt(c, err));
 cleanup:
     return status;

@@ -87,8 +87,8 @@ typedef struct ckm_i_search {
 ckm_status ckm_i_search_create(const ckm_dataflow *df, int64_t budget_bytes, ckm_i_search **out,
                                ckm_error *err) CKM_NODISCARD;
 void ckm_i_search_free(ckm_i_search *s);
-// Replaces the state: by what some spans hold, closed and trimmed; by holding everything; by what a schedule holds, which must compute operators for the
-// first time in the graph's order; by the kept state.
+// Replaces the state: by what some spans hold, closed and trimmed; by holding everything; by what a schedule holds,
+// which must compute operators for the first time in the graph's order; by the kept state.
 ckm_status ckm_i_search_take(ckm_i_search *s, const ckm_i_spans *from, ckm_error *err) CKM_NODISCARD;
 ckm_status ckm_i_search_hold_all(ckm_i_search *s, ckm_error *err) CKM_NODISCARD;
 ckm_status ckm_i_search_load(ckm_i_search *s, const ckm_schedule *schedule, ckm_error *err) CKM_NODISCARD;
@@ -135,8 +135,8 @@ bool ckm_i_spans_copy(const ckm_i_spans *from, ckm_i_spans *to);
 // first > last adds nothing. False when memory ran out.
 bool ckm_i_spans_append(ckm_i_spans *spans, int32_t first, int32_t last);
 // Within the module (search_stage.c): finds what stage t runs into s->ops, with marks for what they touch;
-// false when that costs more than s->most_cost allows, or memory ran out. Then its peak less what it begins with; the steps are
-// appended to `schedule` unless it is NULL.
+// false when that costs more than s->most_cost allows, or memory ran out. Then its peak less what it begins with; the
+// steps are appended to `schedule` unless it is NULL.
 bool ckm_i_search_close_stage(ckm_i_search *s, int32_t t);
 int64_t ckm_i_search_walk_stage(ckm_i_search *s, int32_t t, ckm_schedule *schedule, ckm_status *status, ckm_error *err);
 // Appends, removes; false when memory ran out.

@@ -35,9 +35,9 @@ typedef struct ckm_i_team {
 ckm_status ckm_i_team_create(ckm_i_solver *solver, int n, ckm_i_team **out, ckm_error *err) CKM_NODISCARD;
 void ckm_i_team_free(ckm_i_team *team);
 
-// A round of the first n searchers, each from its state. What a searcher ends with is repaired. Without a clock the outcome depends
-// on nothing but the states and the numbers of states, however the threads happen to run; a searcher for which no
-// thread can be had works after the others.
+// A round of the first n searchers, each from its state. What a searcher ends with is repaired. Without a clock the
+// outcome depends on nothing but the states and the numbers of states, however the threads happen to run; a searcher
+// for which no thread can be had works after the others.
 ckm_status ckm_i_team_anneal(ckm_i_team *team, int n, ckm_error *err) CKM_NODISCARD;
 // Keeps the searcher's state when it is within the budget and the best.
 void ckm_i_searcher_keep(ckm_i_searcher *searcher);

@@ -19,23 +19,21 @@ void *__wrap_calloc(size_t count, size_t size);
 void *__wrap_realloc(void *pointer, size_t size);
 void __wrap_free(void *pointer);
 
-// State of the sweep in progress: this file is the test's allocator, of which there is one.
+// State of the sweep in progress: this file is the test's allocator, of which there is one, for all threads.
 static struct {
-    bool active;
-    int64_t until_failure;  // allocations left before the one that fails; negative afterwards
-    bool failed;
-    int64_t held;  // allocations minus releases while active
+    _Atomic bool active;
+    _Atomic int64_t until_failure;  // allocations left before the one that fails; negative afterwards
+    _Atomic bool failed;
+    _Atomic int64_t held;  // allocations minus releases while active
 } sweep;
 
 static bool must_fail(void)
 {
-    if (!sweep.active) {
+    if (!sweep.active || sweep.until_failure-- != 0) {
         return false;
     }
-    bool now = sweep.until_failure == 0;
-    sweep.until_failure--;
-    sweep.failed = sweep.failed || now;
-    return now;
+    sweep.failed = true;
+    return true;
 }
 
 static void *count_held(void *pointer)

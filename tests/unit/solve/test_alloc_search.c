@@ -18,6 +18,7 @@
 typedef struct problem {
     const ckm_dataflow *df;
     int64_t budget_bytes;
+    int threads;
 } problem;
 
 static ckm_status solve(void *user, ckm_error *err)
@@ -28,6 +29,7 @@ static ckm_status solve(void *user, ckm_error *err)
     options.strategy = "local-search";
     options.budget_bytes = p->budget_bytes;
     options.iteration_limit = 3000;
+    options.threads = p->threads;
     options.time_limit_seconds = 0.0;
     ckm_status status = ckm_solve(p->df, &options, &result, err);
     if (status == CKM_OK) {
@@ -94,8 +96,10 @@ static void chain(void **state)
 {
     (void)state;
     ckm_dataflow *df = layer_graph_unit_chain(12);
-    problem p = {.df = df, .budget_bytes = 7};
+    problem p = {.df = df, .budget_bytes = 7, .threads = 1};
     assert_true(alloc_sweep(solve, &p) > 100);
+    p.threads = 3;
+    assert_true(alloc_sweep(solve, &p) > 300);
     assert_true(alloc_sweep(state_and_steps, &p) > 100);
     ckm_dataflow_free(df);
 }

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "oracle_random.h"
+#include "solve/crossing.h"
 #include "solve/recombine.h"
 #include "solve/search_moves.h"
 
@@ -122,7 +123,6 @@ static bool better_than_all(const ckm_i_snapshot *child, const ckm_i_snapshot *p
 {
     bool better = true;
     for (int32_t k = 0; k < n; k++) {
-        assert_false(ckm_i_snapshot_better(&parents[k], child));
         better = better && ckm_i_snapshot_better(child, &parents[k]);
     }
     return better;
@@ -151,6 +151,9 @@ static void the_best_of_all_combinations(void **state)
         choose_rows(&c, 0, nothing, 0.0, 0);
         assert_true(child.excess == c.best_excess);  // small integers
         assert_int_equal(child.cost, c.best_cost);
+        for (int32_t k = 0; k < n; k++) {
+            assert_false(ckm_i_snapshot_better(&parents[k], &child));
+        }
         gained += better_than_all(&child, parents, n);
         check_child(s, &child);
         free(nothing);
@@ -164,6 +167,46 @@ static void the_best_of_all_combinations(void **state)
         ckm_dataflow_free(df);
     }
     assert_true(gained > 0);  // or there was nothing to combine
+}
+
+// What takes windows over from another state never makes it worse, leaves it as a state has to be.
+static void crossing_never_makes_worse(void **state)
+{
+    (void)state;
+    ckm_i_rng rng = {.state = 13};
+    ckm_error err = CKM_ERROR_INIT;
+    int gained = 0;
+    for (int64_t round = oracle_scaled(2000); round > 0; round--) {
+        oracle_graph g;
+        oracle_random_graph(&rng, 1, ORACLE_MAX_OPS, ORACLE_MAX_PRODUCED, &g);
+        ckm_dataflow *df = oracle_build(&g);
+        ckm_i_search *s = NULL;
+        ckm_i_mover mover;
+        ckm_i_snapshot parents[most_parents];
+        ckm_i_snapshot child = {0};
+        bool improved = false;
+        start_search(df, &rng, &s, &mover);
+        int32_t n = random_parents(s, &mover, &rng, parents);
+        assert_int_equal(ckm_i_snapshot_load(&parents[0], s, &err), CKM_OK);
+        assert_int_equal(ckm_i_cross(s, &parents[n - 1], NULL, NULL, &improved, &err), CKM_OK);
+        assert_int_equal(ckm_i_snapshot_take(s->held, df->n_tensors, s->total_cost, s->excess, &child, &err), CKM_OK);
+        // Trying everything of the other at once comes first.
+        assert_false(ckm_i_snapshot_better(&parents[n - 1], &child));
+        assert_int_equal(improved, ckm_i_snapshot_better(&child, &parents[0]));
+        assert_true(improved || child.cost == parents[0].cost);
+        gained += better_than_all(&child, parents, n);
+        check_child(s, &child);
+        assert_int_equal(s->total_cost, child.cost);
+        assert_true(s->excess == child.excess);
+        ckm_i_snapshot_dispose(&child);
+        for (int32_t k = 0; k < n; k++) {
+            ckm_i_snapshot_dispose(&parents[k]);
+        }
+        ckm_i_mover_dispose(&mover);
+        ckm_i_search_free(s);
+        ckm_dataflow_free(df);
+    }
+    assert_true(gained > 0);
 }
 
 static bool at_once(void *user)
@@ -220,6 +263,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_best_of_all_combinations),
+        cmocka_unit_test(crossing_never_makes_worse),
         cmocka_unit_test(stops_when_asked),
         cmocka_unit_test(the_pool_keeps_the_best),
     };

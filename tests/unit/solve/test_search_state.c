@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "oracle_random.h"
+#include "solve/crossing.h"
 #include "solve/search_moves.h"
 #include "solve/search_state.h"
 
@@ -251,6 +252,42 @@ static void the_kept_state_comes_back(void **state)
     }
 }
 
+static void crossing_keeps_everything_up_to_date(void **state)
+{
+    (void)state;
+    ckm_i_rng rng = {.state = 10};
+    ckm_error err = CKM_ERROR_INIT;
+    int gained = 0;
+    for (int64_t round = oracle_scaled(200); round > 0; round--) {
+        ckm_dataflow *df = random_graph(&rng, 2 + below(&rng, 70));
+        ckm_i_search *s = NULL;
+        ckm_i_mover mover;
+        ckm_i_snapshot other;
+        bool improved = false;
+        start_search(df, &rng, &s, &mover);
+        for (int k = 0; k < 4; k++) {
+            assert_int_equal(ckm_i_snapshot_take(s->held, df->n_tensors, s->total_cost, s->excess, &other, &err),
+                             CKM_OK);
+            for (int32_t i = below(&rng, 300); i > 0 && mover.n_candidates > 0; i--) {
+                ckm_i_mover_step(&mover);
+            }
+            int64_t cost = s->total_cost;
+            double excess = s->excess;
+            assert_int_equal(ckm_i_cross(s, &other, NULL, NULL, &improved, &err), CKM_OK);
+            check_state(s);
+            assert_false(ckm_i_snapshot_better(&other, &(ckm_i_snapshot){.cost = s->total_cost, .excess = s->excess}));
+            assert_int_equal(improved, s->excess < excess || (s->excess == excess && s->total_cost < cost));
+            gained += improved;
+            ckm_i_snapshot_dispose(&other);
+        }
+        check_steps(s);
+        ckm_i_mover_dispose(&mover);
+        ckm_i_search_free(s);
+        ckm_dataflow_free(df);
+    }
+    assert_true(gained > 0);
+}
+
 static int64_t solve_once(const ckm_dataflow *df, int64_t budget_bytes, uint64_t seed, int threads)
 {
     ckm_error err = CKM_ERROR_INIT;
@@ -344,8 +381,11 @@ static void callbacks_come_from_the_caller(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(moves_keep_everything_up_to_date), cmocka_unit_test(oddities_of_small_graphs),
-        cmocka_unit_test(the_kept_state_comes_back),        cmocka_unit_test(same_seed_same_result),
+        cmocka_unit_test(moves_keep_everything_up_to_date),
+        cmocka_unit_test(oddities_of_small_graphs),
+        cmocka_unit_test(the_kept_state_comes_back),
+        cmocka_unit_test(crossing_keeps_everything_up_to_date),
+        cmocka_unit_test(same_seed_same_result),
         cmocka_unit_test(callbacks_come_from_the_caller),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
