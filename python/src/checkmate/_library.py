@@ -172,6 +172,10 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "ckm_schedule_read": (c.c_int, [c.c_char_p, _out, _err]),
     "ckm_schedule_parse": (c.c_int, [c.c_char_p, c.c_size_t, c.c_char_p, _out, _err]),
     "ckm_schedule_write": (c.c_int, [_handle, c.c_char_p, _err]),
+    "ckm_emit_facts_create": (c.c_int, [_handle, _handle, _out, _err]),
+    "ckm_emit_facts_free": (None, [_handle]),
+    "ckm_emit_page": (c.c_int, [_handle, c.c_char_p, c.c_char_p, c.c_char_p, _err]),
+    "ckm_emit_figure": (c.c_int, [_handle, c.c_char_p, c.c_char_p, _err]),
     "ckm_solve": (c.c_int, [_handle, c.POINTER(CSolveOptions), c.POINTER(CSolveResult), _err]),
     "ckm_solve_result_dispose": (None, [c.POINTER(CSolveResult)]),
     "ckm_solve_strategy_count": (int32, []),
@@ -194,7 +198,10 @@ def _load() -> c.CDLL:
     except OSError as error:
         raise ImportError(f"checkmate: {candidates[0]} cannot be loaded: {error}") from error
     for name, (result, arguments) in _SIGNATURES.items():
-        function = getattr(library, name)
+        try:
+            function = getattr(library, name)
+        except AttributeError:
+            raise ImportError(f"checkmate: {candidates[0]} is of another version: it has no {name}") from None
         function.restype, function.argtypes = result, arguments
     return library
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import ctypes as c
 import os
-from collections.abc import Iterable
+import pathlib
+import tempfile
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -51,6 +53,8 @@ class Verdict:
 
 
 class Schedule:
+    """Computations and frees in the order in which they happen; what `solve` finds, or steps of one's own."""
+
     def __init__(self, steps: Iterable[Step] = ()) -> None:
         self._handle = c.c_void_p()
         call("ckm_schedule_create", c.byref(self._handle))
@@ -102,9 +106,40 @@ class Schedule:
         call("ckm_schedule_read", os.fsencode(path), c.byref(handle))
         return cls._adopt(handle)
 
+    @classmethod
+    def parse(cls, text: str) -> Schedule:
+        handle, data = c.c_void_p(), text.encode()
+        call("ckm_schedule_parse", data, len(data), b"<text>", c.byref(handle))
+        return cls._adopt(handle)
+
     def write(self, path: str | os.PathLike[str]) -> None:
         """Writes checkmate-schedule JSON, to a temporary name first."""
         call("ckm_schedule_write", self._handle, os.fsencode(path))
+
+    def to_json(self) -> str:
+        """The schedule as checkmate-schedule JSON text."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "schedule.json"
+            self.write(path)
+            return path.read_text()
+
+    def report(self, graph: Graph, path: str | os.PathLike[str]) -> None:
+        """Writes one self-contained HTML page: memory over time, what is live when, what is computed again and why, the
+        graph. CheckmateError when the schedule is not legal."""
+        self._emit(graph, lambda facts: call("ckm_emit_page", facts, None, None, os.fsencode(path)))
+
+    def figure(self, graph: Graph, name: str, path: str | os.PathLike[str]) -> None:
+        """Draws "memory", "arena", "matrices" or "graph" to an .svg, .pdf or .png file, with gnuplot and graphviz, which
+        must be installed."""
+        self._emit(graph, lambda facts: call("ckm_emit_figure", facts, name.encode(), os.fsencode(path)))
+
+    def _emit(self, graph: Graph, draw: Callable[[c.c_void_p], None]) -> None:
+        facts = c.c_void_p()
+        call("ckm_emit_facts_create", graph.handle, self._handle, c.byref(facts))
+        try:
+            draw(facts)
+        finally:
+            lib.ckm_emit_facts_free(facts)
 
     def simulate(self, graph: Graph) -> Simulation:
         """Cost, peak and memory over time; CheckmateError when a step is illegal."""

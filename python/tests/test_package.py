@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The package itself: what it needs, what it says when that is missing, what it offers."""
+
+from __future__ import annotations
+
+import _ctypes
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+from graphs import chain
+
+import checkmate
+from checkmate import CheckmateError, Schedule, solve
+
+SOURCE = pathlib.Path(checkmate.__file__).parent
+
+
+def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    settings = os.environ | {"PYTHONPATH": str(SOURCE.parent)} | environment
+    return subprocess.run([sys.executable, "-c", code], env=settings, capture_output=True, text=True, timeout=60)
+
+
+def last_line(text: str) -> str:
+    return text.strip().splitlines()[-1]
+
+
+def test_a_missing_library_is_named() -> None:
+    done = run("import checkmate", CHECKMATE_LIBRARY="/no/such/libcheckmate.so")
+    assert done.returncode != 0
+    assert last_line(done.stderr).startswith("ImportError: checkmate: /no/such/libcheckmate.so cannot be loaded")
+
+
+def test_a_package_without_its_library_says_how_to_install_it(tmp_path: pathlib.Path) -> None:
+    shutil.copytree(SOURCE, tmp_path / "checkmate", ignore=shutil.ignore_patterns("*.so*", "__pycache__"))
+    done = run("import checkmate", PYTHONPATH=str(tmp_path), CHECKMATE_LIBRARY="")
+    assert last_line(done.stderr).startswith("ImportError: checkmate: libcheckmate.so is missing from the package")
+    assert "pip install ./python" in done.stderr
+
+
+def test_another_library_is_refused() -> None:
+    if not hasattr(_ctypes, "__file__"):
+        pytest.skip("this Python has no shared library to stand for another one")
+    done = run("import checkmate", CHECKMATE_LIBRARY=_ctypes.__file__)
+    assert "is of another version" in last_line(done.stderr)
+
+
+def test_needs_nothing_but_python() -> None:
+    """Modules outside of the standard library are refused while the package is imported and solves."""
+    code = """
+import sys
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] not in sys.stdlib_module_names | {"checkmate"}:
+            raise ImportError("refused: " + name)
+sys.meta_path.insert(0, Refuse())
+import checkmate
+graph = checkmate.Graph("tiny")
+x, y = graph.tensor(bytes=4), graph.tensor(bytes=8)
+graph.op(cost=3, inputs=[x], outputs=[y])
+graph.result(y)
+print(checkmate.solve(graph, 12).require().cost)
+"""
+    done = run(code)
+    assert done.stdout.strip() == "3", done.stderr
+
+
+def test_is_typed_and_documented() -> None:
+    assert (SOURCE / "py.typed").exists()
+    for name in checkmate.__all__:
+        assert getattr(checkmate, name).__doc__, f"{name} has no documentation"
+    assert checkmate.__version__.count(".") == 2
+
+
+def test_report_and_figures(tmp_path: pathlib.Path) -> None:
+    graph = chain(6)
+    schedule = solve(graph, 5, time_limit=5).require().schedule
+    assert schedule is not None
+    schedule.report(graph, tmp_path / "r.html")
+    page = (tmp_path / "r.html").read_text()
+    assert page.startswith("<!doctype html>")
+    assert "b3" in page
+    with pytest.raises(CheckmateError) as caught:
+        schedule.figure(graph, "no such figure", tmp_path / "f.svg")
+    assert caught.value.kind in ("not found", "argument")
+    with pytest.raises(CheckmateError):
+        schedule.report(chain(7), tmp_path / "other.html")
+    assert not (tmp_path / "other.html").exists()
+    if shutil.which("gnuplot") is None:
+        pytest.skip("figures need gnuplot")
+    schedule.figure(graph, "memory", tmp_path / "m.svg")
+    assert "<svg" in (tmp_path / "m.svg").read_text()
+
+
+def test_schedules_as_text() -> None:
+    graph = chain(4)
+    schedule = Schedule.baseline(graph)
+    text = schedule.to_json()
+    assert json.loads(text)["format"] == "checkmate-schedule"
+    assert Schedule.parse(text).steps == schedule.steps
+    with pytest.raises(CheckmateError, match="<text>"):
+        Schedule.parse("{}")
