@@ -167,22 +167,6 @@ def test_backend_and_functions() -> None:
     assert made.plans[0].recomputed
 
 
-def test_graph_break_is_an_error_unless_allowed() -> None:
-    weight = torch.randn(32, 32, requires_grad=True)
-
-    def loss(x: Any) -> Any:
-        x = torch.tanh(x @ weight)
-        torch._dynamo.graph_break()
-        return torch.tanh(x @ weight).sum()
-
-    x = torch.randn(16, 32)
-    with pytest.raises(Exception, match=r"(?i)graph.?break"):
-        ct.compile(loss, "100%", costs="estimate")(x)
-    compiled = ct.compile(loss, "100%", costs="estimate", fullgraph=False)
-    compiled(x).backward()
-    assert len(ct.plans(compiled)) == 2
-
-
 def test_wrong_arguments() -> None:
     model, inputs = make("perceptron")
     for options in ({"budget": "many"}, {"budget": -5}, {"budget": "50%", "costs": "guess"}, {"budget": "50%", "random": "?"}):
@@ -193,14 +177,3 @@ def test_wrong_arguments() -> None:
         ct.compile(model, "50%", compiler="other")
     with pytest.raises(TypeError):
         ct.compile(model, "50%", no_such_option=1)
-
-
-def test_explain_prints_the_frontier_without_running() -> None:
-    model, inputs = make("perceptron")
-    frontier = ct.explain(model, inputs, budgets=4, time_limit=2, costs="estimate")
-    assert all(p.grad is None for p in model.parameters())
-    assert len(frontier.solutions) == 4
-    text = str(frontier)
-    assert "100.0%" in text
-    assert "overhead" in text
-    assert frontier.solutions[0].overhead == 0

@@ -6,9 +6,11 @@ model = checkmate.torch.compile(model, budget="4GiB")
 """
 
 try:
-    import torch as _torch  # noqa: F401
+    import torch as _torch
 except ImportError as _error:
     raise ImportError("checkmate.torch needs PyTorch 2.6 or newer: pip install torch") from _error
+if tuple(int(_part) for _part in _torch.__version__.split("+")[0].split(".")[:2]) < (2, 6):
+    raise ImportError(f"checkmate.torch needs PyTorch 2.6 or newer, and this is {_torch.__version__}")
 
 from ..errors import InfeasibleError
 from .compiler import Backend, backend, compile, optimizer_bytes, plans

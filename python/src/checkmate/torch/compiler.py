@@ -5,58 +5,92 @@ from __future__ import annotations
 
 import functools
 import logging
+import warnings
 import weakref
 from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal
 
 import torch
 from torch import fx
 
-from ..errors import CheckmateError
+from . import breaks, budget, failures
 from .planner import Options, Plan, plan
 from .program import compile_boxed
 
 log = logging.getLogger("checkmate.torch")
-
-_OLDEST = (2, 6)
-
-
-def require_torch() -> None:
-    version = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
-    if version < _OLDEST:
-        raise ImportError(f"checkmate.torch needs PyTorch {_OLDEST[0]}.{_OLDEST[1]} or newer; this is {torch.__version__}")
-
 
 #: The backend of each compiled model. A compiled module hands attributes that are set on it on to the model itself.
 _BACKENDS: weakref.WeakKeyDictionary[Any, Backend] = weakref.WeakKeyDictionary()
 
 
 class Backend:
-    """A backend for torch.compile; `plans` lists what it has planned, one entry a compiled graph, newest last."""
+    """A backend for torch.compile; `plans` lists what it has planned, one entry a compiled graph, newest last.
 
-    def __init__(self, options: Options) -> None:
-        if options.compiler not in ("eager", "inductor"):
-            raise ValueError(f'compiler must be "eager" or "inductor", not "{options.compiler}"')
-        self.options = options
+    `graphs`: the graphs of one model, to share the budget; without, each graph is planned for all of it."""
+
+    def __init__(self, options: Options, graphs: breaks.Graphs | None = None) -> None:
+        options.check()
+        self.options, self.graphs = options, graphs
         self.plans: list[Plan] = []
+        self.frames: set[object] = set()
+        self._around = breaks.Surroundings()
+        self._inputs: list[Any] = []
+        self._held_bytes = 0
         self.__name__ = "checkmate"
 
     def __call__(self, module: fx.GraphModule, inputs: list[Any], **_options: Any) -> Callable[..., Any]:
-        for value in inputs:
-            if isinstance(value, (torch.SymInt, torch.SymFloat)):
-                raise CheckmateError("shapes must be static: call torch.compile with dynamic=False")
-        return self._inductor(module, inputs) if self.options.compiler == "inductor" else self._eager(module, inputs)
+        failures.require_static(module, inputs)
+        if self.graphs is None:
+            self._note_frame()
+            return self._compile(module, inputs)
+        graphs = self.graphs
+        if self.options.budget == "auto":  # once, while nothing of the step is there but its inputs
+            device = next((value.device for value in inputs if isinstance(value, torch.Tensor)), torch.device("cpu"))
+            present = graphs.present_bytes() + self.options.held_now_bytes
+            self.options = replace(self.options, budget=budget.in_bytes("auto", baseline_bytes=0, device=device, held_bytes=present))
+        self._around, self._inputs, self._held_bytes = graphs.around(inputs), inputs, 0
+        try:
+            made = self._compile(module, inputs)
+        finally:
+            self._inputs = []
+        held = self._held_bytes
+
+        @functools.wraps(made)
+        def run(*args: Any) -> Any:
+            outputs = made(*args)
+            graphs.ran(held)
+            return outputs
+
+        return run
+
+    def _note_frame(self) -> None:
+        """Parts of one function are frames of their own; other shapes of a part are compilations of the same frame."""
+        from torch._guards import CompileContext
+
+        self.frames.add(getattr(CompileContext.current_compile_id(), "frame_id", None))
+        if len(self.frames) == 2:
+            warnings.warn(
+                "checkmate: a second graph is planned for the whole budget by itself, so that the step may need more. If this is a "
+                'graph break, checkmate.torch.compile(model, budget, graph_breaks="split") shares the budget',
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
     def partition(self, module: fx.GraphModule, _inputs: Any, *, num_fwd_outputs: int, **_hints: Any) -> tuple[fx.GraphModule, fx.GraphModule]:
         """AOTAutograd's partition function: the forward and the backward graph of the schedule."""
-        made, halves = plan(module, num_fwd_outputs, self.options, f"torch-{len(self.plans)}")
+        made, halves = plan(module, num_fwd_outputs, self.options, f"graph {len(self.plans)}", self._around)
         self.plans.append(made)
-        log.info("graph %d: %s", len(self.plans), made)
-        if len(self.plans) > 1 and self.plans[-2].graph.to_json() != made.graph.to_json():
-            log.info("several graphs were planned, each for the whole budget: a new shape, or a graph break")
+        log.info("graph %d: %s", len(self.plans) - 1, made)
+        if self.graphs is not None:
+            self._held_bytes = self.graphs.holds(self._inputs, halves.forward.graph, num_fwd_outputs)
         return halves.forward, halves.backward
 
-    def _eager(self, module: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+    def _compile(self, module: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+        if self.options.compiler == "inductor":
+            from . import inductor
+
+            return inductor.compile_graph(module, inputs, self.partition)
         from torch._dynamo.backends.common import aot_autograd
 
         def boxed(graph: fx.GraphModule, _inputs: Any) -> Callable[..., Any]:
@@ -67,15 +101,9 @@ class Backend:
         )
         return made
 
-    def _inductor(self, module: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
-        from . import inductor
-
-        return inductor.compile_graph(module, inputs, self.partition)
-
 
 def backend(budget: int | float | str, **options: Any) -> Backend:
     """A backend for `torch.compile(model, backend=checkmate.torch.backend("4GiB"), dynamic=False)`; options as in `compile`."""
-    require_torch()
     return Backend(Options(budget=budget, **options))
 
 
@@ -85,7 +113,8 @@ def compile(
     *,
     optimizer: torch.optim.Optimizer | None = None,
     accumulate: bool = False,
-    fullgraph: bool = True,
+    graph_breaks: Literal["error", "split"] = "error",
+    fallback: Literal["error", "eager"] = "error",
     **options: Any,
 ) -> Any:
     """The model, compiled so that a training step's peak stays within `budget`.
@@ -95,7 +124,8 @@ def compile(
 
     optimizer: counts its state, as it is or as it will be after the first step.
     accumulate: gradients of earlier steps are alive while this one runs; counts them.
-    fullgraph: a graph break is an error; with False each graph is planned on its own, for the whole budget.
+    graph_breaks: "error", or "split" to plan the model's parts so that they share the budget; it must then be in bytes.
+    fallback: what becomes of a model that cannot be traced: an UnsupportedError, or with "eager" a warning and no budget.
     costs: "estimate" (FLOPs and bytes) or "measure" (every call on the device in use, cached).
     compiler: "eager" runs PyTorch's own kernels, results equal to eager mode's; "inductor" generates code and may
         reorder, so that its peak is no longer the planned one.
@@ -106,42 +136,54 @@ def compile(
     fixed_bytes: what else lives beside the step.  time_limit: seconds for the solver, by default a few, more for large
         graphs.  gap: good enough, relative.
     threads, seed, strategy: as in `checkmate.solve`.  cache: keep plans and costs on disk.
+    progress: called with a line of text now and then while it plans, such as `print`.
 
     Return the loss from the model: what is computed outside is not planned. InfeasibleError is raised in the first call
-    when nothing fits. `checkmate.torch.plans(compiled)` tells what was planned.
+    when nothing fits, KeyboardInterrupt on Ctrl-C. `checkmate.torch.plans(compiled)` tells what was planned.
     """
-    require_torch()
-    fixed = int(options.pop("fixed_bytes", 0))
-    parameters = list(model.parameters()) if isinstance(model, torch.nn.Module) else []
-    if optimizer is not None:
-        fixed += optimizer_bytes(optimizer)
-    if accumulate:
-        fixed += sum(p.numel() * p.element_size() for p in parameters if p.requires_grad)
-    made = Backend(Options(budget=budget, fixed_bytes=fixed, **options))
-    compiled: Any = torch.compile(model, backend=made, fullgraph=fullgraph, dynamic=False)
+    if graph_breaks not in ("error", "split"):
+        raise ValueError(f'graph_breaks must be "error" or "split", not "{graph_breaks}"')
+    if fallback not in ("error", "eager"):
+        raise ValueError(f'fallback must be "error" or "eager", not "{fallback}"')
+    graphs = _graphs(model, budget) if graph_breaks == "split" else None
+    fixed, now = _fixed_bytes(model, optimizer, accumulate)
+    fixed += int(options.pop("fixed_bytes", 0))
+    made = Backend(Options(budget=budget, fixed_bytes=fixed, held_now_bytes=now, **options), graphs)
+    compiled: Any = torch.compile(model, backend=made, fullgraph=graphs is None, dynamic=False)
+    inner = compiled.forward if isinstance(compiled, torch.nn.Module) else compiled
+    guard = failures.Guard(inner, model, fallback=fallback == "eager", graphs=graphs)
+
+    @functools.wraps(inner)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return guard(*args, **kwargs)
+
     if isinstance(compiled, torch.nn.Module):
-        compiled.forward = _unwrapped(compiled.forward)
+        compiled.forward = call
     else:
-        compiled = _unwrapped(compiled)
+        compiled = call
     _BACKENDS[compiled] = made
     return compiled
 
 
-def _unwrapped(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Raises our own errors as they are, not inside of the compiler's."""
-    from torch._dynamo.exc import BackendCompilerFailed
+def _graphs(model: object, limit: int | float | str) -> breaks.Graphs:
+    if not isinstance(model, torch.nn.Module):
+        raise ValueError('graph_breaks="split" needs a torch.nn.Module, whose parameters all of its graphs count')
+    if budget.is_share(limit):
+        raise ValueError(f'"{limit}" is of the peak of one graph; with graph_breaks="split" give the budget in bytes')
+    return breaks.Graphs(model)
 
-    @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return function(*args, **kwargs)
-        except BackendCompilerFailed as error:
-            inner = getattr(error, "inner_exception", None)
-            if isinstance(inner, (CheckmateError, ValueError)):
-                raise inner from None
-            raise
 
-    return call
+def _fixed_bytes(model: object, optimizer: torch.optim.Optimizer | None, accumulate: bool) -> tuple[int, int]:
+    """What lives beside the step's own tensors, and how much of it is there already."""
+    fixed = now = 0
+    if optimizer is not None:
+        fixed = optimizer_bytes(optimizer)
+        now = fixed if optimizer.state else 0
+    if accumulate:
+        parameters = [p for p in model.parameters() if p.requires_grad] if isinstance(model, torch.nn.Module) else []
+        fixed += sum(p.numel() * p.element_size() for p in parameters)
+        now += sum(p.numel() * p.element_size() for p in parameters if p.grad is not None)
+    return fixed, now
 
 
 def plans(compiled: Any) -> list[Plan]:

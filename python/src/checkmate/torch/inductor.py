@@ -2,8 +2,8 @@
 """Inductor as the compiler of the forward and the backward graph of a schedule.
 
 Inductor makes its own order of kernels, fuses calls and computes small ones where they are read. A value may so be held
-longer than the schedule says, or never be made at all: the peak is no longer the planned one. What of that can be turned
-off without giving up fusion is turned off here; python/README.md has what is left, measured.
+longer than the schedule says, or never be made at all: the peak is no longer the planned one. python/README.md has by how
+much, measured. Its reordering for peak memory stays on: it keeps the order it is given unless it finds a better one.
 """
 
 from __future__ import annotations
@@ -21,11 +21,7 @@ except ImportError as _error:
 
 Partition = Callable[..., tuple[fx.GraphModule, fx.GraphModule]]
 
-_SETTINGS = {
-    "fallback_random": True,  # random numbers are those of eager mode
-    "reorder_for_peak_memory": False,  # the schedule is the order
-    "reorder_for_locality": False,
-}
+_SETTINGS = {"fallback_random": True}  # random numbers are those of eager mode
 
 
 class _Partitioner(CustomPartitionerFn):  # type: ignore[misc]
@@ -45,7 +41,7 @@ class _Partitioner(CustomPartitionerFn):  # type: ignore[misc]
 def compile_graph(module: fx.GraphModule, inputs: list[Any], partition: Partition) -> Callable[..., Any]:
     from torch._inductor.compile_fx import compile_fx
 
-    settings = {"custom_partitioner_fn": _Partitioner(partition)} | {k: v for k, v in _SETTINGS.items() if hasattr(torch._inductor.config, k)}
+    settings = {"custom_partitioner_fn": _Partitioner(partition)} | _SETTINGS
     # The cache of whole compilations knows nothing of budgets and would leave the partition function out.
     with torch._functorch.config.patch(enable_autograd_cache=False):
         made: Any = compile_fx(module, inputs, config_patches=settings)

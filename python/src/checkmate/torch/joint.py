@@ -150,9 +150,10 @@ def sides(nodes: list[fx.Node], forward_outputs: list[object]) -> tuple[list[fx.
 
 
 def build(module: fx.GraphModule, num_fwd_outputs: int, cost: CostFn, *, name: str, fixed_bytes: int, replay: bool,
-          overwrite: bool = False) -> Joint:  # fmt: skip
+          overwrite: bool = False, reserve_bytes: int = 0) -> Joint:  # fmt: skip
     """`fixed_bytes`: what the process holds beside the graph's own inputs and values. `replay`: whether random calls may
-    be recomputed (their generator's state is then replayed). `overwrite`: whether calls may write over dead operands."""
+    be recomputed (their generator's state is then replayed). `overwrite`: whether calls may write over dead operands.
+    `reserve_bytes`: what has to be free between the passes."""
     nodes = list(module.graph.nodes)
     outputs = list(nodes[-1].args[0])
     forward_outputs, backward_outputs = outputs[:num_fwd_outputs], outputs[num_fwd_outputs:]
@@ -162,7 +163,7 @@ def build(module: fx.GraphModule, num_fwd_outputs: int, cost: CostFn, *, name: s
     forward, backward = sides(nodes, forward_outputs)
     for node in forward:
         made.call(node, "forward")
-    boundary = made.boundary(nodes)
+    boundary = made.boundary(nodes, reserve_bytes)
     for node in backward:
         made.call(node, "backward")
     made.results(backward_outputs)
@@ -260,12 +261,12 @@ class _Builder:
         self.ops.append(JointOp(None, [made], [view]))
         self.graph.result(view)
 
-    def boundary(self, nodes: list[fx.Node]) -> int:
+    def boundary(self, nodes: list[fx.Node], reserve_bytes: int) -> int:
         """What the caller does between the passes. Returns its operator."""
         crossing = sorted({self.tensor_of[n] for n in self._held if n in self.tensor_of})
         given = [n for n in nodes if is_tangent(n) and isinstance(n.meta.get("val"), torch.Tensor)]
         tangents = [self._tensor(n.meta["val"], n, n.name, "tangent") for n in given]
-        self.graph.op(name="boundary", kind="loss", cost=0, recomputable=False, inputs=crossing, outputs=tangents)
+        self.graph.op(name="boundary", kind="loss", cost=0, workspace_bytes=reserve_bytes, recomputable=False, inputs=crossing, outputs=tangents)
         for tangent in tangents:
             self.graph.result(tangent)  # autograd holds on to them until the backward pass returns
         self.ops.append(JointOp(None, crossing, tangents))

@@ -3,40 +3,19 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
-import pathlib
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import fx
 
-from ..errors import CheckmateError, InfeasibleError
+from ..errors import InfeasibleError
 from ..graph import Graph
 from ..schedule import Schedule
-from ..solver import Solution, solve
-from . import cost, joint, partition, peak, policies
+from ..solver import Progress, solve
+from . import breaks, budget, cost, effects, joint, partition, peak, plan_cache, policies, random_state
 from .tidy import tidied
-
-_SUFFIXES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12,
-             "k": 10**3, "m": 10**6, "g": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}  # fmt: skip
-
-
-def parse_bytes(text: str) -> int:
-    """Bytes from "4GiB", "512MB" or "123"."""
-    number = text.strip().rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
-    suffix = text.strip()[len(number) :].lower()
-    try:
-        return int(float(number) * _SUFFIXES[suffix])
-    except (ValueError, KeyError):
-        raise ValueError(f'"{text}" is no size: write bytes, or such as "512MB" or "4GiB"') from None
-
-
-def cache_directory() -> pathlib.Path:
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return pathlib.Path(base) / "checkmate" / "torch"
 
 
 @dataclass(frozen=True)
@@ -55,19 +34,40 @@ class Options:
     random: str = "replay"
     checkpoint_policy: policies.Binding = "must"
     cache: bool = True
+    progress: Callable[[str], None] | None = field(default=None, compare=False)
+    held_now_bytes: int = 0  # of fixed_bytes, what is on the device already
+
+    def check(self) -> None:
+        """ValueError for what is no choice."""
+        choices = {"costs": ("estimate", "measure"), "random": ("replay", "keep"), "compiler": ("eager", "inductor"),
+                   "checkpoint_policy": policies.BINDINGS}  # fmt: skip
+        for name, allowed in choices.items():
+            if getattr(self, name) not in allowed:
+                quoted = " or ".join(f'"{choice}"' for choice in allowed)
+                raise ValueError(f'{name} must be {quoted}, not "{getattr(self, name)}"')
+        if self.budget != "auto" and not budget.is_share(self.budget):
+            budget.in_bytes(self.budget, baseline_bytes=0, device=torch.device("cpu"), held_bytes=0)
+
+    def say(self, text: str) -> None:
+        if self.progress is not None:
+            self.progress(f"checkmate: {text}")
 
 
 @dataclass(frozen=True)
 class Plan:
-    """One planned graph. Bytes count parameters, inputs, gradients and `fixed_bytes`; costs are nanoseconds of one step."""
+    """One planned graph. Bytes count parameters, inputs, gradients, `fixed_bytes` and `held_bytes`, which the model's other
+    graphs hold; costs are nanoseconds of one step. `bound`, `gap` and `status` are about schedules within `solved_bytes`, which is
+    less than the budget where PyTorch needs room that the dataflow graph does not count."""
 
     graph: Graph
     schedule: Schedule
     budget_bytes: int
+    solved_bytes: int
     peak_bytes: int
     baseline_peak_bytes: int
     floor_bytes: int
     saved_bytes: int
+    held_bytes: int
     cost: int
     baseline_cost: int
     bound: float | None
@@ -90,99 +90,124 @@ class Plan:
         )
 
 
-def budget_bytes(budget: int | float | str, baseline: int, device: torch.device) -> int:
-    """Bytes; "60%" is of the peak without rematerialization, "auto" is what the device has free, less a tenth."""
-    if isinstance(budget, str) and budget.strip() == "auto":
-        return _free_bytes(device) * 9 // 10
-    if isinstance(budget, str) and budget.strip().endswith("%"):
-        return int(float(budget.strip()[:-1]) * baseline / 100)
-    if isinstance(budget, str):
-        return parse_bytes(budget)
-    if budget <= 0:
-        raise ValueError(f"budget must be positive, not {budget}")
-    return int(budget)
-
-
-def _free_bytes(device: torch.device) -> int:
-    if device.type == "cuda":
-        free, _total = torch.cuda.mem_get_info(device)
-        reserved = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        return free + reserved + torch.cuda.memory_allocated(device)
-    for line in pathlib.Path("/proc/meminfo").read_text().splitlines():
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) * 1024
-    raise CheckmateError('budget "auto": the free memory of this machine is not known; give it in bytes')
-
-
 def _device(module: fx.GraphModule) -> torch.device:
-    for node in module.graph.nodes:
-        value = node.meta.get("val")
-        if isinstance(value, torch.Tensor):
-            return value.device
-    return torch.device("cpu")
+    """Where the step runs: an accelerator, if any tensor is on one."""
+    values = [node.meta.get("val") for node in module.graph.nodes]
+    devices = [value.device for value in values if isinstance(value, torch.Tensor)]
+    return next((device for device in devices if device.type != "cpu"), torch.device("cpu"))
 
 
-def trace(module: fx.GraphModule, num_fwd_outputs: int, options: Options, name: str) -> tuple[joint.Joint, dict[str, int]]:
-    """The joint graph, costed, and the workspace of each call."""
-    if options.costs not in ("estimate", "measure"):
-        raise ValueError(f'costs must be "estimate" or "measure", not "{options.costs}"')
-    if options.random not in ("replay", "keep"):
-        raise ValueError(f'random must be "replay" or "keep", not "{options.random}"')
-    if options.checkpoint_policy not in policies.BINDINGS:
-        raise ValueError(f'checkpoint_policy must be one of {", ".join(policies.BINDINGS)}, not "{options.checkpoint_policy}"')
-    measured = cost.Measured(cache_directory() if options.cache else None) if options.costs == "measure" else None
-    workspace: dict[str, int] = {}
+class Traced:
+    """A joint graph, ready to be made a dataflow graph of."""
 
-    def costed(node: fx.Node) -> tuple[int, int]:
-        nanoseconds, extra = (measured or cost.estimate)(node)
-        workspace[node.name] = extra
+    def __init__(self, module: fx.GraphModule, num_fwd_outputs: int, options: Options, name: str) -> None:
+        self.module, self.num_fwd_outputs, self.options, self.name = module, num_fwd_outputs, options, name
+        self.workspace: dict[str, int] = {}
+        self.measured = cost.Measured(plan_cache.directory() if options.cache else None) if options.costs == "measure" else None
+        self.replay = options.random == "replay" and options.compiler == "eager"
+        joint.snapshot_mutated(module, num_fwd_outputs)
+        policies.apply(module, num_fwd_outputs, options.checkpoint_policy, replay=self.replay)
+        if self.measured is not None:
+            options.say(f"measuring what the calls of {name} cost")
+            self.measured.prepare(module.graph.nodes)
+
+    def _cost(self, node: fx.Node) -> tuple[int, int]:
+        nanoseconds, extra = (self.measured or cost.estimate)(node)
+        self.workspace[node.name] = extra
         return nanoseconds, extra
 
-    replay = options.random == "replay" and options.compiler == "eager"
-    joint.snapshot_mutated(module, num_fwd_outputs)
-    policies.apply(module, num_fwd_outputs, options.checkpoint_policy, replay=replay)
-    if measured is not None:
-        measured.prepare(module.graph.nodes)
-    result = joint.build(module, num_fwd_outputs, costed, name=name, fixed_bytes=options.fixed_bytes, replay=replay,
-                         overwrite=options.compiler == "eager")  # fmt: skip
-    return result, workspace
+    def build(self, *, reserve_bytes: int = 0) -> joint.Joint:
+        """`reserve_bytes`: what has to be free between the forward and the backward pass."""
+        return joint.build(self.module, self.num_fwd_outputs, self._cost, name="torch", fixed_bytes=self.options.fixed_bytes,
+                           replay=self.replay, overwrite=self.options.compiler == "eager", reserve_bytes=reserve_bytes)  # fmt: skip
 
 
-def plan(module: fx.GraphModule, num_fwd_outputs: int, options: Options, name: str) -> tuple[Plan, partition.Halves]:
-    """Plans a joint graph. InfeasibleError when no schedule is found within the budget."""
+def trace(module: fx.GraphModule, num_fwd_outputs: int, options: Options, name: str) -> Traced:
+    """Marks in the module what may be computed again, and measures its calls. `name` is for messages."""
+    return Traced(module, num_fwd_outputs, options, name)
+
+
+def plan(module: fx.GraphModule, num_fwd_outputs: int, options: Options, name: str,
+         around: breaks.Surroundings = breaks.Surroundings()) -> tuple[Plan, partition.Halves]:  # noqa: B008 - frozen  # fmt: skip
+    """Plans a joint graph. InfeasibleError when no schedule is found within the budget, KeyboardInterrupt on Ctrl-C."""
     begin = time.perf_counter()
-    model, workspace = trace(module, num_fwd_outputs, options, name)
+    options = replace(options, fixed_bytes=options.fixed_bytes + around.held_bytes)
+    traced = trace(module, num_fwd_outputs, options, name)
+    model = traced.build()
     baseline = Schedule.baseline(model.graph).simulate(model.graph)
-    budget = budget_bytes(options.budget, baseline.peak_bytes, _device(module))
-    target = budget
-    while True:
-        schedule, proof, cached = _solve_cached(model.graph, target, options)
-        halves = partition.split(model, schedule)
-        real = peak.peak_bytes(model, halves, workspace)
-        if real <= budget:
-            break
-        # The solver counts bytes that PyTorch frees later, or not at all: leave that much room and solve again.
-        target = max(0, target - (real - budget))
-    simulation = schedule.simulate(model.graph)
-    return (
-        Plan(
-            graph=model.graph, schedule=schedule, budget_bytes=budget, peak_bytes=real,
-            baseline_peak_bytes=baseline.peak_bytes, floor_bytes=model.graph.memory_floor, saved_bytes=halves.saved_bytes,
-            cost=simulation.cost, baseline_cost=model.graph.total_cost, bound=proof.bound,
-            gap=None if not proof.bound else max(0.0, simulation.cost / proof.bound - 1),
-            status=proof.status, recomputed=halves.recomputed,
-            seconds=time.perf_counter() - begin, cached=cached,
-        ),
-        halves,
+    limit = budget.in_bytes(options.budget, baseline_bytes=baseline.peak_bytes, device=_device(module),
+                            held_bytes=model.input_bytes + options.held_now_bytes)  # fmt: skip
+    options.say(f"{name}: {len(model.graph.ops)} operators, {baseline.peak_bytes:,} bytes without rematerialization, budget {limit:,}")
+    found = None
+    if around.followed and _followed(model):
+        free = max(0, limit - options.fixed_bytes - model.input_bytes)
+        for part in breaks.RESERVES:
+            try:
+                reserved = traced.build(reserve_bytes=int(part * free))
+                found = _fit(reserved, limit, traced)
+                model = reserved
+                break
+            except InfeasibleError:
+                if part == breaks.RESERVES[-1]:
+                    raise
+    fit = found or _fit(model, limit, traced)
+    total = fit.schedule.simulate(model.graph).cost
+    made = Plan(
+        graph=model.graph, schedule=fit.schedule, budget_bytes=limit, solved_bytes=fit.solved_bytes, peak_bytes=fit.peak_bytes,
+        baseline_peak_bytes=baseline.peak_bytes, floor_bytes=model.graph.memory_floor, saved_bytes=fit.halves.saved_bytes,
+        held_bytes=around.held_bytes, cost=total, baseline_cost=model.graph.total_cost, bound=fit.claim.bound,
+        gap=None if not fit.claim.bound else max(0.0, total / fit.claim.bound - 1), status=fit.claim.status,
+        recomputed=fit.halves.recomputed, seconds=time.perf_counter() - begin, cached=fit.cached,
     )  # fmt: skip
+    options.say(f"{name}: {made}")
+    return made, fit.halves
+
+
+def _followed(model: joint.Joint) -> bool:
+    """Whether another graph may differentiate through this one's outputs: a loss is the end."""
+    tangents = [node.meta["val"] for node in model.module.graph.nodes if joint.is_tangent(node)]
+    return any(isinstance(value, torch.Tensor) and value.numel() > 1 for value in tangents)
 
 
 @dataclass(frozen=True)
-class _Proof:
-    """What is proven of a schedule, kept beside it."""
+class _Fit:
+    """A schedule that fits, the graphs to run and their peak."""
 
-    status: str
-    bound: float | None
+    schedule: Schedule
+    claim: plan_cache.Claim
+    cached: bool
+    halves: partition.Halves
+    peak_bytes: int
+    solved_bytes: int
+
+
+def _fit(model: joint.Joint, limit: int, traced: Traced) -> _Fit:
+    room = _room_for_states(model, limit)
+    target, lowered = limit - room, False
+    while True:
+        try:
+            schedule, claim, cached = _solve_cached(model.graph, target, traced.options)
+        except InfeasibleError as error:
+            if room:
+                target, room = limit, 0
+                continue
+            if not lowered:
+                raise
+            raise InfeasibleError(f"no schedule was found whose run fits {limit} bytes: {error}", proven=False, budget_bytes=limit,
+                                  smallest_known=None, largest_impossible=model.graph.memory_floor - 1) from None  # fmt: skip
+        halves = partition.split(model, schedule)
+        real = peak.peak_bytes(model, halves, traced.workspace)
+        if real <= limit:
+            return _Fit(schedule, claim, cached, halves, real, target)
+        # The solver counts bytes that PyTorch frees later, or not at all: leave that much room and solve again.
+        target, room, lowered = max(0, target - (real - limit)), 0, True
+
+
+def _room_for_states(model: joint.Joint, limit: int) -> int:
+    """Bytes of the generator states that replays may need, which the dataflow graph does not count; none where that is
+    more than a hundredth of the budget, since few of them are needed as a rule."""
+    room = sum(random_state.state_bytes(op.node) for op in model.ops if op.node is not None and effects.is_random(op.node))
+    return room if room <= limit // 100 else 0
 
 
 def time_limit(graph: Graph, options: Options) -> float:
@@ -190,32 +215,32 @@ def time_limit(graph: Graph, options: Options) -> float:
     return min(30.0, 1.0 + len(graph.ops) / 500) if options.time_limit is None else options.time_limit
 
 
-def _solve_cached(graph: Graph, budget: int, options: Options) -> tuple[Schedule, _Proof, bool]:
+def _solve_cached(graph: Graph, limit: int, options: Options) -> tuple[Schedule, plan_cache.Claim, bool]:
     """A schedule of the same graph, budget and options found before, if the verifier accepts it; else solves."""
-    key = repr((graph.to_json(), budget, options.strategy, options.time_limit, options.gap, options.seed))
-    path = cache_directory() / "plans" / (hashlib.sha256(key.encode()).hexdigest()[:40] + ".json")
-    beside = path.with_suffix(".proof")
-    if options.cache and path.exists() and beside.exists():
-        try:
-            schedule, proof = Schedule.read(path), _Proof(**json.loads(beside.read_text()))
-            if schedule.verify(graph, budget):
-                return schedule, proof, True
-        except (CheckmateError, ValueError, TypeError):
-            pass  # a damaged file is solved anew and overwritten
-    solution = solve(graph, budget, strategy=options.strategy, time_limit=time_limit(graph, options), gap=options.gap,
-                     threads=options.threads, seed=options.seed)  # fmt: skip
-    schedule, proof = tidied(graph, _required(solution)), _Proof(solution.status, solution.bound)
+    path = plan_cache.path_of(graph, limit, (options.strategy, options.time_limit, options.gap, options.seed))
     if options.cache:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        schedule.write(path)
-        beside.write_text(json.dumps(asdict(proof)))
-    return schedule, proof, False
+        known = plan_cache.load(path, graph, limit)
+        if known is not None:
+            return *known, True
+    last = [-1.0]
 
+    def report(p: Progress) -> None:
+        if p.cost is not None and p.seconds - last[0] >= 1.0:
+            last[0] = p.seconds
+            gap = "" if p.gap is None else f", gap {100 * p.gap:.2g} %"
+            options.say(f"{p.seconds:.0f} s: overhead {100 * (p.cost / max(1, graph.total_cost) - 1):.2f} %{gap} ({p.source})")
 
-def _required(solution: Solution) -> Schedule:
+    solution = solve(graph, limit, strategy=options.strategy, time_limit=time_limit(graph, options), gap=options.gap,
+                     threads=options.threads, seed=options.seed, progress=report if options.progress is not None else None)  # fmt: skip
+    if solution.interrupted:
+        raise KeyboardInterrupt
     schedule = solution.require().schedule
     assert schedule is not None
-    return schedule
+    schedule = tidied(graph, schedule)
+    claim = plan_cache.Claim(solution.status, solution.bound)
+    if options.cache:
+        plan_cache.store(path, schedule, claim)
+    return schedule, claim, False
 
 
-__all__ = ["InfeasibleError", "Options", "Plan", "budget_bytes", "parse_bytes", "plan", "time_limit", "trace"]
+__all__ = ["InfeasibleError", "Options", "Plan", "plan", "time_limit", "trace"]

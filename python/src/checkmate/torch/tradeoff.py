@@ -4,91 +4,105 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+import pathlib
+import tempfile
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import fx
 
+from ..errors import CheckmateError
+from ..graph import Graph
 from ..schedule import Schedule
 from ..solver import Solution, solve
-from .compiler import Backend, optimizer_bytes, require_torch
-from .joint import Joint
+from .compiler import Backend, optimizer_bytes
+from .failures import Guard
+from .figure import frontier_svg
 from .planner import Options, time_limit, trace
 
 
 @dataclass(frozen=True)
 class Frontier:
-    """Memory against overhead: the least overhead found at each peak, the largest peak first.
+    """Memory against overhead: the least overhead found at each budget, the largest budget first.
 
     `graph`: the model's training step, which `graph.write` saves for the `checkmate` program.
     """
 
-    joint: Joint
+    graph: Graph
     baseline_peak_bytes: int
     floor_bytes: int
     solutions: list[Solution]
 
-    @property
-    def graph(self) -> Any:
-        return self.joint.graph
-
     def __str__(self) -> str:
-        lines = [
-            f"{len(self.graph.ops)} operators; without rematerialization {self.baseline_peak_bytes:,} bytes; "
-            f"at least {self.floor_bytes:,} bytes are needed",
-            f"{'budget':>8}  {'peak bytes':>16}  {'overhead':>9}  {'at best':>9}",
-        ]
-        for s in self.solutions:
-            share = f"{100 * s.budget_bytes / self.baseline_peak_bytes:7.1f}%"
-            if s.cost is None:
-                lines.append(f"{share:>8}  {'none fits' if s.status == 'infeasible' else 'none found':>16}")
-                continue
-            best = "" if s.bound is None else f"{100 * (s.bound / s.baseline_cost - 1):8.2f}%"
-            overhead = 100 * (s.overhead or 0.0)
-            bar = "#" * min(40, round(overhead / 2.5))
-            lines.append(f"{share:>8}  {s.peak_bytes:>16,}  {overhead:8.2f}%  {best:>9}  {bar}")
-        return "\n".join(lines)
+        return "\n".join([*_head(self.graph, self.baseline_peak_bytes), *(_line(s, self.baseline_peak_bytes) for s in self.solutions)])
 
     def plot(self, path: str | os.PathLike[str]) -> None:
-        """Draws it with matplotlib, which must be installed; the path's ending is the format."""
-        import matplotlib
-
-        matplotlib.use("Agg")
-        from matplotlib import pyplot
-
-        found = [s for s in self.solutions if s.cost is not None]
+        """Draws it as SVG."""
+        if pathlib.Path(path).suffix.lower() != ".svg":
+            raise ValueError(f"{os.fspath(path)}: the drawing is SVG, so its name must end in .svg")
         mib = 2.0**20
-        figure, axes = pyplot.subplots(figsize=(6.4, 4.0), layout="constrained")
-        axes.step([s.budget_bytes / mib for s in found], [100 * (s.overhead or 0) for s in found], where="pre", marker="o", color="#0072B2",
-                  label="found")  # fmt: skip
-        bounded = [s for s in found if s.bound is not None]
-        axes.plot([s.budget_bytes / mib for s in bounded], [100 * ((s.bound or 0) / s.baseline_cost - 1) for s in bounded], color="#D55E00",
-                  linestyle="--", label="proven least")  # fmt: skip
-        axes.axvline(self.floor_bytes / mib, color="black", linewidth=0.8)
-        axes.annotate("memory floor", (self.floor_bytes / mib, axes.get_ylim()[1]), rotation=90, va="top", ha="right", fontsize=8)
-        axes.set(xlabel="memory budget (MiB)", ylabel="overhead (% of the step's compute)")
-        axes.legend(frameon=False)
-        figure.savefig(path)
-        pyplot.close(figure)
+        found = [(s.budget_bytes / mib, 100 * (s.overhead or 0.0)) for s in self.solutions if s.cost is not None]
+        proven = [(s.budget_bytes / mib, 100 * (s.bound / s.baseline_cost - 1)) for s in self.solutions if s.bound is not None and s.baseline_cost]
+        if not found:
+            raise ValueError("no schedule was found at any budget: nothing to draw")
+        _write(path, frontier_svg(f"{len(self.graph.ops)} operators", found, proven, self.floor_bytes / mib))
+
+    def report(self, path: str | os.PathLike[str], budget: int | None = None) -> None:
+        """Writes the HTML page of one schedule: memory over the step, what is live when, what is computed again and why, the
+        graph. It is the cheapest one whose peak is at most `budget` bytes; unless given, the one of least memory."""
+        fits = [s for s in self.solutions if s.schedule is not None and (budget is None or (s.peak_bytes or 0) <= budget)]
+        if not fits:
+            raise ValueError(f"no schedule of this frontier fits {budget} bytes")
+        best = min(fits, key=lambda s: (s.peak_bytes or 0) if budget is None else (s.cost or 0))
+        assert best.schedule is not None
+        best.schedule.report(self.graph, path)
+
+
+def _write(path: str | os.PathLike[str], text: str) -> None:
+    """The file is replaced as a whole or left alone."""
+    target = pathlib.Path(path)
+    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+        new = pathlib.Path(folder) / target.name
+        new.write_text(text, encoding="utf-8")
+        os.replace(new, target)
+
+
+def _head(graph: Graph, top: int) -> list[str]:
+    return [
+        f"{len(graph.ops)} operators; without rematerialization {top:,} bytes; at least {graph.memory_floor:,} bytes are needed",
+        f"{'budget':>8}  {'peak bytes':>16}  {'overhead':>9}  {'at best':>9}",
+    ]
+
+
+def _line(s: Solution, top: int) -> str:
+    share = f"{100 * s.budget_bytes / top:7.1f}%"
+    if s.cost is None:
+        return f"{share:>8}  {'none fits' if s.status == 'infeasible' else 'none found':>16}"
+    best = "" if s.bound is None else f"{100 * (s.bound / s.baseline_cost - 1):8.2f}%"
+    overhead = 100 * (s.overhead or 0.0)
+    return f"{share:>8}  {s.peak_bytes:>16,}  {overhead:8.2f}%  {best:>9}  {'#' * min(40, round(overhead / 2.5))}".rstrip()
 
 
 class _TracedError(Exception):
     """Ends a compilation whose joint graph is all that was wanted."""
 
 
-def _joint_graph(model: Callable[..., Any], inputs: Sequence[Any], options: Options) -> Joint:
-    found: list[Joint] = []
+def _training_graph(model: Callable[..., Any], inputs: Sequence[Any], options: Options) -> Graph:
+    found: list[Graph] = []
 
     class Tracer(Backend):
         def partition(self, module: fx.GraphModule, _inputs: Any, *, num_fwd_outputs: int, **_hints: Any) -> tuple[fx.GraphModule, fx.GraphModule]:
-            found.append(trace(module, num_fwd_outputs, options, "torch")[0])
+            found.append(trace(module, num_fwd_outputs, options, "the model").build().graph)
             raise _TracedError
 
+    def traced(*args: Any) -> Any:
+        return torch.compile(model, backend=Tracer(options), fullgraph=True, dynamic=False)(*args)
+
     try:
-        torch.compile(model, backend=Tracer(options), fullgraph=True, dynamic=False)(*inputs)
-    except Exception:
+        Guard(traced, model, fallback=False, graphs=None)(*inputs)
+    except CheckmateError:
         if not found:
             raise
     if not found:
@@ -102,34 +116,39 @@ def explain(
     *,
     budgets: int = 8,
     optimizer: torch.optim.Optimizer | None = None,
-    progress: Callable[[Solution], None] | None = None,
+    plot: str | os.PathLike[str] | None = None,
+    report: str | os.PathLike[str] | None = None,
+    show: Callable[[str], None] | None = print,
     **options: Any,
 ) -> Frontier:
-    """The frontier of memory against overhead of a training step on `inputs`, a tuple; prints it with `print(...)`.
+    """The frontier of memory against overhead of a training step on `inputs`, a tuple; shown line by line as it is found.
 
     The model is traced, not run. `budgets` points from the peak without rematerialization down to the memory floor;
-    other options as in `compile`. A model that returns its loss is planned whole.
+    other options as in `compile`. A model that returns its loss is planned whole. `plot` names an SVG file to draw the
+    frontier in, `report` an HTML file for the schedule of least memory. KeyboardInterrupt on Ctrl-C.
     """
-    require_torch()
     fixed = int(options.pop("fixed_bytes", 0)) + (optimizer_bytes(optimizer) if optimizer is not None else 0)
     settings = Options(budget="100%", fixed_bytes=fixed, **options)
-    joint = _joint_graph(model, inputs, settings)
-    graph = joint.graph
+    settings.check()
+    graph = _training_graph(model, inputs, settings)
     top = Schedule.baseline(graph).simulate(graph).peak_bytes
-    solutions = []
-    for solution in _frontier(joint, top, budgets, settings):
-        solutions.append(solution)
-        if progress is not None:
-            progress(solution)
-    return Frontier(joint, top, graph.memory_floor, solutions)
-
-
-def _frontier(joint: Joint, top: int, budgets: int, options: Options) -> Iterator[Solution]:
-    floor = joint.graph.memory_floor
+    floor = graph.memory_floor
+    tell = show or (lambda _line: None)
+    for line in _head(graph, top):
+        tell(line)
+    solutions: list[Solution] = []
     for i in range(budgets):
-        budget = top - (top - floor) * i // max(1, budgets - 1)
-        solution = solve(joint.graph, budget, strategy=options.strategy, time_limit=time_limit(joint.graph, options), gap=options.gap,
-                         threads=options.threads, seed=options.seed)  # fmt: skip
-        yield solution
+        solution = solve(graph, top - (top - floor) * i // max(1, budgets - 1), strategy=settings.strategy, time_limit=time_limit(graph, settings),
+                         gap=settings.gap, threads=settings.threads, seed=settings.seed)  # fmt: skip
+        if solution.interrupted:
+            raise KeyboardInterrupt
+        solutions.append(solution)
+        tell(_line(solution, top))
         if solution.status == "infeasible":
-            return
+            break
+    result = Frontier(graph, top, floor, solutions)
+    if plot is not None:
+        result.plot(plot)
+    if report is not None:
+        result.report(report)
+    return result

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The frontier as an SVG drawing, without any other package."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from html import escape
+
+_WIDTH, _HEIGHT = 640, 400
+_LEFT, _RIGHT, _TOP, _BOTTOM = 64, 20, 40, 52
+_FOUND, _PROVEN = "#0072B2", "#D55E00"  # colours of Okabe and Ito
+
+Point = tuple[float, float]
+
+
+def _ticks(low: float, high: float, most: int = 7) -> list[float]:
+    """Round numbers within [low, high]."""
+    step = 10 ** math.floor(math.log10(max(high - low, 1e-12)))
+    step = next(step * k for k in (0.1, 0.2, 0.5, 1, 2, 5, 10) if (high - low) / (step * k) <= most)
+    return [round(i * step, 10) for i in range(math.ceil(low / step), math.floor(high / step + 1e-9) + 1)]
+
+
+def frontier_svg(title: str, found: Sequence[Point], proven: Sequence[Point], floor: float) -> str:
+    """Points are (MiB, percent of overhead). `found` is drawn as steps: an overhead holds from its budget upwards."""
+    right = max([x for x, _ in found] + [floor]) * 1.02
+    left = min(floor, *(x for x, _ in found)) * 0.9
+    top = max(1.0, max(y for _, y in found) * 1.1)
+
+    def x_of(x: float) -> float:
+        return _LEFT + (x - left) / max(right - left, 1e-12) * (_WIDTH - _LEFT - _RIGHT)
+
+    def y_of(y: float) -> float:
+        return _HEIGHT - _BOTTOM - y / top * (_HEIGHT - _TOP - _BOTTOM)
+
+    def text(x: float, y: float, content: str, anchor: str = "middle", more: str = "") -> str:
+        return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{more}>{escape(content)}</text>'
+
+    def line(x1: float, y1: float, x2: float, y2: float, style: str) -> str:
+        return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" {style}/>'
+
+    base = y_of(0)
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}" height="{_HEIGHT}" '
+        'font-family="sans-serif" font-size="12">',
+        f"<title>{escape(title)}</title>",
+        f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="white"/>',
+        text(_WIDTH / 2, 22, title, more=' font-size="14"'),
+    ]
+    for tick in _ticks(0, top):
+        parts += [line(_LEFT, y_of(tick), _WIDTH - _RIGHT, y_of(tick), 'stroke="#dddddd"'), text(_LEFT - 6, y_of(tick) + 4, f"{tick:g}", "end")]
+    for tick in _ticks(left, right):
+        parts += [line(x_of(tick), base, x_of(tick), base + 5, 'stroke="black"'), text(x_of(tick), base + 19, f"{tick:g}")]
+    parts += [
+        line(_LEFT, base, _WIDTH - _RIGHT, base, 'stroke="black"'),
+        line(x_of(floor), base, x_of(floor), _TOP, 'stroke="black" stroke-dasharray="2 3"'),
+        text(x_of(floor) + 4, _TOP + 10, "memory floor", "start", ' font-size="10"'),
+        text((_LEFT + _WIDTH - _RIGHT) / 2, _HEIGHT - 12, "memory budget (MiB)"),
+        text(16, _HEIGHT / 2, "overhead (% of the step's compute)", more=f' transform="rotate(-90 16 {_HEIGHT / 2:.0f})"'),
+    ]
+    ordered = sorted(found)
+    path = " ".join(
+        f"{'M' if i == 0 else 'H'}{x_of(x):.1f}" + (f",{y_of(y):.1f}" if i == 0 else f"V{y_of(y):.1f}") for i, (x, y) in enumerate(ordered)
+    )
+    parts.append(f'<path d="{path}" fill="none" stroke="{_FOUND}" stroke-width="2"/>')
+    parts += [f'<circle cx="{x_of(x):.1f}" cy="{y_of(y):.1f}" r="3.5" fill="{_FOUND}"/>' for x, y in ordered]
+    if proven:
+        points = " ".join(f"{x_of(x):.1f},{y_of(max(0.0, y)):.1f}" for x, y in sorted(proven))
+        parts.append(f'<polyline points="{points}" fill="none" stroke="{_PROVEN}" stroke-dasharray="6 4"/>')
+    for i, (label, colour) in enumerate([("found", _FOUND), ("proven least", _PROVEN)][: 2 if proven else 1]):
+        y = _TOP + 6 + 16 * i
+        parts += [line(_WIDTH - 130, y, _WIDTH - 106, y, f'stroke="{colour}" stroke-width="2"'), text(_WIDTH - 100, y + 4, label, "start")]
+    return "\n".join([*parts, "</svg>", ""])

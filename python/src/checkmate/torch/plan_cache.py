@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Schedules on disk, one file a graph, budget and set of solver options.
+
+A file replaces another as a whole, so that processes may share the folder. It is used only if its digest is right and the
+verifier accepts its schedule for this graph and budget; else the problem is solved anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import logging
+import os
+import pathlib
+import tempfile
+from dataclasses import asdict, dataclass
+
+from ..errors import CheckmateError
+from ..graph import Graph
+from ..schedule import Schedule
+
+log = logging.getLogger("checkmate.torch")
+
+_VERSION = 1
+
+
+def directory() -> pathlib.Path:
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return pathlib.Path(base) / "checkmate" / "torch"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What the solve proved of the schedule."""
+
+    status: str
+    bound: float | None
+
+
+def path_of(graph: Graph, budget: int, settings: tuple[object, ...]) -> pathlib.Path:
+    from .. import __version__
+
+    key = repr((_VERSION, __version__, graph.to_json(), budget, settings))
+    return directory() / "plans" / (hashlib.sha256(key.encode()).hexdigest()[:40] + ".json")
+
+
+def _digest(content: dict[str, object]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def load(path: pathlib.Path, graph: Graph, budget: int) -> tuple[Schedule, Claim] | None:
+    try:
+        file = json.loads(path.read_text())
+        content = file["content"]
+        if file["digest"] != _digest(content):
+            return None
+        schedule, claim = Schedule.parse(content["schedule"]), Claim(**content["claim"])
+    except (OSError, ValueError, KeyError, TypeError, CheckmateError):
+        return None
+    return (schedule, claim) if schedule.verify(graph, budget) else None
+
+
+def store(path: pathlib.Path, schedule: Schedule, claim: Claim) -> None:
+    """A folder that cannot be written to only means that the next process solves again."""
+    content: dict[str, object] = {"name": path.stem, "schedule": schedule.to_json(), "claim": asdict(claim)}
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".tmp", delete=False) as file:
+            try:
+                json.dump({"digest": _digest(content), "content": content}, file)
+                file.flush()
+                os.replace(file.name, path)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.unlink(file.name)
+                raise
+    except OSError as error:
+        log.warning("the plan cannot be kept: %s", error)

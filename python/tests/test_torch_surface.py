@@ -1,0 +1,402 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a user meets: clear errors, graph breaks, explain, progress, the cache, Ctrl-C, inductor."""
+
+from __future__ import annotations
+
+import copy
+import json
+import multiprocessing
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+import warnings
+import xml.etree.ElementTree
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed", minversion="2.6")
+
+from models import make  # noqa: E402
+
+import checkmate  # noqa: E402
+import checkmate.torch as ct  # noqa: E402
+from checkmate.torch import budget, meter, plan_cache  # noqa: E402
+
+SOURCE = str(pathlib.Path(checkmate.__file__).parents[1])
+FAST: dict[str, Any] = {"costs": "estimate", "time_limit": 2}
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    torch._dynamo.reset()
+
+
+def python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        env=os.environ | {"PYTHONPATH": SOURCE} | environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+class Broken(torch.nn.Module):
+    """Graph breaks between `parts` stacks of layers, batch norms and dropout among them."""
+
+    def __init__(self, parts: int = 2, depth: int = 4) -> None:
+        super().__init__()
+        self.parts = torch.nn.ModuleList(
+            torch.nn.Sequential(*(torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.BatchNorm1d(64), torch.nn.Tanh(), torch.nn.Dropout(0.1))
+                                  for _ in range(depth))) for _ in range(parts))  # fmt: skip
+
+    def forward(self, x: Any) -> Any:
+        first = self.parts[0](x)
+        torch._dynamo.graph_break()
+        x = self.parts[1](first)
+        if len(self.parts) > 2:
+            torch._dynamo.graph_break()
+            x = self.parts[2](x)
+        return (x * first).square().mean()
+
+
+class BrokenLoop(torch.nn.Module):
+    """A graph break within a loop: PyTorch gives up on the whole function."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(64, 64)
+
+    def forward(self, x: Any) -> Any:
+        for _ in range(2):
+            x = self.layer(x)
+            torch._dynamo.graph_break()
+        return x.square().mean()
+
+
+def gradients(model: Any, run: Any, *inputs: Any) -> list[Any]:
+    torch.manual_seed(3)
+    model.zero_grad(set_to_none=True)
+    loss = run(*inputs)
+    loss.backward()
+    found = [loss.detach(), *(p.grad.clone() for p in model.parameters()), *(b.clone() for b in model.buffers())]
+    model.zero_grad(set_to_none=True)
+    return found
+
+
+@pytest.mark.parametrize("parts", [2, 3])
+def test_graphs_of_a_broken_model_share_the_budget(parts: int) -> None:
+    torch.manual_seed(0)
+    model, x = Broken(parts), torch.randn(2048, 64)
+    start = copy.deepcopy(model.state_dict())
+    expected = gradients(model, model, x)
+    peak = meter.peak_bytes(lambda: model(x).backward(), model, x)
+    model.zero_grad(set_to_none=True)
+    model.load_state_dict(start)
+    limit = peak * 7 // 10
+    compiled = ct.compile(model, limit, graph_breaks="split", time_limit=2)
+    found = gradients(model, compiled, x)
+    assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+    plans = ct.plans(compiled)
+    assert len(plans) == parts
+    assert all(p.peak_bytes <= p.budget_bytes == limit for p in plans)
+    assert [p.held_bytes for p in plans] == sorted(p.held_bytes for p in plans)
+    assert any(p.recomputed for p in plans)
+    measured = meter.peak_bytes(lambda: compiled(x).backward(), model, x)
+    assert measured <= limit
+    assert len(ct.plans(compiled)) == parts, "the second step must not plan again"
+
+
+def test_a_graph_break_is_an_error_by_default() -> None:
+    model, x = Broken(), torch.randn(64, 64)
+    with pytest.raises(ct.UnsupportedError, match=r"(?s)one graph.*graph_breaks=\"split\".*fallback") as caught:
+        ct.compile(model, "100%", **FAST)(x)
+    assert caught.value.__cause__ is not None
+
+
+def test_what_cannot_be_traced_does_not_run_unplanned_in_silence() -> None:
+    model, x = BrokenLoop(), torch.randn(16, 64)
+    with pytest.raises(ct.UnsupportedError, match="nothing of the model"):
+        ct.compile(model, "1GiB", graph_breaks="split", **FAST)(x)
+    torch._dynamo.reset()
+    compiled = ct.compile(model, "1GiB", graph_breaks="split", fallback="eager", **FAST)
+    with pytest.warns(RuntimeWarning, match="without a budget"):
+        assert torch.equal(compiled(x), model(x))
+
+    class Partly(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.loop, self.last = BrokenLoop(), torch.nn.Linear(64, 64)
+
+        def forward(self, x: Any) -> Any:
+            return self.last(x).tanh().square().mean() + self.loop(x)
+
+    torch._dynamo.reset()
+    compiled = ct.compile(Partly(), "1GiB", graph_breaks="split", **FAST)
+    with pytest.warns(RuntimeWarning, match="budget does not hold"):
+        compiled(x)
+
+
+def test_split_needs_bytes_and_a_module() -> None:
+    with pytest.raises(ValueError, match="in bytes"):
+        ct.compile(Broken(), "50%", graph_breaks="split")
+    with pytest.raises(ValueError, match=r"nn\.Module"):
+        ct.compile(lambda x: x, "1GiB", graph_breaks="split")
+    with pytest.raises(ValueError, match="graph_breaks"):
+        ct.compile(Broken(), "1GiB", graph_breaks="maybe")
+
+
+def test_the_backend_alone_warns_of_a_second_graph() -> None:
+    model, x = Broken(), torch.randn(64, 64)
+    made = ct.backend("1GiB", **FAST)
+    with pytest.warns(RuntimeWarning, match="graph_breaks"):
+        torch.compile(model, backend=made, dynamic=False)(x).backward()
+    assert len(made.plans) == 2
+
+
+class Untraceable(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(8, 8)
+        self.calls = 0
+
+    def forward(self, x: Any) -> Any:
+        if self.layer(x).sum().item() > 1e9:
+            print("large")
+        return self.layer(x).square().sum()
+
+
+def test_falls_back_only_if_asked_and_says_so_once() -> None:
+    model, x = Untraceable(), torch.randn(4, 8)
+    with pytest.raises(ct.UnsupportedError, match="cannot be traced"):
+        ct.compile(model, "1GiB", **FAST)(x)
+    torch._dynamo.reset()
+    compiled = ct.compile(model, "1GiB", fallback="eager", **FAST)
+    with pytest.warns(RuntimeWarning, match="without a budget"):
+        first = compiled(x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert torch.equal(compiled(x), first)
+    assert ct.plans(compiled) == []
+    with pytest.raises(ValueError, match="fallback"):
+        ct.compile(model, "1GiB", fallback="please")
+
+
+def test_a_budget_too_small_is_never_a_reason_to_fall_back() -> None:
+    model, inputs = make("perceptron")
+    with pytest.raises(checkmate.InfeasibleError):
+        ct.compile(model, "1MB", fallback="eager", **FAST)(*inputs)
+
+
+@pytest.mark.parametrize("how", ["marked", "backend"])
+def test_dynamic_shapes_are_named(how: str) -> None:
+    model, (x, y) = make("perceptron")
+    if how == "marked":
+        torch._dynamo.mark_dynamic(x, 0)
+        torch._dynamo.mark_dynamic(y, 0)
+        compiled = ct.compile(model, "1GiB", **FAST)
+        with pytest.raises(ct.UnsupportedError, match=r"dimension 0 of 'x' \(now 2048\).*mark_dynamic"):
+            compiled(x, y)
+    else:
+        run = torch.compile(model, backend=ct.backend("1GiB", **FAST), dynamic=True)
+        with pytest.raises(Exception, match=r"dimension 0 of 'x'.*dynamic=False"):
+            run(x, y)
+
+
+def test_an_old_pytorch_is_refused() -> None:
+    done = python("import torch; torch.__version__ = '2.5.1+cpu'; import checkmate.torch")
+    assert done.returncode != 0
+    assert done.stderr.strip().splitlines()[-1] == "ImportError: checkmate.torch needs PyTorch 2.6 or newer, and this is 2.5.1+cpu"
+
+
+def test_without_pytorch_the_core_works_and_the_rest_says_what_is_missing() -> None:
+    done = python("import sys; sys.modules['torch'] = None\nimport checkmate\nprint(len(checkmate.strategies()) > 0)\nimport checkmate.torch")
+    assert done.stdout.strip() == "True"
+    assert "ImportError: checkmate.torch needs PyTorch 2.6 or newer: pip install torch" in done.stderr
+
+
+def test_explain_prints_draws_and_reports(tmp_path: pathlib.Path) -> None:
+    model, inputs = make("perceptron")
+    lines: list[str] = []
+    frontier = ct.explain(model, inputs, budgets=3, plot=tmp_path / "f.svg", report=tmp_path / "r.html", show=lines.append, **FAST)
+    assert all(p.grad is None for p in model.parameters())
+    assert "\n".join(lines) == str(frontier)
+    svg = xml.etree.ElementTree.parse(tmp_path / "f.svg").getroot()
+    space = "{http://www.w3.org/2000/svg}"
+    assert svg.tag == f"{space}svg"
+    assert len(svg.findall(f"{space}circle")) == sum(s.cost is not None for s in frontier.solutions)
+    page = (tmp_path / "r.html").read_text()
+    assert page.startswith("<!doctype html>")
+    assert page.rstrip().endswith("</html>")
+    assert "mse_loss" in page
+    with pytest.raises(ValueError, match=r"\.svg"):
+        frontier.plot(tmp_path / "f.docx")
+    with pytest.raises(ValueError, match="fits 1 bytes"):
+        frontier.report(tmp_path / "s.html", budget=1)
+    assert {f.name for f in tmp_path.iterdir()} >= {"f.svg", "r.html"}
+    assert not (tmp_path / "s.html").exists()
+
+
+def test_auto_budget_on_the_cpu_counts_what_is_there_already(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, inputs = make("perceptron")
+    monkeypatch.setattr(budget, "free_bytes", lambda _device: 100_000_000)
+    compiled = ct.compile(model, "auto", **FAST)
+    compiled(*inputs).backward()
+    (plan,) = ct.plans(compiled)
+    assert plan.budget_bytes == 90_000_000 + meter.tensor_bytes([p.detach() for p in model.parameters()], inputs)
+
+
+def test_auto_budget_is_one_budget_for_all_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, x = Broken(), torch.randn(256, 64)
+    free = iter([100_000_000])
+    monkeypatch.setattr(budget, "free_bytes", lambda _device: next(free))
+    compiled = ct.compile(model, "auto", graph_breaks="split", **FAST)
+    compiled(x).backward()
+    present = meter.tensor_bytes([p.detach() for p in model.parameters()], list(model.buffers()), x)
+    assert [p.budget_bytes for p in ct.plans(compiled)] == [90_000_000 + present] * 2
+
+
+def test_free_bytes_of_this_machine() -> None:
+    free = budget.free_bytes(torch.device("cpu"))
+    assert 0 < free <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def test_auto_budget_on_cuda_is_what_the_allocator_could_still_get(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _device=None: (5_000, 80_000))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda _device=None: 700)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda _device=None: 200)
+    assert budget.free_bytes(torch.device("cuda")) == 5_500
+
+
+def test_progress_tells_what_happens() -> None:
+    model, inputs = make("perceptron")
+    lines: list[str] = []
+    ct.compile(model, "80%", progress=lines.append, time_limit=2)(*inputs)
+    assert any("measuring" in line for line in lines)
+    assert any("budget" in line and "operators" in line for line in lines)
+    assert "overhead" in lines[-1]
+
+
+def test_a_cached_plan_keeps_its_bound() -> None:
+    model, inputs = make("perceptron")
+    found = []
+    for _ in range(2):
+        torch._dynamo.reset()
+        compiled = ct.compile(model, "85%", **FAST)
+        compiled(*inputs)
+        found.append(ct.plans(compiled)[0])
+    assert [p.cached for p in found] == [False, True]
+    assert found[0].bound is not None
+    assert (found[0].bound, found[0].gap, found[0].status) == (found[1].bound, found[1].gap, found[1].status)
+
+
+def _chain_plan() -> tuple[Any, Any, int]:
+    from graphs import chain
+
+    graph = chain(6)
+    solution = checkmate.solve(graph, 5, time_limit=5).require()
+    return graph, solution.schedule, 5
+
+
+def test_damaged_plans_are_solved_anew() -> None:
+    graph, schedule, limit = _chain_plan()
+    path = plan_cache.path_of(graph, limit, ())
+    assert plan_cache.load(path, graph, limit) is None
+    plan_cache.store(path, schedule, plan_cache.Claim("optimal", 1.0))
+    assert plan_cache.load(path, graph, limit) is not None
+    whole = path.read_text()
+    file = json.loads(whole)
+    file["content"]["claim"]["bound"] = 99.0
+    for text in (whole[:50], "", "[]", "{}", '{"digest": 1, "content": {}}', json.dumps(file), whole.replace('"digest"', '"other"')):
+        path.write_text(text)
+        assert plan_cache.load(path, graph, limit) is None
+    path.write_bytes(b"\xff\xfe\x00")
+    assert plan_cache.load(path, graph, limit) is None
+    plan_cache.store(path, schedule, plan_cache.Claim("optimal", 1.0))
+    other = plan_cache.path_of(graph, limit - 1, ())
+    shutil.copy(path, other)
+    assert plan_cache.load(other, graph, limit - 1) is None, "the verifier must refuse a schedule that needs more"
+
+
+def _writer(_: int) -> bool:
+    graph, schedule, limit = _chain_plan()
+    path = plan_cache.path_of(graph, limit, ())
+    good = True
+    for _round in range(30):
+        plan_cache.store(path, schedule, plan_cache.Claim("optimal", 1.0))
+        good = good and plan_cache.load(path, graph, limit) is not None
+    return good
+
+
+def test_writers_do_not_disturb_each_other() -> None:
+    with multiprocessing.get_context("spawn").Pool(3) as pool:
+        assert all(pool.map(_writer, range(3)))
+    assert [f.suffix for f in (plan_cache.directory() / "plans").iterdir()] == [".json"]
+
+
+def test_a_cache_that_cannot_be_written_is_no_error(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    model, inputs = make("perceptron")
+    ct.compile(model, "90%", **FAST)(*inputs).backward()
+
+
+def test_ctrl_c_while_planning() -> None:
+    """The process signals itself when the solver has reported for the first time."""
+    done = python(
+        f"""
+        import os, signal, sys, time
+        sys.path.insert(0, {str(pathlib.Path(__file__).parent)!r})
+        import checkmate.torch as ct
+        from models import make
+        model, inputs = make("gpt")
+        def tell(line):
+            if "overhead" in line:
+                os.kill(os.getpid(), signal.SIGINT)
+        compiled = ct.compile(model, "45%", costs="estimate", time_limit=100, gap=0.0, progress=tell)
+        try:
+            compiled(*inputs)
+        except KeyboardInterrupt:
+            print("interrupted", signal.getsignal(signal.SIGINT) is signal.default_int_handler, ct.plans(compiled))
+        """
+    )
+    assert done.stdout.strip() == "interrupted True []", done.stderr
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs g++")
+def test_inductor_computes_the_same_within_rounding() -> None:
+    model, inputs = make("perceptron")
+    expected = gradients(model, model, *inputs)
+    compiled = ct.compile(model, "60%", compiler="inductor", time_limit=2)
+    found = gradients(model, compiled, *inputs)
+    for a, b in zip(found, expected, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+    (plan,) = ct.plans(compiled)
+    assert plan.recomputed
+    plain = torch.compile(model, dynamic=False)
+    gradients(model, plain, *inputs)
+    ours, theirs = (meter.peak_bytes(lambda run=run: run(*inputs).backward(), model, inputs) for run in (compiled, plain))
+    assert ours < 0.8 * theirs, "recomputation must not be merged away"
+
+
+def test_inductor_draws_the_random_numbers_of_eager_mode() -> None:
+    if shutil.which("g++") is None:
+        pytest.skip("inductor needs g++")
+    model = torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.Dropout(0.5), torch.nn.Linear(16, 1), torch.nn.Flatten(0))
+    x = torch.randn(32, 16)
+
+    def run(call: Any) -> Any:
+        torch.manual_seed(1)
+        return call(x).sum()
+
+    compiled = ct.compile(model, "100%", compiler="inductor", **FAST)
+    torch.testing.assert_close(run(compiled), run(model))
+
+
+def test_signals_are_as_before() -> None:
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
