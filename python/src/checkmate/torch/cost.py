@@ -29,6 +29,8 @@ _RATES = {"cpu": (4e10, 8e9, 4e-6), "cuda": (1.6e13, 1.2e12, 6e-6)}
 
 
 def _tensors(value: object) -> list[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        return [value]
     return [leaf for leaf in tree_flatten(value)[0] if isinstance(leaf, torch.Tensor)]
 
 
@@ -50,10 +52,9 @@ def flops(node: fx.Node) -> int:
 
 
 def _is_view(node: fx.Node) -> bool:
-    args, kwargs = _values(node)
-    inputs = {t.untyped_storage()._cdata for t in _tensors((args, kwargs))}
     outputs = _tensors(node.meta.get("val"))
-    return bool(outputs) and all(t.untyped_storage()._cdata in inputs for t in outputs)
+    inputs = {joint.storage_key(t) for parent in node.all_input_nodes for t in _tensors(parent.meta.get("val"))}
+    return bool(outputs) and all(joint.storage_key(t) in inputs for t in outputs)
 
 
 def estimate(node: fx.Node) -> tuple[int, int]:
@@ -74,6 +75,7 @@ class Measured:
     def __init__(self, cache: pathlib.Path | None, runs: int = 5) -> None:
         self.runs = runs
         self.known: dict[str, list[float]] = {}
+        self._keys: dict[fx.Node, str | None] = {}
         self.path = cache / "costs.json" if cache is not None else None
         if self.path is not None and self.path.exists():
             try:
@@ -83,8 +85,7 @@ class Measured:
 
     def prepare(self, nodes: Iterable[fx.Node]) -> None:
         """Measures what is not known yet, and keeps it on disk."""
-        missing = {_key(node): node for node in nodes if node.op == "call_function" and _measurable(node)}
-        missing = {key: node for key, node in missing.items() if key not in self.known}
+        missing = {key: node for node in nodes if node.op == "call_function" and (key := self._key(node)) and key not in self.known}
         if not missing:
             return
         with _outside_of_tracing():
@@ -97,11 +98,18 @@ class Measured:
             os.replace(file.name, self.path)
 
     def __call__(self, node: fx.Node) -> tuple[int, int]:
-        if not _measurable(node):
+        key = self._key(node)
+        if key is None:
             return estimate(node)
-        nanoseconds, workspace, *outputs = self.known[_key(node)]
+        nanoseconds, workspace, *outputs = self.known[key]
         node.meta[joint.REAL_BYTES] = [int(size) for size in outputs]
         return int(nanoseconds), int(workspace)
+
+    def _key(self, node: fx.Node) -> str | None:
+        """Of a call; None when it is not measured."""
+        if node not in self._keys:
+            self._keys[node] = _key(node) if _measurable(node) else None
+        return self._keys[node]
 
 
 def _measurable(node: fx.Node) -> bool:
