@@ -45,6 +45,7 @@ typedef struct ckm_i_milp_options {
     double gap;      // absolute, in the objective, for integer programs
     double cutoff;   // only solutions with a smaller objective matter; INFINITY for none
     int threads;
+    int pump_passes;      // of CBC's feasibility pump; 0: as many as it does by itself
     const double *start;  // a feasible point to start from, or NULL
     // Cutting planes, or NULL: given a solution of the relaxation, appends rows to `m` that it violates and every
     // solution that counts satisfies. Called in the child until it adds none; rows that bind stay for the tree search.

@@ -62,6 +62,9 @@ void ckm_i_milp_run_cbc(const ckm_i_milp *m, const ckm_i_milp_options *options, 
     if (options->threads > 1) {
         set_number(cbc, "threads", options->threads);
     }
+    if (options->pump_passes > 0) {
+        set_number(cbc, "passFeasibilityPump", options->pump_passes);
+    }
     if (options->start != NULL) {
         set_start(cbc, m, options->start);
     }

@@ -27,8 +27,15 @@ typedef struct ckm_i_ilp_builder {
     int32_t *group_head, *group_next;  // tensors on one storage, for storages with several
     ckm_i_ilp_term *group_term;        // per storage: its presence, and the members it was made of
     ckm_i_ilp_term *group_key;
-    int64_t *group_at;  // per storage: where its keys start
+    int64_t *group_at;      // per storage: where its keys start
+    int32_t *inplace_cols;  // of an operator's pairs: columns or constants
 } ckm_i_ilp_builder;
+
+// An empty program with its scales. The caller sets r_col and s_col, adds stages (and whatever rows of his own) and
+// closes the builder; the program, b->ilp, is his from then on.
+ckm_status ckm_i_ilp_open(const ckm_dataflow *df, int64_t budget_bytes, ckm_formulation formulation,
+                          ckm_i_ilp_builder *b, ckm_error *err) CKM_NODISCARD;
+void ckm_i_ilp_close(ckm_i_ilp_builder *b);
 
 ckm_i_ilp_term ckm_i_ilp_constant(double value);
 // A column, or the constant it stands for (CKM_I_ILP_ZERO, CKM_I_ILP_ONE).
@@ -49,7 +56,7 @@ int32_t ckm_i_ilp_r_at(const ckm_i_ilp_builder *b, int32_t t, int32_t v);
 ckm_i_ilp_term ckm_i_ilp_r(const ckm_i_ilp_builder *b, int32_t t, int32_t v);
 ckm_i_ilp_term ckm_i_ilp_s(const ckm_i_ilp_builder *b, int32_t t, int32_t x);
 
-// All rows of stage t (ilp_stage.c). `inplace_cols` has room for any operator's pairs.
-void ckm_i_ilp_add_stage(ckm_i_ilp_builder *b, int32_t t, int32_t *inplace_cols);
+// All rows of stage t (ilp_stage.c).
+void ckm_i_ilp_add_stage(ckm_i_ilp_builder *b, int32_t t);
 
 #endif

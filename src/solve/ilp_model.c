@@ -124,14 +124,20 @@ static bool index_groups(ckm_i_ilp_builder *b)
         terms += (size_t)df->tensors[x].n_users + 3;
     }
     b->pool = ckm_i_malloc(terms, sizeof *b->pool);
+    size_t max_pairs = 0;
+    for (int32_t v = 0; v < df->n_ops; v++) {
+        max_pairs = (size_t)df->ops[v].n_inplace > max_pairs ? (size_t)df->ops[v].n_inplace : max_pairs;
+    }
+    b->inplace_cols = ckm_i_malloc(max_pairs, sizeof *b->inplace_cols);
     if (b->group_head == NULL || b->group_next == NULL || b->group_term == NULL || b->group_key == NULL ||
-        b->group_at == NULL || b->cursor == NULL || b->presence == NULL || b->pool == NULL) {
+        b->group_at == NULL || b->cursor == NULL || b->presence == NULL || b->pool == NULL || b->inplace_cols == NULL) {
         return false;
     }
     ckm_i_ilp_term *at = b->pool;
     for (int32_t x = 0; x < df->n_tensors; x++) {
         b->group_head[x] = df->tensors[x].alias_of < 0 ? x : -1;
         b->group_next[x] = -1;
+        b->group_term[x] = b->group_key[x] = ckm_i_ilp_constant(0.0);
         b->presence[x] = at;
         at += df->tensors[x].n_users + 3;
     }
@@ -152,7 +158,7 @@ static bool index_groups(ckm_i_ilp_builder *b)
     return true;
 }
 
-static void free_builder(ckm_i_ilp_builder *b)
+void ckm_i_ilp_close(ckm_i_ilp_builder *b)
 {
     free(b->group_head);
     free(b->group_next);
@@ -162,17 +168,14 @@ static void free_builder(ckm_i_ilp_builder *b)
     free(b->cursor);
     free(b->presence);
     free(b->pool);
+    free(b->inplace_cols);
 }
 
-ckm_status ckm_i_ilp_build(const ckm_dataflow *df, int64_t budget_bytes, ckm_formulation formulation,
-                           int64_t max_entries, ckm_i_ilp **out, ckm_error *err)
+ckm_status ckm_i_ilp_open(const ckm_dataflow *df, int64_t budget_bytes, ckm_formulation formulation,
+                          ckm_i_ilp_builder *b, ckm_error *err)
 {
-    ckm_status status = CKM_OK;
     size_t n = (size_t)df->n_ops;
-    int32_t *last_need = NULL;
-    int32_t *inplace_cols = NULL;
-    int32_t max_pairs = 0;
-    ckm_i_ilp_builder b = {.df = df};
+    ckm_i_ilp_builder opened = {.df = df};
     ckm_i_ilp *ilp = ckm_i_calloc(1, sizeof *ilp);
     if (ilp == NULL) {
         return ckm_i_error_memory(err);
@@ -180,25 +183,35 @@ ckm_status ckm_i_ilp_build(const ckm_dataflow *df, int64_t budget_bytes, ckm_for
     ilp->df = df;
     ilp->formulation = formulation;
     ckm_i_milp_init(&ilp->milp);
-    for (int32_t v = 0; v < df->n_ops; v++) {
-        max_pairs = df->ops[v].n_inplace > max_pairs ? df->ops[v].n_inplace : max_pairs;
-    }
     ilp->r_col = ckm_i_malloc(n * n, sizeof *ilp->r_col);
     ilp->s_col = ckm_i_malloc((n + 1) * (size_t)df->n_tensors, sizeof *ilp->s_col);
-    last_need = ckm_i_malloc(n, sizeof *last_need);
-    inplace_cols = ckm_i_malloc((size_t)max_pairs, sizeof *inplace_cols);
-    b.ilp = ilp;
-    b.m = &ilp->milp;
-    if (ilp->r_col == NULL || ilp->s_col == NULL || last_need == NULL || inplace_cols == NULL || !index_groups(&b)) {
-        status = ckm_i_error_memory(err);
-        goto cleanup;
+    opened.ilp = ilp;
+    opened.m = &ilp->milp;
+    if (ilp->r_col == NULL || ilp->s_col == NULL || !index_groups(&opened)) {
+        ckm_i_ilp_close(&opened);
+        ckm_i_ilp_free(ilp);
+        return ckm_i_error_memory(err);
     }
+    set_scales(&opened, budget_bytes);
+    *b = opened;
+    return CKM_OK;
+}
+
+ckm_status ckm_i_ilp_build(const ckm_dataflow *df, int64_t budget_bytes, ckm_formulation formulation,
+                           int64_t max_entries, ckm_i_ilp **out, ckm_error *err)
+{
+    ckm_status status = CKM_OK;
+    ckm_i_ilp_builder b = {.df = df};
+    int32_t *last_need = ckm_i_malloc((size_t)df->n_ops, sizeof *last_need);
+    if (last_need == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    CKM_I_TRY(ckm_i_ilp_open(df, budget_bytes, formulation, &b, err));
     ckm_i_last_need(df, last_need);
-    set_scales(&b, budget_bytes);
     add_columns(&b, last_need);
     for (int32_t t = 0; t < df->n_ops; t++) {
-        ckm_i_ilp_add_stage(&b, t, inplace_cols);
-        if (ilp->milp.n_entries > max_entries) {
+        ckm_i_ilp_add_stage(&b, t);
+        if (b.m->n_entries > max_entries) {
             status = ckm_i_error(err, CKM_ERR_UNSUPPORTED, "the integer program has more than %lld entries",
                                  (long long)max_entries);
             goto cleanup;
@@ -208,15 +221,14 @@ ckm_status ckm_i_ilp_build(const ckm_dataflow *df, int64_t budget_bytes, ckm_for
         add_completeness(&b);
         add_pinned_dependencies(&b);
     }
-    CKM_I_TRY(ckm_i_milp_check(&ilp->milp, err));
+    CKM_I_TRY(ckm_i_milp_check(b.m, err));
     // The frontier's own computations are constants: they are part of the cost, not of the objective.
-    *out = ilp;
-    ilp = NULL;
+    *out = b.ilp;
+    b.ilp = NULL;
 cleanup:
     free(last_need);
-    free(inplace_cols);
-    free_builder(&b);
-    ckm_i_ilp_free(ilp);
+    ckm_i_ilp_close(&b);
+    ckm_i_ilp_free(b.ilp);
     return status;
 }
 

@@ -48,11 +48,29 @@ static void add_presence(ckm_i_ilp_builder *b, int32_t x)
     }
     // After its users, or at once when it has none here, x lives on only into the next stage.
     p[k + 1] = next;
+    ckm_i_ilp_term one = ckm_i_ilp_constant(1.0);
+    int32_t certain = 0;  // present at its users up to this one
+    for (int32_t i = 1; i <= k; i++) {
+        certain = ckm_i_ilp_r_at(b, t, tensor->users[i - 1]) == CKM_I_ILP_ONE ? i : certain;
+    }
+    certain = ckm_i_ilp_same(next, one) ? k : certain;
     for (int32_t i = 1; i <= k; i++) {
         int32_t user = tensor->users[i - 1];
-        bool at_once = i == 1 && single;  // computed or held for a reason: present until its first user
+        // Computed or held for a reason: present until its first user. Of several outputs, one may be of no use.
+        bool at_once = i == 1 && (single || ckm_i_ilp_is_zero(r));
+        bool dropped = i > 1 && ckm_i_ilp_r_at(b, t, tensor->users[i - 2]) != CKM_I_ILP_ZERO;
+        if (i <= certain) {
+            p[i] = one;
+            if (i == 1) {
+                ckm_i_ilp_require_ge(b, available, one);
+                ckm_i_ilp_require_ge(b, p[0], one);
+            }
+            continue;
+        }
         if (at_once) {
             p[i] = p[0];
+        } else if (i > 1 && !dropped) {
+            p[i] = p[i - 1];
         } else {
             p[i] = ckm_i_ilp_fresh(b, 0.0);
         }
@@ -61,7 +79,7 @@ static void add_presence(ckm_i_ilp_builder *b, int32_t x)
             ckm_i_ilp_require_ge(b, p[0], p[1]);
             ckm_i_ilp_require_ge(b, available, p[1]);
             ckm_i_ilp_require_ge(b, p[1], s);
-        } else if (i > 1) {
+        } else if (dropped) {
             ckm_i_ilp_require_ge(b, p[i - 1], p[i]);
             ckm_i_ilp_require_difference_le(b, p[i - 1], p[i], ckm_i_ilp_r(b, t, tensor->users[i - 2]));
         }
@@ -138,6 +156,7 @@ static ckm_i_ilp_term group_presence(ckm_i_ilp_builder *b, int32_t storage, int3
 {
     bool changed = false;
     int32_t nonzero = 0;
+    bool certain = false;
     ckm_i_ilp_term only = ckm_i_ilp_constant(0.0);
     int64_t at = b->group_at[storage];
     for (int32_t x = b->group_head[storage]; x >= 0; x = b->group_next[x], at++) {
@@ -146,14 +165,15 @@ static ckm_i_ilp_term group_presence(ckm_i_ilp_builder *b, int32_t storage, int3
         b->group_key[at] = now;
         if (!ckm_i_ilp_is_zero(now)) {
             nonzero++;
-            only = now;
+            only = certain ? only : now;
+            certain = certain || (now.constant >= 1.0 && now.col[0] < 0);
         }
     }
     if (!changed) {
         return b->group_term[storage];
     }
     ckm_i_ilp_term result = only;
-    if (nonzero > 1) {
+    if (nonzero > 1 && !certain) {
         result = ckm_i_ilp_fresh(b, 0.0);
         for (int32_t x = b->group_head[storage]; x >= 0; x = b->group_next[x]) {
             ckm_i_ilp_require_ge(b, result, presence_at(b, x, v));
@@ -164,9 +184,10 @@ static ckm_i_ilp_term group_presence(ckm_i_ilp_builder *b, int32_t storage, int3
 }
 
 // The in-place pairs of operator v in this stage: column I <= R, and I <= 1 - presence of whatever forbids
-// it. Fills cols with their columns, -1 where a pair can never be used.
-static void add_inplace(ckm_i_ilp_builder *b, int32_t v, int32_t *cols)
+// it. Fills b->inplace_cols with their columns, or constants where a pair can never or always be used.
+static void add_inplace(ckm_i_ilp_builder *b, int32_t v)
 {
+    int32_t *cols = b->inplace_cols;
     const ckm_dataflow *df = b->df;
     const ckm_i_dataflow_op *op = &df->ops[v];
     for (int32_t p = 0; p < op->n_inplace; p++) {
@@ -174,7 +195,7 @@ static void add_inplace(ckm_i_ilp_builder *b, int32_t v, int32_t *cols)
         int32_t out = op->inplace[p][1];
         const ckm_i_dataflow_tensor *from = &df->tensors[in];
         const ckm_i_dataflow_tensor *to = &df->tensors[out];
-        cols[p] = -1;
+        cols[p] = CKM_I_ILP_ZERO;
         bool possible = !from->pinned && !to->pinned && to->alias_of < 0 && to->bytes > 0 &&
                         to->bytes <= df->tensors[from->storage].bytes && ckm_i_ilp_r_at(b, b->t, v) != CKM_I_ILP_ZERO;
         for (int32_t i = 0; possible && i < op->n_outputs; i++) {
@@ -183,7 +204,23 @@ static void add_inplace(ckm_i_ilp_builder *b, int32_t v, int32_t *cols)
         for (int32_t q = 0; possible && q < p; q++) {
             possible = op->inplace[q][0] != in || op->inplace[q][1] != out;
         }
+        // What is known beforehand: somebody is in the way, or nobody is.
+        bool free_of_doubt = ckm_i_ilp_r_at(b, b->t, v) == CKM_I_ILP_ONE && op->n_inplace == 1;
+        for (int32_t x = b->group_head[from->storage]; x >= 0 && possible; x = b->group_next[x]) {
+            ckm_i_ilp_term here = x == in ? presence_after(b, x, v) : presence_at(b, x, v);
+            possible = !(here.constant >= 1.0 && here.col[0] < 0);
+            free_of_doubt = free_of_doubt && ckm_i_ilp_is_zero(here);
+        }
+        for (int32_t x = b->group_head[out]; x >= 0 && possible; x = b->group_next[x]) {
+            ckm_i_ilp_term here = ckm_i_ilp_s(b, b->t, x);
+            possible = !(here.constant >= 1.0 && here.col[0] < 0);
+            free_of_doubt = free_of_doubt && ckm_i_ilp_is_zero(here);
+        }
         if (!possible) {
+            continue;
+        }
+        if (free_of_doubt) {
+            cols[p] = CKM_I_ILP_ONE;
             continue;
         }
         int32_t col = ckm_i_milp_add_col(b->m, 0.0, 0.0, 1.0, false);
@@ -222,7 +259,7 @@ static void add_inplace(ckm_i_ilp_builder *b, int32_t v, int32_t *cols)
 }
 
 // Memory while operator v runs in this stage is within the budget (paper, equation 6 and 7).
-static void add_memory_row(ckm_i_ilp_builder *b, int32_t v, const int32_t *inplace_cols)
+static void add_memory_row(ckm_i_ilp_builder *b, int32_t v)
 {
     const ckm_dataflow *df = b->df;
     const ckm_i_dataflow_op *op = &df->ops[v];
@@ -252,10 +289,8 @@ static void add_memory_row(ckm_i_ilp_builder *b, int32_t v, const int32_t *inpla
         most += workspace;
     }
     for (int32_t p = 0; p < op->n_inplace; p++) {
-        if (inplace_cols[p] >= 0) {
-            double weight = (double)(df->tensors[op->inplace[p][1]].bytes / b->unit_bytes) / b->row_scale;
-            ckm_i_milp_put(b->m, inplace_cols[p], -weight);
-        }
+        double weight = (double)(df->tensors[op->inplace[p][1]].bytes / b->unit_bytes) / b->row_scale;
+        ckm_i_ilp_put(b, ckm_i_ilp_column(b->inplace_cols[p]), -weight, &moved);
     }
     if (b->m->failed) {
         return;
@@ -268,23 +303,12 @@ static void add_memory_row(ckm_i_ilp_builder *b, int32_t v, const int32_t *inpla
     b->m->row_upper[row] = b->budget - moved;
 }
 
-static void reset_groups(ckm_i_ilp_builder *b)
-{
-    for (int32_t x = 0; x < b->df->n_tensors; x++) {
-        b->group_term[x] = ckm_i_ilp_constant(0.0);
-        b->cursor[x] = 0;
-    }
-    for (int32_t i = 0; i < b->df->n_tensors; i++) {
-        b->group_key[i] = ckm_i_ilp_constant(0.0);
-    }
-}
-
-void ckm_i_ilp_add_stage(ckm_i_ilp_builder *b, int32_t t, int32_t *inplace_cols)
+void ckm_i_ilp_add_stage(ckm_i_ilp_builder *b, int32_t t)
 {
     const ckm_dataflow *df = b->df;
     b->t = t;
     b->n_stage_ops = b->ilp->formulation == CKM_FORMULATION_UNPARTITIONED ? df->n_ops : t + 1;
-    reset_groups(b);
+    memset(b->cursor, 0, (size_t)df->n_tensors * sizeof *b->cursor);
     for (int32_t x = 0; x < df->n_tensors; x++) {
         if (!df->tensors[x].pinned && df->tensors[x].producer >= 0 && df->tensors[x].producer < b->n_stage_ops) {
             bool paper = b->ilp->formulation == CKM_FORMULATION_PAPER &&
@@ -297,8 +321,8 @@ void ckm_i_ilp_add_stage(ckm_i_ilp_builder *b, int32_t t, int32_t *inplace_cols)
     for (int32_t v = 0; v < b->n_stage_ops; v++) {
         const ckm_i_dataflow_op *op = &df->ops[v];
         if (ckm_i_ilp_r_at(b, t, v) != CKM_I_ILP_ZERO) {
-            add_inplace(b, v, inplace_cols);
-            add_memory_row(b, v, inplace_cols);
+            add_inplace(b, v);
+            add_memory_row(b, v);
         }
         int32_t previous = -1;
         for (int32_t i = 0; i < op->n_inputs; i++) {

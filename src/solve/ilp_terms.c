@@ -77,6 +77,9 @@ void ckm_i_ilp_require_ge(ckm_i_ilp_builder *b, ckm_i_ilp_term a, ckm_i_ilp_term
 // Row a - c <= d.
 void ckm_i_ilp_require_difference_le(ckm_i_ilp_builder *b, ckm_i_ilp_term a, ckm_i_ilp_term c, ckm_i_ilp_term d)
 {
+    if (ckm_i_ilp_same(a, c)) {
+        return;  // d >= 0
+    }
     int32_t row = ckm_i_milp_add_row(b->m, -INFINITY, 0.0);
     double moved = 0.0;
     ckm_i_ilp_put(b, a, 1.0, &moved);

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// When to solve which program, and what to do with its answer.
+#include "solve/neighbourhood.h"
+
+#include <math.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "solve/neighbourhood_model.h"
+
+// Tables take memory in the square of the operators.
+static const int32_t max_ops = 2500;
+
+// A program with more columns for R is not solved in the time that there is.
+static const int64_t max_pairs = 1200;
+
+// Share of the time to begin with, its limits, and what an improvement or a failure does to it.
+static const double first_share = 0.3, least_share = 0.05, most_share = 0.5;
+static const double success = 1.5, failure = 0.7;
+
+// Time of one program: a share of what has passed since the beginning, within limits.
+static const double solve_share = 0.25, least_seconds = 0.5, most_seconds = 10.0;
+
+// Gap at which a program counts as solved, of what may be recomputed at most; and passes of CBC's feasibility pump,
+// which on these programs finds something in the first few or not at all.
+static const double program_gap = 0.001;
+enum { pump_passes = 3, first_merged = 4 };
+
+static bool should_stop(void *solver)
+{
+    return ckm_i_solver_should_stop(solver);
+}
+
+// What the best and some others of the pool compute again; the state is then the best.
+static ckm_status collect(ckm_i_neighbourhood *nb, const ckm_i_pool *pool, ckm_i_search *s,
+                          ckm_i_neighbourhood_set *set, ckm_error *err)
+{
+    int32_t order[CKM_I_POOL_SIZE];
+    ckm_status status = CKM_OK;
+    for (int32_t k = 0; k < pool->n; k++) {
+        order[k] = k;
+    }
+    CKM_I_TRY(ckm_i_snapshot_load(&pool->at[0], s, err));
+    CKM_I_TRY(ckm_i_neighbourhood_set_add(set, s, err));
+    for (int32_t k = 1; k < pool->n && k < nb->n_merged && set->n < max_pairs; k++) {
+        int32_t pick = k + (int32_t)ckm_i_rng_below(&nb->rng, (uint32_t)(pool->n - k));
+        int32_t chosen = order[pick];
+        order[pick] = order[k];
+        CKM_I_TRY(ckm_i_snapshot_load(&pool->at[chosen], s, err));
+        CKM_I_TRY(ckm_i_neighbourhood_set_add(set, s, err));
+    }
+    CKM_I_TRY(ckm_i_snapshot_load(&pool->at[0], s, err));
+cleanup:
+    return status;
+}
+
+static ckm_status solve(ckm_i_solver *solver, const ckm_i_search *s, ckm_i_ilp *ilp, double seconds,
+                        ckm_i_milp_result *result, ckm_error *err)
+{
+    double again = (double)(s->total_cost - s->df->total_cost);
+    ckm_i_milp_options limits = {
+        .seconds = seconds,
+        .gap = program_gap * again / ilp->cost_scale,
+        .cutoff = (again - 0.5 * (double)ilp->cost_gcd) / ilp->cost_scale,
+        .threads = 1,
+        .pump_passes = pump_passes,
+        .enough = INFINITY,
+        .stop = should_stop,
+        .user = solver,
+    };
+    return ckm_i_milp_solve(&ilp->milp, &limits, result, err);
+}
+
+// Takes a solution over where it is what it claims to be: the state evaluates it in integers.
+static ckm_status take(const ckm_i_pool *pool, const ckm_i_ilp *ilp, const double *x, ckm_i_search *s, bool *improved,
+                       ckm_error *err)
+{
+    ckm_status status = ckm_i_neighbourhood_take(ilp, x, s, err);
+    if (status == CKM_OK) {
+        *improved = s->excess <= 0.5 && s->total_cost < pool->at[0].cost;
+    }
+    if (status == CKM_OK && !*improved) {
+        status = ckm_i_snapshot_load(&pool->at[0], s, err);
+    }
+    return status;
+}
+
+// More snapshots where a program was solved to its end, fewer where it was not; more time where it was worth it.
+static void adapt(ckm_i_neighbourhood *nb, bool ended, bool improved)
+{
+    nb->n_merged += ended ? 1 : improved ? 0 : -1;
+    nb->n_merged = nb->n_merged < 2 ? 2 : nb->n_merged > CKM_I_POOL_SIZE ? CKM_I_POOL_SIZE : nb->n_merged;
+    nb->share = fmin(fmax(nb->share * (improved ? success : failure), least_share), most_share);
+}
+
+ckm_status ckm_i_neighbourhood_improve(ckm_i_neighbourhood *nb, ckm_i_solver *solver, const ckm_i_pool *pool,
+                                       ckm_i_search *s, double deadline_seconds, bool *improved, ckm_error *err)
+{
+    ckm_i_neighbourhood_set set = {0};
+    ckm_i_ilp *ilp = NULL;
+    ckm_i_milp_result result = {.status = CKM_I_MILP_STOPPED};
+    ckm_status status = CKM_OK;
+    double begin = ckm_i_clock_seconds();
+    *improved = false;
+    if (nb->share <= 0.0) {
+        nb->share = first_share;
+        nb->n_merged = first_merged;
+        nb->start_seconds = nb->start_seconds > 0.0 ? nb->start_seconds : begin;
+    }
+    double passed = begin - nb->start_seconds;
+    double seconds = fmin(fmax(solve_share * passed, least_seconds), most_seconds);
+    if (s->df->n_ops > max_ops || pool->n < 2 || pool->at[0].excess > 0.5 || deadline_seconds - begin < least_seconds ||
+        nb->spent_seconds > nb->share * passed || pool->at[0].cost <= s->df->total_cost ||
+        ckm_i_solver_should_stop(solver)) {
+        return CKM_OK;
+    }
+    CKM_I_TRY(ckm_i_neighbourhood_set_create(s->df->n_ops, &set, err));
+    CKM_I_TRY(collect(nb, pool, s, &set, err));
+    bool small = set.n <= max_pairs;
+    if (small) {
+        CKM_I_TRY(ckm_i_neighbourhood_build(s, &set, &ilp, err));
+        seconds = fmin(seconds, deadline_seconds - ckm_i_clock_seconds());
+    }
+    if (small && seconds > 0.0) {
+        CKM_I_TRY(solve(solver, s, ilp, seconds, &result, err));
+        if (result.x != NULL) {
+            CKM_I_TRY(take(pool, ilp, result.x, s, improved, err));
+        }
+        ckm_i_solver_log(solver, CKM_LOG_DEBUG, "neighbourhood of %d: %lld pairs, %d columns, %s, %s", nb->n_merged,
+                         (long long)set.n, ilp->milp.n_cols, result.detail, *improved ? "better" : "no better");
+    }
+    adapt(nb, small && (result.status == CKM_I_MILP_OPTIMAL || result.status == CKM_I_MILP_INFEASIBLE), *improved);
+    nb->spent_seconds += ckm_i_clock_seconds() - begin;
+cleanup:
+    ckm_i_milp_result_dispose(&result);
+    ckm_i_ilp_free(ilp);
+    ckm_i_neighbourhood_set_dispose(&set);
+    return status;
+}

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Large neighbourhoods for local search: the best schedule among all that compute again only what one of a few good
+// schedules computes again in the same stage, by the integer program over those (neighbourhood_model.h).
+#ifndef CKM_SRC_SOLVE_NEIGHBOURHOOD_H
+#define CKM_SRC_SOLVE_NEIGHBOURHOOD_H
+
+#include "base/rng.h"
+#include "solve/search_pool.h"
+#include "solve/solver.h"
+
+// How it went so far; zero to begin with, but for the random numbers.
+typedef struct ckm_i_neighbourhood {
+    ckm_i_rng rng;
+    double start_seconds;  // when the search began; 0: now
+    double spent_seconds;
+    double share;      // of the time that it may take; 0: not tried yet
+    int32_t n_merged;  // snapshots that a program joins
+} ckm_i_neighbourhood;
+
+// Leaves the better of the pool's best schedule and what the program finds in `s`; *improved tells whether that is a
+// better one than the pool's. Does nothing where it has had its share of the time, which grows while it improves and
+// shrinks while it does not, where the pool has no two snapshots or none within the budget, and above some thousand
+// operators. Ends by the clock, so runs do not repeat exactly. Never after `deadline_seconds` or when the solver should
+// stop, save for the engine's grace.
+ckm_status ckm_i_neighbourhood_improve(ckm_i_neighbourhood *nb, ckm_i_solver *solver, const ckm_i_pool *pool,
+                                       ckm_i_search *s, double deadline_seconds, bool *improved,
+                                       ckm_error *err) CKM_NODISCARD;
+
+#endif
