@@ -24,12 +24,13 @@ typedef struct ckm_min_budget_result {
     double seconds;
 } ckm_min_budget_result;
 
-// First the reverse pebble game (docs/SOLVER.md, "The memory floor"): a lower bound for every schedule, and where it can be
-// written out a schedule that reaches it. Then bisects between bound and smallest peak known, with `options->strategy` asked for any schedule at all
-// within each budget; its proofs that none fits raise the bound. Where tries run out of time, all are made again with
-// twice as much. Of the options, budget_bytes, cost_limit and progress are not looked at; the time limit is for
-// everything. There always is a schedule, the one without rematerialization at least. `report` may be NULL. `result` is
-// filled on CKM_OK; release with ckm_min_budget_result_dispose. Errors: those of ckm_solve.
+// First the reverse pebble game (docs/SOLVER.md, "The memory floor"): a lower bound for every schedule, and where it can
+// be written out a schedule that reaches it. Then bisects between the bound and the smallest peak known, with
+// `options->strategy` asked for any schedule at all within each budget; its proofs that none fits raise the bound. Where
+// tries run out of time, all are made again with twice as much. Of the options, budget_bytes, cost_limit and progress are
+// not looked at; the time limit is for everything. There always is a schedule, the one without rematerialization at
+// least. `report` may be NULL. `result` is filled on CKM_OK; release with ckm_min_budget_result_dispose. Errors: those of
+// ckm_solve.
 CKM_API ckm_status ckm_min_budget(const ckm_dataflow *df, const ckm_solve_options *options, ckm_min_budget_fn report,
                                   ckm_min_budget_result *result, ckm_error *err) CKM_NODISCARD;
 CKM_API void ckm_min_budget_result_dispose(ckm_min_budget_result *result);
