@@ -72,6 +72,14 @@ static ckm_status take(search *s, ckm_schedule *schedule, ckm_error *err)
     return CKM_OK;
 }
 
+// The game may have two fifths of the time.
+static bool game_is_over(void *context)
+{
+    const search *s = context;
+    double limit = s->options->time_limit_seconds;
+    return should_stop(s) || (limit > 0 && elapsed(s) > 0.4 * limit);
+}
+
 // The same for one that may be illegal, where operators run only once, or no better.
 static ckm_status take_better(search *s, ckm_schedule *schedule, ckm_error *err)
 {
@@ -101,7 +109,10 @@ static ckm_status play(search *s, ckm_error *err)
     s->floor_bytes = found.floor_bytes;
     s->lower = found.floor_bytes;
     tell(s);
-    CKM_I_TRY(ckm_i_pebbling_least(&game, found.enough_bytes, s->best, limits.work, o, &schedule, err));
+    ckm_solve_options writing = *o;
+    writing.stop = game_is_over;
+    writing.user = s;
+    CKM_I_TRY(ckm_i_pebbling_least(&game, found.enough_bytes, s->best, limits.work / 2, &writing, &schedule, err));
     if (schedule != NULL) {
         ckm_schedule_info info = *ckm_schedule_get_info(schedule);
         snprintf(info.strategy, sizeof info.strategy, "pebbling");
