@@ -112,6 +112,12 @@ def test_graphs_of_a_broken_model_share_the_budget(parts: int) -> None:
     assert len(ct.plans(compiled)) == parts, "the second step must not plan again"
 
 
+def test_a_part_that_does_not_fit_is_named() -> None:
+    model, x = Broken(), torch.randn(2048, 64)
+    with pytest.raises(checkmate.InfeasibleError, match=r"graph \d of the model, beside which \d+ bytes are held: .*no.*fit"):
+        ct.compile(model, "2MB", graph_breaks="split", **FAST)(x)
+
+
 def test_a_graph_break_is_an_error_by_default() -> None:
     model, x = Broken(), torch.randn(64, 64)
     with pytest.raises(ct.UnsupportedError, match=r"(?s)one graph.*graph_breaks=\"split\".*fallback") as caught:

@@ -60,7 +60,7 @@ class Guard:
         if self.fell_back:
             return self.original(*args, **kwargs)
         try:
-            return self._whole(*args, **kwargs) if self.graphs is None else self._split(self.graphs, *args, **kwargs)
+            return self.compiled(*args, **kwargs) if self.graphs is None else self._split(self.graphs, *args, **kwargs)
         except BackendCompilerFailed as error:
             inner = getattr(error, "inner_exception", error)
             if isinstance(inner, (InfeasibleError, ValueError)):
@@ -77,9 +77,6 @@ class Guard:
         warnings.warn(f"checkmate: the model runs without a budget: {failure}", RuntimeWarning, stacklevel=2)
         self.fell_back = True
         return self.original(*args, **kwargs)
-
-    def _whole(self, *args: Any, **kwargs: Any) -> Any:
-        return self.compiled(*args, **kwargs)
 
     def _split(self, graphs: Graphs, *args: Any, **kwargs: Any) -> Any:
         """PyTorch runs a function that it cannot trace as it is, without a word."""

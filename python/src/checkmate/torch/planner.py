@@ -138,19 +138,7 @@ def plan(module: fx.GraphModule, num_fwd_outputs: int, options: Options, name: s
     limit = budget.in_bytes(options.budget, baseline_bytes=baseline.peak_bytes, device=_device(module),
                             held_bytes=model.input_bytes + options.held_now_bytes)  # fmt: skip
     options.say(f"{name}: {len(model.graph.ops)} operators, {baseline.peak_bytes:,} bytes without rematerialization, budget {limit:,}")
-    found = None
-    if around.followed and _followed(model):
-        free = max(0, limit - options.fixed_bytes - model.input_bytes)
-        for part in breaks.RESERVES:
-            try:
-                reserved = traced.build(reserve_bytes=int(part * free))
-                found = _fit(reserved, limit, traced)
-                model = reserved
-                break
-            except InfeasibleError:
-                if part == breaks.RESERVES[-1]:
-                    raise
-    fit = found or _fit(model, limit, traced)
+    model, fit = _fit_among(model, limit, traced, around)
     total = fit.schedule.simulate(model.graph).cost
     made = Plan(
         graph=model.graph, schedule=fit.schedule, budget_bytes=limit, solved_bytes=fit.solved_bytes, peak_bytes=fit.peak_bytes,
@@ -161,6 +149,21 @@ def plan(module: fx.GraphModule, num_fwd_outputs: int, options: Options, name: s
     )  # fmt: skip
     options.say(f"{name}: {made}")
     return made, fit.halves
+
+
+def _fit_among(model: joint.Joint, limit: int, traced: Traced, around: breaks.Surroundings) -> tuple[joint.Joint, _Fit]:
+    """The fit that leaves most to the graphs that follow, and the graph it is of."""
+    if not around.followed:
+        return model, _fit(model, limit, traced)
+    free = max(0, limit - traced.options.fixed_bytes - model.input_bytes)
+    for part in breaks.RESERVES if _followed(model) else (0.0,):
+        try:
+            reserved = traced.build(reserve_bytes=int(part * free))
+            return reserved, _fit(reserved, limit, traced)
+        except InfeasibleError as error:
+            last = error
+    raise InfeasibleError(f"{traced.name} of the model, beside which {around.held_bytes} bytes are held: {last}", proven=last.proven,
+                          budget_bytes=limit, smallest_known=last.smallest_known, largest_impossible=last.largest_impossible)  # fmt: skip
 
 
 def _followed(model: joint.Joint) -> bool:
