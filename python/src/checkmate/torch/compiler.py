@@ -14,7 +14,7 @@ from typing import Any, Literal
 import torch
 from torch import fx
 
-from . import breaks, budget, failures
+from . import breaks, budget, failures, ranks
 from .planner import Options, Plan, plan
 from .program import compile_boxed
 
@@ -138,6 +138,9 @@ def compile(
     threads, seed, strategy: as in `checkmate.solve`.  cache: keep plans and costs on disk.
     progress: called with a line of text now and then while it plans, such as `print`.
 
+    A DistributedDataParallel model has its module compiled in place; its buckets are counted, and the processes agree on
+    one plan for each graph.
+
     Return the loss from the model: what is computed outside is not planned. InfeasibleError is raised in the first call
     when nothing fits, KeyboardInterrupt on Ctrl-C. `checkmate.torch.plans(compiled)` tells what was planned.
     """
@@ -145,19 +148,30 @@ def compile(
         raise ValueError(f'graph_breaks must be "error" or "split", not "{graph_breaks}"')
     if fallback not in ("error", "eager"):
         raise ValueError(f'fallback must be "error" or "eager", not "{fallback}"')
-    graphs = _graphs(model, budget) if graph_breaks == "split" else None
+    # What the wrapper itself does cannot be traced; its module is compiled in place.
+    wrapped = model.module if isinstance(model, torch.nn.parallel.DistributedDataParallel) else None
+    graphs = _graphs(model if wrapped is None else wrapped, budget) if graph_breaks == "split" else None
     fixed, now = _fixed_bytes(model, optimizer, accumulate)
+    if wrapped is not None:
+        fixed += ranks.bucket_bytes(wrapped)
+        now += ranks.bucket_bytes(wrapped)
     fixed += int(options.pop("fixed_bytes", 0))
     made = Backend(Options(budget=budget, fixed_bytes=fixed, held_now_bytes=now, **options), graphs)
-    compiled: Any = torch.compile(model, backend=made, fullgraph=graphs is None, dynamic=False)
+    original = model if wrapped is None else wrapped._call_impl
+    compiled: Any = torch.compile(original, backend=made, fullgraph=graphs is None, dynamic=False)
     inner = compiled.forward if isinstance(compiled, torch.nn.Module) else compiled
-    guard = failures.Guard(inner, model, fallback=fallback == "eager", graphs=graphs)
+    guard = failures.Guard(inner, original, fallback=fallback == "eager", graphs=graphs)
 
     @functools.wraps(inner)
     def call(*args: Any, **kwargs: Any) -> Any:
-        return guard(*args, **kwargs)
+        # Else torch.compile cuts the graphs of distributed models at the borders of their gradients' buckets.
+        with torch._dynamo.config.patch(optimize_ddp=False):
+            return guard(*args, **kwargs)
 
-    if isinstance(compiled, torch.nn.Module):
+    if wrapped is not None:
+        wrapped._compiled_call_impl = call  # type: ignore[assignment]
+        compiled = model
+    elif isinstance(compiled, torch.nn.Module):
         compiled.forward = call
     else:
         compiled = call

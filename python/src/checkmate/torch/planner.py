@@ -14,7 +14,7 @@ from ..errors import InfeasibleError
 from ..graph import Graph
 from ..schedule import Schedule
 from ..solver import Progress, solve
-from . import breaks, budget, cost, effects, joint, partition, peak, plan_cache, policies, random_state
+from . import breaks, budget, cost, effects, joint, partition, peak, plan_cache, policies, random_state, ranks
 from .tidy import tidied
 
 
@@ -189,7 +189,7 @@ def _fit(model: joint.Joint, limit: int, traced: Traced) -> _Fit:
     target, lowered = limit - room, False
     while True:
         try:
-            schedule, claim, cached = _solve_cached(model.graph, target, traced.options)
+            schedule, claim, cached = _solve_together(model.graph, target, traced.options)
         except InfeasibleError as error:
             if room:
                 target, room = limit, 0
@@ -216,6 +216,12 @@ def _room_for_states(model: joint.Joint, limit: int) -> int:
 def time_limit(graph: Graph, options: Options) -> float:
     """Seconds for the solver; unless they are given, so many that planning takes less than five for a thousand operators."""
     return min(30.0, 1.0 + len(graph.ops) / 500) if options.time_limit is None else options.time_limit
+
+
+def _solve_together(graph: Graph, limit: int, options: Options) -> tuple[Schedule, plan_cache.Claim, bool]:
+    """As `_solve_cached`; the processes of one distributed job use the schedule of the first one to plan the same graph."""
+    settings = (options.strategy, options.time_limit, options.gap, options.seed)
+    return ranks.first_come(graph, limit, settings, lambda: _solve_cached(graph, limit, options), time_limit(graph, options) + 60)
 
 
 def _solve_cached(graph: Graph, limit: int, options: Options) -> tuple[Schedule, plan_cache.Claim, bool]:

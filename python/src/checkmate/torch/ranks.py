@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several processes that train one model: the plan of whichever gets there first is everybody's.
+
+Costs are measured, and solvers stop by the clock, so processes that plan by themselves find different schedules. They
+agree through the key-value store behind torch.distributed, not by a collective call: a process that compiles a graph
+which the others never see, such as one for a shorter last batch, waits for nobody.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+
+import torch
+import torch.distributed as dist
+
+from ..errors import CheckmateError
+from ..graph import Graph
+from ..schedule import Schedule
+from .plan_cache import Claim
+
+Found = tuple[Schedule, Claim, bool]
+
+
+def first_come(graph: Graph, budget: int, settings: tuple[object, ...], find: Callable[[], Found], patience: float) -> Found:
+    """What `find` gives; or what it gave the first process to ask for a graph that differs in costs at most, where the
+    verifier accepts that here. Processes plan by themselves when that one failed or took longer than `patience` seconds.
+    What another process proved is worth nothing under other costs, and then there is no bound."""
+    if not dist.is_available() or not dist.is_initialized() or dist.get_world_size() == 1:
+        return find()
+    key = "checkmate/" + _digest(repr((_structure(graph), budget, settings)))
+    store = dist.distributed_c10d._get_default_store()
+    costs = _digest(graph.to_json())
+    if store.add(f"{key}/asked", 1) == 1:
+        answer = ""
+        try:
+            schedule, claim, cached = find()
+            answer = json.dumps({"schedule": schedule.to_json(), "claim": asdict(claim), "costs": costs})
+        finally:
+            store.set(f"{key}/answer", answer)
+        return schedule, claim, cached
+    try:
+        store.wait([f"{key}/answer"], datetime.timedelta(seconds=patience))
+        given = json.loads(store.get(f"{key}/answer").decode() or "null")
+    except (RuntimeError, dist.DistError):
+        given = None
+    if given is not None:
+        try:
+            schedule = Schedule.parse(given["schedule"])
+            if schedule.verify(graph, budget):
+                return schedule, Claim(**given["claim"]) if given["costs"] == costs else Claim("feasible", None), True
+        except CheckmateError:
+            pass  # not a schedule of this graph
+    return find()
+
+
+def bucket_bytes(model: torch.nn.Module) -> int:
+    """What DistributedDataParallel holds beside the model: a copy of every gradient."""
+    return sum(p.numel() * p.element_size() for p in model.parameters() if p.requires_grad)
+
+
+def _structure(graph: Graph) -> object:
+    """What processes with the same graph agree on: operators, tensors and bytes, but nothing measured."""
+    ops = [(op.name, op.recomputable, op.inputs, op.outputs, op.inplace) for op in graph.ops]
+    return ops, [(t.bytes, t.alias_of) for t in graph.tensors], graph.fixed_bytes, graph.results
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

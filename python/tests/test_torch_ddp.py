@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two processes with gloo: the gradients of eager mode's DistributedDataParallel, and one plan for both."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed", minversion="2.6")
+
+import torch.distributed as dist  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.nn.parallel import DistributedDataParallel  # noqa: E402
+
+import checkmate.torch as ct  # noqa: E402
+
+pytestmark = pytest.mark.skipif(not dist.is_available() or not dist.is_gloo_available(), reason="this PyTorch has no gloo")
+
+RANKS, WIDTH, ROWS, DEPTH = 2, 64, 256, 6
+
+
+class _Model(nn.Module):
+    def __init__(self, collective: bool) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.body = nn.ModuleList([nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Tanh(), nn.Dropout(0.1)) for _ in range(DEPTH)])
+        self.collective = collective
+
+    def forward(self, x: Any) -> Any:
+        for part in self.body:
+            x = part(x)
+            if self.collective:
+                from torch.distributed import _functional_collectives
+
+                with torch.no_grad():
+                    mean = _functional_collectives.all_reduce(x.mean(0), "sum", dist.group.WORLD)
+                x = x - 0.1 * mean
+        return x.square().mean()
+
+
+def _gradients(model: nn.Module, call: Callable[..., Any], rank: int, x: Any) -> list[Any]:
+    model.zero_grad(set_to_none=True)
+    torch.manual_seed(50 + rank)
+    call(x).backward()
+    return [p.grad.clone() for p in model.parameters()]
+
+
+def _work(rank: int, port: int, kind: str, folder: str) -> None:
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=RANKS)
+    try:
+        torch.manual_seed(100 + rank)
+        x = torch.randn(ROWS, WIDTH)
+        model = _Model(kind == "collective")
+        names = list(model.state_dict())
+        if kind == "inside":
+            compiled = ct.compile(model, "70%", time_limit=2, cache=False)
+            call = DistributedDataParallel(compiled)
+        else:
+            call = compiled = ct.compile(DistributedDataParallel(model, gradient_as_bucket_view=True), "70%", time_limit=2, cache=False)
+            assert list(model.state_dict()) == names
+        found = [_gradients(model, call, rank, x) for _ in range(2)]
+        (plan,) = ct.plans(compiled)
+        reference = _Model(kind == "collective")
+        eager = DistributedDataParallel(reference)
+        expected = _gradients(reference, eager, rank, x)
+        result = {
+            "equal": all(torch.equal(a, b) for gradients in found for a, b in zip(gradients, expected, strict=True)),
+            "schedule": plan.schedule.to_json(),
+            "recomputed": plan.recomputed,
+            "fixed": plan.graph.fixed_bytes,
+        }
+        # A graph that the other process never sees.
+        if rank == 0:
+            compiled_alone = ct.compile(_Model(False), "80%", time_limit=1, costs="estimate", cache=False)
+            compiled_alone(x[:128]).backward()
+            result["alone"] = len(ct.plans(compiled_alone))
+        pathlib.Path(folder, f"{rank}.json").write_text(json.dumps(result))
+        dist.barrier()
+    finally:
+        dist.destroy_process_group()
+
+
+@pytest.mark.parametrize("kind", ["inside", "outside", "collective"])
+def test_gradients_and_plans_of_two_processes(kind: str, tmp_path: pathlib.Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    torch.multiprocessing.spawn(_work, (port, kind, str(tmp_path)), nprocs=RANKS)
+    first, second = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(RANKS))
+    assert first["equal"]
+    assert second["equal"]
+    assert first["recomputed"]
+    steps = [json.loads(result["schedule"])["steps"] for result in (first, second)]
+    assert steps[0] == steps[1]
+    assert first["alone"] == 1
+    assert not any("all_reduce" in name or "wait_tensor" in name for name in first["recomputed"])
+    gradients = sum(p.numel() * 4 for p in _Model(False).parameters())
+    assert first["fixed"] == (0 if kind == "inside" else gradients)
