@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Step time and physical peak of PyTorch's own ways to train in less memory, and of checkmate.torch at the same peaks.
+
+compare.py [--case NAME]... [--methods eager,checkpoint,budget,inductor] [--rounds N] [--threads N] [--seconds S] [--jobs N]
+           [--records FILE] [--wait]
+
+Every configuration is a process of its own (worker.py) that stays warm; the processes of a case then take turns, one
+step each, round after round, so that whatever disturbs the machine disturbs all of them. What is written is the median of
+a configuration's steps, of wall time and of the process's own time on the processor, and its peak by the meters of
+physical.py. Ours gets as budget, in bytes, every peak that the
+others have reached, and then less and less until nothing fits. A case that FILE has already is skipped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import concurrent.futures
+import csv
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+from typing import Any
+
+HERE = pathlib.Path(__file__).parent
+CASES = ["resnet", "unet", "mobilenet", "gpt", "encoder", "mixer"]
+SHARES = [0.1, 0.3, 0.5, 0.7, 0.9]
+#: Below the least peak of the others, each budget is this share of the one before.
+DOWN = 0.85
+FIELDS = ["case", "method", "setting", "threads", "peak_bytes", "storage_bytes", "predicted_bytes", "seconds", "fastest", "slowest",
+          "cpu_seconds", "rounds", "predicted_overhead", "gap", "recomputed", "operators", "plan_seconds", "note"]  # fmt: skip
+
+
+class Worker:
+    """A warm process, or why there is none."""
+
+    def __init__(self, case: str, method: str, setting: object, options: argparse.Namespace) -> None:
+        self.method, self.setting = method, str(setting)
+        command = [sys.executable, str(HERE / "worker.py"), case, method, self.setting, str(options.threads), str(options.seconds)]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.said = "nothing"
+        self.times: list[float] = []
+        self.cpu: list[float] = []
+        line = self._answer()
+        self.facts: dict[str, Any] = json.loads(line) if line else {"error": f"ended: {self.said}"}
+        if "error" in self.facts:
+            self.stop()
+        print(f"  {method} {setting}: {self.facts.get('error') or format(self.facts['peak'] / 1e6, '.2f') + ' MB'}", file=sys.stderr, flush=True)
+
+    def _answer(self) -> str:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if line[:1] in ("{", "["):
+                return line
+            self.said = line.strip() or self.said
+        return ""
+
+    @property
+    def peak(self) -> int:
+        return int(self.facts["peak"])
+
+    @property
+    def works(self) -> bool:
+        return "error" not in self.facts
+
+    def step(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write("step\n")
+        self.process.stdin.flush()
+        wall, cpu = json.loads(self._answer())
+        self.times.append(wall)
+        self.cpu.append(cpu)
+
+    def stop(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait()
+
+    def row(self, case: str, threads: int) -> dict[str, object]:
+        facts = self.facts
+        row: dict[str, object] = {"case": case, "method": self.method, "setting": self.setting, "threads": threads}
+        if not self.works:
+            return row | {"note": facts["error"][:160]}
+        row |= {"peak_bytes": facts["peak"], "storage_bytes": facts["storages"], "predicted_bytes": facts.get("predicted"),
+                "predicted_overhead": facts.get("overhead"), "gap": facts.get("gap"), "recomputed": facts.get("recomputed"),
+                "operators": facts.get("operators"), "plan_seconds": facts.get("plan_seconds")}  # fmt: skip
+        if self.times:
+            row |= {"seconds": statistics.median(self.times), "fastest": min(self.times), "slowest": max(self.times),
+                    "cpu_seconds": statistics.median(self.cpu), "rounds": len(self.times)}  # fmt: skip
+        return row
+
+
+def others(case: str, options: argparse.Namespace) -> list[Worker]:
+    wanted: list[tuple[str, object]] = []
+    for method in options.methods.split(","):
+        if method in ("eager", "checkpoint"):
+            wanted.append((method, ""))
+        elif method == "budget":
+            wanted += [(method, share) for share in SHARES]
+        else:
+            wanted += [(method, share) for share in [*SHARES[::2], 1.0]]
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        made = list(pool.map(lambda w: Worker(case, *w, options), wanted))
+        if any(w.method == "budget" and not w.works for w in made):
+            # With batch norms PyTorch's partition works only after inductor's decompositions, slower with eager kernels.
+            made += pool.map(lambda share: Worker(case, "decomposed", share, options), SHARES)
+    return made
+
+
+def ours(case: str, method: str, theirs: list[Worker], options: argparse.Namespace) -> list[Worker]:
+    """At each of the peaks that were reached, those within a thousandth of one another once, and below them."""
+    if not theirs:
+        return []
+    budgets: list[int] = []
+    for peak in sorted({w.peak for w in theirs}):
+        if not budgets or peak > budgets[-1] * 1.001:
+            budgets.append(peak)
+    first = Worker(case, method, budgets[-1], options)  # alone: it measures what calls cost
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        made = [first, *pool.map(lambda b: Worker(case, method, b, options), reversed(budgets[:-1]))]
+    budget = int(budgets[0] * DOWN)
+    while made[-1].works:
+        made.append(Worker(case, method, budget, options))
+        budget = int(budget * DOWN)
+    return made
+
+
+def distinct(workers: list[Worker]) -> list[Worker]:
+    """Without those that run the very same two graphs as an earlier one."""
+    kept: dict[object, Worker] = {}
+    for worker in workers:
+        same = kept.setdefault((worker.method, worker.facts.get("halves") or worker.setting), worker) if worker.works else worker
+        if same is not worker:
+            worker.facts = {"error": f"same graphs as at {same.setting}"}
+            worker.stop()
+    return workers
+
+
+def compare(case: str, options: argparse.Namespace) -> list[dict[str, object]]:
+    print(case, file=sys.stderr)
+    theirs = distinct(others(case, options))
+    working = [w for w in theirs if w.works]
+    eager = [w for w in working if w.method != "inductor"]
+    generated = [w for w in working if w.method == "inductor"]
+    workers = [*theirs, *ours(case, "ours", eager, options), *ours(case, "ours-inductor", generated, options)]
+    running = [w for w in workers if w.works]
+    if options.wait:
+        print("ready", flush=True)
+        sys.stdin.readline()
+    for i in range(options.rounds):
+        for k in range(len(running)):
+            running[(k + i) % len(running)].step()
+    for worker in running:
+        worker.stop()
+    if options.wait:
+        print("done", flush=True)
+    return [w.row(case, options.threads) for w in workers]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--case", action="append", choices=CASES)
+    parser.add_argument("--methods", default="eager,checkpoint,budget", help="of PyTorch's own; inductor compiles for minutes")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=20, help="time limit of our solver")
+    parser.add_argument("--jobs", type=int, default=1, help="processes that get ready at the same time")
+    parser.add_argument("--records", type=pathlib.Path, default=HERE.parent / "results" / "torch.csv")
+    parser.add_argument("--wait", action="store_true", help='say "ready" and wait for a line before anything is timed')
+    options = parser.parse_args()
+    known = set()
+    if options.records.exists():
+        with options.records.open(newline="") as file:
+            known = {row["case"] for row in csv.DictReader(file)}
+    for case in options.case or CASES:
+        if case in known:
+            print(f"{case}: in {options.records.name} already", file=sys.stderr)
+            continue
+        rows = compare(case, options)
+        fresh = not options.records.exists()
+        with options.records.open("a", newline="") as file:
+            writer = csv.DictWriter(file, FIELDS)
+            if fresh:
+                writer.writeheader()
+            writer.writerows(rows)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,43 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Compares ways to train a PyTorch model in less memory; see README.md.
+# Usage: bench/torch/run.sh [options of compare.py]     measures, then writes the table and the figures
+#        bench/torch/run.sh --table                     writes them from what was measured
+#        bench/torch/run.sh --planning [options of planning.py]
+# CHECKMATE_LIBRARY: the library (default: that of build/); CKM_TORCH_PYTHON: a python with torch.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+
+python=""
+for candidate in "${CKM_TORCH_PYTHON:-}" python3 /usr/bin/python3; do
+    if [ -n "$candidate" ] && "$candidate" -c "import torch" >/dev/null 2>&1; then
+        python=$candidate
+        break
+    fi
+done
+if [ -z "$python" ]; then
+    echo "bench/torch: skipped: no python with PyTorch; set CKM_TORCH_PYTHON to one that has it"
+    exit 77
+fi
+for candidate in "$root"/build/libcheckmate.so "$root"/build/release/libcheckmate.so; do
+    if [ -z "${CHECKMATE_LIBRARY:-}" ] && [ -e "$candidate" ]; then
+        CHECKMATE_LIBRARY=$candidate
+        export CHECKMATE_LIBRARY
+    fi
+done
+PYTHONPATH=$root/python/src${PYTHONPATH:+:$PYTHONPATH}
+OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}
+PYTHONDONTWRITEBYTECODE=1
+export PYTHONPATH OMP_WAIT_POLICY PYTHONDONTWRITEBYTECODE
+case ${1:-} in
+--planning)
+    shift
+    exec "$python" "$here/planning.py" "$@"
+    ;;
+--table) ;;
+*)
+    "$python" "$here/compare.py" "$@"
+    ;;
+esac
+"$python" "$here/table.py" "$root/bench/results/torch.csv" "$root/bench/results/torch.md" "$root/docs/figures"

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table and the figures of what compare.py has measured.
+
+table.py CSV MARKDOWN FIGURES
+
+Times are the processor's, of one thread, as shares of eager mode's; at every peak of another method stands our time at
+that budget beside it.
+"""
+
+from __future__ import annotations
+
+import csv
+import pathlib
+import shutil
+import subprocess
+import sys
+
+Row = dict[str, str]
+TITLES = {"resnet": "ResNet-18", "unet": "U-Net", "mobilenet": "MobileNetV2-like", "gpt": "GPT", "encoder": "BERT-like encoder", "mixer": "MLP-Mixer"}
+#: Title, colour and point type of each method.
+STYLES = {
+    "eager": ("eager", "#000000", 4),
+    "checkpoint": ("checkpoint, every block", "#E69F00", 8),
+    "budget": ("activation memory budget", "#56B4E9", 10),
+    "decomposed": ("the same, decomposed", "#CC79A7", 12),
+    "ours": ("checkmate.torch", "#0072B2", 7),
+}
+
+
+def measured(path: pathlib.Path) -> dict[str, list[Row]]:
+    cases: dict[str, list[Row]] = {}
+    with path.open(newline="") as file:
+        for row in csv.DictReader(file):
+            if row["seconds"]:
+                cases.setdefault(row["case"], []).append(row)
+    return cases
+
+
+def relative(row: Row, rows: list[Row]) -> float:
+    eager = next(r for r in rows if r["method"] == "eager")
+    return float(row["cpu_seconds"]) / float(eager["cpu_seconds"])
+
+
+def megabytes(row: Row, column: str = "peak_bytes") -> float:
+    return int(row[column]) / 1e6
+
+
+def beside(row: Row, rows: list[Row]) -> Row | None:
+    """Ours with the largest budget that is no larger than what the other reached, a thousandth left for what was merged."""
+    fitting = [r for r in rows if r["method"] == "ours" and int(r["setting"]) <= int(row["peak_bytes"])]
+    return max(fitting, key=lambda r: int(r["setting"]), default=None)
+
+
+def markdown(cases: dict[str, list[Row]]) -> str:
+    lines = []
+    won = total = 0
+    for case, rows in cases.items():
+        eager = next(r for r in rows if r["method"] == "eager")
+        lines += [f"\n### {TITLES[case]}\n", f"{eager['rounds']} rounds; a step in eager mode takes {float(eager['cpu_seconds']):.3f} s.\n",
+                  "| method | setting | peak MB | time | ours: peak MB | predicted | time | predicted | recomputed | gap |",
+                  "|---|---|---|---|---|---|---|---|---|---|"]  # fmt: skip
+        for row in sorted((r for r in rows if r["method"] != "ours"), key=lambda r: -int(r["peak_bytes"])):
+            mine = beside(row, rows)
+            text = f"| {STYLES[row['method']][0]} | {row['setting']} | {megabytes(row):.2f} | {relative(row, rows):.3f} | "
+            lines.append(text + ours(mine, rows) if mine else text + "| | | | | |")
+            if mine:
+                won, total = won + (relative(mine, rows) <= relative(row, rows)), total + 1
+        least = min(int(r["peak_bytes"]) for r in rows if r["method"] != "ours")
+        for row in sorted((r for r in rows if r["method"] == "ours" and int(r["setting"]) < least), key=lambda r: -int(r["peak_bytes"])):
+            lines.append("| out of their reach | | | | " + ours(row, rows))
+    head = ["# Training in less memory: PyTorch's own ways and checkmate.torch", "",
+            "How this is measured: [../torch/README.md](../torch/README.md). Peaks are physical, in MB; times are seconds of processor",
+            "time a step, one thread, over eager mode's, medians. Beside each method stands ours with its peak as the budget.", "",
+            f"Ours takes no more time at {won} of {total} peaks."]  # fmt: skip
+    return "\n".join([*head, *lines]) + "\n"
+
+
+def ours(row: Row, rows: list[Row]) -> str:
+    gap = f"{100 * float(row['gap']):.1f} %" if row["gap"] else ""
+    return (
+        f"{megabytes(row):.2f} | {megabytes(row, 'predicted_bytes'):.2f} | {relative(row, rows):.3f} | "
+        f"{1 + float(row['predicted_overhead']):.3f} | {row['recomputed']} | {gap} |"
+    )
+
+
+def draw(case: str, rows: list[Row], folder: pathlib.Path) -> None:
+    script = [f'set terminal svg size 620,400 dynamic font "DejaVu Sans,12" background "#ffffff"\nset output "{folder}/torch-{case}.svg"',
+              f'set title "{TITLES[case]}"', 'set xlabel "physical peak (MB)"', 'set ylabel "step time / eager"', "set key top right samplen 2",
+              'set border 3 linecolor rgb "#444444"', 'set tics nomirror textcolor rgb "#222222"', 'set grid linecolor rgb "#dddddd" linetype 1',
+              "set offsets graph 0.03, graph 0.03, graph 0.05, graph 0.05"]  # fmt: skip
+    plots = []
+    for method, (title, colour, point) in STYLES.items():
+        points = sorted((megabytes(r), relative(r, rows)) for r in rows if r["method"] == method)
+        if not points:
+            continue
+        script += [f"${method} << END", *(f"{x} {y}" for x, y in points), "END"]
+        width = 2.5 if method == "ours" else 1
+        plots.append(f'${method} using 1:2 with linespoints linewidth {width} linecolor rgb "{colour}" pointtype {point} title "{title}"')
+    script.append("plot " + ", ".join(plots))
+    subprocess.run(["gnuplot"], input="\n".join(script) + "\n", text=True, check=True)
+
+
+def main() -> int:
+    path, table, figures = (pathlib.Path(argument) for argument in sys.argv[1:4])
+    cases = measured(path)
+    table.write_text(markdown(cases))
+    if shutil.which("gnuplot") is None:
+        print("no figures: gnuplot is not there", file=sys.stderr)
+        return 0
+    for case, rows in cases.items():
+        draw(case, rows, figures)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One configuration in a process of its own.
+
+worker.py CASE METHOD SETTING THREADS SECONDS
+
+METHOD: eager; checkpoint; budget (PyTorch's activation_memory_budget, SETTING 0.1 to 1, with the eager kernels);
+decomposed (the same after inductor's decompositions, which is what the backend "aot_eager_decomp_partition" does);
+inductor (the same with generated code); ours, ours-inductor (SETTING is the budget in bytes). SECONDS: time limit of our
+solver. Prints a JSON line when it is warm, then, for every line on standard input, the seconds of a step: by the clock, and on the processor.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import logging
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._functorch import config as functorch_config
+
+import cases
+import physical
+
+WARM = 3
+
+
+def checkpointed(case: cases.Case) -> None:
+    from torch.utils.checkpoint import checkpoint
+
+    for block in case.blocks:
+        block.forward = functools.partial(checkpoint, block.forward, use_reentrant=False)  # type: ignore[method-assign]
+
+
+def budgeted(model: torch.nn.Module, share: float, decompose: bool, found: list[str]) -> Callable[..., Any]:
+    """PyTorch's own partition under its budget; both halves run as ours do, so that the schedule is what differs."""
+    from checkmate.torch.program import compile_boxed
+    from torch._dynamo.backends.common import aot_autograd
+    from torch._functorch.partitioners import min_cut_rematerialization_partition
+    from torch._inductor.compile_fx import select_decomp_table
+
+    def boxed(graph: torch.fx.GraphModule, _inputs: Any) -> Callable[..., Any]:
+        found.append(hashlib.sha256(graph.code.encode()).hexdigest()[:12])
+        return compile_boxed(graph)
+
+    functorch_config.activation_memory_budget = share
+    partition = functools.partial(min_cut_rematerialization_partition, compiler="inductor")
+    table = select_decomp_table if decompose else None
+    backend = aot_autograd(fw_compiler=boxed, bw_compiler=boxed, partition_fn=partition, decompositions=table)
+    return torch.compile(model, backend=backend, fullgraph=True, dynamic=False)
+
+
+def main() -> int:
+    name, method, setting, threads, seconds = sys.argv[1:6]
+    torch.set_num_threads(int(threads))
+    logging.captureWarnings(True)
+    case = cases.make(name)
+    case.model.train()
+    facts: dict[str, Any] = {}
+    halves: list[str] = []
+    run: Callable[..., Any] = case.model
+    if method == "checkpoint":
+        checkpointed(case)
+    elif method in ("budget", "decomposed"):
+        run = budgeted(case.model, float(setting), method == "decomposed", halves)
+    elif method == "inductor":
+        functorch_config.activation_memory_budget = float(setting)
+        run = torch.compile(case.model, fullgraph=True, dynamic=False)
+    elif method.startswith("ours"):
+        import checkmate.torch
+
+        compiler = "inductor" if method == "ours-inductor" else "eager"
+        run = checkmate.torch.compile(case.model, int(setting), compiler=compiler, time_limit=float(seconds), threads=2)
+
+    def step() -> None:
+        run(*case.inputs).backward()
+
+    def clear() -> None:
+        case.model.zero_grad(set_to_none=True)
+
+    begin = time.perf_counter()
+    try:
+        step()
+    except Exception as error:  # noqa: BLE001 - whatever it is becomes the note of the row
+        print(json.dumps({"error": f"{type(error).__name__}: {error}".splitlines()[0]}), flush=True)
+        return 1
+    facts["first_seconds"] = time.perf_counter() - begin
+    for _ in range(WARM - 1):
+        clear()
+        step()
+    clear()
+    held = physical.held_bytes(case.model, case.inputs)
+    facts["peak"] = held + physical.allocator_peak(step)
+    clear()
+    facts["storages"] = held + physical.storage_peak(step) if not method.endswith("inductor") else None
+    if method.startswith("ours"):
+        (plan,) = checkmate.torch.plans(run)
+        facts |= {"predicted": plan.peak_bytes, "overhead": plan.overhead, "gap": plan.gap, "recomputed": len(plan.recomputed),
+                  "operators": len(plan.graph.ops), "baseline": plan.baseline_peak_bytes, "plan_seconds": plan.seconds}  # fmt: skip
+    facts["halves"] = " ".join(halves)
+    clear()
+    print(json.dumps(facts), flush=True)
+    for _line in sys.stdin:
+        clear()
+        begin, used = time.perf_counter(), time.process_time()
+        step()
+        print(json.dumps([time.perf_counter() - begin, time.process_time() - used]), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The predicted peak is the one that a meter sees which knows nothing of the planner: bench/torch/physical.py."""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed", minversion="2.6")
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "bench" / "torch"))
+
+import physical  # noqa: E402
+from models import MODELS, make  # noqa: E402
+
+import checkmate.torch as ct  # noqa: E402
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("budget", ["100%", "70%"])
+def test_measured_peak(name: str, budget: str) -> None:
+    torch._dynamo.reset()
+    model, inputs = make(name)
+    compiled = ct.compile(model, budget, time_limit=2)
+
+    def step() -> None:
+        compiled(*inputs).backward()
+
+    step()
+    model.zero_grad(set_to_none=True)
+    held = physical.held_bytes(model, inputs)
+    measured = held + physical.allocator_peak(step)
+    model.zero_grad(set_to_none=True)
+    storages = held + physical.storage_peak(step)
+    (plan,) = ct.plans(compiled)
+    assert measured <= plan.budget_bytes
+    assert measured == pytest.approx(plan.peak_bytes, rel=0.02)
+    assert storages <= measured
+    assert storages >= 0.9 * measured, "most of the peak is in tensors that operators returned"
