@@ -37,8 +37,11 @@ def is_random(node: fx.Node) -> bool:
 
 
 def runs_once(node: fx.Node) -> bool:
-    """Must not be computed again: writes to an operand, has a side effect, or is a collective."""
+    """Must not be computed again: writes to an operand, has a side effect, is a collective, or draws from a generator
+    of the user's, whose state is not replayed."""
     target = node.target
+    if any(isinstance(value, torch.Generator) for value in (*node.args, *node.kwargs.values())):
+        return True
     if node.meta.get(ONCE):
         return True
     if isinstance(target, torch._ops.OpOverload):
