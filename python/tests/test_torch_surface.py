@@ -349,7 +349,22 @@ def test_a_cache_that_cannot_be_written_is_no_error(monkeypatch: pytest.MonkeyPa
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     model, inputs = make("perceptron")
-    ct.compile(model, "90%", **FAST)(*inputs).backward()
+    ct.compile(model, "90%", time_limit=2)(*inputs).backward()
+
+
+def test_damaged_costs_are_measured_anew() -> None:
+    model, inputs = make("perceptron")
+    path = plan_cache.directory() / "costs.json"
+    plan_cache.keep(path, '{"a": [1.0, 2]}')
+    ct.compile(model, "90%", time_limit=2)(*inputs)
+    whole = json.loads(path.read_text())
+    assert whole.pop("a") == [1.0, 2], "what others measured stays"
+    assert whole
+    for text in ("", "[]", '{"a": 3}', json.dumps({key: "x" for key in whole}), json.dumps({key: [] for key in whole})):
+        torch._dynamo.reset()
+        path.write_text(text)
+        ct.compile(model, "90%", time_limit=2)(*inputs)
+        assert json.loads(path.read_text()).keys() == whole.keys()
 
 
 def test_ctrl_c_while_planning() -> None:

@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import pathlib
-import tempfile
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -21,7 +19,7 @@ import torch
 from torch import fx
 from torch.utils._pytree import tree_flatten, tree_map
 
-from . import effects, joint, meter
+from . import effects, joint, meter, plan_cache
 
 #: FLOPs per second, bytes per second, seconds to start a call. Round figures of a CPU core and of a data-centre GPU
 #: (NVIDIA A100 data sheet: 19.5 TFLOPS in single precision, 1.6 TB/s); measure to do better.
@@ -69,6 +67,16 @@ def estimate(node: fx.Node) -> tuple[int, int]:
     return int((max(flops(node) / rate, moved / bandwidth) + start) * 1e9), 0
 
 
+def _read(path: pathlib.Path) -> dict[str, list[float]]:
+    """What was measured before; a damaged file is only slower."""
+    try:
+        known = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    entries = known.items() if isinstance(known, dict) else ()
+    return {key: value for key, value in entries if isinstance(value, list) and len(value) > 1 and all(isinstance(x, (int, float)) for x in value)}
+
+
 class Measured:
     """Measures each distinct call once. Operands are random, but integers, which could be wrong indices, are zeros."""
 
@@ -77,11 +85,8 @@ class Measured:
         self.known: dict[str, list[float]] = {}
         self._keys: dict[fx.Node, str | None] = {}
         self.path = cache / "costs.json" if cache is not None else None
-        if self.path is not None and self.path.exists():
-            try:
-                self.known = json.loads(self.path.read_text())
-            except ValueError:
-                self.known = {}  # a damaged cache is only slower
+        if self.path is not None:
+            self.known = _read(self.path)
 
     def prepare(self, nodes: Iterable[fx.Node]) -> None:
         """Measures what is not known yet, and keeps it on disk."""
@@ -91,11 +96,9 @@ class Measured:
         with _outside_of_tracing():
             for key, node in missing.items():
                 self.known[key] = [_nanoseconds(node, self.runs), *_bytes(node)]
-        if self.path is not None:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile("w", dir=self.path.parent, delete=False) as file:
-                json.dump(self.known, file)
-            os.replace(file.name, self.path)
+        if self.path is not None:  # with what other processes have measured meanwhile
+            self.known = _read(self.path) | self.known
+            plan_cache.keep(self.path, json.dumps(self.known))
 
     def __call__(self, node: fx.Node) -> tuple[int, int]:
         key = self._key(node)

@@ -62,13 +62,17 @@ def load(path: pathlib.Path, graph: Graph, budget: int) -> tuple[Schedule, Claim
 
 
 def store(path: pathlib.Path, schedule: Schedule, claim: Claim) -> None:
-    """A folder that cannot be written to only means that the next process solves again."""
     content: dict[str, object] = {"name": path.stem, "schedule": schedule.to_json(), "claim": asdict(claim)}
+    keep(path, json.dumps({"digest": _digest(content), "content": content}))
+
+
+def keep(path: pathlib.Path, text: str) -> None:
+    """Replaces a file as a whole. A folder that cannot be written to only means that the next process works again."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".tmp", delete=False) as file:
             try:
-                json.dump({"digest": _digest(content), "content": content}, file)
+                file.write(text)
                 file.flush()
                 os.replace(file.name, path)
             except BaseException:
@@ -76,4 +80,4 @@ def store(path: pathlib.Path, schedule: Schedule, claim: Claim) -> None:
                     os.unlink(file.name)
                 raise
     except OSError as error:
-        log.warning("the plan cannot be kept: %s", error)
+        log.warning("%s cannot be kept: %s", path.name, error)
