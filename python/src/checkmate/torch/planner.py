@@ -215,7 +215,7 @@ def _room_for_states(model: joint.Joint, limit: int) -> int:
 
 def time_limit(graph: Graph, options: Options) -> float:
     """Seconds for the solver; unless they are given, so many that planning takes less than five for a thousand operators."""
-    return min(30.0, 1.0 + len(graph.ops) / 500) if options.time_limit is None else options.time_limit
+    return min(30.0, 1.0 + len(graph.ops) / 800) if options.time_limit is None else options.time_limit
 
 
 def _solve_together(graph: Graph, limit: int, options: Options) -> tuple[Schedule, plan_cache.Claim, bool]:
