@@ -82,7 +82,7 @@ static int cut_and_solve(Clp_Simplex *clp, ckm_i_milp *m, const ckm_i_milp_optio
         }
         if (rounds % patient_rounds == 0) {
             double open = isfinite(options->enough) ? options->enough - before_rounds : fabs(proven);
-            if (proven - before_rounds < worthwhile * open) {
+            if (rounds > 0 && proven - before_rounds <= worthwhile * open) {
                 return status;
             }
             before_rounds = proven;
