@@ -30,7 +30,8 @@ typedef struct course {
     ckm_i_pool pool;       // the best first, while there is any
     ckm_i_stages *stages;  // to hand results in; NULL: as steps
     double start_seconds;
-    int64_t states_left;  // -1: no limit
+    int64_t states_left;     // -1: no limit
+    ckm_i_spans *suggested;  // to be looked at between rounds; NULL: nothing
 } course;
 
 static const ckm_i_snapshot *best_of(const course *c)
@@ -163,11 +164,43 @@ cleanup:
     return status;
 }
 
+// Whether there is a suggestion, for which a round is cut short.
+static bool has_suggestion(void *context)
+{
+    course *c = context;
+    if (c->suggested == NULL && c->options->suggest != NULL) {
+        c->suggested = c->options->suggest(c->options->context);
+    }
+    return c->suggested != NULL;
+}
+
+// Brings what was suggested within the budget, and takes it in.
+static ckm_status follow(course *c, ckm_error *err)
+{
+    ckm_i_searcher *searcher = &c->team->searchers[0];
+    ckm_status status = CKM_OK;
+    while (c->suggested != NULL) {
+        CKM_I_TRY(ckm_i_search_take(searcher->s, c->suggested, err));
+        ckm_i_spans_free(c->suggested, c->solver->df->n_tensors);
+        c->suggested = NULL;
+        ckm_i_mover_repair(&searcher->mover);
+        if (searcher->s->failed) {
+            status = ckm_i_error_memory(err);
+            goto cleanup;
+        }
+        CKM_I_TRY(hand_in(c, searcher->s, "relaxation", err));
+        CKM_I_TRY(add_to_pool(c, searcher->s, err));
+    }
+cleanup:
+    return status;
+}
+
 // What happens between two rounds, on the calling thread alone.
 static ckm_status meet(course *c, int n, ckm_error *err)
 {
     ckm_status status = CKM_OK;
     CKM_I_TRY(gather(c, n, err));
+    CKM_I_TRY(follow(c, err));
     CKM_I_TRY(combine(c, err));
     CKM_I_TRY(cross(c, err));
     CKM_I_TRY(adopt(c, err));
@@ -185,6 +218,8 @@ static ckm_status set_up(course *c, ckm_error *err)
         CKM_I_TRY(ckm_i_stages_create(df, &c->stages, err));
     }
     ckm_i_searcher *first = &c->team->searchers[0];
+    c->team->interrupt = has_suggestion;
+    c->team->interrupt_context = c;
     c->team->by_clock = c->states_left < 0;
     c->team->deadline_seconds = fmin(c->start_seconds + c->options->seconds, c->solver->deadline_seconds);
     c->team->price = ckm_i_mover_price(&first->mover);
@@ -318,6 +353,7 @@ ckm_status ckm_i_local_search(ckm_i_solver *solver, const ckm_i_local_search_opt
     ckm_i_solver_log(solver, CKM_LOG_INFO, "local search: %lld states in %.2f s", (long long)states,
                      ckm_i_clock_seconds() - c.start_seconds);
 cleanup:
+    ckm_i_spans_free(c.suggested, solver->df->n_tensors);
     ckm_i_team_free(c.team);
     ckm_i_pool_dispose(&c.pool);
     ckm_i_stages_free(c.stages);

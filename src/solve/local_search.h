@@ -5,6 +5,7 @@
 #ifndef CKM_SRC_SOLVE_LOCAL_SEARCH_H
 #define CKM_SRC_SOLVE_LOCAL_SEARCH_H
 
+#include "solve/search_state.h"
 #include "solve/solver.h"
 
 typedef struct ckm_i_local_search_options {
@@ -13,12 +14,15 @@ typedef struct ckm_i_local_search_options {
         moves;    // limit on moves tried by all; 0: none. With it, a seed and a number of threads, runs repeat exactly
     int threads;  // searches side by side, the calling thread's included
     // How many of the threads are at work elsewhere, asked before each round; NULL: none.
-    int (*elsewhere)(const void *context);
-    const void *context;
+    int (*elsewhere)(void *context);
+    // What else to look at, asked often; NULL: nothing. Gives spans for ckm_i_search_take, which need not be within the
+    // budget and are freed here, or NULL: nothing new.
+    ckm_i_spans *(*suggest)(void *context);
+    void *context;
 } ckm_i_local_search_options;
 #define CKM_I_LOCAL_SEARCH_OPTIONS_INIT \
     {                                   \
-        10.0, 0, 1, NULL, NULL          \
+        10.0, 0, 1, NULL, NULL, NULL    \
     }
 
 // Starts from the solver's best schedule, or from holding everything, and hands in every improvement at the

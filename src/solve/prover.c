@@ -52,6 +52,7 @@ struct ckm_i_prover {
     double end_seconds;    // no run goes on beyond
     double polled_seconds;
     bool polling;
+    ckm_i_spans *rounded;  // of the last relaxation, until it is taken; NULL
     ckm_status status;
     ckm_error error;
 };
@@ -102,6 +103,7 @@ void ckm_i_prover_free(ckm_i_prover *p)
         ckm_i_stage_run_abandon(p->run);
         ckm_i_stage_cuts_dispose(&p->places);
         free(p->cuts);
+        ckm_i_spans_free(p->rounded, p->solver->df->n_tensors);
         free(p);
     }
 }
@@ -181,6 +183,18 @@ static bool has_next(const ckm_i_prover *p)
     return p->phase != PROGRAMS || program_seconds(p) >= patience * p->tried_seconds;
 }
 
+// The rounding of the run that has ended, when its bound is the best so far.
+static void take_rounded(ckm_i_prover *p, ckm_i_spans *rounded)
+{
+    int32_t n = p->solver->df->n_tensors;
+    if (rounded != NULL && p->solver->bound_cost <= p->bound_before) {
+        ckm_i_spans_free(rounded, n);
+    } else if (rounded != NULL) {
+        ckm_i_spans_free(p->rounded, n);
+        p->rounded = rounded;
+    }
+}
+
 // Goes on without waiting. False when nothing is left to do.
 static bool go_on(ckm_i_prover *p)
 {
@@ -195,11 +209,19 @@ static bool go_on(ckm_i_prover *p)
     } else if (ckm_i_stage_run_poll(p->solver, p->run)) {
         ckm_i_stage_run *run = p->run;
         p->run = NULL;
-        double bound = -INFINITY;
-        p->status = ckm_i_stage_run_finish(p->solver, run, &bound, &p->error);
-        climb(p, ckm_i_clock_seconds() - p->started_seconds, bound);
+        ckm_i_stage_found found = {.bound = -INFINITY};
+        p->status = ckm_i_stage_run_finish(p->solver, run, &found, &p->error);
+        take_rounded(p, found.rounded);
+        climb(p, ckm_i_clock_seconds() - p->started_seconds, found.bound);
     }
     return !p->done && p->status == CKM_OK;
+}
+
+ckm_i_spans *ckm_i_prover_take_rounded(ckm_i_prover *p)
+{
+    ckm_i_spans *rounded = p->rounded;
+    p->rounded = NULL;
+    return rounded;
 }
 
 bool ckm_i_prover_has_ended(const ckm_i_prover *p)

@@ -3,6 +3,7 @@
 #ifndef CKM_SRC_SOLVE_PROVER_H
 #define CKM_SRC_SOLVE_PROVER_H
 
+#include "solve/search_state.h"
 #include "solve/solver.h"
 
 typedef struct ckm_i_prover ckm_i_prover;
@@ -16,6 +17,9 @@ ckm_status ckm_i_prover_run(ckm_i_prover *prover, double seconds, ckm_error *err
 
 // Nothing is at work, and nothing is left that the time allows.
 bool ckm_i_prover_has_ended(const ckm_i_prover *prover);
+
+// What the last relaxation would hold, once: the caller frees it with ckm_i_spans_free. NULL: nothing new.
+ckm_i_spans *ckm_i_prover_take_rounded(ckm_i_prover *prover);
 
 // From attach to detach, for so many seconds at most, it goes on beside the strategy, in a process of its own: whenever the strategy asks whether it
 // should stop, bounds and schedules are handed in and what is next is started. Detach reports what went wrong.

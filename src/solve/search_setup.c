@@ -15,7 +15,7 @@ static void free_lists(ckm_i_ints *lists, int32_t n)
     free(lists);
 }
 
-static void free_spans(ckm_i_spans *spans, int32_t n)
+void ckm_i_spans_free(ckm_i_spans *spans, int32_t n)
 {
     for (int32_t x = 0; x < n && spans != NULL; x++) {
         free(spans[x].at);
@@ -28,8 +28,8 @@ void ckm_i_search_free(ckm_i_search *s)
     if (s == NULL) {
         return;
     }
-    free_spans(s->held, s->df->n_tensors);
-    free_spans(s->kept, s->df->n_tensors);
+    ckm_i_spans_free(s->held, s->df->n_tensors);
+    ckm_i_spans_free(s->kept, s->df->n_tensors);
     free_lists(s->again, s->df->n_ops);
     free_lists(s->extra, s->df->n_ops);
     free_lists(s->starts, s->df->n_ops);
@@ -263,7 +263,7 @@ ckm_status ckm_i_search_hold_all(ckm_i_search *s, ckm_error *err)
     } else {
         status = ckm_i_search_take(s, spans, err);
     }
-    free_spans(spans, s->df->n_tensors);
+    ckm_i_spans_free(spans, s->df->n_tensors);
     return status;
 }
 
@@ -343,7 +343,7 @@ ckm_status ckm_i_search_load(ckm_i_search *s, const ckm_schedule *schedule, ckm_
     CKM_I_TRY(read_steps(df, schedule, spans, lives, &ordered, err));
     CKM_I_TRY(ordered ? ckm_i_search_take(s, spans, err) : ckm_i_search_hold_all(s, err));
 cleanup:
-    free_spans(spans, df->n_tensors);
+    ckm_i_spans_free(spans, df->n_tensors);
     free(lives);
     return status;
 }

@@ -134,6 +134,8 @@ bool ckm_i_spans_copy(const ckm_i_spans *from, ckm_i_spans *to);
 // Appends first..last, which comes after all that is there, and joins it to the last span where it is adjacent;
 // first > last adds nothing. False when memory ran out.
 bool ckm_i_spans_append(ckm_i_spans *spans, int32_t first, int32_t last);
+// Frees n lists and `spans` itself (NULL is fine).
+void ckm_i_spans_free(ckm_i_spans *spans, int32_t n);
 // Within the module (search_stage.c): finds what stage t runs into s->ops, with marks for what they touch;
 // false when that costs more than s->most_cost allows, or memory ran out. Then its peak less what it begins with; the
 // steps are appended to `schedule` unless it is NULL.

@@ -32,6 +32,7 @@ static bool look_around(ckm_i_team *team)
 {
     const ckm_i_solver *solver = team->solver;
     bool stop = ckm_i_solver_should_stop(solver);
+    stop = stop || (team->interrupt != NULL && team->interrupt(team->interrupt_context));
     int64_t enough = solver->options->cost_limit;
     double bound = solver->bound_cost * (1.0 + solver->options->gap);
     if (bound > (double)enough) {

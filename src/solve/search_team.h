@@ -27,6 +27,8 @@ typedef struct ckm_i_team {
     double price;               // of a byte over the budget in one stage, to begin with
     bool by_clock;              // rounds end at the deadline at the latest, and when a searcher has found enough
     double deadline_seconds;
+    bool (*interrupt)(void *context);  // asked now and then by the calling thread: whether the round is to end; NULL: no
+    void *interrupt_context;
     _Atomic bool stop;
     _Atomic int64_t enough_cost;  // a schedule that costs no more ends the solve
 } ckm_i_team;

@@ -27,19 +27,25 @@ static double time_left(const ckm_i_solver *solver)
 }
 
 // One thread is the prover's as long as it has something to prove.
-static int threads_of_prover(const void *prover)
+static int threads_of_prover(void *prover)
 {
     return ckm_i_prover_has_ended(prover) ? 0 : 1;
 }
 
-// Search in all threads but those of the prover, which is NULL when none is at work.
-static ckm_status search(ckm_i_solver *solver, const ckm_i_prover *prover, double seconds, ckm_error *err)
+static ckm_i_spans *suggest(void *prover)
+{
+    return ckm_i_prover_take_rounded(prover);
+}
+
+// Search in all threads but those of the prover when that is at work beside it.
+static ckm_status search(ckm_i_solver *solver, ckm_i_prover *prover, bool beside, double seconds, ckm_error *err)
 {
     ckm_i_local_search_options options = CKM_I_LOCAL_SEARCH_OPTIONS_INIT;
     options.seconds = seconds;
     options.moves = solver->options->iteration_limit;
     options.threads = solver->options->threads;
-    options.elsewhere = prover != NULL ? threads_of_prover : NULL;
+    options.elsewhere = beside ? threads_of_prover : NULL;
+    options.suggest = suggest;
     options.context = prover;
     if (ckm_i_solver_should_stop(solver)) {
         return CKM_OK;
@@ -54,12 +60,12 @@ static ckm_status take_turns(ckm_i_solver *solver, ckm_i_prover *prover, ckm_err
     double total = time_left(solver);
     double n = solver->df->n_ops;
     CKM_I_TRY(ckm_i_prover_run(prover, total * 0.4, err));
-    CKM_I_TRY(search(solver, NULL, fmin(total * 0.15, n * 0.02), err));
+    CKM_I_TRY(search(solver, prover, false, fmin(total * 0.15, n * 0.02), err));
     if (solver->df->n_ops <= ilp_max_ops && !ckm_i_solver_should_stop(solver)) {
         CKM_I_TRY(ckm_i_ilp_run(solver, time_left(solver) * 0.4, err));
     }
     CKM_I_TRY(ckm_i_prover_run(prover, time_left(solver) * 0.5, err));
-    CKM_I_TRY(search(solver, NULL, time_left(solver), err));
+    CKM_I_TRY(search(solver, prover, false, time_left(solver), err));
 cleanup:
     return status;
 }
@@ -68,7 +74,7 @@ cleanup:
 static ckm_status search_beside(ckm_i_solver *solver, ckm_i_prover *prover, double seconds, ckm_error *err)
 {
     double end = ckm_i_clock_seconds() + seconds;
-    ckm_status status = search(solver, prover, seconds, err);
+    ckm_status status = search(solver, prover, true, seconds, err);
     double left = end - ckm_i_clock_seconds();
     if (status == CKM_OK && left > 0.0 && !ckm_i_solver_should_stop(solver)) {
         status = ckm_i_prover_run(prover, left, err);
@@ -111,11 +117,11 @@ static ckm_status run(ckm_i_solver *solver, ckm_error *err)
     if (ckm_i_solver_should_stop(solver)) {
         goto cleanup;
     }
-    CKM_I_TRY(search(solver, NULL, fmin(total * 0.2, 0.1 + n * 0.01), err));
     CKM_I_TRY(ckm_i_prover_create(solver, true, &prover, err));
     if (solver->options->threads > 1) {
         CKM_I_TRY(side_by_side(solver, prover, err));
     } else {
+        CKM_I_TRY(search(solver, prover, false, fmin(total * 0.2, 0.1 + n * 0.01), err));
         CKM_I_TRY(take_turns(solver, prover, err));
     }
 cleanup:

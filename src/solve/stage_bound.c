@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "solve/stage_model.h"
+#include "solve/stage_round.h"
 
 struct ckm_i_stage_run {
     ckm_i_stage_model model;
@@ -73,59 +74,22 @@ static double *make_start(const ckm_i_solver *solver, const ckm_i_stage_model *m
     return start;
 }
 
-// S of a solution. A window holds what it begins with as long as the window reads it or the next one begins with it,
-// and what it makes likewise from its first use on; stages before the first cut hold everything. Completion drops what
-// is of no use. Peaks between the cuts may exceed the budget, and then it does not count.
-static void fill_window(const ckm_i_stage_model *model, int32_t k, const double *x, ckm_i_stages *stages)
-{
-    const ckm_dataflow *df = model->df;
-    const int32_t *now = model->s_col + (int64_t)k * df->n_tensors;
-    bool last = k + 1 == model->n_cuts;
-    int32_t from = model->cuts[k];
-    int32_t to = last ? df->n_ops - 1 : model->cuts[k + 1];
-    for (int32_t i = 0; i < df->n_tensors; i++) {
-        const ckm_i_dataflow_tensor *tensor = &df->tensors[i];
-        if (tensor->pinned || tensor->producer < 0 || tensor->producer > to) {
-            continue;
-        }
-        int32_t first = -1;
-        int32_t end = -1;
-        for (int32_t u = 0; u < tensor->n_users; u++) {
-            if (tensor->users[u] > from && tensor->users[u] <= to) {
-                first = first < 0 ? tensor->users[u] : first;
-                end = tensor->users[u];
-            }
-        }
-        bool held = now[i] >= 0 && x[now[i]] >= 0.5;
-        bool kept = last ? tensor->is_result : false;
-        if (!last) {
-            int32_t next = now[df->n_tensors + i];
-            kept = next >= 0 && x[next] >= 0.5;
-        }
-        end = kept ? to + 1 : end;
-        int32_t begin = held                      ? from + 1
-                        : tensor->producer > from ? tensor->producer + 1
-                        : first >= 0              ? first + 1
-                                                  : to + 1;
-        for (int32_t t = begin; t <= end; t++) {
-            ckm_i_bits_set(ckm_i_stages_s(stages, t), i);
-        }
-    }
-}
-
+// The schedule of an integer solution. Peaks between the cuts may exceed the budget, and then it does not count.
 static ckm_status take_solution(ckm_i_solver *solver, const ckm_i_stage_model *model, const double *x, ckm_error *err)
 {
-    ckm_i_stages *stages = NULL;
-    ckm_status status = ckm_i_stages_create(solver->df, &stages, err);
-    if (status != CKM_OK) {
-        return status;
-    }
-    memset(stages->s, 0xff, ((size_t)model->cuts[0] + 1) * stages->s_words * sizeof *stages->s);
-    for (int32_t k = 0; k < model->n_cuts; k++) {
-        fill_window(model, k, x, stages);
-    }
-    status = ckm_i_solver_offer(solver, stages, "stage-program", NULL, NULL, err);
-    ckm_i_stages_free(stages);
+    ckm_i_spans *spans = NULL;
+    ckm_i_search *search = NULL;
+    ckm_schedule *schedule = NULL;
+    ckm_status status = CKM_OK;
+    CKM_I_TRY(ckm_i_stage_round(model, x, &spans, err));
+    CKM_I_TRY(ckm_i_search_create(solver->df, solver->budget_bytes, &search, err));
+    CKM_I_TRY(ckm_i_search_take(search, spans, err));
+    CKM_I_TRY(ckm_i_search_emit(search, &schedule, err));
+    CKM_I_TRY(ckm_i_solver_offer_schedule(solver, schedule, "stage-program", err));
+cleanup:
+    ckm_i_spans_free(spans, solver->df->n_tensors);
+    ckm_i_search_free(search);
+    ckm_schedule_free(schedule);
     return status;
 }
 
@@ -191,7 +155,7 @@ bool ckm_i_stage_run_poll(ckm_i_solver *solver, ckm_i_stage_run *run)
     return false;
 }
 
-ckm_status ckm_i_stage_run_finish(ckm_i_solver *solver, ckm_i_stage_run *run, double *bound, ckm_error *err)
+ckm_status ckm_i_stage_run_finish(ckm_i_solver *solver, ckm_i_stage_run *run, ckm_i_stage_found *found, ckm_error *err)
 {
     const char *source = run->integer ? "stage-program" : "stage-bound";
     ckm_i_milp_result result = {0};
@@ -200,7 +164,7 @@ ckm_status ckm_i_stage_run_finish(ckm_i_solver *solver, ckm_i_stage_run *run, do
     if (status != CKM_OK) {
         goto cleanup;
     }
-    *bound = result.proven;
+    found->bound = result.proven;
     ckm_i_solver_log(solver, CKM_LOG_INFO, "%s: %d cuts, %d columns: %s", source, run->model.n_cuts,
                      run->model.milp.n_cols, result.detail);
     hand_in(solver, &run->model, result.proven, "stage-bound");
@@ -217,6 +181,9 @@ ckm_status ckm_i_stage_run_finish(ckm_i_solver *solver, ckm_i_stage_run *run, do
     bool better = solver->best_schedule == NULL || cost < (double)solver->best_cost * (1.0 - 1e-9);
     if (run->integer && result.x != NULL && better) {
         CKM_I_TRY(take_solution(solver, &run->model, result.x, err));
+    }
+    if (!run->integer && result.x != NULL) {
+        CKM_I_TRY(ckm_i_stage_round(&run->model, result.x, &found->rounded, err));
     }
 cleanup:
     ckm_i_milp_result_dispose(&result);

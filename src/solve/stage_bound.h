@@ -3,6 +3,7 @@
 #ifndef CKM_SRC_SOLVE_STAGE_BOUND_H
 #define CKM_SRC_SOLVE_STAGE_BOUND_H
 
+#include "solve/search_state.h"
 #include "solve/solver.h"
 
 typedef struct ckm_i_stage_options {
@@ -12,14 +13,20 @@ typedef struct ckm_i_stage_options {
     double seconds;       // wall time; INFINITY for the solver's own limit only
 } ckm_i_stage_options;
 
+// What else a run gives.
+typedef struct ckm_i_stage_found {
+    double bound;          // on the program's objective; -INFINITY: none
+    ckm_i_spans *rounded;  // what a relaxation would hold, rounded (stage_round.h), for ckm_i_spans_free; NULL: nothing
+} ckm_i_stage_found;
+
 // One relaxation at work, beside whatever else the caller does. Poll tells at once whether it has ended, and hands
 // bounds to the solver as they come; finish waits for the end, hands in the bound, a proof of infeasibility and,
-// with `integer`, the schedule found, tells the bound (-INFINITY: none), and releases it; abandon (NULL is fine) ends it.
+// with `integer`, the schedule found, and releases it; abandon (NULL is fine) ends it.
 typedef struct ckm_i_stage_run ckm_i_stage_run;
 ckm_status ckm_i_stage_run_start(ckm_i_solver *solver, const ckm_i_stage_options *options, ckm_i_stage_run **run,
                                  ckm_error *err) CKM_NODISCARD;
 bool ckm_i_stage_run_poll(ckm_i_solver *solver, ckm_i_stage_run *run);
-ckm_status ckm_i_stage_run_finish(ckm_i_solver *solver, ckm_i_stage_run *run, double *bound,
+ckm_status ckm_i_stage_run_finish(ckm_i_solver *solver, ckm_i_stage_run *run, ckm_i_stage_found *found,
                                   ckm_error *err) CKM_NODISCARD;
 void ckm_i_stage_run_abandon(ckm_i_stage_run *run);
 
