@@ -3,8 +3,8 @@
 //
 // Where it is fractional, a relaxation of many equal blocks holds 60 % of w and computes it again for the other 40 %,
 // for which it holds 40 % of w's operand v: a mixture of two patterns. A threshold tau in (0, 1] picks one of them: an
-// operator runs again for tau in (1 - r, 1], its outputs are held for tau in (1 - min(1, s + r), 1 - r], so that whatever
-// runs finds its operands. Averaged over tau, cost and bytes at the cuts are those of the point. Operators joined by
+// operator runs again for tau in (1 - r, 1], an output is held for the s below that, so that whatever runs finds its
+// operands. Averaged over tau, cost and bytes at the cuts are those of the point. Operators joined by
 // fractional values share a threshold; each such component has one of a sequence that fills (0, 1] evenly, so that many
 // components together come close to the average.
 #include "solve/stage_round.h"
@@ -92,7 +92,8 @@ static bool is_live(const rounding *r, int32_t k, int32_t tensor)
     double s = value(r, r->model->s_col[(int64_t)k * df->n_tensors + tensor]);
     double again = again_in(r, k, v);
     double tau = threshold_of(r, v, s, again);
-    return s > 0.0 && tau > 1.0 - (s + again) && tau <= 1.0 - again;
+    double absent = fmax(1.0 - s - again, 0.0);
+    return tau > absent && tau <= absent + s;
 }
 
 static bool is_followed(const rounding *r, int32_t tensor)
@@ -131,6 +132,10 @@ static void read_window(const rounding *r, int32_t k, int32_t from, int32_t to)
             int32_t x = df->ops[v].outputs[i];
             stage = is_live(r, k, x) || r->first[x] > stage ? stage : r->first[x];
         }
+        for (int32_t i = 0; stage <= df->n_ops && i < df->ops[v].n_outputs; i++) {
+            int32_t x = df->ops[v].outputs[i];
+            r->first[x] = r->last[x] >= 0 ? stage : r->first[x];  // it is made with the first of them
+        }
         for (int32_t i = 0; stage <= df->n_ops && i < df->ops[v].n_inputs; i++) {
             note_read(r, df->ops[v].inputs[i], stage <= to ? stage : to);
         }
@@ -146,7 +151,8 @@ static bool hold_window(const rounding *r, int32_t k, int32_t from, int32_t to)
     for (int32_t i = 0; i < df->n_tensors && ok; i++) {
         int32_t p = df->tensors[i].producer;
         if (is_followed(r, i) && p <= to && r->last[i] >= 0) {
-            int32_t begin = p > from ? p : is_live(r, k, i) ? from + 1 : r->first[i];
+            int32_t read = r->first[i] <= to ? r->first[i] : to;
+            int32_t begin = p > from ? p : is_live(r, k, i) ? from + 1 : read;
             ok = begin >= r->last[i] || ckm_i_spans_append(&r->spans[i], begin + 1, r->last[i]);
         }
     }
