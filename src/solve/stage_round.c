@@ -48,7 +48,7 @@ static void join(const rounding *r, int32_t k)
 {
     const ckm_dataflow *df = r->model->df;
     const int32_t *s = r->model->s_col + (int64_t)k * df->n_tensors;
-    const int32_t *runs = r->model->r_col + (int64_t)k * df->n_ops;
+    const int32_t *runs = ckm_i_stage_r(r->model, k);
     for (int32_t w = 0; w <= r->model->cuts[k]; w++) {
         for (int32_t i = 0; is_fractional(value(r, runs[w])) && i < df->ops[w].n_inputs; i++) {
             int32_t x = df->ops[w].inputs[i];
@@ -82,7 +82,7 @@ static double threshold_of(const rounding *r, int32_t v, double s, double again)
 
 static double again_in(const rounding *r, int32_t k, int32_t v)
 {
-    return value(r, r->model->r_col[(int64_t)k * r->model->df->n_ops + v]);
+    return value(r, ckm_i_stage_r(r->model, k)[v]);
 }
 
 static bool is_live(const rounding *r, int32_t k, int32_t tensor)

@@ -55,7 +55,7 @@ static void add_point(const ckm_i_stage_model *model, const ckm_i_stages *st, do
             }
         }
         for (int32_t v = 0; v <= model->cuts[k]; v++) {
-            int32_t col = model->r_col[(int64_t)k * df->n_ops + v];
+            int32_t col = ckm_i_stage_r(model, k)[v];
             bool runs = false;
             for (int32_t t = model->cuts[k] + 1; t <= to; t++) {
                 runs = runs || ckm_i_bits_get(ckm_i_stages_r(st, t), v);
@@ -171,9 +171,9 @@ static void blocks_keep_their_proportion(void **state)
     assert_non_null(x);
     for (int32_t b = 0; b < n; b++) {
         x[model.s_col[2 * b + 2]] = 0.6;
-        x[model.r_col[2 * b + 1]] = 0.4;
+        x[ckm_i_stage_r(&model, 0)[2 * b + 1]] = 0.4;
         x[model.s_col[2 * b + 1]] = 0.3;
-        x[model.r_col[2 * b]] = 0.1;
+        x[ckm_i_stage_r(&model, 0)[2 * b]] = 0.1;
     }
     int64_t again = round_point(&model, x) - df->total_cost;
     assert_in_range(again, 5 * (40 + 10 - 4), 5 * (40 + 10 + 4));
