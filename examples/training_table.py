@@ -6,6 +6,7 @@ from __future__ import annotations
 import copy
 import statistics
 import time
+import warnings
 from collections.abc import Callable, Sequence
 
 import torch
@@ -13,6 +14,7 @@ import torch
 import checkmate.torch
 from checkmate.torch import meter
 
+warnings.filterwarnings("ignore", message="Failed to initialize NumPy")  # PyTorch says so where NumPy is not installed
 HEADER = f"{'budget':>7} {'budget MB':>10} {'planned':>9} {'measured':>9} {'overhead':>9} {'gap':>7} {'step s':>7} {'last loss':>10}  same as eager"
 
 
@@ -55,7 +57,7 @@ def table(name: str, model: torch.nn.Module, inputs: Sequence[torch.Tensor], bud
     for budget in budgets:
         torch._dynamo.reset()
         model.load_state_dict(start)
-        compiled = checkmate.torch.compile(model, budget)
+        compiled = checkmate.torch.compile(model, budget, time_limit=10)
         try:
             run = Run(model, compiled, inputs, steps)
         except checkmate.InfeasibleError as error:
