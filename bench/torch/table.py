@@ -22,7 +22,7 @@ STYLES = {
     "eager": ("eager", "#000000", 4),
     "checkpoint": ("checkpoint, every block", "#E69F00", 8),
     "budget": ("activation memory budget", "#56B4E9", 10),
-    "decomposed": ("the same, decomposed", "#CC79A7", 12),
+    "decomposed": ("activation memory budget, decomposed", "#CC79A7", 12),
     "ours": ("checkmate.torch", "#0072B2", 7),
 }
 
@@ -84,8 +84,8 @@ def ours(row: Row, rows: list[Row]) -> str:
 
 
 def draw(case: str, rows: list[Row], folder: pathlib.Path) -> None:
-    script = [f'set terminal svg size 620,400 dynamic font "DejaVu Sans,12" background "#ffffff"\nset output "{folder}/torch-{case}.svg"',
-              f'set title "{TITLES[case]}"', 'set xlabel "physical peak (MB)"', 'set ylabel "step time / eager"', "set key top right samplen 2",
+    script = [f'set terminal svg size 620,440 dynamic font "DejaVu Sans,12" background "#ffffff"\nset output "{folder}/torch-{case}.svg"',
+              f'set title "{TITLES[case]}"', 'set xlabel "physical peak (MB)"', 'set ylabel "step time / eager"', "set key below samplen 2",
               'set border 3 linecolor rgb "#444444"', 'set tics nomirror textcolor rgb "#222222"', 'set grid linecolor rgb "#dddddd" linetype 1',
               "set offsets graph 0.03, graph 0.03, graph 0.05, graph 0.05"]  # fmt: skip
     plots = []
@@ -95,7 +95,9 @@ def draw(case: str, rows: list[Row], folder: pathlib.Path) -> None:
             continue
         script += [f"${method} << END", *(f"{x} {y}" for x, y in points), "END"]
         width = 2.5 if method == "ours" else 1
-        plots.append(f'${method} using 1:2 with linespoints linewidth {width} linecolor rgb "{colour}" pointtype {point} title "{title}"')
+        plots.append(
+            f'${method} using 1:2 with linespoints linewidth {width} linecolor rgb "{colour}" pointtype {point} pointsize 1.1 title "{title}"'
+        )
     script.append("plot " + ", ".join(plots))
     subprocess.run(["gnuplot"], input="\n".join(script) + "\n", text=True, check=True)
 
