@@ -28,6 +28,7 @@ typedef struct lane {
     int64_t cost, cost_next;
     bool reached, reached_next;
     int32_t same, same_next;  // the first lane with the same row
+    uint64_t tried;           // steps from here to which next rows have been tried, a bit a lane
 } lane;
 
 typedef struct paths {
@@ -126,6 +127,7 @@ static void advance(const paths *p, lane *l, int32_t t)
         }
     }
     l->reached_next = false;
+    l->tried = 0;
 }
 
 // Lanes with the same row are one node, whose name is that of the first.
@@ -173,9 +175,11 @@ static bool hopeless(paths *p, int32_t t, const lane *a, const lane *b)
 // Stage t from the row of lane i to the next row of lane k.
 static void try_edge(paths *p, int32_t t, int32_t i, int32_t k)
 {
-    const lane *a = &p->lanes[i];
+    lane *a = &p->lanes[i];
     lane *b = &p->lanes[k];
-    if (hopeless(p, t, a, b)) {
+    bool known = (a->tried >> k & 1) != 0;
+    a->tried |= UINT64_C(1) << k;
+    if (known || hopeless(p, t, a, b)) {
         return;
     }
     size_t row_bytes = p->words * sizeof *p->scratch;

@@ -5,9 +5,9 @@
 
 #include "solve/search_pool.h"
 
-// Row S[t] of the result is that of any of the parents, for every t on its own. Of all such matrices in which no
-// operator that must not run again would have to, one with the least excess over the budget, and the least cost
-// among those. Since the parents themselves are among them, it is no worse than the best of them. `out` is
+// Row S[t] of the result is that of any of the parents, at most 64, for every t on its own. Of all such matrices in
+// which no operator that must not run again would have to, one with the least excess over the budget, and the least
+// cost among those. Since the parents themselves are among them, it is no worse than the best of them. `out` is
 // overwritten, and left empty when `stop`, asked now and then, says so.
 //
 // A stage's cost and peak depend on S[t] and S[t+1] only, so this is a shortest path through the stages, with the

@@ -161,7 +161,11 @@ ckm_status ckm_i_team_create(ckm_i_solver *solver, int n, ckm_i_team **out, ckm_
 {
     ckm_i_team *team = ckm_i_calloc(1, sizeof *team);
     ckm_status status = CKM_OK;
-    if (team == NULL || (team->searchers = ckm_i_calloc((size_t)n, sizeof *team->searchers)) == NULL) {
+    if (team == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    team->searchers = ckm_i_calloc((size_t)n, sizeof *team->searchers);
+    if (team->searchers == NULL) {
         status = ckm_i_error_memory(err);
         goto cleanup;
     }
@@ -187,7 +191,7 @@ void ckm_i_team_free(ckm_i_team *team)
     if (team == NULL) {
         return;
     }
-    for (int i = 0; i < team->n; i++) {
+    for (int i = 0; i < team->n && team->searchers != NULL; i++) {
         ckm_i_mover_dispose(&team->searchers[i].mover);
         ckm_i_search_free(team->searchers[i].s);
     }
