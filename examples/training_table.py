@@ -6,7 +6,6 @@ from __future__ import annotations
 import copy
 import statistics
 import time
-import warnings
 from collections.abc import Callable, Sequence
 
 import torch
@@ -14,7 +13,6 @@ import torch
 import checkmate.torch
 from checkmate.torch import meter
 
-warnings.filterwarnings("ignore", message="Failed to initialize NumPy")  # PyTorch says so where NumPy is not installed
 HEADER = f"{'budget':>7} {'budget MB':>10} {'planned':>9} {'measured':>9} {'overhead':>9} {'gap':>7} {'step s':>7} {'last loss':>10}  same as eager"
 
 
