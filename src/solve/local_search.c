@@ -20,6 +20,9 @@ enum { n_heat = sizeof heat / sizeof heat[0] };
 enum { descent = 5, first_round = 200 };
 static const double longer = 1.2;
 
+// Where there is not the time for so many first rounds, they are shorter, down to so many states per tensor.
+enum { early_rounds = 4, shortest_round = 20 };
+
 // Above this many operators results are handed in as steps: matrices take memory in the square of it.
 static const int32_t max_matrix_ops = 4000;
 
@@ -267,14 +270,15 @@ static ckm_status run_round(course *c, int n, ckm_error *err)
     return status;
 }
 
-// A round that time cuts short cannot cool from as high up: the share of its states that there is time for.
-static double thinned(const course *c, double round_states, int n)
+// States that each of n searchers can still look at.
+static double states_in_reach(const course *c, int n)
 {
+    if (c->states_left >= 0) {
+        return ceil((double)c->states_left / n);
+    }
     double now = ckm_i_clock_seconds();
     double rate = (double)c->team->searchers[0].mover.tried / fmax(now - c->start_seconds, 1e-3);
-    double states = c->states_left < 0 ? rate * (c->team->deadline_seconds - now)
-                                       : (double)share_of_states(c, round_states, n);
-    return fmin(fmax(states / round_states, 0.001), 1.0);
+    return rate * (c->team->deadline_seconds - now);
 }
 
 // Where searcher i starts its round, the j-th of all, from.
@@ -304,7 +308,7 @@ static ckm_status run_rounds(course *c, ckm_error *err)
     double mean_cost = (double)df->total_cost / df->n_ops;
     double cold = mean_cost * 1e-4 + 1e-9;
     int32_t n_candidates = searchers[0].mover.n_candidates;
-    double round_states = (double)first_round * n_candidates;
+    double full_round = (double)first_round * n_candidates;
     int64_t rounds = 0;  // of all searchers
     // Straight down, so that there is something early.
     for (int i = 0; i < c->team->n; i++) {
@@ -313,13 +317,17 @@ static ckm_status run_rounds(course *c, ckm_error *err)
     }
     CKM_I_TRY(run_round(c, c->team->n, err));
     CKM_I_TRY(meet(c, c->team->n, err));
+    double round_states = fmin(
+        full_round, fmax(states_in_reach(c, c->team->n) / early_rounds, (double)shortest_round * n_candidates));
     while (c->states_left != 0 && !ckm_i_solver_should_stop(c->solver)) {
         if (c->states_left < 0 && ckm_i_clock_seconds() >= c->team->deadline_seconds) {
             break;
         }
         int elsewhere = c->options->elsewhere != NULL ? c->options->elsewhere(c->options->context) : 0;
         int n = c->team->n > elsewhere ? c->team->n - elsewhere : 1;
-        double share = thinned(c, round_states, n);
+        double reach = states_in_reach(c, n);
+        // A short round, or one that time cuts short, cannot cool from as high up.
+        double share = fmin(fmax(fmin(round_states, reach) / fmax(round_states, full_round), 0.001), 1.0);
         for (int i = 0; i < n; i++) {
             CKM_I_TRY(start_searcher(c, i, rounds, share, err));
             searchers[i].hot = mean_cost * heat[rounds++ % n_heat] * share + 1e-9;
