@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "solve/crossing.h"
+#include "solve/neighbourhood.h"
 #include "solve/recombine.h"
 #include "solve/search_pool.h"
 #include "solve/search_team.h"
@@ -30,7 +31,8 @@ typedef struct course {
     ckm_i_solver *solver;
     const ckm_i_local_search_options *options;
     ckm_i_team *team;
-    ckm_i_pool pool;       // the best first, while there is any
+    ckm_i_pool pool;  // the best first, while there is any
+    ckm_i_neighbourhood nb;
     ckm_i_stages *stages;  // to hand results in; NULL: as steps
     double start_seconds;
     int64_t states_left;     // -1: no limit
@@ -91,6 +93,7 @@ static ckm_status gather(course *c, int n, ckm_error *err)
     for (int i = 0; i < n; i++) {
         ckm_i_searcher *searcher = &c->team->searchers[i];
         CKM_I_TRY(add_to_pool(c, searcher->s, err));
+        CKM_I_TRY(ckm_i_neighbourhood_meet(&c->nb, searcher->s, err));
         if (searcher->found) {
             CKM_I_TRY(ckm_i_search_restore(searcher->s, err));
             CKM_I_TRY(hand_in(c, searcher->s, "local-search", err));
@@ -152,6 +155,24 @@ cleanup:
     return status;
 }
 
+// The best that computes again only what recent rounds did. By the clock, so not where runs have to repeat.
+static ckm_status join(course *c, ckm_error *err)
+{
+    ckm_i_search *s = c->team->searchers[0].s;
+    bool improved = false;
+    ckm_status status = CKM_OK;
+    if (!c->team->by_clock) {
+        return CKM_OK;
+    }
+    CKM_I_TRY(ckm_i_neighbourhood_improve(&c->nb, c->solver, &c->pool, s, c->team->deadline_seconds, &improved, err));
+    if (improved) {
+        CKM_I_TRY(hand_in(c, s, "neighbourhood", err));
+        CKM_I_TRY(add_to_pool(c, s, err));
+    }
+cleanup:
+    return status;
+}
+
 // Takes in a schedule that somebody else has handed in meanwhile.
 static ckm_status adopt(course *c, ckm_error *err)
 {
@@ -206,6 +227,7 @@ static ckm_status meet(course *c, int n, ckm_error *err)
     CKM_I_TRY(follow(c, err));
     CKM_I_TRY(combine(c, err));
     CKM_I_TRY(cross(c, err));
+    CKM_I_TRY(join(c, err));
     CKM_I_TRY(adopt(c, err));
 cleanup:
     return status;
@@ -363,6 +385,7 @@ ckm_status ckm_i_local_search(ckm_i_solver *solver, const ckm_i_local_search_opt
 cleanup:
     ckm_i_spans_free(c.suggested, solver->df->n_tensors);
     ckm_i_team_free(c.team);
+    ckm_i_neighbourhood_dispose(&c.nb);
     ckm_i_pool_dispose(&c.pool);
     ckm_i_stages_free(c.stages);
     return status;

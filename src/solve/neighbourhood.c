@@ -19,37 +19,52 @@ static const double first_share = 0.3, least_share = 0.05, most_share = 0.5;
 static const double success = 1.5, failure = 0.7;
 
 // Time of one program: a share of what has passed since the beginning, within limits.
-static const double solve_share = 0.25, least_seconds = 0.5, most_seconds = 10.0;
+static const double solve_share = 0.25, least_seconds = 3.0, most_seconds = 10.0;
 
 // Gap at which a program counts as solved, of what may be recomputed at most; and passes of CBC's feasibility pump,
 // which on these programs finds something in the first few or not at all.
 static const double program_gap = 0.001;
-enum { pump_passes = 3, first_merged = 4 };
+enum { pump_passes = 3, n_recent = 6, least_recent = 3 };
 
 static bool should_stop(void *solver)
 {
     return ckm_i_solver_should_stop(solver);
 }
 
-// What the best and some others of the pool compute again; the state is then the best.
-static ckm_status collect(ckm_i_neighbourhood *nb, const ckm_i_pool *pool, ckm_i_search *s,
+ckm_status ckm_i_neighbourhood_meet(ckm_i_neighbourhood *nb, const ckm_i_search *s, ckm_error *err)
+{
+    ckm_i_snapshot snapshot = {0};
+    if (s->excess > 0.5) {
+        return CKM_OK;
+    }
+    ckm_status status = ckm_i_snapshot_take(s->held, s->df->n_tensors, s->total_cost, 0.0, &snapshot, err);
+    if (status == CKM_OK) {
+        ckm_i_snapshot_dispose(&nb->recent[nb->next]);
+        nb->recent[nb->next] = snapshot;
+        nb->next = (nb->next + 1) % n_recent;
+        nb->n_recent += nb->n_recent < n_recent;
+    }
+    return status;
+}
+
+void ckm_i_neighbourhood_dispose(ckm_i_neighbourhood *nb)
+{
+    for (int32_t k = 0; k < nb->n_recent; k++) {
+        ckm_i_snapshot_dispose(&nb->recent[k]);
+    }
+}
+
+// What the best schedule and the last rounds compute again; the state is then the best.
+static ckm_status collect(const ckm_i_neighbourhood *nb, const ckm_i_pool *pool, ckm_i_search *s,
                           ckm_i_neighbourhood_set *set, ckm_error *err)
 {
-    int32_t order[CKM_I_POOL_SIZE];
     ckm_status status = CKM_OK;
-    for (int32_t k = 0; k < pool->n; k++) {
-        order[k] = k;
-    }
-    CKM_I_TRY(ckm_i_snapshot_load(&pool->at[0], s, err));
-    CKM_I_TRY(ckm_i_neighbourhood_set_add(set, s, err));
-    for (int32_t k = 1; k < pool->n && k < nb->n_merged && set->n < max_pairs; k++) {
-        int32_t pick = k + (int32_t)ckm_i_rng_below(&nb->rng, (uint32_t)(pool->n - k));
-        int32_t chosen = order[pick];
-        order[pick] = order[k];
-        CKM_I_TRY(ckm_i_snapshot_load(&pool->at[chosen], s, err));
+    for (int32_t k = 0; k < nb->n_recent; k++) {
+        CKM_I_TRY(ckm_i_snapshot_load(&nb->recent[k], s, err));
         CKM_I_TRY(ckm_i_neighbourhood_set_add(set, s, err));
     }
     CKM_I_TRY(ckm_i_snapshot_load(&pool->at[0], s, err));
+    CKM_I_TRY(ckm_i_neighbourhood_set_add(set, s, err));
 cleanup:
     return status;
 }
@@ -85,14 +100,6 @@ static ckm_status take(const ckm_i_pool *pool, const ckm_i_ilp *ilp, const doubl
     return status;
 }
 
-// More snapshots where a program was solved to its end, fewer where it was not; more time where it was worth it.
-static void adapt(ckm_i_neighbourhood *nb, bool ended, bool improved)
-{
-    nb->n_merged += ended ? 1 : improved ? 0 : -1;
-    nb->n_merged = nb->n_merged < 2 ? 2 : nb->n_merged > CKM_I_POOL_SIZE ? CKM_I_POOL_SIZE : nb->n_merged;
-    nb->share = fmin(fmax(nb->share * (improved ? success : failure), least_share), most_share);
-}
-
 ckm_status ckm_i_neighbourhood_improve(ckm_i_neighbourhood *nb, ckm_i_solver *solver, const ckm_i_pool *pool,
                                        ckm_i_search *s, double deadline_seconds, bool *improved, ckm_error *err)
 {
@@ -104,14 +111,13 @@ ckm_status ckm_i_neighbourhood_improve(ckm_i_neighbourhood *nb, ckm_i_solver *so
     *improved = false;
     if (nb->share <= 0.0) {
         nb->share = first_share;
-        nb->n_merged = first_merged;
         nb->start_seconds = nb->start_seconds > 0.0 ? nb->start_seconds : begin;
     }
     double passed = begin - nb->start_seconds;
     double seconds = fmin(fmax(solve_share * passed, least_seconds), most_seconds);
-    if (s->df->n_ops > max_ops || pool->n < 2 || pool->at[0].excess > 0.5 || deadline_seconds - begin < least_seconds ||
-        nb->spent_seconds > nb->share * passed || pool->at[0].cost <= s->df->total_cost ||
-        ckm_i_solver_should_stop(solver)) {
+    if (s->df->n_ops > max_ops || nb->n_recent < least_recent || pool->at[0].excess > 0.5 ||
+        deadline_seconds - begin < 0.3 * least_seconds || nb->spent_seconds > nb->share * passed ||
+        pool->at[0].cost <= s->df->total_cost || ckm_i_solver_should_stop(solver)) {
         return CKM_OK;
     }
     CKM_I_TRY(ckm_i_neighbourhood_set_create(s->df->n_ops, &set, err));
@@ -126,10 +132,10 @@ ckm_status ckm_i_neighbourhood_improve(ckm_i_neighbourhood *nb, ckm_i_solver *so
         if (result.x != NULL) {
             CKM_I_TRY(take(pool, ilp, result.x, s, improved, err));
         }
-        ckm_i_solver_log(solver, CKM_LOG_DEBUG, "neighbourhood of %d: %lld pairs, %d columns, %s, %s", nb->n_merged,
+        ckm_i_solver_log(solver, CKM_LOG_DEBUG, "neighbourhood of %d: %lld pairs, %d columns, %s, %s", nb->n_recent,
                          (long long)set.n, ilp->milp.n_cols, result.detail, *improved ? "better" : "no better");
     }
-    adapt(nb, small && (result.status == CKM_I_MILP_OPTIMAL || result.status == CKM_I_MILP_INFEASIBLE), *improved);
+    nb->share = fmin(fmax(nb->share * (*improved ? success : failure), least_share), most_share);
     nb->spent_seconds += ckm_i_clock_seconds() - begin;
 cleanup:
     ckm_i_milp_result_dispose(&result);

@@ -13,9 +13,14 @@ typedef struct ckm_i_neighbourhood {
     ckm_i_rng rng;
     double start_seconds;  // when the search began; 0: now
     double spent_seconds;
-    double share;      // of the time that it may take; 0: not tried yet
-    int32_t n_merged;  // snapshots that a program joins
+    double share;            // of the time that it may take; 0: not tried yet
+    int32_t n_recent, next;  // what rounds have ended with lately, good or not: they differ more than the best do
+    ckm_i_snapshot recent[CKM_I_POOL_SIZE];
 } ckm_i_neighbourhood;
+
+// Takes note of the state that a round has ended with.
+ckm_status ckm_i_neighbourhood_meet(ckm_i_neighbourhood *nb, const ckm_i_search *s, ckm_error *err) CKM_NODISCARD;
+void ckm_i_neighbourhood_dispose(ckm_i_neighbourhood *nb);
 
 // Leaves the better of the pool's best schedule and what the program finds in `s`; *improved tells whether that is a
 // better one than the pool's. Does nothing where it has had its share of the time, which grows while it improves and
