@@ -18,7 +18,8 @@ static const int64_t max_pairs = 1200;
 static const double first_share = 0.3, least_share = 0.05, most_share = 0.5;
 static const double success = 1.5, failure = 0.7;
 
-// Time of one program: a share of what has passed since the beginning, within limits.
+// Time of one program: a share of what has passed since the beginning, within limits. Before the least of that has
+// passed annealing is worth more.
 static const double solve_share = 0.25, least_seconds = 3.0, most_seconds = 10.0;
 
 // Gap at which a program counts as solved, of what may be recomputed at most; and passes of CBC's feasibility pump,
@@ -116,8 +117,9 @@ ckm_status ckm_i_neighbourhood_improve(ckm_i_neighbourhood *nb, ckm_i_solver *so
     double passed = begin - nb->start_seconds;
     double seconds = fmin(fmax(solve_share * passed, least_seconds), most_seconds);
     if (s->df->n_ops > max_ops || nb->n_recent < least_recent || pool->at[0].excess > 0.5 ||
-        deadline_seconds - begin < 0.3 * least_seconds || nb->spent_seconds > nb->share * passed ||
-        pool->at[0].cost <= s->df->total_cost || ckm_i_solver_should_stop(solver)) {
+        deadline_seconds - begin < 0.3 * least_seconds || passed < least_seconds ||
+        nb->spent_seconds > nb->share * passed || pool->at[0].cost <= s->df->total_cost ||
+        ckm_i_solver_should_stop(solver)) {
         return CKM_OK;
     }
     CKM_I_TRY(ckm_i_neighbourhood_set_create(s->df->n_ops, &set, err));

@@ -25,6 +25,9 @@ static const double trial_share = 0.1;
 // Relaxations go on while twice the cuts close at least this share of the gap.
 static const double worthwhile = 0.01;
 
+// A relaxation is rounded when it closes this share of the gap.
+static const double rounding_share = 0.1;
+
 // A program that ended without a proof is tried again with this many times the time.
 static const double patience = 1.5;
 
@@ -52,7 +55,8 @@ struct ckm_i_prover {
     double end_seconds;    // no run goes on beyond
     double polled_seconds;
     bool polling;
-    ckm_i_spans *rounded;  // of the last relaxation, until it is taken; NULL
+    ckm_i_spans *rounded;  // of the last relaxation worth it, until it is taken; NULL
+    double rounded_bound;  // the bound then; 0: none was worth it
     ckm_status status;
     ckm_error error;
 };
@@ -183,15 +187,19 @@ static bool has_next(const ckm_i_prover *p)
     return p->phase != PROGRAMS || program_seconds(p) >= patience * p->tried_seconds;
 }
 
-// The rounding of the run that has ended, when its bound is the best so far.
+// The rounding of the run that has ended, when the bound has come a good deal closer to the best schedule since the last
+// one that was worth it: each disturbs the search.
 static void take_rounded(ckm_i_prover *p, ckm_i_spans *rounded)
 {
-    int32_t n = p->solver->df->n_tensors;
-    if (rounded != NULL && p->solver->bound_cost <= p->bound_before) {
-        ckm_i_spans_free(rounded, n);
-    } else if (rounded != NULL) {
-        ckm_i_spans_free(p->rounded, n);
+    const ckm_i_solver *solver = p->solver;
+    double gap = solver->best_schedule != NULL ? (double)solver->best_cost - p->rounded_bound : 0.0;
+    bool worth = p->rounded_bound == 0.0 || solver->bound_cost > p->rounded_bound + rounding_share * gap;
+    if (rounded != NULL && worth) {
+        ckm_i_spans_free(p->rounded, solver->df->n_tensors);
         p->rounded = rounded;
+        p->rounded_bound = solver->bound_cost;
+    } else {
+        ckm_i_spans_free(rounded, solver->df->n_tensors);
     }
 }
 
