@@ -24,6 +24,9 @@ static const double longer = 1.2;
 // Where there is not the time for so many first rounds, they are shorter, down to so many states per tensor.
 enum { early_rounds = 4, shortest_round = 20 };
 
+// Time to repair what a round ends with: a share of what there is, within limits.
+static const double repair_share = 0.05, shortest_repair = 0.05, longest_repair = 0.5;
+
 // Above this many operators results are handed in as steps: matrices take memory in the square of it.
 static const int32_t max_matrix_ops = 4000;
 
@@ -81,9 +84,20 @@ static ckm_status add_to_pool(course *c, const ckm_i_search *s, ckm_error *err)
     return status;
 }
 
-static bool should_stop(void *solver)
+// Whether there is a suggestion, for which everything else is cut short.
+static bool has_suggestion(void *context)
 {
-    return ckm_i_solver_should_stop(solver);
+    course *c = context;
+    if (c->suggested == NULL && c->options->suggest != NULL) {
+        c->suggested = c->options->suggest(c->options->context);
+    }
+    return c->suggested != NULL;
+}
+
+static bool should_stop(void *context)
+{
+    const course *c = context;
+    return ckm_i_solver_should_stop(c->solver) || has_suggestion(context);
 }
 
 // What the searchers ended with, and the best that they met, goes into the pool.
@@ -114,8 +128,7 @@ static ckm_status combine(course *c, ckm_error *err)
     if (c->pool.n < 2) {
         return CKM_OK;
     }
-    CKM_I_TRY(
-        ckm_i_recombine(solver->df, solver->budget_bytes, c->pool.at, c->pool.n, should_stop, c->solver, &child, err));
+    CKM_I_TRY(ckm_i_recombine(solver->df, solver->budget_bytes, c->pool.at, c->pool.n, should_stop, c, &child, err));
     if (child.n_tensors > 0 && ckm_i_snapshot_better(&child, &c->pool.at[0])) {
         ckm_i_solver_log(solver, CKM_LOG_DEBUG, "recombination: %lld from %lld", (long long)child.cost,
                          (long long)c->pool.at[0].cost);
@@ -140,9 +153,9 @@ static ckm_status cross(course *c, ckm_error *err)
     }
     int64_t before = pool->at[0].cost;
     CKM_I_TRY(ckm_i_snapshot_load(&pool->at[0], s, err));
-    for (int32_t k = 1; k < pool->n && !ckm_i_solver_should_stop(c->solver); k++) {
+    for (int32_t k = 1; k < pool->n && !should_stop(c); k++) {
         bool now = false;
-        CKM_I_TRY(ckm_i_cross(s, &pool->at[k], should_stop, c->solver, &now, err));
+        CKM_I_TRY(ckm_i_cross(s, &pool->at[k], should_stop, c, &now, err));
         improved = improved || now;
     }
     if (improved) {
@@ -188,16 +201,6 @@ cleanup:
     return status;
 }
 
-// Whether there is a suggestion, for which a round is cut short.
-static bool has_suggestion(void *context)
-{
-    course *c = context;
-    if (c->suggested == NULL && c->options->suggest != NULL) {
-        c->suggested = c->options->suggest(c->options->context);
-    }
-    return c->suggested != NULL;
-}
-
 // Brings what was suggested within the budget, and takes it in.
 static ckm_status follow(course *c, ckm_error *err)
 {
@@ -207,7 +210,7 @@ static ckm_status follow(course *c, ckm_error *err)
         CKM_I_TRY(ckm_i_search_take(searcher->s, c->suggested, err));
         ckm_i_spans_free(c->suggested, c->solver->df->n_tensors);
         c->suggested = NULL;
-        ckm_i_mover_repair(&searcher->mover);
+        ckm_i_mover_repair(&searcher->mover, ckm_i_team_repair_deadline(c->team));
         if (searcher->s->failed) {
             status = ckm_i_error_memory(err);
             goto cleanup;
@@ -246,6 +249,7 @@ static ckm_status set_up(course *c, ckm_error *err)
     c->team->interrupt = has_suggestion;
     c->team->interrupt_context = c;
     c->team->by_clock = c->states_left < 0;
+    c->team->repair_seconds = fmin(fmax(repair_share * c->options->seconds, shortest_repair), longest_repair);
     c->team->deadline_seconds = fmin(c->start_seconds + c->options->seconds, c->solver->deadline_seconds);
     c->team->price = ckm_i_mover_price(&first->mover);
     if (c->team->price <= 0.0) {

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/error.h"
 
 // The most gaps one move flips; links of a chain; gaps compared for a link; draws for one of them; and one step
@@ -383,12 +384,15 @@ void ckm_i_mover_step(ckm_i_mover *mover)
     }
 }
 
-void ckm_i_mover_repair(ckm_i_mover *mover)
+void ckm_i_mover_repair(ckm_i_mover *mover, double deadline_seconds)
 {
-    enum { patience = 32 };
+    enum { patience = 32, clock_period = 16 };
     ckm_i_search *s = mover->s;
     int failures = 0;
-    while (s->excess > 0.5 && failures < patience && mover->n_candidates > 0 && !s->failed) {
+    for (int i = 0; s->excess > 0.5 && failures < patience && mover->n_candidates > 0 && !s->failed; i++) {
+        if (i % clock_period == 0 && isfinite(deadline_seconds) && ckm_i_clock_seconds() > deadline_seconds) {
+            break;
+        }
         ckm_i_search_point point = ckm_i_search_now(s);
         int32_t t = ckm_i_profile_highest(&s->peaks, 0, s->df->n_ops - 1);
         if (eject(mover, t, (double)s->total_cost * 1.1)) {

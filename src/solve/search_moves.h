@@ -22,8 +22,9 @@ void ckm_i_mover_dispose(ckm_i_mover *mover);
 // Tries one random move, or one ejection chain, and keeps or takes back what it did.
 void ckm_i_mover_step(ckm_i_mover *mover);
 
-// Lets go of tensors at the highest stages, cheap ones first, until the budget is kept or nothing helps any more.
-void ckm_i_mover_repair(ckm_i_mover *mover);
+// Lets go of tensors at the highest stages, cheap ones first, until the budget is kept or nothing helps any more, or
+// until a moment on ckm_i_clock_seconds, INFINITY for none.
+void ckm_i_mover_repair(ckm_i_mover *mover, double deadline_seconds);
 // What memory costs to begin with: the median, over a few gaps at stages over the budget, of the cost per byte of
 // excess less when one is let go of. 0 when nothing exceeds the budget or nothing drawn helps.
 double ckm_i_mover_price(ckm_i_mover *mover);

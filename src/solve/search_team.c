@@ -65,6 +65,11 @@ static void adjust_penalty(const ckm_i_team *team, ckm_i_searcher *searcher)
     mover->penalty = fmin(fmax(mover->penalty, team->price * 0.0001), team->price * 1e4);
 }
 
+double ckm_i_team_repair_deadline(const ckm_i_team *team)
+{
+    return team->by_clock ? ckm_i_clock_seconds() + team->repair_seconds : INFINITY;
+}
+
 static void anneal(ckm_i_team *team, ckm_i_searcher *searcher)
 {
     ckm_i_mover *mover = &searcher->mover;
@@ -98,7 +103,7 @@ static void anneal(ckm_i_team *team, ckm_i_searcher *searcher)
             adjust_penalty(team, searcher);
         }
     }
-    ckm_i_mover_repair(mover);
+    ckm_i_mover_repair(mover, ckm_i_team_repair_deadline(team));
     ckm_i_searcher_keep(searcher);
     searcher->failed = searcher->s->failed;
 }

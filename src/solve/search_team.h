@@ -27,7 +27,9 @@ typedef struct ckm_i_team {
     double price;               // of a byte over the budget in one stage, to begin with
     bool by_clock;              // rounds end at the deadline at the latest, and when a searcher has found enough
     double deadline_seconds;
-    bool (*interrupt)(void *context);  // asked now and then by the calling thread: whether the round is to end; NULL: no
+    double repair_seconds;  // after the deadline or whatever else ends a round, at most; with a clock only
+    bool (*interrupt)(
+        void *context);  // asked now and then by the calling thread: whether the round is to end; NULL: no
     void *interrupt_context;
     _Atomic bool stop;
     _Atomic int64_t enough_cost;  // a schedule that costs no more ends the solve
@@ -41,6 +43,8 @@ void ckm_i_team_free(ckm_i_team *team);
 // outcome depends on nothing but the states and the numbers of states, however the threads happen to run; a searcher
 // for which no thread can be had works after the others.
 ckm_status ckm_i_team_anneal(ckm_i_team *team, int n, ckm_error *err) CKM_NODISCARD;
+// When a repair that begins now has to end.
+double ckm_i_team_repair_deadline(const ckm_i_team *team);
 // Keeps the searcher's state when it is within the budget and the best.
 void ckm_i_searcher_keep(ckm_i_searcher *searcher);
 

@@ -2,6 +2,7 @@
 // Every allocation of the local search fails in turn: those of its set-up, those in the midst of a move, those of
 // writing out what it found.
 #include <checkmate/solve.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -57,7 +58,7 @@ static ckm_status move_about(ckm_i_search *s, ckm_error *err)
             ckm_i_search_keep(s);
         }
     }
-    ckm_i_mover_repair(&mover);
+    ckm_i_mover_repair(&mover, INFINITY);
     ckm_i_mover_dispose(&mover);
     return s->failed ? CKM_ERR_MEMORY : CKM_OK;
 }
