@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "oracle_random.h"
 #include "solve/neighbourhood.h"
 #include "solve/neighbourhood_model.h"
@@ -115,10 +116,76 @@ static void same_optimum_as_the_whole_program(void **state)
     assert_true(gained > 0);  // or there was nothing to decide
 }
 
+// The states of some rounds; returns how many are within the budget.
+static int meet_some(ckm_i_search *s, ckm_i_mover *mover, ckm_i_neighbourhood *nb, ckm_i_pool *pool)
+{
+    ckm_error err = CKM_ERROR_INIT;
+    int n = 0;
+    for (int k = 0; k < 6; k++) {
+        if (find_fitting(s, mover)) {
+            ckm_i_snapshot snapshot = {0};
+            s->excess = 0.0;
+            assert_int_equal(ckm_i_neighbourhood_meet(nb, s, &err), CKM_OK);
+            assert_int_equal(ckm_i_snapshot_take(s->held, s->df->n_tensors, s->total_cost, 0.0, &snapshot, &err),
+                             CKM_OK);
+            ckm_i_pool_add(pool, &snapshot);
+            n++;
+        }
+    }
+    return n;
+}
+
+// The state is the pool's best afterwards, or one that is cheaper and fits; in the first seconds nothing is tried.
+static void improves_or_leaves_the_best(void **state)
+{
+    (void)state;
+    ckm_i_rng rng = {.state = 77};
+    ckm_error err = CKM_ERROR_INIT;
+    ckm_solve_options options = CKM_SOLVE_OPTIONS_INIT;
+    int better = 0;
+    for (int64_t round = oracle_scaled(100); round > 0; round--) {
+        oracle_graph g;
+        oracle_random_graph(&rng, 4, ORACLE_MAX_OPS, ORACLE_MAX_PRODUCED, &g);
+        ckm_dataflow *df = oracle_build(&g);
+        ckm_i_search *s = NULL;
+        ckm_i_mover mover = {0};
+        ckm_i_pool pool = {0};
+        ckm_i_solver solver = {
+            .df = df, .options = &options, .deadline_seconds = INFINITY, .best_cost = -1, .bound_cost = NAN};
+        solver.budget_bytes = df->floor_bytes + (int64_t)ckm_i_rng_below(&rng, 1 + (uint32_t)df->floor_bytes / 3);
+        ckm_i_neighbourhood nb = {.start_seconds = ckm_i_clock_seconds() - 100.0};
+        assert_int_equal(ckm_i_search_create(df, solver.budget_bytes, &s, &err), CKM_OK);
+        assert_int_equal(ckm_i_mover_create(s, ckm_i_rng_next(&rng), &mover, &err), CKM_OK);
+        mover.penalty = 20.0;
+        mover.temperature = 50.0;
+        if (meet_some(s, &mover, &nb, &pool) == 6 && pool.at[0].cost > df->total_cost) {
+            bool improved = false;
+            double deadline = ckm_i_clock_seconds() + 60.0;
+            assert_int_equal(ckm_i_neighbourhood_improve(&nb, &solver, &pool, s, deadline, &improved, &err), CKM_OK);
+            assert_true(nb.spent_seconds > 0.0);
+            assert_true(ckm_i_profile_excess(&s->peaks) <= 0.5);
+            assert_true(improved ? s->total_cost < pool.at[0].cost : s->total_cost == pool.at[0].cost);
+            better += improved;
+            double spent = nb.spent_seconds;
+            nb.start_seconds = ckm_i_clock_seconds();
+            assert_int_equal(ckm_i_neighbourhood_improve(&nb, &solver, &pool, s, deadline, &improved, &err), CKM_OK);
+            assert_false(improved);
+            assert_true(nb.spent_seconds == spent);
+        }
+        ckm_i_neighbourhood_dispose(&nb);
+        ckm_i_pool_dispose(&pool);
+        ckm_i_mover_dispose(&mover);
+        ckm_i_search_free(s);
+        ckm_dataflow_free(df);
+    }
+    assert_true(better > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_optimum_as_the_whole_program),
+        cmocka_unit_test(improves_or_leaves_the_best),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
