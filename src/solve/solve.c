@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "solve/least_peak.h"
+#include "solve/polish.h"
 #include "solve/presolve.h"
 #include "solve/reorder.h"
 #include "solve/solver.h"
@@ -317,6 +318,9 @@ ckm_status ckm_solve(const ckm_dataflow *df, const ckm_solve_options *options, c
     if (!solver.infeasible) {
         CKM_I_TRY(options->reorder ? ckm_i_reorder_run(&solver, strategy, err)
                                    : ckm_i_presolve_run(&solver, strategy, err));
+    }
+    if (strcmp(name, "auto") == 0 && !options->reorder) {
+        CKM_I_TRY(ckm_i_polish(&solver, err));
     }
     if (solver.best_schedule == NULL && thorough) {
         CKM_I_TRY(ckm_i_least_peak(&solver, found.floor_bytes, least_peak_seconds, err));
