@@ -2,18 +2,10 @@
 // Measuring a program within a given memory.
 #include "cli/cli_profile.h"
 
-#include <unistd.h>
-
 #include "cli/cli_solve.h"
 
 // A schedule good enough to measure by; what is measured does not depend on how good it is.
 static const double seconds_to_solve = 5.0;
-
-int cli_processors(void)
-{
-    long n = sysconf(_SC_NPROCESSORS_ONLN);
-    return n < 1 ? 1 : n > 1024 ? 1024 : (int)n;
-}
 
 static ckm_status solve(int64_t budget_bytes, void *user, ckm_schedule **out, ckm_error *err)
 {

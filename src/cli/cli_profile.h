@@ -10,7 +10,4 @@
 ckm_status cli_profile_measure(const ckm_training *training, ckm_program *program, int64_t memory_bytes,
                                const ckm_profile_options *options, ckm_profile **out, ckm_error *err) CKM_NODISCARD;
 
-// Processors of this machine, at least 1.
-int cli_processors(void);
-
 #endif

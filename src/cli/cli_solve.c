@@ -14,12 +14,18 @@ const cli_option cli_limit_options[CLI_N_LIMIT_OPTIONS] = {
     {"gap", 0, CLI_FRACTION, offsetof(cli_limit_settings, gap), "G",
      "Stop when the cost is proven to be within this fraction of the least, such as 0.01 or 1%.", "0.0001", 0, 0, NULL},
     {"threads", 'j', CLI_INTEGER, offsetof(cli_limit_settings, threads), "N",
-     "Threads, for the strategies that can use more than one.", "1", 1, 1024, NULL},
+     "Threads, for the strategies that can use more than one.", "one for every processor", 1, 1024, NULL},
     {"seed", 0, CLI_INTEGER, offsetof(cli_limit_settings, seed), "N", "Seed of the randomised strategies.", "1", 0,
      INT64_MAX, NULL},
     {"verbose", 'v', CLI_FLAG, offsetof(cli_limit_settings, verbose), NULL,
      "Report progress on standard error even when it is not a terminal.", NULL, 0, 0, NULL},
 };
+
+int cli_processors(void)
+{
+    long n = sysconf(_SC_NPROCESSORS_ONLN);
+    return n < 1 ? 1 : n > 1024 ? 1024 : (int)n;
+}
 
 // A signal handler can only speak through a global.
 static volatile sig_atomic_t stop_requested;
@@ -114,7 +120,7 @@ ckm_solve_options cli_solve_options(const cli_limit_settings *settings, const ch
     options.strategy = strategy;
     options.time_limit_seconds = settings->time_limit_seconds;
     options.gap = settings->gap;
-    options.threads = (int)settings->threads;
+    options.threads = settings->threads > 0 ? (int)settings->threads : cli_processors();
     options.seed = (uint64_t)settings->seed;
     options.stop = cli_stop_requested;
     options.progress = cli_progress_line;

@@ -13,13 +13,16 @@ typedef struct cli_limit_settings {
 } cli_limit_settings;
 #define CLI_LIMIT_DEFAULTS(seconds)  \
     {                                \
-        (seconds), 1e-4, 1, 1, false \
+        (seconds), 1e-4, 0, 1, false \
     }
 
 // --gap, --threads, --seed and --verbose over a cli_limit_settings. --time-limit means something else in
 // every command, so each has its own.
 enum { CLI_N_LIMIT_OPTIONS = 4 };
 extern const cli_option cli_limit_options[CLI_N_LIMIT_OPTIONS];
+
+// Processors of this machine, at least 1.
+int cli_processors(void);
 
 // Ctrl-C (and SIGTERM) from now on ask solves to end with their best; the second one ends the program.
 void cli_stop_install(void);

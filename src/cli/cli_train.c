@@ -5,7 +5,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli/cli_solve.h"
 
@@ -275,8 +274,7 @@ int cli_train_prepare(const cli_command *command, const train_settings *settings
     *t = (train_setup){.adapted = *settings, .model = model};
     t->settings = &t->adapted;
     if (t->adapted.threads == 0) {
-        long processors = sysconf(_SC_NPROCESSORS_ONLN);
-        t->adapted.threads = processors > 0 ? processors : 1;
+        t->adapted.threads = cli_processors();
     }
     if (begin(t, &err) != CKM_OK) {
         return cli_fail(&err);

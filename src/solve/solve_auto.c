@@ -121,7 +121,7 @@ static ckm_status run(ckm_i_solver *solver, ckm_error *err)
     if (solver->options->threads > 1) {
         CKM_I_TRY(side_by_side(solver, prover, err));
     } else {
-        CKM_I_TRY(search(solver, prover, false, fmin(total * 0.2, 0.1 + n * 0.01), err));
+        CKM_I_TRY(search(solver, prover, false, fmin(total * 0.1, 0.1 + n * 0.002), err));
         CKM_I_TRY(take_turns(solver, prover, err));
     }
 cleanup:
