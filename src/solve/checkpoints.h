@@ -90,14 +90,6 @@ ckm_status ckm_i_griewank_stages(const ckm_i_griewank *gw, int32_t slots, ckm_i_
 ckm_status ckm_i_checkpoints_offer(ckm_i_solver *solver, const ckm_i_stages *stages, const char *source,
                                    int64_t *peak_bytes, ckm_error *err) CKM_NODISCARD;
 
-// Bodies of the strategies that come in two kinds of candidates.
-ckm_status ckm_i_checkpoint_all_run(ckm_i_solver *solver, ckm_i_candidates which, const char *source,
-                                    ckm_error *err) CKM_NODISCARD;
-ckm_status ckm_i_chen_sqrt_run(ckm_i_solver *solver, ckm_i_candidates which, const char *source,
-                               ckm_error *err) CKM_NODISCARD;
-ckm_status ckm_i_chen_greedy_run(ckm_i_solver *solver, ckm_i_candidates which, const char *source,
-                                 ckm_error *err) CKM_NODISCARD;
-
 // Whether the graph has the shape of the paper's layer-level training graph: n layers, the loss, n backward operators.
 bool ckm_i_checkpoints_is_mirrored(const ckm_dataflow *df);
 

@@ -6,9 +6,9 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "solve/chain.h"
+#include "solve/ilp_run.h"
 #include "solve/local_search.h"
 #include "solve/prover.h"
-#include "solve/solve_ilp.h"
 #include "solve/solver.h"
 
 // CBC makes progress on the paper's integer program up to about this many operators.

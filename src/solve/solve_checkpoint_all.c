@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // checkpoint-all: every forward operator is a checkpoint, kept to the end of the step as the paper's
-// artifact does; nothing is recomputed.
+// artifact does; nothing is recomputed. checkpoint-all-ap: every articulation point of the forward graph is one.
 #include "base/error.h"
 #include "solve/checkpoints.h"
 
-ckm_status ckm_i_checkpoint_all_run(ckm_i_solver *solver, ckm_i_candidates which, const char *source, ckm_error *err)
+static ckm_status run_with(ckm_i_solver *solver, ckm_i_candidates which, const char *source, ckm_error *err)
 {
     ckm_i_forward *fw = NULL;
     ckm_i_positions candidates = {0};
@@ -22,13 +22,24 @@ cleanup:
     return status;
 }
 
-static ckm_status run(ckm_i_solver *solver, ckm_error *err)
+static ckm_status run_all(ckm_i_solver *solver, ckm_error *err)
 {
-    return ckm_i_checkpoint_all_run(solver, CKM_I_CANDIDATES_ALL, "checkpoint-all", err);
+    return run_with(solver, CKM_I_CANDIDATES_ALL, "checkpoint-all", err);
+}
+
+static ckm_status run_articulation(ckm_i_solver *solver, ckm_error *err)
+{
+    return run_with(solver, CKM_I_CANDIDATES_ARTICULATION, "checkpoint-all-ap", err);
 }
 
 const ckm_i_strategy ckm_i_strategy_checkpoint_all = {
     .name = "checkpoint-all",
     .summary = "keep every forward activation; no recomputation",
-    .run = run,
+    .run = run_all,
+};
+
+const ckm_i_strategy ckm_i_strategy_checkpoint_all_ap = {
+    .name = "checkpoint-all-ap",
+    .summary = "keep every articulation point of the forward graph",
+    .run = run_articulation,
 };

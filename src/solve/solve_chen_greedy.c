@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // chen-greedy: the memory-aware rule of Chen et al. 2016, swept over segment limits. On graphs that are not
-// chains this is the "linearized greedy" of the Checkmate paper.
+// chains this is the "linearized greedy" of the Checkmate paper. chen-greedy-ap: the same among the articulation points
+// of the forward graph.
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,7 +68,7 @@ static ckm_status try_limit(sweep *s, int64_t limit_bytes, ckm_error *err)
     return status == CKM_OK ? ckm_i_checkpoints_offer(s->solver, s->stages, s->source, NULL, err) : status;
 }
 
-ckm_status ckm_i_chen_greedy_run(ckm_i_solver *solver, ckm_i_candidates which, const char *source, ckm_error *err)
+static ckm_status run_with(ckm_i_solver *solver, ckm_i_candidates which, const char *source, ckm_error *err)
 {
     sweep s = {.solver = solver, .source = source};
     int64_t base_bytes = 0;
@@ -91,13 +92,24 @@ cleanup:
     return status;
 }
 
-static ckm_status run(ckm_i_solver *solver, ckm_error *err)
+static ckm_status run_all(ckm_i_solver *solver, ckm_error *err)
 {
-    return ckm_i_chen_greedy_run(solver, CKM_I_CANDIDATES_ALL, "chen-greedy", err);
+    return run_with(solver, CKM_I_CANDIDATES_ALL, "chen-greedy", err);
+}
+
+static ckm_status run_articulation(ckm_i_solver *solver, ckm_error *err)
+{
+    return run_with(solver, CKM_I_CANDIDATES_ARTICULATION, "chen-greedy-ap", err);
 }
 
 const ckm_i_strategy ckm_i_strategy_chen_greedy = {
     .name = "chen-greedy",
     .summary = "checkpoint when a segment's bytes pass a limit, over 60 limits (Chen et al. 2016; linearized)",
-    .run = run,
+    .run = run_all,
+};
+
+const ckm_i_strategy ckm_i_strategy_chen_greedy_ap = {
+    .name = "chen-greedy-ap",
+    .summary = "checkpoint articulation points when a segment's bytes pass a limit, over 60 limits",
+    .run = run_articulation,
 };

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // chen-sqrt: Chen et al. 2016, every sqrt(n)-th forward operator, in layer order, is a checkpoint. On graphs
-// that are not chains this is the "linearized sqrt(n)" of the Checkmate paper.
+// that are not chains this is the "linearized sqrt(n)" of the Checkmate paper. chen-sqrt-ap: the same among the
+// articulation points of the forward graph.
 #include "base/error.h"
 #include "solve/checkpoints.h"
 
-ckm_status ckm_i_chen_sqrt_run(ckm_i_solver *solver, ckm_i_candidates which, const char *source, ckm_error *err)
+static ckm_status run_with(ckm_i_solver *solver, ckm_i_candidates which, const char *source, ckm_error *err)
 {
     ckm_i_forward *fw = NULL;
     ckm_i_positions candidates = {0};
@@ -26,13 +27,24 @@ cleanup:
     return status;
 }
 
-static ckm_status run(ckm_i_solver *solver, ckm_error *err)
+static ckm_status run_all(ckm_i_solver *solver, ckm_error *err)
 {
-    return ckm_i_chen_sqrt_run(solver, CKM_I_CANDIDATES_ALL, "chen-sqrt", err);
+    return run_with(solver, CKM_I_CANDIDATES_ALL, "chen-sqrt", err);
+}
+
+static ckm_status run_articulation(ckm_i_solver *solver, ckm_error *err)
+{
+    return run_with(solver, CKM_I_CANDIDATES_ARTICULATION, "chen-sqrt-ap", err);
 }
 
 const ckm_i_strategy ckm_i_strategy_chen_sqrt = {
     .name = "chen-sqrt",
     .summary = "checkpoint every sqrt(n)-th forward operator (Chen et al. 2016; linearized on branching graphs)",
-    .run = run,
+    .run = run_all,
+};
+
+const ckm_i_strategy ckm_i_strategy_chen_sqrt_ap = {
+    .name = "chen-sqrt-ap",
+    .summary = "checkpoint every sqrt(n)-th articulation point",
+    .run = run_articulation,
 };

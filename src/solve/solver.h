@@ -39,6 +39,8 @@ struct ckm_i_solver {
     void *beside_context;
 };
 
+// How far the best schedule is above the bound, relative to the bound; NAN where either is missing.
+double ckm_i_solver_gap(const ckm_i_solver *solver);
 // Time is up, the caller wants to stop, or the gap is closed.
 bool ckm_i_solver_should_stop(const ckm_i_solver *solver);
 // Hands in the matrices of a candidate: S is completed in place (ckm_i_stages_complete), cost and peak are

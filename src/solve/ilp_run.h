@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The integer program as a component: builds it, starts it from the solver's best, hands in what it finds.
-#ifndef CKM_SRC_SOLVE_SOLVE_ILP_H
-#define CKM_SRC_SOLVE_SOLVE_ILP_H
+#ifndef CKM_SRC_SOLVE_ILP_RUN_H
+#define CKM_SRC_SOLVE_ILP_RUN_H
 
 #include "solve/solver.h"
 
