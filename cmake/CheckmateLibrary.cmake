@@ -2,7 +2,7 @@
 # The library, compiled once and packed twice.
 
 file(GLOB library_sources CONFIGURE_DEPENDS
-    "${PROJECT_SOURCE_DIR}/src/*/*.c" "${PROJECT_SOURCE_DIR}/src/run/*/*.c")
+    "${PROJECT_SOURCE_DIR}/src/*/*.c" "${PROJECT_SOURCE_DIR}/src/*/*/*.c")
 list(FILTER library_sources EXCLUDE REGEX "/src/cli/")
 if(NOT CKM_RUN)
     list(FILTER library_sources EXCLUDE REGEX "/src/run/")

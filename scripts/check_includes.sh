@@ -22,6 +22,18 @@ BEGIN {
     allow("plan", "base dataflow schedule")
     allow("run", "base graph dataflow schedule plan cost")
     allow("emit", "base graph dataflow schedule plan")
+    # A part of a module, a folder in it: the other parts it may include, besides what the module may. The files on top
+    # may include all parts, and no part includes them.
+    part("solve", "core", "")
+    part("solve", "floor", "")
+    part("solve", "checkpoints", "core")
+    part("solve", "chain", "core checkpoints")
+    part("solve", "ilp", "core")
+    part("solve", "search", "core ilp")
+    part("solve", "bounds", "core search")
+    part("solve", "presolve", "core")
+    part("solve", "reorder", "core presolve")
+    part("solve", "strategies", "core checkpoints chain ilp search bounds")
     # The program is a client of the library: any public header, no internal one.
     known["cli"] = 1
     # Public headers that are not named like their module.
@@ -44,6 +56,20 @@ function allow(module, list,    n, i, parts) {
     }
 }
 
+function part(module, name, list,    n, i, parts) {
+    divided[module] = 1
+    known_part[module, name] = 1
+    n = split(list, parts, " ")
+    for (i = 1; i <= n; i++) {
+        # Cycles cannot be written down: what a part may include stands above it.
+        if (!((module, parts[i]) in known_part)) {
+            printf "scripts/check_includes.sh: %s is not above %s in the table\n", parts[i], name
+            bad = 1
+        }
+        allowed_part[module, name, parts[i]] = 1
+    }
+}
+
 function complain(text) {
     printf "%s:%d: %s\n", FILENAME, FNR, text
     bad = 1
@@ -59,6 +85,7 @@ FNR == 1 {
     split(FILENAME, path, "/")
     if (path[1] == "src") {
         module = path[2]
+        folder = path[4] != "" ? path[3] : ""
         public = 0
     } else {
         module = module_of_public(path[3])
@@ -67,6 +94,9 @@ FNR == 1 {
     umbrella = module == "checkmate"
     if (!umbrella && !(module in known)) {
         complain("module " module " is not in the table of scripts/check_includes.sh")
+    }
+    if (module in divided && !public && folder != "" && !((module, folder) in known_part)) {
+        complain("part " folder " of " module " is not in the table of scripts/check_includes.sh")
     }
 }
 
@@ -106,8 +136,9 @@ FNR == 1 {
             complain("write \"" module "/" line "\": internal headers are named from src/")
             next
         }
-        target = line
-        sub(/\/.*/, "", target)
+        split(line, target_path, "/")
+        target = target_path[1]
+        target_folder = target_path[3] != "" ? target_path[2] : ""
         if (module == "cli" && target != "cli") {
             complain("the program may only include public headers, not \"" line "\"")
             next
@@ -116,6 +147,10 @@ FNR == 1 {
         next
     }
     if (target == module) {
+        if (quoted && module in divided && folder != "" && folder != target_folder &&
+            !((module, folder, target_folder) in allowed_part)) {
+            complain(module "/" folder " must not include \"" line "\"")
+        }
         next
     }
     if (!(target in known)) {

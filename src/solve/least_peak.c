@@ -6,8 +6,8 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "solve/local_search.h"
-#include "solve/pebbling_schedule.h"
+#include "solve/search/local_search.h"
+#include "solve/floor/pebbling_schedule.h"
 
 // Work of the game where a schedule is looked for at the end of a run.
 static const int64_t game_work = 8000000;

@@ -3,8 +3,8 @@
 #ifndef CKM_SRC_SOLVE_LEAST_PEAK_H
 #define CKM_SRC_SOLVE_LEAST_PEAK_H
 
-#include "solve/memory_floor.h"
-#include "solve/solver.h"
+#include "solve/floor/memory_floor.h"
+#include "solve/core/solver.h"
 
 // Raises *floor_bytes, a proven memory floor, by the reverse pebble game, and hands in a proof of infeasibility where
 // the budget is below it.

@@ -10,7 +10,7 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "solve/memory_floor.h"
+#include "solve/floor/memory_floor.h"
 
 enum {
     // Batches tried one by one above the best after a bisection: enough to step over a heuristic's jumps.

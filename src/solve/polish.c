@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "solve/presolve.h"
+#include "solve/presolve/presolve.h"
 
 // Gaps up to which what is left is searched for, and which is as good as none; time for it.
 static const double polishable_gap = 1e-4, polished_gap = 1e-7;

@@ -3,7 +3,7 @@
 #ifndef CKM_SRC_SOLVE_POLISH_H
 #define CKM_SRC_SOLVE_POLISH_H
 
-#include "solve/solver.h"
+#include "solve/core/solver.h"
 
 // When the gap asked for is closed but not exactly: local search for as long again, at least a quarter of a second, at
 // most one, within the time limit. Does nothing where a cost or a number of moves was to be kept, a gap above that of

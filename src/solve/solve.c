@@ -8,9 +8,9 @@
 #include "base/error.h"
 #include "solve/least_peak.h"
 #include "solve/polish.h"
-#include "solve/presolve.h"
-#include "solve/reorder.h"
-#include "solve/solver.h"
+#include "solve/presolve/presolve.h"
+#include "solve/reorder/reorder.h"
+#include "solve/core/solver.h"
 
 // "optimal" means within 0.01 %.
 static const double optimal_gap = 1e-4;

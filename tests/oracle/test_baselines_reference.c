@@ -17,7 +17,7 @@
 #include <checkmate/solve.h>
 #include <checkmate/zoo.h>
 
-#include "solve/checkpoints.h"
+#include "solve/checkpoints/checkpoints.h"
 
 #ifndef CKM_SHARED_DATA_DIR
 #define CKM_SHARED_DATA_DIR "../shared/data"

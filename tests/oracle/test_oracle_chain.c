@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "oracle_random.h"
-#include "solve/chain.h"
+#include "solve/chain/chain.h"
 
 enum { MAX_LAYERS = 5, MAX_OPS = 2 * MAX_LAYERS + 1, MAX_READS = 4 };
 

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "oracle_brute.h"
-#include "solve/memory_floor.h"
+#include "solve/floor/memory_floor.h"
 
 static bool all_run_again(const oracle_graph *g)
 {

@@ -11,7 +11,7 @@
 
 #include "oracle_brute.h"
 #include "schedule/schedule_order.h"
-#include "solve/presolve.h"
+#include "solve/presolve/presolve.h"
 
 // What was reduced, so that a test in which nothing happens fails.
 typedef struct tally {

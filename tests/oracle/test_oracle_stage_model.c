@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "oracle_brute.h"
-#include "solve/stage_model.h"
+#include "solve/bounds/stage_model.h"
 
 static int32_t choose_cuts(ckm_i_rng *rng, int32_t n_ops, int32_t *cuts)
 {

@@ -9,8 +9,8 @@
 
 #include "alloc_sweep.h"
 #include "layer_graph.h"
-#include "solve/memory_floor.h"
-#include "solve/pebbling_schedule.h"
+#include "solve/floor/memory_floor.h"
+#include "solve/floor/pebbling_schedule.h"
 
 static ckm_status play(void *user, ckm_error *err)
 {

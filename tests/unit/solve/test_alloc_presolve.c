@@ -9,7 +9,7 @@
 
 #include "alloc_sweep.h"
 #include "quoted.h"
-#include "solve/presolve.h"
+#include "solve/presolve/presolve.h"
 
 // a: 100 bytes. view: of a, for free. relu: in place of a normed tensor. The scale of 3 bytes is read late, and all else
 // comes in hundreds: at 505 bytes it does not matter.

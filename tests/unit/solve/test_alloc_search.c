@@ -13,8 +13,8 @@
 #include "alloc_sweep.h"
 #include "layer_graph.h"
 #include "quoted.h"
-#include "solve/search_moves.h"
-#include "solve/search_state.h"
+#include "solve/search/search_moves.h"
+#include "solve/search/search_state.h"
 
 typedef struct problem {
     const ckm_dataflow *df;

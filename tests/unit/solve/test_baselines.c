@@ -15,7 +15,7 @@
 
 #include "layer_graph.h"
 #include "oracle_random.h"
-#include "solve/checkpoints.h"
+#include "solve/checkpoints/checkpoints.h"
 
 static const char *const strategies[] = {
     "checkpoint-all", "checkpoint-all-ap", "checkpoint-last", "chen-sqrt",

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "layer_graph.h"
-#include "solve/checkpoints.h"
+#include "solve/checkpoints/checkpoints.h"
 
 typedef struct fixture {
     ckm_dataflow *df;

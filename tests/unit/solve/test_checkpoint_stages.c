@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "layer_graph.h"
-#include "solve/checkpoints.h"
+#include "solve/checkpoints/checkpoints.h"
 
 static void check(ckm_status status, const ckm_error *err)
 {

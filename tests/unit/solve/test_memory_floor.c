@@ -9,8 +9,8 @@
 #include <cmocka.h>
 
 #include "layer_graph.h"
-#include "solve/memory_floor.h"
-#include "solve/pebbling_schedule.h"
+#include "solve/floor/memory_floor.h"
+#include "solve/floor/pebbling_schedule.h"
 
 // Operator v makes tensor v of bytes[v] bytes and reads inputs[v], -1 for none.
 static ckm_dataflow *build(const int64_t *bytes, const int32_t (*inputs)[2], int32_t n, bool recomputable)

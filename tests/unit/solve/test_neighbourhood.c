@@ -10,9 +10,9 @@
 
 #include "base/clock.h"
 #include "oracle_random.h"
-#include "solve/neighbourhood.h"
-#include "solve/neighbourhood_model.h"
-#include "solve/search_moves.h"
+#include "solve/search/neighbourhood.h"
+#include "solve/search/neighbourhood_model.h"
+#include "solve/search/search_moves.h"
 
 // Random moves until the budget is kept; false when that does not come about.
 static bool find_fitting(ckm_i_search *s, ckm_i_mover *mover)

@@ -9,9 +9,9 @@
 #include <cmocka.h>
 
 #include "oracle_random.h"
-#include "solve/crossing.h"
-#include "solve/recombine.h"
-#include "solve/search_moves.h"
+#include "solve/search/crossing.h"
+#include "solve/search/recombine.h"
+#include "solve/search/search_moves.h"
 
 enum { most_parents = 4 };
 

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "oracle_random.h"
-#include "solve/reorder.h"
+#include "solve/reorder/reorder.h"
 
 enum { graphs = 2000 };
 

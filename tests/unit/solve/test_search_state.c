@@ -12,9 +12,9 @@
 #include <cmocka.h>
 
 #include "oracle_random.h"
-#include "solve/crossing.h"
-#include "solve/search_moves.h"
-#include "solve/search_state.h"
+#include "solve/search/crossing.h"
+#include "solve/search/search_moves.h"
+#include "solve/search/search_state.h"
 
 enum { max_operands = 4 };
 

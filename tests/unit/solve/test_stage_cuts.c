@@ -8,7 +8,7 @@
 
 #include <checkmate/dataflow.h>
 
-#include "solve/stage_cuts.h"
+#include "solve/bounds/stage_cuts.h"
 
 enum { n_ops = 500 };
 

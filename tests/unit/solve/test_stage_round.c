@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "oracle_random.h"
-#include "solve/stage_round.h"
+#include "solve/bounds/stage_round.h"
 
 static int32_t choose_cuts(ckm_i_rng *rng, int32_t n_ops, bool all, int32_t *cuts)
 {

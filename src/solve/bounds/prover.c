@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+// Relaxations with a single cut, to find the best place for it; relaxations with more and more cuts, then integer
+// programs with more and more cuts, as far as time goes.
+#include "solve/bounds/prover.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "solve/bounds/stage_bound.h"
+#include "solve/bounds/stage_cuts.h"
+
+// Rows of the first relaxation and of the largest one worth a try, and the same of integer programs.
+static const int64_t first_rows = 4000, most_rows = 1000000, first_program_rows = 3000, most_program_rows = 60000;
+
+// Share of the time left that a program may take. A relaxation that took more than this share is the last one.
+static const double program_share = 0.6, program_share_beside = 0.85, relaxation_share = 0.15;
+
+// Share of the time left in which another place for a cut is tried.
+static const double trial_share = 0.1;
+
+// Relaxations go on while twice the cuts close at least this share of the gap.
+static const double worthwhile = 0.01;
+
+// A relaxation is rounded when it closes this share of the gap.
+static const double rounding_share = 0.1;
+
+// A program that ended without a proof is tried again with this many times the time.
+static const double patience = 1.5;
+
+// Where there is no limit, shares are taken of this.
+static const double unlimited_seconds = 3600.0;
+
+// Time between two looks at the child.
+static const double poll_seconds = 0.003;
+
+typedef enum phase { TRIALS, RELAXATIONS, PROGRAMS } phase;
+
+struct ckm_i_prover {
+    ckm_i_solver *solver;
+    bool programs;  // whether integer programs follow
+    phase phase;
+    bool done;
+    ckm_i_stage_cuts places;
+    int32_t *cuts;             // of the run under way
+    int32_t n_cuts;            // of the ladder's run, or the next one
+    double trial_end_seconds;  // no place is tried beyond; 0 before the first
+    ckm_i_stage_run *run;      // NULL: none is under way
+    double started_seconds, limit_seconds;
+    double tried_seconds;  // that a program of n_cuts was given in vain
+    double bound_before;   // the run
+    double end_seconds;    // no run goes on beyond
+    double polled_seconds;
+    bool polling;
+    ckm_i_spans *rounded;  // of the last relaxation worth it, until it is taken; NULL
+    double rounded_bound;  // the bound then; 0: none was worth it
+    ckm_status status;
+    ckm_error error;
+};
+
+static double time_left(const ckm_i_prover *p)
+{
+    double left = fmin(p->solver->deadline_seconds, p->end_seconds) - ckm_i_clock_seconds();
+    return isfinite(left) ? fmax(left, 0.0) : unlimited_seconds;
+}
+
+// The largest power of two of cuts with at most so many rows, at least 1.
+static int32_t cuts_for_rows(const ckm_dataflow *df, int64_t rows)
+{
+    int32_t n = 1;
+    while (n < df->n_ops - ckm_i_stage_first(df) && ckm_i_stage_rows(df, 2 * n) <= rows) {
+        n *= 2;
+    }
+    return n;
+}
+
+ckm_status ckm_i_prover_create(ckm_i_solver *solver, bool programs, ckm_i_prover **out, ckm_error *err)
+{
+    ckm_i_prover *p = ckm_i_calloc(1, sizeof *p);
+    if (p == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    p->solver = solver;
+    p->end_seconds = INFINITY;
+    p->programs = programs;
+    p->n_cuts = cuts_for_rows(solver->df, first_rows);
+    p->done = solver->df->n_ops == 0;
+    p->cuts = ckm_i_malloc((size_t)solver->df->n_ops, sizeof *p->cuts);
+    ckm_status status = p->cuts == NULL ? ckm_i_error_memory(err) : CKM_OK;
+    if (status == CKM_OK) {
+        status = ckm_i_stage_cuts_init(solver->df, ckm_i_stage_first(solver->df), &p->places, err);
+    }
+    if (status != CKM_OK) {
+        ckm_i_prover_free(p);
+        return status;
+    }
+    *out = p;
+    return CKM_OK;
+}
+
+void ckm_i_prover_free(ckm_i_prover *p)
+{
+    if (p != NULL) {
+        ckm_i_stage_run_abandon(p->run);
+        ckm_i_stage_cuts_dispose(&p->places);
+        free(p->cuts);
+        ckm_i_spans_free(p->rounded, p->solver->df->n_tensors);
+        free(p);
+    }
+}
+
+static void begin_programs(ckm_i_prover *p)
+{
+    p->phase = PROGRAMS;
+    p->n_cuts = cuts_for_rows(p->solver->df, first_program_rows);
+    p->done = !p->programs || ckm_i_stage_rows(p->solver->df, p->n_cuts) > most_program_rows;
+}
+
+// What comes after the run that has ended.
+static void climb(ckm_i_prover *p, double took, double bound)
+{
+    const ckm_i_solver *solver = p->solver;
+    if (p->phase == TRIALS) {
+        ckm_i_stage_cuts_score(&p->places, p->cuts[0], bound);
+        return;
+    }
+    bool last = p->n_cuts >= solver->df->n_ops - ckm_i_stage_first(solver->df);
+    int64_t rows = ckm_i_stage_rows(solver->df, 2 * p->n_cuts);
+    if (p->phase == PROGRAMS && took >= p->limit_seconds) {
+        p->tried_seconds = p->limit_seconds;
+    } else if (p->phase == PROGRAMS) {
+        p->tried_seconds = 0.0;
+        p->done = last || rows > most_program_rows;
+        p->n_cuts *= 2;
+    } else {
+        double gained = solver->bound_cost - p->bound_before;
+        bool slow = took > relaxation_share * (time_left(p) + took);
+        bool idle = solver->best_schedule != NULL && p->programs &&
+                    gained < worthwhile * ((double)solver->best_cost - solver->bound_cost);
+        p->n_cuts *= 2;
+        if (last || slow || idle || rows > most_rows) {
+            begin_programs(p);
+        }
+    }
+}
+
+// What a program may take. Beside a search nothing else waits for the time, but CBC needs some to come to an end.
+static double program_seconds(const ckm_i_prover *p)
+{
+    return (p->solver->beside != NULL ? program_share_beside : program_share) * time_left(p);
+}
+
+// The cuts of the next run: another single one to try, or as many as the ladder says. Returns their number.
+static int32_t next_cuts(ckm_i_prover *p)
+{
+    if (p->phase == TRIALS) {
+        double now = ckm_i_clock_seconds();
+        if (p->trial_end_seconds == 0.0) {
+            p->trial_end_seconds = now + trial_share * time_left(p);
+        }
+        p->cuts[0] = now < p->trial_end_seconds ? ckm_i_stage_cuts_next(&p->places) : -1;
+        if (p->cuts[0] >= 0) {
+            return 1;
+        }
+        p->phase = RELAXATIONS;
+    }
+    return ckm_i_stage_cuts_choose(&p->places, p->n_cuts, p->cuts);
+}
+
+static void start(ckm_i_prover *p)
+{
+    p->started_seconds = ckm_i_clock_seconds();
+    p->bound_before = p->solver->bound_cost;
+    bool integer = p->phase == PROGRAMS;
+    p->limit_seconds = integer ? program_seconds(p) : time_left(p);
+    int32_t n_cuts = next_cuts(p);
+    ckm_i_stage_options options = {.cuts = p->cuts, .n_cuts = n_cuts, .integer = integer, .seconds = p->limit_seconds};
+    p->status = ckm_i_stage_run_start(p->solver, &options, &p->run, &p->error);
+}
+
+// Whether there is a run to start in the time there is.
+static bool has_next(const ckm_i_prover *p)
+{
+    return p->phase != PROGRAMS || program_seconds(p) >= patience * p->tried_seconds;
+}
+
+// The rounding of the run that has ended, when the bound has come a good deal closer to the best schedule since the last
+// one that was worth it: each disturbs the search.
+static void take_rounded(ckm_i_prover *p, ckm_i_spans *rounded)
+{
+    const ckm_i_solver *solver = p->solver;
+    double gap = solver->best_schedule != NULL ? (double)solver->best_cost - p->rounded_bound : 0.0;
+    bool worth = p->rounded_bound == 0.0 || solver->bound_cost > p->rounded_bound + rounding_share * gap;
+    if (rounded != NULL && worth) {
+        ckm_i_spans_free(p->rounded, solver->df->n_tensors);
+        p->rounded = rounded;
+        p->rounded_bound = solver->bound_cost;
+    } else {
+        ckm_i_spans_free(rounded, solver->df->n_tensors);
+    }
+}
+
+// Goes on without waiting. False when nothing is left to do.
+static bool go_on(ckm_i_prover *p)
+{
+    if (p->done || p->status != CKM_OK) {
+        return false;
+    }
+    if (p->run == NULL) {
+        if (!has_next(p)) {
+            return false;
+        }
+        start(p);
+    } else if (ckm_i_stage_run_poll(p->solver, p->run)) {
+        ckm_i_stage_run *run = p->run;
+        p->run = NULL;
+        ckm_i_stage_found found = {.bound = -INFINITY};
+        p->status = ckm_i_stage_run_finish(p->solver, run, &found, &p->error);
+        take_rounded(p, found.rounded);
+        climb(p, ckm_i_clock_seconds() - p->started_seconds, found.bound);
+    }
+    return !p->done && p->status == CKM_OK;
+}
+
+ckm_i_spans *ckm_i_prover_take_rounded(ckm_i_prover *p)
+{
+    ckm_i_spans *rounded = p->rounded;
+    p->rounded = NULL;
+    return rounded;
+}
+
+bool ckm_i_prover_has_ended(const ckm_i_prover *p)
+{
+    return p->run == NULL && (p->done || p->status != CKM_OK || !has_next(p));
+}
+
+static ckm_status report(const ckm_i_prover *p, ckm_error *err)
+{
+    if (p->status != CKM_OK && err != NULL) {
+        *err = p->error;
+    }
+    return p->status;
+}
+
+ckm_status ckm_i_prover_run(ckm_i_prover *p, double seconds, ckm_error *err)
+{
+    double begin = ckm_i_clock_seconds();
+    double end_before = p->end_seconds;
+    p->end_seconds = fmin(begin + seconds, end_before);
+    while (go_on(p) && !ckm_i_solver_should_stop(p->solver)) {
+        double now = ckm_i_clock_seconds();
+        if (now >= p->end_seconds && p->run == NULL) {
+            break;
+        }
+        struct timespec nap = {.tv_nsec = now - begin < 0.05 ? 200000L : 3000000L};
+        nanosleep(&nap, NULL);
+    }
+    p->end_seconds = end_before;
+    return report(p, err);
+}
+
+// The solver asks often, and handing in a bound makes it ask again.
+static void beside(void *context)
+{
+    ckm_i_prover *p = context;
+    double now = ckm_i_clock_seconds();
+    if (!p->polling && now - p->polled_seconds >= poll_seconds) {
+        p->polling = true;
+        p->polled_seconds = now;
+        go_on(p);
+        p->polling = false;
+    }
+}
+
+void ckm_i_prover_attach(ckm_i_prover *p, double seconds)
+{
+    p->end_seconds = ckm_i_clock_seconds() + seconds;
+    p->solver->beside = beside;
+    p->solver->beside_context = p;
+}
+
+ckm_status ckm_i_prover_detach(ckm_i_prover *p, ckm_error *err)
+{
+    p->end_seconds = INFINITY;
+    p->solver->beside = NULL;
+    p->solver->beside_context = NULL;
+    return report(p, err);
+}

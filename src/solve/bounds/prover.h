@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// A ladder of proofs of growing size, climbed in a child process while the caller searches.
+#ifndef CKM_SRC_SOLVE_BOUNDS_PROVER_H
+#define CKM_SRC_SOLVE_BOUNDS_PROVER_H
+
+#include "solve/search/search_state.h"
+#include "solve/core/solver.h"
+
+typedef struct ckm_i_prover ckm_i_prover;
+
+// What it climbs: relaxations only, or integer programs after them.
+ckm_status ckm_i_prover_create(ckm_i_solver *solver, bool programs, ckm_i_prover **out, ckm_error *err) CKM_NODISCARD;
+void ckm_i_prover_free(ckm_i_prover *prover);
+
+// Goes on for so many seconds, or until nothing is left or the solver should stop. One process at work at a time.
+ckm_status ckm_i_prover_run(ckm_i_prover *prover, double seconds, ckm_error *err) CKM_NODISCARD;
+
+// Nothing is at work, and nothing is left that the time allows.
+bool ckm_i_prover_has_ended(const ckm_i_prover *prover);
+
+// What the last relaxation would hold, once: the caller frees it with ckm_i_spans_free. NULL: nothing new.
+ckm_i_spans *ckm_i_prover_take_rounded(ckm_i_prover *prover);
+
+// From attach to detach, for so many seconds at most, it goes on beside the strategy, in a process of its own: whenever the strategy asks whether it
+// should stop, bounds and schedules are handed in and what is next is started. Detach reports what went wrong.
+void ckm_i_prover_attach(ckm_i_prover *prover, double seconds);
+ckm_status ckm_i_prover_detach(ckm_i_prover *prover, ckm_error *err) CKM_NODISCARD;
+
+#endif

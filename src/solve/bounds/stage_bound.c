@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+// One run of the stage relaxation, from the choice of cuts to the bound.
+#include "solve/bounds/stage_bound.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "solve/bounds/stage_model.h"
+#include "solve/bounds/stage_round.h"
+
+struct ckm_i_stage_run {
+    ckm_i_stage_model model;
+    ckm_i_milp_job *job;
+    bool integer;
+};
+
+// The whole order is cut where that costs little; else from the first operator that is not forward on.
+static const int64_t small_rows = 30000;
+
+static int64_t rows_from(const ckm_dataflow *df, int32_t first, int64_t n_cuts)
+{
+    int64_t rows = 0;
+    int64_t range = df->n_ops - first;
+    int64_t n = n_cuts < range ? n_cuts : range;
+    for (int32_t v = 0; v < df->n_ops; v++) {
+        int64_t later = df->n_ops - (v > first ? v : first);
+        rows += (int64_t)(df->ops[v].n_inputs + 1) * (range > 0 ? (later * n + range - 1) / range : 0);
+    }
+    return rows;
+}
+
+static int32_t first_backward(const ckm_dataflow *df)
+{
+    int32_t v = 0;
+    while (v < df->n_ops && df->ops[v].kind == CKM_OP_FORWARD) {
+        v++;
+    }
+    return v < df->n_ops ? v : 0;
+}
+
+static bool is_whole(const ckm_dataflow *df)
+{
+    return rows_from(df, 0, df->n_ops) < small_rows;
+}
+
+int32_t ckm_i_stage_first(const ckm_dataflow *df)
+{
+    return is_whole(df) ? 0 : first_backward(df);
+}
+
+int64_t ckm_i_stage_rows(const ckm_dataflow *df, int32_t n_cuts)
+{
+    return rows_from(df, ckm_i_stage_first(df), n_cuts);
+}
+
+// The solver's best as a point of the program. It satisfies every row: its rows are what all schedules obey.
+static double *make_start(const ckm_i_solver *solver, const ckm_i_stage_model *model)
+{
+    const ckm_dataflow *df = solver->df;
+    double *start = ckm_i_calloc((size_t)model->milp.n_cols, sizeof *start);
+    for (int32_t k = 0; start != NULL && k < model->n_cuts; k++) {
+        const uint64_t *row = ckm_i_stages_s(solver->best_stages, model->cuts[k] + 1);
+        for (int32_t x = 0; x < df->n_tensors; x++) {
+            int32_t col = model->s_col[(int64_t)k * df->n_tensors + x];
+            if (col >= 0 && ckm_i_bits_get(row, x)) {
+                start[col] = 1.0;
+            }
+        }
+    }
+    return start;
+}
+
+// The schedule of an integer solution. Peaks between the cuts may exceed the budget, and then it does not count.
+static ckm_status take_solution(ckm_i_solver *solver, const ckm_i_stage_model *model, const double *x, ckm_error *err)
+{
+    ckm_i_spans *spans = NULL;
+    ckm_i_search *search = NULL;
+    ckm_schedule *schedule = NULL;
+    ckm_status status = CKM_OK;
+    CKM_I_TRY(ckm_i_stage_round(model, x, &spans, err));
+    CKM_I_TRY(ckm_i_search_create(solver->df, solver->budget_bytes, &search, err));
+    CKM_I_TRY(ckm_i_search_take(search, spans, err));
+    CKM_I_TRY(ckm_i_search_emit(search, &schedule, err));
+    CKM_I_TRY(ckm_i_solver_offer_schedule(solver, schedule, "stage-program", err));
+cleanup:
+    ckm_i_spans_free(spans, solver->df->n_tensors);
+    ckm_i_search_free(search);
+    ckm_schedule_free(schedule);
+    return status;
+}
+
+ckm_status ckm_i_stage_run_start(ckm_i_solver *solver, const ckm_i_stage_options *options, ckm_i_stage_run **out,
+                                 ckm_error *err)
+{
+    const ckm_dataflow *df = solver->df;
+    double *start = NULL;
+    ckm_status status = CKM_OK;
+    ckm_i_stage_run *run = ckm_i_calloc(1, sizeof *run);
+    if (run == NULL) {
+        status = ckm_i_error_memory(err);
+        goto cleanup;
+    }
+    run->integer = options->integer;
+    CKM_I_TRY(ckm_i_stage_model_build(df, solver->budget_bytes, options->cuts, options->n_cuts, &run->model, err));
+    if (options->integer && solver->best_stages != NULL) {
+        start = make_start(solver, &run->model);
+        if (start == NULL) {
+            status = ckm_i_error_memory(err);
+            goto cleanup;
+        }
+    }
+    double scale = run->model.cost_scale;
+    double gap = solver->options->gap * (double)df->total_cost / scale;
+    bool found = solver->best_schedule != NULL;
+    ckm_i_milp_options limits = {
+        .relax = !options->integer,
+        .seconds = fmax(fmin(options->seconds, solver->deadline_seconds - ckm_i_clock_seconds()), 0.01),
+        .gap = gap,
+        .cutoff = INFINITY,
+        .threads = 1,
+        .start = start,
+        .separate = ckm_i_stage_separate,
+        .context = &run->model,
+        .enough = found ? (double)(solver->best_cost - df->total_cost) / scale - gap * 0.5 : INFINITY,
+        .stop = solver->options->stop,
+        .user = solver->options->user,
+    };
+    CKM_I_TRY(ckm_i_milp_start(&run->model.milp, &limits, &run->job, err));
+    *out = run;
+    run = NULL;
+cleanup:
+    free(start);
+    ckm_i_stage_run_abandon(run);
+    return status;
+}
+
+static void hand_in(ckm_i_solver *solver, const ckm_i_stage_model *model, double objective, const char *source)
+{
+    if (objective > -INFINITY && objective < INFINITY) {
+        double cost = (double)solver->df->total_cost + objective * model->cost_scale;
+        ckm_i_solver_bound(solver, ckm_i_cost_round_up(cost, model->cost_gcd), CKM_BOUND_ORDER, source);
+    }
+}
+
+bool ckm_i_stage_run_poll(ckm_i_solver *solver, ckm_i_stage_run *run)
+{
+    if (ckm_i_milp_poll(run->job)) {
+        return true;
+    }
+    hand_in(solver, &run->model, ckm_i_milp_proven(run->job), "stage-bound");
+    return false;
+}
+
+ckm_status ckm_i_stage_run_finish(ckm_i_solver *solver, ckm_i_stage_run *run, ckm_i_stage_found *found, ckm_error *err)
+{
+    const char *source = run->integer ? "stage-program" : "stage-bound";
+    ckm_i_milp_result result = {0};
+    ckm_status status = ckm_i_milp_finish(run->job, &result, err);
+    run->job = NULL;
+    if (status != CKM_OK) {
+        goto cleanup;
+    }
+    found->bound = result.proven;
+    ckm_i_solver_log(solver, CKM_LOG_INFO, "%s: %d cuts, %d columns: %s", source, run->model.n_cuts,
+                     run->model.milp.n_cols, result.detail);
+    hand_in(solver, &run->model, result.proven, "stage-bound");
+    if (run->integer) {
+        hand_in(solver, &run->model, result.bound, source);
+    }
+    // A schedule is exact: where one is known, a tolerance made the engine err.
+    bool infeasible = result.proven == INFINITY || (run->integer && result.status == CKM_I_MILP_INFEASIBLE);
+    if (infeasible && solver->best_schedule == NULL) {
+        ckm_i_solver_infeasible(solver, CKM_BOUND_ORDER, source);
+    }
+    // Between the cuts a schedule pays at least what the program counts.
+    double cost = (double)solver->df->total_cost + result.objective * run->model.cost_scale;
+    bool better = solver->best_schedule == NULL || cost < (double)solver->best_cost * (1.0 - 1e-9);
+    if (run->integer && result.x != NULL && better) {
+        CKM_I_TRY(take_solution(solver, &run->model, result.x, err));
+    }
+    if (!run->integer && result.x != NULL) {
+        CKM_I_TRY(ckm_i_stage_round(&run->model, result.x, &found->rounded, err));
+    }
+cleanup:
+    ckm_i_milp_result_dispose(&result);
+    ckm_i_stage_run_abandon(run);
+    return status;
+}
+
+void ckm_i_stage_run_abandon(ckm_i_stage_run *run)
+{
+    if (run != NULL) {
+        ckm_i_milp_abandon(run->job);
+        ckm_i_stage_model_dispose(&run->model);
+        free(run);
+    }
+}

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs the stage relaxation (stage_model.h) in a child process and hands what it proves to the solver.
+#ifndef CKM_SRC_SOLVE_BOUNDS_STAGE_BOUND_H
+#define CKM_SRC_SOLVE_BOUNDS_STAGE_BOUND_H
+
+#include "solve/search/search_state.h"
+#include "solve/core/solver.h"
+
+typedef struct ckm_i_stage_options {
+    const int32_t *cuts;  // where schedules are cut, ascending; only read at the start
+    int32_t n_cuts;       // more make a larger program and most often a better bound
+    bool integer;         // S binary, by branch and bound: far tighter where it gets anywhere
+    double seconds;       // wall time; INFINITY for the solver's own limit only
+} ckm_i_stage_options;
+
+// What else a run gives.
+typedef struct ckm_i_stage_found {
+    double bound;          // on the program's objective; -INFINITY: none
+    ckm_i_spans *rounded;  // what a relaxation would hold, rounded (stage_round.h), for ckm_i_spans_free; NULL: nothing
+} ckm_i_stage_found;
+
+// One relaxation at work, beside whatever else the caller does. Poll tells at once whether it has ended, and hands
+// bounds to the solver as they come; finish waits for the end, hands in the bound, a proof of infeasibility and,
+// with `integer`, the schedule found, and releases it; abandon (NULL is fine) ends it.
+typedef struct ckm_i_stage_run ckm_i_stage_run;
+ckm_status ckm_i_stage_run_start(ckm_i_solver *solver, const ckm_i_stage_options *options, ckm_i_stage_run **run,
+                                 ckm_error *err) CKM_NODISCARD;
+bool ckm_i_stage_run_poll(ckm_i_solver *solver, ckm_i_stage_run *run);
+ckm_status ckm_i_stage_run_finish(ckm_i_solver *solver, ckm_i_stage_run *run, ckm_i_stage_found *found,
+                                  ckm_error *err) CKM_NODISCARD;
+void ckm_i_stage_run_abandon(ckm_i_stage_run *run);
+
+// Rows of the program with so many cuts, about.
+int64_t ckm_i_stage_rows(const ckm_dataflow *df, int32_t n_cuts);
+// The first operator after which a schedule is cut.
+int32_t ckm_i_stage_first(const ckm_dataflow *df);
+
+#endif

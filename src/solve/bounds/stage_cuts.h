@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the stage relaxation cuts schedules (stage_model.h). Bounds depend on it a great deal, and no rule says where the
+// best place is: a program with a single cut takes hundredths of a second, so places are tried.
+#ifndef CKM_SRC_SOLVE_BOUNDS_STAGE_CUTS_H
+#define CKM_SRC_SOLVE_BOUNDS_STAGE_CUTS_H
+
+#include "dataflow/dataflow.h"
+
+typedef struct ckm_i_stage_cuts {
+    int32_t n_ops, first;  // cuts come after operators from `first` on
+    int64_t *live[2];  // per operator, when nothing is recomputed: bytes that live; without what in-place pairs save
+    double *score;     // per operator: the bound with a single cut there, -INFINITY when it was not tried
+    int32_t best;      // the operator with the largest score, -1
+    int32_t from, to;  // where the next places to try are
+    int32_t *next;     // places to try
+    int32_t n_next, at;
+} ckm_i_stage_cuts;
+
+ckm_status ckm_i_stage_cuts_init(const ckm_dataflow *df, int32_t first, ckm_i_stage_cuts *out,
+                                 ckm_error *err) CKM_NODISCARD;
+void ckm_i_stage_cuts_dispose(ckm_i_stage_cuts *cuts);
+
+// The next place to try, -1 when there is none: first all over the range, then closer and closer around the best.
+int32_t ckm_i_stage_cuts_next(ckm_i_stage_cuts *cuts);
+// What a single cut there gave.
+void ckm_i_stage_cuts_score(ckm_i_stage_cuts *cuts, int32_t cut, double bound);
+
+// At most n_cuts cuts, ascending, evenly spread: after the best operator of each stretch that was tried, else after the
+// one with most to hold. Written to `out` (room for n_cuts); returns their number.
+int32_t ckm_i_stage_cuts_choose(const ckm_i_stage_cuts *cuts, int32_t n_cuts, int32_t *out);
+
+#endif

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+// Builds the stage relaxation. Every schedule that keeps the order satisfies, for each window k,
+//   r[k,v] <= s[k,x] + r[k,p]        x an operand of v made by p: it was live at the cut or has been made since
+//   1 <= s[k,x] + r[k,p]             x an operand of a first computation of the window, made before it
+//   s[k+1,x] <= s[k,x] + r[k,p]      x made before the window
+//   sum of m_x s[k,x] over storages that t does not touch, plus the working set of t, <= budget
+// where cut k comes right after the first computation of t: whatever lives on past t lives while it runs. Its cost is
+// at least total + sum of c_v r[k,v]. Nothing else is assumed.
+#include "solve/bounds/stage_model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "solve/core/structure.h"
+
+typedef struct builder {
+    const ckm_dataflow *df;
+    ckm_i_stage_model *out;
+    ckm_i_milp *m;
+    int32_t *working;    // per storage: the cut whose operator touches it
+    int32_t *group_col;  // per storage: column of its presence at a cut, -1
+    int32_t *needed;     // per tensor: the last window that needs it
+    int32_t *last_need;  // per operator: the last operator that can be reached from it
+    int64_t cap_needs;
+    int32_t n_needs;
+} builder;
+
+// Columns of s for cut k.
+static void add_cut_columns(builder *b, int32_t k)
+{
+    const ckm_dataflow *df = b->df;
+    int32_t *cols = b->out->s_col + (int64_t)k * df->n_tensors;
+    for (int32_t x = 0; x < df->n_tensors; x++) {
+        const ckm_i_dataflow_tensor *tensor = &df->tensors[x];
+        bool followed = !tensor->pinned && tensor->producer >= 0 && (tensor->n_users > 0 || tensor->is_result);
+        followed = followed && tensor->producer <= b->out->cuts[k] && b->last_need[tensor->producer] > b->out->cuts[k];
+        cols[x] = followed ? ckm_i_milp_add_col(b->m, 0.0, 0.0, 1.0, true) : -1;
+    }
+}
+
+// Row: availability of x in window k (s + r) minus `col` >= at_least.
+static void add_available(builder *b, int32_t k, int32_t x, int32_t col, double at_least)
+{
+    const ckm_i_dataflow_tensor *tensor = &b->df->tensors[x];
+    int32_t s = b->out->s_col[(int64_t)k * b->df->n_tensors + x];
+    int32_t r = ckm_i_stage_r(b->out, k)[tensor->producer];
+    if (s >= 0 && r < 0 && col < 0 && at_least == 1.0) {
+        b->m->lower[s] = 1.0;  // nothing else makes it
+        return;
+    }
+    ckm_i_milp_add_row(b->m, at_least, INFINITY);
+    if (s >= 0) {
+        ckm_i_milp_put(b->m, s, 1.0);
+    }
+    if (r >= 0) {
+        ckm_i_milp_put(b->m, r, 1.0);
+    }
+    if (col >= 0) {
+        ckm_i_milp_put(b->m, col, -1.0);
+    }
+}
+
+// The same for what x is a view of in the end: where a view is, that has been. A tensor that is always live needs none.
+static void require_available(builder *b, int32_t k, int32_t x, int32_t col, double at_least)
+{
+    const ckm_i_dataflow_tensor *tensor = &b->df->tensors[x];
+    if (tensor->pinned || tensor->producer < 0) {
+        return;
+    }
+    add_available(b, k, x, col, at_least);
+    int32_t base = x;
+    while (b->out->view_of[base] >= 0) {
+        base = b->out->view_of[base];
+    }
+    if (base != x) {
+        add_available(b, k, base, col, at_least);
+    }
+}
+
+static void mark_touched(builder *b, int32_t k)
+{
+    const ckm_i_dataflow_op *op = &b->df->ops[b->out->cuts[k]];
+    for (int32_t i = 0; i < op->n_inputs + op->n_outputs; i++) {
+        int32_t x = i < op->n_inputs ? op->inputs[i] : op->outputs[i - op->n_inputs];
+        b->working[b->df->tensors[x].storage] = k;
+    }
+}
+
+// Presence of every storage at cut k: the column of its only tensor that is no view of another, or a maximum.
+static void add_groups(builder *b, int32_t k)
+{
+    const ckm_dataflow *df = b->df;
+    const int32_t *cols = b->out->s_col + (int64_t)k * df->n_tensors;
+    for (int32_t x = 0; x < df->n_tensors; x++) {
+        b->group_col[x] = -1;
+    }
+    for (int32_t x = 0; x < df->n_tensors; x++) {
+        int32_t storage = df->tensors[x].storage;
+        if (cols[x] < 0 || df->tensors[storage].bytes == 0) {
+            continue;
+        }
+        int32_t of = b->out->view_of[x];
+        if (of >= 0) {
+            ckm_i_milp_add_row(b->m, 0.0, INFINITY);
+            ckm_i_milp_put(b->m, cols[of], 1.0);
+            ckm_i_milp_put(b->m, cols[x], -1.0);
+            continue;
+        }
+        if (b->group_col[storage] < 0) {
+            b->group_col[storage] = cols[x];
+            continue;
+        }
+        // A second tensor: one more column, at least as large as both.
+        int32_t both = ckm_i_milp_add_col(b->m, 0.0, 0.0, 1.0, false);
+        int32_t parts[2] = {b->group_col[storage], cols[x]};
+        for (int i = 0; i < 2; i++) {
+            ckm_i_milp_add_row(b->m, 0.0, INFINITY);
+            ckm_i_milp_put(b->m, both, 1.0);
+            ckm_i_milp_put(b->m, parts[i], -1.0);
+        }
+        b->group_col[storage] = both;
+    }
+}
+
+static void add_memory_row(builder *b, int32_t k)
+{
+    const ckm_dataflow *df = b->df;
+    int64_t room = b->out->room_bytes - ckm_i_working_set(df, b->out->cuts[k]);
+    mark_touched(b, k);
+    add_groups(b, k);
+    b->out->memory_row[k] = ckm_i_milp_add_row(b->m, -INFINITY, (double)room / b->out->byte_scale);
+    for (int32_t x = 0; x < df->n_tensors; x++) {
+        if (b->group_col[x] >= 0 && b->working[x] != k) {
+            ckm_i_milp_put(b->m, b->group_col[x], (double)df->tensors[x].bytes / b->out->byte_scale);
+        }
+    }
+}
+
+// Notes that window k needs x, once. False when memory runs out.
+static bool note_need(builder *b, int32_t k, int32_t x)
+{
+    const ckm_i_dataflow_tensor *tensor = &b->df->tensors[x];
+    if (tensor->pinned || tensor->producer < 0 || b->needed[x] == k) {
+        return true;
+    }
+    b->needed[x] = k;
+    int64_t cap = b->cap_needs;
+    if (!CKM_I_GROW(b->out->needs, b->n_needs, cap)) {
+        return false;
+    }
+    b->cap_needs = cap;
+    b->out->needs[b->n_needs++] = x;
+    return true;
+}
+
+// What the first computations of window k read, and for the last window the results. Whether a tensor is made
+// before the window or in it is for the reader of the list to tell.
+static bool list_needs(builder *b, int32_t k)
+{
+    const ckm_dataflow *df = b->df;
+    bool last = k + 1 == b->out->n_cuts;
+    int32_t to = last ? df->n_ops - 1 : b->out->cuts[k + 1];
+    b->out->need_start[k] = b->n_needs;
+    for (int32_t u = b->out->cuts[k] + 1; u <= to; u++) {
+        for (int32_t i = 0; i < df->ops[u].n_inputs; i++) {
+            if (!note_need(b, k, df->ops[u].inputs[i])) {
+                return false;
+            }
+        }
+    }
+    for (int32_t i = 0; last && i < df->n_results; i++) {
+        if (!note_need(b, k, df->results[i])) {
+            return false;
+        }
+    }
+    b->out->need_start[k + 1] = b->n_needs;
+    return true;
+}
+
+// Columns of r for window k. An operator that first runs in the window may run there again: that costs once more, and
+// only peak cuts ask for it.
+static int32_t *add_again_columns(builder *b, int32_t k)
+{
+    const ckm_dataflow *df = b->df;
+    int32_t cut = k >= 0 ? b->out->cuts[k] : -1;
+    int32_t end = k + 1 < b->out->n_cuts ? b->out->cuts[k + 1] : df->n_ops - 1;
+    int32_t *r = b->out->r_col + ((int64_t)k + 1) * df->n_ops;
+    for (int32_t v = 0; v < df->n_ops; v++) {
+        bool possible = v <= end && df->ops[v].recomputable && b->last_need[v] > (v > cut ? v : cut);
+        r[v] = possible ? ckm_i_milp_add_col(b->m, (double)df->ops[v].cost / b->out->cost_scale, 0.0, 1.0, false) : -1;
+    }
+    return r;
+}
+
+static bool add_window(builder *b, int32_t k)
+{
+    const ckm_dataflow *df = b->df;
+    int32_t cut = b->out->cuts[k];
+    const int32_t *r = add_again_columns(b, k);
+    for (int32_t v = 0; v <= cut; v++) {
+        for (int32_t i = 0; r[v] >= 0 && i < df->ops[v].n_inputs; i++) {
+            require_available(b, k, df->ops[v].inputs[i], r[v], 0.0);
+        }
+    }
+    if (!list_needs(b, k)) {
+        return false;
+    }
+    for (int32_t i = b->out->need_start[k]; i < b->out->need_start[k + 1]; i++) {
+        if (df->tensors[b->out->needs[i]].producer <= cut) {
+            require_available(b, k, b->out->needs[i], -1, 1.0);
+        }
+    }
+    if (k + 1 == b->out->n_cuts) {
+        return true;
+    }
+    add_cut_columns(b, k + 1);
+    const int32_t *next = b->out->s_col + (int64_t)(k + 1) * df->n_tensors;
+    for (int32_t x = 0; x < df->n_tensors; x++) {
+        if (next[x] >= 0 && df->tensors[x].producer <= cut && b->needed[x] != k) {
+            require_available(b, k, x, next[x], 0.0);
+        }
+    }
+    return true;
+}
+
+// Columns count whole multiples of the costs' gcd, and at most some 1e7 of them together; bytes likewise.
+static void set_scales(builder *b)
+{
+    const ckm_dataflow *df = b->df;
+    int64_t largest = 1;
+    int64_t bytes_gcd = 0;
+    int64_t cost_gcd = 0;
+    for (int32_t v = 0; v < df->n_ops; v++) {
+        cost_gcd = ckm_i_gcd(df->ops[v].cost, cost_gcd);
+    }
+    for (int32_t x = 0; x < df->n_tensors; x++) {
+        largest = df->tensors[x].bytes > largest ? df->tensors[x].bytes : largest;
+        bytes_gcd = ckm_i_gcd(df->tensors[x].bytes, bytes_gcd);
+    }
+    b->out->cost_gcd = cost_gcd > 0 ? cost_gcd : 1;
+    double total = (double)(df->total_cost / b->out->cost_gcd);
+    b->out->cost_scale = (double)b->out->cost_gcd * (total > 1e7 ? total / 1e7 : 1.0);
+    double unit = (double)(bytes_gcd > 0 ? bytes_gcd : 1);
+    b->out->byte_scale = fmax(unit, (double)largest / 1e4);
+}
+
+// What each tensor is a view of: an operand of its operator on the same storage.
+static void find_views(const ckm_dataflow *df, int32_t *view_of)
+{
+    for (int32_t x = 0; x < df->n_tensors; x++) {
+        const ckm_i_dataflow_tensor *tensor = &df->tensors[x];
+        const ckm_i_dataflow_op *op = tensor->producer >= 0 ? &df->ops[tensor->producer] : NULL;
+        view_of[x] = -1;
+        for (int32_t i = 0; op != NULL && !tensor->pinned && i < op->n_inputs; i++) {
+            view_of[x] = df->tensors[op->inputs[i]].storage == tensor->storage ? op->inputs[i] : view_of[x];
+        }
+    }
+}
+
+static bool allocate(builder *b, const int32_t *cuts)
+{
+    ckm_i_stage_model *out = b->out;
+    size_t ops = (size_t)b->df->n_ops;
+    size_t tensors = (size_t)b->df->n_tensors;
+    size_t n = (size_t)out->n_cuts;
+    out->cuts = ckm_i_memdup(cuts, n, sizeof *cuts);
+    out->s_col = ckm_i_malloc(n * tensors, sizeof *out->s_col);
+    out->r_col = ckm_i_malloc((n + 1) * ops, sizeof *out->r_col);
+    out->need_start = ckm_i_malloc(n + 1, sizeof *out->need_start);
+    out->view_of = ckm_i_malloc(tensors, sizeof *out->view_of);
+    out->memory_row = ckm_i_malloc(n, sizeof *out->memory_row);
+    b->working = ckm_i_malloc(tensors, sizeof *b->working);
+    b->group_col = ckm_i_malloc(tensors, sizeof *b->group_col);
+    b->needed = ckm_i_malloc(tensors, sizeof *b->needed);
+    b->last_need = ckm_i_malloc(ops, sizeof *b->last_need);
+    if (out->cuts == NULL || out->s_col == NULL || out->r_col == NULL || out->need_start == NULL ||
+        out->view_of == NULL || out->memory_row == NULL || b->working == NULL || b->group_col == NULL ||
+        b->needed == NULL || b->last_need == NULL) {
+        return false;
+    }
+    for (size_t x = 0; x < tensors; x++) {
+        b->working[x] = -1;
+        b->needed[x] = -1;
+    }
+    find_views(b->df, out->view_of);
+    return true;
+}
+
+ckm_status ckm_i_stage_model_build(const ckm_dataflow *df, int64_t budget_bytes, const int32_t *cuts, int32_t n_cuts,
+                                   ckm_i_stage_model *out, ckm_error *err)
+{
+    ckm_status status = CKM_OK;
+    ckm_i_stage_model built = {.df = df, .n_cuts = n_cuts, .room_bytes = budget_bytes - df->resident_bytes};
+    builder b = {.df = df, .out = &built, .m = &built.milp};
+    ckm_i_milp_init(&built.milp);
+    bool ok = allocate(&b, cuts);
+    if (ok) {
+        ckm_i_last_need(df, b.last_need);
+        set_scales(&b);
+        add_again_columns(&b, -1);
+        add_cut_columns(&b, 0);
+        for (int32_t k = 0; k < n_cuts && ok; k++) {
+            add_memory_row(&b, k);
+            ok = add_window(&b, k);
+        }
+    }
+    status = ok ? ckm_i_milp_check(&built.milp, err) : ckm_i_error_memory(err);
+    if (status == CKM_OK) {
+        *out = built;
+        built = (ckm_i_stage_model){0};
+    }
+    ckm_i_stage_model_dispose(&built);
+    free(b.working);
+    free(b.group_col);
+    free(b.needed);
+    free(b.last_need);
+    return status;
+}
+
+void ckm_i_stage_model_dispose(ckm_i_stage_model *model)
+{
+    ckm_i_milp_dispose(&model->milp);
+    free(model->cuts);
+    free(model->s_col);
+    free(model->r_col);
+    free(model->need_start);
+    free(model->needs);
+    free(model->view_of);
+    free(model->memory_row);
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bound and schedule of the chain programs, handed in.
+#include <math.h>
+
+#include "base/error.h"
+#include "solve/chain/chain.h"
+
+// The largest double that is not above; costs beyond 2^53 are rounded.
+static double at_most(int64_t cost)
+{
+    double value = (double)cost;
+    return cost > (INT64_C(1) << 53) ? nextafter(value, 0.0) : value;
+}
+
+// A bound of exact arithmetic for graphs that begin with a chain; silent about all others.
+static ckm_status bound(ckm_i_solver *solver, ckm_error *err)
+{
+    ckm_i_spine spine = {0};
+    int64_t cost = 0;
+    ckm_status status = CKM_OK;
+    CKM_I_TRY(ckm_i_spine_find(solver->df, &spine, err));
+    if (spine.n_visits > 0) {
+        ckm_bound_class covers = spine.order_is_free ? CKM_BOUND_ANY : CKM_BOUND_ORDER;
+        CKM_I_TRY(ckm_i_chain_bound(solver->df, &spine, solver->budget_bytes, &cost, err));
+        if (cost == INT64_MAX) {
+            ckm_i_solver_infeasible(solver, covers, "chain");
+        } else {
+            ckm_i_solver_bound(solver, at_most(cost), covers, "chain");
+        }
+    }
+cleanup:
+    ckm_i_spine_dispose(&spine);
+    return status;
+}
+
+ckm_status ckm_i_chain_run(ckm_i_solver *solver, ckm_error *err)
+{
+    ckm_status status = bound(solver, err);
+    return status == CKM_OK && !ckm_i_solver_should_stop(solver) ? ckm_i_chain_schedule(solver, err) : status;
+}

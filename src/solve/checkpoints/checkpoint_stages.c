@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a set of checkpoints to the matrices S and R, exactly as the Checkmate paper's artifact builds them.
+#include "base/error.h"
+#include "solve/checkpoints/checkpoints.h"
+
+static void hold_tensor(ckm_i_stages *stages, int32_t x, int32_t from, int32_t to)
+{
+    const ckm_i_dataflow_tensor *tensor = &stages->df->tensors[x];
+    if (tensor->pinned) {
+        return;
+    }
+    from = from > tensor->producer ? from : tensor->producer + 1;
+    to = to < stages->n_ops ? to : stages->n_ops - 1;
+    for (int32_t t = from; t <= to; t++) {
+        ckm_i_bits_set(ckm_i_stages_s(stages, t), x);
+    }
+}
+
+void ckm_i_checkpoints_hold(ckm_i_stages *stages, int32_t v, int32_t from, int32_t to)
+{
+    const ckm_i_dataflow_op *op = &stages->df->ops[v];
+    for (int32_t i = 0; i < op->n_outputs; i++) {
+        if (stages->df->tensors[op->outputs[i]].n_users > 0) {
+            hold_tensor(stages, op->outputs[i], from, to);
+        }
+    }
+}
+
+void ckm_i_checkpoints_hold_results(ckm_i_stages *stages)
+{
+    for (int32_t i = 0; i < stages->df->n_results; i++) {
+        int32_t x = stages->df->results[i];
+        if (stages->df->tensors[x].producer >= 0) {
+            hold_tensor(stages, x, 0, stages->n_ops - 1);
+        }
+    }
+}
+
+void ckm_i_checkpoints_hold_while_used(ckm_i_stages *stages, int32_t v)
+{
+    const ckm_i_dataflow_op *op = &stages->df->ops[v];
+    for (int32_t i = 0; i < op->n_outputs; i++) {
+        const ckm_i_dataflow_tensor *tensor = &stages->df->tensors[op->outputs[i]];
+        if (tensor->n_users > 0) {
+            hold_tensor(stages, op->outputs[i], v + 1, tensor->users[tensor->n_users - 1]);
+        }
+    }
+}
+
+// Every operand is held when its user's stage begins.
+static void hold_operands(ckm_i_stages *stages)
+{
+    const ckm_dataflow *df = stages->df;
+    for (int32_t x = 0; x < df->n_tensors; x++) {
+        const ckm_i_dataflow_tensor *tensor = &df->tensors[x];
+        for (int32_t k = 0; k < tensor->n_users && tensor->producer >= 0; k++) {
+            hold_tensor(stages, x, tensor->users[k], tensor->users[k]);
+        }
+    }
+}
+
+// Positions [first, last] between two checkpoints, `last` being one or, after the last checkpoint, n.
+static void hold_segment(const ckm_i_forward *fw, int32_t first, int32_t last, ckm_i_stages *stages)
+{
+    bool at_turn = last == fw->n;
+    int32_t forward_end = at_turn ? fw->turn : fw->ops[last];
+    int32_t unwind_start = ckm_i_forward_first_stage(fw, last);
+    int32_t unwind_end = ckm_i_forward_last_stage(fw, first);
+    for (int32_t p = first; p < last; p++) {
+        ckm_i_checkpoints_hold(stages, fw->ops[p], 0, forward_end);
+        ckm_i_checkpoints_hold(stages, fw->ops[p], unwind_start + 1, unwind_end + 1);
+    }
+    // Gradients stay until the segment is unwound; those of the checkpoint itself only while they are used.
+    for (int32_t v = 0; v <= unwind_end; v++) {
+        if (fw->position[v] < 0 && fw->layer[v] >= first && (fw->layer[v] < last || at_turn)) {
+            ckm_i_checkpoints_hold(stages, v, v + 1, unwind_end + 1);
+        }
+    }
+}
+
+// R in closed form for S as it is; outputs of operators that run once are added to S where they are needed.
+static ckm_status close_rows(ckm_i_stages *stages, ckm_error *err)
+{
+    ckm_i_walk *walk = NULL;
+    ckm_status status = ckm_i_walk_create(stages->df, &walk, err);
+    if (status != CKM_OK) {
+        return status;
+    }
+    for (int32_t i = 0; i < stages->df->n_results; i++) {
+        int32_t x = stages->df->results[i];
+        if (!stages->df->tensors[x].pinned) {
+            ckm_i_bits_set(ckm_i_stages_s(stages, stages->n_ops), x);
+        }
+    }
+    for (int32_t t = stages->n_ops - 1; t >= 0; t--) {
+        ckm_i_walk_close(walk, t, ckm_i_stages_s(stages, t), ckm_i_stages_s(stages, t + 1), ckm_i_stages_r(stages, t));
+    }
+    ckm_i_walk_free(walk);
+    return CKM_OK;
+}
+
+// On the paper's layer-level graphs S stays as published, bits that nothing uses included: its figures count them.
+// On any other graph they would only waste memory.
+static ckm_status finish(ckm_i_stages *stages, ckm_error *err)
+{
+    return ckm_i_checkpoints_is_mirrored(stages->df) ? close_rows(stages, err) : ckm_i_stages_complete(stages, err);
+}
+
+ckm_status ckm_i_checkpoints_stages(const ckm_i_forward *fw, const ckm_i_positions *checkpoints, ckm_i_stages *stages,
+                                    ckm_error *err)
+{
+    int32_t first = 0;
+    for (int32_t i = 0; i < checkpoints->n; i++) {
+        int32_t p = checkpoints->at[i];
+        ckm_i_checkpoints_hold(stages, fw->ops[p], 0, stages->n_ops);
+        hold_segment(fw, first, p, stages);
+        first = p + 1;
+    }
+    hold_segment(fw, first, fw->n, stages);
+    for (int32_t v = 0; v < stages->n_ops; v++) {
+        if (fw->position[v] < 0) {
+            ckm_i_checkpoints_hold_while_used(stages, v);
+        }
+    }
+    hold_operands(stages);
+    ckm_i_checkpoints_hold_results(stages);
+    return finish(stages, err);
+}
+
+ckm_status ckm_i_checkpoints_last_stages(const ckm_dataflow *df, ckm_i_stages *stages, ckm_error *err)
+{
+    for (int32_t v = 0; v < df->n_ops; v++) {
+        ckm_i_checkpoints_hold(stages, v, v + 1, v + 1);
+    }
+    ckm_i_checkpoints_hold_results(stages);
+    return finish(stages, err);
+}
+
+ckm_status ckm_i_checkpoints_offer(ckm_i_solver *solver, const ckm_i_stages *stages, const char *source,
+                                   int64_t *peak_bytes, ckm_error *err)
+{
+    ckm_schedule *schedule = NULL;
+    int64_t peak = 0;
+    ckm_status status = CKM_OK;
+    CKM_I_TRY(ckm_i_stages_peak(stages, &peak, err));
+    int64_t cost = ckm_i_stages_cost(stages);
+    // Long lists of steps are made only where they can matter.
+    bool better = peak <= solver->budget_bytes && (solver->best_schedule == NULL || cost <= solver->best_cost);
+    if (better || solver->least_peak_bytes < 0 || peak < solver->least_peak_bytes) {
+        CKM_I_TRY(ckm_i_stages_emit(stages, &schedule, err));
+        CKM_I_TRY(ckm_i_solver_offer_schedule(solver, schedule, source, err));
+    }
+    if (peak_bytes != NULL) {
+        *peak_bytes = peak;
+    }
+cleanup:
+    ckm_schedule_free(schedule);
+    return status;
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+// What strategies hand in: limits, the best schedule, bounds. Every schedule passes the independent verifier before it
+// counts.
+#include "solve/core/solver.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+
+double ckm_i_solver_gap(const ckm_i_solver *solver)
+{
+    if (solver->best_schedule == NULL || isnan(solver->bound_cost)) {
+        return NAN;
+    }
+    double cost = (double)solver->best_cost;
+    double bound = solver->bound_cost;
+    if (cost <= bound) {
+        return 0.0;
+    }
+    return bound > 0.0 ? (cost - bound) / bound : INFINITY;
+}
+
+bool ckm_i_solver_should_stop(const ckm_i_solver *solver)
+{
+    const ckm_solve_options *options = solver->options;
+    if (solver->beside != NULL) {
+        solver->beside(solver->beside_context);
+    }
+    if (solver->infeasible || (options->stop != NULL && options->stop(options->user))) {
+        return true;
+    }
+    if (solver->best_schedule != NULL) {
+        if (options->cost_limit >= 0 && solver->best_cost <= options->cost_limit) {
+            return true;
+        }
+        if (ckm_i_solver_gap(solver) <= options->gap) {
+            return true;
+        }
+    }
+    return ckm_i_clock_seconds() >= solver->deadline_seconds;
+}
+
+void ckm_i_solver_log(const ckm_i_solver *solver, ckm_log_level level, const char *format, ...)
+{
+    if (solver->options->log == NULL) {
+        return;
+    }
+    char line[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    solver->options->log(level, line, solver->options->user);
+}
+
+static void report(const ckm_i_solver *solver, const char *source)
+{
+    if (solver->options->progress == NULL) {
+        return;
+    }
+    ckm_progress progress = {
+        .seconds = ckm_i_clock_seconds() - solver->start_seconds,
+        .incumbent_cost = solver->best_schedule != NULL ? solver->best_cost : -1,
+        .bound_cost = solver->bound_cost,
+        .gap = ckm_i_solver_gap(solver),
+        .source = source,
+    };
+    solver->options->progress(&progress, solver->options->user);
+}
+
+// Verifies a schedule that claims this cost and peak and makes it the best. Takes ownership of it.
+static ckm_status accept(ckm_i_solver *solver, ckm_schedule *schedule, int64_t cost, int64_t peak_bytes,
+                         const char *source, ckm_error *err)
+{
+    ckm_verdict verdict;
+    ckm_status status = ckm_schedule_verify(solver->df, schedule, solver->budget_bytes, &verdict, err);
+    if (status == CKM_OK && (!verdict.ok || verdict.cost != cost || verdict.peak_bytes != peak_bytes)) {
+        status = ckm_i_error(err, CKM_ERR_INTERNAL,
+                             "strategy %s: the verifier disagrees: %s (cost %lld, peak %lld; claimed %lld, %lld)",
+                             source, verdict.ok ? "legal" : verdict.why, (long long)verdict.cost,
+                             (long long)verdict.peak_bytes, (long long)cost, (long long)peak_bytes);
+    }
+    if (status != CKM_OK) {
+        ckm_schedule_free(schedule);
+        return status;
+    }
+    ckm_schedule_free(solver->best_schedule);
+    solver->best_schedule = schedule;
+    solver->best_cost = cost;
+    solver->best_peak_bytes = peak_bytes;
+    snprintf(solver->best_source, sizeof solver->best_source, "%s", source);
+    report(solver, source);
+    return CKM_OK;
+}
+
+static void note_peak(ckm_i_solver *solver, int64_t peak_bytes)
+{
+    if (solver->least_peak_bytes < 0 || peak_bytes < solver->least_peak_bytes) {
+        solver->least_peak_bytes = peak_bytes;
+    }
+}
+
+static bool improves(const ckm_i_solver *solver, int64_t cost, int64_t peak_bytes)
+{
+    return peak_bytes <= solver->budget_bytes && cost < INT64_MAX &&
+           (solver->best_schedule == NULL || cost < solver->best_cost ||
+            (cost == solver->best_cost && peak_bytes < solver->best_peak_bytes));
+}
+
+ckm_status ckm_i_solver_offer(ckm_i_solver *solver, ckm_i_stages *stages, const char *source, int64_t *cost,
+                              int64_t *peak_bytes, ckm_error *err)
+{
+    int64_t peak = 0;
+    ckm_schedule *schedule = NULL;
+    ckm_status status = CKM_OK;
+    CKM_I_TRY(ckm_i_stages_complete(stages, err));
+    CKM_I_TRY(ckm_i_stages_peak(stages, &peak, err));
+    int64_t total = ckm_i_stages_cost(stages);
+    note_peak(solver, peak);
+    if (improves(solver, total, peak)) {
+        if (solver->best_stages == NULL) {
+            CKM_I_TRY(ckm_i_stages_create(solver->df, &solver->best_stages, err));
+        }
+        CKM_I_TRY(ckm_i_stages_emit(stages, &schedule, err));
+        CKM_I_TRY(accept(solver, schedule, total, peak, source, err));
+        CKM_I_TRY(ckm_i_stages_copy(stages, solver->best_stages, err));
+    }
+    if (cost != NULL) {
+        *cost = total;
+    }
+    if (peak_bytes != NULL) {
+        *peak_bytes = peak;
+    }
+cleanup:
+    return status;
+}
+
+ckm_status ckm_i_solver_offer_schedule(ckm_i_solver *solver, const ckm_schedule *schedule, const char *source,
+                                       ckm_error *err)
+{
+    ckm_simulation result;
+    ckm_schedule *copy = NULL;
+    ckm_status status = CKM_OK;
+    CKM_I_TRY(ckm_schedule_simulate(solver->df, schedule, NULL, &result, err));
+    note_peak(solver, result.peak_bytes);
+    if (improves(solver, result.cost, result.peak_bytes)) {
+        CKM_I_TRY(ckm_schedule_create(&copy, err));
+        for (int64_t i = 0; i < ckm_schedule_step_count(schedule); i++) {
+            ckm_step step = ckm_schedule_get_step(schedule, i);
+            status = ckm_schedule_append(copy, &step, err);
+            if (status != CKM_OK) {
+                ckm_schedule_free(copy);
+                goto cleanup;
+            }
+        }
+        CKM_I_TRY(accept(solver, copy, result.cost, result.peak_bytes, source, err));
+        ckm_i_stages_free(solver->best_stages);
+        solver->best_stages = NULL;
+    }
+cleanup:
+    return status;
+}
+
+void ckm_i_solver_bound(ckm_i_solver *solver, double bound_cost, ckm_bound_class covers, const char *source)
+{
+    if (isnan(bound_cost) || (covers == CKM_BOUND_FRONTIER && solver->operators_merged)) {
+        return;
+    }
+    bool better = isnan(solver->bound_cost) || bound_cost > solver->bound_cost ||
+                  (bound_cost == solver->bound_cost && covers < solver->bound_covers);
+    if (better) {
+        solver->bound_cost = bound_cost;
+        solver->bound_covers = covers;
+        report(solver, source);
+    }
+}
+
+void ckm_i_solver_infeasible(ckm_i_solver *solver, ckm_bound_class covers, const char *source)
+{
+    if (covers == CKM_BOUND_FRONTIER && solver->operators_merged) {
+        return;
+    }
+    solver->infeasible = true;
+    solver->bound_covers = covers;
+    ckm_i_solver_log(solver, CKM_LOG_INFO, "%s: proven infeasible", source);
+}
+
+double ckm_i_cost_round_up(double bound_cost, int64_t cost_gcd)
+{
+    double safe = bound_cost - fabs(bound_cost) * 1e-9;
+    double unit = (double)cost_gcd;
+    double rounded = ceil(safe / unit - 1e-6) * unit;
+    return rounded > safe && rounded < 9e15 ? rounded : safe;  // doubles count exactly up to 2^53
+}

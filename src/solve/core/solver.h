@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a strategy sees: the problem, the limits, and a place to hand in what it finds. A strategy is a
+// file with a const ckm_i_strategy, listed in strategies/solve_registry.c.
+#ifndef CKM_SRC_SOLVE_CORE_SOLVER_H
+#define CKM_SRC_SOLVE_CORE_SOLVER_H
+
+#include <checkmate/solve.h>
+
+#include "dataflow/dataflow.h"
+#include "schedule/stages.h"
+
+typedef struct ckm_i_solver ckm_i_solver;
+
+typedef struct ckm_i_strategy {
+    const char *name;
+    const char *summary;
+    // Runs until it is done or ckm_i_solver_should_stop says so; hands in schedules and bounds on the way.
+    ckm_status (*run)(ckm_i_solver *solver, ckm_error *err);
+} ckm_i_strategy;
+
+struct ckm_i_solver {
+    const ckm_dataflow *df;
+    const ckm_solve_options *options;
+    double start_seconds, deadline_seconds;  // on ckm_i_clock_seconds; deadline may be INFINITY
+    int64_t budget_bytes;
+    // Best so far, maintained by the functions below.
+    ckm_schedule *best_schedule;         // NULL: none fits yet
+    ckm_i_stages *best_stages;           // its matrices when it was handed in as such, else NULL
+    int64_t best_cost, best_peak_bytes;  // -1: none
+    int64_t least_peak_bytes;            // of everything handed in, over budget or not; -1
+    char best_source[64];
+    double bound_cost;  // NAN: none
+    ckm_bound_class bound_covers;
+    bool infeasible;  // proven for the class bound_covers names
+    // An operator may stand for several, so that the class CKM_BOUND_FRONTIER is another one here: claims for it are ignored.
+    bool operators_merged;
+    // Work in another process that goes on beside the strategy: called, often, where the strategy asks whether to stop.
+    void (*beside)(void *context);  // may be NULL
+    void *beside_context;
+};
+
+// How far the best schedule is above the bound, relative to the bound; NAN where either is missing.
+double ckm_i_solver_gap(const ckm_i_solver *solver);
+// Time is up, the caller wants to stop, or the gap is closed.
+bool ckm_i_solver_should_stop(const ckm_i_solver *solver);
+// Hands in the matrices of a candidate: S is completed in place (ckm_i_stages_complete), cost and peak are
+// computed; when it fits the budget and is cheaper than the best, it is emitted, verified independently and
+// kept. *cost and *peak_bytes (may be NULL) receive its figures. CKM_ERR_INTERNAL when the verifier disagrees.
+ckm_status ckm_i_solver_offer(ckm_i_solver *solver, ckm_i_stages *stages, const char *source, int64_t *cost,
+                              int64_t *peak_bytes, ckm_error *err) CKM_NODISCARD;
+// The same for a list of steps.
+ckm_status ckm_i_solver_offer_schedule(ckm_i_solver *solver, const ckm_schedule *schedule, const char *source,
+                                       ckm_error *err) CKM_NODISCARD;
+// Hands in a proven lower bound on the cost under the budget, for a class of schedules. Bounds for a wider
+// class (any > order > frontier) are kept over narrower ones unless the narrower is larger.
+void ckm_i_solver_bound(ckm_i_solver *solver, double bound_cost, ckm_bound_class covers, const char *source);
+// Hands in a proof that no schedule of the class fits.
+void ckm_i_solver_infeasible(ckm_i_solver *solver, ckm_bound_class covers, const char *source);
+// A bound on the cost rounded up to the next multiple of the costs' gcd, short of 1e-9 of it so that rounding
+// errors of engines cannot push it over.
+double ckm_i_cost_round_up(double bound_cost, int64_t cost_gcd);
+void ckm_i_solver_log(const ckm_i_solver *solver, ckm_log_level level, const char *format, ...) CKM_PRINTF(3, 4);
+
+// Strategy objects are declared where they are listed: extern const ckm_i_strategy ckm_i_strategy_<name>;
+const ckm_i_strategy *const *ckm_i_solve_registry(int32_t *count);
+const ckm_i_strategy *ckm_i_strategy_find(const char *name);
+
+#endif

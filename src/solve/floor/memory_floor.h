@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every schedule needs, whatever it recomputes and in which order: ckm_dataflow_memory_floor strengthened by the
+// reverse pebble game (docs/SOLVER.md, "The memory floor").
+#ifndef CKM_SRC_SOLVE_FLOOR_MEMORY_FLOOR_H
+#define CKM_SRC_SOLVE_FLOOR_MEMORY_FLOOR_H
+
+#include "solve/floor/pebbling.h"
+
+typedef struct ckm_i_memory_floor_options {
+    int64_t work;        // units: slots of sets looked at, some 10 to 20 million a second
+    int64_t stop_above;  // a floor above this will do; INT64_MAX: as high as the work allows
+} ckm_i_memory_floor_options;
+
+typedef struct ckm_i_memory_floor_result {
+    int64_t floor_bytes;   // proven: no schedule needs less
+    int64_t enough_bytes;  // found to be enough, without a schedule to show for it; >= floor_bytes
+} ckm_i_memory_floor_result;
+
+// Work for a floor on the way to something else, and where it is what is asked for; less where there is a time limit
+// (seconds of wall time, <= 0 for none) of which it would take more than a tenth or so. Depends on no clock.
+#define CKM_I_MEMORY_FLOOR_BRIEF INT64_C(4000000)
+#define CKM_I_MEMORY_FLOOR_LONG INT64_C(100000000)
+int64_t ckm_i_memory_floor_work(int64_t most, double time_limit_seconds);
+
+// Fills p->low_bytes and p->high_bytes on the way. `p` is fresh, or from an earlier call, which is then continued.
+ckm_status ckm_i_memory_floor_find(ckm_i_pebbling *p, const ckm_i_memory_floor_options *options,
+                                   ckm_i_memory_floor_result *out, ckm_error *err) CKM_NODISCARD;
+
+// The same in one call.
+ckm_status ckm_i_memory_floor(const ckm_dataflow *df, const ckm_i_memory_floor_options *options,
+                              ckm_i_memory_floor_result *out, ckm_error *err) CKM_NODISCARD;
+
+#endif

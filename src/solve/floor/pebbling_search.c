@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whether a set of tensors fits a budget, by depth-first search over the moves of the reverse pebble game.
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "solve/floor/pebbling.h"
+
+// Room for states, in slots: 128 MiB. A search that would need more stays open.
+static const int64_t max_arena = INT64_C(1) << 25;
+
+// Each state looked at costs this many units of work beside its slots.
+enum { WORK_PER_STATE = 8 };
+
+typedef enum outcome { FITS, REFUTED, PUSHED } outcome;
+
+static void load(ckm_i_pebbling *p, const int32_t *slots, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++) {
+        ckm_i_pebbling_add(p, slots[i]);
+    }
+}
+
+static void unload(ckm_i_pebbling *p, const int32_t *slots, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++) {
+        if (p->is_in[slots[i]]) {
+            ckm_i_pebbling_remove(p, slots[i]);
+        }
+    }
+}
+
+// The next slot of another operator.
+static int32_t end_of_group(const ckm_i_pebbling *p, const int32_t *slots, int32_t n, int32_t i)
+{
+    int32_t v = p->op_of[slots[i]];
+    while (i < n && p->op_of[slots[i]] == v) {
+        i++;
+    }
+    return i;
+}
+
+static bool runs_once_below(const ckm_i_pebbling *p, int32_t v)
+{
+    return p->ancestors != NULL && ckm_i_pebbling_shares_single_run(p, v, v);
+}
+
+// Whether v can be computed from nothing while the rest of the set at hand stays: what it takes alone fits beside it,
+// and no operator that runs only once would have to run for both.
+static bool fits_alone(const ckm_i_pebbling *p, int32_t v, const int32_t *slots, int32_t n, int64_t budget_bytes)
+{
+    if (p->high_bytes[v] > budget_bytes - p->bytes) {
+        return false;
+    }
+    if (!runs_once_below(p, v)) {
+        return true;
+    }
+    for (int32_t i = 0; i < n; i++) {
+        if (p->is_in[slots[i]] && ckm_i_pebbling_shares_single_run(p, v, p->op_of[slots[i]])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// Drops from the set at hand whatever can be computed last, from nothing, beside the rest. Dropping members never makes
+// a set harder, so what is refuted of the rest is refuted of the whole.
+static int32_t drop_what_fits(ckm_i_pebbling *p, int32_t *slots, int32_t n, int64_t budget_bytes)
+{
+    bool changed = true;
+    while (changed && n > 0) {
+        changed = false;
+        int32_t kept = 0;
+        for (int32_t i = 0; i < n;) {
+            int32_t end = end_of_group(p, slots, n, i);
+            int32_t v = p->op_of[slots[i]];
+            for (int32_t k = i; k < end; k++) {
+                ckm_i_pebbling_remove(p, slots[k]);
+            }
+            bool drop = fits_alone(p, v, slots, n, budget_bytes);
+            changed = changed || drop;
+            for (int32_t k = i; k < end && !drop; k++) {
+                ckm_i_pebbling_add(p, slots[k]);
+            }
+            i = end;
+        }
+        for (int32_t i = 0; i < n; i++) {
+            if (p->is_in[slots[i]]) {
+                slots[kept++] = slots[i];
+            }
+        }
+        p->work += n;
+        n = kept;
+    }
+    return n;
+}
+
+// Whether going back over v, which nothing in the set depends on, is a step that can only help: all that v needs takes
+// no more room than those of its outputs that are in the set and share their storage with nothing else
+// (docs/SOLVER.md has the argument).
+static bool shrinks(const ckm_i_pebbling *p, int32_t v)
+{
+    const ckm_dataflow *df = p->df;
+    int64_t needed = 0;
+    int64_t given = 0;
+    for (int32_t i = p->needs_at[v]; i < p->needs_at[v + 1]; i++) {
+        const ckm_i_dataflow_tensor *x = &df->tensors[p->tensor_of[p->needs[i]]];
+        needed += x->pinned ? 0 : df->tensors[x->storage].bytes;
+    }
+    for (int32_t s = p->first_slot[v]; s < p->first_slot[v + 1]; s++) {
+        int32_t x = p->tensor_of[s];
+        given += p->is_in[s] && !p->shares_storage[x] ? df->tensors[x].bytes : 0;
+    }
+    return needed <= given;
+}
+
+static bool push_move(ckm_i_pebbling *p, int32_t op, int64_t peak_bytes)
+{
+    if (!CKM_I_GROW(p->moves, p->n_moves, p->cap_moves)) {
+        return false;
+    }
+    p->moves[p->n_moves++] = (ckm_i_pebbling_move){op, peak_bytes};
+    return true;
+}
+
+// The moves from the set at hand within the budget, those of late operators first. One that can only help is the only.
+static bool push_moves(ckm_i_pebbling *p, const int32_t *slots, int32_t n, int64_t budget_bytes,
+                       ckm_i_pebbling_frame *frame)
+{
+    int32_t last = n > 0 ? p->op_of[slots[n - 1]] : -1;
+    for (int32_t i = n; i > 0;) {
+        int32_t v = p->op_of[slots[i - 1]];
+        int64_t peak = ckm_i_pebbling_go_back(p, v, slots, n);
+        bool grows = p->n_added > 0;
+        p->work += p->n_added + p->n_removed;
+        ckm_i_pebbling_undo(p);
+        while (i > 0 && p->op_of[slots[i - 1]] == v) {
+            i--;
+        }
+        if (peak > budget_bytes) {
+            frame->key_bytes = peak < frame->key_bytes ? peak : frame->key_bytes;
+            continue;
+        }
+        frame->forced = !grows || (v == last && shrinks(p, v));
+        if (frame->forced) {
+            p->n_moves = frame->first_move;
+            frame->key_bytes = INT64_MAX;
+        }
+        if (!push_move(p, v, peak)) {
+            return false;
+        }
+        if (frame->forced) {
+            break;
+        }
+    }
+    frame->n_moves = (int32_t)(p->n_moves - frame->first_move);
+    return true;
+}
+
+// Looks at a state: decided at once, or its moves are pushed.
+static ckm_status visit(ckm_i_pebbling *p, int32_t state, int64_t budget_bytes, outcome *out, int64_t *key_bytes,
+                        ckm_error *err)
+{
+    const ckm_i_pebbling_state *s = &p->states[state];
+    int32_t n = s->n;
+    *key_bytes = s->low_bytes;
+    if (s->low_bytes > budget_bytes || s->high_bytes <= budget_bytes) {
+        *out = s->low_bytes > budget_bytes ? REFUTED : FITS;
+        return CKM_OK;
+    }
+    int32_t *slots = p->slots;
+    if (n > 0) {
+        memcpy(slots, p->arena + s->at, (size_t)n * sizeof *slots);
+    }
+    p->work += n + WORK_PER_STATE;
+    for (int32_t i = 0; i < n; i++) {
+        int64_t low = p->low_bytes[p->op_of[slots[i]]];
+        *key_bytes = low > *key_bytes ? low : *key_bytes;
+    }
+    if (*key_bytes > budget_bytes) {
+        p->states[state].low_bytes = *key_bytes;
+        *out = REFUTED;
+        return CKM_OK;
+    }
+    load(p, slots, n);
+    n = drop_what_fits(p, slots, n, budget_bytes);
+    if (n == 0) {
+        p->states[state].high_bytes = budget_bytes;
+        *out = FITS;
+        return CKM_OK;
+    }
+    ckm_status status = CKM_OK;
+    ckm_i_pebbling_frame frame = {.first_move = p->n_moves, .key_bytes = INT64_MAX};
+    CKM_I_TRY(ckm_i_pebbling_intern(p, slots, n, &frame.state, err));
+    if (!CKM_I_GROW(p->frames, p->n_frames, p->cap_frames) || !push_moves(p, slots, n, budget_bytes, &frame)) {
+        status = ckm_i_error_memory(err);
+        goto cleanup;
+    }
+    p->frames[p->n_frames++] = frame;
+    *out = PUSHED;
+cleanup:
+    unload(p, slots, n);
+    return status;
+}
+
+// A frame that was just pushed may be of a state that is decided already.
+static outcome recall(ckm_i_pebbling *p, int64_t budget_bytes, int64_t *key_bytes)
+{
+    const ckm_i_pebbling_frame *frame = &p->frames[p->n_frames - 1];
+    const ckm_i_pebbling_state *s = &p->states[frame->state];
+    if (s->high_bytes <= budget_bytes) {
+        return FITS;
+    }
+    if (s->low_bytes > budget_bytes) {
+        *key_bytes = s->low_bytes;
+        p->n_moves = frame->first_move;
+        p->n_frames--;
+        return REFUTED;
+    }
+    return PUSHED;
+}
+
+// The state that the frame's next move leads to.
+static ckm_status take_move(ckm_i_pebbling *p, ckm_i_pebbling_frame *frame, int32_t *to, ckm_error *err)
+{
+    const ckm_i_pebbling_state *s = &p->states[frame->state];
+    const int32_t *slots = p->arena + s->at;
+    int32_t n = s->n;
+    load(p, slots, n);
+    (void)ckm_i_pebbling_go_back(p, p->moves[frame->first_move + frame->next].op, slots, n);
+    int32_t count = ckm_i_pebbling_members(p, slots, n, p->child);
+    ckm_i_pebbling_undo(p);
+    unload(p, slots, n);
+    p->work += n + count;
+    frame->next++;
+    return ckm_i_pebbling_intern(p, p->child, count, to, err);
+}
+
+// The frame's last move was refuted: it needs at least key_bytes, and its own peak.
+static void note_refuted(ckm_i_pebbling *p, int64_t key_bytes)
+{
+    ckm_i_pebbling_frame *frame = &p->frames[p->n_frames - 1];
+    int64_t peak = p->moves[frame->first_move + frame->next - 1].peak_bytes;
+    // A forced move leads to a set that the frame's own cannot do better than; its peak says nothing of other moves.
+    int64_t key = frame->forced || key_bytes > peak ? key_bytes : peak;
+    frame->key_bytes = key < frame->key_bytes ? key : frame->key_bytes;
+}
+
+ckm_status ckm_i_pebbling_decide(ckm_i_pebbling *p, int32_t state, int64_t budget_bytes, int64_t limit,
+                                 ckm_i_pebbling_answer *answer, int64_t *key_bytes, ckm_error *err)
+{
+    int64_t end = p->work + limit;
+    outcome last = PUSHED;
+    p->n_frames = 0;
+    p->n_moves = 0;
+    ckm_status status = visit(p, state, budget_bytes, &last, key_bytes, err);
+    while (status == CKM_OK && p->n_frames > 0 && last != FITS) {
+        if (p->work > end || p->n_arena > max_arena) {
+            *answer = CKM_I_PEBBLING_OPEN;
+            return CKM_OK;
+        }
+        if (last == PUSHED) {
+            last = recall(p, budget_bytes, key_bytes);
+            if (last != PUSHED) {
+                continue;
+            }
+        } else if (p->frames[p->n_frames - 1].next > 0) {
+            note_refuted(p, *key_bytes);
+        }
+        ckm_i_pebbling_frame *frame = &p->frames[p->n_frames - 1];
+        if (frame->next == frame->n_moves) {
+            p->states[frame->state].low_bytes = frame->key_bytes;
+            *key_bytes = frame->key_bytes;
+            p->n_moves = frame->first_move;
+            p->n_frames--;
+            last = REFUTED;
+            continue;
+        }
+        int32_t to = -1;
+        status = take_move(p, frame, &to, err);
+        status = status == CKM_OK ? visit(p, to, budget_bytes, &last, key_bytes, err) : status;
+    }
+    for (int64_t i = 0; status == CKM_OK && last == FITS && i < p->n_frames; i++) {
+        p->states[p->frames[i].state].high_bytes = budget_bytes;
+    }
+    if (status == CKM_OK && last == REFUTED && *key_bytes > p->states[state].low_bytes) {
+        p->states[state].low_bytes = *key_bytes;
+    }
+    *answer = last == FITS ? CKM_I_PEBBLING_FITS : CKM_I_PEBBLING_REFUTED;
+    return status;
+}

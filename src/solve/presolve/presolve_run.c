@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// A strategy on the reduced problem: what it finds is handed on at once, as schedules and bounds of the original.
+#include <string.h>
+
+#include "base/error.h"
+#include "solve/presolve/presolve.h"
+
+// Up to so many operators the paper's integer program is of use, whose proofs do not survive merging.
+static const int32_t whole_max_ops = 130;
+
+// Published heuristics see the graph as it is.
+static const char *const presolved[] = {"auto", "local-search", "stage-bound", "stage-program"};
+
+static ckm_i_presolve_level level_for(const ckm_i_strategy *strategy, const ckm_dataflow *df)
+{
+    for (size_t i = 0; i < sizeof presolved / sizeof presolved[0]; i++) {
+        if (strcmp(strategy->name, presolved[i]) == 0) {
+            return df->n_ops <= whole_max_ops ? CKM_I_PRESOLVE_TENSORS : CKM_I_PRESOLVE_OPERATORS;
+        }
+    }
+    return CKM_I_PRESOLVE_NONE;
+}
+
+typedef struct handover {
+    ckm_i_solver *outer;
+    ckm_i_solver inner;
+    const ckm_i_presolve *p;
+    int64_t handed_cost;  // of the last schedule handed on; -1
+    double handed_bound;
+    ckm_status status;
+    ckm_error error;
+} handover;
+
+static bool should_stop(void *user)
+{
+    const handover *h = user;
+    return h->status != CKM_OK || ckm_i_solver_should_stop(h->outer);
+}
+
+static void pass_log(ckm_log_level level, const char *line, void *user)
+{
+    const handover *h = user;
+    ckm_i_solver_log(h->outer, level, "%s", line);
+}
+
+static ckm_status hand_schedule(handover *h, ckm_error *err)
+{
+    ckm_i_solver *outer = h->outer;
+    ckm_schedule *mapped = NULL;
+    ckm_simulation facts;
+    ckm_status status = CKM_OK;
+    CKM_I_TRY(ckm_i_presolve_map_back(h->p, h->inner.best_schedule, &mapped, err));
+    CKM_I_TRY(ckm_schedule_simulate(outer->df, mapped, NULL, &facts, err));
+    if (facts.cost > h->inner.best_cost || facts.peak_bytes > outer->budget_bytes) {
+        status = ckm_i_error(err, CKM_ERR_INTERNAL,
+                             "presolve: a schedule costs %lld and peaks at %lld; promised %lld, %lld",
+                             (long long)facts.cost, (long long)facts.peak_bytes, (long long)h->inner.best_cost,
+                             (long long)outer->budget_bytes);
+        goto cleanup;
+    }
+    CKM_I_TRY(ckm_i_solver_offer_schedule(outer, mapped, h->inner.best_source, err));
+cleanup:
+    ckm_schedule_free(mapped);
+    return status;
+}
+
+// Hands on what is new.
+static void hand_on(handover *h, const char *source)
+{
+    const ckm_i_solver *inner = &h->inner;
+    if (h->status == CKM_OK && inner->best_schedule != NULL &&
+        (h->handed_cost < 0 || inner->best_cost < h->handed_cost)) {
+        h->handed_cost = inner->best_cost;
+        h->status = hand_schedule(h, &h->error);
+    }
+    if (!inner->infeasible && !(inner->bound_cost <= h->handed_bound)) {
+        h->handed_bound = inner->bound_cost;
+        ckm_i_solver_bound(h->outer, inner->bound_cost, inner->bound_covers, source);
+    }
+}
+
+static void watch(const ckm_progress *progress, void *user)
+{
+    hand_on(user, progress->source);
+}
+
+static ckm_status offer_start(handover *h, ckm_error *err)
+{
+    ckm_schedule *start = NULL;
+    ckm_status status = CKM_OK;
+    if (h->outer->best_schedule != NULL) {
+        CKM_I_TRY(ckm_i_presolve_map_forward(h->p, h->outer->best_schedule, &start, err));
+        CKM_I_TRY(ckm_i_solver_offer_schedule(&h->inner, start, h->outer->best_source, err));
+    }
+cleanup:
+    ckm_schedule_free(start);
+    return status;
+}
+
+static void tell(const ckm_i_solver *solver, const ckm_i_presolve *p)
+{
+    ckm_i_solver_log(solver, CKM_LOG_INFO,
+                     "presolve: %d operators of %d (%d views, %d merged), %d tensors of %d (%d too small to matter, %d "
+                     "read by nobody), sizes in units of %lld bytes",
+                     p->reduced->n_ops, p->original->n_ops, p->n_views, p->n_merged, p->reduced->n_tensors,
+                     p->original->n_tensors, p->n_small, p->n_dead, (long long)p->unit_bytes);
+}
+
+static ckm_status run_reduced(ckm_i_solver *solver, const ckm_i_presolve *p, const ckm_i_strategy *strategy,
+                              ckm_error *err)
+{
+    ckm_solve_options options = *solver->options;
+    handover h = {
+        .outer = solver, .p = p, .handed_cost = -1, .handed_bound = solver->bound_cost, .error = CKM_ERROR_INIT};
+    ckm_status status = CKM_OK;
+    options.stop = should_stop;
+    options.progress = watch;
+    options.log = solver->options->log != NULL ? pass_log : NULL;
+    options.user = &h;
+    h.inner = (ckm_i_solver){
+        .df = p->reduced,
+        .options = &options,
+        .start_seconds = solver->start_seconds,
+        .deadline_seconds = solver->deadline_seconds,
+        .budget_bytes = p->budget_bytes,
+        .best_cost = -1,
+        .best_peak_bytes = -1,
+        .least_peak_bytes = -1,
+        .bound_cost = solver->bound_cost,
+        .bound_covers = solver->bound_covers,
+        .operators_merged = p->n_views + p->n_merged > 0,
+    };
+    CKM_I_TRY(offer_start(&h, err));
+    CKM_I_TRY(strategy->run(&h.inner, err));
+    hand_on(&h, strategy->name);
+    if (h.inner.infeasible && solver->best_schedule == NULL) {
+        ckm_i_solver_infeasible(solver, h.inner.bound_covers, "presolved");
+    }
+cleanup:
+    if (status == CKM_OK && h.status != CKM_OK) {
+        status = h.status;
+        if (err != NULL) {
+            *err = h.error;
+        }
+    }
+    ckm_schedule_free(h.inner.best_schedule);
+    ckm_i_stages_free(h.inner.best_stages);
+    return status;
+}
+
+ckm_status ckm_i_presolve_run(ckm_i_solver *solver, const ckm_i_strategy *strategy, ckm_error *err)
+{
+    ckm_i_presolve *p = NULL;
+    ckm_status status = ckm_i_presolve_create(solver->df, solver->budget_bytes, level_for(strategy, solver->df), &p,
+                                              err);
+    if (status != CKM_OK) {
+        return status;
+    }
+    if (p == NULL) {
+        return strategy->run(solver, err);
+    }
+    tell(solver, p);
+    status = run_reduced(solver, p, strategy, err);
+    ckm_i_presolve_free(p);
+    return status;
+}

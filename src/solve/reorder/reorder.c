@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: Apache-2.0
+// Solving with the order of first executions left open: a few good orders compete, each with the chosen strategy
+// on the graph permuted into it.
+#include "solve/reorder/reorder.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "solve/presolve/presolve.h"
+
+// Without a limit there would be no end to it: the same time that auto gives itself.
+static const double default_seconds = 60.0;
+
+// Shares of the time: a first schedule in the given order, finding orders, letting them compete. The rest goes to
+// the best one. Orders are found in time that grows with the graph, not with the patience of the caller.
+static const double first_share = 0.03;
+static const double order_share = 0.15;
+static const double race_share = 0.25;
+static const double order_seconds_per_op = 0.02;
+
+// A graph of up to so many operators is handed to auto as a whole in the end, for this share of what is left.
+static const int32_t whole_max_ops = 250;
+static const double whole_share = 0.3;
+
+// Orders in the race; a large graph's matrices leave room for fewer.
+enum { max_entries = 8, large_entries = 2, large_n_ops = 4000 };
+
+// One order and what has been found for it.
+typedef struct entry {
+    struct reordering *all;
+    int32_t *order;
+    ckm_dataflow *df;  // permuted
+    ckm_i_solver solver;
+    int64_t offered_cost;  // of what has been handed on
+} entry;
+
+typedef struct reordering {
+    ckm_i_solver *outer;
+    const ckm_i_strategy *strategy;
+    ckm_solve_options options;  // of the solves on permuted graphs
+    double end_seconds;
+    bool bound_shows_loss;  // the running entry's bound is no better than the best schedule
+    entry entries[max_entries];
+    int n_entries;
+    int64_t refinements;
+} reordering;
+
+static double time_left(const reordering *all)
+{
+    return fmax(all->end_seconds - ckm_i_clock_seconds(), 0.0);
+}
+
+static bool should_stop(void *user)
+{
+    const reordering *all = user;
+    return all->bound_shows_loss || ckm_i_clock_seconds() >= all->end_seconds || ckm_i_solver_should_stop(all->outer);
+}
+
+static void watch(const ckm_progress *progress, void *user)
+{
+    reordering *all = user;
+    const ckm_i_solver *outer = all->outer;
+    all->bound_shows_loss = outer->best_schedule != NULL && progress->bound_cost >= (double)outer->best_cost;
+}
+
+static void pass_log(ckm_log_level level, const char *line, void *user)
+{
+    const reordering *all = user;
+    ckm_i_solver_log(all->outer, level, "%s", line);
+}
+
+static ckm_status offer_mapped(ckm_i_solver *outer, const ckm_schedule *permuted, const int32_t *order,
+                               const char *source, ckm_error *err)
+{
+    ckm_schedule *mapped = NULL;
+    ckm_status status = CKM_OK;
+    char name[64];
+    snprintf(name, sizeof name, "%.50s, reordered", source);
+    CKM_I_TRY(ckm_i_reorder_map_back(permuted, order, &mapped, err));
+    CKM_I_TRY(ckm_i_solver_offer_schedule(outer, mapped, name, err));
+cleanup:
+    ckm_schedule_free(mapped);
+    return status;
+}
+
+// Hands on what the entry has found since the last time.
+static ckm_status collect(entry *e, ckm_error *err)
+{
+    ckm_i_solver *outer = e->all->outer;
+    const ckm_i_solver *inner = &e->solver;
+    if (inner->least_peak_bytes >= 0 &&
+        (outer->least_peak_bytes < 0 || inner->least_peak_bytes < outer->least_peak_bytes)) {
+        outer->least_peak_bytes = inner->least_peak_bytes;
+    }
+    // A bound for every order is one for this graph. A proof of infeasibility renames the class of the bound.
+    if (inner->bound_covers == CKM_BOUND_ANY && !inner->infeasible) {
+        ckm_i_solver_bound(outer, inner->bound_cost, CKM_BOUND_ANY, "reorder");
+    }
+    if (inner->best_schedule == NULL || (e->offered_cost >= 0 && inner->best_cost >= e->offered_cost)) {
+        return CKM_OK;
+    }
+    e->offered_cost = inner->best_cost;
+    return offer_mapped(outer, inner->best_schedule, e->order, inner->best_source, err);
+}
+
+// Runs an entry for some seconds: local search, which goes on from what it has, or the strategy itself.
+static ckm_status run_entry(entry *e, bool search_only, double seconds, ckm_error *err)
+{
+    reordering *all = e->all;
+    e->solver.start_seconds = ckm_i_clock_seconds();
+    e->solver.deadline_seconds = e->solver.start_seconds + fmin(seconds, time_left(all));
+    all->bound_shows_loss = false;
+    ckm_status status = ckm_i_presolve_run(&e->solver,
+                                           search_only ? ckm_i_strategy_find("local-search") : all->strategy, err);
+    all->bound_shows_loss = false;
+    return status == CKM_OK ? collect(e, err) : status;
+}
+
+static ckm_status add_entry(reordering *all, const int32_t *order, ckm_error *err)
+{
+    const ckm_dataflow *df = all->outer->df;
+    for (int i = 0; i < all->n_entries; i++) {
+        if (memcmp(all->entries[i].order, order, (size_t)df->n_ops * sizeof *order) == 0) {
+            return CKM_OK;
+        }
+    }
+    entry *e = &all->entries[all->n_entries];
+    ckm_status status = CKM_OK;
+    *e = (entry){.all = all, .offered_cost = -1};
+    e->order = ckm_i_memdup(order, (size_t)df->n_ops, sizeof *order);
+    if (e->order == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    all->n_entries++;
+    status = ckm_i_reorder_permute(df, order, &e->df, err);
+    e->solver = (ckm_i_solver){
+        .df = e->df,
+        .options = &all->options,
+        .budget_bytes = all->outer->budget_bytes,
+        .best_cost = -1,
+        .best_peak_bytes = -1,
+        .least_peak_bytes = -1,
+        .bound_cost = (double)df->total_cost,
+        .bound_covers = CKM_BOUND_ANY,
+    };
+    return status;
+}
+
+// The run without rematerialization in an order.
+static ckm_status offer_plain(reordering *all, const int32_t *order, ckm_error *err)
+{
+    ckm_dataflow *permuted = NULL;
+    ckm_schedule *baseline = NULL;
+    ckm_status status = CKM_OK;
+    CKM_I_TRY(ckm_i_reorder_permute(all->outer->df, order, &permuted, err));
+    CKM_I_TRY(ckm_schedule_baseline(permuted, &baseline, err));
+    CKM_I_TRY(offer_mapped(all->outer, baseline, order, "no-rematerialization", err));
+cleanup:
+    ckm_dataflow_free(permuted);
+    ckm_schedule_free(baseline);
+    return status;
+}
+
+// Fills the race with orders that ask for little above the budget, found from different starts. One that fits
+// without rematerialization ends everything.
+static ckm_status find_orders(reordering *all, bool search_only, double seconds, ckm_error *err)
+{
+    const ckm_dataflow *df = all->outer->df;
+    const ckm_solve_options *options = all->outer->options;
+    ckm_status status = CKM_OK;
+    int room = df->n_ops > large_n_ops ? large_entries : max_entries;
+    int32_t *order = ckm_i_malloc((size_t)df->n_ops, sizeof *order);
+    if (order == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    for (int32_t v = 0; v < df->n_ops; v++) {
+        order[v] = v;
+    }
+    CKM_I_TRY(add_entry(all, order, err));
+    if (search_only) {
+        // Large graphs need some time for anything that fits.
+        double least = fmin(time_left(all) * 0.3, df->n_ops * 0.0003);
+        CKM_I_TRY(run_entry(&all->entries[0], true, fmax(time_left(all) * first_share, least), err));
+    }
+    for (int i = 1; i < room && !should_stop(all); i++) {
+        int64_t peak = 0;
+        ckm_i_order_options search = {
+            .target_bytes = all->outer->budget_bytes,
+            .seconds = seconds / (room - 1),
+            .moves = options->iteration_limit,
+            .seed = options->seed + (uint64_t)i,
+            .stop = should_stop,
+            .user = all,
+        };
+        if (i % 3 == 1) {
+            CKM_I_TRY(ckm_i_order_greedy(df, i == 1 ? 0.0 : 0.5, search.seed, order, err));
+        } else if (i % 3 == 0) {
+            memcpy(order, all->entries[0].order, (size_t)df->n_ops * sizeof *order);
+        }
+        // Among those with little above the budget, one with the lowest peak.
+        CKM_I_TRY(i == 3 ? ckm_i_order_lower_peak(df, &search, order, &peak, err)
+                         : ckm_i_order_anneal(df, &search, order, &peak, err));
+        ckm_i_solver_log(all->outer, CKM_LOG_INFO, "reorder: order %d peaks at %lld bytes", i, (long long)peak);
+        CKM_I_TRY(offer_plain(all, order, err));
+        CKM_I_TRY(add_entry(all, order, err));
+    }
+cleanup:
+    free(order);
+    return status;
+}
+
+// Cheaper first; what fits before what does not, and then the lower peak.
+static int compare(const void *a, const void *b)
+{
+    const ckm_i_solver *x = &((const entry *)a)->solver;
+    const ckm_i_solver *y = &((const entry *)b)->solver;
+    bool x_fits = x->best_schedule != NULL;
+    bool y_fits = y->best_schedule != NULL;
+    if (x_fits != y_fits) {
+        return x_fits ? -1 : 1;
+    }
+    int64_t left = x_fits ? x->best_cost : x->least_peak_bytes;
+    int64_t right = y_fits ? y->best_cost : y->least_peak_bytes;
+    return left < right ? -1 : left > right;
+}
+
+static void free_entry(entry *e)
+{
+    ckm_schedule_free(e->solver.best_schedule);
+    ckm_i_stages_free(e->solver.best_stages);
+    ckm_dataflow_free(e->df);
+    free(e->order);
+}
+
+// Rounds of equal time; after each the worse half leaves.
+static ckm_status race(reordering *all, bool search_only, double seconds, ckm_error *err)
+{
+    int rounds = 0;
+    for (int n = all->n_entries; n > 1; n = (n + 1) / 2) {
+        rounds++;
+    }
+    while (all->n_entries > 1 && !should_stop(all)) {
+        for (int i = 0; i < all->n_entries && !should_stop(all); i++) {
+            ckm_status status = run_entry(&all->entries[i], search_only, seconds / rounds / all->n_entries, err);
+            if (status != CKM_OK) {
+                return status;
+            }
+        }
+        qsort(all->entries, (size_t)all->n_entries, sizeof *all->entries, compare);
+        int stay = (all->n_entries + 1) / 2;
+        while (all->n_entries > stay) {
+            free_entry(&all->entries[--all->n_entries]);
+        }
+    }
+    return CKM_OK;
+}
+
+// Replaces all entries by one: the order of a schedule of the graph, with that schedule to start from.
+static ckm_status enter_only(reordering *all, const ckm_schedule *schedule, ckm_error *err)
+{
+    const ckm_dataflow *df = all->outer->df;
+    ckm_status status = CKM_OK;
+    int32_t *order = ckm_i_malloc((size_t)df->n_ops, sizeof *order);
+    if (order == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    while (all->n_entries > 0) {
+        free_entry(&all->entries[--all->n_entries]);
+    }
+    CKM_I_TRY(ckm_i_reorder_first_order(schedule, df->n_ops, order, err));
+    CKM_I_TRY(add_entry(all, order, err));
+    entry *e = &all->entries[0];
+    CKM_I_TRY(ckm_i_reorder_stages(e->df, order, schedule, &e->solver.best_stages, err));
+cleanup:
+    free(order);
+    return status;
+}
+
+// One try at a better order from the best schedule: its computations are reordered to lie lower than they have to,
+// and the search makes use of the room.
+static ckm_status refine_once(reordering *all, int64_t round, double seconds, ckm_error *err)
+{
+    static const double depths[] = {0.02, 0.05, 0.01, 0.1};
+    static const double heats[] = {3.0, 30.0, 1.0, 10.0, 0.3};
+    ckm_schedule *reordered = NULL;
+    ckm_status status = CKM_OK;
+    ckm_i_order_options search = {
+        .target_bytes = (int64_t)((double)all->outer->budget_bytes * (1.0 - depths[round % 4])),
+        .seconds = seconds * 0.25,
+        .moves = all->options.iteration_limit,
+        .seed = all->outer->options->seed + 1000 + (uint64_t)round,
+        .heat = heats[round % 5],
+        .stop = should_stop,
+        .user = all,
+    };
+    CKM_I_TRY(ckm_i_reorder_schedule(all->outer->df, all->outer->best_schedule, &search, &reordered, err));
+    CKM_I_TRY(enter_only(all, reordered, err));
+    all->options.seed = search.seed;
+    CKM_I_TRY(run_entry(&all->entries[0], true, seconds * 0.75, err));
+cleanup:
+    ckm_schedule_free(reordered);
+    return status;
+}
+
+// For some seconds, or a fixed number of times when runs are to be repeatable.
+static ckm_status refine(reordering *all, double seconds, ckm_error *err)
+{
+    enum { repeatable_rounds = 4 };
+    double end = ckm_i_clock_seconds() + seconds;
+    double each = fmax(seconds / 30.0, 0.3);
+    while (!should_stop(all) && ckm_i_clock_seconds() < end) {
+        if (all->options.iteration_limit > 0 && all->refinements >= repeatable_rounds) {
+            break;
+        }
+        ckm_status status = refine_once(all, all->refinements++, each, err);
+        if (status != CKM_OK) {
+            return status;
+        }
+    }
+    return CKM_OK;
+}
+
+// Order and schedule in turn; for a small graph the whole strategy on the best order, too.
+static ckm_status refine_best(reordering *all, ckm_error *err)
+{
+    ckm_status status = CKM_OK;
+    bool whole = all->outer->df->n_ops <= whole_max_ops && strcmp(all->strategy->name, "auto") == 0;
+    CKM_I_TRY(refine(all, time_left(all) * (whole ? 1.0 - whole_share : 1.0), err));
+    if (whole && !should_stop(all)) {
+        all->options.seed = all->outer->options->seed;
+        CKM_I_TRY(enter_only(all, all->outer->best_schedule, err));
+        CKM_I_TRY(run_entry(&all->entries[0], false, time_left(all), err));
+        CKM_I_TRY(refine(all, time_left(all), err));
+    }
+cleanup:
+    return status;
+}
+
+ckm_status ckm_i_reorder_run(ckm_i_solver *solver, const ckm_i_strategy *strategy, ckm_error *err)
+{
+    reordering *all = ckm_i_calloc(1, sizeof *all);
+    ckm_schedule *baseline = NULL;
+    ckm_status status = CKM_OK;
+    if (all == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    double start = ckm_i_clock_seconds();
+    double end = isfinite(solver->deadline_seconds) ? solver->deadline_seconds : start + default_seconds;
+    all->outer = solver;
+    all->strategy = strategy;
+    all->end_seconds = end;
+    all->options = *solver->options;
+    all->options.stop = should_stop;
+    all->options.progress = watch;
+    all->options.log = solver->options->log != NULL ? pass_log : NULL;
+    all->options.user = all;
+    // What auto proves of one order says nothing of the others: its search is all that counts here.
+    bool search_only = strcmp(strategy->name, "auto") == 0 || strcmp(strategy->name, "local-search") == 0;
+    CKM_I_TRY(ckm_schedule_baseline(solver->df, &baseline, err));
+    CKM_I_TRY(ckm_i_solver_offer_schedule(solver, baseline, "no-rematerialization", err));
+    if (!should_stop(all)) {
+        double seconds = fmin((end - start) * order_share, 0.1 + order_seconds_per_op * solver->df->n_ops);
+        CKM_I_TRY(find_orders(all, search_only, seconds, err));
+    }
+    CKM_I_TRY(race(all, search_only, (end - start) * race_share, err));
+    bool refines = search_only && solver->df->n_ops <= large_n_ops && solver->best_schedule != NULL;
+    if (refines) {
+        CKM_I_TRY(refine_best(all, err));
+    } else if (all->n_entries > 0 && !should_stop(all)) {
+        CKM_I_TRY(run_entry(&all->entries[0], search_only, time_left(all), err));
+    }
+cleanup:
+    for (int i = 0; i < all->n_entries; i++) {
+        free_entry(&all->entries[i]);
+    }
+    free(all);
+    ckm_schedule_free(baseline);
+    return status;
+}

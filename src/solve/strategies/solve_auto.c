@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// auto: what most people want. Runs without rematerialization when that fits; else good schedules first, a
+// bound that covers every order-keeping schedule, and the integer program as far as size and time allow.
+#include <math.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "solve/chain/chain.h"
+#include "solve/ilp/ilp_run.h"
+#include "solve/search/local_search.h"
+#include "solve/bounds/prover.h"
+#include "solve/core/solver.h"
+
+// CBC makes progress on the paper's integer program up to about this many operators.
+static const int32_t ilp_max_ops = 130;
+
+// Without a limit auto would search for ever where it cannot prove: it gives itself this long.
+static const double default_seconds = 60.0;
+
+static double time_left(const ckm_i_solver *solver)
+{
+    double end = fmin(solver->deadline_seconds, solver->start_seconds + default_seconds);
+    if (isfinite(solver->deadline_seconds)) {
+        end = solver->deadline_seconds;
+    }
+    return fmax(end - ckm_i_clock_seconds(), 0.0);
+}
+
+// One thread is the prover's as long as it has something to prove.
+static int threads_of_prover(void *prover)
+{
+    return ckm_i_prover_has_ended(prover) ? 0 : 1;
+}
+
+static ckm_i_spans *suggest(void *prover)
+{
+    return ckm_i_prover_take_rounded(prover);
+}
+
+// Search in all threads but those of the prover when that is at work beside it.
+static ckm_status search(ckm_i_solver *solver, ckm_i_prover *prover, bool beside, double seconds, ckm_error *err)
+{
+    ckm_i_local_search_options options = CKM_I_LOCAL_SEARCH_OPTIONS_INIT;
+    options.seconds = seconds;
+    options.moves = solver->options->iteration_limit;
+    options.threads = solver->options->threads;
+    options.elsewhere = beside ? threads_of_prover : NULL;
+    options.suggest = suggest;
+    options.context = prover;
+    if (ckm_i_solver_should_stop(solver)) {
+        return CKM_OK;
+    }
+    return ckm_i_local_search(solver, &options, err);
+}
+
+// Search and proofs in turn, one process at a time: what one learns helps the other.
+static ckm_status take_turns(ckm_i_solver *solver, ckm_i_prover *prover, ckm_error *err)
+{
+    ckm_status status = CKM_OK;
+    double total = time_left(solver);
+    double n = solver->df->n_ops;
+    CKM_I_TRY(ckm_i_prover_run(prover, total * 0.4, err));
+    CKM_I_TRY(search(solver, prover, false, fmin(total * 0.15, n * 0.02), err));
+    if (solver->df->n_ops <= ilp_max_ops && !ckm_i_solver_should_stop(solver)) {
+        CKM_I_TRY(ckm_i_ilp_run(solver, time_left(solver) * 0.4, err));
+    }
+    CKM_I_TRY(ckm_i_prover_run(prover, time_left(solver) * 0.5, err));
+    CKM_I_TRY(search(solver, prover, false, time_left(solver), err));
+cleanup:
+    return status;
+}
+
+// Search for so many seconds while the prover goes on; where search ends early, the prover has the rest.
+static ckm_status search_beside(ckm_i_solver *solver, ckm_i_prover *prover, double seconds, ckm_error *err)
+{
+    double end = ckm_i_clock_seconds() + seconds;
+    ckm_status status = search(solver, prover, true, seconds, err);
+    double left = end - ckm_i_clock_seconds();
+    if (status == CKM_OK && left > 0.0 && !ckm_i_solver_should_stop(solver)) {
+        status = ckm_i_prover_run(prover, left, err);
+    }
+    return status;
+}
+
+// Search here, proofs in a process beside it. The paper's program, which knows of peaks within a stage, where that
+// leaves a gap.
+static ckm_status side_by_side(ckm_i_solver *solver, ckm_i_prover *prover, ckm_error *err)
+{
+    ckm_i_prover_attach(prover, time_left(solver));
+    ckm_status status = CKM_OK;
+    if (solver->df->n_ops <= ilp_max_ops) {
+        status = search_beside(solver, prover, time_left(solver) * 0.5, err);
+        if (status == CKM_OK && !ckm_i_solver_should_stop(solver) && ckm_i_prover_has_ended(prover)) {
+            status = ckm_i_ilp_run(solver, time_left(solver) * 0.8, err);
+        }
+    }
+    if (status == CKM_OK) {
+        status = search_beside(solver, prover, time_left(solver), err);
+    }
+    ckm_status proof = ckm_i_prover_detach(prover, status == CKM_OK ? err : NULL);
+    return status != CKM_OK ? status : proof;
+}
+
+static ckm_status run(ckm_i_solver *solver, ckm_error *err)
+{
+    ckm_schedule *baseline = NULL;
+    ckm_i_prover *prover = NULL;
+    ckm_status status = CKM_OK;
+    double n = solver->df->n_ops;
+    double total = time_left(solver);
+    CKM_I_TRY(ckm_schedule_baseline(solver->df, &baseline, err));
+    CKM_I_TRY(ckm_i_solver_offer_schedule(solver, baseline, "no-rematerialization", err));
+    if (ckm_i_solver_should_stop(solver)) {
+        goto cleanup;
+    }
+    CKM_I_TRY(ckm_i_chain_run(solver, err));
+    if (ckm_i_solver_should_stop(solver)) {
+        goto cleanup;
+    }
+    CKM_I_TRY(ckm_i_prover_create(solver, true, &prover, err));
+    if (solver->options->threads > 1) {
+        CKM_I_TRY(side_by_side(solver, prover, err));
+    } else {
+        CKM_I_TRY(search(solver, prover, false, fmin(total * 0.1, 0.1 + n * 0.002), err));
+        CKM_I_TRY(take_turns(solver, prover, err));
+    }
+cleanup:
+    ckm_i_prover_free(prover);
+    ckm_schedule_free(baseline);
+    return status;
+}
+
+const ckm_i_strategy ckm_i_strategy_auto = {
+    .name = "auto",
+    .summary = "picks by itself: near-optimal quickly, then a proof as far as time allows",
+    .run = run,
+};

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// checkpoint-all: every forward operator is a checkpoint, kept to the end of the step as the paper's
+// artifact does; nothing is recomputed. checkpoint-all-ap: every articulation point of the forward graph is one.
+#include "base/error.h"
+#include "solve/checkpoints/checkpoints.h"
+
+static ckm_status run_with(ckm_i_solver *solver, ckm_i_candidates which, const char *source, ckm_error *err)
+{
+    ckm_i_forward *fw = NULL;
+    ckm_i_positions candidates = {0};
+    ckm_i_stages *stages = NULL;
+    ckm_status status = CKM_OK;
+    CKM_I_TRY(ckm_i_forward_create(solver->df, &fw, err));
+    CKM_I_TRY(ckm_i_candidates_find(fw, which, &candidates, err));
+    CKM_I_TRY(ckm_i_stages_create(solver->df, &stages, err));
+    CKM_I_TRY(ckm_i_checkpoints_stages(fw, &candidates, stages, err));
+    CKM_I_TRY(ckm_i_checkpoints_offer(solver, stages, source, NULL, err));
+cleanup:
+    ckm_i_forward_free(fw);
+    ckm_i_positions_dispose(&candidates);
+    ckm_i_stages_free(stages);
+    return status;
+}
+
+static ckm_status run_all(ckm_i_solver *solver, ckm_error *err)
+{
+    return run_with(solver, CKM_I_CANDIDATES_ALL, "checkpoint-all", err);
+}
+
+static ckm_status run_articulation(ckm_i_solver *solver, ckm_error *err)
+{
+    return run_with(solver, CKM_I_CANDIDATES_ARTICULATION, "checkpoint-all-ap", err);
+}
+
+const ckm_i_strategy ckm_i_strategy_checkpoint_all = {
+    .name = "checkpoint-all",
+    .summary = "keep every forward activation; no recomputation",
+    .run = run_all,
+};
+
+const ckm_i_strategy ckm_i_strategy_checkpoint_all_ap = {
+    .name = "checkpoint-all-ap",
+    .summary = "keep every articulation point of the forward graph",
+    .run = run_articulation,
+};

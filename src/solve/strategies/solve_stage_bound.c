@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// stage-bound and stage-program: lower bounds for every schedule that keeps the order.
+#include <math.h>
+
+#include "base/clock.h"
+#include "solve/search/local_search.h"
+#include "solve/bounds/prover.h"
+
+static ckm_status prove(ckm_i_solver *solver, bool programs, ckm_error *err)
+{
+    ckm_i_prover *prover = NULL;
+    ckm_status status = ckm_i_prover_create(solver, programs, &prover, err);
+    if (status == CKM_OK) {
+        status = ckm_i_prover_run(prover, INFINITY, err);
+    }
+    ckm_i_prover_free(prover);
+    return status;
+}
+
+static ckm_status run_bound(ckm_i_solver *solver, ckm_error *err)
+{
+    return prove(solver, false, err);
+}
+
+static ckm_status run_program(ckm_i_solver *solver, ckm_error *err)
+{
+    double left = solver->deadline_seconds - ckm_i_clock_seconds();
+    ckm_i_local_search_options search = CKM_I_LOCAL_SEARCH_OPTIONS_INIT;
+    search.seconds = fmin(isfinite(left) ? left * 0.1 : 10.0, 0.2 + solver->df->n_ops * 0.02);
+    search.moves = solver->options->iteration_limit;
+    ckm_status status = ckm_i_local_search(solver, &search, err);
+    if (status != CKM_OK || ckm_i_solver_should_stop(solver)) {
+        return status;
+    }
+    return prove(solver, true, err);
+}
+
+const ckm_i_strategy ckm_i_strategy_stage_bound = {
+    .name = "stage-bound",
+    .summary = "lower bound only: the relaxation by stages, valid for every schedule that keeps the order",
+    .run = run_bound,
+};
+
+const ckm_i_strategy ckm_i_strategy_stage_program = {
+    .name = "stage-program",
+    .summary = "local search, and the same relaxation with binaries through CBC as a bound",
+    .run = run_program,
+};
