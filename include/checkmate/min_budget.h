@@ -35,6 +35,11 @@ CKM_API ckm_status ckm_min_budget(const ckm_dataflow *df, const ckm_solve_option
                                   ckm_min_budget_result *result, ckm_error *err) CKM_NODISCARD;
 CKM_API void ckm_min_budget_result_dispose(ckm_min_budget_result *result);
 
+// What every schedule needs, whatever it recomputes and in which order: ckm_dataflow_memory_floor strengthened by the
+// reverse pebble game. A fixed amount of work, within about a second, so that the result repeats; ckm_min_budget with a
+// longer time limit may prove more. Errors: memory.
+CKM_API ckm_status ckm_min_budget_floor(const ckm_dataflow *df, int64_t *floor_bytes, ckm_error *err) CKM_NODISCARD;
+
 #ifdef __cplusplus
 }
 #endif

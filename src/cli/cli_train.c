@@ -182,11 +182,13 @@ static int explain_absence(const train_setup *t)
     char outside[64];
     char least[64];
     char floor_text[64];
-    int64_t floor_bytes = ckm_dataflow_memory_floor(t->df) + t->outside_bytes;
+    int64_t simple = ckm_dataflow_memory_floor(t->df);
+    // What solving proved, where it did.
+    int64_t floor_bytes = (t->solved.floor_bytes > simple ? t->solved.floor_bytes : simple) + t->outside_bytes;
     cli_show_bytes(t->budget_bytes, budget, sizeof budget);
     cli_show_bytes(t->outside_bytes, outside, sizeof outside);
     cli_show_bytes(floor_bytes, floor_text, sizeof floor_text);
-    if (t->solved.least_peak_bytes >= 0) {
+    if (t->solved.least_peak_bytes > 0) {  // 0: the budget left nothing to solve for
         int64_t known = t->solved.least_peak_bytes + t->outside_bytes;
         known += known / 50;
         cli_show_bytes(known, least, sizeof least);

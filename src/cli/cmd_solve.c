@@ -101,16 +101,19 @@ static void print_memory(const char *name, int64_t bytes, int64_t whole)
     printf("%-22s %-*s%s\n", name, percent[0] != '\0' ? 13 : 0, cli_show_bytes(bytes, text, sizeof text), percent);
 }
 
-static const char *const classes[] = {"", "of all schedules", "of all schedules in the graph's order",
-                                      "of all frontier-advancing schedules"};
+static const char *const classes[] = {"", "all schedules", "all schedules in the graph's order",
+                                      "all frontier-advancing schedules"};
 
-// "4.17 GB   20.1 % of ...": what less than cannot do, and for which schedules that is proven.
+// "4.17 GB   20.1 %        needed by all schedules": one floor, with the schedules that it is proven for.
 static void print_least(const ckm_min_budget_result *least, int64_t baseline_peak)
 {
     char text[64];
+    char percent[64];
     print_memory("smallest budget", least->budget_bytes, baseline_peak);
-    printf("%-22s %-12s %s%s\n", "proven: at least", cli_show_bytes(least->lower_bound_bytes, text, sizeof text),
-           classes[least->bound_covers], least->status == CKM_SOLVE_OPTIMAL ? "; none fits less" : "");
+    cli_show_percent((double)least->lower_bound_bytes / (double)baseline_peak, percent, sizeof percent);
+    printf("%-22s %-12s %-12s needed by %s%s\n", "memory floor",
+           cli_show_bytes(least->lower_bound_bytes, text, sizeof text), percent, classes[least->bound_covers],
+           least->status == CKM_SOLVE_OPTIMAL ? "; none of them fits less" : "");
 }
 
 static void print_table(const task *t, const ckm_solve_result *r)
@@ -123,10 +126,10 @@ static void print_table(const task *t, const ckm_solve_result *r)
     printf("%-22s %d\n", "operators", (int)ckm_dataflow_op_count(t->df));
     printf("%-22s %s\n", "without remat., peak", cli_show_bytes(r->baseline_peak_bytes, text, sizeof text));
     printf("%-22s %s\n", "without remat., cost", cli_show_cost((double)r->baseline_cost, unit, text, sizeof text));
-    print_memory("memory floor", r->floor_bytes, r->baseline_peak_bytes);
     if (t->least.schedule != NULL) {
         print_least(&t->least, r->baseline_peak_bytes);
     } else {
+        print_memory("memory floor", r->floor_bytes, r->baseline_peak_bytes);
         print_memory("budget", r->budget_bytes, r->baseline_peak_bytes);
     }
     printf("%-22s %s%s%s\n", "status", cli_style(stdout, styles[r->status]), cli_status_text(r->status),
@@ -137,7 +140,7 @@ static void print_table(const task *t, const ckm_solve_result *r)
                cli_show_percent(cli_overhead(r->cost, r->baseline_cost), other, sizeof other));
     }
     if (!isnan(r->bound_cost)) {
-        printf("%-22s %-12s %s\n", "bound", cli_show_cost(r->bound_cost, unit, text, sizeof text),
+        printf("%-22s %-12s of %s\n", "bound", cli_show_cost(r->bound_cost, unit, text, sizeof text),
                classes[r->bound_covers]);
     } else {
         printf("%-22s none proven\n", "bound");
@@ -223,6 +226,10 @@ static ckm_status run_solver(task *t, cli_progress *progress, ckm_solve_result *
         solving.start = t->least.schedule;
         solving.time_limit_seconds = limit > 0 ? fmax(limit - t->least.seconds, 1e-3) : limit;
         status = ckm_solve(t->df, &solving, result, err);
+    }
+    if (status == CKM_OK && t->least.bound_covers == CKM_BOUND_ANY &&
+        t->least.lower_bound_bytes > result->floor_bytes) {
+        result->floor_bytes = t->least.lower_bound_bytes;
     }
     return status;
 }

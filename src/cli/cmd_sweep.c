@@ -24,7 +24,9 @@ static const sweep_settings defaults = {10, NULL, NULL, NULL, false, CLI_LIMIT_D
 static const cli_option options[] = {
     {"budgets", 'n', CLI_INTEGER, offsetof(sweep_settings, budgets), "N",
      "Number of budgets, evenly spaced from the memory floor to the peak without rematerialization, both included; "
-     "1 takes the peak alone.",
+     "1 takes the peak alone. The floor is what every schedule is proven to need, by as much of the reverse pebble "
+     "game "
+     "as takes about a second at most.",
      "10", 1, 10000, NULL},
     {"strategies", 's', CLI_TEXT, offsetof(sweep_settings, strategies), "A,B,...",
      "Names with commas in between; 'checkmate strategies' lists them.", "all", 0, 0, NULL},
@@ -96,12 +98,12 @@ static int choose_budgets(sweep *s)
 {
     ckm_error err = CKM_ERROR_INIT;
     int64_t high = 0;
-    int64_t low = ckm_dataflow_memory_floor(s->df);
-    if (cli_baseline_peak(s->df, &high, &err) != CKM_OK) {
-        return cli_fail(&err);
-    }
+    int64_t low = 0;
     if (s->n_strategies == 0) {
         return cli_failf("the library has no strategies");
+    }
+    if (cli_baseline_peak(s->df, &high, &err) != CKM_OK || ckm_min_budget_floor(s->df, &low, &err) != CKM_OK) {
+        return cli_fail(&err);
     }
     int n = high > low && s->settings->budgets > 1 ? (int)s->settings->budgets : 1;
     s->budgets = malloc((size_t)n * sizeof *s->budgets);
@@ -228,6 +230,13 @@ static int solve_all(sweep *s)
 {
     cli_progress progress = cli_progress_start(&s->settings->limits, "", s->df);
     cli_stop_install();
+    if (progress.enabled && s->n_budgets > 1) {
+        char low[64];
+        char high[64];
+        fprintf(stderr, "%d budgets from %s, proven to be needed by all schedules, to %s, without rematerialization\n",
+                s->n_budgets, cli_show_bytes(s->budgets[0], low, sizeof low),
+                cli_show_bytes(s->budgets[s->n_budgets - 1], high, sizeof high));
+    }
     for (int b = 0; b < s->n_budgets; b++) {
         for (int i = 0; i < s->n_strategies; i++) {
             int outcome = solve_one(s, b, i, progress.enabled);

@@ -17,7 +17,9 @@ done
 expect 0 verify graph.json schedule.json --budget 4
 expect 0 solve graph.json --budget min
 grep -q '^smallest budget  *4 B' out.txt || fail "the table does not name the smallest budget: $out"
-grep -q '^proven: at least  *4 B .*none fits less' out.txt || fail "the table does not say that it is the smallest: $out"
+grep -q '^memory floor  *4 B  *40.0 %  *needed by all schedules; none of them fits less$' out.txt ||
+    fail "the table does not say that it is the smallest: $out"
+[ "$(grep -c 'floor\|proven: ' out.txt)" -eq 1 ] || fail "more than one floor: $out"
 
 # On a network: between the floor and what is found, and no schedule fits a bound less.
 "$CHECKMATE" graph VGG16 --batch 16 --granularity layer -o vgg16.json || fail "cannot build the graph"
@@ -31,6 +33,35 @@ case $status in
 3 | 4) ;;
 *) fail "less than the bound fits: status $status" ;;
 esac
+
+# Two branches, each with a wide middle: one operator at a time needs 8 + 3 bytes, the reverse pebble game proves 14,
+# since what one branch keeps waits for the other. Whatever names the floor names that.
+cat > branches.json << 'EOF'
+{"format": "checkmate-graph", "version": 1, "name": "branches", "cost_unit": "flops", "fixed_bytes": 0,
+ "tensors": [{"name": "a", "bytes": 8}, {"name": "b", "bytes": 3}, {"name": "c", "bytes": 8}, {"name": "d", "bytes": 3},
+  {"name": "e", "bytes": 1}],
+ "ops": [
+  {"name": "a", "kind": "forward", "cost": 1, "inputs": [], "outputs": [0]},
+  {"name": "c", "kind": "forward", "cost": 1, "inputs": [], "outputs": [2]},
+  {"name": "b", "kind": "forward", "cost": 1, "inputs": [0], "outputs": [1]},
+  {"name": "d", "kind": "forward", "cost": 1, "inputs": [2], "outputs": [3]},
+  {"name": "e", "kind": "forward", "cost": 1, "inputs": [1, 3], "outputs": [4]}],
+ "results": [4]}
+EOF
+expect 0 solve branches.json --budget min
+grep -q '^memory floor  *14 B .*needed by all schedules; none of them fits less$' out.txt ||
+    fail "the floor of the smallest budget is not the proven one: $out"
+[ "$(grep -c 'floor\|proven: ' out.txt)" -eq 1 ] || fail "more than one floor: $out"
+expect 0 solve branches.json --budget min --json
+[ "$(value floor_bytes out.txt)" = 14 ] || fail "floor_bytes is not what is proven for all schedules: $out"
+expect 3 solve branches.json --budget 13
+err_has "every schedule needs at least 14 B (14 bytes)"
+expect 0 sweep branches.json --budgets 3 --strategies auto --verbose -o sweep.csv
+err_has "3 budgets from 14 B, proven to be needed by all schedules, to"
+[ "$(sed -n 2p sweep.csv | cut -d, -f3)" = 14 ] || fail "the sweep does not begin at the floor: $(cat sweep.csv)"
+if grep -q infeasible sweep.csv; then
+    fail "a budget of the sweep is infeasible: $(cat sweep.csv)"
+fi
 
 # Costs and bounds of a sweep never rise with the budget, even when time is short.
 for model in graph.json vgg16.json; do

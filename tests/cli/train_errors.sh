@@ -113,6 +113,7 @@ expect 3 train test $small --budget 1MB
 one_error_line
 err_has 'at least'
 expect 3 train test $small --budget 10kB
+err_has 'smallest budget known to fit: not known'
 
 # A loss that is no number: stops, and the file saved before stays and is good. Or goes on, when told to.
 expect 0 train test $small --steps 3 --save good.safetensors
