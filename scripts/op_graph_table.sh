@@ -50,10 +50,10 @@ for network in $networks; do
     for level in layer op; do
         "$checkmate" graph "$name" --batch "${network#*:}" --granularity "$level" -o "$work/$name.$level.json"
         status=0
-        "$checkmate" solve "$work/$name.$level.json" --budget 100% --strategy checkpoint-all --json \
+        # Nothing fits no memory (3): the proof gives the floor, and the peak is there all the same.
+        "$checkmate" solve "$work/$name.$level.json" --budget 0 --json \
             > "$work/$name.$level.facts" 2> "$work/messages" || status=$?
-        # Without a schedule (4) peak and floor are there all the same.
-        [ "$status" -eq 0 ] || [ "$status" -eq 4 ] || { cat "$work/messages" >&2; exit 1; }
+        [ "$status" -eq 3 ] || { cat "$work/messages" >&2; exit 1; }
     done
 done
 
