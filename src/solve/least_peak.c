@@ -4,7 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/error.h"
 #include "solve/search/local_search.h"
 #include "solve/floor/pebbling_schedule.h"
@@ -19,25 +18,15 @@ static ckm_status try_target(ckm_i_solver *solver, int64_t target_bytes, double 
     options.cost_limit = INT64_MAX;  // the first schedule that fits will do
     options.progress = NULL;
     options.log = NULL;
-    double now = ckm_i_clock_seconds();
-    ckm_i_solver attempt = {
-        .df = solver->df,
-        .options = &options,
-        .start_seconds = now,
-        .deadline_seconds = now + seconds,
-        .budget_bytes = target_bytes,
-        .best_cost = -1,
-        .best_peak_bytes = -1,
-        .least_peak_bytes = -1,
-        .bound_cost = NAN,
-    };
+    ckm_i_solver attempt;
+    ckm_i_solver_init(&attempt, solver->df, &options, target_bytes);
+    attempt.deadline_seconds = attempt.start_seconds + seconds;
     ckm_i_local_search_options search = {.seconds = seconds, .moves = options.iteration_limit};
     ckm_status status = ckm_i_local_search(&attempt, &search, err);
     if (status == CKM_OK && attempt.least_peak_bytes >= 0 && attempt.least_peak_bytes < solver->least_peak_bytes) {
         solver->least_peak_bytes = attempt.least_peak_bytes;
     }
-    ckm_schedule_free(attempt.best_schedule);
-    ckm_i_stages_free(attempt.best_stages);
+    ckm_i_solver_dispose(&attempt);
     return status;
 }
 

@@ -104,19 +104,13 @@ ckm_status ckm_solve(const ckm_dataflow *df, const ckm_solve_options *options, c
     if (strategy == NULL) {
         return ckm_i_error(err, CKM_ERR_NOT_FOUND, "no strategy is called \"%s\"", name);
     }
-    double start = ckm_i_clock_seconds();
-    ckm_i_solver solver = {
-        .df = df,
-        .options = options,
-        .start_seconds = start,
-        .deadline_seconds = options->time_limit_seconds > 0.0 ? start + options->time_limit_seconds : INFINITY,
-        .budget_bytes = options->budget_bytes,
-        .best_cost = -1,
-        .best_peak_bytes = -1,
-        .least_peak_bytes = -1,
-        .bound_cost = (double)df->total_cost,  // every operator runs at least once
-        .bound_covers = CKM_BOUND_ANY,
-    };
+    ckm_i_solver solver;
+    ckm_i_solver_init(&solver, df, options, options->budget_bytes);
+    if (options->time_limit_seconds > 0.0) {
+        solver.deadline_seconds = solver.start_seconds + options->time_limit_seconds;
+    }
+    solver.bound_cost = (double)df->total_cost;  // every operator runs at least once
+    solver.bound_covers = CKM_BOUND_ANY;
     ckm_solve_result found = {.floor_bytes = df->floor_bytes, .budget_bytes = options->budget_bytes};
     snprintf(found.strategy, sizeof found.strategy, "%s", name);
     CKM_I_TRY(offer_baseline(&solver, &found, err));
@@ -142,14 +136,13 @@ ckm_status ckm_solve(const ckm_dataflow *df, const ckm_solve_options *options, c
         CKM_I_TRY(ckm_i_least_peak(&solver, found.floor_bytes, least_peak_seconds, err));
     }
     conclude(&solver, &found);
-    found.seconds = ckm_i_clock_seconds() - start;
+    found.seconds = ckm_i_clock_seconds() - solver.start_seconds;
     if (found.schedule != NULL) {
         describe(&solver, &found);
     }
     *result = found;
 cleanup:
-    ckm_schedule_free(solver.best_schedule);
-    ckm_i_stages_free(solver.best_stages);
+    ckm_i_solver_dispose(&solver);
     return status;
 }
 

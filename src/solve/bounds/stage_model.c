@@ -225,23 +225,17 @@ static bool add_window(builder *b, int32_t k)
     return true;
 }
 
-// Columns count whole multiples of the costs' gcd, and at most some 1e7 of them together; bytes likewise.
+// Bytes count in multiples of their gcd, of which the largest tensor has at most 1e4.
 static void set_scales(builder *b)
 {
     const ckm_dataflow *df = b->df;
     int64_t largest = 1;
     int64_t bytes_gcd = 0;
-    int64_t cost_gcd = 0;
-    for (int32_t v = 0; v < df->n_ops; v++) {
-        cost_gcd = ckm_i_gcd(df->ops[v].cost, cost_gcd);
-    }
     for (int32_t x = 0; x < df->n_tensors; x++) {
         largest = df->tensors[x].bytes > largest ? df->tensors[x].bytes : largest;
         bytes_gcd = ckm_i_gcd(df->tensors[x].bytes, bytes_gcd);
     }
-    b->out->cost_gcd = cost_gcd > 0 ? cost_gcd : 1;
-    double total = (double)(df->total_cost / b->out->cost_gcd);
-    b->out->cost_scale = (double)b->out->cost_gcd * (total > 1e7 ? total / 1e7 : 1.0);
+    b->out->cost_scale = ckm_i_cost_scale(df, &b->out->cost_gcd);
     double unit = (double)(bytes_gcd > 0 ? bytes_gcd : 1);
     b->out->byte_scale = fmax(unit, (double)largest / 1e4);
 }

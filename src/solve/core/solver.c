@@ -10,6 +10,28 @@
 #include "base/clock.h"
 #include "base/error.h"
 
+void ckm_i_solver_init(ckm_i_solver *solver, const ckm_dataflow *df, const ckm_solve_options *options,
+                       int64_t budget_bytes)
+{
+    *solver = (ckm_i_solver){
+        .df = df,
+        .options = options,
+        .start_seconds = ckm_i_clock_seconds(),
+        .deadline_seconds = INFINITY,
+        .budget_bytes = budget_bytes,
+        .best_cost = -1,
+        .best_peak_bytes = -1,
+        .least_peak_bytes = -1,
+        .bound_cost = NAN,
+    };
+}
+
+void ckm_i_solver_dispose(ckm_i_solver *solver)
+{
+    ckm_schedule_free(solver->best_schedule);
+    ckm_i_stages_free(solver->best_stages);
+}
+
 double ckm_i_solver_gap(const ckm_i_solver *solver)
 {
     if (solver->best_schedule == NULL || isnan(solver->bound_cost)) {
@@ -161,6 +183,17 @@ ckm_status ckm_i_solver_offer_schedule(ckm_i_solver *solver, const ckm_schedule 
         solver->best_stages = NULL;
     }
 cleanup:
+    return status;
+}
+
+ckm_status ckm_i_solver_offer_plain(ckm_i_solver *solver, ckm_error *err)
+{
+    ckm_schedule *plain = NULL;
+    ckm_status status = ckm_schedule_baseline(solver->df, &plain, err);
+    if (status == CKM_OK) {
+        status = ckm_i_solver_offer_schedule(solver, plain, "no-rematerialization", err);
+    }
+    ckm_schedule_free(plain);
     return status;
 }
 

@@ -11,6 +11,14 @@
 
 typedef struct ckm_i_solver ckm_i_solver;
 
+enum {
+    // CBC makes progress on the paper's integer program up to about this many operators: auto runs it, and presolve, which
+    // its proofs do not survive, merges none of them.
+    CKM_I_ILP_MAX_OPS = 130,
+    // Without a limit, searches that know no end of their own give themselves this long.
+    CKM_I_DEFAULT_SECONDS = 60,
+};
+
 typedef struct ckm_i_strategy {
     const char *name;
     const char *summary;
@@ -39,6 +47,10 @@ struct ckm_i_solver {
     void *beside_context;
 };
 
+// Nothing is known yet; the clock runs, without a deadline. Dispose frees the best schedule.
+void ckm_i_solver_init(ckm_i_solver *solver, const ckm_dataflow *df, const ckm_solve_options *options,
+                       int64_t budget_bytes);
+void ckm_i_solver_dispose(ckm_i_solver *solver);
 // How far the best schedule is above the bound, relative to the bound; NAN where either is missing.
 double ckm_i_solver_gap(const ckm_i_solver *solver);
 // Time is up, the caller wants to stop, or the gap is closed.
@@ -51,6 +63,8 @@ ckm_status ckm_i_solver_offer(ckm_i_solver *solver, ckm_i_stages *stages, const 
 // The same for a list of steps.
 ckm_status ckm_i_solver_offer_schedule(ckm_i_solver *solver, const ckm_schedule *schedule, const char *source,
                                        ckm_error *err) CKM_NODISCARD;
+// Hands in the run without rematerialization.
+ckm_status ckm_i_solver_offer_plain(ckm_i_solver *solver, ckm_error *err) CKM_NODISCARD;
 // Hands in a proven lower bound on the cost under the budget, for a class of schedules. Bounds for a wider
 // class (any > order > frontier) are kept over narrower ones unless the narrower is larger.
 void ckm_i_solver_bound(ckm_i_solver *solver, double bound_cost, ckm_bound_class covers, const char *source);

@@ -11,6 +11,17 @@ int64_t ckm_i_gcd(int64_t a, int64_t b)
     return a;
 }
 
+double ckm_i_cost_scale(const ckm_dataflow *df, int64_t *cost_gcd)
+{
+    int64_t gcd = 0;
+    for (int32_t v = 0; v < df->n_ops; v++) {
+        gcd = ckm_i_gcd(df->ops[v].cost, gcd);
+    }
+    *cost_gcd = gcd > 0 ? gcd : 1;
+    double total = (double)(df->total_cost / *cost_gcd);
+    return (double)*cost_gcd * (total > 1e7 ? total / 1e7 : 1.0);
+}
+
 void ckm_i_last_need(const ckm_dataflow *df, int32_t *last_need)
 {
     for (int32_t v = df->n_ops - 1; v >= 0; v--) {

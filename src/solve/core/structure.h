@@ -8,6 +8,10 @@
 // Greatest common divisor; of (0, b) it is b.
 int64_t ckm_i_gcd(int64_t a, int64_t b);
 
+// What a program counts costs in: multiples of their gcd, at least 1, and so that they come to at most 1e7 together. Costs
+// that are small integers stay integers, so that an engine rounds bounds up by itself.
+double ckm_i_cost_scale(const ckm_dataflow *df, int64_t *cost_gcd);
+
 // last_need[v]: the largest operator that can be reached from v, v itself included, or n_ops when that leads
 // to a result. No stage after it has any use for v. O(edges).
 void ckm_i_last_need(const ckm_dataflow *df, int32_t *last_need);

@@ -84,11 +84,9 @@ static void add_pinned_dependencies(ckm_i_ilp_builder *b)
 static void set_scales(ckm_i_ilp_builder *b, int64_t budget_bytes)
 {
     const ckm_dataflow *df = b->df;
-    int64_t cost_gcd = 0;
     int64_t bytes_gcd = 0;
     int64_t largest = 0;
     for (int32_t v = 0; v < df->n_ops; v++) {
-        cost_gcd = ckm_i_gcd(df->ops[v].cost, cost_gcd);
         bytes_gcd = ckm_i_gcd(df->ops[v].workspace_bytes, bytes_gcd);
     }
     for (int32_t x = 0; x < df->n_tensors; x++) {
@@ -97,11 +95,8 @@ static void set_scales(ckm_i_ilp_builder *b, int64_t budget_bytes)
             largest = df->tensors[x].bytes > largest ? df->tensors[x].bytes : largest;
         }
     }
-    b->ilp->cost_gcd = cost_gcd > 0 ? cost_gcd : 1;
+    b->ilp->cost_scale = ckm_i_cost_scale(df, &b->ilp->cost_gcd);
     b->unit_bytes = bytes_gcd > 0 ? bytes_gcd : 1;
-    // Costs that are small integers stay integers: the engine then rounds bounds up by itself.
-    double total = (double)(df->total_cost / b->ilp->cost_gcd);
-    b->ilp->cost_scale = (double)b->ilp->cost_gcd * (total > 1e7 ? total / 1e7 : 1.0);
     double largest_units = (double)(largest / b->unit_bytes);
     b->row_scale = largest_units > 1e4 ? largest_units / 1e4 : 1.0;
     int64_t room = (budget_bytes - df->resident_bytes) / b->unit_bytes;

@@ -5,9 +5,6 @@
 #include "base/error.h"
 #include "solve/presolve/presolve.h"
 
-// Up to so many operators the paper's integer program is of use, whose proofs do not survive merging.
-static const int32_t whole_max_ops = 130;
-
 // Published heuristics see the graph as it is.
 static const char *const presolved[] = {"auto", "local-search", "stage-bound", "stage-program"};
 
@@ -15,7 +12,7 @@ static ckm_i_presolve_level level_for(const ckm_i_strategy *strategy, const ckm_
 {
     for (size_t i = 0; i < sizeof presolved / sizeof presolved[0]; i++) {
         if (strcmp(strategy->name, presolved[i]) == 0) {
-            return df->n_ops <= whole_max_ops ? CKM_I_PRESOLVE_TENSORS : CKM_I_PRESOLVE_OPERATORS;
+            return df->n_ops <= CKM_I_ILP_MAX_OPS ? CKM_I_PRESOLVE_TENSORS : CKM_I_PRESOLVE_OPERATORS;
         }
     }
     return CKM_I_PRESOLVE_NONE;
@@ -117,19 +114,12 @@ static ckm_status run_reduced(ckm_i_solver *solver, const ckm_i_presolve *p, con
     options.progress = watch;
     options.log = solver->options->log != NULL ? pass_log : NULL;
     options.user = &h;
-    h.inner = (ckm_i_solver){
-        .df = p->reduced,
-        .options = &options,
-        .start_seconds = solver->start_seconds,
-        .deadline_seconds = solver->deadline_seconds,
-        .budget_bytes = p->budget_bytes,
-        .best_cost = -1,
-        .best_peak_bytes = -1,
-        .least_peak_bytes = -1,
-        .bound_cost = solver->bound_cost,
-        .bound_covers = solver->bound_covers,
-        .operators_merged = p->n_views + p->n_merged > 0,
-    };
+    ckm_i_solver_init(&h.inner, p->reduced, &options, p->budget_bytes);
+    h.inner.start_seconds = solver->start_seconds;
+    h.inner.deadline_seconds = solver->deadline_seconds;
+    h.inner.bound_cost = solver->bound_cost;
+    h.inner.bound_covers = solver->bound_covers;
+    h.inner.operators_merged = p->n_views + p->n_merged > 0;
     CKM_I_TRY(offer_start(&h, err));
     CKM_I_TRY(strategy->run(&h.inner, err));
     hand_on(&h, strategy->name);
@@ -143,8 +133,7 @@ cleanup:
             *err = h.error;
         }
     }
-    ckm_schedule_free(h.inner.best_schedule);
-    ckm_i_stages_free(h.inner.best_stages);
+    ckm_i_solver_dispose(&h.inner);
     return status;
 }
 

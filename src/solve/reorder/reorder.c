@@ -13,9 +13,6 @@
 #include "base/error.h"
 #include "solve/presolve/presolve.h"
 
-// Without a limit there would be no end to it: the same time that auto gives itself.
-static const double default_seconds = 60.0;
-
 // Shares of the time: a first schedule in the given order, finding orders, letting them compete. The rest goes to
 // the best one. Orders are found in time that grows with the graph, not with the patience of the caller.
 static const double first_share = 0.03;
@@ -138,16 +135,9 @@ static ckm_status add_entry(reordering *all, const int32_t *order, ckm_error *er
     }
     all->n_entries++;
     status = ckm_i_reorder_permute(df, order, &e->df, err);
-    e->solver = (ckm_i_solver){
-        .df = e->df,
-        .options = &all->options,
-        .budget_bytes = all->outer->budget_bytes,
-        .best_cost = -1,
-        .best_peak_bytes = -1,
-        .least_peak_bytes = -1,
-        .bound_cost = (double)df->total_cost,
-        .bound_covers = CKM_BOUND_ANY,
-    };
+    ckm_i_solver_init(&e->solver, e->df, &all->options, all->outer->budget_bytes);
+    e->solver.bound_cost = (double)df->total_cost;
+    e->solver.bound_covers = CKM_BOUND_ANY;
     return status;
 }
 
@@ -231,8 +221,7 @@ static int compare(const void *a, const void *b)
 
 static void free_entry(entry *e)
 {
-    ckm_schedule_free(e->solver.best_schedule);
-    ckm_i_stages_free(e->solver.best_stages);
+    ckm_i_solver_dispose(&e->solver);
     ckm_dataflow_free(e->df);
     free(e->order);
 }
@@ -344,13 +333,12 @@ cleanup:
 ckm_status ckm_i_reorder_run(ckm_i_solver *solver, const ckm_i_strategy *strategy, ckm_error *err)
 {
     reordering *all = ckm_i_calloc(1, sizeof *all);
-    ckm_schedule *baseline = NULL;
     ckm_status status = CKM_OK;
     if (all == NULL) {
         return ckm_i_error_memory(err);
     }
     double start = ckm_i_clock_seconds();
-    double end = isfinite(solver->deadline_seconds) ? solver->deadline_seconds : start + default_seconds;
+    double end = isfinite(solver->deadline_seconds) ? solver->deadline_seconds : start + CKM_I_DEFAULT_SECONDS;
     all->outer = solver;
     all->strategy = strategy;
     all->end_seconds = end;
@@ -361,8 +349,7 @@ ckm_status ckm_i_reorder_run(ckm_i_solver *solver, const ckm_i_strategy *strateg
     all->options.user = all;
     // What auto proves of one order says nothing of the others: its search is all that counts here.
     bool search_only = strcmp(strategy->name, "auto") == 0 || strcmp(strategy->name, "local-search") == 0;
-    CKM_I_TRY(ckm_schedule_baseline(solver->df, &baseline, err));
-    CKM_I_TRY(ckm_i_solver_offer_schedule(solver, baseline, "no-rematerialization", err));
+    CKM_I_TRY(ckm_i_solver_offer_plain(solver, err));
     if (!should_stop(all)) {
         double seconds = fmin((end - start) * order_share, 0.1 + order_seconds_per_op * solver->df->n_ops);
         CKM_I_TRY(find_orders(all, search_only, seconds, err));
@@ -379,6 +366,5 @@ cleanup:
         free_entry(&all->entries[i]);
     }
     free(all);
-    ckm_schedule_free(baseline);
     return status;
 }

@@ -394,3 +394,12 @@ cleanup:
     ckm_i_stages_free(c.stages);
     return status;
 }
+
+ckm_status ckm_i_local_search_briefly(ckm_i_solver *solver, ckm_error *err)
+{
+    double left = solver->deadline_seconds - ckm_i_clock_seconds();
+    ckm_i_local_search_options search = CKM_I_LOCAL_SEARCH_OPTIONS_INIT;
+    search.seconds = fmin(isfinite(left) ? left * 0.1 : 10.0, 0.2 + solver->df->n_ops * 0.02);
+    search.moves = solver->options->iteration_limit;
+    return ckm_i_local_search(solver, &search, err);
+}

@@ -29,5 +29,7 @@ typedef struct ckm_i_local_search_options {
 // end of a round. Ends at its limits or when the solver should stop. Callbacks come from the calling thread only.
 ckm_status ckm_i_local_search(ckm_i_solver *solver, const ckm_i_local_search_options *options,
                               ckm_error *err) CKM_NODISCARD;
+// For proofs that want a schedule to start from: one thread, a small share of the time.
+ckm_status ckm_i_local_search_briefly(ckm_i_solver *solver, ckm_error *err) CKM_NODISCARD;
 
 #endif

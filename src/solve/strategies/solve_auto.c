@@ -11,15 +11,9 @@
 #include "solve/bounds/prover.h"
 #include "solve/core/solver.h"
 
-// CBC makes progress on the paper's integer program up to about this many operators.
-static const int32_t ilp_max_ops = 130;
-
-// Without a limit auto would search for ever where it cannot prove: it gives itself this long.
-static const double default_seconds = 60.0;
-
 static double time_left(const ckm_i_solver *solver)
 {
-    double end = fmin(solver->deadline_seconds, solver->start_seconds + default_seconds);
+    double end = fmin(solver->deadline_seconds, solver->start_seconds + CKM_I_DEFAULT_SECONDS);
     if (isfinite(solver->deadline_seconds)) {
         end = solver->deadline_seconds;
     }
@@ -61,7 +55,7 @@ static ckm_status take_turns(ckm_i_solver *solver, ckm_i_prover *prover, ckm_err
     double n = solver->df->n_ops;
     CKM_I_TRY(ckm_i_prover_run(prover, total * 0.4, err));
     CKM_I_TRY(search(solver, prover, false, fmin(total * 0.15, n * 0.02), err));
-    if (solver->df->n_ops <= ilp_max_ops && !ckm_i_solver_should_stop(solver)) {
+    if (solver->df->n_ops <= CKM_I_ILP_MAX_OPS && !ckm_i_solver_should_stop(solver)) {
         CKM_I_TRY(ckm_i_ilp_run(solver, time_left(solver) * 0.4, err));
     }
     CKM_I_TRY(ckm_i_prover_run(prover, time_left(solver) * 0.5, err));
@@ -88,7 +82,7 @@ static ckm_status side_by_side(ckm_i_solver *solver, ckm_i_prover *prover, ckm_e
 {
     ckm_i_prover_attach(prover, time_left(solver));
     ckm_status status = CKM_OK;
-    if (solver->df->n_ops <= ilp_max_ops) {
+    if (solver->df->n_ops <= CKM_I_ILP_MAX_OPS) {
         status = search_beside(solver, prover, time_left(solver) * 0.5, err);
         if (status == CKM_OK && !ckm_i_solver_should_stop(solver) && ckm_i_prover_has_ended(prover)) {
             status = ckm_i_ilp_run(solver, time_left(solver) * 0.8, err);
@@ -103,13 +97,11 @@ static ckm_status side_by_side(ckm_i_solver *solver, ckm_i_prover *prover, ckm_e
 
 static ckm_status run(ckm_i_solver *solver, ckm_error *err)
 {
-    ckm_schedule *baseline = NULL;
     ckm_i_prover *prover = NULL;
     ckm_status status = CKM_OK;
     double n = solver->df->n_ops;
     double total = time_left(solver);
-    CKM_I_TRY(ckm_schedule_baseline(solver->df, &baseline, err));
-    CKM_I_TRY(ckm_i_solver_offer_schedule(solver, baseline, "no-rematerialization", err));
+    CKM_I_TRY(ckm_i_solver_offer_plain(solver, err));
     if (ckm_i_solver_should_stop(solver)) {
         goto cleanup;
     }
@@ -126,7 +118,6 @@ static ckm_status run(ckm_i_solver *solver, ckm_error *err)
     }
 cleanup:
     ckm_i_prover_free(prover);
-    ckm_schedule_free(baseline);
     return status;
 }
 

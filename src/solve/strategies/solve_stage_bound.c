@@ -2,7 +2,6 @@
 // stage-bound and stage-program: lower bounds for every schedule that keeps the order.
 #include <math.h>
 
-#include "base/clock.h"
 #include "solve/search/local_search.h"
 #include "solve/bounds/prover.h"
 
@@ -24,11 +23,7 @@ static ckm_status run_bound(ckm_i_solver *solver, ckm_error *err)
 
 static ckm_status run_program(ckm_i_solver *solver, ckm_error *err)
 {
-    double left = solver->deadline_seconds - ckm_i_clock_seconds();
-    ckm_i_local_search_options search = CKM_I_LOCAL_SEARCH_OPTIONS_INIT;
-    search.seconds = fmin(isfinite(left) ? left * 0.1 : 10.0, 0.2 + solver->df->n_ops * 0.02);
-    search.moves = solver->options->iteration_limit;
-    ckm_status status = ckm_i_local_search(solver, &search, err);
+    ckm_status status = ckm_i_local_search_briefly(solver, err);
     if (status != CKM_OK || ckm_i_solver_should_stop(solver)) {
         return status;
     }
