@@ -3,26 +3,74 @@
 
 The arguments come as one list, which is emptied ("boxed" calls): else the caller's references would keep the tensors
 saved for the backward pass alive until its end.
+
+Half of a graph's calls only look at a tensor in another way. PyTorch's dispatcher takes longer over such a call than making
+the view does, so views are made from sizes and strides known beforehand, where the tensor's own strides are those the graph
+was traced with; else by the calls themselves. A view that only other views use is left out: they are made from its base.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import getitem
 from typing import Any
 
+import torch
 from torch import fx
+from torch._C._dynamo.guards import _reinterpret_tensor  # type: ignore[attr-defined]
+
+from .joint import storage_key
+
+#: Views of views that are made from one base. Python's parser has a limit for calls in calls.
+_CHAIN = 32
 
 
-def last_uses(graph: fx.Graph) -> dict[fx.Node, list[fx.Node]]:
+def _inputs(node: fx.Node) -> list[fx.Node]:
+    return node.all_input_nodes
+
+
+def last_uses(graph: fx.Graph, reads: Callable[[fx.Node], list[fx.Node]] = _inputs) -> dict[fx.Node, list[fx.Node]]:
     """For each node, what is used by it for the last time; a value that nothing uses dies where it is made."""
     dying: dict[fx.Node, list[fx.Node]] = {}
     seen: set[fx.Node] = set()
     for node in reversed(graph.nodes):
-        for value in [*node.all_input_nodes, node]:
+        for value in [*reads(node), node]:
             if value not in seen and node.op != "output":
                 dying.setdefault(node, []).append(value)
             seen.add(value)
     return dying
+
+
+def _is_view(node: fx.Node) -> bool:
+    """Whether the call gives its first operand's storage with other sizes, strides and offset, and does nothing else."""
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload) or target.namespace != "aten" or target._schema.is_mutable:
+        return False
+    if not node.args or not isinstance(node.args[0], fx.Node) or node.all_input_nodes != [node.args[0]]:
+        return False
+    base, value = node.args[0].meta.get("val"), node.meta.get("val")
+    if not isinstance(base, torch.Tensor) or not isinstance(value, torch.Tensor) or {base.layout, value.layout} != {torch.strided}:
+        return False
+    same = base.dtype == value.dtype and base.is_conj() == value.is_conj() and base.is_neg() == value.is_neg()
+    return same and storage_key(base) == storage_key(value)
+
+
+def _views(graph: fx.Graph) -> set[fx.Node]:
+    """The views to make without the dispatcher: autograd, which counts changes through views, must not see them. So those
+    that leave the graph or are written to are not among them, nor are those behind them."""
+    found: set[fx.Node] = set()
+    seen: set[fx.Node] = set()
+    for node in reversed(graph.nodes):
+        target = node.target
+        pure = isinstance(target, torch._ops.OpOverload) and not target._schema.is_mutable
+        if not pure:
+            seen.update(node.all_input_nodes)
+        if _is_view(node):
+            if node in seen:
+                seen.update(node.all_input_nodes)
+            else:
+                found.add(node)
+    return found
 
 
 def compile_boxed(module: fx.GraphModule) -> Callable[[list[Any]], tuple[Any, ...]]:
@@ -50,7 +98,39 @@ def compile_boxed(module: fx.GraphModule) -> Callable[[list[Any]], tuple[Any, ..
             return f"slice({text(value.start)}, {text(value.stop)}, {text(value.step)})"
         return constant(value)
 
-    dying = last_uses(module.graph)
+    def call(node: fx.Node, first: str | None = None) -> str:
+        arguments = [text(a) for a in node.args] + [f"{k}={text(v)}" for k, v in node.kwargs.items()]
+        if first is not None:
+            arguments[0] = first
+        return f"{constant(node.target)}({', '.join(arguments)})"
+
+    def calls(node: fx.Node) -> str:
+        """The calls from a view's base to the view."""
+        parent = node.args[0]
+        return call(node, calls(parent) if parent in skipped else None)  # type: ignore[arg-type]
+
+    def view(node: fx.Node) -> str:
+        base, old, new = names[bases[node]], bases[node].meta["val"], node.meta["val"]
+        offset = new.storage_offset() - old.storage_offset()
+        made = f"{reinterpret}({base}, {tuple(new.shape)}, {tuple(new.stride())}, {offset})"
+        return f"{made} if {base}.stride() == {tuple(old.stride())} else {calls(node)}"
+
+    views = _views(module.graph)
+    bases: dict[fx.Node, fx.Node] = {}
+    skipped: dict[fx.Node, int] = {}  # how far from the base
+    for node in module.graph.nodes:
+        if node in views:
+            parent = node.args[0]
+            bases[node] = bases[parent] if parent in skipped else parent
+            links = skipped.get(parent, 0) + 1
+            if links < _CHAIN and all(user in views for user in node.users):
+                skipped[node] = links
+    reinterpret = constant(_reinterpret_tensor)
+
+    def reads(node: fx.Node) -> list[fx.Node]:
+        return [] if node in skipped else [bases[node]] if node in bases else node.all_input_nodes
+
+    dying = last_uses(module.graph, reads)
     inputs = [node for node in module.graph.nodes if node.op == "placeholder"]
     for i, node in enumerate(module.graph.nodes):
         names[node] = f"v{i}"
@@ -59,9 +139,14 @@ def compile_boxed(module: fx.GraphModule) -> Callable[[list[Any]], tuple[Any, ..
         lines.append("    " + "".join(names[n] + ", " for n in inputs) + "= arguments")
     lines.append("    arguments.clear()")
     for node in module.graph.nodes:
-        if node.op == "call_function":
-            arguments = [text(a) for a in node.args] + [f"{k}={text(v)}" for k, v in node.kwargs.items()]
-            lines.append(f"    {names[node]} = {constant(node.target)}({', '.join(arguments)})")
+        if node in skipped:
+            continue
+        if node in views:
+            lines.append(f"    {names[node]} = {view(node)}")
+        elif node.target is getitem:
+            lines.append(f"    {names[node]} = {text(node.args[0])}[{text(node.args[1])}]")
+        elif node.op == "call_function":
+            lines.append(f"    {names[node]} = {call(node)}")
         elif node.op == "get_attr":
             owner: Any = module
             for part in str(node.target).split("."):
