@@ -74,8 +74,8 @@ def test_what_must_be_saved_is_and_the_rest_is_not() -> None:
     assert not free.recomputed
     assert runs(bound, "addmm") == 0
     assert runs(bound, "tanh") == BLOCKS
-    assert runs(bound, "native_dropout") == BLOCKS
-    # Of a block without regions: two products' operands, the tanh's result, the dropout's mask, the batch norm's and the
+    assert runs(bound, "bernoulli_p") == BLOCKS
+    # Of a block without regions: two products' operands, the tanh's result, the dropout's noise, the batch norm's and the
     # GELU's operands. Here the operand of the second product is not among them.
     assert free.saved_bytes - bound.saved_bytes >= BLOCKS * ROW_BYTES
 
@@ -109,7 +109,7 @@ def test_plain_regions_bind_when_asked() -> None:
 def test_random_calls_are_kept_though_they_must_be_computed_again() -> None:
     """Where their generator's state is not replayed."""
     plan = planned(model(lambda *_a, **_k: Policy.MUST_RECOMPUTE), "100%", random="keep")
-    assert runs(plan, "native_dropout") == 0
+    assert runs(plan, "bernoulli_p") == 0
     assert runs(plan, "addmm") > 0
 
 

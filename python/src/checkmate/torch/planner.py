@@ -14,7 +14,7 @@ from ..errors import InfeasibleError
 from ..graph import Graph
 from ..schedule import Schedule
 from ..solver import Progress, solve
-from . import breaks, budget, cost, effects, gathered, joint, partition, peak, plan_cache, policies, random_state, ranks
+from . import breaks, budget, cost, dropout, effects, gathered, joint, partition, peak, plan_cache, policies, random_state, ranks
 from .tidy import tidied
 
 
@@ -107,6 +107,8 @@ class Traced:
         self.replay = options.random == "replay" and options.compiler == "eager"
         if options.compiler == "eager":
             gathered.apply(module)
+        if options.compiler == "eager":
+            dropout.rewrite(module)
         joint.snapshot_mutated(module, num_fwd_outputs)
         policies.apply(module, num_fwd_outputs, options.checkpoint_policy, replay=self.replay)
         if self.measured is not None:

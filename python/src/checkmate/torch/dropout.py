@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Dropout on the CPU as eager mode computes it.
+
+AOTAutograd traces `native_dropout`, which gives a mask of a byte an element. On the CPU both passes convert the mask and
+multiply twice, and the gradients of half types are not eager mode's bits. Eager mode makes a float noise of zeros and
+1 / (1 - p) instead, holds it, and multiplies once in each pass. Here a dropout becomes draw, noise and product: a
+schedule can hold the noise, or the mask alone and make the noise again.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import torch
+from torch import fx
+
+_aten = torch.ops.aten
+
+
+def rewrite(module: fx.GraphModule) -> None:
+    """Of a joint graph. What draws from the generator draws what it did before."""
+    for node in list(module.graph.nodes):
+        if node.target is _aten.native_dropout.default and _is_plain(node):
+            _replace(module.graph, node)
+
+
+def _is_plain(node: fx.Node) -> bool:
+    if node.kwargs or len(node.args) != 3 or any(user.target is not operator.getitem for user in node.users):
+        return False
+    x, p, train = node.args
+    out, _mask = node.meta["val"]
+    on_cpu = isinstance(x, fx.Node) and out.device.type == "cpu" and out.dtype.is_floating_point and out.numel() > 0
+    return on_cpu and train is True and isinstance(p, float) and 0.0 < p < 1.0
+
+
+def _call(graph: fx.Graph, like: fx.Node, target: Any, *args: Any, **kwargs: Any) -> fx.Node:
+    """Adds a call with the metadata of `like` and a fake output of its own."""
+    new = graph.call_function(target, args, kwargs)
+    new.meta = dict(like.meta)
+    new.meta.pop("tensor_meta", None)
+    given = fx.map_arg((args, kwargs), lambda n: n.meta["val"])
+    mode = torch._guards.detect_fake_mode(like.meta["val"])
+    assert mode is not None
+    with mode:
+        new.meta["val"] = target(*given[0], **given[1])
+    return new
+
+
+def _replace(graph: fx.Graph, node: fx.Node) -> None:
+    x, p, _train = node.args
+    assert isinstance(x, fx.Node) and isinstance(p, float)
+    out, mask = node.meta["val"]
+    with graph.inserting_before(node):
+        drawn = _draw(graph, node, mask, 1 - p)
+        noise = _call(graph, node, _aten.div.Scalar, _call(graph, node, _aten._to_copy.default, drawn, dtype=out.dtype), 1 - p)
+        product = _call(graph, node, _aten.mul.Tensor, x, noise)
+    # A policy that saves the dropout's outputs says nothing of the noise, which is four masks large.
+    for made in (noise, noise.all_input_nodes[0]):
+        if "SAVE" in getattr(made.meta.get("recompute"), "name", ""):
+            del made.meta["recompute"]
+    for element in list(node.users):
+        if element.args[1] == 1:
+            for user in list(element.users):
+                _replace_backward(graph, user, element, noise, p)
+        element.replace_all_uses_with((product, drawn)[element.args[1]])  # type: ignore[index]
+        graph.erase_node(element)
+    graph.erase_node(node)
+
+
+def _draw(graph: fx.Graph, node: fx.Node, mask: torch.Tensor, keep: float) -> fx.Node:
+    """A mask of the same layout, drawn in the order of memory, as eager mode's in-place call does."""
+    order = sorted(range(mask.dim()), key=mask.stride, reverse=True)
+    empty = _call(graph, node, _aten.empty.memory_format, [mask.shape[d] for d in order], dtype=mask.dtype, device=mask.device)
+    drawn = _call(graph, node, _aten.bernoulli.p, empty, keep)
+    if order == sorted(order):
+        return drawn
+    return _call(graph, node, _aten.permute.default, drawn, [order.index(d) for d in range(len(order))])
+
+
+def _replace_backward(graph: fx.Graph, node: fx.Node, mask: fx.Node, noise: fx.Node, p: float) -> None:
+    """Unless it is not this dropout's: the mask then serves as it did."""
+    if node.target is not _aten.native_dropout_backward.default or node.kwargs or node.args[1:] != (mask, 1 / (1 - p)):
+        return
+    gradient = node.args[0]
+    assert isinstance(gradient, fx.Node)
+    given, made = gradient.meta["val"], noise.meta["val"]
+    if given.dtype != made.dtype or given.shape != made.shape:
+        return
+    with graph.inserting_before(node):
+        product = _call(graph, node, _aten.mul.Tensor, gradient, noise)
+        if product.meta["val"].stride() != node.meta["val"].stride():
+            # What follows was traced for the layout that PyTorch promises of this call, and its kernel does not keep.
+            product = _call(graph, node, _aten.clone.default, product, memory_format=torch.contiguous_format)
+    node.replace_all_uses_with(product)
+    graph.erase_node(node)
