@@ -27,7 +27,7 @@ class Options:
     compiler: str = "eager"
     fixed_bytes: int = 0
     time_limit: float | None = None
-    gap: float = 0.005
+    gap: float = 0.001
     threads: int = 2
     seed: int = 1
     strategy: str = "auto"
@@ -106,9 +106,8 @@ class Traced:
         self.measured = cost.Measured(plan_cache.directory() if options.cache else None) if options.costs == "measure" else None
         self.replay = options.random == "replay" and options.compiler == "eager"
         if options.compiler == "eager":
-            gathered.apply(module)
-        if options.compiler == "eager":
             dropout.rewrite(module)
+            gathered.apply(module)
         joint.snapshot_mutated(module, num_fwd_outputs)
         policies.apply(module, num_fwd_outputs, options.checkpoint_policy, replay=self.replay)
         if self.measured is not None:
