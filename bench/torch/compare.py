@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Step time and physical peak of PyTorch's own ways to train in less memory, and of checkmate.torch at the same peaks.
 
-compare.py [--case NAME]... [--methods eager,checkpoint,budget,inductor] [--rounds N] [--threads N] [--seconds S] [--jobs N]
-           [--records FILE] [--wait]
+compare.py [--case NAME]... [--methods eager,checkpoint,budget,inductor] [--rounds N] [--repeats N] [--threads N] [--seconds S]
+           [--jobs N] [--records FILE] [--wait]
 
 Every configuration is a process of its own (worker.py) that stays warm; the processes of a case then take turns, one
-step each, round after round, so that whatever disturbs the machine disturbs all of them. What is written is the median of
-a configuration's steps, of wall time and of the process's own time on the processor, and its peak by the meters of
-physical.py. Ours gets as budget, in bytes, every peak that the
-others have reached, and then less and less until nothing fits. A case that FILE has already is skipped.
+step each, round after round, so that whatever disturbs the machine disturbs all of them. All of that is repeated with new
+processes, since two that do the same may differ by where their memory lies. What is written is the median of a
+configuration's steps, of wall time, of the process's own time on the processor, and of the latter over eager mode's in the
+same round, with the least and the most that one of the repeats gave; and its peak by the meters of physical.py. Ours gets as
+budget, in bytes, every peak that the others have reached, and then less and less until nothing fits. A case that FILE has
+already is skipped. Costs are measured anew for every case.
 """
 
 from __future__ import annotations
@@ -17,19 +19,25 @@ import argparse
 import concurrent.futures
 import csv
 import json
+import os
 import pathlib
 import statistics
 import subprocess
 import sys
+import tempfile
 from typing import Any
 
 HERE = pathlib.Path(__file__).parent
 CASES = ["resnet", "unet", "mobilenet", "gpt", "encoder", "mixer"]
-SHARES = [0.1, 0.3, 0.5, 0.7, 0.9]
+SHARES = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]
 #: Below the least peak of the others, each budget is this share of the one before.
 DOWN = 0.85
+#: The C library keeps what is freed and asks for large pages. By default it returns pages to the kernel and gets them back,
+#: up to a fifth of a step, and by chance: two processes that do the same differed by a tenth.
+ENVIRONMENT = {"MALLOC_TRIM_THRESHOLD_": str(1 << 36), "MALLOC_MMAP_THRESHOLD_": str(1 << 25), "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 FIELDS = ["case", "method", "setting", "threads", "peak_bytes", "storage_bytes", "predicted_bytes", "seconds", "fastest", "slowest",
-          "cpu_seconds", "rounds", "predicted_overhead", "gap", "recomputed", "operators", "plan_seconds", "note"]  # fmt: skip
+          "cpu_seconds", "relative", "relative_least", "relative_most", "rounds", "predicted_overhead", "gap", "recomputed",
+          "operators", "plan_seconds", "note"]  # fmt: skip
 
 
 class Worker:
@@ -37,16 +45,28 @@ class Worker:
 
     def __init__(self, case: str, method: str, setting: object, options: argparse.Namespace) -> None:
         self.method, self.setting = method, str(setting)
-        command = [sys.executable, str(HERE / "worker.py"), case, method, self.setting, str(options.threads), str(options.seconds)]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.command = [sys.executable, str(HERE / "worker.py"), case, method, self.setting, str(options.threads), str(options.seconds)]
         self.said = "nothing"
         self.times: list[float] = []
         self.cpu: list[float] = []
-        line = self._answer()
-        self.facts: dict[str, Any] = json.loads(line) if line else {"error": f"ended: {self.said}"}
+        self.facts = self._start()
         if "error" in self.facts:
             self.stop()
         print(f"  {method} {setting}: {self.facts.get('error') or format(self.facts['peak'] / 1e6, '.2f') + ' MB'}", file=sys.stderr, flush=True)
+
+    def _start(self) -> dict[str, Any]:
+        self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                        env=os.environ | ENVIRONMENT)  # fmt: skip
+        line = self._answer()
+        facts: dict[str, Any] = json.loads(line) if line else {"error": f"ended: {self.said}"}
+        return facts
+
+    def renew(self) -> None:
+        """Goes on in a new process."""
+        self.stop()
+        facts = self._start()
+        if facts.get("halves") != self.facts["halves"]:
+            raise RuntimeError(f"{self.method} {self.setting}: other graphs than before: {facts.get('error')}")
 
     def _answer(self) -> str:
         assert self.process.stdout is not None
@@ -77,7 +97,7 @@ class Worker:
         self.process.stdin.close()
         self.process.wait()
 
-    def row(self, case: str, threads: int) -> dict[str, object]:
+    def row(self, case: str, threads: int, eager: Worker | None, repeats: int) -> dict[str, object]:
         facts = self.facts
         row: dict[str, object] = {"case": case, "method": self.method, "setting": self.setting, "threads": threads}
         if not self.works:
@@ -88,6 +108,11 @@ class Worker:
         if self.times:
             row |= {"seconds": statistics.median(self.times), "fastest": min(self.times), "slowest": max(self.times),
                     "cpu_seconds": statistics.median(self.cpu), "rounds": len(self.times)}  # fmt: skip
+        if self.times and eager is not None:
+            ratios = [mine / its for mine, its in zip(self.cpu, eager.cpu, strict=True)]
+            rounds = len(ratios) // repeats
+            each = [statistics.median(ratios[i : i + rounds]) for i in range(0, len(ratios), rounds)]
+            row |= {"relative": statistics.median(ratios), "relative_least": min(each), "relative_most": max(each)}
         return row
 
 
@@ -141,28 +166,36 @@ def compare(case: str, options: argparse.Namespace) -> list[dict[str, object]]:
     print(case, file=sys.stderr)
     theirs = distinct(others(case, options))
     working = [w for w in theirs if w.works]
-    eager = [w for w in working if w.method != "inductor"]
+    kernels = [w for w in working if w.method != "inductor"]
     generated = [w for w in working if w.method == "inductor"]
-    workers = [*theirs, *ours(case, "ours", eager, options), *ours(case, "ours-inductor", generated, options)]
+    if options.methods == "eager,inductor":  # eager mode is there to be compared with
+        kernels = []
+    workers = [*theirs, *ours(case, "ours", kernels, options), *ours(case, "ours-inductor", generated, options)]
     running = [w for w in workers if w.works]
     if options.wait:
         print("ready", flush=True)
         sys.stdin.readline()
-    for i in range(options.rounds):
-        for k in range(len(running)):
-            running[(k + i) % len(running)].step()
+    for repeat in range(options.repeats):
+        if repeat > 0:
+            with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+                list(pool.map(Worker.renew, running))
+        for i in range(options.rounds):
+            for k in range(len(running)):
+                running[(k + i) % len(running)].step()
     for worker in running:
         worker.stop()
     if options.wait:
         print("done", flush=True)
-    return [w.row(case, options.threads) for w in workers]
+    first = next((w for w in running if w.method == "eager"), None)
+    return [w.row(case, options.threads, first, options.repeats) for w in workers]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--case", action="append", choices=CASES)
     parser.add_argument("--methods", default="eager,checkpoint,budget", help="of PyTorch's own; inductor compiles for minutes")
-    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--rounds", type=int, default=9, help="steps of each process")
+    parser.add_argument("--repeats", type=int, default=3, help="processes one after another for each configuration")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=20, help="time limit of our solver")
     parser.add_argument("--jobs", type=int, default=1, help="processes that get ready at the same time")
@@ -177,7 +210,9 @@ def main() -> int:
         if case in known:
             print(f"{case}: in {options.records.name} already", file=sys.stderr)
             continue
-        rows = compare(case, options)
+        with tempfile.TemporaryDirectory() as cache:
+            os.environ["XDG_CACHE_HOME"] = cache
+            rows = compare(case, options)
         fresh = not options.records.exists()
         with options.records.open("a", newline="") as file:
             writer = csv.DictWriter(file, FIELDS)

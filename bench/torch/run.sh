@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Compares ways to train a PyTorch model in less memory; see README.md.
 # Usage: bench/torch/run.sh [options of compare.py]     measures, then writes the table and the figures
+#        bench/torch/run.sh --inductor [options]        the same of generated code: results/torch-inductor.*
 #        bench/torch/run.sh --table                     writes them from what was measured
 #        bench/torch/run.sh --planning [options of planning.py]
 # CHECKMATE_LIBRARY: the library (default: that of build/); CKM_TORCH_PYTHON: a python with torch.
@@ -30,6 +31,13 @@ PYTHONPATH=$root/python/src${PYTHONPATH:+:$PYTHONPATH}
 OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}
 PYTHONDONTWRITEBYTECODE=1
 export PYTHONPATH OMP_WAIT_POLICY PYTHONDONTWRITEBYTECODE
+name=torch
+if [ "${1:-}" = --inductor ]; then
+    name=torch-inductor
+    shift
+    set -- --methods eager,inductor "$@"
+fi
+results=$root/bench/results
 case ${1:-} in
 --planning)
     shift
@@ -37,7 +45,9 @@ case ${1:-} in
     ;;
 --table) ;;
 *)
-    "$python" "$here/compare.py" "$@"
+    "$python" "$here/compare.py" --records "$results/$name.csv" "$@"
     ;;
 esac
-"$python" "$here/table.py" "$root/bench/results/torch.csv" "$root/bench/results/torch.md" "$root/docs/figures"
+for csv in "$results"/torch.csv "$results"/torch-inductor.csv; do
+    [ ! -e "$csv" ] || "$python" "$here/table.py" "$csv" "${csv%.csv}.md" "$root/docs/figures"
+done
