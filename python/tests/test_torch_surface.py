@@ -4,10 +4,13 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import json
 import multiprocessing
 import os
 import pathlib
+import pickle
+import re
 import shutil
 import signal
 import subprocess
@@ -214,6 +217,120 @@ def test_dynamic_shapes_are_named(how: str) -> None:
             run(x, y)
 
 
+def test_sizes_that_depend_on_data_are_named() -> None:
+    class Selects(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = torch.nn.Linear(8, 8)
+
+        def forward(self, x: Any) -> Any:
+            return self.layer(x[x[:, 0] > 0]).sum()
+
+    with pytest.raises(ct.UnsupportedError, match=rf"depend on data.*{pathlib.Path(__file__).name}:\d+.*torch\.where"):
+        ct.compile(Selects(), "1GiB", **FAST)(torch.randn(4, 8))
+
+
+def test_more_shapes_than_pytorch_compiles_for() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(8, 1), torch.nn.Flatten(0))
+    compiled = ct.compile(model, "1GiB", **FAST)
+    with torch._dynamo.config.patch(recompile_limit=2):
+        compiled(torch.randn(2, 8))
+        compiled(torch.randn(3, 8))
+        with pytest.raises(ct.UnsupportedError, match=r"at most 2 .*recompile_limit"):
+            compiled(torch.randn(4, 8))
+    assert len(ct.plans(compiled)) == 2
+
+
+def test_a_wrong_call_is_not_blamed_on_the_compiler() -> None:
+    model, (x, _y) = make("perceptron")
+    with pytest.raises(TypeError, match="argument"):
+        ct.compile(model, "1GiB", **FAST)(x)
+
+
+def test_what_fails_in_planning_is_not_called_tracing() -> None:
+    model, inputs = make("perceptron")
+
+    def stop(_line: str) -> None:
+        raise RuntimeError("enough")
+
+    with pytest.raises(ct.UnsupportedError, match="cannot be planned: RuntimeError: enough") as caught:
+        ct.compile(model, "1GiB", progress=stop, **FAST)(*inputs)
+    assert "graph_breaks" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("limit", "kind", "says"),
+    [
+        (0.6, ValueError, '"60%"'),
+        ("0%", ValueError, "positive"),
+        ("many%", ValueError, "no size"),
+        ("AUTO", ValueError, '"auto"'),
+        (None, TypeError, "not None"),
+        (True, TypeError, "not True"),
+        ([1], TypeError, "4GiB"),
+    ],
+)
+def test_a_budget_that_is_none_is_refused_at_once(limit: Any, kind: type[Exception], says: str) -> None:
+    with pytest.raises(kind, match=says):
+        ct.compile(Broken(), limit)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "kind"),
+    [
+        ("time_limits", 3, TypeError),
+        ("held_now_bytes", 3, TypeError),
+        ("time_limit", "3", ValueError),
+        ("time_limit", -1, ValueError),
+        ("threads", 1.5, ValueError),
+        ("fixed_bytes", "1GiB", ValueError),
+        ("strategy", "best", ValueError),
+        ("progress", 3, TypeError),
+        ("costs", "guess", ValueError),
+    ],
+)
+def test_options_are_refused_at_once(option: str, value: Any, kind: type[Exception]) -> None:
+    with pytest.raises(kind, match=option):
+        ct.compile(Broken(), "1GiB", **{option: value})
+    with pytest.raises(kind, match=option):
+        ct.backend("1GiB", **{option: value})
+    with pytest.raises(kind, match=option):
+        ct.explain(Broken(), (), **{option: value})
+
+
+def test_types_name_every_option() -> None:
+    from checkmate.torch.compiler import Settings
+    from checkmate.torch.planner import Options
+
+    assert set(Settings.__annotations__) == set(Options.__dataclass_fields__) - {"budget", "held_now_bytes"}
+    assert ct.compile.__doc__
+    assert all(f"{name}" in ct.compile.__doc__ for name in Settings.__annotations__)
+
+
+def test_warnings_name_the_users_line() -> None:
+    compiled = ct.compile(Untraceable(), "1GiB", fallback="eager", **FAST)
+    with pytest.warns(RuntimeWarning, match="without a budget") as caught:
+        compiled(torch.randn(4, 8))
+    assert [w.filename for w in caught if w.category is RuntimeWarning] == [__file__]
+
+
+def test_plans_and_compiled_models_are_copied() -> None:
+    model, inputs = make("perceptron")
+    compiled = ct.compile(model, "90%", **FAST)
+    expected = compiled(*inputs).item()
+    (plan,) = ct.plans(compiled)
+    read = pickle.loads(pickle.dumps(plan))
+    assert str(read) == str(plan)
+    assert read.schedule.steps == plan.schedule.steps
+    assert read.schedule.verify(read.graph, read.solved_bytes)
+    other = copy.deepcopy(compiled)
+    with torch.no_grad():
+        for p in other.parameters():
+            p.zero_()
+    assert compiled(*inputs).item() == expected
+    assert other(*inputs).item() != expected, "the copy must not run the original's parameters"
+
+
 def test_an_old_pytorch_is_refused() -> None:
     done = python("import torch; torch.__version__ = '2.5.1+cpu'; import checkmate.torch")
     assert done.returncode != 0
@@ -246,6 +363,30 @@ def test_explain_prints_draws_and_reports(tmp_path: pathlib.Path) -> None:
         frontier.report(tmp_path / "s.html", budget=1)
     assert {f.name for f in tmp_path.iterdir()} >= {"f.svg", "r.html"}
     assert not (tmp_path / "s.html").exists()
+
+
+def test_explain_looks_at_its_arguments_first(tmp_path: pathlib.Path) -> None:
+    model, inputs = make("perceptron")
+    lines: list[str] = []
+    for wrong, kind in (
+        ({"plot": tmp_path / "f.png"}, ValueError),
+        ({"plot": tmp_path / "none" / "f.svg"}, FileNotFoundError),
+        ({"report": tmp_path / "none" / "r.html"}, FileNotFoundError),
+        ({"budgets": 0}, ValueError),
+    ):
+        with pytest.raises(kind):
+            ct.explain(model, inputs, show=lines.append, **wrong, **FAST)
+    with pytest.raises(TypeError, match="tuple"):
+        ct.explain(model, inputs[0], show=lines.append, **FAST)
+    assert not lines
+    named = dict(zip(inspect.signature(model.forward).parameters, inputs, strict=True))
+    assert ct.explain(model, named, budgets=1, show=None, **FAST).floor_bytes == ct.explain(model, inputs, budgets=1, show=None, **FAST).floor_bytes
+
+
+def test_explain_advises_only_what_it_offers() -> None:
+    with pytest.raises(ct.UnsupportedError, match="cannot be traced") as caught:
+        ct.explain(Untraceable(), (torch.randn(4, 8),), show=None, **FAST)
+    assert "fallback" not in str(caught.value)
 
 
 def test_auto_budget_on_the_cpu_counts_what_is_there_already(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -417,6 +558,17 @@ def test_inductor_draws_the_random_numbers_of_eager_mode() -> None:
 
     compiled = ct.compile(model, "100%", compiler="inductor", **FAST)
     torch.testing.assert_close(run(compiled), run(model))
+
+
+def test_the_readme_runs_as_it_is(tmp_path: pathlib.Path) -> None:
+    """Its first two examples belong together; the last one is about graphs."""
+    text = (pathlib.Path(__file__).parents[1] / "README.md").read_text()
+    compiles, explains, graphs = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    done = python(f"import os; os.chdir({str(tmp_path)!r})\n{compiles}{explains}{graphs}")
+    assert done.returncode == 0, done.stderr
+    assert "RuntimeWarning" not in done.stderr
+    assert "overhead" in done.stdout.splitlines()[0]
+    assert {"frontier.svg", "schedule.html"} <= {f.name for f in tmp_path.iterdir()}
 
 
 def test_signals_are_as_before() -> None:

@@ -30,6 +30,8 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Op:
+    """An operator; tensors are given by number."""
+
     name: str
     kind: OpKind
     cost: int
@@ -69,7 +71,11 @@ class Graph:
         if getattr(self, "_handle", None):
             lib.ckm_dataflow_free(self._handle)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return Graph.parse, (self.to_json(),)  # pickled and copied as text; finished then
+
     def tensor(self, *, bytes: int, name: str = "", alias_of: int = -1) -> int:
+        """Adds a tensor and returns its number. `alias_of`: the tensor that it is a view of."""
         index = int32()
         call("ckm_dataflow_add_tensor", self._handle, c.byref(CTensor(name.encode(), bytes, alias_of)), c.byref(index))
         return index.value
@@ -120,6 +126,7 @@ class Graph:
 
     @property
     def handle(self) -> c.c_void_p:
+        """The C library's object; the graph is finished first."""
         return self.finish()._handle
 
     @property
@@ -158,6 +165,7 @@ class Graph:
         return [lib.ckm_dataflow_get_result(self._handle, i) for i in range(lib.ckm_dataflow_result_count(self._handle))]
 
     def producer(self, tensor: int) -> int | None:
+        """The operator whose output it is; None for an input."""
         op = lib.ckm_dataflow_producer(self.handle, tensor)
         return None if op < 0 else op
 
@@ -183,6 +191,7 @@ class Graph:
 
     @classmethod
     def parse(cls, text: str) -> Graph:
+        """The graph of checkmate-graph JSON text."""
         handle, data = c.c_void_p(), text.encode()
         call("ckm_dataflow_parse", data, len(data), b"<text>", c.byref(handle))
         return cls._adopt(handle)

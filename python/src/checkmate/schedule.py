@@ -73,6 +73,9 @@ class Schedule:
         if getattr(self, "_handle", None):
             lib.ckm_schedule_free(self._handle)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return Schedule.parse, (self.to_json(),)  # pickled and copied as text
+
     def __len__(self) -> int:
         return lib.ckm_schedule_step_count(self._handle)
 
@@ -102,12 +105,14 @@ class Schedule:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Schedule:
+        """Reads checkmate-schedule JSON."""
         handle = c.c_void_p()
         call("ckm_schedule_read", os.fsencode(path), c.byref(handle))
         return cls._adopt(handle)
 
     @classmethod
     def parse(cls, text: str) -> Schedule:
+        """The schedule of checkmate-schedule JSON text."""
         handle, data = c.c_void_p(), text.encode()
         call("ckm_schedule_parse", data, len(data), b"<text>", c.byref(handle))
         return cls._adopt(handle)

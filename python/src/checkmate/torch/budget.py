@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import numbers
 import pathlib
 
 import torch
@@ -20,15 +21,23 @@ def parse_bytes(text: str) -> int:
     try:
         size = int(float(number) * _SUFFIXES[suffix])
     except (ValueError, KeyError, OverflowError):
-        raise ValueError(f'"{text}" is no size: write bytes, or such as "512MB" or "4GiB"') from None
+        raise ValueError(f'"{text}" is no size: write bytes, "512MB", "4GiB", "60%" of the peak, or "auto" for what is free') from None
     if size <= 0:
         raise ValueError(f"budget must be positive, not {text}")
     return size
 
 
 def is_share(budget: int | float | str) -> bool:
-    """Whether it is a share of the step's peak, such as "60%"."""
-    return isinstance(budget, str) and budget.strip().endswith("%")
+    """Whether it is a share of the step's peak, such as "60%"; ValueError where it is meant as one and is none."""
+    if not isinstance(budget, str) or not budget.strip().endswith("%"):
+        return False
+    try:
+        share = float(budget.strip()[:-1])
+    except ValueError:
+        raise ValueError(f'"{budget}" is no size: write such as "60%"') from None
+    if not 0 < share < float("inf"):
+        raise ValueError(f"budget must be positive, not {budget}")
+    return True
 
 
 def in_bytes(budget: int | float | str, *, baseline_bytes: int, device: torch.device, held_bytes: int) -> int:
@@ -36,18 +45,14 @@ def in_bytes(budget: int | float | str, *, baseline_bytes: int, device: torch.de
     on the device already; "auto" adds it to what is free."""
     if isinstance(budget, str) and budget.strip() == "auto":
         return (free_bytes(device) * 9 // 10) + held_bytes
-    if isinstance(budget, str) and budget.strip().endswith("%"):
-        try:
-            share = float(budget.strip()[:-1])
-        except ValueError:
-            raise ValueError(f'"{budget}" is no size: write such as "60%"') from None
-        if not 0 < share < float("inf"):
-            raise ValueError(f"budget must be positive, not {budget}")
-        return int(share * baseline_bytes / 100)
     if isinstance(budget, str):
-        return parse_bytes(budget)
+        return int(float(budget.strip()[:-1]) * baseline_bytes / 100) if is_share(budget) else parse_bytes(budget)
+    if isinstance(budget, bool) or not isinstance(budget, numbers.Real):
+        raise TypeError(f'budget must be bytes, "4GiB", "60%" of the peak, or "auto", not {budget!r}')
     if not 0 < budget < float("inf"):
         raise ValueError(f"budget must be positive, not {budget}")
+    if budget < 1:
+        raise ValueError(f'a budget of {budget} is less than a byte; a share of the peak is written "{100 * budget:g}%"')
     return int(budget)
 
 

@@ -5,20 +5,63 @@ from __future__ import annotations
 
 import functools
 import logging
-import warnings
+import numbers
 import weakref
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, TypeVar
 
 import torch
 from torch import fx
+from typing_extensions import Unpack  # which PyTorch needs itself
 
-from . import breaks, budget, failures, ranks
+from .. import solver
+from . import breaks, failures, policies, ranks
+from . import budget as budgets
 from .planner import Options, Plan, plan
 from .program import compile_boxed
 
 log = logging.getLogger("checkmate.torch")
+
+Model = TypeVar("Model", bound=Callable[..., Any])
+
+
+class Settings(TypedDict, total=False):
+    """Options of `compile`, `backend` and `explain`; `compile` says what they mean."""
+
+    costs: Literal["estimate", "measure"]
+    compiler: Literal["eager", "inductor"]
+    random: Literal["replay", "keep"]
+    checkpoint_policy: policies.Binding
+    fixed_bytes: int
+    time_limit: float | None
+    gap: float
+    threads: int
+    seed: int
+    strategy: str
+    cache: bool
+    progress: Callable[[str], None] | None
+
+
+def checked(budget: int | float | str, settings: Settings, *, fixed_bytes: int = 0, held_now_bytes: int = 0) -> Options:
+    """The options, `fixed_bytes` added to those among the settings; TypeError or ValueError for what is none."""
+    given: dict[str, Any] = dict(settings)
+    for name in given:
+        if name not in Settings.__annotations__:
+            raise TypeError(f'there is no option "{name}"; there are {", ".join(Settings.__annotations__)}')
+    for name in ("fixed_bytes", "time_limit", "gap", "threads", "seed"):
+        value = given.get(name, 0)
+        kind = numbers.Real if name in ("time_limit", "gap") else numbers.Integral
+        if not (value is None and name == "time_limit") and (not isinstance(value, kind) or float(value) < 0):
+            raise ValueError(f"{name} must be {'a number' if kind is numbers.Real else 'an integer'}, at least 0, not {value!r}")
+    if given.get("strategy", "auto") not in solver.strategies():
+        raise ValueError(f'no strategy is called "{given["strategy"]}"; there are {", ".join(solver.strategies())}')
+    if given.get("progress") is not None and not callable(given["progress"]):
+        raise TypeError(f"progress must be a function of a line of text, such as print, not {given['progress']!r}")
+    made = Options(**given | {"budget": budget, "fixed_bytes": fixed_bytes + given.get("fixed_bytes", 0), "held_now_bytes": held_now_bytes})
+    made.check()
+    return made
+
 
 #: The backend of each compiled model. A compiled module hands attributes that are set on it on to the model itself.
 _BACKENDS: weakref.WeakKeyDictionary[Any, Backend] = weakref.WeakKeyDictionary()
@@ -48,7 +91,7 @@ class Backend:
         if self.options.budget == "auto":  # once, while nothing of the step is there but its inputs
             device = next((value.device for value in inputs if isinstance(value, torch.Tensor)), torch.device("cpu"))
             present = graphs.present_bytes() + self.options.held_now_bytes
-            self.options = replace(self.options, budget=budget.in_bytes("auto", baseline_bytes=0, device=device, held_bytes=present))
+            self.options = replace(self.options, budget=budgets.in_bytes("auto", baseline_bytes=0, device=device, held_bytes=present))
         self._around, self._inputs, self._held_bytes = graphs.around(inputs), inputs, 0
         try:
             made = self._compile(module, inputs)
@@ -70,11 +113,9 @@ class Backend:
 
         self.frames.add(getattr(CompileContext.current_compile_id(), "frame_id", None))
         if len(self.frames) == 2:
-            warnings.warn(
-                "checkmate: a second graph is planned for the whole budget by itself, so that the step may need more. If this is a "
-                'graph break, checkmate.torch.compile(model, budget, graph_breaks="split") shares the budget',
-                RuntimeWarning,
-                stacklevel=2,
+            failures.warn(
+                "a second graph is planned for the whole budget by itself, so that the step may need more. If this is a "
+                'graph break, checkmate.torch.compile(model, budget, graph_breaks="split") shares the budget'
             )
 
     def partition(self, module: fx.GraphModule, _inputs: Any, *, num_fwd_outputs: int, **_hints: Any) -> tuple[fx.GraphModule, fx.GraphModule]:
@@ -102,21 +143,21 @@ class Backend:
         return made
 
 
-def backend(budget: int | float | str, **options: Any) -> Backend:
+def backend(budget: int | float | str, **options: Unpack[Settings]) -> Backend:
     """A backend for `torch.compile(model, backend=checkmate.torch.backend("4GiB"), dynamic=False)`; options as in `compile`."""
-    return Backend(Options(budget=budget, **options))
+    return Backend(checked(budget, options))
 
 
 def compile(
-    model: torch.nn.Module | Callable[..., Any],
+    model: Model,
     budget: int | float | str,
     *,
     optimizer: torch.optim.Optimizer | None = None,
     accumulate: bool = False,
     graph_breaks: Literal["error", "split"] = "error",
     fallback: Literal["error", "eager"] = "error",
-    **options: Any,
-) -> Any:
+    **options: Unpack[Settings],
+) -> Model:
     """The model, compiled so that a training step's peak stays within `budget`.
 
     budget: bytes, "4GiB", "60%" of the peak without rematerialization, or "auto" for what the device has free.
@@ -155,9 +196,8 @@ def compile(
     if wrapped is not None:
         fixed += ranks.bucket_bytes(wrapped)
         now += ranks.bucket_bytes(wrapped)
-    fixed += int(options.pop("fixed_bytes", 0))
-    made = Backend(Options(budget=budget, fixed_bytes=fixed, held_now_bytes=now, **options), graphs)
-    original = model if wrapped is None else wrapped._call_impl
+    made = Backend(checked(budget, options, fixed_bytes=fixed, held_now_bytes=now), graphs)
+    original: Any = model if wrapped is None else wrapped._call_impl
     compiled: Any = torch.compile(original, backend=made, fullgraph=graphs is None, dynamic=False)
     inner = compiled.forward if isinstance(compiled, torch.nn.Module) else compiled
     guard = failures.Guard(inner, original, fallback=fallback == "eager", graphs=graphs)
@@ -170,7 +210,7 @@ def compile(
 
     if wrapped is not None:
         wrapped._compiled_call_impl = call  # type: ignore[assignment]
-        compiled = model
+        compiled = model  # the wrapper calls what was compiled in its place
     elif isinstance(compiled, torch.nn.Module):
         compiled.forward = call
     else:
@@ -182,7 +222,7 @@ def compile(
 def _graphs(model: object, limit: int | float | str) -> breaks.Graphs:
     if not isinstance(model, torch.nn.Module):
         raise ValueError('graph_breaks="split" needs a torch.nn.Module, whose parameters all of its graphs count')
-    if budget.is_share(limit):
+    if budgets.is_share(limit):
         raise ValueError(f'"{limit}" is of the peak of one graph; with graph_breaks="split" give the budget in bytes')
     return breaks.Graphs(model)
 

@@ -3,7 +3,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import inspect
+import os
 import re
+import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -30,6 +34,13 @@ def require_static(module: fx.GraphModule, inputs: list[Any]) -> None:
             f"dynamic shapes cannot be planned, because bytes must be known: {', '.join(found)}. Compile with dynamic=False, do "
             "not call torch._dynamo.mark_dynamic, and pad to a few sizes: each is planned once"
         )
+    for node in module.graph.nodes:
+        value = node.meta.get("example_value")
+        if isinstance(value, torch.Tensor) and any(not isinstance(size, int) for size in value.shape):
+            raise UnsupportedError(
+                f"sizes that depend on data cannot be planned, because bytes must be known: the result of '{node.name}'"
+                f"{_place(node.stack_trace or '')}. Keep the size fixed: torch.where with a mask instead of a selection"
+            )
 
 
 def _source(node: fx.Node) -> str:
@@ -46,16 +57,35 @@ def _hint(size: object) -> str:
     return "unknown" if hint is None else str(hint)
 
 
+def _place(trace: str) -> str:
+    """The last place that a stack trace names, in brackets, after a blank; nothing where it names none."""
+    places = re.findall(r'File "([^"]+)", line (\d+)', trace)
+    return f" ({places[-1][0]}:{places[-1][1]})" if places else ""
+
+
+_INSIDE = (os.path.dirname(torch.__file__) + os.sep, os.path.dirname(__file__) + os.sep, contextlib.__file__)
+
+
+def warn(message: str) -> None:
+    """A RuntimeWarning at the user's line: the nearest one outside of this package and PyTorch."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_INSIDE):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(f"checkmate: {message}", RuntimeWarning, stacklevel=level)
+
+
 class Guard:
     """Calls a compiled model. What the compiler cannot do is an UnsupportedError, or with `fallback` a warning, given
-    once, after which the model runs as it is, without a budget."""
+    once, after which the model runs as it is, without a budget. `advice`: whether errors name those two options."""
 
-    def __init__(self, compiled: Callable[..., Any], original: Callable[..., Any], *, fallback: bool, graphs: Graphs | None) -> None:
-        self.compiled, self.original, self.fallback, self.graphs = compiled, original, fallback, graphs
+    def __init__(
+        self, compiled: Callable[..., Any], original: Callable[..., Any], *, fallback: bool, graphs: Graphs | None, advice: bool = True
+    ) -> None:
+        self.compiled, self.original, self.fallback, self.graphs, self.advice = compiled, original, fallback, graphs, advice
         self.fell_back = self.warned = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        from torch._dynamo.exc import BackendCompilerFailed, TorchDynamoException
+        from torch._dynamo.exc import BackendCompilerFailed, FailOnRecompileLimitHit, TorchDynamoException
 
         if self.fell_back:
             return self.original(*args, **kwargs)
@@ -65,16 +95,23 @@ class Guard:
             inner = getattr(error, "inner_exception", error)
             if isinstance(inner, (InfeasibleError, ValueError)):
                 raise inner from None
-            failure = inner if isinstance(inner, CheckmateError) else _unsupported(inner)
+            failure = inner if isinstance(inner, CheckmateError) else _unsupported(inner, "planned", self.advice)
         except UnsupportedError as error:
             failure = error
+        except FailOnRecompileLimitHit:
+            failure = UnsupportedError(
+                f"PyTorch compiles a function for at most {torch._dynamo.config.recompile_limit} combinations of shapes, modes and Python "
+                "numbers: pad to a few sizes, or raise torch._dynamo.config.recompile_limit"
+            )
+            failure.__suppress_context__ = True
         except TorchDynamoException as error:
-            failure = _unsupported(error)
+            _require_arguments(self.original, args, kwargs)
+            failure = _unsupported(error, "traced as one graph", self.advice)
         # Half a step cannot be taken back: a graph that has run has updated its statistics already.
         begun = self.graphs is not None and bool(self.graphs.held)
         if not self.fallback or begun or not isinstance(failure, UnsupportedError):
             raise failure
-        warnings.warn(f"checkmate: the model runs without a budget: {failure}", RuntimeWarning, stacklevel=2)
+        warn(f"the model runs without a budget: {failure}")
         self.fell_back = True
         return self.original(*args, **kwargs)
 
@@ -94,19 +131,38 @@ class Guard:
         skipped = frames["total"] - frames["ok"] - before
         if skipped > 0 and not self.warned:
             self.warned = True
-            warnings.warn(f"checkmate: {skipped} functions cannot be traced and are not planned: the budget does not hold for what they "
-                          "compute. TORCH_LOGS=graph_breaks tells which", RuntimeWarning, stacklevel=4)  # fmt: skip
+            warn(f"{skipped} functions cannot be traced and are not planned: the budget does not hold for what they compute. "
+                 "TORCH_LOGS=graph_breaks tells which")  # fmt: skip
         return outputs
 
 
-def _unsupported(error: BaseException) -> UnsupportedError:
+def _require_arguments(model: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """TypeError where the call itself is wrong, as Python has it."""
+    function = model.forward if isinstance(model, torch.nn.Module) else model
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # such as a function written in C
+        return
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise TypeError(f"the model is called with wrong arguments: {error}") from None
+
+
+def _unsupported(error: BaseException, what: str, advice: bool) -> UnsupportedError:
+    """PyTorch's message is long; its first line and its explanation say what is wrong."""
     text = str(error).strip()
-    reason = text.splitlines()[0] if text else type(error).__name__
-    where = re.search(r'File "([^"]+)", line (\d+)', text.rpartition("from user code")[2])
-    if where is not None and where[0] not in reason:
-        reason += f" ({where[1]}:{where[2]})"
-    failure = UnsupportedError(
-        f'the model cannot be traced as one graph: {reason}. graph_breaks="split" plans its parts, fallback="eager" runs it without a budget'
-    )
+    reason = text.splitlines()[0] if text else ""
+    explanation = re.search(r"^\s*Explanation: (.+)$", text, re.MULTILINE)
+    if explanation is not None:
+        reason += f": {explanation[1].rstrip('.')}"
+    if what == "planned" or not reason:
+        reason = f"{type(error).__name__}: {reason}".removesuffix(": ")
+    if "SparseTensorImpl" in reason:
+        reason += " (a sparse gradient? torch.nn.Embedding has sparse=False)"
+    place = _place(text.rpartition("from user code")[2]) if "from user code" in text else ""
+    options = ['graph_breaks="split" plans its parts'] if what != "planned" else []
+    options.append('fallback="eager" runs it without a budget')
+    failure = UnsupportedError(f"the model cannot be {what}: {reason}{place}" + (f". {', '.join(options)}" if advice else ""))
     failure.__cause__ = error
     return failure

@@ -6,18 +6,19 @@ from __future__ import annotations
 import os
 import pathlib
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import fx
+from typing_extensions import Unpack
 
 from ..errors import CheckmateError
 from ..graph import Graph
 from ..schedule import Schedule
 from ..solver import Solution, solve
-from .compiler import Backend, optimizer_bytes
+from .compiler import Backend, Settings, checked, optimizer_bytes
 from .failures import Guard
 from .figure import frontier_svg
 from .planner import Options, time_limit, trace
@@ -40,8 +41,7 @@ class Frontier:
 
     def plot(self, path: str | os.PathLike[str]) -> None:
         """Draws it as SVG."""
-        if pathlib.Path(path).suffix.lower() != ".svg":
-            raise ValueError(f"{os.fspath(path)}: the drawing is SVG, so its name must end in .svg")
+        _require_svg(path)
         mib = 2.0**20
         found = [(s.budget_bytes / mib, 100 * (s.overhead or 0.0)) for s in self.solutions if s.cost is not None]
         proven = [(s.budget_bytes / mib, 100 * (s.bound / s.baseline_cost - 1)) for s in self.solutions if s.bound is not None and s.baseline_cost]
@@ -60,8 +60,19 @@ class Frontier:
         best.schedule.report(self.graph, path)
 
 
+def _require_svg(path: str | os.PathLike[str]) -> None:
+    if pathlib.Path(path).suffix.lower() != ".svg":
+        raise ValueError(f"{os.fspath(path)}: the drawing is SVG, so its name must end in .svg")
+
+
+def _require_folder(path: str | os.PathLike[str]) -> None:
+    if not pathlib.Path(path).absolute().parent.is_dir():
+        raise FileNotFoundError(f"{os.fspath(path)} cannot be written: there is no such folder")
+
+
 def _write(path: str | os.PathLike[str], text: str) -> None:
     """The file is replaced as a whole or left alone."""
+    _require_folder(path)
     target = pathlib.Path(path)
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         new = pathlib.Path(folder) / target.name
@@ -89,7 +100,7 @@ class _TracedError(Exception):
     """Ends a compilation whose joint graph is all that was wanted."""
 
 
-def _training_graph(model: Callable[..., Any], inputs: Sequence[Any], options: Options) -> Graph:
+def _training_graph(model: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any], options: Options) -> Graph:
     found: list[Graph] = []
 
     class Tracer(Backend):
@@ -97,11 +108,12 @@ def _training_graph(model: Callable[..., Any], inputs: Sequence[Any], options: O
             found.append(trace(module, num_fwd_outputs, options, "the model").build().graph)
             raise _TracedError
 
-    def traced(*args: Any) -> Any:
-        return torch.compile(model, backend=Tracer(options), fullgraph=True, dynamic=False)(*args)
+    def traced(*args: Any, **kwargs: Any) -> Any:
+        return torch.compile(model, backend=Tracer(options), fullgraph=True, dynamic=False)(*args, **kwargs)
 
+    guard = Guard(traced, model, fallback=False, graphs=None, advice=False)
     try:
-        Guard(traced, model, fallback=False, graphs=None)(*inputs)
+        guard(**inputs) if isinstance(inputs, Mapping) else guard(*inputs)
     except CheckmateError:
         if not found:
             raise
@@ -112,24 +124,32 @@ def _training_graph(model: Callable[..., Any], inputs: Sequence[Any], options: O
 
 def explain(
     model: torch.nn.Module | Callable[..., Any],
-    inputs: Sequence[Any],
+    inputs: Sequence[Any] | Mapping[str, Any],
     *,
     budgets: int = 8,
     optimizer: torch.optim.Optimizer | None = None,
     plot: str | os.PathLike[str] | None = None,
     report: str | os.PathLike[str] | None = None,
     show: Callable[[str], None] | None = print,
-    **options: Any,
+    **options: Unpack[Settings],
 ) -> Frontier:
-    """The frontier of memory against overhead of a training step on `inputs`, a tuple; shown line by line as it is found.
+    """The frontier of memory against overhead of a training step, shown line by line as it is found. `inputs`: the model's
+    arguments, a tuple, or a dict of keyword arguments.
 
     The model is traced, not run. `budgets` points from the peak without rematerialization down to the memory floor;
     other options as in `compile`. A model that returns its loss is planned whole. `plot` names an SVG file to draw the
     frontier in, `report` an HTML file for the schedule of least memory. KeyboardInterrupt on Ctrl-C.
     """
-    fixed = int(options.pop("fixed_bytes", 0)) + (optimizer_bytes(optimizer) if optimizer is not None else 0)
-    settings = Options(budget="100%", fixed_bytes=fixed, **options)
-    settings.check()
+    if isinstance(inputs, torch.Tensor) or not isinstance(inputs, (Sequence, Mapping)):
+        raise TypeError("inputs must be a tuple of the model's arguments, such as (images, labels), or a dict of keyword arguments")
+    if budgets < 1:
+        raise ValueError(f"budgets must be at least 1, not {budgets}")
+    if plot is not None:
+        _require_svg(plot)
+    for path in (plot, report):
+        if path is not None:
+            _require_folder(path)
+    settings = checked("100%", options, fixed_bytes=optimizer_bytes(optimizer) if optimizer is not None else 0)
     graph = _training_graph(model, inputs, settings)
     top = Schedule.baseline(graph).simulate(graph).peak_bytes
     floor = graph.memory_floor
