@@ -2,7 +2,7 @@
 """Step time and physical peak of PyTorch's own ways to train in less memory, and of checkmate.torch at the same peaks.
 
 compare.py [--case NAME]... [--methods eager,checkpoint,budget,inductor] [--rounds N] [--repeats N] [--threads N] [--seconds S]
-           [--jobs N] [--records FILE] [--wait]
+           [--jobs N] [--records FILE] [--wait] [--close]
 
 Every configuration is a process of its own (worker.py) that stays warm; the processes of a case then take turns, one
 step each, round after round, so that whatever disturbs the machine disturbs all of them. All of that is repeated with new
@@ -11,12 +11,16 @@ configuration's steps, of wall time, of the process's own time on the processor,
 same round, with the least and the most that one of the repeats gave; and its peak by the meters of physical.py. Ours gets as
 budget, in bytes, every peak that the others have reached, and then less and less until nothing fits. A case that FILE has
 already is skipped. Costs are measured anew for every case.
+
+With --close, of what FILE has: each method and ours at its peak that the repeats cannot tell apart run once more, head to
+head, in many more rounds; FILE then has the ratio of ours to the other beside the other's row.
 """
 
 from __future__ import annotations
 
 import argparse
 import concurrent.futures
+import contextlib
 import csv
 import json
 import os
@@ -25,7 +29,10 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from typing import Any
+
+import table
 
 HERE = pathlib.Path(__file__).parent
 CASES = ["resnet", "unet", "mobilenet", "gpt", "encoder", "mixer"]
@@ -37,7 +44,7 @@ DOWN = 0.85
 ENVIRONMENT = {"MALLOC_TRIM_THRESHOLD_": str(1 << 36), "MALLOC_MMAP_THRESHOLD_": str(1 << 25), "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 FIELDS = ["case", "method", "setting", "threads", "peak_bytes", "storage_bytes", "predicted_bytes", "seconds", "fastest", "slowest",
           "cpu_seconds", "relative", "relative_least", "relative_most", "rounds", "predicted_overhead", "gap", "recomputed",
-          "operators", "plan_seconds", "note"]  # fmt: skip
+          "operators", "plan_seconds", "ours_over", "ours_over_least", "ours_over_most", "note"]  # fmt: skip
 
 
 class Worker:
@@ -110,9 +117,7 @@ class Worker:
                     "cpu_seconds": statistics.median(self.cpu), "rounds": len(self.times)}  # fmt: skip
         if self.times and eager is not None:
             ratios = [mine / its for mine, its in zip(self.cpu, eager.cpu, strict=True)]
-            rounds = len(ratios) // repeats
-            each = [statistics.median(ratios[i : i + rounds]) for i in range(0, len(ratios), rounds)]
-            row |= {"relative": statistics.median(ratios), "relative_least": min(each), "relative_most": max(each)}
+            row |= dict(zip(("relative", "relative_least", "relative_most"), medians(ratios, repeats), strict=True))
         return row
 
 
@@ -190,6 +195,53 @@ def compare(case: str, options: argparse.Namespace) -> list[dict[str, object]]:
     return [w.row(case, options.threads, first, options.repeats) for w in workers]
 
 
+def medians(ratios: list[float], repeats: int) -> tuple[float, float, float]:
+    """Of all, and the least and the most of one repeat."""
+    rounds = len(ratios) // repeats
+    each = [statistics.median(ratios[i : i + rounds]) for i in range(0, len(ratios), rounds)]
+    return statistics.median(ratios), min(each), max(each)
+
+
+def head_to_head(options: argparse.Namespace) -> None:
+    """The file is written anew after every pair, as a whole."""
+    with options.records.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    for row in rows:
+        mine = (
+            table.beside(row, [r for r in rows if r["case"] == row["case"] and r["seconds"]])
+            if row["seconds"] and row["method"] in table.AGAINST
+            else None
+        )
+        if mine is None or row.get("ours_over") or not table.close(row, mine) or (options.case and row["case"] not in options.case):
+            continue
+        print(f"{row['case']}: {row['method']} {row['setting']}", file=sys.stderr)
+        with fresh_cache():
+            pair = [Worker(row["case"], row["method"], row["setting"], options), Worker(row["case"], mine["method"], mine["setting"], options)]
+            for repeat in range(options.repeats):
+                for worker in pair if repeat else ():
+                    worker.renew()
+                for i in range(options.rounds):
+                    for worker in pair if i % 2 else reversed(pair):
+                        worker.step()
+            for worker in pair:
+                worker.stop()
+        ratios = [ours / theirs for theirs, ours in zip(pair[0].cpu, pair[1].cpu, strict=True)]
+        row |= dict(zip(("ours_over", "ours_over_least", "ours_over_most"), map(str, medians(ratios, options.repeats)), strict=True))
+        new = options.records.with_suffix(".new")
+        with new.open("w", newline="") as file:
+            writer = csv.DictWriter(file, FIELDS)
+            writer.writeheader()
+            writer.writerows(rows)
+        new.replace(options.records)
+
+
+@contextlib.contextmanager
+def fresh_cache() -> Iterator[None]:
+    with tempfile.TemporaryDirectory() as cache:
+        os.environ["XDG_CACHE_HOME"] = cache
+        yield
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--case", action="append", choices=CASES)
@@ -201,7 +253,11 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1, help="processes that get ready at the same time")
     parser.add_argument("--records", type=pathlib.Path, default=HERE.parent / "results" / "torch.csv")
     parser.add_argument("--wait", action="store_true", help='say "ready" and wait for a line before anything is timed')
+    parser.add_argument("--close", action="store_true", help="run once more, head to head, what is too close to tell")
     options = parser.parse_args()
+    if options.close:
+        head_to_head(options)
+        return 0
     known = set()
     if options.records.exists():
         with options.records.open(newline="") as file:
@@ -210,8 +266,7 @@ def main() -> int:
         if case in known:
             print(f"{case}: in {options.records.name} already", file=sys.stderr)
             continue
-        with tempfile.TemporaryDirectory() as cache:
-            os.environ["XDG_CACHE_HOME"] = cache
+        with fresh_cache():
             rows = compare(case, options)
         fresh = not options.records.exists()
         with options.records.open("a", newline="") as file:
