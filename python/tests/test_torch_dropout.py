@@ -77,7 +77,10 @@ def test_bits_and_stream(dtype: torch.dtype, p: float, graphs: list[list[str]]) 
 
     same(Model(run), inputs)
     (calls,) = graphs
-    assert calls.count("aten.bernoulli.p") == len(inputs)
+    if dropout._in_memory_order():
+        assert calls.count("aten.bernoulli.p") == len(inputs)
+    else:
+        assert 0 < calls.count("aten.bernoulli.p") < len(inputs)
     assert not any("native_dropout" in call for call in calls)
 
 
@@ -166,6 +169,7 @@ def test_saving_the_dropout_saves_its_mask_and_not_its_noise() -> None:
     assert runs(plan, "div") > 0
 
 
+@pytest.mark.skipif(not dropout._in_memory_order(), reason="this version draws in another order: permuted dropouts are left alone")
 def test_mask_that_others_read() -> None:
     """It stays the mask of a byte an element; a backward call with another scale is not this dropout's."""
 
@@ -189,6 +193,7 @@ def test_mask_that_others_read() -> None:
         assert names(module).count("aten.native_dropout.default") == 0
 
 
+@pytest.mark.skipif(not dropout._in_memory_order(), reason="this version draws in another order: permuted dropouts are left alone")
 def test_storages_and_metadata() -> None:
     module = traced(lambda x: aten.native_dropout(x, 0.25, True)[0], torch.randn(4, 6).t())
     (node,) = (n for n in module.graph.nodes if n.target is aten.native_dropout.default)

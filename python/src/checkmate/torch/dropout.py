@@ -9,11 +9,13 @@ schedule can hold the noise, or the mask alone and make the noise again.
 
 from __future__ import annotations
 
+import functools
 import operator
 from typing import Any
 
 import torch
 from torch import fx
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 _aten = torch.ops.aten
 
@@ -29,7 +31,9 @@ def _is_plain(node: fx.Node) -> bool:
     if node.kwargs or len(node.args) != 3 or any(user.target is not operator.getitem for user in node.users):
         return False
     x, p, train = node.args
-    out, _mask = node.meta["val"]
+    out, mask = node.meta["val"]
+    if not mask.is_contiguous() and not _in_memory_order():
+        return False
     on_cpu = isinstance(x, fx.Node) and out.device.type == "cpu" and out.dtype.is_floating_point and out.numel() > 0
     return on_cpu and train is True and isinstance(p, float) and 0.0 < p < 1.0
 
@@ -66,6 +70,16 @@ def _replace(graph: fx.Graph, node: fx.Node) -> None:
         element.replace_all_uses_with((product, drawn)[element.args[1]])  # type: ignore[index]
         graph.erase_node(element)
     graph.erase_node(node)
+
+
+@functools.cache
+def _in_memory_order() -> bool:
+    """Whether an in-place draw goes through a permuted tensor in the order of memory; in old versions, in that of indices."""
+    with unset_fake_temporarily():
+        permuted, plain = (torch.empty(8, 8, dtype=torch.bool) for _ in range(2))
+        permuted.t().bernoulli_(0.5, generator=torch.Generator().manual_seed(0))
+        plain.bernoulli_(0.5, generator=torch.Generator().manual_seed(0))
+        return torch.equal(permuted, plain)
 
 
 def _draw(graph: fx.Graph, node: fx.Node, mask: torch.Tensor, keep: float) -> fx.Node:

@@ -99,9 +99,10 @@ class Guard:
         except UnsupportedError as error:
             failure = error
         except FailOnRecompileLimitHit:
+            limit = "recompile_limit" if hasattr(torch._dynamo.config, "recompile_limit") else "cache_size_limit"  # before PyTorch 2.7
             failure = UnsupportedError(
-                f"PyTorch compiles a function for at most {torch._dynamo.config.recompile_limit} combinations of shapes, modes and Python "
-                "numbers: pad to a few sizes, or raise torch._dynamo.config.recompile_limit"
+                f"PyTorch compiles a function for at most {getattr(torch._dynamo.config, limit)} combinations of shapes, modes and Python "
+                f"numbers: pad to a few sizes, or raise torch._dynamo.config.{limit}"
             )
             failure.__suppress_context__ = True
         except TorchDynamoException as error:
