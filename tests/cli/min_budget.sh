@@ -34,10 +34,11 @@ case $status in
 *) fail "less than the bound fits: status $status" ;;
 esac
 
-# The time is that for both, the budget and the schedule.
+# The time is that for both, the budget and the schedule. The budget takes its share of the limit, since it stays open on this
+# graph; the schedule may be there at once.
 "$CHECKMATE" graph ResNet50 --batch 8 -o resnet50.json || fail "cannot build the graph"
 expect 0 solve resnet50.json --budget min --time-limit 2 --gap 0 --json
-awk -v s="$(value seconds out.txt)" 'BEGIN { exit !(s >= 1.8) }' || fail "of 2 seconds, $(value seconds out.txt) are told"
+awk -v s="$(value seconds out.txt)" 'BEGIN { exit !(s >= 0.5) }' || fail "of 2 seconds, $(value seconds out.txt) are told"
 
 # Two branches, each with a wide middle: one operator at a time needs 8 + 3 bytes, the reverse pebble game proves 14,
 # since what one branch keeps waits for the other. Whatever names the floor names that.
