@@ -57,7 +57,7 @@ static void conclude(ckm_i_solver *solver, ckm_solve_result *result)
         found = false;
     }
     result->bound_cost = solver->bound_cost;
-    result->bound_covers = isnan(solver->bound_cost) && !solver->infeasible ? CKM_BOUND_NONE : solver->bound_covers;
+    result->bound_covers = isnan(solver->bound_cost) ? CKM_BOUND_NONE : solver->bound_covers;
     result->least_peak_bytes = solver->least_peak_bytes;
     result->cost = found ? solver->best_cost : -1;
     result->peak_bytes = found ? solver->best_peak_bytes : -1;
@@ -69,6 +69,7 @@ static void conclude(ckm_i_solver *solver, ckm_solve_result *result)
         solver->best_schedule = NULL;
     } else if (solver->infeasible) {
         result->status = CKM_SOLVE_INFEASIBLE;
+        result->bound_covers = solver->infeasible_covers;
     } else if (options->cost_limit >= 0 && solver->bound_cost > (double)options->cost_limit) {
         result->status = CKM_SOLVE_INFEASIBLE;
     } else {

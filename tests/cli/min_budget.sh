@@ -69,6 +69,14 @@ if grep -q infeasible sweep.csv; then
     fail "a budget of the sweep is infeasible: $(cat sweep.csv)"
 fi
 
+# Where no schedule that advances by stages fits but another one does, the bound is still that of the schedules it was proven for.
+"$CHECKMATE" graph linear1 --batch 32 -o linear.json || fail "cannot build the graph"
+expect 3 solve linear.json --budget 423436236 --strategy ilp --json
+[ "$(value bound_covers out.txt)" = frontier ] ||
+    fail "the proof of the integer program is not one of its own class: $out"
+expect 0 solve linear.json --budget 423436236 --time-limit 20 --json
+[ "$(value bound_covers out.txt)" = order ] || fail "the bound is not told to be of the graph's order: $out"
+
 # Costs and bounds of a sweep never rise with the budget, even when time is short.
 for model in graph.json vgg16.json; do
     expect 0 sweep $model --budgets 7 --strategies auto,local-search,chen-greedy --time-limit 0.2 -o sweep.csv

@@ -217,7 +217,7 @@ void ckm_i_solver_infeasible(ckm_i_solver *solver, ckm_bound_class covers, const
         return;
     }
     solver->infeasible = true;
-    solver->bound_covers = covers;
+    solver->infeasible_covers = covers;
     ckm_i_solver_log(solver, CKM_LOG_INFO, "%s: proven infeasible", source);
 }
 

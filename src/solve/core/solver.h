@@ -39,7 +39,8 @@ struct ckm_i_solver {
     char best_source[64];
     double bound_cost;  // NAN: none
     ckm_bound_class bound_covers;
-    bool infeasible;  // proven for the class bound_covers names
+    bool infeasible;                    // proven for a class of schedules; one of a wider class may be found all the same
+    ckm_bound_class infeasible_covers;  // that class
     // An operator may stand for several, so that the class CKM_BOUND_FRONTIER is another one here: claims for it are ignored.
     bool operators_merged;
     // Work in another process that goes on beside the strategy: called, often, where the strategy asks whether to stop.

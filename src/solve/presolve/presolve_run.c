@@ -70,7 +70,7 @@ static void hand_on(handover *h, const char *source)
         h->handed_cost = inner->best_cost;
         h->status = hand_schedule(h, &h->error);
     }
-    if (!inner->infeasible && !(inner->bound_cost <= h->handed_bound)) {
+    if (!(inner->bound_cost <= h->handed_bound)) {
         h->handed_bound = inner->bound_cost;
         ckm_i_solver_bound(h->outer, inner->bound_cost, inner->bound_covers, source);
     }
@@ -124,7 +124,7 @@ static ckm_status run_reduced(ckm_i_solver *solver, const ckm_i_presolve *p, con
     CKM_I_TRY(strategy->run(&h.inner, err));
     hand_on(&h, strategy->name);
     if (h.inner.infeasible && solver->best_schedule == NULL) {
-        ckm_i_solver_infeasible(solver, h.inner.bound_covers, "presolved");
+        ckm_i_solver_infeasible(solver, h.inner.infeasible_covers, "presolved");
     }
 cleanup:
     if (status == CKM_OK && h.status != CKM_OK) {
