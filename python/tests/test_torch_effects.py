@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed", minversi
 
 from steps import Model, difference, trace  # noqa: E402
 from torch import fx, nn  # noqa: E402
-from torch.library import custom_op  # noqa: E402
+from torch import library  # noqa: E402
 
 import checkmate.torch as ct  # noqa: E402
 from checkmate.torch import effects  # noqa: E402
@@ -21,20 +21,20 @@ ROWS, WIDTH, LAYERS, STEPS = 256, 32, 6, 2
 RUNS: list[str] = []
 
 
-@custom_op("checkmate_test::scale", mutates_args={"x"})
+@library.custom_op("checkmate_test::scale", mutates_args={"x"})
 def scale(x: torch.Tensor, by: float) -> None:
     RUNS.append(f"scale {by}")
     x.mul_(by)
 
 
-@custom_op("checkmate_test::noted", mutates_args={"log"})
+@library.custom_op("checkmate_test::noted", mutates_args={"log"})
 def noted(x: torch.Tensor, log: torch.Tensor) -> torch.Tensor:
     RUNS.append("noted")
     log.add_(1)
     return x.sin()
 
 
-@custom_op("checkmate_test::pure", mutates_args=())
+@library.custom_op("checkmate_test::pure", mutates_args=())
 def pure(x: torch.Tensor) -> torch.Tensor:
     RUNS.append("pure")
     return x.sin()
@@ -121,7 +121,7 @@ def test_a_call_without_effects_may_run_again() -> None:
 def test_an_operator_registered_as_effectful_runs_once() -> None:
     registry = pytest.importorskip("torch._higher_order_ops.effects", reason="this PyTorch has no effect tokens")
 
-    @custom_op("checkmate_test::effectful", mutates_args=())
+    @library.custom_op("checkmate_test::effectful", mutates_args=())
     def effectful(x: torch.Tensor) -> torch.Tensor:
         RUNS.append("effectful")
         return x.cos()
