@@ -39,7 +39,7 @@ struct ckm_i_solver {
     char best_source[64];
     double bound_cost;  // NAN: none
     ckm_bound_class bound_covers;
-    bool infeasible;                    // proven for a class of schedules; one of a wider class may be found all the same
+    bool infeasible;  // proven for a class of schedules; one of a wider class may be found all the same
     ckm_bound_class infeasible_covers;  // that class
     // An operator may stand for several, so that the class CKM_BOUND_FRONTIER is another one here: claims for it are ignored.
     bool operators_merged;
