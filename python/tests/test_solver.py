@@ -46,6 +46,36 @@ def test_callback_error_ends_the_solve() -> None:
         solve(chain(30), 8, progress=fail, time_limit=30, gap=0.0)
 
 
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
+def test_what_a_callback_raises_is_raised_as_it_is(kind: type[BaseException]) -> None:
+    error = kind("enough")
+
+    def fail(_what: object) -> None:
+        raise error
+
+    with pytest.raises(kind) as caught:
+        solve(chain(30), 8, time_limit=30, gap=0.0, progress=fail)
+    assert caught.value is error
+
+
+def test_what_a_signal_handler_raises_ends_the_solve() -> None:
+    """The handler runs while the library computes, for as long as nobody stops it."""
+
+    def ring(_number: int, _frame: object) -> None:
+        raise TimeoutError("enough")
+
+    big = Graph.parse(_ladder(400))
+    before = signal.signal(signal.SIGALRM, ring)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.5)
+        with pytest.raises(TimeoutError, match="enough"):
+            solve(big, int(big.memory_floor * 3), time_limit=20, gap=0.0)
+        assert signal.getsignal(signal.SIGALRM) is ring
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
 def test_frontier_is_monotone() -> None:
     graph = chain(8)
     solutions = list(frontier(graph, points=5, time_limit=5))
@@ -57,15 +87,22 @@ def test_frontier_is_monotone() -> None:
 def test_ctrl_c_keeps_the_best() -> None:
     big = Graph.parse(_ladder(400))
 
-    def interrupt(progress: Progress) -> None:
-        if progress.cost is not None:
-            os.kill(os.getpid(), signal.SIGINT)
-
-    solution = solve(big, int(big.memory_floor * 3), time_limit=120, gap=0.0, progress=interrupt)
+    solution = solve(big, int(big.memory_floor * 3), time_limit=120, gap=0.0, progress=_interrupt)
     assert solution.interrupted
     assert solution.schedule is not None
     assert solution.schedule.verify(big, solution.budget_bytes)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_ctrl_c_ends_a_frontier() -> None:
+    big = Graph.parse(_ladder(400))
+    solutions = frontier(big, points=4, lowest=int(big.memory_floor * 3), time_limit=120, gap=0.0, progress=_interrupt)
+    assert [s.interrupted for s in solutions] == [True]
+
+
+def _interrupt(progress: Progress) -> None:
+    if progress.cost is not None:
+        os.kill(os.getpid(), signal.SIGINT)
 
 
 def _ladder(layers: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 import socket
 from collections.abc import Callable
 from typing import Any
@@ -74,6 +75,7 @@ def _work(rank: int, port: int, kind: str, folder: str) -> None:
             "schedule": plan.schedule.to_json(),
             "recomputed": plan.recomputed,
             "fixed": plan.graph.fixed_bytes,
+            "says": str(plan).rpartition(", ")[2],
         }
         # A graph that the other process never sees.
         if rank == 0:
@@ -99,6 +101,21 @@ def test_gradients_and_plans_of_two_processes(kind: str, tmp_path: pathlib.Path)
     steps = [json.loads(result["schedule"])["steps"] for result in (first, second)]
     assert steps[0] == steps[1]
     assert first["alone"] == 1
+    sender = 0 if second["says"] == "from rank 0" else 1
+    says = [first["says"], second["says"]]
+    assert says[1 - sender] == f"from rank {sender}"
+    assert re.fullmatch(r"[\d.]+ s", says[sender])
     assert not any("all_reduce" in name or "wait_tensor" in name for name in first["recomputed"])
     gradients = sum(p.numel() * 4 for p in _Model(False).parameters())
     assert first["fixed"] == (0 if kind == "inside" else gradients)
+
+
+def test_explain_counts_the_buckets(tmp_path: pathlib.Path) -> None:
+    dist.init_process_group("gloo", init_method=f"file://{tmp_path / 'store'}", rank=0, world_size=1)
+    try:
+        model, x = _Model(False), torch.randn(ROWS, WIDTH)
+        alone, wrapped = (ct.explain(m, (x,), budgets=1, show=None, costs="estimate") for m in (model, DistributedDataParallel(model)))
+    finally:
+        dist.destroy_process_group()
+    gradients = sum(p.numel() * 4 for p in model.parameters())
+    assert wrapped.baseline_peak_bytes == alone.baseline_peak_bytes + gradients

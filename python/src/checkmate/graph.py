@@ -71,6 +71,9 @@ class Graph:
         if getattr(self, "_handle", None):
             lib.ckm_dataflow_free(self._handle)
 
+    def __repr__(self) -> str:
+        return f'<Graph "{self.name}": {lib.ckm_dataflow_op_count(self._handle)} operators>'
+
     def __reduce__(self) -> tuple[object, ...]:
         return Graph.parse, (self.to_json(),)  # pickled and copied as text; finished then
 

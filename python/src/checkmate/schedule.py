@@ -76,6 +76,9 @@ class Schedule:
     def __reduce__(self) -> tuple[object, ...]:
         return Schedule.parse, (self.to_json(),)  # pickled and copied as text
 
+    def __repr__(self) -> str:
+        return f"<Schedule: {len(self)} steps>"
+
     def __len__(self) -> int:
         return lib.ckm_schedule_step_count(self._handle)
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes as c
+import functools
 import math
 import signal
 import threading
@@ -93,23 +94,37 @@ def _count(x: int) -> int | None:
     return None if x < 0 else x
 
 
-class _Interrupts:
-    """While entered, Ctrl-C is noted instead of raised: an exception cannot cross the C library."""
+class _Signals:
+    """While entered, Ctrl-C is noted in `interrupted`, and what other handlers raise is kept in `caught`: an exception cannot
+    cross the C library."""
 
-    def __init__(self) -> None:
-        self.seen = False
+    def __init__(self, caught: list[BaseException]) -> None:
+        self.caught, self.interrupted = caught, False
+        self._before: dict[int, tuple[Callable[..., object], object]] = {}
 
     def __enter__(self) -> None:
-        self._ours = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.default_int_handler
-        if self._ours:
-            signal.signal(signal.SIGINT, self._note)
+        if threading.current_thread() is not threading.main_thread():
+            return  # Python runs handlers in the main thread alone
+        for number in signal.valid_signals():
+            handler = signal.getsignal(number)
+            if callable(handler):
+                ours = functools.partial(self._handle, handler)
+                self._before[number] = ours, handler
+                signal.signal(number, ours)
 
     def __exit__(self, *_error: object) -> None:
-        if self._ours:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+        for number, (ours, handler) in self._before.items():
+            if signal.getsignal(number) is ours:  # a handler may have set another one
+                signal.signal(number, handler)  # type: ignore[arg-type]
 
-    def _note(self, _number: int, _frame: object) -> None:
-        self.seen = True
+    def _handle(self, handler: Callable[..., object], number: int, frame: object) -> None:
+        if handler is signal.default_int_handler:
+            self.interrupted = True
+            return
+        try:
+            handler(number, frame)
+        except BaseException as error:  # noqa: BLE001 - raised again by solve
+            self.caught.append(error)
 
 
 def solve(
@@ -131,11 +146,11 @@ def solve(
     """Finds the cheapest schedule whose peak is at most `budget` bytes, fixed bytes included.
 
     Ctrl-C ends the search with the best schedule so far (`interrupted` is then true); without one it raises
-    KeyboardInterrupt. An exception in a callback ends the search too and is raised. The global interpreter lock is
-    released while the library computes.
+    KeyboardInterrupt. An exception in a callback or in a signal handler ends the search too and is raised. The global
+    interpreter lock is released while the library computes.
     """
     caught: list[BaseException] = []
-    interrupts = _Interrupts()
+    signals = _Signals(caught)
 
     def guarded(function: Callable[[], None]) -> None:
         try:
@@ -144,7 +159,7 @@ def solve(
             caught.append(error)
 
     def on_stop(_user: object) -> bool:
-        return bool(caught) or interrupts.seen  # a pending signal is delivered on the way in
+        return bool(caught) or signals.interrupted  # a pending signal is delivered on the way in
 
     def on_progress(p: c._Pointer[CProgress], _user: object) -> None:
         if progress is not None:
@@ -173,14 +188,14 @@ def solve(
         reorder,
     )
     result = CSolveResult()
-    with interrupts:
+    with signals:
         call("ckm_solve", graph.handle, c.byref(options), c.byref(result))
     schedule = Schedule._adopt(c.c_void_p(result.schedule)) if result.schedule else None
     result.schedule = None  # taken over; disposing releases the rest
     lib.ckm_solve_result_dispose(c.byref(result))
     if caught:
         raise caught[0]
-    if interrupts.seen and schedule is None:
+    if signals.interrupted and schedule is None:
         raise KeyboardInterrupt
     return Solution(
         _STATUSES[result.status],
@@ -197,14 +212,15 @@ def solve(
         _number(result.gap),
         result.seconds,
         result.strategy.decode(),
-        interrupts.seen,
+        signals.interrupted,
     )
 
 
 def frontier(graph: Graph, *, points: int = 10, lowest: int | None = None, time_limit: float = 10.0, **options: object) -> Iterator[Solution]:
     """Solves at `points` budgets from the peak without rematerialization down to `lowest` (the memory floor unless given).
 
-    Yields one Solution a budget, the largest first; the iteration ends at the first budget that is proven not to fit.
+    Yields one Solution a budget, the largest first; the iteration ends at the first budget that is proven not to fit, and
+    with a solution that Ctrl-C ended.
     """
     top = Schedule.baseline(graph).simulate(graph).peak_bytes
     bottom = graph.memory_floor if lowest is None else lowest
@@ -212,5 +228,5 @@ def frontier(graph: Graph, *, points: int = 10, lowest: int | None = None, time_
         budget = top - (top - bottom) * i // max(1, points - 1)
         solution = solve(graph, budget, time_limit=time_limit, **options)  # type: ignore[arg-type]
         yield solution
-        if solution.status == "infeasible":
+        if solution.status == "infeasible" or solution.interrupted:
             return

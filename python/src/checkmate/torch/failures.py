@@ -18,6 +18,7 @@ from torch import fx
 from ..errors import CheckmateError, InfeasibleError
 from .breaks import Graphs
 from .joint import UnsupportedError
+from .planner import from_progress
 
 
 def require_static(module: fx.GraphModule, inputs: list[Any]) -> None:
@@ -37,10 +38,14 @@ def require_static(module: fx.GraphModule, inputs: list[Any]) -> None:
     for node in module.graph.nodes:
         value = node.meta.get("example_value")
         if isinstance(value, torch.Tensor) and any(not isinstance(size, int) for size in value.shape):
-            raise UnsupportedError(
-                f"sizes that depend on data cannot be planned, because bytes must be known: the result of '{node.name}'"
-                f"{_place(node.stack_trace or '')}. Keep the size fixed: torch.where with a mask instead of a selection"
-            )
+            raise _depends_on_data(f"the result of '{node.name}'{_place(node.stack_trace or '')}")
+
+
+def _depends_on_data(what: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"sizes that depend on data cannot be planned, because bytes must be known: {what}. Keep the size fixed: torch.where with "
+        "a mask instead of a selection"
+    )
 
 
 def _source(node: fx.Node) -> str:
@@ -93,9 +98,9 @@ class Guard:
             return self.compiled(*args, **kwargs) if self.graphs is None else self._split(self.graphs, *args, **kwargs)
         except BackendCompilerFailed as error:
             inner = getattr(error, "inner_exception", error)
-            if isinstance(inner, (InfeasibleError, ValueError)):
+            if isinstance(inner, (InfeasibleError, ValueError)) and not from_progress(inner):
                 raise inner from None
-            failure = inner if isinstance(inner, CheckmateError) else _unsupported(inner, "planned", self.advice)
+            failure = inner if isinstance(inner, CheckmateError) or from_progress(inner) else _unsupported(inner, "planned", self.advice)
         except UnsupportedError as error:
             failure = error
         except FailOnRecompileLimitHit:
@@ -110,7 +115,7 @@ class Guard:
             failure = _unsupported(error, "traced as one graph", self.advice)
         # Half a step cannot be taken back: a graph that has run has updated its statistics already.
         begun = self.graphs is not None and bool(self.graphs.held)
-        if not self.fallback or begun or not isinstance(failure, UnsupportedError):
+        if not self.fallback or begun or not isinstance(failure, UnsupportedError) or from_progress(failure):
             raise failure
         warn(f"the model runs without a budget: {failure}")
         self.fell_back = True
@@ -164,6 +169,10 @@ def _unsupported(error: BaseException, what: str, advice: bool) -> UnsupportedEr
     place = _place(text.rpartition("from user code")[2]) if "from user code" in text else ""
     options = ['graph_breaks="split" plans its parts'] if what != "planned" else []
     options.append('fallback="eager" runs it without a budget')
-    failure = UnsupportedError(f"the model cannot be {what}: {reason}{place}" + (f". {', '.join(options)}" if advice else ""))
+    dynamic = re.match(r"dynamic shape operator: ([\w.]+)", reason)  # before PyTorch 2.7, which traces it
+    if dynamic is not None:
+        failure = _depends_on_data(f"the result of '{dynamic[1]}'{place}")
+    else:
+        failure = UnsupportedError(f"the model cannot be {what}: {reason}{place}" + (f". {', '.join(options)}" if advice else ""))
     failure.__cause__ = error
     return failure

@@ -22,7 +22,7 @@ def _ticks(low: float, high: float, most: int = 7) -> list[float]:
 
 
 def frontier_svg(title: str, found: Sequence[Point], proven: Sequence[Point], floor: float) -> str:
-    """Points are (MiB, percent of overhead). `found` is drawn as steps: an overhead holds from its budget upwards."""
+    """Points are (MB, percent of overhead), drawn as steps: what was found at a budget holds upwards, what was proven downwards."""
     right = max([x for x, _ in found] + [floor]) * 1.02
     left = min(floor, *(x for x, _ in found)) * 0.9
     top = max(1.0, max(y for _, y in found) * 1.1)
@@ -39,6 +39,7 @@ def frontier_svg(title: str, found: Sequence[Point], proven: Sequence[Point], fl
     def line(x1: float, y1: float, x2: float, y2: float, style: str) -> str:
         return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" {style}/>'
 
+    found_style, proven_style = f'stroke="{_FOUND}" stroke-width="2"', f'stroke="{_PROVEN}" stroke-width="2" stroke-dasharray="6 4"'
     base = y_of(0)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}" height="{_HEIGHT}" '
@@ -55,19 +56,22 @@ def frontier_svg(title: str, found: Sequence[Point], proven: Sequence[Point], fl
         line(_LEFT, base, _WIDTH - _RIGHT, base, 'stroke="black"'),
         line(x_of(floor), base, x_of(floor), _TOP, 'stroke="black" stroke-dasharray="2 3"'),
         text(x_of(floor) + 4, _TOP + 10, "memory floor", "start", ' font-size="10"'),
-        text((_LEFT + _WIDTH - _RIGHT) / 2, _HEIGHT - 12, "memory budget (MiB)"),
+        text((_LEFT + _WIDTH - _RIGHT) / 2, _HEIGHT - 12, "memory budget (MB)"),
         text(16, _HEIGHT / 2, "overhead (% of the step's compute)", more=f' transform="rotate(-90 16 {_HEIGHT / 2:.0f})"'),
     ]
     ordered = sorted(found)
     path = " ".join(
         f"{'M' if i == 0 else 'H'}{x_of(x):.1f}" + (f",{y_of(y):.1f}" if i == 0 else f"V{y_of(y):.1f}") for i, (x, y) in enumerate(ordered)
     )
-    parts.append(f'<path d="{path}" fill="none" stroke="{_FOUND}" stroke-width="2"/>')
+    parts.append(f'<path d="{path}" fill="none" {found_style}/>')
     parts += [f'<circle cx="{x_of(x):.1f}" cy="{y_of(y):.1f}" r="3.5" fill="{_FOUND}"/>' for x, y in ordered]
     if proven:
-        points = " ".join(f"{x_of(x):.1f},{y_of(max(0.0, y)):.1f}" for x, y in sorted(proven))
-        parts.append(f'<polyline points="{points}" fill="none" stroke="{_PROVEN}" stroke-dasharray="6 4"/>')
-    for i, (label, colour) in enumerate([("found", _FOUND), ("proven least", _PROVEN)][: 2 if proven else 1]):
+        path = " ".join(
+            (f"M{x_of(x):.1f}," if i == 0 else "V") + f"{y_of(max(0.0, y)):.1f}" + (f"H{x_of(x):.1f}" if i else "")
+            for i, (x, y) in enumerate(sorted(proven))
+        )
+        parts.append(f'<path d="{path}" fill="none" {proven_style}/>')
+    for i, (label, style) in enumerate([("found", found_style), ("proven least", proven_style)][: 2 if proven else 1]):
         y = _TOP + 6 + 16 * i
-        parts += [line(_WIDTH - 130, y, _WIDTH - 106, y, f'stroke="{colour}" stroke-width="2"'), text(_WIDTH - 100, y + 4, label, "start")]
+        parts += [line(_WIDTH - 130, y, _WIDTH - 106, y, style), text(_WIDTH - 100, y + 4, label, "start")]
     return "\n".join([*parts, "</svg>", ""])

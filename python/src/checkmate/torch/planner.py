@@ -49,15 +49,29 @@ class Options:
             budget.in_bytes(self.budget, baseline_bytes=0, device=torch.device("cpu"), held_bytes=0)
 
     def say(self, text: str) -> None:
-        if self.progress is not None:
+        if self.progress is None:
+            return
+        try:
             self.progress(f"checkmate: {text}")
+        except Exception as error:
+            error.__dict__[_FROM_PROGRESS] = True
+            raise
+
+
+_FROM_PROGRESS = "_checkmate_progress"
+
+
+def from_progress(error: BaseException) -> bool:
+    """Whether it was raised by the user's `progress`, and so says nothing of the model."""
+    return _FROM_PROGRESS in error.__dict__
 
 
 @dataclass(frozen=True)
 class Plan:
     """One planned graph. Bytes count parameters, inputs, gradients, `fixed_bytes` and `held_bytes`, which the model's other
     graphs hold; costs are nanoseconds of one step. `bound`, `gap` and `status` are about schedules within `solved_bytes`, which is
-    less than the budget where PyTorch needs room that the dataflow graph does not count."""
+    less than the budget where PyTorch needs room that the dataflow graph does not count. `origin` is "solver", "cache", or
+    such as "rank 0" where that process of a distributed job sent it."""
 
     graph: Graph
     schedule: Schedule
@@ -75,7 +89,12 @@ class Plan:
     status: str
     recomputed: list[str]
     seconds: float
-    cached: bool
+    origin: str
+
+    @property
+    def cached(self) -> bool:
+        """Whether it was on disk."""
+        return self.origin == "cache"
 
     @property
     def overhead(self) -> float:
@@ -83,11 +102,15 @@ class Plan:
 
     def __str__(self) -> str:
         gap = "no bound" if self.gap is None else f"gap {100 * self.gap:.2g} %"
+        origin = {"solver": f"{self.seconds:.1f} s", "cache": "from the cache"}.get(self.origin, f"from {self.origin}")
         return (
             f"{len(self.graph.ops)} operators, peak {self.peak_bytes:,} of {self.budget_bytes:,} bytes "
             f"({self.baseline_peak_bytes:,} without rematerialization), {len(self.recomputed)} recomputed, "
-            f"overhead {100 * self.overhead:.2f} %, {gap}, {'from the cache' if self.cached else f'{self.seconds:.1f} s'}"
+            f"overhead {100 * self.overhead:.2f} %, {gap}, {origin}"
         )
+
+    def __repr__(self) -> str:
+        return f"<Plan: {self}>"
 
 
 def _device(module: fx.GraphModule) -> torch.device:
@@ -148,7 +171,7 @@ def plan(module: fx.GraphModule, num_fwd_outputs: int, options: Options, name: s
         baseline_peak_bytes=baseline.peak_bytes, floor_bytes=model.graph.memory_floor, saved_bytes=fit.halves.saved_bytes,
         held_bytes=around.held_bytes, cost=total, baseline_cost=model.graph.total_cost, bound=fit.claim.bound,
         gap=None if not fit.claim.bound else max(0.0, total / fit.claim.bound - 1), status=fit.claim.status,
-        recomputed=fit.halves.recomputed, seconds=time.perf_counter() - begin, cached=fit.cached,
+        recomputed=fit.halves.recomputed, seconds=time.perf_counter() - begin, origin=fit.origin,
     )  # fmt: skip
     options.say(f"{name}: {made}")
     return made, fit.halves
@@ -181,7 +204,7 @@ class _Fit:
 
     schedule: Schedule
     claim: plan_cache.Claim
-    cached: bool
+    origin: str
     halves: partition.Halves
     peak_bytes: int
     solved_bytes: int
@@ -192,7 +215,7 @@ def _fit(model: joint.Joint, limit: int, traced: Traced) -> _Fit:
     target, lowered = limit - room, False
     while True:
         try:
-            schedule, claim, cached = _solve_together(model.graph, target, traced.options)
+            schedule, claim, origin = _solve_together(model.graph, target, traced.options)
         except InfeasibleError as error:
             if room:
                 target, room = limit, 0
@@ -202,9 +225,12 @@ def _fit(model: joint.Joint, limit: int, traced: Traced) -> _Fit:
             raise InfeasibleError(f"no schedule was found whose run fits {limit} bytes: {error}", proven=False, budget_bytes=limit,
                                   smallest_known=None, largest_impossible=model.graph.memory_floor - 1) from None  # fmt: skip
         halves = partition.split(model, schedule)
-        real = peak.peak_bytes(model, halves, traced.workspace)
+        levels: dict[fx.Node, int] = {}
+        real = peak.peak_bytes(model, halves, traced.workspace, levels)
         if real <= limit:
-            return _Fit(schedule, claim, cached, halves, real, target)
+            if traced.options.compiler == "eager" and dropout.draw_noise(halves, limit, levels):
+                real = peak.peak_bytes(model, halves, traced.workspace)
+            return _Fit(schedule, claim, origin, halves, real, target)
         # The solver counts bytes that PyTorch frees later, or not at all: leave that much room and solve again.
         target, room, lowered = max(0, target - (real - limit)), 0, True
 
@@ -221,19 +247,19 @@ def time_limit(graph: Graph, options: Options) -> float:
     return min(30.0, 1.0 + len(graph.ops) / 800) if options.time_limit is None else options.time_limit
 
 
-def _solve_together(graph: Graph, limit: int, options: Options) -> tuple[Schedule, plan_cache.Claim, bool]:
+def _solve_together(graph: Graph, limit: int, options: Options) -> ranks.Found:
     """As `_solve_cached`; the processes of one distributed job use the schedule of the first one to plan the same graph."""
     settings = (options.strategy, options.time_limit, options.gap, options.seed)
     return ranks.first_come(graph, limit, settings, lambda: _solve_cached(graph, limit, options), time_limit(graph, options) + 60)
 
 
-def _solve_cached(graph: Graph, limit: int, options: Options) -> tuple[Schedule, plan_cache.Claim, bool]:
+def _solve_cached(graph: Graph, limit: int, options: Options) -> ranks.Found:
     """A schedule of the same graph, budget and options found before, if the verifier accepts it; else solves."""
     path = plan_cache.path_of(graph, limit, (options.strategy, options.time_limit, options.gap, options.seed))
     if options.cache:
         known = plan_cache.load(path, graph, limit)
         if known is not None:
-            return *known, True
+            return *known, "cache"
     last = [-1.0]
 
     def report(p: Progress) -> None:
@@ -252,7 +278,7 @@ def _solve_cached(graph: Graph, limit: int, options: Options) -> tuple[Schedule,
     claim = plan_cache.Claim(solution.status, solution.bound)
     if options.cache:
         plan_cache.store(path, schedule, claim)
-    return schedule, claim, False
+    return schedule, claim, "solver"
 
 
-__all__ = ["InfeasibleError", "Options", "Plan", "plan", "time_limit", "trace"]
+__all__ = ["InfeasibleError", "Options", "Plan", "from_progress", "plan", "time_limit", "trace"]

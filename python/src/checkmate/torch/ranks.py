@@ -22,7 +22,8 @@ from ..graph import Graph
 from ..schedule import Schedule
 from .plan_cache import Claim
 
-Found = tuple[Schedule, Claim, bool]
+#: A schedule, what was proven of it, and where it is from: see `planner.Plan.origin`.
+Found = tuple[Schedule, Claim, str]
 
 
 def first_come(graph: Graph, budget: int, settings: tuple[object, ...], find: Callable[[], Found], patience: float) -> Found:
@@ -37,11 +38,11 @@ def first_come(graph: Graph, budget: int, settings: tuple[object, ...], find: Ca
     if store.add(f"{key}/asked", 1) == 1:
         answer = ""
         try:
-            schedule, claim, cached = find()
-            answer = json.dumps({"schedule": schedule.to_json(), "claim": asdict(claim), "costs": costs})
+            schedule, claim, origin = find()
+            answer = json.dumps({"schedule": schedule.to_json(), "claim": asdict(claim), "costs": costs, "rank": dist.get_rank()})
         finally:
             store.set(f"{key}/answer", answer)
-        return schedule, claim, cached
+        return schedule, claim, origin
     try:
         store.wait([f"{key}/answer"], datetime.timedelta(seconds=patience))
         given = json.loads(store.get(f"{key}/answer").decode() or "null")
@@ -51,7 +52,8 @@ def first_come(graph: Graph, budget: int, settings: tuple[object, ...], find: Ca
         try:
             schedule = Schedule.parse(given["schedule"])
             if schedule.verify(graph, budget):
-                return schedule, Claim(**given["claim"]) if given["costs"] == costs else Claim("feasible", None), True
+                claim = Claim(**given["claim"]) if given["costs"] == costs else Claim("feasible", None)
+                return schedule, claim, f"rank {given['rank']}"
         except CheckmateError:
             pass  # not a schedule of this graph
     return find()

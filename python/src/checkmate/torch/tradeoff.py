@@ -17,7 +17,9 @@ from typing_extensions import Unpack
 from ..errors import CheckmateError
 from ..graph import Graph
 from ..schedule import Schedule
-from ..solver import Solution, solve
+from ..solver import Solution, frontier
+from . import budget as sizes
+from . import ranks
 from .compiler import Backend, Settings, checked, optimizer_bytes
 from .failures import Guard
 from .figure import frontier_svg
@@ -39,22 +41,26 @@ class Frontier:
     def __str__(self) -> str:
         return "\n".join([*_head(self.graph, self.baseline_peak_bytes), *(_line(s, self.baseline_peak_bytes) for s in self.solutions)])
 
+    def __repr__(self) -> str:
+        return f"<Frontier: {len(self.graph.ops)} operators, {len(self.solutions)} budgets>"
+
     def plot(self, path: str | os.PathLike[str]) -> None:
         """Draws it as SVG."""
         _require_svg(path)
-        mib = 2.0**20
-        found = [(s.budget_bytes / mib, 100 * (s.overhead or 0.0)) for s in self.solutions if s.cost is not None]
-        proven = [(s.budget_bytes / mib, 100 * (s.bound / s.baseline_cost - 1)) for s in self.solutions if s.bound is not None and s.baseline_cost]
+        found = [(s.budget_bytes / 1e6, 100 * (s.overhead or 0.0)) for s in self.solutions if s.cost is not None]
+        proven = [(s.budget_bytes / 1e6, 100 * least) for s in self.solutions if (least := _least(s)) is not None]
         if not found:
             raise ValueError("no schedule was found at any budget: nothing to draw")
-        _write(path, frontier_svg(f"{len(self.graph.ops)} operators", found, proven, self.floor_bytes / mib))
+        _write(path, frontier_svg(f"Overhead against memory budget, {len(self.graph.ops)} operators", found, proven, self.floor_bytes / 1e6))
 
-    def report(self, path: str | os.PathLike[str], budget: int | None = None) -> None:
+    def report(self, path: str | os.PathLike[str], budget: int | float | str | None = None) -> None:
         """Writes the HTML page of one schedule: memory over the step, what is live when, what is computed again and why, the
-        graph. It is the cheapest one whose peak is at most `budget` bytes; unless given, the one of least memory."""
-        fits = [s for s in self.solutions if s.schedule is not None and (budget is None or (s.peak_bytes or 0) <= budget)]
+        graph. It is the cheapest one whose peak is at most `budget`, bytes or such as "4GiB" or "60%"; unless given, the one of
+        least memory."""
+        limit = None if budget is None else sizes.in_bytes(budget, baseline_bytes=self.baseline_peak_bytes, device=torch.device("cpu"), held_bytes=0)
+        fits = [s for s in self.solutions if s.schedule is not None and (limit is None or (s.peak_bytes or 0) <= limit)]
         if not fits:
-            raise ValueError(f"no schedule of this frontier fits {budget} bytes")
+            raise ValueError("no schedule of this frontier fits" + ("" if limit is None else f" {limit:,} bytes"))
         best = min(fits, key=lambda s: (s.peak_bytes or 0) if budget is None else (s.cost or 0))
         assert best.schedule is not None
         best.schedule.report(self.graph, path)
@@ -83,17 +89,24 @@ def _write(path: str | os.PathLike[str], text: str) -> None:
 def _head(graph: Graph, top: int) -> list[str]:
     return [
         f"{len(graph.ops)} operators; without rematerialization {top:,} bytes; at least {graph.memory_floor:,} bytes are needed",
-        f"{'budget':>8}  {'peak bytes':>16}  {'overhead':>9}  {'at best':>9}",
+        f"{'budget':>8}  {'peak bytes':>16}  {'overhead':>9}  {'proven least':>12}",
     ]
+
+
+def _least(s: Solution) -> float | None:
+    """The overhead that schedules within the budget are proven to have at least."""
+    return None if s.bound is None or s.status == "infeasible" else s.bound / s.baseline_cost - 1 if s.baseline_cost else 0.0
 
 
 def _line(s: Solution, top: int) -> str:
     share = f"{100 * s.budget_bytes / top:7.1f}%"
     if s.cost is None:
         return f"{share:>8}  {'none fits' if s.status == 'infeasible' else 'none found':>16}"
-    best = "" if s.bound is None else f"{100 * (s.bound / s.baseline_cost - 1):8.2f}%"
+    least = _least(s)
+    proven = "" if least is None else f"{100 * least:.2f}%"
     overhead = 100 * (s.overhead or 0.0)
-    return f"{share:>8}  {s.peak_bytes:>16,}  {overhead:8.2f}%  {best:>9}  {'#' * min(40, round(overhead / 2.5))}".rstrip()
+    bar = round(overhead / 2.5)
+    return f"{share:>8}  {s.peak_bytes:>16,}  {overhead:8.2f}%  {proven:>12}  {'#' * min(40, bar)}{'+' if bar > 40 else ''}".rstrip()
 
 
 class _TracedError(Exception):
@@ -149,24 +162,24 @@ def explain(
     for path in (plot, report):
         if path is not None:
             _require_folder(path)
-    settings = checked("100%", options, fixed_bytes=optimizer_bytes(optimizer) if optimizer is not None else 0)
+    fixed = optimizer_bytes(optimizer) if optimizer is not None else 0
+    if isinstance(model, torch.nn.parallel.DistributedDataParallel):
+        wrapped: torch.nn.Module = model.module  # what the wrapper itself does cannot be traced
+        model, fixed = wrapped, fixed + ranks.bucket_bytes(wrapped)
+    settings = checked("100%", options, fixed_bytes=fixed)
     graph = _training_graph(model, inputs, settings)
     top = Schedule.baseline(graph).simulate(graph).peak_bytes
-    floor = graph.memory_floor
     tell = show or (lambda _line: None)
     for line in _head(graph, top):
         tell(line)
     solutions: list[Solution] = []
-    for i in range(budgets):
-        solution = solve(graph, top - (top - floor) * i // max(1, budgets - 1), strategy=settings.strategy, time_limit=time_limit(graph, settings),
-                         gap=settings.gap, threads=settings.threads, seed=settings.seed)  # fmt: skip
+    for solution in frontier(graph, points=budgets, time_limit=time_limit(graph, settings), strategy=settings.strategy, gap=settings.gap,
+                             threads=settings.threads, seed=settings.seed):  # fmt: skip
         if solution.interrupted:
             raise KeyboardInterrupt
         solutions.append(solution)
         tell(_line(solution, top))
-        if solution.status == "infeasible":
-            break
-    result = Frontier(graph, top, floor, solutions)
+    result = Frontier(graph, top, graph.memory_floor, solutions)
     if plot is not None:
         result.plot(plot)
     if report is not None:
