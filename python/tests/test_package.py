@@ -76,6 +76,16 @@ def test_is_typed_and_documented() -> None:
     assert checkmate.__version__.count(".") == 2
 
 
+def test_an_sdist_without_the_c_sources_is_not_made(tmp_path: pathlib.Path) -> None:
+    pytest.importorskip("scikit_build_core", reason="scikit-build-core is not installed")
+    folder = pathlib.Path(__file__).parents[1]
+    code = f"from scikit_build_core.build import build_sdist; build_sdist({str(tmp_path)!r})"
+    done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, timeout=60)
+    assert done.returncode != 0
+    assert "There is no sdist" in done.stdout + done.stderr
+    assert not list(tmp_path.iterdir())
+
+
 def test_report_and_figures(tmp_path: pathlib.Path) -> None:
     graph = chain(6)
     schedule = solve(graph, 5, time_limit=5).require().schedule
