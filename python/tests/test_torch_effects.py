@@ -11,8 +11,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed", minversion="2.6")
 
 from steps import Model, difference, trace  # noqa: E402
-from torch import fx, nn  # noqa: E402
-from torch import library  # noqa: E402
+from torch import fx, library, nn  # noqa: E402
 
 import checkmate.torch as ct  # noqa: E402
 from checkmate.torch import effects  # noqa: E402
