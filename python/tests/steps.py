@@ -4,11 +4,18 @@
 from __future__ import annotations
 
 import copy
+import shutil
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import pytest
 import torch
 from torch import nn
+from torch._inductor import custom_graph_pass
+
+needs_inductor = pytest.mark.skipif(
+    shutil.which("g++") is None or not hasattr(custom_graph_pass, "CustomPartitionerFn"), reason="inductor needs g++ and PyTorch 2.8"
+)
 
 
 class Model(nn.Module):
