@@ -42,6 +42,13 @@ def equal(a: list[Any], b: list[Any]) -> bool:
     return len(a) == len(b) and all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
 
 
+def traces_gradients_in_parts() -> bool:
+    """Whether PyTorch traces `silu_backward` as several calls, which round in another way; 2.6 does."""
+    x, silu = torch.linspace(-4, 4, 1000, requires_grad=True), torch.nn.SiLU()
+    found = [torch.autograd.grad(call(x).sum(), x)[0] for call in (silu, torch.compile(silu, backend="aot_eager"))]
+    return not torch.equal(*found)
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_same_results_within_the_budget(name: str) -> None:
     model, inputs = make(name)
@@ -49,7 +56,13 @@ def test_same_results_within_the_budget(name: str) -> None:
     expected = outcome(model, model, inputs)
     model.load_state_dict(start)
     compiled = ct.compile(model, "65%", time_limit=4)
-    assert equal(outcome(model, compiled, inputs), expected)
+    found = outcome(model, compiled, inputs)
+    if not equal(found, expected) and name in ("unet", "autoencoder") and traces_gradients_in_parts():
+        for a, b in zip(found, expected, strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-6)
+        model.load_state_dict(start)
+        expected = outcome(model, torch.compile(model, backend="aot_eager", dynamic=False), inputs)
+    assert equal(found, expected)
     (plan,) = ct.plans(compiled)
     assert plan.recomputed, "a budget of 65 % must need recomputation"
     assert plan.overhead > 0

@@ -16,7 +16,7 @@ from torch.nn import functional  # noqa: E402
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts  # noqa: E402
 
 import checkmate.torch as ct  # noqa: E402
-from checkmate.torch import dropout  # noqa: E402
+from checkmate.torch import compiler, dropout, random_state  # noqa: E402
 
 aten = torch.ops.aten
 
@@ -77,10 +77,8 @@ def test_bits_and_stream(dtype: torch.dtype, p: float, graphs: list[list[str]]) 
 
     same(Model(run), inputs)
     (calls,) = graphs
-    drawn = calls.count("aten.bernoulli.p")
-    assert 0 < drawn <= len(inputs)
-    if dropout._in_memory_order():
-        assert drawn == len(inputs) and not any("native_dropout" in call for call in calls)
+    assert calls.count("aten.bernoulli.p") == len(inputs)
+    assert not any("native_dropout" in call for call in calls)
 
 
 def test_gradient_is_viewed() -> None:
@@ -132,6 +130,36 @@ def test_under_pressure(random: str, budget: str) -> None:
         assert runs(plan, "bernoulli") == 0
 
 
+@pytest.mark.parametrize("budget", ["100%", "65%"])
+def test_draws_into_the_noise(budget: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a mask is made only to be converted, and there is room for the noise at once."""
+    ran: list[fx.Node] = []
+    boxed = compiler.compile_boxed
+
+    def watched(module: fx.GraphModule) -> Any:
+        ran.extend(module.graph.nodes)
+        return boxed(module)
+
+    def run(m: Any, x: torch.Tensor) -> torch.Tensor:
+        for block in m.body:
+            x = functional.dropout(block(x).t(), 0.4).t()
+        return x.square().mean()
+
+    monkeypatch.setattr(compiler, "compile_boxed", watched)
+    model = Model(run, body=blocks().body)
+    (plan,) = same(model, [torch.randn(512, 32)], budget, random="replay")
+    draws = [node.args[2] if node.target is random_state.with_state else node.target for node in ran]
+    expected = 15 + runs(plan, "bernoulli")
+    assert draws.count(aten.bernoulli_.float) + draws.count(aten.bernoulli.p) == expected
+    if dropout._in_memory_order():
+        assert draws.count(aten.bernoulli.p) == 0 if budget == "100%" else draws.count(aten.bernoulli_.float) > 0
+
+    monkeypatch.setattr(dropout, "draw_noise", lambda _halves, _limit, _levels: False)
+    without = len(ran)
+    same(model, [torch.randn(512, 32)], budget, random="replay")
+    assert not any(aten.bernoulli_.float in (node.target, *node.args) for node in ran[without:])
+
+
 @pytest.mark.parametrize("binding", ["must", "respect", "override"])
 def test_regions(binding: Any) -> None:
     def around(block: nn.Module, x: torch.Tensor) -> torch.Tensor:
@@ -168,7 +196,6 @@ def test_saving_the_dropout_saves_its_mask_and_not_its_noise() -> None:
     assert runs(plan, "div") > 0
 
 
-@pytest.mark.skipif(not dropout._in_memory_order(), reason="this version draws in another order: permuted dropouts are left alone")
 def test_mask_that_others_read() -> None:
     """It stays the mask of a byte an element; a backward call with another scale is not this dropout's."""
 
@@ -192,7 +219,7 @@ def test_mask_that_others_read() -> None:
         assert names(module).count("aten.native_dropout.default") == 0
 
 
-@pytest.mark.skipif(not dropout._in_memory_order(), reason="this version draws in another order: permuted dropouts are left alone")
+@pytest.mark.skipif(not dropout._in_memory_order(), reason="this version draws in another order, and the mask is a copy")
 def test_storages_and_metadata() -> None:
     module = traced(lambda x: aten.native_dropout(x, 0.25, True)[0], torch.randn(4, 6).t())
     (node,) = (n for n in module.graph.nodes if n.target is aten.native_dropout.default)

@@ -11,7 +11,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed", minversion="2.6")
 
-from steps import Model, difference, trace  # noqa: E402
+from steps import Model, difference, needs_inductor, trace  # noqa: E402
 from torch import nn  # noqa: E402
 
 import checkmate.torch as ct  # noqa: E402
@@ -162,6 +162,7 @@ def test_a_sum_with_other_strides_is_left() -> None:
     assert _count(module) == before
 
 
+@needs_inductor
 def test_inductor_gets_the_graph_as_it_was(calls: Counter[str]) -> None:
     _same_as_eager(lambda y: [*_thirds(y).permute(2, 0, 3, 1)])
     assert calls["cat"] == 1

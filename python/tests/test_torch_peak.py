@@ -33,7 +33,8 @@ def test_measured_peak(name: str, budget: str) -> None:
     held = physical.held_bytes(model, inputs)
     measured = held + physical.allocator_peak(step)
     model.zero_grad(set_to_none=True)
-    storages = held + physical.storage_peak(step)
+    with torch.compiler.set_stance("default", skip_guard_eval_unsafe=True):  # old versions compile anew under a dispatch mode
+        storages = held + physical.storage_peak(step)
     (plan,) = ct.plans(compiled)
     assert measured <= plan.budget_bytes
     assert measured == pytest.approx(plan.peak_bytes, rel=0.02)

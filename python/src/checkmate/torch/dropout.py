@@ -17,6 +17,9 @@ import torch
 from torch import fx
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
+from . import inplace, random_state
+from .partition import Halves
+
 _aten = torch.ops.aten
 
 
@@ -31,9 +34,7 @@ def _is_plain(node: fx.Node) -> bool:
     if node.kwargs or len(node.args) != 3 or any(user.target is not operator.getitem for user in node.users):
         return False
     x, p, train = node.args
-    out, mask = node.meta["val"]
-    if not mask.is_contiguous() and not _in_memory_order():
-        return False
+    out, _mask = node.meta["val"]
     on_cpu = isinstance(x, fx.Node) and out.device.type == "cpu" and out.dtype.is_floating_point and out.numel() > 0
     return on_cpu and train is True and isinstance(p, float) and 0.0 < p < 1.0
 
@@ -83,12 +84,17 @@ def _in_memory_order() -> bool:
 
 
 def _draw(graph: fx.Graph, node: fx.Node, mask: torch.Tensor, keep: float) -> fx.Node:
-    """A mask of the same layout, drawn in the order of memory, as eager mode's in-place call does."""
+    """A mask of the same layout, drawn in the order in which eager mode's in-place call does."""
     order = sorted(range(mask.dim()), key=mask.stride, reverse=True)
-    empty = _call(graph, node, _aten.empty.memory_format, [mask.shape[d] for d in order], dtype=mask.dtype, device=mask.device)
+    in_memory_order = _in_memory_order()
+    shape = [mask.shape[d] for d in order] if in_memory_order else list(mask.shape)
+    empty = _call(graph, node, _aten.empty.memory_format, shape, dtype=mask.dtype, device=mask.device)
     drawn = _call(graph, node, _aten.bernoulli.p, empty, keep)
     if order == sorted(order):
         return drawn
+    if not in_memory_order:
+        permuted = _call(graph, node, _aten.permute.default, drawn, order)
+        drawn = _call(graph, node, _aten.clone.default, permuted, memory_format=torch.contiguous_format)
     return _call(graph, node, _aten.permute.default, drawn, [order.index(d) for d in range(len(order))])
 
 
@@ -108,3 +114,65 @@ def _replace_backward(graph: fx.Graph, node: fx.Node, mask: fx.Node, noise: fx.N
             product = _call(graph, node, _aten.clone.default, product, memory_format=torch.contiguous_format)
     node.replace_all_uses_with(product)
     graph.erase_node(node)
+
+
+def draw_noise(halves: Halves, limit: int, levels: dict[fx.Node, int]) -> bool:
+    """Draws into the noise itself where a mask is made only to be converted: a pass over memory less, where there is room
+    for the noise. `levels`: the bytes that are there while each call runs. Returns whether any draw was changed. O(calls)."""
+    graphs = (halves.forward.graph, halves.backward.graph)
+    return any([_draw_noise(half, noise, limit, levels) for half in graphs for noise in list(half.nodes)])
+
+
+def _draw_noise(half: fx.Graph, noise: fx.Node, limit: int, levels: dict[fx.Node, int]) -> bool:
+    if noise.target is not _aten._to_copy.default or noise.kwargs.keys() != {"dtype"}:
+        return False
+    (mask,) = noise.all_input_nodes
+    permute = mask if mask.target is _aten.permute.default else None
+    drawn = mask if permute is None else permute.all_input_nodes[0]
+    replayed = drawn.target is random_state.with_state and drawn.args[2] is _aten.bernoulli.p
+    if not replayed and drawn.target is not _aten.bernoulli.p:
+        return False
+    empty, keep = drawn.args[-2:]
+    assert isinstance(empty, fx.Node)
+    if empty.target is not _aten.empty.memory_format or any(len(made.users) != 1 for made in {empty, drawn, mask}):
+        return False
+    value = noise.meta["val"]
+    bytes_more = value.numel() * (value.element_size() - 2 * empty.meta["val"].element_size())
+    if value.stride() != mask.meta["val"].stride() or not _follow(drawn, noise) or levels[drawn] + bytes_more > limit:
+        return False
+    with half.inserting_before(empty):
+        place = half.call_function(empty.target, empty.args, {**empty.kwargs, "dtype": value.dtype})
+    place.meta = {**empty.meta, "val": value if permute is None else _unpermuted(value, permute)}
+    with half.inserting_before(drawn):
+        target = random_state.with_state if replayed else _aten.bernoulli_.float
+        new = half.call_function(target, (*drawn.args[:2], _aten.bernoulli_.float, place, keep) if replayed else (place, keep))
+    new.meta = {**drawn.meta, "val": place.meta["val"]}
+    if permute is not None:
+        permute.replace_input_with(drawn, new)
+        permute.meta["val"] = value
+        new = permute
+    for user in noise.users:
+        if user.meta.get(inplace.OVER) is noise:
+            user.meta[inplace.OVER] = new
+    noise.replace_all_uses_with(new)
+    for gone in dict.fromkeys((noise, drawn, empty)):
+        half.erase_node(gone)
+    return True
+
+
+def _follow(drawn: fx.Node, noise: fx.Node) -> bool:
+    """Whether nothing is computed between the two."""
+    node = drawn.next
+    while node is not noise and node.target is _aten.permute.default:
+        node = node.next
+    return node is noise
+
+
+def _unpermuted(value: torch.Tensor, permute: fx.Node) -> torch.Tensor:
+    order = permute.args[1]
+    assert isinstance(order, (list, tuple))
+    inverse = [order.index(d) for d in range(len(order))]
+    mode = torch._guards.detect_fake_mode(value)
+    assert mode is not None
+    with mode:
+        return value.permute(inverse)

@@ -103,16 +103,12 @@ class Guard:
             failure = inner if isinstance(inner, CheckmateError) or from_progress(inner) else _unsupported(inner, "planned", self.advice)
         except UnsupportedError as error:
             failure = error
-        except FailOnRecompileLimitHit:
-            limit = "recompile_limit" if hasattr(torch._dynamo.config, "recompile_limit") else "cache_size_limit"  # before PyTorch 2.7
-            failure = UnsupportedError(
-                f"PyTorch compiles a function for at most {getattr(torch._dynamo.config, limit)} combinations of shapes, modes and Python "
-                f"numbers: pad to a few sizes, or raise torch._dynamo.config.{limit}"
-            )
-            failure.__suppress_context__ = True
-        except TorchDynamoException as error:
-            _require_arguments(self.original, args, kwargs)
-            failure = _unsupported(error, "traced as one graph", self.advice)
+        except (FailOnRecompileLimitHit, TorchDynamoException) as error:
+            if isinstance(error, FailOnRecompileLimitHit) or str(error).startswith("cache_size_limit reached"):  # the latter before PyTorch 2.7
+                failure = _too_many_shapes()
+            else:
+                _require_arguments(self.original, args, kwargs)
+                failure = _unsupported(error, "traced as one graph", self.advice)
         # Half a step cannot be taken back: a graph that has run has updated its statistics already.
         begun = self.graphs is not None and bool(self.graphs.held)
         if not self.fallback or begun or not isinstance(failure, UnsupportedError) or from_progress(failure):
@@ -155,6 +151,16 @@ def _require_arguments(model: Callable[..., Any], args: tuple[Any, ...], kwargs:
         raise TypeError(f"the model is called with wrong arguments: {error}") from None
 
 
+def _too_many_shapes() -> UnsupportedError:
+    limit = "recompile_limit" if hasattr(torch._dynamo.config, "recompile_limit") else "cache_size_limit"  # before PyTorch 2.7
+    failure = UnsupportedError(
+        f"PyTorch compiles a function for at most {getattr(torch._dynamo.config, limit)} combinations of shapes, modes and Python "
+        f"numbers: pad to a few sizes, or raise torch._dynamo.config.{limit}"
+    )
+    failure.__suppress_context__ = True
+    return failure
+
+
 def _unsupported(error: BaseException, what: str, advice: bool) -> UnsupportedError:
     """PyTorch's message is long; its first line and its explanation say what is wrong."""
     text = str(error).strip()
@@ -169,7 +175,7 @@ def _unsupported(error: BaseException, what: str, advice: bool) -> UnsupportedEr
     place = _place(text.rpartition("from user code")[2]) if "from user code" in text else ""
     options = ['graph_breaks="split" plans its parts'] if what != "planned" else []
     options.append('fallback="eager" runs it without a budget')
-    dynamic = re.match(r"dynamic shape operator: ([\w.]+)", reason)  # before PyTorch 2.7, which traces it
+    dynamic = re.match(r"(?i)dynamic shape operator: (?:operator `)?([\w.]+)", reason)  # with old versions, that do not trace it
     if dynamic is not None:
         failure = _depends_on_data(f"the result of '{dynamic[1]}'{place}")
     else:

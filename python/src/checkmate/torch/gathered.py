@@ -53,7 +53,7 @@ def apply(module: fx.GraphModule) -> None:
     """Rewrites the joint graph. O(nodes + parts^2 of each sum)."""
     scattered: dict[fx.Node, _Scattered] = {}
     for node in list(module.graph.nodes):
-        found = _scattered(node) or _sum(node, scattered)
+        found = _scattered(node, scattered) or _sum(node, scattered)
         if found is None:
             continue
         if len(found.parts) > 1 and found.covers(node.meta["val"].shape[found.dim]):
@@ -62,8 +62,8 @@ def apply(module: fx.GraphModule) -> None:
             scattered[node] = found
 
 
-def _scattered(node: fx.Node) -> _Scattered | None:
-    """One part within zeros."""
+def _scattered(node: fx.Node, scattered: dict[fx.Node, _Scattered]) -> _Scattered | None:
+    """One part within zeros; or what a slice that takes all was taken of: old versions trace one for each `:`."""
     if node.target not in (_aten.select_backward.default, _aten.slice_backward.default):
         return None
     arguments: Any = node.args
@@ -75,6 +75,8 @@ def _scattered(node: fx.Node) -> _Scattered | None:
         start = place[0] % sizes[dim]
         return _Scattered(dim, [_Part(gradient, True, start, start + 1)])
     start, stop, step = slice(*place).indices(sizes[dim])
+    if (start, stop, step) == (0, sizes[dim], 1) and len(gradient.users) == 1:
+        return scattered.get(gradient)
     return _Scattered(dim, [_Part(gradient, False, start, stop)]) if step == 1 and start < stop else None
 
 
