@@ -47,12 +47,12 @@ class Residual(nn.Module):
 
 
 def resnet() -> Case:
-    """A ResNet-18 (He et al. 2016) of width 16, 32 images of 32 x 32."""
+    """A ResNet-18 (He et al. 2016) of width 16, 128 images of 32 x 32."""
     widths = [16, 16, 16, 32, 32, 64, 64, 128, 128]
     blocks = [Residual(a, b, 1 + (a != b)) for a, b in itertools.pairwise(widths)]
     stem = nn.Sequential(nn.Conv2d(3, 16, 3, 1, 1, bias=False), nn.BatchNorm2d(16), nn.ReLU())
     body = nn.Sequential(stem, *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(128, 10))
-    return Case(Loss(body), (torch.randn(32, 3, 32, 32), torch.randint(0, 10, (32,))), list(blocks))
+    return Case(Loss(body), (torch.randn(128, 3, 32, 32), torch.randint(0, 10, (128,))), list(blocks))
 
 
 def double(inner: int, outer: int) -> nn.Module:
@@ -84,9 +84,9 @@ class UNet(nn.Module):
 
 
 def unet() -> Case:
-    """A U-Net (Ronneberger et al. 2015) of 4 levels, 4 images of 128 x 128, a label for every pixel."""
+    """A U-Net (Ronneberger et al. 2015) of 4 levels, 16 images of 128 x 128, a label for every pixel."""
     body = UNet()
-    return Case(Loss(body), (torch.randn(4, 3, 128, 128), torch.randint(0, 4, (4, 128, 128))), [*body.down, body.bottom, *body.merge])
+    return Case(Loss(body), (torch.randn(16, 3, 128, 128), torch.randint(0, 4, (16, 128, 128))), [*body.down, body.bottom, *body.merge])
 
 
 class Layer(nn.Module):
@@ -121,8 +121,8 @@ class GPT(nn.Module):
         return functional.cross_entropy(logits[:, :-1].flatten(0, 1), tokens[:, 1:].flatten())
 
 
-def gpt(depth: int = 8, width: int = 128, batch: int = 4, length: int = 256) -> Case:
-    """A decoder in the manner of GPT-2 (Radford et al. 2019), 8 layers of width 128, dropout, 4 sequences of 256 tokens."""
+def gpt(depth: int = 8, width: int = 128, batch: int = 8, length: int = 256) -> Case:
+    """A decoder in the manner of GPT-2 (Radford et al. 2019), 8 layers of width 128, dropout, 8 sequences of 256 tokens."""
     model = GPT(512, length, width, depth, max(1, width // 32))
     return Case(model, (torch.randint(0, 512, (batch, length)),), list(model.layers))
 
@@ -146,9 +146,9 @@ class Encoder(nn.Module):
 
 
 def encoder() -> Case:
-    """A BERT-like encoder of 6 layers, width 128, dropout in the attention, 8 sequences of 128 tokens."""
+    """A BERT-like encoder of 6 layers, width 128, dropout in the attention, 16 sequences of 128 tokens."""
     model = Encoder(512, 128, 128, 6, 4)
-    return Case(model, (torch.randint(0, 512, (8, 128)), torch.randint(0, 512, (8, 128))), list(model.layers))
+    return Case(model, (torch.randint(0, 512, (16, 128)), torch.randint(0, 512, (16, 128))), list(model.layers))
 
 
 class Mixing(nn.Module):
@@ -178,9 +178,9 @@ class Mixer(nn.Module):
 
 
 def mixer() -> Case:
-    """An MLP-Mixer of 8 layers, width 128, 32 images of 64 x 64 in patches of 8 x 8."""
+    """An MLP-Mixer of 8 layers, width 128, 64 images of 64 x 64 in patches of 8 x 8."""
     body = Mixer(64, 8, 128, 8)
-    return Case(Loss(body), (torch.randn(32, 3, 64, 64), torch.randint(0, 10, (32,))), list(body.layers))
+    return Case(Loss(body), (torch.randn(64, 3, 64, 64), torch.randint(0, 10, (64,))), list(body.layers))
 
 
 class Inverted(nn.Module):
@@ -201,13 +201,13 @@ class Inverted(nn.Module):
 
 
 def mobilenet() -> Case:
-    """A MobileNetV2-like network of 10 blocks, 8 images of 64 x 64."""
+    """A MobileNetV2-like network of 10 blocks, 32 images of 64 x 64."""
     plan = [(16, 16, 1, 1), (16, 24, 2, 6), (24, 24, 1, 6), (24, 32, 2, 6), (32, 32, 1, 6), (32, 32, 1, 6), (32, 64, 2, 6), (64, 64, 1, 6),
             (64, 64, 1, 6), (64, 96, 1, 6)]  # fmt: skip
     blocks = [Inverted(*row) for row in plan]
     stem = nn.Sequential(nn.Conv2d(3, 16, 3, 1, 1, bias=False), nn.BatchNorm2d(16), nn.ReLU6(inplace=True))
     body = nn.Sequential(stem, *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(0.2), nn.Linear(96, 10))
-    return Case(Loss(body), (torch.randn(8, 3, 64, 64), torch.randint(0, 10, (8,))), list(blocks))
+    return Case(Loss(body), (torch.randn(32, 3, 64, 64), torch.randint(0, 10, (32,))), list(blocks))
 
 
 CASES: dict[str, Callable[[], Case]] = {f.__name__: f for f in (resnet, unet, mobilenet, gpt, encoder, mixer)}

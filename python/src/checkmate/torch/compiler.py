@@ -99,7 +99,6 @@ class Backend:
             self._inputs = []
         held = self._held_bytes
 
-        @functools.wraps(made)
         def run(*args: Any) -> Any:
             outputs = made(*args)
             graphs.ran(held)

@@ -53,7 +53,7 @@ def _outputs(graph: fx.Graph) -> list[object]:
     return list(next(iter(reversed(graph.nodes))).args[0])
 
 
-def _walk(graph: fx.Graph, on: dict[fx.Node, list[int]], storages: _Storages, workspace: dict[str, int]) -> None:
+def _walk(graph: fx.Graph, on: dict[fx.Node, list[int]], storages: _Storages, workspace: dict[str, int], levels: dict[fx.Node, int]) -> None:
     """`on`: the storages of each value, in the order of its tensors; placeholders come with theirs held. At the end it
     has what the outputs hold."""
     dying = last_uses(graph)
@@ -74,18 +74,21 @@ def _walk(graph: fx.Graph, on: dict[fx.Node, list[int]], storages: _Storages, wo
                 found.append(known[key])
             storages.hold(found)
             on[node] = found
-            storages.peak = max(storages.peak, storages.live + workspace.get(node.meta.get(CALL, node.name), 0))
+            levels[node] = storages.live + workspace.get(node.meta.get(CALL, node.name), 0)
+            storages.peak = max(storages.peak, levels[node])
         for value in dying.get(node, ()):
             storages.drop(on.pop(value))
 
 
-def peak_bytes(joint: Joint, halves: Halves, workspace: dict[str, int] | None = None) -> int:
-    """Bytes, the caller's tensors and `fixed_bytes` included. `workspace`: bytes of calls by name of their node."""
+def peak_bytes(joint: Joint, halves: Halves, workspace: dict[str, int] | None = None, levels: dict[fx.Node, int] | None = None) -> int:
+    """Bytes, the caller's tensors and `fixed_bytes` included. `workspace`: bytes of calls by name of their node.
+    `levels` is given the bytes that are there while each call of the halves runs."""
     extra = workspace or {}
+    levels = {} if levels is None else levels
     storages = _Storages(joint.graph.fixed_bytes + joint.input_bytes)
     forward, backward = halves.forward.graph, halves.backward.graph
     on: dict[fx.Node, list[int]] = {}
-    _walk(forward, on, storages, extra)
+    _walk(forward, on, storages, extra, levels)
     outputs = _outputs(forward)
     count = len(joint.forward_outputs)
     caller = {node for node in outputs[:count] if isinstance(node, fx.Node)}
@@ -101,5 +104,5 @@ def peak_bytes(joint: Joint, halves: Halves, workspace: dict[str, int] | None = 
         if is_tangent(placeholder):
             entering[placeholder] = [storages.allocate(storage_bytes(t)) for t in _flat(placeholder.meta["val"])]
             storages.hold(entering[placeholder] * 2)  # autograd holds on to them until the backward pass returns
-    _walk(backward, entering, storages, extra)
+    _walk(backward, entering, storages, extra, levels)
     return storages.peak
