@@ -26,7 +26,7 @@ from checkmate.torch import cost, joint, partition, peak, planner, program
 import cases
 
 #: A layer gives about so many operators, forward and backward together.
-A_LAYER = 76
+A_LAYER = 92
 HEAD = "| operators | trace | costs | extract | solve | split | peak | code | other | seconds | overhead | gap |\n" + "|---" * 12 + "|"
 
 
