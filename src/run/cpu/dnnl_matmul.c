@@ -91,6 +91,21 @@ static void set_matrix(int64_t rows, int64_t columns, bool transposed, int64_t *
     strides[1] = transposed ? rows : 1;
 }
 
+// Input 0 (rows x inner) times input 1 (inner x columns), each stored transposed or not.
+static product product_of(int64_t rows, int64_t inner, int64_t columns, bool transposed_a, bool transposed_b)
+{
+    product p = {.rank = 2,
+                 .a_input = 0,
+                 .b_input = 1,
+                 .bias_input = -1,
+                 .alpha = 1,
+                 .c_dims = {rows, columns},
+                 .bias_dims = {1, columns}};
+    set_matrix(rows, inner, transposed_a, p.a_dims, p.a_strides);
+    set_matrix(inner, columns, transposed_b, p.b_dims, p.b_strides);
+    return p;
+}
+
 // ---- dense: the last axis of x times the weight
 
 static ckm_status prepare_dense(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm_i_kernel *kernel, ckm_error *err)
@@ -99,17 +114,12 @@ static ckm_status prepare_dense(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ck
         return CKM_OK;
     }
     const ckm_shape *x = &v->in[0]->shape;
-    bool transposed = ckm_i_op_attr_int(v->op, "transposed", 0, 0) != 0;
+    const ckm_shape *y = &ckm_i_dnnl_output(v, 0)->shape;
     int64_t in = x->dims[x->rank - 1];
-    int64_t rows = ckm_i_cpu_elements(x) / in;
-    int64_t out = v->in[1]->shape.dims[transposed ? 0 : 1];
-    product p = {.rank = 2, .a_input = 0, .b_input = 1, .bias_input = ckm_i_dnnl_has_input(v, 2) ? 2 : -1, .alpha = 1};
-    set_matrix(rows, in, false, p.a_dims, p.a_strides);
-    set_matrix(in, out, transposed, p.b_dims, p.b_strides);
-    p.c_dims[0] = rows;
-    p.c_dims[1] = out;
-    p.bias_dims[0] = 1;
-    p.bias_dims[1] = out;
+    int64_t out = y->dims[y->rank - 1];
+    bool transposed = ckm_i_op_attr_int(v->op, "transposed", 0, 0) != 0;
+    product p = product_of(ckm_i_cpu_elements(x) / in, in, out, false, transposed);
+    p.bias_input = ckm_i_dnnl_has_input(v, 2) ? 2 : -1;
     return build(cpu, &p, kernel, err);
 }
 
@@ -126,13 +136,9 @@ static ckm_status prepare_dense_weights(const ckm_i_cpu *cpu, const ckm_i_op_vie
     int64_t out = dy->dims[dy->rank - 1];
     int64_t rows = ckm_i_cpu_elements(x) / in;
     bool transposed = ckm_i_op_attr_int(v->op, "transposed", 0, 0) != 0;
-    product p = {.rank = 2, .a_input = transposed ? 0 : 1, .b_input = transposed ? 1 : 0, .bias_input = -1, .alpha = 1};
-    int64_t above = transposed ? out : in;
-    int64_t beside = transposed ? in : out;
-    set_matrix(above, rows, true, p.a_dims, p.a_strides);
-    set_matrix(rows, beside, false, p.b_dims, p.b_strides);
-    p.c_dims[0] = above;
-    p.c_dims[1] = beside;
+    product p = product_of(transposed ? out : in, rows, transposed ? in : out, true, false);
+    p.a_input = transposed ? 0 : 1;
+    p.b_input = transposed ? 1 : 0;
     return build(cpu, &p, kernel, err);
 }
 
@@ -153,22 +159,8 @@ static bool is_pointwise(const ckm_i_op_view *v, const ckm_shape *x, const ckm_s
 // y = x weight + bias
 static ckm_status prepare_pointwise(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm_i_kernel *kernel, ckm_error *err)
 {
-    const ckm_shape *x = &v->in[0]->shape;
-    const ckm_shape *y = &ckm_i_dnnl_output(v, 0)->shape;
-    if (!is_pointwise(v, x, y, &v->in[1]->shape)) {
-        return CKM_OK;
-    }
-    int64_t in = x->dims[x->rank - 1];
-    int64_t out = y->dims[y->rank - 1];
-    int64_t rows = ckm_i_cpu_elements(x) / in;
-    product p = {.rank = 2, .a_input = 0, .b_input = 1, .bias_input = ckm_i_dnnl_has_input(v, 2) ? 2 : -1, .alpha = 1};
-    set_matrix(rows, in, false, p.a_dims, p.a_strides);
-    set_matrix(in, out, false, p.b_dims, p.b_strides);
-    p.c_dims[0] = rows;
-    p.c_dims[1] = out;
-    p.bias_dims[0] = 1;
-    p.bias_dims[1] = out;
-    return build(cpu, &p, kernel, err);
+    bool taken = is_pointwise(v, &v->in[0]->shape, &ckm_i_dnnl_output(v, 0)->shape, &v->in[1]->shape);
+    return taken ? prepare_dense(cpu, v, kernel, err) : CKM_OK;
 }
 
 // dx = dy weight'
@@ -180,14 +172,8 @@ static ckm_status prepare_pointwise_data(const ckm_i_cpu *cpu, const ckm_i_op_vi
     if (!is_pointwise(v, dx, dy, &v->in[1]->shape)) {
         return CKM_OK;
     }
-    int64_t in = dx->dims[dx->rank - 1];
     int64_t out = dy->dims[dy->rank - 1];
-    int64_t rows = ckm_i_cpu_elements(dy) / out;
-    product p = {.rank = 2, .a_input = 0, .b_input = 1, .bias_input = -1, .alpha = 1};
-    set_matrix(rows, out, false, p.a_dims, p.a_strides);
-    set_matrix(out, in, true, p.b_dims, p.b_strides);
-    p.c_dims[0] = rows;
-    p.c_dims[1] = in;
+    product p = product_of(ckm_i_cpu_elements(dy) / out, out, dx->dims[dx->rank - 1], false, true);
     return build(cpu, &p, kernel, err);
 }
 
@@ -195,20 +181,8 @@ static ckm_status prepare_pointwise_data(const ckm_i_cpu *cpu, const ckm_i_op_vi
 static ckm_status prepare_pointwise_weights(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm_i_kernel *kernel,
                                             ckm_error *err)
 {
-    const ckm_shape *dy = &v->in[0]->shape;
-    const ckm_shape *x = &v->in[1]->shape;
-    if (!is_pointwise(v, x, dy, &ckm_i_dnnl_output(v, 0)->shape)) {
-        return CKM_OK;
-    }
-    int64_t in = x->dims[x->rank - 1];
-    int64_t out = dy->dims[dy->rank - 1];
-    int64_t rows = ckm_i_cpu_elements(x) / in;
-    product p = {.rank = 2, .a_input = 1, .b_input = 0, .bias_input = -1, .alpha = 1};
-    set_matrix(in, rows, true, p.a_dims, p.a_strides);
-    set_matrix(rows, out, false, p.b_dims, p.b_strides);
-    p.c_dims[0] = in;
-    p.c_dims[1] = out;
-    return build(cpu, &p, kernel, err);
+    bool taken = is_pointwise(v, &v->in[1]->shape, &v->in[0]->shape, &ckm_i_dnnl_output(v, 0)->shape);
+    return taken ? prepare_dense_weights(cpu, v, kernel, err) : CKM_OK;
 }
 
 // ---- gemm: two dimensions; a bias that repeats along the rows
@@ -226,11 +200,9 @@ static ckm_status prepare_gemm(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm
     int64_t rows = a->dims[trans_a ? 1 : 0];
     int64_t inner = a->dims[trans_a ? 0 : 1];
     int64_t columns = b->dims[trans_b ? 0 : 1];
-    product p = {.rank = 2,
-                 .a_input = 0,
-                 .b_input = 1,
-                 .bias_input = bias ? 2 : -1,
-                 .alpha = (float)ckm_i_op_attr_double(v->op, "alpha", 1.0)};
+    product p = product_of(rows, inner, columns, trans_a, trans_b);
+    p.alpha = (float)ckm_i_op_attr_double(v->op, "alpha", 1.0);
+    p.bias_input = bias ? 2 : -1;
     if (bias) {
         const ckm_shape *c = &v->in[2]->shape;
         bool row = c->rank > 0 && c->dims[c->rank - 1] == columns && ckm_i_cpu_elements(c) == columns;
@@ -238,12 +210,6 @@ static ckm_status prepare_gemm(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm
             return CKM_OK;
         }
     }
-    set_matrix(rows, inner, trans_a, p.a_dims, p.a_strides);
-    set_matrix(inner, columns, trans_b, p.b_dims, p.b_strides);
-    p.c_dims[0] = rows;
-    p.c_dims[1] = columns;
-    p.bias_dims[0] = 1;
-    p.bias_dims[1] = columns;
     return build(cpu, &p, kernel, err);
 }
 
