@@ -102,8 +102,9 @@ def markdown(cases: dict[str, list[Row]]) -> str:
             "processes differ by. Beside each method stands ours with its peak as the budget. Where the repeats of the two overlap, they",
             "ran once more, head to head: the last column then has the median of ours over the other's time, and the least and the most",
             "of a repeat.", "",
-            f"Ours takes no more time at {won} of {total} peaks; at {even} more the repeats do not agree which is faster; it takes more at",
-            f"{total - won - even}."]  # fmt: skip
+            f"Ours takes no more time at {won} of {total} peaks."]  # fmt: skip
+    if won < total:
+        head.append(f"At {even} of the others the repeats do not agree which is faster; at {total - won - even} it takes more.")
     return "\n".join([*head, *lines]) + "\n"
 
 

@@ -242,3 +242,13 @@ def test_what_is_left_alone(p: float, train: bool | None) -> None:
     dropout.rewrite(module)
     assert names(module) == before
     assert "aten.native_dropout.default" in before
+
+
+def test_nothing_is_computed_again_where_everything_fits() -> None:
+    def layer() -> nn.Module:
+        return nn.Sequential(nn.Conv2d(8, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU())
+
+    body = nn.Sequential(*(layer() for _ in range(6)), nn.Flatten(), nn.Dropout(0.2), nn.Linear(8 * 16 * 16, 4))
+    (plan,) = same(Model(lambda m, x: m.body(x).square().mean(), body=body), [torch.randn(8, 8, 16, 16)], gap=0.0)
+    assert plan.recomputed == []
+    assert plan.peak_bytes <= plan.budget_bytes

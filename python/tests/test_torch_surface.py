@@ -360,7 +360,7 @@ def test_types_name_every_option() -> None:
     from checkmate.torch.compiler import Settings
     from checkmate.torch.planner import Options
 
-    assert set(Settings.__annotations__) == set(Options.__dataclass_fields__) - {"budget", "held_now_bytes"}
+    assert set(Settings.__annotations__) == set(Options.__dataclass_fields__) - {"budget", "held_now_bytes", "title"}
     assert ct.compile.__doc__
     assert all(f"{name}" in ct.compile.__doc__ for name in Settings.__annotations__)
 
@@ -371,7 +371,7 @@ def test_a_list_of_plans_is_a_sentence_each() -> None:
     compiled(*inputs)
     made = ct.plans(compiled)
     assert repr(made) == f"[<Plan: {made[0]}>]"
-    assert re.fullmatch(rf'<Graph "torch": {len(made[0].graph.ops)} operators>', repr(made[0].graph))
+    assert re.fullmatch(rf'<Graph "Loss": {len(made[0].graph.ops)} operators>', repr(made[0].graph))
     assert repr(made[0].schedule) == f"<Schedule: {len(made[0].schedule)} steps>"
 
 
@@ -425,6 +425,8 @@ def test_explain_prints_draws_and_reports(tmp_path: pathlib.Path) -> None:
     assert page.startswith("<!doctype html>")
     assert page.rstrip().endswith("</html>")
     assert "mse_loss" in page
+    assert type(model).__name__ == frontier.graph.name
+    assert f"<title>{frontier.graph.name}" in page
     with pytest.raises(ValueError, match=r"\.svg"):
         frontier.plot(tmp_path / "f.docx")
     with pytest.raises(ValueError, match="fits 1 bytes"):

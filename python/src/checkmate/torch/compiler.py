@@ -43,8 +43,9 @@ class Settings(TypedDict, total=False):
     progress: Callable[[str], None] | None
 
 
-def checked(budget: int | float | str, settings: Settings, *, fixed_bytes: int = 0, held_now_bytes: int = 0) -> Options:
-    """The options, `fixed_bytes` added to those among the settings; TypeError or ValueError for what is none."""
+def checked(budget: int | float | str, settings: Settings, *, model: object = None, fixed_bytes: int = 0, held_now_bytes: int = 0) -> Options:
+    """The options, `fixed_bytes` added to those among the settings; TypeError or ValueError for what is none. Graphs get
+    the name of the model."""
     given: dict[str, Any] = dict(settings)
     for name in given:
         if name not in Settings.__annotations__:
@@ -58,7 +59,9 @@ def checked(budget: int | float | str, settings: Settings, *, fixed_bytes: int =
         raise ValueError(f'no strategy is called "{given["strategy"]}"; there are {", ".join(solver.strategies())}')
     if given.get("progress") is not None and not callable(given["progress"]):
         raise TypeError(f"progress must be a function of a line of text, such as print, not {given['progress']!r}")
-    made = Options(**given | {"budget": budget, "fixed_bytes": fixed_bytes + given.get("fixed_bytes", 0), "held_now_bytes": held_now_bytes})
+    title = "torch" if model is None else str(getattr(model, "__name__", type(model).__name__))
+    made = Options(**given | {"budget": budget, "fixed_bytes": fixed_bytes + given.get("fixed_bytes", 0), "held_now_bytes": held_now_bytes,
+                              "title": title})  # fmt: skip
     made.check()
     return made
 
@@ -195,7 +198,7 @@ def compile(
     if wrapped is not None:
         fixed += ranks.bucket_bytes(wrapped)
         now += ranks.bucket_bytes(wrapped)
-    made = Backend(checked(budget, options, fixed_bytes=fixed, held_now_bytes=now), graphs)
+    made = Backend(checked(budget, options, model=model if wrapped is None else wrapped, fixed_bytes=fixed, held_now_bytes=now), graphs)
     original: Any = model if wrapped is None else wrapped._call_impl
     compiled: Any = torch.compile(original, backend=made, fullgraph=graphs is None, dynamic=False)
     inner = compiled.forward if isinstance(compiled, torch.nn.Module) else compiled

@@ -36,6 +36,7 @@ class Options:
     cache: bool = True
     progress: Callable[[str], None] | None = field(default=None, compare=False)
     held_now_bytes: int = 0  # of fixed_bytes, what is on the device already
+    title: str = "torch"  # of the graph
 
     def check(self) -> None:
         """ValueError for what is no choice."""
@@ -144,7 +145,7 @@ class Traced:
 
     def build(self, *, reserve_bytes: int = 0) -> joint.Joint:
         """`reserve_bytes`: what has to be free between the forward and the backward pass."""
-        return joint.build(self.module, self.num_fwd_outputs, self._cost, name="torch", fixed_bytes=self.options.fixed_bytes,
+        return joint.build(self.module, self.num_fwd_outputs, self._cost, name=self.options.title, fixed_bytes=self.options.fixed_bytes,
                            replay=self.replay, overwrite=self.options.compiler == "eager", reserve_bytes=reserve_bytes)  # fmt: skip
 
 
@@ -236,8 +237,10 @@ def _fit(model: joint.Joint, limit: int, traced: Traced) -> _Fit:
 
 
 def _room_for_states(model: joint.Joint, limit: int) -> int:
-    """Bytes of the generator states that replays may need, which the dataflow graph does not count; none where that is
-    more than a hundredth of the budget, since few of them are needed as a rule."""
+    """Bytes of the generator states that replays may need, which the dataflow graph does not count; none where nothing
+    needs to be computed again, or where that is more than a hundredth of the budget, since few are needed as a rule."""
+    if Schedule.baseline(model.graph).simulate(model.graph).peak_bytes <= limit:
+        return 0
     room = sum(random_state.state_bytes(op.node) for op in model.ops if op.node is not None and effects.is_random(op.node))
     return room if room <= limit // 100 else 0
 

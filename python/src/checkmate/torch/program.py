@@ -102,7 +102,9 @@ def compile_boxed(module: fx.GraphModule) -> Callable[[list[Any]], tuple[Any, ..
         arguments = [text(a) for a in node.args] + [f"{k}={text(v)}" for k, v in node.kwargs.items()]
         if first is not None:
             arguments[0] = first
-        return f"{constant(node.target)}({', '.join(arguments)})"
+        # What an OpOverload's Python call hands on to; TorchBind's, of a class of its own, looks at its arguments first.
+        target = node.target._op if type(node.target) is torch._ops.OpOverload else node.target
+        return f"{constant(target)}({', '.join(arguments)})"
 
     def calls(node: fx.Node) -> str:
         """The calls from a view's base to the view."""

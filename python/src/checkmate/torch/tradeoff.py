@@ -166,7 +166,7 @@ def explain(
     if isinstance(model, torch.nn.parallel.DistributedDataParallel):
         wrapped: torch.nn.Module = model.module  # what the wrapper itself does cannot be traced
         model, fixed = wrapped, fixed + ranks.bucket_bytes(wrapped)
-    settings = checked("100%", options, fixed_bytes=fixed)
+    settings = checked("100%", options, model=model, fixed_bytes=fixed)
     graph = _training_graph(model, inputs, settings)
     top = Schedule.baseline(graph).simulate(graph).peak_bytes
     tell = show or (lambda _line: None)
