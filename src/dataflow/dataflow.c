@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/compare.h"
 #include "base/error.h"
 
 ckm_status ckm_dataflow_create(const char *name, ckm_cost_unit unit, int64_t fixed_bytes, ckm_dataflow **out,
@@ -234,13 +235,6 @@ int64_t ckm_dataflow_memory_floor(const ckm_dataflow *df)
     return df->floor_bytes;
 }
 
-static int compare_int32(const void *a, const void *b)
-{
-    int32_t x = *(const int32_t *)a;
-    int32_t y = *(const int32_t *)b;
-    return (x > y) - (x < y);
-}
-
 int64_t ckm_dataflow_edge_count(const ckm_dataflow *df)
 {
     // Distinct producers over each operator's inputs; sorts a small copy per operator.
@@ -258,7 +252,7 @@ int64_t ckm_dataflow_edge_count(const ckm_dataflow *df)
                 producers[n++] = p;
             }
         }
-        qsort(producers, (size_t)n, sizeof *producers, compare_int32);
+        qsort(producers, (size_t)n, sizeof *producers, ckm_i_compare_int32);
         for (int32_t i = 0; i < n; i++) {
             edges += i == 0 || producers[i] != producers[i - 1];
         }

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/compare.h"
 #include "base/error.h"
 #include "run/session.h"
 
@@ -19,13 +20,6 @@ typedef struct side {
     int64_t n_steps, n_turns;
     int64_t *calls;  // nanoseconds by counted step and call
 } side;
-
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
 
 // The value that `part` of n > 0 sorted ones are below, interpolated.
 static double quantile(const double *sorted, int64_t n, double part)
@@ -95,7 +89,7 @@ static ckm_status take_turn(side *x, int64_t step, const ckm_timing_options *opt
 
 static ckm_timing_side summarize(side *x)
 {
-    qsort(x->steps, (size_t)x->n_steps, sizeof *x->steps, ascending);
+    qsort(x->steps, (size_t)x->n_steps, sizeof *x->steps, ckm_i_compare_double);
     return (ckm_timing_side){quantile(x->steps, x->n_steps, 0.5), quantile(x->steps, x->n_steps, 0.1),
                              quantile(x->steps, x->n_steps, 0.9)};
 }
@@ -111,7 +105,7 @@ static double predict(const side *from, double from_step_seconds, const side *to
         for (int64_t k = 0; k < from->n_steps; k++) {
             medians[k] = (double)from->calls[k * session->n_calls + c] * 1e-9;
         }
-        qsort(medians, (size_t)from->n_steps, sizeof *medians, ascending);
+        qsort(medians, (size_t)from->n_steps, sizeof *medians, ckm_i_compare_double);
         double median = quantile(medians, from->n_steps, 0.5);
         known += median;
         if (session->calls[c].call.first) {
@@ -132,7 +126,7 @@ static ckm_timing conclude(side *first, side *second)
     for (int64_t i = 0; i < n; i++) {
         ratios[i] = second->turns[i] / first->turns[i];
     }
-    qsort(ratios, (size_t)n, sizeof *ratios, ascending);
+    qsort(ratios, (size_t)n, sizeof *ratios, ckm_i_compare_double);
     timing.ratio = quantile(ratios, n, 0.5);
     timing.ratio_p25 = quantile(ratios, n, 0.25);
     timing.ratio_p75 = quantile(ratios, n, 0.75);

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/compare.h"
 #include "base/error.h"
 
 // Step times that the median is taken of, and over how many of them the speed is.
@@ -93,18 +94,11 @@ static ckm_status save(loop *l, int64_t step, bool last, ckm_error *err)
     return last ? status : CKM_OK;
 }
 
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
 static void finish(loop *l)
 {
     int64_t n = l->result.steps < KEPT_TIMES ? l->result.steps : KEPT_TIMES;
     if (n > 0) {
-        qsort(l->step_times, (size_t)n, sizeof l->step_times[0], ascending);
+        qsort(l->step_times, (size_t)n, sizeof l->step_times[0], ckm_i_compare_double);
         l->result.median_step_seconds = l->step_times[n / 2];
     }
     l->result.seconds = ckm_i_clock_seconds() - l->began;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/compare.h"
 #include "base/error.h"
 #include "solve/ilp/ilp_builder.h"
 
@@ -80,13 +81,6 @@ typedef struct builder {
     int32_t n_now, n_before, before_row;
 } builder;
 
-static int compare(const void *a, const void *b)
-{
-    int32_t x = *(const int32_t *)a;
-    int32_t y = *(const int32_t *)b;
-    return (x > y) - (x < y);
-}
-
 static void add_r_columns(builder *m)
 {
     const ckm_dataflow *df = m->b.df;
@@ -126,7 +120,7 @@ static bool find_events(builder *m, int32_t x)
         ok = ckm_i_ints_push(&m->events, df->n_ops * event_bits + event_reads);
     }
     if (ok && m->events.n > 0) {
-        qsort(m->events.at, (size_t)m->events.n, sizeof *m->events.at, compare);
+        qsort(m->events.at, (size_t)m->events.n, sizeof *m->events.at, ckm_i_compare_int32);
     }
     return ok;
 }

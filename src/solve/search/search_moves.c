@@ -14,6 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/compare.h"
 #include "base/error.h"
 
 // The most gaps one move flips; links of a chain; gaps compared for a link; draws for one of them; and one step
@@ -405,13 +406,6 @@ void ckm_i_mover_repair(ckm_i_mover *mover, double deadline_seconds)
     s->excess = ckm_i_profile_excess(&s->peaks);
 }
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 double ckm_i_mover_price(ckm_i_mover *mover)
 {
     enum { draws = 256 };
@@ -433,6 +427,6 @@ double ckm_i_mover_price(ckm_i_mover *mover)
         }
         ckm_i_search_undo(s, &point);
     }
-    qsort(prices, (size_t)n, sizeof *prices, compare);
+    qsort(prices, (size_t)n, sizeof *prices, ckm_i_compare_double);
     return n > 0 ? prices[n / 2] : 0.0;
 }

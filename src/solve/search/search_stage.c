@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/compare.h"
 #include "solve/search/search_state.h"
 
 static ckm_i_search_mark *mark_of(ckm_i_search *s, int32_t t, int32_t x)
@@ -50,17 +51,10 @@ static bool demand(ckm_i_search *s, int32_t t, int32_t x)
     return !s->failed;
 }
 
-static int compare(const void *a, const void *b)
-{
-    int32_t x = *(const int32_t *)a;
-    int32_t y = *(const int32_t *)b;
-    return (x > y) - (x < y);
-}
-
 static void sort(ckm_i_ints *list)
 {
     if (list->n > 32) {
-        qsort(list->at, (size_t)list->n, sizeof *list->at, compare);
+        qsort(list->at, (size_t)list->n, sizeof *list->at, ckm_i_compare_int32);
         return;
     }
     for (int32_t i = 1; i < list->n; i++) {
