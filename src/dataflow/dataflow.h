@@ -51,4 +51,7 @@ struct ckm_dataflow {
 int64_t ckm_i_inplace_best(const ckm_dataflow *df, const int32_t (*pairs)[2], int32_t n, int32_t (*chosen)[2],
                            int32_t *n_chosen);
 
+// In-place pairs of the operator with the most: room for those of any.
+size_t ckm_i_most_pairs(const ckm_dataflow *df);
+
 #endif

@@ -239,11 +239,7 @@ static ckm_status compute_floor(ckm_dataflow *df, ckm_error *err)
 {
     ckm_status status = CKM_OK;
     int32_t *seen = ckm_i_malloc((size_t)df->n_tensors, sizeof *seen);
-    int32_t max_pairs = 0;
-    for (int32_t v = 0; v < df->n_ops; v++) {
-        max_pairs = df->ops[v].n_inplace > max_pairs ? df->ops[v].n_inplace : max_pairs;
-    }
-    int32_t(*pairs)[2] = ckm_i_malloc((size_t)max_pairs, sizeof *pairs);
+    int32_t(*pairs)[2] = ckm_i_malloc(ckm_i_most_pairs(df), sizeof *pairs);
     if (seen == NULL || pairs == NULL) {
         status = ckm_i_error_memory(err);
         goto cleanup;
@@ -395,6 +391,15 @@ static int64_t match_greedy(const ckm_dataflow *df, const int32_t (*pairs)[2], i
         *n_chosen = count;
     }
     return saved;
+}
+
+size_t ckm_i_most_pairs(const ckm_dataflow *df)
+{
+    int32_t most = 0;
+    for (int32_t v = 0; v < df->n_ops; v++) {
+        most = df->ops[v].n_inplace > most ? df->ops[v].n_inplace : most;
+    }
+    return (size_t)most;
 }
 
 int64_t ckm_i_inplace_best(const ckm_dataflow *df, const int32_t (*pairs)[2], int32_t n, int32_t (*chosen)[2],

@@ -45,7 +45,7 @@ static void mark_needed(const completion *c, const int32_t *order, int64_t n_com
 static ckm_status allocate(completion *c, const int32_t *order, int64_t n_computes, ckm_error *err)
 {
     const ckm_dataflow *df = c->df;
-    int32_t most_pairs = 0;
+    size_t most_pairs = ckm_i_most_pairs(df);
     c->flag_at = ckm_i_malloc((size_t)n_computes + 1, sizeof *c->flag_at);
     if (c->flag_at == NULL) {
         return ckm_i_error_memory(err);
@@ -54,14 +54,13 @@ static ckm_status allocate(completion *c, const int32_t *order, int64_t n_comput
     for (int64_t at = 0; at < n_computes; at++) {
         const ckm_i_dataflow_op *op = &df->ops[order[at]];
         c->flag_at[at + 1] = c->flag_at[at] + op->n_inputs + op->n_outputs;
-        most_pairs = op->n_inplace > most_pairs ? op->n_inplace : most_pairs;
     }
     c->keep = ckm_i_malloc((size_t)c->flag_at[n_computes], sizeof *c->keep);
     c->needed = ckm_i_malloc((size_t)df->n_tensors, sizeof *c->needed);
     c->live = ckm_i_calloc((size_t)df->n_tensors, sizeof *c->live);
     c->on_storage = ckm_i_calloc((size_t)df->n_tensors, sizeof *c->on_storage);
-    c->usable = ckm_i_malloc((size_t)most_pairs, sizeof *c->usable);
-    c->chosen = ckm_i_malloc((size_t)most_pairs, sizeof *c->chosen);
+    c->usable = ckm_i_malloc(most_pairs, sizeof *c->usable);
+    c->chosen = ckm_i_malloc(most_pairs, sizeof *c->chosen);
     if (c->keep == NULL || c->needed == NULL || c->live == NULL || c->on_storage == NULL || c->usable == NULL ||
         c->chosen == NULL) {
         return ckm_i_error_memory(err);

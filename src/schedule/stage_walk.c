@@ -31,10 +31,7 @@ typedef struct step_sink {
 ckm_status ckm_i_walk_create(const ckm_dataflow *df, ckm_i_walk **out, ckm_error *err)
 {
     size_t n = (size_t)df->n_tensors;
-    int32_t max_pairs = 0;
-    for (int32_t v = 0; v < df->n_ops; v++) {
-        max_pairs = df->ops[v].n_inplace > max_pairs ? df->ops[v].n_inplace : max_pairs;
-    }
+    size_t most_pairs = ckm_i_most_pairs(df);
     ckm_i_walk *walk = ckm_i_calloc(1, sizeof *walk);
     if (walk == NULL) {
         return ckm_i_error_memory(err);
@@ -44,8 +41,8 @@ ckm_status ckm_i_walk_create(const ckm_dataflow *df, ckm_i_walk **out, ckm_error
     walk->live_stamp = ckm_i_calloc(n, sizeof *walk->live_stamp);
     walk->live = ckm_i_calloc(n, sizeof *walk->live);
     walk->next = ckm_i_calloc(n, sizeof *walk->next);
-    walk->pairs = ckm_i_calloc((size_t)max_pairs, sizeof *walk->pairs);
-    walk->chosen = ckm_i_calloc((size_t)max_pairs, sizeof *walk->chosen);
+    walk->pairs = ckm_i_calloc(most_pairs, sizeof *walk->pairs);
+    walk->chosen = ckm_i_calloc(most_pairs, sizeof *walk->chosen);
     if (walk->used_at == NULL || walk->live_stamp == NULL || walk->live == NULL || walk->next == NULL ||
         walk->pairs == NULL || walk->chosen == NULL) {
         ckm_i_walk_free(walk);

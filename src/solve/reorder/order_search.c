@@ -64,10 +64,7 @@ static ckm_status init_search(order_search *os, const ckm_dataflow *df, uint64_t
 {
     size_t n = (size_t)df->n_ops;
     size_t m = (size_t)df->n_tensors;
-    size_t most_pairs = 0;
-    for (int32_t v = 0; v < df->n_ops; v++) {
-        most_pairs = (size_t)df->ops[v].n_inplace > most_pairs ? (size_t)df->ops[v].n_inplace : most_pairs;
-    }
+    size_t most_pairs = ckm_i_most_pairs(df);
     *os = (order_search){.df = df, .n = df->n_ops, .round = seed, .rng = {seed}};
     os->order = ckm_i_calloc(n, sizeof *os->order);
     os->pos = ckm_i_calloc(n, sizeof *os->pos);

@@ -67,10 +67,7 @@ ckm_status ckm_i_search_create(const ckm_dataflow *df, int64_t budget_bytes, ckm
 {
     size_t n = (size_t)df->n_ops;
     size_t n_tensors = (size_t)df->n_tensors;
-    size_t max_pairs = 0;
-    for (int32_t v = 0; v < df->n_ops; v++) {
-        max_pairs = (size_t)df->ops[v].n_inplace > max_pairs ? (size_t)df->ops[v].n_inplace : max_pairs;
-    }
+    size_t most_pairs = ckm_i_most_pairs(df);
     ckm_i_search *s = ckm_i_calloc(1, sizeof *s);
     if (s == NULL) {
         return ckm_i_error_memory(err);
@@ -86,8 +83,8 @@ ckm_status ckm_i_search_create(const ckm_dataflow *df, int64_t budget_bytes, ckm
     s->above = ckm_i_calloc(n, sizeof *s->above);
     s->marks = ckm_i_calloc(n_tensors, sizeof *s->marks);
     s->op_stamp = ckm_i_calloc(n, sizeof *s->op_stamp);
-    s->pairs = ckm_i_calloc(max_pairs, sizeof *s->pairs);
-    s->chosen = ckm_i_calloc(max_pairs, sizeof *s->chosen);
+    s->pairs = ckm_i_calloc(most_pairs, sizeof *s->pairs);
+    s->chosen = ckm_i_calloc(most_pairs, sizeof *s->chosen);
     s->differs.at = ckm_i_calloc(n_tensors, sizeof *s->differs.at);
     s->differs_mark = ckm_i_calloc(n_tensors, sizeof *s->differs_mark);
     if (s->held == NULL || s->kept == NULL || s->again == NULL || s->extra == NULL || s->starts == NULL ||
