@@ -207,9 +207,7 @@ static ckm_status find_primitive(const ckm_i_cpu *cpu, const conv *c, const form
     }
 
 cleanup:
-    if (forward != NULL) {
-        dnnl_primitive_desc_destroy(forward);
-    }
+    ckm_i_dnnl_description_free(forward);
     return status;
 }
 
@@ -386,9 +384,7 @@ static ckm_status prepare_turned(const ckm_i_cpu *cpu, const ckm_i_op_view *v, c
 
 cleanup:
     ckm_i_dnnl_program_free(program);
-    if (pd != NULL) {
-        dnnl_primitive_desc_destroy(pd);
-    }
+    ckm_i_dnnl_description_free(pd);
     return status;
 }
 
@@ -419,9 +415,7 @@ static ckm_status prepare(const ckm_i_cpu *cpu, const ckm_i_op_view *v, conv *c,
 
 cleanup:
     ckm_i_dnnl_program_free(program);
-    if (pd != NULL) {
-        dnnl_primitive_desc_destroy(pd);
-    }
+    ckm_i_dnnl_description_free(pd);
     return status;
 }
 

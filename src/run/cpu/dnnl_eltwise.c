@@ -90,12 +90,8 @@ static ckm_status prepare_eltwise(const ckm_i_cpu *cpu, const ckm_i_op_view *v, 
     }
 
 cleanup:
-    if (pd != NULL) {
-        dnnl_primitive_desc_destroy(pd);
-    }
-    if (forward != NULL) {
-        dnnl_primitive_desc_destroy(forward);
-    }
+    ckm_i_dnnl_description_free(pd);
+    ckm_i_dnnl_description_free(forward);
     return status;
 }
 
@@ -176,12 +172,8 @@ static ckm_status prepare_softmax(const ckm_i_cpu *cpu, const ckm_i_op_view *v, 
     }
 
 cleanup:
-    if (pd != NULL) {
-        dnnl_primitive_desc_destroy(pd);
-    }
-    if (forward != NULL) {
-        dnnl_primitive_desc_destroy(forward);
-    }
+    ckm_i_dnnl_description_free(pd);
+    ckm_i_dnnl_description_free(forward);
     return status;
 }
 

@@ -76,9 +76,7 @@ static ckm_status build(const ckm_i_cpu *cpu, const product *p, ckm_i_kernel *ke
 
 cleanup:
     ckm_i_dnnl_program_free(program);
-    if (pd != NULL) {
-        dnnl_primitive_desc_destroy(pd);
-    }
+    ckm_i_dnnl_description_free(pd);
     return status;
 }
 

@@ -150,9 +150,7 @@ ckm_status ckm_i_dnnl_program_reorder(ckm_i_dnnl_program *program, const dnnl_me
     CKM_I_TRY(append(program, pd, args, 2, err));
 
 cleanup:
-    if (pd != NULL) {
-        dnnl_primitive_desc_destroy(pd);
-    }
+    ckm_i_dnnl_description_free(pd);
     if (attributes != NULL) {
         dnnl_primitive_attr_destroy(attributes);
     }

@@ -88,6 +88,13 @@ ckm_status ckm_i_dnnl_describe(const ckm_i_cpu *cpu, const_dnnl_op_desc_t desc, 
     return CKM_OK;
 }
 
+void ckm_i_dnnl_description_free(dnnl_primitive_desc_t pd)
+{
+    if (pd != NULL) {
+        dnnl_primitive_desc_destroy(pd);
+    }
+}
+
 ckm_status ckm_i_dnnl_plain(int32_t rank, const int64_t *dims, const int64_t *strides, dnnl_memory_desc_t *out,
                             ckm_error *err)
 {

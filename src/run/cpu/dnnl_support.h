@@ -68,6 +68,7 @@ void ckm_i_dnnl_program_finish(ckm_i_dnnl_program *program, ckm_i_kernel *kernel
 // has no implementation.
 ckm_status ckm_i_dnnl_describe(const ckm_i_cpu *cpu, const_dnnl_op_desc_t desc, const_dnnl_primitive_desc_t hint,
                                dnnl_primitive_desc_t *out, ckm_error *err) CKM_NODISCARD;
+void ckm_i_dnnl_description_free(dnnl_primitive_desc_t pd);  // NULL is fine
 // The scratchpad belongs to the caller: attributes for primitives made otherwise. To be destroyed by the caller.
 ckm_status ckm_i_dnnl_attributes(dnnl_primitive_attr_t *out, ckm_error *err) CKM_NODISCARD;
 
