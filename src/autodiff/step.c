@@ -149,11 +149,6 @@ ckm_status ckm_i_step_add(ckm_i_step *s, const char *kind, const char *name, con
     return status;
 }
 
-bool ckm_i_shapes_equal(const ckm_shape *a, const ckm_shape *b)
-{
-    return a->rank == b->rank && memcmp(a->dims, b->dims, (size_t)a->rank * sizeof a->dims[0]) == 0;
-}
-
 bool ckm_i_dtype_is_float(ckm_dtype dtype)
 {
     return dtype == CKM_F32 || dtype == CKM_F16 || dtype == CKM_BF16 || dtype == CKM_F64;

@@ -89,6 +89,7 @@ const char *ckm_i_op_attr_text(const ckm_i_graph_op *op, const char *key, const 
 int64_t ckm_i_dtype_bytes(ckm_dtype dtype);
 // Elements of a shape; CKM_ERR_OVERFLOW beyond 63 bits.
 ckm_status ckm_i_shape_elements(const ckm_shape *shape, int64_t *elements, ckm_error *err) CKM_NODISCARD;
+bool ckm_i_shapes_equal(const ckm_shape *a, const ckm_shape *b);
 // "32x224x224x3", for messages. Returns buf.
 const char *ckm_i_shape_text(const ckm_shape *shape, char *buf, size_t size);
 ckm_status ckm_i_op_view_init(const ckm_graph *g, int32_t op, ckm_i_op_view *view, ckm_error *err) CKM_NODISCARD;

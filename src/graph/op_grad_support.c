@@ -22,17 +22,12 @@ ckm_status ckm_i_grad_shape(const ckm_i_op_view *v, const char *key, ckm_shape *
     return CKM_OK;
 }
 
-static bool same_shape(const ckm_shape *a, const ckm_shape *b)
-{
-    return a->rank == b->rank && memcmp(a->dims, b->dims, (size_t)a->rank * sizeof a->dims[0]) == 0;
-}
-
 ckm_status ckm_i_grad_check(const ckm_i_op_view *v, int32_t i, const ckm_shape *wanted, ckm_error *err)
 {
     if (i >= v->op->n_inputs || v->in[i] == NULL) {
         return ckm_i_op_error(v, err, CKM_ERR_FORMAT, "input %d is missing", (int)i);
     }
-    if (!same_shape(&v->in[i]->shape, wanted)) {
+    if (!ckm_i_shapes_equal(&v->in[i]->shape, wanted)) {
         char have[256];
         char want[256];
         return ckm_i_op_error(v, err, CKM_ERR_FORMAT, "input %d is %s; it must be %s", (int)i,

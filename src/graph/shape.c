@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Element types and shapes.
 #include <stdio.h>
+#include <string.h>
 
 #include "base/checked.h"
 #include "base/error.h"
@@ -39,6 +40,11 @@ ckm_status ckm_i_shape_elements(const ckm_shape *shape, int64_t *elements, ckm_e
     }
     *elements = product;
     return CKM_OK;
+}
+
+bool ckm_i_shapes_equal(const ckm_shape *a, const ckm_shape *b)
+{
+    return a->rank == b->rank && memcmp(a->dims, b->dims, (size_t)a->rank * sizeof a->dims[0]) == 0;
 }
 
 const char *ckm_i_shape_text(const ckm_shape *shape, char *buf, size_t size)

@@ -218,7 +218,7 @@ static bool all_same_shape(const ckm_i_op_view *v)
 {
     const ckm_shape *shape = &v->graph->tensors[v->op->outputs[0]].shape;
     for (int32_t i = 0; i < v->op->n_inputs; i++) {
-        if (!ckm_i_cpu_same_shape(&v->graph->tensors[v->op->inputs[i]].shape, shape)) {
+        if (!ckm_i_shapes_equal(&v->graph->tensors[v->op->inputs[i]].shape, shape)) {
             return false;
         }
     }

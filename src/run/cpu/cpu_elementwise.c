@@ -171,7 +171,7 @@ static bool is_float(const ckm_i_op_view *v, int32_t inputs)
     for (int32_t i = 0; i < inputs; i++) {
         int32_t t = v->op->inputs[i];
         if (t < 0 || tensors[t].dtype != CKM_F32 ||
-            !ckm_i_cpu_same_shape(&tensors[t].shape, &tensors[v->op->inputs[0]].shape)) {
+            !ckm_i_shapes_equal(&tensors[t].shape, &tensors[v->op->inputs[0]].shape)) {
             return false;
         }
     }

@@ -29,7 +29,7 @@ static const function functions[] = {
 static bool operands_alike(const ckm_i_op_view *v, int32_t inputs)
 {
     for (int32_t i = 0; i < inputs; i++) {
-        if (!ckm_i_dnnl_has_input(v, i) || !ckm_i_cpu_same_shape(&v->in[i]->shape, &v->in[0]->shape)) {
+        if (!ckm_i_dnnl_has_input(v, i) || !ckm_i_shapes_equal(&v->in[i]->shape, &v->in[0]->shape)) {
             return false;
         }
     }
