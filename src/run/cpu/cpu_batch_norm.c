@@ -378,19 +378,9 @@ static ckm_status run_backward(const ckm_i_cpu *cpu, const ckm_i_kernel *kernel,
     return CKM_OK;
 }
 
-static bool all_floats(const ckm_i_op_view *v)
-{
-    for (int32_t i = 0; i < v->op->n_inputs; i++) {
-        if (v->in[i] != NULL && v->in[i]->dtype != CKM_F32) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static ckm_status prepare(const ckm_i_op_view *v, const ckm_i_graph_tensor *x, ckm_i_kernel *kernel, ckm_error *err)
 {
-    if (!all_floats(v) || ckm_i_cpu_elements(&x->shape) == 0) {
+    if (!ckm_i_cpu_floats(v) || ckm_i_cpu_elements(&x->shape) == 0) {
         return CKM_OK;
     }
     norm *n = ckm_i_calloc(1, sizeof *n);

@@ -234,13 +234,8 @@ static ckm_status prepare_relu_backward(const ckm_i_cpu *cpu, const ckm_i_op_vie
 
 static ckm_status prepare_clip(const ckm_i_op_view *v, loop *run, bool two, ckm_i_kernel *kernel, ckm_error *err)
 {
-    for (int32_t i = 0; i < v->op->n_inputs; i++) {
-        if (v->in[i] != NULL && v->in[i]->dtype != CKM_F32) {
-            return CKM_OK;
-        }
-    }
     parameters p = {0};
-    ckm_status status = is_float(v, two ? 2 : 1) ? take(v, run, &p, two, kernel, err) : CKM_OK;
+    ckm_status status = ckm_i_cpu_floats(v) && is_float(v, two ? 2 : 1) ? take(v, run, &p, two, kernel, err) : CKM_OK;
     kernel->run = kernel->run != NULL ? run_clip : NULL;
     return status;
 }

@@ -60,13 +60,15 @@ static inline int64_t ckm_i_cpu_elements(const ckm_shape *shape)
     return n;
 }
 
-static inline bool ckm_i_cpu_same_shape(const ckm_shape *a, const ckm_shape *b)
+// Every present input is single precision; for kinds of at most 64 inputs.
+static inline bool ckm_i_cpu_floats(const ckm_i_op_view *v)
 {
-    bool same = a->rank == b->rank;
-    for (int32_t i = 0; same && i < a->rank; i++) {
-        same = a->dims[i] == b->dims[i];
+    for (int32_t i = 0; i < v->op->n_inputs; i++) {
+        if (v->in[i] != NULL && v->in[i]->dtype != CKM_F32) {
+            return false;
+        }
     }
-    return same;
+    return true;
 }
 
 #endif

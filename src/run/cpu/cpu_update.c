@@ -173,21 +173,11 @@ static ckm_status run_dropout(const ckm_i_cpu *cpu, const ckm_i_kernel *kernel, 
 
 // ---- preparation: nothing but the element type is asked for
 
-static bool all_floats(const ckm_i_op_view *v)
-{
-    for (int32_t i = 0; i < v->op->n_inputs; i++) {
-        if (v->in[i] != NULL && v->in[i]->dtype != CKM_F32) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static ckm_status prepare_sgd(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm_i_kernel *kernel, ckm_error *err)
 {
     (void)cpu;
     (void)err;
-    kernel->run = all_floats(v) ? run_sgd : NULL;
+    kernel->run = ckm_i_cpu_floats(v) ? run_sgd : NULL;
     return CKM_OK;
 }
 
@@ -195,7 +185,7 @@ static ckm_status prepare_adam(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm
 {
     (void)cpu;
     (void)err;
-    kernel->run = all_floats(v) ? run_adam : NULL;
+    kernel->run = ckm_i_cpu_floats(v) ? run_adam : NULL;
     return CKM_OK;
 }
 
@@ -203,7 +193,7 @@ static ckm_status prepare_dropout(const ckm_i_cpu *cpu, const ckm_i_op_view *v, 
 {
     (void)cpu;
     (void)err;
-    kernel->run = all_floats(v) ? run_dropout : NULL;
+    kernel->run = ckm_i_cpu_floats(v) ? run_dropout : NULL;
     return CKM_OK;
 }
 
