@@ -226,11 +226,7 @@ static ckm_status einsum_operand(ckm_i_grad *g, const equation *e, int32_t i, ck
         return ckm_i_grad_give(g, i, "operand", out, err);
     }
     CKM_I_GRAD_TRY(ckm_i_grad_reshape(g, "operand", out, &kept, &out, err));
-    if (!ckm_i_shapes_equal(&kept, &full)) {
-        ckm_i_attrs shape = {0};
-        ckm_i_attrs_put_shape(&shape, "shape", &full);
-        CKM_I_GRAD_TRY(ckm_i_grad_emit(g, "expand", "operand", &out, 1, &shape, &out, err));
-    }
+    CKM_I_GRAD_TRY(ckm_i_grad_expand(g, "operand", out, &full, &out, err));
     return ckm_i_grad_give(g, i, "operand", out, err);
 }
 

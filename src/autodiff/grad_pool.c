@@ -67,11 +67,7 @@ static ckm_status global_average(ckm_i_grad *g, ckm_error *err)
     int32_t out;
     CKM_I_GRAD_TRY(ckm_i_grad_scale(g, "mean", g->dy, 1.0 / count, &out, err));
     CKM_I_GRAD_TRY(ckm_i_grad_reshape(g, "view", out, &kept, &out, err));
-    if (!ckm_i_shapes_equal(&kept, &x)) {
-        ckm_i_attrs attrs = {0};
-        ckm_i_attrs_put_shape(&attrs, "shape", &x);
-        CKM_I_GRAD_TRY(ckm_i_grad_emit(g, "expand", "x", &out, 1, &attrs, &out, err));
-    }
+    CKM_I_GRAD_TRY(ckm_i_grad_expand(g, "x", out, &x, &out, err));
     return ckm_i_grad_give(g, 0, "x", out, err);
 }
 

@@ -47,8 +47,9 @@ ckm_status ckm_i_grad_emit(ckm_i_grad *g, const char *kind, const char *what, co
     return ckm_i_step_add(g->step, kind, g->forward.name, suffix, inputs, n_inputs, attrs, out, 1, err);
 }
 
-ckm_status ckm_i_grad_reshape(ckm_i_grad *g, const char *what, int32_t tensor, const ckm_shape *shape, int32_t *out,
-                              ckm_error *err)
+// An operator that takes the shape to give as its attribute, unless the tensor has it.
+static ckm_status bring_to(ckm_i_grad *g, const char *kind, const char *what, int32_t tensor, const ckm_shape *shape,
+                           int32_t *out, ckm_error *err)
 {
     ckm_shape have = ckm_i_step_shape(g->step, tensor);
     if (ckm_i_shapes_equal(&have, shape)) {
@@ -57,20 +58,25 @@ ckm_status ckm_i_grad_reshape(ckm_i_grad *g, const char *what, int32_t tensor, c
     }
     ckm_i_attrs attrs = {0};
     ckm_i_attrs_put_shape(&attrs, "shape", shape);
-    return ckm_i_grad_emit(g, "reshape", what, &tensor, 1, &attrs, out, err);
+    return ckm_i_grad_emit(g, kind, what, &tensor, 1, &attrs, out, err);
+}
+
+ckm_status ckm_i_grad_reshape(ckm_i_grad *g, const char *what, int32_t tensor, const ckm_shape *shape, int32_t *out,
+                              ckm_error *err)
+{
+    return bring_to(g, "reshape", what, tensor, shape, out, err);
+}
+
+ckm_status ckm_i_grad_expand(ckm_i_grad *g, const char *what, int32_t tensor, const ckm_shape *shape, int32_t *out,
+                             ckm_error *err)
+{
+    return bring_to(g, "expand", what, tensor, shape, out, err);
 }
 
 ckm_status ckm_i_grad_sum_to(ckm_i_grad *g, const char *what, int32_t tensor, const ckm_shape *shape, int32_t *out,
                              ckm_error *err)
 {
-    ckm_shape have = ckm_i_step_shape(g->step, tensor);
-    if (ckm_i_shapes_equal(&have, shape)) {
-        *out = tensor;
-        return CKM_OK;
-    }
-    ckm_i_attrs attrs = {0};
-    ckm_i_attrs_put_shape(&attrs, "shape", shape);
-    return ckm_i_grad_emit(g, "sum_to", what, &tensor, 1, &attrs, out, err);
+    return bring_to(g, "sum_to", what, tensor, shape, out, err);
 }
 
 ckm_status ckm_i_grad_scale(ckm_i_grad *g, const char *what, int32_t tensor, double alpha, int32_t *out, ckm_error *err)

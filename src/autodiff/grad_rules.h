@@ -37,6 +37,9 @@ ckm_status ckm_i_grad_emit(ckm_i_grad *g, const char *kind, const char *what, co
 // A view of `tensor` with that shape; the tensor itself when it has it.
 ckm_status ckm_i_grad_reshape(ckm_i_grad *g, const char *what, int32_t tensor, const ckm_shape *shape, int32_t *out,
                               ckm_error *err) CKM_NODISCARD;
+// Repeats axes of 1 until `tensor` has that shape; the tensor itself when it has it.
+ckm_status ckm_i_grad_expand(ckm_i_grad *g, const char *what, int32_t tensor, const ckm_shape *shape, int32_t *out,
+                             ckm_error *err) CKM_NODISCARD;
 // Sums over repeated axes until `tensor` has that shape; the tensor itself when it has it.
 ckm_status ckm_i_grad_sum_to(ckm_i_grad *g, const char *what, int32_t tensor, const ckm_shape *shape, int32_t *out,
                              ckm_error *err) CKM_NODISCARD;
