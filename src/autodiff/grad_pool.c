@@ -45,7 +45,7 @@ static ckm_status resize(ckm_i_grad *g, ckm_error *err)
 static int32_t spatial(const ckm_i_grad *g, int64_t axes[CKM_MAX_RANK])
 {
     int32_t n = ckm_i_step_shape(g->step, ckm_i_grad_in(g, 0)).rank - 2;
-    int32_t first = g->step->graph->layout == CKM_CHANNELS_LAST ? 1 : 2;
+    int32_t first = ckm_i_spatial_axis(g->step->graph);
     for (int32_t i = 0; i < n; i++) {
         axes[i] = first + i;
     }

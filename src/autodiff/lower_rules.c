@@ -23,11 +23,6 @@ static const ckm_shape *output_shape(const ckm_i_lower *l)
     return &l->view.graph->tensors[l->op->outputs[0]].shape;
 }
 
-static int32_t channel_axis(const ckm_i_lower *l, int32_t rank)
-{
-    return l->view.graph->layout == CKM_CHANNELS_LAST ? rank - 1 : 1;
-}
-
 // Writes an axis out that the network may count from the end.
 static void put_axis(ckm_i_lower *l, int64_t fallback)
 {
@@ -76,7 +71,7 @@ static ckm_status identity(ckm_i_lower *l, ckm_error *err)
 static ckm_status batch_norm(ckm_i_lower *l, ckm_error *err)
 {
     int32_t outputs[3];
-    put_axis(l, channel_axis(l, input_shape(l)->rank));
+    put_axis(l, ckm_i_channel_axis(l->view.graph, input_shape(l)->rank));
     ckm_i_attrs_put(&l->attrs, ckm_i_attr_real("epsilon", ckm_i_op_attr_double(l->op, "epsilon", 1e-3)));
     ckm_i_attrs_put(&l->attrs, ckm_i_attr_real("momentum", ckm_i_op_attr_double(l->op, "momentum", 0.99)));
     ckm_i_attrs_remove(&l->attrs, "training");
@@ -97,7 +92,7 @@ static ckm_status layer_norm(ckm_i_lower *l, ckm_error *err)
 static ckm_status group_norm(ckm_i_lower *l, ckm_error *err)
 {
     int32_t rank = input_shape(l)->rank;
-    int64_t channels = input_shape(l)->dims[channel_axis(l, rank)];
+    int64_t channels = input_shape(l)->dims[ckm_i_channel_axis(l->view.graph, rank)];
     ckm_i_attrs_put_int(&l->attrs, "groups", ckm_i_op_attr_int(l->op, "groups", 0, channels));
     ckm_i_attrs_put(&l->attrs, ckm_i_attr_real("epsilon", ckm_i_op_attr_double(l->op, "epsilon", 1e-5)));
     l->kind = "group_norm";
@@ -122,7 +117,7 @@ static ckm_status border(ckm_i_lower *l, ckm_error *err)
 {
     int32_t rank = input_shape(l)->rank;
     int32_t n = rank - 2;
-    int32_t first = l->view.graph->layout == CKM_CHANNELS_LAST ? 1 : 2;
+    int32_t first = ckm_i_spatial_axis(l->view.graph);
     int64_t sign = strcmp(l->kind, "cropping") == 0 ? -1 : 1;
     int64_t pads[2 * CKM_MAX_RANK] = {0};
     bool any = false;
@@ -257,7 +252,7 @@ static ckm_status mean(ckm_i_lower *l, ckm_error *err)
 static ckm_status concat(ckm_i_lower *l, ckm_error *err)
 {
     int32_t rank = input_shape(l)->rank;
-    put_axis(l, rank >= 2 ? channel_axis(l, rank) : 0);
+    put_axis(l, rank >= 2 ? ckm_i_channel_axis(l->view.graph, rank) : 0);
     return copy(l, err);
 }
 

@@ -100,7 +100,7 @@ static ckm_device_class class_of_convolution(const ckm_i_op_view *v)
     enum { FEW = 16 };  // with fewer channels a filter there is little to multiply matrices with
     const ckm_shape *x = &v->in[0]->shape;
     int64_t groups = ckm_i_op_attr_int(v->op, "groups", 0, 1);
-    int64_t channels = x->dims[ckm_i_op_channel_axis(v, x->rank)];
+    int64_t channels = x->dims[ckm_i_channel_axis(v->graph, x->rank)];
     if (groups > 1 && channels / groups < FEW) {
         return CKM_DEVICE_GROUPED;
     }

@@ -260,6 +260,16 @@ ckm_status ckm_i_op_view_init(const ckm_graph *g, int32_t op, ckm_i_op_view *vie
     return CKM_OK;
 }
 
+int32_t ckm_i_channel_axis(const ckm_graph *g, int32_t rank)
+{
+    return g->layout == CKM_CHANNELS_LAST ? rank - 1 : 1;
+}
+
+int32_t ckm_i_spatial_axis(const ckm_graph *g)
+{
+    return g->layout == CKM_CHANNELS_LAST ? 1 : 2;
+}
+
 const char *ckm_graph_name(const ckm_graph *g)
 {
     return g->name;

@@ -86,6 +86,10 @@ int64_t ckm_i_op_attr_int(const ckm_i_graph_op *op, const char *key, int32_t i, 
 double ckm_i_op_attr_double(const ckm_i_graph_op *op, const char *key, double fallback);
 const char *ckm_i_op_attr_text(const ckm_i_graph_op *op, const char *key, const char *fallback);
 
+// Where channels and the first spatial axis stand in a tensor of this rank (at least 2).
+int32_t ckm_i_channel_axis(const ckm_graph *g, int32_t rank);
+int32_t ckm_i_spatial_axis(const ckm_graph *g);
+
 int64_t ckm_i_dtype_bytes(ckm_dtype dtype);
 // Elements of a shape; CKM_ERR_OVERFLOW beyond 63 bits.
 ckm_status ckm_i_shape_elements(const ckm_shape *shape, int64_t *elements, ckm_error *err) CKM_NODISCARD;

@@ -19,7 +19,7 @@ static ckm_status prelu_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dty
     CKM_I_OP_TRY(ckm_i_op_check_rank(v, 0, 2, CKM_MAX_RANK, err));
     const ckm_shape *x = &v->in[0]->shape;
     const ckm_shape *slope = &v->in[1]->shape;
-    bool one_a_channel = slope->rank == 1 && slope->dims[0] == x->dims[ckm_i_op_channel_axis(v, x->rank)];
+    bool one_a_channel = slope->rank == 1 && slope->dims[0] == x->dims[ckm_i_channel_axis(v->graph, x->rank)];
     ckm_shape out = *x;
     if (!one_a_channel) {
         CKM_I_OP_TRY(ckm_i_op_broadcast(v, x, slope, &out, err));

@@ -12,7 +12,7 @@ static ckm_status border_infer(const ckm_i_op_view *v, bool add, ckm_shape *shap
     int64_t pads[2 * CKM_I_MAX_SPATIAL];
     CKM_I_OP_TRY(ckm_i_op_list(v, "pads", 2 * n, 0, CKM_I_WINDOW_LIMIT, 0, pads, err));
     for (int32_t i = 0; i < n; i++) {
-        int64_t *size = &shape.dims[ckm_i_op_spatial_axis(v) + i];
+        int64_t *size = &shape.dims[ckm_i_spatial_axis(v->graph) + i];
         int64_t border = pads[i] + pads[n + i];
         if (!ckm_i_add(*size, add ? border : -border, size)) {
             return ckm_i_op_error(v, err, CKM_ERR_OVERFLOW, "spatial axis %d is too large", (int)i);

@@ -188,7 +188,7 @@ static ckm_status transpose_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm
 static ckm_status transpose_macs(const ckm_i_op_view *v, int64_t *macs, ckm_error *err)
 {
     const ckm_shape *x = &v->in[0]->shape;
-    return ckm_i_op_macs_per_output(v, x->dims[ckm_i_op_channel_axis(v, x->rank)], macs, err);
+    return ckm_i_op_macs_per_output(v, x->dims[ckm_i_channel_axis(v->graph, x->rank)], macs, err);
 }
 
 // ---- separable_conv: a depthwise convolution, then a pointwise one

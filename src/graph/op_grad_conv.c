@@ -31,7 +31,7 @@ static ckm_status conv_cost(const ckm_i_op_view *v, const ckm_shape *weight, int
     const ckm_shape *dy = &v->in[0]->shape;
     int64_t elements;
     CKM_I_OP_TRY(ckm_i_op_elements(v, weight, &elements, err));
-    return product(v, dy, elements / dy->dims[ckm_i_op_channel_axis(v, dy->rank)], macs, err);
+    return product(v, dy, elements / dy->dims[ckm_i_channel_axis(v->graph, dy->rank)], macs, err);
 }
 
 static ckm_status conv_data_macs(const ckm_i_op_view *v, int64_t *macs, ckm_error *err)
@@ -48,13 +48,13 @@ static ckm_status conv_weights_macs(const ckm_i_op_view *v, int64_t *macs, ckm_e
 static ckm_status transpose_data_macs(const ckm_i_op_view *v, int64_t *macs, ckm_error *err)
 {
     const ckm_shape *dx = &v->graph->tensors[v->op->outputs[0]].shape;
-    return product(v, &v->in[0]->shape, dx->dims[ckm_i_op_channel_axis(v, dx->rank)], macs, err);
+    return product(v, &v->in[0]->shape, dx->dims[ckm_i_channel_axis(v->graph, dx->rank)], macs, err);
 }
 
 static ckm_status transpose_weights_macs(const ckm_i_op_view *v, int64_t *macs, ckm_error *err)
 {
     const ckm_shape *x = &v->in[1]->shape;
-    return product(v, &v->in[0]->shape, x->dims[ckm_i_op_channel_axis(v, x->rank)], macs, err);
+    return product(v, &v->in[0]->shape, x->dims[ckm_i_channel_axis(v->graph, x->rank)], macs, err);
 }
 
 // (dy, x) -> dweight; both have the same leading axes, which are summed over.

@@ -21,7 +21,7 @@ static ckm_status channels_of(const ckm_i_op_view *v, ckm_shape *per_channel, ck
     const ckm_shape *x = &v->in[0]->shape;
     int64_t axis;
     CKM_I_OP_TRY(ckm_i_op_check_rank(v, 0, 2, CKM_MAX_RANK, err));
-    CKM_I_OP_TRY(ckm_i_op_int(v, "axis", 0, x->rank - 1, ckm_i_op_channel_axis(v, x->rank), &axis, err));
+    CKM_I_OP_TRY(ckm_i_op_int(v, "axis", 0, x->rank - 1, ckm_i_channel_axis(v->graph, x->rank), &axis, err));
     *per_channel = (ckm_shape){1, {x->dims[axis]}};
     return CKM_OK;
 }
@@ -84,7 +84,7 @@ static ckm_status group_backward_infer(const ckm_i_op_view *v, ckm_shape *shapes
     int64_t groups;
     CKM_I_OP_TRY(ckm_i_op_check_rank(v, 0, 2, CKM_MAX_RANK, err));
     CKM_I_OP_TRY(ckm_i_grad_check(v, 1, x, err));
-    ckm_shape channels = {1, {x->dims[ckm_i_op_channel_axis(v, x->rank)]}};
+    ckm_shape channels = {1, {x->dims[ckm_i_channel_axis(v->graph, x->rank)]}};
     CKM_I_OP_TRY(ckm_i_op_int(v, "groups", 1, channels.dims[0], channels.dims[0], &groups, err));
     ckm_shape statistics = {2, {x->dims[0], groups}};
     CKM_I_OP_TRY(ckm_i_grad_check(v, 3, &statistics, err));

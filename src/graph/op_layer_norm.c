@@ -51,7 +51,7 @@ static ckm_status infer_channel_norm(const ckm_i_op_view *v, ckm_shape *out_shap
         return status;
     }
     const ckm_shape *in = &v->in[0]->shape;
-    int64_t channels = in->dims[ckm_i_op_channel_axis(v, in->rank)];
+    int64_t channels = in->dims[ckm_i_channel_axis(v->graph, in->rank)];
     int64_t groups;
     status = ckm_i_op_int(v, "groups", 1, channels, channels, &groups, err);
     if (status != CKM_OK) {

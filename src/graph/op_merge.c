@@ -59,7 +59,7 @@ static ckm_status concat_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dt
     ckm_shape out = v->in[0]->shape;
     int64_t wanted;
     int32_t axis;
-    int64_t fallback = out.rank >= 2 ? ckm_i_op_channel_axis(v, out.rank) : 0;
+    int64_t fallback = out.rank >= 2 ? ckm_i_channel_axis(v->graph, out.rank) : 0;
     CKM_I_OP_TRY(ckm_i_op_int(v, "axis", -CKM_MAX_RANK, CKM_MAX_RANK, fallback, &wanted, err));
     CKM_I_OP_TRY(ckm_i_op_axis(v, wanted, out.rank, &axis, err));
     for (int32_t i = 1; i < v->op->n_inputs; i++) {

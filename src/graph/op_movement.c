@@ -230,8 +230,8 @@ static ckm_status infer_blocks(const ckm_i_op_view *v, bool to_space, ckm_shape 
         return status;
     }
     ckm_shape shape = v->in[0]->shape;
-    int32_t channel = ckm_i_op_channel_axis(v, 4);
-    int32_t space = ckm_i_op_spatial_axis(v);
+    int32_t channel = ckm_i_channel_axis(v->graph, 4);
+    int32_t space = ckm_i_spatial_axis(v->graph);
     int64_t *c = &shape.dims[channel];
     int64_t *h = &shape.dims[space];
     int64_t *w = &shape.dims[space + 1];

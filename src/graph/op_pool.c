@@ -31,13 +31,13 @@ static ckm_status global_pool_infer(const ckm_i_op_view *v, ckm_shape *shapes, c
     CKM_I_OP_TRY(ckm_i_op_check_rank(v, 0, 3, CKM_MAX_RANK, err));
     CKM_I_OP_TRY(ckm_i_op_int(v, "keepdims", 0, 1, 0, &keep, err));
     const ckm_shape *x = &v->in[0]->shape;
-    int64_t channels = x->dims[ckm_i_op_channel_axis(v, x->rank)];
+    int64_t channels = x->dims[ckm_i_channel_axis(v->graph, x->rank)];
     if (keep == 0) {
         shapes[0] = (ckm_shape){.rank = 2, .dims = {x->dims[0], channels}};
     } else {
         shapes[0] = *x;
         for (int32_t i = 0; i < x->rank - 2; i++) {
-            shapes[0].dims[ckm_i_op_spatial_axis(v) + i] = 1;
+            shapes[0].dims[ckm_i_spatial_axis(v->graph) + i] = 1;
         }
     }
     dtypes[0] = v->in[0]->dtype;

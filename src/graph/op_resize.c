@@ -17,7 +17,7 @@ static ckm_status up_sampling_infer(const ckm_i_op_view *v, ckm_shape *shapes, c
     ckm_shape shape = v->in[0]->shape;
     CKM_I_OP_TRY(ckm_i_op_list(v, "size", shape.rank - 2, 1, CKM_I_WINDOW_LIMIT, 1, factors, err));
     for (int32_t i = 0; i < shape.rank - 2; i++) {
-        int64_t *size = &shape.dims[ckm_i_op_spatial_axis(v) + i];
+        int64_t *size = &shape.dims[ckm_i_spatial_axis(v->graph) + i];
         if (!ckm_i_mul(*size, factors[i], size)) {
             return ckm_i_op_error(v, err, CKM_ERR_OVERFLOW, "spatial axis %d is too large", (int)i);
         }
@@ -39,7 +39,8 @@ static ckm_status interp_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dt
     CKM_I_OP_TRY(ckm_i_op_check_rank(v, 0, 3, CKM_MAX_RANK, err));
     CKM_I_OP_TRY(need_size(v, err));
     ckm_shape shape = v->in[0]->shape;
-    CKM_I_OP_TRY(ckm_i_op_list(v, "size", shape.rank - 2, 1, INT64_MAX, 1, &shape.dims[ckm_i_op_spatial_axis(v)], err));
+    CKM_I_OP_TRY(
+        ckm_i_op_list(v, "size", shape.rank - 2, 1, INT64_MAX, 1, &shape.dims[ckm_i_spatial_axis(v->graph)], err));
     shapes[0] = shape;
     dtypes[0] = v->in[0]->dtype;
     return CKM_OK;

@@ -18,16 +18,6 @@ ckm_status(ckm_i_op_error)(const ckm_i_op_view *v, ckm_error *err, ckm_status co
     return ckm_i_error(err, code, "operator \"%.200s\" (%s): %s", v->op->name, v->op->op_class->kind, message);
 }
 
-int32_t ckm_i_op_channel_axis(const ckm_i_op_view *v, int32_t rank)
-{
-    return v->graph->layout == CKM_CHANNELS_LAST ? rank - 1 : 1;
-}
-
-int32_t ckm_i_op_spatial_axis(const ckm_i_op_view *v)
-{
-    return v->graph->layout == CKM_CHANNELS_LAST ? 1 : 2;
-}
-
 ckm_status ckm_i_op_check_rank(const ckm_i_op_view *v, int32_t i, int32_t min_rank, int32_t max_rank, ckm_error *err)
 {
     const ckm_i_graph_tensor *t = v->in[i];

@@ -21,10 +21,6 @@ ckm_status ckm_i_op_error(const ckm_i_op_view *v, ckm_error *err, ckm_status cod
     CKM_PRINTF(4, 5);
 #define ckm_i_op_error(v, err, code, ...) ckm_i_error_known(ckm_i_op_error(v, err, code, __VA_ARGS__), code)
 
-// Layout: where channels and the first spatial axis stand in a tensor of this rank (at least 2).
-int32_t ckm_i_op_channel_axis(const ckm_i_op_view *v, int32_t rank);
-int32_t ckm_i_op_spatial_axis(const ckm_i_op_view *v);
-
 // Checks that input `i` is there and has from min_rank to max_rank dimensions.
 ckm_status ckm_i_op_check_rank(const ckm_i_op_view *v, int32_t i, int32_t min_rank, int32_t max_rank,
                                ckm_error *err) CKM_NODISCARD;

@@ -36,8 +36,8 @@ ckm_status ckm_i_window_read(const ckm_i_op_view *v, const int64_t *kernel, ckm_
     }
     const ckm_shape *x = &v->in[0]->shape;
     w->n = x->rank - 2;
-    w->channel_axis = ckm_i_op_channel_axis(v, x->rank);
-    w->spatial_axis = ckm_i_op_spatial_axis(v);
+    w->channel_axis = ckm_i_channel_axis(v->graph, x->rank);
+    w->spatial_axis = ckm_i_spatial_axis(v->graph);
     w->channels = x->dims[w->channel_axis];
     for (int32_t i = 0; i < x->rank; i++) {
         if (x->dims[i] < 1) {  // constants may be empty

@@ -389,7 +389,7 @@ static ckm_status prepare(const ckm_i_op_view *v, const ckm_i_graph_tensor *x, c
     }
     kernel->data = n;
     kernel->dispose = free;
-    int32_t channels = v->graph->layout == CKM_CHANNELS_LAST ? x->shape.rank - 1 : 1;
+    int32_t channels = ckm_i_channel_axis(v->graph, x->shape.rank);
     n->shape = ckm_i_cpu_view_around(&x->shape, ckm_i_op_attr_int(v->op, "axis", 0, channels));
     n->count = n->shape.outer * n->shape.inner;
     n->chunks = n->shape.outer / CHUNK_ROWS;

@@ -253,8 +253,7 @@ static ckm_status prepare_concat(const ckm_i_cpu *cpu, const ckm_i_op_view *v, c
 {
     (void)cpu;
     int32_t rank = out_tensor(v, 0)->shape.rank;
-    int32_t channels = v->graph->layout == CKM_CHANNELS_LAST ? rank - 1 : 1;
-    return prepare_parts(v, true, rank >= 2 ? channels : 0, kernel, err);
+    return prepare_parts(v, true, rank >= 2 ? ckm_i_channel_axis(v->graph, rank) : 0, kernel, err);
 }
 
 static ckm_status prepare_split(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm_i_kernel *kernel, ckm_error *err)

@@ -242,7 +242,7 @@ static ckm_status prepare_mean(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm
 static ckm_status prepare_global(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm_i_kernel *kernel, ckm_error *err)
 {
     (void)cpu;
-    int32_t channels = v->graph->layout == CKM_CHANNELS_LAST ? v->in[0]->shape.rank - 1 : 1;
+    int32_t channels = ckm_i_channel_axis(v->graph, v->in[0]->shape.rank);
     bool summed[CKM_MAX_RANK];
     for (int32_t i = 0; i < CKM_MAX_RANK; i++) {
         summed[i] = i != 0 && i != channels;

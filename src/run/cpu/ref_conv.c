@@ -89,7 +89,7 @@ static ckm_status biased_conv(const ckm_graph *step, int32_t op, const ckm_i_ker
     ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
     if (ckm_i_ref_input(&r, 2) != NULL) {
         const ckm_shape *shape = &ckm_i_ref_out(&r, 0)->shape;
-        ckm_i_ref_add_bias(shape, ckm_i_ref_channel_axis(step, shape->rank), ckm_i_ref_input(&r, 2),
+        ckm_i_ref_add_bias(shape, ckm_i_channel_axis(step, shape->rank), ckm_i_ref_input(&r, 2),
                            ckm_i_ref_output(&r, 0));
     }
     return CKM_OK;
@@ -101,7 +101,7 @@ static ckm_status bias_grad(const ckm_graph *step, int32_t op, const ckm_i_kerne
     ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
     CKM_I_REF_TRY(ckm_i_ref_check_floats(&r, err));
     const ckm_shape *shape = &ckm_i_ref_in(&r, 0)->shape;
-    int32_t axis = ckm_i_ref_axis(&r, "axis", ckm_i_ref_channel_axis(step, shape->rank), shape->rank);
+    int32_t axis = ckm_i_ref_axis(&r, "axis", ckm_i_channel_axis(step, shape->rank), shape->rank);
     ckm_i_ref_sum_bias(shape, axis, ckm_i_ref_input(&r, 0), ckm_i_ref_output(&r, 0));
     return CKM_OK;
 }

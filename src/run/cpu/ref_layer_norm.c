@@ -143,7 +143,7 @@ typedef struct response {
 
 static response read_response(const ckm_i_ref_op *r, const ckm_shape *x)
 {
-    int32_t axis = ckm_i_ref_channel_axis(r->graph, x->rank);
+    int32_t axis = ckm_i_channel_axis(r->graph, x->rank);
     int64_t size = ckm_i_op_attr_int(r->op, "size", 0, 5);
     return (response){.size = size,
                       .channels = x->dims[axis],
@@ -156,7 +156,7 @@ static response read_response(const ckm_i_ref_op *r, const ckm_shape *x)
 static int64_t response_workspace(const ckm_i_op_view *v, const ckm_graph *step)
 {
     const ckm_shape *x = &v->in[0]->shape;
-    return x->dims[ckm_i_ref_channel_axis(step, x->rank)] * (int64_t)(2 * sizeof(double));
+    return x->dims[ckm_i_channel_axis(step, x->rank)] * (int64_t)(2 * sizeof(double));
 }
 
 // d for every channel of one position.

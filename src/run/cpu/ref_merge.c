@@ -26,7 +26,7 @@ static ckm_status concat(const ckm_graph *step, int32_t op, const ckm_i_kernel_c
     ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
     const ckm_i_graph_tensor *out = ckm_i_ref_out(&r, 0);
     int32_t rank = out->shape.rank;
-    int32_t axis = ckm_i_ref_axis(&r, "axis", rank >= 2 ? ckm_i_ref_channel_axis(step, rank) : 0, rank);
+    int32_t axis = ckm_i_ref_axis(&r, "axis", rank >= 2 ? ckm_i_channel_axis(step, rank) : 0, rank);
     int64_t pitch = width_of(out, axis);
     int64_t rows = ckm_i_ref_span(&out->shape, 0, axis);
     char *to = ckm_i_ref_output(&r, 0);

@@ -18,7 +18,7 @@ static channels split_at(const ckm_shape *shape, int32_t axis)
 
 static channels by_axis(const ckm_i_ref_op *r, const ckm_shape *shape)
 {
-    return split_at(shape, ckm_i_ref_axis(r, "axis", ckm_i_ref_channel_axis(r->graph, shape->rank), shape->rank));
+    return split_at(shape, ckm_i_ref_axis(r, "axis", ckm_i_channel_axis(r->graph, shape->rank), shape->rank));
 }
 
 // sum[c] of x over everything else.
@@ -226,7 +226,7 @@ enum { GROUP_ARRAYS = 7 };
 static int64_t group_norm_workspace(const ckm_i_op_view *v, const ckm_graph *step)
 {
     const ckm_shape *shape = &v->in[0]->shape;
-    return shape->dims[ckm_i_ref_channel_axis(step, shape->rank)] * GROUP_ARRAYS * (int64_t)sizeof(double);
+    return shape->dims[ckm_i_channel_axis(step, shape->rank)] * GROUP_ARRAYS * (int64_t)sizeof(double);
 }
 
 // Replaces what every channel has by its group's total.
@@ -258,7 +258,7 @@ static double affine(const ckm_i_ref_op *r, int32_t i, int64_t c, int64_t count,
 // One sample of x: its channels alone.
 static channels one_sample(const ckm_i_ref_op *r, const ckm_shape *shape)
 {
-    channels s = split_at(shape, ckm_i_ref_channel_axis(r->graph, shape->rank));
+    channels s = split_at(shape, ckm_i_channel_axis(r->graph, shape->rank));
     s.outer /= shape->dims[0];
     return s;
 }

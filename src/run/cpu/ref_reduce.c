@@ -19,7 +19,7 @@ static groups open_groups(const ckm_i_ref_op *r, const ckm_shape *x, bool spatia
     const ckm_i_attr *axes = ckm_i_op_attr(r->op, "axes");
     bool reduced[CKM_MAX_RANK] = {false};
     for (int32_t i = 0; i < x->rank; i++) {
-        reduced[i] = spatial ? i != 0 && i != ckm_i_ref_channel_axis(r->graph, x->rank) : axes == NULL;
+        reduced[i] = spatial ? i != 0 && i != ckm_i_channel_axis(r->graph, x->rank) : axes == NULL;
     }
     for (int32_t i = 0; !spatial && axes != NULL && i < axes->n; i++) {
         reduced[axes->ints[i] < 0 ? axes->ints[i] + x->rank : axes->ints[i]] = true;

@@ -106,7 +106,7 @@ static ckm_status clip_backward(const ckm_graph *step, int32_t op, const ckm_i_k
 // The slope's shape as numpy aligns it with x: one of rank 1 with an element a channel goes to the channels.
 static ckm_shape aligned_slope(const ckm_i_ref_op *r, const ckm_shape *x, const ckm_shape *slope)
 {
-    int32_t channel = ckm_i_ref_channel_axis(r->graph, x->rank);
+    int32_t channel = ckm_i_channel_axis(r->graph, x->rank);
     if (slope->rank != 1 || x->rank < 2 || slope->dims[0] != x->dims[channel]) {
         return *slope;
     }

@@ -56,11 +56,6 @@ int64_t ckm_i_ref_span(const ckm_shape *shape, int32_t first, int32_t last)
     return product;
 }
 
-int32_t ckm_i_ref_channel_axis(const ckm_graph *graph, int32_t rank)
-{
-    return graph->layout == CKM_CHANNELS_LAST ? rank - 1 : 1;
-}
-
 int32_t ckm_i_ref_axis(const ckm_i_ref_op *r, const char *key, int64_t fallback, int32_t rank)
 {
     int64_t axis = ckm_i_op_attr_int(r->op, key, 0, fallback);

@@ -36,7 +36,6 @@ void *ckm_i_ref_state(const ckm_i_ref_op *r, int32_t i);
 int64_t ckm_i_ref_elements(const ckm_shape *shape);
 // Product of dims[first] to dims[last - 1].
 int64_t ckm_i_ref_span(const ckm_shape *shape, int32_t first, int32_t last);
-int32_t ckm_i_ref_channel_axis(const ckm_graph *graph, int32_t rank);
 // Attribute `key`, an axis that may count from the end, in [0, rank).
 int32_t ckm_i_ref_axis(const ckm_i_ref_op *r, const char *key, int64_t fallback, int32_t rank);
 
