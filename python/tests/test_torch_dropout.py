@@ -16,7 +16,8 @@ from torch.nn import functional  # noqa: E402
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts  # noqa: E402
 
 import checkmate.torch as ct  # noqa: E402
-from checkmate.torch import compiler, dropout, random_state  # noqa: E402
+from checkmate.torch import compiler, dropout, peak, random_state  # noqa: E402
+from checkmate.torch.partition import Halves  # noqa: E402
 
 aten = torch.ops.aten
 
@@ -158,6 +159,27 @@ def test_draws_into_the_noise(budget: str, monkeypatch: pytest.MonkeyPatch) -> N
     without = len(ran)
     same(model, [torch.randn(512, 32)], budget, random="replay")
     assert not any(aten.bernoulli_.float in (node.target, *node.args) for node in ran[without:])
+
+
+def test_the_noise_takes_room_only_where_there_is_some() -> None:
+    """A schedule may make the place of a mask long before it draws the mask."""
+    module = traced(lambda x: aten.native_dropout(aten.repeat(x, [9]).sum() * x, 0.25, True)[0], torch.randn(512))
+    dropout.rewrite(module)
+    graph = module.graph
+    first, (empty,) = next(n for n in graph.nodes if n.op == "call_function"), graph.find_nodes(op="call_function", target=aten.empty.memory_format)
+    first.prepend(empty)
+
+    def levels() -> dict[fx.Node, int]:
+        found: dict[fx.Node, int] = {}
+        peak._walk(graph, {}, peak._Storages(0), {}, found)
+        return found
+
+    before = levels()
+    limit = max(before.values())
+    nothing = fx.GraphModule({}, fx.Graph())
+    assert dropout.draw_noise(Halves(module, nothing, 0, []), limit, before)
+    graph.lint()
+    assert max(levels().values()) <= limit
 
 
 @pytest.mark.parametrize("binding", ["must", "respect", "override"])

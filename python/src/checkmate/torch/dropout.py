@@ -140,10 +140,9 @@ def _draw_noise(half: fx.Graph, noise: fx.Node, limit: int, levels: dict[fx.Node
     bytes_more = value.numel() * (value.element_size() - 2 * empty.meta["val"].element_size())
     if value.stride() != mask.meta["val"].stride() or not _follow(drawn, noise) or levels[drawn] + bytes_more > limit:
         return False
-    with half.inserting_before(empty):
+    with half.inserting_before(drawn):  # the schedule may have made the mask's place earlier, where there is no room for the noise
         place = half.call_function(empty.target, empty.args, {**empty.kwargs, "dtype": value.dtype})
-    place.meta = {**empty.meta, "val": value if permute is None else _unpermuted(value, permute)}
-    with half.inserting_before(drawn):
+        place.meta = {**empty.meta, "val": value if permute is None else _unpermuted(value, permute)}
         target = random_state.with_state if replayed else _aten.bernoulli_.float
         new = half.call_function(target, (*drawn.args[:2], _aten.bernoulli_.float, place, keep) if replayed else (place, keep))
     new.meta = {**drawn.meta, "val": place.meta["val"]}
