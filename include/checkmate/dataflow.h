@@ -74,9 +74,10 @@ CKM_API int64_t ckm_dataflow_edge_count(const ckm_dataflow *df);
 // Sum of all operator costs: the cost of running without rematerialization.
 CKM_API int64_t ckm_dataflow_total_cost(const ckm_dataflow *df);
 
-// Bytes that every schedule needs at some moment: the largest, over operators, of fixed bytes, inputs,
-// the operator's operands and outputs and its workspace, less what its in-place pairs save; and what is
-// live at the end. No budget below it is feasible (proof: each operator runs at least once). O(edges).
+// Bytes that every schedule needs at some moment, looking at one operator at a time: the largest, over
+// operators, of fixed bytes, inputs, the operator's operands and outputs and its workspace, less what its
+// in-place pairs save; and what is live at the end. No budget below it is feasible (proof: each operator
+// runs at least once). ckm_min_budget_floor proves more, and is what the program calls the floor. O(1).
 CKM_API int64_t ckm_dataflow_memory_floor(const ckm_dataflow *df);
 
 // checkmate-graph JSON, version 1 (docs/FORMATS.md). Reading validates everything; writing goes to a

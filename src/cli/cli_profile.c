@@ -41,13 +41,18 @@ static ckm_status fit_memory(ckm_dataflow *df, int64_t memory_bytes, ckm_run_fit
     }
     ckm_run_fit_dispose(fit);
     status = ckm_run_plan_under_budget(df, memory_bytes, 0, &options, solve, df, fit, err);
-    if (status == CKM_OK && fit->schedule == NULL) {
-        status = cli_error(err, CKM_ERR_MEMORY, NULL,
-                           "no schedule was found by which the operators can be measured in %lld bytes; at least %lld "
-                           "are needed",
-                           (long long)memory_bytes, (long long)ckm_dataflow_memory_floor(df));
+    if (status != CKM_OK || fit->schedule != NULL) {
+        return status;
     }
-    return status;
+    int64_t floor_bytes = 0;
+    status = ckm_min_budget_floor(df, &floor_bytes, err);
+    if (status != CKM_OK) {
+        return status;
+    }
+    return cli_error(err, CKM_ERR_MEMORY, NULL,
+                     "no schedule was found by which the operators can be measured in %lld bytes; at least %lld "
+                     "are needed",
+                     (long long)memory_bytes, (long long)floor_bytes);
 }
 
 ckm_status cli_profile_measure(const ckm_training *training, ckm_program *program, int64_t memory_bytes,

@@ -182,9 +182,13 @@ static int explain_absence(const train_setup *t)
     char outside[64];
     char least[64];
     char floor_text[64];
-    int64_t simple = ckm_dataflow_memory_floor(t->df);
-    // What solving proved, where it did.
-    int64_t floor_bytes = (t->solved.floor_bytes > simple ? t->solved.floor_bytes : simple) + t->outside_bytes;
+    int64_t floor_bytes = 0;
+    ckm_error err = CKM_ERROR_INIT;
+    if (ckm_min_budget_floor(t->df, &floor_bytes, &err) != CKM_OK) {
+        return cli_fail(&err);
+    }
+    // What solving proved may be more.
+    floor_bytes = (t->solved.floor_bytes > floor_bytes ? t->solved.floor_bytes : floor_bytes) + t->outside_bytes;
     cli_show_bytes(t->budget_bytes, budget, sizeof budget);
     cli_show_bytes(t->outside_bytes, outside, sizeof outside);
     cli_show_bytes(floor_bytes, floor_text, sizeof floor_text);

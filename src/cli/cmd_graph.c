@@ -33,10 +33,11 @@ static int print_summary(const cli_model *model)
     const ckm_dataflow *df = model->df;
     int kinds[4] = {0, 0, 0, 0};
     int64_t peak = 0;
+    int64_t floor_bytes = 0;
     char text[256];
     char number[64];
     ckm_error err = CKM_ERROR_INIT;
-    if (cli_baseline_peak(df, &peak, &err) != CKM_OK) {
+    if (cli_baseline_peak(df, &peak, &err) != CKM_OK || ckm_min_budget_floor(df, &floor_bytes, &err) != CKM_OK) {
         return cli_fail(&err);
     }
     for (int32_t v = 0; v < ckm_dataflow_op_count(df); v++) {
@@ -65,8 +66,7 @@ static int print_summary(const cli_model *model)
     print_row("fixed memory", cli_show_bytes(ckm_dataflow_fixed_bytes(df), text, sizeof text));
     snprintf(text, sizeof text, "%s without rematerialization", cli_show_bytes(peak, number, sizeof number));
     print_row("peak memory", text);
-    snprintf(text, sizeof text, "%s, which every schedule needs",
-             cli_show_bytes(ckm_dataflow_memory_floor(df), number, sizeof number));
+    snprintf(text, sizeof text, "%s, which every schedule needs", cli_show_bytes(floor_bytes, number, sizeof number));
     print_row("memory floor", text);
     return cli_finish_output();
 }

@@ -201,6 +201,16 @@ static void show_least(int64_t budget_bytes, int64_t lower_bound_bytes, double s
             cli_show_bytes(lower_bound_bytes, bound, sizeof bound));
 }
 
+// The floor is the one that 'graph' shows, also where the strategy did not ask for more than what one operator needs.
+static void raise_floor(ckm_solve_result *r, int64_t floor_bytes)
+{
+    r->floor_bytes = floor_bytes > r->floor_bytes ? floor_bytes : r->floor_bytes;
+    if (r->budget_bytes < r->floor_bytes) {
+        r->status = CKM_SOLVE_INFEASIBLE;
+        r->bound_covers = CKM_BOUND_ANY;
+    }
+}
+
 // Solves, for "min" after half of the time has gone into the budget.
 static ckm_status run_solver(task *t, cli_progress *progress, ckm_solve_result *result, ckm_error *err)
 {
@@ -216,7 +226,15 @@ static ckm_status run_solver(task *t, cli_progress *progress, ckm_solve_result *
     cli_stop_install();
     if (t->budget.given) {
         solving.budget_bytes = cli_budget_bytes(&t->budget, baseline_peak);
-        return ckm_solve(t->df, &solving, result, err);
+        int64_t floor_bytes = 0;
+        status = ckm_min_budget_floor(t->df, &floor_bytes, err);
+        if (status == CKM_OK) {
+            status = ckm_solve(t->df, &solving, result, err);
+        }
+        if (status == CKM_OK) {
+            raise_floor(result, floor_bytes);
+        }
+        return status;
     }
     double limit = solving.time_limit_seconds;
     solving.time_limit_seconds = limit / 2;

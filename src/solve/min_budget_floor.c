@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lower end of the search for the smallest budget, alone and quickly.
+// The memory floor for those who only want to know it.
 #include <checkmate/min_budget.h>
 
 #include "solve/floor/memory_floor.h"
 
 ckm_status ckm_min_budget_floor(const ckm_dataflow *df, int64_t *floor_bytes, ckm_error *err)
 {
-    static const ckm_i_memory_floor_options options = {4 * CKM_I_MEMORY_FLOOR_BRIEF, INT64_MAX};
+    static const ckm_i_memory_floor_options options = {CKM_I_MEMORY_FLOOR_BRIEF, INT64_MAX};
     ckm_i_memory_floor_result found;
     ckm_status status = ckm_i_memory_floor(df, &options, &found, err);
     if (status == CKM_OK) {

@@ -60,8 +60,15 @@ grep -q '^memory floor  *14 B .*needed by all schedules; none of them fits less$
 [ "$(grep -c 'floor\|proven: ' out.txt)" -eq 1 ] || fail "more than one floor: $out"
 expect 0 solve branches.json --budget min --json
 [ "$(value floor_bytes out.txt)" = 14 ] || fail "floor_bytes is not what is proven for all schedules: $out"
-expect 3 solve branches.json --budget 13
-err_has "every schedule needs at least 14 B (14 bytes)"
+for strategy in auto checkpoint-all local-search; do
+    expect 3 solve branches.json --budget 13 --strategy $strategy --time-limit 1
+    err_has "every schedule needs at least 14 B (14 bytes)"
+    grep -q '^memory floor  *14 B' out.txt || fail "$strategy shows another floor: $(cat out.txt)"
+done
+expect 0 solve branches.json --budget 100% --strategy checkpoint-all --json
+[ "$(value floor_bytes out.txt)" = 14 ] || fail "a strategy that proves nothing shows another floor: $(cat out.txt)"
+expect 0 graph branches.json
+grep -q '^memory floor  *14 B, which every schedule needs$' out.txt || fail "graph shows another floor: $(cat out.txt)"
 expect 0 sweep branches.json --budgets 3 --strategies auto --verbose -o sweep.csv
 err_has "3 budgets from 14 B, proven to be needed by all schedules, to"
 [ "$(sed -n 2p sweep.csv | cut -d, -f3)" = 14 ] || fail "the sweep does not begin at the floor: $(cat sweep.csv)"

@@ -18,7 +18,7 @@ typedef struct ckm_i_memory_floor_result {
 
 // Work for a floor on the way to something else, and where it is what is asked for; less where there is a time limit
 // (seconds of wall time, <= 0 for none) of which it would take more than a tenth or so. Depends on no clock.
-#define CKM_I_MEMORY_FLOOR_BRIEF INT64_C(4000000)
+#define CKM_I_MEMORY_FLOOR_BRIEF INT64_C(6000000)
 #define CKM_I_MEMORY_FLOOR_LONG INT64_C(100000000)
 int64_t ckm_i_memory_floor_work(int64_t most, double time_limit_seconds);
 

@@ -66,7 +66,7 @@ typedef struct ckm_i_pebbling {
     int64_t n_moves, cap_moves;
 } ckm_i_pebbling;
 
-// O(operators + edges), and with operators that run only once O(operators * edges / 64).
+// O(operators + edges), and with operators that run only once O(operators * edges).
 ckm_status ckm_i_pebbling_init(ckm_i_pebbling *p, const ckm_dataflow *df, ckm_error *err) CKM_NODISCARD;
 void ckm_i_pebbling_dispose(ckm_i_pebbling *p);
 
