@@ -17,3 +17,13 @@ def chain(layers: int) -> Graph:
         graph.op(name=f"b{i}", cost=1, kind="backward", inputs=operands, outputs=[values[layers + k + 1]])
     graph.result(values[2 * layers])
     return graph.finish()
+
+
+def branches() -> Graph:
+    """Two branches of 8 and then 3 bytes, joined at the end: 11 bytes for the largest operator, 14 with what waits meanwhile."""
+    graph = Graph("branches")
+    a, b, c, d, e = (graph.tensor(bytes=size, name=name) for name, size in zip("abcde", (8, 3, 8, 3, 1), strict=True))
+    for inputs, output in (([], a), ([a], b), ([], c), ([c], d), ([b, d], e)):
+        graph.op(cost=1, inputs=inputs, outputs=[output])
+    graph.result(e)
+    return graph.finish()

@@ -3,7 +3,7 @@ import json
 import pathlib
 
 import pytest
-from graphs import chain
+from graphs import branches, chain
 
 from checkmate import CheckmateError, Graph, Schedule, Step
 
@@ -26,6 +26,10 @@ def test_what_was_built_is_read_back() -> None:
     assert graph.producer(x) is None
     assert graph.producer(view) == 1
     assert graph.memory_floor == 7 + 10 + 20 + 5
+
+
+def test_memory_floor_counts_what_waits() -> None:
+    assert branches().memory_floor == 14
 
 
 def test_json_there_and_back(tmp_path: pathlib.Path) -> None:

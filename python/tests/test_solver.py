@@ -3,7 +3,7 @@ import os
 import signal
 
 import pytest
-from graphs import chain
+from graphs import branches, chain
 
 from checkmate import CheckmateError, Graph, InfeasibleError, Progress, frontier, solve, strategies
 
@@ -29,6 +29,18 @@ def test_infeasible_tells_both_sides() -> None:
     assert caught.value.proven
     assert caught.value.largest_impossible >= 3
     assert caught.value.smallest_known is None or caught.value.smallest_known >= 4
+
+
+@pytest.mark.parametrize("strategy", ["auto", "checkpoint-all", "local-search"])
+def test_every_strategy_has_the_floor_of_the_graph(strategy: str) -> None:
+    graph = branches()
+    assert solve(graph, 100, strategy=strategy, time_limit=1).floor_bytes == graph.memory_floor
+    solution = solve(graph, graph.memory_floor - 1, strategy=strategy, time_limit=1)
+    assert (solution.status, solution.bound_covers, solution.floor_bytes) == ("infeasible", "any", graph.memory_floor)
+    with pytest.raises(InfeasibleError) as caught:
+        solution.require()
+    assert caught.value.proven
+    assert caught.value.largest_impossible == graph.memory_floor - 1
 
 
 def test_unknown_strategy() -> None:

@@ -197,18 +197,20 @@ def solve(
         raise caught[0]
     if signals.interrupted and schedule is None:
         raise KeyboardInterrupt
+    floor = max(result.floor_bytes, graph.memory_floor)  # strategies may leave it at what one operator needs
+    below = result.budget_bytes < floor
     return Solution(
-        _STATUSES[result.status],
+        "infeasible" if below else _STATUSES[result.status],
         schedule,
         _count(result.cost),
         _count(result.peak_bytes),
         result.budget_bytes,
         result.baseline_cost,
         result.baseline_peak_bytes,
-        result.floor_bytes,
+        floor,
         _count(result.least_peak_bytes),
         _number(result.bound_cost),
-        BOUND_CLASSES[result.bound_covers],
+        "any" if below else BOUND_CLASSES[result.bound_covers],
         _number(result.gap),
         result.seconds,
         result.strategy.decode(),
