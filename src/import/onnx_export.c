@@ -139,7 +139,7 @@ static ckm_status take_dims(exporter *e, const ckm_i_wire_field *field, int64_t 
     int64_t at = field->at;
     while (at < field->at + field->bytes) {
         uint64_t value;
-        ckm_status status = ckm_i_wire_varint(&e->source, &at, field->at + field->bytes, &value, err);
+        ckm_status status = ckm_i_wire_varint(&e->source, &at, field->at + field->bytes, NULL, &value, err);
         if (status != CKM_OK) {
             return status;
         }
@@ -161,7 +161,7 @@ static ckm_status look_outside(exporter *e, const ckm_i_wire_tensor *place, outs
     *out = (outside){.where = CKM_I_ONNX_EXTERNAL_INIT};
     while (status == CKM_OK && at < end) {
         ckm_i_wire_field field;
-        status = ckm_i_wire_next(&e->source, &at, end, &field, err);
+        status = ckm_i_wire_next(&e->source, &at, end, NULL, &field, err);
         if (status != CKM_OK) {
             break;
         }
@@ -208,7 +208,7 @@ static ckm_status put_embedded(exporter *e, const ckm_i_wire_tensor *place, ckm_
     int64_t at = place->at;
     while (status == CKM_OK && at < place->at + place->bytes) {
         ckm_i_wire_field field;
-        status = ckm_i_wire_next(&e->source, &at, place->at + place->bytes, &field, err);
+        status = ckm_i_wire_next(&e->source, &at, place->at + place->bytes, NULL, &field, err);
         if (status == CKM_OK && field_stays(field.number)) {
             status = copy(e, field.start, at, err);
         }

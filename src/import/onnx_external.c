@@ -17,7 +17,7 @@ ckm_status ckm_i_onnx_external_pair(ckm_i_onnx_source *source, const ckm_i_wire_
     int64_t at = pair->at;
     while (at < pair->at + pair->bytes) {
         ckm_i_wire_field field;
-        ckm_status status = ckm_i_wire_next(source, &at, pair->at + pair->bytes, &field, err);
+        ckm_status status = ckm_i_wire_next(source, &at, pair->at + pair->bytes, NULL, &field, err);
         if (status == CKM_OK && (field.number == 1 || field.number == 2)) {
             status = ckm_i_wire_text(source, &field, field.number == 1 ? key : value,
                                      field.number == 1 ? sizeof key : sizeof value, err);

@@ -8,8 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-
-typedef enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5 } wire_type;
+#include "import/onnx_wire.h"
 
 typedef enum {
     KEEP_NUMBER,  // an integer
@@ -81,91 +80,9 @@ typedef struct skimmer {
     ckm_error *err;
 } skimmer;
 
-// One field as it stands in the file.
-typedef struct wire_field {
-    uint32_t number;
-    wire_type type;
-    int64_t start;  // of the key
-    int64_t payload, payload_bytes;
-} wire_field;
-
 static ckm_status broken(skimmer *s, int64_t at, const char *what, const char *where)
 {
-    return ckm_i_error_at(s->err, CKM_ERR_FORMAT, NULL, 0, at, "not a readable ONNX model: %s in the %s", what, where);
-}
-
-static ckm_status read_varint(skimmer *s, int64_t *at, int64_t end, const char *where, uint64_t *out)
-{
-    uint64_t value = 0;
-    int64_t start = *at;
-    for (int i = 0; i < 10; i++) {
-        uint8_t byte;
-        if (*at >= end) {
-            return broken(s, start, "truncated number", where);
-        }
-        ckm_status status = ckm_i_onnx_source_read(s->source, *at, 1, &byte, s->err);
-        if (status != CKM_OK) {
-            return status;
-        }
-        (*at)++;
-        if (i == 9 && byte > 1) {
-            break;
-        }
-        value |= (uint64_t)(byte & 0x7F) << (7 * i);
-        if (byte < 0x80) {
-            *out = value;
-            return CKM_OK;
-        }
-    }
-    return broken(s, start, "number longer than 64 bits", where);
-}
-
-// Reads key and extent of the field at *at and moves *at behind it.
-static ckm_status read_field(skimmer *s, int64_t *at, int64_t end, const char *where, wire_field *field)
-{
-    uint64_t key;
-    uint64_t length = 0;
-    field->start = *at;
-    ckm_status status = read_varint(s, at, end, where, &key);
-    if (status != CKM_OK) {
-        return status;
-    }
-    if (key >> 3 == 0 || key >> 3 > 0x1FFFFFFF) {
-        return broken(s, field->start, "impossible field number", where);
-    }
-    field->number = (uint32_t)(key >> 3);
-    field->type = (wire_type)(key & 7);
-    field->payload = *at;
-    switch (key & 7) {
-    case WIRE_VARINT:
-        status = read_varint(s, at, end, where, &length);
-        if (status != CKM_OK) {
-            return status;
-        }
-        field->payload_bytes = *at - field->payload;
-        return CKM_OK;
-    case WIRE_64:
-        length = 8;
-        break;
-    case WIRE_32:
-        length = 4;
-        break;
-    case WIRE_BYTES:
-        status = read_varint(s, at, end, where, &length);
-        if (status != CKM_OK) {
-            return status;
-        }
-        field->payload = *at;
-        break;
-    default:
-        return broken(s, field->start, "unknown field type", where);
-    }
-    if (length > (uint64_t)(end - *at)) {
-        return broken(s, field->start, "a field that reaches beyond the end", where);
-    }
-    field->payload_bytes = (int64_t)length;
-    *at += (int64_t)length;
-    return CKM_OK;
+    return ckm_i_wire_broken(at, what, where, s->err);
 }
 
 static ckm_status reserve(skimmer *s, size_t extra, int64_t at)
@@ -216,34 +133,34 @@ static bool is_values(field_rule rule)
 }
 
 // Does a field of this wire type fit the rule?
-static bool type_fits(field_rule rule, const wire_field *field)
+static bool type_fits(field_rule rule, const ckm_i_wire_field *field)
 {
     switch (rule) {
     case KEEP_NUMBER:
-        return field->type == WIRE_VARINT;
+        return field->type == CKM_I_WIRE_VARINT;
     case KEEP_FLOAT:
-        return field->type == WIRE_32;
+        return field->type == CKM_I_WIRE_32;
     case KEEP_INTS:
     case VALUES_INTS:
-        return field->type == WIRE_VARINT || field->type == WIRE_BYTES;
+        return field->type == CKM_I_WIRE_VARINT || field->type == CKM_I_WIRE_BYTES;
     case KEEP_FLOATS:
     case VALUES_FLOATS:
-        return field->type == WIRE_32 || (field->type == WIRE_BYTES && field->payload_bytes % 4 == 0);
+        return field->type == CKM_I_WIRE_32 || (field->type == CKM_I_WIRE_BYTES && field->bytes % 4 == 0);
     case VALUES_DOUBLES:
-        return field->type == WIRE_64 || (field->type == WIRE_BYTES && field->payload_bytes % 8 == 0);
+        return field->type == CKM_I_WIRE_64 || (field->type == CKM_I_WIRE_BYTES && field->bytes % 8 == 0);
     default:
-        return field->type == WIRE_BYTES;
+        return field->type == CKM_I_WIRE_BYTES;
     }
 }
 
 // Packed integers have to be whole varints.
-static ckm_status check_packed(skimmer *s, const wire_field *field, const char *where)
+static ckm_status check_packed(skimmer *s, const ckm_i_wire_field *field, const char *where)
 {
-    int64_t at = field->payload;
-    int64_t end = field->payload + field->payload_bytes;
+    int64_t at = field->at;
+    int64_t end = field->at + field->bytes;
     while (at < end) {
         uint64_t value;
-        ckm_status status = read_varint(s, &at, end, where, &value);
+        ckm_status status = ckm_i_wire_varint(s->source, &at, end, where, &value, s->err);
         if (status != CKM_OK) {
             return status;
         }
@@ -251,10 +168,10 @@ static ckm_status check_packed(skimmer *s, const wire_field *field, const char *
     return CKM_OK;
 }
 
-static ckm_status copy_checked(skimmer *s, const field_row *row, const wire_field *field, int64_t end,
+static ckm_status copy_checked(skimmer *s, const field_row *row, const ckm_i_wire_field *field, int64_t end,
                                const char *where)
 {
-    if ((row->rule == KEEP_INTS || row->rule == VALUES_INTS) && field->type == WIRE_BYTES) {
+    if ((row->rule == KEEP_INTS || row->rule == VALUES_INTS) && field->type == CKM_I_WIRE_BYTES) {
         ckm_status status = check_packed(s, field, where);
         if (status != CKM_OK) {
             return status;
@@ -263,9 +180,9 @@ static ckm_status copy_checked(skimmer *s, const field_row *row, const wire_fiel
     size_t before = s->n_out;
     ckm_status status = copy(s, field->start, end);
     if (status == CKM_OK && row->rule == KEEP_TEXT) {
-        size_t text = before + (size_t)(field->payload - field->start);
-        if (memchr(s->out + text, 0, (size_t)field->payload_bytes) != NULL) {
-            return broken(s, field->payload, "a text with a zero byte", where);
+        size_t text = before + (size_t)(field->at - field->start);
+        if (memchr(s->out + text, 0, (size_t)field->bytes) != NULL) {
+            return broken(s, field->at, "a text with a zero byte", where);
         }
     }
     return status;
@@ -276,14 +193,14 @@ static ckm_status count_values(skimmer *s, const message_table *table, int64_t a
 {
     *total = 0;
     while (at < end) {
-        wire_field field;
-        ckm_status status = read_field(s, &at, end, table->name, &field);
+        ckm_i_wire_field field;
+        ckm_status status = ckm_i_wire_next(s->source, &at, end, table->name, &field, s->err);
         if (status != CKM_OK) {
             return status;
         }
         for (uint32_t i = 0; i < table->n_rows; i++) {
             if (table->rows[i].number == field.number && is_values(table->rows[i].rule)) {
-                *total += field.payload_bytes;
+                *total += field.bytes;
             }
         }
     }
@@ -292,16 +209,16 @@ static ckm_status count_values(skimmer *s, const message_table *table, int64_t a
 
 static ckm_status skim_message(skimmer *s, const message_table *table, int64_t at, int64_t end);
 
-static ckm_status skim_child(skimmer *s, const field_row *row, const wire_field *field)
+static ckm_status skim_child(skimmer *s, const field_row *row, const ckm_i_wire_field *field)
 {
     ckm_status status = reserve(s, 16, field->start);
     if (status != CKM_OK) {
         return status;
     }
-    put_varint(s, (uint64_t)field->number << 3 | WIRE_BYTES);
+    put_varint(s, (uint64_t)field->number << 3 | CKM_I_WIRE_BYTES);
     size_t length_at = s->n_out;
     s->n_out += LENGTH_BYTES;
-    status = skim_message(s, row->message, field->payload, field->payload + field->payload_bytes);
+    status = skim_message(s, row->message, field->at, field->at + field->bytes);
     if (status != CKM_OK) {
         return status;
     }
@@ -312,7 +229,7 @@ static ckm_status skim_child(skimmer *s, const field_row *row, const wire_field 
     return CKM_OK;
 }
 
-static ckm_status skim_field(skimmer *s, const message_table *table, const wire_field *field, int64_t end,
+static ckm_status skim_field(skimmer *s, const message_table *table, const ckm_i_wire_field *field, int64_t end,
                              bool drop_values, uint32_t *seen)
 {
     const field_row *row = NULL;
@@ -351,8 +268,8 @@ static ckm_status skim_message(skimmer *s, const message_table *table, int64_t a
     }
     bool drop_values = value_bytes > CKM_I_ONNX_KEEP_BYTES;
     while (status == CKM_OK && at < end) {
-        wire_field field;
-        status = read_field(s, &at, end, table->name, &field);
+        ckm_i_wire_field field;
+        status = ckm_i_wire_next(s->source, &at, end, table->name, &field, s->err);
         if (status == CKM_OK) {
             status = skim_field(s, table, &field, at, drop_values, &seen);
         }
@@ -360,7 +277,7 @@ static ckm_status skim_message(skimmer *s, const message_table *table, int64_t a
     if (status == CKM_OK && drop_values) {
         status = reserve(s, 24, at);
         if (status == CKM_OK) {
-            put_varint(s, UINT64_C(500000) << 3 | WIRE_VARINT);
+            put_varint(s, UINT64_C(500000) << 3 | CKM_I_WIRE_VARINT);
             put_varint(s, (uint64_t)value_bytes);
         }
     }

@@ -125,7 +125,7 @@ static ckm_status read_list(reading *r, const ckm_i_wire_field *field, ckm_error
     int64_t at = field->at;
     while (status == CKM_OK && at < field->at + field->bytes) {
         uint64_t value;
-        status = ckm_i_wire_varint(&r->v->source, &at, field->at + field->bytes, &value, err);
+        status = ckm_i_wire_varint(&r->v->source, &at, field->at + field->bytes, NULL, &value, err);
         if (status == CKM_OK) {
             status = put(r, value, err);
         }
@@ -160,7 +160,7 @@ static ckm_status read_tensor(reading *r, const ckm_i_wire_tensor *place, bool *
     while (status == CKM_OK && at < end) {
         ckm_i_wire_field field;
         ckm_dtype dtype;
-        status = ckm_i_wire_next(&r->v->source, &at, end, &field, err);
+        status = ckm_i_wire_next(&r->v->source, &at, end, NULL, &field, err);
         if (status != CKM_OK) {
             break;
         }

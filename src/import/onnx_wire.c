@@ -10,50 +10,59 @@
 // Longer names of tensors are not looked at.
 enum { NAME_ROOM = 4096 };
 
-static ckm_status broken(int64_t at, const char *what, ckm_error *err)
+ckm_status ckm_i_wire_broken(int64_t at, const char *what, const char *where, ckm_error *err)
 {
-    return ckm_i_error_at(err, CKM_ERR_FORMAT, NULL, 0, at, "not a readable ONNX model: %s", what);
+    return ckm_i_error_at(err, CKM_ERR_FORMAT, NULL, 0, at, "not a readable ONNX model: %s%s%s", what,
+                          where != NULL ? " in the " : "", where != NULL ? where : "");
 }
 
-ckm_status ckm_i_wire_varint(ckm_i_onnx_source *source, int64_t *at, int64_t end, uint64_t *value, ckm_error *err)
+ckm_status ckm_i_wire_varint(ckm_i_onnx_source *source, int64_t *at, int64_t end, const char *where, uint64_t *value,
+                             ckm_error *err)
 {
     uint64_t result = 0;
     int64_t start = *at;
     for (int i = 0; i < 10; i++) {
         uint8_t byte;
         if (*at >= end) {
-            return broken(start, "truncated number", err);
+            return ckm_i_wire_broken(start, "truncated number", where, err);
         }
         ckm_status status = ckm_i_onnx_source_read(source, *at, 1, &byte, err);
         if (status != CKM_OK) {
             return status;
         }
         (*at)++;
+        if (i == 9 && byte > 1) {
+            break;
+        }
         result |= (uint64_t)(byte & 0x7F) << (7 * i);
         if (byte < 0x80) {
             *value = result;
             return CKM_OK;
         }
     }
-    return broken(start, "number longer than 64 bits", err);
+    return ckm_i_wire_broken(start, "number longer than 64 bits", where, err);
 }
 
-ckm_status ckm_i_wire_next(ckm_i_onnx_source *source, int64_t *at, int64_t end, ckm_i_wire_field *field, ckm_error *err)
+ckm_status ckm_i_wire_next(ckm_i_onnx_source *source, int64_t *at, int64_t end, const char *where,
+                           ckm_i_wire_field *field, ckm_error *err)
 {
     uint64_t key;
     uint64_t length = 0;
     field->start = *at;
     field->value = 0;
-    ckm_status status = ckm_i_wire_varint(source, at, end, &key, err);
+    ckm_status status = ckm_i_wire_varint(source, at, end, where, &key, err);
     if (status != CKM_OK) {
         return status;
+    }
+    if (key >> 3 == 0 || key >> 3 > 0x1FFFFFFF) {
+        return ckm_i_wire_broken(field->start, "impossible field number", where, err);
     }
     field->number = (uint32_t)(key >> 3);
     field->type = (int)(key & 7);
     field->at = *at;
     switch (field->type) {
     case CKM_I_WIRE_VARINT:
-        status = ckm_i_wire_varint(source, at, end, &field->value, err);
+        status = ckm_i_wire_varint(source, at, end, where, &field->value, err);
         field->bytes = *at - field->at;
         return status;
     case CKM_I_WIRE_64:
@@ -63,14 +72,14 @@ ckm_status ckm_i_wire_next(ckm_i_onnx_source *source, int64_t *at, int64_t end, 
         length = 4;
         break;
     case CKM_I_WIRE_BYTES:
-        status = ckm_i_wire_varint(source, at, end, &length, err);
+        status = ckm_i_wire_varint(source, at, end, where, &length, err);
         field->at = *at;
         break;
     default:
-        return broken(field->start, "unknown field type", err);
+        return ckm_i_wire_broken(field->start, "unknown field type", where, err);
     }
     if (status == CKM_OK && length > (uint64_t)(end - *at)) {
-        status = broken(field->start, "a field that reaches beyond the end", err);
+        status = ckm_i_wire_broken(field->start, "a field that reaches beyond the end", where, err);
     }
     if (status == CKM_OK) {
         field->bytes = (int64_t)length;
@@ -83,7 +92,7 @@ ckm_status ckm_i_wire_text(ckm_i_onnx_source *source, const ckm_i_wire_field *fi
                            ckm_error *err)
 {
     if (field->type != CKM_I_WIRE_BYTES || field->bytes >= (int64_t)room) {
-        return broken(field->start, "a text that is too long", err);
+        return ckm_i_wire_broken(field->start, "a text that is too long", NULL, err);
     }
     ckm_status status = ckm_i_onnx_source_read(source, field->at, field->bytes, (uint8_t *)out, err);
     if (status == CKM_OK) {
@@ -98,7 +107,7 @@ static ckm_status first_field(ckm_i_onnx_source *source, int64_t at, int64_t end
 {
     *found = false;
     while (at < end) {
-        ckm_status status = ckm_i_wire_next(source, &at, end, field, err);
+        ckm_status status = ckm_i_wire_next(source, &at, end, NULL, field, err);
         if (status != CKM_OK) {
             return status;
         }
@@ -181,7 +190,7 @@ ckm_status ckm_i_wire_list(ckm_i_onnx_source *source, ckm_i_wire_tensors *out, c
     bool found = false;
     ckm_status status = first_field(source, 0, source->size_bytes, 7, &graph, &found, err);
     if (status == CKM_OK && (!found || graph.type != CKM_I_WIRE_BYTES)) {
-        status = broken(0, "it has no graph", err);
+        status = ckm_i_wire_broken(0, "it has no graph", NULL, err);
     }
     if (status != CKM_OK) {
         return status;
@@ -192,7 +201,7 @@ ckm_status ckm_i_wire_list(ckm_i_onnx_source *source, ckm_i_wire_tensors *out, c
     int64_t at = graph.at;
     while (status == CKM_OK && at < graph.at + graph.bytes) {
         ckm_i_wire_field field;
-        status = ckm_i_wire_next(source, &at, graph.at + graph.bytes, &field, err);
+        status = ckm_i_wire_next(source, &at, graph.at + graph.bytes, NULL, &field, err);
         if (status == CKM_OK && field.type == CKM_I_WIRE_BYTES && field.number == 5) {
             status = add_initializer(source, &list, &field, err);
         } else if (status == CKM_OK && field.type == CKM_I_WIRE_BYTES && field.number == 1) {

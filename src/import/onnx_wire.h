@@ -15,11 +15,14 @@ typedef struct ckm_i_wire_field {
     uint64_t value;     // of a varint
 } ckm_i_wire_field;
 
-// Reads the field at *at, which must end before `end`, and moves *at behind it.
-ckm_status ckm_i_wire_next(ckm_i_onnx_source *source, int64_t *at, int64_t end, ckm_i_wire_field *field,
-                           ckm_error *err) CKM_NODISCARD;
+// CKM_ERR_FORMAT: "<what> in the <where>", the kind of message; NULL: "<what>" alone.
+ckm_status ckm_i_wire_broken(int64_t at, const char *what, const char *where, ckm_error *err);
+
+// Reads the field at *at, which must end before `end`, and moves *at behind it. `where` is for errors.
+ckm_status ckm_i_wire_next(ckm_i_onnx_source *source, int64_t *at, int64_t end, const char *where,
+                           ckm_i_wire_field *field, ckm_error *err) CKM_NODISCARD;
 // One number of a packed list.
-ckm_status ckm_i_wire_varint(ckm_i_onnx_source *source, int64_t *at, int64_t end, uint64_t *value,
+ckm_status ckm_i_wire_varint(ckm_i_onnx_source *source, int64_t *at, int64_t end, const char *where, uint64_t *value,
                              ckm_error *err) CKM_NODISCARD;
 // Copies a text field; CKM_ERR_FORMAT when it does not fit.
 ckm_status ckm_i_wire_text(ckm_i_onnx_source *source, const ckm_i_wire_field *field, char *out, size_t room,
