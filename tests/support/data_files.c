@@ -141,3 +141,48 @@ void data_files_jpeg(const char *folder, const char *name, int width, int height
     jpeg_destroy_compress(&jpeg);
     assert_int_equal(fclose(file), 0);
 }
+
+int data_fixture_open(void **state, data_fixture *f, ckm_shape shape, int64_t batch, int64_t limit)
+{
+    data_files_folder(f->folder, sizeof f->folder);
+    f->inputs[0] = (ckm_data_field){"x", CKM_F32, shape, 0};
+    f->options = (ckm_data_options)CKM_DATA_OPTIONS_INIT;
+    f->options.batch = batch;
+    f->options.n_inputs = 1;
+    f->options.inputs = f->inputs;
+    f->options.labels.limit = limit;
+    f->options.scaling = CKM_SCALING_UNIT;
+    f->options.keep_order = true;
+    *state = f;
+    return 0;
+}
+
+int data_fixture_close(void **state)
+{
+    data_fixture *f = *state;
+    data_files_remove(f->folder);
+    return 0;
+}
+
+void data_fixture_read(data_fixture *f, float *images, int32_t *labels)
+{
+    ckm_data *data = NULL;
+    void *inputs[] = {images};
+    if (ckm_data_open(f->folder, &f->options, &data, &f->err) != CKM_OK ||
+        ckm_data_fetch(data, 0, inputs, labels, &f->err) != CKM_OK) {
+        fail_msg("%s: %s", f->err.file, f->err.message);
+    }
+    ckm_data_close(data);
+}
+
+void data_fixture_refused(data_fixture *f, ckm_status code, const char *file, const char *text)
+{
+    ckm_data *data = NULL;
+    ckm_status status = ckm_data_open(f->folder, &f->options, &data, &f->err);
+    assert_null(data);
+    assert_int_equal(status, code);
+    size_t n = strlen(f->err.file);
+    if (strstr(f->err.message, text) == NULL || n < strlen(file) || strcmp(f->err.file + n - strlen(file), file) != 0) {
+        fail_msg("got %s: %s; expected %s: %s", f->err.file, f->err.message, file, text);
+    }
+}

@@ -3,6 +3,8 @@
 #ifndef CKM_TESTS_DATA_FILES_H
 #define CKM_TESTS_DATA_FILES_H
 
+#include <checkmate/data.h>
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,5 +24,22 @@ void data_files_png(const char *folder, const char *name, int width, int height,
                     const uint8_t *pixels);
 void data_files_jpeg(const char *folder, const char *name, int width, int height, int channels, int progressive,
                      const uint8_t *pixels);
+
+// A folder and how it is read: batches of `batch` in the folder's order, an input "x" of `shape` scaled to [0, 1], labels
+// below `limit`.
+typedef struct data_fixture {
+    char folder[64];
+    ckm_data_field inputs[2];
+    ckm_data_options options;
+    ckm_error err;
+} data_fixture;
+
+// Sets *state up; data_fixture_close takes it down again.
+int data_fixture_open(void **state, data_fixture *f, ckm_shape shape, int64_t batch, int64_t limit);
+int data_fixture_close(void **state);
+// Opens, fetches step 0 into images and labels (room for a batch), closes.
+void data_fixture_read(data_fixture *f, float *images, int32_t *labels);
+// Opening must fail with this code, naming the file (its end) and saying this.
+void data_fixture_refused(data_fixture *f, ckm_status code, const char *file, const char *text);
 
 #endif

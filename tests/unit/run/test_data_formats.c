@@ -13,59 +13,10 @@
 #include "data_files.h"
 #include "run/data.h"
 
-typedef struct fixture {
-    char folder[64];
-    ckm_data_field inputs[2];
-    ckm_data_options options;
-    ckm_error err;
-} fixture;
-
 static int set_up(void **state)
 {
-    static fixture f;
-    data_files_folder(f.folder, sizeof f.folder);
-    f.inputs[0] = (ckm_data_field){"x", CKM_F32, {3, {2, 2, 1}}, 0};
-    f.options = (ckm_data_options)CKM_DATA_OPTIONS_INIT;
-    f.options.batch = 2;
-    f.options.n_inputs = 1;
-    f.options.inputs = f.inputs;
-    f.options.labels.limit = 3;
-    f.options.scaling = CKM_SCALING_UNIT;
-    f.options.keep_order = true;
-    *state = &f;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    fixture *f = *state;
-    data_files_remove(f->folder);
-    return 0;
-}
-
-// Opens, fetches step 0 into images and labels (room for 4096 floats), closes.
-static void read_batch(fixture *f, float *images, int32_t *labels)
-{
-    ckm_data *data = NULL;
-    void *inputs[] = {images};
-    if (ckm_data_open(f->folder, &f->options, &data, &f->err) != CKM_OK ||
-        ckm_data_fetch(data, 0, inputs, labels, &f->err) != CKM_OK) {
-        fail_msg("%s: %s", f->err.file, f->err.message);
-    }
-    ckm_data_close(data);
-}
-
-// Opening must fail with this code, naming the file (its end) and saying this.
-static void refused(fixture *f, ckm_status code, const char *file, const char *text)
-{
-    ckm_data *data = NULL;
-    ckm_status status = ckm_data_open(f->folder, &f->options, &data, &f->err);
-    assert_null(data);
-    assert_int_equal(status, code);
-    size_t n = strlen(f->err.file);
-    if (strstr(f->err.message, text) == NULL || n < strlen(file) || strcmp(f->err.file + n - strlen(file), file) != 0) {
-        fail_msg("got %s: %s; expected %s: %s", f->err.file, f->err.message, file, text);
-    }
+    static data_fixture f;
+    return data_fixture_open(state, &f, (ckm_shape){3, {2, 2, 1}}, 2, 3);
 }
 
 static void near(float a, double b)
@@ -77,7 +28,7 @@ static void near(float a, double b)
 
 static const uint8_t four_pixels[] = {0, 51, 102, 255, 255, 204, 153, 0};
 
-static void write_idx(const fixture *f, uint8_t label)
+static void write_idx(const data_fixture *f, uint8_t label)
 {
     const uint32_t image_dims[] = {2, 2, 2};
     const uint32_t label_dims[] = {2};
@@ -88,24 +39,24 @@ static void write_idx(const fixture *f, uint8_t label)
 
 static void idx_values(void **state)
 {
-    fixture *f = *state;
+    data_fixture *f = *state;
     float images[8];
     int32_t labels[2];
     write_idx(f, 1);
-    read_batch(f, images, labels);
+    data_fixture_read(f, images, labels);
     for (int i = 0; i < 8; i++) {
         near(images[i], four_pixels[i] / 255.0);
     }
     assert_int_equal(labels[0], 2);
     assert_int_equal(labels[1], 1);
     f->options.scaling = CKM_SCALING_SYMMETRIC;
-    read_batch(f, images, labels);
+    data_fixture_read(f, images, labels);
     for (int i = 0; i < 8; i++) {
         near(images[i], four_pixels[i] / 127.5 - 1);
     }
     // One vector a sample.
     f->inputs[0].shape = (ckm_shape){1, {4}};
-    read_batch(f, images, labels);
+    data_fixture_read(f, images, labels);
     near(images[1], 51 / 127.5 - 1);
     // In colours, each as bright as the grey, by ImageNet's figures.
     f->inputs[0].shape = (ckm_shape){3, {3, 2, 2}};
@@ -113,7 +64,7 @@ static void idx_values(void **state)
     f->options.scaling = CKM_SCALING_IMAGENET;
     f->options.resize = true;
     float colours[24];
-    read_batch(f, colours, labels);
+    data_fixture_read(f, colours, labels);
     near(colours[0 * 4 + 1], (0.2 - 0.485) / 0.229);
     near(colours[1 * 4 + 1], (0.2 - 0.456) / 0.224);
     near(colours[2 * 4 + 1], (0.2 - 0.406) / 0.225);
@@ -121,46 +72,47 @@ static void idx_values(void **state)
 
 static void idx_refused(void **state)
 {
-    fixture *f = *state;
+    data_fixture *f = *state;
     const uint32_t three[] = {3};
     const uint8_t labels[] = {0, 0, 0};
     write_idx(f, 3);
-    refused(f, CKM_ERR_ARGUMENT, "train-labels-idx1-ubyte", "sample 1: label 3 is out of range");
+    data_fixture_refused(f, CKM_ERR_ARGUMENT, "train-labels-idx1-ubyte", "sample 1: label 3 is out of range");
     data_files_idx(f->folder, "train-labels-idx1-ubyte", 1, three, labels);
-    refused(f, CKM_ERR_FORMAT, "train-labels-idx1-ubyte", "3 labels for the 2 images");
+    data_fixture_refused(f, CKM_ERR_FORMAT, "train-labels-idx1-ubyte", "3 labels for the 2 images");
     write_idx(f, 1);
     f->inputs[0].shape = (ckm_shape){3, {8, 8, 3}};
-    refused(f, CKM_ERR_ARGUMENT, "train-images-idx3-ubyte",
-            "2x2x1 (height, width, channels), but the network takes 8x8x3");
+    data_fixture_refused(f, CKM_ERR_ARGUMENT, "train-images-idx3-ubyte",
+                         "2x2x1 (height, width, channels), but the network takes 8x8x3");
     f->inputs[0].shape = (ckm_shape){3, {2, 2, 1}};
     data_files_write(f->folder, "train-images-idx3-ubyte", "\0\0\x08\x03\0\0\0\2\0\0\0\2\0\0\0\2\1\2\3", 19);
-    refused(f, CKM_ERR_FORMAT, "train-images-idx3-ubyte", "holds 3 bytes of data where its header announces 8");
+    data_fixture_refused(f, CKM_ERR_FORMAT, "train-images-idx3-ubyte",
+                         "holds 3 bytes of data where its header announces 8");
     data_files_write(f->folder, "train-images-idx3-ubyte", "\0\0\x0d\x03", 4);
-    refused(f, CKM_ERR_UNSUPPORTED, "train-images-idx3-ubyte", "0x0d");
+    data_fixture_refused(f, CKM_ERR_UNSUPPORTED, "train-images-idx3-ubyte", "0x0d");
     data_files_write(f->folder, "train-images-idx3-ubyte", "PNG!", 4);
-    refused(f, CKM_ERR_FORMAT, "train-images-idx3-ubyte", "is not an IDX file");
+    data_fixture_refused(f, CKM_ERR_FORMAT, "train-images-idx3-ubyte", "is not an IDX file");
     data_files_write(f->folder, "train-images-idx3-ubyte",
                      "\0\0\x08\x03\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", 16);
-    refused(f, CKM_ERR_FORMAT, "train-images-idx3-ubyte", "impossible");
+    data_fixture_refused(f, CKM_ERR_FORMAT, "train-images-idx3-ubyte", "impossible");
     write_idx(f, 1);
     f->options.labels.shape = (ckm_shape){1, {4}};
-    refused(f, CKM_ERR_ARGUMENT, "", "a class for every position");
+    data_fixture_refused(f, CKM_ERR_ARGUMENT, "", "a class for every position");
     f->options.labels.shape.rank = 0;
     f->inputs[0].dtype = CKM_I64;
-    refused(f, CKM_ERR_ARGUMENT, "", "one for each input");
+    data_fixture_refused(f, CKM_ERR_ARGUMENT, "", "one for each input");
 }
 
 static void idx_compressed(void **state)
 {
-    fixture *f = *state;
+    data_fixture *f = *state;
     data_files_write(f->folder, "train-images-idx3-ubyte.gz", "\x1f\x8b", 2);
-    refused(f, CKM_ERR_UNSUPPORTED, "", "gunzip");
+    data_fixture_refused(f, CKM_ERR_UNSUPPORTED, "", "gunzip");
 }
 
 // A label that goes bad between opening and reading is an error of that step, not of the program.
 static void changed_meanwhile(void **state)
 {
-    fixture *f = *state;
+    data_fixture *f = *state;
     ckm_data *data = NULL;
     float images[8];
     int32_t labels[2];
@@ -177,7 +129,7 @@ static void changed_meanwhile(void **state)
 
 static void cifar(void **state)
 {
-    fixture *f = *state;
+    data_fixture *f = *state;
     enum { RECORD = 3073, N = 3 };
     uint8_t *records = calloc(N, RECORD + 1);
     float *images = calloc(2 * 3072, sizeof *images);
@@ -194,25 +146,25 @@ static void cifar(void **state)
     data_files_write(f->folder, "data_batch_2.bin", records + RECORD, 2 * RECORD);
     f->inputs[0].shape = (ckm_shape){3, {32, 32, 3}};
     f->options.labels.limit = 10;
-    read_batch(f, images, labels);
+    data_fixture_read(f, images, labels);
     assert_int_equal(labels[0], 0);
     assert_int_equal(labels[1], 1);
     near(images[3072 + (5 * 32 + 7) * 3 + 2], (2 * 50 + 7 + 1) / 255.0);
     f->options.labels.limit = 9;
-    refused(f, CKM_ERR_ARGUMENT, f->folder, "holds 10 classes, but the network tells only 9 apart");
+    data_fixture_refused(f, CKM_ERR_ARGUMENT, f->folder, "holds 10 classes, but the network tells only 9 apart");
     f->options.labels.limit = 10;
     records[RECORD] = 10;
     data_files_write(f->folder, "data_batch_2.bin", records + RECORD, 2 * RECORD);
-    refused(f, CKM_ERR_FORMAT, "data_batch_2.bin", "sample 0: label 10 is out of range");
+    data_fixture_refused(f, CKM_ERR_FORMAT, "data_batch_2.bin", "sample 0: label 10 is out of range");
     data_files_write(f->folder, "data_batch_2.bin", records, RECORD + 1);
-    refused(f, CKM_ERR_FORMAT, "data_batch_2.bin", "no whole number of records");
+    data_fixture_refused(f, CKM_ERR_FORMAT, "data_batch_2.bin", "no whole number of records");
     free(records);
     free(images);
 }
 
 static void cifar_100(void **state)
 {
-    fixture *f = *state;
+    data_fixture *f = *state;
     enum { RECORD = 3074 };
     uint8_t *records = calloc(2, RECORD);
     float *images = calloc(2 * 3072, sizeof *images);
@@ -225,7 +177,7 @@ static void cifar_100(void **state)
     data_files_write(f->folder, "train.bin", records, 2 * RECORD);
     f->inputs[0].shape = (ckm_shape){3, {32, 32, 3}};
     f->options.labels.limit = 100;
-    read_batch(f, images, labels);
+    data_fixture_read(f, images, labels);
     assert_int_equal(labels[0], 42);
     assert_int_equal(labels[1], 99);
     free(records);
@@ -234,14 +186,14 @@ static void cifar_100(void **state)
 
 static void npy_reals(void **state)
 {
-    fixture *f = *state;
+    data_fixture *f = *state;
     const float x[] = {1, 2, 3, 4, -5, 6.5F, 7, 8};
     const int64_t y[] = {2, -1};
     float images[8];
     int32_t labels[2];
     data_files_npy(f->folder, "x.npy", "<f4", "(2, 2, 2, 1)", x, sizeof x);
     data_files_npy(f->folder, "y.npy", "<i8", "(2,)", y, sizeof y);
-    read_batch(f, images, labels);
+    data_fixture_read(f, images, labels);
     assert_memory_equal(images, x, sizeof x);
     assert_int_equal(labels[0], 2);
     assert_int_equal(labels[1], -1);
@@ -250,14 +202,14 @@ static void npy_reals(void **state)
     float wanted[4];
     f->options.labels = (ckm_data_field){"target", CKM_F32, {1, {2}}, 0};
     data_files_npy(f->folder, "y.npy", "<f8", "(2, 2)", targets, sizeof targets);
-    read_batch(f, images, (int32_t *)(void *)wanted);
+    data_fixture_read(f, images, (int32_t *)(void *)wanted);
     near(wanted[1], -1.25);
     near(wanted[3], 4);
 }
 
 static void npy_pixels(void **state)
 {
-    fixture *f = *state;
+    data_fixture *f = *state;
     uint8_t x[2 * 2 * 2 * 3];
     const uint8_t y[] = {0, 1};
     float images[24];
@@ -268,17 +220,17 @@ static void npy_pixels(void **state)
     data_files_npy(f->folder, "x.npy", "|u1", "(2, 2, 2, 3)", x, sizeof x);
     data_files_npy(f->folder, "y.npy", "|u1", "(2, 1)", y, sizeof y);
     f->inputs[0].shape = (ckm_shape){3, {2, 2, 3}};
-    read_batch(f, images, labels);
+    data_fixture_read(f, images, labels);
     for (int i = 0; i < 24; i++) {
         near(images[i], x[i] / 255.0);
     }
     // The same for a network with the channels first; then stored channels first.
     f->inputs[0].shape = (ckm_shape){3, {3, 2, 2}};
     f->options.layout = CKM_CHANNELS_FIRST;
-    read_batch(f, images, labels);
+    data_fixture_read(f, images, labels);
     near(images[12 + 2 * 4 + 3], x[12 + 3 * 3 + 2] / 255.0);
     data_files_npy(f->folder, "x.npy", "|u1", "(2, 3, 2, 2)", x, sizeof x);
-    read_batch(f, images, labels);
+    data_fixture_read(f, images, labels);
     for (int i = 0; i < 24; i++) {
         near(images[i], x[i] / 255.0);
     }
@@ -286,7 +238,7 @@ static void npy_pixels(void **state)
 
 static void npy_several_inputs(void **state)
 {
-    fixture *f = *state;
+    data_fixture *f = *state;
     const int32_t ids[] = {1, 2, 3, 4};
     const int64_t mask[] = {0, 1, 1, 0};
     const int32_t y[] = {1, 2};
@@ -315,52 +267,52 @@ static void npy_several_inputs(void **state)
 
 static void npy_refused(void **state)
 {
-    fixture *f = *state;
+    data_fixture *f = *state;
     const float x[8] = {0};
     const int64_t y[] = {0, 3};
     data_files_npy(f->folder, "y.npy", "<i8", "(2,)", y, sizeof y);
-    refused(f, CKM_ERR_IO, "x.npy", "cannot open");
+    data_fixture_refused(f, CKM_ERR_IO, "x.npy", "cannot open");
     data_files_npy(f->folder, "x.npy", "<f4", "(2, 2, 2, 1)", x, sizeof x);
-    refused(f, CKM_ERR_ARGUMENT, "y.npy", "sample 1: label 3 is out of range");
+    data_fixture_refused(f, CKM_ERR_ARGUMENT, "y.npy", "sample 1: label 3 is out of range");
     data_files_npy(f->folder, "y.npy", "<i8", "(2,)", x, 16);
     data_files_npy(f->folder, "x.npy", "<f4", "(2, 4, 1)", x, sizeof x);
-    refused(f, CKM_ERR_ARGUMENT, "x.npy", "a sample has shape 4x1, but \"x\" of the network takes 2x2x1");
+    data_fixture_refused(f, CKM_ERR_ARGUMENT, "x.npy", "a sample has shape 4x1, but \"x\" of the network takes 2x2x1");
     data_files_npy(f->folder, "x.npy", "<f4", "(1, 2, 2, 2)", x, sizeof x);
-    refused(f, CKM_ERR_FORMAT, "x.npy", "holds 1 samples, but \"y.npy\" holds 2");
+    data_fixture_refused(f, CKM_ERR_FORMAT, "x.npy", "holds 1 samples, but \"y.npy\" holds 2");
     data_files_npy(f->folder, "x.npy", "<c8", "(2, 2, 2, 1)", x, sizeof x);
-    refused(f, CKM_ERR_UNSUPPORTED, "x.npy", "'<c8' is not read");
+    data_fixture_refused(f, CKM_ERR_UNSUPPORTED, "x.npy", "'<c8' is not read");
     data_files_npy(f->folder, "x.npy", "<f4", "(2, 2, 2, 1)", x, sizeof x - 4);
-    refused(f, CKM_ERR_FORMAT, "x.npy", "its size does not match its shape");
+    data_fixture_refused(f, CKM_ERR_FORMAT, "x.npy", "its size does not match its shape");
     data_files_npy(f->folder, "x.npy", "<f4", "(2, 9223372036854775807, 9)", x, sizeof x);
-    refused(f, CKM_ERR_FORMAT, "x.npy", "too large");
+    data_fixture_refused(f, CKM_ERR_FORMAT, "x.npy", "too large");
     data_files_npy(f->folder, "x.npy", "<f4", "(2, two)", x, sizeof x);
-    refused(f, CKM_ERR_FORMAT, "x.npy", "no list");
+    data_fixture_refused(f, CKM_ERR_FORMAT, "x.npy", "no list");
     data_files_npy(f->folder, "x.npy", "<f4", "(2, 2", x, sizeof x);
-    refused(f, CKM_ERR_FORMAT, "x.npy", "no list");
+    data_fixture_refused(f, CKM_ERR_FORMAT, "x.npy", "no list");
     data_files_npy(f->folder, "x.npy", "<f4", "()", x, 4);
-    refused(f, CKM_ERR_FORMAT, "x.npy", "no samples");
+    data_fixture_refused(f, CKM_ERR_FORMAT, "x.npy", "no samples");
     data_files_write(f->folder, "x.npy", "\x93NUMPY\x01\x00\xff\xff", 10);
-    refused(f, CKM_ERR_FORMAT, "x.npy", "not a readable .npy file");
+    data_fixture_refused(f, CKM_ERR_FORMAT, "x.npy", "not a readable .npy file");
     data_files_write(f->folder, "x.npy", "", 0);
-    refused(f, CKM_ERR_FORMAT, "x.npy", "not a readable .npy file");
+    data_fixture_refused(f, CKM_ERR_FORMAT, "x.npy", "not a readable .npy file");
     data_files_npy(f->folder, "x.npy", "<f4", "(2, 2, 2, 1)", x, sizeof x);
     data_files_npy(f->folder, "y.npy", "<f4", "(2,)", x, 8);
-    refused(f, CKM_ERR_ARGUMENT, "y.npy", "labels are classes");
+    data_fixture_refused(f, CKM_ERR_ARGUMENT, "y.npy", "labels are classes");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(idx_values, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(idx_refused, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(idx_compressed, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(changed_meanwhile, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(cifar, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(cifar_100, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(npy_reals, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(npy_pixels, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(npy_several_inputs, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(npy_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(idx_values, set_up, data_fixture_close),
+        cmocka_unit_test_setup_teardown(idx_refused, set_up, data_fixture_close),
+        cmocka_unit_test_setup_teardown(idx_compressed, set_up, data_fixture_close),
+        cmocka_unit_test_setup_teardown(changed_meanwhile, set_up, data_fixture_close),
+        cmocka_unit_test_setup_teardown(cifar, set_up, data_fixture_close),
+        cmocka_unit_test_setup_teardown(cifar_100, set_up, data_fixture_close),
+        cmocka_unit_test_setup_teardown(npy_reals, set_up, data_fixture_close),
+        cmocka_unit_test_setup_teardown(npy_pixels, set_up, data_fixture_close),
+        cmocka_unit_test_setup_teardown(npy_several_inputs, set_up, data_fixture_close),
+        cmocka_unit_test_setup_teardown(npy_refused, set_up, data_fixture_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,13 +15,6 @@
 #include "run/data.h"
 #include "run/data_pixels.h"
 
-typedef struct fixture {
-    char folder[64];
-    ckm_data_field input;
-    ckm_data_options options;
-    ckm_error err;
-} fixture;
-
 enum { SIDE = 16, PIXELS = SIDE * SIDE };
 
 // A picture with smooth colours, so that JPEG keeps it.
@@ -38,36 +31,8 @@ static void paint(uint8_t *pixels, int width, int height, int channels, int tint
 
 static int set_up(void **state)
 {
-    static fixture f;
-    data_files_folder(f.folder, sizeof f.folder);
-    f.input = (ckm_data_field){"x", CKM_F32, {3, {SIDE, SIDE, 3}}, 0};
-    f.options = (ckm_data_options)CKM_DATA_OPTIONS_INIT;
-    f.options.batch = 3;
-    f.options.n_inputs = 1;
-    f.options.inputs = &f.input;
-    f.options.labels.limit = 2;
-    f.options.scaling = CKM_SCALING_UNIT;
-    f.options.keep_order = true;
-    *state = &f;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    fixture *f = *state;
-    data_files_remove(f->folder);
-    return 0;
-}
-
-static void read_batch(fixture *f, float *images, int32_t *labels)
-{
-    ckm_data *data = NULL;
-    void *inputs[] = {images};
-    if (ckm_data_open(f->folder, &f->options, &data, &f->err) != CKM_OK ||
-        ckm_data_fetch(data, 0, inputs, labels, &f->err) != CKM_OK) {
-        fail_msg("%s: %s", f->err.file, f->err.message);
-    }
-    ckm_data_close(data);
+    static data_fixture f;
+    return data_fixture_open(state, &f, (ckm_shape){3, {SIDE, SIDE, 3}}, 3, 2);
 }
 
 static void close_to(const float *a, const uint8_t *b, int n, double tolerance)
@@ -82,7 +47,7 @@ static void close_to(const float *a, const uint8_t *b, int n, double tolerance)
 
 static void formats_and_order(void **state)
 {
-    fixture *f = *state;
+    data_fixture *f = *state;
     uint8_t pixels[PIXELS * 3];
     float images[3 * PIXELS * 3];
     int32_t labels[3];
@@ -92,7 +57,7 @@ static void formats_and_order(void **state)
     data_files_jpeg(f->folder, "dogs/a.jpeg", SIDE, SIDE, 3, 0, pixels);
     data_files_write(f->folder, "cats/notes.txt", "x", 1);
     data_files_write(f->folder, "README", "x", 1);
-    read_batch(f, images, labels);
+    data_fixture_read(f, images, labels);
     assert_int_equal(labels[0], 0);
     assert_int_equal(labels[1], 0);
     assert_int_equal(labels[2], 1);
@@ -109,7 +74,7 @@ static void formats_and_order(void **state)
 
 static void colours_and_opacity(void **state)
 {
-    fixture *f = *state;
+    data_fixture *f = *state;
     uint8_t grey[PIXELS];
     uint8_t opaque[PIXELS * 4];
     float images[3 * PIXELS * 3];
@@ -124,7 +89,7 @@ static void colours_and_opacity(void **state)
     data_files_png(f->folder, "train/a/2.png", SIDE, SIDE, 4, 0, opaque);
     data_files_jpeg(f->folder, "train/b/3.jpg", SIDE, SIDE, 1, 1, grey);
     data_files_png(f->folder, "test/a/1.png", SIDE, SIDE, 1, 0, grey);
-    read_batch(f, images, labels);
+    data_fixture_read(f, images, labels);
     for (int image = 0; image < 3; image++) {
         for (int i = 0; i < PIXELS * 3; i++) {
             double difference = images[image * PIXELS * 3 + i] * 255.0 - grey[i / 3];
@@ -132,8 +97,8 @@ static void colours_and_opacity(void **state)
         }
     }
     // To one channel.
-    f->input.shape.dims[2] = 1;
-    read_batch(f, images, labels);
+    f->inputs[0].shape.dims[2] = 1;
+    data_fixture_read(f, images, labels);
     close_to(images, grey, PIXELS, 0.01);
     close_to(images + PIXELS, grey, PIXELS, 0.01);
 }
@@ -141,11 +106,11 @@ static void colours_and_opacity(void **state)
 // Through the sink: halving averages with the triangle's weights, doubling puts the quarters between.
 static void resizing(void **state)
 {
-    fixture *f = *state;
+    data_fixture *f = *state;
     ckm_i_pixels sink;
     const uint8_t row[] = {0, 100, 200, 40};
     float out[8];
-    f->input.shape = (ckm_shape){3, {1, 8, 1}};
+    f->inputs[0].shape = (ckm_shape){3, {1, 8, 1}};
     assert_int_equal(ckm_i_pixels_init(&sink, &f->options, 0, 0, 0, NULL), CKM_OK);
     ckm_i_pixels_begin(&sink, 1, 4, 1, out);
     ckm_i_pixels_row(&sink, row);
@@ -155,7 +120,7 @@ static void resizing(void **state)
         assert_true(out[i] * 255.0 - doubled[i] < 1e-3 && doubled[i] - out[i] * 255.0 < 1e-3);
     }
     ckm_i_pixels_dispose(&sink);
-    f->input.shape = (ckm_shape){3, {2, 1, 1}};
+    f->inputs[0].shape = (ckm_shape){3, {2, 1, 1}};
     assert_int_equal(ckm_i_pixels_init(&sink, &f->options, 0, 0, 0, NULL), CKM_OK);
     ckm_i_pixels_begin(&sink, 4, 1, 1, out);
     for (int i = 0; i < 4; i++) {
@@ -170,7 +135,7 @@ static void resizing(void **state)
 // Whatever the sizes, a uniform picture stays uniform: no row or column loses weight.
 static void resizing_keeps_weight(void **state)
 {
-    fixture *f = *state;
+    data_fixture *f = *state;
     static const int sizes[] = {1, 2, 3, 5, 7, 16, 31, 64};
     uint8_t row[64];
     float out[64 * 64];
@@ -178,7 +143,7 @@ static void resizing_keeps_weight(void **state)
     for (size_t a = 0; a < sizeof sizes / sizeof sizes[0]; a++) {
         for (size_t b = 0; b < sizeof sizes / sizeof sizes[0]; b++) {
             ckm_i_pixels sink;
-            f->input.shape = (ckm_shape){3, {sizes[a], sizes[b], 1}};
+            f->inputs[0].shape = (ckm_shape){3, {sizes[a], sizes[b], 1}};
             assert_int_equal(ckm_i_pixels_init(&sink, &f->options, 0, 0, 0, NULL), CKM_OK);
             ckm_i_pixels_begin(&sink, sizes[b], sizes[a], 1, out);
             for (int y = 0; y < sizes[b]; y++) {
@@ -196,7 +161,7 @@ static void resizing_keeps_weight(void **state)
 // Large JPEGs, shrunk by the decoder first, still look the same.
 static void shrinking(void **state)
 {
-    fixture *f = *state;
+    data_fixture *f = *state;
     enum { LARGE = 128 };
     uint8_t *large = calloc(LARGE * LARGE * 3, 1);
     float images[3 * PIXELS * 3];
@@ -210,7 +175,7 @@ static void shrinking(void **state)
     data_files_jpeg(f->folder, "a/1.jpg", LARGE, LARGE, 3, 0, large);
     data_files_jpeg(f->folder, "a/2.jpg", LARGE, LARGE, 3, 1, large);
     data_files_png(f->folder, "b/3.png", LARGE, LARGE, 3, 1, large);
-    read_batch(f, images, labels);
+    data_fixture_read(f, images, labels);
     for (int i = 0; i < 3 * PIXELS; i++) {
         int x = i % SIDE;
         double wanted = x < SIDE / 2 ? 30 : 220;
@@ -220,17 +185,7 @@ static void shrinking(void **state)
     free(large);
 }
 
-static void refused(fixture *f, ckm_status code, const char *file, const char *text)
-{
-    ckm_data *data = NULL;
-    assert_int_equal(ckm_data_open(f->folder, &f->options, &data, &f->err), code);
-    assert_null(data);
-    if (strstr(f->err.message, text) == NULL || strstr(f->err.file, file) == NULL) {
-        fail_msg("got %s: %s; expected %s: %s", f->err.file, f->err.message, file, text);
-    }
-}
-
-static size_t slurp(const fixture *f, const char *name, uint8_t *to, size_t room)
+static size_t slurp(const data_fixture *f, const char *name, uint8_t *to, size_t room)
 {
     char path[256];
     snprintf(path, sizeof path, "%s/%s", f->folder, name);
@@ -243,7 +198,7 @@ static size_t slurp(const fixture *f, const char *name, uint8_t *to, size_t room
 
 static void damage(void **state)
 {
-    fixture *f = *state;
+    data_fixture *f = *state;
     uint8_t pixels[PIXELS * 3];
     uint8_t file[8192];
     float images[3 * PIXELS * 3];
@@ -260,9 +215,9 @@ static void damage(void **state)
         size_t n = slurp(f, k == 0 ? "sound.png" : "sound.jpg", file, sizeof file);
         // No image at all, and a header only: found when opening.
         data_files_write(f->folder, names[k], "not an image", 12);
-        refused(f, CKM_ERR_FORMAT, names[k], "is no sound");
+        data_fixture_refused(f, CKM_ERR_FORMAT, names[k], "is no sound");
         data_files_write(f->folder, names[k], file, 10);
-        refused(f, CKM_ERR_FORMAT, names[k], "is no sound");
+        data_fixture_refused(f, CKM_ERR_FORMAT, names[k], "is no sound");
         // Cut off in the middle: found when it is read, naming it.
         data_files_write(f->folder, names[k], file, n - 40);
         ckm_data *data = NULL;
@@ -278,31 +233,32 @@ static void damage(void **state)
 
 static void wrong_folders(void **state)
 {
-    fixture *f = *state;
+    data_fixture *f = *state;
     uint8_t pixels[PIXELS * 3] = {0};
     char path[256];
     data_files_png(f->folder, "a/1.png", SIDE, SIDE, 3, 0, pixels);
     data_files_png(f->folder, "b/1.png", SIDE, SIDE, 3, 0, pixels);
     data_files_png(f->folder, "c/1.png", SIDE, SIDE, 3, 0, pixels);
-    refused(f, CKM_ERR_ARGUMENT, f->folder, "has 3 class folders, but the network tells only 2 classes apart");
+    data_fixture_refused(f, CKM_ERR_ARGUMENT, f->folder,
+                         "has 3 class folders, but the network tells only 2 classes apart");
     f->options.labels.limit = 4;
     snprintf(path, sizeof path, "%s/d", f->folder);
     assert_int_equal(mkdir(path, 0700), 0);
-    refused(f, CKM_ERR_FORMAT, "/d", "holds no .png, .jpg or .jpeg file");
-    f->input.shape = (ckm_shape){1, {100}};
-    refused(f, CKM_ERR_ARGUMENT, "", "it has to have height, width");
+    data_fixture_refused(f, CKM_ERR_FORMAT, "/d", "holds no .png, .jpg or .jpeg file");
+    f->inputs[0].shape = (ckm_shape){1, {100}};
+    data_fixture_refused(f, CKM_ERR_ARGUMENT, "", "it has to have height, width");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(formats_and_order, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(colours_and_opacity, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(resizing, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(resizing_keeps_weight, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(shrinking, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(damage, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(wrong_folders, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(formats_and_order, set_up, data_fixture_close),
+        cmocka_unit_test_setup_teardown(colours_and_opacity, set_up, data_fixture_close),
+        cmocka_unit_test_setup_teardown(resizing, set_up, data_fixture_close),
+        cmocka_unit_test_setup_teardown(resizing_keeps_weight, set_up, data_fixture_close),
+        cmocka_unit_test_setup_teardown(shrinking, set_up, data_fixture_close),
+        cmocka_unit_test_setup_teardown(damage, set_up, data_fixture_close),
+        cmocka_unit_test_setup_teardown(wrong_folders, set_up, data_fixture_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -54,16 +54,10 @@ static void shuffle_mixes(void **state)
     assert_in_range(neighbours, 0, 16);
 }
 
-typedef struct fixture {
-    char folder[64];
-    ckm_data_field input;
-    ckm_data_options options;
-} fixture;
-
 // Every pixel of sample i is i; its label is i % 10.
 static int set_up(void **state)
 {
-    static fixture f;
+    static data_fixture f;
     static const uint32_t image_dims[] = {SAMPLES, HEIGHT, WIDTH};
     static const uint32_t label_dims[] = {SAMPLES};
     uint8_t pixels[SAMPLES * IMAGE];
@@ -72,28 +66,14 @@ static int set_up(void **state)
         memset(pixels + (ptrdiff_t)i * IMAGE, i, IMAGE);
         labels[i] = (uint8_t)(i % 10);
     }
-    data_files_folder(f.folder, sizeof f.folder);
+    data_fixture_open(state, &f, (ckm_shape){3, {HEIGHT, WIDTH, 1}}, 5, 10);
+    f.options.keep_order = false;
     data_files_idx(f.folder, "train-images-idx3-ubyte", 3, image_dims, pixels);
     data_files_idx(f.folder, "train-labels-idx1-ubyte", 1, label_dims, labels);
-    f.input = (ckm_data_field){"x", CKM_F32, {3, {HEIGHT, WIDTH, 1}}, 0};
-    f.options = (ckm_data_options)CKM_DATA_OPTIONS_INIT;
-    f.options.batch = 5;
-    f.options.n_inputs = 1;
-    f.options.inputs = &f.input;
-    f.options.labels.limit = 10;
-    f.options.scaling = CKM_SCALING_UNIT;
-    *state = &f;
     return 0;
 }
 
-static int tear_down(void **state)
-{
-    fixture *f = *state;
-    data_files_remove(f->folder);
-    return 0;
-}
-
-static ckm_data *open_data(const fixture *f)
+static ckm_data *open_data(const data_fixture *f)
 {
     ckm_data *data = NULL;
     ckm_error err = CKM_ERROR_INIT;
@@ -117,7 +97,7 @@ static int sample_of(const float *image)
 // An epoch shows no sample twice, image and label belong together, the rest is left for another epoch.
 static void epoch_shows_each_sample_once(void **state)
 {
-    fixture *f = *state;
+    data_fixture *f = *state;
     float images[5 * IMAGE];
     int32_t labels[5];
     int seen_ever[SAMPLES] = {0};
@@ -150,7 +130,7 @@ static void epoch_shows_each_sample_once(void **state)
 // A step's batch is the same whatever was fetched before, and in another process.
 static void any_step_at_any_time(void **state)
 {
-    fixture *f = *state;
+    data_fixture *f = *state;
     float images[5 * IMAGE];
     float again[5 * IMAGE];
     int32_t labels[5];
@@ -176,7 +156,7 @@ static void any_step_at_any_time(void **state)
 
 static void kept_order(void **state)
 {
-    fixture *f = *state;
+    data_fixture *f = *state;
     float images[5 * IMAGE];
     int32_t labels[5];
     f->options.keep_order = true;
@@ -192,7 +172,7 @@ static void kept_order(void **state)
 
 static void batch_larger_than_the_data(void **state)
 {
-    fixture *f = *state;
+    data_fixture *f = *state;
     ckm_data *data = NULL;
     ckm_error err = CKM_ERROR_INIT;
     f->options.batch = SAMPLES + 1;
@@ -303,10 +283,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shuffle_is_a_permutation),
         cmocka_unit_test(shuffle_mixes),
-        cmocka_unit_test_setup_teardown(epoch_shows_each_sample_once, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(any_step_at_any_time, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(kept_order, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(batch_larger_than_the_data, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(epoch_shows_each_sample_once, set_up, data_fixture_close),
+        cmocka_unit_test_setup_teardown(any_step_at_any_time, set_up, data_fixture_close),
+        cmocka_unit_test_setup_teardown(kept_order, set_up, data_fixture_close),
+        cmocka_unit_test_setup_teardown(batch_larger_than_the_data, set_up, data_fixture_close),
         cmocka_unit_test(synthetic_can_be_learnt),
         cmocka_unit_test(synthetic_fields),
         cmocka_unit_test(no_data),
