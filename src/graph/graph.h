@@ -93,6 +93,8 @@ int32_t ckm_i_spatial_axis(const ckm_graph *g);
 int64_t ckm_i_dtype_bytes(ckm_dtype dtype);
 // Elements of a shape; CKM_ERR_OVERFLOW beyond 63 bits.
 ckm_status ckm_i_shape_elements(const ckm_shape *shape, int64_t *elements, ckm_error *err) CKM_NODISCARD;
+// Elements of a shape that a tensor of a network has, where they are known to fit.
+int64_t ckm_i_elements(const ckm_shape *shape);
 bool ckm_i_shapes_equal(const ckm_shape *a, const ckm_shape *b);
 // "32x224x224x3", for messages. Returns buf.
 const char *ckm_i_shape_text(const ckm_shape *shape, char *buf, size_t size);

@@ -42,6 +42,15 @@ ckm_status ckm_i_shape_elements(const ckm_shape *shape, int64_t *elements, ckm_e
     return CKM_OK;
 }
 
+int64_t ckm_i_elements(const ckm_shape *shape)
+{
+    int64_t elements = 1;
+    for (int32_t i = 0; i < shape->rank; i++) {
+        elements *= shape->dims[i];
+    }
+    return elements;
+}
+
 bool ckm_i_shapes_equal(const ckm_shape *a, const ckm_shape *b)
 {
     return a->rank == b->rank && memcmp(a->dims, b->dims, (size_t)a->rank * sizeof a->dims[0]) == 0;

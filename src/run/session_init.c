@@ -39,15 +39,6 @@ static void fill_constant(float *to, int64_t n, float value)
     }
 }
 
-static int64_t count(const ckm_shape *shape)
-{
-    int64_t n = 1;
-    for (int32_t a = 0; a < shape->rank; a++) {
-        n *= shape->dims[a];
-    }
-    return n;
-}
-
 // How a parameter or state is initialised, by the operator that reads it and its place among the operands.
 typedef enum rule { RULE_ZERO, RULE_ONE, RULE_QUARTER, RULE_HE, RULE_GLOROT, RULE_SMALL, RULE_POSITIONS } rule;
 
@@ -106,7 +97,7 @@ static rule rule_of(const ckm_training *t, int32_t value, int32_t *op_index)
 static void fans(const ckm_graph *step, const ckm_i_graph_op *op, const ckm_shape *shape, double *in, double *out)
 {
     const char *kind = op->op_class->kind;
-    double elements = (double)count(shape);
+    double elements = (double)ckm_i_elements(shape);
     int32_t i = shape->rank >= 2 ? shape->rank - 2 : 0;
     int32_t o = shape->rank >= 1 ? shape->rank - 1 : 0;
     bool is_conv = strcmp(kind, "conv") == 0 || strcmp(kind, "conv_transpose") == 0;
@@ -155,7 +146,7 @@ static void initialize_tensor(const ckm_session *session, int32_t i, uint64_t se
         return;
     }
     float *data = tensor->data;
-    int64_t n = count(&tensor->shape);
+    int64_t n = ckm_i_elements(&tensor->shape);
     uint64_t key = key_of(seed, tensor->name);
     // A uniform number in [-a, a) has variance a² / 3.
     const float small = (float)(0.02 * sqrt(3.0));
@@ -199,7 +190,7 @@ void ckm_session_initialize(ckm_session *session, uint64_t seed)
 
 static void fill_integers(const ckm_session_tensor *tensor, uint64_t key)
 {
-    int64_t n = count(&tensor->shape);
+    int64_t n = ckm_i_elements(&tensor->shape);
     uint64_t limit = tensor->limit > 0 ? (uint64_t)tensor->limit : 2;
     for (int64_t i = 0; i < n; i++) {
         uint64_t value = (draw(key, i) >> 33) % limit;
@@ -235,7 +226,7 @@ void ckm_session_fill(ckm_session *session, uint64_t seed, int64_t step)
         }
         uint64_t key = mix(key_of(seed, tensor->name) + (uint64_t)step);
         if (tensor->dtype == CKM_F32) {
-            fill_uniform(tensor->data, count(&tensor->shape), key, 1.0F);
+            fill_uniform(tensor->data, ckm_i_elements(&tensor->shape), key, 1.0F);
         } else {
             fill_integers(tensor, key);
         }

@@ -380,7 +380,7 @@ static ckm_status run_backward(const ckm_i_cpu *cpu, const ckm_i_kernel *kernel,
 
 static ckm_status prepare(const ckm_i_op_view *v, const ckm_i_graph_tensor *x, ckm_i_kernel *kernel, ckm_error *err)
 {
-    if (!ckm_i_cpu_floats(v) || ckm_i_cpu_elements(&x->shape) == 0) {
+    if (!ckm_i_cpu_floats(v) || ckm_i_elements(&x->shape) == 0) {
         return CKM_OK;
     }
     norm *n = ckm_i_calloc(1, sizeof *n);

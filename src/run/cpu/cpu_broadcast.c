@@ -238,7 +238,7 @@ static ckm_status prepare(const ckm_i_op_view *v, row_loop *run, bool one, ckm_i
     broadcast_strides(&v->in[one ? 0 : 1]->shape, shape, b);
     join_axes(shape, a, b, w);
     w->run = run;
-    w->n = ckm_i_cpu_elements(shape);
+    w->n = ckm_i_elements(shape);
     w->summands = v->op->n_inputs;
     kernel->data = w;
     kernel->dispose = free;

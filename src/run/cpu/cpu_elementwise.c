@@ -185,7 +185,7 @@ static ckm_status take(const ckm_i_op_view *v, loop *run, const parameters *p, b
     if (e == NULL) {
         return ckm_i_error_memory(err);
     }
-    *e = (elementwise){.p = *p, .run = run, .n = ckm_i_cpu_elements(&v->in[0]->shape), .two = two};
+    *e = (elementwise){.p = *p, .run = run, .n = ckm_i_elements(&v->in[0]->shape), .two = two};
     kernel->data = e;
     kernel->dispose = free;
     kernel->run = run_elementwise;

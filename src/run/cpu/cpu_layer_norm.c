@@ -215,7 +215,7 @@ static ckm_status run_backward(const ckm_i_cpu *cpu, const ckm_i_kernel *kernel,
 // Present and one element for each of a row.
 static bool is_row(const ckm_i_op_view *v, int32_t i, int64_t size)
 {
-    return ckm_i_cpu_elements(&v->in[i]->shape) == size;
+    return ckm_i_elements(&v->in[i]->shape) == size;
 }
 
 static ckm_status prepare(const ckm_i_op_view *v, int32_t x, bool backward, ckm_i_kernel *kernel, ckm_error *err)

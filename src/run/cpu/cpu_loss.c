@@ -288,7 +288,7 @@ static ckm_status run_gradient(const ckm_i_cpu *cpu, const ckm_i_kernel *kernel,
 static ckm_status prepare(const ckm_i_op_view *v, bool backward, ckm_i_kernel *kernel, ckm_error *err)
 {
     const ckm_shape *shape = &v->in[0]->shape;
-    if (v->in[0]->dtype != CKM_F32 || v->in[1]->dtype != CKM_I32 || ckm_i_cpu_elements(shape) == 0) {
+    if (v->in[0]->dtype != CKM_F32 || v->in[1]->dtype != CKM_I32 || ckm_i_elements(shape) == 0) {
         return CKM_OK;
     }
     int64_t axis = ckm_i_op_attr_int(v->op, "axis", 0, -1);

@@ -333,7 +333,7 @@ static ckm_status prepare_forward(const ckm_i_cpu *cpu, const ckm_i_op_view *v, 
     ckm_status status = prepare(v, v->in[0], y, offsets, kernel, err);
     kernel->run = kernel->data != NULL ? run_forward : NULL;
     if (kernel->run != NULL && !is_read(v->graph, v->op->outputs[1])) {
-        kernel->workspace_bytes = ckm_i_cpu_elements(&offsets->shape) * ckm_i_dtype_bytes(offsets->dtype);
+        kernel->workspace_bytes = ckm_i_elements(&offsets->shape) * ckm_i_dtype_bytes(offsets->dtype);
     }
     return status;
 }

@@ -205,7 +205,7 @@ static ckm_status open_movement(const ckm_i_op_view *v, int32_t copies, ckm_i_ke
     if (m == NULL) {
         return ckm_i_error_memory(err);
     }
-    m->n = ckm_i_cpu_elements(&out_tensor(v, 0)->shape);
+    m->n = ckm_i_elements(&out_tensor(v, 0)->shape);
     kernel->data = m;
     kernel->dispose = free;
     kernel->run = run_movement;

@@ -18,7 +18,7 @@ static inline bool ckm_i_cpu_windows_read(const ckm_i_op_view *v, const ckm_i_gr
                                           const ckm_i_graph_tensor *y, ckm_i_cpu_windows *out)
 {
     int32_t n = x->shape.rank - 2;
-    if (x->dtype != CKM_F32 || n < 1 || n > 2 || ckm_i_cpu_elements(&x->shape) == 0) {
+    if (x->dtype != CKM_F32 || n < 1 || n > 2 || ckm_i_elements(&x->shape) == 0) {
         return false;
     }
     ckm_i_ref_window w = ckm_i_ref_window_read(v->graph, v->op, &x->shape, &y->shape, NULL);

@@ -169,7 +169,7 @@ static ckm_status take(const ckm_i_op_view *v, const bool *summed, bool mean, ck
 {
     const ckm_shape *shape = &v->in[0]->shape;
     reduction r;
-    if (v->in[0]->dtype != CKM_F32 || !join_axes(shape, summed, &r) || ckm_i_cpu_elements(shape) == 0) {
+    if (v->in[0]->dtype != CKM_F32 || !join_axes(shape, summed, &r) || ckm_i_elements(shape) == 0) {
         return CKM_OK;
     }
     r.factor = mean ? (float)(1.0 / ((double)r.s0 * (double)r.s1)) : 1.0F;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What our own threaded loops share: element counts, the three-axis view of a tensor around one axis, and versions of
-// a hot loop for several instruction sets.
+// What our own threaded loops share: a check of element types, the three-axis view of a tensor around one axis, and
+// versions of a hot loop for several instruction sets.
 #ifndef CKM_SRC_RUN_CPU_CPU_SUPPORT_H
 #define CKM_SRC_RUN_CPU_CPU_SUPPORT_H
 
@@ -49,15 +49,6 @@ static inline ckm_i_cpu_around ckm_i_cpu_view_around(const ckm_shape *shape, int
         }
     }
     return a;
-}
-
-static inline int64_t ckm_i_cpu_elements(const ckm_shape *shape)
-{
-    int64_t n = 1;
-    for (int32_t i = 0; i < shape->rank; i++) {
-        n *= shape->dims[i];
-    }
-    return n;
 }
 
 // Every present input is single precision; for kinds of at most 64 inputs.

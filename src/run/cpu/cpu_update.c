@@ -96,7 +96,7 @@ static ckm_status run_sgd(const ckm_i_cpu *cpu, const ckm_i_kernel *kernel, cons
     (void)err;
     const ckm_i_graph_op *op = &kernel->step->ops[kernel->op];
     bool velocity = op->n_inputs > 2 && op->inputs[2] >= 0;
-    update u = {.n = ckm_i_cpu_elements(&kernel->step->tensors[op->inputs[0]].shape),
+    update u = {.n = ckm_i_elements(&kernel->step->tensors[op->inputs[0]].shape),
                 .weight = modified(call->inputs[0]),
                 .gradient = call->inputs[1],
                 .first = velocity ? modified(call->inputs[2]) : NULL,
@@ -119,7 +119,7 @@ static ckm_status run_adam(const ckm_i_cpu *cpu, const ckm_i_kernel *kernel, con
     double beta2 = ckm_i_op_attr_double(op, "beta2", 0.999);
     double decay = ckm_i_op_attr_double(op, "weight_decay", 0.0);
     double t = (double)call->step + 1.0;
-    update u = {.n = ckm_i_cpu_elements(&kernel->step->tensors[op->inputs[0]].shape),
+    update u = {.n = ckm_i_elements(&kernel->step->tensors[op->inputs[0]].shape),
                 .weight = modified(call->inputs[0]),
                 .gradient = call->inputs[1],
                 .first = modified(call->inputs[2]),
@@ -166,7 +166,7 @@ static ckm_status run_dropout(const ckm_i_cpu *cpu, const ckm_i_kernel *kernel, 
               .stream = ckm_i_ref_dropout_stream(call->seed, call->step, ckm_i_op_attr_int(op, "key", 0, 0)),
               .threshold = ckm_i_ref_dropout_threshold(rate),
               .factor = rate < 1.0 ? (float)(1.0 / (1.0 - rate)) : 0.0F};
-    int64_t n = ckm_i_cpu_elements(&kernel->step->tensors[op->inputs[0]].shape);
+    int64_t n = ckm_i_elements(&kernel->step->tensors[op->inputs[0]].shape);
     ckm_i_cpu_parallel(cpu->threads, n, CKM_I_CPU_GRAIN, dropout_part, &m);
     return CKM_OK;
 }

@@ -39,7 +39,7 @@ static bool operands_alike(const ckm_i_op_view *v, int32_t inputs)
 // The whole tensor as one axis: element-wise primitives do not care about its shape.
 static ckm_status flat(const ckm_i_op_view *v, dnnl_memory_desc_t *out, ckm_error *err)
 {
-    int64_t n = ckm_i_cpu_elements(&v->in[0]->shape);
+    int64_t n = ckm_i_elements(&v->in[0]->shape);
     return ckm_i_dnnl_plain(1, &n, NULL, out, err);
 }
 

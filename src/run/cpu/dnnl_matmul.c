@@ -116,7 +116,7 @@ static ckm_status prepare_dense(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ck
     int64_t in = x->dims[x->rank - 1];
     int64_t out = y->dims[y->rank - 1];
     bool transposed = ckm_i_op_attr_int(v->op, "transposed", 0, 0) != 0;
-    product p = product_of(ckm_i_cpu_elements(x) / in, in, out, false, transposed);
+    product p = product_of(ckm_i_elements(x) / in, in, out, false, transposed);
     p.bias_input = ckm_i_dnnl_has_input(v, 2) ? 2 : -1;
     return build(cpu, &p, kernel, err);
 }
@@ -132,7 +132,7 @@ static ckm_status prepare_dense_weights(const ckm_i_cpu *cpu, const ckm_i_op_vie
     const ckm_shape *x = &v->in[1]->shape;
     int64_t in = x->dims[x->rank - 1];
     int64_t out = dy->dims[dy->rank - 1];
-    int64_t rows = ckm_i_cpu_elements(x) / in;
+    int64_t rows = ckm_i_elements(x) / in;
     bool transposed = ckm_i_op_attr_int(v->op, "transposed", 0, 0) != 0;
     product p = product_of(transposed ? out : in, rows, transposed ? in : out, true, false);
     p.a_input = transposed ? 0 : 1;
@@ -171,7 +171,7 @@ static ckm_status prepare_pointwise_data(const ckm_i_cpu *cpu, const ckm_i_op_vi
         return CKM_OK;
     }
     int64_t out = dy->dims[dy->rank - 1];
-    product p = product_of(ckm_i_cpu_elements(dy) / out, out, dx->dims[dx->rank - 1], false, true);
+    product p = product_of(ckm_i_elements(dy) / out, out, dx->dims[dx->rank - 1], false, true);
     return build(cpu, &p, kernel, err);
 }
 
@@ -203,7 +203,7 @@ static ckm_status prepare_gemm(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm
     p.bias_input = bias ? 2 : -1;
     if (bias) {
         const ckm_shape *c = &v->in[2]->shape;
-        bool row = c->rank > 0 && c->dims[c->rank - 1] == columns && ckm_i_cpu_elements(c) == columns;
+        bool row = c->rank > 0 && c->dims[c->rank - 1] == columns && ckm_i_elements(c) == columns;
         if (!row || p.alpha != 1.0F || ckm_i_op_attr_double(v->op, "beta", 1.0) != 1.0) {
             return CKM_OK;
         }
@@ -246,15 +246,15 @@ static ckm_status prepare_matmul(const ckm_i_cpu *cpu, const ckm_i_op_view *v, c
     set_batched(a, c->rank, trans_a, p.a_dims, p.a_strides);
     set_batched(b, c->rank, ckm_i_op_attr_int(v->op, "trans_b", 0, 0) != 0, p.b_dims, p.b_strides);
     memcpy(p.c_dims, c->dims, sizeof p.c_dims);
-    int64_t b_batches = ckm_i_cpu_elements(b) / (b->dims[b->rank - 1] * b->dims[b->rank - 2]);
+    int64_t b_batches = ckm_i_elements(b) / (b->dims[b->rank - 1] * b->dims[b->rank - 2]);
     if (b_batches == 1 && !trans_a && c->rank > 2 &&
-        ckm_i_cpu_elements(a) / a->dims[a->rank - 1] * p.c_dims[c->rank - 1] == ckm_i_cpu_elements(c)) {
+        ckm_i_elements(a) / a->dims[a->rank - 1] * p.c_dims[c->rank - 1] == ckm_i_elements(c)) {
         // One matrix for all batches: one product with many rows.
         int64_t inner = a->dims[a->rank - 1];
         int64_t b_dims[2] = {p.b_dims[c->rank - 2], p.b_dims[c->rank - 1]};
         int64_t b_strides[2] = {p.b_strides[c->rank - 2], p.b_strides[c->rank - 1]};
         p.rank = 2;
-        set_matrix(ckm_i_cpu_elements(a) / inner, inner, false, p.a_dims, p.a_strides);
+        set_matrix(ckm_i_elements(a) / inner, inner, false, p.a_dims, p.a_strides);
         memcpy(p.b_dims, b_dims, sizeof b_dims);
         memcpy(p.b_strides, b_strides, sizeof b_strides);
         p.c_dims[0] = p.a_dims[0];

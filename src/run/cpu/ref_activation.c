@@ -131,7 +131,7 @@ static inline float relu_gradient(float dy, float v, const parameters *p)
         const parameters *p = &given;                                                                              \
         const float *from = ckm_i_ref_input(&r, 0);                                                                \
         float *to = ckm_i_ref_output(&r, 0);                                                                       \
-        int64_t n = ckm_i_ref_elements(&ckm_i_ref_in(&r, 0)->shape);                                               \
+        int64_t n = ckm_i_elements(&ckm_i_ref_in(&r, 0)->shape);                                                   \
         (void)p;                                                                                                   \
         for (int64_t i = 0; i < n; i++) {                                                                          \
             const float x = from[i];                                                                               \
@@ -151,7 +151,7 @@ static inline float relu_gradient(float dy, float v, const parameters *p)
         const float *gradient = ckm_i_ref_input(&r, 0);                                                            \
         const float *from = ckm_i_ref_input(&r, 1);                                                                \
         float *to = ckm_i_ref_output(&r, 0);                                                                       \
-        int64_t n = ckm_i_ref_elements(&ckm_i_ref_in(&r, 0)->shape);                                               \
+        int64_t n = ckm_i_elements(&ckm_i_ref_in(&r, 0)->shape);                                                   \
         (void)p;                                                                                                   \
         for (int64_t i = 0; i < n; i++) {                                                                          \
             const float dy = gradient[i];                                                                          \

@@ -25,7 +25,7 @@ static ckm_status dropout(const ckm_graph *step, int32_t op, const ckm_i_kernel_
     CKM_I_REF_TRY(ckm_i_ref_check_floats(&r, err));
     const float *x = ckm_i_ref_input(&r, 0);
     float *y = ckm_i_ref_output(&r, 0);
-    int64_t n = ckm_i_ref_elements(&ckm_i_ref_in(&r, 0)->shape);
+    int64_t n = ckm_i_elements(&ckm_i_ref_in(&r, 0)->shape);
     double rate = ckm_i_op_attr_double(r.op, "rate", 0.5);
     uint64_t stream = ckm_i_ref_dropout_stream(call->seed, call->step, ckm_i_op_attr_int(r.op, "key", 0, 0));
     uint64_t threshold = ckm_i_ref_dropout_threshold(rate);

@@ -256,7 +256,7 @@ FOLD(xor, NULL, xor_one, false)
         ckm_i_ref_op r = ckm_i_ref_open(step, op, call);                                                           \
         ckm_dtype from = ckm_i_ref_in(&r, 0)->dtype;                                                               \
         ckm_dtype to = ckm_i_ref_out(&r, 0)->dtype;                                                                \
-        int64_t n = ckm_i_ref_elements(&ckm_i_ref_in(&r, 0)->shape);                                               \
+        int64_t n = ckm_i_elements(&ckm_i_ref_in(&r, 0)->shape);                                                   \
         if (from == CKM_F32 && to == CKM_F32) {                                                                    \
             const float *x_data = ckm_i_ref_input(&r, 0);                                                          \
             float *y_data = ckm_i_ref_output(&r, 0);                                                               \

@@ -64,7 +64,7 @@ static ckm_status by_axis(const ckm_i_ref_op *r, const access *a, ckm_error *err
     int32_t axis = ckm_i_ref_axis(r, "axis", 0, a->shape->rank);
     int64_t outer = ckm_i_ref_span(a->shape, 0, axis);
     int64_t inner = ckm_i_ref_span(a->shape, axis + 1, a->shape->rank);
-    int64_t count = ckm_i_ref_elements(&ckm_i_ref_in(r, a->positions)->shape);
+    int64_t count = ckm_i_elements(&ckm_i_ref_in(r, a->positions)->shape);
     for (int64_t i = 0; i < outer; i++) {
         for (int64_t p = 0; p < count; p++) {
             int64_t at;
@@ -168,7 +168,7 @@ static ckm_status gather_backward(const ckm_graph *step, int32_t op, const ckm_i
     if (ckm_i_ref_out(&r, 0)->dtype != CKM_F32) {
         return ckm_i_ref_error(&r, err, CKM_ERR_UNSUPPORTED, "only single precision (float32) is supported");
     }
-    memset(a.whole, 0, (size_t)(ckm_i_ref_elements(a.shape) * a.size));
+    memset(a.whole, 0, (size_t)(ckm_i_elements(a.shape) * a.size));
     return run(&r, &a, err);
 }
 
@@ -183,7 +183,7 @@ static ckm_status scatter(const ckm_graph *step, int32_t op, const ckm_i_kernel_
                 .size = ckm_i_dtype_bytes(ckm_i_ref_out(&r, 0)->dtype),
                 .positions = 1,
                 .piece = updates ? put : clear};
-    memmove(a.whole, ckm_i_ref_input(&r, 0), (size_t)(ckm_i_ref_elements(a.shape) * a.size));
+    memmove(a.whole, ckm_i_ref_input(&r, 0), (size_t)(ckm_i_elements(a.shape) * a.size));
     return run(&r, &a, err);
 }
 

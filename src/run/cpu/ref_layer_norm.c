@@ -18,7 +18,7 @@ static rows read_rows(const ckm_i_ref_op *r, const ckm_shape *x)
     int32_t axis = ckm_i_ref_axis(r, "axis", -1, x->rank);
     rows result = {.normalized.rank = x->rank - axis, .count = ckm_i_ref_span(x, 0, axis)};
     memcpy(result.normalized.dims, x->dims + axis, (size_t)(x->rank - axis) * sizeof *x->dims);
-    result.size = ckm_i_ref_elements(&result.normalized);
+    result.size = ckm_i_elements(&result.normalized);
     return result;
 }
 
@@ -33,7 +33,7 @@ static int64_t layer_norm_workspace(const ckm_i_op_view *v, const ckm_graph *ste
 static const float *whole_row(const ckm_i_ref_op *r, int32_t i, const rows *n, float *room)
 {
     const float *given = ckm_i_ref_input(r, i);
-    if (given == NULL || ckm_i_ref_elements(&ckm_i_ref_in(r, i)->shape) == n->size) {
+    if (given == NULL || ckm_i_elements(&ckm_i_ref_in(r, i)->shape) == n->size) {
         return given;
     }
     ckm_i_ref_walk w = ckm_i_ref_walk_over(&n->normalized);
@@ -183,7 +183,7 @@ static ckm_status local_response_norm(const ckm_graph *step, int32_t op, const c
     double *d = call->workspace;
     const float *x = ckm_i_ref_input(&r, 0);
     float *y = ckm_i_ref_output(&r, 0);
-    int64_t positions = ckm_i_ref_elements(shape) / n.channels;
+    int64_t positions = ckm_i_elements(shape) / n.channels;
     for (int64_t p = 0; p < positions; p++) {
         int64_t at = p / n.stride * n.channels * n.stride + p % n.stride;
         divisors(&n, x + at, d);
@@ -207,7 +207,7 @@ static ckm_status local_response_norm_backward(const ckm_graph *step, int32_t op
     const float *dy = ckm_i_ref_input(&r, 0);
     const float *x = ckm_i_ref_input(&r, 1);
     float *dx = ckm_i_ref_output(&r, 0);
-    int64_t positions = ckm_i_ref_elements(shape) / n.channels;
+    int64_t positions = ckm_i_elements(shape) / n.channels;
     for (int64_t p = 0; p < positions; p++) {
         int64_t at = p / n.stride * n.channels * n.stride + p % n.stride;
         divisors(&n, x + at, d);

@@ -116,7 +116,7 @@ static ckm_status mse(const ckm_graph *step, int32_t op, const ckm_i_kernel_call
 {
     ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
     CKM_I_REF_TRY(ckm_i_ref_check_floats(&r, err));
-    int64_t n = ckm_i_ref_elements(&ckm_i_ref_in(&r, 0)->shape);
+    int64_t n = ckm_i_elements(&ckm_i_ref_in(&r, 0)->shape);
     const float *prediction = ckm_i_ref_input(&r, 0);
     const float *target = ckm_i_ref_input(&r, 1);
     float *loss = ckm_i_ref_output(&r, 0);
@@ -136,7 +136,7 @@ static ckm_status mse_backward(const ckm_graph *step, int32_t op, const ckm_i_ke
 {
     ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
     CKM_I_REF_TRY(ckm_i_ref_check_floats(&r, err));
-    int64_t n = ckm_i_ref_elements(&ckm_i_ref_in(&r, 0)->shape);
+    int64_t n = ckm_i_elements(&ckm_i_ref_in(&r, 0)->shape);
     const float *prediction = ckm_i_ref_input(&r, 0);
     const float *target = ckm_i_ref_input(&r, 1);
     float *out = ckm_i_ref_output(&r, 0);

@@ -12,7 +12,7 @@ static int64_t size_of(const ckm_i_ref_op *r)
 
 static void clear(const ckm_i_ref_op *r)
 {
-    memset(ckm_i_ref_output(r, 0), 0, (size_t)(ckm_i_ref_elements(&ckm_i_ref_out(r, 0)->shape) * size_of(r)));
+    memset(ckm_i_ref_output(r, 0), 0, (size_t)(ckm_i_elements(&ckm_i_ref_out(r, 0)->shape) * size_of(r)));
 }
 
 // reshape, flatten, identity: views, which usually have their input's buffer.
@@ -23,7 +23,7 @@ static ckm_status view(const ckm_graph *step, int32_t op, const ckm_i_kernel_cal
     const void *from = ckm_i_ref_input(&r, 0);
     void *to = ckm_i_ref_output(&r, 0);
     if (from != to) {
-        memmove(to, from, (size_t)(ckm_i_ref_elements(&ckm_i_ref_in(&r, 0)->shape) * size_of(&r)));
+        memmove(to, from, (size_t)(ckm_i_elements(&ckm_i_ref_in(&r, 0)->shape) * size_of(&r)));
     }
     return CKM_OK;
 }
@@ -135,7 +135,7 @@ static ckm_status repeat(const ckm_i_ref_op *r, const int64_t *begin, border mod
     const char *x = ckm_i_ref_input(r, 0);
     char *y = ckm_i_ref_output(r, 0);
     int64_t size = size_of(r);
-    int64_t n = ckm_i_ref_elements(out);
+    int64_t n = ckm_i_elements(out);
     for (int64_t i = 0; i < n; i++) {
         memcpy(y + i * size, x + origin(out, in, begin, mode, i) * size, (size_t)size);
     }
@@ -149,7 +149,7 @@ static ckm_status repeat_backward(const ckm_i_ref_op *r, const int64_t *begin, b
     const ckm_shape *small = &ckm_i_ref_out(r, 0)->shape;
     const float *dy = ckm_i_ref_input(r, 0);
     float *dx = ckm_i_ref_output(r, 0);
-    int64_t n = ckm_i_ref_elements(large);
+    int64_t n = ckm_i_elements(large);
     clear(r);
     for (int64_t i = 0; i < n; i++) {
         dx[origin(large, small, begin, mode, i)] += dy[i];
@@ -168,7 +168,7 @@ static void pad_with_value(const ckm_i_ref_op *r, const int64_t *pads)
     const ckm_shape *in = &ckm_i_ref_in(r, 0)->shape;
     const ckm_shape *out = &ckm_i_ref_out(r, 0)->shape;
     double value = ckm_i_op_attr_double(r->op, "value", 0.0);
-    int64_t n = ckm_i_ref_elements(out);
+    int64_t n = ckm_i_elements(out);
     clear(r);
     for (int64_t i = 0; value != 0.0 && i < n; i++) {
         ckm_i_ref_store(ckm_i_ref_output(r, 0), ckm_i_ref_out(r, 0)->dtype, i, value);
@@ -301,7 +301,7 @@ static ckm_status triangle(const ckm_graph *step, int32_t op, const ckm_i_kernel
     int64_t k = ckm_i_op_attr_int(r.op, "k", 0, 0);
     const char *x = ckm_i_ref_input(&r, 0);
     char *y = ckm_i_ref_output(&r, 0);
-    int64_t n = ckm_i_ref_elements(shape);
+    int64_t n = ckm_i_elements(shape);
     for (int64_t i = 0; i < n; i++) {
         int64_t diagonal = i % columns - i / columns % lines;
         bool stays = upper ? diagonal >= k : diagonal <= k;

@@ -149,7 +149,7 @@ static ckm_status sum(const ckm_graph *step, int32_t op, const ckm_i_kernel_call
     float *y = ckm_i_ref_output(&r, 0);
     ckm_i_ref_sum_to(shape, ckm_i_ref_input(&r, 0), &g.kept, y);
     float factor = (float)(1.0 / g.size);
-    for (int64_t i = 0; mean && i < ckm_i_ref_elements(&g.kept); i++) {
+    for (int64_t i = 0; mean && i < ckm_i_elements(&g.kept); i++) {
         y[i] *= factor;
     }
     return CKM_OK;

@@ -224,7 +224,7 @@ static ckm_status resize_backward(const ckm_graph *step, int32_t op, const ckm_i
     const ckm_shape *small = &ckm_i_ref_out(&r, 0)->shape;
     resampling s = open_resampling(r.op, small, &ckm_i_ref_in(&r, 0)->shape, call->workspace);
     float *dx = ckm_i_ref_output(&r, 0);
-    memset(dx, 0, (size_t)ckm_i_ref_elements(small) * sizeof *dx);
+    memset(dx, 0, (size_t)ckm_i_elements(small) * sizeof *dx);
     resample(&s, dx, floats_of(ckm_i_ref_input(&r, 0)), true);
     return CKM_OK;
 }

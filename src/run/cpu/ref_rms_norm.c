@@ -18,7 +18,7 @@ static ckm_status rms_norm(const ckm_graph *step, int32_t op, const ckm_i_kernel
     CKM_I_REF_TRY(ckm_i_ref_check_floats(&r, err));
     const ckm_shape *shape = &ckm_i_ref_in(&r, 0)->shape;
     int64_t n = row_size(shape);
-    int64_t rows = ckm_i_ref_elements(shape) / n;
+    int64_t rows = ckm_i_elements(shape) / n;
     const float *x = ckm_i_ref_input(&r, 0);
     const float *scale = ckm_i_ref_input(&r, 1);
     float *y = ckm_i_ref_output(&r, 0);
@@ -63,7 +63,7 @@ static ckm_status rms_norm_backward(const ckm_graph *step, int32_t op, const ckm
     CKM_I_REF_TRY(ckm_i_ref_check_floats(&r, err));
     const ckm_shape *shape = &ckm_i_ref_in(&r, 1)->shape;
     int64_t n = row_size(shape);
-    int64_t rows = ckm_i_ref_elements(shape) / n;
+    int64_t rows = ckm_i_elements(shape) / n;
     const float *dy = ckm_i_ref_input(&r, 0);
     const float *x = ckm_i_ref_input(&r, 1);
     const float *scale = ckm_i_ref_input(&r, 2);

@@ -23,7 +23,7 @@ static ckm_status roll(const ckm_graph *step, int32_t op, const ckm_i_kernel_cal
     int32_t last = shape->rank - 1;
     int64_t n = shape->rank > 0 ? shape->dims[last] : 1;
     int64_t tail = shape->rank > 0 ? shift[last] : 0;
-    int64_t rows = ckm_i_ref_elements(shape) / n;
+    int64_t rows = ckm_i_elements(shape) / n;
     for (int64_t row = 0; row < rows; row++) {
         int64_t rest = row;
         int64_t from = 0;

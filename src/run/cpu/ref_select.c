@@ -73,7 +73,7 @@ static ckm_status clip(const ckm_graph *step, int32_t op, const ckm_i_kernel_cal
     float high = limit_of(&r, "max", 2, (double)INFINITY);
     const float *x = ckm_i_ref_input(&r, 0);
     float *y = ckm_i_ref_output(&r, 0);
-    int64_t n = ckm_i_ref_elements(&ckm_i_ref_in(&r, 0)->shape);
+    int64_t n = ckm_i_elements(&ckm_i_ref_in(&r, 0)->shape);
     if (ckm_i_ref_in(&r, 0)->dtype != CKM_F32) {
         return ckm_i_ref_error(&r, err, CKM_ERR_UNSUPPORTED, "only single precision (float32) is supported");
     }
@@ -94,7 +94,7 @@ static ckm_status clip_backward(const ckm_graph *step, int32_t op, const ckm_i_k
     const float *dy = ckm_i_ref_input(&r, 0);
     const float *y = ckm_i_ref_input(&r, 1);
     float *dx = ckm_i_ref_output(&r, 0);
-    int64_t n = ckm_i_ref_elements(&ckm_i_ref_in(&r, 0)->shape);
+    int64_t n = ckm_i_elements(&ckm_i_ref_in(&r, 0)->shape);
     for (int64_t i = 0; i < n; i++) {
         dx[i] = y[i] > low && y[i] < high ? dy[i] : 0.0F;
     }
@@ -165,7 +165,7 @@ static ckm_status prelu_backward(const ckm_graph *step, int32_t op, const ckm_i_
 // One double for every element of the slope.
 static int64_t slope_workspace(const ckm_i_op_view *v, const ckm_graph *step)
 {
-    return ckm_i_ref_elements(&step->tensors[v->op->outputs[0]].shape) * (int64_t)sizeof(double);
+    return ckm_i_elements(&step->tensors[v->op->outputs[0]].shape) * (int64_t)sizeof(double);
 }
 
 // inputs dy, x
@@ -180,7 +180,7 @@ static ckm_status prelu_backward_slope(const ckm_graph *step, int32_t op, const 
     const float *x = ckm_i_ref_input(&r, 1);
     float *dslope = ckm_i_ref_output(&r, 0);
     double *sums = call->workspace;
-    int64_t n = ckm_i_ref_elements(out);
+    int64_t n = ckm_i_elements(out);
     memset(sums, 0, (size_t)n * sizeof *sums);
     ckm_i_ref_walk w = ckm_i_ref_walk_over(shape);
     ckm_i_ref_walk_add(&w, shape);
@@ -213,7 +213,7 @@ static ckm_status cast(const ckm_graph *step, int32_t op, const ckm_i_kernel_cal
     if (from == CKM_F16 || from == CKM_BF16 || to == CKM_F16 || to == CKM_BF16) {
         return ckm_i_ref_error(&r, err, CKM_ERR_UNSUPPORTED, "half precision is not supported");
     }
-    int64_t n = ckm_i_ref_elements(&ckm_i_ref_in(&r, 0)->shape);
+    int64_t n = ckm_i_elements(&ckm_i_ref_in(&r, 0)->shape);
     for (int64_t i = 0; i < n; i++) {
         double value = ckm_i_ref_load(ckm_i_ref_input(&r, 0), from, i);
         bool truncates = is_real(from) && !is_real(to) && to != CKM_BOOL;

@@ -42,11 +42,6 @@ void *ckm_i_ref_state(const ckm_i_ref_op *r, int32_t i)
     return pointer.modified;
 }
 
-int64_t ckm_i_ref_elements(const ckm_shape *shape)
-{
-    return ckm_i_ref_span(shape, 0, shape->rank);
-}
-
 int64_t ckm_i_ref_span(const ckm_shape *shape, int32_t first, int32_t last)
 {
     int64_t product = 1;

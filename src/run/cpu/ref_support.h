@@ -33,7 +33,6 @@ void *ckm_i_ref_output(const ckm_i_ref_op *r, int32_t i);
 // Inputs that a kernel changes in place: running statistics, parameters, optimizer state.
 void *ckm_i_ref_state(const ckm_i_ref_op *r, int32_t i);
 
-int64_t ckm_i_ref_elements(const ckm_shape *shape);
 // Product of dims[first] to dims[last - 1].
 int64_t ckm_i_ref_span(const ckm_shape *shape, int32_t first, int32_t last);
 // Attribute `key`, an axis that may count from the end, in [0, rank).

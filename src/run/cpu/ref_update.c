@@ -13,7 +13,7 @@ static ckm_status update_sgd(const ckm_graph *step, int32_t op, const ckm_i_kern
     float *weight = ckm_i_ref_state(&r, 0);
     const float *gradient = ckm_i_ref_input(&r, 1);
     float *velocity = ckm_i_ref_state(&r, 2);
-    int64_t n = ckm_i_ref_elements(&ckm_i_ref_in(&r, 0)->shape);
+    int64_t n = ckm_i_elements(&ckm_i_ref_in(&r, 0)->shape);
     float rate = (float)call->learning_rate;
     float decay = (float)ckm_i_op_attr_double(r.op, "weight_decay", 0.0);
     float momentum = (float)ckm_i_op_attr_double(r.op, "momentum", 0.0);
@@ -41,7 +41,7 @@ static ckm_status update_moments(const ckm_graph *step, int32_t op, const ckm_i_
     const float *gradient = ckm_i_ref_input(&r, 1);
     float *first = ckm_i_ref_state(&r, 2);
     float *second = ckm_i_ref_state(&r, 3);
-    int64_t n = ckm_i_ref_elements(&ckm_i_ref_in(&r, 0)->shape);
+    int64_t n = ckm_i_elements(&ckm_i_ref_in(&r, 0)->shape);
     double beta1 = ckm_i_op_attr_double(r.op, "beta1", 0.9);
     double beta2 = ckm_i_op_attr_double(r.op, "beta2", 0.999);
     float epsilon = (float)ckm_i_op_attr_double(r.op, "epsilon", 1e-8);

@@ -44,7 +44,7 @@ static ckm_status window_bias_backward(const ckm_graph *step, int32_t op, const 
     int64_t n = ckm_i_ref_in(&r, 0)->shape.dims[1];
     const float *dy = ckm_i_ref_input(&r, 0);
     float *dtable = ckm_i_ref_output(&r, 0);
-    memset(dtable, 0, (size_t)ckm_i_ref_elements(shape) * sizeof *dtable);
+    memset(dtable, 0, (size_t)ckm_i_elements(shape) * sizeof *dtable);
     for (int64_t h = 0; h < heads; h++) {
         for (int64_t q = 0; q < n; q++) {
             for (int64_t k = 0; k < n; k++) {

@@ -40,7 +40,7 @@ typedef struct bench {
 
 static int64_t count(const bench *b, int32_t tensor)
 {
-    return ckm_i_ref_elements(&b->script.graph->tensors[tensor].shape);
+    return ckm_i_elements(&b->script.graph->tensors[tensor].shape);
 }
 
 static void open_bench(bench *b, const char *script, ckm_layout layout)
