@@ -13,11 +13,7 @@
 
 #include <cmocka.h>
 
-#include <checkmate/autodiff.h>
-#include <checkmate/cost.h>
-#include <checkmate/run.h>
-#include <checkmate/solve.h>
-#include <checkmate/zoo.h>
+#include "zoo_step.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #define ADDRESS_SANITIZER 1
@@ -42,57 +38,26 @@ typedef struct finding {
 } finding;
 
 typedef struct setting {
-    ckm_graph *graph;
-    ckm_training *training;
-    ckm_program *program;
-    ckm_dataflow *df;
-    ckm_run_fit tight, loose;
+    zoo_step step;
+    ckm_run_fit tight, loose;  // loose: the step's own schedule and plan
     int64_t budget;
 } setting;
-
-static void good(ckm_status status, const ckm_error *err)
-{
-    if (status != CKM_OK) {
-        fail_msg("%s", err->message);
-    }
-}
-
-static ckm_status solve(int64_t budget_bytes, void *user, ckm_schedule **out, ckm_error *err)
-{
-    ckm_solve_options options = CKM_SOLVE_OPTIONS_INIT;
-    ckm_solve_result result;
-    options.budget_bytes = budget_bytes;
-    options.time_limit_seconds = 10.0;
-    options.gap = 0.2;
-    ckm_status status = ckm_solve(user, &options, &result, err);
-    if (status == CKM_OK) {
-        *out = result.schedule;
-        result.schedule = NULL;
-        ckm_solve_result_dispose(&result);
-    }
-    return status;
-}
 
 static setting set_up(void)
 {
     setting s = {0};
     ckm_error err = CKM_ERROR_INIT;
-    const int64_t shape[3] = {96, 96, 3};
     ckm_autodiff_options derivation = CKM_AUTODIFF_OPTIONS_INIT;
     ckm_program_options kernels = CKM_PROGRAM_OPTIONS_INIT;
-    ckm_cost_model flops = CKM_COST_MODEL_INIT;
     ckm_plan_options planning = CKM_PLAN_OPTIONS_INIT;
     derivation.optimizer.kind = CKM_OPTIMIZER_SGD;
     derivation.fused = true;
-    good(ckm_zoo_build("unet_mini", 4, shape, &s.graph, &err), &err);
-    good(ckm_autodiff_op_graph(s.graph, &derivation, &s.training, &err), &err);
-    good(ckm_program_create(s.training, &kernels, &s.program, &err), &err);
-    good(ckm_cost_apply(s.training, &flops, &s.df, &err), &err);
-    good(ckm_schedule_baseline(s.df, &s.loose.schedule, &err), &err);
-    good(ckm_plan_create(s.df, s.loose.schedule, &planning, &s.loose.plan, &err), &err);
-    good(ckm_run_region_bytes(s.df, s.loose.plan, &s.loose.region_bytes, &err), &err);
+    s.step = zoo_step_of("unet_mini", 4, 96, &derivation, &kernels);
+    s.loose.schedule = s.step.schedule;
+    s.loose.plan = s.step.plan;
+    good(ckm_run_region_bytes(s.step.df, s.loose.plan, &s.loose.region_bytes, &err), &err);
     s.budget = s.loose.region_bytes * 7 / 10;
-    good(ckm_run_plan_under_budget(s.df, s.budget, 0, &planning, solve, s.df, &s.tight, &err), &err);
+    good(ckm_run_plan_under_budget(s.step.df, s.budget, 0, &planning, zoo_step_solve, s.step.df, &s.tight, &err), &err);
     assert_non_null(s.tight.schedule);
     assert_true(s.tight.region_bytes <= s.budget);
     // The limit must tell the two apart.
@@ -103,11 +68,7 @@ static setting set_up(void)
 static void tear_down(setting *s)
 {
     ckm_run_fit_dispose(&s->tight);
-    ckm_run_fit_dispose(&s->loose);
-    ckm_dataflow_free(s->df);
-    ckm_program_free(s->program);
-    ckm_training_free(s->training);
-    ckm_graph_free(s->graph);
+    zoo_step_dispose(&s->step);
 }
 
 // Pages in /proc/self/statm: 0 is the address space, 1 the resident set.
@@ -129,7 +90,8 @@ static ckm_status train(const setting *s, const ckm_run_fit *fit, finding *found
     ckm_session *session = NULL;
     ckm_session_options options = CKM_SESSION_OPTIONS_INIT;
     int64_t before = memory_now(1);
-    ckm_status status = ckm_session_create(s->program, s->df, fit->schedule, fit->plan, &options, &session, err);
+    ckm_status status = ckm_session_create(s->step.program, s->step.df, fit->schedule, fit->plan, &options, &session,
+                                           err);
     for (int64_t step = 0; status == CKM_OK && step < 2; step++) {
         ckm_step_result result;
         ckm_session_fill(session, 1, step);

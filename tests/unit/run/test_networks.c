@@ -10,34 +10,7 @@
 
 #include <cmocka.h>
 
-#include <checkmate/autodiff.h>
-#include <checkmate/cost.h>
-#include <checkmate/run.h>
-#include <checkmate/solve.h>
-#include <checkmate/zoo.h>
-
-static void good(ckm_status status, const ckm_error *err)
-{
-    if (status != CKM_OK) {
-        fail_msg("%s", err->message);
-    }
-}
-
-static ckm_status solve(int64_t budget_bytes, void *user, ckm_schedule **out, ckm_error *err)
-{
-    ckm_solve_options options = CKM_SOLVE_OPTIONS_INIT;
-    ckm_solve_result result;
-    options.budget_bytes = budget_bytes;
-    options.time_limit_seconds = 10.0;
-    options.gap = 0.3;
-    ckm_status status = ckm_solve(user, &options, &result, err);
-    if (status == CKM_OK) {
-        *out = result.schedule;
-        result.schedule = NULL;
-        ckm_solve_result_dispose(&result);
-    }
-    return status;
-}
+#include "zoo_step.h"
 
 typedef struct network {
     const char *name, *backend;
@@ -48,37 +21,26 @@ typedef struct network {
 static void compare(const network *n)
 {
     ckm_error err = CKM_ERROR_INIT;
-    const int64_t shape[3] = {n->side, n->side, 3};
-    ckm_graph *graph = NULL;
-    ckm_training *training = NULL;
-    ckm_program *program = NULL;
-    ckm_dataflow *df = NULL;
-    ckm_schedule *baseline = NULL;
-    ckm_plan *plan = NULL;
     ckm_run_fit fit;
     ckm_compare_result result;
     ckm_autodiff_options derivation = CKM_AUTODIFF_OPTIONS_INIT;
     ckm_program_options kernels = {n->backend, 2};
-    ckm_cost_model flops = CKM_COST_MODEL_INIT;
     ckm_plan_options planning = CKM_PLAN_OPTIONS_INIT;
     derivation.optimizer.kind = n->optimizer;
     derivation.optimizer.momentum = 0.9;
     derivation.fused = true;
-    good(ckm_zoo_build(n->name, 2, shape, &graph, &err), &err);
-    good(ckm_autodiff_op_graph(graph, &derivation, &training, &err), &err);
-    good(ckm_program_create(training, &kernels, &program, &err), &err);
-    good(ckm_cost_apply(training, &flops, &df, &err), &err);
-    good(ckm_schedule_baseline(df, &baseline, &err), &err);
-    good(ckm_plan_create(df, baseline, &planning, &plan, &err), &err);
-    int64_t peak = ckm_schedule_get_info(baseline)->peak_bytes;
-    int64_t floor = ckm_dataflow_memory_floor(df);
-    good(ckm_run_plan_under_budget(df, floor + (peak - floor) * 7 / 10, 0, &planning, solve, df, &fit, &err), &err);
+    zoo_step step = zoo_step_of(n->name, 2, n->side, &derivation, &kernels);
+    int64_t peak = ckm_schedule_get_info(step.schedule)->peak_bytes;
+    int64_t floor = ckm_dataflow_memory_floor(step.df);
+    good(ckm_run_plan_under_budget(step.df, floor + (peak - floor) * 7 / 10, 0, &planning, zoo_step_solve, step.df,
+                                   &fit, &err),
+         &err);
     if (fit.schedule == NULL) {
         fail_msg("%s: no schedule", n->name);
     }
-    good(
-        ckm_session_compare(program, df, baseline, plan, fit.schedule, fit.plan, 2, 0.01, 3, NULL, NULL, &result, &err),
-        &err);
+    good(ckm_session_compare(step.program, step.df, step.schedule, step.plan, fit.schedule, fit.plan, 2, 0.01, 3, NULL,
+                             NULL, &result, &err),
+         &err);
     if (!result.equal) {
         fail_msg("%s: %s", n->name, result.why);
     }
@@ -87,12 +49,7 @@ static void compare(const network *n)
     // The weights have moved.
     assert_true(result.last_loss != result.first_loss);
     ckm_run_fit_dispose(&fit);
-    ckm_plan_free(plan);
-    ckm_schedule_free(baseline);
-    ckm_dataflow_free(df);
-    ckm_program_free(program);
-    ckm_training_free(training);
-    ckm_graph_free(graph);
+    zoo_step_dispose(&step);
 }
 
 static void networks_train_alike_within_a_budget(void **state)

@@ -10,60 +10,21 @@
 
 #include <cmocka.h>
 
-#include <checkmate/autodiff.h>
-#include <checkmate/cost.h>
 #include <checkmate/profile.h>
-#include <checkmate/zoo.h>
 
 #include "base/alloc.h"
 #include "run/profile.h"
+#include "zoo_step.h"
 
-static void good(ckm_status status, const ckm_error *err)
+static zoo_step set_up(int64_t batch)
 {
-    if (status != CKM_OK) {
-        fail_msg("%s", err->message);
-    }
-}
-
-typedef struct setting {
-    ckm_graph *graph;
-    ckm_training *training;
-    ckm_program *program;
-    ckm_dataflow *df;
-    ckm_schedule *schedule;
-    ckm_plan *plan;
-} setting;
-
-static setting set_up(int64_t batch)
-{
-    setting s = {0};
-    ckm_error err = CKM_ERROR_INIT;
-    const int64_t shape[3] = {8, 8, 3};
     ckm_autodiff_options derivation = CKM_AUTODIFF_OPTIONS_INIT;
     ckm_program_options kernels = {"reference", 1};
-    ckm_cost_model flops = CKM_COST_MODEL_INIT;
-    ckm_plan_options planning = CKM_PLAN_OPTIONS_INIT;
     derivation.optimizer.kind = CKM_OPTIMIZER_SGD;
-    good(ckm_zoo_build("linear2", batch, shape, &s.graph, &err), &err);
-    good(ckm_autodiff_op_graph(s.graph, &derivation, &s.training, &err), &err);
-    good(ckm_program_create(s.training, &kernels, &s.program, &err), &err);
-    good(ckm_cost_apply(s.training, &flops, &s.df, &err), &err);
-    good(ckm_schedule_baseline(s.df, &s.schedule, &err), &err);
-    good(ckm_plan_create(s.df, s.schedule, &planning, &s.plan, &err), &err);
-    return s;
+    return zoo_step_of("linear2", batch, 8, &derivation, &kernels);
 }
 
-static void tear_down(setting *s)
-{
-    ckm_plan_free(s->plan);
-    ckm_schedule_free(s->schedule);
-    ckm_dataflow_free(s->df);
-    ckm_program_free(s->program);
-    ckm_training_free(s->training);
-    ckm_graph_free(s->graph);
-}
-
-static ckm_profile *measure(const setting *s, int32_t steps)
+static ckm_profile *measure(const zoo_step *s, int32_t steps)
 {
     ckm_profile *profile = NULL;
     ckm_error err = CKM_ERROR_INIT;
@@ -77,7 +38,7 @@ static ckm_profile *measure(const setting *s, int32_t steps)
 static void every_operator_is_measured(void **state)
 {
     (void)state;
-    setting s = set_up(2);
+    zoo_step s = set_up(2);
     ckm_profile *p = measure(&s, 5);
     const ckm_profile_info *info = ckm_profile_get_info(p);
     int64_t sum = 0;
@@ -103,7 +64,7 @@ static void every_operator_is_measured(void **state)
     assert_true(info->step_ns > 0);
     ckm_profile_free(p);
     ckm_profile_free(NULL);
-    tear_down(&s);
+    zoo_step_dispose(&s);
 }
 
 static bool stop_at_once(void *user)
@@ -117,7 +78,7 @@ static void measuring_ends_when_told(void **state)
     (void)state;
     ckm_error err = CKM_ERROR_INIT;
     ckm_profile *p = NULL;
-    setting s = set_up(1);
+    zoo_step s = set_up(1);
     ckm_profile_options options = {0, 1000000, 1e-9, NULL, NULL, NULL};
     good(ckm_profile_measure(s.program, s.df, s.schedule, s.plan, &options, &p, &err), &err);
     assert_int_equal(ckm_profile_get_info(p)->steps + ckm_profile_get_info(p)->steps_left_out, 3);
@@ -126,7 +87,7 @@ static void measuring_ends_when_told(void **state)
     good(ckm_profile_measure(s.program, s.df, s.schedule, s.plan, &options, &p, &err), &err);
     assert_int_equal(ckm_profile_get_info(p)->steps, 1);
     ckm_profile_free(p);
-    tear_down(&s);
+    zoo_step_dispose(&s);
 }
 
 static void a_profile_is_a_cost_model(void **state)
@@ -135,7 +96,7 @@ static void a_profile_is_a_cost_model(void **state)
     ckm_error err = CKM_ERROR_INIT;
     char path[64];
     ckm_dataflow *df = NULL;
-    setting s = set_up(2);
+    zoo_step s = set_up(2);
     ckm_profile *p = measure(&s, 3);
     ckm_cost_model costs = {CKM_COST_MODEL_PROFILE, path, NULL};
     snprintf(path, sizeof path, "/tmp/ckm_profile_%ld.json", (long)getpid());
@@ -160,7 +121,7 @@ static void a_profile_is_a_cost_model(void **state)
     remove(path);
     ckm_dataflow_free(df);
     ckm_profile_free(p);
-    tear_down(&s);
+    zoo_step_dispose(&s);
 }
 
 // A profile with given medians, to fit lines to.
@@ -218,8 +179,8 @@ static void cached_profiles_have_names_of_their_own(void **state)
     char second[512];
     char third[512];
     snprintf(folder, sizeof folder, "/tmp/ckm_cache_%ld", (long)getpid());
-    setting two = set_up(2);
-    setting three = set_up(3);
+    zoo_step two = set_up(2);
+    zoo_step three = set_up(3);
     assert_int_equal(setenv("XDG_CACHE_HOME", folder, 1), 0);
     good(ckm_profile_cache_path(two.program, first, sizeof first, &err), &err);
     good(ckm_profile_cache_path(three.program, second, sizeof second, &err), &err);
@@ -239,8 +200,8 @@ static void cached_profiles_have_names_of_their_own(void **state)
     assert_int_equal(ckm_profile_cache_path(two.program, first, 20, &err), CKM_ERR_ARGUMENT);
     assert_int_equal(rmdir(made), 0);
     assert_int_equal(rmdir(folder), 0);
-    tear_down(&two);
-    tear_down(&three);
+    zoo_step_dispose(&two);
+    zoo_step_dispose(&three);
 }
 
 int main(void)
