@@ -261,6 +261,30 @@ def test_a_wrong_call_is_not_blamed_on_the_compiler() -> None:
         ct.compile(model, "1GiB", **FAST)(x)
 
 
+def test_what_the_models_own_code_raises_is_named() -> None:
+    def wrong(x: torch.Tensor) -> torch.Tensor:
+        raise ValueError(f"{x.dim()} dimensions")
+
+    with pytest.raises(ct.UnsupportedError, match=r"2 dimensions.*test_torch_surface\.py") as caught:
+        ct.compile(wrong, "1GiB", **FAST)(torch.randn(4, 8))
+    assert "fallback" not in str(caught.value), "it would raise there too"
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: ct.compile(torch.nn.ReLU, "1GiB"), r"such as ReLU\(\.\.\.\)"),
+        (lambda: ct.compile(torch.ones(3), "1GiB"), "not Tensor"),
+        (lambda: ct.explain(torch.nn.ReLU, (torch.ones(3),)), r"such as ReLU\(\.\.\.\)"),
+        (lambda: ct.compile(torch.nn.ReLU(), "1GiB", optimizer="adam"), "torch.optim.Adam"),
+        (lambda: ct.compile(torch.nn.ReLU(), "1GiB", optimizer=torch.optim.Adam), "torch.optim.Adam"),
+    ],
+)
+def test_what_is_no_model_or_optimizer_is_refused_at_once(call: Any, says: str) -> None:
+    with pytest.raises(TypeError, match=says):
+        call()
+
+
 def test_what_fails_in_planning_is_not_called_tracing(monkeypatch: pytest.MonkeyPatch) -> None:
     model, inputs = make("perceptron")
 
@@ -397,6 +421,9 @@ def test_plans_and_compiled_models_are_copied() -> None:
             p.zero_()
     assert compiled(*inputs).item() == expected
     assert other(*inputs).item() != expected, "the copy must not run the original's parameters"
+    for unknown in (other, model, "model"):
+        with pytest.raises(ValueError, match="compile the copy"):
+            ct.plans(unknown)
 
 
 def test_an_old_pytorch_is_refused() -> None:
@@ -579,6 +606,21 @@ def test_a_cache_that_cannot_be_written_is_no_error(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     model, inputs = make("perceptron")
     ct.compile(model, "90%", time_limit=2)(*inputs).backward()
+
+
+def test_measuring_survives_operands_that_only_another_call_can_make() -> None:
+    """The backward call of an LSTM on the CPU reads what the forward call left in its workspace."""
+    done = python(
+        """
+        import contextlib, torch, checkmate.torch as ct
+        torch._dynamo.config.allow_rnn = True
+        compiled = ct.compile(torch.nn.LSTM(32, 48, 2), "1GiB", time_limit=1, cache=False)
+        with contextlib.suppress(AssertionError, ct.UnsupportedError):  # PyTorch cannot run what it traced
+            compiled(torch.randn(20, 16, 32))
+        print(len(ct.plans(compiled)))
+        """
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, "1"), done.stderr
 
 
 def test_damaged_costs_are_measured_anew() -> None:

@@ -187,6 +187,7 @@ def compile(
     Return the loss from the model: what is computed outside is not planned. InfeasibleError is raised in the first call
     when nothing fits, KeyboardInterrupt on Ctrl-C. `checkmate.torch.plans(compiled)` tells what was planned.
     """
+    require_callable(model)
     if graph_breaks not in ("error", "split"):
         raise ValueError(f'graph_breaks must be "error" or "split", not "{graph_breaks}"')
     if fallback not in ("error", "eager"):
@@ -221,6 +222,14 @@ def compile(
     return compiled
 
 
+def require_callable(model: object) -> None:
+    """TypeError for what is neither a module nor a function."""
+    if isinstance(model, type):
+        raise TypeError(f"the model must be a module, such as {model.__name__}(...), not the class {model.__name__}")
+    if not callable(model):
+        raise TypeError(f"the model must be a module or a function, not {type(model).__name__}")
+
+
 def _graphs(model: object, limit: int | float | str) -> breaks.Graphs:
     if not isinstance(model, torch.nn.Module):
         raise ValueError('graph_breaks="split" needs a torch.nn.Module, whose parameters all of its graphs count')
@@ -244,9 +253,12 @@ def _fixed_bytes(model: object, optimizer: torch.optim.Optimizer | None, accumul
 
 def plans(compiled: Any) -> list[Plan]:
     """The plans behind a compiled model, one a graph; empty before its first call."""
-    made = _BACKENDS.get(compiled)
+    try:
+        made = _BACKENDS.get(compiled)
+    except TypeError:  # what cannot be referred to weakly
+        made = None
     if made is None:
-        raise ValueError("this model was not compiled by checkmate.torch.compile")
+        raise ValueError("this is not what checkmate.torch.compile returned; a copy of it is not either: copy the model and compile the copy")
     return list(made.plans)
 
 
@@ -258,6 +270,8 @@ def optimizer_bytes(optimizer: torch.optim.Optimizer) -> int:
     """Bytes of the optimizer's state: measured when it has any, else by its kind."""
     from .meter import tensor_bytes
 
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise TypeError(f"optimizer must be one of the model's parameters, such as torch.optim.Adam(model.parameters()), not {optimizer!r}")
     if optimizer.state:
         return tensor_bytes(list(optimizer.state.values()))
     kind = type(optimizer).__name__

@@ -155,7 +155,7 @@ def _too_many_shapes() -> UnsupportedError:
     limit = "recompile_limit" if hasattr(torch._dynamo.config, "recompile_limit") else "cache_size_limit"  # before PyTorch 2.7
     failure = UnsupportedError(
         f"PyTorch compiles a function for at most {getattr(torch._dynamo.config, limit)} combinations of shapes, modes and Python "
-        f"numbers: pad to a few sizes, or raise torch._dynamo.config.{limit}"
+        f"numbers: pad to a few sizes, give numbers that change as tensors, or raise torch._dynamo.config.{limit}"
     )
     failure.__suppress_context__ = True
     return failure
@@ -166,7 +166,10 @@ def _unsupported(error: BaseException, what: str, advice: bool) -> UnsupportedEr
     text = str(error).strip()
     reason = text.splitlines()[0] if text else ""
     explanation = re.search(r"^\s*Explanation: (.+)$", text, re.MULTILINE)
-    if explanation is not None:
+    raised = re.search(r"raised exception (.+)$", text, re.MULTILINE)
+    if raised is not None:
+        reason, advice = f"its own code raises {raised[1]}", False
+    elif explanation is not None:
         reason += f": {explanation[1].rstrip('.')}"
     if what == "planned" or not reason:
         reason = f"{type(error).__name__}: {reason}".removesuffix(": ")

@@ -20,7 +20,7 @@ from ..schedule import Schedule
 from ..solver import Solution, frontier
 from . import budget as sizes
 from . import ranks
-from .compiler import Backend, Settings, checked, optimizer_bytes
+from .compiler import Backend, Settings, checked, optimizer_bytes, require_callable
 from .failures import Guard
 from .figure import frontier_svg
 from .planner import Options, time_limit, trace
@@ -153,6 +153,7 @@ def explain(
     other options as in `compile`. A model that returns its loss is planned whole. `plot` names an SVG file to draw the
     frontier in, `report` an HTML file for the schedule of least memory. KeyboardInterrupt on Ctrl-C.
     """
+    require_callable(model)
     if isinstance(inputs, torch.Tensor) or not isinstance(inputs, (Sequence, Mapping)):
         raise TypeError("inputs must be a tuple of the model's arguments, such as (images, labels), or a dict of keyword arguments")
     if budgets < 1:
