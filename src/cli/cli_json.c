@@ -59,6 +59,10 @@ static void print_key(cli_json *json, const char *key)
 void cli_print_real(FILE *to, double value)
 {
     char text[40];
+    if (!isfinite(value)) {
+        fputs("null", to);
+        return;
+    }
     for (int digits = 6; digits <= 17; digits++) {
         snprintf(text, sizeof text, "%.*g", digits, value);
         if (strtod(text, NULL) == value) {
@@ -97,11 +101,7 @@ void cli_json_size(cli_json *json, const char *key, int64_t value)
 void cli_json_real(cli_json *json, const char *key, double value)
 {
     print_key(json, key);
-    if (!isfinite(value)) {
-        fputs("null", stdout);
-    } else {
-        cli_print_real(stdout, value);
-    }
+    cli_print_real(stdout, value);
 }
 
 void cli_json_bool(cli_json *json, const char *key, bool value)

@@ -170,11 +170,7 @@ static void print_progress(const train_report *report, const ckm_train_progress 
 static void log_real(FILE *log, const char *key, double value)
 {
     fprintf(log, ", \"%s\": ", key);
-    if (isfinite(value)) {
-        cli_print_real(log, value);
-    } else {
-        fputs("null", log);
-    }
+    cli_print_real(log, value);
 }
 
 static void log_step(train_report *report, const ckm_train_progress *p)
