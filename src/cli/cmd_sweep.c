@@ -24,9 +24,7 @@ static const sweep_settings defaults = {10, NULL, NULL, NULL, false, CLI_LIMIT_D
 static const cli_option options[] = {
     {"budgets", 'n', CLI_INTEGER, offsetof(sweep_settings, budgets), "N",
      "Number of budgets, evenly spaced from the memory floor to the peak without rematerialization, both included; "
-     "1 takes the peak alone. The floor is what every schedule is proven to need, by as much of the reverse pebble "
-     "game "
-     "as takes about a second at most.",
+     "1 takes the peak alone. The floor is what every schedule is proven to need, as 'graph' shows it.",
      "10", 1, 10000, NULL},
     {"strategies", 's', CLI_TEXT, offsetof(sweep_settings, strategies), "A,B,...",
      "Names with commas in between; 'checkmate strategies' lists them.", "all", 0, 0, NULL},
