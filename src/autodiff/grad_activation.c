@@ -14,7 +14,7 @@ static ckm_status backward(ckm_i_grad *g, int32_t v, ckm_error *err)
     int32_t out;
     ckm_i_attrs attrs = ckm_i_grad_attrs(g);
     snprintf(kind, sizeof kind, "%s_backward", g->forward.op_class->kind);
-    CKM_I_GRAD_TRY(ckm_i_grad_emit(g, kind, "x", inputs, 2, &attrs, &out, err));
+    CKM_I_CHECK(ckm_i_grad_emit(g, kind, "x", inputs, 2, &attrs, &out, err));
     return ckm_i_grad_give(g, 0, "x", out, err);
 }
 
@@ -50,7 +50,7 @@ static ckm_status clip(ckm_i_grad *g, ckm_error *err)
     ckm_i_attrs attrs = ckm_i_grad_attrs(g);
     int32_t inputs[4] = {g->dy, g->forward.outputs[0], ckm_i_grad_in(g, 1), ckm_i_grad_in(g, 2)};
     int32_t out;
-    CKM_I_GRAD_TRY(ckm_i_grad_emit(g, "clip_backward", "x", inputs, 4, &attrs, &out, err));
+    CKM_I_CHECK(ckm_i_grad_emit(g, "clip_backward", "x", inputs, 4, &attrs, &out, err));
     return ckm_i_grad_give(g, 0, "x", out, err);
 }
 
@@ -62,12 +62,12 @@ static ckm_status prelu(ckm_i_grad *g, ckm_error *err)
         ckm_shape slope = ckm_i_step_shape(g->step, inputs[2]);
         ckm_i_attrs attrs = {0};
         ckm_i_attrs_put_shape(&attrs, "slope_shape", &slope);
-        CKM_I_GRAD_TRY(ckm_i_grad_emit(g, "prelu_backward_slope", "slope", inputs, 2, &attrs, &out, err));
-        CKM_I_GRAD_TRY(ckm_i_grad_give(g, 1, "slope", out, err));
+        CKM_I_CHECK(ckm_i_grad_emit(g, "prelu_backward_slope", "slope", inputs, 2, &attrs, &out, err));
+        CKM_I_CHECK(ckm_i_grad_give(g, 1, "slope", out, err));
     }
     if (ckm_i_grad_wants(g, 0)) {
-        CKM_I_GRAD_TRY(ckm_i_grad_emit(g, "prelu_backward", "x", inputs, 3, NULL, &out, err));
-        CKM_I_GRAD_TRY(ckm_i_grad_give(g, 0, "x", out, err));
+        CKM_I_CHECK(ckm_i_grad_emit(g, "prelu_backward", "x", inputs, 3, NULL, &out, err));
+        CKM_I_CHECK(ckm_i_grad_give(g, 0, "x", out, err));
     }
     return CKM_OK;
 }
@@ -77,7 +77,7 @@ static ckm_status exponential(ckm_i_grad *g, ckm_error *err)
 {
     int32_t inputs[2] = {g->dy, g->forward.outputs[0]};
     int32_t out;
-    CKM_I_GRAD_TRY(ckm_i_grad_emit(g, "mul", "x", inputs, 2, NULL, &out, err));
+    CKM_I_CHECK(ckm_i_grad_emit(g, "mul", "x", inputs, 2, NULL, &out, err));
     return ckm_i_grad_give(g, 0, "x", out, err);
 }
 
@@ -85,7 +85,7 @@ static ckm_status logarithm(ckm_i_grad *g, ckm_error *err)
 {
     int32_t inputs[2] = {g->dy, ckm_i_grad_in(g, 0)};
     int32_t out;
-    CKM_I_GRAD_TRY(ckm_i_grad_emit(g, "div", "x", inputs, 2, NULL, &out, err));
+    CKM_I_CHECK(ckm_i_grad_emit(g, "div", "x", inputs, 2, NULL, &out, err));
     return ckm_i_grad_give(g, 0, "x", out, err);
 }
 
@@ -95,7 +95,7 @@ static ckm_status itself(ckm_i_grad *g, ckm_error *err)
 {
     ckm_i_attrs attrs = ckm_i_grad_attrs(g);
     int32_t out;
-    CKM_I_GRAD_TRY(ckm_i_grad_emit(g, g->forward.op_class->kind, "x", &g->dy, 1, &attrs, &out, err));
+    CKM_I_CHECK(ckm_i_grad_emit(g, g->forward.op_class->kind, "x", &g->dy, 1, &attrs, &out, err));
     return ckm_i_grad_give(g, 0, "x", out, err);
 }
 

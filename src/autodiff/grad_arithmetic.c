@@ -7,7 +7,7 @@ static ckm_status add(ckm_i_grad *g, ckm_error *err)
 {
     for (int32_t i = 0; i < g->forward.n_inputs; i++) {
         if (ckm_i_grad_wants(g, i)) {
-            CKM_I_GRAD_TRY(ckm_i_grad_give(g, i, "operand", g->dy, err));
+            CKM_I_CHECK(ckm_i_grad_give(g, i, "operand", g->dy, err));
         }
     }
     return CKM_OK;
@@ -18,9 +18,9 @@ static ckm_status sub(ckm_i_grad *g, ckm_error *err)
     if (ckm_i_grad_wants(g, 1)) {
         ckm_shape b = ckm_i_step_shape(g->step, ckm_i_grad_in(g, 1));
         int32_t db;
-        CKM_I_GRAD_TRY(ckm_i_grad_sum_to(g, "b", g->dy, &b, &db, err));
-        CKM_I_GRAD_TRY(ckm_i_grad_emit(g, "neg", "b", &db, 1, NULL, &db, err));
-        CKM_I_GRAD_TRY(ckm_i_grad_give(g, 1, "b", db, err));
+        CKM_I_CHECK(ckm_i_grad_sum_to(g, "b", g->dy, &b, &db, err));
+        CKM_I_CHECK(ckm_i_grad_emit(g, "neg", "b", &db, 1, NULL, &db, err));
+        CKM_I_CHECK(ckm_i_grad_give(g, 1, "b", db, err));
     }
     return ckm_i_grad_wants(g, 0) ? ckm_i_grad_give(g, 0, "a", g->dy, err) : CKM_OK;
 }
@@ -32,7 +32,7 @@ static ckm_status give_of(ckm_i_grad *g, int32_t i, const char *kind, const char
     if (!ckm_i_grad_wants(g, i)) {
         return CKM_OK;
     }
-    CKM_I_GRAD_TRY(ckm_i_grad_emit(g, kind, what, inputs, n_inputs, attrs, &out, err));
+    CKM_I_CHECK(ckm_i_grad_emit(g, kind, what, inputs, n_inputs, attrs, &out, err));
     return ckm_i_grad_give(g, i, what, out, err);
 }
 
@@ -40,7 +40,7 @@ static ckm_status mul(ckm_i_grad *g, ckm_error *err)
 {
     int32_t for_a[2] = {g->dy, ckm_i_grad_in(g, 1)};
     int32_t for_b[2] = {g->dy, ckm_i_grad_in(g, 0)};
-    CKM_I_GRAD_TRY(give_of(g, 1, "mul", "b", for_b, 2, NULL, err));
+    CKM_I_CHECK(give_of(g, 1, "mul", "b", for_b, 2, NULL, err));
     return give_of(g, 0, "mul", "a", for_a, 2, NULL, err);
 }
 
@@ -48,7 +48,7 @@ static ckm_status divide(ckm_i_grad *g, ckm_error *err)
 {
     int32_t for_a[2] = {g->dy, ckm_i_grad_in(g, 1)};
     int32_t for_b[3] = {g->dy, g->forward.outputs[0], ckm_i_grad_in(g, 1)};
-    CKM_I_GRAD_TRY(give_of(g, 1, "div_backward_b", "b", for_b, 3, NULL, err));
+    CKM_I_CHECK(give_of(g, 1, "div_backward_b", "b", for_b, 3, NULL, err));
     return give_of(g, 0, "div", "a", for_a, 2, NULL, err);
 }
 
@@ -56,7 +56,7 @@ static ckm_status power(ckm_i_grad *g, ckm_error *err)
 {
     int32_t for_a[3] = {g->dy, ckm_i_grad_in(g, 0), ckm_i_grad_in(g, 1)};
     int32_t for_b[3] = {g->dy, ckm_i_grad_in(g, 0), g->forward.outputs[0]};
-    CKM_I_GRAD_TRY(give_of(g, 1, "pow_backward_b", "b", for_b, 3, NULL, err));
+    CKM_I_CHECK(give_of(g, 1, "pow_backward_b", "b", for_b, 3, NULL, err));
     return give_of(g, 0, "pow_backward_a", "a", for_a, 3, NULL, err);
 }
 
@@ -87,7 +87,7 @@ static ckm_status extreme(ckm_i_grad *g, bool largest, ckm_error *err)
         ckm_i_attrs attrs = {0};
         ckm_i_attrs_put_int(&attrs, "operand", i);
         ckm_i_attrs_put_int(&attrs, "largest", largest);
-        CKM_I_GRAD_TRY(give_of(g, i, "extreme_backward", "operand", inputs, n + 1, &attrs, err));
+        CKM_I_CHECK(give_of(g, i, "extreme_backward", "operand", inputs, n + 1, &attrs, err));
     }
     return CKM_OK;
 }
@@ -109,7 +109,7 @@ static ckm_status where(ckm_i_grad *g, ckm_error *err)
     for (int32_t i = 1; i < 3; i++) {
         ckm_i_attrs attrs = {0};
         ckm_i_attrs_put_int(&attrs, "value", i == 1);
-        CKM_I_GRAD_TRY(give_of(g, i, "select_backward", i == 1 ? "a" : "b", inputs, 2, &attrs, err));
+        CKM_I_CHECK(give_of(g, i, "select_backward", i == 1 ? "a" : "b", inputs, 2, &attrs, err));
     }
     return CKM_OK;
 }

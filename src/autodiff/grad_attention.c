@@ -6,7 +6,7 @@ static ckm_status give(ckm_i_grad *g, const char *kind, const int32_t *inputs, i
                        const ckm_i_attrs *attrs, ckm_error *err)
 {
     int32_t out;
-    CKM_I_GRAD_TRY(ckm_i_grad_emit(g, kind, "x", inputs, n_inputs, attrs, &out, err));
+    CKM_I_CHECK(ckm_i_grad_emit(g, kind, "x", inputs, n_inputs, attrs, &out, err));
     return ckm_i_grad_give(g, 0, "x", out, err);
 }
 

@@ -21,8 +21,8 @@ static ckm_status give_bias(ckm_i_grad *g, int32_t axis, bool dense, ckm_error *
     if (!dense || (bias.rank == 1 && bias.dims[0] == dy.dims[axis])) {
         ckm_i_attrs attrs = {0};
         ckm_i_attrs_put_int(&attrs, "axis", axis);
-        CKM_I_GRAD_TRY(ckm_i_grad_emit(g, "bias_grad", "bias", &g->dy, 1, &attrs, &sum, err));
-        CKM_I_GRAD_TRY(ckm_i_grad_reshape(g, "bias", sum, &bias, &sum, err));
+        CKM_I_CHECK(ckm_i_grad_emit(g, "bias_grad", "bias", &g->dy, 1, &attrs, &sum, err));
+        CKM_I_CHECK(ckm_i_grad_reshape(g, "bias", sum, &bias, &sum, err));
     }
     return ckm_i_grad_give(g, BIAS, "bias", sum, err);
 }
@@ -32,7 +32,7 @@ static ckm_status conv(ckm_i_grad *g, ckm_error *err)
     char kind[64];
     ckm_shape dy = ckm_i_step_shape(g->step, g->dy);
     bool last = g->step->graph->layout == CKM_CHANNELS_LAST;
-    CKM_I_GRAD_TRY(give_bias(g, last ? dy.rank - 1 : 1, false, err));
+    CKM_I_CHECK(give_bias(g, last ? dy.rank - 1 : 1, false, err));
     if (ckm_i_grad_wants(g, WEIGHT)) {
         int32_t inputs[2] = {g->dy, ckm_i_grad_in(g, X)};
         ckm_shape weight = ckm_i_step_shape(g->step, ckm_i_grad_in(g, WEIGHT));
@@ -40,8 +40,8 @@ static ckm_status conv(ckm_i_grad *g, ckm_error *err)
         ckm_i_attrs_put_shape(&attrs, "weight_shape", &weight);
         int32_t out;
         snprintf(kind, sizeof kind, "%s_backward_weights", g->forward.op_class->kind);
-        CKM_I_GRAD_TRY(ckm_i_grad_emit(g, kind, "weight", inputs, 2, &attrs, &out, err));
-        CKM_I_GRAD_TRY(ckm_i_grad_give(g, WEIGHT, "weight", out, err));
+        CKM_I_CHECK(ckm_i_grad_emit(g, kind, "weight", inputs, 2, &attrs, &out, err));
+        CKM_I_CHECK(ckm_i_grad_give(g, WEIGHT, "weight", out, err));
     }
     if (ckm_i_grad_wants(g, X)) {
         int32_t inputs[2] = {g->dy, ckm_i_grad_in(g, WEIGHT)};
@@ -50,8 +50,8 @@ static ckm_status conv(ckm_i_grad *g, ckm_error *err)
         ckm_i_attrs_put_shape(&attrs, "input_shape", &x);
         int32_t out;
         snprintf(kind, sizeof kind, "%s_backward_data", g->forward.op_class->kind);
-        CKM_I_GRAD_TRY(ckm_i_grad_emit(g, kind, "x", inputs, 2, &attrs, &out, err));
-        CKM_I_GRAD_TRY(ckm_i_grad_give(g, X, "x", out, err));
+        CKM_I_CHECK(ckm_i_grad_emit(g, kind, "x", inputs, 2, &attrs, &out, err));
+        CKM_I_CHECK(ckm_i_grad_give(g, X, "x", out, err));
     }
     return CKM_OK;
 }
@@ -62,18 +62,18 @@ static ckm_status dense(ckm_i_grad *g, ckm_error *err)
     int64_t transposed = ckm_i_op_attr_int(&g->forward, "transposed", 0, 0);
     ckm_i_attrs attrs = {0};
     int32_t out;
-    CKM_I_GRAD_TRY(give_bias(g, ckm_i_step_shape(g->step, g->dy).rank - 1, true, err));
+    CKM_I_CHECK(give_bias(g, ckm_i_step_shape(g->step, g->dy).rank - 1, true, err));
     if (ckm_i_grad_wants(g, WEIGHT)) {
         int32_t inputs[2] = {g->dy, ckm_i_grad_in(g, X)};
         ckm_i_attrs_put_int(&attrs, "transposed", transposed);
-        CKM_I_GRAD_TRY(ckm_i_grad_emit(g, "dense_backward_weights", "weight", inputs, 2, &attrs, &out, err));
-        CKM_I_GRAD_TRY(ckm_i_grad_give(g, WEIGHT, "weight", out, err));
+        CKM_I_CHECK(ckm_i_grad_emit(g, "dense_backward_weights", "weight", inputs, 2, &attrs, &out, err));
+        CKM_I_CHECK(ckm_i_grad_give(g, WEIGHT, "weight", out, err));
     }
     if (ckm_i_grad_wants(g, X)) {
         int32_t inputs[2] = {g->dy, ckm_i_grad_in(g, WEIGHT)};
         ckm_i_attrs_put_int(&attrs, "transposed", !transposed);
-        CKM_I_GRAD_TRY(ckm_i_grad_emit(g, "dense", "x", inputs, 2, &attrs, &out, err));
-        CKM_I_GRAD_TRY(ckm_i_grad_give(g, X, "x", out, err));
+        CKM_I_CHECK(ckm_i_grad_emit(g, "dense", "x", inputs, 2, &attrs, &out, err));
+        CKM_I_CHECK(ckm_i_grad_give(g, X, "x", out, err));
     }
     return CKM_OK;
 }
@@ -100,10 +100,10 @@ static ckm_status products(ckm_i_grad *g, int32_t a, int32_t b, int32_t dy, int3
     int64_t ta = ckm_i_op_attr_int(&g->forward, "trans_a", 0, 0);
     int64_t tb = ckm_i_op_attr_int(&g->forward, "trans_b", 0, 0);
     if (db != NULL) {
-        CKM_I_GRAD_TRY(tb ? multiply(g, "b", dy, 1, a, ta, db, err) : multiply(g, "b", a, !ta, dy, 0, db, err));
+        CKM_I_CHECK(tb ? multiply(g, "b", dy, 1, a, ta, db, err) : multiply(g, "b", a, !ta, dy, 0, db, err));
     }
     if (da != NULL) {
-        CKM_I_GRAD_TRY(ta ? multiply(g, "a", b, tb, dy, 1, da, err) : multiply(g, "a", dy, 0, b, !tb, da, err));
+        CKM_I_CHECK(ta ? multiply(g, "a", b, tb, dy, 1, da, err) : multiply(g, "a", dy, 0, b, !tb, da, err));
     }
     return CKM_OK;
 }
@@ -117,28 +117,28 @@ static ckm_status matmul(ckm_i_grad *g, ckm_error *err)
     int32_t dy = g->dy;
     if (given[1].rank == 1) {
         ckm_shape column = {2, {given[1].dims[0], 1}};
-        CKM_I_GRAD_TRY(ckm_i_grad_reshape(g, "b_view", operands[1], &column, &operands[1], err));
+        CKM_I_CHECK(ckm_i_grad_reshape(g, "b_view", operands[1], &column, &operands[1], err));
         dy_shape.dims[dy_shape.rank++] = 1;
     }
     if (given[0].rank == 1) {
         ckm_shape row = {2, {1, given[0].dims[0]}};
-        CKM_I_GRAD_TRY(ckm_i_grad_reshape(g, "a_view", operands[0], &row, &operands[0], err));
+        CKM_I_CHECK(ckm_i_grad_reshape(g, "a_view", operands[0], &row, &operands[0], err));
         dy_shape.dims[dy_shape.rank] = dy_shape.dims[dy_shape.rank - 1];
         dy_shape.dims[dy_shape.rank - 1] = 1;
         dy_shape.rank++;
     }
-    CKM_I_GRAD_TRY(ckm_i_grad_reshape(g, "y_view", dy, &dy_shape, &dy, err));
+    CKM_I_CHECK(ckm_i_grad_reshape(g, "y_view", dy, &dy_shape, &dy, err));
     int32_t gradients[2];
     bool wants[2] = {ckm_i_grad_wants(g, 0), ckm_i_grad_wants(g, 1)};
-    CKM_I_GRAD_TRY(products(g, operands[0], operands[1], dy, wants[0] ? &gradients[0] : NULL,
-                            wants[1] ? &gradients[1] : NULL, err));
+    CKM_I_CHECK(products(g, operands[0], operands[1], dy, wants[0] ? &gradients[0] : NULL,
+                         wants[1] ? &gradients[1] : NULL, err));
     for (int32_t i = 1; i >= 0; i--) {
         const char *what = i == 0 ? "a" : "b";
         if (wants[i]) {
             ckm_shape matrix = ckm_i_step_shape(g->step, operands[i]);
-            CKM_I_GRAD_TRY(ckm_i_grad_sum_to(g, what, gradients[i], &matrix, &gradients[i], err));
-            CKM_I_GRAD_TRY(ckm_i_grad_reshape(g, what, gradients[i], &given[i], &gradients[i], err));
-            CKM_I_GRAD_TRY(ckm_i_grad_give(g, i, what, gradients[i], err));
+            CKM_I_CHECK(ckm_i_grad_sum_to(g, what, gradients[i], &matrix, &gradients[i], err));
+            CKM_I_CHECK(ckm_i_grad_reshape(g, what, gradients[i], &given[i], &gradients[i], err));
+            CKM_I_CHECK(ckm_i_grad_give(g, i, what, gradients[i], err));
         }
     }
     return CKM_OK;
@@ -153,14 +153,14 @@ static ckm_status gemm(ckm_i_grad *g, ckm_error *err)
     if (ckm_i_grad_wants(g, BIAS)) {
         ckm_shape shape = ckm_i_step_shape(g->step, ckm_i_grad_in(g, BIAS));
         int32_t dc = g->dy;
-        CKM_I_GRAD_TRY(ckm_i_grad_sum_to(g, "c", dc, &shape, &dc, err));
-        CKM_I_GRAD_TRY(ckm_i_grad_scale(g, "c", dc, ckm_i_op_attr_double(&g->forward, "beta", 1.0), &dc, err));
-        CKM_I_GRAD_TRY(ckm_i_grad_give(g, BIAS, "c", dc, err));
+        CKM_I_CHECK(ckm_i_grad_sum_to(g, "c", dc, &shape, &dc, err));
+        CKM_I_CHECK(ckm_i_grad_scale(g, "c", dc, ckm_i_op_attr_double(&g->forward, "beta", 1.0), &dc, err));
+        CKM_I_CHECK(ckm_i_grad_give(g, BIAS, "c", dc, err));
     }
-    CKM_I_GRAD_TRY(
+    CKM_I_CHECK(
         products(g, ckm_i_grad_in(g, 0), ckm_i_grad_in(g, 1), g->dy, wants_a ? &da : NULL, wants_b ? &db : NULL, err));
     if (wants_b) {
-        CKM_I_GRAD_TRY(ckm_i_grad_give(g, 1, "b", db, err));
+        CKM_I_CHECK(ckm_i_grad_give(g, 1, "b", db, err));
     }
     return wants_a ? ckm_i_grad_give(g, 0, "a", da, err) : CKM_OK;
 }
@@ -221,12 +221,12 @@ static ckm_status einsum_operand(ckm_i_grad *g, const equation *e, int32_t i, ck
     ckm_i_attrs attrs = {0};
     ckm_i_attrs_put(&attrs, ckm_i_attr_word("equation", text));
     int32_t out;
-    CKM_I_GRAD_TRY(ckm_i_grad_emit(g, "einsum", "operand", inputs, n_inputs, &attrs, &out, err));
+    CKM_I_CHECK(ckm_i_grad_emit(g, "einsum", "operand", inputs, n_inputs, &attrs, &out, err));
     if (n_found == (size_t)kept.rank) {
         return ckm_i_grad_give(g, i, "operand", out, err);
     }
-    CKM_I_GRAD_TRY(ckm_i_grad_reshape(g, "operand", out, &kept, &out, err));
-    CKM_I_GRAD_TRY(ckm_i_grad_expand(g, "operand", out, &full, &out, err));
+    CKM_I_CHECK(ckm_i_grad_reshape(g, "operand", out, &kept, &out, err));
+    CKM_I_CHECK(ckm_i_grad_expand(g, "operand", out, &full, &out, err));
     return ckm_i_grad_give(g, i, "operand", out, err);
 }
 
@@ -236,7 +236,7 @@ static ckm_status einsum(ckm_i_grad *g, ckm_error *err)
     read_equation(g, &e);
     for (int32_t i = 0; i < g->forward.n_inputs; i++) {
         if (ckm_i_grad_wants(g, i)) {
-            CKM_I_GRAD_TRY(einsum_operand(g, &e, i, err));
+            CKM_I_CHECK(einsum_operand(g, &e, i, err));
         }
     }
     return CKM_OK;

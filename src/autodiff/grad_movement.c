@@ -15,7 +15,7 @@ static ckm_status give_of(ckm_i_grad *g, int32_t i, const char *kind, const char
 {
     int32_t inputs[2] = {g->dy, second};
     int32_t out;
-    CKM_I_GRAD_TRY(ckm_i_grad_emit(g, kind, what, inputs, second >= 0 ? 2 : 1, attrs, &out, err));
+    CKM_I_CHECK(ckm_i_grad_emit(g, kind, what, inputs, second >= 0 ? 2 : 1, attrs, &out, err));
     return ckm_i_grad_give(g, i, what, out, err);
 }
 
@@ -28,7 +28,7 @@ static ckm_status reshape(ckm_i_grad *g, ckm_error *err)
 {
     ckm_shape x = input_shape(g, 0);
     int32_t out;
-    CKM_I_GRAD_TRY(ckm_i_grad_reshape(g, "x", g->dy, &x, &out, err));
+    CKM_I_CHECK(ckm_i_grad_reshape(g, "x", g->dy, &x, &out, err));
     return ckm_i_grad_give(g, 0, "x", out, err);
 }
 
@@ -69,7 +69,7 @@ static ckm_status concat(ckm_i_grad *g, ckm_error *err)
     }
     for (int32_t i = 0; i < g->forward.n_inputs; i++) {
         if (ckm_i_grad_wants(g, i)) {
-            CKM_I_GRAD_TRY(part(g, i, axis, start, err));
+            CKM_I_CHECK(part(g, i, axis, start, err));
         }
         start += input_shape(g, i).dims[axis];
     }
@@ -90,7 +90,7 @@ static ckm_status surround(ckm_i_grad *g, int32_t tensor, const int64_t *starts,
     ckm_i_attrs_put(&attrs, ckm_i_attr_word("mode", "constant"));
     ckm_i_attrs_put(&attrs, ckm_i_attr_real("value", 0.0));
     int32_t out;
-    CKM_I_GRAD_TRY(ckm_i_grad_emit(g, "pad", "x", &tensor, 1, &attrs, &out, err));
+    CKM_I_CHECK(ckm_i_grad_emit(g, "pad", "x", &tensor, 1, &attrs, &out, err));
     return ckm_i_grad_give(g, 0, "x", out, err);
 }
 
@@ -108,13 +108,13 @@ static ckm_status split(ckm_i_grad *g, ckm_error *err)
         ckm_i_attrs attrs = {0};
         ckm_i_attrs_put_int(&attrs, "axis", axis);
         int32_t out;
-        CKM_I_GRAD_TRY(ckm_i_grad_emit(g, "concat", "x", g->outputs, n, &attrs, &out, err));
+        CKM_I_CHECK(ckm_i_grad_emit(g, "concat", "x", g->outputs, n, &attrs, &out, err));
         return ckm_i_grad_give(g, 0, "x", out, err);
     }
     int64_t starts[CKM_MAX_RANK] = {0};
     for (int32_t i = 0; i < n; i++) {
         if (g->outputs[i] >= 0) {
-            CKM_I_GRAD_TRY(surround(g, g->outputs[i], starts, &x, err));
+            CKM_I_CHECK(surround(g, g->outputs[i], starts, &x, err));
         }
         starts[axis] += ckm_i_step_shape(g->step, g->forward.outputs[i]).dims[axis];
     }
@@ -194,7 +194,7 @@ static ckm_status scatter(ckm_i_grad *g, const char *backward, const char *updat
 {
     ckm_i_attrs attrs = ckm_i_grad_attrs(g);
     if (ckm_i_grad_wants(g, 2)) {
-        CKM_I_GRAD_TRY(give_of(g, 2, updates, "updates", ckm_i_grad_in(g, 1), &attrs, err));
+        CKM_I_CHECK(give_of(g, 2, updates, "updates", ckm_i_grad_in(g, 1), &attrs, err));
     }
     return ckm_i_grad_wants(g, 0) ? give_of(g, 0, backward, "data", ckm_i_grad_in(g, 1), &attrs, err) : CKM_OK;
 }

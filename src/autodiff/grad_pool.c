@@ -13,7 +13,7 @@ static ckm_status to_input(ckm_i_grad *g, const char *kind, int32_t second, ckm_
     int32_t inputs[2] = {g->dy, second};
     int32_t out;
     ckm_i_attrs_put_shape(&attrs, "input_shape", &x);
-    CKM_I_GRAD_TRY(ckm_i_grad_emit(g, kind, "x", inputs, second >= 0 ? 2 : 1, &attrs, &out, err));
+    CKM_I_CHECK(ckm_i_grad_emit(g, kind, "x", inputs, second >= 0 ? 2 : 1, &attrs, &out, err));
     return ckm_i_grad_give(g, 0, "x", out, err);
 }
 
@@ -32,7 +32,7 @@ static ckm_status lp_pool(ckm_i_grad *g, ckm_error *err)
     ckm_i_attrs attrs = ckm_i_grad_attrs(g);
     int32_t inputs[3] = {g->dy, ckm_i_grad_in(g, 0), g->forward.outputs[0]};
     int32_t out;
-    CKM_I_GRAD_TRY(ckm_i_grad_emit(g, "lp_pool_backward", "x", inputs, 3, &attrs, &out, err));
+    CKM_I_CHECK(ckm_i_grad_emit(g, "lp_pool_backward", "x", inputs, 3, &attrs, &out, err));
     return ckm_i_grad_give(g, 0, "x", out, err);
 }
 
@@ -65,9 +65,9 @@ static ckm_status global_average(ckm_i_grad *g, ckm_error *err)
         kept.dims[axes[i]] = 1;
     }
     int32_t out;
-    CKM_I_GRAD_TRY(ckm_i_grad_scale(g, "mean", g->dy, 1.0 / count, &out, err));
-    CKM_I_GRAD_TRY(ckm_i_grad_reshape(g, "view", out, &kept, &out, err));
-    CKM_I_GRAD_TRY(ckm_i_grad_expand(g, "x", out, &x, &out, err));
+    CKM_I_CHECK(ckm_i_grad_scale(g, "mean", g->dy, 1.0 / count, &out, err));
+    CKM_I_CHECK(ckm_i_grad_reshape(g, "view", out, &kept, &out, err));
+    CKM_I_CHECK(ckm_i_grad_expand(g, "x", out, &x, &out, err));
     return ckm_i_grad_give(g, 0, "x", out, err);
 }
 
@@ -80,7 +80,7 @@ static ckm_status global_max(ckm_i_grad *g, ckm_error *err)
     ckm_i_attrs_put_int(&attrs, "keepdims", ckm_i_op_attr_int(&g->forward, "keepdims", 0, 0));
     int32_t inputs[3] = {g->dy, ckm_i_grad_in(g, 0), g->forward.outputs[0]};
     int32_t out;
-    CKM_I_GRAD_TRY(ckm_i_grad_emit(g, "reduce_max_backward", "x", inputs, 3, &attrs, &out, err));
+    CKM_I_CHECK(ckm_i_grad_emit(g, "reduce_max_backward", "x", inputs, 3, &attrs, &out, err));
     return ckm_i_grad_give(g, 0, "x", out, err);
 }
 

@@ -16,9 +16,9 @@ static ckm_status linear(ckm_i_grad *g, bool mean, ckm_error *err)
         kept.dims[axes->ints[i]] = 1;
     }
     int32_t out;
-    CKM_I_GRAD_TRY(ckm_i_grad_scale(g, "mean", g->dy, mean ? 1.0 / count : 1.0, &out, err));
-    CKM_I_GRAD_TRY(ckm_i_grad_reshape(g, "view", out, &kept, &out, err));
-    CKM_I_GRAD_TRY(ckm_i_grad_expand(g, "x", out, &x, &out, err));
+    CKM_I_CHECK(ckm_i_grad_scale(g, "mean", g->dy, mean ? 1.0 / count : 1.0, &out, err));
+    CKM_I_CHECK(ckm_i_grad_reshape(g, "view", out, &kept, &out, err));
+    CKM_I_CHECK(ckm_i_grad_expand(g, "x", out, &x, &out, err));
     return ckm_i_grad_give(g, 0, "x", out, err);
 }
 
@@ -39,7 +39,7 @@ static ckm_status backward(ckm_i_grad *g, bool reads_output, ckm_error *err)
     int32_t inputs[3] = {g->dy, ckm_i_grad_in(g, 0), g->forward.outputs[0]};
     int32_t out;
     snprintf(kind, sizeof kind, "%s_backward", g->forward.op_class->kind);
-    CKM_I_GRAD_TRY(ckm_i_grad_emit(g, kind, "x", inputs, reads_output ? 3 : 2, &attrs, &out, err));
+    CKM_I_CHECK(ckm_i_grad_emit(g, kind, "x", inputs, reads_output ? 3 : 2, &attrs, &out, err));
     return ckm_i_grad_give(g, 0, "x", out, err);
 }
 

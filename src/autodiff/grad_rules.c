@@ -95,7 +95,7 @@ ckm_status ckm_i_grad_give(ckm_i_grad *g, int32_t i, const char *what, int32_t t
     ckm_i_step *s = g->step;
     int32_t target = ckm_i_grad_in(g, i);
     ckm_shape shape = ckm_i_step_shape(s, target);
-    CKM_I_GRAD_TRY(ckm_i_grad_sum_to(g, what, tensor, &shape, &tensor, err));
+    CKM_I_CHECK(ckm_i_grad_sum_to(g, what, tensor, &shape, &tensor, err));
     if (s->gradients[target] < 0) {
         s->gradients[target] = tensor;
         return CKM_OK;

@@ -5,6 +5,7 @@
 #define CKM_SRC_AUTODIFF_GRAD_RULES_H
 
 #include "autodiff/step.h"
+#include "base/error.h"
 
 // What a rule is given.
 typedef struct ckm_i_grad {
@@ -50,15 +51,6 @@ ckm_status ckm_i_grad_scale(ckm_i_grad *g, const char *what, int32_t tensor, dou
 ckm_status ckm_i_grad_give(ckm_i_grad *g, int32_t i, const char *what, int32_t tensor, ckm_error *err) CKM_NODISCARD;
 // "operator ... has no gradient with respect to its <what>"
 ckm_status ckm_i_grad_unsupported(const ckm_i_grad *g, const char *what, ckm_error *err);
-
-// return when the expression is not CKM_OK, for rules, which own nothing.
-#define CKM_I_GRAD_TRY(expression)            \
-    do {                                      \
-        ckm_status try_status = (expression); \
-        if (try_status != CKM_OK) {           \
-            return try_status;                \
-        }                                     \
-    } while (0)
 
 // One line a group; kinds are unique.
 #define CKM_I_GRAD_GROUPS(X) \

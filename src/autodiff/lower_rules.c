@@ -5,14 +5,6 @@
 #include "autodiff/lower.h"
 #include "base/error.h"
 
-#define TRY(expression)                       \
-    do {                                      \
-        ckm_status try_status = (expression); \
-        if (try_status != CKM_OK) {           \
-            return try_status;                \
-        }                                     \
-    } while (0)
-
 static const ckm_shape *input_shape(const ckm_i_lower *l)
 {
     return &l->view.in[0]->shape;
@@ -75,8 +67,8 @@ static ckm_status batch_norm(ckm_i_lower *l, ckm_error *err)
     ckm_i_attrs_put(&l->attrs, ckm_i_attr_real("epsilon", ckm_i_op_attr_double(l->op, "epsilon", 1e-3)));
     ckm_i_attrs_put(&l->attrs, ckm_i_attr_real("momentum", ckm_i_op_attr_double(l->op, "momentum", 0.99)));
     ckm_i_attrs_remove(&l->attrs, "training");
-    TRY(ckm_i_step_add(l->step, "batch_norm_train", l->op->name, NULL, l->inputs, l->n_inputs, &l->attrs, outputs, 3,
-                       err));
+    CKM_I_CHECK(ckm_i_step_add(l->step, "batch_norm_train", l->op->name, NULL, l->inputs, l->n_inputs, &l->attrs,
+                               outputs, 3, err));
     l->outputs[0] = outputs[0];
     return CKM_OK;
 }
@@ -243,7 +235,7 @@ static ckm_status mean(ckm_i_lower *l, ckm_error *err)
     if (l->n_inputs == 1) {
         return identity(l, err);
     }
-    TRY(ckm_i_step_add(l->step, "add", l->op->name, ":sum", l->inputs, l->n_inputs, NULL, &total, 1, err));
+    CKM_I_CHECK(ckm_i_step_add(l->step, "add", l->op->name, ":sum", l->inputs, l->n_inputs, NULL, &total, 1, err));
     l->kind = "scale";
     ckm_i_attrs_put(&l->attrs, ckm_i_attr_real("alpha", 1.0 / (double)l->n_inputs));
     return ckm_i_lower_emit(l, &total, 1, 1, err);

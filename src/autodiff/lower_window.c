@@ -5,14 +5,6 @@
 #include "autodiff/lower.h"
 #include "graph/op_window.h"
 
-#define TRY(expression)                       \
-    do {                                      \
-        ckm_status try_status = (expression); \
-        if (try_status != CKM_OK) {           \
-            return try_status;                \
-        }                                     \
-    } while (0)
-
 // Padding along one axis, `total` elements split as the network says: the odd one at the end, or at the beginning.
 static void split_padding(const ckm_i_lower *l, const ckm_i_window *w, int32_t i, int64_t total, bool odd_first,
                           int64_t *pads)
@@ -41,7 +33,7 @@ static const ckm_shape *output_shape(const ckm_i_lower *l)
 static ckm_status read_window(ckm_i_lower *l, const int64_t *kernel, ckm_i_window *w, ckm_error *err)
 {
     int64_t pads[2 * CKM_I_MAX_SPATIAL];
-    TRY(ckm_i_window_read(&l->view, kernel, w, err));
+    CKM_I_CHECK(ckm_i_window_read(&l->view, kernel, w, err));
     const ckm_shape *x = &l->view.in[0]->shape;
     memcpy(pads, w->pads, sizeof pads);
     for (int32_t i = 0; w->padding == CKM_I_PAD_SAME && i < w->n; i++) {
@@ -61,7 +53,7 @@ static const int64_t *kernel_of(const ckm_i_lower *l, int32_t input)
 ckm_status ckm_i_lower_conv(ckm_i_lower *l, ckm_error *err)
 {
     ckm_i_window w;
-    TRY(read_window(l, kernel_of(l, 1), &w, err));
+    CKM_I_CHECK(read_window(l, kernel_of(l, 1), &w, err));
     ckm_i_attrs_put_int(&l->attrs, "groups", ckm_i_op_attr_int(l->op, "groups", 0, 1));
     return ckm_i_lower_emit(l, l->inputs, l->n_inputs, 1, err);
 }
@@ -71,7 +63,7 @@ ckm_status ckm_i_lower_conv_transpose(ckm_i_lower *l, ckm_error *err)
 {
     ckm_i_window w;
     int64_t pads[2 * CKM_I_MAX_SPATIAL];
-    TRY(ckm_i_window_read(&l->view, kernel_of(l, 1), &w, err));
+    CKM_I_CHECK(ckm_i_window_read(&l->view, kernel_of(l, 1), &w, err));
     const int64_t *in = &l->view.in[0]->shape.dims[w.spatial_axis];
     const int64_t *out = &output_shape(l)->dims[w.spatial_axis];
     // Where the size of the output is given, or the padding is a word, the padding follows from the size.
@@ -95,9 +87,9 @@ ckm_status ckm_i_lower_separable_conv(ckm_i_lower *l, ckm_error *err)
 {
     ckm_i_window w;
     int32_t middle;
-    TRY(read_window(l, kernel_of(l, 1), &w, err));
+    CKM_I_CHECK(read_window(l, kernel_of(l, 1), &w, err));
     ckm_i_attrs_put_int(&l->attrs, "groups", w.channels);
-    TRY(ckm_i_step_add(l->step, "conv", l->op->name, ":depthwise", l->inputs, 2, &l->attrs, &middle, 1, err));
+    CKM_I_CHECK(ckm_i_step_add(l->step, "conv", l->op->name, ":depthwise", l->inputs, 2, &l->attrs, &middle, 1, err));
     int64_t ones[CKM_I_MAX_SPATIAL];
     int64_t zeros[2 * CKM_I_MAX_SPATIAL] = {0};
     for (int32_t i = 0; i < w.n; i++) {
@@ -116,7 +108,7 @@ ckm_status ckm_i_lower_separable_conv(ckm_i_lower *l, ckm_error *err)
 ckm_status ckm_i_lower_pool(ckm_i_lower *l, ckm_error *err)
 {
     ckm_i_window w;
-    TRY(read_window(l, NULL, &w, err));
+    CKM_I_CHECK(read_window(l, NULL, &w, err));
     ckm_i_attrs_put_int(&l->attrs, "ceil_mode", ckm_i_op_attr_int(l->op, "ceil_mode", 0, 0));
     ckm_i_attrs_put_int(&l->attrs, "count_include_pad", ckm_i_op_attr_int(l->op, "count_include_pad", 0, 0));
     return ckm_i_lower_emit(l, l->inputs, 1, 1, err);
@@ -126,11 +118,11 @@ ckm_status ckm_i_lower_pool(ckm_i_lower *l, ckm_error *err)
 ckm_status ckm_i_lower_max_pool(ckm_i_lower *l, ckm_error *err)
 {
     ckm_i_window w;
-    TRY(read_window(l, NULL, &w, err));
+    CKM_I_CHECK(read_window(l, NULL, &w, err));
     ckm_i_attrs_put_int(&l->attrs, "ceil_mode", ckm_i_op_attr_int(l->op, "ceil_mode", 0, 0));
     l->kind = "max_pool_train";
     int32_t outputs[2];
-    TRY(ckm_i_step_add(l->step, l->kind, l->op->name, NULL, l->inputs, 1, &l->attrs, outputs, 2, err));
+    CKM_I_CHECK(ckm_i_step_add(l->step, l->kind, l->op->name, NULL, l->inputs, 1, &l->attrs, outputs, 2, err));
     l->outputs[0] = outputs[0];
     return CKM_OK;
 }

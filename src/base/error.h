@@ -35,4 +35,13 @@ ckm_status ckm_i_error_in_file(ckm_error *err, ckm_status status, const char *fi
         }                       \
     } while (0)
 
+// return when the expression is not CKM_OK, for functions that own nothing.
+#define CKM_I_CHECK(expression)               \
+    do {                                      \
+        ckm_status try_status = (expression); \
+        if (try_status != CKM_OK) {           \
+            return try_status;                \
+        }                                     \
+    } while (0)
+
 #endif

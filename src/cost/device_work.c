@@ -135,9 +135,9 @@ static ckm_status work_of(const ckm_graph *graph, int32_t op, ckm_i_device_work 
 {
     ckm_i_op_view v;
     int64_t macs = 0;
-    CKM_I_OP_TRY(ckm_i_op_view_init(graph, op, &v, err));
+    CKM_I_CHECK(ckm_i_op_view_init(graph, op, &v, err));
     if (v.op->op_class->macs != NULL) {
-        CKM_I_OP_TRY(v.op->op_class->macs(&v, &macs, err));
+        CKM_I_CHECK(v.op->op_class->macs(&v, &macs, err));
     }
     kind_group group = group_of(v.op->op_class->kind);
     ckm_i_device_work w = {CKM_DEVICE_STREAM, (double)macs, bytes_read(&v) + bytes_written(&v), 0, 1};

@@ -7,22 +7,22 @@ static ckm_status softmax_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_d
 {
     int64_t wanted;
     int32_t axis;
-    CKM_I_OP_TRY(ckm_i_op_check_rank(v, 0, 1, CKM_MAX_RANK, err));
-    CKM_I_OP_TRY(ckm_i_op_int(v, "axis", -CKM_MAX_RANK, CKM_MAX_RANK, -1, &wanted, err));
-    CKM_I_OP_TRY(ckm_i_op_axis(v, wanted, v->in[0]->shape.rank, &axis, err));
+    CKM_I_CHECK(ckm_i_op_check_rank(v, 0, 1, CKM_MAX_RANK, err));
+    CKM_I_CHECK(ckm_i_op_int(v, "axis", -CKM_MAX_RANK, CKM_MAX_RANK, -1, &wanted, err));
+    CKM_I_CHECK(ckm_i_op_axis(v, wanted, v->in[0]->shape.rank, &axis, err));
     return ckm_i_op_infer_same(v, shapes, dtypes, err);
 }
 
 // The slope repeats over x, either as numpy aligns shapes or one element a channel.
 static ckm_status prelu_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dtype *dtypes, ckm_error *err)
 {
-    CKM_I_OP_TRY(ckm_i_op_check_rank(v, 0, 2, CKM_MAX_RANK, err));
+    CKM_I_CHECK(ckm_i_op_check_rank(v, 0, 2, CKM_MAX_RANK, err));
     const ckm_shape *x = &v->in[0]->shape;
     const ckm_shape *slope = &v->in[1]->shape;
     bool one_a_channel = slope->rank == 1 && slope->dims[0] == x->dims[ckm_i_channel_axis(v->graph, x->rank)];
     ckm_shape out = *x;
     if (!one_a_channel) {
-        CKM_I_OP_TRY(ckm_i_op_broadcast(v, x, slope, &out, err));
+        CKM_I_CHECK(ckm_i_op_broadcast(v, x, slope, &out, err));
     }
     shapes[0] = out;
     dtypes[0] = v->in[0]->dtype;

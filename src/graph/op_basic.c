@@ -23,7 +23,7 @@ static ckm_status flatten_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_d
 {
     const ckm_shape *x = &v->in[0]->shape;
     int64_t axis;
-    CKM_I_OP_TRY(ckm_i_op_int(v, "axis", -(int64_t)x->rank, x->rank, x->rank > 0 ? 1 : 0, &axis, err));
+    CKM_I_CHECK(ckm_i_op_int(v, "axis", -(int64_t)x->rank, x->rank, x->rank > 0 ? 1 : 0, &axis, err));
     axis = axis < 0 ? axis + x->rank : axis;
     ckm_shape rows = {.rank = (int32_t)axis};
     ckm_shape columns = {.rank = x->rank - (int32_t)axis};
@@ -35,8 +35,8 @@ static ckm_status flatten_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_d
         }
     }
     ckm_shape out = {.rank = 2};
-    CKM_I_OP_TRY(ckm_i_op_elements(v, &rows, &out.dims[0], err));
-    CKM_I_OP_TRY(ckm_i_op_elements(v, &columns, &out.dims[1], err));
+    CKM_I_CHECK(ckm_i_op_elements(v, &rows, &out.dims[0], err));
+    CKM_I_CHECK(ckm_i_op_elements(v, &columns, &out.dims[1], err));
     shapes[0] = out;
     dtypes[0] = v->in[0]->dtype;
     return CKM_OK;
@@ -74,12 +74,12 @@ static ckm_status reshape_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_d
     int32_t inferred;
     int64_t have;
     int64_t want;
-    CKM_I_OP_TRY(reshape_target(v, &out, &inferred, err));
-    CKM_I_OP_TRY(ckm_i_op_elements(v, &v->in[0]->shape, &have, err));
+    CKM_I_CHECK(reshape_target(v, &out, &inferred, err));
+    CKM_I_CHECK(ckm_i_op_elements(v, &v->in[0]->shape, &have, err));
     if (inferred >= 0) {
         out.dims[inferred] = 1;
     }
-    CKM_I_OP_TRY(ckm_i_op_elements(v, &out, &want, err));
+    CKM_I_CHECK(ckm_i_op_elements(v, &out, &want, err));
     if (inferred >= 0 && have % want == 0) {
         out.dims[inferred] = have / want;
         want = have;
@@ -100,14 +100,14 @@ static ckm_status reshape_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_d
 static ckm_status lambda_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dtype *dtypes, ckm_error *err)
 {
     const ckm_i_attr *attr = ckm_i_op_attr(v->op, "shape");
-    CKM_I_OP_TRY(ckm_i_op_check_rank(v, 0, 1, CKM_MAX_RANK, err));
+    CKM_I_CHECK(ckm_i_op_check_rank(v, 0, 1, CKM_MAX_RANK, err));
     if (attr == NULL || attr->type != CKM_I_ATTR_INTS || attr->n > CKM_MAX_RANK - 1) {
         return ckm_i_op_error(v, err, CKM_ERR_FORMAT, "attribute shape must be a list of up to %d integers",
                               CKM_MAX_RANK - 1);
     }
     shapes[0].rank = attr->n + 1;
     shapes[0].dims[0] = v->in[0]->shape.dims[0];
-    CKM_I_OP_TRY(ckm_i_op_list(v, "shape", attr->n, 1, INT64_MAX, 1, &shapes[0].dims[1], err));
+    CKM_I_CHECK(ckm_i_op_list(v, "shape", attr->n, 1, INT64_MAX, 1, &shapes[0].dims[1], err));
     dtypes[0] = v->in[0]->dtype;
     return CKM_OK;
 }

@@ -6,11 +6,11 @@
 
 static ckm_status border_infer(const ckm_i_op_view *v, bool add, ckm_shape *shapes, ckm_dtype *dtypes, ckm_error *err)
 {
-    CKM_I_OP_TRY(ckm_i_op_check_rank(v, 0, 3, CKM_MAX_RANK, err));
+    CKM_I_CHECK(ckm_i_op_check_rank(v, 0, 3, CKM_MAX_RANK, err));
     ckm_shape shape = v->in[0]->shape;
     int32_t n = shape.rank - 2;
     int64_t pads[2 * CKM_I_MAX_SPATIAL];
-    CKM_I_OP_TRY(ckm_i_op_list(v, "pads", 2 * n, 0, CKM_I_WINDOW_LIMIT, 0, pads, err));
+    CKM_I_CHECK(ckm_i_op_list(v, "pads", 2 * n, 0, CKM_I_WINDOW_LIMIT, 0, pads, err));
     for (int32_t i = 0; i < n; i++) {
         int64_t *size = &shape.dims[ckm_i_spatial_axis(v->graph) + i];
         int64_t border = pads[i] + pads[n + i];

@@ -160,22 +160,22 @@ static ckm_status transpose_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm
     int64_t extra[CKM_I_MAX_SPATIAL];
     int64_t fixed[CKM_I_MAX_SPATIAL];
     int64_t channels;
-    CKM_I_OP_TRY(ckm_i_window_read(v, &weight->dims[axes.kernel], &w, err));
-    CKM_I_OP_TRY(ckm_i_op_int(v, "groups", 1, INT64_MAX, 1, &groups, err));
-    CKM_I_OP_TRY(ckm_i_op_list(v, "output_padding", w.n, 0, CKM_I_WINDOW_LIMIT, 0, extra, err));
-    CKM_I_OP_TRY(ckm_i_op_list(v, "output_size", w.n, 1, INT64_MAX, 0, fixed, err));
+    CKM_I_CHECK(ckm_i_window_read(v, &weight->dims[axes.kernel], &w, err));
+    CKM_I_CHECK(ckm_i_op_int(v, "groups", 1, INT64_MAX, 1, &groups, err));
+    CKM_I_CHECK(ckm_i_op_list(v, "output_padding", w.n, 0, CKM_I_WINDOW_LIMIT, 0, extra, err));
+    CKM_I_CHECK(ckm_i_op_list(v, "output_size", w.n, 1, INT64_MAX, 0, fixed, err));
     if (w.channels != weight->dims[axes.in] || w.channels % groups != 0 ||
         !ckm_i_mul(weight->dims[axes.out], groups, &channels)) {
         return error_channels(v, w.channels, groups, weight, err);
     }
-    CKM_I_OP_TRY(check_bias(v, 2, channels, err));
+    CKM_I_CHECK(check_bias(v, 2, channels, err));
     ckm_shape shape = v->in[0]->shape;
     for (int32_t i = 0; i < w.n; i++) {
         int64_t *size = &shape.dims[w.spatial_axis + i];
         if (fixed[i] > 0) {
             *size = fixed[i];
         } else {
-            CKM_I_OP_TRY(transpose_axis(v, &w, i, extra[i], size, err));
+            CKM_I_CHECK(transpose_axis(v, &w, i, extra[i], size, err));
         }
     }
     shape.dims[w.channel_axis] = channels;
@@ -202,12 +202,12 @@ typedef struct separable_facts {
 
 static ckm_status separable_read(const ckm_i_op_view *v, separable_facts *s, ckm_error *err)
 {
-    CKM_I_OP_TRY(check_rank_of_weight(v, 1, err));
-    CKM_I_OP_TRY(check_rank_of_weight(v, 2, err));
+    CKM_I_CHECK(check_rank_of_weight(v, 1, err));
+    CKM_I_CHECK(check_rank_of_weight(v, 2, err));
     const ckm_shape *depthwise = &v->in[1]->shape;
     const ckm_shape *pointwise = &v->in[2]->shape;
     weight_axes axes = axes_of_weight(v, depthwise->rank - 2, false);
-    CKM_I_OP_TRY(ckm_i_window_read(v, &depthwise->dims[axes.kernel], &s->window, err));
+    CKM_I_CHECK(ckm_i_window_read(v, &depthwise->dims[axes.kernel], &s->window, err));
     s->middle = depthwise->dims[axes.out];
     s->out_channels = pointwise->dims[axes.out];
     if (depthwise->dims[axes.in] != 1 || s->middle % s->window.channels != 0) {
@@ -222,14 +222,14 @@ static ckm_status separable_read(const ckm_i_op_view *v, separable_facts *s, ckm
                                   (long long)pointwise->dims[axes.kernel + i], (int)i);
         }
     }
-    CKM_I_OP_TRY(check_bias(v, 3, s->out_channels, err));
+    CKM_I_CHECK(check_bias(v, 3, s->out_channels, err));
     return ckm_i_window_shape(v, &s->window, s->middle, false, &s->middle_shape, err);
 }
 
 static ckm_status separable_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dtype *dtypes, ckm_error *err)
 {
     separable_facts s;
-    CKM_I_OP_TRY(separable_read(v, &s, err));
+    CKM_I_CHECK(separable_read(v, &s, err));
     shapes[0] = s.middle_shape;
     shapes[0].dims[s.window.channel_axis] = s.out_channels;
     dtypes[0] = v->in[0]->dtype;
@@ -242,10 +242,10 @@ static ckm_status separable_macs(const ckm_i_op_view *v, int64_t *macs, ckm_erro
     int64_t volume;
     int64_t elements;
     int64_t pointwise;
-    CKM_I_OP_TRY(separable_read(v, &s, err));
-    CKM_I_OP_TRY(kernel_volume(v, &s.window, 1, &volume, err));
-    CKM_I_OP_TRY(ckm_i_op_elements(v, &s.middle_shape, &elements, err));
-    CKM_I_OP_TRY(ckm_i_op_macs_per_output(v, s.middle, &pointwise, err));
+    CKM_I_CHECK(separable_read(v, &s, err));
+    CKM_I_CHECK(kernel_volume(v, &s.window, 1, &volume, err));
+    CKM_I_CHECK(ckm_i_op_elements(v, &s.middle_shape, &elements, err));
+    CKM_I_CHECK(ckm_i_op_macs_per_output(v, s.middle, &pointwise, err));
     int64_t total;
     if (!ckm_i_mul(elements, volume, &total) || !ckm_i_add(total, pointwise, &total)) {
         return ckm_i_op_error(v, err, CKM_ERR_OVERFLOW, "its cost does not fit 63 bits");

@@ -7,9 +7,9 @@
 static ckm_status dense_units(const ckm_i_op_view *v, int64_t *in, int64_t *units, ckm_error *err)
 {
     int64_t transposed;
-    CKM_I_OP_TRY(ckm_i_op_check_rank(v, 0, 1, CKM_MAX_RANK, err));
-    CKM_I_OP_TRY(ckm_i_op_check_rank(v, 1, 2, 2, err));
-    CKM_I_OP_TRY(ckm_i_op_int(v, "transposed", 0, 1, 0, &transposed, err));
+    CKM_I_CHECK(ckm_i_op_check_rank(v, 0, 1, CKM_MAX_RANK, err));
+    CKM_I_CHECK(ckm_i_op_check_rank(v, 1, 2, 2, err));
+    CKM_I_CHECK(ckm_i_op_int(v, "transposed", 0, 1, 0, &transposed, err));
     const ckm_shape *x = &v->in[0]->shape;
     const ckm_shape *weight = &v->in[1]->shape;
     int64_t features = x->dims[x->rank - 1];
@@ -27,12 +27,12 @@ static ckm_status dense_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dty
 {
     int64_t in;
     int64_t units;
-    CKM_I_OP_TRY(dense_units(v, &in, &units, err));
+    CKM_I_CHECK(dense_units(v, &in, &units, err));
     ckm_shape out = v->in[0]->shape;
     out.dims[out.rank - 1] = units;
     if (v->op->n_inputs > 2 && v->in[2] != NULL) {
         ckm_shape sum;
-        CKM_I_OP_TRY(ckm_i_op_broadcast(v, &v->in[2]->shape, &out, &sum, err));
+        CKM_I_CHECK(ckm_i_op_broadcast(v, &v->in[2]->shape, &out, &sum, err));
         for (int32_t i = 0; i < sum.rank; i++) {
             if (sum.rank != out.rank || sum.dims[i] != out.dims[i]) {
                 char text[256];
@@ -50,7 +50,7 @@ static ckm_status dense_macs(const ckm_i_op_view *v, int64_t *macs, ckm_error *e
 {
     int64_t in;
     int64_t units;
-    CKM_I_OP_TRY(dense_units(v, &in, &units, err));
+    CKM_I_CHECK(dense_units(v, &in, &units, err));
     return ckm_i_op_macs_per_output(v, in, macs, err);
 }
 

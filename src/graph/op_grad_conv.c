@@ -8,7 +8,7 @@
 static ckm_status product(const ckm_i_op_view *v, const ckm_shape *shape, int64_t factor, int64_t *macs, ckm_error *err)
 {
     int64_t elements;
-    CKM_I_OP_TRY(ckm_i_op_elements(v, shape, &elements, err));
+    CKM_I_CHECK(ckm_i_op_elements(v, shape, &elements, err));
     return ckm_i_mul(elements, factor, macs)
                ? CKM_OK
                : ckm_i_op_error(v, err, CKM_ERR_OVERFLOW, "its cost does not fit 63 bits");
@@ -18,8 +18,8 @@ static ckm_status product(const ckm_i_op_view *v, const ckm_shape *shape, int64_
 static ckm_status conv_weights_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dtype *dtypes, ckm_error *err)
 {
     ckm_shape weight;
-    CKM_I_OP_TRY(ckm_i_grad_shape(v, "weight_shape", &weight, err));
-    CKM_I_OP_TRY(ckm_i_grad_check_forward(v, &v->in[1]->shape, &weight, err));
+    CKM_I_CHECK(ckm_i_grad_shape(v, "weight_shape", &weight, err));
+    CKM_I_CHECK(ckm_i_grad_check_forward(v, &v->in[1]->shape, &weight, err));
     shapes[0] = weight;
     dtypes[0] = v->in[0]->dtype;
     return CKM_OK;
@@ -30,7 +30,7 @@ static ckm_status conv_cost(const ckm_i_op_view *v, const ckm_shape *weight, int
 {
     const ckm_shape *dy = &v->in[0]->shape;
     int64_t elements;
-    CKM_I_OP_TRY(ckm_i_op_elements(v, weight, &elements, err));
+    CKM_I_CHECK(ckm_i_op_elements(v, weight, &elements, err));
     return product(v, dy, elements / dy->dims[ckm_i_channel_axis(v->graph, dy->rank)], macs, err);
 }
 
@@ -61,14 +61,14 @@ static ckm_status transpose_weights_macs(const ckm_i_op_view *v, int64_t *macs, 
 static ckm_status dense_weights_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dtype *dtypes, ckm_error *err)
 {
     int64_t transposed;
-    CKM_I_OP_TRY(ckm_i_op_check_rank(v, 0, 1, CKM_MAX_RANK, err));
-    CKM_I_OP_TRY(ckm_i_op_int(v, "transposed", 0, 1, 0, &transposed, err));
+    CKM_I_CHECK(ckm_i_op_check_rank(v, 0, 1, CKM_MAX_RANK, err));
+    CKM_I_CHECK(ckm_i_op_int(v, "transposed", 0, 1, 0, &transposed, err));
     const ckm_shape *x = &v->in[1]->shape;
     ckm_shape wanted = v->in[0]->shape;
     int64_t units = wanted.dims[wanted.rank - 1];
     int64_t features = x->rank > 0 ? x->dims[x->rank - 1] : 0;
     wanted.dims[wanted.rank - 1] = features;
-    CKM_I_OP_TRY(ckm_i_grad_check(v, 1, &wanted, err));
+    CKM_I_CHECK(ckm_i_grad_check(v, 1, &wanted, err));
     shapes[0] = (ckm_shape){2, {transposed ? units : features, transposed ? features : units}};
     dtypes[0] = v->in[0]->dtype;
     return CKM_OK;
@@ -85,8 +85,8 @@ static ckm_status bias_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dtyp
 {
     const ckm_shape *dy = &v->in[0]->shape;
     int64_t axis;
-    CKM_I_OP_TRY(ckm_i_op_check_rank(v, 0, 1, CKM_MAX_RANK, err));
-    CKM_I_OP_TRY(ckm_i_op_int(v, "axis", 0, dy->rank - 1, dy->rank - 1, &axis, err));
+    CKM_I_CHECK(ckm_i_op_check_rank(v, 0, 1, CKM_MAX_RANK, err));
+    CKM_I_CHECK(ckm_i_op_int(v, "axis", 0, dy->rank - 1, dy->rank - 1, &axis, err));
     shapes[0] = (ckm_shape){1, {dy->dims[axis]}};
     dtypes[0] = v->in[0]->dtype;
     return CKM_OK;
@@ -97,9 +97,9 @@ static ckm_status sum_to_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dt
 {
     ckm_shape shape;
     ckm_shape all;
-    CKM_I_OP_TRY(ckm_i_grad_shape(v, "shape", &shape, err));
-    CKM_I_OP_TRY(ckm_i_op_broadcast(v, &v->in[0]->shape, &shape, &all, err));
-    CKM_I_OP_TRY(ckm_i_grad_check(v, 0, &all, err));
+    CKM_I_CHECK(ckm_i_grad_shape(v, "shape", &shape, err));
+    CKM_I_CHECK(ckm_i_op_broadcast(v, &v->in[0]->shape, &shape, &all, err));
+    CKM_I_CHECK(ckm_i_grad_check(v, 0, &all, err));
     shapes[0] = shape;
     dtypes[0] = v->in[0]->dtype;
     return CKM_OK;

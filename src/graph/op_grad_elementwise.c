@@ -12,8 +12,8 @@ static ckm_status broadcast_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm
     for (int32_t i = 1; i < v->op->n_inputs && i < 64; i++) {
         ckm_shape all;
         if (v->in[i] != NULL) {
-            CKM_I_OP_TRY(ckm_i_op_broadcast(v, &v->in[0]->shape, &v->in[i]->shape, &all, err));
-            CKM_I_OP_TRY(ckm_i_grad_check(v, 0, &all, err));
+            CKM_I_CHECK(ckm_i_op_broadcast(v, &v->in[0]->shape, &v->in[i]->shape, &all, err));
+            CKM_I_CHECK(ckm_i_grad_check(v, 0, &all, err));
         }
     }
     return ckm_i_op_infer_same(v, shapes, dtypes, err);
@@ -27,8 +27,8 @@ static ckm_status softmax_macs(const ckm_i_op_view *v, int64_t *macs, ckm_error 
 // (dy, x) -> the gradient of the slope, of attribute slope_shape.
 static ckm_status slope_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dtype *dtypes, ckm_error *err)
 {
-    CKM_I_OP_TRY(ckm_i_grad_check(v, 1, &v->in[0]->shape, err));
-    CKM_I_OP_TRY(ckm_i_grad_shape(v, "slope_shape", &shapes[0], err));
+    CKM_I_CHECK(ckm_i_grad_check(v, 1, &v->in[0]->shape, err));
+    CKM_I_CHECK(ckm_i_grad_shape(v, "slope_shape", &shapes[0], err));
     dtypes[0] = v->in[0]->dtype;
     return CKM_OK;
 }

@@ -7,9 +7,9 @@
 // dy, x, [y] -> dx. `axes` and `keepdims` as forward.
 static ckm_status reduce_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dtype *dtypes, ckm_error *err)
 {
-    CKM_I_OP_TRY(ckm_i_grad_check_forward(v, &v->in[1]->shape, NULL, err));
+    CKM_I_CHECK(ckm_i_grad_check_forward(v, &v->in[1]->shape, NULL, err));
     if (v->op->n_inputs > 2) {
-        CKM_I_OP_TRY(ckm_i_grad_check(v, 2, &v->in[0]->shape, err));
+        CKM_I_CHECK(ckm_i_grad_check(v, 2, &v->in[0]->shape, err));
     }
     shapes[0] = v->in[1]->shape;
     dtypes[0] = v->in[0]->dtype;

@@ -10,7 +10,7 @@ static ckm_status check_per_channel(const ckm_i_op_view *v, int32_t first, const
 {
     for (int32_t i = first; i < v->op->n_inputs; i++) {
         if (v->in[i] != NULL) {
-            CKM_I_OP_TRY(ckm_i_grad_check(v, i, per_channel, err));
+            CKM_I_CHECK(ckm_i_grad_check(v, i, per_channel, err));
         }
     }
     return CKM_OK;
@@ -20,8 +20,8 @@ static ckm_status channels_of(const ckm_i_op_view *v, ckm_shape *per_channel, ck
 {
     const ckm_shape *x = &v->in[0]->shape;
     int64_t axis;
-    CKM_I_OP_TRY(ckm_i_op_check_rank(v, 0, 2, CKM_MAX_RANK, err));
-    CKM_I_OP_TRY(ckm_i_op_int(v, "axis", 0, x->rank - 1, ckm_i_channel_axis(v->graph, x->rank), &axis, err));
+    CKM_I_CHECK(ckm_i_op_check_rank(v, 0, 2, CKM_MAX_RANK, err));
+    CKM_I_CHECK(ckm_i_op_int(v, "axis", 0, x->rank - 1, ckm_i_channel_axis(v->graph, x->rank), &axis, err));
     *per_channel = (ckm_shape){1, {x->dims[axis]}};
     return CKM_OK;
 }
@@ -38,8 +38,8 @@ static void fill_outputs(const ckm_i_op_view *v, const ckm_shape *rest, ckm_shap
 static ckm_status batch_train_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dtype *dtypes, ckm_error *err)
 {
     ckm_shape per_channel;
-    CKM_I_OP_TRY(channels_of(v, &per_channel, err));
-    CKM_I_OP_TRY(check_per_channel(v, 1, &per_channel, err));
+    CKM_I_CHECK(channels_of(v, &per_channel, err));
+    CKM_I_CHECK(check_per_channel(v, 1, &per_channel, err));
     fill_outputs(v, &per_channel, shapes, dtypes);
     return CKM_OK;
 }
@@ -48,11 +48,11 @@ static ckm_status batch_train_infer(const ckm_i_op_view *v, ckm_shape *shapes, c
 static ckm_status batch_backward_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dtype *dtypes, ckm_error *err)
 {
     ckm_shape per_channel;
-    CKM_I_OP_TRY(channels_of(v, &per_channel, err));
-    CKM_I_OP_TRY(ckm_i_grad_check(v, 1, &v->in[0]->shape, err));
-    CKM_I_OP_TRY(check_per_channel(v, 2, &per_channel, err));
-    CKM_I_OP_TRY(ckm_i_grad_check(v, 3, &per_channel, err));
-    CKM_I_OP_TRY(ckm_i_grad_check(v, 4, &per_channel, err));
+    CKM_I_CHECK(channels_of(v, &per_channel, err));
+    CKM_I_CHECK(ckm_i_grad_check(v, 1, &v->in[0]->shape, err));
+    CKM_I_CHECK(check_per_channel(v, 2, &per_channel, err));
+    CKM_I_CHECK(ckm_i_grad_check(v, 3, &per_channel, err));
+    CKM_I_CHECK(ckm_i_grad_check(v, 4, &per_channel, err));
     fill_outputs(v, &per_channel, shapes, dtypes);
     return CKM_OK;
 }
@@ -62,17 +62,17 @@ static ckm_status layer_backward_infer(const ckm_i_op_view *v, ckm_shape *shapes
 {
     const ckm_shape *x = &v->in[0]->shape;
     int64_t axis;
-    CKM_I_OP_TRY(ckm_i_op_check_rank(v, 0, 1, CKM_MAX_RANK, err));
-    CKM_I_OP_TRY(ckm_i_grad_check(v, 1, x, err));
-    CKM_I_OP_TRY(ckm_i_op_int(v, "axis", 0, x->rank - 1, x->rank - 1, &axis, err));
+    CKM_I_CHECK(ckm_i_op_check_rank(v, 0, 1, CKM_MAX_RANK, err));
+    CKM_I_CHECK(ckm_i_grad_check(v, 1, x, err));
+    CKM_I_CHECK(ckm_i_op_int(v, "axis", 0, x->rank - 1, x->rank - 1, &axis, err));
     ckm_shape normalized = {.rank = x->rank - (int32_t)axis};
     ckm_shape slices = *x;
     for (int32_t i = (int32_t)axis; i < x->rank; i++) {
         normalized.dims[i - axis] = x->dims[i];
         slices.dims[i] = 1;
     }
-    CKM_I_OP_TRY(ckm_i_grad_check(v, 3, &slices, err));
-    CKM_I_OP_TRY(ckm_i_grad_check(v, 4, &slices, err));
+    CKM_I_CHECK(ckm_i_grad_check(v, 3, &slices, err));
+    CKM_I_CHECK(ckm_i_grad_check(v, 4, &slices, err));
     fill_outputs(v, &normalized, shapes, dtypes);
     return CKM_OK;
 }
@@ -82,13 +82,13 @@ static ckm_status group_backward_infer(const ckm_i_op_view *v, ckm_shape *shapes
 {
     const ckm_shape *x = &v->in[0]->shape;
     int64_t groups;
-    CKM_I_OP_TRY(ckm_i_op_check_rank(v, 0, 2, CKM_MAX_RANK, err));
-    CKM_I_OP_TRY(ckm_i_grad_check(v, 1, x, err));
+    CKM_I_CHECK(ckm_i_op_check_rank(v, 0, 2, CKM_MAX_RANK, err));
+    CKM_I_CHECK(ckm_i_grad_check(v, 1, x, err));
     ckm_shape channels = {1, {x->dims[ckm_i_channel_axis(v->graph, x->rank)]}};
-    CKM_I_OP_TRY(ckm_i_op_int(v, "groups", 1, channels.dims[0], channels.dims[0], &groups, err));
+    CKM_I_CHECK(ckm_i_op_int(v, "groups", 1, channels.dims[0], channels.dims[0], &groups, err));
     ckm_shape statistics = {2, {x->dims[0], groups}};
-    CKM_I_OP_TRY(ckm_i_grad_check(v, 3, &statistics, err));
-    CKM_I_OP_TRY(ckm_i_grad_check(v, 4, &statistics, err));
+    CKM_I_CHECK(ckm_i_grad_check(v, 3, &statistics, err));
+    CKM_I_CHECK(ckm_i_grad_check(v, 4, &statistics, err));
     fill_outputs(v, &channels, shapes, dtypes);
     return CKM_OK;
 }
@@ -96,7 +96,7 @@ static ckm_status group_backward_infer(const ckm_i_op_view *v, ckm_shape *shapes
 // dy, x -> dx.
 static ckm_status lp_backward_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dtype *dtypes, ckm_error *err)
 {
-    CKM_I_OP_TRY(ckm_i_grad_check_forward(v, &v->in[0]->shape, NULL, err));
+    CKM_I_CHECK(ckm_i_grad_check_forward(v, &v->in[0]->shape, NULL, err));
     return ckm_i_grad_infer_same(v, shapes, dtypes, err);
 }
 

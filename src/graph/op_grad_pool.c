@@ -13,9 +13,9 @@ static ckm_status max_pool_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_
 {
     ckm_i_window w;
     int64_t ceiling;
-    CKM_I_OP_TRY(ckm_i_window_read(v, NULL, &w, err));
-    CKM_I_OP_TRY(ckm_i_op_int(v, "ceil_mode", 0, 1, 0, &ceiling, err));
-    CKM_I_OP_TRY(ckm_i_window_shape(v, &w, w.channels, ceiling != 0, &shapes[0], err));
+    CKM_I_CHECK(ckm_i_window_read(v, NULL, &w, err));
+    CKM_I_CHECK(ckm_i_op_int(v, "ceil_mode", 0, 1, 0, &ceiling, err));
+    CKM_I_CHECK(ckm_i_window_shape(v, &w, w.channels, ceiling != 0, &shapes[0], err));
     dtypes[0] = v->in[0]->dtype;
     bool small = true;
     int64_t positions = 1;
@@ -34,15 +34,15 @@ static ckm_status max_pool_backward_infer(const ckm_i_op_view *v, ckm_shape *sha
     if (v->in[1]->dtype != CKM_U8 && v->in[1]->dtype != CKM_I32) {
         return ckm_i_op_error(v, err, CKM_ERR_FORMAT, "input 1 must hold positions in the window");
     }
-    CKM_I_OP_TRY(ckm_i_grad_check(v, 1, &v->in[0]->shape, err));
+    CKM_I_CHECK(ckm_i_grad_check(v, 1, &v->in[0]->shape, err));
     return ckm_i_grad_infer_input(v, shapes, dtypes, err);
 }
 
 // dy, x, y -> dx.
 static ckm_status lp_pool_backward_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dtype *dtypes, ckm_error *err)
 {
-    CKM_I_OP_TRY(ckm_i_grad_check_forward(v, &v->in[1]->shape, NULL, err));
-    CKM_I_OP_TRY(ckm_i_grad_check(v, 2, &v->in[0]->shape, err));
+    CKM_I_CHECK(ckm_i_grad_check_forward(v, &v->in[1]->shape, NULL, err));
+    CKM_I_CHECK(ckm_i_grad_check(v, 2, &v->in[0]->shape, err));
     shapes[0] = v->in[1]->shape;
     dtypes[0] = v->in[1]->dtype;
     return CKM_OK;

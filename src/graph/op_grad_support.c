@@ -71,13 +71,13 @@ ckm_status ckm_i_grad_forward(const ckm_i_op_view *v, const ckm_shape *x, const 
 ckm_status ckm_i_grad_check_forward(const ckm_i_op_view *v, const ckm_shape *x, const ckm_shape *second, ckm_error *err)
 {
     ckm_shape y = {0};
-    CKM_I_OP_TRY(ckm_i_grad_forward(v, x, second, &y, err));
+    CKM_I_CHECK(ckm_i_grad_forward(v, x, second, &y, err));
     return ckm_i_grad_check(v, 0, &y, err);
 }
 
 ckm_status ckm_i_grad_infer_same(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dtype *dtypes, ckm_error *err)
 {
-    CKM_I_OP_TRY(ckm_i_grad_check(v, 1, &v->in[0]->shape, err));
+    CKM_I_CHECK(ckm_i_grad_check(v, 1, &v->in[0]->shape, err));
     return ckm_i_op_infer_same(v, shapes, dtypes, err);
 }
 
@@ -85,8 +85,8 @@ static ckm_status infer_input(const ckm_i_op_view *v, const ckm_shape *second, c
                               ckm_error *err)
 {
     ckm_shape x;
-    CKM_I_OP_TRY(ckm_i_grad_shape(v, "input_shape", &x, err));
-    CKM_I_OP_TRY(ckm_i_grad_check_forward(v, &x, second, err));
+    CKM_I_CHECK(ckm_i_grad_shape(v, "input_shape", &x, err));
+    CKM_I_CHECK(ckm_i_grad_check_forward(v, &x, second, err));
     shapes[0] = x;
     dtypes[0] = v->in[0]->dtype;
     return CKM_OK;

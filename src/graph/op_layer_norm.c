@@ -84,8 +84,8 @@ static ckm_status infer_lp_norm(const ckm_i_op_view *v, ckm_shape *out_shapes, c
 {
     int32_t axis;
     int64_t p;
-    CKM_I_OP_TRY(ckm_i_op_axis(v, ckm_i_op_attr_int(v->op, "axis", 0, -1), v->in[0]->shape.rank, &axis, err));
-    CKM_I_OP_TRY(ckm_i_op_int(v, "p", 1, 2, 2, &p, err));
+    CKM_I_CHECK(ckm_i_op_axis(v, ckm_i_op_attr_int(v->op, "axis", 0, -1), v->in[0]->shape.rank, &axis, err));
+    CKM_I_CHECK(ckm_i_op_int(v, "p", 1, 2, 2, &p, err));
     return ckm_i_op_infer_same(v, out_shapes, out_dtypes, err);
 }
 

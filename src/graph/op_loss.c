@@ -8,8 +8,8 @@ static ckm_status check_labels(const ckm_i_op_view *v, ckm_error *err)
 {
     const ckm_shape *logits = &v->in[0]->shape;
     int64_t axis;
-    CKM_I_OP_TRY(ckm_i_op_check_rank(v, 0, 1, CKM_MAX_RANK, err));
-    CKM_I_OP_TRY(ckm_i_op_int(v, "axis", 0, logits->rank - 1, logits->rank - 1, &axis, err));
+    CKM_I_CHECK(ckm_i_op_check_rank(v, 0, 1, CKM_MAX_RANK, err));
+    CKM_I_CHECK(ckm_i_op_int(v, "axis", 0, logits->rank - 1, logits->rank - 1, &axis, err));
     ckm_shape wanted = {.rank = logits->rank - 1};
     for (int32_t i = 0; i < wanted.rank; i++) {
         wanted.dims[i] = logits->dims[i < axis ? i : i + 1];
@@ -23,7 +23,7 @@ static ckm_status check_labels(const ckm_i_op_view *v, ckm_error *err)
 // -> loss, number of samples predicted right.
 static ckm_status cross_entropy_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dtype *dtypes, ckm_error *err)
 {
-    CKM_I_OP_TRY(check_labels(v, err));
+    CKM_I_CHECK(check_labels(v, err));
     for (int32_t i = 0; i < v->op->n_outputs; i++) {
         shapes[i] = (ckm_shape){0};
         dtypes[i] = i == 0 ? CKM_F32 : CKM_I32;
@@ -34,13 +34,13 @@ static ckm_status cross_entropy_infer(const ckm_i_op_view *v, ckm_shape *shapes,
 static ckm_status cross_entropy_backward_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dtype *dtypes,
                                                ckm_error *err)
 {
-    CKM_I_OP_TRY(check_labels(v, err));
+    CKM_I_CHECK(check_labels(v, err));
     return ckm_i_op_infer_same(v, shapes, dtypes, err);
 }
 
 static ckm_status mse_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dtype *dtypes, ckm_error *err)
 {
-    CKM_I_OP_TRY(ckm_i_grad_check(v, 1, &v->in[0]->shape, err));
+    CKM_I_CHECK(ckm_i_grad_check(v, 1, &v->in[0]->shape, err));
     shapes[0] = (ckm_shape){0};
     dtypes[0] = CKM_F32;
     return CKM_OK;

@@ -17,10 +17,10 @@ static ckm_status check_windows(const ckm_i_op_view *v, ckm_error *err)
     int64_t grid[2];
     int64_t window[2];
     int64_t shift[2];
-    CKM_I_OP_TRY(ckm_i_op_check_rank(v, 0, 4, 4, err));
-    CKM_I_OP_TRY(ckm_i_op_list(v, "grid", 2, 1, INT32_MAX, 0, grid, err));
-    CKM_I_OP_TRY(ckm_i_op_list(v, "window", 2, 1, INT16_MAX, 0, window, err));
-    CKM_I_OP_TRY(ckm_i_op_list(v, "shift", 2, 0, INT16_MAX, 0, shift, err));
+    CKM_I_CHECK(ckm_i_op_check_rank(v, 0, 4, 4, err));
+    CKM_I_CHECK(ckm_i_op_list(v, "grid", 2, 1, INT32_MAX, 0, grid, err));
+    CKM_I_CHECK(ckm_i_op_list(v, "window", 2, 1, INT16_MAX, 0, window, err));
+    CKM_I_CHECK(ckm_i_op_list(v, "shift", 2, 0, INT16_MAX, 0, shift, err));
     const ckm_shape *x = &v->in[0]->shape;
     for (int i = 0; i < 2; i++) {
         if (grid[i] < 1 || window[i] < 1 || grid[i] % window[i] != 0 || shift[i] >= window[i]) {
@@ -44,14 +44,14 @@ static ckm_status infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dtype *dt
 {
     const char *mask = ckm_i_op_attr_text(v->op, "mask", "");
     if (strcmp(mask, "causal") == 0) {
-        CKM_I_OP_TRY(ckm_i_op_check_rank(v, 0, 2, CKM_MAX_RANK, err));
+        CKM_I_CHECK(ckm_i_op_check_rank(v, 0, 2, CKM_MAX_RANK, err));
         const ckm_shape *x = &v->in[0]->shape;
         if (x->dims[x->rank - 2] > x->dims[x->rank - 1]) {
             return ckm_i_op_error(v, err, CKM_ERR_FORMAT, "%lld queries but only %lld keys: the first would see none",
                                   (long long)x->dims[x->rank - 2], (long long)x->dims[x->rank - 1]);
         }
     } else if (strcmp(mask, "windows") == 0) {
-        CKM_I_OP_TRY(check_windows(v, err));
+        CKM_I_CHECK(check_windows(v, err));
     } else {
         return ckm_i_op_error(v, err, CKM_ERR_FORMAT, "the mask is \"%s\"; it must be causal or windows", mask);
     }

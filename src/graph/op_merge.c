@@ -28,10 +28,10 @@ static ckm_status check_operands(const ckm_i_op_view *v, ckm_error *err)
 
 static ckm_status add_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dtype *dtypes, ckm_error *err)
 {
-    CKM_I_OP_TRY(check_operands(v, err));
+    CKM_I_CHECK(check_operands(v, err));
     ckm_shape out = v->in[0]->shape;
     for (int32_t i = 1; i < v->op->n_inputs; i++) {
-        CKM_I_OP_TRY(ckm_i_op_broadcast(v, &out, &operand(v, i)->shape, &out, err));
+        CKM_I_CHECK(ckm_i_op_broadcast(v, &out, &operand(v, i)->shape, &out, err));
     }
     shapes[0] = out;
     dtypes[0] = v->in[0]->dtype;
@@ -43,7 +43,7 @@ static ckm_status add_macs(const ckm_i_op_view *v, int64_t *macs, ckm_error *err
     int64_t total = 0;
     for (int32_t i = 0; i < v->op->n_inputs; i++) {
         int64_t elements;
-        CKM_I_OP_TRY(ckm_i_op_elements(v, &operand(v, i)->shape, &elements, err));
+        CKM_I_CHECK(ckm_i_op_elements(v, &operand(v, i)->shape, &elements, err));
         if (!ckm_i_add(total, elements, &total)) {
             return ckm_i_op_error(v, err, CKM_ERR_OVERFLOW, "its cost does not fit 63 bits");
         }
@@ -54,14 +54,14 @@ static ckm_status add_macs(const ckm_i_op_view *v, int64_t *macs, ckm_error *err
 
 static ckm_status concat_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dtype *dtypes, ckm_error *err)
 {
-    CKM_I_OP_TRY(check_operands(v, err));
-    CKM_I_OP_TRY(ckm_i_op_check_rank(v, 0, 1, CKM_MAX_RANK, err));
+    CKM_I_CHECK(check_operands(v, err));
+    CKM_I_CHECK(ckm_i_op_check_rank(v, 0, 1, CKM_MAX_RANK, err));
     ckm_shape out = v->in[0]->shape;
     int64_t wanted;
     int32_t axis;
     int64_t fallback = out.rank >= 2 ? ckm_i_channel_axis(v->graph, out.rank) : 0;
-    CKM_I_OP_TRY(ckm_i_op_int(v, "axis", -CKM_MAX_RANK, CKM_MAX_RANK, fallback, &wanted, err));
-    CKM_I_OP_TRY(ckm_i_op_axis(v, wanted, out.rank, &axis, err));
+    CKM_I_CHECK(ckm_i_op_int(v, "axis", -CKM_MAX_RANK, CKM_MAX_RANK, fallback, &wanted, err));
+    CKM_I_CHECK(ckm_i_op_axis(v, wanted, out.rank, &axis, err));
     for (int32_t i = 1; i < v->op->n_inputs; i++) {
         const ckm_shape *shape = &operand(v, i)->shape;
         bool fits = shape->rank == out.rank;

@@ -8,13 +8,13 @@
 static ckm_status batch_norm_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dtype *dtypes, ckm_error *err)
 {
     static const char *const roles[] = {"x", "gamma", "beta", "mean", "variance"};
-    CKM_I_OP_TRY(ckm_i_op_check_rank(v, 0, 2, CKM_MAX_RANK, err));
+    CKM_I_CHECK(ckm_i_op_check_rank(v, 0, 2, CKM_MAX_RANK, err));
     const ckm_shape *x = &v->in[0]->shape;
     int64_t wanted;
     int32_t axis;
-    CKM_I_OP_TRY(
+    CKM_I_CHECK(
         ckm_i_op_int(v, "axis", -CKM_MAX_RANK, CKM_MAX_RANK, ckm_i_channel_axis(v->graph, x->rank), &wanted, err));
-    CKM_I_OP_TRY(ckm_i_op_axis(v, wanted, x->rank, &axis, err));
+    CKM_I_CHECK(ckm_i_op_axis(v, wanted, x->rank, &axis, err));
     ckm_shape per_channel = {.rank = 1, .dims = {x->dims[axis]}};
     for (int32_t i = 1; i < v->op->n_inputs; i++) {
         const ckm_i_graph_tensor *t = v->in[i];

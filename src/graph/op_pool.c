@@ -7,9 +7,9 @@ static ckm_status pool_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dtyp
 {
     ckm_i_window w;
     int64_t ceiling;
-    CKM_I_OP_TRY(ckm_i_window_read(v, NULL, &w, err));
-    CKM_I_OP_TRY(ckm_i_op_int(v, "ceil_mode", 0, 1, 0, &ceiling, err));
-    CKM_I_OP_TRY(ckm_i_window_shape(v, &w, w.channels, ceiling != 0, &shapes[0], err));
+    CKM_I_CHECK(ckm_i_window_read(v, NULL, &w, err));
+    CKM_I_CHECK(ckm_i_op_int(v, "ceil_mode", 0, 1, 0, &ceiling, err));
+    CKM_I_CHECK(ckm_i_window_shape(v, &w, w.channels, ceiling != 0, &shapes[0], err));
     dtypes[0] = v->in[0]->dtype;
     if (v->op->n_outputs > 1) {  // where each maximum was found
         shapes[1] = shapes[0];
@@ -21,15 +21,15 @@ static ckm_status pool_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dtyp
 static ckm_status norm_pool_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dtype *dtypes, ckm_error *err)
 {
     int64_t p;
-    CKM_I_OP_TRY(ckm_i_op_int(v, "p", 1, INT32_MAX, 2, &p, err));
+    CKM_I_CHECK(ckm_i_op_int(v, "p", 1, INT32_MAX, 2, &p, err));
     return pool_infer(v, shapes, dtypes, err);
 }
 
 static ckm_status global_pool_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dtype *dtypes, ckm_error *err)
 {
     int64_t keep;
-    CKM_I_OP_TRY(ckm_i_op_check_rank(v, 0, 3, CKM_MAX_RANK, err));
-    CKM_I_OP_TRY(ckm_i_op_int(v, "keepdims", 0, 1, 0, &keep, err));
+    CKM_I_CHECK(ckm_i_op_check_rank(v, 0, 3, CKM_MAX_RANK, err));
+    CKM_I_CHECK(ckm_i_op_int(v, "keepdims", 0, 1, 0, &keep, err));
     const ckm_shape *x = &v->in[0]->shape;
     int64_t channels = x->dims[ckm_i_channel_axis(v->graph, x->rank)];
     if (keep == 0) {

@@ -13,9 +13,9 @@ enum { MACS_NEAREST = 1, MACS_INTERPOLATED = 5 };
 static ckm_status up_sampling_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dtype *dtypes, ckm_error *err)
 {
     int64_t factors[CKM_I_MAX_SPATIAL];
-    CKM_I_OP_TRY(ckm_i_op_check_rank(v, 0, 3, CKM_MAX_RANK, err));
+    CKM_I_CHECK(ckm_i_op_check_rank(v, 0, 3, CKM_MAX_RANK, err));
     ckm_shape shape = v->in[0]->shape;
-    CKM_I_OP_TRY(ckm_i_op_list(v, "size", shape.rank - 2, 1, CKM_I_WINDOW_LIMIT, 1, factors, err));
+    CKM_I_CHECK(ckm_i_op_list(v, "size", shape.rank - 2, 1, CKM_I_WINDOW_LIMIT, 1, factors, err));
     for (int32_t i = 0; i < shape.rank - 2; i++) {
         int64_t *size = &shape.dims[ckm_i_spatial_axis(v->graph) + i];
         if (!ckm_i_mul(*size, factors[i], size)) {
@@ -36,10 +36,10 @@ static ckm_status need_size(const ckm_i_op_view *v, ckm_error *err)
 // interp: the spatial axes as given.
 static ckm_status interp_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dtype *dtypes, ckm_error *err)
 {
-    CKM_I_OP_TRY(ckm_i_op_check_rank(v, 0, 3, CKM_MAX_RANK, err));
-    CKM_I_OP_TRY(need_size(v, err));
+    CKM_I_CHECK(ckm_i_op_check_rank(v, 0, 3, CKM_MAX_RANK, err));
+    CKM_I_CHECK(need_size(v, err));
     ckm_shape shape = v->in[0]->shape;
-    CKM_I_OP_TRY(
+    CKM_I_CHECK(
         ckm_i_op_list(v, "size", shape.rank - 2, 1, INT64_MAX, 1, &shape.dims[ckm_i_spatial_axis(v->graph)], err));
     shapes[0] = shape;
     dtypes[0] = v->in[0]->dtype;
@@ -49,10 +49,10 @@ static ckm_status interp_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dt
 // resize: all axes as given.
 static ckm_status resize_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dtype *dtypes, ckm_error *err)
 {
-    CKM_I_OP_TRY(ckm_i_op_check_rank(v, 0, 1, CKM_MAX_RANK, err));
-    CKM_I_OP_TRY(need_size(v, err));
+    CKM_I_CHECK(ckm_i_op_check_rank(v, 0, 1, CKM_MAX_RANK, err));
+    CKM_I_CHECK(need_size(v, err));
     ckm_shape shape = v->in[0]->shape;
-    CKM_I_OP_TRY(ckm_i_op_list(v, "size", shape.rank, 1, INT64_MAX, 1, shape.dims, err));
+    CKM_I_CHECK(ckm_i_op_list(v, "size", shape.rank, 1, INT64_MAX, 1, shape.dims, err));
     shapes[0] = shape;
     dtypes[0] = v->in[0]->dtype;
     return CKM_OK;

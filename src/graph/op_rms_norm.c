@@ -20,10 +20,10 @@ static ckm_status forward_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_d
 {
     ckm_shape rows;
     ckm_shape scale;
-    CKM_I_OP_TRY(ckm_i_op_check_rank(v, 0, 1, CKM_MAX_RANK, err));
+    CKM_I_CHECK(ckm_i_op_check_rank(v, 0, 1, CKM_MAX_RANK, err));
     shapes_of(&v->in[0]->shape, &rows, &scale);
     if (v->op->n_inputs > 1 && v->in[1] != NULL) {
-        CKM_I_OP_TRY(ckm_i_grad_check(v, 1, &scale, err));
+        CKM_I_CHECK(ckm_i_grad_check(v, 1, &scale, err));
     }
     for (int32_t i = 0; i < v->op->n_outputs; i++) {
         shapes[i] = i == 0 ? v->in[0]->shape : rows;
@@ -37,13 +37,13 @@ static ckm_status backward_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_
 {
     ckm_shape rows;
     ckm_shape scale;
-    CKM_I_OP_TRY(ckm_i_op_check_rank(v, 0, 1, CKM_MAX_RANK, err));
+    CKM_I_CHECK(ckm_i_op_check_rank(v, 0, 1, CKM_MAX_RANK, err));
     shapes_of(&v->in[0]->shape, &rows, &scale);
-    CKM_I_OP_TRY(ckm_i_grad_check(v, 1, &v->in[0]->shape, err));
+    CKM_I_CHECK(ckm_i_grad_check(v, 1, &v->in[0]->shape, err));
     if (v->in[2] != NULL) {
-        CKM_I_OP_TRY(ckm_i_grad_check(v, 2, &scale, err));
+        CKM_I_CHECK(ckm_i_grad_check(v, 2, &scale, err));
     }
-    CKM_I_OP_TRY(ckm_i_grad_check(v, 3, &rows, err));
+    CKM_I_CHECK(ckm_i_grad_check(v, 3, &rows, err));
     for (int32_t i = 0; i < v->op->n_outputs; i++) {
         shapes[i] = i == 0 ? v->in[0]->shape : scale;
         dtypes[i] = v->in[0]->dtype;

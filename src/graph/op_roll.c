@@ -8,7 +8,7 @@
 static ckm_status infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dtype *dtypes, ckm_error *err)
 {
     int64_t shifts[CKM_MAX_RANK];
-    CKM_I_OP_TRY(ckm_i_op_list(v, "shifts", v->in[0]->shape.rank, -INT32_MAX, INT32_MAX, 0, shifts, err));
+    CKM_I_CHECK(ckm_i_op_list(v, "shifts", v->in[0]->shape.rank, -INT32_MAX, INT32_MAX, 0, shifts, err));
     return ckm_i_op_infer_same(v, shapes, dtypes, err);
 }
 

@@ -11,8 +11,8 @@
 static ckm_status infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dtype *dtypes, ckm_error *err)
 {
     int64_t inverse;
-    CKM_I_OP_TRY(ckm_i_op_check_rank(v, 0, 2, CKM_MAX_RANK, err));
-    CKM_I_OP_TRY(ckm_i_op_int(v, "inverse", 0, 1, 0, &inverse, err));
+    CKM_I_CHECK(ckm_i_op_check_rank(v, 0, 2, CKM_MAX_RANK, err));
+    CKM_I_CHECK(ckm_i_op_int(v, "inverse", 0, 1, 0, &inverse, err));
     const ckm_shape *x = &v->in[0]->shape;
     if (x->dims[x->rank - 1] % 2 != 0) {
         return ckm_i_op_error(v, err, CKM_ERR_FORMAT, "a head of %lld numbers cannot be turned in pairs",

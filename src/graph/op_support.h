@@ -7,15 +7,6 @@
 #include "base/error.h"
 #include "graph/graph.h"
 
-// return when the expression is not CKM_OK, for the functions of an operator class, which own nothing.
-#define CKM_I_OP_TRY(expression)              \
-    do {                                      \
-        ckm_status try_status = (expression); \
-        if (try_status != CKM_OK) {           \
-            return try_status;                \
-        }                                     \
-    } while (0)
-
 // Fails with: operator "name" (kind): <message>.
 ckm_status ckm_i_op_error(const ckm_i_op_view *v, ckm_error *err, ckm_status code, const char *format, ...)
     CKM_PRINTF(4, 5);

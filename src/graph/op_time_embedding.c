@@ -8,8 +8,8 @@
 static ckm_status infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dtype *dtypes, ckm_error *err)
 {
     int64_t dim;
-    CKM_I_OP_TRY(ckm_i_op_check_rank(v, 0, 1, 1, err));
-    CKM_I_OP_TRY(ckm_i_op_int(v, "dim", 4, INT32_MAX, 0, &dim, err));
+    CKM_I_CHECK(ckm_i_op_check_rank(v, 0, 1, 1, err));
+    CKM_I_CHECK(ckm_i_op_int(v, "dim", 4, INT32_MAX, 0, &dim, err));
     if (dim < 4 || dim % 2 != 0) {
         return ckm_i_op_error(v, err, CKM_ERR_FORMAT, "dim is %lld; it must be even and at least 4", (long long)dim);
     }

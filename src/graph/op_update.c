@@ -12,7 +12,7 @@ static ckm_status update_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dt
     (void)dtypes;
     for (int32_t i = 1; i < v->op->n_inputs; i++) {
         if (v->in[i] != NULL) {
-            CKM_I_OP_TRY(ckm_i_grad_check(v, i, &v->in[0]->shape, err));
+            CKM_I_CHECK(ckm_i_grad_check(v, i, &v->in[0]->shape, err));
         }
     }
     if (v->in[0]->role != CKM_ROLE_PARAMETER) {

@@ -9,7 +9,7 @@
 static ckm_status read_window(const ckm_i_op_view *v, int64_t *positions, int64_t *offsets, ckm_error *err)
 {
     int64_t window[2];
-    CKM_I_OP_TRY(ckm_i_op_list(v, "window", 2, 1, INT16_MAX, 0, window, err));
+    CKM_I_CHECK(ckm_i_op_list(v, "window", 2, 1, INT16_MAX, 0, window, err));
     if (window[0] < 1 || window[1] < 1) {
         return ckm_i_op_error(v, err, CKM_ERR_FORMAT, "the window's height and width must be given");
     }
@@ -30,8 +30,8 @@ static ckm_status forward_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_d
     int64_t positions;
     int64_t offsets;
     const ckm_shape *table = &v->in[0]->shape;
-    CKM_I_OP_TRY(ckm_i_op_check_rank(v, 0, 2, 2, err));
-    CKM_I_OP_TRY(read_window(v, &positions, &offsets, err));
+    CKM_I_CHECK(ckm_i_op_check_rank(v, 0, 2, 2, err));
+    CKM_I_CHECK(read_window(v, &positions, &offsets, err));
     if (table->dims[0] != offsets) {
         return refuse(v, err);
     }
@@ -45,8 +45,8 @@ static ckm_status backward_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_
     int64_t positions;
     int64_t offsets;
     const ckm_shape *dy = &v->in[0]->shape;
-    CKM_I_OP_TRY(ckm_i_op_check_rank(v, 0, 3, 3, err));
-    CKM_I_OP_TRY(read_window(v, &positions, &offsets, err));
+    CKM_I_CHECK(ckm_i_op_check_rank(v, 0, 3, 3, err));
+    CKM_I_CHECK(read_window(v, &positions, &offsets, err));
     if (dy->dims[1] != positions || dy->dims[2] != positions) {
         return refuse(v, err);
     }

@@ -126,7 +126,7 @@ static inline float relu_gradient(float dy, float v, const parameters *p)
     static ckm_status run_##name(const ckm_graph *step, int32_t op, const ckm_i_kernel_call *call, ckm_error *err) \
     {                                                                                                              \
         ckm_i_ref_op r = ckm_i_ref_open(step, op, call);                                                           \
-        CKM_I_REF_TRY(ckm_i_ref_check_floats(&r, err));                                                            \
+        CKM_I_CHECK(ckm_i_ref_check_floats(&r, err));                                                              \
         const parameters given = read_parameters(&r, alpha, beta);                                                 \
         const parameters *p = &given;                                                                              \
         const float *from = ckm_i_ref_input(&r, 0);                                                                \
@@ -145,7 +145,7 @@ static inline float relu_gradient(float dy, float v, const parameters *p)
     static ckm_status run_##name(const ckm_graph *step, int32_t op, const ckm_i_kernel_call *call, ckm_error *err) \
     {                                                                                                              \
         ckm_i_ref_op r = ckm_i_ref_open(step, op, call);                                                           \
-        CKM_I_REF_TRY(ckm_i_ref_check_floats(&r, err));                                                            \
+        CKM_I_CHECK(ckm_i_ref_check_floats(&r, err));                                                              \
         const parameters given = read_parameters(&r, alpha, beta);                                                 \
         const parameters *p = &given;                                                                              \
         const float *gradient = ckm_i_ref_input(&r, 0);                                                            \

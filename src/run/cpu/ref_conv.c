@@ -65,7 +65,7 @@ static const float *source(const ckm_i_ref_op *r, port at)
 static ckm_status conv(const ckm_graph *step, int32_t op, const ckm_i_kernel_call *call, ckm_error *err)
 {
     ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
-    CKM_I_REF_TRY(ckm_i_ref_check_floats(&r, err));
+    CKM_I_CHECK(ckm_i_ref_check_floats(&r, err));
     const role *as = role_of(r.op);
     ckm_i_ref_conv c = read_conv(step, r.op, as);
     float *out = ckm_i_ref_output(&r, 0);
@@ -85,7 +85,7 @@ static ckm_status conv(const ckm_graph *step, int32_t op, const ckm_i_kernel_cal
 
 static ckm_status biased_conv(const ckm_graph *step, int32_t op, const ckm_i_kernel_call *call, ckm_error *err)
 {
-    CKM_I_REF_TRY(conv(step, op, call, err));
+    CKM_I_CHECK(conv(step, op, call, err));
     ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
     if (ckm_i_ref_input(&r, 2) != NULL) {
         const ckm_shape *shape = &ckm_i_ref_out(&r, 0)->shape;
@@ -99,7 +99,7 @@ static ckm_status biased_conv(const ckm_graph *step, int32_t op, const ckm_i_ker
 static ckm_status bias_grad(const ckm_graph *step, int32_t op, const ckm_i_kernel_call *call, ckm_error *err)
 {
     ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
-    CKM_I_REF_TRY(ckm_i_ref_check_floats(&r, err));
+    CKM_I_CHECK(ckm_i_ref_check_floats(&r, err));
     const ckm_shape *shape = &ckm_i_ref_in(&r, 0)->shape;
     int32_t axis = ckm_i_ref_axis(&r, "axis", ckm_i_channel_axis(step, shape->rank), shape->rank);
     ckm_i_ref_sum_bias(shape, axis, ckm_i_ref_input(&r, 0), ckm_i_ref_output(&r, 0));

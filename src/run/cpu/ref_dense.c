@@ -14,7 +14,7 @@ static int64_t rows_of(const ckm_shape *shape)
 static ckm_status dense(const ckm_graph *step, int32_t op, const ckm_i_kernel_call *call, ckm_error *err)
 {
     ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
-    CKM_I_REF_TRY(ckm_i_ref_check_floats(&r, err));
+    CKM_I_CHECK(ckm_i_ref_check_floats(&r, err));
     const ckm_shape *x = &ckm_i_ref_in(&r, 0)->shape;
     const ckm_shape *y = &ckm_i_ref_out(&r, 0)->shape;
     int64_t in = x->dims[x->rank - 1];
@@ -36,7 +36,7 @@ static ckm_status dense_backward_weights(const ckm_graph *step, int32_t op, cons
                                          ckm_error *err)
 {
     ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
-    CKM_I_REF_TRY(ckm_i_ref_check_floats(&r, err));
+    CKM_I_CHECK(ckm_i_ref_check_floats(&r, err));
     const ckm_shape *dy = &ckm_i_ref_in(&r, 0)->shape;
     const ckm_shape *x = &ckm_i_ref_in(&r, 1)->shape;
     int64_t rows = rows_of(x);

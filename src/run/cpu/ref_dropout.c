@@ -22,7 +22,7 @@ uint64_t ckm_i_ref_dropout_stream(uint64_t seed, int64_t step, int64_t key)
 static ckm_status dropout(const ckm_graph *step, int32_t op, const ckm_i_kernel_call *call, ckm_error *err)
 {
     ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
-    CKM_I_REF_TRY(ckm_i_ref_check_floats(&r, err));
+    CKM_I_CHECK(ckm_i_ref_check_floats(&r, err));
     const float *x = ckm_i_ref_input(&r, 0);
     float *y = ckm_i_ref_output(&r, 0);
     int64_t n = ckm_i_elements(&ckm_i_ref_in(&r, 0)->shape);

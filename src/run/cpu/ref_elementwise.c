@@ -213,7 +213,7 @@ static ckm_status fold(const ckm_graph *step, int32_t op, const ckm_i_kernel_cal
 {
     ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
     ckm_i_ref_walk w;
-    CKM_I_REF_TRY(open_walk(&r, &w, err));
+    CKM_I_CHECK(open_walk(&r, &w, err));
     double factor = mean ? 1.0 / r.op->n_inputs : 1.0;
     if (floats != NULL && all_floats(&r)) {
         fold_floats(&r, &w, floats, (float)factor);

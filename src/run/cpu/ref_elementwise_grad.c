@@ -11,7 +11,7 @@
     static ckm_status run_##name(const ckm_graph *step, int32_t op, const ckm_i_kernel_call *call, ckm_error *err) \
     {                                                                                                              \
         ckm_i_ref_op r = ckm_i_ref_open(step, op, call);                                                           \
-        CKM_I_REF_TRY(ckm_i_ref_check_floats(&r, err));                                                            \
+        CKM_I_CHECK(ckm_i_ref_check_floats(&r, err));                                                              \
         const float *operands[3];                                                                                  \
         float *out = ckm_i_ref_output(&r, 0);                                                                      \
         ckm_i_ref_walk w = ckm_i_ref_walk_over(&ckm_i_ref_out(&r, 0)->shape);                                      \
@@ -38,7 +38,7 @@ GRADIENT(pow_backward_b, u <= 0.0F ? 0.0F : dy * v * logf(u))            // u = 
 static ckm_status extreme_backward(const ckm_graph *step, int32_t op, const ckm_i_kernel_call *call, ckm_error *err)
 {
     ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
-    CKM_I_REF_TRY(ckm_i_ref_check_floats(&r, err));
+    CKM_I_CHECK(ckm_i_ref_check_floats(&r, err));
     int32_t n = r.op->n_inputs;
     if (n > CKM_I_REF_MAX_OPERANDS) {
         return ckm_i_ref_error(&r, err, CKM_ERR_UNSUPPORTED, "more than %d operands", CKM_I_REF_MAX_OPERANDS - 1);

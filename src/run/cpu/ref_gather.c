@@ -68,7 +68,7 @@ static ckm_status by_axis(const ckm_i_ref_op *r, const access *a, ckm_error *err
     for (int64_t i = 0; i < outer; i++) {
         for (int64_t p = 0; p < count; p++) {
             int64_t at;
-            CKM_I_REF_TRY(read_position(r, a->positions, p, a->shape->dims[axis], &at, err));
+            CKM_I_CHECK(read_position(r, a->positions, p, a->shape->dims[axis], &at, err));
             a->piece(a->part + (i * count + p) * inner * a->size,
                      a->whole + (i * a->shape->dims[axis] + at) * inner * a->size, inner, a->size);
         }
@@ -94,7 +94,7 @@ static ckm_status by_element(const ckm_i_ref_op *r, const access *a, ckm_error *
             int64_t p = w.offsets[0] + j * ckm_i_ref_row_stride(&w, 0);
             int64_t to = w.offsets[1] + j * ckm_i_ref_row_stride(&w, 1);
             int64_t at;
-            CKM_I_REF_TRY(read_position(r, a->positions, p, a->shape->dims[axis], &at, err));
+            CKM_I_CHECK(read_position(r, a->positions, p, a->shape->dims[axis], &at, err));
             a->piece(a->part != NULL ? a->part + p * a->size : NULL, a->whole + (to + at * stride) * a->size, 1,
                      a->size);
         }
@@ -118,7 +118,7 @@ static ckm_status by_tuple(const ckm_i_ref_op *r, const access *a, ckm_error *er
         for (int64_t d = 0; d < depth; d++) {
             int64_t at;
             int64_t size = a->shape->dims[batch_dims + d];
-            CKM_I_REF_TRY(read_position(r, a->positions, i * depth + d, size, &at, err));
+            CKM_I_CHECK(read_position(r, a->positions, i * depth + d, size, &at, err));
             to = to * size + at;
         }
         a->piece(a->part != NULL ? a->part + i * inner * a->size : NULL, a->whole + to * inner * a->size, inner,

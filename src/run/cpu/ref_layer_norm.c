@@ -54,7 +54,7 @@ static void put(float *to, int64_t i, double value)
 static ckm_status layer_norm(const ckm_graph *step, int32_t op, const ckm_i_kernel_call *call, ckm_error *err)
 {
     ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
-    CKM_I_REF_TRY(ckm_i_ref_check_floats(&r, err));
+    CKM_I_CHECK(ckm_i_ref_check_floats(&r, err));
     rows n = read_rows(&r, &ckm_i_ref_in(&r, 0)->shape);
     float *room = call->workspace;
     const float *scale = whole_row(&r, 1, &n, room);
@@ -104,7 +104,7 @@ static void slope_of_row(const float *dy, const float *x, const float *scale, do
 static ckm_status layer_norm_backward(const ckm_graph *step, int32_t op, const ckm_i_kernel_call *call, ckm_error *err)
 {
     ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
-    CKM_I_REF_TRY(ckm_i_ref_check_floats(&r, err));
+    CKM_I_CHECK(ckm_i_ref_check_floats(&r, err));
     rows n = read_rows(&r, &ckm_i_ref_in(&r, 1)->shape);
     double *dscale = call->workspace;
     double *dbias = dscale + n.size;
@@ -177,7 +177,7 @@ static void divisors(const response *n, const float *x, double *d)
 static ckm_status local_response_norm(const ckm_graph *step, int32_t op, const ckm_i_kernel_call *call, ckm_error *err)
 {
     ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
-    CKM_I_REF_TRY(ckm_i_ref_check_floats(&r, err));
+    CKM_I_CHECK(ckm_i_ref_check_floats(&r, err));
     const ckm_shape *shape = &ckm_i_ref_in(&r, 0)->shape;
     response n = read_response(&r, shape);
     double *d = call->workspace;
@@ -199,7 +199,7 @@ static ckm_status local_response_norm_backward(const ckm_graph *step, int32_t op
                                                ckm_error *err)
 {
     ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
-    CKM_I_REF_TRY(ckm_i_ref_check_floats(&r, err));
+    CKM_I_CHECK(ckm_i_ref_check_floats(&r, err));
     const ckm_shape *shape = &ckm_i_ref_in(&r, 1)->shape;
     response n = read_response(&r, shape);
     double *d = call->workspace;
@@ -265,7 +265,7 @@ static double norm_of_line(const lines *n, const float *x)
 static ckm_status lp_norm(const ckm_graph *step, int32_t op, const ckm_i_kernel_call *call, ckm_error *err)
 {
     ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
-    CKM_I_REF_TRY(ckm_i_ref_check_floats(&r, err));
+    CKM_I_CHECK(ckm_i_ref_check_floats(&r, err));
     lines n = read_lines(&r, &ckm_i_ref_in(&r, 0)->shape);
     const float *x = ckm_i_ref_input(&r, 0);
     float *y = ckm_i_ref_output(&r, 0);
@@ -284,7 +284,7 @@ static ckm_status lp_norm(const ckm_graph *step, int32_t op, const ckm_i_kernel_
 static ckm_status lp_norm_backward(const ckm_graph *step, int32_t op, const ckm_i_kernel_call *call, ckm_error *err)
 {
     ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
-    CKM_I_REF_TRY(ckm_i_ref_check_floats(&r, err));
+    CKM_I_CHECK(ckm_i_ref_check_floats(&r, err));
     lines n = read_lines(&r, &ckm_i_ref_in(&r, 1)->shape);
     const float *dy = ckm_i_ref_input(&r, 0);
     const float *x = ckm_i_ref_input(&r, 1);

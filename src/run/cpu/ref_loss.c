@@ -56,7 +56,7 @@ static ckm_status softmax_cross_entropy(const ckm_graph *step, int32_t op, const
 {
     ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
     lines l;
-    CKM_I_REF_TRY(read_lines(&r, &l, err));
+    CKM_I_CHECK(read_lines(&r, &l, err));
     const float *logits = ckm_i_ref_input(&r, 0);
     const int32_t *labels = ckm_i_ref_input(&r, 1);
     float *loss = ckm_i_ref_output(&r, 0);
@@ -88,7 +88,7 @@ static ckm_status softmax_cross_entropy_backward(const ckm_graph *step, int32_t 
 {
     ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
     lines l;
-    CKM_I_REF_TRY(read_lines(&r, &l, err));
+    CKM_I_CHECK(read_lines(&r, &l, err));
     const float *logits = ckm_i_ref_input(&r, 0);
     const int32_t *labels = ckm_i_ref_input(&r, 1);
     float *dlogits = ckm_i_ref_output(&r, 0);
@@ -115,7 +115,7 @@ static ckm_status softmax_cross_entropy_backward(const ckm_graph *step, int32_t 
 static ckm_status mse(const ckm_graph *step, int32_t op, const ckm_i_kernel_call *call, ckm_error *err)
 {
     ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
-    CKM_I_REF_TRY(ckm_i_ref_check_floats(&r, err));
+    CKM_I_CHECK(ckm_i_ref_check_floats(&r, err));
     int64_t n = ckm_i_elements(&ckm_i_ref_in(&r, 0)->shape);
     const float *prediction = ckm_i_ref_input(&r, 0);
     const float *target = ckm_i_ref_input(&r, 1);
@@ -135,7 +135,7 @@ static ckm_status mse(const ckm_graph *step, int32_t op, const ckm_i_kernel_call
 static ckm_status mse_backward(const ckm_graph *step, int32_t op, const ckm_i_kernel_call *call, ckm_error *err)
 {
     ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
-    CKM_I_REF_TRY(ckm_i_ref_check_floats(&r, err));
+    CKM_I_CHECK(ckm_i_ref_check_floats(&r, err));
     int64_t n = ckm_i_elements(&ckm_i_ref_in(&r, 0)->shape);
     const float *prediction = ckm_i_ref_input(&r, 0);
     const float *target = ckm_i_ref_input(&r, 1);

@@ -90,7 +90,7 @@ static void softmax_row(const float *x, const bool *mask, int64_t n, float *y)
 static ckm_status masked_softmax(const ckm_graph *step, int32_t op, const ckm_i_kernel_call *call, ckm_error *err)
 {
     ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
-    CKM_I_REF_TRY(ckm_i_ref_check_floats(&r, err));
+    CKM_I_CHECK(ckm_i_ref_check_floats(&r, err));
     const ckm_shape *shape = &ckm_i_ref_in(&r, 0)->shape;
     int64_t n = shape->dims[shape->rank - 1];
     int64_t rows = ckm_i_ref_span(shape, 0, shape->rank - 1);

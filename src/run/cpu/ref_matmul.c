@@ -44,7 +44,7 @@ static operand read_operand(const ckm_i_ref_op *r, int32_t i, const char *transp
 static ckm_status matmul(const ckm_graph *step, int32_t op, const ckm_i_kernel_call *call, ckm_error *err)
 {
     ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
-    CKM_I_REF_TRY(ckm_i_ref_check_floats(&r, err));
+    CKM_I_CHECK(ckm_i_ref_check_floats(&r, err));
     operand a = read_operand(&r, 0, "trans_a");
     operand b = read_operand(&r, 1, "trans_b");
     float *y = ckm_i_ref_output(&r, 0);
@@ -71,7 +71,7 @@ static ckm_status matmul(const ckm_graph *step, int32_t op, const ckm_i_kernel_c
 static ckm_status gemm(const ckm_graph *step, int32_t op, const ckm_i_kernel_call *call, ckm_error *err)
 {
     ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
-    CKM_I_REF_TRY(ckm_i_ref_check_floats(&r, err));
+    CKM_I_CHECK(ckm_i_ref_check_floats(&r, err));
     operand a = read_operand(&r, 0, "trans_a");
     operand b = read_operand(&r, 1, "trans_b");
     float alpha = (float)ckm_i_op_attr_double(r.op, "alpha", 1.0);
@@ -270,7 +270,7 @@ static void sum_products(einsum_plan *p, const einsum_product *m, float *y)
 static ckm_status einsum(const ckm_graph *step, int32_t op, const ckm_i_kernel_call *call, ckm_error *err)
 {
     ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
-    CKM_I_REF_TRY(ckm_i_ref_check_floats(&r, err));
+    CKM_I_CHECK(ckm_i_ref_check_floats(&r, err));
     einsum_plan p = {0};
     einsum_product m;
     plan_einsum(&r, &p);

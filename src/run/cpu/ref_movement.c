@@ -144,7 +144,7 @@ static ckm_status repeat(const ckm_i_ref_op *r, const int64_t *begin, border mod
 
 static ckm_status repeat_backward(const ckm_i_ref_op *r, const int64_t *begin, border mode, ckm_error *err)
 {
-    CKM_I_REF_TRY(ckm_i_ref_check_floats(r, err));
+    CKM_I_CHECK(ckm_i_ref_check_floats(r, err));
     const ckm_shape *large = &ckm_i_ref_in(r, 0)->shape;
     const ckm_shape *small = &ckm_i_ref_out(r, 0)->shape;
     const float *dy = ckm_i_ref_input(r, 0);

@@ -146,7 +146,7 @@ static int64_t batch_norm_workspace(const ckm_i_op_view *v, const ckm_graph *ste
 static ckm_status batch_norm_train(const ckm_graph *step, int32_t op, const ckm_i_kernel_call *call, ckm_error *err)
 {
     ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
-    CKM_I_REF_TRY(ckm_i_ref_check_floats(&r, err));
+    CKM_I_CHECK(ckm_i_ref_check_floats(&r, err));
     channels s = by_axis(&r, &ckm_i_ref_in(&r, 0)->shape);
     const float *x = ckm_i_ref_input(&r, 0);
     const float *gamma = ckm_i_ref_input(&r, 1);
@@ -189,7 +189,7 @@ static ckm_status batch_norm_train(const ckm_graph *step, int32_t op, const ckm_
 static ckm_status batch_norm_backward(const ckm_graph *step, int32_t op, const ckm_i_kernel_call *call, ckm_error *err)
 {
     ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
-    CKM_I_REF_TRY(ckm_i_ref_check_floats(&r, err));
+    CKM_I_CHECK(ckm_i_ref_check_floats(&r, err));
     channels s = by_axis(&r, &ckm_i_ref_in(&r, 0)->shape);
     const float *dy = ckm_i_ref_input(&r, 0);
     const float *x = ckm_i_ref_input(&r, 1);
@@ -267,7 +267,7 @@ static channels one_sample(const ckm_i_ref_op *r, const ckm_shape *shape)
 static ckm_status group_norm(const ckm_graph *step, int32_t op, const ckm_i_kernel_call *call, ckm_error *err)
 {
     ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
-    CKM_I_REF_TRY(ckm_i_ref_check_floats(&r, err));
+    CKM_I_CHECK(ckm_i_ref_check_floats(&r, err));
     const ckm_shape *shape = &ckm_i_ref_in(&r, 0)->shape;
     channels s = one_sample(&r, shape);
     int64_t groups = ckm_i_op_attr_int(r.op, "groups", 0, s.count);
@@ -306,7 +306,7 @@ static ckm_status group_norm(const ckm_graph *step, int32_t op, const ckm_i_kern
 static ckm_status group_norm_backward(const ckm_graph *step, int32_t op, const ckm_i_kernel_call *call, ckm_error *err)
 {
     ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
-    CKM_I_REF_TRY(ckm_i_ref_check_floats(&r, err));
+    CKM_I_CHECK(ckm_i_ref_check_floats(&r, err));
     const ckm_shape *shape = &ckm_i_ref_in(&r, 0)->shape;
     channels s = one_sample(&r, shape);
     int64_t groups = ckm_i_op_attr_int(r.op, "groups", 0, s.count);

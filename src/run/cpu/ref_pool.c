@@ -163,7 +163,7 @@ static ckm_status max_pool_backward(const ckm_graph *step, int32_t op, const ckm
 static ckm_status average_pool(const ckm_graph *step, int32_t op, const ckm_i_kernel_call *call, ckm_error *err)
 {
     ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
-    CKM_I_REF_TRY(ckm_i_ref_check_floats(&r, err));
+    CKM_I_CHECK(ckm_i_ref_check_floats(&r, err));
     ckm_i_ref_window w = window_of(step, r.op, r.op->inputs[0], r.op->outputs[0]);
     bool padded = ckm_i_op_attr_int(r.op, "count_include_pad", 0, 0) != 0;
     const float *x = ckm_i_ref_input(&r, 0);
@@ -196,7 +196,7 @@ static ckm_status average_pool_backward(const ckm_graph *step, int32_t op, const
                                         ckm_error *err)
 {
     ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
-    CKM_I_REF_TRY(ckm_i_ref_check_floats(&r, err));
+    CKM_I_CHECK(ckm_i_ref_check_floats(&r, err));
     ckm_i_ref_window w = window_of(step, r.op, r.op->outputs[0], r.op->inputs[0]);
     bool padded = ckm_i_op_attr_int(r.op, "count_include_pad", 0, 0) != 0;
     const float *dy = ckm_i_ref_input(&r, 0);
@@ -224,7 +224,7 @@ static ckm_status average_pool_backward(const ckm_graph *step, int32_t op, const
 static ckm_status lp_pool(const ckm_graph *step, int32_t op, const ckm_i_kernel_call *call, ckm_error *err)
 {
     ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
-    CKM_I_REF_TRY(ckm_i_ref_check_floats(&r, err));
+    CKM_I_CHECK(ckm_i_ref_check_floats(&r, err));
     ckm_i_ref_window w = window_of(step, r.op, r.op->inputs[0], r.op->outputs[0]);
     double power = (double)ckm_i_op_attr_int(r.op, "p", 0, 2);
     const float *x = ckm_i_ref_input(&r, 0);
@@ -264,7 +264,7 @@ static int64_t norm_backward_workspace(const ckm_i_op_view *v, const ckm_graph *
 static ckm_status lp_pool_backward(const ckm_graph *step, int32_t op, const ckm_i_kernel_call *call, ckm_error *err)
 {
     ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
-    CKM_I_REF_TRY(ckm_i_ref_check_floats(&r, err));
+    CKM_I_CHECK(ckm_i_ref_check_floats(&r, err));
     ckm_i_ref_window w = window_of(step, r.op, r.op->inputs[1], r.op->inputs[0]);
     double power = (double)ckm_i_op_attr_int(r.op, "p", 0, 2);
     const float *dy = ckm_i_ref_input(&r, 0);

@@ -108,7 +108,7 @@ static ckm_status reduce(const ckm_graph *step, int32_t op, const ckm_i_kernel_c
                          ckm_error *err)
 {
     ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
-    CKM_I_REF_TRY(ckm_i_ref_check_floats(&r, err));
+    CKM_I_CHECK(ckm_i_ref_check_floats(&r, err));
     groups g = open_groups(&r, &ckm_i_ref_in(&r, 0)->shape, spatial);
     const float *x = ckm_i_ref_input(&r, 0);
     float *y = ckm_i_ref_output(&r, 0);
@@ -143,7 +143,7 @@ static ckm_status sum(const ckm_graph *step, int32_t op, const ckm_i_kernel_call
                       ckm_error *err)
 {
     ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
-    CKM_I_REF_TRY(ckm_i_ref_check_floats(&r, err));
+    CKM_I_CHECK(ckm_i_ref_check_floats(&r, err));
     const ckm_shape *shape = &ckm_i_ref_in(&r, 0)->shape;
     groups g = open_groups(&r, shape, spatial);
     float *y = ckm_i_ref_output(&r, 0);
@@ -174,7 +174,7 @@ static ckm_status global_average_pool(const ckm_graph *step, int32_t op, const c
 static ckm_status sum_to(const ckm_graph *step, int32_t op, const ckm_i_kernel_call *call, ckm_error *err)
 {
     ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
-    CKM_I_REF_TRY(ckm_i_ref_check_floats(&r, err));
+    CKM_I_CHECK(ckm_i_ref_check_floats(&r, err));
     ckm_i_ref_sum_to(&ckm_i_ref_in(&r, 0)->shape, ckm_i_ref_input(&r, 0), &ckm_i_ref_out(&r, 0)->shape,
                      ckm_i_ref_output(&r, 0));
     return CKM_OK;
@@ -245,7 +245,7 @@ static ckm_status backward(const ckm_graph *step, int32_t op, const ckm_i_kernel
                            ckm_error *err)
 {
     ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
-    CKM_I_REF_TRY(ckm_i_ref_check_floats(&r, err));
+    CKM_I_CHECK(ckm_i_ref_check_floats(&r, err));
     groups g = open_groups(&r, &ckm_i_ref_in(&r, 1)->shape, false);
     const float *dy = ckm_i_ref_input(&r, 0);
     const float *x = ckm_i_ref_input(&r, 1);
@@ -377,7 +377,7 @@ static ckm_status top_k(const ckm_graph *step, int32_t op, const ckm_i_kernel_ca
 static ckm_status cumulative_sum(const ckm_graph *step, int32_t op, const ckm_i_kernel_call *call, ckm_error *err)
 {
     ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
-    CKM_I_REF_TRY(ckm_i_ref_check_floats(&r, err));
+    CKM_I_CHECK(ckm_i_ref_check_floats(&r, err));
     lines l = read_lines(&r, 0);
     bool exclusive = ckm_i_op_attr_int(r.op, "exclusive", 0, 0) != 0;
     bool reverse = ckm_i_op_attr_int(r.op, "reverse", 0, 0) != 0;

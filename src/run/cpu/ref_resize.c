@@ -210,7 +210,7 @@ static int64_t backward_workspace(const ckm_i_op_view *v, const ckm_graph *step)
 static ckm_status resize(const ckm_graph *step, int32_t op, const ckm_i_kernel_call *call, ckm_error *err)
 {
     ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
-    CKM_I_REF_TRY(ckm_i_ref_check_floats(&r, err));
+    CKM_I_CHECK(ckm_i_ref_check_floats(&r, err));
     resampling s = open_resampling(r.op, &ckm_i_ref_in(&r, 0)->shape, &ckm_i_ref_out(&r, 0)->shape, call->workspace);
     resample(&s, floats_of(ckm_i_ref_input(&r, 0)), ckm_i_ref_output(&r, 0), false);
     return CKM_OK;
@@ -220,7 +220,7 @@ static ckm_status resize(const ckm_graph *step, int32_t op, const ckm_i_kernel_c
 static ckm_status resize_backward(const ckm_graph *step, int32_t op, const ckm_i_kernel_call *call, ckm_error *err)
 {
     ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
-    CKM_I_REF_TRY(ckm_i_ref_check_floats(&r, err));
+    CKM_I_CHECK(ckm_i_ref_check_floats(&r, err));
     const ckm_shape *small = &ckm_i_ref_out(&r, 0)->shape;
     resampling s = open_resampling(r.op, small, &ckm_i_ref_in(&r, 0)->shape, call->workspace);
     float *dx = ckm_i_ref_output(&r, 0);

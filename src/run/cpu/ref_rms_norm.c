@@ -15,7 +15,7 @@ static int64_t row_size(const ckm_shape *x)
 static ckm_status rms_norm(const ckm_graph *step, int32_t op, const ckm_i_kernel_call *call, ckm_error *err)
 {
     ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
-    CKM_I_REF_TRY(ckm_i_ref_check_floats(&r, err));
+    CKM_I_CHECK(ckm_i_ref_check_floats(&r, err));
     const ckm_shape *shape = &ckm_i_ref_in(&r, 0)->shape;
     int64_t n = row_size(shape);
     int64_t rows = ckm_i_elements(shape) / n;
@@ -60,7 +60,7 @@ static void slope_of_row(const float *dy, const float *x, const float *scale, do
 static ckm_status rms_norm_backward(const ckm_graph *step, int32_t op, const ckm_i_kernel_call *call, ckm_error *err)
 {
     ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
-    CKM_I_REF_TRY(ckm_i_ref_check_floats(&r, err));
+    CKM_I_CHECK(ckm_i_ref_check_floats(&r, err));
     const ckm_shape *shape = &ckm_i_ref_in(&r, 1)->shape;
     int64_t n = row_size(shape);
     int64_t rows = ckm_i_elements(shape) / n;

@@ -30,7 +30,7 @@ static void fill_angles(float *cosines, float *sines, int64_t positions, int64_t
 static ckm_status rotary(const ckm_graph *step, int32_t op, const ckm_i_kernel_call *call, ckm_error *err)
 {
     ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
-    CKM_I_REF_TRY(ckm_i_ref_check_floats(&r, err));
+    CKM_I_CHECK(ckm_i_ref_check_floats(&r, err));
     const ckm_shape *shape = &ckm_i_ref_in(&r, 0)->shape;
     int64_t positions = shape->dims[shape->rank - 2];
     int64_t half = shape->dims[shape->rank - 1] / 2;

@@ -121,7 +121,7 @@ static ckm_shape aligned_slope(const ckm_i_ref_op *r, const ckm_shape *x, const 
 static ckm_status prelu(const ckm_graph *step, int32_t op, const ckm_i_kernel_call *call, ckm_error *err)
 {
     ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
-    CKM_I_REF_TRY(ckm_i_ref_check_floats(&r, err));
+    CKM_I_CHECK(ckm_i_ref_check_floats(&r, err));
     const ckm_shape *shape = &ckm_i_ref_in(&r, 0)->shape;
     ckm_shape aligned = aligned_slope(&r, shape, &ckm_i_ref_in(&r, 1)->shape);
     const float *x = ckm_i_ref_input(&r, 0);
@@ -143,7 +143,7 @@ static ckm_status prelu(const ckm_graph *step, int32_t op, const ckm_i_kernel_ca
 static ckm_status prelu_backward(const ckm_graph *step, int32_t op, const ckm_i_kernel_call *call, ckm_error *err)
 {
     ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
-    CKM_I_REF_TRY(ckm_i_ref_check_floats(&r, err));
+    CKM_I_CHECK(ckm_i_ref_check_floats(&r, err));
     const ckm_shape *shape = &ckm_i_ref_in(&r, 1)->shape;
     ckm_shape aligned = aligned_slope(&r, shape, &ckm_i_ref_in(&r, 2)->shape);
     const float *dy = ckm_i_ref_input(&r, 0);
@@ -172,7 +172,7 @@ static int64_t slope_workspace(const ckm_i_op_view *v, const ckm_graph *step)
 static ckm_status prelu_backward_slope(const ckm_graph *step, int32_t op, const ckm_i_kernel_call *call, ckm_error *err)
 {
     ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
-    CKM_I_REF_TRY(ckm_i_ref_check_floats(&r, err));
+    CKM_I_CHECK(ckm_i_ref_check_floats(&r, err));
     const ckm_shape *shape = &ckm_i_ref_in(&r, 1)->shape;
     const ckm_shape *out = &ckm_i_ref_out(&r, 0)->shape;
     ckm_shape aligned = aligned_slope(&r, shape, out);

@@ -81,7 +81,7 @@ static ckm_status forward(const ckm_graph *step, int32_t op, const ckm_i_kernel_
                           void (*line)(const float *x, float *y, int64_t n, int64_t stride), ckm_error *err)
 {
     ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
-    CKM_I_REF_TRY(ckm_i_ref_check_floats(&r, err));
+    CKM_I_CHECK(ckm_i_ref_check_floats(&r, err));
     lines l = read_lines(&r, &ckm_i_ref_in(&r, 0)->shape);
     const float *x = ckm_i_ref_input(&r, 0);
     float *y = ckm_i_ref_output(&r, 0);
@@ -98,7 +98,7 @@ static ckm_status backward(const ckm_graph *step, int32_t op, const ckm_i_kernel
                            ckm_error *err)
 {
     ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
-    CKM_I_REF_TRY(ckm_i_ref_check_floats(&r, err));
+    CKM_I_CHECK(ckm_i_ref_check_floats(&r, err));
     lines l = read_lines(&r, &ckm_i_ref_in(&r, 0)->shape);
     const float *dy = ckm_i_ref_input(&r, 0);
     const float *y = ckm_i_ref_input(&r, 1);

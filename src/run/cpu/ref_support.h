@@ -7,15 +7,6 @@
 #include "base/error.h"
 #include "run/backend.h"
 
-// return when the expression is not CKM_OK, for kernels, which own nothing.
-#define CKM_I_REF_TRY(expression)          \
-    do {                                   \
-        ckm_status ref_try = (expression); \
-        if (ref_try != CKM_OK) {           \
-            return ref_try;                \
-        }                                  \
-    } while (0)
-
 // One operator as its kernel sees it.
 typedef struct ckm_i_ref_op {
     const ckm_graph *graph;

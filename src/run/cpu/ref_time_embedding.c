@@ -9,7 +9,7 @@
 static ckm_status time_embedding(const ckm_graph *step, int32_t op, const ckm_i_kernel_call *call, ckm_error *err)
 {
     ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
-    CKM_I_REF_TRY(ckm_i_ref_check_floats(&r, err));
+    CKM_I_CHECK(ckm_i_ref_check_floats(&r, err));
     int64_t n = ckm_i_ref_in(&r, 0)->shape.dims[0];
     int64_t half = ckm_i_ref_out(&r, 0)->shape.dims[1] / 2;
     double period = ckm_i_op_attr_double(r.op, "period", 10000.0);

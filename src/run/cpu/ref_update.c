@@ -9,7 +9,7 @@
 static ckm_status update_sgd(const ckm_graph *step, int32_t op, const ckm_i_kernel_call *call, ckm_error *err)
 {
     ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
-    CKM_I_REF_TRY(ckm_i_ref_check_floats(&r, err));
+    CKM_I_CHECK(ckm_i_ref_check_floats(&r, err));
     float *weight = ckm_i_ref_state(&r, 0);
     const float *gradient = ckm_i_ref_input(&r, 1);
     float *velocity = ckm_i_ref_state(&r, 2);
@@ -36,7 +36,7 @@ static ckm_status update_moments(const ckm_graph *step, int32_t op, const ckm_i_
                                  ckm_error *err)
 {
     ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
-    CKM_I_REF_TRY(ckm_i_ref_check_floats(&r, err));
+    CKM_I_CHECK(ckm_i_ref_check_floats(&r, err));
     float *weight = ckm_i_ref_state(&r, 0);
     const float *gradient = ckm_i_ref_input(&r, 1);
     float *first = ckm_i_ref_state(&r, 2);

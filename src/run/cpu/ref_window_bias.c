@@ -19,7 +19,7 @@ static int64_t offset_of(const ckm_i_graph_op *op, int64_t query, int64_t key)
 static ckm_status window_bias(const ckm_graph *step, int32_t op, const ckm_i_kernel_call *call, ckm_error *err)
 {
     ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
-    CKM_I_REF_TRY(ckm_i_ref_check_floats(&r, err));
+    CKM_I_CHECK(ckm_i_ref_check_floats(&r, err));
     int64_t heads = ckm_i_ref_in(&r, 0)->shape.dims[1];
     int64_t n = ckm_i_ref_out(&r, 0)->shape.dims[1];
     const float *table = ckm_i_ref_input(&r, 0);
@@ -38,7 +38,7 @@ static ckm_status window_bias(const ckm_graph *step, int32_t op, const ckm_i_ker
 static ckm_status window_bias_backward(const ckm_graph *step, int32_t op, const ckm_i_kernel_call *call, ckm_error *err)
 {
     ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
-    CKM_I_REF_TRY(ckm_i_ref_check_floats(&r, err));
+    CKM_I_CHECK(ckm_i_ref_check_floats(&r, err));
     const ckm_shape *shape = &ckm_i_ref_out(&r, 0)->shape;
     int64_t heads = shape->dims[1];
     int64_t n = ckm_i_ref_in(&r, 0)->shape.dims[1];
