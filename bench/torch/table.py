@@ -131,10 +131,11 @@ def draw(case: str, rows: list[Row], path: pathlib.Path) -> None:
         points = sorted((megabytes(r), relative(r)) for r in rows if r["method"] == method)
         if not points:
             continue
-        script += [f"${method} << END", *(f"{x} {y}" for x, y in points), "END"]
+        block = method.replace("-", "_")  # as gnuplot wants names
+        script += [f"${block} << END", *(f"{x} {y}" for x, y in points), "END"]
         width = 2.5 if method.startswith("ours") else 1
         plots.append(
-            f'${method} using 1:2 with linespoints linewidth {width} linecolor rgb "{colour}" pointtype {point} pointsize 1.1 title "{title}"'
+            f'${block} using 1:2 with linespoints linewidth {width} linecolor rgb "{colour}" pointtype {point} pointsize 1.1 title "{title}"'
         )
     script.append("plot " + ", ".join(plots))
     subprocess.run(["gnuplot"], input="\n".join(script) + "\n", text=True, check=True)
