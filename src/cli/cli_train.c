@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// checkmate train, before the first step: network, training graph, kernels, costs, data, budget, schedule, plan, session.
+// checkmate train, before the first step: network, training graph, kernels, costs, data, budget.
 #include "cli/cli_train.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -135,46 +134,6 @@ static ckm_status open_data(train_setup *t, ckm_error *err)
     return ckm_data_open(s->data, &options, &t->data, err);
 }
 
-static ckm_status solve(int64_t budget_bytes, void *user, ckm_schedule **out, ckm_error *err)
-{
-    train_setup *t = user;
-    const train_settings *s = t->settings;
-    cli_limit_settings limits = {s->time_limit_seconds, 1e-3, s->threads, 1, s->verbose};
-    if (t->provisional) {
-        limits.time_limit_seconds = limits.time_limit_seconds > 0 && limits.time_limit_seconds < 5
-                                        ? limits.time_limit_seconds
-                                        : 5;
-        limits.gap = 0.1;
-    }
-    cli_progress progress = cli_progress_start(&limits, s->strategy, t->df);
-    ckm_solve_options options = cli_solve_options(&limits, s->strategy, &progress);
-    options.budget_bytes = budget_bytes;
-    // Nothing beats the run without rematerialization where that fits.
-    if (t->baseline_peak <= budget_bytes) {
-        ckm_solve_result_dispose(&t->solved);
-        t->solved = (ckm_solve_result){.status = CKM_SOLVE_OPTIMAL,
-                                       .cost = t->baseline_cost,
-                                       .peak_bytes = t->baseline_peak,
-                                       .budget_bytes = budget_bytes,
-                                       .bound_cost = (double)t->baseline_cost,
-                                       .gap = 0.0,
-                                       .least_peak_bytes = -1,
-                                       .strategy = "none needed"};
-        t->cost = t->baseline_cost;
-        return ckm_schedule_baseline(t->df, out, err);
-    }
-    ckm_solve_result result;
-    ckm_status status = ckm_solve(t->df, &options, &result, err);
-    if (status == CKM_OK) {
-        *out = result.schedule;
-        result.schedule = NULL;
-        ckm_solve_result_dispose(&t->solved);
-        t->solved = result;
-        t->cost = result.cost;
-    }
-    return status;
-}
-
 // Says why there is no schedule. Gives the exit status.
 static int explain_absence(const train_setup *t)
 {
@@ -210,14 +169,6 @@ static int explain_absence(const train_setup *t)
 static int64_t guess_tables(const train_setup *t)
 {
     return 16384 + 400 * (int64_t)ckm_dataflow_op_count(t->df);
-}
-
-ckm_status cli_train_fit(train_setup *t, ckm_error *err)
-{
-    ckm_plan_options packing = CKM_PLAN_OPTIONS_INIT;
-    packing.stop = cli_stop_requested;
-    ckm_run_fit_dispose(&t->fit);
-    return ckm_run_plan_under_budget(t->df, t->budget_bytes, t->outside_bytes, &packing, solve, t, &t->fit, err);
 }
 
 static ckm_status read_resumed(train_setup *t, ckm_error *err)
@@ -311,125 +262,4 @@ void cli_train_dispose(train_setup *t)
     ckm_program_free(t->program);
     ckm_training_free(t->training);
     ckm_graph_free(t->graph);
-}
-
-// What the model's file holds: weights if it has any, and constants, without which nothing can be computed.
-static ckm_status set_from_model(train_setup *t, ckm_session *session, ckm_error *err)
-{
-    int32_t n_parameters = 0;
-    int32_t n_found = 0;
-    for (int32_t i = 0; i < ckm_session_tensor_count(session); i++) {
-        ckm_session_tensor tensor = ckm_session_get_tensor(session, i);
-        bool found = false;
-        bool wanted = tensor.role == CKM_ROLE_PARAMETER || tensor.role == CKM_ROLE_CONSTANT ||
-                      (tensor.role == CKM_ROLE_STATE && !ckm_train_is_optimizer_state(session, i));
-        if (!wanted) {
-            continue;
-        }
-        ckm_status status = ckm_import_values_read(t->values, tensor.name, tensor.dtype, &tensor.shape, tensor.data,
-                                                   &found, err);
-        if (status != CKM_OK) {
-            return status;
-        }
-        if (!found && tensor.role == CKM_ROLE_CONSTANT) {
-            return cli_error(
-                err, CKM_ERR_UNSUPPORTED, t->model,
-                "the values of constant \"%.200s\" are not in the file, or are computed from constants too "
-                "large to be folded",
-                tensor.name);
-        }
-        n_parameters += tensor.role == CKM_ROLE_PARAMETER;
-        n_found += found && tensor.role == CKM_ROLE_PARAMETER;
-    }
-    if (n_found > 0) {
-        snprintf(t->weights_from, sizeof t->weights_from, "%d of %d tensors from the model's file", (int)n_found,
-                 (int)n_parameters);
-    }
-    return CKM_OK;
-}
-
-ckm_status cli_train_set_parameters(train_setup *t, ckm_session *session, ckm_error *err)
-{
-    const train_settings *s = t->settings;
-    ckm_status status = CKM_OK;
-    snprintf(t->weights_from, sizeof t->weights_from, "initialised from seed %llu", (unsigned long long)t->place.seed);
-    if (t->values != NULL) {
-        status = set_from_model(t, session, err);
-    }
-    if (status == CKM_OK && s->weights != NULL) {
-        int32_t n = 0;
-        status = ckm_train_load_weights(session, s->weights, &n, err);
-        if (status == CKM_OK && n == 0) {
-            status = cli_error(err, CKM_ERR_ARGUMENT, s->weights, "holds no tensor with a name of this network's");
-        }
-        snprintf(t->weights_from, sizeof t->weights_from, "%d tensors from --weights", (int)n);
-    }
-    if (status == CKM_OK && s->resume != NULL) {
-        status = ckm_train_load(session, s->resume, &t->place, err);
-        snprintf(t->weights_from, sizeof t->weights_from, "step %lld of --resume", (long long)t->place.step);
-    }
-    return status;
-}
-
-ckm_status cli_train_open_session(train_setup *t, ckm_error *err)
-{
-    enum { MOST_ATTEMPTS = 4 };
-    ckm_session_options options = CKM_SESSION_OPTIONS_INIT;
-    options.seed = t->place.seed;
-    options.prefault = true;
-    for (int attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
-        ckm_status status = ckm_session_create(t->program, t->df, t->fit.schedule, t->fit.plan, &options, &t->session,
-                                               err);
-        if (status != CKM_OK) {
-            return status;
-        }
-        ckm_session_memory memory = ckm_session_get_memory(t->session);
-        int64_t outside = ckm_data_get_facts(t->data).bytes + memory.table_bytes;
-        if (memory.region_bytes + outside <= t->budget_bytes) {
-            t->outside_bytes = outside;
-            return cli_train_set_parameters(t, t->session, err);
-        }
-        // The tables turned out larger than guessed: plan again with less room.
-        ckm_session_free(t->session);
-        t->session = NULL;
-        t->outside_bytes = outside + memory.table_bytes / 4;
-        status = cli_train_fit(t, err);
-        if (status != CKM_OK || t->fit.schedule == NULL) {
-            return status != CKM_OK ? status
-                                    : cli_error(err, CKM_ERR_ARGUMENT, NULL,
-                                                "no schedule fits the budget together with its tables; give more");
-        }
-    }
-    return cli_error(err, CKM_ERR_INTERNAL, NULL, "the plan and its tables do not settle within the budget");
-}
-
-static bool ends_with(const char *text, const char *ending)
-{
-    size_t n = strlen(text);
-    size_t m = strlen(ending);
-    return n > m && strcmp(text + n - m, ending) == 0;
-}
-
-ckm_status cli_train_export(const train_setup *t, ckm_error *err)
-{
-    const char *path = t->settings->export_to;
-    if (!ends_with(path, ".onnx")) {
-        return ckm_train_export(t->session, path, err);
-    }
-    int32_t n_tensors = ckm_session_tensor_count(t->session);
-    ckm_export_tensor *list = calloc((size_t)n_tensors, sizeof *list);
-    int32_t n = 0;
-    if (list == NULL) {
-        return cli_error(err, CKM_ERR_MEMORY, NULL, "out of memory");
-    }
-    for (int32_t i = 0; i < n_tensors; i++) {
-        ckm_session_tensor tensor = ckm_session_get_tensor(t->session, i);
-        if (tensor.role == CKM_ROLE_PARAMETER ||
-            (tensor.role == CKM_ROLE_STATE && !ckm_train_is_optimizer_state(t->session, i))) {
-            list[n++] = (ckm_export_tensor){tensor.name, tensor.dtype, tensor.shape, tensor.data};
-        }
-    }
-    ckm_status status = ckm_export_onnx(t->model, path, list, n, err);
-    free(list);
-    return status;
 }

@@ -62,13 +62,11 @@ typedef struct train_setup {
 // having said why.
 int cli_train_prepare(const cli_command *command, const train_settings *settings, const char *model, train_setup *out);
 void cli_train_dispose(train_setup *setup);
-// Makes the session and sets parameters: initial values, then what the model's file holds, --weights, --resume.
-ckm_status cli_train_open_session(train_setup *setup, ckm_error *err) CKM_NODISCARD;
-ckm_status cli_train_set_parameters(train_setup *setup, ckm_session *session, ckm_error *err) CKM_NODISCARD;
 // "adam beta1=0.9 ...": what has to be the same when training goes on.
 const char *cli_train_optimizer_text(const train_settings *settings, char *buf, size_t size);
 double cli_train_rate(const train_settings *settings);
-// A schedule and plan for the budget, by the costs at hand; none leaves fit.schedule NULL.
+
+// A schedule and plan for the budget, by the costs at hand (cli_train_fit.c); none leaves fit.schedule NULL.
 ckm_status cli_train_fit(train_setup *setup, ckm_error *err) CKM_NODISCARD;
 
 // Costs (cli_train_costs.c), as cli_costs_choose takes them; sets all that follows from them.
@@ -78,11 +76,16 @@ ckm_status cli_train_measure_costs(train_setup *setup, ckm_error *err) CKM_NODIS
 // Of a step at this cost; NaN when costs are FLOPs.
 double cli_train_predicted_seconds(const train_setup *setup, int64_t cost);
 
+// The session (cli_train_session.c). Makes it and sets parameters: initial values, then what the model's file holds,
+// --weights, --resume.
+ckm_status cli_train_open_session(train_setup *setup, ckm_error *err) CKM_NODISCARD;
+ckm_status cli_train_set_parameters(train_setup *setup, ckm_session *session, ckm_error *err) CKM_NODISCARD;
+// --export FILE.
+ckm_status cli_train_export(const train_setup *setup, ckm_error *err) CKM_NODISCARD;
+
 // --check and --compare (cli_train_check.c): a few steps with and without rematerialization, compared bit for bit, and
 // timed in turns. Gives the exit status.
 int cli_train_both_ways(train_setup *setup);
-// --export FILE.
-ckm_status cli_train_export(const train_setup *setup, ckm_error *err) CKM_NODISCARD;
 
 // Reporting (cli_train_report.c): progress on standard error, the log file, memory.
 typedef struct train_report {
