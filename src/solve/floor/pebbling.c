@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/bitset.h"
+#include "base/compare.h"
 #include "base/error.h"
 
 // Beyond this many operators their ancestors would take too much room and time: all count as recomputable then, which
@@ -51,7 +52,7 @@ static ckm_status number_slots(ckm_i_pebbling *p, ckm_error *err)
 
 // Storages that hold one tensor only are simpler to reason about. Beyond MAX_EXACT_PAIRS the saving of in-place pairs is
 // an estimate from above, about which no such reasoning holds: then all count as shared.
-static ckm_status find_shared(ckm_i_pebbling *p, int32_t most_pairs, ckm_error *err)
+static ckm_status find_shared(ckm_i_pebbling *p, size_t most_pairs, ckm_error *err)
 {
     const ckm_dataflow *df = p->df;
     p->shares_storage = ckm_i_calloc((size_t)df->n_tensors, sizeof *p->shares_storage);
@@ -122,13 +123,6 @@ static bool outlives(const ckm_i_pebbling *p, int32_t x, int32_t v)
     return needed;
 }
 
-static int compare_int32(const void *a, const void *b)
-{
-    int32_t x = *(const int32_t *)a;
-    int32_t y = *(const int32_t *)b;
-    return (x > y) - (x < y);
-}
-
 int32_t ckm_i_pebbling_needs(const ckm_i_pebbling *p, int32_t v, bool first_run, int32_t *out)
 {
     const ckm_dataflow *df = p->df;
@@ -149,7 +143,7 @@ int32_t ckm_i_pebbling_needs(const ckm_i_pebbling *p, int32_t v, bool first_run,
             }
         }
     }
-    qsort(out, (size_t)n, sizeof *out, compare_int32);
+    qsort(out, (size_t)n, sizeof *out, ckm_i_compare_int32);
     int32_t kept = 0;
     for (int32_t i = 0; i < n; i++) {
         if (i == 0 || out[i] != out[i - 1]) {
@@ -196,10 +190,7 @@ ckm_status ckm_i_pebbling_init(ckm_i_pebbling *p, const ckm_dataflow *df, ckm_er
 {
     ckm_status status = CKM_OK;
     *p = (ckm_i_pebbling){.df = df};
-    int32_t most_pairs = 0;
-    for (int32_t v = 0; v < df->n_ops; v++) {
-        most_pairs = df->ops[v].n_inplace > most_pairs ? df->ops[v].n_inplace : most_pairs;
-    }
+    size_t most_pairs = ckm_i_most_pairs(df);
     CKM_I_TRY(number_slots(p, err));
     CKM_I_TRY(find_shared(p, most_pairs, err));
     CKM_I_TRY(find_ancestors(p, err));
@@ -213,8 +204,8 @@ ckm_status ckm_i_pebbling_init(ckm_i_pebbling *p, const ckm_dataflow *df, ckm_er
     p->added = ckm_i_malloc(n, sizeof *p->added);
     p->slots = ckm_i_malloc(n, sizeof *p->slots);
     p->child = ckm_i_malloc(n, sizeof *p->child);
-    p->pair_is_open = ckm_i_malloc((size_t)most_pairs, sizeof *p->pair_is_open);
-    p->pairs = ckm_i_malloc((size_t)most_pairs, sizeof *p->pairs);
+    p->pair_is_open = ckm_i_malloc(most_pairs, sizeof *p->pair_is_open);
+    p->pairs = ckm_i_malloc(most_pairs, sizeof *p->pairs);
     if (p->low_bytes == NULL || p->high_bytes == NULL || p->is_in == NULL || p->tensors_in == NULL ||
         p->removed == NULL || p->added == NULL || p->slots == NULL || p->child == NULL || p->pair_is_open == NULL ||
         p->pairs == NULL) {

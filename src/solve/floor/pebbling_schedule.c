@@ -249,12 +249,8 @@ ckm_status ckm_i_pebbling_schedule(ckm_i_pebbling *p, int64_t budget_bytes, int6
                                    void *context, ckm_schedule **out, ckm_error *err)
 {
     ckm_status status = CKM_OK;
-    int32_t most_pairs = 0;
     bool found = false;
     *out = NULL;
-    for (int32_t v = 0; v < p->df->n_ops; v++) {
-        most_pairs = p->df->ops[v].n_inplace > most_pairs ? p->df->ops[v].n_inplace : most_pairs;
-    }
     walk w = {
         .p = p,
         .budget_bytes = budget_bytes,
@@ -265,7 +261,7 @@ ckm_status ckm_i_pebbling_schedule(ckm_i_pebbling *p, int64_t budget_bytes, int6
         .failed_bytes = ckm_i_malloc((size_t)p->df->n_ops, sizeof *w.failed_bytes),
         .slots = ckm_i_malloc((size_t)p->n_slots, sizeof *w.slots),
         .next = ckm_i_malloc((size_t)p->n_slots, sizeof *w.next),
-        .chosen = ckm_i_malloc((size_t)most_pairs, sizeof *w.chosen),
+        .chosen = ckm_i_malloc(ckm_i_most_pairs(p->df), sizeof *w.chosen),
     };
     if (w.has_run == NULL || w.failed_bytes == NULL || w.slots == NULL || w.next == NULL || w.chosen == NULL) {
         status = ckm_i_error_memory(err);
