@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small models that end in their loss, each with its inputs: what `checkmate.torch` is tested on."""
+"""Small models that end in their loss: what `checkmate.torch` is tested on, each with its inputs, and some it cannot trace whole."""
 
 from __future__ import annotations
 
 import pathlib
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import nn
@@ -100,3 +101,34 @@ MODELS: dict[str, Callable[[], Made]] = {f.__name__: f for f in (resnet, gpt, un
 def make(name: str) -> Made:
     torch.manual_seed(0)
     return MODELS[name]()
+
+
+class Broken(torch.nn.Module):
+    """Graph breaks between `parts` stacks of layers, batch norms and dropout among them."""
+
+    def __init__(self, parts: int = 2, depth: int = 4) -> None:
+        super().__init__()
+        self.parts = torch.nn.ModuleList(
+            torch.nn.Sequential(*(torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.BatchNorm1d(64), torch.nn.Tanh(), torch.nn.Dropout(0.1))
+                                  for _ in range(depth))) for _ in range(parts))  # fmt: skip
+
+    def forward(self, x: Any) -> Any:
+        first = self.parts[0](x)
+        torch._dynamo.graph_break()
+        x = self.parts[1](first)
+        if len(self.parts) > 2:
+            torch._dynamo.graph_break()
+            x = self.parts[2](x)
+        return (x * first).square().mean()
+
+
+class Untraceable(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(8, 8)
+        self.calls = 0
+
+    def forward(self, x: Any) -> Any:
+        if self.layer(x).sum().item() > 1e9:
+            print("large")
+        return self.layer(x).square().sum()

@@ -81,3 +81,17 @@ def difference(found: list[Any], expected: list[Any]) -> str:
         elif type(a) is not type(b) or a != b:
             return f"value {i}: {a} is not {b}"
     return ""
+
+
+#: Options for tests of what is not the solver.
+FAST: dict[str, Any] = {"costs": "estimate", "time_limit": 2}
+
+
+def gradients(model: Any, run: Any, *inputs: Any) -> list[Any]:
+    torch.manual_seed(3)
+    model.zero_grad(set_to_none=True)
+    loss = run(*inputs)
+    loss.backward()
+    found = [loss.detach(), *(p.grad.clone() for p in model.parameters()), *(b.clone() for b in model.buffers())]
+    model.zero_grad(set_to_none=True)
+    return found

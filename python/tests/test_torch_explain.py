@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `explain` prints, draws and writes."""
+
+from __future__ import annotations
+
+import inspect
+import pathlib
+import re
+import xml.etree.ElementTree
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed", minversion="2.6")
+
+from graphs import chain  # noqa: E402
+from models import Untraceable, make  # noqa: E402
+from steps import FAST  # noqa: E402
+
+import checkmate  # noqa: E402
+import checkmate.torch as ct  # noqa: E402
+from checkmate.torch import figure  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    torch._dynamo.reset()
+
+
+def test_explain_prints_draws_and_reports(tmp_path: pathlib.Path) -> None:
+    model, inputs = make("perceptron")
+    lines: list[str] = []
+    frontier = ct.explain(model, inputs, budgets=3, plot=tmp_path / "f.svg", report=tmp_path / "r.html", show=lines.append, **FAST)
+    assert all(p.grad is None for p in model.parameters())
+    assert "\n".join(lines) == str(frontier)
+    svg = xml.etree.ElementTree.parse(tmp_path / "f.svg").getroot()
+    space = "{http://www.w3.org/2000/svg}"
+    assert svg.tag == f"{space}svg"
+    assert len(svg.findall(f"{space}circle")) == sum(s.cost is not None for s in frontier.solutions)
+    page = (tmp_path / "r.html").read_text()
+    assert page.startswith("<!doctype html>")
+    assert page.rstrip().endswith("</html>")
+    assert "mse_loss" in page
+    assert type(model).__name__ == frontier.graph.name
+    assert f"<title>{frontier.graph.name}" in page
+    with pytest.raises(ValueError, match=r"\.svg"):
+        frontier.plot(tmp_path / "f.docx")
+    with pytest.raises(ValueError, match="fits 1 bytes"):
+        frontier.report(tmp_path / "s.html", budget=1)
+    with pytest.raises(ValueError, match=f"fits {frontier.baseline_peak_bytes // 100:,} bytes"):
+        frontier.report(tmp_path / "s.html", budget="1%")
+    assert len(repr(frontier)) < 60
+    assert {f.name for f in tmp_path.iterdir()} >= {"f.svg", "r.html"}
+    assert not (tmp_path / "s.html").exists()
+
+
+def test_the_drawing_is_of_steps(tmp_path: pathlib.Path) -> None:
+    """What was found at a budget holds upwards, what was proven downwards; nothing is proven where no schedule fits."""
+    drawn = xml.etree.ElementTree.fromstring(figure.frontier_svg("t", [(20, 50), (40, 10), (60, 0)], [(20, 40), (40, 10), (60, 0)], 10))
+    found, proven = (path.attrib["d"] for path in drawn.findall("{http://www.w3.org/2000/svg}path"))
+    assert re.fullmatch(r"M[\d.]+,[\d.]+( H[\d.]+V[\d.]+){2}", found)
+    assert re.fullmatch(r"M[\d.]+,[\d.]+( V[\d.]+H[\d.]+){2}", proven)
+    graph = chain(8)
+    solutions = list(checkmate.frontier(graph, points=4, lowest=3))
+    assert [s.status for s in solutions] == ["optimal"] * 3 + ["infeasible"]
+    shown = ct.Frontier(graph, solutions[0].baseline_peak_bytes, graph.memory_floor, solutions)
+    assert [line.split()[1:] for line in str(shown).splitlines()[-1:]] == [["none", "fits"]]
+    shown.plot(tmp_path / "f.svg")
+    drawn = xml.etree.ElementTree.parse(tmp_path / "f.svg").getroot()
+    found, proven = (path.attrib["d"] for path in drawn.findall("{http://www.w3.org/2000/svg}path"))
+    assert found.split(",")[0] == proven.split(",")[0], "both start at the least budget that something fits"
+
+
+def test_explain_looks_at_its_arguments_first(tmp_path: pathlib.Path) -> None:
+    model, inputs = make("perceptron")
+    lines: list[str] = []
+    for wrong, kind in (
+        ({"plot": tmp_path / "f.png"}, ValueError),
+        ({"plot": tmp_path / "none" / "f.svg"}, FileNotFoundError),
+        ({"report": tmp_path / "none" / "r.html"}, FileNotFoundError),
+        ({"budgets": 0}, ValueError),
+    ):
+        with pytest.raises(kind):
+            ct.explain(model, inputs, show=lines.append, **wrong, **FAST)
+    with pytest.raises(TypeError, match="tuple"):
+        ct.explain(model, inputs[0], show=lines.append, **FAST)
+    assert not lines
+    named = dict(zip(inspect.signature(model.forward).parameters, inputs, strict=True))
+    assert ct.explain(model, named, budgets=1, show=None, **FAST).floor_bytes == ct.explain(model, inputs, budgets=1, show=None, **FAST).floor_bytes
+
+
+def test_explain_advises_only_what_it_offers() -> None:
+    with pytest.raises(ct.UnsupportedError, match="cannot be traced") as caught:
+        ct.explain(Untraceable(), (torch.randn(4, 8),), show=None, **FAST)
+    assert "fallback" not in str(caught.value)
