@@ -5,6 +5,7 @@
 #        bench/torch/run.sh --inductor [options]        the same of generated code: results/torch-inductor.*
 #        bench/torch/run.sh --table                     writes them from what was measured
 #        bench/torch/run.sh --planning [options of planning.py]
+#        bench/torch/run.sh --small [options of small.py]   steps of some milliseconds
 # CHECKMATE_LIBRARY: the library (default: that of build/); CKM_TORCH_PYTHON: a python with torch.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
@@ -42,6 +43,10 @@ case ${1:-} in
 --planning)
     shift
     exec "$python" "$here/planning.py" "$@"
+    ;;
+--small)
+    shift
+    exec "$python" "$here/small.py" "$@"
     ;;
 --table) ;;
 *)

@@ -79,6 +79,8 @@ def beside(row: Row, rows: list[Row]) -> Row | None:
 
 def markdown(cases: dict[str, list[Row]]) -> str:
     lines = []
+    summary = ["", "| network | eager MB | ours over it | checkpoint MB | time | ours over it | least of the budget settings, MB | time | ours over it "
+               "| ours, least MB | time |", "|---" * 11 + "|"]  # fmt: skip
     won = even = total = 0
     for case, rows in cases.items():
         eager = next(r for r in rows if r["method"] == "eager")
@@ -93,6 +95,8 @@ def markdown(cases: dict[str, list[Row]]) -> str:
                 total += 1
                 won += over(row, mine) <= 1
                 even += bool(over(row, mine) > 1 and row.get("ours_over") and float(row["ours_over_least"]) <= 1)
+        if {"checkpoint", "ours"} <= {r["method"] for r in rows}:
+            summary.append(f"| {TITLES[case]} | {short(rows)} |")
         least = min(int(r["peak_bytes"]) for r in rows if not is_ours(r))
         for row in sorted((r for r in rows if is_ours(r) and int(r["setting"]) < least), key=lambda r: -int(r["peak_bytes"])):
             lines.append("| out of their reach | | | | " + ours(row) + " |")
@@ -105,7 +109,25 @@ def markdown(cases: dict[str, list[Row]]) -> str:
             f"Ours takes no more time at {won} of {total} peaks."]  # fmt: skip
     if won < total:
         head.append(f"At {even} of the others the repeats do not agree which is faster; at {total - won - even} it takes more.")
+    if len(summary) > 3:
+        head += summary
     return "\n".join([*head, *lines]) + "\n"
+
+
+def short(rows: list[Row]) -> str:
+    """A network in one row: at the peaks of eager mode, of checkpoint, and the least of the budget's settings; and our least."""
+    eager, checkpoint = (next(r for r in rows if r["method"] == method) for method in ("eager", "checkpoint"))
+    budget = min((r for r in rows if r["method"] in ("budget", "decomposed")), key=megabytes)
+    least = min((r for r in rows if is_ours(r)), key=megabytes)
+    cells = [f"{megabytes(eager):.1f}", ratio(eager, rows)]
+    for row in (checkpoint, budget):
+        cells += [f"{megabytes(row):.1f}", f"{relative(row):.2f}", ratio(row, rows)]
+    return " | ".join([*cells, f"{megabytes(least):.1f}", f"{relative(least):.2f}"])
+
+
+def ratio(row: Row, rows: list[Row]) -> str:
+    mine = beside(row, rows)
+    return "" if mine is None else f"{over(row, mine):.2f}"
 
 
 def against(row: Row, mine: Row) -> str:
