@@ -33,6 +33,7 @@ typedef struct ckm_i_cpu_row {
 #define CKM_I_CPU_GROUPS(X) \
     X(matmul)               \
     X(conv)                 \
+    X(implicit_conv)        \
     X(batch_norm)           \
     X(elementwise)          \
     X(broadcast)            \

@@ -211,30 +211,6 @@ cleanup:
     return status;
 }
 
-static bool is_implementation(const_dnnl_primitive_desc_t pd, const char *name)
-{
-    const char *text = NULL;
-    return dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &text) == dnnl_success &&
-           strstr(text, name) != NULL;
-}
-
-// Weights as they are, where copying them would take much memory: layers that see a whole image at once. *out stays
-// NULL when only oneDNN's plain loops, made to be read and not to be run, would take them.
-static ckm_status choose_plain_weight(const ckm_i_cpu *cpu, const conv *c, dnnl_primitive_desc_t *out, ckm_error *err)
-{
-    formats f = {.src = c->src_plain, .weight = c->weight_plain, .dst = c->dst_plain};
-    ckm_status status = CKM_OK;
-    *out = NULL;
-    if (dnnl_memory_desc_get_size(&c->weight_plain) >= LARGE_WEIGHT_BYTES) {
-        status = find_primitive(cpu, c, &f, out, err);
-    }
-    if (*out != NULL && !is_implementation(*out, "gemm")) {
-        dnnl_primitive_desc_destroy(*out);
-        *out = NULL;
-    }
-    return status;
-}
-
 static ckm_status choose_formats(const ckm_i_cpu *cpu, const conv *c, bool blocked, dnnl_primitive_desc_t *out,
                                  ckm_error *err)
 {
@@ -246,6 +222,11 @@ static ckm_status choose_formats(const ckm_i_cpu *cpu, const conv *c, bool block
         CKM_I_TRY(ckm_i_dnnl_any(&c->dst_plain, &f.dst, err));
     }
     CKM_I_TRY(find_primitive(cpu, c, &f, out, err));
+    // oneDNN's plain loops are made to be read and not to be run.
+    if (*out != NULL && (ckm_i_dnnl_allocates(*out) || ckm_i_dnnl_is(*out, "ref"))) {
+        dnnl_primitive_desc_destroy(*out);
+        *out = NULL;
+    }
 
 cleanup:
     return status;
@@ -362,7 +343,7 @@ static ckm_status prepare_turned(const ckm_i_cpu *cpu, const ckm_i_op_view *v, c
         return CKM_OK;
     }
     CKM_I_TRY(choose_formats(cpu, &turned, false, &pd, err));
-    if (pd == NULL || !is_implementation(pd, "brgconv")) {
+    if (pd == NULL || !ckm_i_dnnl_is(pd, "brgconv")) {
         goto cleanup;
     }
     const dnnl_memory_desc_t *wanted = ckm_i_dnnl_wanted(pd, dnnl_query_weights_md);
@@ -400,8 +381,10 @@ static ckm_status prepare(const ckm_i_cpu *cpu, const ckm_i_op_view *v, conv *c,
     if (kernel->run != NULL) {
         return CKM_OK;
     }
+    if (dnnl_memory_desc_get_size(&c->weight_plain) >= LARGE_WEIGHT_BYTES) {
+        return CKM_OK;  // too large to be copied into another format
+    }
     bool blocked = want_blocked(v, c);
-    CKM_I_TRY(choose_plain_weight(cpu, c, &pd, err));
     for (int attempt = 0; attempt < 2 && pd == NULL; attempt++) {
         CKM_I_TRY(choose_formats(cpu, c, attempt == 0 ? blocked : !blocked, &pd, err));
     }

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products on oneDNN: dense and its weight gradient, gemm, matmul. Operands are taken as they lie, transposed
-// ones by their strides: a product reads its weights once, so copying them into another format first would cost as
-// much as it saves, and as much memory again.
+// Matrix products: dense and its weight gradient, gemm, matmul. Operands are taken as they lie, transposed ones by
+// their strides: a product reads its weights once, so copying them into another format first would cost as much as it
+// saves, and as much memory again. On oneDNN where that takes no memory of its own, else by cpu_gemm.h.
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/error.h"
+#include "run/cpu/cpu_gemm.h"
 #include "run/cpu/cpu_support.h"
 #include "run/cpu/dnnl_support.h"
 
@@ -44,13 +47,82 @@ static ckm_status describe(const ckm_i_cpu *cpu, const product *p, dnnl_memory_d
         status = ckm_i_dnnl_error(err, result, "product");
         goto cleanup;
     }
-    *out = result == dnnl_success ? pd : NULL;
+    if (result == dnnl_success && !ckm_i_dnnl_allocates(pd)) {
+        *out = pd;
+        pd = NULL;
+    }
 
 cleanup:
+    ckm_i_dnnl_description_free(pd);
     if (attributes != NULL) {
         dnnl_primitive_attr_destroy(attributes);
     }
     return status;
+}
+
+// ---- our own
+
+typedef struct own_product {
+    ckm_i_gemm gemm;
+    int32_t a_input, b_input, bias_input;
+} own_product;
+
+static ckm_status run_own(const ckm_i_cpu *cpu, const ckm_i_kernel *kernel, const ckm_i_kernel_call *call,
+                          ckm_error *err)
+{
+    (void)err;
+    const own_product *own = kernel->data;
+    ckm_i_gemm gemm = own->gemm;
+    gemm.a.data = call->inputs[own->a_input];
+    gemm.b.data = call->inputs[own->b_input];
+    gemm.c = call->outputs[0];
+    gemm.bias = own->bias_input >= 0 ? call->inputs[own->bias_input] : NULL;
+    ckm_i_gemm_run(&gemm, cpu->threads, call->workspace);
+    return CKM_OK;
+}
+
+// Strides of the batches; operands that have one for all repeat it.
+static void set_batch_steps(const product *p, const int64_t *dims, const int64_t *strides, int64_t *steps)
+{
+    for (int32_t i = 0; i < p->rank - 2; i++) {
+        steps[i] = dims[i] == 1 ? 0 : strides[i];
+    }
+}
+
+static ckm_status build_own(const ckm_i_cpu *cpu, const product *p, ckm_i_kernel *kernel, ckm_error *err)
+{
+    own_product *own = ckm_i_calloc(1, sizeof *own);
+    if (own == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    ckm_i_gemm *g = &own->gemm;
+    int32_t last = p->rank - 1;
+    *g = (ckm_i_gemm){.m = p->c_dims[last - 1],
+                      .n = p->c_dims[last],
+                      .k = p->a_dims[last],
+                      .ldc = p->c_dims[last],
+                      .n_axes = p->rank - 2,
+                      .alpha = p->alpha};
+    g->a.row = p->a_strides[last - 1];
+    g->a.column = p->a_strides[last];
+    g->b.row = p->b_strides[last - 1];
+    g->b.column = p->b_strides[last];
+    memcpy(g->axes, p->c_dims, (size_t)g->n_axes * sizeof g->axes[0]);
+    set_batch_steps(p, p->a_dims, p->a_strides, g->a.batch_steps);
+    set_batch_steps(p, p->b_dims, p->b_strides, g->b.batch_steps);
+    int64_t step = g->m * g->n;
+    for (int32_t i = g->n_axes; i-- > 0;) {
+        g->c_batch_steps[i] = step;
+        step *= g->axes[i];
+    }
+    own->a_input = p->a_input;
+    own->b_input = p->b_input;
+    own->bias_input = p->bias_input;
+    kernel->run = run_own;
+    kernel->data = own;
+    kernel->dispose = free;
+    kernel->workspace_bytes = ckm_i_gemm_workspace(g, cpu->threads);
+    return CKM_OK;
 }
 
 static ckm_status build(const ckm_i_cpu *cpu, const product *p, ckm_i_kernel *kernel, ckm_error *err)
@@ -61,7 +133,7 @@ static ckm_status build(const ckm_i_cpu *cpu, const product *p, ckm_i_kernel *ke
     ckm_i_dnnl_program *program = NULL;
     CKM_I_TRY(describe(cpu, p, descs, &pd, err));
     if (pd == NULL) {
-        goto cleanup;  // not for oneDNN
+        return build_own(cpu, p, kernel, err);
     }
     CKM_I_TRY(ckm_i_dnnl_program_create(cpu, &program, err));
     const ckm_i_dnnl_arg args[] = {

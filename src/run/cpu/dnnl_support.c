@@ -95,6 +95,18 @@ void ckm_i_dnnl_description_free(dnnl_primitive_desc_t pd)
     }
 }
 
+bool ckm_i_dnnl_is(const_dnnl_primitive_desc_t pd, const char *name)
+{
+    const char *text = NULL;
+    return dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &text) == dnnl_success &&
+           strstr(text, name) != NULL;
+}
+
+bool ckm_i_dnnl_allocates(const_dnnl_primitive_desc_t pd)
+{
+    return ckm_i_dnnl_is(pd, "gemm");
+}
+
 ckm_status ckm_i_dnnl_plain(int32_t rank, const int64_t *dims, const int64_t *strides, dnnl_memory_desc_t *out,
                             ckm_error *err)
 {

@@ -69,6 +69,11 @@ void ckm_i_dnnl_program_finish(ckm_i_dnnl_program *program, ckm_i_kernel *kernel
 ckm_status ckm_i_dnnl_describe(const ckm_i_cpu *cpu, const_dnnl_op_desc_t desc, const_dnnl_primitive_desc_t hint,
                                dnnl_primitive_desc_t *out, ckm_error *err) CKM_NODISCARD;
 void ckm_i_dnnl_description_free(dnnl_primitive_desc_t pd);  // NULL is fine
+// Whether what was chosen takes memory of its own each time it runs, whoever owns the scratchpad: oneDNN's matrix product
+// and all that is built on it allocate buffers as large as processor and threads make them. Such primitives are not used.
+bool ckm_i_dnnl_allocates(const_dnnl_primitive_desc_t pd);
+// Whether the implementation's name contains this.
+bool ckm_i_dnnl_is(const_dnnl_primitive_desc_t pd, const char *name);
 // The scratchpad belongs to the caller: attributes for primitives made otherwise. To be destroyed by the caller.
 ckm_status ckm_i_dnnl_attributes(dnnl_primitive_attr_t *out, ckm_error *err) CKM_NODISCARD;
 

@@ -7,45 +7,32 @@
 #include "run/cpu/ref_conv_core.h"
 #include "run/cpu/ref_registry.h"
 
-// A tensor of an operator: its n-th input or output.
-typedef struct port {
-    bool is_output;
-    int32_t index;
-} port;
-
-typedef enum map { FORWARD, TO_DATA, TO_WEIGHTS } map;
-
-typedef struct role {
-    const char *kind;
-    map map;
-    port large, small, weight;
-} role;
-
 // Inputs: conv and conv_transpose x, weight, [bias]; to data dy, weight; to weights dy, x.
-static const role roles[] = {
-    {"conv", FORWARD, .large = {false, 0}, .small = {true, 0}, .weight = {false, 1}},
-    {"conv_backward_data", TO_DATA, .large = {true, 0}, .small = {false, 0}, .weight = {false, 1}},
-    {"conv_backward_weights", TO_WEIGHTS, .large = {false, 1}, .small = {false, 0}, .weight = {true, 0}},
-    {"conv_transpose", TO_DATA, .large = {true, 0}, .small = {false, 0}, .weight = {false, 1}},
-    {"conv_transpose_backward_data", FORWARD, .large = {false, 0}, .small = {true, 0}, .weight = {false, 1}},
-    {"conv_transpose_backward_weights", TO_WEIGHTS, .large = {false, 0}, .small = {false, 1}, .weight = {true, 0}},
+static const ckm_i_conv_role roles[] = {
+    {"conv", CKM_I_CONV_FORWARD, .large = {false, 0}, .small = {true, 0}, .weight = {false, 1}},
+    {"conv_backward_data", CKM_I_CONV_TO_DATA, .large = {true, 0}, .small = {false, 0}, .weight = {false, 1}},
+    {"conv_backward_weights", CKM_I_CONV_TO_WEIGHTS, .large = {false, 1}, .small = {false, 0}, .weight = {true, 0}},
+    {"conv_transpose", CKM_I_CONV_TO_DATA, .large = {true, 0}, .small = {false, 0}, .weight = {false, 1}},
+    {"conv_transpose_backward_data", CKM_I_CONV_FORWARD, .large = {false, 0}, .small = {true, 0}, .weight = {false, 1}},
+    {"conv_transpose_backward_weights", CKM_I_CONV_TO_WEIGHTS, .large = {false, 0}, .small = {false, 1},
+     .weight = {true, 0}},
 };
 
-static const role *role_of(const ckm_i_graph_op *op)
+const ckm_i_conv_role *ckm_i_conv_role_of(const ckm_i_graph_op *op)
 {
-    const role *found = roles;
+    const ckm_i_conv_role *found = roles;
     while (strcmp(found->kind, op->op_class->kind) != 0) {
         found++;
     }
     return found;
 }
 
-static const ckm_shape *shape_at(const ckm_graph *graph, const ckm_i_graph_op *op, port at)
+static const ckm_shape *shape_at(const ckm_graph *graph, const ckm_i_graph_op *op, ckm_i_conv_port at)
 {
     return &graph->tensors[at.is_output ? op->outputs[at.index] : op->inputs[at.index]].shape;
 }
 
-static ckm_i_ref_conv read_conv(const ckm_graph *graph, const ckm_i_graph_op *op, const role *as)
+ckm_i_ref_conv ckm_i_conv_read_as(const ckm_graph *graph, const ckm_i_graph_op *op, const ckm_i_conv_role *as)
 {
     return ckm_i_ref_conv_read(graph, op, shape_at(graph, op, as->large), shape_at(graph, op, as->small),
                                shape_at(graph, op, as->weight));
@@ -53,11 +40,11 @@ static ckm_i_ref_conv read_conv(const ckm_graph *graph, const ckm_i_graph_op *op
 
 static int64_t conv_workspace(const ckm_i_op_view *v, const ckm_graph *step)
 {
-    ckm_i_ref_conv c = read_conv(step, v->op, role_of(v->op));
+    ckm_i_ref_conv c = ckm_i_conv_read_as(step, v->op, ckm_i_conv_role_of(v->op));
     return ckm_i_ref_conv_workspace(&c);
 }
 
-static const float *source(const ckm_i_ref_op *r, port at)
+static const float *source(const ckm_i_ref_op *r, ckm_i_conv_port at)
 {
     return ckm_i_ref_input(r, at.index);
 }
@@ -66,17 +53,17 @@ static ckm_status conv(const ckm_graph *step, int32_t op, const ckm_i_kernel_cal
 {
     ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
     CKM_I_CHECK(ckm_i_ref_check_floats(&r, err));
-    const role *as = role_of(r.op);
-    ckm_i_ref_conv c = read_conv(step, r.op, as);
+    const ckm_i_conv_role *as = ckm_i_conv_role_of(r.op);
+    ckm_i_ref_conv c = ckm_i_conv_read_as(step, r.op, as);
     float *out = ckm_i_ref_output(&r, 0);
     switch (as->map) {
-    case FORWARD:
+    case CKM_I_CONV_FORWARD:
         ckm_i_ref_conv_forward(&c, source(&r, as->large), source(&r, as->weight), out, call->workspace);
         break;
-    case TO_DATA:
+    case CKM_I_CONV_TO_DATA:
         ckm_i_ref_conv_data(&c, source(&r, as->small), source(&r, as->weight), out, call->workspace);
         break;
-    case TO_WEIGHTS:
+    case CKM_I_CONV_TO_WEIGHTS:
         ckm_i_ref_conv_weights(&c, source(&r, as->large), source(&r, as->small), out, call->workspace);
         break;
     }
