@@ -4,12 +4,17 @@
 set(CMAKE_C_STANDARD 17)
 set(CMAKE_C_STANDARD_REQUIRED ON)
 set(CMAKE_C_EXTENSIONS OFF)
+set(CMAKE_CXX_STANDARD 17)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
 add_library(checkmate_flags INTERFACE)
-target_compile_definitions(checkmate_flags INTERFACE _POSIX_C_SOURCE=200809L)
+target_compile_definitions(checkmate_flags INTERFACE
+    $<$<COMPILE_LANGUAGE:C>:_POSIX_C_SOURCE=200809L>)
 target_compile_options(checkmate_flags INTERFACE
-    -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wformat=2 -Wundef
+    -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wvla -Wformat=2 -Wundef
+    $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes> $<$<COMPILE_LANGUAGE:C>:-Wmissing-prototypes>
     $<$<BOOL:${CKM_WERROR}>:-Werror>)
 
 # For generated sources: the same language, no opinion on their style.

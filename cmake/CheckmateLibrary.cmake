@@ -2,7 +2,7 @@
 # The library, compiled once and packed twice.
 
 file(GLOB library_sources CONFIGURE_DEPENDS
-    "${PROJECT_SOURCE_DIR}/src/*/*.c" "${PROJECT_SOURCE_DIR}/src/*/*/*.c")
+    "${PROJECT_SOURCE_DIR}/src/*/*.c" "${PROJECT_SOURCE_DIR}/src/*/*/*.c" "${PROJECT_SOURCE_DIR}/src/*/*/*.cpp")
 list(FILTER library_sources EXCLUDE REGEX "/src/cli/")
 if(NOT CKM_RUN)
     list(FILTER library_sources EXCLUDE REGEX "/src/run/")
@@ -43,7 +43,7 @@ target_link_libraries(checkmate_assets PRIVATE checkmate_flags_generated)
 list(APPEND generated_objects "$<TARGET_OBJECTS:checkmate_assets>")
 
 add_library(checkmate_objects OBJECT ${library_sources})
-set_target_properties(checkmate_objects PROPERTIES POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden)
+set_target_properties(checkmate_objects PROPERTIES POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden CXX_VISIBILITY_PRESET hidden)
 target_include_directories(checkmate_objects PRIVATE "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src")
 target_include_directories(checkmate_objects SYSTEM PRIVATE
     "${generated_dir}" ${engine_include_dirs} $<$<BOOL:${CKM_RUN}>:${DNNL_INCLUDE_DIR}>)

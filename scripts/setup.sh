@@ -39,6 +39,7 @@ have_clang_runtime() { have_command clang-14 && [ -e "$(clang-14 -print-file-nam
 
 need_build() {
     need gcc have_command gcc
+    need g++ have_command g++
     need libc6-dev have_header stdio.h
     need make have_command make
     need cmake have_cmake
@@ -57,7 +58,6 @@ need_build() {
 }
 
 need_test() {
-    need g++ have_command g++
     need libcmocka-dev have_module cmocka
     # For looking at that page.
     need chromium have_command chromium

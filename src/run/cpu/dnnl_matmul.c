@@ -35,14 +35,14 @@ static ckm_status describe(const ckm_i_cpu *cpu, const product *p, dnnl_memory_d
     }
     CKM_I_TRY(ckm_i_dnnl_attributes(&attributes, err));
     if (p->alpha != 1.0F) {
-        CKM_I_DNNL_TRY(dnnl_primitive_attr_set_output_scales(attributes, 1, 0, &p->alpha), "scale");
+        CKM_I_DNNL_TRY(ckm_i_guard_attr_set_output_scale(attributes, p->alpha), "scale");
     }
     *out = NULL;
     if (dnnl_matmul_desc_init(&desc, &descs[0], &descs[1], p->bias_input >= 0 ? &descs[3] : NULL, &descs[2]) !=
         dnnl_success) {
         goto cleanup;
     }
-    dnnl_status_t result = dnnl_primitive_desc_create(&pd, &desc, attributes, cpu->engine, NULL);
+    dnnl_status_t result = ckm_i_guard_primitive_desc_create(&pd, &desc, attributes, cpu->engine, NULL);
     if (result != dnnl_success && result != dnnl_unimplemented) {
         status = ckm_i_dnnl_error(err, result, "product");
         goto cleanup;

@@ -94,7 +94,7 @@ static ckm_status bind(ckm_i_dnnl_program *program, program_step *step, int arg,
                        const dnnl_memory_desc_t *desc, ckm_error *err)
 {
     bound_arg *bound = &step->args[step->n_args];
-    dnnl_status_t result = dnnl_memory_create(&bound->memory, desc, program->cpu->engine, DNNL_MEMORY_NONE);
+    dnnl_status_t result = ckm_i_guard_memory_create(&bound->memory, desc, program->cpu->engine);
     if (result != dnnl_success) {
         return ckm_i_dnnl_error(err, result, "memory object");
     }
@@ -117,7 +117,7 @@ static ckm_status append(ckm_i_dnnl_program *program, const_dnnl_primitive_desc_
     if (n_args >= MAX_ARGS || !CKM_I_GROW(program->steps, program->n_steps, program->cap_steps)) {
         return ckm_i_error_memory(err);
     }
-    CKM_I_DNNL_TRY(dnnl_primitive_create(&step.primitive, pd), "primitive");
+    CKM_I_DNNL_TRY(ckm_i_guard_primitive_create(&step.primitive, pd), "primitive");
     for (int i = 0; i < n_args; i++) {
         const dnnl_memory_desc_t *desc = args[i].wanted != NULL ? args[i].wanted : args[i].plain;
         CKM_I_TRY(bind(program, &step, args[i].arg, args[i].place, desc, err));
@@ -147,7 +147,7 @@ ckm_status ckm_i_dnnl_program_reorder(ckm_i_dnnl_program *program, const dnnl_me
     dnnl_primitive_desc_t pd = NULL;
     dnnl_engine_t engine = program->cpu->engine;
     CKM_I_TRY(ckm_i_dnnl_attributes(&attributes, err));
-    CKM_I_DNNL_TRY(dnnl_reorder_primitive_desc_create(&pd, from, engine, to, engine, attributes), "reorder");
+    CKM_I_DNNL_TRY(ckm_i_guard_reorder_desc_create(&pd, from, to, engine, attributes), "reorder");
     ckm_i_dnnl_arg args[] = {{.arg = DNNL_ARG_FROM, .place = from_place, .plain = from},
                              {.arg = DNNL_ARG_TO, .place = to_place, .plain = to}};
     CKM_I_TRY(append(program, pd, args, 2, err));
@@ -233,7 +233,7 @@ static ckm_status run_program(const ckm_i_cpu *cpu, const ckm_i_kernel *kernel, 
             CKM_I_DNNL_TRY(dnnl_memory_set_data_handle(bound->memory, address(program, bound->place, call)), "memory");
             args[i] = (dnnl_exec_arg_t){.arg = bound->arg, .memory = bound->memory};
         }
-        CKM_I_DNNL_TRY(dnnl_primitive_execute(step->primitive, cpu->stream, step->n_args, args), "execution");
+        CKM_I_DNNL_TRY(ckm_i_guard_execute(step->primitive, cpu->stream, step->n_args, args), "execution");
     }
     CKM_I_DNNL_TRY(dnnl_stream_wait(cpu->stream), "execution");
 

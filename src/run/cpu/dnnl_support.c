@@ -33,8 +33,8 @@ ckm_status(ckm_i_dnnl_error)(ckm_error *err, dnnl_status_t status, const char *w
 ckm_status ckm_i_dnnl_open(ckm_i_cpu *cpu, ckm_error *err)
 {
     ckm_status status = CKM_OK;
-    CKM_I_DNNL_TRY(dnnl_engine_create(&cpu->engine, dnnl_cpu, 0), "engine");
-    CKM_I_DNNL_TRY(dnnl_stream_create(&cpu->stream, cpu->engine, dnnl_stream_default_flags), "stream");
+    CKM_I_DNNL_TRY(ckm_i_guard_engine_create(&cpu->engine), "engine");
+    CKM_I_DNNL_TRY(ckm_i_guard_stream_create(&cpu->stream, cpu->engine), "stream");
     return CKM_OK;
 
 cleanup:
@@ -58,7 +58,7 @@ ckm_status ckm_i_dnnl_attributes(dnnl_primitive_attr_t *out, ckm_error *err)
 {
     ckm_status status = CKM_OK;
     dnnl_primitive_attr_t attributes = NULL;
-    CKM_I_DNNL_TRY(dnnl_primitive_attr_create(&attributes), "attributes");
+    CKM_I_DNNL_TRY(ckm_i_guard_attr_create(&attributes), "attributes");
     CKM_I_DNNL_TRY(dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user), "attributes");
     *out = attributes;
     return CKM_OK;
@@ -79,7 +79,7 @@ ckm_status ckm_i_dnnl_describe(const ckm_i_cpu *cpu, const_dnnl_op_desc_t desc, 
         return status;
     }
     dnnl_primitive_desc_t pd = NULL;
-    dnnl_status_t result = dnnl_primitive_desc_create(&pd, desc, attributes, cpu->engine, hint);
+    dnnl_status_t result = ckm_i_guard_primitive_desc_create(&pd, desc, attributes, cpu->engine, hint);
     dnnl_primitive_attr_destroy(attributes);
     if (result != dnnl_success && result != dnnl_unimplemented) {
         return ckm_i_dnnl_error(err, result, "primitive descriptor");

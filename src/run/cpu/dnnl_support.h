@@ -5,7 +5,7 @@
 #ifndef CKM_SRC_RUN_CPU_DNNL_SUPPORT_H
 #define CKM_SRC_RUN_CPU_DNNL_SUPPORT_H
 
-#include <oneapi/dnnl/dnnl.h>
+#include "run/cpu/dnnl_guard.h"
 
 #include "run/cpu/cpu_backend.h"
 
