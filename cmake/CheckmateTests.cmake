@@ -11,7 +11,9 @@ set(tests_dir "${PROJECT_SOURCE_DIR}/tests")
 set(shared_data_dir "${PROJECT_SOURCE_DIR}/../shared/data")
 cmake_path(NORMAL_PATH shared_data_dir)
 set(test_environment "CKM_SHARED_DATA_DIR=${shared_data_dir}" "CKM_SOURCE_DIR=${PROJECT_SOURCE_DIR}"
-    "CKM_BINARY_DIR=${PROJECT_BINARY_DIR}" "CHECKMATE=${PROJECT_BINARY_DIR}/checkmate")
+    "CKM_BINARY_DIR=${PROJECT_BINARY_DIR}" "CHECKMATE=${PROJECT_BINARY_DIR}/checkmate"
+    # Threads that wait by spinning would take the processors from other tests.
+    "GOMP_SPINCOUNT=1000")
 
 add_library(checkmate_test_flags INTERFACE)
 target_include_directories(checkmate_test_flags INTERFACE
@@ -58,11 +60,24 @@ if(CKM_BUILD_TESTS)
         checkmate_register(${name} 600 ${label})
     endfunction()
 
+    # What depends on the level of the processor, at each that oneDNN knows and this machine has.
+    function(checkmate_at_levels name)
+        foreach(level SSE41 AVX AVX2)
+            add_test(NAME ${name}_${level} COMMAND ${name})
+            checkmate_register(${name}_${level} 600 unit)
+            set_property(TEST ${name}_${level} APPEND PROPERTY ENVIRONMENT "DNNL_MAX_CPU_ISA=${level}")
+        endforeach()
+    endfunction()
+
     file(GLOB unit_tests CONFIGURE_DEPENDS "${tests_dir}/unit/*/test_*.c" "${tests_dir}/regression/bug_*.c")
     file(GLOB oracle_tests CONFIGURE_DEPENDS "${tests_dir}/oracle/test_*.c")
     foreach(source ${unit_tests})
         checkmate_add_c_test("${source}" unit)
     endforeach()
+    if(CKM_RUN)
+        checkmate_at_levels(test_gemm)
+        checkmate_at_levels(test_dnnl_kernels)
+    endif()
     foreach(source ${oracle_tests})
         checkmate_add_c_test("${source}" oracle)
     endforeach()

@@ -16,7 +16,7 @@ checkmate=${CHECKMATE:-build/checkmate}
 networks=${TABLE_NETWORKS:-MobileNet:96,96,3:32:12 ResNet50:112,112,3:16:6 VGG16:64,64,3:32:5 vgg_unet:128,128,3:4:8 Swin-T:112,112,3:8:6}
 solve_seconds=${TABLE_SOLVE_SECONDS:-5}
 most_seconds=${TABLE_SECONDS:-0}
-constant=32000000  # beyond the budget: stacks of threads, what the C library takes from the system at a time
+constant=32000000  # beyond the budget: address space that is never used
 if [ ! -x "$checkmate" ]; then
     echo "train_table: $checkmate is not there; run 'make' first, or set CHECKMATE" >&2
     exit 1
@@ -101,7 +101,7 @@ row() {
     growth=''
     if [ $status -eq 0 ]; then
         limited=yes
-        growth=$(value resident_growth_bytes "$rows/result.part")
+        growth=$(value anonymous_growth_bytes "$rows/result.part")
     fi
     train auto --steps 1 --memory-limit "$limit"
     dies=no
@@ -138,7 +138,7 @@ for spec in $networks; do
 done
 
 csv=$rows/training.csv
-echo 'network,input,batch,budget_kind,budget_bytes,unconstrained_bytes,budget_percent,arena_bytes,resident_growth_bytes,overhead_predicted,overhead_measured,overhead_low,overhead_high,unconstrained_step_seconds,step_seconds,step_predicted_seconds,step_predicted_in_turns_seconds,bit_for_bit,runs_under_limit,unconstrained_dies' > "$csv"
+echo 'network,input,batch,budget_kind,budget_bytes,unconstrained_bytes,budget_percent,arena_bytes,anonymous_growth_bytes,overhead_predicted,overhead_measured,overhead_low,overhead_high,unconstrained_step_seconds,step_seconds,step_predicted_seconds,step_predicted_in_turns_seconds,bit_for_bit,runs_under_limit,unconstrained_dies' > "$csv"
 for spec in $networks; do
     for percent in 70 50 35 25; do
         file=$rows/${spec%%:*}-$percent.csv
@@ -160,7 +160,7 @@ awk -F, '
         return n == 0 ? 0 : n % 2 ? list[(n + 1) / 2] : (list[n / 2] + list[n / 2 + 1]) / 2
     }
     NR == 1 {
-        print "| network | input, batch | budget | MB | arena MB | resident set grew by MB | overhead predicted | measured (quartiles) | step predicted ms | in turns ms | measured ms | same bits | under budget + 32 MB | without remat. there |"
+        print "| network | input, batch | budget | MB | arena MB | memory grew by MB | overhead predicted | measured (quartiles) | step predicted ms | in turns ms | measured ms | same bits | under budget + 32 MB | without remat. there |"
         print "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|"
         next
     }

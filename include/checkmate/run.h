@@ -40,6 +40,22 @@ CKM_API void ckm_program_free(ckm_program *program);
 CKM_API const char *ckm_program_backend(const ckm_program *program);
 CKM_API int ckm_program_threads(const ckm_program *program);
 
+// What a program takes beside the regions of its sessions: a step takes nothing more. To be counted within a budget (part
+// of `outside_bytes` below).
+typedef struct ckm_program_memory {
+    int64_t kernel_bytes;  // kernels: generated code, descriptions, tables
+    int64_t thread_bytes;  // stacks of the threads that compute
+    int64_t margin_bytes;  // for what the C library takes at a time and the system rounds up: a bound
+    bool measured;         // kernels and stacks: as the process's anonymous memory grew; else they are estimates
+} ckm_program_memory;
+CKM_API ckm_program_memory ckm_program_get_memory(const ckm_program *program);
+
+// Bytes of anonymous memory that this process has resident: what it took for itself, pages of program and library files
+// not included. `exactly`: counted page by page (/proc/self/smaps_rollup), some milliseconds a gigabyte; else, or where
+// that cannot be had, the system's running count (RssAnon of /proc/self/status), which on kernels before 6.16 lags
+// behind by up to 64 pages a thread. -1 when the system says neither.
+CKM_API int64_t ckm_run_anonymous_bytes(bool exactly);
+
 // Gives a schedule whose peak is within the budget; *out stays NULL when none is found, which is no error.
 typedef ckm_status (*ckm_run_solve_fn)(int64_t budget_bytes, void *user, ckm_schedule **out, ckm_error *err);
 

@@ -94,8 +94,8 @@ int cli_parse(const cli_command *command, void *settings, char **argv, int argc,
 void cli_print_help(const cli_command *command);
 void cli_print_overview(FILE *to);
 
-// Called first by commands that compute with threads (cli_spin.c). May start the program anew.
-void cli_spin_briefly(char **argv);
+// Called first by commands that compute with threads (cli_openmp.c). May start the program anew.
+void cli_openmp_settle(char **argv);
 
 // Messages on standard error (cli_messages.c). Each gives the exit status to return.
 int cli_fail(const ckm_error *err);

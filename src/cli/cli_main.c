@@ -91,7 +91,7 @@ int main(int argc, char **argv)
     }
     const cli_command *command = cli_command_find(first);
     if (command == &cli_command_train || command == &cli_command_profile) {
-        cli_spin_briefly(argv);
+        cli_openmp_settle(argv);
     }
     return command != NULL ? run_command(command, argv + 2, argc - 2) : cli_unknown_command(first);
 }

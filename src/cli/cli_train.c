@@ -165,6 +165,12 @@ static int explain_absence(const train_setup *t)
     return t->budget_bytes < floor_bytes || t->solved.status == CKM_SOLVE_INFEASIBLE ? CLI_INFEASIBLE : CLI_NONE_FOUND;
 }
 
+int64_t cli_train_beside(const train_setup *t)
+{
+    ckm_program_memory m = ckm_program_get_memory(t->program);
+    return ckm_data_get_facts(t->data).bytes + m.kernel_bytes + m.thread_bytes + m.margin_bytes;
+}
+
 // What tables a session may need beside its region: a guess that is checked afterwards.
 static int64_t guess_tables(const train_setup *t)
 {
@@ -236,7 +242,7 @@ int cli_train_prepare(const cli_command *command, const train_settings *settings
     if (begin(t, &err) != CKM_OK) {
         return cli_fail(&err);
     }
-    t->outside_bytes = ckm_data_get_facts(t->data).bytes + guess_tables(t);
+    t->outside_bytes = cli_train_beside(t) + guess_tables(t);
     int outcome = read_budget(command, t);
     if (outcome >= 0) {
         return outcome;

@@ -5,6 +5,7 @@
 
 #include "cli/cli.h"
 #include "cli/cli_model.h"
+#include "cli/cli_train_meter.h"
 #include "cli/cli_values.h"
 
 typedef struct train_settings {
@@ -19,7 +20,7 @@ typedef struct train_settings {
     int64_t threads;
     // Training.
     int64_t epochs, steps, seed;
-    int optimizer, loss, schedule, on_nan;
+    int optimizer, loss, schedule, on_nan, on_excess;
     bool nesterov, fused;
     double rate, momentum, weight_decay, beta1, beta2, epsilon;
     int64_t warmup, rate_every;
@@ -62,6 +63,8 @@ typedef struct train_setup {
 // having said why.
 int cli_train_prepare(const cli_command *command, const train_settings *settings, const char *model, train_setup *out);
 void cli_train_dispose(train_setup *setup);
+// What training takes beside the session: reading data, kernels and their threads.
+int64_t cli_train_beside(const train_setup *setup);
 // "adam beta1=0.9 ...": what has to be the same when training goes on.
 const char *cli_train_optimizer_text(const train_settings *settings, char *buf, size_t size);
 double cli_train_rate(const train_settings *settings);
@@ -94,7 +97,10 @@ typedef struct train_report {
     const char *log_path;
     bool live, log_failed, line_open;
     double began, last_line, last_live;
-    int64_t resident_before, resident_most;  // bytes; -1: not known
+    train_meter meter;
+    bool exceeded;           // the budget, and training is to end because of it
+    int64_t exceeded_step;   // the first, or -1
+    int64_t exceeded_bytes;  // growth of anonymous memory by then
 } train_report;
 
 ckm_status cli_train_report_open(train_report *report, const train_setup *setup, ckm_error *err) CKM_NODISCARD;
@@ -104,8 +110,7 @@ void cli_train_report_plan(const train_report *report);
 void cli_train_report_step(const ckm_train_progress *progress, void *report);
 void cli_train_report_event(ckm_train_event event, const char *path, int64_t step, const ckm_error *why, void *report);
 int cli_train_report_result(train_report *report, const ckm_train_result *result);
-// Resident set of this process in bytes, or -1.
-int64_t cli_train_resident(void);
+// Address space of this process in bytes, or -1.
 int64_t cli_train_address_space(void);
 double cli_train_clock(void);
 

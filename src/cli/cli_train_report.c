@@ -21,8 +21,7 @@ double cli_train_clock(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-// Bytes of the pages that /proc/self/statm counts in its n-th column: 0 the address space, 1 the resident set.
-static int64_t pages_in_use(int column)
+int64_t cli_train_address_space(void)
 {
     char line[256];
     FILE *file = fopen("/proc/self/statm", "r");
@@ -30,30 +29,8 @@ static int64_t pages_in_use(int column)
     if (file != NULL) {
         fclose(file);
     }
-    if (!read) {
-        return -1;
-    }
-    char *at = line;
-    long long pages = -1;
-    for (int i = 0; i <= column; i++) {
-        char *end = at;
-        pages = strtoll(at, &end, 10);
-        if (end == at) {
-            return -1;
-        }
-        at = end;
-    }
-    return pages >= 0 ? (int64_t)pages * sysconf(_SC_PAGESIZE) : -1;
-}
-
-int64_t cli_train_resident(void)
-{
-    return pages_in_use(1);
-}
-
-int64_t cli_train_address_space(void)
-{
-    return pages_in_use(0);
+    long long pages = read ? strtoll(line, NULL, 10) : 0;
+    return pages > 0 ? (int64_t)pages * sysconf(_SC_PAGESIZE) : -1;
 }
 
 ckm_status cli_train_report_open(train_report *report, const train_setup *setup, ckm_error *err)
@@ -64,8 +41,7 @@ ckm_status cli_train_report_open(train_report *report, const train_setup *setup,
                              .live = isatty(STDERR_FILENO) == 1 && !s->verbose,
                              .began = cli_train_clock(),
                              .last_line = cli_train_clock(),
-                             .resident_before = -1,
-                             .resident_most = -1};
+                             .exceeded_step = -1};
     if (s->log != NULL) {
         // A run that goes on adds to the log it began.
         report->log = fopen(s->log, setup->resumed ? "a" : "w");
@@ -110,6 +86,7 @@ void cli_train_report_plan(const train_report *report)
     const train_setup *t = report->setup;
     ckm_session_memory m = ckm_session_get_memory(t->session);
     ckm_data_facts data = ckm_data_get_facts(t->data);
+    ckm_program_memory own = ckm_program_get_memory(t->program);
     char text[64];
     char other[64];
     fprintf(stderr, "network   %s, batch %lld, %d operators a step on %s with %d thread%s; parameters %s\n",
@@ -135,6 +112,8 @@ void cli_train_report_plan(const train_report *report)
     memory_line("rounding to pages", m.padding_bytes, "");
     memory_line("data read ahead", data.bytes, "");
     memory_line("tables", m.table_bytes, "");
+    memory_line("kernels and threads", own.kernel_bytes + own.thread_bytes, own.measured ? "measured" : "estimated");
+    memory_line("margin", own.margin_bytes, "");
     memory_line("together", m.region_bytes + t->outside_bytes, "");
     memory_line("budget", t->budget_bytes, "");
 }
@@ -188,14 +167,36 @@ static void log_step(train_report *report, const ckm_train_progress *p)
     flush_log(report);
 }
 
+// The budget holds by construction. Should a step take more all the same, say by a library that allocates, it is not
+// passed over.
+static void check_budget(train_report *report, int64_t step)
+{
+    const train_setup *t = report->setup;
+    cli_train_meter_look(&report->meter);
+    if (report->exceeded_step >= 0 ||
+        !cli_train_meter_exceeds(&report->meter, t->budget_bytes, t->settings->threads)) {
+        return;
+    }
+    char grown[64];
+    char budget[64];
+    report->exceeded_step = step;
+    report->exceeded_bytes = cli_train_meter_anonymous(&report->meter);
+    report->exceeded = t->settings->on_excess == 0;
+    if (!report->exceeded) {
+        fprintf(stderr, "%swarning:%s step %lld: memory grew by %s, more than the budget of %s; training goes on\n",
+                cli_style(stderr, CLI_WARN), cli_style(stderr, CLI_PLAIN), (long long)step,
+                cli_show_bytes(report->exceeded_bytes, grown, sizeof grown),
+                cli_show_bytes(t->budget_bytes, budget, sizeof budget));
+    }
+}
+
 void cli_train_report_step(const ckm_train_progress *p, void *user)
 {
     train_report *report = user;
     double now = cli_train_clock();
     bool last = p->step + 1 == p->last_step;
     bool epoch_ends = p->epoch_step + 1 == p->epoch_steps;
-    int64_t resident = cli_train_resident();
-    report->resident_most = resident > report->resident_most ? resident : report->resident_most;
+    check_budget(report, p->step);
     if (report->log != NULL) {
         log_step(report, p);
     }
@@ -235,7 +236,7 @@ void cli_train_report_event(ckm_train_event event, const char *path, int64_t ste
     }
 }
 
-static void print_result_json(const train_report *report, const ckm_train_result *r, int64_t growth)
+static void print_result_json(const train_report *report, const ckm_train_result *r)
 {
     const train_setup *t = report->setup;
     ckm_session_memory m = ckm_session_get_memory(t->session);
@@ -258,7 +259,8 @@ static void print_result_json(const train_report *report, const ckm_train_result
     cli_json_size(&json, "region_bytes", m.region_bytes);
     cli_json_size(&json, "arena_bytes", m.arena_bytes);
     cli_json_size(&json, "outside_bytes", t->outside_bytes);
-    cli_json_size(&json, "resident_growth_bytes", growth);
+    cli_json_size(&json, "anonymous_growth_bytes", cli_train_meter_anonymous(&report->meter));
+    cli_json_size(&json, "resident_growth_bytes", cli_train_meter_resident(&report->meter));
     cli_json_size(&json, "baseline_bytes", t->baseline_peak + t->outside_bytes);
     cli_json_text(&json, "strategy", t->solved.strategy);
     cli_json_end(&json);
@@ -271,11 +273,10 @@ int cli_train_report_result(train_report *report, const ckm_train_result *r)
     char text[64];
     char other[64];
     char third[64];
-    int64_t growth = report->resident_before >= 0 && report->resident_most >= report->resident_before
-                         ? report->resident_most - report->resident_before
-                         : -1;
+    int64_t anonymous = cli_train_meter_anonymous(&report->meter);
+    int64_t resident = cli_train_meter_resident(&report->meter);
     if (t->settings->json) {
-        print_result_json(report, r, growth);
+        print_result_json(report, r);
         return cli_finish_output();
     }
     printf("%-22s %lld%s\n", "steps", (long long)r->steps, r->stopped ? " (stopped)" : "");
@@ -293,8 +294,9 @@ int cli_train_report_result(train_report *report, const ckm_train_result *r)
            cli_show_bytes(m.region_bytes + t->outside_bytes, text, sizeof text),
            cli_show_bytes(t->budget_bytes, other, sizeof other),
            cli_show_bytes(t->baseline_peak + t->outside_bytes, third, sizeof third));
-    if (growth >= 0) {
-        printf("%-22s %s\n", "resident set grew by", cli_show_bytes(growth, text, sizeof text));
+    if (anonymous >= 0) {
+        printf("%-22s %s; with pages of files %s\n", "memory grew by", cli_show_bytes(anonymous, text, sizeof text),
+               cli_show_bytes(resident, other, sizeof other));
     }
     printf("%-22s %s predicted\n", "overhead",
            cli_show_percent(cli_overhead(t->cost, t->baseline_cost), text, sizeof text));

@@ -76,7 +76,7 @@ ckm_status cli_train_open_session(train_setup *t, ckm_error *err)
             return status;
         }
         ckm_session_memory memory = ckm_session_get_memory(t->session);
-        int64_t outside = ckm_data_get_facts(t->data).bytes + memory.table_bytes;
+        int64_t outside = cli_train_beside(t) + memory.table_bytes;
         if (memory.region_bytes + outside <= t->budget_bytes) {
             t->outside_bytes = outside;
             return cli_train_set_parameters(t, t->session, err);

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // checkmate train: training within a memory budget.
 #include <errno.h>
+#if defined(__GLIBC__) || defined(__linux__)
+#include <malloc.h>
+#endif
 #include <stddef.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -26,7 +29,7 @@ static const char *const scalings[] = {"symmetric", "unit", "imagenet", NULL};
 static const char *const optimizers[] = {"sgd", "adam", "adamw", NULL};
 static const char *const losses[] = {"auto", "cross-entropy", "mse", NULL};
 static const char *const schedules[] = {"constant", "step", "linear", "cosine", NULL};
-static const char *const nan_policies[] = {"stop", "continue", NULL};
+static const char *const policies[] = {"stop", "continue", NULL};
 
 #define AT(member) offsetof(train_settings, member)
 
@@ -53,10 +56,11 @@ static const cli_option data_options[] = {
 
 static const cli_option memory_options[] = {
     {"budget", 0, CLI_TEXT, AT(budget), "B",
-     "Bytes of memory that training may take, everything counted: parameters, gradients, optimizer state, activations, "
-     "workspace, the batch being trained on and the one read ahead. A size such as 512MB or 4GiB, a percentage of what "
-     "the "
-     "run without rematerialization takes, or 'auto': 80 % of the memory that is available now.",
+     "Bytes by which training may grow the process's own memory (what Linux calls anonymous), everything counted: "
+     "parameters, gradients, optimizer state, activations, workspace, the batch being trained on and the one read "
+     "ahead, and what kernels and threads take beside them, which is measured on this machine. Pages of program and "
+     "library files are not counted. A size such as 512MB or 4GiB, a percentage of what the run without "
+     "rematerialization takes, or 'auto': 80 % of the memory that is available now.",
      "auto", 0, 0, NULL},
     {"strategy", 's', CLI_TEXT, AT(strategy), "NAME",
      "How to solve for the schedule; 'checkmate strategies' lists the names.", "auto", 0, 0, NULL},
@@ -76,9 +80,14 @@ static const cli_option memory_options[] = {
      "Do not train: in N rounds, time steps with and without rematerialization in turns, and compare with what was "
      "predicted. Takes the memory of both.",
      NULL, 1, 100000, NULL},
+    {"on-excess", 0, CLI_CHOICE, AT(on_excess), "DO",
+     "Should a step take more than the budget after all: 'stop' with an error, the state saved if --save is given, or "
+     "'continue' with a warning.",
+     "stop", 0, 0, policies},
     {"memory-limit", 0, CLI_BYTES, AT(memory_limit), "B",
      "Have the system refuse the process more than B bytes of address space on top of what it has when training "
-     "begins. Training takes the budget and, for the stacks of its threads and the like, up to 32 MB.",
+     "begins. Training takes the budget and, with any number of threads, up to 32 MB for address space that is never "
+     "used.",
      "none", 0, 0, NULL},
 };
 
@@ -113,7 +122,7 @@ static const cli_option training_options[] = {
      NULL},
     {"on-nan", 0, CLI_CHOICE, AT(on_nan), "DO",
      "When the loss is no finite number: 'stop' with an error, leaving the file saved last as it is, or 'continue'.",
-     "stop", 0, 0, nan_policies},
+     "stop", 0, 0, policies},
     {"threads", 'j', CLI_INTEGER, AT(threads), "N", "Threads that compute.", "one a processor", 1, 1024, NULL},
     {"back-end", 0, CLI_TEXT, AT(back_end), "NAME", "'cpu', fast kernels, or 'reference', plain ones to compare with.",
      "cpu", 0, 0, NULL},
@@ -196,6 +205,12 @@ static int check_usage(const cli_command *command, const train_settings *s, cons
     return cli_check_strategy(command, s->strategy);
 }
 
+static bool should_stop(void *user)
+{
+    const train_report *report = user;
+    return report->exceeded || cli_stop_requested(NULL);
+}
+
 static ckm_train_options train_options(const train_setup *t, train_report *report)
 {
     static const ckm_rate_kind kinds[] = {CKM_RATE_CONSTANT, CKM_RATE_STEP, CKM_RATE_LINEAR, CKM_RATE_COSINE};
@@ -210,7 +225,7 @@ static ckm_train_options train_options(const train_setup *t, train_report *repor
         .on_nan = s->on_nan == 0 ? CKM_NAN_STOP : CKM_NAN_GO_ON,
         .progress = cli_train_report_step,
         .event = cli_train_report_event,
-        .stop = cli_stop_requested,
+        .stop = should_stop,
         .user = report,
     };
     options.rate = (ckm_rate_schedule){kinds[s->schedule], cli_train_rate(s), s->warmup,    s->rate_every,
@@ -236,6 +251,28 @@ static ckm_status limit_memory(int64_t bytes, ckm_error *err)
                : cli_error(err, CKM_ERR_ARGUMENT, NULL, "--memory-limit: %s", strerror(errno));
 }
 
+// A heap of its own for every thread reserves 64 MiB of address space for each.
+static void keep_heap_in_one_place(void)
+{
+#ifdef M_ARENA_MAX
+    (void)mallopt(M_ARENA_MAX, 1);
+#endif
+}
+
+static ckm_status excess_error(const train_report *report, ckm_error *err)
+{
+    char grown[64];
+    char budget[64];
+    const train_settings *s = report->setup->settings;
+    return cli_error(err, CKM_ERR_INTERNAL, NULL,
+                     "step %lld: memory grew by %s (%lld bytes), more than the budget of %s; %s%s; give a smaller budget, "
+                     "or --on-excess continue",
+                     (long long)report->exceeded_step, cli_show_bytes(report->exceeded_bytes, grown, sizeof grown),
+                     (long long)report->exceeded_bytes,
+                     cli_show_bytes(report->setup->budget_bytes, budget, sizeof budget),
+                     s->save != NULL ? "the state is in " : "training was stopped", s->save != NULL ? s->save : "");
+}
+
 static int train(train_setup *t)
 {
     ckm_error err = CKM_ERROR_INIT;
@@ -244,8 +281,9 @@ static int train(train_setup *t)
     if (cli_train_report_open(&report, t, &err) != CKM_OK) {
         return cli_fail(&err);
     }
+    keep_heap_in_one_place();
+    cli_train_meter_start(&report.meter);
     ckm_status status = limit_memory(t->settings->memory_limit, &err);
-    report.resident_before = cli_train_resident();
     if (status == CKM_OK) {
         status = cli_train_open_session(t, &err);
     }
@@ -264,6 +302,10 @@ static int train(train_setup *t)
     }
     if (status == CKM_OK && t->settings->export_to != NULL) {
         status = cli_train_export(t, &err);
+    }
+    cli_train_meter_stop(&report.meter);
+    if (status == CKM_OK && report.exceeded) {
+        status = excess_error(&report, &err);
     }
     ckm_error log_err = CKM_ERROR_INIT;
     ckm_status logged = cli_train_report_close(&report, &log_err);

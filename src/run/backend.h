@@ -33,6 +33,9 @@ struct ckm_i_backend {
     ckm_status (*prepare)(ckm_i_backend *backend, const ckm_graph *step, int32_t op, ckm_i_kernel **out,
                           int64_t *workspace_bytes, ckm_error *err);
     ckm_status (*run)(ckm_i_backend *backend, ckm_i_kernel *kernel, const ckm_i_kernel_call *call, ckm_error *err);
+    // Starts the threads that kernels run on and has them touch what they may use of their stacks, so that none of it is
+    // new memory in a step; NULL: there are none.
+    void (*start)(ckm_i_backend *backend);
     void (*free_kernel)(ckm_i_backend *backend, ckm_i_kernel *kernel);
     void (*destroy)(ckm_i_backend *backend);
 };

@@ -11,6 +11,13 @@
 
 enum { ALIGNMENT = 64 };
 
+// The C library grows its heap by 128 KiB and more at a time, and every thread may have a page or two in use that it had
+// not when its stack was measured.
+enum { ROUNDING_BYTES = 256 << 10 };
+enum { MARGIN_BYTES = 256 << 10, MARGIN_THREAD_BYTES = 32 << 10 };
+// Where the system does not say what is in use: more than was measured anywhere (docs/TRAINING.md).
+enum { ESTIMATE_KERNEL_BYTES = 32 << 10, ESTIMATE_THREAD_BYTES = 256 << 10 };
+
 bool ckm_i_program_is_view(const ckm_training *training, int32_t op)
 {
     const ckm_i_training_op *o = &training->ops[op];
@@ -87,6 +94,44 @@ static ckm_status prepare_all(ckm_program *p, ckm_error *err)
     return m.n > 0 ? ckm_i_error(err, CKM_ERR_UNSUPPORTED, "%s", m.list) : CKM_OK;
 }
 
+// Growth from `before` to `after`, or the estimate when one of them is not known. Rounded up, so that a percentage of
+// all that is taken does not differ by a page from one run to the next.
+static int64_t grown(int64_t before, int64_t after, int64_t estimate)
+{
+    if (before < 0 || after < 0) {
+        return estimate;
+    }
+    return after > before ? (after - before + ROUNDING_BYTES - 1) / ROUNDING_BYTES * ROUNDING_BYTES : 0;
+}
+
+// Prepares kernels and threads and notes what they take.
+static ckm_status prepare(ckm_program *p, ckm_error *err)
+{
+    int threads = p->backend->threads;
+    int64_t before = ckm_run_anonymous_bytes(true);
+    ckm_status status = prepare_all(p, err);
+    if (status != CKM_OK) {
+        return status;
+    }
+    int64_t prepared = ckm_run_anonymous_bytes(true);
+    if (p->backend->start != NULL) {
+        p->backend->start(p->backend);
+    }
+    int64_t started = ckm_run_anonymous_bytes(true);
+    p->memory = (ckm_program_memory){
+        .kernel_bytes = grown(before, prepared, (int64_t)p->n_ops * ESTIMATE_KERNEL_BYTES),
+        .thread_bytes = grown(prepared, started, (int64_t)threads * ESTIMATE_THREAD_BYTES),
+        .margin_bytes = MARGIN_BYTES + (int64_t)threads * MARGIN_THREAD_BYTES,
+        .measured = before >= 0 && prepared >= 0 && started >= 0,
+    };
+    return CKM_OK;
+}
+
+ckm_program_memory ckm_program_get_memory(const ckm_program *program)
+{
+    return program->memory;
+}
+
 ckm_status ckm_i_program_create_on(ckm_training *training, ckm_i_backend *backend, ckm_program **out, ckm_error *err)
 {
     ckm_status status;
@@ -104,7 +149,7 @@ ckm_status ckm_i_program_create_on(ckm_training *training, ckm_i_backend *backen
         goto cleanup;
     }
     p->n_ops = training->n_ops;
-    CKM_I_TRY(prepare_all(p, err));
+    CKM_I_TRY(prepare(p, err));
     *out = p;
     p = NULL;
 cleanup:

@@ -12,6 +12,7 @@ struct ckm_program {
     ckm_i_backend *backend;  // owned
     int32_t n_ops;
     ckm_i_kernel **kernels;  // by operator; NULL: a view, nothing to compute
+    ckm_program_memory memory;
 };
 
 // Prepares the kernels on a given back end, which belongs to the program from then on, also when this fails.

@@ -117,6 +117,27 @@ static ckm_status cpu_run(ckm_i_backend *backend, ckm_i_kernel *kernel, const ck
     return status;
 }
 
+// Kernels keep what is large in the workspace.
+enum { STACK_BYTES = 64 << 10 };
+
+static void touch_stack(void *context, int64_t begin, int64_t end)
+{
+    (void)context;
+    (void)begin;
+    (void)end;
+    volatile char stack[STACK_BYTES];
+    for (size_t at = 0; at < sizeof stack; at += 1024) {
+        stack[at] = 0;
+    }
+}
+
+static void cpu_start(ckm_i_backend *backend)
+{
+    int before = ckm_i_cpu_set_threads(backend->threads);
+    ckm_i_cpu_parallel(backend->threads, backend->threads, 1, touch_stack, NULL);
+    ckm_i_cpu_set_threads(before);
+}
+
 static void cpu_destroy(ckm_i_backend *backend)
 {
     if (backend != NULL) {
@@ -143,6 +164,7 @@ ckm_status ckm_i_backend_cpu_create(int threads, ckm_i_backend **out, ckm_error 
                                .state = cpu,
                                .prepare = cpu_prepare,
                                .run = cpu_run,
+                               .start = cpu_start,
                                .free_kernel = cpu_free_kernel,
                                .destroy = cpu_destroy};
     *out = backend;

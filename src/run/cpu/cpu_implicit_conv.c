@@ -430,8 +430,7 @@ static ckm_status prepare_conv(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm
 {
     const ckm_i_conv_role *role = ckm_i_conv_role_of(v->op);
     ckm_i_ref_conv read = ckm_i_conv_read_as(v->graph, v->op, role);
-    // Depthwise convolutions have no product to speak of; the reference goes without.
-    if (!ckm_i_cpu_floats(v) || read.window.n < 1 || read.window.n > AXES || read.window.in_channels == read.groups) {
+    if (!ckm_i_cpu_floats(v) || read.window.n < 1 || read.window.n > AXES) {
         return CKM_OK;
     }
     conv *c = ckm_i_calloc(1, sizeof *c);

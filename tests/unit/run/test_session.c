@@ -108,7 +108,7 @@ static ckm_i_backend *fake_backend(fake *f)
 {
     ckm_i_backend *backend = malloc(sizeof *backend);
     assert_non_null(backend);
-    *backend = (ckm_i_backend){"fake", 1, f, fake_prepare, fake_run, fake_free_kernel, fake_destroy};
+    *backend = (ckm_i_backend){"fake", 1, f, fake_prepare, fake_run, NULL, fake_free_kernel, fake_destroy};
     return backend;
 }
 

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// What OpenMP's runtime reads from the environment while the program is being loaded.
+//
+// How long its threads wait for each other by spinning: GNU's runtime lets them spin for milliseconds, with nothing
+// gained here, where the next loop is there within microseconds, and on a machine that has other work to do the core
+// is taken from the very thread that is waited for. A thousand rounds, some microseconds, cost nothing measurable when
+// the machine is quiet and are as good as none when it is not (bench/pytorch/README.md has the times).
+//
+// How large their stacks are: 8 MiB of address space each otherwise, of which kernels use some kilobytes, and which a
+// system that hands out huge pages may back with 2 MiB of memory at the first touch.
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+
+// Sets a variable unless it or the other one is set: whoever has set one has decided.
+static bool set_unless_decided(const char *name, const char *other, const char *value)
+{
+    return getenv(name) == NULL && getenv(other) == NULL && setenv(name, value, 1) == 0;
+}
+
+// The program starts once more to be read anew. When that fails, training is only slower beside other work, and its
+// threads take more address space.
+void cli_openmp_settle(char **argv)
+{
+    bool spins = set_unless_decided("GOMP_SPINCOUNT", "OMP_WAIT_POLICY", "1000");
+    bool stacks = set_unless_decided("OMP_STACKSIZE", "GOMP_STACKSIZE", "512k");
+    if (spins || stacks) {
+        (void)execv("/proc/self/exe", argv);
+    }
+}
