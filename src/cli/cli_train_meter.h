@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 typedef struct train_meter {
-    int64_t anonymous_before, resident_before;        // -1: not known
+    int64_t anonymous_before, resident_before;           // -1: not known
     atomic_int_least64_t anonymous_most, resident_most;  // seen since
     atomic_bool stopping;
     bool running;

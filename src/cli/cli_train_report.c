@@ -173,8 +173,7 @@ static void check_budget(train_report *report, int64_t step)
 {
     const train_setup *t = report->setup;
     cli_train_meter_look(&report->meter);
-    if (report->exceeded_step >= 0 ||
-        !cli_train_meter_exceeds(&report->meter, t->budget_bytes, t->settings->threads)) {
+    if (report->exceeded_step >= 0 || !cli_train_meter_exceeds(&report->meter, t->budget_bytes, t->settings->threads)) {
         return;
     }
     char grown[64];

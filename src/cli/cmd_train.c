@@ -264,13 +264,13 @@ static ckm_status excess_error(const train_report *report, ckm_error *err)
     char grown[64];
     char budget[64];
     const train_settings *s = report->setup->settings;
-    return cli_error(err, CKM_ERR_INTERNAL, NULL,
-                     "step %lld: memory grew by %s (%lld bytes), more than the budget of %s; %s%s; give a smaller budget, "
-                     "or --on-excess continue",
-                     (long long)report->exceeded_step, cli_show_bytes(report->exceeded_bytes, grown, sizeof grown),
-                     (long long)report->exceeded_bytes,
-                     cli_show_bytes(report->setup->budget_bytes, budget, sizeof budget),
-                     s->save != NULL ? "the state is in " : "training was stopped", s->save != NULL ? s->save : "");
+    return cli_error(
+        err, CKM_ERR_INTERNAL, NULL,
+        "step %lld: memory grew by %s (%lld bytes), more than the budget of %s; %s%s; give a smaller budget, "
+        "or --on-excess continue",
+        (long long)report->exceeded_step, cli_show_bytes(report->exceeded_bytes, grown, sizeof grown),
+        (long long)report->exceeded_bytes, cli_show_bytes(report->setup->budget_bytes, budget, sizeof budget),
+        s->save != NULL ? "the state is in " : "training was stopped", s->save != NULL ? s->save : "");
 }
 
 static int train(train_setup *t)

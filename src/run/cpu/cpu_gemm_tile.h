@@ -9,16 +9,16 @@
 // c = alpha a b + bias, or c += alpha a b, for at most `rows` x `columns` of the level's tile.
 typedef struct ckm_i_gemm_tile {
     int64_t depth;
-    const float *a;     // rows a_step apart, along the depth one after the other; packed when a_step is 0
-    int64_t a_step;     // packed: element (i, k) at a[k * (rows of the level) + i]
-    const float *b;     // element (k, j) at b[k * b_step + j], all columns of the level readable
+    const float *a;  // rows a_step apart, along the depth one after the other; packed when a_step is 0
+    int64_t a_step;  // packed: element (i, k) at a[k * (rows of the level) + i]
+    const float *b;  // element (k, j) at b[k * b_step + j], all columns of the level readable
     int64_t b_step;
     float *c;
     int64_t ldc;
     int64_t rows, columns;  // that are there
     float alpha;
-    const float *bias;      // by column, or NULL
-    bool add;               // to c; without bias
+    const float *bias;  // by column, or NULL
+    bool add;           // to c; without bias
 } ckm_i_gemm_tile;
 
 // A tile's shape, and the function that computes it.

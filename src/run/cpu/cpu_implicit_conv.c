@@ -170,7 +170,8 @@ static void pack_turned_weights_last(const void *context, int64_t group, int64_t
         int64_t out = (k0 + k) % c->out_group;
         int64_t run = c->out_group - out < depth - k ? c->out_group - out : depth - k;
         for (int64_t i = 0; i < width; i++) {
-            const float *from = o->other + (tap * c->in_group + first + i) * c->out_channels + group * c->out_group + out;
+            const float *from = o->other + (tap * c->in_group + first + i) * c->out_channels + group * c->out_group +
+                                out;
             for (int64_t x = 0; x < run; x++) {
                 panel[(k + x) * width + i] = i < count ? from[x] : 0.0F;
             }

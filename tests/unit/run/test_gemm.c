@@ -122,8 +122,8 @@ static void test_shapes(void **state)
     for (int m = 0; m < N; m++) {
         for (int n = 0; n < N; n++) {
             int way = m * N + n;
-            shape s = {sizes[m], sizes[n], depths[way % DEPTHS], way % 2 == 1, way % 3 == 1, way % 5 == 0,
-                       way % 7 == 0 ? -0.5F : 1.0F};
+            shape s = {sizes[m],     sizes[n],     depths[way % DEPTHS],       way % 2 == 1,
+                       way % 3 == 1, way % 5 == 0, way % 7 == 0 ? -0.5F : 1.0F};
             check_shape(&s);
             s.a_turned = !s.a_turned;
             s.b_turned = !s.b_turned;
