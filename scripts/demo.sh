@@ -186,6 +186,7 @@ train_at() {
                 fits, get(run, "first_loss"), get(run, "last_loss"), 100 * get(run, "accuracy"), same,
                 milliseconds(get($0, "step_predicted_seconds")), milliseconds(get($0, "step_seconds")),
                 percent(get($0, "overhead_predicted")), percent(get($0, "overhead_measured"))
+            exit fits == "NO"
         }'
     [ "$same" = same ] || exit 1
 }
@@ -202,7 +203,7 @@ train_network() {
         "$plain"
     printf '\n%s%-7s %10s  %10s %14s %4s  %18s %8s  %-9s %18s %19s%s\n' "$bold" 'budget' 'bytes' 'planned' 'measured' \
         'fits' 'loss' 'right' 'losses' 'milliseconds/step' 'overhead' "$plain"
-    printf '%s%-7s %10s  %10s %14s %4s  %18s %8s  %-9s %9s %8s %10s %8s%s\n' "$bold" '' '' '' 'growth of RSS' '' '' '' '' \
+    printf '%s%-7s %10s  %10s %14s %4s  %18s %8s  %-9s %9s %8s %10s %8s%s\n' "$bold" '' '' '' 'memory grew' '' '' '' '' \
         'predicted' 'measured' 'predicted' 'measured' "$plain"
     line
     for budget in 100% 70% 55%; do

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Anonymous memory of this process: what it took for itself, as against pages of program and library files.
-#include <checkmate/run.h>
+#include "run/program.h"
 
 #include <fcntl.h>
 #include <stdint.h>
@@ -8,21 +8,27 @@
 #include <string.h>
 #include <unistd.h>
 
-// Bytes of the line "<key> <n> kB" of a file, which must begin a line; -1 when there is none. No memory is allocated:
-// that would change what is measured.
-static int64_t read_kilobytes(const char *path, const char *key)
+enum { TEXT_BYTES = 8192 };
+
+// A small file of the system's; empty when it cannot be read. No memory is allocated: that would change what is measured.
+static void read_text(const char *path, char text[static TEXT_BYTES])
 {
-    char text[8192];
     size_t used = 0;
     int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0) {
-        return -1;
+    for (ssize_t n = 1; file >= 0 && n > 0 && used < TEXT_BYTES - 1; used += (size_t)(n > 0 ? n : 0)) {
+        n = read(file, text + used, TEXT_BYTES - 1 - used);
     }
-    for (ssize_t n = 1; n > 0 && used < sizeof text - 1; used += (size_t)(n > 0 ? n : 0)) {
-        n = read(file, text + used, sizeof text - 1 - used);
+    if (file >= 0) {
+        (void)close(file);
     }
-    (void)close(file);
     text[used] = '\0';
+}
+
+// Bytes of the line "<key> <n> kB" of a file, which must begin a line; -1 when there is none.
+static int64_t read_kilobytes(const char *path, const char *key)
+{
+    char text[TEXT_BYTES];
+    read_text(path, text);
     const char *at = strstr(text, key);
     while (at != NULL && at != text && at[-1] != '\n') {
         at = strstr(at + 1, key);
@@ -33,6 +39,18 @@ static int64_t read_kilobytes(const char *path, const char *key)
     char *end = NULL;
     long long kilobytes = strtoll(at + strlen(key), &end, 10);
     return end != at + strlen(key) && kilobytes >= 0 && kilobytes < INT64_MAX / 1024 ? (int64_t)kilobytes * 1024 : -1;
+}
+
+int64_t ckm_i_process_huge_page_bytes(void)
+{
+    char text[TEXT_BYTES];
+    read_text("/sys/kernel/mm/transparent_hugepage/enabled", text);
+    if (strstr(text, "[always]") == NULL) {
+        return 0;
+    }
+    read_text("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size", text);
+    long long bytes = strtoll(text, NULL, 10);
+    return bytes > 0 && bytes <= (1 << 30) ? (int64_t)bytes : INT64_C(2) << 20;
 }
 
 int64_t ckm_run_anonymous_bytes(bool exactly)

@@ -121,7 +121,8 @@ static ckm_status prepare(ckm_program *p, ckm_error *err)
     p->memory = (ckm_program_memory){
         .kernel_bytes = grown(before, prepared, (int64_t)p->n_ops * ESTIMATE_KERNEL_BYTES),
         .thread_bytes = grown(prepared, started, (int64_t)threads * ESTIMATE_THREAD_BYTES),
-        .margin_bytes = MARGIN_BYTES + (int64_t)threads * MARGIN_THREAD_BYTES,
+        // Where huge pages come unasked, the heap and the buffers beside it may each begin one.
+        .margin_bytes = MARGIN_BYTES + (int64_t)threads * MARGIN_THREAD_BYTES + 2 * ckm_i_process_huge_page_bytes(),
         .measured = before >= 0 && prepared >= 0 && started >= 0,
     };
     return CKM_OK;

@@ -21,4 +21,7 @@ ckm_status ckm_i_program_create_on(ckm_training *training, ckm_i_backend *backen
 // Whether all outputs of operator `op` are views, so that there is nothing to compute.
 bool ckm_i_program_is_view(const ckm_training *training, int32_t op);
 
+// Bytes of the pages that the system gives to any memory that is large enough, unasked; 0: it does not.
+int64_t ckm_i_process_huge_page_bytes(void);
+
 #endif
