@@ -5,19 +5,11 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "run/cpu/cpu_product.h"
 #include "run/cpu/cpu_support.h"
 #include "run/cpu/dnnl_support.h"
 
-// One product c = alpha a b + bias over batches; dimensions and strides are batches..., rows, columns.
-typedef struct product {
-    int32_t rank;
-    int64_t a_dims[CKM_MAX_RANK], b_dims[CKM_MAX_RANK], c_dims[CKM_MAX_RANK], bias_dims[CKM_MAX_RANK];
-    int64_t a_strides[CKM_MAX_RANK], b_strides[CKM_MAX_RANK];
-    int32_t a_input, b_input, bias_input;  // operands of the operator; -1: no bias
-    float alpha;
-} product;
-
-static ckm_status describe(const ckm_i_cpu *cpu, const product *p, dnnl_memory_desc_t descs[4],
+static ckm_status describe(const ckm_i_cpu *cpu, const ckm_i_cpu_product *p, dnnl_memory_desc_t descs[4],
                            dnnl_primitive_desc_t *out, ckm_error *err)
 {
     ckm_status status = CKM_OK;
@@ -53,15 +45,25 @@ cleanup:
     return status;
 }
 
-static ckm_status build(const ckm_i_cpu *cpu, const product *p, ckm_i_kernel *kernel, ckm_error *err)
+// oneDNN's newer products ("brg", for AVX-512) are fast and take all their memory from the scratchpad. The older ones
+// pack their operands into buffers from the heap.
+static bool is_batch_reduce(const_dnnl_primitive_desc_t pd)
+{
+    const char *text = NULL;
+    return dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &text) == dnnl_success &&
+           strstr(text, "brg") != NULL;
+}
+
+static ckm_status build(const ckm_i_cpu *cpu, const ckm_i_cpu_product *p, ckm_i_kernel *kernel, ckm_error *err)
 {
     ckm_status status = CKM_OK;
     dnnl_memory_desc_t descs[4];
     dnnl_primitive_desc_t pd = NULL;
     ckm_i_dnnl_program *program = NULL;
     CKM_I_TRY(describe(cpu, p, descs, &pd, err));
-    if (pd == NULL) {
-        goto cleanup;  // not for oneDNN
+    if (pd == NULL || !is_batch_reduce(pd)) {
+        CKM_I_TRY(ckm_i_cpu_product_prepare(cpu, p, kernel, err));
+        goto cleanup;
     }
     CKM_I_TRY(ckm_i_dnnl_program_create(cpu, &program, err));
     const ckm_i_dnnl_arg args[] = {
@@ -90,15 +92,15 @@ static void set_matrix(int64_t rows, int64_t columns, bool transposed, int64_t *
 }
 
 // Input 0 (rows x inner) times input 1 (inner x columns), each stored transposed or not.
-static product product_of(int64_t rows, int64_t inner, int64_t columns, bool transposed_a, bool transposed_b)
+static ckm_i_cpu_product product_of(int64_t rows, int64_t inner, int64_t columns, bool transposed_a, bool transposed_b)
 {
-    product p = {.rank = 2,
-                 .a_input = 0,
-                 .b_input = 1,
-                 .bias_input = -1,
-                 .alpha = 1,
-                 .c_dims = {rows, columns},
-                 .bias_dims = {1, columns}};
+    ckm_i_cpu_product p = {.rank = 2,
+                           .a_input = 0,
+                           .b_input = 1,
+                           .bias_input = -1,
+                           .alpha = 1,
+                           .c_dims = {rows, columns},
+                           .bias_dims = {1, columns}};
     set_matrix(rows, inner, transposed_a, p.a_dims, p.a_strides);
     set_matrix(inner, columns, transposed_b, p.b_dims, p.b_strides);
     return p;
@@ -116,7 +118,7 @@ static ckm_status prepare_dense(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ck
     int64_t in = x->dims[x->rank - 1];
     int64_t out = y->dims[y->rank - 1];
     bool transposed = ckm_i_op_attr_int(v->op, "transposed", 0, 0) != 0;
-    product p = product_of(ckm_i_elements(x) / in, in, out, false, transposed);
+    ckm_i_cpu_product p = product_of(ckm_i_elements(x) / in, in, out, false, transposed);
     p.bias_input = ckm_i_dnnl_has_input(v, 2) ? 2 : -1;
     return build(cpu, &p, kernel, err);
 }
@@ -134,7 +136,7 @@ static ckm_status prepare_dense_weights(const ckm_i_cpu *cpu, const ckm_i_op_vie
     int64_t out = dy->dims[dy->rank - 1];
     int64_t rows = ckm_i_elements(x) / in;
     bool transposed = ckm_i_op_attr_int(v->op, "transposed", 0, 0) != 0;
-    product p = product_of(transposed ? out : in, rows, transposed ? in : out, true, false);
+    ckm_i_cpu_product p = product_of(transposed ? out : in, rows, transposed ? in : out, true, false);
     p.a_input = transposed ? 0 : 1;
     p.b_input = transposed ? 1 : 0;
     return build(cpu, &p, kernel, err);
@@ -171,7 +173,7 @@ static ckm_status prepare_pointwise_data(const ckm_i_cpu *cpu, const ckm_i_op_vi
         return CKM_OK;
     }
     int64_t out = dy->dims[dy->rank - 1];
-    product p = product_of(ckm_i_elements(dy) / out, out, dx->dims[dx->rank - 1], false, true);
+    ckm_i_cpu_product p = product_of(ckm_i_elements(dy) / out, out, dx->dims[dx->rank - 1], false, true);
     return build(cpu, &p, kernel, err);
 }
 
@@ -198,7 +200,7 @@ static ckm_status prepare_gemm(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm
     int64_t rows = a->dims[trans_a ? 1 : 0];
     int64_t inner = a->dims[trans_a ? 0 : 1];
     int64_t columns = b->dims[trans_b ? 0 : 1];
-    product p = product_of(rows, inner, columns, trans_a, trans_b);
+    ckm_i_cpu_product p = product_of(rows, inner, columns, trans_a, trans_b);
     p.alpha = (float)ckm_i_op_attr_double(v->op, "alpha", 1.0);
     p.bias_input = bias ? 2 : -1;
     if (bias) {
@@ -242,7 +244,7 @@ static ckm_status prepare_matmul(const ckm_i_cpu *cpu, const ckm_i_op_view *v, c
     const ckm_shape *b = &v->in[1]->shape;
     const ckm_shape *c = &v->graph->tensors[v->op->outputs[0]].shape;
     bool trans_a = ckm_i_op_attr_int(v->op, "trans_a", 0, 0) != 0;
-    product p = {.rank = c->rank, .a_input = 0, .b_input = 1, .bias_input = -1, .alpha = 1};
+    ckm_i_cpu_product p = {.rank = c->rank, .a_input = 0, .b_input = 1, .bias_input = -1, .alpha = 1};
     set_batched(a, c->rank, trans_a, p.a_dims, p.a_strides);
     set_batched(b, c->rank, ckm_i_op_attr_int(v->op, "trans_b", 0, 0) != 0, p.b_dims, p.b_strides);
     memcpy(p.c_dims, c->dims, sizeof p.c_dims);
