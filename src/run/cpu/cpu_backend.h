@@ -32,6 +32,7 @@ typedef struct ckm_i_cpu_row {
 // Tables ckm_i_cpu_<group>, each ended by a row whose kind is NULL. The first row that takes an operator has it.
 #define CKM_I_CPU_GROUPS(X) \
     X(matmul)               \
+    X(conv_weights)         \
     X(conv)                 \
     X(implicit_conv)        \
     X(batch_norm)           \

@@ -1,370 +1,277 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products by blocks, after Goto and van de Geijn, "Anatomy of high-performance matrix multiplication", ACM
-// TOMS 2008: a block of b, BLOCK_K by BLOCK_N, is packed into slivers as wide as a tile and stays in the second-level
-// cache while rows of a pass over it. Rows of a whose elements lie side by side are read where they lie; others are
-// packed, too. Every thread works on rows or on columns of its own and packs what it needs into its own part of the
-// workspace, so that threads never wait for each other.
+// Matrix products of our own.
+//
+// c is divided among threads into rectangles, so threads share nothing. In its rectangle a thread goes through blocks
+// of columns and of the sum; for each it packs that block of b, and of a where a lies transposed, into its part of the
+// workspace, and adds up tiles (cpu_tile.h). After Goto and van de Geijn, "Anatomy of high-performance matrix
+// multiplication", ACM TOMS 2008.
 #include "run/cpu/cpu_gemm.h"
 
-#include <string.h>
+#include <stddef.h>
 
-#include "run/cpu/cpu_gemm_tile.h"
 #include "run/cpu/cpu_threads.h"
 
-enum { BLOCK_K = 256, BLOCK_N = 256, BLOCK_M = 72 };
-// What the tile of any level divides or is at most: columns up to 32, rows up to 8.
-enum { MOST_COLUMNS = 32, MOST_ROWS = 8 };
-// Multiplications below which another thread does not pay.
-enum { LEAST_WORK = 1 << 16 };
+// What is packed of b and a at a time, in numbers: b stays in the second cache. Rows of a that are ALIASED apart fall on
+// each other in the first cache.
+enum { B_NUMBERS = 3 << 15, A_NUMBERS = 1 << 15, ALIASED = 1024, IN_PLACE_DEPTH = 8 };
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t ceiling(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
-static bool reads_rows(const ckm_i_gemm *g)
-{
-    return g->a.pack == NULL && (g->a.column == 1 || g->k == 1);
-}
-
-// Floats of one thread's blocks.
-static int64_t b_floats(const ckm_i_gemm *g)
-{
-    return least(g->k, BLOCK_K) * least(ceiling(g->n, MOST_COLUMNS) * MOST_COLUMNS, BLOCK_N);
-}
-
-static int64_t a_floats(const ckm_i_gemm *g)
-{
-    return reads_rows(g) ? 0 : least(g->k, BLOCK_K) * least(g->m + MOST_ROWS, BLOCK_M);
-}
-
-static int64_t thread_floats(const ckm_i_gemm *g)
-{
-    return ceiling(a_floats(g) + b_floats(g), 16) * 16;
-}
-
-static int64_t batch_count(const ckm_i_gemm *g)
-{
-    int64_t n = 1;
-    for (int32_t i = 0; i < g->n_axes; i++) {
-        n *= g->axes[i];
-    }
-    return n;
-}
-
-// Threads that have enough to do.
-static int64_t useful_threads(const ckm_i_gemm *g, int threads)
-{
-    double work = (double)batch_count(g) * (double)g->m * (double)g->n * (double)(g->k > 0 ? g->k : 1);
-    double most = 1.0 + work / LEAST_WORK;
-    return most < threads ? (int64_t)most : threads;
-}
-
-int64_t ckm_i_gemm_workspace(const ckm_i_gemm *g, int threads)
-{
-    return useful_threads(g, threads) * thread_floats(g) * (int64_t)sizeof(float);
-}
+typedef ckm_i_gemm_plan plan;
 
 typedef struct job {
-    const ckm_i_gemm *g;
-    ckm_i_gemm_level level;
-    bool by_rows;
-    int64_t parts;
+    const plan *plan;
+    const ckm_i_gemm_data *data;
     float *workspace;
 } job;
 
-// What one thread does at a time: these rows and columns of one batch.
+typedef struct range {
+    int64_t begin, end;
+} range;
+
+static int64_t at_most(int64_t x, int64_t limit)
+{
+    return x < limit ? x : limit;
+}
+
+static int64_t divide_up(int64_t x, int64_t by)
+{
+    return (x + by - 1) / by;
+}
+
+// Part `i` of `parts` of n, in whole units.
+static range part_of(int64_t n, int64_t unit, int64_t parts, int64_t i)
+{
+    int64_t units = divide_up(n, unit);
+    return (range){at_most(units * i / parts * unit, n), at_most(units * (i + 1) / parts * unit, n)};
+}
+
+// ---- one rectangle of one batch
+
 typedef struct block {
-    const job *job;
-    int64_t batch, row_begin, row_end, column_begin, column_end;
-    const float *a, *b;  // of the batch
+    int64_t batch;
+    const float *a, *b;
     float *c;
-    float *a_panel, *b_panel;
+    range rows, columns, inner;
+    float *packed_a, *packed_b;
 } block;
 
-// ---- packing
-
-typedef float quad __attribute__((vector_size(16), aligned(4), may_alias));
-
-// Four elements of four rows turned, so that they lie as four rows of four.
-static void turn(const float *from, int64_t across, float *to, int64_t width)
+// Panels of `width` rows or columns, for the block of the sum at hand.
+static void pack(const job *j, const block *k, const ckm_i_gemm_operand *x, range which, int64_t width, float *to)
 {
-    quad a = *(const quad *)from;
-    quad b = *(const quad *)(from + across);
-    quad c = *(const quad *)(from + 2 * across);
-    quad d = *(const quad *)(from + 3 * across);
-    quad ab_low = __builtin_shufflevector(a, b, 0, 4, 1, 5);
-    quad ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
-    quad cd_low = __builtin_shufflevector(c, d, 0, 4, 1, 5);
-    quad cd_high = __builtin_shufflevector(c, d, 2, 6, 3, 7);
-    *(quad *)to = __builtin_shufflevector(ab_low, cd_low, 0, 1, 4, 5);
-    *(quad *)(to + width) = __builtin_shufflevector(ab_low, cd_low, 2, 3, 6, 7);
-    *(quad *)(to + 2 * width) = __builtin_shufflevector(ab_high, cd_high, 0, 1, 4, 5);
-    *(quad *)(to + 3 * width) = __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7);
-}
-
-// One sliver of elements that lie along k one after the other, `across` apart from one of `count` to the next.
-static void pack_along(const float *from, int64_t across, int64_t count, int64_t depth, int64_t width, float *panel)
-{
-    int64_t turned_depth = depth / 4 * 4;
-    int64_t turned_count = count / 4 * 4;
-    for (int64_t k = 0; k < turned_depth; k += 4) {
-        for (int64_t i = 0; i < turned_count; i += 4) {
-            turn(from + i * across + k, across, panel + k * width + i, width);
-        }
-    }
-    for (int64_t i = 0; i < count; i++) {
-        for (int64_t k = i < turned_count ? turned_depth : 0; k < depth; k++) {
-            panel[k * width + i] = from[i * across + k];
-        }
-    }
-}
-
-// A sliver's width is one of a few, and a copy of a size known beforehand is a few instructions.
-static void copy_run(float *to, const float *from, int64_t width)
-{
-    switch (width) {
-    case 4:
-        memcpy(to, from, 4 * sizeof *to);
-        break;
-    case 6:
-        memcpy(to, from, 6 * sizeof *to);
-        break;
-    case 8:
-        memcpy(to, from, 8 * sizeof *to);
-        break;
-    case 16:
-        memcpy(to, from, 16 * sizeof *to);
-        break;
-    default:
-        memcpy(to, from, (size_t)width * sizeof *to);
-        break;
-    }
-}
-
-// Elements in memory into slivers of `width`, one behind the other: `across` apart from one of `count` to the next,
-// `along` apart along k.
-static void pack_plain(const float *from, int64_t across, int64_t along, int64_t count, int64_t depth, int64_t width,
-                       float *panels)
-{
-    int64_t whole = count / width * width;
-    if (whole < count) {
-        memset(panels + whole * depth, 0, (size_t)(depth * width) * sizeof *panels);
-    }
-    if (across == 1) {
-        // Along rows of memory, every sliver getting its part.
-        for (int64_t k = 0; k < depth; k++) {
-            const float *row = from + k * along;
-            float *to = panels + k * width;
-            for (int64_t i = 0; i < whole; i += width) {
-                copy_run(to + i * depth, row + i, width);
-            }
-            for (int64_t i = whole; i < count; i++) {
-                to[whole * depth + i - whole] = row[i];
-            }
-        }
+    int64_t depth = k->inner.end - k->inner.begin;
+    bool is_a = x == &j->plan->g.a;
+    if (x->pack == NULL) {
+        const float *from = is_a ? k->a : k->b;
+        int64_t across = is_a ? x->row : x->column;
+        int64_t along = is_a ? x->column : x->row;
+        ckm_i_cpu_pack(from + which.begin * across + k->inner.begin * along, along, across, depth,
+                       which.end - which.begin, width, to);
         return;
     }
-    for (int64_t i = 0; i < count; i += width) {
-        const float *first = from + i * across;
-        float *panel = panels + i * depth;
-        int64_t here = least(width, count - i);
-        if (along == 1) {
-            pack_along(first, across, here, depth, width, panel);
-            continue;
+    for (int64_t i = which.begin; i < which.end; i += width) {
+        x->pack(j->data->context, k->batch, i, at_most(width, which.end - i), k->inner.begin, depth, width,
+                to + (i - which.begin) * depth);
+    }
+}
+
+static void pack_b(const job *j, const block *k)
+{
+    const plan *p = j->plan;
+    int64_t width = p->tiles->columns;
+    int64_t depth = k->inner.end - k->inner.begin;
+    // Of columns that are read in place only those of an incomplete tile are packed.
+    int64_t first = p->b_in_place ? k->columns.end / width * width : k->columns.begin;
+    if (first >= k->columns.end) {
+        return;
+    }
+    float *to = k->packed_b + (first - k->columns.begin) * depth;
+    pack(j, k, &p->g.b, (range){first, k->columns.end}, width, to);
+    int64_t numbers = divide_up(k->columns.end - first, width) * width * depth;
+    for (int64_t i = 0; p->g.alpha != 1.0F && i < numbers; i++) {
+        to[i] *= p->g.alpha;
+    }
+}
+
+// Fetches a share of the next lanes of a into the cache while these are computed.
+static void fetch_ahead(const plan *p, const float *a, int64_t lanes, int64_t begin, int64_t end)
+{
+    for (int64_t i = 0; i < lanes; i++) {
+        for (int64_t k = begin; k < end; k += 16) {
+            __builtin_prefetch(a + i * p->g.a.row + k);
         }
-        for (int64_t k = 0; k < depth; k++) {
-            for (int64_t x = 0; x < here; x++) {
-                panel[k * width + x] = first[x * across + k * along];
+    }
+}
+
+static void compute_block(const job *j, const block *k)
+{
+    const plan *p = j->plan;
+    int64_t width = p->tiles->columns;
+    int64_t depth = k->inner.end - k->inner.begin;
+    int64_t panels = divide_up(k->columns.end - k->columns.begin, width);
+    for (int64_t m = k->rows.begin; m < k->rows.end; m += p->lanes) {
+        int64_t next = at_most(p->lanes, k->rows.end - m - p->lanes);
+        ckm_i_cpu_tile t = {.groups = 1, .rows = 1, .depth = depth, .c_step = p->g.ldc};
+        t.a = p->pack_a ? k->packed_a + (m - k->rows.begin) * depth : k->a + m * p->g.a.row + k->inner.begin;
+        t.step = p->pack_a ? p->lanes : 1;
+        t.lane = p->pack_a ? 1 : p->g.a.row;
+        for (int64_t n = k->columns.begin; n < k->columns.end; n += width) {
+            int64_t panel = (n - k->columns.begin) / width;
+            bool in_place = p->b_in_place && n + width <= k->columns.end;
+            if (!p->pack_a && next > 0) {
+                fetch_ahead(p, t.a + p->lanes * p->g.a.row, next, depth * panel / panels, depth * (panel + 1) / panels);
+            }
+            t.b = in_place ? k->b + k->inner.begin * p->g.b.row + n : k->packed_b + panel * width * depth;
+            t.b_step = in_place ? p->g.b.row : width;
+            t.c = k->c + m * p->g.ldc + n;
+            t.start = t.c;
+            t.start_step = p->g.ldc;
+            if (k->inner.begin == 0) {
+                t.start = j->data->bias != NULL ? j->data->bias + n : NULL;
+                t.start_step = 0;
+            }
+            ckm_i_cpu_tile_compute(p->tiles, &t, at_most(p->lanes, k->rows.end - m),
+                                   at_most(width, k->columns.end - n));
+        }
+    }
+}
+
+static void compute_rectangle(const job *j, block *k, range rows, range columns)
+{
+    const plan *p = j->plan;
+    for (int64_t n = columns.begin; n < columns.end; n += p->block_columns) {
+        k->columns = (range){n, at_most(n + p->block_columns, columns.end)};
+        for (int64_t i = 0; i < p->g.k; i += p->depth) {
+            k->inner = (range){i, at_most(i + p->depth, p->g.k)};
+            pack_b(j, k);
+            for (int64_t m = rows.begin; m < rows.end; m += p->block_rows) {
+                k->rows = (range){m, at_most(m + p->block_rows, rows.end)};
+                if (p->pack_a) {
+                    pack(j, k, &p->g.a, k->rows, p->lanes, k->packed_a);
+                }
+                compute_block(j, k);
             }
         }
     }
 }
 
-// Slivers of an operand that `pack` makes.
-static void pack_made(const block *t, const ckm_i_gemm_operand *x, int64_t first, int64_t count, int64_t k0,
-                      int64_t depth, int64_t width, float *panels)
+// Where this batch finds its matrices.
+static void set_batch(const job *j, block *k, int64_t index)
 {
-    for (int64_t i = 0; i < count; i += width) {
-        x->pack(x->context, t->batch, first + i, least(width, count - i), k0, depth, width, panels + i * depth);
-    }
-}
-
-static void pack_b(const block *t, int64_t k0, int64_t depth, int64_t first, int64_t count, float *panels)
-{
-    const ckm_i_gemm_operand *b = &t->job->g->b;
-    int64_t width = t->job->level.columns;
-    if (b->pack != NULL) {
-        pack_made(t, b, first, count, k0, depth, width, panels);
-    } else {
-        pack_plain(t->b + k0 * b->row + first * b->column, b->column, b->row, count, depth, width, panels);
-    }
-}
-
-static void pack_a(const block *t, int64_t k0, int64_t depth, int64_t first, int64_t count)
-{
-    const ckm_i_gemm_operand *a = &t->job->g->a;
-    int64_t width = t->job->level.rows;
-    if (a->pack != NULL) {
-        pack_made(t, a, first, count, k0, depth, width, t->a_panel);
-    } else {
-        pack_plain(t->a + k0 * a->column + first * a->row, a->row, a->column, count, depth, width, t->a_panel);
-    }
-}
-
-// ---- tiles
-
-// Rows [first, first + count) times the block of b at hand, which has `columns` columns from `column` on.
-static void multiply_rows(const block *t, int64_t first, int64_t count, int64_t k0, int64_t depth, int64_t column,
-                          int64_t columns, bool direct)
-{
-    const ckm_i_gemm *g = t->job->g;
-    const ckm_i_gemm_level *level = &t->job->level;
-    bool rows_in_place = reads_rows(g);
-    ckm_i_gemm_tile tile = {.depth = depth, .ldc = g->ldc, .alpha = g->alpha, .add = k0 > 0};
-    for (int64_t j = 0; j < columns; j += level->columns) {
-        tile.columns = least(level->columns, columns - j);
-        bool whole = direct && tile.columns == level->columns;
-        tile.b = whole ? t->b + k0 * g->b.row + column + j : t->b_panel + (direct ? 0 : j * depth);
-        tile.b_step = whole ? g->b.row : level->columns;
-        tile.bias = g->bias != NULL && k0 == 0 ? g->bias + column + j : NULL;
-        for (int64_t i = 0; i < count; i += level->rows) {
-            tile.rows = least(level->rows, count - i);
-            tile.a = rows_in_place ? t->a + (first + i) * g->a.row + k0 : t->a_panel + i * depth;
-            tile.a_step = rows_in_place ? g->a.row : 0;
-            if (rows_in_place && tile.rows == 1) {
-                tile.a_step = 1;  // not packed, however far apart rows would be
-            }
-            tile.c = t->c + (first + i) * g->ldc + column + j;
-            level->run(&tile);
-        }
-    }
-}
-
-// All of k for the columns of one block.
-static void multiply_columns(const block *t, int64_t column, int64_t columns)
-{
-    const ckm_i_gemm *g = t->job->g;
-    int64_t width = t->job->level.columns;
-    // Few rows do not pay for packing: b is read where it lies, but for a last sliver that is not whole.
-    bool direct = g->b.pack == NULL && g->b.column == 1 && t->row_end - t->row_begin <= t->job->level.rows;
-    for (int64_t k0 = 0; k0 < g->k; k0 += BLOCK_K) {
-        int64_t depth = least(BLOCK_K, g->k - k0);
-        if (!direct) {
-            pack_b(t, k0, depth, column, columns, t->b_panel);
-        } else if (columns % width != 0) {
-            pack_b(t, k0, depth, column + columns / width * width, columns % width, t->b_panel);
-        }
-        for (int64_t i = t->row_begin; i < t->row_end; i += BLOCK_M) {
-            int64_t rows = least(BLOCK_M, t->row_end - i);
-            if (!reads_rows(g)) {
-                pack_a(t, k0, depth, i, rows);
-            }
-            multiply_rows(t, i, rows, k0, depth, column, columns, direct);
-        }
-    }
-}
-
-static void run_block(const block *t)
-{
-    int64_t n_block = BLOCK_N / t->job->level.columns * t->job->level.columns;
-    for (int64_t j = t->column_begin; j < t->column_end; j += n_block) {
-        multiply_columns(t, j, least(n_block, t->column_end - j));
-    }
-}
-
-// ---- threads
-
-static void set_batch(block *t)
-{
-    const ckm_i_gemm *g = t->job->g;
-    int64_t rest = t->batch;
-    t->a = g->a.data;
-    t->b = g->b.data;
-    t->c = g->c;
+    const ckm_i_gemm *g = &j->plan->g;
+    k->batch = index;
+    k->a = j->data->a;
+    k->b = j->data->b;
+    k->c = j->data->c;
     for (int32_t i = g->n_axes; i-- > 0;) {
-        int64_t at = rest % g->axes[i];
-        rest /= g->axes[i];
-        t->a = t->a != NULL ? t->a + at * g->a.batch_steps[i] : NULL;
-        t->b = t->b != NULL ? t->b + at * g->b.batch_steps[i] : NULL;
-        t->c += at * g->c_batch_steps[i];
+        int64_t at = index % g->axes[i];
+        index /= g->axes[i];
+        k->a = g->a.pack == NULL ? k->a + at * g->a.batch_steps[i] : NULL;
+        k->b = g->b.pack == NULL ? k->b + at * g->b.batch_steps[i] : NULL;
+        k->c += at * g->c_batch_steps[i];
     }
 }
 
-// Tiles of all batches are numbered through, along rows or along columns; a thread has as many as another.
-static void run_part(void *context, int64_t part, int64_t end)
+static void run_part(void *context, int64_t begin, int64_t end)
 {
     const job *j = context;
-    const ckm_i_gemm *g = j->g;
-    for (; part < end; part++) {
-        int64_t size = j->by_rows ? j->level.rows : j->level.columns;
-        int64_t length = j->by_rows ? g->m : g->n;
-        int64_t tiles = ceiling(length, size);
-        int64_t from = tiles * batch_count(g) * part / j->parts;
-        int64_t to = tiles * batch_count(g) * (part + 1) / j->parts;
-        block t = {.job = j, .row_end = g->m, .column_end = g->n};
-        t.b_panel = j->workspace + part * thread_floats(g);
-        t.a_panel = t.b_panel + b_floats(g);
-        while (from < to) {
-            int64_t stop = least(to, (from / tiles + 1) * tiles);
-            int64_t first = from % tiles * size;
-            int64_t last = least(length, (from % tiles + stop - from) * size);
-            t.batch = from / tiles;
-            set_batch(&t);
-            if (j->by_rows) {
-                t.row_begin = first;
-                t.row_end = last;
-            } else {
-                t.column_begin = first;
-                t.column_end = last;
-            }
-            run_block(&t);
-            from = stop;
+    const plan *p = j->plan;
+    for (int64_t part = begin; part < end; part++) {
+        int64_t column = part % p->by_column;
+        int64_t row = part / p->by_column % p->by_row;
+        range batches = part_of(p->batches, 1, p->by_batch, part / p->by_column / p->by_row);
+        range rows = part_of(p->g.m, p->lanes, p->by_row, row);
+        range columns = part_of(p->g.n, p->tiles->columns, p->by_column, column);
+        block k = {.packed_b = j->workspace + part * (p->b_room + p->a_room)};
+        k.packed_a = k.packed_b + p->b_room;
+        for (int64_t i = batches.begin; i < batches.end; i++) {
+            set_batch(j, &k, i);
+            compute_rectangle(j, &k, rows, columns);
         }
     }
 }
 
-// Whether to share out rows rather than columns: packing what is not shared out is done by every thread again. An
-// element packed counts as much as 16 multiplications.
-static bool share_rows(const ckm_i_gemm *g, const ckm_i_gemm_level *level, int64_t parts)
+// What a sum of no products is.
+static void fill(const job *j)
 {
-    double batches = (double)batch_count(g);
-    double row_tiles = batches * (double)ceiling(g->m, level->rows) / (double)parts;
-    double column_tiles = batches * (double)ceiling(g->n, level->columns) / (double)parts;
-    double m = (double)ceiling((int64_t)(row_tiles * 4), 4) * (double)level->rows;
-    double n = (double)ceiling((int64_t)(column_tiles * 4), 4) * (double)level->columns;
-    double share = batches < (double)parts ? batches : (double)parts;
-    double rows_cost = m * (double)g->n / 16 + (double)g->n * batches / share;
-    double columns_cost = n * (double)g->m / 16 + (double)g->m * batches / share;
-    return rows_cost <= columns_cost;
-}
-
-static void clear(const ckm_i_gemm *g)
-{
-    block t = {.job = &(job){.g = g}};
-    for (t.batch = 0; t.batch < batch_count(g); t.batch++) {
-        set_batch(&t);
-        for (int64_t i = 0; i < g->m; i++) {
-            for (int64_t j = 0; j < g->n; j++) {
-                t.c[i * g->ldc + j] = g->bias != NULL ? g->bias[j] : 0.0F;
+    const ckm_i_gemm *g = &j->plan->g;
+    block k = {0};
+    for (int64_t i = 0; i < j->plan->batches; i++) {
+        set_batch(j, &k, i);
+        for (int64_t m = 0; m < g->m; m++) {
+            for (int64_t n = 0; n < g->n; n++) {
+                k.c[m * g->ldc + n] = j->data->bias != NULL ? j->data->bias[n] : 0.0F;
             }
         }
     }
 }
 
-void ckm_i_gemm_run(const ckm_i_gemm *g, int threads, void *workspace)
+void ckm_i_gemm_run(const ckm_i_gemm_plan *p, const ckm_i_gemm_data *data, int threads, void *workspace)
 {
-    if (g->k == 0) {
-        clear(g);
+    job j = {.plan = p, .data = data, .workspace = workspace};
+    if (p->g.k == 0) {
+        fill(&j);
         return;
     }
-    job j = {.g = g, .level = ckm_i_gemm_level_here(), .workspace = workspace};
-    j.parts = useful_threads(g, threads);
-    j.by_rows = share_rows(g, &j.level, j.parts);
-    ckm_i_cpu_parallel(threads, j.parts, 1, run_part, &j);
+    ckm_i_cpu_parallel(threads, p->by_batch * p->by_row * p->by_column, 1, run_part, &j);
+}
+
+// ---- the plan
+
+// About how long the busiest thread takes, in products of whole vectors: its tiles, and what it packs.
+static double cost_of(const plan *p, int64_t by_batch, int64_t by_row, int64_t by_column)
+{
+    double batches = (double)divide_up(p->batches, by_batch);
+    double rows = (double)(divide_up(divide_up(p->g.m, p->lanes), by_row) * p->lanes);
+    double columns = (double)(divide_up(divide_up(p->g.n, p->tiles->columns), by_column) * p->tiles->columns);
+    double vector = (double)p->tiles->columns / 2;
+    double packing = columns * (p->g.b.column == 1 ? 2.0 / vector : 1.5);
+    packing += p->pack_a ? rows * (p->g.a.row == 1 ? 2.0 / vector : 1.5) : 0.0;
+    return batches * (double)p->g.k * (rows * columns / vector + packing);
+}
+
+static void divide_work(plan *p, int64_t threads)
+{
+    double best = cost_of(p, 1, 1, 1);
+    for (int64_t batch = 1; batch <= threads; batch++) {
+        for (int64_t row = 1; batch * row <= threads; row++) {
+            for (int64_t column = 1; batch * row * column <= threads; column++) {
+                double cost = cost_of(p, batch, row, column);
+                // A part more must pay.
+                if (cost < 0.99 * best) {
+                    best = cost;
+                    p->by_batch = batch;
+                    p->by_row = row;
+                    p->by_column = column;
+                }
+            }
+        }
+    }
+}
+
+ckm_i_gemm_plan ckm_i_gemm_make_plan(const ckm_i_gemm *g, int threads)
+{
+    plan p = {.g = *g, .tiles = ckm_i_cpu_tiles_best(), .batches = 1};
+    int64_t width = p.tiles->columns;
+    for (int32_t i = 0; i < g->n_axes; i++) {
+        p.batches *= g->axes[i];
+    }
+    p.lanes = ckm_i_cpu_tile_lanes(p.tiles, g->m);
+    p.pack_a = g->a.pack != NULL || g->a.column != 1 || (p.lanes > 8 && g->a.row % ALIASED == 0);
+    p.depth = g->k > 0 ? divide_up(g->k, divide_up(g->k, p.tiles->depth)) : 1;
+    // What is read once is not packed: then a few rows of b at a time are read side by side.
+    p.b_in_place = g->b.pack == NULL && g->m <= p.tiles->lanes && g->b.column == 1 && g->alpha == 1.0F;
+    if (p.b_in_place) {
+        p.depth = at_most(p.depth, IN_PLACE_DEPTH);
+    }
+    p.block_columns = at_most(B_NUMBERS / p.depth / width, divide_up(g->n, width)) * width;
+    p.block_rows = at_most(A_NUMBERS / p.depth / p.lanes, divide_up(g->m, p.lanes)) * p.lanes;
+    p.by_batch = p.by_row = p.by_column = 1;
+    divide_work(&p, threads);
+    p.b_room = p.block_columns * p.depth;
+    p.a_room = p.pack_a ? (p.block_rows * p.depth + 15) / 16 * 16 : 0;
+    return p;
+}
+
+int64_t ckm_i_gemm_workspace_bytes(const ckm_i_gemm_plan *p)
+{
+    return p->by_batch * p->by_row * p->by_column * (p->b_room + p->a_room) * (int64_t)sizeof(float);
 }

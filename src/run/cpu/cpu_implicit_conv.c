@@ -30,7 +30,7 @@ typedef struct conv {
     int64_t in[AXES], out[AXES], kernel[AXES], stride[AXES], dilation[AXES], begin[AXES];
     int64_t in_size, out_size, taps;
     int32_t bias_input;  // -1: none
-    ckm_i_gemm gemm;     // all but pointers
+    ckm_i_gemm_plan product;
 } conv;
 
 // What the packing functions see.
@@ -370,7 +370,7 @@ static ckm_status run_conv(const ckm_i_cpu *cpu, const ckm_i_kernel *kernel, con
     (void)err;
     const conv *c = kernel->data;
     operands o = {.c = c};
-    ckm_i_gemm g = c->gemm;
+    ckm_i_gemm_data data = {0};
     switch (c->map) {
     case CKM_I_CONV_FORWARD:
         o.image = input(call, c->role->large);
@@ -385,15 +385,13 @@ static ckm_status run_conv(const ckm_i_cpu *cpu, const ckm_i_kernel *kernel, con
         o.other = input(call, c->role->small);
         break;
     }
-    g.a.context = &o;
-    g.b.context = &o;
-    g.b.data = o.other;
-    g.c = call->outputs[0];
-    g.alpha = 1.0F;
+    data.context = &o;
+    data.b = o.other;
+    data.c = call->outputs[0];
     const float *bias = c->bias_input >= 0 ? call->inputs[c->bias_input] : NULL;
     bool by_column = c->channels_last && c->groups == 1;
-    g.bias = by_column ? bias : NULL;
-    ckm_i_gemm_run(&g, cpu->threads, call->workspace);
+    data.bias = by_column ? bias : NULL;
+    ckm_i_gemm_run(&c->product, &data, cpu->threads, call->workspace);
     if (bias != NULL && !by_column) {
         const ckm_shape *shape = &kernel->step->tensors[kernel->step->ops[kernel->op].outputs[0]].shape;
         ckm_i_ref_add_bias(shape, c->channels_last ? shape->rank - 1 : 1, bias, call->outputs[0]);
@@ -443,15 +441,18 @@ static ckm_status prepare_conv(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm
     set_geometry(&read, c);
     bool biased = strcmp(role->kind, "conv") == 0 || strcmp(role->kind, "conv_transpose") == 0;
     c->bias_input = biased && v->op->n_inputs > 2 && v->op->inputs[2] >= 0 ? 2 : -1;
+    ckm_i_gemm g;
     if (c->channels_last) {
-        describe_last(c, &c->gemm);
+        describe_last(c, &g);
     } else {
-        describe_first(c, &c->gemm);
+        describe_first(c, &g);
     }
+    g.alpha = 1.0F;
+    c->product = ckm_i_gemm_make_plan(&g, cpu->threads);
     kernel->run = run_conv;
     kernel->data = c;
     kernel->dispose = free;
-    kernel->workspace_bytes = ckm_i_gemm_workspace(&c->gemm, cpu->threads);
+    kernel->workspace_bytes = ckm_i_gemm_workspace_bytes(&c->product);
     return CKM_OK;
 }
 

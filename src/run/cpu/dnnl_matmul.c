@@ -1,26 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products: dense and its weight gradient, gemm, matmul. Operands are taken as they lie, transposed ones by
 // their strides: a product reads its weights once, so copying them into another format first would cost as much as it
-// saves, and as much memory again. On oneDNN where that takes no memory of its own, else by cpu_gemm.h.
-#include <stdlib.h>
+// saves, and as much memory again. On oneDNN where that takes no memory of its own, else on cpu_product.h.
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/error.h"
-#include "run/cpu/cpu_gemm.h"
+#include "run/cpu/cpu_product.h"
 #include "run/cpu/cpu_support.h"
 #include "run/cpu/dnnl_support.h"
 
-// One product c = alpha a b + bias over batches; dimensions and strides are batches..., rows, columns.
-typedef struct product {
-    int32_t rank;
-    int64_t a_dims[CKM_MAX_RANK], b_dims[CKM_MAX_RANK], c_dims[CKM_MAX_RANK], bias_dims[CKM_MAX_RANK];
-    int64_t a_strides[CKM_MAX_RANK], b_strides[CKM_MAX_RANK];
-    int32_t a_input, b_input, bias_input;  // operands of the operator; -1: no bias
-    float alpha;
-} product;
-
-static ckm_status describe(const ckm_i_cpu *cpu, const product *p, dnnl_memory_desc_t descs[4],
+static ckm_status describe(const ckm_i_cpu *cpu, const ckm_i_cpu_product *p, dnnl_memory_desc_t descs[4],
                            dnnl_primitive_desc_t *out, ckm_error *err)
 {
     ckm_status status = CKM_OK;
@@ -47,93 +36,25 @@ static ckm_status describe(const ckm_i_cpu *cpu, const product *p, dnnl_memory_d
         status = ckm_i_dnnl_error(err, result, "product");
         goto cleanup;
     }
-    if (result == dnnl_success && !ckm_i_dnnl_allocates(pd)) {
-        *out = pd;
-        pd = NULL;
-    }
+    *out = result == dnnl_success ? pd : NULL;
 
 cleanup:
-    ckm_i_dnnl_description_free(pd);
     if (attributes != NULL) {
         dnnl_primitive_attr_destroy(attributes);
     }
     return status;
 }
 
-// ---- our own
-
-typedef struct own_product {
-    ckm_i_gemm gemm;
-    int32_t a_input, b_input, bias_input;
-} own_product;
-
-static ckm_status run_own(const ckm_i_cpu *cpu, const ckm_i_kernel *kernel, const ckm_i_kernel_call *call,
-                          ckm_error *err)
-{
-    (void)err;
-    const own_product *own = kernel->data;
-    ckm_i_gemm gemm = own->gemm;
-    gemm.a.data = call->inputs[own->a_input];
-    gemm.b.data = call->inputs[own->b_input];
-    gemm.c = call->outputs[0];
-    gemm.bias = own->bias_input >= 0 ? call->inputs[own->bias_input] : NULL;
-    ckm_i_gemm_run(&gemm, cpu->threads, call->workspace);
-    return CKM_OK;
-}
-
-// Strides of the batches; operands that have one for all repeat it.
-static void set_batch_steps(const product *p, const int64_t *dims, const int64_t *strides, int64_t *steps)
-{
-    for (int32_t i = 0; i < p->rank - 2; i++) {
-        steps[i] = dims[i] == 1 ? 0 : strides[i];
-    }
-}
-
-static ckm_status build_own(const ckm_i_cpu *cpu, const product *p, ckm_i_kernel *kernel, ckm_error *err)
-{
-    own_product *own = ckm_i_calloc(1, sizeof *own);
-    if (own == NULL) {
-        return ckm_i_error_memory(err);
-    }
-    ckm_i_gemm *g = &own->gemm;
-    int32_t last = p->rank - 1;
-    *g = (ckm_i_gemm){.m = p->c_dims[last - 1],
-                      .n = p->c_dims[last],
-                      .k = p->a_dims[last],
-                      .ldc = p->c_dims[last],
-                      .n_axes = p->rank - 2,
-                      .alpha = p->alpha};
-    g->a.row = p->a_strides[last - 1];
-    g->a.column = p->a_strides[last];
-    g->b.row = p->b_strides[last - 1];
-    g->b.column = p->b_strides[last];
-    memcpy(g->axes, p->c_dims, (size_t)g->n_axes * sizeof g->axes[0]);
-    set_batch_steps(p, p->a_dims, p->a_strides, g->a.batch_steps);
-    set_batch_steps(p, p->b_dims, p->b_strides, g->b.batch_steps);
-    int64_t step = g->m * g->n;
-    for (int32_t i = g->n_axes; i-- > 0;) {
-        g->c_batch_steps[i] = step;
-        step *= g->axes[i];
-    }
-    own->a_input = p->a_input;
-    own->b_input = p->b_input;
-    own->bias_input = p->bias_input;
-    kernel->run = run_own;
-    kernel->data = own;
-    kernel->dispose = free;
-    kernel->workspace_bytes = ckm_i_gemm_workspace(g, cpu->threads);
-    return CKM_OK;
-}
-
-static ckm_status build(const ckm_i_cpu *cpu, const product *p, ckm_i_kernel *kernel, ckm_error *err)
+static ckm_status build(const ckm_i_cpu *cpu, const ckm_i_cpu_product *p, ckm_i_kernel *kernel, ckm_error *err)
 {
     ckm_status status = CKM_OK;
     dnnl_memory_desc_t descs[4];
     dnnl_primitive_desc_t pd = NULL;
     ckm_i_dnnl_program *program = NULL;
     CKM_I_TRY(describe(cpu, p, descs, &pd, err));
-    if (pd == NULL) {
-        return build_own(cpu, p, kernel, err);
+    if (pd == NULL || ckm_i_dnnl_allocates(pd)) {
+        CKM_I_TRY(ckm_i_cpu_product_prepare(cpu, p, kernel, err));
+        goto cleanup;
     }
     CKM_I_TRY(ckm_i_dnnl_program_create(cpu, &program, err));
     const ckm_i_dnnl_arg args[] = {
@@ -162,15 +83,15 @@ static void set_matrix(int64_t rows, int64_t columns, bool transposed, int64_t *
 }
 
 // Input 0 (rows x inner) times input 1 (inner x columns), each stored transposed or not.
-static product product_of(int64_t rows, int64_t inner, int64_t columns, bool transposed_a, bool transposed_b)
+static ckm_i_cpu_product product_of(int64_t rows, int64_t inner, int64_t columns, bool transposed_a, bool transposed_b)
 {
-    product p = {.rank = 2,
-                 .a_input = 0,
-                 .b_input = 1,
-                 .bias_input = -1,
-                 .alpha = 1,
-                 .c_dims = {rows, columns},
-                 .bias_dims = {1, columns}};
+    ckm_i_cpu_product p = {.rank = 2,
+                           .a_input = 0,
+                           .b_input = 1,
+                           .bias_input = -1,
+                           .alpha = 1,
+                           .c_dims = {rows, columns},
+                           .bias_dims = {1, columns}};
     set_matrix(rows, inner, transposed_a, p.a_dims, p.a_strides);
     set_matrix(inner, columns, transposed_b, p.b_dims, p.b_strides);
     return p;
@@ -188,7 +109,7 @@ static ckm_status prepare_dense(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ck
     int64_t in = x->dims[x->rank - 1];
     int64_t out = y->dims[y->rank - 1];
     bool transposed = ckm_i_op_attr_int(v->op, "transposed", 0, 0) != 0;
-    product p = product_of(ckm_i_elements(x) / in, in, out, false, transposed);
+    ckm_i_cpu_product p = product_of(ckm_i_elements(x) / in, in, out, false, transposed);
     p.bias_input = ckm_i_dnnl_has_input(v, 2) ? 2 : -1;
     return build(cpu, &p, kernel, err);
 }
@@ -206,7 +127,7 @@ static ckm_status prepare_dense_weights(const ckm_i_cpu *cpu, const ckm_i_op_vie
     int64_t out = dy->dims[dy->rank - 1];
     int64_t rows = ckm_i_elements(x) / in;
     bool transposed = ckm_i_op_attr_int(v->op, "transposed", 0, 0) != 0;
-    product p = product_of(transposed ? out : in, rows, transposed ? in : out, true, false);
+    ckm_i_cpu_product p = product_of(transposed ? out : in, rows, transposed ? in : out, true, false);
     p.a_input = transposed ? 0 : 1;
     p.b_input = transposed ? 1 : 0;
     return build(cpu, &p, kernel, err);
@@ -243,7 +164,7 @@ static ckm_status prepare_pointwise_data(const ckm_i_cpu *cpu, const ckm_i_op_vi
         return CKM_OK;
     }
     int64_t out = dy->dims[dy->rank - 1];
-    product p = product_of(ckm_i_elements(dy) / out, out, dx->dims[dx->rank - 1], false, true);
+    ckm_i_cpu_product p = product_of(ckm_i_elements(dy) / out, out, dx->dims[dx->rank - 1], false, true);
     return build(cpu, &p, kernel, err);
 }
 
@@ -270,7 +191,7 @@ static ckm_status prepare_gemm(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm
     int64_t rows = a->dims[trans_a ? 1 : 0];
     int64_t inner = a->dims[trans_a ? 0 : 1];
     int64_t columns = b->dims[trans_b ? 0 : 1];
-    product p = product_of(rows, inner, columns, trans_a, trans_b);
+    ckm_i_cpu_product p = product_of(rows, inner, columns, trans_a, trans_b);
     p.alpha = (float)ckm_i_op_attr_double(v->op, "alpha", 1.0);
     p.bias_input = bias ? 2 : -1;
     if (bias) {
@@ -314,7 +235,7 @@ static ckm_status prepare_matmul(const ckm_i_cpu *cpu, const ckm_i_op_view *v, c
     const ckm_shape *b = &v->in[1]->shape;
     const ckm_shape *c = &v->graph->tensors[v->op->outputs[0]].shape;
     bool trans_a = ckm_i_op_attr_int(v->op, "trans_a", 0, 0) != 0;
-    product p = {.rank = c->rank, .a_input = 0, .b_input = 1, .bias_input = -1, .alpha = 1};
+    ckm_i_cpu_product p = {.rank = c->rank, .a_input = 0, .b_input = 1, .bias_input = -1, .alpha = 1};
     set_batched(a, c->rank, trans_a, p.a_dims, p.a_strides);
     set_batched(b, c->rank, ckm_i_op_attr_int(v->op, "trans_b", 0, 0) != 0, p.b_dims, p.b_strides);
     memcpy(p.c_dims, c->dims, sizeof p.c_dims);

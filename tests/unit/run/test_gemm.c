@@ -39,9 +39,9 @@ typedef struct workspace {
     int64_t bytes;
 } workspace;
 
-static workspace open_workspace(const ckm_i_gemm *g, int threads, unsigned char filling)
+static workspace open_workspace(const ckm_i_gemm_plan *plan, unsigned char filling)
 {
-    workspace w = {.bytes = ckm_i_gemm_workspace(g, threads)};
+    workspace w = {.bytes = ckm_i_gemm_workspace_bytes(plan)};
     w.memory = malloc((size_t)w.bytes + 3 * GUARD);
     assert_non_null(w.memory);
     memset(w.memory, filling, (size_t)w.bytes + 3 * GUARD);
@@ -60,11 +60,11 @@ static void close_workspace(workspace *w)
     free(w->memory);
 }
 
-static void run(ckm_i_gemm *g, float *c, int threads, unsigned char filling)
+static void run(const ckm_i_gemm *g, const ckm_i_gemm_data *data, int threads, unsigned char filling)
 {
-    workspace w = open_workspace(g, threads, filling);
-    g->c = c;
-    ckm_i_gemm_run(g, threads, w.begin);
+    ckm_i_gemm_plan plan = ckm_i_gemm_make_plan(g, threads);
+    workspace w = open_workspace(&plan, filling);
+    ckm_i_gemm_run(&plan, data, threads, w.begin);
     close_workspace(&w);
 }
 
@@ -76,17 +76,17 @@ static void check_shape(const shape *s)
     int64_t ldc = s->n + 3;
     float *c = numbers(s->m * ldc, 4);
     float *again = numbers(s->m * ldc, 4);
-    ckm_i_gemm g = {.m = s->m, .n = s->n, .k = s->k, .ldc = ldc, .alpha = s->alpha, .bias = s->biased ? bias : NULL};
-    g.a = (ckm_i_gemm_operand){.data = a, .row = s->a_turned ? 1 : s->k, .column = s->a_turned ? s->m : 1};
-    g.b = (ckm_i_gemm_operand){.data = b, .row = s->b_turned ? 1 : s->n, .column = s->b_turned ? s->k : 1};
-    run(&g, c, 1, 0xff);
+    ckm_i_gemm g = {.m = s->m, .n = s->n, .k = s->k, .ldc = ldc, .alpha = s->alpha};
+    ckm_i_gemm_data data = {.a = a, .b = b, .c = c, .bias = s->biased ? bias : NULL};
+    g.a = (ckm_i_gemm_operand){.row = s->a_turned ? 1 : s->k, .column = s->a_turned ? s->m : 1};
+    g.b = (ckm_i_gemm_operand){.row = s->b_turned ? 1 : s->n, .column = s->b_turned ? s->k : 1};
+    run(&g, &data, 1, 0xff);
     for (int64_t i = 0; i < s->m; i++) {
         for (int64_t j = 0; j < s->n; j++) {
             double sum = 0;
             double size = 1;
             for (int64_t k = 0; k < s->k; k++) {
-                double term = (double)g.a.data[i * g.a.row + k * g.a.column] *
-                              (double)g.b.data[k * g.b.row + j * g.b.column];
+                double term = (double)a[i * g.a.row + k * g.a.column] * (double)b[k * g.b.row + j * g.b.column];
                 sum += term;
                 size += fabs(term);
             }
@@ -103,7 +103,8 @@ static void check_shape(const shape *s)
         for (int64_t i = 0; i < s->m; i++) {
             memcpy(again + i * ldc + s->n, c + i * ldc + s->n, 3 * sizeof *again);
         }
-        run(&g, again, threads, 0x11);
+        data.c = again;
+        run(&g, &data, threads, 0x11);
         assert_memory_equal(c, again, (size_t)(s->m * ldc) * sizeof *c);
     }
     free(a);
@@ -137,11 +138,13 @@ static void test_no_depth(void **state)
     (void)state;
     float bias[2] = {3, 4};
     float c[4] = {9, 9, 9, 9};
-    ckm_i_gemm g = {.m = 2, .n = 2, .k = 0, .ldc = 2, .alpha = 1, .bias = bias};
-    run(&g, c, 2, 0);
+    ckm_i_gemm g = {.m = 2, .n = 2, .k = 0, .ldc = 2, .alpha = 1};
+    g.b.column = 1;
+    ckm_i_gemm_data data = {.c = c, .bias = bias};
+    run(&g, &data, 2, 0);
     assert_true(c[0] == 3 && c[1] == 4 && c[2] == 3 && c[3] == 4);
-    g.bias = NULL;
-    run(&g, c, 2, 0);
+    data.bias = NULL;
+    run(&g, &data, 2, 0);
     assert_true(c[0] == 0 && c[1] == 0 && c[2] == 0 && c[3] == 0);
 }
 
@@ -154,13 +157,13 @@ static void test_batches(void **state)
     float *b = numbers(3 * K * N, 6);
     float c[6][M][N];
     ckm_i_gemm g = {.m = M, .n = N, .k = K, .ldc = N, .alpha = 1, .n_axes = 2, .axes = {3, 2}};
-    g.a = (ckm_i_gemm_operand){.data = a, .row = K, .column = 1, .batch_steps = {0, M * K}};
-    g.b = (ckm_i_gemm_operand){.data = b, .row = N, .column = 1, .batch_steps = {K * N, 0}};
+    g.a = (ckm_i_gemm_operand){.row = K, .column = 1, .batch_steps = {0, M * K}};
+    g.b = (ckm_i_gemm_operand){.row = N, .column = 1, .batch_steps = {K * N, 0}};
     g.c_batch_steps[0] = 2 * M * N;
     g.c_batch_steps[1] = M * N;
     for (int threads = 1; threads <= 3; threads++) {
         memset(c, 0x7f, sizeof c);
-        run(&g, &c[0][0][0], threads, 0x22);
+        run(&g, &(ckm_i_gemm_data){.a = a, .b = b, .c = &c[0][0][0]}, threads, 0x22);
         for (int t = 0; t < 6; t++) {
             for (int i = 0; i < M; i++) {
                 for (int j = 0; j < N; j++) {
@@ -181,7 +184,7 @@ static void test_batches(void **state)
 static void make_numbers(const void *context, int64_t batch, int64_t first, int64_t count, int64_t k0, int64_t depth,
                          int64_t width, float *panel)
 {
-    assert_ptr_equal(context, make_numbers);
+    assert_int_equal(*(const int *)context, 1);
     assert_true(count >= 1 && count <= width);
     for (int64_t k = 0; k < depth; k++) {
         for (int64_t i = 0; i < width; i++) {
@@ -199,11 +202,10 @@ static void test_made_operands(void **state)
     ckm_i_gemm g = {.m = M, .n = N, .k = K, .ldc = N, .alpha = 1, .n_axes = 1, .axes = {2}, .c_batch_steps = {M * N}};
     g.a.pack = make_numbers;
     g.b.pack = make_numbers;
-    g.a.context = (const void *)(uintptr_t)make_numbers;
-    g.b.context = g.a.context;
+    static const int context = 1;
     for (int threads = 1; threads <= 4; threads += 3) {
         memset(c, 0x7f, sizeof c);
-        run(&g, &c[0][0][0], threads, 0x33);
+        run(&g, &(ckm_i_gemm_data){.context = &context, .c = &c[0][0][0]}, threads, 0x33);
         for (int t = 0; t < 2; t++) {
             for (int i = 0; i < M; i++) {
                 for (int j = 0; j < N; j++) {
