@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a step graph to the training graph: which operators run once, whichever operator gives the results.
+// From a step graph to the training graph: which operators run once, what may be written over what, views, results.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -132,11 +133,122 @@ static void nothing_is_computed_once_without_updates(void **state)
     ckm_graph_free(f.network);
 }
 
+// The inputs that operator `name` may write its output over, comma-separated.
+static const char *pairs_of(const ckm_training *t, const char *name)
+{
+    static char text[200];  // one at a time is compared at once
+    const ckm_i_training_op *o = &t->ops[find(t, name)];
+    text[0] = '\0';
+    for (int32_t i = 0; i < o->n_inplace; i++) {
+        size_t used = strlen(text);
+        assert_int_equal(o->inplace[i][1], o->outputs[0]);
+        snprintf(text + used, sizeof text - used, "%s%s", i > 0 ? "," : "", t->values[o->inplace[i][0]].name);
+    }
+    return text;
+}
+
+// The values that it reads.
+static const char *inputs_of(const ckm_training *t, const char *name)
+{
+    static char text[200];
+    const ckm_i_training_op *o = &t->ops[find(t, name)];
+    text[0] = '\0';
+    for (int32_t i = 0; i < o->n_inputs; i++) {
+        size_t used = strlen(text);
+        snprintf(text + used, sizeof text - used, "%s%s", i > 0 ? "," : "", t->values[o->inputs[i]].name);
+    }
+    return text;
+}
+
+static int32_t op_of(ckm_graph *g, const char *kind, const char *name, const int32_t *inputs, int32_t n)
+{
+    int32_t out = -1;
+    ckm_error err = CKM_ERROR_INIT;
+    if (ckm_i_graph_add_op(g, kind, name, inputs, n, NULL, 0, &out, 1, &err) != CKM_OK) {
+        fail_msg("%s", err.message);
+    }
+    return out;
+}
+
+// Over what is computed, of the same shape and type, once for each operand; not over leaves, nor views of them.
+static void pairs_of_operands(void **state)
+{
+    (void)state;
+    ckm_graph *g = NULL;
+    ckm_training *t = NULL;
+    ckm_error err = CKM_ERROR_INIT;
+    assert_int_equal(ckm_i_graph_create("net", CKM_CHANNELS_LAST, 2, &g, &err), CKM_OK);
+    int32_t x = leaf(g, "x", CKM_ROLE_INPUT, 2, 6);
+    int32_t p = leaf(g, "p", CKM_ROLE_PARAMETER, 2, 6);
+    int32_t row = leaf(g, "row", CKM_ROLE_PARAMETER, 1, 6);
+    int32_t moved = op(g, "add", "moved", x, p);
+    int32_t twice = op(g, "add", "twice", moved, moved);
+    int32_t view = op(g, "identity", "view", twice, -1);
+    int32_t viewed = op(g, "identity", "viewed", view, -1);
+    int32_t through = op(g, "tanh", "through", viewed, -1);
+    int32_t leaf_view = op(g, "identity", "leaf_view", x, -1);
+    int32_t of_leaf = op(g, "tanh", "of_leaf", leaf_view, -1);
+    int32_t thin = op(g, "tanh", "thin", row, -1);
+    int32_t spread = op(g, "add", "spread", thin, through);
+    const int32_t three[3] = {spread, of_leaf, spread};
+    int32_t summed = op_of(g, "add", "summed", three, 3);
+    int32_t whether = op(g, "greater", "whether", summed, of_leaf);
+    const int32_t choice[3] = {whether, summed, spread};
+    int32_t chosen = op_of(g, "where", "chosen", choice, 3);
+    const int32_t other[3] = {whether, chosen, chosen};
+    (void)op_of(g, "where", "result", other, 3);
+    if (ckm_autodiff_op_graph(g, NULL, &t, &err) != CKM_OK) {
+        fail_msg("%s", err.message);
+    }
+    assert_string_equal(pairs_of(t, "moved"), "");
+    assert_string_equal(pairs_of(t, "twice"), "moved");
+    assert_string_equal(inputs_of(t, "twice"), "moved");
+    assert_string_equal(pairs_of(t, "view"), "");
+    assert_string_equal(pairs_of(t, "through"), "viewed");
+    assert_string_equal(pairs_of(t, "of_leaf"), "");
+    assert_string_equal(pairs_of(t, "spread"), "through");
+    assert_string_equal(pairs_of(t, "summed"), "spread,of_leaf");
+    assert_string_equal(inputs_of(t, "summed"), "spread,of_leaf");
+    assert_string_equal(pairs_of(t, "whether"), "");
+    assert_string_equal(pairs_of(t, "chosen"), "summed,spread");
+    assert_string_equal(pairs_of(t, "result"), "chosen");
+    // A view of a view has the same owner.
+    int32_t owner = t->ops[find(t, "twice")].outputs[0];
+    assert_int_equal(t->values[t->ops[find(t, "view")].outputs[0]].alias_of, owner);
+    assert_int_equal(t->values[t->ops[find(t, "viewed")].outputs[0]].alias_of, owner);
+    assert_int_equal(t->values[owner].alias_of, -1);
+    assert_int_equal(t->values[t->ops[find(t, "leaf_view")].outputs[0]].bytes, 2 * 6 * 4);
+    ckm_training_free(t);
+    ckm_graph_free(g);
+}
+
+// x + a + b: what reaches the sum reaches both, and is one result.
+static void one_gradient_of_two_parameters(void **state)
+{
+    (void)state;
+    ckm_graph *g = NULL;
+    ckm_training *t = NULL;
+    ckm_error err = CKM_ERROR_INIT;
+    assert_int_equal(ckm_i_graph_create("net", CKM_CHANNELS_LAST, 2, &g, &err), CKM_OK);
+    int32_t inputs[3] = {leaf(g, "x", CKM_ROLE_INPUT, 2, 6), leaf(g, "a", CKM_ROLE_PARAMETER, 2, 6),
+                         leaf(g, "b", CKM_ROLE_PARAMETER, 2, 6)};
+    (void)op_of(g, "add", "sum", inputs, 3);
+    if (ckm_autodiff_op_graph(g, NULL, &t, &err) != CKM_OK) {
+        fail_msg("%s", err.message);
+    }
+    assert_int_equal(t->n_results, 3);
+    assert_string_equal(t->values[t->results[2]].name, "loss:grad_logits");
+    ckm_training_free(t);
+    ckm_graph_free(g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(results_are_computed_once_when_the_step_updates),
         cmocka_unit_test(nothing_is_computed_once_without_updates),
+        cmocka_unit_test(pairs_of_operands),
+        cmocka_unit_test(one_gradient_of_two_parameters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

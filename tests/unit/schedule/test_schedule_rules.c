@@ -186,6 +186,11 @@ static void views_and_pairs_together(void **state)
          "'ops': [{'cost': 1, 'inputs': [], 'outputs': [0]},"
          "        {'cost': 1, 'inputs': [0], 'outputs': [1, 2], 'inplace': [[0, 1]]}]",
          "['compute', 0], ['compute', 1, [[0, 1]]]", "a view of", 0},
+        // The output has no storage of its own to put in the input's place, even when its owner is dead.
+        {"'tensors': [{'bytes': 9}, {'bytes': 6}, {'bytes': 5, 'alias_of': 0}],"
+         "'ops': [{'cost': 1, 'inputs': [], 'outputs': [1]}, {'cost': 1, 'inputs': [], 'outputs': [0]},"
+         "        {'cost': 1, 'inputs': [1], 'outputs': [2], 'inplace': [[1, 2]]}]",
+         "['compute', 0], ['compute', 1], ['free', 0], ['compute', 2, [[1, 2]]]", "the output is a view", 0},
         // The output's storage lives on in an old view of it.
         {"'tensors': [{'bytes': 6}, {'bytes': 5}, {'bytes': 1, 'alias_of': 1}],"
          "'ops': [{'cost': 1, 'inputs': [], 'outputs': [0]},"
