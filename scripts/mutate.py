@@ -93,9 +93,10 @@ class Mutant:
     start: int
     end: int
     text: str
+    nth: int  # of those that look alike, in one function
 
     def key(self):
-        return (self.file, self.function, self.before, self.after)
+        return (self.file, self.function, self.before, self.after, self.nth)
 
 
 def tokens_of(source):
@@ -218,22 +219,22 @@ def mutants_of(file, first=1, last=10**9):
     with open(os.path.join(ROOT, file), encoding="utf-8") as f:
         source = f.read()
     starts = [(m.start(), m.group(1)) for m in re.finditer(r"^[A-Za-z][^;={}()]*?(\w+)\([^;{}]*\)\s*\{", source, re.M)]
-    found = set()
+    found, alike = set(), {}
     for start, end, text, what in changes_of(source):
         line = source.count("\n", 0, start) + 1
-        if not first <= line <= last or source[start:end] == text:
+        if source[start:end] == text:
             continue
         head = source.rfind("\n", 0, start) + 1
         tail = source.find("\n", end)
         function = max((s for s in starts if s[0] <= start), default=(0, "-"))[1]
-        mutant = Mutant(file, line, function, what, fold(source[head:tail]),
-                        fold(source[head:start] + text + source[end:tail]), start, end, text)
+        before, after = fold(source[head:tail]), fold(source[head:start] + text + source[end:tail])
         # What a comparison for qsort gives counts by its sign.
-        if what == "1 to 2" and re.search(r"return .*\? (-1|1) : ", mutant.before):
+        if (start, end, text) in found or (what == "1 to 2" and re.search(r"return .*\? (-1|1) : ", before)):
             continue
-        if (start, end, text) not in found:
-            found.add((start, end, text))
-            yield mutant
+        found.add((start, end, text))
+        nth = alike[function, before, after] = alike.get((function, before, after), 0) + 1
+        if first <= line <= last:
+            yield Mutant(file, line, function, what, before, after, start, end, text, nth)
 
 
 # ---- the list of equivalent mutants ---------------------------------------------------------------------------------
@@ -245,11 +246,15 @@ class Entry:
     before: str
     after: str  # "*": whatever is done to these lines
     why: str
+    nth: int  # 0: all that look alike
     used: bool = False
 
 
 def read_equivalent(path):
-    """Entries of four lines: `FILE FUNCTION`, `- before`, `+ after`, `= why`; several + lines share the rest."""
+    """Entries of four lines: `FILE FUNCTION`, `- before`, `+ after`, `= why`; several + lines share the rest.
+
+    FUNCTION:2 is only about the second of the places in the function that look alike.
+    """
     entries, head, before, afters = [], None, "", []
     if not os.path.exists(path):
         return entries
@@ -263,7 +268,8 @@ def read_equivalent(path):
             elif mark == "+ ":
                 afters.append(rest)
             elif mark == "= ":
-                entries += [Entry(*head, before, after, rest) for after in afters]
+                function, _, nth = head[1].partition(":")
+                entries += [Entry(head[0], function, before, after, rest, int(nth or 0)) for after in afters]
             elif len(line.split()) == 2:
                 head = line.split()
             else:
@@ -273,7 +279,8 @@ def read_equivalent(path):
 
 def entry_for(mutant, entries):
     for entry in entries:
-        if (entry.file, entry.function, entry.before) == mutant.key()[:3] and entry.after in ("*", mutant.after):
+        same = (entry.file, entry.function, entry.before) == mutant.key()[:3] and entry.nth in (0, mutant.nth)
+        if same and entry.after in ("*", mutant.after):
             entry.used = True
             return entry
     return None
@@ -360,8 +367,8 @@ class Build:
                            UBSAN_OPTIONS="halt_on_error=1", ASAN_OPTIONS="hard_rss_limit_mb=3000")
         sanitized = "asan" in os.path.basename(self.folder)
         if sanitized:
-            # Brute force is slow there, and a tenth of it shows what is read out of bounds.
-            environment["CKM_ORACLE_SCALE"] = "0.1"
+            # As continuous integration does: brute force is slow there.
+            environment["CKM_ORACLE_SCALE"] = "0.2"
         limit = 5 + int(5 * self.seconds.get(test, 60))
 
         def confine():
