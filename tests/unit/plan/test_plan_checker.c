@@ -368,6 +368,25 @@ static void an_illegal_schedule_has_no_good_plan(void **state)
     ckm_dataflow_free(df);
 }
 
+// A verdict is one line of valid text, whatever the names.
+static void verdicts_survive_hostile_names(void **state)
+{
+    (void)state;
+    int64_t arena;
+    ckm_dataflow *df = quoted_graph_of("'tensors': [{'name': 'two\\nlines', 'bytes': 1}],"
+                                       "'ops': [{'cost': 1, 'inputs': [], 'outputs': [0]}]");
+    ckm_schedule *s = quoted_schedule_of("['compute', 0]");
+    ckm_plan *plan = plan_of(df, s, 64);
+    plan->instances[0].last = 7;
+    const char *why = judge(df, s, plan, 64, &arena);
+    assert_non_null(why);
+    assert_non_null(strstr(why, "lines"));
+    assert_null(strchr(why, '\n'));
+    ckm_plan_free(plan);
+    ckm_schedule_free(s);
+    ckm_dataflow_free(df);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -376,6 +395,7 @@ int main(void)
         cmocka_unit_test(every_claim_is_checked),
         cmocka_unit_test(instances_of_nothing_are_seen),
         cmocka_unit_test(an_illegal_schedule_has_no_good_plan),
+        cmocka_unit_test(verdicts_survive_hostile_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
