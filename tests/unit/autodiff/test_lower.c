@@ -187,10 +187,78 @@ static void operators_in_normal_form(void **state)
     assert_int_equal(failed, 0);
 }
 
+// A softmax at the end is part of the loss, which has to know where its classes went; others stay.
+typedef struct softmax_case {
+    ckm_layout layout;
+    const char *shape, *network, *expected;
+    int32_t class_axis;
+} softmax_case;
+
+static const softmax_case softmax_cases[] = {
+    {LAST, "2x6", "tanh x", "tanh (1>1 2x6)", 1},
+    {LAST, "2x4x4x3", "tanh x", "tanh (1>1 2x4x4x3)", 3},
+    {FIRST, "2x3x4x4", "tanh x", "tanh (1>1 2x3x4x4)", 1},
+    {FIRST, "2x3x4", "tanh x", "tanh (1>1 2x3x4)", 2},
+    {LAST, "2x6", "tanh x | softmax x", "tanh (1>1 2x6)", 1},
+    {LAST, "2x6", "tanh x | log_softmax x axis=0", "tanh (1>1 2x6)", 0},
+    {LAST, "2x5x6", "tanh x | softmax x axis=1", "tanh (1>1 2x5x6)", 1},
+    {LAST, "2x5x6", "tanh x | softmax x axis=-2", "tanh (1>1 2x5x6)", 1},
+    {LAST, "3x4", "dense x p4x5 activation=softmax", "dense transposed=0 (2>1 3x5)", 1},
+    {LAST, "3x4", "dense x p4x5 activation=tanh", "dense transposed=0 (2>1 3x5) | tanh (1>1 3x5)", 1},
+    // Reshaped behind the softmax: the axis of as many classes with as much behind it.
+    {LAST, "2x3x4x5", "softmax x axis=3 | reshape x shape=2,12,5", "reshape shape=2,12,5 (1>1 2x12x5)", 2},
+    {LAST, "2x3x4x5", "softmax x axis=1 | reshape x shape=2,3,20", "reshape shape=2,3,20 (1>1 2x3x20)", 1},
+    {LAST, "2x3x4x5", "softmax x axis=1 | reshape x shape=1,2,3,20 | identity x",
+     "reshape shape=1,2,3,20 (1>1 1x2x3x20) | identity (1>1 1x2x3x20)", 2},
+    {LAST, "2x3x3x1", "softmax x axis=1 | reshape x shape=2,3,3", "reshape shape=2,3,3 (1>1 2x3x3)", 1},
+    {LAST, "2x3x3x1", "softmax x axis=2 | reshape x shape=2,3,3", "reshape shape=2,3,3 (1>1 2x3x3)", 2},
+    // Nowhere: the classes are split up, so the softmax stays.
+    {LAST, "2x3x4", "softmax x axis=2 | reshape x shape=2,3,2,2",
+     "softmax axis=2 (1>1 2x3x4) | reshape shape=2,3,2,2 (1>1 2x3x2x2)", 3},
+    {LAST, "2x3x4", "softmax x axis=1 | reshape x shape=2,12",
+     "softmax axis=1 (1>1 2x3x4) | reshape shape=2,12 (1>1 2x12)", 1},
+    // Not at the end.
+    {LAST, "2x6", "softmax x | tanh x", "softmax axis=1 (1>1 2x6) | tanh (1>1 2x6)", 1},
+    {LAST, "2x6", "reshape x shape=3,4", "reshape shape=3,4 (1>1 3x4)", 1},
+};
+
+static void the_last_softmax_is_left_to_the_loss(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof softmax_cases / sizeof softmax_cases[0]; i++) {
+        const softmax_case *c = &softmax_cases[i];
+        network_text network;
+        ckm_i_step step;
+        ckm_error err = CKM_ERROR_INIT;
+        char text[2000] = "";
+        network_text_read(&network, c->layout, c->shape, c->network);
+        assert_int_equal(ckm_i_step_init(&step, network.g, &err), CKM_OK);
+        assert_int_equal(ckm_i_step_lower(&step, CKM_LOSS_SOFTMAX_CROSS_ENTROPY, &err), CKM_OK);
+        describe(step.graph, text, sizeof text);
+        if (strcmp(text, c->expected) != 0 || step.class_axis != c->class_axis) {
+            fail_msg("%s\n  gives    %s, classes on axis %d\n  expected %s, %d", c->network, text, (int)step.class_axis,
+                     c->expected, (int)c->class_axis);
+        }
+        // The mean squared error wants what the network puts out.
+        ckm_i_step_dispose(&step);
+        assert_int_equal(ckm_i_step_init(&step, network.g, &err), CKM_OK);
+        assert_int_equal(ckm_i_step_lower(&step, CKM_LOSS_MSE, &err), CKM_OK);
+        int32_t last = network.g->n_ops - 1;
+        const ckm_i_graph_op *end = &step.graph->ops[step.graph->n_ops - 1];
+        assert_int_equal(step.output, end->outputs[0]);
+        assert_int_equal(step.class_axis, -1);
+        assert_true(strcmp(network.g->ops[last].op_class->kind, "softmax") != 0 ||
+                    strcmp(end->op_class->kind, "softmax") == 0);
+        ckm_i_step_dispose(&step);
+        ckm_graph_free(network.g);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(operators_in_normal_form),
+        cmocka_unit_test(the_last_softmax_is_left_to_the_loss),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
