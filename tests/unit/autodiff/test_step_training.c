@@ -37,13 +37,13 @@ static int32_t op(ckm_graph *g, const char *kind, const char *name, int32_t a, i
     return out;
 }
 
-static void open(fixture *f, ckm_optimizer_kind optimizer)
+static void open_with(fixture *f, const ckm_optimizer *optimizer, bool fused)
 {
     ckm_error err = CKM_ERROR_INIT;
     *f = (fixture){.options = CKM_AUTODIFF_OPTIONS_INIT};
-    f->options.optimizer.kind = optimizer;
+    f->options.optimizer = *optimizer;
     f->options.loss = CKM_LOSS_SOFTMAX_CROSS_ENTROPY;
-    f->options.fused = true;
+    f->options.fused = fused;
     assert_int_equal(ckm_i_graph_create("net", CKM_CHANNELS_LAST, 2, &f->network, &err), CKM_OK);
     int32_t x = leaf(f->network, "x", CKM_ROLE_INPUT, 2, 6);
     int32_t v = leaf(f->network, "v", CKM_ROLE_PARAMETER, 6, 6);
@@ -57,6 +57,13 @@ static void open(fixture *f, ckm_optimizer_kind optimizer)
         ckm_i_step_backward(&f->step, &f->options, &err) != CKM_OK) {
         fail_msg("%s", err.message);
     }
+}
+
+static void open(fixture *f, ckm_optimizer_kind optimizer)
+{
+    ckm_autodiff_options options = CKM_AUTODIFF_OPTIONS_INIT;
+    options.optimizer.kind = optimizer;
+    open_with(f, &options.optimizer, true);
 }
 
 static ckm_training *finish(fixture *f)
@@ -242,6 +249,88 @@ static void one_gradient_of_two_parameters(void **state)
     ckm_graph_free(g);
 }
 
+// What an update reads, and the numbers it is given.
+typedef struct update_case {
+    ckm_optimizer optimizer;
+    const char *kind, *inputs, *attributes;
+} update_case;
+
+static void attributes_of(const ckm_i_graph_op *o, char *text, size_t room)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (int32_t i = 0; i < o->n_attrs; i++) {
+        const ckm_i_attr *a = &o->attrs[i];
+        used += (size_t)snprintf(text + used, room - used, "%s%s=%g", i > 0 ? " " : "", a->key,
+                                 a->type == CKM_I_ATTR_REAL ? a->real : (double)a->ints[0]);
+    }
+}
+
+static void updates_are_what_the_optimizer_says(void **state)
+{
+    (void)state;
+    ckm_autodiff_options plain = CKM_AUTODIFF_OPTIONS_INIT;
+    update_case cases[] = {
+        {plain.optimizer, "update_sgd", "w,second:grad_weight", "weight_decay=0 momentum=0 nesterov=0"},
+        {plain.optimizer, "update_sgd", "w,second:grad_weight,w:momentum", "weight_decay=0.25 momentum=0.5 nesterov=1"},
+        {plain.optimizer, "update_adam", "w,second:grad_weight,w:m,w:v",
+         "weight_decay=0 beta1=0.25 beta2=0.75 epsilon=0.125"},
+        {plain.optimizer, "update_adamw", "w,second:grad_weight,w:m,w:v",
+         "weight_decay=0.5 beta1=0 beta2=0.75 epsilon=0.125"},
+    };
+    cases[0].optimizer.kind = CKM_OPTIMIZER_SGD;
+    cases[0].optimizer.weight_decay = 0.0;
+    cases[0].optimizer.momentum = 0.0;
+    cases[1].optimizer.kind = CKM_OPTIMIZER_SGD;
+    cases[1].optimizer.weight_decay = 0.25;
+    cases[1].optimizer.momentum = 0.5;
+    cases[1].optimizer.nesterov = true;
+    cases[2].optimizer.kind = CKM_OPTIMIZER_ADAM;
+    cases[2].optimizer.weight_decay = 0.0;
+    cases[3].optimizer.kind = CKM_OPTIMIZER_ADAMW;
+    cases[3].optimizer.weight_decay = 0.5;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        for (int fused = 0; fused < 2; fused++) {
+            fixture f;
+            char text[200];
+            cases[i].optimizer.beta1 = i == 3 ? 0.0 : 0.25;
+            cases[i].optimizer.beta2 = 0.75;
+            cases[i].optimizer.epsilon = 0.125;
+            open_with(&f, &cases[i].optimizer, fused != 0);
+            ckm_training *t = finish(&f);
+            int32_t update = find(t, "w:update");
+            const ckm_i_graph_op *o = &t->step->ops[update];
+            attributes_of(o, text, sizeof text);
+            assert_string_equal(o->op_class->kind, cases[i].kind);
+            assert_string_equal(inputs_of(t, "w:update"), cases[i].inputs);
+            assert_string_equal(text, cases[i].attributes);
+            assert_int_equal(t->ops[update].phase, CKM_I_UPDATE);
+            assert_int_equal(t->ops[update].source, -1);
+            assert_int_equal(t->ops[update].n_outputs, 0);
+            // What the optimizer keeps is like the parameter.
+            for (int32_t k = 2; k < o->n_inputs; k++) {
+                const ckm_i_graph_tensor *kept = &t->step->tensors[o->inputs[k]];
+                assert_int_equal(kept->role, CKM_ROLE_STATE);
+                assert_int_equal(kept->dtype, CKM_F32);
+                assert_int_equal(kept->shape.rank, 2);
+                assert_int_equal(kept->shape.dims[0], 6);
+                assert_int_equal(kept->shape.dims[1], 5);
+            }
+            // Fused: as soon as the gradient is there and nothing reads the parameter any more. Else all in the end.
+            assert_int_equal(find(t, "w:update"), fused ? find(t, "second:grad_x") + 1 : t->n_ops - 1);
+            assert_int_equal(find(t, "v:update"), fused ? t->n_ops - 1 : t->n_ops - 2);
+            // Backward operators are marked as such behind an update, too.
+            assert_int_equal(t->ops[find(t, "act:grad_x")].phase, CKM_I_BACKWARD);
+            assert_int_equal(t->ops[find(t, "act:grad_x")].source, 1);
+            assert_int_equal(t->ops[find(t, "first:grad_weight")].source, 0);
+            assert_int_equal(t->ops[find(t, "loss")].phase, CKM_I_LOSS);
+            assert_int_equal(t->ops[find(t, "loss")].source, -1);
+            ckm_training_free(t);
+            ckm_graph_free(f.network);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -249,6 +338,7 @@ int main(void)
         cmocka_unit_test(nothing_is_computed_once_without_updates),
         cmocka_unit_test(pairs_of_operands),
         cmocka_unit_test(one_gradient_of_two_parameters),
+        cmocka_unit_test(updates_are_what_the_optimizer_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

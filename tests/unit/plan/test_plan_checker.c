@@ -100,6 +100,44 @@ static void buffers_of_one_common_step_must_not_overlap(void **state)
     ckm_dataflow_free(df);
 }
 
+// What is handed over in place has the input's memory, all of it, until the step is over: the workspace of the step must
+// keep off, and comes later in the plan.
+static void handed_over_memory_is_the_inputs_until_the_step_ends(void **state)
+{
+    (void)state;
+    int64_t arena;
+    ckm_dataflow *df = quoted_graph_of(
+        "'tensors': [{'bytes': 640}, {'bytes': 64}, {'bytes': 10}],"
+        "'ops': [{'cost': 1, 'inputs': [], 'outputs': [0]},"
+        "        {'cost': 1, 'inputs': [0], 'outputs': [1], 'inplace': [[0, 1]], 'workspace_bytes': 32},"
+        "        {'cost': 1, 'inputs': [1], 'outputs': [2], 'workspace_bytes': 500}], 'results': [1, 2]");
+    ckm_schedule *s = quoted_schedule_of("['compute', 0], ['compute', 1, [[0, 1]]], ['compute', 2]");
+    ckm_plan *plan = plan_of(df, s, 1);
+    plan->info.arena_bytes = 1000;
+    assert_int_equal(plan->n_instances, 5);
+    static const int64_t offsets[] = {0, 0, 640, 564, 64};
+    for (int32_t i = 0; i < 5; i++) {
+        plan->instances[i].offset = offsets[i];
+    }
+    assert_null(judge(df, s, plan, 1, &arena));
+    assert_int_equal(arena, 672);
+    for (int64_t offset = 63; offset < 640; offset += 64) {
+        plan->instances[2].offset = offset;
+        const char *why = judge(df, s, plan, 1, &arena);
+        assert_non_null(why);
+        assert_non_null(strstr(why, "instances 0 and 2 are in use together at step 1 and overlap"));
+    }
+    // A step later, only what the output needs is taken.
+    plan->instances[2].offset = 640;
+    plan->instances[4].offset = 63;
+    const char *why = judge(df, s, plan, 1, &arena);
+    assert_non_null(why);
+    assert_non_null(strstr(why, "instances 1 and 4 are in use together at step 2 and overlap"));
+    ckm_plan_free(plan);
+    ckm_schedule_free(s);
+    ckm_dataflow_free(df);
+}
+
 // Whether instance i takes memory of its own at a step: what is handed over takes it once the step is over.
 static bool occupies(const ckm_plan *plan, int32_t i, int64_t step)
 {
@@ -340,6 +378,16 @@ static void instances_of_nothing_are_seen(void **state)
     const char *why = judge(df, s, plan, 64, &arena);
     assert_non_null(why);
     assert_non_null(strstr(why, "instance 4 belongs to nothing"));
+    // The same in front.
+    for (int32_t i = 4; i > 0; i--) {
+        plan->instances[i] = plan->instances[i - 1];
+    }
+    for (int64_t i = 0; i < plan->n_bindings; i++) {
+        plan->bindings[i] += plan->bindings[i] >= 0;
+    }
+    why = judge(df, s, plan, 64, &arena);
+    assert_non_null(why);
+    assert_non_null(strstr(why, "instance 0 belongs to nothing"));
     ckm_plan_free(plan);
     ckm_schedule_free(s);
     ckm_dataflow_free(df);
@@ -391,6 +439,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(buffers_of_one_common_step_must_not_overlap),
+        cmocka_unit_test(handed_over_memory_is_the_inputs_until_the_step_ends),
         cmocka_unit_test(buffers_put_anywhere),
         cmocka_unit_test(every_claim_is_checked),
         cmocka_unit_test(instances_of_nothing_are_seen),
