@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // From a step graph to the training graph: which operators run once, what may be written over what, views, results.
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -331,6 +332,51 @@ static void updates_are_what_the_optimizer_says(void **state)
     }
 }
 
+static void numbers_out_of_range_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        double momentum, beta1, beta2, epsilon, weight_decay;
+        const char *why;  // NULL: all of them are fine
+    } cases[] = {
+        {0.0, 0.0, 0.0, 1e-300, 0.0, NULL},
+        {0.99, 0.99, 0.99, 1e300, 1e300, NULL},
+        {-0.5, 0.0, 0.0, 1.0, 0.0, "the momentum is -0.5"},
+        {1.0, 0.0, 0.0, 1.0, 0.0, "the momentum is 1;"},
+        {NAN, 0.0, 0.0, 1.0, 0.0, "the momentum is nan"},
+        {0.0, -0.5, 0.0, 1.0, 0.0, "the betas are -0.5 and 0;"},
+        {0.0, 1.0, 0.5, 1.0, 0.0, "the betas are 1 and 0.5;"},
+        {0.0, 0.5, -0.5, 1.0, 0.0, "the betas are 0.5 and -0.5;"},
+        {0.0, 0.5, 1.0, 1.0, 0.0, "the betas are 0.5 and 1;"},
+        {0.0, NAN, 0.5, 1.0, 0.0, "the betas are nan and 0.5;"},
+        {0.0, 0.0, 0.0, 0.0, 0.0, "epsilon is 0; it must be positive"},
+        {0.0, 0.0, 0.0, -1.0, 0.0, "epsilon is -1; it must be positive"},
+        {0.0, 0.0, 0.0, NAN, 0.0, "epsilon is nan; it must be positive"},
+        {0.0, 0.0, 0.0, 1.0, -0.5, "the weight decay is -0.5; it must not be negative"},
+        {0.0, 0.0, 0.0, 1.0, NAN, "the weight decay is nan; it must not be negative"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        fixture f;
+        ckm_training *t = NULL;
+        ckm_error err = CKM_ERROR_INIT;
+        open(&f, CKM_OPTIMIZER_ADAM);
+        ckm_i_step_dispose(&f.step);
+        f.options.optimizer.momentum = cases[i].momentum;
+        f.options.optimizer.beta1 = cases[i].beta1;
+        f.options.optimizer.beta2 = cases[i].beta2;
+        f.options.optimizer.epsilon = cases[i].epsilon;
+        f.options.optimizer.weight_decay = cases[i].weight_decay;
+        ckm_status status = ckm_autodiff_op_graph(f.network, &f.options, &t, &err);
+        if (cases[i].why == NULL) {
+            assert_int_equal(status, CKM_OK);
+        } else if (status != CKM_ERR_ARGUMENT || strstr(err.message, cases[i].why) == NULL) {
+            fail_msg("case %zu: %s", i, status == CKM_OK ? "accepted" : err.message);
+        }
+        ckm_training_free(t);
+        ckm_graph_free(f.network);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -339,6 +385,7 @@ int main(void)
         cmocka_unit_test(pairs_of_operands),
         cmocka_unit_test(one_gradient_of_two_parameters),
         cmocka_unit_test(updates_are_what_the_optimizer_says),
+        cmocka_unit_test(numbers_out_of_range_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
