@@ -38,8 +38,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 EQUIVALENT = "tests/mutation/equivalent.txt"
 
 SCHEDULE_TESTS = ["test_schedule_rules", "test_schedule", "test_alloc_schedule", "test_oracle_model"]
-AUTODIFF_TESTS = ["test_autodiff_op", "test_step_training", "test_lower", "test_autodiff_layer", "test_alloc_autodiff",
-                  "test_autodiff_numeric"]
+AUTODIFF_TESTS = ["test_autodiff_op", "test_step", "test_step_backward", "test_step_training", "test_lower",
+                  "test_autodiff_layer", "test_alloc_autodiff", "test_autodiff_numeric"]
 # Name: files, tests of the module, wider tests (names of tests as ctest has them).
 GROUPS = {
     "verifier": (["src/schedule/schedule_verify.c"], SCHEDULE_TESTS, ["test_oracle_stages", "test_plan"]),
