@@ -49,7 +49,7 @@ GROUPS = {
                ["test_griewank", "test_baselines", "test_stage_round", "test_search_state", "cli_golden_solve"]),
     "schedule": (["src/schedule/schedule.c", "src/schedule/schedule_order.c", "src/schedule/schedule_json.c"],
                  ["test_schedule_json"] + SCHEDULE_TESTS, ["test_griewank", "test_baselines", "cli_golden_solve"]),
-    "plan": (["src/plan/*.c"], ["test_alloc_plan", "test_plan_checker", "test_plan"],
+    "plan": (["src/plan/*.c"], ["test_alloc_plan", "test_plan_checker", "test_plan_write", "test_plan"],
              ["test_session", "test_emit"]),
     "autodiff": (["src/autodiff/*.c"], AUTODIFF_TESTS,
                  ["test_session", "test_autodiff_networks", "test_networks", "test_cost"]),
@@ -533,7 +533,7 @@ def check_entries(entries):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="*", help="groups (" + ", ".join(GROUPS) + "), files, FILE:FIRST-LAST; default: all")
+    parser.add_argument("what", nargs="*", help=f"groups ({', '.join(GROUPS)}), files, FILE:FIRST-LAST; default: all")
     parser.add_argument("--limit", type=int, default=0, metavar="N", help="try N mutants, spread evenly")
     parser.add_argument("--seed", type=int, default=1, help="draws which ones; default 1")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="mutants at a time")
@@ -590,7 +590,7 @@ def main():
     print(f"{len(chosen)} mutants chosen, {len(results)} looked at, {seconds:.0f} s")
     if options.results:
         with open(options.results, "w", encoding="utf-8") as f:
-            json.dump([{"key": m.key(), "line": m.line, "what": m.what, "fate": fate} for m, fate in results], f, indent=1)
+            json.dump([{"key": m.key(), "line": m.line, "what": m.what, "fate": x} for m, x in results], f, indent=1)
     return 1 if any(fate == "survives" for _, fate in results) else 0
 
 

@@ -112,12 +112,12 @@ static void illegal_schedules_are_explained(void **state)
          {"step 2", "\"x\"", "does not exist"}},
         {TO_Z "['compute', 2]", {"step 3", "\"c\"", "not recomputable"}, {"step 3", "\"c\"", "not recomputable"}},
         {TO_Z "['compute', 3]",
-         {"after the last step", "\"e\"", "never computed"},
-         {"end", "\"e\"", "has not been computed"}},
+         {"after the last step, 3: ", "\"e\"", "never computed"},
+         {"end, after 4 steps: ", "\"e\"", "has not been computed"}},
         {"", {"after the last step", "\"a\""}, {"end", "\"a\""}},
         {TO_Z "['compute', 3], ['compute', 4], ['free', 6]",
-         {"after the last step", "result", "\"r\""},
-         {"end", "result", "\"r\""}},
+         {"after the last step, 5: ", "result", "\"r\""},
+         {"end, after 6 steps: ", "result", "\"r\""}},
         // In-place pairs.
         {"['compute', 0], ['compute', 1, [[1, 3]]]",
          {"step 1", "\"b\"", "does not declare"},
@@ -238,6 +238,23 @@ static void views_and_pairs_together(void **state)
         ckm_schedule_free(s);
         ckm_dataflow_free(df);
     }
+}
+
+// Where nothing exceeds what is there from the start, the peak is at the first compute step.
+static void a_flat_peak_is_at_the_first_computation(void **state)
+{
+    (void)state;
+    ckm_error err = CKM_ERROR_INIT;
+    ckm_dataflow *df = quoted_graph_of("'fixed_bytes': 3, 'tensors': [{'bytes': 5}, {'bytes': 0}],"
+                                       "'ops': [{'cost': 1, 'inputs': [0], 'outputs': [1]}]");
+    ckm_schedule *s = quoted_schedule_of("['compute', 0], ['free', 1], ['compute', 0]");
+    ckm_simulation sim;
+    assert_int_equal(ckm_schedule_simulate(df, s, NULL, &sim, &err), CKM_OK);
+    assert_int_equal(sim.peak_bytes, 8);
+    assert_int_equal(sim.peak_step, 0);
+    assert_int_equal(sim.end_bytes, 8);
+    ckm_schedule_free(s);
+    ckm_dataflow_free(df);
 }
 
 static void timeline_has_every_step(void **state)
@@ -372,10 +389,10 @@ static void verdicts_survive_hostile_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(figures_of_legal_schedules),     cmocka_unit_test(illegal_schedules_are_explained),
-        cmocka_unit_test(views_and_pairs_together),       cmocka_unit_test(timeline_has_every_step),
-        cmocka_unit_test(cost_overflow_is_noticed),       cmocka_unit_test(bytes_overflow_is_noticed),
-        cmocka_unit_test(verdicts_survive_hostile_names),
+        cmocka_unit_test(figures_of_legal_schedules), cmocka_unit_test(illegal_schedules_are_explained),
+        cmocka_unit_test(views_and_pairs_together),   cmocka_unit_test(a_flat_peak_is_at_the_first_computation),
+        cmocka_unit_test(timeline_has_every_step),    cmocka_unit_test(cost_overflow_is_noticed),
+        cmocka_unit_test(bytes_overflow_is_noticed),  cmocka_unit_test(verdicts_survive_hostile_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
