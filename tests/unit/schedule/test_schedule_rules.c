@@ -193,6 +193,10 @@ static void views_and_pairs_together(void **state)
          "['compute', 0], ['compute', 1, [[0, 1]]]", "a view of", 0},
         // Nothing takes nothing.
         {"'tensors': [{'bytes': 0}], 'ops': [{'cost': 1, 'inputs': [], 'outputs': [0]}]", "['compute', 0]", NULL, 0},
+        // In the first step there is nothing but inputs to work in place on.
+        {"'tensors': [{'bytes': 4}, {'bytes': 4}],"
+         "'ops': [{'cost': 1, 'inputs': [0], 'outputs': [1], 'inplace': [[0, 1]]}]",
+         "['compute', 0, [[0, 1]]]", "a graph input", 0},
         // The output has no storage of its own to put in the input's place, even when its owner is dead.
         {"'tensors': [{'bytes': 9}, {'bytes': 6}, {'bytes': 5, 'alias_of': 0}],"
          "'ops': [{'cost': 1, 'inputs': [], 'outputs': [1]}, {'cost': 1, 'inputs': [], 'outputs': [0]},"
