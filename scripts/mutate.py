@@ -572,16 +572,22 @@ def main():
             campaign.prepare(list(dict.fromkeys(g for _, g in open_ones)))
         begin = time.monotonic()
 
+        ends = begin + options.seconds if options.seconds > 0 else float("inf")
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+
         def attempt(pair):
-            late = options.seconds > 0 and time.monotonic() - begin > options.seconds
+            late = time.monotonic() > ends
             return pair[0], "not tried" if late else campaign.try_mutant(*pair)
 
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-            for mutant, fate in pool.map(attempt, open_ones):
-                if fate != "not tried":
-                    results.append((mutant, fate))
-                if fate == "survives":
-                    print(show(mutant), flush=True)
+            try:
+                for mutant, fate in pool.map(attempt, open_ones):
+                    if fate != "not tried":
+                        results.append((mutant, fate))
+                    if fate == "survives":
+                        print(show(mutant), flush=True)
+            except KeyboardInterrupt:
+                ends = begin  # the report is about what was tried
         seconds = time.monotonic() - begin
     finally:
         if not options.work:

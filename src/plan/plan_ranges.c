@@ -83,7 +83,7 @@ static ckm_status follow_compute(ranges *r, const ckm_step *step, ckm_error *err
         int32_t storage = df->tensors[x].storage;
         if (!r->live[x]) {
             r->live[x] = true;
-            if (r->tensors_in[storage]++ == 0 && !df->tensors[storage].pinned) {
+            if (r->tensors_in[storage]++ == 0) {  // never on a storage with an input, which is always live
                 ckm_status status = open_storage(r, storage, step->index, -1, err);
                 if (status != CKM_OK) {
                     return status;
