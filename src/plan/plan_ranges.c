@@ -109,7 +109,7 @@ static void follow_free(ranges *r, int32_t x)
 {
     int32_t storage = r->df->tensors[x].storage;
     r->live[x] = false;
-    if (--r->tensors_in[storage] == 0 && r->current[storage] >= 0) {
+    if (--r->tensors_in[storage] == 0) {
         close_storage(r, storage, r->step - 1);
     }
 }
