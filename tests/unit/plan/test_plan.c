@@ -87,6 +87,16 @@ static void instances_follow_the_schedule(void **state)
     assert_int_equal(inputs[0], 2);
     assert_int_equal(outputs[0], 3);
     assert_int_equal(workspace, -1);
+    // A free step has no operands; what is not asked for is not given.
+    inputs[0] = outputs[0] = workspace = 7;
+    ckm_plan_get_step(plan, 2, inputs, outputs, &workspace);
+    assert_int_equal(inputs[0], 7);
+    assert_int_equal(outputs[0], 7);
+    assert_int_equal(workspace, -1);
+    ckm_plan_get_step(plan, 2, NULL, NULL, NULL);
+    ckm_plan_get_step(plan, 0, NULL, NULL, NULL);
+    ckm_plan_get_step(plan, 0, NULL, NULL, &workspace);
+    assert_int_equal(workspace, 1);
     ckm_plan_free(plan);
     ckm_plan_free(NULL);
     ckm_schedule_free(s);
