@@ -123,6 +123,33 @@ static void handed_over_memory_can_be_reused(void **state)
     ckm_dataflow_free(df);
 }
 
+// Two buffers that shrink, the second one twice: 64 bytes are left of each, and what comes last takes the rest.
+static void memory_handed_over_again_and_again(void **state)
+{
+    (void)state;
+    ckm_plan_options options = CKM_PLAN_OPTIONS_INIT;
+    ckm_dataflow *df = quoted_graph_of(
+        "'tensors': [{'bytes': 640}, {'bytes': 64}, {'bytes': 640}, {'bytes': 320}, {'bytes': 320}, {'bytes': 64},"
+        "            {'bytes': 576}],"
+        "'ops': [{'cost': 1, 'inputs': [], 'outputs': [0]},"
+        "{'cost': 1, 'inputs': [0], 'outputs': [1], 'inplace': [[0, 1]]}, {'cost': 1, 'inputs': [], 'outputs': [2]},"
+        "{'cost': 1, 'inputs': [2], 'outputs': [3], 'inplace': [[2, 3]]},"
+        "{'cost': 1, 'inputs': [3], 'outputs': [4], 'inplace': [[3, 4]]},"
+        "{'cost': 1, 'inputs': [4], 'outputs': [5], 'inplace': [[4, 5]]},"
+        "{'cost': 1, 'inputs': [], 'outputs': [6]}], 'results': [1, 5, 6]");
+    ckm_schedule *s = quoted_schedule_of(
+        "['compute', 0], ['compute', 1, [[0, 1]]], ['compute', 2], ['compute', 3, [[2, 3]]],"
+        "['compute', 4, [[3, 4]]], ['compute', 5, [[4, 5]]], ['compute', 6]");
+    ckm_plan *plan = plan_of(df, s, &options);
+    assert_int_equal(plan->n_buffers, 3);
+    assert_int_equal(ckm_plan_get_info(plan)->bound_bytes, 64 + 640);
+    assert_int_equal(ckm_plan_get_info(plan)->arena_bytes, 64 + 640);
+    must_be_good(df, s, plan, 64);
+    ckm_plan_free(plan);
+    ckm_schedule_free(s);
+    ckm_dataflow_free(df);
+}
+
 static void an_illegal_schedule_is_an_error(void **state)
 {
     (void)state;
@@ -496,6 +523,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(instances_follow_the_schedule),
         cmocka_unit_test(handed_over_memory_can_be_reused),
+        cmocka_unit_test(memory_handed_over_again_and_again),
         cmocka_unit_test(an_illegal_schedule_is_an_error),
         cmocka_unit_test(sizes_that_overflow_are_an_error),
         cmocka_unit_test(crowded_buffers_pack_as_well_as_possible),
