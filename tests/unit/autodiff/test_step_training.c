@@ -204,7 +204,13 @@ static void pairs_of_operands(void **state)
     const int32_t choice[3] = {whether, summed, spread};
     int32_t chosen = op_of(g, "where", "chosen", choice, 3);
     const int32_t other[3] = {whether, chosen, chosen};
-    (void)op_of(g, "where", "result", other, 3);
+    int32_t same = op_of(g, "where", "same", other, 3);
+    // The condition has the shape and type of the result here, and is still not to be written over.
+    int32_t against = op(g, "greater", "against", of_leaf, summed);
+    const int32_t truths[3] = {whether, against, against};
+    int32_t mask = op_of(g, "where", "mask", truths, 3);
+    const int32_t last[3] = {mask, same, of_leaf};
+    (void)op_of(g, "where", "result", last, 3);
     if (ckm_autodiff_op_graph(g, NULL, &t, &err) != CKM_OK) {
         fail_msg("%s", err.message);
     }
@@ -219,13 +225,49 @@ static void pairs_of_operands(void **state)
     assert_string_equal(inputs_of(t, "summed"), "spread,of_leaf");
     assert_string_equal(pairs_of(t, "whether"), "");
     assert_string_equal(pairs_of(t, "chosen"), "summed,spread");
-    assert_string_equal(pairs_of(t, "result"), "chosen");
+    assert_string_equal(pairs_of(t, "same"), "chosen");
+    assert_string_equal(pairs_of(t, "mask"), "against");
+    assert_string_equal(pairs_of(t, "result"), "same,of_leaf");
     // A view of a view has the same owner.
     int32_t owner = t->ops[find(t, "twice")].outputs[0];
     assert_int_equal(t->values[t->ops[find(t, "view")].outputs[0]].alias_of, owner);
     assert_int_equal(t->values[t->ops[find(t, "viewed")].outputs[0]].alias_of, owner);
     assert_int_equal(t->values[owner].alias_of, -1);
     assert_int_equal(t->values[t->ops[find(t, "leaf_view")].outputs[0]].bytes, 2 * 6 * 4);
+    ckm_training_free(t);
+    ckm_graph_free(g);
+}
+
+// The gradient of a reduction is written over its second operand, the input, even where the first has its shape; and a
+// view can be what the step begins with.
+static void pairs_of_reductions(void **state)
+{
+    (void)state;
+    ckm_graph *g = NULL;
+    ckm_training *t = NULL;
+    ckm_error err = CKM_ERROR_INIT;
+    ckm_autodiff_options options = CKM_AUTODIFF_OPTIONS_INIT;
+    options.loss = CKM_LOSS_MSE;
+    assert_int_equal(ckm_i_graph_create("net", CKM_CHANNELS_LAST, 2, &g, &err), CKM_OK);
+    int32_t x = leaf(g, "x", CKM_ROLE_INPUT, 2, 1);
+    int32_t p = leaf(g, "p", CKM_ROLE_PARAMETER, 2, 1);
+    int32_t view = op(g, "identity", "view", x, -1);
+    int32_t again = op(g, "identity", "again", view, -1);
+    int32_t sum = op(g, "add", "sum", again, p);
+    const int64_t axis = 1;
+    const ckm_i_attr axes = ckm_i_attr_ints("axes", &axis, 1);
+    int32_t out = -1;
+    assert_int_equal(ckm_i_graph_add_op(g, "reduce_max", "largest", &sum, 1, &axes, 1, &out, 1, &err), CKM_OK);
+    if (ckm_autodiff_op_graph(g, &options, &t, &err) != CKM_OK) {
+        fail_msg("%s", err.message);
+    }
+    assert_string_equal(inputs_of(t, "largest:grad_x"), "loss:grad_prediction,sum,largest");
+    assert_string_equal(pairs_of(t, "largest:grad_x"), "sum");
+    assert_int_equal(find(t, "view"), 0);
+    assert_int_equal(t->ops[0].inputs[0], 0);
+    assert_int_equal(t->values[t->ops[0].outputs[0]].alias_of, 0);
+    assert_int_equal(t->values[t->ops[1].outputs[0]].alias_of, 0);
+    assert_string_equal(pairs_of(t, "sum"), "");
     ckm_training_free(t);
     ckm_graph_free(g);
 }
@@ -383,6 +425,7 @@ int main(void)
         cmocka_unit_test(results_are_computed_once_when_the_step_updates),
         cmocka_unit_test(nothing_is_computed_once_without_updates),
         cmocka_unit_test(pairs_of_operands),
+        cmocka_unit_test(pairs_of_reductions),
         cmocka_unit_test(one_gradient_of_two_parameters),
         cmocka_unit_test(updates_are_what_the_optimizer_says),
         cmocka_unit_test(numbers_out_of_range_are_refused),

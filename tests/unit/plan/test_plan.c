@@ -179,6 +179,15 @@ static void sizes_that_overflow_are_an_error(void **state)
     assert_int_equal(ckm_plan_create(df, s, &options, &plan, &err), CKM_ERR_OVERFLOW);
     ckm_schedule_free(s);
     ckm_dataflow_free(df);
+    // Each fits, and so do both as they are, but not rounded up.
+    df = quoted_graph_of("'name': 'g', 'tensors': [{'bytes': 4611686018427387904}, {'bytes': 4611686018427387903}],"
+                         "'ops': [{'cost': 1, 'inputs': [], 'outputs': [0, 1]}]");
+    s = quoted_schedule_of("['compute', 0]");
+    assert_int_equal(ckm_plan_create(df, s, &options, &plan, &err), CKM_ERR_OVERFLOW);
+    assert_error(&err, CKM_ERR_OVERFLOW, "the sizes of all buffers");
+    assert_null(plan);
+    ckm_schedule_free(s);
+    ckm_dataflow_free(df);
 }
 
 // Exhaustive packing: every arrangement can be pushed down until each buffer rests on the floor or on another, and is
