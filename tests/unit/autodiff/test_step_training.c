@@ -272,6 +272,42 @@ static void pairs_of_reductions(void **state)
     ckm_graph_free(g);
 }
 
+// A sum may be written over any of its operands, however many; the gradient of a power over the first of its own only.
+static void pairs_of_many_and_of_few(void **state)
+{
+    (void)state;
+    enum { N = 40 };
+    ckm_graph *g = NULL;
+    ckm_training *t = NULL;
+    ckm_error err = CKM_ERROR_INIT;
+    int32_t terms[N];
+    assert_int_equal(ckm_i_graph_create("net", CKM_CHANNELS_LAST, 2, &g, &err), CKM_OK);
+    int32_t x = leaf(g, "x", CKM_ROLE_INPUT, 2, 6);
+    int32_t p = leaf(g, "p", CKM_ROLE_PARAMETER, 2, 6);
+    int32_t start = op(g, "add", "start", x, p);
+    for (int32_t i = 0; i < N; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "term%d", (int)i);
+        terms[i] = op(g, "softplus", name, start, -1);
+    }
+    int32_t sum = op_of(g, "add", "sum", terms, N);
+    (void)op(g, "pow", "power", sum, terms[0]);
+    if (ckm_autodiff_op_graph(g, NULL, &t, &err) != CKM_OK) {
+        fail_msg("%s", err.message);
+    }
+    const ckm_i_training_op *o = &t->ops[find(t, "sum")];
+    assert_int_equal(o->n_inplace, N);
+    for (int32_t i = 0; i < N; i++) {
+        assert_int_equal(o->inplace[i][0], o->inputs[i]);
+        assert_int_equal(o->inplace[i][1], o->outputs[0]);
+    }
+    assert_string_equal(inputs_of(t, "power:grad_a"), "loss:grad_logits,sum,term0");
+    assert_string_equal(pairs_of(t, "power:grad_a"), "loss:grad_logits");
+    assert_string_equal(pairs_of(t, "term0:grad_x"), "term0:grad_sum,term0");
+    ckm_training_free(t);
+    ckm_graph_free(g);
+}
+
 // x + a + b: what reaches the sum reaches both, and is one result.
 static void one_gradient_of_two_parameters(void **state)
 {
@@ -426,6 +462,7 @@ int main(void)
         cmocka_unit_test(nothing_is_computed_once_without_updates),
         cmocka_unit_test(pairs_of_operands),
         cmocka_unit_test(pairs_of_reductions),
+        cmocka_unit_test(pairs_of_many_and_of_few),
         cmocka_unit_test(one_gradient_of_two_parameters),
         cmocka_unit_test(updates_are_what_the_optimizer_says),
         cmocka_unit_test(numbers_out_of_range_are_refused),
