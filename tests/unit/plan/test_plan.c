@@ -160,8 +160,12 @@ static void an_illegal_schedule_is_an_error(void **state)
     ckm_schedule *s = quoted_schedule_of("['compute', 1]");
     assert_int_equal(ckm_plan_create(df, s, &options, &plan, &err), CKM_ERR_FORMAT);
     assert_null(plan);
-    options.alignment = 48;
-    assert_int_equal(ckm_plan_create(df, s, &options, &plan, &err), CKM_ERR_ARGUMENT);
+    static const int64_t alignments[] = {48, 3, 0, -1, -64};
+    for (size_t i = 0; i < sizeof alignments / sizeof alignments[0]; i++) {
+        options.alignment = alignments[i];
+        assert_int_equal(ckm_plan_create(df, s, &options, &plan, &err), CKM_ERR_ARGUMENT);
+        assert_error(&err, CKM_ERR_ARGUMENT, "is not a power of two");
+    }
     ckm_schedule_free(s);
     ckm_dataflow_free(df);
 }
