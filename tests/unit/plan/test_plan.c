@@ -123,6 +123,25 @@ static void handed_over_memory_can_be_reused(void **state)
     ckm_dataflow_free(df);
 }
 
+// Nothing to place: no bytes, no fragmentation.
+static void buffers_of_no_bytes(void **state)
+{
+    (void)state;
+    ckm_plan_options options = CKM_PLAN_OPTIONS_INIT;
+    ckm_dataflow *df = quoted_graph_of("'tensors': [{'bytes': 500}, {'bytes': 0}],"
+                                       "'ops': [{'cost': 1, 'inputs': [0], 'outputs': [1]}]");
+    ckm_schedule *s = quoted_schedule_of("['compute', 0]");
+    ckm_plan *plan = plan_of(df, s, &options);
+    assert_int_equal(ckm_plan_get_info(plan)->bound_bytes, 0);
+    assert_int_equal(ckm_plan_get_info(plan)->arena_bytes, 0);
+    assert_true(ckm_plan_get_info(plan)->fragmentation == 0.0);
+    assert_int_equal(ckm_plan_get_info(plan)->workspace_bytes, 0);
+    must_be_good(df, s, plan, 64);
+    ckm_plan_free(plan);
+    ckm_schedule_free(s);
+    ckm_dataflow_free(df);
+}
+
 // Two buffers that shrink, the second one twice: 64 bytes are left of each, and what comes last takes the rest.
 static void memory_handed_over_again_and_again(void **state)
 {
@@ -536,6 +555,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(instances_follow_the_schedule),
         cmocka_unit_test(handed_over_memory_can_be_reused),
+        cmocka_unit_test(buffers_of_no_bytes),
         cmocka_unit_test(memory_handed_over_again_and_again),
         cmocka_unit_test(an_illegal_schedule_is_an_error),
         cmocka_unit_test(sizes_that_overflow_are_an_error),
