@@ -127,6 +127,40 @@ static void results_are_computed_once_when_the_step_updates(void **state)
     }
 }
 
+// Of every operator: what reads a weight, or what weights gave, must not run again behind an update.
+static void what_an_update_may_change_is_read_once(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        bool once;
+    } expected[] = {
+        {"first", false},
+        {"act", false},
+        {"second", false},
+        {"loss", true},
+        {"loss:grad_logits", true},    // reads the logits
+        {"second:grad_weight", true},  // reads what act gave
+        {"second:grad_x", true},       // reads w
+        {"w:update", true},
+        {"act:grad_x", true},          // reads what act gave
+        {"first:grad_weight", false},  // reads the data and a gradient
+        {"v:update", true},
+    };
+    fixture f;
+    open(&f, CKM_OPTIMIZER_SGD);
+    ckm_training *t = finish(&f);
+    assert_int_equal(t->n_ops, sizeof expected / sizeof expected[0]);
+    for (int32_t v = 0; v < t->n_ops; v++) {
+        assert_string_equal(t->ops[v].name, expected[v].name);
+        if (t->ops[v].once != expected[v].once) {
+            fail_msg("%s %s once", t->ops[v].name, t->ops[v].once ? "runs" : "does not run");
+        }
+    }
+    ckm_training_free(t);
+    ckm_graph_free(f.network);
+}
+
 // Without updates nothing changes while the step runs: everything may be computed again.
 static void nothing_is_computed_once_without_updates(void **state)
 {
@@ -459,6 +493,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(results_are_computed_once_when_the_step_updates),
+        cmocka_unit_test(what_an_update_may_change_is_read_once),
         cmocka_unit_test(nothing_is_computed_once_without_updates),
         cmocka_unit_test(pairs_of_operands),
         cmocka_unit_test(pairs_of_reductions),
