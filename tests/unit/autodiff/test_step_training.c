@@ -161,6 +161,31 @@ static void what_an_update_may_change_is_read_once(void **state)
     ckm_graph_free(f.network);
 }
 
+// A weight can be the first tensor there is.
+static void the_first_weight_is_one_too(void **state)
+{
+    (void)state;
+    ckm_graph *g = NULL;
+    ckm_training *t = NULL;
+    ckm_error err = CKM_ERROR_INIT;
+    ckm_autodiff_options options = CKM_AUTODIFF_OPTIONS_INIT;
+    options.optimizer.kind = CKM_OPTIMIZER_SGD;
+    options.loss = CKM_LOSS_MSE;
+    assert_int_equal(ckm_i_graph_create("net", CKM_CHANNELS_LAST, 2, &g, &err), CKM_OK);
+    int32_t a = leaf(g, "a", CKM_ROLE_PARAMETER, 2, 6);
+    int32_t b = leaf(g, "b", CKM_ROLE_PARAMETER, 2, 6);
+    (void)op(g, "mul", "product", a, b);
+    if (ckm_autodiff_op_graph(g, &options, &t, &err) != CKM_OK) {
+        fail_msg("%s", err.message);
+    }
+    assert_string_equal(t->values[0].name, "a");
+    assert_string_equal(inputs_of(t, "product:grad_b"), "loss:grad_prediction,a");
+    assert_true(t->ops[find(t, "product:grad_b")].once);
+    assert_true(t->ops[find(t, "product:grad_a")].once);
+    ckm_training_free(t);
+    ckm_graph_free(g);
+}
+
 // Without updates nothing changes while the step runs: everything may be computed again.
 static void nothing_is_computed_once_without_updates(void **state)
 {
@@ -494,6 +519,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(results_are_computed_once_when_the_step_updates),
         cmocka_unit_test(what_an_update_may_change_is_read_once),
+        cmocka_unit_test(the_first_weight_is_one_too),
         cmocka_unit_test(nothing_is_computed_once_without_updates),
         cmocka_unit_test(pairs_of_operands),
         cmocka_unit_test(pairs_of_reductions),

@@ -117,6 +117,7 @@ static void handed_over_memory_can_be_reused(void **state)
     ckm_plan *plan = plan_of(df, s, &options);
     assert_int_equal(ckm_plan_get_info(plan)->bound_bytes, 640);
     assert_int_equal(ckm_plan_get_info(plan)->arena_bytes, 640);
+    assert_int_equal(ckm_plan_get_info(plan)->workspace_bytes, 0);
     must_be_good(df, s, plan, 64);
     ckm_plan_free(plan);
     ckm_schedule_free(s);
@@ -504,6 +505,9 @@ static void improving_helps_and_is_repeatable(void **state)
         ckm_plan *last = plan_of(df, s, &options);
         ckm_plan *again = plan_of(df, s, &options);
         must_be_good(df, s, last, 64);
+        assert_true(ckm_plan_get_info(last)->iterations <= 1000);
+        assert_true(ckm_plan_get_info(last)->iterations > 0 ||
+                    ckm_plan_get_info(first)->arena_bytes == ckm_plan_get_info(last)->arena_bytes);
         first_sum += ckm_plan_get_info(first)->fragmentation;
         last_sum += ckm_plan_get_info(last)->fragmentation;
         assert_true(ckm_plan_get_info(last)->arena_bytes <= ckm_plan_get_info(first)->arena_bytes);
