@@ -102,6 +102,19 @@ static int32_t find(const ckm_training *t, const char *name)
     return -1;
 }
 
+// The values that operator `name` reads, comma-separated.
+static const char *inputs_of(const ckm_training *t, const char *name)
+{
+    static char text[200];
+    const ckm_i_training_op *o = &t->ops[find(t, name)];
+    text[0] = '\0';
+    for (int32_t i = 0; i < o->n_inputs; i++) {
+        size_t used = strlen(text);
+        snprintf(text + used, sizeof text - used, "%s%s", i > 0 ? "," : "", t->values[o->inputs[i]].name);
+    }
+    return text;
+}
+
 // A result that is dropped and computed again after an update is another one. Loss and accuracy come from one operator
 // today; the rule must not lean on that.
 static void results_are_computed_once_when_the_step_updates(void **state)
@@ -210,19 +223,6 @@ static const char *pairs_of(const ckm_training *t, const char *name)
         size_t used = strlen(text);
         assert_int_equal(o->inplace[i][1], o->outputs[0]);
         snprintf(text + used, sizeof text - used, "%s%s", i > 0 ? "," : "", t->values[o->inplace[i][0]].name);
-    }
-    return text;
-}
-
-// The values that it reads.
-static const char *inputs_of(const ckm_training *t, const char *name)
-{
-    static char text[200];
-    const ckm_i_training_op *o = &t->ops[find(t, name)];
-    text[0] = '\0';
-    for (int32_t i = 0; i < o->n_inputs; i++) {
-        size_t used = strlen(text);
-        snprintf(text + used, sizeof text - used, "%s%s", i > 0 ? "," : "", t->values[o->inputs[i]].name);
     }
     return text;
 }
