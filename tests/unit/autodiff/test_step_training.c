@@ -199,6 +199,36 @@ static void the_first_weight_is_one_too(void **state)
     ckm_graph_free(g);
 }
 
+// Data, constants and the gradient that the loss begins with are the same behind an update.
+static void what_no_update_changes_may_be_read_again(void **state)
+{
+    (void)state;
+    ckm_graph *g = NULL;
+    ckm_training *t = NULL;
+    ckm_error err = CKM_ERROR_INIT;
+    ckm_autodiff_options options = CKM_AUTODIFF_OPTIONS_INIT;
+    options.optimizer.kind = CKM_OPTIMIZER_SGD;
+    options.loss = CKM_LOSS_MSE;
+    assert_int_equal(ckm_i_graph_create("net", CKM_CHANNELS_LAST, 2, &g, &err), CKM_OK);
+    int32_t x = leaf(g, "x", CKM_ROLE_INPUT, 2, 6);
+    int32_t w = leaf(g, "w", CKM_ROLE_PARAMETER, 2, 6);
+    int32_t c = leaf(g, "c", CKM_ROLE_CONSTANT, 2, 6);
+    int32_t v = leaf(g, "v", CKM_ROLE_PARAMETER, 2, 6);
+    int32_t scaled = op(g, "mul", "scaled", w, c);
+    int32_t moved = op(g, "add", "moved", scaled, v);
+    (void)op(g, "mul", "weighed", moved, x);
+    if (ckm_autodiff_op_graph(g, &options, &t, &err) != CKM_OK) {
+        fail_msg("%s", err.message);
+    }
+    assert_string_equal(inputs_of(t, "weighed:grad_a"), "loss:grad_prediction,x");
+    assert_false(t->ops[find(t, "weighed:grad_a")].once);
+    assert_string_equal(inputs_of(t, "scaled:grad_a"), "weighed:grad_a,c");
+    assert_false(t->ops[find(t, "scaled:grad_a")].once);
+    assert_true(t->ops[find(t, "loss:grad_prediction")].once);
+    ckm_training_free(t);
+    ckm_graph_free(g);
+}
+
 // Without updates nothing changes while the step runs: everything may be computed again.
 static void nothing_is_computed_once_without_updates(void **state)
 {
@@ -520,6 +550,7 @@ int main(void)
         cmocka_unit_test(results_are_computed_once_when_the_step_updates),
         cmocka_unit_test(what_an_update_may_change_is_read_once),
         cmocka_unit_test(the_first_weight_is_one_too),
+        cmocka_unit_test(what_no_update_changes_may_be_read_again),
         cmocka_unit_test(nothing_is_computed_once_without_updates),
         cmocka_unit_test(pairs_of_operands),
         cmocka_unit_test(pairs_of_reductions),
