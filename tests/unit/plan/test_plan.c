@@ -492,6 +492,7 @@ static void improving_helps_and_is_repeatable(void **state)
     ckm_i_rng rng = {11};
     double first_sum = 0.0;
     double last_sum = 0.0;
+    int64_t iterations = 0;
     for (int trial = 0; trial < 10; trial++) {
         ckm_plan_options options = CKM_PLAN_OPTIONS_INIT;
         ckm_schedule *s = NULL;
@@ -506,8 +507,7 @@ static void improving_helps_and_is_repeatable(void **state)
         ckm_plan *again = plan_of(df, s, &options);
         must_be_good(df, s, last, 64);
         assert_true(ckm_plan_get_info(last)->iterations <= 1000);
-        assert_true(ckm_plan_get_info(last)->iterations > 0 ||
-                    ckm_plan_get_info(first)->arena_bytes == ckm_plan_get_info(last)->arena_bytes);
+        iterations += ckm_plan_get_info(last)->iterations;
         first_sum += ckm_plan_get_info(first)->fragmentation;
         last_sum += ckm_plan_get_info(last)->fragmentation;
         assert_true(ckm_plan_get_info(last)->arena_bytes <= ckm_plan_get_info(first)->arena_bytes);
@@ -521,6 +521,7 @@ static void improving_helps_and_is_repeatable(void **state)
         ckm_dataflow_free(df);
     }
     printf("mean fragmentation %.4f constructed, %.4f improved\n", first_sum / 10.0, last_sum / 10.0);
+    assert_true(iterations > 0);
     assert_true(last_sum < 0.2 * first_sum);
     assert_true(last_sum / 10.0 < 0.03);
 }
