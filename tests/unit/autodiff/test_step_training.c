@@ -475,7 +475,12 @@ static void updates_are_what_the_optimizer_says(void **state)
             assert_int_equal(t->ops[update].phase, CKM_I_UPDATE);
             assert_int_equal(t->ops[update].source, -1);
             assert_int_equal(t->ops[update].n_outputs, 0);
-            // What the optimizer keeps is like the parameter.
+            // What the optimizer keeps, for two parameters, is like them; and it keeps nothing else.
+            int32_t n_states = 0;
+            for (int32_t k = 0; k < t->n_values; k++) {
+                n_states += t->step->tensors[k].role == CKM_ROLE_STATE;
+            }
+            assert_int_equal(n_states, 2 * (o->n_inputs - 2));
             for (int32_t k = 2; k < o->n_inputs; k++) {
                 const ckm_i_graph_tensor *kept = &t->step->tensors[o->inputs[k]];
                 assert_int_equal(kept->role, CKM_ROLE_STATE);
