@@ -117,7 +117,7 @@ int64_t ckm_i_pack_in_order(ckm_i_packer *k, const int32_t *order, int32_t n, ck
 
 void ckm_i_pack_keep(ckm_i_packer *k, int64_t arena, const char *method)
 {
-    if (arena < k->best_arena) {
+    if (k->p->method == NULL || arena < k->best_arena) {
         k->best_arena = arena;
         memcpy(k->best_offsets, k->offsets, (size_t)k->p->n * sizeof *k->offsets);
         k->p->method = method;
@@ -242,7 +242,7 @@ static ckm_status search(ckm_i_packer *k, ckm_error *err)
     }
     construct(k, order, keys);
     // Nothing was constructed when time was up before it began.
-    if (k->best_arena == INT64_MAX) {
+    if (k->p->method == NULL) {
         sort_buffers(k->p, BY_SIZE, keys, order);
         int64_t arena = ckm_i_pack_in_order(k, order, k->p->n, CKM_I_FIRST_FIT, INT64_MAX);
         ckm_i_pack_keep(k, arena, constructions[0].method);

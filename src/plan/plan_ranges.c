@@ -14,7 +14,7 @@ typedef struct ranges {
     const ckm_dataflow *df;
     ckm_plan *plan;
     int64_t step;
-    bool *live;           // by tensor
+    bool *live;           // by tensor that an operator gives
     int32_t *tensors_in;  // by storage: live tensors in it
     int32_t *current;     // by storage: its instance, or -1
     int64_t next_binding;
@@ -83,7 +83,7 @@ static ckm_status follow_compute(ranges *r, const ckm_step *step, ckm_error *err
         int32_t storage = df->tensors[x].storage;
         if (!r->live[x]) {
             r->live[x] = true;
-            if (r->tensors_in[storage]++ == 0 && !df->tensors[storage].pinned) {
+            if (r->tensors_in[storage]++ == 0) {  // never on a storage with an input, which is always live
                 ckm_status status = open_storage(r, storage, step->index, -1, err);
                 if (status != CKM_OK) {
                     return status;
@@ -109,7 +109,7 @@ static void follow_free(ranges *r, int32_t x)
 {
     int32_t storage = r->df->tensors[x].storage;
     r->live[x] = false;
-    if (--r->tensors_in[storage] == 0 && r->current[storage] >= 0) {
+    if (--r->tensors_in[storage] == 0) {
         close_storage(r, storage, r->step - 1);
     }
 }
@@ -149,10 +149,7 @@ ckm_status ckm_i_plan_ranges(const ckm_dataflow *df, const ckm_schedule *s, ckm_
     }
     for (int32_t x = 0; x < df->n_tensors; x++) {
         r.current[x] = -1;
-        if (df->tensors[x].producer < 0) {
-            r.live[x] = true;
-            r.tensors_in[df->tensors[x].storage]++;
-        }
+        r.tensors_in[df->tensors[x].storage] += df->tensors[x].producer < 0;
     }
     CKM_I_TRY(lay_out_bindings(df, s, plan, err));
     for (r.step = 0; r.step < s->n_steps; r.step++) {

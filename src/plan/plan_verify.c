@@ -27,9 +27,8 @@ typedef struct checker {
     int32_t n_tensors, n_instances, most_operands;
     int64_t n_steps;
     int32_t *owner;             // by tensor
-    bool *resident;             // by owner: an input lives in it
     bool *alive;                // by tensor
-    int32_t *alive_in;          // by owner: how many of its tensors are alive
+    int32_t *alive_in;          // by owner: how many of its tensors are alive, inputs included
     int32_t *lives_at;          // by owner: instance
     bool *seen;                 // by instance
     int64_t *begins;            // by instance: first step in which it occupies memory of its own
@@ -58,7 +57,6 @@ static ckm_status read_graph(checker *c, ckm_error *err)
         c->most_operands = op.n_outputs > c->most_operands ? op.n_outputs : c->most_operands;
     }
     c->owner = ckm_i_malloc(n, sizeof *c->owner);
-    c->resident = ckm_i_calloc(n, sizeof *c->resident);
     c->alive = ckm_i_calloc(n, sizeof *c->alive);
     c->alive_in = ckm_i_calloc(n, sizeof *c->alive_in);
     c->lives_at = ckm_i_malloc(n, sizeof *c->lives_at);
@@ -66,8 +64,8 @@ static ckm_status read_graph(checker *c, ckm_error *err)
     c->begins = ckm_i_calloc((size_t)c->n_instances, sizeof *c->begins);
     c->inputs = ckm_i_malloc((size_t)c->most_operands, sizeof *c->inputs);
     c->outputs = ckm_i_malloc((size_t)c->most_operands, sizeof *c->outputs);
-    if (c->owner == NULL || c->resident == NULL || c->alive == NULL || c->alive_in == NULL || c->lives_at == NULL ||
-        c->seen == NULL || c->begins == NULL || c->inputs == NULL || c->outputs == NULL) {
+    if (c->owner == NULL || c->alive == NULL || c->alive_in == NULL || c->lives_at == NULL || c->seen == NULL ||
+        c->begins == NULL || c->inputs == NULL || c->outputs == NULL) {
         return ckm_i_error_memory(err);
     }
     for (int32_t x = 0; x < c->n_tensors; x++) {
@@ -75,12 +73,9 @@ static ckm_status read_graph(checker *c, ckm_error *err)
         c->owner[x] = base >= 0 ? base : x;
         c->lives_at[x] = -1;
     }
+    // An input never dies, so its storage is never born and lives in no instance.
     for (int32_t x = 0; x < c->n_tensors; x++) {
-        if (ckm_dataflow_producer(c->df, x) < 0) {
-            c->alive[x] = true;
-            c->alive_in[c->owner[x]]++;
-            c->resident[c->owner[x]] = true;
-        }
+        c->alive_in[c->owner[x]] += ckm_dataflow_producer(c->df, x) < 0;
     }
     return CKM_OK;
 }
@@ -128,7 +123,7 @@ static bool check_death(checker *c, int32_t storage, int64_t last)
 // Where the operand is said to be, against where it is.
 static bool check_operand(const checker *c, int64_t at, int32_t x, int32_t said)
 {
-    int32_t is = c->resident[c->owner[x]] ? -1 : c->lives_at[c->owner[x]];
+    int32_t is = c->lives_at[c->owner[x]];
     if (said != is) {
         return complain(c, "step %lld: tensor \"%.60s\" (%d) lives in instance %d, but the step is bound to %d",
                         (long long)at, tensor_name(c, x), (int)x, (int)is, (int)said);
@@ -185,7 +180,7 @@ static bool check_compute(checker *c, int64_t at, const ckm_step *step)
         int32_t storage = c->owner[x];
         if (!c->alive[x]) {
             c->alive[x] = true;
-            if (c->alive_in[storage]++ == 0 && !c->resident[storage]) {
+            if (c->alive_in[storage]++ == 0) {
                 int64_t bytes = ckm_dataflow_get_tensor(c->df, storage).bytes;
                 if (!check_birth(c, at, c->outputs[k], step->index, storage, bytes)) {
                     return false;
@@ -211,7 +206,7 @@ static bool check_free(checker *c, int64_t at, int32_t x)
 {
     int32_t storage = c->owner[x];
     c->alive[x] = false;
-    return --c->alive_in[storage] > 0 || c->resident[storage] || check_death(c, storage, at - 1);
+    return --c->alive_in[storage] > 0 || check_death(c, storage, at - 1);
 }
 
 static bool check_lives(checker *c)
@@ -346,7 +341,6 @@ ckm_status ckm_plan_verify(const ckm_dataflow *df, const ckm_schedule *s, const 
     *out = verdict;
 cleanup:
     free(c.owner);
-    free(c.resident);
     free(c.alive);
     free(c.alive_in);
     free(c.lives_at);

@@ -15,6 +15,7 @@ typedef struct simulation {
     const ckm_schedule *s;
     int64_t step;    // the one being run
     int64_t in_use;  // bytes of all live storages plus fixed bytes
+    // The peak starts as 0 bytes at step 0: the first step of a legal schedule computes, there is nothing to free yet.
     int64_t cost, peak, peak_step;
     bool *live;           // by tensor
     int32_t *tensors_in;  // by storage owner: live tensors in it
@@ -169,7 +170,7 @@ static ckm_status run_compute(simulation *sim, const ckm_step *step, int64_t *du
     }
     sim->in_use -= shrink;
     sim->computed[v] = true;
-    if (*during > sim->peak || sim->peak_step < 0) {
+    if (*during > sim->peak) {
         sim->peak = *during;
         sim->peak_step = sim->step;
     }
@@ -243,8 +244,6 @@ static ckm_status start(simulation *sim)
             }
         }
     }
-    sim->peak = sim->in_use;
-    sim->peak_step = -1;
     return CKM_OK;
 }
 
@@ -279,7 +278,7 @@ ckm_status ckm_schedule_simulate(const ckm_dataflow *df, const ckm_schedule *s, 
         }
     }
     CKM_I_TRY(check_end(&sim));
-    if (timeline != NULL && s->n_steps > 0) {
+    if (timeline != NULL) {
         memcpy(timeline_bytes, timeline, (size_t)s->n_steps * sizeof *timeline);
     }
     *out = (ckm_simulation){

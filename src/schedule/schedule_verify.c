@@ -342,29 +342,12 @@ static bool add_up_storages(verifier *vf)
     return true;
 }
 
-// Bytes in use before the first step: what an empty schedule needs.
-static bool bytes_of_inputs(const verifier *vf, int64_t *bytes)
-{
-    int64_t sum = ckm_dataflow_fixed_bytes(vf->df);
-    for (int32_t x = 0; x < vf->n_tensors; x++) {
-        bool occupied = false;
-        for (int32_t k = vf->members_at[x]; k < vf->members_at[x + 1]; k++) {
-            occupied = occupied || vf->is_input[vf->members[k]];
-        }
-        if (occupied && __builtin_add_overflow(sum, ckm_dataflow_get_tensor(vf->df, x).bytes, &sum)) {
-            return complain(vf, "bytes of the inputs exceed 63 bits");
-        }
-    }
-    *bytes = sum;
-    return true;
-}
-
 static bool weigh(verifier *vf, int64_t *cost, int64_t *peak)
 {
     int64_t fixed = ckm_dataflow_fixed_bytes(vf->df);
     int64_t total_cost = 0;
     int64_t largest = 0;
-    if (!bytes_of_inputs(vf, &largest) || !add_up_storages(vf)) {
+    if (!add_up_storages(vf)) {
         return false;
     }
     for (int64_t at = 0; at < vf->n_steps; at++) {

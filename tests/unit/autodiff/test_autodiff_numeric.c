@@ -20,12 +20,9 @@
 
 #include "base/rng.h"
 #include "graph/training.h"
+#include "network_text.h"
 
-// A network as text: operators separated by '|', each a kind, its operands and its attributes.
-//   x            what the operator before gave; at the start data plus a parameter of the same shape
-//   y            data plus parameter, again
-//   p3x4 f3x4 i3x4   a parameter; data of reals; data of integers, all of that shape
-//   key=same     a word; key=1,2 integers; key=0.5 a real number; key=+0.5 too
+// A network as text: see network_text.h.
 typedef struct network_case {
     ckm_layout layout;
     const char *shape;  // of the data
@@ -128,98 +125,6 @@ static const network_case cases[] = {
     {LAST, "2x3x4", "reduce_sum_square x axes=1 | reduce_log_sum x axes=2"},
     {LAST, "2x3x4", "reduce_log_sum_exp x axes=1 keepdims=0 | reduce_prod x axes=1"},
 };
-
-// ---- from text to a network
-
-typedef struct reader {
-    ckm_graph *g;
-    char text[512];  // keys of attributes point into it
-    int n_leaves;
-} reader;
-
-static ckm_shape read_shape(const char *text)
-{
-    ckm_shape shape = {0};
-    for (char *at = (char *)(uintptr_t)text; *at != '\0'; at += *at == 'x') {
-        shape.dims[shape.rank++] = strtoll(at, &at, 10);
-    }
-    return shape;
-}
-
-static int32_t leaf(reader *r, char type, const char *shape_text)
-{
-    char name[16];
-    ckm_shape shape = read_shape(shape_text);
-    ckm_tensor_role role = type == 'p' ? CKM_ROLE_PARAMETER : type == 's' ? CKM_ROLE_STATE : CKM_ROLE_INPUT;
-    int32_t tensor = -1;
-    snprintf(name, sizeof name, "%c%d", type, r->n_leaves++);
-    assert_int_equal(ckm_i_graph_add_tensor(r->g, name, role, type == 'i' ? CKM_I64 : CKM_F32, &shape, &tensor, NULL),
-                     CKM_OK);
-    return tensor;
-}
-
-static ckm_i_attr read_attr(char *word)
-{
-    char *value = strchr(word, '=');
-    *value++ = '\0';
-    if (strcspn(value, "0123456789+-") != 0) {
-        return ckm_i_attr_word(word, value);
-    }
-    if (strchr(value, '.') != NULL) {
-        return ckm_i_attr_real(word, strtod(value, NULL));
-    }
-    int64_t ints[CKM_I_ATTR_MAX];
-    int32_t n = 0;
-    for (char *at = value; *at != '\0'; at += *at == ',') {
-        ints[n++] = strtoll(at, &at, 10);
-    }
-    return ckm_i_attr_ints(word, ints, n);
-}
-
-// One operator; `x` and `y` as in the text.
-static int32_t read_op(reader *r, char *text, int32_t x, int32_t y)
-{
-    enum { ROOM = 8 };
-    int32_t inputs[ROOM];
-    int32_t outputs[ROOM] = {-1};
-    ckm_i_attr attrs[ROOM];
-    int32_t n_inputs = 0;
-    int32_t n_attrs = 0;
-    int32_t n_outputs = 1;
-    char *save = NULL;
-    char *kind = strtok_r(text, " ", &save);
-    for (char *word = strtok_r(NULL, " ", &save); word != NULL; word = strtok_r(NULL, " ", &save)) {
-        if (strchr(word, '=') != NULL) {
-            attrs[n_attrs++] = read_attr(word);
-        } else {
-            inputs[n_inputs++] = strcmp(word, "x") == 0 ? x : strcmp(word, "y") == 0 ? y : leaf(r, word[0], word + 1);
-        }
-    }
-    for (int32_t i = 0; i < n_attrs && strcmp(kind, "split") == 0; i++) {
-        n_outputs = strcmp(attrs[i].key, "sizes") == 0 ? attrs[i].n : n_outputs;
-    }
-    ckm_error err = CKM_ERROR_INIT;
-    if (ckm_i_graph_add_op(r->g, kind, kind, inputs, n_inputs, attrs, n_attrs, outputs, n_outputs, &err) != CKM_OK) {
-        fail_msg("%s", err.message);
-    }
-    return outputs[n_outputs > 1 ? 1 : 0];  // of a split the middle part
-}
-
-static void read_network(reader *r, const network_case *c)
-{
-    *r = (reader){0};
-    snprintf(r->text, sizeof r->text, "%s", c->text);
-    ckm_shape shape = read_shape(c->shape);
-    assert_int_equal(ckm_i_graph_create("case", c->layout, shape.dims[0], &r->g, NULL), CKM_OK);
-    int32_t operands[2] = {leaf(r, 'f', c->shape), leaf(r, 'p', c->shape)};
-    int32_t x = -1;
-    assert_int_equal(ckm_i_graph_add_op(r->g, "add", "start", operands, 2, NULL, 0, &x, 1, NULL), CKM_OK);
-    int32_t y = x;
-    char *save = NULL;
-    for (char *op = strtok_r(r->text, "|", &save); op != NULL; op = strtok_r(NULL, "|", &save)) {
-        x = read_op(r, op, x, y);
-    }
-}
 
 // ---- running it
 
@@ -346,10 +251,10 @@ static void fill(running *r, ckm_i_rng *rng)
 // Results come in the order of the parameters they are gradients of, behind the loss.
 static void check_case(const network_case *c)
 {
-    reader network;
+    network_text network;
     running r;
     ckm_i_rng rng = {11};
-    read_network(&network, c);
+    network_text_read(&network, c->layout, c->shape, c->text);
     start(network.g, &r, c->text);
     fill(&r, &rng);
     const ckm_training *t = r.training;

@@ -87,6 +87,16 @@ static void instances_follow_the_schedule(void **state)
     assert_int_equal(inputs[0], 2);
     assert_int_equal(outputs[0], 3);
     assert_int_equal(workspace, -1);
+    // A free step has no operands; what is not asked for is not given.
+    inputs[0] = outputs[0] = workspace = 7;
+    ckm_plan_get_step(plan, 2, inputs, outputs, &workspace);
+    assert_int_equal(inputs[0], 7);
+    assert_int_equal(outputs[0], 7);
+    assert_int_equal(workspace, -1);
+    ckm_plan_get_step(plan, 2, NULL, NULL, NULL);
+    ckm_plan_get_step(plan, 0, NULL, NULL, NULL);
+    ckm_plan_get_step(plan, 0, NULL, NULL, &workspace);
+    assert_int_equal(workspace, 1);
     ckm_plan_free(plan);
     ckm_plan_free(NULL);
     ckm_schedule_free(s);
@@ -107,6 +117,53 @@ static void handed_over_memory_can_be_reused(void **state)
     ckm_plan *plan = plan_of(df, s, &options);
     assert_int_equal(ckm_plan_get_info(plan)->bound_bytes, 640);
     assert_int_equal(ckm_plan_get_info(plan)->arena_bytes, 640);
+    assert_int_equal(ckm_plan_get_info(plan)->workspace_bytes, 0);
+    must_be_good(df, s, plan, 64);
+    ckm_plan_free(plan);
+    ckm_schedule_free(s);
+    ckm_dataflow_free(df);
+}
+
+// Nothing to place: no bytes, no fragmentation.
+static void buffers_of_no_bytes(void **state)
+{
+    (void)state;
+    ckm_plan_options options = CKM_PLAN_OPTIONS_INIT;
+    ckm_dataflow *df = quoted_graph_of("'tensors': [{'bytes': 500}, {'bytes': 0}],"
+                                       "'ops': [{'cost': 1, 'inputs': [0], 'outputs': [1]}]");
+    ckm_schedule *s = quoted_schedule_of("['compute', 0]");
+    ckm_plan *plan = plan_of(df, s, &options);
+    assert_int_equal(ckm_plan_get_info(plan)->bound_bytes, 0);
+    assert_int_equal(ckm_plan_get_info(plan)->arena_bytes, 0);
+    assert_true(ckm_plan_get_info(plan)->fragmentation == 0.0);
+    assert_int_equal(ckm_plan_get_info(plan)->workspace_bytes, 0);
+    must_be_good(df, s, plan, 64);
+    ckm_plan_free(plan);
+    ckm_schedule_free(s);
+    ckm_dataflow_free(df);
+}
+
+// Two buffers that shrink, the second one twice: 64 bytes are left of each, and what comes last takes the rest.
+static void memory_handed_over_again_and_again(void **state)
+{
+    (void)state;
+    ckm_plan_options options = CKM_PLAN_OPTIONS_INIT;
+    ckm_dataflow *df = quoted_graph_of(
+        "'tensors': [{'bytes': 640}, {'bytes': 64}, {'bytes': 640}, {'bytes': 320}, {'bytes': 320}, {'bytes': 64},"
+        "            {'bytes': 576}],"
+        "'ops': [{'cost': 1, 'inputs': [], 'outputs': [0]},"
+        "{'cost': 1, 'inputs': [0], 'outputs': [1], 'inplace': [[0, 1]]}, {'cost': 1, 'inputs': [], 'outputs': [2]},"
+        "{'cost': 1, 'inputs': [2], 'outputs': [3], 'inplace': [[2, 3]]},"
+        "{'cost': 1, 'inputs': [3], 'outputs': [4], 'inplace': [[3, 4]]},"
+        "{'cost': 1, 'inputs': [4], 'outputs': [5], 'inplace': [[4, 5]]},"
+        "{'cost': 1, 'inputs': [], 'outputs': [6]}], 'results': [1, 5, 6]");
+    ckm_schedule *s = quoted_schedule_of(
+        "['compute', 0], ['compute', 1, [[0, 1]]], ['compute', 2], ['compute', 3, [[2, 3]]],"
+        "['compute', 4, [[3, 4]]], ['compute', 5, [[4, 5]]], ['compute', 6]");
+    ckm_plan *plan = plan_of(df, s, &options);
+    assert_int_equal(plan->n_buffers, 3);
+    assert_int_equal(ckm_plan_get_info(plan)->bound_bytes, 64 + 640);
+    assert_int_equal(ckm_plan_get_info(plan)->arena_bytes, 64 + 640);
     must_be_good(df, s, plan, 64);
     ckm_plan_free(plan);
     ckm_schedule_free(s);
@@ -123,8 +180,12 @@ static void an_illegal_schedule_is_an_error(void **state)
     ckm_schedule *s = quoted_schedule_of("['compute', 1]");
     assert_int_equal(ckm_plan_create(df, s, &options, &plan, &err), CKM_ERR_FORMAT);
     assert_null(plan);
-    options.alignment = 48;
-    assert_int_equal(ckm_plan_create(df, s, &options, &plan, &err), CKM_ERR_ARGUMENT);
+    static const int64_t alignments[] = {48, 3, 0, -1, -64};
+    for (size_t i = 0; i < sizeof alignments / sizeof alignments[0]; i++) {
+        options.alignment = alignments[i];
+        assert_int_equal(ckm_plan_create(df, s, &options, &plan, &err), CKM_ERR_ARGUMENT);
+        assert_error(&err, CKM_ERR_ARGUMENT, "is not a power of two");
+    }
     ckm_schedule_free(s);
     ckm_dataflow_free(df);
 }
@@ -140,6 +201,15 @@ static void sizes_that_overflow_are_an_error(void **state)
                                        "'outputs': [0]}]");
     ckm_schedule *s = quoted_schedule_of("['compute', 0]");
     assert_int_equal(ckm_plan_create(df, s, &options, &plan, &err), CKM_ERR_OVERFLOW);
+    ckm_schedule_free(s);
+    ckm_dataflow_free(df);
+    // Each fits, and so do both as they are, but not rounded up.
+    df = quoted_graph_of("'name': 'g', 'tensors': [{'bytes': 4611686018427387904}, {'bytes': 4611686018427387903}],"
+                         "'ops': [{'cost': 1, 'inputs': [], 'outputs': [0, 1]}]");
+    s = quoted_schedule_of("['compute', 0]");
+    assert_int_equal(ckm_plan_create(df, s, &options, &plan, &err), CKM_ERR_OVERFLOW);
+    assert_error(&err, CKM_ERR_OVERFLOW, "the sizes of all buffers");
+    assert_null(plan);
     ckm_schedule_free(s);
     ckm_dataflow_free(df);
 }
@@ -422,6 +492,7 @@ static void improving_helps_and_is_repeatable(void **state)
     ckm_i_rng rng = {11};
     double first_sum = 0.0;
     double last_sum = 0.0;
+    int64_t iterations = 0;
     for (int trial = 0; trial < 10; trial++) {
         ckm_plan_options options = CKM_PLAN_OPTIONS_INIT;
         ckm_schedule *s = NULL;
@@ -435,6 +506,8 @@ static void improving_helps_and_is_repeatable(void **state)
         ckm_plan *last = plan_of(df, s, &options);
         ckm_plan *again = plan_of(df, s, &options);
         must_be_good(df, s, last, 64);
+        assert_true(ckm_plan_get_info(last)->iterations <= 1000);
+        iterations += ckm_plan_get_info(last)->iterations;
         first_sum += ckm_plan_get_info(first)->fragmentation;
         last_sum += ckm_plan_get_info(last)->fragmentation;
         assert_true(ckm_plan_get_info(last)->arena_bytes <= ckm_plan_get_info(first)->arena_bytes);
@@ -448,6 +521,7 @@ static void improving_helps_and_is_repeatable(void **state)
         ckm_dataflow_free(df);
     }
     printf("mean fragmentation %.4f constructed, %.4f improved\n", first_sum / 10.0, last_sum / 10.0);
+    assert_true(iterations > 0);
     assert_true(last_sum < 0.2 * first_sum);
     assert_true(last_sum / 10.0 < 0.03);
 }
@@ -486,6 +560,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(instances_follow_the_schedule),
         cmocka_unit_test(handed_over_memory_can_be_reused),
+        cmocka_unit_test(buffers_of_no_bytes),
+        cmocka_unit_test(memory_handed_over_again_and_again),
         cmocka_unit_test(an_illegal_schedule_is_an_error),
         cmocka_unit_test(sizes_that_overflow_are_an_error),
         cmocka_unit_test(crowded_buffers_pack_as_well_as_possible),

@@ -3,11 +3,13 @@
 // every rule a schedule that breaks it with the words both must use to say so.
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
+#include "dataflow/dataflow.h"
 #include "quoted.h"
 
 // The graph most cases use. in (input, 100) -> a: x (8) -> b: y (8), in place over x -> c: z (4), w (2) ->
@@ -72,7 +74,10 @@ static void figures_of_legal_schedules(void **state)
         assert_int_equal(verdict.peak_bytes, cases[i].peak);
         assert_int_equal(ckm_schedule_verify(df, s, cases[i].peak - 1, &verdict, &err), CKM_OK);
         assert_false(verdict.ok);
-        assert_non_null(strstr(verdict.why, "exceeds the budget"));
+        char why[200];
+        snprintf(why, sizeof why, "the peak of %lld bytes exceeds the budget of %lld bytes by 1",
+                 (long long)cases[i].peak, (long long)cases[i].peak - 1);
+        assert_string_equal(verdict.why, why);
         assert_int_equal(verdict.peak_bytes, cases[i].peak);
         ckm_schedule_free(s);
     }
@@ -107,12 +112,12 @@ static void illegal_schedules_are_explained(void **state)
          {"step 2", "\"x\"", "does not exist"}},
         {TO_Z "['compute', 2]", {"step 3", "\"c\"", "not recomputable"}, {"step 3", "\"c\"", "not recomputable"}},
         {TO_Z "['compute', 3]",
-         {"after the last step", "\"e\"", "never computed"},
-         {"end", "\"e\"", "has not been computed"}},
+         {"after the last step, 3: ", "\"e\"", "never computed"},
+         {"end, after 4 steps: ", "\"e\"", "has not been computed"}},
         {"", {"after the last step", "\"a\""}, {"end", "\"a\""}},
         {TO_Z "['compute', 3], ['compute', 4], ['free', 6]",
-         {"after the last step", "result", "\"r\""},
-         {"end", "result", "\"r\""}},
+         {"after the last step, 5: ", "result", "\"r\""},
+         {"end, after 6 steps: ", "result", "\"r\""}},
         // In-place pairs.
         {"['compute', 0], ['compute', 1, [[1, 3]]]",
          {"step 1", "\"b\"", "does not declare"},
@@ -186,6 +191,17 @@ static void views_and_pairs_together(void **state)
          "'ops': [{'cost': 1, 'inputs': [], 'outputs': [0]},"
          "        {'cost': 1, 'inputs': [0], 'outputs': [1, 2], 'inplace': [[0, 1]]}]",
          "['compute', 0], ['compute', 1, [[0, 1]]]", "a view of", 0},
+        // Nothing takes nothing.
+        {"'tensors': [{'bytes': 0}], 'ops': [{'cost': 1, 'inputs': [], 'outputs': [0]}]", "['compute', 0]", NULL, 0},
+        // In the first step there is nothing but inputs to work in place on.
+        {"'tensors': [{'bytes': 4}, {'bytes': 4}],"
+         "'ops': [{'cost': 1, 'inputs': [0], 'outputs': [1], 'inplace': [[0, 1]]}]",
+         "['compute', 0, [[0, 1]]]", "a graph input", 0},
+        // The output has no storage of its own to put in the input's place, even when its owner is dead.
+        {"'tensors': [{'bytes': 9}, {'bytes': 6}, {'bytes': 5, 'alias_of': 0}],"
+         "'ops': [{'cost': 1, 'inputs': [], 'outputs': [1]}, {'cost': 1, 'inputs': [], 'outputs': [0]},"
+         "        {'cost': 1, 'inputs': [1], 'outputs': [2], 'inplace': [[1, 2]]}]",
+         "['compute', 0], ['compute', 1], ['free', 0], ['compute', 2, [[1, 2]]]", "the output is a view", 0},
         // The output's storage lives on in an old view of it.
         {"'tensors': [{'bytes': 6}, {'bytes': 5}, {'bytes': 1, 'alias_of': 1}],"
          "'ops': [{'cost': 1, 'inputs': [], 'outputs': [0]},"
@@ -228,6 +244,23 @@ static void views_and_pairs_together(void **state)
     }
 }
 
+// Where nothing exceeds what is there from the start, the peak is at the first compute step.
+static void a_flat_peak_is_at_the_first_computation(void **state)
+{
+    (void)state;
+    ckm_error err = CKM_ERROR_INIT;
+    ckm_dataflow *df = quoted_graph_of("'fixed_bytes': 3, 'tensors': [{'bytes': 5}, {'bytes': 0}],"
+                                       "'ops': [{'cost': 1, 'inputs': [0], 'outputs': [1]}]");
+    ckm_schedule *s = quoted_schedule_of("['compute', 0], ['free', 1], ['compute', 0]");
+    ckm_simulation sim;
+    assert_int_equal(ckm_schedule_simulate(df, s, NULL, &sim, &err), CKM_OK);
+    assert_int_equal(sim.peak_bytes, 8);
+    assert_int_equal(sim.peak_step, 0);
+    assert_int_equal(sim.end_bytes, 8);
+    ckm_schedule_free(s);
+    ckm_dataflow_free(df);
+}
+
 static void timeline_has_every_step(void **state)
 {
     (void)state;
@@ -263,6 +296,63 @@ static void cost_overflow_is_noticed(void **state)
     assert_int_equal(verdict.cost, -1);
     ckm_schedule_free(s);
     ckm_dataflow_free(df);
+}
+
+// Sums that leave 63 bits at one step, be it of storages, of fixed bytes or of workspace, and those that just do not. No
+// finished graph has them, but neither reading relies on that: the graph is enlarged after it was checked.
+static void bytes_overflow_is_noticed(void **state)
+{
+    (void)state;
+    const int64_t half = INT64_C(1) << 62;
+    static const char graph[] = "'tensors': [{'name': 'in', 'bytes': 0}, {'bytes': 1}, {'bytes': 1}, {'bytes': 0}],"
+                                "'ops': [{'name': 'a', 'cost': 1, 'inputs': [0], 'outputs': [1]},"
+                                "{'name': 'b', 'cost': 1, 'inputs': [], 'outputs': [2, 3]}]";
+    static const char keeps[] = "['compute', 0], ['compute', 1]";
+    const struct {
+        int64_t fixed, in, first, second, third, workspace;
+        const char *why;  // NULL: as many bytes as there can be
+    } cases[] = {
+        {0, 0, half, half - 1, 0, 0, NULL},
+        {0, 0, half, half, 0, 0, "step 1: bytes of storages exceed 63 bits"},
+        {0, half, half, 0, 0, 0, "bytes of storages exceed 63 bits"},
+        {0, 0, 0, half, half, 0, "bytes of storages exceed 63 bits"},
+        {half, 0, half - 1, 0, 0, 0, NULL},
+        {half, 0, half, 0, 0, 0, "step 0: operator \"a\" (0): bytes in use exceed 63 bits"},
+        {half, 0, 0, half, 0, 0, "step 1: operator \"b\" (1): bytes in use exceed 63 bits"},
+        {1, 0, half - 2, 0, 0, half, NULL},
+        {1, 0, half - 1, 0, 0, half, "step 0: operator \"a\" (0): bytes in use exceed 63 bits"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        ckm_error err = CKM_ERROR_INIT;
+        ckm_dataflow *df = quoted_graph_of(graph);
+        ckm_schedule *s = quoted_schedule_of(keeps);
+        ckm_simulation sim;
+        ckm_verdict verdict;
+        df->fixed_bytes = cases[i].fixed;
+        df->tensors[0].bytes = cases[i].in;
+        df->tensors[1].bytes = cases[i].first;
+        df->tensors[2].bytes = cases[i].second;
+        df->tensors[3].bytes = cases[i].third;
+        df->ops[0].workspace_bytes = cases[i].workspace;
+        ckm_status status = ckm_schedule_simulate(df, s, NULL, &sim, &err);
+        assert_int_equal(ckm_schedule_verify(df, s, -1, &verdict, &err), CKM_OK);
+        if (cases[i].why == NULL) {
+            assert_int_equal(status, CKM_OK);
+            assert_true(verdict.ok);
+            assert_int_equal(sim.peak_bytes, INT64_MAX);
+            assert_int_equal(verdict.peak_bytes, INT64_MAX);
+        } else {
+            assert_int_equal(status, CKM_ERR_OVERFLOW);
+            assert_false(verdict.ok);
+            if (strstr(verdict.why, cases[i].why) == NULL) {
+                fail_msg("case %zu: %s", i, verdict.why);
+            }
+            assert_int_equal(verdict.cost, -1);
+            assert_int_equal(verdict.peak_bytes, -1);
+        }
+        ckm_schedule_free(s);
+        ckm_dataflow_free(df);
+    }
 }
 
 // A verdict is one line of valid text, whatever the names.
@@ -304,8 +394,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(figures_of_legal_schedules), cmocka_unit_test(illegal_schedules_are_explained),
-        cmocka_unit_test(views_and_pairs_together),   cmocka_unit_test(timeline_has_every_step),
-        cmocka_unit_test(cost_overflow_is_noticed),   cmocka_unit_test(verdicts_survive_hostile_names),
+        cmocka_unit_test(views_and_pairs_together),   cmocka_unit_test(a_flat_peak_is_at_the_first_computation),
+        cmocka_unit_test(timeline_has_every_step),    cmocka_unit_test(cost_overflow_is_noticed),
+        cmocka_unit_test(bytes_overflow_is_noticed),  cmocka_unit_test(verdicts_survive_hostile_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
