@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "schedule/schedule_order.h"
 #include "solve/search/local_search.h"
 #include "solve/floor/pebbling_schedule.h"
 
@@ -81,7 +82,8 @@ static ckm_status play(ckm_i_solver *solver, ckm_error *err)
         return status;
     }
     CKM_I_TRY(ckm_i_memory_floor_find(&game, &limits, &found, err));
-    if (!solver->infeasible && solver->budget_bytes >= found.enough_bytes) {
+    bool open = !solver->infeasible || solver->infeasible_claimed;
+    if (open && solver->budget_bytes >= found.enough_bytes) {
         CKM_I_TRY(ckm_i_pebbling_schedule(&game, solver->budget_bytes, game_work, options->stop, options->user,
                                           &schedule, err));
     }
@@ -96,6 +98,10 @@ static ckm_status play(ckm_i_solver *solver, ckm_error *err)
             CKM_I_TRY(ckm_i_solver_offer_schedule(solver, schedule, "pebbling", err));
         } else if (verdict.ok && verdict.peak_bytes < solver->least_peak_bytes) {
             solver->least_peak_bytes = verdict.peak_bytes;
+        }
+        if (verdict.ok) {
+            ckm_bound_class belongs = ckm_i_schedule_class(solver->df, schedule);
+            ckm_i_solver_note(solver, verdict.cost, verdict.peak_bytes, belongs);
         }
     }
 cleanup:

@@ -22,6 +22,15 @@ double ckm_i_cost_scale(const ckm_dataflow *df, int64_t *cost_gcd)
     return (double)*cost_gcd * (total > 1e7 ? total / 1e7 : 1.0);
 }
 
+double ckm_i_row_scale(int64_t largest_units)
+{
+    double scale = 1.0;
+    while ((double)largest_units / scale > 1e4) {
+        scale *= 2.0;
+    }
+    return scale;
+}
+
 void ckm_i_last_need(const ckm_dataflow *df, int32_t *last_need)
 {
     for (int32_t v = df->n_ops - 1; v >= 0; v--) {

@@ -97,8 +97,7 @@ static void set_scales(ckm_i_ilp_builder *b, int64_t budget_bytes)
     }
     b->ilp->cost_scale = ckm_i_cost_scale(df, &b->ilp->cost_gcd);
     b->unit_bytes = bytes_gcd > 0 ? bytes_gcd : 1;
-    double largest_units = (double)(largest / b->unit_bytes);
-    b->row_scale = largest_units > 1e4 ? largest_units / 1e4 : 1.0;
+    b->row_scale = ckm_i_row_scale(largest / b->unit_bytes);
     int64_t room = (budget_bytes - df->resident_bytes) / b->unit_bytes;
     b->budget = (double)room / b->row_scale;
 }

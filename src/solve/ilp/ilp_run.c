@@ -73,13 +73,10 @@ static ckm_status conclude(ckm_i_solver *solver, const ckm_i_ilp *ilp, const ckm
             // The program knows nothing of dearer schedules: all it proves of them is that they cost more.
             bound = fmin(bound, (double)solver->options->cost_limit + 1.0);
         }
-        ckm_i_solver_bound(solver, bound, CKM_BOUND_FRONTIER, "ilp");
+        ckm_i_solver_claim_bound(solver, bound, CKM_BOUND_FRONTIER, "ilp");
     }
-    // With a cost limit, a dearer schedule may be known and does not contradict the proof.
-    bool known = solver->best_schedule != NULL &&
-                 (solver->options->cost_limit < 0 || solver->best_cost <= solver->options->cost_limit);
-    if (status == CKM_OK && result->status == CKM_I_MILP_INFEASIBLE && !known) {
-        ckm_i_solver_infeasible(solver, CKM_BOUND_FRONTIER, "ilp");
+    if (status == CKM_OK && result->status == CKM_I_MILP_INFEASIBLE) {
+        ckm_i_solver_claim_infeasible(solver, CKM_BOUND_FRONTIER, "ilp");
     }
     return status;
 }
@@ -99,6 +96,7 @@ ckm_status ckm_i_ilp_run(ckm_i_solver *solver, double seconds, ckm_error *err)
         .gap = options->gap * (double)solver->df->total_cost / ilp->cost_scale,
         .cutoff = INFINITY,
         .threads = options->threads,
+        .widen_rows = true,
         .stop = options->stop,
         .user = options->user,
     };

@@ -46,7 +46,8 @@ static void hand_in_bound(ckm_i_solver *solver, const ckm_i_ilp *ilp, const ckm_
             ckm_i_solver_bound(solver, ckm_i_ilp_cost_bound(ilp, bound), CKM_BOUND_FRONTIER, "lp-bound");
         }
     }
-    if (result->status == CKM_I_MILP_INFEASIBLE) {
+    // Clp's own word does not count, only what its ray proves.
+    if (result->proven == INFINITY) {
         ckm_i_solver_infeasible(solver, CKM_BOUND_FRONTIER, "lp-bound");
     }
 }
