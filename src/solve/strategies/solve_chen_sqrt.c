@@ -15,10 +15,11 @@ static ckm_status run_with(ckm_i_solver *solver, ckm_i_candidates which, const c
     CKM_I_TRY(ckm_i_forward_create(solver->df, &fw, err));
     CKM_I_TRY(ckm_i_candidates_find(fw, which, &candidates, err));
     CKM_I_TRY(ckm_i_positions_create(fw, &chosen, err));
-    CKM_I_TRY(ckm_i_stages_create(solver->df, &stages, err));
+    if (solver->df->n_ops <= CKM_I_MATRIX_MAX_OPS) {
+        CKM_I_TRY(ckm_i_stages_create(solver->df, &stages, err));
+    }
     ckm_i_checkpoints_sqrt(&candidates, &chosen);
-    CKM_I_TRY(ckm_i_checkpoints_stages(fw, &chosen, stages, err));
-    CKM_I_TRY(ckm_i_checkpoints_offer(solver, stages, source, NULL, err));
+    CKM_I_TRY(ckm_i_checkpoints_offer_set(solver, fw, &chosen, stages, source, NULL, err));
 cleanup:
     ckm_i_forward_free(fw);
     ckm_i_positions_dispose(&candidates);
