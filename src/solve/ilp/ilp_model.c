@@ -191,6 +191,11 @@ ckm_status ckm_i_ilp_open(const ckm_dataflow *df, int64_t budget_bytes, ckm_form
     return CKM_OK;
 }
 
+bool ckm_i_ilp_is_too_large(const ckm_dataflow *df, int64_t max_entries)
+{
+    return ((int64_t)df->n_ops + 1) * ((int64_t)df->n_ops + df->n_tensors) > 2 * max_entries;
+}
+
 ckm_status ckm_i_ilp_build(const ckm_dataflow *df, int64_t budget_bytes, ckm_formulation formulation,
                            int64_t max_entries, ckm_i_ilp **out, ckm_error *err)
 {

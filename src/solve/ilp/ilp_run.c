@@ -88,6 +88,11 @@ ckm_status ckm_i_ilp_run(ckm_i_solver *solver, double seconds, ckm_error *err)
     double *start = NULL;
     ckm_i_milp_result result = {0};
     ckm_status status = CKM_OK;
+    if (ckm_i_ilp_is_too_large(solver->df, max_entries)) {
+        ckm_i_solver_log(solver, CKM_LOG_WARN, "ilp: the integer program is too large for %d operators; not tried",
+                         solver->df->n_ops);
+        return CKM_OK;
+    }
     CKM_I_TRY(ckm_i_ilp_build(solver->df, solver->budget_bytes, options->formulation, max_entries, &ilp, err));
     bool frontier = options->formulation != CKM_FORMULATION_UNPARTITIONED;
     double constant = frontier ? (double)solver->df->total_cost : 0.0;
