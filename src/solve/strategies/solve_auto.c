@@ -16,6 +16,9 @@
 static const int32_t large_ops = 3000;
 static const double early_share = 0.1;
 
+// An operator's part in setting up a search, roughly.
+static const double setup_seconds = 2e-6;
+
 // What each of them has when nothing else has found a schedule.
 static const double late_seconds = 0.2;
 
@@ -55,6 +58,10 @@ static ckm_status search(ckm_i_solver *solver, ckm_i_prover *prover, bool beside
     options.suggest = suggest;
     options.context = prover;
     if (ckm_i_solver_should_stop(solver)) {
+        return CKM_OK;
+    }
+    // Setting it up is not cut short, and for nothing where there is no time left for the search itself.
+    if (solver->best_schedule != NULL && time_left(solver) < setup_seconds * solver->df->n_ops * options.threads) {
         return CKM_OK;
     }
     return ckm_i_local_search(solver, &options, err);
@@ -108,18 +115,19 @@ static ckm_status side_by_side(ckm_i_solver *solver, ckm_i_prover *prover, ckm_e
     return status != CKM_OK ? status : proof;
 }
 
-// The published heuristics, some of the time each, until one of them has a schedule, and Revolve in any case: on long
-// chains hardly anything is cheaper.
-static ckm_status run_published(ckm_i_solver *solver, double share, ckm_error *err)
+// The published heuristics. The first takes time in proportion to the graph and is not cut short: on a chain it always has
+// a schedule, and late is better than never. Revolve is tried in any case, as hardly anything is cheaper on long chains,
+// the others where there is no schedule yet, each for so many seconds.
+static ckm_status run_published(ckm_i_solver *solver, double seconds, ckm_error *err)
 {
-    static const char *const names[] = {"griewank", "chen-sqrt-ap", "chen-sqrt", "chen-greedy-ap", "chen-greedy"};
+    static const char *const names[] = {"chen-sqrt", "griewank", "chen-sqrt-ap", "chen-greedy-ap", "chen-greedy"};
     double deadline = solver->deadline_seconds;
     ckm_status status = CKM_OK;
     for (size_t i = 0; i < sizeof names / sizeof names[0] && status == CKM_OK; i++) {
-        if (solver->best_schedule != NULL || is_stopped(solver)) {
+        if ((i > 1 && solver->best_schedule != NULL) || is_stopped(solver)) {
             break;
         }
-        solver->deadline_seconds = ckm_i_clock_seconds() + share;
+        solver->deadline_seconds = i == 0 ? INFINITY : ckm_i_clock_seconds() + seconds;
         status = ckm_i_strategy_find(names[i])->run(solver, err);
     }
     solver->deadline_seconds = deadline;
