@@ -13,10 +13,10 @@
 
 // Spans an operator at most on average, and computations: what needs more is no schedule that anybody wants, and none that
 // is made in the time there is.
-static const int64_t most_spans = 64, most_computations = 128;
+static const int64_t most_spans = 64, most_computations = 8;
 
-// Stages between two looks at the clock.
-enum { check_stages = 1024 };
+// Operands looked at between two looks at the clock.
+static const int64_t check_period = 50000;
 
 void ckm_i_holds_add(ckm_i_holds *holds, int32_t x, int32_t first, int32_t last)
 {
@@ -66,6 +66,10 @@ typedef struct closing {
     int32_t *order;     // computations, the last one first
     int64_t n, cap;
     int64_t stage_from;  // where the stage at hand begins in it
+    int64_t work;        // operands looked at since somebody was asked whether to stop
+    ckm_stop_fn stop;    // may be NULL
+    void *user;
+    bool given_up;
 } closing;
 
 static bool runs_once(const ckm_dataflow *df, int32_t x)
@@ -168,6 +172,17 @@ static int descending(const void *a, const void *b)
     return ckm_i_compare_int32(b, a);
 }
 
+// Whether the schedule has become too long or somebody wants to stop.
+static bool gives_up(closing *c)
+{
+    if (c->work >= check_period) {
+        c->work = 0;
+        c->given_up = c->stop != NULL && c->stop(c->user);
+    }
+    c->given_up = c->given_up || c->n > most_computations * c->df->n_ops;
+    return c->given_up;
+}
+
 static bool close_stage(closing *c, int32_t t)
 {
     c->stage_from = c->n;
@@ -178,8 +193,9 @@ static bool close_stage(closing *c, int32_t t)
     for (int32_t i = 0; t + 1 == c->df->n_ops && i < c->df->n_results && ok; i++) {
         ok = demand(c, t, c->df->results[i]);
     }
-    for (int64_t i = c->stage_from; i < c->n && ok; i++) {
+    for (int64_t i = c->stage_from; i < c->n && ok && !gives_up(c); i++) {
         const ckm_i_dataflow_op *op = &c->df->ops[c->order[i]];
+        c->work += 1 + op->n_inputs;
         for (int32_t k = 0; k < op->n_inputs && ok; k++) {
             ok = demand(c, t, op->inputs[k]);
         }
@@ -209,28 +225,27 @@ static bool allocate(closing *c)
 ckm_status ckm_i_holds_schedule(ckm_i_holds *holds, ckm_stop_fn stop, void *user, ckm_schedule **out, ckm_error *err)
 {
     const ckm_dataflow *df = holds->df;
-    closing c = {.df = df, .holds = holds};
+    closing c = {.df = df, .holds = holds, .stop = stop, .user = user};
     ckm_status status = CKM_OK;
-    bool given_up = holds->too_many;
     *out = NULL;
-    if (!holds->failed && !given_up) {
+    if (holds->too_many && !holds->failed) {
+        return CKM_OK;
+    }
+    if (!holds->failed) {
         merge(holds);
     }
     if (holds->failed || !allocate(&c)) {
         status = ckm_i_error_memory(err);
         goto cleanup;
     }
-    if (!given_up) {
-        index_spans(&c);
-    }
-    for (int32_t t = df->n_ops - 1; t >= 0 && !given_up; t--) {
+    index_spans(&c);
+    for (int32_t t = df->n_ops - 1; t >= 0 && !c.given_up; t--) {
         if (!close_stage(&c, t)) {
             status = ckm_i_error_memory(err);
             goto cleanup;
         }
-        given_up = c.n > most_computations * df->n_ops || (t % check_stages == 0 && stop != NULL && stop(user));
     }
-    if (given_up) {
+    if (c.given_up) {
         goto cleanup;
     }
     for (int64_t i = 0; i < c.n / 2; i++) {

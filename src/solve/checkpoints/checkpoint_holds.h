@@ -28,8 +28,8 @@ void ckm_i_holds_add(ckm_i_holds *holds, int32_t x, int32_t first, int32_t last)
 void ckm_i_holds_dispose(ckm_i_holds *holds);
 
 // The schedule of what the list says: in every stage what it newly holds and its own operator need, each tensor freed
-// after its last use. *out is NULL where it would compute more than some hundred times as much as there is to compute, or
-// `stop` said so. O(spans log spans + computations + edges).
+// after its last use. *out is NULL where it would compute more than eight times as many operators as there are, or `stop`
+// said so. O(spans log spans + computations + edges).
 ckm_status ckm_i_holds_schedule(ckm_i_holds *holds, ckm_stop_fn stop, void *user, ckm_schedule **out,
                                 ckm_error *err) CKM_NODISCARD;
 

@@ -22,7 +22,8 @@ double ckm_i_row_scale(int64_t largest_units);
 void ckm_i_last_need(const ckm_dataflow *df, int32_t *last_need);
 
 // The least bytes that operator v has in memory when it runs, beside the resident ones: the storages it touches and
-// its workspace, less what in-place pairs can save at best. O(operands^2).
+// its workspace, less what in-place pairs can save at best. O(operands log operands), and what
+// ckm_i_inplace_best takes.
 int64_t ckm_i_working_set(const ckm_dataflow *df, int32_t v);
 
 #endif
