@@ -200,8 +200,9 @@ static double safe_bound(const ckm_i_milp *m, const double *row_dual, double wei
 {
     double *reduced = ckm_i_malloc((size_t)m->n_cols, sizeof *reduced);
     double *error = ckm_i_malloc((size_t)m->n_cols, sizeof *error);
+    int32_t *terms = ckm_i_calloc((size_t)m->n_cols, sizeof *terms);
     double bound = -INFINITY;
-    if (reduced == NULL || error == NULL) {
+    if (reduced == NULL || error == NULL || terms == NULL) {
         goto cleanup;
     }
     for (int32_t j = 0; j < m->n_cols; j++) {
@@ -224,11 +225,13 @@ static double safe_bound(const ckm_i_milp *m, const double *row_dual, double wei
             double term = y * m->entry_value[e];
             reduced[m->entry_col[e]] -= term;
             error[m->entry_col[e]] += fabs(term);
+            terms[m->entry_col[e]]++;
         }
     }
-    // A column's reduced cost is known up to its own rounding error: take the worse end.
+    // A column's reduced cost is known up to its own rounding error, that of each coefficient, product and addition: take
+    // the worse end.
     for (int32_t j = 0; j < m->n_cols; j++) {
-        double slack = error[j] * DBL_EPSILON * 64.0;
+        double slack = error[j] * DBL_EPSILON * (double)(terms[j] + 8);
         double low = reduced[j] - slack;
         double high = reduced[j] + slack;
         double at_lower = m->lower[j] >= 0.0 ? low * m->lower[j] : high * m->lower[j];
@@ -244,6 +247,7 @@ static double safe_bound(const ckm_i_milp *m, const double *row_dual, double wei
 cleanup:
     free(reduced);
     free(error);
+    free(terms);
     return bound;
 }
 

@@ -45,6 +45,10 @@ typedef struct ckm_i_milp_options {
     double gap;      // absolute, in the objective, for integer programs
     double cutoff;   // only solutions with a smaller objective matter; INFINITY for none
     int threads;
+    // The engine's claims are to count: rows of large or uneven numbers are given room beyond its tolerances, so that no
+    // solution that satisfies them exactly is cut off. What it finds may then exceed them by so much; it is cut off by rows
+    // of small integers, and the search begins anew, as far as time goes.
+    bool widen_rows;
     int pump_passes;      // of CBC's feasibility pump; 0: as many as it does by itself
     const double *start;  // a feasible point to start from, or NULL
     // Cutting planes, or NULL: given a solution of the relaxation, appends rows to `m` that it violates and every
@@ -104,6 +108,10 @@ typedef struct ckm_i_milp_answer {
 void ckm_i_milp_run_clp(ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_milp_answer *answer, double *x,
                         double *row_dual);
 void ckm_i_milp_run_cbc(const ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_milp_answer *answer, double *x);
+
+// Appends rows that every solution with columns at 0 and 1 satisfies and x does not, where x exceeds a row's upper side by
+// however little. Returns how many; 0 also where memory runs out.
+int32_t ckm_i_milp_cut_off(ckm_i_milp *m, const double *x);
 
 // Drops the rows from `first` on whose flag in keep[row - first] is not set.
 void ckm_i_milp_keep_rows(ckm_i_milp *m, int32_t first, const bool *keep);

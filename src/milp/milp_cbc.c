@@ -2,6 +2,7 @@
 // Mixed-integer programs by CBC. Runs inside the child process of milp_process.c; on SIGINT CBC's own
 // handler ends the tree search, and the best solution and bound so far are handed over.
 #include <coin/Cbc_C_Interface.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,18 +36,57 @@ static void set_start(Cbc_Model *cbc, const ckm_i_milp *m, const double *start)
     free(value);
 }
 
+// What every row is widened by, relative to its largest coefficient and to its side, each a hundred times what CBC's
+// tolerances come to.
+static const double least_width = 1e-3, coefficient_width = 1e-7, side_width = 1e-8;
+
+// Up to here integers are exact for an engine: what differs at all differs by far more than a tolerance.
+static const double small_integer = 1000.0;
+
+static bool is_small_integer(double value)
+{
+    return fabs(value) <= small_integer && value == floor(value);
+}
+
+static double width_of(const ckm_i_milp *m, int32_t row)
+{
+    int64_t end = row + 1 < m->n_rows ? m->row_start[row + 1] : m->n_entries;
+    double side = fmax(isfinite(m->row_lower[row]) ? fabs(m->row_lower[row]) : 0.0,
+                       isfinite(m->row_upper[row]) ? fabs(m->row_upper[row]) : 0.0);
+    double largest = 0.0;
+    bool exact = side == floor(side);
+    for (int64_t e = m->row_start[row]; e < end; e++) {
+        largest = fmax(largest, fabs(m->entry_value[e]));
+        exact = exact && is_small_integer(m->entry_value[e]);
+    }
+    return exact ? 0.0 : fmax(least_width, fmax(coefficient_width * largest, side_width * side));
+}
+
+// Sides of the rows, with room for the engine's errors: first all lower ones, then all upper ones. NULL without memory.
+static double *make_sides(const ckm_i_milp *m, bool widen)
+{
+    double *sides = malloc(2 * (size_t)m->n_rows * sizeof *sides + 1);
+    for (int32_t i = 0; sides != NULL && i < m->n_rows; i++) {
+        double width = widen ? width_of(m, i) : 0.0;
+        sides[i] = m->row_lower[i] - width;
+        sides[m->n_rows + i] = m->row_upper[i] + width;
+    }
+    return sides;
+}
+
 void ckm_i_milp_run_cbc(const ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_milp_answer *answer, double *x)
 {
     answer->status = CKM_I_MILP_STOPPED;
     answer->bound = -INFINITY;
     ckm_i_milp_columns columns;
-    if (!ckm_i_milp_by_columns(m, &columns)) {
+    double *sides = make_sides(m, options->widen_rows);
+    if (sides == NULL || !ckm_i_milp_by_columns(m, &columns)) {
         strcpy(answer->detail, "out of memory");
         return;
     }
     Cbc_Model *cbc = Cbc_newModel();
     Cbc_loadProblem(cbc, m->n_cols, m->n_rows, columns.start, columns.row, columns.value, m->lower, m->upper, m->obj,
-                    m->row_lower, m->row_upper);
+                    sides, sides + m->n_rows);
     for (int32_t j = 0; j < m->n_cols; j++) {
         if (m->integer[j]) {
             Cbc_setInteger(cbc, j);

@@ -26,6 +26,9 @@ static const double grace_seconds = 1.5;
 // Share of the time that cutting planes may take before the tree search begins.
 static const double cut_share = 0.3;
 
+// Tree searches one after the other, each with the last one's solution cut off.
+enum { most_searches = 100 };
+
 typedef struct shared_answer {
     volatile sig_atomic_t complete;
     ckm_i_milp_answer answer;
@@ -54,6 +57,28 @@ static bool has_integers(const ckm_i_milp *m)
     return false;
 }
 
+// A solution that only satisfies the widened rows is none: it is cut off, and the search begins anew. The bound of the last
+// search that ended is that of the answer.
+static void search_tree(ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_milp_answer *answer, double *x)
+{
+    double end = ckm_i_clock_seconds() + options->seconds;
+    double bound = -INFINITY;
+    ckm_i_milp_options rest = *options;
+    for (int searches = 1;; searches++) {
+        ckm_i_milp_run_cbc(m, &rest, answer, x);
+        answer->bound = fmax(answer->bound, bound);
+        if (!options->widen_rows || !answer->has_x || ckm_i_milp_cut_off(m, x) == 0) {
+            return;
+        }
+        bound = answer->bound;
+        rest.seconds = end - ckm_i_clock_seconds();
+        if (searches == most_searches || rest.seconds <= 0.0) {
+            return;
+        }
+        answer->has_x = 0;
+    }
+}
+
 // The relaxation with its cutting planes first, then the tree search on what binds, in the time that is left.
 static void run_engines(ckm_i_milp *m, const ckm_i_milp_options *options, shared_answer *shared)
 {
@@ -67,12 +92,12 @@ static void run_engines(ckm_i_milp *m, const ckm_i_milp_options *options, shared
         rest.seconds = options->seconds - (ckm_i_clock_seconds() - start);
         shared->answer.has_x = 0;
         shared->answer.has_dual = 0;
-        if (shared->answer.status == CKM_I_MILP_INFEASIBLE || shared->answer.proven >= options->enough) {
+        if (shared->answer.proven >= options->enough || shared->answer.proven == INFINITY) {
             return;
         }
     }
     if (integer) {
-        ckm_i_milp_run_cbc(m, &rest, &shared->answer, x);
+        search_tree(m, &rest, &shared->answer, x);
     } else {
         ckm_i_milp_run_clp(m, &rest, &shared->answer, x, x + m->n_cols);
     }

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "dataflow/dataflow.h"
+#include "schedule/schedule.h"
 
 typedef struct completion {
     const ckm_dataflow *df;
@@ -160,4 +161,31 @@ cleanup:
     free(c.chosen);
     ckm_schedule_free(c.schedule);
     return status;
+}
+
+ckm_bound_class ckm_i_schedule_class(const ckm_dataflow *df, const ckm_schedule *s)
+{
+    ckm_bound_class narrowest = CKM_BOUND_FRONTIER;
+    int32_t next = 0;      // the operator whose first computation ends the stage
+    int32_t position = 0;  // nothing before it may still run in the stage
+    for (int64_t i = 0; i < s->n_steps; i++) {
+        int32_t v = s->steps[i].index;
+        if (s->steps[i].kind != CKM_STEP_COMPUTE) {
+            continue;
+        }
+        if (v > next) {
+            return CKM_BOUND_ANY;
+        }
+        if (v == next) {
+            next++;
+            position = 0;
+            continue;
+        }
+        // After the last first computation comes no stage.
+        if (v < position || next == df->n_ops) {
+            narrowest = CKM_BOUND_ORDER;
+        }
+        position = v + 1;
+    }
+    return narrowest;
 }

@@ -12,4 +12,7 @@
 ckm_status ckm_i_schedule_from_order(const ckm_dataflow *df, const int32_t *order, int64_t n_computes,
                                      ckm_schedule **out, ckm_error *err) CKM_NODISCARD;
 
+// The narrowest class that a legal schedule belongs to: frontier-advancing, in the graph's order, or neither. O(steps).
+ckm_bound_class ckm_i_schedule_class(const ckm_dataflow *df, const ckm_schedule *s);
+
 #endif

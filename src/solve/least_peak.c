@@ -4,12 +4,17 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/error.h"
+#include "schedule/schedule_order.h"
 #include "solve/search/local_search.h"
 #include "solve/floor/pebbling_schedule.h"
 
 // Work of the game where a schedule is looked for at the end of a run.
 static const int64_t game_work = 8000000;
+
+// Above this many operators nothing more is begun when time is up: setting up a game and searches takes a second each.
+static const int32_t large_ops = 50000;
 
 // Local search for any schedule within `target` bytes.
 static ckm_status try_target(ckm_i_solver *solver, int64_t target_bytes, double seconds, ckm_error *err)
@@ -81,7 +86,8 @@ static ckm_status play(ckm_i_solver *solver, ckm_error *err)
         return status;
     }
     CKM_I_TRY(ckm_i_memory_floor_find(&game, &limits, &found, err));
-    if (!solver->infeasible && solver->budget_bytes >= found.enough_bytes) {
+    bool open = !solver->infeasible || solver->infeasible_claimed;
+    if (open && solver->budget_bytes >= found.enough_bytes) {
         CKM_I_TRY(ckm_i_pebbling_schedule(&game, solver->budget_bytes, game_work, options->stop, options->user,
                                           &schedule, err));
     }
@@ -97,6 +103,10 @@ static ckm_status play(ckm_i_solver *solver, ckm_error *err)
         } else if (verdict.ok && verdict.peak_bytes < solver->least_peak_bytes) {
             solver->least_peak_bytes = verdict.peak_bytes;
         }
+        if (verdict.ok) {
+            ckm_bound_class belongs = ckm_i_schedule_class(solver->df, schedule);
+            ckm_i_solver_note(solver, verdict.cost, verdict.peak_bytes, belongs);
+        }
     }
 cleanup:
     ckm_schedule_free(schedule);
@@ -109,6 +119,9 @@ ckm_status ckm_i_least_peak(ckm_i_solver *solver, int64_t floor_bytes, double se
     enum { steps = 6 };
     const ckm_solve_options *options = solver->options;
     int64_t low = floor_bytes;
+    if (solver->df->n_ops > large_ops && ckm_i_clock_seconds() >= solver->deadline_seconds) {
+        return CKM_OK;
+    }
     ckm_status status = play(solver, err);
     for (int step = 0; step < steps && status == CKM_OK && low < solver->least_peak_bytes; step++) {
         if (options->stop != NULL && options->stop(options->user)) {

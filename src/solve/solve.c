@@ -56,7 +56,7 @@ static void conclude(ckm_i_solver *solver, ckm_solve_result *result)
     if (found && options->cost_limit >= 0 && solver->best_cost > options->cost_limit) {
         found = false;
     }
-    result->bound_cost = solver->bound_cost;
+    result->bound_cost = ckm_i_solver_told_bound(solver);
     result->bound_covers = isnan(solver->bound_cost) ? CKM_BOUND_NONE : solver->bound_covers;
     result->least_peak_bytes = solver->least_peak_bytes;
     result->cost = found ? solver->best_cost : -1;
@@ -112,6 +112,8 @@ ckm_status ckm_solve(const ckm_dataflow *df, const ckm_solve_options *options, c
     }
     solver.bound_cost = (double)df->total_cost;  // every operator runs at least once
     solver.bound_covers = CKM_BOUND_ANY;
+    solver.proven_cost = solver.bound_cost;
+    solver.proven_covers = CKM_BOUND_ANY;
     ckm_solve_result found = {.floor_bytes = df->floor_bytes, .budget_bytes = options->budget_bytes};
     snprintf(found.strategy, sizeof found.strategy, "%s", name);
     CKM_I_TRY(offer_baseline(&solver, &found, err));
@@ -133,7 +135,8 @@ ckm_status ckm_solve(const ckm_dataflow *df, const ckm_solve_options *options, c
     if (strcmp(name, "auto") == 0 && !options->reorder) {
         CKM_I_TRY(ckm_i_polish(&solver, err));
     }
-    if (solver.best_schedule == NULL && thorough) {
+    // An engine's word that nothing fits is held against what the reverse pebble game builds, whatever the strategy.
+    if (solver.best_schedule == NULL && (thorough || solver.infeasible_claimed)) {
         CKM_I_TRY(ckm_i_least_peak(&solver, found.floor_bytes, least_peak_seconds, err));
     }
     conclude(&solver, &found);

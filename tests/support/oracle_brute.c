@@ -98,8 +98,13 @@ bool oracle_compute(const oracle_graph *g, oracle_set live, int32_t v, uint32_t 
 }
 
 // The search. A state is `progress`, whose meaning depends on the class, and the live tensors that operators
-// produce. Costs (or peaks) are small integers, so the queue is one list per value.
-enum { MAX_PROGRESS = 1 << ORACLE_MAX_OPS, MAX_VALUE = 4096 };
+// produce. The queue is a heap, so that costs and peaks may be as large as they like.
+enum { MAX_PROGRESS = 1 << ORACLE_MAX_OPS };
+
+typedef struct entry {
+    int64_t value;
+    int32_t state;
+} entry;
 
 typedef struct transition {
     int64_t during;
@@ -117,11 +122,10 @@ typedef struct search {
     // Precomputed: where computing v with a subset of pairs leads from a live set; during < 0: illegal.
     transition *table;
     int32_t first_row[ORACLE_MAX_OPS + 1];
-    int32_t *best;  // by state: least value found, -1 none
+    int64_t *best;  // by state: least value found, -1 none
     bool *settled;
-    int32_t *queue;  // entries: state, next entry of the same value
-    int32_t n_queue, cap_queue;
-    int32_t heads[MAX_VALUE];
+    entry *heap;  // the children of k are 2k + 1 and 2k + 2
+    int32_t n_heap, cap_heap;
 } search;
 
 static oracle_set expand(const search *q, int32_t set)
@@ -221,19 +225,37 @@ static bool is_complete(const search *q, int32_t progress)
 static void push(search *q, int32_t progress, int32_t set, int64_t value)
 {
     int32_t state = progress * q->n_sets + set;
-    assert_true(value < MAX_VALUE);
     if (q->settled[state] || (q->best[state] >= 0 && q->best[state] <= value)) {
         return;
     }
-    q->best[state] = (int32_t)value;
-    if (q->n_queue == q->cap_queue) {
-        q->cap_queue = q->cap_queue == 0 ? 4096 : 2 * q->cap_queue;
-        q->queue = realloc(q->queue, 2 * (size_t)q->cap_queue * sizeof *q->queue);
-        assert_non_null(q->queue);
+    q->best[state] = value;
+    if (q->n_heap == q->cap_heap) {
+        q->cap_heap = q->cap_heap == 0 ? 4096 : 2 * q->cap_heap;
+        q->heap = realloc(q->heap, (size_t)q->cap_heap * sizeof *q->heap);
+        assert_non_null(q->heap);
     }
-    q->queue[2 * q->n_queue] = state;
-    q->queue[2 * q->n_queue + 1] = q->heads[value];
-    q->heads[value] = q->n_queue++;
+    int32_t at = q->n_heap++;
+    for (; at > 0 && q->heap[(at - 1) / 2].value > value; at = (at - 1) / 2) {
+        q->heap[at] = q->heap[(at - 1) / 2];
+    }
+    q->heap[at] = (entry){value, state};
+}
+
+static entry pop(search *q)
+{
+    entry top = q->heap[0];
+    entry last = q->heap[--q->n_heap];
+    int32_t at = 0;
+    for (int32_t child = 1; child < q->n_heap; child = 2 * at + 1) {
+        child += child + 1 < q->n_heap && q->heap[child + 1].value < q->heap[child].value;
+        if (q->heap[child].value >= last.value) {
+            break;
+        }
+        q->heap[at] = q->heap[child];
+        at = child;
+    }
+    q->heap[at] = last;
+    return top;
 }
 
 // Everything one step away from a state of this value.
@@ -272,28 +294,23 @@ static int64_t run_search(search *q)
     assert_non_null(q->best);
     assert_non_null(q->settled);
     memset(q->best, 0xff, n_states * sizeof *q->best);
-    memset(q->heads, 0xff, sizeof q->heads);
     push(q, 0, 0, 0);
-    for (int64_t value = 0; value < MAX_VALUE && answer < 0; value++) {
-        while (q->heads[value] >= 0 && answer < 0) {
-            int32_t entry = q->heads[value];
-            int32_t state = q->queue[2 * entry];
-            q->heads[value] = q->queue[2 * entry + 1];
-            if (q->settled[state]) {
-                continue;
-            }
-            q->settled[state] = true;
-            if (is_complete(q, state / q->n_sets) && (state % q->n_sets & q->goal) == q->goal) {
-                answer = value;
-            } else {
-                extend(q, state, value);
-            }
+    while (q->n_heap > 0 && answer < 0) {
+        entry next = pop(q);
+        if (q->settled[next.state]) {
+            continue;
+        }
+        q->settled[next.state] = true;
+        if (is_complete(q, next.state / q->n_sets) && (next.state % q->n_sets & q->goal) == q->goal) {
+            answer = next.value;
+        } else {
+            extend(q, next.state, next.value);
         }
     }
     free(q->table);
     free(q->best);
     free(q->settled);
-    free(q->queue);
+    free(q->heap);
     return answer;
 }
 

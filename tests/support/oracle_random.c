@@ -222,6 +222,28 @@ void oracle_random_graph(ckm_i_rng *rng, int32_t min_ops, int32_t max_ops, int32
     *out = g;
 }
 
+static int64_t nearly(ckm_i_rng *rng, int64_t times, int64_t unit)
+{
+    return times > 0 ? times * unit + below(rng, 5) - 2 : 0;
+}
+
+void oracle_near_ties(ckm_i_rng *rng, oracle_graph *g)
+{
+    static const int exponents[] = {20, 26, 30, 30, 30, 33, 40, 46};
+    int64_t unit = INT64_C(1) << exponents[below(rng, sizeof exponents / sizeof exponents[0])];
+    bool uneven = chance(rng, 50);
+    g->fixed_bytes = nearly(rng, g->fixed_bytes, unit);
+    for (int32_t x = 0; x < g->n_tensors; x++) {
+        g->tensors[x].bytes = nearly(rng, g->tensors[x].bytes, unit);
+    }
+    for (int32_t v = 0; v < g->n_ops; v++) {
+        g->ops[v].workspace_bytes = nearly(rng, g->ops[v].workspace_bytes, unit);
+        if (uneven && g->ops[v].cost > 0) {
+            g->ops[v].cost = g->ops[v].cost * INT64_C(40000000000000) + (int64_t)ckm_i_rng_below(rng, UINT32_MAX);
+        }
+    }
+}
+
 ckm_dataflow *oracle_build(const oracle_graph *g)
 {
     ckm_dataflow *df = NULL;

@@ -36,6 +36,10 @@ typedef struct oracle_graph {
 // results, zero sizes and costs) is drawn per graph, so that each also occurs without the others.
 void oracle_random_graph(ckm_i_rng *rng, int32_t min_ops, int32_t max_ops, int32_t max_produced, oracle_graph *out);
 
+// Makes sizes of such a graph differ by next to nothing: each becomes that many times a power of two and up to two bytes
+// more or less, workspaces and fixed bytes too; costs become large and uneven.
+void oracle_near_ties(ckm_i_rng *rng, oracle_graph *g);
+
 // The same graph through the public interface; fails the test when that refuses it.
 ckm_dataflow *oracle_build(const oracle_graph *g);
 

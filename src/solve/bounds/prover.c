@@ -87,7 +87,7 @@ ckm_status ckm_i_prover_create(ckm_i_solver *solver, bool programs, ckm_i_prover
     p->end_seconds = INFINITY;
     p->programs = programs;
     p->n_cuts = cuts_for_rows(solver->df, first_rows);
-    p->done = solver->df->n_ops == 0;
+    p->done = solver->df->n_ops == 0 || ckm_i_stage_rows(solver->df, 1) > most_rows;
     p->cuts = ckm_i_malloc((size_t)solver->df->n_ops, sizeof *p->cuts);
     ckm_status status = p->cuts == NULL ? ckm_i_error_memory(err) : CKM_OK;
     if (status == CKM_OK) {

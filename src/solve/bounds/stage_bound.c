@@ -122,6 +122,7 @@ ckm_status ckm_i_stage_run_start(ckm_i_solver *solver, const ckm_i_stage_options
         .gap = gap,
         .cutoff = INFINITY,
         .threads = 1,
+        .widen_rows = true,
         .start = start,
         .separate = ckm_i_stage_separate,
         .context = &run->model,
@@ -138,11 +139,14 @@ cleanup:
     return status;
 }
 
-static void hand_in(ckm_i_solver *solver, const ckm_i_stage_model *model, double objective, const char *source)
+typedef void taker(ckm_i_solver *solver, double bound_cost, ckm_bound_class covers, const char *source);
+
+static void hand_in(ckm_i_solver *solver, const ckm_i_stage_model *model, double objective, taker *take,
+                    const char *source)
 {
     if (objective > -INFINITY && objective < INFINITY) {
         double cost = (double)solver->df->total_cost + objective * model->cost_scale;
-        ckm_i_solver_bound(solver, ckm_i_cost_round_up(cost, model->cost_gcd), CKM_BOUND_ORDER, source);
+        take(solver, ckm_i_cost_round_up(cost, model->cost_gcd), CKM_BOUND_ORDER, source);
     }
 }
 
@@ -151,7 +155,7 @@ bool ckm_i_stage_run_poll(ckm_i_solver *solver, ckm_i_stage_run *run)
     if (ckm_i_milp_poll(run->job)) {
         return true;
     }
-    hand_in(solver, &run->model, ckm_i_milp_proven(run->job), "stage-bound");
+    hand_in(solver, &run->model, ckm_i_milp_proven(run->job), ckm_i_solver_bound, "stage-bound");
     return false;
 }
 
@@ -167,14 +171,14 @@ ckm_status ckm_i_stage_run_finish(ckm_i_solver *solver, ckm_i_stage_run *run, ck
     found->bound = result.proven;
     ckm_i_solver_log(solver, CKM_LOG_INFO, "%s: %d cuts, %d columns: %s", source, run->model.n_cuts,
                      run->model.milp.n_cols, result.detail);
-    hand_in(solver, &run->model, result.proven, "stage-bound");
+    hand_in(solver, &run->model, result.proven, ckm_i_solver_bound, "stage-bound");
     if (run->integer) {
-        hand_in(solver, &run->model, result.bound, source);
+        hand_in(solver, &run->model, result.bound, ckm_i_solver_claim_bound, source);
     }
-    // A schedule is exact: where one is known, a tolerance made the engine err.
-    bool infeasible = result.proven == INFINITY || (run->integer && result.status == CKM_I_MILP_INFEASIBLE);
-    if (infeasible && solver->best_schedule == NULL) {
+    if (result.proven == INFINITY && solver->best_schedule == NULL) {
         ckm_i_solver_infeasible(solver, CKM_BOUND_ORDER, source);
+    } else if (run->integer && result.status == CKM_I_MILP_INFEASIBLE) {
+        ckm_i_solver_claim_infeasible(solver, CKM_BOUND_ORDER, source);
     }
     // Between the cuts a schedule pays at least what the program counts.
     double cost = (double)solver->df->total_cost + result.objective * run->model.cost_scale;

@@ -236,8 +236,8 @@ static void set_scales(builder *b)
         bytes_gcd = ckm_i_gcd(df->tensors[x].bytes, bytes_gcd);
     }
     b->out->cost_scale = ckm_i_cost_scale(df, &b->out->cost_gcd);
-    double unit = (double)(bytes_gcd > 0 ? bytes_gcd : 1);
-    b->out->byte_scale = fmax(unit, (double)largest / 1e4);
+    int64_t unit = bytes_gcd > 0 ? bytes_gcd : 1;
+    b->out->byte_scale = (double)unit * ckm_i_row_scale(largest / unit);
 }
 
 // What each tensor is a view of: an operand of its operator on the same storage.

@@ -194,18 +194,18 @@ static int32_t last_reader(const planner *p, int32_t position, bool forward)
 }
 
 // Block k is there while it is unwound, and what later stages read of it until then.
-static void hold_unwound(const planner *p, int32_t k, ckm_i_stages *stages)
+static void hold_unwound(const planner *p, int32_t k, ckm_i_holds *holds)
 {
     if (!is_unwound(p, k)) {
         return;
     }
     for (int32_t q = p->b->at[k].start; q < p->b->at[k].end; q++) {
-        ckm_i_checkpoints_hold(stages, p->b->fw->ops[q], row_after(p, k), last_reader(p, q, false));
+        ckm_i_checkpoints_hold(holds, p->b->fw->ops[q], row_after(p, k), last_reader(p, q, false));
     }
 }
 
 // State j, or all of block j, from the way up to block b until block j is unwound.
-static void hold_kept(const planner *p, int32_t j, int32_t b, bool whole, ckm_i_stages *stages)
+static void hold_kept(const planner *p, int32_t j, int32_t b, bool whole, ckm_i_holds *holds)
 {
     int32_t next = j;
     while (!is_unwound(p, next)) {
@@ -214,13 +214,13 @@ static void hold_kept(const planner *p, int32_t j, int32_t b, bool whole, ckm_i_
     int32_t until = next == j ? p->b->at[j].first : p->b->at[next].last;
     int32_t end = whole ? p->b->at[j].end : p->b->at[j].start + 1;
     for (int32_t q = p->b->at[j].start; q < end; q++) {
-        ckm_i_checkpoints_hold(stages, p->b->fw->ops[q], row_after(p, b), until);
+        ckm_i_checkpoints_hold(holds, p->b->fw->ops[q], row_after(p, b), until);
     }
 }
 
 // As deep as blocks are kept at a time, at most MAX_BLOCKS.
 static void unwind(const planner *p, int32_t a, int32_t b, int32_t u,
-                   ckm_i_stages *stages)  // NOLINT(misc-no-recursion)
+                   ckm_i_holds *holds)  // NOLINT(misc-no-recursion)
 {
     while (b > a) {
         if (!is_unwound(p, b)) {
@@ -232,28 +232,27 @@ static void unwind(const planner *p, int32_t a, int32_t b, int32_t u,
         int32_t added = 0;
         choose(p, a, b, u, &j, &how, &added);
         if (how != UNWIND_NOW) {
-            hold_kept(p, j, b, how == KEEP_WHOLE, stages);
-            unwind(p, j, b, u + added, stages);
+            hold_kept(p, j, b, how == KEEP_WHOLE, holds);
+            unwind(p, j, b, u + added, holds);
         }
-        hold_unwound(p, j, stages);
+        hold_unwound(p, j, holds);
         b = j - 1;
     }
 }
 
-static void build_stages(const planner *p, ckm_i_stages *stages)
+static void build(const planner *p, ckm_i_holds *holds)
 {
     const ckm_i_forward *fw = p->b->fw;
-    memset(stages->s, 0, ((size_t)stages->n_ops + 1) * stages->s_words * sizeof *stages->s);
-    unwind(p, -1, p->b->n - 1, 0, stages);
+    unwind(p, -1, p->b->n - 1, 0, holds);
     for (int32_t q = 0; q < fw->n; q++) {
-        ckm_i_checkpoints_hold(stages, fw->ops[q], 0, last_reader(p, q, true));
+        ckm_i_checkpoints_hold(holds, fw->ops[q], 0, last_reader(p, q, true));
     }
-    for (int32_t v = 0; v < stages->n_ops; v++) {
+    for (int32_t v = 0; v < fw->df->n_ops; v++) {
         if (fw->position[v] < 0) {
-            ckm_i_checkpoints_hold_while_used(stages, v);
+            ckm_i_checkpoints_hold_while_used(holds, v);
         }
     }
-    ckm_i_checkpoints_hold_results(stages);
+    ckm_i_checkpoints_hold_results(holds);
 }
 
 // Bytes of a level: the common divisor of what can be held where that gives few enough levels.
@@ -292,8 +291,14 @@ static ckm_status try_memory(ckm_i_solver *solver, const ckm_i_blocks *b, int64_
     }
     fill(&p);
     if (interval(&p, -1, b->n - 1)[0] < none) {
-        build_stages(&p, stages);
-        status = ckm_i_solver_offer(solver, stages, "chain", NULL, peak_bytes, err);
+        ckm_i_holds holds = {.df = solver->df, .stages = stages};
+        if (stages != NULL) {
+            memset(stages->s, 0, ((size_t)stages->n_ops + 1) * stages->s_words * sizeof *stages->s);
+        }
+        build(&p, &holds);
+        status = stages != NULL ? ckm_i_solver_offer(solver, stages, "chain", NULL, peak_bytes, err)
+                                : ckm_i_holds_offer(solver, &holds, "chain", peak_bytes, err);
+        ckm_i_holds_dispose(&holds);
     }
     free(p.g);
     return status;
@@ -345,13 +350,13 @@ ckm_status ckm_i_chain_schedule(ckm_i_solver *solver, ckm_error *err)
     ckm_i_blocks blocks = {0};
     ckm_i_stages *stages = NULL;
     ckm_status status = CKM_OK;
-    if (solver->df->n_ops > MAX_OPS) {
-        return CKM_OK;  // matrices of S and R grow too large for this to be quick
-    }
     CKM_I_TRY(ckm_i_forward_create(solver->df, &fw, err));
     CKM_I_TRY(ckm_i_blocks_create(fw, MAX_BLOCKS, &blocks, err));
     if (blocks.n > 0 && blocks.top >= 0) {
-        CKM_I_TRY(ckm_i_stages_create(solver->df, &stages, err));
+        // Beyond, matrices of S and R grow too large for this to be quick.
+        if (solver->df->n_ops <= MAX_OPS) {
+            CKM_I_TRY(ckm_i_stages_create(solver->df, &stages, err));
+        }
         CKM_I_TRY(correct_memory(solver, &blocks, stages, err));
     }
 cleanup:

@@ -99,6 +99,29 @@ static void number_layers(ckm_i_forward *fw, int32_t unwinding)
     }
 }
 
+// Layers never increase from stage to stage.
+static void find_stages(ckm_i_forward *fw)
+{
+    int32_t n_ops = fw->df->n_ops;
+    for (int32_t p = 0; p <= fw->n; p++) {
+        fw->first_stage[p] = n_ops;
+        fw->last_stage[p] = -1;
+    }
+    for (int32_t v = n_ops - 1; v >= 0; v--) {
+        if (fw->position[v] < 0) {
+            int32_t p = fw->layer[v];
+            fw->first_stage[p] = v;
+            fw->last_stage[p] = fw->last_stage[p] < 0 ? v : fw->last_stage[p];
+        }
+    }
+    for (int32_t p = 1; p <= fw->n; p++) {
+        fw->first_stage[p] = fw->first_stage[p - 1] < fw->first_stage[p] ? fw->first_stage[p - 1] : fw->first_stage[p];
+    }
+    for (int32_t p = fw->n - 1; p >= 0; p--) {
+        fw->last_stage[p] = fw->last_stage[p + 1] > fw->last_stage[p] ? fw->last_stage[p + 1] : fw->last_stage[p];
+    }
+}
+
 ckm_status ckm_i_forward_create(const ckm_dataflow *df, ckm_i_forward **out, ckm_error *err)
 {
     size_t n = (size_t)df->n_ops;
@@ -110,7 +133,10 @@ ckm_status ckm_i_forward_create(const ckm_dataflow *df, ckm_i_forward **out, ckm
     fw->ops = ckm_i_calloc(n, sizeof *fw->ops);
     fw->position = ckm_i_calloc(n, sizeof *fw->position);
     fw->layer = ckm_i_calloc(n, sizeof *fw->layer);
-    if (fw->ops == NULL || fw->position == NULL || fw->layer == NULL) {
+    fw->first_stage = ckm_i_malloc(n + 1, sizeof *fw->first_stage);
+    fw->last_stage = ckm_i_malloc(n + 1, sizeof *fw->last_stage);
+    if (fw->ops == NULL || fw->position == NULL || fw->layer == NULL || fw->first_stage == NULL ||
+        fw->last_stage == NULL) {
         ckm_i_forward_free(fw);
         return ckm_i_error_memory(err);
     }
@@ -118,6 +144,7 @@ ckm_status ckm_i_forward_create(const ckm_dataflow *df, ckm_i_forward **out, ckm
     int32_t unwinding = find_unwinding(df, &untold);
     number_forward(fw, unwinding, untold);
     number_layers(fw, unwinding);
+    find_stages(fw);
     *out = fw;
     return CKM_OK;
 }
@@ -128,31 +155,20 @@ void ckm_i_forward_free(ckm_i_forward *fw)
         free(fw->ops);
         free(fw->position);
         free(fw->layer);
+        free(fw->first_stage);
+        free(fw->last_stage);
         free(fw);
     }
 }
 
 int32_t ckm_i_forward_first_stage(const ckm_i_forward *fw, int32_t p)
 {
-    if (p >= fw->n) {
-        return fw->turn;
-    }
-    for (int32_t v = 0; v < fw->df->n_ops; v++) {
-        if (fw->position[v] < 0 && fw->layer[v] <= p) {
-            return v;
-        }
-    }
-    return fw->df->n_ops;
+    return p >= fw->n ? fw->turn : fw->first_stage[p];
 }
 
 int32_t ckm_i_forward_last_stage(const ckm_i_forward *fw, int32_t p)
 {
-    for (int32_t v = fw->df->n_ops - 1; v >= 0; v--) {
-        if (fw->position[v] < 0 && fw->layer[v] >= p) {
-            return v;
-        }
-    }
-    return -1;
+    return fw->last_stage[p];
 }
 
 int64_t ckm_i_forward_bytes(const ckm_i_forward *fw, int32_t p)

@@ -129,79 +129,85 @@ int32_t ckm_i_griewank_states(const ckm_i_griewank *gw)
 }
 
 // State k stays until unit k - 1, which feeds it, is unwound.
-static void hold_state(const ckm_i_griewank *gw, int32_t k, int32_t from, ckm_i_stages *stages)
+static void hold_state(const ckm_i_griewank *gw, int32_t k, int32_t from, ckm_i_holds *holds)
 {
     int32_t to = gw->unwind_end[k];
     if (gw->unwind_end[k + 1] >= 0) {
         to = to > gw->unwind_end[k + 1] + 1 ? to : gw->unwind_end[k + 1] + 1;
     }
-    ckm_i_checkpoints_hold(stages, gw->fw->ops[gw->cut[k]], from, to);
+    ckm_i_checkpoints_hold(holds, gw->fw->ops[gw->cut[k]], from, to);
 }
 
 // All of unit k is there while it is unwound; the last one since it was first computed.
-static void hold_unit(const ckm_i_griewank *gw, int32_t k, ckm_i_stages *stages)
+static void hold_unit(const ckm_i_griewank *gw, int32_t k, ckm_i_holds *holds)
 {
     int32_t from = k == gw->n - 1 ? 0 : gw->unwind_start[k + 1] + 1;
     if (k >= 0) {
-        hold_state(gw, k, from, stages);
+        hold_state(gw, k, from, holds);
     }
     for (int32_t p = unit_start(gw, k) + (k >= 0); p < unit_start(gw, k + 1); p++) {
-        ckm_i_checkpoints_hold(stages, gw->fw->ops[p], from, gw->unwind_end[k + 1] + 1);
+        ckm_i_checkpoints_hold(holds, gw->fw->ops[p], from, gw->unwind_end[k + 1] + 1);
     }
 }
 
 // The walk of Revolve: from stored state `low`, reach and unwind the states above it, last first.
-static void unwind(const ckm_i_griewank *gw, int32_t slots, int32_t *stack, ckm_i_stages *stages)
+static void unwind(const ckm_i_griewank *gw, int32_t slots, int32_t *stack, ckm_i_holds *holds)
 {
     int32_t low = -1;
     int32_t high = gw->n - 1;
     int32_t depth = 0;  // stored states below `low`, in stack[]
-    while (high >= 0) {
+    while (high >= 0 && !holds->too_many && !holds->failed) {
         if (high == low) {
-            hold_unit(gw, high--, stages);
+            hold_unit(gw, high--, holds);
             low = stack[--depth];
         } else if (depth >= slots) {
-            hold_unit(gw, high--, stages);
+            hold_unit(gw, high--, holds);
         } else {
             int32_t advance = split(high - low + 1, slots - depth + 1);
             stack[depth++] = low;
             low += advance;
             // On the first way up a state is kept from when it is first computed, later on from the stage in
             // which the next unit to be unwound needs it passed.
-            hold_state(gw, low, high == gw->n - 1 ? 0 : gw->unwind_start[high + 1] + 1, stages);
+            hold_state(gw, low, high == gw->n - 1 ? 0 : gw->unwind_start[high + 1] + 1, holds);
         }
     }
-    hold_unit(gw, -1, stages);
+    hold_unit(gw, -1, holds);
 }
 
 // The way forward keeps the unit being computed, and the units keep what feeds them.
-static void hold_on_way_up(const ckm_i_griewank *gw, ckm_i_stages *stages)
+static void hold_on_way_up(const ckm_i_griewank *gw, ckm_i_holds *holds)
 {
     const ckm_i_forward *fw = gw->fw;
     for (int32_t k = -1; k < gw->n; k++) {
         int32_t end = unit_start(gw, k + 1);
         int32_t until = end < fw->n ? fw->ops[end] : fw->turn;
         for (int32_t p = unit_start(gw, k); p < end; p++) {
-            ckm_i_checkpoints_hold(stages, fw->ops[p], 0, until);
+            ckm_i_checkpoints_hold(holds, fw->ops[p], 0, until);
         }
     }
 }
 
-ckm_status ckm_i_griewank_stages(const ckm_i_griewank *gw, int32_t slots, ckm_i_stages *stages, ckm_error *err)
+ckm_status ckm_i_griewank_hold(const ckm_i_griewank *gw, int32_t slots, ckm_i_holds *holds, ckm_error *err)
 {
     slots = slots < gw->n ? slots : gw->n;
     int32_t *stack = ckm_i_calloc((size_t)slots + 1, sizeof *stack);
     if (stack == NULL) {
         return ckm_i_error_memory(err);
     }
-    hold_on_way_up(gw, stages);
-    unwind(gw, slots, stack, stages);
-    for (int32_t v = 0; v < stages->n_ops; v++) {
+    hold_on_way_up(gw, holds);
+    unwind(gw, slots, stack, holds);
+    for (int32_t v = 0; v < holds->df->n_ops; v++) {
         if (gw->fw->position[v] < 0) {
-            ckm_i_checkpoints_hold_while_used(stages, v);
+            ckm_i_checkpoints_hold_while_used(holds, v);
         }
     }
-    ckm_i_checkpoints_hold_results(stages);
+    ckm_i_checkpoints_hold_results(holds);
     free(stack);
     return CKM_OK;
+}
+
+ckm_status ckm_i_griewank_stages(const ckm_i_griewank *gw, int32_t slots, ckm_i_stages *stages, ckm_error *err)
+{
+    ckm_i_holds holds = {.df = gw->fw->df, .stages = stages};
+    return ckm_i_griewank_hold(gw, slots, &holds, err);
 }

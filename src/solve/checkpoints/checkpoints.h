@@ -4,6 +4,7 @@
 #ifndef CKM_SRC_SOLVE_CHECKPOINTS_CHECKPOINTS_H
 #define CKM_SRC_SOLVE_CHECKPOINTS_CHECKPOINTS_H
 
+#include "solve/checkpoints/checkpoint_holds.h"
 #include "solve/core/solver.h"
 
 // The forward part of a graph, seen as a chain of `n` positions in first-execution order, and for every
@@ -21,6 +22,7 @@ typedef struct ckm_i_forward {
     // backward operator belongs to the earliest forward operator it reads; in the layer-level training graph
     // that is its layer.
     int32_t *layer;
+    int32_t *first_stage, *last_stage;  // per position, and the turn: the answers of the functions below
     int32_t turn;  // stage after the last forward operator's; n_ops when there is none
     bool unwinds;  // something other than the forward part follows
 } ckm_i_forward;
@@ -69,11 +71,19 @@ ckm_status ckm_i_checkpoints_stages(const ckm_i_forward *fw, const ckm_i_positio
 // The same for the strategy that keeps nothing but the operator computed last.
 ckm_status ckm_i_checkpoints_last_stages(const ckm_dataflow *df, ckm_i_stages *stages, ckm_error *err) CKM_NODISCARD;
 
+// What is held for either, without R; and the first of them closed and handed in, by way of zeroed `stages` or, where that
+// is NULL, as spans, of which what nothing uses is dropped. *peak_bytes (may be NULL): -1 where there is no schedule.
+void ckm_i_checkpoints_hold_set(const ckm_i_forward *fw, const ckm_i_positions *checkpoints, ckm_i_holds *holds);
+void ckm_i_checkpoints_hold_last(ckm_i_holds *holds);
+ckm_status ckm_i_checkpoints_offer_set(ckm_i_solver *solver, const ckm_i_forward *fw,
+                                       const ckm_i_positions *checkpoints, ckm_i_stages *stages, const char *source,
+                                       int64_t *peak_bytes, ckm_error *err) CKM_NODISCARD;
+
 // Building blocks of such matrices, for zeroed ones: hold what operator v puts out in rows [from, to], those
 // of them in which that is possible; hold what the graph returns; hold what `v` puts out until it was used.
-void ckm_i_checkpoints_hold(ckm_i_stages *stages, int32_t v, int32_t from, int32_t to);
-void ckm_i_checkpoints_hold_results(ckm_i_stages *stages);
-void ckm_i_checkpoints_hold_while_used(ckm_i_stages *stages, int32_t v);
+void ckm_i_checkpoints_hold(ckm_i_holds *holds, int32_t v, int32_t from, int32_t to);
+void ckm_i_checkpoints_hold_results(ckm_i_holds *holds);
+void ckm_i_checkpoints_hold_while_used(ckm_i_holds *holds, int32_t v);
 
 // Griewank & Walther 2000 on the chain of articulation points, with `slots` checkpoints beside the inputs and
 // the part of the chain being unwound. S only: offer or complete the result. Each slot number gives the least
@@ -83,12 +93,9 @@ ckm_status ckm_i_griewank_create(const ckm_i_forward *fw, ckm_i_griewank **out, 
 void ckm_i_griewank_free(ckm_i_griewank *gw);
 // States that can be checkpointed; more slots than that change nothing.
 int32_t ckm_i_griewank_states(const ckm_i_griewank *gw);
+ckm_status ckm_i_griewank_hold(const ckm_i_griewank *gw, int32_t slots, ckm_i_holds *holds, ckm_error *err) CKM_NODISCARD;
 ckm_status ckm_i_griewank_stages(const ckm_i_griewank *gw, int32_t slots, ckm_i_stages *stages,
                                  ckm_error *err) CKM_NODISCARD;
-
-// Hands in matrices as they are (ckm_i_solver_offer would drop what is held in vain). *peak_bytes may be NULL.
-ckm_status ckm_i_checkpoints_offer(ckm_i_solver *solver, const ckm_i_stages *stages, const char *source,
-                                   int64_t *peak_bytes, ckm_error *err) CKM_NODISCARD;
 
 // Whether the graph has the shape of the paper's layer-level training graph: n layers, the loss, n backward operators.
 bool ckm_i_checkpoints_is_mirrored(const ckm_dataflow *df);

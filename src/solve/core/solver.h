@@ -37,10 +37,15 @@ struct ckm_i_solver {
     int64_t best_cost, best_peak_bytes;  // -1: none
     int64_t least_peak_bytes;            // of everything handed in, over budget or not; -1
     char best_source[64];
-    double bound_cost;  // NAN: none
+    ckm_bound_class best_class;  // the narrowest class that the best schedule belongs to
+    double bound_cost;           // the largest of all handed in; NAN: none
     ckm_bound_class bound_covers;
-    bool infeasible;  // proven for a class of schedules; one of a wider class may be found all the same
+    double proven_cost;  // the largest of those that rest on no engine's word
+    ckm_bound_class proven_covers;
+    bool infeasible;  // of a class of schedules; one of a wider class may be found all the same
     ckm_bound_class infeasible_covers;  // that class
+    bool infeasible_claimed;            // by an engine
+    bool engines_err;                   // a schedule has contradicted one: their word does not count any more
     // An operator may stand for several, so that the class CKM_BOUND_FRONTIER is another one here: claims for it are ignored.
     bool operators_merged;
     // Work in another process that goes on beside the strategy: called, often, where the strategy asks whether to stop.
@@ -71,6 +76,16 @@ ckm_status ckm_i_solver_offer_plain(ckm_i_solver *solver, ckm_error *err) CKM_NO
 void ckm_i_solver_bound(ckm_i_solver *solver, double bound_cost, ckm_bound_class covers, const char *source);
 // Hands in a proof that no schedule of the class fits.
 void ckm_i_solver_infeasible(ckm_i_solver *solver, ckm_bound_class covers, const char *source);
+// The same on an engine's word, which a tolerance can make wrong. Where it contradicts a schedule, known then or later, it
+// is dropped, and with it all that engines have said and will say in this run: what is proven remains.
+void ckm_i_solver_claim_bound(ckm_i_solver *solver, double bound_cost, ckm_bound_class covers, const char *source);
+void ckm_i_solver_claim_infeasible(ckm_i_solver *solver, ckm_bound_class covers, const char *source);
+// Takes note of a legal schedule of this class with this cost and peak that is not handed in, and drops claims that it
+// contradicts.
+void ckm_i_solver_note(ckm_i_solver *solver, int64_t cost, int64_t peak_bytes, ckm_bound_class belongs);
+// The bound as it is told to others: never above the cost of the best schedule. A bound for a narrower class than the
+// schedule's can be, and then nothing in its class is cheaper than the schedule.
+double ckm_i_solver_told_bound(const ckm_i_solver *solver);
 // A bound on the cost rounded up to the next multiple of the costs' gcd, short of 1e-9 of it so that rounding
 // errors of engines cannot push it over.
 double ckm_i_cost_round_up(double bound_cost, int64_t cost_gcd);

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "solve/core/structure.h"
 
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/compare.h"
+
 int64_t ckm_i_gcd(int64_t a, int64_t b)
 {
     while (b != 0) {
@@ -22,6 +27,15 @@ double ckm_i_cost_scale(const ckm_dataflow *df, int64_t *cost_gcd)
     return (double)*cost_gcd * (total > 1e7 ? total / 1e7 : 1.0);
 }
 
+double ckm_i_row_scale(int64_t largest_units)
+{
+    double scale = 1.0;
+    while ((double)largest_units / scale > 1e4) {
+        scale *= 2.0;
+    }
+    return scale;
+}
+
 void ckm_i_last_need(const ckm_dataflow *df, int32_t *last_need)
 {
     for (int32_t v = df->n_ops - 1; v >= 0; v--) {
@@ -37,28 +51,48 @@ void ckm_i_last_need(const ckm_dataflow *df, int32_t *last_need)
     }
 }
 
-// Whether tensor i of operator v's inputs and outputs, in this order, shares its storage with an earlier one.
+static int32_t storage_at(const ckm_dataflow *df, const ckm_i_dataflow_op *op, int32_t i)
+{
+    return df->tensors[i < op->n_inputs ? op->inputs[i] : op->outputs[i - op->n_inputs]].storage;
+}
+
+// Whether tensor i of the operator's inputs and outputs, in this order, shares its storage with an earlier one.
 static bool is_repeated(const ckm_dataflow *df, const ckm_i_dataflow_op *op, int32_t i)
 {
-    int32_t x = i < op->n_inputs ? op->inputs[i] : op->outputs[i - op->n_inputs];
     for (int32_t k = 0; k < i; k++) {
-        int32_t y = k < op->n_inputs ? op->inputs[k] : op->outputs[k - op->n_inputs];
-        if (df->tensors[x].storage == df->tensors[y].storage) {
+        if (storage_at(df, op, k) == storage_at(df, op, i)) {
             return true;
         }
     }
     return false;
 }
 
+// Bytes of the storages that the operator touches. Sorted where they are many; without the memory for that, compared.
+static int64_t touched_bytes(const ckm_dataflow *df, const ckm_i_dataflow_op *op)
+{
+    enum { few = 32 };
+    int32_t n = op->n_inputs + op->n_outputs;
+    int64_t bytes = 0;
+    int32_t *sorted = n > few ? ckm_i_malloc((size_t)n, sizeof *sorted) : NULL;
+    for (int32_t i = 0; i < n && sorted != NULL; i++) {
+        sorted[i] = storage_at(df, op, i);
+    }
+    if (sorted != NULL) {
+        qsort(sorted, (size_t)n, sizeof *sorted, ckm_i_compare_int32);
+    }
+    for (int32_t i = 0; i < n; i++) {
+        bool again = sorted != NULL ? i > 0 && sorted[i - 1] == sorted[i] : is_repeated(df, op, i);
+        const ckm_i_dataflow_tensor *storage = &df->tensors[sorted != NULL ? sorted[i] : storage_at(df, op, i)];
+        bytes += storage->pinned || again ? 0 : storage->bytes;
+    }
+    free(sorted);
+    return bytes;
+}
+
 int64_t ckm_i_working_set(const ckm_dataflow *df, int32_t v)
 {
     const ckm_i_dataflow_op *op = &df->ops[v];
-    int64_t bytes = op->workspace_bytes;
-    for (int32_t i = 0; i < op->n_inputs + op->n_outputs; i++) {
-        int32_t x = i < op->n_inputs ? op->inputs[i] : op->outputs[i - op->n_inputs];
-        const ckm_i_dataflow_tensor *storage = &df->tensors[df->tensors[x].storage];
-        bytes += storage->pinned || is_repeated(df, op, i) ? 0 : storage->bytes;
-    }
+    int64_t bytes = op->workspace_bytes + touched_bytes(df, op);
     bytes -= ckm_i_inplace_best(df, (const int32_t(*)[2])op->inplace, op->n_inplace, NULL, NULL);
     return bytes > 0 ? bytes : 0;
 }

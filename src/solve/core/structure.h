@@ -12,12 +12,18 @@ int64_t ckm_i_gcd(int64_t a, int64_t b);
 // that are small integers stay integers, so that an engine rounds bounds up by itself.
 double ckm_i_cost_scale(const ckm_dataflow *df, int64_t *cost_gcd);
 
+// What memory rows count in, in units of which the largest size has so many: the smallest power of two that leaves at most
+// 1e4. With a power of two sizes stay what they are: sums of them in floating point are those of integers as long as all
+// together have fewer than 2^53 units.
+double ckm_i_row_scale(int64_t largest_units);
+
 // last_need[v]: the largest operator that can be reached from v, v itself included, or n_ops when that leads
 // to a result. No stage after it has any use for v. O(edges).
 void ckm_i_last_need(const ckm_dataflow *df, int32_t *last_need);
 
 // The least bytes that operator v has in memory when it runs, beside the resident ones: the storages it touches and
-// its workspace, less what in-place pairs can save at best. O(operands^2).
+// its workspace, less what in-place pairs can save at best. O(operands log operands), and what
+// ckm_i_inplace_best takes.
 int64_t ckm_i_working_set(const ckm_dataflow *df, int32_t v);
 
 #endif

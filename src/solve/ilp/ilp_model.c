@@ -97,8 +97,7 @@ static void set_scales(ckm_i_ilp_builder *b, int64_t budget_bytes)
     }
     b->ilp->cost_scale = ckm_i_cost_scale(df, &b->ilp->cost_gcd);
     b->unit_bytes = bytes_gcd > 0 ? bytes_gcd : 1;
-    double largest_units = (double)(largest / b->unit_bytes);
-    b->row_scale = largest_units > 1e4 ? largest_units / 1e4 : 1.0;
+    b->row_scale = ckm_i_row_scale(largest / b->unit_bytes);
     int64_t room = (budget_bytes - df->resident_bytes) / b->unit_bytes;
     b->budget = (double)room / b->row_scale;
 }
@@ -190,6 +189,11 @@ ckm_status ckm_i_ilp_open(const ckm_dataflow *df, int64_t budget_bytes, ckm_form
     set_scales(&opened, budget_bytes);
     *b = opened;
     return CKM_OK;
+}
+
+bool ckm_i_ilp_is_too_large(const ckm_dataflow *df, int64_t max_entries)
+{
+    return ((int64_t)df->n_ops + 1) * ((int64_t)df->n_ops + df->n_tensors) > 2 * max_entries;
 }
 
 ckm_status ckm_i_ilp_build(const ckm_dataflow *df, int64_t budget_bytes, ckm_formulation formulation,

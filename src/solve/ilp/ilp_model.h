@@ -27,6 +27,8 @@ typedef struct ckm_i_ilp {
 // one continuous column per (stage, operand). CKM_ERR_MEMORY, CKM_ERR_UNSUPPORTED beyond max_entries.
 ckm_status ckm_i_ilp_build(const ckm_dataflow *df, int64_t budget_bytes, ckm_formulation formulation,
                            int64_t max_entries, ckm_i_ilp **out, ckm_error *err) CKM_NODISCARD;
+// Whether its tables alone, in the square of the operators, have more than max_entries entries.
+bool ckm_i_ilp_is_too_large(const ckm_dataflow *df, int64_t max_entries);
 void ckm_i_ilp_free(ckm_i_ilp *ilp);
 
 // Values of the integer columns for completed matrices (continuous columns are left 0): a MIP start.

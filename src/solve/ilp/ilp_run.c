@@ -73,13 +73,10 @@ static ckm_status conclude(ckm_i_solver *solver, const ckm_i_ilp *ilp, const ckm
             // The program knows nothing of dearer schedules: all it proves of them is that they cost more.
             bound = fmin(bound, (double)solver->options->cost_limit + 1.0);
         }
-        ckm_i_solver_bound(solver, bound, CKM_BOUND_FRONTIER, "ilp");
+        ckm_i_solver_claim_bound(solver, bound, CKM_BOUND_FRONTIER, "ilp");
     }
-    // With a cost limit, a dearer schedule may be known and does not contradict the proof.
-    bool known = solver->best_schedule != NULL &&
-                 (solver->options->cost_limit < 0 || solver->best_cost <= solver->options->cost_limit);
-    if (status == CKM_OK && result->status == CKM_I_MILP_INFEASIBLE && !known) {
-        ckm_i_solver_infeasible(solver, CKM_BOUND_FRONTIER, "ilp");
+    if (status == CKM_OK && result->status == CKM_I_MILP_INFEASIBLE) {
+        ckm_i_solver_claim_infeasible(solver, CKM_BOUND_FRONTIER, "ilp");
     }
     return status;
 }
@@ -91,6 +88,11 @@ ckm_status ckm_i_ilp_run(ckm_i_solver *solver, double seconds, ckm_error *err)
     double *start = NULL;
     ckm_i_milp_result result = {0};
     ckm_status status = CKM_OK;
+    if (ckm_i_ilp_is_too_large(solver->df, max_entries)) {
+        ckm_i_solver_log(solver, CKM_LOG_WARN, "ilp: the integer program is too large for %d operators; not tried",
+                         solver->df->n_ops);
+        return CKM_OK;
+    }
     CKM_I_TRY(ckm_i_ilp_build(solver->df, solver->budget_bytes, options->formulation, max_entries, &ilp, err));
     bool frontier = options->formulation != CKM_FORMULATION_UNPARTITIONED;
     double constant = frontier ? (double)solver->df->total_cost : 0.0;
@@ -99,6 +101,7 @@ ckm_status ckm_i_ilp_run(ckm_i_solver *solver, double seconds, ckm_error *err)
         .gap = options->gap * (double)solver->df->total_cost / ilp->cost_scale,
         .cutoff = INFINITY,
         .threads = options->threads,
+        .widen_rows = true,
         .stop = options->stop,
         .user = options->user,
     };

@@ -22,6 +22,7 @@ static bool allocate(ckm_i_lean *l)
     l->tensors = ckm_i_calloc(n_tensors, sizeof *l->tensors);
     l->ops = ckm_i_calloc(n_ops, sizeof *l->ops);
     l->pool = ckm_i_malloc(room, sizeof *l->pool);
+    l->listed = ckm_i_calloc(n_tensors, sizeof *l->listed);
     p->head = ckm_i_malloc(n_ops, sizeof *p->head);
     p->tail = ckm_i_malloc(n_ops, sizeof *p->tail);
     p->part_of = ckm_i_malloc(n_ops, sizeof *p->part_of);
@@ -29,7 +30,7 @@ static bool allocate(ckm_i_lean *l)
     p->feeds = ckm_i_malloc(n_ops, sizeof *p->feeds);
     p->tensor = ckm_i_malloc(n_tensors + 1, sizeof *p->tensor);
     p->root = ckm_i_malloc(n_tensors, sizeof *p->root);
-    return l->tensors != NULL && l->ops != NULL && l->pool != NULL && p->head != NULL && p->tail != NULL &&
+    return l->tensors != NULL && l->ops != NULL && l->pool != NULL && l->listed != NULL && p->head != NULL && p->tail != NULL &&
            p->part_of != NULL && p->next != NULL && p->feeds != NULL && p->tensor != NULL && p->root != NULL;
 }
 
@@ -55,10 +56,13 @@ static bool is_usable(const ckm_dataflow *df, const ckm_i_dataflow_op *op, const
     return true;
 }
 
-static int32_t *copy_list(int32_t *to, const int32_t *items, int32_t n, int32_t *n_copied)
+// The list `number`, each tensor once.
+static int32_t *copy_list(const ckm_i_lean *l, int32_t number, int32_t *to, const int32_t *items, int32_t n,
+                          int32_t *n_copied)
 {
     for (int32_t i = 0; i < n; i++) {
-        if (!ckm_i_lean_contains(to, *n_copied, items[i])) {
+        if (l->listed[items[i]] != number) {
+            l->listed[items[i]] = number;
             to[(*n_copied)++] = items[i];
         }
     }
@@ -70,6 +74,7 @@ static void copy_graph(ckm_i_lean *l)
 {
     const ckm_dataflow *df = l->df;
     int32_t *at = l->pool;
+    int32_t n_lists = 0;
     for (int32_t x = 0; x < df->n_tensors; x++) {
         const ckm_i_dataflow_tensor *tensor = &df->tensors[x];
         l->tensors[x] = (ckm_i_lean_tensor){
@@ -88,9 +93,9 @@ static void copy_graph(ckm_i_lean *l)
         op->workspace_bytes = from->workspace_bytes;
         op->recomputable = from->recomputable;
         op->inputs = at;
-        at = copy_list(at, from->inputs, from->n_inputs, &op->n_inputs);
+        at = copy_list(l, ++n_lists, at, from->inputs, from->n_inputs, &op->n_inputs);
         op->outputs = at;
-        at = copy_list(at, from->outputs, from->n_outputs, &op->n_outputs);
+        at = copy_list(l, ++n_lists, at, from->outputs, from->n_outputs, &op->n_outputs);
         op->inplace = (int32_t(*)[2])at;
         for (int32_t k = 0; k < from->n_inplace; k++) {
             if (is_usable(df, from, from->inplace[k])) {
@@ -150,6 +155,7 @@ cleanup:
     free(l.tensors);
     free(l.ops);
     free(l.pool);
+    free(l.listed);
     return status;
 }
 

@@ -27,6 +27,7 @@ typedef struct ckm_i_lean {
     ckm_i_lean_tensor *tensors;
     ckm_i_lean_op *ops;
     int32_t *pool;       // behind the lists of the operators
+    int32_t *listed;     // per tensor: the number of the list being copied that has it, from 1 on
     ckm_i_presolve *to;  // the maps
 } ckm_i_lean;
 

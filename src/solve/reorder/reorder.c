@@ -137,6 +137,8 @@ static ckm_status add_entry(reordering *all, const int32_t *order, ckm_error *er
     status = ckm_i_reorder_permute(df, order, &e->df, err);
     ckm_i_solver_init(&e->solver, e->df, &all->options, all->outer->budget_bytes);
     e->solver.bound_cost = (double)df->total_cost;
+    e->solver.proven_cost = e->solver.bound_cost;
+    e->solver.proven_covers = CKM_BOUND_ANY;
     e->solver.bound_covers = CKM_BOUND_ANY;
     return status;
 }

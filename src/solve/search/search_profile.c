@@ -40,6 +40,22 @@ void ckm_i_profile_clear(ckm_i_profile *profile)
     memset(profile->blocks, 0, (size_t)profile->n_blocks * sizeof *profile->blocks);
 }
 
+void ckm_i_profile_open(ckm_i_profile *profile)
+{
+    profile->open = true;
+}
+
+void ckm_i_profile_close(ckm_i_profile *profile)
+{
+    for (int32_t t = 1; t < profile->n_stages; t++) {
+        profile->stored[t] += profile->stored[t - 1];
+    }
+    for (int32_t b = 0; b < profile->n_blocks; b++) {
+        profile->blocks[b].stale = true;
+    }
+    profile->open = false;
+}
+
 int64_t ckm_i_profile_peak(const ckm_i_profile *profile, int32_t t)
 {
     return profile->stored[t] + profile->blocks[t / block_stages].shift;
@@ -111,6 +127,15 @@ static double add_block(ckm_i_profile *profile, int32_t b, int64_t bytes)
 double ckm_i_profile_add(ckm_i_profile *profile, int32_t first, int32_t last, int64_t bytes)
 {
     double change = 0.0;
+    if (profile->open) {
+        if (first <= last) {
+            profile->stored[first] += bytes;
+        }
+        if (first <= last && last + 1 < profile->n_stages) {
+            profile->stored[last + 1] -= bytes;
+        }
+        return 0.0;
+    }
     while (first <= last) {
         int32_t b = first / block_stages;
         int32_t end = block_end(profile, b);

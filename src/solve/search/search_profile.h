@@ -15,6 +15,7 @@ typedef struct ckm_i_profile_block {
 typedef struct ckm_i_profile {
     int32_t n_stages, n_blocks;
     int64_t budget_bytes;
+    bool open;        // ranges are noted at their ends only, in `stored`, until they are all there
     int64_t *stored;  // per stage
     ckm_i_profile_block *blocks;
 } ckm_i_profile;
@@ -24,6 +25,10 @@ ckm_status ckm_i_profile_create(int32_t n_stages, int64_t budget_bytes, ckm_i_pr
                                 ckm_error *err) CKM_NODISCARD;
 void ckm_i_profile_dispose(ckm_i_profile *profile);
 void ckm_i_profile_clear(ckm_i_profile *profile);
+// From here on to `close` ckm_i_profile_add takes constant time and returns 0; nothing else may be asked. Close takes
+// O(n_stages). All peaks are zero before.
+void ckm_i_profile_open(ckm_i_profile *profile);
+void ckm_i_profile_close(ckm_i_profile *profile);
 
 int64_t ckm_i_profile_peak(const ckm_i_profile *profile, int32_t t);
 // Adds `bytes` to stages first..last. Returns by how much the sum over stages of bytes over the budget changes.

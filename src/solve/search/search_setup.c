@@ -126,12 +126,14 @@ static void take_spans(ckm_i_search *s, const ckm_i_spans *from)
     s->settled = false;
     s->most_cost = INT64_MAX;
     ckm_i_search_commit(s);
+    ckm_i_profile_open(&s->peaks);
     ckm_i_profile_add(&s->peaks, 0, df->n_ops - 1, df->resident_bytes);
     for (int32_t x = 0; x < df->n_tensors; x++) {
         for (int32_t i = 0; i < from[x].n; i++) {
             ckm_i_search_turn(s, x, from[x].at[i].first, from[x].at[i].last);
         }
     }
+    ckm_i_profile_close(&s->peaks);
 }
 
 // Tensors by the stage at which their last span not looked at yet ends.

@@ -11,6 +11,22 @@
 #include "solve/bounds/prover.h"
 #include "solve/core/solver.h"
 
+// Above so many operators search alone may not find anything in the time there is: the published heuristics come first,
+// each with a share of it.
+static const int32_t large_ops = 3000;
+static const double early_share = 0.05;
+
+// An operator's part in setting up a search, roughly.
+static const double setup_seconds = 2e-6;
+
+// What each of them has when nothing else has found a schedule.
+static const double late_seconds = 0.2;
+
+static bool is_stopped(const ckm_i_solver *solver)
+{
+    return solver->options->stop != NULL && solver->options->stop(solver->options->user);
+}
+
 static double time_left(const ckm_i_solver *solver)
 {
     double end = fmin(solver->deadline_seconds, solver->start_seconds + CKM_I_DEFAULT_SECONDS);
@@ -42,6 +58,10 @@ static ckm_status search(ckm_i_solver *solver, ckm_i_prover *prover, bool beside
     options.suggest = suggest;
     options.context = prover;
     if (ckm_i_solver_should_stop(solver)) {
+        return CKM_OK;
+    }
+    // Setting it up is not cut short, and for nothing where there is no time left for the search itself.
+    if (solver->best_schedule != NULL && time_left(solver) < setup_seconds * solver->df->n_ops * options.threads) {
         return CKM_OK;
     }
     return ckm_i_local_search(solver, &options, err);
@@ -95,6 +115,38 @@ static ckm_status side_by_side(ckm_i_solver *solver, ckm_i_prover *prover, ckm_e
     return status != CKM_OK ? status : proof;
 }
 
+// The published heuristics. The first takes time in proportion to the graph and is not cut short: on a chain it always has
+// a schedule, and late is better than never. Revolve is tried in any case, as hardly anything is cheaper on long chains,
+// the others where there is no schedule yet, each for so many seconds, and Revolve for four times as many.
+static ckm_status run_published(ckm_i_solver *solver, double seconds, ckm_error *err)
+{
+    static const char *const names[] = {"chen-sqrt", "griewank", "chen-sqrt-ap", "chen-greedy-ap", "chen-greedy"};
+    double deadline = solver->deadline_seconds;
+    ckm_status status = CKM_OK;
+    for (size_t i = 0; i < sizeof names / sizeof names[0] && status == CKM_OK; i++) {
+        bool found = solver->best_schedule != NULL;
+        if ((i > 1 && found) || (i > 0 && ckm_i_clock_seconds() >= deadline) || is_stopped(solver)) {
+            break;
+        }
+        solver->deadline_seconds = ckm_i_clock_seconds() + (i == 1 ? 4.0 : 1.0) * seconds;
+        status = ckm_i_strategy_find(names[i])->run(solver, err);
+    }
+    solver->deadline_seconds = deadline;
+    return status;
+}
+
+// Dynamic programs, with some of the time where the graph is large.
+static ckm_status run_chain(ckm_i_solver *solver, ckm_error *err)
+{
+    double deadline = solver->deadline_seconds;
+    if (solver->df->n_ops > large_ops) {
+        solver->deadline_seconds = fmin(deadline, ckm_i_clock_seconds() + early_share * time_left(solver));
+    }
+    ckm_status status = ckm_i_chain_run(solver, err);
+    solver->deadline_seconds = deadline;
+    return status;
+}
+
 static ckm_status run(ckm_i_solver *solver, ckm_error *err)
 {
     ckm_i_prover *prover = NULL;
@@ -102,10 +154,14 @@ static ckm_status run(ckm_i_solver *solver, ckm_error *err)
     double n = solver->df->n_ops;
     double total = time_left(solver);
     CKM_I_TRY(ckm_i_solver_offer_plain(solver, err));
+    // On large graphs even when time is up already: there would be no answer.
+    if (solver->best_schedule == NULL && solver->df->n_ops > large_ops) {
+        CKM_I_TRY(run_published(solver, early_share * total, err));
+    }
     if (ckm_i_solver_should_stop(solver)) {
         goto cleanup;
     }
-    CKM_I_TRY(ckm_i_chain_run(solver, err));
+    CKM_I_TRY(run_chain(solver, err));
     if (ckm_i_solver_should_stop(solver)) {
         goto cleanup;
     }
@@ -115,6 +171,10 @@ static ckm_status run(ckm_i_solver *solver, ckm_error *err)
     } else {
         CKM_I_TRY(search(solver, prover, false, fmin(total * 0.1, 0.1 + n * 0.002), err));
         CKM_I_TRY(take_turns(solver, prover, err));
+    }
+    // Where search has found nothing, time is up; these take next to none on graphs of this size.
+    if (solver->best_schedule == NULL && !solver->infeasible && solver->df->n_ops <= large_ops) {
+        CKM_I_TRY(run_published(solver, late_seconds, err));
     }
 cleanup:
     ckm_i_prover_free(prover);

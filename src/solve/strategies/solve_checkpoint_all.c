@@ -12,9 +12,10 @@ static ckm_status run_with(ckm_i_solver *solver, ckm_i_candidates which, const c
     ckm_status status = CKM_OK;
     CKM_I_TRY(ckm_i_forward_create(solver->df, &fw, err));
     CKM_I_TRY(ckm_i_candidates_find(fw, which, &candidates, err));
-    CKM_I_TRY(ckm_i_stages_create(solver->df, &stages, err));
-    CKM_I_TRY(ckm_i_checkpoints_stages(fw, &candidates, stages, err));
-    CKM_I_TRY(ckm_i_checkpoints_offer(solver, stages, source, NULL, err));
+    if (solver->df->n_ops <= CKM_I_MATRIX_MAX_OPS) {
+        CKM_I_TRY(ckm_i_stages_create(solver->df, &stages, err));
+    }
+    CKM_I_TRY(ckm_i_checkpoints_offer_set(solver, fw, &candidates, stages, source, NULL, err));
 cleanup:
     ckm_i_forward_free(fw);
     ckm_i_positions_dispose(&candidates);

@@ -6,13 +6,18 @@
 
 static ckm_status run(ckm_i_solver *solver, ckm_error *err)
 {
-    ckm_i_stages *stages = NULL;
+    ckm_i_holds holds = {.df = solver->df};
     ckm_status status = CKM_OK;
-    CKM_I_TRY(ckm_i_stages_create(solver->df, &stages, err));
-    CKM_I_TRY(ckm_i_checkpoints_last_stages(solver->df, stages, err));
-    CKM_I_TRY(ckm_i_checkpoints_offer(solver, stages, "checkpoint-last", NULL, err));
+    if (solver->df->n_ops <= CKM_I_MATRIX_MAX_OPS) {
+        CKM_I_TRY(ckm_i_stages_create(solver->df, &holds.stages, err));
+        CKM_I_TRY(ckm_i_checkpoints_last_stages(solver->df, holds.stages, err));
+    } else {
+        ckm_i_checkpoints_hold_last(&holds);
+    }
+    CKM_I_TRY(ckm_i_holds_offer(solver, &holds, "checkpoint-last", NULL, err));
 cleanup:
-    ckm_i_stages_free(stages);
+    ckm_i_stages_free(holds.stages);
+    ckm_i_holds_dispose(&holds);
     return status;
 }
 

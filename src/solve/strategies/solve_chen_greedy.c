@@ -19,11 +19,42 @@ typedef struct sweep {
     int32_t n_tried;
 } sweep;
 
-static ckm_status build(sweep *s, const ckm_i_positions *checkpoints, int64_t *peak_bytes, ckm_error *err)
+// Hands in the schedule of these checkpoints.
+static ckm_status offer(sweep *s, const ckm_i_positions *checkpoints, int64_t *peak_bytes, ckm_error *err)
 {
-    memset(s->stages->s, 0, ((size_t)s->stages->n_ops + 1) * s->stages->s_words * sizeof *s->stages->s);
-    ckm_status status = ckm_i_checkpoints_stages(s->fw, checkpoints, s->stages, err);
-    return status == CKM_OK && peak_bytes != NULL ? ckm_i_stages_peak(s->stages, peak_bytes, err) : status;
+    if (s->stages != NULL) {
+        memset(s->stages->s, 0, ((size_t)s->stages->n_ops + 1) * s->stages->s_words * sizeof *s->stages->s);
+    }
+    return ckm_i_checkpoints_offer_set(s->solver, s->fw, checkpoints, s->stages, s->source, peak_bytes, err);
+}
+
+static bool should_stop(void *solver)
+{
+    return ckm_i_solver_should_stop(solver);
+}
+
+// The peak of the schedule of these checkpoints, which is not handed in. -1: there is none.
+static ckm_status measure(sweep *s, const ckm_i_positions *checkpoints, int64_t *peak_bytes, ckm_error *err)
+{
+    ckm_i_holds holds = {.df = s->solver->df};
+    ckm_schedule *schedule = NULL;
+    ckm_simulation facts = {.peak_bytes = -1};
+    ckm_status status = CKM_OK;
+    if (s->stages != NULL) {
+        CKM_I_TRY(ckm_i_checkpoints_stages(s->fw, checkpoints, s->stages, err));
+        CKM_I_TRY(ckm_i_stages_peak(s->stages, &facts.peak_bytes, err));
+    } else {
+        ckm_i_checkpoints_hold_set(s->fw, checkpoints, &holds);
+        CKM_I_TRY(ckm_i_holds_schedule(&holds, should_stop, s->solver, &schedule, err));
+    }
+    if (schedule != NULL) {
+        CKM_I_TRY(ckm_schedule_simulate(s->solver->df, schedule, NULL, &facts, err));
+    }
+    *peak_bytes = facts.peak_bytes;
+cleanup:
+    ckm_schedule_free(schedule);
+    ckm_i_holds_dispose(&holds);
+    return status;
 }
 
 // What the sqrt(n) rule needs for activations, among all candidates whichever are used here: limits are
@@ -35,8 +66,8 @@ static ckm_status find_base(sweep *s, int64_t *base_bytes, ckm_error *err)
     ckm_status status = CKM_OK;
     CKM_I_TRY(ckm_i_candidates_find(s->fw, CKM_I_CANDIDATES_ALL, &all, err));
     ckm_i_checkpoints_sqrt(&all, &s->chosen);
-    CKM_I_TRY(build(s, &s->chosen, &peak, err));
-    *base_bytes = peak - s->solver->df->resident_bytes;
+    CKM_I_TRY(measure(s, &s->chosen, &peak, err));
+    *base_bytes = peak < 0 ? 0 : peak - s->solver->df->resident_bytes;
 cleanup:
     ckm_i_positions_dispose(&all);
     return status;
@@ -64,8 +95,7 @@ static ckm_status try_limit(sweep *s, int64_t limit_bytes, ckm_error *err)
         return ckm_i_error_memory(err);
     }
     s->tried[s->n_tried++] = (ckm_i_positions){s->chosen.n, at};
-    ckm_status status = build(s, &s->chosen, NULL, err);
-    return status == CKM_OK ? ckm_i_checkpoints_offer(s->solver, s->stages, s->source, NULL, err) : status;
+    return offer(s, &s->chosen, NULL, err);
 }
 
 static ckm_status run_with(ckm_i_solver *solver, ckm_i_candidates which, const char *source, ckm_error *err)
@@ -76,7 +106,9 @@ static ckm_status run_with(ckm_i_solver *solver, ckm_i_candidates which, const c
     CKM_I_TRY(ckm_i_forward_create(solver->df, &s.fw, err));
     CKM_I_TRY(ckm_i_candidates_find(s.fw, which, &s.candidates, err));
     CKM_I_TRY(ckm_i_positions_create(s.fw, &s.chosen, err));
-    CKM_I_TRY(ckm_i_stages_create(solver->df, &s.stages, err));
+    if (solver->df->n_ops <= CKM_I_MATRIX_MAX_OPS) {
+        CKM_I_TRY(ckm_i_stages_create(solver->df, &s.stages, err));
+    }
     CKM_I_TRY(find_base(&s, &base_bytes, err));
     for (int32_t k = 0; k < CKM_I_GREEDY_LIMITS && !ckm_i_solver_should_stop(solver); k++) {
         CKM_I_TRY(try_limit(&s, ckm_i_checkpoints_greedy_limit(base_bytes, k), err));

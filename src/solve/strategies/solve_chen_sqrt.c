@@ -2,6 +2,8 @@
 // chen-sqrt: Chen et al. 2016, every sqrt(n)-th forward operator, in layer order, is a checkpoint. On graphs
 // that are not chains this is the "linearized sqrt(n)" of the Checkmate paper. chen-sqrt-ap: the same among the
 // articulation points of the forward graph.
+#include <math.h>
+
 #include "base/error.h"
 #include "solve/checkpoints/checkpoints.h"
 
@@ -12,14 +14,18 @@ static ckm_status run_with(ckm_i_solver *solver, ckm_i_candidates which, const c
     ckm_i_positions chosen = {0};
     ckm_i_stages *stages = NULL;
     ckm_status status = CKM_OK;
+    double deadline = solver->deadline_seconds;
+    solver->deadline_seconds = INFINITY;  // one schedule in linear time: late is better than never
     CKM_I_TRY(ckm_i_forward_create(solver->df, &fw, err));
     CKM_I_TRY(ckm_i_candidates_find(fw, which, &candidates, err));
     CKM_I_TRY(ckm_i_positions_create(fw, &chosen, err));
-    CKM_I_TRY(ckm_i_stages_create(solver->df, &stages, err));
+    if (solver->df->n_ops <= CKM_I_MATRIX_MAX_OPS) {
+        CKM_I_TRY(ckm_i_stages_create(solver->df, &stages, err));
+    }
     ckm_i_checkpoints_sqrt(&candidates, &chosen);
-    CKM_I_TRY(ckm_i_checkpoints_stages(fw, &chosen, stages, err));
-    CKM_I_TRY(ckm_i_checkpoints_offer(solver, stages, source, NULL, err));
+    CKM_I_TRY(ckm_i_checkpoints_offer_set(solver, fw, &chosen, stages, source, NULL, err));
 cleanup:
+    solver->deadline_seconds = deadline;
     ckm_i_forward_free(fw);
     ckm_i_positions_dispose(&candidates);
     ckm_i_positions_dispose(&chosen);

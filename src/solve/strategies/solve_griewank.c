@@ -18,25 +18,57 @@ static ckm_status try_slots(ckm_i_solver *solver, const ckm_i_griewank *gw, int3
     return status == CKM_OK ? ckm_i_solver_offer(solver, stages, "griewank", NULL, NULL, err) : status;
 }
 
-static ckm_status run(ckm_i_solver *solver, ckm_error *err)
+// Downwards: many slots cost the least, so that the cheapest that fits is met early.
+static ckm_status sweep(ckm_i_solver *solver, const ckm_i_griewank *gw, ckm_error *err)
 {
-    ckm_i_forward *fw = NULL;
-    ckm_i_griewank *gw = NULL;
     ckm_i_stages *stages = NULL;
     ckm_status status = CKM_OK;
-    CKM_I_TRY(ckm_i_forward_create(solver->df, &fw, err));
-    CKM_I_TRY(ckm_i_griewank_create(fw, &gw, err));
     CKM_I_TRY(ckm_i_stages_create(solver->df, &stages, err));
-    int32_t most = ckm_i_griewank_states(gw);
-    // Downwards: many slots cost the least, so that the cheapest that fits is met early.
-    for (int32_t slots = most; slots >= 0 && !ckm_i_solver_should_stop(solver);) {
+    for (int32_t slots = ckm_i_griewank_states(gw); slots >= 0 && !ckm_i_solver_should_stop(solver);) {
         CKM_I_TRY(try_slots(solver, gw, slots, stages, err));
         slots -= slots > DENSE ? 1 + (slots - DENSE) / DENSE : 1;
     }
 cleanup:
+    ckm_i_stages_free(stages);
+    return status;
+}
+
+// Large graphs: the most slots that fit, by bisection. Peaks grow with slots but for what the parts being unwound take.
+static ckm_status bisect(ckm_i_solver *solver, const ckm_i_griewank *gw, ckm_error *err)
+{
+    ckm_i_holds holds = {.df = solver->df};
+    int32_t low = -1;
+    int32_t high = ckm_i_griewank_states(gw) + 1;
+    ckm_status status = CKM_OK;
+    while (high - low > 1 && !ckm_i_solver_should_stop(solver)) {
+        // Few slots may take more computations than can be listed, so the first guesses are near the middle of the scale.
+        int32_t slots = low + (high - low) / 2;
+        int64_t peak = -1;
+        ckm_i_holds_dispose(&holds);
+        CKM_I_TRY(ckm_i_griewank_hold(gw, slots, &holds, err));
+        CKM_I_TRY(ckm_i_holds_offer(solver, &holds, "griewank", &peak, err));
+        if (peak >= 0 && peak > solver->budget_bytes) {
+            high = slots;
+        } else {
+            low = slots;
+        }
+    }
+cleanup:
+    ckm_i_holds_dispose(&holds);
+    return status;
+}
+
+static ckm_status run(ckm_i_solver *solver, ckm_error *err)
+{
+    ckm_i_forward *fw = NULL;
+    ckm_i_griewank *gw = NULL;
+    ckm_status status = CKM_OK;
+    CKM_I_TRY(ckm_i_forward_create(solver->df, &fw, err));
+    CKM_I_TRY(ckm_i_griewank_create(fw, &gw, err));
+    CKM_I_TRY((solver->df->n_ops <= CKM_I_MATRIX_MAX_OPS ? sweep : bisect)(solver, gw, err));
+cleanup:
     ckm_i_griewank_free(gw);
     ckm_i_forward_free(fw);
-    ckm_i_stages_free(stages);
     return status;
 }
 

@@ -26,6 +26,10 @@ static ckm_status solve_relaxation(ckm_i_solver *solver, int64_t budget_bytes, c
         .stop = solver->options->stop,
         .user = solver->options->user,
     };
+    if (ckm_i_ilp_is_too_large(solver->df, max_entries)) {
+        return ckm_i_error(err, CKM_ERR_UNSUPPORTED, "the linear relaxation of the paper's program is too large for %d "
+                           "operators; strategy stage-bound has a smaller one", solver->df->n_ops);
+    }
     ckm_status status = ckm_i_ilp_build(solver->df, budget_bytes, formulation, max_entries, ilp, err);
     if (status == CKM_OK) {
         status = ckm_i_milp_solve(&(*ilp)->milp, &limits, result, err);
@@ -46,7 +50,8 @@ static void hand_in_bound(ckm_i_solver *solver, const ckm_i_ilp *ilp, const ckm_
             ckm_i_solver_bound(solver, ckm_i_ilp_cost_bound(ilp, bound), CKM_BOUND_FRONTIER, "lp-bound");
         }
     }
-    if (result->status == CKM_I_MILP_INFEASIBLE) {
+    // Clp's own word does not count, only what its ray proves.
+    if (result->proven == INFINITY) {
         ckm_i_solver_infeasible(solver, CKM_BOUND_FRONTIER, "lp-bound");
     }
 }

@@ -282,6 +282,71 @@ static void stop_and_time_limit_end_it(void **state)
     }
 }
 
+// a + b + c <= side, of which a and b alone exceed it by a hair.
+static void build_hair(ckm_i_milp *m)
+{
+    static const double sizes[3] = {5000.0, 5000.000001, 2000.0};
+    ckm_i_milp_init(m);
+    ckm_i_milp_add_col(m, -3.0, 0.0, 1.0, true);
+    ckm_i_milp_add_col(m, -2.0, 0.0, 1.0, true);
+    ckm_i_milp_add_col(m, -1.0, 0.0, 1.0, true);
+    ckm_i_milp_add_row(m, -INFINITY, 10000.0);
+    for (int j = 0; j < 3; j++) {
+        ckm_i_milp_put(m, j, sizes[j]);
+    }
+}
+
+static void what_exceeds_a_row_by_a_hair_is_cut_off(void **state)
+{
+    (void)state;
+    static const double both[3] = {1.0, 1.0, 0.0};
+    static const double fits[3] = {1.0, 0.0, 1.0};
+    static const double half[3] = {1.0, 0.5, 1.0};
+    ckm_i_milp m;
+    build_hair(&m);
+    assert_int_equal(ckm_i_milp_cut_off(&m, fits), 0);
+    assert_int_equal(ckm_i_milp_cut_off(&m, half), 0);
+    assert_int_equal(ckm_i_milp_cut_off(&m, both), 1);
+    assert_int_equal(m.n_rows, 2);
+    assert_true(m.row_upper[1] == 1.0);  // a + b <= 1
+    assert_int_equal(m.n_entries - m.row_start[1], 2);
+    ckm_i_milp_dispose(&m);
+    // A negative coefficient counts where its column is not there: 5000 - 4000 b <= 4999 needs b.
+    ckm_i_milp_init(&m);
+    ckm_i_milp_add_col(&m, 0.0, 0.0, 1.0, true);
+    ckm_i_milp_add_col(&m, 0.0, 0.0, 1.0, true);
+    ckm_i_milp_add_row(&m, -INFINITY, 4999.0);
+    ckm_i_milp_put(&m, 0, 5000.0);
+    ckm_i_milp_put(&m, 1, -4000.0);
+    static const double without[2] = {1.0, 0.0};
+    assert_int_equal(ckm_i_milp_cut_off(&m, without), 1);
+    assert_true(m.entry_value[2] * m.entry_value[3] == -1.0);
+    assert_true(m.row_upper[1] == 0.0);  // a - b <= 0
+    ckm_i_milp_dispose(&m);
+}
+
+static void widened_rows_keep_the_optimum(void **state)
+{
+    (void)state;
+    ckm_i_milp m;
+    ckm_i_milp_result result;
+    ckm_i_milp_options options = defaults;
+    options.widen_rows = true;
+    build_hair(&m);
+    assert_int_equal(ckm_i_milp_solve(&m, &options, &result, NULL), CKM_OK);
+    assert_int_equal(result.status, CKM_I_MILP_OPTIMAL);
+    assert_near(result.objective, -4.0, 1e-6);  // a and c
+    assert_true(result.x[1] < 0.5);
+    assert_near(result.bound, -4.0, 1e-6);
+    ckm_i_milp_result_dispose(&result);
+    // To the byte: a and b take what there is, which widening must not change.
+    m.row_upper[0] = 10000.000001;
+    assert_int_equal(ckm_i_milp_solve(&m, &options, &result, NULL), CKM_OK);
+    assert_near(result.objective, -5.0, 1e-6);
+    ckm_i_milp_result_dispose(&result);
+    ckm_i_milp_dispose(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -294,6 +359,8 @@ int main(void)
         cmocka_unit_test(integer_program_is_solved),
         cmocka_unit_test(infeasibility_is_reported),
         cmocka_unit_test(repeated_entries_are_summed),
+        cmocka_unit_test(what_exceeds_a_row_by_a_hair_is_cut_off),
+        cmocka_unit_test(widened_rows_keep_the_optimum),
         cmocka_unit_test(stop_and_time_limit_end_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
