@@ -83,6 +83,22 @@ static void a_misfit_behind_the_view_is_named(void **state)
     ckm_graph_free(g);
 }
 
+// Training ran into an operand that is left out, which only the shape did without.
+static void operands_left_out_are_refused(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < N_KINDS; k++) {
+        ckm_error err = CKM_ERROR_INIT;
+        onnx_builder *b = ob_create(13);
+        ob_input(b, "x", OB_FLOAT, "2,3");
+        ob_node(b, kinds[k], "x,,x", "y");
+        ob_output(b, "y");
+        assert_null(ob_import(b, NULL, &err));
+        assert_non_null(strstr(err.message, "operand 1 is missing"));
+        ob_free(b);
+    }
+}
+
 // What uses the view after the import: both training graphs, and the costs counted and predicted for them.
 static void training_graphs_and_costs(void **state)
 {
@@ -157,9 +173,8 @@ static void every_class_keeps_to_its_view(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_inputs_give_the_shape),
-        cmocka_unit_test(a_misfit_behind_the_view_is_named),
-        cmocka_unit_test(training_graphs_and_costs),
+        cmocka_unit_test(all_inputs_give_the_shape),     cmocka_unit_test(a_misfit_behind_the_view_is_named),
+        cmocka_unit_test(operands_left_out_are_refused), cmocka_unit_test(training_graphs_and_costs),
         cmocka_unit_test(every_class_keeps_to_its_view),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
