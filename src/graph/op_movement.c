@@ -279,6 +279,13 @@ static ckm_status infer_scatter_nd(const ckm_i_op_view *v, ckm_shape *out_shapes
     return ckm_i_op_infer_same(v, out_shapes, out_dtypes, err);
 }
 
+// Of the last two axes.
+static ckm_status infer_triangle(const ckm_i_op_view *v, ckm_shape *out_shapes, ckm_dtype *out_dtypes, ckm_error *err)
+{
+    CKM_I_CHECK(ckm_i_op_check_rank(v, 0, 2, CKM_MAX_RANK, err));
+    return ckm_i_op_infer_same(v, out_shapes, out_dtypes, err);
+}
+
 // Attribute: `axis` (0).
 static ckm_status infer_cumulative(const ckm_i_op_view *v, ckm_shape *out_shapes, ckm_dtype *out_dtypes, ckm_error *err)
 {
@@ -352,7 +359,7 @@ const ckm_i_op_class ckm_i_ops_movement[] = {
     {"depth_to_space", 1, 1, 1, infer_depth_to_space, NULL},
     {"space_to_depth", 1, 1, 1, infer_space_to_depth, NULL},
     // The upper or lower triangle; what is outside becomes zero.
-    {"triangle", 1, 1, 1, ckm_i_op_infer_same, NULL},
+    {"triangle", 1, 1, 1, infer_triangle, NULL},
     {"cumulative_sum", 1, 1, 1, infer_cumulative, ckm_i_op_macs_one_per_input},
     {NULL, 0, 0, 0, NULL, NULL},
 };

@@ -27,6 +27,7 @@ static const misfit misfits[] = {
     {"clip", NULL, CKM_F32, {2, {2, 3}}, {1, {3}}, "operand 1 must be one number"},
     {"clip", NULL, CKM_I64, {2, {2, 3}}, {0, {0}}, "operand 1 must be one number"},
     {"prelu", NULL, CKM_F32, {3, {2, 3, 1}}, {3, {1, 3, 4}}, "slope of shape 1x3x4"},
+    {"layer_norm", NULL, CKM_F32, {2, {4, 1}}, {1, {5}}, "scale or bias of shape 5"},
 };
 
 static ckm_status add(const misfit *m, ckm_error *err)
@@ -64,6 +65,8 @@ static void what_fits_is_taken(void **state)
         {"clip", NULL, CKM_F32, {2, {2, 3}}, {2, {1, 1}}, NULL},
         {"prelu", NULL, CKM_F32, {3, {2, 3, 4}}, {2, {3, 1}}, NULL},
         {"prelu", NULL, CKM_F32, {3, {2, 3, 4}}, {1, {3}}, NULL},
+        {"layer_norm", NULL, CKM_F32, {3, {2, 3, 4}}, {1, {4}}, NULL},
+        {"layer_norm", NULL, CKM_F32, {3, {2, 3, 4}}, {2, {3, 4}}, NULL},
     };
     for (size_t i = 0; i < sizeof fits / sizeof fits[0]; i++) {
         ckm_error err = CKM_ERROR_INIT;
@@ -73,11 +76,30 @@ static void what_fits_is_taken(void **state)
     }
 }
 
+// Kinds that look at the last two axes, or at the channels, of what has none.
+static void operands_of_few_dimensions_are_refused(void **state)
+{
+    (void)state;
+    static const char *const kinds[] = {"triangle", "local_response_norm"};
+    const ckm_shape scalar = {0};
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        ckm_error err = CKM_ERROR_INIT;
+        ckm_graph *g = NULL;
+        int32_t x;
+        int32_t y;
+        assert_int_equal(ckm_i_graph_create("g", CKM_CHANNELS_FIRST, 1, &g, &err), CKM_OK);
+        assert_int_equal(ckm_i_graph_add_tensor(g, "x", CKM_ROLE_INPUT, CKM_F32, &scalar, &x, &err), CKM_OK);
+        assert_int_equal(ckm_i_graph_add_op(g, kinds[i], "op", &x, 1, NULL, 0, &y, 1, &err), CKM_ERR_FORMAT);
+        ckm_graph_free(g);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(misfits_are_refused),
         cmocka_unit_test(what_fits_is_taken),
+        cmocka_unit_test(operands_of_few_dimensions_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
