@@ -5,6 +5,7 @@
 #   tests/support/*.c             helpers linked into all of them
 #   tests/cli/*.sh                scripts that get the program as $CHECKMATE; golden_*.sh are labelled golden
 #   tests/fuzz/fuzz_*.c           fuzz targets; tests/fuzz/corpus/<name>/ is replayed
+#   tests/fuzz/support/*.c        what they share: files, mutators
 # A test whose name ends in _slow gets the label slow besides. Exit status 77 means skipped.
 
 set(tests_dir "${PROJECT_SOURCE_DIR}/tests")
@@ -102,12 +103,16 @@ endif()
 
 # Fuzz targets: libFuzzer programs with CKM_FUZZ, and in any build a replay of their corpus.
 file(GLOB fuzz_sources CONFIGURE_DEPENDS "${tests_dir}/fuzz/fuzz_*.c")
+file(GLOB fuzz_support CONFIGURE_DEPENDS "${tests_dir}/fuzz/support/*.c" "${tests_dir}/support/onnx_*.c")
+add_library(checkmate_fuzz_support STATIC ${fuzz_support})
+target_include_directories(checkmate_fuzz_support PUBLIC "${tests_dir}/fuzz")
+target_link_libraries(checkmate_fuzz_support PUBLIC checkmate_test_flags)
 foreach(source ${fuzz_sources})
     cmake_path(GET source STEM name)
     string(REGEX REPLACE "^fuzz_" "" corpus "${name}")
     add_executable(${name} "${source}")
     set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/fuzz")
-    target_link_libraries(${name} PRIVATE checkmate_test_flags)
+    target_link_libraries(${name} PRIVATE checkmate_fuzz_support)
     if(CKM_FUZZ)
         target_link_options(${name} PRIVATE -fsanitize=fuzzer)
         add_test(NAME replay_${name} COMMAND ${name} -runs=0 "${tests_dir}/fuzz/corpus/${corpus}")

@@ -77,6 +77,8 @@ need_demo() {
 need_ci() {
     need clang-14 have_command clang-14
     need libclang-rt-14-dev have_clang_runtime
+    # llvm-profdata and llvm-cov, for the coverage of fuzzing.
+    need llvm-14 have_command llvm-cov-14
     need clang-format-14 have_command clang-format-14
     need clang-tidy-14 have_command clang-tidy-14
     need python3-venv python3_has venv

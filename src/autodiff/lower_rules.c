@@ -220,24 +220,49 @@ static ckm_status cast(ckm_i_lower *l, ckm_error *err)
     return (ckm_dtype)ckm_i_op_attr_int(l->op, "dtype", 0, (int64_t)from) == from ? identity(l, err) : copy(l, err);
 }
 
+// Kernels take this many operands; more are joined one after the other, which gives the same bits in the same order.
+enum { MOST_OPERANDS = 16 };
+
+// Replaces all but the last operands by what `kind` makes of them, until MOST_OPERANDS are left.
+static ckm_status join_first(ckm_i_lower *l, const char *kind, ckm_error *err)
+{
+    int32_t *left = l->inputs;
+    for (; l->n_inputs > MOST_OPERANDS; l->n_inputs -= MOST_OPERANDS - 1) {
+        int32_t joined;
+        CKM_I_CHECK(ckm_i_step_add(l->step, kind, l->op->name, ":part", left, MOST_OPERANDS, NULL, &joined, 1, err));
+        left += MOST_OPERANDS - 1;
+        left[0] = joined;
+    }
+    memmove(l->inputs, left, (size_t)l->n_inputs * sizeof *left);
+    return CKM_OK;
+}
+
+static ckm_status wide(ckm_i_lower *l, ckm_error *err)
+{
+    CKM_I_CHECK(join_first(l, l->kind, err));
+    return copy(l, err);
+}
+
 static ckm_status sum(ckm_i_lower *l, ckm_error *err)
 {
     if (l->n_inputs == 1) {
         return identity(l, err);
     }
     l->kind = "add";
-    return copy(l, err);
+    return wide(l, err);
 }
 
 static ckm_status mean(ckm_i_lower *l, ckm_error *err)
 {
     int32_t total;
+    double n = (double)l->n_inputs;
     if (l->n_inputs == 1) {
         return identity(l, err);
     }
+    CKM_I_CHECK(join_first(l, "add", err));
     CKM_I_CHECK(ckm_i_step_add(l->step, "add", l->op->name, ":sum", l->inputs, l->n_inputs, NULL, &total, 1, err));
     l->kind = "scale";
-    ckm_i_attrs_put(&l->attrs, ckm_i_attr_real("alpha", 1.0 / (double)l->n_inputs));
+    ckm_i_attrs_put(&l->attrs, ckm_i_attr_real("alpha", 1.0 / n));
     return ckm_i_lower_emit(l, &total, 1, 1, err);
 }
 
@@ -330,6 +355,9 @@ static const ckm_i_lower_rule rules[] = {
     {"dropout", dropout},
     {"clip", clip},
     {"cast", cast},
+    {"add", wide},
+    {"minimum", wide},
+    {"maximum", wide},
     {"sum", sum},
     {"mean", mean},
     {"concat", concat},

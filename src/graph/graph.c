@@ -10,8 +10,6 @@
 #include "base/checked.h"
 #include "base/error.h"
 
-#define VIEW_INPUTS ((int32_t)(sizeof(((ckm_i_op_view *)0)->in) / sizeof(((ckm_i_op_view *)0)->in[0])))
-
 ckm_status ckm_i_graph_create(const char *name, ckm_layout layout, int64_t batch, ckm_graph **out, ckm_error *err)
 {
     if (batch < 1) {
@@ -145,7 +143,7 @@ static ckm_status check_inputs(const ckm_graph *g, const ckm_i_op_class *op_clas
 static void fill_view(const ckm_graph *g, const ckm_i_graph_op *op, ckm_i_op_view *view)
 {
     *view = (ckm_i_op_view){.graph = g, .op = op};
-    for (int32_t i = 0; i < op->n_inputs && i < VIEW_INPUTS; i++) {
+    for (int32_t i = 0; i < op->n_inputs && i < CKM_I_VIEW_INPUTS; i++) {
         view->in[i] = op->inputs[i] >= 0 ? &g->tensors[op->inputs[i]] : NULL;
     }
 }

@@ -46,12 +46,25 @@ struct ckm_graph {
     ckm_i_graph_op *ops;  // in the order of the layer list or the file: a topological order
 };
 
-// What shape inference and costing see of one operator. in[i] is NULL for an absent optional input.
+// A class that bounds its inputs has at most this many.
+#define CKM_I_VIEW_INPUTS 64
+
+// What shape inference and costing see of one operator.
 typedef struct ckm_i_op_view {
     const ckm_graph *graph;
     const ckm_i_graph_op *op;
-    const ckm_i_graph_tensor *in[64];  // the first 64 inputs; classes with more read op->inputs
+    // The first inputs, NULL for an absent one. Where a class takes any number, ckm_i_op_view_input reads them all.
+    const ckm_i_graph_tensor *in[CKM_I_VIEW_INPUTS];
 } ckm_i_op_view;
+
+// Input i (less than op->n_inputs) of an operator with any number of them; NULL when absent.
+static inline const ckm_i_graph_tensor *ckm_i_op_view_input(const ckm_i_op_view *v, int32_t i)
+{
+    if (i < CKM_I_VIEW_INPUTS) {
+        return v->in[i];
+    }
+    return v->op->inputs[i] >= 0 ? &v->graph->tensors[v->op->inputs[i]] : NULL;
+}
 
 // An operator class. One static const object a kind, in src/graph/op_<group>.c, listed in op_registry.c.
 struct ckm_i_op_class {

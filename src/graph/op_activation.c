@@ -24,9 +24,30 @@ static ckm_status prelu_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dty
     if (!one_a_channel) {
         CKM_I_CHECK(ckm_i_op_broadcast(v, x, slope, &out, err));
     }
-    shapes[0] = out;
-    dtypes[0] = v->in[0]->dtype;
-    return CKM_OK;
+    if (!ckm_i_shapes_equal(&out, x)) {
+        char have[256];
+        char want[256];
+        return ckm_i_op_error(v, err, CKM_ERR_FORMAT, "a slope of shape %s does not repeat over %s",
+                              ckm_i_shape_text(slope, have, sizeof have), ckm_i_shape_text(x, want, sizeof want));
+    }
+    return ckm_i_op_infer_same(v, shapes, dtypes, err);
+}
+
+// Limits that are operands are one number each, of x's type.
+static ckm_status clip_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dtype *dtypes, ckm_error *err)
+{
+    for (int32_t i = 1; i < v->op->n_inputs; i++) {
+        int64_t elements;
+        if (v->in[i] == NULL) {
+            continue;
+        }
+        CKM_I_CHECK(ckm_i_op_elements(v, &v->in[i]->shape, &elements, err));
+        if (elements != 1 || v->in[i]->dtype != v->in[0]->dtype) {
+            return ckm_i_op_error(v, err, CKM_ERR_FORMAT, "operand %d must be one number of the first one's type",
+                                  (int)i);
+        }
+    }
+    return ckm_i_op_infer_same(v, shapes, dtypes, err);
 }
 
 // A kind without parameters whose attributes do not concern shapes.
@@ -54,6 +75,6 @@ const ckm_i_op_class ckm_i_ops_activation[] = {
     {"softmax", 1, 1, 1, softmax_infer, ckm_i_op_macs_one_per_input},
     {"log_softmax", 1, 1, 1, softmax_infer, ckm_i_op_macs_one_per_input},
     {"prelu", 2, 2, 1, prelu_infer, ckm_i_op_macs_one_per_input},
-    {"clip", 1, 3, 1, ckm_i_op_infer_same, ckm_i_op_macs_one_per_input},
+    {"clip", 1, 3, 1, clip_infer, ckm_i_op_macs_one_per_input},
     {0},
 };

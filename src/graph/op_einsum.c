@@ -24,7 +24,8 @@ static ckm_status bind_operand(const ckm_i_op_view *v, int32_t i, const char **a
     int32_t axis = 0;
     for (; is_letter(**at); (*at)++, axis++) {
         int64_t *size = &bound->size[(unsigned char)**at];
-        if (axis >= shape->rank || (*size > 1 && shape->dims[axis] > 1 && *size != shape->dims[axis])) {
+        if (axis >= shape->rank || shape->dims[axis] < 1 ||
+            (*size > 1 && shape->dims[axis] > 1 && *size != shape->dims[axis])) {
             break;
         }
         *size = shape->dims[axis] > *size ? shape->dims[axis] : *size;

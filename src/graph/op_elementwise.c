@@ -8,10 +8,11 @@ static ckm_status infer_broadcast(const ckm_i_op_view *v, ckm_shape *out_shapes,
 {
     ckm_shape shape = v->in[0]->shape;
     for (int32_t i = 1; i < v->op->n_inputs; i++) {
-        if (v->in[i] == NULL) {
-            continue;
+        const ckm_i_graph_tensor *operand = ckm_i_op_view_input(v, i);
+        if (operand == NULL) {
+            return ckm_i_op_error(v, err, CKM_ERR_FORMAT, "operand %d is missing", (int)i);
         }
-        ckm_status status = ckm_i_op_broadcast(v, &shape, &v->in[i]->shape, &shape, err);
+        ckm_status status = ckm_i_op_broadcast(v, &shape, &operand->shape, &shape, err);
         if (status != CKM_OK) {
             return status;
         }

@@ -9,7 +9,7 @@ enum { SOFTMAX_COST = 2 };  // a scalar product and a subtraction
 // (dy, ...) -> dx as dy; further inputs are broadcast to it.
 static ckm_status broadcast_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dtype *dtypes, ckm_error *err)
 {
-    for (int32_t i = 1; i < v->op->n_inputs && i < 64; i++) {
+    for (int32_t i = 1; i < v->op->n_inputs; i++) {
         ckm_shape all;
         if (v->in[i] != NULL) {
             CKM_I_CHECK(ckm_i_op_broadcast(v, &v->in[0]->shape, &v->in[i]->shape, &all, err));
@@ -84,6 +84,6 @@ const ckm_i_op_class ckm_i_ops_grad_elementwise[] = {
     BROADCAST("pow_backward_b", 3),
     BROADCAST("select_backward", 2),
     // (dy, operands of minimum or maximum)
-    {"extreme_backward", 2, 64, 1, broadcast_infer, ckm_i_op_macs_one_per_input},
+    {"extreme_backward", 2, CKM_I_VIEW_INPUTS, 1, broadcast_infer, ckm_i_op_macs_one_per_input},
     {0},
 };

@@ -16,22 +16,22 @@ static ckm_status infer_layer_norm(const ckm_i_op_view *v, ckm_shape *out_shapes
         return status;
     }
     ckm_shape slices = *in;
-    ckm_shape normalized = {.rank = in->rank - axis};
     for (int32_t i = axis; i < in->rank; i++) {
         slices.dims[i] = 1;
-        normalized.dims[i - axis] = in->dims[i];
     }
     for (int32_t i = 1; i < v->op->n_inputs; i++) {
         ckm_shape fitted;
         if (v->in[i] == NULL) {
             continue;
         }
-        status = ckm_i_op_broadcast(v, &normalized, &v->in[i]->shape, &fitted, err);
+        status = ckm_i_op_broadcast(v, in, &v->in[i]->shape, &fitted, err);
         if (status != CKM_OK) {
             return status;
         }
-        if (fitted.rank > in->rank) {
-            return ckm_i_op_error(v, err, CKM_ERR_FORMAT, "scale or bias has more dimensions than the input");
+        if (!ckm_i_shapes_equal(&fitted, in)) {
+            char text[256];
+            return ckm_i_op_error(v, err, CKM_ERR_FORMAT, "scale or bias of shape %s is larger than the input",
+                                  ckm_i_shape_text(&v->in[i]->shape, text, sizeof text));
         }
     }
     for (int32_t i = 0; i < v->op->n_outputs; i++) {
@@ -89,6 +89,14 @@ static ckm_status infer_lp_norm(const ckm_i_op_view *v, ckm_shape *out_shapes, c
     return ckm_i_op_infer_same(v, out_shapes, out_dtypes, err);
 }
 
+// Over neighbouring channels.
+static ckm_status infer_response_norm(const ckm_i_op_view *v, ckm_shape *out_shapes, ckm_dtype *out_dtypes,
+                                      ckm_error *err)
+{
+    CKM_I_CHECK(ckm_i_op_check_rank(v, 0, 2, CKM_MAX_RANK, err));
+    return ckm_i_op_infer_same(v, out_shapes, out_dtypes, err);
+}
+
 static ckm_status count_macs(const ckm_i_op_view *v, int64_t *macs, ckm_error *err)
 {
     return ckm_i_op_macs_per_input(v, NORM_COST, macs, err);
@@ -98,7 +106,7 @@ const ckm_i_op_class ckm_i_ops_layer_norm[] = {
     {"layer_norm", 1, 3, 3, infer_layer_norm, count_macs},
     {"group_norm", 1, 3, 3, infer_channel_norm, count_macs},
     {"instance_norm", 1, 3, 1, infer_channel_norm, count_macs},
-    {"local_response_norm", 1, 1, 1, ckm_i_op_infer_same, count_macs},
+    {"local_response_norm", 1, 1, 1, infer_response_norm, count_macs},
     {"lp_norm", 1, 1, 1, infer_lp_norm, count_macs},
     {NULL, 0, 0, 0, NULL, NULL},
 };

@@ -5,17 +5,10 @@
 #include "graph/op_registry.h"
 #include "graph/op_support.h"
 
-// Input i, also beyond the view's window; NULL when absent.
-static const ckm_i_graph_tensor *operand(const ckm_i_op_view *v, int32_t i)
-{
-    int32_t tensor = v->op->inputs[i];
-    return tensor >= 0 ? &v->graph->tensors[tensor] : NULL;
-}
-
 static ckm_status check_operands(const ckm_i_op_view *v, ckm_error *err)
 {
     for (int32_t i = 0; i < v->op->n_inputs; i++) {
-        const ckm_i_graph_tensor *t = operand(v, i);
+        const ckm_i_graph_tensor *t = ckm_i_op_view_input(v, i);
         if (t == NULL) {
             return ckm_i_op_error(v, err, CKM_ERR_FORMAT, "operand %d is missing", (int)i);
         }
@@ -31,7 +24,7 @@ static ckm_status add_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dtype
     CKM_I_CHECK(check_operands(v, err));
     ckm_shape out = v->in[0]->shape;
     for (int32_t i = 1; i < v->op->n_inputs; i++) {
-        CKM_I_CHECK(ckm_i_op_broadcast(v, &out, &operand(v, i)->shape, &out, err));
+        CKM_I_CHECK(ckm_i_op_broadcast(v, &out, &ckm_i_op_view_input(v, i)->shape, &out, err));
     }
     shapes[0] = out;
     dtypes[0] = v->in[0]->dtype;
@@ -43,7 +36,7 @@ static ckm_status add_macs(const ckm_i_op_view *v, int64_t *macs, ckm_error *err
     int64_t total = 0;
     for (int32_t i = 0; i < v->op->n_inputs; i++) {
         int64_t elements;
-        CKM_I_CHECK(ckm_i_op_elements(v, &operand(v, i)->shape, &elements, err));
+        CKM_I_CHECK(ckm_i_op_elements(v, &ckm_i_op_view_input(v, i)->shape, &elements, err));
         if (!ckm_i_add(total, elements, &total)) {
             return ckm_i_op_error(v, err, CKM_ERR_OVERFLOW, "its cost does not fit 63 bits");
         }
@@ -63,7 +56,7 @@ static ckm_status concat_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dt
     CKM_I_CHECK(ckm_i_op_int(v, "axis", -CKM_MAX_RANK, CKM_MAX_RANK, fallback, &wanted, err));
     CKM_I_CHECK(ckm_i_op_axis(v, wanted, out.rank, &axis, err));
     for (int32_t i = 1; i < v->op->n_inputs; i++) {
-        const ckm_shape *shape = &operand(v, i)->shape;
+        const ckm_shape *shape = &ckm_i_op_view_input(v, i)->shape;
         bool fits = shape->rank == out.rank;
         for (int32_t d = 0; fits && d < out.rank; d++) {
             fits = d == axis || shape->dims[d] == out.dims[d];

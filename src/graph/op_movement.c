@@ -180,41 +180,118 @@ static ckm_status infer_gather(const ckm_i_op_view *v, ckm_shape *out_shapes, ck
     return as_input(v, &out, out_shapes, out_dtypes);
 }
 
-// Inputs: data, positions of as many dimensions. The output is as the positions.
-static ckm_status infer_gather_elements(const ckm_i_op_view *v, ckm_shape *out_shapes, ckm_dtype *out_dtypes,
-                                        ckm_error *err)
-{
-    const ckm_shape *data = &v->in[0]->shape;
-    ckm_status status = ckm_i_op_check_rank(v, 1, data->rank, data->rank, err);
-    return status == CKM_OK ? as_input(v, &v->in[1]->shape, out_shapes, out_dtypes) : status;
-}
-
-// Inputs: data, positions whose last axis indexes the first axes of the data.
-static ckm_status infer_gather_nd(const ckm_i_op_view *v, ckm_shape *out_shapes, ckm_dtype *out_dtypes, ckm_error *err)
+// Positions of as many dimensions as the data: on every axis but the one they are positions on they stay within it.
+static ckm_status check_element_positions(const ckm_i_op_view *v, ckm_error *err)
 {
     const ckm_shape *data = &v->in[0]->shape;
     const ckm_shape *at = &v->in[1]->shape;
-    int64_t batch_dims;
-    ckm_status status = ckm_i_op_int(v, "batch_dims", 0, data->rank, 0, &batch_dims, err);
-    if (status != CKM_OK) {
-        return status;
+    int32_t axis;
+    CKM_I_CHECK(ckm_i_op_check_rank(v, 1, data->rank, data->rank, err));
+    CKM_I_CHECK(ckm_i_op_axis(v, ckm_i_op_attr_int(v->op, "axis", 0, 0), data->rank, &axis, err));
+    for (int32_t i = 0; i < data->rank; i++) {
+        if (i != axis && at->dims[i] > data->dims[i]) {
+            return ckm_i_op_error(v, err, CKM_ERR_FORMAT,
+                                  "axis %d has %lld elements in its positions, %lld in its data", (int)i,
+                                  (long long)at->dims[i], (long long)data->dims[i]);
+        }
     }
+    return CKM_OK;
+}
+
+// Updates of this shape, and of the data's type.
+static ckm_status check_updates(const ckm_i_op_view *v, const ckm_shape *wanted, ckm_error *err)
+{
+    if (v->in[2]->dtype != v->in[0]->dtype) {
+        return ckm_i_op_error(v, err, CKM_ERR_FORMAT, "its updates and its data differ in element type");
+    }
+    if (!ckm_i_shapes_equal(&v->in[2]->shape, wanted)) {
+        char have[256];
+        char want[256];
+        return ckm_i_op_error(v, err, CKM_ERR_FORMAT, "its updates have shape %s; its positions ask for %s",
+                              ckm_i_shape_text(&v->in[2]->shape, have, sizeof have),
+                              ckm_i_shape_text(wanted, want, sizeof want));
+    }
+    return CKM_OK;
+}
+
+// Inputs: data, positions. The output is as the positions.
+static ckm_status infer_gather_elements(const ckm_i_op_view *v, ckm_shape *out_shapes, ckm_dtype *out_dtypes,
+                                        ckm_error *err)
+{
+    CKM_I_CHECK(check_element_positions(v, err));
+    return as_input(v, &v->in[1]->shape, out_shapes, out_dtypes);
+}
+
+// Inputs: data, positions, updates of the positions' shape. The output is as the data.
+static ckm_status infer_scatter_elements(const ckm_i_op_view *v, ckm_shape *out_shapes, ckm_dtype *out_dtypes,
+                                         ckm_error *err)
+{
+    CKM_I_CHECK(check_element_positions(v, err));
+    CKM_I_CHECK(check_updates(v, &v->in[1]->shape, err));
+    return ckm_i_op_infer_same(v, out_shapes, out_dtypes, err);
+}
+
+// Positions whose last axis indexes axes of the data, behind the first `batch_dims`, which both have. Gives the shape of
+// what stands at them.
+static ckm_status shape_at_tuples(const ckm_i_op_view *v, int64_t batch_dims, ckm_shape *out, ckm_error *err)
+{
+    const ckm_shape *data = &v->in[0]->shape;
+    const ckm_shape *at = &v->in[1]->shape;
     int64_t depth = at->rank > 0 ? at->dims[at->rank - 1] : 0;
-    if (at->rank < 1 || depth < 1 || depth > data->rank - batch_dims) {
+    bool fits = at->rank > batch_dims && depth >= 1 && depth <= data->rank - batch_dims;
+    for (int32_t i = 0; fits && i < batch_dims; i++) {
+        fits = at->dims[i] == data->dims[i];
+    }
+    if (!fits) {
         return ckm_i_op_error(v, err, CKM_ERR_FORMAT, "its positions do not fit its data");
     }
     int32_t used = (int32_t)(batch_dims + depth);
     if (at->rank - 1 + data->rank - used > CKM_MAX_RANK) {
         return ckm_i_op_error(v, err, CKM_ERR_UNSUPPORTED, "its output has more than %d dimensions", CKM_MAX_RANK);
     }
-    ckm_shape out = {0};
+    ckm_shape shape = {0};
     for (int32_t i = 0; i < at->rank - 1; i++) {
-        out.dims[out.rank++] = at->dims[i];
+        shape.dims[shape.rank++] = at->dims[i];
     }
     for (int32_t i = used; i < data->rank; i++) {
-        out.dims[out.rank++] = data->dims[i];
+        shape.dims[shape.rank++] = data->dims[i];
     }
+    *out = shape;
+    return CKM_OK;
+}
+
+// Inputs: data, positions.
+static ckm_status infer_gather_nd(const ckm_i_op_view *v, ckm_shape *out_shapes, ckm_dtype *out_dtypes, ckm_error *err)
+{
+    int64_t batch_dims;
+    ckm_shape out;
+    CKM_I_CHECK(ckm_i_op_int(v, "batch_dims", 0, v->in[0]->shape.rank, 0, &batch_dims, err));
+    CKM_I_CHECK(shape_at_tuples(v, batch_dims, &out, err));
     return as_input(v, &out, out_shapes, out_dtypes);
+}
+
+// Inputs: data, positions, updates. The output is as the data.
+static ckm_status infer_scatter_nd(const ckm_i_op_view *v, ckm_shape *out_shapes, ckm_dtype *out_dtypes, ckm_error *err)
+{
+    ckm_shape wanted;
+    CKM_I_CHECK(shape_at_tuples(v, 0, &wanted, err));
+    CKM_I_CHECK(check_updates(v, &wanted, err));
+    return ckm_i_op_infer_same(v, out_shapes, out_dtypes, err);
+}
+
+// Of the last two axes.
+static ckm_status infer_triangle(const ckm_i_op_view *v, ckm_shape *out_shapes, ckm_dtype *out_dtypes, ckm_error *err)
+{
+    CKM_I_CHECK(ckm_i_op_check_rank(v, 0, 2, CKM_MAX_RANK, err));
+    return ckm_i_op_infer_same(v, out_shapes, out_dtypes, err);
+}
+
+// Attribute: `axis` (0).
+static ckm_status infer_cumulative(const ckm_i_op_view *v, ckm_shape *out_shapes, ckm_dtype *out_dtypes, ckm_error *err)
+{
+    int32_t axis;
+    CKM_I_CHECK(ckm_i_op_axis(v, ckm_i_op_attr_int(v->op, "axis", 0, 0), v->in[0]->shape.rank, &axis, err));
+    return ckm_i_op_infer_same(v, out_shapes, out_dtypes, err);
 }
 
 // Attribute: `block`; N,C*block*block,H,W and N,C,H*block,W*block.
@@ -277,13 +354,12 @@ const ckm_i_op_class ckm_i_ops_movement[] = {
     {"gather", 2, 2, 1, infer_gather, NULL},
     {"gather_elements", 2, 2, 1, infer_gather_elements, NULL},
     {"gather_nd", 2, 2, 1, infer_gather_nd, NULL},
-    // Inputs: data, positions, updates. The output is as the data.
-    {"scatter_nd", 3, 3, 1, ckm_i_op_infer_same, NULL},
-    {"scatter_elements", 3, 3, 1, ckm_i_op_infer_same, NULL},
+    {"scatter_nd", 3, 3, 1, infer_scatter_nd, NULL},
+    {"scatter_elements", 3, 3, 1, infer_scatter_elements, NULL},
     {"depth_to_space", 1, 1, 1, infer_depth_to_space, NULL},
     {"space_to_depth", 1, 1, 1, infer_space_to_depth, NULL},
     // The upper or lower triangle; what is outside becomes zero.
-    {"triangle", 1, 1, 1, ckm_i_op_infer_same, NULL},
-    {"cumulative_sum", 1, 1, 1, ckm_i_op_infer_same, ckm_i_op_macs_one_per_input},
+    {"triangle", 1, 1, 1, infer_triangle, NULL},
+    {"cumulative_sum", 1, 1, 1, infer_cumulative, ckm_i_op_macs_one_per_input},
     {NULL, 0, 0, 0, NULL, NULL},
 };

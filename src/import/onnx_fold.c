@@ -233,6 +233,41 @@ static ckm_status fold_concat(const ckm_i_onnx_convert *c, const ckm_i_onnx_node
     return CKM_OK;
 }
 
+enum { MOST_COUNTED = 1000000000 };
+
+// How many numbers from bounds[0] to below bounds[1] by bounds[2]; false when there are too many or none can be told.
+static bool count_reals(const double *bounds, int64_t *whole)
+{
+    double count = (bounds[1] - bounds[0]) / bounds[2];
+    if (!(count < MOST_COUNTED)) {
+        return false;
+    }
+    *whole = count <= 0.0 ? 0 : (int64_t)count;
+    *whole += count > 0.0 && (double)*whole < count;
+    return true;
+}
+
+// The same for integers, which may lie too far apart for doubles to tell them.
+static bool count_ints(const ckm_i_onnx_value *const *in, int64_t *whole)
+{
+    int64_t start = in[0]->data[0].i;
+    int64_t limit = in[1]->data[0].i;
+    int64_t step = in[2]->data[0].i;
+    bool forward = step > 0;
+    if (step == 0) {
+        return false;
+    }
+    if (forward ? start >= limit : start <= limit) {
+        *whole = 0;
+        return true;
+    }
+    uint64_t span = forward ? (uint64_t)limit - (uint64_t)start : (uint64_t)start - (uint64_t)limit;
+    uint64_t stride = forward ? (uint64_t)step : 0 - (uint64_t)step;
+    uint64_t count = (span - 1) / stride + 1;
+    *whole = (int64_t)count;
+    return count < MOST_COUNTED;
+}
+
 static ckm_status fold_range(const ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, ckm_i_onnx_folded *out,
                              ckm_error *err)
 {
@@ -246,14 +281,12 @@ static ckm_status fold_range(const ckm_i_onnx_convert *c, const ckm_i_onnx_node 
     bool real = ckm_i_onnx_dtype_is_real(in[0]->dtype);
     double bounds[3];
     for (int32_t i = 0; i < 3; i++) {
-        bounds[i] = real ? in[i]->data[0].r : (double)in[i]->data[0].i;
+        bounds[i] = real ? in[i]->data[0].r : 0.0;
     }
-    double count = (bounds[1] - bounds[0]) / bounds[2];
-    if (!(count < 1e9)) {
+    int64_t whole;
+    if (!(real ? count_reals(bounds, &whole) : count_ints(in, &whole))) {
         return ckm_i_onnx_node_error(node, err, CKM_ERR_FORMAT, "it counts too far");
     }
-    int64_t whole = count <= 0.0 ? 0 : (int64_t)count;
-    whole += count > 0.0 && (double)whole < count;
     out->dtype = in[0]->dtype;
     out->shape = (ckm_shape){1, {whole}};
     ckm_status status = ckm_i_onnx_fold_room(out, err);
@@ -261,7 +294,7 @@ static ckm_status fold_range(const ckm_i_onnx_convert *c, const ckm_i_onnx_node 
         if (real) {
             out->data[i].r = bounds[0] + (double)i * bounds[2];
         } else {
-            out->data[i].i = in[0]->data[0].i + i * in[2]->data[0].i;  // stays below the limit: no overflow
+            out->data[i].i = in[0]->data[0].i + i * in[2]->data[0].i;  // below the limit, which is a number too
         }
     }
     return status;

@@ -235,6 +235,25 @@ static bool named_like_parameter(const char *name)
     return false;
 }
 
+// A product of the data with themselves puts them into a weight's slot as well: where no data are left, the first input
+// that is needed holds them.
+static void keep_data(ckm_i_onnx_model *model)
+{
+    ckm_i_onnx_value *first = NULL;
+    for (int32_t i = 0; i < model->n_values; i++) {
+        ckm_i_onnx_value *value = &model->values[i];
+        if (value->origin == CKM_I_ONNX_INPUT && value->needed) {
+            if (value->role == CKM_ROLE_INPUT) {
+                return;
+            }
+            first = first == NULL ? value : first;
+        }
+    }
+    if (first != NULL) {
+        first->role = CKM_ROLE_INPUT;
+    }
+}
+
 // In a file without weights the inputs are first the data, then every parameter. Those that feed a weight
 // slot are known. Of the others (a class token, an added position embedding) a parameter is what follows
 // the first known one, what has not the batch of the first input, and what is named like one.
@@ -270,6 +289,7 @@ static void assign_inputs(ckm_i_onnx_model *model, const unsigned char *uses)
             value->role = uses[i] != 0 ? CKM_ROLE_PARAMETER : CKM_ROLE_CONSTANT;  // only steers: a mask
         }
     }
+    keep_data(model);
 }
 
 ckm_status ckm_i_onnx_assign_roles(ckm_i_onnx_model *model, ckm_error *err)

@@ -255,19 +255,20 @@ static ckm_status convert_einsum(ckm_i_onnx_convert *c, const ckm_i_onnx_node *n
                                  ckm_error *err)
 {
     attr_list list = {0};
-    char given[64];
-    char equation[64];
+    char equation[sizeof list.items[0].word];
     size_t n = 0;
-    ckm_i_onnx_attr_text(node, "equation", "", given, sizeof given);
-    for (const char *from = given; *from != '\0'; from++) {
-        if (*from != ' ') {
-            equation[n++] = *from;
+    const CkmOnnx__Attribute *given = ckm_i_onnx_attr(node, "equation");
+    for (size_t i = 0; given != NULL && i < given->s.len; i++) {
+        if (given->s.data[i] == ' ') {
+            continue;
         }
+        if (n + 1 == sizeof equation) {
+            return ckm_i_onnx_node_error(node, err, CKM_ERR_UNSUPPORTED, "its equation \"%.*s\" is too long",
+                                         (int)(given->s.len < 200 ? given->s.len : 200), (const char *)given->s.data);
+        }
+        equation[n++] = (char)given->s.data[i];
     }
     equation[n] = '\0';
-    if (n >= sizeof list.items[0].word) {
-        return ckm_i_onnx_node_error(node, err, CKM_ERR_UNSUPPORTED, "its equation \"%s\" is too long", equation);
-    }
     put_word(&list, "equation", equation);
     return ckm_i_onnx_emit(c, node, row->kind, node->in, node->n_in, list.items, list.n, 1, err);
 }

@@ -156,6 +156,18 @@ static ckm_status convert_axis(ckm_i_onnx_convert *c, const ckm_i_onnx_node *nod
     return ckm_i_onnx_emit(c, node, row->kind, node->in, node->n_in, &attr, 1, 1, err);
 }
 
+// What the updates are combined with what they replace by has no counterpart.
+static ckm_status convert_scatter(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
+                                  ckm_error *err)
+{
+    char word[16];
+    ckm_i_onnx_attr_text(node, "reduction", "none", word, sizeof word);
+    if (strcmp(word, "none") != 0) {
+        return ckm_i_onnx_node_error(node, err, CKM_ERR_UNSUPPORTED, "its reduction \"%s\" is not supported", word);
+    }
+    return convert_axis(c, node, row, err);
+}
+
 static ckm_status convert_gather_nd(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
                                     ckm_error *err)
 {
@@ -367,8 +379,8 @@ const ckm_i_onnx_row ckm_i_onnx_rows_shapes[] = {
     {"Gather", "gather", convert_axis},
     {"GatherElements", "gather_elements", convert_axis},
     {"GatherND", "gather_nd", convert_gather_nd},
-    {"ScatterND", "scatter_nd", convert_axis},
-    {"ScatterElements", "scatter_elements", convert_axis},
+    {"ScatterND", "scatter_nd", convert_scatter},
+    {"ScatterElements", "scatter_elements", convert_scatter},
     {"Tile", "tile", convert_tile},
     {"Pad", "pad", convert_pad},
     {"DepthToSpace", "depth_to_space", convert_blocks},

@@ -301,12 +301,14 @@ static ckm_status convert(const npy_file *f, const ckm_data_field *field, const 
             continue;
         }
         int64_t value = integer_at(type, at);
-        int64_t most = field->limit > 0 ? field->limit - 1 : INT32_MAX;
-        if (value > most || value < (labels ? -1 : field->limit > 0 ? 0 : INT64_MIN)) {
+        bool wide = field->dtype == CKM_I64;
+        int64_t most = field->limit > 0 ? field->limit - 1 : wide ? INT64_MAX : INT32_MAX;
+        int64_t least = labels ? -1 : field->limit > 0 ? 0 : wide ? INT64_MIN : INT32_MIN;
+        if (value > most || value < least) {
             return ckm_i_error_at(err, CKM_ERR_ARGUMENT, f->path, 0, -1,
-                                  "sample %lld: %s %lld is out of range: the network takes 0 to %lld%s",
-                                  (long long)sample, labels ? "label" : "value", (long long)value, (long long)most,
-                                  labels ? ", and -1 for none" : "");
+                                  "sample %lld: %s %lld is out of range: the network takes %lld to %lld%s",
+                                  (long long)sample, labels ? "label" : "value", (long long)value,
+                                  (long long)(labels ? 0 : least), (long long)most, labels ? ", and -1 for none" : "");
         }
         if (field->dtype == CKM_I64) {
             ((int64_t *)out)[e] = value;
@@ -337,7 +339,7 @@ static ckm_status check_label_range(ckm_i_data_source *source, npy_state *s, ckm
         if (status != CKM_OK) {
             return status;
         }
-        source->classes = value >= source->classes ? value + 1 : source->classes;
+        source->classes = value >= source->classes ? (int64_t)value + 1 : source->classes;
     }
     return CKM_OK;
 }

@@ -5,6 +5,8 @@
 #include <checkmate/schedule.h>
 #include <stdlib.h>
 
+#include "support/mutate.h"
+
 static void require(int condition)
 {
     if (!condition) {
@@ -13,6 +15,7 @@ static void require(int condition)
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -35,4 +38,35 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     ckm_schedule_free(s);
     ckm_dataflow_free(df);
     return 0;
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed)
+{
+    static const char *const words[] = {"format",
+                                        "checkmate-graph",
+                                        "version",
+                                        "name",
+                                        "cost_unit",
+                                        "fixed_bytes",
+                                        "tensors",
+                                        "bytes",
+                                        "alias_of",
+                                        "ops",
+                                        "kind",
+                                        "cost",
+                                        "workspace_bytes",
+                                        "recomputable",
+                                        "inputs",
+                                        "outputs",
+                                        "inplace",
+                                        "results",
+                                        "flops",
+                                        "ns",
+                                        "us",
+                                        "forward",
+                                        "loss",
+                                        "backward",
+                                        "update",
+                                        NULL};
+    return mutate_json_file(data, size, max_size, words, seed);
 }

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/mutate.h"
+
 static void require(int condition)
 {
     if (!condition) {
@@ -54,6 +56,7 @@ static void check_on(const char *text, const ckm_schedule *s)
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -69,4 +72,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     require(ckm_schedule_write(s, "/dev/null", &err) == CKM_OK);
     ckm_schedule_free(s);
     return 0;
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed)
+{
+    static const char *const words[] = {
+        "format",       "checkmate-schedule", "version", "steps",    "compute",    "free",
+        "bound_cost",   "bound_covers",       "status",  "optimal",  "feasible",   "any",
+        "order",        "frontier",           "graph",   "strategy", "peak_bytes", "cost",
+        "budget_bytes", "baseline_cost",      "seconds", NULL};
+    return mutate_json_file(data, size, max_size, words, seed);
 }

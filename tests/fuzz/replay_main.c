@@ -8,7 +8,16 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "support/mutate.h"
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+// Mutators are linked but never asked.
+size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size)
+{
+    (void)data;
+    return size < max_size ? size : max_size;
+}
 
 static int replay_file(const char *path)
 {

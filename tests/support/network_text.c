@@ -52,8 +52,8 @@ static ckm_i_attr read_attr(char *word)
 // One operator; `x` and `y` as in the text.
 static int32_t read_op(network_text *r, char *text, int32_t x, int32_t y)
 {
-    enum { ROOM = 8 };
-    int32_t inputs[ROOM];
+    enum { ROOM = 8, INPUTS = 24 };
+    int32_t inputs[INPUTS];
     int32_t outputs[ROOM] = {-1};
     ckm_i_attr attrs[ROOM];
     int32_t n_inputs = 0;

@@ -230,7 +230,7 @@ static ckm_status prepare(const ckm_i_op_view *v, int32_t x, bool backward, ckm_
     int32_t scale = x + 1;
     n.scale = v->op->n_inputs > scale && v->op->inputs[scale] >= 0;
     n.bias = !backward && v->op->n_inputs > 2 && v->op->inputs[2] >= 0;
-    bool takes = v->in[x]->dtype == CKM_F32 && n.rows > 0 && n.size > 0 && (!n.scale || is_row(v, scale, n.size)) &&
+    bool takes = ckm_i_cpu_floats(v) && n.rows > 0 && n.size > 0 && (!n.scale || is_row(v, scale, n.size)) &&
                  (!n.bias || is_row(v, 2, n.size));
     if (!takes || (backward && v->op->outputs[0] < 0)) {
         return CKM_OK;

@@ -107,7 +107,11 @@ double ckm_i_ref_load(const void *data, ckm_dtype dtype, int64_t i)
 
 int64_t ckm_i_ref_load_int(const void *data, ckm_dtype dtype, int64_t i)
 {
-    return dtype == CKM_I64 ? ((const int64_t *)data)[i] : (int64_t)ckm_i_ref_load(data, dtype, i);
+    if (dtype == CKM_I64) {
+        return ((const int64_t *)data)[i];
+    }
+    double value = ckm_i_ref_load(data, dtype, i);
+    return value > -9e18 && value < 9e18 ? (int64_t)value : INT64_MIN;  // also what is not a number
 }
 
 static int64_t clamp(double value, double low, double high)

@@ -91,6 +91,12 @@ static const network_case cases[] = {
     {LAST, "2x3x4", "maximum x p4 p3x1 | minimum x f2x3x4"},
     {LAST, "2x3x4", "greater f2x3x1 f4 | where x p4 p2x3x1"},
     {LAST, "2x3x4", "sum x p4 p3x1 | mean x y p4"},
+    // More operands than a kernel takes.
+    {LAST, "2x4", "sum x p4 p4 p4 p4 p4 p4 p4 p4 p4 p4 p4 p4 p4 p4 p4 p4 p4 p2x1 y"},
+    {LAST, "2x4", "mean x p4 p4 p4 p4 p4 p4 p4 p4 p4 p4 p4 p4 p4 p4 p4 p4 p4 p2x1 y | mul x y"},
+    {LAST, "2x4", "add x p4 p4 p4 p4 p4 p4 p4 p4 p4 p4 p4 p4 p4 p4 p4 p4 | mul x y"},
+    {LAST, "2x4", "maximum x y y y y y y y y y y y y y y y y p4 p2x1"},
+    {LAST, "2x4", "minimum x y y y y y y y y y y y y y y y y p4 p2x1"},
     // Pooling and resampling.
     {LAST, "2x6x6x2", "max_pool x kernel=2,2 strides=2,2"},
     {FIRST, "2x2x6x5", "max_pool x kernel=3,3 strides=2,2 padding=1,1,1,1 | average_pool x kernel=2,2"},
