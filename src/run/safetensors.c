@@ -340,7 +340,7 @@ ckm_status ckm_i_safetensors_open(const char *path, ckm_i_safetensors **out, ckm
     }
     f->fd = -1;
     f->path = ckm_i_strdup(path);
-    ckm_status status = f->path != NULL ? ckm_i_data_open_file(path, &f->fd, &size, err) : ckm_i_error_memory(err);
+    ckm_status status = f->path != NULL ? ckm_i_file_open(path, &f->fd, &size, err) : ckm_i_error_memory(err);
     if (status == CKM_OK) {
         status = read_header(f, size, err);
     }
