@@ -303,32 +303,42 @@ static ckm_status open_replacing(ckm_i_writer *w, const char *target, ckm_error 
     return reason == 0 ? CKM_OK : refuse(w, reason, err);
 }
 
-ckm_status ckm_i_writer_open(ckm_i_writer *w, const char *path, ckm_error *err)
+// With `try_only` what would be written directly is left closed: a pipe's reader would take that for the end.
+static ckm_status open_target(ckm_i_writer *w, bool try_only, ckm_error *err)
 {
     char target[PATH_MAX];
     int number = -1;
     mode_t mode = 0;
-    ckm_status status;
+    int reason = strlen(w->path) < sizeof target ? 0 : ENAMETOOLONG;
+    if (reason == 0) {
+        memcpy(target, w->path, strlen(w->path) + 1);
+        reason = target[0] != '\0' ? follow(target, &number, &mode) : ENOENT;
+    }
+    if (reason == 0 && S_ISDIR(mode)) {
+        reason = EISDIR;
+    }
+    if (reason != 0) {
+        return refuse(w, reason, err);
+    }
+    if (number >= 0) {
+        return open_stream(w, number, err);
+    }
+    if (mode == 0 || S_ISREG(mode)) {
+        return open_replacing(w, target, err);
+    }
+    if (try_only) {
+        return faccessat(AT_FDCWD, target, W_OK, AT_EACCESS) == 0 ? CKM_OK : refuse(w, errno, err);
+    }
+    return open_directly(w, target, err);
+}
+
+ckm_status ckm_i_writer_open(ckm_i_writer *w, const char *path, ckm_error *err)
+{
     *w = (ckm_i_writer){.path = ckm_i_strdup(path)};
     if (w->path == NULL) {
         return ckm_i_error_memory(err);
     }
-    int reason = strlen(path) < sizeof target ? 0 : ENAMETOOLONG;
-    if (reason == 0) {
-        memcpy(target, path, strlen(path) + 1);
-        reason = path[0] != '\0' ? follow(target, &number, &mode) : ENOENT;
-    }
-    if (reason != 0) {
-        status = refuse(w, reason, err);
-    } else if (number >= 0) {
-        status = open_stream(w, number, err);
-    } else if (mode != 0 && S_ISDIR(mode)) {
-        status = refuse(w, EISDIR, err);
-    } else if (mode != 0 && !S_ISREG(mode)) {
-        status = open_directly(w, target, err);
-    } else {
-        status = open_replacing(w, target, err);
-    }
+    ckm_status status = open_target(w, false, err);
     if (status != CKM_OK) {
         ckm_i_writer_abort(w);
     }
@@ -416,4 +426,31 @@ void ckm_i_writer_abort(ckm_i_writer *w)
     free(w->name);
     free(w->path);
     *w = (ckm_i_writer){0};
+}
+
+ckm_status ckm_file_replace(const char *path, const void *data, size_t size_bytes, ckm_error *err)
+{
+    ckm_i_writer writer = {0};
+    if (path == NULL || (data == NULL && size_bytes > 0)) {
+        return ckm_i_error(err, CKM_ERR_ARGUMENT, "a path and what to write are needed");
+    }
+    ckm_status status = ckm_i_writer_open(&writer, path, err);
+    if (status != CKM_OK) {
+        return status;
+    }
+    if (size_bytes > 0) {
+        fwrite(data, 1, size_bytes, writer.stream);
+    }
+    return ckm_i_writer_commit(&writer, err);
+}
+
+ckm_status ckm_file_check_output(const char *path, ckm_error *err)
+{
+    if (path == NULL) {
+        return ckm_i_error(err, CKM_ERR_ARGUMENT, "a path is needed");
+    }
+    ckm_i_writer writer = {.path = ckm_i_strdup(path)};
+    ckm_status status = writer.path != NULL ? open_target(&writer, true, err) : ckm_i_error_memory(err);
+    ckm_i_writer_abort(&writer);
+    return status;
 }

@@ -196,6 +196,19 @@ static int check_usage(const cli_command *command, const train_settings *s, cons
     return cli_check_strategy(command, s->strategy);
 }
 
+// Seconds that writing parameters and optimizer state may take at the end, and that the first step may.
+static const double long_grace_seconds = 600;
+
+// Asked between steps: what is left to do is to save.
+static bool stop_to_save(void *user)
+{
+    if (!cli_stop_requested(user)) {
+        return false;
+    }
+    cli_stop_grace(long_grace_seconds);
+    return true;
+}
+
 static ckm_train_options train_options(const train_setup *t, train_report *report)
 {
     static const ckm_rate_kind kinds[] = {CKM_RATE_CONSTANT, CKM_RATE_STEP, CKM_RATE_LINEAR, CKM_RATE_COSINE};
@@ -210,7 +223,7 @@ static ckm_train_options train_options(const train_setup *t, train_report *repor
         .on_nan = s->on_nan == 0 ? CKM_NAN_STOP : CKM_NAN_GO_ON,
         .progress = cli_train_report_step,
         .event = cli_train_report_event,
-        .stop = cli_stop_requested,
+        .stop = stop_to_save,
         .user = report,
     };
     options.rate = (ckm_rate_schedule){kinds[s->schedule], cli_train_rate(s), s->warmup,    s->rate_every,
@@ -259,6 +272,7 @@ static int train(train_setup *t)
                 (long long)options.first_step, (long long)options.last_step);
         } else {
             cli_stop_is_for_training();
+            cli_stop_grace(long_grace_seconds);
             status = ckm_train_run(t->session, t->data, &options, &result, &err);
         }
     }
