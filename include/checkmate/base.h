@@ -73,6 +73,15 @@ typedef bool (*ckm_stop_fn)(void *user);
 // Short name of a status, such as "out of memory". Never NULL.
 CKM_API const char *ckm_status_name(ckm_status status);
 
+// Replaces the file as a whole, as every function of the library that writes a file does: there is the old one or the new
+// one at any moment, and permissions stay. Symbolic links are written through; devices, pipes, "-" (standard output) and
+// /dev/fd/N are written as they are. Errors: CKM_ERR_IO, CKM_ERR_MEMORY.
+CKM_API ckm_status ckm_file_replace(const char *path, const void *data, size_t size_bytes,
+                                    ckm_error *err) CKM_NODISCARD;
+
+// Whether ckm_file_replace would get as far as writing now: to be told before a long computation rather than after it.
+CKM_API ckm_status ckm_file_check_output(const char *path, ckm_error *err) CKM_NODISCARD;
+
 // Version of the library that is running, "major.minor.patch".
 CKM_API const char *ckm_version(void);
 

@@ -82,7 +82,7 @@ static uint32_t place_of(const ckm_i_step *s, const char *name)
 {
     uint32_t mask = (uint32_t)s->name_room - 1;
     uint32_t at = hash(name) & mask;
-    while (s->names[at] >= 0 && strcmp(s->graph->ops[s->names[at]].name, name) != 0) {
+    while (s->names[at].op >= 0 && strcmp(s->graph->ops[s->names[at].op].name, name) != 0) {
         at = (at + 1) & mask;
     }
     return at;
@@ -94,25 +94,29 @@ static bool grow_names(ckm_i_step *s)
     if (s->name_room > 0 && s->graph->n_ops < s->name_room / 2) {
         return true;
     }
-    int32_t room = s->name_room > 0 ? 2 * s->name_room : 256;
-    int32_t *names = ckm_i_malloc((size_t)room, sizeof *names);
+    int32_t old_room = s->name_room;
+    int32_t room = old_room > 0 ? 2 * old_room : 256;
+    ckm_i_step_name *old = s->names;
+    ckm_i_step_name *names = ckm_i_malloc((size_t)room, sizeof *names);
     if (names == NULL) {
         return false;
     }
     for (int32_t i = 0; i < room; i++) {
-        names[i] = -1;
+        names[i] = (ckm_i_step_name){-1, 2};
     }
-    free(s->names);
     s->names = names;
     s->name_room = room;
-    for (int32_t op = 0; op < s->graph->n_ops; op++) {
-        s->names[place_of(s, s->graph->ops[op].name)] = op;
+    for (int32_t i = 0; i < old_room; i++) {
+        if (old[i].op >= 0) {
+            s->names[place_of(s, s->graph->ops[old[i].op].name)] = old[i];
+        }
     }
+    free(old);
     return true;
 }
 
 // `name` and `suffix` in one string, with a number behind them when that is taken. The caller frees it.
-static char *unique_name(const ckm_i_step *s, const char *name, const char *suffix)
+static char *unique_name(ckm_i_step *s, const char *name, const char *suffix)
 {
     size_t room = strlen(name) + strlen(suffix) + 16;
     char *result = ckm_i_malloc(room, 1);
@@ -120,8 +124,12 @@ static char *unique_name(const ckm_i_step *s, const char *name, const char *suff
         return NULL;
     }
     snprintf(result, room, "%s%s", name, suffix);
-    for (int32_t n = 2; s->names[place_of(s, result)] >= 0; n++) {
-        snprintf(result, room, "%s%s#%d", name, suffix, (int)n);
+    // Numbers are handed out in order and never given back: the search goes on where the last one ended.
+    ckm_i_step_name *plain = &s->names[place_of(s, result)];
+    if (plain->op >= 0) {
+        do {
+            snprintf(result, room, "%s%s#%d", name, suffix, (int)plain->next++);
+        } while (s->names[place_of(s, result)].op >= 0);
     }
     return result;
 }
@@ -142,7 +150,7 @@ ckm_status ckm_i_step_add(ckm_i_step *s, const char *kind, const char *name, con
     ckm_status status = ckm_i_graph_add_op(s->graph, kind, full, inputs, n_inputs, a->items, a->n, outputs, n_outputs,
                                            err);
     if (status == CKM_OK) {
-        s->names[place_of(s, full)] = s->graph->n_ops - 1;
+        s->names[place_of(s, full)].op = s->graph->n_ops - 1;
         s->marks[s->n_marks++] = s->now;
     }
     free(full);

@@ -13,14 +13,20 @@ typedef struct ckm_i_step_mark {
     int32_t source;  // operator of the network, or -1
 } ckm_i_step_mark;
 
+// A place in the hash table of names.
+typedef struct ckm_i_step_name {
+    int32_t op;    // the operator of that name, -1: empty
+    int32_t next;  // the first number behind this name that may still be free
+} ckm_i_step_name;
+
 typedef struct ckm_i_step {
     const ckm_graph *network;
     ckm_graph *graph;        // the step graph
     ckm_i_step_mark *marks;  // one an operator of `graph`
     int32_t n_marks, cap_marks;
-    ckm_i_step_mark now;  // what the next operator is marked with
-    int32_t *names;       // hash table of operators by name, -1 where empty
-    int32_t name_room;    // a power of two, or 0
+    ckm_i_step_mark now;     // what the next operator is marked with
+    ckm_i_step_name *names;  // hash table of operators by name
+    int32_t name_room;       // a power of two, or 0
     // The end of the forward pass: the tensor that the loss reads, the axis of its classes.
     int32_t output, class_axis;
     int32_t loss, correct, labels;  // tensors, -1: none

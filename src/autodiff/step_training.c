@@ -152,8 +152,9 @@ static ckm_status add_values(const ckm_graph *g, ckm_training *t, ckm_error *err
     return CKM_OK;
 }
 
-// Pairs of equal shape and element type, where the input is computed: leaves keep their content.
-static ckm_status add_pairs(const ckm_graph *g, ckm_training *t, int32_t v, ckm_error *err)
+// Pairs of equal shape and element type, where the input is computed: leaves keep their content. first[i] says whether
+// operand i is none of those before it.
+static ckm_status add_pairs(const ckm_graph *g, ckm_training *t, int32_t v, const bool *first, ckm_error *err)
 {
     const ckm_i_graph_op *op = &g->ops[v];
     uint32_t shared = shared_inputs(op->op_class->kind);
@@ -161,11 +162,7 @@ static ckm_status add_pairs(const ckm_graph *g, ckm_training *t, int32_t v, ckm_
         bool named = shared == (uint32_t)ANY || (i < 31 && (shared >> i & 1U) != 0);
         int32_t in = op->inputs[i];
         int32_t out = op->outputs[0];
-        bool repeated = false;
-        for (int32_t k = 0; k < i; k++) {
-            repeated = repeated || op->inputs[k] == in;
-        }
-        if (!named || in < 0 || repeated || g->tensors[in].dtype != g->tensors[out].dtype ||
+        if (!named || in < 0 || !first[i] || g->tensors[in].dtype != g->tensors[out].dtype ||
             !ckm_i_shapes_equal(&g->tensors[in].shape, &g->tensors[out].shape)) {
             continue;
         }
@@ -199,30 +196,34 @@ static bool is_once(const ckm_i_step *s, int32_t v, bool updates)
     return s->marks[v].phase == CKM_I_UPDATE || (updates && (result || (s->marks[v].phase == CKM_I_BACKWARD && reads)));
 }
 
-static ckm_status add_op(const ckm_i_step *s, ckm_training *t, int32_t v, bool updates, ckm_error *err)
+// last_reader holds, for every tensor, the last operator that was found to read it.
+static ckm_status add_op(const ckm_i_step *s, ckm_training *t, int32_t v, bool updates, int32_t *last_reader,
+                         ckm_error *err)
 {
+    ckm_status status = CKM_OK;
     const ckm_i_graph_op *op = &s->graph->ops[v];
     int32_t n = 0;
     int32_t *inputs = ckm_i_malloc((size_t)op->n_inputs, sizeof *inputs);
-    if (inputs == NULL) {
-        return ckm_i_error_memory(err);
+    bool *first = ckm_i_calloc((size_t)op->n_inputs, sizeof *first);
+    if (inputs == NULL || first == NULL) {
+        status = ckm_i_error_memory(err);
+        goto cleanup;
     }
     for (int32_t i = 0; i < op->n_inputs; i++) {
-        bool seen = op->inputs[i] < 0;
-        for (int32_t k = 0; !seen && k < n; k++) {
-            seen = inputs[k] == op->inputs[i];
-        }
-        if (!seen) {
-            inputs[n++] = op->inputs[i];
+        int32_t in = op->inputs[i];
+        if (in >= 0 && last_reader[in] != v) {
+            last_reader[in] = v;
+            first[i] = true;
+            inputs[n++] = in;
         }
     }
-    ckm_status status = ckm_i_training_add_op(t, op->name, s->marks[v].phase, s->marks[v].source, inputs, n,
-                                              op->outputs, op->n_outputs, err);
+    CKM_I_TRY(ckm_i_training_add_op(t, op->name, s->marks[v].phase, s->marks[v].source, inputs, n, op->outputs,
+                                    op->n_outputs, err));
+    t->ops[v].once = is_once(s, v, updates);
+    status = add_pairs(s->graph, t, v, first, err);
+cleanup:
     free(inputs);
-    if (status == CKM_OK) {
-        t->ops[v].once = is_once(s, v, updates);
-        status = add_pairs(s->graph, t, v, err);
-    }
+    free(first);
     return status;
 }
 
@@ -249,13 +250,22 @@ ckm_status ckm_i_step_training(ckm_i_step *s, const ckm_autodiff_options *option
 {
     bool updates = options->optimizer.kind != CKM_OPTIMIZER_NONE;
     ckm_training *t = NULL;
+    int32_t *last_reader = NULL;
     ckm_status status = ckm_i_training_create(s->network, s->network->name, &t, err);
     if (status != CKM_OK) {
         return status;
     }
+    last_reader = ckm_i_malloc((size_t)s->graph->n_tensors, sizeof *last_reader);
+    if (last_reader == NULL) {
+        status = ckm_i_error_memory(err);
+        goto cleanup;
+    }
+    for (int32_t i = 0; i < s->graph->n_tensors; i++) {
+        last_reader[i] = -1;
+    }
     CKM_I_TRY(add_values(s->graph, t, err));
     for (int32_t v = 0; v < s->graph->n_ops; v++) {
-        CKM_I_TRY(add_op(s, t, v, updates, err));
+        CKM_I_TRY(add_op(s, t, v, updates, last_reader, err));
     }
     t->loss = s->loss;
     t->correct = s->correct;
@@ -272,6 +282,7 @@ ckm_status ckm_i_step_training(ckm_i_step *s, const ckm_autodiff_options *option
     *out = t;
     t = NULL;
 cleanup:
+    free(last_reader);
     ckm_training_free(t);
     return status;
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Reading files. Opening never waits: a pipe in the place of a file is an error or is read, as the function says.
 #include "base/file.h"
 
 #include <errno.h>
@@ -10,134 +11,194 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/file_below.h"
 
-ckm_status ckm_i_file_read(const char *path, int64_t max_bytes, char **data, size_t *size_bytes, ckm_error *err)
+static ckm_status cannot(const char *path, const char *what, int reason, ckm_error *err)
 {
-    ckm_status status = CKM_OK;
-    char *buffer = NULL;
-    size_t size = 0;
-    size_t capacity = 0;
-    struct stat facts;
-    bool from_stdin = strcmp(path, "-") == 0;
-    FILE *file = from_stdin ? stdin : fopen(path, "rb");
-    if (file == NULL) {
-        return ckm_i_error_at(err, CKM_ERR_IO, path, 0, -1, "cannot open: %s", strerror(errno));
-    }
-    if (fstat(fileno(file), &facts) == 0 && S_ISDIR(facts.st_mode)) {
-        status = ckm_i_error_at(err, CKM_ERR_IO, path, 0, -1, "is a directory, not a file");
-        goto cleanup;
-    }
-    for (;;) {
-        if (size + 1 >= capacity) {
-            capacity = capacity == 0 ? 65536 : capacity * 2;
-            char *grown = ckm_i_realloc(buffer, capacity, 1);
-            if (grown == NULL) {
-                status = ckm_i_error_memory(err);
-                goto cleanup;
-            }
-            buffer = grown;
-        }
-        size_t got = fread(buffer + size, 1, capacity - size - 1, file);
-        size += got;
-        if (got == 0) {
-            break;
-        }
-        if ((int64_t)size > max_bytes) {
-            status = ckm_i_error_at(err, CKM_ERR_UNSUPPORTED, path, 0, -1, "larger than %lld bytes",
-                                    (long long)max_bytes);
-            goto cleanup;
-        }
-    }
-    if (ferror(file)) {
-        status = ckm_i_error_at(err, CKM_ERR_IO, path, 0, (int64_t)size, "cannot read: %s", strerror(errno));
-        goto cleanup;
-    }
-    buffer[size] = '\0';
-    *data = buffer;
-    *size_bytes = size;
-    buffer = NULL;
-cleanup:
-    free(buffer);
-    if (!from_stdin) {
-        fclose(file);
-    }
-    return status;
+    return ckm_i_error_at(err, CKM_ERR_IO, path, 0, -1, "cannot %s: %s", what, strerror(reason));
 }
 
-ckm_status ckm_i_writer_open(ckm_i_writer *w, const char *path, ckm_error *err)
+static ckm_status not_a_file(const char *path, mode_t mode, ckm_error *err)
 {
-    *w = (ckm_i_writer){0};
-    w->path = ckm_i_strdup(path);
-    if (w->path == NULL) {
-        return ckm_i_error_memory(err);
+    const char *what = S_ISDIR(mode)                    ? "a directory"
+                       : S_ISFIFO(mode)                 ? "a pipe"
+                       : S_ISCHR(mode) || S_ISBLK(mode) ? "a device"
+                                                        : "a socket";
+    return ckm_i_error_at(err, CKM_ERR_IO, path, 0, -1, "is %s, not a file", what);
+}
+
+// Opens whatever there is, without waiting for a writer and without becoming a terminal's owner.
+static ckm_status open_any(const char *path, int *fd, struct stat *facts, ckm_error *err)
+{
+    int opened;
+    do {
+        opened = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    } while (opened < 0 && errno == EINTR);
+    if (opened < 0) {
+        // A socket cannot be opened at all.
+        return errno == ENXIO && stat(path, facts) == 0 ? not_a_file(path, facts->st_mode, err)
+                                                        : cannot(path, "open", errno, err);
     }
-    struct stat facts;
-    bool direct = strcmp(path, "-") == 0 || (stat(path, &facts) == 0 && !S_ISREG(facts.st_mode));
-    if (strcmp(path, "-") == 0) {
-        w->stream = stdout;
-        return CKM_OK;
+    if (fstat(opened, facts) != 0) {
+        int reason = errno;
+        close(opened);
+        return cannot(path, "read", reason, err);
     }
-    if (direct) {
-        w->stream = fopen(path, "wb");
-    } else {
-        size_t room = strlen(path) + 32;
-        w->temporary = ckm_i_malloc(room, 1);
-        if (w->temporary == NULL) {
-            ckm_i_writer_abort(w);
-            return ckm_i_error_memory(err);
-        }
-        snprintf(w->temporary, room, "%s.tmp.%ld", path, (long)getpid());
-        w->stream = fopen(w->temporary, "wb");
-    }
-    if (w->stream == NULL) {
-        ckm_status status = ckm_i_error_at(err, CKM_ERR_IO, path, 0, -1, "cannot open for writing: %s",
-                                           strerror(errno));
-        free(w->temporary);
-        w->temporary = NULL;
-        ckm_i_writer_abort(w);
-        return status;
-    }
+    *fd = opened;
     return CKM_OK;
 }
 
-ckm_status ckm_i_writer_commit(ckm_i_writer *w, ckm_error *err)
+// Only a regular file; any other is closed.
+static ckm_status accept_file(const char *path, int opened, const struct stat *facts, int *fd, int64_t *size_bytes,
+                              ckm_error *err)
 {
-    ckm_status status = CKM_OK;
-    bool failed = fflush(w->stream) != 0 || ferror(w->stream) != 0;
-    if (!failed && w->temporary != NULL) {
-        failed = fsync(fileno(w->stream)) != 0;
+    if (!S_ISREG(facts->st_mode)) {
+        close(opened);
+        return not_a_file(path, facts->st_mode, err);
     }
-    int reason = errno;
-    if (w->stream != stdout) {
-        if (fclose(w->stream) != 0 && !failed) {
-            failed = true;
-            reason = errno;
-        }
-    }
-    w->stream = NULL;
-    if (!failed && w->temporary != NULL && rename(w->temporary, w->path) != 0) {
-        failed = true;
-        reason = errno;
-    }
-    if (failed) {
-        status = ckm_i_error_at(err, CKM_ERR_IO, w->path, 0, -1, "cannot write: %s", strerror(reason));
-    } else {
-        free(w->temporary);
-        w->temporary = NULL;
-    }
-    ckm_i_writer_abort(w);
-    return status;
+    *fd = opened;
+    *size_bytes = (int64_t)facts->st_size;
+    return CKM_OK;
 }
 
-void ckm_i_writer_abort(ckm_i_writer *w)
+ckm_status ckm_i_file_open(const char *path, int *fd, int64_t *size_bytes, ckm_error *err)
 {
-    if (w->stream != NULL && w->stream != stdout) {
-        fclose(w->stream);
+    struct stat facts;
+    int opened = -1;
+    ckm_status status = open_any(path, &opened, &facts, err);
+    return status == CKM_OK ? accept_file(path, opened, &facts, fd, size_bytes, err) : status;
+}
+
+ckm_status ckm_i_file_open_below(int folder, const char *path, const char *shown, ckm_i_below how, int *fd,
+                                 int64_t *size_bytes, ckm_error *err)
+{
+    struct stat facts;
+    int opened = ckm_i_below_open(folder, path, how);
+    if (opened < 0 && errno == EXDEV) {
+        return CKM_ERR_ARGUMENT;
     }
-    if (w->temporary != NULL) {
-        unlink(w->temporary);
+    if (opened < 0 && errno == ENXIO) {
+        return ckm_i_error_at(err, CKM_ERR_IO, shown, 0, -1, "is a socket, not a file");
     }
-    free(w->temporary);
-    free(w->path);
-    *w = (ckm_i_writer){0};
+    if (opened < 0) {
+        return cannot(shown, "open", errno, err);
+    }
+    if (fstat(opened, &facts) != 0) {
+        int reason = errno;
+        close(opened);
+        return cannot(shown, "read", reason, err);
+    }
+    return accept_file(shown, opened, &facts, fd, size_bytes, err);
+}
+
+ckm_status ckm_i_file_open_stream(const char *path, FILE **out, ckm_error *err)
+{
+    int fd = -1;
+    int64_t size_bytes;
+    ckm_status status = ckm_i_file_open(path, &fd, &size_bytes, err);
+    if (status != CKM_OK) {
+        return status;
+    }
+    FILE *stream = fdopen(fd, "rb");
+    if (stream == NULL) {
+        close(fd);
+        return ckm_i_error_memory(err);
+    }
+    *out = stream;
+    return CKM_OK;
+}
+
+// A pipe with neither content nor a writer would end at once: that it is empty is not what is wrong with it. With a
+// writer it is waited for. *first says how much of `buffer` was filled on the way.
+static ckm_status open_pipe(const char *path, int fd, char *buffer, size_t room, size_t *first, ckm_error *err)
+{
+    ssize_t got;
+    do {
+        got = read(fd, buffer, room);
+    } while (got < 0 && errno == EINTR);
+    if (got == 0) {
+        return ckm_i_error_at(err, CKM_ERR_IO, path, 0, -1, "is a pipe, and nothing writes to it");
+    }
+    if (got < 0 && errno != EAGAIN) {
+        return cannot(path, "read", errno, err);
+    }
+    int flags = fcntl(fd, F_GETFL);
+    if (flags < 0 || fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) != 0) {
+        return cannot(path, "read", errno, err);
+    }
+    *first = got > 0 ? (size_t)got : 0;
+    return CKM_OK;
+}
+
+// Reads to the end, from *size on. The buffer keeps room for the zero byte.
+static ckm_status read_all(const char *path, int fd, int64_t max_bytes, char **buffer, size_t *capacity, size_t *size,
+                           ckm_error *err)
+{
+    for (;;) {
+        if ((int64_t)*size > max_bytes) {
+            return ckm_i_error_at(err, CKM_ERR_UNSUPPORTED, path, 0, -1, "larger than %lld bytes",
+                                  (long long)max_bytes);
+        }
+        if (*size + 1 >= *capacity) {
+            char *grown = ckm_i_realloc(*buffer, *capacity * 2, 1);
+            if (grown == NULL) {
+                return ckm_i_error_memory(err);
+            }
+            *buffer = grown;
+            *capacity *= 2;
+        }
+        ssize_t got = read(fd, *buffer + *size, *capacity - *size - 1);
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got < 0) {
+            return ckm_i_error_at(err, CKM_ERR_IO, path, 0, (int64_t)*size, "cannot read: %s", strerror(errno));
+        }
+        if (got == 0) {
+            return CKM_OK;
+        }
+        *size += (size_t)got;
+    }
+}
+
+ckm_status ckm_i_file_read(const char *path, int64_t max_bytes, char **data, size_t *size_bytes, ckm_error *err)
+{
+    enum { FIRST_BYTES = 65536 };
+    ckm_status status = CKM_OK;
+    size_t size = 0;
+    size_t capacity = FIRST_BYTES;
+    struct stat facts;
+    bool from_stdin = strcmp(path, "-") == 0 || strcmp(path, "/dev/stdin") == 0;
+    int fd = STDIN_FILENO;
+    char *buffer = ckm_i_malloc(capacity, 1);
+    if (buffer == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    if (from_stdin) {
+        if (fstat(fd, &facts) == 0 && S_ISDIR(facts.st_mode)) {
+            status = not_a_file(path, facts.st_mode, err);
+        }
+    } else {
+        fd = -1;
+        status = open_any(path, &fd, &facts, err);
+        if (status == CKM_OK && S_ISFIFO(facts.st_mode)) {
+            status = open_pipe(path, fd, buffer, capacity - 1, &size, err);
+        } else if (status == CKM_OK && !S_ISREG(facts.st_mode)) {
+            status = not_a_file(path, facts.st_mode, err);
+        }
+    }
+    if (status == CKM_OK) {
+        status = read_all(path, fd, max_bytes, &buffer, &capacity, &size, err);
+    }
+    if (status == CKM_OK) {
+        buffer[size] = '\0';
+        *data = buffer;
+        *size_bytes = size;
+        buffer = NULL;
+    }
+    free(buffer);
+    if (!from_stdin && fd >= 0) {
+        close(fd);
+    }
+    return status;
 }

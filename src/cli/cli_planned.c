@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 // Whether the verifier accepts the schedule on this graph, at the cost and peak that the schedule states.
 static bool fits(const ckm_dataflow *df, const ckm_schedule *s, ckm_verdict *verdict, ckm_error *err)
@@ -24,10 +25,14 @@ static bool fits(const ckm_dataflow *df, const ckm_schedule *s, ckm_verdict *ver
     return verdict->ok;
 }
 
-// Whether a file says early on that it is a graph: schedules and logs beside it may be large.
+// Whether a file says early on that it is a graph: schedules and logs beside it may be large, and pipes are no graphs.
 static bool looks_like_graph(const char *path)
 {
     char head[1024];
+    struct stat facts;
+    if (stat(path, &facts) != 0 || !S_ISREG(facts.st_mode)) {
+        return false;
+    }
     FILE *file = fopen(path, "rb");
     if (file == NULL) {
         return false;

@@ -27,20 +27,46 @@ int cli_processors(void)
     return n < 1 ? 1 : n > 1024 ? 1024 : (int)n;
 }
 
-// A signal handler can only speak through a global.
-static volatile sig_atomic_t stop_requested;
-static volatile sig_atomic_t stop_trains;  // what is to be stopped is training
+// A signal handler can only speak through globals.
+static volatile sig_atomic_t stop_requested;  // the signal
+static volatile sig_atomic_t stop_trains;     // what is to be stopped is training
+static volatile sig_atomic_t stop_grace_seconds = 10;
+
+// Who was asked to stop and has not done so ends now: whatever it waits for, or computes without looking up.
+static void handle_overdue(int signal_number)
+{
+    static const char note[] = "checkmate: could not stop in time; quitting\n";
+    ssize_t written = write(STDERR_FILENO, note, sizeof note - 1);
+    (void)written;
+    signal_number = (int)stop_requested;
+    signal(signal_number, SIG_DFL);
+    raise(signal_number);
+}
 
 static void handle_stop(int signal_number)
 {
     static const char solving[] = "\ncheckmate: ending with the best found so far; once more to quit at once\n";
     static const char training[] = "\ncheckmate: stopping after this step; once more to quit at once\n";
     const char *note = stop_trains != 0 ? training : solving;
-    (void)signal_number;
-    stop_requested = 1;
+    if (stop_requested != 0) {  // SIGINT after SIGTERM, or the other way round
+        signal(signal_number, SIG_DFL);
+        raise(signal_number);
+        return;
+    }
+    stop_requested = signal_number;
+    alarm((unsigned)stop_grace_seconds);
     if (isatty(STDERR_FILENO)) {
         ssize_t written = write(STDERR_FILENO, note, strlen(note));
         (void)written;
+    }
+}
+
+void cli_stop_grace(double seconds)
+{
+    double whole = ceil(seconds);
+    stop_grace_seconds = whole < 1 ? 1 : whole > 86400 ? 86400 : (sig_atomic_t)whole;
+    if (stop_requested != 0) {
+        alarm((unsigned)stop_grace_seconds);
     }
 }
 
@@ -53,9 +79,19 @@ void cli_stop_install(void)
 {
     // One-shot: the second signal finds the default action, which ends the program.
     struct sigaction action = {.sa_handler = handle_stop, .sa_flags = (int)(SA_RESETHAND | SA_RESTART)};
+    struct sigaction overdue = {.sa_handler = handle_overdue};
+    sigset_t these;
     sigemptyset(&action.sa_mask);
+    sigemptyset(&overdue.sa_mask);
+    sigaction(SIGALRM, &overdue, NULL);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    // Who started the program may have had them blocked.
+    sigemptyset(&these);
+    sigaddset(&these, SIGALRM);
+    sigaddset(&these, SIGINT);
+    sigaddset(&these, SIGTERM);
+    sigprocmask(SIG_UNBLOCK, &these, NULL);
 }
 
 bool cli_stop_requested(void *user)

@@ -24,8 +24,11 @@ extern const cli_option cli_limit_options[CLI_N_LIMIT_OPTIONS];
 // Processors of this machine, at least 1.
 int cli_processors(void);
 
-// Ctrl-C (and SIGTERM) from now on ask solves to end with their best; the second one ends the program.
+// Ctrl-C (and SIGTERM) from now on ask solves to end with their best; the second one ends the program, and so does the
+// first when the program is still there after a grace of ten seconds.
 void cli_stop_install(void);
+// Another grace, from now on; from this moment when the program has been asked to stop already.
+void cli_stop_grace(double seconds);
 bool cli_stop_requested(void *user);
 // From now on the note that the first signal prints speaks of training.
 void cli_stop_is_for_training(void);

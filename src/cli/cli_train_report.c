@@ -2,12 +2,14 @@
 // What training says while it runs: one line that changes on a terminal, plain lines elsewhere, a log of JSON lines, and
 // the summary at the end.
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "cli/cli_solve.h"
 #include "cli/cli_train.h"
 
 // Seconds between lines where there is no terminal, and between changes of the line where there is one.
@@ -33,6 +35,21 @@ int64_t cli_train_address_space(void)
     return pages > 0 ? (int64_t)pages * sysconf(_SC_PAGESIZE) : -1;
 }
 
+// A log grows line by line while it is read, so it is the one file that is not replaced as a whole. Opening it does not
+// wait for a pipe's reader.
+static FILE *open_log(const char *path, bool append)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | (append ? O_APPEND : O_TRUNC), 0666);
+    int flags = fd >= 0 ? fcntl(fd, F_GETFL) : -1;
+    FILE *log = flags >= 0 && fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) == 0 ? fdopen(fd, "w") : NULL;
+    if (log == NULL && fd >= 0) {
+        int reason = errno;
+        close(fd);
+        errno = reason;
+    }
+    return log;
+}
+
 ckm_status cli_train_report_open(train_report *report, const train_setup *setup, ckm_error *err)
 {
     const train_settings *s = setup->settings;
@@ -44,9 +61,10 @@ ckm_status cli_train_report_open(train_report *report, const train_setup *setup,
                              .exceeded_step = -1};
     if (s->log != NULL) {
         // A run that goes on adds to the log it began.
-        report->log = fopen(s->log, setup->resumed ? "a" : "w");
+        report->log = open_log(s->log, setup->resumed);
         if (report->log == NULL) {
-            return cli_error(err, CKM_ERR_IO, s->log, "cannot open for writing: %s", strerror(errno));
+            return cli_error(err, CKM_ERR_IO, s->log, "cannot open for writing: %s",
+                             errno == ENXIO ? "it is a pipe, and nothing reads it" : strerror(errno));
         }
     }
     return CKM_OK;
@@ -196,6 +214,10 @@ void cli_train_report_step(const ckm_train_progress *p, void *user)
     bool last = p->step + 1 == p->last_step;
     bool epoch_ends = p->epoch_step + 1 == p->epoch_steps;
     check_budget(report, p->step);
+    report->longest_step = fmax(report->longest_step, p->step_seconds + p->wait_seconds);
+    if (!cli_stop_requested(NULL)) {
+        cli_stop_grace(60 + 10 * report->longest_step);
+    }
     if (report->log != NULL) {
         log_step(report, p);
     }

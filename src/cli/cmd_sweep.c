@@ -43,8 +43,10 @@ enum { MAX_STRATEGIES = 128, SHOWN_PERCENT = 100 };
 typedef struct sweep {
     const sweep_settings *settings;
     const ckm_dataflow *df;
-    FILE *out;
-    const char *out_name;
+    FILE *out;  // standard output, or into `text`
+    bool to_file;
+    char *text;
+    size_t text_bytes;
     char *names_copy;  // backs `strategies` when they were given
     const char *strategies[MAX_STRATEGIES];
     int n_strategies, n_budgets;
@@ -121,16 +123,19 @@ static int choose_budgets(sweep *s)
     return -1;
 }
 
+// The table is put together in memory and written as a whole, so that an older one is not lost to a sweep that is
+// killed. Whether it can be written is tried at once.
 static int open_output(sweep *s)
 {
-    s->out = stdout;
-    s->out_name = "standard output";
-    if (s->settings->output != NULL && strcmp(s->settings->output, "-") != 0) {
-        s->out_name = s->settings->output;
-        s->out = fopen(s->settings->output, "w");
-        if (s->out == NULL) {
-            return cli_failf("%s: cannot open for writing: %s", s->out_name, strerror(errno));
-        }
+    ckm_error err = CKM_ERROR_INIT;
+    const char *path = s->settings->output;
+    s->to_file = path != NULL && strcmp(path, "-") != 0;
+    if (s->to_file && ckm_file_check_output(path, &err) != CKM_OK) {
+        return cli_fail(&err);
+    }
+    s->out = s->to_file ? open_memstream(&s->text, &s->text_bytes) : stdout;
+    if (s->out == NULL) {
+        return cli_failf("out of memory");
     }
     fputs("network,operators,budget_bytes,strategy,status,cost,baseline_cost,overhead,peak_bytes,bound_cost,"
           "bound_covers,gap,seconds\n",
@@ -139,13 +144,19 @@ static int open_output(sweep *s)
 }
 
 // Rows count only when they have arrived.
-static int flush_output(sweep *s)
+static int deliver_output(sweep *s)
 {
+    ckm_error err = CKM_ERROR_INIT;
     errno = 0;
-    if (fflush(s->out) != 0 || ferror(s->out)) {
-        return cli_failf("%s: cannot write: %s", s->out_name, errno != 0 ? strerror(errno) : "write error");
+    bool failed = fflush(s->out) != 0 || ferror(s->out) != 0;
+    if (!s->to_file) {
+        return failed ? cli_failf("standard output: cannot write: %s", errno != 0 ? strerror(errno) : "write error")
+                      : -1;
     }
-    return -1;
+    if (failed) {
+        return cli_failf("out of memory");
+    }
+    return ckm_file_replace(s->settings->output, s->text, s->text_bytes, &err) == CKM_OK ? -1 : cli_fail(&err);
 }
 
 static void put_text(FILE *to, const char *text)
@@ -284,7 +295,7 @@ static int write_rows(sweep *s)
         s->overheads[strategy * s->n_budgets + row / s->n_strategies] = 100 * cli_overhead(r->cost, r->baseline_cost);
         put_row(s, s->strategies[strategy], r);
     }
-    return flush_output(s);
+    return deliver_output(s);
 }
 
 // Whether there is an overhead above `low` and up to `high` percent.
@@ -354,12 +365,13 @@ static int run(const cli_command *command, const void *settings, char **argument
         int written = write_rows(&s);
         outcome = written >= 0 ? written : outcome;
     }
-    if (s.out != NULL && s.out != stdout && fclose(s.out) != 0 && outcome == CLI_DONE) {
-        outcome = cli_failf("%s: cannot write: %s", s.out_name, strerror(errno));
+    if (s.out != NULL && s.to_file) {
+        fclose(s.out);
     }
     if (outcome == CLI_DONE && s.n_budgets > 0 && s.settings->plot != NULL) {
         outcome = draw(&s, s.settings->plot);
     }
+    free(s.text);
     free(s.names_copy);
     free(s.budgets);
     free(s.overheads);

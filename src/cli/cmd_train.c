@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include "cli/cli_solve.h"
 #include "cli/cli_train.h"
@@ -205,10 +206,18 @@ static int check_usage(const cli_command *command, const train_settings *s, cons
     return cli_check_strategy(command, s->strategy);
 }
 
+// Seconds that writing parameters and optimizer state may take at the end, and that the first step may.
+static const double long_grace_seconds = 600;
+
+// Asked between steps: what is left to do is to save.
 static bool should_stop(void *user)
 {
     const train_report *report = user;
-    return report->exceeded || cli_stop_requested(NULL);
+    if (!report->exceeded && !cli_stop_requested(NULL)) {
+        return false;
+    }
+    cli_stop_grace(long_grace_seconds);
+    return true;
 }
 
 static ckm_train_options train_options(const train_setup *t, train_report *report)
@@ -297,6 +306,7 @@ static int train(train_setup *t)
                 (long long)options.first_step, (long long)options.last_step);
         } else {
             cli_stop_is_for_training();
+            cli_stop_grace(long_grace_seconds);
             status = ckm_train_run(t->session, t->data, &options, &result, &err);
         }
     }
@@ -316,12 +326,38 @@ static int train(train_setup *t)
     return outcome == CLI_DONE && logged != CKM_OK ? cli_fail(&log_err) : outcome;
 }
 
+// What cannot be a file of weights is said before anything is measured and solved.
+static int check_input(const char *path)
+{
+    struct stat facts;
+    if (path == NULL) {
+        return -1;
+    }
+    if (stat(path, &facts) != 0) {
+        return cli_failf("%s: cannot open: %s", path, strerror(errno));
+    }
+    if (S_ISREG(facts.st_mode)) {
+        return -1;
+    }
+    return cli_failf("%s: is a %s, not a file", path,
+                     S_ISDIR(facts.st_mode)    ? "directory"
+                     : S_ISFIFO(facts.st_mode) ? "pipe"
+                     : S_ISSOCK(facts.st_mode) ? "socket"
+                                               : "device");
+}
+
 static int run(const cli_command *command, const void *settings, char **arguments, int n_arguments)
 {
     const train_settings *s = settings;
     train_setup setup;
     (void)n_arguments;
     int outcome = check_usage(command, s, arguments[0]);
+    if (outcome < 0) {
+        outcome = check_input(s->weights);
+    }
+    if (outcome < 0) {
+        outcome = check_input(s->resume);
+    }
     if (outcome >= 0) {
         return outcome;
     }

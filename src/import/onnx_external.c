@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
+#define _GNU_SOURCE  // O_PATH
 #include "import/onnx_external.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/error.h"
+#include "base/file.h"
 
 // The pair's key is its field 1, the value field 2.
 ckm_status ckm_i_onnx_external_pair(ckm_i_onnx_source *source, const ckm_i_wire_field *pair, const char *tensor,
@@ -56,6 +60,49 @@ static bool stays_inside(const char *location)
     return true;
 }
 
+// What is wrong with the file, and whose values it should hold.
+static ckm_status name_tensor(ckm_status status, const char *tensor, ckm_error *err)
+{
+    char why[512];
+    char file[sizeof err->file];
+    if (err == NULL) {
+        return status;
+    }
+    snprintf(why, sizeof why, "%.500s", err->message);
+    snprintf(file, sizeof file, "%s", err->file);
+    return ckm_i_error_at(err, status, file, 0, -1, "%s (values of tensor \"%.200s\")", why, tensor);
+}
+
+// Opens the file in the model's folder, the first n bytes of where->path.
+static ckm_status open_in_folder(const ckm_i_onnx_external *where, int n, const char *tensor, ckm_i_onnx_source *out,
+                                 ckm_error *err)
+{
+    char name[4096 + 2];
+    int fd = -1;
+    int64_t size_bytes = 0;
+    snprintf(name, sizeof name, "%.*s", n > 0 ? n : 1, n > 0 ? where->path : ".");
+    int folder = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0 && errno == EACCES) {
+        folder = open(name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    }
+    if (folder < 0) {
+        return ckm_i_error_at(err, CKM_ERR_IO, name, 0, -1, "cannot open: %s", strerror(errno));
+    }
+    ckm_status status = ckm_i_file_open_below(folder, where->location, where->path, CKM_I_BELOW_KERNEL, &fd,
+                                              &size_bytes, err);
+    close(folder);
+    if (status == CKM_ERR_ARGUMENT) {
+        return ckm_i_error(err, CKM_ERR_FORMAT,
+                           "tensor \"%.200s\": its values are in \"%.200s\", which a symbolic link leads out of the "
+                           "model's folder; put the file itself there",
+                           tensor, where->location);
+    }
+    if (status == CKM_ERR_IO) {
+        return name_tensor(status, tensor, err);
+    }
+    return status == CKM_OK ? ckm_i_onnx_source_take(out, fd, size_bytes, err) : status;
+}
+
 ckm_status ckm_i_onnx_external_open(ckm_i_onnx_external *where, const char *model, const char *tensor, int64_t bytes,
                                     ckm_i_onnx_source *out, ckm_error *err)
 {
@@ -73,7 +120,7 @@ ckm_status ckm_i_onnx_external_open(ckm_i_onnx_external *where, const char *mode
     }
     snprintf(where->path, sizeof where->path, "%.*s%s", folder, model, where->location);
     ckm_i_onnx_source source;
-    ckm_status status = ckm_i_onnx_source_open(&source, where->path, err);
+    ckm_status status = open_in_folder(where, folder, tensor, &source, err);
     if (status != CKM_OK) {
         return status;
     }

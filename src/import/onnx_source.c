@@ -2,42 +2,34 @@
 // Bytes of an ONNX model, from memory or through a window into an open file. Reading instead of mapping
 // keeps a file that shrinks meanwhile an error rather than a signal, and the memory in use constant.
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "import/onnx_skim.h"
 
 enum { WINDOW_BYTES = 65536 };
 
-ckm_status ckm_i_onnx_source_open(ckm_i_onnx_source *source, const char *path, ckm_error *err)
+ckm_status ckm_i_onnx_source_take(ckm_i_onnx_source *source, int fd, int64_t size_bytes, ckm_error *err)
 {
-    struct stat facts;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a FIFO without a writer must not block
-    if (fd < 0) {
-        return ckm_i_error_at(err, CKM_ERR_IO, path, 0, -1, "cannot open: %s", strerror(errno));
-    }
-    if (fstat(fd, &facts) != 0) {
-        int reason = errno;
-        close(fd);
-        return ckm_i_error_at(err, CKM_ERR_IO, path, 0, -1, "cannot read: %s", strerror(reason));
-    }
-    if (!S_ISREG(facts.st_mode)) {
-        close(fd);
-        return ckm_i_error_at(err, CKM_ERR_IO, path, 0, -1, "is %s",
-                              S_ISDIR(facts.st_mode) ? "a directory, not a file" : "not a regular file");
-    }
     uint8_t *window = ckm_i_malloc(WINDOW_BYTES, 1);
     if (window == NULL) {
         close(fd);
         return ckm_i_error_memory(err);
     }
-    *source = (ckm_i_onnx_source){.fd = fd, .size_bytes = (int64_t)facts.st_size, .window = window};
+    *source = (ckm_i_onnx_source){.fd = fd, .size_bytes = size_bytes, .window = window};
     return CKM_OK;
+}
+
+ckm_status ckm_i_onnx_source_open(ckm_i_onnx_source *source, const char *path, ckm_error *err)
+{
+    int fd = -1;
+    int64_t size_bytes = 0;
+    ckm_status status = ckm_i_file_open(path, &fd, &size_bytes, err);
+    return status == CKM_OK ? ckm_i_onnx_source_take(source, fd, size_bytes, err) : status;
 }
 
 void ckm_i_onnx_source_memory(ckm_i_onnx_source *source, const void *data, size_t size_bytes)

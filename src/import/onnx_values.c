@@ -11,11 +11,19 @@
 #include "import/onnx_external.h"
 #include "import/onnx_wire.h"
 
+// A value that has become a tensor of the network.
+typedef struct named_value {
+    const char *name;
+    int32_t value;
+} named_value;
+
 struct ckm_import_values {
     char *path;
     ckm_i_onnx_source source;
     bool open;
     ckm_i_onnx_convert convert;
+    named_value *named;  // sorted by name, then by value
+    int32_t n_named;
     ckm_i_wire_tensors tensors;
 };
 
@@ -28,11 +36,38 @@ void ckm_import_values_close(ckm_import_values *v)
     ckm_graph_free(v->convert.scratch);
     ckm_i_onnx_model_free(v->convert.model);
     ckm_i_wire_tensors_dispose(&v->tensors);
+    free(v->named);
     if (v->open) {
         ckm_i_onnx_source_close(&v->source);
     }
     free(v->path);
     free(v);
+}
+
+static int compare_named(const void *a, const void *b)
+{
+    const named_value *x = a;
+    const named_value *y = b;
+    int order = strcmp(x->name, y->name);
+    return order != 0 ? order : (x->value > y->value) - (x->value < y->value);
+}
+
+static ckm_status index_values(ckm_import_values *v, ckm_error *err)
+{
+    const ckm_i_onnx_model *model = v->convert.model;
+    v->named = ckm_i_calloc((size_t)model->n_values, sizeof *v->named);
+    if (v->named == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    for (int32_t i = 0; i < model->n_values; i++) {
+        if (model->values[i].tensor >= 0 && model->values[i].typed) {
+            v->named[v->n_named++] = (named_value){model->values[i].name, i};
+        }
+    }
+    if (v->n_named > 0) {
+        qsort(v->named, (size_t)v->n_named, sizeof *v->named, compare_named);
+    }
+    return CKM_OK;
 }
 
 ckm_status ckm_import_values_open(const char *path, const ckm_import_options *options, ckm_import_values **out,
@@ -54,6 +89,9 @@ ckm_status ckm_import_values_open(const char *path, const ckm_import_options *op
         status = ckm_i_onnx_convert_model(&v->convert, err);
     }
     v->convert.options = NULL;
+    if (status == CKM_OK) {
+        status = index_values(v, err);
+    }
     if (status == CKM_OK) {
         status = ckm_i_wire_list(&v->source, &v->tensors, err);
     }
@@ -206,16 +244,21 @@ static void store_known(const reading *r, const ckm_i_onnx_scalar *data)
     }
 }
 
+// The last value of that name, or NULL.
 static const ckm_i_onnx_value *find_value(const ckm_import_values *v, const char *name)
 {
-    const ckm_i_onnx_value *found = NULL;
-    for (int32_t i = 0; i < v->convert.model->n_values; i++) {
-        const ckm_i_onnx_value *value = &v->convert.model->values[i];
-        if (value->tensor >= 0 && value->typed && strcmp(value->name, name) == 0) {
-            found = value;
+    int32_t low = 0;
+    int32_t high = v->n_named;
+    while (low < high) {
+        int32_t middle = low + (high - low) / 2;
+        if (strcmp(v->named[middle].name, name) <= 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
         }
     }
-    return found;
+    return low > 0 && strcmp(v->named[low - 1].name, name) == 0 ? &v->convert.model->values[v->named[low - 1].value]
+                                                                : NULL;
 }
 
 ckm_status ckm_import_values_read(ckm_import_values *v, const char *name, ckm_dtype dtype, const ckm_shape *shape,

@@ -3,7 +3,6 @@
 #include "run/data.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -93,22 +92,6 @@ bool ckm_i_data_has_file(const char *folder, const char *name)
 bool ckm_i_data_has_folder(const char *folder, const char *name)
 {
     return has(folder, name, true);
-}
-
-ckm_status ckm_i_data_open_file(const char *path, int *fd, int64_t *size_bytes, ckm_error *err)
-{
-    struct stat facts;
-    int opened = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (opened < 0) {
-        return ckm_i_error_at(err, CKM_ERR_IO, path, 0, -1, "cannot open: %s", strerror(errno));
-    }
-    if (fstat(opened, &facts) != 0 || !S_ISREG(facts.st_mode)) {
-        close(opened);
-        return ckm_i_error_at(err, CKM_ERR_IO, path, 0, -1, "is not a regular file");
-    }
-    *fd = opened;
-    *size_bytes = (int64_t)facts.st_size;
-    return CKM_OK;
 }
 
 ckm_status ckm_i_data_pread(int fd, const char *path, int64_t at, int64_t n, void *out, ckm_error *err)

@@ -46,8 +46,6 @@ bool ckm_i_data_has_file(const char *folder, const char *name);
 bool ckm_i_data_has_folder(const char *folder, const char *name);
 // "<folder>/<name>" on the heap; NULL when memory is exhausted.
 char *ckm_i_data_path(const char *folder, const char *name);
-// Opens a file for reading at positions and gives its size.
-ckm_status ckm_i_data_open_file(const char *path, int *fd, int64_t *size_bytes, ckm_error *err) CKM_NODISCARD;
 // Reads exactly `n` bytes at `at`; `path` for errors.
 ckm_status ckm_i_data_pread(int fd, const char *path, int64_t at, int64_t n, void *out, ckm_error *err) CKM_NODISCARD;
 

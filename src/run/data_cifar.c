@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "run/data.h"
 #include "run/data_pixels.h"
 
@@ -83,7 +84,7 @@ static ckm_status add_file(ckm_i_data_source *source, cifar_state *s, const char
     if (f->path == NULL) {
         return ckm_i_error_memory(err);
     }
-    ckm_status status = ckm_i_data_open_file(f->path, &f->fd, &size, err);
+    ckm_status status = ckm_i_file_open(f->path, &f->fd, &size, err);
     if (status != CKM_OK) {
         return status;
     }

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "run/data.h"
 #include "run/data_pixels.h"
 
@@ -95,7 +96,7 @@ static ckm_status open_idx(idx_file *f, const char *folder, const char *name, ck
     if (f->path == NULL) {
         return ckm_i_error_memory(err);
     }
-    ckm_status status = ckm_i_data_open_file(f->path, &f->fd, &size, err);
+    ckm_status status = ckm_i_file_open(f->path, &f->fd, &size, err);
     return status == CKM_OK ? read_header(f, size, err) : status;
 }
 

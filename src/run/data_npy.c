@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "graph/graph.h"
 #include "run/data.h"
 #include "run/data_pixels.h"
@@ -75,7 +76,7 @@ static ckm_status open_npy(npy_file *f, const char *folder, const char *name, ck
     if (f->path == NULL) {
         return ckm_i_error_memory(err);
     }
-    ckm_status status = ckm_i_data_open_file(f->path, &f->fd, &size, err);
+    ckm_status status = ckm_i_file_open(f->path, &f->fd, &size, err);
     int64_t n = size < (int64_t)sizeof start ? size : (int64_t)sizeof start;
     if (status == CKM_OK) {
         status = ckm_i_data_pread(f->fd, f->path, 0, n, start, err);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // JPEG through libjpeg-turbo. The library reports errors by longjmp; everything that has to survive one lives in
 // `job`. Damage that the library would paper over (it only warns of it) is an error here.
-#include <errno.h>
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "run/image_file.h"
 
 // What the library allocates for itself whatever the image, rounded up; and per pixel of width.
@@ -119,14 +119,13 @@ static bool guarded(jpeg_job *job)
 
 ckm_status ckm_i_image_jpeg(const char *path, ckm_i_pixels *sink, float *out, int64_t *bytes, ckm_error *err)
 {
-    ckm_status status = CKM_OK;
+    ckm_status status;
     jpeg_job *job = ckm_i_calloc(1, sizeof *job);
     if (job == NULL) {
         return ckm_i_error_memory(err);
     }
-    job->file = fopen(path, "rb");
-    if (job->file == NULL) {
-        status = ckm_i_error_at(err, CKM_ERR_IO, path, 0, -1, "cannot open: %s", strerror(errno));
+    status = ckm_i_file_open_stream(path, &job->file, err);
+    if (status != CKM_OK) {
         free(job);
         return status;
     }

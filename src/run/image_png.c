@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // PNG through libpng. libpng reports errors by longjmp; everything that has to survive one lives in `job`.
-#include <errno.h>
 #include <png.h>
 #include <setjmp.h>
 #include <stdio.h>
@@ -9,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "run/image_file.h"
 
 // What libpng and zlib allocate for themselves, rounded up.
@@ -103,10 +103,9 @@ static bool guarded(png_job *job)
 ckm_status ckm_i_image_png(const char *path, ckm_i_pixels *sink, float *out, int64_t *bytes, ckm_error *err)
 {
     png_job job = {.path = path, .sink = sink, .out = out};
-    ckm_status status = CKM_OK;
-    job.file = fopen(path, "rb");
-    if (job.file == NULL) {
-        return ckm_i_error_at(err, CKM_ERR_IO, path, 0, -1, "cannot open: %s", strerror(errno));
+    ckm_status status = ckm_i_file_open_stream(path, &job.file, err);
+    if (status != CKM_OK) {
+        return status;
     }
     job.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &job, on_error, on_warning);
     job.info = job.png != NULL ? png_create_info_struct(job.png) : NULL;
