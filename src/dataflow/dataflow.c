@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/compare.h"
 #include "base/error.h"
 
 ckm_status ckm_dataflow_create(const char *name, ckm_cost_unit unit, int64_t fixed_bytes, ckm_dataflow **out,
@@ -237,26 +236,5 @@ int64_t ckm_dataflow_memory_floor(const ckm_dataflow *df)
 
 int64_t ckm_dataflow_edge_count(const ckm_dataflow *df)
 {
-    // Distinct producers over each operator's inputs; sorts a small copy per operator.
-    int64_t edges = 0;
-    for (int32_t v = 0; v < df->n_ops; v++) {
-        const ckm_i_dataflow_op *op = &df->ops[v];
-        int32_t *producers = ckm_i_malloc((size_t)op->n_inputs, sizeof *producers);
-        int32_t n = 0;
-        if (producers == NULL) {
-            return -1;
-        }
-        for (int32_t i = 0; i < op->n_inputs; i++) {
-            int32_t p = df->tensors[op->inputs[i]].producer;
-            if (p >= 0) {
-                producers[n++] = p;
-            }
-        }
-        qsort(producers, (size_t)n, sizeof *producers, ckm_i_compare_int32);
-        for (int32_t i = 0; i < n; i++) {
-            edges += i == 0 || producers[i] != producers[i - 1];
-        }
-        free(producers);
-    }
-    return edges;
+    return df->n_edges;
 }

@@ -39,6 +39,7 @@ struct ckm_dataflow {
     // Set by finish.
     bool finished;
     int32_t *users_pool;
+    int64_t n_edges;
     int64_t total_cost;
     int64_t resident_bytes;  // fixed bytes plus every pinned storage: in use at every moment
     int64_t floor_bytes;

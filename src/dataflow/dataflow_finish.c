@@ -173,6 +173,29 @@ cleanup:
     return status;
 }
 
+// Distinct pairs of a producer and a consumer.
+static ckm_status count_edges(ckm_dataflow *df, ckm_error *err)
+{
+    int32_t *last = ckm_i_malloc((size_t)df->n_ops, sizeof *last);
+    int64_t edges = 0;
+    if (last == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    for (int32_t v = 0; v < df->n_ops; v++) {
+        last[v] = -1;
+        for (int32_t i = 0; i < df->ops[v].n_inputs; i++) {
+            int32_t producer = df->tensors[df->ops[v].inputs[i]].producer;
+            if (producer >= 0 && last[producer] != v) {
+                last[producer] = v;
+                edges++;
+            }
+        }
+    }
+    df->n_edges = edges;
+    free(last);
+    return CKM_OK;
+}
+
 static ckm_status sum_costs(ckm_dataflow *df, ckm_error *err)
 {
     int64_t cost = 0;
@@ -319,6 +342,7 @@ ckm_status ckm_dataflow_finish(ckm_dataflow *df, ckm_error *err)
     status = status == CKM_OK ? sum_costs(df, err) : status;
     status = status == CKM_OK ? check_total_bytes(df, err) : status;
     status = status == CKM_OK ? index_users(df, err) : status;
+    status = status == CKM_OK ? count_edges(df, err) : status;
     if (status != CKM_OK) {
         return status;
     }
