@@ -2,6 +2,7 @@
 // What training says while it runs: one line that changes on a terminal, plain lines elsewhere, a log of JSON lines, and
 // the summary at the end.
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,15 +25,17 @@ double cli_train_clock(void)
 // Bytes of the pages that /proc/self/statm counts in its n-th column: 0 the address space, 1 the resident set.
 static int64_t pages_in_use(int column)
 {
+    // Not through stdio, which allocates: this works when memory is exhausted, too.
     char line[256];
-    FILE *file = fopen("/proc/self/statm", "r");
-    bool read = file != NULL && fgets(line, sizeof line, file) != NULL;
-    if (file != NULL) {
-        fclose(file);
+    int file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    ssize_t n = file >= 0 ? read(file, line, sizeof line - 1) : -1;
+    if (file >= 0) {
+        close(file);
     }
-    if (!read) {
+    if (n <= 0) {
         return -1;
     }
+    line[n] = '\0';
     char *at = line;
     long long pages = -1;
     for (int i = 0; i <= column; i++) {
@@ -120,6 +123,9 @@ void cli_train_report_plan(const train_report *report)
             (long long)data.batches);
     if (data.classes > 0) {
         fprintf(stderr, ", %lld classes", (long long)data.classes);
+    }
+    if (!data.reads_ahead) {
+        fprintf(stderr, ", none read ahead (no thread for it could be started)");
     }
     fprintf(stderr, "\nschedule  %s; %s more computing than without rematerialization, which would need %s\n",
             t->solved.strategy, cli_show_percent(cli_overhead(t->cost, t->baseline_cost), text, sizeof text),

@@ -272,7 +272,11 @@ ckm_status ckm_data_fetch(ckm_data *d, int64_t step, void *const *inputs, void *
     while (d->wanted != d->staged) {
         pthread_cond_wait(&d->ready, &d->lock);
     }
-    if (d->staged != step) {
+    if (d->staged != step && !d->started) {
+        d->staged_error = (ckm_error)CKM_ERROR_INIT;
+        d->staged_status = fill(d, step, &d->staged_error);
+        d->staged = d->wanted = step;
+    } else if (d->staged != step) {
         d->wanted = step;
         pthread_cond_signal(&d->work);
         while (d->staged != step) {
@@ -286,7 +290,7 @@ ckm_status ckm_data_fetch(ckm_data *d, int64_t step, void *const *inputs, void *
             memcpy(inputs[f], d->staged_inputs[f], (size_t)(o->batch * ckm_i_data_field_bytes(&o->inputs[f])));
         }
         memcpy(labels, d->staged_labels, (size_t)(o->batch * ckm_i_data_field_bytes(&o->labels)));
-        d->wanted = step + 1;
+        d->wanted = d->started ? step + 1 : step;
         pthread_cond_signal(&d->work);
     } else {
         if (err != NULL) {
@@ -374,6 +378,7 @@ static ckm_status choose_format(ckm_data *d, const char *path, ckm_error *err)
                           "JPEG images for every class");
 }
 
+// Without the thread, batches are read when they are asked for.
 static ckm_status start_thread(ckm_data *d, ckm_error *err)
 {
     pthread_attr_t attributes;
@@ -389,11 +394,10 @@ static ckm_status start_thread(ckm_data *d, ckm_error *err)
     int failed = pthread_create(&d->thread, &attributes, read_ahead, d);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
-    if (failed != 0) {
-        return ckm_i_error(err, CKM_ERR_MEMORY, "cannot start the thread that reads data: %s", strerror(failed));
+    if (failed == 0) {
+        d->started = true;
+        d->bytes += STACK_BYTES;
     }
-    d->started = true;
-    d->bytes += STACK_BYTES;
     return CKM_OK;
 }
 
@@ -480,7 +484,8 @@ void ckm_data_close(ckm_data *d)
 
 ckm_data_facts ckm_data_get_facts(const ckm_data *d)
 {
-    return (ckm_data_facts){d->source.format->name, d->source.samples, d->batches, d->source.classes, d->bytes};
+    return (ckm_data_facts){d->source.format->name, d->source.samples, d->batches,
+                            d->source.classes,      d->bytes,          d->started};
 }
 
 const char *ckm_data_class_name(const ckm_data *d, int64_t i)
