@@ -13,7 +13,10 @@
 //   --skip NAMES   libraries whose calls are not counted     --at N                 only call N; shows what happened
 //   --message ERE  what standard error must match            --mask ERE             taken out before comparing
 //   --product FILE what the program writes                   --check COMMAND        run by sh; status 0: right as well
+//   --leaves FILE  what a failed run may leave behind, too
 //   --begins       output of a failed run may be the beginning of the right one
+//   --alive        threads only: call N is any while N threads are running beside the first
+//   --accept N     a status that will do, too (-1)
 //   --succeeds     status 1 will not do                      --status N             of the undisturbed run (0)
 //   --lines N      a failed run may print so many lines on standard error (1)
 //   --timeout S    for one run (60)                          --seconds S            no new run after so long (0: any)
@@ -42,17 +45,17 @@ static const char *const kinds[FAULT_KINDS] = {"alloc", "map", "fork", "thread"}
 static const char *const kind_words[FAULT_KINDS] = {"allocations", "maps", "forks", "threads"};
 
 static struct {
-    int kind, scope, status, lines;
+    int kind, scope, status, accept, lines;
     long runs, at, timeout, seconds;
-    bool from_then, begins, succeeds;
+    bool from_then, alive, begins, succeeds;
     const char *skip, *check;
     regex_t message;
     regex_t masks[MAX_MASKS];
     int n_masks;
-    const char *products[MAX_PRODUCTS];
-    int n_products;
+    const char *products[MAX_PRODUCTS], *leaves[MAX_PRODUCTS];
+    int n_products, n_leaves;
     char **argv;
-} options = {.timeout = 60, .at = -1, .skip = "", .lines = 1};
+} options = {.timeout = 60, .at = -1, .accept = -1, .skip = "", .lines = 1};
 
 static fault_state *state;
 static char state_path[] = "/tmp/ckm_fault_XXXXXX";
@@ -182,6 +185,11 @@ static bool wait_reply(int32_t *value, long seconds)
 
 static bool known_entry(const char *name)
 {
+    for (int i = 0; i < options.n_leaves; i++) {
+        if (strcmp(options.leaves[i], name) == 0) {
+            return true;
+        }
+    }
     for (int i = 0; i < n_entries; i++) {
         if (strcmp(entries[i], name) == 0) {
             return true;
@@ -238,6 +246,7 @@ static outcome run(int64_t at)
     state->scope = options.scope;
     state->at = at;
     state->from_then = options.from_then;
+    state->alive = options.alive;
     state->fired = false;
     state->n_frames = 0;
     if (write(to_server, "r", 1) != 1 || !wait_reply(&child, options.timeout)) {
@@ -321,13 +330,17 @@ static const char *judge(const outcome *o, const outcome *right)
     if (status == options.status) {
         return same_output(o, right) || check_passes(o) ? NULL : "says that all is well, and the output differs";
     }
-    if (status != 1 || options.succeeds) {
+    bool documented = status == options.accept;
+    if (!documented && (status != 1 || options.succeeds)) {
         snprintf(why, sizeof why, "exit status %d", status);
         return why;
     }
     if (count_lines(o->err) == 0 || count_lines(o->err) > options.lines) {
         snprintf(why, sizeof why, "%d lines on standard error", count_lines(o->err));
         return why;
+    }
+    if (documented) {
+        return NULL;
     }
     if (regexec(&options.message, o->err, 0, NULL, 0) != 0) {
         return "the message is another";
@@ -366,7 +379,7 @@ static void show_frame(const fault_frame *frame)
 static void report(int64_t at, const outcome *o, const char *why)
 {
     printf("  %s %lld: %s\n", kinds[options.kind], (long long)at, why);
-    printf("      standard error: %.300s%s", o->err, o->err[0] == '\0' ? "(empty)\n" : "");
+    printf("      standard error: %.2000s%s", o->err, o->err[0] == '\0' ? "(empty)\n" : "");
     if (getenv("CKM_FAULT_OUTPUT") != NULL) {
         printf("      standard output: %.2000s\n", o->out);
     }
@@ -426,6 +439,9 @@ static void parse(int argc, char **argv)
         MESSAGE,
         MASK,
         PRODUCT,
+        ALIVE,
+        ACCEPT,
+        LEAVES,
         CHECK,
         BEGINS,
         SUCCEEDS,
@@ -438,6 +454,7 @@ static void parse(int argc, char **argv)
         {"kind", 1, NULL, KIND},       {"scope", 1, NULL, SCOPE},   {"runs", 1, NULL, RUNS},
         {"from-then", 0, NULL, FROM},  {"skip", 1, NULL, SKIP},     {"at", 1, NULL, AT},
         {"message", 1, NULL, MESSAGE}, {"mask", 1, NULL, MASK},     {"product", 1, NULL, PRODUCT},
+        {"leaves", 1, NULL, LEAVES},   {"alive", 0, NULL, ALIVE},   {"accept", 1, NULL, ACCEPT},
         {"check", 1, NULL, CHECK},     {"begins", 0, NULL, BEGINS}, {"succeeds", 0, NULL, SUCCEEDS},
         {"status", 1, NULL, STATUS},   {"lines", 1, NULL, LINES},   {"timeout", 1, NULL, TIMEOUT},
         {"seconds", 1, NULL, SECONDS}, {NULL, 0, NULL, 0},
@@ -476,6 +493,17 @@ static void parse(int argc, char **argv)
             if (options.n_products < MAX_PRODUCTS) {
                 options.products[options.n_products++] = optarg;
             }
+            break;
+        case LEAVES:
+            if (options.n_leaves < MAX_PRODUCTS) {
+                options.leaves[options.n_leaves++] = optarg;
+            }
+            break;
+        case ACCEPT:
+            options.accept = atoi(optarg);
+            break;
+        case ALIVE:
+            options.alive = true;
             break;
         case CHECK:
             options.check = optarg;
