@@ -42,6 +42,8 @@ static ckm_status get_real(const json_t *object, const ckm_i_json_place *place, 
 
 ckm_status ckm_device_read(const char *path, ckm_device *out, ckm_error *err)
 {
+    CKM_I_NEED(path, err);
+    CKM_I_NEED(out, err);
     char *text = NULL;
     size_t size = 0;
     json_t *root = NULL;
@@ -73,6 +75,8 @@ cleanup:
 
 ckm_status ckm_device_write(const ckm_device *device, const char *path, ckm_error *err)
 {
+    CKM_I_NEED(device, err);
+    CKM_I_NEED(path, err);
     ckm_i_writer writer = {0};
     char *text = NULL;
     json_t *efficiency = json_object();

@@ -52,6 +52,9 @@ struct ckm_dataflow {
 int64_t ckm_i_inplace_best(const ckm_dataflow *df, const int32_t (*pairs)[2], int32_t n, int32_t (*chosen)[2],
                            int32_t *n_chosen);
 
+// CKM_ERR_ARGUMENT for a graph that is still being built.
+ckm_status ckm_i_dataflow_check_finished(const ckm_dataflow *df, ckm_error *err) CKM_NODISCARD;
+
 // In-place pairs of the operator with the most: room for those of any.
 size_t ckm_i_most_pairs(const ckm_dataflow *df);
 

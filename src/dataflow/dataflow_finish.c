@@ -322,6 +322,7 @@ static ckm_status check_total_bytes(const ckm_dataflow *df, ckm_error *err)
 
 ckm_status ckm_dataflow_finish(ckm_dataflow *df, ckm_error *err)
 {
+    CKM_I_NEED(df, err);
     if (df->finished) {
         return CKM_OK;
     }
@@ -415,6 +416,14 @@ static int64_t match_greedy(const ckm_dataflow *df, const int32_t (*pairs)[2], i
         *n_chosen = count;
     }
     return saved;
+}
+
+ckm_status ckm_i_dataflow_check_finished(const ckm_dataflow *df, ckm_error *err)
+{
+    if (!df->finished) {
+        return ckm_i_error(err, CKM_ERR_ARGUMENT, "the graph is not finished: call ckm_dataflow_finish first");
+    }
+    return CKM_OK;
 }
 
 size_t ckm_i_most_pairs(const ckm_dataflow *df)

@@ -264,6 +264,9 @@ static void *read_ahead(void *user)
 
 ckm_status ckm_data_fetch(ckm_data *d, int64_t step, void *const *inputs, void *labels, ckm_error *err)
 {
+    CKM_I_NEED_NAMED(d, "data", err);
+    CKM_I_NEED(inputs, err);
+    CKM_I_NEED(labels, err);
     if (step < 0) {
         return ckm_i_error(err, CKM_ERR_ARGUMENT, "a step cannot be negative");
     }
@@ -340,6 +343,7 @@ static ckm_status prepare(ckm_data *d, const ckm_data_options *options, ckm_erro
         return ckm_i_error(err, CKM_ERR_ARGUMENT, "a batch needs at least one sample and 1 to %d inputs",
                            CKM_DATA_MAX_INPUTS);
     }
+    CKM_I_NEED_NAMED(options->inputs, "options->inputs", err);
     memcpy(d->inputs, options->inputs, (size_t)options->n_inputs * sizeof d->inputs[0]);
     d->options.inputs = d->inputs;
     for (int32_t i = 0; i < options->n_inputs; i++) {
@@ -430,6 +434,9 @@ static ckm_status open_source(ckm_data *d, const char *path, ckm_error *err)
 
 ckm_status ckm_data_open(const char *path, const ckm_data_options *options, ckm_data **out, ckm_error *err)
 {
+    CKM_I_NEED(path, err);
+    CKM_I_NEED(options, err);
+    CKM_I_NEED(out, err);
     ckm_data *d = ckm_i_calloc(1, sizeof *d);
     if (d == NULL) {
         return ckm_i_error_memory(err);
@@ -484,12 +491,15 @@ void ckm_data_close(ckm_data *d)
 
 ckm_data_facts ckm_data_get_facts(const ckm_data *d)
 {
+    if (d == NULL) {
+        return (ckm_data_facts){.format = ""};
+    }
     return (ckm_data_facts){d->source.format->name, d->source.samples, d->batches,
                             d->source.classes,      d->bytes,          d->started};
 }
 
 const char *ckm_data_class_name(const ckm_data *d, int64_t i)
 {
-    bool named = d->source.format->class_name != NULL && i >= 0 && i < d->source.classes;
+    bool named = d != NULL && d->source.format->class_name != NULL && i >= 0 && i < d->source.classes;
     return named ? d->source.format->class_name(&d->source, i) : NULL;
 }
