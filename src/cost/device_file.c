@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // checkmate-device files: a device that is not built in, or this machine as it was measured.
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,6 +84,15 @@ ckm_status ckm_device_write(const ckm_device *device, const char *path, ckm_erro
     json_t *root = NULL;
     ckm_status status;
     bool good = efficiency != NULL;
+    bool finite = isfinite(device->macs_per_s) && isfinite(device->matrix_macs_per_s) &&
+                  isfinite(device->bytes_per_s) && isfinite(device->launch_ns);
+    for (int i = 0; i < CKM_DEVICE_CLASSES; i++) {
+        finite = finite && isfinite(device->efficiency[i]);
+    }
+    if (!finite) {
+        status = ckm_i_error(err, CKM_ERR_ARGUMENT, "a device with a rate or an efficiency that is no finite number");
+        goto cleanup;
+    }
     for (int i = 0; good && i < CKM_DEVICE_CLASSES; i++) {
         good = json_object_set_new(efficiency, class_keys[i], json_real(device->efficiency[i])) == 0;
     }

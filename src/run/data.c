@@ -343,7 +343,6 @@ static ckm_status prepare(ckm_data *d, const ckm_data_options *options, ckm_erro
         return ckm_i_error(err, CKM_ERR_ARGUMENT, "a batch needs at least one sample and 1 to %d inputs",
                            CKM_DATA_MAX_INPUTS);
     }
-    CKM_I_NEED_NAMED(options->inputs, "options->inputs", err);
     memcpy(d->inputs, options->inputs, (size_t)options->n_inputs * sizeof d->inputs[0]);
     d->options.inputs = d->inputs;
     for (int32_t i = 0; i < options->n_inputs; i++) {
@@ -436,6 +435,7 @@ ckm_status ckm_data_open(const char *path, const ckm_data_options *options, ckm_
 {
     CKM_I_NEED(path, err);
     CKM_I_NEED(options, err);
+    CKM_I_NEED(options->inputs, err);
     CKM_I_NEED(out, err);
     ckm_data *d = ckm_i_calloc(1, sizeof *d);
     if (d == NULL) {

@@ -538,6 +538,11 @@ static void parse(int argc, char **argv)
     }
 }
 
+static int64_t common_divisor(int64_t a, int64_t b)
+{
+    return b == 0 ? a : common_divisor(b, a % b);
+}
+
 static double now(void)
 {
     struct timespec t;
@@ -565,13 +570,18 @@ int main(int argc, char **argv)
     }
     int64_t n = state->counted[options.kind][options.scope];
     int64_t runs = options.runs > 0 && options.runs < n ? options.runs : n;
+    // Spread at any moment, so that a sweep that runs out of time has not left out the end.
+    int64_t stride = runs * 5 / 8 + 1;
+    while (common_divisor(stride, runs) != 1) {
+        stride++;
+    }
     int64_t done = 0;
     int64_t errors = 0;
     int64_t without = 0;
     int64_t bad = 0;
     int64_t shown = 0;
     for (int64_t i = 0; i < runs; i++) {
-        int64_t at = options.at >= 0 ? options.at : i * n / runs;
+        int64_t at = options.at >= 0 ? options.at : (i * stride % runs) * n / runs;
         if (options.seconds > 0 && now() - begin > (double)options.seconds) {
             break;
         }
