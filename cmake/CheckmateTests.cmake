@@ -76,7 +76,11 @@ if(CKM_BUILD_TESTS)
         add_executable(fault_sweep "${tests_dir}/faults/fault_sweep.c")
         set_target_properties(fault_sweep PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
         target_link_libraries(fault_sweep PRIVATE checkmate_flags)
+        add_executable(api_tour "${tests_dir}/faults/api_tour.c")
+        set_target_properties(api_tour PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+        target_link_libraries(api_tour PRIVATE checkmate_test_support)
         list(APPEND test_environment "CKM_FAULT_SWEEP=${PROJECT_BINARY_DIR}/tests/fault_sweep"
+             "CKM_API_TOUR=${PROJECT_BINARY_DIR}/tests/api_tour"
              "CKM_FAULT_PRELOAD=${PROJECT_BINARY_DIR}/tests/fault_preload.so")
     endif()
 

@@ -7,7 +7,7 @@
 
 [ -x "${CKM_FAULT_SWEEP:-}" ] || skip "the tool that makes allocations fail is not built with sanitizers"
 most=${CKM_FAULT_RUNS:-250}
-few=$((most > 100 ? 100 : most))
+few=$((most > 100 ? 100 : most))  # 0 stays 0: all
 seconds_each=${CKM_FAULT_SECONDS:-3}
 # The program starts itself anew where this is not set, and would lose the tool.
 GOMP_SPINCOUNT=1000
@@ -16,8 +16,9 @@ export GOMP_SPINCOUNT XDG_CACHE_HOME
 mkdir cache
 ulimit -c 0
 
-# sweep NAME OPTIONS... -- ARGUMENTS...: options of the tool, arguments of the program. The program ends with $wanted.
+# sweep NAME OPTIONS... -- ARGUMENTS...: options of the tool, arguments of the program. $program ends with $wanted.
 wanted=0
+program=$CHECKMATE
 sweep() {
     name=$1
     shift
@@ -27,7 +28,7 @@ sweep() {
         shift
     done
     shift
-    report=$(eval "\"\$CKM_FAULT_SWEEP\" --status $wanted --seconds $seconds_each $options -- \"\$CHECKMATE\" \"\$@\"")
+    report=$(eval "\"\$CKM_FAULT_SWEEP\" --status $wanted --seconds $seconds_each $options -- \"\$program\" \"\$@\"")
     status=$?
     printf '%s: %s\n' "$name" "$(printf '%s\n' "$report" | tail -n 1)"
     [ "$status" -eq 0 ] || fail "$name: $report"
@@ -93,4 +94,9 @@ sweep_training "train --resume" --product out.safetensors -- train test --data s
     --json --resume one.safetensors --export out.safetensors
 sweep_training "train --check" --mask '[0-9.]* (m?s|seconds)' -- train test --data synthetic --samples 16 --steps 2 $small --check
 sweep_training "profile" --check true --product out.json -- profile test --input-shape 8,8,3 --batch 4 -j 1 --steps 3 -o out.json
+
+# The C interface: every function once.
+mkdir tour
+program=${CKM_API_TOUR:?}
+sweep "C interface" --runs "$most" --skip "$skip," -- tour
 finish

@@ -41,10 +41,18 @@ typedef struct api_visitor {
     bool any_status, gives_status;
     ckm_status status;
     ckm_error error;
+    const char *failed;  // the first call that gave an error or a wrong value, where all are made
+    ckm_status failed_status;
+    ckm_error failed_error;
     bool right;  // of a call that gives a value
     void (*seen)(const char *name, void *user);
     void *user;
 } api_visitor;
+
+// Whether what several calls need could be made.
+bool api_prepares(api_visitor *v, const char *name, ckm_status status);
+
+enum { API_EVERY = -2 };  // wanted: all calls, one after the other
 
 // Whether the next call is the one to make; notes what there is to know of it.
 bool api_enter(api_visitor *v, const char *name, int n_pointers);
@@ -59,10 +67,10 @@ bool api_enter(api_visitor *v, const char *name, int n_pointers);
         v->status = (call);                          \
     }
 // What the undisturbed call gives depends on more than its arguments: programs installed, measured times.
-#define TRIES(function, n, may_be_null, call)        \
-    STATUS(function, n, may_be_null, call)           \
-    if (v->at - 1 == v->wanted && v->gives_status) { \
-        v->any_status = true;                        \
+#define TRIES(function, n, may_be_null, call)                                    \
+    STATUS(function, n, may_be_null, call)                                       \
+    if ((v->wanted == API_EVERY || v->at - 1 == v->wanted) && v->gives_status) { \
+        v->any_status = true;                                                    \
     }
 #define VALUE(function, n, is_right)  \
     if (api_enter(v, #function, n)) { \
@@ -73,8 +81,8 @@ bool api_enter(api_visitor *v, const char *name, int n_pointers);
         call;                         \
     }
 
-// Fails the running test when something cannot be made. Files are written to the current folder.
-void api_set_up(api_world *w);
+// Files are written to the current folder.
+ckm_status api_set_up(api_world *w, ckm_error *err) CKM_NODISCARD;
 void api_tear_down(api_world *w);
 
 void api_visit(api_visitor *v);

@@ -225,8 +225,8 @@ void api_visit_import(api_visitor *v, ckm_error *err)
            ckm_import_onnx_memory(P(0, data), size, P(1, &options), P(2, &made), P(3, err)))
     STATUS(ckm_import_values_open, 4, 2,
            ckm_import_values_open(P(0, "model.onnx"), P(1, &options), P(2, &values), P(3, err)))
-    if (ckm_import_values_open("model.onnx", NULL, &values, NULL) != CKM_OK) {
-        values = NULL;
+    if (!api_prepares(v, "ckm_import_values_open", ckm_import_values_open("model.onnx", NULL, &values, &v->error))) {
+        return;
     }
     DONE(ckm_import_values_close, 1, ckm_import_values_close(NULL))
     STATUS(ckm_import_values_read, 6, 0,

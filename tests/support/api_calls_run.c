@@ -103,8 +103,8 @@ void api_visit_data(api_visitor *v, ckm_error *err)
     options.inputs = w->fields.inputs;
     options.labels = w->fields.labels;
     options.synthetic_samples = 8;
-    if (ckm_data_open("synthetic", &options, &data, NULL) != CKM_OK) {
-        data = NULL;
+    if (!api_prepares(v, "ckm_data_open", ckm_data_open("synthetic", &options, &data, &v->error))) {
+        return;
     }
     VALUE(ckm_data_format_count, 0, ckm_data_format_count() > 0)
     VALUE(ckm_data_format_name, 0, ckm_data_format_name(-1) == NULL)

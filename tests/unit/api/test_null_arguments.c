@@ -60,7 +60,10 @@ static void test_calls(void **state)
     assert_non_null(getcwd(back, sizeof back));
     assert_non_null(mkdtemp(folder));
     assert_int_equal(chdir(folder), 0);
-    api_set_up(&w);
+    ckm_error err = CKM_ERROR_INIT;
+    if (api_set_up(&w, &err) != CKM_OK) {
+        fail_msg("cannot set up: %s", err.message);
+    }
     bool more = true;
     for (int wanted = 0; more; wanted++) {
         int n_pointers = 0;
