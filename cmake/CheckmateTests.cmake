@@ -4,6 +4,7 @@
 #   tests/unit/*/test_alloc_*.c   the same, with allocation wrapped (tests/support/alloc_sweep.h)
 #   tests/support/*.c             helpers linked into all of them
 #   tests/cli/*.sh                scripts that get the program as $CHECKMATE; golden_*.sh are labelled golden
+#   tests/faults/                 makes allocations, forks and threads of a program fail one by one (fault_sweep.c)
 #   tests/fuzz/fuzz_*.c           fuzz targets; tests/fuzz/corpus/<name>/ is replayed
 #   tests/fuzz/support/*.c        what they share: files, mutators
 # A test whose name ends in _slow gets the label slow besides. Exit status 77 means skipped.
@@ -82,6 +83,22 @@ if(CKM_BUILD_TESTS)
     foreach(source ${oracle_tests})
         checkmate_add_c_test("${source}" oracle)
     endforeach()
+
+    # Sanitizers bring an allocator of their own.
+    if(NOT CKM_SANITIZE)
+        add_library(fault_preload MODULE "${tests_dir}/faults/fault_preload.c")
+        set_target_properties(fault_preload PROPERTIES PREFIX "" LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+        target_link_libraries(fault_preload PRIVATE checkmate_flags gcc_s ${CMAKE_DL_LIBS})
+        add_executable(fault_sweep "${tests_dir}/faults/fault_sweep.c")
+        set_target_properties(fault_sweep PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+        target_link_libraries(fault_sweep PRIVATE checkmate_flags)
+        add_executable(api_tour "${tests_dir}/faults/api_tour.c")
+        set_target_properties(api_tour PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+        target_link_libraries(api_tour PRIVATE checkmate_test_support)
+        list(APPEND test_environment "CKM_FAULT_SWEEP=${PROJECT_BINARY_DIR}/tests/fault_sweep"
+             "CKM_API_TOUR=${PROJECT_BINARY_DIR}/tests/api_tour"
+             "CKM_FAULT_PRELOAD=${PROJECT_BINARY_DIR}/tests/fault_preload.so")
+    endif()
 
     if(TARGET checkmate_program)
         file(GLOB cli_tests CONFIGURE_DEPENDS "${tests_dir}/cli/*.sh" "${tests_dir}/golden/*.sh")

@@ -6,6 +6,10 @@
 //    and, when `err` is not NULL, *err says what went wrong and where.
 //  - `T **out` is owned by the caller and released by the type's _free function; _free(NULL) is fine.
 //    A returned const pointer is borrowed from its parent and lives as long as it does.
+//  - A pointer that a function needs must not be NULL: CKM_ERR_ARGUMENT says which it was. Functions that give a
+//    value and no status give a neutral one for NULL and for a position out of range: 0, -1 where they speak of
+//    -1, false, "" for a name, else NULL, a structure of these. `err` and `user` may always be NULL; other pointers
+//    where it says so. Arrays must be as long as is said, and objects alive: that cannot be checked.
 //  - "infeasible", "time limit" and the like are results, never errors.
 //  - The library keeps no mutable globals, never prints, never exits; it logs through a callback.
 //  - Objects are not synchronised: share them between threads only for reading.

@@ -2,7 +2,8 @@
 // Training data: labelled samples in a folder, handed out as batches in an order that only the seed decides.
 //
 // A folder's format is found by its content (ckm_data_format_name lists them). One batch is read ahead by a thread
-// of its own while the last one is being trained on; all memory this takes is fixed when the data are opened.
+// of its own, where one can be started, while the last one is being trained on; all memory this takes is fixed when the
+// data are opened.
 #ifndef CHECKMATE_DATA_H
 #define CHECKMATE_DATA_H
 
@@ -56,6 +57,7 @@ typedef struct ckm_data_facts {
     int64_t samples, batches;  // batches an epoch; a rest smaller than a batch waits for another epoch
     int64_t classes;           // that the data speak of; 0: unknown
     int64_t bytes;             // of memory held: the batch read ahead, tables, decoding
+    bool reads_ahead;          // false: no thread could be started, and batches are read when they are fetched
 } ckm_data_facts;
 
 // Opens a folder, or "synthetic": images, texts or noisy images made up on the spot from which something can be learnt. Everything that can be

@@ -69,7 +69,7 @@ CKM_API ckm_dataflow_tensor ckm_dataflow_get_tensor(const ckm_dataflow *df, int3
 CKM_API int32_t ckm_dataflow_get_result(const ckm_dataflow *df, int32_t i);
 // Operator that produces the tensor, or -1 for an input.
 CKM_API int32_t ckm_dataflow_producer(const ckm_dataflow *df, int32_t tensor);
-// Edges: distinct (producer, consumer) operator pairs.
+// Edges: distinct (producer, consumer) operator pairs; of a finished graph.
 CKM_API int64_t ckm_dataflow_edge_count(const ckm_dataflow *df);
 // Sum of all operator costs: the cost of running without rematerialization.
 CKM_API int64_t ckm_dataflow_total_cost(const ckm_dataflow *df);

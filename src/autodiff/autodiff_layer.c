@@ -224,6 +224,8 @@ static ckm_status add_backward(ckm_training *t, const adjacency *a, int32_t op, 
 
 ckm_status ckm_autodiff_layer_graph(const ckm_graph *graph, ckm_training **out, ckm_error *err)
 {
+    CKM_I_NEED(graph, err);
+    CKM_I_NEED(out, err);
     int32_t n = graph->n_ops;
     if (n < 1) {
         return ckm_i_error(err, CKM_ERR_FORMAT, "network \"%.200s\" has no operators", graph->name);

@@ -27,6 +27,8 @@ static ckm_status check_options(const ckm_autodiff_options *o, ckm_error *err)
 ckm_status ckm_autodiff_op_graph(const ckm_graph *graph, const ckm_autodiff_options *options, ckm_training **out,
                                  ckm_error *err)
 {
+    CKM_I_NEED(graph, err);
+    CKM_I_NEED(out, err);
     ckm_autodiff_options o = CKM_AUTODIFF_OPTIONS_INIT;
     if (options != NULL) {
         o = *options;

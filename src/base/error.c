@@ -9,6 +9,7 @@
 #undef ckm_i_error
 #undef ckm_i_error_at
 #undef ckm_i_error_memory
+#undef ckm_i_error_null
 
 static CKM_PRINTF(6, 0) ckm_status fill(ckm_error *err, ckm_status code, const char *file, int64_t line, int64_t byte,
                                         const char *format, va_list args)
@@ -55,6 +56,11 @@ ckm_status ckm_i_error_at(ckm_error *err, ckm_status code, const char *file, int
 ckm_status ckm_i_error_memory(ckm_error *err)
 {
     return ckm_i_error(err, CKM_ERR_MEMORY, "out of memory");
+}
+
+ckm_status ckm_i_error_null(ckm_error *err, const char *function, const char *argument)
+{
+    return ckm_i_error(err, CKM_ERR_ARGUMENT, "%s: %s is NULL", function, argument);
 }
 
 ckm_status ckm_i_error_in_file(ckm_error *err, ckm_status status, const char *file)

@@ -26,6 +26,21 @@ ckm_status ckm_i_error_memory(ckm_error *err);
 // Adds the file name to an error that was raised without one. Returns status.
 ckm_status ckm_i_error_in_file(ckm_error *err, ckm_status status, const char *file);
 
+// "<function>: <argument> is NULL".
+ckm_status ckm_i_error_null(ckm_error *err, const char *function, const char *argument);
+#define ckm_i_error_null(err, function, argument) \
+    ckm_i_error_known(ckm_i_error_null(err, function, argument), CKM_ERR_ARGUMENT)
+
+// Public functions refuse NULL where they need something: returns CKM_ERR_ARGUMENT. `name` is what the header calls the
+// argument, where that is not what it is called here.
+#define CKM_I_NEED_NAMED(argument, name, err)               \
+    do {                                                    \
+        if ((argument) == NULL) {                           \
+            return ckm_i_error_null((err), __func__, name); \
+        }                                                   \
+    } while (0)
+#define CKM_I_NEED(argument, err) CKM_I_NEED_NAMED(argument, #argument, err)
+
 // if (status != OK) goto cleanup, for functions with a `status` variable and a `cleanup:` label.
 #define CKM_I_TRY(expression)   \
     do {                        \

@@ -6,15 +6,15 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/json_load.h"
 
 ckm_status ckm_i_json_parse(const char *text, size_t size_bytes, const char *file, json_t **out, ckm_error *err)
 {
     json_error_t problem;
-    json_t *root = json_loadb(text, size_bytes, JSON_REJECT_DUPLICATES, &problem);
+    bool exhausted = false;
+    json_t *root = ckm_i_json_load(text, size_bytes, &problem, &exhausted);
     if (root == NULL) {
-        enum json_error_code code = json_error_code(&problem);
-        // jansson leaves the text empty when most of its own allocations fail.
-        if (code == json_error_out_of_memory || problem.text[0] == '\0') {
+        if (exhausted) {
             return ckm_i_error_memory(err);
         }
         ckm_status status = CKM_ERR_FORMAT;

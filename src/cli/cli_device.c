@@ -59,10 +59,14 @@ static ckm_status measure(const char *name, int threads, measured_network *m, ch
         status = ckm_program_create(m->training, &kernels, &program, err);
     }
     if (status == CKM_OK) {
+        cli_note_threads(program, kernels.threads);
+    }
+    if (status == CKM_OK) {
         status = cli_profile_measure(m->training, program, -1, &how, &profile, err);
     }
     if (status == CKM_OK) {
-        snprintf(platform, room, "%.70s, %d threads", ckm_profile_get_info(profile)->platform, threads);
+        snprintf(platform, room, "%.70s, %d threads", ckm_profile_get_info(profile)->platform,
+                 ckm_program_threads(program));
         status = times_of(profile, &m->ns, err);
     }
     ckm_profile_free(profile);

@@ -144,8 +144,14 @@ void cli_progress_line(const ckm_progress *progress, void *user)
 void cli_log_line(ckm_log_level level, const char *line, void *user)
 {
     static const char *const names[] = {"error", "warning", "info", "debug"};
-    (void)user;
-    if (level <= CKM_LOG_INFO) {
+    cli_progress *p = user;
+    if (level <= CKM_LOG_WARN) {
+        if (strncmp(p->last_warning, line, sizeof p->last_warning - 1) == 0) {
+            return;
+        }
+        snprintf(p->last_warning, sizeof p->last_warning, "%s", line);
+    }
+    if (level <= (p->verbose ? CKM_LOG_INFO : CKM_LOG_WARN)) {
         fprintf(stderr, "%s%s: %s%s\n", cli_style(stderr, CLI_DIM), names[level], line, cli_style(stderr, CLI_PLAIN));
     }
 }
@@ -160,7 +166,8 @@ ckm_solve_options cli_solve_options(const cli_limit_settings *settings, const ch
     options.seed = (uint64_t)settings->seed;
     options.stop = cli_stop_requested;
     options.progress = cli_progress_line;
-    options.log = settings->verbose ? cli_log_line : NULL;
+    options.log = cli_log_line;
+    progress->verbose = settings->verbose;
     options.user = progress;
     return options;
 }

@@ -42,6 +42,8 @@ typedef struct cli_progress {
     double last_seconds;  // when the last line was printed
     int64_t last_cost;
     double last_bound;
+    bool verbose;
+    char last_warning[160];  // so that none is printed again and again
     // The course, when it is to be drawn (cli_course.c).
     bool keeps_course;
     ckm_status course_status;

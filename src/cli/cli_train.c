@@ -108,6 +108,9 @@ static ckm_status build(train_setup *t, ckm_error *err)
     if (status == CKM_OK) {
         status = ckm_program_create(t->training, &kernels, &t->program, err);
     }
+    if (status == CKM_OK) {
+        cli_note_threads(t->program, kernels.threads);
+    }
     return status == CKM_OK ? cli_train_apply_costs(t, is_measured ? "flops" : s->model.costs, err) : status;
 }
 

@@ -25,13 +25,18 @@ double cli_train_clock(void)
 
 int64_t cli_train_address_space(void)
 {
+    // Not through stdio, which allocates: this works when memory is exhausted, too.
     char line[256];
-    FILE *file = fopen("/proc/self/statm", "r");
-    bool read = file != NULL && fgets(line, sizeof line, file) != NULL;
-    if (file != NULL) {
-        fclose(file);
+    int file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    ssize_t n = file >= 0 ? read(file, line, sizeof line - 1) : -1;
+    if (file >= 0) {
+        close(file);
     }
-    long long pages = read ? strtoll(line, NULL, 10) : 0;
+    if (n <= 0) {
+        return -1;
+    }
+    line[n] = '\0';
+    long long pages = strtoll(line, NULL, 10);
     return pages > 0 ? (int64_t)pages * sysconf(_SC_PAGESIZE) : -1;
 }
 
@@ -115,6 +120,9 @@ void cli_train_report_plan(const train_report *report)
             (long long)data.batches);
     if (data.classes > 0) {
         fprintf(stderr, ", %lld classes", (long long)data.classes);
+    }
+    if (!data.reads_ahead) {
+        fprintf(stderr, ", none read ahead (no thread for it could be started)");
     }
     fprintf(stderr, "\nschedule  %s; %s more computing than without rematerialization, which would need %s\n",
             t->solved.strategy, cli_show_percent(cli_overhead(t->cost, t->baseline_cost), text, sizeof text),

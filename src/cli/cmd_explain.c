@@ -126,14 +126,12 @@ static int by_bytes(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-// Lives that `wanted` accepts, largest first. The caller frees *out.
+// Lives that `wanted` accepts, largest first, into `lives`, which has room for all.
 static int32_t select_lives(const ckm_emit_facts *f, bool (*wanted)(const ckm_emit_facts *, const ckm_emit_life *),
-                            const ckm_emit_life ***out)
+                            const ckm_emit_life **lives)
 {
     int32_t n = 0;
-    const ckm_emit_life **lives = malloc((size_t)(f->n_lives > 0 ? f->n_lives : 1) * sizeof *lives);
-    *out = lives;
-    for (int32_t i = 0; lives != NULL && i < f->n_lives; i++) {
+    for (int32_t i = 0; i < f->n_lives; i++) {
         if (wanted(f, &f->lives[i])) {
             lives[n++] = &f->lives[i];
         }
@@ -180,26 +178,20 @@ static void print_lives(const ckm_emit_facts *f, const ckm_emit_life **lives, in
     }
 }
 
-static bool print_kept(const ckm_emit_facts *f)
+static void print_kept(const ckm_emit_facts *f, const ckm_emit_life **lives)
 {
-    const ckm_emit_life **lives = NULL;
     int64_t sum = 0;
     char text[NUMBER];
     if (f->turn_moment < 0) {
-        return true;
+        return;
     }
-    int32_t n = select_lives(f, is_kept, &lives);
-    if (lives == NULL) {
-        return false;
-    }
+    int32_t n = select_lives(f, is_kept, lives);
     for (int32_t i = 0; i < n; i++) {
         sum += lives[i]->bytes;
     }
     heading("Kept");
     printf(" from forward to backward: %s in %d tensors\n", cli_show_bytes(sum, text, sizeof text), (int)n);
     print_lives(f, lives, n, KEPT_LISTED, false);
-    free(lives);
-    return true;
 }
 
 // ---- what is computed again ----
@@ -247,18 +239,15 @@ static void print_why(const ckm_emit_facts *f, const ckm_emit_recompute *r)
     printf("\n");
 }
 
-static bool print_again(const ckm_emit_facts *f)
+// `list` has room for every operator.
+static void print_again(const ckm_emit_facts *f, again *list)
 {
     int32_t n_ops = ckm_dataflow_op_count(f->df);
     char text[NUMBER];
     heading("Computed again");
     if (f->n_recomputes == 0) {
         printf(": nothing\n");
-        return true;
-    }
-    again *list = calloc((size_t)n_ops, sizeof *list);
-    if (list == NULL) {
-        return false;
+        return;
     }
     for (int32_t v = 0; v < n_ops; v++) {
         list[v] = (again){f, NULL, v};
@@ -293,22 +282,16 @@ static bool print_again(const ckm_emit_facts *f)
                cli_show_percent(f->baseline_cost > 0 ? rest / (double)f->baseline_cost : 0, text, sizeof text),
                (int)n - AGAIN_LISTED);
     }
-    free(list);
-    return true;
 }
 
 // ---- the peak ----
 
-static bool print_peak(const ckm_emit_facts *f)
+static void print_peak(const ckm_emit_facts *f, const ckm_emit_life **lives)
 {
     const ckm_emit_moment *peak = &f->moments[f->peak_moment];
-    const ckm_emit_life **lives = NULL;
     char text[NUMBER];
     char name[NUMBER];
-    int32_t n = select_lives(f, is_live_at_peak, &lives);
-    if (lives == NULL) {
-        return false;
-    }
+    int32_t n = select_lives(f, is_live_at_peak, lives);
     heading("Peak");
     printf(" of %s in %s%s, operator %lld of %lld to run", cli_show_bytes(peak->bytes, text, sizeof text),
            fitted(op_name(f, peak->op), NAME_WIDTH, name, sizeof name), peak->execution > 0 ? " (again)" : "",
@@ -322,8 +305,27 @@ static bool print_peak(const ckm_emit_facts *f)
                cli_show_bytes(f->fixed_bytes + f->input_bytes, text, sizeof text));
     }
     print_lives(f, lives, n, LIVE_LISTED, true);
+}
+
+// Nothing is printed before everything that the page needs is there.
+static int print_page(const ckm_emit_facts *f)
+{
+    const ckm_emit_life **lives = malloc((size_t)(f->n_lives > 0 ? f->n_lives : 1) * sizeof *lives);
+    again *list = malloc((size_t)ckm_dataflow_op_count(f->df) * sizeof *list);
+    int outcome = CLI_DONE;
+    if (lives == NULL || list == NULL) {
+        outcome = cli_failf("out of memory");
+    } else {
+        print_summary(f);
+        print_chart(f);
+        print_kept(f, lives);
+        print_again(f, list);
+        print_peak(f, lives);
+        outcome = cli_finish_output();
+    }
     free(lives);
-    return true;
+    free(list);
+    return outcome;
 }
 
 static int run(const cli_command *command, const void *settings, char **arguments, int n_arguments)
@@ -331,10 +333,7 @@ static int run(const cli_command *command, const void *settings, char **argument
     cli_planned planned;
     int outcome = cli_planned_load(command, settings, arguments, n_arguments, &planned);
     if (outcome < 0) {
-        const ckm_emit_facts *f = planned.facts;
-        print_summary(f);
-        print_chart(f);
-        outcome = print_kept(f) && print_again(f) && print_peak(f) ? cli_finish_output() : cli_failf("out of memory");
+        outcome = print_page(planned.facts);
     }
     cli_planned_dispose(&planned);
     return outcome;

@@ -102,6 +102,9 @@ static ckm_status measure(const profile_settings *s, const char *model, int64_t 
     if (status == CKM_OK) {
         status = ckm_program_create(training, &kernels, &program, err);
     }
+    if (status == CKM_OK) {
+        cli_note_threads(program, kernels.threads);
+    }
     if (status == CKM_OK && cached != NULL) {
         status = ckm_profile_cache_path(program, cached, room, err);
     }

@@ -54,6 +54,7 @@ typedef struct sweep {
     ckm_solve_result *rows;  // [strategy][budget]; the schedule of a strategy's last budget only
     int n_rows;              // solved so far, budget by budget
     double *overheads;       // [strategy][budget], percent; NaN: none
+    cli_progress progress;   // of the solve under way
 } sweep;
 
 static ckm_solve_result *row_of(const sweep *s, int strategy, int budget)
@@ -212,7 +213,7 @@ static int solve_one(sweep *s, int budget, int strategy, bool verbose)
 {
     ckm_error err = CKM_ERROR_INIT;
     ckm_solve_result *row = row_of(s, strategy, budget);
-    ckm_solve_options solving = cli_solve_options(&s->settings->limits, s->strategies[strategy], NULL);
+    ckm_solve_options solving = cli_solve_options(&s->settings->limits, s->strategies[strategy], &s->progress);
     solving.progress = NULL;  // one line a solve is enough here
     solving.budget_bytes = s->budgets[budget];
     solving.reorder = s->settings->reorder;

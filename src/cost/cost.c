@@ -112,6 +112,14 @@ static ckm_status build(const ckm_training *training, ckm_cost_unit unit, const 
 
 ckm_status ckm_cost_apply(const ckm_training *training, const ckm_cost_model *model, ckm_dataflow **out, ckm_error *err)
 {
+    CKM_I_NEED(training, err);
+    CKM_I_NEED(model, err);
+    CKM_I_NEED(out, err);
+    if (model->kind == CKM_COST_MODEL_PROFILE) {
+        CKM_I_NEED(model->profile_path, err);
+    } else if (model->kind == CKM_COST_MODEL_DEVICE) {
+        CKM_I_NEED(model->device, err);
+    }
     ckm_status status;
     ckm_cost_unit unit = CKM_COST_FLOPS;
     int64_t *costs = ckm_i_calloc((size_t)training->n_ops, sizeof *costs);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // checkmate-device files: a device that is not built in, or this machine as it was measured.
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,6 +43,8 @@ static ckm_status get_real(const json_t *object, const ckm_i_json_place *place, 
 
 ckm_status ckm_device_read(const char *path, ckm_device *out, ckm_error *err)
 {
+    CKM_I_NEED(path, err);
+    CKM_I_NEED(out, err);
     char *text = NULL;
     size_t size = 0;
     json_t *root = NULL;
@@ -73,12 +76,23 @@ cleanup:
 
 ckm_status ckm_device_write(const ckm_device *device, const char *path, ckm_error *err)
 {
+    CKM_I_NEED(device, err);
+    CKM_I_NEED(path, err);
     ckm_i_writer writer = {0};
     char *text = NULL;
     json_t *efficiency = json_object();
     json_t *root = NULL;
     ckm_status status;
     bool good = efficiency != NULL;
+    bool finite = isfinite(device->macs_per_s) && isfinite(device->matrix_macs_per_s) &&
+                  isfinite(device->bytes_per_s) && isfinite(device->launch_ns);
+    for (int i = 0; i < CKM_DEVICE_CLASSES; i++) {
+        finite = finite && isfinite(device->efficiency[i]);
+    }
+    if (!finite) {
+        status = ckm_i_error(err, CKM_ERR_ARGUMENT, "a device with a rate or an efficiency that is no finite number");
+        goto cleanup;
+    }
     for (int i = 0; good && i < CKM_DEVICE_CLASSES; i++) {
         good = json_object_set_new(efficiency, class_keys[i], json_real(device->efficiency[i])) == 0;
     }

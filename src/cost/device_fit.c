@@ -54,9 +54,14 @@ static double rate(const totals *t, ckm_device_class c)
 ckm_status ckm_device_fit(const ckm_training *const *steps, const int64_t *const *measured_ns, int32_t n,
                           ckm_device *out, ckm_error *err)
 {
+    CKM_I_NEED(steps, err);
+    CKM_I_NEED(measured_ns, err);
+    CKM_I_NEED(out, err);
     totals t;
     memset(&t, 0, sizeof t);
     for (int32_t i = 0; i < n; i++) {
+        CKM_I_NEED_NAMED(steps[i], "one of the steps", err);
+        CKM_I_NEED_NAMED(measured_ns[i], "one of the lists of times", err);
         ckm_status status = add_step(&t, steps[i], measured_ns[i], err);
         if (status != CKM_OK) {
             return status;

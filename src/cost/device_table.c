@@ -98,7 +98,7 @@ const ckm_device *ckm_device_at(int32_t i)
 
 const ckm_device *ckm_device_find(const char *name)
 {
-    for (int32_t i = 0; i < N_DEVICES; i++) {
+    for (int32_t i = 0; name != NULL && i < N_DEVICES; i++) {
         if (strcasecmp(devices[i].name, name) == 0) {
             return &devices[i];
         }

@@ -7,15 +7,12 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/compare.h"
 #include "base/error.h"
 
 ckm_status ckm_dataflow_create(const char *name, ckm_cost_unit unit, int64_t fixed_bytes, ckm_dataflow **out,
                                ckm_error *err)
 {
-    if (out == NULL) {
-        return ckm_i_error(err, CKM_ERR_ARGUMENT, "no place for the graph");
-    }
+    CKM_I_NEED(out, err);
     if (fixed_bytes < 0) {
         return ckm_i_error(err, CKM_ERR_FORMAT, "fixed_bytes is %lld; it must not be negative", (long long)fixed_bytes);
     }
@@ -82,6 +79,8 @@ static ckm_status check_open(const ckm_dataflow *df, ckm_error *err)
 
 ckm_status ckm_dataflow_add_tensor(ckm_dataflow *df, const ckm_dataflow_tensor *tensor, int32_t *index, ckm_error *err)
 {
+    CKM_I_NEED(df, err);
+    CKM_I_NEED(tensor, err);
     ckm_status status = check_open(df, err);
     if (status != CKM_OK) {
         return status;
@@ -108,6 +107,8 @@ ckm_status ckm_dataflow_add_tensor(ckm_dataflow *df, const ckm_dataflow_tensor *
 
 ckm_status ckm_dataflow_add_op(ckm_dataflow *df, const ckm_dataflow_op *op, int32_t *index, ckm_error *err)
 {
+    CKM_I_NEED(df, err);
+    CKM_I_NEED(op, err);
     ckm_status status = check_open(df, err);
     if (status != CKM_OK) {
         return status;
@@ -119,6 +120,10 @@ ckm_status ckm_dataflow_add_op(ckm_dataflow *df, const ckm_dataflow_op *op, int3
     }
     if (op->n_inputs < 0 || op->n_outputs < 0 || op->n_inplace < 0) {
         return ckm_i_error(err, CKM_ERR_ARGUMENT, "ops[%d]: a negative number of operands", df->n_ops);
+    }
+    if ((op->n_inputs > 0 && op->inputs == NULL) || (op->n_outputs > 0 && op->outputs == NULL) ||
+        (op->n_inplace > 0 && op->inplace == NULL)) {
+        return ckm_i_error(err, CKM_ERR_ARGUMENT, "ops[%d]: a list of operands is NULL", df->n_ops);
     }
     if (df->n_ops == INT32_MAX / 4 || !CKM_I_GROW(df->ops, df->n_ops, df->cap_ops)) {
         return ckm_i_error_memory(err);
@@ -150,6 +155,7 @@ ckm_status ckm_dataflow_add_op(ckm_dataflow *df, const ckm_dataflow_op *op, int3
 
 ckm_status ckm_dataflow_add_result(ckm_dataflow *df, int32_t tensor, ckm_error *err)
 {
+    CKM_I_NEED(df, err);
     ckm_status status = check_open(df, err);
     if (status != CKM_OK) {
         return status;
@@ -163,36 +169,39 @@ ckm_status ckm_dataflow_add_result(ckm_dataflow *df, int32_t tensor, ckm_error *
 
 const char *ckm_dataflow_name(const ckm_dataflow *df)
 {
-    return df->name;
+    return df != NULL ? df->name : "";
 }
 
 ckm_cost_unit ckm_dataflow_cost_unit(const ckm_dataflow *df)
 {
-    return df->cost_unit;
+    return df != NULL ? df->cost_unit : CKM_COST_FLOPS;
 }
 
 int64_t ckm_dataflow_fixed_bytes(const ckm_dataflow *df)
 {
-    return df->fixed_bytes;
+    return df != NULL ? df->fixed_bytes : 0;
 }
 
 int32_t ckm_dataflow_op_count(const ckm_dataflow *df)
 {
-    return df->n_ops;
+    return df != NULL ? df->n_ops : 0;
 }
 
 int32_t ckm_dataflow_tensor_count(const ckm_dataflow *df)
 {
-    return df->n_tensors;
+    return df != NULL ? df->n_tensors : 0;
 }
 
 int32_t ckm_dataflow_result_count(const ckm_dataflow *df)
 {
-    return df->n_results;
+    return df != NULL ? df->n_results : 0;
 }
 
 ckm_dataflow_op ckm_dataflow_get_op(const ckm_dataflow *df, int32_t op)
 {
+    if (df == NULL || op < 0 || op >= df->n_ops) {
+        return (ckm_dataflow_op){.name = ""};
+    }
     const ckm_i_dataflow_op *o = &df->ops[op];
     return (ckm_dataflow_op){
         .name = o->name,
@@ -211,52 +220,34 @@ ckm_dataflow_op ckm_dataflow_get_op(const ckm_dataflow *df, int32_t op)
 
 ckm_dataflow_tensor ckm_dataflow_get_tensor(const ckm_dataflow *df, int32_t tensor)
 {
+    if (df == NULL || tensor < 0 || tensor >= df->n_tensors) {
+        return (ckm_dataflow_tensor){.name = "", .alias_of = -1};
+    }
     const ckm_i_dataflow_tensor *x = &df->tensors[tensor];
     return (ckm_dataflow_tensor){.name = x->name, .bytes = x->bytes, .alias_of = x->alias_of};
 }
 
 int32_t ckm_dataflow_get_result(const ckm_dataflow *df, int32_t i)
 {
-    return df->results[i];
+    return df != NULL && i >= 0 && i < df->n_results ? df->results[i] : -1;
 }
 
 int32_t ckm_dataflow_producer(const ckm_dataflow *df, int32_t tensor)
 {
-    return df->tensors[tensor].producer;
+    return df != NULL && tensor >= 0 && tensor < df->n_tensors ? df->tensors[tensor].producer : -1;
 }
 
 int64_t ckm_dataflow_total_cost(const ckm_dataflow *df)
 {
-    return df->total_cost;
+    return df != NULL ? df->total_cost : 0;
 }
 
 int64_t ckm_dataflow_memory_floor(const ckm_dataflow *df)
 {
-    return df->floor_bytes;
+    return df != NULL ? df->floor_bytes : 0;
 }
 
 int64_t ckm_dataflow_edge_count(const ckm_dataflow *df)
 {
-    // Distinct producers over each operator's inputs; sorts a small copy per operator.
-    int64_t edges = 0;
-    for (int32_t v = 0; v < df->n_ops; v++) {
-        const ckm_i_dataflow_op *op = &df->ops[v];
-        int32_t *producers = ckm_i_malloc((size_t)op->n_inputs, sizeof *producers);
-        int32_t n = 0;
-        if (producers == NULL) {
-            return -1;
-        }
-        for (int32_t i = 0; i < op->n_inputs; i++) {
-            int32_t p = df->tensors[op->inputs[i]].producer;
-            if (p >= 0) {
-                producers[n++] = p;
-            }
-        }
-        qsort(producers, (size_t)n, sizeof *producers, ckm_i_compare_int32);
-        for (int32_t i = 0; i < n; i++) {
-            edges += i == 0 || producers[i] != producers[i - 1];
-        }
-        free(producers);
-    }
-    return edges;
+    return df != NULL ? df->n_edges : 0;
 }

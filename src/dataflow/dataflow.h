@@ -39,6 +39,7 @@ struct ckm_dataflow {
     // Set by finish.
     bool finished;
     int32_t *users_pool;
+    int64_t n_edges;
     int64_t total_cost;
     int64_t resident_bytes;  // fixed bytes plus every pinned storage: in use at every moment
     int64_t floor_bytes;
@@ -50,6 +51,9 @@ struct ckm_dataflow {
 // Pairs are few; this is exact, by enumeration up to 16 pairs and greedy by bytes beyond.
 int64_t ckm_i_inplace_best(const ckm_dataflow *df, const int32_t (*pairs)[2], int32_t n, int32_t (*chosen)[2],
                            int32_t *n_chosen);
+
+// CKM_ERR_ARGUMENT for a graph that is still being built.
+ckm_status ckm_i_dataflow_check_finished(const ckm_dataflow *df, ckm_error *err) CKM_NODISCARD;
 
 // In-place pairs of the operator with the most: room for those of any.
 size_t ckm_i_most_pairs(const ckm_dataflow *df);

@@ -173,6 +173,29 @@ cleanup:
     return status;
 }
 
+// Distinct pairs of a producer and a consumer.
+static ckm_status count_edges(ckm_dataflow *df, ckm_error *err)
+{
+    int32_t *last = ckm_i_malloc((size_t)df->n_ops, sizeof *last);
+    int64_t edges = 0;
+    if (last == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    for (int32_t v = 0; v < df->n_ops; v++) {
+        last[v] = -1;
+        for (int32_t i = 0; i < df->ops[v].n_inputs; i++) {
+            int32_t producer = df->tensors[df->ops[v].inputs[i]].producer;
+            if (producer >= 0 && last[producer] != v) {
+                last[producer] = v;
+                edges++;
+            }
+        }
+    }
+    df->n_edges = edges;
+    free(last);
+    return CKM_OK;
+}
+
 static ckm_status sum_costs(ckm_dataflow *df, ckm_error *err)
 {
     int64_t cost = 0;
@@ -299,6 +322,7 @@ static ckm_status check_total_bytes(const ckm_dataflow *df, ckm_error *err)
 
 ckm_status ckm_dataflow_finish(ckm_dataflow *df, ckm_error *err)
 {
+    CKM_I_NEED(df, err);
     if (df->finished) {
         return CKM_OK;
     }
@@ -319,6 +343,7 @@ ckm_status ckm_dataflow_finish(ckm_dataflow *df, ckm_error *err)
     status = status == CKM_OK ? sum_costs(df, err) : status;
     status = status == CKM_OK ? check_total_bytes(df, err) : status;
     status = status == CKM_OK ? index_users(df, err) : status;
+    status = status == CKM_OK ? count_edges(df, err) : status;
     if (status != CKM_OK) {
         return status;
     }
@@ -391,6 +416,14 @@ static int64_t match_greedy(const ckm_dataflow *df, const int32_t (*pairs)[2], i
         *n_chosen = count;
     }
     return saved;
+}
+
+ckm_status ckm_i_dataflow_check_finished(const ckm_dataflow *df, ckm_error *err)
+{
+    if (!df->finished) {
+        return ckm_i_error(err, CKM_ERR_ARGUMENT, "the graph is not finished: call ckm_dataflow_finish first");
+    }
+    return CKM_OK;
 }
 
 size_t ckm_i_most_pairs(const ckm_dataflow *df)

@@ -233,6 +233,8 @@ cleanup:
 ckm_status ckm_dataflow_parse(const char *text, size_t size_bytes, const char *file_for_errors, ckm_dataflow **out,
                               ckm_error *err)
 {
+    CKM_I_NEED(text, err);
+    CKM_I_NEED(out, err);
     json_t *root = NULL;
     ckm_status status = ckm_i_json_parse(text, size_bytes, file_for_errors, &root, err);
     if (status == CKM_OK) {
@@ -244,6 +246,8 @@ ckm_status ckm_dataflow_parse(const char *text, size_t size_bytes, const char *f
 
 ckm_status ckm_dataflow_read(const char *path, ckm_dataflow **out, ckm_error *err)
 {
+    CKM_I_NEED(path, err);
+    CKM_I_NEED(out, err);
     char *text = NULL;
     size_t size_bytes = 0;
     ckm_status status = ckm_i_file_read(path, MAX_FILE_BYTES, &text, &size_bytes, err);
@@ -312,6 +316,8 @@ static void write_graph(FILE *to, const ckm_dataflow *df)
 
 ckm_status ckm_dataflow_write(const ckm_dataflow *df, const char *path, ckm_error *err)
 {
+    CKM_I_NEED(df, err);
+    CKM_I_NEED(path, err);
     ckm_i_writer writer;
     ckm_status status = ckm_i_writer_open(&writer, path, err);
     if (status == CKM_OK) {

@@ -16,7 +16,8 @@ const char *ckm_emit_class_name(ckm_emit_class what)
         "fixed",          "inputs, parameters", "kept for backward", "freed before backward",
         "computed again", "gradients",          "workspace",
     };
-    return names[what];
+    int i = (int)what;
+    return i >= 0 && i < CKM_EMIT_N_CLASSES ? names[i] : "";
 }
 
 typedef struct gathering {
@@ -356,6 +357,9 @@ cleanup:
 
 ckm_status ckm_emit_facts_create(const ckm_dataflow *df, const ckm_schedule *s, ckm_emit_facts **out, ckm_error *err)
 {
+    CKM_I_NEED(df, err);
+    CKM_I_NEED(s, err);
+    CKM_I_NEED(out, err);
     ckm_plan_options options = CKM_PLAN_OPTIONS_INIT;
     ckm_plan *plan = NULL;
     ckm_emit_facts *facts = ckm_i_calloc(1, sizeof *facts);

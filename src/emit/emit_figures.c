@@ -27,16 +27,19 @@ int32_t ckm_emit_figure_count(void)
 
 const char *ckm_emit_figure_name(int32_t i)
 {
-    return figures[i].name;
+    return i >= 0 && i < N_FIGURES ? figures[i].name : NULL;
 }
 
 const char *ckm_emit_figure_summary(int32_t i)
 {
-    return figures[i].summary;
+    return i >= 0 && i < N_FIGURES ? figures[i].summary : NULL;
 }
 
 ckm_status ckm_emit_figure(const ckm_emit_facts *facts, const char *name, const char *path, ckm_error *err)
 {
+    CKM_I_NEED(facts, err);
+    CKM_I_NEED(name, err);
+    CKM_I_NEED(path, err);
     for (int32_t i = 0; i < N_FIGURES; i++) {
         if (strcmp(figures[i].name, name) == 0) {
             return figures[i].draw(facts, path, err);

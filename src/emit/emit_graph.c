@@ -150,6 +150,8 @@ static void put_graph(FILE *to, const void *what)
 
 ckm_status ckm_emit_dot(const ckm_dataflow *df, const char *path, ckm_error *err)
 {
+    CKM_I_NEED(df, err);
+    CKM_I_NEED(path, err);
     ckm_i_writer writer;
     ckm_status status = ckm_i_writer_open(&writer, path, err);
     if (status != CKM_OK) {
@@ -162,6 +164,8 @@ ckm_status ckm_emit_dot(const ckm_dataflow *df, const char *path, ckm_error *err
 
 ckm_status ckm_emit_graph_figure(const ckm_dataflow *df, const char *path, ckm_error *err)
 {
+    CKM_I_NEED(df, err);
+    CKM_I_NEED(path, err);
     drawing d = {df, NULL};
     return ckm_i_dot_draw(put_graph, &d, path, err);
 }

@@ -85,5 +85,7 @@ static void put_network(FILE *to, const void *what)
 
 ckm_status ckm_emit_network_figure(const ckm_graph *graph, const char *path, ckm_error *err)
 {
+    CKM_I_NEED(graph, err);
+    CKM_I_NEED(path, err);
     return ckm_i_dot_draw(put_network, graph, path, err);
 }

@@ -269,6 +269,8 @@ static ckm_status put_page(const page *p, ckm_error *err)
 ckm_status ckm_emit_page(const ckm_emit_facts *facts, const char *graph_file, const char *schedule_file,
                          const char *path, ckm_error *err)
 {
+    CKM_I_NEED(facts, err);
+    CKM_I_NEED(path, err);
     ckm_i_writer writer;
     ckm_status status = ckm_i_writer_open(&writer, path, err);
     if (status != CKM_OK) {

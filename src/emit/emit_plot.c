@@ -85,6 +85,15 @@ static void put_script(FILE *to, const void *what, ckm_i_figure_format format)
 
 ckm_status ckm_emit_plot_figure(const ckm_emit_plot *plot, const char *path, ckm_error *err)
 {
+    CKM_I_NEED(plot, err);
+    CKM_I_NEED(path, err);
+    for (int32_t c = 0; c < plot->n_curves; c++) {
+        CKM_I_NEED(plot->curves, err);
+        if (plot->curves[c].n > 0) {
+            CKM_I_NEED_NAMED(plot->curves[c].x, "x of a curve", err);
+            CKM_I_NEED_NAMED(plot->curves[c].y, "y of a curve", err);
+        }
+    }
     bool any = false;
     for (int32_t c = 0; c < plot->n_curves; c++) {
         any = any || curve_has_points(&plot->curves[c]);

@@ -70,6 +70,9 @@ static void put_script(FILE *to, const void *what, ckm_i_figure_format format)
 ckm_status ckm_emit_progress_figure(const char *title, const ckm_emit_progress *points, int32_t n, const char *path,
                                     ckm_error *err)
 {
+    CKM_I_NEED(title, err);
+    CKM_I_NEED(points, err);
+    CKM_I_NEED(path, err);
     bool any = false;
     for (int32_t i = 0; i < n; i++) {
         any = any || isfinite(points[i].overhead) || isfinite(points[i].bound);

@@ -270,36 +270,39 @@ int32_t ckm_i_spatial_axis(const ckm_graph *g)
 
 const char *ckm_graph_name(const ckm_graph *g)
 {
-    return g->name;
+    return g != NULL ? g->name : "";
 }
 
 ckm_layout ckm_graph_layout(const ckm_graph *g)
 {
-    return g->layout;
+    return g != NULL ? g->layout : CKM_CHANNELS_LAST;
 }
 
 ckm_task ckm_graph_task(const ckm_graph *graph)
 {
-    return graph->task;
+    return graph != NULL ? graph->task : CKM_TASK_CLASSES;
 }
 
 int64_t ckm_graph_batch(const ckm_graph *g)
 {
-    return g->batch;
+    return g != NULL ? g->batch : 0;
 }
 
 int32_t ckm_graph_op_count(const ckm_graph *g)
 {
-    return g->n_ops;
+    return g != NULL ? g->n_ops : 0;
 }
 
 int32_t ckm_graph_tensor_count(const ckm_graph *g)
 {
-    return g->n_tensors;
+    return g != NULL ? g->n_tensors : 0;
 }
 
 ckm_graph_op_info ckm_graph_get_op(const ckm_graph *g, int32_t op)
 {
+    if (g == NULL || op < 0 || op >= g->n_ops) {
+        return (ckm_graph_op_info){.name = "", .kind = ""};
+    }
     const ckm_i_graph_op *o = &g->ops[op];
     return (ckm_graph_op_info){.name = o->name,
                                .kind = o->op_class->kind,
@@ -311,6 +314,9 @@ ckm_graph_op_info ckm_graph_get_op(const ckm_graph *g, int32_t op)
 
 ckm_graph_tensor_info ckm_graph_get_tensor(const ckm_graph *g, int32_t tensor)
 {
+    if (g == NULL || tensor < 0 || tensor >= g->n_tensors) {
+        return (ckm_graph_tensor_info){.name = "", .producer = -1};
+    }
     const ckm_i_graph_tensor *t = &g->tensors[tensor];
     return (ckm_graph_tensor_info){
         .name = t->name, .role = t->role, .dtype = t->dtype, .shape = t->shape, .producer = t->producer};
@@ -319,7 +325,7 @@ ckm_graph_tensor_info ckm_graph_get_tensor(const ckm_graph *g, int32_t tensor)
 int64_t ckm_graph_element_count(const ckm_graph *g, ckm_tensor_role role)
 {
     int64_t total = 0;
-    for (int32_t i = 0; i < g->n_tensors; i++) {
+    for (int32_t i = 0; g != NULL && i < g->n_tensors; i++) {
         int64_t elements;
         if (g->tensors[i].role != role) {
             continue;

@@ -49,10 +49,9 @@ static ckm_status by_content(const char *path, const ckm_i_importer **out, ckm_e
 
 ckm_status ckm_import_file(const char *path, const ckm_import_options *options, ckm_graph **out, ckm_error *err)
 {
+    CKM_I_NEED(path, err);
+    CKM_I_NEED(out, err);
     ckm_import_options defaults = CKM_IMPORT_OPTIONS_INIT;
-    if (path == NULL || out == NULL) {
-        return ckm_i_error(err, CKM_ERR_ARGUMENT, "a path and a place for the result are needed");
-    }
     const ckm_i_importer *importer = by_name(path);
     if (importer == NULL) {
         ckm_status status = by_content(path, &importer, err);

@@ -40,11 +40,10 @@ static ckm_status read_onnx(const char *path, const ckm_import_options *options,
 ckm_status ckm_import_onnx_memory(const void *data, size_t size_bytes, const ckm_import_options *options,
                                   ckm_graph **out, ckm_error *err)
 {
+    CKM_I_NEED(data, err);
+    CKM_I_NEED(out, err);
     ckm_import_options defaults = CKM_IMPORT_OPTIONS_INIT;
     ckm_i_onnx_source source;
-    if ((data == NULL && size_bytes > 0) || out == NULL) {
-        return ckm_i_error(err, CKM_ERR_ARGUMENT, "data and a place for the result are needed");
-    }
     ckm_i_onnx_source_memory(&source, data, size_bytes);
     return read_source(&source, options != NULL ? options : &defaults, out, err);
 }

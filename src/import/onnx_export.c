@@ -345,6 +345,16 @@ static ckm_status write_model(exporter *e, int64_t graph_bytes, ckm_error *err)
 ckm_status ckm_export_onnx(const char *model, const char *path, const ckm_export_tensor *tensors, int32_t n,
                            ckm_error *err)
 {
+    CKM_I_NEED(model, err);
+    CKM_I_NEED(path, err);
+    if (n < 0) {
+        return ckm_i_error(err, CKM_ERR_ARGUMENT, "%d tensors to export; the number must not be negative", (int)n);
+    }
+    for (int32_t i = 0; i < n; i++) {
+        CKM_I_NEED(tensors, err);
+        CKM_I_NEED_NAMED(tensors[i].name, "the name of a tensor", err);
+        CKM_I_NEED_NAMED(tensors[i].data, "the data of a tensor", err);
+    }
     exporter e = {.tensors = tensors, .n = n, .model = model};
     int64_t graph_bytes = 0;
     ckm_status status = ckm_i_onnx_source_open(&e.source, model, err);

@@ -73,6 +73,8 @@ static ckm_status index_values(ckm_import_values *v, ckm_error *err)
 ckm_status ckm_import_values_open(const char *path, const ckm_import_options *options, ckm_import_values **out,
                                   ckm_error *err)
 {
+    CKM_I_NEED(path, err);
+    CKM_I_NEED(out, err);
     ckm_import_options defaults = CKM_IMPORT_OPTIONS_INIT;
     ckm_import_values *v = ckm_i_calloc(1, sizeof *v);
     if (v == NULL) {
@@ -264,6 +266,11 @@ static const ckm_i_onnx_value *find_value(const ckm_import_values *v, const char
 ckm_status ckm_import_values_read(ckm_import_values *v, const char *name, ckm_dtype dtype, const ckm_shape *shape,
                                   void *out, bool *found, ckm_error *err)
 {
+    CKM_I_NEED_NAMED(v, "values", err);
+    CKM_I_NEED(name, err);
+    CKM_I_NEED(shape, err);
+    CKM_I_NEED(out, err);
+    CKM_I_NEED(found, err);
     reading r = {.v = v, .name = name, .dtype = dtype, .out = out, .where = CKM_I_ONNX_EXTERNAL_INIT};
     const ckm_i_onnx_value *value = find_value(v, name);
     const ckm_i_wire_tensor *place = ckm_i_wire_find(&v->tensors, name);

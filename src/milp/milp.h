@@ -68,11 +68,13 @@ typedef struct ckm_i_milp_result {
                        // none, INFINITY: proven infeasible in the same way
     double *x;         // n_cols, or NULL
     double *row_dual;  // n_rows, LP without cutting planes only, or NULL
+    bool missing;      // no process could be started for the engine
     char detail[128];  // what the engine said, for logs
 } ckm_i_milp_result;
 
-// LP by Clp (dual simplex), MIP by CBC. CKM_OK whatever the status; errors are for memory and fork. `m` is as it was
-// afterwards: rows are appended in the child.
+// LP by Clp (dual simplex), MIP by CBC. CKM_OK whatever the status, and also when no process can be
+// started (CKM_I_MILP_STOPPED, `missing`, `detail` says why); errors are for memory. `m` is as it was afterwards: rows are
+// appended in the child.
 ckm_status ckm_i_milp_solve(ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_milp_result *result,
                             ckm_error *err) CKM_NODISCARD;
 // The same beside other work. Start copies what it needs; poll tells, at once, whether the engine has ended, and

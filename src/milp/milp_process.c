@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -222,25 +223,36 @@ static void free_job(ckm_i_milp_job *job)
     free(job);
 }
 
-static ckm_status start_child(ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_milp_job *job, ckm_error *err)
+// An engine that cannot be started is one that has found nothing: the caller goes on with what it knows.
+static void give_up(ckm_i_milp_job *job, int problem)
+{
+    job->empty = (ckm_i_milp_result){
+        .status = CKM_I_MILP_STOPPED, .objective = NAN, .bound = -INFINITY, .proven = -INFINITY, .missing = true};
+    snprintf(job->empty.detail, sizeof job->empty.detail, "cannot start a process for the engine: %s",
+             strerror(problem));
+}
+
+static void start_child(ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_milp_job *job)
 {
     size_t values = (size_t)m->n_cols + (size_t)m->n_rows;
     job->shared_bytes = sizeof(shared_answer) + values * sizeof(double);
-    job->shared = mmap(NULL, job->shared_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (job->shared == MAP_FAILED) {
-        job->shared = NULL;
-        return ckm_i_error_memory(err);
+    shared_answer *shared = mmap(NULL, job->shared_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED) {
+        give_up(job, errno);
+        return;
     }
-    job->shared->answer.proven = -INFINITY;
-    job->child = fork();
-    if (job->child == 0) {
-        run_child(m, options, job->shared);
+    shared->answer.proven = -INFINITY;
+    pid_t child = fork();
+    if (child == 0) {
+        run_child(m, options, shared);
     }
-    if (job->child < 0) {
-        job->child = 0;
-        return ckm_i_error(err, CKM_ERR_INTERNAL, "cannot start a process for the LP/MIP engine: %s", strerror(errno));
+    if (child < 0) {
+        give_up(job, errno);
+        munmap(shared, job->shared_bytes);
+        return;
     }
-    return CKM_OK;
+    job->shared = shared;
+    job->child = child;
 }
 
 ckm_status ckm_i_milp_start(ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_milp_job **job, ckm_error *err)
@@ -260,7 +272,11 @@ ckm_status ckm_i_milp_start(ckm_i_milp *m, const ckm_i_milp_options *options, ck
     started->limit_seconds = options->seconds;
     started->stop = options->stop;
     started->user = options->user;
-    status = m->n_cols == 0 ? solve_empty(m, &started->empty, err) : start_child(m, options, started, err);
+    if (m->n_cols == 0) {
+        status = solve_empty(m, &started->empty, err);
+    } else {
+        start_child(m, options, started);
+    }
     if (status != CKM_OK) {
         free_job(started);
         return status;

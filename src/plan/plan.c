@@ -111,9 +111,7 @@ static ckm_status find_bound(ckm_i_plan_packing *p, int32_t n_parts, ckm_error *
 
 static ckm_status check_arguments(const ckm_dataflow *df, const ckm_plan_options *options, ckm_error *err)
 {
-    if (!df->finished) {
-        return ckm_i_error(err, CKM_ERR_ARGUMENT, "the graph is not finished: call ckm_dataflow_finish first");
-    }
+    CKM_I_CHECK(ckm_i_dataflow_check_finished(df, err));
     if (options->alignment < 1 || (options->alignment & (options->alignment - 1)) != 0) {
         return ckm_i_error(err, CKM_ERR_ARGUMENT, "alignment %lld is not a power of two",
                            (long long)options->alignment);
@@ -124,6 +122,10 @@ static ckm_status check_arguments(const ckm_dataflow *df, const ckm_plan_options
 ckm_status ckm_plan_create(const ckm_dataflow *df, const ckm_schedule *s, const ckm_plan_options *options,
                            ckm_plan **out, ckm_error *err)
 {
+    CKM_I_NEED(df, err);
+    CKM_I_NEED(s, err);
+    CKM_I_NEED(options, err);
+    CKM_I_NEED(out, err);
     double start = ckm_i_clock_seconds();
     ckm_simulation facts;
     ckm_plan *plan = NULL;
@@ -177,23 +179,26 @@ void ckm_plan_free(ckm_plan *plan)
 
 const ckm_plan_info *ckm_plan_get_info(const ckm_plan *plan)
 {
-    return &plan->info;
+    return plan != NULL ? &plan->info : NULL;
 }
 
 int32_t ckm_plan_instance_count(const ckm_plan *plan)
 {
-    return plan->n_instances;
+    return plan != NULL ? plan->n_instances : 0;
 }
 
 ckm_plan_instance ckm_plan_get_instance(const ckm_plan *plan, int32_t i)
 {
+    if (plan == NULL || i < 0 || i >= plan->n_instances) {
+        return (ckm_plan_instance){.tensor = -1, .op = -1, .buffer = -1};
+    }
     return plan->instances[i];
 }
 
 void ckm_plan_get_step(const ckm_plan *plan, int64_t step, int32_t *inputs, int32_t *outputs, int32_t *workspace)
 {
-    const ckm_i_plan_step *at = &plan->steps[step];
-    if (at->at < 0) {
+    const ckm_i_plan_step *at = plan != NULL && step >= 0 && step < plan->n_steps ? &plan->steps[step] : NULL;
+    if (at == NULL || at->at < 0) {
         if (workspace != NULL) {
             *workspace = -1;
         }

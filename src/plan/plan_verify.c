@@ -307,6 +307,10 @@ static ckm_status check_space(checker *c, bool *good, ckm_error *err)
 ckm_status ckm_plan_verify(const ckm_dataflow *df, const ckm_schedule *s, const ckm_plan *plan, int64_t alignment,
                            ckm_plan_verdict *out, ckm_error *err)
 {
+    CKM_I_NEED(df, err);
+    CKM_I_NEED(s, err);
+    CKM_I_NEED(plan, err);
+    CKM_I_NEED(out, err);
     ckm_plan_verdict verdict = {.ok = false, .arena_bytes = -1};
     ckm_verdict legal;
     checker c = {.df = df,

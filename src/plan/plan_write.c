@@ -58,6 +58,9 @@ static void write_csv(FILE *to, const ckm_dataflow *df, const ckm_plan *plan)
 
 ckm_status ckm_plan_write(const ckm_dataflow *df, const ckm_plan *plan, const char *path, ckm_error *err)
 {
+    CKM_I_NEED(df, err);
+    CKM_I_NEED(plan, err);
+    CKM_I_NEED(path, err);
     ckm_i_writer w = {0};
     ckm_status status;
     size_t length = strlen(path);

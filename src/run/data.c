@@ -247,6 +247,9 @@ static void *read_ahead(void *user)
 
 ckm_status ckm_data_fetch(ckm_data *d, int64_t step, void *const *inputs, void *labels, ckm_error *err)
 {
+    CKM_I_NEED_NAMED(d, "data", err);
+    CKM_I_NEED(inputs, err);
+    CKM_I_NEED(labels, err);
     if (step < 0) {
         return ckm_i_error(err, CKM_ERR_ARGUMENT, "a step cannot be negative");
     }
@@ -255,7 +258,11 @@ ckm_status ckm_data_fetch(ckm_data *d, int64_t step, void *const *inputs, void *
     while (d->wanted != d->staged) {
         pthread_cond_wait(&d->ready, &d->lock);
     }
-    if (d->staged != step) {
+    if (d->staged != step && !d->started) {
+        d->staged_error = (ckm_error)CKM_ERROR_INIT;
+        d->staged_status = fill(d, step, &d->staged_error);
+        d->staged = d->wanted = step;
+    } else if (d->staged != step) {
         d->wanted = step;
         pthread_cond_signal(&d->work);
         while (d->staged != step) {
@@ -269,7 +276,7 @@ ckm_status ckm_data_fetch(ckm_data *d, int64_t step, void *const *inputs, void *
             memcpy(inputs[f], d->staged_inputs[f], (size_t)(o->batch * ckm_i_data_field_bytes(&o->inputs[f])));
         }
         memcpy(labels, d->staged_labels, (size_t)(o->batch * ckm_i_data_field_bytes(&o->labels)));
-        d->wanted = step + 1;
+        d->wanted = d->started ? step + 1 : step;
         pthread_cond_signal(&d->work);
     } else {
         if (err != NULL) {
@@ -357,6 +364,7 @@ static ckm_status choose_format(ckm_data *d, const char *path, ckm_error *err)
                           "JPEG images for every class");
 }
 
+// Without the thread, batches are read when they are asked for.
 static ckm_status start_thread(ckm_data *d, ckm_error *err)
 {
     pthread_attr_t attributes;
@@ -372,11 +380,10 @@ static ckm_status start_thread(ckm_data *d, ckm_error *err)
     int failed = pthread_create(&d->thread, &attributes, read_ahead, d);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
-    if (failed != 0) {
-        return ckm_i_error(err, CKM_ERR_MEMORY, "cannot start the thread that reads data: %s", strerror(failed));
+    if (failed == 0) {
+        d->started = true;
+        d->bytes += STACK_BYTES;
     }
-    d->started = true;
-    d->bytes += STACK_BYTES;
     return CKM_OK;
 }
 
@@ -409,6 +416,10 @@ static ckm_status open_source(ckm_data *d, const char *path, ckm_error *err)
 
 ckm_status ckm_data_open(const char *path, const ckm_data_options *options, ckm_data **out, ckm_error *err)
 {
+    CKM_I_NEED(path, err);
+    CKM_I_NEED(options, err);
+    CKM_I_NEED(options->inputs, err);
+    CKM_I_NEED(out, err);
     ckm_data *d = ckm_i_calloc(1, sizeof *d);
     if (d == NULL) {
         return ckm_i_error_memory(err);
@@ -463,11 +474,15 @@ void ckm_data_close(ckm_data *d)
 
 ckm_data_facts ckm_data_get_facts(const ckm_data *d)
 {
-    return (ckm_data_facts){d->source.format->name, d->source.samples, d->batches, d->source.classes, d->bytes};
+    if (d == NULL) {
+        return (ckm_data_facts){.format = ""};
+    }
+    return (ckm_data_facts){d->source.format->name, d->source.samples, d->batches,
+                            d->source.classes,      d->bytes,          d->started};
 }
 
 const char *ckm_data_class_name(const ckm_data *d, int64_t i)
 {
-    bool named = d->source.format->class_name != NULL && i >= 0 && i < d->source.classes;
+    bool named = d != NULL && d->source.format->class_name != NULL && i >= 0 && i < d->source.classes;
     return named ? d->source.format->class_name(&d->source, i) : NULL;
 }

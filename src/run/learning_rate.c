@@ -8,6 +8,9 @@ static const double pi = 3.14159265358979323846;
 
 double ckm_rate_at(const ckm_rate_schedule *s, int64_t step)
 {
+    if (s == NULL) {
+        return 0.0;
+    }
     if (step < s->warmup_steps) {
         return s->rate * (double)(step + 1) / (double)s->warmup_steps;
     }

@@ -216,6 +216,12 @@ ckm_status ckm_profile_measure(ckm_program *program, const ckm_dataflow *df, con
                                const ckm_plan *plan, const ckm_profile_options *options, ckm_profile **out,
                                ckm_error *err)
 {
+    CKM_I_NEED(program, err);
+    CKM_I_NEED(df, err);
+    CKM_I_NEED(s, err);
+    CKM_I_NEED(plan, err);
+    CKM_I_NEED(options, err);
+    CKM_I_NEED(out, err);
     ckm_status status;
     ckm_session *session = NULL;
     ckm_profile *p = NULL;
@@ -251,15 +257,15 @@ void ckm_profile_free(ckm_profile *profile)
 
 const ckm_profile_info *ckm_profile_get_info(const ckm_profile *profile)
 {
-    return &profile->info;
+    return profile != NULL ? &profile->info : NULL;
 }
 
 int32_t ckm_profile_op_count(const ckm_profile *profile)
 {
-    return profile->n_ops;
+    return profile != NULL ? profile->n_ops : 0;
 }
 
 ckm_profile_op ckm_profile_get_op(const ckm_profile *profile, int32_t i)
 {
-    return profile->ops[i];
+    return profile != NULL && i >= 0 && i < profile->n_ops ? profile->ops[i] : (ckm_profile_op){0};
 }

@@ -54,6 +54,8 @@ static void write_op(FILE *to, const ckm_profile_op *op, bool last)
 
 ckm_status ckm_profile_write(const ckm_profile *profile, const char *path, ckm_error *err)
 {
+    CKM_I_NEED(profile, err);
+    CKM_I_NEED(path, err);
     const ckm_profile_info *info = &profile->info;
     ckm_i_writer w = {0};
     ckm_status status;
@@ -81,6 +83,8 @@ cleanup:
 
 ckm_status ckm_profile_read_info(const char *path, ckm_profile_info *out, ckm_error *err)
 {
+    CKM_I_NEED(path, err);
+    CKM_I_NEED(out, err);
     char *text = NULL;
     size_t size = 0;
     json_t *root = NULL;
@@ -156,6 +160,8 @@ static ckm_status make_folder(const char *path, ckm_error *err)
 
 ckm_status ckm_profile_cache_path(const ckm_program *program, char *path, size_t room, ckm_error *err)
 {
+    CKM_I_NEED(program, err);
+    CKM_I_NEED(path, err);
     char folder[2048];
     char name[64];
     char platform[128];

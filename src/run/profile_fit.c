@@ -105,6 +105,11 @@ static double weighted_median(weighted *list, int32_t n)
 
 ckm_status ckm_profile_fit(ckm_profile *const *profiles, int32_t n, double *median_error, ckm_error *err)
 {
+    CKM_I_NEED(profiles, err);
+    CKM_I_NEED(median_error, err);
+    for (int32_t i = 0; i < n; i++) {
+        CKM_I_NEED_NAMED(profiles[i], "one of the profiles", err);
+    }
     ckm_status status = check(profiles, n, err);
     if (status != CKM_OK) {
         return status;

@@ -161,6 +161,9 @@ cleanup:
 ckm_status ckm_program_create(ckm_training *training, const ckm_program_options *options, ckm_program **out,
                               ckm_error *err)
 {
+    CKM_I_NEED(training, err);
+    CKM_I_NEED(options, err);
+    CKM_I_NEED(out, err);
     ckm_i_backend *backend = NULL;
     if (options->threads < 1) {
         return ckm_i_error(err, CKM_ERR_ARGUMENT, "threads: %d, but at least one is needed", options->threads);
@@ -187,10 +190,10 @@ void ckm_program_free(ckm_program *program)
 
 const char *ckm_program_backend(const ckm_program *program)
 {
-    return program->backend->name;
+    return program != NULL ? program->backend->name : "";
 }
 
 int ckm_program_threads(const ckm_program *program)
 {
-    return program->backend->threads;
+    return program != NULL ? program->backend->threads : 0;
 }

@@ -54,6 +54,10 @@ ckm_status ckm_run_plan_under_budget(const ckm_dataflow *df, int64_t budget_byte
                                      const ckm_plan_options *options, ckm_run_solve_fn solve, void *user,
                                      ckm_run_fit *fit, ckm_error *err)
 {
+    CKM_I_NEED(df, err);
+    CKM_I_NEED(options, err);
+    CKM_I_NEED(solve, err);
+    CKM_I_NEED(fit, err);
     ckm_run_fit found = {0};
     ckm_status status;
     int64_t room = budget_bytes - outside_bytes;
@@ -96,7 +100,9 @@ cleanup:
 
 void ckm_run_fit_dispose(ckm_run_fit *fit)
 {
-    ckm_schedule_free(fit->schedule);
-    ckm_plan_free(fit->plan);
-    *fit = (ckm_run_fit){0};
+    if (fit != NULL) {
+        ckm_schedule_free(fit->schedule);
+        ckm_plan_free(fit->plan);
+        *fit = (ckm_run_fit){0};
+    }
 }

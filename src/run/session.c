@@ -378,6 +378,12 @@ static ckm_status allocate(binding *b, bool prefault, ckm_error *err)
 ckm_status ckm_session_create(ckm_program *program, const ckm_dataflow *df, const ckm_schedule *s, const ckm_plan *plan,
                               const ckm_session_options *options, ckm_session **out, ckm_error *err)
 {
+    CKM_I_NEED(program, err);
+    CKM_I_NEED(df, err);
+    CKM_I_NEED(s, err);
+    CKM_I_NEED(plan, err);
+    CKM_I_NEED(options, err);
+    CKM_I_NEED(out, err);
     ckm_status status;
     binding b = {.df = df, .s = s, .plan = plan};
     ckm_session *session = ckm_i_calloc(1, sizeof *session);
@@ -431,22 +437,25 @@ void ckm_session_free(ckm_session *session)
 
 ckm_session_memory ckm_session_get_memory(const ckm_session *session)
 {
-    return session->memory;
+    return session != NULL ? session->memory : (ckm_session_memory){0};
 }
 
 int32_t ckm_session_tensor_count(const ckm_session *session)
 {
-    return session->n_tensors;
+    return session != NULL ? session->n_tensors : 0;
 }
 
 ckm_session_tensor ckm_session_get_tensor(const ckm_session *session, int32_t i)
 {
+    if (session == NULL || i < 0 || i >= session->n_tensors) {
+        return (ckm_session_tensor){.name = ""};
+    }
     return session->tensors[i];
 }
 
 int32_t ckm_session_find_tensor(const ckm_session *session, const char *name)
 {
-    for (int32_t i = 0; i < session->n_tensors; i++) {
+    for (int32_t i = 0; session != NULL && name != NULL && i < session->n_tensors; i++) {
         if (strcmp(session->tensors[i].name, name) == 0) {
             return i;
         }
@@ -456,15 +465,15 @@ int32_t ckm_session_find_tensor(const ckm_session *session, const char *name)
 
 int32_t ckm_session_labels(const ckm_session *session)
 {
-    return session->labels;
+    return session != NULL ? session->labels : -1;
 }
 
 int32_t ckm_session_loss(const ckm_session *session)
 {
-    return session->loss;
+    return session != NULL ? session->loss : -1;
 }
 
 int32_t ckm_session_correct(const ckm_session *session)
 {
-    return session->correct;
+    return session != NULL ? session->correct : -1;
 }

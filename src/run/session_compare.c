@@ -134,6 +134,13 @@ ckm_status ckm_session_compare(ckm_program *program, const ckm_dataflow *df, con
                                int64_t steps, double learning_rate, uint64_t seed, ckm_session_fill_fn fill, void *user,
                                ckm_compare_result *out, ckm_error *err)
 {
+    CKM_I_NEED(program, err);
+    CKM_I_NEED(df, err);
+    CKM_I_NEED(first, err);
+    CKM_I_NEED(first_plan, err);
+    CKM_I_NEED(second, err);
+    CKM_I_NEED(second_plan, err);
+    CKM_I_NEED(out, err);
     comparison c = {program, df, steps, learning_rate, seed, fill, user};
     record a = {0};
     record b = {0};

@@ -179,6 +179,9 @@ static void initialize_tensor(const ckm_session *session, int32_t i, uint64_t se
 
 void ckm_session_initialize(ckm_session *session, uint64_t seed)
 {
+    if (session == NULL) {
+        return;
+    }
     for (int32_t i = 0; i < session->n_tensors; i++) {
         ckm_tensor_role role = session->tensors[i].role;
         if (role == CKM_ROLE_PARAMETER || role == CKM_ROLE_STATE) {
@@ -219,7 +222,7 @@ static void fill_integers(const ckm_session_tensor *tensor, uint64_t key)
 
 void ckm_session_fill(ckm_session *session, uint64_t seed, int64_t step)
 {
-    for (int32_t i = 0; i < session->n_tensors; i++) {
+    for (int32_t i = 0; session != NULL && i < session->n_tensors; i++) {
         const ckm_session_tensor *tensor = &session->tensors[i];
         if (tensor->role != CKM_ROLE_INPUT) {
             continue;

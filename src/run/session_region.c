@@ -53,6 +53,9 @@ int64_t ckm_i_region_page_bytes(void)
 
 ckm_status ckm_run_region_bytes(const ckm_dataflow *df, const ckm_plan *plan, int64_t *out, ckm_error *err)
 {
+    CKM_I_NEED(df, err);
+    CKM_I_NEED(plan, err);
+    CKM_I_NEED(out, err);
     int64_t bytes;
     ckm_status status = ckm_i_region_lay_out(df, NULL, &bytes, err);
     if (status != CKM_OK) {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "run/session.h"
 
 // Four independent lanes, so that it runs at the speed of memory rather than of one multiplication after the other.
@@ -64,6 +65,8 @@ static void start_trace(ckm_session *session)
 ckm_status ckm_session_step(ckm_session *session, int64_t step, double learning_rate, ckm_step_result *out,
                             ckm_error *err)
 {
+    CKM_I_NEED(session, err);
+    CKM_I_NEED(out, err);
     ckm_i_backend *backend = session->program->backend;
     ckm_step_result result = {.loss = NAN, .correct = -1};
     double start = ckm_i_clock_seconds();

@@ -137,6 +137,14 @@ ckm_status ckm_session_time(ckm_program *program, const ckm_dataflow *df, const 
                             const ckm_plan *first_plan, const ckm_schedule *second, const ckm_plan *second_plan,
                             const ckm_timing_options *options, ckm_timing *out, ckm_error *err)
 {
+    CKM_I_NEED(program, err);
+    CKM_I_NEED(df, err);
+    CKM_I_NEED(first, err);
+    CKM_I_NEED(first_plan, err);
+    CKM_I_NEED(second, err);
+    CKM_I_NEED(second_plan, err);
+    CKM_I_NEED(options, err);
+    CKM_I_NEED(out, err);
     ckm_status status;
     side sides[2] = {{0}, {0}};
     double *medians = NULL;

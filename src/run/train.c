@@ -182,6 +182,10 @@ static int64_t judged_per_step(const ckm_session *session)
 ckm_status ckm_train_run(ckm_session *session, ckm_data *data, const ckm_train_options *options,
                          ckm_train_result *result, ckm_error *err)
 {
+    CKM_I_NEED(session, err);
+    CKM_I_NEED(data, err);
+    CKM_I_NEED(options, err);
+    CKM_I_NEED(result, err);
     ckm_data_facts facts = ckm_data_get_facts(data);
     ckm_status status = CKM_OK;
     loop *l = ckm_i_calloc(1, sizeof *l);

@@ -21,6 +21,8 @@ static ckm_data_field field_of(const ckm_graph *step, int32_t value)
 
 ckm_status ckm_train_describe_data(const ckm_training *training, ckm_train_fields *out, ckm_error *err)
 {
+    CKM_I_NEED(training, err);
+    CKM_I_NEED(out, err);
     ckm_train_fields fields = {0};
     const ckm_graph *step = training->step;
     if (step == NULL || training->labels < 0) {
@@ -50,6 +52,8 @@ ckm_status ckm_train_describe_data(const ckm_training *training, ckm_train_field
 
 ckm_status ckm_train_fetch(ckm_session *session, ckm_data *data, int64_t step, ckm_error *err)
 {
+    CKM_I_NEED(session, err);
+    CKM_I_NEED(data, err);
     void *inputs[CKM_DATA_MAX_INPUTS] = {NULL};
     int32_t labels = ckm_session_labels(session);
     int32_t n = 0;

@@ -64,6 +64,9 @@ static ckm_status write_tensors(const ckm_session *session, const char *path, bo
 
 ckm_status ckm_train_save(const ckm_session *session, const char *path, const ckm_train_place *place, ckm_error *err)
 {
+    CKM_I_NEED(session, err);
+    CKM_I_NEED(path, err);
+    CKM_I_NEED(place, err);
     char step[32];
     char seed[32];
     char batch[32];
@@ -81,6 +84,8 @@ ckm_status ckm_train_save(const ckm_session *session, const char *path, const ck
 
 ckm_status ckm_train_export(const ckm_session *session, const char *path, ckm_error *err)
 {
+    CKM_I_NEED(session, err);
+    CKM_I_NEED(path, err);
     const ckm_i_safetensors_pair metadata[] = {{"format", "pt"}};
     return write_tensors(session, path, false, metadata, 1, err);
 }
@@ -129,6 +134,8 @@ cleanup:
 
 ckm_status ckm_train_read_place(const char *path, ckm_train_place *place, ckm_error *err)
 {
+    CKM_I_NEED(path, err);
+    CKM_I_NEED(place, err);
     ckm_i_safetensors *file = NULL;
     ckm_status status = ckm_i_safetensors_open(path, &file, err);
     if (status == CKM_OK) {
@@ -193,6 +200,9 @@ static ckm_status read_tensors(ckm_session *session, const ckm_i_safetensors *fi
 
 ckm_status ckm_train_load(ckm_session *session, const char *path, ckm_train_place *out, ckm_error *err)
 {
+    CKM_I_NEED(session, err);
+    CKM_I_NEED(path, err);
+    CKM_I_NEED_NAMED(out, "place", err);
     ckm_i_safetensors *file = NULL;
     ckm_train_place place;
     int32_t n_read = 0;
@@ -212,6 +222,9 @@ ckm_status ckm_train_load(ckm_session *session, const char *path, ckm_train_plac
 
 ckm_status ckm_train_load_weights(ckm_session *session, const char *path, int32_t *n_read, ckm_error *err)
 {
+    CKM_I_NEED(session, err);
+    CKM_I_NEED(path, err);
+    CKM_I_NEED(n_read, err);
     ckm_i_safetensors *file = NULL;
     ckm_status status = ckm_i_safetensors_open(path, &file, err);
     if (status == CKM_OK) {

@@ -13,6 +13,7 @@
 
 ckm_status ckm_schedule_create(ckm_schedule **out, ckm_error *err)
 {
+    CKM_I_NEED(out, err);
     ckm_schedule *s = ckm_i_calloc(1, sizeof *s);
     if (s == NULL) {
         return ckm_i_error_memory(err);
@@ -37,8 +38,13 @@ void ckm_schedule_free(ckm_schedule *s)
 
 ckm_status ckm_schedule_append(ckm_schedule *s, const ckm_step *step, ckm_error *err)
 {
+    CKM_I_NEED(s, err);
+    CKM_I_NEED(step, err);
     if (step->kind != CKM_STEP_COMPUTE && step->kind != CKM_STEP_FREE) {
         return ckm_i_error(err, CKM_ERR_ARGUMENT, "step kind %d is neither compute nor free", (int)step->kind);
+    }
+    if (step->n_inplace > 0 && step->inplace == NULL) {
+        return ckm_i_error_null(err, __func__, "step->inplace");
     }
     if (step->n_inplace < 0 || (step->kind == CKM_STEP_FREE && step->n_inplace > 0)) {
         return ckm_i_error(err, CKM_ERR_ARGUMENT, "a %s step cannot have %d in-place pairs",
@@ -63,11 +69,14 @@ ckm_status ckm_schedule_append(ckm_schedule *s, const ckm_step *step, ckm_error 
 
 int64_t ckm_schedule_step_count(const ckm_schedule *s)
 {
-    return s->n_steps;
+    return s != NULL ? s->n_steps : 0;
 }
 
 ckm_step ckm_schedule_get_step(const ckm_schedule *s, int64_t i)
 {
+    if (s == NULL || i < 0 || i >= s->n_steps) {
+        return (ckm_step){.kind = CKM_STEP_COMPUTE, .index = -1};
+    }
     const ckm_i_step *own = &s->steps[i];
     return (ckm_step){
         .kind = own->kind,
@@ -79,11 +88,14 @@ ckm_step ckm_schedule_get_step(const ckm_schedule *s, int64_t i)
 
 const ckm_schedule_info *ckm_schedule_get_info(const ckm_schedule *s)
 {
-    return &s->info;
+    return s != NULL ? &s->info : NULL;
 }
 
 void ckm_schedule_set_info(ckm_schedule *s, const ckm_schedule_info *info)
 {
+    if (s == NULL || info == NULL) {
+        return;
+    }
     s->info = *info;
     s->info.graph[sizeof s->info.graph - 1] = '\0';
     s->info.strategy[sizeof s->info.strategy - 1] = '\0';
@@ -91,14 +103,14 @@ void ckm_schedule_set_info(ckm_schedule *s, const ckm_schedule_info *info)
 
 ckm_status ckm_schedule_baseline(const ckm_dataflow *df, ckm_schedule **out, ckm_error *err)
 {
+    CKM_I_NEED(df, err);
+    CKM_I_NEED(out, err);
     ckm_status status = CKM_OK;
     ckm_schedule *s = NULL;
     int32_t *order = NULL;
     ckm_simulation facts;
 
-    if (!df->finished) {
-        return ckm_i_error(err, CKM_ERR_ARGUMENT, "the graph is not finished: call ckm_dataflow_finish first");
-    }
+    CKM_I_CHECK(ckm_i_dataflow_check_finished(df, err));
     order = ckm_i_malloc((size_t)df->n_ops, sizeof *order);
     if (order == NULL) {
         return ckm_i_error_memory(err);

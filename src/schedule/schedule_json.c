@@ -209,6 +209,8 @@ cleanup:
 ckm_status ckm_schedule_parse(const char *text, size_t size_bytes, const char *file_for_errors, ckm_schedule **out,
                               ckm_error *err)
 {
+    CKM_I_NEED(text, err);
+    CKM_I_NEED(out, err);
     json_t *root = NULL;
     ckm_status status = ckm_i_json_parse(text, size_bytes, file_for_errors, &root, err);
     if (status == CKM_OK) {
@@ -220,6 +222,8 @@ ckm_status ckm_schedule_parse(const char *text, size_t size_bytes, const char *f
 
 ckm_status ckm_schedule_read(const char *path, ckm_schedule **out, ckm_error *err)
 {
+    CKM_I_NEED(path, err);
+    CKM_I_NEED(out, err);
     char *text = NULL;
     size_t size_bytes = 0;
     ckm_status status = ckm_i_file_read(path, MAX_FILE_BYTES, &text, &size_bytes, err);
@@ -278,6 +282,8 @@ static void write_steps(FILE *to, const ckm_schedule *s)
 
 ckm_status ckm_schedule_write(const ckm_schedule *s, const char *path, ckm_error *err)
 {
+    CKM_I_NEED(s, err);
+    CKM_I_NEED(path, err);
     ckm_i_writer writer;
     ckm_status status = ckm_i_writer_open(&writer, path, err);
     if (status == CKM_OK) {

@@ -250,12 +250,13 @@ static ckm_status start(simulation *sim)
 ckm_status ckm_schedule_simulate(const ckm_dataflow *df, const ckm_schedule *s, int64_t *timeline_bytes,
                                  ckm_simulation *out, ckm_error *err)
 {
+    CKM_I_NEED(df, err);
+    CKM_I_NEED(s, err);
+    CKM_I_NEED(out, err);
     ckm_status status = CKM_OK;
     simulation sim = {.df = df, .s = s, .err = err};
     int64_t *timeline = NULL;  // the caller's is filled only when the schedule is legal
-    if (!df->finished) {
-        return ckm_i_error(err, CKM_ERR_ARGUMENT, "the graph is not finished: call ckm_dataflow_finish first");
-    }
+    CKM_I_CHECK(ckm_i_dataflow_check_finished(df, err));
     if (timeline_bytes != NULL) {
         timeline = ckm_i_malloc((size_t)s->n_steps, sizeof *timeline);
         if (timeline == NULL) {

@@ -376,6 +376,9 @@ static bool weigh(verifier *vf, int64_t *cost, int64_t *peak)
 ckm_status ckm_schedule_verify(const ckm_dataflow *df, const ckm_schedule *s, int64_t budget_bytes, ckm_verdict *out,
                                ckm_error *err)
 {
+    CKM_I_NEED(df, err);
+    CKM_I_NEED(s, err);
+    CKM_I_NEED(out, err);
     ckm_status status = CKM_OK;
     ckm_verdict verdict = {.ok = false, .cost = -1, .peak_bytes = -1, .why = ""};
     verifier vf = {.df = df,

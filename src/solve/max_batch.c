@@ -452,6 +452,9 @@ static ckm_status check_schedule(const search *s, ckm_error *err)
 ckm_status ckm_max_batch(const ckm_max_batch_options *options, ckm_max_batch_build_fn build,
                          ckm_max_batch_result *result, ckm_error *err)
 {
+    CKM_I_NEED(options, err);
+    CKM_I_NEED(build, err);
+    CKM_I_NEED(result, err);
     search s = {.options = options,
                 .build = build,
                 .best = -1,
@@ -492,6 +495,8 @@ cleanup:
 
 void ckm_max_batch_result_dispose(ckm_max_batch_result *result)
 {
-    ckm_schedule_free(result->schedule);
-    result->schedule = NULL;
+    if (result != NULL) {
+        ckm_schedule_free(result->schedule);
+        result->schedule = NULL;
+    }
 }

@@ -193,6 +193,9 @@ static ckm_status run_rounds(search *s, ckm_error *err)
 ckm_status ckm_min_budget(const ckm_dataflow *df, const ckm_solve_options *options, ckm_min_budget_fn report,
                           ckm_min_budget_result *result, ckm_error *err)
 {
+    CKM_I_NEED(df, err);
+    CKM_I_NEED(options, err);
+    CKM_I_NEED(result, err);
     ckm_status status = CKM_OK;
     ckm_schedule *baseline = NULL;
     search s = {

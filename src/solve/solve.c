@@ -20,9 +20,7 @@ static const double least_peak_seconds = 1.0;
 
 static ckm_status check_options(const ckm_dataflow *df, const ckm_solve_options *options, ckm_error *err)
 {
-    if (!df->finished) {
-        return ckm_i_error(err, CKM_ERR_ARGUMENT, "the graph is not finished: call ckm_dataflow_finish first");
-    }
+    CKM_I_CHECK(ckm_i_dataflow_check_finished(df, err));
     if (options->budget_bytes < 0) {
         return ckm_i_error(err, CKM_ERR_ARGUMENT, "budget_bytes is %lld; it must not be negative",
                            (long long)options->budget_bytes);
@@ -96,6 +94,9 @@ static void describe(const ckm_i_solver *solver, const ckm_solve_result *result)
 
 ckm_status ckm_solve(const ckm_dataflow *df, const ckm_solve_options *options, ckm_solve_result *result, ckm_error *err)
 {
+    CKM_I_NEED(df, err);
+    CKM_I_NEED(options, err);
+    CKM_I_NEED(result, err);
     ckm_status status = check_options(df, options, err);
     if (status != CKM_OK) {
         return status;

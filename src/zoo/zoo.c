@@ -251,12 +251,17 @@ cleanup:
 
 ckm_status ckm_zoo_build(const char *name, int64_t batch, const int64_t input_shape[3], ckm_graph **out, ckm_error *err)
 {
+    CKM_I_NEED(name, err);
+    CKM_I_NEED(out, err);
     return build(name, batch, input_shape, &(ckm_zoo_size)CKM_ZOO_SIZE_INIT, out, err);
 }
 
 ckm_status ckm_zoo_build_sized(const char *name, int64_t batch, const ckm_zoo_size *size, ckm_graph **out,
                                ckm_error *err)
 {
+    CKM_I_NEED(name, err);
+    CKM_I_NEED(size, err);
+    CKM_I_NEED(out, err);
     const int64_t image[3] = {size->height, size->width, size->channels};
     bool any = size->height != 0 || size->width != 0 || size->channels != 0;
     return build(name, batch, any ? image : NULL, size, out, err);

@@ -3,6 +3,7 @@
 // in the sanitizer build; the count kept here finds it in any build.
 #include "alloc_sweep.h"
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -33,6 +34,7 @@ static bool must_fail(void)
         return false;
     }
     sweep.failed = true;
+    errno = ENOMEM;  // as malloc does
     return true;
 }
 

@@ -19,8 +19,7 @@ typedef ckm_status (*alloc_sweep_fn)(void *user, ckm_error *err);
 // Returns the number of allocations swept over, which is at least 1.
 int64_t alloc_sweep(alloc_sweep_fn code, void *user);
 
-// The same, but any status is fine while an allocation fails: for code that can do without one, and for
-// parsing JSON, where jansson reports some exhausted allocations as syntax errors.
+// The same, but any status is fine while an allocation fails: for code that can do without one.
 int64_t alloc_sweep_tolerant(alloc_sweep_fn code, void *user);
 
 void alloc_sweep_jansson(void);

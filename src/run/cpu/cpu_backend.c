@@ -157,7 +157,7 @@ ckm_status ckm_i_backend_cpu_create(int threads, ckm_i_backend **out, ckm_error 
         status = ckm_i_error_memory(err);
         goto cleanup;
     }
-    cpu->threads = threads < 1 ? 1 : threads;
+    CKM_I_TRY(ckm_i_cpu_available_threads(threads, &cpu->threads, err));
     CKM_I_TRY(ckm_i_dnnl_open(cpu, err));
     *backend = (ckm_i_backend){.name = "cpu",
                                .threads = cpu->threads,

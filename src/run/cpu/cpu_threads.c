@@ -3,7 +3,14 @@
 // would bring a runtime of their own with them, and a second set of threads.
 #include "run/cpu/cpu_threads.h"
 
-#include <stddef.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
 
 int omp_get_max_threads(void);
 int omp_get_num_threads(void);
@@ -18,6 +25,79 @@ int ckm_i_cpu_set_threads(int threads)
         omp_set_num_threads(threads);
     }
     return before;
+}
+
+// Threads that wait until all have been started.
+typedef struct trial {
+    pthread_mutex_t lock;
+    pthread_cond_t over;
+    bool is_over;
+} trial;
+
+static void *wait_for_end(void *user)
+{
+    trial *t = user;
+    pthread_mutex_lock(&t->lock);
+    while (!t->is_over) {
+        pthread_cond_wait(&t->over, &t->lock);
+    }
+    pthread_mutex_unlock(&t->lock);
+    return NULL;
+}
+
+// Threads of this process; 0 when the system does not say.
+static nlink_t count_tasks(void)
+{
+    struct stat facts;
+    return stat("/proc/self/task", &facts) == 0 ? facts.st_nlink : 0;
+}
+
+// A thread that has been joined may still count against the limit: waits until it does not, a second at most.
+static void await_tasks(nlink_t wanted)
+{
+    struct timespec nap = {.tv_nsec = 100000};
+    for (int i = 0; i < 10000 && count_tasks() > wanted; i++) {
+        nanosleep(&nap, NULL);
+    }
+}
+
+ckm_status ckm_i_cpu_available_threads(int wanted, int *available, ckm_error *err)
+{
+    if (wanted <= 1) {
+        *available = 1;
+        return CKM_OK;
+    }
+    trial t = {.lock = PTHREAD_MUTEX_INITIALIZER, .over = PTHREAD_COND_INITIALIZER};
+    // A smaller team makes the runtime end the threads that it does not need; when it starts them again for the next,
+    // some of those may not be gone. With one for reading data, that is twice the threads beside the first at most.
+    int most = 2 * (wanted - 1);
+    pthread_t *threads = ckm_i_malloc((size_t)most, sizeof *threads);
+    if (threads == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    nlink_t before = count_tasks();
+    sigset_t all;
+    sigset_t mask;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &mask);
+    int n = 0;
+    while (n < most && pthread_create(&threads[n], NULL, wait_for_end, &t) == 0) {
+        n++;
+    }
+    pthread_sigmask(SIG_SETMASK, &mask, NULL);
+    pthread_mutex_lock(&t.lock);
+    t.is_over = true;
+    pthread_cond_broadcast(&t.over);
+    pthread_mutex_unlock(&t.lock);
+    for (int i = 0; i < n; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    await_tasks(before);
+    pthread_cond_destroy(&t.over);
+    pthread_mutex_destroy(&t.lock);
+    free(threads);
+    *available = n < most ? n / 2 + 1 : wanted;
+    return CKM_OK;
 }
 
 typedef struct region {

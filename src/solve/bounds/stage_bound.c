@@ -169,6 +169,9 @@ ckm_status ckm_i_stage_run_finish(ckm_i_solver *solver, ckm_i_stage_run *run, ck
         goto cleanup;
     }
     found->bound = result.proven;
+    if (result.missing) {
+        ckm_i_solver_log(solver, CKM_LOG_WARN, "%s; going on without it", result.detail);
+    }
     ckm_i_solver_log(solver, CKM_LOG_INFO, "%s: %d cuts, %d columns: %s", source, run->model.n_cuts,
                      run->model.milp.n_cols, result.detail);
     hand_in(solver, &run->model, result.proven, ckm_i_solver_bound, "stage-bound");

@@ -152,6 +152,13 @@ ckm_status ckm_i_team_anneal(ckm_i_team *team, int n, ckm_error *err)
         jobs[i].searcher = &team->searchers[i];
         jobs[i].started = pthread_create(&jobs[i].thread, NULL, run_job, &jobs[i]) == 0;
     }
+    int missing = 0;
+    for (int i = 1; i < n; i++) {
+        missing += !jobs[i].started;
+    }
+    if (missing > 0) {
+        ckm_i_solver_log(team->solver, CKM_LOG_WARN, "local search: %d of %d threads could not be started", missing, n - 1);
+    }
     anneal(team, &team->searchers[0]);
     bool failed = team->searchers[0].failed;
     for (int i = 1; i < n; i++) {

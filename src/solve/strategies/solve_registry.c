@@ -65,10 +65,10 @@ int32_t ckm_solve_strategy_count(void)
 
 const char *ckm_solve_strategy_name(int32_t i)
 {
-    return strategies[i]->name;
+    return i >= 0 && i < ckm_solve_strategy_count() ? strategies[i]->name : NULL;
 }
 
 const char *ckm_solve_strategy_summary(int32_t i)
 {
-    return strategies[i]->summary;
+    return i >= 0 && i < ckm_solve_strategy_count() ? strategies[i]->summary : NULL;
 }

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+# Every allocation that a command makes fails in turn: a clean error, or the right answer; see tests/faults.
+# CKM_FAULT_RUNS is how many are tried of each command, evenly spread (0: every one, scripts/nightly_faults.sh).
+# CKM_FAULT_SECONDS bounds the time for each (0: none).
+# CKM_FAULT_LIBDNNL=1 makes those fail, too, that oneDNN makes for itself.
+. "$(dirname "$0")/lib.sh"
+
+[ -x "${CKM_FAULT_SWEEP:-}" ] || skip "the tool that makes allocations fail is not built with sanitizers"
+most=${CKM_FAULT_RUNS:-250}
+few=$((most > 100 ? 100 : most))  # 0 stays 0: all
+seconds_each=${CKM_FAULT_SECONDS:-3}
+# The program starts itself anew where this is not set, and would lose the tool.
+GOMP_SPINCOUNT=1000
+XDG_CACHE_HOME=$work/cache
+export GOMP_SPINCOUNT XDG_CACHE_HOME
+mkdir cache
+ulimit -c 0
+
+# sweep NAME OPTIONS... -- ARGUMENTS...: options of the tool, arguments of the program. $program ends with $wanted.
+wanted=0
+program=$CHECKMATE
+sweep() {
+    name=$1
+    shift
+    options=''
+    while [ "$1" != -- ]; do
+        options="$options '$1'"
+        shift
+    done
+    shift
+    report=$(eval "\"\$CKM_FAULT_SWEEP\" --status $wanted --seconds $seconds_each $options -- \"\$program\" \"\$@\"")
+    status=$?
+    printf '%s: %s\n' "$name" "$(printf '%s\n' "$report" | tail -n 1)"
+    [ "$status" -eq 0 ] || fail "$name: $report"
+}
+
+# What the clock and the machine decide.
+seconds='^seconds .*$|"seconds": [0-9.e+-]*'
+
+cp "$data/unit_chain8.json" graph.json
+expect 0 solve graph.json --budget 6 --strategy chain -o schedule.json
+expect 0 graph VGG16 --batch 64 --granularity layer -o vgg.json
+
+sweep "graph" --runs "$most" -- graph graph.json
+sweep "graph of the zoo" --runs "$most" -- graph VGG16 --batch 4
+sweep "graph -o" --runs "$most" --product out.json -- graph graph.json -o out.json
+sweep "verify" --runs "$most" -- verify graph.json schedule.json
+sweep "explain" --runs "$most" -- explain graph.json schedule.json
+sweep "report" --runs "$most" --product out.html -- report graph.json schedule.json -o out.html
+sweep "models" --runs "$few" --begins -- models
+sweep "devices" -- devices
+sweep "strategies" -- strategies
+
+# A strategy that goes on without what it could not have must still give a schedule that holds.
+for strategy in $("$CHECKMATE" strategies | awk '{ print $1 }'); do
+    run solve graph.json --budget 6 --strategy "$strategy" --time-limit 0.3
+    wanted=$status
+    for scope in parent child; do
+        [ "$scope" = parent ] || grep -q "$strategy" <<forks || continue
+ilp lp-bound lp-round lp-random stage-bound stage-program
+forks
+        # A process that dies may take the schedule with it.
+        accept=-1
+        check="$CHECKMATE verify graph.json out.json"
+        [ "$wanted" -eq 0 ] || check=true
+        [ "$scope" = parent ] || accept=4
+        sweep "solve --strategy $strategy, $scope" --accept $accept --runs "$few" --scope $scope --mask "$seconds" --product out.json \
+            --check "$check" -- solve graph.json --budget 6 --strategy "$strategy" --time-limit 0.3 -o out.json
+    done
+done
+wanted=0
+sweep "solve of VGG16, child" --scope child --runs "$few" --succeeds --product out.json \
+    --check "$CHECKMATE verify vgg.json out.json" -- solve vgg.json --budget 90% --time-limit 0.5 -o out.json
+sweep "solve --budget min" --runs "$few" --mask "$seconds" --check true -- solve graph.json --budget min --time-limit 0.5
+sweep "solve --reorder" --runs "$few" --mask "$seconds" --check true -- solve graph.json --budget 6 --reorder --time-limit 0.3
+sweep "sweep" --runs "$few" --begins --mask '[0-9.e+-]*$' -- sweep graph.json --budgets 3 --strategies chain,chen-sqrt
+sweep "max-batch" --runs "$few" --mask "$seconds" --check true -- max-batch linear5 --input-shape 32,32,3 --memory 100MB \
+    --strategy chen-sqrt --time-limit 0.5
+
+# Training: what oneDNN allocates for itself is another matter.
+skip=libdnnl
+[ "${CKM_FAULT_LIBDNNL:-0}" = 1 ] && skip=
+clock='"[a-z_]*seconds[a-z_]*": [0-9.e+-]*|"[a-z_]*growth_bytes": [0-9]*|"samples_per_second": [0-9.e+-]*|"[a-z_]*_ns": [0-9]*'
+small="--input-shape 8,8,3 --batch 4 -j 1 --costs flops --budget 4MB"
+sweep_training() {
+    name=$1
+    shift
+    sweep "$name" --runs "$most" --lines 40 --skip "$skip," --mask "$clock" --leaves log.jsonl "$@"
+}
+sweep_training "train" --product out.safetensors -- train test --data synthetic --samples 16 --steps 2 $small --json \
+    --log log.jsonl --save out.safetensors
+expect 0 train test --data synthetic --samples 16 --steps 1 $small --save one.safetensors
+sweep_training "train --resume" --product out.safetensors -- train test --data synthetic --samples 16 --steps 2 $small \
+    --json --resume one.safetensors --export out.safetensors
+sweep_training "train --check" --mask '[0-9.]* (m?s|seconds)' -- train test --data synthetic --samples 16 --steps 2 $small --check
+sweep_training "profile" --check true --product out.json -- profile test --input-shape 8,8,3 --batch 4 -j 1 --steps 3 -o out.json
+
+# The C interface: every function once.
+mkdir tour
+program=${CKM_API_TOUR:?}
+sweep "C interface" --runs "$most" --skip "$skip," -- tour
+finish

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every exported function, once as it should be called and once with NULL for each of its pointers, each time in a
+// process of its own: NULL is refused with CKM_ERR_ARGUMENT, or does what the header says, and nothing faults. A
+// function of the library that is not called here fails the test.
+#define _DEFAULT_SOURCE  // mkdtemp
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "api_calls.h"
+
+// What is wrong with a call that came back; NULL: nothing.
+static const char *judge(const api_visitor *v)
+{
+    if (!v->right) {
+        return "gives a wrong value";
+    }
+    if (!v->gives_status) {
+        return NULL;
+    }
+    bool needed = v->null >= 0 && (v->optional >> v->null & 1U) == 0;
+    if (needed) {
+        return v->status == CKM_ERR_ARGUMENT ? NULL : "does not refuse NULL";
+    }
+    return v->status == CKM_OK || v->any_status ? NULL : "fails";
+}
+
+// In the child: how many pointers the call has, or 100 when something is wrong with it.
+static int make_call(api_visitor *v)
+{
+    api_visit(v);
+    if (v->name == NULL) {
+        return 101;
+    }
+    const char *why = judge(v);
+    if (why != NULL) {
+        printf("%s, pointer %d NULL: %s (%s: %s)\n", v->name, v->null, why, ckm_status_name(v->status),
+               v->error.message);
+        return 100;
+    }
+    return v->n_pointers;
+}
+
+static void test_calls(void **state)
+{
+    char folder[] = "/tmp/ckm_null_XXXXXX";
+    char command[64];
+    char back[4096];
+    api_world w = {0};
+    int bad = 0;
+    int calls = 0;
+    (void)state;
+    assert_non_null(getcwd(back, sizeof back));
+    assert_non_null(mkdtemp(folder));
+    assert_int_equal(chdir(folder), 0);
+    ckm_error err = CKM_ERROR_INIT;
+    if (api_set_up(&w, &err) != CKM_OK) {
+        fail_msg("cannot set up: %s", err.message);
+    }
+    bool more = true;
+    for (int wanted = 0; more; wanted++) {
+        int n_pointers = 0;
+        for (int null = -1; null < n_pointers; null++) {
+            int how = 0;
+            fflush(stdout);
+            pid_t child = fork();
+            assert_true(child >= 0);
+            if (child == 0) {
+                api_visitor v = {.w = &w, .wanted = wanted, .null = null, .right = true};
+                int outcome = make_call(&v);
+                fflush(stdout);
+                _exit(outcome);
+            }
+            assert_int_equal(waitpid(child, &how, 0), child);
+            if (!WIFEXITED(how)) {
+                printf("call %d, pointer %d NULL: signal %d\n", wanted, null, WTERMSIG(how));
+                bad++;
+                continue;
+            }
+            if (WEXITSTATUS(how) == 101) {
+                more = false;
+                break;
+            }
+            bad += WEXITSTATUS(how) >= 100;
+            calls++;
+            if (null < 0 && WEXITSTATUS(how) < 100) {
+                n_pointers = WEXITSTATUS(how);
+            }
+        }
+    }
+    api_tear_down(&w);
+    assert_int_equal(chdir(back), 0);
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    assert_int_equal(system(command), 0);
+    printf("%d calls\n", calls);
+    assert_int_equal(bad, 0);
+}
+
+typedef struct names {
+    char at[512][64];
+    int n;
+} names;
+
+static void note_name(const char *name, void *user)
+{
+    names *all = user;
+    assert_true(all->n < 512);
+    snprintf(all->at[all->n++], sizeof all->at[0], "%s", name);
+}
+
+static void test_every_function_is_called(void **state)
+{
+    static names called;
+    api_world w = {0};
+    char line[512];
+    int missing = 0;
+    int n = 0;
+    (void)state;
+    api_visitor v = {.w = &w, .wanted = -1, .null = -1, .seen = note_name, .user = &called};
+    api_visit(&v);
+    FILE *symbols = popen("nm -D --defined-only '" CKM_BINARY_DIR "/libcheckmate.so' 2>/dev/null", "r");
+    assert_non_null(symbols);
+    while (fgets(line, sizeof line, symbols) != NULL) {
+        char kind;
+        char symbol[256];
+        if (sscanf(line, "%*s %c %255[^@\n]", &kind, symbol) != 2 || kind != 'T') {
+            continue;
+        }
+        bool found = false;
+        for (int i = 0; i < called.n; i++) {
+            found = found || strcmp(called.at[i], symbol) == 0;
+        }
+        if (!found) {
+            printf("%s is exported and not called here\n", symbol);
+            missing++;
+        }
+        n++;
+    }
+    if (pclose(symbols) != 0 || n == 0) {
+        print_message("SKIPPED in part: nm does not list the symbols of libcheckmate.so\n");
+        return;
+    }
+    assert_true(n > 100);
+    assert_int_equal(missing, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_function_is_called),
+        cmocka_unit_test(test_calls),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
