@@ -59,7 +59,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         int64_t labels = data[3] == 255 ? samples + 1 : samples;
         uint8_t few[8] = {0};
         for (int i = 0; i < 8; i++) {
-            few[i] = data_byte(&b) % (data[3] % 2 != 0 ? 255 : 10);
+            few[i] = (uint8_t)(data_byte(&b) % (data[3] % 2 != 0 ? 255 : 10));
         }
         data_bytes l = {few, few + sizeof few};
         put_built(files[1], 1, &labels, &l);
