@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include "cli/cli_solve.h"
 #include "cli/cli_train.h"
@@ -288,12 +289,38 @@ static int train(train_setup *t)
     return outcome == CLI_DONE && logged != CKM_OK ? cli_fail(&log_err) : outcome;
 }
 
+// What cannot be a file of weights is said before anything is measured and solved.
+static int check_input(const char *path)
+{
+    struct stat facts;
+    if (path == NULL) {
+        return -1;
+    }
+    if (stat(path, &facts) != 0) {
+        return cli_failf("%s: cannot open: %s", path, strerror(errno));
+    }
+    if (S_ISREG(facts.st_mode)) {
+        return -1;
+    }
+    return cli_failf("%s: is a %s, not a file", path,
+                     S_ISDIR(facts.st_mode)    ? "directory"
+                     : S_ISFIFO(facts.st_mode) ? "pipe"
+                     : S_ISSOCK(facts.st_mode) ? "socket"
+                                               : "device");
+}
+
 static int run(const cli_command *command, const void *settings, char **arguments, int n_arguments)
 {
     const train_settings *s = settings;
     train_setup setup;
     (void)n_arguments;
     int outcome = check_usage(command, s, arguments[0]);
+    if (outcome < 0) {
+        outcome = check_input(s->weights);
+    }
+    if (outcome < 0) {
+        outcome = check_input(s->resume);
+    }
     if (outcome >= 0) {
         return outcome;
     }

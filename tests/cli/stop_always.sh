@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+# SIGTERM ends the program whatever it does: reads, solves, waits for an engine's process, sweeps, profiles, trains, saves.
+. "$(dirname "$0")/lib.sh"
+
+XDG_CACHE_HOME=$work/cache
+export XDG_CACHE_HOME
+"$CHECKMATE" graph ResNet50 --batch 64 --granularity layer -o graph.json > /dev/null || fail "graph"
+mkfifo in out
+
+# Whether process $1 is gone, zombies included.
+gone() {
+    [ ! -e "/proc/$1/stat" ] || grep -q ') Z ' "/proc/$1/stat"
+}
+
+# stopped MOST WHAT: the process $program, told to stop now, has ended within so many seconds, and so have its children.
+stopped() {
+    children=$(cat "/proc/$program/task/"*/children 2> /dev/null)
+    begin=$(date +%s)
+    kill -s TERM "$program" 2> /dev/null || fail "$2: it had ended by itself: $(cat err.txt)"
+    (
+        sleep 120
+        kill -s KILL "$program"
+    ) 2> /dev/null &
+    guard=$!
+    wait "$program"
+    status=$?
+    kill $guard 2> /dev/null
+    wait $guard 2> /dev/null
+    took=$(($(date +%s) - begin))
+    [ "$took" -le "$1" ] || fail "$2: took $took s to end"
+    for child in $children; do
+        for _ in 1 2 3 4 5; do
+            gone "$child" && break
+            sleep 1
+        done
+        gone "$child" || fail "$2: process $child is still there"
+    done
+}
+
+# until_said TEXT: waits until standard error has it.
+until_said() {
+    for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30; do
+        grep -q "$1" err.txt && return
+        sleep 1
+    done
+    fail "never said '$1': $(cat err.txt)"
+}
+
+# Reading: a pipe whose writer writes nothing, or never all.
+for command in "graph -" "verify graph.json -" "explain -"; do
+    sleep 300 > in &
+    writer=$!
+    # shellcheck disable=SC2086 # the words are arguments
+    "$CHECKMATE" $command < in > out.txt 2> err.txt &
+    program=$!
+    sleep 1
+    stopped 15 "$command"
+    kill $writer
+    wait $writer 2> /dev/null
+done
+{ printf '{"format":'; exec sleep 300; } > in &
+writer=$!
+"$CHECKMATE" verify graph.json in > out.txt 2> err.txt &
+program=$!
+sleep 1
+stopped 15 "reading half a file"
+kill $writer
+wait $writer 2> /dev/null
+
+# Writing: a pipe whose reader reads nothing.
+sleep 300 < out &
+reader=$!
+exec 4> out
+"$CHECKMATE" report graph.json "$work/none.json" -o out > out.txt 2> err.txt
+"$CHECKMATE" graph graph.json -o out > out.txt 2> err.txt &
+program=$!
+sleep 2
+stopped 15 "writing into a full pipe"
+"$CHECKMATE" solve graph.json --budget 90% --strategy chen-greedy -o out > out.txt 2> err.txt &
+program=$!
+sleep 2
+stopped 30 "writing a schedule into a full pipe"
+exec 4>&-
+kill $reader
+wait $reader 2> /dev/null
+
+# Solving, by ourselves and by an engine in a process of its own; the grace is ten seconds.
+for strategy in local-search ilp lp-bound auto; do
+    "$CHECKMATE" solve graph.json --budget 45% --strategy $strategy -t 300 -g 0 --verbose > out.txt 2> err.txt &
+    program=$!
+    sleep 2
+    gone $program && {
+        wait $program
+        continue
+    }
+    stopped 30 "solve with $strategy"
+done
+
+# With the engine's process stopped as well (SIGSTOP), it is killed.
+"$CHECKMATE" solve graph.json --budget 45% --strategy ilp -t 300 --verbose > out.txt 2> err.txt &
+program=$!
+for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+    children=$(cat "/proc/$program/task/"*/children 2> /dev/null)
+    [ -n "$children" ] && break
+    sleep 0.5
+done
+if [ -n "$children" ]; then
+    # shellcheck disable=SC2086
+    kill -s STOP $children
+    stopped 30 "solve with an engine that does not answer"
+    # And when the program itself is killed, the engine goes with it.
+    "$CHECKMATE" solve graph.json --budget 45% --strategy ilp -t 300 --verbose > out.txt 2> err.txt &
+    program=$!
+    for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+        children=$(cat "/proc/$program/task/"*/children 2> /dev/null)
+        [ -n "$children" ] && break
+        sleep 0.5
+    done
+    kill -s KILL $program
+    wait $program 2> /dev/null
+    for child in $children; do
+        for _ in 1 2 3 4 5; do
+            gone "$child" && break
+            sleep 1
+        done
+        gone "$child" || fail "the engine's process outlives the program"
+    done
+else
+    kill $program
+    wait $program
+    echo "note: no process of an engine was seen" >&2
+fi
+
+"$CHECKMATE" sweep graph.json --budgets 40 --strategies local-search -t 300 -o sweep.csv > out.txt 2> err.txt &
+program=$!
+sleep 2
+stopped 30 sweep
+[ "$(wc -l < sweep.csv)" -ge 2 ] || fail "an interrupted sweep leaves no rows"
+
+"$CHECKMATE" max-batch MobileNet --memory 8GB -t 300 > out.txt 2> err.txt &
+program=$!
+sleep 1
+gone $program || stopped 30 max-batch
+
+"$CHECKMATE" profile MobileNet --batch 4 --input-shape 64,64,3 --rounds 1000000 -o profile.json > out.txt 2> err.txt &
+program=$!
+sleep 2
+gone $program && fail "profile: $(cat err.txt)" || stopped 30 profile
+
+# Training: while operators are measured, while it trains (and then it saves), and with a log that nobody reads.
+train() {
+    "$CHECKMATE" train linear8 --data synthetic --budget 100% --costs flops --batch 4 --steps 1000000000 --verbose "$@" \
+        > out.txt 2> err.txt &
+    program=$!
+}
+train --save run.safetensors
+until_said 'step [0-9]'
+stopped 30 train
+[ "$status" -eq 0 ] || fail "train ends with $status: $(cat err.txt)"
+[ -s run.safetensors ] || fail "train saved nothing: $(cat err.txt)"
+"$CHECKMATE" train MobileNet --data synthetic --batch 4 --budget 60% --steps 1000000000 > out.txt 2> err.txt &
+program=$!
+sleep 3
+stopped 90 "train, from its start on"
+
+# Twice ends it at once, whatever the grace.
+train --log out
+sleep 300 < out &
+reader=$!
+sleep 3
+wait $program 2> /dev/null
+train --log out
+sleep 3
+kill -s TERM $program 2> /dev/null
+sleep 1
+begin=$(date +%s)
+kill -s TERM $program 2> /dev/null
+wait $program
+[ $(($(date +%s) - begin)) -le 10 ] || fail "a second SIGTERM did not end it"
+kill $reader
+wait $reader 2> /dev/null
+finish
