@@ -4,6 +4,7 @@
 # Usage: scripts/setup.sh [build] [test] [demo] [ci]      (default: build test demo)
 # What is needed is looked for as such (a command, a header), so a tool installed by other means counts.
 # CKM_NO_SETUP=1: never install, only say what is missing.
+# CKM_SETUP_WAIT=S: seconds to wait while another package manager is at work (default: 600).
 set -eu
 
 missing=""
@@ -122,14 +123,33 @@ fi
 echo "setup.sh: installing $missing"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-# apt talks at length; what it said is shown when it fails.
+trap 'exit 1' HUP INT TERM
+
+# apt_get ARGUMENT...: what apt says goes to the log, to be shown when it fails: it talks at length. Other package managers
+# may be at work (a new machine updates itself, say), and are waited for; apt waits for one of the locks only, and quietly.
+wait_seconds=${CKM_SETUP_WAIT:-600}
+apt_get() {
+    deadline=$(($(date +%s) + wait_seconds))
+    said=""
+    # env: sudo passes no variables on; without a terminal a package must not ask questions. Messages are looked at: LC_ALL.
+    until $as_root env DEBIAN_FRONTEND=noninteractive LC_ALL=C apt-get -o DPkg::Lock::Timeout=5 -o Dpkg::Use-Pty=0 \
+        "$@" >"$log" 2>&1; do
+        grep -Eq 'Could not get lock|Unable to (acquire|lock) ' "$log" || return 1
+        [ "$(date +%s)" -lt "$deadline" ] || {
+            tail -n 20 "$log" >&2
+            give_up "another package manager is still at work after $wait_seconds s"
+        }
+        [ -n "$said" ] || echo "setup.sh: another package manager is at work; waiting for it, $wait_seconds s at most"
+        said=1
+        sleep 1
+    done
+}
 install_missing() {
-    # env: sudo passes no variables on; without a terminal a package must not ask questions.
-    $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-        -o Dpkg::Use-Pty=0 $missing >"$log" 2>&1
+    # shellcheck disable=SC2086 # the packages are words
+    apt_get install -y -qq --no-install-recommends $missing
 }
 update_lists() {
-    $as_root apt-get update -qq >"$log" 2>&1 || { tail -n 20 "$log" >&2; give_up "apt-get update failed"; }
+    apt_get update -qq || { tail -n 20 "$log" >&2; give_up "apt-get update failed"; }
 }
 # Package lists are fetched only when the packages cannot be installed with those at hand.
 if ! apt-get install -s --no-install-recommends $missing >/dev/null 2>&1; then
