@@ -137,9 +137,10 @@ ckm_status ckm_i_safetensors_write(const char *path, const ckm_i_safetensor *ten
 struct ckm_i_safetensors {
     char *path;
     int fd;
-    json_t *root;  // names and metadata live in it
+    json_t *metadata;  // NULL: none
     ckm_i_safetensor *tensors;
-    int32_t n;
+    char **names;  // of the tensors
+    int32_t n, cap, n_names, cap_names;
 };
 
 void ckm_i_safetensors_close(ckm_i_safetensors *f)
@@ -150,7 +151,11 @@ void ckm_i_safetensors_close(ckm_i_safetensors *f)
     if (f->fd >= 0) {
         close(f->fd);
     }
-    json_decref(f->root);
+    json_decref(f->metadata);
+    for (int32_t i = 0; i < f->n_names; i++) {
+        free(f->names[i]);
+    }
+    free(f->names);
     free(f->tensors);
     free(f->path);
     free(f);
@@ -255,37 +260,66 @@ static ckm_status check_cover(const ckm_i_safetensors *f, int64_t data_bytes, ck
     return CKM_OK;
 }
 
-static ckm_status read_entries(ckm_i_safetensors *f, int64_t data_at, int64_t data_bytes, ckm_error *err)
+typedef struct header {
+    ckm_i_safetensors *file;
+    int64_t data_bytes;
+} header;
+
+static ckm_status take_member(const char *name, json_t *entry, void *user, ckm_error *err)
 {
+    header *h = user;
+    ckm_i_safetensors *f = h->file;
     ckm_i_json_place root = ckm_i_json_root(f->path);
-    const char *name;
-    json_t *entry;
-    if (!json_is_object(f->root)) {
-        return ckm_i_json_error(err, &root, "the header must be an object");
+    ckm_i_json_place place = ckm_i_json_member(&root, name);
+    if (strcmp(name, "__metadata__") == 0) {
+        if (!json_is_object(entry)) {
+            return ckm_i_json_error(err, &place, "must be an object");
+        }
+        if (f->metadata != NULL) {
+            return ckm_i_json_error(err, &root, "not valid JSON: duplicate object key \"%s\"", name);
+        }
+        f->metadata = json_incref(entry);
+        return CKM_OK;
     }
-    f->tensors = ckm_i_calloc(json_object_size(f->root), sizeof *f->tensors);
-    if (f->tensors == NULL) {
+    if (!CKM_I_GROW(f->tensors, f->n, f->cap) || !CKM_I_GROW(f->names, f->n_names, f->cap_names)) {
         return ckm_i_error_memory(err);
     }
-    json_object_foreach(f->root, name, entry)
-    {
-        ckm_i_json_place place = ckm_i_json_member(&root, name);
-        if (strcmp(name, "__metadata__") == 0) {
-            if (!json_is_object(entry)) {
-                return ckm_i_json_error(err, &place, "must be an object");
-            }
-            continue;
-        }
-        ckm_status status = read_entry(entry, &place, data_bytes, &f->tensors[f->n], err);
-        if (status != CKM_OK) {
-            return status;
-        }
-        f->tensors[f->n++].name = name;
+    ckm_i_safetensor *t = &f->tensors[f->n];
+    *t = (ckm_i_safetensor){.name = NULL};
+    ckm_status status = read_entry(entry, &place, h->data_bytes, t, err);
+    if (status != CKM_OK) {
+        return status;
     }
-    if (f->n > 0) {
+    char *copy = ckm_i_strdup(name);
+    if (copy == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    f->names[f->n_names++] = copy;
+    t->name = copy;
+    f->n++;
+    return CKM_OK;
+}
+
+static ckm_status read_entries(ckm_i_safetensors *f, const char *text, size_t size_bytes, int64_t data_at,
+                               int64_t data_bytes, ckm_error *err)
+{
+    header h = {f, data_bytes};
+    ckm_status status = ckm_i_json_members(text, size_bytes, f->path, take_member, &h, err);
+    if (status == CKM_OK && f->n > 0) {
+        qsort(f->tensors, (size_t)f->n, sizeof *f->tensors, by_name);
+    }
+    for (int32_t i = 1; i < f->n && status == CKM_OK; i++) {
+        if (strcmp(f->tensors[i - 1].name, f->tensors[i].name) == 0) {
+            status = ckm_i_error_at(err, CKM_ERR_FORMAT, f->path, 0, -1,
+                                    "not valid JSON: duplicate object key \"%.200s\"", f->tensors[i].name);
+        }
+    }
+    if (status == CKM_OK && f->n > 0) {
         qsort(f->tensors, (size_t)f->n, sizeof *f->tensors, by_place);
     }
-    ckm_status status = check_cover(f, data_bytes, err);
+    if (status == CKM_OK) {
+        status = check_cover(f, data_bytes, err);
+    }
     if (status == CKM_OK && f->n > 0) {
         qsort(f->tensors, (size_t)f->n, sizeof *f->tensors, by_name);
     }
@@ -312,7 +346,7 @@ static ckm_status read_header(ckm_i_safetensors *f, int64_t size, ckm_error *err
                                 "is no safetensors file: its header would have %llu bytes",
                                 (unsigned long long)header_bytes);
     }
-    char *text = status == CKM_OK ? ckm_i_malloc((size_t)header_bytes + 1, 1) : NULL;
+    char *text = status == CKM_OK ? ckm_i_malloc((size_t)header_bytes, 1) : NULL;
     if (status == CKM_OK && text == NULL) {
         status = ckm_i_error_memory(err);
     }
@@ -320,12 +354,8 @@ static ckm_status read_header(ckm_i_safetensors *f, int64_t size, ckm_error *err
         status = ckm_i_data_pread(f->fd, f->path, 8, (int64_t)header_bytes, text, err);
     }
     if (status == CKM_OK) {
-        text[header_bytes] = '\0';
-        status = ckm_i_json_parse(text, (size_t)header_bytes, f->path, &f->root, err);
-    }
-    if (status == CKM_OK) {
         int64_t data_at = 8 + (int64_t)header_bytes;
-        status = read_entries(f, data_at, size - data_at, err);
+        status = read_entries(f, text, (size_t)header_bytes, data_at, size - data_at, err);
     }
     free(text);
     return status;
@@ -365,7 +395,7 @@ const ckm_i_safetensor *ckm_i_safetensors_find(const ckm_i_safetensors *f, const
 
 const char *ckm_i_safetensors_metadata(const ckm_i_safetensors *f, const char *key)
 {
-    return json_string_value(json_object_get(json_object_get(f->root, "__metadata__"), key));
+    return json_string_value(json_object_get(f->metadata, key));
 }
 
 ckm_status ckm_i_safetensors_read(const ckm_i_safetensors *f, const ckm_i_safetensor *tensor, void *out, ckm_error *err)
