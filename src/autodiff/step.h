@@ -24,7 +24,7 @@ typedef struct ckm_i_step {
     ckm_graph *graph;        // the step graph
     ckm_i_step_mark *marks;  // one an operator of `graph`
     int32_t n_marks, cap_marks;
-    ckm_i_step_mark now;  // what the next operator is marked with
+    ckm_i_step_mark now;     // what the next operator is marked with
     ckm_i_step_name *names;  // hash table of operators by name
     int32_t name_room;       // a power of two, or 0
     // The end of the forward pass: the tensor that the loss reads, the axis of its classes.

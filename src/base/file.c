@@ -20,10 +20,10 @@ static ckm_status cannot(const char *path, const char *what, int reason, ckm_err
 
 static ckm_status not_a_file(const char *path, mode_t mode, ckm_error *err)
 {
-    const char *what = S_ISDIR(mode)                      ? "a directory"
-                       : S_ISFIFO(mode)                   ? "a pipe"
+    const char *what = S_ISDIR(mode)                    ? "a directory"
+                       : S_ISFIFO(mode)                 ? "a pipe"
                        : S_ISCHR(mode) || S_ISBLK(mode) ? "a device"
-                                                          : "a socket";
+                                                        : "a socket";
     return ckm_i_error_at(err, CKM_ERR_IO, path, 0, -1, "is %s, not a file", what);
 }
 

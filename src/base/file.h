@@ -37,12 +37,12 @@ ckm_status ckm_i_file_read(const char *path, int64_t max_bytes, char **data, siz
 //    /dev/fd/N, which name streams that are open. A pipe that nobody reads is an error at once.
 typedef struct ckm_i_writer {
     FILE *stream;
-    char *path;        // as given, for messages
-    char *name;        // within `folder`; this and the next are NULL when writing directly
-    char *temporary;   // within `folder`
-    int folder;        // open
-    bool folder_syncs; // `folder` can be synced: the user may read it
-    bool replaces;     // there is an old file
+    char *path;         // as given, for messages
+    char *name;         // within `folder`; this and the next are NULL when writing directly
+    char *temporary;    // within `folder`
+    int folder;         // open
+    bool folder_syncs;  // `folder` can be synced: the user may read it
+    bool replaces;      // there is an old file
     bool is_stdout;
     unsigned mode, uid, gid;  // of the file once it is there; the latter two when it replaces one
 } ckm_i_writer;

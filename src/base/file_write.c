@@ -366,8 +366,9 @@ static int settle_permissions(const ckm_i_writer *w, int fd)
 // The renaming is safe only when the folder is on the disk, too. Not every file system knows how.
 static int sync_folder(const ckm_i_writer *w)
 {
-    return !w->folder_syncs || fsync(w->folder) == 0 || errno == EINVAL || errno == EROFS || errno == EOPNOTSUPP ? 0
-                                                                                                            : errno;
+    return !w->folder_syncs || fsync(w->folder) == 0 || errno == EINVAL || errno == EROFS || errno == EOPNOTSUPP
+               ? 0
+               : errno;
 }
 
 // Before the file is closed: closing gives up the lock, and the temporary file would look left behind.
@@ -393,9 +394,10 @@ ckm_status ckm_i_writer_commit(ckm_i_writer *w, ckm_error *err)
 {
     ckm_status status = CKM_OK;
     int reason = 0;
+    int earlier = errno;  // of a write that failed before: the stream remembers only that one did
     errno = 0;
     if (fflush(w->stream) != 0 || ferror(w->stream) != 0) {
-        reason = errno != 0 ? errno : EIO;
+        reason = errno != 0 ? errno : earlier != 0 ? earlier : EIO;
     }
     if (reason == 0 && w->name != NULL) {
         reason = replace(w);

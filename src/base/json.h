@@ -17,8 +17,8 @@ typedef ckm_status ckm_i_json_visit(const char *key, json_t *value, void *user, 
 
 // Calls `visit` for every member of the object that the text is, in their order, and ends with its first failure. At no
 // time is there more than one member in memory. Whether keys repeat is left to the caller.
-ckm_status ckm_i_json_members(const char *text, size_t size_bytes, const char *file, ckm_i_json_visit *visit, void *user,
-                              ckm_error *err) CKM_NODISCARD;
+ckm_status ckm_i_json_members(const char *text, size_t size_bytes, const char *file, ckm_i_json_visit *visit,
+                              void *user, ckm_error *err) CKM_NODISCARD;
 
 // Where a value stands, for messages: "ops[3].inputs[1]".
 typedef struct ckm_i_json_place {

@@ -99,8 +99,8 @@ static ckm_status member(scan *s, ckm_i_json_visit *visit, void *user)
     return status;
 }
 
-ckm_status ckm_i_json_members(const char *text, size_t size_bytes, const char *file, ckm_i_json_visit *visit, void *user,
-                              ckm_error *err)
+ckm_status ckm_i_json_members(const char *text, size_t size_bytes, const char *file, ckm_i_json_visit *visit,
+                              void *user, ckm_error *err)
 {
     scan s = {.text = text, .file = file, .size = size_bytes, .err = err};
     char c = next(&s);

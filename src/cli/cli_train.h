@@ -95,7 +95,7 @@ typedef struct train_report {
     bool live, log_failed, line_open;
     double began, last_line, last_live;
     int64_t resident_before, resident_most;  // bytes; -1: not known
-    double longest_step;  // seconds, waiting for data included
+    double longest_step;                     // seconds, waiting for data included
 } train_report;
 
 ckm_status cli_train_report_open(train_report *report, const train_setup *setup, ckm_error *err) CKM_NODISCARD;

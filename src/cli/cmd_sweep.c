@@ -43,7 +43,7 @@ enum { MAX_STRATEGIES = 128, SHOWN_PERCENT = 100 };
 typedef struct sweep {
     const sweep_settings *settings;
     const ckm_dataflow *df;
-    FILE *out;      // standard output, or into `text`
+    FILE *out;  // standard output, or into `text`
     bool to_file;
     char *text;
     size_t text_bytes;

@@ -88,8 +88,8 @@ static ckm_status open_in_folder(const ckm_i_onnx_external *where, int n, const 
     if (folder < 0) {
         return ckm_i_error_at(err, CKM_ERR_IO, name, 0, -1, "cannot open: %s", strerror(errno));
     }
-    ckm_status status = ckm_i_file_open_below(folder, where->location, where->path, CKM_I_BELOW_KERNEL, &fd, &size_bytes,
-                                              err);
+    ckm_status status = ckm_i_file_open_below(folder, where->location, where->path, CKM_I_BELOW_KERNEL, &fd,
+                                              &size_bytes, err);
     close(folder);
     if (status == CKM_ERR_ARGUMENT) {
         return ckm_i_error(err, CKM_ERR_FORMAT,

@@ -22,8 +22,7 @@ typedef struct ckm_i_onnx_source {
 // Opens `path` for reading. Files that cannot be positioned (pipes) are an error.
 ckm_status ckm_i_onnx_source_open(ckm_i_onnx_source *source, const char *path, ckm_error *err) CKM_NODISCARD;
 // The same for a regular file that is open; takes over `fd`, and closes it on failure.
-ckm_status ckm_i_onnx_source_take(ckm_i_onnx_source *source, int fd, int64_t size_bytes,
-                                  ckm_error *err) CKM_NODISCARD;
+ckm_status ckm_i_onnx_source_take(ckm_i_onnx_source *source, int fd, int64_t size_bytes, ckm_error *err) CKM_NODISCARD;
 void ckm_i_onnx_source_memory(ckm_i_onnx_source *source, const void *data, size_t size_bytes);
 void ckm_i_onnx_source_close(ckm_i_onnx_source *source);
 // Copies bytes [at, at + n), which must lie within the source.

@@ -353,7 +353,8 @@ static void a_write_protected_file_stays(void **state)
     if (child == 0) {
         ckm_i_writer w;
         ckm_error err;
-        bool somebody = geteuid() != 0 || (chmod(here->folder, 0777) == 0 && setegid(65534) == 0 && seteuid(65534) == 0);
+        bool somebody = geteuid() != 0 ||
+                        (chmod(here->folder, 0777) == 0 && setegid(65534) == 0 && seteuid(65534) == 0);
         ckm_status status = somebody ? ckm_i_writer_open(&w, here->path, &err) : CKM_OK;
         _exit(status == CKM_ERR_IO && strstr(err.message, "ermission") != NULL ? 0 : 1);
     }

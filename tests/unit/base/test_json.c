@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "base/json.h"
+#include "base/rng.h"
 
 static json_t *parse(const char *text)
 {
@@ -180,6 +181,103 @@ static void headers_are_checked(void **state)
     }
 }
 
+typedef struct members {
+    json_t *object;
+    bool repeated;
+} members;
+
+static ckm_status collect(const char *key, json_t *value, void *user, ckm_error *err)
+{
+    members *m = user;
+    (void)err;
+    m->repeated = m->repeated || json_object_get(m->object, key) != NULL;
+    return json_object_set(m->object, key, value) == 0 ? CKM_OK : CKM_ERR_MEMORY;
+}
+
+// Read member by member an object is what it is when read as a whole, and what is refused is refused.
+static void compare_with_whole(const char *text, size_t size)
+{
+    json_error_t problem;
+    ckm_error err = CKM_ERROR_INIT;
+    members m = {json_object(), false};
+    json_t *whole = json_loadb(text, size, JSON_REJECT_DUPLICATES, &problem);
+    ckm_status status = ckm_i_json_members(text, size, "t.json", collect, &m, &err);
+    bool accepted = status == CKM_OK && !m.repeated;
+    if (accepted != (whole != NULL && json_is_object(whole)) || (accepted && !json_equal(whole, m.object))) {
+        fail_msg("%.*s: %s; as a whole: %s", (int)size, text, err.message, problem.text);
+    }
+    if (status != CKM_OK) {
+        assert_int_equal(status, CKM_ERR_FORMAT);
+        assert_string_equal(err.file, "t.json");
+    }
+    json_decref(whole);
+    json_decref(m.object);
+}
+
+static void members_one_by_one(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "",
+        "{",
+        "}",
+        "{}",
+        " { } ",
+        "{}x",
+        "{} {}",
+        "[]",
+        "[1]",
+        "1",
+        "\"a\"",
+        "{\"a\"}",
+        "{\"a\":}",
+        "{\"a\":1,}",
+        "{,}",
+        "{\"a\":1 \"b\":2}",
+        "{\"a\":1,,\"b\":2}",
+        "{\"a\":1}}",
+        "{\"a\":[}]}",
+        "{\"a\":{]}",
+        "{\"a\":\"}\"}",
+        "{\"a\":\"\\\"}\"}",
+        "{\"a\\\":1}",
+        "{\"\\u0041\":1}",
+        "{\"\\u0000\":1}",
+        "{\"a\":tru}",
+        "{\"a\":true false}",
+        "{\"a\":1,\"a\":2}",
+        "{\"a\":{\"b\":1,\"b\":2}}",
+        "{\"\xff\":1}",
+        "{\"a\":1\n,\t\"b\" : [ {} , \"x\" ]\r}",
+        "{\"a\" 1}",
+        "{a:1}",
+        "{\"a\":1",
+        "{\"a\":\"",
+        "{\"a",
+        "{\"a\":1e999}",
+        "{\"a\":-0.5}",
+        "{\"a\":[[[[]]]]}",
+        "{\"a\":]}",
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        compare_with_whole(texts[i], strlen(texts[i]));
+    }
+    // Texts that are broken at random places.
+    static const char sound[] =
+        "{\"a\": {\"dtype\": \"F32\", \"shape\": [1, 2], \"o\": [0, 8]}, \"b\\n\": [\"}\", {}], "
+        "\"c\": \"\\\\\", \"__metadata__\": {\"k\": \"v,]\"}, \"d\": -1.5e3, \"e\": null}";
+    static const char alphabet[] = "{}[]\",:\\ 1ae-";
+    ckm_i_rng rng = {7};
+    for (int round = 0; round < 20000; round++) {
+        char text[sizeof sound];
+        memcpy(text, sound, sizeof sound);
+        for (uint32_t n = 1 + ckm_i_rng_below(&rng, 3); n > 0; n--) {
+            text[ckm_i_rng_below(&rng, sizeof sound - 1)] = alphabet[ckm_i_rng_below(&rng, sizeof alphabet - 1)];
+        }
+        compare_with_whole(text, round % 4 == 0 ? ckm_i_rng_below(&rng, sizeof sound) : sizeof sound - 1);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -190,6 +288,7 @@ int main(void)
         cmocka_unit_test(other_types_are_checked),
         cmocka_unit_test(places_read_like_code),
         cmocka_unit_test(headers_are_checked),
+        cmocka_unit_test(members_one_by_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
