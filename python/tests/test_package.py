@@ -16,6 +16,7 @@ from graphs import chain
 
 import checkmate
 from checkmate import CheckmateError, Schedule, solve
+from checkmate.errors import replace_file
 
 SOURCE = pathlib.Path(checkmate.__file__).parent
 
@@ -114,3 +115,16 @@ def test_schedules_as_text() -> None:
     assert Schedule.parse(text).steps == schedule.steps
     with pytest.raises(CheckmateError, match="<text>"):
         Schedule.parse("{}")
+
+
+def test_files_are_replaced_as_a_whole(tmp_path: pathlib.Path) -> None:
+    target, link = tmp_path / "target", tmp_path / "link"
+    target.write_text("old")
+    target.chmod(0o640)
+    link.symlink_to("target")
+    replace_file(link, "new: ü\n")
+    assert target.read_text(encoding="utf-8") == "new: ü\n"
+    assert target.stat().st_mode & 0o777 == 0o640 and link.is_symlink()
+    with pytest.raises(CheckmateError, match="cannot open for writing"):
+        replace_file(tmp_path, "text")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["link", "target"]

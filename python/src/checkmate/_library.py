@@ -172,6 +172,7 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "ckm_schedule_read": (c.c_int, [c.c_char_p, _out, _err]),
     "ckm_schedule_parse": (c.c_int, [c.c_char_p, c.c_size_t, c.c_char_p, _out, _err]),
     "ckm_schedule_write": (c.c_int, [_handle, c.c_char_p, _err]),
+    "ckm_file_replace": (c.c_int, [c.c_char_p, c.c_char_p, c.c_size_t, _err]),
     "ckm_emit_facts_create": (c.c_int, [_handle, _handle, _out, _err]),
     "ckm_emit_facts_free": (None, [_handle]),
     "ckm_emit_page": (c.c_int, [_handle, c.c_char_p, c.c_char_p, c.c_char_p, _err]),

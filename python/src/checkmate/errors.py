@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exceptions. Those that the C library raises carry its code and message."""
+"""Exceptions, and how the library is called. Those that the C library raises carry its code and message."""
 
 from __future__ import annotations
 
 import ctypes as c
+import os
 
 from ._library import CError, lib
 
@@ -42,3 +43,9 @@ def call(name: str, *arguments: object) -> None:
     if file:
         message = f"{file}:{error.line}: {message}" if error.line else f"{file}: {message}"
     raise CheckmateError(message, status, file, error.line)
+
+
+def replace_file(path: str | os.PathLike[str], text: str) -> None:
+    """Replaces a file as a whole: whatever happens, there is the old one or the new one. Permissions stay, links are written through."""
+    data = text.encode()
+    call("ckm_file_replace", os.fsencode(path), data, len(data))

@@ -7,16 +7,14 @@ verifier accepts its schedule for this graph and budget; else the problem is sol
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import logging
 import os
 import pathlib
-import tempfile
 from dataclasses import asdict, dataclass
 
-from ..errors import CheckmateError
+from ..errors import CheckmateError, replace_file
 from ..graph import Graph
 from ..schedule import Schedule
 
@@ -70,14 +68,6 @@ def keep(path: pathlib.Path, text: str) -> None:
     """Replaces a file as a whole. A folder that cannot be written to only means that the next process works again."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".tmp", delete=False) as file:
-            try:
-                file.write(text)
-                file.flush()
-                os.replace(file.name, path)
-            except BaseException:
-                with contextlib.suppress(OSError):
-                    os.unlink(file.name)
-                raise
-    except OSError as error:
+        replace_file(path, text)
+    except (OSError, CheckmateError) as error:
         log.warning("%s cannot be kept: %s", path.name, error)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import pathlib
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +13,7 @@ import torch
 from torch import fx
 from typing_extensions import Unpack
 
-from ..errors import CheckmateError
+from ..errors import CheckmateError, replace_file
 from ..graph import Graph
 from ..schedule import Schedule
 from ..solver import Solution, frontier
@@ -79,11 +78,7 @@ def _require_folder(path: str | os.PathLike[str]) -> None:
 def _write(path: str | os.PathLike[str], text: str) -> None:
     """The file is replaced as a whole or left alone."""
     _require_folder(path)
-    target = pathlib.Path(path)
-    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
-        new = pathlib.Path(folder) / target.name
-        new.write_text(text, encoding="utf-8")
-        os.replace(new, target)
+    replace_file(path, text)
 
 
 def _head(graph: Graph, top: int) -> list[str]:
