@@ -41,7 +41,7 @@ static int stream_number(const char *path)
         const char *digits = path + n;
         if (strncmp(path, folders[i], n) == 0 && digits[0] != '\0' && strlen(digits) < 9 &&
             strspn(digits, "0123456789") == strlen(digits)) {
-            return atoi(digits);
+            return (int)strtol(digits, NULL, 10);
         }
     }
     return -1;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The members of an object one by one. Here it is only found where each begins and ends; what it says is jansson's to
 // read, and so is whether it is sound.
-#include <string.h>
-
 #include "base/json.h"
 
 typedef struct scan {
@@ -16,10 +14,15 @@ static ckm_status broken(const scan *s, size_t at, const char *what)
     return ckm_i_error_at(s->err, CKM_ERR_FORMAT, s->file, 0, (int64_t)at, "not valid JSON: %s", what);
 }
 
+static bool is_space(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
 // The next character that is no space, or a zero byte at the end.
 static char next(scan *s)
 {
-    while (s->at < s->size && memchr(" \t\r\n", s->text[s->at], 4) != NULL) {
+    while (s->at < s->size && is_space(s->text[s->at])) {
         s->at++;
     }
     return s->at < s->size ? s->text[s->at] : '\0';

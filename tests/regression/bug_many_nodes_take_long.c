@@ -19,7 +19,7 @@
 #include "graph/graph.h"
 #include "graph/training.h"
 
-enum { READERS = 250000, OPERANDS = 500000, WEIGHTS = 400000 };
+enum { READERS = 150000, OPERANDS = 500000, WEIGHTS = 250000 };
 
 static int32_t add_op(ckm_graph *g, const char *kind, const char *name, const int32_t *inputs, int32_t n)
 {
