@@ -254,11 +254,35 @@ static void the_last_softmax_is_left_to_the_loss(void **state)
     }
 }
 
+// The output is the last tensor of real numbers that nothing reads.
+static void whole_numbers_are_no_output(void **state)
+{
+    (void)state;
+    network_text network;
+    ckm_i_step step;
+    ckm_error err = CKM_ERROR_INIT;
+    network_text_read(&network, LAST, "2x6", "tanh x | arg_max x axes=1");
+    assert_int_equal(ckm_i_step_init(&step, network.g, &err), CKM_OK);
+    assert_int_equal(ckm_i_step_lower(&step, CKM_LOSS_MSE, &err), CKM_ERR_FORMAT);
+    assert_string_equal(err.message, "network \"case\" has no output of real numbers");
+    ckm_i_step_dispose(&step);
+    ckm_graph_free(network.g);
+    network_text_read(&network, LAST, "2x6", "tanh x | sigmoid y | arg_max x axes=1");
+    assert_int_equal(ckm_i_step_init(&step, network.g, &err), CKM_OK);
+    assert_int_equal(ckm_i_step_lower(&step, CKM_LOSS_MSE, &err), CKM_OK);
+    assert_int_equal(step.graph->n_ops, 2);
+    assert_string_equal(step.graph->ops[1].op_class->kind, "tanh");
+    assert_int_equal(step.output, step.graph->ops[1].outputs[0]);
+    ckm_i_step_dispose(&step);
+    ckm_graph_free(network.g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(operators_in_normal_form),
         cmocka_unit_test(the_last_softmax_is_left_to_the_loss),
+        cmocka_unit_test(whole_numbers_are_no_output),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
