@@ -277,12 +277,44 @@ static void whole_numbers_are_no_output(void **state)
     ckm_graph_free(network.g);
 }
 
+// Positions that a max pooling gives have another meaning in training: nobody may read them.
+static void positions_of_a_pooling_have_no_counterpart(void **state)
+{
+    (void)state;
+    ckm_graph *g = NULL;
+    ckm_i_step step;
+    ckm_error err = CKM_ERROR_INIT;
+    ckm_shape shape = {4, {2, 4, 4, 3}};
+    const int64_t two[2] = {2, 2};
+    const int64_t to = CKM_F32;
+    const ckm_i_attr kernel = ckm_i_attr_ints("kernel", two, 2);
+    const ckm_i_attr dtype = ckm_i_attr_ints("dtype", &to, 1);
+    int32_t x = -1;
+    int32_t pooled[2];
+    int32_t both[2];
+    int32_t out = -1;
+    assert_int_equal(ckm_i_graph_create("case", LAST, 2, &g, &err), CKM_OK);
+    assert_int_equal(ckm_i_graph_add_tensor(g, "x", CKM_ROLE_INPUT, CKM_F32, &shape, &x, &err), CKM_OK);
+    if (ckm_i_graph_add_op(g, "max_pool", "pool", &x, 1, &kernel, 1, pooled, 2, &err) != CKM_OK ||
+        ckm_i_graph_add_op(g, "cast", "places", &pooled[1], 1, &dtype, 1, &both[1], 1, &err) != CKM_OK) {
+        fail_msg("%s", err.message);
+    }
+    both[0] = pooled[0];
+    assert_int_equal(ckm_i_graph_add_op(g, "add", "sum", both, 2, NULL, 0, &out, 1, &err), CKM_OK);
+    assert_int_equal(ckm_i_step_init(&step, g, &err), CKM_OK);
+    assert_int_equal(ckm_i_step_lower(&step, CKM_LOSS_MSE, &err), CKM_ERR_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "operator \"pool\" (max_pool): an output past the first is read"));
+    ckm_i_step_dispose(&step);
+    ckm_graph_free(g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(operators_in_normal_form),
         cmocka_unit_test(the_last_softmax_is_left_to_the_loss),
         cmocka_unit_test(whole_numbers_are_no_output),
+        cmocka_unit_test(positions_of_a_pooling_have_no_counterpart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
