@@ -76,6 +76,8 @@ static const lower_case cases[] = {
     // 3 inputs by steps of 2 and a window of 3: 7 to 6 outputs, one cut off at the end.
     {LAST, "2x3x4x3", "conv_transpose x p3x3x2x3 strides=2,2 padding=same",
      "conv_transpose strides=2,2 padding=0,0,1,1 kernel=3,3 dilation=1,1 groups=1 output_size=6,8 (2>1 2x6x8x2)"},
+    {LAST, "2x3x4x3", "conv_transpose x p3x3x2x3 strides=2,2 padding=same output_padding=1,1",
+     "conv_transpose strides=2,2 padding=1,1,1,1 kernel=3,3 dilation=1,1 groups=1 output_size=6,8 (2>1 2x6x8x2)"},
     {FIRST, "2x4x3x4", "conv_transpose x p4x3x3x2 groups=2 strides=2,1 padding=1,0,1,1 output_padding=1,0",
      "conv_transpose groups=2 strides=2,1 padding=1,0,1,1 kernel=3,2 dilation=1,1 output_size=6,4 (2>1 2x6x6x4)"},
     {LAST, "2x5x5x3", "separable_conv x p3x3x1x6 p1x1x6x4 p4 padding=same strides=2,2",
@@ -136,6 +138,8 @@ static const lower_case cases[] = {
      "dropout rate=0.25 key=1 (1>1 3x7) | dropout rate=0.5 key=2 (1>1 3x7) | identity (1>1 3x7)"},
     {LAST, "3x7", "clip x | clip x min=-0.5 | clip x max=0.5",
      "identity (1>1 3x7) | clip min=-0.5 (1>1 3x7) | clip max=0.5 (1>1 3x7)"},
+    {LAST, "3x7", "cast x dtype=0 | cast x dtype=3 | cast x dtype=3",  // 32 bits stay, 64 are new
+     "identity (1>1 3x7) | cast dtype=3 (1>1 3x7) | identity (1>1 3x7)"},
     {LAST, "2x3x4", "sum x | sum x p4 p3x1 | mean x | mean x y p4",
      "identity (1>1 2x3x4) | add (3>1 2x3x4) | identity (1>1 2x3x4) | add (3>1 2x3x4) | "
      "scale alpha=0.333333 (1>1 2x3x4)"},
