@@ -312,11 +312,27 @@ static void positions_of_a_pooling_have_no_counterpart(void **state)
     ckm_graph_free(g);
 }
 
+// Functions given by name have operators of their own, or none.
+static void functions_without_an_operator_are_refused(void **state)
+{
+    (void)state;
+    network_text network;
+    ckm_i_step step;
+    ckm_error err = CKM_ERROR_INIT;
+    network_text_read(&network, LAST, "2x6", "lambda x text=mystery shape=2,6");
+    assert_int_equal(ckm_i_step_init(&step, network.g, &err), CKM_OK);
+    assert_int_equal(ckm_i_step_lower(&step, CKM_LOSS_MSE, &err), CKM_ERR_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "operator \"lambda\" (lambda) does \"mystery\""));
+    ckm_i_step_dispose(&step);
+    ckm_graph_free(network.g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(operators_in_normal_form),
         cmocka_unit_test(the_last_softmax_is_left_to_the_loss),
+        cmocka_unit_test(functions_without_an_operator_are_refused),
         cmocka_unit_test(whole_numbers_are_no_output),
         cmocka_unit_test(positions_of_a_pooling_have_no_counterpart),
     };
