@@ -253,11 +253,11 @@ class Entry:
 
 
 def read_equivalent(path):
-    """Entries of four lines: `FILE FUNCTION`, `- before`, `+ after`, `= why`; several + lines share the rest.
+    """Entries of four lines: `FILE FUNCTION`, `- before`, `+ after`, `= why`; one reason can be for several changes.
 
     FUNCTION:2 is only about the second of the places in the function that look alike.
     """
-    entries, head, before, afters = [], None, "", []
+    entries, head, before, changes = [], None, "", []
     if not os.path.exists(path):
         return entries
     with open(path, encoding="utf-8") as f:
@@ -266,12 +266,13 @@ def read_equivalent(path):
             if not line.strip() or line.startswith("#"):
                 continue
             if mark == "- ":
-                before, afters = rest, []
+                before = rest
             elif mark == "+ ":
-                afters.append(rest)
+                changes.append((before, rest))
             elif mark == "= ":
                 function, _, nth = head[1].partition(":")
-                entries += [Entry(head[0], function, before, after, rest, int(nth or 0)) for after in afters]
+                entries += [Entry(head[0], function, old, new, rest, int(nth or 0)) for old, new in changes]
+                changes = []
             elif len(line.split()) == 2:
                 head = line.split()
             else:

@@ -76,6 +76,8 @@ static const lower_case cases[] = {
     // 3 inputs by steps of 2 and a window of 3: 7 to 6 outputs, one cut off at the end.
     {LAST, "2x3x4x3", "conv_transpose x p3x3x2x3 strides=2,2 padding=same",
      "conv_transpose strides=2,2 padding=0,0,1,1 kernel=3,3 dilation=1,1 groups=1 output_size=6,8 (2>1 2x6x8x2)"},
+    {LAST, "2x3x4x3", "conv_transpose x p3x3x2x3 strides=2,2 padding=same output_padding=1,1",
+     "conv_transpose strides=2,2 padding=1,1,1,1 kernel=3,3 dilation=1,1 groups=1 output_size=6,8 (2>1 2x6x8x2)"},
     {FIRST, "2x4x3x4", "conv_transpose x p4x3x3x2 groups=2 strides=2,1 padding=1,0,1,1 output_padding=1,0",
      "conv_transpose groups=2 strides=2,1 padding=1,0,1,1 kernel=3,2 dilation=1,1 output_size=6,4 (2>1 2x6x6x4)"},
     {LAST, "2x5x5x3", "separable_conv x p3x3x1x6 p1x1x6x4 p4 padding=same strides=2,2",
@@ -136,6 +138,8 @@ static const lower_case cases[] = {
      "dropout rate=0.25 key=1 (1>1 3x7) | dropout rate=0.5 key=2 (1>1 3x7) | identity (1>1 3x7)"},
     {LAST, "3x7", "clip x | clip x min=-0.5 | clip x max=0.5",
      "identity (1>1 3x7) | clip min=-0.5 (1>1 3x7) | clip max=0.5 (1>1 3x7)"},
+    {LAST, "3x7", "cast x dtype=0 | cast x dtype=3 | cast x dtype=3",  // 32 bits stay, 64 are new
+     "identity (1>1 3x7) | cast dtype=3 (1>1 3x7) | identity (1>1 3x7)"},
     {LAST, "2x3x4", "sum x | sum x p4 p3x1 | mean x | mean x y p4",
      "identity (1>1 2x3x4) | add (3>1 2x3x4) | identity (1>1 2x3x4) | add (3>1 2x3x4) | "
      "scale alpha=0.333333 (1>1 2x3x4)"},
@@ -254,11 +258,83 @@ static void the_last_softmax_is_left_to_the_loss(void **state)
     }
 }
 
+// The output is the last tensor of real numbers that nothing reads.
+static void whole_numbers_are_no_output(void **state)
+{
+    (void)state;
+    network_text network;
+    ckm_i_step step;
+    ckm_error err = CKM_ERROR_INIT;
+    network_text_read(&network, LAST, "2x6", "tanh x | arg_max x axes=1");
+    assert_int_equal(ckm_i_step_init(&step, network.g, &err), CKM_OK);
+    assert_int_equal(ckm_i_step_lower(&step, CKM_LOSS_MSE, &err), CKM_ERR_FORMAT);
+    assert_string_equal(err.message, "network \"case\" has no output of real numbers");
+    ckm_i_step_dispose(&step);
+    ckm_graph_free(network.g);
+    network_text_read(&network, LAST, "2x6", "tanh x | sigmoid y | arg_max x axes=1");
+    assert_int_equal(ckm_i_step_init(&step, network.g, &err), CKM_OK);
+    assert_int_equal(ckm_i_step_lower(&step, CKM_LOSS_MSE, &err), CKM_OK);
+    assert_int_equal(step.graph->n_ops, 2);
+    assert_string_equal(step.graph->ops[1].op_class->kind, "tanh");
+    assert_int_equal(step.output, step.graph->ops[1].outputs[0]);
+    ckm_i_step_dispose(&step);
+    ckm_graph_free(network.g);
+}
+
+// Positions that a max pooling gives have another meaning in training: nobody may read them.
+static void positions_of_a_pooling_have_no_counterpart(void **state)
+{
+    (void)state;
+    ckm_graph *g = NULL;
+    ckm_i_step step;
+    ckm_error err = CKM_ERROR_INIT;
+    ckm_shape shape = {4, {2, 4, 4, 3}};
+    const int64_t two[2] = {2, 2};
+    const int64_t to = CKM_F32;
+    const ckm_i_attr kernel = ckm_i_attr_ints("kernel", two, 2);
+    const ckm_i_attr dtype = ckm_i_attr_ints("dtype", &to, 1);
+    int32_t x = -1;
+    int32_t pooled[2];
+    int32_t both[2];
+    int32_t out = -1;
+    assert_int_equal(ckm_i_graph_create("case", LAST, 2, &g, &err), CKM_OK);
+    assert_int_equal(ckm_i_graph_add_tensor(g, "x", CKM_ROLE_INPUT, CKM_F32, &shape, &x, &err), CKM_OK);
+    if (ckm_i_graph_add_op(g, "max_pool", "pool", &x, 1, &kernel, 1, pooled, 2, &err) != CKM_OK ||
+        ckm_i_graph_add_op(g, "cast", "places", &pooled[1], 1, &dtype, 1, &both[1], 1, &err) != CKM_OK) {
+        fail_msg("%s", err.message);
+    }
+    both[0] = pooled[0];
+    assert_int_equal(ckm_i_graph_add_op(g, "add", "sum", both, 2, NULL, 0, &out, 1, &err), CKM_OK);
+    assert_int_equal(ckm_i_step_init(&step, g, &err), CKM_OK);
+    assert_int_equal(ckm_i_step_lower(&step, CKM_LOSS_MSE, &err), CKM_ERR_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "operator \"pool\" (max_pool): an output past the first is read"));
+    ckm_i_step_dispose(&step);
+    ckm_graph_free(g);
+}
+
+// Functions given by name have operators of their own, or none.
+static void functions_without_an_operator_are_refused(void **state)
+{
+    (void)state;
+    network_text network;
+    ckm_i_step step;
+    ckm_error err = CKM_ERROR_INIT;
+    network_text_read(&network, LAST, "2x6", "lambda x text=mystery shape=2,6");
+    assert_int_equal(ckm_i_step_init(&step, network.g, &err), CKM_OK);
+    assert_int_equal(ckm_i_step_lower(&step, CKM_LOSS_MSE, &err), CKM_ERR_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "operator \"lambda\" (lambda) does \"mystery\""));
+    ckm_i_step_dispose(&step);
+    ckm_graph_free(network.g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(operators_in_normal_form),
         cmocka_unit_test(the_last_softmax_is_left_to_the_loss),
+        cmocka_unit_test(functions_without_an_operator_are_refused),
+        cmocka_unit_test(whole_numbers_are_no_output),
+        cmocka_unit_test(positions_of_a_pooling_have_no_counterpart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -229,6 +229,41 @@ static void what_no_update_changes_may_be_read_again(void **state)
     ckm_graph_free(g);
 }
 
+// An operator that reads a weight twice: it is updated once. With one dimension, there is none for classes.
+static void a_weight_read_twice_is_updated_once(void **state)
+{
+    (void)state;
+    for (int fused = 0; fused < 2; fused++) {
+        ckm_graph *g = NULL;
+        ckm_training *t = NULL;
+        ckm_error err = CKM_ERROR_INIT;
+        ckm_autodiff_options options = CKM_AUTODIFF_OPTIONS_INIT;
+        int32_t n_updates = 0;
+        options.optimizer.kind = CKM_OPTIMIZER_SGD;
+        options.loss = CKM_LOSS_MSE;
+        options.fused = fused != 0;
+        ckm_shape shape = {1, {6}};
+        int32_t a = -1;
+        assert_int_equal(ckm_i_graph_create("net", CKM_CHANNELS_LAST, 6, &g, &err), CKM_OK);
+        assert_int_equal(ckm_i_graph_add_tensor(g, "a", CKM_ROLE_PARAMETER, CKM_F32, &shape, &a, &err), CKM_OK);
+        (void)op(g, "mul", "square", a, a);
+        if (ckm_autodiff_op_graph(g, &options, &t, &err) != CKM_OK) {
+            fail_msg("%s", err.message);
+        }
+        for (int32_t v = 0; v < t->n_ops; v++) {
+            n_updates += t->ops[v].phase == CKM_I_UPDATE;
+        }
+        assert_int_equal(n_updates, 1);
+        ckm_training_free(t);
+        t = NULL;
+        options.loss = CKM_LOSS_SOFTMAX_CROSS_ENTROPY;
+        assert_int_equal(ckm_autodiff_op_graph(g, &options, &t, &err), CKM_ERR_UNSUPPORTED);
+        assert_non_null(strstr(err.message, "ends in a tensor of 1 dimensions: the cross-entropy loss needs one for"));
+        assert_null(t);
+        ckm_graph_free(g);
+    }
+}
+
 // Without updates nothing changes while the step runs: everything may be computed again.
 static void nothing_is_computed_once_without_updates(void **state)
 {
@@ -521,9 +556,9 @@ static void numbers_out_of_range_are_refused(void **state)
         {0.0, 0.5, -0.5, 1.0, 0.0, "the betas are 0.5 and -0.5;"},
         {0.0, 0.5, 1.0, 1.0, 0.0, "the betas are 0.5 and 1;"},
         {0.0, NAN, 0.5, 1.0, 0.0, "the betas are nan and 0.5;"},
-        {0.0, 0.0, 0.0, 0.0, 0.0, "epsilon is 0; it must be positive"},
+        {0.0, 0.0, 0.0, 0.0, 0.75, "epsilon is 0; it must be positive"},
         {0.0, 0.0, 0.0, -1.0, 0.0, "epsilon is -1; it must be positive"},
-        {0.0, 0.0, 0.0, NAN, 0.0, "epsilon is nan; it must be positive"},
+        {0.0, 0.0, 0.0, NAN, 0.75, "epsilon is nan; it must be positive"},
         {0.0, 0.0, 0.0, 1.0, -0.5, "the weight decay is -0.5; it must not be negative"},
         {0.0, 0.0, 0.0, 1.0, NAN, "the weight decay is nan; it must not be negative"},
     };
@@ -556,6 +591,7 @@ int main(void)
         cmocka_unit_test(what_an_update_may_change_is_read_once),
         cmocka_unit_test(the_first_weight_is_one_too),
         cmocka_unit_test(what_no_update_changes_may_be_read_again),
+        cmocka_unit_test(a_weight_read_twice_is_updated_once),
         cmocka_unit_test(nothing_is_computed_once_without_updates),
         cmocka_unit_test(pairs_of_operands),
         cmocka_unit_test(pairs_of_reductions),

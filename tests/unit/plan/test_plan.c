@@ -151,8 +151,9 @@ static void memory_handed_over_again_and_again(void **state)
     ckm_dataflow *df = quoted_graph_of(
         "'tensors': [{'bytes': 640}, {'bytes': 64}, {'bytes': 640}, {'bytes': 320}, {'bytes': 320}, {'bytes': 64},"
         "            {'bytes': 576}],"
-        "'ops': [{'cost': 1, 'inputs': [], 'outputs': [0]},"
-        "{'cost': 1, 'inputs': [0], 'outputs': [1], 'inplace': [[0, 1]]}, {'cost': 1, 'inputs': [], 'outputs': [2]},"
+        "'ops': [{'cost': 1, 'inputs': [], 'outputs': [0], 'workspace_bytes': 60},"
+        "{'cost': 1, 'inputs': [0], 'outputs': [1], 'inplace': [[0, 1]], 'workspace_bytes': 30},"
+        "{'cost': 1, 'inputs': [], 'outputs': [2]},"
         "{'cost': 1, 'inputs': [2], 'outputs': [3], 'inplace': [[2, 3]]},"
         "{'cost': 1, 'inputs': [3], 'outputs': [4], 'inplace': [[3, 4]]},"
         "{'cost': 1, 'inputs': [4], 'outputs': [5], 'inplace': [[4, 5]]},"
@@ -161,7 +162,8 @@ static void memory_handed_over_again_and_again(void **state)
         "['compute', 0], ['compute', 1, [[0, 1]]], ['compute', 2], ['compute', 3, [[2, 3]]],"
         "['compute', 4, [[3, 4]]], ['compute', 5, [[4, 5]]], ['compute', 6]");
     ckm_plan *plan = plan_of(df, s, &options);
-    assert_int_equal(plan->n_buffers, 3);
+    assert_int_equal(plan->n_buffers, 5);
+    assert_int_equal(ckm_plan_get_info(plan)->workspace_bytes, 60);
     assert_int_equal(ckm_plan_get_info(plan)->bound_bytes, 64 + 640);
     assert_int_equal(ckm_plan_get_info(plan)->arena_bytes, 64 + 640);
     must_be_good(df, s, plan, 64);

@@ -138,6 +138,24 @@ static void handed_over_memory_is_the_inputs_until_the_step_ends(void **state)
     ckm_dataflow_free(df);
 }
 
+static void free_steps_are_bound_to_nothing(void **state)
+{
+    (void)state;
+    ckm_dataflow *df = quoted_graph_of(chain);
+    ckm_schedule *s = quoted_schedule_of(chain_steps);
+    ckm_plan *plan = plan_of(df, s, 1);
+    int32_t inputs[1] = {7};
+    int32_t outputs[1] = {7};
+    int32_t workspace = 7;
+    ckm_plan_get_step(plan, 2, inputs, outputs, &workspace);
+    assert_true(inputs[0] == 7 && outputs[0] == 7 && workspace == -1);
+    ckm_plan_get_step(plan, 3, inputs, outputs, &workspace);
+    assert_true(inputs[0] == 1 && outputs[0] == 2 && workspace == -1);
+    ckm_plan_free(plan);
+    ckm_schedule_free(s);
+    ckm_dataflow_free(df);
+}
+
 // Whether instance i takes memory of its own at a step: what is handed over takes it once the step is over.
 static bool occupies(const ckm_plan *plan, int32_t i, int64_t step)
 {
@@ -440,6 +458,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(buffers_of_one_common_step_must_not_overlap),
         cmocka_unit_test(handed_over_memory_is_the_inputs_until_the_step_ends),
+        cmocka_unit_test(free_steps_are_bound_to_nothing),
         cmocka_unit_test(buffers_put_anywhere),
         cmocka_unit_test(every_claim_is_checked),
         cmocka_unit_test(instances_of_nothing_are_seen),
