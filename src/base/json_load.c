@@ -14,6 +14,7 @@
 // Length of the longest string or number, quotes included; what is not JSON may count as either.
 static size_t longest_token(const char *text, size_t size)
 {
+    static const char separators[] = {',', ':', '[', ']', '{', '}', ' ', '\t', '\r', '\n'};
     size_t longest = 0;
     for (size_t i = 0; i < size;) {
         size_t begin = i;
@@ -24,7 +25,7 @@ static size_t longest_token(const char *text, size_t size)
             }
             i++;
         } else {
-            while (i < size && text[i] != '"' && memchr(",:[]{} \t\r\n", text[i], 10) == NULL) {
+            while (i < size && text[i] != '"' && memchr(separators, text[i], sizeof separators) == NULL) {
                 i++;
             }
             i += i == begin;

@@ -311,7 +311,7 @@ static void print_peak(const ckm_emit_facts *f, const ckm_emit_life **lives)
 static int print_page(const ckm_emit_facts *f)
 {
     const ckm_emit_life **lives = malloc((size_t)(f->n_lives > 0 ? f->n_lives : 1) * sizeof *lives);
-    again *list = malloc((size_t)ckm_dataflow_op_count(f->df) * sizeof *list);
+    again *list = calloc((size_t)ckm_dataflow_op_count(f->df), sizeof *list);
     int outcome = CLI_DONE;
     if (lives == NULL || list == NULL) {
         outcome = cli_failf("out of memory");

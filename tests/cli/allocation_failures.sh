@@ -30,6 +30,13 @@ sweep() {
     shift
     report=$(eval "\"\$CKM_FAULT_SWEEP\" --status $wanted --seconds $seconds_each $options -- \"\$program\" \"\$@\"")
     status=$?
+    case $report in
+    # By the clock: a machine that is busy gets elsewhere than a moment ago.
+    'fails undisturbed (status 0x400)'*)
+        report=$(eval "\"\$CKM_FAULT_SWEEP\" --status 4 --seconds $seconds_each $options -- \"\$program\" \"\$@\"")
+        status=$?
+        ;;
+    esac
     printf '%s: %s\n' "$name" "$(printf '%s\n' "$report" | tail -n 1)"
     [ "$status" -eq 0 ] || fail "$name: $report"
 }
@@ -69,11 +76,13 @@ forks
     done
 done
 wanted=0
+sweep "solve of VGG16" --runs "$few" --product out.json --mask "$seconds" --check "$CHECKMATE verify vgg.json out.json" -- \
+    solve vgg.json --budget 90% --time-limit 0.5 -o out.json
 sweep "solve of VGG16, child" --scope child --runs "$few" --succeeds --product out.json \
     --check "$CHECKMATE verify vgg.json out.json" -- solve vgg.json --budget 90% --time-limit 0.5 -o out.json
 sweep "solve --budget min" --runs "$few" --mask "$seconds" --check true -- solve graph.json --budget min --time-limit 0.5
 sweep "solve --reorder" --runs "$few" --mask "$seconds" --check true -- solve graph.json --budget 6 --reorder --time-limit 0.3
-sweep "sweep" --runs "$few" --begins --mask '[0-9.e+-]*$' -- sweep graph.json --budgets 3 --strategies chain,chen-sqrt
+sweep "sweep" --runs "$few" --begins --mask '[0-9]+[.][0-9]+$' -- sweep graph.json --budgets 3 --strategies chain,chen-sqrt
 sweep "max-batch" --runs "$few" --mask "$seconds" --check true -- max-batch linear5 --input-shape 32,32,3 --memory 100MB \
     --strategy chen-sqrt --time-limit 0.5
 
@@ -94,6 +103,14 @@ sweep_training "train --resume" --product out.safetensors -- train test --data s
     --json --resume one.safetensors --export out.safetensors
 sweep_training "train --check" --mask '[0-9.]* (m?s|seconds)' -- train test --data synthetic --samples 16 --steps 2 $small --check
 sweep_training "profile" --check true --product out.json -- profile test --input-shape 8,8,3 --batch 4 -j 1 --steps 3 -o out.json
+
+# Memory that is exhausted stays so: all allocations from one on fail.
+sweep "graph, none any more" --from-then --runs "$few" -- graph graph.json
+sweep "explain, none any more" --from-then --runs "$few" -- explain graph.json schedule.json
+sweep "solve, none any more" --from-then --runs "$few" --product out.json --mask "$seconds" \
+    --check "$CHECKMATE verify graph.json out.json" -- solve graph.json --budget 6 --time-limit 0.3 -o out.json
+sweep_training "train, none any more" --from-then --product out.safetensors -- train test --data synthetic --samples 16 \
+    --steps 2 $small --json --save out.safetensors
 
 # The C interface: every function once.
 mkdir tour

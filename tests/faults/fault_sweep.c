@@ -111,12 +111,15 @@ static void mask(char *text)
         char *from = text;
         char *to = text;
         regmatch_t match;
-        while (*from != '\0' && regexec(&options.masks[m], from, 1, &match, from == text ? 0 : REG_NOTBOL) == 0 &&
-               match.rm_eo > match.rm_so) {
-            memmove(to, from, (size_t)match.rm_so);
-            to += match.rm_so;
-            *to++ = '#';
-            from += match.rm_eo;
+        while (*from != '\0' && regexec(&options.masks[m], from, 1, &match, from == text ? 0 : REG_NOTBOL) == 0) {
+            bool empty = match.rm_eo == match.rm_so;
+            size_t kept = (size_t)match.rm_so + (empty && from[match.rm_so] != '\0');
+            memmove(to, from, kept);
+            to += kept;
+            from += empty ? (regoff_t)kept : match.rm_eo;
+            if (!empty) {
+                *to++ = '#';
+            }
         }
         memmove(to, from, strlen(from) + 1);
     }

@@ -157,7 +157,8 @@ ckm_status ckm_i_team_anneal(ckm_i_team *team, int n, ckm_error *err)
         missing += !jobs[i].started;
     }
     if (missing > 0) {
-        ckm_i_solver_log(team->solver, CKM_LOG_WARN, "local search: %d of %d threads could not be started", missing, n - 1);
+        ckm_i_solver_log(team->solver, CKM_LOG_WARN, "local search: %d of %d threads could not be started", missing,
+                         n - 1);
     }
     anneal(team, &team->searchers[0]);
     bool failed = team->searchers[0].failed;
