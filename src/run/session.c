@@ -274,19 +274,27 @@ static int64_t indexed_axis(const ckm_graph *step, const ckm_i_graph_op *op)
     return axis < 0 ? axis + step->tensors[op->inputs[0]].shape.rank : axis;
 }
 
+// Is `tensor` the value, perhaps handed on by any number of operators?
+static bool stems_from(const ckm_graph *step, int32_t tensor, int32_t value)
+{
+    while (tensor >= 0 && tensor != value) {
+        int32_t producer = step->tensors[tensor].producer;
+        const ckm_i_graph_op *op = producer >= 0 ? &step->ops[producer] : NULL;
+        tensor = op != NULL && op->n_inputs > 0 && op->outputs[0] == tensor && passes_on(op) ? op->inputs[0] : -1;
+    }
+    return tensor == value;
+}
+
 // How many values an integer tensor may hold, from the operators that read it: rows of a table, classes. 0: not known.
 int64_t ckm_i_session_value_limit(const ckm_graph *step, int32_t value)
 {
     int64_t limit = 0;
     for (int32_t v = 0; v < step->n_ops; v++) {
         const ckm_i_graph_op *op = &step->ops[v];
-        int64_t found = 0;
-        if (op->n_inputs > 0 && op->inputs[0] == value && passes_on(op)) {
-            found = ckm_i_session_value_limit(step, op->outputs[0]);
-        } else if (op->n_inputs > 1 && op->inputs[1] == value && indexed_axis(step, op) >= 0) {
-            found = step->tensors[op->inputs[0]].shape.dims[indexed_axis(step, op)];
+        if (op->n_inputs > 1 && indexed_axis(step, op) >= 0 && stems_from(step, op->inputs[1], value)) {
+            int64_t found = step->tensors[op->inputs[0]].shape.dims[indexed_axis(step, op)];
+            limit = found > 0 && (limit == 0 || found < limit) ? found : limit;
         }
-        limit = found > 0 && (limit == 0 || found < limit) ? found : limit;
     }
     return limit;
 }
