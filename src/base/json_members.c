@@ -2,6 +2,7 @@
 // The members of an object one by one. Here it is only found where each begins and ends; what it says is jansson's to
 // read, and so is whether it is sound.
 #include "base/json.h"
+#include "base/json_load.h"
 
 typedef struct scan {
     const char *text, *file;
@@ -65,12 +66,12 @@ static void skip_value(scan *s)
 static ckm_status parse(const scan *s, size_t begin, json_t **out)
 {
     json_error_t problem;
-    *out = json_loadb(s->text + begin, s->at - begin, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &problem);
+    bool exhausted;
+    *out = ckm_i_json_load(s->text + begin, s->at - begin, &problem, &exhausted);
     if (*out != NULL) {
         return CKM_OK;
     }
-    // jansson leaves the text empty when most of its own allocations fail.
-    if (json_error_code(&problem) == json_error_out_of_memory || problem.text[0] == '\0') {
+    if (exhausted) {
         return ckm_i_error_memory(s->err);
     }
     return broken(s, begin + (size_t)(problem.position > 0 ? problem.position : 0), problem.text);

@@ -101,7 +101,7 @@ typedef struct train_report {
     bool exceeded;           // the budget, and training is to end because of it
     int64_t exceeded_step;   // the first, or -1
     int64_t exceeded_bytes;  // growth of anonymous memory by then
-    double longest_step;                     // seconds, waiting for data included
+    double longest_step;     // seconds, waiting for data included
 } train_report;
 
 ckm_status cli_train_report_open(train_report *report, const train_setup *setup, ckm_error *err) CKM_NODISCARD;

@@ -130,7 +130,7 @@ static ckm_status prepare(ckm_program *p, ckm_error *err)
 
 ckm_program_memory ckm_program_get_memory(const ckm_program *program)
 {
-    return program->memory;
+    return program != NULL ? program->memory : (ckm_program_memory){0};
 }
 
 ckm_status ckm_i_program_create_on(ckm_training *training, ckm_i_backend *backend, ckm_program **out, ckm_error *err)

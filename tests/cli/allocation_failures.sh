@@ -11,8 +11,9 @@ few=$((most > 100 ? 100 : most))  # 0 stays 0: all
 seconds_each=${CKM_FAULT_SECONDS:-3}
 # The program starts itself anew where this is not set, and would lose the tool.
 GOMP_SPINCOUNT=1000
+OMP_STACKSIZE=512k
 XDG_CACHE_HOME=$work/cache
-export GOMP_SPINCOUNT XDG_CACHE_HOME
+export GOMP_SPINCOUNT OMP_STACKSIZE XDG_CACHE_HOME
 mkdir cache
 ulimit -c 0
 

@@ -4,8 +4,9 @@
 
 [ -x "${CKM_FAULT_SWEEP:-}" ] || skip "the tool that makes forks and threads fail is not built with sanitizers"
 GOMP_SPINCOUNT=1000
+OMP_STACKSIZE=512k
 XDG_CACHE_HOME=$work/cache
-export GOMP_SPINCOUNT XDG_CACHE_HOME
+export GOMP_SPINCOUNT OMP_STACKSIZE XDG_CACHE_HOME
 mkdir cache
 "$CHECKMATE" graph VGG16 --batch 64 --granularity layer -o vgg.json || fail "cannot build the graph"
 

@@ -22,6 +22,8 @@ void api_visit_run(api_visitor *v, ckm_error *err)
     STATUS(ckm_program_create, 4, 0, ckm_program_create(P(0, w->training), P(1, &kernels), P(2, &program), P(3, err)))
     DONE(ckm_program_free, 1, ckm_program_free(NULL))
     VALUE(ckm_program_backend, 1, strcmp(ckm_program_backend(P(0, w->program)), NULLED(0) ? "" : "reference") == 0)
+    VALUE(ckm_program_get_memory, 1, (ckm_program_get_memory(P(0, w->program)).margin_bytes > 0) == !NULLED(0))
+    VALUE(ckm_run_anonymous_bytes, 0, ckm_run_anonymous_bytes(true) != 0 && ckm_run_anonymous_bytes(false) != 0)
     VALUE(ckm_program_threads, 1, ckm_program_threads(P(0, w->program)) == (NULLED(0) ? 0 : 1))
     STATUS(ckm_run_plan_under_budget, 5, 0,
            ckm_run_plan_under_budget(P(0, w->step_df), INT64_C(1) << 40, 0, P(1, &packing), P(2, solve_plain),
