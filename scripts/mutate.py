@@ -45,7 +45,7 @@ GROUPS = {
     "verifier": (["src/schedule/schedule_verify.c"], SCHEDULE_TESTS, ["test_oracle_stages", "test_plan"]),
     "simulator": (["src/schedule/schedule_simulate.c"], SCHEDULE_TESTS, ["test_oracle_stages", "test_plan"]),
     "stages": (["src/schedule/stage*.c"],
-               ["test_alloc_schedule", "test_checkpoint_stages", "test_oracle_stages"],
+               ["test_alloc_schedule", "test_stage_walk", "test_checkpoint_stages", "test_oracle_stages"],
                ["test_griewank", "test_baselines", "test_stage_round", "test_search_state", "cli_golden_solve"]),
     "schedule": (["src/schedule/schedule.c", "src/schedule/schedule_order.c", "src/schedule/schedule_json.c"],
                  ["test_schedule_json"] + SCHEDULE_TESTS, ["test_griewank", "test_baselines", "cli_golden_solve"]),

@@ -10,6 +10,7 @@
 
 #include "alloc_sweep.h"
 #include "quoted.h"
+#include "schedule/stages.h"
 
 static const char graph[] = "'tensors': [{'bytes': 3}, {'bytes': 4}, {'bytes': 4}, {'bytes': 1, 'alias_of': 1}],"
                             "'ops': [{'cost': 1, 'inputs': [0], 'outputs': [1]},"
@@ -64,6 +65,29 @@ static ckm_status verify(void *user, ckm_error *err)
     return status;
 }
 
+static ckm_status stages(void *user, ckm_error *err)
+{
+    const fixture *f = user;
+    ckm_i_stages *st = NULL;
+    ckm_schedule *s = NULL;
+    int64_t peak = -7;
+    ckm_status status = ckm_i_stages_create(f->df, &st, err);
+    if (status == CKM_OK) {
+        status = ckm_i_stages_complete(st, err);
+    }
+    if (status == CKM_OK) {
+        status = ckm_i_stages_peak(st, &peak, err);
+        assert_true((status == CKM_OK) == (peak != -7));
+    }
+    if (status == CKM_OK) {
+        status = ckm_i_stages_emit(st, &s, err);
+    }
+    assert_true((status == CKM_OK) == (s != NULL));
+    ckm_schedule_free(s);
+    ckm_i_stages_free(st);
+    return status;
+}
+
 static void every_allocation_may_fail(void **state)
 {
     (void)state;
@@ -77,6 +101,7 @@ static void every_allocation_may_fail(void **state)
     assert_true(alloc_sweep(baseline, &f) > 5);
     assert_true(alloc_sweep(simulate, &f) > 3);
     assert_true(alloc_sweep(verify, &f) > 3);
+    assert_true(alloc_sweep(stages, &f) > 20);
     ckm_schedule_free(f.schedule);
     // Nothing is freed nor handed over: what the verifier notes of the tensors, it notes at the end.
     f.schedule = quoted_schedule_of("['compute', 0], ['compute', 1], ['compute', 2]");
