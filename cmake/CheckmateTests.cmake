@@ -84,8 +84,8 @@ if(CKM_BUILD_TESTS)
         checkmate_add_c_test("${source}" oracle)
     endforeach()
 
-    # Sanitizers bring an allocator of their own.
-    if(NOT CKM_SANITIZE)
+    # Sanitizers bring an allocator of their own, and coverage allocates when the program ends.
+    if(NOT CKM_SANITIZE AND NOT CKM_COVERAGE)
         add_library(fault_preload MODULE "${tests_dir}/faults/fault_preload.c")
         set_target_properties(fault_preload PROPERTIES PREFIX "" LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
         target_link_libraries(fault_preload PRIVATE checkmate_flags gcc_s ${CMAKE_DL_LIBS})

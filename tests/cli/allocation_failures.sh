@@ -5,7 +5,7 @@
 # CKM_FAULT_LIBDNNL=1 makes those fail, too, that oneDNN makes for itself.
 . "$(dirname "$0")/lib.sh"
 
-[ -x "${CKM_FAULT_SWEEP:-}" ] || skip "the tool that makes allocations fail is not built with sanitizers"
+[ -x "${CKM_FAULT_SWEEP:-}" ] || skip "the tool that makes allocations fail is not built with sanitizers or for coverage"
 most=${CKM_FAULT_RUNS:-250}
 few=$((most > 100 ? 100 : most))  # 0 stays 0: all
 seconds_each=${CKM_FAULT_SECONDS:-3}

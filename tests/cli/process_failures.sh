@@ -2,7 +2,7 @@
 # Processes and threads that cannot be started: the program goes on with what it has, and says so.
 . "$(dirname "$0")/lib.sh"
 
-[ -x "${CKM_FAULT_SWEEP:-}" ] || skip "the tool that makes forks and threads fail is not built with sanitizers"
+[ -x "${CKM_FAULT_SWEEP:-}" ] || skip "the tool that makes forks and threads fail is not built with sanitizers or for coverage"
 GOMP_SPINCOUNT=1000
 OMP_STACKSIZE=512k
 XDG_CACHE_HOME=$work/cache
