@@ -197,8 +197,9 @@ void og_gen_gather(og_generator *g)
             ckm_shape like = i->shape;
             if (og_chance(g, 2)) {
                 og_node(g, "GatherElements", og_format(text, "%s,%s", data, positions_name), attributes, 'f', &like);
-            } else if (memcmp(&like, &out, sizeof like) == 0) {
-                og_node(g, "ScatterElements", og_format(text, "%s,%s,%s", data, i->name, x->name), attributes, 'f',
+            } else if (like.rank == out.rank &&
+                       memcmp(like.dims, out.dims, (size_t)out.rank * sizeof out.dims[0]) == 0) {
+                og_node(g, "ScatterElements", og_format(text, "%s,%s,%s", data, positions_name, data), attributes, 'f',
                         &out);
             }
         }
