@@ -58,12 +58,12 @@ static int by_tensor_then_first(const void *a, const void *b)
 typedef struct closing {
     const ckm_dataflow *df;
     const ckm_i_holds *holds;
-    int64_t *start;     // per tensor: its first span; n_tensors + 1
-    int64_t *from;      // per stage: the first of the tensors that the next row holds and its own does not; n_ops + 1
-    int32_t *begins;    // those tensors
-    int32_t *until;     // per tensor of an operator that runs once: the last row that needs it, -1
-    int32_t *stamp;     // per operator: the stage that runs it, while that is closed
-    int32_t *order;     // computations, the last one first
+    int64_t *start;   // per tensor: its first span; n_tensors + 1
+    int64_t *from;    // per stage: the first of the tensors that the next row holds and its own does not; n_ops + 1
+    int32_t *begins;  // those tensors
+    int32_t *until;   // per tensor of an operator that runs once: the last row that needs it, -1
+    int32_t *stamp;   // per operator: the stage that runs it, while that is closed
+    int32_t *order;   // computations, the last one first
     int64_t n, cap;
     int64_t stage_from;  // where the stage at hand begins in it
     int64_t work;        // operands looked at since somebody was asked whether to stop

@@ -23,8 +23,8 @@ typedef struct ckm_i_forward {
     // that is its layer.
     int32_t *layer;
     int32_t *first_stage, *last_stage;  // per position, and the turn: the answers of the functions below
-    int32_t turn;  // stage after the last forward operator's; n_ops when there is none
-    bool unwinds;  // something other than the forward part follows
+    int32_t turn;                       // stage after the last forward operator's; n_ops when there is none
+    bool unwinds;                       // something other than the forward part follows
 } ckm_i_forward;
 
 ckm_status ckm_i_forward_create(const ckm_dataflow *df, ckm_i_forward **out, ckm_error *err) CKM_NODISCARD;
@@ -93,7 +93,8 @@ ckm_status ckm_i_griewank_create(const ckm_i_forward *fw, ckm_i_griewank **out, 
 void ckm_i_griewank_free(ckm_i_griewank *gw);
 // States that can be checkpointed; more slots than that change nothing.
 int32_t ckm_i_griewank_states(const ckm_i_griewank *gw);
-ckm_status ckm_i_griewank_hold(const ckm_i_griewank *gw, int32_t slots, ckm_i_holds *holds, ckm_error *err) CKM_NODISCARD;
+ckm_status ckm_i_griewank_hold(const ckm_i_griewank *gw, int32_t slots, ckm_i_holds *holds,
+                               ckm_error *err) CKM_NODISCARD;
 ckm_status ckm_i_griewank_stages(const ckm_i_griewank *gw, int32_t slots, ckm_i_stages *stages,
                                  ckm_error *err) CKM_NODISCARD;
 

@@ -214,7 +214,8 @@ static bool refutes(ckm_bound_class belongs, int64_t cost, double bound_cost, ck
 
 static void drop_claims(ckm_i_solver *solver, const char *what)
 {
-    ckm_i_solver_log(solver, CKM_LOG_WARN, "%s contradicts a schedule: claims of the LP and MIP engines are dropped", what);
+    ckm_i_solver_log(solver, CKM_LOG_WARN, "%s contradicts a schedule: claims of the LP and MIP engines are dropped",
+                     what);
     solver->engines_err = true;
     solver->bound_cost = solver->proven_cost;
     solver->bound_covers = solver->proven_covers;
@@ -263,8 +264,8 @@ void ckm_i_solver_bound(ckm_i_solver *solver, double bound_cost, ckm_bound_class
         return;
     }
     if (solver->best_schedule != NULL && refutes(solver->best_class, solver->best_cost, bound_cost, covers)) {
-        ckm_i_solver_log(solver, CKM_LOG_ERROR, "%s: a bound of %.17g contradicts a schedule of cost %lld; dropped", source,
-                         bound_cost, (long long)solver->best_cost);
+        ckm_i_solver_log(solver, CKM_LOG_ERROR, "%s: a bound of %.17g contradicts a schedule of cost %lld; dropped",
+                         source, bound_cost, (long long)solver->best_cost);
         return;
     }
     if (is_better(bound_cost, covers, solver->proven_cost, solver->proven_covers)) {
@@ -306,8 +307,7 @@ void ckm_i_solver_claim_infeasible(ckm_i_solver *solver, ckm_bound_class covers,
 {
     // With a cost limit, a dearer schedule may be known and does not contradict the claim.
     const ckm_solve_options *options = solver->options;
-    bool known = solver->best_schedule != NULL &&
-                 (options->cost_limit < 0 || solver->best_cost <= options->cost_limit);
+    bool known = solver->best_schedule != NULL && (options->cost_limit < 0 || solver->best_cost <= options->cost_limit);
     if (known && solver->best_class >= covers) {
         drop_claims(solver, source);
     }

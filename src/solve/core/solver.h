@@ -42,7 +42,7 @@ struct ckm_i_solver {
     ckm_bound_class bound_covers;
     double proven_cost;  // the largest of those that rest on no engine's word
     ckm_bound_class proven_covers;
-    bool infeasible;  // of a class of schedules; one of a wider class may be found all the same
+    bool infeasible;                    // of a class of schedules; one of a wider class may be found all the same
     ckm_bound_class infeasible_covers;  // that class
     bool infeasible_claimed;            // by an engine
     bool engines_err;                   // a schedule has contradicted one: their word does not count any more

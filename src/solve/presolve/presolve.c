@@ -30,8 +30,9 @@ static bool allocate(ckm_i_lean *l)
     p->feeds = ckm_i_malloc(n_ops, sizeof *p->feeds);
     p->tensor = ckm_i_malloc(n_tensors + 1, sizeof *p->tensor);
     p->root = ckm_i_malloc(n_tensors, sizeof *p->root);
-    return l->tensors != NULL && l->ops != NULL && l->pool != NULL && l->listed != NULL && p->head != NULL && p->tail != NULL &&
-           p->part_of != NULL && p->next != NULL && p->feeds != NULL && p->tensor != NULL && p->root != NULL;
+    return l->tensors != NULL && l->ops != NULL && l->pool != NULL && l->listed != NULL && p->head != NULL &&
+           p->tail != NULL && p->part_of != NULL && p->next != NULL && p->feeds != NULL && p->tensor != NULL &&
+           p->root != NULL;
 }
 
 // Whether operator v can ever use this pair, whatever else is live.

@@ -27,8 +27,10 @@ static ckm_status solve_relaxation(ckm_i_solver *solver, int64_t budget_bytes, c
         .user = solver->options->user,
     };
     if (ckm_i_ilp_is_too_large(solver->df, max_entries)) {
-        return ckm_i_error(err, CKM_ERR_UNSUPPORTED, "the linear relaxation of the paper's program is too large for %d "
-                           "operators; strategy stage-bound has a smaller one", solver->df->n_ops);
+        return ckm_i_error(err, CKM_ERR_UNSUPPORTED,
+                           "the linear relaxation of the paper's program is too large for %d "
+                           "operators; strategy stage-bound has a smaller one",
+                           solver->df->n_ops);
     }
     ckm_status status = ckm_i_ilp_build(solver->df, budget_bytes, formulation, max_entries, ilp, err);
     if (status == CKM_OK) {
