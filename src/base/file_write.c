@@ -434,7 +434,7 @@ ckm_status ckm_file_replace(const char *path, const void *data, size_t size_byte
 {
     ckm_i_writer writer = {0};
     if (path == NULL || (data == NULL && size_bytes > 0)) {
-        return ckm_i_error(err, CKM_ERR_ARGUMENT, "a path and what to write are needed");
+        return ckm_i_error_null(err, "ckm_file_replace", path == NULL ? "path" : "data");
     }
     ckm_status status = ckm_i_writer_open(&writer, path, err);
     if (status != CKM_OK) {
@@ -449,7 +449,7 @@ ckm_status ckm_file_replace(const char *path, const void *data, size_t size_byte
 ckm_status ckm_file_check_output(const char *path, ckm_error *err)
 {
     if (path == NULL) {
-        return ckm_i_error(err, CKM_ERR_ARGUMENT, "a path is needed");
+        return ckm_i_error_null(err, "ckm_file_check_output", "path");
     }
     ckm_i_writer writer = {.path = ckm_i_strdup(path)};
     ckm_status status = writer.path != NULL ? open_target(&writer, true, err) : ckm_i_error_memory(err);
