@@ -82,6 +82,7 @@ void ckm_i_milp_run_cbc(const ckm_i_milp *m, const ckm_i_milp_options *options, 
     double *sides = make_sides(m, options->widen_rows);
     if (sides == NULL || !ckm_i_milp_by_columns(m, &columns)) {
         strcpy(answer->detail, "out of memory");
+        free(sides);
         return;
     }
     Cbc_Model *cbc = Cbc_newModel();

@@ -34,7 +34,7 @@ static ckm_solve_result solve(const char *graph, int64_t budget, const char *str
 {
     ckm_error err = CKM_ERROR_INIT;
     ckm_dataflow *df = NULL;
-    ckm_solve_result result;
+    ckm_solve_result result = {.cost = -1};
     ckm_solve_options options = CKM_SOLVE_OPTIONS_INIT;
     options.budget_bytes = budget;
     options.strategy = strategy;
