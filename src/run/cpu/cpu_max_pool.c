@@ -216,9 +216,7 @@ static void forward_any(const pool *p, const float *image, int64_t oh, int64_t s
 static void forward_piece(const pool *p, const float *image, int64_t oh, int64_t start, int64_t n, int64_t low,
                           int64_t high, float *best, int32_t *offset)
 {
-    inside t = {.columns = p->w.kernel[1],
-                .row_step = p->w.dilation[0] * p->w.in[1],
-                .column_step = p->w.dilation[1]};
+    inside t = {.columns = p->w.kernel[1], .row_step = p->w.dilation[0] * p->w.in[1], .column_step = p->w.dilation[1]};
     tap_range(p, 0, oh, &t.first_row, &t.last_row);
     low = low > start ? low : start;
     high = high < start + n ? high : start + n;
