@@ -83,8 +83,15 @@ static bool out_of_memory(const json_t *value, const json_error_t *problem)
 
 json_t *ckm_i_json_load(const char *text, size_t size_bytes, json_error_t *problem, bool *exhausted)
 {
-    // A number is in the buffer together with the byte behind it.
-    feed f = {.text = text, .size = size_bytes, .padding = longest_token(text, size_bytes) + 8};
+    // A number is in the buffer together with the byte behind it. The buffer doubles from 16 bytes; were it to grow for the
+    // very quotation mark that ends the string, and could not, jansson would look for its end beyond the buffer. So
+    // the string ends well behind a power of two.
+    size_t longest = longest_token(text, size_bytes) + 8;
+    feed f = {.text = text, .size = size_bytes, .padding = 32};
+    while (f.padding < longest) {
+        f.padding *= 2;
+    }
+    f.padding += 8;
     errno = 0;
     json_t *array = json_load_callback(give, &f, JSON_REJECT_DUPLICATES, problem);
     json_t *root = NULL;

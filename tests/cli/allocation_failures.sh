@@ -90,7 +90,8 @@ sweep "max-batch" --runs "$few" --mask "$seconds" --check true -- max-batch line
 # Training: what oneDNN allocates for itself is another matter.
 skip=libdnnl
 [ "${CKM_FAULT_LIBDNNL:-0}" = 1 ] && skip=
-clock='"[a-z_]*seconds[a-z_]*": [0-9.e+-]*|"[a-z_]*growth_bytes": [0-9]*|"samples_per_second": [0-9.e+-]*|"[a-z_]*_ns": [0-9]*'
+# Clocks, and memory as it is measured.
+clock='"[a-z_]*seconds[a-z_]*": [0-9.e+-]*|"[a-z_]*growth_bytes": -?[0-9]*|"(used|outside|baseline)_bytes": [0-9]*|"samples_per_second": [0-9.e+-]*|"[a-z_]*_ns": [0-9]*'
 small="--input-shape 8,8,3 --batch 4 -j 1 --costs flops --budget 4MB"
 sweep_training() {
     name=$1

@@ -158,6 +158,15 @@ static void test_matmul(void **state)
         {"in 2x1x5x8;in 4x8x3;matmul 0 1", NHWC, 1e-5},
         {"in 5x8;in 3x8x4;matmul 0 1", NHWC, 1e-5},
         {"in 96x130;in 130x70;matmul 0 1", NHWC, 1e-5},
+        // sums and columns of several blocks, tiles cut off on both sides, one tile of rows
+        {"in 45x900;in 900x300;in 300;gemm 0 1 2", NHWC, 1e-5},
+        {"in 900x45;in 300x900;gemm 0 1 trans_a=1 trans_b=1 alpha=0.5", NHWC, 1e-5},
+        {"in 3x170;in 170x301;in 301;gemm 0 1 2", NHWC, 1e-5},
+        {"in 2x1024;in 30x1024;gemm 0 1 trans_b=1", NHWC, 1e-5},
+        {"in 40x1024;in 1024x70;gemm 0 1", NHWC, 1e-5},
+        {"in 400x66;in 400x13;dense_backward_weights 0 1 transposed=0", NHWC, 1e-5},
+        {"in 2x3x19x40;in 1x3x40x21;matmul 0 1", NHWC, 1e-5},
+        {"in 5x40x19;in 5x21x40;matmul 0 1 trans_a=1 trans_b=1", NHWC, 1e-5},
     };
     CHECK(rows);
 }
@@ -184,6 +193,16 @@ static void test_max_pool(void **state)
          NCHW, 1e-6},
         {"in 1x3x8x10;max_pool_train 0 > 2 kernel=2,3 strides=1,2 dilation=2,1 padding=1,0,0,1 ceil_mode=1;"
          "max_pool_backward 1 2 kernel=2,3 strides=1,2 dilation=2,1 padding=1,0,0,1 ceil_mode=1 input_shape=1,3,8,10",
+         NCHW, 1e-6},
+        // rows of channels-first images that take more than one block of windows, and end within one
+        {"in 1x3x9x75;max_pool_train 0 > 2 kernel=3,3 strides=2,2 dilation=1,1 padding=1,1,1,1;"
+         "max_pool_backward 1 2 kernel=3,3 strides=2,2 dilation=1,1 padding=1,1,1,1 input_shape=1,3,9,75",
+         NCHW, 1e-6},
+        {"in 1x2x6x41;max_pool_train 0 > 2 kernel=2,5 strides=1,1 dilation=2,2 padding=1,3,0,4;"
+         "max_pool_backward 1 2 kernel=2,5 strides=1,1 dilation=2,2 padding=1,3,0,4 input_shape=1,2,6,41",
+         NCHW, 1e-6},
+        {"in 1x2x4x1700;max_pool_train 0 > 2 kernel=2,2 strides=2,3 dilation=1,1 padding=0,1,0,1;"
+         "max_pool_backward 1 2 kernel=2,2 strides=2,3 dilation=1,1 padding=0,1,0,1 input_shape=1,2,4,1700",
          NCHW, 1e-6},
         {"in 2x9x4;max_pool_train 0 > 2 kernel=2 strides=2 dilation=1 padding=0,0 ceil_mode=1;"
          "max_pool_backward 1 2 kernel=2 strides=2 dilation=1 padding=0,0 ceil_mode=1 input_shape=2,9,4",
