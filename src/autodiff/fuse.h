@@ -14,7 +14,7 @@ typedef struct ckm_i_fused {
     int32_t named;  // and the one whose name it takes
     const char *kind;
     int32_t n_inputs, n_outputs;
-    int32_t inputs[CKM_I_FUSED_INPUTS];   // tensors of the network, -1: absent
+    int32_t inputs[CKM_I_FUSED_INPUTS];    // tensors of the network, -1: absent
     ckm_shape shapes[CKM_I_FUSED_INPUTS];  // what they are reshaped to first
     bool draws;                            // it takes attribute `key`, which random numbers depend on
     ckm_i_attrs attrs;

@@ -63,13 +63,8 @@ static bool follow_gate(const ckm_i_fuse *f, int32_t gate, int32_t x, int32_t *r
 static bool finish(const ckm_i_fuse *f, int32_t root, const char *kind, int32_t x, ckm_i_fused *out)
 {
     const ckm_i_graph_tensor *t = &f->graph->tensors[x];
-    *out = (ckm_i_fused){.root = root,
-                         .named = root,
-                         .kind = kind,
-                         .n_inputs = 1,
-                         .n_outputs = 1,
-                         .inputs = {x},
-                         .shapes = {t->shape}};
+    *out = (ckm_i_fused){
+        .root = root, .named = root, .kind = kind, .n_inputs = 1, .n_outputs = 1, .inputs = {x}, .shapes = {t->shape}};
     return t->dtype == CKM_F32;
 }
 
@@ -140,8 +135,7 @@ bool ckm_i_fuse_gelu_tanh(const ckm_i_fuse *f, int32_t op, ckm_i_fused *out)
     int32_t root;
     double factor;
     if (scaled == NULL || !ckm_i_fuse_scaled(f, scaled, &sum, &factor) || !is_about(factor, inside) ||
-        !is_inner(f, sum, &x) || !follow_gate(f, tanh_op->outputs[0], x, &root) ||
-        !finish(f, root, "gelu", x, out)) {
+        !is_inner(f, sum, &x) || !follow_gate(f, tanh_op->outputs[0], x, &root) || !finish(f, root, "gelu", x, out)) {
         return false;
     }
     ckm_i_attrs_put(&out->attrs, ckm_i_attr_word("approximate", "tanh"));

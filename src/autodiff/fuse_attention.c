@@ -234,8 +234,8 @@ static bool put_q(const pattern *p, const ckm_shape *scores, ckm_i_fused *out, i
     const ckm_i_fuse *f = p->f;
     operand o;
     int32_t tensor = p->scores->inputs[0];
-    ckm_shape wanted = {AXES, {scores->dims[BATCH], scores->dims[HEAD], scores->dims[POSITION],
-                               dim_of(shape_of(f, tensor), 0)}};
+    ckm_shape wanted = {
+        AXES, {scores->dims[BATCH], scores->dims[HEAD], scores->dims[POSITION], dim_of(shape_of(f, tensor), 0)}};
     bool grouped = dim_of(shape_of(f, tensor), 2) != wanted.dims[HEAD];
     if (grouped) {
         tensor = without_view(f, tensor, &wanted);
@@ -259,8 +259,8 @@ static void find_root(const pattern *p, const ckm_shape *scores, ckm_i_fused *ou
 {
     const ckm_i_fuse *f = p->f;
     int32_t tensor = p->values->outputs[0];
-    const ckm_shape heads_first = {AXES, {scores->dims[BATCH], scores->dims[HEAD], scores->dims[POSITION],
-                                          dim_of(shape_of(f, tensor), 0)}};
+    const ckm_shape heads_first = {
+        AXES, {scores->dims[BATCH], scores->dims[HEAD], scores->dims[POSITION], dim_of(shape_of(f, tensor), 0)}};
     int32_t reader = ckm_i_fuse_only_reader(f, tensor);
     out->root = out->named = f->graph->tensors[tensor].producer;
     *by_position = 0;

@@ -276,8 +276,8 @@ static ckm_status lower_fused(ckm_i_step *s, plan *p, const ckm_i_fused *fused, 
     if (fused->draws) {
         ckm_i_attrs_put_int(&attrs, "key", s->graph->n_ops);
     }
-    CKM_I_CHECK(ckm_i_step_add(s, fused->kind, name, NULL, inputs, fused->n_inputs, &attrs, outputs, fused->n_outputs,
-                               err));
+    CKM_I_CHECK(
+        ckm_i_step_add(s, fused->kind, name, NULL, inputs, fused->n_inputs, &attrs, outputs, fused->n_outputs, err));
     int32_t result = g->ops[fused->root].outputs[0];
     CKM_I_CHECK(reshape_to(s, name, ":result", &g->tensors[result].shape, &outputs[0], err));
     p->tensor[result] = outputs[0];

@@ -82,8 +82,9 @@ static ckm_status read_windows(const ckm_i_op_view *v, ckm_i_attention_form *f, 
     int64_t windows = f->grid[0] / f->window[0] * (f->grid[1] / f->window[1]);
     int64_t positions = f->window[0] * f->window[1];
     if (f->batch % windows != 0 || f->queries != positions || f->keys != positions) {
-        return ckm_i_op_error(v, err, CKM_ERR_FORMAT, "q and k are not those of %lld windows of %lld positions an image",
-                              (long long)windows, (long long)positions);
+        return ckm_i_op_error(v, err, CKM_ERR_FORMAT,
+                              "q and k are not those of %lld windows of %lld positions an image", (long long)windows,
+                              (long long)positions);
     }
     return CKM_OK;
 }
@@ -103,9 +104,9 @@ static ckm_status read_mask(const ckm_i_op_view *v, ckm_i_attention_form *f, ckm
         f->hides = CKM_I_ATTENTION_WINDOWS;
         return read_windows(v, f, err);
     }
-    return strcmp(mask, "none") == 0 ? CKM_OK
-                                     : ckm_i_op_error(v, err, CKM_ERR_FORMAT,
-                                                      "the mask is \"%s\"; it must be none, causal or windows", mask);
+    return strcmp(mask, "none") == 0
+               ? CKM_OK
+               : ckm_i_op_error(v, err, CKM_ERR_FORMAT, "the mask is \"%s\"; it must be none, causal or windows", mask);
 }
 
 static ckm_status read_rest(const ckm_i_op_view *v, int32_t first, ckm_i_attention_form *f, ckm_error *err)

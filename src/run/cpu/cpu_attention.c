@@ -14,7 +14,11 @@
 #include "run/cpu/ref_attention.h"
 #include "run/cpu/ref_dropout.h"
 
-enum { PANEL = CKM_I_CPU_PANEL, TILE_QUERIES = CKM_I_ATTENTION_TILE_QUERIES, TILE_KEYS = CKM_I_ATTENTION_TILE_KEYS };
+enum {
+    PANEL = CKM_I_ATTENTION_PANEL,
+    TILE_QUERIES = CKM_I_ATTENTION_TILE_QUERIES,
+    TILE_KEYS = CKM_I_ATTENTION_TILE_KEYS
+};
 
 // Queries of an item: more where there are many heads, so that blocks of keys are packed less often.
 enum { MANY_HEADS = 16, QUERIES_OF_MANY = 256 };
@@ -26,7 +30,7 @@ static int64_t least(int64_t a, int64_t b)
 
 static int64_t padded(int64_t n)
 {
-    return ckm_i_cpu_panels(n) * PANEL;
+    return ckm_i_cpu_attention_panels(n) * PANEL;
 }
 
 int64_t ckm_i_cpu_attention_seen(const ckm_i_attention_form *f, int64_t query_end, int64_t key, int64_t keys)
@@ -91,26 +95,26 @@ static void add_keys(const worker *w, int64_t key, int64_t keys)
     const ckm_i_cpu_attention_plan *p = w->c->p;
     const ckm_i_attention_form *f = &p->f;
     int64_t kv_head = w->head / (f->heads / f->kv_heads);
-    ckm_i_cpu_pack_transposed(w->c->k + ckm_i_cpu_attention_at(&f->k, w->batch, kv_head, key), f->k.position, keys,
-                              f->size, w->keys);
-    ckm_i_cpu_pack(w->c->v + ckm_i_cpu_attention_at(&f->v, w->batch, kv_head, key), f->v.position, keys, f->value_size,
-                   w->values);
+    ckm_i_cpu_attention_pack_transposed(w->c->k + ckm_i_cpu_attention_at(&f->k, w->batch, kv_head, key), f->k.position,
+                                        keys, f->size, w->keys);
+    ckm_i_cpu_attention_pack(w->c->v + ckm_i_cpu_attention_at(&f->v, w->batch, kv_head, key), f->v.position, keys,
+                             f->value_size, w->values);
     for (int64_t from = 0; from < w->queries; from += p->tile_queries) {
         int64_t rows = least(p->tile_queries, w->queries - from);
         int64_t query = w->query + from;
         if (ckm_i_cpu_attention_seen(f, query + rows, key, keys) == 0) {
             continue;
         }
-        ckm_i_cpu_product scores = {.rows = rows,
-                                    .inner = f->size,
-                                    .panels = ckm_i_cpu_panels(keys),
-                                    .a = w->c->q + ckm_i_cpu_attention_at(&f->q, w->batch, w->head, query),
-                                    .a_row = f->q.position,
-                                    .a_column = 1,
-                                    .b = w->keys,
-                                    .panel_stride = f->size * PANEL,
-                                    .c = w->scores,
-                                    .c_row = p->score_row};
+        ckm_i_cpu_attention_product scores = {.rows = rows,
+                                              .inner = f->size,
+                                              .panels = ckm_i_cpu_attention_panels(keys),
+                                              .a = w->c->q + ckm_i_cpu_attention_at(&f->q, w->batch, w->head, query),
+                                              .a_row = f->q.position,
+                                              .a_column = 1,
+                                              .b = w->keys,
+                                              .panel_stride = f->size * PANEL,
+                                              .c = w->scores,
+                                              .c_row = p->score_row};
         ckm_i_cpu_attention_tile tile = {.c = w->c,
                                          .batch = w->batch,
                                          .head = w->head,
@@ -124,17 +128,17 @@ static void add_keys(const worker *w, int64_t key, int64_t keys)
                                          .sum = w->total + from,
                                          .y = w->sums + from * p->value_room,
                                          .begins = key == 0};
-        ckm_i_cpu_product values = {.rows = rows,
-                                    .inner = keys,
-                                    .panels = ckm_i_cpu_panels(f->value_size),
-                                    .a = w->scores,
-                                    .a_row = p->score_row,
-                                    .a_column = 1,
-                                    .b = w->values,
-                                    .panel_stride = keys * PANEL,
-                                    .c = tile.y,
-                                    .c_row = p->value_room,
-                                    .add = key > 0};
+        ckm_i_cpu_attention_product values = {.rows = rows,
+                                              .inner = keys,
+                                              .panels = ckm_i_cpu_attention_panels(f->value_size),
+                                              .a = w->scores,
+                                              .a_row = p->score_row,
+                                              .a_column = 1,
+                                              .b = w->values,
+                                              .panel_stride = keys * PANEL,
+                                              .c = tile.y,
+                                              .c_row = p->value_room,
+                                              .add = key > 0};
         p->multiply(&scores);
         ckm_i_cpu_attention_forward_rows(&tile);
         p->multiply(&values);
@@ -246,7 +250,7 @@ static ckm_status create(const ckm_i_op_view *v, int32_t first, ckm_i_kernel *ke
     kernel->dispose = dispose;
     CKM_I_CHECK(ckm_i_attention_read(v, first, &p->f, err));
     CKM_I_CHECK(make_parts(p, err));
-    p->multiply = ckm_i_cpu_multiply_best();
+    p->multiply = ckm_i_cpu_attention_multiply_best();
     p->tile_queries = least(TILE_QUERIES, p->f.queries);
     p->tile_keys = padded(least(TILE_KEYS, p->f.keys));
     p->score_row = p->tile_keys + PANEL;

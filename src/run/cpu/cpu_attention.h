@@ -5,7 +5,7 @@
 
 #include "graph/op_attention.h"
 #include "run/cpu/cpu_backend.h"
-#include "run/cpu/cpu_tiles.h"
+#include "run/cpu/cpu_attention_tile.h"
 
 // Queries and keys of a tile.
 enum { CKM_I_ATTENTION_TILE_QUERIES = 64, CKM_I_ATTENTION_TILE_KEYS = 128 };
@@ -13,16 +13,16 @@ enum { CKM_I_ATTENTION_TILE_QUERIES = 64, CKM_I_ATTENTION_TILE_KEYS = 128 };
 // What prepare settles. Everything but `threads` follows from shapes alone.
 typedef struct ckm_i_cpu_attention_plan {
     ckm_i_attention_form f;
-    ckm_i_cpu_multiply *multiply;
-    int64_t tile_queries, tile_keys;    // of the largest tile; keys padded to whole panels
-    int64_t score_row;                  // floats from one row of a tile to the next
-    int64_t size_room, value_room;      // size and value_size padded to whole panels
-    int64_t queries_of_item, chunks;    // forward: an item's queries, and items a head
-    int64_t batch_parts, key_parts;     // backward: into how many the batch and the keys are divided
-    int64_t bias_partials, bias_slot;   // backward: partial sums of the bias's gradient, and floats of each; 0: none
-    int64_t items, threads;             // as many threads as have something to do
-    int64_t scratch;                    // floats a thread
-    float *parts;                       // of windows: 4 kinds of windows x keys; NULL: no window holds two parts
+    ckm_i_cpu_attention_multiply *multiply;
+    int64_t tile_queries, tile_keys;   // of the largest tile; keys padded to whole panels
+    int64_t score_row;                 // floats from one row of a tile to the next
+    int64_t size_room, value_room;     // size and value_size padded to whole panels
+    int64_t queries_of_item, chunks;   // forward: an item's queries, and items a head
+    int64_t batch_parts, key_parts;    // backward: into how many the batch and the keys are divided
+    int64_t bias_partials, bias_slot;  // backward: partial sums of the bias's gradient, and floats of each; 0: none
+    int64_t items, threads;            // as many threads as have something to do
+    int64_t scratch;                   // floats a thread
+    float *parts;                      // of windows: 4 kinds of windows x keys; NULL: no window holds two parts
 } ckm_i_cpu_attention_plan;
 
 // Operands of one call.
@@ -42,13 +42,13 @@ typedef struct ckm_i_cpu_attention_call {
 typedef struct ckm_i_cpu_attention_tile {
     const ckm_i_cpu_attention_call *c;
     int64_t batch, head, query, rows, key, keys;
-    float *scores;           // in: q k'; out: probabilities times what dropout multiplies by
-    float *kept;             // of a row
-    float *best, *sum;       // forward, one a row: the largest score so far, the sum of exponentials
-    float *y;                // forward: sums so far, rows `value_room` apart
-    bool begins;             // forward: there is no sum yet
-    float *gradient;         // backward: in: dy v'; out: gradient of the scores
-    float *bias_gradient;    // backward: rows of the bias's gradient for this head, or NULL
+    float *scores;         // in: q k'; out: probabilities times what dropout multiplies by
+    float *kept;           // of a row
+    float *best, *sum;     // forward, one a row: the largest score so far, the sum of exponentials
+    float *y;              // forward: sums so far, rows `value_room` apart
+    bool begins;           // forward: there is no sum yet
+    float *gradient;       // backward: in: dy v'; out: gradient of q k'
+    float *bias_gradient;  // backward: rows of the bias's gradient for this head, or NULL
 } ckm_i_cpu_attention_tile;
 
 void ckm_i_cpu_attention_forward_rows(const ckm_i_cpu_attention_tile *t);

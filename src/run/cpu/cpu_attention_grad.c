@@ -10,7 +10,7 @@
 #include "run/cpu/cpu_support.h"
 #include "run/cpu/cpu_threads.h"
 
-enum { PANEL = CKM_I_CPU_PANEL, TILE_KEYS = CKM_I_ATTENTION_TILE_KEYS };
+enum { PANEL = CKM_I_ATTENTION_PANEL, TILE_KEYS = CKM_I_ATTENTION_TILE_KEYS };
 
 // Items there should be, if shapes allow it.
 enum { FEW_ITEMS = 8, ITEMS_WITH_BIAS = 32 };
@@ -46,9 +46,9 @@ void ckm_i_cpu_attention_plan_backward(ckm_i_cpu_attention_plan *p, int threads,
     p->bias_partials = bias && !direct ? p->batch_parts * f->heads : 0;
     p->items = p->batch_parts * f->kv_heads * p->key_parts;
     p->threads = least(threads, p->items);
-    p->scratch = ckm_i_cpu_panels(scratch_of(p)) * PANEL;
+    p->scratch = ckm_i_cpu_attention_panels(scratch_of(p)) * PANEL;
     int64_t dq = p->key_parts > 1 ? p->key_parts * f->batch * f->heads * f->queries * f->size : 0;
-    *partial_floats = ckm_i_cpu_panels(dq) * PANEL + p->bias_partials * p->bias_slot;
+    *partial_floats = ckm_i_cpu_attention_panels(dq) * PANEL + p->bias_partials * p->bias_slot;
 }
 
 // A thread's memory and where it is.
@@ -86,8 +86,7 @@ static float *dq_at(const worker *w, int64_t head, int64_t query, int64_t *row)
         return w->c->dq != NULL ? w->c->dq + ckm_i_cpu_attention_at(&f->q, w->batch, head, query) : NULL;
     }
     *row = f->size;
-    return w->c->partial_dq +
-           (((w->key_part * f->batch + w->batch) * f->heads + head) * f->queries + query) * f->size;
+    return w->c->partial_dq + (((w->key_part * f->batch + w->batch) * f->heads + head) * f->queries + query) * f->size;
 }
 
 static float *bias_gradient_at(const worker *w)
@@ -101,73 +100,92 @@ static float *bias_gradient_at(const worker *w)
 }
 
 static void multiply_scores(const worker *w, const float *a, const ckm_i_attention_strides *strides, int64_t inner,
-                            int64_t query, int64_t rows, const float *b, float *c)
+                            int64_t query, int64_t n, const float *b, float *c)
 {
     const ckm_i_cpu_attention_plan *p = w->c->p;
-    ckm_i_cpu_product product = {.rows = rows,
-                                 .inner = inner,
-                                 .panels = ckm_i_cpu_panels(w->n_keys),
-                                 .a = a + ckm_i_cpu_attention_at(strides, w->batch, w->head, query),
-                                 .a_row = strides->position,
-                                 .a_column = 1,
-                                 .b = b,
-                                 .panel_stride = inner * PANEL,
-                                 .c = c,
-                                 .c_row = p->score_row};
+    ckm_i_cpu_attention_product product = {.rows = n,
+                                           .inner = inner,
+                                           .panels = ckm_i_cpu_attention_panels(w->n_keys),
+                                           .a = a + ckm_i_cpu_attention_at(strides, w->batch, w->head, query),
+                                           .a_row = strides->position,
+                                           .a_column = 1,
+                                           .b = b,
+                                           .panel_stride = inner * PANEL,
+                                           .c = c,
+                                           .c_row = p->score_row};
     p->multiply(&product);
 }
 
-// c += scores' b, a row a key.
-static void multiply_turned(const worker *w, const float *scores, int64_t rows, const float *b, int64_t room, float *c)
+// What a product is written or added to: rows of an output, or of the thread's memory where the output's rows do not
+// end with a panel.
+typedef struct rows {
+    float *data;
+    int64_t row, columns;
+    float *room;  // `columns` rounded up to panels a row
+} rows;
+
+static bool is_whole(const rows *r)
 {
-    const ckm_i_cpu_attention_plan *p = w->c->p;
-    ckm_i_cpu_product product = {.rows = w->n_keys,
-                                 .inner = rows,
-                                 .panels = room / PANEL,
-                                 .a = scores,
-                                 .a_row = 1,
-                                 .a_column = p->score_row,
-                                 .b = b,
-                                 .panel_stride = rows * PANEL,
-                                 .c = c,
-                                 .c_row = room,
-                                 .add = true};
-    p->multiply(&product);
+    return r->data != NULL && r->columns % PANEL == 0;
 }
 
-CKM_I_CPU_CLONES static void attention_add_scaled(const float *x, float scale, int64_t n, float *y)
+static void set_target(const rows *r, int64_t room, ckm_i_cpu_attention_product *product)
+{
+    product->c = is_whole(r) ? r->data : r->room;
+    product->c_row = is_whole(r) ? r->row : room;
+}
+
+CKM_I_CPU_CLONES static void attention_add(const float *x, int64_t n, float *y)
 {
     CKM_I_CPU_SIMD
     for (int64_t i = 0; i < n; i++) {
-        y[i] += scale * x[i];
+        y[i] += x[i];
     }
 }
 
-static void add_dq(const worker *w, int64_t query, int64_t rows)
+// out = scores' b, a row a key, or out += it.
+static void multiply_turned(const worker *w, const float *scores, int64_t inner, const float *b, int64_t room,
+                            const rows *out, bool add)
 {
     const ckm_i_cpu_attention_plan *p = w->c->p;
-    int64_t row;
-    float *out = dq_at(w, w->head, query, &row);
-    if (out == NULL) {
+    ckm_i_cpu_attention_product product = {.rows = w->n_keys,
+                                           .inner = inner,
+                                           .panels = room / PANEL,
+                                           .a = scores,
+                                           .a_row = 1,
+                                           .a_column = p->score_row,
+                                           .b = b,
+                                           .panel_stride = inner * PANEL,
+                                           .add = add};
+    set_target(out, room, &product);
+    p->multiply(&product);
+}
+
+static void add_dq(const worker *w, int64_t query, int64_t n)
+{
+    const ckm_i_cpu_attention_plan *p = w->c->p;
+    rows out = {.columns = p->f.size, .room = w->dq};
+    out.data = dq_at(w, w->head, query, &out.row);
+    if (out.data == NULL) {
         return;
     }
-    ckm_i_cpu_product product = {.rows = rows,
-                                 .inner = w->n_keys,
-                                 .panels = p->size_room / PANEL,
-                                 .a = w->gradient,
-                                 .a_row = p->score_row,
-                                 .a_column = 1,
-                                 .b = w->keys,
-                                 .panel_stride = w->n_keys * PANEL,
-                                 .c = w->dq,
-                                 .c_row = p->size_room};
+    ckm_i_cpu_attention_product product = {.rows = n,
+                                           .inner = w->n_keys,
+                                           .panels = p->size_room / PANEL,
+                                           .a = w->gradient,
+                                           .a_row = p->score_row,
+                                           .a_column = 1,
+                                           .b = w->keys,
+                                           .panel_stride = w->n_keys * PANEL,
+                                           .add = is_whole(&out)};
+    set_target(&out, p->size_room, &product);
     p->multiply(&product);
-    for (int64_t i = 0; i < rows; i++) {
-        attention_add_scaled(w->dq + i * p->size_room, (float)p->f.scale, p->f.size, out + i * row);
+    for (int64_t i = 0; !is_whole(&out) && i < n; i++) {
+        attention_add(w->dq + i * p->size_room, p->f.size, out.data + i * out.row);
     }
 }
 
-static void add_tile(const worker *w, int64_t query, int64_t rows)
+static void add_tile(const worker *w, int64_t query, int64_t n, const rows *dk, const rows *dv, bool begins)
 {
     const ckm_i_cpu_attention_call *c = w->c;
     const ckm_i_cpu_attention_plan *p = c->p;
@@ -176,22 +194,30 @@ static void add_tile(const worker *w, int64_t query, int64_t rows)
                                      .batch = w->batch,
                                      .head = w->head,
                                      .query = query,
-                                     .rows = rows,
+                                     .rows = n,
                                      .key = w->key,
                                      .keys = w->n_keys,
                                      .scores = w->scores,
                                      .kept = w->kept,
                                      .gradient = w->gradient,
                                      .bias_gradient = bias_gradient_at(w)};
-    ckm_i_cpu_pack(c->q + ckm_i_cpu_attention_at(&f->q, w->batch, w->head, query), f->q.position, rows, f->size, w->q);
-    ckm_i_cpu_pack(c->dy + ckm_i_cpu_attention_at(&f->y, w->batch, w->head, query), f->y.position, rows, f->value_size,
-                   w->dy);
-    multiply_scores(w, c->q, &f->q, f->size, query, rows, w->keys_turned, w->scores);
-    multiply_scores(w, c->dy, &f->y, f->value_size, query, rows, w->values_turned, w->gradient);
+    ckm_i_cpu_attention_pack(c->q + ckm_i_cpu_attention_at(&f->q, w->batch, w->head, query), f->q.position, n, f->size,
+                             w->q);
+    ckm_i_cpu_attention_pack(c->dy + ckm_i_cpu_attention_at(&f->y, w->batch, w->head, query), f->y.position, n,
+                             f->value_size, w->dy);
+    multiply_scores(w, c->q, &f->q, f->size, query, n, w->keys_turned, w->scores);
+    multiply_scores(w, c->dy, &f->y, f->value_size, query, n, w->values_turned, w->gradient);
     ckm_i_cpu_attention_backward_rows(&tile);
-    multiply_turned(w, w->scores, rows, w->dy, p->value_room, w->dv);
-    multiply_turned(w, w->gradient, rows, w->q, p->size_room, w->dk);
-    add_dq(w, query, rows);
+    multiply_turned(w, w->scores, n, w->dy, p->value_room, dv, !begins);
+    multiply_turned(w, w->gradient, n, w->q, p->size_room, dk, !begins);
+    add_dq(w, query, n);
+}
+
+static void copy_rows(const rows *r, int64_t n, int64_t room)
+{
+    for (int64_t i = 0; r->data != NULL && !is_whole(r) && i < n; i++) {
+        memcpy(r->data + i * r->row, r->room + i * room, (size_t)r->columns * sizeof *r->data);
+    }
 }
 
 // A block of keys with all queries of the heads that share it.
@@ -203,29 +229,24 @@ static void add_keys(worker *w)
     int64_t shared = f->heads / f->kv_heads;
     int64_t k_at = ckm_i_cpu_attention_at(&f->k, w->batch, w->kv_head, w->key);
     int64_t v_at = ckm_i_cpu_attention_at(&f->v, w->batch, w->kv_head, w->key);
-    ckm_i_cpu_pack_transposed(c->k + k_at, f->k.position, w->n_keys, f->size, w->keys_turned);
-    ckm_i_cpu_pack_transposed(c->v + v_at, f->v.position, w->n_keys, f->value_size, w->values_turned);
-    ckm_i_cpu_pack(c->k + k_at, f->k.position, w->n_keys, f->size, w->keys);
-    memset(w->dk, 0, (size_t)(w->n_keys * p->size_room) * sizeof *w->dk);
-    memset(w->dv, 0, (size_t)(w->n_keys * p->value_room) * sizeof *w->dv);
+    ckm_i_cpu_attention_pack_transposed(c->k + k_at, f->k.position, w->n_keys, f->size, w->keys_turned);
+    ckm_i_cpu_attention_pack_transposed(c->v + v_at, f->v.position, w->n_keys, f->value_size, w->values_turned);
+    ckm_i_cpu_attention_pack(c->k + k_at, f->k.position, w->n_keys, f->size, w->keys);
+    rows dk = {.data = c->dk != NULL ? c->dk + k_at : NULL, .row = f->k.position, .columns = f->size, .room = w->dk};
+    rows dv = {
+        .data = c->dv != NULL ? c->dv + v_at : NULL, .row = f->v.position, .columns = f->value_size, .room = w->dv};
+    bool begins = true;
     for (w->head = w->kv_head * shared; w->head < (w->kv_head + 1) * shared; w->head++) {
         for (int64_t query = 0; query < f->queries; query += p->tile_queries) {
-            int64_t rows = least(p->tile_queries, f->queries - query);
-            if (ckm_i_cpu_attention_seen(f, query + rows, w->key, w->n_keys) > 0) {
-                add_tile(w, query, rows);
+            int64_t n = least(p->tile_queries, f->queries - query);
+            if (ckm_i_cpu_attention_seen(f, query + n, w->key, w->n_keys) > 0) {
+                add_tile(w, query, n, &dk, &dv, begins);  // the last query sees every key: there is one
+                begins = false;
             }
         }
     }
-    for (int64_t i = 0; i < w->n_keys; i++) {
-        const float *dk = w->dk + i * p->size_room;
-        const float *dv = w->dv + i * p->value_room;
-        for (int64_t d = 0; c->dk != NULL && d < f->size; d++) {
-            c->dk[k_at + i * f->k.position + d] = (float)f->scale * dk[d];
-        }
-        if (c->dv != NULL) {
-            memcpy(c->dv + v_at + i * f->v.position, dv, (size_t)f->value_size * sizeof *dv);
-        }
-    }
+    copy_rows(&dk, w->n_keys, p->size_room);
+    copy_rows(&dv, w->n_keys, p->value_room);
 }
 
 static void clear_sums(worker *w)
@@ -284,13 +305,13 @@ static void join_dq(void *context, int64_t begin, int64_t end)
 {
     const ckm_i_cpu_attention_call *c = context;
     const ckm_i_attention_form *f = &c->p->f;
-    int64_t rows = f->batch * f->heads * f->queries;
+    int64_t n = f->batch * f->heads * f->queries;
     for (int64_t i = begin; i < end; i++) {
         int64_t batch = i / (f->heads * f->queries);
         float *out = c->dq + ckm_i_cpu_attention_at(&f->q, batch, i / f->queries % f->heads, i % f->queries);
         memcpy(out, c->partial_dq + i * f->size, (size_t)f->size * sizeof *out);
         for (int64_t part = 1; part < c->p->key_parts; part++) {
-            attention_add_scaled(c->partial_dq + (part * rows + i) * f->size, 1.0F, f->size, out);
+            attention_add(c->partial_dq + (part * n + i) * f->size, f->size, out);
         }
     }
 }
@@ -304,8 +325,8 @@ static void join_bias(const ckm_i_cpu_attention_call *c)
     for (int64_t i = 0; i < p->bias_partials; i++) {
         int64_t sample = bias->dims[0] == 1 ? 0 : i / p->f.heads;
         int64_t head = bias->dims[1] == 1 ? 0 : i % p->f.heads;
-        attention_add_scaled(c->partial_dbias + i * p->bias_slot, 1.0F, p->bias_slot,
-                             c->dbias + (sample * bias->dims[1] + head) * p->bias_slot);
+        attention_add(c->partial_dbias + i * p->bias_slot, p->bias_slot,
+                      c->dbias + (sample * bias->dims[1] + head) * p->bias_slot);
     }
 }
 
@@ -316,7 +337,7 @@ ckm_status ckm_i_cpu_attention_run_backward(const ckm_i_cpu *cpu, const ckm_i_ke
     ckm_i_cpu_attention_call c = ckm_i_cpu_attention_open(kernel, call, CKM_I_ATTENTION_GRADIENTS);
     const ckm_i_cpu_attention_plan *p = c.p;
     const ckm_i_attention_form *f = &p->f;
-    int64_t rows = f->batch * f->heads * f->queries;
+    int64_t n = f->batch * f->heads * f->queries;
     c.dy = call->inputs[0];
     c.y_kept = call->inputs[1];
     c.lse_kept = call->inputs[2];
@@ -330,7 +351,7 @@ ckm_status ckm_i_cpu_attention_run_backward(const ckm_i_cpu *cpu, const ckm_i_ke
     c.partial_dbias = partials;  // never with partial_dq: keys are not divided then
     ckm_i_cpu_parallel(cpu->threads, p->threads, 1, backward_part, &c);
     if (c.partial_dq != NULL && c.dq != NULL) {
-        ckm_i_cpu_parallel(cpu->threads, rows, CKM_I_CPU_GRAIN / f->size + 1, join_dq, &c);
+        ckm_i_cpu_parallel(cpu->threads, n, CKM_I_CPU_GRAIN / f->size + 1, join_dq, &c);
     }
     if (p->bias_partials > 0) {
         join_bias(&c);

@@ -9,11 +9,14 @@
 #include "run/cpu/cpu_support.h"
 #include "run/cpu/ref_dropout.h"
 
-enum { LANES = CKM_I_CPU_PANEL };
+enum { LANES = CKM_I_ATTENTION_PANEL };
+
+// Part of a function that is compiled for several instruction sets, whatever its size.
+#define PART static inline __attribute__((always_inline))
 
 // e to the power x for x of at most a little more than 0; 0 below -87, where scores of what is hidden lie. What is not
 // a number stays so.
-static inline float exponential(float x)
+PART float exponential(float x)
 {
     const float low = -87.0F;
     const float whole = 12582912.0F;
@@ -21,19 +24,19 @@ static inline float exponential(float x)
     float shifted = bounded * 1.44269504088896341F + whole;
     float n = shifted - whole;
     float r = bounded - n * 0.693359375F - n * -2.12194440e-4F;
-    float p = 1.0F + r * (1.0F + r * (0.5F + r * (1.0F / 6 + r * (1.0F / 24 + r * (1.0F / 120 + r / 720)))));
+    float p = 1.0F + r * (1.0F + r * (0.5F + r * (1.0F / 6 + r * (1.0F / 24 + r * (1.0F / 120 + r * (1.0F / 720))))));
     float result = p * ckm_i_cpu_from_bits((ckm_i_cpu_bits(shifted) + 127U) << 23);
     return x < low ? 0.0F : result;
 }
 
-static inline int64_t spread_at(const ckm_i_attention_spread *s, const ckm_i_cpu_attention_tile *t, int64_t row)
+PART int64_t spread_at(const ckm_i_attention_spread *s, const ckm_i_cpu_attention_tile *t, int64_t row)
 {
     return t->batch * s->strides[0] + t->head * s->strides[1] + (t->query + row) * s->strides[2] +
            t->key * s->strides[3];
 }
 
 // The window's kind: whether it holds two parts along each axis.
-static inline const float *parts_of(const ckm_i_cpu_attention_plan *p, int64_t batch)
+PART const float *parts_of(const ckm_i_cpu_attention_plan *p, int64_t batch)
 {
     const ckm_i_attention_form *f = &p->f;
     int64_t down = f->grid[0] / f->window[0];
@@ -43,13 +46,13 @@ static inline const float *parts_of(const ckm_i_cpu_attention_plan *p, int64_t b
     return p->parts + kind * f->keys;
 }
 
-static inline bool fills(const ckm_i_attention_form *f, uint8_t mask)
+PART bool fills(const ckm_i_attention_form *f, uint8_t mask)
 {
     return (mask != 0) == f->mask_hides;
 }
 
 // Scores of a row, minus infinity where the query does not see and behind the last key.
-static inline void finish_row(const ckm_i_cpu_attention_tile *t, int64_t row, int64_t room, float *s)
+PART void finish_row(const ckm_i_cpu_attention_tile *t, int64_t row, int64_t room, float *s)
 {
     const ckm_i_cpu_attention_plan *p = t->c->p;
     const ckm_i_attention_form *f = &p->f;
@@ -95,7 +98,7 @@ static inline void finish_row(const ckm_i_cpu_attention_tile *t, int64_t row, in
 }
 
 // What dropout multiplies each probability of the row by.
-static inline void draw_row(const ckm_i_cpu_attention_tile *t, int64_t row, float *kept)
+PART void draw_row(const ckm_i_cpu_attention_tile *t, int64_t row, float *kept)
 {
     const ckm_i_attention_form *f = &t->c->p->f;
     const uint64_t stream = t->c->stream;
@@ -107,17 +110,27 @@ static inline void draw_row(const ckm_i_cpu_attention_tile *t, int64_t row, floa
     }
 }
 
-static inline float add_lanes(const float *lane)
+// Halves are added, so that there are four additions one after the other and not sixteen.
+PART float add_lanes(float *lane)
 {
-    float sum = 0.0F;
-    for (int i = 0; i < LANES; i++) {
-        sum += lane[i];
+    CKM_I_CPU_SIMD
+    for (int i = 0; i < 8; i++) {
+        lane[i] += lane[i + 8];
     }
-    return sum;
+    CKM_I_CPU_SIMD
+    for (int i = 0; i < 4; i++) {
+        lane[i] += lane[i + 4];
+    }
+    return (lane[0] + lane[2]) + (lane[1] + lane[3]);
+}
+
+PART float larger(float a, float b)
+{
+    return a > b ? a : b;
 }
 
 // The largest number of the row; those that are none are passed over.
-static inline float largest(const float *s, int64_t room)
+PART float largest(const float *s, int64_t room)
 {
     float lane[LANES];
     for (int i = 0; i < LANES; i++) {
@@ -126,18 +139,22 @@ static inline float largest(const float *s, int64_t room)
     for (int64_t k = 0; k < room; k += LANES) {
         CKM_I_CPU_SIMD
         for (int i = 0; i < LANES; i++) {
-            lane[i] = s[k + i] > lane[i] ? s[k + i] : lane[i];
+            lane[i] = larger(s[k + i], lane[i]);
         }
     }
-    float best = -INFINITY;
-    for (int i = 0; i < LANES; i++) {
-        best = lane[i] > best ? lane[i] : best;
+    CKM_I_CPU_SIMD
+    for (int i = 0; i < 8; i++) {
+        lane[i] = larger(lane[i], lane[i + 8]);
     }
-    return best;
+    CKM_I_CPU_SIMD
+    for (int i = 0; i < 4; i++) {
+        lane[i] = larger(lane[i], lane[i + 4]);
+    }
+    return larger(larger(lane[0], lane[2]), larger(lane[1], lane[3]));
 }
 
 // Exponentials of the row in place; returns their sum.
-static inline float exponentials(float *s, float best, int64_t room)
+PART float exponentials(float *s, float best, int64_t room)
 {
     float lane[LANES] = {0};
     for (int64_t k = 0; k < room; k += LANES) {
@@ -151,14 +168,13 @@ static inline float exponentials(float *s, float best, int64_t room)
 }
 
 // Where nothing has been seen yet the sum is 0, whatever it is multiplied by.
-static inline void forward_row(const ckm_i_cpu_attention_tile *t, int64_t row, int64_t room)
+PART void forward_row(const ckm_i_cpu_attention_tile *t, int64_t row, int64_t room)
 {
     const ckm_i_cpu_attention_plan *p = t->c->p;
     float *s = t->scores + row * p->score_row;
     finish_row(t, row, room, s);
     float before = t->begins ? -INFINITY : t->best[row];
-    float best = largest(s, room);
-    best = best > before ? best : before;
+    float best = larger(largest(s, room), before);
     float sum = exponentials(s, best == -INFINITY ? 0.0F : best, room);
     if (t->begins) {
         t->sum[row] = sum;
@@ -183,7 +199,7 @@ static inline void forward_row(const ckm_i_cpu_attention_tile *t, int64_t row, i
 
 CKM_I_CPU_CLONES static void attention_forward_rows(const ckm_i_cpu_attention_tile *t)
 {
-    int64_t room = ckm_i_cpu_panels(t->keys) * LANES;
+    int64_t room = ckm_i_cpu_attention_panels(t->keys) * LANES;
     for (int64_t row = 0; row < t->rows; row++) {
         forward_row(t, row, room);
     }
@@ -196,7 +212,7 @@ void ckm_i_cpu_attention_forward_rows(const ckm_i_cpu_attention_tile *t)
 
 // ---- gradient
 
-static inline float product_of(const float *a, const float *b, int64_t n)
+PART float product_of(const float *a, const float *b, int64_t n)
 {
     float lane[LANES] = {0};
     int64_t i = 0;
@@ -212,7 +228,7 @@ static inline float product_of(const float *a, const float *b, int64_t n)
     return add_lanes(lane);
 }
 
-static inline float row_sum(const float *x, int64_t n)
+PART float row_sum(const float *x, int64_t n)
 {
     float lane[LANES] = {0};
     for (int64_t i = 0; i < n; i++) {
@@ -221,7 +237,7 @@ static inline float row_sum(const float *x, int64_t n)
     return add_lanes(lane);
 }
 
-static inline void add_bias_gradient(const ckm_i_cpu_attention_tile *t, int64_t row, const float *gradient)
+PART void add_bias_gradient(const ckm_i_cpu_attention_tile *t, int64_t row, const float *gradient)
 {
     const ckm_i_attention_spread *bias = &t->c->p->f.bias;
     float *out = t->bias_gradient + (bias->dims[2] == 1 ? 0 : (t->query + row) * bias->dims[3]);
@@ -235,7 +251,7 @@ static inline void add_bias_gradient(const ckm_i_cpu_attention_tile *t, int64_t 
     }
 }
 
-static inline void backward_row(const ckm_i_cpu_attention_tile *t, int64_t row, int64_t room)
+PART void backward_row(const ckm_i_cpu_attention_tile *t, int64_t row, int64_t room)
 {
     const ckm_i_cpu_attention_plan *p = t->c->p;
     const ckm_i_attention_form *f = &p->f;
@@ -273,11 +289,16 @@ static inline void backward_row(const ckm_i_cpu_attention_tile *t, int64_t row, 
             gradient[k] = fills(f, mask[k * f->mask.strides[3]]) ? 0.0F : gradient[k];
         }
     }
+    const float scale = (float)f->scale;
+    CKM_I_CPU_SIMD
+    for (int64_t k = 0; k < room; k++) {
+        gradient[k] *= scale;
+    }
 }
 
 CKM_I_CPU_CLONES static void attention_backward_rows(const ckm_i_cpu_attention_tile *t)
 {
-    int64_t room = ckm_i_cpu_panels(t->keys) * LANES;
+    int64_t room = ckm_i_cpu_attention_panels(t->keys) * LANES;
     for (int64_t row = 0; row < t->rows; row++) {
         backward_row(t, row, room);
     }

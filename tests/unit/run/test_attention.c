@@ -16,7 +16,7 @@
 #include "gradient_check.h"
 #include "kernel_script.h"
 #include "run/backend.h"
-#include "run/cpu/cpu_tiles.h"
+#include "run/cpu/cpu_attention_tile.h"
 
 // ---- gradients
 
@@ -31,8 +31,8 @@ static void test_gradients(void **state)
         {"in 1x4x2x3;in 1x2x4x3;in 1x4x2x3;attention 0 1 2 by_position=1,0,1,0", MSE},
         {"in 1x4x3x4;in 1x2x5x4;in 1x2x5x4;attention 0 1 2 mask=causal", MSE},
         {"in 2x1x4x3;in 2x1x4x3;in 2x1x4x3;attention 0 1 2 rate=0.4 scale=1.5", MSE},
-        {"in 8x1x4x3;in 8x1x4x3;in 8x1x4x3;in 1x4x4;attention 0 1 2 3 mask=windows grid=4,4 window=2,2 shift=1,1",
-         MSE, .step = 1e-2, .tolerance = 1e-2},
+        {"in 8x1x4x3;in 8x1x4x3;in 8x1x4x3;in 1x4x4;attention 0 1 2 3 mask=windows grid=4,4 window=2,2 shift=1,1", MSE,
+         .step = 1e-2, .tolerance = 1e-2},
         // The bias for every score, for heads, keys, samples, all.
         {"in 2x2x3x4;in 2x2x3x4;in 2x2x3x4;in 2x2x3x3;attention 0 1 2 3", MSE},
         {"in 3x2x3x4;in 3x2x3x4;in 3x2x3x4;in 2x1x3;attention 0 1 2 3", MSE},
@@ -131,9 +131,8 @@ static void open_attention(attention *a, float scale)
     }
     assert_int_equal(ckm_i_graph_add_op(a->step, "attention", "forward", in, 4, NULL, 0, out, 2, NULL), CKM_OK);
     int32_t back[7] = {in[4], out[0], out[1], in[0], in[1], in[2], in[3]};
-    assert_int_equal(ckm_i_graph_add_op(a->step, "attention_backward", "backward", back, 7, NULL, 0, gradients, 4,
-                                        NULL),
-                     CKM_OK);
+    assert_int_equal(
+        ckm_i_graph_add_op(a->step, "attention_backward", "backward", back, 7, NULL, 0, gradients, 4, NULL), CKM_OK);
     a->q = floats(ELEMENTS);
     a->k = floats(ELEMENTS);
     a->v = floats(ELEMENTS);
@@ -331,27 +330,27 @@ static void test_tiles(void **state)
     float c[ROWS * ROOM];
     fill(a, sizeof a / sizeof *a, 1.0F, 5);
     fill(b, sizeof b / sizeof *b, 1.0F, 6);
-    for (int level = 0; ckm_i_cpu_multiply_at(level) != NULL; level++) {
+    for (int level = 0; ckm_i_cpu_attention_multiply_at(level) != NULL; level++) {
         for (int turned = 0; turned < 4; turned++) {
             // Bit 0: a is stored column by column; bit 1: b as its transpose.
             if (turned / 2 == 0) {
-                ckm_i_cpu_pack(b, COLUMNS, INNER, COLUMNS, panels);
+                ckm_i_cpu_attention_pack(b, COLUMNS, INNER, COLUMNS, panels);
             } else {
-                ckm_i_cpu_pack_transposed(b, INNER, COLUMNS, INNER, panels);
+                ckm_i_cpu_attention_pack_transposed(b, INNER, COLUMNS, INNER, panels);
             }
-            ckm_i_cpu_product p = {.rows = ROWS,
-                                   .inner = INNER,
-                                   .panels = ckm_i_cpu_panels(COLUMNS),
-                                   .a = a,
-                                   .a_row = turned % 2 == 0 ? INNER : 1,
-                                   .a_column = turned % 2 == 0 ? 1 : ROWS,
-                                   .b = panels,
-                                   .panel_stride = INNER * CKM_I_CPU_PANEL,
-                                   .c = c,
-                                   .c_row = ROOM};
+            ckm_i_cpu_attention_product p = {.rows = ROWS,
+                                             .inner = INNER,
+                                             .panels = ckm_i_cpu_attention_panels(COLUMNS),
+                                             .a = a,
+                                             .a_row = turned % 2 == 0 ? INNER : 1,
+                                             .a_column = turned % 2 == 0 ? 1 : ROWS,
+                                             .b = panels,
+                                             .panel_stride = INNER * CKM_I_ATTENTION_PANEL,
+                                             .c = c,
+                                             .c_row = ROOM};
             for (int add = 0; add < 2; add++) {
                 p.add = add != 0;
-                ckm_i_cpu_multiply_at(level)(&p);
+                ckm_i_cpu_attention_multiply_at(level)(&p);
                 for (int64_t i = 0; i < ROWS; i++) {
                     for (int64_t j = 0; j < ROOM; j++) {
                         double sum = 0.0;
@@ -373,7 +372,7 @@ static void test_tiles(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gradients),    cmocka_unit_test(test_kernels),     cmocka_unit_test(test_large_scores),
+        cmocka_unit_test(test_gradients),   cmocka_unit_test(test_kernels),     cmocka_unit_test(test_large_scores),
         cmocka_unit_test(test_hidden_rows), cmocka_unit_test(test_not_numbers), cmocka_unit_test(test_tiles),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
