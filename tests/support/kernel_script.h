@@ -13,7 +13,7 @@
 
 #include "run/backend.h"
 
-#define KERNEL_SCRIPT_OPS 8
+#define KERNEL_SCRIPT_OPS 12
 #define KERNEL_SCRIPT_TENSORS 64
 
 typedef struct kernel_script {
