@@ -2,7 +2,6 @@
 #include "autodiff/fuse.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
@@ -77,11 +76,6 @@ const ckm_i_graph_op *ckm_i_fuse_producer(const ckm_i_fuse *f, int32_t tensor)
     int32_t producer = tensor >= 0 ? f->graph->tensors[tensor].producer : -1;
     const ckm_i_graph_op *op = producer >= 0 ? &f->graph->ops[producer] : NULL;
     return op != NULL && op->outputs[0] == tensor ? op : NULL;
-}
-
-bool ckm_i_fuse_is(const ckm_i_graph_op *op, const char *kind)
-{
-    return op != NULL && strcmp(op->op_class->kind, kind) == 0;
 }
 
 int32_t ckm_i_fuse_only_reader(const ckm_i_fuse *f, int32_t tensor)

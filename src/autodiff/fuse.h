@@ -4,6 +4,8 @@
 #ifndef CKM_SRC_AUTODIFF_FUSE_H
 #define CKM_SRC_AUTODIFF_FUSE_H
 
+#include <string.h>
+
 #include "autodiff/step.h"
 
 #define CKM_I_FUSED_INPUTS 5
@@ -47,7 +49,10 @@ ckm_i_fuse_pattern ckm_i_fuse_swish;
 
 // The operator that gives `tensor`, if it is its first output; else NULL.
 const ckm_i_graph_op *ckm_i_fuse_producer(const ckm_i_fuse *f, int32_t tensor);
-bool ckm_i_fuse_is(const ckm_i_graph_op *op, const char *kind);
+static inline bool ckm_i_fuse_is(const ckm_i_graph_op *op, const char *kind)
+{
+    return op != NULL && strcmp(op->op_class->kind, kind) == 0;
+}
 // The only operator that reads `tensor`, once; -1 when there are more, or none.
 int32_t ckm_i_fuse_only_reader(const ckm_i_fuse *f, int32_t tensor);
 // The value of a tensor that is one known number.

@@ -3,8 +3,6 @@
 // with numbers, a mask, a bias, softmax or masked_softmax, dropout, matmul. Transpositions that bring heads before
 // positions, and back, are part of it: the operator reads and writes either order. So are the views by which heads that
 // share keys become rows of one product.
-#include <string.h>
-
 #include "autodiff/fuse.h"
 #include "graph/op_attention.h"
 

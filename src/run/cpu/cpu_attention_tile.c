@@ -21,21 +21,22 @@ typedef float lanes16 __attribute__((vector_size(64), aligned(4), may_alias));
     ALWAYS void block_##lanes(const int rows, const int wide, const ckm_i_cpu_attention_product *p, const float *a, \
                               const float *b, float *c)                                                             \
     {                                                                                                               \
-        enum { WIDTH = sizeof(lanes) / sizeof(float), SPLIT = PANEL / WIDTH };                                      \
-        lanes sum[8][4];                                                                                            \
+        typedef lanes vector;                                                                                       \
+        enum { WIDTH = sizeof(vector) / sizeof(float), SPLIT = PANEL / WIDTH };                                     \
+        vector sum[8][4];                                                                                           \
         const int64_t inner = p->inner;                                                                             \
         const int64_t a_row = p->a_row;                                                                             \
         const int64_t a_column = p->a_column;                                                                       \
         const int64_t stride = p->panel_stride;                                                                     \
         for (int i = 0; i < rows; i++) {                                                                            \
             for (int j = 0; j < wide; j++) {                                                                        \
-                sum[i][j] = (lanes){0};                                                                             \
+                sum[i][j] = (vector){0};                                                                            \
             }                                                                                                       \
         }                                                                                                           \
         for (int64_t k = 0; k < inner; k++) {                                                                       \
-            lanes right[4];                                                                                         \
+            vector right[4];                                                                                        \
             for (int j = 0; j < wide; j++) {                                                                        \
-                right[j] = *(const lanes *)(b + j / SPLIT * stride + k * PANEL + j % SPLIT * WIDTH);                \
+                right[j] = *(const vector *)(b + j / SPLIT * stride + k * PANEL + j % SPLIT * WIDTH);               \
             }                                                                                                       \
             for (int i = 0; i < rows; i++) {                                                                        \
                 const float left = a[i * a_row + k * a_column];                                                     \
@@ -46,7 +47,7 @@ typedef float lanes16 __attribute__((vector_size(64), aligned(4), may_alias));
         }                                                                                                           \
         for (int i = 0; i < rows; i++) {                                                                            \
             for (int j = 0; j < wide; j++) {                                                                        \
-                lanes *out = (lanes *)(c + i * p->c_row + j * WIDTH);                                               \
+                vector *out = (vector *)(c + i * p->c_row + j * WIDTH);                                             \
                 if (p->add) {                                                                                       \
                     sum[i][j] += *out;                                                                              \
                 }                                                                                                   \

@@ -318,6 +318,73 @@ static void test_not_numbers(void **state)
     }
 }
 
+// ---- against the operators it stands for, dropout with the same numbers included
+
+// matmul, scale, masked_softmax, dropout, matmul: y, from q, k, v.
+static void run_apart(const attention *a, double rate, float *y)
+{
+    const size_t pairs = (size_t)BATCH * HEADS * QUERIES * KEYS;
+    const ckm_shape heads = {4, {BATCH, HEADS, QUERIES, SIZE}};
+    const ckm_i_attr turned = ckm_i_attr_ints("trans_b", &(int64_t){1}, 1);
+    const ckm_i_attr alpha = ckm_i_attr_real("alpha", 0.3);
+    const ckm_i_attr causal = ckm_i_attr_word("mask", "causal");
+    const ckm_i_attr drop[2] = {ckm_i_attr_real("rate", rate), ckm_i_attr_ints("key", &(int64_t){17}, 1)};
+    attention apart = *a;
+    int32_t in[3];
+    int32_t x;
+    assert_int_equal(ckm_i_graph_create("apart", CKM_CHANNELS_LAST, BATCH, &apart.step, NULL), CKM_OK);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(
+            ckm_i_graph_add_tensor(apart.step, "operand", CKM_ROLE_PARAMETER, CKM_F32, &heads, &in[i], NULL), CKM_OK);
+    }
+    ckm_graph *g = apart.step;
+    assert_int_equal(ckm_i_graph_add_op(g, "matmul", "s", in, 2, &turned, 1, &x, 1, NULL), CKM_OK);
+    assert_int_equal(ckm_i_graph_add_op(g, "scale", "scaled", &x, 1, &alpha, 1, &x, 1, NULL), CKM_OK);
+    assert_int_equal(ckm_i_graph_add_op(g, "masked_softmax", "p", &x, 1, &causal, 1, &x, 1, NULL), CKM_OK);
+    assert_int_equal(ckm_i_graph_add_op(g, "dropout", "kept", &x, 1, drop, 2, &x, 1, NULL), CKM_OK);
+    assert_int_equal(ckm_i_graph_add_op(g, "matmul", "y", (int32_t[]){x, in[2]}, 2, NULL, 0, &x, 1, NULL), CKM_OK);
+    float *s = floats(pairs);
+    float *p = floats(pairs);
+    const void *products[] = {a->q, a->k};
+    run_op(&apart, "reference", 0, products, (void *[]){s});
+    run_op(&apart, "reference", 1, (const void *[]){s}, (void *[]){p});
+    run_op(&apart, "reference", 2, (const void *[]){p}, (void *[]){s});
+    run_op(&apart, "reference", 3, (const void *[]){s}, (void *[]){p});
+    run_op(&apart, "reference", 4, (const void *[]){p, a->v}, (void *[]){y});
+    free(s);
+    free(p);
+    ckm_graph_free(g);
+}
+
+static void test_apart(void **state)
+{
+    (void)state;
+    for (int dropped = 0; dropped < 2; dropped++) {
+        attention a;
+        const double rate = dropped ? 0.25 : 0.0;
+        const ckm_i_attr attrs[] = {ckm_i_attr_real("scale", 0.3), ckm_i_attr_word("mask", "causal"),
+                                    ckm_i_attr_real("rate", rate), ckm_i_attr_ints("key", &(int64_t){17}, 1)};
+        int32_t out[2];
+        float *wanted = floats(ELEMENTS);
+        open_attention(&a, 1.0F);
+        assert_int_equal(
+            ckm_i_graph_add_op(a.step, "attention", "causal", (int32_t[]){0, 1, 2}, 3, attrs, 4, out, 2, NULL), CKM_OK);
+        run_apart(&a, rate, wanted);
+        for (size_t b = 0; b < 2; b++) {
+            const void *in[] = {a.q, a.k, a.v};
+            void *to[] = {a.y, a.lse};
+            double largest;
+            run_op(&a, backends[b], 2, in, to);
+            double difference = largest_difference(a.y, wanted, ELEMENTS, &largest);
+            if (!(difference <= 3e-6 * largest)) {
+                fail_msg("%s: %g apart, the largest %g", backends[b], difference, largest);
+            }
+        }
+        free(wanted);
+        close_attention(&a);
+    }
+}
+
 // ---- products of tiles, at every level this processor has
 
 static void test_tiles(void **state)
@@ -374,6 +441,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gradients),   cmocka_unit_test(test_kernels),     cmocka_unit_test(test_large_scores),
         cmocka_unit_test(test_hidden_rows), cmocka_unit_test(test_not_numbers), cmocka_unit_test(test_tiles),
+        cmocka_unit_test(test_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
