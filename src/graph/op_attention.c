@@ -147,7 +147,8 @@ ckm_status ckm_i_attention_read(const ckm_i_op_view *v, int32_t first, ckm_i_att
     const int64_t *q = o[0].dims;
     const int64_t *k = o[1].dims;
     const int64_t *value = o[2].dims;
-    if (k[BATCH] != q[BATCH] || k[SIZE] != q[SIZE] || k[HEAD] < 1 || q[HEAD] % k[HEAD] != 0) {
+    if (k[BATCH] != q[BATCH] || k[SIZE] != q[SIZE] || k[HEAD] < 1 || k[POSITION] < 1 || k[SIZE] < 1 ||
+        q[HEAD] % k[HEAD] != 0) {
         return refuse(v, first + CKM_I_ATTENTION_K, "k", err);
     }
     if (value[BATCH] != k[BATCH] || value[HEAD] != k[HEAD] || value[POSITION] != k[POSITION]) {
@@ -220,13 +221,18 @@ static ckm_status backward_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_
     return CKM_OK;
 }
 
-// `per_pair` for every query and key that see each other, `per_row` for every row of scores.
-static ckm_status count(const ckm_i_op_view *v, const ckm_i_attention_form *f, int64_t per_pair, int64_t per_row,
-                        int64_t *macs, ckm_error *err)
+// For every query and key that see each other `sizes` times the size and `values` times value_size and one more for each
+// of `rest`; `per_row` for every row of scores.
+static ckm_status count(const ckm_i_op_view *v, const ckm_i_attention_form *f, int64_t sizes, int64_t values,
+                        int64_t rest, int64_t per_row, int64_t *macs, ckm_error *err)
 {
     int64_t pairs = 0;
     int64_t rows = 0;
-    bool fits = ckm_i_mul(f->queries, f->keys, &pairs);
+    int64_t per_pair = 0;
+    int64_t of_values = 0;
+    bool fits = ckm_i_mul(f->queries, f->keys, &pairs) && ckm_i_mul(sizes, f->size, &per_pair) &&
+                ckm_i_mul(values, f->value_size, &of_values) && ckm_i_add(per_pair, of_values, &per_pair) &&
+                ckm_i_add(per_pair, rest, &per_pair);
     if (f->hides == CKM_I_ATTENTION_CAUSAL) {
         pairs -= f->queries * (f->queries - 1) / 2;  // query q sees all but the last queries - 1 - q
     }
@@ -244,7 +250,7 @@ static ckm_status forward_macs(const ckm_i_op_view *v, int64_t *macs, ckm_error 
 {
     ckm_i_attention_form f;
     CKM_I_CHECK(ckm_i_attention_read(v, 0, &f, err));
-    return count(v, &f, f.size + f.value_size + 1, 0, macs, err);
+    return count(v, &f, 1, 1, 1, 0, macs, err);
 }
 
 // Scores and probabilities again, their gradients, and shares in dq, dk and dv for every pair; dy y' for every row.
@@ -252,7 +258,7 @@ static ckm_status backward_macs(const ckm_i_op_view *v, int64_t *macs, ckm_error
 {
     ckm_i_attention_form f;
     CKM_I_CHECK(ckm_i_attention_read(v, CKM_I_ATTENTION_GRADIENTS, &f, err));
-    return count(v, &f, 3 * f.size + 2 * f.value_size + 2, f.value_size, macs, err);
+    return count(v, &f, 3, 2, 2, f.value_size, macs, err);
 }
 
 const ckm_i_op_class ckm_i_ops_attention[] = {

@@ -260,9 +260,19 @@ static ckm_status create(const ckm_i_op_view *v, int32_t first, ckm_i_kernel *ke
     return CKM_OK;
 }
 
+// So many numbers a head that the size of a tile could not be counted.
+static bool too_long(const ckm_i_op_view *v, int32_t first)
+{
+    return v->in[first + CKM_I_ATTENTION_K]->shape.dims[3] > INT32_MAX ||
+           v->in[first + CKM_I_ATTENTION_V]->shape.dims[3] > INT32_MAX;
+}
+
 static ckm_status prepare_forward(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm_i_kernel *kernel, ckm_error *err)
 {
     ckm_i_cpu_attention_plan *p;
+    if (too_long(v, 0)) {
+        return CKM_OK;
+    }
     CKM_I_CHECK(create(v, 0, kernel, &p, err));
     int64_t heads = p->f.batch * p->f.heads;
     p->queries_of_item = least(p->f.queries, heads < MANY_HEADS ? TILE_QUERIES : QUERIES_OF_MANY);
@@ -279,6 +289,9 @@ static ckm_status prepare_backward(const ckm_i_cpu *cpu, const ckm_i_op_view *v,
 {
     ckm_i_cpu_attention_plan *p;
     int64_t partial_floats;
+    if (too_long(v, CKM_I_ATTENTION_GRADIENTS)) {
+        return CKM_OK;
+    }
     CKM_I_CHECK(create(v, CKM_I_ATTENTION_GRADIENTS, kernel, &p, err));
     ckm_i_cpu_attention_plan_backward(p, cpu->threads, v->op->n_outputs > CKM_I_ATTENTION_BIAS, &partial_floats);
     kernel->workspace_bytes = (p->threads * p->scratch + partial_floats) * (int64_t)sizeof(float);
