@@ -7,6 +7,8 @@ put around any of them.
 import torch
 from torch import nn
 
+import zoo_networks
+
 
 def conv_norm(inside, outside, kernel, stride=1, groups=1, bias=False, relu=nn.ReLU, eps=1.001e-5, pad=None):
     layers = [nn.Conv2d(inside, outside, kernel, stride, kernel // 2 if pad is None else pad, groups=groups, bias=bias),
@@ -136,3 +138,10 @@ NETWORKS = {
     "VGG16": (vgg16, (3, 224, 224), 1000),
     "encoder": (encoder, (128, 384), 100),
 }
+# Of texts: tokens in, a class a token.
+TEXTS = set()
+for name, (build, width, depth, heads, vocabulary, length) in zoo_networks.ZOO.items():
+    NETWORKS[name] = (lambda b=build, sizes=(width, depth, heads, vocabulary): b(*sizes),
+                      (length,) if length else (3, 224, 224), vocabulary or 1000)
+    if length:
+        TEXTS.add(name)

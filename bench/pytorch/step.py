@@ -69,7 +69,7 @@ def train(blocks, x, labels, steps, mode):
         for block in blocks:
             # The first block's input needs no gradient, which only the newer form of checkpoint allows.
             h = checkpoint(block, h, use_reentrant=False) if mode == "checkpoint" else block(h)
-        loss = loss_of(h, labels)
+        loss = loss_of(h.flatten(0, -2), labels.flatten())
         del h
         loss.backward()
         optimizer.step()
@@ -85,11 +85,12 @@ def main():
     # What importing costs is not charged to training, the first use of the kernels is.
     before = resident()
     blocks = torch.nn.ModuleList(build())
-    x = torch.randn(int(batch), *shape)
+    text = name in networks.TEXTS
+    x = torch.randint(0, classes, (int(batch), *shape)) if text else torch.randn(int(batch), *shape)
     if layout == "channels_last" and x.dim() == 4:
         blocks = blocks.to(memory_format=torch.channels_last)
         x = x.contiguous(memory_format=torch.channels_last)
-    labels = torch.randint(0, classes, (int(batch),))
+    labels = torch.randint(0, classes, x.shape if text else (int(batch),))
     result = {}
     if sys.argv[7:] == ["count"]:
         with Storages() as storages:

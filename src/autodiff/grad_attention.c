@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients of what attention is made of besides products: masked softmax, positions, windows.
+// Gradients of attention, and of what it is made of besides products: masked softmax, positions, windows.
 #include "autodiff/grad_rules.h"
+#include "graph/op_attention.h"
 
 static ckm_status give(ckm_i_grad *g, const char *kind, const int32_t *inputs, int32_t n_inputs,
                        const ckm_i_attrs *attrs, ckm_error *err)
@@ -44,7 +45,30 @@ static ckm_status window_bias(ckm_i_grad *g, ckm_error *err)
     return give(g, "window_bias_backward", &g->dy, 1, &attrs, err);
 }
 
+// One operator gives all gradients: each would need the probabilities again.
+static ckm_status attention(ckm_i_grad *g, ckm_error *err)
+{
+    static const char *const names[] = {"q", "k", "v", "bias"};
+    int32_t inputs[CKM_I_ATTENTION_GRADIENTS + CKM_I_ATTENTION_OPERANDS] = {g->dy, g->forward.outputs[0],
+                                                                            g->forward.outputs[1]};
+    int32_t outputs[CKM_I_ATTENTION_BIAS + 1];
+    int32_t n_outputs = ckm_i_grad_wants(g, CKM_I_ATTENTION_BIAS) ? CKM_I_ATTENTION_BIAS + 1 : CKM_I_ATTENTION_BIAS;
+    ckm_i_attrs attrs = ckm_i_grad_attrs(g);
+    for (int32_t i = 0; i < CKM_I_ATTENTION_OPERANDS; i++) {
+        inputs[CKM_I_ATTENTION_GRADIENTS + i] = ckm_i_grad_in(g, i);
+    }
+    CKM_I_CHECK(ckm_i_step_add(g->step, "attention_backward", g->forward.name, ":grad", inputs,
+                               CKM_I_ATTENTION_GRADIENTS + g->forward.n_inputs, &attrs, outputs, n_outputs, err));
+    for (int32_t i = 0; i < n_outputs; i++) {
+        if (ckm_i_grad_wants(g, i)) {
+            CKM_I_CHECK(ckm_i_grad_give(g, i, names[i], outputs[i], err));
+        }
+    }
+    return CKM_OK;
+}
+
 const ckm_i_grad_rule ckm_i_grads_attention[] = {
+    {"attention", attention, false},
     {"masked_softmax", masked_softmax, false},
     {"rotary", rotary, false},
     {"roll", roll, false},

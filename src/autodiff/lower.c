@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "autodiff/fuse.h"
 #include "base/alloc.h"
 #include "base/error.h"
 
@@ -12,6 +13,7 @@
 typedef struct plan {
     int32_t *tensor;  // of the step graph for each of the network, -1: none yet
     bool *live;       // operators that the loss depends on
+    ckm_i_fuse fuse;  // what stands in place of several of them
     int32_t output;   // the network's output
     int32_t softmax;  // operator of which the final softmax is left out, or -1
 } plan;
@@ -20,6 +22,7 @@ static void plan_dispose(plan *p)
 {
     free(p->tensor);
     free(p->live);
+    ckm_i_fuse_dispose(&p->fuse);
 }
 
 static bool is_softmax(const ckm_i_graph_op *op)
@@ -61,15 +64,29 @@ static ckm_status find_output(const ckm_graph *g, int32_t *output, ckm_error *er
     return CKM_OK;
 }
 
+static void mark_producer(const ckm_graph *g, plan *p, int32_t tensor)
+{
+    if (tensor >= 0 && g->tensors[tensor].producer >= 0) {
+        p->live[g->tensors[tensor].producer] = true;
+    }
+}
+
+// What stands in place of several operators, at this one, or NULL.
+static const ckm_i_fused *fused_at(const plan *p, int32_t op)
+{
+    return p->fuse.item_of != NULL && p->fuse.item_of[op] >= 0 ? &p->fuse.items[p->fuse.item_of[op]] : NULL;
+}
+
 static void mark_live(const ckm_graph *g, plan *p)
 {
-    p->live[g->tensors[p->output].producer] = true;
+    memset(p->live, 0, (size_t)g->n_ops * sizeof *p->live);
+    mark_producer(g, p, p->output);
     for (int32_t op = g->n_ops - 1; op >= 0; op--) {
-        for (int32_t i = 0; p->live[op] && i < g->ops[op].n_inputs; i++) {
-            int32_t tensor = g->ops[op].inputs[i];
-            if (tensor >= 0 && g->tensors[tensor].producer >= 0) {
-                p->live[g->tensors[tensor].producer] = true;
-            }
+        const ckm_i_fused *fused = fused_at(p, op);
+        const int32_t *inputs = fused != NULL ? fused->inputs : g->ops[op].inputs;
+        int32_t n = fused != NULL ? fused->n_inputs : g->ops[op].n_inputs;
+        for (int32_t i = 0; p->live[op] && i < n; i++) {
+            mark_producer(g, p, inputs[i]);
         }
     }
 }
@@ -228,6 +245,45 @@ cleanup:
     return status;
 }
 
+// A view of *tensor with that shape, if it has not got it.
+static ckm_status reshape_to(ckm_i_step *s, const char *name, const char *suffix, const ckm_shape *shape,
+                             int32_t *tensor, ckm_error *err)
+{
+    ckm_shape have = ckm_i_step_shape(s, *tensor);
+    if (ckm_i_shapes_equal(&have, shape)) {
+        return CKM_OK;
+    }
+    ckm_i_attrs attrs = {0};
+    int32_t x = *tensor;
+    ckm_i_attrs_put_shape(&attrs, "shape", shape);
+    return ckm_i_step_add(s, "reshape", name, suffix, &x, 1, &attrs, tensor, 1, err);
+}
+
+static ckm_status lower_fused(ckm_i_step *s, plan *p, const ckm_i_fused *fused, ckm_error *err)
+{
+    const ckm_graph *g = s->network;
+    const char *name = g->ops[fused->named].name;
+    int32_t inputs[CKM_I_FUSED_INPUTS];
+    int32_t outputs[2];
+    ckm_i_attrs attrs = fused->attrs;
+    s->now.source = fused->named;
+    for (int32_t i = 0; i < fused->n_inputs; i++) {
+        CKM_I_CHECK(tensor_of(s, p, fused->inputs[i], &inputs[i], err));
+        if (inputs[i] >= 0) {
+            CKM_I_CHECK(reshape_to(s, name, ":view", &fused->shapes[i], &inputs[i], err));
+        }
+    }
+    if (fused->draws) {
+        ckm_i_attrs_put_int(&attrs, "key", s->graph->n_ops);
+    }
+    CKM_I_CHECK(
+        ckm_i_step_add(s, fused->kind, name, NULL, inputs, fused->n_inputs, &attrs, outputs, fused->n_outputs, err));
+    int32_t result = g->ops[fused->root].outputs[0];
+    CKM_I_CHECK(reshape_to(s, name, ":result", &g->tensors[result].shape, &outputs[0], err));
+    p->tensor[result] = outputs[0];
+    return CKM_OK;
+}
+
 ckm_status ckm_i_step_lower(ckm_i_step *s, ckm_loss_kind loss, ckm_error *err)
 {
     const ckm_graph *g = s->network;
@@ -244,13 +300,16 @@ ckm_status ckm_i_step_lower(ckm_i_step *s, ckm_loss_kind loss, ckm_error *err)
     }
     CKM_I_TRY(find_output(g, &p.output, err));
     mark_live(g, &p);
+    CKM_I_TRY(ckm_i_fuse_init(&p.fuse, g, p.live, p.output, err));
+    mark_live(g, &p);
     if (loss == CKM_LOSS_SOFTMAX_CROSS_ENTROPY) {
         find_softmax(g, &p, &s->class_axis);
     }
     s->now.phase = CKM_I_FORWARD;
     for (int32_t op = 0; op < g->n_ops; op++) {
+        const ckm_i_fused *fused = fused_at(&p, op);
         if (p.live[op]) {
-            CKM_I_TRY(lower_op(s, &p, op, err));
+            CKM_I_TRY(fused != NULL ? lower_fused(s, &p, fused, err) : lower_op(s, &p, op, err));
         }
     }
     s->output = p.tensor[p.output];

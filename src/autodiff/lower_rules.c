@@ -208,6 +208,13 @@ static ckm_status dropout(ckm_i_lower *l, ckm_error *err)
     return ckm_i_lower_emit(l, l->inputs, 1, 1, err);
 }
 
+// The number that each row keeps is there for the backward pass.
+static ckm_status attention(ckm_i_lower *l, ckm_error *err)
+{
+    ckm_i_attrs_put_int(&l->attrs, "key", l->step->graph->n_ops);
+    return ckm_i_lower_emit(l, l->inputs, l->n_inputs, 2, err);
+}
+
 static ckm_status clip(ckm_i_lower *l, ckm_error *err)
 {
     bool limited = ckm_i_op_attr(l->op, "min") != NULL || ckm_i_op_attr(l->op, "max") != NULL || l->n_inputs > 1;
@@ -353,6 +360,7 @@ static const ckm_i_lower_rule rules[] = {
     {"resize", resize},
     {"lambda", lambda},
     {"dropout", dropout},
+    {"attention", attention},
     {"clip", clip},
     {"cast", cast},
     {"add", wide},

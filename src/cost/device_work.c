@@ -29,6 +29,8 @@ static kind_group group_of(const char *kind)
         {"matmul", PRODUCT},
         {"gemm", PRODUCT},
         {"einsum", PRODUCT},
+        {"attention", PRODUCT},
+        {"attention_backward", PRODUCT},
         // Statistics first, then the values that need them.
         {"batch_norm", TWO_PASSES},
         {"batch_norm_train", TWO_PASSES},

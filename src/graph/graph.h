@@ -26,6 +26,8 @@ typedef struct ckm_i_graph_tensor {
     ckm_dtype dtype;
     ckm_shape shape;
     int32_t producer;
+    bool known;  // a constant of one element, of this value
+    double value;
 } ckm_i_graph_tensor;
 
 typedef struct ckm_i_graph_op {

@@ -23,6 +23,7 @@
     X(reduce)              \
     X(layer_norm)          \
     X(movement)            \
+    X(attention)           \
     X(masked_softmax)      \
     X(rms_norm)            \
     X(roll)                \

@@ -152,6 +152,15 @@ void ckm_i_onnx_set_constant(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node,
     out->data = data;
 }
 
+// A single number is known to the network, too: some patterns of operators are one operator for certain numbers only.
+static void note_value(const ckm_i_onnx_value *value, ckm_i_graph_tensor *tensor)
+{
+    if (value->role == CKM_ROLE_CONSTANT && value->data != NULL && ckm_i_elements(&value->shape) == 1) {
+        tensor->known = true;
+        tensor->value = ckm_i_onnx_dtype_is_real(value->dtype) ? value->data[0].r : (double)value->data[0].i;
+    }
+}
+
 // The tensor of a value in the network or the scratch network; leaves are added when first read.
 static ckm_status tensor_of(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, ckm_graph *graph, int32_t index,
                             int32_t *tensor, ckm_error *err)
@@ -168,6 +177,7 @@ static ckm_status tensor_of(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, 
         if (status != CKM_OK) {
             return status;
         }
+        note_value(value, &graph->tensors[*slot]);
     }
     *tensor = *slot;
     return CKM_OK;

@@ -80,7 +80,9 @@ static void fill(bench *b, int32_t tensor, int32_t original)
     double scale = b->c->scale > 0.0 ? b->c->scale : 1.0;
     for (int64_t i = 0; i < n; i++) {
         double x = spaced(i, n, tensor);
-        if (t->dtype == CKM_I32) {
+        if (t->dtype == CKM_BOOL) {
+            ((uint8_t *)b->values[tensor])[i] = (i * 7 + tensor) % 3 != 0;
+        } else if (t->dtype == CKM_I32) {
             int64_t limit = original >= 0 ? b->script.fill[original].limit : 3;
             ((int32_t *)b->values[tensor])[i] = (int32_t)((i * 7 + tensor) % (limit + 1)) - 1;
         } else if (original >= 0 && b->script.fill[original].kind == KERNEL_FILL_POSITIVE) {

@@ -42,6 +42,9 @@ static void parse_shape(const char *text, ckm_shape *shape, ckm_dtype *dtype, ke
         s->fill[tensor].kind = KERNEL_FILL_LABELS;
         s->fill[tensor].limit = strtoll(at + 2, NULL, 10);
         *dtype = CKM_I32;
+    } else if (*at == ':' && at[1] == 'b') {
+        s->fill[tensor].kind = KERNEL_FILL_BOOLEANS;
+        *dtype = CKM_BOOL;
     }
 }
 
@@ -165,7 +168,11 @@ static void *fill(const kernel_script *s, int32_t tensor)
 {
     size_t bytes = bytes_of(s, tensor);
     void *data = allocate(bytes);
-    for (size_t i = 0; i < bytes / 4; i++) {
+    bool booleans = s->fill[tensor].kind == KERNEL_FILL_BOOLEANS;
+    for (size_t i = 0; booleans && i < bytes; i++) {
+        ((uint8_t *)data)[i] = spread(tensor, (int64_t)i) < 0.7;
+    }
+    for (size_t i = 0; !booleans && i < bytes / 4; i++) {
         double u = spread(tensor, (int64_t)i);
         switch (s->fill[tensor].kind) {
         case KERNEL_FILL_SIGNED:
@@ -176,6 +183,8 @@ static void *fill(const kernel_script *s, int32_t tensor)
             break;
         case KERNEL_FILL_LABELS:
             ((int32_t *)data)[i] = (int32_t)(u * (double)(s->fill[tensor].limit + 1)) - 1;
+            break;
+        case KERNEL_FILL_BOOLEANS:
             break;
         }
     }

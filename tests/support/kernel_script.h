@@ -4,6 +4,7 @@
 //     in 2x8x8x3          an input of this shape with numbers in [-1, 1); tensors count from 0 in order
 //     in 2x8:+            numbers in [0.5, 1.5)
 //     in 4:i10            int32 in [-1, 10), -1 meaning no label
+//     in 2x8:b            booleans, most of them true
 //     conv 0 1 - > 1 strides=2,2 epsilon=1e-5 mode=linear inplace=0/0,1/0
 //                         an operator on these tensors (- is absent) with so many outputs; values are integers, reals
 //                         (with a point or an exponent) or words; inplace lists pairs input/output
@@ -12,14 +13,14 @@
 
 #include "run/backend.h"
 
-#define KERNEL_SCRIPT_OPS 8
+#define KERNEL_SCRIPT_OPS 12
 #define KERNEL_SCRIPT_TENSORS 64
 
 typedef struct kernel_script {
     ckm_graph *graph;
     char *text;  // attribute keys point into it
     struct {
-        enum { KERNEL_FILL_SIGNED, KERNEL_FILL_POSITIVE, KERNEL_FILL_LABELS } kind;
+        enum { KERNEL_FILL_SIGNED, KERNEL_FILL_POSITIVE, KERNEL_FILL_LABELS, KERNEL_FILL_BOOLEANS } kind;
         int64_t limit;
     } fill[KERNEL_SCRIPT_TENSORS];
     int32_t n_pairs[KERNEL_SCRIPT_OPS];

@@ -45,7 +45,8 @@ typedef struct ckm_i_cpu_row {
     X(update)               \
     X(loss)                 \
     X(average_pool)         \
-    X(movement)
+    X(movement)             \
+    X(attention)
 
 #define CKM_I_CPU_GROUP_DECLARE(group) extern const ckm_i_cpu_row ckm_i_cpu_##group[];
 CKM_I_CPU_GROUPS(CKM_I_CPU_GROUP_DECLARE)

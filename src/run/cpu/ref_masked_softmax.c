@@ -4,42 +4,19 @@
 #include <math.h>
 #include <string.h>
 
+#include "run/cpu/ref_attention.h"
 #include "run/cpu/ref_registry.h"
 #include "run/cpu/ref_support.h"
 
-// The rolled map of attention in windows: along each axis, its size, a window's and how far it was rolled.
-typedef struct windows {
-    int64_t grid[2], window[2], shift[2];
-} windows;
-
-static windows read_windows(const ckm_i_graph_op *op)
+static ckm_i_ref_map read_map(const ckm_i_graph_op *op)
 {
-    windows w;
+    ckm_i_ref_map m;
     for (int32_t i = 0; i < 2; i++) {
-        w.grid[i] = ckm_i_op_attr_int(op, "grid", i, 1);
-        w.window[i] = ckm_i_op_attr_int(op, "window", i, 1);
-        w.shift[i] = ckm_i_op_attr_int(op, "shift", i, 0);
+        m.grid[i] = ckm_i_op_attr_int(op, "grid", i, 1);
+        m.window[i] = ckm_i_op_attr_int(op, "window", i, 1);
+        m.shift[i] = ckm_i_op_attr_int(op, "shift", i, 0);
     }
-    return w;
-}
-
-// Which of the parts that rolling brought together a position of a window belongs to: 0 or 1 along each axis. Only
-// windows at the far end hold two parts.
-static int64_t part_of(const windows *w, int64_t window, int64_t position)
-{
-    int64_t across = w->grid[1] / w->window[1];
-    int64_t at[2] = {window / across * w->window[0] + position / w->window[1],
-                     window % across * w->window[1] + position % w->window[1]};
-    int64_t part = 0;
-    for (int i = 0; i < 2; i++) {
-        part = 2 * part + (w->shift[i] > 0 && at[i] >= w->grid[i] - w->shift[i] ? 1 : 0);
-    }
-    return part;
-}
-
-static bool sees(const windows *w, int64_t window, int64_t query, int64_t key)
-{
-    return part_of(w, window, query) == part_of(w, window, key);
+    return m;
 }
 
 // Row `row` of all rows: which of its n keys the query sees.
@@ -54,11 +31,10 @@ static void fill_mask(const ckm_i_graph_op *op, const ckm_shape *shape, int64_t 
         }
         return;
     }
-    windows w = read_windows(op);
-    int64_t count = w.grid[0] / w.window[0] * (w.grid[1] / w.window[1]);
-    int64_t window = row / (queries * shape->dims[1]) % count;
+    ckm_i_ref_map m = read_map(op);
+    int64_t window = row / (queries * shape->dims[1]) % ckm_i_ref_map_windows(&m);
     for (int64_t k = 0; k < keys; k++) {
-        mask[k] = sees(&w, window, query, k);
+        mask[k] = ckm_i_ref_map_part(&m, window, query) == ckm_i_ref_map_part(&m, window, k);
     }
 }
 

@@ -9,6 +9,7 @@
 // One line a group; the order does not matter, kinds are unique.
 #define CKM_I_REF_GROUPS(X) \
     X(activation)           \
+    X(attention)            \
     X(conv)                 \
     X(dense)                \
     X(dropout)              \

@@ -49,10 +49,27 @@ static void networks(void **state)
     ckm_graph_free(s.graph);
 }
 
+// With patterns that become one operator.
+static void transformers(void **state)
+{
+    (void)state;
+    sweep s = {NULL, CKM_AUTODIFF_OPTIONS_INIT};
+    ckm_zoo_size size = CKM_ZOO_SIZE_INIT;
+    size.model_width = 8;
+    size.depth = 1;
+    size.heads = 2;
+    size.sequence_length = 4;
+    size.vocabulary = 6;
+    assert_int_equal(ckm_zoo_build_sized("TinyLlama-1.1B", 2, &size, &s.graph, NULL), CKM_OK);
+    assert_true(alloc_sweep(network_to_dataflow, &s) > 200);
+    ckm_graph_free(s.graph);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(networks),
+        cmocka_unit_test(transformers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

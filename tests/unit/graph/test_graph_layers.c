@@ -69,6 +69,25 @@ static const op_case cases[] = {
     {"rotary", "rotary", NHWC, {SHAPE(2, 4, 5, 6)}, {REAL("base", 5e5)}, SHAPE(2, 4, 5, 6), 2 * 240, NULL},
     {"rotary odd", "rotary", NHWC, {SHAPE(2, 4, 5, 7)}, {{0}}, {0}, 0, "7 numbers cannot be turned in pairs"},
     {"rotary base", "rotary", NHWC, {SHAPE(2, 4, 5, 6)}, {REAL("base", -1.0)}, {0}, 0, "must be positive"},
+    // attention: pairs of queries and keys times size + value_size + 1
+    {"attention", "attention", NHWC, {SHAPE(2, 3, 4, 8), SHAPE(2, 3, 5, 8), SHAPE(2, 3, 5, 6)}, {{0}}, SHAPE(2, 3, 4, 6), 120 * 15, NULL},
+    {"attention causal, shared keys", "attention", NHWC, {SHAPE(1, 4, 3, 8), SHAPE(1, 2, 5, 8), SHAPE(1, 2, 5, 8)},
+     {WORD("mask", "causal")}, SHAPE(1, 4, 3, 8), 4 * 12 * 17, NULL},
+    {"attention by position", "attention", NHWC, {SHAPE(2, 4, 3, 8), SHAPE(2, 3, 5, 8), SHAPE(2, 5, 3, 6), SHAPE(3, 1, 5)},
+     {INTS("by_position", 1, 0, 1, 1)}, SHAPE(2, 4, 3, 6), 120 * 15, NULL},
+    {"attention rank", "attention", NHWC, {SHAPE(3, 4, 8), SHAPE(3, 5, 8), SHAPE(3, 5, 8)}, {{0}}, {0}, 0, "must have 4 dimensions"},
+    {"attention groups", "attention", NHWC, {SHAPE(1, 3, 4, 8), SHAPE(1, 2, 5, 8), SHAPE(1, 2, 5, 8)}, {{0}}, {0}, 0, "its k of shape 1x2x5x8"},
+    {"attention sizes", "attention", NHWC, {SHAPE(1, 3, 4, 8), SHAPE(1, 3, 5, 6), SHAPE(1, 3, 5, 6)}, {{0}}, {0}, 0, "its k of shape 1x3x5x6"},
+    {"attention values", "attention", NHWC, {SHAPE(1, 3, 4, 8), SHAPE(1, 3, 5, 8), SHAPE(1, 3, 6, 8)}, {{0}}, {0}, 0, "its v of shape 1x3x6x8"},
+    {"attention bias", "attention", NHWC, {SHAPE(1, 3, 4, 8), SHAPE(1, 3, 5, 8), SHAPE(1, 3, 5, 8), SHAPE(4, 4)}, {{0}}, {0}, 0, "its bias of shape 4x4"},
+    {"attention mask of numbers", "attention", NHWC, {SHAPE(1, 3, 4, 8), SHAPE(1, 3, 5, 8), SHAPE(1, 3, 5, 8), {0}, SHAPE(4, 5)}, {{0}}, {0}, 0, "its mask of shape 4x5"},
+    {"attention without keys", "attention", NHWC, {SHAPE(1, 3, 6, 8), SHAPE(1, 3, 5, 8), SHAPE(1, 3, 5, 8)}, {WORD("mask", "causal")}, {0}, 0, "6 queries but only 5 keys"},
+    {"attention mask unknown", "attention", NHWC, {SHAPE(1, 3, 4, 8), SHAPE(1, 3, 5, 8), SHAPE(1, 3, 5, 8)}, {WORD("mask", "sliding")}, {0}, 0, "\"sliding\""},
+    {"attention rate", "attention", NHWC, {SHAPE(1, 3, 4, 8), SHAPE(1, 3, 5, 8), SHAPE(1, 3, 5, 8)}, {REAL("rate", 1.5)}, {0}, 0, "rate is 1.5"},
+    {"attention in windows of another size", "attention", NHWC, {SHAPE(4, 3, 4, 8), SHAPE(4, 3, 4, 8), SHAPE(4, 3, 4, 8)},
+     {WORD("mask", "windows"), INTS("grid", 6, 6), INTS("window", 3, 3), INTS("shift", 1, 1)}, {0}, 0, "4 windows of 9 positions"},
+    {"attention hostile", "attention", NHWC, {SHAPE(1, 1, INT64_C(1) << 33, 1), SHAPE(1, 1, INT64_C(1) << 33, 1), SHAPE(1, 1, INT64_C(1) << 33, 1)},
+     {{0}}, {0}, 0, "63 bits"},
     {"causal", "masked_softmax", NHWC, {SHAPE(2, 3, 4, 6)}, {WORD("mask", "causal")}, SHAPE(2, 3, 4, 6), 144, NULL},
     {"causal without keys", "masked_softmax", NHWC, {SHAPE(2, 6, 4)}, {WORD("mask", "causal")}, {0}, 0, "6 queries but only 4 keys"},
     {"mask unknown", "masked_softmax", NHWC, {SHAPE(2, 6, 6)}, {WORD("mask", "sliding")}, {0}, 0, "\"sliding\""},
@@ -274,6 +293,7 @@ static void empty_constants_are_refused(void **state)
         {"global_average_pool", {SHAPE(1, 4, 4, 0)}},
         {"flatten", {SHAPE(1, 0)}},
         {"identity", {SHAPE(0)}},
+        {"attention", {SHAPE(1, 1, 2, 3), SHAPE(1, 1, 0, 3), SHAPE(1, 1, 0, 3)}},
     };
     for (size_t i = 0; i < sizeof empty / sizeof empty[0]; i++) {
         ckm_graph *g = NULL;

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "autodiff/fuse.h"
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+static ckm_i_fuse_pattern *const patterns[] = {ckm_i_fuse_attention, ckm_i_fuse_gelu, ckm_i_fuse_gelu_tanh,
+                                               ckm_i_fuse_swish};
+
+static void count_readers(ckm_i_fuse *f, int32_t output)
+{
+    for (int32_t op = 0; op < f->graph->n_ops; op++) {
+        const ckm_i_graph_op *o = &f->graph->ops[op];
+        for (int32_t i = 0; f->live[op] && i < o->n_inputs; i++) {
+            if (o->inputs[i] >= 0) {
+                f->n_readers[o->inputs[i]]++;
+                f->reader[o->inputs[i]] = op;
+            }
+        }
+    }
+    f->n_readers[output] += 2;  // the loss: never the only reader of a pattern
+}
+
+// The first pattern that begins at the operator. What two of them would stand in for stays as it is.
+static ckm_status add_pattern(ckm_i_fuse *f, int32_t op, ckm_error *err)
+{
+    for (size_t i = 0; i < sizeof patterns / sizeof patterns[0]; i++) {
+        ckm_i_fused found = {0};
+        if (!patterns[i](f, op, &found) || f->item_of[found.root] >= 0) {
+            continue;
+        }
+        if (!CKM_I_GROW(f->items, f->n, f->cap)) {
+            return ckm_i_error_memory(err);
+        }
+        f->item_of[found.root] = f->n;
+        f->items[f->n++] = found;
+        break;
+    }
+    return CKM_OK;
+}
+
+ckm_status ckm_i_fuse_init(ckm_i_fuse *f, const ckm_graph *graph, const bool *live, int32_t output, ckm_error *err)
+{
+    *f = (ckm_i_fuse){.graph = graph, .live = live};
+    f->n_readers = ckm_i_calloc((size_t)graph->n_tensors, sizeof *f->n_readers);
+    f->reader = ckm_i_calloc((size_t)graph->n_tensors, sizeof *f->reader);
+    f->item_of = ckm_i_malloc((size_t)graph->n_ops, sizeof *f->item_of);
+    if (f->n_readers == NULL || f->reader == NULL || f->item_of == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    for (int32_t op = 0; op < graph->n_ops; op++) {
+        f->item_of[op] = -1;
+    }
+    count_readers(f, output);
+    for (int32_t op = 0; op < graph->n_ops; op++) {
+        if (live[op]) {
+            CKM_I_CHECK(add_pattern(f, op, err));
+        }
+    }
+    return CKM_OK;
+}
+
+void ckm_i_fuse_dispose(ckm_i_fuse *f)
+{
+    free(f->n_readers);
+    free(f->reader);
+    free(f->items);
+    free(f->item_of);
+    *f = (ckm_i_fuse){0};
+}
+
+const ckm_i_graph_op *ckm_i_fuse_producer(const ckm_i_fuse *f, int32_t tensor)
+{
+    int32_t producer = tensor >= 0 ? f->graph->tensors[tensor].producer : -1;
+    const ckm_i_graph_op *op = producer >= 0 ? &f->graph->ops[producer] : NULL;
+    return op != NULL && op->outputs[0] == tensor ? op : NULL;
+}
+
+int32_t ckm_i_fuse_only_reader(const ckm_i_fuse *f, int32_t tensor)
+{
+    return f->n_readers[tensor] == 1 ? f->reader[tensor] : -1;
+}
+
+bool ckm_i_fuse_number(const ckm_i_fuse *f, int32_t tensor, double *value)
+{
+    if (tensor < 0 || !f->graph->tensors[tensor].known) {
+        return false;
+    }
+    *value = f->graph->tensors[tensor].value;
+    return true;
+}
+
+bool ckm_i_fuse_scaled(const ckm_i_fuse *f, const ckm_i_graph_op *op, int32_t *x, double *factor)
+{
+    if (ckm_i_fuse_is(op, "scale")) {
+        *x = op->inputs[0];
+        *factor = ckm_i_op_attr_double(op, "alpha", 1.0);
+        return true;
+    }
+    bool mul = ckm_i_fuse_is(op, "mul");
+    double value = 0.0;
+    int32_t from = 0;
+    if (!mul && !ckm_i_fuse_is(op, "div")) {
+        return false;
+    }
+    if (!ckm_i_fuse_number(f, op->inputs[1], &value)) {
+        from = 1;
+        if (!mul || !ckm_i_fuse_number(f, op->inputs[0], &value)) {
+            return false;
+        }
+    }
+    const ckm_i_graph_tensor *t = f->graph->tensors;
+    if (op->inputs[from] < 0 || !ckm_i_shapes_equal(&t[op->inputs[from]].shape, &t[op->outputs[0]].shape) ||
+        (!mul && value == 0.0)) {
+        return false;
+    }
+    *x = op->inputs[from];
+    *factor = mul ? value : 1.0 / value;
+    return true;
+}
+
+bool ckm_i_fuse_other(const ckm_i_graph_op *op, const char *kind, int32_t tensor, int32_t *other)
+{
+    if (!ckm_i_fuse_is(op, kind) || op->n_inputs != 2 || (op->inputs[0] != tensor && op->inputs[1] != tensor)) {
+        return false;
+    }
+    *other = op->inputs[op->inputs[0] == tensor ? 1 : 0];
+    return *other >= 0;
+}
