@@ -68,16 +68,32 @@ static void each_by_size(const ckm_i_safetensor *tensors, int32_t n, FILE *to, b
     }
 }
 
-// The header as text, its length a multiple of eight.
+// More than the header can take: every byte of a name as \\uXXXX, every number with all its digits.
+static size_t header_room(const ckm_i_safetensor *tensors, int32_t n_tensors, const ckm_i_safetensors_pair *metadata,
+                          int32_t n_metadata)
+{
+    size_t room = 64;
+    for (int32_t i = 0; i < n_metadata; i++) {
+        room += 6 * (strlen(metadata[i].key) + strlen(metadata[i].value)) + 16;
+    }
+    for (int32_t i = 0; i < n_tensors; i++) {
+        room += 6 * strlen(tensors[i].name) + 128 + 24 * (size_t)tensors[i].shape.rank;
+    }
+    return room;
+}
+
+// The header as text, its length a multiple of eight. Into a buffer of our own: a stream that grows one loses its head
+// when it cannot.
 static ckm_status make_header(const ckm_i_safetensor *tensors, int32_t n_tensors,
                               const ckm_i_safetensors_pair *metadata, int32_t n_metadata, char **out, size_t *size,
                               ckm_error *err)
 {
     int64_t at = 0;
-    char *text = NULL;
-    size_t length = 0;
-    FILE *stream = open_memstream(&text, &length);
+    size_t room = header_room(tensors, n_tensors, metadata, n_metadata);
+    char *text = ckm_i_malloc(room, 1);
+    FILE *stream = text != NULL ? fmemopen(text, room, "w") : NULL;
     if (stream == NULL) {
+        free(text);
         return ckm_i_error_memory(err);
     }
     fputs("{\"__metadata__\":{", stream);
@@ -93,17 +109,17 @@ static ckm_status make_header(const ckm_i_safetensor *tensors, int32_t n_tensors
     each_by_size(tensors, n_tensors, stream, true, &at);
     putc('}', stream);
     fflush(stream);
-    while (length % 8 != 0) {
+    long length = ftell(stream);
+    for (; length > 0 && length % 8 != 0; length++) {
         putc(' ', stream);
-        fflush(stream);
     }
-    bool failed = ferror(stream) != 0;
+    bool failed = length <= 0 || fflush(stream) != 0 || ferror(stream) != 0;
     if (fclose(stream) != 0 || failed) {
         free(text);
         return ckm_i_error_memory(err);
     }
     *out = text;
-    *size = length;
+    *size = (size_t)length;
     return CKM_OK;
 }
 
