@@ -22,6 +22,9 @@ enum { HEIGHT, WIDTH };
 // What is turned over at a time fits the first cache.
 enum { TURN_CHANNELS = 16, TURN_NUMBERS = 144 };
 
+// Weights from this size on are not copied: 32 MiB, as in dnnl_conv.c.
+enum { LARGE_NUMBERS = 1 << 23 };
+
 typedef struct plan {
     ckm_i_ref_window w;
     const ckm_i_cpu_tiles *tiles;
@@ -323,7 +326,9 @@ static bool read_window(const ckm_i_op_view *v, ckm_i_ref_window *w)
     }
     bool last = v->graph->layout == CKM_CHANNELS_LAST;
     *w = ckm_i_ref_window_read(v->graph, v->op, &v->in[1]->shape, &v->in[0]->shape, &out->shape.dims[last ? 0 : 2]);
-    return w->begin[HEIGHT] >= 0 && w->begin[WIDTH] >= 0;
+    // Channels first takes a second dweight, which large layers should not have to pay for.
+    bool affordable = last || ckm_i_elements(&out->shape) < LARGE_NUMBERS;
+    return affordable && w->begin[HEIGHT] >= 0 && w->begin[WIDTH] >= 0;
 }
 
 static ckm_status prepare(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm_i_kernel *kernel, ckm_error *err)

@@ -125,7 +125,7 @@ static void window_range(const pool *p, int64_t kw, int64_t *first, int64_t *las
     *first = low < *last ? low : *last;
 }
 
-// One tap for some windows of a row: window i reads x[i * stride]. An offset of -1 says that none was taken yet.
+// One tap for all windows of a row: window i reads x[i * stride]. An offset of -1 says that none was taken yet.
 CKM_I_CPU_CLONES static void take_larger_strided(const float *x, int64_t stride, int32_t tap, int64_t n, float *best,
                                                  int32_t *offset)
 {
@@ -138,119 +138,33 @@ CKM_I_CPU_CLONES static void take_larger_strided(const float *x, int64_t stride,
     }
 }
 
-// Windows that lie inside the input: taps first_row to last_row of `columns` each.
-typedef struct inside {
-    int64_t first_row, last_row, columns;
-    int64_t row_step, column_step;  // of x, between taps
-} inside;
-
-enum { TOGETHER = 16 };
-
-// All taps of some windows; x is where the first of them is in the first window. What is best so far stays in registers.
-static inline void take_largest_apart(const inside *t, const float *x, int64_t stride, float *best, int32_t *offset)
-{
-    float b[TOGETHER];
-    int32_t o[TOGETHER];
-    for (int i = 0; i < TOGETHER; i++) {
-        b[i] = x[i * stride];
-        o[i] = (int32_t)(t->first_row * t->columns);
-    }
-    for (int64_t row = t->first_row; row < t->last_row; row++) {
-        for (int64_t column = 0; column < t->columns; column++) {
-            const float *from = x + (row - t->first_row) * t->row_step + column * t->column_step;
-            int32_t tap = (int32_t)(row * t->columns + column);
-            CKM_I_CPU_SIMD
-            for (int i = 0; i < TOGETHER; i++) {
-                float value = from[i * stride];
-                bool larger = (value > b[i]) | (value != value);
-                b[i] = larger ? value : b[i];
-                o[i] = larger ? tap : o[i];
-            }
-        }
-    }
-    memcpy(best, b, sizeof b);
-    memcpy(offset, o, sizeof o);
-}
-
-// The usual strides as numbers that the compiler knows.
-CKM_I_CPU_CLONES static void take_largest(const inside *t, const float *x, int64_t stride, float *best, int32_t *offset)
-{
-    if (stride == 1) {
-        take_largest_apart(t, x, 1, best, offset);
-    } else if (stride == 2) {
-        take_largest_apart(t, x, 2, best, offset);
-    } else {
-        take_largest_apart(t, x, stride, best, offset);
-    }
-}
-
-enum { PIECE = 512 };
-
-// Windows [start, start + n) of a row, tap by tap: some taps may lie outside the input. The offsets begin at `start`.
-static void forward_any(const pool *p, const float *image, int64_t oh, int64_t start, int64_t n, float *best,
-                        int32_t *offset)
-{
-    int64_t first;
-    int64_t last;
-    tap_range(p, 0, oh, &first, &last);
-    memset(offset, 0xff, (size_t)n * sizeof *offset);
-    memset(best + start, 0, (size_t)n * sizeof *best);
-    for (int64_t kh = first; kh < last; kh++) {
-        const float *row = image + (oh * p->w.stride[0] - p->w.begin[0] + kh * p->w.dilation[0]) * p->w.in[1];
-        for (int64_t kw = 0; kw < p->w.kernel[1]; kw++) {
-            int64_t low;
-            int64_t high;
-            window_range(p, kw, &low, &high);
-            low = low > start ? low : start;
-            high = high < start + n ? high : start + n;
-            if (low < high) {
-                take_larger_strided(row + low * p->w.stride[1] + kw * p->w.dilation[1] - p->w.begin[1], p->w.stride[1],
-                                    (int32_t)(kh * p->w.kernel[1] + kw), high - low, best + low,
-                                    offset + (low - start));
-            }
-        }
-    }
-}
-
-// Windows [start, start + n) of a row: those of [low, high) lie inside the input.
-static void forward_piece(const pool *p, const float *image, int64_t oh, int64_t start, int64_t n, int64_t low,
-                          int64_t high, float *best, int32_t *offset)
-{
-    inside t = {.columns = p->w.kernel[1], .row_step = p->w.dilation[0] * p->w.in[1], .column_step = p->w.dilation[1]};
-    tap_range(p, 0, oh, &t.first_row, &t.last_row);
-    low = low > start ? low : start;
-    high = high < start + n ? high : start + n;
-    if (high - low < TOGETHER || t.first_row >= t.last_row) {
-        forward_any(p, image, oh, start, n, best, offset);
-        return;
-    }
-    forward_any(p, image, oh, start, low - start, best, offset);
-    // The last of them once more where their number is no multiple.
-    for (int64_t i = low; i < high; i += TOGETHER) {
-        int64_t at = i < high - TOGETHER ? i : high - TOGETHER;
-        int64_t row = oh * p->w.stride[0] - p->w.begin[0] + t.first_row * p->w.dilation[0];
-        int64_t column = at * p->w.stride[1] - p->w.begin[1];
-        take_largest(&t, image + row * p->w.in[1] + column, p->w.stride[1], best + at, offset + (at - start));
-    }
-    forward_any(p, image, oh, high, start + n - high, best, offset + (high - start));
-}
-
 // Rows in pieces, so that the offsets of a piece fit a small buffer.
 static void forward_row(const pool *p, const float *image, int64_t oh, float *best, void *offsets, int64_t at)
 {
+    enum { PIECE = 512 };
     int32_t offset[PIECE];
-    int64_t low = 0;
-    int64_t high = p->w.out[1];
-    for (int64_t kw = 0; kw < p->w.kernel[1]; kw++) {
-        int64_t first;
-        int64_t last;
-        window_range(p, kw, &first, &last);
-        low = first > low ? first : low;
-        high = last < high ? last : high;
-    }
+    int64_t first;
+    int64_t last;
+    tap_range(p, 0, oh, &first, &last);
     for (int64_t start = 0; start < p->w.out[1]; start += PIECE) {
         int64_t n = p->w.out[1] - start < PIECE ? p->w.out[1] - start : PIECE;
-        forward_piece(p, image, oh, start, n, low, high, best, offset);
+        memset(offset, 0xff, (size_t)n * sizeof *offset);
+        memset(best + start, 0, (size_t)n * sizeof *best);
+        for (int64_t kh = first; kh < last; kh++) {
+            const float *row = image + (oh * p->w.stride[0] - p->w.begin[0] + kh * p->w.dilation[0]) * p->w.in[1];
+            for (int64_t kw = 0; kw < p->w.kernel[1]; kw++) {
+                int64_t low;
+                int64_t high;
+                window_range(p, kw, &low, &high);
+                low = low > start ? low : start;
+                high = high < start + n ? high : start + n;
+                if (low < high) {
+                    take_larger_strided(row + low * p->w.stride[1] + kw * p->w.dilation[1] - p->w.begin[1],
+                                        p->w.stride[1], (int32_t)(kh * p->w.kernel[1] + kw), high - low, best + low,
+                                        offset + (low - start));
+                }
+            }
+        }
         for (int64_t i = 0; i < n; i++) {
             if (p->bytes) {
                 ((uint8_t *)offsets)[at + start + i] = (uint8_t)offset[i];
