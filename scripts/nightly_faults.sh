@@ -5,7 +5,6 @@
 #   CKM_FAULT_RUNS     how many of each command (0, the default here: every one)
 #   CKM_FAULT_SECONDS  time for each command (default 1800; 0: no limit). What a limit cut off is seen in the lines
 #                      "N allocations, M runs".
-#   CKM_FAULT_LIBDNNL  1: those, too, that oneDNN makes for itself
 set -eu
 cd "$(dirname "$0")/.."
 build=${1:-build}

@@ -8,8 +8,8 @@
 
 namespace {
 
-// More than any primitive was seen to take while it is made: its code buffer and tables.
-constexpr std::size_t room_bytes = std::size_t(2) << 20;
+// More than any primitive was seen to take while it is made: a product has up to some dozen buffers of 256 KiB for code.
+constexpr std::size_t room_bytes = std::size_t(16) << 20;
 
 bool has_room()
 {

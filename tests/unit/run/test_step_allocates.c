@@ -25,10 +25,10 @@
 #endif
 #endif
 
+#ifndef CANNOT_COUNT
 static atomic_long largest;
 static atomic_bool counting;
 
-#ifndef CANNOT_COUNT
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t n, size_t size);
 void *__libc_realloc(void *p, size_t size);
@@ -77,6 +77,7 @@ void *aligned_alloc(size_t alignment, size_t size)
 }
 #endif
 
+#ifndef CANNOT_COUNT
 enum { MOST_BYTES = 2048 };
 
 // Gives the largest allocation of two steps.
@@ -124,6 +125,8 @@ static void check(const char *level, const char *network, int64_t side, int thre
         fail_msg("%s, %d threads, %s: failed", level, threads, network);
     }
 }
+
+#endif
 
 static void test_levels(void **state)
 {
