@@ -183,6 +183,13 @@ static ckm_i_ilp_term group_presence(ckm_i_ilp_builder *b, int32_t storage, int3
     return result;
 }
 
+// Presence of x just before operator v runs, where v may make it: only then can it be held from before. A view of what v
+// makes may come from an earlier operator and be gone by now.
+static ckm_i_ilp_term presence_before(const ckm_i_ilp_builder *b, int32_t x, int32_t v)
+{
+    return b->df->tensors[x].producer >= v ? ckm_i_ilp_s(b, b->t, x) : presence_at(b, x, v);
+}
+
 // The in-place pairs of operator v in this stage: column I <= R, and I <= 1 - presence of whatever forbids
 // it. Fills b->inplace_cols with their columns, or constants where a pair can never or always be used.
 static void add_inplace(ckm_i_ilp_builder *b, int32_t v)
@@ -212,7 +219,7 @@ static void add_inplace(ckm_i_ilp_builder *b, int32_t v)
             free_of_doubt = free_of_doubt && ckm_i_ilp_is_zero(here);
         }
         for (int32_t x = b->group_head[out]; x >= 0 && possible; x = b->group_next[x]) {
-            ckm_i_ilp_term here = ckm_i_ilp_s(b, b->t, x);
+            ckm_i_ilp_term here = presence_before(b, x, v);
             possible = !(here.constant >= 1.0 && here.col[0] < 0);
             free_of_doubt = free_of_doubt && ckm_i_ilp_is_zero(here);
         }
@@ -231,8 +238,7 @@ static void add_inplace(ckm_i_ilp_builder *b, int32_t v)
             ckm_i_ilp_require_sum_le_one(b, use, x == in ? presence_after(b, x, v) : presence_at(b, x, v));
         }
         for (int32_t x = b->group_head[out]; x >= 0; x = b->group_next[x]) {
-            ckm_i_ilp_require_sum_le_one(
-                b, use, ckm_i_ilp_s(b, b->t, x));  // before v runs, `out` and its views can only be held
+            ckm_i_ilp_require_sum_le_one(b, use, presence_before(b, x, v));
         }
     }
     // Each input and each output in at most one pair.
