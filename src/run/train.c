@@ -160,13 +160,15 @@ static ckm_status one_step(loop *l, int64_t step, ckm_error *err)
     double before = ckm_i_clock_seconds();
     ckm_status status = ckm_train_fetch(l->session, l->data, step, err);
     double waited = ckm_i_clock_seconds() - before;
-    if (status == CKM_OK) {
-        status = ckm_session_step(l->session, step, rate, &done, err);
-    }
     if (status != CKM_OK) {
         // Data that cannot be read are no reason to lose what was learnt.
         ckm_status saved = save(l, step, false, NULL);
         (void)saved;
+        return status;
+    }
+    status = ckm_session_step(l->session, step, rate, &done, err);
+    if (status != CKM_OK) {
+        // Some parameters may have had their update and others not: the file saved last stays.
         return status;
     }
     account(l, step, &done, waited, rate);

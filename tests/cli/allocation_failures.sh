@@ -108,7 +108,8 @@ sweep "graph, none any more" --from-then --runs "$few" -- graph graph.json
 sweep "explain, none any more" --from-then --runs "$few" -- explain graph.json schedule.json
 sweep "solve, none any more" --from-then --runs "$few" --product out.json --mask "$seconds" \
     --check "$CHECKMATE verify graph.json out.json" -- solve graph.json --budget 6 --time-limit 0.3 -o out.json
-sweep_training "train, none any more" --from-then --product out.safetensors -- train test --data synthetic --samples 16 \
+# oneDNN ends the process when it has nothing left to throw an exception with.
+sweep_training "train, none any more" --skip libdnnl, --from-then --product out.safetensors -- train test --data synthetic --samples 16 \
     --steps 2 $small --json --save out.safetensors
 
 # The C interface: every function once.

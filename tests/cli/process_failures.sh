@@ -65,9 +65,9 @@ small="--input-shape 8,8,3 --batch 4 -j 4"
 tool --kind thread --alive --succeeds --lines 40 --check true -- train test --data synthetic --samples 16 --steps 2 $small \
     --costs flops --budget 10MB
 tool --kind thread --alive --succeeds --lines 40 --check true --runs 40 -- profile test $small --steps 3 -o out.json
-"$CKM_FAULT_SWEEP" --kind thread --at 2 --alive --succeeds --lines 40 --check true -- "$CHECKMATE" train test --data synthetic \
-    --samples 16 --steps 2 $small --costs flops --budget 10MB > report.txt || fail "two threads: $(cat report.txt)"
-grep -q 'warning: only 2 of 4 threads could be started' report.txt || fail "two threads: $(cat report.txt)"
+"$CKM_FAULT_SWEEP" --kind thread --at 4 --alive --succeeds --lines 40 --check true -- "$CHECKMATE" train test --data synthetic \
+    --samples 16 --steps 2 $small --costs flops --budget 10MB > report.txt || fail "four threads beside the first: $(cat report.txt)"
+grep -q 'warning: only 2 of 4 threads could be started' report.txt || fail "four threads beside the first: $(cat report.txt)"
 # No thread at all: the same losses as with one.
 expect 0 train test --data synthetic --samples 16 --steps 3 $small -j 1 --costs flops --budget 10MB --save one.safetensors
 "$CKM_FAULT_SWEEP" --kind thread --at 0 --from-then --succeeds --lines 40 --check "cmp one.safetensors none.safetensors" \

@@ -61,6 +61,9 @@ static void await_tasks(nlink_t wanted)
     }
 }
 
+// Threads that run beside those that compute: one that reads data, one that looks at the memory in use.
+enum { OTHER_THREADS = 2 };
+
 ckm_status ckm_i_cpu_available_threads(int wanted, int *available, ckm_error *err)
 {
     if (wanted <= 1) {
@@ -69,8 +72,8 @@ ckm_status ckm_i_cpu_available_threads(int wanted, int *available, ckm_error *er
     }
     trial t = {.lock = PTHREAD_MUTEX_INITIALIZER, .over = PTHREAD_COND_INITIALIZER};
     // A smaller team makes the runtime end the threads that it does not need; when it starts them again for the next,
-    // some of those may not be gone. With one for reading data, that is twice the threads beside the first at most.
-    int most = 2 * (wanted - 1);
+    // some of those may not be gone. So twice the threads beside the first, and some that have other things to do.
+    int most = 2 * (wanted - 1) + OTHER_THREADS;
     pthread_t *threads = ckm_i_malloc((size_t)most, sizeof *threads);
     if (threads == NULL) {
         return ckm_i_error_memory(err);
@@ -96,7 +99,7 @@ ckm_status ckm_i_cpu_available_threads(int wanted, int *available, ckm_error *er
     pthread_cond_destroy(&t.over);
     pthread_mutex_destroy(&t.lock);
     free(threads);
-    *available = n < most ? n / 2 + 1 : wanted;
+    *available = n >= most ? wanted : n > OTHER_THREADS ? (n - OTHER_THREADS) / 2 + 1 : 1;
     return CKM_OK;
 }
 
@@ -142,5 +145,6 @@ void ckm_i_cpu_parallel(int threads, int64_t n, int64_t grain, void (*part)(void
         return;
     }
     region r = {.n = n, .grain = grain, .parts = parts, .part = part, .context = context};
-    GOMP_parallel(region_body, &r, (unsigned)parts, 0);
+    // All of them, also for fewer parts: a smaller team would end threads that the next has to start again.
+    GOMP_parallel(region_body, &r, (unsigned)threads, 0);
 }
