@@ -89,7 +89,8 @@ cell() {
     limited=NO
     [ $status -ne 0 ] || limited=runs
     dies='fits there'
-    if [ "$most" -gt "$limit" ]; then
+    # By more than what is reserved and may not be used.
+    if [ "$most" -gt $((limit + 16000000)) ]; then
         train auto --steps 1 --memory-limit "$limit"
         dies=RUNS
         if [ $status -eq 1 ] && grep -q 'cannot be allocated' "$cells/messages.part"; then
@@ -166,7 +167,8 @@ awk -F, -v levels="$levels" -v threads="$thread_counts" '
     END {
         for (i = 1; i <= n; i++) {
             key = order[i]
-            line = sprintf("| %s | %s | %.1f to %.1f |", name[key], budget[key], low[key] / 1e6, high[key] / 1e6)
+            range = low[key] == "" ? "-" : sprintf("%.1f to %.1f", low[key] / 1e6, high[key] / 1e6)
+            line = "| " name[key] " | " budget[key] " | " range " |"
             for (l = 1; l <= n_levels; l++) for (t = 1; t <= n_threads; t++) line = line " " text[key, level[l], thread[t]] " |"
             print line
         }
