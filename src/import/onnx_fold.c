@@ -294,7 +294,9 @@ static ckm_status fold_range(const ckm_i_onnx_convert *c, const ckm_i_onnx_node 
         if (real) {
             out->data[i].r = bounds[0] + (double)i * bounds[2];
         } else {
-            out->data[i].i = in[0]->data[0].i + i * in[2]->data[0].i;  // below the limit, which is a number too
+            // Below the limit, which is a number too; the product alone need not be one.
+            uint64_t at = (uint64_t)in[0]->data[0].i + (uint64_t)i * (uint64_t)in[2]->data[0].i;
+            out->data[i].i = (int64_t)at;
         }
     }
     return status;

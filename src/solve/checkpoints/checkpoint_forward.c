@@ -163,12 +163,13 @@ void ckm_i_forward_free(ckm_i_forward *fw)
 
 int32_t ckm_i_forward_first_stage(const ckm_i_forward *fw, int32_t p)
 {
-    return p >= fw->n ? fw->turn : fw->first_stage[p];
+    // Before the first position there is none.
+    return p >= fw->n ? fw->turn : p < 0 ? fw->df->n_ops : fw->first_stage[p];
 }
 
 int32_t ckm_i_forward_last_stage(const ckm_i_forward *fw, int32_t p)
 {
-    return fw->last_stage[p];
+    return fw->last_stage[p > 0 ? p : 0];
 }
 
 int64_t ckm_i_forward_bytes(const ckm_i_forward *fw, int32_t p)
