@@ -151,8 +151,9 @@ gone "$program" || stopped 30 profile
 
 # Training: while operators are measured, while it trains (and then it saves), and with a log that nobody reads.
 train() {
-    "$CHECKMATE" train linear8 --data synthetic --budget 100% --costs flops --batch 4 --steps 1000000000 --verbose "$@" \
-        > out.txt 2> err.txt &
+    # A learning rate at which the loss stays finite for as long as it takes.
+    "$CHECKMATE" train linear8 --data synthetic --budget 100% --costs flops --batch 4 --lr 1e-9 --steps 1000000000 \
+        --verbose "$@" > out.txt 2> err.txt &
     program=$!
 }
 train --save run.safetensors
@@ -160,7 +161,7 @@ until_said 'step [0-9]'
 stopped 30 train
 [ "$status" -eq 0 ] || fail "train ends with $status: $(cat err.txt)"
 [ -s run.safetensors ] || fail "train saved nothing: $(cat err.txt)"
-"$CHECKMATE" train MobileNet --data synthetic --batch 4 --budget 60% --steps 1000000000 > out.txt 2> err.txt &
+"$CHECKMATE" train MobileNet --data synthetic --batch 4 --budget 60% --lr 1e-9 --steps 1000000000 > out.txt 2> err.txt &
 program=$!
 sleep 3
 stopped 90 "train, from its start on"
