@@ -18,6 +18,7 @@ set -eu
 LC_ALL=C
 export LC_ALL
 cd "$(dirname "$0")/.."
+. scripts/lib.sh
 checkmate=${CHECKMATE:-build/checkmate}
 networks=${TABLE_NETWORKS:-MobileNet:64,64,3:32 ResNet50:64,64,3:8 VGG16:48,48,3:16 vgg_unet:96,96,3:4 GPT2::8 Swin-T:56,56,3:16}
 levels=${TABLE_LEVELS:-SSE41 AVX AVX2 AVX512_CORE}
@@ -25,20 +26,12 @@ thread_counts=${TABLE_THREADS:-1 2 8}
 budgets=${TABLE_BUDGETS:-100 70 50 least}
 solve_seconds=${TABLE_SOLVE_SECONDS:-2}
 constant=32000000  # beyond the budget, for address space that is never used
-if [ ! -x "$checkmate" ]; then
-    echo "budget_table: $checkmate is not there; run 'make' first, or set CHECKMATE" >&2
-    exit 1
-fi
+need_program "$checkmate"
 cells=${TABLE_DIR:-$(dirname "$checkmate")/budget-table}
 mkdir -p "$cells"
 cells=$(cd "$cells" && pwd)
 trap 'rm -f "$cells"/*.part' EXIT
 trap 'exit 1' HUP INT TERM
-
-# value KEY FILE: a member of a JSON object; empty for null.
-value() {
-    sed -n 's/.*"'"$1"'": \("[^"]*"\|[^,}]*\).*/\1/p' "$2" | tr -d '"' | sed 's/^null$//'
-}
 
 # train BUDGET OPTION...: the network at hand; result.part, messages.part, exit status in $status.
 train() {
@@ -179,11 +172,7 @@ awk -F, -v levels="$levels" -v threads="$thread_counts" '
     }' "$csv" > "$cells/table.md" || failed=yes
 cat "$cells/table.md"
 if [ "${TABLE_WRITE:-yes}" = yes ]; then
-    awk -v table="$cells/table.md" '
-        /^<!-- budget_table: begin/ { print; while ((getline text < table) > 0) print text; skip = 1 }
-        /^<!-- budget_table: end/ { skip = 0 }
-        !skip || /^<!-- budget_table: end/ { if (!/^<!-- budget_table: begin/) print }' docs/TRAINING.md > "$cells/TRAINING.part"
-    cp "$cells/TRAINING.part" docs/TRAINING.md
+    into_page budget_table "$cells/table.md" docs/TRAINING.md
     cp "$csv" docs/budgets.csv
 fi
 [ $failed = no ]

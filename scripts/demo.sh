@@ -13,11 +13,9 @@ LC_ALL=C
 export LC_ALL
 
 cd "$(dirname "$0")/.."
+. scripts/lib.sh
 checkmate=${CHECKMATE:-build/checkmate}
-if [ ! -x "$checkmate" ]; then
-    echo "demo: $checkmate is not there; run 'make' first, or set CHECKMATE" >&2
-    exit 1
-fi
+need_program "$checkmate"
 build=$(dirname "$checkmate")
 out=${DEMO_DIR:-$build/demo}
 seconds=${DEMO_SECONDS:-12}
@@ -38,11 +36,6 @@ if [ -z "$onnx" ] && [ -x "$build/examples/make_resnet_onnx" ]; then
     onnx=$out/resnet18.onnx
     "$build/examples/make_resnet_onnx" "$onnx" > "$out/make_resnet_onnx.log"
 fi
-
-# value KEY: a member of the JSON object on standard input; empty for null.
-value() {
-    sed -n 's/.*"'"$1"'": \("[^"]*"\|[^,}]*\).*/\1/p' | tr -d '"' | sed 's/^null$//'
-}
 
 line() {
     printf '%s%s%s\n' "$dim" \

@@ -9,22 +9,15 @@ set -eu
 LC_ALL=C
 export LC_ALL
 cd "$(dirname "$0")/.."
+. scripts/lib.sh
 checkmate=${CHECKMATE:-build/checkmate}
 seconds=${SECONDS_EACH:-10}
 networks=${NETWORKS:-VGG16:64 MobileNet:128 ResNet50:64 DenseNet121:64 vgg_unet:16 segnet:16}
 budgets='80 60 40 30'
-if [ ! -x "$checkmate" ]; then
-    echo "op_graph_table: $checkmate is not there; run 'make' first, or set CHECKMATE" >&2
-    exit 1
-fi
+need_program "$checkmate"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
-
-# value KEY FILE: a member of a JSON object; empty for null.
-value() {
-    sed -n 's/.*"'"$1"'": \("[^"]*"\|[^,}]*\).*/\1/p' "$2" | tr -d '"' | sed 's/^null$//'
-}
 
 gigabytes() {
     awk -v bytes="$1" 'BEGIN { printf "%.2f", bytes / 1e9 }'

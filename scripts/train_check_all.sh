@@ -13,11 +13,9 @@ set -u
 LC_ALL=C
 export LC_ALL
 cd "$(dirname "$0")/.." || exit 1
+. scripts/lib.sh
 checkmate=${CHECKMATE:-build/checkmate}
-if [ ! -x "$checkmate" ]; then
-    echo "train_check_all: $checkmate is not there; run 'make' first, or set CHECKMATE" >&2
-    exit 1
-fi
+need_program "$checkmate"
 networks=${CHECK_NETWORKS-$("$checkmate" models | sed -n '2,$s/^\([A-Za-z][^ ]*\)  .*/\1/p')}
 files=${CHECK_ONNX-$(ls ../shared/data/onnx/*.onnx 2> /dev/null)}
 most=$((${CHECK_MOST_MB:-6000} * 1000000))
@@ -26,10 +24,6 @@ kept=${CHECK_DIR:-$work}
 mkdir -p "$kept"
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
-
-value() {
-    sed -n 's/.*"'"$1"'": \("[^"]*"\|[^,}]*\).*/\1/p' "$2" | tr -d '"' | sed 's/^null$//'
-}
 
 # train BUDGET: exit status in $status, output in out, messages in err.
 train() {

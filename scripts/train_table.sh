@@ -12,15 +12,13 @@ set -eu
 LC_ALL=C
 export LC_ALL
 cd "$(dirname "$0")/.."
+. scripts/lib.sh
 checkmate=${CHECKMATE:-build/checkmate}
 networks=${TABLE_NETWORKS:-MobileNet:96,96,3:32:12 ResNet50:112,112,3:16:6 VGG16:64,64,3:32:5 vgg_unet:128,128,3:4:8 Swin-T:112,112,3:8:6}
 solve_seconds=${TABLE_SOLVE_SECONDS:-5}
 most_seconds=${TABLE_SECONDS:-0}
 constant=32000000  # beyond the budget: address space that is never used
-if [ ! -x "$checkmate" ]; then
-    echo "train_table: $checkmate is not there; run 'make' first, or set CHECKMATE" >&2
-    exit 1
-fi
+need_program "$checkmate"
 rows=${TABLE_DIR:-$(dirname "$checkmate")/train-table}
 mkdir -p "$rows"
 rows=$(cd "$rows" && pwd)
@@ -30,11 +28,6 @@ export XDG_CACHE_HOME
 began=$(date +%s)
 trap 'rm -f "$rows"/*.part' EXIT
 trap 'exit 1' HUP INT TERM
-
-# value KEY FILE: a member of a JSON object; empty for null.
-value() {
-    sed -n 's/.*"'"$1"'": \("[^"]*"\|[^,}]*\).*/\1/p' "$2" | tr -d '"' | sed 's/^null$//'
-}
 
 # train BUDGET OPTION...: trains the network at hand; result in result.part, messages in messages.part, exit status in $status.
 train() {
@@ -188,10 +181,5 @@ if [ $complete = no ]; then
     echo "train_table: not complete yet; run it again to go on" >&2
     exit 0
 fi
-# Into the page, between its two marks.
-awk -v table="$rows/table.md" '
-    /^<!-- train_table: begin/ { print; while ((getline text < table) > 0) print text; skip = 1 }
-    /^<!-- train_table: end/ { skip = 0 }
-    !skip || /^<!-- train_table: end/ { if (!/^<!-- train_table: begin/) print }' docs/TRAINING.md > "$rows/TRAINING.part"
-cp "$rows/TRAINING.part" docs/TRAINING.md
+into_page train_table "$rows/table.md" docs/TRAINING.md
 cp "$csv" docs/training.csv

@@ -12,13 +12,11 @@ set -eu
 LC_ALL=C
 export LC_ALL
 cd "$(dirname "$0")/.."
+. scripts/lib.sh
 checkmate=${CHECKMATE:-build/checkmate}
 solve_seconds=${ZOO_SOLVE_SECONDS:-5}
 most_seconds=${ZOO_SECONDS:-0}
-if [ ! -x "$checkmate" ]; then
-    echo "zoo_table: $checkmate is not there; run 'make' first, or set CHECKMATE" >&2
-    exit 1
-fi
+need_program "$checkmate"
 rows=${ZOO_DIR:-$(dirname "$checkmate")/zoo-table}
 mkdir -p "$rows"
 work=$(mktemp -d)
@@ -26,11 +24,6 @@ trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 began=$(date +%s)
 failures=0
-
-# value KEY FILE: a member of a JSON object; empty for null.
-value() {
-    sed -n 's/.*"'"$1"'": \("[^"]*"\|[^,}]*\).*/\1/p' "$2" | tr -d '"' | sed 's/^null$//'
-}
 
 # What else a network takes than its published input: a shorter text, another image.
 other_size() {
@@ -151,10 +144,6 @@ awk -F, '
         printf "| %s | %s | %s | %s | %s | %s | %s%s | %s | %s | %s | %.1f | %s |\n", $1, $2, $3, $6, bytes($7),
                bytes($8), bytes($9), ($10 ~ /floor/ ? " *" : $10 == "the peak" ? " **" : ""), $11, percent($12), percent($13), $14, $15
     }' docs/zoo.csv > "$work/table"
-awk -v table="$work/table" '
-    /<!-- table end -->/ { inside = 0 }
-    !inside { print }
-    /<!-- table begin -->/ { inside = 1; while ((getline line < table) > 0) print line }' docs/ZOO.md > "$work/ZOO.md"
-mv "$work/ZOO.md" docs/ZOO.md
+into_page zoo_table "$work/table" docs/ZOO.md
 echo "zoo_table: $(($(wc -l < docs/zoo.csv) - 1)) of $((2 * $(wc -l < "$work/names"))) rows" >&2
 [ "$failures" -eq 0 ]
