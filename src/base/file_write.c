@@ -47,6 +47,23 @@ static int stream_number(const char *path)
     return -1;
 }
 
+// What went wrong is in errno; fd may be -1.
+static ckm_status close_and_refuse(ckm_i_writer *w, int fd, ckm_error *err)
+{
+    int reason = errno;
+    if (fd >= 0) {
+        close(fd);
+    }
+    return refuse(w, reason, err);
+}
+
+// Takes fd over; -1: what went wrong is in errno.
+static ckm_status open_descriptor(ckm_i_writer *w, int fd, ckm_error *err)
+{
+    w->stream = fd >= 0 ? fdopen(fd, "wb") : NULL;
+    return w->stream != NULL ? CKM_OK : close_and_refuse(w, fd, err);
+}
+
 static ckm_status open_stream(ckm_i_writer *w, int number, ckm_error *err)
 {
     if (number == STDOUT_FILENO) {
@@ -54,16 +71,7 @@ static ckm_status open_stream(ckm_i_writer *w, int number, ckm_error *err)
         w->is_stdout = true;
         return CKM_OK;
     }
-    int fd = fcntl(number, F_DUPFD_CLOEXEC, 3);
-    w->stream = fd >= 0 ? fdopen(fd, "wb") : NULL;
-    if (w->stream == NULL) {
-        int reason = errno;
-        if (fd >= 0) {
-            close(fd);
-        }
-        return refuse(w, reason, err);
-    }
-    return CKM_OK;
+    return open_descriptor(w, fcntl(number, F_DUPFD_CLOEXEC, 3), err);
 }
 
 // The part of the path that names its folder: "", "/" or "a/b/".
@@ -135,17 +143,10 @@ static ckm_status open_directly(ckm_i_writer *w, const char *target, ckm_error *
         return ckm_i_error_at(err, CKM_ERR_IO, w->path, 0, -1, "is a pipe, and nothing reads it");
     }
     int flags = fd >= 0 ? fcntl(fd, F_GETFL) : -1;
-    if (flags >= 0 && fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) == 0) {
-        w->stream = fdopen(fd, "wb");
+    if (flags < 0 || fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) != 0) {
+        return close_and_refuse(w, fd, err);
     }
-    if (w->stream == NULL) {
-        int reason = errno;
-        if (fd >= 0) {
-            close(fd);
-        }
-        return refuse(w, reason, err);
-    }
-    return CKM_OK;
+    return open_descriptor(w, fd, err);
 }
 
 // ---- the temporary file
