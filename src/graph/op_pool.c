@@ -3,6 +3,25 @@
 #include "graph/op_registry.h"
 #include "graph/op_window.h"
 
+// A window wholly in the padding has no maximum and no mean.
+static ckm_status check_windows(const ckm_i_op_view *v, const ckm_i_window *w, const ckm_shape *y, ckm_error *err)
+{
+    for (int32_t i = 0; i < w->n; i++) {
+        int64_t size = v->in[0]->shape.dims[w->spatial_axis + i];
+        int64_t out = y->dims[w->spatial_axis + i];
+        int64_t before = w->pads[i];
+        bool first = before > (w->kernel[i] - 1) * w->dilation[i];
+        bool last = w->padding == CKM_I_PAD_EXPLICIT && (out - 1) * w->stride[i] - before >= size;
+        bool padded = before > 0 || w->padding == CKM_I_PAD_SAME;
+        bool across = padded && size < w->dilation[i] && w->kernel[i] > 1;
+        if (out > 0 && size > 0 && (first || last || across)) {
+            return ckm_i_op_error(v, err, CKM_ERR_FORMAT, "spatial axis %d: a window lies wholly in the padding",
+                                  (int)i);
+        }
+    }
+    return CKM_OK;
+}
+
 static ckm_status pool_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dtype *dtypes, ckm_error *err)
 {
     ckm_i_window w;
@@ -10,6 +29,7 @@ static ckm_status pool_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dtyp
     CKM_I_CHECK(ckm_i_window_read(v, NULL, &w, err));
     CKM_I_CHECK(ckm_i_op_int(v, "ceil_mode", 0, 1, 0, &ceiling, err));
     CKM_I_CHECK(ckm_i_window_shape(v, &w, w.channels, ceiling != 0, &shapes[0], err));
+    CKM_I_CHECK(check_windows(v, &w, &shapes[0], err));
     dtypes[0] = v->in[0]->dtype;
     if (v->op->n_outputs > 1) {  // where each maximum was found
         shapes[1] = shapes[0];
