@@ -286,7 +286,8 @@ static void compare_floats(const float *got, const float *wanted, size_t n, doub
         largest = fabs((double)wanted[k]) > largest ? fabs((double)wanted[k]) : largest;
     }
     for (size_t k = 0; k < n; k++) {
-        if (!(fabs((double)got[k] - (double)wanted[k]) <= tolerance * largest)) {
+        bool same = isnan(wanted[k]) ? isnan(got[k]) : fabs((double)got[k] - (double)wanted[k]) <= tolerance * largest;
+        if (!same) {
             fail_msg("%s: %s %d, element %zu of %zu: %.9g, reference %.9g (largest %.3g)", text, what, (int)i, k, n,
                      (double)got[k], (double)wanted[k], largest);
         }

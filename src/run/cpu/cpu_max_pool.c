@@ -2,6 +2,7 @@
 // Max pooling over one or two spatial axes. Forward writes each maximum's position in its window; backward asks, for
 // every input element, which of the windows over it point at it, so nothing is cleared first and threads do not
 // meet.
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -113,63 +114,109 @@ static void forward_last(void *context, int64_t begin, int64_t end)
     }
 }
 
-// ---- forward, channels first: one channel of one sample a range index
+// ---- forward, channels first: one channel of one sample a range index. For a row of windows first the largest of every
+// column of the input, then of every window the largest of its columns: both loops vectorize.
 
-// Windows [first, last) of a row whose tap `kw` lies inside the input.
-static void window_range(const pool *p, int64_t kw, int64_t *first, int64_t *last)
-{
-    int64_t shift = kw * p->w.dilation[1] - p->w.begin[1];  // window ow reads ow * stride + shift
-    int64_t low = shift < 0 ? (-shift + p->w.stride[1] - 1) / p->w.stride[1] : 0;
-    int64_t high = p->w.in[1] - 1 - shift < 0 ? 0 : (p->w.in[1] - 1 - shift) / p->w.stride[1] + 1;
-    *last = high < p->w.out[1] ? high : p->w.out[1];
-    *first = low < *last ? low : *last;
-}
+enum { COLUMNS = 1024 };                      // at a time
+static const int32_t no_tap = INT32_MAX / 2;  // of padding: after all others
 
-// One tap for all windows of a row: window i reads x[i * stride]. An offset of -1 says that none was taken yet.
-CKM_I_CPU_CLONES static void take_larger_strided(const float *x, int64_t stride, int32_t tap, int64_t n, float *best,
-                                                 int32_t *offset)
+// The largest of the rows at x, x + step, ..., and the number of its tap; of equal ones the first counts, of NaN the last.
+CKM_I_CPU_CLONES static void take_columns(const float *x, int64_t step, int64_t rows, int32_t tap, int32_t tap_step,
+                                          int64_t n, float *best, int32_t *taps)
 {
-    CKM_I_CPU_SIMD
     for (int64_t i = 0; i < n; i++) {
-        float value = x[i * stride];
-        bool larger = (value > best[i]) | (value != value) | (offset[i] < 0);  // a NaN counts as largest
-        best[i] = larger ? value : best[i];
-        offset[i] = larger ? tap : offset[i];
+        best[i] = x[i];
+        taps[i] = tap;
+    }
+    for (int64_t row = 1; row < rows; row++) {
+        const float *values = x + row * step;
+        tap += tap_step;
+        CKM_I_CPU_SIMD
+        for (int64_t i = 0; i < n; i++) {
+            bool larger = (values[i] > best[i]) | (values[i] != values[i]);
+            best[i] = larger ? values[i] : best[i];
+            taps[i] = larger ? tap : taps[i];
+        }
     }
 }
 
-// Rows in pieces, so that the offsets of a piece fit a small buffer.
-static void forward_row(const pool *p, const float *image, int64_t oh, float *best, void *offsets, int64_t at)
+// Window i takes column i * stride where that is larger. Taps of columns count from the window's first column, `tap` is the
+// column's place in the window. The strides that networks have are constants to the compiler.
+#define TAKE_COLUMN(name, by)                                                                                 \
+    CKM_I_CPU_CLONES static void name(const float *columns, const int32_t *taps, int64_t stride, int32_t tap, \
+                                      int64_t n, float *best, int32_t *offsets)                               \
+    {                                                                                                         \
+        (void)stride;                                                                                         \
+        CKM_I_CPU_SIMD                                                                                        \
+        for (int64_t i = 0; i < n; i++) {                                                                     \
+            float value = columns[i * (by)];                                                                  \
+            int32_t at = taps[i * (by)] + tap;                                                                \
+            bool before = at < offsets[i];                                                                    \
+            bool nan = (value != value) & ((best[i] == best[i]) | !before);                                   \
+            bool larger = (value > best[i]) | ((value == best[i]) & before) | nan;                            \
+            best[i] = larger ? value : best[i];                                                               \
+            offsets[i] = larger ? at : offsets[i];                                                            \
+        }                                                                                                     \
+    }
+
+TAKE_COLUMN(take_column_dense, 1)
+TAKE_COLUMN(take_column_second, 2)
+TAKE_COLUMN(take_column_any, stride)
+
+typedef void take_column_fn(const float *, const int32_t *, int64_t, int32_t, int64_t, float *, int32_t *);
+
+static void pad_columns(int64_t begin, int64_t end, float *best, int32_t *taps)
 {
-    enum { PIECE = 512 };
-    int32_t offset[PIECE];
-    int64_t first;
-    int64_t last;
-    tap_range(p, 0, oh, &first, &last);
-    for (int64_t start = 0; start < p->w.out[1]; start += PIECE) {
-        int64_t n = p->w.out[1] - start < PIECE ? p->w.out[1] - start : PIECE;
-        memset(offset, 0xff, (size_t)n * sizeof *offset);
-        memset(best + start, 0, (size_t)n * sizeof *best);
-        for (int64_t kh = first; kh < last; kh++) {
-            const float *row = image + (oh * p->w.stride[0] - p->w.begin[0] + kh * p->w.dilation[0]) * p->w.in[1];
-            for (int64_t kw = 0; kw < p->w.kernel[1]; kw++) {
-                int64_t low;
-                int64_t high;
-                window_range(p, kw, &low, &high);
-                low = low > start ? low : start;
-                high = high < start + n ? high : start + n;
-                if (low < high) {
-                    take_larger_strided(row + low * p->w.stride[1] + kw * p->w.dilation[1] - p->w.begin[1],
-                                        p->w.stride[1], (int32_t)(kh * p->w.kernel[1] + kw), high - low, best + low,
-                                        offset + (low - start));
-                }
-            }
+    for (int64_t i = begin; i < end; i++) {
+        best[i] = -INFINITY;
+        taps[i] = no_tap;
+    }
+}
+
+// Columns [from, from + n) of the row of windows `oh`; padding is smaller than anything.
+static void find_columns(const pool *p, const float *plane, int64_t oh, int64_t from, int64_t n, float *best,
+                         int32_t *taps)
+{
+    int64_t top;
+    int64_t bottom;
+    tap_range(p, 0, oh, &top, &bottom);
+    int64_t first = from < 0 ? -from : 0;
+    int64_t last = p->w.in[1] - from < n ? p->w.in[1] - from : n;
+    int64_t h = oh * p->w.stride[0] - p->w.begin[0] + top * p->w.dilation[0];
+    pad_columns(0, first, best, taps);
+    take_columns(plane + h * p->w.in[1] + from + first, p->w.dilation[0] * p->w.in[1], bottom - top,
+                 (int32_t)(top * p->w.kernel[1]), (int32_t)p->w.kernel[1], last - first, best + first, taps + first);
+    pad_columns(last, n, best, taps);
+}
+
+// Windows in pieces, so that the columns of a piece fit small buffers.
+static void forward_row(const job *j, const float *plane, int64_t oh, int64_t at)
+{
+    const pool *p = j->p;
+    float columns[COLUMNS];
+    int32_t taps[COLUMNS];
+    int32_t offsets[COLUMNS];
+    int64_t stride = p->w.stride[1];
+    int64_t reach = (p->w.kernel[1] - 1) * p->w.dilation[1];
+    int64_t most = (COLUMNS - 1 - reach) / stride + 1;
+    take_column_fn *take = stride == 1 ? take_column_dense : stride == 2 ? take_column_second : take_column_any;
+    for (int64_t start = 0; start < p->w.out[1]; start += most) {
+        int64_t n = p->w.out[1] - start < most ? p->w.out[1] - start : most;
+        float *best = j->out + at + start;
+        find_columns(p, plane, oh, start * stride - p->w.begin[1], (n - 1) * stride + reach + 1, columns, taps);
+        for (int64_t i = 0; i < n; i++) {
+            best[i] = -INFINITY;
+            offsets[i] = INT32_MAX;
+        }
+        for (int64_t kw = 0; kw < p->w.kernel[1]; kw++) {
+            int64_t column = kw * p->w.dilation[1];
+            take(columns + column, taps + column, stride, (int32_t)kw, n, best, offsets);
         }
         for (int64_t i = 0; i < n; i++) {
             if (p->bytes) {
-                ((uint8_t *)offsets)[at + start + i] = (uint8_t)offset[i];
+                ((uint8_t *)j->offsets)[at + start + i] = (uint8_t)offsets[i];
             } else {
-                ((int32_t *)offsets)[at + start + i] = offset[i];
+                ((int32_t *)j->offsets)[at + start + i] = offsets[i];
             }
         }
     }
@@ -182,7 +229,7 @@ static void forward_first(void *context, int64_t begin, int64_t end)
     for (int64_t plane = begin; plane < end; plane++) {
         for (int64_t oh = 0; oh < p->w.out[0]; oh++) {
             int64_t at = (plane * p->w.out[0] + oh) * p->w.out[1];
-            forward_row(p, j->in + plane * p->w.in[0] * p->w.in[1], oh, j->out + at, j->offsets, at);
+            forward_row(j, j->in + plane * p->w.in[0] * p->w.in[1], oh, at);
         }
     }
 }
@@ -301,6 +348,9 @@ static ckm_status prepare(const ckm_i_op_view *v, const ckm_i_graph_tensor *x, c
 {
     ckm_i_cpu_windows windows;
     if (!ckm_i_cpu_windows_read(v, x, y, &windows) || (offsets->dtype != CKM_U8 && offsets->dtype != CKM_I32)) {
+        return CKM_OK;
+    }
+    if (!windows.channels_last && (windows.kernel[1] - 1) * windows.dilation[1] >= COLUMNS) {
         return CKM_OK;
     }
     pool *p = ckm_i_calloc(1, sizeof *p);

@@ -204,6 +204,19 @@ static void test_max_pool(void **state)
         {"in 1x2x4x1700;max_pool_train 0 > 2 kernel=2,2 strides=2,3 dilation=1,1 padding=0,1,0,1;"
          "max_pool_backward 1 2 kernel=2,2 strides=2,3 dilation=1,1 padding=0,1,0,1 input_shape=1,2,4,1700",
          NCHW, 1e-6},
+        // ties, and elements that are no number
+        {"in 2x5x9x70;relu 0;max_pool_train 1 > 2 kernel=3,3 strides=2,2 dilation=1,1 padding=1,1,1,1;"
+         "max_pool_backward 2 3 kernel=3,3 strides=2,2 dilation=1,1 padding=1,1,1,1 input_shape=2,5,9,70",
+         NCHW, 1e-6},
+        {"in 2x9x7x5;relu 0;max_pool_train 1 > 2 kernel=3,3 strides=2,2 dilation=1,1 padding=1,1,1,1;"
+         "max_pool_backward 2 3 kernel=3,3 strides=2,2 dilation=1,1 padding=1,1,1,1 input_shape=2,9,7,5",
+         NHWC, 1e-6},
+        {"in 2x5x9x70;sqrt 0;max_pool_train 1 > 2 kernel=3,3 strides=1,2 dilation=2,1 padding=1,1,1,1;"
+         "max_pool_backward 2 3 kernel=3,3 strides=1,2 dilation=2,1 padding=1,1,1,1 input_shape=2,5,9,70",
+         NCHW, 1e-6},
+        {"in 2x9x7x5;sqrt 0;max_pool_train 1 > 2 kernel=3,3 strides=2,2 dilation=1,1 padding=1,1,1,1;"
+         "max_pool_backward 2 3 kernel=3,3 strides=2,2 dilation=1,1 padding=1,1,1,1 input_shape=2,9,7,5",
+         NHWC, 1e-6},
         {"in 2x9x4;max_pool_train 0 > 2 kernel=2 strides=2 dilation=1 padding=0,0 ceil_mode=1;"
          "max_pool_backward 1 2 kernel=2 strides=2 dilation=1 padding=0,0 ceil_mode=1 input_shape=2,9,4",
          NHWC, 1e-6},
