@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "run/cpu/cpu_blocks.h"
 #include "run/cpu/cpu_support.h"
 #include "run/cpu/cpu_tile.h"
 #include "run/cpu/ref_window.h"
@@ -36,7 +37,9 @@ typedef struct plan {
     int64_t x_rows, x_columns;  // that are packed, with padding, for the rows of one image
     int64_t by_in, by_out;      // parts
     int64_t x_room, dy_room;    // of one thread, in numbers
-    int64_t whole;              // room for dweight as taps x in x out, channels first only
+    // Tiles make dweight as taps x in x out. Channels first, where it is out x in x taps: room for all of it where sums take
+    // several blocks, else for what one panel gives, in each thread.
+    int64_t whole, turn_room;
 } plan;
 
 typedef struct job {
@@ -45,32 +48,19 @@ typedef struct job {
     float *dweight, *workspace;
 } job;
 
-typedef struct range {
-    int64_t begin, end;
-} range;
-
 typedef struct block {
-    range in, out;  // channels
+    ckm_i_range in, out;  // channels
     int64_t image, images;
     int64_t row, rows;  // of the output
     float *x, *dy;      // packed
+    float *turn;
 } block;
 
-static int64_t at_most(int64_t x, int64_t limit)
-{
-    return x < limit ? x : limit;
-}
-
-static int64_t divide_up(int64_t x, int64_t by)
-{
-    return (x + by - 1) / by;
-}
-
-static range part_of(int64_t n, int64_t unit, int64_t parts, int64_t i)
-{
-    int64_t units = divide_up(n, unit);
-    return (range){at_most(units * i / parts * unit, n), at_most(units * (i + 1) / parts * unit, n)};
-}
+// Where tiles go: taps x in x out, of these channels.
+typedef struct target {
+    float *at;
+    ckm_i_range in, out;
+} target;
 
 // ---- packing
 
@@ -79,8 +69,8 @@ static void pack_x_row(const job *j, int64_t image, int64_t row, int64_t channel
 {
     const plan *p = j->plan;
     const ckm_i_ref_window *w = &p->w;
-    int64_t before = at_most(w->begin[WIDTH], p->x_columns);
-    int64_t inside = at_most(divide_up(w->in[WIDTH], p->skip[WIDTH]), p->x_columns - before);
+    int64_t before = ckm_i_at_most(w->begin[WIDTH], p->x_columns);
+    int64_t inside = ckm_i_at_most(ckm_i_divide_up(w->in[WIDTH], p->skip[WIDTH]), p->x_columns - before);
     if (row < 0 || row >= w->in[HEIGHT]) {
         memset(to, 0, (size_t)(p->x_columns * p->panel) * sizeof *to);
         return;
@@ -106,7 +96,7 @@ static void pack_x(const job *j, const block *k)
         for (int64_t i = 0; i < k->images; i++) {
             for (int64_t r = 0; r < p->x_rows; r++) {
                 pack_x_row(j, k->image + i, k->row * w->stride[HEIGHT] - w->begin[HEIGHT] + r * p->skip[HEIGHT], c,
-                           at_most(p->panel, k->in.end - c), to);
+                           ckm_i_at_most(p->panel, k->in.end - c), to);
                 to += p->x_columns * p->panel;
             }
         }
@@ -130,7 +120,7 @@ static void pack_dy(const job *j, const block *k)
     for (int64_t c = k->out.begin; c < k->out.end; c += width) {
         for (int64_t i = 0; i < k->images; i++) {
             const float *from = j->dy + ((k->image + i) * w->out_channels + c) * w->out_size + first;
-            ckm_i_cpu_pack(from, 1, w->out_size, n, at_most(width, k->out.end - c), width, to);
+            ckm_i_cpu_pack(from, 1, w->out_size, n, ckm_i_at_most(width, k->out.end - c), width, to);
             to += n * width;
         }
     }
@@ -140,12 +130,13 @@ static void pack_dy(const job *j, const block *k)
 
 // The lanes from `lane` on of one tap, or of a row of taps, and one panel of dy.
 static void compute_tile(const job *j, const block *k, const float *x, int64_t tap, int64_t lane, int64_t n,
-                         int64_t out, float *to)
+                         int64_t out, const target *to)
 {
     const plan *p = j->plan;
     const ckm_i_ref_window *w = &p->w;
     int64_t width = p->tiles->columns;
-    float *c = to + (tap * w->in_channels + lane) * w->out_channels + out;
+    int64_t step = to->out.end - to->out.begin;
+    float *c = to->at + (tap * (to->in.end - to->in.begin) + lane - to->in.begin) * step + out - to->out.begin;
     bool first = k->image == 0 && k->row == 0;
     ckm_i_cpu_tile t = {
         .groups = k->images,
@@ -159,14 +150,14 @@ static void compute_tile(const job *j, const block *k, const float *x, int64_t t
         .b = k->dy + (out - k->out.begin) * k->images * k->rows * w->out[WIDTH],
         .b_step = width,
         .c = c,
-        .c_step = w->out_channels,
+        .c_step = step,
         .start = first ? NULL : c,
-        .start_step = w->out_channels,
+        .start_step = step,
     };
-    ckm_i_cpu_tile_compute(p->tiles, &t, n, at_most(width, k->out.end - out));
+    ckm_i_cpu_tile_compute(p->tiles, &t, n, ckm_i_at_most(width, k->out.end - out));
 }
 
-static void compute_taps(const job *j, const block *k, const float *x, int64_t in, int64_t out, float *to)
+static void compute_taps(const job *j, const block *k, const float *x, int64_t in, int64_t out, const target *to)
 {
     const plan *p = j->plan;
     const ckm_i_ref_window *w = &p->w;
@@ -175,29 +166,84 @@ static void compute_taps(const job *j, const block *k, const float *x, int64_t i
         if (p->fused) {
             int64_t all = w->kernel[WIDTH] * w->in_channels;
             for (int64_t lane = 0; lane < all; lane += p->lanes) {
-                compute_tile(j, k, row + lane, h * w->kernel[WIDTH], lane, at_most(p->lanes, all - lane), out, to);
+                compute_tile(j, k, row + lane, h * w->kernel[WIDTH], lane, ckm_i_at_most(p->lanes, all - lane), out,
+                             to);
             }
             continue;
         }
         for (int64_t v = 0; v < w->kernel[WIDTH]; v++) {
             compute_tile(j, k, row + v * w->dilation[WIDTH] * p->panel, h * w->kernel[WIDTH] + v, in,
-                         at_most(p->panel, k->in.end - in), out, to);
+                         ckm_i_at_most(p->panel, k->in.end - in), out, to);
         }
     }
+}
+
+// taps x in x out into out x in x taps, for the output channels of `out`: some at a time, and of each as much as fits a
+// buffer.
+static void turn_over(const job *j, const target *from, ckm_i_range out)
+{
+    const ckm_i_ref_window *w = &j->plan->w;
+    float turned[TURN_CHANNELS][TURN_NUMBERS];
+    int64_t ins = from->in.end - from->in.begin;
+    int64_t step = from->out.end - from->out.begin;
+    for (int64_t o = out.begin; o < out.end; o += TURN_CHANNELS) {
+        int64_t n = ckm_i_at_most(TURN_CHANNELS, out.end - o);
+        float *to = j->dweight + (o * w->in_channels + from->in.begin) * w->taps;
+        for (int64_t first = 0; first < ins * w->taps; first += TURN_NUMBERS) {
+            int64_t count = ckm_i_at_most(TURN_NUMBERS, ins * w->taps - first);
+            for (int64_t k = 0; k < count; k++) {
+                int64_t in = (first + k) / w->taps;
+                int64_t tap = (first + k) % w->taps;
+                const float *numbers = from->at + (tap * ins + in) * step + o - from->out.begin;
+                for (int64_t i = 0; i < n; i++) {
+                    turned[i][k] = numbers[i];
+                }
+            }
+            for (int64_t i = 0; i < n; i++) {
+                memcpy(to + i * w->in_channels * w->taps + first, turned[i], (size_t)count * sizeof **turned);
+            }
+        }
+    }
+}
+
+static target whole_target(const job *j)
+{
+    const ckm_i_ref_window *w = &j->plan->w;
+    return (target){.at = j->plan->whole > 0 ? j->workspace : j->dweight, {0, w->in_channels}, {0, w->out_channels}};
+}
+
+static void turn_whole(void *context, int64_t begin, int64_t end)
+{
+    const job *j = context;
+    target whole = whole_target(j);
+    turn_over(j, &whole, (ckm_i_range){begin, end});
 }
 
 static void compute_block(const job *j, const block *k)
 {
     const plan *p = j->plan;
-    float *to = p->whole > 0 ? j->workspace : j->dweight;
     int64_t panel_numbers = k->images * p->x_rows * p->x_columns * p->panel;
     pack_x(j, k);
     pack_dy(j, k);
     for (int64_t out = k->out.begin; out < k->out.end; out += p->tiles->columns) {
         for (int64_t in = k->in.begin; in < k->in.end; in += p->panel) {
-            compute_taps(j, k, k->x + (in - k->in.begin) / p->panel * panel_numbers, in, out, to);
+            target to = whole_target(j);
+            if (p->turn_room > 0) {
+                to = (target){.at = k->turn,
+                              .in = {in, ckm_i_at_most(in + p->panel, k->in.end)},
+                              .out = {out, ckm_i_at_most(out + p->tiles->columns, k->out.end)}};
+            }
+            compute_taps(j, k, k->x + (in - k->in.begin) / p->panel * panel_numbers, in, out, &to);
+            if (p->turn_room > 0) {
+                turn_over(j, &to, to.out);
+            }
         }
     }
+}
+
+static int64_t part_room(const plan *p)
+{
+    return p->x_room + p->dy_room + p->turn_room;
 }
 
 static void run_part(void *context, int64_t begin, int64_t end)
@@ -206,42 +252,17 @@ static void run_part(void *context, int64_t begin, int64_t end)
     const plan *p = j->plan;
     const ckm_i_ref_window *w = &p->w;
     for (int64_t part = begin; part < end; part++) {
-        float *room = j->workspace + p->whole + part * (p->x_room + p->dy_room);
-        block k = {.in = part_of(w->in_channels, p->panel, p->by_in, part / p->by_out),
-                   .out = part_of(w->out_channels, p->tiles->columns, p->by_out, part % p->by_out),
+        float *room = j->workspace + p->whole + part * part_room(p);
+        block k = {.in = ckm_i_part_of(w->in_channels, p->panel, p->by_in, part / p->by_out),
+                   .out = ckm_i_part_of(w->out_channels, p->tiles->columns, p->by_out, part % p->by_out),
                    .dy = room,
-                   .x = room + p->dy_room};
+                   .x = room + p->dy_room,
+                   .turn = room + p->dy_room + p->x_room};
         for (k.image = 0; k.image < w->batch; k.image += p->images) {
-            k.images = at_most(p->images, w->batch - k.image);
+            k.images = ckm_i_at_most(p->images, w->batch - k.image);
             for (k.row = 0; k.row < w->out[HEIGHT]; k.row += p->rows) {
-                k.rows = at_most(p->rows, w->out[HEIGHT] - k.row);
+                k.rows = ckm_i_at_most(p->rows, w->out[HEIGHT] - k.row);
                 compute_block(j, &k);
-            }
-        }
-    }
-}
-
-// taps x in x out into out x in x taps: some output channels at a time, and of each as much as fits a buffer.
-static void turn_over(void *context, int64_t begin, int64_t end)
-{
-    const job *j = context;
-    const ckm_i_ref_window *w = &j->plan->w;
-    float turned[TURN_CHANNELS][TURN_NUMBERS];
-    int64_t numbers = w->in_channels * w->taps;
-    for (int64_t out = begin; out < end; out += TURN_CHANNELS) {
-        int64_t n = at_most(TURN_CHANNELS, end - out);
-        for (int64_t first = 0; first < numbers; first += TURN_NUMBERS) {
-            int64_t count = at_most(TURN_NUMBERS, numbers - first);
-            for (int64_t k = 0; k < count; k++) {
-                int64_t in = (first + k) / w->taps;
-                int64_t tap = (first + k) % w->taps;
-                const float *from = j->workspace + (tap * w->in_channels + in) * w->out_channels + out;
-                for (int64_t i = 0; i < n; i++) {
-                    turned[i][k] = from[i];
-                }
-            }
-            for (int64_t i = 0; i < n; i++) {
-                memcpy(j->dweight + (out + i) * numbers + first, turned[i], (size_t)count * sizeof **turned);
             }
         }
     }
@@ -259,7 +280,7 @@ static ckm_status run_weights(const ckm_i_cpu *cpu, const ckm_i_kernel *kernel, 
              .workspace = call->workspace};
     ckm_i_cpu_parallel(cpu->threads, p->by_in * p->by_out, 1, run_part, &j);
     if (p->whole > 0) {
-        ckm_i_cpu_parallel(cpu->threads, p->w.out_channels, TURN_CHANNELS, turn_over, &j);
+        ckm_i_cpu_parallel(cpu->threads, p->w.out_channels, TURN_CHANNELS, turn_whole, &j);
     }
     return CKM_OK;
 }
@@ -269,8 +290,8 @@ static ckm_status run_weights(const ckm_i_cpu *cpu, const ckm_i_kernel *kernel, 
 // About what the busiest thread does: tiles, and packing, which is a fraction of a tile's work.
 static int64_t cost_of(const plan *p, int64_t by_in, int64_t by_out)
 {
-    int64_t in = divide_up(divide_up(p->w.in_channels, p->panel), by_in) * p->panel;
-    int64_t out = divide_up(divide_up(p->w.out_channels, p->tiles->columns), by_out) * p->tiles->columns;
+    int64_t in = ckm_i_divide_up(ckm_i_divide_up(p->w.in_channels, p->panel), by_in) * p->panel;
+    int64_t out = ckm_i_divide_up(ckm_i_divide_up(p->w.out_channels, p->tiles->columns), by_out) * p->tiles->columns;
     return in * out * p->w.taps + 4 * (in + out);
 }
 
@@ -298,8 +319,13 @@ static void make_plan(plan *p, int64_t threads)
     p->lanes = ckm_i_cpu_tile_lanes(p->tiles, p->fused ? w->kernel[WIDTH] * w->in_channels : w->in_channels);
     p->panel = p->fused ? w->in_channels : p->lanes;
     // As many positions as a sum should have.
-    p->rows = at_most(w->out[HEIGHT], p->tiles->depth / w->out[WIDTH] + 1);
-    p->images = p->rows < w->out[HEIGHT] ? 1 : at_most(w->batch, p->tiles->depth / w->out_size + 1);
+    p->rows = ckm_i_at_most(w->out[HEIGHT], p->tiles->depth / w->out[WIDTH] + 1);
+    p->images = p->rows < w->out[HEIGHT] ? 1 : ckm_i_at_most(w->batch, p->tiles->depth / w->out_size + 1);
+    // Adding up two blocks costs more than sums twice as long.
+    if (w->batch * w->out_size <= 2 * (int64_t)p->tiles->depth) {
+        p->rows = w->out[HEIGHT];
+        p->images = w->batch;
+    }
     // With windows of one element most of x is not read at all where they are apart. Columns of channels-first images
     // can only be packed side by side.
     p->skip[HEIGHT] = w->kernel[HEIGHT] == 1 ? w->stride[HEIGHT] : 1;
@@ -308,11 +334,14 @@ static void make_plan(plan *p, int64_t threads)
     p->x_columns = (w->out[WIDTH] - 1) * w->stride[WIDTH] / p->skip[WIDTH] +
                    (w->kernel[WIDTH] - 1) * w->dilation[WIDTH] + 1;
     divide_work(p, threads);
-    int64_t in = divide_up(divide_up(w->in_channels, p->panel), p->by_in) * p->panel;
-    int64_t out = divide_up(divide_up(w->out_channels, p->tiles->columns), p->by_out) * p->tiles->columns;
-    p->x_room = divide_up(p->images * p->x_rows * p->x_columns * in, 16) * 16;
-    p->dy_room = divide_up(p->images * p->rows * w->out[WIDTH] * out, 16) * 16;
-    p->whole = w->channels_last ? 0 : divide_up(w->taps * w->in_channels * w->out_channels, 16) * 16;
+    int64_t in = ckm_i_divide_up(ckm_i_divide_up(w->in_channels, p->panel), p->by_in) * p->panel;
+    int64_t out = ckm_i_divide_up(ckm_i_divide_up(w->out_channels, p->tiles->columns), p->by_out) * p->tiles->columns;
+    p->x_room = ckm_i_divide_up(p->images * p->x_rows * p->x_columns * in, 16) * 16;
+    p->dy_room = ckm_i_divide_up(p->images * p->rows * w->out[WIDTH] * out, 16) * 16;
+    bool one_block = p->images == w->batch && p->rows == w->out[HEIGHT];
+    p->turn_room = w->channels_last || !one_block ? 0
+                                                  : ckm_i_divide_up(w->taps * p->panel * p->tiles->columns, 16) * 16;
+    p->whole = w->channels_last || one_block ? 0 : ckm_i_divide_up(w->taps * w->in_channels * w->out_channels, 16) * 16;
 }
 
 // Reads the window; false when this is not for us.
@@ -343,7 +372,7 @@ static ckm_status prepare(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm_i_ke
     }
     p->w = w;
     make_plan(p, cpu->threads);
-    int64_t numbers = p->whole + p->by_in * p->by_out * (p->x_room + p->dy_room);
+    int64_t numbers = p->whole + p->by_in * p->by_out * part_room(p);
     kernel->data = p;
     kernel->dispose = free;
     kernel->run = run_weights;

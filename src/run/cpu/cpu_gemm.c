@@ -9,6 +9,7 @@
 
 #include <stddef.h>
 
+#include "run/cpu/cpu_blocks.h"
 #include "run/cpu/cpu_threads.h"
 
 // What is packed of b and a at a time, in numbers: b stays in the second cache. Rows of a that are ALIASED apart fall on
@@ -23,39 +24,18 @@ typedef struct job {
     float *workspace;
 } job;
 
-typedef struct range {
-    int64_t begin, end;
-} range;
-
-static int64_t at_most(int64_t x, int64_t limit)
-{
-    return x < limit ? x : limit;
-}
-
-static int64_t divide_up(int64_t x, int64_t by)
-{
-    return (x + by - 1) / by;
-}
-
-// Part `i` of `parts` of n, in whole units.
-static range part_of(int64_t n, int64_t unit, int64_t parts, int64_t i)
-{
-    int64_t units = divide_up(n, unit);
-    return (range){at_most(units * i / parts * unit, n), at_most(units * (i + 1) / parts * unit, n)};
-}
-
 // ---- one rectangle of one batch
 
 typedef struct block {
     int64_t batch;
     const float *a, *b;
     float *c;
-    range rows, columns, inner;
+    ckm_i_range rows, columns, inner;
     float *packed_a, *packed_b;
 } block;
 
 // Panels of `width` rows or columns, for the block of the sum at hand.
-static void pack(const job *j, const block *k, const ckm_i_gemm_operand *x, range which, int64_t width, float *to)
+static void pack(const job *j, const block *k, const ckm_i_gemm_operand *x, ckm_i_range which, int64_t width, float *to)
 {
     int64_t depth = k->inner.end - k->inner.begin;
     bool is_a = x == &j->plan->g.a;
@@ -68,7 +48,7 @@ static void pack(const job *j, const block *k, const ckm_i_gemm_operand *x, rang
         return;
     }
     for (int64_t i = which.begin; i < which.end; i += width) {
-        x->pack(j->data->context, k->batch, i, at_most(width, which.end - i), k->inner.begin, depth, width,
+        x->pack(j->data->context, k->batch, i, ckm_i_at_most(width, which.end - i), k->inner.begin, depth, width,
                 to + (i - which.begin) * depth);
     }
 }
@@ -84,8 +64,8 @@ static void pack_b(const job *j, const block *k)
         return;
     }
     float *to = k->packed_b + (first - k->columns.begin) * depth;
-    pack(j, k, &p->g.b, (range){first, k->columns.end}, width, to);
-    int64_t numbers = divide_up(k->columns.end - first, width) * width * depth;
+    pack(j, k, &p->g.b, (ckm_i_range){first, k->columns.end}, width, to);
+    int64_t numbers = ckm_i_divide_up(k->columns.end - first, width) * width * depth;
     for (int64_t i = 0; p->g.alpha != 1.0F && i < numbers; i++) {
         to[i] *= p->g.alpha;
     }
@@ -106,9 +86,9 @@ static void compute_block(const job *j, const block *k)
     const plan *p = j->plan;
     int64_t width = p->tiles->columns;
     int64_t depth = k->inner.end - k->inner.begin;
-    int64_t panels = divide_up(k->columns.end - k->columns.begin, width);
+    int64_t panels = ckm_i_divide_up(k->columns.end - k->columns.begin, width);
     for (int64_t m = k->rows.begin; m < k->rows.end; m += p->lanes) {
-        int64_t next = at_most(p->lanes, k->rows.end - m - p->lanes);
+        int64_t next = ckm_i_at_most(p->lanes, k->rows.end - m - p->lanes);
         ckm_i_cpu_tile t = {.groups = 1, .rows = 1, .depth = depth, .c_step = p->g.ldc};
         t.a = p->pack_a ? k->packed_a + (m - k->rows.begin) * depth : k->a + m * p->g.a.row + k->inner.begin;
         t.step = p->pack_a ? p->lanes : 1;
@@ -128,22 +108,22 @@ static void compute_block(const job *j, const block *k)
                 t.start = j->data->bias != NULL ? j->data->bias + n : NULL;
                 t.start_step = 0;
             }
-            ckm_i_cpu_tile_compute(p->tiles, &t, at_most(p->lanes, k->rows.end - m),
-                                   at_most(width, k->columns.end - n));
+            ckm_i_cpu_tile_compute(p->tiles, &t, ckm_i_at_most(p->lanes, k->rows.end - m),
+                                   ckm_i_at_most(width, k->columns.end - n));
         }
     }
 }
 
-static void compute_rectangle(const job *j, block *k, range rows, range columns)
+static void compute_rectangle(const job *j, block *k, ckm_i_range rows, ckm_i_range columns)
 {
     const plan *p = j->plan;
     for (int64_t n = columns.begin; n < columns.end; n += p->block_columns) {
-        k->columns = (range){n, at_most(n + p->block_columns, columns.end)};
+        k->columns = (ckm_i_range){n, ckm_i_at_most(n + p->block_columns, columns.end)};
         for (int64_t i = 0; i < p->g.k; i += p->depth) {
-            k->inner = (range){i, at_most(i + p->depth, p->g.k)};
+            k->inner = (ckm_i_range){i, ckm_i_at_most(i + p->depth, p->g.k)};
             pack_b(j, k);
             for (int64_t m = rows.begin; m < rows.end; m += p->block_rows) {
-                k->rows = (range){m, at_most(m + p->block_rows, rows.end)};
+                k->rows = (ckm_i_range){m, ckm_i_at_most(m + p->block_rows, rows.end)};
                 if (p->pack_a) {
                     pack(j, k, &p->g.a, k->rows, p->lanes, k->packed_a);
                 }
@@ -177,9 +157,9 @@ static void run_part(void *context, int64_t begin, int64_t end)
     for (int64_t part = begin; part < end; part++) {
         int64_t column = part % p->by_column;
         int64_t row = part / p->by_column % p->by_row;
-        range batches = part_of(p->batches, 1, p->by_batch, part / p->by_column / p->by_row);
-        range rows = part_of(p->g.m, p->lanes, p->by_row, row);
-        range columns = part_of(p->g.n, p->tiles->columns, p->by_column, column);
+        ckm_i_range batches = ckm_i_part_of(p->batches, 1, p->by_batch, part / p->by_column / p->by_row);
+        ckm_i_range rows = ckm_i_part_of(p->g.m, p->lanes, p->by_row, row);
+        ckm_i_range columns = ckm_i_part_of(p->g.n, p->tiles->columns, p->by_column, column);
         block k = {.packed_b = j->workspace + part * (p->b_room + p->a_room)};
         k.packed_a = k.packed_b + p->b_room;
         for (int64_t i = batches.begin; i < batches.end; i++) {
@@ -219,9 +199,10 @@ void ckm_i_gemm_run(const ckm_i_gemm_plan *p, const ckm_i_gemm_data *data, int t
 // About how long the busiest thread takes, in products of whole vectors: its tiles, and what it packs.
 static double cost_of(const plan *p, int64_t by_batch, int64_t by_row, int64_t by_column)
 {
-    double batches = (double)divide_up(p->batches, by_batch);
-    double rows = (double)(divide_up(divide_up(p->g.m, p->lanes), by_row) * p->lanes);
-    double columns = (double)(divide_up(divide_up(p->g.n, p->tiles->columns), by_column) * p->tiles->columns);
+    double batches = (double)ckm_i_divide_up(p->batches, by_batch);
+    double rows = (double)(ckm_i_divide_up(ckm_i_divide_up(p->g.m, p->lanes), by_row) * p->lanes);
+    double columns = (double)(ckm_i_divide_up(ckm_i_divide_up(p->g.n, p->tiles->columns), by_column) *
+                              p->tiles->columns);
     double vector = (double)p->tiles->columns / 2;
     double packing = columns * (p->g.b.column == 1 ? 2.0 / vector : 1.5);
     packing += p->pack_a ? rows * (p->g.a.row == 1 ? 2.0 / vector : 1.5) : 0.0;
@@ -256,14 +237,14 @@ ckm_i_gemm_plan ckm_i_gemm_make_plan(const ckm_i_gemm *g, int threads)
     }
     p.lanes = ckm_i_cpu_tile_lanes(p.tiles, g->m);
     p.pack_a = g->a.pack != NULL || g->a.column != 1 || (p.lanes > 8 && g->a.row % ALIASED == 0);
-    p.depth = g->k > 0 ? divide_up(g->k, divide_up(g->k, p.tiles->depth)) : 1;
+    p.depth = g->k > 0 ? ckm_i_divide_up(g->k, ckm_i_divide_up(g->k, p.tiles->depth)) : 1;
     // What is read once is not packed: then a few rows of b at a time are read side by side.
     p.b_in_place = g->b.pack == NULL && g->m <= p.tiles->lanes && g->b.column == 1 && g->alpha == 1.0F;
     if (p.b_in_place) {
-        p.depth = at_most(p.depth, IN_PLACE_DEPTH);
+        p.depth = ckm_i_at_most(p.depth, IN_PLACE_DEPTH);
     }
-    p.block_columns = at_most(B_NUMBERS / p.depth / width, divide_up(g->n, width)) * width;
-    p.block_rows = at_most(A_NUMBERS / p.depth / p.lanes, divide_up(g->m, p.lanes)) * p.lanes;
+    p.block_columns = ckm_i_at_most(B_NUMBERS / p.depth / width, ckm_i_divide_up(g->n, width)) * width;
+    p.block_rows = ckm_i_at_most(A_NUMBERS / p.depth / p.lanes, ckm_i_divide_up(g->m, p.lanes)) * p.lanes;
     p.by_batch = p.by_row = p.by_column = 1;
     divide_work(&p, threads);
     p.b_room = p.block_columns * p.depth;

@@ -8,8 +8,8 @@
 #include <stdint.h>
 
 // How many of `wanted` threads can be had: OpenMP's runtime ends the process when it cannot start one, so they are
-// started here first, and end again. Some are left over, for what else needs one. Threads that an earlier back end of the same thread of the caller still holds
-// do not count as free. Errors: memory.
+// started here first, and end again. Some are left over, for what else needs one. Threads that an earlier back end of the
+// same thread of the caller still holds do not count as free. Errors: memory.
 ckm_status ckm_i_cpu_available_threads(int wanted, int *available, ckm_error *err) CKM_NODISCARD;
 
 // Sets the number of threads OpenMP uses for regions started by the calling thread, and returns what it was. The
