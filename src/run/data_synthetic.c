@@ -82,7 +82,23 @@ static void close_source(ckm_i_data_source *source)
     source->state = NULL;
 }
 
-// Multiplies or adds, over all elements, a wave along each axis: `out` is a tensor of the field's shape.
+// One wave along the first axis of [n, inner].
+static void add_wave(const float *wave, int64_t n, int64_t inner, float *out)
+{
+    if (inner == 1) {
+        for (int64_t i = 0; i < n; i++) {
+            out[i] += 0.5F * wave[i];
+        }
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        for (int64_t k = 0; k < inner; k++) {
+            out[i * inner + k] += 0.5F * wave[i];
+        }
+    }
+}
+
+// Adds, over all elements, a wave along each axis: `out` is a tensor of the field's shape.
 static void add_waves(synthetic_state *s, const ckm_data_field *field, uint64_t class_number, float *out)
 {
     int64_t elements = ckm_i_data_elements(field);
@@ -96,8 +112,8 @@ static void add_waves(synthetic_state *s, const ckm_data_field *field, uint64_t 
         for (int64_t i = 0; i < n; i++) {
             s->waves[i] = (float)sin(turn * (cycles * (double)i / (double)n + phase));
         }
-        for (int64_t e = 0; e < elements; e++) {
-            out[e] += 0.5F * s->waves[e / inner % n];
+        for (float *row = out; row < out + elements; row += n * inner) {
+            add_wave(s->waves, n, inner, row);
         }
     }
 }
