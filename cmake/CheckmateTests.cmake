@@ -87,9 +87,11 @@ if(CKM_BUILD_TESTS)
 
     # Sanitizers bring an allocator of their own, and coverage allocates when the program ends.
     if(NOT CKM_SANITIZE AND NOT CKM_COVERAGE)
-        add_library(fault_preload MODULE "${tests_dir}/faults/fault_preload.c")
-        set_target_properties(fault_preload PROPERTIES PREFIX "" LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
-        target_link_libraries(fault_preload PRIVATE checkmate_flags gcc_s ${CMAKE_DL_LIBS})
+        foreach(preload fault_preload excess_preload)
+            add_library(${preload} MODULE "${tests_dir}/faults/${preload}.c")
+            set_target_properties(${preload} PROPERTIES PREFIX "" LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+            target_link_libraries(${preload} PRIVATE checkmate_flags gcc_s ${CMAKE_DL_LIBS})
+        endforeach()
         add_executable(fault_sweep "${tests_dir}/faults/fault_sweep.c")
         set_target_properties(fault_sweep PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
         target_link_libraries(fault_sweep PRIVATE checkmate_flags)
@@ -98,7 +100,8 @@ if(CKM_BUILD_TESTS)
         target_link_libraries(api_tour PRIVATE checkmate_test_support)
         list(APPEND test_environment "CKM_FAULT_SWEEP=${PROJECT_BINARY_DIR}/tests/fault_sweep"
              "CKM_API_TOUR=${PROJECT_BINARY_DIR}/tests/api_tour"
-             "CKM_FAULT_PRELOAD=${PROJECT_BINARY_DIR}/tests/fault_preload.so")
+             "CKM_FAULT_PRELOAD=${PROJECT_BINARY_DIR}/tests/fault_preload.so"
+             "CKM_EXCESS_PRELOAD=${PROJECT_BINARY_DIR}/tests/excess_preload.so")
     endif()
 
     if(TARGET checkmate_program)
