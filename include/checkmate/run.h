@@ -50,11 +50,15 @@ typedef struct ckm_program_memory {
 } ckm_program_memory;
 CKM_API ckm_program_memory ckm_program_get_memory(const ckm_program *program);
 
-// Bytes of anonymous memory that this process has resident: what it took for itself, pages of program and library files
-// not included. `exactly`: counted page by page (/proc/self/smaps_rollup), some milliseconds a gigabyte; else, or where
+// Memory that this process has resident, in bytes; -1: the system does not say.
+typedef struct ckm_run_memory {
+    int64_t anonymous_bytes;  // what it took for itself
+    int64_t resident_bytes;   // with pages of program and library files, and shared memory
+} ckm_run_memory;
+// `exactly`: anonymous memory counted page by page (/proc/self/smaps_rollup), some milliseconds a gigabyte; else, or where
 // that cannot be had, the system's running count (RssAnon of /proc/self/status), which on kernels before 6.16 lags
-// behind by up to 64 pages a thread. -1 when the system says neither.
-CKM_API int64_t ckm_run_anonymous_bytes(bool exactly);
+// behind by up to 64 pages a thread. Allocates nothing.
+CKM_API ckm_run_memory ckm_run_get_memory(bool exactly);
 
 // Gives a schedule whose peak is within the budget; *out stays NULL when none is found, which is no error.
 typedef ckm_status (*ckm_run_solve_fn)(int64_t budget_bytes, void *user, ckm_schedule **out, ckm_error *err);

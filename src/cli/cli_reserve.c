@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A reserve for aligned memory. oneDNN builds its objects in memory from posix_memalign without looking whether there was
-// any, so in this program that function falls back on some pages put by: what is built there is small, and the call that
-// follows finds out by other means that memory is short. Another allocator may stand before the C library's (LD_PRELOAD):
-// it is asked first. Only the program does this; a library must not replace functions of whoever uses it.
+// any, so in this program that function falls back on some pages put by: what is built there is small, and our next
+// allocation that fails is an error as usual. Another allocator may stand before the C library's (LD_PRELOAD): it is asked
+// first. Only the program does this; a library must not replace functions of whoever uses it.
 #define _GNU_SOURCE  // RTLD_NEXT
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much memory training takes, as the system counts it: a thread of its own looks every few milliseconds, so that
+// How much memory training takes, as the system counts it: a thread of its own looks every ten milliseconds, so that
 // memory taken and given back within a step is seen as well.
 #ifndef CKM_SRC_CLI_CLI_TRAIN_METER_H
 #define CKM_SRC_CLI_CLI_TRAIN_METER_H

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Anonymous memory of this process: what it took for itself, as against pages of program and library files.
+// What this process has resident: memory it took for itself, and pages of program and library files.
 #include "run/program.h"
 
 #include <fcntl.h>
@@ -24,11 +24,9 @@ static void read_text(const char *path, char text[static TEXT_BYTES])
     text[used] = '\0';
 }
 
-// Bytes of the line "<key> <n> kB" of a file, which must begin a line; -1 when there is none.
-static int64_t read_kilobytes(const char *path, const char *key)
+// Bytes of the line "<key> <n> kB" of a text, which must begin a line; -1 when there is none.
+static int64_t kilobytes_of(const char *text, const char *key)
 {
-    char text[TEXT_BYTES];
-    read_text(path, text);
     const char *at = strstr(text, key);
     while (at != NULL && at != text && at[-1] != '\n') {
         at = strstr(at + 1, key);
@@ -53,8 +51,21 @@ int64_t ckm_i_process_huge_page_bytes(void)
     return bytes > 0 && bytes <= (1 << 30) ? (int64_t)bytes : INT64_C(2) << 20;
 }
 
-int64_t ckm_run_anonymous_bytes(bool exactly)
+ckm_run_memory ckm_run_get_memory(bool exactly)
 {
-    int64_t bytes = exactly ? read_kilobytes("/proc/self/smaps_rollup", "Anonymous:") : -1;
-    return bytes >= 0 ? bytes : read_kilobytes("/proc/self/status", "RssAnon:");
+    char text[TEXT_BYTES];
+    ckm_run_memory memory = {.anonymous_bytes = -1, .resident_bytes = -1};
+    read_text("/proc/self/status", text);
+    int64_t anonymous = kilobytes_of(text, "RssAnon:");
+    int64_t files = kilobytes_of(text, "RssFile:");
+    int64_t shared = kilobytes_of(text, "RssShmem:");
+    if (anonymous >= 0 && files >= 0 && shared >= 0) {
+        memory = (ckm_run_memory){.anonymous_bytes = anonymous, .resident_bytes = anonymous + files + shared};
+    }
+    if (exactly) {
+        read_text("/proc/self/smaps_rollup", text);
+        int64_t counted = kilobytes_of(text, "Anonymous:");
+        memory.anonymous_bytes = counted >= 0 ? counted : anonymous;
+    }
+    return memory;
 }

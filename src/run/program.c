@@ -108,16 +108,16 @@ static int64_t grown(int64_t before, int64_t after, int64_t estimate)
 static ckm_status prepare(ckm_program *p, ckm_error *err)
 {
     int threads = p->backend->threads;
-    int64_t before = ckm_run_anonymous_bytes(true);
+    int64_t before = ckm_run_get_memory(true).anonymous_bytes;
     ckm_status status = prepare_all(p, err);
     if (status != CKM_OK) {
         return status;
     }
-    int64_t prepared = ckm_run_anonymous_bytes(true);
+    int64_t prepared = ckm_run_get_memory(true).anonymous_bytes;
     if (p->backend->start != NULL) {
         p->backend->start(p->backend);
     }
-    int64_t started = ckm_run_anonymous_bytes(true);
+    int64_t started = ckm_run_get_memory(true).anonymous_bytes;
     p->memory = (ckm_program_memory){
         .kernel_bytes = grown(before, prepared, (int64_t)p->n_ops * ESTIMATE_KERNEL_BYTES),
         .thread_bytes = grown(prepared, started, (int64_t)threads * ESTIMATE_THREAD_BYTES),

@@ -68,7 +68,7 @@ static void each_by_size(const ckm_i_safetensor *tensors, int32_t n, FILE *to, b
     }
 }
 
-// More than the header can take: every byte of a name as \\uXXXX, every number with all its digits.
+// More than the header can take: every byte of a name as an escape of six, every number with all its digits.
 static size_t header_room(const ckm_i_safetensor *tensors, int32_t n_tensors, const ckm_i_safetensors_pair *metadata,
                           int32_t n_metadata)
 {

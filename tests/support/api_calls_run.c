@@ -23,7 +23,8 @@ void api_visit_run(api_visitor *v, ckm_error *err)
     DONE(ckm_program_free, 1, ckm_program_free(NULL))
     VALUE(ckm_program_backend, 1, strcmp(ckm_program_backend(P(0, w->program)), NULLED(0) ? "" : "reference") == 0)
     VALUE(ckm_program_get_memory, 1, (ckm_program_get_memory(P(0, w->program)).margin_bytes > 0) == !NULLED(0))
-    VALUE(ckm_run_anonymous_bytes, 0, ckm_run_anonymous_bytes(true) != 0 && ckm_run_anonymous_bytes(false) != 0)
+    VALUE(ckm_run_get_memory, 0,
+          ckm_run_get_memory(true).anonymous_bytes != 0 && ckm_run_get_memory(false).resident_bytes != 0)
     VALUE(ckm_program_threads, 1, ckm_program_threads(P(0, w->program)) == (NULLED(0) ? 0 : 1))
     STATUS(ckm_run_plan_under_budget, 5, 0,
            ckm_run_plan_under_budget(P(0, w->step_df), INT64_C(1) << 40, 0, P(1, &packing), P(2, solve_plain),
