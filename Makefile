@@ -62,7 +62,7 @@ clean:
 
 help:
 	@echo "make            build the library and the program: $(BUILD)/checkmate"
-	@echo "make demo       build, then plan a few networks under memory budgets and print one table"
+	@echo "make demo       build, then plan four networks and train one within memory budgets; prints two tables"
 	@echo "make test       build everything and run all tests"
 	@echo "make install    install under PREFIX ($(PREFIX)); DESTDIR is honoured"
 	@echo "make bench      run the benchmarks"

@@ -84,7 +84,7 @@ CKM_API ckm_status ckm_run_region_bytes(const ckm_dataflow *df, const ckm_plan *
                                         ckm_error *err) CKM_NODISCARD;
 
 // A training run: parameters, states, data buffers and arena in one region of memory, and the steps of a schedule bound
-// to it. No step allocates.
+// to it. A step allocates nothing but the back end's short-lived lists of arguments, some hundred bytes each.
 typedef struct ckm_session ckm_session;
 
 typedef struct ckm_session_options {

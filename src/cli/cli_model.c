@@ -33,14 +33,14 @@ const cli_option cli_model_options[CLI_N_MODEL_OPTIONS] = {
     }
 
 const cli_option cli_size_options[CLI_N_SIZE_OPTIONS] = {
-    SIZE("sequence-length", sequence_length, "Tokens of a sample, in networks that read texts.", 1 << 24),
+    SIZE("sequence-length", sequence_length, "Tokens per sample, for text networks.", 1 << 24),
     SIZE("width", width,
-         "Numbers that a token has between layers; in networks of images that have stages, channels of the first.",
+         "Features per token between layers; in staged image networks, channels of the first stage.",
          1 << 24),
-    SIZE("depth", depth, "Layers; in networks of stages blocks in all of them, in a U-Net blocks at each resolution.",
+    SIZE("depth", depth, "Layers; in staged networks, blocks over all stages; in a U-Net, blocks per resolution.",
          1 << 12),
-    SIZE("heads", heads, "Heads of attention; in networks of stages those of the first.", 1 << 16),
-    SIZE("vocabulary", vocabulary, "Different tokens, in networks that read texts.", 1 << 28),
+    SIZE("heads", heads, "Attention heads; in staged networks, of the first stage.", 1 << 16),
+    SIZE("vocabulary", vocabulary, "Vocabulary size, for text networks.", 1 << 28),
 };
 
 // The first of these options that was given, or NULL.

@@ -161,7 +161,7 @@ static int explain_absence(const train_setup *t)
     } else {
         snprintf(least, sizeof least, "not known");
     }
-    cli_failf("no schedule%s fits a budget of %s (%lld bytes, of which %s for reading data and tables): at least %s "
+    cli_failf("no schedule%s fits a budget of %s (%lld bytes, of which %s for data read ahead, kernels, threads and tables): at least %s "
               "(%lld bytes) are needed; smallest budget known to fit: %s; give more, or a smaller --batch%s",
               t->budget_bytes < floor_bytes ? "" : " was found that", budget, (long long)t->budget_bytes, outside,
               floor_text, (long long)floor_bytes, least, t->settings->fused ? "" : ", or --fused");

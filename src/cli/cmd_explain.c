@@ -348,10 +348,8 @@ const cli_command cli_command_explain = {
     .summary = "Say in thirty lines what a schedule does.",
     .usage = "[MODEL] schedule.json [options]",
     .description =
-        "What is kept from forward to backward, what is computed again, what for and why it could not be held, where "
-        "the "
-        "peak is and what is in memory then. For whoever would rather look at it, 'checkmate report' shows the "
-        "same.\n\n"
+        "Shows what is kept from forward to backward, what is recomputed, what for and why it could not be kept, where "
+        "the peak is and what is in memory then. 'checkmate report' shows the same as a page.\n\n"
         "MODEL is what the schedule was made for: a graph file, or a network with the same options. Without it, the "
         "graph is looked for among the .json files beside the schedule: the first, by name, that it is a schedule "
         "of.\n\n"

@@ -26,7 +26,7 @@ static const char *const accountings[] = {"normal", "paper", NULL};
 
 static const cli_option options[] = {
     {"memory", 'm', CLI_BYTES, offsetof(max_batch_settings, memory_bytes), "B",
-     "Required. The memory there is: bytes, or a size such as 16GB or 16GiB.", NULL, 0, 0, NULL},
+     "Required. Memory available: bytes, or a size such as 16GB or 16GiB.", NULL, 0, 0, NULL},
     {"compute-limit", 0, CLI_TEXT, offsetof(max_batch_settings, compute_limit), "WHAT",
      "The most a step may cost: 'extra-forward', as much as one more forward pass; or a number X, X times the step "
      "without rematerialization.",

@@ -246,10 +246,10 @@ const cli_command cli_command_profile = {
     .description =
         "Runs training steps of MODEL on made-up data and times every operator where it stands in the step, so that "
         "its operands are in the caches as they are in training. For every operator the profile has the median, the "
-        "10th and 90th percentile and how often it ran. Give it to other commands with --costs FILE --granularity op. "
+        "10th and 90th percentile and how often it ran. Give it to other commands with --costs FILE. "
         "Costs of other batches need --fit; without it a profile is good for its own batch alone.",
     .examples = "checkmate profile MobileNet --batch 16 -o mobilenet.json\n"
-                "checkmate solve MobileNet --batch 16 --granularity op --costs mobilenet.json --budget 50%\n"
+                "checkmate solve MobileNet --batch 16 --costs mobilenet.json --budget 50%\n"
                 "checkmate profile ResNet50 --batch 8 --fit 2,4,16 --threads 1 -o resnet.json\n",
     .groups = groups,
     .n_groups = CLI_COUNT(groups),

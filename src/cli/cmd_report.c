@@ -78,7 +78,7 @@ const cli_command cli_command_report = {
     .summary = "Show a schedule: a page for the browser, or single figures.",
     .usage = "[MODEL] schedule.json -o report.html [--figure NAME] [options]",
     .description =
-        "Writes one HTML file that needs nothing else, no network either: a summary, memory over the step with what is "
+        "Writes one self-contained HTML file that needs no network: a summary, memory over the step with what is "
         "live at every moment, where in memory it lies, what is computed again and why, the graph, and how to use the "
         "schedule. With --figure, draws one figure instead, with gnuplot or graphviz.\n\n"
         "MODEL is what the schedule was made for: a graph file, or a network with the same options. Without it, the "

@@ -38,16 +38,15 @@ static const cli_option data_options[] = {
     {"data", 'd', CLI_TEXT, AT(data), "DIR",
      "Required. A folder with training data: MNIST's IDX files; CIFAR-10 or CIFAR-100 in binary form; x.npy and y.npy; "
      "or "
-     "one folder of PNG or JPEG images for every class. Which of these it is, is found out. Or the word 'synthetic': "
+     "one folder of PNG or JPEG images for every class. The format is detected. Or the word 'synthetic': "
      "images made up on the spot, with classes that can be learnt.",
      NULL, 0, 0, NULL},
     {"resize", 0, CLI_FLAG, AT(resize), NULL,
      "Bring images of another size, or grey ones, to the network's input. Folders of images are always resized.", NULL,
      0, 0, NULL},
     {"pixels", 0, CLI_CHOICE, AT(scaling), "HOW",
-     "What becomes of pixel values: 'symmetric', from -1 to 1; 'unit', from 0 to 1; 'imagenet', less the mean and over "
-     "the "
-     "deviation of ImageNet, which is what networks with weights from elsewhere usually want.",
+     "How pixel values are scaled: 'symmetric', from -1 to 1; 'unit', from 0 to 1; 'imagenet', normalized by ImageNet's "
+     "mean and deviation, as most pretrained networks expect.",
      "symmetric", 0, 0, scalings},
     {"keep-order", 0, CLI_FLAG, AT(keep_order), NULL, "Do not shuffle the samples anew for every epoch.", NULL, 0, 0,
      NULL},
@@ -66,7 +65,7 @@ static const cli_option memory_options[] = {
     {"strategy", 's', CLI_TEXT, AT(strategy), "NAME",
      "How to solve for the schedule; 'checkmate strategies' lists the names.", "auto", 0, 0, NULL},
     {"time-limit", 't', CLI_REAL, AT(time_limit_seconds), "S",
-     "Seconds for solving, before training begins; 0 for no limit.", "20", 0, 0, NULL},
+     "Seconds for each solve before training begins (usually one; more where packing wastes memory); 0 for no limit.", "20", 0, 0, NULL},
     {"fused", 0, CLI_FLAG, AT(fused), NULL,
      "Apply every weight gradient as soon as it exists and free it, instead of all of them at the end. Needs less "
      "memory "
@@ -82,13 +81,13 @@ static const cli_option memory_options[] = {
      "predicted. Takes the memory of both.",
      NULL, 1, 100000, NULL},
     {"on-excess", 0, CLI_CHOICE, AT(on_excess), "DO",
-     "Should a step take more than the budget after all: 'stop' with an error, the state saved if --save is given, or "
+     "If a step exceeds the budget after all: 'stop' with an error, the state saved if --save is given, or "
      "'continue' with a warning.",
      "stop", 0, 0, policies},
     {"memory-limit", 0, CLI_BYTES, AT(memory_limit), "B",
      "Have the system refuse the process more than B bytes of address space on top of what it has when training "
-     "begins. Training takes the budget and, with any number of threads, up to 32 MB for address space that is never "
-     "used.",
+     "begins. Training needs the budget and up to 32 MB of address space that is never used, whatever the number of "
+     "threads.",
      "none", 0, 0, NULL},
 };
 
@@ -122,7 +121,7 @@ static const cli_option training_options[] = {
     {"seed", 0, CLI_INTEGER, AT(seed), "N", "Of initial weights, dropout and the order of the data.", "1", 0, INT64_MAX,
      NULL},
     {"on-nan", 0, CLI_CHOICE, AT(on_nan), "DO",
-     "When the loss is no finite number: 'stop' with an error, leaving the file saved last as it is, or 'continue'.",
+     "When the loss is NaN or infinite: 'stop' with an error, leaving the file saved last as it is, or 'continue'.",
      "stop", 0, 0, policies},
     {"threads", 'j', CLI_INTEGER, AT(threads), "N", "Threads that compute.", "one a processor", 1, 1024, NULL},
     {"back-end", 0, CLI_TEXT, AT(back_end), "NAME", "'cpu', fast kernels, or 'reference', plain ones to compare with.",
@@ -275,8 +274,8 @@ static ckm_status excess_error(const train_report *report, ckm_error *err)
     const train_settings *s = report->setup->settings;
     return cli_error(
         err, CKM_ERR_INTERNAL, NULL,
-        "step %lld: memory grew by %s (%lld bytes), more than the budget of %s; %s%s; give a smaller budget, "
-        "or --on-excess continue",
+        "step %lld: memory grew by %s (%lld bytes), more than the budget of %s; %s%s; this should not happen: please report it; "
+        "--on-excess continue trains on",
         (long long)report->exceeded_step, cli_show_bytes(report->exceeded_bytes, grown, sizeof grown),
         (long long)report->exceeded_bytes, cli_show_bytes(report->setup->budget_bytes, budget, sizeof budget),
         s->save != NULL ? "the state is in " : "training was stopped", s->save != NULL ? s->save : "");
@@ -387,9 +386,9 @@ const cli_command cli_command_train = {
     .description =
         "Trains MODEL, a network of the zoo or an ONNX file, on the processor. Before the first step it solves for "
         "a schedule that fits the budget, which says what to keep in memory and what to compute again, and lays all "
-        "buffers out in one block of memory. From then on nothing is allocated any more, so the budget cannot be "
-        "exceeded. Computing again gives the same numbers again: losses and weights are bit for bit those of training "
-        "with all the memory one likes, only later. --check proves it for the case at hand.\n\n"
+        "buffers out in one block of memory. From then on a step allocates a few hundred bytes at a time, for which there "
+        "is room, so the budget holds. Recomputing gives the same numbers, so losses and weights are bit for bit those "
+        "of training without a budget; it only takes longer. --check verifies that for your case.\n\n"
         "A run can be interrupted at any time. With --save, Ctrl-C and SIGTERM end it after the step under way with "
         "its state in the file; a process that is killed leaves the file saved last; --resume goes on bit for bit. "
         "When a "
@@ -410,7 +409,7 @@ const cli_command cli_command_train = {
         "checkmate train MobileNet --data photos --batch 32 --budget 2GiB --epochs 10 --save run.safetensors\n"
         "checkmate train MobileNet --data photos --budget 1GiB --epochs 20 --resume run.safetensors --save "
         "on.safetensors\n"
-        "checkmate train ResNet50 --data cifar-10 --input-shape 32,32,3 --batch 64 --budget 50% --schedule cosine\n"
+        "checkmate train ResNet50 --data cifar-10 --input-shape 32,32,3 --batch 256 --budget 60% --fused --schedule cosine\n"
         "checkmate train model.onnx --data images --pixels imagenet --batch 8 --export trained.onnx\n"
         "checkmate train vgg_unet --data synthetic --input-shape 128,192,3 --batch 4 --budget 60% --fused --check\n",
     .groups = groups,
