@@ -172,8 +172,8 @@ train_at() {
         function percent(fraction) { return fraction == "null" ? "-" : sprintf("%.1f %%", 100 * fraction) }
         NR == 1 { run = $0 }
         NR == 2 {
-            grown = get(run, "anonymous_growth_bytes")
-            fits = grown == "" || grown == "null" ? "?" : (grown + 0 <= get(run, "budget_bytes") + 0 ? "yes" : "NO")
+            grown = get(run, "anonymous_growth_bytes") + get(run, "kernel_bytes")
+            fits = get(run, "anonymous_growth_bytes") == "null" ? "?" : (grown + 0 <= get(run, "budget_bytes") + 0 ? "yes" : "NO")
             printf "%-7s %10s  %10s %14s %4s  %8.4f to %6.4f %6.1f %%  %-9s %9s %8s %10s %8s\n", budget,
                 megabytes(get(run, "budget_bytes")), megabytes(get(run, "used_bytes")), megabytes(grown),
                 fits, get(run, "first_loss"), get(run, "last_loss"), 100 * get(run, "accuracy"), same,

@@ -39,9 +39,9 @@ train() {
         > "$rows/result.part" 2> "$rows/messages.part" || status=$?
 }
 
-# The smallest budget known to fit, in bytes and 2 % more, from the message of a run whose budget was too small.
+# The budget that should fit, in bytes and 2 % more, from the message of a run whose budget was too small.
 smallest_known() {
-    sed -n 's/.*smallest budget known to fit: \([0-9.]*\) \([kMGT]\)B.*/\1 \2/p' "$rows/messages.part" |
+    sed -n 's/.*a budget that should fit: \([0-9.]*\) \([kMGT]\)B.*/\1 \2/p' "$rows/messages.part" |
         awk '{ unit["k"] = 1e3; unit["M"] = 1e6; unit["G"] = 1e9; unit["T"] = 1e12; printf "%.0f", 1.02 * $1 * unit[$2] }'
 }
 

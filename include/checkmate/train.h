@@ -47,7 +47,8 @@ typedef struct ckm_train_fields {
 } ckm_train_fields;
 
 // The data inputs and the labels of an op-level training graph, with the ranges of integers as far as they are known.
-// Errors: CKM_ERR_ARGUMENT when there is no loss; CKM_ERR_UNSUPPORTED beyond CKM_DATA_MAX_INPUTS inputs.
+// Errors: CKM_ERR_ARGUMENT when there is no loss; CKM_ERR_UNSUPPORTED beyond CKM_DATA_MAX_INPUTS inputs, and when an input
+// or the labels do not have the batch as their first dimension.
 CKM_API ckm_status ckm_train_describe_data(const ckm_training *training, ckm_train_fields *out,
                                            ckm_error *err) CKM_NODISCARD;
 

@@ -34,8 +34,7 @@ const cli_option cli_model_options[CLI_N_MODEL_OPTIONS] = {
 
 const cli_option cli_size_options[CLI_N_SIZE_OPTIONS] = {
     SIZE("sequence-length", sequence_length, "Tokens per sample, for text networks.", 1 << 24),
-    SIZE("width", width,
-         "Features per token between layers; in staged image networks, channels of the first stage.",
+    SIZE("width", width, "Features per token between layers; in staged image networks, channels of the first stage.",
          1 << 24),
     SIZE("depth", depth, "Layers; in staged networks, blocks over all stages; in a U-Net, blocks per resolution.",
          1 << 12),

@@ -151,21 +151,23 @@ static int explain_absence(const train_setup *t)
     }
     // What solving proved may be more.
     floor_bytes = (t->solved.floor_bytes > floor_bytes ? t->solved.floor_bytes : floor_bytes) + t->outside_bytes;
+    bool proven = t->budget_bytes < floor_bytes || t->solved.status == CKM_SOLVE_INFEASIBLE;
     cli_show_bytes(t->budget_bytes, budget, sizeof budget);
     cli_show_bytes(t->outside_bytes, outside, sizeof outside);
     cli_show_bytes(floor_bytes, floor_text, sizeof floor_text);
-    if (t->solved.least_peak_bytes > 0) {  // 0: the budget left nothing to solve for
-        int64_t known = t->solved.least_peak_bytes + t->outside_bytes;
+    if (t->solved.least_peak_bytes > 0) {                               // 0: the budget left nothing to solve for
+        int64_t known = t->solved.least_peak_bytes + t->outside_bytes;  // room for what packing wastes
         known += known / 50;
         cli_show_bytes(known, least, sizeof least);
     } else {
         snprintf(least, sizeof least, "not known");
     }
-    cli_failf("no schedule%s fits a budget of %s (%lld bytes, of which %s for data read ahead, kernels, threads and tables): at least %s "
-              "(%lld bytes) are needed; smallest budget known to fit: %s; give more, or a smaller --batch%s",
-              t->budget_bytes < floor_bytes ? "" : " was found that", budget, (long long)t->budget_bytes, outside,
-              floor_text, (long long)floor_bytes, least, t->settings->fused ? "" : ", or --fused");
-    return t->budget_bytes < floor_bytes || t->solved.status == CKM_SOLVE_INFEASIBLE ? CLI_INFEASIBLE : CLI_NONE_FOUND;
+    cli_failf("no schedule%s fits a budget of %s (%lld bytes, of which %s for data read ahead, kernels, threads and "
+              "tables): at least %s (%lld bytes) are needed; a budget that should fit: %s; give more, or a smaller "
+              "--batch%s",
+              proven ? "" : " was found that", budget, (long long)t->budget_bytes, outside, floor_text,
+              (long long)floor_bytes, least, t->settings->fused ? "" : ", or --fused");
+    return proven ? CLI_INFEASIBLE : CLI_NONE_FOUND;
 }
 
 int64_t cli_train_beside(const train_setup *t)

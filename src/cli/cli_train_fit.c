@@ -35,6 +35,10 @@ static ckm_status solve(int64_t budget_bytes, void *user, ckm_schedule **out, ck
     ckm_solve_result result;
     ckm_status status = ckm_solve(t->df, &options, &result, err);
     if (status == CKM_OK) {
+        // Only what was asked for is proven; later rounds solve for less, because packing wasted some.
+        if (result.status == CKM_SOLVE_INFEASIBLE && budget_bytes < t->budget_bytes - t->outside_bytes) {
+            result.status = CKM_SOLVE_UNKNOWN;
+        }
         *out = result.schedule;
         result.schedule = NULL;
         ckm_solve_result_dispose(&t->solved);

@@ -193,19 +193,28 @@ static void log_step(train_report *report, const ckm_train_progress *p)
     flush_log(report);
 }
 
+// What kernels and threads were measured to take; an estimate is not held against training.
+static int64_t kernel_bytes(const train_setup *t)
+{
+    ckm_program_memory own = ckm_program_get_memory(t->program);
+    return own.measured ? own.kernel_bytes + own.thread_bytes : 0;
+}
+
 // The budget holds by construction. Should a step take more all the same, say by a library that allocates, it is not
 // passed over.
 static void check_budget(train_report *report, int64_t step)
 {
     const train_setup *t = report->setup;
+    // Kernels and threads had theirs before the meter was started.
+    int64_t left = t->budget_bytes - kernel_bytes(t);
     cli_train_meter_look(&report->meter);
-    if (report->exceeded_step >= 0 || !cli_train_meter_exceeds(&report->meter, t->budget_bytes, t->settings->threads)) {
+    if (report->exceeded_step >= 0 || !cli_train_meter_exceeds(&report->meter, left, t->settings->threads)) {
         return;
     }
     char grown[64];
     char budget[64];
     report->exceeded_step = step;
-    report->exceeded_bytes = cli_train_meter_anonymous(&report->meter);
+    report->exceeded_bytes = cli_train_meter_anonymous(&report->meter) + kernel_bytes(t);
     report->exceeded = t->settings->on_excess == 0;
     if (!report->exceeded) {
         fprintf(stderr, "%swarning:%s step %lld: memory grew by %s, more than the budget of %s; training goes on\n",
@@ -288,6 +297,7 @@ static void print_result_json(const train_report *report, const ckm_train_result
     cli_json_size(&json, "region_bytes", m.region_bytes);
     cli_json_size(&json, "arena_bytes", m.arena_bytes);
     cli_json_size(&json, "outside_bytes", t->outside_bytes);
+    cli_json_size(&json, "kernel_bytes", kernel_bytes(t));
     cli_json_size(&json, "anonymous_growth_bytes", cli_train_meter_anonymous(&report->meter));
     cli_json_size(&json, "resident_growth_bytes", cli_train_meter_resident(&report->meter));
     cli_json_size(&json, "baseline_bytes", t->baseline_peak + t->outside_bytes);

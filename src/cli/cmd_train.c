@@ -45,7 +45,8 @@ static const cli_option data_options[] = {
      "Bring images of another size, or grey ones, to the network's input. Folders of images are always resized.", NULL,
      0, 0, NULL},
     {"pixels", 0, CLI_CHOICE, AT(scaling), "HOW",
-     "How pixel values are scaled: 'symmetric', from -1 to 1; 'unit', from 0 to 1; 'imagenet', normalized by ImageNet's "
+     "How pixel values are scaled: 'symmetric', from -1 to 1; 'unit', from 0 to 1; 'imagenet', normalized by "
+     "ImageNet's "
      "mean and deviation, as most pretrained networks expect.",
      "symmetric", 0, 0, scalings},
     {"keep-order", 0, CLI_FLAG, AT(keep_order), NULL, "Do not shuffle the samples anew for every epoch.", NULL, 0, 0,
@@ -65,7 +66,8 @@ static const cli_option memory_options[] = {
     {"strategy", 's', CLI_TEXT, AT(strategy), "NAME",
      "How to solve for the schedule; 'checkmate strategies' lists the names.", "auto", 0, 0, NULL},
     {"time-limit", 't', CLI_REAL, AT(time_limit_seconds), "S",
-     "Seconds for each solve before training begins (usually one; more where packing wastes memory); 0 for no limit.", "20", 0, 0, NULL},
+     "Seconds for each solve before training begins (usually one; more where packing wastes memory); 0 for no limit.",
+     "20", 0, 0, NULL},
     {"fused", 0, CLI_FLAG, AT(fused), NULL,
      "Apply every weight gradient as soon as it exists and free it, instead of all of them at the end. Needs less "
      "memory "
@@ -224,9 +226,11 @@ static ckm_train_options train_options(const train_setup *t, train_report *repor
     static const ckm_rate_kind kinds[] = {CKM_RATE_CONSTANT, CKM_RATE_STEP, CKM_RATE_LINEAR, CKM_RATE_COSINE};
     const train_settings *s = t->settings;
     int64_t batches = ckm_data_get_facts(t->data).batches;
+    int64_t epochs = s->epochs > 0 ? s->epochs : 1;
+    int64_t all = batches <= INT64_MAX / epochs ? batches * epochs : INT64_MAX;  // nobody waits for the end of that
     ckm_train_options options = {
         .first_step = t->place.step,
-        .last_step = s->steps > 0 ? s->steps : batches * (s->epochs > 0 ? s->epochs : 1),
+        .last_step = s->steps > 0 ? s->steps : all,
         .save_path = s->save,
         .save_every = s->save_every > 0 ? s->save_every : batches,
         .place = t->place,
@@ -272,13 +276,14 @@ static ckm_status excess_error(const train_report *report, ckm_error *err)
     char grown[64];
     char budget[64];
     const train_settings *s = report->setup->settings;
-    return cli_error(
-        err, CKM_ERR_INTERNAL, NULL,
-        "step %lld: memory grew by %s (%lld bytes), more than the budget of %s; %s%s; this should not happen: please report it; "
-        "--on-excess continue trains on",
-        (long long)report->exceeded_step, cli_show_bytes(report->exceeded_bytes, grown, sizeof grown),
-        (long long)report->exceeded_bytes, cli_show_bytes(report->setup->budget_bytes, budget, sizeof budget),
-        s->save != NULL ? "the state is in " : "training was stopped", s->save != NULL ? s->save : "");
+    return cli_error(err, CKM_ERR_INTERNAL, NULL,
+                     "step %lld: memory grew by %s (%lld bytes), more than the budget of %s; %s%s; this should not "
+                     "happen: please report it; "
+                     "--on-excess continue trains on",
+                     (long long)report->exceeded_step, cli_show_bytes(report->exceeded_bytes, grown, sizeof grown),
+                     (long long)report->exceeded_bytes,
+                     cli_show_bytes(report->setup->budget_bytes, budget, sizeof budget),
+                     s->save != NULL ? "the state is in " : "training was stopped", s->save != NULL ? s->save : "");
 }
 
 static int train(train_setup *t)
@@ -386,7 +391,8 @@ const cli_command cli_command_train = {
     .description =
         "Trains MODEL, a network of the zoo or an ONNX file, on the processor. Before the first step it solves for "
         "a schedule that fits the budget, which says what to keep in memory and what to compute again, and lays all "
-        "buffers out in one block of memory. From then on a step allocates a few hundred bytes at a time, for which there "
+        "buffers out in one block of memory. From then on a step allocates a few hundred bytes at a time, for which "
+        "there "
         "is room, so the budget holds. Recomputing gives the same numbers, so losses and weights are bit for bit those "
         "of training without a budget; it only takes longer. --check verifies that for your case.\n\n"
         "A run can be interrupted at any time. With --save, Ctrl-C and SIGTERM end it after the step under way with "
@@ -409,7 +415,8 @@ const cli_command cli_command_train = {
         "checkmate train MobileNet --data photos --batch 32 --budget 2GiB --epochs 10 --save run.safetensors\n"
         "checkmate train MobileNet --data photos --budget 1GiB --epochs 20 --resume run.safetensors --save "
         "on.safetensors\n"
-        "checkmate train ResNet50 --data cifar-10 --input-shape 32,32,3 --batch 256 --budget 60% --fused --schedule cosine\n"
+        "checkmate train ResNet50 --data cifar-10 --input-shape 32,32,3 --batch 256 --budget 60% --fused --schedule "
+        "cosine\n"
         "checkmate train model.onnx --data images --pixels imagenet --batch 8 --export trained.onnx\n"
         "checkmate train vgg_unet --data synthetic --input-shape 128,192,3 --batch 4 --budget 60% --fused --check\n",
     .groups = groups,

@@ -376,7 +376,17 @@ static int64_t match(const ckm_dataflow *df, const int32_t (*pairs)[2], int32_t 
     return without;
 }
 
-// Largest output first, each tensor once.
+static bool names_output_before(const int32_t (*pairs)[2], int32_t at)
+{
+    for (int32_t k = 0; k < at; k++) {
+        if (pairs[k][1] == pairs[at][1]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// Largest output first, each tensor once. With nowhere to note what was chosen an upper bound: every output is saved.
 static int64_t match_greedy(const ckm_dataflow *df, const int32_t (*pairs)[2], int32_t n, int32_t (*chosen)[2],
                             int32_t *n_chosen)
 {
@@ -399,7 +409,7 @@ static int64_t match_greedy(const ckm_dataflow *df, const int32_t (*pairs)[2], i
         }
         previous = df->tensors[pairs[at][1]].bytes;
         previous_at = at;
-        bool free_pair = true;
+        bool free_pair = chosen != NULL || !names_output_before(pairs, at);
         for (int32_t k = 0; chosen != NULL && k < count; k++) {
             free_pair = free_pair && chosen[k][0] != pairs[at][0] && chosen[k][1] != pairs[at][1];
         }

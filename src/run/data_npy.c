@@ -235,6 +235,13 @@ static ckm_status open_files(const char *folder, ckm_i_data_source *source, npy_
         } else {
             snprintf(name, sizeof name, "%.400s.npy", o->inputs[i].name);
         }
+        // Names come from the network's file.
+        if (strchr(name, '/') != NULL) {
+            return ckm_i_error_at(
+                err, CKM_ERR_UNSUPPORTED, folder, 0, -1,
+                "input \"%.200s\" of the network has a slash in its name, so no file can be named after it",
+                o->inputs[i].name);
+        }
         status = open_npy(&s->files[i], folder, name, err);
         if (status == CKM_OK && s->files[i].header.shape.dims[0] != s->files[LABELS].header.shape.dims[0]) {
             status = ckm_i_error_at(err, CKM_ERR_FORMAT, s->files[i].path, 0, -1,

@@ -45,6 +45,10 @@ static void on_warning(png_structp png, png_const_charp message)
 static void read_header(png_job *job)
 {
     png_init_io(job->png, job->file);
+    // Texts and profiles would be kept, megabytes of them.
+    static const png_byte ignored[] = "eXIf\0hIST\0iCCP\0iTXt\0pCAL\0sCAL\0sPLT\0tEXt\0tIME\0zTXt";
+    png_set_keep_unknown_chunks(job->png, PNG_HANDLE_CHUNK_NEVER, NULL, 0);
+    png_set_keep_unknown_chunks(job->png, PNG_HANDLE_CHUNK_NEVER, ignored, (int)(sizeof ignored / 5));
     png_set_user_limits(job->png, CKM_I_IMAGE_MAX_SIDE, CKM_I_IMAGE_MAX_SIDE);
     png_read_info(job->png, job->info);
     png_set_expand(job->png);
@@ -61,7 +65,8 @@ static void read_header(png_job *job)
     job->width = (int64_t)png_get_image_width(job->png, job->info);
     job->height = (int64_t)png_get_image_height(job->png, job->info);
     job->channels = png_get_channels(job->png, job->info);
-    int64_t row_bytes = (int64_t)png_get_rowbytes(job->png, job->info);
+    // Before it is known what for, as many channels as there can be.
+    int64_t row_bytes = job->sink != NULL ? (int64_t)png_get_rowbytes(job->png, job->info) : 4 * job->width;
     job->bytes = LIBRARY_BYTES + 3 * row_bytes + (job->passes > 1 ? job->height * row_bytes : row_bytes);
 }
 

@@ -5,6 +5,19 @@
 #include "base/error.h"
 #include "run/session.h"
 
+// A batch is copied as so many samples: the first axis must count them.
+static ckm_status check_batch(const ckm_graph *step, int32_t value, const char *what, ckm_error *err)
+{
+    const ckm_i_graph_tensor *tensor = &step->tensors[value];
+    if (tensor->shape.rank < 1 || tensor->shape.dims[0] != step->batch) {
+        return ckm_i_error(err, CKM_ERR_UNSUPPORTED,
+                           "%s \"%.200s\" does not have the batch of %lld as its first dimension, so samples cannot be "
+                           "put into it",
+                           what, tensor->name, (long long)step->batch);
+    }
+    return CKM_OK;
+}
+
 static ckm_data_field field_of(const ckm_graph *step, int32_t value)
 {
     const ckm_i_graph_tensor *tensor = &step->tensors[value];
@@ -28,18 +41,14 @@ ckm_status ckm_train_describe_data(const ckm_training *training, ckm_train_field
     if (step == NULL || training->labels < 0) {
         return ckm_i_error(err, CKM_ERR_ARGUMENT, "this training graph has no loss at operator level to train by");
     }
+    // They have the shape of the network's output, or of its positions.
+    CKM_I_CHECK(check_batch(step, training->labels, "what training compares the network's output with,", err));
     fields.labels = field_of(step, training->labels);
     for (int32_t x = 0; x < step->n_tensors; x++) {
         if (step->tensors[x].role != CKM_ROLE_INPUT || x == training->labels) {
             continue;
         }
-        const ckm_shape *shape = &step->tensors[x].shape;
-        if (shape->rank < 1 || shape->dims[0] != step->batch) {
-            return ckm_i_error(err, CKM_ERR_UNSUPPORTED,
-                               "input \"%.200s\" does not have the batch of %lld as its first dimension, so samples "
-                               "cannot be put into it",
-                               step->tensors[x].name, (long long)step->batch);
-        }
+        CKM_I_CHECK(check_batch(step, x, "input", err));
         if (fields.n_inputs == CKM_DATA_MAX_INPUTS) {
             return ckm_i_error(err, CKM_ERR_UNSUPPORTED, "the network has more than %d data inputs",
                                CKM_DATA_MAX_INPUTS);
