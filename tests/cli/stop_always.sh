@@ -9,7 +9,7 @@ mkfifo in out
 
 # Whether process $1 is gone, zombies included.
 gone() {
-    [ ! -e "/proc/$1/stat" ] || grep -q ') Z ' "/proc/$1/stat"
+    [ ! -e "/proc/$1/stat" ] || grep -q ') Z ' "/proc/$1/stat" 2> /dev/null
 }
 
 # ended MOST: waits for $program to end, at most so many seconds, then ends it by force. $status is its exit status.
@@ -151,9 +151,9 @@ gone "$program" || stopped 30 profile
 
 # Training: while operators are measured, while it trains (and then it saves), and with a log that nobody reads.
 train() {
-    # A learning rate at which the loss stays finite for as long as it takes.
-    "$CHECKMATE" train linear8 --data synthetic --budget 100% --costs flops --batch 4 --lr 1e-9 --steps 1000000000 \
-        --verbose "$@" > out.txt 2> err.txt &
+    # Short steps, and a learning rate at which the loss stays finite for as long as it takes.
+    "$CHECKMATE" train linear8 --data synthetic --input-shape 32,32,3 --samples 64 --batch 4 --budget 100% --costs flops \
+        --time-limit 1 --lr 1e-9 --steps 1000000000 --verbose "$@" > out.txt 2> err.txt &
     program=$!
 }
 train --save run.safetensors
@@ -175,7 +175,14 @@ reader=$!
 exec 4> out
 train --log out
 exec 4>&-
-sleep 5
+until_said 'step [0-9]'
+# Full when nothing more is said for three seconds.
+said=''
+for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+    sleep 3
+    [ "$said" = "$(tail -n 1 err.txt)" ] && break
+    said=$(tail -n 1 err.txt)
+done
 kill -s TERM "$program"
 sleep 1
 gone "$program" && fail "the log's pipe was not full"
