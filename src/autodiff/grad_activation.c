@@ -28,18 +28,35 @@ static ckm_status from_input(ckm_i_grad *g, ckm_error *err)
     return backward(g, ckm_i_grad_in(g, 0), err);
 }
 
-// The output tells the branch that was taken unless the lower branch can be positive or starts above zero.
+// As kernels read them: in single precision.
+static float real(const ckm_i_grad *g, const char *key, double fallback)
+{
+    return (float)ckm_i_op_attr_double(&g->forward, key, fallback);
+}
+
+// The output tells the branch that was taken unless the lower branch can be positive, reaches the limit or starts above
+// zero.
 static ckm_status relu(ckm_i_grad *g, ckm_error *err)
 {
-    bool clear = ckm_i_op_attr_double(&g->forward, "threshold", 0.0) == 0.0 &&
-                 ckm_i_op_attr_double(&g->forward, "negative_slope", 0.0) >= 0.0;
+    bool clear = real(g, "threshold", 0.0) == 0.0F && real(g, "negative_slope", 0.0) >= 0.0F &&
+                 real(g, "max_value", 1.0) >= 0.0F;
     return clear ? from_output(g, err) : from_input(g, err);
 }
 
-// The same for kinds whose attribute alpha decides.
+// The same for kinds whose attribute alpha decides, or alpha and gamma. Kernels decide alike.
 static ckm_status by_alpha(ckm_i_grad *g, ckm_error *err)
 {
-    return ckm_i_op_attr_double(&g->forward, "alpha", 0.0) >= 0.0 ? from_output(g, err) : from_input(g, err);
+    bool clear = real(g, "alpha", 1.0) >= 0.0F && real(g, "gamma", 1.0) >= 0.0F;
+    return clear ? from_output(g, err) : from_input(g, err);
+}
+
+// min(0, alpha (exp(x / alpha) - 1)) is never positive, but there is none for 0.
+static ckm_status celu(ckm_i_grad *g, ckm_error *err)
+{
+    if (real(g, "alpha", 1.0) == 0.0F) {
+        return ckm_i_grad_unsupported(g, "input, because its alpha is 0", err);
+    }
+    return from_output(g, err);
 }
 
 static ckm_status clip(ckm_i_grad *g, ckm_error *err)
@@ -103,9 +120,9 @@ const ckm_i_grad_rule ckm_i_grads_activation[] = {
     {"relu", relu, false},
     {"leaky_relu", by_alpha, false},
     {"thresholded_relu", by_alpha, false},
-    {"elu", from_output, false},
-    {"selu", from_output, false},
-    {"celu", from_output, false},
+    {"elu", by_alpha, false},
+    {"selu", by_alpha, false},
+    {"celu", celu, false},
     {"sigmoid", from_output, false},
     {"hard_sigmoid", from_output, false},
     {"tanh", from_output, false},

@@ -15,11 +15,16 @@ static const ckm_shape *output_shape(const ckm_i_lower *l)
     return &l->view.graph->tensors[l->op->outputs[0]].shape;
 }
 
-// Writes an axis out that the network may count from the end.
-static void put_axis(ckm_i_lower *l, int64_t fallback)
+// The network may count an axis from the end.
+static int64_t axis_of(const ckm_i_lower *l, int64_t fallback)
 {
     int64_t axis = ckm_i_op_attr_int(l->op, "axis", 0, fallback);
-    ckm_i_attrs_put_int(&l->attrs, "axis", axis < 0 ? axis + input_shape(l)->rank : axis);
+    return axis < 0 ? axis + input_shape(l)->rank : axis;
+}
+
+static void put_axis(ckm_i_lower *l, int64_t fallback)
+{
+    ckm_i_attrs_put_int(&l->attrs, "axis", axis_of(l, fallback));
 }
 
 static ckm_status copy(ckm_i_lower *l, ckm_error *err)
@@ -73,11 +78,44 @@ static ckm_status batch_norm(ckm_i_lower *l, ckm_error *err)
     return CKM_OK;
 }
 
-// The statistics are kept for the backward pass.
+// Whether input i is absent or the same for all that is normalized.
+static bool is_row(const ckm_i_lower *l, int32_t i, int64_t axis)
+{
+    const ckm_shape *x = input_shape(l);
+    const ckm_shape *s = i < l->n_inputs && l->inputs[i] >= 0 ? &l->view.in[i]->shape : &(ckm_shape){0};
+    bool same = true;
+    for (int32_t k = 0; k < s->rank - x->rank + axis; k++) {
+        same = same && s->dims[k] == 1;
+    }
+    return same;
+}
+
+// y takes the operand, whose shape broadcasts, if there is one.
+static ckm_status apply(ckm_i_lower *l, const char *kind, const char *suffix, int32_t i, int32_t *y, ckm_error *err)
+{
+    ckm_i_attrs none = {0};
+    if (i >= l->n_inputs || l->inputs[i] < 0) {
+        return CKM_OK;
+    }
+    int32_t operands[2] = {*y, l->inputs[i]};
+    return ckm_i_step_add(l->step, kind, l->op->name, suffix, operands, 2, &none, y, 1, err);
+}
+
+// The statistics are kept for the backward pass. A scale or bias with axes that are not normalized is an operator of its
+// own.
 static ckm_status layer_norm(ckm_i_lower *l, ckm_error *err)
 {
+    int32_t outputs[3];
     put_axis(l, -1);
     ckm_i_attrs_put(&l->attrs, ckm_i_attr_real("epsilon", ckm_i_op_attr_double(l->op, "epsilon", 1e-5)));
+    int64_t axis = axis_of(l, -1);
+    if (!is_row(l, 1, axis) || !is_row(l, 2, axis)) {
+        CKM_I_CHECK(ckm_i_step_add(l->step, "layer_norm", l->op->name, NULL, l->inputs, 1, &l->attrs, outputs, 3, err));
+        CKM_I_CHECK(apply(l, "mul", ":scale", 1, &outputs[0], err));
+        CKM_I_CHECK(apply(l, "add", ":bias", 2, &outputs[0], err));
+        memcpy(l->outputs, outputs, (size_t)l->n_outputs * sizeof *outputs);
+        return CKM_OK;
+    }
     return ckm_i_lower_emit(l, l->inputs, l->n_inputs, 3, err);
 }
 

@@ -128,17 +128,17 @@ static ckm_status conv_macs(const ckm_i_op_view *v, int64_t *macs, ckm_error *er
 
 // ---- conv_transpose
 
-static ckm_status transpose_axis(const ckm_i_op_view *v, const ckm_i_window *w, int32_t i, int64_t extra, int64_t *out,
-                                 ckm_error *err)
+// `fixed` is the size asked for, or 0. Training works out the padding from the size without any, so that must fit, too.
+static ckm_status transpose_axis(const ckm_i_op_view *v, const ckm_i_window *w, int32_t i, int64_t extra, int64_t fixed,
+                                 int64_t *out, ckm_error *err)
 {
     int64_t size = v->in[0]->shape.dims[w->spatial_axis + i];
-    int64_t result;
-    int64_t steps = w->padding == CKM_I_PAD_SAME ? size : size - 1;
-    bool fits = ckm_i_mul(steps, w->stride[i], &result);
-    if (w->padding == CKM_I_PAD_EXPLICIT) {
-        int64_t extent = (w->kernel[i] - 1) * w->dilation[i] + 1;
-        fits = fits && ckm_i_add(result, extent + extra - w->pads[i] - w->pads[w->n + i], &result);
-    }
+    int64_t extent = (w->kernel[i] - 1) * w->dilation[i] + 1;
+    int64_t same = 0;
+    int64_t unpadded = 0;
+    bool fits = ckm_i_mul(size, w->stride[i], &same) && ckm_i_add(same, extent + extra - w->stride[i], &unpadded);
+    int64_t result = w->padding == CKM_I_PAD_SAME ? same : unpadded - w->pads[i] - w->pads[w->n + i];
+    result = fixed > 0 ? fixed : result;
     if (!fits || result < 1) {
         return ckm_i_op_error(v, err, fits ? CKM_ERR_FORMAT : CKM_ERR_OVERFLOW, "spatial axis %d: the output %s",
                               (int)i, fits ? "would be empty" : "is too large");
@@ -171,12 +171,7 @@ static ckm_status transpose_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm
     CKM_I_CHECK(check_bias(v, 2, channels, err));
     ckm_shape shape = v->in[0]->shape;
     for (int32_t i = 0; i < w.n; i++) {
-        int64_t *size = &shape.dims[w.spatial_axis + i];
-        if (fixed[i] > 0) {
-            *size = fixed[i];
-        } else {
-            CKM_I_CHECK(transpose_axis(v, &w, i, extra[i], size, err));
-        }
+        CKM_I_CHECK(transpose_axis(v, &w, i, extra[i], fixed[i], &shape.dims[w.spatial_axis + i], err));
     }
     shape.dims[w.channel_axis] = channels;
     shapes[0] = shape;

@@ -45,7 +45,7 @@ static ckm_status slope_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dty
 
 const ckm_i_op_class ckm_i_ops_grad_elementwise[] = {
     {"scale", 1, 1, 1, ckm_i_op_infer_same, ckm_i_op_macs_one_per_input},
-    // (dy, y), but for relu, leaky_relu and thresholded_relu with attributes that make y ambiguous: (dy, x).
+    // (dy, y), but for relu, leaky_relu, thresholded_relu, elu and selu with attributes that make y ambiguous: (dy, x).
     BACKWARD("relu_backward"),
     BACKWARD("leaky_relu_backward"),
     BACKWARD("thresholded_relu_backward"),

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Normalizations in training: the form of batch normalization that keeps the batch's statistics for the backward
 // pass, and gradients. One operator gives the gradients of data, scale and bias: they come from the same sums.
+#include <string.h>
+
 #include "graph/op_grad_support.h"
 #include "graph/op_registry.h"
 
@@ -57,6 +59,28 @@ static ckm_status batch_backward_infer(const ckm_i_op_view *v, ckm_shape *shapes
     return CKM_OK;
 }
 
+// Input i, if it is there, repeats over the normalized axes; it may have axes of 1 before them.
+static ckm_status check_row(const ckm_i_op_view *v, int32_t i, const ckm_shape *normalized, ckm_error *err)
+{
+    ckm_shape all;
+    ckm_shape wanted = *normalized;
+    if (i >= v->op->n_inputs || v->in[i] == NULL) {
+        return CKM_OK;
+    }
+    CKM_I_CHECK(ckm_i_op_broadcast(v, normalized, &v->in[i]->shape, &all, err));
+    for (int32_t k = 0; k < all.rank - normalized->rank; k++) {
+        wanted.dims[k] = 1;
+    }
+    memcpy(wanted.dims + all.rank - normalized->rank, normalized->dims, (size_t)normalized->rank * sizeof *wanted.dims);
+    wanted.rank = all.rank;
+    if (!ckm_i_shapes_equal(&all, &wanted)) {
+        char text[256];
+        return ckm_i_op_error(v, err, CKM_ERR_FORMAT, "a scale of shape %s is more than one row",
+                              ckm_i_shape_text(&v->in[i]->shape, text, sizeof text));
+    }
+    return CKM_OK;
+}
+
 // dy, x, [scale], mean, inverse deviation -> dx, dscale, dbias of the normalized axes.
 static ckm_status layer_backward_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dtype *dtypes, ckm_error *err)
 {
@@ -71,6 +95,7 @@ static ckm_status layer_backward_infer(const ckm_i_op_view *v, ckm_shape *shapes
         normalized.dims[i - axis] = x->dims[i];
         slices.dims[i] = 1;
     }
+    CKM_I_CHECK(check_row(v, 2, &normalized, err));
     CKM_I_CHECK(ckm_i_grad_check(v, 3, &slices, err));
     CKM_I_CHECK(ckm_i_grad_check(v, 4, &slices, err));
     fill_outputs(v, &normalized, shapes, dtypes);
@@ -94,7 +119,7 @@ static ckm_status group_backward_infer(const ckm_i_op_view *v, ckm_shape *shapes
 }
 
 // dy, x -> dx.
-static ckm_status lp_backward_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dtype *dtypes, ckm_error *err)
+static ckm_status forward_checked_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dtype *dtypes, ckm_error *err)
 {
     CKM_I_CHECK(ckm_i_grad_check_forward(v, &v->in[0]->shape, NULL, err));
     return ckm_i_grad_infer_same(v, shapes, dtypes, err);
@@ -115,7 +140,7 @@ const ckm_i_op_class ckm_i_ops_grad_norm[] = {
     {"batch_norm_backward", 2, 5, 3, batch_backward_infer, backward_macs},
     {"layer_norm_backward", 2, 5, 3, layer_backward_infer, backward_macs},
     {"group_norm_backward", 2, 5, 3, group_backward_infer, backward_macs},
-    {"local_response_norm_backward", 2, 2, 1, ckm_i_grad_infer_same, backward_macs},
-    {"lp_norm_backward", 2, 2, 1, lp_backward_infer, backward_macs},
+    {"local_response_norm_backward", 2, 2, 1, forward_checked_infer, backward_macs},
+    {"lp_norm_backward", 2, 2, 1, forward_checked_infer, backward_macs},
     {0},
 };

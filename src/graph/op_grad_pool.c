@@ -14,17 +14,16 @@ static ckm_status max_pool_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_
     ckm_i_window w;
     int64_t ceiling;
     CKM_I_CHECK(ckm_i_window_read(v, NULL, &w, err));
+    CKM_I_CHECK(ckm_i_window_check_elements(v, &w, err));
     CKM_I_CHECK(ckm_i_op_int(v, "ceil_mode", 0, 1, 0, &ceiling, err));
     CKM_I_CHECK(ckm_i_window_shape(v, &w, w.channels, ceiling != 0, &shapes[0], err));
     dtypes[0] = v->in[0]->dtype;
-    bool small = true;
     int64_t positions = 1;
-    for (int32_t i = 0; i < w.n && small; i++) {
-        small = w.kernel[i] <= LARGEST_BYTE && positions * w.kernel[i] <= LARGEST_BYTE;
+    for (int32_t i = 0; i < w.n; i++) {
         positions *= w.kernel[i];
     }
     shapes[1] = shapes[0];
-    dtypes[1] = small ? CKM_U8 : CKM_I32;
+    dtypes[1] = positions <= LARGEST_BYTE ? CKM_U8 : CKM_I32;
     return CKM_OK;
 }
 

@@ -93,7 +93,9 @@ static ckm_status infer_lp_norm(const ckm_i_op_view *v, ckm_shape *out_shapes, c
 static ckm_status infer_response_norm(const ckm_i_op_view *v, ckm_shape *out_shapes, ckm_dtype *out_dtypes,
                                       ckm_error *err)
 {
+    int64_t size;
     CKM_I_CHECK(ckm_i_op_check_rank(v, 0, 2, CKM_MAX_RANK, err));
+    CKM_I_CHECK(ckm_i_op_int(v, "size", 1, INT32_MAX, 5, &size, err));
     return ckm_i_op_infer_same(v, out_shapes, out_dtypes, err);
 }
 

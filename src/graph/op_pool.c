@@ -27,6 +27,7 @@ static ckm_status pool_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dtyp
     ckm_i_window w;
     int64_t ceiling;
     CKM_I_CHECK(ckm_i_window_read(v, NULL, &w, err));
+    CKM_I_CHECK(ckm_i_window_check_elements(v, &w, err));
     CKM_I_CHECK(ckm_i_op_int(v, "ceil_mode", 0, 1, 0, &ceiling, err));
     CKM_I_CHECK(ckm_i_window_shape(v, &w, w.channels, ceiling != 0, &shapes[0], err));
     CKM_I_CHECK(check_windows(v, &w, &shapes[0], err));

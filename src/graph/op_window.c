@@ -93,6 +93,20 @@ ckm_status ckm_i_window_output(const ckm_i_op_view *v, const ckm_i_window *w, in
     return CKM_OK;
 }
 
+ckm_status ckm_i_window_check_elements(const ckm_i_op_view *v, const ckm_i_window *w, ckm_error *err)
+{
+    int64_t elements = 1;
+    for (int32_t i = 0; i < w->n; i++) {
+        elements *= w->kernel[i];  // both factors are below 2^30
+        if (elements > CKM_I_WINDOW_LIMIT) {
+            return ckm_i_op_error(v, err, CKM_ERR_OVERFLOW,
+                                  "its window has more than %lld elements; attribute kernel must be smaller",
+                                  (long long)CKM_I_WINDOW_LIMIT);
+        }
+    }
+    return CKM_OK;
+}
+
 ckm_status ckm_i_window_shape(const ckm_i_op_view *v, const ckm_i_window *w, int64_t channels, bool ceiling,
                               ckm_shape *out, ckm_error *err)
 {

@@ -33,6 +33,10 @@ ckm_status ckm_i_window_read(const ckm_i_op_view *v, const int64_t *kernel, ckm_
 ckm_status ckm_i_window_output(const ckm_i_op_view *v, const ckm_i_window *w, int32_t i, int64_t size, bool ceiling,
                                int64_t *out, ckm_error *err) CKM_NODISCARD;
 
+// Fails when the window has more elements than CKM_I_WINDOW_LIMIT: kernels number them in 32 bits. The weight of a
+// convolution bounds them, pooling has nothing else that does.
+ckm_status ckm_i_window_check_elements(const ckm_i_op_view *v, const ckm_i_window *w, ckm_error *err) CKM_NODISCARD;
+
 // x's shape with every spatial axis run through the window and `channels` channels.
 ckm_status ckm_i_window_shape(const ckm_i_op_view *v, const ckm_i_window *w, int64_t channels, bool ceiling,
                               ckm_shape *out, ckm_error *err) CKM_NODISCARD;

@@ -13,7 +13,14 @@
 #include "run/session.h"
 #include "support/mutate.h"
 
-enum { PREFIX = 1, MOST_OPS = 300, MOST_BYTES = 4 << 20, MOST_COST = 2000000, ALIGNMENT = 64 };
+enum {
+    PREFIX = 1,
+    MOST_OPS = 300,
+    MOST_BYTES = 4 << 20,
+    MOST_WORKSPACE = 1 << 26,
+    MOST_COST = 2000000,
+    ALIGNMENT = 64
+};
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed);
@@ -80,7 +87,8 @@ static bool run_op(ckm_i_backend *b, const ckm_training *training, int32_t v, vo
     }
     ckm_status status = b->prepare(b, step, v, &kernel, &workspace, &err);
     require((status == CKM_OK) == (kernel != NULL) && (status == CKM_OK || err.message[0] != '\0'));
-    if (status != CKM_OK || workspace > MOST_BYTES) {
+    require(status != CKM_OK || workspace >= 0);
+    if (status != CKM_OK || workspace > MOST_WORKSPACE) {
         b->free_kernel(b, kernel);
         return false;
     }

@@ -278,19 +278,29 @@ static void run(ckm_i_backend *backend, ckm_i_kernel *kernel, int32_t op, const 
 
 // ---- comparisons
 
-static void compare_floats(const float *got, const float *wanted, size_t n, double tolerance, const char *what,
-                           int32_t i, const char *text)
+size_t kernel_script_first_difference(const float *got, const float *wanted, size_t n, double tolerance)
 {
     double largest = 1e-3;
     for (size_t k = 0; k < n; k++) {
-        largest = fabs((double)wanted[k]) > largest ? fabs((double)wanted[k]) : largest;
+        bool larger = isfinite(wanted[k]) && fabs((double)wanted[k]) > largest;
+        largest = larger ? fabs((double)wanted[k]) : largest;
     }
     for (size_t k = 0; k < n; k++) {
-        bool same = isnan(wanted[k]) ? isnan(got[k]) : fabs((double)got[k] - (double)wanted[k]) <= tolerance * largest;
-        if (!same) {
-            fail_msg("%s: %s %d, element %zu of %zu: %.9g, reference %.9g (largest %.3g)", text, what, (int)i, k, n,
-                     (double)got[k], (double)wanted[k], largest);
+        bool same = got[k] == wanted[k] || (isnan(wanted[k]) && isnan(got[k]));
+        if (!same && !(isfinite(wanted[k]) && fabs((double)got[k] - (double)wanted[k]) <= tolerance * largest)) {
+            return k;
         }
+    }
+    return n;
+}
+
+static void compare_floats(const float *got, const float *wanted, size_t n, double tolerance, const char *what,
+                           int32_t i, const char *text)
+{
+    size_t k = kernel_script_first_difference(got, wanted, n, tolerance);
+    if (k < n) {
+        fail_msg("%s: %s %d, element %zu of %zu: %.9g, reference %.9g", text, what, (int)i, k, n, (double)got[k],
+                 (double)wanted[k]);
     }
 }
 

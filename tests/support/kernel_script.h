@@ -37,6 +37,10 @@ void kernel_script_free(kernel_script *s);
 // the same bits, and so does each in-place pair.
 void kernel_script_check(const char *text, ckm_layout layout, int threads, double tolerance);
 
+// The first number that is farther from the wanted one than `tolerance` times the largest finite one, or n. Where what is
+// wanted is infinite or none, so is what there is.
+size_t kernel_script_first_difference(const float *got, const float *wanted, size_t n, double tolerance);
+
 // Whether the operator of the last statement runs on a kernel of the "cpu" back end and not on the reference.
 bool kernel_script_is_own(const char *text, ckm_layout layout);
 

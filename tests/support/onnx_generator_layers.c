@@ -4,13 +4,32 @@
 
 // ---- layers
 
+enum { OG_MOST_ELEMENTS = 100000 };  // of what a window makes
+
 typedef struct window {
     int32_t n;
     int64_t kernel[3], extent[3], out[3];
     char attributes[OG_TEXT];
 } window;
 
-// A window over the spatial axes of x, and what comes out.
+// Padding of an axis: up to what the window reaches over for pooling, of which no window may lie outside, and more for
+// convolutions. It makes up for what the axis lacks.
+static void make_pads(og_generator *g, int64_t size, int64_t extent, bool pool, int64_t *begin, int64_t *end)
+{
+    int64_t most = pool ? extent - 1 : extent + 2;
+    uint32_t choices = (uint32_t)(most < 6 ? most : 6) + 1;
+    *begin = og_chance(g, 2) ? og_pick(g, choices) : og_pick(g, choices) % 2;
+    *end = og_chance(g, 2) ? og_pick(g, choices) : og_pick(g, choices) % 2;
+    int64_t missing = extent - size - *begin - *end;
+    if (missing > 0) {
+        int64_t first = og_chance(g, 3) ? missing / 2 : og_chance(g, 2) ? missing : 0;
+        *begin += first;
+        *end += missing - first;
+    }
+}
+
+// A window over the spatial axes of x, and what comes out. Most are small; some of those with padding of their own are
+// large, step far, and, for convolutions, reach as far as a window may.
 static void make_window(og_generator *g, const ckm_shape *x, bool pool, bool kernel_written, window *w)
 {
     static const char *const autos[] = {"SAME_UPPER", "SAME_LOWER", "VALID", "NOTSET"};
@@ -27,15 +46,21 @@ static void make_window(og_generator *g, const ckm_shape *x, bool pool, bool ker
     w->n = x->rank - 2;
     for (int32_t i = 0; i < w->n; i++) {
         int64_t size = x->dims[i + 2];
-        w->kernel[i] = 1 + og_pick(g, 3);
-        strides[i] = 1 + og_pick(g, 2);
-        dilations[i] = dilated ? 1 + og_pick(g, 2) : 1;
-        w->extent[i] = (w->kernel[i] - 1) * dilations[i] + 1;
-        if (w->extent[i] > size) {
-            w->kernel[i] = w->extent[i] = 1;
+        w->kernel[i] = 1 + og_pick(g, og_chance(g, 6) ? 7 : 3);
+        strides[i] = 1 + og_pick(g, og_chance(g, 6) ? 7 : 2);
+        dilations[i] = dilated ? 1 + og_pick(g, og_chance(g, 3) ? 9 : 2) : 1;
+        if (pool && dilations[i] > size) {  // its windows could lie around the image
+            dilations[i] = size;
         }
-        for (int side = 0; side < 2 && padded; side++) {
-            pads[i + side * w->n] = og_pick(g, (uint32_t)w->kernel[i]) % 2;
+        if (dilated && padded && !pool && og_chance(g, 6)) {
+            w->kernel[i] = 2;
+            dilations[i] = (INT64_C(2) << og_pick(g, 30)) - 1;
+        }
+        w->extent[i] = (w->kernel[i] - 1) * dilations[i] + 1;
+        if (padded) {
+            make_pads(g, size, w->extent[i], pool, &pads[i], &pads[i + w->n]);
+        } else if (w->extent[i] > size) {
+            w->kernel[i] = w->extent[i] = 1;
         }
         int64_t room = size + pads[i] + pads[i + w->n] - w->extent[i];
         w->out[i] = same ? (size + strides[i] - 1) / strides[i] : room / strides[i] + 1;
@@ -81,6 +106,9 @@ void og_gen_conv(og_generator *g)
         filter.dims[i + 2] = w.kernel[i];
         out.dims[i + 2] = w.out[i];
     }
+    if (og_elements(&out) > OG_MOST_ELEMENTS) {
+        return;
+    }
     if (groups > 1) {
         strcat(w.attributes, ";group=2");
     }
@@ -95,6 +123,8 @@ void og_gen_conv_transpose(og_generator *g)
     char attributes[OG_TEXT];
     char kernel[16];
     int64_t strides[3];
+    int64_t dilations[3];
+    int64_t pads[6];
     int64_t sizes[3];
     int64_t extra[3];
     const og_value *x = og_choose(g, 'f', 3, 5);
@@ -106,23 +136,36 @@ void og_gen_conv_transpose(og_generator *g)
     ckm_shape filter = {x->shape.rank, {x->shape.dims[1], 1 + og_pick(g, 3)}};
     ckm_shape out = x->shape;
     out.dims[1] = filter.dims[1] * groups;
+    bool sized = og_chance(g, 2);  // the padding follows from the size
     for (int32_t i = 0; i < n; i++) {
-        filter.dims[i + 2] = 2 + og_pick(g, 2);
-        strides[i] = 1 + og_pick(g, 2);
+        filter.dims[i + 2] = 1 + og_pick(g, 3);
+        strides[i] = 1 + og_pick(g, og_chance(g, 6) ? 7 : 2);
+        dilations[i] = 1 + og_pick(g, og_chance(g, 6) ? 9 : 2);
         extra[i] = og_pick(g, (uint32_t)strides[i]);
-        sizes[i] = strides[i] * (x->shape.dims[i + 2] - 1) + extra[i] + filter.dims[i + 2];
-        out.dims[i + 2] = sizes[i];
+        int64_t extent = (filter.dims[i + 2] - 1) * dilations[i] + 1;
+        int64_t whole = strides[i] * (x->shape.dims[i + 2] - 1) + extra[i] + extent;
+        for (int side = 0; side < 2; side++) {
+            int64_t pad = sized ? 0 : og_pick(g, 4);
+            pads[i + side * n] = pad < whole ? pad : 0;
+            whole -= pads[i + side * n];
+        }
+        // Larger than the windows reach, or less than they do.
+        sizes[i] = whole + og_pick(g, og_chance(g, 4) ? 60 : 2);
+        sizes[i] = og_chance(g, 4) ? 1 + og_pick(g, (uint32_t)whole) : sizes[i];
+        out.dims[i + 2] = sized ? sizes[i] : whole;
     }
-    if (og_elements(&out) > 100000) {
+    if (og_elements(&out) > OG_MOST_ELEMENTS) {
         return;
     }
     og_weight(g, &filter, kernel);
     og_format(attributes, "l:strides=%s", og_join(text, ",", strides, n));
     og_format(attributes + strlen(attributes), ";group=%d", (int)groups);
-    if (og_chance(g, 2)) {
-        og_format(attributes + strlen(attributes), ";l:output_padding=%s", og_join(text, ",", extra, n));
-    } else {
+    og_format(attributes + strlen(attributes), ";l:dilations=%s", og_join(text, ",", dilations, n));
+    if (sized) {
         og_format(attributes + strlen(attributes), ";l:output_shape=%s", og_join(text, ",", sizes, n));
+    } else {
+        og_format(attributes + strlen(attributes), ";l:output_padding=%s", og_join(text, ",", extra, n));
+        og_format(attributes + strlen(attributes), ";l:pads=%s", og_join(text, ",", pads, 2 * n));
     }
     og_node(g, "ConvTranspose", og_format(text, "%s,%s", x->name, kernel), attributes, 'f', &out);
 }

@@ -26,6 +26,11 @@ enum { TURN_CHANNELS = 16, TURN_NUMBERS = 144 };
 // Weights from this size on are not copied: 32 MiB, as in dnnl_conv.c.
 enum { LARGE_NUMBERS = 1 << 23 };
 
+// Packed, x is larger by its padding. From so many times the size of all operands on, nearly all of it is padding.
+enum { MOST_TIMES = 8 };
+
+enum { LINE_NUMBERS = 16 };
+
 typedef struct plan {
     ckm_i_ref_window w;
     const ckm_i_cpu_tiles *tiles;
@@ -246,6 +251,14 @@ static int64_t part_room(const plan *p)
     return p->x_room + p->dy_room + p->turn_room;
 }
 
+static bool workspace_of(const plan *p, int64_t *bytes)
+{
+    int64_t numbers;
+    return ckm_i_add(p->x_room, p->dy_room, &numbers) && ckm_i_add(numbers, p->turn_room, &numbers) &&
+           ckm_i_mul(numbers, p->by_in * p->by_out, &numbers) && ckm_i_add(numbers, p->whole, &numbers) &&
+           ckm_i_mul(numbers, (int64_t)sizeof(float), bytes);
+}
+
 static void run_part(void *context, int64_t begin, int64_t end)
 {
     const job *j = context;
@@ -311,6 +324,36 @@ static void divide_work(plan *p, int64_t threads)
     }
 }
 
+// A product of sizes in whole cache lines; false when it does not fit.
+static bool room_of(const int64_t *sizes, int32_t n, int64_t *room)
+{
+    int64_t numbers = 1;
+    bool fits = true;
+    for (int32_t i = 0; i < n; i++) {
+        fits = fits && ckm_i_mul(numbers, sizes[i], &numbers);
+    }
+    fits = fits && ckm_i_add(numbers, LINE_NUMBERS - 1, &numbers);
+    *room = numbers / LINE_NUMBERS * LINE_NUMBERS;
+    return fits;
+}
+
+// False when the window reaches so far beyond the images that packing them with their padding is no way to go.
+static bool make_rooms(plan *p)
+{
+    const ckm_i_ref_window *w = &p->w;
+    int64_t in = ckm_i_divide_up(ckm_i_divide_up(w->in_channels, p->panel), p->by_in) * p->panel;
+    int64_t out = ckm_i_divide_up(ckm_i_divide_up(w->out_channels, p->tiles->columns), p->by_out) * p->tiles->columns;
+    int64_t weights = w->taps * w->in_channels * w->out_channels;
+    int64_t operands = w->batch * w->in_size * w->in_channels + w->batch * w->out_size * w->out_channels + weights;
+    bool one_block = p->images == w->batch && p->rows == w->out[HEIGHT];
+    p->turn_room = p->whole = 0;
+    return room_of((int64_t[]){p->images, p->x_rows, p->x_columns, in}, 4, &p->x_room) &&
+           room_of((int64_t[]){p->images, p->rows, w->out[WIDTH], out}, 4, &p->dy_room) &&
+           (w->channels_last || !one_block ||
+            room_of((int64_t[]){w->taps, p->panel, p->tiles->columns}, 3, &p->turn_room)) &&
+           (w->channels_last || one_block || room_of(&weights, 1, &p->whole)) && p->x_room / MOST_TIMES <= operands;
+}
+
 static void make_plan(plan *p, int64_t threads)
 {
     const ckm_i_ref_window *w = &p->w;
@@ -334,14 +377,6 @@ static void make_plan(plan *p, int64_t threads)
     p->x_columns = (w->out[WIDTH] - 1) * w->stride[WIDTH] / p->skip[WIDTH] +
                    (w->kernel[WIDTH] - 1) * w->dilation[WIDTH] + 1;
     divide_work(p, threads);
-    int64_t in = ckm_i_divide_up(ckm_i_divide_up(w->in_channels, p->panel), p->by_in) * p->panel;
-    int64_t out = ckm_i_divide_up(ckm_i_divide_up(w->out_channels, p->tiles->columns), p->by_out) * p->tiles->columns;
-    p->x_room = ckm_i_divide_up(p->images * p->x_rows * p->x_columns * in, 16) * 16;
-    p->dy_room = ckm_i_divide_up(p->images * p->rows * w->out[WIDTH] * out, 16) * 16;
-    bool one_block = p->images == w->batch && p->rows == w->out[HEIGHT];
-    p->turn_room = w->channels_last || !one_block ? 0
-                                                  : ckm_i_divide_up(w->taps * p->panel * p->tiles->columns, 16) * 16;
-    p->whole = w->channels_last || one_block ? 0 : ckm_i_divide_up(w->taps * w->in_channels * w->out_channels, 16) * 16;
 }
 
 // Reads the window; false when this is not for us.
@@ -371,12 +406,12 @@ static ckm_status prepare(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm_i_ke
         return ckm_i_error_memory(err);
     }
     p->w = w;
-    make_plan(p, cpu->threads);
-    int64_t numbers = p->whole + p->by_in * p->by_out * part_room(p);
     kernel->data = p;
     kernel->dispose = free;
-    kernel->run = run_weights;
-    kernel->workspace_bytes = numbers * (int64_t)sizeof(float);
+    make_plan(p, cpu->threads);
+    if (make_rooms(p) && workspace_of(p, &kernel->workspace_bytes)) {
+        kernel->run = run_weights;
+    }
     return CKM_OK;
 }
 

@@ -228,8 +228,8 @@ static void pack_across(const float *from, int64_t lane, int64_t depth, int64_t 
 
 enum { AHEAD = 24 };
 // Some panels of lanes that lie side by side, together, so that what is read is read in order. Copies are of `whole`
-// numbers, a size that the compiler knows where this is called: what is too much belongs to the next row, is there to
-// be read, and is overwritten by its own copy. The last row is copied exactly.
+// numbers, a size that the compiler knows where this is called: what is too much, at most one row of the panel, belongs
+// to the next row, is there to be read, and is overwritten by its own copy. The last row is copied exactly.
 static inline void copy_panels(const float *from, int64_t step, int64_t depth, int64_t panels, int64_t width,
                                size_t whole, float *to)
 {
@@ -249,10 +249,19 @@ static inline void copy_panels(const float *from, int64_t step, int64_t depth, i
 static void pack_panels(const float *from, int64_t step, int64_t depth, int64_t panels, int64_t width, float *to)
 {
     int64_t whole = (width + 7) / 8 * 8;
-    if (step < whole) {
+    if (step < whole || whole > 2 * width) {
         whole = width;
     }
     switch (whole) {
+    case 1:
+        copy_panels(from, step, depth, panels, width, 1, to);
+        break;
+    case 2:
+        copy_panels(from, step, depth, panels, width, 2, to);
+        break;
+    case 3:
+        copy_panels(from, step, depth, panels, width, 3, to);
+        break;
     case 8:
         copy_panels(from, step, depth, panels, width, 8, to);
         break;
@@ -283,6 +292,9 @@ void ckm_i_cpu_pack(const float *from, int64_t step, int64_t lane, int64_t depth
     enum { TOGETHER = 16 };
     int64_t panels = n / width;
     int64_t rest = n % width;
+    if (depth == 0) {  // there is no last row
+        return;
+    }
     if (lane == 1 && step == width && n == width) {
         memcpy(to, from, (size_t)(depth * width) * sizeof *to);
         return;

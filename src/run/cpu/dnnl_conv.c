@@ -19,6 +19,9 @@ enum { LARGE_WEIGHT_BYTES = 1 << 25 };
 // that is a little faster, and of 28 and more, where a turned convolution is faster by a fifth.
 enum { NARROW = 16 };
 
+// oneDNN counts in int, positions and distances in bytes. Windows that reach or step farther are not for it.
+enum { FARTHEST = 1 << 16 };
+
 typedef enum direction { FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS } direction;
 
 // A convolution in the terms of its forward run.
@@ -99,12 +102,13 @@ static ckm_status describe_weight(const ckm_i_op_view *v, conv *c, int64_t in, i
 }
 
 // Padding behind the last element as oneDNN counts it: what the last window needs, and not negative unless a
-// transposed convolution's output has been made larger.
-static void read_window(const ckm_i_op_view *v, conv *c)
+// transposed convolution's output has been made larger. False when this is not for oneDNN.
+static bool read_window(const ckm_i_op_view *v, conv *c)
 {
     const ckm_shape *inner = c->transposed ? &c->dst->shape : &c->src->shape;
     const ckm_shape *outer = c->transposed ? &c->src->shape : &c->dst->shape;
     ckm_i_ref_window w = ckm_i_ref_window_read(v->graph, v->op, inner, outer, c->kernel);
+    bool near = true;
     for (int32_t i = 0; i < c->n; i++) {
         int64_t extent = (w.kernel[i] - 1) * w.dilation[i] + 1;
         int64_t end = (w.out[i] - 1) * w.stride[i] + extent - w.in[i] - w.begin[i];
@@ -112,7 +116,10 @@ static void read_window(const ckm_i_op_view *v, conv *c)
         c->dilates[i] = w.dilation[i] - 1;
         c->begin[i] = w.begin[i];
         c->end[i] = end < 0 && !c->transposed ? 0 : end;
+        near = near && extent <= FARTHEST && w.stride[i] <= FARTHEST && w.begin[i] <= FARTHEST && end <= FARTHEST &&
+               (end >= -FARTHEST || !c->transposed);
     }
+    return near;
 }
 
 // False when this is not for oneDNN.
@@ -134,10 +141,7 @@ static bool read_conv(const ckm_i_op_view *v, conv *c, ckm_status *status, ckm_e
     if (*status == CKM_OK) {
         *status = ckm_i_dnnl_plain(1, &c->dst_plain.dims[1], NULL, &c->bias_plain, err);
     }
-    if (*status == CKM_OK) {
-        read_window(v, c);
-    }
-    return true;
+    return *status != CKM_OK || read_window(v, c);
 }
 
 // Whether channels-first images are worth two copies.

@@ -102,9 +102,11 @@ static ckm_status prepare_function(const ckm_i_cpu *cpu, const ckm_i_op_view *v,
     for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
         const function *f = &functions[i];
         if (strncmp(f->kind, kind, strlen(f->kind)) == 0) {
-            double alpha = f->has_alpha ? ckm_i_op_attr_double(v->op, "alpha", f->alpha) : 0.0;
-            return prepare_eltwise(cpu, v, backward ? f->backward : f->forward, (float)alpha, backward, f->from_output,
-                                   kernel, err);
+            float alpha = f->has_alpha ? (float)ckm_i_op_attr_double(v->op, "alpha", f->alpha) : 0.0F;
+            // With a negative alpha, the output of elu does not tell the slope: the gradient reads the input.
+            bool from_output = f->from_output && !(alpha < 0.0F);
+            return prepare_eltwise(cpu, v, backward && from_output ? f->backward : f->forward, alpha, backward,
+                                   from_output, kernel, err);
         }
     }
     return CKM_OK;

@@ -111,6 +111,25 @@ static inline float softsign_slope(float y)
     return rest * rest;
 }
 
+// From y, or from x where y can be positive below 0.
+static inline float elu_gradient(float dy, float v, const parameters *p)
+{
+    if (v > 0.0F) {
+        return dy;
+    }
+    return p->alpha < 0.0F ? dy * p->alpha * expf(v) : dy * (v + p->alpha);
+}
+
+// From y, or from x where signs of y and x can differ.
+static inline float selu_gradient(float dy, float v, const parameters *p)
+{
+    if (v > 0.0F) {
+        return dy * p->gamma;
+    }
+    float lower = p->gamma * p->alpha;
+    return p->alpha < 0.0F || p->gamma < 0.0F ? dy * lower * expf(v) : dy * (v + lower);
+}
+
 static inline float relu_gradient(float dy, float v, const parameters *p)
 {
     if (v >= p->max_value) {
@@ -194,9 +213,9 @@ FUNCTION(atan, 0.0, 0.0, atanf(x))
 GRADIENT(relu_backward, 0.0, 0.0, relu_gradient(dy, v, p))
 GRADIENT(leaky_relu_backward, 0.01, 0.0, v > 0.0F ? dy : p->alpha * dy)
 GRADIENT(thresholded_relu_backward, 1.0, 0.0, v > p->alpha ? dy : 0.0F)
+GRADIENT(elu_backward, 1.0, 0.0, elu_gradient(dy, v, p))
+GRADIENT(selu_backward, SELU_ALPHA, 0.0, selu_gradient(dy, v, p))
 // v is y
-GRADIENT(elu_backward, 1.0, 0.0, v > 0.0F ? dy : dy * (v + p->alpha))
-GRADIENT(selu_backward, SELU_ALPHA, 0.0, v > 0.0F ? dy * p->gamma : dy * (v + p->gamma * p->alpha))
 GRADIENT(celu_backward, 1.0, 0.0, v > 0.0F ? dy : dy * (v / p->alpha + 1.0F))
 GRADIENT(sigmoid_backward, 0.0, 0.0, dy * v * (1.0F - v))
 GRADIENT(hard_sigmoid_backward, 0.2, 0.5, v > 0.0F && v < 1.0F ? dy * p->alpha : 0.0F)

@@ -63,6 +63,18 @@ static const op_case cases[] = {
     {"conv hostile dilation", "conv", NHWC, {SHAPE(1, 9, 9, 3), SHAPE(3, 3, 3, 8)}, {INTS("dilation", INT64_MAX, 1)}, {0}, 0, "dilation holds"},
     {"conv hostile size", "conv", NHWC, {SHAPE(1, INT64_C(1) << 60, 1, 1), SHAPE(1, 1, 1, 1 << 20)}, {{0}}, {0}, 0, "63 bits"},
 
+    {"conv_transpose hostile size", "conv_transpose", NCHW, {SHAPE(1, 1, INT64_C(1) << 34, 1), SHAPE(1, 1, 1, 1)},
+     {INTS("strides", 1 << 29, 1), INTS("output_size", 1, 1)}, {0}, 0, "spatial axis 0: the output is too large"},
+
+    {"response_norm", "local_response_norm", NCHW, {SHAPE(1, 4, 2, 2)}, {INTS("size", 3)}, SHAPE(1, 4, 2, 2), 4 * 16, NULL},
+    {"response_norm of nothing", "local_response_norm", NCHW, {SHAPE(1, 4, 2, 2)}, {INTS("size", 0)}, {0}, 0, "size holds 0"},
+    {"response_norm hostile", "local_response_norm", NCHW, {SHAPE(1, 4, 2, 2)}, {INTS("size", INT64_MIN)}, {0}, 0, "size holds -9223372036854775808"},
+    {"response_norm backward", "local_response_norm_backward", NCHW, {SHAPE(1, 4, 2, 2), SHAPE(1, 4, 2, 2)}, {INTS("size", 0)}, {0}, 0, "size holds 0"},
+    {"layer_norm row", "layer_norm", NHWC, {SHAPE(2, 6, 2), SHAPE(1, 1, 2), SHAPE(1)}, {INTS("axis", 2)}, SHAPE(2, 6, 2), 4 * 24, NULL},
+    {"layer_norm two axes", "layer_norm", NHWC, {SHAPE(2, 6, 2), SHAPE(1, 6, 1)}, {INTS("axis", -2)}, SHAPE(2, 6, 2), 4 * 24, NULL},
+    {"layer_norm backward", "layer_norm_backward", NHWC, {SHAPE(2, 6, 2), SHAPE(2, 6, 2), SHAPE(2, 1, 1), SHAPE(2, 6, 1), SHAPE(2, 6, 1)},
+     {INTS("axis", 2)}, {0}, 0, "a scale of shape 2x1x1 is more than one row"},
+
     // Today's networks.
     {"rms_norm", "rms_norm", NHWC, {SHAPE(2, 3, 8), SHAPE(8)}, {{0}}, SHAPE(2, 3, 8), 4 * 48, NULL},
     {"rms_norm scale", "rms_norm", NHWC, {SHAPE(2, 3, 8), SHAPE(3)}, {{0}}, {0}, 0, "input 1"},
@@ -167,6 +179,21 @@ static const op_case cases[] = {
      {INTS("kernel", 3, 3), INTS("strides", 1, 1), INTS("padding", 2, 2, 2, 2)}, SHAPE(1, 1, 7, 7), 0, NULL},
     {"pool without kernel", "max_pool", NHWC, {SHAPE(2, 7, 8, 3)}, {{0}}, {0}, 0, "kernel is missing"},
     {"pool ceil_mode", "max_pool", NHWC, {SHAPE(2, 7, 8, 3)}, {INTS("kernel", 2, 2), INTS("ceil_mode", 2)}, {0}, 0, "ceil_mode holds 2"},
+    // Kernels number the elements of a window; nothing else bounds them.
+    {"max_pool elements", "max_pool", NCHW, {SHAPE(1, 1, 1, 1)}, {INTS("kernel", 1 << 23, 1 << 10), INTS("padding", (1 << 23) - 1, 1023, 0, 0)},
+     {0}, 0, "more than 1073741823 elements"},
+    {"max_pool_train elements", "max_pool_train", NCHW, {SHAPE(1, 1, 1, 1)},
+     {INTS("kernel", 1 << 23, 1 << 10), INTS("padding", (1 << 23) - 1, 1023, 0, 0)}, {0}, 0, "more than 1073741823 elements"},
+    {"lp_pool elements", "lp_pool", NCHW, {SHAPE(1, 1, 1, 1)}, {INTS("kernel", 1 << 29, 1 << 29), INTS("padding", (1 << 29) - 1, (1 << 29) - 1, 0, 0)},
+     {0}, 0, "more than 1073741823 elements"},
+    {"average_pool elements", "average_pool", NHWC, {SHAPE(1, 1, 1, 1, 1)},
+     {INTS("kernel", 1 << 29, 1 << 29, 1 << 29), INTS("padding", (1 << 29) - 1, (1 << 29) - 1, (1 << 29) - 1, 0, 0, 0)}, {0}, 0,
+     "more than 1073741823 elements"},
+    {"average_pool_backward elements", "average_pool_backward", NCHW, {SHAPE(1, 1, 1, 1)},
+     {INTS("kernel", 1 << 15, 1 << 15), INTS("padding", (1 << 15) - 1, (1 << 15) - 1, 0, 0), INTS("input_shape", 1, 1, 1, 1)}, {0}, 0,
+     "more than 1073741823 elements"},
+    {"pool of as many elements as can be", "max_pool", NCHW, {SHAPE(1, 1, 1, 1)},
+     {INTS("kernel", 1 << 15, (1 << 15) - 1), INTS("padding", (1 << 15) - 1, (1 << 15) - 2, 0, 0)}, SHAPE(1, 1, 1, 1), 0, NULL},
     {"global", "global_average_pool", NHWC, {SHAPE(2, 7, 8, 3)}, {{0}}, SHAPE(2, 3), 0, NULL},
     {"global keepdims", "global_average_pool", NCHW, {SHAPE(2, 3, 7, 8)}, {INTS("keepdims", 1)}, SHAPE(2, 3, 1, 1), 0, NULL},
 

@@ -94,6 +94,8 @@ static void test_elementwise(void **state)
         {"in 3x77;tanh 0 inplace=0/0", NHWC, 1e-5},
         {"in 3x77;elu 0 alpha=0.7 inplace=0/0", NHWC, 1e-5},
         {"in 3x77;in 3x77;elu_backward 0 1 alpha=1.5 inplace=0/0,1/0", NHWC, 1e-5},
+        {"in 3x77;elu 0 alpha=-0.7 inplace=0/0", NHWC, 1e-5},
+        {"in 3x77;in 3x77;elu_backward 0 1 alpha=-1.5 inplace=0/0,1/0", NHWC, 1e-5},
         {"in 3x77;swish 0 inplace=0/0", NHWC, 1e-5},
         {"in 3x77;in 3x77;swish_backward 0 1 inplace=0/0,1/0", NHWC, 1e-5},
         {"in 3x77;mish 0 inplace=0/0", NHWC, 1e-5},

@@ -101,6 +101,11 @@ static void test_norms_channels_last(void **state)
         {"in 2x3x6;in 3x6:+;in 3x6;layer_norm 0 1 2 axis=1", MSE},
         {"in 2x3x6;in 6:+;layer_norm 0 1 axis=1", MSE},
         {"in 2x3x6;layer_norm 0", MSE},
+        // as many numbers as a row has, but one a sample; a bias for each position; all there can be
+        {"in 3x4x3;in 3x1x1:+;in 4x1;layer_norm 0 1 2 axis=2", MSE},
+        {"in 2x6x3;in 6x3:+;layer_norm 0 1", MSE},
+        {"in 2x3x4;in 2x3x4:+;in 2x3x4;layer_norm 0 1 2 axis=1", MSE},
+        {"in 2x6x3;in 1x1x3:+;in 2x1x1;layer_norm 0 1 2", MSE},
         {"in 2x3x6;in 6:+;rms_norm 0 1 epsilon=1e-2", MSE},
         {"in 5x7;rms_norm 0", MSE},
         {"in 2x3x3x6;local_response_norm 0 size=3 alpha=0.5 beta=0.75 bias=1.0", MSE},
