@@ -25,7 +25,7 @@ trains() {
     budget=$2
     shift 2
     expect 0 train "$model" "$@" --budget "$budget" --data synthetic --samples 64 --check --steps 2 --fused \
-        --costs flops --time-limit 1 --json
+        --costs flops --time-limit 1 --threads 2 --json
     [ "$(member equal)" = true ] || fail "$model: $out"
     [ "$(member recomputations)" -gt 0 ] || fail "$model: nothing was computed again: $out"
 }

@@ -31,6 +31,9 @@ enum { MOST_TIMES = 8 };
 
 enum { LINE_NUMBERS = 16 };
 
+// Weights that stay in a cache while blocks are added up, and what of x should be packed at a time beside them.
+enum { CACHED_WEIGHTS = 1 << 16, CACHED_IMAGES = 1 << 17 };
+
 typedef struct plan {
     ckm_i_ref_window w;
     const ckm_i_cpu_tiles *tiles;
@@ -354,6 +357,30 @@ static bool make_rooms(plan *p)
            (w->channels_last || one_block || room_of(&weights, 1, &p->whole)) && p->x_room / MOST_TIMES <= operands;
 }
 
+static int64_t rows_of_x(const plan *p, int64_t rows)
+{
+    const ckm_i_ref_window *w = &p->w;
+    return (rows - 1) * w->stride[HEIGHT] / p->skip[HEIGHT] + (w->kernel[HEIGHT] - 1) * w->dilation[HEIGHT] + 1;
+}
+
+// Whole images in a block. Adding up two blocks costs more than sums twice as long where the weights do not fit a cache;
+// where they do, blocks can be small and take less memory.
+static int64_t choose_images(const plan *p)
+{
+    const ckm_i_ref_window *w = &p->w;
+    int64_t weights = w->taps * w->in_channels * w->out_channels;
+    int64_t images = ckm_i_at_most(w->batch, p->tiles->depth / w->out_size + 1);
+    int64_t numbers;
+    if (!room_of((int64_t[]){rows_of_x(p, w->out[HEIGHT]), p->x_columns, w->in_channels}, 3, &numbers)) {
+        return 1;
+    }
+    if (weights <= CACHED_WEIGHTS) {
+        return numbers <= CACHED_IMAGES ? ckm_i_at_most(images, CACHED_IMAGES / numbers) : 1;
+    }
+    bool short_sums = w->batch * w->out_size <= 2 * (int64_t)p->tiles->depth;
+    return short_sums && numbers <= weights / w->batch ? w->batch : images;
+}
+
 static void make_plan(plan *p, int64_t threads)
 {
     const ckm_i_ref_window *w = &p->w;
@@ -361,21 +388,16 @@ static void make_plan(plan *p, int64_t threads)
     p->fused = w->in_channels < p->tiles->lanes && w->dilation[WIDTH] == 1;
     p->lanes = ckm_i_cpu_tile_lanes(p->tiles, p->fused ? w->kernel[WIDTH] * w->in_channels : w->in_channels);
     p->panel = p->fused ? w->in_channels : p->lanes;
-    // As many positions as a sum should have.
-    p->rows = ckm_i_at_most(w->out[HEIGHT], p->tiles->depth / w->out[WIDTH] + 1);
-    p->images = p->rows < w->out[HEIGHT] ? 1 : ckm_i_at_most(w->batch, p->tiles->depth / w->out_size + 1);
-    // Adding up two blocks costs more than sums twice as long.
-    if (w->batch * w->out_size <= 2 * (int64_t)p->tiles->depth) {
-        p->rows = w->out[HEIGHT];
-        p->images = w->batch;
-    }
     // With windows of one element most of x is not read at all where they are apart. Columns of channels-first images
     // can only be packed side by side.
     p->skip[HEIGHT] = w->kernel[HEIGHT] == 1 ? w->stride[HEIGHT] : 1;
     p->skip[WIDTH] = w->kernel[WIDTH] == 1 && w->begin[WIDTH] == 0 && w->channels_last ? w->stride[WIDTH] : 1;
-    p->x_rows = (p->rows - 1) * w->stride[HEIGHT] / p->skip[HEIGHT] + (w->kernel[HEIGHT] - 1) * w->dilation[HEIGHT] + 1;
     p->x_columns = (w->out[WIDTH] - 1) * w->stride[WIDTH] / p->skip[WIDTH] +
                    (w->kernel[WIDTH] - 1) * w->dilation[WIDTH] + 1;
+    // As many positions as a sum should have.
+    p->rows = ckm_i_at_most(w->out[HEIGHT], p->tiles->depth / w->out[WIDTH] + 1);
+    p->images = p->rows < w->out[HEIGHT] ? 1 : choose_images(p);
+    p->x_rows = rows_of_x(p, p->rows);
     divide_work(p, threads);
 }
 
