@@ -69,10 +69,11 @@ def from_progress(error: BaseException) -> bool:
 
 @dataclass(frozen=True)
 class Plan:
-    """One planned graph. Bytes count parameters, inputs, gradients, `fixed_bytes` and `held_bytes`, which the model's other
-    graphs hold; costs are nanoseconds of one step. `bound`, `gap` and `status` are about schedules within `solved_bytes`, which is
-    less than the budget where PyTorch needs room that the dataflow graph does not count. `origin` is "solver", "cache", or
-    such as "rank 0" where that process of a distributed job sent it."""
+    """One planned graph. Bytes count parameters, inputs, gradients, `fixed_bytes` and `held_bytes`: what the model's other
+    graphs hold, and what the model and the call have that no graph takes. Costs are nanoseconds of one step. `bound`, `gap` and
+    `status` are about schedules within `solved_bytes`, which is less than the budget where PyTorch needs room that the dataflow
+    graph does not count. `origin` is "solver", "cache", or such as "rank 0" where that process of a distributed job sent it.
+    `detached`: outputs that are planned not to be differentiated."""
 
     graph: Graph
     schedule: Schedule
@@ -91,6 +92,7 @@ class Plan:
     recomputed: list[str]
     seconds: float
     origin: str
+    detached: list[str] = field(default_factory=list)
 
     @property
     def cached(self) -> bool:
@@ -107,11 +109,17 @@ class Plan:
         return (
             f"{len(self.graph.ops)} operators, peak {self.peak_bytes:,} of {self.budget_bytes:,} bytes "
             f"({self.baseline_peak_bytes:,} without rematerialization), {len(self.recomputed)} recomputed, "
-            f"overhead {100 * self.overhead:.2f} %, {gap}, {origin}"
+            f"overhead {100 * self.overhead:.2f} %, {gap}, {origin}{_some('; not differentiated:', self.detached)}"
         )
 
     def __repr__(self) -> str:
         return f"<Plan: {self}>"
+
+
+def _some(title: str, names: list[str], most: int = 4) -> str:
+    """The first of the names behind a title; nothing where there are none."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{title} {', '.join(names[:most])}{more}" if names else ""
 
 
 def _device(module: fx.GraphModule) -> torch.device:
@@ -155,15 +163,16 @@ def trace(module: fx.GraphModule, num_fwd_outputs: int, options: Options, name: 
 
 
 def plan(module: fx.GraphModule, num_fwd_outputs: int, options: Options, name: str,
-         around: breaks.Surroundings = breaks.Surroundings()) -> tuple[Plan, partition.Halves]:  # noqa: B008 - frozen  # fmt: skip
-    """Plans a joint graph. InfeasibleError when no schedule is found within the budget, KeyboardInterrupt on Ctrl-C."""
+         around: breaks.Surroundings = breaks.Surroundings(),  # noqa: B008 - frozen
+         detached: list[str] | None = None) -> tuple[Plan, partition.Halves]:  # fmt: skip
+    """Plans a joint graph. `detached`: for the plan. InfeasibleError when no schedule is found within the budget, KeyboardInterrupt on Ctrl-C."""
     begin = time.perf_counter()
     options = replace(options, fixed_bytes=options.fixed_bytes + around.held_bytes)
     traced = trace(module, num_fwd_outputs, options, name)
     model = traced.build()
     baseline = Schedule.baseline(model.graph).simulate(model.graph)
     limit = budget.in_bytes(options.budget, baseline_bytes=baseline.peak_bytes, device=_device(module),
-                            held_bytes=model.input_bytes + options.held_now_bytes)  # fmt: skip
+                            held_bytes=model.input_bytes + around.held_bytes + options.held_now_bytes)  # fmt: skip
     options.say(f"{name}: {len(model.graph.ops)} operators, {baseline.peak_bytes:,} bytes without rematerialization, budget {limit:,}")
     model, fit = _fit_among(model, limit, traced, around)
     total = fit.schedule.simulate(model.graph).cost
@@ -172,7 +181,7 @@ def plan(module: fx.GraphModule, num_fwd_outputs: int, options: Options, name: s
         baseline_peak_bytes=baseline.peak_bytes, floor_bytes=model.graph.memory_floor, saved_bytes=fit.halves.saved_bytes,
         held_bytes=around.held_bytes, cost=total, baseline_cost=model.graph.total_cost, bound=fit.claim.bound,
         gap=None if not fit.claim.bound else max(0.0, total / fit.claim.bound - 1), status=fit.claim.status,
-        recomputed=fit.halves.recomputed, seconds=time.perf_counter() - begin, origin=fit.origin,
+        recomputed=fit.halves.recomputed, seconds=time.perf_counter() - begin, origin=fit.origin, detached=detached or [],
     )  # fmt: skip
     options.say(f"{name}: {made}")
     return made, fit.halves
