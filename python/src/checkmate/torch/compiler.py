@@ -172,8 +172,8 @@ def compile(
 ) -> Model:
     """The model, compiled so that a training step's peak stays within `budget`.
 
-    budget: bytes, "4GiB", "60%" of the peak without rematerialization, or "auto" for what the device has free.
-    It counts parameters, buffers, inputs, activations, gradients, `fixed_bytes` and the optimizer's state.
+    budget: bytes, "4GiB", "60%" of the peak without rematerialization, "auto" for what the device has free, or "min" for the
+    least that is found. It counts parameters, buffers, inputs, activations, gradients, `fixed_bytes` and the optimizer's state.
 
     optimizer: counts its state, as it is or as it will be after the first step.
     accumulate: gradients of earlier steps are alive while this one runs; counts them.
@@ -258,8 +258,8 @@ def require_callable(model: object) -> None:
 def _graphs(model: object, limit: int | float | str) -> breaks.Graphs:
     if not isinstance(model, torch.nn.Module):
         raise ValueError('graph_breaks="split" needs a torch.nn.Module, whose parameters all of its graphs count')
-    if budgets.is_share(limit):
-        raise ValueError(f'"{limit}" is of the peak of one graph; with graph_breaks="split" give the budget in bytes')
+    if limit == budgets.LEAST or budgets.is_share(limit):
+        raise ValueError(f'"{limit}" is of one graph; with graph_breaks="split" give the budget in bytes')
     return breaks.Graphs(model)
 
 
