@@ -14,7 +14,7 @@ from ..errors import InfeasibleError
 from ..graph import Graph
 from ..schedule import Schedule
 from ..solver import Progress, solve
-from . import breaks, budget, cost, dropout, effects, gathered, joint, least, partition, peak, plan_cache, policies, random_state, ranks
+from . import breaks, budget, copies, cost, dropout, effects, gathered, joint, least, partition, peak, plan_cache, policies, random_state, ranks
 from .tidy import tidied
 
 
@@ -138,6 +138,7 @@ class Traced:
         self.measured = cost.Measured(plan_cache.directory() if options.cache else None) if options.costs == "measure" else None
         self.replay = options.random == "replay" and options.compiler == "eager"
         if options.compiler == "eager":
+            copies.apply(module)
             dropout.rewrite(module)
             gathered.apply(module)
         joint.snapshot_mutated(module, num_fwd_outputs)
