@@ -5,7 +5,7 @@ import signal
 import pytest
 from graphs import branches, chain
 
-from checkmate import CheckmateError, Graph, InfeasibleError, Progress, frontier, solve, strategies
+from checkmate import CheckmateError, Graph, InfeasibleError, Progress, Schedule, frontier, min_budget, solve, strategies
 
 
 def test_chain_of_eight_is_optimal() -> None:
@@ -131,3 +131,24 @@ def _ladder(layers: int) -> str:
                  outputs=[values[layers + k + 1]])  # fmt: skip
     graph.result(values[2 * layers])
     return graph.to_json()
+
+
+def test_min_budget() -> None:
+    graph = chain(30)
+    reports: list[tuple[int, int]] = []
+    found = min_budget(graph, time_limit=20, progress=lambda known, needed: reports.append((known, needed)))
+    assert found.schedule.verify(graph, found.budget_bytes)
+    assert not found.schedule.verify(graph, found.budget_bytes - 1)
+    assert graph.memory_floor <= found.lower_bound_bytes <= found.budget_bytes < Schedule.baseline(graph).simulate(graph).peak_bytes
+    assert (found.status == "optimal") == (found.lower_bound_bytes == found.budget_bytes)
+    assert reports[-1][0] == found.budget_bytes
+    assert not found.interrupted
+    # What it found is a start for a solve at that budget.
+    solution = solve(graph, found.budget_bytes, start=found.schedule, time_limit=1)
+    assert solution.cost is not None and solution.cost <= found.schedule.simulate(graph).cost
+
+    def fail(_known: int, _needed: int) -> None:
+        raise TimeoutError("enough")
+
+    with pytest.raises(TimeoutError, match="enough"):
+        min_budget(graph, time_limit=20, progress=fail)

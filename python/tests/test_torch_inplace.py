@@ -185,7 +185,7 @@ def test_what_the_caller_gets_is_not_written_over() -> None:
 
     model = Model(outputs, body=nn.Linear(WIDTH, WIDTH))
     x = torch.randn(ROWS, WIDTH, requires_grad=True)
-    compiled = ct.compile(model, "100%", time_limit=2, costs="estimate")
+    compiled = ct.compile(model, "100%", time_limit=2, costs="estimate", loss="all")
     assert not difference(trace(model, compiled, [x], all_of_them), trace(model, model, [x], all_of_them))
 
 

@@ -40,3 +40,33 @@ def test_measured_peak(name: str, budget: str) -> None:
     assert measured == pytest.approx(plan.peak_bytes, rel=0.02)
     assert storages <= measured
     assert storages >= 0.9 * measured, "most of the peak is in tensors that operators returned"
+
+
+def test_what_no_graph_takes_is_counted() -> None:
+    """A layer and a buffer that the step does not use, and an argument that the model ignores, are there all the same."""
+
+    class Wasteful(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.used, self.spare = torch.nn.Linear(64, 64), torch.nn.Linear(64, 64)
+            self.register_buffer("original", torch.ones(16))
+
+        def forward(self, x: torch.Tensor, _mask: torch.Tensor, *, weight: torch.Tensor | None = None) -> torch.Tensor:
+            return self.used(x).tanh().square().mean()
+
+    torch._dynamo.reset()
+    model, x, mask, weight = Wasteful(), torch.randn(256, 64), torch.ones(256, 64), torch.ones(7)
+    compiled = ct.compile(model, "100%", time_limit=1)
+
+    def step() -> None:
+        compiled(x, mask, weight=weight).backward()
+
+    step()
+    model.zero_grad(set_to_none=True)
+    measured = physical.held_bytes(model, [x, mask, weight]) + physical.allocator_peak(step)
+    (plan,) = ct.plans(compiled)
+    assert plan.held_bytes == 4 * (64 * 64 + 64 + 16 + 256 * 64 + 7)
+    assert measured <= plan.peak_bytes
+    torch._dynamo.reset()
+    frontier = ct.explain(model, {"x": x, "_mask": mask, "weight": weight}, budgets=1, show=None, time_limit=1)
+    assert frontier.baseline_peak_bytes == plan.baseline_peak_bytes

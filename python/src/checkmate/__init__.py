@@ -10,7 +10,7 @@ from ._library import lib as _lib
 from .errors import CheckmateError, InfeasibleError
 from .graph import Graph, Op, Tensor
 from .schedule import Schedule, Simulation, Step, Verdict
-from .solver import Progress, Solution, frontier, solve, strategies
+from .solver import MinBudget, Progress, Solution, frontier, min_budget, solve, strategies
 
 __version__: str = _lib.ckm_version().decode()
 
@@ -18,6 +18,7 @@ __all__ = [
     "CheckmateError",
     "Graph",
     "InfeasibleError",
+    "MinBudget",
     "Op",
     "Progress",
     "Schedule",
@@ -27,6 +28,7 @@ __all__ = [
     "Tensor",
     "Verdict",
     "frontier",
+    "min_budget",
     "solve",
     "strategies",
 ]

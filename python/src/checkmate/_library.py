@@ -78,6 +78,7 @@ class CProgress(c.Structure):
 StopFn = c.CFUNCTYPE(c.c_bool, c.c_void_p)
 LogFn = c.CFUNCTYPE(None, c.c_int, c.c_char_p, c.c_void_p)
 ProgressFn = c.CFUNCTYPE(None, c.POINTER(CProgress), c.c_void_p)
+MinBudgetFn = c.CFUNCTYPE(None, int64, int64, c.c_double, c.c_void_p)
 
 
 class CSolveOptions(c.Structure):
@@ -119,6 +120,17 @@ class CSolveResult(c.Structure):
     ]
 
 
+class CMinBudgetResult(c.Structure):
+    _fields_ = [
+        ("status", c.c_int),
+        ("budget_bytes", int64),
+        ("lower_bound_bytes", int64),
+        ("bound_covers", c.c_int),
+        ("schedule", c.c_void_p),
+        ("seconds", c.c_double),
+    ]
+
+
 #: C name of each structure, its header and its ctypes class; read by the ABI test.
 STRUCTURES: dict[str, tuple[str, type[c.Structure]]] = {
     "ckm_error": ("base.h", CError),
@@ -131,6 +143,7 @@ STRUCTURES: dict[str, tuple[str, type[c.Structure]]] = {
     "ckm_progress": ("solve.h", CProgress),
     "ckm_solve_options": ("solve.h", CSolveOptions),
     "ckm_solve_result": ("solve.h", CSolveResult),
+    "ckm_min_budget_result": ("min_budget.h", CMinBudgetResult),
 }
 
 _handle, _err = c.c_void_p, c.POINTER(CError)
@@ -179,6 +192,8 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "ckm_emit_figure": (c.c_int, [_handle, c.c_char_p, c.c_char_p, _err]),
     "ckm_solve": (c.c_int, [_handle, c.POINTER(CSolveOptions), c.POINTER(CSolveResult), _err]),
     "ckm_solve_result_dispose": (None, [c.POINTER(CSolveResult)]),
+    "ckm_min_budget": (c.c_int, [_handle, c.POINTER(CSolveOptions), MinBudgetFn, c.POINTER(CMinBudgetResult), _err]),
+    "ckm_min_budget_result_dispose": (None, [c.POINTER(CMinBudgetResult)]),
     "ckm_solve_strategy_count": (int32, []),
     "ckm_solve_strategy_name": (c.c_char_p, [int32]),
     "ckm_solve_strategy_summary": (c.c_char_p, [int32]),

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from ._library import CProgress, CSolveOptions, CSolveResult, LogFn, ProgressFn, StopFn, lib
+from ._library import CMinBudgetResult, CProgress, CSolveOptions, CSolveResult, LogFn, MinBudgetFn, ProgressFn, StopFn, lib
 from .errors import InfeasibleError, call
 from .graph import Graph
 from .schedule import BOUND_CLASSES, BoundClass, Schedule
@@ -140,10 +140,12 @@ def solve(
     cost_limit: int | None = None,
     formulation: Formulation = "frontier",
     reorder: bool = False,
+    start: Schedule | None = None,
     progress: Callable[[Progress], None] | None = None,
     log: Callable[[str], None] | None = None,
 ) -> Solution:
-    """Finds the cheapest schedule whose peak is at most `budget` bytes, fixed bytes included.
+    """Finds the cheapest schedule whose peak is at most `budget` bytes, fixed bytes included. `start`: a legal schedule to
+    begin with, which counts where it fits.
 
     Ctrl-C ends the search with the best schedule so far (`interrupted` is then true); without one it raises
     KeyboardInterrupt. An exception in a callback or in a signal handler ends the search too and is raised. The global
@@ -186,6 +188,7 @@ def solve(
         ProgressFn(on_progress) if progress is not None else ProgressFn(),
         None,
         reorder,
+        None if start is None else start._handle,
     )
     result = CSolveResult()
     with signals:
@@ -216,6 +219,59 @@ def solve(
         result.strategy.decode(),
         signals.interrupted,
     )
+
+
+@dataclass(frozen=True)
+class MinBudget:
+    """The least peak found: that of `schedule`, whose cost was not looked at. `lower_bound_bytes`: no schedule of the class
+    that `bound_covers` names is proven to need less. `status`: "optimal" where the two are equal, else "feasible"."""
+
+    status: Status
+    budget_bytes: int
+    lower_bound_bytes: int
+    bound_covers: BoundClass
+    schedule: Schedule
+    seconds: float
+    interrupted: bool
+
+
+def min_budget(
+    graph: Graph,
+    *,
+    strategy: str = "auto",
+    time_limit: float | None = 60.0,
+    threads: int = 1,
+    seed: int = 1,
+    progress: Callable[[int, int], None] | None = None,
+) -> MinBudget:
+    """The smallest budget that a schedule is found for within the time limit, seconds.
+
+    `progress` is called with the bytes of a schedule and those proven to be needed whenever one of them improves. There is
+    always a schedule, the one without rematerialization at least. Ctrl-C and exceptions are as in `solve`.
+    """
+    caught: list[BaseException] = []
+    signals = _Signals(caught)
+
+    def on_stop(_user: object) -> bool:
+        return bool(caught) or signals.interrupted
+
+    def on_report(budget: int, lower: int, _seconds: float, _user: object) -> None:
+        if progress is not None and not caught:
+            try:
+                progress(budget, lower)
+            except BaseException as error:  # noqa: BLE001 - re-raised below, C cannot carry it
+                caught.append(error)
+
+    options = CSolveOptions(-1, strategy.encode(), 0.0 if time_limit is None else time_limit, 1e-4, -1, threads, seed, 0, 0,
+                            StopFn(on_stop), LogFn(), ProgressFn(), None, False, None)  # fmt: skip
+    result = CMinBudgetResult()
+    with signals:
+        call("ckm_min_budget", graph.handle, c.byref(options), MinBudgetFn(on_report), c.byref(result))
+    schedule = Schedule._adopt(c.c_void_p(result.schedule))
+    if caught:
+        raise caught[0]
+    return MinBudget(_STATUSES[result.status], result.budget_bytes, result.lower_bound_bytes, BOUND_CLASSES[result.bound_covers], schedule,
+                     result.seconds, signals.interrupted)  # fmt: skip
 
 
 def frontier(graph: Graph, *, points: int = 10, lowest: int | None = None, time_limit: float = 10.0, **options: object) -> Iterator[Solution]:

@@ -30,6 +30,13 @@ def _storages(*groups: object) -> dict[int, int]:
     return {storage_key(t): storage_bytes(t) for t in tree_flatten(groups)[0] if isinstance(t, torch.Tensor)}
 
 
+def unused_bytes(model: object, arguments: object, inputs: list[Any]) -> int:
+    """Bytes of the model's parameters and buffers and of the call's arguments that a graph with these inputs does not take."""
+    held = [*model.parameters(), *model.buffers()] if isinstance(model, torch.nn.Module) else []
+    own = _storages(inputs)
+    return sum(size for key, size in _storages(held, arguments).items() if key not in own)
+
+
 @dataclass(frozen=True)
 class Surroundings:
     """What lives beside one graph, and whether others may follow it."""

@@ -14,6 +14,10 @@ _SUFFIXES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12,
              "k": 10**3, "m": 10**6, "g": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}  # fmt: skip
 
 
+#: The smallest budget that a plan is found for.
+LEAST = "min"
+
+
 def parse_bytes(text: str) -> int:
     """Bytes from "4GiB", "512MB" or "123"."""
     number = text.strip().rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
@@ -21,7 +25,7 @@ def parse_bytes(text: str) -> int:
     try:
         size = int(float(number) * _SUFFIXES[suffix])
     except (ValueError, KeyError, OverflowError):
-        raise ValueError(f'"{text}" is no size: write bytes, "512MB", "4GiB", "60%" of the peak, or "auto" for what is free') from None
+        raise ValueError(f'"{text}" is no size: write bytes, "512MB", "4GiB", "60%" of the peak, "auto" for what is free, or "min"') from None
     if size <= 0:
         raise ValueError(f"budget must be positive, not {text}")
     return size
@@ -48,7 +52,7 @@ def in_bytes(budget: int | float | str, *, baseline_bytes: int, device: torch.de
     if isinstance(budget, str):
         return int(float(budget.strip()[:-1]) * baseline_bytes / 100) if is_share(budget) else parse_bytes(budget)
     if isinstance(budget, bool) or not isinstance(budget, numbers.Real):
-        raise TypeError(f'budget must be bytes, "4GiB", "60%" of the peak, or "auto", not {budget!r}')
+        raise TypeError(f'budget must be bytes, "4GiB", "60%" of the peak, "auto" or "min", not {budget!r}')
     if not 0 < budget < float("inf"):
         raise ValueError(f"budget must be positive, not {budget}")
     if budget < 1:

@@ -16,7 +16,7 @@ from torch import fx
 from typing_extensions import Unpack  # which PyTorch needs itself
 
 from .. import solver
-from . import breaks, failures, policies, ranks
+from . import breaks, failures, outputs, policies, ranks
 from . import budget as budgets
 from .planner import Options, Plan, plan
 from .program import compile_boxed
@@ -73,23 +73,31 @@ _BACKENDS: weakref.WeakKeyDictionary[Any, Backend] = weakref.WeakKeyDictionary()
 class Backend:
     """A backend for torch.compile; `plans` lists what it has planned, one entry a compiled graph, newest last.
 
-    `graphs`: the graphs of one model, to share the budget; without, each graph is planned for all of it."""
+    `graphs`: the graphs of one model, to share the budget; without, each graph is planned for all of it.
+    `loss`: which outputs are differentiated; "all" where graphs need not be whole models.
+    `model`: what is compiled; what it holds is counted, whether the graph takes it or not."""
 
-    def __init__(self, options: Options, graphs: breaks.Graphs | None = None) -> None:
+    def __init__(self, options: Options, graphs: breaks.Graphs | None = None, loss: outputs.Loss = "all", model: object = None) -> None:
         options.check()
-        self.options, self.graphs = options, graphs
+        self.options, self.graphs, self.loss, self.model = options, graphs, loss, model
+        self.arguments: object = None  # of the model's call under way
         self.plans: list[Plan] = []
         self.frames: set[object] = set()
         self._around = breaks.Surroundings()
+        self._detached: list[outputs.Detached] = []
         self._inputs: list[Any] = []
         self._held_bytes = 0
         self.__name__ = "checkmate"
 
     def __call__(self, module: fx.GraphModule, inputs: list[Any], **_options: Any) -> Callable[..., Any]:
-        failures.require_static(module, inputs)
+        failures.require_static(module, inputs, self.model)
         if self.graphs is None:
-            self._note_frame()
-            return self._compile(module, inputs)
+            if self.model is None:
+                self._note_frame()
+            self._detached = outputs.select(module, self.loss)
+            ours = self.arguments is not None  # else a copy of the compiled model is called
+            self._around = breaks.Surroundings(breaks.unused_bytes(self.model, self.arguments, inputs) if ours else 0)
+            return outputs.guarded(self._compile(module, inputs), self._detached)
         graphs = self.graphs
         if self.options.budget == "auto":  # once, while nothing of the step is there but its inputs
             device = next((value.device for value in inputs if isinstance(value, torch.Tensor)), torch.device("cpu"))
@@ -122,7 +130,8 @@ class Backend:
 
     def partition(self, module: fx.GraphModule, _inputs: Any, *, num_fwd_outputs: int, **_hints: Any) -> tuple[fx.GraphModule, fx.GraphModule]:
         """AOTAutograd's partition function: the forward and the backward graph of the schedule."""
-        made, halves = plan(module, num_fwd_outputs, self.options, f"graph {len(self.plans)}", self._around)
+        name = f"graph {len(self.plans)}"
+        made, halves = plan(module, num_fwd_outputs, self.options, name, self._around, [out.name for out in self._detached])
         self.plans.append(made)
         log.info("graph %d: %s", len(self.plans) - 1, made)
         if self.graphs is not None:
@@ -158,17 +167,22 @@ def compile(
     accumulate: bool = False,
     graph_breaks: Literal["error", "split"] = "error",
     fallback: Literal["error", "eager"] = "error",
+    loss: outputs.Loss = None,
     **options: Unpack[Settings],
 ) -> Model:
     """The model, compiled so that a training step's peak stays within `budget`.
 
-    budget: bytes, "4GiB", "60%" of the peak without rematerialization, or "auto" for what the device has free.
-    It counts parameters, buffers, inputs, activations, gradients, `fixed_bytes` and the optimizer's state.
+    budget: bytes, "4GiB", "60%" of the peak without rematerialization, "auto" for what the device has free, or "min" for the
+    least that is found. It counts parameters, buffers, inputs, activations, gradients, `fixed_bytes` and the optimizer's state.
 
     optimizer: counts its state, as it is or as it will be after the first step.
     accumulate: gradients of earlier steps are alive while this one runs; counts them.
     graph_breaks: "error", or "split" to plan the model's parts so that they share the budget; it must then be in bytes.
     fallback: what becomes of a model that cannot be traced: an UnsupportedError, or with "eager" a warning and no budget.
+    loss: what of the output is differentiated: a name ("loss": the attribute or key), a position, a function of the output that
+        gives tensors of it, or "all". By default `.loss` or ["loss"], if there is one; else the scalars, if they depend on all
+        parameters that the other outputs depend on; else all. Nothing is planned for the backward pass of the others:
+        differentiating one raises an UnsupportedError. With graph_breaks="split" it is "all".
     costs: "estimate" (FLOPs and bytes) or "measure" (every call on the device in use, cached).
     compiler: "eager" runs PyTorch's own kernels, results equal to eager mode's; "inductor" generates code and may
         reorder, so that its peak is no longer the planned one.
@@ -184,14 +198,18 @@ def compile(
     A DistributedDataParallel model has its module compiled in place; its buckets are counted, and the processes agree on
     one plan for each graph.
 
-    Return the loss from the model: what is computed outside is not planned. InfeasibleError is raised in the first call
-    when nothing fits, KeyboardInterrupt on Ctrl-C. `checkmate.torch.plans(compiled)` tells what was planned.
+    Return the loss from the model, by itself or beside other things: what is computed outside is not planned.
+    InfeasibleError is raised in the first call when nothing fits, KeyboardInterrupt on Ctrl-C.
+    `checkmate.torch.plans(compiled)` tells what was planned.
     """
     require_callable(model)
     if graph_breaks not in ("error", "split"):
         raise ValueError(f'graph_breaks must be "error" or "split", not "{graph_breaks}"')
     if fallback not in ("error", "eager"):
         raise ValueError(f'fallback must be "error" or "eager", not "{fallback}"')
+    outputs.check(loss)
+    if graph_breaks == "split" and loss not in (None, "all"):
+        raise ValueError('loss= needs the model as one graph; with graph_breaks="split" every output of a part may be differentiated')
     # What the wrapper itself does cannot be traced; its module is compiled in place.
     wrapped = model.module if isinstance(model, torch.nn.parallel.DistributedDataParallel) else None
     graphs = _graphs(model if wrapped is None else wrapped, budget) if graph_breaks == "split" else None
@@ -199,17 +217,24 @@ def compile(
     if wrapped is not None:
         fixed += ranks.bucket_bytes(wrapped)
         now += ranks.bucket_bytes(wrapped)
-    made = Backend(checked(budget, options, model=model if wrapped is None else wrapped, fixed_bytes=fixed, held_now_bytes=now), graphs)
+    named = model if wrapped is None else wrapped
+    settings = checked(budget, options, model=named, fixed_bytes=fixed, held_now_bytes=now)
+    made = Backend(settings, graphs, loss if graphs is None else "all", named)
     original: Any = model if wrapped is None else wrapped._call_impl
     compiled: Any = torch.compile(original, backend=made, fullgraph=graphs is None, dynamic=False)
     inner = compiled.forward if isinstance(compiled, torch.nn.Module) else compiled
-    guard = failures.Guard(inner, original, fallback=fallback == "eager", graphs=graphs)
+    run = inner if graphs is not None else torch.compile(outputs.traced(original, loss), backend=made, fullgraph=True, dynamic=False)
+    guard = failures.Guard(run, original, fallback=fallback == "eager", graphs=graphs)
 
     @functools.wraps(inner)
     def call(*args: Any, **kwargs: Any) -> Any:
         # Else torch.compile cuts the graphs of distributed models at the borders of their gradients' buckets.
-        with torch._dynamo.config.patch(optimize_ddp=False):
-            return guard(*args, **kwargs)
+        made.arguments = args, kwargs
+        try:
+            with torch._dynamo.config.patch(optimize_ddp=False):
+                return guard(*args, **kwargs)
+        finally:
+            made.arguments = None
 
     if wrapped is not None:
         wrapped._compiled_call_impl = call  # type: ignore[assignment]
@@ -233,8 +258,8 @@ def require_callable(model: object) -> None:
 def _graphs(model: object, limit: int | float | str) -> breaks.Graphs:
     if not isinstance(model, torch.nn.Module):
         raise ValueError('graph_breaks="split" needs a torch.nn.Module, whose parameters all of its graphs count')
-    if budgets.is_share(limit):
-        raise ValueError(f'"{limit}" is of the peak of one graph; with graph_breaks="split" give the budget in bytes')
+    if limit == budgets.LEAST or budgets.is_share(limit):
+        raise ValueError(f'"{limit}" is of one graph; with graph_breaks="split" give the budget in bytes')
     return breaks.Graphs(model)
 
 

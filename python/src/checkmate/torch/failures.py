@@ -21,13 +21,14 @@ from .joint import UnsupportedError
 from .planner import from_progress
 
 
-def require_static(module: fx.GraphModule, inputs: list[Any]) -> None:
-    """UnsupportedError that names the dimensions that are symbols."""
+def require_static(module: fx.GraphModule, inputs: list[Any], model: object = None) -> None:
+    """UnsupportedError that names the dimensions that are symbols. Positional arguments have the names that `model` has for them."""
     found = []
     for node in module.graph.nodes:
         value = node.meta.get("example_value")
         if node.op == "placeholder" and isinstance(value, torch.Tensor):
-            found += [f"dimension {i} of {_source(node)} (now {_hint(size)})" for i, size in enumerate(value.shape) if not isinstance(size, int)]
+            name = _source(node, model)
+            found += [f"dimension {i} of {name} (now {_hint(size)})" for i, size in enumerate(value.shape) if not isinstance(size, int)]
     if not found and any(isinstance(value, (torch.SymInt, torch.SymFloat)) for value in inputs):
         found = ["a number that the model is called with"]
     if found:
@@ -38,7 +39,7 @@ def require_static(module: fx.GraphModule, inputs: list[Any]) -> None:
     for node in module.graph.nodes:
         value = node.meta.get("example_value")
         if isinstance(value, torch.Tensor) and any(not isinstance(size, int) for size in value.shape):
-            raise _depends_on_data(f"the result of '{node.name}'{_place(node.stack_trace or '')}")
+            raise _depends_on_data(f"the result of '{node.name}'{place(node.stack_trace or '')}")
 
 
 def _depends_on_data(what: str) -> UnsupportedError:
@@ -48,13 +49,27 @@ def _depends_on_data(what: str) -> UnsupportedError:
     )
 
 
-def _source(node: fx.Node) -> str:
+def _source(node: fx.Node, model: object) -> str:
     """The name that the model's own code has for an input."""
     source = getattr(node.meta.get("grapharg"), "source", None)
     name = getattr(source, "name", None)
     text = str(name() if callable(name) else name or node.name)
-    match = re.fullmatch(r"L\['(\w+)'\]", text)
+    match = re.fullmatch(r"L\['(?:kwargs'\]\[')?(\w+)'\]", text)
+    position = re.fullmatch(r"L\['args'\]\[(\d+)\]", text)
+    if position is not None and model is not None:
+        names = _argument_names(model)
+        text = names[int(position[1])] if int(position[1]) < len(names) else text
     return f"'{match[1] if match else text}'"
+
+
+def _argument_names(model: object) -> list[str]:
+    """Of the positional arguments."""
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    try:
+        parameters = inspect.signature(model.forward if isinstance(model, torch.nn.Module) else model).parameters  # type: ignore[arg-type]
+    except (TypeError, ValueError):  # such as a function written in C
+        return []
+    return [p.name for p in parameters.values() if p.kind in kinds]
 
 
 def _hint(size: object) -> str:
@@ -62,7 +77,7 @@ def _hint(size: object) -> str:
     return "unknown" if hint is None else str(hint)
 
 
-def _place(trace: str) -> str:
+def place(trace: str) -> str:
     """The last place that a stack trace names, in brackets, after a blank; nothing where it names none."""
     places = re.findall(r'File "([^"]+)", line (\d+)', trace)
     return f" ({places[-1][0]}:{places[-1][1]})" if places else ""
@@ -175,13 +190,13 @@ def _unsupported(error: BaseException, what: str, advice: bool) -> UnsupportedEr
         reason = f"{type(error).__name__}: {reason}".removesuffix(": ")
     if "SparseTensorImpl" in reason:
         reason += " (a sparse gradient? torch.nn.Embedding has sparse=False)"
-    place = _place(text.rpartition("from user code")[2]) if "from user code" in text else ""
+    where = place(text.rpartition("from user code")[2]) if "from user code" in text else ""
     options = ['graph_breaks="split" plans its parts'] if what != "planned" else []
     options.append('fallback="eager" runs it without a budget')
     dynamic = re.match(r"(?i)dynamic shape operator: (?:operator `)?([\w.]+)", reason)  # with old versions, that do not trace it
     if dynamic is not None:
-        failure = _depends_on_data(f"the result of '{dynamic[1]}'{place}")
+        failure = _depends_on_data(f"the result of '{dynamic[1]}'{where}")
     else:
-        failure = UnsupportedError(f"the model cannot be {what}: {reason}{place}" + (f". {', '.join(options)}" if advice else ""))
+        failure = UnsupportedError(f"the model cannot be {what}: {reason}{where}" + (f". {', '.join(options)}" if advice else ""))
     failure.__cause__ = error
     return failure

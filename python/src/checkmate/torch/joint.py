@@ -181,6 +181,7 @@ class _Builder:
         self._owner: dict[int, int] = {}  # storage to the tensor that has its bytes
         self._storage: dict[int, tuple[str, int]] = {}  # tensor to the pass that makes its storage, and its bytes
         self._held = {n for n in forward_outputs if isinstance(n, fx.Node)}
+        self._kept: dict[fx.Node, int] = {}  # the view of a forward output that stays with the caller
         # Random calls that the backward pass makes again: their generator's state goes there as one more output.
         self._copied = {effects.origin(n) for n in nodes if effects.COPY_OF in n.meta and effects.is_random(n)}
         self._state_of: dict[fx.Node, int] = {}
@@ -260,10 +261,12 @@ class _Builder:
         self.graph.op(name=f"{output.name}.keep", cost=0, recomputable=False, inputs=[made], outputs=[view])
         self.ops.append(JointOp(None, [made], [view]))
         self.graph.result(view)
+        self._kept[output] = view
 
     def boundary(self, nodes: list[fx.Node], reserve_bytes: int) -> int:
-        """What the caller does between the passes. Returns its operator."""
-        crossing = sorted({self.tensor_of[n] for n in self._held if n in self.tensor_of})
+        """What the caller does between the passes. Returns its operator. The caller has all outputs then: a schedule whose
+        operators are in another order must not make one of them later."""
+        crossing = sorted({self._kept.get(n, self.tensor_of[n]) for n in self._held if n in self.tensor_of})
         given = [n for n in nodes if is_tangent(n) and isinstance(n.meta.get("val"), torch.Tensor)]
         tangents = [self._tensor(n.meta["val"], n, n.name, "tangent") for n in given]
         self.graph.op(name="boundary", kind="loss", cost=0, workspace_bytes=reserve_bytes, recomputable=False, inputs=crossing, outputs=tangents)

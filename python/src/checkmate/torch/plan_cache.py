@@ -47,7 +47,7 @@ def _digest(content: dict[str, object]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def load(path: pathlib.Path, graph: Graph, budget: int) -> tuple[Schedule, Claim] | None:
+def load(path: pathlib.Path, graph: Graph, budget: int | None) -> tuple[Schedule, Claim] | None:
     try:
         file = json.loads(path.read_text())
         content = file["content"]

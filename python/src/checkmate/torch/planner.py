@@ -14,7 +14,7 @@ from ..errors import InfeasibleError
 from ..graph import Graph
 from ..schedule import Schedule
 from ..solver import Progress, solve
-from . import breaks, budget, cost, dropout, effects, gathered, joint, partition, peak, plan_cache, policies, random_state, ranks
+from . import breaks, budget, copies, cost, dropout, effects, gathered, joint, least, partition, peak, plan_cache, policies, random_state, ranks
 from .tidy import tidied
 
 
@@ -46,7 +46,7 @@ class Options:
             if getattr(self, name) not in allowed:
                 quoted = " or ".join(f'"{choice}"' for choice in allowed)
                 raise ValueError(f'{name} must be {quoted}, not "{getattr(self, name)}"')
-        if self.budget != "auto" and not budget.is_share(self.budget):
+        if self.budget not in ("auto", budget.LEAST) and not budget.is_share(self.budget):
             budget.in_bytes(self.budget, baseline_bytes=0, device=torch.device("cpu"), held_bytes=0)
 
     def say(self, text: str) -> None:
@@ -69,10 +69,11 @@ def from_progress(error: BaseException) -> bool:
 
 @dataclass(frozen=True)
 class Plan:
-    """One planned graph. Bytes count parameters, inputs, gradients, `fixed_bytes` and `held_bytes`, which the model's other
-    graphs hold; costs are nanoseconds of one step. `bound`, `gap` and `status` are about schedules within `solved_bytes`, which is
-    less than the budget where PyTorch needs room that the dataflow graph does not count. `origin` is "solver", "cache", or
-    such as "rank 0" where that process of a distributed job sent it."""
+    """One planned graph. Bytes count parameters, inputs, gradients, `fixed_bytes` and `held_bytes`: what the model's other
+    graphs hold, and what the model and the call have that no graph takes. Costs are nanoseconds of one step. `bound`, `gap` and
+    `status` are about schedules within `solved_bytes`, which is less than the budget where PyTorch needs room that the dataflow
+    graph does not count. `origin` is "solver", "cache", or such as "rank 0" where that process of a distributed job sent it.
+    `detached`: outputs that are planned not to be differentiated."""
 
     graph: Graph
     schedule: Schedule
@@ -91,6 +92,7 @@ class Plan:
     recomputed: list[str]
     seconds: float
     origin: str
+    detached: list[str] = field(default_factory=list)
 
     @property
     def cached(self) -> bool:
@@ -107,11 +109,17 @@ class Plan:
         return (
             f"{len(self.graph.ops)} operators, peak {self.peak_bytes:,} of {self.budget_bytes:,} bytes "
             f"({self.baseline_peak_bytes:,} without rematerialization), {len(self.recomputed)} recomputed, "
-            f"overhead {100 * self.overhead:.2f} %, {gap}, {origin}"
+            f"overhead {100 * self.overhead:.2f} %, {gap}, {origin}{_some('; not differentiated:', self.detached)}"
         )
 
     def __repr__(self) -> str:
         return f"<Plan: {self}>"
+
+
+def _some(title: str, names: list[str], most: int = 4) -> str:
+    """The first of the names behind a title; nothing where there are none."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{title} {', '.join(names[:most])}{more}" if names else ""
 
 
 def _device(module: fx.GraphModule) -> torch.device:
@@ -130,6 +138,7 @@ class Traced:
         self.measured = cost.Measured(plan_cache.directory() if options.cache else None) if options.costs == "measure" else None
         self.replay = options.random == "replay" and options.compiler == "eager"
         if options.compiler == "eager":
+            copies.apply(module)
             dropout.rewrite(module)
             gathered.apply(module)
         joint.snapshot_mutated(module, num_fwd_outputs)
@@ -155,24 +164,32 @@ def trace(module: fx.GraphModule, num_fwd_outputs: int, options: Options, name: 
 
 
 def plan(module: fx.GraphModule, num_fwd_outputs: int, options: Options, name: str,
-         around: breaks.Surroundings = breaks.Surroundings()) -> tuple[Plan, partition.Halves]:  # noqa: B008 - frozen  # fmt: skip
-    """Plans a joint graph. InfeasibleError when no schedule is found within the budget, KeyboardInterrupt on Ctrl-C."""
+         around: breaks.Surroundings = breaks.Surroundings(),  # noqa: B008 - frozen
+         detached: list[str] | None = None) -> tuple[Plan, partition.Halves]:  # fmt: skip
+    """Plans a joint graph. `detached`: for the plan. InfeasibleError when no schedule is found within the budget, KeyboardInterrupt on Ctrl-C."""
     begin = time.perf_counter()
     options = replace(options, fixed_bytes=options.fixed_bytes + around.held_bytes)
     traced = trace(module, num_fwd_outputs, options, name)
     model = traced.build()
     baseline = Schedule.baseline(model.graph).simulate(model.graph)
-    limit = budget.in_bytes(options.budget, baseline_bytes=baseline.peak_bytes, device=_device(module),
-                            held_bytes=model.input_bytes + options.held_now_bytes)  # fmt: skip
-    options.say(f"{name}: {len(model.graph.ops)} operators, {baseline.peak_bytes:,} bytes without rematerialization, budget {limit:,}")
-    model, fit = _fit_among(model, limit, traced, around)
+    size = f"{name}: {len(model.graph.ops)} operators, {baseline.peak_bytes:,} bytes without rematerialization"
+    if options.budget == budget.LEAST:
+        options.say(f"{size}, budget: the least")
+        smallest = _least(model, traced)
+        limit = smallest.peak_bytes
+        fit = _cheapest(model, limit, traced, smallest)
+    else:
+        limit = budget.in_bytes(options.budget, baseline_bytes=baseline.peak_bytes, device=_device(module),
+                                held_bytes=model.input_bytes + around.held_bytes + options.held_now_bytes)  # fmt: skip
+        options.say(f"{size}, budget {limit:,}")
+        model, fit = _fit_among(model, limit, traced, around)
     total = fit.schedule.simulate(model.graph).cost
     made = Plan(
         graph=model.graph, schedule=fit.schedule, budget_bytes=limit, solved_bytes=fit.solved_bytes, peak_bytes=fit.peak_bytes,
         baseline_peak_bytes=baseline.peak_bytes, floor_bytes=model.graph.memory_floor, saved_bytes=fit.halves.saved_bytes,
         held_bytes=around.held_bytes, cost=total, baseline_cost=model.graph.total_cost, bound=fit.claim.bound,
         gap=None if not fit.claim.bound else max(0.0, total / fit.claim.bound - 1), status=fit.claim.status,
-        recomputed=fit.halves.recomputed, seconds=time.perf_counter() - begin, origin=fit.origin,
+        recomputed=fit.halves.recomputed, seconds=time.perf_counter() - begin, origin=fit.origin, detached=detached or [],
     )  # fmt: skip
     options.say(f"{name}: {made}")
     return made, fit.halves
@@ -181,16 +198,21 @@ def plan(module: fx.GraphModule, num_fwd_outputs: int, options: Options, name: s
 def _fit_among(model: joint.Joint, limit: int, traced: Traced, around: breaks.Surroundings) -> tuple[joint.Joint, _Fit]:
     """The fit that leaves most to the graphs that follow, and the graph it is of."""
     if not around.followed:
-        return model, _fit(model, limit, traced)
+        return model, _fit_or_say(model, limit, traced)
     free = max(0, limit - traced.options.fixed_bytes - model.input_bytes)
-    for part in breaks.RESERVES if _followed(model) else (0.0,):
+    for part in breaks.RESERVES[:-1] if _followed(model) else ():
         try:
             reserved = traced.build(reserve_bytes=int(part * free))
             return reserved, _fit(reserved, limit, traced)
-        except InfeasibleError as error:
-            last = error
-    raise InfeasibleError(f"{traced.name} of the model, beside which {around.held_bytes} bytes are held: {last}", proven=last.proven,
-                          budget_bytes=limit, smallest_known=last.smallest_known, largest_impossible=last.largest_impossible)  # fmt: skip
+        except InfeasibleError:
+            pass
+    try:
+        return model, _fit_or_say(model, limit, traced)
+    except InfeasibleError as error:
+        raise InfeasibleError(
+            f"{traced.name} of the model, beside which {around.held_bytes} bytes are held: {error} (while no more are held)",
+            proven=error.proven, budget_bytes=limit, smallest_known=error.smallest_known, largest_impossible=error.largest_impossible,
+        ) from None  # fmt: skip
 
 
 def _followed(model: joint.Joint) -> bool:
@@ -211,12 +233,33 @@ class _Fit:
     solved_bytes: int
 
 
+def _fit_or_say(model: joint.Joint, limit: int, traced: Traced) -> _Fit:
+    """A fit; or an InfeasibleError that names a budget which works when it is passed on."""
+    try:
+        return _fit(model, limit, traced)
+    except InfeasibleError as error:
+        failed = error
+    traced.options.say(f"{traced.name}: nothing was found within {limit:,} bytes; looking for the least that is enough")
+    smallest = _least(model, traced)
+    if smallest.peak_bytes <= limit:
+        return _cheapest(model, limit, traced, smallest)
+    enough, fit = _found_again(model, smallest, traced)
+    overhead = fit.schedule.simulate(model.graph).cost / max(1, model.graph.total_cost) - 1
+    impossible = max(failed.largest_impossible, int(smallest.claim.bound or 0) - 1)
+    proven = failed.proven or limit <= impossible
+    raise InfeasibleError(
+        f"{'no schedule fits' if proven else 'no schedule was found within'} {limit:,} bytes; budget={enough:,} works, with "
+        f"{100 * overhead:.1f} % more computation; {impossible:,} bytes are proven not to",
+        proven=proven, budget_bytes=limit, smallest_known=enough, largest_impossible=impossible,
+    ) from None  # fmt: skip
+
+
 def _fit(model: joint.Joint, limit: int, traced: Traced) -> _Fit:
     room = _room_for_states(model, limit)
     target, lowered = limit - room, False
     while True:
         try:
-            schedule, claim, origin = _solve_together(model.graph, target, traced.options)
+            fit = _run(model, _solve_together(model.graph, target, traced.options), target, limit, traced)
         except InfeasibleError as error:
             if room:
                 target, room = limit, 0
@@ -225,15 +268,66 @@ def _fit(model: joint.Joint, limit: int, traced: Traced) -> _Fit:
                 raise
             raise InfeasibleError(f"no schedule was found whose run fits {limit} bytes: {error}", proven=False, budget_bytes=limit,
                                   smallest_known=None, largest_impossible=model.graph.memory_floor - 1) from None  # fmt: skip
-        halves = partition.split(model, schedule)
-        levels: dict[fx.Node, int] = {}
-        real = peak.peak_bytes(model, halves, traced.workspace, levels)
-        if real <= limit:
-            if traced.options.compiler == "eager" and dropout.draw_noise(halves, limit, levels):
-                real = peak.peak_bytes(model, halves, traced.workspace)
-            return _Fit(schedule, claim, origin, halves, real, target)
+        if fit.peak_bytes <= limit:
+            return fit
         # The solver counts bytes that PyTorch frees later, or not at all: leave that much room and solve again.
-        target, room, lowered = max(0, target - (real - limit)), 0, True
+        target, room, lowered = max(0, target - (fit.peak_bytes - limit)), 0, True
+
+
+def _run(model: joint.Joint, found: ranks.Found, target: int, limit: int, traced: Traced) -> _Fit:
+    """What runs a schedule, found for `target` bytes, and its peak, which may be above `limit`."""
+    schedule, claim, origin = found
+    halves = partition.split(model, schedule)
+    levels: dict[fx.Node, int] = {}
+    real = peak.peak_bytes(model, halves, traced.workspace, levels)
+    if real <= limit and traced.options.compiler == "eager" and dropout.draw_noise(halves, limit, levels):
+        real = peak.peak_bytes(model, halves, traced.workspace)
+    return _Fit(schedule, claim, origin, halves, real, target)
+
+
+def _least(model: joint.Joint, traced: Traced) -> _Fit:
+    """What runs in least memory, and as its claim's bound the bytes proven to be needed; from the disk, if it is there, and
+    the same for all processes of a job."""
+    graph, options = model.graph, traced.options
+    settings, seconds = (*_settings(options), "least"), time_limit(graph, options)
+
+    def find() -> ranks.Found:
+        path = plan_cache.path_of(graph, 0, settings)
+        known = plan_cache.load(path, graph, None) if options.cache else None
+        if known is not None:
+            return *known, "cache"
+        schedule, claim = least.search(graph, options, seconds, lambda s: peak.peak_bytes(model, partition.split(model, s), traced.workspace))
+        if options.cache:
+            plan_cache.store(path, schedule, claim)
+        return schedule, claim, "solver"
+
+    found = ranks.first_come(graph, None, settings, find, least.longest(seconds) + 60)
+    return _run(model, found, found[0].simulate(graph).peak_bytes, 0, traced)
+
+
+def _cheapest(model: joint.Joint, limit: int, traced: Traced, smallest: _Fit) -> _Fit:
+    """The cheapest fit found from one that is known to fit."""
+    target, last = limit, smallest.solved_bytes
+    while True:
+        fit = _run(model, _solve_together(model.graph, target, traced.options, smallest.schedule), target, limit, traced)
+        if fit.peak_bytes <= limit:
+            return fit
+        if target <= last:
+            return _run(model, (smallest.schedule, plan_cache.Claim("feasible", None), smallest.origin), last, limit, traced)
+        target = max(last, target - (fit.peak_bytes - limit)) if target == limit else last
+
+
+def _found_again(model: joint.Joint, smallest: _Fit, traced: Traced) -> tuple[int, _Fit]:
+    """The least budget, or a little more, for which another search that knows nothing of this one finds a fit."""
+    for percent in least.MARGINS:
+        limit = smallest.peak_bytes + smallest.peak_bytes * percent // 100
+        try:
+            return limit, _fit(model, limit, traced)
+        except InfeasibleError:
+            traced.options.say(f"{traced.name}: {limit:,} bytes are enough, but were not found to be so again")
+    baseline = Schedule.baseline(model.graph)
+    fit = _run(model, (baseline, plan_cache.Claim("feasible", None), "solver"), 0, 0, traced)
+    return fit.peak_bytes, fit
 
 
 def _room_for_states(model: joint.Joint, limit: int) -> int:
@@ -250,15 +344,20 @@ def time_limit(graph: Graph, options: Options) -> float:
     return min(30.0, 1.0 + len(graph.ops) / 800) if options.time_limit is None else options.time_limit
 
 
-def _solve_together(graph: Graph, limit: int, options: Options) -> ranks.Found:
+def _settings(options: Options) -> tuple[object, ...]:
+    """What a plan depends on beside the graph and the budget."""
+    return options.strategy, options.time_limit, options.gap, options.seed
+
+
+def _solve_together(graph: Graph, limit: int, options: Options, start: Schedule | None = None) -> ranks.Found:
     """As `_solve_cached`; the processes of one distributed job use the schedule of the first one to plan the same graph."""
-    settings = (options.strategy, options.time_limit, options.gap, options.seed)
-    return ranks.first_come(graph, limit, settings, lambda: _solve_cached(graph, limit, options), time_limit(graph, options) + 60)
+    settings = (*_settings(options), start is not None)
+    return ranks.first_come(graph, limit, settings, lambda: _solve_cached(graph, limit, options, start), time_limit(graph, options) + 60)
 
 
-def _solve_cached(graph: Graph, limit: int, options: Options) -> ranks.Found:
-    """A schedule of the same graph, budget and options found before, if the verifier accepts it; else solves."""
-    path = plan_cache.path_of(graph, limit, (options.strategy, options.time_limit, options.gap, options.seed))
+def _solve_cached(graph: Graph, limit: int, options: Options, start: Schedule | None) -> ranks.Found:
+    """A schedule of the same graph, budget and options found before, if the verifier accepts it; else solves, from `start`."""
+    path = plan_cache.path_of(graph, limit, _settings(options))
     if options.cache:
         known = plan_cache.load(path, graph, limit)
         if known is not None:
@@ -272,7 +371,7 @@ def _solve_cached(graph: Graph, limit: int, options: Options) -> ranks.Found:
             options.say(f"{p.seconds:.0f} s: overhead {100 * (p.cost / max(1, graph.total_cost) - 1):.2f} %{gap} ({p.source})")
 
     solution = solve(graph, limit, strategy=options.strategy, time_limit=time_limit(graph, options), gap=options.gap,
-                     threads=options.threads, seed=options.seed, progress=report if options.progress is not None else None)  # fmt: skip
+                     threads=options.threads, seed=options.seed, start=start, progress=report if options.progress is not None else None)  # fmt: skip
     if solution.interrupted:
         raise KeyboardInterrupt
     schedule = solution.require().schedule

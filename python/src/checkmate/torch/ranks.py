@@ -26,7 +26,7 @@ from .plan_cache import Claim
 Found = tuple[Schedule, Claim, str]
 
 
-def first_come(graph: Graph, budget: int, settings: tuple[object, ...], find: Callable[[], Found], patience: float) -> Found:
+def first_come(graph: Graph, budget: int | None, settings: tuple[object, ...], find: Callable[[], Found], patience: float) -> Found:
     """What `find` gives; or what it gave the first process to ask for a graph that differs in costs at most, where the
     verifier accepts that here. Processes plan by themselves when that one failed or took longer than `patience` seconds.
     What another process proved is worth nothing under other costs, and then there is no bound."""

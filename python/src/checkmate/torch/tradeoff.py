@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -18,7 +18,7 @@ from ..graph import Graph
 from ..schedule import Schedule
 from ..solver import Solution, frontier
 from . import budget as sizes
-from . import ranks
+from . import outputs, ranks
 from .compiler import Backend, Settings, checked, optimizer_bytes, require_callable
 from .failures import Guard
 from .figure import frontier_svg
@@ -108,16 +108,19 @@ class _TracedError(Exception):
     """Ends a compilation whose joint graph is all that was wanted."""
 
 
-def _training_graph(model: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any], options: Options) -> Graph:
+def _training_graph(model: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any], options: Options, loss: outputs.Loss) -> Graph:
     found: list[Graph] = []
 
     class Tracer(Backend):
         def partition(self, module: fx.GraphModule, _inputs: Any, *, num_fwd_outputs: int, **_hints: Any) -> tuple[fx.GraphModule, fx.GraphModule]:
-            found.append(trace(module, num_fwd_outputs, options, "the model").build().graph)
+            beside = replace(options, fixed_bytes=options.fixed_bytes + self._around.held_bytes)
+            found.append(trace(module, num_fwd_outputs, beside, "the model").build().graph)
             raise _TracedError
 
     def traced(*args: Any, **kwargs: Any) -> Any:
-        return torch.compile(model, backend=Tracer(options), fullgraph=True, dynamic=False)(*args, **kwargs)
+        tracer = Tracer(options, None, loss, model)
+        tracer.arguments = args, kwargs
+        return torch.compile(outputs.traced(model, loss), backend=tracer, fullgraph=True, dynamic=False)(*args, **kwargs)
 
     guard = Guard(traced, model, fallback=False, graphs=None, advice=False)
     try:
@@ -139,16 +142,18 @@ def explain(
     plot: str | os.PathLike[str] | None = None,
     report: str | os.PathLike[str] | None = None,
     show: Callable[[str], None] | None = print,
+    loss: outputs.Loss = None,
     **options: Unpack[Settings],
 ) -> Frontier:
     """The frontier of memory against overhead of a training step, shown line by line as it is found. `inputs`: the model's
     arguments, a tuple, or a dict of keyword arguments.
 
     The model is traced, not run. `budgets` points from the peak without rematerialization down to the memory floor;
-    other options as in `compile`. A model that returns its loss is planned whole. `plot` names an SVG file to draw the
+    `loss` and other options as in `compile`. A model that returns its loss is planned whole. `plot` names an SVG file to draw the
     frontier in, `report` an HTML file for the schedule of least memory. KeyboardInterrupt on Ctrl-C.
     """
     require_callable(model)
+    outputs.check(loss)
     if isinstance(inputs, torch.Tensor) or not isinstance(inputs, (Sequence, Mapping)):
         raise TypeError("inputs must be a tuple of the model's arguments, such as (images, labels), or a dict of keyword arguments")
     if budgets < 1:
@@ -163,7 +168,7 @@ def explain(
         wrapped: torch.nn.Module = model.module  # what the wrapper itself does cannot be traced
         model, fixed = wrapped, fixed + ranks.bucket_bytes(wrapped)
     settings = checked("100%", options, model=model, fixed_bytes=fixed)
-    graph = _training_graph(model, inputs, settings)
+    graph = _training_graph(model, inputs, settings, loss)
     top = Schedule.baseline(graph).simulate(graph).peak_bytes
     tell = show or (lambda _line: None)
     for line in _head(graph, top):

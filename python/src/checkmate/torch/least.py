@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The schedule whose run needs least memory, whatever it costs.
+
+The least peak of the dataflow graph is not yet a budget: PyTorch holds states of random generators, and a view's storage
+beside a value computed again. So schedules of the least peak and of a little more are made into what would run, and the
+one that needs fewest bytes there is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ..graph import Graph
+from ..schedule import Schedule
+from ..solver import min_budget, solve
+from .plan_cache import Claim
+from .tidy import tidied
+
+if TYPE_CHECKING:
+    from .planner import Options
+
+#: The first search has this many times the seconds of a solve, and at least so many; then come at most so many solves.
+_FIRST, _AT_LEAST, _SOLVES = 2, 3.0, 6
+
+#: Budgets to try for a schedule found without any start, in percent of the least.
+MARGINS = (0, 1, 3, 10, 30)
+
+
+def longest(seconds: float) -> float:
+    """Seconds that a search takes at most, where a solve has so many."""
+    return max(_AT_LEAST, _FIRST * seconds) + _SOLVES * seconds
+
+
+def search(graph: Graph, options: Options, seconds: float, real_peak: Callable[[Schedule], int]) -> tuple[Schedule, Claim]:
+    """A schedule of the least `real_peak` found, and as its claim's bound the bytes that any schedule is proven to need.
+    `seconds`: of each solve, one of several. KeyboardInterrupt on Ctrl-C."""
+
+    def report(known: int, needed: int) -> None:
+        options.say(f"{known:,} bytes are enough for the graph, {needed:,} are needed")
+
+    found = min_budget(graph, strategy=options.strategy, time_limit=max(_AT_LEAST, _FIRST * seconds), threads=options.threads, seed=options.seed,
+                       progress=report if options.progress is not None else None)  # fmt: skip
+    if found.interrupted:
+        raise KeyboardInterrupt
+    best = lowest = tidied(graph, found.schedule)
+    least, peak = real_peak(best), found.budget_bytes
+    low = max(graph.memory_floor, found.lower_bound_bytes if found.bound_covers == "any" else 0)
+    share = 0.25
+    for turn in range(_SOLVES):
+        # Above the lowest peak there is room for schedules that PyTorch needs less beside; below it there may be others. Most
+        # solves have no start: where nothing better is found in time, they would only give it back.
+        above = turn % 2 == 0 and peak < least
+        target = peak + int(share * (least - peak)) if above else least - (least - low + 3) // 4
+        if target >= least or (target < low and not above):
+            break
+        solution = solve(graph, target, strategy=options.strategy, time_limit=seconds, gap=options.gap, threads=options.threads,
+                         seed=options.seed + turn, start=lowest if turn == 0 else None)  # fmt: skip
+        if solution.interrupted:
+            raise KeyboardInterrupt
+        if solution.schedule is None:
+            low = max(low, target)  # which is no proof: the search goes on above
+            continue
+        schedule = tidied(graph, solution.schedule)
+        real, below = real_peak(schedule), schedule.simulate(graph).peak_bytes
+        if below < peak:
+            lowest, peak = schedule, below
+        share = share if real < least or not above else 0.5 + share / 2
+        if real < least:
+            best, least = schedule, real
+            options.say(f"{least:,} bytes are enough")
+    return best, Claim("feasible", float(found.lower_bound_bytes) if found.bound_covers == "any" else None)

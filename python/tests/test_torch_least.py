@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The least budget: what an error names works, and `budget="min"` finds it."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed", minversion="2.6")
+
+from models import Broken, make  # noqa: E402
+from steps import gradients  # noqa: E402
+from test_torch_outputs import SHAPES, made, scalar  # noqa: E402
+
+import checkmate  # noqa: E402
+import checkmate.torch as ct  # noqa: E402
+from checkmate.torch import meter, planner  # noqa: E402
+
+OPTIONS: dict[str, Any] = {"time_limit": 0.5}
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    torch._dynamo.reset()
+
+
+@pytest.mark.parametrize(("name", "cache"), [("gpt", True), ("two_losses", False), ("logits", True)])
+def test_the_budget_that_an_error_names_works(name: str, cache: bool) -> None:
+    model, inputs = made(SHAPES["tuple"]) if name == "logits" else make(name)
+    with pytest.raises(checkmate.InfeasibleError, match=r"no schedule .* budget=[\d,]+ works, with [\d.]+ % more") as caught:
+        ct.compile(model, "1MB", cache=cache, **OPTIONS)(*inputs)
+    named = caught.value.smallest_known
+    assert named is not None
+    assert f"budget={named:,} works" in str(caught.value)
+    assert caught.value.budget_bytes <= caught.value.largest_impossible < named
+    torch._dynamo.reset()
+    compiled = ct.compile(model, named, cache=cache, **OPTIONS)
+    scalar(compiled(*inputs))
+    model.zero_grad(set_to_none=True)
+    (plan,) = ct.plans(compiled)
+    assert plan.peak_bytes <= plan.budget_bytes == named
+    held: list[Any] = []
+
+    def step() -> None:
+        held[:] = [compiled(*inputs)]
+        scalar(held[0])
+
+    assert meter.peak_bytes(step, model, inputs) <= named
+
+
+def test_what_the_search_does_not_find_in_time_is_looked_for_harder(monkeypatch: pytest.MonkeyPatch) -> None:
+    solve = planner._solve_together
+
+    def late(graph: Any, limit: int, options: Any, start: Any = None) -> Any:
+        if start is None:
+            raise checkmate.InfeasibleError("late", proven=False, budget_bytes=limit, smallest_known=None, largest_impossible=0)
+        return solve(graph, limit, options, start)
+
+    model, inputs = make("perceptron")
+    monkeypatch.setattr(planner, "_solve_together", late)
+    compiled = ct.compile(model, "70%", **OPTIONS)
+    compiled(*inputs).backward()
+    (plan,) = ct.plans(compiled)
+    assert plan.peak_bytes <= plan.budget_bytes == plan.baseline_peak_bytes * 7 // 10
+    with pytest.raises(checkmate.InfeasibleError, match=r"no schedule fits.*budget=[\d,]+ works, with 0\.0 % more") as caught:
+        torch._dynamo.reset()
+        ct.compile(model, "1MB", **OPTIONS)(*inputs)
+    assert caught.value.smallest_known == plan.baseline_peak_bytes, "nothing less was found by the search alone"
+
+
+@pytest.mark.parametrize("name", ["encoder", "perceptron", "resnet"])
+def test_the_least_budget(name: str) -> None:
+    model, inputs = make(name)
+    start = copy.deepcopy(model.state_dict())
+    expected = gradients(model, model, *inputs)
+    model.load_state_dict(start)
+    lines: list[str] = []
+    compiled = ct.compile(model, "min", progress=lines.append, **OPTIONS)
+    assert all(torch.equal(a, b) for a, b in zip(gradients(model, compiled, *inputs), expected, strict=True))
+    (plan,) = ct.plans(compiled)
+    assert plan.peak_bytes <= plan.budget_bytes < plan.baseline_peak_bytes
+    assert plan.overhead > 0
+    assert any("the least" in line for line in lines)
+    model.zero_grad(set_to_none=True)
+    assert meter.peak_bytes(lambda: compiled(*inputs).backward(), model, inputs) <= plan.budget_bytes
+    torch._dynamo.reset()
+    again = ct.compile(model, plan.budget_bytes, **OPTIONS)
+    again(*inputs)
+    assert ct.plans(again)[0].peak_bytes <= plan.budget_bytes
+
+
+def test_the_least_is_of_one_graph() -> None:
+    with pytest.raises(ValueError, match="in bytes"):
+        ct.compile(Broken(), "min", graph_breaks="split")

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hugging Face models as their users call them: labels go in, and a loss, logits and a cache come out."""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed", minversion="2.6")
+transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "bench" / "torch"))
+
+import physical  # noqa: E402
+
+import checkmate.torch as ct  # noqa: E402
+
+VOCABULARY = 3000
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    torch._dynamo.reset()
+
+
+def gpt2() -> Any:
+    config = transformers.GPT2Config(vocab_size=VOCABULARY, n_positions=64, n_embd=64, n_layer=2, n_head=4, bos_token_id=0, eos_token_id=0)
+    model = transformers.GPT2LMHeadModel(config)
+    model.loss_type = "ForCausalLM"  # else it logs which loss it takes
+    return model
+
+
+def llama() -> Any:
+    config = transformers.LlamaConfig(vocab_size=VOCABULARY, hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4,
+                                      num_key_value_heads=4, max_position_embeddings=64)  # fmt: skip
+    return transformers.LlamaForCausalLM(config)
+
+
+MODELS: dict[str, Callable[[], Any]] = {"gpt2": gpt2, "llama": llama}
+
+
+def batch() -> dict[str, Any]:
+    torch.manual_seed(1)
+    ids = torch.randint(0, VOCABULARY, (4, 64))
+    return {"input_ids": ids, "labels": ids.clone()}
+
+
+def outcome(model: Any, run: Callable[..., Any]) -> list[Any]:
+    torch.manual_seed(2)
+    model.zero_grad(set_to_none=True)
+    output = run(**batch())
+    output.loss.backward()
+    found = [output.loss.detach(), output.logits.detach(), *(p.grad.clone() for p in model.parameters())]
+    model.zero_grad(set_to_none=True)
+    return found
+
+
+def measured(model: Any, run: Callable[..., Any]) -> int:
+    """The physical peak of a step whose outputs are held to its end."""
+    given = batch()
+    held: list[Any] = []
+
+    def step() -> None:
+        held[:] = [run(**given)]
+        held[0].loss.backward()
+
+    step()
+    model.zero_grad(set_to_none=True)
+    held.clear()
+    return physical.held_bytes(model, given.values()) + physical.allocator_peak(step)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_natural_call(name: str) -> None:
+    torch.manual_seed(0)
+    model = MODELS[name]()
+    expected = outcome(model, model)
+    eager = measured(model, model)
+    model.zero_grad(set_to_none=True)
+    for budget in ("100%", "92%"):
+        torch._dynamo.reset()
+        compiled = ct.compile(model, budget, time_limit=2)
+        found = outcome(model, compiled)
+        assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+        (plan,) = ct.plans(compiled)
+        assert "logits" in plan.detached
+        assert plan.baseline_peak_bytes <= eager, "what is not differentiated must cost nothing"
+        assert measured(model, compiled) <= plan.peak_bytes <= plan.budget_bytes
+        model.zero_grad(set_to_none=True)
+
+
+def test_the_cache_is_returned_as_it_is() -> None:
+    torch.manual_seed(0)
+    model = llama()
+    compiled = ct.compile(model, "100%", costs="estimate", time_limit=1)
+    ours, theirs = compiled(**batch()), model(**batch())
+    assert type(ours) is type(theirs)
+    for a, b in zip(ours.past_key_values.layers, theirs.past_key_values.layers, strict=True):
+        assert torch.equal(a.keys, b.keys) and a.keys.requires_grad
+    with pytest.raises(ct.UnsupportedError, match="is differentiated"):
+        ours.past_key_values.layers[0].values.sum().backward()
