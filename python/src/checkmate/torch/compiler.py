@@ -18,6 +18,7 @@ from typing_extensions import Unpack  # which PyTorch needs itself
 from .. import solver
 from . import breaks, failures, policies, ranks
 from . import budget as budgets
+from . import settings as torchs
 from .planner import Options, Plan, plan
 from .program import compile_boxed
 
@@ -207,8 +208,7 @@ def compile(
 
     @functools.wraps(inner)
     def call(*args: Any, **kwargs: Any) -> Any:
-        # Else torch.compile cuts the graphs of distributed models at the borders of their gradients' buckets.
-        with torch._dynamo.config.patch(optimize_ddp=False):
+        with torchs.during_call():
             return guard(*args, **kwargs)
 
     if wrapped is not None:

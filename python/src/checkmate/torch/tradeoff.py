@@ -19,6 +19,7 @@ from ..schedule import Schedule
 from ..solver import Solution, frontier
 from . import budget as sizes
 from . import ranks
+from . import settings as torchs
 from .compiler import Backend, Settings, checked, optimizer_bytes, require_callable
 from .failures import Guard
 from .figure import frontier_svg
@@ -121,7 +122,8 @@ def _training_graph(model: Callable[..., Any], inputs: Sequence[Any] | Mapping[s
 
     guard = Guard(traced, model, fallback=False, graphs=None, advice=False)
     try:
-        guard(**inputs) if isinstance(inputs, Mapping) else guard(*inputs)
+        with torchs.during_call():
+            guard(**inputs) if isinstance(inputs, Mapping) else guard(*inputs)
     except CheckmateError:
         if not found:
             raise
