@@ -34,6 +34,7 @@ class Settings(TypedDict, total=False):
     compiler: Literal["eager", "inductor"]
     random: Literal["replay", "keep"]
     checkpoint_policy: policies.Binding
+    autocast_backward: bool
     fixed_bytes: int
     time_limit: float | None
     gap: float
@@ -131,6 +132,10 @@ class Backend:
         return halves.forward, halves.backward
 
     def _compile(self, module: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+        with torchs.during_tracing(autocast_backward=self.options.autocast_backward):
+            return self._compile_traced(module, inputs)
+
+    def _compile_traced(self, module: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
         if self.options.compiler == "inductor":
             from . import inductor
 
@@ -177,6 +182,7 @@ def compile(
     checkpoint_policy: what policies of torch.utils.checkpoint mean. "must": those named MUST_SAVE and MUST_RECOMPUTE bind,
         the planner decides on the others; "respect": PREFER_... bind too, and so do plain checkpoint regions;
         "override": none does.
+    autocast_backward: whether `backward()`, too, is called under torch.autocast; by default it is called after it, as PyTorch advises.
     fixed_bytes: what else lives beside the step.  time_limit: seconds for the solver, by default a few, more for large
         graphs.  gap: good enough, relative.
     threads, seed, strategy: as in `checkmate.solve`.  cache: keep plans and costs on disk.
@@ -209,7 +215,10 @@ def compile(
     @functools.wraps(inner)
     def call(*args: Any, **kwargs: Any) -> Any:
         with torchs.during_call():
-            return guard(*args, **kwargs)
+            outputs = guard(*args, **kwargs)
+        if not guard.fell_back:
+            torchs.watch_backward(outputs, autocast_backward=made.options.autocast_backward)
+        return outputs
 
     if wrapped is not None:
         wrapped._compiled_call_impl = call  # type: ignore[assignment]
