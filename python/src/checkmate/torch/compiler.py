@@ -19,6 +19,7 @@ from .. import solver
 from . import breaks, failures, policies, ranks
 from . import budget as budgets
 from . import settings as torchs
+from .optimizers import has_state, optimizer_bytes
 from .planner import Options, Plan, plan
 from .program import compile_boxed
 
@@ -252,7 +253,7 @@ def _fixed_bytes(model: object, optimizer: torch.optim.Optimizer | None, accumul
     fixed = now = 0
     if optimizer is not None:
         fixed = optimizer_bytes(optimizer)
-        now = fixed if optimizer.state else 0
+        now = fixed if has_state(optimizer) else 0
     if accumulate:
         parameters = [p for p in model.parameters() if p.requires_grad] if isinstance(model, torch.nn.Module) else []
         fixed += sum(p.numel() * p.element_size() for p in parameters)
@@ -269,25 +270,3 @@ def plans(compiled: Any) -> list[Plan]:
     if made is None:
         raise ValueError("this is not what checkmate.torch.compile returned; a copy of it is not either: copy the model and compile the copy")
     return list(made.plans)
-
-
-#: Tensors of a parameter's size that an optimizer keeps beside it.
-_STATES = {"SGD": 0, "Adam": 2, "AdamW": 2, "NAdam": 2, "RAdam": 2, "Adamax": 2, "Adagrad": 1, "RMSprop": 1, "Adadelta": 2, "Lion": 1}
-
-
-def optimizer_bytes(optimizer: torch.optim.Optimizer) -> int:
-    """Bytes of the optimizer's state: measured when it has any, else by its kind."""
-    from .meter import tensor_bytes
-
-    if not isinstance(optimizer, torch.optim.Optimizer):
-        raise TypeError(f"optimizer must be one of the model's parameters, such as torch.optim.Adam(model.parameters()), not {optimizer!r}")
-    if optimizer.state:
-        return tensor_bytes(list(optimizer.state.values()))
-    kind = type(optimizer).__name__
-    if kind not in _STATES:
-        raise ValueError(f"the state of {kind} is not known before its first step: take one, or give fixed_bytes")
-    total = 0
-    for group in optimizer.param_groups:
-        copies = _STATES[kind] + (1 if kind == "SGD" and group.get("momentum", 0) else 0) + (1 if group.get("amsgrad") else 0)
-        total += copies * sum(p.numel() * p.element_size() for p in group["params"] if p.requires_grad)
-    return total

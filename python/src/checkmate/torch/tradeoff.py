@@ -20,9 +20,10 @@ from ..solver import Solution, frontier
 from . import budget as sizes
 from . import ranks
 from . import settings as torchs
-from .compiler import Backend, Settings, checked, optimizer_bytes, require_callable
+from .compiler import Backend, Settings, checked, require_callable
 from .failures import Guard
 from .figure import frontier_svg
+from .optimizers import optimizer_bytes
 from .planner import Options, time_limit, trace
 
 
