@@ -7,7 +7,7 @@ import functools
 import logging
 import numbers
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, Literal, TypedDict, TypeVar
 
@@ -76,20 +76,34 @@ _BACKENDS: weakref.WeakKeyDictionary[Any, Backend] = weakref.WeakKeyDictionary()
 class Backend:
     """A backend for torch.compile; `plans` lists what it has planned, one entry a compiled graph, newest last.
 
-    `graphs`: the graphs of one model, to share the budget; without, each graph is planned for all of it."""
+    `graphs`: the graphs of one model, to share the budget; without, each graph is planned for all of it. `accumulate`: counts
+    gradients of earlier steps, of the parameters that a graph has. `fallback`: graphs that cannot be planned run as they are."""
 
-    def __init__(self, options: Options, graphs: breaks.Graphs | None = None) -> None:
+    def __init__(self, options: Options, graphs: breaks.Graphs | None = None, *, accumulate: bool = False, fallback: bool = False) -> None:
         options.check()
-        self.options, self.graphs = options, graphs
+        self.options, self.graphs, self.accumulate, self.fallback = options, graphs, accumulate, fallback
         self.plans: list[Plan] = []
         self.frames: set[object] = set()
         self._around = breaks.Surroundings()
         self._inputs: list[Any] = []
         self._held_bytes = 0
+        self._accumulated = (0, 0)
         self.__name__ = "checkmate"
 
     def __call__(self, module: fx.GraphModule, inputs: list[Any], **_options: Any) -> Callable[..., Any]:
+        try:
+            return self._planned(module, inputs)
+        except Exception as error:
+            failure = failures.in_backend(error)
+            if not self.fallback or failure is None:
+                raise
+            failures.warn(f"a graph runs without a budget: {failure}")
+            return module.forward
+
+    def _planned(self, module: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
         failures.require_static(module, inputs)
+        parameters = [value for value in inputs if isinstance(value, torch.nn.Parameter)] if self.accumulate else []
+        self._accumulated = _gradient_bytes(parameters)
         if self.graphs is None:
             self._note_frame()
             return self._compile(module, inputs)
@@ -125,7 +139,9 @@ class Backend:
 
     def partition(self, module: fx.GraphModule, _inputs: Any, *, num_fwd_outputs: int, **_hints: Any) -> tuple[fx.GraphModule, fx.GraphModule]:
         """AOTAutograd's partition function: the forward and the backward graph of the schedule."""
-        made, halves = plan(module, num_fwd_outputs, self.options, f"graph {len(self.plans)}", self._around)
+        fixed, now = (a + b for a, b in zip((self.options.fixed_bytes, self.options.held_now_bytes), self._accumulated, strict=True))
+        options = replace(self.options, fixed_bytes=fixed, held_now_bytes=now)
+        made, halves = plan(module, num_fwd_outputs, options, f"graph {len(self.plans)}", self._around)
         self.plans.append(made)
         log.info("graph %d: %s", len(self.plans) - 1, made)
         if self.graphs is not None:
@@ -152,9 +168,43 @@ class Backend:
         return made
 
 
-def backend(budget: int | float | str, **options: Unpack[Settings]) -> Backend:
-    """A backend for `torch.compile(model, backend=checkmate.torch.backend("4GiB"), dynamic=False)`; options as in `compile`."""
-    return Backend(checked(budget, options))
+def backend(
+    budget: int | float | str,
+    *,
+    optimizer: torch.optim.Optimizer | None = None,
+    accumulate: bool = False,
+    graph_breaks: Literal["error"] = "error",
+    fallback: Literal["error", "eager"] = "error",
+    **options: Unpack[Settings],
+) -> Backend:
+    """A backend for `torch.compile(model, backend=checkmate.torch.backend("4GiB"), dynamic=False)`; options as in `compile`.
+
+    Each graph is planned for the whole budget: only `compile` sees a call as a whole, so that the parts of one can share it.
+    With fallback="eager" a graph that cannot be planned runs as it is, with a warning.
+    """
+    _check_choices(graph_breaks, fallback)
+    if graph_breaks != "error":
+        raise ValueError('graph_breaks="split" needs checkmate.torch.compile, which sees a call as a whole; a backend is handed one graph at a time')
+    fixed, now = _fixed_bytes(None, optimizer, accumulate=False)
+    return Backend(checked(budget, options, fixed_bytes=fixed, held_now_bytes=now), accumulate=accumulate, fallback=fallback == "eager")
+
+
+#: The backend for each dictionary of options that `torch.compile(backend="checkmate")` was given, and that dictionary.
+_NAMED: dict[int, tuple[object, Backend]] = {}
+
+
+def named_backend(module: fx.GraphModule, inputs: list[Any], *, options: dict[str, Any] | None = None, mode: str | None = None) -> Callable[..., Any]:
+    """What `torch.compile(model, backend="checkmate", options={"budget": "4GiB"}, dynamic=False)` calls. The options are those
+    of `backend` by name; without a budget it is "auto"."""
+    if mode is not None:
+        raise ValueError(f'mode="{mode}" is for PyTorch\'s own backend; backend="checkmate" takes options={{"budget": ...}}')
+    if id(options) not in _NAMED:
+        given = dict(options or {})
+        _NAMED[id(options)] = (options, backend(given.pop("budget", "auto"), **given))
+    return _NAMED[id(options)][1](module, inputs)
+
+
+named_backend.reset = _NAMED.clear  # type: ignore[attr-defined]  # torch._dynamo.reset() calls it
 
 
 def compile(
@@ -163,6 +213,7 @@ def compile(
     *,
     optimizer: torch.optim.Optimizer | None = None,
     accumulate: bool = False,
+    inplace: bool = False,
     graph_breaks: Literal["error", "split"] = "error",
     fallback: Literal["error", "eager"] = "error",
     **options: Unpack[Settings],
@@ -174,6 +225,8 @@ def compile(
 
     optimizer: counts its state, as it is or as it will be after the first step.
     accumulate: gradients of earlier steps are alive while this one runs; counts them.
+    inplace: returns the module itself, whose calls are compiled from then on: class, attributes and names in the state dict stay.
+        What is saved, loaded or copied is the module without this.
     graph_breaks: "error", or "split" to plan the model's parts so that they share the budget; it must then be in bytes.
     fallback: what becomes of a model that cannot be traced: an UnsupportedError, or with "eager" a warning and no budget.
     costs: "estimate" (FLOPs and bytes) or "measure" (every call on the device in use, cached).
@@ -196,20 +249,24 @@ def compile(
     when nothing fits, KeyboardInterrupt on Ctrl-C. `checkmate.torch.plans(compiled)` tells what was planned.
     """
     require_callable(model)
-    if graph_breaks not in ("error", "split"):
-        raise ValueError(f'graph_breaks must be "error" or "split", not "{graph_breaks}"')
-    if fallback not in ("error", "eager"):
-        raise ValueError(f'fallback must be "error" or "eager", not "{fallback}"')
+    _check_choices(graph_breaks, fallback)
     # What the wrapper itself does cannot be traced; its module is compiled in place.
-    wrapped = model.module if isinstance(model, torch.nn.parallel.DistributedDataParallel) else None
-    graphs = _graphs(model if wrapped is None else wrapped, budget) if graph_breaks == "split" else None
-    fixed, now = _fixed_bytes(model, optimizer, accumulate)
-    if wrapped is not None:
-        fixed += ranks.bucket_bytes(wrapped)
-        now += ranks.bucket_bytes(wrapped)
-    made = Backend(checked(budget, options, model=model if wrapped is None else wrapped, fixed_bytes=fixed, held_now_bytes=now), graphs)
-    original: Any = model if wrapped is None else wrapped._call_impl
-    compiled: Any = torch.compile(original, backend=made, fullgraph=graphs is None, dynamic=False)
+    target: Any = model.module if isinstance(model, torch.nn.parallel.DistributedDataParallel) else model
+    wrapped = target is not model
+    if inplace and not isinstance(model, torch.nn.Module):
+        raise TypeError(f"inplace=True needs a torch.nn.Module, not {type(model).__name__}")
+    inplace = inplace or wrapped
+    if not inplace and getattr(target, "_compiled_call_impl", None) is not None:
+        raise ValueError("the model is compiled in place already; inplace=True compiles it anew")
+    graphs = _graphs(target, budget) if graph_breaks == "split" else None
+    fixed, now = _fixed_bytes(target, optimizer, accumulate)
+    if wrapped:
+        fixed += ranks.bucket_bytes(target)
+        now += ranks.bucket_bytes(target)
+    made = Backend(checked(budget, options, model=target, fixed_bytes=fixed, held_now_bytes=now), graphs)
+    original: Any = target._call_impl if inplace else target
+    traced = _traced_whole(original) if inplace else original
+    compiled: Any = torch.compile(traced, backend=made, fullgraph=graphs is None, dynamic=False)
     inner = compiled.forward if isinstance(compiled, torch.nn.Module) else compiled
     guard = failures.Guard(inner, original, fallback=fallback == "eager", graphs=graphs)
 
@@ -221,15 +278,31 @@ def compile(
             torchs.watch_backward(outputs, autocast_backward=made.options.autocast_backward)
         return outputs
 
-    if wrapped is not None:
-        wrapped._compiled_call_impl = call  # type: ignore[assignment]
-        compiled = model  # the wrapper calls what was compiled in its place
-    elif isinstance(compiled, torch.nn.Module):
+    if inplace:
+        call.checkmate_backend = made  # type: ignore[attr-defined]  # for `plans`; a copy of the module loses both
+        target._compiled_call_impl = call
+        return model
+    if isinstance(compiled, torch.nn.Module):
         compiled.forward = call
     else:
         compiled = call
     _BACKENDS[compiled] = made
     return compiled
+
+
+def _traced_whole(call: Callable[..., Any]) -> Callable[..., Any]:
+    """A module's call whose forward hooks are traced with it, not as graphs of their own. The code is a copy: PyTorch counts
+    the shapes of a code object, and other modules have theirs."""
+    inline: Any = torch._dynamo.external_utils.wrap_inline(call)
+    inline.__code__ = inline.__code__.replace()
+    return inline
+
+
+def _check_choices(graph_breaks: str, fallback: str) -> None:
+    if graph_breaks not in ("error", "split"):
+        raise ValueError(f'graph_breaks must be "error" or "split", not "{graph_breaks}"')
+    if fallback not in ("error", "eager"):
+        raise ValueError(f'fallback must be "error" or "eager", not "{fallback}"')
 
 
 def require_callable(model: object) -> None:
@@ -255,16 +328,22 @@ def _fixed_bytes(model: object, optimizer: torch.optim.Optimizer | None, accumul
         fixed = optimizer_bytes(optimizer)
         now = fixed if has_state(optimizer) else 0
     if accumulate:
-        parameters = [p for p in model.parameters() if p.requires_grad] if isinstance(model, torch.nn.Module) else []
-        fixed += sum(p.numel() * p.element_size() for p in parameters)
-        now += sum(p.numel() * p.element_size() for p in parameters if p.grad is not None)
+        gradients, there = _gradient_bytes(model.parameters() if isinstance(model, torch.nn.Module) else ())
+        fixed, now = fixed + gradients, now + there
     return fixed, now
+
+
+def _gradient_bytes(parameters: Iterable[torch.Tensor]) -> tuple[int, int]:
+    """Of the gradients that parameters will have, and of those that are there."""
+    trained = [p for p in parameters if p.requires_grad]
+    return sum(p.numel() * p.element_size() for p in trained), sum(p.numel() * p.element_size() for p in trained if p.grad is not None)
 
 
 def plans(compiled: Any) -> list[Plan]:
     """The plans behind a compiled model, one a graph; empty before its first call."""
+    module = compiled.module if isinstance(compiled, torch.nn.parallel.DistributedDataParallel) else compiled
     try:
-        made = _BACKENDS.get(compiled)
+        made = _BACKENDS.get(compiled) or getattr(getattr(module, "_compiled_call_impl", None), "checkmate_backend", None)
     except TypeError:  # what cannot be referred to weakly
         made = None
     if made is None:

@@ -121,6 +121,8 @@ def _training_graph(model: Callable[..., Any], inputs: Sequence[Any] | Mapping[s
     def traced(*args: Any, **kwargs: Any) -> Any:
         return torch.compile(model, backend=Tracer(options), fullgraph=True, dynamic=False)(*args, **kwargs)
 
+    if getattr(model, "_compiled_call_impl", None) is not None:  # compiled in place
+        model = model._call_impl  # type: ignore[attr-defined]
     guard = Guard(traced, model, fallback=False, graphs=None, advice=False)
     try:
         with torchs.during_call():
