@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import warnings
 from collections.abc import Callable
@@ -27,10 +28,10 @@ def _fresh() -> None:
     torch._dynamo.reset()
 
 
-def train(model: nn.Module, call: Callable[..., Any], inputs: tuple[Any, ...], *, dtype: Any, scaled: bool = False, outside: bool = True,
+def train(model: nn.Module, call: Callable[..., Any], inputs: tuple[Any, ...], *, dtype: Any, scaled: bool = False, outside: bool | None = True,
           backward_inside: bool = False, steps: int = 3) -> list[Any]:  # fmt: skip
     """Losses, gradients and the scale of every step, then parameters and buffers; numbers for what is none. The model stays
-    as it is."""
+    as it is. `outside`: whether the call is under autocast, or under one that is turned off, or under none."""
     state = copy.deepcopy(model.state_dict())
     optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.01)
     # So large at first that steps are skipped.
@@ -39,7 +40,7 @@ def train(model: nn.Module, call: Callable[..., Any], inputs: tuple[Any, ...], *
     for step in range(steps):
         torch.manual_seed(5 + step)
         optimizer.zero_grad(set_to_none=True)
-        with torch.autocast("cpu", dtype=dtype, enabled=outside):
+        with contextlib.nullcontext() if outside is None else torch.autocast("cpu", dtype=dtype, enabled=outside):
             loss = call(*inputs)
             if backward_inside:
                 scaler.scale(loss).backward()
@@ -127,3 +128,62 @@ def test_a_backward_pass_that_was_planned_otherwise_is_warned_of(under: bool) ->
     with pytest.warns(RuntimeWarning, match=rf"{'under' if under else 'after'} torch.autocast, .*Compile with autocast_backward={under}") as caught:
         train(model, compiled, inputs, dtype=torch.bfloat16, backward_inside=under, steps=1)
     assert {w.filename for w in caught if w.category is RuntimeWarning} == {__file__}
+
+
+def _shared_with_single_precision(m: Any, x: Any) -> Any:
+    """Used under autocast, after it was turned off, and again under it."""
+    x = m.a(m.a(x)).tanh()
+    with torch.autocast("cpu", enabled=False):
+        x = m.a(x.float()).tanh()
+    x = m.a(x).tanh()
+    with torch.autocast("cpu", enabled=False):
+        x = m.a(x.float()).tanh()
+    return m.a(x).float().square().mean()
+
+
+def _converted_by_the_model(m: Any, x: Any) -> Any:
+    """Not autocast's conversions, so that eager mode sums their gradients in single precision."""
+    for _ in range(3):
+        x = nn.functional.linear(x.bfloat16(), m.a.weight.to(torch.bfloat16), m.a.bias.bfloat16()).tanh()
+    return m.a(m.a(m.a(x.float()))).float().square().mean()
+
+
+def _two_stretches(m: Any, x: Any) -> Any:
+    """With autocast inside: what is kept in one is converted anew in the other."""
+    for _ in range(2):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            x = m.a(m.a(m.a(x).tanh()).tanh())
+        x = m.a(x.float()).tanh()
+    return x.square().mean()
+
+
+def _not_kept(m: Any, x: Any) -> Any:
+    with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False):
+        x = m.a(m.a(m.a(x).tanh()).tanh())
+    return x.float().square().mean()
+
+
+def _transposed(m: Any, x: Any) -> Any:
+    """A view is converted for every use."""
+    for _ in range(3):
+        x = (m.a(x) @ m.a.weight.t() @ m.a.weight).tanh()
+    return x.float().square().mean()
+
+
+def _checkpointed(m: Any, x: Any) -> Any:
+    for _ in range(3):
+        x = torch.utils.checkpoint.checkpoint(lambda y: m.a(m.a(y).tanh()).tanh(), x, use_reentrant=False)
+    return m.a(x).float().square().mean()
+
+
+SHARED = [_shared_with_single_precision, _converted_by_the_model, _two_stretches, _not_kept, _transposed, _checkpointed]
+
+
+@pytest.mark.parametrize("outside", [None, False, True])
+@pytest.mark.parametrize("function", SHARED)
+def test_gradients_of_parameters_that_are_used_again(function: Any, outside: bool | None) -> None:
+    torch.manual_seed(0)
+    model, x = Model(function, a=nn.Linear(64, 64)), torch.randn(256, 64)
+    expected = train(model, model, (x,), dtype=torch.bfloat16, outside=outside, steps=2)
+    compiled = ct.compile(model, "80%", time_limit=1, costs="estimate")
+    assert difference(train(model, compiled, (x,), dtype=torch.bfloat16, outside=outside, steps=2), expected) == ""

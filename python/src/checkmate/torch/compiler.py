@@ -16,7 +16,7 @@ from torch import fx
 from typing_extensions import Unpack  # which PyTorch needs itself
 
 from .. import solver
-from . import breaks, failures, policies, ranks
+from . import breaks, casts, failures, policies, ranks
 from . import budget as budgets
 from . import settings as torchs
 from .optimizers import has_state, optimizer_bytes
@@ -88,6 +88,7 @@ class Backend:
         self._inputs: list[Any] = []
         self._held_bytes = 0
         self._accumulated = (0, 0)
+        self._parameters: set[int] = set()
         self.__name__ = "checkmate"
 
     def __call__(self, module: fx.GraphModule, inputs: list[Any], **_options: Any) -> Callable[..., Any]:
@@ -102,8 +103,9 @@ class Backend:
 
     def _planned(self, module: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
         failures.require_static(module, inputs)
-        parameters = [value for value in inputs if isinstance(value, torch.nn.Parameter)] if self.accumulate else []
-        self._accumulated = _gradient_bytes(parameters)
+        parameters = {i: value for i, value in enumerate(inputs) if isinstance(value, torch.nn.Parameter)}
+        self._parameters = set(parameters)
+        self._accumulated = _gradient_bytes(parameters.values() if self.accumulate else ())
         if self.graphs is None:
             self._note_frame()
             return self._compile(module, inputs)
@@ -139,6 +141,7 @@ class Backend:
 
     def partition(self, module: fx.GraphModule, _inputs: Any, *, num_fwd_outputs: int, **_hints: Any) -> tuple[fx.GraphModule, fx.GraphModule]:
         """AOTAutograd's partition function: the forward and the backward graph of the schedule."""
+        casts.merge(module, num_fwd_outputs, self._parameters)
         fixed, now = (a + b for a, b in zip((self.options.fixed_bytes, self.options.held_now_bytes), self._accumulated, strict=True))
         options = replace(self.options, fixed_bytes=fixed, held_now_bytes=now)
         made, halves = plan(module, num_fwd_outputs, options, f"graph {len(self.plans)}", self._around)
@@ -162,6 +165,7 @@ class Backend:
         def boxed(graph: fx.GraphModule, _inputs: Any) -> Callable[..., Any]:
             return compile_boxed(graph)
 
+        casts.mark(module)
         made: Callable[..., Any] = aot_autograd(fw_compiler=boxed, bw_compiler=boxed, inference_compiler=boxed, partition_fn=self.partition)(
             module, inputs
         )

@@ -18,7 +18,7 @@ from ..graph import Graph
 from ..schedule import Schedule
 from ..solver import Solution, frontier
 from . import budget as sizes
-from . import ranks
+from . import casts, ranks
 from . import settings as torchs
 from .compiler import Backend, Settings, checked, require_callable
 from .failures import Guard
@@ -115,6 +115,7 @@ def _training_graph(model: Callable[..., Any], inputs: Sequence[Any] | Mapping[s
 
     class Tracer(Backend):
         def partition(self, module: fx.GraphModule, _inputs: Any, *, num_fwd_outputs: int, **_hints: Any) -> tuple[fx.GraphModule, fx.GraphModule]:
+            casts.merge(module, num_fwd_outputs, self._parameters)
             found.append(trace(module, num_fwd_outputs, options, "the model").build().graph)
             raise _TracedError
 
