@@ -122,3 +122,19 @@ def test_functions_that_the_user_ignores_stay_ignored() -> None:
     with torch._dynamo.config.patch(ignore_logging_functions={tell}):
         ct.compile(Model(forward, layer=torch.nn.Linear(8, 8)), "1GiB", **FAST)(torch.randn(4, 8))
     assert told == []
+
+
+@pytest.mark.parametrize("checkpointing", [False, True])
+def test_gpt2_of_transformers_as_it_is(checkpointing: bool) -> None:
+    """It warns once of a loss that it does not know, and of its cache where it checkpoints."""
+    transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+    torch.manual_seed(0)
+    gpt = transformers.GPT2LMHeadModel(transformers.GPT2Config(vocab_size=64, n_positions=16, n_embd=32, n_layer=2, n_head=2))
+    if checkpointing:
+        gpt.gradient_checkpointing_enable()
+    model = Model(lambda m, tokens: m.gpt(input_ids=tokens, labels=tokens).loss, gpt=gpt)
+    tokens = torch.randint(0, 64, (4, 16))
+    expected = trace(model, model, (tokens,), back=lambda loss: loss.backward())
+    compiled = ct.compile(model, "100%", **FAST)
+    assert difference(trace(model, compiled, (tokens,), back=lambda loss: loss.backward()), expected) == ""
+    assert len(ct.plans(compiled)) == 1
