@@ -7,7 +7,7 @@ import functools
 import logging
 import numbers
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, Literal, TypedDict, TypeVar
 
@@ -16,8 +16,10 @@ from torch import fx
 from typing_extensions import Unpack  # which PyTorch needs itself
 
 from .. import solver
-from . import breaks, failures, outputs, policies, ranks
+from . import breaks, casts, failures, outputs, policies, ranks
 from . import budget as budgets
+from . import settings as torchs
+from .optimizers import has_state, optimizer_bytes
 from .planner import Options, Plan, plan
 from .program import compile_boxed
 
@@ -33,6 +35,7 @@ class Settings(TypedDict, total=False):
     compiler: Literal["eager", "inductor"]
     random: Literal["replay", "keep"]
     checkpoint_policy: policies.Binding
+    autocast_backward: bool
     fixed_bytes: int
     time_limit: float | None
     gap: float
@@ -75,11 +78,15 @@ class Backend:
 
     `graphs`: the graphs of one model, to share the budget; without, each graph is planned for all of it.
     `loss`: which outputs are differentiated; "all" where graphs need not be whole models.
-    `model`: what is compiled; what it holds is counted, whether the graph takes it or not."""
+    `model`: what is compiled; what it holds is counted, whether the graph takes it or not.
+    `accumulate`: counts gradients of earlier steps, of the parameters that a graph has.
+    `fallback`: graphs that cannot be planned run as they are."""
 
-    def __init__(self, options: Options, graphs: breaks.Graphs | None = None, loss: outputs.Loss = "all", model: object = None) -> None:
+    def __init__(self, options: Options, graphs: breaks.Graphs | None = None, loss: outputs.Loss = "all", model: object = None, *,
+                 accumulate: bool = False, fallback: bool = False) -> None:  # fmt: skip
         options.check()
         self.options, self.graphs, self.loss, self.model = options, graphs, loss, model
+        self.accumulate, self.fallback = accumulate, fallback
         self.arguments: object = None  # of the model's call under way
         self.plans: list[Plan] = []
         self.frames: set[object] = set()
@@ -87,10 +94,25 @@ class Backend:
         self._detached: list[outputs.Detached] = []
         self._inputs: list[Any] = []
         self._held_bytes = 0
+        self._accumulated = (0, 0)
+        self._parameters: set[int] = set()
         self.__name__ = "checkmate"
 
     def __call__(self, module: fx.GraphModule, inputs: list[Any], **_options: Any) -> Callable[..., Any]:
+        try:
+            return self._planned(module, inputs)
+        except Exception as error:
+            failure = failures.in_backend(error)
+            if not self.fallback or failure is None:
+                raise
+            failures.warn(f"a graph runs without a budget: {failure}")
+            return module.forward
+
+    def _planned(self, module: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
         failures.require_static(module, inputs, self.model)
+        parameters = {i: value for i, value in enumerate(inputs) if isinstance(value, torch.nn.Parameter)}
+        self._parameters = set(parameters)
+        self._accumulated = _gradient_bytes(parameters.values() if self.accumulate else ())
         if self.graphs is None:
             if self.model is None:
                 self._note_frame()
@@ -130,8 +152,10 @@ class Backend:
 
     def partition(self, module: fx.GraphModule, _inputs: Any, *, num_fwd_outputs: int, **_hints: Any) -> tuple[fx.GraphModule, fx.GraphModule]:
         """AOTAutograd's partition function: the forward and the backward graph of the schedule."""
-        name = f"graph {len(self.plans)}"
-        made, halves = plan(module, num_fwd_outputs, self.options, name, self._around, [out.name for out in self._detached])
+        casts.merge(module, num_fwd_outputs, self._parameters)
+        fixed, now = (a + b for a, b in zip((self.options.fixed_bytes, self.options.held_now_bytes), self._accumulated, strict=True))
+        options, name = replace(self.options, fixed_bytes=fixed, held_now_bytes=now), f"graph {len(self.plans)}"
+        made, halves = plan(module, num_fwd_outputs, options, name, self._around, [out.name for out in self._detached])
         self.plans.append(made)
         log.info("graph %d: %s", len(self.plans) - 1, made)
         if self.graphs is not None:
@@ -139,6 +163,10 @@ class Backend:
         return halves.forward, halves.backward
 
     def _compile(self, module: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+        with torchs.during_tracing(autocast_backward=self.options.autocast_backward):
+            return self._compile_traced(module, inputs)
+
+    def _compile_traced(self, module: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
         if self.options.compiler == "inductor":
             from . import inductor
 
@@ -148,15 +176,53 @@ class Backend:
         def boxed(graph: fx.GraphModule, _inputs: Any) -> Callable[..., Any]:
             return compile_boxed(graph)
 
+        casts.mark(module)
         made: Callable[..., Any] = aot_autograd(fw_compiler=boxed, bw_compiler=boxed, inference_compiler=boxed, partition_fn=self.partition)(
             module, inputs
         )
         return made
 
 
-def backend(budget: int | float | str, **options: Unpack[Settings]) -> Backend:
-    """A backend for `torch.compile(model, backend=checkmate.torch.backend("4GiB"), dynamic=False)`; options as in `compile`."""
-    return Backend(checked(budget, options))
+def backend(
+    budget: int | float | str,
+    *,
+    optimizer: torch.optim.Optimizer | None = None,
+    accumulate: bool = False,
+    graph_breaks: Literal["error"] = "error",
+    fallback: Literal["error", "eager"] = "error",
+    loss: outputs.Loss = "all",
+    **options: Unpack[Settings],
+) -> Backend:
+    """A backend for `torch.compile(model, backend=checkmate.torch.backend("4GiB"), dynamic=False)`; options as in `compile`.
+
+    Each graph is planned for the whole budget: only `compile` sees a call as a whole, so that the parts of one can share it.
+    `loss` is "all" unless it is given, since a graph need not be a whole model.
+    With fallback="eager" a graph that cannot be planned runs as it is, with a warning.
+    """
+    _check_choices(graph_breaks, fallback)
+    if graph_breaks != "error":
+        raise ValueError('graph_breaks="split" needs checkmate.torch.compile, which sees a call as a whole; a backend is handed one graph at a time')
+    fixed, now = _fixed_bytes(None, optimizer, accumulate=False)
+    outputs.check(loss)
+    return Backend(checked(budget, options, fixed_bytes=fixed, held_now_bytes=now), loss=loss, accumulate=accumulate, fallback=fallback == "eager")
+
+
+#: The backend for each dictionary of options that `torch.compile(backend="checkmate")` was given, and that dictionary.
+_NAMED: dict[int, tuple[object, Backend]] = {}
+
+
+def named_backend(module: fx.GraphModule, inputs: list[Any], *, options: dict[str, Any] | None = None, mode: str | None = None) -> Callable[..., Any]:
+    """What `torch.compile(model, backend="checkmate", options={"budget": "4GiB"}, dynamic=False)` calls. The options are those
+    of `backend` by name; without a budget it is "auto"."""
+    if mode is not None:
+        raise ValueError(f'mode="{mode}" is for PyTorch\'s own backend; backend="checkmate" takes options={{"budget": ...}}')
+    if id(options) not in _NAMED:
+        given = dict(options or {})
+        _NAMED[id(options)] = (options, backend(given.pop("budget", "auto"), **given))
+    return _NAMED[id(options)][1](module, inputs)
+
+
+named_backend.reset = _NAMED.clear  # type: ignore[attr-defined]  # torch._dynamo.reset() calls it
 
 
 def compile(
@@ -165,6 +231,7 @@ def compile(
     *,
     optimizer: torch.optim.Optimizer | None = None,
     accumulate: bool = False,
+    inplace: bool = False,
     graph_breaks: Literal["error", "split"] = "error",
     fallback: Literal["error", "eager"] = "error",
     loss: outputs.Loss = None,
@@ -177,6 +244,8 @@ def compile(
 
     optimizer: counts its state, as it is or as it will be after the first step.
     accumulate: gradients of earlier steps are alive while this one runs; counts them.
+    inplace: returns the module itself, whose calls are compiled from then on: class, attributes and names in the state dict stay.
+        What is saved, loaded or copied is the module without this.
     graph_breaks: "error", or "split" to plan the model's parts so that they share the budget; it must then be in bytes.
     fallback: what becomes of a model that cannot be traced: an UnsupportedError, or with "eager" a warning and no budget.
     loss: what of the output is differentiated: a name ("loss": the attribute or key), a position, a function of the output that
@@ -190,6 +259,7 @@ def compile(
     checkpoint_policy: what policies of torch.utils.checkpoint mean. "must": those named MUST_SAVE and MUST_RECOMPUTE bind,
         the planner decides on the others; "respect": PREFER_... bind too, and so do plain checkpoint regions;
         "override": none does.
+    autocast_backward: whether `backward()`, too, is called under torch.autocast; by default it is called after it, as PyTorch advises.
     fixed_bytes: what else lives beside the step.  time_limit: seconds for the solver, by default a few, more for large
         graphs.  gap: good enough, relative.
     threads, seed, strategy: as in `checkmate.solve`.  cache: keep plans and costs on disk.
@@ -203,48 +273,69 @@ def compile(
     `checkmate.torch.plans(compiled)` tells what was planned.
     """
     require_callable(model)
-    if graph_breaks not in ("error", "split"):
-        raise ValueError(f'graph_breaks must be "error" or "split", not "{graph_breaks}"')
-    if fallback not in ("error", "eager"):
-        raise ValueError(f'fallback must be "error" or "eager", not "{fallback}"')
+    _check_choices(graph_breaks, fallback)
     outputs.check(loss)
     if graph_breaks == "split" and loss not in (None, "all"):
         raise ValueError('loss= needs the model as one graph; with graph_breaks="split" every output of a part may be differentiated')
     # What the wrapper itself does cannot be traced; its module is compiled in place.
-    wrapped = model.module if isinstance(model, torch.nn.parallel.DistributedDataParallel) else None
-    graphs = _graphs(model if wrapped is None else wrapped, budget) if graph_breaks == "split" else None
-    fixed, now = _fixed_bytes(model, optimizer, accumulate)
-    if wrapped is not None:
-        fixed += ranks.bucket_bytes(wrapped)
-        now += ranks.bucket_bytes(wrapped)
-    named = model if wrapped is None else wrapped
-    settings = checked(budget, options, model=named, fixed_bytes=fixed, held_now_bytes=now)
-    made = Backend(settings, graphs, loss if graphs is None else "all", named)
-    original: Any = model if wrapped is None else wrapped._call_impl
-    compiled: Any = torch.compile(original, backend=made, fullgraph=graphs is None, dynamic=False)
+    target: Any = model.module if isinstance(model, torch.nn.parallel.DistributedDataParallel) else model
+    wrapped = target is not model
+    if inplace and not isinstance(model, torch.nn.Module):
+        raise TypeError(f"inplace=True needs a torch.nn.Module, not {type(model).__name__}")
+    inplace = inplace or wrapped
+    if not inplace and getattr(target, "_compiled_call_impl", None) is not None:
+        raise ValueError("the model is compiled in place already; inplace=True compiles it anew")
+    graphs = _graphs(target, budget) if graph_breaks == "split" else None
+    fixed, now = _fixed_bytes(target, optimizer, accumulate)
+    if wrapped:
+        fixed += ranks.bucket_bytes(target)
+        now += ranks.bucket_bytes(target)
+    settings = checked(budget, options, model=target, fixed_bytes=fixed, held_now_bytes=now)
+    made = Backend(settings, graphs, loss if graphs is None else "all", target)
+    original: Any = target._call_impl if inplace else target
+    traced = _traced_whole(original) if inplace else original
+    compiled: Any = torch.compile(traced, backend=made, fullgraph=graphs is None, dynamic=False)
     inner = compiled.forward if isinstance(compiled, torch.nn.Module) else compiled
     run = inner if graphs is not None else torch.compile(outputs.traced(original, loss), backend=made, fullgraph=True, dynamic=False)
     guard = failures.Guard(run, original, fallback=fallback == "eager", graphs=graphs)
 
     @functools.wraps(inner)
     def call(*args: Any, **kwargs: Any) -> Any:
-        # Else torch.compile cuts the graphs of distributed models at the borders of their gradients' buckets.
         made.arguments = args, kwargs
         try:
-            with torch._dynamo.config.patch(optimize_ddp=False):
-                return guard(*args, **kwargs)
+            with torchs.during_call():
+                found = guard(*args, **kwargs)
         finally:
             made.arguments = None
+        if not guard.fell_back:
+            torchs.watch_backward(found, autocast_backward=made.options.autocast_backward)
+        return found
 
-    if wrapped is not None:
-        wrapped._compiled_call_impl = call  # type: ignore[assignment]
-        compiled = model  # the wrapper calls what was compiled in its place
-    elif isinstance(compiled, torch.nn.Module):
+    if inplace:
+        call.checkmate_backend = made  # type: ignore[attr-defined]  # for `plans`; a copy of the module loses both
+        target._compiled_call_impl = call
+        return model
+    if isinstance(compiled, torch.nn.Module):
         compiled.forward = call
     else:
         compiled = call
     _BACKENDS[compiled] = made
     return compiled
+
+
+def _traced_whole(call: Callable[..., Any]) -> Callable[..., Any]:
+    """A module's call whose forward hooks are traced with it, not as graphs of their own. The code is a copy: PyTorch counts
+    the shapes of a code object, and other modules have theirs."""
+    inline: Any = torch._dynamo.external_utils.wrap_inline(call)
+    inline.__code__ = inline.__code__.replace()
+    return inline
+
+
+def _check_choices(graph_breaks: str, fallback: str) -> None:
+    if graph_breaks not in ("error", "split"):
+        raise ValueError(f'graph_breaks must be "error" or "split", not "{graph_breaks}"')
+    if fallback not in ("error", "eager"):
+        raise ValueError(f'fallback must be "error" or "eager", not "{fallback}"')
 
 
 def require_callable(model: object) -> None:
@@ -268,42 +359,26 @@ def _fixed_bytes(model: object, optimizer: torch.optim.Optimizer | None, accumul
     fixed = now = 0
     if optimizer is not None:
         fixed = optimizer_bytes(optimizer)
-        now = fixed if optimizer.state else 0
+        now = fixed if has_state(optimizer) else 0
     if accumulate:
-        parameters = [p for p in model.parameters() if p.requires_grad] if isinstance(model, torch.nn.Module) else []
-        fixed += sum(p.numel() * p.element_size() for p in parameters)
-        now += sum(p.numel() * p.element_size() for p in parameters if p.grad is not None)
+        gradients, there = _gradient_bytes(model.parameters() if isinstance(model, torch.nn.Module) else ())
+        fixed, now = fixed + gradients, now + there
     return fixed, now
+
+
+def _gradient_bytes(parameters: Iterable[torch.Tensor]) -> tuple[int, int]:
+    """Of the gradients that parameters will have, and of those that are there."""
+    trained = [p for p in parameters if p.requires_grad]
+    return sum(p.numel() * p.element_size() for p in trained), sum(p.numel() * p.element_size() for p in trained if p.grad is not None)
 
 
 def plans(compiled: Any) -> list[Plan]:
     """The plans behind a compiled model, one a graph; empty before its first call."""
+    module = compiled.module if isinstance(compiled, torch.nn.parallel.DistributedDataParallel) else compiled
     try:
-        made = _BACKENDS.get(compiled)
+        made = _BACKENDS.get(compiled) or getattr(getattr(module, "_compiled_call_impl", None), "checkmate_backend", None)
     except TypeError:  # what cannot be referred to weakly
         made = None
     if made is None:
         raise ValueError("this is not what checkmate.torch.compile returned; a copy of it is not either: copy the model and compile the copy")
     return list(made.plans)
-
-
-#: Tensors of a parameter's size that an optimizer keeps beside it.
-_STATES = {"SGD": 0, "Adam": 2, "AdamW": 2, "NAdam": 2, "RAdam": 2, "Adamax": 2, "Adagrad": 1, "RMSprop": 1, "Adadelta": 2, "Lion": 1}
-
-
-def optimizer_bytes(optimizer: torch.optim.Optimizer) -> int:
-    """Bytes of the optimizer's state: measured when it has any, else by its kind."""
-    from .meter import tensor_bytes
-
-    if not isinstance(optimizer, torch.optim.Optimizer):
-        raise TypeError(f"optimizer must be one of the model's parameters, such as torch.optim.Adam(model.parameters()), not {optimizer!r}")
-    if optimizer.state:
-        return tensor_bytes(list(optimizer.state.values()))
-    kind = type(optimizer).__name__
-    if kind not in _STATES:
-        raise ValueError(f"the state of {kind} is not known before its first step: take one, or give fixed_bytes")
-    total = 0
-    for group in optimizer.param_groups:
-        copies = _STATES[kind] + (1 if kind == "SGD" and group.get("momentum", 0) else 0) + (1 if group.get("amsgrad") else 0)
-        total += copies * sum(p.numel() * p.element_size() for p in group["params"] if p.requires_grad)
-    return total

@@ -153,9 +153,19 @@ class Guard:
         return outputs
 
 
+def in_backend(error: Exception) -> UnsupportedError | None:
+    """What was raised while a graph was planned, where it says that the graph cannot be."""
+    if isinstance(error, (InfeasibleError, ValueError)) or from_progress(error):
+        return None
+    if isinstance(error, CheckmateError):
+        return error if isinstance(error, UnsupportedError) else None
+    return _unsupported(error, "planned", advice=False)
+
+
 def _require_arguments(model: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """TypeError where the call itself is wrong, as Python has it."""
-    function = model.forward if isinstance(model, torch.nn.Module) else model
+    module = getattr(model, "__self__", model)  # of a module that is compiled in place, a method is
+    function = module.forward if isinstance(module, torch.nn.Module) else model
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # such as a function written in C

@@ -33,6 +33,7 @@ class Options:
     strategy: str = "auto"
     random: str = "replay"
     checkpoint_policy: policies.Binding = "must"
+    autocast_backward: bool = False
     cache: bool = True
     progress: Callable[[str], None] | None = field(default=None, compare=False)
     held_now_bytes: int = 0  # of fixed_bytes, what is on the device already

@@ -18,10 +18,12 @@ from ..graph import Graph
 from ..schedule import Schedule
 from ..solver import Solution, frontier
 from . import budget as sizes
-from . import outputs, ranks
-from .compiler import Backend, Settings, checked, optimizer_bytes, require_callable
+from . import casts, outputs, ranks
+from . import settings as torchs
+from .compiler import Backend, Settings, checked, require_callable
 from .failures import Guard
 from .figure import frontier_svg
+from .optimizers import optimizer_bytes
 from .planner import Options, time_limit, trace
 
 
@@ -113,18 +115,24 @@ def _training_graph(model: Callable[..., Any], inputs: Sequence[Any] | Mapping[s
 
     class Tracer(Backend):
         def partition(self, module: fx.GraphModule, _inputs: Any, *, num_fwd_outputs: int, **_hints: Any) -> tuple[fx.GraphModule, fx.GraphModule]:
+            casts.merge(module, num_fwd_outputs, self._parameters)
             beside = replace(options, fixed_bytes=options.fixed_bytes + self._around.held_bytes)
             found.append(trace(module, num_fwd_outputs, beside, "the model").build().graph)
             raise _TracedError
 
+    whole = model
+
     def traced(*args: Any, **kwargs: Any) -> Any:
-        tracer = Tracer(options, None, loss, model)
+        tracer = Tracer(options, None, loss, whole)
         tracer.arguments = args, kwargs
         return torch.compile(outputs.traced(model, loss), backend=tracer, fullgraph=True, dynamic=False)(*args, **kwargs)
 
+    if getattr(model, "_compiled_call_impl", None) is not None:  # compiled in place
+        model = model._call_impl  # type: ignore[attr-defined]
     guard = Guard(traced, model, fallback=False, graphs=None, advice=False)
     try:
-        guard(**inputs) if isinstance(inputs, Mapping) else guard(*inputs)
+        with torchs.during_call():
+            guard(**inputs) if isinstance(inputs, Mapping) else guard(*inputs)
     except CheckmateError:
         if not found:
             raise

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch's own settings while a model is called or traced; the caller's are back afterwards."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves
+
+#: How the methods that log are called, those that libraries add to Logger, such as `warning_once`, included.
+_LOGS = ("debug", "info", "warn", "error", "exception", "critical", "fatal", "log", "isEnabledFor")
+
+
+@contextlib.contextmanager
+def during_call() -> Iterator[None]:
+    """For one call of a compiled model. Calls that log or warn are left out of what is traced, so that they end no graph,
+    and graphs of distributed models are not cut at the borders of their gradients' buckets. Some microseconds."""
+    config: Any = torch._dynamo.config  # its own `patch` makes a class for every call
+    name = "ignore_logging_functions" if hasattr(config, "ignore_logging_functions") else "ignore_logger_methods"  # before PyTorch 2.9
+    cut, ignored = config.optimize_ddp, getattr(config, name)
+    # Libraries add methods to loggers when they are imported.
+    known = tuple(id(value) for owner in (logging.Logger, logging.LoggerAdapter) for value in vars(owner).values())
+    try:
+        config.optimize_ddp = False
+        setattr(config, name, _log_functions(known, len(logging.Logger.__subclasses__())) | ignored)
+        yield
+    finally:
+        config.optimize_ddp = cut
+        setattr(config, name, ignored)
+
+
+@functools.lru_cache(1)
+def _log_functions(*_known: object) -> frozenset[Callable[..., Any]]:
+    owners: list[Any] = [logging, logging.Logger, logging.LoggerAdapter]
+    for owner in owners:
+        owners.extend(owner.__subclasses__() if isinstance(owner, type) else ())
+    found = {value for owner in owners for name, value in vars(owner).items() if name.startswith(_LOGS) and callable(value)}
+    return frozenset(found | {warnings.warn, warnings.warn_explicit})
+
+
+def during_tracing(*, autocast_backward: bool) -> contextlib.AbstractContextManager[Any]:
+    """While the joint graph is made: whether its backward pass is under the autocast of the forward pass. In eager mode it is
+    not, as a rule, since `backward()` is called when that is over."""
+    config = torch._functorch.config
+    if not hasattr(config, "backward_pass_autocast"):
+        if torch._C._is_any_autocast_enabled() and not autocast_backward:
+            from .failures import warn
+
+            warn("PyTorch before 2.9 traces the backward pass under autocast too, so that gradients may differ from eager mode's in the last bits")
+        return contextlib.nullcontext()
+    return config.patch(backward_pass_autocast="same_as_forward" if autocast_backward else "off")
+
+
+def watch_backward(outputs: object, *, autocast_backward: bool) -> None:
+    """After a call under autocast: a warning if the backward pass is not as it was traced, under autocast or not."""
+    if not torch._C._is_any_autocast_enabled():
+        return
+
+    def check(_gradients: object) -> None:
+        if torch._C._is_any_autocast_enabled() != autocast_backward:
+            from .failures import warn
+
+            warn(f"backward() is called {'after' if autocast_backward else 'under'} torch.autocast, but was planned with autocast_backward="
+                 f"{autocast_backward}: gradients may differ from eager mode's in the last bits. Compile with autocast_backward="
+                 f"{not autocast_backward}")  # fmt: skip
+
+    for value in tree_leaves(outputs):
+        if isinstance(value, torch.Tensor) and value.grad_fn is not None:
+            value.grad_fn.register_prehook(check)
