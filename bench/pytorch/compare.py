@@ -61,7 +61,7 @@ def faster_layout(name, batch, threads):
     layouts = ["contiguous"] if name == "encoder" else ["contiguous", "channels_last"]
     if len(layouts) == 1:
         return layouts[0]
-    return min(layouts, key=lambda v: torchs(name, batch, threads, WARM + 2, v, "plain")["seconds"])
+    return min(layouts, key=lambda v: torchs(name, batch, threads, WARM + 5, v, "plain")["seconds"])
 
 
 def compare(args, name, batch, model, threads, mode, layout):
