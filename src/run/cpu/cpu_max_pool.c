@@ -189,13 +189,19 @@ static void find_columns(const pool *p, const float *plane, int64_t oh, int64_t 
     pad_columns(last, n, best, taps);
 }
 
-// Windows in pieces, so that the columns of a piece fit small buffers.
-static void forward_row(const job *j, const float *plane, int64_t oh, int64_t at)
+typedef struct row_room {
+    float columns[COLUMNS];
+    int32_t taps[COLUMNS];     // of the columns
+    int32_t offsets[COLUMNS];  // of the windows
+} row_room;
+
+// Windows in pieces, so that the columns of a piece fit the room.
+static void forward_row(const job *j, const float *plane, int64_t oh, int64_t at, row_room *room)
 {
     const pool *p = j->p;
-    float columns[COLUMNS];
-    int32_t taps[COLUMNS];
-    int32_t offsets[COLUMNS];
+    float *columns = room->columns;
+    int32_t *taps = room->taps;
+    int32_t *offsets = room->offsets;
     int64_t stride = p->w.stride[1];
     int64_t reach = (p->w.kernel[1] - 1) * p->w.dilation[1];
     int64_t most = (COLUMNS - 1 - reach) / stride + 1;
@@ -226,10 +232,11 @@ static void forward_first(void *context, int64_t begin, int64_t end)
 {
     const job *j = context;
     const pool *p = j->p;
+    row_room room = {.columns = {0}};
     for (int64_t plane = begin; plane < end; plane++) {
         for (int64_t oh = 0; oh < p->w.out[0]; oh++) {
             int64_t at = (plane * p->w.out[0] + oh) * p->w.out[1];
-            forward_row(j, j->in + plane * p->w.in[0] * p->w.in[1], oh, at);
+            forward_row(j, j->in + plane * p->w.in[0] * p->w.in[1], oh, at, &room);
         }
     }
 }
