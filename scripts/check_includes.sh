@@ -22,6 +22,7 @@ BEGIN {
     allow("plan", "base dataflow schedule")
     allow("run", "base graph dataflow schedule plan cost")
     allow("emit", "base graph dataflow schedule plan")
+    allow("trainer", "base graph import autodiff dataflow cost schedule solve plan run")
     # A part of a module, a folder in it: the other parts it may include, besides what the module may. The files on top
     # may include all parts, and no part includes them.
     part("solve", "core", "")

@@ -24,6 +24,7 @@
 #include <checkmate/profile.h>
 #include <checkmate/data.h>
 #include <checkmate/train.h>
+#include <checkmate/trainer.h>
 
 #include <checkmate/emit.h>
 
