@@ -38,6 +38,7 @@ BEGIN {
     # The program is a client of the library: any public header, no internal one.
     known["cli"] = 1
     # Public headers that are not named like their module.
+    public_module["network"] = "zoo"
     public_module["max_batch"] = "solve"
     public_module["min_budget"] = "solve"
     public_module["data"] = "run"; public_module["train"] = "run"; public_module["profile"] = "run"

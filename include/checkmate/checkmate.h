@@ -8,6 +8,7 @@
 
 #include <checkmate/graph.h>
 #include <checkmate/import.h>
+#include <checkmate/network.h>
 #include <checkmate/zoo.h>
 
 #include <checkmate/autodiff.h>
