@@ -56,8 +56,8 @@ typedef struct ckm_trainer_options {
     const ckm_data_source *source;
     ckm_data_options reading;  // scaling, resize, keep_order, synthetic_samples; the others are the trainer's
     // Parameters: set from the seed, then from the model's file, then from `weights`; or as `resume` has them.
-    int64_t seed;                  // of parameters, dropout and the order of the data; -1: that of `resume`, else 1
-    const char *model;             // the file that the network was imported from: its weights and constants; may be NULL
+    int64_t seed;       // of parameters, dropout and the order of the data; -1: that of `resume`, else 1
+    const char *model;  // the file that the network was imported from: its weights and constants; may be NULL
     ckm_import_options importing;  // as it was imported
     const char *weights;           // a safetensors file (ckm_train_load_weights); may be NULL
     const char *resume;            // a file of ckm_train_save, to go on from; may be NULL
@@ -78,20 +78,20 @@ typedef struct ckm_trainer_options {
 
 // What was planned. Times are NaN where costs are multiply-accumulates.
 typedef struct ckm_trainer_info {
-    bool fits;                 // there is a schedule
-    bool proven;               // where there is none: none can be
-    int64_t budget_bytes;      // what was asked for
-    int64_t used_bytes;        // of it, region and all else; -1 before there is a session
-    int64_t outside_bytes;     // of these, beside the region: data read ahead, kernels, threads, tables
-    int64_t baseline_bytes;    // what training would take without rematerialization
-    int64_t floor_bytes;       // proven: no schedule fits less. Set where none fits
-    int64_t least_bytes;       // a budget that should do; -1: not known. Set where none fits
+    bool fits;               // there is a schedule
+    bool proven;             // where there is none: none can be
+    int64_t budget_bytes;    // what was asked for
+    int64_t used_bytes;      // of it, region and all else; -1 before there is a session
+    int64_t outside_bytes;   // of these, beside the region: data read ahead, kernels, threads, tables
+    int64_t baseline_bytes;  // what training would take without rematerialization
+    int64_t floor_bytes;     // proven: no schedule fits less. Set where none fits
+    int64_t least_bytes;     // a budget that should do; -1: not known. Set where none fits
     int64_t cost, baseline_cost;
     double step_seconds, baseline_step_seconds;  // predicted
-    const char *strategy;            // that found the schedule
-    const char *parameters_from;     // for a person: "initialised from seed 1"
+    const char *strategy;                        // that found the schedule
+    const char *parameters_from;                 // for a person: "initialised from seed 1"
     bool resumed;
-    ckm_train_place place;           // where training is
+    ckm_train_place place;  // where training is
 } ckm_trainer_info;
 
 // Derives the step of `graph`, prepares kernels and data, measures operators, and finds a schedule that fits the budget,
@@ -121,10 +121,11 @@ CKM_API ckm_status ckm_trainer_export(const ckm_trainer *trainer, const char *pa
 
 // Trains `steps` steps with and without rematerialization, each from the start, and compares bit for bit
 // (ckm_session_compare). For a trainer that has not begun: it takes the memory of one run at a time.
-CKM_API ckm_status ckm_trainer_check(ckm_trainer *trainer, int64_t steps, double learning_rate,
-                                     ckm_compare_result *out, ckm_error *err) CKM_NODISCARD;
+CKM_API ckm_status ckm_trainer_check(ckm_trainer *trainer, int64_t steps, double learning_rate, ckm_compare_result *out,
+                                     ckm_error *err) CKM_NODISCARD;
 // Times steps with and without rematerialization in turns (ckm_session_time): `first` is without. Takes the memory of both.
-CKM_API ckm_status ckm_trainer_time(ckm_trainer *trainer, int64_t rounds, ckm_timing *out, ckm_error *err) CKM_NODISCARD;
+CKM_API ckm_status ckm_trainer_time(ckm_trainer *trainer, int64_t rounds, ckm_timing *out,
+                                    ckm_error *err) CKM_NODISCARD;
 // Bytes of the arena and of the region, with rematerialization and without.
 typedef struct ckm_trainer_sizes {
     int64_t arena_bytes, region_bytes;

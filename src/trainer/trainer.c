@@ -225,11 +225,12 @@ static ckm_status nothing_fits(const ckm_trainer *t, ckm_error *err)
     if (info.least_bytes > 0) {
         snprintf(least, sizeof least, "; %lld should do", (long long)info.least_bytes);
     }
-    return ckm_i_error(err, CKM_ERR_ARGUMENT,
-                       "no schedule%s fits a budget of %lld bytes, %lld of them for data read ahead, kernels, threads and "
-                       "tables: at least %lld are needed%s",
-                       info.proven ? "" : " was found that", (long long)info.budget_bytes,
-                       (long long)info.outside_bytes, (long long)info.floor_bytes, least);
+    return ckm_i_error(
+        err, CKM_ERR_ARGUMENT,
+        "no schedule%s fits a budget of %lld bytes, %lld of them for data read ahead, kernels, threads and "
+        "tables: at least %lld are needed%s",
+        info.proven ? "" : " was found that", (long long)info.budget_bytes, (long long)info.outside_bytes,
+        (long long)info.floor_bytes, least);
 }
 
 ckm_status ckm_trainer_begin(ckm_trainer *t, ckm_error *err)
@@ -246,8 +247,7 @@ ckm_status ckm_trainer_begin(ckm_trainer *t, ckm_error *err)
         if (t->fit.schedule == NULL) {
             return nothing_fits(t, err);
         }
-        CKM_I_CHECK(
-            ckm_session_create(t->program, t->df, t->fit.schedule, t->fit.plan, &options, &t->session, err));
+        CKM_I_CHECK(ckm_session_create(t->program, t->df, t->fit.schedule, t->fit.plan, &options, &t->session, err));
         ckm_session_memory memory = ckm_session_get_memory(t->session);
         int64_t outside = ckm_i_trainer_beside(t) + memory.table_bytes;
         if (memory.region_bytes + outside <= t->budget_bytes) {
@@ -307,7 +307,7 @@ static void explain_absence(const ckm_trainer *t, ckm_trainer_info *info)
     floor_bytes = (t->solved.floor_bytes > floor_bytes ? t->solved.floor_bytes : floor_bytes) + t->outside_bytes;
     info->floor_bytes = floor_bytes;
     info->proven = t->budget_bytes < floor_bytes || t->solved.status == CKM_SOLVE_INFEASIBLE;
-    if (t->solved.least_peak_bytes > 0) {                             // 0: the budget left nothing to solve for
+    if (t->solved.least_peak_bytes > 0) {  // 0: the budget left nothing to solve for
         info->least_bytes = t->solved.least_peak_bytes + t->outside_bytes;
         info->least_bytes += info->least_bytes / 50;  // room for what packing wastes
     }

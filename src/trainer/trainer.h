@@ -17,9 +17,9 @@ struct ckm_trainer {
     ckm_import_values *values;  // of options.model, else NULL
     ckm_session *session;
     ckm_run_fit fit;
-    ckm_solve_result solved;  // the last search; its schedule is not kept here
-    ckm_schedule *baseline;   // without rematerialization
-    ckm_plan *baseline_plan;  // made when it is asked for
+    ckm_solve_result solved;               // the last search; its schedule is not kept here
+    ckm_schedule *baseline;                // without rematerialization
+    ckm_plan *baseline_plan;               // made when it is asked for
     int64_t baseline_cost, baseline_peak;  // peak without what is outside
     int64_t beside_operators;              // nanoseconds a step takes beside its operators, as measured
     int64_t budget_bytes, outside_bytes;

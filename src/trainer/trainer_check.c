@@ -19,8 +19,7 @@ static ckm_status lay_out_baseline(ckm_trainer *t, ckm_error *err)
     if (t->fit.schedule == NULL) {
         return ckm_i_error(err, CKM_ERR_ARGUMENT, "no schedule fits the budget, so there is nothing to compare with");
     }
-    return t->baseline_plan != NULL ? CKM_OK
-                                    : ckm_plan_create(t->df, t->baseline, &packing, &t->baseline_plan, err);
+    return t->baseline_plan != NULL ? CKM_OK : ckm_plan_create(t->df, t->baseline, &packing, &t->baseline_plan, err);
 }
 
 ckm_status ckm_trainer_check(ckm_trainer *t, int64_t steps, double learning_rate, ckm_compare_result *out,

@@ -72,8 +72,7 @@ static ckm_status know_baseline(search *s, ckm_error *err)
 }
 
 ckm_status ckm_trainer_fit(const ckm_dataflow *df, int64_t budget_bytes, int64_t outside_bytes,
-                           const ckm_solve_options *options, ckm_run_fit *fit, ckm_solve_result *result,
-                           ckm_error *err)
+                           const ckm_solve_options *options, ckm_run_fit *fit, ckm_solve_result *result, ckm_error *err)
 {
     CKM_I_NEED(df, err);
     CKM_I_NEED(options, err);

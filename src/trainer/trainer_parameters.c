@@ -26,13 +26,14 @@ static ckm_status set_from_model(ckm_trainer *t, ckm_session *session, ckm_error
         if (tensor.role != CKM_ROLE_CONSTANT && !is_the_networks(session, i)) {
             continue;
         }
-        CKM_I_CHECK(ckm_import_values_read(t->values, tensor.name, tensor.dtype, &tensor.shape, tensor.data, &found,
-                                           err));
+        CKM_I_CHECK(
+            ckm_import_values_read(t->values, tensor.name, tensor.dtype, &tensor.shape, tensor.data, &found, err));
         if (!found && tensor.role == CKM_ROLE_CONSTANT) {
-            return ckm_i_error_at(err, CKM_ERR_UNSUPPORTED, t->options.model, 0, -1,
-                                  "the values of constant \"%.200s\" are not in the file, or are computed from constants "
-                                  "too large to be folded",
-                                  tensor.name);
+            return ckm_i_error_at(
+                err, CKM_ERR_UNSUPPORTED, t->options.model, 0, -1,
+                "the values of constant \"%.200s\" are not in the file, or are computed from constants "
+                "too large to be folded",
+                tensor.name);
         }
         n_parameters += tensor.role == CKM_ROLE_PARAMETER;
         n_found += found && tensor.role == CKM_ROLE_PARAMETER;

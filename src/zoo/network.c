@@ -225,9 +225,9 @@ ckm_layer ckm_network_dense(ckm_network *net, ckm_layer x, const char *name, int
 
 ckm_layer ckm_network_activation(ckm_network *net, ckm_layer x, const char *name, const char *function)
 {
-    static const char *const known[] = {"relu", "relu6", "leaky_relu", "elu",          "selu",       "celu",    "sigmoid",
-                                        "tanh", "gelu",  "softplus",   "hard_sigmoid", "hard_swish", "softmax", "swish",
-                                        "mish", "softsign"};
+    static const char *const known[] = {"relu",    "relu6", "leaky_relu", "elu",      "selu",         "celu",
+                                        "sigmoid", "tanh",  "gelu",       "softplus", "hard_sigmoid", "hard_swish",
+                                        "softmax", "swish", "mish",       "softsign"};
     if (!begins(net, x, 0, name, "activation")) {
         return -1;
     }
@@ -318,10 +318,11 @@ ckm_layer ckm_network_attention(ckm_network *net, ckm_layer q, ckm_layer k, ckm_
         }
     }
     if (a.heads < 1 || kv_heads < 1 || a.heads % kv_heads != 0 || ckm_i_zoo_channels(net, q) % a.heads != 0) {
-        return ckm_i_zoo_fail(net,
-                              "attention: %lld heads of %lld numbers, %lld of k and v: the first must divide the second, "
-                              "and the third the first",
-                              (long long)a.heads, (long long)ckm_i_zoo_channels(net, q), (long long)kv_heads);
+        return ckm_i_zoo_fail(
+            net,
+            "attention: %lld heads of %lld numbers, %lld of k and v: the first must divide the second, "
+            "and the third the first",
+            (long long)a.heads, (long long)ckm_i_zoo_channels(net, q), (long long)kv_heads);
     }
     return ckm_i_zoo_attend(net, qkv,
                             (ckm_i_attention){.block = name_or_number(net, "attention", a.name, own, sizeof own),

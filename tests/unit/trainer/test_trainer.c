@@ -211,7 +211,8 @@ static void samples_of_the_callers_own_are_learnt(void **state)
     ckm_graph *graph = small_network();
     ckm_trainer_options options = plain_options();
     own_data own = {0};
-    ckm_data_source source = {.samples = 4 * BATCH + 3, .classes = CLASSES, .bytes = 5000, .read = read_own, .user = &own};
+    ckm_data_source source = {
+        .samples = 4 * BATCH + 3, .classes = CLASSES, .bytes = 5000, .read = read_own, .user = &own};
     (void)state;
     options.source = &source;
     ckm_trainer *trainer = open_it(graph, &options);
@@ -289,14 +290,10 @@ static void a_source_needs_a_reader(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_budget_is_kept_and_changes_no_bit),
-        cmocka_unit_test(both_ways_agree),
-        cmocka_unit_test(what_does_not_fit_is_a_result),
-        cmocka_unit_test(training_goes_on_bit_for_bit),
-        cmocka_unit_test(samples_of_the_callers_own_are_learnt),
-        cmocka_unit_test(bad_samples_are_errors),
-        cmocka_unit_test(options_that_cannot_be_are_refused),
-        cmocka_unit_test(a_source_needs_a_reader),
+        cmocka_unit_test(a_budget_is_kept_and_changes_no_bit),   cmocka_unit_test(both_ways_agree),
+        cmocka_unit_test(what_does_not_fit_is_a_result),         cmocka_unit_test(training_goes_on_bit_for_bit),
+        cmocka_unit_test(samples_of_the_callers_own_are_learnt), cmocka_unit_test(bad_samples_are_errors),
+        cmocka_unit_test(options_that_cannot_be_are_refused),    cmocka_unit_test(a_source_needs_a_reader),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,11 +35,9 @@ static void a_network_is_that_of_the_zoo(void **state)
     (void)state;
     for (int block = 0; block < 5; block++) {
         for (int i = 0; i < convolutions[block]; i++) {
-            x = ckm_network_conv(net, x,
-                                 (ckm_conv_layer){.filters = filters[block],
-                                                  .kernel = {3},
-                                                  .padding = "same",
-                                                  .activation = "relu"});
+            x = ckm_network_conv(
+                net, x,
+                (ckm_conv_layer){.filters = filters[block], .kernel = {3}, .padding = "same", .activation = "relu"});
         }
         x = ckm_network_max_pool(net, x, (ckm_pool_layer){.size = {2}});
     }
@@ -245,8 +243,10 @@ static void an_output_has_to_be_a_layer(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_network_is_that_of_the_zoo), cmocka_unit_test(shapes_are_told),
-        cmocka_unit_test(mistakes_are_named),           cmocka_unit_test(an_output_has_to_be_a_layer),
+        cmocka_unit_test(a_network_is_that_of_the_zoo),
+        cmocka_unit_test(shapes_are_told),
+        cmocka_unit_test(mistakes_are_named),
+        cmocka_unit_test(an_output_has_to_be_a_layer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
