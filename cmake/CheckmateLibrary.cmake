@@ -5,7 +5,7 @@ file(GLOB library_sources CONFIGURE_DEPENDS
     "${PROJECT_SOURCE_DIR}/src/*/*.c" "${PROJECT_SOURCE_DIR}/src/*/*/*.c" "${PROJECT_SOURCE_DIR}/src/*/*/*.cpp")
 list(FILTER library_sources EXCLUDE REGEX "/src/cli/")
 if(NOT CKM_RUN)
-    list(FILTER library_sources EXCLUDE REGEX "/src/run/")
+    list(FILTER library_sources EXCLUDE REGEX "/src/(run|trainer)/")
 endif()
 file(GLOB public_headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/include/checkmate/*.h")
 

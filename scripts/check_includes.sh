@@ -22,6 +22,7 @@ BEGIN {
     allow("plan", "base dataflow schedule")
     allow("run", "base graph dataflow schedule plan cost")
     allow("emit", "base graph dataflow schedule plan")
+    allow("trainer", "base graph import autodiff dataflow cost schedule solve plan run")
     # A part of a module, a folder in it: the other parts it may include, besides what the module may. The files on top
     # may include all parts, and no part includes them.
     part("solve", "core", "")
@@ -37,6 +38,7 @@ BEGIN {
     # The program is a client of the library: any public header, no internal one.
     known["cli"] = 1
     # Public headers that are not named like their module.
+    public_module["network"] = "zoo"
     public_module["max_batch"] = "solve"
     public_module["min_budget"] = "solve"
     public_module["data"] = "run"; public_module["train"] = "run"; public_module["profile"] = "run"

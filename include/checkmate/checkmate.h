@@ -8,6 +8,7 @@
 
 #include <checkmate/graph.h>
 #include <checkmate/import.h>
+#include <checkmate/network.h>
 #include <checkmate/zoo.h>
 
 #include <checkmate/autodiff.h>
@@ -24,6 +25,7 @@
 #include <checkmate/profile.h>
 #include <checkmate/data.h>
 #include <checkmate/train.h>
+#include <checkmate/trainer.h>
 
 #include <checkmate/emit.h>
 

@@ -66,6 +66,19 @@ typedef struct ckm_data_facts {
 // samples), CKM_ERR_UNSUPPORTED (no known format).
 CKM_API ckm_status ckm_data_open(const char *path, const ckm_data_options *options, ckm_data **out,
                                  ckm_error *err) CKM_NODISCARD;
+// Samples of the caller's own, say in memory.
+typedef struct ckm_data_source {
+    int64_t samples;
+    int64_t classes;  // 0: unknown
+    int64_t bytes;    // of memory that belongs to reading and is to be counted within a budget
+    // Writes sample `sample`, from 0, dense: inputs[i] and labels as options->inputs[i] and labels describe them. Called by
+    // the thread that reads ahead, one call at a time. Integers are checked against their limits afterwards.
+    ckm_status (*read)(void *user, int64_t sample, void *const *inputs, void *labels, ckm_error *err);
+    void *user;
+} ckm_data_source;
+// `source` is copied. Errors as above.
+CKM_API ckm_status ckm_data_open_source(const ckm_data_source *source, const ckm_data_options *options, ckm_data **out,
+                                        ckm_error *err) CKM_NODISCARD;
 CKM_API void ckm_data_close(ckm_data *data);
 CKM_API ckm_data_facts ckm_data_get_facts(const ckm_data *data);
 // Name of a class: the folder it comes from; NULL when it has none.

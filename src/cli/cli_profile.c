@@ -7,26 +7,8 @@
 // A schedule good enough to measure by; what is measured does not depend on how good it is.
 static const double seconds_to_solve = 5.0;
 
-static ckm_status solve(int64_t budget_bytes, void *user, ckm_schedule **out, ckm_error *err)
-{
-    const ckm_dataflow *df = user;
-    ckm_solve_options options = CKM_SOLVE_OPTIONS_INIT;
-    ckm_solve_result result;
-    options.budget_bytes = budget_bytes;
-    options.time_limit_seconds = seconds_to_solve;
-    options.gap = 0.1;
-    options.stop = cli_stop_requested;
-    ckm_status status = ckm_solve(df, &options, &result, err);
-    if (status == CKM_OK) {
-        *out = result.schedule;
-        result.schedule = NULL;
-        ckm_solve_result_dispose(&result);
-    }
-    return status;
-}
-
 // Schedule and plan to measure by.
-static ckm_status fit_memory(ckm_dataflow *df, int64_t memory_bytes, ckm_run_fit *fit, ckm_error *err)
+static ckm_status fit_memory(const ckm_dataflow *df, int64_t memory_bytes, ckm_run_fit *fit, ckm_error *err)
 {
     ckm_plan_options options = CKM_PLAN_OPTIONS_INIT;
     ckm_status status = ckm_schedule_baseline(df, &fit->schedule, err);
@@ -40,7 +22,11 @@ static ckm_status fit_memory(ckm_dataflow *df, int64_t memory_bytes, ckm_run_fit
         return status;
     }
     ckm_run_fit_dispose(fit);
-    status = ckm_run_plan_under_budget(df, memory_bytes, 0, &options, solve, df, fit, err);
+    ckm_solve_options search = CKM_SOLVE_OPTIONS_INIT;
+    search.time_limit_seconds = seconds_to_solve;
+    search.gap = 0.1;
+    search.stop = cli_stop_requested;
+    status = ckm_trainer_fit(df, memory_bytes, 0, &search, fit, NULL, err);
     if (status != CKM_OK || fit->schedule != NULL) {
         return status;
     }

@@ -7,54 +7,13 @@
 
 enum { CHECKED_STEPS = 3 };
 
-// The two schedules and what came of them.
 typedef struct both_ways {
-    train_setup *t;
-    ckm_plan *baseline_plan;
-    int64_t region_bytes, baseline_region_bytes;
+    const train_setup *t;
+    ckm_trainer_info info;
+    ckm_trainer_sizes sizes;
     ckm_compare_result bits;
     ckm_timing timing;
 } both_ways;
-
-// Before every step: the parameters when the first one starts, then the batch.
-static ckm_status fill(ckm_session *session, int64_t step, void *user, ckm_error *err)
-{
-    train_setup *t = user;
-    ckm_status status = step == 0 ? cli_train_set_parameters(t, session, err) : CKM_OK;
-    return status == CKM_OK ? ckm_train_fetch(session, t->data, step, err) : status;
-}
-
-static ckm_status lay_out_baseline(both_ways *b, ckm_error *err)
-{
-    ckm_plan_options packing = CKM_PLAN_OPTIONS_INIT;
-    const train_setup *t = b->t;
-    ckm_status status = ckm_plan_create(t->df, t->baseline, &packing, &b->baseline_plan, err);
-    if (status == CKM_OK) {
-        status = ckm_run_region_bytes(t->df, b->baseline_plan, &b->baseline_region_bytes, err);
-    }
-    return status == CKM_OK ? ckm_run_region_bytes(t->df, t->fit.plan, &b->region_bytes, err) : status;
-}
-
-static ckm_status check_bits(both_ways *b, ckm_error *err)
-{
-    train_setup *t = b->t;
-    int64_t steps = t->settings->steps > 0 ? t->settings->steps : CHECKED_STEPS;
-    return ckm_session_compare(t->program, t->df, t->baseline, b->baseline_plan, t->fit.schedule, t->fit.plan, steps,
-                               cli_train_rate(t->settings), t->place.seed, fill, t, &b->bits, err);
-}
-
-static ckm_status compare_times(both_ways *b, ckm_error *err)
-{
-    train_setup *t = b->t;
-    ckm_timing_options options = CKM_TIMING_OPTIONS_INIT;
-    options.rounds = t->settings->compare;
-    options.seed = t->place.seed;
-    options.fill = fill;
-    options.stop = cli_stop_requested;
-    options.user = t;
-    return ckm_session_time(t->program, t->df, t->baseline, b->baseline_plan, t->fit.schedule, t->fit.plan, &options,
-                            &b->timing, err);
-}
 
 static void print_bits(const ckm_compare_result *bits)
 {
@@ -76,10 +35,10 @@ static const char *show_milliseconds(double seconds, char *buf, size_t size)
     return buf;
 }
 
-static void print_times(const train_setup *t, const ckm_timing *timing)
+static void print_times(const ckm_trainer_info *info, const ckm_timing *timing)
 {
-    double without = cli_train_predicted_seconds(t, t->baseline_cost);
-    double with = cli_train_predicted_seconds(t, t->cost);
+    double without = info->baseline_step_seconds;
+    double with = info->step_seconds;
     char text[64];
     char low[64];
     char high[64];
@@ -99,8 +58,9 @@ static void print_times(const train_setup *t, const ckm_timing *timing)
 static void print_json(const both_ways *b)
 {
     const train_setup *t = b->t;
-    double without = cli_train_predicted_seconds(t, t->baseline_cost);
-    double with = cli_train_predicted_seconds(t, t->cost);
+    const ckm_trainer_info *info = &b->info;
+    double without = info->baseline_step_seconds;
+    double with = info->step_seconds;
     cli_json json;
     cli_json_begin(&json);
     if (t->settings->check) {
@@ -110,16 +70,16 @@ static void print_json(const both_ways *b)
         cli_json_size(&json, "recomputations", b->bits.recomputations);
         cli_json_real(&json, "first_loss", b->bits.first_loss);
         cli_json_real(&json, "last_loss", b->bits.last_loss);
-        cli_json_real(&json, "overhead", cli_overhead(t->cost, t->baseline_cost));
+        cli_json_real(&json, "overhead", cli_overhead(info->cost, info->baseline_cost));
         cli_json_text(&json, "why", b->bits.equal ? NULL : b->bits.why);
     }
     if (t->settings->compare > 0) {
         cli_json_size(&json, "rounds", b->timing.rounds);
-        cli_json_size(&json, "budget_bytes", t->budget_bytes);
-        cli_json_size(&json, "used_bytes", b->region_bytes + t->outside_bytes);
-        cli_json_size(&json, "arena_bytes", ckm_plan_get_info(t->fit.plan)->arena_bytes);
-        cli_json_size(&json, "baseline_used_bytes", b->baseline_region_bytes + t->outside_bytes);
-        cli_json_size(&json, "baseline_arena_bytes", ckm_plan_get_info(b->baseline_plan)->arena_bytes);
+        cli_json_size(&json, "budget_bytes", info->budget_bytes);
+        cli_json_size(&json, "used_bytes", b->sizes.region_bytes + info->outside_bytes);
+        cli_json_size(&json, "arena_bytes", b->sizes.arena_bytes);
+        cli_json_size(&json, "baseline_used_bytes", b->sizes.baseline_region_bytes + info->outside_bytes);
+        cli_json_size(&json, "baseline_arena_bytes", b->sizes.baseline_arena_bytes);
         cli_json_real(&json, "baseline_step_seconds", b->timing.first.median_seconds);
         cli_json_real(&json, "baseline_step_predicted_seconds", without);
         cli_json_real(&json, "step_seconds", b->timing.second.median_seconds);
@@ -129,7 +89,7 @@ static void print_json(const both_ways *b)
         cli_json_real(&json, "overhead_low", b->timing.ratio_p25 - 1.0);
         cli_json_real(&json, "overhead_high", b->timing.ratio_p75 - 1.0);
         cli_json_real(&json, "overhead_predicted", with / without - 1.0);
-        cli_json_text(&json, "strategy", t->solved.strategy);
+        cli_json_text(&json, "strategy", info->strategy);
     }
     cli_json_end(&json);
 }
@@ -144,7 +104,7 @@ static int conclude(const both_ways *b)
             print_bits(&b->bits);
         }
         if (s->compare > 0) {
-            print_times(b->t, &b->timing);
+            print_times(&b->info, &b->timing);
         }
     }
     if (s->check && b->bits.recomputations == 0) {
@@ -162,15 +122,15 @@ static int conclude(const both_ways *b)
 int cli_train_both_ways(train_setup *t)
 {
     ckm_error err = CKM_ERROR_INIT;
-    both_ways b = {.t = t};
-    ckm_status status = lay_out_baseline(&b, &err);
-    if (status == CKM_OK && t->settings->check) {
-        status = check_bits(&b, &err);
+    const train_settings *s = t->settings;
+    both_ways b = {.t = t, .info = ckm_trainer_get_info(t->trainer)};
+    ckm_status status = ckm_trainer_get_sizes(t->trainer, &b.sizes, &err);
+    if (status == CKM_OK && s->check) {
+        int64_t steps = s->steps > 0 ? s->steps : CHECKED_STEPS;
+        status = ckm_trainer_check(t->trainer, steps, cli_train_rate(s), &b.bits, &err);
     }
-    if (status == CKM_OK && t->settings->compare > 0) {
-        status = compare_times(&b, &err);
+    if (status == CKM_OK && s->compare > 0) {
+        status = ckm_trainer_time(t->trainer, s->compare, &b.timing, &err);
     }
-    int outcome = status == CKM_OK ? conclude(&b) : cli_fail(&err);
-    ckm_plan_free(b.baseline_plan);
-    return outcome;
+    return status == CKM_OK ? conclude(&b) : cli_fail(&err);
 }

@@ -9,7 +9,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cli/cli_solve.h"
 #include "cli/cli_train.h"
 
 // Seconds between lines where there is no terminal, and between changes of the line where there is one.
@@ -66,7 +65,7 @@ ckm_status cli_train_report_open(train_report *report, const train_setup *setup,
                              .exceeded_step = -1};
     if (s->log != NULL) {
         // A run that goes on adds to the log it began.
-        report->log = open_log(s->log, setup->resumed);
+        report->log = open_log(s->log, ckm_trainer_get_info(setup->trainer).resumed);
         if (report->log == NULL) {
             return cli_error(err, CKM_ERR_IO, s->log, "cannot open for writing: %s",
                              errno == ENXIO ? "it is a pipe, and nothing reads it" : strerror(errno));
@@ -107,15 +106,17 @@ static void memory_line(const char *name, int64_t bytes, const char *note)
 void cli_train_report_plan(const train_report *report)
 {
     const train_setup *t = report->setup;
-    ckm_session_memory m = ckm_session_get_memory(t->session);
-    ckm_data_facts data = ckm_data_get_facts(t->data);
-    ckm_program_memory own = ckm_program_get_memory(t->program);
+    const ckm_program *program = ckm_trainer_program(t->trainer);
+    ckm_trainer_info info = ckm_trainer_get_info(t->trainer);
+    ckm_session_memory m = ckm_session_get_memory(ckm_trainer_session(t->trainer));
+    ckm_data_facts data = ckm_data_get_facts(ckm_trainer_data(t->trainer));
+    ckm_program_memory own = ckm_program_get_memory(program);
     char text[64];
     char other[64];
     fprintf(stderr, "network   %s, batch %lld, %d operators a step on %s with %d thread%s; parameters %s\n",
-            ckm_graph_name(t->graph), (long long)t->place.batch, (int)ckm_dataflow_op_count(t->df),
-            ckm_program_backend(t->program), ckm_program_threads(t->program),
-            ckm_program_threads(t->program) == 1 ? "" : "s", t->weights_from);
+            ckm_graph_name(t->graph), (long long)info.place.batch,
+            (int)ckm_dataflow_op_count(ckm_trainer_dataflow(t->trainer)), ckm_program_backend(program),
+            ckm_program_threads(program), ckm_program_threads(program) == 1 ? "" : "s", info.parameters_from);
     fprintf(stderr, "data      %s: %lld samples, %lld batches an epoch", data.format, (long long)data.samples,
             (long long)data.batches);
     if (data.classes > 0) {
@@ -125,8 +126,8 @@ void cli_train_report_plan(const train_report *report)
         fprintf(stderr, ", none read ahead (no thread for it could be started)");
     }
     fprintf(stderr, "\nschedule  %s; %s more computing than without rematerialization, which would need %s\n",
-            t->solved.strategy, cli_show_percent(cli_overhead(t->cost, t->baseline_cost), text, sizeof text),
-            cli_show_bytes(t->baseline_peak + t->outside_bytes, other, sizeof other));
+            info.strategy, cli_show_percent(cli_overhead(info.cost, info.baseline_cost), text, sizeof text),
+            cli_show_bytes(info.baseline_bytes, other, sizeof other));
     fprintf(stderr, "memory\n");
     memory_line("parameters", m.parameter_bytes, "");
     memory_line("optimizer state", m.optimizer_bytes, "");
@@ -140,8 +141,8 @@ void cli_train_report_plan(const train_report *report)
     memory_line("tables", m.table_bytes, "");
     memory_line("kernels and threads", own.kernel_bytes + own.thread_bytes, own.measured ? "measured" : "estimated");
     memory_line("margin", own.margin_bytes, "");
-    memory_line("together", m.region_bytes + t->outside_bytes, "");
-    memory_line("budget", t->budget_bytes, "");
+    memory_line("together", info.used_bytes, "");
+    memory_line("budget", info.budget_bytes, "");
 }
 
 static void show_time(double seconds, char *buf, size_t size)
@@ -156,8 +157,7 @@ static void show_time(double seconds, char *buf, size_t size)
 
 static void print_progress(const train_report *report, const ckm_train_progress *p)
 {
-    const train_setup *t = report->setup;
-    ckm_session_memory m = ckm_session_get_memory(t->session);
+    ckm_trainer_info info = ckm_trainer_get_info(report->setup->trainer);
     char left[32];
     char accuracy[32];
     char used[64];
@@ -168,8 +168,8 @@ static void print_progress(const train_report *report, const ckm_train_progress 
             "memory %s of %s  %s left",
             (long long)p->step + 1, (long long)p->last_step, (long long)p->epoch + 1, (long long)p->epoch_step + 1,
             (long long)p->epoch_steps, p->loss, p->mean_loss, cli_show_percent(p->accuracy, accuracy, sizeof accuracy),
-            p->samples_per_second, cli_show_bytes(m.region_bytes + t->outside_bytes, used, sizeof used),
-            cli_show_bytes(t->budget_bytes, budget, sizeof budget), left);
+            p->samples_per_second, cli_show_bytes(info.used_bytes, used, sizeof used),
+            cli_show_bytes(info.budget_bytes, budget, sizeof budget), left);
 }
 
 static void log_real(FILE *log, const char *key, double value)
@@ -196,7 +196,7 @@ static void log_step(train_report *report, const ckm_train_progress *p)
 // What kernels and threads were measured to take; an estimate is not held against training.
 static int64_t kernel_bytes(const train_setup *t)
 {
-    ckm_program_memory own = ckm_program_get_memory(t->program);
+    ckm_program_memory own = ckm_program_get_memory(ckm_trainer_program(t->trainer));
     return own.measured ? own.kernel_bytes + own.thread_bytes : 0;
 }
 
@@ -205,8 +205,9 @@ static int64_t kernel_bytes(const train_setup *t)
 static void check_budget(train_report *report, int64_t step)
 {
     const train_setup *t = report->setup;
+    ckm_trainer_info info = ckm_trainer_get_info(t->trainer);
     // Kernels and threads had theirs before the meter was started.
-    int64_t left = t->budget_bytes - kernel_bytes(t);
+    int64_t left = info.budget_bytes - kernel_bytes(t);
     cli_train_meter_look(&report->meter);
     if (report->exceeded_step >= 0 || !cli_train_meter_exceeds(&report->meter, left, t->settings->threads)) {
         return;
@@ -220,7 +221,7 @@ static void check_budget(train_report *report, int64_t step)
         fprintf(stderr, "%swarning:%s step %lld: memory grew by %s, more than the budget of %s; training goes on\n",
                 cli_style(stderr, CLI_WARN), cli_style(stderr, CLI_PLAIN), (long long)step,
                 cli_show_bytes(report->exceeded_bytes, grown, sizeof grown),
-                cli_show_bytes(t->budget_bytes, budget, sizeof budget));
+                cli_show_bytes(info.budget_bytes, budget, sizeof budget));
     }
 }
 
@@ -277,7 +278,8 @@ void cli_train_report_event(ckm_train_event event, const char *path, int64_t ste
 static void print_result_json(const train_report *report, const ckm_train_result *r)
 {
     const train_setup *t = report->setup;
-    ckm_session_memory m = ckm_session_get_memory(t->session);
+    ckm_trainer_info info = ckm_trainer_get_info(t->trainer);
+    ckm_session_memory m = ckm_session_get_memory(ckm_trainer_session(t->trainer));
     cli_json json;
     cli_json_begin(&json);
     cli_json_text(&json, "status", r->stopped ? "stopped" : "done");
@@ -290,25 +292,25 @@ static void print_result_json(const train_report *report, const ckm_train_result
     cli_json_real(&json, "accuracy", r->accuracy);
     cli_json_real(&json, "seconds", r->seconds);
     cli_json_real(&json, "step_seconds", r->median_step_seconds);
-    cli_json_real(&json, "step_predicted_seconds", cli_train_predicted_seconds(t, t->cost));
-    cli_json_real(&json, "overhead", cli_overhead(t->cost, t->baseline_cost));
-    cli_json_size(&json, "budget_bytes", t->budget_bytes);
-    cli_json_size(&json, "used_bytes", m.region_bytes + t->outside_bytes);
+    cli_json_real(&json, "step_predicted_seconds", info.step_seconds);
+    cli_json_real(&json, "overhead", cli_overhead(info.cost, info.baseline_cost));
+    cli_json_size(&json, "budget_bytes", info.budget_bytes);
+    cli_json_size(&json, "used_bytes", info.used_bytes);
     cli_json_size(&json, "region_bytes", m.region_bytes);
     cli_json_size(&json, "arena_bytes", m.arena_bytes);
-    cli_json_size(&json, "outside_bytes", t->outside_bytes);
+    cli_json_size(&json, "outside_bytes", info.outside_bytes);
     cli_json_size(&json, "kernel_bytes", kernel_bytes(t));
     cli_json_size(&json, "anonymous_growth_bytes", cli_train_meter_anonymous(&report->meter));
     cli_json_size(&json, "resident_growth_bytes", cli_train_meter_resident(&report->meter));
-    cli_json_size(&json, "baseline_bytes", t->baseline_peak + t->outside_bytes);
-    cli_json_text(&json, "strategy", t->solved.strategy);
+    cli_json_size(&json, "baseline_bytes", info.baseline_bytes);
+    cli_json_text(&json, "strategy", info.strategy);
     cli_json_end(&json);
 }
 
 int cli_train_report_result(train_report *report, const ckm_train_result *r)
 {
     const train_setup *t = report->setup;
-    ckm_session_memory m = ckm_session_get_memory(t->session);
+    ckm_trainer_info info = ckm_trainer_get_info(t->trainer);
     char text[64];
     char other[64];
     char third[64];
@@ -323,22 +325,21 @@ int cli_train_report_result(train_report *report, const ckm_train_result *r)
     if (!isnan(r->accuracy)) {
         printf("%-22s %s in the last epoch\n", "accuracy", cli_show_percent(r->accuracy, text, sizeof text));
     }
-    double predicted = cli_train_predicted_seconds(t, t->cost);
+    double predicted = info.step_seconds;
     printf("%-22s %.1f ms (median)", "step", r->median_step_seconds * 1e3);
     if (!isnan(predicted)) {
         printf(", %.1f ms predicted", predicted * 1e3);
     }
-    printf("; %.1f samples/s over all\n", r->seconds > 0 ? (double)(r->steps * t->place.batch) / r->seconds : 0.0);
+    printf("; %.1f samples/s over all\n", r->seconds > 0 ? (double)(r->steps * info.place.batch) / r->seconds : 0.0);
     printf("%-22s %s of %s; without rematerialization %s\n", "memory",
-           cli_show_bytes(m.region_bytes + t->outside_bytes, text, sizeof text),
-           cli_show_bytes(t->budget_bytes, other, sizeof other),
-           cli_show_bytes(t->baseline_peak + t->outside_bytes, third, sizeof third));
+           cli_show_bytes(info.used_bytes, text, sizeof text), cli_show_bytes(info.budget_bytes, other, sizeof other),
+           cli_show_bytes(info.baseline_bytes, third, sizeof third));
     if (anonymous >= 0) {
         printf("%-22s %s; with pages of files %s\n", "memory grew by", cli_show_bytes(anonymous, text, sizeof text),
                cli_show_bytes(resident, other, sizeof other));
     }
     printf("%-22s %s predicted\n", "overhead",
-           cli_show_percent(cli_overhead(t->cost, t->baseline_cost), text, sizeof text));
+           cli_show_percent(cli_overhead(info.cost, info.baseline_cost), text, sizeof text));
     if (r->saved_step >= 0) {
         printf("%-22s %s, after %lld steps\n", "saved", t->settings->save, (long long)r->saved_step);
     }

@@ -9,7 +9,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include "cli/cli_solve.h"
 #include "cli/cli_train.h"
 
 static const train_settings defaults = {
@@ -225,15 +224,13 @@ static ckm_train_options train_options(const train_setup *t, train_report *repor
 {
     static const ckm_rate_kind kinds[] = {CKM_RATE_CONSTANT, CKM_RATE_STEP, CKM_RATE_LINEAR, CKM_RATE_COSINE};
     const train_settings *s = t->settings;
-    int64_t batches = ckm_data_get_facts(t->data).batches;
+    int64_t batches = ckm_data_get_facts(ckm_trainer_data(t->trainer)).batches;
     int64_t epochs = s->epochs > 0 ? s->epochs : 1;
     int64_t all = batches <= INT64_MAX / epochs ? batches * epochs : INT64_MAX;  // nobody waits for the end of that
     ckm_train_options options = {
-        .first_step = t->place.step,
         .last_step = s->steps > 0 ? s->steps : all,
         .save_path = s->save,
         .save_every = s->save_every > 0 ? s->save_every : batches,
-        .place = t->place,
         .on_nan = s->on_nan == 0 ? CKM_NAN_STOP : CKM_NAN_GO_ON,
         .progress = cli_train_report_step,
         .event = cli_train_report_event,
@@ -282,7 +279,7 @@ static ckm_status excess_error(const train_report *report, ckm_error *err)
                      "--on-excess continue trains on",
                      (long long)report->exceeded_step, cli_show_bytes(report->exceeded_bytes, grown, sizeof grown),
                      (long long)report->exceeded_bytes,
-                     cli_show_bytes(report->setup->budget_bytes, budget, sizeof budget),
+                     cli_show_bytes(ckm_trainer_get_info(report->setup->trainer).budget_bytes, budget, sizeof budget),
                      s->save != NULL ? "the state is in " : "training was stopped", s->save != NULL ? s->save : "");
 }
 
@@ -298,24 +295,17 @@ static int train(train_setup *t)
     cli_train_meter_start(&report.meter);
     ckm_status status = limit_memory(t->settings->memory_limit, &err);
     if (status == CKM_OK) {
-        status = cli_train_open_session(t, &err);
+        status = ckm_trainer_begin(t->trainer, &err);
     }
     if (status == CKM_OK) {
         ckm_train_options options = train_options(t, &report);
         cli_train_report_plan(&report);
-        if (options.first_step >= options.last_step) {
-            status = cli_error(
-                &err, CKM_ERR_ARGUMENT, t->settings->resume,
-                "holds %lld steps already, and training is to end after %lld: give more --epochs or --steps",
-                (long long)options.first_step, (long long)options.last_step);
-        } else {
-            cli_stop_is_for_training();
-            cli_stop_grace(long_grace_seconds);
-            status = ckm_train_run(t->session, t->data, &options, &result, &err);
-        }
+        cli_stop_is_for_training();
+        cli_stop_grace(long_grace_seconds);
+        status = ckm_trainer_run(t->trainer, &options, &result, &err);
     }
     if (status == CKM_OK && t->settings->export_to != NULL) {
-        status = cli_train_export(t, &err);
+        status = ckm_trainer_export(t->trainer, t->settings->export_to, &err);
     }
     cli_train_meter_stop(&report.meter);
     if (status == CKM_OK && report.exceeded) {

@@ -27,7 +27,7 @@ static ckm_status check_batch(const json_t *ops, const char *file, int64_t batch
     return good ? CKM_OK
                 : ckm_i_error_at(err, CKM_ERR_ARGUMENT, file, 0, -1,
                                  "batch: measured with %lld samples, but the network has a batch of %lld; profile it "
-                                 "again with that batch, or with --fit over several",
+                                 "again with that batch, or fit it over several",
                                  (long long)measured_batch, (long long)batch);
 }
 

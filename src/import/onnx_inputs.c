@@ -113,7 +113,7 @@ static ckm_status type_input(ckm_i_onnx_convert *c, ckm_i_onnx_value *value, boo
         return input_error(value, err, "has an element type that is not supported");
     }
     if (shape == NULL && !override) {
-        return input_error(value, err, "has no shape; give one with --input-shape");
+        return input_error(value, err, "has no shape in the file; give the input shape");
     }
     if (shape != NULL && shape->n_dim > CKM_MAX_RANK) {
         return input_error(value, err, "has more dimensions than are supported");
@@ -122,7 +122,7 @@ static ckm_status type_input(ckm_i_onnx_convert *c, ckm_i_onnx_value *value, boo
         given_dims(c->options, shape, given);
         if (shape != NULL && shape->n_dim != (size_t)c->options->input_rank + 1) {
             return ckm_i_error(err, CKM_ERR_ARGUMENT,
-                               "input \"%.200s\" has %zu dimensions without the batch; --input-shape gives %d",
+                               "input \"%.200s\" has %zu dimensions without the batch; the input shape given has %d",
                                value->name, shape->n_dim > 0 ? shape->n_dim - 1 : 0, (int)c->options->input_rank);
         }
     }
@@ -143,7 +143,7 @@ static ckm_status type_input(ckm_i_onnx_convert *c, ckm_i_onnx_value *value, boo
             return ckm_i_error(
                 err, CKM_ERR_UNSUPPORTED, "input \"%.200s\": dimension %d%s%.60s%s has no value in the file; %s",
                 value->name, (int)i, named ? " (\"" : "", named ? dim->dim_param : "", named ? "\")" : "",
-                first ? "give the input's shape with --input-shape" : "export the model with a fixed size for it");
+                first ? "give the input shape" : "export the model with a fixed size for it");
         }
         bind(known, dim, size);
         value->shape.dims[i] = size;

@@ -387,17 +387,15 @@ static ckm_status start_thread(ckm_data *d, ckm_error *err)
     return CKM_OK;
 }
 
-static ckm_status open_source(ckm_data *d, const char *path, ckm_error *err)
+static ckm_status open_folder(ckm_data *d, const char *path, ckm_error *err)
 {
-    ckm_status status = choose_format(d, path, err);
-    if (status != CKM_OK) {
-        return status;
-    }
-    d->source.options = &d->options;
-    status = d->source.format->open(path, &d->source, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(choose_format(d, path, err));
+    return d->source.format->open(path, &d->source, err);
+}
+
+// Does what was opened suit the network? `path` for errors.
+static ckm_status check_source(ckm_data *d, const char *path, ckm_error *err)
+{
     if (d->source.samples < d->options.batch) {
         return ckm_i_error_at(err, CKM_ERR_ARGUMENT, path, 0, -1,
                               "holds %lld samples, which is less than one batch of %lld", (long long)d->source.samples,
@@ -414,9 +412,10 @@ static ckm_status open_source(ckm_data *d, const char *path, ckm_error *err)
     return CKM_OK;
 }
 
-ckm_status ckm_data_open(const char *path, const ckm_data_options *options, ckm_data **out, ckm_error *err)
+// From a folder or, where that is NULL, from the caller.
+static ckm_status open_data(const char *path, const ckm_data_source *caller, const ckm_data_options *options,
+                            ckm_data **out, ckm_error *err)
 {
-    CKM_I_NEED(path, err);
     CKM_I_NEED(options, err);
     CKM_I_NEED(options->inputs, err);
     CKM_I_NEED(out, err);
@@ -430,8 +429,12 @@ ckm_status ckm_data_open(const char *path, const ckm_data_options *options, ckm_
     pthread_cond_init(&d->work, NULL);
     pthread_cond_init(&d->ready, NULL);
     ckm_status status = prepare(d, options, err);
+    d->source.options = &d->options;
     if (status == CKM_OK) {
-        status = open_source(d, path, err);
+        status = path != NULL ? open_folder(d, path, err) : ckm_i_data_open_caller(caller, &d->source, err);
+    }
+    if (status == CKM_OK) {
+        status = check_source(d, path != NULL ? path : "the caller's data", err);
     }
     if (status == CKM_OK) {
         status = start_thread(d, err);
@@ -442,6 +445,19 @@ ckm_status ckm_data_open(const char *path, const ckm_data_options *options, ckm_
     }
     *out = d;
     return CKM_OK;
+}
+
+ckm_status ckm_data_open(const char *path, const ckm_data_options *options, ckm_data **out, ckm_error *err)
+{
+    CKM_I_NEED(path, err);
+    return open_data(path, NULL, options, out, err);
+}
+
+ckm_status ckm_data_open_source(const ckm_data_source *source, const ckm_data_options *options, ckm_data **out,
+                                ckm_error *err)
+{
+    CKM_I_NEED(source, err);
+    return open_data(NULL, source, options, out, err);
 }
 
 void ckm_data_close(ckm_data *d)

@@ -34,6 +34,10 @@ struct ckm_i_data_source {
 extern const ckm_i_data_format ckm_i_data_format_synthetic, ckm_i_data_format_idx, ckm_i_data_format_cifar,
     ckm_i_data_format_npy, ckm_i_data_format_images;
 
+// Makes `source` one of the caller's samples (data_caller.c).
+ckm_status ckm_i_data_open_caller(const ckm_data_source *caller, ckm_i_data_source *source,
+                                  ckm_error *err) CKM_NODISCARD;
+
 // The position, from 0, at which the order of `epoch` visits sample `i` of `n`: a permutation that needs no memory.
 int64_t ckm_i_data_shuffle(int64_t i, int64_t n, uint64_t seed, int64_t epoch);
 

@@ -12,7 +12,7 @@
 
 #define MAX_CLASSES 32
 
-struct ckm_i_zoo {
+struct ckm_network {
     ckm_zoo_size size;
     ckm_graph *draft;  // every layer in the order of writing; its errors name the layer
     ckm_status status;
@@ -26,29 +26,49 @@ struct ckm_i_zoo {
     } classes[MAX_CLASSES];
 };
 
-ckm_status ckm_i_zoo_create(const char *network, int64_t batch, const ckm_zoo_size *size, ckm_i_zoo **out,
-                            ckm_error *err)
+ckm_status ckm_i_zoo_create_empty(const char *network, int64_t batch, ckm_i_zoo **out, ckm_error *err)
 {
     ckm_i_zoo *z = ckm_i_calloc(1, sizeof *z);
     if (z == NULL) {
         return ckm_i_error_memory(err);
     }
-    bool text = size->sequence_length > 0;
-    ckm_shape image = {.rank = 4, .dims = {batch, size->height, size->width, size->channels}};
-    ckm_shape tokens = {.rank = 2, .dims = {batch, size->sequence_length}};
-    int32_t input;
-    z->size = *size;
     ckm_status status = ckm_i_graph_create(network, CKM_CHANNELS_LAST, batch, &z->draft, err);
-    if (status == CKM_OK) {
-        status = ckm_i_graph_add_tensor(z->draft, text ? "tokens" : "input", CKM_ROLE_INPUT, text ? CKM_I32 : CKM_F32,
-                                        text ? &tokens : &image, &input, err);
-    }
     if (status != CKM_OK) {
         ckm_i_zoo_free(z);
         return status;
     }
     *out = z;
     return CKM_OK;
+}
+
+ckm_status ckm_i_zoo_create(const char *network, int64_t batch, const ckm_zoo_size *size, ckm_i_zoo **out,
+                            ckm_error *err)
+{
+    bool text = size->sequence_length > 0;
+    ckm_shape image = {.rank = 4, .dims = {batch, size->height, size->width, size->channels}};
+    ckm_shape tokens = {.rank = 2, .dims = {batch, size->sequence_length}};
+    ckm_i_zoo *z = NULL;
+    int32_t input;
+    CKM_I_CHECK(ckm_i_zoo_create_empty(network, batch, &z, err));
+    z->size = *size;
+    ckm_status status = ckm_i_graph_add_tensor(z->draft, text ? "tokens" : "input", CKM_ROLE_INPUT,
+                                               text ? CKM_I32 : CKM_F32, text ? &tokens : &image, &input, err);
+    if (status != CKM_OK) {
+        ckm_i_zoo_free(z);
+        return status;
+    }
+    *out = z;
+    return CKM_OK;
+}
+
+const ckm_graph *ckm_i_zoo_draft(const ckm_i_zoo *z)
+{
+    return z->draft;
+}
+
+bool ckm_i_zoo_failed(const ckm_i_zoo *z)
+{
+    return z->status != CKM_OK;
 }
 
 void ckm_i_zoo_free(ckm_i_zoo *z)

@@ -8,20 +8,26 @@
 #ifndef CKM_SRC_ZOO_ZOO_BUILDER_H
 #define CKM_SRC_ZOO_ZOO_BUILDER_H
 
+#include <checkmate/network.h>
 #include <checkmate/zoo.h>
 
 #include "graph/graph.h"
 
-typedef struct ckm_i_zoo ckm_i_zoo;
+typedef ckm_network ckm_i_zoo;
 
 // A layer: the tensor it computes in the draft. The network's input is CKM_I_ZOO_INPUT.
-typedef int32_t ckm_i_layer;
+typedef ckm_layer ckm_i_layer;
 #define CKM_I_ZOO_INPUT 0
 
 // The input is `size`'s image, or where it has a sequence length that many tokens, of type int32.
 ckm_status ckm_i_zoo_create(const char *network, int64_t batch, const ckm_zoo_size *size, ckm_i_zoo **out,
                             ckm_error *err) CKM_NODISCARD;
+// Without an input; the first one has to come before the first layer.
+ckm_status ckm_i_zoo_create_empty(const char *network, int64_t batch, ckm_i_zoo **out, ckm_error *err) CKM_NODISCARD;
 void ckm_i_zoo_free(ckm_i_zoo *z);
+// What has been added so far.
+const ckm_graph *ckm_i_zoo_draft(const ckm_i_zoo *z);
+bool ckm_i_zoo_failed(const ckm_i_zoo *z);
 // The finished network with `output` as its last layer; `z` is spent but still has to be freed.
 ckm_status ckm_i_zoo_finish(ckm_i_zoo *z, ckm_i_layer output, ckm_graph **out, ckm_error *err) CKM_NODISCARD;
 
@@ -54,14 +60,7 @@ void ckm_i_zoo_add_split(ckm_i_zoo *z, const char *kind, const char *layer, ckm_
 
 // ---- Layers. Defaults are those of Keras; a pair whose second member is 0 is square.
 
-typedef struct ckm_i_conv {
-    const char *name;
-    int64_t filters;
-    int64_t kernel[2], strides[2], dilation[2];
-    const char *padding;     // "valid" (default) or "same"
-    const char *activation;  // "linear" (default), "relu", ...
-    bool no_bias;
-} ckm_i_conv;
+typedef ckm_conv_layer ckm_i_conv;
 
 ckm_i_layer ckm_i_zoo_conv(ckm_i_zoo *z, ckm_i_layer x, ckm_i_conv c);
 ckm_i_layer ckm_i_zoo_conv_transpose(ckm_i_zoo *z, ckm_i_layer x, ckm_i_conv c);
@@ -70,12 +69,7 @@ ckm_i_layer ckm_i_zoo_separable_conv(ckm_i_zoo *z, ckm_i_layer x, ckm_i_conv c);
 ckm_i_layer ckm_i_zoo_depthwise_conv(ckm_i_zoo *z, ckm_i_layer x, ckm_i_conv c);
 ckm_i_layer ckm_i_zoo_dense(ckm_i_zoo *z, ckm_i_layer x, const char *name, int64_t units, const char *activation);
 
-typedef struct ckm_i_batch_norm {
-    const char *name;
-    double epsilon;   // 0.001
-    double momentum;  // 0.99
-    bool no_scale;    // no gamma
-} ckm_i_batch_norm;
+typedef ckm_batch_norm_layer ckm_i_batch_norm;
 ckm_i_layer ckm_i_zoo_batch_norm(ckm_i_zoo *z, ckm_i_layer x, ckm_i_batch_norm b);
 
 // "relu", "relu6", "softmax", ...: any kind of activation operator; relu6 is relu with a maximum of 6.
@@ -85,11 +79,7 @@ ckm_i_layer ckm_i_zoo_relu(ckm_i_zoo *z, ckm_i_layer x, const char *name, double
 ckm_i_layer ckm_i_zoo_add_layers(ckm_i_zoo *z, const char *name, const ckm_i_layer *x, int32_t n);
 ckm_i_layer ckm_i_zoo_concat(ckm_i_zoo *z, const char *name, const ckm_i_layer *x, int32_t n);
 
-typedef struct ckm_i_pool {
-    const char *name;
-    int64_t size[2], strides[2];  // strides default to the size
-    const char *padding;
-} ckm_i_pool;
+typedef ckm_pool_layer ckm_i_pool;
 ckm_i_layer ckm_i_zoo_max_pool(ckm_i_zoo *z, ckm_i_layer x, ckm_i_pool p);
 ckm_i_layer ckm_i_zoo_average_pool(ckm_i_zoo *z, ckm_i_layer x, ckm_i_pool p);
 ckm_i_layer ckm_i_zoo_global_average_pool(ckm_i_zoo *z, ckm_i_layer x, const char *name);

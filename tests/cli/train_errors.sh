@@ -176,7 +176,7 @@ err_has 'cut.safetensors'
 expect 1 train test $small --steps 9 --resume before --optimizer adam
 err_has 'give the same optimizer options'
 expect 1 train test $small --steps 9 --resume before --seed 8
-err_has '--seed 1, not 8'
+err_has 'seed 1, not 8'
 expect 1 train test --data synthetic --input-shape 8,8,3 --batch 8 --samples 16 -j 1 --steps 9 --resume before
 err_has '--batch 4, not 8'
 expect 1 train linear1 $small --steps 9 --resume before
@@ -191,6 +191,6 @@ expect 0 train test $small --steps 3 --export weights.safetensors
 expect 1 train test $small --steps 9 --resume weights.safetensors
 err_has 'holds no training run'
 expect 0 train test $small --steps 1 --weights weights.safetensors
-err_has 'from --weights'
+err_has 'tensors from weights.safetensors'
 
 finish

@@ -22,7 +22,7 @@ cmp whole.safetensors parts.safetensors || fail "resumed training ends in anothe
 losses whole.jsonl > whole.txt
 losses parts.jsonl > parts.txt
 cmp whole.txt parts.txt || fail "resumed training has other losses: $(diff whole.txt parts.txt)"
-grep -q 'step 5 of --resume' err.txt || fail "the place to go on from is not reported: $err"
+grep -q 'step 5 of parts.safetensors' err.txt || fail "the place to go on from is not reported: $err"
 
 # Another seed gives another run: what is compared above can differ.
 expect 0 train test $small --steps 14 --seed 6 --save other.safetensors

@@ -34,6 +34,10 @@ for script in $(find scripts tests bench -name '*.sh' 2>/dev/null); do
     esac
 done
 
+# The library knows no command line: what it says has to make sense to whoever calls it.
+options=$(grep -rnE '"[^"]*(^|[ (])--[a-z][a-z-]+[^"]*"' src --include='*.[ch]' | grep -v '^src/cli/') || true
+[ -z "$options" ] || complain "the library speaks of command-line options: $options"
+
 # Links between documents, and documents that the code refers to.
 for document in *.md docs/*.md src/*/README.md; do
     for link in $(grep -o '](\([^)#]*\)' "$document" | sed 's/^](//' | grep -v -e '^http' -e '^mailto'); do

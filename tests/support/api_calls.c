@@ -88,6 +88,8 @@ void api_visit(api_visitor *v)
     api_visit_profile(v, &v->error);
     api_visit_data(v, &v->error);
     api_visit_train(v, &v->error);
+    api_visit_network(v, &v->error);
+    api_visit_trainer(v, &v->error);
     settle(v);
 }
 

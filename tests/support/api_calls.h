@@ -28,6 +28,7 @@ typedef struct api_world {
     ckm_session *session;
     ckm_profile *profile;
     ckm_train_fields fields;
+    ckm_trainer *trainer;  // while the calls that need one are made
 } api_world;
 
 // Goes through all calls: to list them, or to make one of them.
@@ -100,5 +101,7 @@ void api_visit_session(api_visitor *v, ckm_error *err);
 void api_visit_profile(api_visitor *v, ckm_error *err);
 void api_visit_data(api_visitor *v, ckm_error *err);
 void api_visit_train(api_visitor *v, ckm_error *err);
+void api_visit_network(api_visitor *v, ckm_error *err);
+void api_visit_trainer(api_visitor *v, ckm_error *err);
 
 #endif

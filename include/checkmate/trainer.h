@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// Training a network within a memory budget: everything from a network to trained weights, in a few calls.
+//
+//     ckm_trainer_options options = CKM_TRAINER_OPTIONS_INIT;
+//     options.budget_bytes = 2000000000;
+//     ckm_trainer_open(network, &options, &trainer, &err);     // derives the step, measures, plans, sets parameters
+//     ckm_trainer_run(trainer, &course, &result, &err);        // trains
+//     ckm_trainer_export(trainer, "weights.safetensors", &err);
+//     ckm_trainer_close(trainer);
+//
+// The budget holds by construction: what training takes beside its one region of memory (data read ahead, kernels,
+// threads, tables) is known before the schedule is searched for, and the region is what is left. Each of the parts
+// (checkmate/autodiff.h, run.h, solve.h, data.h, train.h) can be used alone.
+#ifndef CHECKMATE_TRAINER_H
+#define CHECKMATE_TRAINER_H
+
+#include <checkmate/autodiff.h>
+#include <checkmate/base.h>
+#include <checkmate/cost.h>
+#include <checkmate/data.h>
+#include <checkmate/graph.h>
+#include <checkmate/import.h>
+#include <checkmate/run.h>
+#include <checkmate/solve.h>
+#include <checkmate/train.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct ckm_trainer ckm_trainer;
+
+typedef enum ckm_trainer_costs {
+    CKM_TRAINER_COSTS_MEASURED,  // times of this machine, measured once and kept (ckm_profile_cache_path), where the budget
+                                 // asks for rematerialization; multiply-accumulates where that cannot be
+    CKM_TRAINER_COSTS_MODEL      // by `cost_model`
+} ckm_trainer_costs;
+
+// Pointers are not copied: what they point to must live as long as the trainer.
+typedef struct ckm_trainer_options {
+    size_t size;  // sizeof(ckm_trainer_options), as CKM_TRAINER_OPTIONS_INIT sets it; members may be added at the end
+    // Memory. With neither, four fifths of what the system has available.
+    int64_t budget_bytes;    // > 0: the budget
+    double budget_fraction;  // > 0, where budget_bytes is 0: of what training takes without rematerialization
+    // The step: SGD with momentum 0.9, updates as soon as a gradient is complete.
+    ckm_autodiff_options step;
+    ckm_program_options kernels;
+    // The search for a schedule. budget_bytes is the trainer's; `stop` ends measuring and packing as well, and `user` goes
+    // to all callbacks.
+    ckm_solve_options solve;
+    ckm_trainer_costs costs;
+    ckm_cost_model cost_model;
+    bool measure_always;  // measure even where the budget asks for no rematerialization
+    // Data: a folder or "synthetic" (checkmate/data.h), or the caller's own; with neither, "synthetic".
+    const char *data;
+    const ckm_data_source *source;
+    ckm_data_options reading;  // scaling, resize, keep_order, synthetic_samples; the others are the trainer's
+    // Parameters: set from the seed, then from the model's file, then from `weights`; or as `resume` has them.
+    int64_t seed;       // of parameters, dropout and the order of the data; -1: that of `resume`, else 1
+    const char *model;  // the file that the network was imported from: its weights and constants; may be NULL
+    ckm_import_options importing;  // as it was imported
+    const char *weights;           // a safetensors file (ckm_train_load_weights); may be NULL
+    const char *resume;            // a file of ckm_train_save, to go on from; may be NULL
+    // What a person may want to know: CKM_LOG_WARN, CKM_LOG_INFO. May be NULL.
+    ckm_log_fn note;
+    // Before every search for a schedule, with the graph it is for. May be NULL.
+    void (*searching)(const ckm_dataflow *df, void *user);
+} ckm_trainer_options;
+// clang-format off
+#define CKM_TRAINER_OPTIONS_INIT \
+    { sizeof(ckm_trainer_options), 0, 0.0, \
+      { CKM_LOSS_OF_TASK, { CKM_OPTIMIZER_SGD, 0.9, false, 0.9, 0.999, 1e-8, 0.0 }, true }, \
+      CKM_PROGRAM_OPTIONS_INIT, \
+      { -1, NULL, 20.0, 1e-3, -1, 1, 1, 0, CKM_FORMULATION_FRONTIER, NULL, NULL, NULL, NULL, false, NULL }, \
+      CKM_TRAINER_COSTS_MEASURED, CKM_COST_MODEL_INIT, false, NULL, NULL, CKM_DATA_OPTIONS_INIT, -1, NULL, \
+      CKM_IMPORT_OPTIONS_INIT, NULL, NULL, NULL, NULL }
+// clang-format on
+
+// What was planned. Times are NaN where costs are multiply-accumulates.
+typedef struct ckm_trainer_info {
+    bool fits;               // there is a schedule
+    bool proven;             // where there is none: none can be
+    int64_t budget_bytes;    // what was asked for
+    int64_t used_bytes;      // of it, region and all else; -1 before there is a session
+    int64_t outside_bytes;   // of these, beside the region: data read ahead, kernels, threads, tables
+    int64_t baseline_bytes;  // what training would take without rematerialization
+    int64_t floor_bytes;     // proven: no schedule fits less. Set where none fits
+    int64_t least_bytes;     // a budget that should do; -1: not known. Set where none fits
+    int64_t cost, baseline_cost;
+    double step_seconds, baseline_step_seconds;  // predicted
+    const char *strategy;                        // that found the schedule
+    const char *parameters_from;                 // for a person: "initialised from seed 1"
+    bool resumed;
+    ckm_train_place place;  // where training is
+} ckm_trainer_info;
+
+// Derives the step of `graph`, prepares kernels and data, measures operators, and finds a schedule that fits the budget,
+// with addresses for everything in it. That none fits is no error: see `fits` of ckm_trainer_get_info. `graph` must
+// outlive the trainer. Errors: CKM_ERR_ARGUMENT for options that contradict each other or the file to resume from;
+// CKM_ERR_UNSUPPORTED where operators have no gradient or no kernel; those of the data.
+CKM_API ckm_status ckm_trainer_plan(const ckm_graph *graph, const ckm_trainer_options *options, ckm_trainer **out,
+                                    ckm_error *err) CKM_NODISCARD;
+// Allocates the region and sets parameters. Errors: CKM_ERR_ARGUMENT when no schedule fits, saying what would;
+// CKM_ERR_MEMORY; those of the files that hold parameters.
+CKM_API ckm_status ckm_trainer_begin(ckm_trainer *trainer, ckm_error *err) CKM_NODISCARD;
+// Both.
+CKM_API ckm_status ckm_trainer_open(const ckm_graph *graph, const ckm_trainer_options *options, ckm_trainer **out,
+                                    ckm_error *err) CKM_NODISCARD;
+CKM_API void ckm_trainer_close(ckm_trainer *trainer);
+CKM_API ckm_trainer_info ckm_trainer_get_info(const ckm_trainer *trainer);
+
+// Trains from where training is to step options->last_step; 0: to the end of the epoch. first_step and place are the
+// trainer's. May be called again, to go on. Errors: those of ckm_train_run; CKM_ERR_ARGUMENT when last_step is behind.
+CKM_API ckm_status ckm_trainer_run(ckm_trainer *trainer, const ckm_train_options *options, ckm_train_result *result,
+                                   ckm_error *err) CKM_NODISCARD;
+// Writes the state, to go on from (`resume`).
+CKM_API ckm_status ckm_trainer_save(const ckm_trainer *trainer, const char *path, ckm_error *err) CKM_NODISCARD;
+// Writes parameters and running statistics: as safetensors, or, where `path` ends in ".onnx" and the network came from an
+// ONNX file, as a copy of that file.
+CKM_API ckm_status ckm_trainer_export(const ckm_trainer *trainer, const char *path, ckm_error *err) CKM_NODISCARD;
+
+// Trains `steps` steps with and without rematerialization, each from the start, and compares bit for bit
+// (ckm_session_compare). For a trainer that has not begun: it takes the memory of one run at a time.
+CKM_API ckm_status ckm_trainer_check(ckm_trainer *trainer, int64_t steps, double learning_rate, ckm_compare_result *out,
+                                     ckm_error *err) CKM_NODISCARD;
+// Times steps with and without rematerialization in turns (ckm_session_time): `first` is without. Takes the memory of both.
+CKM_API ckm_status ckm_trainer_time(ckm_trainer *trainer, int64_t rounds, ckm_timing *out,
+                                    ckm_error *err) CKM_NODISCARD;
+// Bytes of the arena and of the region, with rematerialization and without.
+typedef struct ckm_trainer_sizes {
+    int64_t arena_bytes, region_bytes;
+    int64_t baseline_arena_bytes, baseline_region_bytes;
+} ckm_trainer_sizes;
+CKM_API ckm_status ckm_trainer_get_sizes(ckm_trainer *trainer, ckm_trainer_sizes *out, ckm_error *err) CKM_NODISCARD;
+
+// The parts. They are the trainer's; NULL where there is none yet.
+CKM_API ckm_session *ckm_trainer_session(ckm_trainer *trainer);
+CKM_API ckm_data *ckm_trainer_data(ckm_trainer *trainer);
+CKM_API const ckm_program *ckm_trainer_program(const ckm_trainer *trainer);
+CKM_API const ckm_dataflow *ckm_trainer_dataflow(const ckm_trainer *trainer);
+CKM_API const ckm_schedule *ckm_trainer_schedule(const ckm_trainer *trainer);
+
+// A schedule and plan within `budget_bytes`, of which `outside_bytes` are not the region's, found by ckm_solve: as
+// ckm_run_plan_under_budget, but what fits without rematerialization is not searched for. `result` (may be NULL) is what
+// was found at the end, without its schedule; infeasible only where the budget asked for is proven too small.
+CKM_API ckm_status ckm_trainer_fit(const ckm_dataflow *df, int64_t budget_bytes, int64_t outside_bytes,
+                                   const ckm_solve_options *options, ckm_run_fit *fit, ckm_solve_result *result,
+                                   ckm_error *err) CKM_NODISCARD;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

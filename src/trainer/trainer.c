@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: Apache-2.0
+// The trainer: network, step, kernels, costs, data, budget, schedule; then the session; then steps.
+#include "trainer/trainer.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+// The options as they were when the interface was first published; what was added since is a default for older callers.
+enum { LEAST_OPTIONS_BYTES = sizeof(ckm_trainer_options) };
+
+void ckm_i_trainer_note(const ckm_trainer *t, ckm_log_level level, const char *format, ...)
+{
+    char line[1024];
+    va_list arguments;
+    if (t->options.note == NULL) {
+        return;
+    }
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    t->options.note(level, line, t->options.solve.user);
+}
+
+bool ckm_i_trainer_stops(void *trainer)
+{
+    const ckm_trainer *t = trainer;
+    const ckm_solve_options *solve = &t->options.solve;
+    return solve->stop != NULL && solve->stop(solve->user);
+}
+
+int64_t ckm_i_trainer_beside(const ckm_trainer *t)
+{
+    ckm_program_memory m = ckm_program_get_memory(t->program);
+    return ckm_data_get_facts(t->data).bytes + m.kernel_bytes + m.thread_bytes + m.margin_bytes;
+}
+
+// What tables a session may need beside its region: a guess that is checked afterwards.
+static int64_t guess_tables(const ckm_trainer *t)
+{
+    return 16384 + 400 * (int64_t)ckm_dataflow_op_count(t->df);
+}
+
+// What has to be the same when training goes on.
+static void describe_optimizer(const ckm_optimizer *o, char *buf, size_t size)
+{
+    static const char *const names[] = {"none", "sgd", "adam", "adamw"};
+    if (o->kind == CKM_OPTIMIZER_NONE) {
+        snprintf(buf, size, "none");
+    } else if (o->kind == CKM_OPTIMIZER_SGD) {
+        snprintf(buf, size, "sgd momentum=%.9g%s weight-decay=%.9g", o->momentum, o->nesterov ? " nesterov" : "",
+                 o->weight_decay);
+    } else {
+        snprintf(buf, size, "%s beta1=%.9g beta2=%.9g epsilon=%.9g weight-decay=%.9g", names[o->kind], o->beta1,
+                 o->beta2, o->epsilon, o->weight_decay);
+    }
+}
+
+static ckm_status read_resumed(ckm_trainer *t, ckm_error *err)
+{
+    const char *path = t->options.resume;
+    char optimizer[sizeof t->place.optimizer];
+    CKM_I_CHECK(ckm_train_read_place(path, &t->place, err));
+    describe_optimizer(&t->options.step.optimizer, optimizer, sizeof optimizer);
+    if (strcmp(optimizer, t->place.optimizer) != 0) {
+        return ckm_i_error_at(err, CKM_ERR_ARGUMENT, path, 0, -1,
+                              "was trained with \"%s\", and this run would use \"%s\": give the same optimizer options",
+                              t->place.optimizer, optimizer);
+    }
+    if (t->options.seed >= 0 && (uint64_t)t->options.seed != t->place.seed) {
+        return ckm_i_error_at(err, CKM_ERR_ARGUMENT, path, 0, -1, "was trained with seed %llu, not %lld",
+                              (unsigned long long)t->place.seed, (long long)t->options.seed);
+    }
+    if (ckm_graph_batch(t->graph) != t->place.batch) {
+        return ckm_i_error_at(err, CKM_ERR_ARGUMENT, path, 0, -1,
+                              "was trained with batches of %lld, not %lld: the same steps would see other samples",
+                              (long long)t->place.batch, (long long)ckm_graph_batch(t->graph));
+    }
+    t->resumed = true;
+    return CKM_OK;
+}
+
+static ckm_status find_place(ckm_trainer *t, ckm_error *err)
+{
+    t->place = (ckm_train_place){.seed = t->options.seed >= 0 ? (uint64_t)t->options.seed : 1};
+    describe_optimizer(&t->options.step.optimizer, t->place.optimizer, sizeof t->place.optimizer);
+    if (t->options.resume != NULL) {
+        CKM_I_CHECK(read_resumed(t, err));
+    }
+    t->place.batch = ckm_graph_batch(t->graph);
+    snprintf(t->place.network, sizeof t->place.network, "%s", ckm_graph_name(t->graph));
+    return CKM_OK;
+}
+
+static ckm_status open_data(ckm_trainer *t, ckm_error *err)
+{
+    ckm_train_fields fields;
+    ckm_data_options options = t->options.reading;
+    CKM_I_CHECK(ckm_train_describe_data(t->training, &fields, err));
+    options.batch = ckm_graph_batch(t->graph);
+    options.n_inputs = fields.n_inputs;
+    options.inputs = fields.inputs;
+    options.labels = fields.labels;
+    options.task = ckm_graph_task(t->graph);
+    options.layout = ckm_graph_layout(t->graph);
+    options.seed = t->place.seed;
+    if (t->options.source != NULL) {
+        return ckm_data_open_source(t->options.source, &options, &t->data, err);
+    }
+    return ckm_data_open(t->options.data != NULL ? t->options.data : "synthetic", &options, &t->data, err);
+}
+
+static ckm_status find_budget(ckm_trainer *t, ckm_error *err)
+{
+    const ckm_trainer_options *o = &t->options;
+    if (o->budget_bytes > 0) {
+        t->budget_bytes = o->budget_bytes;
+        return CKM_OK;
+    }
+    if (o->budget_fraction > 0) {
+        double bytes = (double)(t->baseline_peak + t->outside_bytes) * o->budget_fraction;
+        t->budget_bytes = bytes < 9e18 ? (int64_t)(bytes + 0.5) : INT64_MAX;
+        return CKM_OK;
+    }
+    int64_t available = ckm_i_available_memory();
+    if (available < 0) {
+        return ckm_i_error(err, CKM_ERR_UNSUPPORTED,
+                           "this system does not say how much memory is available: the budget needs a size");
+    }
+    t->budget_bytes = available / 10 * 8;
+    return CKM_OK;
+}
+
+// Network, training graph, kernels, costs, data; costs that are to be measured begin as multiply-accumulates.
+static ckm_status build(ckm_trainer *t, ckm_error *err)
+{
+    const ckm_trainer_options *o = &t->options;
+    ckm_cost_model flops = CKM_COST_MODEL_INIT;
+    CKM_I_CHECK(find_place(t, err));
+    CKM_I_CHECK(ckm_autodiff_op_graph(t->graph, &o->step, &t->training, err));
+    CKM_I_CHECK(ckm_program_create(t->training, &o->kernels, &t->program, err));
+    CKM_I_CHECK(ckm_i_trainer_apply_costs(t, o->costs == CKM_TRAINER_COSTS_MODEL ? &o->cost_model : &flops, err));
+    CKM_I_CHECK(open_data(t, err));
+    if (o->model != NULL) {
+        CKM_I_CHECK(ckm_import_values_open(o->model, &o->importing, &t->values, err));
+    }
+    t->outside_bytes = ckm_i_trainer_beside(t) + guess_tables(t);
+    CKM_I_CHECK(find_budget(t, err));
+    return o->costs == CKM_TRAINER_COSTS_MEASURED ? ckm_i_trainer_measure_costs(t, err) : CKM_OK;
+}
+
+ckm_status ckm_i_trainer_fit(ckm_trainer *t, bool quickly, ckm_error *err)
+{
+    static const double quick_seconds = 5;
+    ckm_solve_options options = t->options.solve;
+    ckm_solve_result solved;
+    if (quickly) {
+        bool is_quick = options.time_limit_seconds > 0 && options.time_limit_seconds < quick_seconds;
+        options.time_limit_seconds = is_quick ? options.time_limit_seconds : quick_seconds;
+        options.gap = 0.1;
+    }
+    if (t->options.searching != NULL) {
+        t->options.searching(t->df, options.user);
+    }
+    ckm_run_fit_dispose(&t->fit);
+    CKM_I_CHECK(ckm_trainer_fit(t->df, t->budget_bytes, t->outside_bytes, &options, &t->fit, &solved, err));
+    ckm_solve_result_dispose(&t->solved);
+    t->solved = solved;
+    return CKM_OK;
+}
+
+// Is there anything in the options that cannot be?
+static ckm_status check_options(const ckm_trainer_options *o, ckm_error *err)
+{
+    if (o->size < LEAST_OPTIONS_BYTES) {
+        return ckm_i_error(err, CKM_ERR_ARGUMENT,
+                           "ckm_trainer_options.size is %zu: start from CKM_TRAINER_OPTIONS_INIT", o->size);
+    }
+    if (o->budget_bytes < 0 || !(o->budget_fraction >= 0) || isinf(o->budget_fraction)) {
+        return ckm_i_error(err, CKM_ERR_ARGUMENT, "a budget cannot be negative or infinite");
+    }
+    if (o->data != NULL && o->source != NULL) {
+        return ckm_i_error(err, CKM_ERR_ARGUMENT, "`data` and `source` both say where samples come from: give one");
+    }
+    if (o->weights != NULL && o->resume != NULL) {
+        return ckm_i_error(err, CKM_ERR_ARGUMENT, "`resume` brings its own parameters: leave out `weights`");
+    }
+    return CKM_OK;
+}
+
+ckm_status ckm_trainer_plan(const ckm_graph *graph, const ckm_trainer_options *options, ckm_trainer **out,
+                            ckm_error *err)
+{
+    CKM_I_NEED(graph, err);
+    CKM_I_NEED(options, err);
+    CKM_I_NEED(out, err);
+    CKM_I_CHECK(check_options(options, err));
+    ckm_trainer *t = ckm_i_calloc(1, sizeof *t);
+    if (t == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    t->options = *options;
+    t->graph = graph;
+    ckm_status status = build(t, err);
+    if (status == CKM_OK) {
+        status = ckm_i_trainer_fit(t, false, err);
+    }
+    if (status != CKM_OK) {
+        ckm_trainer_close(t);
+        return status;
+    }
+    *out = t;
+    return CKM_OK;
+}
+
+static ckm_status nothing_fits(const ckm_trainer *t, ckm_error *err)
+{
+    ckm_trainer_info info = ckm_trainer_get_info(t);
+    char least[64] = "";
+    if (info.least_bytes > 0) {
+        snprintf(least, sizeof least, "; %lld should do", (long long)info.least_bytes);
+    }
+    return ckm_i_error(
+        err, CKM_ERR_ARGUMENT,
+        "no schedule%s fits a budget of %lld bytes, %lld of them for data read ahead, kernels, threads and "
+        "tables: at least %lld are needed%s",
+        info.proven ? "" : " was found that", (long long)info.budget_bytes, (long long)info.outside_bytes,
+        (long long)info.floor_bytes, least);
+}
+
+ckm_status ckm_trainer_begin(ckm_trainer *t, ckm_error *err)
+{
+    enum { MOST_ATTEMPTS = 4 };
+    ckm_session_options options = CKM_SESSION_OPTIONS_INIT;
+    CKM_I_NEED_NAMED(t, "trainer", err);
+    if (t->session != NULL) {
+        return ckm_i_error(err, CKM_ERR_ARGUMENT, "training has begun already");
+    }
+    options.seed = t->place.seed;
+    options.prefault = true;
+    for (int attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
+        if (t->fit.schedule == NULL) {
+            return nothing_fits(t, err);
+        }
+        CKM_I_CHECK(ckm_session_create(t->program, t->df, t->fit.schedule, t->fit.plan, &options, &t->session, err));
+        ckm_session_memory memory = ckm_session_get_memory(t->session);
+        int64_t outside = ckm_i_trainer_beside(t) + memory.table_bytes;
+        if (memory.region_bytes + outside <= t->budget_bytes) {
+            t->outside_bytes = outside;
+            return ckm_i_trainer_set_parameters(t, t->session, err);
+        }
+        // The tables turned out larger than guessed: plan again with less room.
+        ckm_session_free(t->session);
+        t->session = NULL;
+        t->outside_bytes = outside + memory.table_bytes / 4;
+        CKM_I_CHECK(ckm_i_trainer_fit(t, false, err));
+    }
+    return ckm_i_error(err, CKM_ERR_INTERNAL, "the plan and its tables do not settle within the budget");
+}
+
+ckm_status ckm_trainer_open(const ckm_graph *graph, const ckm_trainer_options *options, ckm_trainer **out,
+                            ckm_error *err)
+{
+    ckm_trainer *t = NULL;
+    CKM_I_NEED(out, err);
+    CKM_I_CHECK(ckm_trainer_plan(graph, options, &t, err));
+    ckm_status status = ckm_trainer_begin(t, err);
+    if (status != CKM_OK) {
+        ckm_trainer_close(t);
+        return status;
+    }
+    *out = t;
+    return CKM_OK;
+}
+
+void ckm_trainer_close(ckm_trainer *t)
+{
+    if (t == NULL) {
+        return;
+    }
+    ckm_session_free(t->session);
+    ckm_run_fit_dispose(&t->fit);
+    ckm_solve_result_dispose(&t->solved);
+    ckm_plan_free(t->baseline_plan);
+    ckm_schedule_free(t->baseline);
+    ckm_import_values_close(t->values);
+    ckm_data_close(t->data);
+    ckm_dataflow_free(t->df);
+    ckm_program_free(t->program);
+    ckm_training_free(t->training);
+    free(t);
+}
+
+// Why there is no schedule: what is proven to be needed, and what should do.
+static void explain_absence(const ckm_trainer *t, ckm_trainer_info *info)
+{
+    int64_t floor_bytes = 0;
+    if (ckm_min_budget_floor(t->df, &floor_bytes, NULL) != CKM_OK) {
+        floor_bytes = 0;
+    }
+    // What solving proved may be more.
+    floor_bytes = (t->solved.floor_bytes > floor_bytes ? t->solved.floor_bytes : floor_bytes) + t->outside_bytes;
+    info->floor_bytes = floor_bytes;
+    info->proven = t->budget_bytes < floor_bytes || t->solved.status == CKM_SOLVE_INFEASIBLE;
+    if (t->solved.least_peak_bytes > 0) {  // 0: the budget left nothing to solve for
+        info->least_bytes = t->solved.least_peak_bytes + t->outside_bytes;
+        info->least_bytes += info->least_bytes / 50;  // room for what packing wastes
+    }
+}
+
+ckm_trainer_info ckm_trainer_get_info(const ckm_trainer *t)
+{
+    if (t == NULL) {
+        return (ckm_trainer_info){.strategy = "", .parameters_from = ""};
+    }
+    ckm_trainer_info info = {
+        .fits = t->fit.schedule != NULL,
+        .budget_bytes = t->budget_bytes,
+        .used_bytes = -1,
+        .outside_bytes = t->outside_bytes,
+        .baseline_bytes = t->baseline_peak + t->outside_bytes,
+        .least_bytes = -1,
+        .cost = t->solved.cost,
+        .baseline_cost = t->baseline_cost,
+        .step_seconds = ckm_i_trainer_seconds(t, t->solved.cost),
+        .baseline_step_seconds = ckm_i_trainer_seconds(t, t->baseline_cost),
+        .strategy = t->solved.strategy,
+        .parameters_from = t->parameters_from,
+        .resumed = t->resumed,
+        .place = t->place,
+    };
+    if (t->session != NULL) {
+        info.used_bytes = ckm_session_get_memory(t->session).region_bytes + t->outside_bytes;
+    }
+    if (!info.fits) {
+        explain_absence(t, &info);
+    }
+    return info;
+}
+
+ckm_status ckm_trainer_run(ckm_trainer *t, const ckm_train_options *options, ckm_train_result *result, ckm_error *err)
+{
+    CKM_I_NEED_NAMED(t, "trainer", err);
+    CKM_I_NEED(options, err);
+    CKM_I_NEED(result, err);
+    CKM_I_NEED_NAMED(t->session, "session", err);
+    ckm_train_options course = *options;
+    int64_t batches = ckm_data_get_facts(t->data).batches;
+    course.place = t->place;
+    course.first_step = t->place.step;
+    course.last_step = options->last_step > 0 ? options->last_step : (t->place.step / batches + 1) * batches;
+    if (course.first_step >= course.last_step) {
+        return ckm_i_error_at(err, CKM_ERR_ARGUMENT, t->options.resume, 0, -1,
+                              "holds %lld steps already, and training is to end after %lld",
+                              (long long)course.first_step, (long long)course.last_step);
+    }
+    CKM_I_CHECK(ckm_train_run(t->session, t->data, &course, result, err));
+    t->place.step = result->next_step;
+    return CKM_OK;
+}
+
+ckm_session *ckm_trainer_session(ckm_trainer *t)
+{
+    return t != NULL ? t->session : NULL;
+}
+
+ckm_data *ckm_trainer_data(ckm_trainer *t)
+{
+    return t != NULL ? t->data : NULL;
+}
+
+const ckm_program *ckm_trainer_program(const ckm_trainer *t)
+{
+    return t != NULL ? t->program : NULL;
+}
+
+const ckm_dataflow *ckm_trainer_dataflow(const ckm_trainer *t)
+{
+    return t != NULL ? t->df : NULL;
+}
+
+const ckm_schedule *ckm_trainer_schedule(const ckm_trainer *t)
+{
+    return t != NULL ? t->fit.schedule : NULL;
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// The trainer, internal view: what its files share.
+#ifndef CKM_SRC_TRAINER_TRAINER_H
+#define CKM_SRC_TRAINER_TRAINER_H
+
+#include <checkmate/min_budget.h>
+#include <checkmate/profile.h>
+#include <checkmate/trainer.h>
+
+struct ckm_trainer {
+    ckm_trainer_options options;
+    const ckm_graph *graph;
+    ckm_training *training;
+    ckm_program *program;
+    ckm_dataflow *df;
+    ckm_data *data;
+    ckm_import_values *values;  // of options.model, else NULL
+    ckm_session *session;
+    ckm_run_fit fit;
+    ckm_solve_result solved;               // the last search; its schedule is not kept here
+    ckm_schedule *baseline;                // without rematerialization
+    ckm_plan *baseline_plan;               // made when it is asked for
+    int64_t baseline_cost, baseline_peak;  // peak without what is outside
+    int64_t beside_operators;              // nanoseconds a step takes beside its operators, as measured
+    int64_t budget_bytes, outside_bytes;
+    ckm_train_place place;
+    bool resumed;
+    char parameters_from[300];
+};
+
+// What training takes beside the session: reading data, kernels and their threads.
+int64_t ckm_i_trainer_beside(const ckm_trainer *t);
+
+// A schedule and plan for the budget, by the costs at hand; none leaves fit.schedule NULL. `quickly`: only to measure by.
+ckm_status ckm_i_trainer_fit(ckm_trainer *t, bool quickly, ckm_error *err) CKM_NODISCARD;
+
+// The dataflow graph at these costs, and all that follows from it (trainer_costs.c).
+ckm_status ckm_i_trainer_apply_costs(ckm_trainer *t, const ckm_cost_model *model, ckm_error *err) CKM_NODISCARD;
+// The times kept from an earlier run, or new ones.
+ckm_status ckm_i_trainer_measure_costs(ckm_trainer *t, ckm_error *err) CKM_NODISCARD;
+// Seconds of a step at this cost; NaN when costs are multiply-accumulates.
+double ckm_i_trainer_seconds(const ckm_trainer *t, int64_t cost);
+
+// Initial values, then what the model's file holds, `weights`, `resume` (trainer_parameters.c).
+ckm_status ckm_i_trainer_set_parameters(ckm_trainer *t, ckm_session *session, ckm_error *err) CKM_NODISCARD;
+
+// Bytes that can be had without swapping, or -1: not known (available_memory.c).
+int64_t ckm_i_available_memory(void);
+
+// options.solve.stop, for calls whose `user` is the trainer.
+bool ckm_i_trainer_stops(void *trainer);
+void ckm_i_trainer_note(const ckm_trainer *t, ckm_log_level level, const char *format, ...) CKM_PRINTF(3, 4);
+
+#endif

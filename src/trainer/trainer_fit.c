@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// A schedule and its plan that fit a budget, found by ckm_solve.
+#include "base/error.h"
+#include "trainer/trainer.h"
+
+typedef struct search {
+    const ckm_dataflow *df;
+    const ckm_solve_options *options;
+    int64_t room_bytes;  // what the region may take
+    int64_t baseline_cost, baseline_peak;
+    ckm_solve_result found;
+} search;
+
+static void keep(search *s, const ckm_solve_result *result)
+{
+    ckm_solve_result_dispose(&s->found);
+    s->found = *result;
+    s->found.schedule = NULL;
+}
+
+// Nothing beats running without rematerialization where that fits.
+static ckm_status take_baseline(search *s, int64_t budget_bytes, ckm_schedule **out, ckm_error *err)
+{
+    ckm_solve_result result = {.status = CKM_SOLVE_OPTIMAL,
+                               .cost = s->baseline_cost,
+                               .peak_bytes = s->baseline_peak,
+                               .budget_bytes = budget_bytes,
+                               .baseline_cost = s->baseline_cost,
+                               .baseline_peak_bytes = s->baseline_peak,
+                               .bound_cost = (double)s->baseline_cost,
+                               .bound_covers = CKM_BOUND_ANY,
+                               .gap = 0.0,
+                               .least_peak_bytes = -1,
+                               .strategy = "none needed"};
+    keep(s, &result);
+    return ckm_schedule_baseline(s->df, out, err);
+}
+
+static ckm_status solve(int64_t budget_bytes, void *user, ckm_schedule **out, ckm_error *err)
+{
+    search *s = user;
+    ckm_solve_options options = *s->options;
+    ckm_solve_result result;
+    if (s->baseline_peak <= budget_bytes) {
+        return take_baseline(s, budget_bytes, out, err);
+    }
+    options.budget_bytes = budget_bytes;
+    CKM_I_CHECK(ckm_solve(s->df, &options, &result, err));
+    // Only what was asked for is proven; later rounds solve for less, because packing wasted some.
+    if (result.status == CKM_SOLVE_INFEASIBLE && budget_bytes < s->room_bytes) {
+        result.status = CKM_SOLVE_UNKNOWN;
+    }
+    *out = result.schedule;
+    keep(s, &result);
+    return CKM_OK;
+}
+
+static ckm_status know_baseline(search *s, ckm_error *err)
+{
+    ckm_schedule *baseline = NULL;
+    ckm_simulation facts;
+    ckm_status status = ckm_schedule_baseline(s->df, &baseline, err);
+    if (status == CKM_OK) {
+        status = ckm_schedule_simulate(s->df, baseline, NULL, &facts, err);
+    }
+    if (status == CKM_OK) {
+        s->baseline_cost = facts.cost;
+        s->baseline_peak = facts.peak_bytes;
+    }
+    ckm_schedule_free(baseline);
+    return status;
+}
+
+ckm_status ckm_trainer_fit(const ckm_dataflow *df, int64_t budget_bytes, int64_t outside_bytes,
+                           const ckm_solve_options *options, ckm_run_fit *fit, ckm_solve_result *result, ckm_error *err)
+{
+    CKM_I_NEED(df, err);
+    CKM_I_NEED(options, err);
+    CKM_I_NEED(fit, err);
+    search s = {.df = df, .options = options, .room_bytes = budget_bytes - outside_bytes};
+    ckm_plan_options packing = CKM_PLAN_OPTIONS_INIT;
+    packing.stop = options->stop;
+    packing.user = options->user;
+    CKM_I_CHECK(know_baseline(&s, err));
+    ckm_status status = ckm_run_plan_under_budget(df, budget_bytes, outside_bytes, &packing, solve, &s, fit, err);
+    if (status == CKM_OK && result != NULL) {
+        *result = s.found;
+    } else {
+        ckm_solve_result_dispose(&s.found);
+    }
+    return status;
+}

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls of what builds networks and of what trains them.
+#include "api_calls.h"
+
+#include <stdlib.h>
+
+// Layers of a small network, in the order in which they are made.
+typedef struct layers {
+    ckm_network *net;
+    ckm_layer image, tokens, words;
+} layers;
+
+static const int64_t image_dims[3] = {8, 8, 2};
+static const int64_t text_dims[1] = {4};
+
+// For one call alone: an undisturbed network with its inputs. Freed when it has been used.
+static layers *begin(layers *l)
+{
+    ckm_error err = CKM_ERROR_INIT;
+    if (ckm_network_create("made", 2, &l->net, &err) == CKM_OK) {
+        l->image = ckm_network_input(l->net, "image", CKM_F32, 3, image_dims);
+        l->tokens = ckm_network_input(l->net, "tokens", CKM_I32, 1, text_dims);
+        l->words = ckm_network_embed(l->net, l->tokens, "words", 10, 8);
+    }
+    return l;
+}
+
+// Whether a layer was made, as it should have been: by a network that is there.
+static bool made(const api_visitor *v, layers *l, ckm_layer x)
+{
+    ckm_network_free(l->net);
+    l->net = NULL;
+    return (x >= 0) == !NULLED(0);
+}
+
+#define LAYER(function, call) VALUE(function, 1, ((void)begin(&l), made(v, &l, (call))))
+
+static ckm_status finish(const api_visitor *v, layers *l, ckm_graph **graph, ckm_error *err)
+{
+    begin(l);
+    ckm_layer x = ckm_network_dense(l->net, ckm_network_flatten(l->net, l->image, NULL), NULL, 3, NULL);
+    ckm_status status = ckm_network_finish(P(0, l->net), x, P(1, graph), P(2, err));
+    ckm_network_free(l->net);
+    l->net = NULL;
+    return status;
+}
+
+void api_visit_network(api_visitor *v, ckm_error *err)
+{
+    layers l = {NULL, -1, -1, -1};
+    ckm_network *net = NULL;
+    ckm_graph *graph = NULL;
+    const ckm_conv_layer conv = {.filters = 4, .kernel = {3}};
+    const ckm_pool_layer pool = {.size = {2}};
+    const ckm_batch_norm_layer norm = {.name = NULL};
+    const ckm_attention_layer heads = {.heads = 2};
+    STATUS(ckm_network_create, 3, 0, ckm_network_create(P(0, "made"), 2, P(1, &net), P(2, err)))
+    DONE(ckm_network_free, 1, ckm_network_free(NULL))
+    DONE(ckm_network_set_task, 1, ckm_network_set_task(NULL, CKM_TASK_CLASSES))
+    LAYER(ckm_network_input, ckm_network_input(P(0, l.net), "other", CKM_F32, 3, image_dims))
+    VALUE(ckm_network_shape, 1, ckm_network_shape(NULL, 0).rank == 0)
+    STATUS(ckm_network_finish, 3, 0, finish(v, &l, &graph, err))
+    LAYER(ckm_network_conv, ckm_network_conv(P(0, l.net), l.image, conv))
+    LAYER(ckm_network_conv_transpose, ckm_network_conv_transpose(P(0, l.net), l.image, conv))
+    LAYER(ckm_network_depthwise_conv, ckm_network_depthwise_conv(P(0, l.net), l.image, conv))
+    LAYER(ckm_network_max_pool, ckm_network_max_pool(P(0, l.net), l.image, pool))
+    LAYER(ckm_network_average_pool, ckm_network_average_pool(P(0, l.net), l.image, pool))
+    LAYER(ckm_network_global_average_pool, ckm_network_global_average_pool(P(0, l.net), l.image, NULL))
+    LAYER(ckm_network_batch_norm, ckm_network_batch_norm(P(0, l.net), l.image, norm))
+    LAYER(ckm_network_layer_norm, ckm_network_layer_norm(P(0, l.net), l.words, NULL, 0))
+    LAYER(ckm_network_rms_norm, ckm_network_rms_norm(P(0, l.net), l.words, NULL, 0))
+    LAYER(ckm_network_dense, ckm_network_dense(P(0, l.net), l.words, NULL, 4, NULL))
+    LAYER(ckm_network_activation, ckm_network_activation(P(0, l.net), l.words, NULL, "relu"))
+    LAYER(ckm_network_dropout, ckm_network_dropout(P(0, l.net), l.words, NULL, 0.5))
+    LAYER(ckm_network_add, ckm_network_add(P(0, l.net), NULL, (ckm_layer[]){l.words, l.words}, 2))
+    LAYER(ckm_network_multiply, ckm_network_multiply(P(0, l.net), NULL, l.words, l.words))
+    LAYER(ckm_network_concat, ckm_network_concat(P(0, l.net), NULL, (ckm_layer[]){l.words, l.words}, 2))
+    LAYER(ckm_network_flatten, ckm_network_flatten(P(0, l.net), l.image, NULL))
+    LAYER(ckm_network_reshape, ckm_network_reshape(P(0, l.net), l.image, NULL, 1, (const int64_t[]){128}))
+    LAYER(ckm_network_embed, ckm_network_embed(P(0, l.net), l.tokens, NULL, 10, 4))
+    LAYER(ckm_network_add_positions, ckm_network_add_positions(P(0, l.net), l.words, NULL))
+    LAYER(ckm_network_attention, ckm_network_attention(P(0, l.net), l.words, l.words, l.words, heads))
+    VALUE(ckm_network_input, 1, begin(&l)->net != NULL && ckm_network_input(l.net, NULL, CKM_F32, 1, text_dims) == -1)
+    VALUE(ckm_network_input, 1, begin(&l)->net != NULL && ckm_network_input(l.net, "x", CKM_F32, 1, NULL) == -1)
+    VALUE(ckm_network_add, 1, begin(&l)->net != NULL && ckm_network_add(l.net, NULL, NULL, 2) == -1)
+    VALUE(ckm_network_concat, 1, begin(&l)->net != NULL && ckm_network_concat(l.net, NULL, NULL, 2) == -1)
+    VALUE(ckm_network_reshape, 1, begin(&l)->net != NULL && ckm_network_reshape(l.net, l.image, NULL, 2, NULL) == -1)
+    VALUE(ckm_network_activation, 1, begin(&l)->net != NULL && ckm_network_activation(l.net, l.image, NULL, NULL) == -1)
+    ckm_network_free(l.net);
+    ckm_network_free(net);
+    ckm_graph_free(graph);
+}
+
+static ckm_trainer_options plain_options(void)
+{
+    ckm_trainer_options options = CKM_TRAINER_OPTIONS_INIT;
+    options.budget_bytes = INT64_C(1) << 40;
+    options.costs = CKM_TRAINER_COSTS_MODEL;
+    options.kernels.backend = "reference";
+    options.reading.synthetic_samples = 8;
+    return options;
+}
+
+// One trainer for the calls that need one, made when the first of them does.
+static ckm_trainer *trainer(api_world *w, bool begun)
+{
+    ckm_error err = CKM_ERROR_INIT;
+    ckm_trainer_options options = plain_options();
+    if (w->trainer == NULL && ckm_trainer_plan(w->graph, &options, &w->trainer, &err) != CKM_OK) {
+        return NULL;
+    }
+    if (begun && ckm_trainer_session(w->trainer) == NULL && ckm_trainer_begin(w->trainer, &err) != CKM_OK) {
+        return NULL;
+    }
+    return w->trainer;
+}
+
+static ckm_status read_nothing(void *user, int64_t sample, void *const *inputs, void *labels, ckm_error *err)
+{
+    (void)user;
+    (void)sample;
+    (void)inputs;
+    (void)labels;
+    (void)err;
+    return CKM_OK;
+}
+
+void api_visit_trainer(api_visitor *v, ckm_error *err)
+{
+    api_world *w = v->w;
+    ckm_trainer_options options = plain_options();
+    ckm_trainer *opened = NULL;
+    ckm_trainer *planned = NULL;
+    ckm_train_options course = {.last_step = 0, .rate = CKM_RATE_SCHEDULE_INIT};
+    ckm_train_result result;
+    ckm_compare_result compared;
+    ckm_timing timing;
+    ckm_trainer_sizes sizes;
+    ckm_data_source source = {.samples = 8, .read = read_nothing};
+    ckm_data_options reading = CKM_DATA_OPTIONS_INIT;
+    ckm_data *data = NULL;
+    ckm_solve_options search = CKM_SOLVE_OPTIONS_INIT;
+    ckm_run_fit fit = {0};
+    ckm_solve_result solved = {.schedule = NULL};
+    reading.n_inputs = w->fields.n_inputs;
+    reading.inputs = w->fields.inputs;
+    reading.labels = w->fields.labels;
+    STATUS(ckm_data_open_source, 4, 0, ckm_data_open_source(P(0, &source), P(1, &reading), P(2, &data), P(3, err)))
+    STATUS(ckm_trainer_fit, 5, 1U << 3,
+           ckm_trainer_fit(P(0, w->step_df), INT64_C(1) << 40, 0, P(1, &search), P(2, &fit), P(3, &solved), P(4, err)))
+    STATUS(ckm_trainer_plan, 4, 0, ckm_trainer_plan(P(0, w->graph), P(1, &options), P(2, &planned), P(3, err)))
+    STATUS(ckm_trainer_open, 4, 0, ckm_trainer_open(P(0, w->graph), P(1, &options), P(2, &opened), P(3, err)))
+    VALUE(ckm_trainer_get_info, 1, ckm_trainer_get_info(P(0, trainer(w, false))).fits == !NULLED(0))
+    VALUE(ckm_trainer_session, 1, ckm_trainer_session(P(0, trainer(w, false))) == NULL)
+    STATUS(ckm_trainer_check, 3, 0, ckm_trainer_check(P(0, trainer(w, false)), 1, 0.1, P(1, &compared), P(2, err)))
+    STATUS(ckm_trainer_time, 3, 0, ckm_trainer_time(P(0, trainer(w, false)), 1, P(1, &timing), P(2, err)))
+    STATUS(ckm_trainer_get_sizes, 3, 0, ckm_trainer_get_sizes(P(0, trainer(w, false)), P(1, &sizes), P(2, err)))
+    STATUS(ckm_trainer_begin, 2, 0, ckm_trainer_begin(P(0, trainer(w, false)), P(1, err)))
+    STATUS(ckm_trainer_run, 4, 0, ckm_trainer_run(P(0, trainer(w, true)), P(1, &course), P(2, &result), P(3, err)))
+    STATUS(ckm_trainer_save, 3, 0, ckm_trainer_save(P(0, trainer(w, true)), P(1, "out.st"), P(2, err)))
+    STATUS(ckm_trainer_export, 3, 0, ckm_trainer_export(P(0, trainer(w, true)), P(1, "out.st"), P(2, err)))
+    VALUE(ckm_trainer_data, 1, (ckm_trainer_data(P(0, trainer(w, false))) == NULL) == NULLED(0))
+    VALUE(ckm_trainer_program, 1, (ckm_trainer_program(P(0, trainer(w, false))) == NULL) == NULLED(0))
+    VALUE(ckm_trainer_dataflow, 1, (ckm_trainer_dataflow(P(0, trainer(w, false))) == NULL) == NULLED(0))
+    VALUE(ckm_trainer_schedule, 1, (ckm_trainer_schedule(P(0, trainer(w, false))) == NULL) == NULLED(0))
+    DONE(ckm_trainer_close, 1, ckm_trainer_close(NULL))
+    ckm_trainer_close(w->trainer);
+    w->trainer = NULL;
+    ckm_trainer_close(opened);
+    ckm_trainer_close(planned);
+    ckm_data_close(data);
+    ckm_run_fit_dispose(&fit);
+    ckm_solve_result_dispose(&solved);
+}
