@@ -286,9 +286,9 @@ static void input_shape_can_be_given(void **state)
     assert_int_equal(g->tensors[0].shape.dims[1], 3);
     assert_int_equal(g->tensors[0].shape.dims[3], 48);
     ckm_graph_free(g);
-    must_fail(relu_of("n,5"), &options, CKM_ERR_ARGUMENT, "--input-shape");
+    must_fail(relu_of("n,5"), &options, CKM_ERR_ARGUMENT, "input shape");
     must_fail(relu_of("n,3,height,8"), NULL, CKM_ERR_UNSUPPORTED, "dimension 2 (\"height\")");
-    must_fail(relu_of("n,3,?,8"), NULL, CKM_ERR_UNSUPPORTED, "--input-shape");
+    must_fail(relu_of("n,3,?,8"), NULL, CKM_ERR_UNSUPPORTED, "input shape");
     must_fail(relu_of("n,-3"), NULL, CKM_ERR_FORMAT, "negative");
     options.input_dims[1] = 0;
     must_fail(relu_of("n,3,h,w"), &options, CKM_ERR_ARGUMENT, "at least 1");
