@@ -37,7 +37,7 @@ ckm_status ckm_i_polish(ckm_i_solver *solver, ckm_error *err)
     solver->options = &closer;
     solver->deadline_seconds = fmin(deadline,
                                     now + fmin(fmax(now - solver->start_seconds, shortest_seconds), longest_seconds));
-    ckm_status status = ckm_i_presolve_run(solver, ckm_i_strategy_find("local-search"), err);
+    ckm_status status = ckm_i_presolve_run(solver, &ckm_i_strategy_local_search, err);
     solver->options = options;
     solver->deadline_seconds = deadline;
     return status;

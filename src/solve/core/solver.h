@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a strategy sees: the problem, the limits, and a place to hand in what it finds. A strategy is a
-// file with a const ckm_i_strategy, listed in strategies/solve_registry.c.
+// file with a const ckm_i_strategy, listed in strategies/solve_registry.h.
 #ifndef CKM_SRC_SOLVE_CORE_SOLVER_H
 #define CKM_SRC_SOLVE_CORE_SOLVER_H
 
@@ -21,9 +21,21 @@ enum {
 
 typedef struct ckm_i_strategy {
     const char *name;
-    const char *summary;
+    const char *summary;  // one line for a person
     // Runs until it is done or ckm_i_solver_should_stop says so; hands in schedules and bounds on the way.
     ckm_status (*run)(ckm_i_solver *solver, ckm_error *err);
+    // What others have to know about it; a strategy that says nothing is run on the graph as it is and answers for what
+    // it finds. Nobody compares names.
+    bool is_published;        // one of the heuristics that the paper compares with, and its accounting is meant for
+    bool only_bounds;         // gives no schedule
+    bool has_formulations;    // looks at options->formulation
+    bool wants_reduced;       // runs on the presolved problem
+    bool is_thorough;         // where it finds nothing, a second goes into what would fit
+    bool takes_any_schedule;  // a schedule of whatever class and from whatever source counts as its own
+    bool begins_plain;        // may be given the run without rematerialization to begin with
+    bool is_polished;         // a little search follows where the gap closed before long
+    bool reorders_by_search;  // with the order of the operators open, local search runs in its place
+    bool reorders_whole;      // and then runs as a whole on the best order of a small graph
 } ckm_i_strategy;
 
 struct ckm_i_solver {
@@ -91,8 +103,9 @@ double ckm_i_solver_told_bound(const ckm_i_solver *solver);
 double ckm_i_cost_round_up(double bound_cost, int64_t cost_gcd);
 void ckm_i_solver_log(const ckm_i_solver *solver, ckm_log_level level, const char *format, ...) CKM_PRINTF(3, 4);
 
-// Strategy objects are declared where they are listed: extern const ckm_i_strategy ckm_i_strategy_<name>;
-const ckm_i_strategy *const *ckm_i_solve_registry(int32_t *count);
+// The strategy of this name, the first of the list for NULL; NULL when there is none.
 const ckm_i_strategy *ckm_i_strategy_find(const char *name);
+// The search that ends or replaces other strategies.
+extern const ckm_i_strategy ckm_i_strategy_local_search;
 
 #endif
