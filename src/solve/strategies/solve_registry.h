@@ -24,7 +24,8 @@
     STRATEGY(chen_greedy)          \
     STRATEGY(chen_greedy_ap)       \
     STRATEGY(griewank)             \
-    STRATEGY(chain)
+    STRATEGY(chain)                \
+    STRATEGY(dtr)
 // clang-format on
 
 #define CKM_I_DECLARE_STRATEGY(name) extern const ckm_i_strategy ckm_i_strategy_##name;
