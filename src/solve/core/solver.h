@@ -60,7 +60,7 @@ struct ckm_i_solver {
     bool engines_err;                   // a schedule has contradicted one: their word does not count any more
     // An operator may stand for several, so that the class CKM_BOUND_FRONTIER is another one here: claims for it are ignored.
     bool operators_merged;
-    // Work in another process that goes on beside the strategy: called, often, where the strategy asks whether to stop.
+    // Work in another process that goes on beside the strategy, by ckm_i_solver_attend().
     void (*beside)(void *context);  // may be NULL
     void *beside_context;
 };
@@ -71,8 +71,11 @@ void ckm_i_solver_init(ckm_i_solver *solver, const ckm_dataflow *df, const ckm_s
 void ckm_i_solver_dispose(ckm_i_solver *solver);
 // How far the best schedule is above the bound, relative to the bound; NAN where either is missing.
 double ckm_i_solver_gap(const ckm_i_solver *solver);
-// Time is up, the caller wants to stop, or the gap is closed.
+// Time is up, the caller wants to stop, or the gap is closed. Asks, and changes nothing.
 bool ckm_i_solver_should_stop(const ckm_i_solver *solver);
+// Acts: lets the work beside the strategy go on, which takes the bounds and schedules that it has and starts what is next.
+// For strategies that have such work: often, by the thread that hands in, before asking whether to stop.
+void ckm_i_solver_attend(ckm_i_solver *solver);
 // Hands in the matrices of a candidate: S is completed in place (ckm_i_stages_complete), cost and peak are
 // computed; when it fits the budget and is cheaper than the best, it is emitted, verified independently and
 // kept. *cost and *peak_bytes (may be NULL) receive its figures. CKM_ERR_INTERNAL when the verifier disagrees.

@@ -100,8 +100,10 @@ static ckm_status search_beside(ckm_i_solver *solver, ckm_i_prover *prover, doub
 // leaves a gap.
 static ckm_status side_by_side(ckm_i_solver *solver, ckm_i_prover *prover, ckm_error *err)
 {
-    ckm_i_prover_attach(prover, time_left(solver));
-    ckm_status status = CKM_OK;
+    ckm_status status = ckm_i_prover_attach(prover, time_left(solver), err);
+    if (status != CKM_OK) {
+        return status;
+    }
     if (solver->df->n_ops <= CKM_I_ILP_MAX_OPS) {
         status = search_beside(solver, prover, time_left(solver) * 0.5, err);
         if (status == CKM_OK && !ckm_i_solver_should_stop(solver) && ckm_i_prover_has_ended(prover)) {
