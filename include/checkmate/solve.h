@@ -77,8 +77,8 @@ typedef struct ckm_solve_result {
 } ckm_solve_result;
 
 // Finds a schedule. Whatever the strategy, floor, verdict and bound are those that are proven: a budget below the memory
-// floor is infeasible. The floor is found once for a graph, some tenths of a second at most up to 50,000 operators, and
-// that time is no part of `seconds` and the limit. `result` is filled on CKM_OK, whatever its status; release with
+// floor is infeasible. The floor is found once for a graph, which remembers it; what that takes (ckm_min_budget_floor) is
+// no part of `seconds` and the time limit. `result` is filled on CKM_OK, whatever its status; release with
 // ckm_solve_result_dispose. Errors: CKM_ERR_NOT_FOUND (unknown strategy), CKM_ERR_ARGUMENT, memory.
 CKM_API ckm_status ckm_solve(const ckm_dataflow *df, const ckm_solve_options *options, ckm_solve_result *result,
                              ckm_error *err) CKM_NODISCARD;
