@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "solve/presolve/presolve.h"
+#include "solve/strategies/solve_registry.h"
 
 // Gaps up to which what is left is searched for, and which is as good as none; time for it.
 static const double polishable_gap = 1e-4, polished_gap = 1e-7;

@@ -11,6 +11,7 @@
 #include "solve/presolve/presolve.h"
 #include "solve/reorder/reorder.h"
 #include "solve/solve_above.h"
+#include "solve/strategies/solve_registry.h"
 #include "solve/core/solver.h"
 
 // "optimal" means within 0.01 %.
@@ -106,7 +107,7 @@ static ckm_status run(ckm_i_solver *solver, const ckm_i_strategy *strategy, int6
         solver->deadline_seconds = fmin(solver->deadline_seconds, ckm_i_clock_seconds() + least_peak_seconds);
     }
     if (!solver->infeasible) {
-        CKM_I_TRY(options->reorder ? ckm_i_reorder_run(solver, strategy, err)
+        CKM_I_TRY(options->reorder ? ckm_i_reorder_run(solver, strategy, &ckm_i_strategy_local_search, err)
                                    : ckm_i_presolve_run(solver, strategy, err));
     }
     if (strategy->is_polished && !options->reorder) {

@@ -108,7 +108,5 @@ void ckm_i_solver_log(const ckm_i_solver *solver, ckm_log_level level, const cha
 
 // The strategy of this name, the first of the list for NULL; NULL when there is none.
 const ckm_i_strategy *ckm_i_strategy_find(const char *name);
-// The search that ends or replaces other strategies.
-extern const ckm_i_strategy ckm_i_strategy_local_search;
 
 #endif

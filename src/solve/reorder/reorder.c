@@ -38,7 +38,7 @@ typedef struct entry {
 
 typedef struct reordering {
     ckm_i_solver *outer;
-    const ckm_i_strategy *strategy;
+    const ckm_i_strategy *strategy, *search;
     ckm_solve_options options;  // of the solves on permuted graphs
     double end_seconds;
     bool bound_shows_loss;  // the running entry's bound is no better than the best schedule
@@ -112,7 +112,7 @@ static ckm_status run_entry(entry *e, bool search_only, double seconds, ckm_erro
     e->solver.start_seconds = ckm_i_clock_seconds();
     e->solver.deadline_seconds = e->solver.start_seconds + fmin(seconds, time_left(all));
     all->bound_shows_loss = false;
-    ckm_status status = ckm_i_presolve_run(&e->solver, search_only ? &ckm_i_strategy_local_search : all->strategy, err);
+    ckm_status status = ckm_i_presolve_run(&e->solver, search_only ? all->search : all->strategy, err);
     all->bound_shows_loss = false;
     return status == CKM_OK ? collect(e, err) : status;
 }
@@ -331,7 +331,8 @@ cleanup:
     return status;
 }
 
-ckm_status ckm_i_reorder_run(ckm_i_solver *solver, const ckm_i_strategy *strategy, ckm_error *err)
+ckm_status ckm_i_reorder_run(ckm_i_solver *solver, const ckm_i_strategy *strategy, const ckm_i_strategy *search,
+                             ckm_error *err)
 {
     reordering *all = ckm_i_calloc(1, sizeof *all);
     ckm_status status = CKM_OK;
@@ -342,6 +343,7 @@ ckm_status ckm_i_reorder_run(ckm_i_solver *solver, const ckm_i_strategy *strateg
     double end = isfinite(solver->deadline_seconds) ? solver->deadline_seconds : start + CKM_I_DEFAULT_SECONDS;
     all->outer = solver;
     all->strategy = strategy;
+    all->search = search;
     all->end_seconds = end;
     all->options = *solver->options;
     all->options.stop = should_stop;
