@@ -17,11 +17,31 @@ if(CKM_SANITIZE OR CKM_COVERAGE)
     list(APPEND house_environment "CKM_INSTRUMENTED=1")
 endif()
 
-foreach(name includes headers mutate setup symbols tree)
+foreach(name includes headers mutate setup strategies symbols tree)
     add_test(NAME house_${name} COMMAND sh "${tests_dir}/house/test_${name}.sh")
     set_tests_properties(house_${name} PROPERTIES
         LABELS unit TIMEOUT 300 SKIP_RETURN_CODE 77 ENVIRONMENT "${house_environment}")
 endforeach()
+
+# The skeletons of a strategy and of its test under a new name, built like any other. The list with its line comes before
+# the tree's, and what the program knows of strategies is taken from it.
+set(sample "${PROJECT_BINARY_DIR}/sample_strategy")
+set(strategies_dir "${PROJECT_SOURCE_DIR}/src/solve/strategies")
+set(sample_test "${sample}/tests/unit/solve/test_solve_house_sample.c")
+add_custom_command(
+    OUTPUT "${sample_test}" "${sample}/src/solve/strategies/solve_house_sample.c"
+    COMMAND sh "${PROJECT_SOURCE_DIR}/scripts/new_strategy.sh" house-sample "${sample}"
+    DEPENDS "${PROJECT_SOURCE_DIR}/scripts/new_strategy.sh" "${strategies_dir}/solve_template.c.in"
+            "${strategies_dir}/solve_registry.h" "${tests_dir}/unit/solve/test_solve_template.c.in"
+    COMMENT "Copying the skeletons of a strategy"
+    VERBATIM)
+add_executable(test_solve_house_sample "${sample_test}" "${sample}/src/solve/strategies/solve_house_sample.c"
+    "${strategies_dir}/solve_registry.c")
+set_target_properties(test_solve_house_sample PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+target_include_directories(test_solve_house_sample BEFORE PRIVATE "${sample}/src")
+target_link_libraries(test_solve_house_sample PRIVATE checkmate_test_support)
+add_test(NAME test_solve_house_sample COMMAND test_solve_house_sample)
+checkmate_register(test_solve_house_sample 600 unit)
 
 if(TARGET checkmate_program)
     add_test(NAME house_manual COMMAND sh "${tests_dir}/house/test_manual.sh")

@@ -15,7 +15,7 @@ extern "C" {
 // What has to fit into the memory.
 typedef enum ckm_accounting {
     CKM_ACCOUNTING_NORMAL,  // peak, fixed bytes included, <= memory
-    CKM_ACCOUNTING_PAPER    // the same, but baselines (checkpoint-*, chen-*, griewank) must have
+    CKM_ACCOUNTING_PAPER    // the same, but strategies with CKM_STRATEGY_PUBLISHED must have
                             // peak, fixed bytes included, <= memory - fixed bytes: the rule by which the
                             // paper's artifact judged them, kept to reproduce its figures
 } ckm_accounting;

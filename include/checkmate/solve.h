@@ -39,14 +39,14 @@ typedef void (*ckm_progress_fn)(const ckm_progress *progress, void *user);
 
 typedef struct ckm_solve_options {
     int64_t budget_bytes;       // peak allowed, fixed bytes included
-    const char *strategy;       // name in the registry; NULL is "auto"
-    double time_limit_seconds;  // wall time; <= 0 means none
+    const char *strategy;       // name in the registry; NULL is its first, "auto"
+    double time_limit_seconds;  // wall time of the search; <= 0 means none
     double gap;                 // stop when (cost - bound) / bound <= gap; default 1e-4
     int64_t cost_limit;         // >= 0: any schedule costing at most this will do, dearer ones do not count
     int threads;                // default 1; solvers that cannot use more ignore it
     uint64_t seed;
     int64_t iteration_limit;      // for randomised strategies, 0: their default; makes runs repeatable
-    ckm_formulation formulation;  // strategies ilp, lp-bound
+    ckm_formulation formulation;  // strategies with CKM_STRATEGY_FORMULATIONS
     ckm_stop_fn stop;             // may be NULL
     ckm_log_fn log;               // may be NULL
     ckm_progress_fn progress;     // may be NULL
@@ -67,7 +67,7 @@ typedef struct ckm_solve_result {
     ckm_schedule *schedule;    // verified, within the budget; NULL when none was found
     int64_t cost, peak_bytes;  // -1 without a schedule
     int64_t budget_bytes, baseline_cost, baseline_peak_bytes;
-    int64_t floor_bytes;           // proven: no schedule needs less; ckm_min_budget_floor may prove more
+    int64_t floor_bytes;           // proven: no schedule needs less; what ckm_min_budget_floor says
     int64_t least_peak_bytes;      // smallest peak of any schedule met: the smallest budget known to fit; -1
     double bound_cost;             // NaN: none
     ckm_bound_class bound_covers;  // also names the class of an infeasibility proof
@@ -76,7 +76,9 @@ typedef struct ckm_solve_result {
     char strategy[64];  // the strategy that found the schedule
 } ckm_solve_result;
 
-// Finds a schedule. `result` is filled on CKM_OK, whatever its status; release with
+// Finds a schedule. Whatever the strategy, floor, verdict and bound are those that are proven: a budget below the memory
+// floor is infeasible. The floor is found once for a graph, which remembers it; what that takes (ckm_min_budget_floor) is
+// no part of `seconds` and the time limit. `result` is filled on CKM_OK, whatever its status; release with
 // ckm_solve_result_dispose. Errors: CKM_ERR_NOT_FOUND (unknown strategy), CKM_ERR_ARGUMENT, memory.
 CKM_API ckm_status ckm_solve(const ckm_dataflow *df, const ckm_solve_options *options, ckm_solve_result *result,
                              ckm_error *err) CKM_NODISCARD;
@@ -86,6 +88,15 @@ CKM_API void ckm_solve_result_dispose(ckm_solve_result *result);
 CKM_API int32_t ckm_solve_strategy_count(void);
 CKM_API const char *ckm_solve_strategy_name(int32_t i);
 CKM_API const char *ckm_solve_strategy_summary(int32_t i);
+
+// What a strategy is, for those who offer a choice.
+typedef enum ckm_strategy_trait {
+    CKM_STRATEGY_PUBLISHED,  // a heuristic that the Checkmate paper compares with (CKM_ACCOUNTING_PAPER is about these)
+    CKM_STRATEGY_ONLY_BOUNDS,  // proves bounds and gives no schedule
+    CKM_STRATEGY_FORMULATIONS  // looks at the option `formulation`
+} ckm_strategy_trait;
+// False for a number that is none of the registry.
+CKM_API bool ckm_solve_strategy_has(int32_t i, ckm_strategy_trait trait);
 
 #ifdef __cplusplus
 }

@@ -33,8 +33,9 @@ static const cli_option options[] = {
      "extra-forward", 0, 0, NULL},
     {"accounting", 0, CLI_CHOICE, offsetof(max_batch_settings, accounting), "normal|paper",
      "What has to fit: 'normal', the peak with everything in it; 'paper', the rule of the Checkmate paper's artifact, "
-     "which counts parameters and gradients twice for the strategies checkpoint-*, chen-* and griewank; it takes the "
-     "paper's graph, --granularity layer.",
+     "which counts parameters and gradients twice for the strategies that 'checkmate strategies' marks with it; it "
+     "takes "
+     "the paper's graph, --granularity layer.",
      "normal", 0, 0, accountings},
     {"batch-min", 0, CLI_INTEGER, offsetof(max_batch_settings, batch_min), "N", "The smallest batch to consider.", "1",
      1, INT64_C(1) << 40, NULL},

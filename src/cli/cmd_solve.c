@@ -35,9 +35,10 @@ static const cli_option options[] = {
     {"strategy", 's', CLI_TEXT, offsetof(solve_settings, strategy), "NAME",
      "How to solve; 'checkmate strategies' lists the names.", "auto", 0, 0, NULL},
     {"formulation", 0, CLI_CHOICE, offsetof(solve_settings, formulation), "F",
-     "For strategies ilp and lp-bound: 'frontier', the paper's frontier-advancing stages in a tightened form; 'paper', "
-     "the same exactly as published, with a weaker relaxation; or 'unpartitioned', without stages, which the paper "
-     "compares with.",
+     "For the strategies that 'checkmate strategies' marks with it: 'frontier', the paper's frontier-advancing stages "
+     "in "
+     "a tightened form; 'paper', the same exactly as published, with a weaker relaxation; or 'unpartitioned', without "
+     "stages, which the paper compares with.",
      "frontier", 0, 0, formulations},
     {"reorder", 0, CLI_FLAG, offsetof(solve_settings, reorder), NULL,
      "Let operators run for the first time in another order than the graph's, where that saves memory. Bounds are then "
@@ -67,6 +68,8 @@ typedef struct task {
 static void print_json(const task *t, const ckm_solve_result *r)
 {
     cli_json json;
+    // Looking for the smallest budget may have proven more than the floor that is told of every graph.
+    bool proves_more = t->least.bound_covers == CKM_BOUND_ANY && t->least.lower_bound_bytes > r->floor_bytes;
     cli_json_begin(&json);
     cli_json_text(&json, "status", cli_status_text(r->status));
     cli_json_size(&json, "cost", r->cost);
@@ -75,7 +78,7 @@ static void print_json(const task *t, const ckm_solve_result *r)
     cli_json_size(&json, "peak_bytes", r->peak_bytes);
     cli_json_size(&json, "budget_bytes", r->budget_bytes);
     cli_json_size(&json, "baseline_peak_bytes", r->baseline_peak_bytes);
-    cli_json_size(&json, "floor_bytes", r->floor_bytes);
+    cli_json_size(&json, "floor_bytes", proves_more ? t->least.lower_bound_bytes : r->floor_bytes);
     cli_json_real(&json, "bound_cost", r->bound_cost);
     cli_json_text(&json, "bound_covers", cli_covers_text(r->bound_covers));
     cli_json_real(&json, "gap", r->gap);
@@ -201,16 +204,6 @@ static void show_least(int64_t budget_bytes, int64_t lower_bound_bytes, double s
             cli_show_bytes(lower_bound_bytes, bound, sizeof bound));
 }
 
-// The floor is the one that 'graph' shows, also where the strategy did not ask for more than what one operator needs.
-static void raise_floor(ckm_solve_result *r, int64_t floor_bytes)
-{
-    r->floor_bytes = floor_bytes > r->floor_bytes ? floor_bytes : r->floor_bytes;
-    if (r->budget_bytes < r->floor_bytes) {
-        r->status = CKM_SOLVE_INFEASIBLE;
-        r->bound_covers = CKM_BOUND_ANY;
-    }
-}
-
 // Solves, for "min" after half of the time has gone into the budget.
 static ckm_status run_solver(task *t, cli_progress *progress, ckm_solve_result *result, ckm_error *err)
 {
@@ -226,15 +219,7 @@ static ckm_status run_solver(task *t, cli_progress *progress, ckm_solve_result *
     cli_stop_install();
     if (t->budget.given) {
         solving.budget_bytes = cli_budget_bytes(&t->budget, baseline_peak);
-        int64_t floor_bytes = 0;
-        status = ckm_min_budget_floor(t->df, &floor_bytes, err);
-        if (status == CKM_OK) {
-            status = ckm_solve(t->df, &solving, result, err);
-        }
-        if (status == CKM_OK) {
-            raise_floor(result, floor_bytes);
-        }
-        return status;
+        return ckm_solve(t->df, &solving, result, err);
     }
     double limit = solving.time_limit_seconds;
     solving.time_limit_seconds = limit / 2;
@@ -244,10 +229,6 @@ static ckm_status run_solver(task *t, cli_progress *progress, ckm_solve_result *
         solving.start = t->least.schedule;
         solving.time_limit_seconds = limit > 0 ? fmax(limit - t->least.seconds, 1e-3) : limit;
         status = ckm_solve(t->df, &solving, result, err);
-    }
-    if (status == CKM_OK && t->least.bound_covers == CKM_BOUND_ANY &&
-        t->least.lower_bound_bytes > result->floor_bytes) {
-        result->floor_bytes = t->least.lower_bound_bytes;
     }
     return status;
 }

@@ -9,8 +9,10 @@ static int run(const cli_command *command, const void *settings, char **argument
     (void)arguments;
     (void)n_arguments;
     for (int32_t i = 0; i < ckm_solve_strategy_count(); i++) {
-        printf("%s%-26s%s %s\n", cli_style(stdout, CLI_BOLD), ckm_solve_strategy_name(i), cli_style(stdout, CLI_PLAIN),
-               ckm_solve_strategy_summary(i));
+        printf("%s%-26s%s %s%s%s\n", cli_style(stdout, CLI_BOLD), ckm_solve_strategy_name(i),
+               cli_style(stdout, CLI_PLAIN), ckm_solve_strategy_summary(i),
+               ckm_solve_strategy_has(i, CKM_STRATEGY_FORMULATIONS) ? " [--formulation]" : "",
+               ckm_solve_strategy_has(i, CKM_STRATEGY_PUBLISHED) ? " [--accounting paper]" : "");
     }
     return cli_finish_output();
 }
@@ -19,7 +21,9 @@ const cli_command cli_command_strategies = {
     .name = "strategies",
     .summary = "List the strategies that 'solve', 'sweep' and 'max-batch' know.",
     .usage = "",
-    .description = "Lists the names that --strategy takes, each with one line about what it does.",
+    .description =
+        "Lists the names that --strategy takes, each with one line about what it does. An option in brackets "
+        "at its end is one that is about this strategy.",
     .examples = "checkmate strategies\n",
     .run = run,
 };

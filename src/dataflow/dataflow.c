@@ -21,10 +21,12 @@ ckm_status ckm_dataflow_create(const char *name, ckm_cost_unit unit, int64_t fix
         return ckm_i_error_memory(err);
     }
     df->name = ckm_i_strdup(name != NULL ? name : "");
-    if (df->name == NULL) {
-        free(df);
+    df->memo = ckm_i_calloc(1, sizeof *df->memo);
+    if (df->name == NULL || df->memo == NULL) {
+        ckm_dataflow_free(df);
         return ckm_i_error_memory(err);
     }
+    atomic_init(&df->memo->floor_bytes, -1);
     df->cost_unit = unit;
     df->fixed_bytes = fixed_bytes;
     *out = df;
@@ -54,6 +56,7 @@ void ckm_dataflow_free(ckm_dataflow *df)
     free(df->ops);
     free(df->results);
     free(df->users_pool);
+    free(df->memo);
     free(df->name);
     free(df);
 }

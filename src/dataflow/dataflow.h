@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dataflow graph, internal view: flat arrays that solvers read directly. Filled by the builder, complete
-// and immutable after ckm_dataflow_finish.
+// and immutable after ckm_dataflow_finish but for the memo.
 #ifndef CKM_SRC_DATAFLOW_DATAFLOW_H
 #define CKM_SRC_DATAFLOW_DATAFLOW_H
 
 #include <checkmate/dataflow.h>
+#include <stdatomic.h>
 
 typedef struct ckm_i_dataflow_tensor {
     char *name;  // never NULL; "t<index>" when none was given
@@ -28,6 +29,12 @@ typedef struct ckm_i_dataflow_op {
     int32_t (*inplace)[2];
 } ckm_i_dataflow_op;
 
+// What is proven of a finished graph later on and need not be proven again. The same whoever proves it, so that threads
+// may share a graph.
+typedef struct ckm_i_dataflow_memo {
+    _Atomic int64_t floor_bytes;  // what ckm_min_budget_floor says; -1: nobody has asked
+} ckm_i_dataflow_memo;
+
 struct ckm_dataflow {
     char *name;
     ckm_cost_unit cost_unit;
@@ -43,6 +50,7 @@ struct ckm_dataflow {
     int64_t total_cost;
     int64_t resident_bytes;  // fixed bytes plus every pinned storage: in use at every moment
     int64_t floor_bytes;
+    ckm_i_dataflow_memo *memo;
 };
 
 // The largest number of bytes an operator's in-place pairs can save: a maximum-weight matching of its

@@ -39,6 +39,8 @@ typedef enum ckm_i_milp_status {
     CKM_I_MILP_STOPPED      // nothing found within the limits, or the engine failed
 } ckm_i_milp_status;
 
+typedef struct ckm_i_milp_helper ckm_i_milp_helper;
+
 typedef struct ckm_i_milp_options {
     bool relax;      // drop integrality: the LP relaxation
     double seconds;  // wall time; INFINITY for none
@@ -58,6 +60,9 @@ typedef struct ckm_i_milp_options {
     double enough;     // stop adding rows once the relaxation is proven to cost this much; INFINITY for never
     ckm_stop_fn stop;  // may be NULL
     void *user;
+    ckm_i_milp_helper *helper;  // runs the engine, and makes the program itself from the request; NULL: a child does
+    const void *request;
+    size_t request_bytes;
 } ckm_i_milp_options;
 
 typedef struct ckm_i_milp_result {
@@ -88,6 +93,17 @@ void ckm_i_milp_abandon(ckm_i_milp_job *job);
 // What a running job has proven so far, as `proven` of its result.
 double ckm_i_milp_proven(const ckm_i_milp_job *job);
 void ckm_i_milp_result_dispose(ckm_i_milp_result *result);
+
+// A process for engines, to be started while the caller has no threads at work: forks later on come from it. It runs one
+// program at a time, whose rows it makes itself, in a child of its own: `build` is called there with the context as it
+// was at the start and a copy of the request; it gives the same program that ckm_i_milp_start() is called with, with what
+// `separate` is to have as context, or NULL where memory runs out. CKM_ERR_IO where no process can be had. End (NULL is
+// fine) ends what is under way, whose job is to be abandoned before.
+typedef ckm_i_milp *ckm_i_milp_build_fn(const void *context, const void *request, size_t request_bytes,
+                                        const void **separate_context);
+ckm_status ckm_i_milp_helper_start(ckm_i_milp_build_fn *build, const void *context, ckm_i_milp_helper **out,
+                                   ckm_error *err) CKM_NODISCARD;
+void ckm_i_milp_helper_end(ckm_i_milp_helper *helper);
 
 // A lower bound on the LP's optimum from any vector of row multipliers, right or wrong, by weak duality:
 // sum of y_i times the row bound its sign calls for plus sum of min(d_j l_j, d_j u_j) over columns with

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs an engine in a child process and waits for its answer, a limit or a stop. The answer comes back in
-// memory shared with the child.
+// Runs an engine in a child process, or in one of the helper's, and waits for its answer, a limit or a stop. The answer
+// comes back in memory shared with the child.
 #define _DEFAULT_SOURCE  // MAP_ANONYMOUS
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +19,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "milp/milp.h"
+#include "milp/milp_shared.h"
 
 // How long an engine that was asked to stop may take to hand over what it has.
 static const double grace_seconds = 1.5;
@@ -30,16 +30,11 @@ static const double cut_share = 0.3;
 // Tree searches one after the other, each with the last one's solution cut off.
 enum { most_searches = 100 };
 
-typedef struct shared_answer {
-    volatile sig_atomic_t complete;
-    ckm_i_milp_answer answer;
-    double values[];  // x, then row duals
-} shared_answer;
-
 struct ckm_i_milp_job {
-    pid_t child;  // 0: has ended
+    pid_t child;                // 0: has ended, or is the helper's
+    ckm_i_milp_helper *helper;  // runs it, NULL: a child of this process does
     int32_t n_cols, n_rows;
-    shared_answer *shared;  // NULL: nothing to run, the result is there already
+    ckm_i_milp_shared *shared;  // NULL: nothing to run, the result is there already
     size_t shared_bytes;
     ckm_i_milp_result empty;
     double start_seconds, asked_seconds, limit_seconds;
@@ -81,7 +76,7 @@ static void search_tree(ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_
 }
 
 // The relaxation with its cutting planes first, then the tree search on what binds, in the time that is left.
-static void run_engines(ckm_i_milp *m, const ckm_i_milp_options *options, shared_answer *shared)
+static void run_engines(ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_milp_shared *shared)
 {
     double *x = shared->values;
     ckm_i_milp_options rest = *options;
@@ -104,7 +99,7 @@ static void run_engines(ckm_i_milp *m, const ckm_i_milp_options *options, shared
     }
 }
 
-static _Noreturn void run_child(ckm_i_milp *m, const ckm_i_milp_options *options, shared_answer *shared)
+void ckm_i_milp_settle_child(void)
 {
     // A group of its own: a terminal's Ctrl-C reaches the parent, which decides what to do with it.
     setpgid(0, 0);
@@ -118,8 +113,12 @@ static _Noreturn void run_child(ckm_i_milp *m, const ckm_i_milp_options *options
         dup2(nowhere, STDOUT_FILENO);
         dup2(nowhere, STDERR_FILENO);
     }
+}
+
+_Noreturn void ckm_i_milp_run_child(ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_milp_shared *shared)
+{
     run_engines(m, options, shared);
-    shared->complete = 1;
+    atomic_store(&shared->complete, true);
     _exit(0);
 }
 
@@ -131,8 +130,12 @@ static void pause_briefly(double elapsed)
     nanosleep(&nap, NULL);
 }
 
-bool ckm_i_milp_poll(ckm_i_milp_job *job)
+// Whether the engine's process has ended, as far as one can tell without waiting.
+static bool has_ended(ckm_i_milp_job *job)
 {
+    if (job->helper != NULL) {
+        return ckm_i_milp_helper_is_done(job->helper);
+    }
     if (job->child == 0) {
         return true;
     }
@@ -140,16 +143,32 @@ bool ckm_i_milp_poll(ckm_i_milp_job *job)
     pid_t ended = waitpid(job->child, &how, WNOHANG);
     if (ended == job->child || (ended < 0 && errno != EINTR)) {
         job->child = 0;
+    }
+    return job->child == 0;
+}
+
+static void send_signal(const ckm_i_milp_job *job, int number)
+{
+    if (job->helper != NULL) {
+        ckm_i_milp_helper_signal(job->helper, number);
+    } else {
+        kill(job->child, number);
+    }
+}
+
+bool ckm_i_milp_poll(ckm_i_milp_job *job)
+{
+    if (has_ended(job)) {
         return true;
     }
     // Beyond the limit it is asked to stop, beyond the grace it is killed.
     double now = ckm_i_clock_seconds();
     bool stop = job->stop != NULL && job->stop(job->user);
     if (isinf(job->asked_seconds) && (stop || now - job->start_seconds > job->limit_seconds + 0.25)) {
-        kill(job->child, SIGINT);
+        send_signal(job, SIGINT);
         job->asked_seconds = now;
     } else if (now - job->asked_seconds > grace_seconds) {
-        kill(job->child, SIGKILL);
+        send_signal(job, SIGKILL);
     }
     return false;
 }
@@ -161,10 +180,10 @@ double ckm_i_milp_proven(const ckm_i_milp_job *job)
 
 static ckm_status take_answer(const ckm_i_milp_job *job, ckm_i_milp_result *result, ckm_error *err)
 {
-    const shared_answer *shared = job->shared;
+    const ckm_i_milp_shared *shared = job->shared;
     ckm_i_milp_result found = {.status = CKM_I_MILP_STOPPED, .objective = NAN, .bound = -INFINITY};
     found.proven = shared->answer.proven;
-    if (shared->complete) {
+    if (atomic_load(&shared->complete)) {
         const ckm_i_milp_answer *answer = &shared->answer;
         found.status = (ckm_i_milp_status)answer->status;
         found.bound = answer->bound;
@@ -216,7 +235,9 @@ static ckm_status solve_empty(const ckm_i_milp *m, ckm_i_milp_result *result, ck
 
 static void free_job(ckm_i_milp_job *job)
 {
-    if (job->shared != NULL) {
+    if (job->helper != NULL) {
+        ckm_i_milp_helper_release(job->helper);
+    } else if (job->shared != NULL) {
         munmap(job->shared, job->shared_bytes);
     }
     ckm_i_milp_result_dispose(&job->empty);
@@ -232,11 +253,23 @@ static void give_up(ckm_i_milp_job *job, int problem)
              strerror(problem));
 }
 
+// In the helper: the same, but for the fork.
+static void start_with_helper(const ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_milp_job *job)
+{
+    int problem = ckm_i_milp_helper_begin(options->helper, m, options, &job->shared);
+    if (problem != 0) {
+        give_up(job, problem);
+    } else {
+        job->helper = options->helper;
+    }
+}
+
 static void start_child(ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_milp_job *job)
 {
     size_t values = (size_t)m->n_cols + (size_t)m->n_rows;
-    job->shared_bytes = sizeof(shared_answer) + values * sizeof(double);
-    shared_answer *shared = mmap(NULL, job->shared_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    job->shared_bytes = sizeof(ckm_i_milp_shared) + values * sizeof(double);
+    ckm_i_milp_shared *shared = mmap(NULL, job->shared_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+                                     0);
     if (shared == MAP_FAILED) {
         give_up(job, errno);
         return;
@@ -244,7 +277,8 @@ static void start_child(ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_
     shared->answer.proven = -INFINITY;
     pid_t child = fork();
     if (child == 0) {
-        run_child(m, options, shared);
+        ckm_i_milp_settle_child();
+        ckm_i_milp_run_child(m, options, shared);
     }
     if (child < 0) {
         give_up(job, errno);
@@ -274,6 +308,8 @@ ckm_status ckm_i_milp_start(ckm_i_milp *m, const ckm_i_milp_options *options, ck
     started->user = options->user;
     if (m->n_cols == 0) {
         status = solve_empty(m, &started->empty, err);
+    } else if (options->helper != NULL) {
+        start_with_helper(m, options, started);
     } else {
         start_child(m, options, started);
     }
@@ -306,7 +342,9 @@ void ckm_i_milp_abandon(ckm_i_milp_job *job)
     if (job == NULL) {
         return;
     }
-    if (job->child != 0) {
+    if (job->helper != NULL) {
+        ckm_i_milp_helper_signal(job->helper, SIGKILL);
+    } else if (job->child != 0) {
         kill(job->child, SIGKILL);
         while (waitpid(job->child, NULL, 0) < 0 && errno == EINTR) {
         }

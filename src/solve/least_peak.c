@@ -2,7 +2,6 @@
 #include "solve/least_peak.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -35,25 +34,6 @@ static ckm_status try_target(ckm_i_solver *solver, int64_t target_bytes, double 
     return status;
 }
 
-ckm_status ckm_i_prove_floor(ckm_i_solver *solver, int64_t *floor_bytes, ckm_error *err)
-{
-    ckm_i_memory_floor_options options = {
-        ckm_i_memory_floor_work(CKM_I_MEMORY_FLOOR_BRIEF, solver->options->time_limit_seconds), INT64_MAX};
-    ckm_i_memory_floor_result found = {*floor_bytes, *floor_bytes};
-    // Where everything fits without rematerialization, or something is known to fit, nothing is to be proven.
-    if (solver->least_peak_bytes > solver->budget_bytes) {
-        ckm_status status = ckm_i_memory_floor(solver->df, &options, &found, err);
-        if (status != CKM_OK) {
-            return status;
-        }
-        *floor_bytes = found.floor_bytes;
-    }
-    if (solver->budget_bytes < *floor_bytes) {
-        ckm_i_solver_infeasible(solver, CKM_BOUND_ANY, "memory floor");
-    }
-    return CKM_OK;
-}
-
 ckm_status ckm_i_pebbling_least(ckm_i_pebbling *p, int64_t enough_bytes, int64_t below_bytes, int64_t work,
                                 const ckm_solve_options *options, ckm_schedule **out, ckm_error *err)
 {
@@ -70,16 +50,15 @@ ckm_status ckm_i_pebbling_least(ckm_i_pebbling *p, int64_t enough_bytes, int64_t
     return status;
 }
 
-// The game's schedule for the budget itself, where that is not refuted; else its smallest. Strategies other than auto
-// answer for a class of schedules that it need not belong to: of theirs only the least peak is lowered.
-static ckm_status play(ckm_i_solver *solver, ckm_error *err)
+// The game's schedule for the budget itself, where that is not refuted; else its smallest. A strategy that
+// answers for a class of schedules need not take it, as it may belong to none: then only the least peak is lowered.
+static ckm_status play(ckm_i_solver *solver, bool takes_any, ckm_error *err)
 {
     const ckm_solve_options *options = solver->options;
     ckm_i_memory_floor_options limits = {game_work, INT64_MAX};
     ckm_i_memory_floor_result found;
     ckm_schedule *schedule = NULL;
     ckm_verdict verdict;
-    bool is_auto = options->strategy == NULL || strcmp(options->strategy, "auto") == 0;
     ckm_i_pebbling game;
     ckm_status status = ckm_i_pebbling_init(&game, solver->df, err);
     if (status != CKM_OK) {
@@ -98,7 +77,7 @@ static ckm_status play(ckm_i_solver *solver, ckm_error *err)
     if (schedule != NULL) {
         // Where operators run only once, the game's schedules need not be legal.
         CKM_I_TRY(ckm_schedule_verify(solver->df, schedule, -1, &verdict, err));
-        if (verdict.ok && is_auto) {
+        if (verdict.ok && takes_any) {
             CKM_I_TRY(ckm_i_solver_offer_schedule(solver, schedule, "pebbling", err));
         } else if (verdict.ok && verdict.peak_bytes < solver->least_peak_bytes) {
             solver->least_peak_bytes = verdict.peak_bytes;
@@ -114,7 +93,8 @@ cleanup:
     return status;
 }
 
-ckm_status ckm_i_least_peak(ckm_i_solver *solver, int64_t floor_bytes, double seconds, ckm_error *err)
+ckm_status ckm_i_least_peak(ckm_i_solver *solver, const ckm_i_strategy *strategy, int64_t floor_bytes, double seconds,
+                            ckm_error *err)
 {
     enum { steps = 6 };
     const ckm_solve_options *options = solver->options;
@@ -122,7 +102,7 @@ ckm_status ckm_i_least_peak(ckm_i_solver *solver, int64_t floor_bytes, double se
     if (solver->df->n_ops > large_ops && ckm_i_clock_seconds() >= solver->deadline_seconds) {
         return CKM_OK;
     }
-    ckm_status status = play(solver, err);
+    ckm_status status = play(solver, strategy->takes_any_schedule, err);
     for (int step = 0; step < steps && status == CKM_OK && low < solver->least_peak_bytes; step++) {
         if (options->stop != NULL && options->stop(options->user)) {
             break;

@@ -10,7 +10,9 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "solve/core/solver.h"
 #include "solve/floor/memory_floor.h"
+#include "solve/solve_above.h"
 
 enum {
     // Batches tried one by one above the best after a bisection: enough to step over a heuristic's jumps.
@@ -25,7 +27,7 @@ enum {
 typedef struct search {
     const ckm_max_batch_options *options;
     ckm_max_batch_build_fn build;
-    bool is_baseline;
+    bool is_published, is_thorough, begins_plain;  // traits of the strategy
     double start_seconds;
     int64_t best, upper;
     ckm_bound_class upper_covers;
@@ -38,30 +40,6 @@ typedef struct instance {
     ckm_dataflow *df;  // NULL: its sizes overflow, so it cannot fit
     int64_t budget_bytes, cost_limit;
 } instance;
-
-static bool has_prefix(const char *name, const char *const *prefixes, size_t n)
-{
-    for (size_t i = 0; name != NULL && i < n; i++) {
-        if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-// The strategies that the paper compares with, which its artifact judged by a rule of their own.
-static bool strategy_is_baseline(const char *name)
-{
-    static const char *const prefixes[] = {"checkpoint-", "chen-", "griewank"};
-    return has_prefix(name, prefixes, sizeof prefixes / sizeof prefixes[0]);
-}
-
-// The strategies that take good schedules from wherever they come; the others are asked for their own.
-static bool strategy_is_open(const char *name)
-{
-    static const char *const prefixes[] = {"auto", "ilp", "local-search"};
-    return name == NULL || has_prefix(name, prefixes, sizeof prefixes / sizeof prefixes[0]);
-}
 
 static double elapsed(const search *s)
 {
@@ -115,7 +93,7 @@ static ckm_status instance_open(const search *s, int64_t k, instance *out, ckm_e
     }
     out->df = df;
     out->budget_bytes = s->options->memory_bytes;
-    if (s->options->accounting == CKM_ACCOUNTING_PAPER && s->is_baseline) {
+    if (s->options->accounting == CKM_ACCOUNTING_PAPER && s->is_published) {
         out->budget_bytes -= ckm_dataflow_fixed_bytes(df);
     }
     out->cost_limit = cost_limit_of(s, df);
@@ -282,6 +260,18 @@ cleanup:
     return status;
 }
 
+// The floor of one trial, for a share of its time: heuristics that are tried by the dozen do without.
+static ckm_status trial_floor(const instance *at, double seconds, int64_t *floor_bytes, ckm_error *err)
+{
+    ckm_i_memory_floor_options options = {ckm_i_memory_floor_work(CKM_I_MEMORY_FLOOR_BRIEF, seconds), at->budget_bytes};
+    ckm_i_memory_floor_result found = {0, 0};
+    ckm_status status = ckm_i_memory_floor(at->df, &options, &found, err);
+    if (status == CKM_OK) {
+        *floor_bytes = found.floor_bytes;
+    }
+    return status;
+}
+
 // Solves position k within `seconds` and what is left of the search's time (<= 0: no limit). *timed_out:
 // more time might have found more.
 static ckm_status try_position(search *s, int64_t k, double seconds, bool *timed_out, ckm_error *err)
@@ -302,8 +292,14 @@ static ckm_status try_position(search *s, int64_t k, double seconds, bool *timed
     options.budget_bytes = at.budget_bytes;
     options.cost_limit = at.cost_limit;
     options.time_limit_seconds = seconds;
+    int64_t floor_bytes = ckm_dataflow_memory_floor(at.df);
     ckm_solve_result result;
-    status = ckm_solve(at.df, &options, &result, err);
+    if (s->is_thorough) {
+        status = trial_floor(&at, seconds, &floor_bytes, err);
+    }
+    if (status == CKM_OK) {
+        status = ckm_i_solve_above(at.df, &options, floor_bytes, &result, err);
+    }
     ckm_dataflow_free(at.df);
     if (status != CKM_OK) {
         return status;
@@ -455,6 +451,7 @@ ckm_status ckm_max_batch(const ckm_max_batch_options *options, ckm_max_batch_bui
     CKM_I_NEED(options, err);
     CKM_I_NEED(build, err);
     CKM_I_NEED(result, err);
+    const ckm_i_strategy *strategy = ckm_i_strategy_find(options->solve.strategy);
     search s = {.options = options,
                 .build = build,
                 .best = -1,
@@ -464,11 +461,13 @@ ckm_status ckm_max_batch(const ckm_max_batch_options *options, ckm_max_batch_bui
                 .baseline_cost = -1,
                 .peak_bytes = -1,
                 .start_seconds = ckm_i_clock_seconds(),
-                .is_baseline = strategy_is_baseline(options->solve.strategy)};
+                .is_published = strategy != NULL && strategy->is_published,
+                .is_thorough = strategy != NULL && strategy->is_thorough,
+                .begins_plain = strategy != NULL && strategy->begins_plain};
     ckm_status status = CKM_OK;
     CKM_I_TRY(check_options(options, err));
     CKM_I_TRY(bound_by_floor(&s, err));
-    if (s.upper >= 0 && strategy_is_open(options->solve.strategy)) {
+    if (s.upper >= 0 && s.begins_plain) {
         CKM_I_TRY(seed(&s, err));
     }
     CKM_I_TRY(run_rounds(&s, err));

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "solve/least_peak.h"
+#include "solve/solve_above.h"
 
 // The first round may spend 1/FIRST_SHARE of the time on each budget; every later one twice as much.
 enum { FIRST_SHARE = 32 };
@@ -137,7 +138,7 @@ static ckm_status try_budget(search *s, int64_t budget, double seconds, bool *un
     options.time_limit_seconds = seconds;
     options.progress = NULL;
     options.log = NULL;
-    ckm_status status = ckm_solve(s->df, &options, &result, err);
+    ckm_status status = ckm_i_solve_above(s->df, &options, s->floor_bytes, &result, err);
     if (status != CKM_OK) {
         return status;
     }

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "solve/presolve/presolve.h"
+#include "solve/strategies/solve_registry.h"
 
 // Gaps up to which what is left is searched for, and which is as good as none; time for it.
 static const double polishable_gap = 1e-4, polished_gap = 1e-7;
@@ -37,7 +38,7 @@ ckm_status ckm_i_polish(ckm_i_solver *solver, ckm_error *err)
     solver->options = &closer;
     solver->deadline_seconds = fmin(deadline,
                                     now + fmin(fmax(now - solver->start_seconds, shortest_seconds), longest_seconds));
-    ckm_status status = ckm_i_presolve_run(solver, ckm_i_strategy_find("local-search"), err);
+    ckm_status status = ckm_i_presolve_run(solver, &ckm_i_strategy_local_search, err);
     solver->options = options;
     solver->deadline_seconds = deadline;
     return status;

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// ckm_solve: sets up the solver, runs one strategy, and draws the conclusions.
+// ckm_solve: the memory floor, one strategy, and the conclusions, which are the same for all strategies.
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "solve/floor/memory_floor.h"
 #include "solve/least_peak.h"
 #include "solve/polish.h"
 #include "solve/presolve/presolve.h"
 #include "solve/reorder/reorder.h"
+#include "solve/solve_above.h"
+#include "solve/strategies/solve_registry.h"
 #include "solve/core/solver.h"
 
 // "optimal" means within 0.01 %.
@@ -92,19 +94,43 @@ static void describe(const ckm_i_solver *solver, const ckm_solve_result *result)
     ckm_schedule_set_info(result->schedule, &info);
 }
 
-ckm_status ckm_solve(const ckm_dataflow *df, const ckm_solve_options *options, ckm_solve_result *result, ckm_error *err)
+// Runs the strategy and what belongs to it. Where the floor refutes the budget, one that is not thorough still has a
+// little time, as long as the graph's own figure allows any hope: what it meets is known to fit more.
+static ckm_status run(ckm_i_solver *solver, const ckm_i_strategy *strategy, int64_t floor_bytes, ckm_error *err)
 {
-    CKM_I_NEED(df, err);
-    CKM_I_NEED(options, err);
-    CKM_I_NEED(result, err);
-    ckm_status status = check_options(df, options, err);
-    if (status != CKM_OK) {
-        return status;
+    const ckm_solve_options *options = solver->options;
+    bool refuted = solver->budget_bytes < floor_bytes;
+    ckm_status status = CKM_OK;
+    if (refuted && (strategy->is_thorough || solver->budget_bytes < solver->df->floor_bytes)) {
+        ckm_i_solver_infeasible(solver, CKM_BOUND_ANY, "memory floor");
+    } else if (refuted) {
+        solver->deadline_seconds = fmin(solver->deadline_seconds, ckm_i_clock_seconds() + least_peak_seconds);
     }
-    const char *name = options->strategy != NULL ? options->strategy : "auto";
-    const ckm_i_strategy *strategy = ckm_i_strategy_find(name);
+    if (!solver->infeasible) {
+        CKM_I_TRY(options->reorder ? ckm_i_reorder_run(solver, strategy, &ckm_i_strategy_local_search, err)
+                                   : ckm_i_presolve_run(solver, strategy, err));
+    }
+    if (strategy->is_polished && !options->reorder) {
+        CKM_I_TRY(ckm_i_polish(solver, err));
+    }
+    if (refuted) {
+        ckm_i_solver_infeasible(solver, CKM_BOUND_ANY, "memory floor");
+    }
+    // An engine's word that nothing fits is held against what the reverse pebble game builds, whatever the strategy.
+    if (solver->best_schedule == NULL && (strategy->is_thorough || solver->infeasible_claimed)) {
+        CKM_I_TRY(ckm_i_least_peak(solver, strategy, floor_bytes, least_peak_seconds, err));
+    }
+cleanup:
+    return status;
+}
+
+ckm_status ckm_i_solve_above(const ckm_dataflow *df, const ckm_solve_options *options, int64_t floor_bytes,
+                             ckm_solve_result *result, ckm_error *err)
+{
+    const ckm_i_strategy *strategy = ckm_i_strategy_find(options->strategy);
+    ckm_status status = CKM_OK;
     if (strategy == NULL) {
-        return ckm_i_error(err, CKM_ERR_NOT_FOUND, "no strategy is called \"%s\"", name);
+        return ckm_i_error(err, CKM_ERR_NOT_FOUND, "no strategy is called \"%s\"", options->strategy);
     }
     ckm_i_solver solver;
     ckm_i_solver_init(&solver, df, options, options->budget_bytes);
@@ -115,31 +141,14 @@ ckm_status ckm_solve(const ckm_dataflow *df, const ckm_solve_options *options, c
     solver.bound_covers = CKM_BOUND_ANY;
     solver.proven_cost = solver.bound_cost;
     solver.proven_covers = CKM_BOUND_ANY;
-    ckm_solve_result found = {.floor_bytes = df->floor_bytes, .budget_bytes = options->budget_bytes};
-    snprintf(found.strategy, sizeof found.strategy, "%s", name);
+    ckm_solve_result found = {.floor_bytes = floor_bytes, .budget_bytes = options->budget_bytes};
+    snprintf(found.strategy, sizeof found.strategy, "%s", strategy->name);
     CKM_I_TRY(offer_baseline(&solver, &found, err));
     if (options->start != NULL) {
         const char *from = ckm_schedule_get_info(options->start)->strategy;
         CKM_I_TRY(ckm_i_solver_offer_schedule(&solver, options->start, from[0] != '\0' ? from : "start", err));
     }
-    // Heuristics that are swept by the dozen need not spend a part of a second each on these.
-    bool thorough = strcmp(name, "auto") == 0 || strcmp(name, "ilp") == 0;
-    if (thorough) {
-        CKM_I_TRY(ckm_i_prove_floor(&solver, &found.floor_bytes, err));
-    } else if (options->budget_bytes < df->floor_bytes) {
-        ckm_i_solver_infeasible(&solver, CKM_BOUND_ANY, "memory floor");
-    }
-    if (!solver.infeasible) {
-        CKM_I_TRY(options->reorder ? ckm_i_reorder_run(&solver, strategy, err)
-                                   : ckm_i_presolve_run(&solver, strategy, err));
-    }
-    if (strcmp(name, "auto") == 0 && !options->reorder) {
-        CKM_I_TRY(ckm_i_polish(&solver, err));
-    }
-    // An engine's word that nothing fits is held against what the reverse pebble game builds, whatever the strategy.
-    if (solver.best_schedule == NULL && (thorough || solver.infeasible_claimed)) {
-        CKM_I_TRY(ckm_i_least_peak(&solver, found.floor_bytes, least_peak_seconds, err));
-    }
+    CKM_I_TRY(run(&solver, strategy, floor_bytes, err));
     conclude(&solver, &found);
     found.seconds = ckm_i_clock_seconds() - solver.start_seconds;
     if (found.schedule != NULL) {
@@ -149,6 +158,20 @@ ckm_status ckm_solve(const ckm_dataflow *df, const ckm_solve_options *options, c
 cleanup:
     ckm_i_solver_dispose(&solver);
     return status;
+}
+
+// The floor comes before the clock starts: it belongs to the graph, and whatever the strategy, the same is told.
+ckm_status ckm_solve(const ckm_dataflow *df, const ckm_solve_options *options, ckm_solve_result *result, ckm_error *err)
+{
+    CKM_I_NEED(df, err);
+    CKM_I_NEED(options, err);
+    CKM_I_NEED(result, err);
+    int64_t floor_bytes = 0;
+    ckm_status status = check_options(df, options, err);
+    if (status == CKM_OK) {
+        status = ckm_i_memory_floor_of(df, &floor_bytes, err);
+    }
+    return status == CKM_OK ? ckm_i_solve_above(df, options, floor_bytes, result, err) : status;
 }
 
 void ckm_solve_result_dispose(ckm_solve_result *result)

@@ -200,20 +200,18 @@ def solve(
         raise caught[0]
     if signals.interrupted and schedule is None:
         raise KeyboardInterrupt
-    floor = max(result.floor_bytes, graph.memory_floor)  # strategies may leave it at what one operator needs
-    below = result.budget_bytes < floor
     return Solution(
-        "infeasible" if below else _STATUSES[result.status],
+        _STATUSES[result.status],
         schedule,
         _count(result.cost),
         _count(result.peak_bytes),
         result.budget_bytes,
         result.baseline_cost,
         result.baseline_peak_bytes,
-        floor,
+        result.floor_bytes,
         _count(result.least_peak_bytes),
         _number(result.bound_cost),
-        "any" if below else BOUND_CLASSES[result.bound_covers],
+        BOUND_CLASSES[result.bound_covers],
         _number(result.gap),
         result.seconds,
         result.strategy.decode(),

@@ -45,10 +45,12 @@ struct ckm_i_prover {
     phase phase;
     bool done;
     ckm_i_stage_cuts places;
-    int32_t *cuts;             // of the run under way
-    int32_t n_cuts;            // of the ladder's run, or the next one
-    double trial_end_seconds;  // no place is tried beyond; 0 before the first
-    ckm_i_stage_run *run;      // NULL: none is under way
+    int32_t *cuts;              // of the run under way
+    int32_t n_cuts;             // of the ladder's run, or the next one
+    double trial_end_seconds;   // no place is tried beyond; 0 before the first
+    ckm_i_stage_run *run;       // NULL: none is under way
+    ckm_i_milp_helper *helper;  // that runs them from the first time it was attached on; NULL: children
+    ckm_i_stage_problem problem;
     double started_seconds, limit_seconds;
     double tried_seconds;  // that a program of n_cuts was given in vain
     double bound_before;   // the run
@@ -105,6 +107,7 @@ void ckm_i_prover_free(ckm_i_prover *p)
 {
     if (p != NULL) {
         ckm_i_stage_run_abandon(p->run);
+        ckm_i_milp_helper_end(p->helper);
         ckm_i_stage_cuts_dispose(&p->places);
         free(p->cuts);
         ckm_i_spans_free(p->rounded, p->solver->df->n_tensors);
@@ -177,7 +180,8 @@ static void start(ckm_i_prover *p)
     bool integer = p->phase == PROGRAMS;
     p->limit_seconds = integer ? program_seconds(p) : time_left(p);
     int32_t n_cuts = next_cuts(p);
-    ckm_i_stage_options options = {.cuts = p->cuts, .n_cuts = n_cuts, .integer = integer, .seconds = p->limit_seconds};
+    ckm_i_stage_options options = {
+        .cuts = p->cuts, .n_cuts = n_cuts, .integer = integer, .seconds = p->limit_seconds, .helper = p->helper};
     p->status = ckm_i_stage_run_start(p->solver, &options, &p->run, &p->error);
 }
 
@@ -262,8 +266,8 @@ ckm_status ckm_i_prover_run(ckm_i_prover *p, double seconds, ckm_error *err)
     return report(p, err);
 }
 
-// The solver asks often, and handing in a bound makes it ask again.
-static void beside(void *context)
+// The strategy attends often, and handing in a bound makes it do so again.
+static void go_on_beside(void *context)
 {
     ckm_i_prover *p = context;
     double now = ckm_i_clock_seconds();
@@ -275,11 +279,24 @@ static void beside(void *context)
     }
 }
 
-void ckm_i_prover_attach(ckm_i_prover *p, double seconds)
+ckm_status ckm_i_prover_attach(ckm_i_prover *p, double seconds, ckm_error *err)
 {
+    if (p->helper == NULL && !p->done) {
+        ckm_error problem = CKM_ERROR_INIT;
+        p->problem = (ckm_i_stage_problem){p->solver->df, p->solver->budget_bytes};
+        ckm_status status = ckm_i_stage_helper_start(&p->problem, &p->helper, &problem);
+        if (status == CKM_ERR_MEMORY) {
+            return ckm_i_error_memory(err);
+        }
+        if (status != CKM_OK) {
+            ckm_i_solver_log(p->solver, CKM_LOG_WARN, "%s; going on without it", problem.message);
+            p->done = true;
+        }
+    }
     p->end_seconds = ckm_i_clock_seconds() + seconds;
-    p->solver->beside = beside;
+    p->solver->beside = go_on_beside;
     p->solver->beside_context = p;
+    return CKM_OK;
 }
 
 ckm_status ckm_i_prover_detach(ckm_i_prover *p, ckm_error *err)

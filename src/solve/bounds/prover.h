@@ -21,9 +21,11 @@ bool ckm_i_prover_has_ended(const ckm_i_prover *prover);
 // What the last relaxation would hold, once: the caller frees it with ckm_i_spans_free. NULL: nothing new.
 ckm_i_spans *ckm_i_prover_take_rounded(ckm_i_prover *prover);
 
-// From attach to detach, for so many seconds at most, it goes on beside the strategy, in a process of its own: whenever the strategy asks whether it
-// should stop, bounds and schedules are handed in and what is next is started. Detach reports what went wrong.
-void ckm_i_prover_attach(ckm_i_prover *prover, double seconds);
+// From attach to detach, for so many seconds at most, it goes on beside the strategy: whenever that calls
+// ckm_i_solver_attend(), bounds and schedules are handed in and what is next is started. Attach starts the process that
+// all of it runs in, so that nothing is forked while the strategy has threads; where there is no process to be had, it
+// has nothing to do and says so in the log. Detach reports what went wrong.
+ckm_status ckm_i_prover_attach(ckm_i_prover *prover, double seconds, ckm_error *err) CKM_NODISCARD;
 ckm_status ckm_i_prover_detach(ckm_i_prover *prover, ckm_error *err) CKM_NODISCARD;
 
 #endif

@@ -93,6 +93,27 @@ cleanup:
     return status;
 }
 
+// In the helper's child: the program that run_start has made, once more.
+static ckm_i_milp *build_again(const void *context, const void *request, size_t request_bytes,
+                               const void **separate_context)
+{
+    const ckm_i_stage_problem *problem = context;
+    int32_t n_cuts = (int32_t)(request_bytes / sizeof(int32_t));
+    ckm_i_stage_model *model = ckm_i_calloc(1, sizeof *model);
+    if (model == NULL ||
+        ckm_i_stage_model_build(problem->df, problem->budget_bytes, request, n_cuts, model, NULL) != CKM_OK) {
+        free(model);
+        return NULL;
+    }
+    *separate_context = model;
+    return &model->milp;
+}
+
+ckm_status ckm_i_stage_helper_start(const ckm_i_stage_problem *problem, ckm_i_milp_helper **out, ckm_error *err)
+{
+    return ckm_i_milp_helper_start(build_again, problem, out, err);
+}
+
 ckm_status ckm_i_stage_run_start(ckm_i_solver *solver, const ckm_i_stage_options *options, ckm_i_stage_run **out,
                                  ckm_error *err)
 {
@@ -129,6 +150,9 @@ ckm_status ckm_i_stage_run_start(ckm_i_solver *solver, const ckm_i_stage_options
         .enough = found ? (double)(solver->best_cost - df->total_cost) / scale - gap * 0.5 : INFINITY,
         .stop = solver->options->stop,
         .user = solver->options->user,
+        .helper = options->helper,
+        .request = options->cuts,
+        .request_bytes = (size_t)options->n_cuts * sizeof *options->cuts,
     };
     CKM_I_TRY(ckm_i_milp_start(&run->model.milp, &limits, &run->job, err));
     *out = run;

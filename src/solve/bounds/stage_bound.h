@@ -3,15 +3,26 @@
 #ifndef CKM_SRC_SOLVE_BOUNDS_STAGE_BOUND_H
 #define CKM_SRC_SOLVE_BOUNDS_STAGE_BOUND_H
 
+#include "milp/milp.h"
 #include "solve/search/search_state.h"
 #include "solve/core/solver.h"
 
 typedef struct ckm_i_stage_options {
-    const int32_t *cuts;  // where schedules are cut, ascending; only read at the start
-    int32_t n_cuts;       // more make a larger program and most often a better bound
-    bool integer;         // S binary, by branch and bound: far tighter where it gets anywhere
-    double seconds;       // wall time; INFINITY for the solver's own limit only
+    const int32_t *cuts;        // where schedules are cut, ascending; only read at the start
+    int32_t n_cuts;             // more make a larger program and most often a better bound
+    bool integer;               // S binary, by branch and bound: far tighter where it gets anywhere
+    double seconds;             // wall time; INFINITY for the solver's own limit only
+    ckm_i_milp_helper *helper;  // that runs it; NULL: a child of this process
 } ckm_i_stage_options;
+
+// A helper for runs on one problem, both of which it keeps the address of until it has started; for
+// ckm_i_milp_helper_end().
+typedef struct ckm_i_stage_problem {
+    const ckm_dataflow *df;
+    int64_t budget_bytes;
+} ckm_i_stage_problem;
+ckm_status ckm_i_stage_helper_start(const ckm_i_stage_problem *problem, ckm_i_milp_helper **out,
+                                    ckm_error *err) CKM_NODISCARD;
 
 // What else a run gives.
 typedef struct ckm_i_stage_found {

@@ -50,9 +50,6 @@ double ckm_i_solver_gap(const ckm_i_solver *solver)
 bool ckm_i_solver_should_stop(const ckm_i_solver *solver)
 {
     const ckm_solve_options *options = solver->options;
-    if (solver->beside != NULL) {
-        solver->beside(solver->beside_context);
-    }
     if (solver->infeasible || (options->stop != NULL && options->stop(options->user))) {
         return true;
     }
@@ -65,6 +62,13 @@ bool ckm_i_solver_should_stop(const ckm_i_solver *solver)
         }
     }
     return ckm_i_clock_seconds() >= solver->deadline_seconds;
+}
+
+void ckm_i_solver_attend(ckm_i_solver *solver)
+{
+    if (solver->beside != NULL) {
+        solver->beside(solver->beside_context);
+    }
 }
 
 void ckm_i_solver_log(const ckm_i_solver *solver, ckm_log_level level, const char *format, ...)

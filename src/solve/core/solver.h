@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a strategy sees: the problem, the limits, and a place to hand in what it finds. A strategy is a
-// file with a const ckm_i_strategy, listed in strategies/solve_registry.c.
+// file with a const ckm_i_strategy, listed in strategies/solve_registry.h.
 #ifndef CKM_SRC_SOLVE_CORE_SOLVER_H
 #define CKM_SRC_SOLVE_CORE_SOLVER_H
 
@@ -21,9 +21,21 @@ enum {
 
 typedef struct ckm_i_strategy {
     const char *name;
-    const char *summary;
+    const char *summary;  // one line for a person
     // Runs until it is done or ckm_i_solver_should_stop says so; hands in schedules and bounds on the way.
     ckm_status (*run)(ckm_i_solver *solver, ckm_error *err);
+    // What others have to know about it; a strategy that says nothing is run on the graph as it is and answers for what
+    // it finds. Nobody compares names.
+    bool is_published;        // one of the heuristics that the paper compares with, and its accounting is meant for
+    bool only_bounds;         // gives no schedule
+    bool has_formulations;    // looks at options->formulation
+    bool wants_reduced;       // runs on the presolved problem
+    bool is_thorough;         // where it finds nothing, a second goes into what would fit
+    bool takes_any_schedule;  // a schedule of whatever class and from whatever source counts as its own
+    bool begins_plain;        // may be given the run without rematerialization to begin with
+    bool is_polished;         // a little search follows where the gap closed before long
+    bool reorders_by_search;  // with the order of the operators open, local search runs in its place
+    bool reorders_whole;      // and then runs as a whole on the best order of a small graph
 } ckm_i_strategy;
 
 struct ckm_i_solver {
@@ -48,7 +60,7 @@ struct ckm_i_solver {
     bool engines_err;                   // a schedule has contradicted one: their word does not count any more
     // An operator may stand for several, so that the class CKM_BOUND_FRONTIER is another one here: claims for it are ignored.
     bool operators_merged;
-    // Work in another process that goes on beside the strategy: called, often, where the strategy asks whether to stop.
+    // Work in another process that goes on beside the strategy, by ckm_i_solver_attend().
     void (*beside)(void *context);  // may be NULL
     void *beside_context;
 };
@@ -59,8 +71,11 @@ void ckm_i_solver_init(ckm_i_solver *solver, const ckm_dataflow *df, const ckm_s
 void ckm_i_solver_dispose(ckm_i_solver *solver);
 // How far the best schedule is above the bound, relative to the bound; NAN where either is missing.
 double ckm_i_solver_gap(const ckm_i_solver *solver);
-// Time is up, the caller wants to stop, or the gap is closed.
+// Time is up, the caller wants to stop, or the gap is closed. Asks, and changes nothing.
 bool ckm_i_solver_should_stop(const ckm_i_solver *solver);
+// Acts: lets the work beside the strategy go on, which takes the bounds and schedules that it has and starts what is next.
+// For strategies that have such work: often, by the thread that hands in, before asking whether to stop.
+void ckm_i_solver_attend(ckm_i_solver *solver);
 // Hands in the matrices of a candidate: S is completed in place (ckm_i_stages_complete), cost and peak are
 // computed; when it fits the budget and is cheaper than the best, it is emitted, verified independently and
 // kept. *cost and *peak_bytes (may be NULL) receive its figures. CKM_ERR_INTERNAL when the verifier disagrees.
@@ -91,8 +106,7 @@ double ckm_i_solver_told_bound(const ckm_i_solver *solver);
 double ckm_i_cost_round_up(double bound_cost, int64_t cost_gcd);
 void ckm_i_solver_log(const ckm_i_solver *solver, ckm_log_level level, const char *format, ...) CKM_PRINTF(3, 4);
 
-// Strategy objects are declared where they are listed: extern const ckm_i_strategy ckm_i_strategy_<name>;
-const ckm_i_strategy *const *ckm_i_solve_registry(int32_t *count);
+// The strategy of this name, the first of the list for NULL; NULL when there is none.
 const ckm_i_strategy *ckm_i_strategy_find(const char *name);
 
 #endif

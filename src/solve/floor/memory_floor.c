@@ -245,3 +245,20 @@ ckm_status ckm_i_memory_floor(const ckm_dataflow *df, const ckm_i_memory_floor_o
     }
     return status;
 }
+
+ckm_status ckm_i_memory_floor_of(const ckm_dataflow *df, int64_t *floor_bytes, ckm_error *err)
+{
+    static const ckm_i_memory_floor_options options = {CKM_I_MEMORY_FLOOR_BRIEF, INT64_MAX};
+    int64_t known = atomic_load(&df->memo->floor_bytes);
+    if (known < 0) {
+        ckm_i_memory_floor_result found;
+        ckm_status status = ckm_i_memory_floor(df, &options, &found, err);
+        if (status != CKM_OK) {
+            return status;
+        }
+        known = found.floor_bytes;
+        atomic_store(&df->memo->floor_bytes, known);
+    }
+    *floor_bytes = known;
+    return CKM_OK;
+}

@@ -30,4 +30,7 @@ ckm_status ckm_i_memory_floor_find(ckm_i_pebbling *p, const ckm_i_memory_floor_o
 ckm_status ckm_i_memory_floor(const ckm_dataflow *df, const ckm_i_memory_floor_options *options,
                               ckm_i_memory_floor_result *out, ckm_error *err) CKM_NODISCARD;
 
+// The floor that is told of a graph, whoever asks: CKM_I_MEMORY_FLOOR_BRIEF of work, once; the graph remembers it.
+ckm_status ckm_i_memory_floor_of(const ckm_dataflow *df, int64_t *floor_bytes, ckm_error *err) CKM_NODISCARD;
+
 #endif

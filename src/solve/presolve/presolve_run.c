@@ -1,21 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // A strategy on the reduced problem: what it finds is handed on at once, as schedules and bounds of the original.
-#include <string.h>
-
 #include "base/error.h"
 #include "solve/presolve/presolve.h"
 
-// Published heuristics see the graph as it is.
-static const char *const presolved[] = {"auto", "local-search", "stage-bound", "stage-program"};
-
 static ckm_i_presolve_level level_for(const ckm_i_strategy *strategy, const ckm_dataflow *df)
 {
-    for (size_t i = 0; i < sizeof presolved / sizeof presolved[0]; i++) {
-        if (strcmp(strategy->name, presolved[i]) == 0) {
-            return df->n_ops <= CKM_I_ILP_MAX_OPS ? CKM_I_PRESOLVE_TENSORS : CKM_I_PRESOLVE_OPERATORS;
-        }
+    if (!strategy->wants_reduced) {
+        return CKM_I_PRESOLVE_NONE;
     }
-    return CKM_I_PRESOLVE_NONE;
+    return df->n_ops <= CKM_I_ILP_MAX_OPS ? CKM_I_PRESOLVE_TENSORS : CKM_I_PRESOLVE_OPERATORS;
 }
 
 typedef struct handover {

@@ -38,7 +38,7 @@ typedef struct entry {
 
 typedef struct reordering {
     ckm_i_solver *outer;
-    const ckm_i_strategy *strategy;
+    const ckm_i_strategy *strategy, *search;
     ckm_solve_options options;  // of the solves on permuted graphs
     double end_seconds;
     bool bound_shows_loss;  // the running entry's bound is no better than the best schedule
@@ -112,8 +112,7 @@ static ckm_status run_entry(entry *e, bool search_only, double seconds, ckm_erro
     e->solver.start_seconds = ckm_i_clock_seconds();
     e->solver.deadline_seconds = e->solver.start_seconds + fmin(seconds, time_left(all));
     all->bound_shows_loss = false;
-    ckm_status status = ckm_i_presolve_run(&e->solver,
-                                           search_only ? ckm_i_strategy_find("local-search") : all->strategy, err);
+    ckm_status status = ckm_i_presolve_run(&e->solver, search_only ? all->search : all->strategy, err);
     all->bound_shows_loss = false;
     return status == CKM_OK ? collect(e, err) : status;
 }
@@ -320,7 +319,7 @@ static ckm_status refine(reordering *all, double seconds, ckm_error *err)
 static ckm_status refine_best(reordering *all, ckm_error *err)
 {
     ckm_status status = CKM_OK;
-    bool whole = all->outer->df->n_ops <= whole_max_ops && strcmp(all->strategy->name, "auto") == 0;
+    bool whole = all->outer->df->n_ops <= whole_max_ops && all->strategy->reorders_whole;
     CKM_I_TRY(refine(all, time_left(all) * (whole ? 1.0 - whole_share : 1.0), err));
     if (whole && !should_stop(all)) {
         all->options.seed = all->outer->options->seed;
@@ -332,7 +331,8 @@ cleanup:
     return status;
 }
 
-ckm_status ckm_i_reorder_run(ckm_i_solver *solver, const ckm_i_strategy *strategy, ckm_error *err)
+ckm_status ckm_i_reorder_run(ckm_i_solver *solver, const ckm_i_strategy *strategy, const ckm_i_strategy *search,
+                             ckm_error *err)
 {
     reordering *all = ckm_i_calloc(1, sizeof *all);
     ckm_status status = CKM_OK;
@@ -343,14 +343,15 @@ ckm_status ckm_i_reorder_run(ckm_i_solver *solver, const ckm_i_strategy *strateg
     double end = isfinite(solver->deadline_seconds) ? solver->deadline_seconds : start + CKM_I_DEFAULT_SECONDS;
     all->outer = solver;
     all->strategy = strategy;
+    all->search = search;
     all->end_seconds = end;
     all->options = *solver->options;
     all->options.stop = should_stop;
     all->options.progress = watch;
     all->options.log = solver->options->log != NULL ? pass_log : NULL;
     all->options.user = all;
-    // What auto proves of one order says nothing of the others: its search is all that counts here.
-    bool search_only = strcmp(strategy->name, "auto") == 0 || strcmp(strategy->name, "local-search") == 0;
+    // What a strategy proves of one order says nothing of the others: where it searches, that is all that counts here.
+    bool search_only = strategy->reorders_by_search;
     CKM_I_TRY(ckm_i_solver_offer_plain(solver, err));
     if (!should_stop(all)) {
         double seconds = fmin((end - start) * order_share, 0.1 + order_seconds_per_op * solver->df->n_ops);

@@ -59,8 +59,9 @@ ckm_status ckm_i_reorder_schedule(const ckm_dataflow *df, const ckm_schedule *sc
 ckm_status ckm_i_reorder_stages(const ckm_dataflow *permuted, const int32_t *order, const ckm_schedule *schedule,
                                 ckm_i_stages **out, ckm_error *err) CKM_NODISCARD;
 
-// Runs `strategy` on the graph in several orders, its own among them, and hands everything in as schedules of the
-// graph. Bounds found on the way count only when they cover any order.
-ckm_status ckm_i_reorder_run(ckm_i_solver *solver, const ckm_i_strategy *strategy, ckm_error *err) CKM_NODISCARD;
+// Runs `strategy`, or `search` where that is what it is reordered by, in several orders, the graph's own among them, and
+// hands everything in as schedules of the graph. Bounds found on the way count only when they cover any order.
+ckm_status ckm_i_reorder_run(ckm_i_solver *solver, const ckm_i_strategy *strategy, const ckm_i_strategy *search,
+                             ckm_error *err) CKM_NODISCARD;
 
 #endif

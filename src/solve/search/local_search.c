@@ -84,20 +84,28 @@ static ckm_status add_to_pool(course *c, const ckm_i_search *s, ckm_error *err)
     return status;
 }
 
-// Whether there is a suggestion, for which everything else is cut short.
-static bool has_suggestion(void *context)
+// Lets the work beside the search go on, and takes a suggestion where that has one.
+static void attend(void *context)
 {
     course *c = context;
+    ckm_i_solver_attend(c->solver);
     if (c->suggested == NULL && c->options->suggest != NULL) {
         c->suggested = c->options->suggest(c->options->context);
     }
-    return c->suggested != NULL;
 }
 
-static bool should_stop(void *context)
+// For a suggestion everything else is cut short.
+static bool should_end(void *context)
 {
     const course *c = context;
-    return ckm_i_solver_should_stop(c->solver) || has_suggestion(context);
+    return ckm_i_solver_should_stop(c->solver) || c->suggested != NULL;
+}
+
+// Both, for what takes long between rounds.
+static bool attend_and_ask(void *context)
+{
+    attend(context);
+    return should_end(context);
 }
 
 // What the searchers ended with, and the best that they met, goes into the pool.
@@ -128,7 +136,7 @@ static ckm_status combine(course *c, ckm_error *err)
     if (c->pool.n < 2) {
         return CKM_OK;
     }
-    CKM_I_TRY(ckm_i_recombine(solver->df, solver->budget_bytes, c->pool.at, c->pool.n, should_stop, c, &child, err));
+    CKM_I_TRY(ckm_i_recombine(solver->df, solver->budget_bytes, c->pool.at, c->pool.n, attend_and_ask, c, &child, err));
     if (child.n_tensors > 0 && ckm_i_snapshot_better(&child, &c->pool.at[0])) {
         ckm_i_solver_log(solver, CKM_LOG_DEBUG, "recombination: %lld from %lld", (long long)child.cost,
                          (long long)c->pool.at[0].cost);
@@ -153,9 +161,9 @@ static ckm_status cross(course *c, ckm_error *err)
     }
     int64_t before = pool->at[0].cost;
     CKM_I_TRY(ckm_i_snapshot_load(&pool->at[0], s, err));
-    for (int32_t k = 1; k < pool->n && !should_stop(c); k++) {
+    for (int32_t k = 1; k < pool->n && !attend_and_ask(c); k++) {
         bool now = false;
-        CKM_I_TRY(ckm_i_cross(s, &pool->at[k], should_stop, c, &now, err));
+        CKM_I_TRY(ckm_i_cross(s, &pool->at[k], attend_and_ask, c, &now, err));
         improved = improved || now;
     }
     if (improved) {
@@ -246,8 +254,9 @@ static ckm_status set_up(course *c, ckm_error *err)
         CKM_I_TRY(ckm_i_stages_create(df, &c->stages, err));
     }
     ckm_i_searcher *first = &c->team->searchers[0];
-    c->team->interrupt = has_suggestion;
-    c->team->interrupt_context = c;
+    c->team->attend = attend;
+    c->team->should_end = should_end;
+    c->team->context = c;
     c->team->by_clock = c->states_left < 0;
     c->team->repair_seconds = fmin(fmax(repair_share * c->options->seconds, shortest_repair), longest_repair);
     c->team->deadline_seconds = fmin(c->start_seconds + c->options->seconds, c->solver->deadline_seconds);

@@ -27,8 +27,10 @@ static const double solve_share = 0.25, least_seconds = 3.0, most_seconds = 10.0
 static const double program_gap = 0.001;
 enum { pump_passes = 3, n_recent = 6, least_recent = 3 };
 
-static bool should_stop(void *solver)
+// While the engine is waited for, what goes on beside the search does.
+static bool attend_and_ask(void *solver)
 {
+    ckm_i_solver_attend(solver);
     return ckm_i_solver_should_stop(solver);
 }
 
@@ -81,7 +83,7 @@ static ckm_status solve(ckm_i_solver *solver, const ckm_i_search *s, ckm_i_ilp *
         .threads = 1,
         .pump_passes = pump_passes,
         .enough = INFINITY,
-        .stop = should_stop,
+        .stop = attend_and_ask,
         .user = solver,
     };
     return ckm_i_milp_solve(&ilp->milp, &limits, result, err);

@@ -27,12 +27,12 @@ void ckm_i_searcher_keep(ckm_i_searcher *searcher)
     }
 }
 
-// What the calling thread sees to in the midst of its work: callbacks, the process beside it, and what follows for all.
-static bool look_around(ckm_i_team *team)
+// What the calling thread sees to in the midst of its work: what goes on beside it, and what follows for all threads.
+static bool attend(ckm_i_team *team)
 {
     const ckm_i_solver *solver = team->solver;
-    bool stop = ckm_i_solver_should_stop(solver);
-    stop = stop || (team->interrupt != NULL && team->interrupt(team->interrupt_context));
+    team->attend(team->context);
+    bool stop = team->should_end(team->context);
     int64_t enough = solver->options->cost_limit;
     double bound = solver->bound_cost * (1.0 + solver->options->gap);
     if (bound > (double)enough) {
@@ -84,7 +84,7 @@ static void anneal(ckm_i_team *team, ckm_i_searcher *searcher)
         if (team->by_clock) {
             progress = fmax(progress, (ckm_i_clock_seconds() - start) / (team->deadline_seconds - start));
         }
-        bool stop = leads ? look_around(team) : atomic_load(&team->stop);
+        bool stop = leads ? attend(team) : atomic_load(&team->stop);
         if (progress >= 1.0 || stop || has_enough(team, searcher)) {
             break;
         }
@@ -132,7 +132,7 @@ static void wait_for(ckm_i_team *team, job *j)
         return;
     }
     while (!atomic_load(&j->done)) {
-        look_around(team);
+        attend(team);
         struct timespec nap = {.tv_nsec = wait_nanoseconds};
         nanosleep(&nap, NULL);
     }
@@ -146,7 +146,7 @@ ckm_status ckm_i_team_anneal(ckm_i_team *team, int n, ckm_error *err)
         return ckm_i_error_memory(err);
     }
     atomic_store(&team->stop, false);
-    look_around(team);
+    attend(team);
     for (int i = 1; i < n; i++) {
         jobs[i].team = team;
         jobs[i].searcher = &team->searchers[i];

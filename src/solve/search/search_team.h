@@ -28,9 +28,10 @@ typedef struct ckm_i_team {
     bool by_clock;              // rounds end at the deadline at the latest, and when a searcher has found enough
     double deadline_seconds;
     double repair_seconds;  // after the deadline or whatever else ends a round, at most; with a clock only
-    // Asked now and then by the calling thread: whether the round is to end. NULL: no.
-    bool (*interrupt)(void *context);
-    void *interrupt_context;
+    // By the calling thread, now and then: what it has to attend to meanwhile, and whether the round is to end.
+    void (*attend)(void *context);
+    bool (*should_end)(void *context);
+    void *context;
     _Atomic bool stop;
     _Atomic int64_t enough_cost;  // a schedule that costs no more ends the solve
 } ckm_i_team;

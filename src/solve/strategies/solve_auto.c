@@ -9,7 +9,7 @@
 #include "solve/ilp/ilp_run.h"
 #include "solve/search/local_search.h"
 #include "solve/bounds/prover.h"
-#include "solve/core/solver.h"
+#include "solve/strategies/solve_registry.h"
 
 // Above so many operators search alone may not find anything in the time there is: the published heuristics come first,
 // each with a share of it.
@@ -100,8 +100,10 @@ static ckm_status search_beside(ckm_i_solver *solver, ckm_i_prover *prover, doub
 // leaves a gap.
 static ckm_status side_by_side(ckm_i_solver *solver, ckm_i_prover *prover, ckm_error *err)
 {
-    ckm_i_prover_attach(prover, time_left(solver));
-    ckm_status status = CKM_OK;
+    ckm_status status = ckm_i_prover_attach(prover, time_left(solver), err);
+    if (status != CKM_OK) {
+        return status;
+    }
     if (solver->df->n_ops <= CKM_I_ILP_MAX_OPS) {
         status = search_beside(solver, prover, time_left(solver) * 0.5, err);
         if (status == CKM_OK && !ckm_i_solver_should_stop(solver) && ckm_i_prover_has_ended(prover)) {
@@ -120,16 +122,19 @@ static ckm_status side_by_side(ckm_i_solver *solver, ckm_i_prover *prover, ckm_e
 // the others where there is no schedule yet, each for so many seconds, and Revolve for four times as many.
 static ckm_status run_published(ckm_i_solver *solver, double seconds, ckm_error *err)
 {
-    static const char *const names[] = {"chen-sqrt", "griewank", "chen-sqrt-ap", "chen-greedy-ap", "chen-greedy"};
+    static const ckm_i_strategy *const published[] = {
+        &ckm_i_strategy_chen_sqrt,      &ckm_i_strategy_griewank,    &ckm_i_strategy_chen_sqrt_ap,
+        &ckm_i_strategy_chen_greedy_ap, &ckm_i_strategy_chen_greedy,
+    };
     double deadline = solver->deadline_seconds;
     ckm_status status = CKM_OK;
-    for (size_t i = 0; i < sizeof names / sizeof names[0] && status == CKM_OK; i++) {
+    for (size_t i = 0; i < sizeof published / sizeof published[0] && status == CKM_OK; i++) {
         bool found = solver->best_schedule != NULL;
         if ((i > 1 && found) || (i > 0 && ckm_i_clock_seconds() >= deadline) || is_stopped(solver)) {
             break;
         }
         solver->deadline_seconds = ckm_i_clock_seconds() + (i == 1 ? 4.0 : 1.0) * seconds;
-        status = ckm_i_strategy_find(names[i])->run(solver, err);
+        status = published[i]->run(solver, err);
     }
     solver->deadline_seconds = deadline;
     return status;
@@ -185,4 +190,11 @@ const ckm_i_strategy ckm_i_strategy_auto = {
     .name = "auto",
     .summary = "picks by itself: near-optimal quickly, then a proof as far as time allows",
     .run = run,
+    .wants_reduced = true,
+    .is_thorough = true,
+    .takes_any_schedule = true,
+    .begins_plain = true,
+    .is_polished = true,
+    .reorders_by_search = true,
+    .reorders_whole = true,
 };

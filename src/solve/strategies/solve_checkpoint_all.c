@@ -37,10 +37,12 @@ const ckm_i_strategy ckm_i_strategy_checkpoint_all = {
     .name = "checkpoint-all",
     .summary = "keep every forward activation; no recomputation",
     .run = run_all,
+    .is_published = true,
 };
 
 const ckm_i_strategy ckm_i_strategy_checkpoint_all_ap = {
     .name = "checkpoint-all-ap",
     .summary = "keep every articulation point of the forward graph",
     .run = run_articulation,
+    .is_published = true,
 };

@@ -25,4 +25,5 @@ const ckm_i_strategy ckm_i_strategy_checkpoint_last = {
     .name = "checkpoint-last",
     .summary = "keep only the operator computed last; recompute all the rest",
     .run = run,
+    .is_published = true,
 };

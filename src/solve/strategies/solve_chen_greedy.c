@@ -138,10 +138,12 @@ const ckm_i_strategy ckm_i_strategy_chen_greedy = {
     .name = "chen-greedy",
     .summary = "checkpoint when a segment's bytes pass a limit, over 60 limits (Chen et al. 2016; linearized)",
     .run = run_all,
+    .is_published = true,
 };
 
 const ckm_i_strategy ckm_i_strategy_chen_greedy_ap = {
     .name = "chen-greedy-ap",
     .summary = "checkpoint articulation points when a segment's bytes pass a limit, over 60 limits",
     .run = run_articulation,
+    .is_published = true,
 };

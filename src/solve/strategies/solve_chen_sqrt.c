@@ -47,10 +47,12 @@ const ckm_i_strategy ckm_i_strategy_chen_sqrt = {
     .name = "chen-sqrt",
     .summary = "checkpoint every sqrt(n)-th forward operator (Chen et al. 2016; linearized on branching graphs)",
     .run = run_all,
+    .is_published = true,
 };
 
 const ckm_i_strategy ckm_i_strategy_chen_sqrt_ap = {
     .name = "chen-sqrt-ap",
     .summary = "checkpoint every sqrt(n)-th articulation point",
     .run = run_articulation,
+    .is_published = true,
 };

@@ -76,4 +76,5 @@ const ckm_i_strategy ckm_i_strategy_griewank = {
     .name = "griewank",
     .summary = "binomial checkpointing of the chain of articulation points (Griewank & Walther 2000)",
     .run = run,
+    .is_published = true,
 };

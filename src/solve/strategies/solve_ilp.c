@@ -18,4 +18,7 @@ const ckm_i_strategy ckm_i_strategy_ilp = {
     .name = "ilp",
     .summary = "the paper's integer program through CBC, warm-started; proves optimality on small graphs",
     .run = run,
+    .has_formulations = true,
+    .is_thorough = true,
+    .begins_plain = true,
 };

@@ -19,4 +19,7 @@ const ckm_i_strategy ckm_i_strategy_local_search = {
     .name = "local-search",
     .summary = "annealing on what is held from stage to stage; good schedules fast, no bound",
     .run = run,
+    .wants_reduced = true,
+    .begins_plain = true,
+    .reorders_by_search = true,
 };

@@ -189,6 +189,8 @@ const ckm_i_strategy ckm_i_strategy_lp_bound = {
     .name = "lp-bound",
     .summary = "lower bound only: the linear relaxation of the paper's program",
     .run = run_bound,
+    .only_bounds = true,
+    .has_formulations = true,
 };
 
 const ckm_i_strategy ckm_i_strategy_lp_round = {

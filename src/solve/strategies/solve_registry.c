@@ -1,61 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// The strategies, in the order in which they are listed to people. A new one: its file, its extern, its line.
+// Strategies by name and by number.
+#include "solve/strategies/solve_registry.h"
+
 #include <string.h>
 
-#include "solve/core/solver.h"
-
-extern const ckm_i_strategy ckm_i_strategy_auto;
-extern const ckm_i_strategy ckm_i_strategy_ilp;
-extern const ckm_i_strategy ckm_i_strategy_lp_bound;
-extern const ckm_i_strategy ckm_i_strategy_stage_bound;
-extern const ckm_i_strategy ckm_i_strategy_stage_program;
-extern const ckm_i_strategy ckm_i_strategy_lp_round;
-extern const ckm_i_strategy ckm_i_strategy_lp_random;
-extern const ckm_i_strategy ckm_i_strategy_local_search;
-extern const ckm_i_strategy ckm_i_strategy_checkpoint_all;
-extern const ckm_i_strategy ckm_i_strategy_checkpoint_all_ap;
-extern const ckm_i_strategy ckm_i_strategy_checkpoint_last;
-extern const ckm_i_strategy ckm_i_strategy_chen_sqrt;
-extern const ckm_i_strategy ckm_i_strategy_chen_sqrt_ap;
-extern const ckm_i_strategy ckm_i_strategy_chen_greedy;
-extern const ckm_i_strategy ckm_i_strategy_chen_greedy_ap;
-extern const ckm_i_strategy ckm_i_strategy_griewank;
-extern const ckm_i_strategy ckm_i_strategy_chain;
-
 static const ckm_i_strategy *const strategies[] = {
-    &ckm_i_strategy_auto,
-    &ckm_i_strategy_ilp,
-    &ckm_i_strategy_lp_bound,
-    &ckm_i_strategy_stage_bound,
-    &ckm_i_strategy_stage_program,
-    &ckm_i_strategy_lp_round,
-    &ckm_i_strategy_lp_random,
-    &ckm_i_strategy_local_search,
-    &ckm_i_strategy_checkpoint_all,
-    &ckm_i_strategy_checkpoint_all_ap,
-    &ckm_i_strategy_checkpoint_last,
-    &ckm_i_strategy_chen_sqrt,
-    &ckm_i_strategy_chen_sqrt_ap,
-    &ckm_i_strategy_chen_greedy,
-    &ckm_i_strategy_chen_greedy_ap,
-    &ckm_i_strategy_griewank,
-    &ckm_i_strategy_chain,
+#define LIST(name) &ckm_i_strategy_##name,
+    CKM_I_STRATEGIES(LIST)
+#undef LIST
 };
-
-const ckm_i_strategy *const *ckm_i_solve_registry(int32_t *count)
-{
-    *count = (int32_t)(sizeof strategies / sizeof strategies[0]);
-    return strategies;
-}
 
 const ckm_i_strategy *ckm_i_strategy_find(const char *name)
 {
-    for (size_t i = 0; i < sizeof strategies / sizeof strategies[0]; i++) {
+    if (name == NULL) {
+        return strategies[0];
+    }
+    for (int32_t i = 0; i < ckm_solve_strategy_count(); i++) {
         if (strcmp(strategies[i]->name, name) == 0) {
             return strategies[i];
         }
     }
     return NULL;
+}
+
+static const ckm_i_strategy *strategy_at(int32_t i)
+{
+    return i >= 0 && i < ckm_solve_strategy_count() ? strategies[i] : NULL;
 }
 
 int32_t ckm_solve_strategy_count(void)
@@ -65,10 +35,29 @@ int32_t ckm_solve_strategy_count(void)
 
 const char *ckm_solve_strategy_name(int32_t i)
 {
-    return i >= 0 && i < ckm_solve_strategy_count() ? strategies[i]->name : NULL;
+    const ckm_i_strategy *strategy = strategy_at(i);
+    return strategy != NULL ? strategy->name : NULL;
 }
 
 const char *ckm_solve_strategy_summary(int32_t i)
 {
-    return i >= 0 && i < ckm_solve_strategy_count() ? strategies[i]->summary : NULL;
+    const ckm_i_strategy *strategy = strategy_at(i);
+    return strategy != NULL ? strategy->summary : NULL;
+}
+
+bool ckm_solve_strategy_has(int32_t i, ckm_strategy_trait trait)
+{
+    const ckm_i_strategy *strategy = strategy_at(i);
+    if (strategy == NULL) {
+        return false;
+    }
+    switch (trait) {
+    case CKM_STRATEGY_PUBLISHED:
+        return strategy->is_published;
+    case CKM_STRATEGY_ONLY_BOUNDS:
+        return strategy->only_bounds;
+    case CKM_STRATEGY_FORMULATIONS:
+        return strategy->has_formulations;
+    }
+    return false;
 }

@@ -34,10 +34,13 @@ const ckm_i_strategy ckm_i_strategy_stage_bound = {
     .name = "stage-bound",
     .summary = "lower bound only: the relaxation by stages, valid for every schedule that keeps the order",
     .run = run_bound,
+    .only_bounds = true,
+    .wants_reduced = true,
 };
 
 const ckm_i_strategy ckm_i_strategy_stage_program = {
     .name = "stage-program",
     .summary = "local search, and the same relaxation with binaries through CBC as a bound",
     .run = run_program,
+    .wants_reduced = true,
 };

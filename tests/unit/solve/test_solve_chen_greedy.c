@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// chen-greedy: a sweep over segment limits, from which the budget picks (Chen et al. 2016).
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "layer_graph.h"
+#include "strategy_check.h"
+
+static void agrees_with_brute_force(void **state)
+{
+    (void)state;
+    strategy_check_random("chen-greedy", 150, NULL);
+}
+
+static void edges(void **state)
+{
+    (void)state;
+    strategy_check_edges("chen-greedy", false);
+}
+
+// More memory never costs more: of the sweep the cheapest that fits counts. At most one more forward pass.
+static void follows_the_budget(void **state)
+{
+    (void)state;
+    ckm_dataflow *df = layer_graph_unit_chain(25);
+    int64_t before = INT64_MAX;
+    int32_t different = 0;
+    for (int64_t budget = 4; budget <= 30; budget++) {
+        int64_t cost = strategy_cost(df, "chen-greedy", budget);
+        assert_true(cost < 0 ? before == INT64_MAX : cost <= before && cost <= 3 * 25 + 1);
+        different += cost >= 0 && cost < before;
+        before = cost < 0 ? before : cost;
+    }
+    assert_int_equal(before, 51);
+    assert_true(different >= 4);
+    ckm_dataflow_free(df);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(agrees_with_brute_force),
+        cmocka_unit_test(edges),
+        cmocka_unit_test(follows_the_budget),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
