@@ -132,7 +132,7 @@ static void find_softmax(const ckm_graph *g, plan *p, int32_t *class_axis)
     int32_t tensor = p->output;
     *class_axis = default_class_axis(g, output);
     const ckm_i_graph_op *op = &g->ops[g->tensors[tensor].producer];
-    while (ckm_i_step_is_view(op) && g->tensors[op->inputs[0]].producer >= 0 &&
+    while (ckm_i_op_class_is_view(op->op_class) && g->tensors[op->inputs[0]].producer >= 0 &&
            live_readers(g, p, op->inputs[0]) == 1) {
         tensor = op->inputs[0];
         op = &g->ops[g->tensors[tensor].producer];

@@ -51,30 +51,32 @@ static ckm_status clip_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dtyp
 }
 
 // A kind without parameters whose attributes do not concern shapes.
-#define UNARY(kind)                                                     \
-    {                                                                   \
-        kind, 1, 1, 1, ckm_i_op_infer_same, ckm_i_op_macs_one_per_input \
+#define UNARY(kind)                                                                                                \
+    {                                                                                                              \
+        CKM_I_OP(kind, 1, 1, 1, ckm_i_op_infer_same, ckm_i_op_macs_one_per_input), CKM_I_OP_PLAIN(ELEMENTS, FIRST) \
     }
 
 const ckm_i_op_class ckm_i_ops_activation[] = {
-    UNARY("relu"),
-    UNARY("leaky_relu"),
-    UNARY("elu"),
-    UNARY("selu"),
-    UNARY("celu"),
-    UNARY("sigmoid"),
-    UNARY("hard_sigmoid"),
-    UNARY("tanh"),
-    UNARY("softplus"),
-    UNARY("softsign"),
-    UNARY("gelu"),
-    UNARY("swish"),
-    UNARY("hard_swish"),
-    UNARY("mish"),
-    UNARY("thresholded_relu"),
-    {"softmax", 1, 1, 1, softmax_infer, ckm_i_op_macs_one_per_input},
-    {"log_softmax", 1, 1, 1, softmax_infer, ckm_i_op_macs_one_per_input},
-    {"prelu", 2, 2, 1, prelu_infer, ckm_i_op_macs_one_per_input},
-    {"clip", 1, 3, 1, clip_infer, ckm_i_op_macs_one_per_input},
+    UNARY(relu),
+    UNARY(leaky_relu),
+    UNARY(elu),
+    UNARY(selu),
+    UNARY(celu),
+    UNARY(sigmoid),
+    UNARY(hard_sigmoid),
+    UNARY(tanh),
+    UNARY(softplus),
+    UNARY(softsign),
+    UNARY(gelu),
+    UNARY(swish),
+    UNARY(hard_swish),
+    UNARY(mish),
+    UNARY(thresholded_relu),
+    {CKM_I_OP(softmax, 1, 1, 1, softmax_infer, ckm_i_op_macs_one_per_input), CKM_I_OP_PLAIN(ELEMENTS, FIRST)},
+    {CKM_I_OP(log_softmax, 1, 1, 1, softmax_infer, ckm_i_op_macs_one_per_input), CKM_I_OP_PLAIN(ELEMENTS, FIRST)},
+    {CKM_I_OP(prelu, 2, 2, 1, prelu_infer, ckm_i_op_macs_one_per_input),
+     CKM_I_OP_TRAITS(ELEMENTS, FIRST, NOTHING, NONE, ALLOWED),
+     .init = {CKM_I_WEIGHT_PLAIN, .of[1] = CKM_I_INIT_QUARTER}},
+    {CKM_I_OP(clip, 1, 3, 1, clip_infer, ckm_i_op_macs_one_per_input), CKM_I_OP_PLAIN(ELEMENTS, FIRST)},
     {0},
 };

@@ -262,8 +262,9 @@ static ckm_status backward_macs(const ckm_i_op_view *v, int64_t *macs, ckm_error
 }
 
 const ckm_i_op_class ckm_i_ops_attention[] = {
-    {"attention", 3, CKM_I_ATTENTION_OPERANDS, 2, forward_infer, forward_macs},
-    {"attention_backward", CKM_I_ATTENTION_GRADIENTS + 3, CKM_I_ATTENTION_GRADIENTS + CKM_I_ATTENTION_OPERANDS, 4,
-     backward_infer, backward_macs},
+    {CKM_I_OP(attention, 3, CKM_I_ATTENTION_OPERANDS, 2, forward_infer, forward_macs), CKM_I_OP_PLAIN(PRODUCT, NONE)},
+    {CKM_I_OP(attention_backward, CKM_I_ATTENTION_GRADIENTS + 3, CKM_I_ATTENTION_GRADIENTS + CKM_I_ATTENTION_OPERANDS,
+              4, backward_infer, backward_macs),
+     CKM_I_OP_PLAIN(PRODUCT, NONE)},
     {0},
 };

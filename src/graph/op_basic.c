@@ -113,7 +113,13 @@ static ckm_status lambda_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dt
 }
 
 const ckm_i_op_class ckm_i_ops_basic[] = {
-    {"dropout", 1, 3, 2, dropout_infer, NULL}, {"flatten", 1, 1, 1, flatten_infer, NULL},
-    {"reshape", 1, 2, 1, reshape_infer, NULL}, {"identity", 1, 1, 1, ckm_i_op_infer_same, NULL},
-    {"lambda", 1, 1, 1, lambda_infer, NULL},   {0},
+    {CKM_I_OP(dropout, 1, 3, 2, dropout_infer, NULL), CKM_I_OP_PLAIN(ELEMENTS, FIRST)},
+    {CKM_I_OP(flatten, 1, 1, 1, flatten_infer, NULL), CKM_I_OP_TRAITS(VIEW, NONE, BUFFER, NONE, ALLOWED),
+     .init = {CKM_I_WEIGHT_NONE}},
+    {CKM_I_OP(reshape, 1, 2, 1, reshape_infer, NULL), CKM_I_OP_TRAITS(VIEW, NONE, BUFFER, NONE, ALLOWED),
+     .init = {CKM_I_WEIGHT_NONE}},
+    {CKM_I_OP(identity, 1, 1, 1, ckm_i_op_infer_same, NULL), CKM_I_OP_TRAITS(VIEW, NONE, BUFFER, NONE, ALLOWED),
+     .init = {CKM_I_WEIGHT_NONE}},
+    {CKM_I_OP(lambda, 1, 1, 1, lambda_infer, NULL), CKM_I_OP_PLAIN(ELEMENTS, NONE)},
+    {0},
 };

@@ -38,7 +38,7 @@ static ckm_status cropping_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_
 }
 
 const ckm_i_op_class ckm_i_ops_border[] = {
-    {"zero_padding", 1, 1, 1, zero_padding_infer, NULL},
-    {"cropping", 1, 1, 1, cropping_infer, NULL},
+    {CKM_I_OP(zero_padding, 1, 1, 1, zero_padding_infer, NULL), CKM_I_OP_PLAIN(ELEMENTS, NONE)},
+    {CKM_I_OP(cropping, 1, 1, 1, cropping_infer, NULL), CKM_I_OP_PLAIN(PARTIAL, NONE)},
     {0},
 };

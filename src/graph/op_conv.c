@@ -250,8 +250,11 @@ static ckm_status separable_macs(const ckm_i_op_view *v, int64_t *macs, ckm_erro
 }
 
 const ckm_i_op_class ckm_i_ops_conv[] = {
-    {"conv", 2, 3, 1, conv_infer, conv_macs},
-    {"conv_transpose", 2, 3, 1, transpose_infer, transpose_macs},
-    {"separable_conv", 3, 4, 1, separable_infer, separable_macs},
+    {CKM_I_OP(conv, 2, 3, 1, conv_infer, conv_macs), CKM_I_OP_TRAITS(CONVOLUTION, NONE, NOTHING, NONE, ALLOWED),
+     .init = {CKM_I_WEIGHT_FILTER, .of[1] = CKM_I_INIT_HE}},
+    {CKM_I_OP(conv_transpose, 2, 3, 1, transpose_infer, transpose_macs),
+     CKM_I_OP_TRAITS(TRANSPOSED, NONE, NOTHING, NONE, ALLOWED),
+     .init = {CKM_I_WEIGHT_TRANSPOSED_FILTER, .of[1] = CKM_I_INIT_GLOROT}},
+    {CKM_I_OP(separable_conv, 3, 4, 1, separable_infer, separable_macs), CKM_I_OP_PLAIN(CONVOLUTION, NONE)},
     {0},
 };

@@ -55,6 +55,7 @@ static ckm_status dense_macs(const ckm_i_op_view *v, int64_t *macs, ckm_error *e
 }
 
 const ckm_i_op_class ckm_i_ops_dense[] = {
-    {"dense", 2, 3, 1, dense_infer, dense_macs},
+    {CKM_I_OP(dense, 2, 3, 1, dense_infer, dense_macs), CKM_I_OP_TRAITS(PRODUCT, NONE, NOTHING, NONE, ALLOWED),
+     .init = {CKM_I_WEIGHT_MATRIX, .of[1] = CKM_I_INIT_GLOROT}},
     {0},
 };

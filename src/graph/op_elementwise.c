@@ -64,55 +64,58 @@ static ckm_status infer_truth(const ckm_i_op_view *v, ckm_shape *out_shapes, ckm
     return CKM_OK;
 }
 
-#define ARITHMETIC(kind)                                             \
-    {                                                                \
-        kind, 2, 2, 1, infer_broadcast, ckm_i_op_macs_one_per_output \
+#define ARITHMETIC(kind)                                                                                        \
+    {                                                                                                           \
+        CKM_I_OP(kind, 2, 2, 1, infer_broadcast, ckm_i_op_macs_one_per_output), CKM_I_OP_PLAIN(ELEMENTS, EVERY) \
     }
-#define COMPARISON(kind)                                              \
-    {                                                                 \
-        kind, 2, 2, 1, infer_comparison, ckm_i_op_macs_one_per_output \
+#define COMPARISON(kind)                                                                                        \
+    {                                                                                                           \
+        CKM_I_OP(kind, 2, 2, 1, infer_comparison, ckm_i_op_macs_one_per_output), CKM_I_OP_PLAIN(ELEMENTS, NONE) \
     }
-#define FUNCTION(kind)                                                   \
-    {                                                                    \
-        kind, 1, 1, 1, ckm_i_op_infer_same, ckm_i_op_macs_one_per_output \
+#define FUNCTION(kind)                                                                                              \
+    {                                                                                                               \
+        CKM_I_OP(kind, 1, 1, 1, ckm_i_op_infer_same, ckm_i_op_macs_one_per_output), CKM_I_OP_PLAIN(ELEMENTS, FIRST) \
     }
 
 const ckm_i_op_class ckm_i_ops_elementwise[] = {
-    ARITHMETIC("sub"),
-    ARITHMETIC("mul"),
-    ARITHMETIC("div"),
-    ARITHMETIC("pow"),
-    ARITHMETIC("mod"),
-    {"minimum", 1, -1, 1, infer_broadcast, ckm_i_op_macs_one_per_output},
-    {"maximum", 1, -1, 1, infer_broadcast, ckm_i_op_macs_one_per_output},
-    {"sum", 1, -1, 1, infer_broadcast, ckm_i_op_macs_one_per_output},
-    {"mean", 1, -1, 1, infer_broadcast, ckm_i_op_macs_one_per_output},
-    COMPARISON("equal"),
-    COMPARISON("less"),
-    COMPARISON("less_or_equal"),
-    COMPARISON("greater"),
-    COMPARISON("greater_or_equal"),
-    COMPARISON("and"),
-    COMPARISON("or"),
-    COMPARISON("xor"),
-    FUNCTION("sqrt"),
-    FUNCTION("erf"),
-    FUNCTION("neg"),
-    FUNCTION("exp"),
-    FUNCTION("log"),
-    FUNCTION("abs"),
-    FUNCTION("reciprocal"),
-    FUNCTION("floor"),
-    FUNCTION("ceil"),
-    FUNCTION("round"),
-    FUNCTION("sign"),
-    FUNCTION("sin"),
-    FUNCTION("cos"),
-    FUNCTION("tan"),
-    FUNCTION("atan"),
-    {"not", 1, 1, 1, infer_truth, ckm_i_op_macs_one_per_output},
-    {"is_nan", 1, 1, 1, infer_truth, ckm_i_op_macs_one_per_output},
-    {"where", 3, 3, 1, infer_where, ckm_i_op_macs_one_per_output},
-    {"cast", 1, 1, 1, infer_cast, NULL},
-    {NULL, 0, 0, 0, NULL, NULL},
+    ARITHMETIC(sub),
+    {CKM_I_OP(mul, 2, 2, 1, infer_broadcast, ckm_i_op_macs_one_per_output),
+     CKM_I_OP_TRAITS(ELEMENTS, EVERY, NOTHING, NONE, ALLOWED), .init = {CKM_I_WEIGHT_PLAIN, .every = CKM_I_INIT_ONE}},
+    {CKM_I_OP(div, 2, 2, 1, infer_broadcast, ckm_i_op_macs_one_per_output),
+     CKM_I_OP_TRAITS(ELEMENTS, EVERY, NOTHING, NONE, ALLOWED), .init = {CKM_I_WEIGHT_PLAIN, .of[1] = CKM_I_INIT_ONE}},
+    ARITHMETIC(pow),
+    ARITHMETIC(mod),
+    {CKM_I_OP(minimum, 1, -1, 1, infer_broadcast, ckm_i_op_macs_one_per_output), CKM_I_OP_PLAIN(ELEMENTS, EVERY)},
+    {CKM_I_OP(maximum, 1, -1, 1, infer_broadcast, ckm_i_op_macs_one_per_output), CKM_I_OP_PLAIN(ELEMENTS, EVERY)},
+    {CKM_I_OP(sum, 1, -1, 1, infer_broadcast, ckm_i_op_macs_one_per_output), CKM_I_OP_PLAIN(ELEMENTS, NONE)},
+    {CKM_I_OP(mean, 1, -1, 1, infer_broadcast, ckm_i_op_macs_one_per_output), CKM_I_OP_PLAIN(ELEMENTS, NONE)},
+    COMPARISON(equal),
+    COMPARISON(less),
+    COMPARISON(less_or_equal),
+    COMPARISON(greater),
+    COMPARISON(greater_or_equal),
+    COMPARISON(and),
+    COMPARISON(or),
+    COMPARISON(xor),
+    FUNCTION(sqrt),
+    FUNCTION(erf),
+    FUNCTION(neg),
+    FUNCTION(exp),
+    FUNCTION(log),
+    FUNCTION(abs),
+    FUNCTION(reciprocal),
+    FUNCTION(floor),
+    FUNCTION(ceil),
+    FUNCTION(round),
+    FUNCTION(sign),
+    FUNCTION(sin),
+    FUNCTION(cos),
+    FUNCTION(tan),
+    FUNCTION(atan),
+    {CKM_I_OP(not, 1, 1, 1, infer_truth, ckm_i_op_macs_one_per_output), CKM_I_OP_PLAIN(ELEMENTS, NONE)},
+    {CKM_I_OP(is_nan, 1, 1, 1, infer_truth, ckm_i_op_macs_one_per_output), CKM_I_OP_PLAIN(ELEMENTS, NONE)},
+    {CKM_I_OP(where, 3, 3, 1, infer_where, ckm_i_op_macs_one_per_output), CKM_I_OP_PLAIN(ELEMENTS, BRANCHES)},
+    {CKM_I_OP(cast, 1, 1, 1, infer_cast, NULL), CKM_I_OP_TRAITS(ELEMENTS, NONE, ELEMENTS, NONE, ALLOWED),
+     .init = {CKM_I_WEIGHT_NONE}},
+    {0},
 };

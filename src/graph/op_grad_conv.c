@@ -106,12 +106,16 @@ static ckm_status sum_to_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dt
 }
 
 const ckm_i_op_class ckm_i_ops_grad_conv[] = {
-    {"conv_backward_data", 2, 2, 1, ckm_i_grad_infer_input_with, conv_data_macs},
-    {"conv_backward_weights", 2, 2, 1, conv_weights_infer, conv_weights_macs},
-    {"conv_transpose_backward_data", 2, 2, 1, ckm_i_grad_infer_input_with, transpose_data_macs},
-    {"conv_transpose_backward_weights", 2, 2, 1, conv_weights_infer, transpose_weights_macs},
-    {"dense_backward_weights", 2, 2, 1, dense_weights_infer, dense_weights_macs},
-    {"bias_grad", 1, 1, 1, bias_infer, ckm_i_op_macs_one_per_input},
-    {"sum_to", 1, 1, 1, sum_to_infer, ckm_i_op_macs_one_per_input},
+    {CKM_I_OP(conv_backward_data, 2, 2, 1, ckm_i_grad_infer_input_with, conv_data_macs),
+     CKM_I_OP_PLAIN(CONVOLUTION, NONE)},
+    {CKM_I_OP(conv_backward_weights, 2, 2, 1, conv_weights_infer, conv_weights_macs),
+     CKM_I_OP_PLAIN(CONVOLUTION, NONE)},
+    {CKM_I_OP(conv_transpose_backward_data, 2, 2, 1, ckm_i_grad_infer_input_with, transpose_data_macs),
+     CKM_I_OP_PLAIN(TRANSPOSED, NONE)},
+    {CKM_I_OP(conv_transpose_backward_weights, 2, 2, 1, conv_weights_infer, transpose_weights_macs),
+     CKM_I_OP_PLAIN(TRANSPOSED, NONE)},
+    {CKM_I_OP(dense_backward_weights, 2, 2, 1, dense_weights_infer, dense_weights_macs), CKM_I_OP_PLAIN(PRODUCT, NONE)},
+    {CKM_I_OP(bias_grad, 1, 1, 1, bias_infer, ckm_i_op_macs_one_per_input), CKM_I_OP_PLAIN(ELEMENTS, NONE)},
+    {CKM_I_OP(sum_to, 1, 1, 1, sum_to_infer, ckm_i_op_macs_one_per_input), CKM_I_OP_PLAIN(ELEMENTS, NONE)},
     {0},
 };

@@ -34,56 +34,60 @@ static ckm_status slope_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dty
 }
 
 // (dy, x, slope): the slope is one a channel or broadcast, as the forward operator has checked.
-#define BACKWARD(kind)                                                    \
-    {                                                                     \
-        kind, 2, 2, 1, ckm_i_grad_infer_same, ckm_i_op_macs_one_per_input \
+#define BACKWARD(kind)                                                                                              \
+    {                                                                                                               \
+        CKM_I_OP(kind, 2, 2, 1, ckm_i_grad_infer_same, ckm_i_op_macs_one_per_input), CKM_I_OP_PLAIN(ELEMENTS, BOTH) \
     }
-#define BROADCAST(kind, inputs)                                               \
-    {                                                                         \
-        kind, inputs, inputs, 1, broadcast_infer, ckm_i_op_macs_one_per_input \
+#define BROADCAST(kind, inputs, shared)                                                  \
+    {                                                                                    \
+        CKM_I_OP(kind, inputs, inputs, 1, broadcast_infer, ckm_i_op_macs_one_per_input), \
+            CKM_I_OP_PLAIN(ELEMENTS, shared)                                             \
     }
 
 const ckm_i_op_class ckm_i_ops_grad_elementwise[] = {
-    {"scale", 1, 1, 1, ckm_i_op_infer_same, ckm_i_op_macs_one_per_input},
+    {CKM_I_OP(scale, 1, 1, 1, ckm_i_op_infer_same, ckm_i_op_macs_one_per_input), CKM_I_OP_PLAIN(ELEMENTS, FIRST)},
     // (dy, y), but for relu, leaky_relu, thresholded_relu, elu and selu with attributes that make y ambiguous: (dy, x).
-    BACKWARD("relu_backward"),
-    BACKWARD("leaky_relu_backward"),
-    BACKWARD("thresholded_relu_backward"),
-    BACKWARD("elu_backward"),
-    BACKWARD("selu_backward"),
-    BACKWARD("celu_backward"),
-    BACKWARD("sigmoid_backward"),
-    BACKWARD("hard_sigmoid_backward"),
-    BACKWARD("tanh_backward"),
-    BACKWARD("softplus_backward"),
-    BACKWARD("softsign_backward"),
-    BACKWARD("sqrt_backward"),
-    BACKWARD("reciprocal_backward"),
-    BACKWARD("tan_backward"),
+    BACKWARD(relu_backward),
+    BACKWARD(leaky_relu_backward),
+    BACKWARD(thresholded_relu_backward),
+    BACKWARD(elu_backward),
+    BACKWARD(selu_backward),
+    BACKWARD(celu_backward),
+    BACKWARD(sigmoid_backward),
+    BACKWARD(hard_sigmoid_backward),
+    BACKWARD(tanh_backward),
+    BACKWARD(softplus_backward),
+    BACKWARD(softsign_backward),
+    BACKWARD(sqrt_backward),
+    BACKWARD(reciprocal_backward),
+    BACKWARD(tan_backward),
     // (dy, x)
-    BACKWARD("gelu_backward"),
-    BACKWARD("swish_backward"),
-    BACKWARD("hard_swish_backward"),
-    BACKWARD("mish_backward"),
-    BACKWARD("erf_backward"),
-    BACKWARD("abs_backward"),
-    BACKWARD("sin_backward"),
-    BACKWARD("cos_backward"),
-    BACKWARD("atan_backward"),
+    BACKWARD(gelu_backward),
+    BACKWARD(swish_backward),
+    BACKWARD(hard_swish_backward),
+    BACKWARD(mish_backward),
+    BACKWARD(erf_backward),
+    BACKWARD(abs_backward),
+    BACKWARD(sin_backward),
+    BACKWARD(cos_backward),
+    BACKWARD(atan_backward),
     // (dy, y)
-    {"softmax_backward", 2, 2, 1, ckm_i_grad_infer_same, softmax_macs},
-    {"log_softmax_backward", 2, 2, 1, ckm_i_grad_infer_same, softmax_macs},
+    {CKM_I_OP(softmax_backward, 2, 2, 1, ckm_i_grad_infer_same, softmax_macs), CKM_I_OP_PLAIN(ELEMENTS, BOTH)},
+    {CKM_I_OP(log_softmax_backward, 2, 2, 1, ckm_i_grad_infer_same, softmax_macs), CKM_I_OP_PLAIN(ELEMENTS, BOTH)},
     // (dy, y, [min], [max])
-    {"clip_backward", 2, 4, 1, ckm_i_grad_infer_same, ckm_i_op_macs_one_per_input},
+    {CKM_I_OP(clip_backward, 2, 4, 1, ckm_i_grad_infer_same, ckm_i_op_macs_one_per_input),
+     CKM_I_OP_PLAIN(ELEMENTS, BOTH)},
     // (dy, x, slope)
-    {"prelu_backward", 3, 3, 1, ckm_i_grad_infer_same, ckm_i_op_macs_one_per_input},
-    {"prelu_backward_slope", 2, 2, 1, slope_infer, ckm_i_op_macs_one_per_input},
+    {CKM_I_OP(prelu_backward, 3, 3, 1, ckm_i_grad_infer_same, ckm_i_op_macs_one_per_input),
+     CKM_I_OP_PLAIN(ELEMENTS, BOTH)},
+    {CKM_I_OP(prelu_backward_slope, 2, 2, 1, slope_infer, ckm_i_op_macs_one_per_input), CKM_I_OP_PLAIN(ELEMENTS, NONE)},
     // (dy, y, b), (dy, a, b), (dy, a, y), (dy, condition)
-    BROADCAST("div_backward_b", 3),
-    BROADCAST("pow_backward_a", 3),
-    BROADCAST("pow_backward_b", 3),
-    BROADCAST("select_backward", 2),
+    BROADCAST(div_backward_b, 3, BOTH),
+    BROADCAST(pow_backward_a, 3, FIRST),
+    BROADCAST(pow_backward_b, 3, FIRST),
+    BROADCAST(select_backward, 2, FIRST),
     // (dy, operands of minimum or maximum)
-    {"extreme_backward", 2, CKM_I_VIEW_INPUTS, 1, broadcast_infer, ckm_i_op_macs_one_per_input},
+    {CKM_I_OP(extreme_backward, 2, CKM_I_VIEW_INPUTS, 1, broadcast_infer, ckm_i_op_macs_one_per_input),
+     CKM_I_OP_PLAIN(ELEMENTS, FIRST)},
     {0},
 };

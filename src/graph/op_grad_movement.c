@@ -16,29 +16,30 @@ static ckm_status reduce_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dt
     return CKM_OK;
 }
 
-#define REDUCTION(kind, inputs)                                             \
-    {                                                                       \
-        kind, inputs, inputs, 1, reduce_infer, ckm_i_op_macs_one_per_output \
+#define REDUCTION(kind, inputs)                                                        \
+    {                                                                                  \
+        CKM_I_OP(kind, inputs, inputs, 1, reduce_infer, ckm_i_op_macs_one_per_output), \
+            CKM_I_OP_PLAIN(ELEMENTS, SECOND)                                           \
     }
 
 const ckm_i_op_class ckm_i_ops_grad_movement[] = {
-    REDUCTION("reduce_max_backward", 3),
-    REDUCTION("reduce_min_backward", 3),
-    REDUCTION("reduce_prod_backward", 3),
-    REDUCTION("reduce_l2_backward", 3),
-    REDUCTION("reduce_log_sum_exp_backward", 3),
-    REDUCTION("reduce_l1_backward", 2),
-    REDUCTION("reduce_sum_square_backward", 2),
-    REDUCTION("reduce_log_sum_backward", 2),
-    {"pad_backward", 1, 1, 1, ckm_i_grad_infer_input, NULL},
-    {"slice_backward", 1, 1, 1, ckm_i_grad_infer_input, NULL},
-    {"tile_backward", 1, 1, 1, ckm_i_grad_infer_input, NULL},
+    REDUCTION(reduce_max_backward, 3),
+    REDUCTION(reduce_min_backward, 3),
+    REDUCTION(reduce_prod_backward, 3),
+    REDUCTION(reduce_l2_backward, 3),
+    REDUCTION(reduce_log_sum_exp_backward, 3),
+    REDUCTION(reduce_l1_backward, 2),
+    REDUCTION(reduce_sum_square_backward, 2),
+    REDUCTION(reduce_log_sum_backward, 2),
+    {CKM_I_OP(pad_backward, 1, 1, 1, ckm_i_grad_infer_input, NULL), CKM_I_OP_PLAIN(ELEMENTS, NONE)},
+    {CKM_I_OP(slice_backward, 1, 1, 1, ckm_i_grad_infer_input, NULL), CKM_I_OP_PLAIN(ELEMENTS, NONE)},
+    {CKM_I_OP(tile_backward, 1, 1, 1, ckm_i_grad_infer_input, NULL), CKM_I_OP_PLAIN(ELEMENTS, NONE)},
     // dy, positions
-    {"gather_backward", 2, 2, 1, ckm_i_grad_infer_input_with, NULL},
-    {"gather_elements_backward", 2, 2, 1, ckm_i_grad_infer_input_with, NULL},
-    {"gather_nd_backward", 2, 2, 1, ckm_i_grad_infer_input_with, NULL},
+    {CKM_I_OP(gather_backward, 2, 2, 1, ckm_i_grad_infer_input_with, NULL), CKM_I_OP_PLAIN(ELEMENTS, NONE)},
+    {CKM_I_OP(gather_elements_backward, 2, 2, 1, ckm_i_grad_infer_input_with, NULL), CKM_I_OP_PLAIN(ELEMENTS, NONE)},
+    {CKM_I_OP(gather_nd_backward, 2, 2, 1, ckm_i_grad_infer_input_with, NULL), CKM_I_OP_PLAIN(ELEMENTS, NONE)},
     // dy, positions: what the updates replaced has no gradient.
-    {"scatter_nd_backward", 2, 2, 1, ckm_i_op_infer_same, NULL},
-    {"scatter_elements_backward", 2, 2, 1, ckm_i_op_infer_same, NULL},
+    {CKM_I_OP(scatter_nd_backward, 2, 2, 1, ckm_i_op_infer_same, NULL), CKM_I_OP_PLAIN(ELEMENTS, FIRST)},
+    {CKM_I_OP(scatter_elements_backward, 2, 2, 1, ckm_i_op_infer_same, NULL), CKM_I_OP_PLAIN(ELEMENTS, FIRST)},
     {0},
 };

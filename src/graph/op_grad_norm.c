@@ -136,11 +136,14 @@ static ckm_status backward_macs(const ckm_i_op_view *v, int64_t *macs, ckm_error
 }
 
 const ckm_i_op_class ckm_i_ops_grad_norm[] = {
-    {"batch_norm_train", 1, 5, 3, batch_train_infer, forward_macs},
-    {"batch_norm_backward", 2, 5, 3, batch_backward_infer, backward_macs},
-    {"layer_norm_backward", 2, 5, 3, layer_backward_infer, backward_macs},
-    {"group_norm_backward", 2, 5, 3, group_backward_infer, backward_macs},
-    {"local_response_norm_backward", 2, 2, 1, forward_checked_infer, backward_macs},
-    {"lp_norm_backward", 2, 2, 1, forward_checked_infer, backward_macs},
+    {CKM_I_OP(batch_norm_train, 1, 5, 3, batch_train_infer, forward_macs),
+     CKM_I_OP_TRAITS(TWO_PASSES, NONE, NOTHING, NONE, ALLOWED),
+     .init = {CKM_I_WEIGHT_PLAIN, .of[1] = CKM_I_INIT_ONE, .of[4] = CKM_I_INIT_ONE}},
+    {CKM_I_OP(batch_norm_backward, 2, 5, 3, batch_backward_infer, backward_macs), CKM_I_OP_PLAIN(TWO_PASSES, BOTH)},
+    {CKM_I_OP(layer_norm_backward, 2, 5, 3, layer_backward_infer, backward_macs), CKM_I_OP_PLAIN(ELEMENTS, BOTH)},
+    {CKM_I_OP(group_norm_backward, 2, 5, 3, group_backward_infer, backward_macs), CKM_I_OP_PLAIN(ELEMENTS, BOTH)},
+    {CKM_I_OP(local_response_norm_backward, 2, 2, 1, forward_checked_infer, backward_macs),
+     CKM_I_OP_PLAIN(ELEMENTS, NONE)},
+    {CKM_I_OP(lp_norm_backward, 2, 2, 1, forward_checked_infer, backward_macs), CKM_I_OP_PLAIN(ELEMENTS, BOTH)},
     {0},
 };

@@ -54,10 +54,10 @@ static ckm_status resize_macs(const ckm_i_op_view *v, int64_t *macs, ckm_error *
 }
 
 const ckm_i_op_class ckm_i_ops_grad_pool[] = {
-    {"max_pool_train", 1, 1, 2, max_pool_infer, NULL},
-    {"max_pool_backward", 2, 2, 1, max_pool_backward_infer, NULL},
-    {"average_pool_backward", 1, 1, 1, ckm_i_grad_infer_input, NULL},
-    {"lp_pool_backward", 3, 3, 1, lp_pool_backward_infer, NULL},
-    {"resize_backward", 1, 1, 1, ckm_i_grad_infer_input, resize_macs},
+    {CKM_I_OP(max_pool_train, 1, 1, 2, max_pool_infer, NULL), CKM_I_OP_PLAIN(ELEMENTS, NONE)},
+    {CKM_I_OP(max_pool_backward, 2, 2, 1, max_pool_backward_infer, NULL), CKM_I_OP_PLAIN(ELEMENTS, NONE)},
+    {CKM_I_OP(average_pool_backward, 1, 1, 1, ckm_i_grad_infer_input, NULL), CKM_I_OP_PLAIN(ELEMENTS, NONE)},
+    {CKM_I_OP(lp_pool_backward, 3, 3, 1, lp_pool_backward_infer, NULL), CKM_I_OP_PLAIN(ELEMENTS, NONE)},
+    {CKM_I_OP(resize_backward, 1, 1, 1, ckm_i_grad_infer_input, resize_macs), CKM_I_OP_PLAIN(ELEMENTS, NONE)},
     {0},
 };

@@ -105,10 +105,12 @@ static ckm_status count_macs(const ckm_i_op_view *v, int64_t *macs, ckm_error *e
 }
 
 const ckm_i_op_class ckm_i_ops_layer_norm[] = {
-    {"layer_norm", 1, 3, 3, infer_layer_norm, count_macs},
-    {"group_norm", 1, 3, 3, infer_channel_norm, count_macs},
-    {"instance_norm", 1, 3, 1, infer_channel_norm, count_macs},
-    {"local_response_norm", 1, 1, 1, infer_response_norm, count_macs},
-    {"lp_norm", 1, 1, 1, infer_lp_norm, count_macs},
-    {NULL, 0, 0, 0, NULL, NULL},
+    {CKM_I_OP(layer_norm, 1, 3, 3, infer_layer_norm, count_macs),
+     CKM_I_OP_TRAITS(ELEMENTS, NONE, NOTHING, NONE, ALLOWED), .init = {CKM_I_WEIGHT_PLAIN, .of[1] = CKM_I_INIT_ONE}},
+    {CKM_I_OP(group_norm, 1, 3, 3, infer_channel_norm, count_macs),
+     CKM_I_OP_TRAITS(ELEMENTS, NONE, NOTHING, NONE, ALLOWED), .init = {CKM_I_WEIGHT_PLAIN, .of[1] = CKM_I_INIT_ONE}},
+    {CKM_I_OP(instance_norm, 1, 3, 1, infer_channel_norm, count_macs), CKM_I_OP_PLAIN(ELEMENTS, NONE)},
+    {CKM_I_OP(local_response_norm, 1, 1, 1, infer_response_norm, count_macs), CKM_I_OP_PLAIN(ELEMENTS, NONE)},
+    {CKM_I_OP(lp_norm, 1, 1, 1, infer_lp_norm, count_macs), CKM_I_OP_PLAIN(ELEMENTS, NONE)},
+    {0},
 };

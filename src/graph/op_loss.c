@@ -47,9 +47,12 @@ static ckm_status mse_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dtype
 }
 
 const ckm_i_op_class ckm_i_ops_loss[] = {
-    {"softmax_cross_entropy", 2, 2, 2, cross_entropy_infer, ckm_i_op_macs_one_per_input},
-    {"softmax_cross_entropy_backward", 2, 2, 1, cross_entropy_backward_infer, ckm_i_op_macs_one_per_input},
-    {"mse", 2, 2, 1, mse_infer, ckm_i_op_macs_one_per_input},
-    {"mse_backward", 2, 2, 1, ckm_i_grad_infer_same, ckm_i_op_macs_one_per_input},
+    {CKM_I_OP(softmax_cross_entropy, 2, 2, 2, cross_entropy_infer, ckm_i_op_macs_one_per_input),
+     CKM_I_OP_TRAITS(ELEMENTS, NONE, NOTHING, LAST_AXIS, ALLOWED), .init = {CKM_I_WEIGHT_NONE}},
+    {CKM_I_OP(softmax_cross_entropy_backward, 2, 2, 1, cross_entropy_backward_infer, ckm_i_op_macs_one_per_input),
+     CKM_I_OP_PLAIN(ELEMENTS, FIRST)},
+    {CKM_I_OP(mse, 2, 2, 1, mse_infer, ckm_i_op_macs_one_per_input), CKM_I_OP_PLAIN(ELEMENTS, NONE)},
+    {CKM_I_OP(mse_backward, 2, 2, 1, ckm_i_grad_infer_same, ckm_i_op_macs_one_per_input),
+     CKM_I_OP_PLAIN(ELEMENTS, FIRST)},
     {0},
 };

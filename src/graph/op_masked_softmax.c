@@ -59,6 +59,6 @@ static ckm_status infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dtype *dt
 }
 
 const ckm_i_op_class ckm_i_ops_masked_softmax[] = {
-    {"masked_softmax", 1, 1, 1, infer, ckm_i_op_macs_one_per_input},
+    {CKM_I_OP(masked_softmax, 1, 1, 1, infer, ckm_i_op_macs_one_per_input), CKM_I_OP_PLAIN(ELEMENTS, FIRST)},
     {0},
 };

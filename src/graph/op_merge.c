@@ -79,7 +79,9 @@ static ckm_status concat_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dt
 }
 
 const ckm_i_op_class ckm_i_ops_merge[] = {
-    {"add", 2, -1, 1, add_infer, add_macs},
-    {"concat", 1, -1, 1, concat_infer, NULL},
+    {CKM_I_OP(add, 2, -1, 1, add_infer, add_macs), CKM_I_OP_TRAITS(ELEMENTS, EVERY, NOTHING, NONE, ALLOWED),
+     .init = {CKM_I_WEIGHT_PLAIN, .every = CKM_I_INIT_POSITIONS}},
+    {CKM_I_OP(concat, 1, -1, 1, concat_infer, NULL), CKM_I_OP_TRAITS(ELEMENTS, NONE, NOTHING, NONE, ALLOWED),
+     .init = {CKM_I_WEIGHT_PLAIN, .every = CKM_I_INIT_POSITIONS}},
     {0},
 };

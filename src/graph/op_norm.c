@@ -40,6 +40,6 @@ static ckm_status batch_norm_macs(const ckm_i_op_view *v, int64_t *macs, ckm_err
 }
 
 const ckm_i_op_class ckm_i_ops_norm[] = {
-    {"batch_norm", 1, 5, 5, batch_norm_infer, batch_norm_macs},
+    {CKM_I_OP(batch_norm, 1, 5, 5, batch_norm_infer, batch_norm_macs), CKM_I_OP_PLAIN(TWO_PASSES, NONE)},
     {0},
 };

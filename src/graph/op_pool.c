@@ -66,10 +66,10 @@ static ckm_status global_pool_infer(const ckm_i_op_view *v, ckm_shape *shapes, c
 }
 
 const ckm_i_op_class ckm_i_ops_pool[] = {
-    {"max_pool", 1, 1, 2, pool_infer, NULL},
-    {"average_pool", 1, 1, 1, pool_infer, NULL},
-    {"lp_pool", 1, 1, 1, norm_pool_infer, NULL},
-    {"global_average_pool", 1, 1, 1, global_pool_infer, NULL},
-    {"global_max_pool", 1, 1, 1, global_pool_infer, NULL},
+    {CKM_I_OP(max_pool, 1, 1, 2, pool_infer, NULL), CKM_I_OP_PLAIN(ELEMENTS, NONE)},
+    {CKM_I_OP(average_pool, 1, 1, 1, pool_infer, NULL), CKM_I_OP_PLAIN(ELEMENTS, NONE)},
+    {CKM_I_OP(lp_pool, 1, 1, 1, norm_pool_infer, NULL), CKM_I_OP_PLAIN(ELEMENTS, NONE)},
+    {CKM_I_OP(global_average_pool, 1, 1, 1, global_pool_infer, NULL), CKM_I_OP_PLAIN(ELEMENTS, NONE)},
+    {CKM_I_OP(global_max_pool, 1, 1, 1, global_pool_infer, NULL), CKM_I_OP_PLAIN(ELEMENTS, NONE)},
     {0},
 };

@@ -69,24 +69,24 @@ static ckm_status infer_top_k(const ckm_i_op_view *v, ckm_shape *out_shapes, ckm
     return CKM_OK;
 }
 
-#define REDUCTION(kind)                                          \
-    {                                                            \
-        kind, 1, 1, 1, infer_reduce, ckm_i_op_macs_one_per_input \
+#define REDUCTION(kind)                                                                                    \
+    {                                                                                                      \
+        CKM_I_OP(kind, 1, 1, 1, infer_reduce, ckm_i_op_macs_one_per_input), CKM_I_OP_PLAIN(ELEMENTS, NONE) \
     }
 
 const ckm_i_op_class ckm_i_ops_reduce[] = {
-    REDUCTION("reduce_mean"),
-    REDUCTION("reduce_sum"),
-    REDUCTION("reduce_max"),
-    REDUCTION("reduce_min"),
-    REDUCTION("reduce_prod"),
-    REDUCTION("reduce_l1"),
-    REDUCTION("reduce_l2"),
-    REDUCTION("reduce_sum_square"),
-    REDUCTION("reduce_log_sum"),
-    REDUCTION("reduce_log_sum_exp"),
-    {"arg_max", 1, 1, 1, infer_position, ckm_i_op_macs_one_per_input},
-    {"arg_min", 1, 1, 1, infer_position, ckm_i_op_macs_one_per_input},
-    {"top_k", 1, 1, 2, infer_top_k, ckm_i_op_macs_one_per_input},
-    {NULL, 0, 0, 0, NULL, NULL},
+    REDUCTION(reduce_mean),
+    REDUCTION(reduce_sum),
+    REDUCTION(reduce_max),
+    REDUCTION(reduce_min),
+    REDUCTION(reduce_prod),
+    REDUCTION(reduce_l1),
+    REDUCTION(reduce_l2),
+    REDUCTION(reduce_sum_square),
+    REDUCTION(reduce_log_sum),
+    REDUCTION(reduce_log_sum_exp),
+    {CKM_I_OP(arg_max, 1, 1, 1, infer_position, ckm_i_op_macs_one_per_input), CKM_I_OP_PLAIN(ELEMENTS, NONE)},
+    {CKM_I_OP(arg_min, 1, 1, 1, infer_position, ckm_i_op_macs_one_per_input), CKM_I_OP_PLAIN(ELEMENTS, NONE)},
+    {CKM_I_OP(top_k, 1, 1, 2, infer_top_k, ckm_i_op_macs_one_per_input), CKM_I_OP_PLAIN(ELEMENTS, NONE)},
+    {0},
 };

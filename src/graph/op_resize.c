@@ -70,8 +70,8 @@ static ckm_status interp_macs(const ckm_i_op_view *v, int64_t *macs, ckm_error *
 }
 
 const ckm_i_op_class ckm_i_ops_resize[] = {
-    {"up_sampling", 1, 1, 1, up_sampling_infer, resample_macs},
-    {"interp", 1, 1, 1, interp_infer, interp_macs},
-    {"resize", 1, 1, 1, resize_infer, resample_macs},
+    {CKM_I_OP(up_sampling, 1, 1, 1, up_sampling_infer, resample_macs), CKM_I_OP_PLAIN(ELEMENTS, NONE)},
+    {CKM_I_OP(interp, 1, 1, 1, interp_infer, interp_macs), CKM_I_OP_PLAIN(ELEMENTS, NONE)},
+    {CKM_I_OP(resize, 1, 1, 1, resize_infer, resample_macs), CKM_I_OP_PLAIN(ELEMENTS, NONE)},
     {0},
 };

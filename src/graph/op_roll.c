@@ -13,6 +13,6 @@ static ckm_status infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dtype *dt
 }
 
 const ckm_i_op_class ckm_i_ops_roll[] = {
-    {"roll", 1, 1, 1, infer, NULL},
+    {CKM_I_OP(roll, 1, 1, 1, infer, NULL), CKM_I_OP_PLAIN(ELEMENTS, NONE)},
     {0},
 };

@@ -30,6 +30,6 @@ static ckm_status count_macs(const ckm_i_op_view *v, int64_t *macs, ckm_error *e
 }
 
 const ckm_i_op_class ckm_i_ops_rotary[] = {
-    {"rotary", 1, 1, 1, infer, count_macs},
+    {CKM_I_OP(rotary, 1, 1, 1, infer, count_macs), CKM_I_OP_PLAIN(ELEMENTS, FIRST)},
     {0},
 };

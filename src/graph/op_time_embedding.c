@@ -22,6 +22,6 @@ static ckm_status infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dtype *dt
 }
 
 const ckm_i_op_class ckm_i_ops_time_embedding[] = {
-    {"time_embedding", 1, 1, 1, infer, ckm_i_op_macs_one_per_output},
+    {CKM_I_OP(time_embedding, 1, 1, 1, infer, ckm_i_op_macs_one_per_output), CKM_I_OP_PLAIN(ELEMENTS, NONE)},
     {0},
 };
