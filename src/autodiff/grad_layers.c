@@ -83,7 +83,7 @@ static ckm_status multiply(ckm_i_grad *g, const char *what, int32_t a, int64_t t
                            int32_t *out, ckm_error *err)
 {
     int32_t inputs[2] = {a, b};
-    bool gemm = strcmp(g->forward.op_class->kind, "gemm") == 0;
+    bool gemm = g->forward.op_class->id == CKM_I_OP_gemm;
     ckm_i_attrs attrs = {0};
     ckm_i_attrs_put_int(&attrs, "trans_a", trans_a);
     ckm_i_attrs_put_int(&attrs, "trans_b", trans_b);

@@ -27,7 +27,7 @@ static void plan_dispose(plan *p)
 
 static bool is_softmax(const ckm_i_graph_op *op)
 {
-    return strcmp(op->op_class->kind, "softmax") == 0 || strcmp(op->op_class->kind, "log_softmax") == 0;
+    return op->op_class->id == CKM_I_OP_softmax || op->op_class->id == CKM_I_OP_log_softmax;
 }
 
 static bool ends_in_softmax(const ckm_i_graph_op *op)

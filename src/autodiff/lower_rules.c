@@ -148,7 +148,7 @@ static ckm_status border(ckm_i_lower *l, ckm_error *err)
     int32_t rank = input_shape(l)->rank;
     int32_t n = rank - 2;
     int32_t first = ckm_i_spatial_axis(l->view.graph);
-    int64_t sign = strcmp(l->kind, "cropping") == 0 ? -1 : 1;
+    int64_t sign = l->op->op_class->id == CKM_I_OP_cropping ? -1 : 1;
     int64_t pads[2 * CKM_MAX_RANK] = {0};
     bool any = false;
     for (int32_t i = 0; i < n; i++) {

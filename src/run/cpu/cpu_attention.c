@@ -300,7 +300,7 @@ static ckm_status prepare_backward(const ckm_i_cpu *cpu, const ckm_i_op_view *v,
 }
 
 const ckm_i_cpu_row ckm_i_cpu_attention[] = {
-    {"attention", prepare_forward},
-    {"attention_backward", prepare_backward},
-    {NULL, NULL},
+    {CKM_I_OP_attention, prepare_forward},
+    {CKM_I_OP_attention_backward, prepare_backward},
+    {0},
 };

@@ -160,7 +160,7 @@ static ckm_status prepare_backward(const ckm_i_cpu *cpu, const ckm_i_op_view *v,
 }
 
 const ckm_i_cpu_row ckm_i_cpu_average_pool[] = {
-    {"average_pool", prepare_forward},
-    {"average_pool_backward", prepare_backward},
-    {NULL, NULL},
+    {CKM_I_OP_average_pool, prepare_forward},
+    {CKM_I_OP_average_pool_backward, prepare_backward},
+    {0},
 };

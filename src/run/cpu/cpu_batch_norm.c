@@ -418,7 +418,7 @@ static ckm_status prepare_backward(const ckm_i_cpu *cpu, const ckm_i_op_view *v,
 }
 
 const ckm_i_cpu_row ckm_i_cpu_batch_norm[] = {
-    {"batch_norm_train", prepare_forward},
-    {"batch_norm_backward", prepare_backward},
-    {NULL, NULL},
+    {CKM_I_OP_batch_norm_train, prepare_forward},
+    {CKM_I_OP_batch_norm_backward, prepare_backward},
+    {0},
 };

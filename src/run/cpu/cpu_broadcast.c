@@ -257,11 +257,11 @@ static ckm_status prepare_two(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm_
 {
     (void)cpu;
     static const struct {
-        const char *kind;
+        ckm_i_op_kind kind;
         row_loop *run;
-    } loops[] = {{"sub", row_sub}, {"mul", row_mul}, {"div", row_div}};
+    } loops[] = {{CKM_I_OP_sub, row_sub}, {CKM_I_OP_mul, row_mul}, {CKM_I_OP_div, row_div}};
     for (size_t i = 0; i < sizeof loops / sizeof loops[0] && all_floats(v); i++) {
-        if (strcmp(loops[i].kind, v->op->op_class->kind) == 0) {
+        if (loops[i].kind == v->op->op_class->id) {
             return prepare(v, loops[i].run, false, kernel, err);
         }
     }
@@ -275,6 +275,6 @@ static ckm_status prepare_expand(const ckm_i_cpu *cpu, const ckm_i_op_view *v, c
 }
 
 const ckm_i_cpu_row ckm_i_cpu_broadcast[] = {
-    {"add", prepare_add}, {"sub", prepare_two},       {"mul", prepare_two},
-    {"div", prepare_two}, {"expand", prepare_expand}, {NULL, NULL},
+    {CKM_I_OP_add, prepare_add}, {CKM_I_OP_sub, prepare_two},       {CKM_I_OP_mul, prepare_two},
+    {CKM_I_OP_div, prepare_two}, {CKM_I_OP_expand, prepare_expand}, {0},
 };

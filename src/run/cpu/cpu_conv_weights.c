@@ -438,6 +438,6 @@ static ckm_status prepare(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm_i_ke
 }
 
 const ckm_i_cpu_row ckm_i_cpu_conv_weights[] = {
-    {"conv_backward_weights", prepare},
-    {NULL, NULL},
+    {CKM_I_OP_conv_backward_weights, prepare},
+    {0},
 };

@@ -4,7 +4,6 @@
 // depends on element i of the operands alone, so outputs may share their buffers.
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
@@ -93,30 +92,30 @@ GRADIENT(erf_backward, dy * 1.12837916709551257F * ckm_i_cpu_exp_negative(-v * v
 // clang-format on
 
 typedef struct row {
-    const char *kind;
+    ckm_i_op_kind kind;
     loop *run;
     double alpha, beta;  // when absent
     bool two;
 } row;
 
 static const row rows[] = {
-    {"leaky_relu", loop_leaky_relu, 0.01, 0.0, false},
-    {"hard_sigmoid", loop_hard_sigmoid, 0.2, 0.5, false},
-    {"hard_swish", loop_hard_swish, 0.0, 0.0, false},
-    {"scale", loop_scale, 1.0, 0.0, false},
-    {"neg", loop_neg, 0.0, 0.0, false},
-    {"abs", loop_abs, 0.0, 0.0, false},
-    {"sqrt", loop_sqrt, 0.0, 0.0, false},
-    {"reciprocal", loop_reciprocal, 0.0, 0.0, false},
-    {"erf", loop_erf, 0.0, 0.0, false},
-    {"erf_backward", loop_erf_backward, 0.0, 0.0, true},
-    {"leaky_relu_backward", loop_leaky_relu_backward, 0.01, 0.0, true},
-    {"hard_sigmoid_backward", loop_hard_sigmoid_backward, 0.2, 0.5, true},
-    {"hard_swish_backward", loop_hard_swish_backward, 0.0, 0.0, true},
-    {"sigmoid_backward", loop_sigmoid_backward, 0.0, 0.0, true},
-    {"tanh_backward", loop_tanh_backward, 0.0, 0.0, true},
-    {"sqrt_backward", loop_sqrt_backward, 0.0, 0.0, true},
-    {"reciprocal_backward", loop_reciprocal_backward, 0.0, 0.0, true},
+    {CKM_I_OP_leaky_relu, loop_leaky_relu, 0.01, 0.0, false},
+    {CKM_I_OP_hard_sigmoid, loop_hard_sigmoid, 0.2, 0.5, false},
+    {CKM_I_OP_hard_swish, loop_hard_swish, 0.0, 0.0, false},
+    {CKM_I_OP_scale, loop_scale, 1.0, 0.0, false},
+    {CKM_I_OP_neg, loop_neg, 0.0, 0.0, false},
+    {CKM_I_OP_abs, loop_abs, 0.0, 0.0, false},
+    {CKM_I_OP_sqrt, loop_sqrt, 0.0, 0.0, false},
+    {CKM_I_OP_reciprocal, loop_reciprocal, 0.0, 0.0, false},
+    {CKM_I_OP_erf, loop_erf, 0.0, 0.0, false},
+    {CKM_I_OP_erf_backward, loop_erf_backward, 0.0, 0.0, true},
+    {CKM_I_OP_leaky_relu_backward, loop_leaky_relu_backward, 0.01, 0.0, true},
+    {CKM_I_OP_hard_sigmoid_backward, loop_hard_sigmoid_backward, 0.2, 0.5, true},
+    {CKM_I_OP_hard_swish_backward, loop_hard_swish_backward, 0.0, 0.0, true},
+    {CKM_I_OP_sigmoid_backward, loop_sigmoid_backward, 0.0, 0.0, true},
+    {CKM_I_OP_tanh_backward, loop_tanh_backward, 0.0, 0.0, true},
+    {CKM_I_OP_sqrt_backward, loop_sqrt_backward, 0.0, 0.0, true},
+    {CKM_I_OP_reciprocal_backward, loop_reciprocal_backward, 0.0, 0.0, true},
 };
 
 typedef struct job {
@@ -197,7 +196,7 @@ static ckm_status prepare_row(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm_
     (void)cpu;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const row *r = &rows[i];
-        if (strcmp(r->kind, v->op->op_class->kind) == 0 && is_float(v, r->two ? 2 : 1)) {
+        if (r->kind == v->op->op_class->id && is_float(v, r->two ? 2 : 1)) {
             parameters p = {.alpha = (float)ckm_i_op_attr_double(v->op, "alpha", r->alpha),
                             .beta = (float)ckm_i_op_attr_double(v->op, "beta", r->beta)};
             return take(v, r->run, &p, r->two, kernel, err);
@@ -256,27 +255,27 @@ static ckm_status prepare_clip_backward(const ckm_i_cpu *cpu, const ckm_i_op_vie
 
 // clang-format off
 const ckm_i_cpu_row ckm_i_cpu_elementwise[] = {
-    {"clip", prepare_clip_forward},
-    {"clip_backward", prepare_clip_backward},
-    {"relu", prepare_relu_forward},
-    {"relu_backward", prepare_relu_backward},
-    {"leaky_relu", prepare_row},
-    {"hard_sigmoid", prepare_row},
-    {"hard_swish", prepare_row},
-    {"scale", prepare_row},
-    {"neg", prepare_row},
-    {"abs", prepare_row},
-    {"sqrt", prepare_row},
-    {"reciprocal", prepare_row},
-    {"erf", prepare_row},
-    {"erf_backward", prepare_row},
-    {"leaky_relu_backward", prepare_row},
-    {"hard_sigmoid_backward", prepare_row},
-    {"hard_swish_backward", prepare_row},
-    {"sigmoid_backward", prepare_row},
-    {"tanh_backward", prepare_row},
-    {"sqrt_backward", prepare_row},
-    {"reciprocal_backward", prepare_row},
-    {NULL, NULL},
+    {CKM_I_OP_clip, prepare_clip_forward},
+    {CKM_I_OP_clip_backward, prepare_clip_backward},
+    {CKM_I_OP_relu, prepare_relu_forward},
+    {CKM_I_OP_relu_backward, prepare_relu_backward},
+    {CKM_I_OP_leaky_relu, prepare_row},
+    {CKM_I_OP_hard_sigmoid, prepare_row},
+    {CKM_I_OP_hard_swish, prepare_row},
+    {CKM_I_OP_scale, prepare_row},
+    {CKM_I_OP_neg, prepare_row},
+    {CKM_I_OP_abs, prepare_row},
+    {CKM_I_OP_sqrt, prepare_row},
+    {CKM_I_OP_reciprocal, prepare_row},
+    {CKM_I_OP_erf, prepare_row},
+    {CKM_I_OP_erf_backward, prepare_row},
+    {CKM_I_OP_leaky_relu_backward, prepare_row},
+    {CKM_I_OP_hard_sigmoid_backward, prepare_row},
+    {CKM_I_OP_hard_swish_backward, prepare_row},
+    {CKM_I_OP_sigmoid_backward, prepare_row},
+    {CKM_I_OP_tanh_backward, prepare_row},
+    {CKM_I_OP_sqrt_backward, prepare_row},
+    {CKM_I_OP_reciprocal_backward, prepare_row},
+    {0},
 };
 // clang-format on

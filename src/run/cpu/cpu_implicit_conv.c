@@ -439,7 +439,7 @@ static ckm_status prepare_conv(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm
     c->map = role->map;
     c->role = role;
     set_geometry(&read, c);
-    bool biased = strcmp(role->kind, "conv") == 0 || strcmp(role->kind, "conv_transpose") == 0;
+    bool biased = role->kind == CKM_I_OP_conv || role->kind == CKM_I_OP_conv_transpose;
     c->bias_input = biased && v->op->n_inputs > 2 && v->op->inputs[2] >= 0 ? 2 : -1;
     ckm_i_gemm g;
     if (c->channels_last) {
@@ -457,11 +457,11 @@ static ckm_status prepare_conv(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm
 }
 
 const ckm_i_cpu_row ckm_i_cpu_implicit_conv[] = {
-    {"conv", prepare_conv},
-    {"conv_backward_data", prepare_conv},
-    {"conv_backward_weights", prepare_conv},
-    {"conv_transpose", prepare_conv},
-    {"conv_transpose_backward_data", prepare_conv},
-    {"conv_transpose_backward_weights", prepare_conv},
-    {NULL, NULL},
+    {CKM_I_OP_conv, prepare_conv},
+    {CKM_I_OP_conv_backward_data, prepare_conv},
+    {CKM_I_OP_conv_backward_weights, prepare_conv},
+    {CKM_I_OP_conv_transpose, prepare_conv},
+    {CKM_I_OP_conv_transpose_backward_data, prepare_conv},
+    {CKM_I_OP_conv_transpose_backward_weights, prepare_conv},
+    {0},
 };

@@ -260,7 +260,7 @@ static ckm_status prepare_backward(const ckm_i_cpu *cpu, const ckm_i_op_view *v,
 }
 
 const ckm_i_cpu_row ckm_i_cpu_layer_norm[] = {
-    {"layer_norm", prepare_forward},
-    {"layer_norm_backward", prepare_backward},
-    {NULL, NULL},
+    {CKM_I_OP_layer_norm, prepare_forward},
+    {CKM_I_OP_layer_norm_backward, prepare_backward},
+    {0},
 };

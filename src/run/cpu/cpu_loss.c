@@ -322,7 +322,7 @@ static ckm_status prepare_backward(const ckm_i_cpu *cpu, const ckm_i_op_view *v,
 }
 
 const ckm_i_cpu_row ckm_i_cpu_loss[] = {
-    {"softmax_cross_entropy", prepare_forward},
-    {"softmax_cross_entropy_backward", prepare_backward},
-    {NULL, NULL},
+    {CKM_I_OP_softmax_cross_entropy, prepare_forward},
+    {CKM_I_OP_softmax_cross_entropy_backward, prepare_backward},
+    {0},
 };

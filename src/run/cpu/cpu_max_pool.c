@@ -405,7 +405,7 @@ static ckm_status prepare_backward(const ckm_i_cpu *cpu, const ckm_i_op_view *v,
 }
 
 const ckm_i_cpu_row ckm_i_cpu_max_pool[] = {
-    {"max_pool_train", prepare_forward},
-    {"max_pool_backward", prepare_backward},
-    {NULL, NULL},
+    {CKM_I_OP_max_pool_train, prepare_forward},
+    {CKM_I_OP_max_pool_backward, prepare_backward},
+    {0},
 };

@@ -347,6 +347,6 @@ static ckm_status prepare_transpose(const ckm_i_cpu *cpu, const ckm_i_op_view *v
 }
 
 const ckm_i_cpu_row ckm_i_cpu_movement[] = {
-    {"concat", prepare_concat}, {"split", prepare_split},         {"slice", prepare_slice},
-    {"pad", prepare_pad},       {"transpose", prepare_transpose}, {NULL, NULL},
+    {CKM_I_OP_concat, prepare_concat}, {CKM_I_OP_split, prepare_split},         {CKM_I_OP_slice, prepare_slice},
+    {CKM_I_OP_pad, prepare_pad},       {CKM_I_OP_transpose, prepare_transpose}, {0},
 };

@@ -251,10 +251,10 @@ static ckm_status prepare_global(const ckm_i_cpu *cpu, const ckm_i_op_view *v, c
 }
 
 const ckm_i_cpu_row ckm_i_cpu_reduce[] = {
-    {"bias_grad", prepare_bias_grad},
-    {"sum_to", prepare_sum_to},
-    {"reduce_sum", prepare_sum},
-    {"reduce_mean", prepare_mean},
-    {"global_average_pool", prepare_global},
-    {NULL, NULL},
+    {CKM_I_OP_bias_grad, prepare_bias_grad},
+    {CKM_I_OP_sum_to, prepare_sum_to},
+    {CKM_I_OP_reduce_sum, prepare_sum},
+    {CKM_I_OP_reduce_mean, prepare_mean},
+    {CKM_I_OP_global_average_pool, prepare_global},
+    {0},
 };

@@ -3,7 +3,6 @@
 // reference kernels' (ref_update.c, ref_dropout.c).
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
@@ -114,7 +113,7 @@ static ckm_status run_adam(const ckm_i_cpu *cpu, const ckm_i_kernel *kernel, con
 {
     (void)err;
     const ckm_i_graph_op *op = &kernel->step->ops[kernel->op];
-    bool decoupled = strcmp(op->op_class->kind, "update_adamw") == 0;
+    bool decoupled = op->op_class->id == CKM_I_OP_update_adamw;
     double beta1 = ckm_i_op_attr_double(op, "beta1", 0.9);
     double beta2 = ckm_i_op_attr_double(op, "beta2", 0.999);
     double decay = ckm_i_op_attr_double(op, "weight_decay", 0.0);
@@ -198,9 +197,9 @@ static ckm_status prepare_dropout(const ckm_i_cpu *cpu, const ckm_i_op_view *v, 
 }
 
 const ckm_i_cpu_row ckm_i_cpu_update[] = {
-    {"update_sgd", prepare_sgd},
-    {"update_adam", prepare_adam},
-    {"update_adamw", prepare_adam},
-    {"dropout", prepare_dropout},
-    {NULL, NULL},
+    {CKM_I_OP_update_sgd, prepare_sgd},
+    {CKM_I_OP_update_adam, prepare_adam},
+    {CKM_I_OP_update_adamw, prepare_adam},
+    {CKM_I_OP_dropout, prepare_dropout},
+    {0},
 };

@@ -426,11 +426,11 @@ PREPARE(prepare_transpose_backward_weights, BACKWARD_WEIGHTS, true)
 #undef PREPARE
 
 const ckm_i_cpu_row ckm_i_cpu_conv[] = {
-    {"conv", prepare_forward},
-    {"conv_backward_data", prepare_backward_data},
-    {"conv_backward_weights", prepare_backward_weights},
-    {"conv_transpose", prepare_transpose_forward},
-    {"conv_transpose_backward_data", prepare_transpose_backward_data},
-    {"conv_transpose_backward_weights", prepare_transpose_backward_weights},
-    {NULL, NULL},
+    {CKM_I_OP_conv, prepare_forward},
+    {CKM_I_OP_conv_backward_data, prepare_backward_data},
+    {CKM_I_OP_conv_backward_weights, prepare_backward_weights},
+    {CKM_I_OP_conv_transpose, prepare_transpose_forward},
+    {CKM_I_OP_conv_transpose_backward_data, prepare_transpose_backward_data},
+    {CKM_I_OP_conv_transpose_backward_weights, prepare_transpose_backward_weights},
+    {0},
 };

@@ -7,23 +7,24 @@
 #include "run/cpu/dnnl_support.h"
 
 typedef struct function {
-    const char *kind;
-    double alpha;  // when absent
+    ckm_i_op_kind kind, gradient;  // NO_KIND: goes backward elsewhere
+    double alpha;                  // when absent
     dnnl_alg_kind_t forward;
     dnnl_alg_kind_t backward;  // from the output where the kind reads it
     bool from_output;
     bool has_alpha;
 } function;
 
-// Each row is both the kind and the kind with _backward behind it. sigmoid and tanh go backward in our own loops.
+// sigmoid and tanh go backward in our own loops, exp and log by products.
 static const function functions[] = {
-    {"sigmoid", 0.0, dnnl_eltwise_logistic, dnnl_eltwise_logistic_use_dst_for_bwd, true, false},
-    {"tanh", 0.0, dnnl_eltwise_tanh, dnnl_eltwise_tanh_use_dst_for_bwd, true, false},
-    {"elu", 1.0, dnnl_eltwise_elu, dnnl_eltwise_elu_use_dst_for_bwd, true, true},
-    {"swish", 1.0, dnnl_eltwise_swish, dnnl_eltwise_swish, false, true},
-    {"mish", 0.0, dnnl_eltwise_mish, dnnl_eltwise_mish, false, false},
-    {"exp", 0.0, dnnl_eltwise_exp, dnnl_eltwise_exp_use_dst_for_bwd, true, false},
-    {"log", 0.0, dnnl_eltwise_log, dnnl_eltwise_log, false, false},
+    {CKM_I_OP_sigmoid, CKM_I_OP_NO_KIND, 0.0, dnnl_eltwise_logistic, dnnl_eltwise_logistic_use_dst_for_bwd, true,
+     false},
+    {CKM_I_OP_tanh, CKM_I_OP_NO_KIND, 0.0, dnnl_eltwise_tanh, dnnl_eltwise_tanh_use_dst_for_bwd, true, false},
+    {CKM_I_OP_elu, CKM_I_OP_elu_backward, 1.0, dnnl_eltwise_elu, dnnl_eltwise_elu_use_dst_for_bwd, true, true},
+    {CKM_I_OP_swish, CKM_I_OP_swish_backward, 1.0, dnnl_eltwise_swish, dnnl_eltwise_swish, false, true},
+    {CKM_I_OP_mish, CKM_I_OP_mish_backward, 0.0, dnnl_eltwise_mish, dnnl_eltwise_mish, false, false},
+    {CKM_I_OP_exp, CKM_I_OP_NO_KIND, 0.0, dnnl_eltwise_exp, dnnl_eltwise_exp_use_dst_for_bwd, true, false},
+    {CKM_I_OP_log, CKM_I_OP_NO_KIND, 0.0, dnnl_eltwise_log, dnnl_eltwise_log, false, false},
 };
 
 static bool operands_alike(const ckm_i_op_view *v, int32_t inputs)
@@ -98,10 +99,10 @@ cleanup:
 static ckm_status prepare_function(const ckm_i_cpu *cpu, const ckm_i_op_view *v, bool backward, ckm_i_kernel *kernel,
                                    ckm_error *err)
 {
-    const char *kind = v->op->op_class->kind;
+    ckm_i_op_kind kind = v->op->op_class->id;
     for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
         const function *f = &functions[i];
-        if (strncmp(f->kind, kind, strlen(f->kind)) == 0) {
+        if (kind == (backward ? f->gradient : f->kind)) {
             float alpha = f->has_alpha ? (float)ckm_i_op_attr_double(v->op, "alpha", f->alpha) : 0.0F;
             // With a negative alpha, the output of elu does not tell the slope: the gradient reads the input.
             bool from_output = f->from_output && !(alpha < 0.0F);
@@ -158,7 +159,8 @@ static ckm_status prepare_softmax(const ckm_i_cpu *cpu, const ckm_i_op_view *v, 
     ckm_i_cpu_around around = ckm_i_cpu_view_around(shape, axis);
     const int64_t dims[] = {around.outer, around.axis, around.inner};
     int32_t rank = around.inner == 1 ? 2 : 3;
-    bool logarithm = strncmp(v->op->op_class->kind, "log_softmax", 11) == 0;
+    ckm_i_op_kind kind = v->op->op_class->id;
+    bool logarithm = kind == CKM_I_OP_log_softmax || kind == CKM_I_OP_log_softmax_backward;
     dnnl_alg_kind_t algorithm = logarithm ? dnnl_softmax_log : dnnl_softmax_accurate;
     CKM_I_TRY(ckm_i_dnnl_plain(rank, dims, NULL, &plain, err));
     CKM_I_DNNL_TRY(dnnl_softmax_v2_forward_desc_init(&desc, dnnl_forward_training, algorithm, &plain, &plain, 1),
@@ -193,22 +195,22 @@ static ckm_status prepare_softmax_backward(const ckm_i_cpu *cpu, const ckm_i_op_
 
 // clang-format off
 const ckm_i_cpu_row ckm_i_cpu_eltwise[] = {
-    {"sigmoid", prepare_forward},
-    {"tanh", prepare_forward},
-    {"elu", prepare_forward},
-    {"elu_backward", prepare_backward},
-    {"swish", prepare_forward},
-    {"swish_backward", prepare_backward},
-    {"mish", prepare_forward},
-    {"mish_backward", prepare_backward},
-    {"exp", prepare_forward},
-    {"log", prepare_forward},
-    {"gelu", prepare_gelu},
-    {"gelu_backward", prepare_gelu_backward},
-    {"softmax", prepare_softmax_forward},
-    {"log_softmax", prepare_softmax_forward},
-    {"softmax_backward", prepare_softmax_backward},
-    {"log_softmax_backward", prepare_softmax_backward},
-    {NULL, NULL},
+    {CKM_I_OP_sigmoid, prepare_forward},
+    {CKM_I_OP_tanh, prepare_forward},
+    {CKM_I_OP_elu, prepare_forward},
+    {CKM_I_OP_elu_backward, prepare_backward},
+    {CKM_I_OP_swish, prepare_forward},
+    {CKM_I_OP_swish_backward, prepare_backward},
+    {CKM_I_OP_mish, prepare_forward},
+    {CKM_I_OP_mish_backward, prepare_backward},
+    {CKM_I_OP_exp, prepare_forward},
+    {CKM_I_OP_log, prepare_forward},
+    {CKM_I_OP_gelu, prepare_gelu},
+    {CKM_I_OP_gelu_backward, prepare_gelu_backward},
+    {CKM_I_OP_softmax, prepare_softmax_forward},
+    {CKM_I_OP_log_softmax, prepare_softmax_forward},
+    {CKM_I_OP_softmax_backward, prepare_softmax_backward},
+    {CKM_I_OP_log_softmax_backward, prepare_softmax_backward},
+    {0},
 };
 // clang-format on

@@ -257,12 +257,12 @@ static ckm_status prepare_matmul(const ckm_i_cpu *cpu, const ckm_i_op_view *v, c
 }
 
 const ckm_i_cpu_row ckm_i_cpu_matmul[] = {
-    {"dense", prepare_dense},
-    {"dense_backward_weights", prepare_dense_weights},
-    {"gemm", prepare_gemm},
-    {"matmul", prepare_matmul},
-    {"conv", prepare_pointwise},
-    {"conv_backward_data", prepare_pointwise_data},
-    {"conv_backward_weights", prepare_pointwise_weights},
-    {NULL, NULL},
+    {CKM_I_OP_dense, prepare_dense},
+    {CKM_I_OP_dense_backward_weights, prepare_dense_weights},
+    {CKM_I_OP_gemm, prepare_gemm},
+    {CKM_I_OP_matmul, prepare_matmul},
+    {CKM_I_OP_conv, prepare_pointwise},
+    {CKM_I_OP_conv_backward_data, prepare_pointwise_data},
+    {CKM_I_OP_conv_backward_weights, prepare_pointwise_weights},
+    {0},
 };

@@ -236,7 +236,7 @@ GRADIENT(sin_backward, 0.0, 0.0, dy * cosf(v))
 GRADIENT(cos_backward, 0.0, 0.0, -dy * sinf(v))
 GRADIENT(atan_backward, 0.0, 0.0, dy / (1.0F + v * v))
 
-#define ROW(name) {#name, NULL, run_##name},
+#define ROW(name) {CKM_I_OP_##name, NULL, run_##name},
 const ckm_i_reference_kernel ckm_i_ref_kernels_activation[] = {
     ROW(relu) ROW(leaky_relu) ROW(elu) ROW(selu) ROW(celu) ROW(sigmoid) ROW(hard_sigmoid) ROW(tanh) ROW(softplus)
     ROW(softsign) ROW(gelu) ROW(swish) ROW(hard_swish) ROW(mish) ROW(thresholded_relu) ROW(scale) ROW(sqrt) ROW(erf)
@@ -246,6 +246,6 @@ const ckm_i_reference_kernel ckm_i_ref_kernels_activation[] = {
     ROW(softsign_backward) ROW(sqrt_backward) ROW(reciprocal_backward) ROW(tan_backward) ROW(gelu_backward)
     ROW(swish_backward) ROW(hard_swish_backward) ROW(mish_backward) ROW(erf_backward) ROW(abs_backward)
     ROW(sin_backward) ROW(cos_backward) ROW(atan_backward)
-    {NULL, NULL, NULL},
+    {0},
 };
 // clang-format on

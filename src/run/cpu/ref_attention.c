@@ -302,7 +302,7 @@ static ckm_status backward(const ckm_graph *step, int32_t op, const ckm_i_kernel
 }
 
 const ckm_i_reference_kernel ckm_i_ref_kernels_attention[] = {
-    {"attention", forward_workspace, forward},
-    {"attention_backward", backward_workspace, backward},
-    {NULL, NULL, NULL},
+    {CKM_I_OP_attention, forward_workspace, forward},
+    {CKM_I_OP_attention_backward, backward_workspace, backward},
+    {0},
 };

@@ -2,26 +2,26 @@
 // Convolution and transposed convolution, each forward and backward to data and weights, and the gradient of any bias.
 // All six are one of three maps of a convolution that slides over `large` and has a window for every position of
 // `small`: what differs is which tensors of the operator these are.
-#include <string.h>
-
 #include "run/cpu/ref_conv_core.h"
 #include "run/cpu/ref_registry.h"
 
 // Inputs: conv and conv_transpose x, weight, [bias]; to data dy, weight; to weights dy, x.
 static const ckm_i_conv_role roles[] = {
-    {"conv", CKM_I_CONV_FORWARD, .large = {false, 0}, .small = {true, 0}, .weight = {false, 1}},
-    {"conv_backward_data", CKM_I_CONV_TO_DATA, .large = {true, 0}, .small = {false, 0}, .weight = {false, 1}},
-    {"conv_backward_weights", CKM_I_CONV_TO_WEIGHTS, .large = {false, 1}, .small = {false, 0}, .weight = {true, 0}},
-    {"conv_transpose", CKM_I_CONV_TO_DATA, .large = {true, 0}, .small = {false, 0}, .weight = {false, 1}},
-    {"conv_transpose_backward_data", CKM_I_CONV_FORWARD, .large = {false, 0}, .small = {true, 0}, .weight = {false, 1}},
-    {"conv_transpose_backward_weights", CKM_I_CONV_TO_WEIGHTS, .large = {false, 0}, .small = {false, 1},
+    {CKM_I_OP_conv, CKM_I_CONV_FORWARD, .large = {false, 0}, .small = {true, 0}, .weight = {false, 1}},
+    {CKM_I_OP_conv_backward_data, CKM_I_CONV_TO_DATA, .large = {true, 0}, .small = {false, 0}, .weight = {false, 1}},
+    {CKM_I_OP_conv_backward_weights, CKM_I_CONV_TO_WEIGHTS, .large = {false, 1}, .small = {false, 0},
+     .weight = {true, 0}},
+    {CKM_I_OP_conv_transpose, CKM_I_CONV_TO_DATA, .large = {true, 0}, .small = {false, 0}, .weight = {false, 1}},
+    {CKM_I_OP_conv_transpose_backward_data, CKM_I_CONV_FORWARD, .large = {false, 0}, .small = {true, 0},
+     .weight = {false, 1}},
+    {CKM_I_OP_conv_transpose_backward_weights, CKM_I_CONV_TO_WEIGHTS, .large = {false, 0}, .small = {false, 1},
      .weight = {true, 0}},
 };
 
 const ckm_i_conv_role *ckm_i_conv_role_of(const ckm_i_graph_op *op)
 {
     const ckm_i_conv_role *found = roles;
-    while (strcmp(found->kind, op->op_class->kind) != 0) {
+    while (found->kind != op->op_class->id) {
         found++;
     }
     return found;
@@ -94,12 +94,12 @@ static ckm_status bias_grad(const ckm_graph *step, int32_t op, const ckm_i_kerne
 }
 
 const ckm_i_reference_kernel ckm_i_ref_kernels_conv[] = {
-    {"conv", conv_workspace, biased_conv},
-    {"conv_backward_data", conv_workspace, conv},
-    {"conv_backward_weights", conv_workspace, conv},
-    {"conv_transpose", conv_workspace, biased_conv},
-    {"conv_transpose_backward_data", conv_workspace, conv},
-    {"conv_transpose_backward_weights", conv_workspace, conv},
-    {"bias_grad", NULL, bias_grad},
-    {NULL, NULL, NULL},
+    {CKM_I_OP_conv, conv_workspace, biased_conv},
+    {CKM_I_OP_conv_backward_data, conv_workspace, conv},
+    {CKM_I_OP_conv_backward_weights, conv_workspace, conv},
+    {CKM_I_OP_conv_transpose, conv_workspace, biased_conv},
+    {CKM_I_OP_conv_transpose_backward_data, conv_workspace, conv},
+    {CKM_I_OP_conv_transpose_backward_weights, conv_workspace, conv},
+    {CKM_I_OP_bias_grad, NULL, bias_grad},
+    {0},
 };

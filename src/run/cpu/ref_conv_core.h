@@ -24,7 +24,7 @@ typedef struct ckm_i_conv_port {
     int32_t index;
 } ckm_i_conv_port;
 typedef struct ckm_i_conv_role {
-    const char *kind;
+    ckm_i_op_kind kind;
     ckm_i_conv_map map;
     ckm_i_conv_port large, small, weight;
 } ckm_i_conv_role;

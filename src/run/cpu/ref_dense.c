@@ -57,7 +57,7 @@ static ckm_status dense_backward_weights(const ckm_graph *step, int32_t op, cons
 }
 
 const ckm_i_reference_kernel ckm_i_ref_kernels_dense[] = {
-    {"dense", NULL, dense},
-    {"dense_backward_weights", NULL, dense_backward_weights},
-    {NULL, NULL, NULL},
+    {CKM_I_OP_dense, NULL, dense},
+    {CKM_I_OP_dense_backward_weights, NULL, dense_backward_weights},
+    {0},
 };

@@ -37,6 +37,6 @@ static ckm_status dropout(const ckm_graph *step, int32_t op, const ckm_i_kernel_
 }
 
 const ckm_i_reference_kernel ckm_i_ref_kernels_dropout[] = {
-    {"dropout", NULL, dropout},
-    {NULL, NULL, NULL},
+    {CKM_I_OP_dropout, NULL, dropout},
+    {0},
 };

@@ -282,14 +282,14 @@ MAP(sign, x > 0.0 ? 1.0 : x < 0.0 ? -1.0 : x)
 MAP(not, x == 0.0)
 MAP(is_nan, x != x)
 
-#define ROW(name)               \
-    {                           \
-#name, NULL, run_##name \
+#define ROW(name)                         \
+    {                                     \
+        CKM_I_OP_##name, NULL, run_##name \
     }
 
 const ckm_i_reference_kernel ckm_i_ref_kernels_elementwise[] = {
     ROW(add),
-    {"sum", NULL, run_add},
+    {CKM_I_OP_sum, NULL, run_add},
     ROW(sub),
     ROW(mul),
     ROW(div),
@@ -314,5 +314,5 @@ const ckm_i_reference_kernel ckm_i_ref_kernels_elementwise[] = {
     ROW(sign),
     ROW(not ),
     ROW(is_nan),
-    {NULL, NULL, NULL},
+    {0},
 };

@@ -69,9 +69,9 @@ static ckm_status extreme_backward(const ckm_graph *step, int32_t op, const ckm_
 }
 
 const ckm_i_reference_kernel ckm_i_ref_kernels_elementwise_grad[] = {
-    {"div_backward_b", NULL, run_div_backward_b},
-    {"pow_backward_a", NULL, run_pow_backward_a},
-    {"pow_backward_b", NULL, run_pow_backward_b},
-    {"extreme_backward", NULL, extreme_backward},
-    {NULL, NULL, NULL},
+    {CKM_I_OP_div_backward_b, NULL, run_div_backward_b},
+    {CKM_I_OP_pow_backward_a, NULL, run_pow_backward_a},
+    {CKM_I_OP_pow_backward_b, NULL, run_pow_backward_b},
+    {CKM_I_OP_extreme_backward, NULL, extreme_backward},
+    {0},
 };

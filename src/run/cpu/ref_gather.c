@@ -204,9 +204,9 @@ KERNEL(scatter_nd, scatter(step, op, call, by_tuple, true, err))
 KERNEL(scatter_elements_backward, scatter(step, op, call, by_element, false, err))
 KERNEL(scatter_nd_backward, scatter(step, op, call, by_tuple, false, err))
 
-#define ROW(name)               \
-    {                           \
-#name, NULL, run_##name \
+#define ROW(name)                         \
+    {                                     \
+        CKM_I_OP_##name, NULL, run_##name \
     }
 
 const ckm_i_reference_kernel ckm_i_ref_kernels_gather[] = {
@@ -220,5 +220,5 @@ const ckm_i_reference_kernel ckm_i_ref_kernels_gather[] = {
     ROW(scatter_nd),
     ROW(scatter_elements_backward),
     ROW(scatter_nd_backward),
-    {NULL, NULL, NULL},
+    {0},
 };

@@ -308,11 +308,11 @@ static ckm_status lp_norm_backward(const ckm_graph *step, int32_t op, const ckm_
 }
 
 const ckm_i_reference_kernel ckm_i_ref_kernels_layer_norm[] = {
-    {"layer_norm", layer_norm_workspace, layer_norm},
-    {"layer_norm_backward", layer_norm_workspace, layer_norm_backward},
-    {"local_response_norm", response_workspace, local_response_norm},
-    {"local_response_norm_backward", response_workspace, local_response_norm_backward},
-    {"lp_norm", NULL, lp_norm},
-    {"lp_norm_backward", NULL, lp_norm_backward},
-    {NULL, NULL, NULL},
+    {CKM_I_OP_layer_norm, layer_norm_workspace, layer_norm},
+    {CKM_I_OP_layer_norm_backward, layer_norm_workspace, layer_norm_backward},
+    {CKM_I_OP_local_response_norm, response_workspace, local_response_norm},
+    {CKM_I_OP_local_response_norm_backward, response_workspace, local_response_norm_backward},
+    {CKM_I_OP_lp_norm, NULL, lp_norm},
+    {CKM_I_OP_lp_norm_backward, NULL, lp_norm_backward},
+    {0},
 };

@@ -148,9 +148,9 @@ static ckm_status mse_backward(const ckm_graph *step, int32_t op, const ckm_i_ke
 }
 
 const ckm_i_reference_kernel ckm_i_ref_kernels_loss[] = {
-    {"softmax_cross_entropy", NULL, softmax_cross_entropy},
-    {"softmax_cross_entropy_backward", NULL, softmax_cross_entropy_backward},
-    {"mse", NULL, mse},
-    {"mse_backward", NULL, mse_backward},
-    {NULL, NULL, NULL},
+    {CKM_I_OP_softmax_cross_entropy, NULL, softmax_cross_entropy},
+    {CKM_I_OP_softmax_cross_entropy_backward, NULL, softmax_cross_entropy_backward},
+    {CKM_I_OP_mse, NULL, mse},
+    {CKM_I_OP_mse_backward, NULL, mse_backward},
+    {0},
 };

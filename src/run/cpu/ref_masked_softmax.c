@@ -80,6 +80,6 @@ static ckm_status masked_softmax(const ckm_graph *step, int32_t op, const ckm_i_
 }
 
 const ckm_i_reference_kernel ckm_i_ref_kernels_masked_softmax[] = {
-    {"masked_softmax", workspace, masked_softmax},
-    {NULL, NULL, NULL},
+    {CKM_I_OP_masked_softmax, workspace, masked_softmax},
+    {0},
 };

@@ -283,8 +283,8 @@ static ckm_status einsum(const ckm_graph *step, int32_t op, const ckm_i_kernel_c
 }
 
 const ckm_i_reference_kernel ckm_i_ref_kernels_matmul[] = {
-    {"matmul", NULL, matmul},
-    {"gemm", NULL, gemm},
-    {"einsum", NULL, einsum},
-    {NULL, NULL, NULL},
+    {CKM_I_OP_matmul, NULL, matmul},
+    {CKM_I_OP_gemm, NULL, gemm},
+    {CKM_I_OP_einsum, NULL, einsum},
+    {0},
 };

@@ -59,7 +59,7 @@ static ckm_status split(const ckm_graph *step, int32_t op, const ckm_i_kernel_ca
 }
 
 const ckm_i_reference_kernel ckm_i_ref_kernels_merge[] = {
-    {"concat", NULL, concat},
-    {"split", NULL, split},
-    {NULL, NULL, NULL},
+    {CKM_I_OP_concat, NULL, concat},
+    {CKM_I_OP_split, NULL, split},
+    {0},
 };

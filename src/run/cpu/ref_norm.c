@@ -358,9 +358,9 @@ static ckm_status group_norm_backward(const ckm_graph *step, int32_t op, const c
 }
 
 const ckm_i_reference_kernel ckm_i_ref_kernels_norm[] = {
-    {"batch_norm_train", batch_norm_workspace, batch_norm_train},
-    {"batch_norm_backward", batch_norm_workspace, batch_norm_backward},
-    {"group_norm", group_norm_workspace, group_norm},
-    {"group_norm_backward", group_norm_workspace, group_norm_backward},
-    {NULL, NULL, NULL},
+    {CKM_I_OP_batch_norm_train, batch_norm_workspace, batch_norm_train},
+    {CKM_I_OP_batch_norm_backward, batch_norm_workspace, batch_norm_backward},
+    {CKM_I_OP_group_norm, group_norm_workspace, group_norm},
+    {CKM_I_OP_group_norm_backward, group_norm_workspace, group_norm_backward},
+    {0},
 };

@@ -291,11 +291,11 @@ static ckm_status lp_pool_backward(const ckm_graph *step, int32_t op, const ckm_
 }
 
 const ckm_i_reference_kernel ckm_i_ref_kernels_pool[] = {
-    {"max_pool_train", forward_workspace, max_pool_train},
-    {"max_pool_backward", backward_workspace, max_pool_backward},
-    {"average_pool", forward_workspace, average_pool},
-    {"average_pool_backward", backward_workspace, average_pool_backward},
-    {"lp_pool", forward_workspace, lp_pool},
-    {"lp_pool_backward", norm_backward_workspace, lp_pool_backward},
-    {NULL, NULL, NULL},
+    {CKM_I_OP_max_pool_train, forward_workspace, max_pool_train},
+    {CKM_I_OP_max_pool_backward, backward_workspace, max_pool_backward},
+    {CKM_I_OP_average_pool, forward_workspace, average_pool},
+    {CKM_I_OP_average_pool_backward, backward_workspace, average_pool_backward},
+    {CKM_I_OP_lp_pool, forward_workspace, lp_pool},
+    {CKM_I_OP_lp_pool_backward, norm_backward_workspace, lp_pool_backward},
+    {0},
 };

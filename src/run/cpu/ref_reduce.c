@@ -396,16 +396,16 @@ static ckm_status cumulative_sum(const ckm_graph *step, int32_t op, const ckm_i_
     return CKM_OK;
 }
 
-#define ROW(name)               \
-    {                           \
-#name, NULL, run_##name \
+#define ROW(name)                         \
+    {                                     \
+        CKM_I_OP_##name, NULL, run_##name \
     }
 
 const ckm_i_reference_kernel ckm_i_ref_kernels_reduce[] = {
-    {"reduce_sum", NULL, reduce_sum},
-    {"reduce_mean", NULL, reduce_mean},
-    {"global_average_pool", NULL, global_average_pool},
-    {"sum_to", NULL, sum_to},
+    {CKM_I_OP_reduce_sum, NULL, reduce_sum},
+    {CKM_I_OP_reduce_mean, NULL, reduce_mean},
+    {CKM_I_OP_global_average_pool, NULL, global_average_pool},
+    {CKM_I_OP_sum_to, NULL, sum_to},
     ROW(reduce_max),
     ROW(reduce_min),
     ROW(reduce_prod),
@@ -423,9 +423,9 @@ const ckm_i_reference_kernel ckm_i_ref_kernels_reduce[] = {
     ROW(reduce_sum_square_backward),
     ROW(reduce_log_sum_backward),
     ROW(reduce_log_sum_exp_backward),
-    {"arg_max", NULL, arg_max},
-    {"arg_min", NULL, arg_min},
-    {"top_k", NULL, top_k},
-    {"cumulative_sum", NULL, cumulative_sum},
-    {NULL, NULL, NULL},
+    {CKM_I_OP_arg_max, NULL, arg_max},
+    {CKM_I_OP_arg_min, NULL, arg_min},
+    {CKM_I_OP_top_k, NULL, top_k},
+    {CKM_I_OP_cumulative_sum, NULL, cumulative_sum},
+    {0},
 };

@@ -230,7 +230,7 @@ static ckm_status resize_backward(const ckm_graph *step, int32_t op, const ckm_i
 }
 
 const ckm_i_reference_kernel ckm_i_ref_kernels_resize[] = {
-    {"resize", forward_workspace, resize},
-    {"resize_backward", backward_workspace, resize_backward},
-    {NULL, NULL, NULL},
+    {CKM_I_OP_resize, forward_workspace, resize},
+    {CKM_I_OP_resize_backward, backward_workspace, resize_backward},
+    {0},
 };

@@ -88,7 +88,7 @@ static ckm_status rms_norm_backward(const ckm_graph *step, int32_t op, const ckm
 }
 
 const ckm_i_reference_kernel ckm_i_ref_kernels_rms_norm[] = {
-    {"rms_norm", NULL, rms_norm},
-    {"rms_norm_backward", backward_workspace, rms_norm_backward},
-    {NULL, NULL, NULL},
+    {CKM_I_OP_rms_norm, NULL, rms_norm},
+    {CKM_I_OP_rms_norm_backward, backward_workspace, rms_norm_backward},
+    {0},
 };

@@ -39,6 +39,6 @@ static ckm_status roll(const ckm_graph *step, int32_t op, const ckm_i_kernel_cal
 }
 
 const ckm_i_reference_kernel ckm_i_ref_kernels_roll[] = {
-    {"roll", NULL, roll},
-    {NULL, NULL, NULL},
+    {CKM_I_OP_roll, NULL, roll},
+    {0},
 };

@@ -55,6 +55,6 @@ static ckm_status rotary(const ckm_graph *step, int32_t op, const ckm_i_kernel_c
 }
 
 const ckm_i_reference_kernel ckm_i_ref_kernels_rotary[] = {
-    {"rotary", workspace, rotary},
-    {NULL, NULL, NULL},
+    {CKM_I_OP_rotary, workspace, rotary},
+    {0},
 };

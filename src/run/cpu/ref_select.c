@@ -223,13 +223,13 @@ static ckm_status cast(const ckm_graph *step, int32_t op, const ckm_i_kernel_cal
 }
 
 const ckm_i_reference_kernel ckm_i_ref_kernels_select[] = {
-    {"where", NULL, where},
-    {"select_backward", NULL, select_backward},
-    {"clip", NULL, clip},
-    {"clip_backward", NULL, clip_backward},
-    {"prelu", NULL, prelu},
-    {"prelu_backward", NULL, prelu_backward},
-    {"prelu_backward_slope", slope_workspace, prelu_backward_slope},
-    {"cast", NULL, cast},
-    {NULL, NULL, NULL},
+    {CKM_I_OP_where, NULL, where},
+    {CKM_I_OP_select_backward, NULL, select_backward},
+    {CKM_I_OP_clip, NULL, clip},
+    {CKM_I_OP_clip_backward, NULL, clip_backward},
+    {CKM_I_OP_prelu, NULL, prelu},
+    {CKM_I_OP_prelu_backward, NULL, prelu_backward},
+    {CKM_I_OP_prelu_backward_slope, slope_workspace, prelu_backward_slope},
+    {CKM_I_OP_cast, NULL, cast},
+    {0},
 };

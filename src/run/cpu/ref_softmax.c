@@ -133,9 +133,9 @@ static ckm_status log_softmax_backward(const ckm_graph *step, int32_t op, const 
 }
 
 const ckm_i_reference_kernel ckm_i_ref_kernels_softmax[] = {
-    {"softmax", NULL, softmax},
-    {"log_softmax", NULL, log_softmax},
-    {"softmax_backward", NULL, softmax_backward},
-    {"log_softmax_backward", NULL, log_softmax_backward},
-    {NULL, NULL, NULL},
+    {CKM_I_OP_softmax, NULL, softmax},
+    {CKM_I_OP_log_softmax, NULL, log_softmax},
+    {CKM_I_OP_softmax_backward, NULL, softmax_backward},
+    {CKM_I_OP_log_softmax_backward, NULL, log_softmax_backward},
+    {0},
 };

@@ -27,6 +27,6 @@ static ckm_status time_embedding(const ckm_graph *step, int32_t op, const ckm_i_
 }
 
 const ckm_i_reference_kernel ckm_i_ref_kernels_time_embedding[] = {
-    {"time_embedding", NULL, time_embedding},
-    {NULL, NULL, NULL},
+    {CKM_I_OP_time_embedding, NULL, time_embedding},
+    {0},
 };

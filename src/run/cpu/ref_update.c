@@ -78,8 +78,8 @@ static ckm_status update_adamw(const ckm_graph *step, int32_t op, const ckm_i_ke
 }
 
 const ckm_i_reference_kernel ckm_i_ref_kernels_update[] = {
-    {"update_sgd", NULL, update_sgd},
-    {"update_adam", NULL, update_adam},
-    {"update_adamw", NULL, update_adamw},
-    {NULL, NULL, NULL},
+    {CKM_I_OP_update_sgd, NULL, update_sgd},
+    {CKM_I_OP_update_adam, NULL, update_adam},
+    {CKM_I_OP_update_adamw, NULL, update_adamw},
+    {0},
 };

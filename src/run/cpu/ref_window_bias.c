@@ -56,7 +56,7 @@ static ckm_status window_bias_backward(const ckm_graph *step, int32_t op, const 
 }
 
 const ckm_i_reference_kernel ckm_i_ref_kernels_window_bias[] = {
-    {"window_bias", NULL, window_bias},
-    {"window_bias_backward", NULL, window_bias_backward},
-    {NULL, NULL, NULL},
+    {CKM_I_OP_window_bias, NULL, window_bias},
+    {CKM_I_OP_window_bias_backward, NULL, window_bias_backward},
+    {0},
 };

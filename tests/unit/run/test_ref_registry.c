@@ -38,16 +38,16 @@ static void test_every_kind(void **state)
 #undef TABLE
     for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
         for (const ckm_i_op_class *c = groups[i]; c->kind != NULL; c++) {
-            bool has = ckm_i_reference_find(c->kind) != NULL;
+            bool has = ckm_i_reference_find(c->id) != NULL;
             if (has == is_rewritten(c->kind)) {
                 fail_msg("kind %s %s", c->kind, has ? "has a kernel nobody uses" : "has no reference kernel");
             }
         }
     }
-    assert_null(ckm_i_reference_find("no such kind"));
+    assert_null(ckm_i_reference_find(CKM_I_OP_NO_KIND));
 }
 
-// And the other way round: a kernel's kind is one that graphs can have, and has one kernel.
+// And no kind has two.
 static void test_every_kernel(void **state)
 {
     (void)state;
@@ -55,12 +55,9 @@ static void test_every_kernel(void **state)
     static const ckm_i_reference_kernel *const groups[] = {CKM_I_REF_GROUPS(TABLE)};
 #undef TABLE
     for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
-        for (const ckm_i_reference_kernel *k = groups[i]; k->kind != NULL; k++) {
-            if (ckm_i_op_class_find(k->kind) == NULL) {
-                fail_msg("there is a kernel for %s but no such operator", k->kind);
-            }
+        for (const ckm_i_reference_kernel *k = groups[i]; k->kind != CKM_I_OP_NO_KIND; k++) {
             if (ckm_i_reference_find(k->kind) != k) {
-                fail_msg("%s has two kernels", k->kind);
+                fail_msg("kind %d has two kernels", (int)k->kind);
             }
         }
     }
