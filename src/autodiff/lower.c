@@ -233,7 +233,7 @@ static ckm_status lower_op(ckm_i_step *s, plan *p, int32_t op, ckm_error *err)
         l.outputs[0] = l.inputs[0];
     } else {
         l.activation = strcmp(fused, "linear") != 0 && p->softmax != op ? fused : NULL;
-        CKM_I_TRY(ckm_i_lower_find(l.kind)->run(&l, err));
+        CKM_I_TRY((o->op_class->lower != NULL ? o->op_class->lower : ckm_i_lower_copy)(&l, err));
         CKM_I_TRY(add_activation(&l, err));
     }
     for (int32_t i = 0; i < o->n_outputs; i++) {

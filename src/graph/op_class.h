@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The operator record: all that the planner, autodiff, the cost models and the session know of a kind of operator. One
-// constant object a kind, in a table of src/graph/op_<group>.c. Every trait has a value that says "none"; 0 says nothing
-// at all, and tests/house fails for a record that leaves one out.
+// constant object a kind, in a table of src/ops/<family>/op_<group>.c. Every trait has a value that says "none"; 0 says nothing
+// at all, and test_op_records fails for a record that leaves one out.
 #ifndef CKM_SRC_GRAPH_OP_CLASS_H
 #define CKM_SRC_GRAPH_OP_CLASS_H
 
@@ -79,6 +79,18 @@ typedef enum ckm_i_weight {
     CKM_I_WEIGHT_TRANSPOSED_FILTER,  // k…,O,I with channels last, I,O,k… with channels first; O is per group
 } ckm_i_weight;
 
+// How it stands to gradients.
+typedef enum ckm_i_learning {
+    CKM_I_LEARNING_UNSAID,
+    CKM_I_LEARNING_RULE,  // `gradient` adds the operators that compute its gradients
+    CKM_I_LEARNING_NOTHING,  // not differentiable: constant almost everywhere, or no numbers. What lies before learns nothing
+    CKM_I_LEARNING_REWRITTEN,   // lowering writes it with other kinds: step graphs have none, it needs no kernel
+    CKM_I_LEARNING_BEHIND_LOSS  // the loss itself, the backward pass and updates
+} ckm_i_learning;
+
+struct ckm_i_grad;   // autodiff/grad_rules.h
+struct ckm_i_lower;  // autodiff/lower.h
+
 enum { CKM_I_INIT_OPERANDS = 5 };
 
 typedef struct ckm_i_init_rules {
@@ -103,10 +115,15 @@ typedef struct ckm_i_op_class {
     ckm_i_indexed indexed;
     ckm_i_repeat repeat;
     ckm_i_init_rules init;
+    ckm_i_learning learning;
+    bool learns_by_any_output;  // `gradient` can do without the first output's gradient; by default that must be there
+    ckm_status (*gradient)(struct ckm_i_grad *g, ckm_error *err);
+    // Brings it into the normal form of a step graph. NULL: it is copied with its attributes.
+    ckm_status (*lower)(struct ckm_i_lower *l, ckm_error *err);
 } ckm_i_op_class;
 
-// A record begins with CKM_I_OP and goes on with CKM_I_OP_PLAIN, or with CKM_I_OP_TRAITS and `.init`. Traits are named by
-// the ends of their constants.
+// A record begins with CKM_I_OP, goes on with CKM_I_OP_PLAIN, or with CKM_I_OP_TRAITS and `.init`, and ends with how it stands
+// to gradients. Traits are named by the ends of their constants.
 #define CKM_I_OP(name, min, max, outputs, infer_, macs_)                                                      \
     .kind = #name, .id = CKM_I_OP_##name, .min_inputs = (min), .max_inputs = (max), .max_outputs = (outputs), \
     .infer = (infer_), .macs = (macs_)
@@ -116,6 +133,11 @@ typedef struct ckm_i_op_class {
 // Computes numbers, may be computed again, holds no positions, initialises nothing.
 #define CKM_I_OP_PLAIN(work_, in_place_) \
     CKM_I_OP_TRAITS(work_, in_place_, NOTHING, NONE, ALLOWED), .init = {.weight = CKM_I_WEIGHT_NONE}
+
+#define CKM_I_OP_LEARNS(rule) .learning = CKM_I_LEARNING_RULE, .gradient = (rule)
+#define CKM_I_OP_LEARNS_NOTHING .learning = CKM_I_LEARNING_NOTHING
+#define CKM_I_OP_REWRITTEN .learning = CKM_I_LEARNING_REWRITTEN
+#define CKM_I_OP_BEHIND_LOSS .learning = CKM_I_LEARNING_BEHIND_LOSS
 
 const ckm_i_op_class *ckm_i_op_class_find(const char *kind);
 

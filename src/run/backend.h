@@ -44,7 +44,7 @@ struct ckm_i_backend {
 ckm_status ckm_i_backend_create(const char *name, int threads, ckm_i_backend **out, ckm_error *err) CKM_NODISCARD;
 void ckm_i_backend_destroy(ckm_i_backend *backend);
 
-// Reference kernels (src/run/cpu/ref_<group>.c, one table a group): plain C, single precision with the sums a
+// Reference kernels (src/ops/<family>/ref_<group>.c, one table a group): plain C, single precision with the sums a
 // reader would write, deterministic. NULL when a kind has none.
 typedef struct ckm_i_reference_kernel {
     ckm_i_op_kind kind;

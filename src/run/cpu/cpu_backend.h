@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The "cpu" back end, internal view: what a kernel is and what a group of kernels provides. Groups: dnnl_<group>.c
-// (on oneDNN) and cpu_<group>.c (own threaded loops). Kinds that no group takes run on the reference kernels.
+// The "cpu" back end, internal view: what a kernel is and what a group of kernels provides. Groups, in
+// src/ops/<family>/: dnnl_<group>.c (on oneDNN) and cpu_<group>.c (own threaded loops). Kinds that no group takes run on the
+// reference kernels.
 #ifndef CKM_SRC_RUN_CPU_CPU_BACKEND_H
 #define CKM_SRC_RUN_CPU_CPU_BACKEND_H
 
