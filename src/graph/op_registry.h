@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operator groups. A group X is a file op_X.c that defines the table ckm_i_ops_X, one row a kind, ended
+// The operator groups. A group X is a file src/ops/<family>/op_X.c that defines the table ckm_i_ops_X, one row a kind, ended
 // by a row whose kind is NULL.
 #ifndef CKM_SRC_GRAPH_OP_REGISTRY_H
 #define CKM_SRC_GRAPH_OP_REGISTRY_H
@@ -33,7 +33,6 @@
     X(grad_conv)           \
     X(grad_norm)           \
     X(grad_pool)           \
-    X(grad_elementwise)    \
     X(grad_movement)       \
     X(loss)                \
     X(update)

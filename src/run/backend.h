@@ -44,14 +44,14 @@ struct ckm_i_backend {
 ckm_status ckm_i_backend_create(const char *name, int threads, ckm_i_backend **out, ckm_error *err) CKM_NODISCARD;
 void ckm_i_backend_destroy(ckm_i_backend *backend);
 
-// Reference kernels (src/run/cpu/ref_<group>.c, one table a group): plain C, single precision with the sums a
+// Reference kernels (src/ops/<family>/ref_<group>.c, one table a group): plain C, single precision with the sums a
 // reader would write, deterministic. NULL when a kind has none.
 typedef struct ckm_i_reference_kernel {
-    const char *kind;
+    ckm_i_op_kind kind;
     // Bytes of workspace; NULL: none.
     int64_t (*workspace)(const ckm_i_op_view *v, const ckm_graph *step);
     ckm_status (*run)(const ckm_graph *step, int32_t op, const ckm_i_kernel_call *call, ckm_error *err);
 } ckm_i_reference_kernel;
-const ckm_i_reference_kernel *ckm_i_reference_find(const char *kind);
+const ckm_i_reference_kernel *ckm_i_reference_find(ckm_i_op_kind kind);
 
 #endif

@@ -251,26 +251,14 @@ static void count_memory(ckm_session *session, const ckm_dataflow *df, int32_t v
     }
 }
 
-// Whether an operator hands its first input's elements on as they are.
-static bool passes_on(const ckm_i_graph_op *op)
-{
-    static const char *const kinds[] = {"cast", "identity", "reshape", "flatten", "transpose", "slice", "expand"};
-    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
-        if (strcmp(op->op_class->kind, kinds[k]) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 // The axis of an operator's first input that its second holds positions of, or -1.
 static int64_t indexed_axis(const ckm_graph *step, const ckm_i_graph_op *op)
 {
-    bool is_loss = strcmp(op->op_class->kind, "softmax_cross_entropy") == 0;
-    if (!is_loss && strcmp(op->op_class->kind, "gather") != 0) {
+    ckm_i_indexed indexed = op->op_class->indexed;
+    if (indexed == CKM_I_INDEXED_NONE) {
         return -1;
     }
-    int64_t axis = ckm_i_op_attr_int(op, "axis", 0, is_loss ? -1 : 0);
+    int64_t axis = ckm_i_op_attr_int(op, "axis", 0, indexed == CKM_I_INDEXED_LAST_AXIS ? -1 : 0);
     return axis < 0 ? axis + step->tensors[op->inputs[0]].shape.rank : axis;
 }
 
@@ -280,7 +268,9 @@ static bool stems_from(const ckm_graph *step, int32_t tensor, int32_t value)
     while (tensor >= 0 && tensor != value) {
         int32_t producer = step->tensors[tensor].producer;
         const ckm_i_graph_op *op = producer >= 0 ? &step->ops[producer] : NULL;
-        tensor = op != NULL && op->n_inputs > 0 && op->outputs[0] == tensor && passes_on(op) ? op->inputs[0] : -1;
+        bool handed_on = op != NULL && op->n_inputs > 0 && op->outputs[0] == tensor &&
+                         op->op_class->hands_on != CKM_I_HANDS_ON_NOTHING;
+        tensor = handed_on ? op->inputs[0] : -1;
     }
     return tensor == value;
 }

@@ -39,39 +39,14 @@ static void fill_constant(float *to, int64_t n, float value)
     }
 }
 
-// How a parameter or state is initialised, by the operator that reads it and its place among the operands.
-typedef enum rule { RULE_ZERO, RULE_ONE, RULE_QUARTER, RULE_HE, RULE_GLOROT, RULE_SMALL, RULE_POSITIONS } rule;
+static ckm_i_init init_of(const ckm_i_op_class *c, int32_t operand)
+{
+    return operand < CKM_I_INIT_OPERANDS && c->init.of[operand] != CKM_I_INIT_UNSAID ? c->init.of[operand]
+                                                                                     : c->init.every;
+}
 
-typedef struct use {
-    const char *kind;
-    int32_t operand;  // -1: any
-    rule rule;
-} use;
-
-static const use uses[] = {
-    {"conv", 1, RULE_HE},
-    {"conv_transpose", 1, RULE_GLOROT},
-    {"dense", 1, RULE_GLOROT},
-    {"gemm", 0, RULE_GLOROT},
-    {"gemm", 1, RULE_GLOROT},
-    {"matmul", -1, RULE_GLOROT},
-    {"einsum", -1, RULE_GLOROT},
-    {"gather", 0, RULE_SMALL},
-    {"batch_norm_train", 1, RULE_ONE},
-    {"batch_norm_train", 4, RULE_ONE},
-    {"layer_norm", 1, RULE_ONE},
-    {"group_norm", 1, RULE_ONE},
-    {"rms_norm", 1, RULE_ONE},
-    {"window_bias", 0, RULE_SMALL},
-    {"mul", -1, RULE_ONE},
-    {"div", 1, RULE_ONE},
-    {"prelu", 1, RULE_QUARTER},
-    {"add", -1, RULE_POSITIONS},
-    {"concat", -1, RULE_POSITIONS},
-};
-
-// The rule of the first operator that has one for this operand; views are followed.
-static rule rule_of(const ckm_training *t, int32_t value, int32_t *op_index)
+// What the first operator that has a rule for this operand says; views are followed.
+static ckm_i_init rule_of(const ckm_training *t, int32_t value, int32_t *op_index)
 {
     const ckm_graph *step = t->step;
     for (int32_t v = 0; v < step->n_ops; v++) {
@@ -81,33 +56,31 @@ static rule rule_of(const ckm_training *t, int32_t value, int32_t *op_index)
             if (x < 0 || (x != value && t->values[x].alias_of != value)) {
                 continue;
             }
-            for (size_t u = 0; u < sizeof uses / sizeof uses[0]; u++) {
-                if (strcmp(uses[u].kind, op->op_class->kind) == 0 && (uses[u].operand < 0 || uses[u].operand == k)) {
-                    *op_index = v;
-                    return uses[u].rule;
-                }
+            ckm_i_init rule = init_of(op->op_class, k);
+            if (rule != CKM_I_INIT_UNSAID) {
+                *op_index = v;
+                return rule;
             }
         }
     }
-    return RULE_ZERO;
+    return CKM_I_INIT_UNSAID;
 }
 
-// Inputs and outputs that one element of a weight's result takes part in. Weights are k…,I,O with channels last, O,I,k…
-// with channels first; a transposed convolution has I and O the other way round.
+// Inputs and outputs that one element of a weight's result takes part in.
 static void fans(const ckm_graph *step, const ckm_i_graph_op *op, const ckm_shape *shape, double *in, double *out)
 {
-    const char *kind = op->op_class->kind;
+    ckm_i_weight weight = op->op_class->init.weight;
     double elements = (double)ckm_i_elements(shape);
     int32_t i = shape->rank >= 2 ? shape->rank - 2 : 0;
     int32_t o = shape->rank >= 1 ? shape->rank - 1 : 0;
-    bool is_conv = strcmp(kind, "conv") == 0 || strcmp(kind, "conv_transpose") == 0;
-    bool swapped = strcmp(kind, "conv_transpose") == 0;
-    if (is_conv && step->layout == CKM_CHANNELS_FIRST) {
+    bool is_filter = weight == CKM_I_WEIGHT_FILTER || weight == CKM_I_WEIGHT_TRANSPOSED_FILTER;
+    bool swapped = weight == CKM_I_WEIGHT_TRANSPOSED_FILTER;
+    if (is_filter && step->layout == CKM_CHANNELS_FIRST) {
         i = 1;
         o = 0;
-    } else if (strcmp(kind, "dense") == 0) {
+    } else if (weight == CKM_I_WEIGHT_MATRIX) {
         swapped = ckm_i_op_attr_int(op, "transposed", 0, 0) != 0;
-    } else if (strcmp(kind, "gemm") == 0) {
+    } else if (weight == CKM_I_WEIGHT_FACTOR) {
         swapped = ckm_i_op_attr_int(op, "trans_b", 0, 0) != 0;
     }
     if (shape->rank < 2) {
@@ -117,11 +90,11 @@ static void fans(const ckm_graph *step, const ckm_i_graph_op *op, const ckm_shap
     }
     double n_in = (double)shape->dims[swapped ? o : i];
     double n_out = (double)shape->dims[swapped ? i : o];
-    double window = is_conv ? elements / (n_in * n_out) : 1.0;
-    double groups = is_conv ? (double)ckm_i_op_attr_int(op, "groups", 0, 1) : 1.0;
+    double window = is_filter ? elements / (n_in * n_out) : 1.0;
+    double groups = is_filter ? (double)ckm_i_op_attr_int(op, "groups", 0, 1) : 1.0;
     // I is per group already; O is per group in a transposed convolution, whose I is not.
-    *in = window * (swapped && is_conv ? n_in / groups : n_in);
-    *out = window * (swapped && is_conv ? n_out : n_out / groups);
+    *in = window * (swapped && is_filter ? n_in / groups : n_in);
+    *out = window * (swapped && is_filter ? n_out : n_out / groups);
 }
 
 static int32_t long_axes(const ckm_shape *shape)
@@ -141,8 +114,8 @@ static void initialize_tensor(const ckm_session *session, int32_t i, uint64_t se
     double in = 1.0;
     double out = 1.0;
     memset(tensor->data, 0, (size_t)tensor->bytes);
-    rule how = rule_of(t, session->values[i], &op);
-    if (tensor->dtype != CKM_F32 || how == RULE_ZERO) {
+    ckm_i_init how = rule_of(t, session->values[i], &op);
+    if (tensor->dtype != CKM_F32 || how == CKM_I_INIT_UNSAID) {
         return;
     }
     float *data = tensor->data;
@@ -152,27 +125,27 @@ static void initialize_tensor(const ckm_session *session, int32_t i, uint64_t se
     const float small = (float)(0.02 * sqrt(3.0));
     fans(t->step, &t->step->ops[op], &tensor->shape, &in, &out);
     switch (how) {
-    case RULE_ONE:
+    case CKM_I_INIT_ONE:
         fill_constant(data, n, 1.0F);
         break;
-    case RULE_QUARTER:
+    case CKM_I_INIT_QUARTER:
         fill_constant(data, n, 0.25F);
         break;
-    case RULE_HE:
+    case CKM_I_INIT_HE:
         fill_uniform(data, n, key, (float)sqrt(6.0 / in));
         break;
-    case RULE_GLOROT:
+    case CKM_I_INIT_GLOROT:
         fill_uniform(data, n, key, (float)sqrt(6.0 / (in + out)));
         break;
-    case RULE_SMALL:
+    case CKM_I_INIT_SMALL:
         fill_uniform(data, n, key, small);
         break;
-    case RULE_POSITIONS:
+    case CKM_I_INIT_POSITIONS:
         if (long_axes(&tensor->shape) > 1) {
             fill_uniform(data, n, key, small);
         }
         break;
-    case RULE_ZERO:
+    case CKM_I_INIT_UNSAID:
         break;
     }
 }

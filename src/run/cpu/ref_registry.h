@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Groups of reference kernels. A group X is a file ref_X.c that defines the table ckm_i_ref_kernels_X, one row a kind,
-// ended by a row whose kind is NULL.
+// Groups of reference kernels. A group X is a file src/ops/<family>/ref_X.c that defines the table ckm_i_ref_kernels_X, one row a kind,
+// ended by a row without a kind.
 #ifndef CKM_SRC_RUN_CPU_REF_REGISTRY_H
 #define CKM_SRC_RUN_CPU_REF_REGISTRY_H
 

@@ -37,11 +37,10 @@ static ckm_status prepare(ckm_i_backend *backend, const ckm_graph *step, int32_t
     if (status != CKM_OK) {
         return status;
     }
-    const char *kind = view.op->op_class->kind;
-    const ckm_i_reference_kernel *reference = ckm_i_reference_find(kind);
+    const ckm_i_reference_kernel *reference = ckm_i_reference_find(view.op->op_class->id);
     if (reference == NULL) {
         return ckm_i_error(err, CKM_ERR_UNSUPPORTED, "operator \"%.200s\": there is no kernel for kind %s",
-                           view.op->name, kind);
+                           view.op->name, view.op->op_class->kind);
     }
     status = check_types(step, view.op, err);
     if (status != CKM_OK) {
