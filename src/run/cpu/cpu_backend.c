@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "run/host_memory.h"
 #include "run/cpu/cpu_threads.h"
 #include "run/cpu/dnnl_support.h"
 
@@ -158,6 +159,7 @@ ckm_status ckm_i_backend_cpu_create(int threads, ckm_i_backend **out, ckm_error 
     CKM_I_TRY(ckm_i_dnnl_open(cpu, err));
     *backend = (ckm_i_backend){.name = "cpu",
                                .threads = cpu->threads,
+                               .memory = &ckm_i_host_memory,
                                .state = cpu,
                                .prepare = cpu_prepare,
                                .run = cpu_run,

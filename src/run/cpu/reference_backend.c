@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "run/host_memory.h"
 
 struct ckm_i_kernel {
     const ckm_i_reference_kernel *reference;
@@ -82,6 +83,7 @@ ckm_status ckm_i_backend_reference_create(int threads, ckm_i_backend **out, ckm_
     }
     *backend = (ckm_i_backend){.name = "reference",
                                .threads = 1,
+                               .memory = &ckm_i_host_memory,
                                .prepare = prepare,
                                .run = run,
                                .free_kernel = free_kernel,
