@@ -14,6 +14,7 @@
 #include <checkmate/plan.h>
 
 #include "base/rng.h"
+#include "run/host_memory.h"
 #include "run/session.h"
 
 enum { WORDS = 100, WORKSPACE = 200 };
@@ -108,8 +109,31 @@ static ckm_i_backend *fake_backend(fake *f)
 {
     ckm_i_backend *backend = malloc(sizeof *backend);
     assert_non_null(backend);
-    *backend = (ckm_i_backend){"fake", 1, f, fake_prepare, fake_run, NULL, fake_free_kernel, fake_destroy};
+    *backend = (ckm_i_backend){.name = "fake",
+                               .threads = 1,
+                               .state = f,
+                               .memory = &ckm_i_host_memory,
+                               .prepare = fake_prepare,
+                               .run = fake_run,
+                               .free_kernel = fake_free_kernel,
+                               .destroy = fake_destroy};
     return backend;
+}
+
+#ifdef CKM_BACKEND_WRAP
+ckm_status CKM_BACKEND_WRAP(ckm_i_backend *inner, ckm_i_backend **out, ckm_error *err);
+#endif
+
+// The same, or in the test's other build what is put around every back end.
+static ckm_i_backend *session_backend(fake *f)
+{
+#ifdef CKM_BACKEND_WRAP
+    ckm_i_backend *backend = NULL;
+    assert_int_equal(CKM_BACKEND_WRAP(fake_backend(f), &backend, NULL), CKM_OK);
+    return backend;
+#else
+    return fake_backend(f);
+#endif
 }
 
 static void good(ckm_status status, const ckm_error *err)
@@ -362,7 +386,7 @@ static void set_up(setting *s, int32_t layers)
     ckm_plan_options options = CKM_PLAN_OPTIONS_INIT;
     s->training = make_training(layers);
     s->step = s->training->step;
-    good(ckm_i_program_create_on(s->training, fake_backend(&s->fake), &s->program, &err), &err);
+    good(ckm_i_program_create_on(s->training, session_backend(&s->fake), &s->program, &err), &err);
     s->df = make_dataflow(s->training);
     good(ckm_schedule_baseline(s->df, &s->baseline, &err), &err);
     s->tight = schedule_keeping(s->training, s->df, 3);
