@@ -153,10 +153,10 @@ static ckm_status grad_log(ckm_i_grad *g, ckm_error *err)
 // ---- records
 
 // A kind without parameters whose attributes do not concern shapes.
-#define UNARY(kind, learning)                                                                                       \
+#define UNARY(kind, ...)                                                                                            \
     {                                                                                                               \
         CKM_I_OP(kind, 1, 1, 1, ckm_i_op_infer_same, ckm_i_op_macs_one_per_input), CKM_I_OP_PLAIN(ELEMENTS, FIRST), \
-            learning                                                                                                \
+            __VA_ARGS__                                                                                             \
     }
 #define BACKWARD(kind)                                                                                               \
     {                                                                                                                \
@@ -165,21 +165,21 @@ static ckm_status grad_log(ckm_i_grad *g, ckm_error *err)
     }
 
 const ckm_i_op_class ckm_i_ops_activation[] = {
-    UNARY(relu, CKM_I_OP_LEARNS(grad_relu)),
-    UNARY(leaky_relu, CKM_I_OP_LEARNS(grad_by_alpha)),
-    UNARY(elu, CKM_I_OP_LEARNS(grad_by_alpha)),
-    UNARY(selu, CKM_I_OP_LEARNS(grad_by_alpha)),
-    UNARY(celu, CKM_I_OP_LEARNS(grad_celu)),
-    UNARY(sigmoid, CKM_I_OP_LEARNS(ckm_i_grad_reads_output)),
-    UNARY(hard_sigmoid, CKM_I_OP_LEARNS(ckm_i_grad_reads_output)),
-    UNARY(tanh, CKM_I_OP_LEARNS(ckm_i_grad_reads_output)),
-    UNARY(softplus, CKM_I_OP_LEARNS(ckm_i_grad_reads_output)),
-    UNARY(softsign, CKM_I_OP_LEARNS(ckm_i_grad_reads_output)),
+    UNARY(relu, CKM_I_OP_LEARNS(grad_relu), .onnx = {"Relu", 6}),
+    UNARY(leaky_relu, CKM_I_OP_LEARNS(grad_by_alpha), .onnx = {"LeakyRelu", 6, {"alpha"}}),
+    UNARY(elu, CKM_I_OP_LEARNS(grad_by_alpha), .onnx = {"Elu", 6, {"alpha"}}),
+    UNARY(selu, CKM_I_OP_LEARNS(grad_by_alpha), .onnx = {"Selu", 6, {"alpha", "gamma"}}),
+    UNARY(celu, CKM_I_OP_LEARNS(grad_celu), .onnx = {"Celu", 12, {"alpha"}}),
+    UNARY(sigmoid, CKM_I_OP_LEARNS(ckm_i_grad_reads_output), .onnx = {"Sigmoid", 6}),
+    UNARY(hard_sigmoid, CKM_I_OP_LEARNS(ckm_i_grad_reads_output), .onnx = {"HardSigmoid", 6, {"alpha", "beta"}}),
+    UNARY(tanh, CKM_I_OP_LEARNS(ckm_i_grad_reads_output), .onnx = {"Tanh", 6}),
+    UNARY(softplus, CKM_I_OP_LEARNS(ckm_i_grad_reads_output), .onnx = {"Softplus", 1}),
+    UNARY(softsign, CKM_I_OP_LEARNS(ckm_i_grad_reads_output), .onnx = {"Softsign", 1}),
     UNARY(gelu, CKM_I_OP_LEARNS(ckm_i_grad_reads_input)),
     UNARY(swish, CKM_I_OP_LEARNS(ckm_i_grad_reads_input)),
-    UNARY(hard_swish, CKM_I_OP_LEARNS(ckm_i_grad_reads_input)),
-    UNARY(mish, CKM_I_OP_LEARNS(ckm_i_grad_reads_input)),
-    UNARY(thresholded_relu, CKM_I_OP_LEARNS(grad_by_alpha)),
+    UNARY(hard_swish, CKM_I_OP_LEARNS(ckm_i_grad_reads_input), .onnx = {"HardSwish", 14}),
+    UNARY(mish, CKM_I_OP_LEARNS(ckm_i_grad_reads_input), .onnx = {"Mish", 18}),
+    UNARY(thresholded_relu, CKM_I_OP_LEARNS(grad_by_alpha), .onnx = {"ThresholdedRelu", 10, {"alpha"}}),
     {CKM_I_OP(softmax, 1, 1, 1, softmax_infer, ckm_i_op_macs_one_per_input), CKM_I_OP_PLAIN(ELEMENTS, FIRST),
      .lower = ckm_i_lower_last_axis, CKM_I_OP_LEARNS(ckm_i_grad_reads_output)},
     {CKM_I_OP(log_softmax, 1, 1, 1, softmax_infer, ckm_i_op_macs_one_per_input), CKM_I_OP_PLAIN(ELEMENTS, FIRST),
