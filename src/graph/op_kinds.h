@@ -8,6 +8,7 @@
 // One entry a kind, in the lines of the table that holds its record; the order does not matter.
 // clang-format off
 #define CKM_I_OP_KINDS(X) \
+    X(shrink) X(shrink_backward) \
     /* conv */ \
     X(conv) X(conv_transpose) X(separable_conv) \
     /* dense */ \
@@ -85,6 +86,7 @@
 
 // Tables of records, src/ops/<family>/op_<group>.c; the order does not matter.
 #define CKM_I_OP_GROUPS(X) \
+    X(shrink) \
     X(conv) X(dense) X(norm) X(activation) X(merge) X(pool) X(border) X(resize) X(basic) X(elementwise) \
     X(matmul) X(einsum) X(reduce) X(layer_norm) X(movement) X(attention) X(masked_softmax) X(rms_norm) X(roll) \
     X(rotary) X(time_embedding) X(window_bias) X(grad_conv) X(grad_norm) X(grad_pool) X(grad_movement) X(loss) \
@@ -92,12 +94,14 @@
 
 // Tables of reference kernels, ckm_i_ref_kernels_<group>; the order does not matter.
 #define CKM_I_REF_GROUPS(X) \
+    X(shrink) \
     X(activation) X(attention) X(conv) X(dense) X(dropout) X(elementwise) X(elementwise_grad) X(gather) \
     X(layer_norm) X(loss) X(masked_softmax) X(matmul) X(merge) X(movement) X(norm) X(pool) X(reduce) X(resize) \
     X(rms_norm) X(roll) X(rotary) X(select) X(softmax) X(time_embedding) X(update) X(window_bias)
 
 // Tables of kernels of the "cpu" back end, ckm_i_cpu_<group>, in the order in which they are asked.
 #define CKM_I_CPU_GROUPS(X) \
+    X(shrink) \
     X(matmul) X(conv_weights) X(conv) X(implicit_conv) X(batch_norm) X(elementwise) X(broadcast) X(eltwise) \
     X(max_pool) X(reduce) X(layer_norm) X(update) X(loss) X(average_pool) X(movement) X(attention)
 // clang-format on
