@@ -99,6 +99,15 @@ typedef struct ckm_i_init_rules {
     ckm_i_init every;                    // of all operands
 } ckm_i_init_rules;
 
+// The ONNX operator that becomes this kind as it stands: the same operands, one output, real attributes of the same names.
+// What takes more than that has a row in src/import/onnx_rows_*.c.
+enum { CKM_I_ONNX_REALS = 4 };
+typedef struct ckm_i_op_onnx {
+    const char *op_type;  // NULL: none
+    int32_t since;        // the opset that brought it
+    const char *reals[CKM_I_ONNX_REALS];
+} ckm_i_op_onnx;
+
 typedef struct ckm_i_op_class {
     const char *kind;  // "conv"
     ckm_i_op_kind id;
@@ -120,6 +129,7 @@ typedef struct ckm_i_op_class {
     ckm_status (*gradient)(struct ckm_i_grad *g, ckm_error *err);
     // Brings it into the normal form of a step graph. NULL: it is copied with its attributes.
     ckm_status (*lower)(struct ckm_i_lower *l, ckm_error *err);
+    ckm_i_op_onnx onnx;
 } ckm_i_op_class;
 
 // A record begins with CKM_I_OP, goes on with CKM_I_OP_PLAIN, or with CKM_I_OP_TRAITS and `.init`, and ends with how it stands
@@ -140,6 +150,8 @@ typedef struct ckm_i_op_class {
 #define CKM_I_OP_BEHIND_LOSS .learning = CKM_I_LEARNING_BEHIND_LOSS
 
 const ckm_i_op_class *ckm_i_op_class_find(const char *kind);
+// The kind that an ONNX operator becomes as it stands, or NULL.
+const ckm_i_op_class *ckm_i_op_class_find_onnx(const char *op_type);
 
 // Whether the operator's output has the buffer of its first input.
 static inline bool ckm_i_op_class_is_view(const ckm_i_op_class *c)

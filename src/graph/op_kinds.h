@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every kind of operator there is, by the name that networks, messages and files give it. Code that wants to know what an
-// operator is compares `op->op_class->id` with CKM_I_OP_<kind>; names are read once, when an operator is added.
+// The one list of operators: every kind there is, by the name that networks, messages and files give it, and the tables that
+// hold records and kernels. Code that wants to know what an operator is compares `op->op_class->id` with CKM_I_OP_<kind>; names
+// are read once, when an operator is added.
 #ifndef CKM_SRC_GRAPH_OP_KINDS_H
 #define CKM_SRC_GRAPH_OP_KINDS_H
 
 // One entry a kind, in the lines of the table that holds its record; the order does not matter.
 // clang-format off
 #define CKM_I_OP_KINDS(X) \
+    X(shrink) X(shrink_backward) \
     /* conv */ \
     X(conv) X(conv_transpose) X(separable_conv) \
     /* dense */ \
@@ -81,6 +83,27 @@
     X(softmax_cross_entropy) X(softmax_cross_entropy_backward) X(mse) X(mse_backward) \
     /* update */ \
     X(update_sgd) X(update_adam) X(update_adamw)
+
+// Tables of records, src/ops/<family>/op_<group>.c; the order does not matter.
+#define CKM_I_OP_GROUPS(X) \
+    X(shrink) \
+    X(conv) X(dense) X(norm) X(activation) X(merge) X(pool) X(border) X(resize) X(basic) X(elementwise) \
+    X(matmul) X(einsum) X(reduce) X(layer_norm) X(movement) X(attention) X(masked_softmax) X(rms_norm) X(roll) \
+    X(rotary) X(time_embedding) X(window_bias) X(grad_conv) X(grad_norm) X(grad_pool) X(grad_movement) X(loss) \
+    X(update)
+
+// Tables of reference kernels, ckm_i_ref_kernels_<group>; the order does not matter.
+#define CKM_I_REF_GROUPS(X) \
+    X(shrink) \
+    X(activation) X(attention) X(conv) X(dense) X(dropout) X(elementwise) X(elementwise_grad) X(gather) \
+    X(layer_norm) X(loss) X(masked_softmax) X(matmul) X(merge) X(movement) X(norm) X(pool) X(reduce) X(resize) \
+    X(rms_norm) X(roll) X(rotary) X(select) X(softmax) X(time_embedding) X(update) X(window_bias)
+
+// Tables of kernels of the "cpu" back end, ckm_i_cpu_<group>, in the order in which they are asked.
+#define CKM_I_CPU_GROUPS(X) \
+    X(shrink) \
+    X(matmul) X(conv_weights) X(conv) X(implicit_conv) X(batch_norm) X(elementwise) X(broadcast) X(eltwise) \
+    X(max_pool) X(reduce) X(layer_norm) X(update) X(loss) X(average_pool) X(movement) X(attention)
 // clang-format on
 
 typedef enum ckm_i_op_kind {

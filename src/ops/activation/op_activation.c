@@ -153,10 +153,10 @@ static ckm_status grad_log(ckm_i_grad *g, ckm_error *err)
 // ---- records
 
 // A kind without parameters whose attributes do not concern shapes.
-#define UNARY(kind, learning)                                                                                       \
+#define UNARY(kind, ...)                                                                                            \
     {                                                                                                               \
         CKM_I_OP(kind, 1, 1, 1, ckm_i_op_infer_same, ckm_i_op_macs_one_per_input), CKM_I_OP_PLAIN(ELEMENTS, FIRST), \
-            learning                                                                                                \
+            __VA_ARGS__                                                                                             \
     }
 #define BACKWARD(kind)                                                                                               \
     {                                                                                                                \
@@ -165,28 +165,30 @@ static ckm_status grad_log(ckm_i_grad *g, ckm_error *err)
     }
 
 const ckm_i_op_class ckm_i_ops_activation[] = {
-    UNARY(relu, CKM_I_OP_LEARNS(grad_relu)),
-    UNARY(leaky_relu, CKM_I_OP_LEARNS(grad_by_alpha)),
-    UNARY(elu, CKM_I_OP_LEARNS(grad_by_alpha)),
-    UNARY(selu, CKM_I_OP_LEARNS(grad_by_alpha)),
-    UNARY(celu, CKM_I_OP_LEARNS(grad_celu)),
-    UNARY(sigmoid, CKM_I_OP_LEARNS(ckm_i_grad_reads_output)),
-    UNARY(hard_sigmoid, CKM_I_OP_LEARNS(ckm_i_grad_reads_output)),
-    UNARY(tanh, CKM_I_OP_LEARNS(ckm_i_grad_reads_output)),
-    UNARY(softplus, CKM_I_OP_LEARNS(ckm_i_grad_reads_output)),
-    UNARY(softsign, CKM_I_OP_LEARNS(ckm_i_grad_reads_output)),
+    UNARY(relu, CKM_I_OP_LEARNS(grad_relu), .onnx = {.op_type = "Relu", .since = 6}),
+    UNARY(leaky_relu, CKM_I_OP_LEARNS(grad_by_alpha), .onnx = {.op_type = "LeakyRelu", .since = 6, .reals = {"alpha"}}),
+    UNARY(elu, CKM_I_OP_LEARNS(grad_by_alpha), .onnx = {.op_type = "Elu", .since = 6, .reals = {"alpha"}}),
+    UNARY(selu, CKM_I_OP_LEARNS(grad_by_alpha), .onnx = {.op_type = "Selu", .since = 6, .reals = {"alpha", "gamma"}}),
+    UNARY(celu, CKM_I_OP_LEARNS(grad_celu), .onnx = {.op_type = "Celu", .since = 12, .reals = {"alpha"}}),
+    UNARY(sigmoid, CKM_I_OP_LEARNS(ckm_i_grad_reads_output), .onnx = {.op_type = "Sigmoid", .since = 6}),
+    UNARY(hard_sigmoid, CKM_I_OP_LEARNS(ckm_i_grad_reads_output),
+          .onnx = {.op_type = "HardSigmoid", .since = 6, .reals = {"alpha", "beta"}}),
+    UNARY(tanh, CKM_I_OP_LEARNS(ckm_i_grad_reads_output), .onnx = {.op_type = "Tanh", .since = 6}),
+    UNARY(softplus, CKM_I_OP_LEARNS(ckm_i_grad_reads_output), .onnx = {.op_type = "Softplus", .since = 1}),
+    UNARY(softsign, CKM_I_OP_LEARNS(ckm_i_grad_reads_output), .onnx = {.op_type = "Softsign", .since = 1}),
     UNARY(gelu, CKM_I_OP_LEARNS(ckm_i_grad_reads_input)),
     UNARY(swish, CKM_I_OP_LEARNS(ckm_i_grad_reads_input)),
-    UNARY(hard_swish, CKM_I_OP_LEARNS(ckm_i_grad_reads_input)),
-    UNARY(mish, CKM_I_OP_LEARNS(ckm_i_grad_reads_input)),
-    UNARY(thresholded_relu, CKM_I_OP_LEARNS(grad_by_alpha)),
+    UNARY(hard_swish, CKM_I_OP_LEARNS(ckm_i_grad_reads_input), .onnx = {.op_type = "HardSwish", .since = 14}),
+    UNARY(mish, CKM_I_OP_LEARNS(ckm_i_grad_reads_input), .onnx = {.op_type = "Mish", .since = 18}),
+    UNARY(thresholded_relu, CKM_I_OP_LEARNS(grad_by_alpha),
+          .onnx = {.op_type = "ThresholdedRelu", .since = 10, .reals = {"alpha"}}),
     {CKM_I_OP(softmax, 1, 1, 1, softmax_infer, ckm_i_op_macs_one_per_input), CKM_I_OP_PLAIN(ELEMENTS, FIRST),
      .lower = ckm_i_lower_last_axis, CKM_I_OP_LEARNS(ckm_i_grad_reads_output)},
     {CKM_I_OP(log_softmax, 1, 1, 1, softmax_infer, ckm_i_op_macs_one_per_input), CKM_I_OP_PLAIN(ELEMENTS, FIRST),
      .lower = ckm_i_lower_last_axis, CKM_I_OP_LEARNS(ckm_i_grad_reads_output)},
     {CKM_I_OP(prelu, 2, 2, 1, prelu_infer, ckm_i_op_macs_one_per_input),
      CKM_I_OP_TRAITS(ELEMENTS, FIRST, NOTHING, NONE, ALLOWED),
-     .init = {CKM_I_WEIGHT_PLAIN, .of[1] = CKM_I_INIT_QUARTER}, CKM_I_OP_LEARNS(grad_prelu)},
+     .init = {.weight = CKM_I_WEIGHT_PLAIN, .of[1] = CKM_I_INIT_QUARTER}, CKM_I_OP_LEARNS(grad_prelu)},
     {CKM_I_OP(clip, 1, 3, 1, clip_infer, ckm_i_op_macs_one_per_input), CKM_I_OP_PLAIN(ELEMENTS, FIRST),
      .lower = ckm_i_lower_clip, CKM_I_OP_LEARNS(grad_clip)},
     UNARY(sqrt, CKM_I_OP_LEARNS(ckm_i_grad_reads_output)),

@@ -82,10 +82,10 @@ static ckm_status concat_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dt
 
 const ckm_i_op_class ckm_i_ops_merge[] = {
     {CKM_I_OP(add, 2, -1, 1, add_infer, add_macs), CKM_I_OP_TRAITS(ELEMENTS, EVERY, NOTHING, NONE, ALLOWED),
-     .init = {CKM_I_WEIGHT_PLAIN, .every = CKM_I_INIT_POSITIONS}, .lower = ckm_i_lower_wide,
+     .init = {.weight = CKM_I_WEIGHT_PLAIN, .every = CKM_I_INIT_POSITIONS}, .lower = ckm_i_lower_wide,
      CKM_I_OP_LEARNS(ckm_i_grad_of_add)},
     {CKM_I_OP(concat, 1, -1, 1, concat_infer, NULL), CKM_I_OP_TRAITS(ELEMENTS, NONE, NOTHING, NONE, ALLOWED),
-     .init = {CKM_I_WEIGHT_PLAIN, .every = CKM_I_INIT_POSITIONS}, .lower = ckm_i_lower_concat,
+     .init = {.weight = CKM_I_WEIGHT_PLAIN, .every = CKM_I_INIT_POSITIONS}, .lower = ckm_i_lower_concat,
      CKM_I_OP_LEARNS(ckm_i_grad_of_concat)},
     {0},
 };

@@ -58,7 +58,7 @@ static ckm_status backward_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_
 
 const ckm_i_op_class ckm_i_ops_window_bias[] = {
     {CKM_I_OP(window_bias, 1, 1, 1, forward_infer, NULL), CKM_I_OP_TRAITS(ELEMENTS, NONE, NOTHING, NONE, ALLOWED),
-     .init = {CKM_I_WEIGHT_PLAIN, .of[0] = CKM_I_INIT_SMALL}, CKM_I_OP_LEARNS(ckm_i_grad_of_window_bias)},
+     .init = {.weight = CKM_I_WEIGHT_PLAIN, .of[0] = CKM_I_INIT_SMALL}, CKM_I_OP_LEARNS(ckm_i_grad_of_window_bias)},
     {CKM_I_OP(window_bias_backward, 1, 1, 1, backward_infer, ckm_i_op_macs_one_per_input),
      CKM_I_OP_PLAIN(ELEMENTS, NONE), CKM_I_OP_BEHIND_LOSS},
     {0},

@@ -253,12 +253,12 @@ static ckm_status separable_macs(const ckm_i_op_view *v, int64_t *macs, ckm_erro
 
 const ckm_i_op_class ckm_i_ops_conv[] = {
     {CKM_I_OP(conv, 2, 3, 1, conv_infer, conv_macs), CKM_I_OP_TRAITS(CONVOLUTION, NONE, NOTHING, NONE, ALLOWED),
-     .init = {CKM_I_WEIGHT_FILTER, .of[1] = CKM_I_INIT_HE}, .lower = ckm_i_lower_conv,
+     .init = {.weight = CKM_I_WEIGHT_FILTER, .of[1] = CKM_I_INIT_HE}, .lower = ckm_i_lower_conv,
      CKM_I_OP_LEARNS(ckm_i_grad_of_conv)},
     {CKM_I_OP(conv_transpose, 2, 3, 1, transpose_infer, transpose_macs),
      CKM_I_OP_TRAITS(TRANSPOSED, NONE, NOTHING, NONE, ALLOWED),
-     .init = {CKM_I_WEIGHT_TRANSPOSED_FILTER, .of[1] = CKM_I_INIT_GLOROT}, .lower = ckm_i_lower_conv_transpose,
-     CKM_I_OP_LEARNS(ckm_i_grad_of_conv)},
+     .init = {.weight = CKM_I_WEIGHT_TRANSPOSED_FILTER, .of[1] = CKM_I_INIT_GLOROT},
+     .lower = ckm_i_lower_conv_transpose, CKM_I_OP_LEARNS(ckm_i_grad_of_conv)},
     {CKM_I_OP(separable_conv, 3, 4, 1, separable_infer, separable_macs), CKM_I_OP_PLAIN(CONVOLUTION, NONE),
      .lower = ckm_i_lower_separable_conv, CKM_I_OP_REWRITTEN},
     {0},

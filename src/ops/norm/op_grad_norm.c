@@ -139,7 +139,7 @@ static ckm_status backward_macs(const ckm_i_op_view *v, int64_t *macs, ckm_error
 const ckm_i_op_class ckm_i_ops_grad_norm[] = {
     {CKM_I_OP(batch_norm_train, 1, 5, 3, batch_train_infer, forward_macs),
      CKM_I_OP_TRAITS(TWO_PASSES, NONE, NOTHING, NONE, ALLOWED),
-     .init = {CKM_I_WEIGHT_PLAIN, .of[1] = CKM_I_INIT_ONE, .of[4] = CKM_I_INIT_ONE},
+     .init = {.weight = CKM_I_WEIGHT_PLAIN, .of[1] = CKM_I_INIT_ONE, .of[4] = CKM_I_INIT_ONE},
      CKM_I_OP_LEARNS(ckm_i_grad_of_batch_norm)},
     {CKM_I_OP(batch_norm_backward, 2, 5, 3, batch_backward_infer, backward_macs), CKM_I_OP_PLAIN(TWO_PASSES, BOTH),
      CKM_I_OP_BEHIND_LOSS},

@@ -108,11 +108,13 @@ static ckm_status count_macs(const ckm_i_op_view *v, int64_t *macs, ckm_error *e
 
 const ckm_i_op_class ckm_i_ops_layer_norm[] = {
     {CKM_I_OP(layer_norm, 1, 3, 3, infer_layer_norm, count_macs),
-     CKM_I_OP_TRAITS(ELEMENTS, NONE, NOTHING, NONE, ALLOWED), .init = {CKM_I_WEIGHT_PLAIN, .of[1] = CKM_I_INIT_ONE},
-     .lower = ckm_i_lower_layer_norm, CKM_I_OP_LEARNS(ckm_i_grad_of_layer_norm)},
+     CKM_I_OP_TRAITS(ELEMENTS, NONE, NOTHING, NONE, ALLOWED),
+     .init = {.weight = CKM_I_WEIGHT_PLAIN, .of[1] = CKM_I_INIT_ONE}, .lower = ckm_i_lower_layer_norm,
+     CKM_I_OP_LEARNS(ckm_i_grad_of_layer_norm)},
     {CKM_I_OP(group_norm, 1, 3, 3, infer_channel_norm, count_macs),
-     CKM_I_OP_TRAITS(ELEMENTS, NONE, NOTHING, NONE, ALLOWED), .init = {CKM_I_WEIGHT_PLAIN, .of[1] = CKM_I_INIT_ONE},
-     .lower = ckm_i_lower_group_norm, CKM_I_OP_LEARNS(ckm_i_grad_of_group_norm)},
+     CKM_I_OP_TRAITS(ELEMENTS, NONE, NOTHING, NONE, ALLOWED),
+     .init = {.weight = CKM_I_WEIGHT_PLAIN, .of[1] = CKM_I_INIT_ONE}, .lower = ckm_i_lower_group_norm,
+     CKM_I_OP_LEARNS(ckm_i_grad_of_group_norm)},
     {CKM_I_OP(instance_norm, 1, 3, 1, infer_channel_norm, count_macs), CKM_I_OP_PLAIN(ELEMENTS, NONE),
      .lower = ckm_i_lower_group_norm, CKM_I_OP_REWRITTEN},
     {CKM_I_OP(local_response_norm, 1, 1, 1, infer_response_norm, count_macs), CKM_I_OP_PLAIN(ELEMENTS, NONE),

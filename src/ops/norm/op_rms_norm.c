@@ -65,7 +65,7 @@ static ckm_status backward_macs(const ckm_i_op_view *v, int64_t *macs, ckm_error
 
 const ckm_i_op_class ckm_i_ops_rms_norm[] = {
     {CKM_I_OP(rms_norm, 1, 2, 2, forward_infer, forward_macs), CKM_I_OP_TRAITS(ELEMENTS, NONE, NOTHING, NONE, ALLOWED),
-     .init = {CKM_I_WEIGHT_PLAIN, .of[1] = CKM_I_INIT_ONE}, .lower = ckm_i_lower_rms_norm,
+     .init = {.weight = CKM_I_WEIGHT_PLAIN, .of[1] = CKM_I_INIT_ONE}, .lower = ckm_i_lower_rms_norm,
      CKM_I_OP_LEARNS(ckm_i_grad_of_rms_norm)},
     {CKM_I_OP(rms_norm_backward, 2, 4, 2, backward_infer, backward_macs), CKM_I_OP_PLAIN(ELEMENTS, BOTH),
      CKM_I_OP_BEHIND_LOSS},

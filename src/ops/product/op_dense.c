@@ -58,7 +58,7 @@ static ckm_status dense_macs(const ckm_i_op_view *v, int64_t *macs, ckm_error *e
 
 const ckm_i_op_class ckm_i_ops_dense[] = {
     {CKM_I_OP(dense, 2, 3, 1, dense_infer, dense_macs), CKM_I_OP_TRAITS(PRODUCT, NONE, NOTHING, NONE, ALLOWED),
-     .init = {CKM_I_WEIGHT_MATRIX, .of[1] = CKM_I_INIT_GLOROT}, .lower = ckm_i_lower_dense,
+     .init = {.weight = CKM_I_WEIGHT_MATRIX, .of[1] = CKM_I_INIT_GLOROT}, .lower = ckm_i_lower_dense,
      CKM_I_OP_LEARNS(ckm_i_grad_of_dense)},
     {0},
 };

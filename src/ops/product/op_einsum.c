@@ -101,6 +101,6 @@ static ckm_status count_macs(const ckm_i_op_view *v, int64_t *macs, ckm_error *e
 
 const ckm_i_op_class ckm_i_ops_einsum[] = {
     {CKM_I_OP(einsum, 1, 8, 1, infer_einsum, count_macs), CKM_I_OP_TRAITS(PRODUCT, NONE, NOTHING, NONE, ALLOWED),
-     .init = {CKM_I_WEIGHT_PLAIN, .every = CKM_I_INIT_GLOROT}, CKM_I_OP_LEARNS(ckm_i_grad_of_einsum)},
+     .init = {.weight = CKM_I_WEIGHT_PLAIN, .every = CKM_I_INIT_GLOROT}, CKM_I_OP_LEARNS(ckm_i_grad_of_einsum)},
     {0},
 };

@@ -120,10 +120,10 @@ static ckm_status count_macs(const ckm_i_op_view *v, int64_t *macs, ckm_error *e
 
 const ckm_i_op_class ckm_i_ops_matmul[] = {
     {CKM_I_OP(matmul, 2, 2, 1, infer_matmul, count_macs), CKM_I_OP_TRAITS(PRODUCT, NONE, NOTHING, NONE, ALLOWED),
-     .init = {CKM_I_WEIGHT_PLAIN, .every = CKM_I_INIT_GLOROT}, .lower = ckm_i_lower_product,
+     .init = {.weight = CKM_I_WEIGHT_PLAIN, .every = CKM_I_INIT_GLOROT}, .lower = ckm_i_lower_product,
      CKM_I_OP_LEARNS(ckm_i_grad_of_matmul)},
     {CKM_I_OP(gemm, 2, 3, 1, infer_gemm, count_macs), CKM_I_OP_TRAITS(PRODUCT, NONE, NOTHING, NONE, ALLOWED),
-     .init = {CKM_I_WEIGHT_FACTOR, .of[0] = CKM_I_INIT_GLOROT, .of[1] = CKM_I_INIT_GLOROT},
+     .init = {.weight = CKM_I_WEIGHT_FACTOR, .of[0] = CKM_I_INIT_GLOROT, .of[1] = CKM_I_INIT_GLOROT},
      .lower = ckm_i_lower_product, CKM_I_OP_LEARNS(ckm_i_grad_of_gemm)},
     {0},
 };

@@ -48,7 +48,8 @@ static ckm_status mse_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dtype
 
 const ckm_i_op_class ckm_i_ops_loss[] = {
     {CKM_I_OP(softmax_cross_entropy, 2, 2, 2, cross_entropy_infer, ckm_i_op_macs_one_per_input),
-     CKM_I_OP_TRAITS(ELEMENTS, NONE, NOTHING, LAST_AXIS, ALLOWED), .init = {CKM_I_WEIGHT_NONE}, CKM_I_OP_BEHIND_LOSS},
+     CKM_I_OP_TRAITS(ELEMENTS, NONE, NOTHING, LAST_AXIS, ALLOWED), .init = {.weight = CKM_I_WEIGHT_NONE},
+     CKM_I_OP_BEHIND_LOSS},
     {CKM_I_OP(softmax_cross_entropy_backward, 2, 2, 1, cross_entropy_backward_infer, ckm_i_op_macs_one_per_input),
      CKM_I_OP_PLAIN(ELEMENTS, FIRST), CKM_I_OP_BEHIND_LOSS},
     {CKM_I_OP(mse, 2, 2, 1, mse_infer, ckm_i_op_macs_one_per_input), CKM_I_OP_PLAIN(ELEMENTS, NONE),

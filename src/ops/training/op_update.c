@@ -33,10 +33,10 @@ static ckm_status adam_macs(const ckm_i_op_view *v, int64_t *macs, ckm_error *er
 
 const ckm_i_op_class ckm_i_ops_update[] = {
     {CKM_I_OP(update_sgd, 2, 3, 0, update_infer, sgd_macs), CKM_I_OP_TRAITS(ELEMENTS, NONE, NOTHING, NONE, ONCE),
-     .init = {CKM_I_WEIGHT_NONE}, CKM_I_OP_BEHIND_LOSS},
+     .init = {.weight = CKM_I_WEIGHT_NONE}, CKM_I_OP_BEHIND_LOSS},
     {CKM_I_OP(update_adam, 4, 4, 0, update_infer, adam_macs), CKM_I_OP_TRAITS(ELEMENTS, NONE, NOTHING, NONE, ONCE),
-     .init = {CKM_I_WEIGHT_NONE}, CKM_I_OP_BEHIND_LOSS},
+     .init = {.weight = CKM_I_WEIGHT_NONE}, CKM_I_OP_BEHIND_LOSS},
     {CKM_I_OP(update_adamw, 4, 4, 0, update_infer, adam_macs), CKM_I_OP_TRAITS(ELEMENTS, NONE, NOTHING, NONE, ONCE),
-     .init = {CKM_I_WEIGHT_NONE}, CKM_I_OP_BEHIND_LOSS},
+     .init = {.weight = CKM_I_WEIGHT_NONE}, CKM_I_OP_BEHIND_LOSS},
     {0},
 };

@@ -30,25 +30,8 @@ typedef struct ckm_i_cpu_row {
     ckm_status (*prepare)(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm_i_kernel *kernel, ckm_error *err);
 } ckm_i_cpu_row;
 
-// Tables ckm_i_cpu_<group>, each ended by a row without a kind. The first row that takes an operator has it.
-#define CKM_I_CPU_GROUPS(X) \
-    X(matmul)               \
-    X(conv_weights)         \
-    X(conv)                 \
-    X(implicit_conv)        \
-    X(batch_norm)           \
-    X(elementwise)          \
-    X(broadcast)            \
-    X(eltwise)              \
-    X(max_pool)             \
-    X(reduce)               \
-    X(layer_norm)           \
-    X(update)               \
-    X(loss)                 \
-    X(average_pool)         \
-    X(movement)             \
-    X(attention)
-
+// Tables ckm_i_cpu_<group>, each ended by a row without a kind, in the order of CKM_I_CPU_GROUPS (graph/op_kinds.h). The first
+// row that takes an operator has it.
 #define CKM_I_CPU_GROUP_DECLARE(group) extern const ckm_i_cpu_row ckm_i_cpu_##group[];
 CKM_I_CPU_GROUPS(CKM_I_CPU_GROUP_DECLARE)
 #undef CKM_I_CPU_GROUP_DECLARE

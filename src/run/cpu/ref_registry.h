@@ -6,35 +6,6 @@
 
 #include "run/backend.h"
 
-// One line a group; the order does not matter, kinds are unique.
-#define CKM_I_REF_GROUPS(X) \
-    X(activation)           \
-    X(attention)            \
-    X(conv)                 \
-    X(dense)                \
-    X(dropout)              \
-    X(elementwise)          \
-    X(elementwise_grad)     \
-    X(gather)               \
-    X(layer_norm)           \
-    X(loss)                 \
-    X(masked_softmax)       \
-    X(matmul)               \
-    X(merge)                \
-    X(movement)             \
-    X(norm)                 \
-    X(pool)                 \
-    X(reduce)               \
-    X(resize)               \
-    X(rms_norm)             \
-    X(roll)                 \
-    X(rotary)               \
-    X(select)               \
-    X(softmax)              \
-    X(time_embedding)       \
-    X(update)               \
-    X(window_bias)
-
 #define CKM_I_REF_GROUP_DECLARE(group) extern const ckm_i_reference_kernel ckm_i_ref_kernels_##group[];
 CKM_I_REF_GROUPS(CKM_I_REF_GROUP_DECLARE)
 #undef CKM_I_REF_GROUP_DECLARE
