@@ -5,7 +5,7 @@ file(GLOB library_sources CONFIGURE_DEPENDS
     "${PROJECT_SOURCE_DIR}/src/*/*.c" "${PROJECT_SOURCE_DIR}/src/*/*/*.c" "${PROJECT_SOURCE_DIR}/src/*/*/*.cpp")
 list(FILTER library_sources EXCLUDE REGEX "/src/cli/")
 if(NOT CKM_RUN)
-    list(FILTER library_sources EXCLUDE REGEX "/src/(run|trainer)/")
+    list(FILTER library_sources EXCLUDE REGEX "/src/(run/|trainer/|ops/[a-z]+/(ref|cpu|dnnl)_)")
 endif()
 file(GLOB public_headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/include/checkmate/*.h")
 
@@ -53,8 +53,8 @@ target_include_directories(checkmate_objects SYSTEM PRIVATE
 target_compile_options(checkmate_objects PRIVATE -fopenmp-simd -fno-math-errno -fno-trapping-math
     $<$<C_COMPILER_ID:Clang>:-Wno-pass-failed>)
 # Products of tiles are fused multiply-adds where the processor has them; gcc does not make them of standard C otherwise.
-set_source_files_properties("${PROJECT_SOURCE_DIR}/src/run/cpu/cpu_attention_tile.c"
-    "${PROJECT_SOURCE_DIR}/src/run/cpu/cpu_attention_rows.c" PROPERTIES COMPILE_OPTIONS -ffp-contract=fast)
+set_source_files_properties("${PROJECT_SOURCE_DIR}/src/ops/attention/cpu_attention_tile.c"
+    "${PROJECT_SOURCE_DIR}/src/ops/attention/cpu_attention_rows.c" PROPERTIES COMPILE_OPTIONS -ffp-contract=fast)
 target_link_libraries(checkmate_objects PRIVATE checkmate_flags ${library_dependencies})
 if(TARGET checkmate_generate)
     add_dependencies(checkmate_objects checkmate_generate)

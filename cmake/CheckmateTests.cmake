@@ -2,6 +2,7 @@
 # Tests, found by glob. Labels: unit oracle golden cli fuzz slow install.
 #   tests/unit/<module>/test_*.c, tests/oracle/test_*.c, tests/regression/bug_*.c   one cmocka program each
 #   tests/unit/*/test_alloc_*.c   the same, with allocation wrapped (tests/support/alloc_sweep.h)
+#   tests/far/                    a back end like a device's, on which tests that train run once more: <name>_far
 #   tests/support/*.c             helpers linked into all of them
 #   tests/cli/*.sh                scripts that get the program as $CHECKMATE; golden_*.sh are labelled golden
 #   tests/faults/                 makes allocations, forks and threads of a program fail one by one (fault_sweep.c)
@@ -80,6 +81,33 @@ if(CKM_BUILD_TESTS)
         checkmate_at_levels(test_gemm)
         checkmate_at_levels(test_dnnl_kernels)
         checkmate_at_levels(test_dnnl_conv)
+    endif()
+    # The tests that train, once more on a back end whose memory is not the host's and whose work is done late; and a
+    # program that trains on it. The objects come before the library, whose back ends they wrap.
+    if(CKM_RUN)
+        add_library(checkmate_far_backend OBJECT "${tests_dir}/far/far_backend.c" "${PROJECT_SOURCE_DIR}/src/run/backend.c")
+        target_compile_definitions(checkmate_far_backend PRIVATE CKM_BACKEND_WRAP=ckm_test_far_wrap)
+        target_link_libraries(checkmate_far_backend PRIVATE checkmate_test_flags)
+        foreach(name test_session test_networks test_optimizer test_profile test_trainer test_autodiff_numeric)
+            get_target_property(source ${name} SOURCES)
+            add_executable(${name}_far ${source} $<TARGET_OBJECTS:checkmate_far_backend>)
+            set_target_properties(${name}_far PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+            target_compile_definitions(${name}_far PRIVATE CKM_BACKEND_WRAP=ckm_test_far_wrap)
+            target_link_libraries(${name}_far PRIVATE checkmate_test_support)
+            add_test(NAME ${name}_far COMMAND ${name}_far)
+            checkmate_register(${name}_far 600 unit)
+        endforeach()
+        checkmate_add_c_test("${tests_dir}/far/test_far_memory.c" unit)
+        target_sources(test_far_memory PRIVATE $<TARGET_OBJECTS:checkmate_far_backend>)
+        add_executable(checkmate_far ${program_sources} $<TARGET_OBJECTS:checkmate_far_backend>)
+        set_target_properties(checkmate_far PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+        target_link_libraries(checkmate_far PRIVATE checkmate_test_flags)
+        foreach(script train_resume train_errors train_networks)
+            add_test(NAME cli_${script}_far COMMAND sh "${tests_dir}/cli/${script}.sh")
+            checkmate_register(cli_${script}_far 600 cli)
+            set_property(TEST cli_${script}_far APPEND PROPERTY ENVIRONMENT
+                         "CHECKMATE=${PROJECT_BINARY_DIR}/tests/checkmate_far")
+        endforeach()
     endif()
     foreach(source ${oracle_tests})
         checkmate_add_c_test("${source}" oracle)

@@ -23,6 +23,10 @@ BEGIN {
     allow("run", "base graph dataflow schedule plan cost")
     allow("emit", "base graph dataflow schedule plan")
     allow("trainer", "base graph import autodiff dataflow cost schedule solve plan run")
+    allow("ops", "base graph autodiff run")
+    # The two sides of an operator, by the beginning of the file name: what plans knows no kernel, and the other way round.
+    side["op"] = "base graph autodiff ops"; side["grad"] = side["op"]; side["gradients.h"] = side["op"]
+    side["ref"] = "base graph run ops"; side["cpu"] = side["ref"]; side["dnnl"] = side["ref"]
     # A part of a module, a folder in it: the other parts it may include, besides what the module may. The files on top
     # may include all parts, and no part includes them.
     part("solve", "core", "")
@@ -45,7 +49,7 @@ BEGIN {
     # Libraries that only one module may touch, by the beginning of the header name.
     library["coin/"] = "milp"; library["Cbc_"] = "milp"; library["Clp_"] = "milp"; library["Coin_"] = "milp"
     library["protobuf-c/"] = "import"; library["onnx.pb-c.h"] = "import"
-    library["oneapi/dnnl/"] = "run"
+    library["oneapi/dnnl/"] = "run, ops"
     library["png.h"] = "run"; library["jpeglib.h"] = "run"
     library["cmocka.h"] = "tests"
 }
@@ -82,6 +86,19 @@ function module_of_public(name) {
     return (name in public_module) ? public_module[name] : name
 }
 
+# The beginning of a file name, up to the first underscore.
+function beginning(path,    n, parts) {
+    n = split(path, parts, "/")
+    split(parts[n], parts, "_")
+    return parts[1]
+}
+
+# Whether a file of `ops` includes the header of a module or file that is not of its side.
+function crosses(line, target,    to) {
+    to = beginning(line)
+    return index(" " side[own_side] " ", " " target " ") == 0 || (target == "ops" && (to in side) && side[to] != side[own_side])
+}
+
 FNR == 1 {
     files++
     split(FILENAME, path, "/")
@@ -94,6 +111,10 @@ FNR == 1 {
         public = 1
     }
     umbrella = module == "checkmate"
+    own_side = beginning(FILENAME)
+    if (module == "ops" && !(own_side in side)) {
+        complain("a file of ops begins with op_, grad_, ref_, cpu_ or dnnl_")
+    }
     if (!umbrella && !(module in known)) {
         complain("module " module " is not in the table of scripts/check_includes.sh")
     }
@@ -110,7 +131,7 @@ FNR == 1 {
     sub(/[>"].*/, "", line)
     for (prefix in library) {
         if (index(line, prefix) == 1) {
-            if (module != library[prefix]) {
+            if (index(", " library[prefix] ",", ", " module ",") == 0 || (module == "ops" && side[own_side] !~ / run /)) {
                 complain("<" line "> may only be included by " library[prefix] ", not by " module)
             }
             next
@@ -146,6 +167,10 @@ FNR == 1 {
             next
         }
     } else {
+        next
+    }
+    if (module == "ops" && (own_side in side) && crosses(line, target)) {
+        complain(FILENAME " is on the other side of an operator than \"" line "\"")
         next
     }
     if (target == module) {

@@ -27,7 +27,7 @@ readers() {
     schedule_json) echo src/schedule/schedule.c src/schedule/schedule_json.c src/schedule/schedule_simulate.c \
         src/schedule/schedule_verify.c src/base/json.c ;;
     safetensors) echo src/run/safetensors.c ;;
-    training) ls src/run/cpu/ref_*.c | grep -v -e ref_registry ;;
+    training) ls src/run/cpu/ref_*.c src/ops/*/ref_*.c | grep -v -e ref_registry ;;
     profile) echo src/cost/cost_profile.c src/run/profile_file.c ;;
     device) echo src/cost/device_file.c src/cost/cost_device.c ;;
     npy) echo src/run/data_npy.c src/run/npy_header.c ;;

@@ -52,7 +52,7 @@ GROUPS = {
     "plan": (["src/plan/*.c"],
              ["test_alloc_plan", "test_plan_checker", "test_plan_write", "bug_plan_of_all_bytes", "test_plan"],
              ["test_session", "test_emit"]),
-    "autodiff": (["src/autodiff/*.c"], AUTODIFF_TESTS,
+    "autodiff": (["src/autodiff/*.c", "src/ops/*/grad_*.c", "src/ops/activation/op_activation.c"], AUTODIFF_TESTS,
                  ["test_session", "test_autodiff_networks", "test_networks", "test_cost"]),
 }
 

@@ -39,6 +39,9 @@ CKM_API ckm_status ckm_program_create(ckm_training *training, const ckm_program_
 CKM_API void ckm_program_free(ckm_program *program);
 CKM_API const char *ckm_program_backend(const ckm_program *program);
 CKM_API int ckm_program_threads(const ckm_program *program);
+// Bytes that can be had of the memory that the program's sessions live in; -1: not known. The host's memory counts what is
+// available without swapping, within the limit of the process's control group.
+CKM_API int64_t ckm_program_free_bytes(const ckm_program *program);
 
 // What a program takes beside the regions of its sessions: a step takes nothing more. To be counted within a budget (part
 // of `outside_bytes` below).
@@ -121,8 +124,7 @@ typedef struct ckm_session_memory {
 } ckm_session_memory;
 CKM_API ckm_session_memory ckm_session_get_memory(const ckm_session *session);
 
-// A tensor that lives outside the arena, or a result of the step. `data` is writable; results are valid after a
-// step and until the next.
+// A tensor that lives outside the arena, or a result of the step.
 typedef struct ckm_session_tensor {
     const char *name;
     ckm_tensor_role role;  // CKM_ROLE_ACTIVATION for a result
@@ -130,7 +132,6 @@ typedef struct ckm_session_tensor {
     ckm_shape shape;
     int64_t bytes;
     int64_t limit;  // integer inputs: values are below it (classes, rows of a table); 0: not known
-    void *data;
 } ckm_session_tensor;
 
 // Inputs, parameters, states, constants in the order of the step graph; then the results.
@@ -138,6 +139,13 @@ CKM_API int32_t ckm_session_tensor_count(const ckm_session *session);
 CKM_API ckm_session_tensor ckm_session_get_tensor(const ckm_session *session, int32_t i);
 // Position of the tensor called `name`, or -1.
 CKM_API int32_t ckm_session_find_tensor(const ckm_session *session, const char *name);
+// Copies `bytes` bytes from byte `at` of tensor `tensor` on to the host, or the other way. Where the tensor lives is the back
+// end's business. Results can be read after a step and until the next. Errors: CKM_ERR_ARGUMENT when they are not within
+// the tensor; the back end's, those of work done late among them.
+CKM_API ckm_status ckm_session_read(const ckm_session *session, int32_t tensor, int64_t at, int64_t bytes, void *out,
+                                    ckm_error *err) CKM_NODISCARD;
+CKM_API ckm_status ckm_session_write(ckm_session *session, int32_t tensor, int64_t at, int64_t bytes, const void *data,
+                                     ckm_error *err) CKM_NODISCARD;
 // Positions of what the loss compares with, of the loss, and of the number of samples predicted right; -1 when there
 // is none.
 CKM_API int32_t ckm_session_labels(const ckm_session *session);
@@ -154,12 +162,12 @@ CKM_API int32_t ckm_session_correct(const ckm_session *session);
 //   running variance                       1
 //   added to other than a bias (positions) uniform, deviation 0.02 when it has more than one axis longer than 1
 //   everything else: biases, running means, optimizer states    0
-// Constants are not touched.
-CKM_API void ckm_session_initialize(ckm_session *session, uint64_t seed);
+// Constants are not touched. Errors: the back end's.
+CKM_API ckm_status ckm_session_initialize(ckm_session *session, uint64_t seed, ckm_error *err) CKM_NODISCARD;
 
 // Fills inputs and labels with made-up numbers that depend on seed, step and element only: reals uniform in [-1, 1),
-// integers below the tensor's limit.
-CKM_API void ckm_session_fill(ckm_session *session, uint64_t seed, int64_t step);
+// integers below the tensor's limit. Errors: the back end's.
+CKM_API ckm_status ckm_session_fill(ckm_session *session, uint64_t seed, int64_t step, ckm_error *err) CKM_NODISCARD;
 
 typedef struct ckm_step_result {
     double loss;         // NaN when the step has none

@@ -94,15 +94,15 @@ bool ckm_i_fuse_number(const ckm_i_fuse *f, int32_t tensor, double *value)
 
 bool ckm_i_fuse_scaled(const ckm_i_fuse *f, const ckm_i_graph_op *op, int32_t *x, double *factor)
 {
-    if (ckm_i_fuse_is(op, "scale")) {
+    if (ckm_i_fuse_is(op, CKM_I_OP_scale)) {
         *x = op->inputs[0];
         *factor = ckm_i_op_attr_double(op, "alpha", 1.0);
         return true;
     }
-    bool mul = ckm_i_fuse_is(op, "mul");
+    bool mul = ckm_i_fuse_is(op, CKM_I_OP_mul);
     double value = 0.0;
     int32_t from = 0;
-    if (!mul && !ckm_i_fuse_is(op, "div")) {
+    if (!mul && !ckm_i_fuse_is(op, CKM_I_OP_div)) {
         return false;
     }
     if (!ckm_i_fuse_number(f, op->inputs[1], &value)) {
@@ -121,7 +121,7 @@ bool ckm_i_fuse_scaled(const ckm_i_fuse *f, const ckm_i_graph_op *op, int32_t *x
     return true;
 }
 
-bool ckm_i_fuse_other(const ckm_i_graph_op *op, const char *kind, int32_t tensor, int32_t *other)
+bool ckm_i_fuse_other(const ckm_i_graph_op *op, ckm_i_op_kind kind, int32_t tensor, int32_t *other)
 {
     if (!ckm_i_fuse_is(op, kind) || op->n_inputs != 2 || (op->inputs[0] != tensor && op->inputs[1] != tensor)) {
         return false;

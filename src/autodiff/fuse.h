@@ -4,8 +4,6 @@
 #ifndef CKM_SRC_AUTODIFF_FUSE_H
 #define CKM_SRC_AUTODIFF_FUSE_H
 
-#include <string.h>
-
 #include "autodiff/step.h"
 
 #define CKM_I_FUSED_INPUTS 5
@@ -49,9 +47,9 @@ ckm_i_fuse_pattern ckm_i_fuse_swish;
 
 // The operator that gives `tensor`, if it is its first output; else NULL.
 const ckm_i_graph_op *ckm_i_fuse_producer(const ckm_i_fuse *f, int32_t tensor);
-static inline bool ckm_i_fuse_is(const ckm_i_graph_op *op, const char *kind)
+static inline bool ckm_i_fuse_is(const ckm_i_graph_op *op, ckm_i_op_kind kind)
 {
-    return op != NULL && strcmp(op->op_class->kind, kind) == 0;
+    return op != NULL && op->op_class->id == kind;
 }
 // The only operator that reads `tensor`, once; -1 when there are more, or none.
 int32_t ckm_i_fuse_only_reader(const ckm_i_fuse *f, int32_t tensor);
@@ -60,6 +58,6 @@ bool ckm_i_fuse_number(const ckm_i_fuse *f, int32_t tensor, double *value);
 // Is `op` y = factor x, with the result of x's shape? Then which x, and the factor.
 bool ckm_i_fuse_scaled(const ckm_i_fuse *f, const ckm_i_graph_op *op, int32_t *x, double *factor);
 // Is `op` of this kind with two operands, one of which is `tensor`? Then the other one.
-bool ckm_i_fuse_other(const ckm_i_graph_op *op, const char *kind, int32_t tensor, int32_t *other);
+bool ckm_i_fuse_other(const ckm_i_graph_op *op, ckm_i_op_kind kind, int32_t tensor, int32_t *other);
 
 #endif

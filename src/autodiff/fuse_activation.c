@@ -31,7 +31,7 @@ static bool follow_gate(const ckm_i_fuse *f, int32_t gate, int32_t x, int32_t *r
     bool has_x = false;
     int32_t other;
     int32_t reader = ckm_i_fuse_only_reader(f, gate);
-    if (reader < 0 || !ckm_i_fuse_other(&f->graph->ops[reader], "add", gate, &other) ||
+    if (reader < 0 || !ckm_i_fuse_other(&f->graph->ops[reader], CKM_I_OP_add, gate, &other) ||
         !ckm_i_fuse_number(f, other, &value) || !is_about(value, 1.0)) {
         return false;
     }
@@ -45,7 +45,7 @@ static bool follow_gate(const ckm_i_fuse *f, int32_t gate, int32_t x, int32_t *r
         int32_t scaled;
         if (ckm_i_fuse_scaled(f, op, &scaled, &value) && scaled == tensor) {
             factor *= value;
-        } else if (!has_x && ckm_i_fuse_other(op, "mul", tensor, &other) && is_multiple(f, other, x, &value)) {
+        } else if (!has_x && ckm_i_fuse_other(op, CKM_I_OP_mul, tensor, &other) && is_multiple(f, other, x, &value)) {
             factor *= value;
             has_x = true;
         } else {
@@ -72,7 +72,8 @@ static bool finish(const ckm_i_fuse *f, int32_t root, const char *kind, int32_t 
 bool ckm_i_fuse_gelu(const ckm_i_fuse *f, int32_t op, ckm_i_fused *out)
 {
     const ckm_i_graph_op *erf_op = &f->graph->ops[op];
-    const ckm_i_graph_op *inside = ckm_i_fuse_is(erf_op, "erf") ? ckm_i_fuse_producer(f, erf_op->inputs[0]) : NULL;
+    const ckm_i_graph_op *inside = ckm_i_fuse_is(erf_op, CKM_I_OP_erf) ? ckm_i_fuse_producer(f, erf_op->inputs[0])
+                                                                       : NULL;
     int32_t x;
     int32_t root;
     double factor;
@@ -91,24 +92,24 @@ static bool is_cube(const ckm_i_fuse *f, int32_t tensor, int32_t x)
     double exponent;
     int32_t square;
     int32_t other;
-    if (ckm_i_fuse_is(op, "pow")) {
+    if (ckm_i_fuse_is(op, CKM_I_OP_pow)) {
         return op->inputs[0] == x && ckm_i_fuse_number(f, op->inputs[1], &exponent) && exponent == 3.0;
     }
-    if (op == NULL || !ckm_i_fuse_other(op, "mul", x, &square)) {
+    if (op == NULL || !ckm_i_fuse_other(op, CKM_I_OP_mul, x, &square)) {
         return false;
     }
     op = ckm_i_fuse_producer(f, square);
-    if (ckm_i_fuse_is(op, "pow")) {
+    if (ckm_i_fuse_is(op, CKM_I_OP_pow)) {
         return op->inputs[0] == x && ckm_i_fuse_number(f, op->inputs[1], &exponent) && exponent == 2.0;
     }
-    return op != NULL && ckm_i_fuse_other(op, "mul", x, &other) && other == x;
+    return op != NULL && ckm_i_fuse_other(op, CKM_I_OP_mul, x, &other) && other == x;
 }
 
 // Is `tensor` x + 0.044715 x^3?
 static bool is_inner(const ckm_i_fuse *f, int32_t tensor, int32_t *x)
 {
     const ckm_i_graph_op *sum = ckm_i_fuse_producer(f, tensor);
-    if (!ckm_i_fuse_is(sum, "add") || sum->n_inputs != 2) {
+    if (!ckm_i_fuse_is(sum, CKM_I_OP_add) || sum->n_inputs != 2) {
         return false;
     }
     for (int32_t i = 0; i < 2; i++) {
@@ -129,7 +130,8 @@ bool ckm_i_fuse_gelu_tanh(const ckm_i_fuse *f, int32_t op, ckm_i_fused *out)
 {
     const double inside = 0.79788456080286535588;
     const ckm_i_graph_op *tanh_op = &f->graph->ops[op];
-    const ckm_i_graph_op *scaled = ckm_i_fuse_is(tanh_op, "tanh") ? ckm_i_fuse_producer(f, tanh_op->inputs[0]) : NULL;
+    const ckm_i_graph_op *scaled = ckm_i_fuse_is(tanh_op, CKM_I_OP_tanh) ? ckm_i_fuse_producer(f, tanh_op->inputs[0])
+                                                                         : NULL;
     int32_t sum;
     int32_t x;
     int32_t root;
@@ -147,11 +149,11 @@ bool ckm_i_fuse_swish(const ckm_i_fuse *f, int32_t op, ckm_i_fused *out)
 {
     const ckm_i_graph_op *gate = &f->graph->ops[op];
     int32_t other;
-    if (!ckm_i_fuse_is(gate, "sigmoid")) {
+    if (!ckm_i_fuse_is(gate, CKM_I_OP_sigmoid)) {
         return false;
     }
     int32_t reader = ckm_i_fuse_only_reader(f, gate->outputs[0]);
-    if (reader < 0 || !ckm_i_fuse_other(&f->graph->ops[reader], "mul", gate->outputs[0], &other) ||
+    if (reader < 0 || !ckm_i_fuse_other(&f->graph->ops[reader], CKM_I_OP_mul, gate->outputs[0], &other) ||
         other != gate->inputs[0] || !finish(f, reader, "swish", other, out)) {
         return false;
     }

@@ -44,15 +44,15 @@ static const ckm_i_graph_op *behind(const ckm_i_fuse *f, int32_t tensor)
 
 static bool is_product(const ckm_i_graph_op *op)
 {
-    return ckm_i_fuse_is(op, "matmul") && ckm_i_op_attr_int(op, "trans_a", 0, 0) == 0;
+    return ckm_i_fuse_is(op, CKM_I_OP_matmul) && ckm_i_op_attr_int(op, "trans_a", 0, 0) == 0;
 }
 
 static bool is_softmax(const ckm_i_fuse *f, const ckm_i_graph_op *op)
 {
-    if (ckm_i_fuse_is(op, "masked_softmax")) {
+    if (ckm_i_fuse_is(op, CKM_I_OP_masked_softmax)) {
         return true;
     }
-    int32_t rank = ckm_i_fuse_is(op, "softmax") ? shape_of(f, op->inputs[0])->rank : 0;
+    int32_t rank = ckm_i_fuse_is(op, CKM_I_OP_softmax) ? shape_of(f, op->inputs[0])->rank : 0;
     int64_t axis = rank > 0 ? ckm_i_op_attr_int(op, "axis", 0, -1) : 0;
     return rank > 0 && (axis == -1 || axis == rank - 1);
 }
@@ -63,7 +63,7 @@ static bool find_values(pattern *p)
     const ckm_i_fuse *f = p->f;
     int32_t tensor = p->softmax->outputs[0];
     const ckm_i_graph_op *op = op_at(f, ckm_i_fuse_only_reader(f, tensor));
-    if (ckm_i_fuse_is(op, "dropout")) {
+    if (ckm_i_fuse_is(op, CKM_I_OP_dropout)) {
         p->rate = ckm_i_op_attr_double(op, "rate", 0.5);
         if (p->rate > 1.0 || (op->n_outputs > 1 && f->n_readers[op->outputs[1]] > 0)) {
             return false;
@@ -72,7 +72,7 @@ static bool find_values(pattern *p)
         tensor = op->outputs[0];
         op = op_at(f, ckm_i_fuse_only_reader(f, tensor));
     }
-    if (ckm_i_fuse_is(op, "reshape")) {
+    if (ckm_i_fuse_is(op, CKM_I_OP_reshape)) {
         tensor = op->outputs[0];
         op = op_at(f, ckm_i_fuse_only_reader(f, tensor));
     }
@@ -84,7 +84,7 @@ static bool find_values(pattern *p)
 static const ckm_i_graph_op *take_mask(pattern *p, const ckm_i_graph_op *op)
 {
     const ckm_i_graph_tensor *t = p->f->graph->tensors;
-    if (!ckm_i_fuse_is(op, "where")) {
+    if (!ckm_i_fuse_is(op, CKM_I_OP_where)) {
         return op;
     }
     p->mask_hides = ckm_i_fuse_number(p->f, op->inputs[1], &p->fill);
@@ -107,7 +107,7 @@ static bool follow_scores(pattern *p, const ckm_i_graph_op *op)
         p->scale *= factor;
         op = behind(p->f, x);
     }
-    if (ckm_i_fuse_is(op, "reshape")) {
+    if (ckm_i_fuse_is(op, CKM_I_OP_reshape)) {
         op = behind(p->f, op->inputs[0]);
     }
     p->scores = op;
@@ -119,7 +119,7 @@ static bool find_scores(pattern *p)
 {
     const ckm_i_graph_tensor *t = p->f->graph->tensors;
     const ckm_i_graph_op *op = behind(p->f, p->softmax->inputs[0]);
-    if (!ckm_i_fuse_is(op, "add") || op->n_inputs != 2) {
+    if (!ckm_i_fuse_is(op, CKM_I_OP_add) || op->n_inputs != 2) {
         return follow_scores(p, op);
     }
     for (int32_t i = 0; i < 2; i++) {
@@ -160,7 +160,7 @@ static bool find_operand(const ckm_i_fuse *f, int32_t tensor, bool swapped, bool
         const ckm_i_graph_op *op = ckm_i_fuse_producer(f, o.tensor);
         int32_t x;
         double factor;
-        if (ckm_i_fuse_is(op, "transpose")) {
+        if (ckm_i_fuse_is(op, CKM_I_OP_transpose)) {
             operand before = o;
             for (int32_t i = 0; i < o.rank; i++) {
                 before.axes[ckm_i_op_attr_int(op, "perm", i, o.rank - 1 - i)] = o.axes[i];
@@ -196,7 +196,7 @@ static bool is_by_position(const operand *o)
 static int32_t without_view(const ckm_i_fuse *f, int32_t tensor, const ckm_shape *wanted)
 {
     const ckm_i_graph_op *op = ckm_i_fuse_producer(f, tensor);
-    bool view = ckm_i_fuse_is(op, "reshape") && ckm_i_shapes_equal(shape_of(f, op->inputs[0]), wanted);
+    bool view = ckm_i_fuse_is(op, CKM_I_OP_reshape) && ckm_i_shapes_equal(shape_of(f, op->inputs[0]), wanted);
     return view ? op->inputs[0] : tensor;
 }
 
@@ -262,7 +262,7 @@ static void find_root(const pattern *p, const ckm_shape *scores, ckm_i_fused *ou
     int32_t reader = ckm_i_fuse_only_reader(f, tensor);
     out->root = out->named = f->graph->tensors[tensor].producer;
     *by_position = 0;
-    if (ckm_i_fuse_is(op_at(f, reader), "reshape") &&
+    if (ckm_i_fuse_is(op_at(f, reader), CKM_I_OP_reshape) &&
         ckm_i_shapes_equal(shape_of(f, f->graph->ops[reader].outputs[0]), &heads_first)) {
         out->root = reader;
         tensor = f->graph->ops[reader].outputs[0];
@@ -271,7 +271,7 @@ static void find_root(const pattern *p, const ckm_shape *scores, ckm_i_fused *ou
     const ckm_i_graph_op *op = op_at(f, reader);
     int32_t rank = shape_of(f, tensor)->rank;
     ckm_shape now = in_front(shape_of(f, tensor));
-    if (!ckm_i_fuse_is(op, "transpose") || rank < 3 || !ckm_i_shapes_equal(&now, &heads_first)) {
+    if (!ckm_i_fuse_is(op, CKM_I_OP_transpose) || rank < 3 || !ckm_i_shapes_equal(&now, &heads_first)) {
         return;
     }
     for (int32_t i = 0; i < rank; i++) {  // heads and positions change places, all else stays
@@ -288,7 +288,7 @@ static void find_root(const pattern *p, const ckm_shape *scores, ckm_i_fused *ou
 static void put_mask(const pattern *p, ckm_i_fused *out)
 {
     ckm_i_attrs *attrs = &out->attrs;
-    if (ckm_i_fuse_is(p->softmax, "masked_softmax")) {
+    if (ckm_i_fuse_is(p->softmax, CKM_I_OP_masked_softmax)) {
         ckm_i_attrs_copy(attrs, p->softmax);
     } else {
         ckm_i_attrs_put(attrs, ckm_i_attr_word("mask", "none"));

@@ -2,24 +2,8 @@
 #include "autodiff/grad_rules.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "base/error.h"
-
-#define GROUP_TABLE(group) ckm_i_grads_##group,
-static const ckm_i_grad_rule *const groups[] = {CKM_I_GRAD_GROUPS(GROUP_TABLE)};
-
-const ckm_i_grad_rule *ckm_i_grad_find(const char *kind)
-{
-    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
-        for (const ckm_i_grad_rule *r = groups[i]; r->kind != NULL; r++) {
-            if (strcmp(r->kind, kind) == 0) {
-                return r;
-            }
-        }
-    }
-    return NULL;
-}
 
 int32_t ckm_i_grad_in(const ckm_i_grad *g, int32_t i)
 {
@@ -113,4 +97,36 @@ ckm_status ckm_i_grad_unsupported(const ckm_i_grad *g, const char *what, ckm_err
 {
     return ckm_i_error(err, CKM_ERR_UNSUPPORTED, "operator \"%.200s\" (%s) has no gradient with respect to its %s",
                        g->forward.name, g->forward.op_class->kind, what);
+}
+
+// ---- rules that many kinds share
+
+// Adds <kind>_backward(dy, v).
+static ckm_status backward(ckm_i_grad *g, int32_t v, ckm_error *err)
+{
+    char kind[64];
+    int32_t inputs[2] = {g->dy, v};
+    int32_t out;
+    ckm_i_attrs attrs = ckm_i_grad_attrs(g);
+    snprintf(kind, sizeof kind, "%s_backward", g->forward.op_class->kind);
+    CKM_I_CHECK(ckm_i_grad_emit(g, kind, "x", inputs, 2, &attrs, &out, err));
+    return ckm_i_grad_give(g, 0, "x", out, err);
+}
+
+ckm_status ckm_i_grad_reads_output(ckm_i_grad *g, ckm_error *err)
+{
+    return backward(g, g->forward.outputs[0], err);
+}
+
+ckm_status ckm_i_grad_reads_input(ckm_i_grad *g, ckm_error *err)
+{
+    return backward(g, ckm_i_grad_in(g, 0), err);
+}
+
+ckm_status ckm_i_grad_applies_again(ckm_i_grad *g, ckm_error *err)
+{
+    ckm_i_attrs attrs = ckm_i_grad_attrs(g);
+    int32_t out;
+    CKM_I_CHECK(ckm_i_grad_emit(g, g->forward.op_class->kind, "x", &g->dy, 1, &attrs, &out, err));
+    return ckm_i_grad_give(g, 0, "x", out, err);
 }

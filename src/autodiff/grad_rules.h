@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradient rules. A rule adds the operators that compute the gradients of one forward operator's inputs; there is
-// one file a group of operators, grad_<group>.c, with a table of kinds.
+// Gradient rules. A rule adds the operators that compute the gradients of one forward operator's inputs; operator records
+// name theirs.
 #ifndef CKM_SRC_AUTODIFF_GRAD_RULES_H
 #define CKM_SRC_AUTODIFF_GRAD_RULES_H
 
@@ -15,16 +15,7 @@ typedef struct ckm_i_grad {
     int32_t dy;              // that of the first one
 } ckm_i_grad;
 
-typedef struct ckm_i_grad_rule {
-    const char *kind;
-    // NULL: the kind has no gradient, what lies before it does not learn through it.
-    ckm_status (*run)(ckm_i_grad *g, ckm_error *err);
-    // Which output's gradient the rule can do without; by default the first must be there.
-    bool any_output;
-} ckm_i_grad_rule;
-
-// NULL when there is no rule for the kind.
-const ckm_i_grad_rule *ckm_i_grad_find(const char *kind);
+typedef ckm_status ckm_i_grad_rule(ckm_i_grad *g, ckm_error *err);
 
 // Input i of the forward operator, -1 when absent.
 int32_t ckm_i_grad_in(const ckm_i_grad *g, int32_t i);
@@ -52,19 +43,12 @@ ckm_status ckm_i_grad_give(ckm_i_grad *g, int32_t i, const char *what, int32_t t
 // "operator ... has no gradient with respect to its <what>"
 ckm_status ckm_i_grad_unsupported(const ckm_i_grad *g, const char *what, ckm_error *err);
 
-// One line a group; kinds are unique.
-#define CKM_I_GRAD_GROUPS(X) \
-    X(layers)                \
-    X(norm)                  \
-    X(activation)            \
-    X(attention)             \
-    X(arithmetic)            \
-    X(pool)                  \
-    X(movement)              \
-    X(reduce)
+// ---- rules that many kinds share
 
-#define CKM_I_GRAD_GROUP_DECLARE(group) extern const ckm_i_grad_rule ckm_i_grads_##group[];
-CKM_I_GRAD_GROUPS(CKM_I_GRAD_GROUP_DECLARE)
-#undef CKM_I_GRAD_GROUP_DECLARE
+// The kind <kind>_backward(dy, y) or <kind>_backward(dy, x), with the operator's attributes. Where the output determines the
+// slope, read it: the input need not be kept.
+ckm_i_grad_rule ckm_i_grad_reads_output, ckm_i_grad_reads_input;
+// The same operator on the gradient, attributes and all: neg, scale, dropout (the mask is drawn from `key`), triangle.
+ckm_i_grad_rule ckm_i_grad_applies_again;
 
 #endif

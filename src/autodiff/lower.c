@@ -27,7 +27,7 @@ static void plan_dispose(plan *p)
 
 static bool is_softmax(const ckm_i_graph_op *op)
 {
-    return strcmp(op->op_class->kind, "softmax") == 0 || strcmp(op->op_class->kind, "log_softmax") == 0;
+    return op->op_class->id == CKM_I_OP_softmax || op->op_class->id == CKM_I_OP_log_softmax;
 }
 
 static bool ends_in_softmax(const ckm_i_graph_op *op)
@@ -132,7 +132,7 @@ static void find_softmax(const ckm_graph *g, plan *p, int32_t *class_axis)
     int32_t tensor = p->output;
     *class_axis = default_class_axis(g, output);
     const ckm_i_graph_op *op = &g->ops[g->tensors[tensor].producer];
-    while (ckm_i_step_is_view(op) && g->tensors[op->inputs[0]].producer >= 0 &&
+    while (ckm_i_op_class_is_view(op->op_class) && g->tensors[op->inputs[0]].producer >= 0 &&
            live_readers(g, p, op->inputs[0]) == 1) {
         tensor = op->inputs[0];
         op = &g->ops[g->tensors[tensor].producer];
@@ -233,7 +233,7 @@ static ckm_status lower_op(ckm_i_step *s, plan *p, int32_t op, ckm_error *err)
         l.outputs[0] = l.inputs[0];
     } else {
         l.activation = strcmp(fused, "linear") != 0 && p->softmax != op ? fused : NULL;
-        CKM_I_TRY(ckm_i_lower_find(l.kind)->run(&l, err));
+        CKM_I_TRY((o->op_class->lower != NULL ? o->op_class->lower : ckm_i_lower_copy)(&l, err));
         CKM_I_TRY(add_activation(&l, err));
     }
     for (int32_t i = 0; i < o->n_outputs; i++) {

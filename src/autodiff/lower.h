@@ -19,24 +19,21 @@ typedef struct ckm_i_lower {
     const char *activation;  // fused, to follow; NULL: none
 } ckm_i_lower;
 
-typedef struct ckm_i_lower_rule {
-    const char *kind;
-    ckm_status (*run)(ckm_i_lower *l, ckm_error *err);
-} ckm_i_lower_rule;
-
-// The rule for a kind; kinds without one are copied with their attributes.
-const ckm_i_lower_rule *ckm_i_lower_find(const char *kind);
+// Operator records name their rule; kinds without one are copied with their attributes.
+typedef ckm_status ckm_i_lower_rule(ckm_i_lower *l, ckm_error *err);
+ckm_i_lower_rule ckm_i_lower_copy;
 
 // Adds an operator of l->kind with l->attrs named after the network's operator; n_outputs outputs, of which the
 // first that the network has are entered in l->outputs.
 ckm_status ckm_i_lower_emit(ckm_i_lower *l, const int32_t *inputs, int32_t n_inputs, int32_t n_outputs,
                             ckm_error *err) CKM_NODISCARD;
 
-// Rules in files of their own.
-ckm_status ckm_i_lower_conv(ckm_i_lower *l, ckm_error *err);
-ckm_status ckm_i_lower_conv_transpose(ckm_i_lower *l, ckm_error *err);
-ckm_status ckm_i_lower_separable_conv(ckm_i_lower *l, ckm_error *err);
-ckm_status ckm_i_lower_pool(ckm_i_lower *l, ckm_error *err);
-ckm_status ckm_i_lower_max_pool(ckm_i_lower *l, ckm_error *err);
+ckm_i_lower_rule ckm_i_lower_conv, ckm_i_lower_conv_transpose, ckm_i_lower_separable_conv, ckm_i_lower_max_pool,
+    ckm_i_lower_pool, ckm_i_lower_dense, ckm_i_lower_product, ckm_i_lower_batch_norm, ckm_i_lower_layer_norm,
+    ckm_i_lower_group_norm, ckm_i_lower_rms_norm, ckm_i_lower_rotary, ckm_i_lower_border, ckm_i_lower_pad,
+    ckm_i_lower_up_sampling, ckm_i_lower_interp, ckm_i_lower_resize, ckm_i_lower_lambda, ckm_i_lower_dropout,
+    ckm_i_lower_attention, ckm_i_lower_clip, ckm_i_lower_cast, ckm_i_lower_wide, ckm_i_lower_sum, ckm_i_lower_mean,
+    ckm_i_lower_concat, ckm_i_lower_last_axis, ckm_i_lower_first_axis, ckm_i_lower_top_k, ckm_i_lower_transpose,
+    ckm_i_lower_reshape, ckm_i_lower_blocks, ckm_i_lower_cumulative_sum, ckm_i_lower_reduce;
 
 #endif

@@ -27,34 +27,34 @@ static void put_axis(ckm_i_lower *l, int64_t fallback)
     ckm_i_attrs_put_int(&l->attrs, "axis", axis_of(l, fallback));
 }
 
-static ckm_status copy(ckm_i_lower *l, ckm_error *err)
+ckm_status ckm_i_lower_copy(ckm_i_lower *l, ckm_error *err)
 {
     return ckm_i_lower_emit(l, l->inputs, l->n_inputs, l->n_outputs, err);
 }
 
-static ckm_status last_axis(ckm_i_lower *l, ckm_error *err)
+ckm_status ckm_i_lower_last_axis(ckm_i_lower *l, ckm_error *err)
 {
     put_axis(l, -1);
-    return copy(l, err);
+    return ckm_i_lower_copy(l, err);
 }
 
-static ckm_status first_axis(ckm_i_lower *l, ckm_error *err)
+ckm_status ckm_i_lower_first_axis(ckm_i_lower *l, ckm_error *err)
 {
     put_axis(l, 0);
-    return copy(l, err);
+    return ckm_i_lower_copy(l, err);
 }
 
-static ckm_status dense(ckm_i_lower *l, ckm_error *err)
+ckm_status ckm_i_lower_dense(ckm_i_lower *l, ckm_error *err)
 {
     ckm_i_attrs_put_int(&l->attrs, "transposed", ckm_i_op_attr_int(l->op, "transposed", 0, 0));
-    return copy(l, err);
+    return ckm_i_lower_copy(l, err);
 }
 
-static ckm_status product(ckm_i_lower *l, ckm_error *err)
+ckm_status ckm_i_lower_product(ckm_i_lower *l, ckm_error *err)
 {
     ckm_i_attrs_put_int(&l->attrs, "trans_a", ckm_i_op_attr_int(l->op, "trans_a", 0, 0));
     ckm_i_attrs_put_int(&l->attrs, "trans_b", ckm_i_op_attr_int(l->op, "trans_b", 0, 0));
-    return copy(l, err);
+    return ckm_i_lower_copy(l, err);
 }
 
 static ckm_status identity(ckm_i_lower *l, ckm_error *err)
@@ -65,7 +65,7 @@ static ckm_status identity(ckm_i_lower *l, ckm_error *err)
 }
 
 // Training form: the network's further outputs, updated statistics, are written in place.
-static ckm_status batch_norm(ckm_i_lower *l, ckm_error *err)
+ckm_status ckm_i_lower_batch_norm(ckm_i_lower *l, ckm_error *err)
 {
     int32_t outputs[3];
     put_axis(l, ckm_i_channel_axis(l->view.graph, input_shape(l)->rank));
@@ -103,7 +103,7 @@ static ckm_status apply(ckm_i_lower *l, const char *kind, const char *suffix, in
 
 // The statistics are kept for the backward pass. A scale or bias with axes that are not normalized is an operator of its
 // own.
-static ckm_status layer_norm(ckm_i_lower *l, ckm_error *err)
+ckm_status ckm_i_lower_layer_norm(ckm_i_lower *l, ckm_error *err)
 {
     int32_t outputs[3];
     put_axis(l, -1);
@@ -119,7 +119,7 @@ static ckm_status layer_norm(ckm_i_lower *l, ckm_error *err)
     return ckm_i_lower_emit(l, l->inputs, l->n_inputs, 3, err);
 }
 
-static ckm_status group_norm(ckm_i_lower *l, ckm_error *err)
+ckm_status ckm_i_lower_group_norm(ckm_i_lower *l, ckm_error *err)
 {
     int32_t rank = input_shape(l)->rank;
     int64_t channels = input_shape(l)->dims[ckm_i_channel_axis(l->view.graph, rank)];
@@ -129,26 +129,26 @@ static ckm_status group_norm(ckm_i_lower *l, ckm_error *err)
     return ckm_i_lower_emit(l, l->inputs, l->n_inputs, 3, err);
 }
 
-static ckm_status rms_norm(ckm_i_lower *l, ckm_error *err)
+ckm_status ckm_i_lower_rms_norm(ckm_i_lower *l, ckm_error *err)
 {
     ckm_i_attrs_put(&l->attrs, ckm_i_attr_real("epsilon", ckm_i_op_attr_double(l->op, "epsilon", 1e-6)));
     return ckm_i_lower_emit(l, l->inputs, l->n_inputs, 2, err);
 }
 
-static ckm_status rotary(ckm_i_lower *l, ckm_error *err)
+ckm_status ckm_i_lower_rotary(ckm_i_lower *l, ckm_error *err)
 {
     ckm_i_attrs_put(&l->attrs, ckm_i_attr_real("base", ckm_i_op_attr_double(l->op, "base", 10000.0)));
     ckm_i_attrs_put_int(&l->attrs, "inverse", ckm_i_op_attr_int(l->op, "inverse", 0, 0));
-    return copy(l, err);
+    return ckm_i_lower_copy(l, err);
 }
 
 // Borders of the spatial axes as pads of all axes.
-static ckm_status border(ckm_i_lower *l, ckm_error *err)
+ckm_status ckm_i_lower_border(ckm_i_lower *l, ckm_error *err)
 {
     int32_t rank = input_shape(l)->rank;
     int32_t n = rank - 2;
     int32_t first = ckm_i_spatial_axis(l->view.graph);
-    int64_t sign = strcmp(l->kind, "cropping") == 0 ? -1 : 1;
+    int64_t sign = l->op->op_class->id == CKM_I_OP_cropping ? -1 : 1;
     int64_t pads[2 * CKM_MAX_RANK] = {0};
     bool any = false;
     for (int32_t i = 0; i < n; i++) {
@@ -164,14 +164,14 @@ static ckm_status border(ckm_i_lower *l, ckm_error *err)
     ckm_i_attrs_put(&l->attrs, ckm_i_attr_word("mode", "constant"));
     ckm_i_attrs_put(&l->attrs, ckm_i_attr_real("value", 0.0));
     l->kind = "pad";
-    return copy(l, err);
+    return ckm_i_lower_copy(l, err);
 }
 
-static ckm_status pad(ckm_i_lower *l, ckm_error *err)
+ckm_status ckm_i_lower_pad(ckm_i_lower *l, ckm_error *err)
 {
     ckm_i_attrs_put(&l->attrs, ckm_i_attr_word("mode", ckm_i_op_attr_text(l->op, "mode", "constant")));
     ckm_i_attrs_put(&l->attrs, ckm_i_attr_real("value", ckm_i_op_attr_double(l->op, "value", 0.0)));
-    return copy(l, err);
+    return ckm_i_lower_copy(l, err);
 }
 
 static ckm_status resample(ckm_i_lower *l, const char *mode, const char *coordinates, const char *rounding,
@@ -188,21 +188,21 @@ static ckm_status resample(ckm_i_lower *l, const char *mode, const char *coordin
     ckm_i_attrs_put(&l->attrs, ckm_i_attr_word("rounding", rounding));
     ckm_i_attrs_put(&l->attrs, ckm_i_attr_real("cubic_a", cubic));
     l->kind = "resize";
-    return copy(l, err);
+    return ckm_i_lower_copy(l, err);
 }
 
-static ckm_status up_sampling(ckm_i_lower *l, ckm_error *err)
+ckm_status ckm_i_lower_up_sampling(ckm_i_lower *l, ckm_error *err)
 {
     bool nearest = strcmp(ckm_i_op_attr_text(l->op, "mode", "nearest"), "nearest") == 0;
     return resample(l, nearest ? "nearest" : "linear", "asymmetric", "floor", err);
 }
 
-static ckm_status interp(ckm_i_lower *l, ckm_error *err)
+ckm_status ckm_i_lower_interp(ckm_i_lower *l, ckm_error *err)
 {
     return resample(l, "linear", "align_corners", "floor", err);
 }
 
-static ckm_status resize(ckm_i_lower *l, ckm_error *err)
+ckm_status ckm_i_lower_resize(ckm_i_lower *l, ckm_error *err)
 {
     const char *mode = ckm_i_op_attr_text(l->op, "mode", "nearest");
     const char *coordinates = ckm_i_op_attr_text(l->op, "coordinates", "half_pixel");
@@ -210,7 +210,7 @@ static ckm_status resize(ckm_i_lower *l, ckm_error *err)
 }
 
 // Functions that the zoo's networks give by name.
-static ckm_status lambda(ckm_i_lower *l, ckm_error *err)
+ckm_status ckm_i_lower_lambda(ckm_i_lower *l, ckm_error *err)
 {
     const char *text = ckm_i_op_attr_text(l->op, "text", "");
     if (strncmp(text, "resize_images(", 14) == 0) {
@@ -227,14 +227,14 @@ static ckm_status lambda(ckm_i_lower *l, ckm_error *err)
         ckm_i_attrs_put(&l->attrs, ckm_i_attr_ints("starts", starts, input_shape(l)->rank));
         ckm_i_attrs_put(&l->attrs, ckm_i_attr_ints("steps", steps, input_shape(l)->rank));
         ckm_i_attrs_put_shape(&l->attrs, "sizes", output_shape(l));
-        return copy(l, err);
+        return ckm_i_lower_copy(l, err);
     }
     return ckm_i_error(err, CKM_ERR_UNSUPPORTED,
                        "operator \"%.200s\" (lambda) does \"%.60s\", which has no operator of its own", l->op->name,
                        text);
 }
 
-static ckm_status dropout(ckm_i_lower *l, ckm_error *err)
+ckm_status ckm_i_lower_dropout(ckm_i_lower *l, ckm_error *err)
 {
     double rate = ckm_i_op_attr_double(l->op, "rate", 0.5);
     if (rate <= 0.0) {
@@ -247,22 +247,23 @@ static ckm_status dropout(ckm_i_lower *l, ckm_error *err)
 }
 
 // The number that each row keeps is there for the backward pass.
-static ckm_status attention(ckm_i_lower *l, ckm_error *err)
+ckm_status ckm_i_lower_attention(ckm_i_lower *l, ckm_error *err)
 {
     ckm_i_attrs_put_int(&l->attrs, "key", l->step->graph->n_ops);
     return ckm_i_lower_emit(l, l->inputs, l->n_inputs, 2, err);
 }
 
-static ckm_status clip(ckm_i_lower *l, ckm_error *err)
+ckm_status ckm_i_lower_clip(ckm_i_lower *l, ckm_error *err)
 {
     bool limited = ckm_i_op_attr(l->op, "min") != NULL || ckm_i_op_attr(l->op, "max") != NULL || l->n_inputs > 1;
-    return limited ? copy(l, err) : identity(l, err);
+    return limited ? ckm_i_lower_copy(l, err) : identity(l, err);
 }
 
-static ckm_status cast(ckm_i_lower *l, ckm_error *err)
+ckm_status ckm_i_lower_cast(ckm_i_lower *l, ckm_error *err)
 {
     ckm_dtype from = l->view.in[0]->dtype;
-    return (ckm_dtype)ckm_i_op_attr_int(l->op, "dtype", 0, (int64_t)from) == from ? identity(l, err) : copy(l, err);
+    return (ckm_dtype)ckm_i_op_attr_int(l->op, "dtype", 0, (int64_t)from) == from ? identity(l, err)
+                                                                                  : ckm_i_lower_copy(l, err);
 }
 
 // Kernels take this many operands; more are joined one after the other, which gives the same bits in the same order.
@@ -282,22 +283,22 @@ static ckm_status join_first(ckm_i_lower *l, const char *kind, ckm_error *err)
     return CKM_OK;
 }
 
-static ckm_status wide(ckm_i_lower *l, ckm_error *err)
+ckm_status ckm_i_lower_wide(ckm_i_lower *l, ckm_error *err)
 {
     CKM_I_CHECK(join_first(l, l->kind, err));
-    return copy(l, err);
+    return ckm_i_lower_copy(l, err);
 }
 
-static ckm_status sum(ckm_i_lower *l, ckm_error *err)
+ckm_status ckm_i_lower_sum(ckm_i_lower *l, ckm_error *err)
 {
     if (l->n_inputs == 1) {
         return identity(l, err);
     }
     l->kind = "add";
-    return wide(l, err);
+    return ckm_i_lower_wide(l, err);
 }
 
-static ckm_status mean(ckm_i_lower *l, ckm_error *err)
+ckm_status ckm_i_lower_mean(ckm_i_lower *l, ckm_error *err)
 {
     int32_t total;
     double n = (double)l->n_inputs;
@@ -311,15 +312,15 @@ static ckm_status mean(ckm_i_lower *l, ckm_error *err)
     return ckm_i_lower_emit(l, &total, 1, 1, err);
 }
 
-static ckm_status concat(ckm_i_lower *l, ckm_error *err)
+ckm_status ckm_i_lower_concat(ckm_i_lower *l, ckm_error *err)
 {
     int32_t rank = input_shape(l)->rank;
     put_axis(l, rank >= 2 ? ckm_i_channel_axis(l->view.graph, rank) : 0);
-    return copy(l, err);
+    return ckm_i_lower_copy(l, err);
 }
 
 // Axes written out, ascending as they come; all of them when the network names none.
-static ckm_status reduce(ckm_i_lower *l, ckm_error *err)
+ckm_status ckm_i_lower_reduce(ckm_i_lower *l, ckm_error *err)
 {
     const ckm_i_attr *given = ckm_i_op_attr(l->op, "axes");
     int64_t axes[CKM_MAX_RANK];
@@ -330,16 +331,16 @@ static ckm_status reduce(ckm_i_lower *l, ckm_error *err)
     }
     ckm_i_attrs_put(&l->attrs, ckm_i_attr_ints("axes", axes, n));
     ckm_i_attrs_put_int(&l->attrs, "keepdims", ckm_i_op_attr_int(l->op, "keepdims", 0, 1));
-    return copy(l, err);
+    return ckm_i_lower_copy(l, err);
 }
 
-static ckm_status top_k(ckm_i_lower *l, ckm_error *err)
+ckm_status ckm_i_lower_top_k(ckm_i_lower *l, ckm_error *err)
 {
     put_axis(l, -1);
     return ckm_i_lower_emit(l, l->inputs, 1, 2, err);
 }
 
-static ckm_status transpose(ckm_i_lower *l, ckm_error *err)
+ckm_status ckm_i_lower_transpose(ckm_i_lower *l, ckm_error *err)
 {
     int64_t perm[CKM_MAX_RANK];
     int32_t rank = input_shape(l)->rank;
@@ -347,11 +348,11 @@ static ckm_status transpose(ckm_i_lower *l, ckm_error *err)
         perm[i] = ckm_i_op_attr_int(l->op, "perm", i, rank - 1 - i);
     }
     ckm_i_attrs_put(&l->attrs, ckm_i_attr_ints("perm", perm, rank));
-    return copy(l, err);
+    return ckm_i_lower_copy(l, err);
 }
 
 // Reshapes to the shape that came out.
-static ckm_status reshape(ckm_i_lower *l, ckm_error *err)
+ckm_status ckm_i_lower_reshape(ckm_i_lower *l, ckm_error *err)
 {
     l->kind = "reshape";
     l->attrs.n = 0;
@@ -360,88 +361,16 @@ static ckm_status reshape(ckm_i_lower *l, ckm_error *err)
 }
 
 // "dcr" and "crd": the order of what depth holds.
-static ckm_status blocks(ckm_i_lower *l, ckm_error *err)
+ckm_status ckm_i_lower_blocks(ckm_i_lower *l, ckm_error *err)
 {
     ckm_i_attrs_put(&l->attrs, ckm_i_attr_word("mode", ckm_i_op_attr_text(l->op, "mode", "dcr")));
-    return copy(l, err);
+    return ckm_i_lower_copy(l, err);
 }
 
-static ckm_status cumulative_sum(ckm_i_lower *l, ckm_error *err)
+ckm_status ckm_i_lower_cumulative_sum(ckm_i_lower *l, ckm_error *err)
 {
     put_axis(l, 0);
     ckm_i_attrs_put_int(&l->attrs, "exclusive", ckm_i_op_attr_int(l->op, "exclusive", 0, 0));
     ckm_i_attrs_put_int(&l->attrs, "reverse", ckm_i_op_attr_int(l->op, "reverse", 0, 0));
-    return copy(l, err);
-}
-
-static const ckm_i_lower_rule rules[] = {
-    {"conv", ckm_i_lower_conv},
-    {"conv_transpose", ckm_i_lower_conv_transpose},
-    {"separable_conv", ckm_i_lower_separable_conv},
-    {"max_pool", ckm_i_lower_max_pool},
-    {"average_pool", ckm_i_lower_pool},
-    {"lp_pool", ckm_i_lower_pool},
-    {"dense", dense},
-    {"gemm", product},
-    {"matmul", product},
-    {"batch_norm", batch_norm},
-    {"layer_norm", layer_norm},
-    {"group_norm", group_norm},
-    {"instance_norm", group_norm},
-    {"rms_norm", rms_norm},
-    {"rotary", rotary},
-    {"zero_padding", border},
-    {"cropping", border},
-    {"pad", pad},
-    {"up_sampling", up_sampling},
-    {"interp", interp},
-    {"resize", resize},
-    {"lambda", lambda},
-    {"dropout", dropout},
-    {"attention", attention},
-    {"clip", clip},
-    {"cast", cast},
-    {"add", wide},
-    {"minimum", wide},
-    {"maximum", wide},
-    {"sum", sum},
-    {"mean", mean},
-    {"concat", concat},
-    {"softmax", last_axis},
-    {"log_softmax", last_axis},
-    {"lp_norm", last_axis},
-    {"split", first_axis},
-    {"gather", first_axis},
-    {"gather_elements", first_axis},
-    {"scatter_elements", first_axis},
-    {"top_k", top_k},
-    {"transpose", transpose},
-    {"reshape", reshape},
-    {"flatten", reshape},
-    {"depth_to_space", blocks},
-    {"space_to_depth", blocks},
-    {"cumulative_sum", cumulative_sum},
-    {"reduce_mean", reduce},
-    {"reduce_sum", reduce},
-    {"reduce_max", reduce},
-    {"reduce_min", reduce},
-    {"reduce_prod", reduce},
-    {"reduce_l1", reduce},
-    {"reduce_l2", reduce},
-    {"reduce_sum_square", reduce},
-    {"reduce_log_sum", reduce},
-    {"reduce_log_sum_exp", reduce},
-    {"arg_max", reduce},
-    {"arg_min", reduce},
-};
-
-const ckm_i_lower_rule *ckm_i_lower_find(const char *kind)
-{
-    static const ckm_i_lower_rule as_is = {NULL, copy};
-    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
-        if (strcmp(rules[i].kind, kind) == 0) {
-            return &rules[i];
-        }
-    }
-    return &as_is;
+    return ckm_i_lower_copy(l, err);
 }

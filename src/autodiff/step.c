@@ -161,9 +161,3 @@ bool ckm_i_dtype_is_float(ckm_dtype dtype)
 {
     return dtype == CKM_F32 || dtype == CKM_F16 || dtype == CKM_BF16 || dtype == CKM_F64;
 }
-
-bool ckm_i_step_is_view(const ckm_i_graph_op *op)
-{
-    const char *kind = op->op_class->kind;
-    return strcmp(kind, "reshape") == 0 || strcmp(kind, "flatten") == 0 || strcmp(kind, "identity") == 0;
-}

@@ -63,8 +63,6 @@ static inline ckm_shape ckm_i_step_shape(const ckm_i_step *s, int32_t tensor)
     return s->graph->tensors[tensor].shape;
 }
 bool ckm_i_dtype_is_float(ckm_dtype dtype);
-// Kinds whose output has the buffer of input 0.
-bool ckm_i_step_is_view(const ckm_i_graph_op *op);
 
 // The stages, in this order. Lowering fills `output` and `class_axis`.
 ckm_status ckm_i_step_lower(ckm_i_step *s, ckm_loss_kind loss, ckm_error *err) CKM_NODISCARD;

@@ -12,15 +12,13 @@
 // No rule at all counts as passing on: it is an error, found below, when the loss depends on it.
 static bool passes_on(const ckm_i_graph_op *op)
 {
-    const ckm_i_grad_rule *rule = ckm_i_grad_find(op->op_class->kind);
-    return rule == NULL || rule->run != NULL;
+    return op->op_class->learning != CKM_I_LEARNING_NOTHING;
 }
 
 // Outputs of `op` through which it can learn: the first, or all.
 static int32_t learning_outputs(const ckm_i_graph_op *op)
 {
-    const ckm_i_grad_rule *rule = ckm_i_grad_find(op->op_class->kind);
-    return rule != NULL && rule->any_output ? op->n_outputs : 1;
+    return op->op_class->learns_by_any_output ? op->n_outputs : 1;
 }
 
 // Tensors of real numbers that a parameter has a part in.
@@ -64,7 +62,7 @@ static void mark_reached(ckm_i_step *s, bool *reached, char *list, size_t room, 
                 reached[op->inputs[i]] = true;
             }
         }
-        if (ckm_i_grad_find(op->op_class->kind) == NULL) {
+        if (op->op_class->learning != CKM_I_LEARNING_RULE && op->op_class->learning != CKM_I_LEARNING_NOTHING) {
             size_t used = strlen(list);
             if (used + strlen(op->name) + strlen(op->op_class->kind) + 16 < room) {
                 snprintf(list + used, room - used, "%s\"%s\" (%s)", *n_missing > 0 ? ", " : "", op->name,
@@ -108,8 +106,8 @@ static ckm_status find_wanted(ckm_i_step *s, ckm_error *err)
 static ckm_status run_rule(ckm_i_step *s, int32_t v, ckm_error *err)
 {
     ckm_i_grad g = {.step = s, .forward = s->graph->ops[v]};
-    const ckm_i_grad_rule *rule = ckm_i_grad_find(g.forward.op_class->kind);
-    if (rule == NULL || rule->run == NULL) {
+    const ckm_i_op_class *c = g.forward.op_class;
+    if (c->gradient == NULL) {
         return CKM_OK;
     }
     bool any = false;
@@ -117,7 +115,7 @@ static ckm_status run_rule(ckm_i_step *s, int32_t v, ckm_error *err)
         any = any || ckm_i_grad_wants(&g, i);
     }
     bool there = false;
-    for (int32_t i = 0; i < (rule->any_output ? g.forward.n_outputs : 1); i++) {
+    for (int32_t i = 0; i < (c->learns_by_any_output ? g.forward.n_outputs : 1); i++) {
         there = there || s->gradients[g.forward.outputs[i]] >= 0;
     }
     if (!any || !there) {
@@ -133,7 +131,7 @@ static ckm_status run_rule(ckm_i_step *s, int32_t v, ckm_error *err)
     g.outputs = outputs;
     g.dy = outputs[0];
     s->now = (ckm_i_step_mark){CKM_I_BACKWARD, s->marks[v].source};
-    ckm_status status = rule->run(&g, err);
+    ckm_status status = c->gradient(&g, err);
     free(outputs);
     return status;
 }

@@ -1,130 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // From a step graph to the training graph: bytes, views, in-place pairs, what must not be computed again, results.
 #include <stdlib.h>
-#include <string.h>
 
 #include "autodiff/step.h"
 #include "base/alloc.h"
 #include "base/checked.h"
 #include "base/error.h"
-
-// Inputs that a kind's kernels may write their first output over; a bit each, all of them for broadcasts.
-typedef struct sharing {
-    const char *kind;
-    uint32_t inputs;
-} sharing;
-
-enum { FIRST = 1, SECOND = 2, BOTH = 3, ANY = -1 };
-
-static const sharing kinds_in_place[] = {
-    {"relu", FIRST},
-    {"leaky_relu", FIRST},
-    {"elu", FIRST},
-    {"selu", FIRST},
-    {"celu", FIRST},
-    {"sigmoid", FIRST},
-    {"hard_sigmoid", FIRST},
-    {"tanh", FIRST},
-    {"softplus", FIRST},
-    {"softsign", FIRST},
-    {"gelu", FIRST},
-    {"swish", FIRST},
-    {"hard_swish", FIRST},
-    {"mish", FIRST},
-    {"thresholded_relu", FIRST},
-    {"softmax", FIRST},
-    {"masked_softmax", FIRST},
-    {"rotary", FIRST},
-    {"log_softmax", FIRST},
-    {"clip", FIRST},
-    {"prelu", FIRST},
-    {"scale", FIRST},
-    {"dropout", FIRST},
-    {"sqrt", FIRST},
-    {"erf", FIRST},
-    {"neg", FIRST},
-    {"exp", FIRST},
-    {"log", FIRST},
-    {"abs", FIRST},
-    {"reciprocal", FIRST},
-    {"floor", FIRST},
-    {"ceil", FIRST},
-    {"round", FIRST},
-    {"sign", FIRST},
-    {"sin", FIRST},
-    {"cos", FIRST},
-    {"tan", FIRST},
-    {"atan", FIRST},
-    {"cumulative_sum", FIRST},
-    {"add", (uint32_t)ANY},
-    {"sub", (uint32_t)ANY},
-    {"mul", (uint32_t)ANY},
-    {"div", (uint32_t)ANY},
-    {"pow", (uint32_t)ANY},
-    {"mod", (uint32_t)ANY},
-    {"minimum", (uint32_t)ANY},
-    {"maximum", (uint32_t)ANY},
-    {"where", 6},
-    {"softmax_cross_entropy_backward", FIRST},
-    {"mse_backward", FIRST},
-    {"batch_norm_backward", BOTH},
-    {"layer_norm_backward", BOTH},
-    {"group_norm_backward", BOTH},
-    {"rms_norm_backward", BOTH},
-    {"lp_norm_backward", BOTH},
-    {"relu_backward", BOTH},
-    {"leaky_relu_backward", BOTH},
-    {"clip_backward", BOTH},
-    {"thresholded_relu_backward", BOTH},
-    {"elu_backward", BOTH},
-    {"selu_backward", BOTH},
-    {"celu_backward", BOTH},
-    {"sigmoid_backward", BOTH},
-    {"hard_sigmoid_backward", BOTH},
-    {"tanh_backward", BOTH},
-    {"softplus_backward", BOTH},
-    {"softsign_backward", BOTH},
-    {"sqrt_backward", BOTH},
-    {"reciprocal_backward", BOTH},
-    {"tan_backward", BOTH},
-    {"gelu_backward", BOTH},
-    {"swish_backward", BOTH},
-    {"hard_swish_backward", BOTH},
-    {"mish_backward", BOTH},
-    {"erf_backward", BOTH},
-    {"abs_backward", BOTH},
-    {"sin_backward", BOTH},
-    {"cos_backward", BOTH},
-    {"atan_backward", BOTH},
-    {"softmax_backward", BOTH},
-    {"log_softmax_backward", BOTH},
-    {"prelu_backward", BOTH},
-    {"div_backward_b", BOTH},
-    {"pow_backward_a", FIRST},
-    {"pow_backward_b", FIRST},
-    {"extreme_backward", FIRST},
-    {"select_backward", FIRST},
-    {"scatter_nd_backward", FIRST},
-    {"scatter_elements_backward", FIRST},
-    {"reduce_max_backward", SECOND},
-    {"reduce_min_backward", SECOND},
-    {"reduce_prod_backward", SECOND},
-    {"reduce_l2_backward", SECOND},
-    {"reduce_log_sum_exp_backward", SECOND},
-    {"reduce_l1_backward", SECOND},
-    {"reduce_sum_square_backward", SECOND},
-    {"reduce_log_sum_backward", SECOND},
-};
-
-static uint32_t shared_inputs(const char *kind)
-{
-    for (size_t i = 0; i < sizeof kinds_in_place / sizeof kinds_in_place[0]; i++) {
-        if (strcmp(kinds_in_place[i].kind, kind) == 0) {
-            return kinds_in_place[i].inputs;
-        }
-    }
-    return 0;
-}
 
 static ckm_status add_values(const ckm_graph *g, ckm_training *t, ckm_error *err)
 {
@@ -133,7 +14,7 @@ static ckm_status add_values(const ckm_graph *g, ckm_training *t, ckm_error *err
         int64_t elements;
         int64_t bytes;
         int32_t owner = -1;
-        if (tensor->producer >= 0 && ckm_i_step_is_view(&g->ops[tensor->producer])) {
+        if (tensor->producer >= 0 && ckm_i_op_class_is_view(g->ops[tensor->producer].op_class)) {
             int32_t base = g->ops[tensor->producer].inputs[0];
             owner = t->values[base].alias_of >= 0 ? t->values[base].alias_of : base;
         }
@@ -157,9 +38,9 @@ static ckm_status add_values(const ckm_graph *g, ckm_training *t, ckm_error *err
 static ckm_status add_pairs(const ckm_graph *g, ckm_training *t, int32_t v, const bool *first, ckm_error *err)
 {
     const ckm_i_graph_op *op = &g->ops[v];
-    uint32_t shared = shared_inputs(op->op_class->kind);
-    for (int32_t i = 0; shared != 0 && i < op->n_inputs; i++) {
-        bool named = shared == (uint32_t)ANY || (i < 31 && (shared >> i & 1U) != 0);
+    ckm_i_in_place shared = op->op_class->in_place;
+    for (int32_t i = 0; i < op->n_inputs; i++) {
+        bool named = shared == CKM_I_IN_PLACE_EVERY || (i < 30 && ((uint32_t)shared >> i & 1U) != 0);
         int32_t in = op->inputs[i];
         int32_t out = op->outputs[0];
         if (!named || in < 0 || !first[i] || g->tensors[in].dtype != g->tensors[out].dtype ||
@@ -193,7 +74,8 @@ static bool is_once(const ckm_i_step *s, int32_t v, bool updates)
     for (int32_t i = 0; i < op->n_outputs; i++) {
         result = result || (op->outputs[i] >= 0 && (op->outputs[i] == s->loss || op->outputs[i] == s->correct));
     }
-    return s->marks[v].phase == CKM_I_UPDATE || (updates && (result || (s->marks[v].phase == CKM_I_BACKWARD && reads)));
+    return op->op_class->repeat == CKM_I_REPEAT_ONCE ||
+           (updates && (result || (s->marks[v].phase == CKM_I_BACKWARD && reads)));
 }
 
 // last_reader holds, for every tensor, the last operator that was found to read it.

@@ -1,58 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an operator asks of a device. Arithmetic is counted as the operator classes do, but for transposed convolutions,
 // whose kernel the paper's count leaves out. Traffic is every operand once and every result once; operators that
-// need two passes over an operand, or only a part of it, say so in the table below. A backward operator of the layer level
+// need two passes over an operand, or only a part of it, say so in their records (graph/op_class.h). A backward operator of the layer level
 // stands for two kernels, each like the forward one.
 #include "cost/device_work.h"
 
 #include <string.h>
 
 #include "graph/op_support.h"
-
-typedef enum kind_group { CONVOLUTION, TRANSPOSED, PRODUCT, TWO_PASSES, PARTIAL, VIEW, ELEMENTS } kind_group;
-
-static kind_group group_of(const char *kind)
-{
-    static const struct {
-        const char *kind;
-        kind_group group;
-    } known[] = {
-        {"conv", CONVOLUTION},
-        {"separable_conv", CONVOLUTION},
-        {"conv_backward_data", CONVOLUTION},
-        {"conv_backward_weights", CONVOLUTION},
-        {"conv_transpose", TRANSPOSED},
-        {"conv_transpose_backward_data", TRANSPOSED},
-        {"conv_transpose_backward_weights", TRANSPOSED},
-        {"dense", PRODUCT},
-        {"dense_backward_weights", PRODUCT},
-        {"matmul", PRODUCT},
-        {"gemm", PRODUCT},
-        {"einsum", PRODUCT},
-        {"attention", PRODUCT},
-        {"attention_backward", PRODUCT},
-        // Statistics first, then the values that need them.
-        {"batch_norm", TWO_PASSES},
-        {"batch_norm_train", TWO_PASSES},
-        {"batch_norm_backward", TWO_PASSES},
-        // What these do not select is not read.
-        {"slice", PARTIAL},
-        {"split", PARTIAL},
-        {"gather", PARTIAL},
-        {"gather_elements", PARTIAL},
-        {"gather_nd", PARTIAL},
-        {"cropping", PARTIAL},
-        {"flatten", VIEW},
-        {"reshape", VIEW},
-        {"identity", VIEW},
-    };
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        if (strcmp(kind, known[i].kind) == 0) {
-            return known[i].group;
-        }
-    }
-    return ELEMENTS;
-}
 
 // Bytes of a tensor; shapes have been checked to fit 63 bits.
 static double bytes_of(const ckm_i_graph_tensor *tensor)
@@ -141,32 +96,32 @@ static ckm_status work_of(const ckm_graph *graph, int32_t op, ckm_i_device_work 
     if (v.op->op_class->macs != NULL) {
         CKM_I_CHECK(v.op->op_class->macs(&v, &macs, err));
     }
-    kind_group group = group_of(v.op->op_class->kind);
     ckm_i_device_work w = {CKM_DEVICE_STREAM, (double)macs, bytes_read(&v) + bytes_written(&v), 0, 1};
-    switch (group) {
-    case CONVOLUTION:
+    switch (v.op->op_class->work) {
+    case CKM_I_WORK_CONVOLUTION:
         w.arithmetic = class_of_convolution(&v);
         add_tail(&v, &w);
         break;
-    case TRANSPOSED:
+    case CKM_I_WORK_TRANSPOSED:
         w.arithmetic = CKM_DEVICE_MATRIX;
         w.macs *= transposed_factor(&v);
         add_tail(&v, &w);
         break;
-    case PRODUCT:
+    case CKM_I_WORK_PRODUCT:
         w.arithmetic = CKM_DEVICE_MATRIX;
         add_tail(&v, &w);
         break;
-    case TWO_PASSES:
+    case CKM_I_WORK_TWO_PASSES:
         w.bytes += bytes_read(&v);
         break;
-    case PARTIAL:
+    case CKM_I_WORK_PARTIAL:
         w.bytes = 2 * bytes_written(&v);
         break;
-    case VIEW:
+    case CKM_I_WORK_VIEW:
         w = (ckm_i_device_work){CKM_DEVICE_STREAM, 0, 0, 0, 0};
         break;
-    case ELEMENTS:
+    case CKM_I_WORK_ELEMENTS:
+    case CKM_I_WORK_UNSAID:
         break;
     }
     *work = w;

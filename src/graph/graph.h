@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Network IR, internal view: plain structs that builders fill and everyone else reads, and the operator
-// class, the one thing a new operator has to provide.
+// Network IR, internal view: plain structs that builders fill and everyone else reads.
 #ifndef CKM_SRC_GRAPH_GRAPH_H
 #define CKM_SRC_GRAPH_GRAPH_H
 
 #include <checkmate/graph.h>
 
-typedef struct ckm_i_op_class ckm_i_op_class;
+#include "graph/op_class.h"
 
 #define CKM_I_ATTR_MAX 16
 
@@ -52,12 +51,12 @@ struct ckm_graph {
 #define CKM_I_VIEW_INPUTS 64
 
 // What shape inference and costing see of one operator.
-typedef struct ckm_i_op_view {
+struct ckm_i_op_view {
     const ckm_graph *graph;
     const ckm_i_graph_op *op;
     // The first inputs, NULL for an absent one. Where a class takes any number, ckm_i_op_view_input reads them all.
     const ckm_i_graph_tensor *in[CKM_I_VIEW_INPUTS];
-} ckm_i_op_view;
+};
 
 // Input i (less than op->n_inputs) of an operator with any number of them; NULL when absent.
 static inline const ckm_i_graph_tensor *ckm_i_op_view_input(const ckm_i_op_view *v, int32_t i)
@@ -67,20 +66,6 @@ static inline const ckm_i_graph_tensor *ckm_i_op_view_input(const ckm_i_op_view 
     }
     return v->op->inputs[i] >= 0 ? &v->graph->tensors[v->op->inputs[i]] : NULL;
 }
-
-// An operator class. One static const object a kind, in src/graph/op_<group>.c, listed in op_registry.c.
-struct ckm_i_op_class {
-    const char *kind;                             // "conv"
-    int32_t min_inputs, max_inputs, max_outputs;  // -1: any number
-    // Shapes and dtypes of the outputs from inputs and attributes; also checks both. Error messages name
-    // the operator and the offending dimension.
-    ckm_status (*infer)(const ckm_i_op_view *v, ckm_shape *out_shapes, ckm_dtype *out_dtypes, ckm_error *err);
-    // Multiply-accumulates of one forward run for the whole batch, as the paper counts them
-    // (src/graph/README.md lists the rules). NULL: free.
-    ckm_status (*macs)(const ckm_i_op_view *v, int64_t *macs, ckm_error *err);
-};
-
-const ckm_i_op_class *ckm_i_op_class_find(const char *kind);
 
 ckm_status ckm_i_graph_create(const char *name, ckm_layout layout, int64_t batch, ckm_graph **out,
                               ckm_error *err) CKM_NODISCARD;

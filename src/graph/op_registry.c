@@ -18,3 +18,15 @@ const ckm_i_op_class *ckm_i_op_class_find(const char *kind)
     }
     return NULL;
 }
+
+const ckm_i_op_class *ckm_i_op_class_find_onnx(const char *op_type)
+{
+    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
+        for (const ckm_i_op_class *c = groups[i]; c->kind != NULL; c++) {
+            if (c->onnx.op_type != NULL && strcmp(c->onnx.op_type, op_type) == 0) {
+                return c;
+            }
+        }
+    }
+    return NULL;
+}

@@ -255,23 +255,48 @@ cleanup:
     return status;
 }
 
-static const ckm_i_onnx_row *find_row(const ckm_i_onnx_node *node)
+// An operator that its record describes: operands and real attributes go along as they are.
+static ckm_status convert_as_recorded(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
+                                      ckm_error *err)
+{
+    const ckm_i_op_class *kind = ckm_i_op_class_find(row->kind);
+    ckm_i_attr attrs[CKM_I_ONNX_REALS];
+    int32_t n = 0;
+    for (int32_t i = 0; i < CKM_I_ONNX_REALS && kind->onnx.reals[i] != NULL; i++) {
+        const char *key = kind->onnx.reals[i];
+        if (ckm_i_onnx_attr(node, key) != NULL) {
+            attrs[n++] = ckm_i_attr_real(key, ckm_i_onnx_attr_real(node, key, 0.0));
+        }
+    }
+    int32_t n_inputs = node->n_in < kind->max_inputs ? node->n_in : kind->max_inputs;
+    return ckm_i_onnx_emit(c, node, row->kind, node->in, n_inputs, attrs, n, 1, err);
+}
+
+// How the node is converted, from the tables or from an operator's record.
+static bool find_row(const ckm_i_onnx_node *node, ckm_i_onnx_row *out)
 {
     static const ckm_i_onnx_row *const tables[] = {ckm_i_onnx_rows_layers, ckm_i_onnx_rows_math,
                                                    ckm_i_onnx_rows_shapes};
     for (size_t t = 0; node->standard && t < sizeof tables / sizeof tables[0]; t++) {
         for (const ckm_i_onnx_row *row = tables[t]; row->op_type != NULL; row++) {
             if (strcmp(row->op_type, node->op_type) == 0) {
-                return row;
+                *out = *row;
+                return true;
             }
         }
     }
-    return NULL;
+    const ckm_i_op_class *recorded = node->standard ? ckm_i_op_class_find_onnx(node->op_type) : NULL;
+    if (recorded == NULL) {
+        return false;
+    }
+    *out = (ckm_i_onnx_row){recorded->onnx.op_type, recorded->kind, convert_as_recorded};
+    return true;
 }
 
 static bool supported(const ckm_i_onnx_node *node)
 {
-    return find_row(node) != NULL || (node->standard && ckm_i_onnx_can_fold(node->op_type));
+    ckm_i_onnx_row row;
+    return find_row(node, &row) || (node->standard && ckm_i_onnx_can_fold(node->op_type));
 }
 
 static bool same_operator(const ckm_i_onnx_node *a, const ckm_i_onnx_node *b)
@@ -354,12 +379,12 @@ static ckm_status convert_node(ckm_i_onnx_convert *c, const ckm_i_onnx_node *nod
             return status;
         }
     }
-    const ckm_i_onnx_row *row = find_row(node);
-    if (row == NULL) {
+    ckm_i_onnx_row row;
+    if (!find_row(node, &row)) {
         return ckm_i_onnx_node_error(node, err, CKM_ERR_UNSUPPORTED,
                                      "this operator is supported on constants and shapes only, not on data");
     }
-    return row->convert(c, node, row, err);
+    return row.convert(c, node, &row, err);
 }
 
 // Shapes that do not fit together have a likely reason when the batch is not the file's.

@@ -273,26 +273,21 @@ static ckm_status convert_einsum(ckm_i_onnx_convert *c, const ckm_i_onnx_node *n
     return ckm_i_onnx_emit(c, node, row->kind, node->in, node->n_in, list.items, list.n, 1, err);
 }
 
-// Functions of one operand; alpha, beta and the kind of approximation go along where the node has them.
-static ckm_status convert_activation(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
-                                     ckm_error *err)
+static ckm_status convert_gelu(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
+                               ckm_error *err)
 {
     attr_list list = {0};
     char word[32];
-    if (ckm_i_onnx_attr(node, "alpha") != NULL) {
-        put_real(&list, "alpha", ckm_i_onnx_attr_real(node, "alpha", 0.0));
-    }
-    if (ckm_i_onnx_attr(node, "beta") != NULL) {
-        put_real(&list, "beta", ckm_i_onnx_attr_real(node, "beta", 0.0));
-    }
-    if (ckm_i_onnx_attr(node, "gamma") != NULL) {
-        put_real(&list, "gamma", ckm_i_onnx_attr_real(node, "gamma", 0.0));
-    }
     if (ckm_i_onnx_attr(node, "approximate") != NULL) {
         put_word(&list, "approximate", ckm_i_onnx_attr_text(node, "approximate", "none", word, sizeof word));
     }
-    int32_t most = strcmp(row->kind, "prelu") == 0 ? 2 : 1;
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, plain_inputs(node, most), list.items, list.n, 1, err);
+    return ckm_i_onnx_emit(c, node, row->kind, node->in, plain_inputs(node, 1), list.items, list.n, 1, err);
+}
+
+static ckm_status convert_prelu(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
+                                ckm_error *err)
+{
+    return ckm_i_onnx_emit(c, node, row->kind, node->in, plain_inputs(node, 2), NULL, 0, 1, err);
 }
 
 static ckm_status convert_softmax(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
@@ -372,21 +367,8 @@ const ckm_i_onnx_row ckm_i_onnx_rows_layers[] = {
     {"Gemm", "gemm", convert_gemm},
     {"MatMul", "matmul", convert_matmul},
     {"Einsum", "einsum", convert_einsum},
-    {"Relu", "relu", convert_activation},
-    {"LeakyRelu", "leaky_relu", convert_activation},
-    {"PRelu", "prelu", convert_activation},
-    {"Elu", "elu", convert_activation},
-    {"Selu", "selu", convert_activation},
-    {"Celu", "celu", convert_activation},
-    {"Sigmoid", "sigmoid", convert_activation},
-    {"HardSigmoid", "hard_sigmoid", convert_activation},
-    {"Tanh", "tanh", convert_activation},
-    {"Softplus", "softplus", convert_activation},
-    {"Softsign", "softsign", convert_activation},
-    {"Gelu", "gelu", convert_activation},
-    {"HardSwish", "hard_swish", convert_activation},
-    {"Mish", "mish", convert_activation},
-    {"ThresholdedRelu", "thresholded_relu", convert_activation},
+    {"PRelu", "prelu", convert_prelu},
+    {"Gelu", "gelu", convert_gelu},
     {"Softmax", "softmax", convert_softmax},
     {"LogSoftmax", "log_softmax", convert_softmax},
     {"Clip", "clip", convert_clip},

@@ -13,6 +13,23 @@ typedef struct backend_row {
     ckm_status (*create)(int threads, ckm_i_backend **out, ckm_error *err);
 } backend_row;
 
+#ifdef CKM_BACKEND_WRAP
+// Puts another back end around the one that is asked for; tests/far. It has `inner` from then on, also when this fails.
+ckm_status CKM_BACKEND_WRAP(ckm_i_backend *inner, ckm_i_backend **out, ckm_error *err);
+#endif
+
+static ckm_status create(const backend_row *row, int threads, ckm_i_backend **out, ckm_error *err)
+{
+    ckm_i_backend *backend = NULL;
+    CKM_I_CHECK(row->create(threads, &backend, err));
+#ifdef CKM_BACKEND_WRAP
+    return CKM_BACKEND_WRAP(backend, out, err);
+#else
+    *out = backend;
+    return CKM_OK;
+#endif
+}
+
 static const backend_row backends[] = {
     {"cpu", ckm_i_backend_cpu_create},
     {"reference", ckm_i_backend_reference_create},
@@ -22,7 +39,7 @@ ckm_status ckm_i_backend_create(const char *name, int threads, ckm_i_backend **o
 {
     for (size_t i = 0; i < sizeof backends / sizeof backends[0]; i++) {
         if (strcmp(backends[i].name, name) == 0) {
-            return backends[i].create(threads, out, err);
+            return create(&backends[i], threads, out, err);
         }
     }
     return ckm_i_error(err, CKM_ERR_NOT_FOUND, "back end \"%.100s\" is not known: cpu, reference", name);

@@ -24,10 +24,30 @@ typedef struct ckm_i_kernel_call {
     double learning_rate;  // for update operators
 } ckm_i_kernel_call;
 
+// The memory half of a back end. Addresses are all that anyone else knows of it: what they point to is reached by these
+// functions and by kernels only. Work, here and in ckm_i_backend.run, may be done late: in the order in which it was asked
+// for, and at the latest when `copy_out` or `synchronize` returns, which also report what went wrong on the way. Host
+// memory given to copy_in belongs to the caller again when that returns.
+typedef struct ckm_i_memory {
+    bool host;          // addresses are the host's own, and nothing is done late: the host may look at any time
+    int64_t alignment;  // of buffers, a power of two; at most CKM_I_SESSION_ALIGNMENT
+    // `bytes` > 0 of zeros. `touch`: memory that cannot be had fails here and not when it is used. CKM_ERR_MEMORY.
+    ckm_status (*allocate)(ckm_i_backend *backend, int64_t bytes, bool touch, char **out, ckm_error *err);
+    void (*release)(ckm_i_backend *backend, char *address, int64_t bytes);  // after all work on it
+    ckm_status (*copy_in)(ckm_i_backend *backend, char *to, const void *from, int64_t bytes, ckm_error *err);
+    ckm_status (*copy_out)(ckm_i_backend *backend, void *to, const char *from, int64_t bytes, ckm_error *err);
+    ckm_status (*clear)(ckm_i_backend *backend, char *to, int64_t bytes, ckm_error *err);  // to zeros
+    ckm_status (*synchronize)(ckm_i_backend *backend, ckm_error *err);
+    // The time on the back end's clock at which all work asked for before is done; written when `synchronize` returns.
+    ckm_status (*mark)(ckm_i_backend *backend, int64_t *nanoseconds, ckm_error *err);
+    int64_t (*free_bytes)(ckm_i_backend *backend);  // that can be had; -1: not known
+} ckm_i_memory;
+
 struct ckm_i_backend {
     const char *name;  // "cpu", "reference"
     int threads;
     void *state;  // the back end's own (oneDNN engine and stream, thread pool)
+    const ckm_i_memory *memory;
     // Prepares operator `op` of `step`; *workspace_bytes is what it needs while it runs. CKM_ERR_UNSUPPORTED,
     // naming kind and operator, when there is no kernel.
     ckm_status (*prepare)(ckm_i_backend *backend, const ckm_graph *step, int32_t op, ckm_i_kernel **out,
@@ -44,14 +64,14 @@ struct ckm_i_backend {
 ckm_status ckm_i_backend_create(const char *name, int threads, ckm_i_backend **out, ckm_error *err) CKM_NODISCARD;
 void ckm_i_backend_destroy(ckm_i_backend *backend);
 
-// Reference kernels (src/run/cpu/ref_<group>.c, one table a group): plain C, single precision with the sums a
+// Reference kernels (src/ops/<family>/ref_<group>.c, one table a group): plain C, single precision with the sums a
 // reader would write, deterministic. NULL when a kind has none.
 typedef struct ckm_i_reference_kernel {
-    const char *kind;
+    ckm_i_op_kind kind;
     // Bytes of workspace; NULL: none.
     int64_t (*workspace)(const ckm_i_op_view *v, const ckm_graph *step);
     ckm_status (*run)(const ckm_graph *step, int32_t op, const ckm_i_kernel_call *call, ckm_error *err);
 } ckm_i_reference_kernel;
-const ckm_i_reference_kernel *ckm_i_reference_find(const char *kind);
+const ckm_i_reference_kernel *ckm_i_reference_find(ckm_i_op_kind kind);
 
 #endif

@@ -245,11 +245,17 @@ static void *read_ahead(void *user)
     return NULL;
 }
 
-ckm_status ckm_data_fetch(ckm_data *d, int64_t step, void *const *inputs, void *labels, ckm_error *err)
+static ckm_status hand_out(const ckm_data *d, ckm_i_data_take_fn take, void *user, ckm_error *err)
 {
-    CKM_I_NEED_NAMED(d, "data", err);
-    CKM_I_NEED(inputs, err);
-    CKM_I_NEED(labels, err);
+    const ckm_data_options *o = &d->options;
+    for (int32_t f = 0; f < o->n_inputs; f++) {
+        CKM_I_CHECK(take(user, f, d->staged_inputs[f], o->batch * ckm_i_data_field_bytes(&o->inputs[f]), err));
+    }
+    return take(user, -1, d->staged_labels, o->batch * ckm_i_data_field_bytes(&o->labels), err);
+}
+
+ckm_status ckm_i_data_fetch_to(ckm_data *d, int64_t step, ckm_i_data_take_fn take, void *user, ckm_error *err)
+{
     if (step < 0) {
         return ckm_i_error(err, CKM_ERR_ARGUMENT, "a step cannot be negative");
     }
@@ -271,11 +277,7 @@ ckm_status ckm_data_fetch(ckm_data *d, int64_t step, void *const *inputs, void *
     }
     ckm_status status = d->staged_status;
     if (status == CKM_OK) {
-        const ckm_data_options *o = &d->options;
-        for (int32_t f = 0; f < o->n_inputs; f++) {
-            memcpy(inputs[f], d->staged_inputs[f], (size_t)(o->batch * ckm_i_data_field_bytes(&o->inputs[f])));
-        }
-        memcpy(labels, d->staged_labels, (size_t)(o->batch * ckm_i_data_field_bytes(&o->labels)));
+        status = hand_out(d, take, user, err);
         d->wanted = d->started ? step + 1 : step;
         pthread_cond_signal(&d->work);
     } else {
@@ -286,6 +288,28 @@ ckm_status ckm_data_fetch(ckm_data *d, int64_t step, void *const *inputs, void *
     }
     pthread_mutex_unlock(&d->lock);
     return status;
+}
+
+typedef struct host_batch {
+    void *const *inputs;
+    void *labels;
+} host_batch;
+
+static ckm_status take_on_host(void *user, int32_t field, const void *values, int64_t bytes, ckm_error *err)
+{
+    const host_batch *to = user;
+    (void)err;
+    memcpy(field >= 0 ? to->inputs[field] : to->labels, values, (size_t)bytes);
+    return CKM_OK;
+}
+
+ckm_status ckm_data_fetch(ckm_data *d, int64_t step, void *const *inputs, void *labels, ckm_error *err)
+{
+    CKM_I_NEED_NAMED(d, "data", err);
+    CKM_I_NEED(inputs, err);
+    CKM_I_NEED(labels, err);
+    host_batch to = {inputs, labels};
+    return ckm_i_data_fetch_to(d, step, take_on_host, &to, err);
 }
 
 // Opening.

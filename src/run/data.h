@@ -38,6 +38,12 @@ extern const ckm_i_data_format ckm_i_data_format_synthetic, ckm_i_data_format_id
 ckm_status ckm_i_data_open_caller(const ckm_data_source *caller, ckm_i_data_source *source,
                                   ckm_error *err) CKM_NODISCARD;
 
+// Takes one field of a batch: inputs[field], or the labels where field is -1. `bytes` bytes.
+typedef ckm_status (*ckm_i_data_take_fn)(void *user, int32_t field, const void *values, int64_t bytes, ckm_error *err);
+// ckm_data_fetch for batches that do not go to the host's memory.
+ckm_status ckm_i_data_fetch_to(ckm_data *d, int64_t step, ckm_i_data_take_fn take, void *user,
+                               ckm_error *err) CKM_NODISCARD;
+
 // The position, from 0, at which the order of `epoch` visits sample `i` of `n`: a permutation that needs no memory.
 int64_t ckm_i_data_shuffle(int64_t i, int64_t n, uint64_t seed, int64_t epoch);
 

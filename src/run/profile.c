@@ -47,16 +47,22 @@ typedef struct samples {
 } samples;
 
 // Real constants are 1 rather than 0, so that nothing is divided by it or raised to it.
-static void set_constants(ckm_session *session)
+static ckm_status set_constants(ckm_session *session, ckm_error *err)
 {
+    float ones[256];
+    for (size_t k = 0; k < sizeof ones / sizeof ones[0]; k++) {
+        ones[k] = 1.0F;
+    }
     for (int32_t i = 0; i < session->n_tensors; i++) {
         const ckm_session_tensor *tensor = &session->tensors[i];
-        const float one = 1.0F;
-        for (int64_t at = 0; tensor->role == CKM_ROLE_CONSTANT && tensor->dtype == CKM_F32 && at < tensor->bytes;
-             at += (int64_t)sizeof one) {
-            memcpy((char *)tensor->data + at, &one, sizeof one);
+        bool real = tensor->role == CKM_ROLE_CONSTANT && tensor->dtype == CKM_F32;
+        for (int64_t at = 0; real && at < tensor->bytes; at += (int64_t)sizeof ones) {
+            int64_t left = tensor->bytes - at;
+            int64_t n = left < (int64_t)sizeof ones ? left : (int64_t)sizeof ones;
+            CKM_I_CHECK(ckm_session_write(session, i, at, n, ones, err));
         }
     }
+    return CKM_OK;
 }
 
 static ckm_status allocate(samples *out, int64_t n_calls, int64_t most, ckm_error *err)
@@ -91,12 +97,10 @@ static ckm_status take_samples(ckm_session *session, const ckm_profile_options *
     int64_t most = MOST_ATTEMPTS * wanted;
     out->n_wanted = wanted;
     double start = ckm_i_clock_seconds();
-    session->call_nanoseconds = ckm_i_calloc((size_t)session->n_calls, sizeof *session->call_nanoseconds);
-    if (session->call_nanoseconds == NULL || allocate(out, session->n_calls, most, NULL) != CKM_OK) {
-        return ckm_i_error_memory(err);
-    }
-    set_constants(session);
-    ckm_session_fill(session, 1, 0);
+    CKM_I_CHECK(ckm_i_session_time_calls(session, err));
+    CKM_I_CHECK(allocate(out, session->n_calls, most, err));
+    CKM_I_CHECK(set_constants(session, err));
+    CKM_I_CHECK(ckm_session_fill(session, 1, 0, err));
     for (int64_t step = -(int64_t)options->warmup_steps; out->n_kept < wanted && out->n_steps < most; step++) {
         ckm_step_result result;
         bool late = options->time_limit_seconds > 0.0 && out->n_steps >= LEAST_STEPS &&

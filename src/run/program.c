@@ -193,6 +193,11 @@ const char *ckm_program_backend(const ckm_program *program)
     return program != NULL ? program->backend->name : "";
 }
 
+int64_t ckm_program_free_bytes(const ckm_program *program)
+{
+    return program != NULL ? program->backend->memory->free_bytes(program->backend) : -1;
+}
+
 int ckm_program_threads(const ckm_program *program)
 {
     return program != NULL ? program->backend->threads : 0;

@@ -42,17 +42,16 @@ static const char *type_name(ckm_dtype dtype)
 }
 
 // Tensors of eight-byte elements come first, then those of four, and so on: every one is aligned in the file.
-static void each_by_size(const ckm_i_safetensor *tensors, int32_t n, FILE *to, bool header, int64_t *at)
+static const int64_t sizes_in_order[] = {8, 4, 2, 1};
+enum { N_SIZES = sizeof sizes_in_order / sizeof sizes_in_order[0] };
+
+static void write_entries(const ckm_i_safetensor *tensors, int32_t n, FILE *to)
 {
-    static const int64_t sizes[] = {8, 4, 2, 1};
-    for (int s = 0; s < 4; s++) {
+    int64_t at = 0;
+    for (int s = 0; s < N_SIZES; s++) {
         for (int32_t i = 0; i < n; i++) {
             const ckm_i_safetensor *t = &tensors[i];
-            if (ckm_i_dtype_bytes(t->dtype) != sizes[s]) {
-                continue;
-            }
-            if (!header) {
-                fwrite(t->data, 1, (size_t)t->bytes, to);
+            if (ckm_i_dtype_bytes(t->dtype) != sizes_in_order[s]) {
                 continue;
             }
             putc(',', to);
@@ -61,11 +60,41 @@ static void each_by_size(const ckm_i_safetensor *tensors, int32_t n, FILE *to, b
             for (int32_t d = 0; d < t->shape.rank; d++) {
                 fprintf(to, "%s%lld", d > 0 ? "," : "", (long long)t->shape.dims[d]);
             }
-            int64_t end = *at + t->bytes;
-            fprintf(to, "],\"data_offsets\":[%lld,%lld]}", (long long)*at, (long long)end);
-            *at = end;
+            int64_t end = at + t->bytes;
+            fprintf(to, "],\"data_offsets\":[%lld,%lld]}", (long long)at, (long long)end);
+            at = end;
         }
     }
+}
+
+static ckm_status write_values(const ckm_i_safetensor *t, ckm_i_safetensors_source source, void *user, FILE *to,
+                               ckm_error *err)
+{
+    char piece[16 << 10];
+    if (t->data != NULL) {
+        fwrite(t->data, 1, (size_t)t->bytes, to);
+        return CKM_OK;
+    }
+    for (int64_t at = 0; at < t->bytes; at += (int64_t)sizeof piece) {
+        int64_t left = t->bytes - at;
+        int64_t n = left < (int64_t)sizeof piece ? left : (int64_t)sizeof piece;
+        CKM_I_CHECK(source(user, t, at, n, piece, err));
+        fwrite(piece, 1, (size_t)n, to);
+    }
+    return CKM_OK;
+}
+
+static ckm_status write_all_values(const ckm_i_safetensor *tensors, int32_t n, ckm_i_safetensors_source source,
+                                   void *user, FILE *to, ckm_error *err)
+{
+    for (int s = 0; s < N_SIZES; s++) {
+        for (int32_t i = 0; i < n; i++) {
+            if (ckm_i_dtype_bytes(tensors[i].dtype) == sizes_in_order[s]) {
+                CKM_I_CHECK(write_values(&tensors[i], source, user, to, err));
+            }
+        }
+    }
+    return CKM_OK;
 }
 
 // More than the header can take: every byte of a name as an escape of six, every number with all its digits.
@@ -88,7 +117,6 @@ static ckm_status make_header(const ckm_i_safetensor *tensors, int32_t n_tensors
                               const ckm_i_safetensors_pair *metadata, int32_t n_metadata, char **out, size_t *size,
                               ckm_error *err)
 {
-    int64_t at = 0;
     size_t room = header_room(tensors, n_tensors, metadata, n_metadata);
     char *text = ckm_i_malloc(room, 1);
     FILE *stream = text != NULL ? fmemopen(text, room, "w") : NULL;
@@ -106,7 +134,7 @@ static ckm_status make_header(const ckm_i_safetensor *tensors, int32_t n_tensors
         ckm_i_text_write_json(stream, metadata[i].value);
     }
     putc('}', stream);
-    each_by_size(tensors, n_tensors, stream, true, &at);
+    write_entries(tensors, n_tensors, stream);
     putc('}', stream);
     fflush(stream);
     long length = ftell(stream);
@@ -124,7 +152,8 @@ static ckm_status make_header(const ckm_i_safetensor *tensors, int32_t n_tensors
 }
 
 ckm_status ckm_i_safetensors_write(const char *path, const ckm_i_safetensor *tensors, int32_t n_tensors,
-                                   const ckm_i_safetensors_pair *metadata, int32_t n_metadata, ckm_error *err)
+                                   const ckm_i_safetensors_pair *metadata, int32_t n_metadata,
+                                   ckm_i_safetensors_source source, void *user, ckm_error *err)
 {
     ckm_i_writer writer = {0};
     char *header = NULL;
@@ -141,8 +170,12 @@ ckm_status ckm_i_safetensors_write(const char *path, const ckm_i_safetensor *ten
         }
         fwrite(length, 1, sizeof length, writer.stream);
         fwrite(header, 1, header_bytes, writer.stream);
-        each_by_size(tensors, n_tensors, writer.stream, false, NULL);
-        status = ckm_i_writer_commit(&writer, err);
+        status = write_all_values(tensors, n_tensors, source, user, writer.stream, err);
+        if (status == CKM_OK) {
+            status = ckm_i_writer_commit(&writer, err);
+        } else {
+            ckm_i_writer_abort(&writer);
+        }
     }
     free(header);
     return status;
@@ -412,6 +445,12 @@ const ckm_i_safetensor *ckm_i_safetensors_find(const ckm_i_safetensors *f, const
 const char *ckm_i_safetensors_metadata(const ckm_i_safetensors *f, const char *key)
 {
     return json_string_value(json_object_get(f->metadata, key));
+}
+
+ckm_status ckm_i_safetensors_read_part(const ckm_i_safetensors *f, const ckm_i_safetensor *tensor, int64_t at,
+                                       int64_t bytes, void *out, ckm_error *err)
+{
+    return ckm_i_data_pread(f->fd, f->path, tensor->at + at, bytes, out, err);
 }
 
 ckm_status ckm_i_safetensors_read(const ckm_i_safetensors *f, const ckm_i_safetensor *tensor, void *out, ckm_error *err)

@@ -12,9 +12,14 @@ typedef struct ckm_i_safetensor {
     ckm_dtype dtype;
     ckm_shape shape;
     int64_t bytes;
-    const void *data;  // for writing
+    const void *data;  // for writing; NULL: the writer's source has it
     int64_t at;        // in the file, when read
+    int32_t id;        // for the source
 } ckm_i_safetensor;
+
+// Copies bytes of a tensor that is to be written, for those whose `data` is NULL.
+typedef ckm_status (*ckm_i_safetensors_source)(void *user, const ckm_i_safetensor *tensor, int64_t at, int64_t bytes,
+                                               void *out, ckm_error *err);
 
 typedef struct ckm_i_safetensors_pair {
     const char *key, *value;
@@ -23,7 +28,7 @@ typedef struct ckm_i_safetensors_pair {
 // Writes a file, replacing an older one only when everything has reached the disk. Names must be unique.
 ckm_status ckm_i_safetensors_write(const char *path, const ckm_i_safetensor *tensors, int32_t n_tensors,
                                    const ckm_i_safetensors_pair *metadata, int32_t n_metadata,
-                                   ckm_error *err) CKM_NODISCARD;
+                                   ckm_i_safetensors_source source, void *user, ckm_error *err) CKM_NODISCARD;
 
 typedef struct ckm_i_safetensors ckm_i_safetensors;
 
@@ -38,5 +43,8 @@ const char *ckm_i_safetensors_metadata(const ckm_i_safetensors *file, const char
 // Reads a tensor's bytes.
 ckm_status ckm_i_safetensors_read(const ckm_i_safetensors *file, const ckm_i_safetensor *tensor, void *out,
                                   ckm_error *err) CKM_NODISCARD;
+// Reads `bytes` of them, from byte `at` on.
+ckm_status ckm_i_safetensors_read_part(const ckm_i_safetensors *file, const ckm_i_safetensor *tensor, int64_t at,
+                                       int64_t bytes, void *out, ckm_error *err) CKM_NODISCARD;
 
 #endif

@@ -59,6 +59,15 @@ static ckm_status check_plan(const ckm_dataflow *df, const ckm_schedule *s, cons
     return status;
 }
 
+static ckm_status check_alignment(const ckm_i_backend *backend, ckm_error *err)
+{
+    int64_t alignment = backend->memory->alignment;
+    return alignment > 0 && CKM_I_SESSION_ALIGNMENT % alignment == 0
+               ? CKM_OK
+               : ckm_i_error(err, CKM_ERR_UNSUPPORTED, "back end \"%.60s\" wants buffers aligned to %lld bytes; plans have %d",
+                             backend->name, (long long)alignment, CKM_I_SESSION_ALIGNMENT);
+}
+
 // Where things are while the calls are being bound.
 typedef struct binding {
     ckm_session *session;
@@ -251,26 +260,14 @@ static void count_memory(ckm_session *session, const ckm_dataflow *df, int32_t v
     }
 }
 
-// Whether an operator hands its first input's elements on as they are.
-static bool passes_on(const ckm_i_graph_op *op)
-{
-    static const char *const kinds[] = {"cast", "identity", "reshape", "flatten", "transpose", "slice", "expand"};
-    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
-        if (strcmp(op->op_class->kind, kinds[k]) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 // The axis of an operator's first input that its second holds positions of, or -1.
 static int64_t indexed_axis(const ckm_graph *step, const ckm_i_graph_op *op)
 {
-    bool is_loss = strcmp(op->op_class->kind, "softmax_cross_entropy") == 0;
-    if (!is_loss && strcmp(op->op_class->kind, "gather") != 0) {
+    ckm_i_indexed indexed = op->op_class->indexed;
+    if (indexed == CKM_I_INDEXED_NONE) {
         return -1;
     }
-    int64_t axis = ckm_i_op_attr_int(op, "axis", 0, is_loss ? -1 : 0);
+    int64_t axis = ckm_i_op_attr_int(op, "axis", 0, indexed == CKM_I_INDEXED_LAST_AXIS ? -1 : 0);
     return axis < 0 ? axis + step->tensors[op->inputs[0]].shape.rank : axis;
 }
 
@@ -280,7 +277,9 @@ static bool stems_from(const ckm_graph *step, int32_t tensor, int32_t value)
     while (tensor >= 0 && tensor != value) {
         int32_t producer = step->tensors[tensor].producer;
         const ckm_i_graph_op *op = producer >= 0 ? &step->ops[producer] : NULL;
-        tensor = op != NULL && op->n_inputs > 0 && op->outputs[0] == tensor && passes_on(op) ? op->inputs[0] : -1;
+        bool handed_on = op != NULL && op->n_inputs > 0 && op->outputs[0] == tensor &&
+                         op->op_class->hands_on != CKM_I_HANDS_ON_NOTHING;
+        tensor = handed_on ? op->inputs[0] : -1;
     }
     return tensor == value;
 }
@@ -299,7 +298,7 @@ int64_t ckm_i_session_value_limit(const ckm_graph *step, int32_t value)
     return limit;
 }
 
-static void add_tensor(ckm_session *session, int32_t value, void *data, int64_t limit)
+static void add_tensor(ckm_session *session, int32_t value, char *address, int64_t limit)
 {
     const ckm_training *t = session->program->training;
     const ckm_i_graph_tensor *tensor = &t->step->tensors[value];
@@ -309,8 +308,8 @@ static void add_tensor(ckm_session *session, int32_t value, void *data, int64_t 
                                                .dtype = tensor->dtype,
                                                .shape = tensor->shape,
                                                .bytes = ckm_i_session_value_bytes(t->step, value),
-                                               .limit = limit,
-                                               .data = data};
+                                               .limit = limit};
+    session->addresses[i] = address;
     session->values[i] = value;
     session->labels = value == t->labels ? i : session->labels;
     session->loss = value == t->loss ? i : session->loss;
@@ -327,11 +326,13 @@ static ckm_status list_tensors(const binding *b, ckm_error *err)
         n += t->step->tensors[x].producer < 0;
     }
     session->tensors = ckm_i_calloc((size_t)n, sizeof *session->tensors);
+    session->addresses = ckm_i_calloc((size_t)n, sizeof *session->addresses);
     session->values = ckm_i_calloc((size_t)n, sizeof *session->values);
-    if (session->tensors == NULL || session->values == NULL) {
+    if (session->tensors == NULL || session->addresses == NULL || session->values == NULL) {
         return ckm_i_error_memory(err);
     }
-    session->memory.table_bytes += n * (int64_t)(sizeof *session->tensors + sizeof *session->values);
+    session->memory.table_bytes += n * (int64_t)(sizeof *session->tensors + sizeof *session->addresses +
+                                                 sizeof *session->values);
     for (int32_t x = 0; x < t->n_values; x++) {
         const ckm_i_dataflow_tensor *tensor = &b->df->tensors[x];
         if (tensor->pinned && tensor->storage == x) {
@@ -370,8 +371,9 @@ static ckm_status allocate(binding *b, bool prefault, ckm_error *err)
     if (status == CKM_OK) {
         status = ckm_run_region_bytes(b->df, b->plan, &region, err);
     }
-    if (status == CKM_OK) {
-        status = ckm_i_region_map(region, prefault, &session->region, err);
+    ckm_i_backend *backend = session->program->backend;
+    if (status == CKM_OK && region > 0) {
+        status = backend->memory->allocate(backend, region, prefault, &session->region, err);
     }
     if (status != CKM_OK) {
         return status;
@@ -381,6 +383,24 @@ static ckm_status allocate(binding *b, bool prefault, ckm_error *err)
     m->workspace_bytes = ckm_plan_get_info(b->plan)->workspace_bytes;
     m->padding_bytes = region - session->arena_at - m->arena_bytes;
     return CKM_OK;
+}
+
+static ckm_status prepare_trace(ckm_session *session, ckm_error *err)
+{
+    const ckm_graph *step = session->program->training->step;
+    int64_t largest = 1;
+    session->trace = ckm_i_calloc((size_t)session->program->n_ops, sizeof *session->trace);
+    if (!session->program->backend->memory->host) {
+        for (int32_t x = 0; x < step->n_tensors; x++) {
+            int64_t bytes = ckm_i_session_value_bytes(step, x);
+            largest = bytes > largest ? bytes : largest;
+        }
+        session->trace_room = ckm_i_malloc((size_t)largest, 1);
+        if (session->trace_room == NULL) {
+            return ckm_i_error_memory(err);
+        }
+    }
+    return session->trace != NULL ? CKM_OK : ckm_i_error_memory(err);
 }
 
 ckm_status ckm_session_create(ckm_program *program, const ckm_dataflow *df, const ckm_schedule *s, const ckm_plan *plan,
@@ -405,19 +425,16 @@ ckm_status ckm_session_create(ckm_program *program, const ckm_dataflow *df, cons
     session->loss = -1;
     session->correct = -1;
     session->first_mismatch = -1;
+    CKM_I_TRY(check_alignment(program->backend, err));
     CKM_I_TRY(check_graph(program, df, err));
     CKM_I_TRY(check_plan(df, s, plan, err));
     CKM_I_TRY(allocate(&b, options->prefault, err));
     CKM_I_TRY(bind_calls(&b, err));
     CKM_I_TRY(list_tensors(&b, err));
     if (options->trace) {
-        session->trace = ckm_i_calloc((size_t)program->n_ops, sizeof *session->trace);
-        if (session->trace == NULL) {
-            status = ckm_i_error_memory(err);
-            goto cleanup;
-        }
+        CKM_I_TRY(prepare_trace(session, err));
     }
-    ckm_session_initialize(session, options->seed);
+    CKM_I_TRY(ckm_session_initialize(session, options->seed, err));
     *out = session;
     session = NULL;
 cleanup:
@@ -432,13 +449,19 @@ cleanup:
 void ckm_session_free(ckm_session *session)
 {
     if (session != NULL) {
-        ckm_i_region_unmap(session->region, session->memory.region_bytes);
+        ckm_i_backend *backend = session->program->backend;
+        if (session->region != NULL) {
+            backend->memory->release(backend, session->region, session->memory.region_bytes);
+        }
         free(session->tensors);
+        free(session->addresses);
         free(session->values);
         free(session->calls);
         free(session->pointers);
         free(session->trace);
+        free(session->trace_room);
         free(session->call_nanoseconds);
+        free(session->marks);
         free(session);
     }
 }

@@ -68,7 +68,7 @@ static ckm_status run_and_record(const comparison *c, const ckm_schedule *s, con
         if (c->fill != NULL) {
             CKM_I_TRY(c->fill(session, step, c->user, err));
         } else {
-            ckm_session_fill(session, 1, step);
+            CKM_I_TRY(ckm_session_fill(session, 1, step, err));
         }
         CKM_I_TRY(ckm_session_step(session, step, c->learning_rate, &result, err));
         r->losses[step] = result.loss;
@@ -85,7 +85,9 @@ static ckm_status run_and_record(const comparison *c, const ckm_schedule *s, con
     }
     for (int32_t i = 0; i < session->n_tensors; i++) {
         const ckm_session_tensor *tensor = &session->tensors[i];
-        r->tensors[session->values[i]] = ckm_i_session_fingerprint(tensor->data, tensor->bytes);
+        const void *values = NULL;
+        CKM_I_TRY(ckm_i_session_look(session, session->addresses[i], tensor->bytes, &values, err));
+        r->tensors[session->values[i]] = ckm_i_session_fingerprint(values, tensor->bytes);
     }
 cleanup:
     ckm_session_free(session);

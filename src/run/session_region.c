@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The region: persistent tensors one after the other, then the arena, rounded up to whole pages; one mapping. The
-// C library's allocator is not involved, so nothing is added to what was counted and nothing stays behind.
-#define _DEFAULT_SOURCE  // MAP_ANONYMOUS, madvise
+// The region: persistent tensors one after the other, then the arena, rounded up to whole pages; one allocation of the
+// back end's.
 #include "run/session_region.h"
 
-#include <errno.h>
-#include <stdint.h>
-#include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/checked.h"
@@ -67,57 +62,4 @@ ckm_status ckm_run_region_bytes(const ckm_dataflow *df, const ckm_plan *plan, in
     }
     *out = bytes;
     return CKM_OK;
-}
-
-// Where the address space allows it, beginning at a multiple of a huge page; MAP_FAILED when not even `bytes` can be had.
-static char *map_aligned(size_t bytes)
-{
-    const size_t huge = (size_t)2 << 20;
-    const int protection = PROT_READ | PROT_WRITE;
-    const int flags = MAP_PRIVATE | MAP_ANONYMOUS;
-    char *wide = bytes >= huge && bytes < SIZE_MAX - huge ? mmap(NULL, bytes + huge, protection, flags, -1, 0)
-                                                          : MAP_FAILED;
-    if (wide == MAP_FAILED) {
-        return mmap(NULL, bytes, protection, flags, -1, 0);
-    }
-    size_t before = (huge - (uintptr_t)wide % huge) % huge;
-    if (before > 0) {
-        (void)munmap(wide, before);
-    }
-    (void)munmap(wide + before + bytes, huge - before);
-    return wide + before;
-}
-
-ckm_status ckm_i_region_map(int64_t bytes, bool prefault, char **out, ckm_error *err)
-{
-    if (bytes == 0) {
-        *out = NULL;
-        return CKM_OK;
-    }
-    char *region = map_aligned((size_t)bytes);
-    if (region == MAP_FAILED) {
-        return ckm_i_error(err, CKM_ERR_MEMORY, "%lld bytes for parameters, data and arena cannot be allocated: %s",
-                           (long long)bytes, strerror(errno));
-    }
-#ifdef MADV_HUGEPAGE
-    // Fewer misses of the translation cache, and times that do not depend on which small pages the system hands out. A
-    // huge page lies wholly inside the region, so the resident set is no larger. It is a hint: refusing it is no error.
-    (void)madvise(region, (size_t)bytes, MADV_HUGEPAGE);
-#endif
-    if (prefault) {
-        int64_t page = ckm_i_region_page_bytes();
-        volatile char *touch = region;
-        for (int64_t at = 0; at < bytes; at += page) {
-            touch[at] = 0;
-        }
-    }
-    *out = region;
-    return CKM_OK;
-}
-
-void ckm_i_region_unmap(char *region, int64_t bytes)
-{
-    if (region != NULL) {
-        (void)munmap(region, (size_t)bytes);
-    }
 }

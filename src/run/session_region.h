@@ -9,9 +9,6 @@
 // Where everything outside the arena lives: offsets by storage owner (-1 for what is in the arena), and their end, a
 // multiple of the alignment. `offsets` has room for one a tensor; NULL when only the end is wanted.
 ckm_status ckm_i_region_lay_out(const ckm_dataflow *df, int64_t *offsets, int64_t *end, ckm_error *err) CKM_NODISCARD;
-// Maps `bytes` (a multiple of the page size) of zeroed memory.
-ckm_status ckm_i_region_map(int64_t bytes, bool prefault, char **out, ckm_error *err) CKM_NODISCARD;
-void ckm_i_region_unmap(char *region, int64_t bytes);
 int64_t ckm_i_region_page_bytes(void);
 
 #endif

@@ -46,9 +46,8 @@ static ckm_status side_open(side *x, ckm_program *program, const ckm_dataflow *d
         return status;
     }
     size_t row = (size_t)x->session->n_calls * sizeof *x->calls;
-    x->session->call_nanoseconds = ckm_i_calloc(1, row > 0 ? row : 1);
     x->calls = ckm_i_malloc((size_t)options->rounds * (TURN_STEPS - 1), row > 0 ? row : 1);
-    return x->session->call_nanoseconds != NULL && x->calls != NULL ? CKM_OK : ckm_i_error_memory(err);
+    return x->calls != NULL ? ckm_i_session_time_calls(x->session, err) : ckm_i_error_memory(err);
 }
 
 static void side_close(side *x)
@@ -68,7 +67,7 @@ static ckm_status take_turn(side *x, int64_t step, const ckm_timing_options *opt
         if (options->fill != NULL) {
             status = options->fill(x->session, step + k, options->user, err);
         } else {
-            ckm_session_fill(x->session, 1, step + k);
+            status = ckm_session_fill(x->session, 1, step + k, err);
         }
         if (status == CKM_OK) {
             status = ckm_session_step(x->session, step + k, options->learning_rate, &result, err);

@@ -29,21 +29,28 @@ typedef struct loop {
 } loop;
 
 // Is every parameter a number? What is not must not replace a good file.
-static bool is_finite(const ckm_session *session)
+static ckm_status is_finite(const ckm_session *session, bool *out, ckm_error *err)
 {
+    float values[1024];
     for (int32_t i = 0; i < ckm_session_tensor_count(session); i++) {
         ckm_session_tensor t = ckm_session_get_tensor(session, i);
         if ((t.role != CKM_ROLE_PARAMETER && t.role != CKM_ROLE_STATE) || t.dtype != CKM_F32) {
             continue;
         }
-        const float *values = t.data;
-        for (int64_t k = 0; k < t.bytes / (int64_t)sizeof *values; k++) {
-            if (!isfinite(values[k])) {
-                return false;
+        for (int64_t at = 0; at < t.bytes; at += (int64_t)sizeof values) {
+            int64_t left = t.bytes - at;
+            int64_t n = left < (int64_t)sizeof values ? left : (int64_t)sizeof values;
+            CKM_I_CHECK(ckm_session_read(session, i, at, n, values, err));
+            for (int64_t k = 0; k < n / (int64_t)sizeof *values; k++) {
+                if (!isfinite(values[k])) {
+                    *out = false;
+                    return CKM_OK;
+                }
             }
         }
     }
-    return true;
+    *out = true;
+    return CKM_OK;
 }
 
 static void notify(const loop *l, ckm_train_event event, int64_t step, const ckm_error *why)
@@ -77,7 +84,11 @@ static ckm_status save(loop *l, int64_t step, bool last, ckm_error *err)
     if (l->options->save_path == NULL || l->result.saved_step == step || step < l->options->first_step) {
         return CKM_OK;
     }
-    if (l->options->on_nan == CKM_NAN_STOP && !is_finite(l->session)) {
+    bool finite = true;
+    if (l->options->on_nan == CKM_NAN_STOP) {
+        CKM_I_CHECK(is_finite(l->session, &finite, err));
+    }
+    if (!finite) {
         return not_finite(l, step, "a parameter", err);
     }
     place.step = step;

@@ -3,6 +3,7 @@
 #include <checkmate/train.h>
 
 #include "base/error.h"
+#include "run/data.h"
 #include "run/session.h"
 
 // A batch is copied as so many samples: the first axis must count them.
@@ -59,21 +60,34 @@ ckm_status ckm_train_describe_data(const ckm_training *training, ckm_train_field
     return CKM_OK;
 }
 
+// Where the fields of a batch go: positions of the session's tensors.
+typedef struct session_batch {
+    ckm_session *session;
+    int32_t inputs[CKM_DATA_MAX_INPUTS], labels;
+} session_batch;
+
+static ckm_status take(void *user, int32_t field, const void *values, int64_t bytes, ckm_error *err)
+{
+    const session_batch *to = user;
+    return ckm_session_write(to->session, field >= 0 ? to->inputs[field] : to->labels, 0, bytes, values, err);
+}
+
 ckm_status ckm_train_fetch(ckm_session *session, ckm_data *data, int64_t step, ckm_error *err)
 {
     CKM_I_NEED(session, err);
     CKM_I_NEED(data, err);
-    void *inputs[CKM_DATA_MAX_INPUTS] = {NULL};
-    int32_t labels = ckm_session_labels(session);
+    session_batch to = {.session = session, .labels = ckm_session_labels(session)};
     int32_t n = 0;
     for (int32_t i = 0; i < ckm_session_tensor_count(session); i++) {
-        ckm_session_tensor tensor = ckm_session_get_tensor(session, i);
-        if (tensor.role == CKM_ROLE_INPUT && i != labels && n < CKM_DATA_MAX_INPUTS) {
-            inputs[n++] = tensor.data;
+        if (ckm_session_get_tensor(session, i).role == CKM_ROLE_INPUT && i != to.labels && n < CKM_DATA_MAX_INPUTS) {
+            to.inputs[n++] = i;
         }
     }
-    if (labels < 0) {
+    if (to.labels < 0) {
         return ckm_i_error(err, CKM_ERR_ARGUMENT, "the session has no labels to fill");
     }
-    return ckm_data_fetch(data, step, inputs, ckm_session_get_tensor(session, labels).data, err);
+    for (; n < CKM_DATA_MAX_INPUTS; n++) {
+        to.inputs[n] = -1;
+    }
+    return ckm_i_data_fetch_to(data, step, take, &to, err);
 }

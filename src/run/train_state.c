@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "graph/graph.h"
 #include "run/safetensors.h"
+#include "run/session.h"
 
 static const char format_name[] = "checkmate-training";
 
@@ -38,6 +39,14 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const ckm_i_safetensor *)a)->name, ((const ckm_i_safetensor *)b)->name);
 }
 
+// `user` is the address of the session's.
+static ckm_status read_session(void *user, const ckm_i_safetensor *tensor, int64_t at, int64_t bytes, void *out,
+                               ckm_error *err)
+{
+    const ckm_session *const *session = user;
+    return ckm_session_read(*session, tensor->id, at, bytes, out, err);
+}
+
 // Sorted by name, so that the same state is the same file however the step graph orders it.
 static ckm_status write_tensors(const ckm_session *session, const char *path, bool with_optimizer,
                                 const ckm_i_safetensors_pair *metadata, int32_t n_metadata, ckm_error *err)
@@ -51,13 +60,13 @@ static ckm_status write_tensors(const ckm_session *session, const char *path, bo
     for (int32_t i = 0; i < n_tensors; i++) {
         ckm_session_tensor t = ckm_session_get_tensor(session, i);
         if (is_kept(&t) && (with_optimizer || !ckm_train_is_optimizer_state(session, i))) {
-            list[n++] = (ckm_i_safetensor){t.name, t.dtype, t.shape, t.bytes, t.data, 0};
+            list[n++] = (ckm_i_safetensor){t.name, t.dtype, t.shape, t.bytes, ckm_i_session_host(session, i), 0, i};
         }
     }
     if (n > 0) {
         qsort(list, (size_t)n, sizeof *list, by_name);
     }
-    ckm_status status = ckm_i_safetensors_write(path, list, n, metadata, n_metadata, err);
+    ckm_status status = ckm_i_safetensors_write(path, list, n, metadata, n_metadata, read_session, &session, err);
     free(list);
     return status;
 }
@@ -165,6 +174,23 @@ static ckm_status check_tensor(const ckm_i_safetensor *found, const ckm_session_
     return CKM_OK;
 }
 
+static ckm_status read_tensor(ckm_session *session, int32_t i, const ckm_i_safetensors *file,
+                              const ckm_i_safetensor *found, ckm_error *err)
+{
+    char piece[16 << 10];
+    void *host = ckm_i_session_host(session, i);
+    if (host != NULL) {
+        return ckm_i_safetensors_read(file, found, host, err);
+    }
+    for (int64_t at = 0; at < found->bytes; at += (int64_t)sizeof piece) {
+        int64_t left = found->bytes - at;
+        int64_t n = left < (int64_t)sizeof piece ? left : (int64_t)sizeof piece;
+        CKM_I_CHECK(ckm_i_safetensors_read_part(file, found, at, n, piece, err));
+        CKM_I_CHECK(ckm_session_write(session, i, at, n, piece, err));
+    }
+    return CKM_OK;
+}
+
 // Reads the session's tensors from the file. All are looked up and checked before the first is read.
 static ckm_status read_tensors(ckm_session *session, const ckm_i_safetensors *file, const char *path, bool everything,
                                int32_t *n_read, ckm_error *err)
@@ -187,7 +213,7 @@ static ckm_status read_tensors(ckm_session *session, const ckm_i_safetensors *fi
                 continue;
             }
             ckm_status status = pass == 0 ? check_tensor(found, &t, path, err)
-                                          : ckm_i_safetensors_read(file, found, t.data, err);
+                                          : read_tensor(session, i, file, found, err);
             if (status != CKM_OK) {
                 return status;
             }

@@ -127,7 +127,7 @@ static ckm_status find_budget(ckm_trainer *t, ckm_error *err)
         t->budget_bytes = bytes < 9e18 ? (int64_t)(bytes + 0.5) : INT64_MAX;
         return CKM_OK;
     }
-    int64_t available = ckm_i_available_memory();
+    int64_t available = ckm_program_free_bytes(t->program);
     if (available < 0) {
         return ckm_i_error(err, CKM_ERR_UNSUPPORTED,
                            "this system does not say how much memory is available: the budget needs a size");

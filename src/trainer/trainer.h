@@ -44,9 +44,6 @@ double ckm_i_trainer_seconds(const ckm_trainer *t, int64_t cost);
 // Initial values, then what the model's file holds, `weights`, `resume` (trainer_parameters.c).
 ckm_status ckm_i_trainer_set_parameters(ckm_trainer *t, ckm_session *session, ckm_error *err) CKM_NODISCARD;
 
-// Bytes that can be had without swapping, or -1: not known (available_memory.c).
-int64_t ckm_i_available_memory(void);
-
 // options.solve.stop, for calls whose `user` is the trainer.
 bool ckm_i_trainer_stops(void *trainer);
 void ckm_i_trainer_note(const ckm_trainer *t, ckm_log_level level, const char *format, ...) CKM_PRINTF(3, 4);

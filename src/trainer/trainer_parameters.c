@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "run/session.h"
 #include "trainer/trainer.h"
 
 // Parameters and running statistics; an optimizer's states are nobody else's business.
@@ -13,6 +14,24 @@ static bool is_the_networks(const ckm_session *session, int32_t i)
 {
     ckm_tensor_role role = ckm_session_get_tensor(session, i).role;
     return role == CKM_ROLE_PARAMETER || (role == CKM_ROLE_STATE && !ckm_train_is_optimizer_state(session, i));
+}
+
+// Straight to where the tensor is, if that is the host's: the budget has no room for another copy.
+static ckm_status read_value(ckm_trainer *t, ckm_session *session, int32_t i, bool *found, ckm_error *err)
+{
+    ckm_session_tensor tensor = ckm_session_get_tensor(session, i);
+    void *host = ckm_i_session_host(session, i);
+    void *copy = host == NULL ? ckm_i_malloc((size_t)tensor.bytes, 1) : NULL;
+    if (host == NULL && copy == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    ckm_status status = ckm_import_values_read(t->values, tensor.name, tensor.dtype, &tensor.shape,
+                                               host != NULL ? host : copy, found, err);
+    if (status == CKM_OK && copy != NULL && *found) {
+        status = ckm_session_write(session, i, 0, tensor.bytes, copy, err);
+    }
+    free(copy);
+    return status;
 }
 
 // What the model's file holds: weights if it has any, and constants, without which nothing can be computed.
@@ -26,8 +45,7 @@ static ckm_status set_from_model(ckm_trainer *t, ckm_session *session, ckm_error
         if (tensor.role != CKM_ROLE_CONSTANT && !is_the_networks(session, i)) {
             continue;
         }
-        CKM_I_CHECK(
-            ckm_import_values_read(t->values, tensor.name, tensor.dtype, &tensor.shape, tensor.data, &found, err));
+        CKM_I_CHECK(read_value(t, session, i, &found, err));
         if (!found && tensor.role == CKM_ROLE_CONSTANT) {
             return ckm_i_error_at(
                 err, CKM_ERR_UNSUPPORTED, t->options.model, 0, -1,
@@ -85,6 +103,47 @@ static bool ends_with(const char *text, const char *ending)
     return n > m && strcmp(text + n - m, ending) == 0;
 }
 
+// One tensor for the file: where it is, or a copy on the host.
+static ckm_status list_tensor(const ckm_session *session, int32_t i, ckm_export_tensor *out, void **copy,
+                              ckm_error *err)
+{
+    ckm_session_tensor tensor = ckm_session_get_tensor(session, i);
+    *out = (ckm_export_tensor){tensor.name, tensor.dtype, tensor.shape, ckm_i_session_host(session, i)};
+    if (out->data != NULL) {
+        return CKM_OK;
+    }
+    *copy = ckm_i_malloc((size_t)tensor.bytes, 1);
+    out->data = *copy;
+    return *copy != NULL ? ckm_session_read(session, i, 0, tensor.bytes, *copy, err) : ckm_i_error_memory(err);
+}
+
+static ckm_status export_onnx(const ckm_session *session, const char *model, const char *path, ckm_error *err)
+{
+    ckm_status status = CKM_OK;
+    int32_t n_tensors = ckm_session_tensor_count(session);
+    int32_t n = 0;
+    ckm_export_tensor *list = ckm_i_calloc((size_t)n_tensors, sizeof *list);
+    void **copies = ckm_i_calloc((size_t)n_tensors, sizeof *copies);
+    if (list == NULL || copies == NULL) {
+        status = ckm_i_error_memory(err);
+        goto cleanup;
+    }
+    for (int32_t i = 0; i < n_tensors; i++) {
+        if (is_the_networks(session, i)) {
+            CKM_I_TRY(list_tensor(session, i, &list[n], &copies[n], err));
+            n++;
+        }
+    }
+    CKM_I_TRY(ckm_export_onnx(model, path, list, n, err));
+cleanup:
+    for (int32_t i = 0; copies != NULL && i < n_tensors; i++) {
+        free(copies[i]);
+    }
+    free(copies);
+    free(list);
+    return status;
+}
+
 ckm_status ckm_trainer_export(const ckm_trainer *t, const char *path, ckm_error *err)
 {
     CKM_I_NEED_NAMED(t, "trainer", err);
@@ -97,19 +156,5 @@ ckm_status ckm_trainer_export(const ckm_trainer *t, const char *path, ckm_error 
         return ckm_i_error_at(err, CKM_ERR_ARGUMENT, path, 0, -1,
                               "only a network that came from an ONNX file can be written as one");
     }
-    int32_t n_tensors = ckm_session_tensor_count(t->session);
-    int32_t n = 0;
-    ckm_export_tensor *list = ckm_i_calloc((size_t)n_tensors, sizeof *list);
-    if (list == NULL) {
-        return ckm_i_error_memory(err);
-    }
-    for (int32_t i = 0; i < n_tensors; i++) {
-        ckm_session_tensor tensor = ckm_session_get_tensor(t->session, i);
-        if (is_the_networks(t->session, i)) {
-            list[n++] = (ckm_export_tensor){tensor.name, tensor.dtype, tensor.shape, tensor.data};
-        }
-    }
-    ckm_status status = ckm_export_onnx(t->options.model, path, list, n, err);
-    free(list);
-    return status;
+    return export_onnx(t->session, t->options.model, path, err);
 }

@@ -48,7 +48,7 @@ static void compare(const char *path, const ckm_i_safetensor *tensors, int32_t n
     ckm_error err = CKM_ERROR_INIT;
     ckm_i_safetensors *again = NULL;
     const ckm_i_safetensors_pair note = {"format", "fuzz"};
-    require(ckm_i_safetensors_write(path, tensors, n, &note, 1, &err) == CKM_OK);
+    require(ckm_i_safetensors_write(path, tensors, n, &note, 1, NULL, NULL, &err) == CKM_OK);
     require(ckm_i_safetensors_open(path, &again, &err) == CKM_OK);
     require(ckm_i_safetensors_count(again) == n);
     require(strcmp(ckm_i_safetensors_metadata(again, "format"), "fuzz") == 0);

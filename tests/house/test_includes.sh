@@ -44,4 +44,11 @@ plant src/solve/solve.c '#include <coin/Clp_C_Interface.h>' 'only be included by
 plant include/checkmate/solve.h '#include "solve/core/solver.h"' 'public header must not include'
 plant include/checkmate/schedule.h '#include <checkmate/graph.h>' 'schedule must not include graph'
 plant src/extra/extra.c '#include "base/error.h"' 'not in the table'
-echo "include rule: the tree is clean, 16 planted violations were noticed"
+plant src/ops/conv/op_conv.c '#include "run/backend.h"' 'other side of an operator'
+plant src/ops/conv/op_conv.c '#include "ops/conv/ref_conv.h"' 'other side of an operator'
+plant src/ops/conv/dnnl_conv.c '#include "autodiff/grad_rules.h"' 'other side of an operator'
+plant src/ops/conv/cpu_conv.c '#include "solve/core/solver.h"' 'other side of an operator'
+plant src/ops/conv/op_conv.c '#include <oneapi/dnnl/dnnl.h>' 'only be included by run, ops'
+plant src/ops/conv/fast_conv.c '#include "base/error.h"' 'a file of ops begins with'
+plant src/run/session.c '#include "ops/conv/op_conv.h"' 'run must not include ops'
+echo "include rule: the tree is clean, 23 planted violations were noticed"

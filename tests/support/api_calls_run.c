@@ -25,6 +25,7 @@ void api_visit_run(api_visitor *v, ckm_error *err)
     VALUE(ckm_program_get_memory, 1, (ckm_program_get_memory(P(0, w->program)).margin_bytes > 0) == !NULLED(0))
     VALUE(ckm_run_get_memory, 0,
           ckm_run_get_memory(true).anonymous_bytes != 0 && ckm_run_get_memory(false).resident_bytes != 0)
+    VALUE(ckm_program_free_bytes, 1, (ckm_program_free_bytes(P(0, w->program)) == -1) == NULLED(0))
     VALUE(ckm_program_threads, 1, ckm_program_threads(P(0, w->program)) == (NULLED(0) ? 0 : 1))
     STATUS(ckm_run_plan_under_budget, 5, 0,
            ckm_run_plan_under_budget(P(0, w->step_df), INT64_C(1) << 40, 0, P(1, &packing), P(2, solve_plain),
@@ -51,13 +52,17 @@ void api_visit_session(api_visitor *v, ckm_error *err)
     VALUE(ckm_session_get_memory, 1, (ckm_session_get_memory(P(0, w->session)).region_bytes > 0) == !NULLED(0))
     VALUE(ckm_session_tensor_count, 1, (ckm_session_tensor_count(P(0, w->session)) > 0) == !NULLED(0))
     VALUE(ckm_session_get_tensor, 1, (ckm_session_get_tensor(P(0, w->session), 0).name[0] != '\0') == !NULLED(0))
-    VALUE(ckm_session_get_tensor, 1, ckm_session_get_tensor(P(0, w->session), -1).data == NULL)
+    VALUE(ckm_session_get_tensor, 1, ckm_session_get_tensor(P(0, w->session), -1).bytes == 0)
     VALUE(ckm_session_find_tensor, 2, ckm_session_find_tensor(P(0, w->session), P(1, "no such thing")) == -1)
     VALUE(ckm_session_labels, 1, (ckm_session_labels(P(0, w->session)) == -1) == NULLED(0))
     VALUE(ckm_session_loss, 1, (ckm_session_loss(P(0, w->session)) == -1) == NULLED(0))
     VALUE(ckm_session_correct, 1, (ckm_session_correct(P(0, w->session)) == -1) == NULLED(0))
-    DONE(ckm_session_initialize, 1, ckm_session_initialize(P(0, w->session), 1))
-    DONE(ckm_session_fill, 1, ckm_session_fill(P(0, w->session), 1, 0))
+    STATUS(ckm_session_initialize, 2, 0, ckm_session_initialize(P(0, w->session), 1, P(1, err)))
+    STATUS(ckm_session_fill, 2, 0, ckm_session_fill(P(0, w->session), 1, 0, P(1, err)))
+    float element = 0;
+    STATUS(ckm_session_read, 3, 0, ckm_session_read(P(0, w->session), 0, 0, sizeof element, P(1, &element), P(2, err)))
+    STATUS(ckm_session_write, 3, 0,
+           ckm_session_write(P(0, w->session), 0, 0, sizeof element, P(1, &element), P(2, err)))
     STATUS(ckm_session_step, 3, 0, ckm_session_step(P(0, w->session), 0, 0.1, P(1, &step), P(2, err)))
     STATUS(ckm_session_compare, 8, 0,
            ckm_session_compare(P(0, w->program), P(1, w->step_df), P(2, w->step_schedule), P(3, w->step_plan),

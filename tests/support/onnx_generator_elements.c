@@ -2,28 +2,17 @@
 // Nodes that work element by element, and products and reductions.
 #include "onnx_generator_parts.h"
 
+#include "graph/op_registry.h"
+
 // ---- element by element
 
-// Every form of attributes of an operator that keeps shape and type.
+// Every form of attributes of an operator that keeps shape and type and whose record does not say where it comes from.
 static const struct {
     const char *op;
     int since;
     const char *attributes[3];
 } unary[] = {
-    {"Relu", 9, {""}},
-    {"LeakyRelu", 9, {"", "r:alpha=0.1"}},
-    {"Elu", 9, {"", "r:alpha=0.7"}},
-    {"Selu", 9, {"", "r:alpha=1.6;r:gamma=1.05"}},
-    {"Celu", 12, {"", "r:alpha=0.5"}},
-    {"Sigmoid", 9, {""}},
-    {"HardSigmoid", 9, {"", "r:alpha=0.25;r:beta=0.4"}},
-    {"Tanh", 9, {""}},
-    {"Softplus", 9, {""}},
-    {"Softsign", 9, {""}},
     {"Gelu", 20, {"", "w:approximate=tanh", "w:approximate=none"}},
-    {"HardSwish", 14, {""}},
-    {"Mish", 18, {""}},
-    {"ThresholdedRelu", 10, {"", "r:alpha=0.3"}},
     {"Softmax", 9, {"", "axis=-1", "axis=0"}},
     {"LogSoftmax", 9, {"", "axis=-1", "axis=0"}},
     {"LpNormalization", 9, {"", "axis=0;p=1", "p=2"}},
@@ -45,11 +34,45 @@ static const struct {
     {"Identity", 9, {""}},
 };
 
+// Kinds whose record says which ONNX operator they come from.
+static uint32_t recorded(const ckm_i_op_class **out)
+{
+#define TABLE(group) ckm_i_ops_##group,
+    static const ckm_i_op_class *const tables[] = {CKM_I_OP_GROUPS(TABLE)};
+#undef TABLE
+    uint32_t n = 0;
+    for (size_t t = 0; t < sizeof tables / sizeof tables[0]; t++) {
+        for (const ckm_i_op_class *c = tables[t]; c->kind != NULL; c++) {
+            if (c->onnx.op_type != NULL && c->max_inputs == 1) {
+                out[n++] = c;
+            }
+        }
+    }
+    return n;
+}
+
+// Without attributes, or with all of them.
+static void add_recorded(og_generator *g, const ckm_i_op_class *c, const og_value *x)
+{
+    char text[OG_TEXT] = "";
+    ckm_shape shape = x->shape;
+    for (int32_t i = 0; i < CKM_I_ONNX_REALS && c->onnx.reals[i] != NULL && i < 3; i++) {
+        size_t used = strlen(text);
+        snprintf(text + used, sizeof text - used, "%sr:%s=0.4", i > 0 ? ";" : "", c->onnx.reals[i]);
+    }
+    og_node(g, c->onnx.op_type, x->name, og_pick(g, 3) == 1 ? text : "", 'f', &shape);
+}
+
 void og_gen_unary(og_generator *g)
 {
-    size_t i = og_pick(g, sizeof unary / sizeof unary[0]);
+    const ckm_i_op_class *kinds[CKM_I_OP_KIND_COUNT];
+    uint32_t n_recorded = recorded(kinds);
+    const uint32_t n_listed = sizeof unary / sizeof unary[0];
+    uint32_t i = og_pick(g, n_listed + n_recorded);
     const og_value *x = og_choose(g, 'f', 2, CKM_MAX_RANK);
-    if (unary[i].since <= g->opset && x != NULL) {
+    if (x != NULL && i >= n_listed && kinds[i - n_listed]->onnx.since <= g->opset) {
+        add_recorded(g, kinds[i - n_listed], x);
+    } else if (x != NULL && i < n_listed && unary[i].since <= g->opset) {
         const char *attributes = unary[i].attributes[og_pick(g, 3)];
         ckm_shape shape = x->shape;
         og_node(g, unary[i].op, x->name, attributes != NULL ? attributes : "", 'f', &shape);

@@ -187,7 +187,9 @@ void og_gen_gather(og_generator *g)
                 ckm_shape shape = out;
                 og_node(g, "Cast", data, "to=7", 'i', &shape);
                 i = &g->values[g->n_values - 1];
-                if (i->type != 'i') {
+                // Where there was no room for the node, the last value is another one.
+                if (i->type != 'i' || i->shape.rank != out.rank ||
+                    memcmp(i->shape.dims, out.dims, (size_t)out.rank * sizeof out.dims[0]) != 0) {
                     return;
                 }
             }

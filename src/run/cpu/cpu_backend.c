@@ -9,10 +9,10 @@
 #include "run/cpu/cpu_backend.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "run/host_memory.h"
 #include "run/cpu/cpu_threads.h"
 #include "run/cpu/dnnl_support.h"
 
@@ -36,10 +36,9 @@ static void dispose_kernel(ckm_i_kernel *kernel)
 static ckm_status prepare_from_groups(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm_i_kernel *kernel,
                                       ckm_error *err)
 {
-    const char *kind = v->op->op_class->kind;
     for (size_t g = 0; g < sizeof groups / sizeof groups[0]; g++) {
-        for (const ckm_i_cpu_row *row = groups[g]; row->kind != NULL; row++) {
-            if (strcmp(row->kind, kind) != 0) {
+        for (const ckm_i_cpu_row *row = groups[g]; row->kind != CKM_I_OP_NO_KIND; row++) {
+            if (row->kind != v->op->op_class->id) {
                 continue;
             }
             ckm_status status = row->prepare(cpu, v, kernel, err);
@@ -54,11 +53,10 @@ static ckm_status prepare_from_groups(const ckm_i_cpu *cpu, const ckm_i_op_view 
 
 static ckm_status prepare_reference(const ckm_i_op_view *v, ckm_i_kernel *kernel, ckm_error *err)
 {
-    const char *kind = v->op->op_class->kind;
-    kernel->reference = ckm_i_reference_find(kind);
+    kernel->reference = ckm_i_reference_find(v->op->op_class->id);
     if (kernel->reference == NULL) {
         return ckm_i_error(err, CKM_ERR_UNSUPPORTED, "operator \"%s\" (%s): no kernel for this kind of operator",
-                           v->op->name, kind);
+                           v->op->name, v->op->op_class->kind);
     }
     if (kernel->reference->workspace != NULL) {
         kernel->workspace_bytes = kernel->reference->workspace(v, v->graph);
@@ -161,6 +159,7 @@ ckm_status ckm_i_backend_cpu_create(int threads, ckm_i_backend **out, ckm_error 
     CKM_I_TRY(ckm_i_dnnl_open(cpu, err));
     *backend = (ckm_i_backend){.name = "cpu",
                                .threads = cpu->threads,
+                               .memory = &ckm_i_host_memory,
                                .state = cpu,
                                .prepare = cpu_prepare,
                                .run = cpu_run,

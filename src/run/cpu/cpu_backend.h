@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The "cpu" back end, internal view: what a kernel is and what a group of kernels provides. Groups: dnnl_<group>.c
-// (on oneDNN) and cpu_<group>.c (own threaded loops). Kinds that no group takes run on the reference kernels.
+// The "cpu" back end, internal view: what a kernel is and what a group of kernels provides. Groups, in
+// src/ops/<family>/: dnnl_<group>.c (on oneDNN) and cpu_<group>.c (own threaded loops). Kinds that no group takes run on the
+// reference kernels.
 #ifndef CKM_SRC_RUN_CPU_CPU_BACKEND_H
 #define CKM_SRC_RUN_CPU_CPU_BACKEND_H
 
@@ -25,29 +26,12 @@ struct ckm_i_kernel {
 // A group's row. `prepare` fills in run, data, dispose and workspace_bytes, or leaves `run` NULL when these shapes,
 // types or attributes are not for it. What it left in the kernel is disposed of by the caller, on failure too.
 typedef struct ckm_i_cpu_row {
-    const char *kind;
+    ckm_i_op_kind kind;
     ckm_status (*prepare)(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm_i_kernel *kernel, ckm_error *err);
 } ckm_i_cpu_row;
 
-// Tables ckm_i_cpu_<group>, each ended by a row whose kind is NULL. The first row that takes an operator has it.
-#define CKM_I_CPU_GROUPS(X) \
-    X(matmul)               \
-    X(conv_weights)         \
-    X(conv)                 \
-    X(implicit_conv)        \
-    X(batch_norm)           \
-    X(elementwise)          \
-    X(broadcast)            \
-    X(eltwise)              \
-    X(max_pool)             \
-    X(reduce)               \
-    X(layer_norm)           \
-    X(update)               \
-    X(loss)                 \
-    X(average_pool)         \
-    X(movement)             \
-    X(attention)
-
+// Tables ckm_i_cpu_<group>, each ended by a row without a kind, in the order of CKM_I_CPU_GROUPS (graph/op_kinds.h). The first
+// row that takes an operator has it.
 #define CKM_I_CPU_GROUP_DECLARE(group) extern const ckm_i_cpu_row ckm_i_cpu_##group[];
 CKM_I_CPU_GROUPS(CKM_I_CPU_GROUP_DECLARE)
 #undef CKM_I_CPU_GROUP_DECLARE

@@ -1,39 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Groups of reference kernels. A group X is a file ref_X.c that defines the table ckm_i_ref_kernels_X, one row a kind,
-// ended by a row whose kind is NULL.
+// Groups of reference kernels. A group X is a file src/ops/<family>/ref_X.c that defines the table ckm_i_ref_kernels_X, one row a kind,
+// ended by a row without a kind.
 #ifndef CKM_SRC_RUN_CPU_REF_REGISTRY_H
 #define CKM_SRC_RUN_CPU_REF_REGISTRY_H
 
 #include "run/backend.h"
-
-// One line a group; the order does not matter, kinds are unique.
-#define CKM_I_REF_GROUPS(X) \
-    X(activation)           \
-    X(attention)            \
-    X(conv)                 \
-    X(dense)                \
-    X(dropout)              \
-    X(elementwise)          \
-    X(elementwise_grad)     \
-    X(gather)               \
-    X(layer_norm)           \
-    X(loss)                 \
-    X(masked_softmax)       \
-    X(matmul)               \
-    X(merge)                \
-    X(movement)             \
-    X(norm)                 \
-    X(pool)                 \
-    X(reduce)               \
-    X(resize)               \
-    X(rms_norm)             \
-    X(roll)                 \
-    X(rotary)               \
-    X(select)               \
-    X(softmax)              \
-    X(time_embedding)       \
-    X(update)               \
-    X(window_bias)
 
 #define CKM_I_REF_GROUP_DECLARE(group) extern const ckm_i_reference_kernel ckm_i_ref_kernels_##group[];
 CKM_I_REF_GROUPS(CKM_I_REF_GROUP_DECLARE)

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "run/host_memory.h"
 
 struct ckm_i_kernel {
     const ckm_i_reference_kernel *reference;
@@ -37,11 +38,10 @@ static ckm_status prepare(ckm_i_backend *backend, const ckm_graph *step, int32_t
     if (status != CKM_OK) {
         return status;
     }
-    const char *kind = view.op->op_class->kind;
-    const ckm_i_reference_kernel *reference = ckm_i_reference_find(kind);
+    const ckm_i_reference_kernel *reference = ckm_i_reference_find(view.op->op_class->id);
     if (reference == NULL) {
         return ckm_i_error(err, CKM_ERR_UNSUPPORTED, "operator \"%.200s\": there is no kernel for kind %s",
-                           view.op->name, kind);
+                           view.op->name, view.op->op_class->kind);
     }
     status = check_types(step, view.op, err);
     if (status != CKM_OK) {
@@ -83,6 +83,7 @@ ckm_status ckm_i_backend_reference_create(int threads, ckm_i_backend **out, ckm_
     }
     *backend = (ckm_i_backend){.name = "reference",
                                .threads = 1,
+                               .memory = &ckm_i_host_memory,
                                .prepare = prepare,
                                .run = run,
                                .free_kernel = free_kernel,

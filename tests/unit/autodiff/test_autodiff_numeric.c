@@ -184,13 +184,13 @@ static double loss_of(running *r, const char *what)
     return result.loss;
 }
 
-static ckm_session_tensor tensor_called(const running *r, const char *name)
+static int32_t tensor_called(const running *r, const char *name)
 {
     int32_t at = ckm_session_find_tensor(r->session, name);
     if (at < 0) {
         fail_msg("the session has no tensor %s", name);
     }
-    return ckm_session_get_tensor(r->session, at);
+    return at;
 }
 
 static int64_t elements(const ckm_session_tensor *t)
@@ -202,23 +202,37 @@ static int64_t elements(const ckm_session_tensor *t)
     return n;
 }
 
+// On the heap.
+static float *values_of(const running *r, int32_t tensor)
+{
+    ckm_session_tensor t = ckm_session_get_tensor(r->session, tensor);
+    float *values = malloc((size_t)t.bytes);
+    assert_non_null(values);
+    assert_int_equal(ckm_session_read(r->session, tensor, 0, t.bytes, values, NULL), CKM_OK);
+    return values;
+}
+
+static void set_values(running *r, int32_t tensor, const float *values)
+{
+    ckm_session_tensor t = ckm_session_get_tensor(r->session, tensor);
+    assert_int_equal(ckm_session_write(r->session, tensor, 0, t.bytes, values, NULL), CKM_OK);
+}
+
 static float uniform(ckm_i_rng *rng)
 {
     return (float)(2.0 * ckm_i_rng_unit(rng) - 1.0);
 }
 
 // The slope of the loss along a random direction of one parameter, by its gradient and by differences.
-static void check_parameter(running *r, const char *what, const ckm_session_tensor *p, const float *gradient,
-                            ckm_i_rng *rng)
+static void check_parameter(running *r, const char *what, int32_t parameter, const float *gradient, ckm_i_rng *rng)
 {
     const double step = 4e-3;
-    int64_t n = elements(p);
-    float *values = p->data;
-    float *kept = malloc((size_t)n * sizeof *kept);
+    ckm_session_tensor p = ckm_session_get_tensor(r->session, parameter);
+    int64_t n = elements(&p);
+    float *values = values_of(r, parameter);
+    float *kept = values_of(r, parameter);
     float *direction = malloc((size_t)n * sizeof *direction);
-    assert_non_null(kept);
     assert_non_null(direction);
-    memcpy(kept, values, (size_t)n * sizeof *kept);
     double expected = 0.0;
     double size = 0.0;
     for (int64_t i = 0; i < n; i++) {
@@ -231,25 +245,29 @@ static void check_parameter(running *r, const char *what, const ckm_session_tens
         for (int64_t i = 0; i < n; i++) {
             values[i] = kept[i] + (float)((k == 0 ? step : -step) * (double)direction[i]);
         }
+        set_values(r, parameter, values);
         side[k] = loss_of(r, what);
     }
-    memcpy(values, kept, (size_t)n * sizeof *kept);
+    set_values(r, parameter, kept);
     double found = (side[0] - side[1]) / (2.0 * step);
     double slack = 4e-3 * fabs(expected) + 1e-3 * size + 4e-5 * (1.0 + fabs(side[0]));
     if (!(fabs(found - expected) <= slack)) {
-        fail_msg("%s: parameter %s: the gradient says %.6g, differences say %.6g", what, p->name, expected, found);
+        fail_msg("%s: parameter %s: the gradient says %.6g, differences say %.6g", what, p.name, expected, found);
     }
     free(direction);
     free(kept);
+    free(values);
 }
 
 static void fill(running *r, ckm_i_rng *rng)
 {
-    ckm_session_fill(r->session, 3, 0);
+    assert_int_equal(ckm_session_fill(r->session, 3, 0, NULL), CKM_OK);
     for (int32_t i = 0; i < ckm_session_tensor_count(r->session); i++) {
         ckm_session_tensor t = ckm_session_get_tensor(r->session, i);
         for (int64_t k = 0; t.role == CKM_ROLE_PARAMETER && k < elements(&t); k++) {
-            ((float *)t.data)[k] = 0.8F * uniform(rng);
+            float value = 0.8F * uniform(rng);
+            assert_int_equal(ckm_session_write(r->session, i, k * (int64_t)sizeof value, sizeof value, &value, NULL),
+                             CKM_OK);
         }
     }
 }
@@ -271,13 +289,12 @@ static void check_case(const network_case *c)
         }
         assert_true(next < t->n_results);
         (void)loss_of(&r, c->text);
-        ckm_session_tensor p = tensor_called(&r, t->values[i].name);
-        ckm_session_tensor result = tensor_called(&r, t->values[t->results[next++]].name);
-        assert_int_equal(elements(&p), elements(&result));
-        float *gradient = malloc((size_t)elements(&p) * sizeof *gradient);
-        assert_non_null(gradient);
-        memcpy(gradient, result.data, (size_t)elements(&p) * sizeof *gradient);
-        check_parameter(&r, c->text, &p, gradient, &rng);
+        int32_t parameter = tensor_called(&r, t->values[i].name);
+        int32_t result = tensor_called(&r, t->values[t->results[next++]].name);
+        assert_int_equal(ckm_session_get_tensor(r.session, parameter).bytes,
+                         ckm_session_get_tensor(r.session, result).bytes);
+        float *gradient = values_of(&r, result);
+        check_parameter(&r, c->text, parameter, gradient, &rng);
         free(gradient);
     }
     assert_int_equal(next, t->n_results);

@@ -15,8 +15,6 @@
 #include <checkmate/cost.h>
 #include <checkmate/zoo.h>
 
-#include "autodiff/grad_rules.h"
-#include "graph/op_registry.h"
 #include "graph/training.h"
 
 // ---- reading a training graph
@@ -331,38 +329,6 @@ static void missing_rules_are_all_named(void **state)
     ckm_graph_free(s.g);
 }
 
-// Kinds that need no rule: they are gone when rules run, or come only after them.
-static bool without_rule(const char *kind)
-{
-    static const char *const lowered[] = {"batch_norm", "cropping",    "instance_norm", "interp",
-                                          "lambda",     "max_pool",    "mean",          "separable_conv",
-                                          "sum",        "up_sampling", "zero_padding"};
-    static const char *const later[] = {"bias_grad", "mse", "softmax_cross_entropy", "sum_to"};
-    bool found = strstr(kind, "_backward") != NULL || strncmp(kind, "update_", 7) == 0;
-    for (size_t i = 0; i < sizeof lowered / sizeof lowered[0]; i++) {
-        found = found || strcmp(kind, lowered[i]) == 0;
-    }
-    for (size_t i = 0; i < sizeof later / sizeof later[0]; i++) {
-        found = found || strcmp(kind, later[i]) == 0;
-    }
-    return found;
-}
-
-static void every_kind_has_a_rule(void **state)
-{
-    (void)state;
-#define GROUP(group) ckm_i_ops_##group,
-    const ckm_i_op_class *const groups[] = {CKM_I_OP_GROUPS(GROUP)};
-#undef GROUP
-    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
-        for (const ckm_i_op_class *c = groups[i]; c->kind != NULL; c++) {
-            if (!without_rule(c->kind) && ckm_i_grad_find(c->kind) == NULL) {
-                fail_msg("no gradient rule for %s", c->kind);
-            }
-        }
-    }
-}
-
 static void nothing_to_learn(void **state)
 {
     (void)state;
@@ -473,7 +439,6 @@ int main(void)
         cmocka_unit_test(what_the_backward_pass_reads),
         cmocka_unit_test(arithmetic),
         cmocka_unit_test(missing_rules_are_all_named),
-        cmocka_unit_test(every_kind_has_a_rule),
         cmocka_unit_test(nothing_to_learn),
         cmocka_unit_test(updates),
         cmocka_unit_test(mean_squared_error),

@@ -101,6 +101,11 @@ static void all_are_read(void **state)
 static void every_operator_is_among_them(void **state)
 {
     (void)state;
+    static const char *const kinds[CKM_I_OP_KIND_COUNT] = {
+#define NAME(kind) [CKM_I_OP_##kind] = #kind,
+        CKM_I_OP_KINDS(NAME)
+#undef NAME
+    };
     const ckm_i_onnx_row *const tables[] = {ckm_i_onnx_rows_layers, ckm_i_onnx_rows_math, ckm_i_onnx_rows_shapes};
     static const char *const folded[] = {"Constant", "Shape", "Size", "Range", "ConstantOfShape", "NonZero"};
     for (size_t t = 0; t < sizeof tables / sizeof tables[0]; t++) {
@@ -108,6 +113,12 @@ static void every_operator_is_among_them(void **state)
             if (!was_seen(row->op_type)) {
                 fail_msg("no model has a node %s", row->op_type);
             }
+        }
+    }
+    for (int i = CKM_I_OP_NO_KIND + 1; i < CKM_I_OP_KIND_COUNT; i++) {
+        const ckm_i_op_class *c = ckm_i_op_class_find(kinds[i]);
+        if (c->onnx.op_type != NULL && !was_seen(c->onnx.op_type)) {
+            fail_msg("no model has a node %s", c->onnx.op_type);
         }
     }
     for (size_t i = 0; i < sizeof folded / sizeof folded[0]; i++) {

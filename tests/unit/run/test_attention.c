@@ -16,7 +16,7 @@
 #include "gradient_check.h"
 #include "kernel_script.h"
 #include "run/backend.h"
-#include "run/cpu/cpu_attention_tile.h"
+#include "ops/attention/cpu_attention_tile.h"
 
 // ---- gradients
 

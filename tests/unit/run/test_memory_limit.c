@@ -94,7 +94,7 @@ static ckm_status train(const setting *s, const ckm_run_fit *fit, finding *found
                                            err);
     for (int64_t step = 0; status == CKM_OK && step < 2; step++) {
         ckm_step_result result;
-        ckm_session_fill(session, 1, step);
+        assert_int_equal(ckm_session_fill(session, 1, step, NULL), CKM_OK);
         status = ckm_session_step(session, step, 0.01, &result, err);
         found->loss = status == CKM_OK ? result.loss : 0.0;
     }

@@ -49,7 +49,7 @@ static void open_bench(bench *b, const char *script, ckm_layout layout)
     kernel_script_read(&b->script, script, layout);
     assert_int_equal(b->script.graph->n_ops, 1);
     b->op = &b->script.graph->ops[0];
-    b->kernel = ckm_i_reference_find(b->op->op_class->kind);
+    b->kernel = ckm_i_reference_find(b->op->op_class->id);
     assert_non_null(b->kernel);
     for (int32_t i = 0; i < b->op->n_inputs; i++) {
         assert_true(i < MAX_IN);
@@ -521,7 +521,7 @@ static void draw(const mask *m, double rate, float *y)
     const void *inputs[1] = {y};
     void *outputs[1] = {y};
     ckm_i_kernel_call call = {.inputs = inputs, .outputs = outputs, .seed = m->seed, .step = m->step, .op = m->op};
-    assert_int_equal(ckm_i_reference_find("dropout")->run(g, 0, &call, NULL), CKM_OK);
+    assert_int_equal(ckm_i_reference_find(CKM_I_OP_dropout)->run(g, 0, &call, NULL), CKM_OK);
     ckm_graph_free(g);
 }
 

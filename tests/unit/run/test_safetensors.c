@@ -45,15 +45,15 @@ static void there_and_back(void **state)
     const float d[] = {42};
     float back[6];
     const ckm_i_safetensor tensors[] = {
-        {"block/\"conv\":w", CKM_F32, {2, {2, 3}}, sizeof a, a, 0},
-        {"c", CKM_U8, {1, {3}}, sizeof c, c, 0},
-        {"größe", CKM_I64, {1, {2}}, sizeof b, b, 0},
-        {"scalar", CKM_F32, {0, {0}}, sizeof d, d, 0},
-        {"empty", CKM_F32, {2, {0, 4}}, 0, a, 0},
+        {"block/\"conv\":w", CKM_F32, {2, {2, 3}}, sizeof a, a, 0, 0},
+        {"c", CKM_U8, {1, {3}}, sizeof c, c, 0, 0},
+        {"größe", CKM_I64, {1, {2}}, sizeof b, b, 0, 0},
+        {"scalar", CKM_F32, {0, {0}}, sizeof d, d, 0, 0},
+        {"empty", CKM_F32, {2, {0, 4}}, 0, a, 0, 0},
     };
     const ckm_i_safetensors_pair metadata[] = {{"step", "12"}, {"note", "a \"quoted\"\nline"}};
     ckm_i_safetensors *file = NULL;
-    assert_int_equal(ckm_i_safetensors_write(f->path, tensors, 5, metadata, 2, &f->err), CKM_OK);
+    assert_int_equal(ckm_i_safetensors_write(f->path, tensors, 5, metadata, 2, NULL, NULL, &f->err), CKM_OK);
     if (ckm_i_safetensors_open(f->path, &file, &f->err) != CKM_OK) {
         fail_msg("%s", f->err.message);
     }
@@ -82,16 +82,16 @@ static void full_disk(void **state)
 {
     fixture *f = *state;
     const float a[] = {1};
-    const ckm_i_safetensor tensor = {"a", CKM_F32, {1, {1}}, sizeof a, a, 0};
-    assert_int_equal(ckm_i_safetensors_write("/dev/full", &tensor, 1, NULL, 0, &f->err), CKM_ERR_IO);
+    const ckm_i_safetensor tensor = {"a", CKM_F32, {1, {1}}, sizeof a, a, 0, 0};
+    assert_int_equal(ckm_i_safetensors_write("/dev/full", &tensor, 1, NULL, 0, NULL, NULL, &f->err), CKM_ERR_IO);
     assert_non_null(strstr(f->err.message, "No space left"));
-    assert_int_equal(ckm_i_safetensors_write(f->path, &tensor, 1, NULL, 0, &f->err), CKM_OK);
+    assert_int_equal(ckm_i_safetensors_write(f->path, &tensor, 1, NULL, 0, NULL, NULL, &f->err), CKM_OK);
     struct stat before;
     struct stat after;
     assert_int_equal(stat(f->path, &before), 0);
     if (geteuid() != 0) {  // root writes everywhere
         assert_int_equal(chmod(f->folder, 0500), 0);
-        assert_int_equal(ckm_i_safetensors_write(f->path, &tensor, 1, NULL, 0, &f->err), CKM_ERR_IO);
+        assert_int_equal(ckm_i_safetensors_write(f->path, &tensor, 1, NULL, 0, NULL, NULL, &f->err), CKM_ERR_IO);
         assert_int_equal(chmod(f->folder, 0700), 0);
     }
     assert_int_equal(stat(f->path, &after), 0);
@@ -167,9 +167,9 @@ static void cut_off(void **state)
 {
     fixture *f = *state;
     const float a[] = {1, 2, 3, 4};
-    const ckm_i_safetensor tensor = {"a", CKM_F32, {1, {4}}, sizeof a, a, 0};
+    const ckm_i_safetensor tensor = {"a", CKM_F32, {1, {4}}, sizeof a, a, 0, 0};
     uint8_t bytes[1024];
-    assert_int_equal(ckm_i_safetensors_write(f->path, &tensor, 1, NULL, 0, &f->err), CKM_OK);
+    assert_int_equal(ckm_i_safetensors_write(f->path, &tensor, 1, NULL, 0, NULL, NULL, &f->err), CKM_OK);
     FILE *file = fopen(f->path, "rb");
     assert_non_null(file);
     size_t n = fread(bytes, 1, sizeof bytes, file);

@@ -95,7 +95,7 @@ static long train(const char *network, int64_t side, int threads)
     good(ckm_session_create(s.program, s.df, s.schedule, s.plan, &options, &session, &err), &err);
     atomic_store(&largest, 0);
     for (int64_t step = 0; step < 2; step++) {
-        ckm_session_fill(session, 1, step);
+        assert_int_equal(ckm_session_fill(session, 1, step, NULL), CKM_OK);
         atomic_store(&counting, true);
         ckm_status status = ckm_session_step(session, step, 0.01, &result, &err);
         atomic_store(&counting, false);

@@ -1,0 +1,26 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Builds the library without what trains (-DCKM_RUN=OFF) and plans with it. Fails when anything of the executor gets into it:
+# a library that only kernels need, or a symbol that is not there. Usage: planner_only.sh FOLDER [CMAKE ARGUMENT...]
+set -eu
+root=$(cd "$(dirname "$0")/.." && pwd)
+[ $# -ge 1 ] || { echo "usage: planner_only.sh FOLDER [CMAKE ARGUMENT...]" >&2; exit 2; }
+build=$1
+shift
+cmake -S "$root" -B "$build" -DCKM_RUN=OFF -DCKM_BUILD_TESTS=OFF "$@" >"$build.log" 2>&1 || { cat "$build.log"; exit 1; }
+cmake --build "$build" --parallel "$(nproc)" >"$build.log" 2>&1 || { grep -v '^\[' "$build.log"; exit 1; }
+
+library="$build/libcheckmate.so"
+needs=$(readelf -d "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p')
+for kernels in dnnl gomp png jpeg; do
+    case $needs in *"lib$kernels"*)
+        echo "the planner links lib$kernels, which only kernels and data need"
+        exit 1
+        ;;
+    esac
+done
+${CC:-cc} -std=c17 -I"$root/include" -o "$build/plan_network" "$root/examples/plan_network.c" -Wl,-z,defs "$library" \
+    "-Wl,-rpath,$build"
+(cd "$build" && ./plan_network) >"$build.log" || { echo "planning with it fails:"; cat "$build.log"; exit 1; }
+grep -q . "$build.log" || { echo "planning with it says nothing"; exit 1; }
+echo "the planner alone: $(echo "$needs" | wc -l) libraries, $(wc -c <"$library") bytes; it plans"

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+// Element-wise kernels that are a few instructions an element and so bound by memory: activations made of
+// comparisons, their derivatives, scale, erf. Others that need exponentials are in dnnl_eltwise.c. Element i of the output
+// depends on element i of the operands alone, so outputs may share their buffers.
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "run/cpu/cpu_math.h"
+#include "run/cpu/cpu_support.h"
+
+typedef struct parameters {
+    float alpha, beta;
+    float max_value, threshold, slope;  // of relu and clip (threshold: the lower limit)
+} parameters;
+
+typedef void loop(const parameters *p, const float *a, const float *b, float *out, int64_t n);
+
+typedef struct elementwise {
+    parameters p;
+    loop *run;
+    int64_t n;
+    bool two;  // operands
+} elementwise;
+
+static inline float clamp_unit(float x)
+{
+    return x < 0.0F ? 0.0F : x > 1.0F ? 1.0F : x;
+}
+
+static inline float hard_swish_slope(float x)
+{
+    float t = x / 6.0F + 0.5F;
+    return clamp_unit(t) + (t > 0.0F && t < 1.0F ? x / 6.0F : 0.0F);
+}
+
+// `value` in terms of x (or dy and v) and the parameters, which are copied so that the compiler knows they are not
+// changed by stores.
+#define FUNCTION(name, value)                                                                                     \
+    CKM_I_CPU_CLONES static void loop_##name(const parameters *given, const float *a, const float *b, float *out, \
+                                             int64_t n)                                                           \
+    {                                                                                                             \
+        const parameters p = *given;                                                                              \
+        (void)p;                                                                                                  \
+        (void)b;                                                                                                  \
+        CKM_I_CPU_SIMD                                                                                            \
+        for (int64_t i = 0; i < n; i++) {                                                                         \
+            const float x = a[i];                                                                                 \
+            out[i] = (value);                                                                                     \
+        }                                                                                                         \
+    }
+#define GRADIENT(name, value)                                                                                     \
+    CKM_I_CPU_CLONES static void loop_##name(const parameters *given, const float *a, const float *b, float *out, \
+                                             int64_t n)                                                           \
+    {                                                                                                             \
+        const parameters p = *given;                                                                              \
+        (void)p;                                                                                                  \
+        CKM_I_CPU_SIMD                                                                                            \
+        for (int64_t i = 0; i < n; i++) {                                                                         \
+            const float dy = a[i];                                                                                \
+            const float v = b[i];                                                                                 \
+            out[i] = (value);                                                                                     \
+        }                                                                                                         \
+    }
+
+// clang-format off
+FUNCTION(relu_plain, x < 0.0F ? 0.0F : x)
+FUNCTION(relu_capped, x < 0.0F ? 0.0F : x >= p.max_value ? p.max_value : x)
+FUNCTION(clip, (x < p.threshold ? p.threshold : x) > p.max_value ? p.max_value : x < p.threshold ? p.threshold : x)
+FUNCTION(leaky_relu, x > 0.0F ? x : p.alpha * x)
+FUNCTION(hard_sigmoid, clamp_unit(p.alpha * x + p.beta))
+FUNCTION(hard_swish, x * clamp_unit(x / 6.0F + 0.5F))
+FUNCTION(scale, p.alpha * x)
+FUNCTION(neg, -x)
+FUNCTION(abs, fabsf(x))
+FUNCTION(sqrt, sqrtf(x))
+FUNCTION(reciprocal, 1.0F / x)
+FUNCTION(erf, ckm_i_cpu_erf(x))
+
+GRADIENT(relu_backward, v > 0.0F ? dy : 0.0F)
+GRADIENT(relu_capped_backward, v > 0.0F && v < p.max_value ? dy : 0.0F)
+GRADIENT(clip_backward, v > p.threshold && v < p.max_value ? dy : 0.0F)
+GRADIENT(leaky_relu_backward, v > 0.0F ? dy : p.alpha * dy)
+GRADIENT(hard_sigmoid_backward, v > 0.0F && v < 1.0F ? dy * p.alpha : 0.0F)
+GRADIENT(hard_swish_backward, dy * hard_swish_slope(v))
+GRADIENT(sigmoid_backward, dy * v * (1.0F - v))
+GRADIENT(tanh_backward, dy * (1.0F - v * v))
+GRADIENT(sqrt_backward, dy * 0.5F / v)
+GRADIENT(reciprocal_backward, -dy * v * v)
+GRADIENT(erf_backward, dy * 1.12837916709551257F * ckm_i_cpu_exp_negative(-v * v))
+// clang-format on
+
+typedef struct row {
+    ckm_i_op_kind kind;
+    loop *run;
+    double alpha, beta;  // when absent
+    bool two;
+} row;
+
+static const row rows[] = {
+    {CKM_I_OP_leaky_relu, loop_leaky_relu, 0.01, 0.0, false},
+    {CKM_I_OP_hard_sigmoid, loop_hard_sigmoid, 0.2, 0.5, false},
+    {CKM_I_OP_hard_swish, loop_hard_swish, 0.0, 0.0, false},
+    {CKM_I_OP_scale, loop_scale, 1.0, 0.0, false},
+    {CKM_I_OP_neg, loop_neg, 0.0, 0.0, false},
+    {CKM_I_OP_abs, loop_abs, 0.0, 0.0, false},
+    {CKM_I_OP_sqrt, loop_sqrt, 0.0, 0.0, false},
+    {CKM_I_OP_reciprocal, loop_reciprocal, 0.0, 0.0, false},
+    {CKM_I_OP_erf, loop_erf, 0.0, 0.0, false},
+    {CKM_I_OP_erf_backward, loop_erf_backward, 0.0, 0.0, true},
+    {CKM_I_OP_leaky_relu_backward, loop_leaky_relu_backward, 0.01, 0.0, true},
+    {CKM_I_OP_hard_sigmoid_backward, loop_hard_sigmoid_backward, 0.2, 0.5, true},
+    {CKM_I_OP_hard_swish_backward, loop_hard_swish_backward, 0.0, 0.0, true},
+    {CKM_I_OP_sigmoid_backward, loop_sigmoid_backward, 0.0, 0.0, true},
+    {CKM_I_OP_tanh_backward, loop_tanh_backward, 0.0, 0.0, true},
+    {CKM_I_OP_sqrt_backward, loop_sqrt_backward, 0.0, 0.0, true},
+    {CKM_I_OP_reciprocal_backward, loop_reciprocal_backward, 0.0, 0.0, true},
+};
+
+typedef struct job {
+    const elementwise *e;
+    const float *a, *b;
+    float *out;
+} job;
+
+static void run_part(void *context, int64_t begin, int64_t end)
+{
+    const job *j = context;
+    j->e->run(&j->e->p, j->a + begin, j->b != NULL ? j->b + begin : NULL, j->out + begin, end - begin);
+}
+
+static ckm_status run_elementwise(const ckm_i_cpu *cpu, const ckm_i_kernel *kernel, const ckm_i_kernel_call *call,
+                                  ckm_error *err)
+{
+    (void)err;
+    const elementwise *e = kernel->data;
+    job j = {.e = e, .a = call->inputs[0], .b = e->two ? call->inputs[1] : NULL, .out = call->outputs[0]};
+    ckm_i_cpu_parallel(cpu->threads, e->n, CKM_I_CPU_GRAIN, run_part, &j);
+    return CKM_OK;
+}
+
+// clip's limits: an attribute, else an operand, which is there when the operator runs, else none.
+static float limit_of(const ckm_i_graph_op *op, const ckm_i_kernel_call *call, const char *key, int32_t i,
+                      double fallback)
+{
+    if (ckm_i_op_attr(op, key) == NULL && i < op->n_inputs && op->inputs[i] >= 0) {
+        return *(const float *)call->inputs[i];
+    }
+    return (float)ckm_i_op_attr_double(op, key, fallback);
+}
+
+static ckm_status run_clip(const ckm_i_cpu *cpu, const ckm_i_kernel *kernel, const ckm_i_kernel_call *call,
+                           ckm_error *err)
+{
+    (void)err;
+    elementwise e = *(const elementwise *)kernel->data;
+    const ckm_i_graph_op *op = &kernel->step->ops[kernel->op];
+    int32_t limits = e.two ? 2 : 1;
+    e.p.threshold = limit_of(op, call, "min", limits, -(double)INFINITY);
+    e.p.max_value = limit_of(op, call, "max", limits + 1, (double)INFINITY);
+    job j = {.e = &e, .a = call->inputs[0], .b = e.two ? call->inputs[1] : NULL, .out = call->outputs[0]};
+    ckm_i_cpu_parallel(cpu->threads, e.n, CKM_I_CPU_GRAIN, run_part, &j);
+    return CKM_OK;
+}
+
+static bool is_float(const ckm_i_op_view *v, int32_t inputs)
+{
+    const ckm_i_graph_tensor *tensors = v->graph->tensors;
+    for (int32_t i = 0; i < inputs; i++) {
+        int32_t t = v->op->inputs[i];
+        if (t < 0 || tensors[t].dtype != CKM_F32 ||
+            !ckm_i_shapes_equal(&tensors[t].shape, &tensors[v->op->inputs[0]].shape)) {
+            return false;
+        }
+    }
+    return v->op->outputs[0] >= 0 && tensors[v->op->outputs[0]].dtype == CKM_F32;
+}
+
+static ckm_status take(const ckm_i_op_view *v, loop *run, const parameters *p, bool two, ckm_i_kernel *kernel,
+                       ckm_error *err)
+{
+    elementwise *e = ckm_i_calloc(1, sizeof *e);
+    if (e == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    *e = (elementwise){.p = *p, .run = run, .n = ckm_i_elements(&v->in[0]->shape), .two = two};
+    kernel->data = e;
+    kernel->dispose = free;
+    kernel->run = run_elementwise;
+    return CKM_OK;
+}
+
+static ckm_status prepare_row(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm_i_kernel *kernel, ckm_error *err)
+{
+    (void)cpu;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const row *r = &rows[i];
+        if (r->kind == v->op->op_class->id && is_float(v, r->two ? 2 : 1)) {
+            parameters p = {.alpha = (float)ckm_i_op_attr_double(v->op, "alpha", r->alpha),
+                            .beta = (float)ckm_i_op_attr_double(v->op, "beta", r->beta)};
+            return take(v, r->run, &p, r->two, kernel, err);
+        }
+    }
+    return CKM_OK;
+}
+
+// relu with a threshold or a slope is left to the reference.
+static ckm_status prepare_relu(const ckm_i_op_view *v, loop *plain, loop *capped, bool two, ckm_i_kernel *kernel,
+                               ckm_error *err)
+{
+    parameters p = {.max_value = (float)ckm_i_op_attr_double(v->op, "max_value", (double)INFINITY)};
+    if (!is_float(v, two ? 2 : 1) || ckm_i_op_attr_double(v->op, "threshold", 0.0) != 0.0 ||
+        ckm_i_op_attr_double(v->op, "negative_slope", 0.0) != 0.0 || !(p.max_value > 0.0F)) {
+        return CKM_OK;
+    }
+    return take(v, p.max_value < INFINITY ? capped : plain, &p, two, kernel, err);
+}
+
+static ckm_status prepare_relu_forward(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm_i_kernel *kernel,
+                                       ckm_error *err)
+{
+    (void)cpu;
+    return prepare_relu(v, loop_relu_plain, loop_relu_capped, false, kernel, err);
+}
+
+static ckm_status prepare_relu_backward(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm_i_kernel *kernel,
+                                        ckm_error *err)
+{
+    (void)cpu;
+    return prepare_relu(v, loop_relu_backward, loop_relu_capped_backward, true, kernel, err);
+}
+
+static ckm_status prepare_clip(const ckm_i_op_view *v, loop *run, bool two, ckm_i_kernel *kernel, ckm_error *err)
+{
+    parameters p = {0};
+    ckm_status status = ckm_i_cpu_floats(v) && is_float(v, two ? 2 : 1) ? take(v, run, &p, two, kernel, err) : CKM_OK;
+    kernel->run = kernel->run != NULL ? run_clip : NULL;
+    return status;
+}
+
+static ckm_status prepare_clip_forward(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm_i_kernel *kernel,
+                                       ckm_error *err)
+{
+    (void)cpu;
+    return prepare_clip(v, loop_clip, false, kernel, err);
+}
+
+static ckm_status prepare_clip_backward(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm_i_kernel *kernel,
+                                        ckm_error *err)
+{
+    (void)cpu;
+    return prepare_clip(v, loop_clip_backward, true, kernel, err);
+}
+
+// clang-format off
+const ckm_i_cpu_row ckm_i_cpu_elementwise[] = {
+    {CKM_I_OP_clip, prepare_clip_forward},
+    {CKM_I_OP_clip_backward, prepare_clip_backward},
+    {CKM_I_OP_relu, prepare_relu_forward},
+    {CKM_I_OP_relu_backward, prepare_relu_backward},
+    {CKM_I_OP_leaky_relu, prepare_row},
+    {CKM_I_OP_hard_sigmoid, prepare_row},
+    {CKM_I_OP_hard_swish, prepare_row},
+    {CKM_I_OP_scale, prepare_row},
+    {CKM_I_OP_neg, prepare_row},
+    {CKM_I_OP_abs, prepare_row},
+    {CKM_I_OP_sqrt, prepare_row},
+    {CKM_I_OP_reciprocal, prepare_row},
+    {CKM_I_OP_erf, prepare_row},
+    {CKM_I_OP_erf_backward, prepare_row},
+    {CKM_I_OP_leaky_relu_backward, prepare_row},
+    {CKM_I_OP_hard_sigmoid_backward, prepare_row},
+    {CKM_I_OP_hard_swish_backward, prepare_row},
+    {CKM_I_OP_sigmoid_backward, prepare_row},
+    {CKM_I_OP_tanh_backward, prepare_row},
+    {CKM_I_OP_sqrt_backward, prepare_row},
+    {CKM_I_OP_reciprocal_backward, prepare_row},
+    {0},
+};
+// clang-format on
