@@ -20,7 +20,7 @@ from . import breaks, casts, failures, outputs, policies, ranks
 from . import budget as budgets
 from . import settings as torchs
 from .optimizers import has_state, optimizer_bytes
-from .planner import Options, Plan, plan
+from .planner import UNNAMED, Options, Plan, plan
 from .program import compile_boxed
 
 log = logging.getLogger("checkmate.torch")
@@ -62,7 +62,7 @@ def checked(budget: int | float | str, settings: Settings, *, model: object = No
         raise ValueError(f'no strategy is called "{given["strategy"]}"; there are {", ".join(solver.strategies())}')
     if given.get("progress") is not None and not callable(given["progress"]):
         raise TypeError(f"progress must be a function of a line of text, such as print, not {given['progress']!r}")
-    title = "torch" if model is None else str(getattr(model, "__name__", type(model).__name__))
+    title = UNNAMED if model is None else str(getattr(model, "__name__", type(model).__name__))
     made = Options(**given | {"budget": budget, "fixed_bytes": fixed_bytes + given.get("fixed_bytes", 0), "held_now_bytes": held_now_bytes,
                               "title": title})  # fmt: skip
     made.check()

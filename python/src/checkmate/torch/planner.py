@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -15,7 +16,11 @@ from ..graph import Graph
 from ..schedule import Schedule
 from ..solver import Progress, solve
 from . import breaks, budget, copies, cost, dropout, effects, gathered, joint, least, partition, peak, plan_cache, policies, random_state, ranks
+from .places import model_called
 from .tidy import tidied
+
+#: The title of a graph whose model is not known.
+UNNAMED = "torch"
 
 
 @dataclass(frozen=True)
@@ -37,7 +42,7 @@ class Options:
     cache: bool = True
     progress: Callable[[str], None] | None = field(default=None, compare=False)
     held_now_bytes: int = 0  # of fixed_bytes, what is on the device already
-    title: str = "torch"  # of the graph
+    title: str = UNNAMED  # of the graph
 
     def check(self) -> None:
         """ValueError for what is no choice."""
@@ -104,6 +109,13 @@ class Plan:
     def overhead(self) -> float:
         return self.cost / self.baseline_cost - 1 if self.baseline_cost else 0.0
 
+    def report(self, path: str | os.PathLike[str]) -> None:
+        """Writes an HTML page: memory over the step, what is live when, what is computed again and why, by the model's modules,
+        and what keeping everything or a checkpoint around every block would take."""
+        from .report import write_plan
+
+        write_plan(self, path)
+
     def __str__(self) -> str:
         gap = "no bound" if self.gap is None else f"gap {100 * self.gap:.2g} %"
         origin = {"solver": f"{self.seconds:.1f} s", "cache": "from the cache"}.get(self.origin, f"from {self.origin}")
@@ -136,6 +148,7 @@ class Traced:
     def __init__(self, module: fx.GraphModule, num_fwd_outputs: int, options: Options, name: str) -> None:
         self.module, self.num_fwd_outputs, self.options, self.name = module, num_fwd_outputs, options, name
         self.workspace: dict[str, int] = {}
+        self.title = options.title if options.title != UNNAMED else model_called() or UNNAMED
         self.measured = cost.Measured(plan_cache.directory() if options.cache else None) if options.costs == "measure" else None
         self.replay = options.random == "replay" and options.compiler == "eager"
         if options.compiler == "eager":
@@ -155,7 +168,7 @@ class Traced:
 
     def build(self, *, reserve_bytes: int = 0) -> joint.Joint:
         """`reserve_bytes`: what has to be free between the forward and the backward pass."""
-        return joint.build(self.module, self.num_fwd_outputs, self._cost, name=self.options.title, fixed_bytes=self.options.fixed_bytes,
+        return joint.build(self.module, self.num_fwd_outputs, self._cost, name=self.title, fixed_bytes=self.options.fixed_bytes,
                            replay=self.replay, overwrite=self.options.compiler == "eager", reserve_bytes=reserve_bytes)  # fmt: skip
 
 
