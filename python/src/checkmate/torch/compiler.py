@@ -16,7 +16,7 @@ from torch import fx
 from typing_extensions import Unpack  # which PyTorch needs itself
 
 from .. import solver
-from . import breaks, casts, failures, outputs, policies, ranks
+from . import breaks, casts, failures, outputs, policies, ranks, verified
 from . import budget as budgets
 from . import settings as torchs
 from .optimizers import has_state, optimizer_bytes
@@ -235,6 +235,7 @@ def compile(
     graph_breaks: Literal["error", "split"] = "error",
     fallback: Literal["error", "eager"] = "error",
     loss: outputs.Loss = None,
+    verify: bool = False,
     **options: Unpack[Settings],
 ) -> Model:
     """The model, compiled so that a training step's peak stays within `budget`.
@@ -252,6 +253,10 @@ def compile(
         gives tensors of it, or "all". By default `.loss` or ["loss"], if there is one; else the scalars, if they depend on all
         parameters that the other outputs depend on; else all. Nothing is planned for the backward pass of the others:
         differentiating one raises an UnsupportedError. With graph_breaks="split" it is "all".
+    verify: runs the first step four ways more, from the same state: eager mode, PyTorch's tracing through Dynamo, that through
+        AOTAutograd, and the plan. Where the plan differs from them, which is a bug, it is a VerificationError; where PyTorch's
+        tracing differs from eager mode, a warning, and in `plans(compiled)[0].verification`. That step takes the memory of eager
+        mode, a copy of the buffers, and two of outputs and gradients: the budget does not hold for it.
     costs: "estimate" (FLOPs and bytes) or "measure" (every call on the device in use, cached).
     compiler: "eager" runs PyTorch's own kernels, results equal to eager mode's; "inductor" generates code and may
         reorder, so that its peak is no longer the planned one.
@@ -275,6 +280,7 @@ def compile(
     require_callable(model)
     _check_choices(graph_breaks, fallback)
     outputs.check(loss)
+    verified.check(verify, options.get("compiler", "eager"))
     if graph_breaks == "split" and loss not in (None, "all"):
         raise ValueError('loss= needs the model as one graph; with graph_breaks="split" every output of a part may be differentiated')
     # What the wrapper itself does cannot be traced; its module is compiled in place.
@@ -299,14 +305,21 @@ def compile(
     run = inner if graphs is not None else torch.compile(outputs.traced(original, loss), backend=made, fullgraph=True, dynamic=False)
     guard = failures.Guard(run, original, fallback=fallback == "eager", graphs=graphs)
 
-    @functools.wraps(inner)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def planned(*args: Any, **kwargs: Any) -> Any:
         made.arguments = args, kwargs
         try:
             with torchs.during_call():
-                found = guard(*args, **kwargs)
+                return guard(*args, **kwargs)
         finally:
             made.arguments = None
+
+    first = verified.FirstStep(made, planned, original, guard, whole=graphs is None) if verify else None
+
+    @functools.wraps(inner)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if first is not None:
+            first(args, kwargs)
+        found = planned(*args, **kwargs)
         if not guard.fell_back:
             torchs.watch_backward(found, autocast_backward=made.options.autocast_backward)
         return found

@@ -18,6 +18,7 @@ from ..solver import Progress, solve
 from . import breaks, budget, copies, cost, dropout, effects, gathered, joint, least, partition, peak, plan_cache, policies, random_state, ranks
 from .places import model_called
 from .tidy import tidied
+from .verify import Verification
 
 #: The title of a graph whose model is not known.
 UNNAMED = "torch"
@@ -79,7 +80,8 @@ class Plan:
     graphs hold, and what the model and the call have that no graph takes. Costs are nanoseconds of one step. `bound`, `gap` and
     `status` are about schedules within `solved_bytes`, which is less than the budget where PyTorch needs room that the dataflow
     graph does not count. `origin` is "solver", "cache", or such as "rank 0" where that process of a distributed job sent it.
-    `detached`: outputs that are planned not to be differentiated."""
+    `detached`: outputs that are planned not to be differentiated. `verification`: how the first step compares with eager mode,
+    with verify=True."""
 
     graph: Graph
     schedule: Schedule
@@ -99,6 +101,7 @@ class Plan:
     seconds: float
     origin: str
     detached: list[str] = field(default_factory=list)
+    verification: Verification | None = None
 
     @property
     def cached(self) -> bool:
@@ -123,6 +126,7 @@ class Plan:
             f"{len(self.graph.ops)} operators, peak {self.peak_bytes:,} of {self.budget_bytes:,} bytes "
             f"({self.baseline_peak_bytes:,} without rematerialization), {len(self.recomputed)} recomputed, "
             f"overhead {100 * self.overhead:.2f} %, {gap}, {origin}{_some('; not differentiated:', self.detached)}"
+            f"{'' if self.verification is None else f'; verified: {self.verification}'}"
         )
 
     def __repr__(self) -> str:
