@@ -132,23 +132,26 @@ def scaled(x: torch.Tensor) -> torch.Tensor:
     return x * (1.5 if functional else 1.0)
 
 
-def test_a_wrong_plan_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A schedule whose graphs compute something else is never taken for PyTorch's doing."""
-    split = partition.split
+def scaled_by(split: Any, factor: float) -> Any:
+    """`split`, whose backward graph scales what the first matrix product gives."""
 
     def broken(joint: Any, schedule: Any) -> Any:
         halves = split(joint, schedule)
-        for node in halves.backward.graph.nodes:
-            if node.target is torch.ops.aten.mm.default:
-                with halves.backward.graph.inserting_after(node):
-                    new = halves.backward.graph.call_function(torch.ops.aten.mul.Scalar, (node, 1.25))
-                with node.meta["val"].fake_mode:
-                    new.meta = {**node.meta, "val": torch.empty_like(node.meta["val"])}
-                node.replace_all_uses_with(new, delete_user_cb=lambda user, new=new: user is not new)
-                break
+        graph = halves.backward.graph
+        node = next(node for node in graph.nodes if node.target is torch.ops.aten.mm.default)
+        with graph.inserting_after(node):
+            new = graph.call_function(torch.ops.aten.mul.Scalar, (node, factor))
+        with node.meta["val"].fake_mode:
+            new.meta = {**node.meta, "val": torch.empty_like(node.meta["val"])}
+        node.replace_all_uses_with(new, delete_user_cb=lambda user: user is not new)
         return halves
 
-    monkeypatch.setattr(partition, "split", broken)
+    return broken
+
+
+def test_a_wrong_plan_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A schedule whose graphs compute something else is never taken for PyTorch's doing."""
+    monkeypatch.setattr(partition, "split", scaled_by(partition.split, 1.25))
     model, x = Counting(), torch.randn(64, 16)
     before = copy.deepcopy(model.state_dict())
     compiled = ct.compile(model, "75%", verify=True, **FAST)
@@ -158,6 +161,46 @@ def test_a_wrong_plan_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
         compiled(x)
     assert torch.equal(torch.get_rng_state(), generator)
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
+def test_the_callers_graph_is_left_alone() -> None:
+    """What the caller computed the arguments from is differentiated once, by the caller; the plan is the one that was verified."""
+    model, embed = Counting(), torch.nn.Linear(8, 16)
+    given = torch.randn(64, 8)
+    compiled = ct.compile(model, "75%", verify=True, **FAST)
+    compiled(embed(given)).backward()
+    assert embed.weight.grad is not None
+    assert len(ct.plans(compiled)) == 1
+    assert ct.plans(compiled)[0].verification.values == 1 + 8 + 1 + 4, "the gradient of the argument, too"
+
+
+def test_a_backend_verifies_each_graph() -> None:
+    model, x = Counting(), torch.randn(64, 16)
+    twin = copy.deepcopy(model)
+    made = ct.backend("75%", verify=True, **FAST)
+    compiled = torch.compile(model, backend=made, dynamic=False)
+    for mine, theirs in zip(after_a_step(model, compiled, x), after_a_step(twin, twin, x), strict=True):
+        assert torch.equal(mine, theirs)
+    (plan,) = made.plans
+    assert plan.verification is not None
+    assert not plan.verification.differences
+    assert plan.verification.values >= 1 + 8 + 4, "outputs of the graph, gradients, and what the graph changes"
+    assert int(model.seen) == 1
+
+
+def test_a_wrong_graph_of_a_backend_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partition, "split", scaled_by(partition.split, 1.25))
+    with pytest.raises(ct.VerificationError, match=r"by ours.*weight"):
+        torch.compile(Counting(), backend=ct.backend("75%", verify=True, **FAST), dynamic=False)(torch.randn(64, 16))
+
+
+def test_autocast_is_that_of_the_step() -> None:
+    model, x = Counting(), torch.randn(64, 16)
+    compiled = ct.compile(model, "90%", verify=True, **FAST)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss = compiled(x)
+    loss.backward()
+    assert not ct.plans(compiled)[0].verification.differences
 
 
 def test_what_cannot_be_verified_is_said() -> None:

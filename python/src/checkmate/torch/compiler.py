@@ -80,13 +80,13 @@ class Backend:
     `loss`: which outputs are differentiated; "all" where graphs need not be whole models.
     `model`: what is compiled; what it holds is counted, whether the graph takes it or not.
     `accumulate`: counts gradients of earlier steps, of the parameters that a graph has.
-    `fallback`: graphs that cannot be planned run as they are."""
+    `fallback`: graphs that cannot be planned run as they are.  `verify`: the first run of each graph is verified."""
 
     def __init__(self, options: Options, graphs: breaks.Graphs | None = None, loss: outputs.Loss = "all", model: object = None, *,
-                 accumulate: bool = False, fallback: bool = False) -> None:  # fmt: skip
+                 accumulate: bool = False, fallback: bool = False, verify: bool = False) -> None:  # fmt: skip
         options.check()
         self.options, self.graphs, self.loss, self.model = options, graphs, loss, model
-        self.accumulate, self.fallback = accumulate, fallback
+        self.accumulate, self.fallback, self.verify = accumulate, fallback, verify
         self.arguments: object = None  # of the model's call under way
         self.plans: list[Plan] = []
         self.frames: set[object] = set()
@@ -100,7 +100,7 @@ class Backend:
 
     def __call__(self, module: fx.GraphModule, inputs: list[Any], **_options: Any) -> Callable[..., Any]:
         try:
-            return self._planned(module, inputs)
+            return verified.first_run(self, module, inputs, self._planned) if self.verify else self._planned(module, inputs)
         except Exception as error:
             failure = failures.in_backend(error)
             if not self.fallback or failure is None:
@@ -191,20 +191,24 @@ def backend(
     graph_breaks: Literal["error"] = "error",
     fallback: Literal["error", "eager"] = "error",
     loss: outputs.Loss = "all",
+    verify: bool = False,
     **options: Unpack[Settings],
 ) -> Backend:
     """A backend for `torch.compile(model, backend=checkmate.torch.backend("4GiB"), dynamic=False)`; options as in `compile`.
 
     Each graph is planned for the whole budget: only `compile` sees a call as a whole, so that the parts of one can share it.
     `loss` is "all" unless it is given, since a graph need not be a whole model.
-    With fallback="eager" a graph that cannot be planned runs as it is, with a warning.
+    With fallback="eager" a graph that cannot be planned runs as it is, with a warning. verify=True compares each graph with what
+    Dynamo traced, which is where a backend begins.
     """
     _check_choices(graph_breaks, fallback)
     if graph_breaks != "error":
         raise ValueError('graph_breaks="split" needs checkmate.torch.compile, which sees a call as a whole; a backend is handed one graph at a time')
     fixed, now = _fixed_bytes(None, optimizer, accumulate=False)
     outputs.check(loss)
-    return Backend(checked(budget, options, fixed_bytes=fixed, held_now_bytes=now), loss=loss, accumulate=accumulate, fallback=fallback == "eager")
+    verified.check(verify, options.get("compiler", "eager"))
+    settings = checked(budget, options, fixed_bytes=fixed, held_now_bytes=now)
+    return Backend(settings, loss=loss, accumulate=accumulate, fallback=fallback == "eager", verify=verify)
 
 
 #: The backend for each dictionary of options that `torch.compile(backend="checkmate")` was given, and that dictionary.

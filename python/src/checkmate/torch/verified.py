@@ -72,6 +72,37 @@ class FirstStep:
         _tell(found)
 
 
+def first_run(made: Backend, module: fx.GraphModule, inputs: list[Any], plan: Callable[..., Any]) -> Callable[..., Any]:
+    """A graph as planned, verified when it first runs. What Dynamo made of the model is not seen."""
+    original = fx.GraphModule(module, _copied(module.graph))
+    before, placeholders = len(made.plans), [node.name for node in module.graph.nodes if node.op == "placeholder"]
+    run = plan(module, inputs)
+    verifier: Verifier | None = Verifier(run, original, None, whole=True, autocast_backward=made.options.autocast_backward)
+    if len(made.plans) == before:
+        return run  # nothing to differentiate
+    assert verifier is not None
+    verifier.begins_with_dynamo, verifier.unplanned = False, _unplanned(made, original)
+    verifier.names = lambda args: [name for name, value in zip(placeholders, args, strict=True) if isinstance(value, torch.Tensor)]
+
+    def call(*args: Any) -> Any:
+        nonlocal verifier
+        if verifier is not None and torch.is_grad_enabled():
+            with torchs.during_call(), torchs.during_tracing(autocast_backward=made.options.autocast_backward):
+                found = verifier(args, {})
+            verifier = None
+            made.plans[before] = replace(made.plans[before], verification=found)
+            _tell(found)
+        return run(*args)
+
+    return call
+
+
+def _copied(graph: fx.Graph) -> fx.Graph:
+    made = fx.Graph()
+    made.output(made.graph_copy(graph, {}))  # type: ignore[arg-type]
+    return made
+
+
 def _unplanned(made: Backend, original: Callable[..., Any]) -> Callable[..., Any]:
     """The model through our tracing, as planned but for the plan: nothing is computed again or written over."""
     from . import outputs

@@ -66,7 +66,7 @@ class Verification:
         parts = []
         for source in ("Dynamo", "AOTAutograd", "ours"):
             if found := self.by(source):
-                worst = max(found, key=lambda d: d.largest / d.scale if d.scale else d.largest)
+                worst = max(found, key=lambda d: d.largest)
                 parts.append(f"{len(found)} by {source}, most {worst}")
         unsure = "" if self.deterministic else "; eager mode itself differs from run to run"
         return f"{len(self.differences)} of {self.values} values are not eager mode's: {'; '.join(parts)}{unsure}"
@@ -126,13 +126,14 @@ def _same_items(value: Any, content: Any) -> bool:
 class _State:
     """What a step starts from, and may change."""
 
-    def __init__(self, model: object, args: Any, kwargs: Any) -> None:
+    def __init__(self, model: object, args: Any, kwargs: Any, names: list[str] | None = None) -> None:
         module = model if isinstance(model, torch.nn.Module) else None
         self.parameters: dict[str, torch.Tensor] = dict(module.named_parameters()) if module is not None else {}
         given = [t for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
-        self.parameters |= {f"argument {i}": t for i, t in enumerate(given) if isinstance(t, torch.nn.Parameter) and not _among(t, self.parameters)}
+        names = names or [f"argument {i}" for i in range(len(given))]
+        self.parameters |= {n: t for n, t in zip(names, given, strict=True) if isinstance(t, torch.nn.Parameter) and not _among(t, self.parameters)}
         self.held: dict[str, torch.Tensor] = {f"buffer {name}": t for name, t in (module.named_buffers() if module is not None else ())}
-        self.held |= {f"argument {i}": t for i, t in enumerate(given) if not isinstance(t, torch.nn.Parameter) and not _among(t, self.held)}
+        self.held |= {n: t for n, t in zip(names, given, strict=True) if not isinstance(t, torch.nn.Parameter) and not _among(t, self.held)}
         self.before = {name: _stored(t) for name, t in self.held.items()}
         self._versions = {name: t._version for name, t in self.parameters.items()}
         self._attributes, self._generators = _Attributes(model), _generators()
@@ -213,6 +214,8 @@ class Verifier:
     def __init__(self, ours: Call, original: Call, model: object, *, whole: bool, autocast_backward: bool) -> None:
         self.ours, self.original, self.model, self.whole, self.autocast_backward = ours, original, model, whole, autocast_backward
         self.unplanned: Call | None = None  # our tracing without a plan
+        self.names: Callable[[Any], list[str]] | None = None  # of the tensors among the arguments
+        self.begins_with_dynamo = True  # else `original` is a graph of Dynamo's
         self._roots: list[int] | None = None
         self._names: dict[int, str] = {}
 
@@ -225,12 +228,12 @@ class Verifier:
     def __call__(self, args: Any, kwargs: Any) -> Verification:
         """Runs the step every way; what it starts from is the same afterwards. VerificationError where ours is at fault."""
         begin = time.perf_counter()
-        state = _State(self.model, args, kwargs)
+        state = _State(self.model, args, kwargs, None if self.names is None else self.names(args))
         self._roots = None
         ours = self._values(self.ours, state)
         aot = self._values(self._traced("aot_eager"), state)
-        dynamo = self._values(self._traced("eager"), state)
         eager = self._values(self.original, state)
+        dynamo = self._values(self._traced("eager"), state) if self.begins_with_dynamo else eager
         suspects = [name for name in ours if all(_apart(ours, other, name) for other in (aot, dynamo, eager))]
         deterministic = True
         if suspects and self.unplanned is not None:  # where ours puts tracing right, the rest is as tracing has it
