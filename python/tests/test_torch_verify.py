@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import copy
+import pathlib
 import random
+import sys
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -13,7 +15,10 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed", minversion="2.6")
 
-from models import Untraceable  # noqa: E402
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "bench" / "torch"))
+
+import physical  # noqa: E402
+from models import Untraceable, make  # noqa: E402
 from steps import FAST  # noqa: E402
 
 import checkmate.torch as ct  # noqa: E402
@@ -201,6 +206,30 @@ def test_autocast_is_that_of_the_step() -> None:
         loss = compiled(x)
     loss.backward()
     assert not ct.plans(compiled)[0].verification.differences
+
+
+def test_memory_of_a_verified_step() -> None:
+    """As documented: that of eager mode, a copy of the buffers, and of two ways the outputs, gradients and buffers. The next
+    step is within the budget again."""
+    model, inputs = make("perceptron")
+
+    def step(run: Any) -> None:
+        run(*inputs).backward()
+
+    eager = physical.allocator_peak(lambda: step(model))
+    model.zero_grad(set_to_none=True)
+    ct.compile(model, "60%", time_limit=2)(*inputs)  # measures costs, and what kernels allocate, for the next one
+    torch._dynamo.reset()
+    compiled = ct.compile(model, "60%", verify=True, time_limit=2)
+    gradients = sum(p.numel() * p.element_size() for p in model.parameters())
+    given = sum(t.numel() * t.element_size() for t in [*inputs, *model.buffers()])
+    first = physical.allocator_peak(lambda: step(compiled))
+    model.zero_grad(set_to_none=True)
+    second = physical.allocator_peak(lambda: step(compiled))
+    (plan,) = ct.plans(compiled)
+    assert eager > plan.budget_bytes - physical.held_bytes(model, inputs), "else this shows nothing"
+    assert eager <= first <= eager + 3 * (gradients + given) + 1_000_000
+    assert physical.held_bytes(model, inputs) + second <= plan.budget_bytes
 
 
 def test_what_cannot_be_verified_is_said() -> None:
