@@ -19,6 +19,7 @@ from . import breaks, budget, copies, cost, dropout, effects, gathered, joint, l
 from .places import model_called
 from .tidy import tidied
 from .verify import Verification
+from .views import reseat
 
 #: The title of a graph whose model is not known.
 UNNAMED = "torch"
@@ -160,6 +161,7 @@ class Traced:
             dropout.rewrite(module)
             gathered.apply(module)
         joint.snapshot_mutated(module, num_fwd_outputs)
+        reseat(module)
         policies.apply(module, num_fwd_outputs, options.checkpoint_policy, replay=self.replay)
         if self.measured is not None:
             options.say(f"measuring what the calls of {name} cost")
