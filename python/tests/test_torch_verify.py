@@ -78,6 +78,20 @@ def test_a_verified_step_leaves_what_one_step_leaves(options: dict[str, Any]) ->
     assert int(model.seen) == 2, "only the first step is run several ways"
 
 
+@pytest.mark.parametrize("how", ["closure", "method"])
+def test_modules_of_a_function_are_put_back(how: str) -> None:
+    model, x = Counting(), torch.randn(64, 16)
+    twin = copy.deepcopy(model)
+    run = model.forward if how == "method" else lambda x: model(x)
+    compiled = ct.compile(run, "75%", verify=True, **FAST)
+    for mine, theirs in zip(after_a_step(model, compiled, x), after_a_step(twin, twin, x), strict=True):
+        assert torch.equal(mine, theirs)
+    assert int(model.seen) == 1
+    verification = ct.plans(compiled)[0].verification
+    assert verification is not None
+    assert verification.values == 1 + 8 + 4
+
+
 def test_python_state_is_put_back() -> None:
     model = torch.nn.Linear(4, 4)
     model.calls, model.log, model.names = 0, [1], {"a": 1}

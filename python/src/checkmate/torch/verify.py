@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import random
 import sys
 import time
@@ -91,11 +92,25 @@ def _set_generators(states: dict[str, Any]) -> None:
         sys.modules["numpy"].random.set_state(states["numpy"])
 
 
+def _modules(model: Any) -> torch.nn.ModuleDict | torch.nn.Module:
+    """The model; of a function, the modules that it is a method of or names, by those names."""
+    if isinstance(model, torch.nn.Module):
+        return model
+    if isinstance(model, functools.partial):
+        return _modules(model.func)
+    code, found = getattr(model, "__code__", None), {"self": getattr(model, "__self__", None)}
+    if code is not None:
+        cells = zip(code.co_freevars, getattr(model, "__closure__", None) or (), strict=False)
+        found |= {name: model.__globals__[name] for name in code.co_names if name in model.__globals__}
+        found |= {name: cell.cell_contents for name, cell in cells}
+    return torch.nn.ModuleDict({name: value for name, value in found.items() if isinstance(value, torch.nn.Module)})
+
+
 class _Attributes:
     """What Python keeps in modules: counters, caches, lists. Tensors are kept elsewhere."""
 
-    def __init__(self, model: object) -> None:
-        modules = list(model.modules()) if isinstance(model, torch.nn.Module) else []
+    def __init__(self, model: torch.nn.Module) -> None:
+        modules = list(model.modules())
         plain = (list, dict, set)
         self._kept = [(vars(m), dict(vars(m)), {k: copy.copy(v) for k, v in vars(m).items() if isinstance(v, plain)}) for m in modules]
 
@@ -127,16 +142,16 @@ class _State:
     """What a step starts from, and may change."""
 
     def __init__(self, model: object, args: Any, kwargs: Any, names: list[str] | None = None) -> None:
-        module = model if isinstance(model, torch.nn.Module) else None
-        self.parameters: dict[str, torch.Tensor] = dict(module.named_parameters()) if module is not None else {}
+        module = _modules(model)
+        self.parameters: dict[str, torch.Tensor] = dict(module.named_parameters())
         given = [t for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
         names = names or [f"argument {i}" for i in range(len(given))]
         self.parameters |= {n: t for n, t in zip(names, given, strict=True) if isinstance(t, torch.nn.Parameter) and not _among(t, self.parameters)}
-        self.held: dict[str, torch.Tensor] = {f"buffer {name}": t for name, t in (module.named_buffers() if module is not None else ())}
+        self.held: dict[str, torch.Tensor] = {f"buffer {name}": t for name, t in module.named_buffers()}
         self.held |= {n: t for n, t in zip(names, given, strict=True) if not isinstance(t, torch.nn.Parameter) and not _among(t, self.held)}
         self.before = {name: _stored(t) for name, t in self.held.items()}
         self._versions = {name: t._version for name, t in self.parameters.items()}
-        self._attributes, self._generators = _Attributes(model), _generators()
+        self._attributes, self._generators = _Attributes(module), _generators()
         self._args, self._kwargs = args, kwargs
 
     def arguments(self) -> tuple[Any, Any]:
