@@ -24,8 +24,8 @@ typedef struct ckm_dataflow_tensor {
     int32_t alias_of;
 } ckm_dataflow_tensor;
 
-// One operator. Index arrays are copied by ckm_dataflow_add_op and borrowed from the graph by
-// ckm_dataflow_op. `inplace` pairs (input, output), tensor indices: the operator may write that output
+// One operator. Texts and index arrays are copied by ckm_dataflow_add_op and borrowed from the graph by
+// ckm_dataflow_get_op. `inplace` pairs (input, output), tensor indices: the operator may write that output
 // over that input's storage when the input is dead afterwards.
 typedef struct ckm_dataflow_op {
     const char *name;  // may be NULL when adding
@@ -36,6 +36,9 @@ typedef struct ckm_dataflow_op {
     int32_t n_inputs, n_outputs, n_inplace;
     const int32_t *inputs, *outputs;
     const int32_t (*inplace)[2];
+    // Where in the user's program it comes from: the part of the model, names separated by dots
+    // ("layers.3.mlp.up_proj"), and the line ("model.py:212"). For people only. May be NULL when adding, "" if unknown.
+    const char *module, *source;
 } ckm_dataflow_op;
 
 // Creates an empty graph. `name` is copied; NULL means "".

@@ -116,6 +116,30 @@ CKM_API ckm_status ckm_emit_figure(const ckm_emit_facts *facts, const char *name
 CKM_API ckm_status ckm_emit_page(const ckm_emit_facts *facts, const char *graph_file, const char *schedule_file,
                                  const char *path, ckm_error *err) CKM_NODISCARD;
 
+// A way to run the same training step, for a table on the page.
+typedef struct ckm_emit_way {
+    const char *name, *note;  // `note` may be NULL
+    int64_t peak_bytes, cost;
+} ckm_emit_way;
+
+// Text that runs as it is: a command, a few lines of a program.
+typedef struct ckm_emit_recipe {
+    const char *title, *code, *note;  // `note` may be NULL
+} ckm_emit_recipe;
+
+// What a page says that its schedule does not. Everything may be NULL or none.
+typedef struct ckm_emit_words {
+    const char *graph_file, *schedule_file;  // what command lines call the two
+    const char *chosen;                      // what the schedule is called among the ways
+    int32_t n_ways, n_recipes;
+    const ckm_emit_way *ways;        // others to compare it with: keeping everything, checkpoints by hand
+    const ckm_emit_recipe *recipes;  // how to use it; none: command lines, and C
+} ckm_emit_words;
+
+// ckm_emit_page with words of the caller's own; `words` may be NULL.
+CKM_API ckm_status ckm_emit_page_with(const ckm_emit_facts *facts, const ckm_emit_words *words, const char *path,
+                                      ckm_error *err) CKM_NODISCARD;
+
 // ---- graphs ---------------------------------------------------------------------------------------------------
 
 // Writes the graph in DOT, graphviz' language; "-" is standard output. One node an operator, coloured by

@@ -39,9 +39,19 @@ static const char *fitted(const char *name, int width, char *buf, size_t size)
     return buf;
 }
 
-static const char *op_name(const ckm_emit_facts *f, int32_t op)
+// A name, behind the part of the model that an operator belongs to, in a column.
+static const char *fitted_with_module(const ckm_emit_facts *f, int32_t op, const char *name, int width, char *buf,
+                                      size_t size)
 {
-    return ckm_dataflow_get_op(f->df, op).name;
+    char text[512];
+    const char *module = ckm_dataflow_get_op(f->df, op).module;
+    snprintf(text, sizeof text, "%s%s%s", module, module[0] != '\0' ? ": " : "", name);
+    return fitted(text, width, buf, size);
+}
+
+static const char *fitted_op(const ckm_emit_facts *f, int32_t op, int width, char *buf, size_t size)
+{
+    return fitted_with_module(f, op, ckm_dataflow_get_op(f->df, op).name, width, buf, size);
 }
 
 static void print_summary(const ckm_emit_facts *f)
@@ -167,7 +177,7 @@ static void print_lives(const ckm_emit_facts *f, const ckm_emit_life **lives, in
     for (int32_t i = 0; i < n; i++) {
         if (i < listed) {
             printf("%10s  %-*s%s\n", cli_show_bytes(lives[i]->bytes, size, sizeof size), with_class ? NAME_WIDTH : 0,
-                   fitted(life_name(f, lives[i]), NAME_WIDTH, name, sizeof name),
+                   fitted_with_module(f, lives[i]->op, life_name(f, lives[i]), NAME_WIDTH, name, sizeof name),
                    with_class ? ckm_emit_class_name(lives[i]->what) : "");
         } else {
             rest += lives[i]->bytes;
@@ -222,13 +232,13 @@ static void print_why(const ckm_emit_facts *f, const ckm_emit_recompute *r)
     char name[NUMBER];
     char size[NUMBER];
     if (r->for_op >= 0) {
-        printf("for %s", fitted(op_name(f, r->for_op), NAME_WIDTH, name, sizeof name));
+        printf("for %s", fitted_op(f, r->for_op, NAME_WIDTH, name, sizeof name));
     } else {
         printf("read by nothing afterwards");
     }
     if (r->fullest >= 0) {
         bool over = f->budget_bytes >= 0 && r->held_bytes > f->budget_bytes;
-        fitted(op_name(f, f->moments[r->fullest].op), NAME_WIDTH, name, sizeof name);
+        fitted_op(f, f->moments[r->fullest].op, NAME_WIDTH, name, sizeof name);
         cli_show_bytes(over ? r->held_bytes - f->budget_bytes : r->held_bytes, size, sizeof size);
         if (over) {
             printf("; held, %s would exceed the budget by %s", name, size);
@@ -270,7 +280,7 @@ static void print_again(const ckm_emit_facts *f, again *list)
         char name[NUMBER];
         double share = f->baseline_cost > 0 ? (double)f->ops[list[i].op].extra_cost / (double)f->baseline_cost : 0;
         printf("%10s  %-24s ", cli_show_percent(share, text, sizeof text),
-               fitted(op_name(f, list[i].op), 24, name, sizeof name));
+               fitted_op(f, list[i].op, 24, name, sizeof name));
         print_why(f, list[i].worst);
     }
     if (n > AGAIN_LISTED) {
@@ -294,7 +304,7 @@ static void print_peak(const ckm_emit_facts *f, const ckm_emit_life **lives)
     int32_t n = select_lives(f, is_live_at_peak, lives);
     heading("Peak");
     printf(" of %s in %s%s, operator %lld of %lld to run", cli_show_bytes(peak->bytes, text, sizeof text),
-           fitted(op_name(f, peak->op), NAME_WIDTH, name, sizeof name), peak->execution > 0 ? " (again)" : "",
+           fitted_op(f, peak->op, NAME_WIDTH, name, sizeof name), peak->execution > 0 ? " (again)" : "",
            (long long)f->peak_moment + 1, (long long)f->n_moments);
     if (f->budget_bytes >= 0) {
         printf("; budget %s", cli_show_bytes(f->budget_bytes, text, sizeof text));

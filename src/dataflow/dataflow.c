@@ -36,6 +36,8 @@ ckm_status ckm_dataflow_create(const char *name, ckm_cost_unit unit, int64_t fix
 static void free_op(ckm_i_dataflow_op *op)
 {
     free(op->name);
+    free(op->module);
+    free(op->source);
     free(op->inputs);
     free(op->outputs);
     free(op->inplace);
@@ -133,6 +135,8 @@ ckm_status ckm_dataflow_add_op(ckm_dataflow *df, const ckm_dataflow_op *op, int3
     }
     ckm_i_dataflow_op copy = {
         .name = name_or_default(op->name, "op", df->n_ops),
+        .module = ckm_i_strdup(op->module != NULL ? op->module : ""),
+        .source = ckm_i_strdup(op->source != NULL ? op->source : ""),
         .kind = op->kind,
         .cost = op->cost,
         .workspace_bytes = op->workspace_bytes,
@@ -144,7 +148,8 @@ ckm_status ckm_dataflow_add_op(ckm_dataflow *df, const ckm_dataflow_op *op, int3
         .outputs = ckm_i_memdup(op->outputs, (size_t)op->n_outputs, sizeof *op->outputs),
         .inplace = ckm_i_memdup(op->inplace, (size_t)op->n_inplace, sizeof *op->inplace),
     };
-    if (copy.name == NULL || copy.inputs == NULL || copy.outputs == NULL || copy.inplace == NULL) {
+    if (copy.name == NULL || copy.module == NULL || copy.source == NULL || copy.inputs == NULL ||
+        copy.outputs == NULL || copy.inplace == NULL) {
         free_op(&copy);
         return ckm_i_error_memory(err);
     }
@@ -203,11 +208,13 @@ int32_t ckm_dataflow_result_count(const ckm_dataflow *df)
 ckm_dataflow_op ckm_dataflow_get_op(const ckm_dataflow *df, int32_t op)
 {
     if (df == NULL || op < 0 || op >= df->n_ops) {
-        return (ckm_dataflow_op){.name = ""};
+        return (ckm_dataflow_op){.name = "", .module = "", .source = ""};
     }
     const ckm_i_dataflow_op *o = &df->ops[op];
     return (ckm_dataflow_op){
         .name = o->name,
+        .module = o->module,
+        .source = o->source,
         .kind = o->kind,
         .cost = o->cost,
         .workspace_bytes = o->workspace_bytes,

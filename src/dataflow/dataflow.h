@@ -20,7 +20,8 @@ typedef struct ckm_i_dataflow_tensor {
 } ckm_i_dataflow_tensor;
 
 typedef struct ckm_i_dataflow_op {
-    char *name;  // never NULL; "op<index>" when none was given
+    char *name;             // never NULL; "op<index>" when none was given
+    char *module, *source;  // never NULL; "" when none was given
     ckm_op_kind kind;
     int64_t cost, workspace_bytes;
     bool recomputable;

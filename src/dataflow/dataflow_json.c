@@ -157,6 +157,8 @@ static ckm_status read_op(reader *r, const json_t *value, const ckm_i_json_place
         return ckm_i_json_error(r->err, place, "must be an object with members \"cost\", \"inputs\" and \"outputs\"");
     }
     CKM_I_TRY(ckm_i_json_get_text(value, place, "name", false, &op.name, r->err));
+    CKM_I_TRY(ckm_i_json_get_text(value, place, "module", false, &op.module, r->err));
+    CKM_I_TRY(ckm_i_json_get_text(value, place, "source", false, &op.source, r->err));
     CKM_I_TRY(get_word(value, place, "kind", kind_names, COUNT_OF(kind_names), &kind, r->err));
     CKM_I_TRY(ckm_i_json_get_int(value, place, "cost", true, 0, INT64_MAX, &op.cost, r->err));
     CKM_I_TRY(ckm_i_json_get_int(value, place, "workspace_bytes", false, 0, INT64_MAX, &op.workspace_bytes, r->err));
@@ -267,6 +269,15 @@ static void write_indices(FILE *to, const char *key, const int32_t *items, int32
     putc(']', to);
 }
 
+// A text for people, where there is one.
+static void write_place(FILE *to, const char *key, const char *text)
+{
+    if (text[0] != '\0') {
+        fprintf(to, ", \"%s\": ", key);
+        ckm_i_text_write_json(to, text);
+    }
+}
+
 static void write_op(FILE *to, const ckm_i_dataflow_op *op)
 {
     fputs("{\"name\": ", to);
@@ -283,7 +294,10 @@ static void write_op(FILE *to, const ckm_i_dataflow_op *op)
     for (int32_t i = 0; i < op->n_inplace; i++) {
         fprintf(to, "%s[%d, %d]", i > 0 ? ", " : ", \"inplace\": [", (int)op->inplace[i][0], (int)op->inplace[i][1]);
     }
-    fputs(op->n_inplace > 0 ? "]}" : "}", to);
+    fputs(op->n_inplace > 0 ? "]" : "", to);
+    write_place(to, "module", op->module);
+    write_place(to, "source", op->source);
+    putc('}', to);
 }
 
 static void write_graph(FILE *to, const ckm_dataflow *df)

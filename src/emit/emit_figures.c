@@ -83,11 +83,22 @@ int32_t ckm_i_figure_live(const ckm_emit_facts *f, int64_t moment, int32_t *live
     return n;
 }
 
+const char *ckm_i_figure_op_name(const ckm_dataflow *df, int32_t op, char *text, size_t size)
+{
+    ckm_dataflow_op o = ckm_dataflow_get_op(df, op);
+    snprintf(text, size, "%s%s%s", o.module, o.module[0] != '\0' ? ": " : "", o.name);
+    return text;
+}
+
 const char *ckm_i_figure_life_name(const ckm_emit_facts *f, const ckm_emit_life *life, char *text, size_t size)
 {
+    const char *module = ckm_dataflow_get_op(f->df, life->op).module;
     if (life->tensor >= 0) {
-        return ckm_dataflow_get_tensor(f->df, life->tensor).name;
+        const char *name = ckm_dataflow_get_tensor(f->df, life->tensor).name;
+        snprintf(text, size, "%s%s%s", module, module[0] != '\0' ? ": " : "", name);
+        return text;
     }
-    snprintf(text, size, "workspace of %s", ckm_dataflow_get_op(f->df, life->op).name);
+    size_t used = (size_t)snprintf(text, size, "workspace of ");
+    ckm_i_figure_op_name(f->df, life->op, text + used, size - used);
     return text;
 }

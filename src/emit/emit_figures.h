@@ -17,7 +17,10 @@ const char *ckm_i_figure_subtitle(const ckm_emit_facts *facts, char *text, size_
 // facts->lives and gives how many there are in all.
 int32_t ckm_i_figure_live(const ckm_emit_facts *facts, int64_t moment, int32_t *lives, int32_t room);
 
-// The name of what occupies a life: its tensor's, or "workspace of <operator>" written to `text`.
+// An operator, with the part of the model that it belongs to: "layers.3.mlp: addmm_12".
+const char *ckm_i_figure_op_name(const ckm_dataflow *df, int32_t op, char *text, size_t size);
+
+// The name of what occupies a life, with the part of the model that makes it, or "workspace of <operator>"; in `text`.
 const char *ckm_i_figure_life_name(const ckm_emit_facts *facts, const ckm_emit_life *life, char *text, size_t size);
 
 #endif

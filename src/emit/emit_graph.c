@@ -33,6 +33,10 @@ static void put_op(FILE *to, const drawing *d, int32_t v)
         bytes += tensor.alias_of < 0 ? tensor.bytes : 0;
     }
     fprintf(to, "  op%d [label=\"", (int)v);
+    if (op.module[0] != '\0') {
+        ckm_i_dot_quote(to, op.module);
+        fputs("\\n", to);
+    }
     ckm_i_dot_quote(to, op.name);
     fprintf(to, "\\n%s", ckm_i_style_bytes(bytes, text));
     const char *fill = kind_fill[op.kind];
@@ -45,6 +49,10 @@ static void put_op(FILE *to, const drawing *d, int32_t v)
     }
     fprintf(to, "\", fillcolor=\"%s\", tooltip=\"cost %s", fill,
             ckm_i_style_cost(op.cost, ckm_dataflow_cost_unit(d->df), text));
+    if (op.source[0] != '\0') {
+        fputs(", ", to);
+        ckm_i_dot_quote(to, op.source);
+    }
     if (op.workspace_bytes > 0) {
         fprintf(to, ", workspace %s", ckm_i_style_bytes(op.workspace_bytes, text));
     }

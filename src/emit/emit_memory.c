@@ -76,12 +76,13 @@ static void put_peak(FILE *to, const ckm_emit_facts *f)
     const ckm_emit_moment *peak = &f->moments[f->peak_moment];
     char bytes[CKM_I_STYLE_TEXT];
     char name[4 * 24 + 4];
+    char label[256];
     char text[256];
     double y = 0.84;
     snprintf(text, sizeof text, "At the peak of %s", ckm_i_style_bytes(peak->bytes, bytes));
     put_heading(to, y, text);
-    snprintf(text, sizeof text, "in %s%s", ckm_i_style_short(ckm_dataflow_get_op(f->df, peak->op).name, 24, name),
-             peak->execution > 0 ? " (again)" : "");
+    ckm_i_figure_op_name(f->df, peak->op, label, sizeof label);
+    snprintf(text, sizeof text, "in %s%s", ckm_i_style_short(label, 24, name), peak->execution > 0 ? " (again)" : "");
     ckm_i_style_label(to, 0.730, y - 0.040, text, "left tc rgb '#555555' font ',12'");
     y -= 0.088;
     for (int c = CKM_EMIT_N_CLASSES - 1; c >= 0; c--) {

@@ -14,7 +14,7 @@
 typedef struct page {
     FILE *to;
     const ckm_emit_facts *f;
-    const char *graph_file, *schedule_file;
+    const ckm_emit_words *words;
 } page;
 
 // ---- text that may come from anywhere ----
@@ -94,7 +94,7 @@ static void put_text_member(FILE *to, const char *name, const char *text)
     fputs(",\n", to);
 }
 
-// name, kind, cost, workspace, executions, extra cost, bytes freed, class, operators it reads from
+// name, kind, cost, workspace, executions, extra cost, bytes freed, class, operators it reads from, module, source
 static void put_op(FILE *to, const ckm_emit_facts *f, int32_t v)
 {
     ckm_dataflow_op op = ckm_dataflow_get_op(f->df, v);
@@ -114,7 +114,10 @@ static void put_op(FILE *to, const ckm_emit_facts *f, int32_t v)
             separator = ",";
         }
     }
-    fputc(']', to);
+    fputs("],", to);
+    put_string(to, op.module);
+    fputc(',', to);
+    put_string(to, op.source);
 }
 
 static void put_tensor(FILE *to, const ckm_emit_facts *f, int32_t i)
@@ -166,6 +169,43 @@ static void put_list(FILE *to, const ckm_emit_facts *f, const char *name, int64_
     fputs("],\n", to);
 }
 
+static void put_optional(FILE *to, const char *text)
+{
+    put_string(to, text != NULL ? text : "");
+}
+
+// name, note, peak, cost
+static void put_ways(FILE *to, const ckm_emit_words *words)
+{
+    fputs("\"ways\":[", to);
+    for (int32_t i = 0; i < words->n_ways; i++) {
+        const ckm_emit_way *way = &words->ways[i];
+        fputs(i > 0 ? ",[" : "[", to);
+        put_optional(to, way->name);
+        fputc(',', to);
+        put_optional(to, way->note);
+        fprintf(to, ",%lld,%lld]", (long long)way->peak_bytes, (long long)way->cost);
+    }
+    fputs("],\n", to);
+}
+
+// title, code, note
+static void put_recipes(FILE *to, const ckm_emit_words *words)
+{
+    fputs("\"recipes\":[", to);
+    for (int32_t i = 0; i < words->n_recipes; i++) {
+        const ckm_emit_recipe *recipe = &words->recipes[i];
+        fputs(i > 0 ? ",[" : "[", to);
+        put_optional(to, recipe->title);
+        fputc(',', to);
+        put_optional(to, recipe->code);
+        fputc(',', to);
+        put_optional(to, recipe->note);
+        fputc(']', to);
+    }
+    fputs("],\n", to);
+}
+
 static void put_data(const page *p)
 {
     static const char *const units[] = {"flops", "ns", "us"};
@@ -176,8 +216,11 @@ static void put_data(const page *p)
     fputs("{", to);
     put_text_member(to, "name", ckm_dataflow_name(f->df));
     put_text_member(to, "unit", units[ckm_dataflow_cost_unit(f->df)]);
-    put_text_member(to, "graphFile", p->graph_file);
-    put_text_member(to, "scheduleFile", p->schedule_file);
+    put_text_member(to, "graphFile", p->words->graph_file);
+    put_text_member(to, "scheduleFile", p->words->schedule_file);
+    put_text_member(to, "chosen", p->words->chosen);
+    put_ways(to, p->words);
+    put_recipes(to, p->words);
     put_text_member(to, "strategy", info->strategy);
     put_text_member(to, "boundCovers", classes[info->bound_covers]);
     fputs("\"bound\":", to);
@@ -266,21 +309,33 @@ static ckm_status put_page(const page *p, ckm_error *err)
     return CKM_OK;
 }
 
-ckm_status ckm_emit_page(const ckm_emit_facts *facts, const char *graph_file, const char *schedule_file,
-                         const char *path, ckm_error *err)
+ckm_status ckm_emit_page_with(const ckm_emit_facts *facts, const ckm_emit_words *words, const char *path,
+                              ckm_error *err)
 {
+    static const ckm_emit_words none = {0};
     CKM_I_NEED(facts, err);
     CKM_I_NEED(path, err);
+    if (words != NULL &&
+        ((words->n_ways > 0 && words->ways == NULL) || (words->n_recipes > 0 && words->recipes == NULL))) {
+        return ckm_i_error(err, CKM_ERR_ARGUMENT, "a list of words is NULL");
+    }
     ckm_i_writer writer;
     ckm_status status = ckm_i_writer_open(&writer, path, err);
     if (status != CKM_OK) {
         return status;
     }
-    page p = {writer.stream, facts, graph_file, schedule_file};
+    page p = {writer.stream, facts, words != NULL ? words : &none};
     status = put_page(&p, err);
     if (status == CKM_OK) {
         status = ckm_i_writer_commit(&writer, err);
     }
     ckm_i_writer_abort(&writer);
     return status;
+}
+
+ckm_status ckm_emit_page(const ckm_emit_facts *facts, const char *graph_file, const char *schedule_file,
+                         const char *path, ckm_error *err)
+{
+    const ckm_emit_words words = {.graph_file = graph_file, .schedule_file = schedule_file};
+    return ckm_emit_page_with(facts, &words, path, err);
 }

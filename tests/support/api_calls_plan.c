@@ -156,6 +156,10 @@ void api_visit_emit(api_visitor *v, ckm_error *err)
     const ckm_emit_plot plot = {"title", "x", "y", 0, 3, 1, &curve};
     const ckm_emit_plot without_points = {NULL, NULL, NULL, 0, 3, 1, &pointless};
     const ckm_emit_plot without_curves = {NULL, NULL, NULL, 0, 3, 1, NULL};
+    const ckm_emit_way way = {"another", NULL, 1, 1};
+    const ckm_emit_recipe recipe = {"title", "code", NULL};
+    const ckm_emit_words words = {.n_ways = 1, .n_recipes = 1, .ways = &way, .recipes = &recipe};
+    const ckm_emit_words wordless = {.n_ways = 1};
     const ckm_emit_progress points[2] = {{1, 0.5, 0.1}, {2, 0.4, 0.2}};
     STATUS(ckm_emit_facts_create, 4, 0, ckm_emit_facts_create(P(0, w->df), P(1, w->schedule), P(2, &made), P(3, err)))
     TRIES(ckm_emit_facts_create, 1, 0, ckm_emit_facts_create(w->open_df, w->schedule, &made, P(0, err)))
@@ -167,6 +171,8 @@ void api_visit_emit(api_visitor *v, ckm_error *err)
     TRIES(ckm_emit_figure, 4, 0, ckm_emit_figure(P(0, w->facts), P(1, "memory"), P(2, "out.svg"), P(3, err)))
     STATUS(ckm_emit_page, 5, 2 | 4,
            ckm_emit_page(P(0, w->facts), P(1, "g.json"), P(2, "s.json"), P(3, "out.html"), P(4, err)))
+    STATUS(ckm_emit_page_with, 4, 2, ckm_emit_page_with(P(0, w->facts), P(1, &words), P(2, "out.html"), P(3, err)))
+    TRIES(ckm_emit_page_with, 1, 0, ckm_emit_page_with(w->facts, &wordless, "out.html", P(0, err)))
     STATUS(ckm_emit_dot, 3, 0, ckm_emit_dot(P(0, w->df), P(1, "out.dot"), P(2, err)))
     TRIES(ckm_emit_graph_figure, 3, 0, ckm_emit_graph_figure(P(0, w->df), P(1, "out.svg"), P(2, err)))
     TRIES(ckm_emit_network_figure, 3, 0, ckm_emit_network_figure(P(0, w->graph), P(1, "out.svg"), P(2, err)))

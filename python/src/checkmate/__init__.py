@@ -9,7 +9,7 @@
 from ._library import lib as _lib
 from .errors import CheckmateError, InfeasibleError
 from .graph import Graph, Op, Tensor
-from .schedule import Schedule, Simulation, Step, Verdict
+from .schedule import Recipe, Schedule, Simulation, Step, Verdict, Way
 from .solver import MinBudget, Progress, Solution, frontier, min_budget, solve, strategies
 
 __version__: str = _lib.ckm_version().decode()
@@ -21,12 +21,14 @@ __all__ = [
     "MinBudget",
     "Op",
     "Progress",
+    "Recipe",
     "Schedule",
     "Simulation",
     "Solution",
     "Step",
     "Tensor",
     "Verdict",
+    "Way",
     "frontier",
     "min_budget",
     "solve",

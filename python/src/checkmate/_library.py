@@ -35,6 +35,8 @@ class COp(c.Structure):
         ("inputs", c.POINTER(int32)),
         ("outputs", c.POINTER(int32)),
         ("inplace", c.POINTER(int32 * 2)),
+        ("module", c.c_char_p),
+        ("source", c.c_char_p),
     ]
 
 
@@ -131,6 +133,26 @@ class CMinBudgetResult(c.Structure):
     ]
 
 
+class CWay(c.Structure):
+    _fields_ = [("name", c.c_char_p), ("note", c.c_char_p), ("peak_bytes", int64), ("cost", int64)]
+
+
+class CRecipe(c.Structure):
+    _fields_ = [("title", c.c_char_p), ("code", c.c_char_p), ("note", c.c_char_p)]
+
+
+class CWords(c.Structure):
+    _fields_ = [
+        ("graph_file", c.c_char_p),
+        ("schedule_file", c.c_char_p),
+        ("chosen", c.c_char_p),
+        ("n_ways", int32),
+        ("n_recipes", int32),
+        ("ways", c.POINTER(CWay)),
+        ("recipes", c.POINTER(CRecipe)),
+    ]
+
+
 #: C name of each structure, its header and its ctypes class; read by the ABI test.
 STRUCTURES: dict[str, tuple[str, type[c.Structure]]] = {
     "ckm_error": ("base.h", CError),
@@ -144,6 +166,9 @@ STRUCTURES: dict[str, tuple[str, type[c.Structure]]] = {
     "ckm_solve_options": ("solve.h", CSolveOptions),
     "ckm_solve_result": ("solve.h", CSolveResult),
     "ckm_min_budget_result": ("min_budget.h", CMinBudgetResult),
+    "ckm_emit_way": ("emit.h", CWay),
+    "ckm_emit_recipe": ("emit.h", CRecipe),
+    "ckm_emit_words": ("emit.h", CWords),
 }
 
 _handle, _err = c.c_void_p, c.POINTER(CError)
@@ -177,6 +202,7 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "ckm_schedule_free": (None, [_handle]),
     "ckm_schedule_append": (c.c_int, [_handle, c.POINTER(CStep), _err]),
     "ckm_schedule_step_count": (int64, [_handle]),
+    "ckm_schedule_set_info": (None, [_handle, c.POINTER(CScheduleInfo)]),
     "ckm_schedule_get_step": (CStep, [_handle, int64]),
     "ckm_schedule_get_info": (c.POINTER(CScheduleInfo), [_handle]),
     "ckm_schedule_baseline": (c.c_int, [_handle, _out, _err]),
@@ -188,7 +214,7 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "ckm_file_replace": (c.c_int, [c.c_char_p, c.c_char_p, c.c_size_t, _err]),
     "ckm_emit_facts_create": (c.c_int, [_handle, _handle, _out, _err]),
     "ckm_emit_facts_free": (None, [_handle]),
-    "ckm_emit_page": (c.c_int, [_handle, c.c_char_p, c.c_char_p, c.c_char_p, _err]),
+    "ckm_emit_page_with": (c.c_int, [_handle, c.POINTER(CWords), c.c_char_p, _err]),
     "ckm_emit_figure": (c.c_int, [_handle, c.c_char_p, c.c_char_p, _err]),
     "ckm_solve": (c.c_int, [_handle, c.POINTER(CSolveOptions), c.POINTER(CSolveResult), _err]),
     "ckm_solve_result_dispose": (None, [c.POINTER(CSolveResult)]),

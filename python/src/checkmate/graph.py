@@ -31,7 +31,8 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Op:
-    """An operator; tensors are given by number."""
+    """An operator; tensors are given by number. `module` ("layers.3.mlp") and `source` ("model.py:212") say where in the
+    user's program it comes from; "" where that is not known."""
 
     name: str
     kind: OpKind
@@ -41,6 +42,8 @@ class Op:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     inplace: tuple[tuple[int, int], ...]
+    module: str = ""
+    source: str = ""
 
 
 class Graph:
@@ -95,8 +98,11 @@ class Graph:
         workspace_bytes: int = 0,
         recomputable: bool = True,
         inplace: Sequence[tuple[int, int]] = (),
+        module: str = "",
+        source: str = "",
     ) -> int:
-        """Adds an operator. `inplace` lists (input, output) pairs: the output may be written over the dead input."""
+        """Adds an operator. `inplace` lists (input, output) pairs: the output may be written over the dead input. `module` and
+        `source` are for people: see `Op`."""
         ins = (int32 * len(inputs))(*inputs)
         outs = (int32 * len(outputs))(*outputs)
         pairs = ((int32 * 2) * len(inplace))(*[(int32 * 2)(*pair) for pair in inplace])
@@ -112,6 +118,8 @@ class Graph:
             c.cast(ins, c.POINTER(int32)),
             c.cast(outs, c.POINTER(int32)),
             c.cast(pairs, c.POINTER(int32 * 2)),
+            module.encode(),
+            source.encode(),
         )
         index = int32()
         call("ckm_dataflow_add_op", self._handle, c.byref(record), c.byref(index))
@@ -186,6 +194,8 @@ class Graph:
             tuple(r.inputs[k] for k in range(r.n_inputs)),
             tuple(r.outputs[k] for k in range(r.n_outputs)),
             tuple((r.inplace[k][0], r.inplace[k][1]) for k in range(r.n_inplace)),
+            (r.module or b"").decode(),
+            (r.source or b"").decode(),
         )
 
     @classmethod
@@ -206,8 +216,8 @@ class Graph:
         """Writes checkmate-graph JSON, to a temporary name first."""
         call("ckm_dataflow_write", self.handle, os.fsencode(path))
 
-    def to_json(self) -> str:
-        """The graph as checkmate-graph JSON text, the same for equal graphs."""
+    def to_json(self, *, places: bool = True) -> str:
+        """The graph as checkmate-graph JSON text, the same for equal graphs. `places`: with modules and source lines."""
         return json.dumps(
             {
                 "format": "checkmate-graph",
@@ -227,6 +237,8 @@ class Graph:
                         "outputs": op.outputs,
                         "inplace": op.inplace,
                     }
+                    | ({"module": op.module} if places and op.module else {})
+                    | ({"source": op.source} if places and op.source else {})
                     for op in self.ops
                 ],
                 "results": self.results,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from ._library import CScheduleInfo, CSimulation, CStep, CVerdict, int32, int64, lib
+from ._library import CRecipe, CScheduleInfo, CSimulation, CStep, CVerdict, CWay, CWords, int32, int64, lib
 from .errors import call
 from .graph import Graph
 
@@ -50,6 +50,37 @@ class Verdict:
 
     def __bool__(self) -> bool:
         return self.ok
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way to run the same step, to compare a schedule with. `cost` in the graph's unit."""
+
+    name: str
+    peak_bytes: int
+    cost: int
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A few lines of Python that do something with a schedule."""
+
+    title: str
+    code: str
+    note: str = ""
+
+
+_RECIPES = (
+    Recipe("Keep it", 'graph.write("graph.json")\nschedule.write("schedule.json")', "Files that the checkmate program reads too."),
+    Recipe(
+        "Follow it",
+        'for step in schedule.steps:\n    if step.kind == "compute":\n        run(graph.ops[step.index])\n    else:\n        free(step.index)',
+        "Operators and tensors are numbered in the order in which they were added.",
+    ),
+    Recipe("Check it", "assert schedule.verify(graph, budget)", "Replays every step with code that shares nothing with the solvers."),
+    Recipe("Draw it", 'schedule.figure(graph, "memory", "memory.svg")', "Also arena, matrices, graph; as .svg, .pdf or .png."),
+)
 
 
 class Schedule:
@@ -91,6 +122,14 @@ class Schedule:
             result.append(Step("free" if r.kind else "compute", r.index, pairs))
         return result
 
+    def with_steps(self, steps: Iterable[Step]) -> Schedule:
+        """Other steps for the same graph and budget. What is known of this schedule, such as its bound, is said of those, but
+        not that they are optimal, nor their cost and peak."""
+        made, info = Schedule(steps), CScheduleInfo.from_buffer_copy(self._info)
+        info.cost, info.peak_bytes, info.optimal = -1, -1, False
+        lib.ckm_schedule_set_info(made._handle, c.byref(info))
+        return made
+
     @property
     def _info(self) -> CScheduleInfo:
         return lib.ckm_schedule_get_info(self._handle).contents
@@ -131,10 +170,16 @@ class Schedule:
             self.write(path)
             return path.read_text()
 
-    def report(self, graph: Graph, path: str | os.PathLike[str]) -> None:
+    def report(
+        self, graph: Graph, path: str | os.PathLike[str], *, name: str = "", ways: Iterable[Way] = (), recipes: Iterable[Recipe] = _RECIPES
+    ) -> None:
         """Writes one self-contained HTML page: memory over time, what is live when, what is computed again and why, the
-        graph. CheckmateError when the schedule is not legal."""
-        self._emit(graph, lambda facts: call("ckm_emit_page", facts, None, None, os.fsencode(path)))
+        graph. `ways`: others to run the same step, for a table in which this schedule is called `name`. `recipes`: what the
+        page says of using the schedule. CheckmateError when the schedule is not legal."""
+        rows = [CWay(way.name.encode(), way.note.encode(), way.peak_bytes, way.cost) for way in ways]
+        texts = [CRecipe(recipe.title.encode(), recipe.code.encode(), recipe.note.encode()) for recipe in recipes]
+        words = CWords(None, None, name.encode(), len(rows), len(texts), (CWay * len(rows))(*rows), (CRecipe * len(texts))(*texts))
+        self._emit(graph, lambda facts: call("ckm_emit_page_with", facts, c.byref(words), os.fsencode(path)))
 
     def figure(self, graph: Graph, name: str, path: str | os.PathLike[str]) -> None:
         """Draws "memory", "arena", "matrices" or "graph" to an .svg, .pdf or .png file, with gnuplot and graphviz, which

@@ -4,7 +4,7 @@
 (function () {
   // ---- data: arrays by position, as emit_page.c writes them ----
   const D = JSON.parse(document.getElementById('data').textContent);
-  const OP = { name: 0, kind: 1, cost: 2, workspace: 3, runs: 4, extra: 5, freed: 6, what: 7, from: 8 };
+  const OP = { name: 0, kind: 1, cost: 2, workspace: 3, runs: 4, extra: 5, freed: 6, what: 7, from: 8, module: 9, source: 10 };
   const LIFE = { tensor: 0, op: 1, what: 2, first: 3, last: 4, bytes: 5, offset: 6, handed: 7 };
   const RE = { op: 0, moment: 1, tensor: 2, freed: 3, goneFirst: 4, goneLast: 5, fullest: 6, held: 7, forOp: 8, forMoment: 9 };
   const CLASS = { fixed: 0, input: 1, kept: 2, passing: 3, again: 4, gradient: 5, workspace: 6 };
@@ -122,8 +122,11 @@
     i.style.background = 'var(--c' + what + ')';
     return i;
   }
+  // With the part of the model that it belongs to: "layers.3.mlp: addmm_12".
+  const label = (op, name) => (D.ops[op][OP.module] ? D.ops[op][OP.module] + ': ' : '') + name;
+  const opName = (op) => label(op, D.ops[op][OP.name]);
   function lifeName(life) {
-    return life[LIFE.tensor] >= 0 ? D.tensors[life[LIFE.tensor]] : 'workspace of ' + D.ops[life[LIFE.op]][OP.name];
+    return life[LIFE.tensor] >= 0 ? label(life[LIFE.op], D.tensors[life[LIFE.tensor]]) : 'workspace of ' + opName(life[LIFE.op]);
   }
 
   // ---- derived: bytes of every class at every moment ----
@@ -157,9 +160,9 @@
     $('verdict').textContent = text;
     const covers = { any: 'for any schedule', order: 'for any in this order', frontier: 'for any that advances by stages' };
     const cards = [
-      ['Peak', bytes(D.peak), 'in ' + D.ops[D.moments[D.peakMoment][0]][OP.name]],
+      ['Peak', bytes(D.peak), 'in ' + opName(D.moments[D.peakMoment][0])],
       ['Budget', D.budget >= 0 ? bytes(D.budget) : 'none', D.budget >= 0 && D.baselinePeak > 0 ? percent(D.budget / D.baselinePeak) + ' of the peak without' : ''],
-      ['Without rematerialization', bytes(D.baselinePeak), 'peak in ' + D.ops[D.baselinePeakOp][OP.name]],
+      ['Without rematerialization', bytes(D.baselinePeak), 'peak in ' + opName(D.baselinePeakOp)],
       ['Extra computation', percent(overhead), cost(D.cost - D.baselineCost) + ' more than ' + cost(D.baselineCost)],
       ['Proven least', D.bound !== null && D.baselineCost > 0 ? percent(Math.max(0, D.bound / D.baselineCost - 1)) : 'unknown',
         D.bound !== null ? (D.optimal ? 'reached: the least ' : 'at least, ') + (covers[D.boundCovers] || '') : 'no bound was proven'],
@@ -187,6 +190,31 @@
       budget.prepend(make('i', 'line dashed'));
       $('legend').append(budget);
     }
+  })();
+
+  // ---- other ways to run the step ----
+  (function ways() {
+    if (D.ways.length === 0) { return; }
+    const all = D.ways.map(([name, note, peak, spent]) => ({ name, note, peak, spent, chosen: false }));
+    all.push({ name: D.chosen || 'this schedule', note: 'shown on this page', peak: D.peak, spent: D.cost, chosen: true });
+    const most = { peak: Math.max(1, ...all.map((w) => w.peak)), spent: Math.max(1, ...all.map((w) => w.spent - D.baselineCost)) };
+    for (const way of all) {
+      const row = make('tr', way.chosen ? 'chosen' : '');
+      const meter = function (className, part, text) {
+        const cell = make('td');
+        const box = make('span', 'meter ' + className);
+        const b = make('b');
+        b.style.width = 100 * Math.max(0, part) + '%';
+        box.append(b);
+        cell.append(box, text);
+        return cell;
+      };
+      const extra = way.spent - D.baselineCost;
+      row.append(make('td', '', way.name), meter('', way.peak / most.peak, bytes(way.peak)),
+        meter('cost', extra / most.spent, percent(D.baselineCost > 0 ? extra / D.baselineCost : 0)), make('td', '', way.note));
+      $('ways-rows').append(row);
+    }
+    $('ways').hidden = false;
   })();
 
   // ---- timeline ----
@@ -315,8 +343,8 @@
     const [op, execution, used] = D.moments[current];
     $('moment-when').textContent = (held ? 'Held at ' : current === D.peakMoment ? 'The peak, ' : '') + 'operator ' +
       (current + 1).toLocaleString('en') + ' of ' + nMoments.toLocaleString('en');
-    $('moment-op').textContent = D.ops[op][OP.name];
-    $('moment-what').textContent = KINDS[D.ops[op][OP.kind]] + (execution > 0 ? ', ' + ordinal(execution + 1) + ' time' : '') +
+    $('moment-op').textContent = opName(op);
+    $('moment-what').textContent = (D.ops[op][OP.source] ? D.ops[op][OP.source] + ': ' : '') + KINDS[D.ops[op][OP.kind]] + (execution > 0 ? ', ' + ordinal(execution + 1) + ' time' : '') +
       ', ' + cost(D.ops[op][OP.cost]) + '. ' + bytes(used) + ' in use' +
       (D.budget >= 0 && D.budget >= used ? ', ' + bytes(D.budget - used) + ' below the budget.' : '.');
     const parts = [];
@@ -357,7 +385,8 @@
     const m = momentAt(event, timeline);
     if (!held) { setMoment(m); }
     const [op, execution, used] = D.moments[m];
-    showTip(event, D.ops[op][OP.name], [
+    showTip(event, opName(op), [
+      ...(D.ops[op][OP.source] ? [D.ops[op][OP.source]] : []),
       KINDS[D.ops[op][OP.kind]] + (execution > 0 ? ', computed again' : ''),
       bytes(used) + ' in use',
     ]);
@@ -445,23 +474,39 @@
     events.get(r[RE.op]).push(r);
   }
   function why(r) {
-    let text = r[RE.forOp] >= 0 ? 'for ' + D.ops[r[RE.forOp]][OP.name] : 'read by nothing afterwards';
+    let text = r[RE.forOp] >= 0 ? 'for ' + opName(r[RE.forOp]) : 'read by nothing afterwards';
     if (r[RE.fullest] >= 0) {
-      const at = D.ops[D.moments[r[RE.fullest]][0]][OP.name];
+      const at = opName(D.moments[r[RE.fullest]][0]);
       text += D.budget >= 0 && r[RE.held] > D.budget
         ? '; held, ' + at + ' would exceed the budget by ' + bytes(r[RE.held] - D.budget)
         : '; held, memory would reach ' + bytes(r[RE.held]) + ' in ' + at + (D.budget >= 0 ? ', which fits' : '');
     }
     return text;
   }
-  let ranked = [];
+  // Operators of a model are grouped by its blocks: module paths up to the first number, or their first name.
+  function blockOf(op) {
+    const parts = D.ops[op][OP.module].split('.');
+    const number = parts.findIndex((part) => /^[0-9]+$/.test(part));
+    return parts.slice(0, number < 0 ? 1 : number + 1).join('.');
+  }
+  const grouped = againOps.some((op) => D.ops[op][OP.module] !== '');
+  const opened = new Set();
+  function partsOf(group) {
+    return group.ops.length === 1 ? '' : count(group.ops.length, 'operator', 'operators') + ': ' +
+      [...new Set(group.ops.map((op) => D.ops[op][OP.module].slice(group.name.length + 1)).filter((part) => part !== ''))].join(', ');
+  }
+  let ranked = [];  // operators, and groups of them
   const most = { cost: 1, bytes: 1 };
   const fillAgain = virtualList($('again-list'), 34, function (row, i) {
-    const op = ranked[i];
-    const mine = events.get(op);
-    const worst = mine.reduce((a, b) => (b[RE.held] > a[RE.held] ? b : a));
-    const name = make('span', 'name', D.ops[op][OP.name]);
-    name.title = name.textContent;
+    const group = typeof ranked[i] === 'object' ? ranked[i] : null;
+    const op = group === null ? ranked[i] : -1;
+    const mine = group === null ? events.get(op) : [];
+    const inside = group === null && grouped;
+    const name = make('span', 'name', group !== null ? group.name || 'the model itself' : opName(op));
+    if (inside && blockOf(op) !== '' && name.textContent.startsWith(blockOf(op) + '.')) {
+      name.textContent = name.textContent.slice(blockOf(op).length + 1);
+    }
+    name.title = group !== null ? name.textContent : opName(op);
     const meter = function (className, part, text) {
       const box = make('span', 'meter ' + className);
       const b = make('b');
@@ -469,20 +514,54 @@
       box.append(b, make('span', '', text));
       return box;
     };
-    const reason = make('span', 'why', why(worst));
+    const extra = group !== null ? group.extra : D.ops[op][OP.extra];
+    const freed = group !== null ? group.freed : D.ops[op][OP.freed];
+    const reason = make('span', 'why', group !== null ? partsOf(group)
+      : (D.ops[op][OP.source] ? D.ops[op][OP.source] + ': ' : '') + why(mine.reduce((a, b) => (b[RE.held] > a[RE.held] ? b : a))));
     reason.title = reason.textContent;
     row.append(name,
-      meter('cost', D.ops[op][OP.extra] / most.cost, percent(D.baselineCost > 0 ? D.ops[op][OP.extra] / D.baselineCost : 0) + (mine.length > 1 ? ' in ' + mine.length + ' runs' : '')),
-      meter('bytes', D.ops[op][OP.freed] / most.bytes, bytes(D.ops[op][OP.freed])), reason);
+      meter('cost', extra / most.cost, percent(D.baselineCost > 0 ? extra / D.baselineCost : 0) + (mine.length > 1 ? ' in ' + mine.length + ' runs' : '')),
+      meter('bytes', freed / most.bytes, bytes(freed)), reason);
+    if (group !== null) {
+      row.classList.add('group');
+      row.setAttribute('aria-expanded', String(opened.has(group.name)));
+      row.addEventListener('click', function () {
+        if (!opened.delete(group.name)) { opened.add(group.name); }
+        const place = $('again-list').scrollTop;
+        rank(order);
+        $('again-list').scrollTop = place;
+      });
+      return;
+    }
+    row.classList.toggle('inside', inside);
     row.addEventListener('click', function () {
       hold(mine[0][RE.moment]);
       $('memory').scrollIntoView({ behavior: 'smooth' });
     });
   });
+  let order = OP.extra;
   function rank(field) {
+    order = field;
     ranked = againOps.slice().sort((a, b) => D.ops[b][field] - D.ops[a][field] || a - b);
     most.cost = Math.max(1, ...againOps.map((i) => D.ops[i][OP.extra]));
     most.bytes = Math.max(1, ...againOps.map((i) => D.ops[i][OP.freed]));
+    if (grouped) {
+      const groups = new Map();
+      for (const op of ranked) {
+        const name = blockOf(op);
+        if (!groups.has(name)) { groups.set(name, { name, ops: [], extra: 0, freed: 0 }); }
+        const group = groups.get(name);
+        group.ops.push(op);
+        group.extra += D.ops[op][OP.extra];
+        group.freed += D.ops[op][OP.freed];
+      }
+      const by = field === OP.extra ? 'extra' : 'freed';
+      const sorted = [...groups.values()].sort((a, b) => b[by] - a[by] || a.ops[0] - b.ops[0]);
+      most.cost = Math.max(1, ...sorted.map((g) => g.extra));
+      most.bytes = Math.max(1, ...sorted.map((g) => g.freed));
+      ranked = sorted.flatMap((g) => (opened.has(g.name) ? [g, ...g.ops] : [g]));
+    }
+    $('again-list').style.height = Math.min(360, 34 * ranked.length + 2) + 'px';
     $('by-cost').setAttribute('aria-pressed', String(field === OP.extra));
     $('by-bytes').setAttribute('aria-pressed', String(field === OP.freed));
     fillAgain(ranked.length);
@@ -490,9 +569,8 @@
   $('by-cost').addEventListener('click', () => rank(OP.extra));
   $('by-bytes').addEventListener('click', () => rank(OP.freed));
   $('again-note').textContent = againOps.length > 0
-    ? 'Operator; its share of the computation; memory that was free meanwhile; what it ran again for, and what holding its result would have meant, all else the same.'
+    ? (grouped ? 'By part of the model; click one for its operators. ' : '') + 'Operator; its share of the computation; memory that was free meanwhile; what it ran again for, and what holding its result would have meant, all else the same.'
     : 'Nothing is.';
-  $('again-list').style.height = Math.min(360, 34 * againOps.length + 2) + 'px';
   rank(OP.extra);
 
   // ---- graph ----
@@ -654,13 +732,13 @@
     }
     if (v < 0) { hideTip(); return; }
     const op = D.ops[v];
-    const lines = [KINDS[op[OP.kind]] + (isBack[v] ? '' : ', ' + (op[OP.what] === CLASS.kept ? 'kept for backward' : op[OP.what] === CLASS.again ? 'computed again' : 'freed before backward')),
+    const lines = [(op[OP.source] ? op[OP.source] + ': ' : '') + KINDS[op[OP.kind]] + (isBack[v] ? '' : ', ' + (op[OP.what] === CLASS.kept ? 'kept for backward' : op[OP.what] === CLASS.again ? 'computed again' : 'freed before backward')),
       cost(op[OP.cost]) + (op[OP.workspace] > 0 ? ', workspace ' + bytes(op[OP.workspace]) : '')];
     if (op[OP.runs] > 1) {
       lines.push('runs ' + op[OP.runs] + ' times');
       lines.push(why(events.get(v)[0]));
     }
-    showTip(event, op[OP.name], lines);
+    showTip(event, opName(v), lines);
   });
   graph.addEventListener('mouseleave', function () { pointed = -1; hideTip(); drawGraphSoon(); });
   for (const c of [CLASS.kept, CLASS.passing, CLASS.again, CLASS.gradient]) {
@@ -680,7 +758,7 @@
       ['Draw a figure', 'checkmate report ' + graphFile + ' ' + schedule + ' --figure memory -o memory.svg', 'Also arena, matrices, graph; as .svg, .pdf or .png.'],
       ['Follow it from a program', 'ckm_schedule *s;\nckm_schedule_read("' + (D.scheduleFile || 'schedule.json').replace(/["\\]/g, '\\$&') + '", &s, &err);\nfor (int64_t i = 0; i < ckm_schedule_step_count(s); i++) {\n    ckm_step step = ckm_schedule_get_step(s, i);  /* compute or free */\n}', 'The file is JSON: a list of ["compute", operator] and ["free", tensor], by position in the graph file.'],
     ];
-    for (const [title, text, note] of list) {
+    for (const [title, text, note] of D.recipes.length > 0 ? D.recipes : list) {
       const box = make('div');
       box.append(make('h3', '', title), make('pre', '', text), make('p', '', note));
       $('recipes').append(box);

@@ -18,7 +18,8 @@ static void reads_every_member(void **state)
         "'name': 'n', 'cost_unit': 'us', 'fixed_bytes': 7, 'unknown': {'ignored': [1.5]},"
         "'tensors': [{'name': 'x', 'bytes': 3}, {'bytes': 4}, {'name': 'v', 'bytes': 9, 'alias_of': 1}],"
         "'ops': [{'name': 'f', 'kind': 'loss', 'cost': 9223372036854775000, 'workspace_bytes': 5,"
-        "         'recomputable': false, 'inputs': [0, 0], 'outputs': [1, 2], 'inplace': [[0, 1]]},"
+        "         'recomputable': false, 'inputs': [0, 0], 'outputs': [1, 2], 'inplace': [[0, 1]],"
+        "         'module': 'layers.3.mlp', 'source': 'model.py:212'},"
         "        {'cost': 0, 'inputs': [2], 'outputs': []}],"
         "'results': [1, 2]");
     assert_string_equal(ckm_dataflow_name(df), "n");
@@ -42,8 +43,12 @@ static void reads_every_member(void **state)
     assert_int_equal(f.n_inplace, 1);
     assert_int_equal(f.inplace[0][0], 0);
     assert_int_equal(f.inplace[0][1], 1);
+    assert_string_equal(f.module, "layers.3.mlp");
+    assert_string_equal(f.source, "model.py:212");
     ckm_dataflow_op g = ckm_dataflow_get_op(df, 1);
     assert_string_equal(g.name, "op1");
+    assert_string_equal(g.module, "");
+    assert_string_equal(g.source, "");
     assert_int_equal(g.kind, CKM_OP_FORWARD);
     assert_true(g.recomputable);
     assert_int_equal(g.workspace_bytes, 0);
@@ -189,7 +194,7 @@ static void what_is_written_is_read_back(void **state)
         ckm_dataflow_op op = {
             .name = odd, .kind = (ckm_op_kind)kind, .cost = INT64_C(9007199254740993), .recomputable = true};
         if (kind == CKM_OP_LOSS) {
-            op = (ckm_dataflow_op){NULL, CKM_OP_LOSS, 0, 77, false, 2, 2, 2, inputs, outputs, pairs};
+            op = (ckm_dataflow_op){NULL, CKM_OP_LOSS, 0, 77, false, 2, 2, 2, inputs, outputs, pairs, odd, "m.py:1"};
         }
         assert_int_equal(ckm_dataflow_add_op(df, &op, NULL, &err), CKM_OK);
     }
@@ -216,6 +221,8 @@ static void what_is_written_is_read_back(void **state)
     assert_memory_equal(first, second, first_size);
     assert_non_null(strstr(first, "\"workspace_bytes\": 77, \"recomputable\": false"));
     assert_non_null(strstr(first, "\"inplace\": [[0, 1], [0, 1]]"));
+    assert_non_null(strstr(first, "\"source\": \"m.py:1\""));
+    assert_string_equal(ckm_dataflow_get_op(back, CKM_OP_LOSS).module, odd);
     free(first);
     free(second);
     ckm_dataflow_free(df);

@@ -84,6 +84,30 @@ static ckm_dataflow *sample(void)
     return df;
 }
 
+static ckm_dataflow *sample_with_places(void)
+{
+    ckm_dataflow *df = NULL;
+    ckm_error err;
+    int32_t x;
+    int32_t y;
+    const ckm_dataflow_tensor tensors[] = {{"x", 5, -1}, {"y", 1500, -1}};
+    assert_int_equal(ckm_dataflow_create("Net", CKM_COST_NS, 0, &df, &err), CKM_OK);
+    assert_int_equal(ckm_dataflow_add_tensor(df, &tensors[0], &x, &err), CKM_OK);
+    assert_int_equal(ckm_dataflow_add_tensor(df, &tensors[1], &y, &err), CKM_OK);
+    const ckm_dataflow_op op = {.name = "addmm",
+                                .cost = 42,
+                                .recomputable = true,
+                                .n_inputs = 1,
+                                .inputs = &x,
+                                .n_outputs = 1,
+                                .outputs = &y,
+                                .module = "layers.3.<mlp>",
+                                .source = "model.py:212"};
+    assert_int_equal(ckm_dataflow_add_op(df, &op, NULL, &err), CKM_OK);
+    assert_int_equal(ckm_dataflow_finish(df, &err), CKM_OK);
+    return df;
+}
+
 static int count(const char *text, const char *what)
 {
     int n = 0;
@@ -234,6 +258,36 @@ static void test_program_fails(void **state)
     ckm_dataflow_free(df);
 }
 
+static void test_page_in_the_callers_words(void **state)
+{
+    (void)state;
+    char path[128];
+    ckm_error err;
+    ckm_schedule *s = NULL;
+    ckm_emit_facts *f = NULL;
+    ckm_dataflow *df = sample_with_places();
+    assert_int_equal(ckm_schedule_baseline(df, &s, &err), CKM_OK);
+    assert_int_equal(ckm_emit_facts_create(df, s, &f, &err), CKM_OK);
+    in_folder(path, sizeof path, "page.html");
+    const ckm_emit_way ways[] = {{"keep all", NULL, 1505, 42}, {"by hand", "<b>", 900, 50}};
+    const ckm_emit_recipe recipe = {"Train", "x = \"</script>\"\n", NULL};
+    ckm_emit_words words = {.chosen = "the plan", .n_ways = 2, .n_recipes = 1, .ways = ways, .recipes = &recipe};
+    assert_int_equal(ckm_emit_page_with(f, &words, path, &err), CKM_OK);
+    const char *page = contents(path);
+    assert_non_null(strstr(page, "\"ways\":[[\"keep all\",\"\",1505,42],[\"by hand\",\"\\u003cb\\u003e\",900,50]]"));
+    assert_non_null(strstr(page, "\"recipes\":[[\"Train\",\"x = \\u0022\\u003c/script\\u003e\\u0022\\u000a\",\"\"]]"));
+    assert_non_null(strstr(page, "\"chosen\":\"the plan\""));
+    assert_non_null(strstr(page, "[],\"layers.3.\\u003cmlp\\u003e\",\"model.py:212\"]"));
+    assert_int_equal(ckm_emit_page_with(f, NULL, path, &err), CKM_OK);
+    assert_non_null(strstr(contents(path), "\"recipes\":[],"));
+    words.recipes = NULL;
+    assert_int_equal(ckm_emit_page_with(f, &words, path, &err), CKM_ERR_ARGUMENT);
+    ckm_emit_facts_free(f);
+    ckm_schedule_free(s);
+    ckm_dataflow_free(df);
+    unlink(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -241,6 +295,7 @@ int main(void)
         cmocka_unit_test(test_figures_with_programs),
         cmocka_unit_test(test_networks_and_courses),
         cmocka_unit_test(test_bad_requests),
+        cmocka_unit_test(test_page_in_the_callers_words),
         cmocka_unit_test(test_program_fails),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

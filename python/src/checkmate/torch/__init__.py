@@ -18,5 +18,20 @@ from .joint import UnsupportedError
 from .optimizers import optimizer_bytes
 from .planner import Plan
 from .tradeoff import Frontier, explain
+from .verify import Difference, Verification, VerificationError
 
-__all__ = ["Backend", "Frontier", "InfeasibleError", "Plan", "UnsupportedError", "backend", "compile", "explain", "optimizer_bytes", "plans"]
+__all__ = [
+    "Backend",
+    "Difference",
+    "Frontier",
+    "InfeasibleError",
+    "Plan",
+    "UnsupportedError",
+    "Verification",
+    "VerificationError",
+    "backend",
+    "compile",
+    "explain",
+    "optimizer_bytes",
+    "plans",
+]

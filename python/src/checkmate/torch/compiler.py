@@ -16,11 +16,11 @@ from torch import fx
 from typing_extensions import Unpack  # which PyTorch needs itself
 
 from .. import solver
-from . import breaks, casts, failures, outputs, policies, ranks
+from . import breaks, casts, failures, outputs, policies, ranks, verified
 from . import budget as budgets
 from . import settings as torchs
 from .optimizers import has_state, optimizer_bytes
-from .planner import Options, Plan, plan
+from .planner import UNNAMED, Options, Plan, plan
 from .program import compile_boxed
 
 log = logging.getLogger("checkmate.torch")
@@ -62,7 +62,7 @@ def checked(budget: int | float | str, settings: Settings, *, model: object = No
         raise ValueError(f'no strategy is called "{given["strategy"]}"; there are {", ".join(solver.strategies())}')
     if given.get("progress") is not None and not callable(given["progress"]):
         raise TypeError(f"progress must be a function of a line of text, such as print, not {given['progress']!r}")
-    title = "torch" if model is None else str(getattr(model, "__name__", type(model).__name__))
+    title = UNNAMED if model is None else str(getattr(model, "__name__", type(model).__name__))
     made = Options(**given | {"budget": budget, "fixed_bytes": fixed_bytes + given.get("fixed_bytes", 0), "held_now_bytes": held_now_bytes,
                               "title": title})  # fmt: skip
     made.check()
@@ -80,13 +80,13 @@ class Backend:
     `loss`: which outputs are differentiated; "all" where graphs need not be whole models.
     `model`: what is compiled; what it holds is counted, whether the graph takes it or not.
     `accumulate`: counts gradients of earlier steps, of the parameters that a graph has.
-    `fallback`: graphs that cannot be planned run as they are."""
+    `fallback`: graphs that cannot be planned run as they are.  `verify`: the first run of each graph is verified."""
 
     def __init__(self, options: Options, graphs: breaks.Graphs | None = None, loss: outputs.Loss = "all", model: object = None, *,
-                 accumulate: bool = False, fallback: bool = False) -> None:  # fmt: skip
+                 accumulate: bool = False, fallback: bool = False, verify: bool = False) -> None:  # fmt: skip
         options.check()
         self.options, self.graphs, self.loss, self.model = options, graphs, loss, model
-        self.accumulate, self.fallback = accumulate, fallback
+        self.accumulate, self.fallback, self.verify = accumulate, fallback, verify
         self.arguments: object = None  # of the model's call under way
         self.plans: list[Plan] = []
         self.frames: set[object] = set()
@@ -100,7 +100,7 @@ class Backend:
 
     def __call__(self, module: fx.GraphModule, inputs: list[Any], **_options: Any) -> Callable[..., Any]:
         try:
-            return self._planned(module, inputs)
+            return verified.first_run(self, module, inputs, self._planned) if self.verify else self._planned(module, inputs)
         except Exception as error:
             failure = failures.in_backend(error)
             if not self.fallback or failure is None:
@@ -191,20 +191,24 @@ def backend(
     graph_breaks: Literal["error"] = "error",
     fallback: Literal["error", "eager"] = "error",
     loss: outputs.Loss = "all",
+    verify: bool = False,
     **options: Unpack[Settings],
 ) -> Backend:
     """A backend for `torch.compile(model, backend=checkmate.torch.backend("4GiB"), dynamic=False)`; options as in `compile`.
 
     Each graph is planned for the whole budget: only `compile` sees a call as a whole, so that the parts of one can share it.
     `loss` is "all" unless it is given, since a graph need not be a whole model.
-    With fallback="eager" a graph that cannot be planned runs as it is, with a warning.
+    With fallback="eager" a graph that cannot be planned runs as it is, with a warning. verify=True compares each graph with what
+    Dynamo traced, which is where a backend begins.
     """
     _check_choices(graph_breaks, fallback)
     if graph_breaks != "error":
         raise ValueError('graph_breaks="split" needs checkmate.torch.compile, which sees a call as a whole; a backend is handed one graph at a time')
     fixed, now = _fixed_bytes(None, optimizer, accumulate=False)
     outputs.check(loss)
-    return Backend(checked(budget, options, fixed_bytes=fixed, held_now_bytes=now), loss=loss, accumulate=accumulate, fallback=fallback == "eager")
+    verified.check(verify, options.get("compiler", "eager"))
+    settings = checked(budget, options, fixed_bytes=fixed, held_now_bytes=now)
+    return Backend(settings, loss=loss, accumulate=accumulate, fallback=fallback == "eager", verify=verify)
 
 
 #: The backend for each dictionary of options that `torch.compile(backend="checkmate")` was given, and that dictionary.
@@ -235,6 +239,7 @@ def compile(
     graph_breaks: Literal["error", "split"] = "error",
     fallback: Literal["error", "eager"] = "error",
     loss: outputs.Loss = None,
+    verify: bool = False,
     **options: Unpack[Settings],
 ) -> Model:
     """The model, compiled so that a training step's peak stays within `budget`.
@@ -252,6 +257,10 @@ def compile(
         gives tensors of it, or "all". By default `.loss` or ["loss"], if there is one; else the scalars, if they depend on all
         parameters that the other outputs depend on; else all. Nothing is planned for the backward pass of the others:
         differentiating one raises an UnsupportedError. With graph_breaks="split" it is "all".
+    verify: runs the first step four ways more, from the same state: eager mode, PyTorch's tracing through Dynamo, that through
+        AOTAutograd, and the plan. Where the plan differs from them, which is a bug, it is a VerificationError; where PyTorch's
+        tracing differs from eager mode, a warning, and in `plans(compiled)[0].verification`. That step takes the memory of eager
+        mode, a copy of the buffers, and two of outputs and gradients: the budget does not hold for it.
     costs: "estimate" (FLOPs and bytes) or "measure" (every call on the device in use, cached).
     compiler: "eager" runs PyTorch's own kernels, results equal to eager mode's; "inductor" generates code and may
         reorder, so that its peak is no longer the planned one.
@@ -275,6 +284,7 @@ def compile(
     require_callable(model)
     _check_choices(graph_breaks, fallback)
     outputs.check(loss)
+    verified.check(verify, options.get("compiler", "eager"))
     if graph_breaks == "split" and loss not in (None, "all"):
         raise ValueError('loss= needs the model as one graph; with graph_breaks="split" every output of a part may be differentiated')
     # What the wrapper itself does cannot be traced; its module is compiled in place.
@@ -299,14 +309,21 @@ def compile(
     run = inner if graphs is not None else torch.compile(outputs.traced(original, loss), backend=made, fullgraph=True, dynamic=False)
     guard = failures.Guard(run, original, fallback=fallback == "eager", graphs=graphs)
 
-    @functools.wraps(inner)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def planned(*args: Any, **kwargs: Any) -> Any:
         made.arguments = args, kwargs
         try:
             with torchs.during_call():
-                found = guard(*args, **kwargs)
+                return guard(*args, **kwargs)
         finally:
             made.arguments = None
+
+    first = verified.FirstStep(made, planned, original, guard, whole=graphs is None) if verify else None
+
+    @functools.wraps(inner)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if first is not None:
+            first(args, kwargs)
+        found = planned(*args, **kwargs)
         if not guard.fell_back:
             torchs.watch_backward(found, autocast_backward=made.options.autocast_backward)
         return found

@@ -21,6 +21,17 @@ def _ticks(low: float, high: float, most: int = 7) -> list[float]:
     return [round(i * step, 10) for i in range(math.ceil(low / step), math.floor(high / step + 1e-9) + 1)]
 
 
+def _width(content: str, size: float) -> float:
+    """Of a text, in pixels, in the widest of the usual sans-serif fonts."""
+    return 0.66 * size * len(content)
+
+
+def _fitted(content: str, size: float) -> str:
+    """A text that fits the drawing, cut at its end if need be."""
+    most = int((_WIDTH - 16) / _width("x", size))
+    return content if len(content) <= most else content[: most - 1] + "\u2026"
+
+
 def frontier_svg(title: str, found: Sequence[Point], proven: Sequence[Point], floor: float) -> str:
     """Points are (MB, percent of overhead), drawn as steps: what was found at a budget holds upwards, what was proven downwards."""
     right = max([x for x, _ in found] + [floor]) * 1.02
@@ -33,8 +44,16 @@ def frontier_svg(title: str, found: Sequence[Point], proven: Sequence[Point], fl
     def y_of(y: float) -> float:
         return _HEIGHT - _BOTTOM - y / top * (_HEIGHT - _TOP - _BOTTOM)
 
-    def text(x: float, y: float, content: str, anchor: str = "middle", more: str = "") -> str:
-        return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{more}>{escape(content)}</text>'
+    def text(x: float, y: float, content: str, anchor: str = "middle", size: float = 12) -> str:
+        """Moved to the side where it would leave the drawing."""
+        content = _fitted(content, size)
+        wide = _width(content, size)
+        begin = x - {"start": 0.0, "middle": wide / 2, "end": wide}[anchor]
+        x += max(4.0, min(begin, _WIDTH - 4 - wide)) - begin
+        return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size:g}">{escape(content)}</text>'
+
+    def upright(x: float, y: float, content: str) -> str:
+        return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="middle" transform="rotate(-90 {x:g} {y:g})">{escape(content)}</text>'
 
     def line(x1: float, y1: float, x2: float, y2: float, style: str) -> str:
         return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" {style}/>'
@@ -46,31 +65,33 @@ def frontier_svg(title: str, found: Sequence[Point], proven: Sequence[Point], fl
         'font-family="sans-serif" font-size="12">',
         f"<title>{escape(title)}</title>",
         f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="white"/>',
-        text(_WIDTH / 2, 22, title, more=' font-size="14"'),
+        f'<clipPath id="plot"><rect x="{_LEFT - 4}" y="{_TOP}" width="{_WIDTH - _LEFT - _RIGHT + 8}" '
+        f'height="{_HEIGHT - _TOP - _BOTTOM + 4}"/></clipPath>',
+        text(_WIDTH / 2, 22, title, size=14),
     ]
     for tick in _ticks(0, top):
-        parts += [line(_LEFT, y_of(tick), _WIDTH - _RIGHT, y_of(tick), 'stroke="#dddddd"'), text(_LEFT - 6, y_of(tick) + 4, f"{tick:g}", "end")]
+        parts += [line(_LEFT, y_of(tick), _WIDTH - _RIGHT, y_of(tick), 'stroke="#dddddd"'), text(_LEFT - 6, y_of(tick) + 4, f"{tick:,.10g}", "end")]
     for tick in _ticks(left, right):
-        parts += [line(x_of(tick), base, x_of(tick), base + 5, 'stroke="black"'), text(x_of(tick), base + 19, f"{tick:g}")]
+        parts += [line(x_of(tick), base, x_of(tick), base + 5, 'stroke="black"'), text(x_of(tick), base + 19, f"{tick:,.10g}")]
     parts += [
         line(_LEFT, base, _WIDTH - _RIGHT, base, 'stroke="black"'),
         line(x_of(floor), base, x_of(floor), _TOP, 'stroke="black" stroke-dasharray="2 3"'),
-        text(x_of(floor) + 4, _TOP + 10, "memory floor", "start", ' font-size="10"'),
+        text(x_of(floor) + 4, _TOP + 10, "memory floor", "start", 10),
         text((_LEFT + _WIDTH - _RIGHT) / 2, _HEIGHT - 12, "memory budget (MB)"),
-        text(16, _HEIGHT / 2, "overhead (% of the step's compute)", more=f' transform="rotate(-90 16 {_HEIGHT / 2:.0f})"'),
+        upright(16, _HEIGHT / 2, "overhead (% of the step's compute)"),
     ]
     ordered = sorted(found)
     path = " ".join(
         f"{'M' if i == 0 else 'H'}{x_of(x):.1f}" + (f",{y_of(y):.1f}" if i == 0 else f"V{y_of(y):.1f}") for i, (x, y) in enumerate(ordered)
     )
-    parts.append(f'<path d="{path}" fill="none" {found_style}/>')
+    parts.append(f'<path d="{path}" fill="none" clip-path="url(#plot)" {found_style}/>')
     parts += [f'<circle cx="{x_of(x):.1f}" cy="{y_of(y):.1f}" r="3.5" fill="{_FOUND}"/>' for x, y in ordered]
     if proven:
         path = " ".join(
             (f"M{x_of(x):.1f}," if i == 0 else "V") + f"{y_of(max(0.0, y)):.1f}" + (f"H{x_of(x):.1f}" if i else "")
             for i, (x, y) in enumerate(sorted(proven))
         )
-        parts.append(f'<path d="{path}" fill="none" {proven_style}/>')
+        parts.append(f'<path d="{path}" fill="none" clip-path="url(#plot)" {proven_style}/>')
     for i, (label, style) in enumerate([("found", found_style), ("proven least", proven_style)][: 2 if proven else 1]):
         y = _TOP + 6 + 16 * i
         parts += [line(_WIDTH - 130, y, _WIDTH - 106, y, style), text(_WIDTH - 100, y + 4, label, "start")]

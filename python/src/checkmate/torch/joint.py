@@ -18,7 +18,7 @@ from torch import fx
 
 from ..errors import CheckmateError
 from ..graph import Graph, OpKind
-from . import effects, inplace, random_state
+from . import effects, inplace, places, random_state
 
 #: Cost of a call in nanoseconds, and the bytes it needs beside its operands and outputs.
 CostFn = Callable[[fx.Node], tuple[int, int]]
@@ -241,7 +241,8 @@ class _Builder:
             op.inputs.append(self._state_of[effects.origin(node)])
         once = effects.runs_once(node) or effects.PINNED in node.meta or (effects.is_random(node) and not self.replay)
         self.graph.op(name=node.name, kind=kind, cost=time, workspace_bytes=workspace, recomputable=not once, inputs=op.inputs,
-                      outputs=op.outputs, inplace=self._overwritable(node, op) if self.overwrite else [])  # fmt: skip
+                      outputs=op.outputs, inplace=self._overwritable(node, op) if self.overwrite else [],
+                      module=places.module_of(node), source=places.source_of(node))  # fmt: skip
         self.ops.append(op)
         for output in [node, *op.elements.values()]:
             if output in self._held:

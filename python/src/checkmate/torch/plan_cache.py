@@ -39,7 +39,7 @@ class Claim:
 def path_of(graph: Graph, budget: int, settings: tuple[object, ...]) -> pathlib.Path:
     from .. import __version__
 
-    key = repr((_VERSION, __version__, graph.to_json(), budget, settings))
+    key = repr((_VERSION, __version__, graph.to_json(places=False), budget, settings))
     return directory() / "plans" / (hashlib.sha256(key.encode()).hexdigest()[:40] + ".json")
 
 

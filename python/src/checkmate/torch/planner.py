@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -15,7 +16,13 @@ from ..graph import Graph
 from ..schedule import Schedule
 from ..solver import Progress, solve
 from . import breaks, budget, copies, cost, dropout, effects, gathered, joint, least, partition, peak, plan_cache, policies, random_state, ranks
+from .places import model_called
 from .tidy import tidied
+from .verify import Verification
+from .views import reseat
+
+#: The title of a graph whose model is not known.
+UNNAMED = "torch"
 
 
 @dataclass(frozen=True)
@@ -37,7 +44,7 @@ class Options:
     cache: bool = True
     progress: Callable[[str], None] | None = field(default=None, compare=False)
     held_now_bytes: int = 0  # of fixed_bytes, what is on the device already
-    title: str = "torch"  # of the graph
+    title: str = UNNAMED  # of the graph
 
     def check(self) -> None:
         """ValueError for what is no choice."""
@@ -74,7 +81,8 @@ class Plan:
     graphs hold, and what the model and the call have that no graph takes. Costs are nanoseconds of one step. `bound`, `gap` and
     `status` are about schedules within `solved_bytes`, which is less than the budget where PyTorch needs room that the dataflow
     graph does not count. `origin` is "solver", "cache", or such as "rank 0" where that process of a distributed job sent it.
-    `detached`: outputs that are planned not to be differentiated."""
+    `detached`: outputs that are planned not to be differentiated. `verification`: how the first step compares with eager mode,
+    with verify=True."""
 
     graph: Graph
     schedule: Schedule
@@ -94,6 +102,7 @@ class Plan:
     seconds: float
     origin: str
     detached: list[str] = field(default_factory=list)
+    verification: Verification | None = None
 
     @property
     def cached(self) -> bool:
@@ -104,6 +113,13 @@ class Plan:
     def overhead(self) -> float:
         return self.cost / self.baseline_cost - 1 if self.baseline_cost else 0.0
 
+    def report(self, path: str | os.PathLike[str]) -> None:
+        """Writes an HTML page: memory over the step, what is live when, what is computed again and why, by the model's modules,
+        and what keeping everything or a checkpoint around every block would take."""
+        from .report import write_plan
+
+        write_plan(self, path)
+
     def __str__(self) -> str:
         gap = "no bound" if self.gap is None else f"gap {100 * self.gap:.2g} %"
         origin = {"solver": f"{self.seconds:.1f} s", "cache": "from the cache"}.get(self.origin, f"from {self.origin}")
@@ -111,6 +127,7 @@ class Plan:
             f"{len(self.graph.ops)} operators, peak {self.peak_bytes:,} of {self.budget_bytes:,} bytes "
             f"({self.baseline_peak_bytes:,} without rematerialization), {len(self.recomputed)} recomputed, "
             f"overhead {100 * self.overhead:.2f} %, {gap}, {origin}{_some('; not differentiated:', self.detached)}"
+            f"{'' if self.verification is None else f'; verified: {self.verification}'}"
         )
 
     def __repr__(self) -> str:
@@ -136,6 +153,7 @@ class Traced:
     def __init__(self, module: fx.GraphModule, num_fwd_outputs: int, options: Options, name: str) -> None:
         self.module, self.num_fwd_outputs, self.options, self.name = module, num_fwd_outputs, options, name
         self.workspace: dict[str, int] = {}
+        self.title = options.title if options.title != UNNAMED else model_called() or UNNAMED
         self.measured = cost.Measured(plan_cache.directory() if options.cache else None) if options.costs == "measure" else None
         self.replay = options.random == "replay" and options.compiler == "eager"
         if options.compiler == "eager":
@@ -143,6 +161,7 @@ class Traced:
             dropout.rewrite(module)
             gathered.apply(module)
         joint.snapshot_mutated(module, num_fwd_outputs)
+        reseat(module)
         policies.apply(module, num_fwd_outputs, options.checkpoint_policy, replay=self.replay)
         if self.measured is not None:
             options.say(f"measuring what the calls of {name} cost")
@@ -155,7 +174,7 @@ class Traced:
 
     def build(self, *, reserve_bytes: int = 0) -> joint.Joint:
         """`reserve_bytes`: what has to be free between the forward and the backward pass."""
-        return joint.build(self.module, self.num_fwd_outputs, self._cost, name=self.options.title, fixed_bytes=self.options.fixed_bytes,
+        return joint.build(self.module, self.num_fwd_outputs, self._cost, name=self.title, fixed_bytes=self.options.fixed_bytes,
                            replay=self.replay, overwrite=self.options.compiler == "eager", reserve_bytes=reserve_bytes)  # fmt: skip
 
 

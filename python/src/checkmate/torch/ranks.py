@@ -34,7 +34,7 @@ def first_come(graph: Graph, budget: int | None, settings: tuple[object, ...], f
         return find()
     key = "checkmate/" + _digest(repr((_structure(graph), budget, settings)))
     store = dist.distributed_c10d._get_default_store()
-    costs = _digest(graph.to_json())
+    costs = _digest(graph.to_json(places=False))
     if store.add(f"{key}/asked", 1) == 1:
         answer = ""
         try:

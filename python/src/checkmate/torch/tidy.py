@@ -17,7 +17,7 @@ def tidied(graph: Graph, schedule: Schedule) -> Schedule:
     """Never more expensive, and never above the peak of `schedule`. O(steps and operands)."""
     steps = schedule.steps
     kept = _without_unused(graph, _without_needless(graph, steps))
-    return schedule if len(kept) == len(steps) else Schedule(kept)
+    return schedule if len(kept) == len(steps) else schedule.with_steps(kept)
 
 
 def _roots(graph: Graph) -> list[int]:

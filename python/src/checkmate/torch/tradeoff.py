@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -15,10 +16,10 @@ from typing_extensions import Unpack
 
 from ..errors import CheckmateError, replace_file
 from ..graph import Graph
-from ..schedule import Schedule
-from ..solver import Solution, frontier
+from ..schedule import Schedule, Way
+from ..solver import Solution, frontier, solve
+from . import blocks, casts, outputs, ranks, report
 from . import budget as sizes
-from . import casts, outputs, ranks
 from . import settings as torchs
 from .compiler import Backend, Settings, checked, require_callable
 from .failures import Guard
@@ -31,16 +32,20 @@ from .planner import Options, time_limit, trace
 class Frontier:
     """Memory against overhead: the least overhead found at each budget, the largest budget first.
 
-    `graph`: the model's training step, which `graph.write` saves for the `checkmate` program.
+    `graph`: the model's training step, which `graph.write` saves for the `checkmate` program. `chosen`: the schedule that
+    the page shows. `ways`: keeping everything, checkpoints around every block, and what the chosen one is called.
     """
 
     graph: Graph
     baseline_peak_bytes: int
     floor_bytes: int
     solutions: list[Solution]
+    chosen: Solution | None = None
+    ways: list[Way] = field(default_factory=list)
 
     def __str__(self) -> str:
-        return "\n".join([*_head(self.graph, self.baseline_peak_bytes), *(_line(s, self.baseline_peak_bytes) for s in self.solutions)])
+        top = self.baseline_peak_bytes
+        return "\n".join([*_head(self.graph, top), *(_line(s, top) for s in self.solutions), *(_table(self.graph, self.ways) if self.ways else ())])
 
     def __repr__(self) -> str:
         return f"<Frontier: {len(self.graph.ops)} operators, {len(self.solutions)} budgets>"
@@ -56,15 +61,20 @@ class Frontier:
 
     def report(self, path: str | os.PathLike[str], budget: int | float | str | None = None) -> None:
         """Writes the HTML page of one schedule: memory over the step, what is live when, what is computed again and why, the
-        graph. It is the cheapest one whose peak is at most `budget`, bytes or such as "4GiB" or "60%"; unless given, the one of
-        least memory."""
+        graph. It is the chosen one; with a `budget`, bytes or such as "4GiB" or "60%", the cheapest one whose peak is at most
+        that."""
         limit = None if budget is None else sizes.in_bytes(budget, baseline_bytes=self.baseline_peak_bytes, device=torch.device("cpu"), held_bytes=0)
-        fits = [s for s in self.solutions if s.schedule is not None and (limit is None or (s.peak_bytes or 0) <= limit)]
+        known = [*self.solutions, *([self.chosen] if self.chosen is not None else [])]
+        fits = [s for s in known if s.schedule is not None and (limit is None or (s.peak_bytes or 0) <= limit)]
         if not fits:
             raise ValueError("no schedule of this frontier fits" + ("" if limit is None else f" {limit:,} bytes"))
         best = min(fits, key=lambda s: (s.peak_bytes or 0) if budget is None else (s.cost or 0))
+        if budget is None and self.chosen is not None and self.chosen.schedule is not None:
+            best = self.chosen
         assert best.schedule is not None
-        best.schedule.report(self.graph, path)
+        name = self.ways[-1].name if self.ways and best is self.chosen else "this schedule"
+        others = self.ways[:-1] if best is self.chosen else self.ways
+        report.write(self.graph, best.schedule, best.budget_bytes, others, name, path)
 
 
 def _require_svg(path: str | os.PathLike[str]) -> None:
@@ -104,6 +114,44 @@ def _line(s: Solution, top: int) -> str:
     overhead = 100 * (s.overhead or 0.0)
     bar = round(overhead / 2.5)
     return f"{share:>8}  {s.peak_bytes:>16,}  {overhead:8.2f}%  {proven:>12}  {'#' * min(40, bar)}{'+' if bar > 40 else ''}".rstrip()
+
+
+def _table(graph: Graph, ways: list[Way]) -> list[str]:
+    return ["", *report.table(graph, ways)]
+
+
+def _ways(graph: Graph, solutions: list[Solution], budget: int | float | str | None, search: Callable[[int], Solution]) -> tuple[Solution, list[Way]]:
+    """The schedule to choose, and the ways to run the step, its own the last. Without a budget it takes the memory that a
+    checkpoint around every block would take; in a model without blocks, the least at no more than a tenth of computation more."""
+    ways = [report.keeping_all(graph)]
+    by_hand = blocks.checkpointed(graph)
+    if by_hand is not None:
+        ways.append(report.checkpointing(by_hand))
+    found = [s for s in solutions if s.schedule is not None]
+    least = min(found, key=lambda s: (s.peak_bytes or 0, s.cost or 0), default=None)
+    name = "the plan"
+    if budget == sizes.LEAST:
+        limit, name = min(graph.memory_floor if least is None else least.peak_bytes or 0, ways[0].peak_bytes), "the plan of least memory"
+    elif budget is not None:
+        limit = sizes.in_bytes(budget, baseline_bytes=ways[0].peak_bytes, device=torch.device("cpu"), held_bytes=0)
+        name = f"the plan for {budget if isinstance(budget, str) else report.size(limit)}"
+    elif by_hand is not None:
+        limit, name = by_hand.peak_bytes, "the plan, same memory"
+    else:
+        cheap = [s for s in found if (s.overhead or 0.0) <= 0.1]
+        limit = min((s.peak_bytes or 0 for s in cheap), default=ways[0].peak_bytes)
+        name = "the plan, a tenth more at most"
+    fits = [s for s in found if (s.peak_bytes or 0) <= limit and s.budget_bytes >= limit]
+    best = min(fits, key=lambda s: s.cost or 0) if fits else search(limit)
+    more = [s for s in found if (s.peak_bytes or 0) <= limit and (best.schedule is None or (s.cost or 0) < (best.cost or 0))]
+    best = min(more, key=lambda s: s.cost or 0, default=best)
+    if least is not None and least is not best and (least.peak_bytes or 0) < (best.peak_bytes or limit):
+        ways.append(Way("the plan of least memory", least.peak_bytes or 0, least.cost or 0, ""))
+    if best.schedule is not None:
+        proven = _least(best)
+        note = "" if proven is None else f"no schedule can do with less than {100 * max(0.0, proven):.1f}% more"
+        ways.append(Way(name, best.peak_bytes or 0, best.cost or 0, note))
+    return best, ways
 
 
 class _TracedError(Exception):
@@ -146,6 +194,7 @@ def explain(
     inputs: Sequence[Any] | Mapping[str, Any],
     *,
     budgets: int = 8,
+    budget: int | float | str | None = None,
     optimizer: torch.optim.Optimizer | None = None,
     plot: str | os.PathLike[str] | None = None,
     report: str | os.PathLike[str] | None = None,
@@ -157,8 +206,10 @@ def explain(
     arguments, a tuple, or a dict of keyword arguments.
 
     The model is traced, not run. `budgets` points from the peak without rematerialization down to the memory floor;
-    `loss` and other options as in `compile`. A model that returns its loss is planned whole. `plot` names an SVG file to draw the
-    frontier in, `report` an HTML file for the schedule of least memory. KeyboardInterrupt on Ctrl-C.
+    `loss` and other options as in `compile`. A model that returns its loss is planned whole. A table in the end compares
+    keeping everything, `torch.utils.checkpoint` around every block, and the plan for `budget`, given as in `compile`; without
+    one, for the memory that those checkpoints take. `plot` names an SVG file to draw the frontier in, `report` an HTML file
+    for that plan. KeyboardInterrupt on Ctrl-C.
     """
     require_callable(model)
     outputs.check(loss)
@@ -171,6 +222,8 @@ def explain(
     for path in (plot, report):
         if path is not None:
             _require_folder(path)
+    if budget is not None and budget != sizes.LEAST:
+        sizes.in_bytes(budget, baseline_bytes=1, device=torch.device("cpu"), held_bytes=0)
     fixed = optimizer_bytes(optimizer) if optimizer is not None else 0
     if isinstance(model, torch.nn.parallel.DistributedDataParallel):
         wrapped: torch.nn.Module = model.module  # what the wrapper itself does cannot be traced
@@ -182,13 +235,19 @@ def explain(
     for line in _head(graph, top):
         tell(line)
     solutions: list[Solution] = []
-    for solution in frontier(graph, points=budgets, time_limit=time_limit(graph, settings), strategy=settings.strategy, gap=settings.gap,
-                             threads=settings.threads, seed=settings.seed):  # fmt: skip
+    search = functools.partial(solve, graph, time_limit=time_limit(graph, settings), strategy=settings.strategy, gap=settings.gap,
+                               threads=settings.threads, seed=settings.seed)  # fmt: skip
+    for solution in frontier(graph, points=budgets, **search.keywords):
         if solution.interrupted:
             raise KeyboardInterrupt
         solutions.append(solution)
         tell(_line(solution, top))
-    result = Frontier(graph, top, graph.memory_floor, solutions)
+    chosen, ways = _ways(graph, solutions, budget, search)
+    if chosen.interrupted:
+        raise KeyboardInterrupt
+    for line in _table(graph, ways):
+        tell(line)
+    result = Frontier(graph, top, graph.memory_floor, solutions, chosen, ways)
     if plot is not None:
         result.plot(plot)
     if report is not None:

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A training step run in other ways, side by side; what a page about a schedule says of a PyTorch model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ..graph import Graph
+from ..schedule import Recipe, Schedule, Way
+from .blocks import Checkpointed
+
+if TYPE_CHECKING:
+    from .planner import Plan
+
+
+def size(count: int) -> str:
+    """Bytes for people: "725 MB"."""
+    value, unit = float(count), "B"
+    for larger in ("kB", "MB", "GB", "TB", "PB"):
+        if value < 999.5:
+            break
+        value, unit = value / 1000, larger
+    return f"{value:.{0 if unit == 'B' or value >= 99.95 else 1 if value >= 9.995 else 2}f} {unit}"
+
+
+def keeping_all(graph: Graph) -> Way:
+    return Way("keep everything", Schedule.baseline(graph).simulate(graph).peak_bytes, graph.total_cost, "as PyTorch does by itself")
+
+
+def checkpointing(found: Checkpointed) -> Way:
+    """Checkpoints around every block, said in the names of the model."""
+    first, last = found.blocks[0], found.blocks[-1]
+    return Way(
+        "checkpoint every block", found.peak_bytes, found.cost, f"torch.utils.checkpoint around each of {len(found.blocks)}: {first} to {last}"
+    )
+
+
+def table(graph: Graph, ways: Sequence[Way]) -> list[str]:
+    """Lines of text: what each way takes, in all and beside the first, which keeps everything."""
+    top, least = ways[0].peak_bytes, graph.total_cost
+    wide = max(24, *(len(way.name) for way in ways))
+    lines = [f"{'one training step':<{wide}}  {'memory':>9}  {'of all':>7}  {'more computation':>16}"]
+    for way in ways:
+        extra = way.cost / least - 1 if least else 0.0
+        lines.append(f"{way.name:<{wide}}  {size(way.peak_bytes):>9}  {100 * way.peak_bytes / top:6.1f}%  {100 * extra:15.1f}%  {way.note}".rstrip())
+    return lines
+
+
+def recipes(budget: int) -> list[Recipe]:
+    """What to do in Python with a schedule found for a budget."""
+    return [
+        Recipe(
+            "Train within it",
+            "import checkmate.torch\n\n"
+            f"model = checkmate.torch.compile(\n    model, budget={budget:_}, optimizer=optimizer\n)\n"
+            "loss = model(*inputs)\nloss.backward()\noptimizer.step()",
+            "The model returns its loss. Leave out optimizer= where its state need not fit, as it was when this page was made.",
+        ),
+        Recipe(
+            "Ask what was planned", "for plan in checkmate.torch.plans(model):\n    print(plan)", "After the first step: one plan for each graph."
+        ),
+        Recipe(
+            "See the plan that runs",
+            'checkmate.torch.plans(model)[0].report("plan.html")',
+            "This page for it. explain(model, inputs, budget=..., report=...) makes one before anything runs.",
+        ),
+        Recipe(
+            "Keep it",
+            'plan = checkmate.torch.plans(model)[0]\nplan.graph.write("graph.json")\nplan.schedule.write("schedule.json")',
+            "Files that the checkmate program reads; plans are found again on disk without them.",
+        ),
+    ]
+
+
+def write(graph: Graph, schedule: Schedule, budget: int, ways: Sequence[Way], name: str, path: str | os.PathLike[str]) -> None:
+    """The HTML page of a schedule, which is called `name` among the ways to run the step."""
+    schedule.report(graph, path, name=name, ways=ways, recipes=recipes(budget))
+
+
+def write_plan(plan: Plan, path: str | os.PathLike[str]) -> None:
+    """The HTML page of what `compile` planned."""
+    from .blocks import checkpointed
+
+    found = checkpointed(plan.graph)
+    ways = [keeping_all(plan.graph)] + ([checkpointing(found)] if found is not None else [])
+    write(plan.graph, plan.schedule, plan.budget_bytes, ways, "the plan", path)
