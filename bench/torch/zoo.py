@@ -22,7 +22,7 @@ from torch import nn
 from torch.nn import functional
 
 os.environ["HF_HUB_OFFLINE"] = "1"
-VOCABULARY = 2000
+VOCABULARY = 500
 
 
 @dataclass
@@ -93,18 +93,19 @@ def torchvision(name: str, batch: int, *size: int, loss: Callable[..., torch.Ten
 
 
 @functools.cache
-def allow_torchvision() -> None:
+def allow_torchvision() -> bool:
     """Lets torchvision's wheel from PyPI, which is built for CUDA, be imported beside a PyTorch for CPUs: transformers imports it too
     where it is installed. Its compiled part does not load there, and then its `_meta_registrations` fails, since it says of what
-    shape the results of two operators are that nobody has declared. They are declared here; none of these models calls them."""
+    shape the results of two operators are that nobody has declared. They are declared here; none of these models calls them. False where torchvision is not installed."""
     spec = importlib.util.find_spec("torchvision")
     if spec is None:
-        return
+        return False
     try:
         torch.ops.load_library(next(pathlib.Path(spec.origin or "").parent.glob("_C*.so")))
     except (StopIteration, OSError):
         for name in ("nms", "qnms"):
             torch.library.define(f"torchvision::{name}", "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    return True
 
 
 def every_output(output: Any, target: torch.Tensor) -> torch.Tensor:
@@ -153,7 +154,7 @@ CASES: dict[str, tuple[str, Callable[[], Task]]] = {
     "RoBERTa": ("transformers", lambda: encoder("Roberta", "SequenceClassification", {"input_ids": tokens(8, 128), "labels": tokens(8, 1)[:, 0] % 2}, max_position_embeddings=140)),
     "DistilBERT": ("transformers", lambda: encoder("DistilBert", "QuestionAnswering", {"input_ids": tokens(8, 128), "start_positions": tokens(8, 1)[:, 0] % 128, "end_positions": tokens(8, 1)[:, 0] % 128}, dim=128, hidden_dim=512, n_layers=4, n_heads=4)),
     "DeBERTa-v2": ("transformers", lambda: encoder("DebertaV2", "TokenClassification", {"input_ids": tokens(4, 128), "labels": tokens(4, 128) % 2}, num_hidden_layers=2, relative_attention=True, pos_att_type=["p2c", "c2p"])),
-    "T5": ("transformers", lambda: seq2seq("T5", labelled(8, 96), d_model=128, d_kv=32, d_ff=384, num_layers=3, num_heads=4, decoder_start_token_id=0)),
+    "T5": ("transformers", lambda: seq2seq("T5", labelled(8, 96), d_model=128, d_kv=32, d_ff=384, num_layers=2, num_heads=4, decoder_start_token_id=0)),
     "BART": ("transformers", lambda: seq2seq("Bart", labelled(8, 96), d_model=128, encoder_layers=2, decoder_layers=2, encoder_ffn_dim=384, decoder_ffn_dim=384, encoder_attention_heads=4, decoder_attention_heads=4)),
     "Whisper": ("transformers", lambda: seq2seq("Whisper", {"input_features": torch.randn(4, 80, 400), "labels": tokens(4, 48)}, d_model=128, encoder_layers=2, decoder_layers=2, encoder_ffn_dim=384, decoder_ffn_dim=384, encoder_attention_heads=4, decoder_attention_heads=4, max_source_positions=200, pad_token_id=2, bos_token_id=0, eos_token_id=1, decoder_start_token_id=3)),
     "wav2vec 2.0": ("transformers", lambda: hugging("Wav2Vec2ForSequenceClassification", "Wav2Vec2Config", {"input_values": torch.randn(2, 32000), "labels": torch.randint(0, 2, (2,))}, hidden_size=128, intermediate_size=384, num_hidden_layers=3, num_attention_heads=4, conv_dim=(64,) * 7, num_conv_pos_embeddings=32, mask_time_prob=0.0)),
@@ -165,7 +166,7 @@ CASES: dict[str, tuple[str, Callable[[], Task]]] = {
     "ViT-Ti/16 (timm)": ("timm", lambda: timm("vit_tiny_patch16_224", 8, 128, img_size=128, depth=6)),
     "ConvNeXt-Atto": ("timm", lambda: timm("convnext_atto", 8, 96)),
     "EfficientNet-B0 (timm)": ("timm", lambda: timm("efficientnet_b0", 8, 96, drop_rate=0.2, drop_path_rate=0.2)),
-    "MLP-Mixer (timm)": ("timm", lambda: timm("mixer_s16_224", 8, 160, img_size=160, embed_dim=128, num_blocks=4)),
+    "ResMLP": ("timm", lambda: timm("resmlp_12_224", 4, 128, img_size=128)),
     "Swin (timm)": ("timm", lambda: timm("swin_tiny_patch4_window7_224", 4, 112, img_size=112, embed_dim=48, depths=(2, 2), num_heads=(2, 4))),
     "MobileNetV3-Small (timm)": ("timm", lambda: timm("mobilenetv3_small_100", 16, 96)),
     "RegNetY-002": ("timm", lambda: timm("regnety_002", 8, 96)),
@@ -176,7 +177,7 @@ CASES: dict[str, tuple[str, Callable[[], Task]]] = {
     "DenseNet": ("torchvision", lambda: torchvision("DenseNet", 8, 96, 96, growth_rate=16, block_config=(4, 6, 8), num_init_features=32)),
     "GoogLeNet": ("torchvision", lambda: torchvision("googlenet", 16, 96, 96, loss=every_output, init_weights=False)),
     "Swin (torchvision)": ("torchvision", lambda: torchvision("SwinTransformer", 8, 96, 96, patch_size=[4, 4], embed_dim=32, depths=[2, 2], num_heads=[2, 4], window_size=[6, 6])),
-    "S3D": ("torchvision", lambda: torchvision("s3d", 2, 16, 64, 64)),
+    "MobileNetV3-Small": ("torchvision", lambda: torchvision("mobilenet_v3_small", 16, 96, 96)),
     "LR-ASPP": ("torchvision", lambda: torchvision("lraspp_mobilenet_v3_large", 4, 128, 128, loss=every_pixel, weights_backbone=None)),
     "DeepLabV3": ("torchvision", lambda: torchvision("deeplabv3_mobilenet_v3_large", 2, 128, 128, loss=every_pixel, aux_loss=True, weights_backbone=None)),
     "UNet2D": ("diffusers", lambda: denoising("UNet2DModel", torch.randn(4, 3, 32, 32), times(4), block_out_channels=(32, 64), layers_per_block=1, down_block_types=("DownBlock2D", "AttnDownBlock2D"), up_block_types=("AttnUpBlock2D", "UpBlock2D"), norm_num_groups=8, sample_size=32)),
