@@ -69,6 +69,15 @@ def seq2seq(family: str, given: dict[str, Any], **options: Any) -> Task:
     return hugging(f"{family}ForConditionalGeneration", f"{family}Config", given, vocab_size=VOCABULARY, **options)
 
 
+def speech(sound: torch.Tensor, *, frozen: bool = False) -> Task:
+    """`frozen`: as the examples' scripts have it."""
+    given = {"input_values": sound, "labels": torch.randint(0, 2, (len(sound),))}
+    task = hugging("Wav2Vec2ForSequenceClassification", "Wav2Vec2Config", given, hidden_size=128, intermediate_size=384, num_hidden_layers=3, num_attention_heads=4, conv_dim=(64,) * 7, num_conv_pos_embeddings=32, mask_time_prob=0.0)
+    if frozen:
+        task.model.freeze_feature_encoder()
+    return task
+
+
 def pictures(batch: int, size: int, classes: int = 10) -> dict[str, torch.Tensor]:
     return {"pixel_values": torch.randn(batch, 3, size, size), "labels": torch.randint(0, classes, (batch,))}
 
@@ -149,6 +158,7 @@ CASES: dict[str, tuple[str, Callable[[], Task]]] = {
     "GPT-NeoX": ("transformers", lambda: language("GPTNeoX")),
     "Bloom": ("transformers", lambda: language("Bloom", n_layer=4, n_head=4)),
     "Mixtral": ("transformers", lambda: language("Mixtral", 8, num_hidden_layers=2, num_local_experts=4)),
+    "Mamba, no scan": ("transformers", lambda: language("Mamba", 2, 32, hidden_size=64, num_hidden_layers=2, state_size=8, use_associative_scan=False)),
     "Mamba": ("transformers", lambda: language("Mamba", 2, 32, hidden_size=64, num_hidden_layers=2, state_size=8)),
     "BERT": ("transformers", lambda: encoder("Bert", "MaskedLM", labelled(8, 128))),
     "RoBERTa": ("transformers", lambda: encoder("Roberta", "SequenceClassification", {"input_ids": tokens(8, 128), "labels": tokens(8, 1)[:, 0] % 2}, max_position_embeddings=140)),
@@ -157,7 +167,8 @@ CASES: dict[str, tuple[str, Callable[[], Task]]] = {
     "T5": ("transformers", lambda: seq2seq("T5", labelled(8, 96), d_model=128, d_kv=32, d_ff=384, num_layers=2, num_heads=4, decoder_start_token_id=0)),
     "BART": ("transformers", lambda: seq2seq("Bart", labelled(8, 96), d_model=128, encoder_layers=2, decoder_layers=2, encoder_ffn_dim=384, decoder_ffn_dim=384, encoder_attention_heads=4, decoder_attention_heads=4)),
     "Whisper": ("transformers", lambda: seq2seq("Whisper", {"input_features": torch.randn(4, 80, 400), "labels": tokens(4, 48)}, d_model=128, encoder_layers=2, decoder_layers=2, encoder_ffn_dim=384, decoder_ffn_dim=384, encoder_attention_heads=4, decoder_attention_heads=4, max_source_positions=200, pad_token_id=2, bos_token_id=0, eos_token_id=1, decoder_start_token_id=3)),
-    "wav2vec 2.0": ("transformers", lambda: hugging("Wav2Vec2ForSequenceClassification", "Wav2Vec2Config", {"input_values": torch.randn(2, 32000), "labels": torch.randint(0, 2, (2,))}, hidden_size=128, intermediate_size=384, num_hidden_layers=3, num_attention_heads=4, conv_dim=(64,) * 7, num_conv_pos_embeddings=32, mask_time_prob=0.0)),
+    "wav2vec 2.0": ("transformers", lambda: speech(torch.randn(2, 32000))),
+    "wav2vec 2.0, features frozen": ("transformers", lambda: speech(torch.randn(2, 32000), frozen=True)),
     "ViT": ("transformers", lambda: hugging("ViTForImageClassification", "ViTConfig", pictures(8, 96, 2), image_size=96, patch_size=8, hidden_size=128, intermediate_size=384, num_hidden_layers=4, num_attention_heads=4)),
     "Swin": ("transformers", lambda: hugging("SwinForImageClassification", "SwinConfig", pictures(8, 64, 2), image_size=64, patch_size=2, embed_dim=32, depths=[2, 2], num_heads=[2, 4], window_size=4)),
     "SegFormer": ("transformers", lambda: hugging("SegformerForSemanticSegmentation", "SegformerConfig", {"pixel_values": torch.randn(8, 3, 128, 128), "labels": torch.randint(0, 2, (8, 128, 128))}, hidden_sizes=[16, 32, 64, 128], decoder_hidden_size=64, num_attention_heads=[1, 2, 4, 8])),
