@@ -44,7 +44,9 @@ def test_interpolation_is_one_call_each_way(mode: dict[str, Any], layout: Any) -
 def test_other_compilers_keep_their_decompositions() -> None:
     overload = torch.ops.aten.upsample_bilinear2d.vec
     before = dict(overload.py_kernels)
-    model = steps.Model(lambda self, x: torch.nn.functional.interpolate(self.conv(x), scale_factor=2, mode="bilinear").sum(), conv=torch.nn.Conv2d(3, 4, 3))
+    model = steps.Model(
+        lambda self, x: torch.nn.functional.interpolate(self.conv(x), scale_factor=2, mode="bilinear").sum(), conv=torch.nn.Conv2d(3, 4, 3)
+    )
     ct.compile(model, "100%", **steps.FAST)(torch.randn(1, 3, 8, 8))
     assert before and overload.py_kernels == before
     with pytest.raises(ct.InfeasibleError):

@@ -50,7 +50,7 @@ def train_timm(folder: pathlib.Path, budget: str | None, amp: Any) -> tuple[Any,
     for part in ("data", "loss", "optim", "scheduler", "utils"):
         importlib.import_module(f"timm.{part}")
     torch.manual_seed(0)
-    np.random.seed(0)  # noqa: NPY002 - what Mixup draws from
+    np.random.seed(0)  # which Mixup draws from
     model = timm.create_model("test_resnet", num_classes=10, drop_rate=0.1, drop_path_rate=0.1, zero_init_last=False)
     mixup = timm.data.Mixup(mixup_alpha=0.2, label_smoothing=0.1, num_classes=10)
     optimizer = timm.optim.create_optimizer_v2(model, opt="adamw", lr=1e-3, weight_decay=0.05)
@@ -118,7 +118,10 @@ def train_torchvision(budget: str | None) -> tuple[Any, Any, dict[str, Any]]:
     criterion = torch.nn.CrossEntropyLoss(label_smoothing=0.1)
     optimizer = torch.optim.RMSprop(model.parameters(), lr=1e-3, momentum=0.9, weight_decay=1e-4, eps=0.0316, alpha=0.9)
     scaler = torch.amp.GradScaler("cpu")
-    schedulers = [torch.optim.lr_scheduler.LinearLR(optimizer, start_factor=0.01, total_iters=1), torch.optim.lr_scheduler.StepLR(optimizer, step_size=2)]
+    schedulers = [
+        torch.optim.lr_scheduler.LinearLR(optimizer, start_factor=0.01, total_iters=1),
+        torch.optim.lr_scheduler.StepLR(optimizer, step_size=2),
+    ]
     scheduler = torch.optim.lr_scheduler.SequentialLR(optimizer, schedulers, milestones=[1])
     whole = model
     averaged = torch.optim.swa_utils.AveragedModel(whole, avg_fn=lambda a, b, _n: 0.9 * a + 0.1 * b, use_buffers=True)

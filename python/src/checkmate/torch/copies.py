@@ -31,7 +31,7 @@ def apply(module: fx.GraphModule) -> None:
             continue
         own = _storages(node.meta.get("val"))
         if own & left_out:
-            _refresh(node)
+            refresh(node)
             own = _storages(node.meta["val"])
         source = node.args[0] if _is_copy(node) else None
         if not isinstance(source, fx.Node) or own & (leaving | written) or _storages(source.meta["val"]) & (outside | written):
@@ -60,7 +60,7 @@ def _is_copy(node: fx.Node) -> bool:
     return same and copy.storage_offset() == source.storage_offset() and copy.untyped_storage().nbytes() == source.untyped_storage().nbytes()
 
 
-def _refresh(node: fx.Node) -> None:
+def refresh(node: fx.Node) -> None:
     """A view's fake value, of another storage than before."""
     target: Any = node.target
     args, kwargs = fx.map_arg((node.args, node.kwargs), lambda n: n.meta["val"])

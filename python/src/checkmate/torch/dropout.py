@@ -17,7 +17,8 @@ import torch
 from torch import fx
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
-from . import inplace, random_state
+from . import copies, inplace, random_state
+from .joint import storage_key, tensors
 from .partition import Halves
 
 _aten = torch.ops.aten
@@ -71,6 +72,17 @@ def _replace(graph: fx.Graph, node: fx.Node) -> None:
         element.replace_all_uses_with((product, drawn)[element.args[1]])  # type: ignore[index]
         graph.erase_node(element)
     graph.erase_node(node)
+    _share_storage(product, storage_key(out))
+    _share_storage(drawn, storage_key(mask))
+
+
+def _share_storage(made: fx.Node, before: int) -> None:
+    """Views know what they are of by its storage: those of a call that stands for another one, whose storage was `before`, are made
+    of it anew."""
+    for user in made.users:
+        if user.op == "call_function" and any(t is not None and storage_key(t) == before for t in tensors(user.meta.get("val"))):
+            copies.refresh(user)
+            _share_storage(user, before)
 
 
 @functools.cache

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models of transformers, timm, torchvision, diffusers and peft within budgets: does the budget hold, and what does it cost.
 
-models.py [--case NAME]... [--seconds S] [--limit S] [--records FILE]     measures; a case that FILE has is skipped
-models.py --table [--records FILE]                                         prints the table of what was measured
+zoo_budgets.py [--case NAME]... [--seconds S] [--limit S] [--records FILE]     measures; a case that FILE has is skipped
+zoo_budgets.py --table [--records FILE]                                         prints the table of what was measured
 
 A case (zoo.py) is a process of its own, which takes two steps with Adam in eager mode and at each budget, and compares losses,
 gradients, parameters and buffers bit by bit; then measures the peak of a forward and backward pass by the allocator's reports
@@ -25,6 +25,8 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
+
+import zoo_table
 
 HERE = pathlib.Path(__file__).parent
 TIMED = 3
@@ -189,7 +191,7 @@ def worker(name: str, seconds: float, settings: list[str]) -> int:
             print(json.dumps(common | row | {"took": time.perf_counter() - begin}), flush=True)
             begin = time.perf_counter()
     except Exception as error:  # noqa: BLE001 - whatever it is becomes the note of the row
-        if os.environ.get("CKM_MODELS_TRACE"):
+        if os.environ.get("CKM_ZOO_TRACE"):
             raise
         print(json.dumps({"setting": "error", "error": f"{type(error).__name__}: {error}".splitlines()[0]}), flush=True)
     return 0
@@ -197,7 +199,7 @@ def worker(name: str, seconds: float, settings: list[str]) -> int:
 
 def measure(name: str, options: argparse.Namespace) -> list[Row]:
     """A case in a new process, with a cache of its own."""
-    command = [sys.executable, str(HERE / "models.py"), "--worker", name, "--seconds", str(options.seconds), "--settings", options.settings]
+    command = [sys.executable, str(HERE / "zoo_budgets.py"), "--worker", name, "--seconds", str(options.seconds), "--settings", options.settings]
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as cache, (pathlib.Path(cache) / "errors").open("w+") as errors:
         environment = os.environ | {"XDG_CACHE_HOME": cache, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
@@ -228,23 +230,12 @@ def short(row: Row) -> str:
         return f"  {row['error']}"
     if "infeasible" in row:
         return f"  {row['setting']:>5}: {row['infeasible']} ({row['took']:.0f} s)"
+    wrong = "".join(f"; {text.upper()}" for text in zoo_table.faults(row))
     gap = "-" if row["gap"] is None else f"{100 * row['gap']:.1f}"
     return (f"  {row['setting']:>5}: eager {row['eager'] / 1e6:.2f}, base {row['base'] / 1e6:.2f}, unplanned {row['baseline'] / 1e6:.2f}, budget "
             f"{row['budget'] / 1e6:.2f}, planned {row['planned'] / 1e6:.2f}, measured {row['measured'] / row['planned']:.4f}, overhead "
             f"{100 * row['overhead']:.1f} %, gap {gap} %, plan {row['seconds']:.1f} s of {row['took']:.0f}, time {row['time']:.2f} of "
-            f"{row['eager_seconds']:.2f} s, {row['operators']} ops, {row['same']}{faults(row)}")  # fmt: skip
-
-
-def faults(row: Row) -> str:
-    """What must not be, of one row."""
-    found = []
-    if row["measured"] > row["budget"]:
-        found.append("OVER BUDGET")
-    if row["baseline"] > row["eager"]:
-        found.append(f"MORE THAN EAGER by {row['baseline'] - row['eager']:,}")
-    if row["same"].startswith("differs"):
-        found.append("DIFFERS")
-    return "".join(f", {text}" for text in found)
+            f"{row['eager_seconds']:.2f} s, {row['operators']} ops, {row['same']}{wrong}")  # fmt: skip
 
 
 def main() -> int:
@@ -253,16 +244,14 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=1.5, help="time limit of our solver")
     parser.add_argument("--settings", default="70,50,min", help="percent, and min, after which the number that an InfeasibleError names is tried")
     parser.add_argument("--limit", type=float, default=300, help="seconds for a case")
-    parser.add_argument("--records", type=pathlib.Path, default=HERE.parent / "results" / "torch-models.jsonl")
+    parser.add_argument("--records", type=pathlib.Path, default=HERE.parent / "results" / "torch-zoo.jsonl")
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
         return worker(options.worker, options.seconds, options.settings.split(","))
     if options.table:
-        import models_table
-
-        print(models_table.table(read(options.records)))
+        print(zoo_table.table(read(options.records)))
         return 0
     import zoo
 
