@@ -32,7 +32,7 @@ class Task:
     model: nn.Module
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = field(default_factory=dict)
-    loss: Callable[[Any], torch.Tensor] = lambda output: output.loss  # noqa: E731
+    loss: Callable[[Any], torch.Tensor] = lambda output: output.loss
 
 
 def tokens(batch: int, length: int) -> torch.Tensor:

@@ -71,16 +71,16 @@ def line(name: str, rows: list[Row]) -> str:
         return f"| {name} | | | | | | | | | {results(name, rows)} |"
 
     def each(what: str, text: str, scale: float = 1.0) -> str:
-        return ", ".join("–" if by.get(s, {}).get(what) is None else text.format(scale * by[s][what]) for s in SHARES)
+        return ", ".join("-" if by.get(s, {}).get(what) is None else text.format(scale * by[s][what]) for s in SHARES)
 
     def planned(setting: str) -> str:
         row = by.get(setting, {})
-        return mb(row["planned"]) if "planned" in row else "does not fit" if "infeasible" in row else "–"
+        return mb(row["planned"]) if "planned" in row else "does not fit" if "infeasible" in row else "-"
 
     unplanned = next((row["baseline"] for row in rows if "baseline" in row), None)
     named = by.get("named", {})
-    works = "–" if not named else mb(named["budget"]) if "planned" in named else "**no**"
-    over = "–" if unplanned is None else f"{unplanned / first['eager']:.3f}"
+    works = "-" if not named else mb(named["budget"]) if "planned" in named else "**no**"
+    over = "-" if unplanned is None else f"{unplanned / first['eager']:.3f}"
     return (f"| {name} | {mb(first['eager'])} | {over} | {mb(first['base'])} "
             f"| {', '.join(map(planned, SHARES))} | {ratio(rows)} | {each('overhead', '{:.1f}', 100)} | {each('gap', '{:.1f}', 100)} "
             f"| {each('seconds', '{:.0f}')} | {works} | {results(name, rows)} |")  # fmt: skip
@@ -90,7 +90,7 @@ def ratio(rows: list[Row]) -> str:
     """Measured over planned."""
     found = [row["measured"] / row["planned"] for row in rows if "measured" in row]
     low, high = (f"{least:.3f}" for least in (min(found, default=0), max(found, default=0)))
-    return "–" if not found else low if low == high else f"{low} to {high}"
+    return "-" if not found else low if low == high else f"{low} to {high}"
 
 
 def table(rows: list[Row]) -> str:
