@@ -146,6 +146,21 @@ def denoising(name: str, *args: Any, wanted: torch.Tensor | None = None, call: d
     return Task(model, args, call or {}, lambda output: functional.mse_loss(output.sample, noise))
 
 
+class Reconstruction(nn.Module):
+    """An autoencoder with its loss inside: images are as large as activations."""
+
+    def __init__(self, task: Task) -> None:
+        super().__init__()
+        self.model = task.model
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return functional.mse_loss(self.model(images).sample, images)
+
+
+def reconstruction(task: Task) -> Task:
+    return Task(Reconstruction(task), task.args, loss=lambda loss: loss)
+
+
 def times(batch: int) -> torch.Tensor:
     return torch.randint(0, 1000, (batch,))
 
@@ -205,7 +220,7 @@ CASES: dict[str, tuple[str, Callable[[], Task]]] = {
     "DeepLabV3": ("torchvision", lambda: segmentation(torchvision("deeplabv3_mobilenet_v3_large", 4, 128, 128, aux_loss=True, weights_backbone=None))),
     "UNet2D": ("diffusers", lambda: denoising("UNet2DModel", torch.randn(4, 3, 32, 32), times(4), block_out_channels=(32, 64), layers_per_block=1, down_block_types=("DownBlock2D", "AttnDownBlock2D"), up_block_types=("AttnUpBlock2D", "UpBlock2D"), norm_num_groups=8, sample_size=32)),
     "UNet2DCondition": ("diffusers", lambda: denoising("UNet2DConditionModel", torch.randn(4, 4, 32, 32), times(4), torch.randn(4, 16, 64), block_out_channels=(32, 64), layers_per_block=1, down_block_types=("CrossAttnDownBlock2D", "DownBlock2D"), up_block_types=("UpBlock2D", "CrossAttnUpBlock2D"), cross_attention_dim=64, attention_head_dim=8, norm_num_groups=8, sample_size=32)),
-    "AutoencoderKL": ("diffusers", lambda: denoising("AutoencoderKL", torch.randn(4, 3, 32, 32), block_out_channels=(32, 64), down_block_types=("DownEncoderBlock2D",) * 2, up_block_types=("UpDecoderBlock2D",) * 2, norm_num_groups=8)),
+    "AutoencoderKL": ("diffusers", lambda: reconstruction(denoising("AutoencoderKL", torch.randn(4, 3, 32, 32), block_out_channels=(32, 64), down_block_types=("DownEncoderBlock2D",) * 2, up_block_types=("UpDecoderBlock2D",) * 2, norm_num_groups=8))),
     "DiT": ("diffusers", lambda: denoising("DiTTransformer2DModel", torch.randn(16, 4, 16, 16), call={"timestep": times(16), "class_labels": torch.randint(0, 10, (16,))}, num_attention_heads=4, attention_head_dim=32, in_channels=4, out_channels=4, num_layers=4, sample_size=16, patch_size=2, num_embeds_ada_norm=1000)),
     "Flux": ("diffusers", lambda: denoising("FluxTransformer2DModel", torch.randn(4, 192, 16), call={"encoder_hidden_states": torch.randn(4, 16, 32), "pooled_projections": torch.randn(4, 32), "timestep": torch.rand(4), "img_ids": torch.zeros(192, 3), "txt_ids": torch.zeros(16, 3)}, in_channels=16, num_layers=2, num_single_layers=2, attention_head_dim=32, num_attention_heads=4, joint_attention_dim=32, pooled_projection_dim=32, axes_dims_rope=(4, 12, 16))),
     "Llama with LoRA": ("peft", lambda: tuned(language("Llama"), "LoraConfig", r=8, lora_alpha=16, lora_dropout=0.05, target_modules=["q_proj", "v_proj"], task_type="CAUSAL_LM")),
