@@ -6,6 +6,7 @@
 #        bench/torch/run.sh --table                     writes them from what was measured
 #        bench/torch/run.sh --planning [options of planning.py]
 #        bench/torch/run.sh --small [options of small.py]   steps of some milliseconds
+#        bench/torch/run.sh --zoo [options of zoo_budgets.py]   models of other libraries within budgets
 # CHECKMATE_LIBRARY: the library (default: that of build/); CKM_TORCH_PYTHON: a python with torch.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
@@ -47,6 +48,10 @@ case ${1:-} in
 --small)
     shift
     exec "$python" "$here/small.py" "$@"
+    ;;
+--zoo)
+    shift
+    exec "$python" "$here/zoo_budgets.py" "$@"
     ;;
 --table) ;;
 *)

@@ -16,7 +16,7 @@ from torch import fx
 from typing_extensions import Unpack  # which PyTorch needs itself
 
 from .. import solver
-from . import breaks, casts, failures, outputs, policies, ranks, verified
+from . import breaks, casts, failures, kernels, outputs, policies, ranks, verified
 from . import budget as budgets
 from . import settings as torchs
 from .optimizers import has_state, optimizer_bytes
@@ -177,9 +177,9 @@ class Backend:
             return compile_boxed(graph)
 
         casts.mark(module)
-        made: Callable[..., Any] = aot_autograd(fw_compiler=boxed, bw_compiler=boxed, inference_compiler=boxed, partition_fn=self.partition)(
-            module, inputs
-        )
+        whole = aot_autograd(fw_compiler=boxed, bw_compiler=boxed, inference_compiler=boxed, partition_fn=self.partition)
+        with kernels.native():
+            made: Callable[..., Any] = whole(module, inputs)
         return made
 
 

@@ -7,12 +7,11 @@ eager mode hands its operand on. In a functional graph nobody writes to either o
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import fx
 
 from .joint import storage_key, tensors
+from .views import refresh
 
 _aten = torch.ops.aten
 
@@ -31,7 +30,7 @@ def apply(module: fx.GraphModule) -> None:
             continue
         own = _storages(node.meta.get("val"))
         if own & left_out:
-            _refresh(node)
+            refresh(node)
             own = _storages(node.meta["val"])
         source = node.args[0] if _is_copy(node) else None
         if not isinstance(source, fx.Node) or own & (leaving | written) or _storages(source.meta["val"]) & (outside | written):
@@ -58,13 +57,3 @@ def _is_copy(node: fx.Node) -> bool:
         return False
     same = copy.shape == source.shape and copy.stride() == source.stride() and copy.dtype == source.dtype
     return same and copy.storage_offset() == source.storage_offset() and copy.untyped_storage().nbytes() == source.untyped_storage().nbytes()
-
-
-def _refresh(node: fx.Node) -> None:
-    """A view's fake value, of another storage than before."""
-    target: Any = node.target
-    args, kwargs = fx.map_arg((node.args, node.kwargs), lambda n: n.meta["val"])
-    mode = torch._guards.detect_fake_mode((args, kwargs))
-    assert mode is not None
-    with mode:
-        node.meta["val"] = target(*args, **kwargs)

@@ -119,6 +119,20 @@ def _mutated_inputs(module: fx.GraphModule, num_fwd_outputs: int) -> list[fx.Nod
     return [node for node in inputs if node.meta.get("desc") is not None and node.meta["desc"] in sources]
 
 
+def updates(module: fx.GraphModule, num_fwd_outputs: int) -> set[fx.Node]:
+    """Forward outputs that are new values of inputs and nothing else: they are copied into these when the forward pass is over,
+    and are gone then. None are known where outputs are not described."""
+    *_nodes, output = module.graph.nodes
+    described = output.meta.get("desc")
+    if described is None:
+        return set()
+    outputs = list(output.args[0])
+    gone = [getattr(d, "mutated_input", None) is not None for d in list(described)[:num_fwd_outputs]]
+    gone += [False] * (len(outputs) - len(gone))
+    staying = {node for node, leaves in zip(outputs, gone, strict=True) if not leaves}
+    return {node for node, leaves in zip(outputs, gone, strict=True) if leaves and isinstance(node, fx.Node)} - staying
+
+
 def _element(getitem: fx.Node) -> int:
     """Which element of a multi-output call a getitem takes."""
     index = getitem.args[1]
@@ -158,6 +172,7 @@ def build(module: fx.GraphModule, num_fwd_outputs: int, cost: CostFn, *, name: s
     outputs = list(nodes[-1].args[0])
     forward_outputs, backward_outputs = outputs[:num_fwd_outputs], outputs[num_fwd_outputs:]
     made = _Builder(Graph(name, cost_unit="ns", fixed_bytes=fixed_bytes), nodes, forward_outputs, cost, replay=replay, overwrite=overwrite)
+    made.updates = updates(module, num_fwd_outputs)
     for node in nodes:
         made.input(module, node)
     forward, backward = sides(nodes, forward_outputs)
@@ -181,6 +196,7 @@ class _Builder:
         self._owner: dict[int, int] = {}  # storage to the tensor that has its bytes
         self._storage: dict[int, tuple[str, int]] = {}  # tensor to the pass that makes its storage, and its bytes
         self._held = {n for n in forward_outputs if isinstance(n, fx.Node)}
+        self.updates: set[fx.Node] = set()  # those of them that the caller does not hold after the forward pass
         self._kept: dict[fx.Node, int] = {}  # the view of a forward output that stays with the caller
         # Random calls that the backward pass makes again: their generator's state goes there as one more output.
         self._copied = {effects.origin(n) for n in nodes if effects.COPY_OF in n.meta and effects.is_random(n)}
@@ -255,13 +271,15 @@ class _Builder:
         return [(operand, op.outputs[0]) for operand in found if self._storage[operand] == self._storage[op.outputs[0]]]
 
     def _keep(self, output: fx.Node) -> None:
-        """A forward output stays with the caller to the end, even if it is computed again: a view that is made once."""
+        """A forward output stays with the caller to the end, even if it is computed again: a view that is made once. An update of an
+        input stays until the boundary."""
         made = self.tensor_of[output]
         storage = self._owner[storage_key(output.meta["val"])]
         view = self.graph.tensor(bytes=0, name=f"{output.name}.kept", alias_of=storage)
         self.graph.op(name=f"{output.name}.keep", cost=0, recomputable=False, inputs=[made], outputs=[view])
         self.ops.append(JointOp(None, [made], [view]))
-        self.graph.result(view)
+        if output not in self.updates:
+            self.graph.result(view)
         self._kept[output] = view
 
     def boundary(self, nodes: list[fx.Node], reserve_bytes: int) -> int:

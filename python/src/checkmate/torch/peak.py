@@ -12,6 +12,7 @@ from torch import fx
 
 from . import inplace
 from .joint import Joint, is_tangent, output_bytes, storage_bytes, storage_key
+from .joint import updates as joint_updates
 from .partition import CALL, Halves
 from .program import last_uses
 
@@ -92,6 +93,8 @@ def peak_bytes(joint: Joint, halves: Halves, workspace: dict[str, int] | None = 
     outputs = _outputs(forward)
     count = len(joint.forward_outputs)
     caller = {node for node in outputs[:count] if isinstance(node, fx.Node)}
+    updates = joint_updates(joint.module, count)
+    gone = {new for new, node in zip(outputs[:count], joint.forward_outputs, strict=True) if node in updates and isinstance(new, fx.Node)}
     entering: dict[fx.Node, list[int]] = {}
     inputs = [node for node in backward.nodes if node.op == "placeholder"]
     for placeholder, source in zip(inputs, outputs[count:], strict=False):
@@ -99,6 +102,8 @@ def peak_bytes(joint: Joint, halves: Halves, workspace: dict[str, int] | None = 
             entering[placeholder] = on[source]
             storages.hold(on[source])
     for node in set(on) - caller:
+        storages.drop(on[node])
+    for node in gone:
         storages.drop(on[node])
     for placeholder in inputs:
         if is_tangent(placeholder):

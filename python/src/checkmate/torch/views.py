@@ -30,7 +30,7 @@ def reseat(module: fx.GraphModule) -> None:
         base = node.args[0]
         mine, theirs = _storages(node.meta.get("val")), _storages(base.meta.get("val"))
         if mine and theirs and not mine <= theirs:
-            _refresh(node)
+            refresh(node)
 
 
 def _storages(value: object) -> set[int]:
@@ -49,7 +49,8 @@ def _is_view(node: fx.Node) -> bool:
     return first.alias_info is not None and any(result.alias_info is not None for result in target._schema.returns)
 
 
-def _refresh(node: fx.Node) -> None:
+def refresh(node: fx.Node) -> None:
+    """A view's fake value, of another storage than before."""
     target: Any = node.target
     args, kwargs = fx.map_arg((node.args, node.kwargs), lambda n: n.meta["val"])
     mode = torch._guards.detect_fake_mode((args, kwargs))
