@@ -16,6 +16,7 @@ from ..schedule import Schedule
 from ..solver import Progress, solve
 from . import breaks, budget, copies, cost, dropout, effects, gathered, joint, least, partition, peak, plan_cache, policies, random_state, ranks
 from .tidy import tidied
+from .updates import unread
 
 
 @dataclass(frozen=True)
@@ -142,6 +143,7 @@ class Traced:
             copies.apply(module)
             dropout.rewrite(module)
             gathered.apply(module)
+            unread(module)
         joint.snapshot_mutated(module, num_fwd_outputs)
         policies.apply(module, num_fwd_outputs, options.checkpoint_policy, replay=self.replay)
         if self.measured is not None:
