@@ -10,8 +10,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from checkmate.torch import cost  # noqa: E402
 from torch import fx  # noqa: E402
+
+from checkmate.torch import cost  # noqa: E402
 
 
 def call(target: Any, *shapes: tuple[int, ...]) -> fx.Node:
