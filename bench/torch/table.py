@@ -93,7 +93,7 @@ def markdown(cases: dict[str, list[Row]]) -> str:
     won = even = total = 0
     for case, rows in cases.items():
         eager = next(r for r in rows if r["method"] == "eager")
-        lines += [f"\n### {title(case)}\n", f"{eager['rounds']} rounds; a step in eager mode takes {float(eager['cpu_seconds']):.3f} s.\n",
+        lines += [f"\n### {title(case)}\n", f"{eager['rounds']} rounds; a step in eager mode takes {float(eager['seconds' if ',' in case else 'cpu_seconds']):.3f} s.\n",
                   "| method | setting | peak MB | time | ours: peak MB | predicted | time | predicted | recomputed | gap | ours over it |",
                   "|---|---|---|---|---|---|---|---|---|---|---|"]  # fmt: skip
         for row in sorted((r for r in rows if not is_ours(r)), key=lambda r: -int(r["peak_bytes"])):
@@ -114,7 +114,7 @@ def markdown(cases: dict[str, list[Row]]) -> str:
             "time a step of one thread, by the clock of several, over eager mode's in the same round, medians; behind ± half of what the medians of repeats with new",
             "processes differ by. Beside each method stands ours with its peak as the budget. Where the repeats of the two overlap, they",
             "ran once more, head to head: the last column then has the median of ours over the other's time, and the least and the most",
-            "of a repeat.", "",
+            "of a repeat. With one repeat it is of steps of the same round, of all alike.", "",
             f"Ours takes no more time at {won} of {total} peaks."]  # fmt: skip
     if won < total:
         head.append(f"At {even} of the others the repeats do not agree which is faster; at {total - won - even} it takes more.")
@@ -158,7 +158,7 @@ def draw(case: str, rows: list[Row], path: pathlib.Path) -> None:
               'set border 3 linecolor rgb "#444444"', 'set tics nomirror textcolor rgb "#222222"', 'set grid linecolor rgb "#dddddd" linetype 1',
               "set offsets graph 0.03, graph 0.03, graph 0.05, graph 0.05"]  # fmt: skip
     plots = []
-    for method, (title, colour, point) in STYLES.items():
+    for method, (label, colour, point) in STYLES.items():
         points = sorted((megabytes(r), relative(r)) for r in rows if r["method"] == method)
         if not points:
             continue
@@ -166,7 +166,7 @@ def draw(case: str, rows: list[Row], path: pathlib.Path) -> None:
         script += [f"${block} << END", *(f"{x} {y}" for x, y in points), "END"]
         width = 2.5 if method.startswith("ours") else 1
         plots.append(
-            f'${block} using 1:2 with linespoints linewidth {width} linecolor rgb "{colour}" pointtype {point} pointsize 1.1 title "{title}"'
+            f'${block} using 1:2 with linespoints linewidth {width} linecolor rgb "{colour}" pointtype {point} pointsize 1.1 title "{label}"'
         )
     script.append("plot " + ", ".join(plots))
     subprocess.run(["gnuplot"], input="\n".join(script) + "\n", text=True, check=True)
