@@ -49,12 +49,13 @@ def tokens(batch: int = 8, length: int = 256, vocabulary: int = 1024) -> tuple[t
 
 
 def gpt2() -> Case:
-    """GPT-2 of 8 layers, width 128, its dropout, 8 sequences of 256 tokens."""
+    """GPT-2 of 8 layers, width 128, its dropout, 4 sequences of 256 tokens."""
     import transformers as hf
 
-    config = hf.GPT2Config(vocab_size=1024, n_positions=256, n_embd=128, n_layer=8, n_head=4, use_cache=False)
+    config = hf.GPT2Config(vocab_size=1024, n_positions=256, n_embd=128, n_layer=8, n_head=4, use_cache=False,
+                           bos_token_id=None, eos_token_id=None)  # fmt: skip
     body = hf.GPT2LMHeadModel(config)
-    return Case(OnlyLoss(body, "input_ids"), tokens(), list(body.transformer.h))
+    return Case(OnlyLoss(body, "input_ids"), tokens(batch=4), list(body.transformer.h))
 
 
 def llama() -> Case:
@@ -72,7 +73,7 @@ def vit() -> Case:
     import transformers as hf
 
     config = hf.ViTConfig(hidden_size=128, num_hidden_layers=8, num_attention_heads=4, intermediate_size=512, image_size=64, patch_size=8,
-                          num_labels=10)  # fmt: skip
+                          num_labels=10, problem_type="single_label_classification")  # fmt: skip  # else the first call sets it
     body = hf.ViTForImageClassification(config)
     blocks: Any = next(module for module in body.modules() if isinstance(module, nn.ModuleList) and len(module) == 8)
     return Case(OnlyLoss(body, "pixel_values"), (torch.randn(32, 3, 64, 64), torch.randint(0, 10, (32,))), list(blocks))
