@@ -60,7 +60,8 @@ class Recorder:
         if self.graphs is None or self.metadata is None:
             return made
         forward, backward = self.graphs
-        try:
+        try:  # what `_runtime` needs beside
+            _ = self.metadata.deterministic, self.metadata.subclass_tangent_meta, torch._C._autograd._get_current_graph_task_keep_graph
             if not _is_plain(self.metadata, self.inputs, forward.graph, backward.graph):
                 return made
         except AttributeError:  # another PyTorch's metadata
