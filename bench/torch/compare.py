@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Step time and physical peak of PyTorch's own ways to train in less memory, and of checkmate.torch at the same peaks.
 
-compare.py [--case NAME]... [--methods eager,checkpoint,budget,inductor] [--rounds N] [--repeats N] [--threads N] [--seconds S]
-           [--jobs N] [--records FILE] [--wait] [--close]
+compare.py [--case NAME]... [--library] [--methods eager,checkpoint,selective,budget,inductor] [--rounds N] [--repeats N] [--threads N,...]
+           [--seconds S] [--jobs N] [--records FILE] [--wait] [--within] [--close]
 
 Every configuration is a process of its own (worker.py) that stays warm; the processes of a case then take turns, one
 step each, round after round, so that whatever disturbs the machine disturbs all of them. All of that is repeated with new
 processes, since two that do the same may differ by where their memory lies. What is written is the median of a
 configuration's steps, of wall time, of the process's own time on the processor, and of the latter over eager mode's in the
 same round, with the least and the most that one of the repeats gave; and its peak by the meters of physical.py. Ours gets as
-budget, in bytes, every peak that the others have reached, and then less and less until nothing fits. A case that FILE has
-already is skipped. Costs are measured anew for every case.
+budget, in bytes, every peak that the others have reached, and then, but for --within, less and less until nothing fits.
+With one repeat FILE also has the ratio of ours to each other at its peak, of steps of the same round: median, least, most. With several numbers of threads the
+same processes run again with the next one; what more than one thread takes is told by the clock. A case that FILE has already is skipped. Costs are measured anew for every case.
 
 With --close, of what FILE has: each method and ours at its peak that the repeats cannot tell apart run once more, head to
 head, in many more rounds; FILE then has the ratio of ours to the other beside the other's row.
@@ -36,9 +37,12 @@ import table
 
 HERE = pathlib.Path(__file__).parent
 CASES = ["resnet", "unet", "mobilenet", "gpt", "encoder", "mixer"]
+LIBRARY = ["gpt2", "llama", "vit", "unet2d"]
 SHARES = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]
 #: Below the least peak of the others, each budget is this share of the one before.
 DOWN = 0.85
+#: The note of what ran once more, with ours alone.
+AGAIN = "head to head"
 #: The C library keeps what is freed and asks for large pages. By default it returns pages to the kernel and gets them back,
 #: up to a fifth of a step, and by chance: two processes that do the same differed by a tenth.
 ENVIRONMENT = {"MALLOC_TRIM_THRESHOLD_": str(1 << 36), "MALLOC_MMAP_THRESHOLD_": str(1 << 25), "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
@@ -52,8 +56,9 @@ class Worker:
 
     def __init__(self, case: str, method: str, setting: object, options: argparse.Namespace) -> None:
         self.method, self.setting = method, str(setting)
-        self.command = [sys.executable, str(HERE / "worker.py"), case, method, self.setting, str(options.threads), str(options.seconds)]
+        self.command = [sys.executable, str(HERE / "worker.py"), case, method, self.setting, str(options.threads[0]), str(options.seconds)]
         self.said = "nothing"
+        self.threads = options.threads[0]
         self.times: list[float] = []
         self.cpu: list[float] = []
         self.facts = self._start()
@@ -74,6 +79,28 @@ class Worker:
         facts = self._start()
         if facts.get("halves") != self.facts["halves"]:
             raise RuntimeError(f"{self.method} {self.setting}: other graphs than before: {facts.get('error')}")
+
+    def use(self, threads: int) -> None:
+        """Goes on with so many threads, and nothing timed yet."""
+        assert self.process.stdin is not None
+        self.times, self.cpu = [], []
+        if threads != self.threads:
+            self.threads = threads
+            self.process.stdin.write(f"threads {threads}\n")
+            self.process.stdin.flush()
+            self.facts |= json.loads(self._answer())
+
+    @property
+    def used(self) -> list[float]:
+        """Of each step: of one thread what the processor says, which others on the machine disturb less."""
+        return self.cpu if self.threads == 1 else self.times
+
+    def use_again(self, threads: int) -> None:
+        """After `renew`, which starts with the first number of threads."""
+        times, cpu = self.times, self.cpu
+        self.threads = int(self.command[-2])
+        self.use(threads)
+        self.times, self.cpu = times, cpu
 
     def _answer(self) -> str:
         assert self.process.stdout is not None
@@ -116,7 +143,7 @@ class Worker:
             row |= {"seconds": statistics.median(self.times), "fastest": min(self.times), "slowest": max(self.times),
                     "cpu_seconds": statistics.median(self.cpu), "rounds": len(self.times)}  # fmt: skip
         if self.times and eager is not None:
-            ratios = [mine / its for mine, its in zip(self.cpu, eager.cpu, strict=True)]
+            ratios = [mine / its for mine, its in zip(self.used, eager.used, strict=True)]
             row |= dict(zip(("relative", "relative_least", "relative_most"), medians(ratios, repeats), strict=True))
         return row
 
@@ -124,17 +151,17 @@ class Worker:
 def others(case: str, options: argparse.Namespace) -> list[Worker]:
     wanted: list[tuple[str, object]] = []
     for method in options.methods.split(","):
-        if method in ("eager", "checkpoint"):
+        if method in ("eager", "checkpoint", "selective"):
             wanted.append((method, ""))
         elif method == "budget":
-            wanted += [(method, share) for share in SHARES]
+            wanted += [(method, share) for share in options.shares]
         else:
-            wanted += [(method, share) for share in [*SHARES[::2], 1.0]]
+            wanted += [(method, share) for share in (options.shares if options.library else [*SHARES[::2], 1.0])]
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         made = list(pool.map(lambda w: Worker(case, *w, options), wanted))
         if any(w.method == "budget" and not w.works for w in made):
             # With batch norms PyTorch's partition works only after inductor's decompositions, slower with eager kernels.
-            made += pool.map(lambda share: Worker(case, "decomposed", share, options), SHARES)
+            made += pool.map(lambda share: Worker(case, "decomposed", share, options), options.shares)
     return made
 
 
@@ -150,7 +177,7 @@ def ours(case: str, method: str, theirs: list[Worker], options: argparse.Namespa
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         made = [first, *pool.map(lambda b: Worker(case, method, b, options), reversed(budgets[:-1]))]
     budget = int(budgets[0] * DOWN)
-    while made[-1].works:
+    while made[-1].works and not options.within:
         made.append(Worker(case, method, budget, options))
         budget = int(budget * DOWN)
     return made
@@ -180,19 +207,39 @@ def compare(case: str, options: argparse.Namespace) -> list[dict[str, object]]:
     if options.wait:
         print("ready", flush=True)
         sys.stdin.readline()
-    for repeat in range(options.repeats):
-        if repeat > 0:
-            with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-                list(pool.map(Worker.renew, running))
-        for i in range(options.rounds):
-            for k in range(len(running)):
-                running[(k + i) % len(running)].step()
+    rows = []
+    for threads in options.threads:
+        for worker in running:
+            worker.use(threads)
+        for repeat in range(options.repeats):
+            if repeat > 0:
+                with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+                    list(pool.map(Worker.renew, running))
+                for worker in running:
+                    worker.use_again(threads)
+            for i in range(options.rounds):
+                for k in range(len(running)):
+                    running[(k + i) % len(running)].step()
+        first = next((w for w in running if w.method == "eager"), None)
+        made = [w.row(case, threads, first, options.repeats) for w in workers]
+        rows += beside(made, workers) if options.repeats == 1 else made  # else new processes, by turns: --close
     for worker in running:
         worker.stop()
     if options.wait:
         print("done", flush=True)
-    first = next((w for w in running if w.method == "eager"), None)
-    return [w.row(case, options.threads, first, options.repeats) for w in workers]
+    return rows
+
+
+def beside(rows: list[dict[str, object]], workers: list[Worker]) -> list[dict[str, object]]:
+    """With the ratio of ours to each other, of steps of the same round."""
+    texts = [{name: "" if row.get(name) is None else str(row[name]) for name in FIELDS} for row in rows]
+    timed = [text for text in texts if text["seconds"]]
+    for row, text, worker in zip(rows, texts, workers, strict=True):
+        mine = table.beside(text, timed) if text["seconds"] and text["method"] in table.AGAINST else None
+        if mine is not None:
+            ratios = [ours / its for ours, its in zip(workers[texts.index(mine)].used, worker.used, strict=True)]
+            row |= dict(zip(("ours_over", "ours_over_least", "ours_over_most"), (statistics.median(ratios), min(ratios), max(ratios)), strict=True))
+    return rows
 
 
 def medians(ratios: list[float], repeats: int) -> tuple[float, float, float]:
@@ -202,19 +249,27 @@ def medians(ratios: list[float], repeats: int) -> tuple[float, float, float]:
     return statistics.median(ratios), min(each), max(each)
 
 
+def again(row: dict[str, str], mine: dict[str, str]) -> bool:
+    """Whether the two are too close to tell and have not run head to head."""
+    if row["note"] == AGAIN:
+        return False
+    return float(row["ours_over"]) > 0.97 if row["ours_over"] else table.close(row, mine)
+
+
 def head_to_head(options: argparse.Namespace) -> None:
     """The file is written anew after every pair, as a whole."""
     with options.records.open(newline="") as file:
         rows = list(csv.DictReader(file))
     for row in rows:
         mine = (
-            table.beside(row, [r for r in rows if r["case"] == row["case"] and r["seconds"]])
+            table.beside(row, [r for r in rows if (r["case"], r["threads"]) == (row["case"], row["threads"]) and r["seconds"]])
             if row["seconds"] and row["method"] in table.AGAINST
             else None
         )
-        if mine is None or row.get("ours_over") or not table.close(row, mine) or (options.case and row["case"] not in options.case):
+        if mine is None or not again(row, mine) or (options.case and row["case"] not in options.case):
             continue
         print(f"{row['case']}: {row['method']} {row['setting']}", file=sys.stderr)
+        options.threads = [int(row["threads"])]
         with fresh_cache():
             pair = [Worker(row["case"], row["method"], row["setting"], options), Worker(row["case"], mine["method"], mine["setting"], options)]
             for repeat in range(options.repeats):
@@ -225,8 +280,9 @@ def head_to_head(options: argparse.Namespace) -> None:
                         worker.step()
             for worker in pair:
                 worker.stop()
-        ratios = [ours / theirs for theirs, ours in zip(pair[0].cpu, pair[1].cpu, strict=True)]
+        ratios = [ours / theirs for theirs, ours in zip(pair[0].used, pair[1].used, strict=True)]
         row |= dict(zip(("ours_over", "ours_over_least", "ours_over_most"), map(str, medians(ratios, options.repeats)), strict=True))
+        row["note"] = AGAIN
         new = options.records.with_suffix(".new")
         with new.open("w", newline="") as file:
             writer = csv.DictWriter(file, FIELDS)
@@ -244,11 +300,14 @@ def fresh_cache() -> Iterator[None]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--case", action="append", choices=CASES)
+    parser.add_argument("--case", action="append", choices=[*CASES, *LIBRARY])
+    parser.add_argument("--library", action="store_true", help="the models of transformers and diffusers")
     parser.add_argument("--methods", default="eager,checkpoint,budget", help="of PyTorch's own; inductor compiles for minutes")
     parser.add_argument("--rounds", type=int, default=9, help="steps of each process")
     parser.add_argument("--repeats", type=int, default=3, help="processes one after another for each configuration")
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--threads", type=lambda text: [int(part) for part in text.split(",")], default=[1], help="1, or such as 1,2")
+    parser.add_argument("--shares", type=lambda text: [float(part) for part in text.split(",")], default=SHARES, help="of activation_memory_budget")
+    parser.add_argument("--within", action="store_true", help="ours at the peaks of the others only, not below them")
     parser.add_argument("--seconds", type=float, default=20, help="time limit of our solver")
     parser.add_argument("--jobs", type=int, default=1, help="processes that get ready at the same time")
     parser.add_argument("--records", type=pathlib.Path, default=HERE.parent / "results" / "torch.csv")
@@ -258,12 +317,12 @@ def main() -> int:
     if options.close:
         head_to_head(options)
         return 0
-    known = set()
+    known: set[tuple[str, str]] = set()
     if options.records.exists():
         with options.records.open(newline="") as file:
-            known = {row["case"] for row in csv.DictReader(file)}
-    for case in options.case or CASES:
-        if case in known:
+            known = {(row["case"], row["threads"]) for row in csv.DictReader(file)}
+    for case in options.case or (LIBRARY if options.library else CASES):
+        if {(case, str(threads)) for threads in options.threads} <= known:
             print(f"{case}: in {options.records.name} already", file=sys.stderr)
             continue
         with fresh_cache():

@@ -3,6 +3,7 @@
 # Compares ways to train a PyTorch model in less memory; see README.md.
 # Usage: bench/torch/run.sh [options of compare.py]     measures, then writes the table and the figures
 #        bench/torch/run.sh --inductor [options]        the same of generated code: results/torch-inductor.*
+#        bench/torch/run.sh --library [options]         models of transformers and diffusers: results/torch-library.*
 #        bench/torch/run.sh --table                     writes them from what was measured
 #        bench/torch/run.sh --planning [options of planning.py]
 #        bench/torch/run.sh --small [options of small.py]   steps of some milliseconds
@@ -39,6 +40,14 @@ if [ "${1:-}" = --inductor ]; then
     shift
     set -- --methods eager,inductor "$@"
 fi
+if [ "${3:-}" = --library ]; then
+    name=torch-library-inductor
+    set -- "$@" --within --repeats 1 --threads 1,2 --jobs 2 --rounds 15 --seconds 6
+elif [ "${1:-}" = --library ]; then
+    name=torch-library
+    shift
+    set -- --library --within --methods eager,checkpoint,selective,budget --repeats 1 --threads 1,2 --jobs 2 --rounds 15 --seconds 6 "$@"
+fi
 results=$root/bench/results
 case ${1:-} in
 --planning)
@@ -58,6 +67,6 @@ case ${1:-} in
     "$python" "$here/compare.py" --records "$results/$name.csv" "$@"
     ;;
 esac
-for csv in "$results"/torch.csv "$results"/torch-inductor.csv; do
+for csv in "$results"/torch.csv "$results"/torch-inductor.csv "$results"/torch-library*.csv; do
     [ ! -e "$csv" ] || "$python" "$here/table.py" "$csv" "${csv%.csv}.md" "$root/docs/figures"
 done

@@ -16,11 +16,14 @@ import subprocess
 import sys
 
 Row = dict[str, str]
-TITLES = {"resnet": "ResNet-18", "unet": "U-Net", "mobilenet": "MobileNetV2-like", "gpt": "GPT", "encoder": "BERT-like encoder", "mixer": "MLP-Mixer"}
+TITLES = {"resnet": "ResNet-18", "unet": "U-Net", "mobilenet": "MobileNetV2-like", "gpt": "GPT", "encoder": "BERT-like encoder", "mixer": "MLP-Mixer",
+          "gpt2": "GPT-2 (transformers)", "llama": "Llama (transformers)", "vit": "ViT (transformers)",
+          "unet2d": "UNet2DConditionModel (diffusers)"}  # fmt: skip
 #: Title, colour and point type of each method.
 STYLES = {
     "eager": ("eager", "#000000", 4),
     "checkpoint": ("checkpoint, every block", "#E69F00", 8),
+    "selective": ("checkpoint, selective", "#009E73", 6),
     "budget": ("activation memory budget", "#56B4E9", 10),
     "decomposed": ("activation memory budget, decomposed", "#CC79A7", 12),
     "inductor": ("activation memory budget, inductor", "#56B4E9", 10),
@@ -28,7 +31,7 @@ STYLES = {
     "ours-inductor": ("checkmate.torch, inductor", "#0072B2", 7),
 }
 #: Ours, and what it is compared with.
-AGAINST = {"eager": "ours", "checkpoint": "ours", "budget": "ours", "decomposed": "ours", "inductor": "ours-inductor"}
+AGAINST = {"eager": "ours", "checkpoint": "ours", "selective": "ours", "budget": "ours", "decomposed": "ours", "inductor": "ours-inductor"}
 
 
 def measured(path: pathlib.Path) -> dict[str, list[Row]]:
@@ -36,8 +39,14 @@ def measured(path: pathlib.Path) -> dict[str, list[Row]]:
     with path.open(newline="") as file:
         for row in csv.DictReader(file):
             if row["seconds"]:
-                cases.setdefault(row["case"], []).append(row)
+                several = "" if row["threads"] == "1" else f", {row['threads']} threads"
+                cases.setdefault(row["case"] + several, []).append(row)
     return cases
+
+
+def title(case: str) -> str:
+    name, *several = case.split(", ")
+    return ", ".join([TITLES[name], *several])
 
 
 def relative(row: Row) -> float:
@@ -84,7 +93,7 @@ def markdown(cases: dict[str, list[Row]]) -> str:
     won = even = total = 0
     for case, rows in cases.items():
         eager = next(r for r in rows if r["method"] == "eager")
-        lines += [f"\n### {TITLES[case]}\n", f"{eager['rounds']} rounds; a step in eager mode takes {float(eager['cpu_seconds']):.3f} s.\n",
+        lines += [f"\n### {title(case)}\n", f"{eager['rounds']} rounds; a step in eager mode takes {float(eager['seconds' if ',' in case else 'cpu_seconds']):.3f} s.\n",
                   "| method | setting | peak MB | time | ours: peak MB | predicted | time | predicted | recomputed | gap | ours over it |",
                   "|---|---|---|---|---|---|---|---|---|---|---|"]  # fmt: skip
         for row in sorted((r for r in rows if not is_ours(r)), key=lambda r: -int(r["peak_bytes"])):
@@ -96,16 +105,16 @@ def markdown(cases: dict[str, list[Row]]) -> str:
                 won += over(row, mine) <= 1
                 even += bool(over(row, mine) > 1 and row.get("ours_over") and float(row["ours_over_least"]) <= 1)
         if {"checkpoint", "ours"} <= {r["method"] for r in rows}:
-            summary.append(f"| {TITLES[case]} | {short(rows)} |")
+            summary.append(f"| {title(case)} | {short(rows)} |")
         least = min(int(r["peak_bytes"]) for r in rows if not is_ours(r))
         for row in sorted((r for r in rows if is_ours(r) and int(r["setting"]) < least), key=lambda r: -int(r["peak_bytes"])):
             lines.append("| out of their reach | | | | " + ours(row) + " |")
     head = ["# Training in less memory: PyTorch's own ways and checkmate.torch", "",
             "How this is measured: [../torch/README.md](../torch/README.md). Peaks are physical, in MB; times are seconds of processor",
-            "time a step, one thread, over eager mode's in the same round, medians; behind ± half of what the medians of repeats with new",
+            "time a step of one thread, by the clock of several, over eager mode's in the same round, medians; behind ± half of what the medians of repeats with new",
             "processes differ by. Beside each method stands ours with its peak as the budget. Where the repeats of the two overlap, they",
             "ran once more, head to head: the last column then has the median of ours over the other's time, and the least and the most",
-            "of a repeat.", "",
+            "of a repeat. With one repeat it is of steps of the same round, of all alike.", "",
             f"Ours takes no more time at {won} of {total} peaks."]  # fmt: skip
     if won < total:
         head.append(f"At {even} of the others the repeats do not agree which is faster; at {total - won - even} it takes more.")
@@ -145,11 +154,11 @@ def ours(row: Row) -> str:
 
 def draw(case: str, rows: list[Row], path: pathlib.Path) -> None:
     script = [f'set terminal svg size 620,440 dynamic font "DejaVu Sans,12" background "#ffffff"\nset output "{path}"',
-              f'set title "{TITLES[case]}"', 'set xlabel "physical peak (MB)"', 'set ylabel "step time / eager"', "set key below samplen 2",
+              f'set title "{title(case)}"', 'set xlabel "physical peak (MB)"', 'set ylabel "step time / eager"', "set key below samplen 2",
               'set border 3 linecolor rgb "#444444"', 'set tics nomirror textcolor rgb "#222222"', 'set grid linecolor rgb "#dddddd" linetype 1',
               "set offsets graph 0.03, graph 0.03, graph 0.05, graph 0.05"]  # fmt: skip
     plots = []
-    for method, (title, colour, point) in STYLES.items():
+    for method, (label, colour, point) in STYLES.items():
         points = sorted((megabytes(r), relative(r)) for r in rows if r["method"] == method)
         if not points:
             continue
@@ -157,7 +166,7 @@ def draw(case: str, rows: list[Row], path: pathlib.Path) -> None:
         script += [f"${block} << END", *(f"{x} {y}" for x, y in points), "END"]
         width = 2.5 if method.startswith("ours") else 1
         plots.append(
-            f'${block} using 1:2 with linespoints linewidth {width} linecolor rgb "{colour}" pointtype {point} pointsize 1.1 title "{title}"'
+            f'${block} using 1:2 with linespoints linewidth {width} linecolor rgb "{colour}" pointtype {point} pointsize 1.1 title "{label}"'
         )
     script.append("plot " + ", ".join(plots))
     subprocess.run(["gnuplot"], input="\n".join(script) + "\n", text=True, check=True)
@@ -171,7 +180,8 @@ def main() -> int:
         print("no figures: gnuplot is not there", file=sys.stderr)
         return 0
     for case, rows in cases.items():
-        draw(case, rows, figures / f"{path.stem}-{case}.svg")
+        if "," not in case:  # of one thread
+            draw(case, rows, figures / f"{path.stem}-{case}.svg")
     return 0
 
 

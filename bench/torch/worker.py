@@ -3,10 +3,11 @@
 
 worker.py CASE METHOD SETTING THREADS SECONDS
 
-METHOD: eager; checkpoint; budget (PyTorch's activation_memory_budget, SETTING 0.1 to 1, with the eager kernels);
+METHOD: eager; checkpoint; selective (the same, but what products and attention give is saved); budget (PyTorch's activation_memory_budget, SETTING 0.1 to 1, with the eager kernels);
 decomposed (the same after inductor's decompositions, which is what the backend "aot_eager_decomp_partition" does);
 inductor (the same with generated code); ours, ours-inductor (SETTING is the budget in bytes). SECONDS: time limit of our
-solver. Prints a JSON line when it is warm, then, for every line on standard input, the seconds of a step: by the clock, and on the processor.
+solver. Prints a JSON line when it is warm, then, for every line "step" on standard input, the seconds of a step: by the clock, and on
+the processor. After "threads N" it has N threads, and prints its peak then.
 """
 
 from __future__ import annotations
@@ -25,15 +26,38 @@ from torch._functorch import config as functorch_config
 
 import cases
 import physical
+from checkmate.torch.settings import during_call
 
 WARM = 3
 
 
 def checkpointed(case: cases.Case) -> None:
+    """Every block, by the library's own switch where there is one."""
     from torch.utils.checkpoint import checkpoint
 
+    if hasattr(case.model, "gradient_checkpointing_enable"):
+        case.model.gradient_checkpointing_enable()
+        return
     for block in case.blocks:
         block.forward = functools.partial(checkpoint, block.forward, use_reentrant=False)  # type: ignore[method-assign]
+
+
+#: What takes long to compute again. Attention by the math of its formula is products, too.
+_SAVED = ("mm", "addmm", "bmm", "convolution", "_scaled_dot_product")
+
+
+def selective(case: cases.Case) -> None:
+    """Every block, but products, convolutions and attention are saved, as PyTorch's documentation suggests it."""
+    from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
+
+    def policy(_context: Any, call: Any, *_args: Any, **_kwargs: Any) -> CheckpointPolicy:
+        name = call._schema.name.removeprefix("aten::")
+        saved = name in _SAVED or name.startswith("_scaled_dot_product")
+        return CheckpointPolicy.MUST_SAVE if saved else CheckpointPolicy.PREFER_RECOMPUTE
+
+    contexts = functools.partial(create_selective_checkpoint_contexts, policy)
+    for block in case.blocks:
+        block.forward = functools.partial(checkpoint, block.forward, use_reentrant=False, context_fn=contexts)  # type: ignore[method-assign]
 
 
 def budgeted(model: torch.nn.Module, share: float, decompose: bool, found: list[str]) -> Callable[..., Any]:
@@ -65,6 +89,8 @@ def main() -> int:
     run: Callable[..., Any] = case.model
     if method == "checkpoint":
         checkpointed(case)
+    elif method == "selective":
+        selective(case)
     elif method in ("budget", "decomposed"):
         run = budgeted(case.model, float(setting), method == "decomposed", halves)
     elif method == "inductor":
@@ -84,7 +110,8 @@ def main() -> int:
 
     begin = time.perf_counter()
     try:
-        step()
+        with during_call():  # logging ends no graph of PyTorch's either
+            step()
     except Exception as error:  # noqa: BLE001 - whatever it is becomes the note of the row
         print(json.dumps({"error": f"{type(error).__name__}: {error}".splitlines()[0]}), flush=True)
         return 1
@@ -104,8 +131,15 @@ def main() -> int:
     facts["halves"] = " ".join(halves)
     clear()
     print(json.dumps(facts), flush=True)
-    for _line in sys.stdin:
+    for line in sys.stdin:
         clear()
+        if line.startswith("threads"):
+            torch.set_num_threads(int(line.split()[1]))
+            step()
+            clear()
+            held = physical.held_bytes(case.model, case.inputs)
+            print(json.dumps({"peak": held + physical.allocator_peak(step)}), flush=True)
+            continue
         begin, used = time.perf_counter(), time.process_time()
         step()
         print(json.dumps([time.perf_counter() - begin, time.process_time() - used]), flush=True)

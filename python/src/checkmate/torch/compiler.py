@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import numbers
@@ -16,7 +17,7 @@ from torch import fx
 from typing_extensions import Unpack  # which PyTorch needs itself
 
 from .. import solver
-from . import breaks, casts, failures, kernels, outputs, policies, ranks, verified
+from . import breaks, casts, failures, kernels, outputs, policies, ranks, runtime, verified
 from . import budget as budgets
 from . import settings as torchs
 from .optimizers import has_state, optimizer_bytes
@@ -173,14 +174,14 @@ class Backend:
             return inductor.compile_graph(module, inputs, self.partition)
         from torch._dynamo.backends.common import aot_autograd
 
-        def boxed(graph: fx.GraphModule, _inputs: Any) -> Callable[..., Any]:
-            return compile_boxed(graph)
-
         casts.mark(module)
-        whole = aot_autograd(fw_compiler=boxed, bw_compiler=boxed, inference_compiler=boxed, partition_fn=self.partition)
+        boxed = runtime.Recorder(compile_boxed, inputs)
+        whole = aot_autograd(
+            fw_compiler=boxed, bw_compiler=boxed, inference_compiler=boxed, partition_fn=boxed.halves(self.partition)
+        )
         with kernels.native():
             made: Callable[..., Any] = whole(module, inputs)
-        return made
+        return boxed.runtime(made)
 
 
 def backend(
@@ -307,12 +308,13 @@ def compile(
     compiled: Any = torch.compile(traced, backend=made, fullgraph=graphs is None, dynamic=False)
     inner = compiled.forward if isinstance(compiled, torch.nn.Module) else compiled
     run = inner if graphs is not None else torch.compile(outputs.traced(original, loss), backend=made, fullgraph=True, dynamic=False)
+    per_call = torchs.during_call if graphs is not None or not torchs.only_while_compiling(run) else contextlib.nullcontext
     guard = failures.Guard(run, original, fallback=fallback == "eager", graphs=graphs)
 
     def planned(*args: Any, **kwargs: Any) -> Any:
         made.arguments = args, kwargs
         try:
-            with torchs.during_call():
+            with per_call():
                 return guard(*args, **kwargs)
         finally:
             made.arguments = None

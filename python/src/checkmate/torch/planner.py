@@ -18,6 +18,7 @@ from ..solver import Progress, solve
 from . import breaks, budget, copies, cost, dropout, effects, gathered, joint, least, partition, peak, plan_cache, policies, random_state, ranks
 from .places import model_called
 from .tidy import tidied
+from .updates import unread
 from .verify import Verification
 from .views import reseat
 
@@ -160,6 +161,7 @@ class Traced:
             copies.apply(module)
             dropout.rewrite(module)
             gathered.apply(module)
+            unread(module)
         joint.snapshot_mutated(module, num_fwd_outputs)
         reseat(module)
         policies.apply(module, num_fwd_outputs, options.checkpoint_policy, replay=self.replay)

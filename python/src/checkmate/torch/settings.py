@@ -35,6 +35,24 @@ def during_call() -> Iterator[None]:
         setattr(config, name, ignored)
 
 
+def only_while_compiling(run: Callable[..., Any]) -> bool:
+    """Whether what torch.compile made of a function could be told to have the settings of `during_call` for as long as it
+    compiles, and only then."""
+    code, closure = getattr(run, "__code__", None), getattr(run, "__closure__", None) or ()
+    cells = dict(zip(getattr(code, "co_freevars", ()), closure, strict=True)) if code is not None else {}
+    if "callback" not in cells or not callable(cells["callback"].cell_contents):
+        return False
+    inner = cells["callback"].cell_contents
+
+    def callback(*args: Any, **kwargs: Any) -> Any:
+        with during_call():
+            return inner(*args, **kwargs)
+
+    vars(callback).update(vars(inner))  # among them what the compiled code is kept by
+    cells["callback"].cell_contents = callback
+    return True
+
+
 @functools.lru_cache(1)
 def _log_functions(*_known: object) -> frozenset[Callable[..., Any]]:
     owners: list[Any] = [logging, logging.Logger, logging.LoggerAdapter]

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measuring what a call costs takes not much longer than the call."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import fx  # noqa: E402
+
+from checkmate.torch import cost  # noqa: E402
+
+
+def call(target: Any, *shapes: tuple[int, ...]) -> fx.Node:
+    """A node of `target` on tensors of these shapes."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    graph = fx.Graph()
+    with FakeTensorMode():
+        values = [torch.empty(shape) for shape in shapes]
+        result = target(*values)
+    operands = [graph.placeholder(f"x{i}") for i in range(len(shapes))]
+    node = graph.call_function(target, tuple(operands))
+    for each, value in zip([*operands, node], [*values, result], strict=True):
+        each.meta["val"] = value
+    return node
+
+
+def test_a_long_call_runs_twice_a_short_one_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    node = call(torch.ops.aten.add.Tensor, (1024,), (1024,))
+    for seconds, expected in ((0.0, 7), (0.15, 2)):
+        ran = []
+
+        def slow(*args: Any, seconds: float = seconds, ran: list[int] = ran) -> Any:
+            ran.append(1)
+            time.sleep(seconds)
+            return torch.add(*args)
+
+        monkeypatch.setattr(node, "target", slow)
+        nanoseconds, _workspace, out = cost._measured(node, 5)
+        assert len(ran) <= expected
+        assert nanoseconds >= seconds * 1e9
+        assert out == 4096
+    assert len(ran) < 7
+
+
+def test_operands_are_random_to_the_last_element() -> None:
+    for shape in ((3,), (1 << 16,), ((1 << 16) * 2 + 5,)):
+        x = cost._random(torch.empty(shape))
+        assert x.abs().max() > 0
+        assert bool((x[-3:] != 0).all())
+        assert abs(x.mean()) < 1
+        assert torch.isfinite(x).all()
+    assert cost._random(torch.empty_strided((4, 4), (1, 4), dtype=torch.bfloat16)).stride() == (1, 4)
+    assert cost._random(torch.empty(0)).numel() == 0
