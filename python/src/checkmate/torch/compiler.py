@@ -92,7 +92,6 @@ class Backend:
         self.frames: set[object] = set()
         self._around = breaks.Surroundings()
         self._detached: list[outputs.Detached] = []
-        self._inputs: list[Any] = []
         self._held_bytes = 0
         self._accumulated = (0, 0)
         self._parameters: set[int] = set()
@@ -125,19 +124,12 @@ class Backend:
             device = next((value.device for value in inputs if isinstance(value, torch.Tensor)), torch.device("cpu"))
             present = graphs.present_bytes() + self.options.held_now_bytes
             self.options = replace(self.options, budget=budgets.in_bytes("auto", baseline_bytes=0, device=device, held_bytes=present))
-        self._around, self._inputs, self._held_bytes = graphs.around(inputs), inputs, 0
-        try:
-            made = self._compile(module, inputs)
-        finally:
-            self._inputs = []
-        held = self._held_bytes
 
-        def run(*args: Any) -> Any:
-            outputs = made(*args)
-            graphs.ran(held)
-            return outputs
+        def make(inputs: list[Any], around: breaks.Surroundings) -> tuple[Callable[..., Any], int]:
+            self._parameters, self._around, self._held_bytes = set(parameters), around, 0
+            return self._compile(module, inputs), self._held_bytes
 
-        return run
+        return breaks.Part(graphs, make, inputs)
 
     def _note_frame(self) -> None:
         """Parts of one function are frames of their own; other shapes of a part are compilations of the same frame."""
@@ -159,7 +151,7 @@ class Backend:
         self.plans.append(made)
         log.info("graph %d: %s", len(self.plans) - 1, made)
         if self.graphs is not None:
-            self._held_bytes = self.graphs.holds(self._inputs, halves.forward.graph, num_fwd_outputs)
+            self._held_bytes = breaks.holds(halves.forward.graph, num_fwd_outputs)
         return halves.forward, halves.backward
 
     def _compile(self, module: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
