@@ -16,7 +16,7 @@ from torch import fx
 from typing_extensions import Unpack  # which PyTorch needs itself
 
 from .. import solver
-from . import breaks, casts, failures, outputs, policies, ranks
+from . import breaks, casts, failures, outputs, policies, ranks, recurrent
 from . import budget as budgets
 from . import settings as torchs
 from .optimizers import has_state, optimizer_bytes
@@ -43,6 +43,7 @@ class Settings(TypedDict, total=False):
     seed: int
     strategy: str
     cache: bool
+    shapes: int
     progress: Callable[[str], None] | None
 
 
@@ -53,7 +54,7 @@ def checked(budget: int | float | str, settings: Settings, *, model: object = No
     for name in given:
         if name not in Settings.__annotations__:
             raise TypeError(f'there is no option "{name}"; there are {", ".join(Settings.__annotations__)}')
-    for name in ("fixed_bytes", "time_limit", "gap", "threads", "seed"):
+    for name in ("fixed_bytes", "time_limit", "gap", "threads", "seed", "shapes"):
         value = given.get(name, 0)
         kind = numbers.Real if name in ("time_limit", "gap") else numbers.Integral
         if not (value is None and name == "time_limit") and (not isinstance(value, kind) or float(value) < 0):
@@ -147,7 +148,8 @@ class Backend:
         casts.merge(module, num_fwd_outputs, self._parameters)
         fixed, now = (a + b for a, b in zip((self.options.fixed_bytes, self.options.held_now_bytes), self._accumulated, strict=True))
         options, name = replace(self.options, fixed_bytes=fixed, held_now_bytes=now), f"graph {len(self.plans)}"
-        made, halves = plan(module, num_fwd_outputs, options, name, self._around, [out.name for out in self._detached])
+        others = [made.schedule for made in self.plans] if options.shapes else []
+        made, halves = plan(module, num_fwd_outputs, options, name, self._around, [out.name for out in self._detached], others)
         self.plans.append(made)
         log.info("graph %d: %s", len(self.plans) - 1, made)
         if self.graphs is not None:
@@ -169,6 +171,7 @@ class Backend:
             return compile_boxed(graph)
 
         casts.mark(module)
+        recurrent.replace(module)
         made: Callable[..., Any] = aot_autograd(fw_compiler=boxed, bw_compiler=boxed, inference_compiler=boxed, partition_fn=self.partition)(
             module, inputs
         )
@@ -255,6 +258,9 @@ def compile(
     fixed_bytes: what else lives beside the step.  time_limit: seconds for the solver, by default a few, more for large
         graphs.  gap: good enough, relative.
     threads, seed, strategy: as in `checkmate.solve`.  cache: keep plans and costs on disk.
+    shapes: how many shapes the model may be called with; by default PyTorch's own limit, 8, and each is planned. With it, a shape
+        for which the plan of another one is valid and within the budget is not planned anew: the verifier and the peak of
+        what runs decide. Call it with the largest first: what its plan is good for are smaller ones.
     progress: called with a line of text now and then while it plans, such as `print`.
 
     A DistributedDataParallel model has its module compiled in place; its buckets are counted, and the processes agree on
@@ -295,7 +301,7 @@ def compile(
     def call(*args: Any, **kwargs: Any) -> Any:
         made.arguments = args, kwargs
         try:
-            with torchs.during_call():
+            with torchs.during_call(settings.shapes):
                 found = guard(*args, **kwargs)
         finally:
             made.arguments = None

@@ -19,7 +19,7 @@ import torch
 from torch import fx
 from torch.utils._pytree import tree_flatten, tree_map
 
-from . import effects, joint, meter, plan_cache
+from . import effects, joint, meter, plan_cache, recurrent
 
 #: FLOPs per second, bytes per second, seconds to start a call. Round figures of a CPU core and of a data-centre GPU
 #: (NVIDIA A100 data sheet: 19.5 TFLOPS in single precision, 1.6 TB/s); measure to do better.
@@ -56,7 +56,9 @@ def _is_view(node: fx.Node) -> bool:
 
 
 def estimate(node: fx.Node) -> tuple[int, int]:
-    """Nanoseconds, and zero bytes of workspace."""
+    """Nanoseconds, and zero bytes of workspace; recurrent layers, whose workspace is large, are measured."""
+    if node.target in (recurrent.FORWARD, recurrent.BACKWARD):
+        return _tried(node)
     outputs = _tensors(node.meta.get("val"))
     device = outputs[0].device.type if outputs else "cpu"
     rate, bandwidth, start = _RATES.get(device, _RATES["cuda"])
@@ -65,6 +67,11 @@ def estimate(node: fx.Node) -> tuple[int, int]:
     args, kwargs = _values(node)
     moved = sum(t.numel() * t.element_size() for t in [*_tensors((args, kwargs)), *outputs])
     return int((max(flops(node) / rate, moved / bandwidth) + start) * 1e9), 0
+
+
+def _tried(node: fx.Node) -> tuple[int, int]:
+    with _outside_of_tracing():
+        return int(_nanoseconds(node, 1)), _bytes(node)[0]
 
 
 def _read(path: pathlib.Path) -> dict[str, list[float]]:
@@ -152,6 +159,8 @@ def _runnable(node: fx.Node) -> Callable[[], object]:
     target = node.target
     assert callable(target)
     args, kwargs = tree_map(real, _values(node))
+    if target is recurrent.BACKWARD:
+        args = recurrent.belonging(args[1], *args[3:])
     return lambda: target(*args, **kwargs)
 
 
@@ -193,4 +202,4 @@ def _bytes(node: fx.Node) -> list[int]:
         return [0]
     outputs = _tensors(out)
     distinct = {t.untyped_storage()._cdata: joint.storage_bytes(t) for t in outputs}
-    return [max(0, peak - sum(distinct.values())), *(joint.storage_bytes(t) for t in outputs)]
+    return [max(0, peak - sum(distinct.values()) - recurrent.recorded_bytes(outputs)), *(joint.storage_bytes(t) for t in outputs)]

@@ -207,7 +207,8 @@ def _too_many_shapes() -> UnsupportedError:
     limit = "recompile_limit" if hasattr(torch._dynamo.config, "recompile_limit") else "cache_size_limit"  # before PyTorch 2.7
     failure = UnsupportedError(
         f"PyTorch compiles a function for at most {getattr(torch._dynamo.config, limit)} combinations of shapes, modes and Python "
-        f"numbers: pad to a few sizes, give numbers that change as tensors, or raise torch._dynamo.config.{limit}"
+        f"numbers: give shapes=, how many there may be, to checkmate.torch.compile, pad to a few sizes, give numbers that change as "
+        f"tensors, or raise torch._dynamo.config.{limit}"
     )
     failure.__suppress_context__ = True
     return failure

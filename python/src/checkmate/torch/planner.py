@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -35,6 +35,7 @@ class Options:
     checkpoint_policy: policies.Binding = "must"
     autocast_backward: bool = False
     cache: bool = True
+    shapes: int = 0
     progress: Callable[[str], None] | None = field(default=None, compare=False)
     held_now_bytes: int = 0  # of fixed_bytes, what is on the device already
     title: str = "torch"  # of the graph
@@ -73,7 +74,8 @@ class Plan:
     """One planned graph. Bytes count parameters, inputs, gradients, `fixed_bytes` and `held_bytes`: what the model's other
     graphs hold, and what the model and the call have that no graph takes. Costs are nanoseconds of one step. `bound`, `gap` and
     `status` are about schedules within `solved_bytes`, which is less than the budget where PyTorch needs room that the dataflow
-    graph does not count. `origin` is "solver", "cache", or such as "rank 0" where that process of a distributed job sent it.
+    graph does not count. `origin` is "solver", "cache", "another shape" whose schedule serves this one too, or such as "rank 0"
+    where that process of a distributed job sent it.
     `detached`: outputs that are planned not to be differentiated."""
 
     graph: Graph
@@ -166,8 +168,10 @@ def trace(module: fx.GraphModule, num_fwd_outputs: int, options: Options, name: 
 
 def plan(module: fx.GraphModule, num_fwd_outputs: int, options: Options, name: str,
          around: breaks.Surroundings = breaks.Surroundings(),  # noqa: B008 - frozen
-         detached: list[str] | None = None) -> tuple[Plan, partition.Halves]:  # fmt: skip
-    """Plans a joint graph. `detached`: for the plan. InfeasibleError when no schedule is found within the budget, KeyboardInterrupt on Ctrl-C."""
+         detached: list[str] | None = None, others: Sequence[Schedule] = ()) -> tuple[Plan, partition.Halves]:  # fmt: skip
+    """Plans a joint graph. `detached`: for the plan. `others`: schedules for other shapes; the cheapest that is valid for this graph
+    too, and whose run is within the budget, is used, and nothing is solved. InfeasibleError when no schedule is found within the
+    budget, KeyboardInterrupt on Ctrl-C."""
     begin = time.perf_counter()
     options = replace(options, fixed_bytes=options.fixed_bytes + around.held_bytes)
     traced = trace(module, num_fwd_outputs, options, name)
@@ -183,7 +187,8 @@ def plan(module: fx.GraphModule, num_fwd_outputs: int, options: Options, name: s
         limit = budget.in_bytes(options.budget, baseline_bytes=baseline.peak_bytes, device=_device(module),
                                 held_bytes=model.input_bytes + around.held_bytes + options.held_now_bytes)  # fmt: skip
         options.say(f"{size}, budget {limit:,}")
-        model, fit = _fit_among(model, limit, traced, around)
+        known = _fit_of_others(model, limit, traced, others)
+        model, fit = (model, known) if known is not None else _fit_among(model, limit, traced, around)
     total = fit.schedule.simulate(model.graph).cost
     made = Plan(
         graph=model.graph, schedule=fit.schedule, budget_bytes=limit, solved_bytes=fit.solved_bytes, peak_bytes=fit.peak_bytes,
@@ -194,6 +199,21 @@ def plan(module: fx.GraphModule, num_fwd_outputs: int, options: Options, name: s
     )  # fmt: skip
     options.say(f"{name}: {made}")
     return made, fit.halves
+
+
+def _fit_of_others(model: joint.Joint, limit: int, traced: Traced, others: Sequence[Schedule]) -> _Fit | None:
+    """The cheapest of the schedules for other shapes that is one for this graph, by the verifier, and whose run is within the
+    limit; before them, keeping everything. None where there are none."""
+    if not others:
+        return None
+    baseline = Schedule.baseline(model.graph)
+    valid = [schedule for schedule in others if schedule.verify(model.graph, limit)]
+    for schedule in [baseline, *sorted(valid, key=lambda s: s.simulate(model.graph).cost)]:
+        claim = plan_cache.Claim("optimal", float(model.graph.total_cost)) if schedule is baseline else plan_cache.Claim("feasible", None)
+        fit = _run(model, (schedule, claim, "another shape"), limit, limit, traced)
+        if fit.peak_bytes <= limit:
+            return fit
+    return None
 
 
 def _fit_among(model: joint.Joint, limit: int, traced: Traced, around: breaks.Surroundings) -> tuple[joint.Joint, _Fit]:
