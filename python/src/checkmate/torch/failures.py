@@ -16,6 +16,7 @@ import torch
 from torch import fx
 
 from ..errors import CheckmateError, InfeasibleError
+from . import recurrent
 from .breaks import Graphs
 from .joint import UnsupportedError
 from .planner import from_progress
@@ -33,8 +34,8 @@ def require_static(module: fx.GraphModule, inputs: list[Any], model: object = No
         found = ["a number that the model is called with"]
     if found:
         raise UnsupportedError(
-            f"dynamic shapes cannot be planned, because bytes must be known: {', '.join(found)}. Compile with dynamic=False, do "
-            "not call torch._dynamo.mark_dynamic, and pad to a few sizes: each is planned once"
+            f"dynamic shapes cannot be planned, because bytes must be known: {', '.join(found)}. Compile with dynamic=False and do "
+            "not call torch._dynamo.mark_dynamic; pad to a few sizes, each of which is planned once, or give compile shapes=, how many there may be"
         )
     for node in module.graph.nodes:
         value = node.meta.get("example_value")
@@ -78,8 +79,10 @@ def _hint(size: object) -> str:
 
 
 def place(trace: str) -> str:
-    """The last place that a stack trace names, in brackets, after a blank; nothing where it names none."""
+    """The last place that a stack trace names, one outside of PyTorch if there is one, in brackets, after a blank; nothing where it
+    names none."""
     places = re.findall(r'File "([^"]+)", line (\d+)', trace)
+    places = [p for p in places if not p[0].startswith(_INSIDE[0])] or places
     return f" ({places[-1][0]}:{places[-1][1]})" if places else ""
 
 
@@ -207,7 +210,7 @@ def _too_many_shapes() -> UnsupportedError:
     limit = "recompile_limit" if hasattr(torch._dynamo.config, "recompile_limit") else "cache_size_limit"  # before PyTorch 2.7
     failure = UnsupportedError(
         f"PyTorch compiles a function for at most {getattr(torch._dynamo.config, limit)} combinations of shapes, modes and Python "
-        f"numbers: give shapes=, how many there may be, to checkmate.torch.compile, pad to a few sizes, give numbers that change as "
+        "numbers: give shapes=, how many there may be, to checkmate.torch.compile, pad to a few sizes, give numbers that change as "
         f"tensors, or raise torch._dynamo.config.{limit}"
     )
     failure.__suppress_context__ = True
@@ -234,7 +237,9 @@ def _unsupported(error: BaseException, what: str, advice: bool) -> UnsupportedEr
     options = ['graph_breaks="split" plans its parts'] if what != "planned" else []
     options.append('fallback="eager" runs it without a budget')
     dynamic = re.match(r"(?i)dynamic shape operator: (?:operator `)?([\w.]+)", reason)  # with old versions, that do not trace it
-    if dynamic is not None:
+    if "data-dependent" in reason and torch.nn.modules.rnn.__file__ in text:
+        failure = recurrent.packed(where)
+    elif dynamic is not None:
         failure = _depends_on_data(f"the result of '{dynamic[1]}'{where}")
     else:
         failure = UnsupportedError(f"the model cannot be {what}: {reason}{where}" + (f". {', '.join(options)}" if advice else ""))

@@ -88,14 +88,15 @@ def _with_autograd() -> Iterator[None]:
     """A kernel runs below autograd; while PyTorch traces nothing hears of what autograd keeps."""
     keys = [DispatchKey.AutogradFunctionality, DispatchKey.ADInplaceOrView, DispatchKey.AutogradOther]
     before = [torch._C._dispatch_tls_is_dispatch_key_excluded(key) for key in keys]  # type: ignore[attr-defined]
-    traced = torch._C._autograd._saved_tensors_hooks_set_tracing(False)
+    hear = getattr(torch._C._autograd, "_saved_tensors_hooks_set_tracing", lambda _tracing: False)
+    traced = hear(False)
     try:
         for key in keys:
             torch._C._dispatch_tls_set_dispatch_key_excluded(key, False)  # type: ignore[attr-defined]
         with torch.enable_grad():
             yield
     finally:
-        torch._C._autograd._saved_tensors_hooks_set_tracing(traced)
+        hear(traced)
         for key, excluded in zip(keys, before, strict=True):
             torch._C._dispatch_tls_set_dispatch_key_excluded(key, excluded)  # type: ignore[attr-defined]
 
@@ -276,15 +277,20 @@ def _value(node: Any) -> torch.Tensor:
     return value
 
 
+def packed(where: str) -> UnsupportedError:
+    """Of a recurrent layer that is given a packed sequence at a place."""
+    return UnsupportedError(
+        f"packed sequences cannot be planned, because their sizes depend on data{where}: give the recurrent layer a padded tensor and "
+        'mask what it returns, or say fallback="eager"'
+    )
+
+
 def _replace(graph: fx.Graph, node: fx.Node, kind: str) -> None:
     from .failures import place
 
     where = place(node.stack_trace or "")
     if len(node.args) != 9:
-        raise UnsupportedError(
-            f"packed sequences cannot be planned, because their sizes depend on data{where}: give torch.nn.{kind.upper()} a padded tensor, and mask "
-            "what it returns"
-        )
+        raise packed(where)
     if torch._C._is_any_autocast_enabled() or any("autocast" in str(n.target) for n in graph.nodes):
         raise UnsupportedError(f"torch.nn.{kind.split('_')[0].upper()} cannot be planned under torch.autocast{where}: leave autocast for it")
     operands: tuple[Any, ...] = node.args
