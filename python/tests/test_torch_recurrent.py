@@ -97,7 +97,7 @@ def test_the_kernel_runs_again_as_a_whole_within_the_budget(kind: type[nn.RNNBas
         measured = physical.held_bytes(model, [x]) + physical.allocator_peak(lambda run=compiled: run(x).backward())
         model.zero_grad(set_to_none=True)
         assert measured <= plan.budget_bytes
-        assert measured >= 0.8 * plan.peak_bytes
+        assert measured >= 0.95 * plan.peak_bytes
     assert any(name.startswith("recurrent") for name in plan.recomputed), "60 % cannot hold all that the layers keep"
 
 
@@ -145,3 +145,13 @@ def test_packed_sequences_and_autocast_are_refused_clearly() -> None:
     torch._dynamo.reset()
     with pytest.raises(ct.UnsupportedError, match=r"LSTM cannot be planned under torch\.autocast"), torch.autocast("cpu", torch.bfloat16):
         ct.compile(Tagger(nn.LSTM), "1GiB", **FAST)(torch.randn(12, 6, 16))
+
+
+def test_a_backend_plans_recurrent_layers_too() -> None:
+    torch.manual_seed(0)
+    model, x = Tagger(nn.GRU), torch.randn(12, 6, 16)
+    made = ct.backend("1GiB", **FAST)
+    with torch._dynamo.config.patch(allow_rnn=True):
+        compiled = torch.compile(model, backend=made, dynamic=False)
+        assert not difference(trace(model, compiled, [x]), trace(model, model, [x]))
+    assert len(made.plans) == 1
