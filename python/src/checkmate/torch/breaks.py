@@ -13,6 +13,7 @@ forward pass ends, a quarter if it cannot, or nothing; a graph with nothing but 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,9 +53,10 @@ class Graphs:
         self.model = model
         self.arguments: object = ()
         self.held: list[int] = []
+        self.counted: dict[int, int] = {}  # of `held`, the storages that went from one graph to another
 
     def begin(self, *arguments: object) -> None:
-        self.arguments, self.held = arguments, []
+        self.arguments, self.held, self.counted = arguments, [], {}
 
     def end(self) -> None:
         self.arguments = ()
@@ -69,17 +71,70 @@ class Graphs:
         everything = _storages(list(self.model.parameters()), list(self.model.buffers()), self.arguments)
         trained = _storages([p for p in self.model.parameters() if p.requires_grad])
         beside = sum(size for key, size in [*everything.items(), *trained.items()] if key not in own)
-        return Surroundings(beside + sum(self.held), True)
+        return Surroundings(beside + sum(self.held) - self.known_bytes(own), True)
 
-    def holds(self, inputs: list[Any], forward: fx.Graph, n_outputs: int) -> int:
-        """What a graph with that forward pass holds after it, the caller's own tensors not counted. The first `n_outputs`
-        outputs go to the caller and have gradients, the others are for the backward pass."""
+    def between(self, inputs: list[Any]) -> list[int]:
+        """Which of the inputs are neither the model's nor the call's own."""
         callers = _storages(list(self.model.parameters()), list(self.model.buffers()), self.arguments)
-        between = {key: size for key, size in _storages(inputs).items() if key not in callers}
-        outputs = [node for node in next(iter(reversed(forward.nodes))).args[0] if isinstance(node, fx.Node)]  # type: ignore[union-attr]
-        made = _storages([node.meta.get("val") for node in outputs if node.op != "placeholder"])
-        gradients = _storages([node.meta.get("val") for node in outputs[:n_outputs]])
-        return sum(between.values()) + sum(made.values()) + sum(gradients.values())
+        return [i for i, value in enumerate(inputs) if isinstance(value, torch.Tensor) and storage_key(value) not in callers]
 
-    def ran(self, held_bytes: int) -> None:
-        self.held.append(held_bytes)
+    def known_bytes(self, storages: dict[int, int]) -> int:
+        """What of these is in `held` already. A storage that died and another at its place count as one."""
+        return sum(min(size, self.counted.get(key, 0)) for key, size in storages.items())
+
+    def ran(self, held_bytes: int, given: list[Any], outputs: object) -> None:
+        """`held_bytes`: what a graph keeps, its outputs included; `given`: what it got from others and keeps too."""
+        before = _storages(given)
+        self.held.append(held_bytes + sum(before.values()) - self.known_bytes(before))
+        for key, size in [*before.items(), *_storages(outputs).items()]:
+            self.counted[key] = max(size, self.counted.get(key, 0))
+
+
+def holds(forward: fx.Graph, n_outputs: int) -> int:
+    """What a graph with that forward pass holds after it, beside its inputs. The first `n_outputs` outputs go to the caller and
+    have gradients, the others are for the backward pass."""
+    outputs = [node for node in next(iter(reversed(forward.nodes))).args[0] if isinstance(node, fx.Node)]  # type: ignore[union-attr]
+    made = _storages([node.meta.get("val") for node in outputs if node.op != "placeholder"])
+    gradients = _storages([node.meta.get("val") for node in outputs[:n_outputs]])
+    return sum(made.values()) + sum(gradients.values())
+
+
+#: Plans a graph with these inputs and surroundings: what runs it, and the bytes that it then holds.
+Make = Callable[[list[Any], Surroundings], tuple[Callable[..., Any], int]]
+
+
+class Part:
+    """A graph that runs once or more often in a call, as that of layers which share their code does. The later it runs the more
+    is held beside it: where that is more than any of its plans was made for, it is planned anew."""
+
+    def __init__(self, graphs: Graphs, make: Make, inputs: list[Any]) -> None:
+        self.graphs, self.make = graphs, make
+        self.made: list[tuple[int, Callable[..., Any], int]] = []  # bytes beside it, what runs it, bytes that it holds
+        self.chosen: dict[tuple[int, int], tuple[int, list[int]]] = {}  # of `made`, by what is held; inputs from other graphs
+        #: Parameters are never from another graph.
+        self.tensors = [i for i, value in enumerate(inputs) if isinstance(value, torch.Tensor) and not isinstance(value, torch.nn.Parameter)]
+        self._choose(inputs, self._beside(inputs, self.tensors))
+
+    def _beside(self, inputs: list[Any], between: list[int]) -> tuple[int, int]:
+        return sum(self.graphs.held), self.graphs.known_bytes(_storages([inputs[i] for i in between]))
+
+    def _choose(self, inputs: list[Any], held: tuple[int, int]) -> tuple[int, list[int]]:
+        around = self.graphs.around(inputs)
+        fitting = [(beside, i) for i, (beside, _run, _held) in enumerate(self.made) if beside >= around.held_bytes]
+        if not fitting:
+            run, after = self.make(inputs, around)
+            self.made.append((around.held_bytes, run, after))
+            fitting = [(around.held_bytes, len(self.made) - 1)]
+        self.chosen[held] = min(fitting)[1], self.graphs.between(inputs)
+        return self.chosen[held]
+
+    def __call__(self, *args: Any) -> Any:
+        inputs = list(args)
+        held = self._beside(inputs, self.tensors)
+        index, between = self.chosen.get(held) or self._choose(inputs, held)
+        _beside, run, after = self.made[index]
+        given = [inputs[i] for i in between]
+        del inputs
+        outputs = run(*args)
+        self.graphs.ran(after, given, outputs)
+        return outputs

@@ -17,7 +17,7 @@ from torch import fx
 from typing_extensions import Unpack  # which PyTorch needs itself
 
 from .. import solver
-from . import breaks, casts, failures, kernels, outputs, policies, ranks, runtime, verified
+from . import breaks, casts, failures, kernels, outputs, policies, ranks, recurrent, runtime, verified
 from . import budget as budgets
 from . import settings as torchs
 from .optimizers import has_state, optimizer_bytes
@@ -44,6 +44,7 @@ class Settings(TypedDict, total=False):
     seed: int
     strategy: str
     cache: bool
+    shapes: int
     progress: Callable[[str], None] | None
 
 
@@ -54,7 +55,7 @@ def checked(budget: int | float | str, settings: Settings, *, model: object = No
     for name in given:
         if name not in Settings.__annotations__:
             raise TypeError(f'there is no option "{name}"; there are {", ".join(Settings.__annotations__)}')
-    for name in ("fixed_bytes", "time_limit", "gap", "threads", "seed"):
+    for name in ("fixed_bytes", "time_limit", "gap", "threads", "seed", "shapes"):
         value = given.get(name, 0)
         kind = numbers.Real if name in ("time_limit", "gap") else numbers.Integral
         if not (value is None and name == "time_limit") and (not isinstance(value, kind) or float(value) < 0):
@@ -93,7 +94,6 @@ class Backend:
         self.frames: set[object] = set()
         self._around = breaks.Surroundings()
         self._detached: list[outputs.Detached] = []
-        self._inputs: list[Any] = []
         self._held_bytes = 0
         self._accumulated = (0, 0)
         self._parameters: set[int] = set()
@@ -126,19 +126,12 @@ class Backend:
             device = next((value.device for value in inputs if isinstance(value, torch.Tensor)), torch.device("cpu"))
             present = graphs.present_bytes() + self.options.held_now_bytes
             self.options = replace(self.options, budget=budgets.in_bytes("auto", baseline_bytes=0, device=device, held_bytes=present))
-        self._around, self._inputs, self._held_bytes = graphs.around(inputs), inputs, 0
-        try:
-            made = self._compile(module, inputs)
-        finally:
-            self._inputs = []
-        held = self._held_bytes
 
-        def run(*args: Any) -> Any:
-            outputs = made(*args)
-            graphs.ran(held)
-            return outputs
+        def make(inputs: list[Any], around: breaks.Surroundings) -> tuple[Callable[..., Any], int]:
+            self._parameters, self._around, self._held_bytes = set(parameters), around, 0
+            return self._compile(module, inputs), self._held_bytes
 
-        return run
+        return breaks.Part(graphs, make, inputs)
 
     def _note_frame(self) -> None:
         """Parts of one function are frames of their own; other shapes of a part are compilations of the same frame."""
@@ -156,11 +149,12 @@ class Backend:
         casts.merge(module, num_fwd_outputs, self._parameters)
         fixed, now = (a + b for a, b in zip((self.options.fixed_bytes, self.options.held_now_bytes), self._accumulated, strict=True))
         options, name = replace(self.options, fixed_bytes=fixed, held_now_bytes=now), f"graph {len(self.plans)}"
-        made, halves = plan(module, num_fwd_outputs, options, name, self._around, [out.name for out in self._detached])
+        others = [made.schedule for made in self.plans] if options.shapes else []
+        made, halves = plan(module, num_fwd_outputs, options, name, self._around, [out.name for out in self._detached], others)
         self.plans.append(made)
         log.info("graph %d: %s", len(self.plans) - 1, made)
         if self.graphs is not None:
-            self._held_bytes = self.graphs.holds(self._inputs, halves.forward.graph, num_fwd_outputs)
+            self._held_bytes = breaks.holds(halves.forward.graph, num_fwd_outputs)
         return halves.forward, halves.backward
 
     def _compile(self, module: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
@@ -175,6 +169,7 @@ class Backend:
         from torch._dynamo.backends.common import aot_autograd
 
         casts.mark(module)
+        recurrent.replace(module)
         boxed = runtime.Recorder(compile_boxed, inputs)
         whole = aot_autograd(
             fw_compiler=boxed, bw_compiler=boxed, inference_compiler=boxed, partition_fn=boxed.halves(self.partition)
@@ -273,6 +268,9 @@ def compile(
     fixed_bytes: what else lives beside the step.  time_limit: seconds for the solver, by default a few, more for large
         graphs.  gap: good enough, relative.
     threads, seed, strategy: as in `checkmate.solve`.  cache: keep plans and costs on disk.
+    shapes: how many shapes the model may be called with; by default PyTorch's own limit, 8, and each is planned. With it, a shape
+        for which the plan of another one is valid and within the budget is not planned anew: the verifier and the peak of
+        what runs decide. Call it with the largest first: what its plan is good for are smaller ones.
     progress: called with a line of text now and then while it plans, such as `print`.
 
     A DistributedDataParallel model has its module compiled in place; its buckets are counted, and the processes agree on
@@ -308,7 +306,9 @@ def compile(
     compiled: Any = torch.compile(traced, backend=made, fullgraph=graphs is None, dynamic=False)
     inner = compiled.forward if isinstance(compiled, torch.nn.Module) else compiled
     run = inner if graphs is not None else torch.compile(outputs.traced(original, loss), backend=made, fullgraph=True, dynamic=False)
-    per_call = torchs.during_call if graphs is not None or not torchs.only_while_compiling(run) else contextlib.nullcontext
+    per_call: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
+    if graphs is not None or not torchs.only_while_compiling(run, settings.shapes):
+        per_call = functools.partial(torchs.during_call, settings.shapes)
     guard = failures.Guard(run, original, fallback=fallback == "eager", graphs=graphs)
 
     def planned(*args: Any, **kwargs: Any) -> Any:

@@ -16,6 +16,7 @@ import torch
 from torch import fx
 
 from ..errors import CheckmateError, InfeasibleError
+from . import recurrent
 from .breaks import Graphs
 from .joint import UnsupportedError
 from .planner import from_progress
@@ -33,8 +34,8 @@ def require_static(module: fx.GraphModule, inputs: list[Any], model: object = No
         found = ["a number that the model is called with"]
     if found:
         raise UnsupportedError(
-            f"dynamic shapes cannot be planned, because bytes must be known: {', '.join(found)}. Compile with dynamic=False, do "
-            "not call torch._dynamo.mark_dynamic, and pad to a few sizes: each is planned once"
+            f"dynamic shapes cannot be planned, because bytes must be known: {', '.join(found)}. Compile with dynamic=False and do "
+            "not call torch._dynamo.mark_dynamic; pad to a few sizes, each of which is planned once, or give compile shapes=, how many there may be"
         )
     for node in module.graph.nodes:
         value = node.meta.get("example_value")
@@ -78,11 +79,14 @@ def _hint(size: object) -> str:
 
 
 def place(trace: str) -> str:
-    """The last place that a stack trace names, in brackets, after a blank; nothing where it names none."""
+    """The last place that a stack trace names, one outside of PyTorch if there is one, in brackets, after a blank; nothing where it
+    names none."""
     places = re.findall(r'File "([^"]+)", line (\d+)', trace)
+    places = [p for p in places if not p[0].startswith(_INSIDE[0])] or places
     return f" ({places[-1][0]}:{places[-1][1]})" if places else ""
 
 
+_PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 _INSIDE = (os.path.dirname(torch.__file__) + os.sep, os.path.dirname(__file__) + os.sep, contextlib.__file__)
 
 
@@ -113,7 +117,7 @@ class Guard:
             return self.compiled(*args, **kwargs) if self.graphs is None else self._split(self.graphs, *args, **kwargs)
         except BackendCompilerFailed as error:
             inner = getattr(error, "inner_exception", error)
-            if isinstance(inner, (InfeasibleError, ValueError)) and not from_progress(inner):
+            if _says_what_is_wrong(inner) and not from_progress(inner):
                 raise inner from None
             failure = inner if isinstance(inner, CheckmateError) or from_progress(inner) else _unsupported(inner, "planned", self.advice)
         except UnsupportedError as error:
@@ -124,6 +128,12 @@ class Guard:
             else:
                 _require_arguments(self.original, args, kwargs)
                 failure = _unsupported(error, "traced as one graph", self.advice)
+        except Exception as error:
+            # Most of what goes wrong in tracing has a type of PyTorch's tracer, but not all.
+            if isinstance(error, CheckmateError) or not _from_tracing(error):
+                raise
+            _require_arguments(self.original, args, kwargs)
+            failure = _unsupported(error, "traced as one graph", self.advice)
         # Half a step cannot be taken back: a graph that has run has updated its statistics already.
         begun = self.graphs is not None and bool(self.graphs.held)
         if not self.fallback or begun or not isinstance(failure, UnsupportedError) or from_progress(failure):
@@ -148,18 +158,38 @@ class Guard:
         skipped = frames["total"] - frames["ok"] - before
         if skipped > 0 and not self.warned:
             self.warned = True
-            warn(f"{skipped} functions cannot be traced and are not planned: the budget does not hold for what they compute. "
-                 "TORCH_LOGS=graph_breaks tells which")  # fmt: skip
+            warn(f"{skipped} functions cannot be traced, or come in more shapes than PyTorch compiles for, and are not planned: the budget "
+                 'does not hold for what they compute. TORCH_LOGS="graph_breaks,recompiles" tells which')  # fmt: skip
         return outputs
 
 
 def in_backend(error: Exception) -> UnsupportedError | None:
     """What was raised while a graph was planned, where it says that the graph cannot be."""
-    if isinstance(error, (InfeasibleError, ValueError)) or from_progress(error):
+    if _says_what_is_wrong(error) or from_progress(error):
         return None
     if isinstance(error, CheckmateError):
         return error if isinstance(error, UnsupportedError) else None
     return _unsupported(error, "planned", advice=False)
+
+
+def _files(error: BaseException) -> list[str]:
+    """Where it went through, the place that raised it last."""
+    found, frame = [], error.__traceback__
+    while frame is not None:
+        found.append(frame.tb_frame.f_code.co_filename)
+        frame = frame.tb_next
+    return found
+
+
+def _says_what_is_wrong(error: Exception) -> bool:
+    """Whether it is a budget that nothing fits, or a ValueError of this package's own, about the user's options: PyTorch raises
+    others where it cannot trace."""
+    return isinstance(error, InfeasibleError) or (isinstance(error, ValueError) and "".join(_files(error)[-1:]).startswith(_PACKAGE))
+
+
+def _from_tracing(error: Exception) -> bool:
+    """Whether it was raised while Dynamo traced, and not while what it had traced ran."""
+    return torch._dynamo.convert_frame.__file__ in _files(error)
 
 
 def _require_arguments(model: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -180,7 +210,8 @@ def _too_many_shapes() -> UnsupportedError:
     limit = "recompile_limit" if hasattr(torch._dynamo.config, "recompile_limit") else "cache_size_limit"  # before PyTorch 2.7
     failure = UnsupportedError(
         f"PyTorch compiles a function for at most {getattr(torch._dynamo.config, limit)} combinations of shapes, modes and Python "
-        f"numbers: pad to a few sizes, give numbers that change as tensors, or raise torch._dynamo.config.{limit}"
+        "numbers: give shapes=, how many there may be, to checkmate.torch.compile, pad to a few sizes, give numbers that change as "
+        f"tensors, or raise torch._dynamo.config.{limit}"
     )
     failure.__suppress_context__ = True
     return failure
@@ -201,10 +232,14 @@ def _unsupported(error: BaseException, what: str, advice: bool) -> UnsupportedEr
     if "SparseTensorImpl" in reason:
         reason += " (a sparse gradient? torch.nn.Embedding has sparse=False)"
     where = place(text.rpartition("from user code")[2]) if "from user code" in text else ""
+    caused = re.search(r"^Caused by: .*# (.+:\d+) in ", text, re.MULTILINE)
+    where = where or (f" ({caused[1]})" if caused else "")
     options = ['graph_breaks="split" plans its parts'] if what != "planned" else []
     options.append('fallback="eager" runs it without a budget')
     dynamic = re.match(r"(?i)dynamic shape operator: (?:operator `)?([\w.]+)", reason)  # with old versions, that do not trace it
-    if dynamic is not None:
+    if "data-dependent" in reason and torch.nn.modules.rnn.__file__ in text:
+        failure = recurrent.packed(where)
+    elif dynamic is not None:
         failure = _depends_on_data(f"the result of '{dynamic[1]}'{where}")
     else:
         failure = UnsupportedError(f"the model cannot be {what}: {reason}{where}" + (f". {', '.join(options)}" if advice else ""))

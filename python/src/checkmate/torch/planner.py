@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -43,6 +43,7 @@ class Options:
     checkpoint_policy: policies.Binding = "must"
     autocast_backward: bool = False
     cache: bool = True
+    shapes: int = 0
     progress: Callable[[str], None] | None = field(default=None, compare=False)
     held_now_bytes: int = 0  # of fixed_bytes, what is on the device already
     title: str = UNNAMED  # of the graph
@@ -81,9 +82,9 @@ class Plan:
     """One planned graph. Bytes count parameters, inputs, gradients, `fixed_bytes` and `held_bytes`: what the model's other
     graphs hold, and what the model and the call have that no graph takes. Costs are nanoseconds of one step. `bound`, `gap` and
     `status` are about schedules within `solved_bytes`, which is less than the budget where PyTorch needs room that the dataflow
-    graph does not count. `origin` is "solver", "cache", or such as "rank 0" where that process of a distributed job sent it.
-    `detached`: outputs that are planned not to be differentiated. `verification`: how the first step compares with eager mode,
-    with verify=True."""
+    graph does not count. `origin` is "solver", "cache", "another shape" whose schedule serves this one too, or such as "rank 0"
+    where that process of a distributed job sent it. `detached`: outputs that are planned not to be differentiated.
+    `verification`: how the first step compares with eager mode, with verify=True."""
 
     graph: Graph
     schedule: Schedule
@@ -187,8 +188,10 @@ def trace(module: fx.GraphModule, num_fwd_outputs: int, options: Options, name: 
 
 def plan(module: fx.GraphModule, num_fwd_outputs: int, options: Options, name: str,
          around: breaks.Surroundings = breaks.Surroundings(),  # noqa: B008 - frozen
-         detached: list[str] | None = None) -> tuple[Plan, partition.Halves]:  # fmt: skip
-    """Plans a joint graph. `detached`: for the plan. InfeasibleError when no schedule is found within the budget, KeyboardInterrupt on Ctrl-C."""
+         detached: list[str] | None = None, others: Sequence[Schedule] = ()) -> tuple[Plan, partition.Halves]:  # fmt: skip
+    """Plans a joint graph. `detached`: for the plan. `others`: schedules for other shapes; the cheapest that is valid for this graph
+    too, and whose run is within the budget, is used, and nothing is solved. InfeasibleError when no schedule is found within the
+    budget, KeyboardInterrupt on Ctrl-C."""
     begin = time.perf_counter()
     options = replace(options, fixed_bytes=options.fixed_bytes + around.held_bytes)
     traced = trace(module, num_fwd_outputs, options, name)
@@ -204,7 +207,8 @@ def plan(module: fx.GraphModule, num_fwd_outputs: int, options: Options, name: s
         limit = budget.in_bytes(options.budget, baseline_bytes=baseline.peak_bytes, device=_device(module),
                                 held_bytes=model.input_bytes + around.held_bytes + options.held_now_bytes)  # fmt: skip
         options.say(f"{size}, budget {limit:,}")
-        model, fit = _fit_among(model, limit, traced, around)
+        known = _fit_of_others(model, limit, traced, others)
+        model, fit = (model, known) if known is not None else _fit_among(model, limit, traced, around)
     total = fit.schedule.simulate(model.graph).cost
     made = Plan(
         graph=model.graph, schedule=fit.schedule, budget_bytes=limit, solved_bytes=fit.solved_bytes, peak_bytes=fit.peak_bytes,
@@ -215,6 +219,21 @@ def plan(module: fx.GraphModule, num_fwd_outputs: int, options: Options, name: s
     )  # fmt: skip
     options.say(f"{name}: {made}")
     return made, fit.halves
+
+
+def _fit_of_others(model: joint.Joint, limit: int, traced: Traced, others: Sequence[Schedule]) -> _Fit | None:
+    """The cheapest of the schedules for other shapes that is one for this graph, by the verifier, and whose run is within the
+    limit; before them, keeping everything. None where there are none."""
+    if not others:
+        return None
+    baseline = Schedule.baseline(model.graph)
+    valid = [schedule for schedule in others if schedule.verify(model.graph, limit)]
+    for schedule in [baseline, *sorted(valid, key=lambda s: s.simulate(model.graph).cost)]:
+        claim = plan_cache.Claim("optimal", float(model.graph.total_cost)) if schedule is baseline else plan_cache.Claim("feasible", None)
+        fit = _run(model, (schedule, claim, "another shape"), limit, limit, traced)
+        if fit.peak_bytes <= limit:
+            return fit
+    return None
 
 
 def _fit_among(model: joint.Joint, limit: int, traced: Traced, around: breaks.Surroundings) -> tuple[joint.Joint, _Fit]:

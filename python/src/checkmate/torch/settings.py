@@ -18,24 +18,35 @@ _LOGS = ("debug", "info", "warn", "error", "exception", "critical", "fatal", "lo
 
 
 @contextlib.contextmanager
-def during_call() -> Iterator[None]:
-    """For one call of a compiled model. Calls that log or warn are left out of what is traced, so that they end no graph,
-    and graphs of distributed models are not cut at the borders of their gradients' buckets. Some microseconds."""
+def during_call(shapes: int = 0) -> Iterator[None]:
+    """For one call of a compiled model. PyTorch's limit of shapes is at least `shapes`. Calls that log or warn are left out of what
+    is traced, so that they end no graph, recurrent layers are traced, and graphs of distributed models are not cut at the borders
+    of their gradients' buckets. Some microseconds."""
     config: Any = torch._dynamo.config  # its own `patch` makes a class for every call
     name = "ignore_logging_functions" if hasattr(config, "ignore_logging_functions") else "ignore_logger_methods"  # before PyTorch 2.9
-    cut, ignored = config.optimize_ddp, getattr(config, name)
+    limits = (
+        ["recompile_limit", "accumulated_recompile_limit"]
+        if hasattr(config, "recompile_limit")
+        else ["cache_size_limit", "accumulated_cache_size_limit"]
+    )
+    compiled = [getattr(config, limit) for limit in limits]
+    cut, ignored, recurrent = config.optimize_ddp, getattr(config, name), config.allow_rnn
     # Libraries add methods to loggers when they are imported.
     known = tuple(id(value) for owner in (logging.Logger, logging.LoggerAdapter) for value in vars(owner).values())
     try:
-        config.optimize_ddp = False
+        config.optimize_ddp, config.allow_rnn = False, True
+        for limit, count in zip(limits, compiled, strict=True):
+            setattr(config, limit, max(shapes, count))
         setattr(config, name, _log_functions(known, len(logging.Logger.__subclasses__())) | ignored)
         yield
     finally:
-        config.optimize_ddp = cut
+        config.optimize_ddp, config.allow_rnn = cut, recurrent
+        for limit, count in zip(limits, compiled, strict=True):
+            setattr(config, limit, count)
         setattr(config, name, ignored)
 
 
-def only_while_compiling(run: Callable[..., Any]) -> bool:
+def only_while_compiling(run: Callable[..., Any], shapes: int = 0) -> bool:
     """Whether what torch.compile made of a function could be told to have the settings of `during_call` for as long as it
     compiles, and only then."""
     code, closure = getattr(run, "__code__", None), getattr(run, "__closure__", None) or ()
@@ -45,7 +56,7 @@ def only_while_compiling(run: Callable[..., Any]) -> bool:
     inner = cells["callback"].cell_contents
 
     def callback(*args: Any, **kwargs: Any) -> Any:
-        with during_call():
+        with during_call(shapes):
             return inner(*args, **kwargs)
 
     vars(callback).update(vars(inner))  # among them what the compiled code is kept by
