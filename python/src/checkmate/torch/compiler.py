@@ -171,9 +171,7 @@ class Backend:
         casts.mark(module)
         recurrent.replace(module)
         boxed = runtime.Recorder(compile_boxed, inputs)
-        whole = aot_autograd(
-            fw_compiler=boxed, bw_compiler=boxed, inference_compiler=boxed, partition_fn=boxed.halves(self.partition)
-        )
+        whole = aot_autograd(fw_compiler=boxed, bw_compiler=boxed, inference_compiler=boxed, partition_fn=boxed.halves(self.partition))
         with kernels.native():
             made: Callable[..., Any] = whole(module, inputs)
         return boxed.runtime(made)
