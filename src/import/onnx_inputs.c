@@ -140,10 +140,10 @@ static ckm_status type_input(ckm_i_onnx_convert *c, ckm_i_onnx_value *value, boo
                                               : look_up(known, dim);
         if (size == 0) {
             bool named = dim->value_case == CKM_ONNX__SHAPE_DIMENSION__VALUE_DIM_PARAM;
-            return ckm_i_error(
-                err, CKM_ERR_UNSUPPORTED, "input \"%.200s\": dimension %d%s%.60s%s has no value in the file; %s",
-                value->name, (int)i, named ? " (\"" : "", named ? dim->dim_param : "", named ? "\")" : "",
-                first ? "give the input shape" : "export the model with a fixed size for it");
+            return ckm_i_error(err, CKM_ERR_UNSUPPORTED,
+                               "input \"%.200s\": dimension %d%s%.60s%s has no value in the file; %s", value->name,
+                               (int)i, named ? " (\"" : "", named ? dim->dim_param : "", named ? "\")" : "",
+                               first ? "give the input shape" : "export the model with a fixed size for it");
         }
         bind(known, dim, size);
         value->shape.dims[i] = size;

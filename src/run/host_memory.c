@@ -38,7 +38,7 @@ static void touch_pages(char *region, int64_t bytes)
 {
     long page = sysconf(_SC_PAGESIZE);
     volatile char *touched = region;
-    for (int64_t at = 0; at < bytes; at += page > 0 ? page : 4096) {
+    for (int64_t at = 0; at<bytes; at += page> 0 ? page : 4096) {
         touched[at] = 0;
     }
 }

@@ -64,8 +64,9 @@ static ckm_status check_alignment(const ckm_i_backend *backend, ckm_error *err)
     int64_t alignment = backend->memory->alignment;
     return alignment > 0 && CKM_I_SESSION_ALIGNMENT % alignment == 0
                ? CKM_OK
-               : ckm_i_error(err, CKM_ERR_UNSUPPORTED, "back end \"%.60s\" wants buffers aligned to %lld bytes; plans have %d",
-                             backend->name, (long long)alignment, CKM_I_SESSION_ALIGNMENT);
+               : ckm_i_error(err, CKM_ERR_UNSUPPORTED,
+                             "back end \"%.60s\" wants buffers aligned to %lld bytes; plans have %d", backend->name,
+                             (long long)alignment, CKM_I_SESSION_ALIGNMENT);
 }
 
 // Where things are while the calls are being bound.

@@ -31,7 +31,7 @@ struct ckm_session {
     int32_t n_tensors;
     ckm_session_tensor *tensors;
     char **addresses;  // of the tensors, on the back end
-    int32_t *values;  // by session tensor: the training value
+    int32_t *values;   // by session tensor: the training value
     int32_t labels, loss, correct;
     int64_t n_calls;
     ckm_i_bound_call *calls;

@@ -4,6 +4,8 @@
 # scripts that parse. Files past 700 lines are named, without failing.
 set -eu
 cd "$CKM_SOURCE_DIR"
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
 bad=0
 complain() {
     echo "$*"
@@ -37,6 +39,17 @@ done
 # The library knows no command line: what it says has to make sense to whoever calls it.
 options=$(grep -rnE '"[^"]*(^|[ (])--[a-z][a-z-]+[^"]*"' src --include='*.[ch]' | grep -v '^src/cli/') || true
 [ -z "$options" ] || complain "the library speaks of command-line options: $options"
+
+# The table of modules says what scripts/check_includes.sh enforces.
+sed -n 's/^    allow("\([a-z]*\)", "\([a-z ]*\)")$/\1 \2/p' scripts/check_includes.sh >"$scratch/enforced"
+[ -s "$scratch/enforced" ] || complain "scripts/check_includes.sh has no table of modules"
+while read -r module list; do
+    row=$(sed -n "s/^| \`$module\` |.*| \([^|]*\) |\$/\1/p" docs/ARCHITECTURE.md | sed 's/([^)]*)//g; s/nothing//')
+    said=$(echo "$row" | tr -s ', ' '\n' | LC_ALL=C sort | xargs)
+    rule=$(echo "$list" | tr -s ' ' '\n' | LC_ALL=C sort | xargs)
+    grep -q "^| \`$module\` |" docs/ARCHITECTURE.md || complain "docs/ARCHITECTURE.md has no row for module $module"
+    [ "$said" = "$rule" ] || complain "docs/ARCHITECTURE.md says that $module may include '$said'; enforced is '$rule'"
+done <"$scratch/enforced"
 
 # Links between documents, and documents that the code refers to.
 for document in *.md docs/*.md src/*/README.md; do
