@@ -170,21 +170,6 @@ static ckm_status tensor_of(ckm_i_step *s, plan *p, int32_t tensor, int32_t *out
     return CKM_OK;
 }
 
-ckm_status ckm_i_lower_emit(ckm_i_lower *l, const int32_t *inputs, int32_t n_inputs, int32_t n_outputs, ckm_error *err)
-{
-    int32_t *outputs = ckm_i_calloc((size_t)n_outputs, sizeof *outputs);
-    if (outputs == NULL) {
-        return ckm_i_error_memory(err);
-    }
-    ckm_status status = ckm_i_step_add(l->step, l->kind, l->op->name, NULL, inputs, n_inputs, &l->attrs, outputs,
-                                       n_outputs, err);
-    for (int32_t i = 0; status == CKM_OK && i < n_outputs && i < l->n_outputs; i++) {
-        l->outputs[i] = outputs[i];
-    }
-    free(outputs);
-    return status;
-}
-
 // An activation that the network fuses with a layer stands behind it.
 static ckm_status add_activation(ckm_i_lower *l, ckm_error *err)
 {

@@ -27,11 +27,6 @@ static void put_axis(ckm_i_lower *l, int64_t fallback)
     ckm_i_attrs_put_int(&l->attrs, "axis", axis_of(l, fallback));
 }
 
-ckm_status ckm_i_lower_copy(ckm_i_lower *l, ckm_error *err)
-{
-    return ckm_i_lower_emit(l, l->inputs, l->n_inputs, l->n_outputs, err);
-}
-
 ckm_status ckm_i_lower_last_axis(ckm_i_lower *l, ckm_error *err)
 {
     put_axis(l, -1);

@@ -3,7 +3,6 @@
 // comes back in memory shared with the child.
 #define _DEFAULT_SOURCE  // MAP_ANONYMOUS
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,9 +11,6 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-#ifdef __linux__
-#include <sys/prctl.h>
-#endif
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -23,12 +19,6 @@
 
 // How long an engine that was asked to stop may take to hand over what it has.
 static const double grace_seconds = 1.5;
-
-// Share of the time that cutting planes may take before the tree search begins.
-static const double cut_share = 0.3;
-
-// Tree searches one after the other, each with the last one's solution cut off.
-enum { most_searches = 100 };
 
 struct ckm_i_milp_job {
     pid_t child;                // 0: has ended, or is the helper's
@@ -41,86 +31,6 @@ struct ckm_i_milp_job {
     ckm_stop_fn stop;
     void *user;
 };
-
-// CBC does not look for a solution of a program without integer columns, and gives no bound.
-static bool has_integers(const ckm_i_milp *m)
-{
-    for (int32_t j = 0; j < m->n_cols; j++) {
-        if (m->integer[j]) {
-            return true;
-        }
-    }
-    return false;
-}
-
-// A solution that only satisfies the widened rows is none: it is cut off, and the search begins anew. The bound of the last
-// search that ended is that of the answer.
-static void search_tree(ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_milp_answer *answer, double *x)
-{
-    double end = ckm_i_clock_seconds() + options->seconds;
-    double bound = -INFINITY;
-    ckm_i_milp_options rest = *options;
-    for (int searches = 1;; searches++) {
-        ckm_i_milp_run_cbc(m, &rest, answer, x);
-        answer->bound = fmax(answer->bound, bound);
-        if (!options->widen_rows || !answer->has_x || ckm_i_milp_cut_off(m, x) == 0) {
-            return;
-        }
-        bound = answer->bound;
-        rest.seconds = end - ckm_i_clock_seconds();
-        if (searches == most_searches || rest.seconds <= 0.0) {
-            return;
-        }
-        answer->has_x = 0;
-    }
-}
-
-// The relaxation with its cutting planes first, then the tree search on what binds, in the time that is left.
-static void run_engines(ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_milp_shared *shared)
-{
-    double *x = shared->values;
-    ckm_i_milp_options rest = *options;
-    bool integer = !options->relax && has_integers(m);
-    if (integer && options->separate != NULL) {
-        double start = ckm_i_clock_seconds();
-        rest.seconds = options->seconds * cut_share;
-        ckm_i_milp_run_clp(m, &rest, &shared->answer, x, x + m->n_cols);
-        rest.seconds = options->seconds - (ckm_i_clock_seconds() - start);
-        shared->answer.has_x = 0;
-        shared->answer.has_dual = 0;
-        if (shared->answer.proven >= options->enough || shared->answer.proven == INFINITY) {
-            return;
-        }
-    }
-    if (integer) {
-        search_tree(m, &rest, &shared->answer, x);
-    } else {
-        ckm_i_milp_run_clp(m, &rest, &shared->answer, x, x + m->n_cols);
-    }
-}
-
-void ckm_i_milp_settle_child(void)
-{
-    // A group of its own: a terminal's Ctrl-C reaches the parent, which decides what to do with it.
-    setpgid(0, 0);
-#ifdef __linux__
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-#endif
-    signal(SIGINT, SIG_DFL);
-    signal(SIGTERM, SIG_DFL);
-    int nowhere = open("/dev/null", O_WRONLY);
-    if (nowhere >= 0) {
-        dup2(nowhere, STDOUT_FILENO);
-        dup2(nowhere, STDERR_FILENO);
-    }
-}
-
-_Noreturn void ckm_i_milp_run_child(ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_milp_shared *shared)
-{
-    run_engines(m, options, shared);
-    atomic_store(&shared->complete, true);
-    _exit(0);
-}
 
 static void pause_briefly(double elapsed)
 {

@@ -11,15 +11,6 @@
 #include "base/error.h"
 #include "run/session_region.h"
 
-int64_t ckm_i_session_value_bytes(const ckm_graph *step, int32_t value)
-{
-    int64_t elements = 0;
-    if (ckm_i_shape_elements(&step->tensors[value].shape, &elements, NULL) != CKM_OK) {
-        return 0;
-    }
-    return elements * ckm_i_dtype_bytes(step->tensors[value].dtype);
-}
-
 // The dataflow graph must be the program's: names would do, but sizes are what memory depends on.
 static ckm_status check_graph(const ckm_program *p, const ckm_dataflow *df, ckm_error *err)
 {

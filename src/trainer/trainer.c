@@ -14,26 +14,6 @@
 // The options as they were when the interface was first published; what was added since is a default for older callers.
 enum { LEAST_OPTIONS_BYTES = sizeof(ckm_trainer_options) };
 
-void ckm_i_trainer_note(const ckm_trainer *t, ckm_log_level level, const char *format, ...)
-{
-    char line[1024];
-    va_list arguments;
-    if (t->options.note == NULL) {
-        return;
-    }
-    va_start(arguments, format);
-    vsnprintf(line, sizeof line, format, arguments);
-    va_end(arguments);
-    t->options.note(level, line, t->options.solve.user);
-}
-
-bool ckm_i_trainer_stops(void *trainer)
-{
-    const ckm_trainer *t = trainer;
-    const ckm_solve_options *solve = &t->options.solve;
-    return solve->stop != NULL && solve->stop(solve->user);
-}
-
 int64_t ckm_i_trainer_beside(const ckm_trainer *t)
 {
     ckm_program_memory m = ckm_program_get_memory(t->program);
@@ -152,26 +132,6 @@ static ckm_status build(ckm_trainer *t, ckm_error *err)
     t->outside_bytes = ckm_i_trainer_beside(t) + guess_tables(t);
     CKM_I_CHECK(find_budget(t, err));
     return o->costs == CKM_TRAINER_COSTS_MEASURED ? ckm_i_trainer_measure_costs(t, err) : CKM_OK;
-}
-
-ckm_status ckm_i_trainer_fit(ckm_trainer *t, bool quickly, ckm_error *err)
-{
-    static const double quick_seconds = 5;
-    ckm_solve_options options = t->options.solve;
-    ckm_solve_result solved;
-    if (quickly) {
-        bool is_quick = options.time_limit_seconds > 0 && options.time_limit_seconds < quick_seconds;
-        options.time_limit_seconds = is_quick ? options.time_limit_seconds : quick_seconds;
-        options.gap = 0.1;
-    }
-    if (t->options.searching != NULL) {
-        t->options.searching(t->df, options.user);
-    }
-    ckm_run_fit_dispose(&t->fit);
-    CKM_I_CHECK(ckm_trainer_fit(t->df, t->budget_bytes, t->outside_bytes, &options, &t->fit, &solved, err));
-    ckm_solve_result_dispose(&t->solved);
-    t->solved = solved;
-    return CKM_OK;
 }
 
 // Is there anything in the options that cannot be?

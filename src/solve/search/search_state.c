@@ -58,7 +58,7 @@ void ckm_i_ints_remove(ckm_i_ints *list, int32_t value)
 }
 
 // The first span that ends at t or later.
-static int32_t span_place(const ckm_i_spans *spans, int32_t t)
+int32_t ckm_i_span_place(const ckm_i_spans *spans, int32_t t)
 {
     int32_t low = 0;
     int32_t high = spans->n;
@@ -76,7 +76,7 @@ static int32_t span_place(const ckm_i_spans *spans, int32_t t)
 bool ckm_i_search_holds(const ckm_i_search *s, int32_t x, int32_t t)
 {
     const ckm_i_spans *spans = &s->held[x];
-    int32_t i = spans->n > 4 ? span_place(spans, t) : 0;
+    int32_t i = spans->n > 4 ? ckm_i_span_place(spans, t) : 0;
     while (i < spans->n && spans->at[i].last < t) {
         i++;
     }
@@ -86,7 +86,7 @@ bool ckm_i_search_holds(const ckm_i_search *s, int32_t x, int32_t t)
 // Lets out the stages first..last, all within one span.
 static bool cut(ckm_i_spans *spans, int32_t first, int32_t last)
 {
-    int32_t i = span_place(spans, first);
+    int32_t i = ckm_i_span_place(spans, first);
     ckm_i_span old = spans->at[i];
     if (old.first < first && old.last > last) {
         if (spans->n == spans->cap && !CKM_I_GROW(spans->at, spans->n, spans->cap)) {
@@ -110,7 +110,7 @@ static bool cut(ckm_i_spans *spans, int32_t first, int32_t last)
 // Takes in the stages first..last, none of which is held, and joins neighbours.
 static bool join(ckm_i_spans *spans, int32_t first, int32_t last)
 {
-    int32_t i = span_place(spans, first);
+    int32_t i = ckm_i_span_place(spans, first);
     bool before = i > 0 && spans->at[i - 1].last == first - 1;
     bool after = i < spans->n && spans->at[i].first == last + 1;
     if (before && after) {
@@ -192,7 +192,7 @@ static void shift_peaks(ckm_i_search *s, int32_t x, int32_t first, int32_t last,
         bool alone = true;
         for (int32_t y = s->sibling[x]; y != x; y = s->sibling[y]) {
             const ckm_i_spans *spans = &s->held[y];
-            int32_t i = span_place(spans, t);
+            int32_t i = ckm_i_span_place(spans, t);
             if (i < spans->n && spans->at[i].first <= t) {
                 end = alone || spans->at[i].last > end ? spans->at[i].last : end;
                 alone = false;
@@ -299,83 +299,6 @@ void ckm_i_search_set_above(ckm_i_search *s, int32_t t, int64_t above)
         s->excess += ckm_i_profile_add(&s->peaks, t, t, above - s->above[t]);
         s->above[t] = above;
     }
-}
-
-// Lets go of x, which stage t began with, when nothing in it reads x and the next stage does not hold it.
-static void drop_if_idle(ckm_i_search *s, int32_t t, int32_t x)
-{
-    const ckm_i_search_mark *mark = &s->marks[x];
-    if ((mark->stamp == s->stamp && mark->last_use >= 0) || !ckm_i_search_holds(s, x, t) ||
-        ckm_i_search_holds(s, x, t + 1)) {
-        return;
-    }
-    int32_t first = t;
-    if (s->settled) {
-        int32_t begin = s->held[x].at[span_place(&s->held[x], t)].first;
-        first = ckm_i_search_event_before(s, x, t) + 1;
-        first = begin > first ? begin : first;
-    }
-    ckm_i_search_flip(s, x, first, t);
-}
-
-// Writes stage t to the journal, with the operators it runs when they are about to change.
-static bool record_stage(ckm_i_search *s, int32_t t, bool changes)
-{
-    const ckm_i_ints *extra = &s->extra[t];
-    if (s->n_journal == s->cap_journal && !CKM_I_GROW(s->journal, s->n_journal, s->cap_journal)) {
-        return false;
-    }
-    for (int32_t i = 0; i < extra->n && changes; i++) {
-        if (s->n_old_ops == s->cap_old_ops && !CKM_I_GROW(s->old_ops, s->n_old_ops, s->cap_old_ops)) {
-            return false;
-        }
-        s->old_ops[s->n_old_ops++] = extra->at[i];
-    }
-    s->journal[s->n_journal++] = (ckm_i_search_entry){
-        .x = -1, .first = t, .n_ops = changes ? extra->n : -1, .above = s->above[t]};
-    return true;
-}
-
-static bool settle_stage(ckm_i_search *s, int32_t t)
-{
-    const ckm_dataflow *df = s->df;
-    if (!ckm_i_search_close_stage(s, t)) {
-        return false;
-    }
-    int32_t n = s->ops.n - 1;
-    const ckm_i_ints *extra = &s->extra[t];
-    bool changes = n != extra->n || (n > 0 && memcmp(s->ops.at, extra->at, (size_t)n * sizeof *s->ops.at) != 0);
-    if (!record_stage(s, t, changes)) {
-        s->failed = true;
-        return false;
-    }
-    // Operands and outputs of what the stage ran until now are all that can be held in vain.
-    for (int32_t i = 0; i < extra->n; i++) {
-        const ckm_i_dataflow_op *op = &df->ops[extra->at[i]];
-        for (int32_t k = 0; k < op->n_inputs; k++) {
-            drop_if_idle(s, t, op->inputs[k]);
-        }
-        for (int32_t k = 0; k < op->n_outputs; k++) {
-            drop_if_idle(s, t, op->outputs[k]);
-        }
-    }
-    if (s->failed || (changes && !ckm_i_search_set_extra(s, t, s->ops.at, n))) {
-        return false;
-    }
-    ckm_i_search_set_above(s, t, ckm_i_search_walk_stage(s, t, NULL, NULL, NULL));
-    return !s->failed;
-}
-
-bool ckm_i_search_settle(ckm_i_search *s)
-{
-    bool ok = !s->failed;
-    while (ok && s->dirty.n > 0) {
-        s->current = s->dirty.at[--s->dirty.n];
-        ok = settle_stage(s, s->current);
-    }
-    s->current = s->df->n_ops;
-    s->dirty.n = 0;
-    return ok;
 }
 
 void ckm_i_search_undo(ckm_i_search *s, const ckm_i_search_point *point)

@@ -96,6 +96,8 @@ ckm_status ckm_i_search_restore(ckm_i_search *s, ckm_error *err) CKM_NODISCARD;
 // Keeps the state; O(what changed since the last one kept).
 void ckm_i_search_keep(ckm_i_search *s);
 
+// The first of the spans that ends at stage t or later.
+int32_t ckm_i_span_place(const ckm_i_spans *spans, int32_t t);
 bool ckm_i_search_holds(const ckm_i_search *s, int32_t x, int32_t t);
 // The last stage before t, or the first from t on, that makes or reads x; for a result also the last stage.
 // -1: none.
