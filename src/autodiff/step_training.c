@@ -39,7 +39,8 @@ static ckm_status add_pairs(const ckm_graph *g, ckm_training *t, int32_t v, cons
 {
     const ckm_i_graph_op *op = &g->ops[v];
     ckm_i_in_place shared = op->op_class->in_place;
-    for (int32_t i = 0; i < op->n_inputs; i++) {
+    // Updates have no outputs.
+    for (int32_t i = 0; i < op->n_inputs && op->n_outputs > 0; i++) {
         bool named = shared == CKM_I_IN_PLACE_EVERY || (i < 30 && ((uint32_t)shared >> i & 1U) != 0);
         int32_t in = op->inputs[i];
         int32_t out = op->outputs[0];
