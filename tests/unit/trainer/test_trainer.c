@@ -15,7 +15,7 @@
 
 #include <checkmate/checkmate.h>
 
-enum { BATCH = 8, SIDE = 12, CLASSES = 3 };
+enum { BATCH = 8, SIDE = 32, CLASSES = 3 };
 
 static ckm_graph *small_network(void)
 {
@@ -38,7 +38,7 @@ static ckm_trainer_options plain_options(void)
     ckm_trainer_options options = CKM_TRAINER_OPTIONS_INIT;
     options.budget_bytes = INT64_C(1) << 40;
     options.costs = CKM_TRAINER_COSTS_MODEL;
-    options.kernels.backend = "reference";
+    options.kernels.backend = "cpu";
     options.reading.synthetic_samples = 64;
     options.step.optimizer.kind = CKM_OPTIMIZER_ADAM;
     return options;
