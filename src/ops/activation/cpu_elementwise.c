@@ -92,30 +92,30 @@ GRADIENT(erf_backward, dy * 1.12837916709551257F * ckm_i_cpu_exp_negative(-v * v
 // clang-format on
 
 typedef struct row {
-    ckm_i_op_kind kind;
     loop *run;
     double alpha, beta;  // when absent
+    ckm_i_op_kind kind;
     bool two;
 } row;
 
 static const row rows[] = {
-    {CKM_I_OP_leaky_relu, loop_leaky_relu, 0.01, 0.0, false},
-    {CKM_I_OP_hard_sigmoid, loop_hard_sigmoid, 0.2, 0.5, false},
-    {CKM_I_OP_hard_swish, loop_hard_swish, 0.0, 0.0, false},
-    {CKM_I_OP_scale, loop_scale, 1.0, 0.0, false},
-    {CKM_I_OP_neg, loop_neg, 0.0, 0.0, false},
-    {CKM_I_OP_abs, loop_abs, 0.0, 0.0, false},
-    {CKM_I_OP_sqrt, loop_sqrt, 0.0, 0.0, false},
-    {CKM_I_OP_reciprocal, loop_reciprocal, 0.0, 0.0, false},
-    {CKM_I_OP_erf, loop_erf, 0.0, 0.0, false},
-    {CKM_I_OP_erf_backward, loop_erf_backward, 0.0, 0.0, true},
-    {CKM_I_OP_leaky_relu_backward, loop_leaky_relu_backward, 0.01, 0.0, true},
-    {CKM_I_OP_hard_sigmoid_backward, loop_hard_sigmoid_backward, 0.2, 0.5, true},
-    {CKM_I_OP_hard_swish_backward, loop_hard_swish_backward, 0.0, 0.0, true},
-    {CKM_I_OP_sigmoid_backward, loop_sigmoid_backward, 0.0, 0.0, true},
-    {CKM_I_OP_tanh_backward, loop_tanh_backward, 0.0, 0.0, true},
-    {CKM_I_OP_sqrt_backward, loop_sqrt_backward, 0.0, 0.0, true},
-    {CKM_I_OP_reciprocal_backward, loop_reciprocal_backward, 0.0, 0.0, true},
+    {loop_leaky_relu, 0.01, 0.0, CKM_I_OP_leaky_relu, false},
+    {loop_hard_sigmoid, 0.2, 0.5, CKM_I_OP_hard_sigmoid, false},
+    {loop_hard_swish, 0.0, 0.0, CKM_I_OP_hard_swish, false},
+    {loop_scale, 1.0, 0.0, CKM_I_OP_scale, false},
+    {loop_neg, 0.0, 0.0, CKM_I_OP_neg, false},
+    {loop_abs, 0.0, 0.0, CKM_I_OP_abs, false},
+    {loop_sqrt, 0.0, 0.0, CKM_I_OP_sqrt, false},
+    {loop_reciprocal, 0.0, 0.0, CKM_I_OP_reciprocal, false},
+    {loop_erf, 0.0, 0.0, CKM_I_OP_erf, false},
+    {loop_erf_backward, 0.0, 0.0, CKM_I_OP_erf_backward, true},
+    {loop_leaky_relu_backward, 0.01, 0.0, CKM_I_OP_leaky_relu_backward, true},
+    {loop_hard_sigmoid_backward, 0.2, 0.5, CKM_I_OP_hard_sigmoid_backward, true},
+    {loop_hard_swish_backward, 0.0, 0.0, CKM_I_OP_hard_swish_backward, true},
+    {loop_sigmoid_backward, 0.0, 0.0, CKM_I_OP_sigmoid_backward, true},
+    {loop_tanh_backward, 0.0, 0.0, CKM_I_OP_tanh_backward, true},
+    {loop_sqrt_backward, 0.0, 0.0, CKM_I_OP_sqrt_backward, true},
+    {loop_reciprocal_backward, 0.0, 0.0, CKM_I_OP_reciprocal_backward, true},
 };
 
 typedef struct job {
