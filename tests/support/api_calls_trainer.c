@@ -8,16 +8,17 @@
 typedef struct layers {
     ckm_network *net;
     ckm_layer image, tokens, words;
+    ckm_status status;  // of making it
 } layers;
 
 static const int64_t image_dims[3] = {8, 8, 2};
 static const int64_t text_dims[1] = {4};
 
 // For one call alone: an undisturbed network with its inputs. Freed when it has been used.
-static layers *begin(layers *l)
+static layers *begin(layers *l, ckm_error *err)
 {
-    ckm_error err = CKM_ERROR_INIT;
-    if (ckm_network_create("made", 2, &l->net, &err) == CKM_OK) {
+    l->status = ckm_network_create("made", 2, &l->net, err);
+    if (l->status == CKM_OK) {
         l->image = ckm_network_input(l->net, "image", CKM_F32, 3, image_dims);
         l->tokens = ckm_network_input(l->net, "tokens", CKM_I32, 1, text_dims);
         l->words = ckm_network_embed(l->net, l->tokens, "words", 10, 8);
@@ -25,19 +26,29 @@ static layers *begin(layers *l)
     return l;
 }
 
-// Whether a layer was made, as it should have been: by a network that is there.
-static bool made(const api_visitor *v, layers *l, ckm_layer x)
+// What came of adding layer x: without a network there is none; with one, errors stick and `finish` tells them.
+static ckm_status made(const api_visitor *v, layers *l, ckm_layer x, ckm_error *err)
 {
+    ckm_graph *graph = NULL;
+    ckm_status status = l->status;
+    if (status == CKM_OK && NULLED(0)) {
+        status = x == -1 ? CKM_OK : CKM_ERR_INTERNAL;
+    } else if (status == CKM_OK && x < 0) {
+        status = ckm_network_finish(l->net, x, &graph, err);
+    }
     ckm_network_free(l->net);
+    ckm_graph_free(graph);
     l->net = NULL;
-    return (x >= 0) == !NULLED(0);
+    return status;
 }
 
-#define LAYER(function, call) VALUE(function, 1, ((void)begin(&l), made(v, &l, (call))))
+#define LAYER(function, call) STATUS(function, 1, 0, ((void)begin(&l, err), made(v, &l, (call), err)))
 
 static ckm_status finish(const api_visitor *v, layers *l, ckm_graph **graph, ckm_error *err)
 {
-    begin(l);
+    if (begin(l, err)->status != CKM_OK) {
+        return l->status;
+    }
     ckm_layer x = ckm_network_dense(l->net, ckm_network_flatten(l->net, l->image, NULL), NULL, 3, NULL);
     ckm_status status = ckm_network_finish(P(0, l->net), x, P(1, graph), P(2, err));
     ckm_network_free(l->net);
@@ -47,7 +58,7 @@ static ckm_status finish(const api_visitor *v, layers *l, ckm_graph **graph, ckm
 
 void api_visit_network(api_visitor *v, ckm_error *err)
 {
-    layers l = {NULL, -1, -1, -1};
+    layers l = {NULL, -1, -1, -1, CKM_OK};
     ckm_network *net = NULL;
     ckm_graph *graph = NULL;
     const ckm_conv_layer conv = {.filters = 4, .kernel = {3}};
@@ -80,12 +91,16 @@ void api_visit_network(api_visitor *v, ckm_error *err)
     LAYER(ckm_network_embed, ckm_network_embed(P(0, l.net), l.tokens, NULL, 10, 4))
     LAYER(ckm_network_add_positions, ckm_network_add_positions(P(0, l.net), l.words, NULL))
     LAYER(ckm_network_attention, ckm_network_attention(P(0, l.net), l.words, l.words, l.words, heads))
-    VALUE(ckm_network_input, 1, begin(&l)->net != NULL && ckm_network_input(l.net, NULL, CKM_F32, 1, text_dims) == -1)
-    VALUE(ckm_network_input, 1, begin(&l)->net != NULL && ckm_network_input(l.net, "x", CKM_F32, 1, NULL) == -1)
-    VALUE(ckm_network_add, 1, begin(&l)->net != NULL && ckm_network_add(l.net, NULL, NULL, 2) == -1)
-    VALUE(ckm_network_concat, 1, begin(&l)->net != NULL && ckm_network_concat(l.net, NULL, NULL, 2) == -1)
-    VALUE(ckm_network_reshape, 1, begin(&l)->net != NULL && ckm_network_reshape(l.net, l.image, NULL, 2, NULL) == -1)
-    VALUE(ckm_network_activation, 1, begin(&l)->net != NULL && ckm_network_activation(l.net, l.image, NULL, NULL) == -1)
+    VALUE(ckm_network_input, 1,
+          begin(&l, err)->status != CKM_OK || ckm_network_input(l.net, NULL, CKM_F32, 1, text_dims) == -1)
+    VALUE(ckm_network_input, 1,
+          begin(&l, err)->status != CKM_OK || ckm_network_input(l.net, "x", CKM_F32, 1, NULL) == -1)
+    VALUE(ckm_network_add, 1, begin(&l, err)->status != CKM_OK || ckm_network_add(l.net, NULL, NULL, 2) == -1)
+    VALUE(ckm_network_concat, 1, begin(&l, err)->status != CKM_OK || ckm_network_concat(l.net, NULL, NULL, 2) == -1)
+    VALUE(ckm_network_reshape, 1,
+          begin(&l, err)->status != CKM_OK || ckm_network_reshape(l.net, l.image, NULL, 2, NULL) == -1)
+    VALUE(ckm_network_activation, 1,
+          begin(&l, err)->status != CKM_OK || ckm_network_activation(l.net, l.image, NULL, NULL) == -1)
     ckm_network_free(l.net);
     ckm_network_free(net);
     ckm_graph_free(graph);
@@ -101,18 +116,11 @@ static ckm_trainer_options plain_options(void)
     return options;
 }
 
-// One trainer for the calls that need one, made when the first of them does.
-static ckm_trainer *trainer(api_world *w, bool begun)
+// The trainer, begun; NULL where that cannot be.
+static ckm_trainer *begun(api_world *w, ckm_error *err)
 {
-    ckm_error err = CKM_ERROR_INIT;
-    ckm_trainer_options options = plain_options();
-    if (w->trainer == NULL && ckm_trainer_plan(w->graph, &options, &w->trainer, &err) != CKM_OK) {
-        return NULL;
-    }
-    if (begun && ckm_trainer_session(w->trainer) == NULL && ckm_trainer_begin(w->trainer, &err) != CKM_OK) {
-        return NULL;
-    }
-    return w->trainer;
+    bool has_begun = ckm_trainer_session(w->trainer) != NULL || ckm_trainer_begin(w->trainer, err) == CKM_OK;
+    return has_begun ? w->trainer : NULL;
 }
 
 static ckm_status read_nothing(void *user, int64_t sample, void *const *inputs, void *labels, ckm_error *err)
@@ -145,24 +153,27 @@ void api_visit_trainer(api_visitor *v, ckm_error *err)
     reading.n_inputs = w->fields.n_inputs;
     reading.inputs = w->fields.inputs;
     reading.labels = w->fields.labels;
+    if (!api_prepares(v, "ckm_trainer_plan", ckm_trainer_plan(w->graph, &options, &w->trainer, &v->error))) {
+        return;
+    }
     STATUS(ckm_data_open_source, 4, 0, ckm_data_open_source(P(0, &source), P(1, &reading), P(2, &data), P(3, err)))
     STATUS(ckm_trainer_fit, 5, 1U << 3,
            ckm_trainer_fit(P(0, w->step_df), INT64_C(1) << 40, 0, P(1, &search), P(2, &fit), P(3, &solved), P(4, err)))
     STATUS(ckm_trainer_plan, 4, 0, ckm_trainer_plan(P(0, w->graph), P(1, &options), P(2, &planned), P(3, err)))
     STATUS(ckm_trainer_open, 4, 0, ckm_trainer_open(P(0, w->graph), P(1, &options), P(2, &opened), P(3, err)))
-    VALUE(ckm_trainer_get_info, 1, ckm_trainer_get_info(P(0, trainer(w, false))).fits == !NULLED(0))
-    VALUE(ckm_trainer_session, 1, ckm_trainer_session(P(0, trainer(w, false))) == NULL)
-    STATUS(ckm_trainer_check, 3, 0, ckm_trainer_check(P(0, trainer(w, false)), 1, 0.1, P(1, &compared), P(2, err)))
-    STATUS(ckm_trainer_time, 3, 0, ckm_trainer_time(P(0, trainer(w, false)), 1, P(1, &timing), P(2, err)))
-    STATUS(ckm_trainer_get_sizes, 3, 0, ckm_trainer_get_sizes(P(0, trainer(w, false)), P(1, &sizes), P(2, err)))
-    STATUS(ckm_trainer_begin, 2, 0, ckm_trainer_begin(P(0, trainer(w, false)), P(1, err)))
-    STATUS(ckm_trainer_run, 4, 0, ckm_trainer_run(P(0, trainer(w, true)), P(1, &course), P(2, &result), P(3, err)))
-    STATUS(ckm_trainer_save, 3, 0, ckm_trainer_save(P(0, trainer(w, true)), P(1, "out.st"), P(2, err)))
-    STATUS(ckm_trainer_export, 3, 0, ckm_trainer_export(P(0, trainer(w, true)), P(1, "out.st"), P(2, err)))
-    VALUE(ckm_trainer_data, 1, (ckm_trainer_data(P(0, trainer(w, false))) == NULL) == NULLED(0))
-    VALUE(ckm_trainer_program, 1, (ckm_trainer_program(P(0, trainer(w, false))) == NULL) == NULLED(0))
-    VALUE(ckm_trainer_dataflow, 1, (ckm_trainer_dataflow(P(0, trainer(w, false))) == NULL) == NULLED(0))
-    VALUE(ckm_trainer_schedule, 1, (ckm_trainer_schedule(P(0, trainer(w, false))) == NULL) == NULLED(0))
+    VALUE(ckm_trainer_get_info, 1, ckm_trainer_get_info(P(0, w->trainer)).fits == !NULLED(0))
+    VALUE(ckm_trainer_session, 1, ckm_trainer_session(P(0, w->trainer)) == NULL)
+    STATUS(ckm_trainer_check, 3, 0, ckm_trainer_check(P(0, w->trainer), 1, 0.1, P(1, &compared), P(2, err)))
+    STATUS(ckm_trainer_time, 3, 0, ckm_trainer_time(P(0, w->trainer), 1, P(1, &timing), P(2, err)))
+    STATUS(ckm_trainer_get_sizes, 3, 0, ckm_trainer_get_sizes(P(0, w->trainer), P(1, &sizes), P(2, err)))
+    STATUS(ckm_trainer_begin, 2, 0, ckm_trainer_begin(P(0, w->trainer), P(1, err)))
+    STATUS(ckm_trainer_run, 4, 0, ckm_trainer_run(P(0, begun(w, err)), P(1, &course), P(2, &result), P(3, err)))
+    STATUS(ckm_trainer_save, 3, 0, ckm_trainer_save(P(0, begun(w, err)), P(1, "out.st"), P(2, err)))
+    STATUS(ckm_trainer_export, 3, 0, ckm_trainer_export(P(0, begun(w, err)), P(1, "out.st"), P(2, err)))
+    VALUE(ckm_trainer_data, 1, (ckm_trainer_data(P(0, w->trainer)) == NULL) == NULLED(0))
+    VALUE(ckm_trainer_program, 1, (ckm_trainer_program(P(0, w->trainer)) == NULL) == NULLED(0))
+    VALUE(ckm_trainer_dataflow, 1, (ckm_trainer_dataflow(P(0, w->trainer)) == NULL) == NULLED(0))
+    VALUE(ckm_trainer_schedule, 1, (ckm_trainer_schedule(P(0, w->trainer)) == NULL) == NULLED(0))
     DONE(ckm_trainer_close, 1, ckm_trainer_close(NULL))
     ckm_trainer_close(w->trainer);
     w->trainer = NULL;
