@@ -103,7 +103,7 @@ static ckm_status find_budget(ckm_trainer *t, ckm_error *err)
         return CKM_OK;
     }
     if (o->budget_fraction > 0) {
-        double bytes = (double)(t->baseline_peak + t->outside_bytes) * o->budget_fraction;
+        double bytes = (double)(ckm_schedule_get_info(t->baseline)->peak_bytes + t->outside_bytes) * o->budget_fraction;
         t->budget_bytes = bytes < 9e18 ? (int64_t)(bytes + 0.5) : INT64_MAX;
         return CKM_OK;
     }
@@ -278,17 +278,18 @@ ckm_trainer_info ckm_trainer_get_info(const ckm_trainer *t)
     if (t == NULL) {
         return (ckm_trainer_info){.strategy = "", .parameters_from = ""};
     }
+    const ckm_schedule_info *baseline = ckm_schedule_get_info(t->baseline);
     ckm_trainer_info info = {
         .fits = t->fit.schedule != NULL,
         .budget_bytes = t->budget_bytes,
         .used_bytes = -1,
         .outside_bytes = t->outside_bytes,
-        .baseline_bytes = t->baseline_peak + t->outside_bytes,
+        .baseline_bytes = baseline->peak_bytes + t->outside_bytes,
         .least_bytes = -1,
         .cost = t->solved.cost,
-        .baseline_cost = t->baseline_cost,
+        .baseline_cost = baseline->cost,
         .step_seconds = ckm_i_trainer_seconds(t, t->solved.cost),
-        .baseline_step_seconds = ckm_i_trainer_seconds(t, t->baseline_cost),
+        .baseline_step_seconds = ckm_i_trainer_seconds(t, baseline->cost),
         .strategy = t->solved.strategy,
         .parameters_from = t->parameters_from,
         .resumed = t->resumed,

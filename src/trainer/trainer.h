@@ -17,11 +17,10 @@ struct ckm_trainer {
     ckm_import_values *values;  // of options.model, else NULL
     ckm_session *session;
     ckm_run_fit fit;
-    ckm_solve_result solved;               // the last search; its schedule is not kept here
-    ckm_schedule *baseline;                // without rematerialization
-    ckm_plan *baseline_plan;               // made when it is asked for
-    int64_t baseline_cost, baseline_peak;  // peak without what is outside
-    int64_t beside_operators;              // nanoseconds a step takes beside its operators, as measured
+    ckm_solve_result solved;   // the last search; its schedule is not kept here
+    ckm_schedule *baseline;    // without rematerialization; its info has the cost, and the peak without what is outside
+    ckm_plan *baseline_plan;   // made when it is asked for
+    int64_t beside_operators;  // nanoseconds a step takes beside its operators, as measured
     int64_t budget_bytes, outside_bytes;
     ckm_train_place place;
     bool resumed;

@@ -10,7 +10,6 @@ ckm_status ckm_i_trainer_apply_costs(ckm_trainer *t, const ckm_cost_model *model
 {
     ckm_dataflow *df = NULL;
     ckm_schedule *baseline = NULL;
-    ckm_simulation facts;
     ckm_profile_info info = {0};
     ckm_status status = CKM_OK;
     if (model->kind == CKM_COST_MODEL_PROFILE) {
@@ -22,9 +21,6 @@ ckm_status ckm_i_trainer_apply_costs(ckm_trainer *t, const ckm_cost_model *model
     if (status == CKM_OK) {
         status = ckm_schedule_baseline(df, &baseline, err);
     }
-    if (status == CKM_OK) {
-        status = ckm_schedule_simulate(df, baseline, NULL, &facts, err);
-    }
     if (status != CKM_OK) {
         ckm_schedule_free(baseline);
         ckm_dataflow_free(df);
@@ -34,8 +30,6 @@ ckm_status ckm_i_trainer_apply_costs(ckm_trainer *t, const ckm_cost_model *model
     ckm_dataflow_free(t->df);
     t->df = df;
     t->baseline = baseline;
-    t->baseline_cost = facts.cost;
-    t->baseline_peak = facts.peak_bytes;
     t->beside_operators = info.step_ns > info.predicted_ns && info.predicted_ns > 0 ? info.step_ns - info.predicted_ns
                                                                                     : 0;
     return CKM_OK;
@@ -51,7 +45,8 @@ double ckm_i_trainer_seconds(const ckm_trainer *t, int64_t cost)
 static bool fits_as_it_is(const ckm_trainer *t)
 {
     // Packing may waste a little.
-    return t->baseline_peak + t->baseline_peak / 20 + t->outside_bytes <= t->budget_bytes;
+    int64_t peak = ckm_schedule_get_info(t->baseline)->peak_bytes;
+    return peak + peak / 20 + t->outside_bytes <= t->budget_bytes;
 }
 
 static void note_unsteady(const ckm_trainer *t, const ckm_profile_info *info)

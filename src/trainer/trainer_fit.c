@@ -7,7 +7,7 @@ typedef struct search {
     const ckm_dataflow *df;
     const ckm_solve_options *options;
     int64_t room_bytes;  // what the region may take
-    int64_t baseline_cost, baseline_peak;
+    const ckm_schedule *baseline;
     ckm_solve_result found;
 } search;
 
@@ -21,13 +21,14 @@ static void keep(search *s, const ckm_solve_result *result)
 // Nothing beats running without rematerialization where that fits.
 static ckm_status take_baseline(search *s, int64_t budget_bytes, ckm_schedule **out, ckm_error *err)
 {
+    const ckm_schedule_info *info = ckm_schedule_get_info(s->baseline);
     ckm_solve_result result = {.status = CKM_SOLVE_OPTIMAL,
-                               .cost = s->baseline_cost,
-                               .peak_bytes = s->baseline_peak,
+                               .cost = info->cost,
+                               .peak_bytes = info->peak_bytes,
                                .budget_bytes = budget_bytes,
-                               .baseline_cost = s->baseline_cost,
-                               .baseline_peak_bytes = s->baseline_peak,
-                               .bound_cost = (double)s->baseline_cost,
+                               .baseline_cost = info->cost,
+                               .baseline_peak_bytes = info->peak_bytes,
+                               .bound_cost = (double)info->cost,
                                .bound_covers = CKM_BOUND_ANY,
                                .gap = 0.0,
                                .least_peak_bytes = -1,
@@ -41,7 +42,7 @@ static ckm_status solve(int64_t budget_bytes, void *user, ckm_schedule **out, ck
     search *s = user;
     ckm_solve_options options = *s->options;
     ckm_solve_result result;
-    if (s->baseline_peak <= budget_bytes) {
+    if (ckm_schedule_get_info(s->baseline)->peak_bytes <= budget_bytes) {
         return take_baseline(s, budget_bytes, out, err);
     }
     options.budget_bytes = budget_bytes;
@@ -55,22 +56,6 @@ static ckm_status solve(int64_t budget_bytes, void *user, ckm_schedule **out, ck
     return CKM_OK;
 }
 
-static ckm_status know_baseline(search *s, ckm_error *err)
-{
-    ckm_schedule *baseline = NULL;
-    ckm_simulation facts;
-    ckm_status status = ckm_schedule_baseline(s->df, &baseline, err);
-    if (status == CKM_OK) {
-        status = ckm_schedule_simulate(s->df, baseline, NULL, &facts, err);
-    }
-    if (status == CKM_OK) {
-        s->baseline_cost = facts.cost;
-        s->baseline_peak = facts.peak_bytes;
-    }
-    ckm_schedule_free(baseline);
-    return status;
-}
-
 ckm_status ckm_trainer_fit(const ckm_dataflow *df, int64_t budget_bytes, int64_t outside_bytes,
                            const ckm_solve_options *options, ckm_run_fit *fit, ckm_solve_result *result, ckm_error *err)
 {
@@ -81,8 +66,11 @@ ckm_status ckm_trainer_fit(const ckm_dataflow *df, int64_t budget_bytes, int64_t
     ckm_plan_options packing = CKM_PLAN_OPTIONS_INIT;
     packing.stop = options->stop;
     packing.user = options->user;
-    CKM_I_CHECK(know_baseline(&s, err));
+    ckm_schedule *baseline = NULL;
+    CKM_I_CHECK(ckm_schedule_baseline(df, &baseline, err));
+    s.baseline = baseline;
     ckm_status status = ckm_run_plan_under_budget(df, budget_bytes, outside_bytes, &packing, solve, &s, fit, err);
+    ckm_schedule_free(baseline);
     if (status == CKM_OK && result != NULL) {
         *result = s.found;
     } else {

@@ -125,3 +125,19 @@ void strategy_check_edges(const char *strategy, bool recomputes)
         ckm_dataflow_free(df);
     }
 }
+
+void strategy_gives_no_schedule(const ckm_solve_result *result, const strategy_truth *truth)
+{
+    (void)truth;
+    assert_null(result->schedule);
+}
+
+void strategy_check_bound(const char *strategy, ckm_bound_class covers)
+{
+    ckm_dataflow *df = layer_graph_unit_chain(8);
+    ckm_solve_result result = strategy_solve(df, strategy, 6);
+    assert_int_equal(result.bound_covers, covers);
+    assert_true(result.bound_cost > (double)ckm_dataflow_total_cost(df));
+    assert_true(result.bound_cost <= (double)strategy_cost(df, "ilp", 6));
+    ckm_dataflow_free(df);
+}

@@ -27,4 +27,9 @@ void strategy_check_random(const char *strategy, int64_t n_graphs, strategy_chec
 // same; a byte less than the memory floor. Strategies that give no schedule give none.
 void strategy_check_edges(const char *strategy, bool recomputes);
 
+// For strategies that only prove: there is no schedule; and on a chain of eight at a budget of six the bound, of class
+// `covers`, is above the sum of all costs and no larger than the optimum of the paper's program.
+void strategy_gives_no_schedule(const ckm_solve_result *result, const strategy_truth *truth);
+void strategy_check_bound(const char *strategy, ckm_bound_class covers);
+
 #endif
