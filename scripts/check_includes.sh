@@ -39,6 +39,11 @@ BEGIN {
     part("solve", "presolve", "core")
     part("solve", "reorder", "core presolve")
     part("solve", "strategies", "core checkpoints chain ilp search bounds")
+    part("run", "backend", "")
+    part("run", "cpu", "backend")
+    part("run", "data", "")
+    part("run", "session", "backend")
+    part("run", "train", "backend data session")
     # The program is a client of the library: any public header, no internal one.
     known["cli"] = 1
     # Public headers that are not named like their module.
@@ -46,11 +51,13 @@ BEGIN {
     public_module["max_batch"] = "solve"
     public_module["min_budget"] = "solve"
     public_module["data"] = "run"; public_module["train"] = "run"; public_module["profile"] = "run"
-    # Libraries that only one module may touch, by the beginning of the header name.
+    # Of `run`, what the kernels of an operator may include.
+    kernel_part["backend"] = 1; kernel_part["cpu"] = 1
+    # Libraries that only one module, or part of one, may touch, by the beginning of the header name.
     library["coin/"] = "milp"; library["Cbc_"] = "milp"; library["Clp_"] = "milp"; library["Coin_"] = "milp"
     library["protobuf-c/"] = "import"; library["onnx.pb-c.h"] = "import"
-    library["oneapi/dnnl/"] = "run, ops"
-    library["png.h"] = "run"; library["jpeglib.h"] = "run"
+    library["oneapi/dnnl/"] = "run/cpu, ops"
+    library["png.h"] = "run/data"; library["jpeglib.h"] = "run/data"
     library["cmocka.h"] = "tests"
 }
 
@@ -131,7 +138,7 @@ FNR == 1 {
     sub(/[>"].*/, "", line)
     for (prefix in library) {
         if (index(line, prefix) == 1) {
-            if (index(", " library[prefix] ",", ", " module ",") == 0 || (module == "ops" && side[own_side] !~ / run /)) {
+            if ((index(", " library[prefix] ",", ", " module ",") == 0 && index(", " library[prefix] ",", ", " module "/" folder ",") == 0) || (module == "ops" && side[own_side] !~ / run /)) {
                 complain("<" line "> may only be included by " library[prefix] ", not by " module)
             }
             next
@@ -171,6 +178,10 @@ FNR == 1 {
     }
     if (module == "ops" && (own_side in side) && crosses(line, target)) {
         complain(FILENAME " is on the other side of an operator than \"" line "\"")
+        next
+    }
+    if (module == "ops" && target == "run" && quoted && !(target_folder in kernel_part)) {
+        complain("a kernel must not include \"" line "\"")
         next
     }
     if (target == module) {

@@ -26,14 +26,14 @@ readers() {
     graph_json) echo src/dataflow/dataflow.c src/dataflow/dataflow_finish.c src/dataflow/dataflow_json.c src/base/json.c ;;
     schedule_json) echo src/schedule/schedule.c src/schedule/schedule_json.c src/schedule/schedule_simulate.c \
         src/schedule/schedule_verify.c src/base/json.c ;;
-    safetensors) echo src/run/safetensors.c ;;
+    safetensors) echo src/run/data/safetensors.c ;;
     training) ls src/run/cpu/ref_*.c src/ops/*/ref_*.c | grep -v -e ref_registry ;;
-    profile) echo src/cost/cost_profile.c src/run/profile_file.c ;;
+    profile) echo src/cost/cost_profile.c src/run/train/profile_file.c ;;
     device) echo src/cost/device_file.c src/cost/cost_device.c ;;
-    npy) echo src/run/data_npy.c src/run/npy_header.c ;;
-    idx) echo src/run/data_idx.c src/run/data_pixels.c ;;
-    images) echo src/run/data_images.c src/run/image_file.c src/run/image_png.c src/run/image_jpeg.c src/run/data_cifar.c \
-        src/run/data_pixels.c ;;
+    npy) echo src/run/data/data_npy.c src/run/data/npy_header.c ;;
+    idx) echo src/run/data/data_idx.c src/run/data/data_pixels.c ;;
+    images) echo src/run/data/data_images.c src/run/data/image_file.c src/run/data/image_png.c src/run/data/image_jpeg.c src/run/data/data_cifar.c \
+        src/run/data/data_pixels.c ;;
     *) echo "fuzz_coverage.sh: which files does $1 test? Say so in readers()" >&2; exit 1 ;;
     esac
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Back ends by name.
-#include "run/backend.h"
+#include "run/backend/backend.h"
 
 #include <string.h>
 

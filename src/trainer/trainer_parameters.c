@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "run/session.h"
+#include "run/session/session.h"
 #include "trainer/trainer.h"
 
 // Parameters and running statistics; an optimizer's states are nobody else's business.

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "run/backend.h"
+#include "run/backend/backend.h"
 
 // Copies that wait are the host's memory, which tests look at: few of them at a time.
 enum { MOST_REGIONS = 8, MOST_COPIED = 64 << 10 };

@@ -15,7 +15,7 @@
 
 #include <checkmate/checkmate.h>
 
-#include "run/session.h"
+#include "run/session/session.h"
 
 static ckm_trainer *begin(ckm_graph **network)
 {

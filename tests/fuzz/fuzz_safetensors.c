@@ -7,7 +7,7 @@
 
 #include <jansson.h>
 
-#include "run/safetensors.h"
+#include "run/data/safetensors.h"
 #include "support/mutate.h"
 #include "support/scratch.h"
 

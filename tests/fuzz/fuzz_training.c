@@ -9,8 +9,8 @@
 #include <checkmate/cost.h>
 #include <checkmate/import.h>
 
-#include "run/program.h"
-#include "run/session.h"
+#include "run/session/program.h"
+#include "run/session/session.h"
 #include "support/mutate.h"
 
 enum {

@@ -13,9 +13,9 @@ plant() {
     mkdir -p "$scratch/src/graph" "$scratch/src/run" "$scratch/src/import"
     cp "$CKM_SOURCE_DIR/src/graph/op_kinds.h" "$scratch/src/graph"
     printf '    {"Conv", "conv", convert},\n    {"conv", "Conv"},\n' >"$scratch/src/import/rows.c"
-    printf '    {"accuracy", 1},\n    attr = text(op, "gather", 0);\n' >"$scratch/src/run/session.c"
+    printf '    {"accuracy", 1},\n    attr = text(op, "gather", 0);\n' >"$scratch/src/run/session/session.c"
     sh "$check" "$scratch" >"$scratch/out" || { echo "a clean tree fails:"; cat "$scratch/out"; exit 1; }
-    printf '%s\n' "$1" >>"$scratch/src/run/session.c"
+    printf '%s\n' "$1" >>"$scratch/src/run/session/session.c"
     if sh "$check" "$scratch" >"$scratch/out"; then
         echo "not noticed: $1"
         exit 1

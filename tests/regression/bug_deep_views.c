@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "graph/graph.h"
-#include "run/session.h"
+#include "run/session/session.h"
 
 static void limits_come_through_any_number_of_views(void **state)
 {

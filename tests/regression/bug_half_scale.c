@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "run/backend.h"
+#include "run/backend/backend.h"
 
 static void mixed_precision_is_refused(void **state)
 {

@@ -11,7 +11,7 @@
 #ifndef CKM_TESTS_SUPPORT_KERNEL_SCRIPT_H
 #define CKM_TESTS_SUPPORT_KERNEL_SCRIPT_H
 
-#include "run/backend.h"
+#include "run/cpu/ref_registry.h"
 
 #define KERNEL_SCRIPT_OPS 12
 #define KERNEL_SCRIPT_TENSORS 64

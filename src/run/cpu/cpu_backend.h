@@ -5,7 +5,8 @@
 #ifndef CKM_SRC_RUN_CPU_CPU_BACKEND_H
 #define CKM_SRC_RUN_CPU_CPU_BACKEND_H
 
-#include "run/backend.h"
+#include "run/backend/backend.h"
+#include "run/cpu/ref_registry.h"
 
 typedef struct ckm_i_cpu {
     struct dnnl_engine *engine;

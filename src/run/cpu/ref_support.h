@@ -5,7 +5,7 @@
 #define CKM_SRC_RUN_CPU_REF_SUPPORT_H
 
 #include "base/error.h"
-#include "run/backend.h"
+#include "run/backend/backend.h"
 
 // One operator as its kernel sees it.
 typedef struct ckm_i_ref_op {

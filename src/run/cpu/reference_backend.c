@@ -6,7 +6,8 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "run/host_memory.h"
+#include "run/backend/host_memory.h"
+#include "run/cpu/ref_registry.h"
 
 struct ckm_i_kernel {
     const ckm_i_reference_kernel *reference;

@@ -15,7 +15,7 @@
 
 #include "gradient_check.h"
 #include "kernel_script.h"
-#include "run/backend.h"
+#include "run/backend/backend.h"
 #include "ops/attention/cpu_attention_tile.h"
 
 // ---- gradients

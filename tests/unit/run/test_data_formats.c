@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "data_files.h"
-#include "run/data.h"
+#include "run/data/data.h"
 
 static int set_up(void **state)
 {

@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "data_files.h"
-#include "run/data.h"
-#include "run/data_pixels.h"
+#include "run/data/data.h"
+#include "run/data/data_pixels.h"
 
 enum { SIDE = 16, PIXELS = SIDE * SIDE };
 

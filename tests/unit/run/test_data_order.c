@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "data_files.h"
-#include "run/data.h"
+#include "run/data/data.h"
 
 enum { HEIGHT = 4, WIDTH = 3, IMAGE = HEIGHT * WIDTH, SAMPLES = 23 };
 

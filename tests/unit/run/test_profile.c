@@ -13,7 +13,7 @@
 #include <checkmate/profile.h>
 
 #include "base/alloc.h"
-#include "run/profile.h"
+#include "run/train/profile.h"
 #include "zoo_step.h"
 
 static zoo_step set_up(int64_t batch)

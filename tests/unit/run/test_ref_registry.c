@@ -11,7 +11,7 @@
 #include <checkmate/autodiff.h>
 #include <checkmate/zoo.h>
 
-#include "run/backend.h"
+#include "run/backend/backend.h"
 #include "run/cpu/ref_registry.h"
 
 // No kind has two reference kernels; tests/unit/ops/test_op_records.c sees to it that every kind has one.

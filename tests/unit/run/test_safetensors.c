@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "data_files.h"
-#include "run/safetensors.h"
+#include "run/data/safetensors.h"
 
 typedef struct fixture {
     char folder[64], path[128];

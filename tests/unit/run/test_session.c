@@ -14,8 +14,8 @@
 #include <checkmate/plan.h>
 
 #include "base/rng.h"
-#include "run/host_memory.h"
-#include "run/session.h"
+#include "run/backend/host_memory.h"
+#include "run/session/session.h"
 
 enum { WORDS = 100, WORKSPACE = 200 };
 

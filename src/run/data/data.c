@@ -1,0 +1,429 @@
+// SPDX-License-Identifier: Apache-2.0
+// Data: finding the format, the order of the samples, batches, and the thread that reads one batch ahead.
+#include "run/data/data.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/checked.h"
+#include "base/error.h"
+#include "base/rng.h"
+#include "graph/graph.h"
+
+static const ckm_i_data_format *const formats[] = {
+    &ckm_i_data_format_synthetic, &ckm_i_data_format_idx,    &ckm_i_data_format_cifar,
+    &ckm_i_data_format_npy,       &ckm_i_data_format_images,
+};
+enum { N_FORMATS = sizeof formats / sizeof formats[0] };
+
+// What the reading thread needs of a stack: libjpeg's and libpng's frames, with room to spare.
+enum { STACK_BYTES = 512 * 1024 };
+
+struct ckm_data {
+    ckm_data_options options;
+    ckm_data_field inputs[CKM_DATA_MAX_INPUTS];
+    char *names[CKM_DATA_MAX_INPUTS + 1];
+    ckm_i_data_source source;
+    int64_t batches, bytes;
+    // The batch read ahead. Guarded by `lock`, except that the thread alone touches buffers and error while
+    // wanted != staged.
+    void *staged_inputs[CKM_DATA_MAX_INPUTS];
+    void *staged_labels;
+    ckm_status staged_status;
+    ckm_error staged_error;
+    int64_t wanted, staged;  // steps; -1: none
+    bool started;
+    atomic_bool quit;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t work, ready;
+};
+
+int32_t ckm_data_format_count(void)
+{
+    return N_FORMATS;
+}
+
+const char *ckm_data_format_name(int32_t i)
+{
+    return i >= 0 && i < N_FORMATS ? formats[i]->name : NULL;
+}
+
+const char *ckm_data_format_summary(int32_t i)
+{
+    return i >= 0 && i < N_FORMATS ? formats[i]->summary : NULL;
+}
+
+// Order.
+
+static uint64_t mix(uint64_t x)
+{
+    ckm_i_rng rng = {x};
+    return ckm_i_rng_next(&rng);
+}
+
+// A Feistel network on the least even number of bits that holds n, walked until it comes out below n.
+int64_t ckm_i_data_shuffle(int64_t i, int64_t n, uint64_t seed, int64_t epoch)
+{
+    enum { ROUNDS = 7 };
+    int half = 1;
+    while (half < 31 && (INT64_C(1) << (2 * half)) < n) {
+        half++;
+    }
+    uint64_t mask = (UINT64_C(1) << half) - 1;
+    uint64_t key = mix(mix(seed) ^ (uint64_t)epoch);
+    uint64_t x = (uint64_t)i;
+    do {
+        uint64_t left = x >> half;
+        uint64_t right = x & mask;
+        for (uint64_t round = 0; round < ROUNDS; round++) {
+            uint64_t next = left ^ (mix(key + round * UINT64_C(0xd1342543de82ef95) + right) & mask);
+            left = right;
+            right = next;
+        }
+        x = left << half | right;
+    } while (x >= (uint64_t)n);
+    return (int64_t)x;
+}
+
+// Batches.
+
+// Reads one batch into the staging buffers. The thread's part.
+static ckm_status fill(ckm_data *d, int64_t step, ckm_error *err)
+{
+    const ckm_data_options *o = &d->options;
+    int64_t epoch = step / d->batches;
+    int64_t first = step % d->batches * o->batch;
+    for (int64_t i = 0; i < o->batch; i++) {
+        void *inputs[CKM_DATA_MAX_INPUTS] = {NULL};
+        int64_t sample = first + i;
+        if (atomic_load(&d->quit)) {
+            return CKM_OK;
+        }
+        if (!o->keep_order) {
+            sample = ckm_i_data_shuffle(sample, d->source.samples, o->seed, epoch);
+        }
+        for (int32_t f = 0; f < o->n_inputs; f++) {
+            inputs[f] = (char *)d->staged_inputs[f] + i * ckm_i_data_field_bytes(&o->inputs[f]);
+        }
+        ckm_status status = d->source.format->read(
+            &d->source, sample, inputs, (char *)d->staged_labels + i * ckm_i_data_field_bytes(&o->labels), err);
+        if (status != CKM_OK) {
+            return status;
+        }
+    }
+    return CKM_OK;
+}
+
+static void *read_ahead(void *user)
+{
+    ckm_data *d = user;
+    pthread_mutex_lock(&d->lock);
+    while (!atomic_load(&d->quit)) {
+        if (d->wanted == d->staged) {
+            pthread_cond_wait(&d->work, &d->lock);
+            continue;
+        }
+        int64_t step = d->wanted;
+        pthread_mutex_unlock(&d->lock);
+        ckm_error error = CKM_ERROR_INIT;
+        ckm_status status = fill(d, step, &error);
+        pthread_mutex_lock(&d->lock);
+        d->staged = step;
+        d->staged_status = status;
+        d->staged_error = error;
+        pthread_cond_signal(&d->ready);
+    }
+    pthread_mutex_unlock(&d->lock);
+    return NULL;
+}
+
+static ckm_status hand_out(const ckm_data *d, ckm_i_data_take_fn take, void *user, ckm_error *err)
+{
+    const ckm_data_options *o = &d->options;
+    for (int32_t f = 0; f < o->n_inputs; f++) {
+        CKM_I_CHECK(take(user, f, d->staged_inputs[f], o->batch * ckm_i_data_field_bytes(&o->inputs[f]), err));
+    }
+    return take(user, -1, d->staged_labels, o->batch * ckm_i_data_field_bytes(&o->labels), err);
+}
+
+ckm_status ckm_i_data_fetch_to(ckm_data *d, int64_t step, ckm_i_data_take_fn take, void *user, ckm_error *err)
+{
+    if (step < 0) {
+        return ckm_i_error(err, CKM_ERR_ARGUMENT, "a step cannot be negative");
+    }
+    pthread_mutex_lock(&d->lock);
+    // One at a time: a batch under way that is not the one asked for has to end first.
+    while (d->wanted != d->staged) {
+        pthread_cond_wait(&d->ready, &d->lock);
+    }
+    if (d->staged != step && !d->started) {
+        d->staged_error = (ckm_error)CKM_ERROR_INIT;
+        d->staged_status = fill(d, step, &d->staged_error);
+        d->staged = d->wanted = step;
+    } else if (d->staged != step) {
+        d->wanted = step;
+        pthread_cond_signal(&d->work);
+        while (d->staged != step) {
+            pthread_cond_wait(&d->ready, &d->lock);
+        }
+    }
+    ckm_status status = d->staged_status;
+    if (status == CKM_OK) {
+        status = hand_out(d, take, user, err);
+        d->wanted = d->started ? step + 1 : step;
+        pthread_cond_signal(&d->work);
+    } else {
+        if (err != NULL) {
+            *err = d->staged_error;
+        }
+        d->staged = d->wanted = -1;  // a second attempt reads again
+    }
+    pthread_mutex_unlock(&d->lock);
+    return status;
+}
+
+typedef struct host_batch {
+    void *const *inputs;
+    void *labels;
+} host_batch;
+
+static ckm_status take_on_host(void *user, int32_t field, const void *values, int64_t bytes, ckm_error *err)
+{
+    const host_batch *to = user;
+    (void)err;
+    memcpy(field >= 0 ? to->inputs[field] : to->labels, values, (size_t)bytes);
+    return CKM_OK;
+}
+
+ckm_status ckm_data_fetch(ckm_data *d, int64_t step, void *const *inputs, void *labels, ckm_error *err)
+{
+    CKM_I_NEED_NAMED(d, "data", err);
+    CKM_I_NEED(inputs, err);
+    CKM_I_NEED(labels, err);
+    host_batch to = {inputs, labels};
+    return ckm_i_data_fetch_to(d, step, take_on_host, &to, err);
+}
+
+// Opening.
+
+static ckm_status copy_field(ckm_data *d, int32_t i, ckm_data_field *field, int64_t *bytes, ckm_error *err)
+{
+    int64_t elements = 0;
+    d->names[i] = ckm_i_strdup(field->name != NULL ? field->name : "");
+    if (d->names[i] == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    field->name = d->names[i];
+    if (field->dtype != CKM_F32 && field->dtype != CKM_I32 && field->dtype != CKM_I64) {
+        return ckm_i_error(err, CKM_ERR_UNSUPPORTED,
+                           "input \"%.100s\" holds neither 32-bit reals nor 32- or 64-bit integers", field->name);
+    }
+    ckm_status status = ckm_i_shape_elements(&field->shape, &elements, err);
+    if (status == CKM_OK && (!ckm_i_mul(elements, ckm_i_dtype_bytes(field->dtype), bytes) ||
+                             !ckm_i_mul(*bytes, d->options.batch, bytes) || *bytes > INT64_MAX / 16)) {
+        status = ckm_i_error(err, CKM_ERR_OVERFLOW, "a batch of \"%.100s\" is too large", field->name);
+    }
+    return status;
+}
+
+static ckm_status stage(ckm_data *d, int64_t bytes, void **buffer, ckm_error *err)
+{
+    *buffer = ckm_i_calloc((size_t)bytes, 1);
+    d->bytes += bytes;
+    return *buffer != NULL ? CKM_OK : ckm_i_error_memory(err);
+}
+
+// Copies the options and makes the staging buffers.
+static ckm_status prepare(ckm_data *d, const ckm_data_options *options, ckm_error *err)
+{
+    int64_t bytes = 0;
+    d->options = *options;
+    if (options->n_inputs < 1 || options->n_inputs > CKM_DATA_MAX_INPUTS || options->batch < 1) {
+        return ckm_i_error(err, CKM_ERR_ARGUMENT, "a batch needs at least one sample and 1 to %d inputs",
+                           CKM_DATA_MAX_INPUTS);
+    }
+    memcpy(d->inputs, options->inputs, (size_t)options->n_inputs * sizeof d->inputs[0]);
+    d->options.inputs = d->inputs;
+    for (int32_t i = 0; i < options->n_inputs; i++) {
+        ckm_status status = copy_field(d, i, &d->inputs[i], &bytes, err);
+        if (status == CKM_OK) {
+            status = stage(d, bytes, &d->staged_inputs[i], err);
+        }
+        if (status != CKM_OK) {
+            return status;
+        }
+    }
+    ckm_status status = copy_field(d, CKM_DATA_MAX_INPUTS, &d->options.labels, &bytes, err);
+    return status == CKM_OK ? stage(d, bytes, &d->staged_labels, err) : status;
+}
+
+static ckm_status choose_format(ckm_data *d, const char *path, ckm_error *err)
+{
+    struct stat facts;
+    bool made_up = strcmp(path, ckm_i_data_format_synthetic.name) == 0;
+    if (!made_up && stat(path, &facts) != 0) {
+        return ckm_i_error_at(err, CKM_ERR_IO, path, 0, -1, "cannot open: %s", strerror(errno));
+    }
+    if (!made_up && !S_ISDIR(facts.st_mode)) {
+        return ckm_i_error_at(err, CKM_ERR_ARGUMENT, path, 0, -1,
+                              "is not a folder; data are given as the folder that holds them");
+    }
+    for (size_t i = 0; i < N_FORMATS; i++) {
+        if (made_up ? formats[i] == &ckm_i_data_format_synthetic : formats[i]->detect(path)) {
+            d->source.format = formats[i];
+            return CKM_OK;
+        }
+    }
+    return ckm_i_error_at(err, CKM_ERR_UNSUPPORTED, path, 0, -1,
+                          "holds no data of a known format: IDX (train-images-idx3-ubyte and train-labels-idx1-ubyte), "
+                          "CIFAR (data_batch_1.bin or train.bin), NumPy (x.npy and y.npy), or one folder of PNG or "
+                          "JPEG images for every class");
+}
+
+// Without the thread, batches are read when they are asked for.
+static ckm_status start_thread(ckm_data *d, ckm_error *err)
+{
+    pthread_attr_t attributes;
+    sigset_t all;
+    sigset_t before;
+    if (pthread_attr_init(&attributes) != 0) {
+        return ckm_i_error_memory(err);
+    }
+    pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    // Signals are the main thread's: one that ends training must not land here.
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int failed = pthread_create(&d->thread, &attributes, read_ahead, d);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    if (failed == 0) {
+        d->started = true;
+        d->bytes += STACK_BYTES;
+    }
+    return CKM_OK;
+}
+
+static ckm_status open_folder(ckm_data *d, const char *path, ckm_error *err)
+{
+    CKM_I_CHECK(choose_format(d, path, err));
+    return d->source.format->open(path, &d->source, err);
+}
+
+// Does what was opened suit the network? `path` for errors.
+static ckm_status check_source(ckm_data *d, const char *path, ckm_error *err)
+{
+    if (d->source.samples < d->options.batch) {
+        return ckm_i_error_at(err, CKM_ERR_ARGUMENT, path, 0, -1,
+                              "holds %lld samples, which is less than one batch of %lld", (long long)d->source.samples,
+                              (long long)d->options.batch);
+    }
+    int64_t limit = d->options.labels.limit;
+    if (limit > 0 && d->options.labels.dtype == CKM_I32 && d->source.classes > limit) {
+        return ckm_i_error_at(err, CKM_ERR_ARGUMENT, path, 0, -1,
+                              "holds %lld classes, but the network tells only %lld apart", (long long)d->source.classes,
+                              (long long)limit);
+    }
+    d->batches = d->source.samples / d->options.batch;
+    d->bytes += d->source.bytes;
+    return CKM_OK;
+}
+
+// From a folder or, where that is NULL, from the caller.
+static ckm_status open_data(const char *path, const ckm_data_source *caller, const ckm_data_options *options,
+                            ckm_data **out, ckm_error *err)
+{
+    CKM_I_NEED(options, err);
+    CKM_I_NEED(options->inputs, err);
+    CKM_I_NEED(out, err);
+    ckm_data *d = ckm_i_calloc(1, sizeof *d);
+    if (d == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    d->wanted = d->staged = -1;
+    atomic_init(&d->quit, false);
+    pthread_mutex_init(&d->lock, NULL);
+    pthread_cond_init(&d->work, NULL);
+    pthread_cond_init(&d->ready, NULL);
+    ckm_status status = prepare(d, options, err);
+    d->source.options = &d->options;
+    if (status == CKM_OK) {
+        status = path != NULL ? open_folder(d, path, err) : ckm_i_data_open_caller(caller, &d->source, err);
+    }
+    if (status == CKM_OK) {
+        status = check_source(d, path != NULL ? path : "the caller's data", err);
+    }
+    if (status == CKM_OK) {
+        status = start_thread(d, err);
+    }
+    if (status != CKM_OK) {
+        ckm_data_close(d);
+        return status;
+    }
+    *out = d;
+    return CKM_OK;
+}
+
+ckm_status ckm_data_open(const char *path, const ckm_data_options *options, ckm_data **out, ckm_error *err)
+{
+    CKM_I_NEED(path, err);
+    return open_data(path, NULL, options, out, err);
+}
+
+ckm_status ckm_data_open_source(const ckm_data_source *source, const ckm_data_options *options, ckm_data **out,
+                                ckm_error *err)
+{
+    CKM_I_NEED(source, err);
+    return open_data(NULL, source, options, out, err);
+}
+
+void ckm_data_close(ckm_data *d)
+{
+    if (d == NULL) {
+        return;
+    }
+    if (d->started) {
+        atomic_store(&d->quit, true);
+        pthread_mutex_lock(&d->lock);
+        pthread_cond_signal(&d->work);
+        pthread_mutex_unlock(&d->lock);
+        pthread_join(d->thread, NULL);
+    }
+    if (d->source.format != NULL) {
+        d->source.format->close(&d->source);
+    }
+    pthread_cond_destroy(&d->ready);
+    pthread_cond_destroy(&d->work);
+    pthread_mutex_destroy(&d->lock);
+    for (int32_t i = 0; i <= CKM_DATA_MAX_INPUTS; i++) {
+        free(d->names[i]);
+    }
+    for (int32_t i = 0; i < CKM_DATA_MAX_INPUTS; i++) {
+        free(d->staged_inputs[i]);
+    }
+    free(d->staged_labels);
+    free(d);
+}
+
+ckm_data_facts ckm_data_get_facts(const ckm_data *d)
+{
+    if (d == NULL) {
+        return (ckm_data_facts){.format = ""};
+    }
+    return (ckm_data_facts){d->source.format->name, d->source.samples, d->batches,
+                            d->source.classes,      d->bytes,          d->started};
+}
+
+const char *ckm_data_class_name(const ckm_data *d, int64_t i)
+{
+    bool named = d != NULL && d->source.format->class_name != NULL && i >= 0 && i < d->source.classes;
+    return named ? d->source.format->class_name(&d->source, i) : NULL;
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Data, internal view: what the reader of one format provides, and the helpers readers share.
+//
+// A reader gives single samples by number; shuffling, batches and reading ahead are data.c's. It is only ever asked
+// by one thread at a time.
+#ifndef CKM_SRC_RUN_DATA_DATA_H
+#define CKM_SRC_RUN_DATA_DATA_H
+
+#include <checkmate/data.h>
+
+typedef struct ckm_i_data_source ckm_i_data_source;
+
+// One format: a static const object in data_<format>.c, listed in data.c.
+typedef struct ckm_i_data_format {
+    const char *name, *summary;
+    // Does the folder hold this format? Only looks at names.
+    bool (*detect)(const char *folder);
+    // Opens: fills in source->samples, classes, bytes, state. `options` outlives the source.
+    ckm_status (*open)(const char *folder, ckm_i_data_source *source, ckm_error *err);
+    // Fills the sample's part of every input and of the labels.
+    ckm_status (*read)(ckm_i_data_source *source, int64_t sample, void *const *inputs, void *labels, ckm_error *err);
+    const char *(*class_name)(const ckm_i_data_source *source, int64_t i);  // NULL: classes have no names
+    void (*close)(ckm_i_data_source *source);
+} ckm_i_data_format;
+
+struct ckm_i_data_source {
+    const ckm_i_data_format *format;
+    const ckm_data_options *options;
+    int64_t samples, classes;
+    int64_t bytes;  // memory that the reader holds, decoding included
+    void *state;    // the reader's own
+};
+
+extern const ckm_i_data_format ckm_i_data_format_synthetic, ckm_i_data_format_idx, ckm_i_data_format_cifar,
+    ckm_i_data_format_npy, ckm_i_data_format_images;
+
+// Makes `source` one of the caller's samples (data_caller.c).
+ckm_status ckm_i_data_open_caller(const ckm_data_source *caller, ckm_i_data_source *source,
+                                  ckm_error *err) CKM_NODISCARD;
+
+// Takes one field of a batch: inputs[field], or the labels where field is -1. `bytes` bytes.
+typedef ckm_status (*ckm_i_data_take_fn)(void *user, int32_t field, const void *values, int64_t bytes, ckm_error *err);
+// ckm_data_fetch for batches that do not go to the host's memory.
+ckm_status ckm_i_data_fetch_to(ckm_data *d, int64_t step, ckm_i_data_take_fn take, void *user,
+                               ckm_error *err) CKM_NODISCARD;
+
+// The position, from 0, at which the order of `epoch` visits sample `i` of `n`: a permutation that needs no memory.
+int64_t ckm_i_data_shuffle(int64_t i, int64_t n, uint64_t seed, int64_t epoch);
+
+// Elements of a field, one sample; and bytes.
+int64_t ckm_i_data_elements(const ckm_data_field *field);
+int64_t ckm_i_data_field_bytes(const ckm_data_field *field);
+
+// Is `folder`/`name` a readable regular file / a folder?
+bool ckm_i_data_has_file(const char *folder, const char *name);
+bool ckm_i_data_has_folder(const char *folder, const char *name);
+// "<folder>/<name>" on the heap; NULL when memory is exhausted.
+char *ckm_i_data_path(const char *folder, const char *name);
+// Reads exactly `n` bytes at `at`; `path` for errors.
+ckm_status ckm_i_data_pread(int fd, const char *path, int64_t at, int64_t n, void *out, ckm_error *err) CKM_NODISCARD;
+
+// Stores a class into the labels of a network that wants one class a sample. Checks its range.
+ckm_status ckm_i_data_store_class(const ckm_i_data_source *source, const char *path, int64_t sample,
+                                  int64_t class_number, void *labels, ckm_error *err) CKM_NODISCARD;
+// Fails unless the network has one floating input and takes one class a sample; `format` for the message.
+ckm_status ckm_i_data_require_classes(const ckm_data_options *options, const char *format,
+                                      ckm_error *err) CKM_NODISCARD;
+
+#endif

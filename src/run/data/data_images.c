@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+// A folder with one folder of PNG or JPEG images for every class. Classes are numbered in the order of their names;
+// the order of the files within a class is that of their names too, so a data set is the same everywhere.
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "run/data/data.h"
+#include "run/data/data_pixels.h"
+#include "run/data/image_file.h"
+
+typedef struct image_entry {
+    int64_t name_at;  // in `names`
+    int32_t class_number;
+} image_entry;
+
+typedef struct images_state {
+    char *root;
+    char **classes;
+    int32_t n_classes, cap_classes;
+    image_entry *entries;
+    int64_t n_entries, cap_entries;
+    char *names;  // file names, one after the other
+    int64_t n_names, cap_names;
+    ckm_i_pixels sink;
+} images_state;
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static void free_list(char **list, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++) {
+        free(list[i]);
+    }
+    free(list);
+}
+
+// Entries of a folder, sorted: folders, or images. Hidden ones are left out.
+static ckm_status list_folder(const char *folder, bool folders, char ***out, int32_t *n_out, ckm_error *err)
+{
+    char **list = NULL;
+    int32_t n = 0;
+    int32_t cap = 0;
+    ckm_status status = CKM_OK;
+    DIR *dir = opendir(folder);
+    if (dir == NULL) {
+        return ckm_i_error_at(err, CKM_ERR_IO, folder, 0, -1, "cannot open: %s", strerror(errno));
+    }
+    for (struct dirent *entry = readdir(dir); entry != NULL && status == CKM_OK; entry = readdir(dir)) {
+        bool wanted = entry->d_name[0] != '.' && (folders ? ckm_i_data_has_folder(folder, entry->d_name)
+                                                          : ckm_i_image_kind_of(entry->d_name) != CKM_I_IMAGE_NONE);
+        if (!wanted) {
+            continue;
+        }
+        char *name = ckm_i_strdup(entry->d_name);
+        if (name == NULL || !CKM_I_GROW(list, n, cap)) {
+            free(name);
+            status = ckm_i_error_memory(err);
+        } else {
+            list[n++] = name;
+        }
+    }
+    closedir(dir);
+    if (status != CKM_OK) {
+        free_list(list, n);
+        return status;
+    }
+    if (n > 0) {
+        qsort(list, (size_t)n, sizeof *list, by_name);
+    }
+    *out = list;
+    *n_out = n;
+    return CKM_OK;
+}
+
+// Where the class folders are: in `folder`, or in its "train" when that holds folders itself.
+static char *find_root(const char *folder)
+{
+    char **inside = NULL;
+    int32_t n = 0;
+    if (ckm_i_data_has_folder(folder, "train")) {
+        char *train = ckm_i_data_path(folder, "train");
+        bool holds_folders = train != NULL && list_folder(train, true, &inside, &n, NULL) == CKM_OK && n > 0;
+        free_list(inside, n);
+        if (holds_folders || train == NULL) {
+            return train;
+        }
+        free(train);
+    }
+    return ckm_i_strdup(folder);
+}
+
+static bool detect(const char *folder)
+{
+    char **classes = NULL;
+    int32_t n = 0;
+    bool found = false;
+    char *root = find_root(folder);
+    if (root == NULL || list_folder(root, true, &classes, &n, NULL) != CKM_OK) {
+        free(root);
+        return false;
+    }
+    for (int32_t i = 0; i < n && !found; i++) {
+        char **images = NULL;
+        int32_t n_images = 0;
+        char *path = ckm_i_data_path(root, classes[i]);
+        found = path != NULL && list_folder(path, false, &images, &n_images, NULL) == CKM_OK && n_images > 0;
+        free_list(images, n_images);
+        free(path);
+    }
+    free_list(classes, n);
+    free(root);
+    return found;
+}
+
+static void close_state(ckm_i_data_source *source)
+{
+    images_state *s = source->state;
+    if (s == NULL) {
+        return;
+    }
+    free(s->root);
+    free_list(s->classes, s->n_classes);
+    free(s->entries);
+    free(s->names);
+    ckm_i_pixels_dispose(&s->sink);
+    free(s);
+    source->state = NULL;
+}
+
+static ckm_status add_entry(images_state *s, const char *name, int32_t class_number, ckm_error *err)
+{
+    size_t length = strlen(name) + 1;
+    while (s->cap_names - s->n_names < (int64_t)length) {
+        int64_t wanted = s->cap_names * 2 + 4096;
+        char *grown = ckm_i_realloc(s->names, (size_t)wanted, 1);
+        if (grown == NULL) {
+            return ckm_i_error_memory(err);
+        }
+        s->names = grown;
+        s->cap_names = wanted;
+    }
+    if (!CKM_I_GROW(s->entries, s->n_entries, s->cap_entries)) {
+        return ckm_i_error_memory(err);
+    }
+    memcpy(s->names + s->n_names, name, length);
+    s->entries[s->n_entries++] = (image_entry){s->n_names, class_number};
+    s->n_names += (int64_t)length;
+    return CKM_OK;
+}
+
+static ckm_status path_of(const images_state *s, int64_t sample, char *path, size_t room, ckm_error *err)
+{
+    const image_entry *e = &s->entries[sample];
+    int n = snprintf(path, room, "%s/%s/%s", s->root, s->classes[e->class_number], s->names + e->name_at);
+    return n > 0 && (size_t)n < room ? CKM_OK
+                                     : ckm_i_error_at(err, CKM_ERR_UNSUPPORTED, s->root, 0, -1,
+                                                      "a path in it is longer than %zu bytes", room);
+}
+
+// Takes in one class: its files, whose headers are looked at now.
+static ckm_status add_class(images_state *s, int32_t class_number, int64_t *decoding, ckm_error *err)
+{
+    char path[4096];
+    char **images = NULL;
+    int32_t n = 0;
+    char *folder = ckm_i_data_path(s->root, s->classes[class_number]);
+    if (folder == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    ckm_status status = list_folder(folder, false, &images, &n, err);
+    for (int32_t i = 0; i < n && status == CKM_OK; i++) {
+        int64_t bytes = 0;
+        status = add_entry(s, images[i], class_number, err);
+        if (status == CKM_OK) {
+            status = path_of(s, s->n_entries - 1, path, sizeof path, err);
+        }
+        if (status == CKM_OK) {
+            status = ckm_i_image_memory(path, ckm_i_image_kind_of(images[i]), &bytes, err);
+            *decoding = bytes > *decoding ? bytes : *decoding;
+        }
+    }
+    if (status == CKM_OK && n == 0) {
+        status = ckm_i_error_at(err, CKM_ERR_FORMAT, folder, 0, -1,
+                                "the folder of a class holds no .png, .jpg or .jpeg file; take it away or fill it");
+    }
+    free_list(images, n);
+    free(folder);
+    return status;
+}
+
+static ckm_status open_source(const char *folder, ckm_i_data_source *source, ckm_error *err)
+{
+    images_state *s = ckm_i_calloc(1, sizeof *s);
+    int64_t decoding = 0;
+    source->state = s;
+    if (s == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    s->root = find_root(folder);
+    ckm_status status = s->root != NULL ? CKM_OK : ckm_i_error_memory(err);
+    if (status == CKM_OK) {
+        status = ckm_i_data_require_classes(source->options, "image", err);
+    }
+    if (status == CKM_OK) {
+        status = ckm_i_pixels_init(&s->sink, source->options, 0, 0, 0, err);
+    }
+    if (status == CKM_OK) {
+        status = list_folder(s->root, true, &s->classes, &s->n_classes, err);
+    }
+    source->classes = s->n_classes;
+    int64_t limit = source->options->labels.limit;
+    if (status == CKM_OK && limit > 0 && s->n_classes > limit) {
+        status = ckm_i_error_at(err, CKM_ERR_ARGUMENT, s->root, 0, -1,
+                                "has %d class folders, but the network tells only %lld classes apart",
+                                (int)s->n_classes, (long long)limit);
+    }
+    for (int32_t i = 0; i < s->n_classes && status == CKM_OK; i++) {
+        status = add_class(s, i, &decoding, err);
+    }
+    source->samples = s->n_entries;
+    source->bytes = (int64_t)sizeof *s + s->cap_names + s->cap_entries * (int64_t)sizeof *s->entries + decoding +
+                    s->sink.bytes + s->n_classes * 64;
+    return status;
+}
+
+static ckm_status read_sample(ckm_i_data_source *source, int64_t sample, void *const *inputs, void *labels,
+                              ckm_error *err)
+{
+    images_state *s = source->state;
+    const image_entry *e = &s->entries[sample];
+    char path[4096];
+    ckm_status status = path_of(s, sample, path, sizeof path, err);
+    if (status == CKM_OK) {
+        status = ckm_i_image_decode(path, ckm_i_image_kind_of(s->names + e->name_at), &s->sink, inputs[0], err);
+    }
+    return status == CKM_OK ? ckm_i_data_store_class(source, path, sample, e->class_number, labels, err) : status;
+}
+
+static const char *class_name(const ckm_i_data_source *source, int64_t i)
+{
+    const images_state *s = source->state;
+    return s->classes[i];
+}
+
+const ckm_i_data_format ckm_i_data_format_images = {
+    .name = "images",
+    .summary = "one folder of PNG or JPEG images for every class; resized to the network's input",
+    .detect = detect,
+    .open = open_source,
+    .read = read_sample,
+    .class_name = class_name,
+    .close = close_state,
+};

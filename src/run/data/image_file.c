@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which decoder reads which file.
+#include "run/data/image_file.h"
+
+#include <string.h>
+#include <strings.h>
+
+static bool ends_with(const char *name, const char *ending)
+{
+    size_t n = strlen(name);
+    size_t m = strlen(ending);
+    return n > m && strcasecmp(name + n - m, ending) == 0;
+}
+
+ckm_i_image_kind ckm_i_image_kind_of(const char *name)
+{
+    if (name[0] == '.') {
+        return CKM_I_IMAGE_NONE;
+    }
+    if (ends_with(name, ".png")) {
+        return CKM_I_IMAGE_PNG;
+    }
+    return ends_with(name, ".jpg") || ends_with(name, ".jpeg") ? CKM_I_IMAGE_JPEG : CKM_I_IMAGE_NONE;
+}
+
+ckm_status ckm_i_image_memory(const char *path, ckm_i_image_kind kind, int64_t *bytes, ckm_error *err)
+{
+    return kind == CKM_I_IMAGE_PNG ? ckm_i_image_png(path, NULL, NULL, bytes, err)
+                                   : ckm_i_image_jpeg(path, NULL, NULL, bytes, err);
+}
+
+ckm_status ckm_i_image_decode(const char *path, ckm_i_image_kind kind, ckm_i_pixels *sink, float *out, ckm_error *err)
+{
+    int64_t unused;
+    return kind == CKM_I_IMAGE_PNG ? ckm_i_image_png(path, sink, out, &unused, err)
+                                   : ckm_i_image_jpeg(path, sink, out, &unused, err);
+}

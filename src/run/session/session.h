@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// A training run, internal view: one region of memory, what lives where in it, and the calls of a step.
+#ifndef CKM_SRC_RUN_SESSION_SESSION_H
+#define CKM_SRC_RUN_SESSION_SESSION_H
+
+#include <checkmate/run.h>
+
+#include "run/session/program.h"
+
+// Buffers start at multiples of this, and their sizes are rounded up to it.
+enum { CKM_I_SESSION_ALIGNMENT = 64 };
+
+// One compute step, ready to run.
+typedef struct ckm_i_bound_call {
+    ckm_i_kernel *kernel;
+    ckm_i_kernel_call call;  // seed, step and learning rate are filled in when it runs
+} ckm_i_bound_call;
+
+// What a traced session knows of one operator's outputs in this step.
+typedef struct ckm_i_trace {
+    uint64_t fingerprint;
+    bool seen;
+} ckm_i_trace;
+
+struct ckm_session {
+    ckm_program *program;  // borrowed
+    uint64_t seed;
+    char *region;      // an address of the back end's
+    int64_t arena_at;  // the persistent part is before it
+    ckm_session_memory memory;
+    int32_t n_tensors;
+    ckm_session_tensor *tensors;
+    char **addresses;  // of the tensors, on the back end
+    int32_t *values;   // by session tensor: the training value
+    int32_t labels, loss, correct;
+    int64_t n_calls;
+    ckm_i_bound_call *calls;
+    void **pointers;            // what the calls' inputs and outputs point into
+    ckm_i_trace *trace;         // by operator; NULL unless the session traces
+    int32_t first_mismatch;     // operator whose recomputation differed first, or -1
+    void *trace_room;           // host memory for the largest output; NULL where the host can look itself
+    int64_t *call_nanoseconds;  // by call, of the last step; NULL unless the profiler set it
+    int64_t *marks;             // by call and one more: when it was done; with call_nanoseconds
+};
+
+// 64 bits that depend on every byte.
+uint64_t ckm_i_session_fingerprint(const void *data, int64_t bytes);
+// Where the host can look at a tensor itself; NULL: it cannot, and has to read and write it.
+void *ckm_i_session_host(const ckm_session *session, int32_t tensor);
+// The same bytes on the host: where they are, or in the session's trace_room.
+ckm_status ckm_i_session_look(const ckm_session *session, const char *address, int64_t bytes, const void **out,
+                              ckm_error *err) CKM_NODISCARD;
+// Has every step note how long its calls take, in call_nanoseconds.
+ckm_status ckm_i_session_time_calls(ckm_session *session, ckm_error *err) CKM_NODISCARD;
+// Bytes of a step tensor's elements, without rounding.
+int64_t ckm_i_session_value_bytes(const ckm_graph *step, int32_t value);
+// How many values an integer tensor may hold, from the operators that read it: rows of a table, classes; 0: not known.
+int64_t ckm_i_session_value_limit(const ckm_graph *step, int32_t value);
+
+#endif

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// The host's side of a session's tensors.
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "run/session/session.h"
+
+// Four independent lanes, so that it runs at the speed of memory rather than of one multiplication after the other.
+uint64_t ckm_i_session_fingerprint(const void *data, int64_t bytes)
+{
+    const uint64_t odd = UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t lanes[4] = {UINT64_C(0x243f6a8885a308d3), UINT64_C(0x13198a2e03707344), UINT64_C(0xa4093822299f31d0),
+                         UINT64_C(0x082efa98ec4e6c89)};
+    const char *at = data;
+    int64_t left = bytes;
+    for (; left >= 32; left -= 32, at += 32) {
+        uint64_t words[4];
+        memcpy(words, at, sizeof words);
+        for (int k = 0; k < 4; k++) {
+            lanes[k] = (lanes[k] ^ words[k]) * odd;
+            lanes[k] ^= lanes[k] >> 29;
+        }
+    }
+    uint64_t hash = (uint64_t)bytes;
+    for (; left > 0; left--, at++) {
+        hash = (hash ^ (unsigned char)*at) * odd;
+    }
+    for (int k = 0; k < 4; k++) {
+        hash = (hash ^ lanes[k]) * odd;
+        hash ^= hash >> 32;
+    }
+    return hash;
+}
+
+int64_t ckm_i_session_value_bytes(const ckm_graph *step, int32_t value)
+{
+    int64_t elements = 0;
+    if (ckm_i_shape_elements(&step->tensors[value].shape, &elements, NULL) != CKM_OK) {
+        return 0;
+    }
+    return elements * ckm_i_dtype_bytes(step->tensors[value].dtype);
+}
+
+static ckm_status check_range(const ckm_session *session, int32_t tensor, int64_t at, int64_t bytes, ckm_error *err)
+{
+    if (tensor < 0 || tensor >= session->n_tensors) {
+        return ckm_i_error(err, CKM_ERR_ARGUMENT, "tensor %d: the session has %d", (int)tensor,
+                           (int)session->n_tensors);
+    }
+    const ckm_session_tensor *t = &session->tensors[tensor];
+    if (at < 0 || bytes < 0 || at > t->bytes || bytes > t->bytes - at) {
+        return ckm_i_error(err, CKM_ERR_ARGUMENT, "tensor \"%.200s\": %lld bytes from byte %lld on, but it has %lld",
+                           t->name, (long long)bytes, (long long)at, (long long)t->bytes);
+    }
+    return CKM_OK;
+}
+
+ckm_status ckm_session_read(const ckm_session *session, int32_t tensor, int64_t at, int64_t bytes, void *out,
+                            ckm_error *err)
+{
+    CKM_I_NEED(session, err);
+    CKM_I_NEED(out, err);
+    CKM_I_CHECK(check_range(session, tensor, at, bytes, err));
+    ckm_i_backend *backend = session->program->backend;
+    return backend->memory->copy_out(backend, out, session->addresses[tensor] + at, bytes, err);
+}
+
+ckm_status ckm_session_write(ckm_session *session, int32_t tensor, int64_t at, int64_t bytes, const void *data,
+                             ckm_error *err)
+{
+    CKM_I_NEED(session, err);
+    CKM_I_NEED(data, err);
+    CKM_I_CHECK(check_range(session, tensor, at, bytes, err));
+    ckm_i_backend *backend = session->program->backend;
+    return backend->memory->copy_in(backend, session->addresses[tensor] + at, data, bytes, err);
+}
+
+void *ckm_i_session_host(const ckm_session *session, int32_t tensor)
+{
+    return session->program->backend->memory->host ? session->addresses[tensor] : NULL;
+}
+
+ckm_status ckm_i_session_look(const ckm_session *session, const char *address, int64_t bytes, const void **out,
+                              ckm_error *err)
+{
+    ckm_i_backend *backend = session->program->backend;
+    if (backend->memory->host) {
+        *out = address;
+        return CKM_OK;
+    }
+    *out = session->trace_room;
+    return backend->memory->copy_out(backend, session->trace_room, address, bytes, err);
+}
+
+ckm_status ckm_i_session_time_calls(ckm_session *session, ckm_error *err)
+{
+    session->call_nanoseconds = ckm_i_calloc((size_t)session->n_calls + 1, sizeof *session->call_nanoseconds);
+    session->marks = ckm_i_calloc((size_t)session->n_calls + 1, sizeof *session->marks);
+    return session->call_nanoseconds != NULL && session->marks != NULL ? CKM_OK : ckm_i_error_memory(err);
+}
