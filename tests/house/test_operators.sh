@@ -10,7 +10,7 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 plant() {
     rm -rf "$scratch/src"
-    mkdir -p "$scratch/src/graph" "$scratch/src/run" "$scratch/src/import"
+    mkdir -p "$scratch/src/graph" "$scratch/src/run/session" "$scratch/src/import"
     cp "$CKM_SOURCE_DIR/src/graph/op_kinds.h" "$scratch/src/graph"
     printf '    {"Conv", "conv", convert},\n    {"conv", "Conv"},\n' >"$scratch/src/import/rows.c"
     printf '    {"accuracy", 1},\n    attr = text(op, "gather", 0);\n' >"$scratch/src/run/session/session.c"
