@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The "reference" back end: one thread, plain C.
-#include "run/cpu/reference_backend.h"
-
 #include <stdlib.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "run/backend/backend_list.h"
 #include "run/backend/host_memory.h"
 #include "run/cpu/ref_registry.h"
 
