@@ -175,7 +175,7 @@ static void print_progress(const train_report *report, const ckm_train_progress 
 static void log_real(FILE *log, const char *key, double value)
 {
     fprintf(log, ", \"%s\": ", key);
-    cli_print_real(log, value);
+    ckm_json_write_number(log, value);
 }
 
 static void log_step(train_report *report, const ckm_train_progress *p)

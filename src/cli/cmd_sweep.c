@@ -188,7 +188,7 @@ static void put_real(FILE *to, double value)
 {
     fputc(',', to);
     if (isfinite(value)) {
-        cli_print_real(to, value);
+        ckm_json_write_number(to, value);
     }
 }
 

@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "base/text.h"
 #include "dataflow/dataflow.h"
 
 #define FORMAT_NAME "checkmate-graph"
@@ -274,14 +273,14 @@ static void write_place(FILE *to, const char *key, const char *text)
 {
     if (text[0] != '\0') {
         fprintf(to, ", \"%s\": ", key);
-        ckm_i_text_write_json(to, text);
+        ckm_json_write_text(to, text);
     }
 }
 
 static void write_op(FILE *to, const ckm_i_dataflow_op *op)
 {
     fputs("{\"name\": ", to);
-    ckm_i_text_write_json(to, op->name);
+    ckm_json_write_text(to, op->name);
     fprintf(to, ", \"kind\": \"%s\", \"cost\": %lld", kind_names[op->kind], (long long)op->cost);
     if (op->workspace_bytes != 0) {
         fprintf(to, ", \"workspace_bytes\": %lld", (long long)op->workspace_bytes);
@@ -303,13 +302,13 @@ static void write_op(FILE *to, const ckm_i_dataflow_op *op)
 static void write_graph(FILE *to, const ckm_dataflow *df)
 {
     fputs("{\"format\": \"" FORMAT_NAME "\", \"version\": 1, \"name\": ", to);
-    ckm_i_text_write_json(to, df->name);
+    ckm_json_write_text(to, df->name);
     fprintf(to, ",\n \"cost_unit\": \"%s\", \"fixed_bytes\": %lld,\n \"tensors\": [", unit_names[df->cost_unit],
             (long long)df->fixed_bytes);
     for (int32_t i = 0; i < df->n_tensors; i++) {
         const ckm_i_dataflow_tensor *tensor = &df->tensors[i];
         fputs(i > 0 ? ",\n  {\"name\": " : "\n  {\"name\": ", to);
-        ckm_i_text_write_json(to, tensor->name);
+        ckm_json_write_text(to, tensor->name);
         fprintf(to, ", \"bytes\": %lld", (long long)tensor->bytes);
         if (tensor->alias_of >= 0) {
             fprintf(to, ", \"alias_of\": %d", (int)tensor->alias_of);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/align.h"
 #include "base/alloc.h"
 #include "base/checked.h"
 #include "base/error.h"
@@ -66,12 +67,9 @@ void ckm_i_dnnl_program_free(ckm_i_dnnl_program *program)
 
 static ckm_status round_up(int64_t bytes, int64_t *out, ckm_error *err)
 {
-    int64_t padded;
-    if (!ckm_i_add(bytes, 63, &padded)) {
-        return ckm_i_error(err, CKM_ERR_OVERFLOW, "a kernel's workspace does not fit 63 bits");
-    }
-    *out = padded / 64 * 64;
-    return CKM_OK;
+    return ckm_i_round_up(bytes, CKM_I_ALIGNMENT, out)
+               ? CKM_OK
+               : ckm_i_error(err, CKM_ERR_OVERFLOW, "a kernel's workspace does not fit 63 bits");
 }
 
 ckm_status ckm_i_dnnl_program_room(ckm_i_dnnl_program *program, int64_t bytes, ckm_i_dnnl_place *place, ckm_error *err)

@@ -13,7 +13,6 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "base/text.h"
 #include "graph/graph.h"
 #include "run/data/data.h"
 
@@ -55,7 +54,7 @@ static void write_entries(const ckm_i_safetensor *tensors, int32_t n, FILE *to)
                 continue;
             }
             putc(',', to);
-            ckm_i_text_write_json(to, t->name);
+            ckm_json_write_text(to, t->name);
             fprintf(to, ":{\"dtype\":\"%s\",\"shape\":[", type_name(t->dtype));
             for (int32_t d = 0; d < t->shape.rank; d++) {
                 fprintf(to, "%s%lld", d > 0 ? "," : "", (long long)t->shape.dims[d]);
@@ -129,9 +128,9 @@ static ckm_status make_header(const ckm_i_safetensor *tensors, int32_t n_tensors
         if (i > 0) {
             putc(',', stream);
         }
-        ckm_i_text_write_json(stream, metadata[i].key);
+        ckm_json_write_text(stream, metadata[i].key);
         putc(':', stream);
-        ckm_i_text_write_json(stream, metadata[i].value);
+        ckm_json_write_text(stream, metadata[i].value);
     }
     putc('}', stream);
     write_entries(tensors, n_tensors, stream);

@@ -40,14 +40,14 @@ void ckm_i_profile_platform(char *name, size_t room)
 static void write_op(FILE *to, const ckm_profile_op *op, bool last)
 {
     fputs("  {\"name\": ", to);
-    ckm_i_text_write_json(to, op->name);
+    ckm_json_write_text(to, op->name);
     fprintf(to, ", \"median_ns\": %" PRId64 ", \"p10_ns\": %" PRId64 ", \"p90_ns\": %" PRId64 ", \"runs\": %" PRId64,
             op->median_ns, op->p10_ns, op->p90_ns, op->runs);
     if (isfinite(op->fixed_ns)) {
         fputs(", \"fixed_ns\": ", to);
-        ckm_i_text_write_number(to, op->fixed_ns);
+        ckm_json_write_number(to, op->fixed_ns);
         fputs(", \"per_sample_ns\": ", to);
-        ckm_i_text_write_number(to, op->per_sample_ns);
+        ckm_json_write_number(to, op->per_sample_ns);
     }
     fputs(last ? "}\n" : "},\n", to);
 }
@@ -61,11 +61,11 @@ ckm_status ckm_profile_write(const ckm_profile *profile, const char *path, ckm_e
     ckm_status status;
     CKM_I_TRY(ckm_i_writer_open(&w, path, err));
     fputs("{\"format\": \"checkmate-profile\", \"version\": 1, \"platform\": ", w.stream);
-    ckm_i_text_write_json(w.stream, info->platform);
+    ckm_json_write_text(w.stream, info->platform);
     fprintf(w.stream, ", \"threads\": %d, \"backend\": ", info->threads);
-    ckm_i_text_write_json(w.stream, info->backend);
+    ckm_json_write_text(w.stream, info->backend);
     fputs(", \"graph\": ", w.stream);
-    ckm_i_text_write_json(w.stream, info->graph);
+    ckm_json_write_text(w.stream, info->graph);
     fprintf(w.stream,
             ", \"batch\": %" PRId64 ",\n \"step_ns\": %" PRId64 ", \"predicted_ns\": %" PRId64 ", \"steps\": %" PRId64
             ",\n \"steps_left_out\": %" PRId64 ", \"steady\": %s,\n \"ops\": [\n",
