@@ -72,7 +72,8 @@ static ckm_status round_up(int64_t bytes, int64_t *out, ckm_error *err)
                : ckm_i_error(err, CKM_ERR_OVERFLOW, "a kernel's workspace does not fit 63 bits");
 }
 
-ckm_status ckm_i_dnnl_sequence_room(ckm_i_dnnl_sequence *sequence, int64_t bytes, ckm_i_dnnl_place *place, ckm_error *err)
+ckm_status ckm_i_dnnl_sequence_room(ckm_i_dnnl_sequence *sequence, int64_t bytes, ckm_i_dnnl_place *place,
+                                    ckm_error *err)
 {
     int64_t rounded;
     int64_t room;
@@ -137,8 +138,8 @@ cleanup:
 }
 
 ckm_status ckm_i_dnnl_sequence_reorder(ckm_i_dnnl_sequence *sequence, const dnnl_memory_desc_t *from,
-                                      ckm_i_dnnl_place from_place, const dnnl_memory_desc_t *to,
-                                      ckm_i_dnnl_place to_place, ckm_error *err)
+                                       ckm_i_dnnl_place from_place, const dnnl_memory_desc_t *to,
+                                       ckm_i_dnnl_place to_place, ckm_error *err)
 {
     ckm_status status = CKM_OK;
     dnnl_primitive_attr_t attributes = NULL;
@@ -164,7 +165,7 @@ static bool needs_reorder(const ckm_i_dnnl_arg *arg)
 }
 
 ckm_status ckm_i_dnnl_sequence_add(ckm_i_dnnl_sequence *sequence, const_dnnl_primitive_desc_t pd,
-                                  const ckm_i_dnnl_arg *args, int n_args, ckm_error *err)
+                                   const ckm_i_dnnl_arg *args, int n_args, ckm_error *err)
 {
     ckm_i_dnnl_arg bound[MAX_ARGS] = {{0}};
     if (n_args >= MAX_ARGS) {
@@ -179,7 +180,7 @@ ckm_status ckm_i_dnnl_sequence_add(ckm_i_dnnl_sequence *sequence, const_dnnl_pri
         ckm_status status = ckm_i_dnnl_sequence_room(sequence, bytes, &bound[i].place, err);
         if (status == CKM_OK && args[i].place.where != CKM_I_DNNL_OUTPUT) {
             status = ckm_i_dnnl_sequence_reorder(sequence, args[i].plain, args[i].place, args[i].wanted, bound[i].place,
-                                                err);
+                                                 err);
         }
         if (status != CKM_OK) {
             return status;
@@ -189,7 +190,7 @@ ckm_status ckm_i_dnnl_sequence_add(ckm_i_dnnl_sequence *sequence, const_dnnl_pri
     for (int i = 0; i < n_args && status == CKM_OK; i++) {
         if (needs_reorder(&args[i]) && args[i].place.where == CKM_I_DNNL_OUTPUT) {
             status = ckm_i_dnnl_sequence_reorder(sequence, args[i].wanted, bound[i].place, args[i].plain, args[i].place,
-                                                err);
+                                                 err);
         }
     }
     return status;
@@ -219,7 +220,7 @@ static void *address(const ckm_i_dnnl_sequence *sequence, ckm_i_dnnl_place place
 }
 
 static ckm_status run_sequence(const ckm_i_cpu *cpu, const ckm_i_kernel *kernel, const ckm_i_kernel_call *call,
-                              ckm_error *err)
+                               ckm_error *err)
 {
     ckm_status status = CKM_OK;
     const ckm_i_dnnl_sequence *sequence = kernel->data;

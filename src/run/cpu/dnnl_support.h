@@ -53,14 +53,14 @@ ckm_status ckm_i_dnnl_sequence_create(const ckm_i_cpu *cpu, ckm_i_dnnl_sequence 
 void ckm_i_dnnl_sequence_free(ckm_i_dnnl_sequence *sequence);
 // Room of `bytes` in the workspace, for as long as the sequence runs.
 ckm_status ckm_i_dnnl_sequence_room(ckm_i_dnnl_sequence *sequence, int64_t bytes, ckm_i_dnnl_place *place,
-                                   ckm_error *err) CKM_NODISCARD;
+                                    ckm_error *err) CKM_NODISCARD;
 // Appends the primitive of `pd`, with the reorders its arguments need.
 ckm_status ckm_i_dnnl_sequence_add(ckm_i_dnnl_sequence *sequence, const_dnnl_primitive_desc_t pd,
-                                  const ckm_i_dnnl_arg *args, int n_args, ckm_error *err) CKM_NODISCARD;
+                                   const ckm_i_dnnl_arg *args, int n_args, ckm_error *err) CKM_NODISCARD;
 // Appends a copy from one format to another.
 ckm_status ckm_i_dnnl_sequence_reorder(ckm_i_dnnl_sequence *sequence, const dnnl_memory_desc_t *from,
-                                      ckm_i_dnnl_place from_place, const dnnl_memory_desc_t *to,
-                                      ckm_i_dnnl_place to_place, ckm_error *err) CKM_NODISCARD;
+                                       ckm_i_dnnl_place from_place, const dnnl_memory_desc_t *to,
+                                       ckm_i_dnnl_place to_place, ckm_error *err) CKM_NODISCARD;
 // Makes the finished sequence the kernel's; the kernel frees it.
 void ckm_i_dnnl_sequence_finish(ckm_i_dnnl_sequence *sequence, ckm_i_kernel *kernel);
 
