@@ -249,14 +249,11 @@ ckm_status ckm_dataflow_read(const char *path, ckm_dataflow **out, ckm_error *er
 {
     CKM_I_NEED(path, err);
     CKM_I_NEED(out, err);
-    char *text = NULL;
-    size_t size_bytes = 0;
-    ckm_status status = ckm_i_file_read(path, MAX_FILE_BYTES, &text, &size_bytes, err);
-    if (status == CKM_OK) {
-        status = ckm_dataflow_parse(text, size_bytes, path, out, err);
-        free(text);
-    }
-    return ckm_i_error_in_file(err, status, path);
+    json_t *root = NULL;
+    CKM_I_CHECK(ckm_i_json_read(path, MAX_FILE_BYTES, &root, err));
+    ckm_status status = read_graph(root, path, out, err);
+    json_decref(root);
+    return status;
 }
 
 static void write_indices(FILE *to, const char *key, const int32_t *items, int32_t n)

@@ -85,16 +85,13 @@ ckm_status ckm_profile_read_info(const char *path, ckm_profile_info *out, ckm_er
 {
     CKM_I_NEED(path, err);
     CKM_I_NEED(out, err);
-    char *text = NULL;
-    size_t size = 0;
     json_t *root = NULL;
     const char *graph = "";
     int64_t threads = 0;
     ckm_profile_info info = {.steady = true};
     ckm_i_json_place place = ckm_i_json_root(path);
     ckm_status status;
-    CKM_I_TRY(ckm_i_file_read(path, MAX_PROFILE_BYTES, &text, &size, err));
-    CKM_I_TRY(ckm_i_json_parse(text, size, path, &root, err));
+    CKM_I_TRY(ckm_i_json_read(path, MAX_PROFILE_BYTES, &root, err));
     CKM_I_TRY(ckm_i_json_check_header(root, path, "checkmate-profile", err));
     CKM_I_TRY(ckm_i_json_get_text(root, &place, "graph", false, &graph, err));
     CKM_I_TRY(ckm_i_json_get_int(root, &place, "threads", false, 0, INT32_MAX, &threads, err));
@@ -109,7 +106,6 @@ ckm_status ckm_profile_read_info(const char *path, ckm_profile_info *out, ckm_er
     *out = info;
 cleanup:
     json_decref(root);
-    free(text);
     return status;
 }
 
