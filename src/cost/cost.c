@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/options.h"
 #include "cost/cost_models.h"
 
 static ckm_op_kind kind_of(ckm_i_phase phase)
@@ -115,10 +116,12 @@ ckm_status ckm_cost_apply(const ckm_training *training, const ckm_cost_model *mo
     CKM_I_NEED(training, err);
     CKM_I_NEED(model, err);
     CKM_I_NEED(out, err);
-    if (model->kind == CKM_COST_MODEL_PROFILE) {
-        CKM_I_NEED(model->profile_path, err);
-    } else if (model->kind == CKM_COST_MODEL_DEVICE) {
-        CKM_I_NEED(model->device, err);
+    ckm_cost_model own = CKM_COST_MODEL_INIT;
+    CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_cost_model, &own, device, model, err));
+    if (own.kind == CKM_COST_MODEL_PROFILE) {
+        CKM_I_NEED_NAMED(own.profile_path, "model->profile_path", err);
+    } else if (own.kind == CKM_COST_MODEL_DEVICE) {
+        CKM_I_NEED_NAMED(own.device, "model->device", err);
     }
     ckm_status status;
     ckm_cost_unit unit = CKM_COST_FLOPS;
@@ -126,20 +129,20 @@ ckm_status ckm_cost_apply(const ckm_training *training, const ckm_cost_model *mo
     if (costs == NULL) {
         return ckm_i_error_memory(err);
     }
-    switch (model->kind) {
+    switch (own.kind) {
     case CKM_COST_MODEL_FLOPS:
         CKM_I_TRY(ckm_i_cost_flops(training, costs, err));
         break;
     case CKM_COST_MODEL_PROFILE:
         unit = CKM_COST_NS;
-        CKM_I_TRY(ckm_i_cost_profile(training, model->profile_path, costs, err));
+        CKM_I_TRY(ckm_i_cost_profile(training, own.profile_path, costs, err));
         break;
     case CKM_COST_MODEL_DEVICE:
         unit = CKM_COST_NS;
-        CKM_I_TRY(ckm_i_cost_device(training, model->device, costs, err));
+        CKM_I_TRY(ckm_i_cost_device(training, own.device, costs, err));
         break;
     default:
-        status = ckm_i_error(err, CKM_ERR_ARGUMENT, "cost model %d does not exist", (int)model->kind);
+        status = ckm_i_error(err, CKM_ERR_ARGUMENT, "cost model %d does not exist", (int)own.kind);
         goto cleanup;
     }
     CKM_I_TRY(check_total(training, costs, err));

@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "base/error.h"
+#include "base/options.h"
 #include "import/onnx_skim.h"
 
 static const ckm_i_importer *const importers[] = {&ckm_i_importer_onnx};
@@ -51,7 +52,8 @@ ckm_status ckm_import_file(const char *path, const ckm_import_options *options, 
 {
     CKM_I_NEED(path, err);
     CKM_I_NEED(out, err);
-    ckm_import_options defaults = CKM_IMPORT_OPTIONS_INIT;
+    ckm_import_options o = CKM_IMPORT_OPTIONS_INIT;
+    CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_import_options, &o, input_dims, options, err));
     const ckm_i_importer *importer = by_name(path);
     if (importer == NULL) {
         ckm_status status = by_content(path, &importer, err);
@@ -59,5 +61,5 @@ ckm_status ckm_import_file(const char *path, const ckm_import_options *options, 
             return status;
         }
     }
-    return ckm_i_error_in_file(err, importer->read(path, options != NULL ? options : &defaults, out, err), path);
+    return ckm_i_error_in_file(err, importer->read(path, &o, out, err), path);
 }

@@ -9,6 +9,7 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/options.h"
 #include "solve/least_peak.h"
 #include "solve/solve_above.h"
 
@@ -197,11 +198,13 @@ ckm_status ckm_min_budget(const ckm_dataflow *df, const ckm_solve_options *optio
     CKM_I_NEED(df, err);
     CKM_I_NEED(options, err);
     CKM_I_NEED(result, err);
+    ckm_solve_options o = CKM_SOLVE_OPTIONS_INIT;
+    CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_solve_options, &o, start, options, err));
     ckm_status status = CKM_OK;
     ckm_schedule *baseline = NULL;
     search s = {
         .df = df,
-        .options = options,
+        .options = &o,
         .report = report,
         .start_seconds = ckm_i_clock_seconds(),
         .lower = ckm_dataflow_memory_floor(df),

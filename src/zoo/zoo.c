@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/options.h"
 #include "zoo/zoo_networks.h"
 
 typedef struct zoo_entry {
@@ -262,7 +263,9 @@ ckm_status ckm_zoo_build_sized(const char *name, int64_t batch, const ckm_zoo_si
     CKM_I_NEED(name, err);
     CKM_I_NEED(size, err);
     CKM_I_NEED(out, err);
-    const int64_t image[3] = {size->height, size->width, size->channels};
-    bool any = size->height != 0 || size->width != 0 || size->channels != 0;
-    return build(name, batch, any ? image : NULL, size, out, err);
+    ckm_zoo_size own = CKM_ZOO_SIZE_INIT;
+    CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_zoo_size, &own, vocabulary, size, err));
+    const int64_t image[3] = {own.height, own.width, own.channels};
+    bool any = own.height != 0 || own.width != 0 || own.channels != 0;
+    return build(name, batch, any ? image : NULL, &own, out, err);
 }

@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/options.h"
 #include "base/rng.h"
 #include "graph/graph.h"
 
@@ -342,8 +343,10 @@ static ckm_status open_data(const char *path, const ckm_data_source *caller, con
                             ckm_data **out, ckm_error *err)
 {
     CKM_I_NEED(options, err);
-    CKM_I_NEED(options->inputs, err);
     CKM_I_NEED(out, err);
+    ckm_data_options o = CKM_DATA_OPTIONS_INIT;
+    CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_data_options, &o, synthetic_samples, options, err));
+    CKM_I_NEED_NAMED(o.inputs, "options->inputs", err);
     ckm_data *d = ckm_i_calloc(1, sizeof *d);
     if (d == NULL) {
         return ckm_i_error_memory(err);
@@ -353,7 +356,7 @@ static ckm_status open_data(const char *path, const ckm_data_source *caller, con
     pthread_mutex_init(&d->lock, NULL);
     pthread_cond_init(&d->work, NULL);
     pthread_cond_init(&d->ready, NULL);
-    ckm_status status = prepare(d, options, err);
+    ckm_status status = prepare(d, &o, err);
     d->source.options = &d->options;
     if (status == CKM_OK) {
         status = path != NULL ? open_folder(d, path, err) : ckm_i_data_open_caller(caller, &d->source, err);

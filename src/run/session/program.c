@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/options.h"
 
 enum { ALIGNMENT = 64 };
 
@@ -165,11 +166,12 @@ ckm_status ckm_program_create(ckm_training *training, const ckm_program_options 
     CKM_I_NEED(options, err);
     CKM_I_NEED(out, err);
     ckm_i_backend *backend = NULL;
-    if (options->threads < 1) {
-        return ckm_i_error(err, CKM_ERR_ARGUMENT, "threads: %d, but at least one is needed", options->threads);
+    ckm_program_options o = CKM_PROGRAM_OPTIONS_INIT;
+    CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_program_options, &o, backend, options, err));
+    if (o.threads < 1) {
+        return ckm_i_error(err, CKM_ERR_ARGUMENT, "threads: %d, but at least one is needed", o.threads);
     }
-    ckm_status status = ckm_i_backend_create(options->backend != NULL ? options->backend : "cpu", options->threads,
-                                             &backend, err);
+    ckm_status status = ckm_i_backend_create(o.backend != NULL ? o.backend : "cpu", o.threads, &backend, err);
     return status == CKM_OK ? ckm_i_program_create_on(training, backend, out, err) : status;
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/options.h"
 #include "run/session/session_region.h"
 
 // The dataflow graph must be the program's: names would do, but sizes are what memory depends on.
@@ -405,6 +406,8 @@ ckm_status ckm_session_create(ckm_program *program, const ckm_dataflow *df, cons
     CKM_I_NEED(options, err);
     CKM_I_NEED(out, err);
     ckm_status status;
+    ckm_session_options o = CKM_SESSION_OPTIONS_INIT;
+    CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_session_options, &o, seed, options, err));
     binding b = {.df = df, .s = s, .plan = plan};
     ckm_session *session = ckm_i_calloc(1, sizeof *session);
     if (session == NULL) {
@@ -412,7 +415,7 @@ ckm_status ckm_session_create(ckm_program *program, const ckm_dataflow *df, cons
     }
     b.session = session;
     session->program = program;
-    session->seed = options->seed;
+    session->seed = o.seed;
     session->labels = -1;
     session->loss = -1;
     session->correct = -1;
@@ -420,13 +423,13 @@ ckm_status ckm_session_create(ckm_program *program, const ckm_dataflow *df, cons
     CKM_I_TRY(check_alignment(program->backend, err));
     CKM_I_TRY(check_graph(program, df, err));
     CKM_I_TRY(check_plan(df, s, plan, err));
-    CKM_I_TRY(allocate(&b, options->prefault, err));
+    CKM_I_TRY(allocate(&b, o.prefault, err));
     CKM_I_TRY(bind_calls(&b, err));
     CKM_I_TRY(list_tensors(&b, err));
-    if (options->trace) {
+    if (o.trace) {
         CKM_I_TRY(prepare_trace(session, err));
     }
-    CKM_I_TRY(ckm_session_initialize(session, options->seed, err));
+    CKM_I_TRY(ckm_session_initialize(session, o.seed, err));
     *out = session;
     session = NULL;
 cleanup:

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/options.h"
 #include "base/text.h"
 #include "run/session/session.h"
 
@@ -230,11 +231,13 @@ ckm_status ckm_profile_measure(ckm_program *program, const ckm_dataflow *df, con
     ckm_session *session = NULL;
     ckm_profile *p = NULL;
     samples taken = {0};
+    ckm_profile_options o = CKM_PROFILE_OPTIONS_INIT;
+    CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_profile_options, &o, user, options, err));
     ckm_session_options session_options = CKM_SESSION_OPTIONS_INIT;
     session_options.prefault = true;
     CKM_I_TRY(create(program, &p, err));
     CKM_I_TRY(ckm_session_create(program, df, s, plan, &session_options, &session, err));
-    CKM_I_TRY(take_samples(session, options, &taken, err));
+    CKM_I_TRY(take_samples(session, &o, &taken, err));
     CKM_I_TRY(summarize(session, &taken, p, err));
     *out = p;
     p = NULL;

@@ -488,6 +488,17 @@ static void every_tensor_is_where_it_should_be(void **state)
     }
 }
 
+// Both schedules, three steps.
+static ckm_status compare(const setting *s, ckm_compare_result *out, ckm_error *err)
+{
+    ckm_compare_options options = CKM_COMPARE_OPTIONS_INIT;
+    const ckm_session_side plain = {s->baseline, s->baseline_plan};
+    const ckm_session_side tight = {s->tight, s->tight_plan};
+    options.learning_rate = 0.1;
+    options.seed = 5;
+    return ckm_session_compare(s->program, s->df, &plain, &tight, &options, out, err);
+}
+
 static void comparing_finds_equal_and_different(void **state)
 {
     (void)state;
@@ -495,9 +506,7 @@ static void comparing_finds_equal_and_different(void **state)
     ckm_compare_result result;
     setting s = fresh();
     set_up(&s, 12);
-    good(ckm_session_compare(s.program, s.df, s.baseline, s.baseline_plan, s.tight, s.tight_plan, 3, 0.1, 5, NULL, NULL,
-                             &result, &err),
-         &err);
+    good(compare(&s, &result, &err), &err);
     assert_string_equal(result.why, "");
     assert_true(result.equal);
     assert_true(result.recomputations > 0);
@@ -516,9 +525,7 @@ static void comparing_finds_equal_and_different(void **state)
     free(seen);
     assert_true(again >= 0);
     s.fake.flawed = again;
-    good(ckm_session_compare(s.program, s.df, s.baseline, s.baseline_plan, s.tight, s.tight_plan, 3, 0.1, 5, NULL, NULL,
-                             &result, &err),
-         &err);
+    good(compare(&s, &result, &err), &err);
     assert_false(result.equal);
     assert_non_null(strstr(result.why, s.step->ops[again].name));
     assert_non_null(strstr(result.why, "step 0"));
