@@ -100,8 +100,13 @@ static ckm_status add_op(const ckm_i_step *s, ckm_training *t, int32_t v, bool u
             inputs[n++] = in;
         }
     }
-    CKM_I_TRY(ckm_i_training_add_op(t, op->name, s->marks[v].phase, s->marks[v].source, inputs, n, op->outputs,
-                                    op->n_outputs, err));
+    CKM_I_TRY(ckm_i_training_add_op(t,
+                                    &(ckm_i_new_training_op){.name = op->name,
+                                                             .phase = s->marks[v].phase,
+                                                             .source = s->marks[v].source,
+                                                             .inputs = {inputs, n},
+                                                             .outputs = {op->outputs, op->n_outputs}},
+                                    err));
     t->ops[v].once = is_once(s, v, updates);
     status = add_pairs(s->graph, t, v, first, err);
 cleanup:

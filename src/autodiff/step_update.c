@@ -31,8 +31,13 @@ static ckm_status add_update(ckm_i_step *s, const char *kind, const int32_t *inp
     int32_t none;
     ckm_i_step_mark kept = s->now;
     s->now = (ckm_i_step_mark){CKM_I_UPDATE, -1};
-    ckm_status status = ckm_i_step_add(s, kind, s->graph->tensors[inputs[0]].name, ":update", inputs, n, attrs, &none,
-                                       0, err);
+    ckm_status status = ckm_i_step_add(s,
+                                       &(ckm_i_step_op){.kind = kind,
+                                                        .name = s->graph->tensors[inputs[0]].name,
+                                                        .suffix = ":update",
+                                                        .inputs = {inputs, n},
+                                                        .attrs = attrs},
+                                       &none, err);
     s->now = kept;
     return status;
 }

@@ -66,12 +66,6 @@ static ckm_status put_window(const ckm_i_onnx_convert *c, const ckm_i_onnx_node 
     return status;
 }
 
-// Inputs as they are, up to `most`.
-static int32_t plain_inputs(const ckm_i_onnx_node *node, int32_t most)
-{
-    return node->n_in < most ? node->n_in : most;
-}
-
 static ckm_status convert_conv(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
                                ckm_error *err)
 {
@@ -87,7 +81,9 @@ static ckm_status convert_conv(ckm_i_onnx_convert *c, const ckm_i_onnx_node *nod
         return status;
     }
     put_int(&list, "groups", ckm_i_onnx_attr_int(node, "group", 1));
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, plain_inputs(node, 3), list.items, list.n, 1, err);
+    return ckm_i_onnx_emit(
+        c, node,
+        &(ckm_i_onnx_op){.kind = row->kind, .inputs = ckm_i_onnx_inputs(node, 3), .attrs = {list.items, list.n}}, err);
 }
 
 static ckm_status convert_pool(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
@@ -105,7 +101,11 @@ static ckm_status convert_pool(ckm_i_onnx_convert *c, const ckm_i_onnx_node *nod
     } else if (!largest) {
         put_int(&list, "count_include_pad", ckm_i_onnx_attr_int(node, "count_include_pad", 0));
     }
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, plain_inputs(node, 1), list.items, list.n, largest ? 2 : 1,
+    return ckm_i_onnx_emit(c, node,
+                           &(ckm_i_onnx_op){.kind = row->kind,
+                                            .inputs = ckm_i_onnx_inputs(node, 1),
+                                            .attrs = {list.items, list.n},
+                                            .max_outputs = largest ? 2 : 1},
                            err);
 }
 
@@ -114,7 +114,9 @@ static ckm_status convert_global_pool(ckm_i_onnx_convert *c, const ckm_i_onnx_no
 {
     attr_list list = {0};
     put_int(&list, "keepdims", 1);
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, plain_inputs(node, 1), list.items, list.n, 1, err);
+    return ckm_i_onnx_emit(
+        c, node,
+        &(ckm_i_onnx_op){.kind = row->kind, .inputs = ckm_i_onnx_inputs(node, 1), .attrs = {list.items, list.n}}, err);
 }
 
 // One window as large as the image.
@@ -132,7 +134,9 @@ static ckm_status convert_global_norm_pool(ckm_i_onnx_convert *c, const ckm_i_on
     }
     list.items[list.n++] = ckm_i_attr_ints("kernel", x->shape.dims + 2, x->shape.rank - 2);
     put_int(&list, "p", ckm_i_onnx_attr_int(node, "p", 2));
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, plain_inputs(node, 1), list.items, list.n, 1, err);
+    return ckm_i_onnx_emit(
+        c, node,
+        &(ckm_i_onnx_op){.kind = row->kind, .inputs = ckm_i_onnx_inputs(node, 1), .attrs = {list.items, list.n}}, err);
 }
 
 static ckm_status convert_batch_norm(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
@@ -144,7 +148,11 @@ static ckm_status convert_batch_norm(ckm_i_onnx_convert *c, const ckm_i_onnx_nod
     // Before opset 14 the training form is the one with more than one output.
     bool training = c->model->opset >= 14 ? ckm_i_onnx_attr_int(node, "training_mode", 0) != 0 : node->n_out > 1;
     put_int(&list, "training", training);
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, plain_inputs(node, 5), list.items, list.n, 5, err);
+    return ckm_i_onnx_emit(
+        c, node,
+        &(ckm_i_onnx_op){
+            .kind = row->kind, .inputs = ckm_i_onnx_inputs(node, 5), .attrs = {list.items, list.n}, .max_outputs = 5},
+        err);
 }
 
 static ckm_status convert_norm(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
@@ -158,7 +166,12 @@ static ckm_status convert_norm(ckm_i_onnx_convert *c, const ckm_i_onnx_node *nod
     } else if (strcmp(row->kind, "group_norm") == 0) {
         put_int(&list, "groups", ckm_i_onnx_attr_int(node, "num_groups", 1));
     }
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, plain_inputs(node, 3), list.items, list.n, layer ? 3 : 1, err);
+    return ckm_i_onnx_emit(c, node,
+                           &(ckm_i_onnx_op){.kind = row->kind,
+                                            .inputs = ckm_i_onnx_inputs(node, 3),
+                                            .attrs = {list.items, list.n},
+                                            .max_outputs = layer ? 3 : 1},
+                           err);
 }
 
 static ckm_status convert_response_norm(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
@@ -169,7 +182,9 @@ static ckm_status convert_response_norm(ckm_i_onnx_convert *c, const ckm_i_onnx_
     put_real(&list, "alpha", ckm_i_onnx_attr_real(node, "alpha", 1e-4));
     put_real(&list, "beta", ckm_i_onnx_attr_real(node, "beta", 0.75));
     put_real(&list, "bias", ckm_i_onnx_attr_real(node, "bias", 1.0));
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, plain_inputs(node, 1), list.items, list.n, 1, err);
+    return ckm_i_onnx_emit(
+        c, node,
+        &(ckm_i_onnx_op){.kind = row->kind, .inputs = ckm_i_onnx_inputs(node, 1), .attrs = {list.items, list.n}}, err);
 }
 
 static ckm_status convert_norm_division(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
@@ -178,7 +193,9 @@ static ckm_status convert_norm_division(ckm_i_onnx_convert *c, const ckm_i_onnx_
     attr_list list = {0};
     put_int(&list, "axis", ckm_i_onnx_attr_int(node, "axis", -1));
     put_int(&list, "p", ckm_i_onnx_attr_int(node, "p", 2));
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, plain_inputs(node, 1), list.items, list.n, 1, err);
+    return ckm_i_onnx_emit(
+        c, node,
+        &(ckm_i_onnx_op){.kind = row->kind, .inputs = ckm_i_onnx_inputs(node, 1), .attrs = {list.items, list.n}}, err);
 }
 
 // A weight that a transpose lies in front of: the parameter itself, and *transposed turned around.
@@ -219,13 +236,19 @@ static ckm_status convert_gemm(ckm_i_onnx_convert *c, const ckm_i_onnx_node *nod
                                        bias->shape.dims[0] == c->model->values[inputs[1]].shape.dims[trans_b ? 0 : 1]);
     if (!trans_a && b->role == CKM_ROLE_PARAMETER && plain_bias && a->shape.rank == 2 && b->shape.rank == 2) {
         put_int(&list, "transposed", trans_b);
-        return ckm_i_onnx_emit(c, node, "dense", inputs, bias != NULL ? 3 : 2, list.items, list.n, 1, err);
+        return ckm_i_onnx_emit(
+            c, node,
+            &(ckm_i_onnx_op){.kind = "dense", .inputs = {inputs, bias != NULL ? 3 : 2}, .attrs = {list.items, list.n}},
+            err);
     }
     put_int(&list, "trans_a", trans_a);
     put_int(&list, "trans_b", trans_b);
     put_real(&list, "alpha", ckm_i_onnx_attr_real(node, "alpha", 1.0));
     put_real(&list, "beta", ckm_i_onnx_attr_real(node, "beta", 1.0));
-    return ckm_i_onnx_emit(c, node, row->kind, inputs, bias != NULL ? 3 : 2, list.items, list.n, 1, err);
+    return ckm_i_onnx_emit(
+        c, node,
+        &(ckm_i_onnx_op){.kind = row->kind, .inputs = {inputs, bias != NULL ? 3 : 2}, .attrs = {list.items, list.n}},
+        err);
 }
 
 static ckm_status convert_matmul(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
@@ -245,10 +268,12 @@ static ckm_status convert_matmul(ckm_i_onnx_convert *c, const ckm_i_onnx_node *n
     int32_t inputs[2] = {node->in[0], weight_behind(c, node->in[1], &transposed)};
     if (b->role == CKM_ROLE_PARAMETER && b->shape.rank == 2 && a->shape.rank >= 2) {
         put_int(&list, "transposed", transposed);
-        return ckm_i_onnx_emit(c, node, "dense", inputs, 2, list.items, list.n, 1, err);
+        return ckm_i_onnx_emit(
+            c, node, &(ckm_i_onnx_op){.kind = "dense", .inputs = {inputs, 2}, .attrs = {list.items, list.n}}, err);
     }
     put_int(&list, "trans_b", transposed);
-    return ckm_i_onnx_emit(c, node, row->kind, inputs, 2, list.items, list.n, 1, err);
+    return ckm_i_onnx_emit(
+        c, node, &(ckm_i_onnx_op){.kind = row->kind, .inputs = {inputs, 2}, .attrs = {list.items, list.n}}, err);
 }
 
 static ckm_status convert_einsum(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
@@ -270,7 +295,9 @@ static ckm_status convert_einsum(ckm_i_onnx_convert *c, const ckm_i_onnx_node *n
     }
     equation[n] = '\0';
     put_word(&list, "equation", equation);
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, node->n_in, list.items, list.n, 1, err);
+    return ckm_i_onnx_emit(
+        c, node, &(ckm_i_onnx_op){.kind = row->kind, .inputs = {node->in, node->n_in}, .attrs = {list.items, list.n}},
+        err);
 }
 
 static ckm_status convert_gelu(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
@@ -281,13 +308,15 @@ static ckm_status convert_gelu(ckm_i_onnx_convert *c, const ckm_i_onnx_node *nod
     if (ckm_i_onnx_attr(node, "approximate") != NULL) {
         put_word(&list, "approximate", ckm_i_onnx_attr_text(node, "approximate", "none", word, sizeof word));
     }
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, plain_inputs(node, 1), list.items, list.n, 1, err);
+    return ckm_i_onnx_emit(
+        c, node,
+        &(ckm_i_onnx_op){.kind = row->kind, .inputs = ckm_i_onnx_inputs(node, 1), .attrs = {list.items, list.n}}, err);
 }
 
 static ckm_status convert_prelu(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
                                 ckm_error *err)
 {
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, plain_inputs(node, 2), NULL, 0, 1, err);
+    return ckm_i_onnx_emit(c, node, &(ckm_i_onnx_op){.kind = row->kind, .inputs = ckm_i_onnx_inputs(node, 2)}, err);
 }
 
 static ckm_status convert_softmax(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
@@ -295,7 +324,9 @@ static ckm_status convert_softmax(ckm_i_onnx_convert *c, const ckm_i_onnx_node *
 {
     attr_list list = {0};
     put_int(&list, "axis", ckm_i_onnx_attr_int(node, "axis", c->model->opset >= 13 ? -1 : 1));
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, plain_inputs(node, 1), list.items, list.n, 1, err);
+    return ckm_i_onnx_emit(
+        c, node,
+        &(ckm_i_onnx_op){.kind = row->kind, .inputs = ckm_i_onnx_inputs(node, 1), .attrs = {list.items, list.n}}, err);
 }
 
 // Limits are attributes up to opset 10, then inputs; constant ones become attributes either way.
@@ -326,7 +357,8 @@ static ckm_status convert_clip(ckm_i_onnx_convert *c, const ckm_i_onnx_node *nod
             n_inputs = i + 2;
         }
     }
-    return ckm_i_onnx_emit(c, node, row->kind, inputs, n_inputs, list.items, list.n, 1, err);
+    return ckm_i_onnx_emit(
+        c, node, &(ckm_i_onnx_op){.kind = row->kind, .inputs = {inputs, n_inputs}, .attrs = {list.items, list.n}}, err);
 }
 
 // The ratio is an attribute up to opset 11, then an input.
@@ -346,7 +378,11 @@ static ckm_status convert_dropout(ckm_i_onnx_convert *c, const ckm_i_onnx_node *
         }
     }
     put_real(&list, "rate", ratio[0]);
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, plain_inputs(node, 1), list.items, list.n, 2, err);
+    return ckm_i_onnx_emit(
+        c, node,
+        &(ckm_i_onnx_op){
+            .kind = row->kind, .inputs = ckm_i_onnx_inputs(node, 1), .attrs = {list.items, list.n}, .max_outputs = 2},
+        err);
 }
 
 const ckm_i_onnx_row ckm_i_onnx_rows_layers[] = {

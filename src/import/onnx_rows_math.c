@@ -9,7 +9,7 @@
 static ckm_status convert_elements(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
                                    ckm_error *err)
 {
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, node->n_in, NULL, 0, 1, err);
+    return ckm_i_onnx_emit(c, node, &(ckm_i_onnx_op){.kind = row->kind, .inputs = {node->in, node->n_in}}, err);
 }
 
 static ckm_status convert_cast(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
@@ -32,7 +32,8 @@ static ckm_status convert_cast(ckm_i_onnx_convert *c, const ckm_i_onnx_node *nod
     }
     int64_t number = (int64_t)to;
     ckm_i_attr attr = ckm_i_attr_ints("dtype", &number, 1);
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, 1, &attr, 1, 1, err);
+    return ckm_i_onnx_emit(c, node, &(ckm_i_onnx_op){.kind = row->kind, .inputs = {node->in, 1}, .attrs = {&attr, 1}},
+                           err);
 }
 
 static ckm_status emit_reduction(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
@@ -43,7 +44,8 @@ static ckm_status emit_reduction(ckm_i_onnx_convert *c, const ckm_i_onnx_node *n
     if (n >= 0) {
         attrs[1] = ckm_i_attr_ints("axes", axes, n);
     }
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, 1, attrs, n >= 0 ? 2 : 1, 1, err);
+    return ckm_i_onnx_emit(
+        c, node, &(ckm_i_onnx_op){.kind = row->kind, .inputs = {node->in, 1}, .attrs = {attrs, n >= 0 ? 2 : 1}}, err);
 }
 
 static ckm_status convert_reduce(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
@@ -86,7 +88,9 @@ static ckm_status convert_top_k(ckm_i_onnx_convert *c, const ckm_i_onnx_node *no
     }
     int64_t axis = ckm_i_onnx_attr_int(node, "axis", -1);
     ckm_i_attr attrs[2] = {ckm_i_attr_ints("axis", &axis, 1), ckm_i_attr_ints("k", k, 1)};
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, 1, attrs, 2, 2, err);
+    return ckm_i_onnx_emit(
+        c, node, &(ckm_i_onnx_op){.kind = row->kind, .inputs = {node->in, 1}, .attrs = {attrs, 2}, .max_outputs = 2},
+        err);
 }
 
 // The axis is an input; one that is not a constant is taken for the first.
@@ -106,7 +110,8 @@ static ckm_status convert_cumulative(ckm_i_onnx_convert *c, const ckm_i_onnx_nod
     int64_t reverse = ckm_i_onnx_attr_int(node, "reverse", 0) != 0;
     ckm_i_attr attrs[3] = {ckm_i_attr_ints("axis", axis, 1), ckm_i_attr_ints("exclusive", &exclusive, 1),
                            ckm_i_attr_ints("reverse", &reverse, 1)};
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, node->n_in < 1 ? node->n_in : 1, attrs, 3, 1, err);
+    return ckm_i_onnx_emit(
+        c, node, &(ckm_i_onnx_op){.kind = row->kind, .inputs = ckm_i_onnx_inputs(node, 1), .attrs = {attrs, 3}}, err);
 }
 
 const ckm_i_onnx_row ckm_i_onnx_rows_math[] = {

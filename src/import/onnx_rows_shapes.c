@@ -21,7 +21,7 @@ static ckm_status convert_identity(ckm_i_onnx_convert *c, const ckm_i_onnx_node 
     if (status != CKM_OK) {
         return status;
     }
-    return is_data(in) ? ckm_i_onnx_emit(c, node, row->kind, node->in, 1, NULL, 0, 1, err)
+    return is_data(in) ? ckm_i_onnx_emit(c, node, &(ckm_i_onnx_op){.kind = row->kind, .inputs = {node->in, 1}}, err)
                        : ckm_i_onnx_forward(c, node, err);
 }
 
@@ -39,7 +39,8 @@ static ckm_status convert_reshape(ckm_i_onnx_convert *c, const ckm_i_onnx_node *
         return status;
     }
     ckm_i_attr attr = ckm_i_attr_ints("shape", shape.dims, shape.rank);
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, 1, &attr, 1, 1, err);
+    return ckm_i_onnx_emit(c, node, &(ckm_i_onnx_op){.kind = row->kind, .inputs = {node->in, 1}, .attrs = {&attr, 1}},
+                           err);
 }
 
 static ckm_status convert_flatten(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
@@ -47,7 +48,8 @@ static ckm_status convert_flatten(ckm_i_onnx_convert *c, const ckm_i_onnx_node *
 {
     int64_t axis = ckm_i_onnx_attr_int(node, "axis", 1);
     ckm_i_attr attr = ckm_i_attr_ints("axis", &axis, 1);
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, node->n_in < 1 ? node->n_in : 1, &attr, 1, 1, err);
+    return ckm_i_onnx_emit(
+        c, node, &(ckm_i_onnx_op){.kind = row->kind, .inputs = ckm_i_onnx_inputs(node, 1), .attrs = {&attr, 1}}, err);
 }
 
 static ckm_status convert_expand(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
@@ -63,7 +65,8 @@ static ckm_status convert_expand(ckm_i_onnx_convert *c, const ckm_i_onnx_node *n
         return status;
     }
     ckm_i_attr attr = ckm_i_attr_ints("shape", shape.dims, shape.rank);
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, 1, &attr, 1, 1, err);
+    return ckm_i_onnx_emit(c, node, &(ckm_i_onnx_op){.kind = row->kind, .inputs = {node->in, 1}, .attrs = {&attr, 1}},
+                           err);
 }
 
 // The transpose of a weight that goes into products is a way to read the weight, not an operator.
@@ -90,7 +93,8 @@ static ckm_status convert_transpose(ckm_i_onnx_convert *c, const ckm_i_onnx_node
         return CKM_OK;
     }
     ckm_i_attr attr = ckm_i_attr_ints("perm", perm, in->shape.rank);
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, 1, &attr, 1, 1, err);
+    return ckm_i_onnx_emit(c, node, &(ckm_i_onnx_op){.kind = row->kind, .inputs = {node->in, 1}, .attrs = {&attr, 1}},
+                           err);
 }
 
 static ckm_status convert_slice(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
@@ -108,7 +112,8 @@ static ckm_status convert_slice(ckm_i_onnx_convert *c, const ckm_i_onnx_node *no
     int32_t rank = in->shape.rank;
     ckm_i_attr attrs[3] = {ckm_i_attr_ints("starts", slice.starts, rank), ckm_i_attr_ints("steps", slice.steps, rank),
                            ckm_i_attr_ints("sizes", slice.sizes, rank)};
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, 1, attrs, 3, 1, err);
+    return ckm_i_onnx_emit(c, node, &(ckm_i_onnx_op){.kind = row->kind, .inputs = {node->in, 1}, .attrs = {attrs, 3}},
+                           err);
 }
 
 static ckm_status convert_split(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
@@ -141,7 +146,11 @@ static ckm_status convert_split(ckm_i_onnx_convert *c, const ckm_i_onnx_node *no
     if (!equal) {
         attrs[1] = ckm_i_attr_ints("sizes", sizes, node->n_out);
     }
-    status = ckm_i_onnx_emit(c, node, row->kind, node->in, 1, attrs, equal ? 1 : 2, -node->n_out, err);
+    status = ckm_i_onnx_emit(
+        c, node,
+        &(ckm_i_onnx_op){
+            .kind = row->kind, .inputs = {node->in, 1}, .attrs = {attrs, equal ? 1 : 2}, .max_outputs = -node->n_out},
+        err);
 cleanup:
     free(sizes);
     return status;
@@ -153,7 +162,8 @@ static ckm_status convert_axis(ckm_i_onnx_convert *c, const ckm_i_onnx_node *nod
 {
     int64_t axis = ckm_i_onnx_attr_int(node, "axis", 0);
     ckm_i_attr attr = ckm_i_attr_ints("axis", &axis, 1);
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, node->n_in, &attr, 1, 1, err);
+    return ckm_i_onnx_emit(
+        c, node, &(ckm_i_onnx_op){.kind = row->kind, .inputs = {node->in, node->n_in}, .attrs = {&attr, 1}}, err);
 }
 
 // What the updates are combined with what they replace by has no counterpart.
@@ -173,7 +183,8 @@ static ckm_status convert_gather_nd(ckm_i_onnx_convert *c, const ckm_i_onnx_node
 {
     int64_t dims = ckm_i_onnx_attr_int(node, "batch_dims", 0);
     ckm_i_attr attr = ckm_i_attr_ints("batch_dims", &dims, 1);
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, node->n_in, &attr, 1, 1, err);
+    return ckm_i_onnx_emit(
+        c, node, &(ckm_i_onnx_op){.kind = row->kind, .inputs = {node->in, node->n_in}, .attrs = {&attr, 1}}, err);
 }
 
 static ckm_status convert_tile(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
@@ -190,7 +201,8 @@ static ckm_status convert_tile(ckm_i_onnx_convert *c, const ckm_i_onnx_node *nod
         return status;
     }
     ckm_i_attr attr = ckm_i_attr_ints("repeats", repeats, n < 0 ? 0 : n);
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, 1, &attr, 1, 1, err);
+    return ckm_i_onnx_emit(c, node, &(ckm_i_onnx_op){.kind = row->kind, .inputs = {node->in, 1}, .attrs = {&attr, 1}},
+                           err);
 }
 
 // Pads come as an attribute up to opset 10, then as an input, from opset 18 for some axes only.
@@ -242,7 +254,8 @@ static ckm_status convert_pad(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node
     ckm_i_attr attrs[3] = {ckm_i_attr_ints("pads", pads, 2 * rank),
                            ckm_i_attr_word("mode", ckm_i_onnx_attr_text(node, "mode", "constant", mode, sizeof mode)),
                            ckm_i_attr_real("value", value[0])};
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, 1, attrs, 3, 1, err);
+    return ckm_i_onnx_emit(c, node, &(ckm_i_onnx_op){.kind = row->kind, .inputs = {node->in, 1}, .attrs = {attrs, 3}},
+                           err);
 }
 
 static ckm_status convert_blocks(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
@@ -252,7 +265,8 @@ static ckm_status convert_blocks(ckm_i_onnx_convert *c, const ckm_i_onnx_node *n
     bool crd = strcmp(ckm_i_onnx_attr_text(node, "mode", "DCR", mode, sizeof mode), "CRD") == 0;
     int64_t block = ckm_i_onnx_attr_int(node, "blocksize", 0);
     ckm_i_attr attrs[2] = {ckm_i_attr_ints("block", &block, 1), ckm_i_attr_word("mode", crd ? "crd" : "dcr")};
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, node->n_in < 1 ? node->n_in : 1, attrs, 2, 1, err);
+    return ckm_i_onnx_emit(
+        c, node, &(ckm_i_onnx_op){.kind = row->kind, .inputs = ckm_i_onnx_inputs(node, 1), .attrs = {attrs, 2}}, err);
 }
 
 static ckm_status convert_triangle(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
@@ -269,7 +283,8 @@ static ckm_status convert_triangle(ckm_i_onnx_convert *c, const ckm_i_onnx_node 
         }
     }
     ckm_i_attr attrs[2] = {ckm_i_attr_ints("upper", &upper, 1), ckm_i_attr_ints("k", k, 1)};
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, node->n_in < 1 ? node->n_in : 1, attrs, 2, 1, err);
+    return ckm_i_onnx_emit(
+        c, node, &(ckm_i_onnx_op){.kind = row->kind, .inputs = ckm_i_onnx_inputs(node, 1), .attrs = {attrs, 2}}, err);
 }
 
 // Where a resampling says its output: factors or sizes, of all axes or of those listed.
@@ -362,7 +377,8 @@ static ckm_status convert_resize(ckm_i_onnx_convert *c, const ckm_i_onnx_node *n
                            ckm_i_attr_word("mode", ckm_i_onnx_attr_text(node, "mode", "nearest", mode, sizeof mode)),
                            ckm_i_attr_word("coordinates", word), ckm_i_attr_word("rounding", rounding),
                            ckm_i_attr_real("cubic_a", ckm_i_onnx_attr_real(node, "cubic_coeff_a", -0.75))};
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, 1, attrs, 5, 1, err);
+    return ckm_i_onnx_emit(c, node, &(ckm_i_onnx_op){.kind = row->kind, .inputs = {node->in, 1}, .attrs = {attrs, 5}},
+                           err);
 }
 
 const ckm_i_onnx_row ckm_i_onnx_rows_shapes[] = {

@@ -176,16 +176,24 @@ static int32_t op(builder *b, const char *kind, const char *name, ckm_i_phase ph
     int32_t n = y >= 0 ? 2 : 1;
     int32_t output = -1;
     int32_t n_outputs = strcmp(kind, "update_sgd") == 0 ? 0 : 1;
-    good(ckm_i_graph_add_op(b->step, kind, name, inputs, n, NULL, 0, &output, n_outputs, &err), &err);
+    good(ckm_i_graph_add_op(b->step,
+                            &(ckm_i_new_op){.kind = kind, .name = name, .inputs = {inputs, n}, .n_outputs = n_outputs},
+                            &output, &err),
+         &err);
     int32_t base = x;
     while (b->training->values[base].alias_of >= 0) {
         base = b->training->values[base].alias_of;
     }
     catch_up(b, strcmp(kind, "identity") == 0 ? base : -1);
     // The training graph lists an operand once.
-    good(
-        ckm_i_training_add_op(b->training, name, phase, -1, inputs, n == 2 && x == y ? 1 : n, &output, n_outputs, &err),
-        &err);
+    good(ckm_i_training_add_op(b->training,
+                               &(ckm_i_new_training_op){.name = name,
+                                                        .phase = phase,
+                                                        .source = -1,
+                                                        .inputs = {inputs, n == 2 && x == y ? 1 : n},
+                                                        .outputs = {&output, n_outputs}},
+                               &err),
+         &err);
     if (strcmp(kind, "relu") == 0) {
         good(ckm_i_training_add_inplace(b->training, b->training->n_ops - 1, x, output, &err), &err);
     }
