@@ -160,11 +160,7 @@ static ckm_status tensor_of(ckm_i_step *s, plan *p, int32_t tensor, int32_t *out
                                "training",
                                s->network->ops[t->producer].name, s->network->ops[t->producer].op_class->kind);
         }
-        ckm_status status = ckm_i_graph_add_tensor(s->graph, t->name, t->role, t->dtype, &t->shape, &p->tensor[tensor],
-                                                   err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(ckm_i_graph_add_tensor(s->graph, t->name, t->role, t->dtype, &t->shape, &p->tensor[tensor], err));
     }
     *out = tensor >= 0 ? p->tensor[tensor] : -1;
     return CKM_OK;

@@ -16,15 +16,12 @@ static ckm_status cross_entropy(ckm_i_step *s, ckm_error *err)
     for (int32_t i = 0; i < labels.rank; i++) {
         labels.dims[i] = logits.dims[i < s->class_axis ? i : i + 1];
     }
-    ckm_status status = ckm_i_graph_add_tensor(s->graph, "labels", CKM_ROLE_INPUT, CKM_I32, &labels, &s->labels, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_graph_add_tensor(s->graph, "labels", CKM_ROLE_INPUT, CKM_I32, &labels, &s->labels, err));
     ckm_i_attrs attrs = {0};
     ckm_i_attrs_put_int(&attrs, "axis", s->class_axis);
     int32_t inputs[2] = {s->output, s->labels};
     int32_t outputs[2];
-    status = ckm_i_step_add(
+    ckm_status status = ckm_i_step_add(
         s,
         &(ckm_i_step_op){
             .kind = "softmax_cross_entropy", .name = "loss", .inputs = {inputs, 2}, .attrs = &attrs, .n_outputs = 2},
@@ -50,15 +47,12 @@ static ckm_status cross_entropy(ckm_i_step *s, ckm_error *err)
 static ckm_status squared_error(ckm_i_step *s, ckm_error *err)
 {
     ckm_shape shape = ckm_i_step_shape(s, s->output);
-    ckm_status status = ckm_i_graph_add_tensor(s->graph, "target", CKM_ROLE_INPUT, s->graph->tensors[s->output].dtype,
-                                               &shape, &s->labels, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_graph_add_tensor(s->graph, "target", CKM_ROLE_INPUT, s->graph->tensors[s->output].dtype, &shape,
+                                       &s->labels, err));
     int32_t inputs[2] = {s->output, s->labels};
     int32_t gradient;
-    status = ckm_i_step_add(s, &(ckm_i_step_op){.kind = "mse", .name = "loss", .inputs = {inputs, 2}, .n_outputs = 1},
-                            &s->loss, err);
+    ckm_status status = ckm_i_step_add(
+        s, &(ckm_i_step_op){.kind = "mse", .name = "loss", .inputs = {inputs, 2}, .n_outputs = 1}, &s->loss, err);
     if (status != CKM_OK) {
         return status;
     }

@@ -50,10 +50,7 @@ static ckm_status add_pairs(const ckm_graph *g, ckm_training *t, int32_t v, cons
         }
         int32_t owner = t->values[in].alias_of >= 0 ? t->values[in].alias_of : in;
         if (g->tensors[owner].producer >= 0) {
-            ckm_status status = ckm_i_training_add_inplace(t, v, in, out, err);
-            if (status != CKM_OK) {
-                return status;
-            }
+            CKM_I_CHECK(ckm_i_training_add_inplace(t, v, in, out, err));
         }
     }
     return CKM_OK;

@@ -46,10 +46,7 @@ static ckm_status sgd(ckm_i_step *s, const ckm_optimizer *o, int32_t parameter, 
 {
     int32_t inputs[3] = {parameter, s->gradients[parameter], -1};
     if (o->momentum != 0.0) {
-        ckm_status status = add_state(s, parameter, "momentum", &inputs[2], err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(add_state(s, parameter, "momentum", &inputs[2], err));
     }
     ckm_i_attrs_put(attrs, ckm_i_attr_real("momentum", o->momentum));
     ckm_i_attrs_put_int(attrs, "nesterov", o->nesterov);

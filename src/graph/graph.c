@@ -108,10 +108,7 @@ ckm_status ckm_i_graph_add_tensor(ckm_graph *g, const char *name, ckm_tensor_rol
     }
     // An empty constant is a usual way to leave an operand out.
     int64_t least = role == CKM_ROLE_CONSTANT ? 0 : 1;
-    ckm_status status = check_shape(shape, dtype, least, "tensor", label, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(check_shape(shape, dtype, least, "tensor", label, err));
     int32_t ignored;
     return append_tensor(g, label, role, dtype, shape, -1, index != NULL ? index : &ignored, err);
 }

@@ -136,10 +136,7 @@ static bool contains(const int32_t *values, int32_t n, int32_t wanted)
 
 ckm_status ckm_i_training_add_inplace(ckm_training *t, int32_t op, int32_t in, int32_t out, ckm_error *err)
 {
-    ckm_status status = check_op(t, op, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(check_op(t, op, err));
     ckm_i_training_op *o = &t->ops[op];
     if (!contains(o->inputs, o->n_inputs, in) || !contains(o->outputs, o->n_outputs, out)) {
         return ckm_i_error(err, CKM_ERR_ARGUMENT, "operator \"%.200s\" has no input %d and output %d", o->name, (int)in,
@@ -158,10 +155,7 @@ ckm_status ckm_i_training_add_inplace(ckm_training *t, int32_t op, int32_t in, i
 
 ckm_status ckm_i_training_add_result(ckm_training *t, int32_t value, ckm_error *err)
 {
-    ckm_status status = check_values(t, "result", &value, 1, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(check_values(t, "result", &value, 1, err));
     if (!CKM_I_GROW(t->results, t->n_results, t->cap_results)) {
         return ckm_i_error_memory(err);
     }

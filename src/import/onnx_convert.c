@@ -30,11 +30,7 @@ static ckm_status tensor_of(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, 
             return ckm_i_onnx_node_error(node, err, CKM_ERR_UNSUPPORTED, "its input \"%.200s\" is not known",
                                          value->name);
         }
-        ckm_status status = ckm_i_graph_add_tensor(graph, value->name, value->role, value->dtype, &value->shape, slot,
-                                                   err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(ckm_i_graph_add_tensor(graph, value->name, value->role, value->dtype, &value->shape, slot, err));
         note_value(value, &graph->tensors[*slot]);
     }
     *tensor = *slot;

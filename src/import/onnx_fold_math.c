@@ -305,10 +305,7 @@ static ckm_status fold_reduce(const ckm_i_onnx_convert *c, const ckm_i_onnx_node
     const ckm_i_onnx_value *in = ckm_i_onnx_input(c, node, 0);
     int64_t axes[CKM_I_ATTR_MAX];
     int32_t n;
-    ckm_status status = ckm_i_onnx_reduced(c, node, in->shape.rank, axes, &n, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_onnx_reduced(c, node, in->shape.rank, axes, &n, err));
     int64_t elements = ckm_i_onnx_fold_count(&in->shape);
     if ((n >= 0 && n != in->shape.rank) || elements < 1) {
         out->declined = true;
@@ -321,10 +318,7 @@ static ckm_status fold_reduce(const ckm_i_onnx_convert *c, const ckm_i_onnx_node
         }
     }
     out->dtype = in->dtype;
-    status = ckm_i_onnx_fold_room(out, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_onnx_fold_room(out, err));
     const char *op = strcmp(node->op_type, "ReduceProd") == 0  ? "Mul"
                      : strcmp(node->op_type, "ReduceSum") == 0 ? "Add"
                      : strcmp(node->op_type, "ReduceMax") == 0 ? "Max"

@@ -114,10 +114,7 @@ static ckm_status reshape(const ckm_i_onnx_convert *c, const ckm_i_onnx_node *no
 {
     int64_t dims[CKM_I_ATTR_MAX];
     int32_t n;
-    ckm_status status = ckm_i_onnx_ints(c, node, "shape", 1, dims, &n, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_onnx_ints(c, node, "shape", 1, dims, &n, err));
     if (n > CKM_MAX_RANK) {
         return ckm_i_onnx_node_error(node, err, CKM_ERR_UNSUPPORTED, "its shape has more than %d dimensions",
                                      CKM_MAX_RANK);
@@ -168,10 +165,7 @@ static ckm_status squeeze(const ckm_i_onnx_convert *c, const ckm_i_onnx_node *no
     }
     for (int32_t i = 0; i < n; i++) {
         int32_t axis;
-        status = ckm_i_onnx_axis(node, axes[i], in->rank, &axis, err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(ckm_i_onnx_axis(node, axes[i], in->rank, &axis, err));
         if (in->dims[axis] != 1) {
             return ckm_i_onnx_node_error(node, err, CKM_ERR_FORMAT, "axis %d has size %lld and cannot be squeezed",
                                          (int)axis, (long long)in->dims[axis]);
@@ -208,10 +202,7 @@ static ckm_status unsqueeze(const ckm_i_onnx_convert *c, const ckm_i_onnx_node *
     ckm_shape result = {.rank = in->rank + n};
     for (int32_t i = 0; i < n; i++) {
         int32_t axis;
-        status = ckm_i_onnx_axis(node, axes[i], result.rank, &axis, err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(ckm_i_onnx_axis(node, axes[i], result.rank, &axis, err));
         if (added[axis]) {
             return ckm_i_onnx_node_error(node, err, CKM_ERR_FORMAT, "axis %d is listed twice", (int)axis);
         }
@@ -257,10 +248,7 @@ ckm_status ckm_i_onnx_expanded(const ckm_i_onnx_convert *c, const ckm_i_onnx_nod
 {
     int64_t dims[CKM_I_ATTR_MAX];
     int32_t n;
-    ckm_status status = ckm_i_onnx_ints(c, node, "shape", 1, dims, &n, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_onnx_ints(c, node, "shape", 1, dims, &n, err));
     if (n > CKM_MAX_RANK) {
         return ckm_i_onnx_node_error(node, err, CKM_ERR_UNSUPPORTED, "its shape has more than %d dimensions",
                                      CKM_MAX_RANK);
@@ -337,10 +325,7 @@ ckm_status ckm_i_onnx_slice_plan(const ckm_i_onnx_convert *c, const ckm_i_onnx_n
     for (int32_t i = 0; i < n; i++) {
         int32_t axis;
         int64_t step = n_steps >= 0 ? steps[i] : 1;
-        status = ckm_i_onnx_axis(node, n_axes >= 0 ? axes[i] : i, in->rank, &axis, err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(ckm_i_onnx_axis(node, n_axes >= 0 ? axes[i] : i, in->rank, &axis, err));
         if (step == 0) {
             return ckm_i_onnx_node_error(node, err, CKM_ERR_FORMAT, "a step is 0");
         }
@@ -355,10 +340,7 @@ ckm_status ckm_i_onnx_split_plan(const ckm_i_onnx_convert *c, const ckm_i_onnx_n
 {
     const CkmOnnx__Attribute *attr = ckm_i_onnx_attr(node, "split");
     const ckm_i_onnx_value *given = ckm_i_onnx_input(c, node, 1);
-    ckm_status status = ckm_i_onnx_axis(node, ckm_i_onnx_attr_int(node, "axis", 0), in->rank, axis, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_onnx_axis(node, ckm_i_onnx_attr_int(node, "axis", 0), in->rank, axis, err));
     int64_t size = in->dims[*axis];
     if (attr != NULL || given != NULL) {
         int64_t n = attr != NULL                             ? (int64_t)attr->n_ints
@@ -428,10 +410,7 @@ ckm_status ckm_i_onnx_reduced(const ckm_i_onnx_convert *c, const ckm_i_onnx_node
     }
     for (int32_t i = 0; i < *n; i++) {
         int32_t axis;
-        status = ckm_i_onnx_axis(node, axes[i], rank, &axis, err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(ckm_i_onnx_axis(node, axes[i], rank, &axis, err));
         axes[i] = axis;
     }
     return CKM_OK;

@@ -90,10 +90,7 @@ static ckm_status convert_pool(ckm_i_onnx_convert *c, const ckm_i_onnx_node *nod
                                ckm_error *err)
 {
     attr_list list = {0};
-    ckm_status status = put_window(c, node, &list, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(put_window(c, node, &list, err));
     put_int(&list, "ceil_mode", ckm_i_onnx_attr_int(node, "ceil_mode", 0));
     bool largest = strcmp(row->kind, "max_pool") == 0;
     if (strcmp(row->kind, "lp_pool") == 0) {
@@ -125,10 +122,7 @@ static ckm_status convert_global_norm_pool(ckm_i_onnx_convert *c, const ckm_i_on
 {
     attr_list list = {0};
     ckm_i_onnx_value *x;
-    ckm_status status = ckm_i_onnx_operand(c, node, 0, &x, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_onnx_operand(c, node, 0, &x, err));
     if (x->shape.rank < 3) {
         return ckm_i_onnx_node_error(node, err, CKM_ERR_FORMAT, "its input has no spatial dimensions");
     }
@@ -344,10 +338,7 @@ static ckm_status convert_clip(ckm_i_onnx_convert *c, const ckm_i_onnx_node *nod
         } else if (limit != NULL && limit->data != NULL) {
             double values[CKM_I_ATTR_MAX];
             int32_t n;
-            ckm_status status = ckm_i_onnx_reals(c, node, names[i], i + 1, values, &n, err);
-            if (status != CKM_OK) {
-                return status;
-            }
+            CKM_I_CHECK(ckm_i_onnx_reals(c, node, names[i], i + 1, values, &n, err));
             if (n != 1) {
                 return ckm_i_onnx_node_error(node, err, CKM_ERR_FORMAT, "%s must be one number", names[i]);
             }
@@ -372,10 +363,7 @@ static ckm_status convert_dropout(ckm_i_onnx_convert *c, const ckm_i_onnx_node *
     if (ckm_i_onnx_attr(node, "ratio") != NULL) {
         ratio[0] = ckm_i_onnx_attr_real(node, "ratio", 0.5);
     } else if (given != NULL && given->data != NULL) {
-        ckm_status status = ckm_i_onnx_reals(c, node, "ratio", 1, ratio, &n, err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(ckm_i_onnx_reals(c, node, "ratio", 1, ratio, &n, err));
     }
     put_real(&list, "rate", ratio[0]);
     return ckm_i_onnx_emit(

@@ -18,10 +18,7 @@ static ckm_status convert_cast(ckm_i_onnx_convert *c, const ckm_i_onnx_node *nod
     ckm_i_onnx_value *in;
     ckm_dtype to;
     const ckm_i_onnx_value *like = ckm_i_onnx_input(c, node, 1);
-    ckm_status status = ckm_i_onnx_operand(c, node, 0, &in, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_onnx_operand(c, node, 0, &in, err));
     if (like != NULL && like->typed) {
         to = like->dtype;
     } else if (!ckm_i_onnx_dtype(ckm_i_onnx_attr_int(node, "to", 0), &to)) {
@@ -54,11 +51,9 @@ static ckm_status convert_reduce(ckm_i_onnx_convert *c, const ckm_i_onnx_node *n
     ckm_i_onnx_value *in;
     int64_t axes[CKM_I_ATTR_MAX];
     int32_t n;
-    ckm_status status = ckm_i_onnx_operand(c, node, 0, &in, err);
-    if (status == CKM_OK) {
-        status = ckm_i_onnx_reduced(c, node, in->shape.rank, axes, &n, err);
-    }
-    return status == CKM_OK ? emit_reduction(c, node, row, axes, n, err) : status;
+    CKM_I_CHECK(ckm_i_onnx_operand(c, node, 0, &in, err));
+    CKM_I_CHECK(ckm_i_onnx_reduced(c, node, in->shape.rank, axes, &n, err));
+    return emit_reduction(c, node, row, axes, n, err);
 }
 
 static ckm_status convert_position(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
@@ -66,8 +61,8 @@ static ckm_status convert_position(ckm_i_onnx_convert *c, const ckm_i_onnx_node 
 {
     ckm_i_onnx_value *in;
     int64_t axis = ckm_i_onnx_attr_int(node, "axis", 0);
-    ckm_status status = ckm_i_onnx_operand(c, node, 0, &in, err);
-    return status == CKM_OK ? emit_reduction(c, node, row, &axis, 1, err) : status;
+    CKM_I_CHECK(ckm_i_onnx_operand(c, node, 0, &in, err));
+    return emit_reduction(c, node, row, &axis, 1, err);
 }
 
 static ckm_status convert_top_k(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
@@ -101,10 +96,7 @@ static ckm_status convert_cumulative(ckm_i_onnx_convert *c, const ckm_i_onnx_nod
     int32_t n = -1;
     const ckm_i_onnx_value *given = ckm_i_onnx_input(c, node, 1);
     if (given != NULL && given->data != NULL) {
-        ckm_status status = ckm_i_onnx_ints(c, node, "axis", 1, axis, &n, err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(ckm_i_onnx_ints(c, node, "axis", 1, axis, &n, err));
     }
     int64_t exclusive = ckm_i_onnx_attr_int(node, "exclusive", 0) != 0;
     int64_t reverse = ckm_i_onnx_attr_int(node, "reverse", 0) != 0;

@@ -17,10 +17,7 @@ static ckm_status convert_identity(ckm_i_onnx_convert *c, const ckm_i_onnx_node 
                                    ckm_error *err)
 {
     ckm_i_onnx_value *in;
-    ckm_status status = ckm_i_onnx_operand(c, node, 0, &in, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_onnx_operand(c, node, 0, &in, err));
     return is_data(in) ? ckm_i_onnx_emit(c, node, &(ckm_i_onnx_op){.kind = row->kind, .inputs = {node->in, 1}}, err)
                        : ckm_i_onnx_forward(c, node, err);
 }
@@ -246,10 +243,7 @@ static ckm_status convert_pad(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node
     if (ckm_i_onnx_attr(node, "value") != NULL) {
         value[0] = ckm_i_onnx_attr_real(node, "value", 0.0);
     } else if (given_value != NULL && given_value->data != NULL && ckm_i_onnx_dtype_is_real(given_value->dtype)) {
-        status = ckm_i_onnx_reals(c, node, "constant_value", 2, value, &n, err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(ckm_i_onnx_reals(c, node, "constant_value", 2, value, &n, err));
     }
     ckm_i_attr attrs[3] = {ckm_i_attr_ints("pads", pads, 2 * rank),
                            ckm_i_attr_word("mode", ckm_i_onnx_attr_text(node, "mode", "constant", mode, sizeof mode)),
@@ -277,10 +271,7 @@ static ckm_status convert_triangle(ckm_i_onnx_convert *c, const ckm_i_onnx_node 
     int32_t n;
     const ckm_i_onnx_value *given = ckm_i_onnx_input(c, node, 1);
     if (given != NULL && given->data != NULL) {
-        ckm_status status = ckm_i_onnx_ints(c, node, "k", 1, k, &n, err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(ckm_i_onnx_ints(c, node, "k", 1, k, &n, err));
     }
     ckm_i_attr attrs[2] = {ckm_i_attr_ints("upper", &upper, 1), ckm_i_attr_ints("k", k, 1)};
     return ckm_i_onnx_emit(

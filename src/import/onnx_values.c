@@ -184,11 +184,8 @@ static uint32_t list_of(ckm_dtype dtype)
 static ckm_status read_external(reading *r, ckm_error *err)
 {
     ckm_i_onnx_source source;
-    ckm_status status = ckm_i_onnx_external_open(&r->where, r->v->path, r->name, r->bytes, &source, err);
-    if (status != CKM_OK) {
-        return status;
-    }
-    status = ckm_i_onnx_source_read(&source, r->where.offset, r->bytes, r->out, err);
+    CKM_I_CHECK(ckm_i_onnx_external_open(&r->where, r->v->path, r->name, r->bytes, &source, err));
+    ckm_status status = ckm_i_onnx_source_read(&source, r->where.offset, r->bytes, r->out, err);
     ckm_i_onnx_source_close(&source);
     r->done = r->elements;
     return ckm_i_error_in_file(err, status, r->where.path);

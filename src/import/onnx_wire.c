@@ -26,10 +26,7 @@ ckm_status ckm_i_wire_varint(ckm_i_onnx_source *source, int64_t *at, int64_t end
         if (*at >= end) {
             return ckm_i_wire_broken(start, "truncated number", where, err);
         }
-        ckm_status status = ckm_i_onnx_source_read(source, *at, 1, &byte, err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(ckm_i_onnx_source_read(source, *at, 1, &byte, err));
         (*at)++;
         if (i == 9 && byte > 1) {
             break;
@@ -107,10 +104,7 @@ static ckm_status first_field(ckm_i_onnx_source *source, int64_t at, int64_t end
 {
     *found = false;
     while (at < end) {
-        ckm_status status = ckm_i_wire_next(source, &at, end, NULL, field, err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(ckm_i_wire_next(source, &at, end, NULL, field, err));
         if (field->number == number) {
             *found = true;
             return CKM_OK;

@@ -265,8 +265,8 @@ void ckm_i_milp_abandon(ckm_i_milp_job *job)
 ckm_status ckm_i_milp_solve(ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_milp_result *result, ckm_error *err)
 {
     ckm_i_milp_job *job = NULL;
-    ckm_status status = ckm_i_milp_start(m, options, &job, err);
-    return status == CKM_OK ? ckm_i_milp_finish(job, result, err) : status;
+    CKM_I_CHECK(ckm_i_milp_start(m, options, &job, err));
+    return ckm_i_milp_finish(job, result, err);
 }
 
 void ckm_i_milp_result_dispose(ckm_i_milp_result *result)

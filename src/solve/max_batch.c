@@ -128,10 +128,7 @@ static ckm_status last_that_fits(const search *s, int64_t low, int64_t high, boo
     while (high - low > 1) {
         int64_t middle = low + (high - low) / 2;
         bool fits = false;
-        ckm_status status = floor_fits(s, middle, strong, &fits, err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(floor_fits(s, middle, strong, &fits, err));
         if (fits) {
             low = middle;
         } else {
@@ -421,12 +418,9 @@ static ckm_status check_options(const ckm_max_batch_options *o, ckm_error *err)
 static ckm_status check_schedule(const search *s, ckm_error *err)
 {
     instance at;
-    ckm_status status = instance_open(s, s->best, &at, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(instance_open(s, s->best, &at, err));
     ckm_verdict verdict = {false, -1, -1, ""};
-    status = ckm_schedule_verify(at.df, s->schedule, at.budget_bytes, &verdict, err);
+    ckm_status status = ckm_schedule_verify(at.df, s->schedule, at.budget_bytes, &verdict, err);
     if (status == CKM_OK && (!verdict.ok || verdict.cost != s->cost || verdict.peak_bytes != s->peak_bytes)) {
         status = ckm_i_error(err, CKM_ERR_INTERNAL, "the verifier refuses the schedule for batch %lld: %s",
                              (long long)batch_at(s, s->best), verdict.ok ? "cost or peak differ" : verdict.why);

@@ -179,10 +179,7 @@ static ckm_status choose_image(const char *name, const int64_t image[3], ckm_zoo
                            name);
     }
     for (int i = 0; i < 3; i++) {
-        ckm_status status = at_least_one(name, axes[i], image[i], err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(at_least_one(name, axes[i], image[i], err));
     }
     size->height = image[0];
     size->width = image[1];
@@ -210,10 +207,7 @@ static ckm_status choose_numbers(const char *name, const ckm_zoo_size *given, ck
         if (*numbers[i].own == 0) {
             return ckm_i_error(err, CKM_ERR_ARGUMENT, "%s has no %s to choose", name, numbers[i].what);
         }
-        ckm_status status = at_least_one(name, numbers[i].subject, numbers[i].given, err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(at_least_one(name, numbers[i].subject, numbers[i].given, err));
         *numbers[i].own = numbers[i].given;
     }
     if (size->heads > 0 && size->model_width % size->heads != 0) {

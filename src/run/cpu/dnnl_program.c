@@ -78,10 +78,7 @@ ckm_status ckm_i_dnnl_program_room(ckm_i_dnnl_program *program, int64_t bytes, c
 {
     int64_t rounded;
     int64_t room;
-    ckm_status status = round_up(bytes, &rounded, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(round_up(bytes, &rounded, err));
     if (!ckm_i_add(program->room, rounded, &room)) {
         return ckm_i_error(err, CKM_ERR_OVERFLOW, "a kernel's workspace does not fit 63 bits");
     }

@@ -115,11 +115,8 @@ static ckm_status fill(ckm_data *d, int64_t step, ckm_error *err)
         for (int32_t f = 0; f < o->n_inputs; f++) {
             inputs[f] = (char *)d->staged_inputs[f] + i * ckm_i_data_field_bytes(&o->inputs[f]);
         }
-        ckm_status status = d->source.format->read(
-            &d->source, sample, inputs, (char *)d->staged_labels + i * ckm_i_data_field_bytes(&o->labels), err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(d->source.format->read(&d->source, sample, inputs,
+                                           (char *)d->staged_labels + i * ckm_i_data_field_bytes(&o->labels), err));
     }
     return CKM_OK;
 }

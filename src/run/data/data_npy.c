@@ -164,11 +164,8 @@ static bool pixel_geometry(npy_state *s, const ckm_shape *shape, ckm_layout layo
 // Bytes for a floating image input go through the pixel path.
 static ckm_status open_pixels(ckm_i_data_source *source, npy_state *s, npy_file *f, ckm_error *err)
 {
-    ckm_status status = ckm_i_pixels_init(&s->sink, source->options, s->source_height, s->source_width,
-                                          s->source_channels, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(
+        ckm_i_pixels_init(&s->sink, source->options, s->source_height, s->source_width, s->source_channels, err));
     s->has_sink = true;
     f->pixels = true;
     if (!source->options->resize &&
@@ -363,10 +360,7 @@ static ckm_status open_source(const char *folder, ckm_i_data_source *source, ckm
     for (int i = 0; i <= LABELS; i++) {
         s->files[i].fd = -1;
     }
-    ckm_status status = open_files(folder, source, s, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(open_files(folder, source, s, err));
     for (int i = 0; i <= LABELS; i++) {
         int64_t bytes = s->files[i].per_sample * s->files[i].header.item_bytes;
         largest = bytes > largest ? bytes : largest;

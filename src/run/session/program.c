@@ -110,10 +110,7 @@ static ckm_status prepare(ckm_program *p, ckm_error *err)
 {
     int threads = p->backend->threads;
     int64_t before = ckm_run_get_memory(true).anonymous_bytes;
-    ckm_status status = prepare_all(p, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(prepare_all(p, err));
     int64_t prepared = ckm_run_get_memory(true).anonymous_bytes;
     if (p->backend->start != NULL) {
         p->backend->start(p->backend);
@@ -171,8 +168,8 @@ ckm_status ckm_program_create(ckm_training *training, const ckm_program_options 
     if (o.threads < 1) {
         return ckm_i_error(err, CKM_ERR_ARGUMENT, "threads: %d, but at least one is needed", o.threads);
     }
-    ckm_status status = ckm_i_backend_create(o.backend != NULL ? o.backend : "cpu", o.threads, &backend, err);
-    return status == CKM_OK ? ckm_i_program_create_on(training, backend, out, err) : status;
+    CKM_I_CHECK(ckm_i_backend_create(o.backend != NULL ? o.backend : "cpu", o.threads, &backend, err));
+    return ckm_i_program_create_on(training, backend, out, err);
 }
 
 void ckm_program_free(ckm_program *program)

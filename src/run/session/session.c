@@ -164,10 +164,7 @@ static ckm_status bind_calls(binding *b, ckm_error *err)
     int64_t n_calls = 0;
     int64_t n_pointers = 0;
     int32_t most = 0;
-    ckm_status status = check_updates(b, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(check_updates(b, err));
     for (int64_t at = 0; at < ckm_schedule_step_count(b->s); at++) {
         ckm_step step = ckm_schedule_get_step(b->s, at);
         if (step.kind == CKM_STEP_COMPUTE && p->kernels[step.index] != NULL) {
