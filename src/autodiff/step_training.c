@@ -136,10 +136,8 @@ ckm_status ckm_i_step_training(ckm_i_step *s, const ckm_autodiff_options *option
     bool updates = options->optimizer.kind != CKM_OPTIMIZER_NONE;
     ckm_training *t = NULL;
     int32_t *last_reader = NULL;
-    ckm_status status = ckm_i_training_create(s->network, s->network->name, &t, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_training_create(s->network, s->network->name, &t, err));
+    ckm_status status = CKM_OK;
     last_reader = ckm_i_malloc((size_t)s->graph->n_tensors, sizeof *last_reader);
     if (last_reader == NULL) {
         status = ckm_i_error_memory(err);

@@ -57,13 +57,8 @@ static ckm_status adam(ckm_i_step *s, const ckm_optimizer *o, const char *kind, 
                        ckm_error *err)
 {
     int32_t inputs[4] = {parameter, s->gradients[parameter], -1, -1};
-    ckm_status status = add_state(s, parameter, "m", &inputs[2], err);
-    if (status == CKM_OK) {
-        status = add_state(s, parameter, "v", &inputs[3], err);
-    }
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(add_state(s, parameter, "m", &inputs[2], err));
+    CKM_I_CHECK(add_state(s, parameter, "v", &inputs[3], err));
     ckm_i_attrs_put(attrs, ckm_i_attr_real("beta1", o->beta1));
     ckm_i_attrs_put(attrs, ckm_i_attr_real("beta2", o->beta2));
     ckm_i_attrs_put(attrs, ckm_i_attr_real("epsilon", o->epsilon));

@@ -51,22 +51,18 @@ static ckm_status round_up(const ckm_training *training, const char *name, int64
 
 static ckm_status add_tensors(const ckm_training *training, ckm_dataflow *df, ckm_error *err)
 {
-    ckm_status status = CKM_OK;
-    for (int32_t i = 0; status == CKM_OK && i < training->n_values; i++) {
+    for (int32_t i = 0; i < training->n_values; i++) {
         const ckm_i_training_value *v = &training->values[i];
         ckm_dataflow_tensor tensor = {.name = v->name, .alias_of = v->alias_of};
-        status = round_up(training, v->name, v->bytes, &tensor.bytes, err);
-        if (status == CKM_OK) {
-            status = ckm_dataflow_add_tensor(df, &tensor, NULL, err);
-        }
+        CKM_I_CHECK(round_up(training, v->name, v->bytes, &tensor.bytes, err));
+        CKM_I_CHECK(ckm_dataflow_add_tensor(df, &tensor, NULL, err));
     }
-    return status;
+    return CKM_OK;
 }
 
 static ckm_status add_ops(const ckm_training *training, const int64_t *costs, ckm_dataflow *df, ckm_error *err)
 {
-    ckm_status status = CKM_OK;
-    for (int32_t i = 0; status == CKM_OK && i < training->n_ops; i++) {
+    for (int32_t i = 0; i < training->n_ops; i++) {
         const ckm_i_training_op *o = &training->ops[i];
         ckm_dataflow_op op = {.name = o->name,
                               .kind = kind_of(o->phase),
@@ -78,12 +74,10 @@ static ckm_status add_ops(const ckm_training *training, const int64_t *costs, ck
                               .inputs = o->inputs,
                               .outputs = o->outputs,
                               .inplace = (const int32_t(*)[2])o->inplace};
-        status = round_up(training, o->name, o->workspace_bytes, &op.workspace_bytes, err);
-        if (status == CKM_OK) {
-            status = ckm_dataflow_add_op(df, &op, NULL, err);
-        }
+        CKM_I_CHECK(round_up(training, o->name, o->workspace_bytes, &op.workspace_bytes, err));
+        CKM_I_CHECK(ckm_dataflow_add_op(df, &op, NULL, err));
     }
-    return status;
+    return CKM_OK;
 }
 
 static ckm_status build(const ckm_training *training, ckm_cost_unit unit, const int64_t *costs, ckm_dataflow **out,

@@ -209,10 +209,8 @@ ckm_status ckm_i_graph_add_op(ckm_graph *g, const ckm_i_new_op *new_op, int32_t 
         return ckm_i_error(err, CKM_ERR_FORMAT, "operator \"%.200s\" (%s) has %d outputs; it gives %d to %d", label,
                            kind, (int)n_outputs, (int)least, (int)op_class->max_outputs);
     }
-    ckm_status status = check_inputs(g, op_class, label, new_op->inputs.items, new_op->inputs.n, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(check_inputs(g, op_class, label, new_op->inputs.items, new_op->inputs.n, err));
+    ckm_status status = CKM_OK;
 
     int32_t first_output = g->n_tensors;
     ckm_i_graph_op op = {0};

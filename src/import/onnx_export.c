@@ -191,13 +191,9 @@ static ckm_status put_embedded(exporter *e, const ckm_i_wire_tensor *place, ckm_
     FILE *to = e->writer.stream;
     outside o;
     ckm_i_onnx_source values;
-    ckm_status status = look_outside(e, place, &o, err);
-    if (status == CKM_OK) {
-        status = ckm_i_onnx_external_open(&o.where, e->model, place->name, o.bytes, &values, err);
-    }
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(look_outside(e, place, &o, err));
+    CKM_I_CHECK(ckm_i_onnx_external_open(&o.where, e->model, place->name, o.bytes, &values, err));
+    ckm_status status = CKM_OK;
     put_key(to, 5, embedded_bytes(place, &o));
     int64_t at = place->at;
     while (status == CKM_OK && at < place->at + place->bytes) {

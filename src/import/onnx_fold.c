@@ -274,8 +274,8 @@ static ckm_status fold_range(const ckm_i_onnx_convert *c, const ckm_i_onnx_node 
     }
     out->dtype = in[0]->dtype;
     out->shape = (ckm_shape){1, {whole}};
-    ckm_status status = ckm_i_onnx_fold_room(out, err);
-    for (int64_t i = 0; status == CKM_OK && out->data != NULL && i < whole; i++) {
+    CKM_I_CHECK(ckm_i_onnx_fold_room(out, err));
+    for (int64_t i = 0; out->data != NULL && i < whole; i++) {
         if (real) {
             out->data[i].r = bounds[0] + (double)i * bounds[2];
         } else {
@@ -284,7 +284,7 @@ static ckm_status fold_range(const ckm_i_onnx_convert *c, const ckm_i_onnx_node 
             out->data[i].i = (int64_t)at;
         }
     }
-    return status;
+    return CKM_OK;
 }
 
 static ckm_status fold_constant_of_shape(const ckm_i_onnx_convert *c, const ckm_i_onnx_node *node,
@@ -294,10 +294,8 @@ static ckm_status fold_constant_of_shape(const ckm_i_onnx_convert *c, const ckm_
     ckm_i_onnx_scalar *fill = NULL;
     int64_t dims[CKM_I_ATTR_MAX];
     int32_t n;
-    ckm_status status = ckm_i_onnx_ints(c, node, "shape", 0, dims, &n, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_onnx_ints(c, node, "shape", 0, dims, &n, err));
+    ckm_status status = CKM_OK;
     if (n > CKM_MAX_RANK) {
         return ckm_i_onnx_node_error(node, err, CKM_ERR_UNSUPPORTED, "its output has more than %d dimensions",
                                      CKM_MAX_RANK);
@@ -344,10 +342,10 @@ static ckm_status fold_non_zero(const ckm_i_onnx_convert *c, const ckm_i_onnx_no
     }
     out->dtype = CKM_I64;
     out->shape = (ckm_shape){2, {in->shape.rank, found}};
-    ckm_status status = ckm_i_onnx_fold_room(out, err);
+    CKM_I_CHECK(ckm_i_onnx_fold_room(out, err));
     strides_of(&in->shape, strides);
     int64_t column = 0;
-    for (int64_t i = 0; status == CKM_OK && out->data != NULL && i < elements; i++) {
+    for (int64_t i = 0; out->data != NULL && i < elements; i++) {
         if (real ? in->data[i].r < 0.0 || in->data[i].r > 0.0 : in->data[i].i != 0) {
             for (int32_t d = 0; d < in->shape.rank; d++) {
                 out->data[d * found + column].i = i / strides[d] % in->shape.dims[d];
@@ -355,7 +353,7 @@ static ckm_status fold_non_zero(const ckm_i_onnx_convert *c, const ckm_i_onnx_no
             column++;
         }
     }
-    return status;
+    return CKM_OK;
 }
 
 static const ckm_i_onnx_fold_row rearranging[] = {

@@ -156,10 +156,7 @@ static ckm_status squeeze(const ckm_i_onnx_convert *c, const ckm_i_onnx_node *no
     int64_t axes[CKM_I_ATTR_MAX];
     int32_t n;
     bool removed[CKM_MAX_RANK] = {false};
-    ckm_status status = ckm_i_onnx_ints(c, node, "axes", 1, axes, &n, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_onnx_ints(c, node, "axes", 1, axes, &n, err));
     for (int32_t i = 0; n < 0 && i < in->rank; i++) {
         removed[i] = in->dims[i] == 1;
     }
@@ -188,10 +185,7 @@ static ckm_status unsqueeze(const ckm_i_onnx_convert *c, const ckm_i_onnx_node *
     int64_t axes[CKM_I_ATTR_MAX];
     int32_t n;
     bool added[CKM_MAX_RANK] = {false};
-    ckm_status status = ckm_i_onnx_ints(c, node, "axes", 1, axes, &n, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_onnx_ints(c, node, "axes", 1, axes, &n, err));
     if (n < 0) {
         return ckm_i_onnx_node_error(node, err, CKM_ERR_FORMAT, "it has no axes");
     }
@@ -300,19 +294,10 @@ ckm_status ckm_i_onnx_slice_plan(const ckm_i_onnx_convert *c, const ckm_i_onnx_n
     int32_t n_ends;
     int32_t n_axes;
     int32_t n_steps;
-    ckm_status status = ckm_i_onnx_ints(c, node, "starts", 1, starts, &n, err);
-    if (status == CKM_OK) {
-        status = ckm_i_onnx_ints(c, node, "ends", 2, ends, &n_ends, err);
-    }
-    if (status == CKM_OK) {
-        status = ckm_i_onnx_ints(c, node, "axes", 3, axes, &n_axes, err);
-    }
-    if (status == CKM_OK) {
-        status = ckm_i_onnx_ints(c, node, "steps", 4, steps, &n_steps, err);
-    }
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_onnx_ints(c, node, "starts", 1, starts, &n, err));
+    CKM_I_CHECK(ckm_i_onnx_ints(c, node, "ends", 2, ends, &n_ends, err));
+    CKM_I_CHECK(ckm_i_onnx_ints(c, node, "axes", 3, axes, &n_axes, err));
+    CKM_I_CHECK(ckm_i_onnx_ints(c, node, "steps", 4, steps, &n_steps, err));
     if (n < 0 || n_ends != n || (n_axes >= 0 && n_axes != n) || (n_steps >= 0 && n_steps != n) ||
         (n_axes < 0 && n > in->rank)) {
         return ckm_i_onnx_node_error(node, err, CKM_ERR_FORMAT, "its starts, ends, axes and steps do not fit together");
@@ -399,10 +384,7 @@ ckm_status ckm_i_onnx_permutation(const ckm_i_onnx_node *node, int32_t rank, int
 ckm_status ckm_i_onnx_reduced(const ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, int32_t rank, int64_t *axes,
                               int32_t *n, ckm_error *err)
 {
-    ckm_status status = ckm_i_onnx_ints(c, node, "axes", 1, axes, n, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_onnx_ints(c, node, "axes", 1, axes, n, err));
     if (*n <= 0 && ckm_i_onnx_attr_int(node, "noop_with_empty_axes", 0) != 0) {
         *n = 0;
     } else if (*n == 0) {

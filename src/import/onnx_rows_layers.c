@@ -43,16 +43,10 @@ static ckm_status put_list(const ckm_i_onnx_convert *c, const ckm_i_onnx_node *n
 static ckm_status put_window(const ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, attr_list *list, ckm_error *err)
 {
     char mode[16];
-    ckm_status status = put_list(c, node, "kernel_shape", "kernel", list, err);
-    if (status == CKM_OK) {
-        status = put_list(c, node, "strides", "strides", list, err);
-    }
-    if (status == CKM_OK) {
-        status = put_list(c, node, "dilations", "dilation", list, err);
-    }
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(put_list(c, node, "kernel_shape", "kernel", list, err));
+    CKM_I_CHECK(put_list(c, node, "strides", "strides", list, err));
+    CKM_I_CHECK(put_list(c, node, "dilations", "dilation", list, err));
+    ckm_status status = CKM_OK;
     ckm_i_onnx_attr_text(node, "auto_pad", "NOTSET", mode, sizeof mode);
     if (strcmp(mode, "SAME_UPPER") == 0) {
         put_word(list, "padding", "same_upper");
@@ -215,13 +209,8 @@ static ckm_status convert_gemm(ckm_i_onnx_convert *c, const ckm_i_onnx_node *nod
     attr_list list = {0};
     ckm_i_onnx_value *a;
     ckm_i_onnx_value *b;
-    ckm_status status = ckm_i_onnx_operand(c, node, 0, &a, err);
-    if (status == CKM_OK) {
-        status = ckm_i_onnx_operand(c, node, 1, &b, err);
-    }
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_onnx_operand(c, node, 0, &a, err));
+    CKM_I_CHECK(ckm_i_onnx_operand(c, node, 1, &b, err));
     bool trans_a = ckm_i_onnx_attr_int(node, "transA", 0) != 0;
     bool trans_b = ckm_i_onnx_attr_int(node, "transB", 0) != 0;
     int32_t inputs[3] = {node->in[0], weight_behind(c, node->in[1], &trans_b), node->n_in > 2 ? node->in[2] : -1};
@@ -251,13 +240,8 @@ static ckm_status convert_matmul(ckm_i_onnx_convert *c, const ckm_i_onnx_node *n
     attr_list list = {0};
     ckm_i_onnx_value *a;
     ckm_i_onnx_value *b;
-    ckm_status status = ckm_i_onnx_operand(c, node, 0, &a, err);
-    if (status == CKM_OK) {
-        status = ckm_i_onnx_operand(c, node, 1, &b, err);
-    }
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_onnx_operand(c, node, 0, &a, err));
+    CKM_I_CHECK(ckm_i_onnx_operand(c, node, 1, &b, err));
     bool transposed = false;
     int32_t inputs[2] = {node->in[0], weight_behind(c, node->in[1], &transposed)};
     if (b->role == CKM_ROLE_PARAMETER && b->shape.rank == 2 && a->shape.rank >= 2) {

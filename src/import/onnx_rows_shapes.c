@@ -28,13 +28,8 @@ static ckm_status convert_reshape(ckm_i_onnx_convert *c, const ckm_i_onnx_node *
 {
     ckm_i_onnx_value *in;
     ckm_shape shape;
-    ckm_status status = ckm_i_onnx_operand(c, node, 0, &in, err);
-    if (status == CKM_OK) {
-        status = ckm_i_onnx_reshaped(c, node, &in->shape, is_data(in), &shape, err);
-    }
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_onnx_operand(c, node, 0, &in, err));
+    CKM_I_CHECK(ckm_i_onnx_reshaped(c, node, &in->shape, is_data(in), &shape, err));
     ckm_i_attr attr = ckm_i_attr_ints("shape", shape.dims, shape.rank);
     return ckm_i_onnx_emit(c, node, &(ckm_i_onnx_op){.kind = row->kind, .inputs = {node->in, 1}, .attrs = {&attr, 1}},
                            err);
@@ -54,13 +49,8 @@ static ckm_status convert_expand(ckm_i_onnx_convert *c, const ckm_i_onnx_node *n
 {
     ckm_i_onnx_value *in;
     ckm_shape shape;
-    ckm_status status = ckm_i_onnx_operand(c, node, 0, &in, err);
-    if (status == CKM_OK) {
-        status = ckm_i_onnx_expanded(c, node, &in->shape, in->role != CKM_ROLE_CONSTANT, &shape, err);
-    }
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_onnx_operand(c, node, 0, &in, err));
+    CKM_I_CHECK(ckm_i_onnx_expanded(c, node, &in->shape, in->role != CKM_ROLE_CONSTANT, &shape, err));
     ckm_i_attr attr = ckm_i_attr_ints("shape", shape.dims, shape.rank);
     return ckm_i_onnx_emit(c, node, &(ckm_i_onnx_op){.kind = row->kind, .inputs = {node->in, 1}, .attrs = {&attr, 1}},
                            err);
@@ -72,13 +62,8 @@ static ckm_status convert_transpose(ckm_i_onnx_convert *c, const ckm_i_onnx_node
 {
     ckm_i_onnx_value *in;
     int64_t perm[CKM_MAX_RANK];
-    ckm_status status = ckm_i_onnx_operand(c, node, 0, &in, err);
-    if (status == CKM_OK) {
-        status = ckm_i_onnx_permutation(node, in->shape.rank, perm, err);
-    }
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_onnx_operand(c, node, 0, &in, err));
+    CKM_I_CHECK(ckm_i_onnx_permutation(node, in->shape.rank, perm, err));
     if (in->role == CKM_ROLE_PARAMETER && in->transposed_of < 0 && in->shape.rank == 2 && perm[0] == 1 &&
         node->n_out > 0 && node->out[0] >= 0 && !c->model->values[node->out[0]].used_otherwise) {
         ckm_i_onnx_value *out = &c->model->values[node->out[0]];
@@ -99,13 +84,8 @@ static ckm_status convert_slice(ckm_i_onnx_convert *c, const ckm_i_onnx_node *no
 {
     ckm_i_onnx_value *in;
     ckm_i_onnx_slice slice;
-    ckm_status status = ckm_i_onnx_operand(c, node, 0, &in, err);
-    if (status == CKM_OK) {
-        status = ckm_i_onnx_slice_plan(c, node, &in->shape, &slice, err);
-    }
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_onnx_operand(c, node, 0, &in, err));
+    CKM_I_CHECK(ckm_i_onnx_slice_plan(c, node, &in->shape, &slice, err));
     int32_t rank = in->shape.rank;
     ckm_i_attr attrs[3] = {ckm_i_attr_ints("starts", slice.starts, rank), ckm_i_attr_ints("steps", slice.steps, rank),
                            ckm_i_attr_ints("sizes", slice.sizes, rank)};
@@ -118,10 +98,8 @@ static ckm_status convert_split(ckm_i_onnx_convert *c, const ckm_i_onnx_node *no
 {
     ckm_i_onnx_value *in;
     int32_t axis;
-    ckm_status status = ckm_i_onnx_operand(c, node, 0, &in, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_onnx_operand(c, node, 0, &in, err));
+    ckm_status status = CKM_OK;
     int64_t *sizes = ckm_i_calloc((size_t)node->n_out, sizeof *sizes);
     if (sizes == NULL) {
         return ckm_i_error_memory(err);
@@ -190,13 +168,8 @@ static ckm_status convert_tile(ckm_i_onnx_convert *c, const ckm_i_onnx_node *nod
     ckm_i_onnx_value *in;
     int64_t repeats[CKM_I_ATTR_MAX];
     int32_t n;
-    ckm_status status = ckm_i_onnx_operand(c, node, 0, &in, err);
-    if (status == CKM_OK) {
-        status = ckm_i_onnx_ints(c, node, "repeats", 1, repeats, &n, err);
-    }
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_onnx_operand(c, node, 0, &in, err));
+    CKM_I_CHECK(ckm_i_onnx_ints(c, node, "repeats", 1, repeats, &n, err));
     ckm_i_attr attr = ckm_i_attr_ints("repeats", repeats, n < 0 ? 0 : n);
     return ckm_i_onnx_emit(c, node, &(ckm_i_onnx_op){.kind = row->kind, .inputs = {node->in, 1}, .attrs = {&attr, 1}},
                            err);
@@ -213,16 +186,10 @@ static ckm_status convert_pad(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node
     int32_t n;
     int32_t n_axes;
     char mode[32];
-    ckm_status status = ckm_i_onnx_operand(c, node, 0, &in, err);
-    if (status == CKM_OK) {
-        status = ckm_i_onnx_ints(c, node, "pads", 1, given, &n, err);
-    }
-    if (status == CKM_OK) {
-        status = ckm_i_onnx_ints(c, node, "axes", 3, axes, &n_axes, err);
-    }
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_onnx_operand(c, node, 0, &in, err));
+    CKM_I_CHECK(ckm_i_onnx_ints(c, node, "pads", 1, given, &n, err));
+    CKM_I_CHECK(ckm_i_onnx_ints(c, node, "axes", 3, axes, &n_axes, err));
+    ckm_status status = CKM_OK;
     int32_t rank = in->shape.rank;
     int32_t padded = n_axes >= 0 ? n_axes : rank;
     if (n != 2 * padded || padded > rank) {
@@ -328,13 +295,8 @@ static ckm_status convert_resize(ckm_i_onnx_convert *c, const ckm_i_onnx_node *n
     resampling r;
     char mode[32];
     char word[64];
-    ckm_status status = ckm_i_onnx_operand(c, node, 0, &in, err);
-    if (status == CKM_OK) {
-        status = read_resampling(c, node, &r, err);
-    }
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_onnx_operand(c, node, 0, &in, err));
+    CKM_I_CHECK(read_resampling(c, node, &r, err));
     int32_t rank = in->shape.rank;
     int32_t n = r.n_axes >= 0 ? r.n_axes : rank;
     if ((r.n_sizes >= 0 ? r.n_sizes : r.n_scales) != n) {
@@ -350,13 +312,8 @@ static ckm_status convert_resize(ckm_i_onnx_convert *c, const ckm_i_onnx_node *n
     ckm_shape out = in->shape;
     for (int32_t i = 0; i < n; i++) {
         int32_t axis;
-        status = ckm_i_onnx_axis(node, r.n_axes >= 0 ? r.axes[i] : i, rank, &axis, err);
-        if (status == CKM_OK) {
-            status = resampled_size(c, node, &r, i, axis, &in->shape, &out.dims[axis], err);
-        }
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(ckm_i_onnx_axis(node, r.n_axes >= 0 ? r.axes[i] : i, rank, &axis, err));
+        CKM_I_CHECK(resampled_size(c, node, &r, i, axis, &in->shape, &out.dims[axis], err));
     }
     // Upsample and the first Resize: positions from the corner, the nearest one before.
     bool early = strcmp(node->op_type, "Upsample") == 0 || c->model->opset < 11;

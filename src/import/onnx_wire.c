@@ -47,10 +47,8 @@ ckm_status ckm_i_wire_next(ckm_i_onnx_source *source, int64_t *at, int64_t end, 
     uint64_t length = 0;
     field->start = *at;
     field->value = 0;
-    ckm_status status = ckm_i_wire_varint(source, at, end, where, &key, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_wire_varint(source, at, end, where, &key, err));
+    ckm_status status = CKM_OK;
     if (key >> 3 == 0 || key >> 3 > 0x1FFFFFFF) {
         return ckm_i_wire_broken(field->start, "impossible field number", where, err);
     }

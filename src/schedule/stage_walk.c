@@ -270,14 +270,13 @@ static ckm_status run_op(ckm_i_walk *walk, int32_t v, const uint64_t *s_next, st
         make_dead(walk, walk->chosen[p][0]);
     }
     *peak = during > *peak ? during : *peak;
-    ckm_status status = CKM_OK;
-    for (int32_t i = 0; i < op->n_inputs && status == CKM_OK; i++) {
-        status = free_if_done(walk, v, op->inputs[i], s_next, sink);
+    for (int32_t i = 0; i < op->n_inputs; i++) {
+        CKM_I_CHECK(free_if_done(walk, v, op->inputs[i], s_next, sink));
     }
-    for (int32_t i = 0; i < op->n_outputs && status == CKM_OK; i++) {
-        status = free_if_done(walk, v, op->outputs[i], s_next, sink);
+    for (int32_t i = 0; i < op->n_outputs; i++) {
+        CKM_I_CHECK(free_if_done(walk, v, op->outputs[i], s_next, sink));
     }
-    return status;
+    return CKM_OK;
 }
 
 static ckm_status walk_stage(ckm_i_walk *walk, int32_t t, int64_t held_bytes, const uint64_t *s_t,

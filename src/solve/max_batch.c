@@ -105,10 +105,8 @@ static ckm_status instance_open(const search *s, int64_t k, instance *out, ckm_e
 static ckm_status floor_fits(const search *s, int64_t k, bool strong, bool *fits, ckm_error *err)
 {
     instance at;
-    ckm_status status = instance_open(s, k, &at, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(instance_open(s, k, &at, err));
+    ckm_status status = CKM_OK;
     *fits = at.df != NULL && ckm_dataflow_memory_floor(at.df) <= at.budget_bytes;
     if (*fits && strong) {
         double seconds = s->options->solve->time_limit_seconds;
@@ -275,10 +273,8 @@ static ckm_status trial_floor(const instance *at, double seconds, int64_t *floor
 static ckm_status try_position(search *s, int64_t k, double seconds, bool *timed_out, ckm_error *err)
 {
     instance at;
-    ckm_status status = instance_open(s, k, &at, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(instance_open(s, k, &at, err));
+    ckm_status status = CKM_OK;
     if (at.df == NULL) {
         s->upper = k - 1;
         return CKM_OK;

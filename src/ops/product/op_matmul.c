@@ -17,13 +17,8 @@ static ckm_status read_product(const ckm_i_op_view *v, const ckm_shape *a, const
 {
     int64_t trans_a;
     int64_t trans_b;
-    ckm_status status = ckm_i_op_int(v, "trans_a", 0, 1, 0, &trans_a, err);
-    if (status == CKM_OK) {
-        status = ckm_i_op_int(v, "trans_b", 0, 1, 0, &trans_b, err);
-    }
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_op_int(v, "trans_a", 0, 1, 0, &trans_a, err));
+    CKM_I_CHECK(ckm_i_op_int(v, "trans_b", 0, 1, 0, &trans_b, err));
     int64_t a0 = a->dims[a->rank - 2];
     int64_t a1 = a->dims[a->rank - 1];
     int64_t b0 = b->dims[b->rank - 2];
@@ -78,10 +73,7 @@ static ckm_status infer_gemm(const ckm_i_op_view *v, ckm_shape *out_shapes, ckm_
         CKM_I_CHECK(ckm_i_op_check_rank(v, i, 2, 2, err));
     }
     product p;
-    ckm_status status = read_product(v, &v->in[0]->shape, &v->in[1]->shape, &p, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(read_product(v, &v->in[0]->shape, &v->in[1]->shape, &p, err));
     ckm_shape out = {2, {p.rows, p.columns}};
     if (v->op->n_inputs > 2 && v->in[2] != NULL) {
         ckm_shape with_bias;

@@ -252,13 +252,8 @@ static ckm_status prepare(ckm_data *d, const ckm_data_options *options, ckm_erro
     memcpy(d->inputs, options->inputs, (size_t)options->n_inputs * sizeof d->inputs[0]);
     d->options.inputs = d->inputs;
     for (int32_t i = 0; i < options->n_inputs; i++) {
-        ckm_status status = copy_field(d, i, &d->inputs[i], &bytes, err);
-        if (status == CKM_OK) {
-            status = stage(d, bytes, &d->staged_inputs[i], err);
-        }
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(copy_field(d, i, &d->inputs[i], &bytes, err));
+        CKM_I_CHECK(stage(d, bytes, &d->staged_inputs[i], err));
     }
     ckm_status status = copy_field(d, CKM_DATA_MAX_INPUTS, &d->options.labels, &bytes, err);
     return status == CKM_OK ? stage(d, bytes, &d->staged_labels, err) : status;

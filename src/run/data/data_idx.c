@@ -204,14 +204,9 @@ static ckm_status read_sample(ckm_i_data_source *source, int64_t sample, void *c
     uint8_t label;
     int64_t row_bytes = s->width * s->channels;
     int64_t image_bytes = s->height * row_bytes;
-    ckm_status status = ckm_i_data_pread(s->images.fd, s->images.path, s->images.data_at + sample * image_bytes,
-                                         image_bytes, s->pixels, err);
-    if (status == CKM_OK) {
-        status = ckm_i_data_pread(s->labels.fd, s->labels.path, s->labels.data_at + sample, 1, &label, err);
-    }
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_data_pread(s->images.fd, s->images.path, s->images.data_at + sample * image_bytes, image_bytes,
+                                 s->pixels, err));
+    CKM_I_CHECK(ckm_i_data_pread(s->labels.fd, s->labels.path, s->labels.data_at + sample, 1, &label, err));
     ckm_i_pixels_begin(&s->sink, s->height, s->width, s->channels, inputs[0]);
     for (int64_t y = 0; y < s->height; y++) {
         ckm_i_pixels_row(&s->sink, s->pixels + y * row_bytes);

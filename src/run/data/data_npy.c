@@ -337,13 +337,8 @@ static ckm_status check_label_range(ckm_i_data_source *source, npy_state *s, ckm
     const ckm_data_field *field = &source->options->labels;
     for (int64_t i = 0; field->dtype == CKM_I32 && f->per_sample == 1 && i < source->samples; i++) {
         int32_t value = 0;
-        ckm_status status = read_stored(s, f, i, err);
-        if (status == CKM_OK) {
-            status = convert(f, field, s->buffer, true, i, &value, err);
-        }
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(read_stored(s, f, i, err));
+        CKM_I_CHECK(convert(f, field, s->buffer, true, i, &value, err));
         source->classes = value >= source->classes ? (int64_t)value + 1 : source->classes;
     }
     return CKM_OK;

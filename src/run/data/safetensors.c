@@ -211,19 +211,16 @@ static ckm_status read_shape(const json_t *entry, const ckm_i_json_place *place,
 {
     const json_t *shape = NULL;
     ckm_i_json_place list = ckm_i_json_member(place, "shape");
-    ckm_status status = ckm_i_json_get_array(entry, place, "shape", true, &shape, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_json_get_array(entry, place, "shape", true, &shape, err));
     if (json_array_size(shape) > CKM_MAX_RANK) {
         return ckm_i_json_error(err, &list, "more than %d dimensions", CKM_MAX_RANK);
     }
-    for (size_t i = 0; i < json_array_size(shape) && status == CKM_OK; i++) {
+    for (size_t i = 0; i < json_array_size(shape); i++) {
         ckm_i_json_place element = ckm_i_json_element(&list, i);
-        status = ckm_i_json_int(json_array_get(shape, i), &element, 0, INT64_MAX, &t->shape.dims[i], err);
+        CKM_I_CHECK(ckm_i_json_int(json_array_get(shape, i), &element, 0, INT64_MAX, &t->shape.dims[i], err));
         t->shape.rank++;
     }
-    return status;
+    return CKM_OK;
 }
 
 static ckm_status read_type(const json_t *entry, const ckm_i_json_place *place, ckm_i_safetensor *t, ckm_error *err)

@@ -111,15 +111,9 @@ static ckm_status take_samples(ckm_session *session, const ckm_profile_options *
             break;
         }
         // The same step again and again: kernels that draw random numbers do the same work in each.
-        ckm_status status = options->fill != NULL
-                                ? options->fill(session, step + options->warmup_steps, options->user, err)
-                                : CKM_OK;
-        if (status == CKM_OK) {
-            status = ckm_session_step(session, 0, 0.0, &result, err);
-        }
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(options->fill != NULL ? options->fill(session, step + options->warmup_steps, options->user, err)
+                                          : CKM_OK);
+        CKM_I_CHECK(ckm_session_step(session, 0, 0.0, &result, err));
         if (step >= 0) {
             memcpy(out->ns + out->n_steps * out->n_calls, session->call_nanoseconds,
                    (size_t)out->n_calls * sizeof *out->ns);
