@@ -62,9 +62,14 @@ endif()
 
 set(version_script "${PROJECT_SOURCE_DIR}/cmake/checkmate.map")
 add_library(checkmate_shared SHARED $<TARGET_OBJECTS:checkmate_objects> ${generated_objects})
+# What may change with this name and what may not: docs/ARCHITECTURE.md, "The C interface over time".
+set(so_version ${PROJECT_VERSION_MAJOR})
+if(PROJECT_VERSION_MAJOR EQUAL 0)
+    set(so_version 0.${PROJECT_VERSION_MINOR})
+endif()
 set_target_properties(checkmate_shared PROPERTIES
     OUTPUT_NAME checkmate EXPORT_NAME checkmate LINKER_LANGUAGE C
-    VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR} LINK_DEPENDS "${version_script}")
+    VERSION ${PROJECT_VERSION} SOVERSION ${so_version} LINK_DEPENDS "${version_script}")
 target_link_options(checkmate_shared PRIVATE "LINKER:--version-script=${version_script}")
 target_link_libraries(checkmate_shared PRIVATE ${library_dependencies})
 

@@ -91,14 +91,19 @@ static ckm_status build_transformer(ckm_graph **out, ckm_error *err)
 static ckm_status train(const ckm_graph *network, const ckm_data_source *data, ckm_error *err)
 {
     ckm_trainer_options options = CKM_TRAINER_OPTIONS_INIT;
-    ckm_train_options course = {.last_step = STEPS, .rate = CKM_RATE_SCHEDULE_INIT};
+    ckm_autodiff_options step = CKM_TRAINER_STEP_INIT;
+    ckm_rate_schedule rate = CKM_RATE_SCHEDULE_INIT;
+    ckm_train_options course = CKM_TRAIN_OPTIONS_INIT;
     ckm_trainer *trainer = NULL;
     ckm_train_result result;
     options.budget_fraction = 0.9;
     options.source = data;
-    options.step.optimizer.kind = CKM_OPTIMIZER_ADAM;
+    step.optimizer.kind = CKM_OPTIMIZER_ADAM;
+    options.step = &step;
     options.costs = CKM_TRAINER_COSTS_MODEL;
-    course.rate.rate = 0.005;
+    rate.rate = 0.005;
+    course.rate = &rate;
+    course.last_step = STEPS;
     if (ckm_trainer_open(network, &options, &trainer, err) != CKM_OK) {
         return err->code;
     }

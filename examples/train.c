@@ -18,14 +18,18 @@ int main(int argc, char **argv)
     const char *name = argc > 1 ? argv[1] : "MobileNet";
     const int64_t input_shape[3] = {64, 64, 3};
     ckm_trainer_options options = CKM_TRAINER_OPTIONS_INIT;
-    ckm_train_options course = {.last_step = 20, .rate = CKM_RATE_SCHEDULE_INIT, .progress = show};
+    ckm_program_options kernels = CKM_PROGRAM_OPTIONS_INIT;
+    ckm_train_options course = CKM_TRAIN_OPTIONS_INIT;
     ckm_error err = CKM_ERROR_INIT;
     ckm_graph *network = NULL;
     ckm_trainer *trainer = NULL;
     ckm_train_result result;
 
     options.budget_fraction = 0.6;
-    options.kernels.threads = 2;
+    kernels.threads = 2;
+    options.kernels = &kernels;
+    course.last_step = 20;
+    course.progress = show;
     ckm_status status = ckm_zoo_build(name, 32, input_shape, &network, &err);
     if (status == CKM_OK) {
         status = ckm_trainer_open(network, &options, &trainer, &err);

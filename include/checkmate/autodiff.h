@@ -31,7 +31,8 @@ typedef enum ckm_optimizer_kind {
     CKM_OPTIMIZER_ADAMW
 } ckm_optimizer_kind;
 
-// The learning rate is not here: it changes from step to step.
+// The learning rate is not here: it changes from step to step. Frozen: what another optimizer needs becomes a member of
+// ckm_autodiff_options.
 typedef struct ckm_optimizer {
     ckm_optimizer_kind kind;
     double momentum;               // SGD; 0 keeps no state
@@ -41,13 +42,15 @@ typedef struct ckm_optimizer {
 } ckm_optimizer;
 
 typedef struct ckm_autodiff_options {
+    size_t size;  // set by CKM_AUTODIFF_OPTIONS_INIT
     ckm_loss_kind loss;
-    ckm_optimizer optimizer;
     bool fused;  // apply every weight gradient as soon as it is complete, so that it need not be kept
+    ckm_optimizer optimizer;
 } ckm_autodiff_options;
 // clang-format off
 #define CKM_AUTODIFF_OPTIONS_INIT \
-    { CKM_LOSS_OF_TASK, { CKM_OPTIMIZER_NONE, 0.0, false, 0.9, 0.999, 1e-8, 0.0 }, false }
+    { sizeof(ckm_autodiff_options), CKM_LOSS_OF_TASK, false, \
+      { CKM_OPTIMIZER_NONE, 0.0, false, 0.9, 0.999, 1e-8, 0.0 } }
 // clang-format on
 
 // The operator-level training graph: forward operators, the loss, and for every gradient that a parameter

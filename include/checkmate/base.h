@@ -13,6 +13,17 @@
 //  - "infeasible", "time limit" and the like are results, never errors.
 //  - The library keeps no mutable globals, never prints, never exits; it logs through a callback.
 //  - Objects are not synchronised: share them between threads only for reading.
+//  - Structures whose first member is `size` are filled by the caller and may grow. Begin with their _INIT macro, then set
+//    members: `ckm_plan_options options = CKM_PLAN_OPTIONS_INIT; options.seed = 7;`. They are read at the call and not
+//    kept. Shorter ones, of a program compiled with older headers, have defaults for the rest; longer ones, of a program
+//    compiled with newer headers, are taken if the rest is zero. CKM_ERR_ARGUMENT otherwise, and for a size of 0.
+//  - All other structures are frozen.
+//
+// What a release may change. With the same soname (before 1.0 the same minor version, later the same major version):
+// new functions; new members at the end of structures that begin with `size`, without padding before or behind them, 0
+// meaning what was done before; new enumerators at the end of enumerations that the caller chooses from; texts of errors
+// and summaries. Only with a new soname: everything else, such as members of a structure that the library fills or
+// returns or that is passed by value, an argument, the number of an enumerator, an enumerator that a function returns.
 #ifndef CHECKMATE_BASE_H
 #define CHECKMATE_BASE_H
 

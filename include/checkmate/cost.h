@@ -41,13 +41,14 @@ typedef struct ckm_device {
 } ckm_device;
 
 typedef struct ckm_cost_model {
+    size_t size;  // set by CKM_COST_MODEL_INIT
     ckm_cost_kind kind;
     const char *profile_path;  // for CKM_COST_MODEL_PROFILE
     const ckm_device *device;  // for CKM_COST_MODEL_DEVICE
 } ckm_cost_model;
 // clang-format off
 #define CKM_COST_MODEL_INIT \
-    { CKM_COST_MODEL_FLOPS, NULL, NULL }
+    { sizeof(ckm_cost_model), CKM_COST_MODEL_FLOPS, NULL, NULL }
 // clang-format on
 
 // The devices that are built in (docs/DEVICES.md).

@@ -32,6 +32,7 @@ typedef enum ckm_data_scaling {
 } ckm_data_scaling;
 
 typedef struct ckm_data_options {
+    size_t size;  // set by CKM_DATA_OPTIONS_INIT
     int64_t batch;
     int32_t n_inputs;  // at most CKM_DATA_MAX_INPUTS
     const ckm_data_field *inputs;
@@ -39,17 +40,17 @@ typedef struct ckm_data_options {
                             // CKM_F32: targets
     ckm_layout layout;      // where channels stand in image inputs
     ckm_data_scaling scaling;
-    bool resize;  // bring images of other sizes and colours to the input's (always done for a folder of images)
+    ckm_task task;  // what "synthetic" makes up: classes, texts, noise
+    bool resize;    // bring images of other sizes and colours to the input's (always done for a folder of images)
     bool keep_order;
     uint64_t seed;              // of the order; every epoch has its own
     int64_t synthetic_samples;  // how many samples "synthetic" has; 0: 1024
-    ckm_task task;              // what "synthetic" makes up: classes, texts, noise
 } ckm_data_options;
 #define CKM_DATA_MAX_INPUTS 8
 // clang-format off
 #define CKM_DATA_OPTIONS_INIT \
-    { 1, 0, NULL, { "labels", CKM_I32, { 0, { 0 } }, 0 }, CKM_CHANNELS_LAST, CKM_SCALING_SYMMETRIC, false, false, 1, 0, \
-      CKM_TASK_CLASSES }
+    { sizeof(ckm_data_options), 1, 0, NULL, { "labels", CKM_I32, { 0, { 0 } }, 0 }, CKM_CHANNELS_LAST, \
+      CKM_SCALING_SYMMETRIC, CKM_TASK_CLASSES, false, false, 1, 0 }
 // clang-format on
 
 typedef struct ckm_data_facts {

@@ -11,13 +11,14 @@ extern "C" {
 #endif
 
 typedef struct ckm_import_options {
+    size_t size;         // set by CKM_IMPORT_OPTIONS_INIT
     int64_t batch;       // value of a symbolic batch dimension; 0: 1, and a fixed one is kept
     int32_t input_rank;  // 0: as in the file; else override of the first input's shape without batch
     int64_t input_dims[CKM_MAX_RANK];
 } ckm_import_options;
 // clang-format off
 #define CKM_IMPORT_OPTIONS_INIT \
-    { 0, 0, { 0 } }
+    { sizeof(ckm_import_options), 0, 0, { 0 } }
 // clang-format on
 
 // Reads a network. Weights are not loaded: memory is proportional to the graph, not to the parameters.

@@ -30,20 +30,22 @@ typedef void (*ckm_max_batch_trial_fn)(int64_t batch, ckm_solve_status outcome, 
                                        double seconds, void *user);
 
 typedef struct ckm_max_batch_options {
+    size_t size;  // set by CKM_MAX_BATCH_OPTIONS_INIT
     int64_t memory_bytes;
     double compute_limit;  // cost allowed, as a factor of one run without rematerialization (>= 1);
                            // 0: one extra forward pass, all costs + the costs of forward operators
     ckm_accounting accounting;
     int64_t batch_min, batch_step;  // the batches considered: batch_min + k * batch_step
-    ckm_solve_options solve;        // strategy, limits, callbacks; the time limit is for the whole search;
-                                    // budget_bytes and cost_limit are set by the search
-    ckm_max_batch_trial_fn trial;   // may be NULL
-    void *user;                     // passed to the builder and to `trial`
+    // Strategy, limits, callbacks; NULL: CKM_SOLVE_OPTIONS_INIT. The time limit is for the whole search, which sets
+    // budget_bytes and cost_limit.
+    const ckm_solve_options *solve;
+    ckm_max_batch_trial_fn trial;  // may be NULL
+    void *user;                    // passed to the builder and to `trial`
 } ckm_max_batch_options;
-#define CKM_MAX_BATCH_OPTIONS_INIT                                               \
-    {                                                                            \
-        -1, 0.0, CKM_ACCOUNTING_NORMAL, 1, 1, CKM_SOLVE_OPTIONS_INIT, NULL, NULL \
-    }
+// clang-format off
+#define CKM_MAX_BATCH_OPTIONS_INIT \
+    { sizeof(ckm_max_batch_options), -1, 0.0, CKM_ACCOUNTING_NORMAL, 1, 1, NULL, NULL, NULL }
+// clang-format on
 
 typedef struct ckm_max_batch_result {
     ckm_solve_status status;                  // optimal: max_batch is upper_bound; infeasible: proven that not even

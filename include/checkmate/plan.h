@@ -15,6 +15,7 @@ extern "C" {
 typedef struct ckm_plan ckm_plan;
 
 typedef struct ckm_plan_options {
+    size_t size;                // set by CKM_PLAN_OPTIONS_INIT
     int64_t alignment;          // a power of two; offsets and sizes are multiples of it; default 64
     int64_t target_bytes;       // stop improving once the arena is no larger; < 0: at the lower bound
     int64_t iteration_limit;    // of the improvement; 0: a default that depends on the number of buffers
@@ -25,7 +26,7 @@ typedef struct ckm_plan_options {
 } ckm_plan_options;
 // clang-format off
 #define CKM_PLAN_OPTIONS_INIT \
-    { 64, -1, 0, 0.0, 1, NULL, NULL }
+    { sizeof(ckm_plan_options), 64, -1, 0, 0.0, 1, NULL, NULL }
 // clang-format on
 
 // One use of arena memory: a storage from its allocation to its death (a storage that is freed and computed

@@ -16,6 +16,7 @@ extern "C" {
 typedef struct ckm_profile ckm_profile;
 
 typedef struct ckm_profile_options {
+    size_t size;                // set by CKM_PROFILE_OPTIONS_INIT
     int32_t warmup_steps;       // run but not measured
     int32_t steps;              // measured and counted; up to four times as many are run to find them
     double time_limit_seconds;  // no further step is begun after it, but for the first three; <= 0: none
@@ -25,7 +26,7 @@ typedef struct ckm_profile_options {
 } ckm_profile_options;
 // clang-format off
 #define CKM_PROFILE_OPTIONS_INIT \
-    { 2, 15, 60.0, NULL, NULL, NULL }
+    { sizeof(ckm_profile_options), 2, 15, 60.0, NULL, NULL, NULL }
 // clang-format on
 
 // One operator, over all its computations. Nothing was computed where `runs` is 0 (views): it costs nothing.

@@ -23,12 +23,13 @@ extern "C" {
 typedef struct ckm_program ckm_program;
 
 typedef struct ckm_program_options {
-    const char *backend;  // "cpu" or "reference"; NULL is "cpu"
+    size_t size;          // set by CKM_PROGRAM_OPTIONS_INIT
     int threads;          // >= 1
+    const char *backend;  // "cpu" or "reference"; NULL is "cpu"
 } ckm_program_options;
 // clang-format off
 #define CKM_PROGRAM_OPTIONS_INIT \
-    { NULL, 1 }
+    { sizeof(ckm_program_options), 1, NULL }
 // clang-format on
 
 // Prepares a kernel for every operator of an op-level training graph that computes something (views do not) and
@@ -91,13 +92,14 @@ CKM_API ckm_status ckm_run_region_bytes(const ckm_dataflow *df, const ckm_plan *
 typedef struct ckm_session ckm_session;
 
 typedef struct ckm_session_options {
-    uint64_t seed;  // of parameters and of dropout
+    size_t size;    // set by CKM_SESSION_OPTIONS_INIT
     bool prefault;  // touch every page at creation, so that a region that cannot be had fails there and not later
     bool trace;     // keep a fingerprint of every operator's outputs and compare recomputations with it (slow)
+    uint64_t seed;  // of parameters and of dropout
 } ckm_session_options;
 // clang-format off
 #define CKM_SESSION_OPTIONS_INIT \
-    { 1, false, false }
+    { sizeof(ckm_session_options), false, false, 1 }
 // clang-format on
 
 // Checks that schedule and plan are those of the dataflow graph (ckm_plan_verify) and it that of the program's training
@@ -184,6 +186,25 @@ CKM_API ckm_status ckm_session_step(ckm_session *session, int64_t step, double l
 // Called before every step; may write inputs and labels. NULL stands for ckm_session_fill with seed 1.
 typedef ckm_status (*ckm_session_fill_fn)(ckm_session *session, int64_t step, void *user, ckm_error *err);
 
+// What is compared or timed with another: a schedule, and a plan of it. Frozen.
+typedef struct ckm_session_side {
+    const ckm_schedule *schedule;
+    const ckm_plan *plan;
+} ckm_session_side;
+
+typedef struct ckm_compare_options {
+    size_t size;  // set by CKM_COMPARE_OPTIONS_INIT
+    int64_t steps;
+    double learning_rate;
+    uint64_t seed;
+    ckm_session_fill_fn fill;  // may be NULL
+    void *user;                // passed to it
+} ckm_compare_options;
+// clang-format off
+#define CKM_COMPARE_OPTIONS_INIT \
+    { sizeof(ckm_compare_options), 3, 0.01, 1, NULL, NULL }
+// clang-format on
+
 typedef struct ckm_compare_result {
     bool equal;
     int64_t steps;
@@ -193,27 +214,26 @@ typedef struct ckm_compare_result {
     char why[512];  // the first difference: step, operator or tensor; "" when equal
 } ckm_compare_result;
 
-// Runs `steps` steps by two schedules from the same state, data and seed, and compares bit for bit: the outputs of every
-// operator (by 64-bit fingerprints), recomputations with first computations, losses, and afterwards all parameters and
-// states. Holds one session's region at a time.
-CKM_API ckm_status ckm_session_compare(ckm_program *program, const ckm_dataflow *df, const ckm_schedule *first,
-                                       const ckm_plan *first_plan, const ckm_schedule *second,
-                                       const ckm_plan *second_plan, int64_t steps, double learning_rate, uint64_t seed,
-                                       ckm_session_fill_fn fill, void *user, ckm_compare_result *out,
-                                       ckm_error *err) CKM_NODISCARD;
+// Runs options->steps steps by two schedules from the same state, data and seed, and compares bit for bit: the outputs of
+// every operator (by 64-bit fingerprints), recomputations with first computations, losses, and afterwards all parameters
+// and states. Holds one session's region at a time.
+CKM_API ckm_status ckm_session_compare(ckm_program *program, const ckm_dataflow *df, const ckm_session_side *first,
+                                       const ckm_session_side *second, const ckm_compare_options *options,
+                                       ckm_compare_result *out, ckm_error *err) CKM_NODISCARD;
 
 typedef struct ckm_timing_options {
+    size_t size;                // set by CKM_TIMING_OPTIONS_INIT
     int64_t rounds;             // in each both schedules have a turn of a few steps
     double time_limit_seconds;  // no further round is begun after it, but for the first three; <= 0: none
     double learning_rate;
     uint64_t seed;
-    ckm_session_fill_fn fill;  // as in ckm_session_compare
+    ckm_session_fill_fn fill;  // as in ckm_compare_options
     ckm_stop_fn stop;          // may be NULL; ends the timing after the round under way
     void *user;                // passed to both
 } ckm_timing_options;
 // clang-format off
 #define CKM_TIMING_OPTIONS_INIT \
-    { 15, 60.0, 0.0, 1, NULL, NULL, NULL }
+    { sizeof(ckm_timing_options), 15, 60.0, 0.0, 1, NULL, NULL, NULL }
 // clang-format on
 
 typedef struct ckm_timing_side {
@@ -230,9 +250,9 @@ typedef struct ckm_timing {
 // Times steps by two schedules in turns, both in one process and on the same data, and compares turn with turn, so that
 // a machine that is slow for a while does not favour either. Holds both sessions' regions at once. Errors: those of
 // ckm_session_create and of the back end.
-CKM_API ckm_status ckm_session_time(ckm_program *program, const ckm_dataflow *df, const ckm_schedule *first,
-                                    const ckm_plan *first_plan, const ckm_schedule *second, const ckm_plan *second_plan,
-                                    const ckm_timing_options *options, ckm_timing *out, ckm_error *err) CKM_NODISCARD;
+CKM_API ckm_status ckm_session_time(ckm_program *program, const ckm_dataflow *df, const ckm_session_side *first,
+                                    const ckm_session_side *second, const ckm_timing_options *options, ckm_timing *out,
+                                    ckm_error *err) CKM_NODISCARD;
 
 #ifdef __cplusplus
 }

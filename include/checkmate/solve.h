@@ -38,6 +38,7 @@ typedef struct ckm_progress {
 typedef void (*ckm_progress_fn)(const ckm_progress *progress, void *user);
 
 typedef struct ckm_solve_options {
+    size_t size;                // set by CKM_SOLVE_OPTIONS_INIT
     int64_t budget_bytes;       // peak allowed, fixed bytes included
     const char *strategy;       // name in the registry; NULL is its first, "auto"
     double time_limit_seconds;  // wall time of the search; <= 0 means none
@@ -59,7 +60,8 @@ typedef struct ckm_solve_options {
 } ckm_solve_options;
 // clang-format off
 #define CKM_SOLVE_OPTIONS_INIT \
-    { -1, NULL, 60.0, 1e-4, -1, 1, 1, 0, CKM_FORMULATION_FRONTIER, NULL, NULL, NULL, NULL, false, NULL }
+    { sizeof(ckm_solve_options), -1, NULL, 60.0, 1e-4, -1, 1, 1, 0, CKM_FORMULATION_FRONTIER, NULL, NULL, NULL, NULL, \
+      false, NULL }
 // clang-format on
 
 typedef struct ckm_solve_result {

@@ -22,6 +22,7 @@ typedef enum ckm_rate_kind {
 } ckm_rate_kind;
 
 typedef struct ckm_rate_schedule {
+    size_t size;  // set by CKM_RATE_SCHEDULE_INIT
     ckm_rate_kind kind;
     double rate;           // after the warm-up
     int64_t warmup_steps;  // the rate rises in a line: rate * (step + 1) / warmup_steps
@@ -32,10 +33,11 @@ typedef struct ckm_rate_schedule {
 } ckm_rate_schedule;
 // clang-format off
 #define CKM_RATE_SCHEDULE_INIT \
-    { CKM_RATE_CONSTANT, 0.01, 0, 0, 0.1, 0, 0.0 }
+    { sizeof(ckm_rate_schedule), CKM_RATE_CONSTANT, 0.01, 0, 0, 0.1, 0, 0.0 }
 // clang-format on
 
-// The rate of a step, from 0. Depends on nothing else.
+// The rate of a step, from 0. Depends on nothing else. 0 for a schedule that was not begun with CKM_RATE_SCHEDULE_INIT or
+// that asks for more than this library knows.
 CKM_API double ckm_rate_at(const ckm_rate_schedule *schedule, int64_t step);
 
 // What a network wants of its data.
@@ -110,11 +112,12 @@ typedef enum ckm_train_event {
 } ckm_train_event;
 
 typedef struct ckm_train_options {
+    size_t size;                    // set by CKM_TRAIN_OPTIONS_INIT
     int64_t first_step, last_step;  // steps [first, last)
-    ckm_rate_schedule rate;
-    const char *save_path;  // NULL: nothing is saved
-    int64_t save_every;     // steps; 0: only at the end
-    ckm_train_place place;  // what to save beside the step
+    const ckm_rate_schedule *rate;  // NULL: CKM_RATE_SCHEDULE_INIT. Read at the call
+    const char *save_path;          // NULL: nothing is saved
+    int64_t save_every;             // steps; 0: only at the end
+    ckm_train_place place;          // what to save beside the step
     ckm_train_on_nan on_nan;
     void (*progress)(const ckm_train_progress *progress, void *user);  // may be NULL
     void (*event)(ckm_train_event event, const char *path, int64_t step, const ckm_error *why,
@@ -122,6 +125,10 @@ typedef struct ckm_train_options {
     ckm_stop_fn stop;           // may be NULL; ends the training after the step under way, which is then saved
     void *user;
 } ckm_train_options;
+// clang-format off
+#define CKM_TRAIN_OPTIONS_INIT \
+    { sizeof(ckm_train_options), 0, 0, NULL, NULL, 0, { 0, 0, 0, "", "" }, CKM_NAN_STOP, NULL, NULL, NULL, NULL }
+// clang-format on
 
 typedef struct ckm_train_result {
     int64_t steps;       // run

@@ -36,31 +36,43 @@ typedef enum ckm_trainer_costs {
     CKM_TRAINER_COSTS_MODEL      // by `cost_model`
 } ckm_trainer_costs;
 
-// Pointers are not copied: what they point to must live as long as the trainer.
+// What `step` and `solve` are where they are NULL, and what options of the caller's own begin with: SGD with momentum 0.9,
+// updates as soon as a gradient is complete; 20 seconds, or until within 0.1 % of the bound.
+// clang-format off
+#define CKM_TRAINER_STEP_INIT \
+    { sizeof(ckm_autodiff_options), CKM_LOSS_OF_TASK, true, \
+      { CKM_OPTIMIZER_SGD, 0.9, false, 0.9, 0.999, 1e-8, 0.0 } }
+#define CKM_TRAINER_SOLVE_INIT \
+    { sizeof(ckm_solve_options), -1, NULL, 20.0, 1e-3, -1, 1, 1, 0, CKM_FORMULATION_FRONTIER, NULL, NULL, NULL, NULL, \
+      false, NULL }
+// clang-format on
+
+// The structures of options that it points to are read at the call and need not outlive it. Everything else that it or
+// they point to (names of files, `source`, `user`, a device) must live as long as the trainer.
 typedef struct ckm_trainer_options {
-    size_t size;  // sizeof(ckm_trainer_options), as CKM_TRAINER_OPTIONS_INIT sets it; members may be added at the end
+    size_t size;  // set by CKM_TRAINER_OPTIONS_INIT
     // Memory. With neither, four fifths of what the system has available.
-    int64_t budget_bytes;    // > 0: the budget
-    double budget_fraction;  // > 0, where budget_bytes is 0: of what training takes without rematerialization
-    // The step: SGD with momentum 0.9, updates as soon as a gradient is complete.
-    ckm_autodiff_options step;
-    ckm_program_options kernels;
+    int64_t budget_bytes;              // > 0: the budget
+    double budget_fraction;            // > 0, where budget_bytes is 0: of what training takes without rematerialization
+    const ckm_autodiff_options *step;  // NULL: CKM_TRAINER_STEP_INIT
+    const ckm_program_options *kernels;  // NULL: CKM_PROGRAM_OPTIONS_INIT
     // The search for a schedule. budget_bytes is the trainer's; `stop` ends measuring and packing as well, and `user` goes
     // to all callbacks.
-    ckm_solve_options solve;
+    const ckm_solve_options *solve;  // NULL: CKM_TRAINER_SOLVE_INIT
     ckm_trainer_costs costs;
-    ckm_cost_model cost_model;
-    bool measure_always;  // measure even where the budget asks for no rematerialization
+    bool measure_always;               // measure even where the budget asks for no rematerialization
+    const ckm_cost_model *cost_model;  // for CKM_TRAINER_COSTS_MODEL; NULL: CKM_COST_MODEL_INIT
     // Data: a folder or "synthetic" (checkmate/data.h), or the caller's own; with neither, "synthetic".
     const char *data;
     const ckm_data_source *source;
-    ckm_data_options reading;  // scaling, resize, keep_order, synthetic_samples; the others are the trainer's
+    // Scaling, resize, keep_order, synthetic_samples; the others are the trainer's. NULL: CKM_DATA_OPTIONS_INIT.
+    const ckm_data_options *reading;
     // Parameters: set from the seed, then from the model's file, then from `weights`; or as `resume` has them.
     int64_t seed;       // of parameters, dropout and the order of the data; -1: that of `resume`, else 1
     const char *model;  // the file that the network was imported from: its weights and constants; may be NULL
-    ckm_import_options importing;  // as it was imported
-    const char *weights;           // a safetensors file (ckm_train_load_weights); may be NULL
-    const char *resume;            // a file of ckm_train_save, to go on from; may be NULL
+    const ckm_import_options *importing;  // as it was imported; NULL: CKM_IMPORT_OPTIONS_INIT
+    const char *weights;                  // a safetensors file (ckm_train_load_weights); may be NULL
+    const char *resume;                   // a file of ckm_train_save, to go on from; may be NULL
     // What a person may want to know: CKM_LOG_WARN, CKM_LOG_INFO. May be NULL.
     ckm_log_fn note;
     // Before every search for a schedule, with the graph it is for. May be NULL.
@@ -68,12 +80,8 @@ typedef struct ckm_trainer_options {
 } ckm_trainer_options;
 // clang-format off
 #define CKM_TRAINER_OPTIONS_INIT \
-    { sizeof(ckm_trainer_options), 0, 0.0, \
-      { CKM_LOSS_OF_TASK, { CKM_OPTIMIZER_SGD, 0.9, false, 0.9, 0.999, 1e-8, 0.0 }, true }, \
-      CKM_PROGRAM_OPTIONS_INIT, \
-      { -1, NULL, 20.0, 1e-3, -1, 1, 1, 0, CKM_FORMULATION_FRONTIER, NULL, NULL, NULL, NULL, false, NULL }, \
-      CKM_TRAINER_COSTS_MEASURED, CKM_COST_MODEL_INIT, false, NULL, NULL, CKM_DATA_OPTIONS_INIT, -1, NULL, \
-      CKM_IMPORT_OPTIONS_INIT, NULL, NULL, NULL, NULL }
+    { sizeof(ckm_trainer_options), 0, 0.0, NULL, NULL, NULL, CKM_TRAINER_COSTS_MEASURED, false, NULL, NULL, NULL, NULL, \
+      -1, NULL, NULL, NULL, NULL, NULL, NULL }
 // clang-format on
 
 // What was planned. Times are NaN where costs are multiply-accumulates.

@@ -17,6 +17,7 @@ CKM_API const char *ckm_zoo_group(int32_t i);
 
 // The size of a network. 0 means: as published. What a network has no such number of must stay 0.
 typedef struct ckm_zoo_size {
+    size_t size;                      // of this structure; set by CKM_ZOO_SIZE_INIT
     int64_t height, width, channels;  // of the input image; all three or none
     int64_t sequence_length;          // tokens of a text
     int64_t model_width;              // numbers a token has between layers; channels of the first stage
@@ -25,7 +26,8 @@ typedef struct ckm_zoo_size {
     int64_t vocabulary;               // different tokens
 } ckm_zoo_size;
 // clang-format off
-#define CKM_ZOO_SIZE_INIT { 0, 0, 0, 0, 0, 0, 0, 0 }
+#define CKM_ZOO_SIZE_INIT \
+    { sizeof(ckm_zoo_size), 0, 0, 0, 0, 0, 0, 0, 0 }
 // clang-format on
 
 // Builds network `name` for `batch` samples. No memory is taken for weights. `input_shape` is {height, width,

@@ -165,8 +165,14 @@ static ckm_status add_forward(ckm_training *t, const adjacency *a, int32_t op, c
     }
     if (status == CKM_OK) {
         int64_t start = a->operand_start[op];
-        status = ckm_i_training_add_op(t, name, CKM_I_FORWARD, op, &a->operands[start],
-                                       (int32_t)(a->operand_start[op + 1] - start), &value, 1, err);
+        status = ckm_i_training_add_op(
+            t,
+            &(ckm_i_new_training_op){.name = name,
+                                     .phase = CKM_I_FORWARD,
+                                     .source = op,
+                                     .inputs = {&a->operands[start], (int32_t)(a->operand_start[op + 1] - start)},
+                                     .outputs = {&value, 1}},
+            err);
     }
     return status;
 }
@@ -192,7 +198,11 @@ static ckm_status add_loss(ckm_training *t, const adjacency *a, int32_t *inputs,
     int32_t value = -1;
     ckm_status status = ckm_i_training_add_value(t, "loss", bytes, -1, &value, err);
     if (status == CKM_OK) {
-        status = ckm_i_training_add_op(t, "loss", CKM_I_LOSS, -1, inputs, n, &value, 1, err);
+        status = ckm_i_training_add_op(
+            t,
+            &(ckm_i_new_training_op){
+                .name = "loss", .phase = CKM_I_LOSS, .source = -1, .inputs = {inputs, n}, .outputs = {&value, 1}},
+            err);
     }
     return status;
 }
@@ -217,7 +227,11 @@ static ckm_status add_backward(ckm_training *t, const adjacency *a, int32_t op, 
     int32_t value = -1;
     ckm_status status = ckm_i_training_add_value(t, name, t->values[op].bytes, -1, &value, err);
     if (status == CKM_OK) {
-        status = ckm_i_training_add_op(t, name, CKM_I_BACKWARD, op, inputs, n, &value, 1, err);
+        status = ckm_i_training_add_op(
+            t,
+            &(ckm_i_new_training_op){
+                .name = name, .phase = CKM_I_BACKWARD, .source = op, .inputs = {inputs, n}, .outputs = {&value, 1}},
+            err);
     }
     return status;
 }

@@ -4,6 +4,7 @@
 
 #include "autodiff/step.h"
 #include "base/error.h"
+#include "base/options.h"
 
 static ckm_status check_options(const ckm_autodiff_options *o, ckm_error *err)
 {
@@ -30,9 +31,7 @@ ckm_status ckm_autodiff_op_graph(const ckm_graph *graph, const ckm_autodiff_opti
     CKM_I_NEED(graph, err);
     CKM_I_NEED(out, err);
     ckm_autodiff_options o = CKM_AUTODIFF_OPTIONS_INIT;
-    if (options != NULL) {
-        o = *options;
-    }
+    CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_autodiff_options, &o, optimizer, options, err));
     if (graph->n_ops < 1) {
         return ckm_i_error(err, CKM_ERR_FORMAT, "network \"%.200s\" has no operators", graph->name);
     }

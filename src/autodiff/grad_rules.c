@@ -28,7 +28,14 @@ ckm_status ckm_i_grad_emit(ckm_i_grad *g, const char *kind, const char *what, co
 {
     char suffix[64];
     snprintf(suffix, sizeof suffix, ":grad_%s", what);
-    return ckm_i_step_add(g->step, kind, g->forward.name, suffix, inputs, n_inputs, attrs, out, 1, err);
+    return ckm_i_step_add(g->step,
+                          &(ckm_i_step_op){.kind = kind,
+                                           .name = g->forward.name,
+                                           .suffix = suffix,
+                                           .inputs = {inputs, n_inputs},
+                                           .attrs = attrs,
+                                           .n_outputs = 1},
+                          out, err);
 }
 
 // An operator that takes the shape to give as its attribute, unless the tensor has it.
@@ -87,8 +94,13 @@ ckm_status ckm_i_grad_give(ckm_i_grad *g, int32_t i, const char *what, int32_t t
     int32_t operands[2] = {s->gradients[target], tensor};
     ckm_i_step_mark kept = s->now;
     s->now.source = -1;
-    ckm_status status = ckm_i_step_add(s, "add", s->graph->tensors[target].name, ":grad_sum", operands, 2, NULL,
-                                       &s->gradients[target], 1, err);
+    ckm_status status = ckm_i_step_add(s,
+                                       &(ckm_i_step_op){.kind = "add",
+                                                        .name = s->graph->tensors[target].name,
+                                                        .suffix = ":grad_sum",
+                                                        .inputs = {operands, 2},
+                                                        .n_outputs = 1},
+                                       &s->gradients[target], err);
     s->now = kept;
     return status;
 }

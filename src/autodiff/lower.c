@@ -160,11 +160,7 @@ static ckm_status tensor_of(ckm_i_step *s, plan *p, int32_t tensor, int32_t *out
                                "training",
                                s->network->ops[t->producer].name, s->network->ops[t->producer].op_class->kind);
         }
-        ckm_status status = ckm_i_graph_add_tensor(s->graph, t->name, t->role, t->dtype, &t->shape, &p->tensor[tensor],
-                                                   err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(ckm_i_graph_add_tensor(s->graph, t->name, t->role, t->dtype, &t->shape, &p->tensor[tensor], err));
     }
     *out = tensor >= 0 ? p->tensor[tensor] : -1;
     return CKM_OK;
@@ -189,7 +185,11 @@ static ckm_status add_activation(ckm_i_lower *l, ckm_error *err)
         ckm_i_attrs_put_int(&attrs, "axis", ckm_i_step_shape(l->step, l->outputs[0]).rank - 1);
     }
     int32_t x = l->outputs[0];
-    return ckm_i_step_add(l->step, kind, l->op->name, suffix, &x, 1, &attrs, &l->outputs[0], 1, err);
+    return ckm_i_step_add(
+        l->step,
+        &(ckm_i_step_op){
+            .kind = kind, .name = l->op->name, .suffix = suffix, .inputs = {&x, 1}, .attrs = &attrs, .n_outputs = 1},
+        &l->outputs[0], err);
 }
 
 static ckm_status lower_op(ckm_i_step *s, plan *p, int32_t op, ckm_error *err)
@@ -241,7 +241,11 @@ static ckm_status reshape_to(ckm_i_step *s, const char *name, const char *suffix
     ckm_i_attrs attrs = {0};
     int32_t x = *tensor;
     ckm_i_attrs_put_shape(&attrs, "shape", shape);
-    return ckm_i_step_add(s, "reshape", name, suffix, &x, 1, &attrs, tensor, 1, err);
+    return ckm_i_step_add(
+        s,
+        &(ckm_i_step_op){
+            .kind = "reshape", .name = name, .suffix = suffix, .inputs = {&x, 1}, .attrs = &attrs, .n_outputs = 1},
+        tensor, err);
 }
 
 static ckm_status lower_fused(ckm_i_step *s, plan *p, const ckm_i_fused *fused, ckm_error *err)
@@ -261,8 +265,13 @@ static ckm_status lower_fused(ckm_i_step *s, plan *p, const ckm_i_fused *fused, 
     if (fused->draws) {
         ckm_i_attrs_put_int(&attrs, "key", s->graph->n_ops);
     }
-    CKM_I_CHECK(
-        ckm_i_step_add(s, fused->kind, name, NULL, inputs, fused->n_inputs, &attrs, outputs, fused->n_outputs, err));
+    CKM_I_CHECK(ckm_i_step_add(s,
+                               &(ckm_i_step_op){.kind = fused->kind,
+                                                .name = name,
+                                                .inputs = {inputs, fused->n_inputs},
+                                                .attrs = &attrs,
+                                                .n_outputs = fused->n_outputs},
+                               outputs, err));
     int32_t result = g->ops[fused->root].outputs[0];
     CKM_I_CHECK(reshape_to(s, name, ":result", &g->tensors[result].shape, &outputs[0], err));
     p->tensor[result] = outputs[0];

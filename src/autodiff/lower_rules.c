@@ -67,8 +67,13 @@ ckm_status ckm_i_lower_batch_norm(ckm_i_lower *l, ckm_error *err)
     ckm_i_attrs_put(&l->attrs, ckm_i_attr_real("epsilon", ckm_i_op_attr_double(l->op, "epsilon", 1e-3)));
     ckm_i_attrs_put(&l->attrs, ckm_i_attr_real("momentum", ckm_i_op_attr_double(l->op, "momentum", 0.99)));
     ckm_i_attrs_remove(&l->attrs, "training");
-    CKM_I_CHECK(ckm_i_step_add(l->step, "batch_norm_train", l->op->name, NULL, l->inputs, l->n_inputs, &l->attrs,
-                               outputs, 3, err));
+    CKM_I_CHECK(ckm_i_step_add(l->step,
+                               &(ckm_i_step_op){.kind = "batch_norm_train",
+                                                .name = l->op->name,
+                                                .inputs = {l->inputs, l->n_inputs},
+                                                .attrs = &l->attrs,
+                                                .n_outputs = 3},
+                               outputs, err));
     l->outputs[0] = outputs[0];
     return CKM_OK;
 }
@@ -93,7 +98,14 @@ static ckm_status apply(ckm_i_lower *l, const char *kind, const char *suffix, in
         return CKM_OK;
     }
     int32_t operands[2] = {*y, l->inputs[i]};
-    return ckm_i_step_add(l->step, kind, l->op->name, suffix, operands, 2, &none, y, 1, err);
+    return ckm_i_step_add(l->step,
+                          &(ckm_i_step_op){.kind = kind,
+                                           .name = l->op->name,
+                                           .suffix = suffix,
+                                           .inputs = {operands, 2},
+                                           .attrs = &none,
+                                           .n_outputs = 1},
+                          y, err);
 }
 
 // The statistics are kept for the backward pass. A scale or bias with axes that are not normalized is an operator of its
@@ -105,7 +117,13 @@ ckm_status ckm_i_lower_layer_norm(ckm_i_lower *l, ckm_error *err)
     ckm_i_attrs_put(&l->attrs, ckm_i_attr_real("epsilon", ckm_i_op_attr_double(l->op, "epsilon", 1e-5)));
     int64_t axis = axis_of(l, -1);
     if (!is_row(l, 1, axis) || !is_row(l, 2, axis)) {
-        CKM_I_CHECK(ckm_i_step_add(l->step, "layer_norm", l->op->name, NULL, l->inputs, 1, &l->attrs, outputs, 3, err));
+        CKM_I_CHECK(ckm_i_step_add(l->step,
+                                   &(ckm_i_step_op){.kind = "layer_norm",
+                                                    .name = l->op->name,
+                                                    .inputs = {l->inputs, 1},
+                                                    .attrs = &l->attrs,
+                                                    .n_outputs = 3},
+                                   outputs, err));
         CKM_I_CHECK(apply(l, "mul", ":scale", 1, &outputs[0], err));
         CKM_I_CHECK(apply(l, "add", ":bias", 2, &outputs[0], err));
         memcpy(l->outputs, outputs, (size_t)l->n_outputs * sizeof *outputs);
@@ -270,7 +288,11 @@ static ckm_status join_first(ckm_i_lower *l, const char *kind, ckm_error *err)
     int32_t *left = l->inputs;
     for (; l->n_inputs > MOST_OPERANDS; l->n_inputs -= MOST_OPERANDS - 1) {
         int32_t joined;
-        CKM_I_CHECK(ckm_i_step_add(l->step, kind, l->op->name, ":part", left, MOST_OPERANDS, NULL, &joined, 1, err));
+        CKM_I_CHECK(ckm_i_step_add(
+            l->step,
+            &(ckm_i_step_op){
+                .kind = kind, .name = l->op->name, .suffix = ":part", .inputs = {left, MOST_OPERANDS}, .n_outputs = 1},
+            &joined, err));
         left += MOST_OPERANDS - 1;
         left[0] = joined;
     }
@@ -301,7 +323,11 @@ ckm_status ckm_i_lower_mean(ckm_i_lower *l, ckm_error *err)
         return identity(l, err);
     }
     CKM_I_CHECK(join_first(l, "add", err));
-    CKM_I_CHECK(ckm_i_step_add(l->step, "add", l->op->name, ":sum", l->inputs, l->n_inputs, NULL, &total, 1, err));
+    CKM_I_CHECK(ckm_i_step_add(
+        l->step,
+        &(ckm_i_step_op){
+            .kind = "add", .name = l->op->name, .suffix = ":sum", .inputs = {l->inputs, l->n_inputs}, .n_outputs = 1},
+        &total, err));
     l->kind = "scale";
     ckm_i_attrs_put(&l->attrs, ckm_i_attr_real("alpha", 1.0 / n));
     return ckm_i_lower_emit(l, &total, 1, 1, err);

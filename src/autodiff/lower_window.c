@@ -89,7 +89,14 @@ ckm_status ckm_i_lower_separable_conv(ckm_i_lower *l, ckm_error *err)
     int32_t middle;
     CKM_I_CHECK(read_window(l, kernel_of(l, 1), &w, err));
     ckm_i_attrs_put_int(&l->attrs, "groups", w.channels);
-    CKM_I_CHECK(ckm_i_step_add(l->step, "conv", l->op->name, ":depthwise", l->inputs, 2, &l->attrs, &middle, 1, err));
+    CKM_I_CHECK(ckm_i_step_add(l->step,
+                               &(ckm_i_step_op){.kind = "conv",
+                                                .name = l->op->name,
+                                                .suffix = ":depthwise",
+                                                .inputs = {l->inputs, 2},
+                                                .attrs = &l->attrs,
+                                                .n_outputs = 1},
+                               &middle, err));
     int64_t ones[CKM_I_MAX_SPATIAL];
     int64_t zeros[2 * CKM_I_MAX_SPATIAL] = {0};
     for (int32_t i = 0; i < w.n; i++) {
@@ -122,7 +129,11 @@ ckm_status ckm_i_lower_max_pool(ckm_i_lower *l, ckm_error *err)
     ckm_i_attrs_put_int(&l->attrs, "ceil_mode", ckm_i_op_attr_int(l->op, "ceil_mode", 0, 0));
     l->kind = "max_pool_train";
     int32_t outputs[2];
-    CKM_I_CHECK(ckm_i_step_add(l->step, l->kind, l->op->name, NULL, l->inputs, 1, &l->attrs, outputs, 2, err));
+    CKM_I_CHECK(ckm_i_step_add(
+        l->step,
+        &(ckm_i_step_op){
+            .kind = l->kind, .name = l->op->name, .inputs = {l->inputs, 1}, .attrs = &l->attrs, .n_outputs = 2},
+        outputs, err));
     l->outputs[0] = outputs[0];
     return CKM_OK;
 }

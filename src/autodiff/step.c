@@ -134,21 +134,23 @@ static char *unique_name(ckm_i_step *s, const char *name, const char *suffix)
     return result;
 }
 
-ckm_status ckm_i_step_add(ckm_i_step *s, const char *kind, const char *name, const char *suffix, const int32_t *inputs,
-                          int32_t n_inputs, const ckm_i_attrs *attrs, int32_t *outputs, int32_t n_outputs,
-                          ckm_error *err)
+ckm_status ckm_i_step_add(ckm_i_step *s, const ckm_i_step_op *op, int32_t *outputs, ckm_error *err)
 {
     static const ckm_i_attrs none = {0};
-    const ckm_i_attrs *a = attrs != NULL ? attrs : &none;
+    const ckm_i_attrs *attrs = op->attrs != NULL ? op->attrs : &none;
     if (!grow_names(s) || !CKM_I_GROW(s->marks, s->n_marks, s->cap_marks)) {
         return ckm_i_error_memory(err);
     }
-    char *full = unique_name(s, name, suffix != NULL ? suffix : "");
+    char *full = unique_name(s, op->name, op->suffix != NULL ? op->suffix : "");
     if (full == NULL) {
         return ckm_i_error_memory(err);
     }
-    ckm_status status = ckm_i_graph_add_op(s->graph, kind, full, inputs, n_inputs, a->items, a->n, outputs, n_outputs,
-                                           err);
+    const ckm_i_new_op new_op = {.kind = op->kind,
+                                 .name = full,
+                                 .inputs = op->inputs,
+                                 .attrs = {attrs->items, attrs->n},
+                                 .n_outputs = op->n_outputs};
+    ckm_status status = ckm_i_graph_add_op(s->graph, &new_op, outputs, err);
     if (status == CKM_OK) {
         s->names[place_of(s, full)].op = s->graph->n_ops - 1;
         s->marks[s->n_marks++] = s->now;

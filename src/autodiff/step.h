@@ -53,10 +53,15 @@ void ckm_i_attrs_remove(ckm_i_attrs *attrs, const char *key);
 ckm_status ckm_i_step_init(ckm_i_step *s, const ckm_graph *network, ckm_error *err) CKM_NODISCARD;
 void ckm_i_step_dispose(ckm_i_step *s);
 
-// Adds an operator named `name` and `suffix` together (a number behind it when that is taken).
-ckm_status ckm_i_step_add(ckm_i_step *s, const char *kind, const char *name, const char *suffix, const int32_t *inputs,
-                          int32_t n_inputs, const ckm_i_attrs *attrs, int32_t *outputs, int32_t n_outputs,
-                          ckm_error *err) CKM_NODISCARD;
+// An operator to be added, named `name` and `suffix` together (a number behind it when that is taken). `suffix` and `attrs`
+// may be NULL.
+typedef struct ckm_i_step_op {
+    const char *kind, *name, *suffix;
+    ckm_i_tensor_list inputs;
+    const ckm_i_attrs *attrs;
+    int32_t n_outputs;
+} ckm_i_step_op;
+ckm_status ckm_i_step_add(ckm_i_step *s, const ckm_i_step_op *op, int32_t *outputs, ckm_error *err) CKM_NODISCARD;
 
 static inline ckm_shape ckm_i_step_shape(const ckm_i_step *s, int32_t tensor)
 {

@@ -176,10 +176,7 @@ static ckm_status update_parameters(ckm_i_step *s, const ckm_optimizer *optimize
             (v >= 0 && first[t] != v)) {
             continue;
         }
-        ckm_status status = ckm_i_step_update(s, optimizer, t, err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(ckm_i_step_update(s, optimizer, t, err));
     }
     return CKM_OK;
 }

@@ -16,15 +16,16 @@ static ckm_status cross_entropy(ckm_i_step *s, ckm_error *err)
     for (int32_t i = 0; i < labels.rank; i++) {
         labels.dims[i] = logits.dims[i < s->class_axis ? i : i + 1];
     }
-    ckm_status status = ckm_i_graph_add_tensor(s->graph, "labels", CKM_ROLE_INPUT, CKM_I32, &labels, &s->labels, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_graph_add_tensor(s->graph, "labels", CKM_ROLE_INPUT, CKM_I32, &labels, &s->labels, err));
     ckm_i_attrs attrs = {0};
     ckm_i_attrs_put_int(&attrs, "axis", s->class_axis);
     int32_t inputs[2] = {s->output, s->labels};
     int32_t outputs[2];
-    status = ckm_i_step_add(s, "softmax_cross_entropy", "loss", NULL, inputs, 2, &attrs, outputs, 2, err);
+    ckm_status status = ckm_i_step_add(
+        s,
+        &(ckm_i_step_op){
+            .kind = "softmax_cross_entropy", .name = "loss", .inputs = {inputs, 2}, .attrs = &attrs, .n_outputs = 2},
+        outputs, err);
     if (status != CKM_OK) {
         return status;
     }
@@ -33,28 +34,38 @@ static ckm_status cross_entropy(ckm_i_step *s, ckm_error *err)
     s->n_forward_ops = s->graph->n_ops;
     s->n_forward_tensors = s->graph->n_tensors;
     s->now.phase = CKM_I_BACKWARD;
-    return ckm_i_step_add(s, "softmax_cross_entropy_backward", "loss", ":grad_logits", inputs, 2, &attrs, outputs, 1,
-                          err);
+    return ckm_i_step_add(s,
+                          &(ckm_i_step_op){.kind = "softmax_cross_entropy_backward",
+                                           .name = "loss",
+                                           .suffix = ":grad_logits",
+                                           .inputs = {inputs, 2},
+                                           .attrs = &attrs,
+                                           .n_outputs = 1},
+                          outputs, err);
 }
 
 static ckm_status squared_error(ckm_i_step *s, ckm_error *err)
 {
     ckm_shape shape = ckm_i_step_shape(s, s->output);
-    ckm_status status = ckm_i_graph_add_tensor(s->graph, "target", CKM_ROLE_INPUT, s->graph->tensors[s->output].dtype,
-                                               &shape, &s->labels, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_graph_add_tensor(s->graph, "target", CKM_ROLE_INPUT, s->graph->tensors[s->output].dtype, &shape,
+                                       &s->labels, err));
     int32_t inputs[2] = {s->output, s->labels};
     int32_t gradient;
-    status = ckm_i_step_add(s, "mse", "loss", NULL, inputs, 2, NULL, &s->loss, 1, err);
+    ckm_status status = ckm_i_step_add(
+        s, &(ckm_i_step_op){.kind = "mse", .name = "loss", .inputs = {inputs, 2}, .n_outputs = 1}, &s->loss, err);
     if (status != CKM_OK) {
         return status;
     }
     s->n_forward_ops = s->graph->n_ops;
     s->n_forward_tensors = s->graph->n_tensors;
     s->now.phase = CKM_I_BACKWARD;
-    return ckm_i_step_add(s, "mse_backward", "loss", ":grad_prediction", inputs, 2, NULL, &gradient, 1, err);
+    return ckm_i_step_add(s,
+                          &(ckm_i_step_op){.kind = "mse_backward",
+                                           .name = "loss",
+                                           .suffix = ":grad_prediction",
+                                           .inputs = {inputs, 2},
+                                           .n_outputs = 1},
+                          &gradient, err);
 }
 
 // The gradient of the output is the last tensor of the step graph afterwards.

@@ -50,10 +50,7 @@ static ckm_status add_pairs(const ckm_graph *g, ckm_training *t, int32_t v, cons
         }
         int32_t owner = t->values[in].alias_of >= 0 ? t->values[in].alias_of : in;
         if (g->tensors[owner].producer >= 0) {
-            ckm_status status = ckm_i_training_add_inplace(t, v, in, out, err);
-            if (status != CKM_OK) {
-                return status;
-            }
+            CKM_I_CHECK(ckm_i_training_add_inplace(t, v, in, out, err));
         }
     }
     return CKM_OK;
@@ -100,8 +97,13 @@ static ckm_status add_op(const ckm_i_step *s, ckm_training *t, int32_t v, bool u
             inputs[n++] = in;
         }
     }
-    CKM_I_TRY(ckm_i_training_add_op(t, op->name, s->marks[v].phase, s->marks[v].source, inputs, n, op->outputs,
-                                    op->n_outputs, err));
+    CKM_I_TRY(ckm_i_training_add_op(t,
+                                    &(ckm_i_new_training_op){.name = op->name,
+                                                             .phase = s->marks[v].phase,
+                                                             .source = s->marks[v].source,
+                                                             .inputs = {inputs, n},
+                                                             .outputs = {op->outputs, op->n_outputs}},
+                                    err));
     t->ops[v].once = is_once(s, v, updates);
     status = add_pairs(s->graph, t, v, first, err);
 cleanup:
@@ -134,10 +136,8 @@ ckm_status ckm_i_step_training(ckm_i_step *s, const ckm_autodiff_options *option
     bool updates = options->optimizer.kind != CKM_OPTIMIZER_NONE;
     ckm_training *t = NULL;
     int32_t *last_reader = NULL;
-    ckm_status status = ckm_i_training_create(s->network, s->network->name, &t, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_training_create(s->network, s->network->name, &t, err));
+    ckm_status status = CKM_OK;
     last_reader = ckm_i_malloc((size_t)s->graph->n_tensors, sizeof *last_reader);
     if (last_reader == NULL) {
         status = ckm_i_error_memory(err);

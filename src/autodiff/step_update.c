@@ -31,8 +31,13 @@ static ckm_status add_update(ckm_i_step *s, const char *kind, const int32_t *inp
     int32_t none;
     ckm_i_step_mark kept = s->now;
     s->now = (ckm_i_step_mark){CKM_I_UPDATE, -1};
-    ckm_status status = ckm_i_step_add(s, kind, s->graph->tensors[inputs[0]].name, ":update", inputs, n, attrs, &none,
-                                       0, err);
+    ckm_status status = ckm_i_step_add(s,
+                                       &(ckm_i_step_op){.kind = kind,
+                                                        .name = s->graph->tensors[inputs[0]].name,
+                                                        .suffix = ":update",
+                                                        .inputs = {inputs, n},
+                                                        .attrs = attrs},
+                                       &none, err);
     s->now = kept;
     return status;
 }
@@ -41,10 +46,7 @@ static ckm_status sgd(ckm_i_step *s, const ckm_optimizer *o, int32_t parameter, 
 {
     int32_t inputs[3] = {parameter, s->gradients[parameter], -1};
     if (o->momentum != 0.0) {
-        ckm_status status = add_state(s, parameter, "momentum", &inputs[2], err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(add_state(s, parameter, "momentum", &inputs[2], err));
     }
     ckm_i_attrs_put(attrs, ckm_i_attr_real("momentum", o->momentum));
     ckm_i_attrs_put_int(attrs, "nesterov", o->nesterov);
@@ -55,13 +57,8 @@ static ckm_status adam(ckm_i_step *s, const ckm_optimizer *o, const char *kind, 
                        ckm_error *err)
 {
     int32_t inputs[4] = {parameter, s->gradients[parameter], -1, -1};
-    ckm_status status = add_state(s, parameter, "m", &inputs[2], err);
-    if (status == CKM_OK) {
-        status = add_state(s, parameter, "v", &inputs[3], err);
-    }
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(add_state(s, parameter, "m", &inputs[2], err));
+    CKM_I_CHECK(add_state(s, parameter, "v", &inputs[3], err));
     ckm_i_attrs_put(attrs, ckm_i_attr_real("beta1", o->beta1));
     ckm_i_attrs_put(attrs, ckm_i_attr_real("beta2", o->beta2));
     ckm_i_attrs_put(attrs, ckm_i_attr_real("epsilon", o->epsilon));

@@ -65,8 +65,8 @@ ckm_status ckm_i_file_open(const char *path, int *fd, int64_t *size_bytes, ckm_e
 {
     struct stat facts;
     int opened = -1;
-    ckm_status status = open_any(path, &opened, &facts, err);
-    return status == CKM_OK ? accept_file(path, opened, &facts, fd, size_bytes, err) : status;
+    CKM_I_CHECK(open_any(path, &opened, &facts, err));
+    return accept_file(path, opened, &facts, fd, size_bytes, err);
 }
 
 ckm_status ckm_i_file_open_below(int folder, const char *path, const char *shown, ckm_i_below how, int *fd,
@@ -95,10 +95,7 @@ ckm_status ckm_i_file_open_stream(const char *path, FILE **out, ckm_error *err)
 {
     int fd = -1;
     int64_t size_bytes;
-    ckm_status status = ckm_i_file_open(path, &fd, &size_bytes, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_file_open(path, &fd, &size_bytes, err));
     FILE *stream = fdopen(fd, "rb");
     if (stream == NULL) {
         close(fd);

@@ -276,10 +276,7 @@ static ckm_status open_replacing(ckm_i_writer *w, const char *target, ckm_error 
     if (strlen(name) > NAME_MAX) {
         return refuse(w, ENAMETOOLONG, err);
     }
-    ckm_status status = open_folder(w, target, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(open_folder(w, target, err));
     w->name = ckm_i_strdup(name);
     w->temporary = ckm_i_calloc(256, 1);
     if (w->name == NULL || w->temporary == NULL) {
@@ -437,10 +434,7 @@ ckm_status ckm_file_replace(const char *path, const void *data, size_t size_byte
     if (path == NULL || (data == NULL && size_bytes > 0)) {
         return ckm_i_error_null(err, "ckm_file_replace", path == NULL ? "path" : "data");
     }
-    ckm_status status = ckm_i_writer_open(&writer, path, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_writer_open(&writer, path, err));
     if (size_bytes > 0) {
         fwrite(data, 1, size_bytes, writer.stream);
     }

@@ -165,18 +165,12 @@ ckm_status ckm_i_json_check_header(const json_t *root, const char *file, const c
         return ckm_i_json_error(err, &place, "must be a JSON object with \"format\": \"%s\"", format);
     }
     const char *found = NULL;
-    ckm_status status = ckm_i_json_get_text(root, &place, "format", true, &found, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_json_get_text(root, &place, "format", true, &found, err));
     if (strcmp(found, format) != 0) {
         return ckm_i_json_error(err, &place, "format is \"%.60s\", expected \"%s\"", found, format);
     }
     int64_t version = 0;
-    status = ckm_i_json_get_int(root, &place, "version", true, INT64_MIN, INT64_MAX, &version, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_json_get_int(root, &place, "version", true, INT64_MIN, INT64_MAX, &version, err));
     if (version != 1) {
         return ckm_i_json_error(err, &place, "version is %lld; this program reads version 1", (long long)version);
     }

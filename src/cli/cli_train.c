@@ -83,19 +83,36 @@ static void start_progress(const ckm_dataflow *df, void *user)
     progress->verbose = limits.verbose;
 }
 
-static ckm_status trainer_options(train_setup *t, ckm_trainer_options *o, ckm_error *err)
+// Options that those of the trainer refer to, until it is made.
+typedef struct option_parts {
+    ckm_autodiff_options step;
+    ckm_program_options kernels;
+    ckm_solve_options solve;
+    ckm_data_options reading;
+    ckm_import_options importing;
+} option_parts;
+
+static ckm_status trainer_options(train_setup *t, option_parts *parts, ckm_trainer_options *o, ckm_error *err)
 {
     const train_settings *s = t->settings;
+    *parts = (option_parts){.step = autodiff_options(s),
+                            .kernels = CKM_PROGRAM_OPTIONS_INIT,
+                            .reading = CKM_DATA_OPTIONS_INIT,
+                            .importing = cli_model_import_options(&s->model, s->model.batch)};
     t->limits = (cli_limit_settings){s->time_limit_seconds, 1e-3, s->threads, 1, s->verbose};
     t->progress = cli_progress_start(&t->limits, s->strategy, NULL);
-    o->step = autodiff_options(s);
-    o->kernels = (ckm_program_options){s->back_end, (int)s->threads};
-    o->solve = cli_solve_options(&t->limits, s->strategy, &t->progress);
+    parts->kernels.backend = s->back_end;
+    parts->kernels.threads = (int)s->threads;
+    parts->solve = cli_solve_options(&t->limits, s->strategy, &t->progress);
+    parts->reading.scaling = (ckm_data_scaling)s->scaling;
+    parts->reading.resize = s->resize;
+    parts->reading.keep_order = s->keep_order;
+    parts->reading.synthetic_samples = s->samples;
+    o->step = &parts->step;
+    o->kernels = &parts->kernels;
+    o->solve = &parts->solve;
+    o->reading = &parts->reading;
     o->data = s->data;
-    o->reading.scaling = (ckm_data_scaling)s->scaling;
-    o->reading.resize = s->resize;
-    o->reading.keep_order = s->keep_order;
-    o->reading.synthetic_samples = s->samples;
     o->measure_always = s->compare > 0;
     o->seed = s->seed;
     o->weights = s->weights;
@@ -104,14 +121,14 @@ static ckm_status trainer_options(train_setup *t, ckm_trainer_options *o, ckm_er
     o->searching = start_progress;
     if (cli_model_is_file(t->model)) {
         o->model = t->model;
-        o->importing = cli_model_import_options(&s->model, s->model.batch);
+        o->importing = &parts->importing;
     }
     if (strcmp(s->model.costs, "measured") == 0) {
         return CKM_OK;
     }
     o->costs = CKM_TRAINER_COSTS_MODEL;
     ckm_status status = cli_costs_choose(s->model.costs, &t->costs, err);
-    o->cost_model = t->costs.model;
+    o->cost_model = &t->costs.model;
     return status;
 }
 
@@ -139,6 +156,7 @@ int cli_train_prepare(const cli_command *command, const train_settings *settings
 {
     ckm_error err = CKM_ERROR_INIT;
     ckm_trainer_options options = CKM_TRAINER_OPTIONS_INIT;
+    option_parts parts;
     *t = (train_setup){.adapted = *settings, .model = model};
     t->settings = &t->adapted;
     if (t->adapted.threads == 0) {
@@ -153,7 +171,7 @@ int cli_train_prepare(const cli_command *command, const train_settings *settings
         status = cli_model_load_network(model, &t->settings->model, t->settings->model.batch, &t->graph, &err);
     }
     if (status == CKM_OK) {
-        status = trainer_options(t, &options, &err);
+        status = trainer_options(t, &parts, &options, &err);
     }
     if (status == CKM_OK) {
         status = ckm_trainer_plan(t->graph, &options, &t->trainer, &err);

@@ -189,8 +189,9 @@ static int run(const cli_command *command, const void *settings, char **argument
     searching.accounting = (ckm_accounting)s->accounting;
     searching.batch_min = s->batch_min;
     searching.batch_step = s->batch_step;
-    searching.solve = cli_solve_options(&s->limits, s->strategy, &progress);
-    searching.solve.progress = NULL;  // the trials are the progress
+    ckm_solve_options solving = cli_solve_options(&s->limits, s->strategy, &progress);
+    solving.progress = NULL;  // the trials are the progress
+    searching.solve = &solving;
     searching.trial = show_trial;
     searching.user = &looking;
     cli_stop_install();

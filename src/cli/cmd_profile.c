@@ -87,11 +87,13 @@ static ckm_status measure(const profile_settings *s, const char *model, int64_t 
     ckm_training *training = NULL;
     ckm_program *program = NULL;
     ckm_autodiff_options derivation = CKM_AUTODIFF_OPTIONS_INIT;
-    ckm_program_options kernels = {s->back_end, s->threads > 0 ? (int)s->threads : cli_processors()};
+    ckm_program_options kernels = CKM_PROGRAM_OPTIONS_INIT;
     ckm_profile_options how = CKM_PROFILE_OPTIONS_INIT;
     derivation.optimizer.kind = kinds[s->optimizer];
     derivation.optimizer.momentum = 0.9;
     derivation.fused = true;
+    kernels.backend = s->back_end;
+    kernels.threads = s->threads > 0 ? (int)s->threads : cli_processors();
     how.steps = (int32_t)s->steps;
     how.time_limit_seconds = s->time_limit_seconds;
     how.stop = cli_stop_requested;

@@ -220,25 +220,30 @@ static bool should_stop(void *user)
     return true;
 }
 
-static ckm_train_options train_options(const train_setup *t, train_report *report)
+static ckm_train_options train_options(const train_setup *t, train_report *report, ckm_rate_schedule *rate)
 {
     static const ckm_rate_kind kinds[] = {CKM_RATE_CONSTANT, CKM_RATE_STEP, CKM_RATE_LINEAR, CKM_RATE_COSINE};
     const train_settings *s = t->settings;
     int64_t batches = ckm_data_get_facts(ckm_trainer_data(t->trainer)).batches;
     int64_t epochs = s->epochs > 0 ? s->epochs : 1;
     int64_t all = batches <= INT64_MAX / epochs ? batches * epochs : INT64_MAX;  // nobody waits for the end of that
-    ckm_train_options options = {
-        .last_step = s->steps > 0 ? s->steps : all,
-        .save_path = s->save,
-        .save_every = s->save_every > 0 ? s->save_every : batches,
-        .on_nan = s->on_nan == 0 ? CKM_NAN_STOP : CKM_NAN_GO_ON,
-        .progress = cli_train_report_step,
-        .event = cli_train_report_event,
-        .stop = should_stop,
-        .user = report,
-    };
-    options.rate = (ckm_rate_schedule){kinds[s->schedule], cli_train_rate(s), s->warmup,    s->rate_every,
-                                       s->rate_factor,     options.last_step, s->rate_least};
+    ckm_train_options options = CKM_TRAIN_OPTIONS_INIT;
+    options.last_step = s->steps > 0 ? s->steps : all;
+    options.save_path = s->save;
+    options.save_every = s->save_every > 0 ? s->save_every : batches;
+    options.on_nan = s->on_nan == 0 ? CKM_NAN_STOP : CKM_NAN_GO_ON;
+    options.progress = cli_train_report_step;
+    options.event = cli_train_report_event;
+    options.stop = should_stop;
+    options.user = report;
+    options.rate = rate;
+    rate->kind = kinds[s->schedule];
+    rate->rate = cli_train_rate(s);
+    rate->warmup_steps = s->warmup;
+    rate->every = s->rate_every;
+    rate->factor = s->rate_factor;
+    rate->steps = options.last_step;
+    rate->least = s->rate_least;
     return options;
 }
 
@@ -298,7 +303,8 @@ static int train(train_setup *t)
         status = ckm_trainer_begin(t->trainer, &err);
     }
     if (status == CKM_OK) {
-        ckm_train_options options = train_options(t, &report);
+        ckm_rate_schedule rate = CKM_RATE_SCHEDULE_INIT;
+        ckm_train_options options = train_options(t, &report, &rate);
         cli_train_report_plan(&report);
         cli_stop_is_for_training();
         cli_stop_grace(long_grace_seconds);

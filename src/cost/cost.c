@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/options.h"
 #include "cost/cost_models.h"
 
 static ckm_op_kind kind_of(ckm_i_phase phase)
@@ -46,22 +47,18 @@ static ckm_status round_up(const ckm_training *training, const char *name, int64
 
 static ckm_status add_tensors(const ckm_training *training, ckm_dataflow *df, ckm_error *err)
 {
-    ckm_status status = CKM_OK;
-    for (int32_t i = 0; status == CKM_OK && i < training->n_values; i++) {
+    for (int32_t i = 0; i < training->n_values; i++) {
         const ckm_i_training_value *v = &training->values[i];
         ckm_dataflow_tensor tensor = {.name = v->name, .alias_of = v->alias_of};
-        status = round_up(training, v->name, v->bytes, &tensor.bytes, err);
-        if (status == CKM_OK) {
-            status = ckm_dataflow_add_tensor(df, &tensor, NULL, err);
-        }
+        CKM_I_CHECK(round_up(training, v->name, v->bytes, &tensor.bytes, err));
+        CKM_I_CHECK(ckm_dataflow_add_tensor(df, &tensor, NULL, err));
     }
-    return status;
+    return CKM_OK;
 }
 
 static ckm_status add_ops(const ckm_training *training, const int64_t *costs, ckm_dataflow *df, ckm_error *err)
 {
-    ckm_status status = CKM_OK;
-    for (int32_t i = 0; status == CKM_OK && i < training->n_ops; i++) {
+    for (int32_t i = 0; i < training->n_ops; i++) {
         const ckm_i_training_op *o = &training->ops[i];
         ckm_dataflow_op op = {.name = o->name,
                               .kind = kind_of(o->phase),
@@ -73,12 +70,10 @@ static ckm_status add_ops(const ckm_training *training, const int64_t *costs, ck
                               .inputs = o->inputs,
                               .outputs = o->outputs,
                               .inplace = (const int32_t(*)[2])o->inplace};
-        status = round_up(training, o->name, o->workspace_bytes, &op.workspace_bytes, err);
-        if (status == CKM_OK) {
-            status = ckm_dataflow_add_op(df, &op, NULL, err);
-        }
+        CKM_I_CHECK(round_up(training, o->name, o->workspace_bytes, &op.workspace_bytes, err));
+        CKM_I_CHECK(ckm_dataflow_add_op(df, &op, NULL, err));
     }
-    return status;
+    return CKM_OK;
 }
 
 static ckm_status build(const ckm_training *training, ckm_cost_unit unit, const int64_t *costs, ckm_dataflow **out,
@@ -111,10 +106,12 @@ ckm_status ckm_cost_apply(const ckm_training *training, const ckm_cost_model *mo
     CKM_I_NEED(training, err);
     CKM_I_NEED(model, err);
     CKM_I_NEED(out, err);
-    if (model->kind == CKM_COST_MODEL_PROFILE) {
-        CKM_I_NEED(model->profile_path, err);
-    } else if (model->kind == CKM_COST_MODEL_DEVICE) {
-        CKM_I_NEED(model->device, err);
+    ckm_cost_model own = CKM_COST_MODEL_INIT;
+    CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_cost_model, &own, device, model, err));
+    if (own.kind == CKM_COST_MODEL_PROFILE) {
+        CKM_I_NEED_NAMED(own.profile_path, "model->profile_path", err);
+    } else if (own.kind == CKM_COST_MODEL_DEVICE) {
+        CKM_I_NEED_NAMED(own.device, "model->device", err);
     }
     ckm_status status;
     ckm_cost_unit unit = CKM_COST_FLOPS;
@@ -122,20 +119,20 @@ ckm_status ckm_cost_apply(const ckm_training *training, const ckm_cost_model *mo
     if (costs == NULL) {
         return ckm_i_error_memory(err);
     }
-    switch (model->kind) {
+    switch (own.kind) {
     case CKM_COST_MODEL_FLOPS:
         CKM_I_TRY(ckm_i_cost_flops(training, costs, err));
         break;
     case CKM_COST_MODEL_PROFILE:
         unit = CKM_COST_NS;
-        CKM_I_TRY(ckm_i_cost_profile(training, model->profile_path, costs, err));
+        CKM_I_TRY(ckm_i_cost_profile(training, own.profile_path, costs, err));
         break;
     case CKM_COST_MODEL_DEVICE:
         unit = CKM_COST_NS;
-        CKM_I_TRY(ckm_i_cost_device(training, model->device, costs, err));
+        CKM_I_TRY(ckm_i_cost_device(training, own.device, costs, err));
         break;
     default:
-        status = ckm_i_error(err, CKM_ERR_ARGUMENT, "cost model %d does not exist", (int)model->kind);
+        status = ckm_i_error(err, CKM_ERR_ARGUMENT, "cost model %d does not exist", (int)own.kind);
         goto cleanup;
     }
     CKM_I_TRY(check_total(training, costs, err));

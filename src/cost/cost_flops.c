@@ -20,10 +20,7 @@ static ckm_status class_macs(const ckm_graph *graph, int32_t op, int64_t *macs, 
 static ckm_status step_costs(const ckm_training *training, int64_t *costs, ckm_error *err)
 {
     for (int32_t i = 0; i < training->n_ops; i++) {
-        ckm_status status = class_macs(training->step, i, &costs[i], err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(class_macs(training->step, i, &costs[i], err));
     }
     return CKM_OK;
 }
@@ -39,10 +36,7 @@ ckm_status ckm_i_cost_flops(const ckm_training *training, int64_t *costs, ckm_er
         if (op->source < 0 || (op->phase != CKM_I_FORWARD && op->phase != CKM_I_BACKWARD)) {
             continue;
         }
-        ckm_status status = class_macs(training->graph, op->source, &costs[i], err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(class_macs(training->graph, op->source, &costs[i], err));
         if (op->phase == CKM_I_BACKWARD && !ckm_i_mul(costs[i], 2, &costs[i])) {
             return ckm_i_error(err, CKM_ERR_OVERFLOW, "operator \"%.200s\": its cost does not fit 63 bits", op->name);
         }

@@ -36,10 +36,7 @@ static ckm_status add_step(totals *t, const ckm_training *step, const int64_t *m
 {
     for (int32_t i = 0; i < step->n_ops; i++) {
         ckm_i_device_work work;
-        ckm_status status = ckm_i_device_work_of(step, i, &work, err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(ckm_i_device_work_of(step, i, &work, err));
         add(t, &work, (double)measured_ns[i]);
     }
     return CKM_OK;
@@ -62,10 +59,7 @@ ckm_status ckm_device_fit(const ckm_training *const *steps, const int64_t *const
     for (int32_t i = 0; i < n; i++) {
         CKM_I_NEED_NAMED(steps[i], "one of the steps", err);
         CKM_I_NEED_NAMED(measured_ns[i], "one of the lists of times", err);
-        ckm_status status = add_step(&t, steps[i], measured_ns[i], err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(add_step(&t, steps[i], measured_ns[i], err));
     }
     double matrix = rate(&t, CKM_DEVICE_MATRIX);
     double memory = rate(&t, CKM_DEVICE_STREAM);

@@ -86,10 +86,7 @@ ckm_status ckm_dataflow_add_tensor(ckm_dataflow *df, const ckm_dataflow_tensor *
 {
     CKM_I_NEED(df, err);
     CKM_I_NEED(tensor, err);
-    ckm_status status = check_open(df, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(check_open(df, err));
     if (tensor->bytes < 0) {
         return ckm_i_error(err, CKM_ERR_FORMAT, "tensors[%d]: bytes is %lld; it must not be negative", df->n_tensors,
                            (long long)tensor->bytes);
@@ -114,10 +111,7 @@ ckm_status ckm_dataflow_add_op(ckm_dataflow *df, const ckm_dataflow_op *op, int3
 {
     CKM_I_NEED(df, err);
     CKM_I_NEED(op, err);
-    ckm_status status = check_open(df, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(check_open(df, err));
     if (op->cost < 0 || op->workspace_bytes < 0) {
         return ckm_i_error(err, CKM_ERR_FORMAT, "ops[%d]: %s is %lld; it must not be negative", df->n_ops,
                            op->cost < 0 ? "cost" : "workspace_bytes",
@@ -164,10 +158,7 @@ ckm_status ckm_dataflow_add_op(ckm_dataflow *df, const ckm_dataflow_op *op, int3
 ckm_status ckm_dataflow_add_result(ckm_dataflow *df, int32_t tensor, ckm_error *err)
 {
     CKM_I_NEED(df, err);
-    ckm_status status = check_open(df, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(check_open(df, err));
     if (!CKM_I_GROW(df->results, df->n_results, df->cap_results)) {
         return ckm_i_error_memory(err);
     }

@@ -46,10 +46,7 @@ static ckm_status resolve_producers(ckm_dataflow *df, ckm_error *err)
     for (int32_t v = 0; v < df->n_ops; v++) {
         const ckm_i_dataflow_op *op = &df->ops[v];
         for (int32_t i = 0; i < op->n_outputs; i++) {
-            ckm_status status = check_index(df, v, "outputs", i, op->outputs[i], err);
-            if (status != CKM_OK) {
-                return status;
-            }
+            CKM_I_CHECK(check_index(df, v, "outputs", i, op->outputs[i], err));
             ckm_i_dataflow_tensor *x = &df->tensors[op->outputs[i]];
             if (x->producer >= 0) {
                 return ckm_i_error(err, CKM_ERR_FORMAT,
@@ -67,10 +64,7 @@ static ckm_status check_inputs(const ckm_dataflow *df, ckm_error *err)
     for (int32_t v = 0; v < df->n_ops; v++) {
         const ckm_i_dataflow_op *op = &df->ops[v];
         for (int32_t i = 0; i < op->n_inputs; i++) {
-            ckm_status status = check_index(df, v, "inputs", i, op->inputs[i], err);
-            if (status != CKM_OK) {
-                return status;
-            }
+            CKM_I_CHECK(check_index(df, v, "inputs", i, op->inputs[i], err));
             int32_t producer = df->tensors[op->inputs[i]].producer;
             if (producer >= v) {
                 return ckm_i_error(
@@ -336,21 +330,18 @@ ckm_status ckm_dataflow_finish(ckm_dataflow *df, ckm_error *err)
     }
     free(df->users_pool);
     df->users_pool = NULL;
-    ckm_status status = resolve_aliases(df, err);
-    status = status == CKM_OK ? resolve_producers(df, err) : status;
-    status = status == CKM_OK ? check_inputs(df, err) : status;
-    status = status == CKM_OK ? check_inplace(df, err) : status;
-    status = status == CKM_OK ? sum_costs(df, err) : status;
-    status = status == CKM_OK ? check_total_bytes(df, err) : status;
-    status = status == CKM_OK ? index_users(df, err) : status;
-    status = status == CKM_OK ? count_edges(df, err) : status;
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(resolve_aliases(df, err));
+    CKM_I_CHECK(resolve_producers(df, err));
+    CKM_I_CHECK(check_inputs(df, err));
+    CKM_I_CHECK(check_inplace(df, err));
+    CKM_I_CHECK(sum_costs(df, err));
+    CKM_I_CHECK(check_total_bytes(df, err));
+    CKM_I_CHECK(index_users(df, err));
+    CKM_I_CHECK(count_edges(df, err));
     pin_inputs(df);
-    status = compute_floor(df, err);
-    df->finished = status == CKM_OK;
-    return status;
+    CKM_I_CHECK(compute_floor(df, err));
+    df->finished = true;
+    return CKM_OK;
 }
 
 // Exhaustive matching over pairs[i..n), each tensor once.

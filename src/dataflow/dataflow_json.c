@@ -82,19 +82,13 @@ static ckm_status read_indices(reader *r, const json_t *op, const ckm_i_json_pla
                                index_list *list)
 {
     const json_t *array = NULL;
-    ckm_status status = ckm_i_json_get_array(op, place, key, true, &array, r->err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_json_get_array(op, place, key, true, &array, r->err));
     ckm_i_json_place here = ckm_i_json_member(place, key);
     list->n = 0;
     for (size_t i = 0; i < json_array_size(array); i++) {
         int32_t index = 0;
-        status = read_index(r, json_array_get(array, i), &here, i, &index);
-        status = status == CKM_OK ? push(list, index, r->err) : status;
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(read_index(r, json_array_get(array, i), &here, i, &index));
+        CKM_I_CHECK(push(list, index, r->err));
     }
     return CKM_OK;
 }
@@ -116,11 +110,8 @@ static ckm_status read_inplace(reader *r, const json_t *op, const ckm_i_json_pla
         }
         for (size_t side = 0; side < 2; side++) {
             int32_t index = 0;
-            status = read_index(r, json_array_get(pair, side), &here, side, &index);
-            status = status == CKM_OK ? push(&r->inplace, index, r->err) : status;
-            if (status != CKM_OK) {
-                return status;
-            }
+            CKM_I_CHECK(read_index(r, json_array_get(pair, side), &here, side, &index));
+            CKM_I_CHECK(push(&r->inplace, index, r->err));
         }
     }
     return CKM_OK;

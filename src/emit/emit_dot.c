@@ -48,10 +48,7 @@ ckm_status ckm_i_dot_draw(ckm_i_dot_put_fn put, const void *what, const char *pa
 {
     static const char *const format_arguments[] = {"-Tsvg", "-Tpdf", "-Tpng"};
     ckm_i_figure_format format;
-    ckm_status status = ckm_i_figure_format_of(path, &format, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_figure_format_of(path, &format, err));
     FILE *script = tmpfile();
     if (script == NULL) {
         return ckm_i_error(err, CKM_ERR_IO, "cannot create a temporary file: %s", strerror(errno));
@@ -59,7 +56,7 @@ ckm_status ckm_i_dot_draw(ckm_i_dot_put_fn put, const void *what, const char *pa
     put(script, what);
     // Graphs of thousands of nodes are laid out less carefully, but within seconds.
     const char *argv[] = {"dot", format_arguments[format], "-Gnslimit=4", "-Gnslimit1=4", "-Gmclimit=0.5", NULL};
-    status = ckm_i_emit_run(argv, script, path, "graphviz", err);
+    ckm_status status = ckm_i_emit_run(argv, script, path, "graphviz", err);
     fclose(script);
     return status;
 }

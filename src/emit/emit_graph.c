@@ -161,10 +161,7 @@ ckm_status ckm_emit_dot(const ckm_dataflow *df, const char *path, ckm_error *err
     CKM_I_NEED(df, err);
     CKM_I_NEED(path, err);
     ckm_i_writer writer;
-    ckm_status status = ckm_i_writer_open(&writer, path, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_writer_open(&writer, path, err));
     drawing d = {df, NULL};
     put_graph(writer.stream, &d);
     return ckm_i_writer_commit(&writer, err);

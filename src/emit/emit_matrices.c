@@ -159,12 +159,9 @@ static void put_script(FILE *to, const void *what, ckm_i_figure_format format)
 ckm_status ckm_i_figure_matrices(const ckm_emit_facts *facts, const char *path, ckm_error *err)
 {
     ckm_i_matrices m;
-    ckm_status status = ckm_i_matrices_create(facts, &m, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_matrices_create(facts, &m, err));
     picture p = {facts, &m};
-    status = ckm_i_style_gnuplot(put_script, &p, path, err);
+    ckm_status status = ckm_i_style_gnuplot(put_script, &p, path, err);
     ckm_i_matrices_dispose(&m);
     return status;
 }

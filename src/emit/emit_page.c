@@ -300,10 +300,7 @@ static ckm_status put_page(const page *p, ckm_error *err)
         }
         fwrite(at, 1, (size_t)(marker - at), p->to);
         const char *name = marker + sizeof open - 1;
-        ckm_status status = put_part(p, name, (size_t)(stop - name), err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(put_part(p, name, (size_t)(stop - name), err));
         at = stop + sizeof close - 1;
     }
     return CKM_OK;
@@ -320,12 +317,9 @@ ckm_status ckm_emit_page_with(const ckm_emit_facts *facts, const ckm_emit_words 
         return ckm_i_error(err, CKM_ERR_ARGUMENT, "a list of words is NULL");
     }
     ckm_i_writer writer;
-    ckm_status status = ckm_i_writer_open(&writer, path, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_writer_open(&writer, path, err));
     page p = {writer.stream, facts, words != NULL ? words : &none};
-    status = put_page(&p, err);
+    ckm_status status = put_page(&p, err);
     if (status == CKM_OK) {
         status = ckm_i_writer_commit(&writer, err);
     }

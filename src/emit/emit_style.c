@@ -170,10 +170,7 @@ void ckm_i_style_title(FILE *to, const char *title, const char *subtitle)
 ckm_status ckm_i_style_gnuplot(ckm_i_put_fn put, const void *what, const char *path, ckm_error *err)
 {
     ckm_i_figure_format format;
-    ckm_status status = ckm_i_figure_format_of(path, &format, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_figure_format_of(path, &format, err));
     FILE *script = tmpfile();
     if (script == NULL) {
         return ckm_i_error(err, CKM_ERR_IO, "cannot create a temporary file: %s", strerror(errno));
@@ -181,7 +178,7 @@ ckm_status ckm_i_style_gnuplot(ckm_i_put_fn put, const void *what, const char *p
     put(script, what, format);
     // The script comes through standard input, "-": a named file would need a name.
     const char *argv[] = {"gnuplot", "-", NULL};
-    status = ckm_i_emit_run(argv, script, path, "gnuplot-nox", err);
+    ckm_status status = ckm_i_emit_run(argv, script, path, "gnuplot-nox", err);
     fclose(script);
     return status;
 }

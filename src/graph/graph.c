@@ -108,10 +108,7 @@ ckm_status ckm_i_graph_add_tensor(ckm_graph *g, const char *name, ckm_tensor_rol
     }
     // An empty constant is a usual way to leave an operand out.
     int64_t least = role == CKM_ROLE_CONSTANT ? 0 : 1;
-    ckm_status status = check_shape(shape, dtype, least, "tensor", label, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(check_shape(shape, dtype, least, "tensor", label, err));
     int32_t ignored;
     return append_tensor(g, label, role, dtype, shape, -1, index != NULL ? index : &ignored, err);
 }
@@ -149,14 +146,15 @@ static void fill_view(const ckm_graph *g, const ckm_i_graph_op *op, ckm_i_op_vie
 }
 
 // Copies everything an operator owns. On failure *op is disposed of.
-static ckm_status op_init(ckm_i_graph_op *op, const ckm_i_op_class *op_class, const char *name, const int32_t *inputs,
-                          int32_t n_inputs, const ckm_i_attr *attrs, int32_t n_attrs, int32_t n_outputs, ckm_error *err)
+static ckm_status op_init(ckm_i_graph_op *op, const ckm_i_op_class *op_class, const char *name,
+                          const ckm_i_new_op *from, ckm_error *err)
 {
-    *op = (ckm_i_graph_op){.op_class = op_class, .n_inputs = n_inputs, .n_outputs = n_outputs, .n_attrs = n_attrs};
+    *op = (ckm_i_graph_op){
+        .op_class = op_class, .n_inputs = from->inputs.n, .n_outputs = from->n_outputs, .n_attrs = from->attrs.n};
     op->name = ckm_i_strdup(name);
-    op->inputs = ckm_i_memdup(inputs, (size_t)n_inputs, sizeof *inputs);
-    op->attrs = ckm_i_memdup(attrs, (size_t)n_attrs, sizeof *attrs);
-    op->outputs = ckm_i_calloc((size_t)n_outputs, sizeof *op->outputs);
+    op->inputs = ckm_i_memdup(from->inputs.items, (size_t)from->inputs.n, sizeof *op->inputs);
+    op->attrs = ckm_i_memdup(from->attrs.items, (size_t)from->attrs.n, sizeof *op->attrs);
+    op->outputs = ckm_i_calloc((size_t)from->n_outputs, sizeof *op->outputs);
     if (op->name == NULL || op->inputs == NULL || op->attrs == NULL || op->outputs == NULL) {
         op_dispose(op);
         *op = (ckm_i_graph_op){0};
@@ -197,11 +195,11 @@ static ckm_status append_outputs(ckm_graph *g, ckm_i_graph_op *op, const ckm_sha
     return CKM_OK;
 }
 
-ckm_status ckm_i_graph_add_op(ckm_graph *g, const char *kind, const char *name, const int32_t *inputs, int32_t n_inputs,
-                              const ckm_i_attr *attrs, int32_t n_attrs, int32_t *outputs, int32_t n_outputs,
-                              ckm_error *err)
+ckm_status ckm_i_graph_add_op(ckm_graph *g, const ckm_i_new_op *new_op, int32_t *outputs, ckm_error *err)
 {
-    const char *label = name != NULL ? name : "";
+    const char *kind = new_op->kind;
+    const char *label = new_op->name != NULL ? new_op->name : "";
+    int32_t n_outputs = new_op->n_outputs;
     const ckm_i_op_class *op_class = ckm_i_op_class_find(kind);
     if (op_class == NULL) {
         return ckm_i_error(err, CKM_ERR_UNSUPPORTED, "operator \"%.200s\": kind \"%.60s\" is not known", label, kind);
@@ -211,10 +209,8 @@ ckm_status ckm_i_graph_add_op(ckm_graph *g, const char *kind, const char *name, 
         return ckm_i_error(err, CKM_ERR_FORMAT, "operator \"%.200s\" (%s) has %d outputs; it gives %d to %d", label,
                            kind, (int)n_outputs, (int)least, (int)op_class->max_outputs);
     }
-    ckm_status status = check_inputs(g, op_class, label, inputs, n_inputs, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(check_inputs(g, op_class, label, new_op->inputs.items, new_op->inputs.n, err));
+    ckm_status status = CKM_OK;
 
     int32_t first_output = g->n_tensors;
     ckm_i_graph_op op = {0};
@@ -224,7 +220,7 @@ ckm_status ckm_i_graph_add_op(ckm_graph *g, const char *kind, const char *name, 
         status = ckm_i_error_memory(err);
         goto cleanup;
     }
-    CKM_I_TRY(op_init(&op, op_class, label, inputs, n_inputs, attrs, n_attrs, n_outputs, err));
+    CKM_I_TRY(op_init(&op, op_class, label, new_op, err));
     ckm_i_op_view view;
     fill_view(g, &op, &view);
     CKM_I_TRY(op_class->infer(&view, shapes, dtypes, err));

@@ -72,11 +72,25 @@ ckm_status ckm_i_graph_create(const char *name, ckm_layout layout, int64_t batch
 // Adds a tensor that no operator produces (input, parameter, state, constant). Names need not be unique.
 ckm_status ckm_i_graph_add_tensor(ckm_graph *g, const char *name, ckm_tensor_role role, ckm_dtype dtype,
                                   const ckm_shape *shape, int32_t *index, ckm_error *err) CKM_NODISCARD;
-// Adds an operator: checks it, infers its outputs, appends them as activation tensors named after it and
-// writes their indices to `outputs` (n_outputs of them). Inputs must exist already.
-ckm_status ckm_i_graph_add_op(ckm_graph *g, const char *kind, const char *name, const int32_t *inputs, int32_t n_inputs,
-                              const ckm_i_attr *attrs, int32_t n_attrs, int32_t *outputs, int32_t n_outputs,
-                              ckm_error *err) CKM_NODISCARD;
+// Lists that are handed in.
+typedef struct ckm_i_tensor_list {
+    const int32_t *items;  // indices; -1 where an optional operand is absent
+    int32_t n;
+} ckm_i_tensor_list;
+typedef struct ckm_i_attr_list {
+    const ckm_i_attr *items;
+    int32_t n;
+} ckm_i_attr_list;
+// An operator to be added. Everything is copied.
+typedef struct ckm_i_new_op {
+    const char *kind, *name;  // the name may be NULL
+    ckm_i_tensor_list inputs;
+    ckm_i_attr_list attrs;
+    int32_t n_outputs;
+} ckm_i_new_op;
+// Checks the operator, infers its outputs, appends them as activation tensors named after it and writes their indices to
+// `outputs` (n_outputs of them). Inputs must exist already.
+ckm_status ckm_i_graph_add_op(ckm_graph *g, const ckm_i_new_op *op, int32_t *outputs, ckm_error *err) CKM_NODISCARD;
 
 ckm_i_attr ckm_i_attr_ints(const char *key, const int64_t *values, int32_t n);
 ckm_i_attr ckm_i_attr_real(const char *key, double value);

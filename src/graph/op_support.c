@@ -113,10 +113,7 @@ static ckm_status macs_per_element(const ckm_i_op_view *v, const ckm_shape *shap
                                    ckm_error *err)
 {
     int64_t elements;
-    ckm_status status = ckm_i_op_elements(v, shape, &elements, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_op_elements(v, shape, &elements, err));
     int64_t result;
     if (!ckm_i_mul(elements, factor, &result)) {
         return ckm_i_op_error(v, err, CKM_ERR_OVERFLOW, "its cost does not fit 63 bits");

@@ -90,28 +90,24 @@ static ckm_status check_values(const ckm_training *t, const char *name, const in
     return CKM_OK;
 }
 
-ckm_status ckm_i_training_add_op(ckm_training *t, const char *name, ckm_i_phase phase, int32_t source,
-                                 const int32_t *inputs, int32_t n_inputs, const int32_t *outputs, int32_t n_outputs,
-                                 ckm_error *err)
+ckm_status ckm_i_training_add_op(ckm_training *t, const ckm_i_new_training_op *new_op, ckm_error *err)
 {
-    if (source < -1 || source >= t->graph->n_ops) {
-        return ckm_i_error(err, CKM_ERR_ARGUMENT, "operator \"%.200s\" comes from operator %d of %d", name, (int)source,
-                           (int)t->graph->n_ops);
+    const ckm_i_tensor_list *inputs = &new_op->inputs;
+    const ckm_i_tensor_list *outputs = &new_op->outputs;
+    if (new_op->source < -1 || new_op->source >= t->graph->n_ops) {
+        return ckm_i_error(err, CKM_ERR_ARGUMENT, "operator \"%.200s\" comes from operator %d of %d", new_op->name,
+                           (int)new_op->source, (int)t->graph->n_ops);
     }
-    ckm_status status = check_values(t, name, inputs, n_inputs, err);
-    if (status == CKM_OK) {
-        status = check_values(t, name, outputs, n_outputs, err);
-    }
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(check_values(t, new_op->name, inputs->items, inputs->n, err));
+    CKM_I_CHECK(check_values(t, new_op->name, outputs->items, outputs->n, err));
     if (!CKM_I_GROW(t->ops, t->n_ops, t->cap_ops)) {
         return ckm_i_error_memory(err);
     }
-    ckm_i_training_op op = {.phase = phase, .source = source, .n_inputs = n_inputs, .n_outputs = n_outputs};
-    op.name = ckm_i_strdup(name);
-    op.inputs = ckm_i_memdup(inputs, (size_t)n_inputs, sizeof *inputs);
-    op.outputs = ckm_i_memdup(outputs, (size_t)n_outputs, sizeof *outputs);
+    ckm_i_training_op op = {
+        .phase = new_op->phase, .source = new_op->source, .n_inputs = inputs->n, .n_outputs = outputs->n};
+    op.name = ckm_i_strdup(new_op->name);
+    op.inputs = ckm_i_memdup(inputs->items, (size_t)inputs->n, sizeof *op.inputs);
+    op.outputs = ckm_i_memdup(outputs->items, (size_t)outputs->n, sizeof *op.outputs);
     if (op.name == NULL || op.inputs == NULL || op.outputs == NULL) {
         op_dispose(&op);
         return ckm_i_error_memory(err);
@@ -140,10 +136,7 @@ static bool contains(const int32_t *values, int32_t n, int32_t wanted)
 
 ckm_status ckm_i_training_add_inplace(ckm_training *t, int32_t op, int32_t in, int32_t out, ckm_error *err)
 {
-    ckm_status status = check_op(t, op, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(check_op(t, op, err));
     ckm_i_training_op *o = &t->ops[op];
     if (!contains(o->inputs, o->n_inputs, in) || !contains(o->outputs, o->n_outputs, out)) {
         return ckm_i_error(err, CKM_ERR_ARGUMENT, "operator \"%.200s\" has no input %d and output %d", o->name, (int)in,
@@ -162,10 +155,7 @@ ckm_status ckm_i_training_add_inplace(ckm_training *t, int32_t op, int32_t in, i
 
 ckm_status ckm_i_training_add_result(ckm_training *t, int32_t value, ckm_error *err)
 {
-    ckm_status status = check_values(t, "result", &value, 1, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(check_values(t, "result", &value, 1, err));
     if (!CKM_I_GROW(t->results, t->n_results, t->cap_results)) {
         return ckm_i_error_memory(err);
     }

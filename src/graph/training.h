@@ -43,9 +43,14 @@ ckm_status ckm_i_training_create(const ckm_graph *graph, const char *name, ckm_t
                                  ckm_error *err) CKM_NODISCARD;
 ckm_status ckm_i_training_add_value(ckm_training *t, const char *name, int64_t bytes, int32_t alias_of, int32_t *index,
                                     ckm_error *err) CKM_NODISCARD;
-ckm_status ckm_i_training_add_op(ckm_training *t, const char *name, ckm_i_phase phase, int32_t source,
-                                 const int32_t *inputs, int32_t n_inputs, const int32_t *outputs, int32_t n_outputs,
-                                 ckm_error *err) CKM_NODISCARD;
+// An operator to be added; everything is copied. Members as in ckm_i_training_op.
+typedef struct ckm_i_new_training_op {
+    const char *name;
+    ckm_i_phase phase;
+    int32_t source;
+    ckm_i_tensor_list inputs, outputs;
+} ckm_i_new_training_op;
+ckm_status ckm_i_training_add_op(ckm_training *t, const ckm_i_new_training_op *op, ckm_error *err) CKM_NODISCARD;
 // Declares that operator `op` may write value `out` over value `in`.
 ckm_status ckm_i_training_add_inplace(ckm_training *t, int32_t op, int32_t in, int32_t out,
                                       ckm_error *err) CKM_NODISCARD;

@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "base/error.h"
+#include "base/options.h"
 #include "import/onnx_skim.h"
 
 static const ckm_i_importer *const importers[] = {&ckm_i_importer_onnx};
@@ -28,12 +29,9 @@ static ckm_status by_content(const char *path, const ckm_i_importer **out, ckm_e
 {
     ckm_i_onnx_source source;
     uint8_t start[START_BYTES];
-    ckm_status status = ckm_i_onnx_source_open(&source, path, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_onnx_source_open(&source, path, err));
     int64_t n = source.size_bytes < START_BYTES ? source.size_bytes : START_BYTES;
-    status = ckm_i_onnx_source_read(&source, 0, n, start, err);
+    ckm_status status = ckm_i_onnx_source_read(&source, 0, n, start, err);
     ckm_i_onnx_source_close(&source);
     if (status != CKM_OK) {
         return ckm_i_error_in_file(err, status, path);
@@ -51,13 +49,11 @@ ckm_status ckm_import_file(const char *path, const ckm_import_options *options, 
 {
     CKM_I_NEED(path, err);
     CKM_I_NEED(out, err);
-    ckm_import_options defaults = CKM_IMPORT_OPTIONS_INIT;
+    ckm_import_options o = CKM_IMPORT_OPTIONS_INIT;
+    CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_import_options, &o, input_dims, options, err));
     const ckm_i_importer *importer = by_name(path);
     if (importer == NULL) {
-        ckm_status status = by_content(path, &importer, err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(by_content(path, &importer, err));
     }
-    return ckm_i_error_in_file(err, importer->read(path, options != NULL ? options : &defaults, out, err), path);
+    return ckm_i_error_in_file(err, importer->read(path, &o, out, err), path);
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "base/options.h"
 #include "import/import.h"
 #include "import/onnx_convert.h"
 
@@ -42,10 +43,11 @@ ckm_status ckm_import_onnx_memory(const void *data, size_t size_bytes, const ckm
 {
     CKM_I_NEED(data, err);
     CKM_I_NEED(out, err);
-    ckm_import_options defaults = CKM_IMPORT_OPTIONS_INIT;
+    ckm_import_options o = CKM_IMPORT_OPTIONS_INIT;
+    CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_import_options, &o, input_dims, options, err));
     ckm_i_onnx_source source;
     ckm_i_onnx_source_memory(&source, data, size_bytes);
-    return read_source(&source, options != NULL ? options : &defaults, out, err);
+    return read_source(&source, &o, out, err);
 }
 
 // A serialized model starts with its IR version, a small number: field 1, then 1 to 127.

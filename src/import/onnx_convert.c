@@ -30,11 +30,7 @@ static ckm_status tensor_of(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, 
             return ckm_i_onnx_node_error(node, err, CKM_ERR_UNSUPPORTED, "its input \"%.200s\" is not known",
                                          value->name);
         }
-        ckm_status status = ckm_i_graph_add_tensor(graph, value->name, value->role, value->dtype, &value->shape, slot,
-                                                   err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(ckm_i_graph_add_tensor(graph, value->name, value->role, value->dtype, &value->shape, slot, err));
         note_value(value, &graph->tensors[*slot]);
     }
     *tensor = *slot;
@@ -74,12 +70,12 @@ static int32_t used_outputs(const ckm_i_onnx_convert *c, const ckm_i_onnx_node *
     return n;
 }
 
-ckm_status ckm_i_onnx_emit(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const char *kind, const int32_t *inputs,
-                           int32_t n_inputs, const ckm_i_attr *attrs, int32_t n_attrs, int32_t max_outputs,
-                           ckm_error *err)
+ckm_status ckm_i_onnx_emit(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_op *op, ckm_error *err)
 {
+    const int32_t *inputs = op->inputs.items;
+    int32_t n_inputs = op->inputs.n;
     ckm_status status = CKM_OK;
-    int32_t n_outputs = used_outputs(c, node, max_outputs);
+    int32_t n_outputs = used_outputs(c, node, op->max_outputs);
     int32_t *tensors = ckm_i_calloc((size_t)n_inputs + (size_t)n_outputs, sizeof *tensors);
     if (tensors == NULL) {
         return ckm_i_error_memory(err);
@@ -96,7 +92,12 @@ ckm_status ckm_i_onnx_emit(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, c
             CKM_I_TRY(tensor_of(c, node, graph, inputs[i], &tensors[i], err));
         }
     }
-    CKM_I_TRY(ckm_i_graph_add_op(graph, kind, node->label, tensors, n_inputs, attrs, n_attrs, results, n_outputs, err));
+    const ckm_i_new_op new_op = {.kind = op->kind,
+                                 .name = node->label,
+                                 .inputs = {tensors, n_inputs},
+                                 .attrs = op->attrs,
+                                 .n_outputs = n_outputs};
+    CKM_I_TRY(ckm_i_graph_add_op(graph, &new_op, results, err));
     for (int32_t k = 0; k < n_outputs; k++) {
         if (k < node->n_out && node->out[k] >= 0) {
             ckm_i_onnx_value *out = &c->model->values[node->out[k]];
@@ -126,8 +127,10 @@ static ckm_status convert_as_recorded(ckm_i_onnx_convert *c, const ckm_i_onnx_no
             attrs[n++] = ckm_i_attr_real(key, ckm_i_onnx_attr_real(node, key, 0.0));
         }
     }
-    int32_t n_inputs = node->n_in < kind->max_inputs ? node->n_in : kind->max_inputs;
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, n_inputs, attrs, n, 1, err);
+    return ckm_i_onnx_emit(
+        c, node,
+        &(ckm_i_onnx_op){.kind = row->kind, .inputs = ckm_i_onnx_inputs(node, kind->max_inputs), .attrs = {attrs, n}},
+        err);
 }
 
 // How the node is converted, from the tables or from an operator's record.

@@ -64,11 +64,21 @@ ckm_status ckm_i_onnx_ints(const ckm_i_onnx_convert *c, const ckm_i_onnx_node *n
 ckm_status ckm_i_onnx_reals(const ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const char *name, int32_t slot,
                             double *out, int32_t *n, ckm_error *err) CKM_NODISCARD;
 
-// Adds an operator that reads `inputs` (values, -1 absent) and gives the node's first outputs: as many as
-// are used, at most max_outputs (or exactly -max_outputs when that is negative). One on constants alone goes to the scratch network, its outputs become
-// constants of known shape.
-ckm_status ckm_i_onnx_emit(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const char *kind, const int32_t *inputs,
-                           int32_t n_inputs, const ckm_i_attr *attrs, int32_t n_attrs, int32_t max_outputs,
+// An operator to be added, which reads these values (-1: absent) and gives the node's first outputs: as many as are used,
+// at least one and at most `max_outputs`, or exactly -max_outputs where that is negative.
+typedef struct ckm_i_onnx_op {
+    const char *kind;
+    ckm_i_tensor_list inputs;
+    ckm_i_attr_list attrs;
+    int32_t max_outputs;
+} ckm_i_onnx_op;
+// The node's inputs as they are, up to `most`.
+static inline ckm_i_tensor_list ckm_i_onnx_inputs(const ckm_i_onnx_node *node, int32_t most)
+{
+    return (ckm_i_tensor_list){node->in, node->n_in < most ? node->n_in : most};
+}
+// One on constants alone goes to the scratch network; its outputs become constants of known shape.
+ckm_status ckm_i_onnx_emit(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_op *op,
                            ckm_error *err) CKM_NODISCARD;
 // The node's output 0 is the same tensor as its input 0.
 ckm_status ckm_i_onnx_forward(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, ckm_error *err) CKM_NODISCARD;

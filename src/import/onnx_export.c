@@ -102,10 +102,7 @@ static ckm_status copy_from(exporter *e, ckm_i_onnx_source *source, int64_t at, 
     uint8_t chunk[16384];
     while (at < end) {
         int64_t n = end - at < (int64_t)sizeof chunk ? end - at : (int64_t)sizeof chunk;
-        ckm_status status = ckm_i_onnx_source_read(source, at, n, chunk, err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(ckm_i_onnx_source_read(source, at, n, chunk, err));
         fwrite(chunk, 1, (size_t)n, e->writer.stream);
         at += n;
     }
@@ -139,10 +136,7 @@ static ckm_status take_dims(exporter *e, const ckm_i_wire_field *field, int64_t 
     int64_t at = field->at;
     while (at < field->at + field->bytes) {
         uint64_t value;
-        ckm_status status = ckm_i_wire_varint(&e->source, &at, field->at + field->bytes, NULL, &value, err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(ckm_i_wire_varint(&e->source, &at, field->at + field->bytes, NULL, &value, err));
         if (value > INT64_MAX || !ckm_i_mul(*elements, (int64_t)value, elements)) {
             return ckm_i_error(err, CKM_ERR_OVERFLOW, "a tensor's size does not fit 63 bits");
         }
@@ -197,13 +191,9 @@ static ckm_status put_embedded(exporter *e, const ckm_i_wire_tensor *place, ckm_
     FILE *to = e->writer.stream;
     outside o;
     ckm_i_onnx_source values;
-    ckm_status status = look_outside(e, place, &o, err);
-    if (status == CKM_OK) {
-        status = ckm_i_onnx_external_open(&o.where, e->model, place->name, o.bytes, &values, err);
-    }
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(look_outside(e, place, &o, err));
+    CKM_I_CHECK(ckm_i_onnx_external_open(&o.where, e->model, place->name, o.bytes, &values, err));
+    ckm_status status = CKM_OK;
     put_key(to, 5, embedded_bytes(place, &o));
     int64_t at = place->at;
     while (status == CKM_OK && at < place->at + place->bytes) {
@@ -264,10 +254,7 @@ static ckm_status replace(exporter *e, bool *replaced, int64_t *bytes, ckm_error
             replaced[old - e->old.items] = true;
         }
         *bytes += whole_field(message_bytes(t));
-        ckm_status status = check_size(*bytes, err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(check_size(*bytes, err));
     }
     return CKM_OK;
 }
@@ -357,11 +344,8 @@ ckm_status ckm_export_onnx(const char *model, const char *path, const ckm_export
     }
     exporter e = {.tensors = tensors, .n = n, .model = model};
     int64_t graph_bytes = 0;
-    ckm_status status = ckm_i_onnx_source_open(&e.source, model, err);
-    if (status != CKM_OK) {
-        return status;
-    }
-    status = ckm_i_error_in_file(err, ckm_i_wire_list(&e.source, &e.old, err), model);
+    CKM_I_CHECK(ckm_i_onnx_source_open(&e.source, model, err));
+    ckm_status status = ckm_i_error_in_file(err, ckm_i_wire_list(&e.source, &e.old, err), model);
     if (status == CKM_OK) {
         status = prepare(&e, &graph_bytes, err);
     }

@@ -120,10 +120,7 @@ ckm_status ckm_i_onnx_external_open(ckm_i_onnx_external *where, const char *mode
     }
     snprintf(where->path, sizeof where->path, "%.*s%s", folder, model, where->location);
     ckm_i_onnx_source source;
-    ckm_status status = open_in_folder(where, folder, tensor, &source, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(open_in_folder(where, folder, tensor, &source, err));
     if (where->offset > source.size_bytes || bytes > source.size_bytes - where->offset) {
         ckm_i_onnx_source_close(&source);
         return ckm_i_error_at(err, CKM_ERR_FORMAT, where->path, 0, -1,

@@ -91,10 +91,7 @@ static ckm_status fold_transpose(const ckm_i_onnx_convert *c, const ckm_i_onnx_n
     int64_t perm[CKM_MAX_RANK];
     int64_t from[CKM_MAX_RANK];
     int64_t strides[CKM_MAX_RANK];
-    ckm_status status = ckm_i_onnx_permutation(node, in->shape.rank, perm, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_onnx_permutation(node, in->shape.rank, perm, err));
     strides_of(&in->shape, from);
     out->shape.rank = in->shape.rank;
     for (int32_t i = 0; i < in->shape.rank; i++) {
@@ -110,10 +107,7 @@ static ckm_status fold_slice(const ckm_i_onnx_convert *c, const ckm_i_onnx_node 
     const ckm_i_onnx_value *in = ckm_i_onnx_input(c, node, 0);
     ckm_i_onnx_slice slice;
     int64_t strides[CKM_MAX_RANK];
-    ckm_status status = ckm_i_onnx_slice_plan(c, node, &in->shape, &slice, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_onnx_slice_plan(c, node, &in->shape, &slice, err));
     strides_of(&in->shape, strides);
     int64_t offset = 0;
     out->shape.rank = in->shape.rank;
@@ -131,10 +125,7 @@ static ckm_status fold_expand(const ckm_i_onnx_convert *c, const ckm_i_onnx_node
     const ckm_i_onnx_value *in = ckm_i_onnx_input(c, node, 0);
     int64_t from[CKM_MAX_RANK];
     int64_t strides[CKM_MAX_RANK];
-    ckm_status status = ckm_i_onnx_expanded(c, node, &in->shape, false, &out->shape, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_onnx_expanded(c, node, &in->shape, false, &out->shape, err));
     strides_of(&in->shape, from);
     for (int32_t i = 0; i < out->shape.rank; i++) {
         int32_t axis = i - (out->shape.rank - in->shape.rank);
@@ -153,10 +144,7 @@ static ckm_status fold_gather(const ckm_i_onnx_convert *c, const ckm_i_onnx_node
         out->declined = true;
         return CKM_OK;
     }
-    ckm_status status = ckm_i_onnx_axis(node, ckm_i_onnx_attr_int(node, "axis", 0), in->shape.rank, &axis, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_onnx_axis(node, ckm_i_onnx_attr_int(node, "axis", 0), in->shape.rank, &axis, err));
     int64_t outer = 1;
     int64_t inner = 1;
     for (int32_t i = 0; i < in->shape.rank; i++) {
@@ -169,7 +157,7 @@ static ckm_status fold_gather(const ckm_i_onnx_convert *c, const ckm_i_onnx_node
         }
     }
     out->dtype = in->dtype;
-    status = ckm_i_onnx_fold_room(out, err);
+    ckm_status status = ckm_i_onnx_fold_room(out, err);
     if (status != CKM_OK || out->data == NULL) {
         return status;
     }
@@ -195,10 +183,7 @@ static ckm_status fold_concat(const ckm_i_onnx_convert *c, const ckm_i_onnx_node
 {
     const ckm_i_onnx_value *first = ckm_i_onnx_input(c, node, 0);
     int32_t axis;
-    ckm_status status = ckm_i_onnx_axis(node, ckm_i_onnx_attr_int(node, "axis", 0), first->shape.rank, &axis, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_onnx_axis(node, ckm_i_onnx_attr_int(node, "axis", 0), first->shape.rank, &axis, err));
     out->dtype = first->dtype;
     out->shape = first->shape;
     out->shape.dims[axis] = 0;
@@ -212,7 +197,7 @@ static ckm_status fold_concat(const ckm_i_onnx_convert *c, const ckm_i_onnx_node
             return ckm_i_onnx_node_error(node, err, CKM_ERR_FORMAT, "input %d does not fit input 0", (int)k);
         }
     }
-    status = ckm_i_onnx_fold_room(out, err);
+    ckm_status status = ckm_i_onnx_fold_room(out, err);
     if (status != CKM_OK || out->data == NULL) {
         return status;
     }
@@ -289,8 +274,8 @@ static ckm_status fold_range(const ckm_i_onnx_convert *c, const ckm_i_onnx_node 
     }
     out->dtype = in[0]->dtype;
     out->shape = (ckm_shape){1, {whole}};
-    ckm_status status = ckm_i_onnx_fold_room(out, err);
-    for (int64_t i = 0; status == CKM_OK && out->data != NULL && i < whole; i++) {
+    CKM_I_CHECK(ckm_i_onnx_fold_room(out, err));
+    for (int64_t i = 0; out->data != NULL && i < whole; i++) {
         if (real) {
             out->data[i].r = bounds[0] + (double)i * bounds[2];
         } else {
@@ -299,7 +284,7 @@ static ckm_status fold_range(const ckm_i_onnx_convert *c, const ckm_i_onnx_node 
             out->data[i].i = (int64_t)at;
         }
     }
-    return status;
+    return CKM_OK;
 }
 
 static ckm_status fold_constant_of_shape(const ckm_i_onnx_convert *c, const ckm_i_onnx_node *node,
@@ -309,10 +294,8 @@ static ckm_status fold_constant_of_shape(const ckm_i_onnx_convert *c, const ckm_
     ckm_i_onnx_scalar *fill = NULL;
     int64_t dims[CKM_I_ATTR_MAX];
     int32_t n;
-    ckm_status status = ckm_i_onnx_ints(c, node, "shape", 0, dims, &n, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_onnx_ints(c, node, "shape", 0, dims, &n, err));
+    ckm_status status = CKM_OK;
     if (n > CKM_MAX_RANK) {
         return ckm_i_onnx_node_error(node, err, CKM_ERR_UNSUPPORTED, "its output has more than %d dimensions",
                                      CKM_MAX_RANK);
@@ -359,10 +342,10 @@ static ckm_status fold_non_zero(const ckm_i_onnx_convert *c, const ckm_i_onnx_no
     }
     out->dtype = CKM_I64;
     out->shape = (ckm_shape){2, {in->shape.rank, found}};
-    ckm_status status = ckm_i_onnx_fold_room(out, err);
+    CKM_I_CHECK(ckm_i_onnx_fold_room(out, err));
     strides_of(&in->shape, strides);
     int64_t column = 0;
-    for (int64_t i = 0; status == CKM_OK && out->data != NULL && i < elements; i++) {
+    for (int64_t i = 0; out->data != NULL && i < elements; i++) {
         if (real ? in->data[i].r < 0.0 || in->data[i].r > 0.0 : in->data[i].i != 0) {
             for (int32_t d = 0; d < in->shape.rank; d++) {
                 out->data[d * found + column].i = i / strides[d] % in->shape.dims[d];
@@ -370,7 +353,7 @@ static ckm_status fold_non_zero(const ckm_i_onnx_convert *c, const ckm_i_onnx_no
             column++;
         }
     }
-    return status;
+    return CKM_OK;
 }
 
 static const ckm_i_onnx_fold_row rearranging[] = {
@@ -407,10 +390,7 @@ static ckm_status fold_shape(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node,
 {
     ckm_i_onnx_value *in;
     ckm_i_onnx_folded out = {.dtype = CKM_I64};
-    ckm_status status = ckm_i_onnx_operand(c, node, 0, &in, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_onnx_operand(c, node, 0, &in, err));
     int64_t rank = in->shape.rank;
     bool size = strcmp(node->op_type, "Size") == 0;
     int64_t start = size ? 0 : ckm_i_onnx_attr_int(node, "start", 0);
@@ -418,7 +398,7 @@ static ckm_status fold_shape(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node,
     start = start < -rank ? 0 : start < 0 ? start + rank : start > rank ? rank : start;
     end = end < -rank ? 0 : end < 0 ? end + rank : end > rank ? rank : end;
     out.shape = size ? (ckm_shape){0} : (ckm_shape){1, {end > start ? end - start : 0}};
-    status = ckm_i_onnx_fold_room(&out, err);
+    ckm_status status = ckm_i_onnx_fold_room(&out, err);
     if (status != CKM_OK || out.data == NULL) {  // a shape is always small enough to hold
         return status;
     }
@@ -452,10 +432,7 @@ static ckm_status fold_constant(ckm_i_onnx_convert *c, const ckm_i_onnx_node *no
     }
     out.dtype = real ? CKM_F32 : CKM_I64;
     out.shape = one ? (ckm_shape){0} : (ckm_shape){1, {(int64_t)(real ? attr->n_floats : attr->n_ints)}};
-    ckm_status status = ckm_i_onnx_fold_room(&out, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_onnx_fold_room(&out, err));
     for (int64_t i = 0; out.data != NULL && i < ckm_i_onnx_fold_count(&out.shape); i++) {
         if (real) {
             out.data[i].r = (double)(one ? attr->f : attr->floats[i]);

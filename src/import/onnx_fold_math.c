@@ -157,8 +157,8 @@ static ckm_status fold_binary(const ckm_i_onnx_convert *c, const ckm_i_onnx_node
     }
     bool real = ckm_i_onnx_dtype_is_real(a->dtype);
     out->dtype = rule->truth ? CKM_BOOL : a->dtype;
-    ckm_status status = ckm_i_onnx_fold_room(out, err);
-    for (int64_t i = 0; status == CKM_OK && out->data != NULL && i < ckm_i_onnx_fold_count(&out->shape); i++) {
+    CKM_I_CHECK(ckm_i_onnx_fold_room(out, err));
+    for (int64_t i = 0; out->data != NULL && i < ckm_i_onnx_fold_count(&out->shape); i++) {
         scalar x = a->data[broadcast_at(&out->shape, &a->shape, i)];
         scalar y = b->data[broadcast_at(&out->shape, &b->shape, i)];
         if (real && rule->truth) {
@@ -166,12 +166,12 @@ static ckm_status fold_binary(const ckm_i_onnx_convert *c, const ckm_i_onnx_node
         } else if (real) {
             out->data[i].r = rule->reals(x.r, y.r);
         } else if (!rule->integers(x.i, y.i, &out->data[i].i)) {
-            status = ckm_i_onnx_node_error(node, err, CKM_ERR_OVERFLOW,
-                                           "%lld and %lld: the result does not exist or does not fit", (long long)x.i,
-                                           (long long)y.i);
+            return ckm_i_onnx_node_error(node, err, CKM_ERR_OVERFLOW,
+                                         "%lld and %lld: the result does not exist or does not fit", (long long)x.i,
+                                         (long long)y.i);
         }
     }
-    return status;
+    return CKM_OK;
 }
 
 typedef struct unary_rule {
@@ -233,15 +233,15 @@ static ckm_status fold_unary(const ckm_i_onnx_convert *c, const ckm_i_onnx_node 
     }
     out->dtype = in->dtype;
     out->shape = in->shape;
-    ckm_status status = ckm_i_onnx_fold_room(out, err);
-    for (int64_t i = 0; status == CKM_OK && out->data != NULL && i < ckm_i_onnx_fold_count(&out->shape); i++) {
+    CKM_I_CHECK(ckm_i_onnx_fold_room(out, err));
+    for (int64_t i = 0; out->data != NULL && i < ckm_i_onnx_fold_count(&out->shape); i++) {
         if (real) {
             out->data[i].r = rule->reals(in->data[i].r);
         } else if (!rule->integers(in->data[i].i, &out->data[i].i)) {
-            status = ckm_i_onnx_node_error(node, err, CKM_ERR_OVERFLOW, "the result does not fit 63 bits");
+            return ckm_i_onnx_node_error(node, err, CKM_ERR_OVERFLOW, "the result does not fit 63 bits");
         }
     }
-    return status;
+    return CKM_OK;
 }
 
 static ckm_status fold_cast(const ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, ckm_i_onnx_folded *out,
@@ -257,8 +257,8 @@ static ckm_status fold_cast(const ckm_i_onnx_convert *c, const ckm_i_onnx_node *
     bool from_real = ckm_i_onnx_dtype_is_real(in->dtype);
     bool to_real = ckm_i_onnx_dtype_is_real(out->dtype);
     out->shape = in->shape;
-    ckm_status status = ckm_i_onnx_fold_room(out, err);
-    for (int64_t i = 0; status == CKM_OK && out->data != NULL && i < ckm_i_onnx_fold_count(&out->shape); i++) {
+    CKM_I_CHECK(ckm_i_onnx_fold_room(out, err));
+    for (int64_t i = 0; out->data != NULL && i < ckm_i_onnx_fold_count(&out->shape); i++) {
         scalar x = in->data[i];
         if (out->dtype == CKM_BOOL) {
             out->data[i].i = from_real ? x.r < 0.0 || x.r > 0.0 : x.i != 0;
@@ -272,7 +272,7 @@ static ckm_status fold_cast(const ckm_i_onnx_convert *c, const ckm_i_onnx_node *
             out->data[i].i = x.r < 0.0 ? INT64_MIN : INT64_MAX;  // also for what is not a number
         }
     }
-    return status;
+    return CKM_OK;
 }
 
 static ckm_status fold_where(const ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, ckm_i_onnx_folded *out,
@@ -289,13 +289,13 @@ static ckm_status fold_where(const ckm_i_onnx_convert *c, const ckm_i_onnx_node 
         return ckm_i_onnx_node_error(node, err, CKM_ERR_FORMAT, "the shapes of its operands do not fit together");
     }
     out->dtype = a->dtype;
-    ckm_status status = ckm_i_onnx_fold_room(out, err);
-    for (int64_t i = 0; status == CKM_OK && out->data != NULL && i < ckm_i_onnx_fold_count(&out->shape); i++) {
+    CKM_I_CHECK(ckm_i_onnx_fold_room(out, err));
+    for (int64_t i = 0; out->data != NULL && i < ckm_i_onnx_fold_count(&out->shape); i++) {
         bool holds = condition->data[broadcast_at(&out->shape, &condition->shape, i)].i != 0;
         const ckm_i_onnx_value *from = holds ? a : b;
         out->data[i] = from->data[broadcast_at(&out->shape, &from->shape, i)];
     }
-    return status;
+    return CKM_OK;
 }
 
 // Reductions to a single number, as shape arithmetic needs them; others are left to conversion.
@@ -305,10 +305,7 @@ static ckm_status fold_reduce(const ckm_i_onnx_convert *c, const ckm_i_onnx_node
     const ckm_i_onnx_value *in = ckm_i_onnx_input(c, node, 0);
     int64_t axes[CKM_I_ATTR_MAX];
     int32_t n;
-    ckm_status status = ckm_i_onnx_reduced(c, node, in->shape.rank, axes, &n, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_onnx_reduced(c, node, in->shape.rank, axes, &n, err));
     int64_t elements = ckm_i_onnx_fold_count(&in->shape);
     if ((n >= 0 && n != in->shape.rank) || elements < 1) {
         out->declined = true;
@@ -321,10 +318,7 @@ static ckm_status fold_reduce(const ckm_i_onnx_convert *c, const ckm_i_onnx_node
         }
     }
     out->dtype = in->dtype;
-    status = ckm_i_onnx_fold_room(out, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_onnx_fold_room(out, err));
     const char *op = strcmp(node->op_type, "ReduceProd") == 0  ? "Mul"
                      : strcmp(node->op_type, "ReduceSum") == 0 ? "Add"
                      : strcmp(node->op_type, "ReduceMax") == 0 ? "Max"

@@ -114,10 +114,7 @@ static ckm_status reshape(const ckm_i_onnx_convert *c, const ckm_i_onnx_node *no
 {
     int64_t dims[CKM_I_ATTR_MAX];
     int32_t n;
-    ckm_status status = ckm_i_onnx_ints(c, node, "shape", 1, dims, &n, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_onnx_ints(c, node, "shape", 1, dims, &n, err));
     if (n > CKM_MAX_RANK) {
         return ckm_i_onnx_node_error(node, err, CKM_ERR_UNSUPPORTED, "its shape has more than %d dimensions",
                                      CKM_MAX_RANK);
@@ -159,19 +156,13 @@ static ckm_status squeeze(const ckm_i_onnx_convert *c, const ckm_i_onnx_node *no
     int64_t axes[CKM_I_ATTR_MAX];
     int32_t n;
     bool removed[CKM_MAX_RANK] = {false};
-    ckm_status status = ckm_i_onnx_ints(c, node, "axes", 1, axes, &n, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_onnx_ints(c, node, "axes", 1, axes, &n, err));
     for (int32_t i = 0; n < 0 && i < in->rank; i++) {
         removed[i] = in->dims[i] == 1;
     }
     for (int32_t i = 0; i < n; i++) {
         int32_t axis;
-        status = ckm_i_onnx_axis(node, axes[i], in->rank, &axis, err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(ckm_i_onnx_axis(node, axes[i], in->rank, &axis, err));
         if (in->dims[axis] != 1) {
             return ckm_i_onnx_node_error(node, err, CKM_ERR_FORMAT, "axis %d has size %lld and cannot be squeezed",
                                          (int)axis, (long long)in->dims[axis]);
@@ -194,10 +185,7 @@ static ckm_status unsqueeze(const ckm_i_onnx_convert *c, const ckm_i_onnx_node *
     int64_t axes[CKM_I_ATTR_MAX];
     int32_t n;
     bool added[CKM_MAX_RANK] = {false};
-    ckm_status status = ckm_i_onnx_ints(c, node, "axes", 1, axes, &n, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_onnx_ints(c, node, "axes", 1, axes, &n, err));
     if (n < 0) {
         return ckm_i_onnx_node_error(node, err, CKM_ERR_FORMAT, "it has no axes");
     }
@@ -208,10 +196,7 @@ static ckm_status unsqueeze(const ckm_i_onnx_convert *c, const ckm_i_onnx_node *
     ckm_shape result = {.rank = in->rank + n};
     for (int32_t i = 0; i < n; i++) {
         int32_t axis;
-        status = ckm_i_onnx_axis(node, axes[i], result.rank, &axis, err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(ckm_i_onnx_axis(node, axes[i], result.rank, &axis, err));
         if (added[axis]) {
             return ckm_i_onnx_node_error(node, err, CKM_ERR_FORMAT, "axis %d is listed twice", (int)axis);
         }
@@ -257,10 +242,7 @@ ckm_status ckm_i_onnx_expanded(const ckm_i_onnx_convert *c, const ckm_i_onnx_nod
 {
     int64_t dims[CKM_I_ATTR_MAX];
     int32_t n;
-    ckm_status status = ckm_i_onnx_ints(c, node, "shape", 1, dims, &n, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_onnx_ints(c, node, "shape", 1, dims, &n, err));
     if (n > CKM_MAX_RANK) {
         return ckm_i_onnx_node_error(node, err, CKM_ERR_UNSUPPORTED, "its shape has more than %d dimensions",
                                      CKM_MAX_RANK);
@@ -312,19 +294,10 @@ ckm_status ckm_i_onnx_slice_plan(const ckm_i_onnx_convert *c, const ckm_i_onnx_n
     int32_t n_ends;
     int32_t n_axes;
     int32_t n_steps;
-    ckm_status status = ckm_i_onnx_ints(c, node, "starts", 1, starts, &n, err);
-    if (status == CKM_OK) {
-        status = ckm_i_onnx_ints(c, node, "ends", 2, ends, &n_ends, err);
-    }
-    if (status == CKM_OK) {
-        status = ckm_i_onnx_ints(c, node, "axes", 3, axes, &n_axes, err);
-    }
-    if (status == CKM_OK) {
-        status = ckm_i_onnx_ints(c, node, "steps", 4, steps, &n_steps, err);
-    }
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_onnx_ints(c, node, "starts", 1, starts, &n, err));
+    CKM_I_CHECK(ckm_i_onnx_ints(c, node, "ends", 2, ends, &n_ends, err));
+    CKM_I_CHECK(ckm_i_onnx_ints(c, node, "axes", 3, axes, &n_axes, err));
+    CKM_I_CHECK(ckm_i_onnx_ints(c, node, "steps", 4, steps, &n_steps, err));
     if (n < 0 || n_ends != n || (n_axes >= 0 && n_axes != n) || (n_steps >= 0 && n_steps != n) ||
         (n_axes < 0 && n > in->rank)) {
         return ckm_i_onnx_node_error(node, err, CKM_ERR_FORMAT, "its starts, ends, axes and steps do not fit together");
@@ -337,10 +310,7 @@ ckm_status ckm_i_onnx_slice_plan(const ckm_i_onnx_convert *c, const ckm_i_onnx_n
     for (int32_t i = 0; i < n; i++) {
         int32_t axis;
         int64_t step = n_steps >= 0 ? steps[i] : 1;
-        status = ckm_i_onnx_axis(node, n_axes >= 0 ? axes[i] : i, in->rank, &axis, err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(ckm_i_onnx_axis(node, n_axes >= 0 ? axes[i] : i, in->rank, &axis, err));
         if (step == 0) {
             return ckm_i_onnx_node_error(node, err, CKM_ERR_FORMAT, "a step is 0");
         }
@@ -355,10 +325,7 @@ ckm_status ckm_i_onnx_split_plan(const ckm_i_onnx_convert *c, const ckm_i_onnx_n
 {
     const CkmOnnx__Attribute *attr = ckm_i_onnx_attr(node, "split");
     const ckm_i_onnx_value *given = ckm_i_onnx_input(c, node, 1);
-    ckm_status status = ckm_i_onnx_axis(node, ckm_i_onnx_attr_int(node, "axis", 0), in->rank, axis, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_onnx_axis(node, ckm_i_onnx_attr_int(node, "axis", 0), in->rank, axis, err));
     int64_t size = in->dims[*axis];
     if (attr != NULL || given != NULL) {
         int64_t n = attr != NULL                             ? (int64_t)attr->n_ints
@@ -417,10 +384,7 @@ ckm_status ckm_i_onnx_permutation(const ckm_i_onnx_node *node, int32_t rank, int
 ckm_status ckm_i_onnx_reduced(const ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, int32_t rank, int64_t *axes,
                               int32_t *n, ckm_error *err)
 {
-    ckm_status status = ckm_i_onnx_ints(c, node, "axes", 1, axes, n, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_onnx_ints(c, node, "axes", 1, axes, n, err));
     if (*n <= 0 && ckm_i_onnx_attr_int(node, "noop_with_empty_axes", 0) != 0) {
         *n = 0;
     } else if (*n == 0) {
@@ -428,10 +392,7 @@ ckm_status ckm_i_onnx_reduced(const ckm_i_onnx_convert *c, const ckm_i_onnx_node
     }
     for (int32_t i = 0; i < *n; i++) {
         int32_t axis;
-        status = ckm_i_onnx_axis(node, axes[i], rank, &axis, err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(ckm_i_onnx_axis(node, axes[i], rank, &axis, err));
         axes[i] = axis;
     }
     return CKM_OK;

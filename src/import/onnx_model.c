@@ -39,10 +39,7 @@ static ckm_status unpack(ckm_i_onnx_source *source, CkmOnnx__Model **out, ckm_er
 {
     uint8_t *reduced = NULL;
     size_t size = 0;
-    ckm_status status = ckm_i_onnx_skim(source, &reduced, &size, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_onnx_skim(source, &reduced, &size, err));
     unpack_memory memory = {.left = unpack_limit_bytes};
     ProtobufCAllocator allocator = {unpack_alloc, unpack_free, &memory};
     CkmOnnx__Model *model = ckm_onnx__model__unpack(&allocator, size, reduced);
@@ -241,10 +238,7 @@ static ckm_status resolve(ckm_i_onnx_model *model, const name_entry *names, ckm_
 {
     const CkmOnnx__Graph *graph = model->proto->graph;
     for (int32_t i = 0; i < model->n_nodes; i++) {
-        ckm_status status = resolve_node(model, i, names, err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(resolve_node(model, i, names, err));
     }
     for (size_t i = 0; i < graph->n_output; i++) {
         int32_t value = find_value(names, model->n_values, graph->output[i]->name);

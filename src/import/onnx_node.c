@@ -63,10 +63,7 @@ static ckm_status constant_list(const ckm_i_onnx_convert *c, const ckm_i_onnx_no
             "the file",
             name, value->name);
     }
-    ckm_status status = ckm_i_shape_elements(&value->shape, elements, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_shape_elements(&value->shape, elements, err));
     if (*elements > CKM_I_ATTR_MAX) {
         return too_many(node, name, err);
     }

@@ -43,16 +43,10 @@ static ckm_status put_list(const ckm_i_onnx_convert *c, const ckm_i_onnx_node *n
 static ckm_status put_window(const ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, attr_list *list, ckm_error *err)
 {
     char mode[16];
-    ckm_status status = put_list(c, node, "kernel_shape", "kernel", list, err);
-    if (status == CKM_OK) {
-        status = put_list(c, node, "strides", "strides", list, err);
-    }
-    if (status == CKM_OK) {
-        status = put_list(c, node, "dilations", "dilation", list, err);
-    }
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(put_list(c, node, "kernel_shape", "kernel", list, err));
+    CKM_I_CHECK(put_list(c, node, "strides", "strides", list, err));
+    CKM_I_CHECK(put_list(c, node, "dilations", "dilation", list, err));
+    ckm_status status = CKM_OK;
     ckm_i_onnx_attr_text(node, "auto_pad", "NOTSET", mode, sizeof mode);
     if (strcmp(mode, "SAME_UPPER") == 0) {
         put_word(list, "padding", "same_upper");
@@ -64,12 +58,6 @@ static ckm_status put_window(const ckm_i_onnx_convert *c, const ckm_i_onnx_node 
         status = ckm_i_onnx_node_error(node, err, CKM_ERR_FORMAT, "auto_pad is \"%.15s\"", mode);
     }
     return status;
-}
-
-// Inputs as they are, up to `most`.
-static int32_t plain_inputs(const ckm_i_onnx_node *node, int32_t most)
-{
-    return node->n_in < most ? node->n_in : most;
 }
 
 static ckm_status convert_conv(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
@@ -87,17 +75,16 @@ static ckm_status convert_conv(ckm_i_onnx_convert *c, const ckm_i_onnx_node *nod
         return status;
     }
     put_int(&list, "groups", ckm_i_onnx_attr_int(node, "group", 1));
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, plain_inputs(node, 3), list.items, list.n, 1, err);
+    return ckm_i_onnx_emit(
+        c, node,
+        &(ckm_i_onnx_op){.kind = row->kind, .inputs = ckm_i_onnx_inputs(node, 3), .attrs = {list.items, list.n}}, err);
 }
 
 static ckm_status convert_pool(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
                                ckm_error *err)
 {
     attr_list list = {0};
-    ckm_status status = put_window(c, node, &list, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(put_window(c, node, &list, err));
     put_int(&list, "ceil_mode", ckm_i_onnx_attr_int(node, "ceil_mode", 0));
     bool largest = strcmp(row->kind, "max_pool") == 0;
     if (strcmp(row->kind, "lp_pool") == 0) {
@@ -105,7 +92,11 @@ static ckm_status convert_pool(ckm_i_onnx_convert *c, const ckm_i_onnx_node *nod
     } else if (!largest) {
         put_int(&list, "count_include_pad", ckm_i_onnx_attr_int(node, "count_include_pad", 0));
     }
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, plain_inputs(node, 1), list.items, list.n, largest ? 2 : 1,
+    return ckm_i_onnx_emit(c, node,
+                           &(ckm_i_onnx_op){.kind = row->kind,
+                                            .inputs = ckm_i_onnx_inputs(node, 1),
+                                            .attrs = {list.items, list.n},
+                                            .max_outputs = largest ? 2 : 1},
                            err);
 }
 
@@ -114,7 +105,9 @@ static ckm_status convert_global_pool(ckm_i_onnx_convert *c, const ckm_i_onnx_no
 {
     attr_list list = {0};
     put_int(&list, "keepdims", 1);
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, plain_inputs(node, 1), list.items, list.n, 1, err);
+    return ckm_i_onnx_emit(
+        c, node,
+        &(ckm_i_onnx_op){.kind = row->kind, .inputs = ckm_i_onnx_inputs(node, 1), .attrs = {list.items, list.n}}, err);
 }
 
 // One window as large as the image.
@@ -123,16 +116,15 @@ static ckm_status convert_global_norm_pool(ckm_i_onnx_convert *c, const ckm_i_on
 {
     attr_list list = {0};
     ckm_i_onnx_value *x;
-    ckm_status status = ckm_i_onnx_operand(c, node, 0, &x, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_onnx_operand(c, node, 0, &x, err));
     if (x->shape.rank < 3) {
         return ckm_i_onnx_node_error(node, err, CKM_ERR_FORMAT, "its input has no spatial dimensions");
     }
     list.items[list.n++] = ckm_i_attr_ints("kernel", x->shape.dims + 2, x->shape.rank - 2);
     put_int(&list, "p", ckm_i_onnx_attr_int(node, "p", 2));
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, plain_inputs(node, 1), list.items, list.n, 1, err);
+    return ckm_i_onnx_emit(
+        c, node,
+        &(ckm_i_onnx_op){.kind = row->kind, .inputs = ckm_i_onnx_inputs(node, 1), .attrs = {list.items, list.n}}, err);
 }
 
 static ckm_status convert_batch_norm(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
@@ -144,7 +136,11 @@ static ckm_status convert_batch_norm(ckm_i_onnx_convert *c, const ckm_i_onnx_nod
     // Before opset 14 the training form is the one with more than one output.
     bool training = c->model->opset >= 14 ? ckm_i_onnx_attr_int(node, "training_mode", 0) != 0 : node->n_out > 1;
     put_int(&list, "training", training);
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, plain_inputs(node, 5), list.items, list.n, 5, err);
+    return ckm_i_onnx_emit(
+        c, node,
+        &(ckm_i_onnx_op){
+            .kind = row->kind, .inputs = ckm_i_onnx_inputs(node, 5), .attrs = {list.items, list.n}, .max_outputs = 5},
+        err);
 }
 
 static ckm_status convert_norm(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
@@ -158,7 +154,12 @@ static ckm_status convert_norm(ckm_i_onnx_convert *c, const ckm_i_onnx_node *nod
     } else if (strcmp(row->kind, "group_norm") == 0) {
         put_int(&list, "groups", ckm_i_onnx_attr_int(node, "num_groups", 1));
     }
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, plain_inputs(node, 3), list.items, list.n, layer ? 3 : 1, err);
+    return ckm_i_onnx_emit(c, node,
+                           &(ckm_i_onnx_op){.kind = row->kind,
+                                            .inputs = ckm_i_onnx_inputs(node, 3),
+                                            .attrs = {list.items, list.n},
+                                            .max_outputs = layer ? 3 : 1},
+                           err);
 }
 
 static ckm_status convert_response_norm(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
@@ -169,7 +170,9 @@ static ckm_status convert_response_norm(ckm_i_onnx_convert *c, const ckm_i_onnx_
     put_real(&list, "alpha", ckm_i_onnx_attr_real(node, "alpha", 1e-4));
     put_real(&list, "beta", ckm_i_onnx_attr_real(node, "beta", 0.75));
     put_real(&list, "bias", ckm_i_onnx_attr_real(node, "bias", 1.0));
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, plain_inputs(node, 1), list.items, list.n, 1, err);
+    return ckm_i_onnx_emit(
+        c, node,
+        &(ckm_i_onnx_op){.kind = row->kind, .inputs = ckm_i_onnx_inputs(node, 1), .attrs = {list.items, list.n}}, err);
 }
 
 static ckm_status convert_norm_division(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
@@ -178,7 +181,9 @@ static ckm_status convert_norm_division(ckm_i_onnx_convert *c, const ckm_i_onnx_
     attr_list list = {0};
     put_int(&list, "axis", ckm_i_onnx_attr_int(node, "axis", -1));
     put_int(&list, "p", ckm_i_onnx_attr_int(node, "p", 2));
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, plain_inputs(node, 1), list.items, list.n, 1, err);
+    return ckm_i_onnx_emit(
+        c, node,
+        &(ckm_i_onnx_op){.kind = row->kind, .inputs = ckm_i_onnx_inputs(node, 1), .attrs = {list.items, list.n}}, err);
 }
 
 // A weight that a transpose lies in front of: the parameter itself, and *transposed turned around.
@@ -204,13 +209,8 @@ static ckm_status convert_gemm(ckm_i_onnx_convert *c, const ckm_i_onnx_node *nod
     attr_list list = {0};
     ckm_i_onnx_value *a;
     ckm_i_onnx_value *b;
-    ckm_status status = ckm_i_onnx_operand(c, node, 0, &a, err);
-    if (status == CKM_OK) {
-        status = ckm_i_onnx_operand(c, node, 1, &b, err);
-    }
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_onnx_operand(c, node, 0, &a, err));
+    CKM_I_CHECK(ckm_i_onnx_operand(c, node, 1, &b, err));
     bool trans_a = ckm_i_onnx_attr_int(node, "transA", 0) != 0;
     bool trans_b = ckm_i_onnx_attr_int(node, "transB", 0) != 0;
     int32_t inputs[3] = {node->in[0], weight_behind(c, node->in[1], &trans_b), node->n_in > 2 ? node->in[2] : -1};
@@ -219,13 +219,19 @@ static ckm_status convert_gemm(ckm_i_onnx_convert *c, const ckm_i_onnx_node *nod
                                        bias->shape.dims[0] == c->model->values[inputs[1]].shape.dims[trans_b ? 0 : 1]);
     if (!trans_a && b->role == CKM_ROLE_PARAMETER && plain_bias && a->shape.rank == 2 && b->shape.rank == 2) {
         put_int(&list, "transposed", trans_b);
-        return ckm_i_onnx_emit(c, node, "dense", inputs, bias != NULL ? 3 : 2, list.items, list.n, 1, err);
+        return ckm_i_onnx_emit(
+            c, node,
+            &(ckm_i_onnx_op){.kind = "dense", .inputs = {inputs, bias != NULL ? 3 : 2}, .attrs = {list.items, list.n}},
+            err);
     }
     put_int(&list, "trans_a", trans_a);
     put_int(&list, "trans_b", trans_b);
     put_real(&list, "alpha", ckm_i_onnx_attr_real(node, "alpha", 1.0));
     put_real(&list, "beta", ckm_i_onnx_attr_real(node, "beta", 1.0));
-    return ckm_i_onnx_emit(c, node, row->kind, inputs, bias != NULL ? 3 : 2, list.items, list.n, 1, err);
+    return ckm_i_onnx_emit(
+        c, node,
+        &(ckm_i_onnx_op){.kind = row->kind, .inputs = {inputs, bias != NULL ? 3 : 2}, .attrs = {list.items, list.n}},
+        err);
 }
 
 static ckm_status convert_matmul(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
@@ -234,21 +240,18 @@ static ckm_status convert_matmul(ckm_i_onnx_convert *c, const ckm_i_onnx_node *n
     attr_list list = {0};
     ckm_i_onnx_value *a;
     ckm_i_onnx_value *b;
-    ckm_status status = ckm_i_onnx_operand(c, node, 0, &a, err);
-    if (status == CKM_OK) {
-        status = ckm_i_onnx_operand(c, node, 1, &b, err);
-    }
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_onnx_operand(c, node, 0, &a, err));
+    CKM_I_CHECK(ckm_i_onnx_operand(c, node, 1, &b, err));
     bool transposed = false;
     int32_t inputs[2] = {node->in[0], weight_behind(c, node->in[1], &transposed)};
     if (b->role == CKM_ROLE_PARAMETER && b->shape.rank == 2 && a->shape.rank >= 2) {
         put_int(&list, "transposed", transposed);
-        return ckm_i_onnx_emit(c, node, "dense", inputs, 2, list.items, list.n, 1, err);
+        return ckm_i_onnx_emit(
+            c, node, &(ckm_i_onnx_op){.kind = "dense", .inputs = {inputs, 2}, .attrs = {list.items, list.n}}, err);
     }
     put_int(&list, "trans_b", transposed);
-    return ckm_i_onnx_emit(c, node, row->kind, inputs, 2, list.items, list.n, 1, err);
+    return ckm_i_onnx_emit(
+        c, node, &(ckm_i_onnx_op){.kind = row->kind, .inputs = {inputs, 2}, .attrs = {list.items, list.n}}, err);
 }
 
 static ckm_status convert_einsum(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
@@ -270,7 +273,9 @@ static ckm_status convert_einsum(ckm_i_onnx_convert *c, const ckm_i_onnx_node *n
     }
     equation[n] = '\0';
     put_word(&list, "equation", equation);
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, node->n_in, list.items, list.n, 1, err);
+    return ckm_i_onnx_emit(
+        c, node, &(ckm_i_onnx_op){.kind = row->kind, .inputs = {node->in, node->n_in}, .attrs = {list.items, list.n}},
+        err);
 }
 
 static ckm_status convert_gelu(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
@@ -281,13 +286,15 @@ static ckm_status convert_gelu(ckm_i_onnx_convert *c, const ckm_i_onnx_node *nod
     if (ckm_i_onnx_attr(node, "approximate") != NULL) {
         put_word(&list, "approximate", ckm_i_onnx_attr_text(node, "approximate", "none", word, sizeof word));
     }
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, plain_inputs(node, 1), list.items, list.n, 1, err);
+    return ckm_i_onnx_emit(
+        c, node,
+        &(ckm_i_onnx_op){.kind = row->kind, .inputs = ckm_i_onnx_inputs(node, 1), .attrs = {list.items, list.n}}, err);
 }
 
 static ckm_status convert_prelu(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
                                 ckm_error *err)
 {
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, plain_inputs(node, 2), NULL, 0, 1, err);
+    return ckm_i_onnx_emit(c, node, &(ckm_i_onnx_op){.kind = row->kind, .inputs = ckm_i_onnx_inputs(node, 2)}, err);
 }
 
 static ckm_status convert_softmax(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
@@ -295,7 +302,9 @@ static ckm_status convert_softmax(ckm_i_onnx_convert *c, const ckm_i_onnx_node *
 {
     attr_list list = {0};
     put_int(&list, "axis", ckm_i_onnx_attr_int(node, "axis", c->model->opset >= 13 ? -1 : 1));
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, plain_inputs(node, 1), list.items, list.n, 1, err);
+    return ckm_i_onnx_emit(
+        c, node,
+        &(ckm_i_onnx_op){.kind = row->kind, .inputs = ckm_i_onnx_inputs(node, 1), .attrs = {list.items, list.n}}, err);
 }
 
 // Limits are attributes up to opset 10, then inputs; constant ones become attributes either way.
@@ -313,10 +322,7 @@ static ckm_status convert_clip(ckm_i_onnx_convert *c, const ckm_i_onnx_node *nod
         } else if (limit != NULL && limit->data != NULL) {
             double values[CKM_I_ATTR_MAX];
             int32_t n;
-            ckm_status status = ckm_i_onnx_reals(c, node, names[i], i + 1, values, &n, err);
-            if (status != CKM_OK) {
-                return status;
-            }
+            CKM_I_CHECK(ckm_i_onnx_reals(c, node, names[i], i + 1, values, &n, err));
             if (n != 1) {
                 return ckm_i_onnx_node_error(node, err, CKM_ERR_FORMAT, "%s must be one number", names[i]);
             }
@@ -326,7 +332,8 @@ static ckm_status convert_clip(ckm_i_onnx_convert *c, const ckm_i_onnx_node *nod
             n_inputs = i + 2;
         }
     }
-    return ckm_i_onnx_emit(c, node, row->kind, inputs, n_inputs, list.items, list.n, 1, err);
+    return ckm_i_onnx_emit(
+        c, node, &(ckm_i_onnx_op){.kind = row->kind, .inputs = {inputs, n_inputs}, .attrs = {list.items, list.n}}, err);
 }
 
 // The ratio is an attribute up to opset 11, then an input.
@@ -340,13 +347,14 @@ static ckm_status convert_dropout(ckm_i_onnx_convert *c, const ckm_i_onnx_node *
     if (ckm_i_onnx_attr(node, "ratio") != NULL) {
         ratio[0] = ckm_i_onnx_attr_real(node, "ratio", 0.5);
     } else if (given != NULL && given->data != NULL) {
-        ckm_status status = ckm_i_onnx_reals(c, node, "ratio", 1, ratio, &n, err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(ckm_i_onnx_reals(c, node, "ratio", 1, ratio, &n, err));
     }
     put_real(&list, "rate", ratio[0]);
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, plain_inputs(node, 1), list.items, list.n, 2, err);
+    return ckm_i_onnx_emit(
+        c, node,
+        &(ckm_i_onnx_op){
+            .kind = row->kind, .inputs = ckm_i_onnx_inputs(node, 1), .attrs = {list.items, list.n}, .max_outputs = 2},
+        err);
 }
 
 const ckm_i_onnx_row ckm_i_onnx_rows_layers[] = {

@@ -9,7 +9,7 @@
 static ckm_status convert_elements(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
                                    ckm_error *err)
 {
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, node->n_in, NULL, 0, 1, err);
+    return ckm_i_onnx_emit(c, node, &(ckm_i_onnx_op){.kind = row->kind, .inputs = {node->in, node->n_in}}, err);
 }
 
 static ckm_status convert_cast(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
@@ -18,10 +18,7 @@ static ckm_status convert_cast(ckm_i_onnx_convert *c, const ckm_i_onnx_node *nod
     ckm_i_onnx_value *in;
     ckm_dtype to;
     const ckm_i_onnx_value *like = ckm_i_onnx_input(c, node, 1);
-    ckm_status status = ckm_i_onnx_operand(c, node, 0, &in, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_onnx_operand(c, node, 0, &in, err));
     if (like != NULL && like->typed) {
         to = like->dtype;
     } else if (!ckm_i_onnx_dtype(ckm_i_onnx_attr_int(node, "to", 0), &to)) {
@@ -32,7 +29,8 @@ static ckm_status convert_cast(ckm_i_onnx_convert *c, const ckm_i_onnx_node *nod
     }
     int64_t number = (int64_t)to;
     ckm_i_attr attr = ckm_i_attr_ints("dtype", &number, 1);
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, 1, &attr, 1, 1, err);
+    return ckm_i_onnx_emit(c, node, &(ckm_i_onnx_op){.kind = row->kind, .inputs = {node->in, 1}, .attrs = {&attr, 1}},
+                           err);
 }
 
 static ckm_status emit_reduction(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
@@ -43,7 +41,8 @@ static ckm_status emit_reduction(ckm_i_onnx_convert *c, const ckm_i_onnx_node *n
     if (n >= 0) {
         attrs[1] = ckm_i_attr_ints("axes", axes, n);
     }
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, 1, attrs, n >= 0 ? 2 : 1, 1, err);
+    return ckm_i_onnx_emit(
+        c, node, &(ckm_i_onnx_op){.kind = row->kind, .inputs = {node->in, 1}, .attrs = {attrs, n >= 0 ? 2 : 1}}, err);
 }
 
 static ckm_status convert_reduce(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
@@ -52,11 +51,9 @@ static ckm_status convert_reduce(ckm_i_onnx_convert *c, const ckm_i_onnx_node *n
     ckm_i_onnx_value *in;
     int64_t axes[CKM_I_ATTR_MAX];
     int32_t n;
-    ckm_status status = ckm_i_onnx_operand(c, node, 0, &in, err);
-    if (status == CKM_OK) {
-        status = ckm_i_onnx_reduced(c, node, in->shape.rank, axes, &n, err);
-    }
-    return status == CKM_OK ? emit_reduction(c, node, row, axes, n, err) : status;
+    CKM_I_CHECK(ckm_i_onnx_operand(c, node, 0, &in, err));
+    CKM_I_CHECK(ckm_i_onnx_reduced(c, node, in->shape.rank, axes, &n, err));
+    return emit_reduction(c, node, row, axes, n, err);
 }
 
 static ckm_status convert_position(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
@@ -64,8 +61,8 @@ static ckm_status convert_position(ckm_i_onnx_convert *c, const ckm_i_onnx_node 
 {
     ckm_i_onnx_value *in;
     int64_t axis = ckm_i_onnx_attr_int(node, "axis", 0);
-    ckm_status status = ckm_i_onnx_operand(c, node, 0, &in, err);
-    return status == CKM_OK ? emit_reduction(c, node, row, &axis, 1, err) : status;
+    CKM_I_CHECK(ckm_i_onnx_operand(c, node, 0, &in, err));
+    return emit_reduction(c, node, row, &axis, 1, err);
 }
 
 static ckm_status convert_top_k(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
@@ -86,7 +83,9 @@ static ckm_status convert_top_k(ckm_i_onnx_convert *c, const ckm_i_onnx_node *no
     }
     int64_t axis = ckm_i_onnx_attr_int(node, "axis", -1);
     ckm_i_attr attrs[2] = {ckm_i_attr_ints("axis", &axis, 1), ckm_i_attr_ints("k", k, 1)};
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, 1, attrs, 2, 2, err);
+    return ckm_i_onnx_emit(
+        c, node, &(ckm_i_onnx_op){.kind = row->kind, .inputs = {node->in, 1}, .attrs = {attrs, 2}, .max_outputs = 2},
+        err);
 }
 
 // The axis is an input; one that is not a constant is taken for the first.
@@ -97,16 +96,14 @@ static ckm_status convert_cumulative(ckm_i_onnx_convert *c, const ckm_i_onnx_nod
     int32_t n = -1;
     const ckm_i_onnx_value *given = ckm_i_onnx_input(c, node, 1);
     if (given != NULL && given->data != NULL) {
-        ckm_status status = ckm_i_onnx_ints(c, node, "axis", 1, axis, &n, err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(ckm_i_onnx_ints(c, node, "axis", 1, axis, &n, err));
     }
     int64_t exclusive = ckm_i_onnx_attr_int(node, "exclusive", 0) != 0;
     int64_t reverse = ckm_i_onnx_attr_int(node, "reverse", 0) != 0;
     ckm_i_attr attrs[3] = {ckm_i_attr_ints("axis", axis, 1), ckm_i_attr_ints("exclusive", &exclusive, 1),
                            ckm_i_attr_ints("reverse", &reverse, 1)};
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, node->n_in < 1 ? node->n_in : 1, attrs, 3, 1, err);
+    return ckm_i_onnx_emit(
+        c, node, &(ckm_i_onnx_op){.kind = row->kind, .inputs = ckm_i_onnx_inputs(node, 1), .attrs = {attrs, 3}}, err);
 }
 
 const ckm_i_onnx_row ckm_i_onnx_rows_math[] = {

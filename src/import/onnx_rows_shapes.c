@@ -17,11 +17,8 @@ static ckm_status convert_identity(ckm_i_onnx_convert *c, const ckm_i_onnx_node 
                                    ckm_error *err)
 {
     ckm_i_onnx_value *in;
-    ckm_status status = ckm_i_onnx_operand(c, node, 0, &in, err);
-    if (status != CKM_OK) {
-        return status;
-    }
-    return is_data(in) ? ckm_i_onnx_emit(c, node, row->kind, node->in, 1, NULL, 0, 1, err)
+    CKM_I_CHECK(ckm_i_onnx_operand(c, node, 0, &in, err));
+    return is_data(in) ? ckm_i_onnx_emit(c, node, &(ckm_i_onnx_op){.kind = row->kind, .inputs = {node->in, 1}}, err)
                        : ckm_i_onnx_forward(c, node, err);
 }
 
@@ -31,15 +28,11 @@ static ckm_status convert_reshape(ckm_i_onnx_convert *c, const ckm_i_onnx_node *
 {
     ckm_i_onnx_value *in;
     ckm_shape shape;
-    ckm_status status = ckm_i_onnx_operand(c, node, 0, &in, err);
-    if (status == CKM_OK) {
-        status = ckm_i_onnx_reshaped(c, node, &in->shape, is_data(in), &shape, err);
-    }
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_onnx_operand(c, node, 0, &in, err));
+    CKM_I_CHECK(ckm_i_onnx_reshaped(c, node, &in->shape, is_data(in), &shape, err));
     ckm_i_attr attr = ckm_i_attr_ints("shape", shape.dims, shape.rank);
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, 1, &attr, 1, 1, err);
+    return ckm_i_onnx_emit(c, node, &(ckm_i_onnx_op){.kind = row->kind, .inputs = {node->in, 1}, .attrs = {&attr, 1}},
+                           err);
 }
 
 static ckm_status convert_flatten(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
@@ -47,7 +40,8 @@ static ckm_status convert_flatten(ckm_i_onnx_convert *c, const ckm_i_onnx_node *
 {
     int64_t axis = ckm_i_onnx_attr_int(node, "axis", 1);
     ckm_i_attr attr = ckm_i_attr_ints("axis", &axis, 1);
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, node->n_in < 1 ? node->n_in : 1, &attr, 1, 1, err);
+    return ckm_i_onnx_emit(
+        c, node, &(ckm_i_onnx_op){.kind = row->kind, .inputs = ckm_i_onnx_inputs(node, 1), .attrs = {&attr, 1}}, err);
 }
 
 static ckm_status convert_expand(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
@@ -55,15 +49,11 @@ static ckm_status convert_expand(ckm_i_onnx_convert *c, const ckm_i_onnx_node *n
 {
     ckm_i_onnx_value *in;
     ckm_shape shape;
-    ckm_status status = ckm_i_onnx_operand(c, node, 0, &in, err);
-    if (status == CKM_OK) {
-        status = ckm_i_onnx_expanded(c, node, &in->shape, in->role != CKM_ROLE_CONSTANT, &shape, err);
-    }
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_onnx_operand(c, node, 0, &in, err));
+    CKM_I_CHECK(ckm_i_onnx_expanded(c, node, &in->shape, in->role != CKM_ROLE_CONSTANT, &shape, err));
     ckm_i_attr attr = ckm_i_attr_ints("shape", shape.dims, shape.rank);
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, 1, &attr, 1, 1, err);
+    return ckm_i_onnx_emit(c, node, &(ckm_i_onnx_op){.kind = row->kind, .inputs = {node->in, 1}, .attrs = {&attr, 1}},
+                           err);
 }
 
 // The transpose of a weight that goes into products is a way to read the weight, not an operator.
@@ -72,13 +62,8 @@ static ckm_status convert_transpose(ckm_i_onnx_convert *c, const ckm_i_onnx_node
 {
     ckm_i_onnx_value *in;
     int64_t perm[CKM_MAX_RANK];
-    ckm_status status = ckm_i_onnx_operand(c, node, 0, &in, err);
-    if (status == CKM_OK) {
-        status = ckm_i_onnx_permutation(node, in->shape.rank, perm, err);
-    }
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_onnx_operand(c, node, 0, &in, err));
+    CKM_I_CHECK(ckm_i_onnx_permutation(node, in->shape.rank, perm, err));
     if (in->role == CKM_ROLE_PARAMETER && in->transposed_of < 0 && in->shape.rank == 2 && perm[0] == 1 &&
         node->n_out > 0 && node->out[0] >= 0 && !c->model->values[node->out[0]].used_otherwise) {
         ckm_i_onnx_value *out = &c->model->values[node->out[0]];
@@ -90,7 +75,8 @@ static ckm_status convert_transpose(ckm_i_onnx_convert *c, const ckm_i_onnx_node
         return CKM_OK;
     }
     ckm_i_attr attr = ckm_i_attr_ints("perm", perm, in->shape.rank);
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, 1, &attr, 1, 1, err);
+    return ckm_i_onnx_emit(c, node, &(ckm_i_onnx_op){.kind = row->kind, .inputs = {node->in, 1}, .attrs = {&attr, 1}},
+                           err);
 }
 
 static ckm_status convert_slice(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
@@ -98,17 +84,13 @@ static ckm_status convert_slice(ckm_i_onnx_convert *c, const ckm_i_onnx_node *no
 {
     ckm_i_onnx_value *in;
     ckm_i_onnx_slice slice;
-    ckm_status status = ckm_i_onnx_operand(c, node, 0, &in, err);
-    if (status == CKM_OK) {
-        status = ckm_i_onnx_slice_plan(c, node, &in->shape, &slice, err);
-    }
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_onnx_operand(c, node, 0, &in, err));
+    CKM_I_CHECK(ckm_i_onnx_slice_plan(c, node, &in->shape, &slice, err));
     int32_t rank = in->shape.rank;
     ckm_i_attr attrs[3] = {ckm_i_attr_ints("starts", slice.starts, rank), ckm_i_attr_ints("steps", slice.steps, rank),
                            ckm_i_attr_ints("sizes", slice.sizes, rank)};
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, 1, attrs, 3, 1, err);
+    return ckm_i_onnx_emit(c, node, &(ckm_i_onnx_op){.kind = row->kind, .inputs = {node->in, 1}, .attrs = {attrs, 3}},
+                           err);
 }
 
 static ckm_status convert_split(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
@@ -116,10 +98,8 @@ static ckm_status convert_split(ckm_i_onnx_convert *c, const ckm_i_onnx_node *no
 {
     ckm_i_onnx_value *in;
     int32_t axis;
-    ckm_status status = ckm_i_onnx_operand(c, node, 0, &in, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_onnx_operand(c, node, 0, &in, err));
+    ckm_status status = CKM_OK;
     int64_t *sizes = ckm_i_calloc((size_t)node->n_out, sizeof *sizes);
     if (sizes == NULL) {
         return ckm_i_error_memory(err);
@@ -141,7 +121,11 @@ static ckm_status convert_split(ckm_i_onnx_convert *c, const ckm_i_onnx_node *no
     if (!equal) {
         attrs[1] = ckm_i_attr_ints("sizes", sizes, node->n_out);
     }
-    status = ckm_i_onnx_emit(c, node, row->kind, node->in, 1, attrs, equal ? 1 : 2, -node->n_out, err);
+    status = ckm_i_onnx_emit(
+        c, node,
+        &(ckm_i_onnx_op){
+            .kind = row->kind, .inputs = {node->in, 1}, .attrs = {attrs, equal ? 1 : 2}, .max_outputs = -node->n_out},
+        err);
 cleanup:
     free(sizes);
     return status;
@@ -153,7 +137,8 @@ static ckm_status convert_axis(ckm_i_onnx_convert *c, const ckm_i_onnx_node *nod
 {
     int64_t axis = ckm_i_onnx_attr_int(node, "axis", 0);
     ckm_i_attr attr = ckm_i_attr_ints("axis", &axis, 1);
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, node->n_in, &attr, 1, 1, err);
+    return ckm_i_onnx_emit(
+        c, node, &(ckm_i_onnx_op){.kind = row->kind, .inputs = {node->in, node->n_in}, .attrs = {&attr, 1}}, err);
 }
 
 // What the updates are combined with what they replace by has no counterpart.
@@ -173,7 +158,8 @@ static ckm_status convert_gather_nd(ckm_i_onnx_convert *c, const ckm_i_onnx_node
 {
     int64_t dims = ckm_i_onnx_attr_int(node, "batch_dims", 0);
     ckm_i_attr attr = ckm_i_attr_ints("batch_dims", &dims, 1);
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, node->n_in, &attr, 1, 1, err);
+    return ckm_i_onnx_emit(
+        c, node, &(ckm_i_onnx_op){.kind = row->kind, .inputs = {node->in, node->n_in}, .attrs = {&attr, 1}}, err);
 }
 
 static ckm_status convert_tile(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
@@ -182,15 +168,11 @@ static ckm_status convert_tile(ckm_i_onnx_convert *c, const ckm_i_onnx_node *nod
     ckm_i_onnx_value *in;
     int64_t repeats[CKM_I_ATTR_MAX];
     int32_t n;
-    ckm_status status = ckm_i_onnx_operand(c, node, 0, &in, err);
-    if (status == CKM_OK) {
-        status = ckm_i_onnx_ints(c, node, "repeats", 1, repeats, &n, err);
-    }
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_onnx_operand(c, node, 0, &in, err));
+    CKM_I_CHECK(ckm_i_onnx_ints(c, node, "repeats", 1, repeats, &n, err));
     ckm_i_attr attr = ckm_i_attr_ints("repeats", repeats, n < 0 ? 0 : n);
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, 1, &attr, 1, 1, err);
+    return ckm_i_onnx_emit(c, node, &(ckm_i_onnx_op){.kind = row->kind, .inputs = {node->in, 1}, .attrs = {&attr, 1}},
+                           err);
 }
 
 // Pads come as an attribute up to opset 10, then as an input, from opset 18 for some axes only.
@@ -204,16 +186,10 @@ static ckm_status convert_pad(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node
     int32_t n;
     int32_t n_axes;
     char mode[32];
-    ckm_status status = ckm_i_onnx_operand(c, node, 0, &in, err);
-    if (status == CKM_OK) {
-        status = ckm_i_onnx_ints(c, node, "pads", 1, given, &n, err);
-    }
-    if (status == CKM_OK) {
-        status = ckm_i_onnx_ints(c, node, "axes", 3, axes, &n_axes, err);
-    }
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_onnx_operand(c, node, 0, &in, err));
+    CKM_I_CHECK(ckm_i_onnx_ints(c, node, "pads", 1, given, &n, err));
+    CKM_I_CHECK(ckm_i_onnx_ints(c, node, "axes", 3, axes, &n_axes, err));
+    ckm_status status = CKM_OK;
     int32_t rank = in->shape.rank;
     int32_t padded = n_axes >= 0 ? n_axes : rank;
     if (n != 2 * padded || padded > rank) {
@@ -234,15 +210,13 @@ static ckm_status convert_pad(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node
     if (ckm_i_onnx_attr(node, "value") != NULL) {
         value[0] = ckm_i_onnx_attr_real(node, "value", 0.0);
     } else if (given_value != NULL && given_value->data != NULL && ckm_i_onnx_dtype_is_real(given_value->dtype)) {
-        status = ckm_i_onnx_reals(c, node, "constant_value", 2, value, &n, err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(ckm_i_onnx_reals(c, node, "constant_value", 2, value, &n, err));
     }
     ckm_i_attr attrs[3] = {ckm_i_attr_ints("pads", pads, 2 * rank),
                            ckm_i_attr_word("mode", ckm_i_onnx_attr_text(node, "mode", "constant", mode, sizeof mode)),
                            ckm_i_attr_real("value", value[0])};
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, 1, attrs, 3, 1, err);
+    return ckm_i_onnx_emit(c, node, &(ckm_i_onnx_op){.kind = row->kind, .inputs = {node->in, 1}, .attrs = {attrs, 3}},
+                           err);
 }
 
 static ckm_status convert_blocks(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
@@ -252,7 +226,8 @@ static ckm_status convert_blocks(ckm_i_onnx_convert *c, const ckm_i_onnx_node *n
     bool crd = strcmp(ckm_i_onnx_attr_text(node, "mode", "DCR", mode, sizeof mode), "CRD") == 0;
     int64_t block = ckm_i_onnx_attr_int(node, "blocksize", 0);
     ckm_i_attr attrs[2] = {ckm_i_attr_ints("block", &block, 1), ckm_i_attr_word("mode", crd ? "crd" : "dcr")};
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, node->n_in < 1 ? node->n_in : 1, attrs, 2, 1, err);
+    return ckm_i_onnx_emit(
+        c, node, &(ckm_i_onnx_op){.kind = row->kind, .inputs = ckm_i_onnx_inputs(node, 1), .attrs = {attrs, 2}}, err);
 }
 
 static ckm_status convert_triangle(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
@@ -263,13 +238,11 @@ static ckm_status convert_triangle(ckm_i_onnx_convert *c, const ckm_i_onnx_node 
     int32_t n;
     const ckm_i_onnx_value *given = ckm_i_onnx_input(c, node, 1);
     if (given != NULL && given->data != NULL) {
-        ckm_status status = ckm_i_onnx_ints(c, node, "k", 1, k, &n, err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(ckm_i_onnx_ints(c, node, "k", 1, k, &n, err));
     }
     ckm_i_attr attrs[2] = {ckm_i_attr_ints("upper", &upper, 1), ckm_i_attr_ints("k", k, 1)};
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, node->n_in < 1 ? node->n_in : 1, attrs, 2, 1, err);
+    return ckm_i_onnx_emit(
+        c, node, &(ckm_i_onnx_op){.kind = row->kind, .inputs = ckm_i_onnx_inputs(node, 1), .attrs = {attrs, 2}}, err);
 }
 
 // Where a resampling says its output: factors or sizes, of all axes or of those listed.
@@ -322,13 +295,8 @@ static ckm_status convert_resize(ckm_i_onnx_convert *c, const ckm_i_onnx_node *n
     resampling r;
     char mode[32];
     char word[64];
-    ckm_status status = ckm_i_onnx_operand(c, node, 0, &in, err);
-    if (status == CKM_OK) {
-        status = read_resampling(c, node, &r, err);
-    }
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_onnx_operand(c, node, 0, &in, err));
+    CKM_I_CHECK(read_resampling(c, node, &r, err));
     int32_t rank = in->shape.rank;
     int32_t n = r.n_axes >= 0 ? r.n_axes : rank;
     if ((r.n_sizes >= 0 ? r.n_sizes : r.n_scales) != n) {
@@ -344,13 +312,8 @@ static ckm_status convert_resize(ckm_i_onnx_convert *c, const ckm_i_onnx_node *n
     ckm_shape out = in->shape;
     for (int32_t i = 0; i < n; i++) {
         int32_t axis;
-        status = ckm_i_onnx_axis(node, r.n_axes >= 0 ? r.axes[i] : i, rank, &axis, err);
-        if (status == CKM_OK) {
-            status = resampled_size(c, node, &r, i, axis, &in->shape, &out.dims[axis], err);
-        }
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(ckm_i_onnx_axis(node, r.n_axes >= 0 ? r.axes[i] : i, rank, &axis, err));
+        CKM_I_CHECK(resampled_size(c, node, &r, i, axis, &in->shape, &out.dims[axis], err));
     }
     // Upsample and the first Resize: positions from the corner, the nearest one before.
     bool early = strcmp(node->op_type, "Upsample") == 0 || c->model->opset < 11;
@@ -362,7 +325,8 @@ static ckm_status convert_resize(ckm_i_onnx_convert *c, const ckm_i_onnx_node *n
                            ckm_i_attr_word("mode", ckm_i_onnx_attr_text(node, "mode", "nearest", mode, sizeof mode)),
                            ckm_i_attr_word("coordinates", word), ckm_i_attr_word("rounding", rounding),
                            ckm_i_attr_real("cubic_a", ckm_i_onnx_attr_real(node, "cubic_coeff_a", -0.75))};
-    return ckm_i_onnx_emit(c, node, row->kind, node->in, 1, attrs, 5, 1, err);
+    return ckm_i_onnx_emit(c, node, &(ckm_i_onnx_op){.kind = row->kind, .inputs = {node->in, 1}, .attrs = {attrs, 5}},
+                           err);
 }
 
 const ckm_i_onnx_row ckm_i_onnx_rows_shapes[] = {

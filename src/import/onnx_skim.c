@@ -160,10 +160,7 @@ static ckm_status check_packed(skimmer *s, const ckm_i_wire_field *field, const 
     int64_t end = field->at + field->bytes;
     while (at < end) {
         uint64_t value;
-        ckm_status status = ckm_i_wire_varint(s->source, &at, end, where, &value, s->err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(ckm_i_wire_varint(s->source, &at, end, where, &value, s->err));
     }
     return CKM_OK;
 }
@@ -172,10 +169,7 @@ static ckm_status copy_checked(skimmer *s, const field_row *row, const ckm_i_wir
                                const char *where)
 {
     if ((row->rule == KEEP_INTS || row->rule == VALUES_INTS) && field->type == CKM_I_WIRE_BYTES) {
-        ckm_status status = check_packed(s, field, where);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(check_packed(s, field, where));
     }
     size_t before = s->n_out;
     ckm_status status = copy(s, field->start, end);
@@ -194,10 +188,7 @@ static ckm_status count_values(skimmer *s, const message_table *table, int64_t a
     *total = 0;
     while (at < end) {
         ckm_i_wire_field field;
-        ckm_status status = ckm_i_wire_next(s->source, &at, end, table->name, &field, s->err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(ckm_i_wire_next(s->source, &at, end, table->name, &field, s->err));
         for (uint32_t i = 0; i < table->n_rows; i++) {
             if (table->rows[i].number == field.number && is_values(table->rows[i].rule)) {
                 *total += field.bytes;
@@ -211,17 +202,11 @@ static ckm_status skim_message(skimmer *s, const message_table *table, int64_t a
 
 static ckm_status skim_child(skimmer *s, const field_row *row, const ckm_i_wire_field *field)
 {
-    ckm_status status = reserve(s, 16, field->start);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(reserve(s, 16, field->start));
     put_varint(s, (uint64_t)field->number << 3 | CKM_I_WIRE_BYTES);
     size_t length_at = s->n_out;
     s->n_out += LENGTH_BYTES;
-    status = skim_message(s, row->message, field->at, field->at + field->bytes);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(skim_message(s, row->message, field->at, field->at + field->bytes));
     size_t length = s->n_out - length_at - LENGTH_BYTES;
     for (int i = 0; i < LENGTH_BYTES; i++) {
         s->out[length_at + (size_t)i] = (uint8_t)((length >> (7 * i) & 0x7F) | (i < LENGTH_BYTES - 1 ? 0x80U : 0U));

@@ -28,8 +28,8 @@ ckm_status ckm_i_onnx_source_open(ckm_i_onnx_source *source, const char *path, c
 {
     int fd = -1;
     int64_t size_bytes = 0;
-    ckm_status status = ckm_i_file_open(path, &fd, &size_bytes, err);
-    return status == CKM_OK ? ckm_i_onnx_source_take(source, fd, size_bytes, err) : status;
+    CKM_I_CHECK(ckm_i_file_open(path, &fd, &size_bytes, err));
+    return ckm_i_onnx_source_take(source, fd, size_bytes, err);
 }
 
 void ckm_i_onnx_source_memory(ckm_i_onnx_source *source, const void *data, size_t size_bytes)

@@ -163,13 +163,8 @@ ckm_status ckm_i_onnx_tensor_data(const CkmOnnx__TensorProto *tensor, const char
     ckm_dtype dtype;
     ckm_shape shape;
     int64_t elements;
-    ckm_status status = ckm_i_onnx_tensor_type(tensor, name, &dtype, &shape, err);
-    if (status == CKM_OK) {
-        status = ckm_i_shape_elements(&shape, &elements, err);
-    }
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_onnx_tensor_type(tensor, name, &dtype, &shape, err));
+    CKM_I_CHECK(ckm_i_shape_elements(&shape, &elements, err));
     *data = NULL;
     if (tensor->data_location == 1 || tensor->skimmed_bytes > 0) {
         return CKM_OK;

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/options.h"
 #include "import/onnx_convert.h"
 #include "import/onnx_external.h"
 #include "import/onnx_wire.h"
@@ -75,7 +76,8 @@ ckm_status ckm_import_values_open(const char *path, const ckm_import_options *op
 {
     CKM_I_NEED(path, err);
     CKM_I_NEED(out, err);
-    ckm_import_options defaults = CKM_IMPORT_OPTIONS_INIT;
+    ckm_import_options o = CKM_IMPORT_OPTIONS_INIT;
+    CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_import_options, &o, input_dims, options, err));
     ckm_import_values *v = ckm_i_calloc(1, sizeof *v);
     if (v == NULL) {
         return ckm_i_error_memory(err);
@@ -84,7 +86,7 @@ ckm_status ckm_import_values_open(const char *path, const ckm_import_options *op
     ckm_status status = v->path != NULL ? ckm_i_onnx_source_open(&v->source, path, err) : ckm_i_error_memory(err);
     if (status == CKM_OK) {
         v->open = true;
-        v->convert.options = options != NULL ? options : &defaults;
+        v->convert.options = &o;
         status = ckm_i_onnx_model_read(&v->source, &v->convert.model, err);
     }
     if (status == CKM_OK) {
@@ -182,11 +184,8 @@ static uint32_t list_of(ckm_dtype dtype)
 static ckm_status read_external(reading *r, ckm_error *err)
 {
     ckm_i_onnx_source source;
-    ckm_status status = ckm_i_onnx_external_open(&r->where, r->v->path, r->name, r->bytes, &source, err);
-    if (status != CKM_OK) {
-        return status;
-    }
-    status = ckm_i_onnx_source_read(&source, r->where.offset, r->bytes, r->out, err);
+    CKM_I_CHECK(ckm_i_onnx_external_open(&r->where, r->v->path, r->name, r->bytes, &source, err));
+    ckm_status status = ckm_i_onnx_source_read(&source, r->where.offset, r->bytes, r->out, err);
     ckm_i_onnx_source_close(&source);
     r->done = r->elements;
     return ckm_i_error_in_file(err, status, r->where.path);

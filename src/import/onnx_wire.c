@@ -26,10 +26,7 @@ ckm_status ckm_i_wire_varint(ckm_i_onnx_source *source, int64_t *at, int64_t end
         if (*at >= end) {
             return ckm_i_wire_broken(start, "truncated number", where, err);
         }
-        ckm_status status = ckm_i_onnx_source_read(source, *at, 1, &byte, err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(ckm_i_onnx_source_read(source, *at, 1, &byte, err));
         (*at)++;
         if (i == 9 && byte > 1) {
             break;
@@ -50,10 +47,8 @@ ckm_status ckm_i_wire_next(ckm_i_onnx_source *source, int64_t *at, int64_t end, 
     uint64_t length = 0;
     field->start = *at;
     field->value = 0;
-    ckm_status status = ckm_i_wire_varint(source, at, end, where, &key, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_wire_varint(source, at, end, where, &key, err));
+    ckm_status status = CKM_OK;
     if (key >> 3 == 0 || key >> 3 > 0x1FFFFFFF) {
         return ckm_i_wire_broken(field->start, "impossible field number", where, err);
     }
@@ -107,10 +102,7 @@ static ckm_status first_field(ckm_i_onnx_source *source, int64_t at, int64_t end
 {
     *found = false;
     while (at < end) {
-        ckm_status status = ckm_i_wire_next(source, &at, end, NULL, field, err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(ckm_i_wire_next(source, &at, end, NULL, field, err));
         if (field->number == number) {
             *found = true;
             return CKM_OK;

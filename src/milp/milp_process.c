@@ -201,10 +201,8 @@ static void start_child(ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_
 
 ckm_status ckm_i_milp_start(ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_milp_job **job, ckm_error *err)
 {
-    ckm_status status = ckm_i_milp_check(m, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_milp_check(m, err));
+    ckm_status status = CKM_OK;
     ckm_i_milp_job *started = ckm_i_calloc(1, sizeof *started);
     if (started == NULL) {
         return ckm_i_error_memory(err);
@@ -265,8 +263,8 @@ void ckm_i_milp_abandon(ckm_i_milp_job *job)
 ckm_status ckm_i_milp_solve(ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_milp_result *result, ckm_error *err)
 {
     ckm_i_milp_job *job = NULL;
-    ckm_status status = ckm_i_milp_start(m, options, &job, err);
-    return status == CKM_OK ? ckm_i_milp_finish(job, result, err) : status;
+    CKM_I_CHECK(ckm_i_milp_start(m, options, &job, err));
+    return ckm_i_milp_finish(job, result, err);
 }
 
 void ckm_i_milp_result_dispose(ckm_i_milp_result *result)

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/options.h"
 #include "base/text.h"
 #include "dataflow/dataflow.h"
 #include "plan/plan.h"
@@ -122,11 +123,13 @@ ckm_status ckm_plan_create(const ckm_dataflow *df, const ckm_schedule *s, const 
     CKM_I_NEED(options, err);
     CKM_I_NEED(out, err);
     double start = ckm_i_clock_seconds();
+    ckm_plan_options o = CKM_PLAN_OPTIONS_INIT;
+    CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_plan_options, &o, user, options, err));
     ckm_simulation facts;
     ckm_plan *plan = NULL;
     ckm_i_plan_packing packing = {0};
     ckm_status status;
-    CKM_I_TRY(check_arguments(df, options, err));
+    CKM_I_TRY(check_arguments(df, &o, err));
     CKM_I_TRY(ckm_schedule_simulate(df, s, NULL, &facts, err));
     plan = ckm_i_calloc(1, sizeof *plan);
     if (plan == NULL) {
@@ -134,9 +137,9 @@ ckm_status ckm_plan_create(const ckm_dataflow *df, const ckm_schedule *s, const 
         goto cleanup;
     }
     CKM_I_TRY(ckm_i_plan_ranges(df, s, plan, err));
-    CKM_I_TRY(make_buffers(plan, options->alignment, &packing, err));
+    CKM_I_TRY(make_buffers(plan, o.alignment, &packing, err));
     CKM_I_TRY(find_bound(&packing, plan->n_instances, err));
-    CKM_I_TRY(ckm_i_plan_pack(&packing, options, err));
+    CKM_I_TRY(ckm_i_plan_pack(&packing, &o, err));
     plan->info.peak_bytes = facts.peak_bytes;
     plan->info.resident_bytes = df->resident_bytes;
     plan->info.arena_bytes = packing.arena_bytes;

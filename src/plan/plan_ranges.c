@@ -71,10 +71,7 @@ static ckm_status follow_compute(ranges *r, const ckm_step *step, ckm_error *err
         close_storage(r, from, r->step);
         r->live[input] = false;
         r->tensors_in[from] = 0;
-        ckm_status status = open_storage(r, output, step->index, buffer, err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(open_storage(r, output, step->index, buffer, err));
         r->live[output] = true;
         r->tensors_in[output] = 1;
     }
@@ -84,10 +81,7 @@ static ckm_status follow_compute(ranges *r, const ckm_step *step, ckm_error *err
         if (!r->live[x]) {
             r->live[x] = true;
             if (r->tensors_in[storage]++ == 0) {  // never on a storage with an input, which is always live
-                ckm_status status = open_storage(r, storage, step->index, -1, err);
-                if (status != CKM_OK) {
-                    return status;
-                }
+                CKM_I_CHECK(open_storage(r, storage, step->index, -1, err));
             }
         }
         bind(r, x);
@@ -95,10 +89,7 @@ static ckm_status follow_compute(ranges *r, const ckm_step *step, ckm_error *err
     int32_t workspace = -1;
     if (op->workspace_bytes > 0) {
         workspace = r->plan->n_instances;
-        ckm_status status = open_instance(r, -1, step->index, op->workspace_bytes, -1, err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(open_instance(r, -1, step->index, op->workspace_bytes, -1, err));
         r->plan->instances[workspace].last = r->step;
     }
     r->plan->bindings[r->next_binding++] = workspace;

@@ -60,10 +60,7 @@ static ckm_status get_class(const json_t *root, const ckm_i_json_place *top, ckm
     if (is_absent(json_object_get(root, "bound_covers"))) {
         return CKM_OK;
     }
-    ckm_status status = ckm_i_json_get_text(root, top, "bound_covers", false, &word, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_json_get_text(root, top, "bound_covers", false, &word, err));
     for (int i = CKM_BOUND_ANY; i <= CKM_BOUND_FRONTIER; i++) {
         if (strcmp(word, class_names[i]) == 0) {
             *out = (ckm_bound_class)i;
@@ -139,10 +136,7 @@ static ckm_status read_pairs(const json_t *value, const ckm_i_json_place *place,
             return ckm_i_error_memory(err);
         }
         for (size_t side = 0; side < 2; side++) {
-            ckm_status status = read_index(pair, &here, side, &pairs->items[pairs->n][side], err);
-            if (status != CKM_OK) {
-                return status;
-            }
+            CKM_I_CHECK(read_index(pair, &here, side, &pairs->items[pairs->n][side], err));
         }
         pairs->n++;
     }

@@ -115,22 +115,22 @@ static ckm_status append_computation(const completion *c, int32_t v, const bool 
     int32_t n_chosen = choose_inplace(c, v, keep);
     ckm_step step = {
         .kind = CKM_STEP_COMPUTE, .index = v, .n_inplace = n_chosen, .inplace = (const int32_t(*)[2])c->chosen};
-    ckm_status status = ckm_schedule_append(c->schedule, &step, err);
+    CKM_I_CHECK(ckm_schedule_append(c->schedule, &step, err));
     for (int32_t k = 0; k < n_chosen; k++) {
         set_live(c, c->chosen[k][0], false);
     }
     for (int32_t i = 0; i < op->n_outputs; i++) {
         set_live(c, op->outputs[i], true);
     }
-    for (int32_t i = 0; status == CKM_OK && i < op->n_inputs + op->n_outputs; i++) {
+    for (int32_t i = 0; i < op->n_inputs + op->n_outputs; i++) {
         int32_t x = i < op->n_inputs ? op->inputs[i] : op->outputs[i - op->n_inputs];
         if (c->live[x] && !keep[i]) {
             ckm_step drop = {.kind = CKM_STEP_FREE, .index = x};
-            status = ckm_schedule_append(c->schedule, &drop, err);
+            CKM_I_CHECK(ckm_schedule_append(c->schedule, &drop, err));
             set_live(c, x, false);
         }
     }
-    return status;
+    return CKM_OK;
 }
 
 ckm_status ckm_i_schedule_from_order(const ckm_dataflow *df, const int32_t *order, int64_t n_computes,

@@ -114,10 +114,7 @@ static ckm_status check_compute(simulation *sim, const ckm_step *step)
         }
     }
     for (int32_t k = 0; k < step->n_inplace; k++) {
-        ckm_status status = check_pair(sim, v, step->inplace[k][0], step->inplace[k][1]);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(check_pair(sim, v, step->inplace[k][0], step->inplace[k][1]));
     }
     for (int32_t k = 0; step->n_inplace > 0 && k < op->n_outputs; k++) {
         int32_t x = op->outputs[k];
@@ -135,10 +132,7 @@ static ckm_status check_compute(simulation *sim, const ckm_step *step)
 static ckm_status run_compute(simulation *sim, const ckm_step *step, int64_t *during)
 {
     const ckm_dataflow *df = sim->df;
-    ckm_status status = check_compute(sim, step);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(check_compute(sim, step));
     int32_t v = step->index;
     const ckm_i_dataflow_op *op = &df->ops[v];
     // While the operator runs, a pair is its input's storage; afterwards it is the output's own.

@@ -234,10 +234,7 @@ static ckm_status follow_compute(verifier *vf, int64_t at, const ckm_step *step,
         }
     }
     for (int32_t p = 0; p < step->n_inplace; p++) {
-        ckm_status status = end_tensor(vf, step->inplace[p][0], at, err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(end_tensor(vf, step->inplace[p][0], at, err));
     }
     vf->times_computed[step->index]++;
     return CKM_OK;

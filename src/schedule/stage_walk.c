@@ -259,10 +259,7 @@ static ckm_status run_op(ckm_i_walk *walk, int32_t v, const uint64_t *s_next, st
     if (sink != NULL) {
         ckm_step step = {
             .kind = CKM_STEP_COMPUTE, .index = v, .n_inplace = n_chosen, .inplace = (const int32_t(*)[2])walk->chosen};
-        ckm_status status = sink->put(sink, &step);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(sink->put(sink, &step));
     }
     for (int32_t i = 0; i < op->n_outputs; i++) {
         make_live(walk, op->outputs[i]);
@@ -273,14 +270,13 @@ static ckm_status run_op(ckm_i_walk *walk, int32_t v, const uint64_t *s_next, st
         make_dead(walk, walk->chosen[p][0]);
     }
     *peak = during > *peak ? during : *peak;
-    ckm_status status = CKM_OK;
-    for (int32_t i = 0; i < op->n_inputs && status == CKM_OK; i++) {
-        status = free_if_done(walk, v, op->inputs[i], s_next, sink);
+    for (int32_t i = 0; i < op->n_inputs; i++) {
+        CKM_I_CHECK(free_if_done(walk, v, op->inputs[i], s_next, sink));
     }
-    for (int32_t i = 0; i < op->n_outputs && status == CKM_OK; i++) {
-        status = free_if_done(walk, v, op->outputs[i], s_next, sink);
+    for (int32_t i = 0; i < op->n_outputs; i++) {
+        CKM_I_CHECK(free_if_done(walk, v, op->outputs[i], s_next, sink));
     }
-    return status;
+    return CKM_OK;
 }
 
 static ckm_status walk_stage(ckm_i_walk *walk, int32_t t, int64_t held_bytes, const uint64_t *s_t,
@@ -293,18 +289,12 @@ static ckm_status walk_stage(ckm_i_walk *walk, int32_t t, int64_t held_bytes, co
     // Rows that were trimmed hold nothing useless; for others it is freed before anything runs.
     for (size_t w = 0; w < words; w++) {
         for (uint64_t bits = s_t[w] & ~s_next[w]; bits != 0; bits &= bits - 1) {
-            ckm_status status = free_if_done(walk, -1, (int32_t)(w * 64) + __builtin_ctzll(bits), s_next, sink);
-            if (status != CKM_OK) {
-                return status;
-            }
+            CKM_I_CHECK(free_if_done(walk, -1, (int32_t)(w * 64) + __builtin_ctzll(bits), s_next, sink));
         }
     }
     for (int64_t w = 0; w <= t / 64; w++) {
         for (uint64_t bits = r[w]; bits != 0; bits &= bits - 1) {
-            ckm_status status = run_op(walk, (int32_t)(w * 64) + __builtin_ctzll(bits), s_next, sink, peak);
-            if (status != CKM_OK) {
-                return status;
-            }
+            CKM_I_CHECK(run_op(walk, (int32_t)(w * 64) + __builtin_ctzll(bits), s_next, sink, peak));
         }
     }
     return CKM_OK;

@@ -68,10 +68,7 @@ ckm_status ckm_i_stages_complete(ckm_i_stages *st, ckm_error *err)
 {
     const ckm_dataflow *df = st->df;
     ckm_i_walk *walk = NULL;
-    ckm_status status = ckm_i_walk_create(df, &walk, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_walk_create(df, &walk, err));
     for (int32_t t = 0; t <= st->n_ops; t++) {
         mask_row(df, t, ckm_i_stages_s(st, t), st->s_words);
     }
@@ -113,10 +110,7 @@ int64_t ckm_i_stages_cost(const ckm_i_stages *st)
 ckm_status ckm_i_stages_peak(const ckm_i_stages *st, int64_t *peak_bytes, ckm_error *err)
 {
     ckm_i_walk *walk = NULL;
-    ckm_status status = ckm_i_walk_create(st->df, &walk, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_walk_create(st->df, &walk, err));
     int64_t peak = 0;
     for (int32_t t = 0; t < st->n_ops; t++) {
         const uint64_t *s_t = ckm_i_stages_s(st, t);

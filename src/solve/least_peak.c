@@ -60,10 +60,8 @@ static ckm_status play(ckm_i_solver *solver, bool takes_any, ckm_error *err)
     ckm_schedule *schedule = NULL;
     ckm_verdict verdict;
     ckm_i_pebbling game;
-    ckm_status status = ckm_i_pebbling_init(&game, solver->df, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    ckm_status status;
+    CKM_I_CHECK(ckm_i_pebbling_init(&game, solver->df, err));
     CKM_I_TRY(ckm_i_memory_floor_find(&game, &limits, &found, err));
     bool open = !solver->infeasible || solver->infeasible_claimed;
     if (open && solver->budget_bytes >= found.enough_bytes) {

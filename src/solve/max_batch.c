@@ -10,6 +10,7 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/options.h"
 #include "solve/core/solver.h"
 #include "solve/floor/memory_floor.h"
 #include "solve/solve_above.h"
@@ -25,7 +26,7 @@ enum {
 
 // Positions on the grid are counted from 0; -1 stands for "none".
 typedef struct search {
-    const ckm_max_batch_options *options;
+    const ckm_max_batch_options *options;  // whose `solve` is the library's copy too
     ckm_max_batch_build_fn build;
     bool is_published, is_thorough, begins_plain;  // traits of the strategy
     double start_seconds;
@@ -48,7 +49,7 @@ static double elapsed(const search *s)
 
 static bool should_stop(const search *s)
 {
-    const ckm_solve_options *o = &s->options->solve;
+    const ckm_solve_options *o = s->options->solve;
     return (o->time_limit_seconds > 0 && elapsed(s) >= o->time_limit_seconds) || (o->stop != NULL && o->stop(o->user));
 }
 
@@ -104,13 +105,11 @@ static ckm_status instance_open(const search *s, int64_t k, instance *out, ckm_e
 static ckm_status floor_fits(const search *s, int64_t k, bool strong, bool *fits, ckm_error *err)
 {
     instance at;
-    ckm_status status = instance_open(s, k, &at, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(instance_open(s, k, &at, err));
+    ckm_status status = CKM_OK;
     *fits = at.df != NULL && ckm_dataflow_memory_floor(at.df) <= at.budget_bytes;
     if (*fits && strong) {
-        double seconds = s->options->solve.time_limit_seconds;
+        double seconds = s->options->solve->time_limit_seconds;
         ckm_i_memory_floor_options options = {
             ckm_i_memory_floor_work(CKM_I_MEMORY_FLOOR_BRIEF, seconds / STRONG_FLOORS), at.budget_bytes};
         ckm_i_memory_floor_result found = {0, 0};
@@ -127,10 +126,7 @@ static ckm_status last_that_fits(const search *s, int64_t low, int64_t high, boo
     while (high - low > 1) {
         int64_t middle = low + (high - low) / 2;
         bool fits = false;
-        ckm_status status = floor_fits(s, middle, strong, &fits, err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(floor_fits(s, middle, strong, &fits, err));
         if (fits) {
             low = middle;
         } else {
@@ -277,18 +273,16 @@ static ckm_status trial_floor(const instance *at, double seconds, int64_t *floor
 static ckm_status try_position(search *s, int64_t k, double seconds, bool *timed_out, ckm_error *err)
 {
     instance at;
-    ckm_status status = instance_open(s, k, &at, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(instance_open(s, k, &at, err));
+    ckm_status status = CKM_OK;
     if (at.df == NULL) {
         s->upper = k - 1;
         return CKM_OK;
     }
     if (seconds > 0) {
-        seconds = fmax(fmin(seconds, s->options->solve.time_limit_seconds - elapsed(s)), 1e-3);
+        seconds = fmax(fmin(seconds, s->options->solve->time_limit_seconds - elapsed(s)), 1e-3);
     }
-    ckm_solve_options options = s->options->solve;
+    ckm_solve_options options = *s->options->solve;
     options.budget_bytes = at.budget_bytes;
     options.cost_limit = at.cost_limit;
     options.time_limit_seconds = seconds;
@@ -382,7 +376,7 @@ static ckm_status scan(search *s, double seconds, bool *timed_out, ckm_error *er
 static ckm_status run_rounds(search *s, ckm_error *err)
 {
     ckm_status status = CKM_OK;
-    double limit = s->options->solve.time_limit_seconds;
+    double limit = s->options->solve->time_limit_seconds;
     for (int round = 0; status == CKM_OK && s->best < s->upper && !should_stop(s); round++) {
         bool timed_out = false;
         double seconds = limit > 0 ? limit / (double)(INT64_C(1) << (round < FIRST_SHARE ? FIRST_SHARE - round : 0))
@@ -420,12 +414,9 @@ static ckm_status check_options(const ckm_max_batch_options *o, ckm_error *err)
 static ckm_status check_schedule(const search *s, ckm_error *err)
 {
     instance at;
-    ckm_status status = instance_open(s, s->best, &at, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(instance_open(s, s->best, &at, err));
     ckm_verdict verdict = {false, -1, -1, ""};
-    status = ckm_schedule_verify(at.df, s->schedule, at.budget_bytes, &verdict, err);
+    ckm_status status = ckm_schedule_verify(at.df, s->schedule, at.budget_bytes, &verdict, err);
     if (status == CKM_OK && (!verdict.ok || verdict.cost != s->cost || verdict.peak_bytes != s->peak_bytes)) {
         status = ckm_i_error(err, CKM_ERR_INTERNAL, "the verifier refuses the schedule for batch %lld: %s",
                              (long long)batch_at(s, s->best), verdict.ok ? "cost or peak differ" : verdict.why);
@@ -451,8 +442,13 @@ ckm_status ckm_max_batch(const ckm_max_batch_options *options, ckm_max_batch_bui
     CKM_I_NEED(options, err);
     CKM_I_NEED(build, err);
     CKM_I_NEED(result, err);
-    const ckm_i_strategy *strategy = ckm_i_strategy_find(options->solve.strategy);
-    search s = {.options = options,
+    ckm_max_batch_options o = CKM_MAX_BATCH_OPTIONS_INIT;
+    ckm_solve_options solve = CKM_SOLVE_OPTIONS_INIT;
+    CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_max_batch_options, &o, user, options, err));
+    CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_solve_options, &solve, start, o.solve, err));
+    o.solve = &solve;
+    const ckm_i_strategy *strategy = ckm_i_strategy_find(solve.strategy);
+    search s = {.options = &o,
                 .build = build,
                 .best = -1,
                 .upper = -1,
@@ -465,7 +461,7 @@ ckm_status ckm_max_batch(const ckm_max_batch_options *options, ckm_max_batch_bui
                 .is_thorough = strategy != NULL && strategy->is_thorough,
                 .begins_plain = strategy != NULL && strategy->begins_plain};
     ckm_status status = CKM_OK;
-    CKM_I_TRY(check_options(options, err));
+    CKM_I_TRY(check_options(&o, err));
     CKM_I_TRY(bound_by_floor(&s, err));
     if (s.upper >= 0 && s.begins_plain) {
         CKM_I_TRY(seed(&s, err));

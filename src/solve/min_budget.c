@@ -9,6 +9,7 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/options.h"
 #include "solve/least_peak.h"
 #include "solve/solve_above.h"
 
@@ -102,10 +103,8 @@ static ckm_status play(search *s, ckm_error *err)
     ckm_i_memory_floor_result found;
     ckm_schedule *schedule = NULL;
     ckm_i_pebbling game;
-    ckm_status status = ckm_i_pebbling_init(&game, s->df, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_pebbling_init(&game, s->df, err));
+    ckm_status status = CKM_OK;
     CKM_I_TRY(ckm_i_memory_floor_find(&game, &limits, &found, err));
     s->floor_bytes = found.floor_bytes;
     s->lower = found.floor_bytes;
@@ -138,10 +137,8 @@ static ckm_status try_budget(search *s, int64_t budget, double seconds, bool *un
     options.time_limit_seconds = seconds;
     options.progress = NULL;
     options.log = NULL;
-    ckm_status status = ckm_i_solve_above(s->df, &options, s->floor_bytes, &result, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_solve_above(s->df, &options, s->floor_bytes, &result, err));
+    ckm_status status = CKM_OK;
     *undecided = false;
     if (result.schedule != NULL) {
         status = take(s, result.schedule, err);
@@ -160,19 +157,18 @@ static ckm_status try_budget(search *s, int64_t budget, double seconds, bool *un
 // The lower bound itself first, which is often met; then bisection of what is above the last failure.
 static ckm_status run_round(search *s, double seconds, bool *all_decided, ckm_error *err)
 {
-    ckm_status status = CKM_OK;
     int64_t low = s->lower;  // the smallest budget worth a try in this round
-    for (bool first = true; status == CKM_OK && low < s->best && !should_stop(s); first = false) {
+    for (bool first = true; low < s->best && !should_stop(s); first = false) {
         int64_t budget = first ? low : low + (s->best - low) / 2;
         bool undecided = false;
-        status = try_budget(s, budget, seconds, &undecided, err);
+        CKM_I_CHECK(try_budget(s, budget, seconds, &undecided, err));
         if (undecided) {
             *all_decided = false;
             low = budget + 1;
         }
         low = s->lower > low ? s->lower : low;
     }
-    return status;
+    return CKM_OK;
 }
 
 static ckm_status run_rounds(search *s, ckm_error *err)
@@ -197,11 +193,13 @@ ckm_status ckm_min_budget(const ckm_dataflow *df, const ckm_solve_options *optio
     CKM_I_NEED(df, err);
     CKM_I_NEED(options, err);
     CKM_I_NEED(result, err);
+    ckm_solve_options o = CKM_SOLVE_OPTIONS_INIT;
+    CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_solve_options, &o, start, options, err));
     ckm_status status = CKM_OK;
     ckm_schedule *baseline = NULL;
     search s = {
         .df = df,
-        .options = options,
+        .options = &o,
         .report = report,
         .start_seconds = ckm_i_clock_seconds(),
         .lower = ckm_dataflow_memory_floor(df),

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/options.h"
 #include "solve/floor/memory_floor.h"
 #include "solve/least_peak.h"
 #include "solve/polish.h"
@@ -167,11 +168,11 @@ ckm_status ckm_solve(const ckm_dataflow *df, const ckm_solve_options *options, c
     CKM_I_NEED(options, err);
     CKM_I_NEED(result, err);
     int64_t floor_bytes = 0;
-    ckm_status status = check_options(df, options, err);
-    if (status == CKM_OK) {
-        status = ckm_i_memory_floor_of(df, &floor_bytes, err);
-    }
-    return status == CKM_OK ? ckm_i_solve_above(df, options, floor_bytes, result, err) : status;
+    ckm_solve_options o = CKM_SOLVE_OPTIONS_INIT;
+    CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_solve_options, &o, start, options, err));
+    CKM_I_CHECK(check_options(df, &o, err));
+    CKM_I_CHECK(ckm_i_memory_floor_of(df, &floor_bytes, err));
+    return ckm_i_solve_above(df, &o, floor_bytes, result, err);
 }
 
 void ckm_solve_result_dispose(ckm_solve_result *result)

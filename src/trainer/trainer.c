@@ -10,9 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-
-// The options as they were when the interface was first published; what was added since is a default for older callers.
-enum { LEAST_OPTIONS_BYTES = sizeof(ckm_trainer_options) };
+#include "base/options.h"
 
 int64_t ckm_i_trainer_beside(const ckm_trainer *t)
 {
@@ -46,7 +44,7 @@ static ckm_status read_resumed(ckm_trainer *t, ckm_error *err)
     const char *path = t->options.resume;
     char optimizer[sizeof t->place.optimizer];
     CKM_I_CHECK(ckm_train_read_place(path, &t->place, err));
-    describe_optimizer(&t->options.step.optimizer, optimizer, sizeof optimizer);
+    describe_optimizer(&t->step.optimizer, optimizer, sizeof optimizer);
     if (strcmp(optimizer, t->place.optimizer) != 0) {
         return ckm_i_error_at(err, CKM_ERR_ARGUMENT, path, 0, -1,
                               "was trained with \"%s\", and this run would use \"%s\": give the same optimizer options",
@@ -68,7 +66,7 @@ static ckm_status read_resumed(ckm_trainer *t, ckm_error *err)
 static ckm_status find_place(ckm_trainer *t, ckm_error *err)
 {
     t->place = (ckm_train_place){.seed = t->options.seed >= 0 ? (uint64_t)t->options.seed : 1};
-    describe_optimizer(&t->options.step.optimizer, t->place.optimizer, sizeof t->place.optimizer);
+    describe_optimizer(&t->step.optimizer, t->place.optimizer, sizeof t->place.optimizer);
     if (t->options.resume != NULL) {
         CKM_I_CHECK(read_resumed(t, err));
     }
@@ -80,7 +78,7 @@ static ckm_status find_place(ckm_trainer *t, ckm_error *err)
 static ckm_status open_data(ckm_trainer *t, ckm_error *err)
 {
     ckm_train_fields fields;
-    ckm_data_options options = t->options.reading;
+    ckm_data_options options = t->reading;
     CKM_I_CHECK(ckm_train_describe_data(t->training, &fields, err));
     options.batch = ckm_graph_batch(t->graph);
     options.n_inputs = fields.n_inputs;
@@ -122,12 +120,12 @@ static ckm_status build(ckm_trainer *t, ckm_error *err)
     const ckm_trainer_options *o = &t->options;
     ckm_cost_model flops = CKM_COST_MODEL_INIT;
     CKM_I_CHECK(find_place(t, err));
-    CKM_I_CHECK(ckm_autodiff_op_graph(t->graph, &o->step, &t->training, err));
-    CKM_I_CHECK(ckm_program_create(t->training, &o->kernels, &t->program, err));
-    CKM_I_CHECK(ckm_i_trainer_apply_costs(t, o->costs == CKM_TRAINER_COSTS_MODEL ? &o->cost_model : &flops, err));
+    CKM_I_CHECK(ckm_autodiff_op_graph(t->graph, &t->step, &t->training, err));
+    CKM_I_CHECK(ckm_program_create(t->training, &t->kernels, &t->program, err));
+    CKM_I_CHECK(ckm_i_trainer_apply_costs(t, o->costs == CKM_TRAINER_COSTS_MODEL ? &t->cost_model : &flops, err));
     CKM_I_CHECK(open_data(t, err));
     if (o->model != NULL) {
-        CKM_I_CHECK(ckm_import_values_open(o->model, &o->importing, &t->values, err));
+        CKM_I_CHECK(ckm_import_values_open(o->model, &t->importing, &t->values, err));
     }
     t->outside_bytes = ckm_i_trainer_beside(t) + guess_tables(t);
     CKM_I_CHECK(find_budget(t, err));
@@ -137,10 +135,6 @@ static ckm_status build(ckm_trainer *t, ckm_error *err)
 // Is there anything in the options that cannot be?
 static ckm_status check_options(const ckm_trainer_options *o, ckm_error *err)
 {
-    if (o->size < LEAST_OPTIONS_BYTES) {
-        return ckm_i_error(err, CKM_ERR_ARGUMENT,
-                           "ckm_trainer_options.size is %zu: start from CKM_TRAINER_OPTIONS_INIT", o->size);
-    }
     if (o->budget_bytes < 0 || !(o->budget_fraction >= 0) || isinf(o->budget_fraction)) {
         return ckm_i_error(err, CKM_ERR_ARGUMENT, "a budget cannot be negative or infinite");
     }
@@ -153,20 +147,51 @@ static ckm_status check_options(const ckm_trainer_options *o, ckm_error *err)
     return CKM_OK;
 }
 
+// Copies all options, those of the parts among them.
+static ckm_status read_options(ckm_trainer *t, const ckm_trainer_options *given, ckm_error *err)
+{
+    ckm_trainer_options *o = &t->options;
+    *o = (ckm_trainer_options)CKM_TRAINER_OPTIONS_INIT;
+    t->step = (ckm_autodiff_options)CKM_TRAINER_STEP_INIT;
+    t->kernels = (ckm_program_options)CKM_PROGRAM_OPTIONS_INIT;
+    t->solve = (ckm_solve_options)CKM_TRAINER_SOLVE_INIT;
+    t->cost_model = (ckm_cost_model)CKM_COST_MODEL_INIT;
+    t->reading = (ckm_data_options)CKM_DATA_OPTIONS_INIT;
+    t->importing = (ckm_import_options)CKM_IMPORT_OPTIONS_INIT;
+    CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_trainer_options, o, searching, given, err));
+    CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_autodiff_options, &t->step, optimizer, o->step, err));
+    CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_program_options, &t->kernels, backend, o->kernels, err));
+    CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_solve_options, &t->solve, start, o->solve, err));
+    CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_cost_model, &t->cost_model, device, o->cost_model, err));
+    CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_data_options, &t->reading, synthetic_samples, o->reading, err));
+    CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_import_options, &t->importing, input_dims, o->importing, err));
+    o->step = NULL;
+    o->kernels = NULL;
+    o->solve = NULL;
+    o->cost_model = NULL;
+    o->reading = NULL;
+    o->importing = NULL;
+    return CKM_OK;
+}
+
 ckm_status ckm_trainer_plan(const ckm_graph *graph, const ckm_trainer_options *options, ckm_trainer **out,
                             ckm_error *err)
 {
     CKM_I_NEED(graph, err);
     CKM_I_NEED(options, err);
     CKM_I_NEED(out, err);
-    CKM_I_CHECK(check_options(options, err));
     ckm_trainer *t = ckm_i_calloc(1, sizeof *t);
     if (t == NULL) {
         return ckm_i_error_memory(err);
     }
-    t->options = *options;
     t->graph = graph;
-    ckm_status status = build(t, err);
+    ckm_status status = read_options(t, options, err);
+    if (status == CKM_OK) {
+        status = check_options(&t->options, err);
+    }
+    if (status == CKM_OK) {
+        status = build(t, err);
+    }
     if (status == CKM_OK) {
         status = ckm_i_trainer_fit(t, false, err);
     }
@@ -310,11 +335,12 @@ ckm_status ckm_trainer_run(ckm_trainer *t, const ckm_train_options *options, ckm
     CKM_I_NEED(options, err);
     CKM_I_NEED(result, err);
     CKM_I_NEED_NAMED(t->session, "session", err);
-    ckm_train_options course = *options;
+    ckm_train_options course = CKM_TRAIN_OPTIONS_INIT;
+    CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_train_options, &course, user, options, err));
     int64_t batches = ckm_data_get_facts(t->data).batches;
     course.place = t->place;
     course.first_step = t->place.step;
-    course.last_step = options->last_step > 0 ? options->last_step : (t->place.step / batches + 1) * batches;
+    course.last_step = course.last_step > 0 ? course.last_step : (t->place.step / batches + 1) * batches;
     if (course.first_step >= course.last_step) {
         return ckm_i_error_at(err, CKM_ERR_ARGUMENT, t->options.resume, 0, -1,
                               "holds %lld steps already, and training is to end after %lld",

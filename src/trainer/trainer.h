@@ -8,7 +8,13 @@
 #include <checkmate/trainer.h>
 
 struct ckm_trainer {
-    ckm_trainer_options options;
+    ckm_trainer_options options;  // its pointers to options are NULL: these are the copies
+    ckm_autodiff_options step;
+    ckm_program_options kernels;
+    ckm_solve_options solve;
+    ckm_cost_model cost_model;
+    ckm_data_options reading;
+    ckm_import_options importing;
     const ckm_graph *graph;
     ckm_training *training;
     ckm_program *program;
@@ -43,7 +49,7 @@ double ckm_i_trainer_seconds(const ckm_trainer *t, int64_t cost);
 // Initial values, then what the model's file holds, `weights`, `resume` (trainer_parameters.c).
 ckm_status ckm_i_trainer_set_parameters(ckm_trainer *t, ckm_session *session, ckm_error *err) CKM_NODISCARD;
 
-// options.solve.stop, for calls whose `user` is the trainer.
+// solve.stop, for calls whose `user` is the trainer.
 bool ckm_i_trainer_stops(void *trainer);
 void ckm_i_trainer_note(const ckm_trainer *t, ckm_log_level level, const char *format, ...) CKM_PRINTF(3, 4);
 

@@ -28,8 +28,14 @@ ckm_status ckm_trainer_check(ckm_trainer *t, int64_t steps, double learning_rate
     CKM_I_NEED_NAMED(t, "trainer", err);
     CKM_I_NEED(out, err);
     CKM_I_CHECK(lay_out_baseline(t, err));
-    return ckm_session_compare(t->program, t->df, t->baseline, t->baseline_plan, t->fit.schedule, t->fit.plan, steps,
-                               learning_rate, t->place.seed, fill, t, out, err);
+    ckm_compare_options options = CKM_COMPARE_OPTIONS_INIT;
+    options.steps = steps;
+    options.learning_rate = learning_rate;
+    options.seed = t->place.seed;
+    options.fill = fill;
+    options.user = t;
+    return ckm_session_compare(t->program, t->df, &(ckm_session_side){t->baseline, t->baseline_plan},
+                               &(ckm_session_side){t->fit.schedule, t->fit.plan}, &options, out, err);
 }
 
 ckm_status ckm_trainer_time(ckm_trainer *t, int64_t rounds, ckm_timing *out, ckm_error *err)
@@ -43,8 +49,8 @@ ckm_status ckm_trainer_time(ckm_trainer *t, int64_t rounds, ckm_timing *out, ckm
     options.fill = fill;
     options.stop = ckm_i_trainer_stops;
     options.user = t;
-    return ckm_session_time(t->program, t->df, t->baseline, t->baseline_plan, t->fit.schedule, t->fit.plan, &options,
-                            out, err);
+    return ckm_session_time(t->program, t->df, &(ckm_session_side){t->baseline, t->baseline_plan},
+                            &(ckm_session_side){t->fit.schedule, t->fit.plan}, &options, out, err);
 }
 
 ckm_status ckm_trainer_get_sizes(ckm_trainer *t, ckm_trainer_sizes *out, ckm_error *err)

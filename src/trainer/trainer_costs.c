@@ -68,7 +68,9 @@ static ckm_status fill(ckm_session *session, int64_t step, void *user, ckm_error
 
 static ckm_status apply_profile(ckm_trainer *t, const char *path, ckm_error *err)
 {
-    const ckm_cost_model model = {CKM_COST_MODEL_PROFILE, path, NULL};
+    ckm_cost_model model = CKM_COST_MODEL_INIT;
+    model.kind = CKM_COST_MODEL_PROFILE;
+    model.profile_path = path;
     return ckm_i_trainer_apply_costs(t, &model, err);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A schedule and its plan that fit a budget, found by ckm_solve.
 #include "base/error.h"
+#include "base/options.h"
 #include "trainer/trainer.h"
 
 typedef struct search {
@@ -62,10 +63,12 @@ ckm_status ckm_trainer_fit(const ckm_dataflow *df, int64_t budget_bytes, int64_t
     CKM_I_NEED(df, err);
     CKM_I_NEED(options, err);
     CKM_I_NEED(fit, err);
-    search s = {.df = df, .options = options, .room_bytes = budget_bytes - outside_bytes};
+    ckm_solve_options o = CKM_SOLVE_OPTIONS_INIT;
+    CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_solve_options, &o, start, options, err));
+    search s = {.df = df, .options = &o, .room_bytes = budget_bytes - outside_bytes};
     ckm_plan_options packing = CKM_PLAN_OPTIONS_INIT;
-    packing.stop = options->stop;
-    packing.user = options->user;
+    packing.stop = o.stop;
+    packing.user = o.user;
     ckm_schedule *baseline = NULL;
     CKM_I_CHECK(ckm_schedule_baseline(df, &baseline, err));
     s.baseline = baseline;

@@ -16,20 +16,20 @@ void ckm_i_trainer_note(const ckm_trainer *t, ckm_log_level level, const char *f
     va_start(arguments, format);
     vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
-    t->options.note(level, line, t->options.solve.user);
+    t->options.note(level, line, t->solve.user);
 }
 
 bool ckm_i_trainer_stops(void *trainer)
 {
     const ckm_trainer *t = trainer;
-    const ckm_solve_options *solve = &t->options.solve;
+    const ckm_solve_options *solve = &t->solve;
     return solve->stop != NULL && solve->stop(solve->user);
 }
 
 ckm_status ckm_i_trainer_fit(ckm_trainer *t, bool quickly, ckm_error *err)
 {
     static const double quick_seconds = 5;
-    ckm_solve_options options = t->options.solve;
+    ckm_solve_options options = t->solve;
     ckm_solve_result solved;
     if (quickly) {
         bool is_quick = options.time_limit_seconds > 0 && options.time_limit_seconds < quick_seconds;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/options.h"
 #include "zoo/zoo_networks.h"
 
 typedef struct zoo_entry {
@@ -178,10 +179,7 @@ static ckm_status choose_image(const char *name, const int64_t image[3], ckm_zoo
                            name);
     }
     for (int i = 0; i < 3; i++) {
-        ckm_status status = at_least_one(name, axes[i], image[i], err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(at_least_one(name, axes[i], image[i], err));
     }
     size->height = image[0];
     size->width = image[1];
@@ -209,10 +207,7 @@ static ckm_status choose_numbers(const char *name, const ckm_zoo_size *given, ck
         if (*numbers[i].own == 0) {
             return ckm_i_error(err, CKM_ERR_ARGUMENT, "%s has no %s to choose", name, numbers[i].what);
         }
-        ckm_status status = at_least_one(name, numbers[i].subject, numbers[i].given, err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(at_least_one(name, numbers[i].subject, numbers[i].given, err));
         *numbers[i].own = numbers[i].given;
     }
     if (size->heads > 0 && size->model_width % size->heads != 0) {
@@ -262,7 +257,9 @@ ckm_status ckm_zoo_build_sized(const char *name, int64_t batch, const ckm_zoo_si
     CKM_I_NEED(name, err);
     CKM_I_NEED(size, err);
     CKM_I_NEED(out, err);
-    const int64_t image[3] = {size->height, size->width, size->channels};
-    bool any = size->height != 0 || size->width != 0 || size->channels != 0;
-    return build(name, batch, any ? image : NULL, size, out, err);
+    ckm_zoo_size own = CKM_ZOO_SIZE_INIT;
+    CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_zoo_size, &own, vocabulary, size, err));
+    const int64_t image[3] = {own.height, own.width, own.channels};
+    bool any = own.height != 0 || own.width != 0 || own.channels != 0;
+    return build(name, batch, any ? image : NULL, &own, out, err);
 }

@@ -196,7 +196,11 @@ ckm_i_layer ckm_i_zoo_add(ckm_i_zoo *z, const char *kind, const char *layer, con
         return -1;
     }
     int32_t output = -1;
-    z->status = ckm_i_graph_add_op(z->draft, kind, layer, inputs, n_inputs, attrs, n_attrs, &output, 1, &z->error);
+    z->status = ckm_i_graph_add_op(
+        z->draft,
+        &(ckm_i_new_op){
+            .kind = kind, .name = layer, .inputs = {inputs, n_inputs}, .attrs = {attrs, n_attrs}, .n_outputs = 1},
+        &output, &z->error);
     return z->status == CKM_OK ? output : -1;
 }
 
@@ -207,7 +211,11 @@ void ckm_i_zoo_add_split(ckm_i_zoo *z, const char *kind, const char *layer, ckm_
         outputs[i] = -1;
     }
     if (z->status == CKM_OK) {
-        z->status = ckm_i_graph_add_op(z->draft, kind, layer, &x, 1, attrs, n_attrs, outputs, n_outputs, &z->error);
+        z->status = ckm_i_graph_add_op(
+            z->draft,
+            &(ckm_i_new_op){
+                .kind = kind, .name = layer, .inputs = {&x, 1}, .attrs = {attrs, n_attrs}, .n_outputs = n_outputs},
+            outputs, &z->error);
     }
 }
 
@@ -301,8 +309,13 @@ static ckm_status copy_op(const ckm_graph *from, int32_t op, ckm_graph *to, int3
         inputs[i] = tensor >= 0 ? map[tensor] : -1;
     }
     if (status == CKM_OK) {
-        status = ckm_i_graph_add_op(to, o->op_class->kind, o->name, inputs, o->n_inputs, o->attrs, o->n_attrs, outputs,
-                                    o->n_outputs, err);
+        status = ckm_i_graph_add_op(to,
+                                    &(ckm_i_new_op){.kind = o->op_class->kind,
+                                                    .name = o->name,
+                                                    .inputs = {inputs, o->n_inputs},
+                                                    .attrs = {o->attrs, o->n_attrs},
+                                                    .n_outputs = o->n_outputs},
+                                    outputs, err);
     }
     for (int32_t i = 0; status == CKM_OK && i < o->n_outputs; i++) {
         map[o->outputs[i]] = outputs[i];

@@ -20,11 +20,15 @@
 static ckm_trainer *begin(ckm_graph **network)
 {
     ckm_trainer_options options = CKM_TRAINER_OPTIONS_INIT;
+    ckm_program_options kernels = CKM_PROGRAM_OPTIONS_INIT;
+    ckm_data_options reading = CKM_DATA_OPTIONS_INIT;
+    kernels.backend = "reference";
+    reading.synthetic_samples = 8;
     ckm_trainer *trainer = NULL;
     options.budget_bytes = INT64_C(1) << 30;
     options.costs = CKM_TRAINER_COSTS_MODEL;
-    options.kernels.backend = "reference";
-    options.reading.synthetic_samples = 8;
+    options.kernels = &kernels;
+    options.reading = &reading;
     assert_int_equal(ckm_zoo_build("test", 2, (const int64_t[]){8, 8, 3}, network, NULL), CKM_OK);
     assert_int_equal(ckm_trainer_open(*network, &options, &trainer, NULL), CKM_OK);
     return trainer;

@@ -37,7 +37,7 @@ static void use(const ckm_device *device)
     ckm_error err = CKM_ERROR_INIT;
     ckm_device again;
     ckm_dataflow *df = NULL;
-    ckm_cost_model model = {CKM_COST_MODEL_DEVICE, NULL, device};
+    ckm_cost_model model = {sizeof model, CKM_COST_MODEL_DEVICE, NULL, device};
     char path[192];
     strcpy(path, scratch_path("again.json"));
     // Figures that JSON has no number for cannot be written.

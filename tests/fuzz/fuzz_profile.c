@@ -43,7 +43,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     require(status == CKM_OK || (err.message[0] != '\0' && err.code == status));
     require(status != CKM_OK || (info.threads >= 0 && info.steps >= 0 && info.step_ns >= 0));
     for (int which = 0; which < 2; which++) {
-        ckm_cost_model model = {CKM_COST_MODEL_PROFILE, path, NULL};
+        ckm_cost_model model = {sizeof model, CKM_COST_MODEL_PROFILE, path, NULL};
         ckm_dataflow *df = NULL;
         status = ckm_cost_apply(network(which), &model, &df, &err);
         require((status == CKM_OK) == (df != NULL) && (status == CKM_OK || err.message[0] != '\0'));

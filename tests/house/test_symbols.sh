@@ -29,5 +29,11 @@ if [ -n "$(LC_ALL=C comm -3 "$scratch/declared" "$scratch/defined")" ]; then
     LC_ALL=C comm -3 "$scratch/declared" "$scratch/defined"
     exit 1
 fi
-readelf -d "$library" | grep -q 'SONAME.*libcheckmate\.so\.[0-9]' || { echo "no versioned SONAME"; exit 1; }
+# Before 1.0 a minor version may break programs, so the name that they are linked to has it.
+version=$(sed -n 's/^#define CKM_VERSION_STRING "\(.*\)"/\1/p' "$CKM_SOURCE_DIR/include/checkmate/base.h")
+case $version in
+0.*) soname=libcheckmate.so.${version%.*} ;;
+*) soname=libcheckmate.so.${version%%.*} ;;
+esac
+readelf -d "$library" | grep -q "SONAME.*\[$soname\]" || { echo "the soname is not $soname"; exit 1; }
 echo "$(wc -l <"$scratch/defined") symbols exported, all declared"

@@ -52,7 +52,7 @@ static void parameters_are_counted_right(void **state)
             char path[1024];
             ckm_error err = CKM_ERROR_INIT;
             ckm_graph *g = NULL;
-            ckm_import_options options = {.batch = batch};
+            ckm_import_options options = {.size = sizeof options, .batch = batch};
             if (ckm_import_file(reference_path(i, path, sizeof path), &options, &g, &err) != CKM_OK) {
                 fail_msg("%s: %s", path, err.message);
             }
@@ -83,7 +83,7 @@ static void layer_graphs_scale_with_the_batch(void **state)
             ckm_graph *g = NULL;
             ckm_training *training = NULL;
             ckm_dataflow *df = NULL;
-            ckm_import_options options = {.batch = k == 0 ? 1 : 7};
+            ckm_import_options options = {.size = sizeof options, .batch = k == 0 ? 1 : 7};
             ckm_cost_model model = CKM_COST_MODEL_INIT;
             assert_int_equal(ckm_import_file(reference_path(i, path, sizeof path), &options, &g, &err), CKM_OK);
             assert_int_equal(ckm_autodiff_layer_graph(g, &training, &err), CKM_OK);

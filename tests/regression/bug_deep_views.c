@@ -30,11 +30,20 @@ static void limits_come_through_any_number_of_views(void **state)
     for (int k = 0; k < 2; k++) {  // one table near the data, a smaller one far away
         assert_int_equal(ckm_i_graph_add_tensor(g, "table", CKM_ROLE_PARAMETER, CKM_F32, &tables[k], &table, &err),
                          CKM_OK);
-        assert_int_equal(
-            ckm_i_graph_add_op(g, "gather", "look_up", (const int32_t[]){table, at}, 2, NULL, 0, &y, 1, &err), CKM_OK);
+        assert_int_equal(ckm_i_graph_add_op(g,
+                                            &(ckm_i_new_op){.kind = "gather",
+                                                            .name = "look_up",
+                                                            .inputs = {(const int32_t[]){table, at}, 2},
+                                                            .n_outputs = 1},
+                                            &y, &err),
+                         CKM_OK);
         assert_int_equal(ckm_i_session_value_limit(g, first), tables[k].dims[0]);
         for (int i = 0; k == 0 && i < DEPTH; i++) {
-            assert_int_equal(ckm_i_graph_add_op(g, "identity", "view", &at, 1, NULL, 0, &at, 1, &err), CKM_OK);
+            assert_int_equal(
+                ckm_i_graph_add_op(
+                    g, &(ckm_i_new_op){.kind = "identity", .name = "view", .inputs = {&at, 1}, .n_outputs = 1}, &at,
+                    &err),
+                CKM_OK);
         }
     }
     assert_int_equal(ckm_i_session_value_limit(g, other), 0);

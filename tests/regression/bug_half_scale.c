@@ -34,7 +34,10 @@ static void mixed_precision_is_refused(void **state)
         assert_int_equal(ckm_i_graph_add_tensor(g, "x", CKM_ROLE_INPUT, CKM_F32, &shape, &in[0], &err), CKM_OK);
         assert_int_equal(ckm_i_graph_add_tensor(g, "scale", CKM_ROLE_PARAMETER, types[i / 2], &row, &in[1], &err),
                          CKM_OK);
-        assert_int_equal(ckm_i_graph_add_op(g, "layer_norm", "norm", in, 2, NULL, 0, &y, 1, &err), CKM_OK);
+        assert_int_equal(
+            ckm_i_graph_add_op(
+                g, &(ckm_i_new_op){.kind = "layer_norm", .name = "norm", .inputs = {in, 2}, .n_outputs = 1}, &y, &err),
+            CKM_OK);
         assert_int_equal(ckm_i_backend_create(names[i % 2], 1, &backend, &err), CKM_OK);
         ckm_status status = backend->prepare(backend, g, 0, &kernel, &workspace, &err);
         if (status == CKM_OK) {

@@ -25,7 +25,8 @@ static int32_t add_op(ckm_graph *g, const char *kind, const char *name, const in
 {
     int32_t output = -1;
     ckm_error err = CKM_ERROR_INIT;
-    ckm_status status = ckm_i_graph_add_op(g, kind, name, inputs, n, NULL, 0, &output, 1, &err);
+    ckm_status status = ckm_i_graph_add_op(
+        g, &(ckm_i_new_op){.kind = kind, .name = name, .inputs = {inputs, n}, .n_outputs = 1}, &output, &err);
     assert_string_equal(err.message, "");
     assert_int_equal(status, CKM_OK);
     return output;
@@ -85,7 +86,13 @@ static void one_operator_with_many_operands(void **state)
     int32_t output = -1;
     ckm_error err = CKM_ERROR_INIT;
     ckm_i_attr attr = ckm_i_attr_ints("axis", &axis, 1);
-    assert_int_equal(ckm_i_graph_add_op(g, "concat", "all", operands, OPERANDS, &attr, 1, &output, 1, &err), CKM_OK);
+    assert_int_equal(
+        ckm_i_graph_add_op(
+            g,
+            &(ckm_i_new_op){
+                .kind = "concat", .name = "all", .inputs = {operands, OPERANDS}, .attrs = {&attr, 1}, .n_outputs = 1},
+            &output, &err),
+        CKM_OK);
     derive(g, 2 * OPERANDS);
     assert_true((clock() - begin) / CLOCKS_PER_SEC < 60);
     free(operands);

@@ -39,7 +39,11 @@ static ckm_status add(const misfit *m, ckm_error *err)
     assert_int_equal(ckm_i_graph_create("g", CKM_CHANNELS_FIRST, 1, &g, err), CKM_OK);
     assert_int_equal(ckm_i_graph_add_tensor(g, "x", CKM_ROLE_CONSTANT, CKM_F32, &m->x, &in[0], err), CKM_OK);
     assert_int_equal(ckm_i_graph_add_tensor(g, "s", CKM_ROLE_CONSTANT, m->dtype, &m->second, &in[1], err), CKM_OK);
-    ckm_status status = ckm_i_graph_add_op(g, m->kind, "op", in, 2, &attr, m->equation != NULL, &y, 1, err);
+    ckm_status status = ckm_i_graph_add_op(
+        g,
+        &(ckm_i_new_op){
+            .kind = m->kind, .name = "op", .inputs = {in, 2}, .attrs = {&attr, m->equation != NULL}, .n_outputs = 1},
+        &y, err);
     ckm_graph_free(g);
     return status;
 }
@@ -89,7 +93,10 @@ static void operands_of_few_dimensions_are_refused(void **state)
         int32_t y;
         assert_int_equal(ckm_i_graph_create("g", CKM_CHANNELS_FIRST, 1, &g, &err), CKM_OK);
         assert_int_equal(ckm_i_graph_add_tensor(g, "x", CKM_ROLE_INPUT, CKM_F32, &scalar, &x, &err), CKM_OK);
-        assert_int_equal(ckm_i_graph_add_op(g, kinds[i], "op", &x, 1, NULL, 0, &y, 1, &err), CKM_ERR_FORMAT);
+        assert_int_equal(
+            ckm_i_graph_add_op(g, &(ckm_i_new_op){.kind = kinds[i], .name = "op", .inputs = {&x, 1}, .n_outputs = 1},
+                               &y, &err),
+            CKM_ERR_FORMAT);
         ckm_graph_free(g);
     }
 }

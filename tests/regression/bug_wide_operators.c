@@ -78,7 +78,10 @@ static void a_misfit_behind_the_view_is_named(void **state)
             ckm_i_graph_add_tensor(g, "t", CKM_ROLE_INPUT, CKM_F32, i == 79 ? &four : &three, &inputs[i], &err),
             CKM_OK);
     }
-    assert_int_equal(ckm_i_graph_add_op(g, "maximum", "wide", inputs, 80, NULL, 0, &y, 1, &err), CKM_ERR_FORMAT);
+    assert_int_equal(
+        ckm_i_graph_add_op(
+            g, &(ckm_i_new_op){.kind = "maximum", .name = "wide", .inputs = {inputs, 80}, .n_outputs = 1}, &y, &err),
+        CKM_ERR_FORMAT);
     assert_non_null(strstr(err.message, "\"wide\" (maximum)"));
     ckm_graph_free(g);
 }
@@ -157,7 +160,9 @@ static void every_class_keeps_to_its_view(void **state)
                 continue;
             }
             checked++;
-            if (ckm_i_graph_add_op(g, c->kind, "wide", inputs, WIDE, NULL, 0, &y, 1, &err) != CKM_OK) {
+            if (ckm_i_graph_add_op(
+                    g, &(ckm_i_new_op){.kind = c->kind, .name = "wide", .inputs = {inputs, WIDE}, .n_outputs = 1}, &y,
+                    &err) != CKM_OK) {
                 fail_msg("%s: %s", c->kind, err.message);
             }
             assert_int_equal(ckm_i_op_view_init(g, ckm_graph_op_count(g) - 1, &view, &err), CKM_OK);

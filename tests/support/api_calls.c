@@ -105,10 +105,10 @@ static ckm_status set_up_run(api_world *w, ckm_error *err)
 {
     const int64_t shape[3] = {8, 8, 3};
     ckm_autodiff_options derivation = CKM_AUTODIFF_OPTIONS_INIT;
-    ckm_program_options kernels = {.backend = "reference", .threads = 1};
+    ckm_program_options kernels = {.size = sizeof kernels, .backend = "reference", .threads = 1};
     ckm_plan_options packing = CKM_PLAN_OPTIONS_INIT;
     ckm_session_options session = CKM_SESSION_OPTIONS_INIT;
-    ckm_profile_options few = {0, 1, 1.0, NULL, NULL, NULL};
+    ckm_profile_options few = {sizeof few, 0, 1, 1.0, NULL, NULL, NULL};
     ckm_cost_model flops = CKM_COST_MODEL_INIT;
     ckm_train_place place = {.step = 1, .network = "test"};
     derivation.optimizer.kind = CKM_OPTIMIZER_SGD;

@@ -111,7 +111,7 @@ void api_visit_solve(api_visitor *v, ckm_error *err)
     options.budget_bytes = 30;
     options.time_limit_seconds = 2;
     batches.memory_bytes = 20;  // no batch fits: the graph does not grow with it
-    batches.solve.time_limit_seconds = 2;
+    batches.solve = &options;
     STATUS(ckm_solve, 4, 0, ckm_solve(P(0, w->df), P(1, &options), P(2, &result), P(3, err)))
     TRIES(ckm_solve, 1, 0, ckm_solve(w->open_df, &options, &result, P(0, err)))
     DONE(ckm_solve_result_dispose, 1, ckm_solve_result_dispose(P(0, &result)))
@@ -258,8 +258,8 @@ void api_visit_cost(api_visitor *v, ckm_error *err)
     ckm_device device = *ckm_device_at(0);
     ckm_dataflow *made = NULL;
     ckm_cost_model model = CKM_COST_MODEL_INIT;
-    const ckm_cost_model by_profile = {CKM_COST_MODEL_PROFILE, NULL, NULL};
-    const ckm_cost_model by_device = {CKM_COST_MODEL_DEVICE, NULL, NULL};
+    const ckm_cost_model by_profile = {sizeof by_profile, CKM_COST_MODEL_PROFILE, NULL, NULL};
+    const ckm_cost_model by_device = {sizeof by_device, CKM_COST_MODEL_DEVICE, NULL, NULL};
     const ckm_training *steps[1] = {w->training};
     const ckm_training *no_steps[1] = {NULL};
     int64_t times[256];

@@ -14,7 +14,7 @@ static ckm_status solve_plain(int64_t budget_bytes, void *user, ckm_schedule **o
 void api_visit_run(api_visitor *v, ckm_error *err)
 {
     api_world *w = v->w;
-    ckm_program_options kernels = {.backend = "reference", .threads = 1};
+    ckm_program_options kernels = {.size = sizeof kernels, .backend = "reference", .threads = 1};
     ckm_program *program = NULL;
     ckm_plan_options packing = CKM_PLAN_OPTIONS_INIT;
     ckm_run_fit fit = {0};
@@ -45,6 +45,10 @@ void api_visit_session(api_visitor *v, ckm_error *err)
     ckm_timing timing;
     ckm_timing_options rounds = CKM_TIMING_OPTIONS_INIT;
     rounds.rounds = 1;
+    ckm_compare_options steps = CKM_COMPARE_OPTIONS_INIT;
+    steps.steps = 1;
+    ckm_session_side first = {w->step_schedule, w->step_plan};
+    ckm_session_side second = first;
     STATUS(ckm_session_create, 7, 0,
            ckm_session_create(P(0, w->program), P(1, w->step_df), P(2, w->step_schedule), P(3, w->step_plan),
                               P(4, &options), P(5, &made), P(6, err)))
@@ -64,20 +68,26 @@ void api_visit_session(api_visitor *v, ckm_error *err)
     STATUS(ckm_session_write, 3, 0,
            ckm_session_write(P(0, w->session), 0, 0, sizeof element, P(1, &element), P(2, err)))
     STATUS(ckm_session_step, 3, 0, ckm_session_step(P(0, w->session), 0, 0.1, P(1, &step), P(2, err)))
-    STATUS(ckm_session_compare, 8, 0,
-           ckm_session_compare(P(0, w->program), P(1, w->step_df), P(2, w->step_schedule), P(3, w->step_plan),
-                               P(4, w->step_schedule), P(5, w->step_plan), 1, 0.1, 1, NULL, NULL, P(6, &compared),
-                               P(7, err)))
-    STATUS(ckm_session_time, 9, 0,
-           ckm_session_time(P(0, w->program), P(1, w->step_df), P(2, w->step_schedule), P(3, w->step_plan),
-                            P(4, w->step_schedule), P(5, w->step_plan), P(6, &rounds), P(7, &timing), P(8, err)))
+    STATUS(ckm_session_compare, 7, 0,
+           ckm_session_compare(P(0, w->program), P(1, w->step_df), P(2, &first), P(3, &second), P(4, &steps),
+                               P(5, &compared), P(6, err)))
+    STATUS(ckm_session_time, 7, 0,
+           ckm_session_time(P(0, w->program), P(1, w->step_df), P(2, &first), P(3, &second), P(4, &rounds),
+                            P(5, &timing), P(6, err)))
+    ckm_session_side no_schedule = {NULL, w->step_plan};
+    ckm_session_side no_plan = {w->step_schedule, NULL};
+    VALUE(ckm_session_compare, 1,
+          ckm_session_compare(w->program, w->step_df, &first, &no_schedule, &steps, &compared, P(0, err)) ==
+              CKM_ERR_ARGUMENT)
+    VALUE(ckm_session_time, 1,
+          ckm_session_time(w->program, w->step_df, &no_plan, &second, &rounds, &timing, P(0, err)) == CKM_ERR_ARGUMENT)
 }
 
 void api_visit_profile(api_visitor *v, ckm_error *err)
 {
     api_world *w = v->w;
     ckm_profile *made = NULL;
-    ckm_profile_options options = {0, 1, 1.0, NULL, NULL, NULL};
+    ckm_profile_options options = {sizeof options, 0, 1, 1.0, NULL, NULL, NULL};
     ckm_profile_info info;
     char path[4096];
     ckm_profile *profiles[2] = {w->profile, w->profile};
@@ -122,7 +132,8 @@ void api_visit_data(api_visitor *v, ckm_error *err)
     VALUE(ckm_data_class_name, 1, ckm_data_class_name(P(0, data), -1) == NULL)
     STATUS(ckm_data_fetch, 4, 0, ckm_data_fetch(P(0, data), 0, P(1, inputs), P(2, labels), P(3, err)))
     TRIES(ckm_train_fetch, 3, 0, ckm_train_fetch(P(0, w->session), P(1, data), 0, P(2, err)))
-    ckm_train_options steps = {.last_step = 1, .rate = CKM_RATE_SCHEDULE_INIT};
+    ckm_train_options steps = CKM_TRAIN_OPTIONS_INIT;
+    steps.last_step = 1;
     ckm_train_result result;
     STATUS(ckm_train_run, 5, 0, ckm_train_run(P(0, w->session), P(1, data), P(2, &steps), P(3, &result), P(4, err)))
     ckm_data_close(data);

@@ -108,11 +108,13 @@ void api_visit_network(api_visitor *v, ckm_error *err)
 
 static ckm_trainer_options plain_options(void)
 {
+    static const ckm_program_options kernels = {.size = sizeof kernels, .backend = "reference", .threads = 1};
+    static const ckm_data_options reading = {.size = sizeof reading, .synthetic_samples = 8};
     ckm_trainer_options options = CKM_TRAINER_OPTIONS_INIT;
     options.budget_bytes = INT64_C(1) << 40;
     options.costs = CKM_TRAINER_COSTS_MODEL;
-    options.kernels.backend = "reference";
-    options.reading.synthetic_samples = 8;
+    options.kernels = &kernels;
+    options.reading = &reading;
     return options;
 }
 
@@ -139,7 +141,7 @@ void api_visit_trainer(api_visitor *v, ckm_error *err)
     ckm_trainer_options options = plain_options();
     ckm_trainer *opened = NULL;
     ckm_trainer *planned = NULL;
-    ckm_train_options course = {.last_step = 0, .rate = CKM_RATE_SCHEDULE_INIT};
+    ckm_train_options course = CKM_TRAIN_OPTIONS_INIT;
     ckm_train_result result;
     ckm_compare_result compared;
     ckm_timing timing;

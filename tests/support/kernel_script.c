@@ -104,8 +104,13 @@ static void parse_operator(kernel_script *s, char *kind, char **rest, const char
         }
     }
     ckm_error err = CKM_ERROR_INIT;
-    ckm_status status = ckm_i_graph_add_op(s->graph, kind, "tested", inputs, n_inputs, attrs, n_attrs, outputs,
-                                           n_outputs, &err);
+    ckm_status status = ckm_i_graph_add_op(s->graph,
+                                           &(ckm_i_new_op){.kind = kind,
+                                                           .name = "tested",
+                                                           .inputs = {inputs, n_inputs},
+                                                           .attrs = {attrs, n_attrs},
+                                                           .n_outputs = n_outputs},
+                                           outputs, &err);
     if (status != CKM_OK) {
         fail_msg("%s: %s", text, err.message);
     }

@@ -72,7 +72,13 @@ static int32_t read_op(network_text *r, char *text, int32_t x, int32_t y)
         n_outputs = strcmp(attrs[i].key, "sizes") == 0 ? attrs[i].n : n_outputs;
     }
     ckm_error err = CKM_ERROR_INIT;
-    if (ckm_i_graph_add_op(r->g, kind, kind, inputs, n_inputs, attrs, n_attrs, outputs, n_outputs, &err) != CKM_OK) {
+    if (ckm_i_graph_add_op(r->g,
+                           &(ckm_i_new_op){.kind = kind,
+                                           .name = kind,
+                                           .inputs = {inputs, n_inputs},
+                                           .attrs = {attrs, n_attrs},
+                                           .n_outputs = n_outputs},
+                           outputs, &err) != CKM_OK) {
         fail_msg("%s", err.message);
     }
     return outputs[n_outputs > 1 ? 1 : 0];  // of a split the middle part
@@ -87,7 +93,10 @@ void network_text_read(network_text *out, ckm_layout layout, const char *shape_t
     assert_int_equal(ckm_i_graph_create("case", layout, shape.dims[0], &out->g, NULL), CKM_OK);
     int32_t operands[2] = {leaf(out, 'f', shape_text), leaf(out, 'p', shape_text)};
     int32_t x = -1;
-    assert_int_equal(ckm_i_graph_add_op(out->g, "add", "start", operands, 2, NULL, 0, &x, 1, NULL), CKM_OK);
+    assert_int_equal(
+        ckm_i_graph_add_op(
+            out->g, &(ckm_i_new_op){.kind = "add", .name = "start", .inputs = {operands, 2}, .n_outputs = 1}, &x, NULL),
+        CKM_OK);
     int32_t y = x;
     char *save = NULL;
     for (char *op = strtok_r(out->text, "|", &save); op != NULL; op = strtok_r(NULL, "|", &save)) {

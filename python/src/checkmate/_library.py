@@ -85,6 +85,7 @@ MinBudgetFn = c.CFUNCTYPE(None, int64, int64, c.c_double, c.c_void_p)
 
 class CSolveOptions(c.Structure):
     _fields_ = [
+        ("size", c.c_size_t),
         ("budget_bytes", int64),
         ("strategy", c.c_char_p),
         ("time_limit_seconds", c.c_double),

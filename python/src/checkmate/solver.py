@@ -174,6 +174,7 @@ def solve(
             guarded(lambda: log(line.decode("utf-8", "replace")))
 
     options = CSolveOptions(
+        c.sizeof(CSolveOptions),
         budget,
         strategy.encode(),
         0.0 if time_limit is None else time_limit,
@@ -260,8 +261,8 @@ def min_budget(
             except BaseException as error:  # noqa: BLE001 - re-raised below, C cannot carry it
                 caught.append(error)
 
-    options = CSolveOptions(-1, strategy.encode(), 0.0 if time_limit is None else time_limit, 1e-4, -1, threads, seed, 0, 0,
-                            StopFn(on_stop), LogFn(), ProgressFn(), None, False, None)  # fmt: skip
+    options = CSolveOptions(c.sizeof(CSolveOptions), -1, strategy.encode(), 0.0 if time_limit is None else time_limit, 1e-4, -1,
+                            threads, seed, 0, 0, StopFn(on_stop), LogFn(), ProgressFn(), None, False, None)  # fmt: skip
     result = CMinBudgetResult()
     with signals:
         call("ckm_min_budget", graph.handle, c.byref(options), MinBudgetFn(on_report), c.byref(result))

@@ -57,8 +57,14 @@ ckm_status ckm_i_grad_of_attention(ckm_i_grad *g, ckm_error *err)
     for (int32_t i = 0; i < CKM_I_ATTENTION_OPERANDS; i++) {
         inputs[CKM_I_ATTENTION_GRADIENTS + i] = ckm_i_grad_in(g, i);
     }
-    CKM_I_CHECK(ckm_i_step_add(g->step, "attention_backward", g->forward.name, ":grad", inputs,
-                               CKM_I_ATTENTION_GRADIENTS + g->forward.n_inputs, &attrs, outputs, n_outputs, err));
+    CKM_I_CHECK(ckm_i_step_add(g->step,
+                               &(ckm_i_step_op){.kind = "attention_backward",
+                                                .name = g->forward.name,
+                                                .suffix = ":grad",
+                                                .inputs = {inputs, CKM_I_ATTENTION_GRADIENTS + g->forward.n_inputs},
+                                                .attrs = &attrs,
+                                                .n_outputs = n_outputs},
+                               outputs, err));
     for (int32_t i = 0; i < n_outputs; i++) {
         if (ckm_i_grad_wants(g, i)) {
             CKM_I_CHECK(ckm_i_grad_give(g, i, names[i], outputs[i], err));

@@ -39,7 +39,14 @@ static ckm_status normalization(ckm_i_grad *g, const char *kind, ckm_error *err)
     int32_t inputs[5] = {g->dy, ckm_i_grad_in(g, X), ckm_i_grad_in(g, SCALE), g->forward.outputs[1],
                          g->forward.outputs[2]};
     int32_t outputs[3];
-    CKM_I_CHECK(ckm_i_step_add(g->step, kind, g->forward.name, suffix, inputs, 5, &attrs, outputs, 3, err));
+    CKM_I_CHECK(ckm_i_step_add(g->step,
+                               &(ckm_i_step_op){.kind = kind,
+                                                .name = g->forward.name,
+                                                .suffix = suffix,
+                                                .inputs = {inputs, 5},
+                                                .attrs = &attrs,
+                                                .n_outputs = 3},
+                               outputs, err));
     CKM_I_CHECK(give_weights(g, SCALE, "scale", outputs[1], err));
     CKM_I_CHECK(give_weights(g, BIAS, "bias", outputs[2], err));
     return ckm_i_grad_wants(g, X) ? ckm_i_grad_give(g, X, "x", outputs[0], err) : CKM_OK;
@@ -66,8 +73,14 @@ ckm_status ckm_i_grad_of_rms_norm(ckm_i_grad *g, ckm_error *err)
     ckm_i_attrs attrs = ckm_i_grad_attrs(g);
     int32_t inputs[4] = {g->dy, ckm_i_grad_in(g, X), ckm_i_grad_in(g, SCALE), g->forward.outputs[1]};
     int32_t outputs[2];
-    CKM_I_CHECK(
-        ckm_i_step_add(g->step, "rms_norm_backward", g->forward.name, ":grad_x", inputs, 4, &attrs, outputs, 2, err));
+    CKM_I_CHECK(ckm_i_step_add(g->step,
+                               &(ckm_i_step_op){.kind = "rms_norm_backward",
+                                                .name = g->forward.name,
+                                                .suffix = ":grad_x",
+                                                .inputs = {inputs, 4},
+                                                .attrs = &attrs,
+                                                .n_outputs = 2},
+                               outputs, err));
     CKM_I_CHECK(give_weights(g, SCALE, "scale", outputs[1], err));
     return ckm_i_grad_wants(g, X) ? ckm_i_grad_give(g, X, "x", outputs[0], err) : CKM_OK;
 }

@@ -17,13 +17,8 @@ static ckm_status read_product(const ckm_i_op_view *v, const ckm_shape *a, const
 {
     int64_t trans_a;
     int64_t trans_b;
-    ckm_status status = ckm_i_op_int(v, "trans_a", 0, 1, 0, &trans_a, err);
-    if (status == CKM_OK) {
-        status = ckm_i_op_int(v, "trans_b", 0, 1, 0, &trans_b, err);
-    }
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_op_int(v, "trans_a", 0, 1, 0, &trans_a, err));
+    CKM_I_CHECK(ckm_i_op_int(v, "trans_b", 0, 1, 0, &trans_b, err));
     int64_t a0 = a->dims[a->rank - 2];
     int64_t a1 = a->dims[a->rank - 1];
     int64_t b0 = b->dims[b->rank - 2];
@@ -43,10 +38,7 @@ static ckm_status read_product(const ckm_i_op_view *v, const ckm_shape *a, const
 static ckm_status infer_matmul(const ckm_i_op_view *v, ckm_shape *out_shapes, ckm_dtype *out_dtypes, ckm_error *err)
 {
     for (int32_t i = 0; i < 2; i++) {
-        ckm_status status = ckm_i_op_check_rank(v, i, 1, CKM_MAX_RANK - 1, err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(ckm_i_op_check_rank(v, i, 1, CKM_MAX_RANK - 1, err));
     }
     ckm_shape a = v->in[0]->shape;
     ckm_shape b = v->in[1]->shape;
@@ -59,17 +51,11 @@ static ckm_status infer_matmul(const ckm_i_op_view *v, ckm_shape *out_shapes, ck
         b = (ckm_shape){2, {b.dims[0], 1}};
     }
     product p;
-    ckm_status status = read_product(v, &a, &b, &p, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(read_product(v, &a, &b, &p, err));
     a.rank -= 2;
     b.rank -= 2;
     ckm_shape out;
-    status = ckm_i_op_broadcast(v, &a, &b, &out, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_op_broadcast(v, &a, &b, &out, err));
     if (!row) {
         out.dims[out.rank++] = p.rows;
     }
@@ -84,23 +70,14 @@ static ckm_status infer_matmul(const ckm_i_op_view *v, ckm_shape *out_shapes, ck
 static ckm_status infer_gemm(const ckm_i_op_view *v, ckm_shape *out_shapes, ckm_dtype *out_dtypes, ckm_error *err)
 {
     for (int32_t i = 0; i < 2; i++) {
-        ckm_status status = ckm_i_op_check_rank(v, i, 2, 2, err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(ckm_i_op_check_rank(v, i, 2, 2, err));
     }
     product p;
-    ckm_status status = read_product(v, &v->in[0]->shape, &v->in[1]->shape, &p, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(read_product(v, &v->in[0]->shape, &v->in[1]->shape, &p, err));
     ckm_shape out = {2, {p.rows, p.columns}};
     if (v->op->n_inputs > 2 && v->in[2] != NULL) {
         ckm_shape with_bias;
-        status = ckm_i_op_broadcast(v, &out, &v->in[2]->shape, &with_bias, err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(ckm_i_op_broadcast(v, &out, &v->in[2]->shape, &with_bias, err));
         if (with_bias.rank != 2 || with_bias.dims[0] != out.dims[0] || with_bias.dims[1] != out.dims[1]) {
             return ckm_i_op_error(v, err, CKM_ERR_FORMAT, "the bias has more elements than the product");
         }

@@ -247,10 +247,7 @@ static ckm_status run_loss(const ckm_i_cpu *cpu, const ckm_i_kernel *kernel, con
     float *loss = call->outputs[0];
     int32_t *correct = call->outputs[1];
     int64_t counted;
-    ckm_status status = check_labels(cpu, kernel, &j, &counted, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(check_labels(cpu, kernel, &j, &counted, err));
     ckm_i_cpu_parallel(cpu->threads, l->chunks, 1, loss_chunks, &j);
     double sum = 0.0;
     int64_t hits = 0;

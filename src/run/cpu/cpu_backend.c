@@ -79,10 +79,7 @@ static ckm_status cpu_prepare(ckm_i_backend *backend, const ckm_graph *step, int
 {
     const ckm_i_cpu *cpu = backend->state;
     ckm_i_op_view view;
-    ckm_status status = ckm_i_op_view_init(step, op, &view, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_op_view_init(step, op, &view, err));
     ckm_i_kernel *kernel = ckm_i_calloc(1, sizeof *kernel);
     if (kernel == NULL) {
         return ckm_i_error_memory(err);
@@ -90,7 +87,7 @@ static ckm_status cpu_prepare(ckm_i_backend *backend, const ckm_graph *step, int
     kernel->step = step;
     kernel->op = op;
     int before = ckm_i_cpu_set_threads(cpu->threads);
-    status = prepare_from_groups(cpu, &view, kernel, err);
+    ckm_status status = prepare_from_groups(cpu, &view, kernel, err);
     ckm_i_cpu_set_threads(before);
     if (status == CKM_OK && kernel->run == NULL) {
         status = prepare_reference(&view, kernel, err);

@@ -77,10 +77,7 @@ ckm_status ckm_i_dnnl_sequence_room(ckm_i_dnnl_sequence *sequence, int64_t bytes
 {
     int64_t rounded;
     int64_t room;
-    ckm_status status = round_up(bytes, &rounded, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(round_up(bytes, &rounded, err));
     if (!ckm_i_add(sequence->room, rounded, &room)) {
         return ckm_i_error(err, CKM_ERR_OVERFLOW, "a kernel's workspace does not fit 63 bits");
     }

@@ -74,10 +74,7 @@ ckm_status ckm_i_dnnl_describe(const ckm_i_cpu *cpu, const_dnnl_op_desc_t desc, 
                                dnnl_primitive_desc_t *out, ckm_error *err)
 {
     dnnl_primitive_attr_t attributes = NULL;
-    ckm_status status = ckm_i_dnnl_attributes(&attributes, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_dnnl_attributes(&attributes, err));
     dnnl_primitive_desc_t pd = NULL;
     dnnl_status_t result = ckm_i_guard_primitive_desc_create(&pd, desc, attributes, cpu->engine, hint);
     dnnl_primitive_attr_destroy(attributes);

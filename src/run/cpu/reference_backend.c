@@ -34,19 +34,13 @@ static ckm_status prepare(ckm_i_backend *backend, const ckm_graph *step, int32_t
 {
     (void)backend;
     ckm_i_op_view view;
-    ckm_status status = ckm_i_op_view_init(step, op, &view, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_op_view_init(step, op, &view, err));
     const ckm_i_reference_kernel *reference = ckm_i_reference_find(view.op->op_class->id);
     if (reference == NULL) {
         return ckm_i_error(err, CKM_ERR_UNSUPPORTED, "operator \"%.200s\": there is no kernel for kind %s",
                            view.op->name, view.op->op_class->kind);
     }
-    status = check_types(step, view.op, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(check_types(step, view.op, err));
     ckm_i_kernel *kernel = ckm_i_calloc(1, sizeof *kernel);
     if (kernel == NULL) {
         return ckm_i_error_memory(err);

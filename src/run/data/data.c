@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/options.h"
 #include "base/rng.h"
 #include "graph/graph.h"
 
@@ -114,11 +115,8 @@ static ckm_status fill(ckm_data *d, int64_t step, ckm_error *err)
         for (int32_t f = 0; f < o->n_inputs; f++) {
             inputs[f] = (char *)d->staged_inputs[f] + i * ckm_i_data_field_bytes(&o->inputs[f]);
         }
-        ckm_status status = d->source.format->read(
-            &d->source, sample, inputs, (char *)d->staged_labels + i * ckm_i_data_field_bytes(&o->labels), err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(d->source.format->read(&d->source, sample, inputs,
+                                           (char *)d->staged_labels + i * ckm_i_data_field_bytes(&o->labels), err));
     }
     return CKM_OK;
 }
@@ -254,13 +252,8 @@ static ckm_status prepare(ckm_data *d, const ckm_data_options *options, ckm_erro
     memcpy(d->inputs, options->inputs, (size_t)options->n_inputs * sizeof d->inputs[0]);
     d->options.inputs = d->inputs;
     for (int32_t i = 0; i < options->n_inputs; i++) {
-        ckm_status status = copy_field(d, i, &d->inputs[i], &bytes, err);
-        if (status == CKM_OK) {
-            status = stage(d, bytes, &d->staged_inputs[i], err);
-        }
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(copy_field(d, i, &d->inputs[i], &bytes, err));
+        CKM_I_CHECK(stage(d, bytes, &d->staged_inputs[i], err));
     }
     ckm_status status = copy_field(d, CKM_DATA_MAX_INPUTS, &d->options.labels, &bytes, err);
     return status == CKM_OK ? stage(d, bytes, &d->staged_labels, err) : status;
@@ -342,8 +335,10 @@ static ckm_status open_data(const char *path, const ckm_data_source *caller, con
                             ckm_data **out, ckm_error *err)
 {
     CKM_I_NEED(options, err);
-    CKM_I_NEED(options->inputs, err);
     CKM_I_NEED(out, err);
+    ckm_data_options o = CKM_DATA_OPTIONS_INIT;
+    CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_data_options, &o, synthetic_samples, options, err));
+    CKM_I_NEED_NAMED(o.inputs, "options->inputs", err);
     ckm_data *d = ckm_i_calloc(1, sizeof *d);
     if (d == NULL) {
         return ckm_i_error_memory(err);
@@ -353,7 +348,7 @@ static ckm_status open_data(const char *path, const ckm_data_source *caller, con
     pthread_mutex_init(&d->lock, NULL);
     pthread_cond_init(&d->work, NULL);
     pthread_cond_init(&d->ready, NULL);
-    ckm_status status = prepare(d, options, err);
+    ckm_status status = prepare(d, &o, err);
     d->source.options = &d->options;
     if (status == CKM_OK) {
         status = path != NULL ? open_folder(d, path, err) : ckm_i_data_open_caller(caller, &d->source, err);

@@ -84,10 +84,7 @@ static ckm_status add_file(ckm_i_data_source *source, cifar_state *s, const char
     if (f->path == NULL) {
         return ckm_i_error_memory(err);
     }
-    ckm_status status = ckm_i_file_open(f->path, &f->fd, &size, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_file_open(f->path, &f->fd, &size, err));
     if (size == 0 || size % record != 0) {
         return ckm_i_error_at(err, CKM_ERR_FORMAT, f->path, 0, -1,
                               "has %lld bytes, which is no whole number of records of %lld bytes", (long long)size,
@@ -143,10 +140,7 @@ static ckm_status read_sample(ckm_i_data_source *source, int64_t sample, void *c
         f++;
     }
     int64_t record_bytes = s->label_bytes + IMAGE_BYTES;
-    ckm_status status = ckm_i_data_pread(f->fd, f->path, sample * record_bytes, record_bytes, record, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_data_pread(f->fd, f->path, sample * record_bytes, record_bytes, record, err));
     const uint8_t *planes = record + s->label_bytes;
     ckm_i_pixels_begin(&s->sink, SIDE, SIDE, 3, inputs[0]);
     for (int y = 0; y < SIDE; y++) {

@@ -56,10 +56,7 @@ static ckm_status read_header(idx_file *f, int64_t size, ckm_error *err)
     uint8_t start[4];
     uint8_t dims[16];
     int64_t elements = 1;
-    ckm_status status = ckm_i_data_pread(f->fd, f->path, 0, 4, start, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_data_pread(f->fd, f->path, 0, 4, start, err));
     if (start[0] != 0 || start[1] != 0 || start[3] < 1 || start[3] > 4) {
         return ckm_i_error_at(err, CKM_ERR_FORMAT, f->path, 0, 0, "is not an IDX file of 1 to 4 dimensions");
     }
@@ -69,10 +66,7 @@ static ckm_status read_header(idx_file *f, int64_t size, ckm_error *err)
     }
     f->rank = start[3];
     f->data_at = 4 + 4 * (int64_t)f->rank;
-    status = ckm_i_data_pread(f->fd, f->path, 4, 4 * (int64_t)f->rank, dims, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_data_pread(f->fd, f->path, 4, 4 * (int64_t)f->rank, dims, err));
     for (int32_t i = 0; i < f->rank; i++) {
         const uint8_t *d = dims + 4 * i;
         f->dims[i] = (int64_t)d[0] << 24 | (int64_t)d[1] << 16 | (int64_t)d[2] << 8 | (int64_t)d[3];
@@ -96,8 +90,8 @@ static ckm_status open_idx(idx_file *f, const char *folder, const char *name, ck
     if (f->path == NULL) {
         return ckm_i_error_memory(err);
     }
-    ckm_status status = ckm_i_file_open(f->path, &f->fd, &size, err);
-    return status == CKM_OK ? read_header(f, size, err) : status;
+    CKM_I_CHECK(ckm_i_file_open(f->path, &f->fd, &size, err));
+    return read_header(f, size, err);
 }
 
 // Looks at all labels, so that one out of range is found before training starts.
@@ -210,14 +204,9 @@ static ckm_status read_sample(ckm_i_data_source *source, int64_t sample, void *c
     uint8_t label;
     int64_t row_bytes = s->width * s->channels;
     int64_t image_bytes = s->height * row_bytes;
-    ckm_status status = ckm_i_data_pread(s->images.fd, s->images.path, s->images.data_at + sample * image_bytes,
-                                         image_bytes, s->pixels, err);
-    if (status == CKM_OK) {
-        status = ckm_i_data_pread(s->labels.fd, s->labels.path, s->labels.data_at + sample, 1, &label, err);
-    }
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_data_pread(s->images.fd, s->images.path, s->images.data_at + sample * image_bytes, image_bytes,
+                                 s->pixels, err));
+    CKM_I_CHECK(ckm_i_data_pread(s->labels.fd, s->labels.path, s->labels.data_at + sample, 1, &label, err));
     ckm_i_pixels_begin(&s->sink, s->height, s->width, s->channels, inputs[0]);
     for (int64_t y = 0; y < s->height; y++) {
         ckm_i_pixels_row(&s->sink, s->pixels + y * row_bytes);

@@ -238,11 +238,9 @@ static ckm_status read_sample(ckm_i_data_source *source, int64_t sample, void *c
     images_state *s = source->state;
     const image_entry *e = &s->entries[sample];
     char path[4096];
-    ckm_status status = path_of(s, sample, path, sizeof path, err);
-    if (status == CKM_OK) {
-        status = ckm_i_image_decode(path, ckm_i_image_kind_of(s->names + e->name_at), &s->sink, inputs[0], err);
-    }
-    return status == CKM_OK ? ckm_i_data_store_class(source, path, sample, e->class_number, labels, err) : status;
+    CKM_I_CHECK(path_of(s, sample, path, sizeof path, err));
+    CKM_I_CHECK(ckm_i_image_decode(path, ckm_i_image_kind_of(s->names + e->name_at), &s->sink, inputs[0], err));
+    return ckm_i_data_store_class(source, path, sample, e->class_number, labels, err);
 }
 
 static const char *class_name(const ckm_i_data_source *source, int64_t i)

@@ -164,11 +164,8 @@ static bool pixel_geometry(npy_state *s, const ckm_shape *shape, ckm_layout layo
 // Bytes for a floating image input go through the pixel path.
 static ckm_status open_pixels(ckm_i_data_source *source, npy_state *s, npy_file *f, ckm_error *err)
 {
-    ckm_status status = ckm_i_pixels_init(&s->sink, source->options, s->source_height, s->source_width,
-                                          s->source_channels, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(
+        ckm_i_pixels_init(&s->sink, source->options, s->source_height, s->source_width, s->source_channels, err));
     s->has_sink = true;
     f->pixels = true;
     if (!source->options->resize &&
@@ -340,13 +337,8 @@ static ckm_status check_label_range(ckm_i_data_source *source, npy_state *s, ckm
     const ckm_data_field *field = &source->options->labels;
     for (int64_t i = 0; field->dtype == CKM_I32 && f->per_sample == 1 && i < source->samples; i++) {
         int32_t value = 0;
-        ckm_status status = read_stored(s, f, i, err);
-        if (status == CKM_OK) {
-            status = convert(f, field, s->buffer, true, i, &value, err);
-        }
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(read_stored(s, f, i, err));
+        CKM_I_CHECK(convert(f, field, s->buffer, true, i, &value, err));
         source->classes = value >= source->classes ? (int64_t)value + 1 : source->classes;
     }
     return CKM_OK;
@@ -363,10 +355,7 @@ static ckm_status open_source(const char *folder, ckm_i_data_source *source, ckm
     for (int i = 0; i <= LABELS; i++) {
         s->files[i].fd = -1;
     }
-    ckm_status status = open_files(folder, source, s, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(open_files(folder, source, s, err));
     for (int i = 0; i <= LABELS; i++) {
         int64_t bytes = s->files[i].per_sample * s->files[i].header.item_bytes;
         largest = bytes > largest ? bytes : largest;

@@ -47,10 +47,7 @@ ckm_status ckm_i_pixels_init(ckm_i_pixels *p, const ckm_data_options *options, i
                              int32_t channels, ckm_error *err)
 {
     *p = (ckm_i_pixels){.scaling = options->scaling};
-    ckm_status status = target_shape(p, options, height, width, channels, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(target_shape(p, options, height, width, channels, err));
     size_t row_elements = (size_t)p->width * (size_t)p->channels;
     p->row = ckm_i_calloc(row_elements, sizeof *p->row);
     p->column_sums = ckm_i_calloc((size_t)p->width, sizeof *p->column_sums);

@@ -108,10 +108,8 @@ static bool guarded(png_job *job)
 ckm_status ckm_i_image_png(const char *path, ckm_i_pixels *sink, float *out, int64_t *bytes, ckm_error *err)
 {
     png_job job = {.path = path, .sink = sink, .out = out};
-    ckm_status status = ckm_i_file_open_stream(path, &job.file, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_file_open_stream(path, &job.file, err));
+    ckm_status status = CKM_OK;
     job.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &job, on_error, on_warning);
     job.info = job.png != NULL ? png_create_info_struct(job.png) : NULL;
     if (job.info == NULL) {

@@ -105,13 +105,8 @@ ckm_status ckm_i_npy_parse(const char *text, size_t n, int64_t size_bytes, const
     if (strlen(header) != length) {
         return broken(path, "its header holds a zero byte", err);
     }
-    ckm_status status = parse_type(value_of(header, "'descr'"), path, &h, err);
-    if (status == CKM_OK) {
-        status = parse_shape(value_of(header, "'shape'"), path, &h, err);
-    }
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(parse_type(value_of(header, "'descr'"), path, &h, err));
+    CKM_I_CHECK(parse_shape(value_of(header, "'shape'"), path, &h, err));
     const char *order = value_of(header, "'fortran_order'");
     if (order == NULL || strncmp(order, "False", 5) != 0) {
         return ckm_i_error_at(

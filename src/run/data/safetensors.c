@@ -158,11 +158,8 @@ ckm_status ckm_i_safetensors_write(const char *path, const ckm_i_safetensor *ten
     char *header = NULL;
     size_t header_bytes = 0;
     uint8_t length[8];
-    ckm_status status = make_header(tensors, n_tensors, metadata, n_metadata, &header, &header_bytes, err);
-    if (status != CKM_OK) {
-        return status;
-    }
-    status = ckm_i_writer_open(&writer, path, err);
+    CKM_I_CHECK(make_header(tensors, n_tensors, metadata, n_metadata, &header, &header_bytes, err));
+    ckm_status status = ckm_i_writer_open(&writer, path, err);
     if (status == CKM_OK) {
         for (int i = 0; i < 8; i++) {
             length[i] = (uint8_t)((uint64_t)header_bytes >> (8 * i));
@@ -213,28 +210,22 @@ static ckm_status read_shape(const json_t *entry, const ckm_i_json_place *place,
 {
     const json_t *shape = NULL;
     ckm_i_json_place list = ckm_i_json_member(place, "shape");
-    ckm_status status = ckm_i_json_get_array(entry, place, "shape", true, &shape, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_json_get_array(entry, place, "shape", true, &shape, err));
     if (json_array_size(shape) > CKM_MAX_RANK) {
         return ckm_i_json_error(err, &list, "more than %d dimensions", CKM_MAX_RANK);
     }
-    for (size_t i = 0; i < json_array_size(shape) && status == CKM_OK; i++) {
+    for (size_t i = 0; i < json_array_size(shape); i++) {
         ckm_i_json_place element = ckm_i_json_element(&list, i);
-        status = ckm_i_json_int(json_array_get(shape, i), &element, 0, INT64_MAX, &t->shape.dims[i], err);
+        CKM_I_CHECK(ckm_i_json_int(json_array_get(shape, i), &element, 0, INT64_MAX, &t->shape.dims[i], err));
         t->shape.rank++;
     }
-    return status;
+    return CKM_OK;
 }
 
 static ckm_status read_type(const json_t *entry, const ckm_i_json_place *place, ckm_i_safetensor *t, ckm_error *err)
 {
     const char *text = NULL;
-    ckm_status status = ckm_i_json_get_text(entry, place, "dtype", true, &text, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_json_get_text(entry, place, "dtype", true, &text, err));
     for (int i = 0; i < N_TYPES; i++) {
         if (strcmp(types[i].name, text) == 0) {
             t->dtype = types[i].dtype;
@@ -334,10 +325,7 @@ static ckm_status take_member(const char *name, json_t *entry, void *user, ckm_e
     }
     ckm_i_safetensor *t = &f->tensors[f->n];
     *t = (ckm_i_safetensor){.name = NULL};
-    ckm_status status = read_entry(entry, &place, h->data_bytes, t, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(read_entry(entry, &place, h->data_bytes, t, err));
     char *copy = ckm_i_strdup(name);
     if (copy == NULL) {
         return ckm_i_error_memory(err);

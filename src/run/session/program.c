@@ -9,6 +9,7 @@
 #include "base/align.h"
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/options.h"
 
 // The C library grows its heap by 128 KiB and more at a time, and every thread may have a page or two in use that it had
 // not when its stack was measured.
@@ -109,10 +110,7 @@ static ckm_status prepare(ckm_program *p, ckm_error *err)
 {
     int threads = p->backend->threads;
     int64_t before = ckm_run_get_memory(true).anonymous_bytes;
-    ckm_status status = prepare_all(p, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(prepare_all(p, err));
     int64_t prepared = ckm_run_get_memory(true).anonymous_bytes;
     if (p->backend->start != NULL) {
         p->backend->start(p->backend);
@@ -165,12 +163,13 @@ ckm_status ckm_program_create(ckm_training *training, const ckm_program_options 
     CKM_I_NEED(options, err);
     CKM_I_NEED(out, err);
     ckm_i_backend *backend = NULL;
-    if (options->threads < 1) {
-        return ckm_i_error(err, CKM_ERR_ARGUMENT, "threads: %d, but at least one is needed", options->threads);
+    ckm_program_options o = CKM_PROGRAM_OPTIONS_INIT;
+    CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_program_options, &o, backend, options, err));
+    if (o.threads < 1) {
+        return ckm_i_error(err, CKM_ERR_ARGUMENT, "threads: %d, but at least one is needed", o.threads);
     }
-    ckm_status status = ckm_i_backend_create(options->backend != NULL ? options->backend : "cpu", options->threads,
-                                             &backend, err);
-    return status == CKM_OK ? ckm_i_program_create_on(training, backend, out, err) : status;
+    CKM_I_CHECK(ckm_i_backend_create(o.backend != NULL ? o.backend : "cpu", o.threads, &backend, err));
+    return ckm_i_program_create_on(training, backend, out, err);
 }
 
 void ckm_program_free(ckm_program *program)

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "base/options.h"
 #include "dataflow/dataflow.h"
 #include "run/session/session_region.h"
 
@@ -59,6 +60,8 @@ ckm_status ckm_run_plan_under_budget(const ckm_dataflow *df, int64_t budget_byte
     CKM_I_NEED(solve, err);
     CKM_I_NEED(fit, err);
     ckm_run_fit found = {0};
+    ckm_plan_options o = CKM_PLAN_OPTIONS_INIT;
+    CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_plan_options, &o, user, options, err));
     ckm_status status;
     int64_t room = budget_bytes - outside_bytes;
     int64_t arena;
@@ -73,7 +76,7 @@ ckm_status ckm_run_plan_under_budget(const ckm_dataflow *df, int64_t budget_byte
         if (found.schedule == NULL) {
             break;
         }
-        CKM_I_TRY(pack(df, found.schedule, options, arena, &found.plan, err));
+        CKM_I_TRY(pack(df, found.schedule, &o, arena, &found.plan, err));
         CKM_I_TRY(ckm_run_region_bytes(df, found.plan, &found.region_bytes, err));
         found.solved_budget_bytes = budget;
         if (found.region_bytes <= room) {

@@ -10,6 +10,7 @@
 #include "base/align.h"
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/options.h"
 #include "run/session/session_region.h"
 
 // The dataflow graph must be the program's: names would do, but sizes are what memory depends on.
@@ -164,10 +165,7 @@ static ckm_status bind_calls(binding *b, ckm_error *err)
     int64_t n_calls = 0;
     int64_t n_pointers = 0;
     int32_t most = 0;
-    ckm_status status = check_updates(b, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(check_updates(b, err));
     for (int64_t at = 0; at < ckm_schedule_step_count(b->s); at++) {
         ckm_step step = ckm_schedule_get_step(b->s, at);
         if (step.kind == CKM_STEP_COMPUTE && p->kernels[step.index] != NULL) {
@@ -408,6 +406,8 @@ ckm_status ckm_session_create(ckm_program *program, const ckm_dataflow *df, cons
     CKM_I_NEED(options, err);
     CKM_I_NEED(out, err);
     ckm_status status;
+    ckm_session_options o = CKM_SESSION_OPTIONS_INIT;
+    CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_session_options, &o, seed, options, err));
     binding b = {.df = df, .s = s, .plan = plan};
     ckm_session *session = ckm_i_calloc(1, sizeof *session);
     if (session == NULL) {
@@ -415,7 +415,7 @@ ckm_status ckm_session_create(ckm_program *program, const ckm_dataflow *df, cons
     }
     b.session = session;
     session->program = program;
-    session->seed = options->seed;
+    session->seed = o.seed;
     session->labels = -1;
     session->loss = -1;
     session->correct = -1;
@@ -423,13 +423,13 @@ ckm_status ckm_session_create(ckm_program *program, const ckm_dataflow *df, cons
     CKM_I_TRY(check_alignment(program->backend, err));
     CKM_I_TRY(check_graph(program, df, err));
     CKM_I_TRY(check_plan(df, s, plan, err));
-    CKM_I_TRY(allocate(&b, options->prefault, err));
+    CKM_I_TRY(allocate(&b, o.prefault, err));
     CKM_I_TRY(bind_calls(&b, err));
     CKM_I_TRY(list_tensors(&b, err));
-    if (options->trace) {
+    if (o.trace) {
         CKM_I_TRY(prepare_trace(session, err));
     }
-    CKM_I_TRY(ckm_session_initialize(session, options->seed, err));
+    CKM_I_TRY(ckm_session_initialize(session, o.seed, err));
     *out = session;
     session = NULL;
 cleanup:

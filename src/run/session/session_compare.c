@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/options.h"
 #include "base/text.h"
 #include "run/session/session.h"
 
@@ -24,16 +25,12 @@ typedef struct record {
 typedef struct comparison {
     ckm_program *program;
     const ckm_dataflow *df;
-    int64_t steps;
-    double learning_rate;
-    uint64_t seed;
-    ckm_session_fill_fn fill;
-    void *user;
+    ckm_compare_options options;
 } comparison;
 
 static ckm_status record_create(const comparison *c, record *r, ckm_error *err)
 {
-    r->steps = c->steps;
+    r->steps = c->options.steps;
     r->n_ops = c->program->n_ops;
     r->n_tensors = c->program->training->n_values;
     r->outputs = ckm_i_calloc((size_t)(r->steps * r->n_ops), sizeof *r->outputs);
@@ -54,23 +51,23 @@ static const char *op_name(const comparison *c, int32_t op)
     return c->program->training->ops[op].name;
 }
 
-static ckm_status run_and_record(const comparison *c, const ckm_schedule *s, const ckm_plan *plan, record *r,
-                                 ckm_error *err)
+static ckm_status run_and_record(const comparison *c, const ckm_session_side *side, record *r, ckm_error *err)
 {
+    const ckm_compare_options *o = &c->options;
     ckm_status status;
     ckm_session *session = NULL;
     ckm_session_options options = CKM_SESSION_OPTIONS_INIT;
-    options.seed = c->seed;
+    options.seed = o->seed;
     options.trace = true;
-    CKM_I_TRY(ckm_session_create(c->program, c->df, s, plan, &options, &session, err));
-    for (int64_t step = 0; step < c->steps; step++) {
+    CKM_I_TRY(ckm_session_create(c->program, c->df, side->schedule, side->plan, &options, &session, err));
+    for (int64_t step = 0; step < o->steps; step++) {
         ckm_step_result result;
-        if (c->fill != NULL) {
-            CKM_I_TRY(c->fill(session, step, c->user, err));
+        if (o->fill != NULL) {
+            CKM_I_TRY(o->fill(session, step, o->user, err));
         } else {
             CKM_I_TRY(ckm_session_fill(session, 1, step, err));
         }
-        CKM_I_TRY(ckm_session_step(session, step, c->learning_rate, &result, err));
+        CKM_I_TRY(ckm_session_step(session, step, o->learning_rate, &result, err));
         r->losses[step] = result.loss;
         for (int32_t v = 0; v < r->n_ops; v++) {
             r->outputs[step * r->n_ops + v] = session->trace[v].fingerprint;
@@ -107,7 +104,7 @@ static bool differs(const comparison *c, const record *a, const record *b, char 
         snprintf(why, room, "%s", a->why[0] != '\0' ? a->why : b->why);
         return true;
     }
-    for (int64_t step = 0; step < c->steps; step++) {
+    for (int64_t step = 0; step < c->options.steps; step++) {
         for (int32_t v = 0; v < a->n_ops; v++) {
             if (a->outputs[step * a->n_ops + v] != b->outputs[step * a->n_ops + v]) {
                 snprintf(why, room, "step %lld: operator \"%.200s\" gave different bits", (long long)step,
@@ -123,7 +120,7 @@ static bool differs(const comparison *c, const record *a, const record *b, char 
     }
     for (int32_t x = 0; x < a->n_tensors; x++) {
         if (a->tensors[x] != b->tensors[x]) {
-            snprintf(why, room, "after %lld steps: \"%.200s\" has different bits", (long long)c->steps,
+            snprintf(why, room, "after %lld steps: \"%.200s\" has different bits", (long long)c->options.steps,
                      c->program->training->values[x].name);
             return true;
         }
@@ -131,19 +128,23 @@ static bool differs(const comparison *c, const record *a, const record *b, char 
     return false;
 }
 
-ckm_status ckm_session_compare(ckm_program *program, const ckm_dataflow *df, const ckm_schedule *first,
-                               const ckm_plan *first_plan, const ckm_schedule *second, const ckm_plan *second_plan,
-                               int64_t steps, double learning_rate, uint64_t seed, ckm_session_fill_fn fill, void *user,
+ckm_status ckm_session_compare(ckm_program *program, const ckm_dataflow *df, const ckm_session_side *first,
+                               const ckm_session_side *second, const ckm_compare_options *options,
                                ckm_compare_result *out, ckm_error *err)
 {
     CKM_I_NEED(program, err);
     CKM_I_NEED(df, err);
     CKM_I_NEED(first, err);
-    CKM_I_NEED(first_plan, err);
+    CKM_I_NEED_NAMED(first->schedule, "first->schedule", err);
+    CKM_I_NEED_NAMED(first->plan, "first->plan", err);
     CKM_I_NEED(second, err);
-    CKM_I_NEED(second_plan, err);
+    CKM_I_NEED_NAMED(second->schedule, "second->schedule", err);
+    CKM_I_NEED_NAMED(second->plan, "second->plan", err);
+    CKM_I_NEED(options, err);
     CKM_I_NEED(out, err);
-    comparison c = {program, df, steps, learning_rate, seed, fill, user};
+    comparison c = {program, df, CKM_COMPARE_OPTIONS_INIT};
+    CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_compare_options, &c.options, user, options, err));
+    int64_t steps = c.options.steps;
     record a = {0};
     record b = {0};
     ckm_compare_result result = {.steps = steps, .why = ""};
@@ -153,8 +154,8 @@ ckm_status ckm_session_compare(ckm_program *program, const ckm_dataflow *df, con
     }
     CKM_I_TRY(record_create(&c, &a, err));
     CKM_I_TRY(record_create(&c, &b, err));
-    CKM_I_TRY(run_and_record(&c, first, first_plan, &a, err));
-    CKM_I_TRY(run_and_record(&c, second, second_plan, &b, err));
+    CKM_I_TRY(run_and_record(&c, first, &a, err));
+    CKM_I_TRY(run_and_record(&c, second, &b, err));
     result.equal = !differs(&c, &a, &b, result.why, sizeof result.why);
     ckm_i_text_clean(result.why);
     for (int32_t v = 0; v < program->n_ops; v++) {

@@ -43,10 +43,7 @@ ckm_status ckm_run_region_bytes(const ckm_dataflow *df, const ckm_plan *plan, in
     CKM_I_NEED(plan, err);
     CKM_I_NEED(out, err);
     int64_t bytes;
-    ckm_status status = ckm_i_region_lay_out(df, NULL, &bytes, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_region_lay_out(df, NULL, &bytes, err));
     if (!ckm_i_add(bytes, ckm_plan_get_info(plan)->arena_bytes, &bytes) ||
         !ckm_i_round_up(bytes, ckm_i_region_page_bytes(), &bytes)) {
         return ckm_i_error(err, CKM_ERR_OVERFLOW, "bytes of parameters, inputs and arena exceed 63 bits");

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/compare.h"
 #include "base/error.h"
+#include "base/options.h"
 #include "run/session/session.h"
 
 // Steps of a turn: the first brings the session's own data back to the caches and is not counted.
@@ -30,8 +31,8 @@ static double quantile(const double *sorted, int64_t n, double part)
     return sorted[low] + (at - (double)low) * (sorted[high] - sorted[low]);
 }
 
-static ckm_status side_open(side *x, ckm_program *program, const ckm_dataflow *df, const ckm_schedule *s,
-                            const ckm_plan *plan, const ckm_timing_options *options, ckm_error *err)
+static ckm_status side_open(side *x, ckm_program *program, const ckm_dataflow *df, const ckm_session_side *given,
+                            const ckm_timing_options *options, ckm_error *err)
 {
     ckm_session_options session_options = CKM_SESSION_OPTIONS_INIT;
     session_options.seed = options->seed;
@@ -41,10 +42,7 @@ static ckm_status side_open(side *x, ckm_program *program, const ckm_dataflow *d
     if (x->steps == NULL || x->turns == NULL) {
         return ckm_i_error_memory(err);
     }
-    ckm_status status = ckm_session_create(program, df, s, plan, &session_options, &x->session, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_session_create(program, df, given->schedule, given->plan, &session_options, &x->session, err));
     size_t row = (size_t)x->session->n_calls * sizeof *x->calls;
     x->calls = ckm_i_malloc((size_t)options->rounds * (TURN_STEPS - 1), row > 0 ? row : 1);
     return x->calls != NULL ? ckm_i_session_time_calls(x->session, err) : ckm_i_error_memory(err);
@@ -132,16 +130,18 @@ static ckm_timing conclude(side *first, side *second)
     return timing;
 }
 
-ckm_status ckm_session_time(ckm_program *program, const ckm_dataflow *df, const ckm_schedule *first,
-                            const ckm_plan *first_plan, const ckm_schedule *second, const ckm_plan *second_plan,
-                            const ckm_timing_options *options, ckm_timing *out, ckm_error *err)
+ckm_status ckm_session_time(ckm_program *program, const ckm_dataflow *df, const ckm_session_side *first,
+                            const ckm_session_side *second, const ckm_timing_options *options, ckm_timing *out,
+                            ckm_error *err)
 {
     CKM_I_NEED(program, err);
     CKM_I_NEED(df, err);
     CKM_I_NEED(first, err);
-    CKM_I_NEED(first_plan, err);
+    CKM_I_NEED_NAMED(first->schedule, "first->schedule", err);
+    CKM_I_NEED_NAMED(first->plan, "first->plan", err);
     CKM_I_NEED(second, err);
-    CKM_I_NEED(second_plan, err);
+    CKM_I_NEED_NAMED(second->schedule, "second->schedule", err);
+    CKM_I_NEED_NAMED(second->plan, "second->plan", err);
     CKM_I_NEED(options, err);
     CKM_I_NEED(out, err);
     ckm_status status;
@@ -149,21 +149,22 @@ ckm_status ckm_session_time(ckm_program *program, const ckm_dataflow *df, const 
     double *medians = NULL;
     double *by_op = NULL;
     double start = ckm_i_clock_seconds();
-    if (options->rounds < 1) {
-        return ckm_i_error(err, CKM_ERR_ARGUMENT, "timing takes at least one round, not %lld",
-                           (long long)options->rounds);
+    ckm_timing_options o = CKM_TIMING_OPTIONS_INIT;
+    CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_timing_options, &o, user, options, err));
+    if (o.rounds < 1) {
+        return ckm_i_error(err, CKM_ERR_ARGUMENT, "timing takes at least one round, not %lld", (long long)o.rounds);
     }
-    CKM_I_TRY(side_open(&sides[0], program, df, first, first_plan, options, err));
-    CKM_I_TRY(side_open(&sides[1], program, df, second, second_plan, options, err));
-    for (int64_t round = 0; round < options->rounds; round++) {
-        bool late = options->time_limit_seconds > 0.0 && round >= LEAST_ROUNDS &&
-                    ckm_i_clock_seconds() - start > options->time_limit_seconds;
-        if (late || (round > 0 && options->stop != NULL && options->stop(options->user))) {
+    CKM_I_TRY(side_open(&sides[0], program, df, first, &o, err));
+    CKM_I_TRY(side_open(&sides[1], program, df, second, &o, err));
+    for (int64_t round = 0; round < o.rounds; round++) {
+        bool late = o.time_limit_seconds > 0.0 && round >= LEAST_ROUNDS &&
+                    ckm_i_clock_seconds() - start > o.time_limit_seconds;
+        if (late || (round > 0 && o.stop != NULL && o.stop(o.user))) {
             break;
         }
         // First, second; second, first: a machine that grows slower favours neither.
         for (int turn = 0; turn < 2; turn++) {
-            CKM_I_TRY(take_turn(&sides[(round + turn) % 2], round * TURN_STEPS, options, err));
+            CKM_I_TRY(take_turn(&sides[(round + turn) % 2], round * TURN_STEPS, &o, err));
         }
     }
     medians = ckm_i_malloc((size_t)sides[0].n_steps, sizeof *medians);

@@ -3,14 +3,13 @@
 #include <checkmate/train.h>
 #include <math.h>
 
+#include "base/options.h"
+
 // Halved turns of the circle.
 static const double pi = 3.14159265358979323846;
 
-double ckm_rate_at(const ckm_rate_schedule *s, int64_t step)
+static double rate_at(const ckm_rate_schedule *s, int64_t step)
 {
-    if (s == NULL) {
-        return 0.0;
-    }
     if (step < s->warmup_steps) {
         return s->rate * (double)(step + 1) / (double)s->warmup_steps;
     }
@@ -25,4 +24,13 @@ double ckm_rate_at(const ckm_rate_schedule *s, int64_t step)
         return s->least + (s->rate - s->least) * left;
     }
     return s->rate;
+}
+
+double ckm_rate_at(const ckm_rate_schedule *schedule, int64_t step)
+{
+    ckm_rate_schedule own = CKM_RATE_SCHEDULE_INIT;
+    if (schedule == NULL || CKM_I_OPTIONS_READ(ckm_rate_schedule, &own, least, schedule, NULL) != CKM_OK) {
+        return 0.0;
+    }
+    return rate_at(&own, step);
 }

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/options.h"
 #include "base/text.h"
 #include "run/session/session.h"
 
@@ -110,15 +111,9 @@ static ckm_status take_samples(ckm_session *session, const ckm_profile_options *
             break;
         }
         // The same step again and again: kernels that draw random numbers do the same work in each.
-        ckm_status status = options->fill != NULL
-                                ? options->fill(session, step + options->warmup_steps, options->user, err)
-                                : CKM_OK;
-        if (status == CKM_OK) {
-            status = ckm_session_step(session, 0, 0.0, &result, err);
-        }
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(options->fill != NULL ? options->fill(session, step + options->warmup_steps, options->user, err)
+                                          : CKM_OK);
+        CKM_I_CHECK(ckm_session_step(session, 0, 0.0, &result, err));
         if (step >= 0) {
             memcpy(out->ns + out->n_steps * out->n_calls, session->call_nanoseconds,
                    (size_t)out->n_calls * sizeof *out->ns);
@@ -230,11 +225,13 @@ ckm_status ckm_profile_measure(ckm_program *program, const ckm_dataflow *df, con
     ckm_session *session = NULL;
     ckm_profile *p = NULL;
     samples taken = {0};
+    ckm_profile_options o = CKM_PROFILE_OPTIONS_INIT;
+    CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_profile_options, &o, user, options, err));
     ckm_session_options session_options = CKM_SESSION_OPTIONS_INIT;
     session_options.prefault = true;
     CKM_I_TRY(create(program, &p, err));
     CKM_I_TRY(ckm_session_create(program, df, s, plan, &session_options, &session, err));
-    CKM_I_TRY(take_samples(session, options, &taken, err));
+    CKM_I_TRY(take_samples(session, &o, &taken, err));
     CKM_I_TRY(summarize(session, &taken, p, err));
     *out = p;
     p = NULL;

@@ -110,10 +110,7 @@ ckm_status ckm_profile_fit(ckm_profile *const *profiles, int32_t n, double *medi
     for (int32_t i = 0; i < n; i++) {
         CKM_I_NEED_NAMED(profiles[i], "one of the profiles", err);
     }
-    ckm_status status = check(profiles, n, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(check(profiles, n, err));
     ckm_profile *p = profiles[0];
     weighted *errors = ckm_i_malloc((size_t)p->n_ops, sizeof *errors);
     if (errors == NULL) {

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/compare.h"
 #include "base/error.h"
+#include "base/options.h"
 
 // Step times that the median is taken of, and over how many of them the speed is.
 enum { KEPT_TIMES = 1024, SPEED_WINDOW = 16 };
@@ -17,7 +18,8 @@ enum { KEPT_TIMES = 1024, SPEED_WINDOW = 16 };
 typedef struct loop {
     ckm_session *session;
     ckm_data *data;
-    const ckm_train_options *options;
+    const ckm_train_options *options;  // the library's copies, of which the rate is another
+    ckm_rate_schedule rate;
     int64_t epoch_steps, batch;
     int64_t judged;  // predictions a step: samples, or positions of all of them
     ckm_train_result result;
@@ -167,7 +169,7 @@ static void account(loop *l, int64_t step, const ckm_step_result *done, double w
 static ckm_status one_step(loop *l, int64_t step, ckm_error *err)
 {
     ckm_step_result done = {0};
-    double rate = ckm_rate_at(&l->options->rate, step);
+    double rate = ckm_rate_at(&l->rate, step);
     double before = ckm_i_clock_seconds();
     ckm_status status = ckm_train_fetch(l->session, l->data, step, err);
     double waited = ckm_i_clock_seconds() - before;
@@ -192,20 +194,25 @@ static int64_t judged_per_step(const ckm_session *session)
     return labels >= 0 ? ckm_session_get_tensor(session, labels).bytes / (int64_t)sizeof(int32_t) : 1;
 }
 
-ckm_status ckm_train_run(ckm_session *session, ckm_data *data, const ckm_train_options *options,
-                         ckm_train_result *result, ckm_error *err)
+ckm_status ckm_train_run(ckm_session *session, ckm_data *data, const ckm_train_options *given, ckm_train_result *result,
+                         ckm_error *err)
 {
     CKM_I_NEED(session, err);
     CKM_I_NEED(data, err);
-    CKM_I_NEED(options, err);
+    CKM_I_NEED_NAMED(given, "options", err);
     CKM_I_NEED(result, err);
+    ckm_train_options own = CKM_TRAIN_OPTIONS_INIT;
+    const ckm_train_options *options = &own;
+    ckm_rate_schedule rate = CKM_RATE_SCHEDULE_INIT;
+    CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_train_options, &own, user, given, err));
+    CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_rate_schedule, &rate, least, own.rate, err));
     ckm_data_facts facts = ckm_data_get_facts(data);
     ckm_status status = CKM_OK;
     loop *l = ckm_i_calloc(1, sizeof *l);
     if (l == NULL) {
         return ckm_i_error_memory(err);
     }
-    *l = (loop){.session = session, .data = data, .options = options, .epoch_steps = facts.batches};
+    *l = (loop){.session = session, .data = data, .options = options, .rate = rate, .epoch_steps = facts.batches};
     l->batch = options->place.batch > 0 ? options->place.batch : 1;
     l->judged = judged_per_step(session);
     l->result = (ckm_train_result){.next_step = options->first_step,

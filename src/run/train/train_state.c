@@ -146,10 +146,10 @@ ckm_status ckm_train_read_place(const char *path, ckm_train_place *place, ckm_er
     CKM_I_NEED(path, err);
     CKM_I_NEED(place, err);
     ckm_i_safetensors *file = NULL;
-    ckm_status status = ckm_i_safetensors_open(path, &file, err);
-    if (status == CKM_OK) {
-        status = read_place(file, path, place, err);
-    }
+    ckm_status status;
+    CKM_I_TRY(ckm_i_safetensors_open(path, &file, err));
+    CKM_I_TRY(read_place(file, path, place, err));
+cleanup:
     ckm_i_safetensors_close(file);
     return status;
 }
@@ -212,11 +212,7 @@ static ckm_status read_tensors(ckm_session *session, const ckm_i_safetensors *fi
             if (found == NULL) {
                 continue;
             }
-            ckm_status status = pass == 0 ? check_tensor(found, &t, path, err)
-                                          : read_tensor(session, i, file, found, err);
-            if (status != CKM_OK) {
-                return status;
-            }
+            CKM_I_CHECK(pass == 0 ? check_tensor(found, &t, path, err) : read_tensor(session, i, file, found, err));
             n_found += pass;
         }
     }
@@ -252,10 +248,10 @@ ckm_status ckm_train_load_weights(ckm_session *session, const char *path, int32_
     CKM_I_NEED(path, err);
     CKM_I_NEED(n_read, err);
     ckm_i_safetensors *file = NULL;
-    ckm_status status = ckm_i_safetensors_open(path, &file, err);
-    if (status == CKM_OK) {
-        status = read_tensors(session, file, path, false, n_read, err);
-    }
+    ckm_status status;
+    CKM_I_TRY(ckm_i_safetensors_open(path, &file, err));
+    CKM_I_TRY(read_tensors(session, file, path, false, n_read, err));
+cleanup:
     ckm_i_safetensors_close(file);
     return status;
 }

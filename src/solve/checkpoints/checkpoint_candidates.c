@@ -208,10 +208,8 @@ static void find_all(const ckm_i_forward *fw, ckm_i_positions *out)
 ckm_status ckm_i_candidates_find(const ckm_i_forward *fw, ckm_i_candidates which, ckm_i_positions *out, ckm_error *err)
 {
     ckm_i_positions found = {0};
-    ckm_status status = ckm_i_positions_create(fw, &found, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_positions_create(fw, &found, err));
+    ckm_status status = CKM_OK;
     if (which == CKM_I_CANDIDATES_ALL) {
         find_all(fw, &found);
     } else {

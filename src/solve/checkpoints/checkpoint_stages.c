@@ -70,10 +70,7 @@ static void hold_segment(const ckm_i_forward *fw, int32_t first, int32_t last, c
 static ckm_status close_rows(ckm_i_stages *stages, ckm_error *err)
 {
     ckm_i_walk *walk = NULL;
-    ckm_status status = ckm_i_walk_create(stages->df, &walk, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_walk_create(stages->df, &walk, err));
     for (int32_t i = 0; i < stages->df->n_results; i++) {
         int32_t x = stages->df->results[i];
         if (!stages->df->tensors[x].pinned) {

@@ -197,10 +197,10 @@ cleanup:
 ckm_status ckm_i_solver_offer_plain(ckm_i_solver *solver, ckm_error *err)
 {
     ckm_schedule *plain = NULL;
-    ckm_status status = ckm_schedule_baseline(solver->df, &plain, err);
-    if (status == CKM_OK) {
-        status = ckm_i_solver_offer_schedule(solver, plain, "no-rematerialization", err);
-    }
+    ckm_status status;
+    CKM_I_TRY(ckm_schedule_baseline(solver->df, &plain, err));
+    CKM_I_TRY(ckm_i_solver_offer_schedule(solver, plain, "no-rematerialization", err));
+cleanup:
     ckm_schedule_free(plain);
     return status;
 }

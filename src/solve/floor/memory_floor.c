@@ -252,10 +252,7 @@ ckm_status ckm_i_memory_floor_of(const ckm_dataflow *df, int64_t *floor_bytes, c
     int64_t known = atomic_load(&df->memo->floor_bytes);
     if (known < 0) {
         ckm_i_memory_floor_result found;
-        ckm_status status = ckm_i_memory_floor(df, &options, &found, err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(ckm_i_memory_floor(df, &options, &found, err));
         known = found.floor_bytes;
         atomic_store(&df->memo->floor_bytes, known);
     }

@@ -98,10 +98,7 @@ static ckm_status add_tensors(ckm_i_lean *l, int64_t unit_bytes, int32_t *index,
             .bytes = owns ? storage->bytes / unit_bytes : 0,
             .alias_of = owns ? -1 : index[storage->owner],
         };
-        ckm_status status = ckm_dataflow_add_tensor(l->to->reduced, &tensor, NULL, err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(ckm_dataflow_add_tensor(l->to->reduced, &tensor, NULL, err));
     }
     return CKM_OK;
 }
@@ -141,10 +138,7 @@ static ckm_status add_ops(ckm_i_lean *l, int64_t unit_bytes, const int32_t *inde
             .inplace = (const int32_t(*)[2])op->inplace,
         };
         int32_t added = 0;
-        ckm_status status = ckm_dataflow_add_op(l->to->reduced, &reduced, &added, err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(ckm_dataflow_add_op(l->to->reduced, &reduced, &added, err));
         l->to->head[added] = v;
         l->to->tail[added] = v;
         for (int32_t part = v; part >= 0; part = l->to->next[part]) {

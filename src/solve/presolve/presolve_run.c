@@ -149,16 +149,12 @@ cleanup:
 ckm_status ckm_i_presolve_run(ckm_i_solver *solver, const ckm_i_strategy *strategy, ckm_error *err)
 {
     ckm_i_presolve *p = NULL;
-    ckm_status status = ckm_i_presolve_create(solver->df, solver->budget_bytes, level_for(strategy, solver->df), &p,
-                                              err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_presolve_create(solver->df, solver->budget_bytes, level_for(strategy, solver->df), &p, err));
     if (p == NULL) {
         return strategy->run(solver, err);
     }
     tell(solver, p);
-    status = run_reduced(solver, p, strategy, err);
+    ckm_status status = run_reduced(solver, p, strategy, err);
     ckm_i_presolve_free(p);
     return status;
 }

@@ -236,10 +236,7 @@ static ckm_status race(reordering *all, bool search_only, double seconds, ckm_er
     }
     while (all->n_entries > 1 && !should_stop(all)) {
         for (int i = 0; i < all->n_entries && !should_stop(all); i++) {
-            ckm_status status = run_entry(&all->entries[i], search_only, seconds / rounds / all->n_entries, err);
-            if (status != CKM_OK) {
-                return status;
-            }
+            CKM_I_CHECK(run_entry(&all->entries[i], search_only, seconds / rounds / all->n_entries, err));
         }
         qsort(all->entries, (size_t)all->n_entries, sizeof *all->entries, compare);
         int stay = (all->n_entries + 1) / 2;
@@ -307,10 +304,7 @@ static ckm_status refine(reordering *all, double seconds, ckm_error *err)
         if (all->options.iteration_limit > 0 && all->refinements >= repeatable_rounds) {
             break;
         }
-        ckm_status status = refine_once(all, all->refinements++, each, err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(refine_once(all, all->refinements++, each, err));
     }
     return CKM_OK;
 }

@@ -100,10 +100,8 @@ static ckm_status search_beside(ckm_i_solver *solver, ckm_i_prover *prover, doub
 // leaves a gap.
 static ckm_status side_by_side(ckm_i_solver *solver, ckm_i_prover *prover, ckm_error *err)
 {
-    ckm_status status = ckm_i_prover_attach(prover, time_left(solver), err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_prover_attach(prover, time_left(solver), err));
+    ckm_status status = CKM_OK;
     if (solver->df->n_ops <= CKM_I_ILP_MAX_OPS) {
         status = search_beside(solver, prover, time_left(solver) * 0.5, err);
         if (status == CKM_OK && !ckm_i_solver_should_stop(solver) && ckm_i_prover_has_ended(prover)) {
@@ -127,17 +125,16 @@ static ckm_status run_published(ckm_i_solver *solver, double seconds, ckm_error 
         &ckm_i_strategy_chen_greedy_ap, &ckm_i_strategy_chen_greedy,
     };
     double deadline = solver->deadline_seconds;
-    ckm_status status = CKM_OK;
-    for (size_t i = 0; i < sizeof published / sizeof published[0] && status == CKM_OK; i++) {
+    for (size_t i = 0; i < sizeof published / sizeof published[0]; i++) {
         bool found = solver->best_schedule != NULL;
         if ((i > 1 && found) || (i > 0 && ckm_i_clock_seconds() >= deadline) || is_stopped(solver)) {
             break;
         }
         solver->deadline_seconds = ckm_i_clock_seconds() + (i == 1 ? 4.0 : 1.0) * seconds;
-        status = published[i]->run(solver, err);
+        CKM_I_CHECK(published[i]->run(solver, err));
     }
     solver->deadline_seconds = deadline;
-    return status;
+    return CKM_OK;
 }
 
 // Dynamic programs, with some of the time where the graph is large.

@@ -479,10 +479,8 @@ cleanup:
 static ckm_status run(ckm_i_solver *solver, ckm_error *err)
 {
     machine m;
-    ckm_status status = create(solver, &m, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    ckm_status status;
+    CKM_I_CHECK(create(solver, &m, err));
     double low = least_share;
     double high = most_share;
     int64_t peak = 0;

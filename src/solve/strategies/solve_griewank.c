@@ -14,8 +14,8 @@ static ckm_status try_slots(ckm_i_solver *solver, const ckm_i_griewank *gw, int3
                             ckm_error *err)
 {
     memset(stages->s, 0, ((size_t)stages->n_ops + 1) * stages->s_words * sizeof *stages->s);
-    ckm_status status = ckm_i_griewank_stages(gw, slots, stages, err);
-    return status == CKM_OK ? ckm_i_solver_offer(solver, stages, "griewank", NULL, NULL, err) : status;
+    CKM_I_CHECK(ckm_i_griewank_stages(gw, slots, stages, err));
+    return ckm_i_solver_offer(solver, stages, "griewank", NULL, NULL, err);
 }
 
 // Downwards: many slots cost the least, so that the cheapest that fits is met early.

@@ -74,7 +74,13 @@ static int32_t add(ckm_graph *g, const char *kind, const char *name, const int32
     int32_t out[2] = {-1, -1};
     int64_t two[2] = {2, 2};
     ckm_i_attr kernel = ckm_i_attr_ints("kernel", two, 2);
-    assert_int_equal(ckm_i_graph_add_op(g, kind, name, in, n_in, &kernel, 1, out, n_out, NULL), CKM_OK);
+    assert_int_equal(
+        ckm_i_graph_add_op(
+            g,
+            &(ckm_i_new_op){
+                .kind = kind, .name = name, .inputs = {in, n_in}, .attrs = {&kernel, 1}, .n_outputs = n_out},
+            out, NULL),
+        CKM_OK);
     return out[0];
 }
 
@@ -141,7 +147,9 @@ static void what_cannot_be_trained(void **state)
     for (int i = 0; i < 2; i++) {
         assert_int_equal(ckm_i_graph_add_tensor(g, "p", CKM_ROLE_PARAMETER, CKM_F32, &huge, &in[i], &err), CKM_OK);
     }
-    assert_int_equal(ckm_i_graph_add_op(g, "add", "sum", in, 2, NULL, 0, &y, 1, &err), CKM_OK);
+    assert_int_equal(ckm_i_graph_add_op(
+                         g, &(ckm_i_new_op){.kind = "add", .name = "sum", .inputs = {in, 2}, .n_outputs = 1}, &y, &err),
+                     CKM_OK);
     assert_int_equal(ckm_autodiff_layer_graph(g, &t, &err), CKM_ERR_OVERFLOW);
     assert_non_null(strstr(err.message, "parameters"));
     assert_null(t);
@@ -162,9 +170,21 @@ static void training_graphs_check_their_parts(void **state)
     assert_int_equal(ckm_i_training_add_value(t, "v", 4, -1, &v, &err), CKM_OK);
     assert_int_equal(v, 0);
     int32_t none = 1;
-    assert_int_equal(ckm_i_training_add_op(t, "o", CKM_I_FORWARD, 0, &none, 1, &v, 1, &err), CKM_ERR_ARGUMENT);
-    assert_int_equal(ckm_i_training_add_op(t, "o", CKM_I_FORWARD, 0, NULL, 0, &none, 1, &err), CKM_ERR_ARGUMENT);
-    assert_int_equal(ckm_i_training_add_op(t, "o", CKM_I_FORWARD, 2, NULL, 0, &v, 1, &err), CKM_ERR_ARGUMENT);
+    assert_int_equal(
+        ckm_i_training_add_op(
+            t,
+            &(ckm_i_new_training_op){
+                .name = "o", .phase = CKM_I_FORWARD, .source = 0, .inputs = {&none, 1}, .outputs = {&v, 1}},
+            &err),
+        CKM_ERR_ARGUMENT);
+    assert_int_equal(
+        ckm_i_training_add_op(
+            t, &(ckm_i_new_training_op){.name = "o", .phase = CKM_I_FORWARD, .source = 0, .outputs = {&none, 1}}, &err),
+        CKM_ERR_ARGUMENT);
+    assert_int_equal(
+        ckm_i_training_add_op(
+            t, &(ckm_i_new_training_op){.name = "o", .phase = CKM_I_FORWARD, .source = 2, .outputs = {&v, 1}}, &err),
+        CKM_ERR_ARGUMENT);
     assert_int_equal(t->n_ops, 0);
     ckm_training_free(t);
     ckm_graph_free(g);

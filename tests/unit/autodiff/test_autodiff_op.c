@@ -113,7 +113,11 @@ static int32_t op(sketch *s, const char *kind, const char *name, int32_t a, int3
     int32_t n = c > -2 ? 3 : b > -2 ? 2 : 1;
     int32_t out = -1;
     ckm_error err = CKM_ERROR_INIT;
-    if (ckm_i_graph_add_op(s->g, kind, name, inputs, n, s->attrs, s->n_attrs, &out, 1, &err) != CKM_OK) {
+    if (ckm_i_graph_add_op(
+            s->g,
+            &(ckm_i_new_op){
+                .kind = kind, .name = name, .inputs = {inputs, n}, .attrs = {s->attrs, s->n_attrs}, .n_outputs = 1},
+            &out, &err) != CKM_OK) {
         fail_msg("%s", err.message);
     }
     s->n_attrs = 0;

@@ -178,7 +178,13 @@ static void read_case(const pattern_case *c, kernel_script *s)
 static int32_t add_op(ckm_graph *g, const char *kind, const int32_t *inputs, int32_t n, const ckm_i_attr *attr)
 {
     int32_t out = -1;
-    assert_int_equal(ckm_i_graph_add_op(g, kind, kind, inputs, n, attr, attr != NULL, &out, 1, NULL), CKM_OK);
+    assert_int_equal(
+        ckm_i_graph_add_op(
+            g,
+            &(ckm_i_new_op){
+                .kind = kind, .name = kind, .inputs = {inputs, n}, .attrs = {attr, attr != NULL}, .n_outputs = 1},
+            &out, NULL),
+        CKM_OK);
     return out;
 }
 

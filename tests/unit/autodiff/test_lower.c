@@ -299,12 +299,23 @@ static void positions_of_a_pooling_have_no_counterpart(void **state)
     int32_t out = -1;
     assert_int_equal(ckm_i_graph_create("case", LAST, 2, &g, &err), CKM_OK);
     assert_int_equal(ckm_i_graph_add_tensor(g, "x", CKM_ROLE_INPUT, CKM_F32, &shape, &x, &err), CKM_OK);
-    if (ckm_i_graph_add_op(g, "max_pool", "pool", &x, 1, &kernel, 1, pooled, 2, &err) != CKM_OK ||
-        ckm_i_graph_add_op(g, "cast", "places", &pooled[1], 1, &dtype, 1, &both[1], 1, &err) != CKM_OK) {
+    if (ckm_i_graph_add_op(
+            g,
+            &(ckm_i_new_op){
+                .kind = "max_pool", .name = "pool", .inputs = {&x, 1}, .attrs = {&kernel, 1}, .n_outputs = 2},
+            pooled, &err) != CKM_OK ||
+        ckm_i_graph_add_op(
+            g,
+            &(ckm_i_new_op){
+                .kind = "cast", .name = "places", .inputs = {&pooled[1], 1}, .attrs = {&dtype, 1}, .n_outputs = 1},
+            &both[1], &err) != CKM_OK) {
         fail_msg("%s", err.message);
     }
     both[0] = pooled[0];
-    assert_int_equal(ckm_i_graph_add_op(g, "add", "sum", both, 2, NULL, 0, &out, 1, &err), CKM_OK);
+    assert_int_equal(
+        ckm_i_graph_add_op(g, &(ckm_i_new_op){.kind = "add", .name = "sum", .inputs = {both, 2}, .n_outputs = 1}, &out,
+                           &err),
+        CKM_OK);
     assert_int_equal(ckm_i_step_init(&step, g, &err), CKM_OK);
     assert_int_equal(ckm_i_step_lower(&step, CKM_LOSS_MSE, &err), CKM_ERR_UNSUPPORTED);
     assert_non_null(strstr(err.message, "operator \"pool\" (max_pool): an output past the first is read"));

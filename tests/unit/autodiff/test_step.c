@@ -68,8 +68,13 @@ static void names_are_unique(void **state)
     for (int32_t i = 0; i < N; i++) {
         // Two names in turn, one with a suffix; both times the second one in the table needs a number.
         s.now = (ckm_i_step_mark){i % 3 == 0 ? CKM_I_BACKWARD : CKM_I_FORWARD, i};
-        assert_int_equal(ckm_i_step_add(&s, "tanh", i % 2 == 0 ? "one" : "two", i % 2 == 0 ? NULL : ":more", &x, 1,
-                                        NULL, &x, 1, &err),
+        assert_int_equal(ckm_i_step_add(&s,
+                                        &(ckm_i_step_op){.kind = "tanh",
+                                                         .name = i % 2 == 0 ? "one" : "two",
+                                                         .suffix = i % 2 == 0 ? NULL : ":more",
+                                                         .inputs = {&x, 1},
+                                                         .n_outputs = 1},
+                                        &x, &err),
                          CKM_OK);
     }
     assert_int_equal(s.graph->n_ops, N);

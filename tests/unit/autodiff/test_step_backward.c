@@ -108,7 +108,11 @@ static void a_long_list_of_missing_rules_ends_in_time(void **state)
         char name[40];
         int32_t inputs[2] = {x, x};
         snprintf(name, sizeof name, "slope_%02d", (int)i);
-        assert_int_equal(ckm_i_graph_add_op(network.g, "erf_backward", name, inputs, 2, NULL, 0, &x, 1, &err), CKM_OK);
+        assert_int_equal(
+            ckm_i_graph_add_op(
+                network.g, &(ckm_i_new_op){.kind = "erf_backward", .name = name, .inputs = {inputs, 2}, .n_outputs = 1},
+                &x, &err),
+            CKM_OK);
     }
     assert_int_equal(ckm_autodiff_op_graph(network.g, NULL, &t, &err), CKM_ERR_UNSUPPORTED);
     assert_null(t);

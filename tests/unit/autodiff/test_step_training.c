@@ -32,7 +32,9 @@ static int32_t op(ckm_graph *g, const char *kind, const char *name, int32_t a, i
     int32_t inputs[2] = {a, b};
     int32_t out = -1;
     ckm_error err = CKM_ERROR_INIT;
-    if (ckm_i_graph_add_op(g, kind, name, inputs, b >= 0 ? 2 : 1, NULL, 0, &out, 1, &err) != CKM_OK) {
+    if (ckm_i_graph_add_op(
+            g, &(ckm_i_new_op){.kind = kind, .name = name, .inputs = {inputs, b >= 0 ? 2 : 1}, .n_outputs = 1}, &out,
+            &err) != CKM_OK) {
         fail_msg("%s", err.message);
     }
     return out;
@@ -296,7 +298,8 @@ static int32_t op_of(ckm_graph *g, const char *kind, const char *name, const int
 {
     int32_t out = -1;
     ckm_error err = CKM_ERROR_INIT;
-    if (ckm_i_graph_add_op(g, kind, name, inputs, n, NULL, 0, &out, 1, &err) != CKM_OK) {
+    if (ckm_i_graph_add_op(g, &(ckm_i_new_op){.kind = kind, .name = name, .inputs = {inputs, n}, .n_outputs = 1}, &out,
+                           &err) != CKM_OK) {
         fail_msg("%s", err.message);
     }
     return out;
@@ -381,7 +384,13 @@ static void pairs_of_reductions(void **state)
     const int64_t axis = 1;
     const ckm_i_attr axes = ckm_i_attr_ints("axes", &axis, 1);
     int32_t out = -1;
-    assert_int_equal(ckm_i_graph_add_op(g, "reduce_max", "largest", &sum, 1, &axes, 1, &out, 1, &err), CKM_OK);
+    assert_int_equal(
+        ckm_i_graph_add_op(
+            g,
+            &(ckm_i_new_op){
+                .kind = "reduce_max", .name = "largest", .inputs = {&sum, 1}, .attrs = {&axes, 1}, .n_outputs = 1},
+            &out, &err),
+        CKM_OK);
     if (ckm_autodiff_op_graph(g, &options, &t, &err) != CKM_OK) {
         fail_msg("%s", err.message);
     }

@@ -158,7 +158,7 @@ static ckm_status apply_profile(const char *text, ckm_dataflow **df, ckm_error *
     assert_true(fputs(text, file) >= 0);
     assert_int_equal(fclose(file), 0);
     network n = open_network("linear1", 2, NULL);
-    ckm_cost_model model = {CKM_COST_MODEL_PROFILE, path, NULL};
+    ckm_cost_model model = {sizeof model, CKM_COST_MODEL_PROFILE, path, NULL};
     ckm_status status = ckm_cost_apply(n.training, &model, df, err);
     close_network(&n);
     assert_int_equal(unlink(path), 0);
@@ -258,7 +258,7 @@ static void profiles_that_are_not_there(void **state)
     ckm_error err = CKM_ERROR_INIT;
     ckm_dataflow *df = NULL;
     network n = open_network("ResNet50", 1, NULL);
-    ckm_cost_model model = {CKM_COST_MODEL_PROFILE, NULL, NULL};
+    ckm_cost_model model = {sizeof model, CKM_COST_MODEL_PROFILE, NULL, NULL};
     assert_int_equal(ckm_cost_apply(n.training, &model, &df, &err), CKM_ERR_ARGUMENT);
     model.profile_path = "/nonexistent/profile.json";
     assert_int_equal(ckm_cost_apply(n.training, &model, &df, &err), CKM_ERR_IO);

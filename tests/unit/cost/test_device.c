@@ -29,7 +29,7 @@ static ckm_status times_of(const char *network, int64_t batch, bool layers, cons
 {
     ckm_graph *graph = NULL;
     ckm_training *training = NULL;
-    ckm_cost_model model = {CKM_COST_MODEL_DEVICE, NULL, device};
+    ckm_cost_model model = {sizeof model, CKM_COST_MODEL_DEVICE, NULL, device};
     assert_int_equal(ckm_zoo_build(network, batch, NULL, &graph, err), CKM_OK);
     assert_int_equal(layers ? ckm_autodiff_layer_graph(graph, &training, err)
                             : ckm_autodiff_op_graph(graph, NULL, &training, err),

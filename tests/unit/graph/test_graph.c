@@ -38,11 +38,19 @@ static void graph_reads_back_what_was_added(void **state)
     assert_int_equal(ckm_i_graph_add_tensor(g, "b", CKM_ROLE_PARAMETER, CKM_F32, &bias, &in[2], NULL), CKM_OK);
     int32_t y = -1;
     ckm_i_attr padding = ckm_i_attr_word("padding", "same");
-    assert_int_equal(ckm_i_graph_add_op(g, "conv", "c", in, 3, &padding, 1, &y, 1, NULL), CKM_OK);
+    assert_int_equal(
+        ckm_i_graph_add_op(
+            g, &(ckm_i_new_op){.kind = "conv", .name = "c", .inputs = {in, 3}, .attrs = {&padding, 1}, .n_outputs = 1},
+            &y, NULL),
+        CKM_OK);
     int32_t pooled[2] = {-1, -1};
     int64_t two[2] = {2, 2};
     ckm_i_attr pool[2] = {ckm_i_attr_ints("kernel", two, 2), ckm_i_attr_ints("strides", two, 2)};
-    assert_int_equal(ckm_i_graph_add_op(g, "max_pool", "p", &y, 1, pool, 2, pooled, 2, NULL), CKM_OK);
+    assert_int_equal(
+        ckm_i_graph_add_op(
+            g, &(ckm_i_new_op){.kind = "max_pool", .name = "p", .inputs = {&y, 1}, .attrs = {pool, 2}, .n_outputs = 2},
+            pooled, NULL),
+        CKM_OK);
 
     assert_string_equal(ckm_graph_name(g), "net");
     assert_int_equal(ckm_graph_layout(g), CKM_CHANNELS_LAST);
@@ -138,8 +146,12 @@ static void bad_operators_are_refused(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         ckm_error err = CKM_ERROR_INIT;
         int32_t out[2] = {55, 55};
-        ckm_status status = ckm_i_graph_add_op(g, cases[i].kind, "bad-op", cases[i].inputs, cases[i].n_inputs, NULL, 0,
-                                               out, cases[i].n_outputs, &err);
+        ckm_status status = ckm_i_graph_add_op(g,
+                                               &(ckm_i_new_op){.kind = cases[i].kind,
+                                                               .name = "bad-op",
+                                                               .inputs = {cases[i].inputs, cases[i].n_inputs},
+                                                               .n_outputs = cases[i].n_outputs},
+                                               out, &err);
         assert_int_equal(status, cases[i].status);
         assert_non_null(strstr(err.message, cases[i].word));
         assert_non_null(strstr(err.message, "bad-op"));
@@ -166,10 +178,16 @@ static void an_operator_may_have_more_inputs_than_the_view(void **state)
         many[i] = x;
     }
     int32_t y;
-    assert_int_equal(ckm_i_graph_add_op(g, "concat", "c", many, 100, NULL, 0, &y, 1, NULL), CKM_OK);
+    assert_int_equal(
+        ckm_i_graph_add_op(g, &(ckm_i_new_op){.kind = "concat", .name = "c", .inputs = {many, 100}, .n_outputs = 1}, &y,
+                           NULL),
+        CKM_OK);
     assert_int_equal(ckm_graph_get_tensor(g, y).shape.dims[3], 300);
     many[99] = -1;
-    assert_int_equal(ckm_i_graph_add_op(g, "concat", "c", many, 100, NULL, 0, &y, 1, NULL), CKM_ERR_FORMAT);
+    assert_int_equal(
+        ckm_i_graph_add_op(g, &(ckm_i_new_op){.kind = "concat", .name = "c", .inputs = {many, 100}, .n_outputs = 1}, &y,
+                           NULL),
+        CKM_ERR_FORMAT);
     ckm_graph_free(g);
 }
 

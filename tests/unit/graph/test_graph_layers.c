@@ -247,7 +247,11 @@ static void run_case(const op_case *c)
     while (n_attrs < 5 && c->attrs[n_attrs].key != NULL) {
         n_attrs++;
     }
-    ckm_status status = ckm_i_graph_add_op(g, c->kind, "op", inputs, n_inputs, c->attrs, n_attrs, &y, 1, &err);
+    ckm_status status = ckm_i_graph_add_op(
+        g,
+        &(ckm_i_new_op){
+            .kind = c->kind, .name = "op", .inputs = {inputs, n_inputs}, .attrs = {c->attrs, n_attrs}, .n_outputs = 1},
+        &y, &err);
     if (c->out.rank == 0) {
         if (status == CKM_OK || strstr(err.message, c->word) == NULL || strstr(err.message, "\"op\"") == NULL) {
             fail_msg("%s: gives \"%s\", not an error with \"%s\"", c->what, err.message, c->word);
@@ -299,7 +303,10 @@ static void costs_that_overflow_are_errors(void **state)
     assert_int_equal(ckm_i_graph_create("g", CKM_CHANNELS_LAST, 1, &g, &err), CKM_OK);
     assert_int_equal(ckm_i_graph_add_tensor(g, "x", CKM_ROLE_INPUT, CKM_F32, &x, &in[0], &err), CKM_OK);
     assert_int_equal(ckm_i_graph_add_tensor(g, "w", CKM_ROLE_PARAMETER, CKM_F32, &w, &in[1], &err), CKM_OK);
-    assert_int_equal(ckm_i_graph_add_op(g, "dense", "big", in, 2, NULL, 0, &y, 1, &err), CKM_OK);
+    assert_int_equal(
+        ckm_i_graph_add_op(g, &(ckm_i_new_op){.kind = "dense", .name = "big", .inputs = {in, 2}, .n_outputs = 1}, &y,
+                           &err),
+        CKM_OK);
     ckm_i_op_view view;
     int64_t macs = -7;
     assert_int_equal(ckm_i_op_view_init(g, 0, &view, &err), CKM_OK);
@@ -341,7 +348,9 @@ static void empty_constants_are_refused(void **state)
             assert_int_equal(ckm_i_graph_add_tensor(g, "c", CKM_ROLE_CONSTANT, CKM_F32, &empty[i].in[n], &in[n], &err),
                              CKM_OK);
         }
-        if (ckm_i_graph_add_op(g, empty[i].kind, "op", in, n, NULL, 0, &y, 1, &err) != CKM_ERR_FORMAT) {
+        if (ckm_i_graph_add_op(g,
+                               &(ckm_i_new_op){.kind = empty[i].kind, .name = "op", .inputs = {in, n}, .n_outputs = 1},
+                               &y, &err) != CKM_ERR_FORMAT) {
             fail_msg("case %d, %s: \"%s\"", (int)i, empty[i].kind, err.message);
         }
         ckm_graph_free(g);

@@ -90,7 +90,7 @@ static void weights_are_not_read(void **state)
     int64_t before = peak_kilobytes();
     ckm_error err = CKM_ERROR_INIT;
     ckm_graph *g = NULL;
-    ckm_import_options options = {.batch = 4};
+    ckm_import_options options = {.size = sizeof options, .batch = 4};
     ckm_status status = ckm_import_file(path, &options, &g, &err);
     int64_t after = peak_kilobytes();
     assert_int_equal(unlink(path), 0);

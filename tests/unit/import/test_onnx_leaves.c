@@ -273,7 +273,7 @@ static onnx_builder *relu_of(const char *shape)
 static void input_shape_can_be_given(void **state)
 {
     (void)state;
-    ckm_import_options options = {.batch = 2, .input_rank = 3, .input_dims = {32, 48, 3}};
+    ckm_import_options options = {.size = sizeof options, .batch = 2, .input_rank = 3, .input_dims = {32, 48, 3}};
     ckm_graph *g = must_import(relu_of("n,3,h,w"), &options);  // height, width, channels: turned
     assert_int_equal(g->tensors[0].shape.dims[1], 3);
     assert_int_equal(g->tensors[0].shape.dims[2], 32);
@@ -303,7 +303,7 @@ static void names_bind_across_inputs(void **state)
     ob_input(b, "m", OB_FLOAT, "n,seq,1");
     ob_node(b, "Mul", "x,m", "y");
     ob_output(b, "y");
-    ckm_import_options options = {.batch = 3, .input_rank = 2, .input_dims = {9, 4}};
+    ckm_import_options options = {.size = sizeof options, .batch = 3, .input_rank = 2, .input_dims = {9, 4}};
     ckm_graph *g = must_import(b, &options);
     assert_int_equal(g->tensors[1].shape.dims[0], 3);
     assert_int_equal(g->tensors[1].shape.dims[1], 9);

@@ -17,7 +17,7 @@ static ckm_status prepare(void *user, ckm_error *err)
 {
     zoo_step *s = user;
     ckm_program *program = NULL;
-    ckm_program_options options = {"reference", 1};
+    ckm_program_options options = {sizeof options, 1, "reference"};
     ckm_status status = ckm_program_create(s->training, &options, &program, err);
     assert_true((status == CKM_OK) == (program != NULL));
     ckm_program_free(program);
@@ -40,8 +40,10 @@ static ckm_status compare(void *user, ckm_error *err)
 {
     zoo_step *s = user;
     ckm_compare_result result = {.steps = -7};
-    ckm_status status = ckm_session_compare(s->program, s->df, s->schedule, s->plan, s->schedule, s->plan, 1, 0.1, 1,
-                                            NULL, NULL, &result, err);
+    const ckm_session_side side = {s->schedule, s->plan};
+    ckm_compare_options options = CKM_COMPARE_OPTIONS_INIT;
+    options.steps = 1;
+    ckm_status status = ckm_session_compare(s->program, s->df, &side, &side, &options, &result, err);
     assert_true((status == CKM_OK) == (result.steps == 1));
     assert_true(status != CKM_OK || result.equal);
     return status;
@@ -72,7 +74,7 @@ static ckm_status measure(void *user, ckm_error *err)
 {
     zoo_step *s = user;
     ckm_profile *profile = NULL;
-    ckm_profile_options options = {0, 3, 0.0, NULL, NULL, NULL};
+    ckm_profile_options options = {sizeof options, 0, 3, 0.0, NULL, NULL, NULL};
     ckm_status status = ckm_profile_measure(s->program, s->df, s->schedule, s->plan, &options, &profile, err);
     assert_true((status == CKM_OK) == (profile != NULL));
     ckm_profile_free(profile);
@@ -83,7 +85,7 @@ static void every_allocation_may_fail(void **state)
 {
     (void)state;
     ckm_autodiff_options derivation = CKM_AUTODIFF_OPTIONS_INIT;
-    ckm_program_options kernels = {"reference", 1};
+    ckm_program_options kernels = {sizeof kernels, 1, "reference"};
     derivation.optimizer.kind = CKM_OPTIMIZER_SGD;
     zoo_step s = zoo_step_of("linear1", 1, 4, &derivation, &kernels);
     assert_true(alloc_sweep(prepare, &s) > 3);

@@ -129,10 +129,18 @@ static void open_attention(attention *a, float scale)
                                                 i == 3 ? &scores : &heads, &in[i], NULL),
                          CKM_OK);
     }
-    assert_int_equal(ckm_i_graph_add_op(a->step, "attention", "forward", in, 4, NULL, 0, out, 2, NULL), CKM_OK);
+    assert_int_equal(
+        ckm_i_graph_add_op(a->step,
+                           &(ckm_i_new_op){.kind = "attention", .name = "forward", .inputs = {in, 4}, .n_outputs = 2},
+                           out, NULL),
+        CKM_OK);
     int32_t back[7] = {in[4], out[0], out[1], in[0], in[1], in[2], in[3]};
     assert_int_equal(
-        ckm_i_graph_add_op(a->step, "attention_backward", "backward", back, 7, NULL, 0, gradients, 4, NULL), CKM_OK);
+        ckm_i_graph_add_op(
+            a->step,
+            &(ckm_i_new_op){.kind = "attention_backward", .name = "backward", .inputs = {back, 7}, .n_outputs = 4},
+            gradients, NULL),
+        CKM_OK);
     a->q = floats(ELEMENTS);
     a->k = floats(ELEMENTS);
     a->v = floats(ELEMENTS);
@@ -338,11 +346,35 @@ static void run_apart(const attention *a, double rate, float *y)
             ckm_i_graph_add_tensor(apart.step, "operand", CKM_ROLE_PARAMETER, CKM_F32, &heads, &in[i], NULL), CKM_OK);
     }
     ckm_graph *g = apart.step;
-    assert_int_equal(ckm_i_graph_add_op(g, "matmul", "s", in, 2, &turned, 1, &x, 1, NULL), CKM_OK);
-    assert_int_equal(ckm_i_graph_add_op(g, "scale", "scaled", &x, 1, &alpha, 1, &x, 1, NULL), CKM_OK);
-    assert_int_equal(ckm_i_graph_add_op(g, "masked_softmax", "p", &x, 1, &causal, 1, &x, 1, NULL), CKM_OK);
-    assert_int_equal(ckm_i_graph_add_op(g, "dropout", "kept", &x, 1, drop, 2, &x, 1, NULL), CKM_OK);
-    assert_int_equal(ckm_i_graph_add_op(g, "matmul", "y", (int32_t[]){x, in[2]}, 2, NULL, 0, &x, 1, NULL), CKM_OK);
+    assert_int_equal(
+        ckm_i_graph_add_op(
+            g, &(ckm_i_new_op){.kind = "matmul", .name = "s", .inputs = {in, 2}, .attrs = {&turned, 1}, .n_outputs = 1},
+            &x, NULL),
+        CKM_OK);
+    assert_int_equal(
+        ckm_i_graph_add_op(
+            g,
+            &(ckm_i_new_op){.kind = "scale", .name = "scaled", .inputs = {&x, 1}, .attrs = {&alpha, 1}, .n_outputs = 1},
+            &x, NULL),
+        CKM_OK);
+    assert_int_equal(
+        ckm_i_graph_add_op(
+            g,
+            &(ckm_i_new_op){
+                .kind = "masked_softmax", .name = "p", .inputs = {&x, 1}, .attrs = {&causal, 1}, .n_outputs = 1},
+            &x, NULL),
+        CKM_OK);
+    assert_int_equal(
+        ckm_i_graph_add_op(
+            g,
+            &(ckm_i_new_op){.kind = "dropout", .name = "kept", .inputs = {&x, 1}, .attrs = {drop, 2}, .n_outputs = 1},
+            &x, NULL),
+        CKM_OK);
+    assert_int_equal(
+        ckm_i_graph_add_op(
+            g, &(ckm_i_new_op){.kind = "matmul", .name = "y", .inputs = {(int32_t[]){x, in[2]}, 2}, .n_outputs = 1}, &x,
+            NULL),
+        CKM_OK);
     float *s = floats(pairs);
     float *p = floats(pairs);
     const void *products[] = {a->q, a->k};
@@ -367,8 +399,14 @@ static void test_apart(void **state)
         int32_t out[2];
         float *wanted = floats(ELEMENTS);
         open_attention(&a, 1.0F);
-        assert_int_equal(
-            ckm_i_graph_add_op(a.step, "attention", "causal", (int32_t[]){0, 1, 2}, 3, attrs, 4, out, 2, NULL), CKM_OK);
+        assert_int_equal(ckm_i_graph_add_op(a.step,
+                                            &(ckm_i_new_op){.kind = "attention",
+                                                            .name = "causal",
+                                                            .inputs = {(int32_t[]){0, 1, 2}, 3},
+                                                            .attrs = {attrs, 4},
+                                                            .n_outputs = 2},
+                                            out, NULL),
+                         CKM_OK);
         run_apart(&a, rate, wanted);
         for (size_t b = 0; b < 2; b++) {
             const void *in[] = {a.q, a.k, a.v};

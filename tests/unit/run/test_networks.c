@@ -24,7 +24,7 @@ static void compare(const network *n)
     ckm_run_fit fit;
     ckm_compare_result result;
     ckm_autodiff_options derivation = CKM_AUTODIFF_OPTIONS_INIT;
-    ckm_program_options kernels = {n->backend, 2};
+    ckm_program_options kernels = {sizeof kernels, 2, n->backend};
     ckm_plan_options planning = CKM_PLAN_OPTIONS_INIT;
     derivation.optimizer.kind = n->optimizer;
     derivation.optimizer.momentum = 0.9;
@@ -38,8 +38,11 @@ static void compare(const network *n)
     if (fit.schedule == NULL) {
         fail_msg("%s: no schedule", n->name);
     }
-    good(ckm_session_compare(step.program, step.df, step.schedule, step.plan, fit.schedule, fit.plan, 2, 0.01, 3, NULL,
-                             NULL, &result, &err),
+    ckm_compare_options steps = CKM_COMPARE_OPTIONS_INIT;
+    steps.steps = 2;
+    steps.seed = 3;
+    good(ckm_session_compare(step.program, step.df, &(ckm_session_side){step.schedule, step.plan},
+                             &(ckm_session_side){fit.schedule, fit.plan}, &steps, &result, &err),
          &err);
     if (!result.equal) {
         fail_msg("%s: %s", n->name, result.why);

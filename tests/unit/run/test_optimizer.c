@@ -41,7 +41,7 @@ static void warmup(void **state)
 static void steps(void **state)
 {
     (void)state;
-    ckm_rate_schedule s = {CKM_RATE_STEP, 1, 0, 10, 0.1, 0, 0};
+    ckm_rate_schedule s = {sizeof s, CKM_RATE_STEP, 1, 0, 10, 0.1, 0, 0};
     near(ckm_rate_at(&s, 9), 1);
     near(ckm_rate_at(&s, 10), 0.1);
     near(ckm_rate_at(&s, 29), 0.01);
@@ -52,7 +52,7 @@ static void steps(void **state)
 static void falling(void **state)
 {
     (void)state;
-    ckm_rate_schedule s = {CKM_RATE_LINEAR, 1.2, 20, 0, 0, 120, 0.2};
+    ckm_rate_schedule s = {sizeof s, CKM_RATE_LINEAR, 1.2, 20, 0, 0, 120, 0.2};
     near(ckm_rate_at(&s, 20), 1.2);
     near(ckm_rate_at(&s, 70), 0.7);
     near(ckm_rate_at(&s, 120), 0.2);

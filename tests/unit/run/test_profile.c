@@ -19,7 +19,7 @@
 static zoo_step set_up(int64_t batch)
 {
     ckm_autodiff_options derivation = CKM_AUTODIFF_OPTIONS_INIT;
-    ckm_program_options kernels = {"reference", 1};
+    ckm_program_options kernels = {sizeof kernels, 1, "reference"};
     derivation.optimizer.kind = CKM_OPTIMIZER_SGD;
     return zoo_step_of("linear2", batch, 8, &derivation, &kernels);
 }
@@ -79,7 +79,7 @@ static void measuring_ends_when_told(void **state)
     ckm_error err = CKM_ERROR_INIT;
     ckm_profile *p = NULL;
     zoo_step s = set_up(1);
-    ckm_profile_options options = {0, 1000000, 1e-9, NULL, NULL, NULL};
+    ckm_profile_options options = {sizeof options, 0, 1000000, 1e-9, NULL, NULL, NULL};
     good(ckm_profile_measure(s.program, s.df, s.schedule, s.plan, &options, &p, &err), &err);
     assert_int_equal(ckm_profile_get_info(p)->steps + ckm_profile_get_info(p)->steps_left_out, 3);
     ckm_profile_free(p);
@@ -98,7 +98,7 @@ static void a_profile_is_a_cost_model(void **state)
     ckm_dataflow *df = NULL;
     zoo_step s = set_up(2);
     ckm_profile *p = measure(&s, 3);
-    ckm_cost_model costs = {CKM_COST_MODEL_PROFILE, path, NULL};
+    ckm_cost_model costs = {sizeof costs, CKM_COST_MODEL_PROFILE, path, NULL};
     snprintf(path, sizeof path, "/tmp/ckm_profile_%ld.json", (long)getpid());
     good(ckm_profile_write(p, path, &err), &err);
     good(ckm_cost_apply(s.training, &costs, &df, &err), &err);

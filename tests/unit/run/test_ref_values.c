@@ -514,7 +514,13 @@ static void draw(const mask *m, double rate, float *y)
     ckm_i_attr attrs[2] = {ckm_i_attr_real("rate", rate), ckm_i_attr_ints("key", &m->key, 1)};
     assert_int_equal(ckm_i_graph_create("dropout", LAST, 1, &g, NULL), CKM_OK);
     assert_int_equal(ckm_i_graph_add_tensor(g, "x", CKM_ROLE_INPUT, CKM_F32, &shape, &x, NULL), CKM_OK);
-    assert_int_equal(ckm_i_graph_add_op(g, "dropout", "dropout", &x, 1, attrs, 2, &out, 1, NULL), CKM_OK);
+    assert_int_equal(
+        ckm_i_graph_add_op(
+            g,
+            &(ckm_i_new_op){
+                .kind = "dropout", .name = "dropout", .inputs = {&x, 1}, .attrs = {attrs, 2}, .n_outputs = 1},
+            &out, NULL),
+        CKM_OK);
     for (int i = 0; i < DROPPED; i++) {
         y[i] = 1.0F;
     }

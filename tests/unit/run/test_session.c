@@ -71,16 +71,24 @@ static int32_t op(builder *b, const char *kind, const char *name, ckm_i_phase ph
     int32_t n = y >= 0 ? 2 : 1;
     int32_t output = -1;
     int32_t n_outputs = strcmp(kind, "update_sgd") == 0 ? 0 : 1;
-    good(ckm_i_graph_add_op(b->step, kind, name, inputs, n, NULL, 0, &output, n_outputs, &err), &err);
+    good(ckm_i_graph_add_op(b->step,
+                            &(ckm_i_new_op){.kind = kind, .name = name, .inputs = {inputs, n}, .n_outputs = n_outputs},
+                            &output, &err),
+         &err);
     int32_t base = x;
     while (b->training->values[base].alias_of >= 0) {
         base = b->training->values[base].alias_of;
     }
     catch_up(b, strcmp(kind, "identity") == 0 ? base : -1);
     // The training graph lists an operand once.
-    good(
-        ckm_i_training_add_op(b->training, name, phase, -1, inputs, n == 2 && x == y ? 1 : n, &output, n_outputs, &err),
-        &err);
+    good(ckm_i_training_add_op(b->training,
+                               &(ckm_i_new_training_op){.name = name,
+                                                        .phase = phase,
+                                                        .source = -1,
+                                                        .inputs = {inputs, n == 2 && x == y ? 1 : n},
+                                                        .outputs = {&output, n_outputs}},
+                               &err),
+         &err);
     if (strcmp(kind, "relu") == 0) {
         good(ckm_i_training_add_inplace(b->training, b->training->n_ops - 1, x, output, &err), &err);
     }
@@ -386,6 +394,17 @@ static void every_tensor_is_where_it_should_be(void **state)
     }
 }
 
+// Both schedules, three steps.
+static ckm_status compare(const setting *s, ckm_compare_result *out, ckm_error *err)
+{
+    ckm_compare_options options = CKM_COMPARE_OPTIONS_INIT;
+    const ckm_session_side plain = {s->baseline, s->baseline_plan};
+    const ckm_session_side tight = {s->tight, s->tight_plan};
+    options.learning_rate = 0.1;
+    options.seed = 5;
+    return ckm_session_compare(s->program, s->df, &plain, &tight, &options, out, err);
+}
+
 static void comparing_finds_equal_and_different(void **state)
 {
     (void)state;
@@ -393,9 +412,7 @@ static void comparing_finds_equal_and_different(void **state)
     ckm_compare_result result;
     setting s = fresh();
     set_up(&s, 12);
-    good(ckm_session_compare(s.program, s.df, s.baseline, s.baseline_plan, s.tight, s.tight_plan, 3, 0.1, 5, NULL, NULL,
-                             &result, &err),
-         &err);
+    good(compare(&s, &result, &err), &err);
     assert_string_equal(result.why, "");
     assert_true(result.equal);
     assert_true(result.recomputations > 0);
@@ -414,9 +431,7 @@ static void comparing_finds_equal_and_different(void **state)
     free(seen);
     assert_true(again >= 0);
     s.fake.flawed = again;
-    good(ckm_session_compare(s.program, s.df, s.baseline, s.baseline_plan, s.tight, s.tight_plan, 3, 0.1, 5, NULL, NULL,
-                             &result, &err),
-         &err);
+    good(compare(&s, &result, &err), &err);
     assert_false(result.equal);
     assert_non_null(strstr(result.why, s.step->ops[again].name));
     assert_non_null(strstr(result.why, "step 0"));

@@ -82,10 +82,12 @@ static ckm_status build(int64_t batch, void *user, ckm_dataflow **out, ckm_error
 
 static ckm_max_batch_options options_for(chain *c, int64_t memory_bytes, const char *strategy)
 {
+    static ckm_solve_options solve = CKM_SOLVE_OPTIONS_INIT;
     ckm_max_batch_options options = CKM_MAX_BATCH_OPTIONS_INIT;
     options.memory_bytes = memory_bytes;
-    options.solve.strategy = strategy;
-    options.solve.time_limit_seconds = 60;
+    solve.strategy = strategy;
+    solve.time_limit_seconds = 60;
+    options.solve = &solve;
     options.user = c;
     return options;
 }
@@ -263,14 +265,16 @@ static void test_stop(void **state)
     ckm_error err;
     ckm_max_batch_result result;
     ckm_max_batch_options options = options_for(&c, 1000, "checkpoint-all");
-    options.solve.stop = stop_at_once;
+    ckm_solve_options solve = *options.solve;
+    solve.stop = stop_at_once;
+    options.solve = &solve;
     assert_int_equal(ckm_max_batch(&options, build, &result, &err), CKM_OK);
     assert_int_equal(result.status, CKM_SOLVE_UNKNOWN);
     assert_true(result.upper_bound > 0);
     ckm_max_batch_result_dispose(&result);
 
     // Strategies that take any schedule have one at once: without rematerialization.
-    options.solve.strategy = "auto";
+    solve.strategy = "auto";
     assert_int_equal(ckm_max_batch(&options, build, &result, &err), CKM_OK);
     assert_int_equal(result.status, CKM_SOLVE_FEASIBLE);
     assert_int_equal(result.max_batch, 1000 / peak_without_rematerialization(&c));

@@ -35,12 +35,16 @@ static ckm_graph *small_network(void)
 
 static ckm_trainer_options plain_options(void)
 {
+    static const ckm_program_options kernels = {.size = sizeof kernels, .backend = "cpu", .threads = 1};
+    static const ckm_data_options reading = {.size = sizeof reading, .synthetic_samples = 64};
+    static ckm_autodiff_options step = CKM_TRAINER_STEP_INIT;
+    step.optimizer.kind = CKM_OPTIMIZER_ADAM;
     ckm_trainer_options options = CKM_TRAINER_OPTIONS_INIT;
     options.budget_bytes = INT64_C(1) << 40;
     options.costs = CKM_TRAINER_COSTS_MODEL;
-    options.kernels.backend = "cpu";
-    options.reading.synthetic_samples = 64;
-    options.step.optimizer.kind = CKM_OPTIMIZER_ADAM;
+    options.kernels = &kernels;
+    options.reading = &reading;
+    options.step = &step;
     return options;
 }
 
@@ -57,7 +61,8 @@ static ckm_trainer *open_it(const ckm_graph *graph, const ckm_trainer_options *o
 // Trains to `last_step`, and gives the last loss.
 static double train_to(ckm_trainer *trainer, int64_t last_step)
 {
-    ckm_train_options course = {.last_step = last_step, .rate = CKM_RATE_SCHEDULE_INIT};
+    ckm_train_options course = CKM_TRAIN_OPTIONS_INIT;
+    course.last_step = last_step;
     ckm_train_result result;
     ckm_error err = CKM_ERROR_INIT;
     if (ckm_trainer_run(trainer, &course, &result, &err) != CKM_OK) {
@@ -164,7 +169,8 @@ static void training_goes_on_bit_for_bit(void **state)
     assert_true(ckm_trainer_get_info(rest).resumed);
     assert_int_equal(ckm_trainer_get_info(rest).place.step, 6);
     assert_true(expected == train_to(rest, 11));
-    ckm_train_options behind = {.last_step = 11, .rate = CKM_RATE_SCHEDULE_INIT};
+    ckm_train_options behind = CKM_TRAIN_OPTIONS_INIT;
+    behind.last_step = 11;
     ckm_train_result result;
     assert_int_equal(ckm_trainer_run(rest, &behind, &result, &err), CKM_ERR_ARGUMENT);
     assert_non_null(strstr(err.message, "holds 11 steps already"));
@@ -174,7 +180,9 @@ static void training_goes_on_bit_for_bit(void **state)
     assert_int_equal(ckm_trainer_plan(graph, &options, &refused, &err), CKM_ERR_ARGUMENT);
     assert_non_null(strstr(err.message, "seed 7, not 8"));
     options.seed = -1;
-    options.step.optimizer.beta1 = 0.8;
+    ckm_autodiff_options other = *options.step;
+    other.optimizer.beta1 = 0.8;
+    options.step = &other;
     assert_int_equal(ckm_trainer_plan(graph, &options, &refused, &err), CKM_ERR_ARGUMENT);
     assert_non_null(strstr(err.message, "same optimizer"));
     ckm_graph_free(graph);
@@ -230,9 +238,10 @@ static void bad_samples_are_errors(void **state)
 {
     ckm_graph *graph = small_network();
     ckm_trainer_options options = plain_options();
-    ckm_train_options course = {.last_step = 8, .rate = CKM_RATE_SCHEDULE_INIT};
+    ckm_train_options course = CKM_TRAIN_OPTIONS_INIT;
     ckm_train_result result;
     (void)state;
+    course.last_step = 8;
     for (int i = 0; i < 2; i++) {
         ckm_error err = CKM_ERROR_INIT;
         own_data own = {.shift = i == 0 ? 1 : 0, .fails = i == 1};
@@ -263,7 +272,9 @@ static void options_that_cannot_be_are_refused(void **state)
         source.samples = i == 5 ? BATCH - 1 : BATCH;
         o.weights = i == 6 ? "a" : NULL;
         o.resume = i == 6 ? "b" : NULL;
-        o.kernels.backend = i == 7 ? "abacus" : o.kernels.backend;
+        ckm_program_options kernels = *o.kernels;
+        kernels.backend = i == 7 ? "abacus" : kernels.backend;
+        o.kernels = &kernels;
         ckm_status status = ckm_trainer_open(graph, &o, &trainer, &err);
         if (status == CKM_OK || status == CKM_ERR_INTERNAL || err.message[0] == '\0') {
             fail_msg("case %d: %s: %s", i, ckm_status_name(status), err.message);

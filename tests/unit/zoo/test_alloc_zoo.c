@@ -65,7 +65,7 @@ static void profiles(void **state)
     assert_true(fd >= 0);
     assert_int_equal(write(fd, text, sizeof text - 1), (int)sizeof text - 1);
     assert_int_equal(close(fd), 0);
-    sweep s = {"linear0", {CKM_COST_MODEL_PROFILE, path, NULL}};
+    sweep s = {"linear0", {sizeof s.model, CKM_COST_MODEL_PROFILE, path, NULL}};
     alloc_sweep_jansson();
     assert_true(alloc_sweep(name_to_dataflow, &s) > 30);
     assert_int_equal(unlink(path), 0);

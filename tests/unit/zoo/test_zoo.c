@@ -260,6 +260,7 @@ static void other_input_shapes(void **state)
 
 static ckm_graph *build_sized(const char *name, int64_t batch, ckm_zoo_size size)
 {
+    size.size = sizeof size;
     ckm_graph *g = NULL;
     ckm_error err = CKM_ERROR_INIT;
     if (ckm_zoo_build_sized(name, batch, &size, &g, &err) != CKM_OK) {
@@ -370,7 +371,9 @@ static void sizes_that_cannot_be(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         ckm_error err = CKM_ERROR_INIT;
         ckm_graph *g = NULL;
-        ckm_status status = ckm_zoo_build_sized(bad[i].name, 1, &bad[i].size, &g, &err);
+        ckm_zoo_size size = bad[i].size;
+        size.size = sizeof size;
+        ckm_status status = ckm_zoo_build_sized(bad[i].name, 1, &size, &g, &err);
         assert_true(status == CKM_ERR_ARGUMENT || status == CKM_ERR_OVERFLOW);
         if (strstr(err.message, bad[i].words) == NULL) {
             fail_msg("\"%s\" does not say %s", err.message, bad[i].words);
