@@ -90,7 +90,9 @@ ckm_status ckm_device_write(const ckm_device *device, const char *path, ckm_erro
         finite = finite && isfinite(device->efficiency[i]);
     }
     if (!finite) {
-        status = ckm_i_error(err, CKM_ERR_ARGUMENT, "a device with a rate or an efficiency that is no finite number");
+        status = ckm_i_error(err, CKM_ERR_ARGUMENT,
+                             "a device with a rate or an efficiency that is not a finite "
+                             "number");
         goto cleanup;
     }
     for (int i = 0; good && i < CKM_DEVICE_CLASSES; i++) {

@@ -96,7 +96,7 @@ broken() {
     mv image "classes/a/$1"
     expect 1 train test --data classes --input-shape 8,8,3 --batch 1 -j 1 --costs flops
     one_error_line
-    err_has "classes/a/$1: is no sound $2 image"
+    err_has "classes/a/$1: is not a valid $2 image"
     rm -r classes
 }
 printf 'damaged' > image

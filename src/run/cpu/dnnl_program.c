@@ -112,7 +112,7 @@ static ckm_status append(ckm_i_dnnl_program *program, const_dnnl_primitive_desc_
     ckm_status status = CKM_OK;
     program_step step = {0};
     if (ckm_i_dnnl_allocates(pd)) {
-        return ckm_i_error(err, CKM_ERR_INTERNAL, "oneDNN: this implementation takes memory of its own");
+        return ckm_i_error(err, CKM_ERR_INTERNAL, "oneDNN: this implementation allocates memory itself");
     }
     if (n_args >= MAX_ARGS || !CKM_I_GROW(program->steps, program->n_steps, program->cap_steps)) {
         return ckm_i_error_memory(err);
