@@ -285,9 +285,9 @@ static void npy_refused(void **state)
     data_files_npy(f->folder, "x.npy", "<f4", "(2, 9223372036854775807, 9)", x, sizeof x);
     data_fixture_refused(f, CKM_ERR_FORMAT, "x.npy", "too large");
     data_files_npy(f->folder, "x.npy", "<f4", "(2, two)", x, sizeof x);
-    data_fixture_refused(f, CKM_ERR_FORMAT, "x.npy", "no list");
+    data_fixture_refused(f, CKM_ERR_FORMAT, "x.npy", "not a list");
     data_files_npy(f->folder, "x.npy", "<f4", "(2, 2", x, sizeof x);
-    data_fixture_refused(f, CKM_ERR_FORMAT, "x.npy", "no list");
+    data_fixture_refused(f, CKM_ERR_FORMAT, "x.npy", "not a list");
     data_files_npy(f->folder, "x.npy", "<f4", "()", x, 4);
     data_fixture_refused(f, CKM_ERR_FORMAT, "x.npy", "no samples");
     data_files_write(f->folder, "x.npy", "\x93NUMPY\x01\x00\xff\xff", 10);
