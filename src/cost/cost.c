@@ -29,8 +29,8 @@ static ckm_status check_total(const ckm_training *training, const int64_t *costs
     for (int32_t i = 0; i < training->n_ops; i++) {
         if (!ckm_i_add(total, costs[i], &total)) {
             return ckm_i_error(err, CKM_ERR_OVERFLOW,
-                               "operator \"%.200s\": the cost of all operators up to it does not fit 63 bits; a "
-                               "smaller batch does",
+                               "operator \"%.200s\": the cost of all operators up to it does not fit 63 bits; use a "
+                               "smaller batch",
                                training->ops[i].name);
         }
     }

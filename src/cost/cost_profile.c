@@ -68,7 +68,7 @@ static ckm_status index_ops(const json_t *ops, const ckm_i_json_place *root, int
             return status;
         }
         if (json_object_get(by_name, name) != NULL) {
-            return ckm_i_json_error(err, &place, "operator \"%.100s\" is there twice", name);
+            return ckm_i_json_error(err, &place, "operator \"%.100s\" appears twice", name);
         }
         if (json_object_set_new(by_name, name, json_integer((json_int_t)median_ns)) != 0) {
             return ckm_i_error_memory(err);

@@ -92,7 +92,7 @@ ckm_status ckm_device_write(const ckm_device *device, const char *path, ckm_erro
         finite = finite && isfinite(device->efficiency[i]);
     }
     if (!finite) {
-        return ckm_i_error(err, CKM_ERR_ARGUMENT, "a device with a rate or an efficiency that is no finite number");
+        return ckm_i_error(err, CKM_ERR_ARGUMENT, "a device with a rate or an efficiency that is not a finite number");
     }
     CKM_I_CHECK(ckm_i_writer_open(&writer, path, err));
     FILE *to = writer.stream;

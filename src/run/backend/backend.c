@@ -42,7 +42,7 @@ ckm_status ckm_i_backend_create(const char *name, int threads, ckm_i_backend **o
             return create(&backends[i], threads, out, err);
         }
     }
-    return ckm_i_error(err, CKM_ERR_NOT_FOUND, "back end \"%.100s\" is not known:" NAMES, name);
+    return ckm_i_error(err, CKM_ERR_NOT_FOUND, "back end \"%.100s\" is not known (known:" NAMES ")", name);
 }
 
 void ckm_i_backend_destroy(ckm_i_backend *backend)

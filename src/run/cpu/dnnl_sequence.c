@@ -108,7 +108,7 @@ static ckm_status append(ckm_i_dnnl_sequence *sequence, const_dnnl_primitive_des
     ckm_status status = CKM_OK;
     sequence_item item = {0};
     if (ckm_i_dnnl_allocates(pd)) {
-        return ckm_i_error(err, CKM_ERR_INTERNAL, "oneDNN: this implementation takes memory of its own");
+        return ckm_i_error(err, CKM_ERR_INTERNAL, "oneDNN: this implementation allocates memory itself");
     }
     if (n_args >= MAX_ARGS || !CKM_I_GROW(sequence->items, sequence->n_items, sequence->cap_items)) {
         return ckm_i_error_memory(err);

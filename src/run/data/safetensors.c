@@ -370,7 +370,7 @@ static ckm_status read_header(ckm_i_safetensors *f, int64_t size, ckm_error *err
     uint8_t length[8];
     uint64_t header_bytes = 0;
     if (size < 8) {
-        return ckm_i_error_at(err, CKM_ERR_FORMAT, f->path, 0, 0, "is no safetensors file: it has %lld bytes",
+        return ckm_i_error_at(err, CKM_ERR_FORMAT, f->path, 0, 0, "is not a safetensors file: it has %lld bytes",
                               (long long)size);
     }
     ckm_status status = ckm_i_data_pread(f->fd, f->path, 0, 8, length, err);
@@ -379,7 +379,7 @@ static ckm_status read_header(ckm_i_safetensors *f, int64_t size, ckm_error *err
     }
     if (status == CKM_OK && (header_bytes > (uint64_t)max_header_bytes || (int64_t)header_bytes > size - 8)) {
         status = ckm_i_error_at(err, CKM_ERR_FORMAT, f->path, 0, 0,
-                                "is no safetensors file: its header would have %llu bytes",
+                                "is not a safetensors file: its header would have %llu bytes",
                                 (unsigned long long)header_bytes);
     }
     char *text = status == CKM_OK ? ckm_i_malloc((size_t)header_bytes, 1) : NULL;

@@ -47,7 +47,7 @@ static ckm_status check_plan(const ckm_dataflow *df, const ckm_schedule *s, cons
     ckm_plan_verdict verdict;
     ckm_status status = ckm_plan_verify(df, s, plan, CKM_I_ALIGNMENT, &verdict, err);
     if (status == CKM_OK && !verdict.ok) {
-        return ckm_i_error(err, CKM_ERR_ARGUMENT, "the plan is not one of this schedule: %s", verdict.why);
+        return ckm_i_error(err, CKM_ERR_ARGUMENT, "the plan does not belong to this schedule: %s", verdict.why);
     }
     return status;
 }
@@ -58,7 +58,7 @@ static ckm_status check_alignment(const ckm_i_backend *backend, ckm_error *err)
     return alignment > 0 && CKM_I_ALIGNMENT % alignment == 0
                ? CKM_OK
                : ckm_i_error(err, CKM_ERR_UNSUPPORTED,
-                             "back end \"%.60s\" wants buffers aligned to %lld bytes; plans have %d", backend->name,
+                             "back end \"%.60s\" needs buffers aligned to %lld bytes; plans have %d", backend->name,
                              (long long)alignment, CKM_I_ALIGNMENT);
 }
 

@@ -166,7 +166,7 @@ ckm_status ckm_profile_cache_path(const ckm_program *program, char *path, size_t
     bool has_base = base != NULL && base[0] == '/';
     if (!has_base && (home == NULL || home[0] == '\0')) {
         return ckm_i_error(err, CKM_ERR_ARGUMENT,
-                           "there is no place to keep profiles: neither XDG_CACHE_HOME nor HOME is set");
+                           "there is no folder to keep profiles in: neither XDG_CACHE_HOME nor HOME is set");
     }
     int n = snprintf(folder, sizeof folder, "%s%s", has_base ? base : home, has_base ? "" : "/.cache");
     if (n < 0 || (size_t)n + sizeof "/checkmate" > sizeof folder) {
