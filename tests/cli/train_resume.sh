@@ -58,7 +58,7 @@ kill -s KILL "$pid"
 wait "$pid" 2> /dev/null
 # From wherever it was: to a few steps later, against a straight run to the same step.
 expect 1 train test $small --steps 1 --resume killed.safetensors
-at=$(printf '%s\n' "$err" | sed -n 's/.*holds \([0-9]*\) steps already.*/\1/p')
+at=$(printf '%s\n' "$err" | sed -n 's/.*already holds \([0-9]*\) steps.*/\1/p')
 [ -n "$at" ] || fail "the step of the killed run is not reported: $err"
 expect 0 train test $small --steps $((at + 2)) --resume killed.safetensors --save killed.safetensors
 expect 0 train test $small --steps $((at + 2)) --save straight.safetensors
