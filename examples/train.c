@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trains a network within 60 % of the memory that it would take: 20 steps on made-up images, weights to a file.
+// Trains a network within 60 % of the memory that it would take: 20 steps on synthetic images, weights to a file.
 // Usage: train [NETWORK]
 #include <checkmate/checkmate.h>
 
