@@ -17,7 +17,7 @@ if(CKM_SANITIZE OR CKM_COVERAGE)
     list(APPEND house_environment "CKM_INSTRUMENTED=1")
 endif()
 
-foreach(name circles includes headers mutate operators setup strategies symbols tree)
+foreach(name circles howtos includes headers mutate operators setup strategies symbols tree)
     add_test(NAME house_${name} COMMAND sh "${tests_dir}/house/test_${name}.sh")
     set_tests_properties(house_${name} PROPERTIES
         LABELS unit TIMEOUT 300 SKIP_RETURN_CODE 77 ENVIRONMENT "${house_environment}")
@@ -42,6 +42,27 @@ target_include_directories(test_solve_house_sample BEFORE PRIVATE "${sample}/src
 target_link_libraries(test_solve_house_sample PRIVATE checkmate_test_support)
 add_test(NAME test_solve_house_sample COMMAND test_solve_house_sample)
 checkmate_register(test_solve_house_sample 600 unit)
+
+# The same of a back end.
+if(CKM_RUN)
+    set(sample "${PROJECT_BINARY_DIR}/sample_backend")
+    set(backend_dir "${PROJECT_SOURCE_DIR}/src/run/backend")
+    set(sample_test "${sample}/tests/unit/run/test_backend_house_sample.c")
+    add_custom_command(
+        OUTPUT "${sample_test}" "${sample}/src/run/house_sample/house_sample_backend.c"
+        COMMAND sh "${PROJECT_SOURCE_DIR}/scripts/new_backend.sh" house_sample "${sample}"
+        DEPENDS "${PROJECT_SOURCE_DIR}/scripts/new_backend.sh" "${backend_dir}/backend_skeleton.c.in"
+                "${backend_dir}/backend_list.h" "${tests_dir}/unit/run/test_backend_skeleton.c.in"
+        COMMENT "Copying the skeletons of a back end"
+        VERBATIM)
+    add_executable(test_backend_house_sample "${sample_test}" "${sample}/src/run/house_sample/house_sample_backend.c"
+        "${backend_dir}/backend.c")
+    set_target_properties(test_backend_house_sample PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+    target_include_directories(test_backend_house_sample BEFORE PRIVATE "${sample}/src")
+    target_link_libraries(test_backend_house_sample PRIVATE checkmate_test_support)
+    add_test(NAME test_backend_house_sample COMMAND test_backend_house_sample)
+    checkmate_register(test_backend_house_sample 600 unit)
+endif()
 
 if(TARGET checkmate_program)
     add_test(NAME house_manual COMMAND sh "${tests_dir}/house/test_manual.sh")

@@ -85,7 +85,7 @@ if(CKM_BUILD_TESTS)
     # The tests that train, once more on a back end whose memory is not the host's and whose work is done late; and a
     # program that trains on it. The objects come before the library, whose back ends they wrap.
     if(CKM_RUN)
-        add_library(checkmate_far_backend OBJECT "${tests_dir}/far/far_backend.c" "${PROJECT_SOURCE_DIR}/src/run/backend.c")
+        add_library(checkmate_far_backend OBJECT "${tests_dir}/far/far_backend.c" "${PROJECT_SOURCE_DIR}/src/run/backend/backend.c")
         target_compile_definitions(checkmate_far_backend PRIVATE CKM_BACKEND_WRAP=ckm_test_far_wrap)
         target_link_libraries(checkmate_far_backend PRIVATE checkmate_test_flags)
         foreach(name test_session test_networks test_optimizer test_profile test_trainer test_autodiff_numeric)

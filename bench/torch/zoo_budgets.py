@@ -162,9 +162,10 @@ class Study:
             return
         least = self.compiled("min")
         yield {"setting": "min", **least}
-        if smallest is None:
-            row = self.compiled(least["planned"] * 97 // 100)
-            smallest = row.get("smallest") or row["planned"]
+        row = least
+        while smallest is None:  # until an error names one
+            row = self.compiled(row["planned"] * 97 // 100)
+            smallest = row.get("smallest")
         for path in pathlib.Path(os.environ["XDG_CACHE_HOME"]).glob("checkmate/torch/*"):
             if path.name != "costs.json":
                 path.unlink() if path.is_file() else shutil.rmtree(path)

@@ -30,6 +30,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #if defined(__GNUC__)
 #define CKM_API __attribute__((visibility("default")))
@@ -96,6 +97,12 @@ CKM_API ckm_status ckm_file_replace(const char *path, const void *data, size_t s
 
 // Whether ckm_file_replace would get as far as writing now: to be told before a long computation rather than after it.
 CKM_API ckm_status ckm_file_check_output(const char *path, ckm_error *err) CKM_NODISCARD;
+
+// How the library writes strings and numbers into JSON, for programs whose own output goes with its. A string with its
+// quotes; bytes that are not UTF-8 become U+FFFD, and NULL becomes null. A number in as few digits as read back as the same
+// one, with a point whatever the locale; null when it is not finite. A stream's errors are the caller's to ask for (ferror).
+CKM_API void ckm_json_write_text(FILE *stream, const char *text);
+CKM_API void ckm_json_write_number(FILE *stream, double number);
 
 // Version of the library that is running, "major.minor.patch".
 CKM_API const char *ckm_version(void);

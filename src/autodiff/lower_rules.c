@@ -243,8 +243,7 @@ ckm_status ckm_i_lower_lambda(ckm_i_lower *l, ckm_error *err)
         return ckm_i_lower_copy(l, err);
     }
     return ckm_i_error(err, CKM_ERR_UNSUPPORTED,
-                       "operator \"%.200s\" (lambda) does \"%.60s\", which has no operator of its own", l->op->name,
-                       text);
+                       "operator \"%.200s\" (lambda) does \"%.60s\", which no operator computes", l->op->name, text);
 }
 
 ckm_status ckm_i_lower_dropout(ckm_i_lower *l, ckm_error *err)

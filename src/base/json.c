@@ -3,9 +3,11 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/json_load.h"
 
 ckm_status ckm_i_json_parse(const char *text, size_t size_bytes, const char *file, json_t **out, ckm_error *err)
@@ -22,6 +24,16 @@ ckm_status ckm_i_json_parse(const char *text, size_t size_bytes, const char *fil
     }
     *out = root;
     return CKM_OK;
+}
+
+ckm_status ckm_i_json_read(const char *path, int64_t max_bytes, json_t **out, ckm_error *err)
+{
+    char *text = NULL;
+    size_t size_bytes = 0;
+    CKM_I_CHECK(ckm_i_file_read(path, max_bytes, &text, &size_bytes, err));
+    ckm_status status = ckm_i_json_parse(text, size_bytes, path, out, err);
+    free(text);
+    return ckm_i_error_in_file(err, status, path);
 }
 
 ckm_i_json_place ckm_i_json_root(const char *file)

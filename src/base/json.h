@@ -11,6 +11,8 @@
 // Parses text. Errors carry line and byte. The caller releases *out with json_decref.
 ckm_status ckm_i_json_parse(const char *text, size_t size_bytes, const char *file, json_t **out,
                             ckm_error *err) CKM_NODISCARD;
+// The same of a file of at most `max_bytes`. Errors are those of ckm_i_file_read besides, and name the file.
+ckm_status ckm_i_json_read(const char *path, int64_t max_bytes, json_t **out, ckm_error *err) CKM_NODISCARD;
 
 // Reads a member of a large object. The value is released after the call; whoever wants to keep it takes a reference.
 typedef ckm_status ckm_i_json_visit(const char *key, json_t *value, void *user, ckm_error *err);

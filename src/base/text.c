@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/text.h"
 
-#include <math.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 
 size_t ckm_i_text_utf8(const char *at)
@@ -58,51 +56,4 @@ void ckm_i_text_clean(char *text)
             text += n;
         }
     }
-}
-
-void ckm_i_text_write_json(FILE *stream, const char *text)
-{
-    putc('"', stream);
-    while (*text != '\0') {
-        size_t n = ckm_i_text_utf8(text);
-        if (n == 0) {
-            fputs("\\ufffd", stream);
-            text++;
-        } else if (n > 1) {
-            fwrite(text, 1, n, stream);
-            text += n;
-        } else {
-            if (*text == '"' || *text == '\\') {
-                putc('\\', stream);
-                putc(*text, stream);
-            } else if ((unsigned char)*text < 0x20 || *text == 0x7f) {
-                fprintf(stream, "\\u%04x", (unsigned)*text);
-            } else {
-                putc(*text, stream);
-            }
-            text++;
-        }
-    }
-    putc('"', stream);
-}
-
-void ckm_i_text_write_number(FILE *stream, double number)
-{
-    char digits[64];
-    if (!isfinite(number)) {
-        fputs("null", stream);
-        return;
-    }
-    for (int precision = 15; precision <= 17; precision++) {
-        snprintf(digits, sizeof digits, "%.*g", precision, number);
-        if (strtod(digits, NULL) == number) {
-            break;
-        }
-    }
-    for (char *c = digits; *c != '\0'; c++) {
-        if (strchr("0123456789+-e", *c) == NULL) {
-            *c = '.';
-        }
-    }
-    fputs(digits, stream);
 }

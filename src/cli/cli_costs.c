@@ -16,7 +16,7 @@ ckm_status cli_device_path(char *path, size_t room, ckm_error *err)
     bool has_cache = cache != NULL && cache[0] == '/';
     if (!has_cache && (home == NULL || home[0] == '\0')) {
         return cli_error(err, CKM_ERR_ARGUMENT, NULL,
-                         "neither XDG_CACHE_HOME nor HOME says where the model of this machine is kept");
+                         "set XDG_CACHE_HOME or HOME: they say where the model of this machine is kept");
     }
     int n = snprintf(path, room, "%s%s/checkmate", has_cache ? cache : home, has_cache ? "" : "/.cache");
     if (n < 0 || (size_t)n + sizeof "/device.json" > room) {
@@ -69,7 +69,7 @@ static ckm_status choose_device(const char *name, ckm_device *out, ckm_error *er
         ckm_status status = cli_device_path(path, sizeof path, err);
         if (status == CKM_OK && access(path, F_OK) != 0) {
             return cli_error(err, CKM_ERR_NOT_FOUND, path,
-                             "this machine has not been measured yet: 'checkmate devices --measure' does it");
+                             "this machine has not been measured yet: run 'checkmate devices --measure'");
         }
         return status == CKM_OK ? ckm_device_read(path, out, err) : status;
     }
@@ -91,9 +91,7 @@ ckm_status cli_costs_choose(const char *costs, cli_costs *out, ckm_error *err)
     }
     if (access(costs, F_OK) != 0 && strpbrk(costs, "/.") == NULL) {
         return cli_error(err, CKM_ERR_NOT_FOUND, NULL,
-                         "--costs %s: neither 'flops' nor 'device:NAME' nor a file; give one of them, the file being a "
-                         "checkmate-profile",
-                         costs);
+                         "--costs %s: give 'flops', 'device:NAME' or the name of a checkmate-profile file", costs);
     }
     out->model.kind = CKM_COST_MODEL_PROFILE;
     out->model.profile_path = costs;

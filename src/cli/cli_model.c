@@ -13,17 +13,17 @@ static const char *const granularities[] = {"layer", "op", NULL};
 
 const cli_option cli_model_options[CLI_N_MODEL_OPTIONS] = {
     {"batch", 'b', CLI_INTEGER, offsetof(cli_model_settings, batch), "N",
-     "Samples in a batch. Sets a symbolic batch dimension of an ONNX file.", "1, or what the file fixes", 1,
+     "Samples per batch. Sets the symbolic batch dimension of an ONNX file.", "1, or what the file fixes", 1,
      INT64_C(1) << 40, NULL},
     {"input-shape", 0, CLI_SHAPE, offsetof(cli_model_settings, input_shape), "H,W,C",
      "Shape of the input without the batch: height, width, channels.", "the network's own", 0, 0, NULL},
     {"granularity", 0, CLI_CHOICE, offsetof(cli_model_settings, granularity), "layer|op",
-     "What one operator of the training graph is: 'layer', one forward and one backward operator a layer, as in "
-     "the Checkmate paper; 'op', what a step really runs: one operator a gradient, views, work done in place.",
+     "Detail of the training graph: 'layer', one forward and one backward operator per layer, as in the Checkmate "
+     "paper; 'op', what a step really runs: one operator per gradient, views, in-place work.",
      "op", 0, 0, granularities},
     {"costs", 0, CLI_TEXT, offsetof(cli_model_settings, costs), "WHAT",
-     "What computing costs: 'flops', multiply-accumulates as the paper counts them, a checkmate-profile FILE of "
-     "measured times, or 'device:NAME', times that a model of a device predicts ('checkmate devices' lists them).",
+     "Costs of operators: 'flops', multiply-accumulates as the paper counts them; a checkmate-profile FILE of "
+     "measured times; or 'device:NAME', times that a device model predicts ('checkmate devices' lists the models).",
      "flops", 0, 0, NULL},
 };
 
@@ -147,7 +147,7 @@ static ckm_status import(const char *path, const cli_model_settings *settings, i
     ckm_import_options options = cli_model_import_options(settings, batch);
     ckm_graph *graph = NULL;
     if (given_size(settings) != NULL) {
-        return cli_error(err, CKM_ERR_ARGUMENT, path, "%s is for networks of the zoo: a file fixes the size",
+        return cli_error(err, CKM_ERR_ARGUMENT, path, "%s is for networks of the zoo: an ONNX file fixes these sizes",
                          given_size(settings));
     }
     ckm_status status = ckm_import_file(path, &options, &graph, err);

@@ -107,7 +107,7 @@ static int find_graph(cli_planned *p)
     }
     free(names);
     if (p->model.df == NULL) {
-        return cli_failf("%s: no graph file beside it that it is a schedule of; give the graph, or MODEL, before it",
+        return cli_failf("%s: no graph file beside it fits this schedule; give the graph, or MODEL, before it",
                          p->schedule_name);
     }
     return -1;

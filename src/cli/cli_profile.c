@@ -36,8 +36,8 @@ static ckm_status fit_memory(const ckm_dataflow *df, int64_t memory_bytes, ckm_r
         return status;
     }
     return cli_error(err, CKM_ERR_MEMORY, NULL,
-                     "no schedule was found by which the operators can be measured in %lld bytes; at least %lld "
-                     "are needed",
+                     "no schedule was found that lets the operators be measured within %lld bytes; at least %lld are "
+                     "needed",
                      (long long)memory_bytes, (long long)floor_bytes);
 }
 

@@ -12,10 +12,11 @@
 
 const cli_option cli_limit_options[CLI_N_LIMIT_OPTIONS] = {
     {"gap", 0, CLI_FRACTION, offsetof(cli_limit_settings, gap), "G",
-     "Stop when the cost is proven to be within this fraction of the least, such as 0.01 or 1%.", "0.0001", 0, 0, NULL},
+     "Stop when the cost is proven to be within this fraction of the optimum, such as 0.01 or 1%.", "0.0001", 0, 0,
+     NULL},
     {"threads", 'j', CLI_INTEGER, offsetof(cli_limit_settings, threads), "N",
-     "Threads, for the strategies that can use more than one.", "one for every processor", 1, 1024, NULL},
-    {"seed", 0, CLI_INTEGER, offsetof(cli_limit_settings, seed), "N", "Seed of the randomised strategies.", "1", 0,
+     "Number of threads, for strategies that can use more than one.", "one per processor", 1, 1024, NULL},
+    {"seed", 0, CLI_INTEGER, offsetof(cli_limit_settings, seed), "N", "Seed for randomised strategies.", "1", 0,
      INT64_MAX, NULL},
     {"verbose", 'v', CLI_FLAG, offsetof(cli_limit_settings, verbose), NULL,
      "Report progress on standard error even when it is not a terminal.", NULL, 0, 0, NULL},

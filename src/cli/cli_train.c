@@ -57,7 +57,7 @@ static ckm_status adopt_batch(train_setup *t, ckm_error *err)
     }
     if (s->model.batch > 0 && s->model.batch != place.batch) {
         return cli_error(err, CKM_ERR_ARGUMENT, s->resume,
-                         "was trained with --batch %lld, not %lld: the same steps would see other samples",
+                         "was trained with --batch %lld, not %lld: the steps would see different samples",
                          (long long)place.batch, (long long)s->model.batch);
     }
     t->adapted.model.batch = place.batch;
@@ -143,8 +143,8 @@ static int explain_absence(const train_setup *t, const ckm_trainer_info *info)
         cli_show_bytes(info->least_bytes, least, sizeof least);
     }
     cli_failf("no schedule%s fits a budget of %s (%lld bytes, of which %s for data read ahead, kernels, threads and "
-              "tables): at least %s (%lld bytes) are needed; a budget that should fit: %s; give more, or a smaller "
-              "--batch%s",
+              "tables): at least %s (%lld bytes) are needed; a budget that should fit: %s; give a larger budget, or "
+              "a smaller --batch%s",
               info->proven ? "" : " was found that", cli_show_bytes(info->budget_bytes, budget, sizeof budget),
               (long long)info->budget_bytes, cli_show_bytes(info->outside_bytes, outside, sizeof outside),
               cli_show_bytes(info->floor_bytes, floor_text, sizeof floor_text), (long long)info->floor_bytes, least,

@@ -47,7 +47,7 @@ static void print_times(const ckm_trainer_info *info, const ckm_timing *timing)
     printf(" %12s\n", show_milliseconds(timing->first.median_seconds, text, sizeof text));
     printf("%-22s %12s", "within the budget", show_milliseconds(with, text, sizeof text));
     printf(" %12s\n", show_milliseconds(timing->second.median_seconds, text, sizeof text));
-    printf("%-22s %12s  by the operator times of the steps without rematerialization, taken in turns with it\n",
+    printf("%-22s %12s  by the operator times of the steps without rematerialization, run in turns with these\n",
            "the same", show_milliseconds(timing->second_predicted_seconds, text, sizeof text));
     printf("%-22s %12s", "overhead", isnan(with) ? "-" : cli_show_percent(with / without - 1.0, text, sizeof text));
     printf(" %12s  quartiles %s and %s of %lld rounds\n", cli_show_percent(timing->ratio - 1.0, text, sizeof text),

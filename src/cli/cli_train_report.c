@@ -123,9 +123,9 @@ void cli_train_report_plan(const train_report *report)
         fprintf(stderr, ", %lld classes", (long long)data.classes);
     }
     if (!data.reads_ahead) {
-        fprintf(stderr, ", none read ahead (no thread for it could be started)");
+        fprintf(stderr, ", none read ahead (the thread for it could not be started)");
     }
-    fprintf(stderr, "\nschedule  %s; %s more computing than without rematerialization, which would need %s\n",
+    fprintf(stderr, "\nschedule  %s; %s more compute than without rematerialization, which would take %s\n",
             info.strategy, cli_show_percent(cli_overhead(info.cost, info.baseline_cost), text, sizeof text),
             cli_show_bytes(info.baseline_bytes, other, sizeof other));
     fprintf(stderr, "memory\n");
@@ -134,14 +134,14 @@ void cli_train_report_plan(const train_report *report)
     memory_line("running statistics", m.state_bytes, "");
     memory_line("constants", m.constant_bytes, "");
     memory_line("input batch and labels", m.data_bytes, "");
-    snprintf(other, sizeof other, "of it workspace %s", cli_show_bytes(m.workspace_bytes, text, sizeof text));
+    snprintf(other, sizeof other, "of which workspace %s", cli_show_bytes(m.workspace_bytes, text, sizeof text));
     memory_line("arena", m.arena_bytes, other);
     memory_line("rounding to pages", m.padding_bytes, "");
     memory_line("data read ahead", data.bytes, "");
     memory_line("tables", m.table_bytes, "");
     memory_line("kernels and threads", own.kernel_bytes + own.thread_bytes, own.measured ? "measured" : "estimated");
     memory_line("margin", own.margin_bytes, "");
-    memory_line("together", info.used_bytes, "");
+    memory_line("total", info.used_bytes, "");
     memory_line("budget", info.budget_bytes, "");
 }
 
@@ -175,7 +175,7 @@ static void print_progress(const train_report *report, const ckm_train_progress 
 static void log_real(FILE *log, const char *key, double value)
 {
     fprintf(log, ", \"%s\": ", key);
-    cli_print_real(log, value);
+    ckm_json_write_number(log, value);
 }
 
 static void log_step(train_report *report, const ckm_train_progress *p)
@@ -270,7 +270,7 @@ void cli_train_report_event(ckm_train_event event, const char *path, int64_t ste
             fprintf(stderr, "saved %s after %lld steps\n", path, (long long)step);
         }
     } else {
-        fprintf(stderr, "%swarning:%s step %lld: could not save %s: %s; the file from before is as it was\n",
+        fprintf(stderr, "%swarning:%s step %lld: could not save %s: %s; the old file is unchanged\n",
                 cli_style(stderr, CLI_WARN), cli_style(stderr, CLI_PLAIN), (long long)step, path, why->message);
     }
 }

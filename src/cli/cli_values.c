@@ -150,7 +150,7 @@ const char *cli_read_budget(const char *text, cli_budget *out)
 
 const char *cli_read_shape(const char *text, cli_shape *out)
 {
-    static const char hint[] = "must be positive numbers with commas in between, such as 224,224,3";
+    static const char hint[] = "must be positive numbers separated by commas, such as 224,224,3";
     cli_shape shape = {0, {0}};
     const char *at = text;
     for (;;) {

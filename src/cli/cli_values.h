@@ -36,7 +36,4 @@ void cli_json_real(cli_json *json, const char *key, double value);
 void cli_json_bool(cli_json *json, const char *key, bool value);
 void cli_json_end(cli_json *json);
 
-// Writes a number so that reading it gives the same double, in as few digits as that takes; null when it is not finite.
-void cli_print_real(FILE *to, double value);
-
 #endif

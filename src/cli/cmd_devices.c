@@ -18,12 +18,12 @@ static const devices_settings defaults = {false, 0, NULL};
 
 static const cli_option options[] = {
     {"measure", 0, CLI_FLAG, offsetof(devices_settings, measure), NULL,
-     "Run two small networks on this machine, which takes some seconds, and keep what it shows for 'device:this'.",
+     "Measure this machine with two small networks, which takes some seconds, and keep the result as 'device:this'.",
      NULL, 0, 0, NULL},
-    {"threads", 'j', CLI_INTEGER, offsetof(devices_settings, threads), "N", "Threads to measure with.",
-     "one for every processor", 1, 1024, NULL},
+    {"threads", 'j', CLI_INTEGER, offsetof(devices_settings, threads), "N", "Number of threads to measure with.",
+     "one per processor", 1, 1024, NULL},
     {"output", 'o', CLI_TEXT, offsetof(devices_settings, output), "FILE",
-     "Write the measured device to FILE instead, for 'device:FILE'; '-' is standard output.",
+     "Write the measured device to FILE instead, to be used as 'device:FILE'; '-' is standard output.",
      "a file in the cache folder", 0, 0, NULL},
 };
 
@@ -90,15 +90,13 @@ const cli_command cli_command_devices = {
     .summary = "List the devices that --costs knows, or measure this machine.",
     .usage = "[--measure [-o FILE]]",
     .description =
-        "Lists the device models that --costs device:NAME takes. A model says how long an operator takes: its "
-        "launches, "
-        "and the longer of its arithmetic and its traffic to memory, at the peak rates of the device times the part of "
-        "them that is reached: by 3x3 convolutions of stride 1 (conv3; above 1 where fast algorithms need less "
-        "arithmetic than is counted), by other convolutions and matrix products, by depthwise and grouped "
-        "convolutions, "
-        "and by traffic to memory (stream). TFLOP/s count two operations a multiply-accumulate; 'matrix' is the rate "
-        "of "
-        "the units that matrix products run on. 'this' is there once this machine has been measured.",
+        "Lists the device models that --costs device:NAME takes. A model predicts the time of an operator: its "
+        "launches, plus the longer of its arithmetic and its memory traffic. Rates are the peaks of the device times "
+        "an efficiency, the fraction that is reached: by 3x3 convolutions of stride 1 (conv3; above 1 where fast "
+        "algorithms need less arithmetic than is counted), by other convolutions and matrix products (matrix), by "
+        "depthwise and grouped convolutions (grouped), and by memory traffic (stream). TFLOP/s count two operations "
+        "per multiply-accumulate; the rate 'matrix' is that of the units that run matrix products. 'this' appears "
+        "once this machine has been measured.",
     .examples = "checkmate devices\n"
                 "checkmate devices --measure\n"
                 "checkmate sweep VGG16 --batch 64 --costs device:V100 -o vgg16.csv\n"

@@ -355,17 +355,15 @@ static const char *const argument_names[] = {"the schedule file"};
 
 const cli_command cli_command_explain = {
     .name = "explain",
-    .summary = "Say in thirty lines what a schedule does.",
+    .summary = "Explain in thirty lines what a schedule does.",
     .usage = "[MODEL] schedule.json [options]",
     .description =
-        "Shows what is kept from forward to backward, what is recomputed, what for and why it could not be kept, where "
-        "the peak is and what is in memory then. 'checkmate report' shows the same as a page.\n\n"
-        "MODEL is what the schedule was made for: a graph file, or a network with the same options. Without it, the "
-        "graph is looked for among the .json files beside the schedule: the first, by name, that it is a schedule "
-        "of.\n\n"
-        "\"held, X would exceed the budget by B\" means: had this result stayed in memory instead of being computed "
-        "again, "
-        "and all else the same, operator X would need B more than the budget.",
+        "Shows what is kept from the forward to the backward pass, what is recomputed, for what, and why it could "
+        "not be kept, where the peak is, and what is in memory then. 'checkmate report' shows the same as a "
+        "page.\n\nMODEL is what the schedule was made for: a graph file, or a network with the same options. Without "
+        "MODEL, the graph is the first .json file beside the schedule, in order of names, that the schedule "
+        "fits.\n\n\"held, X would exceed the budget by B\" means: if this result had stayed in memory instead of "
+        "being computed again, with all else the same, operator X would need B more than the budget.",
     .examples = "checkmate solve graph.json --budget 50% -o schedule.json\n"
                 "checkmate explain schedule.json\n"
                 "checkmate explain ResNet50 --batch 64 schedule.json\n",

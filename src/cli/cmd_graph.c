@@ -18,7 +18,7 @@ static const cli_option options[] = {
     {"output", 'o', CLI_TEXT, offsetof(graph_settings, output), "FILE",
      "Write the graph in checkmate-graph JSON to FILE, '-' for standard output.", NULL, 0, 0, NULL},
     {"plot", 0, CLI_TEXT, offsetof(graph_settings, plot), "FILE",
-     "Draw the graph with graphviz to FILE, which ends in .svg, .pdf or .png.", NULL, 0, 0, NULL},
+     "Draw the graph with graphviz. FILE ends in .svg, .pdf or .png.", NULL, 0, 0, NULL},
     {"plot-network", 0, CLI_TEXT, offsetof(graph_settings, plot_network), "FILE",
      "Draw the network itself, its layers and the shapes they produce.", NULL, 0, 0, NULL},
 };
@@ -93,7 +93,7 @@ static int run(const cli_command *command, const void *settings, char **argument
     }
     if (outcome == CLI_DONE && s->plot_network != NULL) {
         if (model.graph == NULL) {
-            outcome = cli_failf("%s: a training graph only; there is no network in it to draw", arguments[0]);
+            outcome = cli_failf("%s: holds a training graph only, no network to draw", arguments[0]);
         } else if (ckm_emit_network_figure(model.graph, s->plot_network, &err) != CKM_OK) {
             outcome = cli_fail(&err);
         }
@@ -116,10 +116,10 @@ const cli_command cli_command_graph = {
     .name = "graph",
     .summary = "Show, save or draw the training graph of a model.",
     .usage = "MODEL [-o graph.json] [--plot graph.svg] [options]",
-    .description = "Derives the graph of one training step, forward and backward, with the cost of every operator and "
-                   "the bytes of every tensor. Without -o prints a summary: operators, edges, the peak without "
-                   "rematerialization, and the memory floor below which no schedule can go. The JSON file is what "
-                   "'solve' and 'verify' read, and what other programs can write for graphs of their own.",
+    .description = "Derives the graph of one training step, forward and backward, with the cost of every operator "
+                   "and the bytes of every tensor. Without -o, it prints a summary: operators, edges, the peak "
+                   "without rematerialization, and the memory floor below which no schedule can go. 'solve' and "
+                   "'verify' read the JSON file; other programs can write such files for graphs of their own.",
     .examples = "checkmate graph ResNet50 --batch 64\n"
                 "checkmate graph vgg_unet --batch 16 -o unet.json --plot unet.svg\n"
                 "checkmate graph model.onnx --batch 32 -o - | checkmate solve - --budget 60%\n",

@@ -22,8 +22,8 @@ const cli_command cli_command_help = {
     .name = "help",
     .summary = "Show the help page of a command.",
     .usage = "[COMMAND]",
-    .description = "Shows what a command does, its options with their defaults, examples and exit statuses; without a "
-                   "command, an overview.",
+    .description = "Shows what a command does, its options with their defaults, examples and exit statuses. Without "
+                   "a command, it shows an overview.",
     .examples = "checkmate help solve\n",
     .max_arguments = 1,
     .run = run,

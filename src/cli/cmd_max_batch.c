@@ -28,14 +28,13 @@ static const cli_option options[] = {
     {"memory", 'm', CLI_BYTES, offsetof(max_batch_settings, memory_bytes), "B",
      "Required. Memory available: bytes, or a size such as 16GB or 16GiB.", NULL, 0, 0, NULL},
     {"compute-limit", 0, CLI_TEXT, offsetof(max_batch_settings, compute_limit), "WHAT",
-     "The most a step may cost: 'extra-forward', as much as one more forward pass; or a number X, X times the step "
-     "without rematerialization.",
+     "The most a step may cost: 'extra-forward', the step without rematerialization and one more forward pass; or a "
+     "number X, X times the step without rematerialization.",
      "extra-forward", 0, 0, NULL},
     {"accounting", 0, CLI_CHOICE, offsetof(max_batch_settings, accounting), "normal|paper",
-     "What has to fit: 'normal', the peak with everything in it; 'paper', the rule of the Checkmate paper's artifact, "
-     "which counts parameters and gradients twice for the strategies that 'checkmate strategies' marks with it; it "
-     "takes "
-     "the paper's graph, --granularity layer.",
+     "What has to fit: 'normal', the peak with everything in it; 'paper', the rule of the Checkmate paper's "
+     "artifact, which counts parameters and gradients twice for the strategies that 'checkmate strategies' marks "
+     "with [--accounting paper]. 'paper' uses the paper's graph, --granularity layer.",
      "normal", 0, 0, accountings},
     {"batch-min", 0, CLI_INTEGER, offsetof(max_batch_settings, batch_min), "N", "The smallest batch to consider.", "1",
      1, INT64_C(1) << 40, NULL},
@@ -44,7 +43,7 @@ static const cli_option options[] = {
     {"strategy", 's', CLI_TEXT, offsetof(max_batch_settings, strategy), "NAME",
      "How to solve; 'checkmate strategies' lists the names.", "auto", 0, 0, NULL},
     {"time-limit", 't', CLI_REAL, offsetof(max_batch_settings, limits.time_limit_seconds), "S",
-     "Seconds of wall time for the whole search; 0 for no limit.", "120", 0, 0, NULL},
+     "Wall time in seconds for the whole search; 0 means no limit.", "120", 0, 0, NULL},
     {"json", 0, CLI_FLAG, offsetof(max_batch_settings, json), NULL,
      "Print the result as one JSON object instead of a table.", NULL, 0, 0, NULL},
 };
@@ -142,7 +141,7 @@ static int report(const search *s, const ckm_max_batch_result *r)
     if (r->status == CKM_SOLVE_INFEASIBLE) {
         cli_failf("not even batch %lld fits %s", (long long)s->settings->batch_min, text);
     } else {
-        cli_failf("no schedule found within %s and the limits given, not even for batch %lld", text,
+        cli_failf("no schedule was found within %s and the limits given, not even for batch %lld", text,
                   (long long)s->settings->batch_min);
     }
     return cli_exit_of(r->status, false);
@@ -157,7 +156,8 @@ static int check_usage(const cli_command *command, const char *name, const max_b
         return cli_usage_error(command, "a checkmate-graph file has a fixed batch: give a network or an ONNX file");
     }
     if (s->model.batch > 0) {
-        return cli_usage_error(command, "--batch is what is looked for: use --batch-min to say where to start");
+        return cli_usage_error(command, "max-batch searches for --batch: leave it out, or say with --batch-min where "
+                                        "to start");
     }
     if (s->accounting == CKM_ACCOUNTING_PAPER && s->model.granularity == CLI_GRANULARITY_OP) {
         return cli_usage_error(command,
@@ -213,16 +213,15 @@ static const char *const argument_names[] = {"MODEL"};
 
 const cli_command cli_command_max_batch = {
     .name = "max-batch",
-    .summary = "Find the largest batch that fits a memory.",
+    .summary = "Find the largest batch that fits in a given memory.",
     .usage = "MODEL --memory B [--compute-limit extra-forward|X] [--strategy NAME]\n"
              "[--accounting paper] [--batch-min N] [--batch-step N] [--json] [options]",
     .description =
-        "Finds the largest batch for which the strategy gives a schedule that fits the memory and costs no "
-        "more than the compute limit allows. The memory floor, and the proofs of strategies that prove, "
-        "bound it from above; 'optimal' means that the batch found is that bound.\n\n"
-        "The search bisects, and stretches every schedule it finds to the largest batch at which it still "
-        "fits; after that it tries the eight batches above the best one by one. Ctrl-C ends it with the best "
-        "so far.",
+        "Finds the largest batch for which the strategy finds a schedule that fits in the memory and costs no more "
+        "than the compute limit allows. The memory floor and the proofs of some strategies give an upper bound; "
+        "'optimal' means that the batch found equals it.\n\nThe search bisects, and stretches every schedule it "
+        "finds to the largest batch at which it still fits. Then it tries each of the eight batches above the best. "
+        "Ctrl-C ends it with the best so far.",
     .exit_statuses = "0  a batch was found\n"
                      "1  failed: bad input, input or output error, out of memory\n"
                      "2  wrong usage\n"

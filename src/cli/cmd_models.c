@@ -64,8 +64,8 @@ const cli_command cli_command_models = {
     .description = "Lists the networks that can be given as MODEL by name, in groups, with the shape of one input "
                    "sample (height x width x channels, or tokens of a text), the number of layers, the trained "
                    "parameters, and the other numbers kept across steps, such as the running statistics of batch "
-                   "normalization. Commands with a MODEL take other sizes: --input-shape of images, and, where a "
-                   "network has them, --sequence-length, --width, --depth, --heads and --vocabulary.",
+                   "normalization. Commands that take a MODEL can build it in other sizes: --input-shape for images "
+                   "and, where a network has them, --sequence-length, --width, --depth, --heads and --vocabulary.",
     .examples = "checkmate models\n"
                 "checkmate models | grep -i vgg\n",
     .run = run,

@@ -34,24 +34,30 @@ static const char *const optimizers[] = {"none", "sgd", "adam", "adamw", NULL};
 #define AT(member) offsetof(profile_settings, member)
 static const cli_option options[] = {
     {"output", 'o', CLI_TEXT, AT(output), "FILE",
-     "Write the profile (checkmate-profile JSON) to FILE, '-' for standard output. Without it the profile is kept "
-     "where "
-     "'train' looks for it.",
+     "Write the profile (checkmate-profile JSON) to FILE, '-' for standard output. Without this option, the profile "
+     "is kept where 'train' looks for it.",
      NULL, 0, 0, NULL},
     {"fit", 0, CLI_TEXT, AT(fit), "N,N,...",
-     "Measure at these batches too, up to seven, and fit every operator's time as a line over the batch. With it the "
-     "profile gives costs for other batches.",
+     "Measure at these batches too, up to seven, and fit every operator's time as a line over the batch. The profile "
+     "then has costs for other batches.",
      NULL, 0, 0, NULL},
     {"steps", 0, CLI_INTEGER, AT(steps), "N", "Training steps to measure, after two that warm up.", "15", 3, 100000,
      NULL},
-    {"time-limit", 't', CLI_REAL, AT(time_limit_seconds), "S", "Seconds for measuring a batch; three steps at least.",
+    {"time-limit", 't', CLI_REAL, AT(time_limit_seconds), "S",
+     "Seconds for measuring each batch; at least three "
+     "steps are measured.",
      "60", 0, 0, NULL},
     {"memory", 'm', CLI_BYTES, AT(memory), "B",
-     "Measure within this memory, by a schedule that recomputes where it has to.", "what it takes", 0, 0, NULL},
-    {"optimizer", 0, CLI_CHOICE, AT(optimizer), "NAME", "Whose updates are measured: none, sgd, adam, adamw.", "sgd", 0,
-     0, optimizers},
-    {"threads", 'j', CLI_INTEGER, AT(threads), "N", "Threads that compute.", "one a processor", 1, 1024, NULL},
-    {"back-end", 0, CLI_TEXT, AT(back_end), "NAME", "'cpu', fast kernels, or 'reference', plain ones to compare with.",
+     "Measure within this memory, with a schedule that recomputes where it has to.", "what it takes", 0, 0, NULL},
+    {"optimizer", 0, CLI_CHOICE, AT(optimizer), "NAME",
+     "The optimizer whose updates are measured: none, sgd, adam "
+     "or adamw.",
+     "sgd", 0, 0, optimizers},
+    {"threads", 'j', CLI_INTEGER, AT(threads), "N", "Number of threads that compute.", "one per processor", 1, 1024,
+     NULL},
+    {"back-end", 0, CLI_TEXT, AT(back_end), "NAME",
+     "'cpu' for fast kernels, or 'reference' for plain ones to "
+     "compare with.",
      "cpu", 0, 0, NULL},
     {"json", 0, CLI_FLAG, AT(json), NULL, "Print the result as one JSON object on standard output.", NULL, 0, 0, NULL},
 };
@@ -63,13 +69,13 @@ static const char *read_batches(const char *text, int64_t *batches, int *n)
         char number[32];
         size_t length = strcspn(text, ",");
         if (length == 0 || length >= sizeof number || *n == MOST_BATCHES) {
-            return "must be up to seven numbers with commas between them";
+            return "must be up to seven numbers separated by commas";
         }
         memcpy(number, text, length);
         number[length] = '\0';
         const char *problem = cli_read_integer(number, &batches[*n]);
         if (problem != NULL || batches[*n] < 1) {
-            return "must be batches, whole numbers from 1";
+            return "must be batch sizes, whole numbers from 1";
         }
         (*n)++;
         text += length + (text[length] == ',');
@@ -197,7 +203,7 @@ static int run(const cli_command *command, const void *settings, char **argument
     int outcome = CLI_DONE;
     (void)n_arguments;
     if (cli_model_is_dataflow(arguments[0])) {
-        return cli_usage_error(command, "a checkmate-graph file has no operators that could be run");
+        return cli_usage_error(command, "a checkmate-graph file does not say how to run its operators: give a network");
     }
     const char *problem = s->fit != NULL ? read_batches(s->fit, batches, &n) : NULL;
     if (problem != NULL) {
@@ -246,10 +252,10 @@ const cli_command cli_command_profile = {
     .summary = "Measure what the operators of a training step cost on this machine.",
     .usage = "MODEL --batch N [-o profile.json] [--fit N,N,...] [options]",
     .description =
-        "Runs training steps of MODEL on made-up data and times every operator where it stands in the step, so that "
+        "Runs training steps of MODEL on synthetic data and times every operator in its place in the step, so that "
         "its operands are in the caches as they are in training. For every operator the profile has the median, the "
-        "10th and 90th percentile and how often it ran. Give it to other commands with --costs FILE. "
-        "Costs of other batches need --fit; without it a profile is good for its own batch alone.",
+        "10th and 90th percentiles and the number of runs. Pass it to other commands with --costs FILE. Without "
+        "--fit, a profile is valid for its own batch only.",
     .examples = "checkmate profile MobileNet --batch 16 -o mobilenet.json\n"
                 "checkmate solve MobileNet --batch 16 --costs mobilenet.json --budget 50%\n"
                 "checkmate profile ResNet50 --batch 8 --fit 2,4,16 --threads 1 -o resnet.json\n",

@@ -15,15 +15,13 @@ static const report_settings defaults = {CLI_MODEL_DEFAULTS, NULL, NULL};
 
 static const cli_option options[] = {
     {"output", 'o', CLI_TEXT, offsetof(report_settings, output), "FILE",
-     "Required. Where to write: the page, '-' being standard output; or the figure, to a name that ends in .svg, .pdf "
-     "or "
+     "Required. File to write. For the page, '-' is standard output; for a figure, the name ends in .svg, .pdf or "
      ".png.",
      NULL, 0, 0, NULL},
     {"figure", 'f', CLI_TEXT, offsetof(report_settings, figure), "NAME",
-     "Draw one figure in place of the page. memory: bytes in use over the step, what they are, what is live at the "
-     "peak, "
-     "beside the run without rematerialization. arena: address by time. matrices: the paper's R and S. graph: the "
-     "training graph, with what is kept and what is computed again.",
+     "Draw one figure instead of the page. memory: bytes in use over the step, by kind, and what is live at the "
+     "peak, beside the run without rematerialization. arena: addresses over time. matrices: the paper's R and S. "
+     "graph: the training graph, marking what is kept and what is computed again.",
      NULL, 0, 0, NULL},
 };
 
@@ -50,7 +48,7 @@ static int run(const cli_command *command, const void *settings, char **argument
     ckm_error err = CKM_ERROR_INIT;
     cli_planned planned;
     if (s->output == NULL) {
-        return cli_usage_error(command, "-o is missing: the file to write");
+        return cli_usage_error(command, "-o is missing: give the file to write");
     }
     int outcome = s->figure != NULL ? check_figure(command, s->figure) : -1;
     if (outcome >= 0) {
@@ -79,11 +77,11 @@ const cli_command cli_command_report = {
     .usage = "[MODEL] schedule.json -o report.html [--figure NAME] [options]",
     .description =
         "Writes one self-contained HTML file that needs no network: a summary, memory over the step with what is "
-        "live at every moment, where in memory it lies, what is computed again and why, the graph, and how to use the "
-        "schedule. With --figure, draws one figure instead, with gnuplot or graphviz.\n\n"
-        "MODEL is what the schedule was made for: a graph file, or a network with the same options. Without it, the "
-        "graph is looked for among the .json files beside the schedule: the first, by name, that it is a schedule of. "
-        "The schedule is checked before it is shown.",
+        "live at every moment, where it lies in memory, what is computed again and why, the graph, and how to use "
+        "the schedule. With --figure, draws one figure instead, with gnuplot or graphviz.\n\nMODEL is what the "
+        "schedule was made for: a graph file, or a network with the same options. Without MODEL, the graph is the "
+        "first .json file beside the schedule, in order of names, that the schedule fits. The schedule is checked "
+        "before it is shown.",
     .examples = "checkmate graph ResNet50 --batch 64 -o graph.json\n"
                 "checkmate solve graph.json --budget 50% -o schedule.json\n"
                 "checkmate report schedule.json -o report.html\n"

@@ -28,30 +28,28 @@ static const char *const formulations[] = {"frontier", "unpartitioned", "paper",
 static const cli_option options[] = {
     {"budget", 0, CLI_TEXT, offsetof(solve_settings, budget), "B",
      "Required. The peak must not exceed this: a size such as 8GB, 4GiB or 8000000000, a percentage of the peak "
-     "without rematerialization, such as 60%, or 'min', the smallest budget that can be found in half of the time, "
-     "with "
-     "a proven bound on what is possible. It counts everything, parameters and their gradients included.",
+     "without rematerialization, such as 60%, or 'min', the smallest budget found within half of the time limit, "
+     "with a proven bound on how small it can be. Everything counts, including parameters and their gradients.",
      NULL, 0, 0, NULL},
     {"strategy", 's', CLI_TEXT, offsetof(solve_settings, strategy), "NAME",
      "How to solve; 'checkmate strategies' lists the names.", "auto", 0, 0, NULL},
     {"formulation", 0, CLI_CHOICE, offsetof(solve_settings, formulation), "F",
-     "For the strategies that 'checkmate strategies' marks with it: 'frontier', the paper's frontier-advancing stages "
-     "in "
-     "a tightened form; 'paper', the same exactly as published, with a weaker relaxation; or 'unpartitioned', without "
-     "stages, which the paper compares with.",
+     "Form of the integer program, for the strategies that 'checkmate strategies' marks with [--formulation]: "
+     "'frontier', the paper's frontier-advancing stages in a tightened form; 'paper', the same stages exactly as "
+     "published, with a weaker relaxation; or 'unpartitioned', without stages, the form that the paper compares with.",
      "frontier", 0, 0, formulations},
     {"reorder", 0, CLI_FLAG, offsetof(solve_settings, reorder), NULL,
-     "Let operators run for the first time in another order than the graph's, where that saves memory. Bounds are then "
-     "those that cover every order, which are weaker.",
+     "Allow operators to run for the first time in an order other than the graph's, where that saves memory. Bounds "
+     "then cover every order, which makes them weaker.",
      NULL, 0, 0, NULL},
     {"time-limit", 't', CLI_REAL, offsetof(solve_settings, limits.time_limit_seconds), "S",
-     "Seconds of wall time, after which the best schedule found is the result; 0 for no limit.", "60", 0, 0, NULL},
+     "Wall time in seconds; when it is over, the best schedule found is the result. 0 means no limit.", "60", 0, 0,
+     NULL},
     {"output", 'o', CLI_TEXT, offsetof(solve_settings, output), "FILE",
      "Write the schedule in checkmate-schedule JSON to FILE, '-' for standard output.", NULL, 0, 0, NULL},
     {"plot", 0, CLI_TEXT, offsetof(solve_settings, plot), "FILE",
-     "Draw the course of the search, the best schedule and the bound over time, with gnuplot to FILE, which ends in "
-     ".svg, "
-     ".pdf or .png.",
+     "Draw the course of the search with gnuplot: the cost of the best schedule and the bound over time. FILE ends "
+     "in .svg, .pdf or .png.",
      NULL, 0, 0, NULL},
     {"json", 0, CLI_FLAG, offsetof(solve_settings, json), NULL,
      "Print the result as one JSON object instead of a table.", NULL, 0, 0, NULL},
@@ -322,11 +320,11 @@ const cli_command cli_command_solve = {
     .name = "solve",
     .summary = "Find the cheapest schedule within a memory budget.",
     .usage = "MODEL --budget B [--strategy NAME] [-o schedule.json] [--json] [options]",
-    .description = "Plans one training step of MODEL: which tensors to keep, which to free and compute again, so that "
-                   "the peak of memory stays within the budget at the least extra computation. The result comes with "
-                   "a proven bound on what any schedule must cost, where there is one, and with the gap to it. Every "
-                   "schedule is checked by an independent verifier before it is written.\n\n"
-                   "Ctrl-C ends the search with the best schedule so far; a second one quits at once.",
+    .description = "Plans one training step of MODEL: which tensors to keep, and which to free and compute again, so "
+                   "that peak memory stays within the budget at the least extra computation. Where there is one, the "
+                   "result comes with a proven bound on what any schedule must cost, and the gap to it. An "
+                   "independent verifier checks every schedule before it is written.\n\nCtrl-C ends the search with "
+                   "the best schedule so far; a second one quits at once.",
     .exit_statuses = "0  a schedule was found\n"
                      "1  failed: bad input, input or output error, out of memory\n"
                      "2  wrong usage\n"

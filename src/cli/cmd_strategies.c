@@ -22,8 +22,8 @@ const cli_command cli_command_strategies = {
     .summary = "List the strategies that 'solve', 'sweep' and 'max-batch' know.",
     .usage = "",
     .description =
-        "Lists the names that --strategy takes, each with one line about what it does. An option in brackets "
-        "at its end is one that is about this strategy.",
+        "Lists the names that --strategy takes, each with one line about what it does. An option in brackets at the "
+        "end of a line applies to that strategy.",
     .examples = "checkmate strategies\n",
     .run = run,
 };

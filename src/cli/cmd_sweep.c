@@ -24,18 +24,18 @@ static const sweep_settings defaults = {10, NULL, NULL, NULL, false, CLI_LIMIT_D
 static const cli_option options[] = {
     {"budgets", 'n', CLI_INTEGER, offsetof(sweep_settings, budgets), "N",
      "Number of budgets, evenly spaced from the memory floor to the peak without rematerialization, both included; "
-     "1 takes the peak alone. The floor is what every schedule is proven to need, as 'graph' shows it.",
+     "with 1, the peak alone. The floor is what every schedule is proven to need; 'graph' shows it.",
      "10", 1, 10000, NULL},
     {"strategies", 's', CLI_TEXT, offsetof(sweep_settings, strategies), "A,B,...",
-     "Names with commas in between; 'checkmate strategies' lists them.", "all", 0, 0, NULL},
+     "Names separated by commas; 'checkmate strategies' lists them.", "all", 0, 0, NULL},
     {"reorder", 0, CLI_FLAG, offsetof(sweep_settings, reorder), NULL,
-     "Let operators run for the first time in another order than the graph's.", NULL, 0, 0, NULL},
+     "Allow operators to run for the first time in an order other than the graph's.", NULL, 0, 0, NULL},
     {"time-limit", 't', CLI_REAL, offsetof(sweep_settings, limits.time_limit_seconds), "S",
-     "Seconds of wall time for each solve; 0 for no limit.", "10", 0, 0, NULL},
+     "Wall time in seconds for each solve; 0 means no limit.", "10", 0, 0, NULL},
     {"output", 'o', CLI_TEXT, offsetof(sweep_settings, output), "FILE", "Write the table to FILE.", "standard output",
      0, 0, NULL},
     {"plot", 0, CLI_TEXT, offsetof(sweep_settings, plot), "FILE",
-     "Draw overhead over budget with gnuplot to FILE, which ends in .svg, .pdf or .png.", NULL, 0, 0, NULL},
+     "Draw overhead over budget with gnuplot. FILE ends in .svg, .pdf or .png.", NULL, 0, 0, NULL},
 };
 
 enum { MAX_STRATEGIES = 128, SHOWN_PERCENT = 100 };
@@ -188,7 +188,7 @@ static void put_real(FILE *to, double value)
 {
     fputc(',', to);
     if (isfinite(value)) {
-        cli_print_real(to, value);
+        ckm_json_write_number(to, value);
     }
 }
 
@@ -243,7 +243,9 @@ static int solve_all(sweep *s)
     if (progress.enabled && s->n_budgets > 1) {
         char low[64];
         char high[64];
-        fprintf(stderr, "%d budgets from %s, proven to be needed by all schedules, to %s, without rematerialization\n",
+        fprintf(stderr,
+                "%d budgets from %s, which every schedule is proven to need, to %s, the peak without "
+                "rematerialization\n",
                 s->n_budgets, cli_show_bytes(s->budgets[0], low, sizeof low),
                 cli_show_bytes(s->budgets[s->n_budgets - 1], high, sizeof high));
     }
@@ -399,10 +401,9 @@ const cli_command cli_command_sweep = {
     .description = "Solves MODEL with every strategy at every budget and writes one row each: network, operators, "
                    "budget_bytes, strategy, status, cost, baseline_cost, overhead, peak_bytes, bound_cost, "
                    "bound_covers, gap, seconds. Budgets that a strategy cannot meet have a row too, with an empty "
-                   "cost. Overhead and gap are fractions.\n\n"
-                   "Budgets are solved in ascending order, each strategy beginning with what it found for the one "
-                   "before; what it proves for a budget counts for all smaller ones. So costs never rise with the "
-                   "budget, nor do bounds.",
+                   "cost. Overhead and gap are fractions.\n\nBudgets are solved in ascending order. Each strategy "
+                   "starts from what it found for the budget before, and what it proves for a budget also holds for "
+                   "all smaller ones. So neither costs nor bounds ever rise with the budget.",
     .exit_statuses = "0  all rows are written, whether schedules were found or not\n"
                      "1  failed or interrupted; the rows written so far are valid\n"
                      "2  wrong usage\n",

@@ -35,137 +35,135 @@ static const char *const policies[] = {"stop", "continue", NULL};
 
 static const cli_option data_options[] = {
     {"data", 'd', CLI_TEXT, AT(data), "DIR",
-     "Required. A folder with training data: MNIST's IDX files; CIFAR-10 or CIFAR-100 in binary form; x.npy and y.npy; "
-     "or "
-     "one folder of PNG or JPEG images for every class. The format is detected. Or the word 'synthetic': "
-     "images made up on the spot, with classes that can be learnt.",
+     "Required. A folder with training data: MNIST's IDX files; CIFAR-10 or CIFAR-100 in binary form; x.npy and "
+     "y.npy; or one subfolder of PNG or JPEG images per class. The format is detected. Or the word 'synthetic', for "
+     "generated data that a network can learn.",
      NULL, 0, 0, NULL},
     {"resize", 0, CLI_FLAG, AT(resize), NULL,
-     "Bring images of another size, or grey ones, to the network's input. Folders of images are always resized.", NULL,
+     "Adapt images of another size, and grey ones, to the network's input. Folders of images are always resized.", NULL,
      0, 0, NULL},
     {"pixels", 0, CLI_CHOICE, AT(scaling), "HOW",
      "How pixel values are scaled: 'symmetric', from -1 to 1; 'unit', from 0 to 1; 'imagenet', normalized by "
      "ImageNet's "
      "mean and deviation, as most pretrained networks expect.",
      "symmetric", 0, 0, scalings},
-    {"keep-order", 0, CLI_FLAG, AT(keep_order), NULL, "Do not shuffle the samples anew for every epoch.", NULL, 0, 0,
-     NULL},
-    {"samples", 0, CLI_INTEGER, AT(samples), "N", "How many samples 'synthetic' has.", "1024", 1, INT64_C(1) << 40,
+    {"keep-order", 0, CLI_FLAG, AT(keep_order), NULL, "Do not shuffle the samples for each epoch.", NULL, 0, 0, NULL},
+    {"samples", 0, CLI_INTEGER, AT(samples), "N", "Number of samples of 'synthetic' data.", "1024", 1, INT64_C(1) << 40,
      NULL},
 };
 
 static const cli_option memory_options[] = {
     {"budget", 0, CLI_TEXT, AT(budget), "B",
-     "Bytes by which training may grow the process's own memory (what Linux calls anonymous), everything counted: "
+     "Bytes that training may add to the process's own memory (what Linux calls anonymous). Everything counts: "
      "parameters, gradients, optimizer state, activations, workspace, the batch being trained on and the one read "
-     "ahead, and what kernels and threads take beside them, which is measured on this machine. Pages of program and "
-     "library files are not counted. A size such as 512MB or 4GiB, a percentage of what the run without "
-     "rematerialization takes, or 'auto': 80 % of the memory that is available now.",
+     "ahead, and what kernels and threads take, which is measured on this machine. Pages of program and library "
+     "files do not count. A size such as 512MB or 4GiB, a percentage of what the run without rematerialization "
+     "takes, or 'auto': 80 % of the memory available now.",
      "auto", 0, 0, NULL},
     {"strategy", 's', CLI_TEXT, AT(strategy), "NAME",
-     "How to solve for the schedule; 'checkmate strategies' lists the names.", "auto", 0, 0, NULL},
+     "How to search for the schedule; 'checkmate strategies' lists the names.", "auto", 0, 0, NULL},
     {"time-limit", 't', CLI_REAL, AT(time_limit_seconds), "S",
-     "Seconds for each solve before training begins (usually one; more where packing wastes memory); 0 for no limit.",
+     "Seconds for each search before training begins; 0 means no limit. One search is usual; more are needed where "
+     "packing wastes memory.",
      "20", 0, 0, NULL},
     {"fused", 0, CLI_FLAG, AT(fused), NULL,
-     "Apply every weight gradient as soon as it exists and free it, instead of all of them at the end. Needs less "
-     "memory "
-     "and gives the same result.",
+     "Apply every weight gradient as soon as it exists and free it, instead of applying all of them at the end. This "
+     "needs less memory, with the same result.",
      NULL, 0, 0, NULL},
     {"check", 0, CLI_FLAG, AT(check), NULL,
-     "Do not train: run a few steps (--steps N, else 3) with and without rematerialization and compare the outputs of "
-     "all "
-     "operators, losses, parameters and states bit for bit.",
+     "Instead of training, run a few steps (--steps N, otherwise 3) with and without rematerialization, and compare "
+     "the outputs of all operators, losses, parameters and states bit for bit.",
      NULL, 0, 0, NULL},
     {"compare", 0, CLI_INTEGER, AT(compare), "N",
-     "Do not train: in N rounds, time steps with and without rematerialization in turns, and compare with what was "
-     "predicted. Takes the memory of both.",
+     "Instead of training, time steps with and without rematerialization in turns, for N rounds, and compare with "
+     "the prediction. This takes the memory of both.",
      NULL, 1, 100000, NULL},
     {"on-excess", 0, CLI_CHOICE, AT(on_excess), "DO",
-     "If a step exceeds the budget after all: 'stop' with an error, the state saved if --save is given, or "
+     "What to do if a step exceeds the budget after all: 'stop' with an error, after saving if --save is given, or "
      "'continue' with a warning.",
      "stop", 0, 0, policies},
     {"memory-limit", 0, CLI_BYTES, AT(memory_limit), "B",
-     "Have the system refuse the process more than B bytes of address space on top of what it has when training "
-     "begins. Training needs the budget and up to 32 MB of address space that is never used, whatever the number of "
-     "threads.",
+     "Make the system refuse the process more than B bytes of address space beyond what it has when training begins. "
+     "Training needs the budget and up to 32 MB of address space that is never used, whatever the number of threads.",
      "none", 0, 0, NULL},
 };
 
 static const cli_option training_options[] = {
-    {"epochs", 'e', CLI_INTEGER, AT(epochs), "N", "How often to go through the data.", "1", 1, INT64_C(1) << 40, NULL},
+    {"epochs", 'e', CLI_INTEGER, AT(epochs), "N", "Number of passes through the data.", "1", 1, INT64_C(1) << 40, NULL},
     {"steps", 0, CLI_INTEGER, AT(steps), "N",
-     "How many steps to train, counted from the very first; instead of --epochs.", NULL, 1, INT64_C(1) << 40, NULL},
+     "Number of steps to train, instead of --epochs. Steps before --resume count too.", NULL, 1, INT64_C(1) << 40,
+     NULL},
     {"loss", 0, CLI_CHOICE, AT(loss), "LOSS",
      "'cross-entropy' of classes, per sample, pixel or token; 'mse', the mean squared error against targets; 'auto', "
-     "what the network is for: 'mse' for one that takes noise away, else 'cross-entropy'.",
+     "what the network is made for: 'mse' if it removes noise, otherwise 'cross-entropy'.",
      "auto", 0, 0, losses},
     {"optimizer", 'o', CLI_CHOICE, AT(optimizer), "NAME", "'sgd', 'adam' or 'adamw'.", "sgd", 0, 0, optimizers},
     {"lr", 0, CLI_REAL, AT(rate), "R", "Learning rate.", "0.01, adam and adamw 0.001", 0, 0, NULL},
-    {"momentum", 0, CLI_REAL, AT(momentum), "M", "Of sgd; 0 keeps no state.", "0.9", 0, 0, NULL},
-    {"nesterov", 0, CLI_FLAG, AT(nesterov), NULL, "Nesterov's form of the momentum.", NULL, 0, 0, NULL},
+    {"momentum", 0, CLI_REAL, AT(momentum), "M", "For sgd; with 0, no state is kept.", "0.9", 0, 0, NULL},
+    {"nesterov", 0, CLI_FLAG, AT(nesterov), NULL, "Use Nesterov's form of momentum.", NULL, 0, 0, NULL},
     {"weight-decay", 0, CLI_REAL, AT(weight_decay), "D",
      "Added to the gradient as D times the weight; adamw decays the weight itself.", "0", 0, 0, NULL},
-    {"beta1", 0, CLI_REAL, AT(beta1), "B", "Of adam and adamw.", "0.9", 0, 0, NULL},
-    {"beta2", 0, CLI_REAL, AT(beta2), "B", "Of adam and adamw.", "0.999", 0, 0, NULL},
-    {"epsilon", 0, CLI_REAL, AT(epsilon), "E", "Of adam and adamw.", "1e-8", 0, 0, NULL},
+    {"beta1", 0, CLI_REAL, AT(beta1), "B", "For adam and adamw.", "0.9", 0, 0, NULL},
+    {"beta2", 0, CLI_REAL, AT(beta2), "B", "For adam and adamw.", "0.999", 0, 0, NULL},
+    {"epsilon", 0, CLI_REAL, AT(epsilon), "E", "For adam and adamw.", "1e-8", 0, 0, NULL},
     {"schedule", 0, CLI_CHOICE, AT(schedule), "S",
-     "How the learning rate changes: 'constant'; 'step', times --lr-factor every --lr-every steps; 'linear' or "
-     "'cosine', "
-     "down to --lr-min at the last step.",
+     "How the learning rate changes: 'constant'; 'step', multiplied by --lr-factor every --lr-every steps; 'linear' "
+     "or 'cosine', down to --lr-min at the last step.",
      "constant", 0, 0, schedules},
     {"warmup", 0, CLI_INTEGER, AT(warmup), "N", "Steps over which the learning rate rises from nearly nothing.", "0", 0,
      INT64_C(1) << 40, NULL},
     {"lr-every", 0, CLI_INTEGER, AT(rate_every), "N", "For --schedule step.", NULL, 1, INT64_C(1) << 40, NULL},
     {"lr-factor", 0, CLI_REAL, AT(rate_factor), "F", "For --schedule step.", "0.1", 0, 0, NULL},
     {"lr-min", 0, CLI_REAL, AT(rate_least), "R", "For --schedule linear and cosine.", "0", 0, 0, NULL},
-    {"seed", 0, CLI_INTEGER, AT(seed), "N", "Of initial weights, dropout and the order of the data.", "1", 0, INT64_MAX,
-     NULL},
+    {"seed", 0, CLI_INTEGER, AT(seed), "N", "Seed for initial weights, dropout and the order of the data.", "1", 0,
+     INT64_MAX, NULL},
     {"on-nan", 0, CLI_CHOICE, AT(on_nan), "DO",
-     "When the loss is NaN or infinite: 'stop' with an error, leaving the file saved last as it is, or 'continue'.",
+     "What to do when the loss is NaN or infinite: 'stop' with an error and keep the file saved last as it is, or "
+     "'continue'.",
      "stop", 0, 0, policies},
-    {"threads", 'j', CLI_INTEGER, AT(threads), "N", "Threads that compute.", "one a processor", 1, 1024, NULL},
-    {"back-end", 0, CLI_TEXT, AT(back_end), "NAME", "'cpu', fast kernels, or 'reference', plain ones to compare with.",
+    {"threads", 'j', CLI_INTEGER, AT(threads), "N", "Number of threads that compute.", "one per processor", 1, 1024,
+     NULL},
+    {"back-end", 0, CLI_TEXT, AT(back_end), "NAME",
+     "'cpu' for fast kernels, or 'reference' for plain ones to "
+     "compare with.",
      "cpu", 0, 0, NULL},
 };
 
 static const cli_option file_options[] = {
     {"save", 0, CLI_TEXT, AT(save), "FILE",
-     "Write parameters, optimizer state and the place in the training to FILE (safetensors) at the end, on Ctrl-C and "
-     "on "
-     "SIGTERM. The file is replaced only by a complete new one.",
+     "Write parameters, optimizer state and the position in training to FILE (safetensors) at the end, on Ctrl-C and "
+     "on SIGTERM. Only a complete new file replaces the old one.",
      NULL, 0, 0, NULL},
-    {"save-every", 0, CLI_INTEGER, AT(save_every), "N", "Save after every N steps too.", "after every epoch", 1,
-     INT64_C(1) << 40, NULL},
+    {"save-every", 0, CLI_INTEGER, AT(save_every), "N", "Save after every N steps as well as at the end.",
+     "after every epoch", 1, INT64_C(1) << 40, NULL},
     {"resume", 0, CLI_TEXT, AT(resume), "FILE",
-     "Go on where FILE, written by --save, was left: bit for bit as if training had not been interrupted. The budget "
-     "and "
-     "the schedule may be others.",
+     "Continue from FILE, written by --save, bit for bit as if training had not been interrupted. The budget and the "
+     "schedule may differ.",
      NULL, 0, 0, NULL},
     {"weights", 0, CLI_TEXT, AT(weights), "FILE",
-     "Start from weights in a safetensors FILE, by name. Weights in an ONNX model's own file are used without asking.",
+     "Start from the weights in a safetensors FILE, matched by name. Weights in an ONNX model's own file are used "
+     "without this option.",
      NULL, 0, 0, NULL},
     {"export", 0, CLI_TEXT, AT(export_to), "FILE",
-     "Write the trained weights to FILE.safetensors, or, when the model is an ONNX file, a copy of it with these "
-     "weights "
-     "to FILE.onnx.",
+     "Write the trained weights to FILE as safetensors or, if the model is an ONNX file and the name of FILE ends in "
+     ".onnx, as a copy of the model with these weights.",
      NULL, 0, 0, NULL},
-    {"log", 0, CLI_TEXT, AT(log), "FILE", "Write one JSON object a step to FILE.", NULL, 0, 0, NULL},
+    {"log", 0, CLI_TEXT, AT(log), "FILE", "Write one JSON object per step to FILE.", NULL, 0, 0, NULL},
     {"json", 0, CLI_FLAG, AT(json), NULL, "Print the result as one JSON object.", NULL, 0, 0, NULL},
-    {"verbose", 'v', CLI_FLAG, AT(verbose), NULL, "Report solving and saving too.", NULL, 0, 0, NULL},
+    {"verbose", 'v', CLI_FLAG, AT(verbose), NULL, "Also report on solving and saving.", NULL, 0, 0, NULL},
 };
 
 // The model options that make sense here: training is always at operator level.
 static const cli_option model_options[] = {
     {"batch", 'b', CLI_INTEGER, AT(model.batch), "N",
-     "Samples in a batch. Sets a symbolic batch dimension of an ONNX file.", "1, or what the file fixes", 1,
+     "Samples per batch. Sets the symbolic batch dimension of an ONNX file.", "1, or what the file fixes", 1,
      INT64_C(1) << 40, NULL},
     {"input-shape", 0, CLI_SHAPE, AT(model.input_shape), "H,W,C",
      "Shape of the input without the batch: height, width, channels.", "the network's own", 0, 0, NULL},
     {"costs", 0, CLI_TEXT, AT(model.costs), "WHAT",
-     "What computing costs, for the choice of what to compute again: 'measured', times of this machine, taken once and "
-     "kept for the next run with the same network, batch and threads; 'flops', multiply-accumulates; a "
-     "checkmate-profile FILE; or 'device:NAME', times that a model of a device predicts.",
+     "Costs of operators, for choosing what to compute again: 'measured', times on this machine, measured once and "
+     "kept for later runs with the same network, batch and threads; 'flops', multiply-accumulates; a "
+     "checkmate-profile FILE; or 'device:NAME', times that a device model predicts.",
      "measured", 0, 0, NULL},
 };
 
@@ -176,7 +174,7 @@ static int check_usage(const cli_command *command, const train_settings *s, cons
         return cli_usage_error(command, "--data is missing: give a folder, or 'synthetic'");
     }
     if (cli_model_is_dataflow(model)) {
-        return cli_usage_error(command, "a checkmate-graph file says nothing of computing: give a network");
+        return cli_usage_error(command, "a checkmate-graph file does not say how to run its operators: give a network");
     }
     if (s->epochs > 0 && s->steps > 0) {
         return cli_usage_error(command, "--epochs and --steps both say when to end: give one of them");
@@ -185,7 +183,7 @@ static int check_usage(const cli_command *command, const train_settings *s, cons
         return cli_usage_error(command, "--schedule step needs --lr-every N");
     }
     if (s->nesterov && (s->optimizer != 0 || !(s->momentum > 0))) {
-        return cli_usage_error(command, "--nesterov is for sgd with a momentum");
+        return cli_usage_error(command, "--nesterov needs sgd with a momentum above 0");
     }
     if (!(s->momentum < 1) || !(s->beta1 < 1) || !(s->beta2 < 1)) {
         return cli_usage_error(command, "--momentum, --beta1 and --beta2 must be below 1");
@@ -194,14 +192,14 @@ static int check_usage(const cli_command *command, const train_settings *s, cons
         return cli_usage_error(command, "--save-every needs --save FILE");
     }
     if (s->resume != NULL && s->weights != NULL) {
-        return cli_usage_error(command, "--resume brings its own weights: leave out --weights");
+        return cli_usage_error(command, "--resume restores the weights of that run: leave out --weights");
     }
     if ((s->check || s->compare > 0) && (s->save != NULL || s->export_to != NULL || s->log != NULL)) {
         return cli_usage_error(command, "--check and --compare do not train: leave out --save, --export and --log");
     }
     size_t n = s->export_to != NULL ? strlen(s->export_to) : 0;
     if (n > 5 && strcmp(s->export_to + n - 5, ".onnx") == 0 && !cli_model_is_file(model)) {
-        return cli_usage_error(command, "--export to ONNX needs a model that came from an ONNX file");
+        return cli_usage_error(command, "--export to ONNX needs a model that is an ONNX file");
     }
     return cli_check_strategy(command, s->strategy);
 }
@@ -385,28 +383,20 @@ const cli_command cli_command_train = {
     .summary = "Train a network within a memory budget.",
     .usage = "MODEL --data DIR|synthetic --batch N [--budget B|auto] [--epochs N] [options]",
     .description =
-        "Trains MODEL, a network of the zoo or an ONNX file, on the processor. Before the first step it solves for "
-        "a schedule that fits the budget, which says what to keep in memory and what to compute again, and lays all "
-        "buffers out in one block of memory. From then on a step allocates a few hundred bytes at a time, for which "
-        "there "
-        "is room, so the budget holds. Recomputing gives the same numbers, so losses and weights are bit for bit those "
-        "of training without a budget; it only takes longer. --check verifies that for your case.\n\n"
-        "A run can be interrupted at any time. With --save, Ctrl-C and SIGTERM end it after the step under way with "
-        "its state in the file; a process that is killed leaves the file saved last; --resume goes on bit for bit. "
-        "When a "
-        "save fails, say because the disk is full, the old file stays, training goes on, and the next save tries "
-        "again; "
-        "a failure of the last one is an error.\n\n"
-        "Training data are read ahead by a thread of its own, in an order that only --seed decides. A remainder "
-        "smaller "
-        "than a batch is left out of an epoch; every epoch shuffles anew. Progress goes to standard error, the result "
-        "to "
-        "standard output.",
-    .exit_statuses = "0  trained, or stopped by a signal\n"
-                     "1  failed: bad input, a loss that is no number, input or output error, out of memory\n"
-                     "2  wrong usage\n"
-                     "3  proven: no schedule fits the budget\n"
-                     "4  no schedule was found within the limits\n",
+        "Trains MODEL, a network of the zoo or an ONNX file, on the CPU. Before the first step it searches for a "
+        "schedule that fits the budget: what to keep in memory and what to compute again. It lays all buffers out in "
+        "one block of memory. After that, a step allocates only a few hundred bytes at a time, and there is room for "
+        "them, so the budget holds. Recomputed values are the same, so losses and weights are, bit for bit, those of "
+        "training without a budget; only the time is longer. --check verifies this for your case.\n\nA run can be "
+        "interrupted at any time. With --save, Ctrl-C and SIGTERM end it after the current step and save its state; "
+        "if the process is killed, the file saved last remains. --resume continues bit for bit. If a save fails, for "
+        "example because the disk is full, the old file stays, training goes on, and the next save tries again; if "
+        "the last save fails, that is an error.\n\nA separate thread reads training data ahead, in an order that "
+        "depends only on --seed. Every epoch shuffles the data again and leaves out a remainder smaller than a "
+        "batch. Progress goes to standard error, the result to standard output.",
+    .exit_statuses = "0  trained, or stopped by a signal\n1  failed: bad input, a loss that is not a number, input "
+                     "or output error, out of memory\n2  wrong usage\n3  proven: no schedule fits the budget\n4  no "
+                     "schedule was found within the limits\n",
     .examples =
         "checkmate train MobileNet --data photos --batch 32 --budget 2GiB --epochs 10 --save run.safetensors\n"
         "checkmate train MobileNet --data photos --budget 1GiB --epochs 20 --resume run.safetensors --save "

@@ -16,7 +16,7 @@ static const verify_settings defaults = {{false, false, 0, 0}, false};
 
 static const cli_option options[] = {
     {"budget", 0, CLI_BUDGET, offsetof(verify_settings, budget), "B",
-     "Bytes the peak must not exceed: a size, or a percentage of the peak without rematerialization.",
+     "What the peak must not exceed: a size in bytes, or a percentage of the peak without rematerialization.",
      "the budget in the schedule file, if it has one", 0, 0, NULL},
     {"json", 0, CLI_FLAG, offsetof(verify_settings, json), NULL, "Print one JSON object: ok, cost, peak_bytes, why.",
      NULL, 0, 0, NULL},
@@ -135,10 +135,10 @@ const cli_command cli_command_verify = {
     .summary = "Check a schedule against its graph, independently of every solver.",
     .usage = "graph.json schedule.json [--budget B] [--json]",
     .description =
-        "Replays the schedule step by step: every operand is live when it is read, every operator runs, those "
-        "that must not be recomputed run once, results are live at the end, and the peak stays within the "
-        "budget. Cost and peak are counted anew, and must be what the file states. The verifier shares no "
-        "code with the solvers.",
+        "Replays the schedule step by step and checks that every operand is live when it is read, every operator "
+        "runs, those that must not be recomputed run once, results are live at the end, and the peak stays within "
+        "the budget. Cost and peak are counted again and must be what the file states. The verifier shares no code "
+        "with the solvers.",
     .exit_statuses = "0  the schedule is legal, within the budget, and as the file describes it\n"
                      "1  it is not, or a file cannot be read\n"
                      "2  wrong usage\n",

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "base/align.h"
 #include "base/alloc.h"
 #include "base/checked.h"
 #include "base/error.h"
@@ -28,25 +29,20 @@ static ckm_status check_total(const ckm_training *training, const int64_t *costs
     for (int32_t i = 0; i < training->n_ops; i++) {
         if (!ckm_i_add(total, costs[i], &total)) {
             return ckm_i_error(err, CKM_ERR_OVERFLOW,
-                               "operator \"%.200s\": the cost of all operators up to it does not fit 63 bits; a "
-                               "smaller batch does",
+                               "operator \"%.200s\": the cost of all operators up to it does not fit 63 bits; use a "
+                               "smaller batch",
                                training->ops[i].name);
         }
     }
     return CKM_OK;
 }
 
-// Buffers of the op level lie in one arena at multiples of this; what they take up there is what counts.
-enum { ALIGNMENT = 64 };
-
+// Buffers of the op level lie in one arena; what they take up there is what counts.
 static ckm_status round_up(const ckm_training *training, const char *name, int64_t bytes, int64_t *out, ckm_error *err)
 {
-    int64_t padded = bytes;
-    if (training->step != NULL && !ckm_i_add(bytes, ALIGNMENT - 1, &padded)) {
-        return ckm_i_error(err, CKM_ERR_OVERFLOW, "\"%.200s\": its bytes do not fit 63 bits", name);
-    }
-    *out = training->step != NULL ? padded / ALIGNMENT * ALIGNMENT : bytes;
-    return CKM_OK;
+    return ckm_i_round_up(bytes, training->step != NULL ? CKM_I_ALIGNMENT : 1, out)
+               ? CKM_OK
+               : ckm_i_error(err, CKM_ERR_OVERFLOW, "\"%.200s\": its bytes do not fit 63 bits", name);
 }
 
 static ckm_status add_tensors(const ckm_training *training, ckm_dataflow *df, ckm_error *err)

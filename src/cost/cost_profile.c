@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/file.h"
 #include "base/json.h"
 #include "cost/cost_models.h"
 
@@ -69,7 +68,7 @@ static ckm_status index_ops(const json_t *ops, const ckm_i_json_place *root, int
             return status;
         }
         if (json_object_get(by_name, name) != NULL) {
-            return ckm_i_json_error(err, &place, "operator \"%.100s\" is there twice", name);
+            return ckm_i_json_error(err, &place, "operator \"%.100s\" appears twice", name);
         }
         if (json_object_set_new(by_name, name, json_integer((json_int_t)median_ns)) != 0) {
             return ckm_i_error_memory(err);
@@ -80,15 +79,12 @@ static ckm_status index_ops(const json_t *ops, const ckm_i_json_place *root, int
 
 static ckm_status read_profile(const char *path, int64_t batch, json_t *by_name, ckm_error *err)
 {
-    char *text = NULL;
-    size_t size = 0;
     json_t *root = NULL;
     const json_t *ops = NULL;
     ckm_status status;
     ckm_i_json_place place = ckm_i_json_root(path);
     int64_t measured_batch = batch;
-    CKM_I_TRY(ckm_i_file_read(path, MAX_PROFILE_BYTES, &text, &size, err));
-    CKM_I_TRY(ckm_i_json_parse(text, size, path, &root, err));
+    CKM_I_TRY(ckm_i_json_read(path, MAX_PROFILE_BYTES, &root, err));
     CKM_I_TRY(ckm_i_json_check_header(root, path, "checkmate-profile", err));
     CKM_I_TRY(ckm_i_json_get_int(root, &place, "batch", false, 1, INT64_MAX, &measured_batch, err));
     CKM_I_TRY(ckm_i_json_get_array(root, &place, "ops", true, &ops, err));
@@ -96,7 +92,6 @@ static ckm_status read_profile(const char *path, int64_t batch, json_t *by_name,
     CKM_I_TRY(index_ops(ops, &place, batch, measured_batch, by_name, err));
 cleanup:
     json_decref(root);
-    free(text);
     return status;
 }
 

@@ -2,7 +2,6 @@
 // checkmate-device files: a device that is not built in, or this machine as it was measured.
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <checkmate/cost.h>
@@ -45,16 +44,13 @@ ckm_status ckm_device_read(const char *path, ckm_device *out, ckm_error *err)
 {
     CKM_I_NEED(path, err);
     CKM_I_NEED(out, err);
-    char *text = NULL;
-    size_t size = 0;
     json_t *root = NULL;
     const json_t *efficiency;
     ckm_device d = {.name = ""};
     ckm_status status;
     ckm_i_json_place place = ckm_i_json_root(path);
     ckm_i_json_place inner = ckm_i_json_member(&place, "efficiency");
-    CKM_I_TRY(ckm_i_file_read(path, MAX_FILE_BYTES, &text, &size, err));
-    CKM_I_TRY(ckm_i_json_parse(text, size, path, &root, err));
+    CKM_I_TRY(ckm_i_json_read(path, MAX_FILE_BYTES, &root, err));
     CKM_I_TRY(ckm_i_json_check_header(root, path, "checkmate-device", err));
     CKM_I_TRY(get_text(root, &place, "name", d.name, sizeof d.name, err));
     CKM_I_TRY(get_text(root, &place, "what", d.what, sizeof d.what, err));
@@ -70,8 +66,19 @@ ckm_status ckm_device_read(const char *path, ckm_device *out, ckm_error *err)
     *out = d;
 cleanup:
     json_decref(root);
-    free(text);
     return status;
+}
+
+static void write_text(FILE *to, const char *key, const char *value)
+{
+    fprintf(to, ",\n  \"%s\": ", key);
+    ckm_json_write_text(to, value);
+}
+
+static void write_real(FILE *to, const char *before, const char *key, double value)
+{
+    fprintf(to, "%s\"%s\": ", before, key);
+    ckm_json_write_number(to, value);
 }
 
 ckm_status ckm_device_write(const ckm_device *device, const char *path, ckm_error *err)
@@ -79,41 +86,30 @@ ckm_status ckm_device_write(const ckm_device *device, const char *path, ckm_erro
     CKM_I_NEED(device, err);
     CKM_I_NEED(path, err);
     ckm_i_writer writer = {0};
-    char *text = NULL;
-    json_t *efficiency = json_object();
-    json_t *root = NULL;
-    ckm_status status;
-    bool good = efficiency != NULL;
     bool finite = isfinite(device->macs_per_s) && isfinite(device->matrix_macs_per_s) &&
                   isfinite(device->bytes_per_s) && isfinite(device->launch_ns);
     for (int i = 0; i < CKM_DEVICE_CLASSES; i++) {
         finite = finite && isfinite(device->efficiency[i]);
     }
     if (!finite) {
-        status = ckm_i_error(err, CKM_ERR_ARGUMENT, "a device with a rate or an efficiency that is no finite number");
-        goto cleanup;
+        return ckm_i_error(err, CKM_ERR_ARGUMENT, "a device with a rate or an efficiency that is not a finite number");
     }
-    for (int i = 0; good && i < CKM_DEVICE_CLASSES; i++) {
-        good = json_object_set_new(efficiency, class_keys[i], json_real(device->efficiency[i])) == 0;
+    CKM_I_CHECK(ckm_i_writer_open(&writer, path, err));
+    FILE *to = writer.stream;
+    fputs("{\n  \"format\": \"checkmate-device\",\n  \"version\": 1", to);
+    write_text(to, "name", device->name);
+    write_text(to, "what", device->what);
+    write_text(to, "source", device->source);
+    write_real(to, ",\n  ", "macs_per_s", device->macs_per_s);
+    write_real(to, ",\n  ", "matrix_macs_per_s", device->matrix_macs_per_s);
+    write_real(to, ",\n  ", "bytes_per_s", device->bytes_per_s);
+    write_real(to, ",\n  ", "launch_ns", device->launch_ns);
+    fputs(",\n  \"efficiency\": {", to);
+    for (int i = 0; i < CKM_DEVICE_CLASSES; i++) {
+        write_real(to, i > 0 ? ",\n    " : "\n    ", class_keys[i], device->efficiency[i]);
     }
-    root = good
-               ? json_pack("{s:s, s:i, s:s, s:s, s:s, s:f, s:f, s:f, s:f, s:O}", "format", "checkmate-device",
-                           "version", 1, "name", device->name, "what", device->what, "source", device->source,
-                           "macs_per_s", device->macs_per_s, "matrix_macs_per_s", device->matrix_macs_per_s,
-                           "bytes_per_s", device->bytes_per_s, "launch_ns", device->launch_ns, "efficiency", efficiency)
-               : NULL;
-    text = root != NULL ? json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(6)) : NULL;
-    if (text == NULL) {
-        status = ckm_i_error_memory(err);
-        goto cleanup;
-    }
-    CKM_I_TRY(ckm_i_writer_open(&writer, path, err));
-    fprintf(writer.stream, "%s\n", text);
-    CKM_I_TRY(ckm_i_writer_commit(&writer, err));
-cleanup:
+    fputs("\n  }\n}\n", to);
+    ckm_status status = ckm_i_writer_commit(&writer, err);
     ckm_i_writer_abort(&writer);
-    free(text);
-    json_decref(root);
-    json_decref(efficiency);
     return status;
 }

@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "base/text.h"
 #include "dataflow/dataflow.h"
 
 #define FORMAT_NAME "checkmate-graph"
@@ -241,14 +240,11 @@ ckm_status ckm_dataflow_read(const char *path, ckm_dataflow **out, ckm_error *er
 {
     CKM_I_NEED(path, err);
     CKM_I_NEED(out, err);
-    char *text = NULL;
-    size_t size_bytes = 0;
-    ckm_status status = ckm_i_file_read(path, MAX_FILE_BYTES, &text, &size_bytes, err);
-    if (status == CKM_OK) {
-        status = ckm_dataflow_parse(text, size_bytes, path, out, err);
-        free(text);
-    }
-    return ckm_i_error_in_file(err, status, path);
+    json_t *root = NULL;
+    CKM_I_CHECK(ckm_i_json_read(path, MAX_FILE_BYTES, &root, err));
+    ckm_status status = read_graph(root, path, out, err);
+    json_decref(root);
+    return status;
 }
 
 static void write_indices(FILE *to, const char *key, const int32_t *items, int32_t n)
@@ -265,14 +261,14 @@ static void write_place(FILE *to, const char *key, const char *text)
 {
     if (text[0] != '\0') {
         fprintf(to, ", \"%s\": ", key);
-        ckm_i_text_write_json(to, text);
+        ckm_json_write_text(to, text);
     }
 }
 
 static void write_op(FILE *to, const ckm_i_dataflow_op *op)
 {
     fputs("{\"name\": ", to);
-    ckm_i_text_write_json(to, op->name);
+    ckm_json_write_text(to, op->name);
     fprintf(to, ", \"kind\": \"%s\", \"cost\": %lld", kind_names[op->kind], (long long)op->cost);
     if (op->workspace_bytes != 0) {
         fprintf(to, ", \"workspace_bytes\": %lld", (long long)op->workspace_bytes);
@@ -294,13 +290,13 @@ static void write_op(FILE *to, const ckm_i_dataflow_op *op)
 static void write_graph(FILE *to, const ckm_dataflow *df)
 {
     fputs("{\"format\": \"" FORMAT_NAME "\", \"version\": 1, \"name\": ", to);
-    ckm_i_text_write_json(to, df->name);
+    ckm_json_write_text(to, df->name);
     fprintf(to, ",\n \"cost_unit\": \"%s\", \"fixed_bytes\": %lld,\n \"tensors\": [", unit_names[df->cost_unit],
             (long long)df->fixed_bytes);
     for (int32_t i = 0; i < df->n_tensors; i++) {
         const ckm_i_dataflow_tensor *tensor = &df->tensors[i];
         fputs(i > 0 ? ",\n  {\"name\": " : "\n  {\"name\": ", to);
-        ckm_i_text_write_json(to, tensor->name);
+        ckm_json_write_text(to, tensor->name);
         fprintf(to, ", \"bytes\": %lld", (long long)tensor->bytes);
         if (tensor->alias_of >= 0) {
             fprintf(to, ", \"alias_of\": %d", (int)tensor->alias_of);

@@ -224,7 +224,7 @@ static void put_data(const page *p)
     put_text_member(to, "strategy", info->strategy);
     put_text_member(to, "boundCovers", classes[info->bound_covers]);
     fputs("\"bound\":", to);
-    ckm_i_text_write_number(to, info->bound_cost);
+    ckm_json_write_number(to, info->bound_cost);
     fprintf(to, ",\n\"optimal\":%s,\n", info->optimal ? "true" : "false");
     put_member(to, "cost", f->cost);
     put_member(to, "baselineCost", f->baseline_cost);

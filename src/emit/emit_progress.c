@@ -61,7 +61,8 @@ static void put_script(FILE *to, const void *what, ckm_i_figure_format format)
     }
     if (!isnan(bound)) {
         fprintf(to,
-                "%s$bound using 1:2 with steps lw 2.2 lc rgb '%s' title 'bound: no schedule is below, %s at the end'",
+                "%s$bound using 1:2 with steps lw 2.2 lc rgb '%s' title 'bound: no schedule costs less, %s at the "
+                "end'",
                 separator, CKM_I_VERMILION, ckm_i_style_percent(bound, number));
     }
     fputc('\n', to);

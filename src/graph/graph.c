@@ -206,7 +206,7 @@ ckm_status ckm_i_graph_add_op(ckm_graph *g, const ckm_i_new_op *new_op, int32_t 
     }
     int32_t least = op_class->max_outputs != 0;  // updates of parameters have no outputs
     if (n_outputs < least || (op_class->max_outputs >= 0 && n_outputs > op_class->max_outputs)) {
-        return ckm_i_error(err, CKM_ERR_FORMAT, "operator \"%.200s\" (%s) has %d outputs; it gives %d to %d", label,
+        return ckm_i_error(err, CKM_ERR_FORMAT, "operator \"%.200s\" (%s) has %d outputs; it must have %d to %d", label,
                            kind, (int)n_outputs, (int)least, (int)op_class->max_outputs);
     }
     CKM_I_CHECK(check_inputs(g, op_class, label, new_op->inputs.items, new_op->inputs.n, err));

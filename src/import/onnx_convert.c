@@ -255,8 +255,7 @@ static ckm_status hint_batch(const ckm_i_onnx_convert *c, ckm_status status, ckm
         char message[3072];
         snprintf(message, sizeof message, "%.3000s", err->message);
         return ckm_i_error(err, status,
-                           "%s (the file was exported for a batch of %lld, and %lld is asked for: export it with a "
-                           "symbolic batch)",
+                           "%s (the file was exported for a batch of %lld, not %lld: export it with a symbolic batch)",
                            message, (long long)c->file_batch, (long long)c->batch);
     }
     return status;

@@ -243,7 +243,7 @@ static ckm_status resolve(ckm_i_onnx_model *model, const name_entry *names, ckm_
     for (size_t i = 0; i < graph->n_output; i++) {
         int32_t value = find_value(names, model->n_values, graph->output[i]->name);
         if (value < 0) {
-            return ckm_i_error(err, CKM_ERR_FORMAT, "output \"%.200s\" of the ONNX model is produced by nothing",
+            return ckm_i_error(err, CKM_ERR_FORMAT, "no node produces output \"%.200s\" of the ONNX model",
                                graph->output[i]->name);
         }
         model->outputs[model->n_outputs++] = value;

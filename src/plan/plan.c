@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/align.h"
 #include "base/alloc.h"
-#include "base/checked.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/options.h"
@@ -14,11 +14,6 @@
 #include "dataflow/dataflow.h"
 #include "plan/plan.h"
 #include "schedule/schedule.h"
-
-static bool round_up(int64_t bytes, int64_t alignment, int64_t *out)
-{
-    return ckm_i_add(bytes, alignment - 1, out) && ((*out &= ~(alignment - 1)), true);
-}
 
 // Buffers from instances: those linked by hand-over are one buffer that shrinks from the step after the hand-over on.
 static ckm_status make_buffers(const ckm_plan *plan, int64_t alignment, ckm_i_plan_packing *p, ckm_error *err)
@@ -44,7 +39,7 @@ static ckm_status make_buffers(const ckm_plan *plan, int64_t alignment, ckm_i_pl
         const ckm_plan_instance *instance = &plan->instances[i];
         ckm_i_plan_buffer *b = &p->buffers[instance->buffer];
         int64_t bytes;
-        if (!round_up(instance->bytes, alignment, &bytes)) {
+        if (!ckm_i_round_up(instance->bytes, alignment, &bytes)) {
             return ckm_i_error(err, CKM_ERR_OVERFLOW, "a buffer's size does not fit 63 bits");
         }
         if (b->first < 0) {

@@ -5,25 +5,24 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "base/text.h"
 #include "plan/plan.h"
 
 static void write_name(FILE *to, const ckm_dataflow *df, const ckm_plan_instance *instance)
 {
-    ckm_i_text_write_json(to, instance->tensor >= 0 ? ckm_dataflow_get_tensor(df, instance->tensor).name
-                                                    : ckm_dataflow_get_op(df, instance->op).name);
+    ckm_json_write_text(to, instance->tensor >= 0 ? ckm_dataflow_get_tensor(df, instance->tensor).name
+                                                  : ckm_dataflow_get_op(df, instance->op).name);
 }
 
 static void write_json(FILE *to, const ckm_dataflow *df, const ckm_plan *plan)
 {
     const ckm_plan_info *info = &plan->info;
     fputs("{\"format\": \"checkmate-plan\", \"version\": 1, \"graph\": ", to);
-    ckm_i_text_write_json(to, ckm_dataflow_name(df));
+    ckm_json_write_text(to, ckm_dataflow_name(df));
     fprintf(to,
             ",\n \"arena_bytes\": %" PRId64 ", \"bound_bytes\": %" PRId64 ", \"resident_bytes\": %" PRId64
             ", \"peak_bytes\": %" PRId64 ", \"method\": ",
             info->arena_bytes, info->bound_bytes, info->resident_bytes, info->peak_bytes);
-    ckm_i_text_write_json(to, info->method);
+    ckm_json_write_text(to, info->method);
     fputs(",\n \"instances\": [", to);
     for (int32_t i = 0; i < plan->n_instances; i++) {
         const ckm_plan_instance *instance = &plan->instances[i];

@@ -218,14 +218,11 @@ ckm_status ckm_schedule_read(const char *path, ckm_schedule **out, ckm_error *er
 {
     CKM_I_NEED(path, err);
     CKM_I_NEED(out, err);
-    char *text = NULL;
-    size_t size_bytes = 0;
-    ckm_status status = ckm_i_file_read(path, MAX_FILE_BYTES, &text, &size_bytes, err);
-    if (status == CKM_OK) {
-        status = ckm_schedule_parse(text, size_bytes, path, out, err);
-        free(text);
-    }
-    return ckm_i_error_in_file(err, status, path);
+    json_t *root = NULL;
+    CKM_I_CHECK(ckm_i_json_read(path, MAX_FILE_BYTES, &root, err));
+    ckm_status status = read_schedule(root, path, out, err);
+    json_decref(root);
+    return status;
 }
 
 // An amount that is unknown when negative.
@@ -241,17 +238,17 @@ static void write_amount(FILE *to, const char *key, int64_t amount)
 static void write_info(FILE *to, const ckm_schedule_info *info)
 {
     fputs("{\"format\": \"" FORMAT_NAME "\", \"version\": 1, \"graph\": ", to);
-    ckm_i_text_write_json(to, info->graph);
+    ckm_json_write_text(to, info->graph);
     fputs(",\n \"strategy\": ", to);
-    ckm_i_text_write_json(to, info->strategy);
+    ckm_json_write_text(to, info->strategy);
     fprintf(to, ", \"status\": \"%s\", \"seconds\": ", info->optimal ? "optimal" : "feasible");
-    ckm_i_text_write_number(to, info->seconds);
+    ckm_json_write_number(to, info->seconds);
     write_amount(to, "budget_bytes", info->budget_bytes);
     write_amount(to, "peak_bytes", info->peak_bytes);
     write_amount(to, "cost", info->cost);
     write_amount(to, "baseline_cost", info->baseline_cost);
     fputs(",\n \"bound_cost\": ", to);
-    ckm_i_text_write_number(to, info->bound_cost);
+    ckm_json_write_number(to, info->bound_cost);
     if (info->bound_covers > CKM_BOUND_NONE && info->bound_covers <= CKM_BOUND_FRONTIER) {
         fprintf(to, ", \"bound_covers\": \"%s\"", class_names[info->bound_covers]);
     } else {

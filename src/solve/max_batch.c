@@ -207,7 +207,7 @@ static ckm_status accept(search *s, ckm_schedule *schedule, int64_t k, ckm_error
     ckm_simulation low_facts = {0, 0, 0, 0};
     ckm_status status = schedule_fits(s, schedule, k, &fits, &low_facts, &low_baseline, err);
     if (status == CKM_OK && !fits) {
-        status = ckm_i_error(err, CKM_ERR_INTERNAL, "the schedule for batch %lld does not keep its limits",
+        status = ckm_i_error(err, CKM_ERR_INTERNAL, "the schedule for batch %lld exceeds its limits",
                              (long long)batch_at(s, k));
     }
     while (status == CKM_OK && high - low > 1) {

@@ -56,7 +56,7 @@ static ckm_status read_resumed(ckm_trainer *t, ckm_error *err)
     }
     if (ckm_graph_batch(t->graph) != t->place.batch) {
         return ckm_i_error_at(err, CKM_ERR_ARGUMENT, path, 0, -1,
-                              "was trained with batches of %lld, not %lld: the same steps would see other samples",
+                              "was trained with batches of %lld, not %lld: the steps would see different samples",
                               (long long)t->place.batch, (long long)ckm_graph_batch(t->graph));
     }
     t->resumed = true;
@@ -142,7 +142,7 @@ static ckm_status check_options(const ckm_trainer_options *o, ckm_error *err)
         return ckm_i_error(err, CKM_ERR_ARGUMENT, "`data` and `source` both say where samples come from: give one");
     }
     if (o->weights != NULL && o->resume != NULL) {
-        return ckm_i_error(err, CKM_ERR_ARGUMENT, "`resume` brings its own parameters: leave out `weights`");
+        return ckm_i_error(err, CKM_ERR_ARGUMENT, "`resume` restores the parameters of its run: leave out `weights`");
     }
     return CKM_OK;
 }
@@ -343,7 +343,7 @@ ckm_status ckm_trainer_run(ckm_trainer *t, const ckm_train_options *options, ckm
     course.last_step = course.last_step > 0 ? course.last_step : (t->place.step / batches + 1) * batches;
     if (course.first_step >= course.last_step) {
         return ckm_i_error_at(err, CKM_ERR_ARGUMENT, t->options.resume, 0, -1,
-                              "holds %lld steps already, and training is to end after %lld",
+                              "already holds %lld steps, but training is to end after %lld",
                               (long long)course.first_step, (long long)course.last_step);
     }
     CKM_I_CHECK(ckm_train_run(t->session, t->data, &course, result, err));

@@ -54,8 +54,8 @@ static void note_unsteady(const ckm_trainer *t, const ckm_profile_info *info)
     int64_t measured = info->steps + info->steps_left_out;
     ckm_i_trainer_note(t, CKM_LOG_WARN,
                        "the machine was busy with other things while the operators were measured (%lld of %lld steps "
-                       "were held up; a step takes %.0f %% longer than its operators): these times serve this run, and "
-                       "the next one measures again",
+                       "were held up; a step takes %.0f %% longer than its operators): this run uses these times, "
+                       "and the next one measures again",
                        (long long)info->steps_left_out, (long long)measured,
                        100.0 * ((double)info->step_ns / (double)(info->predicted_ns > 0 ? info->predicted_ns : 1) - 1));
 }
@@ -120,7 +120,9 @@ ckm_status ckm_i_trainer_measure_costs(ckm_trainer *t, ckm_error *err)
         status = measure(t, path, &why);
     }
     if (status != CKM_OK) {
-        ckm_i_trainer_note(t, CKM_LOG_WARN, "operators could not be measured, so their FLOPs serve as costs: %s%s%s",
+        ckm_i_trainer_note(t, CKM_LOG_WARN,
+                           "operators could not be measured, so their FLOPs are used as costs: "
+                           "%s%s%s",
                            why.file, why.file[0] != '\0' ? ": " : "", why.message);
     }
     return CKM_OK;

@@ -76,7 +76,7 @@ ckm_status ckm_i_trainer_set_parameters(ckm_trainer *t, ckm_session *session, ck
         CKM_I_CHECK(ckm_train_load_weights(session, o->weights, &n, err));
         if (n == 0) {
             return ckm_i_error_at(err, CKM_ERR_ARGUMENT, o->weights, 0, -1,
-                                  "holds no tensor with a name of this network's");
+                                  "holds no tensor that has the name of one in this network");
         }
         snprintf(t->parameters_from, sizeof t->parameters_from, "%d tensors from %.200s", (int)n, o->weights);
     }
@@ -154,7 +154,7 @@ ckm_status ckm_trainer_export(const ckm_trainer *t, const char *path, ckm_error 
     }
     if (t->options.model == NULL) {
         return ckm_i_error_at(err, CKM_ERR_ARGUMENT, path, 0, -1,
-                              "only a network that came from an ONNX file can be written as one");
+                              "only a network that was read from an ONNX file can be written as one");
     }
     return export_onnx(t->session, t->options.model, path, err);
 }

@@ -128,11 +128,11 @@ ckm_status ckm_network_finish(ckm_network *net, ckm_layer output, ckm_graph **ou
     CKM_I_NEED_NAMED(net, "network", err);
     CKM_I_NEED(out, err);
     const ckm_graph *g = ckm_i_zoo_draft(net);
+    if (!ckm_i_zoo_failed(net) && g->n_tensors == 0) {
+        return ckm_i_error(err, CKM_ERR_ARGUMENT, "%s: it has no input", g->name);
+    }
     if (!ckm_i_zoo_failed(net) && (!is_layer(net, output) || g->tensors[output].producer < 0)) {
         return ckm_i_error(err, CKM_ERR_ARGUMENT, "%s: its output, %d, is not a layer", g->name, (int)output);
-    }
-    if (g->n_tensors == 0) {
-        return ckm_i_error(err, CKM_ERR_ARGUMENT, "%s: it has no input", g->name);
     }
     return ckm_i_zoo_finish(net, output, out, err);
 }

@@ -356,17 +356,26 @@ cleanup:
     return status;
 }
 
+// The first error, with the input that led to it where there is one.
+static ckm_status failure(const ckm_i_zoo *z, ckm_error *err)
+{
+    // What the graph calls a bad format is here an input shape the network cannot take.
+    ckm_status code = z->status == CKM_ERR_FORMAT ? CKM_ERR_ARGUMENT : z->status;
+    if (z->draft->n_tensors == 0) {
+        return ckm_i_error(err, code, "%s: %s", z->draft->name, z->error.message);
+    }
+    char text[256];
+    ckm_shape input = z->draft->tensors[CKM_I_ZOO_INPUT].shape;
+    input.rank--;
+    memmove(input.dims, input.dims + 1, (size_t)input.rank * sizeof *input.dims);
+    return ckm_i_error(err, code, "%s with an input of %s and batch %lld: %s", z->draft->name,
+                       ckm_i_shape_text(&input, text, sizeof text), (long long)z->draft->batch, z->error.message);
+}
+
 ckm_status ckm_i_zoo_finish(ckm_i_zoo *z, ckm_i_layer output, ckm_graph **out, ckm_error *err)
 {
     if (z->status != CKM_OK) {
-        char text[256];
-        ckm_shape input = z->draft->tensors[CKM_I_ZOO_INPUT].shape;
-        input.rank--;
-        memmove(input.dims, input.dims + 1, (size_t)input.rank * sizeof *input.dims);
-        // What the graph calls a bad format is here an input shape the network cannot take.
-        ckm_status code = z->status == CKM_ERR_FORMAT ? CKM_ERR_ARGUMENT : z->status;
-        return ckm_i_error(err, code, "%s with an input of %s and batch %lld: %s", z->draft->name,
-                           ckm_i_shape_text(&input, text, sizeof text), (long long)z->draft->batch, z->error.message);
+        return failure(z, err);
     }
     if (output < 0 || output >= z->draft->n_tensors || z->draft->tensors[output].producer < 0) {
         return ckm_i_error(err, CKM_ERR_INTERNAL, "%s: its output is not a layer", z->draft->name);

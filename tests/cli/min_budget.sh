@@ -70,7 +70,7 @@ expect 0 solve branches.json --budget 100% --strategy checkpoint-all --json
 expect 0 graph branches.json
 grep -q '^memory floor  *14 B, which every schedule needs$' out.txt || fail "graph shows another floor: $(cat out.txt)"
 expect 0 sweep branches.json --budgets 3 --strategies auto --verbose -o sweep.csv
-err_has "3 budgets from 14 B, proven to be needed by all schedules, to"
+err_has "3 budgets from 14 B, which every schedule is proven to need, to"
 [ "$(sed -n 2p sweep.csv | cut -d, -f3)" = 14 ] || fail "the sweep does not begin at the floor: $(cat sweep.csv)"
 if grep -q infeasible sweep.csv; then
     fail "a budget of the sweep is infeasible: $(cat sweep.csv)"

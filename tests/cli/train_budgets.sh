@@ -87,7 +87,7 @@ if [ -x "$digits" ]; then
     printf 'damaged' > digits/7/00007.png
     expect 1 train test --data digits --input-shape 16,16,3 --batch 16 -j 1
     one_error_line
-    err_has 'digits/7/00007.png: is no sound PNG image'
+    err_has 'digits/7/00007.png: is not a valid PNG image'
 fi
 
 # ONNX: trained weights go into a copy of the file, and are where training from that copy begins.

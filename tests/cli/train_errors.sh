@@ -96,7 +96,7 @@ broken() {
     mv image "classes/a/$1"
     expect 1 train test --data classes --input-shape 8,8,3 --batch 1 -j 1 --costs flops
     one_error_line
-    err_has "classes/a/$1: is no sound $2 image"
+    err_has "classes/a/$1: is not a valid $2 image"
     rm -r classes
 }
 printf 'damaged' > image
@@ -182,7 +182,7 @@ err_has '--batch 4, not 8'
 expect 1 train linear1 $small --steps 9 --resume before
 last_line_has 'the file is of another network'
 expect 1 train test $small --steps 2 --resume before
-err_has 'holds 3 steps already'
+err_has 'already holds 3 steps'
 expect 1 train linear1 $small --steps 2 --weights before
 last_line_has 'before'
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # A strategy is a file, a line and a test: the list, the records and the tests belong together, and nobody asks a strategy
-# by its name. What docs/HOWTO-strategy.md speaks of is there.
+# by its name.
 set -eu
 bad=0
 complain() {
@@ -42,13 +42,6 @@ check() {
 $found"
     found=$(grep -rnE 'ckm_i_strategy_find\("' src --include='*.[ch]') || true
     [ -z "$found" ] || complain "name the record, not its name: $found"
-    for path in $(grep -oE '(src|tests|scripts|docs)/[A-Za-z0-9_/.-]*[a-z]' docs/HOWTO-strategy.md | sort -u); do
-        [ -e "$path" ] || complain "docs/HOWTO-strategy.md speaks of $path, which is not there"
-    done
-    for function in $(grep -oE 'ckm_i?_?[a-z_]+\(\)' docs/HOWTO-strategy.md | sed 's/()$//' | sort -u); do
-        grep -rqE "[ *]$function\(" src/solve src/milp src/base include --include='*.h' ||
-            complain "docs/HOWTO-strategy.md speaks of $function(), which no header has"
-    done
 }
 
 (check "$CKM_SOURCE_DIR" && exit $bad) || exit 1
@@ -58,12 +51,10 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/checkmate-strategies.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 plant() {
     rm -rf "$work/tree"
-    mkdir -p "$work/tree/tests/unit" "$work/tree/docs" "$work/tree/scripts"
+    mkdir -p "$work/tree/tests/unit"
     cp -r "$CKM_SOURCE_DIR/src" "$CKM_SOURCE_DIR/include" "$work/tree/"
     cp -r "$CKM_SOURCE_DIR/tests/unit/solve" "$work/tree/tests/unit/"
     cp -r "$CKM_SOURCE_DIR/tests/support" "$CKM_SOURCE_DIR/tests/oracle" "$CKM_SOURCE_DIR/tests/golden" "$work/tree/tests/"
-    cp "$CKM_SOURCE_DIR"/docs/*.md "$work/tree/docs/"
-    cp "$CKM_SOURCE_DIR"/scripts/*.sh "$work/tree/scripts/"
     (cd "$work/tree" && eval "$2")
     if (check "$work/tree" && exit $bad) >"$work/out"; then
         complain "not noticed: $1"
@@ -73,6 +64,5 @@ plant "a strategy without a test" 'rm tests/unit/solve/test_solve_griewank.c'
 plant "a test without brute force" 'sed -i s/strategy_check_random/other/ tests/unit/solve/test_solve_ilp.c'
 plant "a record that is not listed" 'sed -i "/STRATEGY(chen_sqrt_ap)/d" src/solve/strategies/solve_registry.h'
 plant "a name compared" 'echo "static int f(const ckm_i_strategy *s) { return strcmp(s->name, \"griewank\"); }" >>src/solve/polish.c'
-plant "a HOWTO of something else" 'echo "See src/solve/strategies/solve_nothing.c" >>docs/HOWTO-strategy.md'
 [ $bad -eq 0 ] && echo "strategies, tests and the list belong together"
 exit $bad

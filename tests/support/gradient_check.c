@@ -14,7 +14,7 @@
 
 #include "graph/training.h"
 #include "kernel_script.h"
-#include "run/cpu/reference_backend.h"
+#include "run/backend/backend_list.h"
 
 enum { MAX_VALUES = 128, MAX_OPS = 64, MAX_OPERANDS = 16, GUARD = 64, MAX_PROBES = 24 };
 

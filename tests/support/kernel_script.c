@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
+#include "run/backend/backend_list.h"
 #include "run/cpu/cpu_backend.h"
-#include "run/cpu/reference_backend.h"
 
 enum { GUARD = 256, MAX_OPERANDS = 16 };
 

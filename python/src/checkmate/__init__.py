@@ -3,7 +3,7 @@
 
     from checkmate import Graph, solve
 
-`checkmate.torch` brings it to PyTorch models; it is imported on its own, so that this package needs nothing but Python.
+`checkmate.torch` does this for PyTorch models. It is imported separately, so this package needs nothing but Python.
 """
 
 from ._library import lib as _lib

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exceptions, and how the library is called. Those that the C library raises carry its code and message."""
+"""Exceptions, and calls of the C library. An exception for an error of the library has its code and message."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NAMES = ["ok", "argument", "memory", "io", "format", "overflow", "unsupported",
 
 
 class CheckmateError(Exception):
-    """What the C library reported: `code` (a number), `kind` (its name), `message`, and where: `file`, `line`."""
+    """An error of the C library: `code` (a number), `kind` (its name), `message`, and the place: `file`, `line`."""
 
     def __init__(self, message: str, code: int = 0, file: str = "", line: int = 0) -> None:
         super().__init__(message)
@@ -23,8 +23,8 @@ class CheckmateError(Exception):
 class InfeasibleError(CheckmateError):
     """No schedule fits the budget, or none was found.
 
-    `proven`: whether it is proven that none exists. `smallest_known`: the smallest peak of any schedule met, in bytes, or None.
-    `largest_impossible`: no schedule needs less than one byte more than this.
+        `proven`: whether it is proven that none exists. `smallest_known`: the smallest peak of any schedule found, in bytes, or None.
+    `largest_impossible`: the largest number of bytes proven too small for any schedule.
     """
 
     def __init__(self, message: str, *, proven: bool, budget_bytes: int, smallest_known: int | None, largest_impossible: int) -> None:
@@ -46,6 +46,6 @@ def call(name: str, *arguments: object) -> None:
 
 
 def replace_file(path: str | os.PathLike[str], text: str) -> None:
-    """Replaces a file as a whole: whatever happens, there is the old one or the new one. Permissions stay, links are written through."""
+    """Replaces a file as a whole: whatever happens, it is the old file or the new one. Keeps permissions and follows links."""
     data = text.encode()
     call("ckm_file_replace", os.fsencode(path), data, len(data))

@@ -32,7 +32,7 @@ class Tensor:
 @dataclass(frozen=True)
 class Op:
     """An operator; tensors are given by number. `module` ("layers.3.mlp") and `source` ("model.py:212") say where in the
-    user's program it comes from; "" where that is not known."""
+    user's program it comes from; they are "" where that is not known."""
 
     name: str
     kind: OpKind
@@ -101,8 +101,8 @@ class Graph:
         module: str = "",
         source: str = "",
     ) -> int:
-        """Adds an operator. `inplace` lists (input, output) pairs: the output may be written over the dead input. `module` and
-        `source` are for people: see `Op`."""
+        """Adds an operator and returns its number. `inplace` lists (input, output) pairs: the output may be written over the dead
+        input. `module` and `source` are for people: see `Op`."""
         ins = (int32 * len(inputs))(*inputs)
         outs = (int32 * len(outputs))(*outputs)
         pairs = ((int32 * 2) * len(inplace))(*[(int32 * 2)(*pair) for pair in inplace])
@@ -130,7 +130,7 @@ class Graph:
         call("ckm_dataflow_add_result", self._handle, tensor)
 
     def finish(self) -> Graph:
-        """Validates the graph; it is read-only afterwards. Done by itself when a finished graph is needed."""
+        """Validates the graph; it is read-only afterwards. Called automatically when a finished graph is needed."""
         if not self._finished:
             call("ckm_dataflow_finish", self._handle)
             self._finished = True
@@ -160,7 +160,7 @@ class Graph:
 
     @functools.cached_property
     def memory_floor(self) -> int:
-        """No schedule needs less, in bytes: what `checkmate graph` shows. Proven when first asked for, which takes some 0.1 s."""
+        """Bytes that every schedule is proven to need, as `checkmate graph` shows them. The first call computes it in about 0.1 s."""
         floor = int64()
         call("ckm_min_budget_floor", self.handle, c.byref(floor))
         return floor.value
@@ -179,7 +179,7 @@ class Graph:
         return [lib.ckm_dataflow_get_result(self._handle, i) for i in range(lib.ckm_dataflow_result_count(self._handle))]
 
     def producer(self, tensor: int) -> int | None:
-        """The operator whose output it is; None for an input."""
+        """The operator that produces a tensor; None for an input."""
         op = lib.ckm_dataflow_producer(self.handle, tensor)
         return None if op < 0 else op
 
@@ -207,17 +207,17 @@ class Graph:
 
     @classmethod
     def parse(cls, text: str) -> Graph:
-        """The graph of checkmate-graph JSON text."""
+        """Parses checkmate-graph JSON text."""
         handle, data = c.c_void_p(), text.encode()
         call("ckm_dataflow_parse", data, len(data), b"<text>", c.byref(handle))
         return cls._adopt(handle)
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Writes checkmate-graph JSON, to a temporary name first."""
+        """Writes checkmate-graph JSON, first to a temporary file."""
         call("ckm_dataflow_write", self.handle, os.fsencode(path))
 
     def to_json(self, *, places: bool = True) -> str:
-        """The graph as checkmate-graph JSON text, the same for equal graphs. `places`: with modules and source lines."""
+        """The graph as checkmate-graph JSON text, the same for equal graphs. `places`: include modules and source lines."""
         return json.dumps(
             {
                 "format": "checkmate-graph",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Schedules: which operator runs and which tensor is freed, step by step; simulated and verified."""
+"""Schedules: lists of steps that run an operator or free a tensor. They can be simulated and verified."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BOUND_CLASSES: list[BoundClass] = ["none", "any", "order", "frontier"]
 
 @dataclass(frozen=True)
 class Step:
-    """`compute` of an operator, with the in-place pairs used, or `free` of a tensor."""
+    """Either `compute` for an operator, with the in-place pairs that it uses, or `free` for a tensor."""
 
     kind: Literal["compute", "free"]
     index: int
@@ -30,7 +30,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Simulation:
-    """`timeline[i]`: bytes in use while step i runs (after it, for a free)."""
+    """`timeline[i]`: bytes in use while step i runs (for a free, after it)."""
 
     cost: int
     peak_bytes: int
@@ -54,7 +54,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Way:
-    """A way to run the same step, to compare a schedule with. `cost` in the graph's unit."""
+    """Another way to run the same step, to compare a schedule with. `cost` is in the graph's unit."""
 
     name: str
     peak_bytes: int
@@ -72,7 +72,7 @@ class Recipe:
 
 
 _RECIPES = (
-    Recipe("Keep it", 'graph.write("graph.json")\nschedule.write("schedule.json")', "Files that the checkmate program reads too."),
+    Recipe("Keep it", 'graph.write("graph.json")\nschedule.write("schedule.json")', "The checkmate program reads these files too."),
     Recipe(
         "Follow it",
         'for step in schedule.steps:\n    if step.kind == "compute":\n        run(graph.ops[step.index])\n    else:\n        free(step.index)',
@@ -84,7 +84,7 @@ _RECIPES = (
 
 
 class Schedule:
-    """Computations and frees in the order in which they happen; what `solve` finds, or steps of one's own."""
+    """Computations and frees in the order in which they happen. It comes from `solve` or from your own steps."""
 
     def __init__(self, steps: Iterable[Step] = ()) -> None:
         self._handle = c.c_void_p()
@@ -123,8 +123,8 @@ class Schedule:
         return result
 
     def with_steps(self, steps: Iterable[Step]) -> Schedule:
-        """Other steps for the same graph and budget. What is known of this schedule, such as its bound, is said of those, but
-        not that they are optimal, nor their cost and peak."""
+        """A schedule of other steps for the same graph and budget. It takes over what is known about this one, such as the
+        bound, but not the cost, the peak, or that it is optimal."""
         made, info = Schedule(steps), CScheduleInfo.from_buffer_copy(self._info)
         info.cost, info.peak_bytes, info.optimal = -1, -1, False
         lib.ckm_schedule_set_info(made._handle, c.byref(info))
@@ -140,7 +140,7 @@ class Schedule:
 
     @classmethod
     def baseline(cls, graph: Graph) -> Schedule:
-        """Every operator once, each tensor freed after its last use."""
+        """Runs every operator once and frees each tensor after its last use."""
         handle = c.c_void_p()
         call("ckm_schedule_baseline", graph.handle, c.byref(handle))
         return cls._adopt(handle)
@@ -154,13 +154,13 @@ class Schedule:
 
     @classmethod
     def parse(cls, text: str) -> Schedule:
-        """The schedule of checkmate-schedule JSON text."""
+        """Parses checkmate-schedule JSON text."""
         handle, data = c.c_void_p(), text.encode()
         call("ckm_schedule_parse", data, len(data), b"<text>", c.byref(handle))
         return cls._adopt(handle)
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Writes checkmate-schedule JSON, to a temporary name first."""
+        """Writes checkmate-schedule JSON, first to a temporary file."""
         call("ckm_schedule_write", self._handle, os.fsencode(path))
 
     def to_json(self) -> str:
@@ -173,17 +173,16 @@ class Schedule:
     def report(
         self, graph: Graph, path: str | os.PathLike[str], *, name: str = "", ways: Iterable[Way] = (), recipes: Iterable[Recipe] = _RECIPES
     ) -> None:
-        """Writes one self-contained HTML page: memory over time, what is live when, what is computed again and why, the
-        graph. `ways`: others to run the same step, for a table in which this schedule is called `name`. `recipes`: what the
-        page says of using the schedule. CheckmateError when the schedule is not legal."""
+        """Writes one self-contained HTML page: memory over time, what is live when, what is computed again and why, and the
+        graph. `ways`: other ways to run the same step, for a table in which this schedule is called `name`. `recipes`: what
+        the page says about using the schedule. Raises CheckmateError when the schedule is not legal."""
         rows = [CWay(way.name.encode(), way.note.encode(), way.peak_bytes, way.cost) for way in ways]
         texts = [CRecipe(recipe.title.encode(), recipe.code.encode(), recipe.note.encode()) for recipe in recipes]
         words = CWords(None, None, name.encode(), len(rows), len(texts), (CWay * len(rows))(*rows), (CRecipe * len(texts))(*texts))
         self._emit(graph, lambda facts: call("ckm_emit_page_with", facts, c.byref(words), os.fsencode(path)))
 
     def figure(self, graph: Graph, name: str, path: str | os.PathLike[str]) -> None:
-        """Draws "memory", "arena", "matrices" or "graph" to an .svg, .pdf or .png file, with gnuplot and graphviz, which
-        must be installed."""
+        """Draws the figure "memory", "arena", "matrices" or "graph" to an .svg, .pdf or .png file. Needs gnuplot and graphviz."""
         self._emit(graph, lambda facts: call("ckm_emit_figure", facts, name.encode(), os.fsencode(path)))
 
     def _emit(self, graph: Graph, draw: Callable[[c.c_void_p], None]) -> None:
@@ -195,13 +194,13 @@ class Schedule:
             lib.ckm_emit_facts_free(facts)
 
     def simulate(self, graph: Graph) -> Simulation:
-        """Cost, peak and memory over time; CheckmateError when a step is illegal."""
+        """Computes cost, peak and memory over time. Raises CheckmateError when a step is illegal."""
         result, timeline = CSimulation(), (int64 * max(1, len(self)))()
         call("ckm_schedule_simulate", graph.handle, self._handle, timeline, c.byref(result))
         return Simulation(result.cost, result.peak_bytes, result.peak_step, result.end_bytes, list(timeline[: len(self)]))
 
     def verify(self, graph: Graph, budget_bytes: int | None = None) -> Verdict:
-        """An independent check, sharing no code with solvers or the simulator."""
+        """Checks the schedule independently: the verifier shares no code with solvers or the simulator."""
         result = CVerdict()
         budget = -1 if budget_bytes is None else budget_bytes
         call("ckm_schedule_verify", graph.handle, self._handle, budget, c.byref(result))

@@ -25,7 +25,7 @@ _FORMULATIONS: list[Formulation] = ["frontier", "unpartitioned", "paper"]
 
 @dataclass(frozen=True)
 class Progress:
-    """The best known after `seconds`; what is not known yet is None."""
+    """The best result after `seconds`; what is not known yet is None."""
 
     seconds: float
     cost: int | None
@@ -36,7 +36,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Solution:
-    """What a solve found. Costs are in the graph's unit; `bound` is proven for the schedules that `bound_covers` names."""
+    """The result of a solve. Costs are in the graph's unit; `bound` is proven for the schedules that `bound_covers` names."""
 
     status: Status
     schedule: Schedule | None
@@ -62,17 +62,17 @@ class Solution:
         return self.cost / self.baseline_cost - 1 if self.baseline_cost else 0.0
 
     def require(self) -> Solution:
-        """This solution when it has a schedule, else InfeasibleError."""
+        """Returns this solution if it has a schedule, otherwise raises InfeasibleError."""
         if self.schedule is not None:
             return self
         proven = self.status == "infeasible"
-        # A proof for frontier-advancing schedules says nothing of others, so the memory floor stands for them.
+        # A proof for frontier-advancing schedules says nothing about others, so the memory floor is used for them.
         impossible = max(self.floor_bytes - 1, self.budget_bytes if proven and self.bound_covers != "frontier" else 0)
         known = f"{self.least_peak_bytes:,} bytes are known to fit" if self.least_peak_bytes is not None else "no budget is known to fit"
         which = "frontier-advancing schedule" if proven and self.bound_covers == "frontier" else "schedule"
         raise InfeasibleError(
             f"{f'no {which} fits' if proven else 'no schedule was found within'} {self.budget_bytes:,} bytes; {known}; "
-            f"{impossible:,} bytes are proven not to",
+            f"{impossible:,} bytes are proven too small",
             proven=proven,
             budget_bytes=self.budget_bytes,
             smallest_known=self.least_peak_bytes,
@@ -81,7 +81,7 @@ class Solution:
 
 
 def strategies() -> dict[str, str]:
-    """Names of all strategies, each with a line on what it does."""
+    """The names of all strategies, each with a line about what it does."""
     names = range(lib.ckm_solve_strategy_count())
     return {lib.ckm_solve_strategy_name(i).decode(): lib.ckm_solve_strategy_summary(i).decode() for i in names}
 
@@ -95,8 +95,8 @@ def _count(x: int) -> int | None:
 
 
 class _Signals:
-    """While entered, Ctrl-C is noted in `interrupted`, and what other handlers raise is kept in `caught`: an exception cannot
-    cross the C library."""
+    """While active, records Ctrl-C in `interrupted` and keeps exceptions of other handlers in `caught`: an exception cannot
+    pass through the C library."""
 
     def __init__(self, caught: list[BaseException]) -> None:
         self.caught, self.interrupted = caught, False
@@ -145,10 +145,10 @@ def solve(
     log: Callable[[str], None] | None = None,
 ) -> Solution:
     """Finds the cheapest schedule whose peak is at most `budget` bytes, fixed bytes included. `start`: a legal schedule to
-    begin with, which counts where it fits.
+    begin with, used as a result if it fits.
 
-    Ctrl-C ends the search with the best schedule so far (`interrupted` is then true); without one it raises
-    KeyboardInterrupt. An exception in a callback or in a signal handler ends the search too and is raised. The global
+        Ctrl-C ends the search with the best schedule so far (`interrupted` is then true), or raises KeyboardInterrupt if there
+    is none. An exception in a callback or in a signal handler ends the search too and is raised. The global
     interpreter lock is released while the library computes.
     """
     caught: list[BaseException] = []
@@ -222,8 +222,8 @@ def solve(
 
 @dataclass(frozen=True)
 class MinBudget:
-    """The least peak found: that of `schedule`, whose cost was not looked at. `lower_bound_bytes`: no schedule of the class
-    that `bound_covers` names is proven to need less. `status`: "optimal" where the two are equal, else "feasible"."""
+    """The least peak found, which is that of `schedule`; its cost was ignored. `lower_bound_bytes`: every schedule of the class
+    that `bound_covers` names is proven to need this much. `status`: "optimal" if the two are equal, otherwise "feasible"."""
 
     status: Status
     budget_bytes: int
@@ -243,10 +243,10 @@ def min_budget(
     seed: int = 1,
     progress: Callable[[int, int], None] | None = None,
 ) -> MinBudget:
-    """The smallest budget that a schedule is found for within the time limit, seconds.
+    """Finds the smallest budget for which there is a schedule, within the time limit in seconds.
 
-    `progress` is called with the bytes of a schedule and those proven to be needed whenever one of them improves. There is
-    always a schedule, the one without rematerialization at least. Ctrl-C and exceptions are as in `solve`.
+    `progress` is called with the bytes that a schedule takes and the bytes proven necessary whenever one of them improves.
+    There is always a schedule, at least the one without rematerialization. Ctrl-C and exceptions are as in `solve`.
     """
     caught: list[BaseException] = []
     signals = _Signals(caught)
@@ -274,10 +274,10 @@ def min_budget(
 
 
 def frontier(graph: Graph, *, points: int = 10, lowest: int | None = None, time_limit: float = 10.0, **options: object) -> Iterator[Solution]:
-    """Solves at `points` budgets from the peak without rematerialization down to `lowest` (the memory floor unless given).
+    """Solves at `points` budgets from the peak without rematerialization down to `lowest` (by default the memory floor).
 
-    Yields one Solution a budget, the largest first; the iteration ends at the first budget that is proven not to fit, and
-    with a solution that Ctrl-C ended.
+    Yields one Solution per budget, the largest first. The iteration ends at the first budget that is proven not to fit, or
+    after a solve that Ctrl-C ended.
     """
     top = Schedule.baseline(graph).simulate(graph).peak_bytes
     bottom = graph.memory_floor if lowest is None else lowest

@@ -50,19 +50,19 @@ static ckm_status build(const ckm_i_cpu *cpu, const_dnnl_primitive_desc_t pd, co
                         bool backward, bool from_output, ckm_i_kernel *kernel, ckm_error *err)
 {
     ckm_status status = CKM_OK;
-    ckm_i_dnnl_program *program = NULL;
-    CKM_I_TRY(ckm_i_dnnl_program_create(cpu, &program, err));
+    ckm_i_dnnl_sequence *sequence = NULL;
+    CKM_I_TRY(ckm_i_dnnl_sequence_create(cpu, &sequence, err));
     ckm_i_dnnl_arg args[] = {
         {.arg = backward ? DNNL_ARG_DIFF_DST : DNNL_ARG_SRC, .place = CKM_I_DNNL_IN(0), .plain = plain},
         {.arg = backward ? DNNL_ARG_DIFF_SRC : DNNL_ARG_DST, .place = CKM_I_DNNL_OUT(0), .plain = plain},
         {.arg = from_output ? DNNL_ARG_DST : DNNL_ARG_SRC, .place = CKM_I_DNNL_IN(1), .plain = plain},
     };
-    CKM_I_TRY(ckm_i_dnnl_program_add(program, pd, args, backward ? 3 : 2, err));
-    ckm_i_dnnl_program_finish(program, kernel);
-    program = NULL;
+    CKM_I_TRY(ckm_i_dnnl_sequence_add(sequence, pd, args, backward ? 3 : 2, err));
+    ckm_i_dnnl_sequence_finish(sequence, kernel);
+    sequence = NULL;
 
 cleanup:
-    ckm_i_dnnl_program_free(program);
+    ckm_i_dnnl_sequence_free(sequence);
     return status;
 }
 

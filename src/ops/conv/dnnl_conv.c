@@ -240,7 +240,7 @@ cleanup:
     return status;
 }
 
-static ckm_status build(const conv *c, const_dnnl_primitive_desc_t pd, ckm_i_dnnl_program *program, ckm_error *err)
+static ckm_status build(const conv *c, const_dnnl_primitive_desc_t pd, ckm_i_dnnl_sequence *sequence, ckm_error *err)
 {
     ckm_i_dnnl_arg src = {.arg = DNNL_ARG_SRC, .plain = &c->src_plain};
     ckm_i_dnnl_arg weight = {.arg = DNNL_ARG_WEIGHTS, .plain = &c->weight_plain};
@@ -276,7 +276,7 @@ static ckm_status build(const conv *c, const_dnnl_primitive_desc_t pd, ckm_i_dnn
     weight.wanted = ckm_i_dnnl_wanted(pd, want_weight);
     dst.wanted = ckm_i_dnnl_wanted(pd, want_dst);
     ckm_i_dnnl_arg args[] = {src, weight, dst, bias};
-    return ckm_i_dnnl_program_add(program, pd, args, c->bias ? 4 : 3, err);
+    return ckm_i_dnnl_sequence_add(sequence, pd, args, c->bias ? 4 : 3, err);
 }
 
 // ---- backward data as a forward convolution of dy, the weights turned by 180 degrees and their channels exchanged
@@ -305,7 +305,7 @@ static bool turn(const ckm_i_op_view *v, const conv *c, conv *turned)
 }
 
 // Appends reorders that write the weights into the format `wanted`, tap by tap: the last becomes the first.
-static ckm_status turn_weights(const conv *c, const dnnl_memory_desc_t *wanted, ckm_i_dnnl_program *program,
+static ckm_status turn_weights(const conv *c, const dnnl_memory_desc_t *wanted, ckm_i_dnnl_sequence *sequence,
                                ckm_i_dnnl_place place, ckm_error *err)
 {
     ckm_status status = CKM_OK;
@@ -329,7 +329,7 @@ static ckm_status turn_weights(const conv *c, const dnnl_memory_desc_t *wanted, 
         }
         CKM_I_DNNL_TRY(dnnl_memory_desc_init_submemory(&from, plain, size, from_at), "weights");
         CKM_I_DNNL_TRY(dnnl_memory_desc_init_submemory(&to, wanted, size, to_at), "weights");
-        CKM_I_TRY(ckm_i_dnnl_program_reorder(program, &from, CKM_I_DNNL_IN(1), &to, place, err));
+        CKM_I_TRY(ckm_i_dnnl_sequence_reorder(sequence, &from, CKM_I_DNNL_IN(1), &to, place, err));
     }
 
 cleanup:
@@ -344,7 +344,7 @@ static ckm_status prepare_turned(const ckm_i_cpu *cpu, const ckm_i_op_view *v, c
 {
     ckm_status status = CKM_OK;
     dnnl_primitive_desc_t pd = NULL;
-    ckm_i_dnnl_program *program = NULL;
+    ckm_i_dnnl_sequence *sequence = NULL;
     conv turned;
     ckm_i_dnnl_place place;
     if (!turn(v, c, &turned)) {
@@ -360,20 +360,20 @@ static ckm_status prepare_turned(const ckm_i_cpu *cpu, const ckm_i_op_view *v, c
     if (bytes != dnnl_memory_desc_get_size(&c->weight_plain)) {
         goto cleanup;
     }
-    CKM_I_TRY(ckm_i_dnnl_program_create(cpu, &program, err));
-    CKM_I_TRY(ckm_i_dnnl_program_room(program, (int64_t)bytes, &place, err));
-    CKM_I_TRY(turn_weights(&turned, wanted, program, place, err));
+    CKM_I_TRY(ckm_i_dnnl_sequence_create(cpu, &sequence, err));
+    CKM_I_TRY(ckm_i_dnnl_sequence_room(sequence, (int64_t)bytes, &place, err));
+    CKM_I_TRY(turn_weights(&turned, wanted, sequence, place, err));
     ckm_i_dnnl_arg args[] = {
         {.arg = DNNL_ARG_SRC, .place = CKM_I_DNNL_IN(0), .plain = &turned.src_plain},
         {.arg = DNNL_ARG_WEIGHTS, .place = place, .plain = wanted},
         {.arg = DNNL_ARG_DST, .place = CKM_I_DNNL_OUT(0), .plain = &turned.dst_plain},
     };
-    CKM_I_TRY(ckm_i_dnnl_program_add(program, pd, args, 3, err));
-    ckm_i_dnnl_program_finish(program, kernel);
-    program = NULL;
+    CKM_I_TRY(ckm_i_dnnl_sequence_add(sequence, pd, args, 3, err));
+    ckm_i_dnnl_sequence_finish(sequence, kernel);
+    sequence = NULL;
 
 cleanup:
-    ckm_i_dnnl_program_free(program);
+    ckm_i_dnnl_sequence_free(sequence);
     ckm_i_dnnl_description_free(pd);
     return status;
 }
@@ -382,7 +382,7 @@ static ckm_status prepare(const ckm_i_cpu *cpu, const ckm_i_op_view *v, conv *c,
 {
     ckm_status status = CKM_OK;
     dnnl_primitive_desc_t pd = NULL;
-    ckm_i_dnnl_program *program = NULL;
+    ckm_i_dnnl_sequence *sequence = NULL;
     if (!read_conv(v, c, &status, err) || status != CKM_OK) {
         return status;
     }
@@ -400,13 +400,13 @@ static ckm_status prepare(const ckm_i_cpu *cpu, const ckm_i_op_view *v, conv *c,
     if (pd == NULL) {
         goto cleanup;  // not for oneDNN
     }
-    CKM_I_TRY(ckm_i_dnnl_program_create(cpu, &program, err));
-    CKM_I_TRY(build(c, pd, program, err));
-    ckm_i_dnnl_program_finish(program, kernel);
-    program = NULL;
+    CKM_I_TRY(ckm_i_dnnl_sequence_create(cpu, &sequence, err));
+    CKM_I_TRY(build(c, pd, sequence, err));
+    ckm_i_dnnl_sequence_finish(sequence, kernel);
+    sequence = NULL;
 
 cleanup:
-    ckm_i_dnnl_program_free(program);
+    ckm_i_dnnl_sequence_free(sequence);
     ckm_i_dnnl_description_free(pd);
     return status;
 }

@@ -17,7 +17,7 @@ static ckm_status check_windows(const ckm_i_op_view *v, const ckm_i_window *w, c
         bool padded = before > 0 || w->padding == CKM_I_PAD_SAME;
         bool across = padded && size < w->dilation[i] && w->kernel[i] > 1;
         if (out > 0 && size > 0 && (first || last || across)) {
-            return ckm_i_op_error(v, err, CKM_ERR_FORMAT, "spatial axis %d: a window lies wholly in the padding",
+            return ckm_i_op_error(v, err, CKM_ERR_FORMAT, "spatial axis %d: a window lies entirely in the padding",
                                   (int)i);
         }
     }

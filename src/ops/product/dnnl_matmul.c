@@ -50,25 +50,25 @@ static ckm_status build(const ckm_i_cpu *cpu, const ckm_i_cpu_product *p, ckm_i_
     ckm_status status = CKM_OK;
     dnnl_memory_desc_t descs[4];
     dnnl_primitive_desc_t pd = NULL;
-    ckm_i_dnnl_program *program = NULL;
+    ckm_i_dnnl_sequence *sequence = NULL;
     CKM_I_TRY(describe(cpu, p, descs, &pd, err));
     if (pd == NULL || ckm_i_dnnl_allocates(pd)) {
         CKM_I_TRY(ckm_i_cpu_product_prepare(cpu, p, kernel, err));
         goto cleanup;
     }
-    CKM_I_TRY(ckm_i_dnnl_program_create(cpu, &program, err));
+    CKM_I_TRY(ckm_i_dnnl_sequence_create(cpu, &sequence, err));
     const ckm_i_dnnl_arg args[] = {
         {.arg = DNNL_ARG_SRC, .place = CKM_I_DNNL_IN(p->a_input), .plain = &descs[0]},
         {.arg = DNNL_ARG_WEIGHTS, .place = CKM_I_DNNL_IN(p->b_input), .plain = &descs[1]},
         {.arg = DNNL_ARG_DST, .place = CKM_I_DNNL_OUT(0), .plain = &descs[2]},
         {.arg = DNNL_ARG_BIAS, .place = CKM_I_DNNL_IN(p->bias_input), .plain = &descs[3]},
     };
-    CKM_I_TRY(ckm_i_dnnl_program_add(program, pd, args, p->bias_input >= 0 ? 4 : 3, err));
-    ckm_i_dnnl_program_finish(program, kernel);
-    program = NULL;
+    CKM_I_TRY(ckm_i_dnnl_sequence_add(sequence, pd, args, p->bias_input >= 0 ? 4 : 3, err));
+    ckm_i_dnnl_sequence_finish(sequence, kernel);
+    sequence = NULL;
 
 cleanup:
-    ckm_i_dnnl_program_free(program);
+    ckm_i_dnnl_sequence_free(sequence);
     ckm_i_dnnl_description_free(pd);
     return status;
 }

@@ -29,7 +29,7 @@ typedef struct ckm_i_kernel_call {
 // memory given to copy_in belongs to the caller again when that returns.
 typedef struct ckm_i_memory {
     bool host;          // addresses are the host's own, and nothing is done late: the host may look at any time
-    int64_t alignment;  // of buffers, a power of two; at most CKM_I_SESSION_ALIGNMENT
+    int64_t alignment;  // of buffers, a power of two; at most CKM_I_ALIGNMENT
     // `bytes` > 0 of zeros. `touch`: memory that cannot be had fails here and not when it is used. CKM_ERR_MEMORY.
     ckm_status (*allocate)(ckm_i_backend *backend, int64_t bytes, bool touch, char **out, ckm_error *err);
     void (*release)(ckm_i_backend *backend, char *address, int64_t bytes);  // after all work on it

@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/align.h"
 #include "base/clock.h"
 #include "base/error.h"
 
@@ -143,7 +144,7 @@ static int64_t free_bytes(ckm_i_backend *backend)
 
 const ckm_i_memory ckm_i_host_memory = {
     .host = true,
-    .alignment = 64,
+    .alignment = CKM_I_ALIGNMENT,
     .allocate = allocate,
     .release = release,
     .copy_in = copy_in,

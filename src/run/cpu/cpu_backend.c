@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "run/backend/backend_list.h"
 #include "run/backend/host_memory.h"
 #include "run/cpu/cpu_threads.h"
 #include "run/cpu/dnnl_support.h"

@@ -37,8 +37,4 @@ typedef struct ckm_i_cpu_row {
 CKM_I_CPU_GROUPS(CKM_I_CPU_GROUP_DECLARE)
 #undef CKM_I_CPU_GROUP_DECLARE
 
-// oneDNN where it has a kernel, own loops or the reference elsewhere. `threads` is at least 1. Kernels keep a
-// reference to the step graph they were prepared from.
-ckm_status ckm_i_backend_cpu_create(int threads, ckm_i_backend **out, ckm_error *err) CKM_NODISCARD;
-
 #endif

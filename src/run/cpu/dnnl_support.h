@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What kernels on oneDNN share: a program, which is a short list of primitives with their arguments, and memory
-// descriptors of plain tensors. Memory formats are settled when a program is built; everything it needs besides the
+// What kernels on oneDNN share: a sequence, which is a short list of primitives with their arguments, and memory
+// descriptors of plain tensors. Memory formats are settled when a sequence is built; everything it needs besides the
 // operator's tensors (scratchpads, tensors reordered into the format a primitive prefers) lies in the workspace.
 #ifndef CKM_SRC_RUN_CPU_DNNL_SUPPORT_H
 #define CKM_SRC_RUN_CPU_DNNL_SUPPORT_H
@@ -47,22 +47,22 @@ typedef struct ckm_i_dnnl_arg {
     const dnnl_memory_desc_t *wanted;  // NULL: as plain
 } ckm_i_dnnl_arg;
 
-typedef struct ckm_i_dnnl_program ckm_i_dnnl_program;
+typedef struct ckm_i_dnnl_sequence ckm_i_dnnl_sequence;
 
-ckm_status ckm_i_dnnl_program_create(const ckm_i_cpu *cpu, ckm_i_dnnl_program **out, ckm_error *err) CKM_NODISCARD;
-void ckm_i_dnnl_program_free(ckm_i_dnnl_program *program);
-// Room of `bytes` in the workspace, for as long as the program runs.
-ckm_status ckm_i_dnnl_program_room(ckm_i_dnnl_program *program, int64_t bytes, ckm_i_dnnl_place *place,
-                                   ckm_error *err) CKM_NODISCARD;
+ckm_status ckm_i_dnnl_sequence_create(const ckm_i_cpu *cpu, ckm_i_dnnl_sequence **out, ckm_error *err) CKM_NODISCARD;
+void ckm_i_dnnl_sequence_free(ckm_i_dnnl_sequence *sequence);
+// Room of `bytes` in the workspace, for as long as the sequence runs.
+ckm_status ckm_i_dnnl_sequence_room(ckm_i_dnnl_sequence *sequence, int64_t bytes, ckm_i_dnnl_place *place,
+                                    ckm_error *err) CKM_NODISCARD;
 // Appends the primitive of `pd`, with the reorders its arguments need.
-ckm_status ckm_i_dnnl_program_add(ckm_i_dnnl_program *program, const_dnnl_primitive_desc_t pd,
-                                  const ckm_i_dnnl_arg *args, int n_args, ckm_error *err) CKM_NODISCARD;
+ckm_status ckm_i_dnnl_sequence_add(ckm_i_dnnl_sequence *sequence, const_dnnl_primitive_desc_t pd,
+                                   const ckm_i_dnnl_arg *args, int n_args, ckm_error *err) CKM_NODISCARD;
 // Appends a copy from one format to another.
-ckm_status ckm_i_dnnl_program_reorder(ckm_i_dnnl_program *program, const dnnl_memory_desc_t *from,
-                                      ckm_i_dnnl_place from_place, const dnnl_memory_desc_t *to,
-                                      ckm_i_dnnl_place to_place, ckm_error *err) CKM_NODISCARD;
-// Makes the finished program the kernel's; the kernel frees it.
-void ckm_i_dnnl_program_finish(ckm_i_dnnl_program *program, ckm_i_kernel *kernel);
+ckm_status ckm_i_dnnl_sequence_reorder(ckm_i_dnnl_sequence *sequence, const dnnl_memory_desc_t *from,
+                                       ckm_i_dnnl_place from_place, const dnnl_memory_desc_t *to,
+                                       ckm_i_dnnl_place to_place, ckm_error *err) CKM_NODISCARD;
+// Makes the finished sequence the kernel's; the kernel frees it.
+void ckm_i_dnnl_sequence_finish(ckm_i_dnnl_sequence *sequence, ckm_i_kernel *kernel);
 
 // A primitive descriptor with the scratchpad in the caller's hands. *out is NULL, and this is no failure, when oneDNN
 // has no implementation.

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The "reference" back end: one thread, plain C.
-#include "run/cpu/reference_backend.h"
-
 #include <stdlib.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "run/backend/backend_list.h"
 #include "run/backend/host_memory.h"
 #include "run/cpu/ref_registry.h"
 
@@ -23,7 +22,7 @@ static ckm_status check_types(const ckm_graph *step, const ckm_i_graph_op *op, c
         const ckm_i_graph_tensor *t = tensor >= 0 ? &step->tensors[tensor] : NULL;
         if (t != NULL && (t->dtype == CKM_F16 || t->dtype == CKM_BF16)) {
             return ckm_i_error(err, CKM_ERR_UNSUPPORTED,
-                               "operator \"%.200s\" (%s): \"%.200s\" is of half precision, which no kernel takes",
+                               "operator \"%.200s\" (%s): \"%.200s\" is of half precision, which no kernel supports",
                                op->name, op->op_class->kind, t->name);
         }
     }

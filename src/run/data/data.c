@@ -268,7 +268,7 @@ static ckm_status choose_format(ckm_data *d, const char *path, ckm_error *err)
     }
     if (!made_up && !S_ISDIR(facts.st_mode)) {
         return ckm_i_error_at(err, CKM_ERR_ARGUMENT, path, 0, -1,
-                              "is not a folder; data are given as the folder that holds them");
+                              "is not a folder; give the folder that holds the data");
     }
     for (size_t i = 0; i < N_FORMATS; i++) {
         if (made_up ? formats[i] == &ckm_i_data_format_synthetic : formats[i]->detect(path)) {
@@ -321,9 +321,8 @@ static ckm_status check_source(ckm_data *d, const char *path, ckm_error *err)
     }
     int64_t limit = d->options.labels.limit;
     if (limit > 0 && d->options.labels.dtype == CKM_I32 && d->source.classes > limit) {
-        return ckm_i_error_at(err, CKM_ERR_ARGUMENT, path, 0, -1,
-                              "holds %lld classes, but the network tells only %lld apart", (long long)d->source.classes,
-                              (long long)limit);
+        return ckm_i_error_at(err, CKM_ERR_ARGUMENT, path, 0, -1, "holds %lld classes, but the network has only %lld",
+                              (long long)d->source.classes, (long long)limit);
     }
     d->batches = d->source.samples / d->options.batch;
     d->bytes += d->source.bytes;

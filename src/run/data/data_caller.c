@@ -44,7 +44,7 @@ static void close_source(ckm_i_data_source *source)
 }
 
 static const ckm_i_data_format format = {
-    .name = "caller", .summary = "samples of the caller's own", .read = read_sample, .close = close_source};
+    .name = "caller", .summary = "samples from the caller", .read = read_sample, .close = close_source};
 
 ckm_status ckm_i_data_open_caller(const ckm_data_source *caller, ckm_i_data_source *source, ckm_error *err)
 {

@@ -87,7 +87,7 @@ static ckm_status add_file(ckm_i_data_source *source, cifar_state *s, const char
     CKM_I_CHECK(ckm_i_file_open(f->path, &f->fd, &size, err));
     if (size == 0 || size % record != 0) {
         return ckm_i_error_at(err, CKM_ERR_FORMAT, f->path, 0, -1,
-                              "has %lld bytes, which is no whole number of records of %lld bytes", (long long)size,
+                              "has %lld bytes, which is not a whole number of records of %lld bytes", (long long)size,
                               (long long)record);
     }
     f->samples = size / record;

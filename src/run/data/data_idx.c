@@ -76,8 +76,7 @@ static ckm_status read_header(idx_file *f, int64_t size, ckm_error *err)
         }
     }
     if (size - f->data_at != elements) {
-        return ckm_i_error_at(err, CKM_ERR_FORMAT, f->path, 0, -1,
-                              "holds %lld bytes of data where its header announces %lld",
+        return ckm_i_error_at(err, CKM_ERR_FORMAT, f->path, 0, -1, "holds %lld bytes of data, but its header says %lld",
                               (long long)(size - f->data_at), (long long)elements);
     }
     return CKM_OK;
@@ -217,7 +216,7 @@ static ckm_status read_sample(ckm_i_data_source *source, int64_t sample, void *c
 
 const ckm_i_data_format ckm_i_data_format_idx = {
     .name = "idx",
-    .summary = "IDX, as MNIST comes: train-images-idx3-ubyte and train-labels-idx1-ubyte (not compressed)",
+    .summary = "IDX, the format of MNIST: train-images-idx3-ubyte and train-labels-idx1-ubyte (not compressed)",
     .detect = detect,
     .open = open_source,
     .read = read_sample,

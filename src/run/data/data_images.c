@@ -190,7 +190,8 @@ static ckm_status add_class(images_state *s, int32_t class_number, int64_t *deco
     }
     if (status == CKM_OK && n == 0) {
         status = ckm_i_error_at(err, CKM_ERR_FORMAT, folder, 0, -1,
-                                "the folder of a class holds no .png, .jpg or .jpeg file; take it away or fill it");
+                                "the folder of a class holds no .png, .jpg or .jpeg file; remove it or put images in "
+                                "it");
     }
     free_list(images, n);
     free(folder);
@@ -220,8 +221,8 @@ static ckm_status open_source(const char *folder, ckm_i_data_source *source, ckm
     int64_t limit = source->options->labels.limit;
     if (status == CKM_OK && limit > 0 && s->n_classes > limit) {
         status = ckm_i_error_at(err, CKM_ERR_ARGUMENT, s->root, 0, -1,
-                                "has %d class folders, but the network tells only %lld classes apart",
-                                (int)s->n_classes, (long long)limit);
+                                "has %d class folders, but the network has only %lld classes", (int)s->n_classes,
+                                (long long)limit);
     }
     for (int32_t i = 0; i < s->n_classes && status == CKM_OK; i++) {
         status = add_class(s, i, &decoding, err);
@@ -251,7 +252,7 @@ static const char *class_name(const ckm_i_data_source *source, int64_t i)
 
 const ckm_i_data_format ckm_i_data_format_images = {
     .name = "images",
-    .summary = "one folder of PNG or JPEG images for every class; resized to the network's input",
+    .summary = "one folder of PNG or JPEG images per class; resized to the network's input",
     .detect = detect,
     .open = open_source,
     .read = read_sample,

@@ -35,8 +35,8 @@ static ckm_status target_shape(ckm_i_pixels *p, const ckm_data_options *options,
     if (wanted != 1 && wanted != 3 && wanted != 4) {
         return ckm_i_error(
             err, CKM_ERR_ARGUMENT,
-            "the data are images, but the network's input \"%.100s\" is %s: it has to have height, width "
-            "and 1, 3 or 4 channels",
+            "the data are images, but the network's input \"%.100s\" is %s: it must have height, width and 1, 3 or 4 "
+            "channels",
             field->name, ckm_i_shape_text(shape, text, sizeof text));
     }
     p->channels = (int32_t)wanted;

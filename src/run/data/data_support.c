@@ -81,8 +81,7 @@ ckm_status ckm_i_data_store_class(const ckm_i_data_source *source, const char *p
     int64_t limit = source->options->labels.limit;
     if (class_number < 0 || class_number > INT32_MAX || (limit > 0 && class_number >= limit)) {
         return ckm_i_error_at(err, CKM_ERR_ARGUMENT, path, 0, -1,
-                              "sample %lld: label %lld is out of range: the network tells %lld classes apart, 0 to "
-                              "%lld",
+                              "sample %lld: label %lld is out of range: the network has %lld classes, 0 to %lld",
                               (long long)sample, (long long)class_number, (long long)limit, (long long)(limit - 1));
     }
     *(int32_t *)labels = (int32_t)class_number;

@@ -275,7 +275,7 @@ static ckm_status read_sample(ckm_i_data_source *source, int64_t sample, void *c
 
 const ckm_i_data_format ckm_i_data_format_synthetic = {
     .name = "synthetic",
-    .summary = "made up on the spot for any network; give the word instead of a folder",
+    .summary = "generated data for any network; give this word instead of a folder",
     .detect = detect,
     .open = open_source,
     .read = read_sample,

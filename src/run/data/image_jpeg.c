@@ -55,7 +55,7 @@ static void read_header(jpeg_job *job)
     jpeg_stdio_src(&job->jpeg, job->file);
     (void)jpeg_read_header(&job->jpeg, TRUE);
     if (job->jpeg.image_width > CKM_I_IMAGE_MAX_SIDE || job->jpeg.image_height > CKM_I_IMAGE_MAX_SIDE) {
-        snprintf(job->why, sizeof job->why, "%ux%u pixels are more than the %d a side that are read",
+        snprintf(job->why, sizeof job->why, "%ux%u pixels are too many; at most %d per side are supported",
                  job->jpeg.image_width, job->jpeg.image_height, CKM_I_IMAGE_MAX_SIDE);
         longjmp(job->back, 1);
     }
@@ -138,7 +138,7 @@ ckm_status ckm_i_image_jpeg(const char *path, ckm_i_pixels *sink, float *out, in
     if (guarded(job)) {
         *bytes = job->bytes;
     } else {
-        status = ckm_i_error_at(err, CKM_ERR_FORMAT, path, 0, -1, "is no sound JPEG image: %s", job->why);
+        status = ckm_i_error_at(err, CKM_ERR_FORMAT, path, 0, -1, "is not a valid JPEG image: %s", job->why);
     }
     jpeg_destroy_decompress(&job->jpeg);
     free(job->row);

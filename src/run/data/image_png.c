@@ -115,7 +115,7 @@ ckm_status ckm_i_image_png(const char *path, ckm_i_pixels *sink, float *out, int
     if (job.info == NULL) {
         status = ckm_i_error_memory(err);
     } else if (!guarded(&job)) {
-        status = ckm_i_error_at(err, CKM_ERR_FORMAT, path, 0, -1, "is no sound PNG image: %s", job.why);
+        status = ckm_i_error_at(err, CKM_ERR_FORMAT, path, 0, -1, "is not a valid PNG image: %s", job.why);
     } else {
         *bytes = job.bytes;
     }

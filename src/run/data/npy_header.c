@@ -42,7 +42,7 @@ static const char *value_of(const char *text, const char *key)
 static ckm_status parse_type(const char *at, const char *path, ckm_i_npy_header *h, ckm_error *err)
 {
     if (at == NULL || *at != '\'') {
-        return broken(path, "its header names no element type", err);
+        return broken(path, "its header has no element type", err);
     }
     int length = (int)strcspn(at + 1, "'");
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
@@ -53,21 +53,21 @@ static ckm_status parse_type(const char *at, const char *path, ckm_i_npy_header 
         }
     }
     return ckm_i_error_at(err, CKM_ERR_UNSUPPORTED, path, 0, -1,
-                          "element type '%.*s' is not read; convert the array with astype, to float32, uint8 or int64 "
-                          "for instance",
+                          "element type '%.*s' is not supported; convert the array with astype, for example to "
+                          "float32, uint8 or int64",
                           length < 40 ? length : 40, at + 1);
 }
 
 static ckm_status parse_shape(const char *at, const char *path, ckm_i_npy_header *h, ckm_error *err)
 {
     if (at == NULL || *at != '(') {
-        return broken(path, "its header gives no shape", err);
+        return broken(path, "its header has no shape", err);
     }
     h->elements = 1;
     for (at++; *at != ')';) {
         int64_t dim = 0;
         if (*at < '0' || *at > '9' || h->shape.rank == CKM_MAX_RANK) {
-            return broken(path, "its shape is no list of at most 8 numbers", err);
+            return broken(path, "its shape is not a list of at most 8 numbers", err);
         }
         for (; *at >= '0' && *at <= '9'; at++) {
             if (!ckm_i_mul(dim, 10, &dim) || !ckm_i_add(dim, *at - '0', &dim)) {

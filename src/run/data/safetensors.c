@@ -13,7 +13,6 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "base/text.h"
 #include "graph/graph.h"
 #include "run/data/data.h"
 
@@ -55,7 +54,7 @@ static void write_entries(const ckm_i_safetensor *tensors, int32_t n, FILE *to)
                 continue;
             }
             putc(',', to);
-            ckm_i_text_write_json(to, t->name);
+            ckm_json_write_text(to, t->name);
             fprintf(to, ":{\"dtype\":\"%s\",\"shape\":[", type_name(t->dtype));
             for (int32_t d = 0; d < t->shape.rank; d++) {
                 fprintf(to, "%s%lld", d > 0 ? "," : "", (long long)t->shape.dims[d]);
@@ -129,9 +128,9 @@ static ckm_status make_header(const ckm_i_safetensor *tensors, int32_t n_tensors
         if (i > 0) {
             putc(',', stream);
         }
-        ckm_i_text_write_json(stream, metadata[i].key);
+        ckm_json_write_text(stream, metadata[i].key);
         putc(':', stream);
-        ckm_i_text_write_json(stream, metadata[i].value);
+        ckm_json_write_text(stream, metadata[i].value);
     }
     putc('}', stream);
     write_entries(tensors, n_tensors, stream);
@@ -371,7 +370,7 @@ static ckm_status read_header(ckm_i_safetensors *f, int64_t size, ckm_error *err
     uint8_t length[8];
     uint64_t header_bytes = 0;
     if (size < 8) {
-        return ckm_i_error_at(err, CKM_ERR_FORMAT, f->path, 0, 0, "is no safetensors file: it has %lld bytes",
+        return ckm_i_error_at(err, CKM_ERR_FORMAT, f->path, 0, 0, "is not a safetensors file: it has %lld bytes",
                               (long long)size);
     }
     ckm_status status = ckm_i_data_pread(f->fd, f->path, 0, 8, length, err);
@@ -380,7 +379,7 @@ static ckm_status read_header(ckm_i_safetensors *f, int64_t size, ckm_error *err
     }
     if (status == CKM_OK && (header_bytes > (uint64_t)max_header_bytes || (int64_t)header_bytes > size - 8)) {
         status = ckm_i_error_at(err, CKM_ERR_FORMAT, f->path, 0, 0,
-                                "is no safetensors file: its header would have %llu bytes",
+                                "is not a safetensors file: its header would have %llu bytes",
                                 (unsigned long long)header_bytes);
     }
     char *text = status == CKM_OK ? ckm_i_malloc((size_t)header_bytes, 1) : NULL;

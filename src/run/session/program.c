@@ -6,11 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/align.h"
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/options.h"
-
-enum { ALIGNMENT = 64 };
 
 // The C library grows its heap by 128 KiB and more at a time, and every thread may have a page or two in use that it had
 // not when its stack was measured.
@@ -79,8 +78,9 @@ static ckm_status prepare_all(ckm_program *p, ckm_error *err)
         }
         if (status == CKM_OK) {
             // As all buffers, rounded up: then peaks that solvers see are those of memory.
-            workspace += (ALIGNMENT - workspace % ALIGNMENT) % ALIGNMENT;
-            status = ckm_i_training_set_workspace(p->training, v, workspace, &problem);
+            status = ckm_i_round_up(workspace, CKM_I_ALIGNMENT, &workspace)
+                         ? ckm_i_training_set_workspace(p->training, v, workspace, &problem)
+                         : ckm_i_error(&problem, CKM_ERR_OVERFLOW, "a kernel's workspace does not fit 63 bits");
         }
         if (status != CKM_OK) {
             if (err != NULL) {

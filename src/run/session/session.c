@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/align.h"
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/options.h"
@@ -44,9 +45,9 @@ static ckm_status check_graph(const ckm_program *p, const ckm_dataflow *df, ckm_
 static ckm_status check_plan(const ckm_dataflow *df, const ckm_schedule *s, const ckm_plan *plan, ckm_error *err)
 {
     ckm_plan_verdict verdict;
-    ckm_status status = ckm_plan_verify(df, s, plan, CKM_I_SESSION_ALIGNMENT, &verdict, err);
+    ckm_status status = ckm_plan_verify(df, s, plan, CKM_I_ALIGNMENT, &verdict, err);
     if (status == CKM_OK && !verdict.ok) {
-        return ckm_i_error(err, CKM_ERR_ARGUMENT, "the plan is not one of this schedule: %s", verdict.why);
+        return ckm_i_error(err, CKM_ERR_ARGUMENT, "the plan does not belong to this schedule: %s", verdict.why);
     }
     return status;
 }
@@ -54,11 +55,11 @@ static ckm_status check_plan(const ckm_dataflow *df, const ckm_schedule *s, cons
 static ckm_status check_alignment(const ckm_i_backend *backend, ckm_error *err)
 {
     int64_t alignment = backend->memory->alignment;
-    return alignment > 0 && CKM_I_SESSION_ALIGNMENT % alignment == 0
+    return alignment > 0 && CKM_I_ALIGNMENT % alignment == 0
                ? CKM_OK
                : ckm_i_error(err, CKM_ERR_UNSUPPORTED,
-                             "back end \"%.60s\" wants buffers aligned to %lld bytes; plans have %d", backend->name,
-                             (long long)alignment, CKM_I_SESSION_ALIGNMENT);
+                             "back end \"%.60s\" needs buffers aligned to %lld bytes; plans have %d", backend->name,
+                             (long long)alignment, CKM_I_ALIGNMENT);
 }
 
 // Where things are while the calls are being bound.
@@ -231,8 +232,10 @@ static void count_memory(ckm_session *session, const ckm_dataflow *df, int32_t v
 {
     const ckm_training *t = session->program->training;
     ckm_session_memory *m = &session->memory;
-    int64_t bytes = (df->tensors[value].bytes + CKM_I_SESSION_ALIGNMENT - 1) / CKM_I_SESSION_ALIGNMENT *
-                    CKM_I_SESSION_ALIGNMENT;
+    int64_t bytes = 0;
+    if (!ckm_i_round_up(df->tensors[value].bytes, CKM_I_ALIGNMENT, &bytes)) {
+        return;  // refused when the region was laid out
+    }
     switch (t->step->tensors[value].role) {
     case CKM_ROLE_PARAMETER:
         m->parameter_bytes += bytes;

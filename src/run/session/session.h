@@ -7,9 +7,6 @@
 
 #include "run/session/program.h"
 
-// Buffers start at multiples of this, and their sizes are rounded up to it.
-enum { CKM_I_SESSION_ALIGNMENT = 64 };
-
 // One compute step, ready to run.
 typedef struct ckm_i_bound_call {
     ckm_i_kernel *kernel;

@@ -73,7 +73,9 @@ static ckm_status run_and_record(const comparison *c, const ckm_session_side *si
             r->outputs[step * r->n_ops + v] = session->trace[v].fingerprint;
         }
         if (result.mismatches > 0 && r->why[0] == '\0') {
-            snprintf(r->why, sizeof r->why, "step %lld: recomputing operator \"%.200s\" gave other bits than before",
+            snprintf(r->why, sizeof r->why,
+                     "step %lld: recomputing operator \"%.200s\" gave different bits than "
+                     "before",
                      (long long)step, op_name(c, session->first_mismatch));
         }
     }

@@ -5,17 +5,8 @@
 
 #include <unistd.h>
 
-#include "base/checked.h"
+#include "base/align.h"
 #include "base/error.h"
-
-static bool round_up(int64_t bytes, int64_t to, int64_t *out)
-{
-    if (!ckm_i_add(bytes, to - 1, out)) {
-        return false;
-    }
-    *out -= *out % to;
-    return true;
-}
 
 ckm_status ckm_i_region_lay_out(const ckm_dataflow *df, int64_t *offsets, int64_t *end, ckm_error *err)
 {
@@ -32,7 +23,7 @@ ckm_status ckm_i_region_lay_out(const ckm_dataflow *df, int64_t *offsets, int64_
         if (offsets != NULL) {
             offsets[x] = at;
         }
-        if (!round_up(tensor->bytes, CKM_I_SESSION_ALIGNMENT, &bytes) || !ckm_i_add(at, bytes, &at)) {
+        if (!ckm_i_round_up(tensor->bytes, CKM_I_ALIGNMENT, &bytes) || !ckm_i_add(at, bytes, &at)) {
             return ckm_i_error(err, CKM_ERR_OVERFLOW, "bytes of parameters and inputs exceed 63 bits");
         }
     }
@@ -54,7 +45,7 @@ ckm_status ckm_run_region_bytes(const ckm_dataflow *df, const ckm_plan *plan, in
     int64_t bytes;
     CKM_I_CHECK(ckm_i_region_lay_out(df, NULL, &bytes, err));
     if (!ckm_i_add(bytes, ckm_plan_get_info(plan)->arena_bytes, &bytes) ||
-        !round_up(bytes, ckm_i_region_page_bytes(), &bytes)) {
+        !ckm_i_round_up(bytes, ckm_i_region_page_bytes(), &bytes)) {
         return ckm_i_error(err, CKM_ERR_OVERFLOW, "bytes of parameters, inputs and arena exceed 63 bits");
     }
     *out = bytes;

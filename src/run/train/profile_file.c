@@ -40,14 +40,14 @@ void ckm_i_profile_platform(char *name, size_t room)
 static void write_op(FILE *to, const ckm_profile_op *op, bool last)
 {
     fputs("  {\"name\": ", to);
-    ckm_i_text_write_json(to, op->name);
+    ckm_json_write_text(to, op->name);
     fprintf(to, ", \"median_ns\": %" PRId64 ", \"p10_ns\": %" PRId64 ", \"p90_ns\": %" PRId64 ", \"runs\": %" PRId64,
             op->median_ns, op->p10_ns, op->p90_ns, op->runs);
     if (isfinite(op->fixed_ns)) {
         fputs(", \"fixed_ns\": ", to);
-        ckm_i_text_write_number(to, op->fixed_ns);
+        ckm_json_write_number(to, op->fixed_ns);
         fputs(", \"per_sample_ns\": ", to);
-        ckm_i_text_write_number(to, op->per_sample_ns);
+        ckm_json_write_number(to, op->per_sample_ns);
     }
     fputs(last ? "}\n" : "},\n", to);
 }
@@ -61,11 +61,11 @@ ckm_status ckm_profile_write(const ckm_profile *profile, const char *path, ckm_e
     ckm_status status;
     CKM_I_TRY(ckm_i_writer_open(&w, path, err));
     fputs("{\"format\": \"checkmate-profile\", \"version\": 1, \"platform\": ", w.stream);
-    ckm_i_text_write_json(w.stream, info->platform);
+    ckm_json_write_text(w.stream, info->platform);
     fprintf(w.stream, ", \"threads\": %d, \"backend\": ", info->threads);
-    ckm_i_text_write_json(w.stream, info->backend);
+    ckm_json_write_text(w.stream, info->backend);
     fputs(", \"graph\": ", w.stream);
-    ckm_i_text_write_json(w.stream, info->graph);
+    ckm_json_write_text(w.stream, info->graph);
     fprintf(w.stream,
             ", \"batch\": %" PRId64 ",\n \"step_ns\": %" PRId64 ", \"predicted_ns\": %" PRId64 ", \"steps\": %" PRId64
             ",\n \"steps_left_out\": %" PRId64 ", \"steady\": %s,\n \"ops\": [\n",
@@ -85,16 +85,13 @@ ckm_status ckm_profile_read_info(const char *path, ckm_profile_info *out, ckm_er
 {
     CKM_I_NEED(path, err);
     CKM_I_NEED(out, err);
-    char *text = NULL;
-    size_t size = 0;
     json_t *root = NULL;
     const char *graph = "";
     int64_t threads = 0;
     ckm_profile_info info = {.steady = true};
     ckm_i_json_place place = ckm_i_json_root(path);
     ckm_status status;
-    CKM_I_TRY(ckm_i_file_read(path, MAX_PROFILE_BYTES, &text, &size, err));
-    CKM_I_TRY(ckm_i_json_parse(text, size, path, &root, err));
+    CKM_I_TRY(ckm_i_json_read(path, MAX_PROFILE_BYTES, &root, err));
     CKM_I_TRY(ckm_i_json_check_header(root, path, "checkmate-profile", err));
     CKM_I_TRY(ckm_i_json_get_text(root, &place, "graph", false, &graph, err));
     CKM_I_TRY(ckm_i_json_get_int(root, &place, "threads", false, 0, INT32_MAX, &threads, err));
@@ -109,7 +106,6 @@ ckm_status ckm_profile_read_info(const char *path, ckm_profile_info *out, ckm_er
     *out = info;
 cleanup:
     json_decref(root);
-    free(text);
     return status;
 }
 
@@ -170,7 +166,7 @@ ckm_status ckm_profile_cache_path(const ckm_program *program, char *path, size_t
     bool has_base = base != NULL && base[0] == '/';
     if (!has_base && (home == NULL || home[0] == '\0')) {
         return ckm_i_error(err, CKM_ERR_ARGUMENT,
-                           "there is no place to keep profiles: neither XDG_CACHE_HOME nor HOME is set");
+                           "there is no folder to keep profiles in: neither XDG_CACHE_HOME nor HOME is set");
     }
     int n = snprintf(folder, sizeof folder, "%s%s", has_base ? base : home, has_base ? "" : "/.cache");
     if (n < 0 || (size_t)n + sizeof "/checkmate" > sizeof folder) {

@@ -26,7 +26,7 @@ static ckm_status check(ckm_profile *const *profiles, int32_t n, ckm_error *err)
         }
     }
     return batches_differ ? CKM_OK
-                          : ckm_i_error(err, CKM_ERR_ARGUMENT, "a line takes profiles of at least two batches");
+                          : ckm_i_error(err, CKM_ERR_ARGUMENT, "fitting a line needs profiles of at least two batches");
 }
 
 typedef struct line {

@@ -65,7 +65,7 @@ static void notify(const loop *l, ckm_train_event event, int64_t step, const ckm
 // How to go on after what was not a number.
 static ckm_status not_finite(const loop *l, int64_t step, const char *what, ckm_error *err)
 {
-    char good[600] = "nothing was saved before (saving every so many steps would have)";
+    char good[600] = "nothing was saved before (saving every few steps prevents that)";
     if (l->options->save_path == NULL) {
         snprintf(good, sizeof good, "nothing is saved");
     } else if (l->result.saved_step >= 0) {

@@ -40,7 +40,7 @@ ckm_status ckm_train_describe_data(const ckm_training *training, ckm_train_field
     ckm_train_fields fields = {0};
     const ckm_graph *step = training->step;
     if (step == NULL || training->labels < 0) {
-        return ckm_i_error(err, CKM_ERR_ARGUMENT, "this training graph has no loss at operator level to train by");
+        return ckm_i_error(err, CKM_ERR_ARGUMENT, "this training graph has no operator-level loss to train with");
     }
     // They have the shape of the network's output, or of its positions.
     CKM_I_CHECK(check_batch(step, training->labels, "what training compares the network's output with,", err));

@@ -125,8 +125,7 @@ static ckm_status read_place(const ckm_i_safetensors *file, const char *path, ck
     const char *optimizer = ckm_i_safetensors_metadata(file, "optimizer");
     if (format == NULL || strcmp(format, format_name) != 0) {
         return ckm_i_error_at(err, CKM_ERR_FORMAT, path, 0, -1,
-                              "holds no training run that could go on (its metadata lack format \"%s\"); it may hold "
-                              "weights",
+                              "holds no training run to resume (its metadata lack format \"%s\"); it may hold weights",
                               format_name);
     }
     CKM_I_TRY(read_number(file, path, "step", INT64_MAX, &step, err));

@@ -289,7 +289,7 @@ ckm_status ckm_i_prover_attach(ckm_i_prover *p, double seconds, ckm_error *err)
             return ckm_i_error_memory(err);
         }
         if (status != CKM_OK) {
-            ckm_i_solver_log(p->solver, CKM_LOG_WARN, "%s; going on without it", problem.message);
+            ckm_i_solver_log(p->solver, CKM_LOG_WARN, "%s; continuing without it", problem.message);
             p->done = true;
         }
     }

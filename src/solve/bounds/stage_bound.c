@@ -194,7 +194,7 @@ ckm_status ckm_i_stage_run_finish(ckm_i_solver *solver, ckm_i_stage_run *run, ck
     }
     found->bound = result.proven;
     if (result.missing) {
-        ckm_i_solver_log(solver, CKM_LOG_WARN, "%s; going on without it", result.detail);
+        ckm_i_solver_log(solver, CKM_LOG_WARN, "%s; continuing without it", result.detail);
     }
     ckm_i_solver_log(solver, CKM_LOG_INFO, "%s: %d cuts, %d columns: %s", source, run->model.n_cuts,
                      run->model.milp.n_cols, result.detail);

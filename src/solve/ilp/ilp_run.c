@@ -63,7 +63,7 @@ static ckm_status conclude(ckm_i_solver *solver, const ckm_i_ilp *ilp, const ckm
     ckm_status status = CKM_OK;
     bool frontier = ilp->formulation != CKM_FORMULATION_UNPARTITIONED;
     if (result->missing) {
-        ckm_i_solver_log(solver, CKM_LOG_WARN, "%s; going on without it", result->detail);
+        ckm_i_solver_log(solver, CKM_LOG_WARN, "%s; continuing without it", result->detail);
     }
     ckm_i_solver_log(solver, CKM_LOG_INFO, "ilp: %s, %d rows, %d columns", result->detail, ilp->milp.n_rows,
                      ilp->milp.n_cols);

@@ -185,7 +185,7 @@ cleanup:
 
 const ckm_i_strategy ckm_i_strategy_auto = {
     .name = "auto",
-    .summary = "picks by itself: near-optimal quickly, then a proof as far as time allows",
+    .summary = "the default: a near-optimal schedule quickly, then a proof as far as time allows",
     .run = run,
     .wants_reduced = true,
     .is_thorough = true,

@@ -37,7 +37,7 @@ static ckm_status solve_relaxation(ckm_i_solver *solver, int64_t budget_bytes, c
         status = ckm_i_milp_solve(&(*ilp)->milp, &limits, result, err);
     }
     if (status == CKM_OK && result->missing) {
-        ckm_i_solver_log(solver, CKM_LOG_WARN, "%s; going on without it", result->detail);
+        ckm_i_solver_log(solver, CKM_LOG_WARN, "%s; continuing without it", result->detail);
     }
     if (status == CKM_OK) {
         ckm_i_solver_log(solver, CKM_LOG_INFO, "linear relaxation: %s, %d rows, %d columns", result->detail,

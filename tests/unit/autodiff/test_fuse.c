@@ -18,7 +18,7 @@
 #include "graph/training.h"
 #include "kernel_script.h"
 #include "onnx_builder.h"
-#include "run/cpu/reference_backend.h"
+#include "run/backend/backend_list.h"
 
 typedef struct constant {
     int32_t tensor;

@@ -10,6 +10,8 @@
 
 #include <cmocka.h>
 
+#include <checkmate/base.h>
+
 #include "base/text.h"
 
 static void utf8_sequences_are_recognised(void **state)
@@ -81,12 +83,12 @@ typedef void (*write_fn)(FILE *to, const void *value);
 
 static void write_text(FILE *to, const void *value)
 {
-    ckm_i_text_write_json(to, value);
+    ckm_json_write_text(to, value);
 }
 
 static void write_number(FILE *to, const void *value)
 {
-    ckm_i_text_write_number(to, *(const double *)value);
+    ckm_json_write_number(to, *(const double *)value);
 }
 
 static void assert_written(write_fn write, const void *value, const char *expected)

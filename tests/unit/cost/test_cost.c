@@ -232,7 +232,7 @@ static void bad_profiles_are_refused(void **state)
         {"{" HEADER ", \"ops\": [" OP("a", "-1") "]}", CKM_ERR_FORMAT, "ops[0].median_ns: -1 is out of range"},
         {"{" HEADER ", \"ops\": [" OP("a", "1.5") "]}", CKM_ERR_FORMAT, "must be an integer"},
         {"{" HEADER ", \"ops\": [" OP("a", "1") ", " OP("a", "2") "]}", CKM_ERR_FORMAT,
-         "ops[1]: operator \"a\" is there twice"},
+         "ops[1]: operator \"a\" appears twice"},
         {"{" HEADER ", \"batch\": 3, \"ops\": []}", CKM_ERR_ARGUMENT, "measured with 3 samples"},
         {"{" HEADER ", \"batch\": 3, \"ops\": [" LINE("conv0", "1", "1") ", " OP("flatten", "1") "]}", CKM_ERR_ARGUMENT,
          "measured with 3 samples"},

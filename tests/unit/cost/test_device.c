@@ -220,6 +220,15 @@ static void files(void **state)
     }
     ckm_dataflow_free(a);
     ckm_dataflow_free(b);
+    // Rates come back as they were, and a name that is not UTF-8 is no error.
+    ckm_device odd = *known;
+    odd.macs_per_s = 1e12 / 3;
+    odd.name[0] = (char)0xff;
+    odd.name[1] = '\0';
+    assert_int_equal(ckm_device_write(&odd, path, &err), CKM_OK);
+    assert_int_equal(ckm_device_read(path, &copy, &err), CKM_OK);
+    assert_string_equal(copy.name, "\xef\xbf\xbd");
+    assert_true(copy.macs_per_s == odd.macs_per_s);
 
 #define HEADER "{\"format\": \"checkmate-device\", \"version\": 1, "
 #define RATES "\"macs_per_s\": 1, \"matrix_macs_per_s\": 1, \"bytes_per_s\": 1, \"launch_ns\": 0, "

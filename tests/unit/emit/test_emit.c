@@ -189,7 +189,7 @@ static void test_networks_and_courses(void **state)
     assert_int_equal(ckm_emit_progress_figure("it's", points, 4, in_folder(path, sizeof path, "c.svg"), &err), CKM_OK);
     text = contents(path);
     assert_non_null(strstr(text, "best schedule, 10.0 % at the end"));
-    assert_non_null(strstr(text, "bound: no schedule is below, 10.0 % at the end"));
+    assert_non_null(strstr(text, "bound: no schedule costs less, 10.0 % at the end"));
     unlink(path);
     assert_int_equal(ckm_emit_progress_figure("nothing", points, 1, path, &err), CKM_ERR_ARGUMENT);
     assert_int_equal(access(path, F_OK), -1);

@@ -85,8 +85,7 @@ static void idx_refused(void **state)
                          "2x2x1 (height, width, channels), but the network takes 8x8x3");
     f->inputs[0].shape = (ckm_shape){3, {2, 2, 1}};
     data_files_write(f->folder, "train-images-idx3-ubyte", "\0\0\x08\x03\0\0\0\2\0\0\0\2\0\0\0\2\1\2\3", 19);
-    data_fixture_refused(f, CKM_ERR_FORMAT, "train-images-idx3-ubyte",
-                         "holds 3 bytes of data where its header announces 8");
+    data_fixture_refused(f, CKM_ERR_FORMAT, "train-images-idx3-ubyte", "holds 3 bytes of data, but its header says 8");
     data_files_write(f->folder, "train-images-idx3-ubyte", "\0\0\x0d\x03", 4);
     data_fixture_refused(f, CKM_ERR_UNSUPPORTED, "train-images-idx3-ubyte", "0x0d");
     data_files_write(f->folder, "train-images-idx3-ubyte", "PNG!", 4);
@@ -151,13 +150,13 @@ static void cifar(void **state)
     assert_int_equal(labels[1], 1);
     near(images[3072 + (5 * 32 + 7) * 3 + 2], (2 * 50 + 7 + 1) / 255.0);
     f->options.labels.limit = 9;
-    data_fixture_refused(f, CKM_ERR_ARGUMENT, f->folder, "holds 10 classes, but the network tells only 9 apart");
+    data_fixture_refused(f, CKM_ERR_ARGUMENT, f->folder, "holds 10 classes, but the network has only 9");
     f->options.labels.limit = 10;
     records[RECORD] = 10;
     data_files_write(f->folder, "data_batch_2.bin", records + RECORD, 2 * RECORD);
     data_fixture_refused(f, CKM_ERR_FORMAT, "data_batch_2.bin", "sample 0: label 10 is out of range");
     data_files_write(f->folder, "data_batch_2.bin", records, RECORD + 1);
-    data_fixture_refused(f, CKM_ERR_FORMAT, "data_batch_2.bin", "no whole number of records");
+    data_fixture_refused(f, CKM_ERR_FORMAT, "data_batch_2.bin", "not a whole number of records");
     free(records);
     free(images);
 }
@@ -280,15 +279,15 @@ static void npy_refused(void **state)
     data_files_npy(f->folder, "x.npy", "<f4", "(1, 2, 2, 2)", x, sizeof x);
     data_fixture_refused(f, CKM_ERR_FORMAT, "x.npy", "holds 1 samples, but \"y.npy\" holds 2");
     data_files_npy(f->folder, "x.npy", "<c8", "(2, 2, 2, 1)", x, sizeof x);
-    data_fixture_refused(f, CKM_ERR_UNSUPPORTED, "x.npy", "'<c8' is not read");
+    data_fixture_refused(f, CKM_ERR_UNSUPPORTED, "x.npy", "'<c8' is not supported");
     data_files_npy(f->folder, "x.npy", "<f4", "(2, 2, 2, 1)", x, sizeof x - 4);
     data_fixture_refused(f, CKM_ERR_FORMAT, "x.npy", "its size does not match its shape");
     data_files_npy(f->folder, "x.npy", "<f4", "(2, 9223372036854775807, 9)", x, sizeof x);
     data_fixture_refused(f, CKM_ERR_FORMAT, "x.npy", "too large");
     data_files_npy(f->folder, "x.npy", "<f4", "(2, two)", x, sizeof x);
-    data_fixture_refused(f, CKM_ERR_FORMAT, "x.npy", "no list");
+    data_fixture_refused(f, CKM_ERR_FORMAT, "x.npy", "not a list");
     data_files_npy(f->folder, "x.npy", "<f4", "(2, 2", x, sizeof x);
-    data_fixture_refused(f, CKM_ERR_FORMAT, "x.npy", "no list");
+    data_fixture_refused(f, CKM_ERR_FORMAT, "x.npy", "not a list");
     data_files_npy(f->folder, "x.npy", "<f4", "()", x, 4);
     data_fixture_refused(f, CKM_ERR_FORMAT, "x.npy", "no samples");
     data_files_write(f->folder, "x.npy", "\x93NUMPY\x01\x00\xff\xff", 10);

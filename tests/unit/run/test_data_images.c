@@ -215,16 +215,16 @@ static void damage(void **state)
         size_t n = slurp(f, k == 0 ? "sound.png" : "sound.jpg", file, sizeof file);
         // No image at all, and a header only: found when opening.
         data_files_write(f->folder, names[k], "not an image", 12);
-        data_fixture_refused(f, CKM_ERR_FORMAT, names[k], "is no sound");
+        data_fixture_refused(f, CKM_ERR_FORMAT, names[k], "is not a valid");
         data_files_write(f->folder, names[k], file, 10);
-        data_fixture_refused(f, CKM_ERR_FORMAT, names[k], "is no sound");
+        data_fixture_refused(f, CKM_ERR_FORMAT, names[k], "is not a valid");
         // Cut off in the middle: found when it is read, naming it.
         data_files_write(f->folder, names[k], file, n - 40);
         ckm_data *data = NULL;
         assert_int_equal(ckm_data_open(f->folder, &f->options, &data, &f->err), CKM_OK);
         assert_int_equal(ckm_data_fetch(data, 0, inputs, labels, &f->err), CKM_ERR_FORMAT);
         assert_non_null(strstr(f->err.file, names[k]));
-        assert_non_null(strstr(f->err.message, "is no sound"));
+        assert_non_null(strstr(f->err.message, "is not a valid"));
         ckm_data_close(data);
         snprintf(path, sizeof path, "%s/%s", f->folder, names[k]);
         remove(path);
@@ -239,14 +239,13 @@ static void wrong_folders(void **state)
     data_files_png(f->folder, "a/1.png", SIDE, SIDE, 3, 0, pixels);
     data_files_png(f->folder, "b/1.png", SIDE, SIDE, 3, 0, pixels);
     data_files_png(f->folder, "c/1.png", SIDE, SIDE, 3, 0, pixels);
-    data_fixture_refused(f, CKM_ERR_ARGUMENT, f->folder,
-                         "has 3 class folders, but the network tells only 2 classes apart");
+    data_fixture_refused(f, CKM_ERR_ARGUMENT, f->folder, "has 3 class folders, but the network has only 2 classes");
     f->options.labels.limit = 4;
     snprintf(path, sizeof path, "%s/d", f->folder);
     assert_int_equal(mkdir(path, 0700), 0);
     data_fixture_refused(f, CKM_ERR_FORMAT, "/d", "holds no .png, .jpg or .jpeg file");
     f->inputs[0].shape = (ckm_shape){1, {100}};
-    data_fixture_refused(f, CKM_ERR_ARGUMENT, "", "it has to have height, width");
+    data_fixture_refused(f, CKM_ERR_ARGUMENT, "", "it must have height, width");
 }
 
 int main(void)

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sessions on a back end made for the purpose: its kernels mix the words of their operands into their outputs, scribble
-// over their workspace, and move a state at the first computation in a step only. Whatever is bound to the wrong
-// address, overwritten too early or counted twice shows in the numbers.
+// Sessions on the fake back end (tests/support/fake_backend.h).
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,111 +12,8 @@
 #include <checkmate/plan.h>
 
 #include "base/rng.h"
-#include "run/backend/host_memory.h"
+#include "fake_backend.h"
 #include "run/session/session.h"
-
-enum { WORDS = 100, WORKSPACE = 200 };
-
-struct ckm_i_kernel {
-    const ckm_graph *step;
-    int32_t op;
-};
-
-typedef struct fake {
-    int32_t kernels_held;
-    int64_t runs, fail_at;    // fail_at: the run that fails; -1: none
-    int32_t flawed;           // operator whose recomputations give other bits; -1: none
-    const char *unsupported;  // kind without a kernel, or NULL
-} fake;
-
-static ckm_status fake_prepare(ckm_i_backend *backend, const ckm_graph *step, int32_t op, ckm_i_kernel **out,
-                               int64_t *workspace_bytes, ckm_error *err)
-{
-    fake *f = backend->state;
-    if (f->unsupported != NULL && strcmp(step->ops[op].op_class->kind, f->unsupported) == 0) {
-        *err = (ckm_error)CKM_ERROR_INIT;
-        err->code = CKM_ERR_UNSUPPORTED;
-        snprintf(err->message, sizeof err->message, "no kernel for \"%s\"", step->ops[op].name);
-        return CKM_ERR_UNSUPPORTED;
-    }
-    ckm_i_kernel *kernel = malloc(sizeof *kernel);
-    assert_non_null(kernel);
-    *kernel = (ckm_i_kernel){step, op};
-    *workspace_bytes = op % 3 == 0 ? WORKSPACE : 0;
-    f->kernels_held++;
-    *out = kernel;
-    return CKM_OK;
-}
-
-static uint32_t mix(uint32_t a, uint32_t b)
-{
-    uint32_t z = (a ^ b) * 2654435761U;
-    return z ^ (z >> 15);
-}
-
-static ckm_status fake_run(ckm_i_backend *backend, ckm_i_kernel *kernel, const ckm_i_kernel_call *call, ckm_error *err)
-{
-    fake *f = backend->state;
-    const ckm_i_graph_op *op = &kernel->step->ops[kernel->op];
-    assert_int_equal(call->op, kernel->op);
-    if (f->runs++ == f->fail_at) {
-        *err = (ckm_error)CKM_ERROR_INIT;
-        snprintf(err->message, sizeof err->message, "failed on purpose");
-        return CKM_ERR_INTERNAL;
-    }
-    if (kernel->op % 3 == 0) {
-        assert_int_equal((uintptr_t)call->workspace % 64, 0);
-        memset(call->workspace, (int)(f->runs & 0xff), WORKSPACE);
-    }
-    if (strcmp(op->op_class->kind, "update_sgd") == 0) {
-        uint32_t *parameter = (uint32_t *)(uintptr_t)call->inputs[0];
-        const uint32_t *gradient = call->inputs[1];
-        for (int w = 0; w < WORDS; w++) {
-            parameter[w] = mix(parameter[w], gradient[w]) + (uint32_t)call->step;
-        }
-        return CKM_OK;
-    }
-    for (int w = 0; w < WORDS; w++) {
-        uint32_t value = mix((uint32_t)kernel->op, (uint32_t)call->step);
-        for (int32_t k = 0; k < op->n_inputs; k++) {
-            value = mix(value + (uint32_t)k, ((const uint32_t *)call->inputs[k])[w]);
-        }
-        if (kernel->op == f->flawed && !call->first) {
-            value ^= 1;
-        }
-        for (int32_t k = 0; k < op->n_outputs; k++) {
-            ((uint32_t *)call->outputs[k])[w] = value + (uint32_t)k;
-        }
-    }
-    return CKM_OK;
-}
-
-static void fake_free_kernel(ckm_i_backend *backend, ckm_i_kernel *kernel)
-{
-    ((fake *)backend->state)->kernels_held--;
-    free(kernel);
-}
-
-static void fake_destroy(ckm_i_backend *backend)
-{
-    assert_int_equal(((fake *)backend->state)->kernels_held, 0);
-    free(backend);
-}
-
-static ckm_i_backend *fake_backend(fake *f)
-{
-    ckm_i_backend *backend = malloc(sizeof *backend);
-    assert_non_null(backend);
-    *backend = (ckm_i_backend){.name = "fake",
-                               .threads = 1,
-                               .state = f,
-                               .memory = &ckm_i_host_memory,
-                               .prepare = fake_prepare,
-                               .run = fake_run,
-                               .free_kernel = fake_free_kernel,
-                               .destroy = fake_destroy};
-    return backend;
-}
 
 #ifdef CKM_BACKEND_WRAP
 ckm_status CKM_BACKEND_WRAP(ckm_i_backend *inner, ckm_i_backend **out, ckm_error *err);
@@ -162,7 +57,7 @@ static void catch_up(builder *b, int32_t alias_of)
 static int32_t leaf(builder *b, const char *name, ckm_tensor_role role)
 {
     ckm_error err = CKM_ERROR_INIT;
-    ckm_shape shape = {.rank = 1, .dims = {WORDS}};
+    ckm_shape shape = {.rank = 1, .dims = {FAKE_WORDS}};
     int32_t index;
     good(ckm_i_graph_add_tensor(b->step, name, role, CKM_F32, &shape, &index, &err), &err);
     catch_up(b, -1);
@@ -421,12 +316,12 @@ static setting fresh(void)
 }
 
 // What the step computes, by running the operators in order, each tensor in memory of its own.
-static void run_apart(const setting *s, uint32_t (*memory)[WORDS], int64_t step)
+static void run_apart(const setting *s, uint32_t (*memory)[FAKE_WORDS], int64_t step)
 {
     fake f = {.fail_at = -1, .flawed = -1};
     ckm_error err = CKM_ERROR_INIT;
     ckm_i_backend *backend = fake_backend(&f);
-    static char workspace[WORKSPACE] __attribute__((aligned(64)));
+    static char workspace[FAKE_WORKSPACE] __attribute__((aligned(64)));
     for (int32_t v = 0; v < s->step->n_ops; v++) {
         const ckm_i_graph_op *o = &s->step->ops[v];
         const void *inputs[4];
@@ -441,10 +336,13 @@ static void run_apart(const setting *s, uint32_t (*memory)[WORDS], int64_t step)
         for (int32_t k = 0; k < o->n_outputs; k++) {
             outputs[k] = memory[o->outputs[k]];
         }
-        ckm_i_kernel kernel = {s->step, v};
+        ckm_i_kernel *kernel = NULL;
+        int64_t workspace_bytes = 0;
+        good(backend->prepare(backend, s->step, v, &kernel, &workspace_bytes, &err), &err);
         ckm_i_kernel_call call = {
             .inputs = inputs, .outputs = outputs, .workspace = workspace, .step = step, .op = v, .first = true};
-        good(backend->run(backend, &kernel, &call, &err), &err);
+        good(backend->run(backend, kernel, &call, &err), &err);
+        backend->free_kernel(backend, kernel);
     }
     backend->destroy(backend);
 }
@@ -456,7 +354,7 @@ static void check_against_apart(const setting *s, const ckm_schedule *schedule, 
     ckm_session *session = NULL;
     options.prefault = true;
     good(ckm_session_create(s->program, s->df, schedule, plan, &options, &session, &err), &err);
-    uint32_t(*memory)[WORDS] = calloc((size_t)s->step->n_tensors, sizeof *memory);
+    uint32_t(*memory)[FAKE_WORDS] = calloc((size_t)s->step->n_tensors, sizeof *memory);
     assert_non_null(memory);
     for (int64_t step = 0; step < 3; step++) {
         ckm_step_result result;
@@ -473,7 +371,7 @@ static void check_against_apart(const setting *s, const ckm_schedule *schedule, 
         good(ckm_session_step(session, step, 0.1, &result, &err), &err);
         for (int32_t i = 0; i < ckm_session_tensor_count(session); i++) {
             ckm_session_tensor t = ckm_session_get_tensor(session, i);
-            uint32_t values[WORDS];
+            uint32_t values[FAKE_WORDS];
             good(ckm_session_read(session, i, 0, t.bytes, values, &err), &err);
             if (memcmp(values, memory[session->values[i]], (size_t)t.bytes) != 0) {
                 fail_msg("step %lld: %s differs", (long long)step, t.name);

@@ -173,7 +173,7 @@ static void training_goes_on_bit_for_bit(void **state)
     behind.last_step = 11;
     ckm_train_result result;
     assert_int_equal(ckm_trainer_run(rest, &behind, &result, &err), CKM_ERR_ARGUMENT);
-    assert_non_null(strstr(err.message, "holds 11 steps already"));
+    assert_non_null(strstr(err.message, "already holds 11 steps"));
     ckm_trainer_close(rest);
 
     options.seed = 8;

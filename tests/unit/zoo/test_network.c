@@ -228,6 +228,7 @@ static void an_output_has_to_be_a_layer(void **state)
     ckm_network *net = begin();
     (void)state;
     assert_int_equal(ckm_network_finish(net, 0, &graph, &err), CKM_ERR_ARGUMENT);
+    assert_non_null(strstr(err.message, "no input"));
     ckm_layer x = ckm_network_input(net, "image", CKM_F32, 3, image);
     assert_int_equal(ckm_network_finish(net, x, &graph, &err), CKM_ERR_ARGUMENT);
     assert_int_equal(ckm_network_finish(net, 99, &graph, &err), CKM_ERR_ARGUMENT);
@@ -236,6 +237,12 @@ static void an_output_has_to_be_a_layer(void **state)
     net = begin();
     assert_int_equal(ckm_network_flatten(net, 0, NULL), -1);
     assert_int_equal(ckm_network_finish(net, 0, &graph, &err), CKM_ERR_ARGUMENT);
+    ckm_network_free(net);
+    // An input that could not be added is what is told, not that there is none.
+    net = begin();
+    assert_int_equal(ckm_network_input(net, NULL, CKM_F32, 3, image), -1);
+    assert_int_equal(ckm_network_finish(net, 0, &graph, &err), CKM_ERR_ARGUMENT);
+    assert_non_null(strstr(err.message, "needs a name"));
     ckm_network_free(net);
     assert_int_equal(ckm_network_create("own", 0, &net, &err), CKM_ERR_ARGUMENT);
 }

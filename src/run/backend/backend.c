@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Back ends by name.
-#include "run/backend/backend.h"
+#include "run/backend/backend_list.h"
 
 #include <string.h>
 
 #include "base/error.h"
-#include "run/cpu/cpu_backend.h"
-#include "run/cpu/reference_backend.h"
 
 typedef struct backend_row {
     const char *name;
@@ -30,10 +28,12 @@ static ckm_status create(const backend_row *row, int threads, ckm_i_backend **ou
 #endif
 }
 
-static const backend_row backends[] = {
-    {"cpu", ckm_i_backend_cpu_create},
-    {"reference", ckm_i_backend_reference_create},
-};
+#define ROW(name) {#name, ckm_i_backend_##name##_create},
+static const backend_row backends[] = {CKM_I_BACKENDS(ROW)};
+#undef ROW
+
+#define NAME(name) " " #name
+#define NAMES CKM_I_BACKENDS(NAME)
 
 ckm_status ckm_i_backend_create(const char *name, int threads, ckm_i_backend **out, ckm_error *err)
 {
@@ -42,7 +42,7 @@ ckm_status ckm_i_backend_create(const char *name, int threads, ckm_i_backend **o
             return create(&backends[i], threads, out, err);
         }
     }
-    return ckm_i_error(err, CKM_ERR_NOT_FOUND, "back end \"%.100s\" is not known: cpu, reference", name);
+    return ckm_i_error(err, CKM_ERR_NOT_FOUND, "back end \"%.100s\" is not known (known:" NAMES ")", name);
 }
 
 void ckm_i_backend_destroy(ckm_i_backend *backend)

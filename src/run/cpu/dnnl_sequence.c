@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs: primitives run one after the other on the operator's tensors and on pieces of the workspace. Primitives
+// that are the same for several operators are made once: oneDNN keeps a cache of them, keyed by descriptor and
+// thread count, and a sequence holds references into it.
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/align.h"
+#include "base/alloc.h"
+#include "base/checked.h"
+#include "base/error.h"
+#include "run/cpu/dnnl_support.h"
+
+enum { MAX_ARGS = 8 };
+
+typedef struct bound_arg {
+    ckm_i_dnnl_place place;
+    int arg;
+    dnnl_memory_t memory;
+} bound_arg;
+
+typedef struct sequence_item {
+    dnnl_primitive_t primitive;
+    int n_args;
+    bound_arg args[MAX_ARGS];
+} sequence_item;
+
+struct ckm_i_dnnl_sequence {
+    const ckm_i_cpu *cpu;
+    int32_t n_items, cap_items;
+    sequence_item *items;
+    int64_t room;        // bytes of the workspace that items share
+    int64_t scratchpad;  // bytes behind it for one item at a time
+};
+
+ckm_status ckm_i_dnnl_sequence_create(const ckm_i_cpu *cpu, ckm_i_dnnl_sequence **out, ckm_error *err)
+{
+    ckm_i_dnnl_sequence *sequence = ckm_i_calloc(1, sizeof *sequence);
+    if (sequence == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    sequence->cpu = cpu;
+    *out = sequence;
+    return CKM_OK;
+}
+
+static void free_item(sequence_item *item)
+{
+    for (int i = 0; i < item->n_args; i++) {
+        dnnl_memory_destroy(item->args[i].memory);
+    }
+    if (item->primitive != NULL) {
+        dnnl_primitive_destroy(item->primitive);
+    }
+}
+
+void ckm_i_dnnl_sequence_free(ckm_i_dnnl_sequence *sequence)
+{
+    if (sequence != NULL) {
+        for (int32_t i = 0; i < sequence->n_items; i++) {
+            free_item(&sequence->items[i]);
+        }
+        free(sequence->items);
+        free(sequence);
+    }
+}
+
+static ckm_status round_up(int64_t bytes, int64_t *out, ckm_error *err)
+{
+    return ckm_i_round_up(bytes, CKM_I_ALIGNMENT, out)
+               ? CKM_OK
+               : ckm_i_error(err, CKM_ERR_OVERFLOW, "a kernel's workspace does not fit 63 bits");
+}
+
+ckm_status ckm_i_dnnl_sequence_room(ckm_i_dnnl_sequence *sequence, int64_t bytes, ckm_i_dnnl_place *place,
+                                    ckm_error *err)
+{
+    int64_t rounded;
+    int64_t room;
+    CKM_I_CHECK(round_up(bytes, &rounded, err));
+    if (!ckm_i_add(sequence->room, rounded, &room)) {
+        return ckm_i_error(err, CKM_ERR_OVERFLOW, "a kernel's workspace does not fit 63 bits");
+    }
+    *place = (ckm_i_dnnl_place){CKM_I_DNNL_WORKSPACE, sequence->room};
+    sequence->room = room;
+    return CKM_OK;
+}
+
+static ckm_status bind(ckm_i_dnnl_sequence *sequence, sequence_item *item, int arg, ckm_i_dnnl_place place,
+                       const dnnl_memory_desc_t *desc, ckm_error *err)
+{
+    bound_arg *bound = &item->args[item->n_args];
+    dnnl_status_t result = ckm_i_guard_memory_create(&bound->memory, desc, sequence->cpu->engine);
+    if (result != dnnl_success) {
+        return ckm_i_dnnl_error(err, result, "memory object");
+    }
+    bound->arg = arg;
+    bound->place = place;
+    item->n_args++;
+    return CKM_OK;
+}
+
+// Appends one primitive whose arguments have the formats it wants. The scratchpad of every item is the same piece of
+// the workspace; place -1 stands for it until the sequence runs and its begin is known.
+static ckm_status append(ckm_i_dnnl_sequence *sequence, const_dnnl_primitive_desc_t pd, const ckm_i_dnnl_arg *args,
+                         int n_args, ckm_error *err)
+{
+    ckm_status status = CKM_OK;
+    sequence_item item = {0};
+    if (ckm_i_dnnl_allocates(pd)) {
+        return ckm_i_error(err, CKM_ERR_INTERNAL, "oneDNN: this implementation allocates memory itself");
+    }
+    if (n_args >= MAX_ARGS || !CKM_I_GROW(sequence->items, sequence->n_items, sequence->cap_items)) {
+        return ckm_i_error_memory(err);
+    }
+    CKM_I_DNNL_TRY(ckm_i_guard_primitive_create(&item.primitive, pd), "primitive");
+    for (int i = 0; i < n_args; i++) {
+        const dnnl_memory_desc_t *desc = args[i].wanted != NULL ? args[i].wanted : args[i].plain;
+        CKM_I_TRY(bind(sequence, &item, args[i].arg, args[i].place, desc, err));
+    }
+    const dnnl_memory_desc_t *scratchpad = ckm_i_dnnl_wanted(pd, dnnl_query_scratchpad_md);
+    int64_t bytes = scratchpad != NULL ? (int64_t)dnnl_memory_desc_get_size(scratchpad) : 0;
+    if (bytes > 0) {
+        ckm_i_dnnl_place place = {CKM_I_DNNL_WORKSPACE, -1};
+        CKM_I_TRY(bind(sequence, &item, DNNL_ARG_SCRATCHPAD, place, scratchpad, err));
+        CKM_I_TRY(round_up(bytes, &bytes, err));
+        sequence->scratchpad = bytes > sequence->scratchpad ? bytes : sequence->scratchpad;
+    }
+    sequence->items[sequence->n_items++] = item;
+    return CKM_OK;
+
+cleanup:
+    free_item(&item);
+    return status;
+}
+
+ckm_status ckm_i_dnnl_sequence_reorder(ckm_i_dnnl_sequence *sequence, const dnnl_memory_desc_t *from,
+                                       ckm_i_dnnl_place from_place, const dnnl_memory_desc_t *to,
+                                       ckm_i_dnnl_place to_place, ckm_error *err)
+{
+    ckm_status status = CKM_OK;
+    dnnl_primitive_attr_t attributes = NULL;
+    dnnl_primitive_desc_t pd = NULL;
+    dnnl_engine_t engine = sequence->cpu->engine;
+    CKM_I_TRY(ckm_i_dnnl_attributes(&attributes, err));
+    CKM_I_DNNL_TRY(ckm_i_guard_reorder_desc_create(&pd, from, to, engine, attributes), "reorder");
+    ckm_i_dnnl_arg args[] = {{.arg = DNNL_ARG_FROM, .place = from_place, .plain = from},
+                             {.arg = DNNL_ARG_TO, .place = to_place, .plain = to}};
+    CKM_I_TRY(append(sequence, pd, args, 2, err));
+
+cleanup:
+    ckm_i_dnnl_description_free(pd);
+    if (attributes != NULL) {
+        dnnl_primitive_attr_destroy(attributes);
+    }
+    return status;
+}
+
+static bool needs_reorder(const ckm_i_dnnl_arg *arg)
+{
+    return arg->wanted != NULL && arg->plain != NULL && !dnnl_memory_desc_equal(arg->wanted, arg->plain);
+}
+
+ckm_status ckm_i_dnnl_sequence_add(ckm_i_dnnl_sequence *sequence, const_dnnl_primitive_desc_t pd,
+                                   const ckm_i_dnnl_arg *args, int n_args, ckm_error *err)
+{
+    ckm_i_dnnl_arg bound[MAX_ARGS] = {{0}};
+    if (n_args >= MAX_ARGS) {
+        return ckm_i_error(err, CKM_ERR_INTERNAL, "a primitive with too many arguments");
+    }
+    for (int i = 0; i < n_args; i++) {
+        bound[i] = args[i];
+        if (!needs_reorder(&args[i])) {
+            continue;
+        }
+        int64_t bytes = (int64_t)dnnl_memory_desc_get_size(args[i].wanted);
+        ckm_status status = ckm_i_dnnl_sequence_room(sequence, bytes, &bound[i].place, err);
+        if (status == CKM_OK && args[i].place.where != CKM_I_DNNL_OUTPUT) {
+            status = ckm_i_dnnl_sequence_reorder(sequence, args[i].plain, args[i].place, args[i].wanted, bound[i].place,
+                                                 err);
+        }
+        if (status != CKM_OK) {
+            return status;
+        }
+    }
+    ckm_status status = append(sequence, pd, bound, n_args, err);
+    for (int i = 0; i < n_args && status == CKM_OK; i++) {
+        if (needs_reorder(&args[i]) && args[i].place.where == CKM_I_DNNL_OUTPUT) {
+            status = ckm_i_dnnl_sequence_reorder(sequence, args[i].wanted, bound[i].place, args[i].plain, args[i].place,
+                                                 err);
+        }
+    }
+    return status;
+}
+
+// oneDNN takes pointers it only reads as it takes those it writes.
+static void *without_const(const void *pointer)
+{
+    union {
+        const void *given;
+        void *taken;
+    } both = {.given = pointer};
+    return both.taken;
+}
+
+static void *address(const ckm_i_dnnl_sequence *sequence, ckm_i_dnnl_place place, const ckm_i_kernel_call *call)
+{
+    switch (place.where) {
+    case CKM_I_DNNL_INPUT:
+        return without_const(call->inputs[place.index]);
+    case CKM_I_DNNL_OUTPUT:
+        return call->outputs[place.index];
+    case CKM_I_DNNL_WORKSPACE:
+        break;
+    }
+    return (unsigned char *)call->workspace + (place.index < 0 ? sequence->room : place.index);
+}
+
+static ckm_status run_sequence(const ckm_i_cpu *cpu, const ckm_i_kernel *kernel, const ckm_i_kernel_call *call,
+                               ckm_error *err)
+{
+    ckm_status status = CKM_OK;
+    const ckm_i_dnnl_sequence *sequence = kernel->data;
+    for (int32_t s = 0; s < sequence->n_items; s++) {
+        const sequence_item *item = &sequence->items[s];
+        dnnl_exec_arg_t args[MAX_ARGS];
+        for (int i = 0; i < item->n_args; i++) {
+            const bound_arg *bound = &item->args[i];
+            CKM_I_DNNL_TRY(dnnl_memory_set_data_handle(bound->memory, address(sequence, bound->place, call)), "memory");
+            args[i] = (dnnl_exec_arg_t){.arg = bound->arg, .memory = bound->memory};
+        }
+        CKM_I_DNNL_TRY(ckm_i_guard_execute(item->primitive, cpu->stream, item->n_args, args), "execution");
+    }
+    CKM_I_DNNL_TRY(dnnl_stream_wait(cpu->stream), "execution");
+
+cleanup:
+    return status;
+}
+
+static void dispose_sequence(void *data)
+{
+    ckm_i_dnnl_sequence_free(data);
+}
+
+void ckm_i_dnnl_sequence_finish(ckm_i_dnnl_sequence *sequence, ckm_i_kernel *kernel)
+{
+    kernel->run = run_sequence;
+    kernel->data = sequence;
+    kernel->dispose = dispose_sequence;
+    kernel->workspace_bytes = sequence->room + sequence->scratchpad;
+}

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// A back end made for tests of sessions: its kernels mix the words of their operands into their outputs, scribble over
+// their workspace, and move a state at the first computation in a step only. Whatever is bound to the wrong address,
+// overwritten too early or counted twice shows in the numbers.
+#ifndef CKM_TESTS_SUPPORT_FAKE_BACKEND_H
+#define CKM_TESTS_SUPPORT_FAKE_BACKEND_H
+
+#include "run/backend/backend.h"
+
+enum { FAKE_WORDS = 100, FAKE_WORKSPACE = 200 };  // 32-bit words of every tensor; bytes that some kernels ask for
+
+typedef struct fake {
+    int32_t kernels_held;
+    int64_t runs, fail_at;    // fail_at: the run that fails; -1: none
+    int32_t flawed;           // operator whose recomputations give other bits; -1: none
+    const char *unsupported;  // kind without a kernel, or NULL
+} fake;
+
+// `f` outlives it. Fails the running test where it is misused: a kernel that is never freed, a workspace out of line.
+ckm_i_backend *fake_backend(fake *f);
+
+#endif
