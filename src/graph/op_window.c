@@ -30,10 +30,7 @@ static ckm_status read_padding(const ckm_i_op_view *v, ckm_i_window *w, ckm_erro
 
 ckm_status ckm_i_window_read(const ckm_i_op_view *v, const int64_t *kernel, ckm_i_window *w, ckm_error *err)
 {
-    ckm_status status = ckm_i_op_check_rank(v, 0, 3, CKM_MAX_RANK, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_op_check_rank(v, 0, 3, CKM_MAX_RANK, err));
     const ckm_shape *x = &v->in[0]->shape;
     w->n = x->rank - 2;
     w->channel_axis = ckm_i_channel_axis(v->graph, x->rank);
@@ -47,10 +44,7 @@ ckm_status ckm_i_window_read(const ckm_i_op_view *v, const int64_t *kernel, ckm_
     if (kernel == NULL && ckm_i_op_attr(v->op, "kernel") == NULL) {
         return ckm_i_op_error(v, err, CKM_ERR_FORMAT, "attribute kernel is missing");
     }
-    status = ckm_i_op_list(v, "kernel", w->n, 1, CKM_I_WINDOW_LIMIT, 0, w->kernel, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_op_list(v, "kernel", w->n, 1, CKM_I_WINDOW_LIMIT, 0, w->kernel, err));
     for (int32_t i = 0; kernel != NULL && i < w->n; i++) {
         if (kernel[i] < 1 || kernel[i] > CKM_I_WINDOW_LIMIT || (w->kernel[i] != 0 && w->kernel[i] != kernel[i])) {
             return ckm_i_op_error(v, err, CKM_ERR_FORMAT, "the weight's kernel size is %lld on spatial axis %d%s",
@@ -59,11 +53,9 @@ ckm_status ckm_i_window_read(const ckm_i_op_view *v, const int64_t *kernel, ckm_
         }
         w->kernel[i] = kernel[i];
     }
-    status = ckm_i_op_list(v, "strides", w->n, 1, CKM_I_WINDOW_LIMIT, 1, w->stride, err);
-    if (status == CKM_OK) {
-        status = ckm_i_op_list(v, "dilation", w->n, 1, CKM_I_WINDOW_LIMIT, 1, w->dilation, err);
-    }
-    return status == CKM_OK ? read_padding(v, w, err) : status;
+    CKM_I_CHECK(ckm_i_op_list(v, "strides", w->n, 1, CKM_I_WINDOW_LIMIT, 1, w->stride, err));
+    CKM_I_CHECK(ckm_i_op_list(v, "dilation", w->n, 1, CKM_I_WINDOW_LIMIT, 1, w->dilation, err));
+    return read_padding(v, w, err);
 }
 
 ckm_status ckm_i_window_output(const ckm_i_op_view *v, const ckm_i_window *w, int32_t i, int64_t size, bool ceiling,
@@ -113,10 +105,7 @@ ckm_status ckm_i_window_shape(const ckm_i_op_view *v, const ckm_i_window *w, int
     ckm_shape shape = v->in[0]->shape;
     for (int32_t i = 0; i < w->n; i++) {
         int64_t size = shape.dims[w->spatial_axis + i];
-        ckm_status status = ckm_i_window_output(v, w, i, size, ceiling, &shape.dims[w->spatial_axis + i], err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(ckm_i_window_output(v, w, i, size, ceiling, &shape.dims[w->spatial_axis + i], err));
     }
     shape.dims[w->channel_axis] = channels;
     *out = shape;

@@ -15,10 +15,7 @@ static ckm_status infer_broadcast(const ckm_i_op_view *v, ckm_shape *out_shapes,
         if (operand == NULL) {
             return ckm_i_op_error(v, err, CKM_ERR_FORMAT, "operand %d is missing", (int)i);
         }
-        ckm_status status = ckm_i_op_broadcast(v, &shape, &operand->shape, &shape, err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(ckm_i_op_broadcast(v, &shape, &operand->shape, &shape, err));
     }
     out_shapes[0] = shape;
     out_dtypes[0] = v->in[0]->dtype;
@@ -50,10 +47,7 @@ static ckm_status infer_where(const ckm_i_op_view *v, ckm_shape *out_shapes, ckm
 static ckm_status infer_cast(const ckm_i_op_view *v, ckm_shape *out_shapes, ckm_dtype *out_dtypes, ckm_error *err)
 {
     int64_t dtype;
-    ckm_status status = ckm_i_op_int(v, "dtype", CKM_F32, CKM_BOOL, (int64_t)v->in[0]->dtype, &dtype, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_op_int(v, "dtype", CKM_F32, CKM_BOOL, (int64_t)v->in[0]->dtype, &dtype, err));
     out_shapes[0] = v->in[0]->shape;
     out_dtypes[0] = (ckm_dtype)dtype;
     return CKM_OK;

@@ -70,19 +70,11 @@ static ckm_status error_channels(const ckm_i_op_view *v, int64_t channels, int64
 
 static ckm_status conv_read(const ckm_i_op_view *v, conv_facts *c, ckm_error *err)
 {
-    ckm_status status = check_rank_of_weight(v, 1, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(check_rank_of_weight(v, 1, err));
     const ckm_shape *weight = &v->in[1]->shape;
     weight_axes axes = axes_of_weight(v, weight->rank - 2, false);
-    status = ckm_i_window_read(v, &weight->dims[axes.kernel], &c->window, err);
-    if (status == CKM_OK) {
-        status = ckm_i_op_int(v, "groups", 1, INT64_MAX, 1, &c->groups, err);
-    }
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_window_read(v, &weight->dims[axes.kernel], &c->window, err));
+    CKM_I_CHECK(ckm_i_op_int(v, "groups", 1, INT64_MAX, 1, &c->groups, err));
     c->in_per_group = weight->dims[axes.in];
     c->out_channels = weight->dims[axes.out];
     if (c->window.channels % c->groups != 0 || c->window.channels / c->groups != c->in_per_group ||
@@ -95,10 +87,7 @@ static ckm_status conv_read(const ckm_i_op_view *v, conv_facts *c, ckm_error *er
 static ckm_status conv_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dtype *dtypes, ckm_error *err)
 {
     conv_facts c;
-    ckm_status status = conv_read(v, &c, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(conv_read(v, &c, err));
     dtypes[0] = v->in[0]->dtype;
     return ckm_i_window_shape(v, &c.window, c.out_channels, false, &shapes[0], err);
 }
@@ -121,11 +110,9 @@ static ckm_status conv_macs(const ckm_i_op_view *v, int64_t *macs, ckm_error *er
 {
     conv_facts c;
     int64_t volume = 0;
-    ckm_status status = conv_read(v, &c, err);
-    if (status == CKM_OK) {
-        status = kernel_volume(v, &c.window, c.in_per_group, &volume, err);
-    }
-    return status == CKM_OK ? ckm_i_op_macs_per_output(v, volume, macs, err) : status;
+    CKM_I_CHECK(conv_read(v, &c, err));
+    CKM_I_CHECK(kernel_volume(v, &c.window, c.in_per_group, &volume, err));
+    return ckm_i_op_macs_per_output(v, volume, macs, err);
 }
 
 // ---- conv_transpose
@@ -151,10 +138,7 @@ static ckm_status transpose_axis(const ckm_i_op_view *v, const ckm_i_window *w, 
 
 static ckm_status transpose_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dtype *dtypes, ckm_error *err)
 {
-    ckm_status status = check_rank_of_weight(v, 1, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(check_rank_of_weight(v, 1, err));
     const ckm_shape *weight = &v->in[1]->shape;
     weight_axes axes = axes_of_weight(v, weight->rank - 2, true);
     ckm_i_window w;

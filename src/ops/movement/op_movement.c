@@ -23,10 +23,7 @@ static ckm_status infer_transpose(const ckm_i_op_view *v, ckm_shape *out_shapes,
         perm[i] = in->rank - 1 - i;
     }
     if (ckm_i_op_attr(v->op, "perm") != NULL) {
-        ckm_status status = ckm_i_op_list(v, "perm", in->rank, 0, in->rank - 1, 0, perm, err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(ckm_i_op_list(v, "perm", in->rank, 0, in->rank - 1, 0, perm, err));
     }
     ckm_shape out = {.rank = in->rank};
     unsigned seen = 0;
@@ -47,16 +44,9 @@ static ckm_status infer_slice(const ckm_i_op_view *v, ckm_shape *out_shapes, ckm
     int64_t starts[CKM_I_ATTR_MAX];
     int64_t steps[CKM_I_ATTR_MAX];
     int64_t sizes[CKM_I_ATTR_MAX];
-    ckm_status status = ckm_i_op_list(v, "starts", in->rank, 0, INT64_MAX, 0, starts, err);
-    if (status == CKM_OK) {
-        status = ckm_i_op_list(v, "steps", in->rank, INT64_MIN + 1, INT64_MAX, 1, steps, err);
-    }
-    if (status == CKM_OK) {
-        status = ckm_i_op_list(v, "sizes", in->rank, 0, INT64_MAX, 1, sizes, err);
-    }
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_op_list(v, "starts", in->rank, 0, INT64_MAX, 0, starts, err));
+    CKM_I_CHECK(ckm_i_op_list(v, "steps", in->rank, INT64_MIN + 1, INT64_MAX, 1, steps, err));
+    CKM_I_CHECK(ckm_i_op_list(v, "sizes", in->rank, 0, INT64_MAX, 1, sizes, err));
     ckm_shape out = {.rank = in->rank};
     for (int32_t i = 0; i < in->rank; i++) {
         int64_t last;
@@ -79,10 +69,7 @@ static ckm_status infer_split(const ckm_i_op_view *v, ckm_shape *out_shapes, ckm
     int32_t n = v->op->n_outputs;
     const ckm_i_attr *sizes = ckm_i_op_attr(v->op, "sizes");
     int32_t axis;
-    ckm_status status = ckm_i_op_axis(v, ckm_i_op_attr_int(v->op, "axis", 0, 0), in->rank, &axis, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_op_axis(v, ckm_i_op_attr_int(v->op, "axis", 0, 0), in->rank, &axis, err));
     if (sizes != NULL && sizes->n != n) {
         return ckm_i_op_error(v, err, CKM_ERR_FORMAT, "%d sizes for %d outputs", (int)sizes->n, (int)n);
     }
@@ -111,10 +98,7 @@ static ckm_status infer_pad(const ckm_i_op_view *v, ckm_shape *out_shapes, ckm_d
 {
     const ckm_shape *in = &v->in[0]->shape;
     int64_t pads[2 * CKM_MAX_RANK];
-    ckm_status status = ckm_i_op_list(v, "pads", 2 * in->rank, -INT32_MAX, INT32_MAX, 0, pads, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_op_list(v, "pads", 2 * in->rank, -INT32_MAX, INT32_MAX, 0, pads, err));
     ckm_shape out = {.rank = in->rank};
     for (int32_t i = 0; i < in->rank; i++) {
         if (!ckm_i_add(in->dims[i], pads[i] + pads[i + in->rank], &out.dims[i])) {
@@ -135,8 +119,8 @@ static ckm_status infer_expand(const ckm_i_op_view *v, ckm_shape *out_shapes, ck
     for (int32_t i = 0; i < target->n; i++) {
         shape.dims[shape.rank++] = target->ints[i];
     }
-    ckm_status status = ckm_i_op_broadcast(v, &v->in[0]->shape, &shape, &shape, err);
-    return status == CKM_OK ? as_input(v, &shape, out_shapes, out_dtypes) : status;
+    CKM_I_CHECK(ckm_i_op_broadcast(v, &v->in[0]->shape, &shape, &shape, err));
+    return as_input(v, &shape, out_shapes, out_dtypes);
 }
 
 // Attribute: `repeats`, one per axis.
@@ -144,10 +128,7 @@ static ckm_status infer_tile(const ckm_i_op_view *v, ckm_shape *out_shapes, ckm_
 {
     ckm_shape shape = v->in[0]->shape;
     int64_t repeats[CKM_MAX_RANK];
-    ckm_status status = ckm_i_op_list(v, "repeats", shape.rank, 0, INT64_MAX, 1, repeats, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_op_list(v, "repeats", shape.rank, 0, INT64_MAX, 1, repeats, err));
     for (int32_t i = 0; i < shape.rank; i++) {
         if (!ckm_i_mul(shape.dims[i], repeats[i], &shape.dims[i])) {
             return ckm_i_op_error(v, err, CKM_ERR_OVERFLOW, "the size of axis %d does not fit 63 bits", (int)i);
@@ -162,10 +143,7 @@ static ckm_status infer_gather(const ckm_i_op_view *v, ckm_shape *out_shapes, ck
     const ckm_shape *data = &v->in[0]->shape;
     const ckm_shape *at = &v->in[1]->shape;
     int32_t axis;
-    ckm_status status = ckm_i_op_axis(v, ckm_i_op_attr_int(v->op, "axis", 0, 0), data->rank, &axis, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_op_axis(v, ckm_i_op_attr_int(v->op, "axis", 0, 0), data->rank, &axis, err));
     if (data->rank - 1 + at->rank > CKM_MAX_RANK) {
         return ckm_i_op_error(v, err, CKM_ERR_UNSUPPORTED, "its output has more than %d dimensions", CKM_MAX_RANK);
     }
@@ -301,13 +279,8 @@ static ckm_status infer_blocks(const ckm_i_op_view *v, bool to_space, ckm_shape 
                                ckm_error *err)
 {
     int64_t block;
-    ckm_status status = ckm_i_op_check_rank(v, 0, 4, 4, err);
-    if (status == CKM_OK) {
-        status = ckm_i_op_int(v, "block", 1, 65536, 1, &block, err);
-    }
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_op_check_rank(v, 0, 4, 4, err));
+    CKM_I_CHECK(ckm_i_op_int(v, "block", 1, 65536, 1, &block, err));
     ckm_shape shape = v->in[0]->shape;
     int32_t channel = ckm_i_channel_axis(v->graph, 4);
     int32_t space = ckm_i_spatial_axis(v->graph);

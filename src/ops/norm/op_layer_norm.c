@@ -13,10 +13,7 @@ static ckm_status infer_layer_norm(const ckm_i_op_view *v, ckm_shape *out_shapes
 {
     const ckm_shape *in = &v->in[0]->shape;
     int32_t axis;
-    ckm_status status = ckm_i_op_axis(v, ckm_i_op_attr_int(v->op, "axis", 0, -1), in->rank, &axis, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_op_axis(v, ckm_i_op_attr_int(v->op, "axis", 0, -1), in->rank, &axis, err));
     ckm_shape slices = *in;
     for (int32_t i = axis; i < in->rank; i++) {
         slices.dims[i] = 1;
@@ -26,10 +23,7 @@ static ckm_status infer_layer_norm(const ckm_i_op_view *v, ckm_shape *out_shapes
         if (v->in[i] == NULL) {
             continue;
         }
-        status = ckm_i_op_broadcast(v, in, &v->in[i]->shape, &fitted, err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(ckm_i_op_broadcast(v, in, &v->in[i]->shape, &fitted, err));
         if (!ckm_i_shapes_equal(&fitted, in)) {
             char text[256];
             return ckm_i_op_error(v, err, CKM_ERR_FORMAT, "scale or bias of shape %s is larger than the input",
@@ -48,17 +42,11 @@ static ckm_status infer_layer_norm(const ckm_i_op_view *v, ckm_shape *out_shapes
 static ckm_status infer_channel_norm(const ckm_i_op_view *v, ckm_shape *out_shapes, ckm_dtype *out_dtypes,
                                      ckm_error *err)
 {
-    ckm_status status = ckm_i_op_check_rank(v, 0, 2, CKM_MAX_RANK, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_op_check_rank(v, 0, 2, CKM_MAX_RANK, err));
     const ckm_shape *in = &v->in[0]->shape;
     int64_t channels = in->dims[ckm_i_channel_axis(v->graph, in->rank)];
     int64_t groups;
-    status = ckm_i_op_int(v, "groups", 1, channels, channels, &groups, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_op_int(v, "groups", 1, channels, channels, &groups, err));
     if (channels % groups != 0) {
         return ckm_i_op_error(v, err, CKM_ERR_FORMAT, "%lld channels do not divide into %lld groups",
                               (long long)channels, (long long)groups);

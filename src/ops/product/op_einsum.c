@@ -48,10 +48,7 @@ static ckm_status read_equation(const ckm_i_op_view *v, letters *bound, const ch
             return ckm_i_op_error(v, err, CKM_ERR_FORMAT, "the equation does not have %d operands",
                                   (int)v->op->n_inputs);
         }
-        ckm_status status = bind_operand(v, i, &at, bound, err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(bind_operand(v, i, &at, bound, err));
     }
     if (strncmp(at, "->", 2) != 0) {
         return ckm_i_op_error(v, err, CKM_ERR_UNSUPPORTED,
@@ -66,10 +63,7 @@ static ckm_status infer_einsum(const ckm_i_op_view *v, ckm_shape *out_shapes, ck
     letters bound = {{0}};
     const char *at;
     ckm_shape out = {0};
-    ckm_status status = read_equation(v, &bound, &at, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(read_equation(v, &bound, &at, err));
     for (; *at != '\0'; at++) {
         if (!is_letter(*at) || bound.size[(unsigned char)*at] == 0 || out.rank == CKM_MAX_RANK) {
             return ckm_i_op_error(v, err, CKM_ERR_FORMAT, "the result of the equation is not made of its operands");

@@ -12,19 +12,13 @@ static ckm_status infer_reduce(const ckm_i_op_view *v, ckm_shape *out_shapes, ck
     const ckm_i_attr *axes = ckm_i_op_attr(v->op, "axes");
     bool reduced[CKM_MAX_RANK] = {false};
     int64_t keep;
-    ckm_status status = ckm_i_op_int(v, "keepdims", 0, 1, 1, &keep, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_op_int(v, "keepdims", 0, 1, 1, &keep, err));
     for (int32_t i = 0; axes == NULL && i < in->rank; i++) {
         reduced[i] = true;
     }
     for (int32_t i = 0; axes != NULL && i < axes->n; i++) {
         int32_t axis;
-        status = ckm_i_op_axis(v, axes->ints[i], in->rank, &axis, err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(ckm_i_op_axis(v, axes->ints[i], in->rank, &axis, err));
         if (reduced[axis]) {
             return ckm_i_op_error(v, err, CKM_ERR_FORMAT, "axis %d is listed twice", (int)axis);
         }
@@ -56,13 +50,8 @@ static ckm_status infer_top_k(const ckm_i_op_view *v, ckm_shape *out_shapes, ckm
     ckm_shape out = v->in[0]->shape;
     int64_t k;
     int32_t axis;
-    ckm_status status = ckm_i_op_axis(v, ckm_i_op_attr_int(v->op, "axis", 0, -1), out.rank, &axis, err);
-    if (status == CKM_OK) {
-        status = ckm_i_op_int(v, "k", 1, out.dims[axis], 1, &k, err);
-    }
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_op_axis(v, ckm_i_op_attr_int(v->op, "axis", 0, -1), out.rank, &axis, err));
+    CKM_I_CHECK(ckm_i_op_int(v, "k", 1, out.dims[axis], 1, &k, err));
     out.dims[axis] = k;
     for (int32_t i = 0; i < v->op->n_outputs; i++) {
         out_shapes[i] = out;

@@ -255,8 +255,8 @@ static ckm_status prepare(ckm_data *d, const ckm_data_options *options, ckm_erro
         CKM_I_CHECK(copy_field(d, i, &d->inputs[i], &bytes, err));
         CKM_I_CHECK(stage(d, bytes, &d->staged_inputs[i], err));
     }
-    ckm_status status = copy_field(d, CKM_DATA_MAX_INPUTS, &d->options.labels, &bytes, err);
-    return status == CKM_OK ? stage(d, bytes, &d->staged_labels, err) : status;
+    CKM_I_CHECK(copy_field(d, CKM_DATA_MAX_INPUTS, &d->options.labels, &bytes, err));
+    return stage(d, bytes, &d->staged_labels, err);
 }
 
 static ckm_status choose_format(ckm_data *d, const char *path, ckm_error *err)

@@ -400,8 +400,8 @@ static ckm_status read_sample(ckm_i_data_source *source, int64_t sample, void *c
         }
     }
     const npy_file *f = &s->files[LABELS];
-    ckm_status status = read_stored(s, f, sample, err);
-    return status == CKM_OK ? convert(f, &source->options->labels, s->buffer, true, sample, labels, err) : status;
+    CKM_I_CHECK(read_stored(s, f, sample, err));
+    return convert(f, &source->options->labels, s->buffer, true, sample, labels, err);
 }
 
 const ckm_i_data_format ckm_i_data_format_npy = {
