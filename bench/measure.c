@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs a command and says what it took. Standard output goes to one file; standard error, line by line and
 // with the seconds since the start before each, to another. On its own standard output one line:
-//     seconds exit-status peak-kilobytes
+//     seconds exit-status peak-kilobytes processor-seconds
 // The peak is that of the largest process of the command, its children included (getrusage).
 //
 //     measure OUT ERR COMMAND [ARGUMENT...]
@@ -93,6 +93,9 @@ int main(int argc, char **argv)
     struct rusage usage;
     getrusage(RUSAGE_CHILDREN, &usage);
     fclose(err);
-    printf("%.3f %d %ld\n", seconds, WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), usage.ru_maxrss);
+    double worked = (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+                    (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e-6;
+    printf("%.3f %d %ld %.3f\n", seconds, WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), usage.ru_maxrss,
+           worked);
     return 0;
 }

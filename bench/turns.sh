@@ -1,15 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Compares two builds of the program in turns: the step time of training (the networks of docs/TRAINING.md), and the time of
-# what has no time limit (graph, a solve that proves its optimum, verify). One process at a time, OLD and NEW in turns, so that
-# what the machine does meanwhile falls on both. Prints the median of the ratios NEW/OLD for each case, and the range of the
-# middle half. Losses must be the same bits.
+# Compares two builds of the program in turns: training (the networks of docs/TRAINING.md, without rematerialization, so that
+# both do the same), and what has no time limit: deriving a graph, a heuristic, the verifier. One process at a time, OLD and NEW
+# in turns, so that what the machine does meanwhile falls on both. Times are the processor's, of all threads, so that others
+# on the machine count little. Prints the median of the ratios NEW/OLD for each case, and the range of the middle half.
+# Losses must be the same bits.
 #
 #   bench/turns.sh OLD NEW [ROUNDS]     ROUNDS: 9
 set -eu
 LC_ALL=C
 export LC_ALL
-[ $# -ge 2 ] || { sed -n '3,9s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ $# -ge 2 ] || { sed -n '3,10s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 old=$(readlink -f "$1") new=$(readlink -f "$2") rounds=${3:-9}
 for program in "$old" "$new"; do
     [ -x "$program" ] || { echo "turns.sh: $program is not a program" >&2; exit 1; }
@@ -21,18 +22,18 @@ trap 'exit 130' INT TERM
 ${CC:-cc} -std=c17 -D_POSIX_C_SOURCE=200809L -O2 "$bench/measure.c" -o "$work/measure"
 cd "$work"
 
-member() { sed -n "s/.*\"$1\": \([^,}]*\).*/\1/p" "$2"; }
-
-# time_of PROGRAM CASE: seconds; what must be equal goes to the file `same`.
+# Each prints processor seconds; what must be equal is in the file `same`.
 train() {
-    "$1" train "$network" --data synthetic --samples $((2 * batch)) --input-shape "$shape" --batch "$batch" --budget 100% \
-        --costs flops --steps "$steps" --seed 1 --threads 2 --json >out 2>err || { cat err >&2; exit 1; }
-    member last_loss out >same
-    member step_seconds out
+    ./measure out err "$1" train "$network" --data synthetic --samples $((2 * batch)) --input-shape "$shape" --batch "$batch" \
+        --budget 100% --costs flops --steps "$steps" --seed 1 --threads 2 --json >figures
+    sed -n 's/.*"last_loss": \([^,}]*\).*/\1/p' out >same
+    [ -s same ] || { cat err >&2; exit 1; }
+    cut -d' ' -f4 figures
 }
 command_of() {
     program=$1
-    ./measure out err "$program" $arguments | cut -d' ' -f1
+    # shellcheck disable=SC2086 # the words are arguments
+    ./measure out err "$program" $arguments | cut -d' ' -f4
     cp out same
 }
 
@@ -53,10 +54,10 @@ compare() {
 }
 
 differs=0
-echo "| case | old, s | new, s | new / old | middle half |"
+echo "| processor time of | old, s | new, s | new / old | middle half |"
 echo "|---|---|---|---|---|"
 while read -r network shape batch steps; do
-    compare "step of $network, batch $batch" train
+    compare "$steps steps of $network, batch $batch" train
 done <<END
 MobileNet 96,96,3 32 8
 ResNet50 112,112,3 16 5
