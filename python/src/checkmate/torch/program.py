@@ -20,6 +20,7 @@ from torch import fx
 from torch._C._dynamo.guards import _reinterpret_tensor  # type: ignore[attr-defined]
 
 from .joint import storage_key
+from .symbols import is_number, symbolic
 
 #: Views of views that are made from one base. Python's parser has a limit for calls in calls.
 _CHAIN = 32
@@ -50,6 +51,8 @@ def _is_view(node: fx.Node) -> bool:
         return False
     base, value = node.args[0].meta.get("val"), node.meta.get("val")
     if not isinstance(base, torch.Tensor) or not isinstance(value, torch.Tensor) or {base.layout, value.layout} != {torch.strided}:
+        return False
+    if symbolic(base) or symbolic(value):
         return False
     same = base.dtype == value.dtype and base.is_conj() == value.is_conj() and base.is_neg() == value.is_neg()
     return same and storage_key(base) == storage_key(value)
