@@ -331,7 +331,7 @@ def compile(
     compiled: Any = torch.compile(traced, backend=made, fullgraph=graphs is None, dynamic=dynamic)
     inner = compiled.forward if isinstance(compiled, torch.nn.Module) else compiled
     run = inner if graphs is not None else torch.compile(outputs.traced(original, loss), backend=made, fullgraph=True, dynamic=dynamic)
-    mark = ranges.marker(settings.dynamic, failures.argument_names(target))
+    mark = ranges.marker(settings.dynamic, target)
     per_call: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
     if graphs is not None or not torchs.only_while_compiling(run, settings.shapes):
         per_call = functools.partial(torchs.during_call, settings.shapes)

@@ -63,19 +63,14 @@ def _source(node: fx.Node, model: object) -> str:
     match = re.fullmatch(r"L\['(?:kwargs'\]\[')?(\w+)'\]", text)
     position = re.fullmatch(r"L\['args'\]\[(\d+)\]", text)
     if position is not None and model is not None:
-        names = argument_names(model)
+        names = _argument_names(model)
         text = names[int(position[1])] if int(position[1]) < len(names) else text
     return f"'{match[1] if match else text}'"
 
 
-def argument_names(model: object) -> list[str]:
+def _argument_names(model: object) -> list[str]:
     """Of the positional arguments."""
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    try:
-        parameters = inspect.signature(model.forward if isinstance(model, torch.nn.Module) else model).parameters  # type: ignore[arg-type]
-    except (TypeError, ValueError):  # such as a function written in C
-        return []
-    return [p.name for p in parameters.values() if p.kind in kinds]
+    return [p.name for p in ranges.arguments_of(model) if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
 
 
 def _hint(size: object) -> str:
@@ -230,6 +225,9 @@ def _unsupported(error: BaseException, what: str, advice: bool) -> UnsupportedEr
     reason = text.splitlines()[0] if text else ""
     explanation = re.search(r"^\s*Explanation: (.+)$", text, re.MULTILINE)
     raised = re.search(r"raised exception (.+)$", text, re.MULTILINE)
+    violated = re.search(r"^\s*- (.+?)(\. If you're using.*)?$", text, re.MULTILINE) if reason.startswith("Constraints violated") else None
+    if violated is not None:
+        reason = f"a size that is marked as dynamic is not ({violated[1]}): mark it in every tensor that has it, as large everywhere, or nowhere"
     if raised is not None:
         reason, advice = f"its own code raises {raised[1]}", False
     elif explanation is not None:

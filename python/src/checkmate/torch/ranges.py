@@ -13,6 +13,7 @@ for the first time, the peak of what will run is computed for it.
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -51,12 +52,27 @@ def check(dynamic: object) -> None:
                 raise ValueError(f"dynamic[{name!r}][{dim}] = {size}: dimensions are counted from 0, and a range ends at 2 or more")
 
 
-def marker(dynamic: object, names: list[str]) -> Callable[[tuple[Any, ...], dict[str, Any]], None] | None:
+def arguments_of(model: object) -> list[inspect.Parameter]:
+    """Of a module's or a function's call; none where Python does not know them, as of a function written in C."""
+    try:
+        return list(inspect.signature(model.forward if isinstance(model, torch.nn.Module) else model).parameters.values())  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return []
+
+
+def marker(dynamic: object, model: Callable[..., Any]) -> Callable[[tuple[Any, ...], dict[str, Any]], None] | None:
     """Marks the dimensions that `dynamic=` names in the arguments of a call, as torch._dynamo.mark_dynamic does; None where there is
-    nothing to mark. `names`: of the positional arguments. Sizes 0 and 1, for which PyTorch traces by themselves, are left alone."""
+    nothing to mark. Sizes 0 and 1, for which PyTorch traces by themselves, are left alone. ValueError for names that the model's
+    arguments do not have."""
     if not isinstance(dynamic, Mapping):
         return None
     wanted = {name: tuple(largest) for name, largest in dynamic.items()}
+    parameters = arguments_of(model)
+    names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    known = {p.name for p in parameters if p.kind is not p.VAR_POSITIONAL}
+    for name in wanted:
+        if known and name not in known and not any(p.kind is p.VAR_KEYWORD for p in parameters):
+            raise ValueError(f"dynamic= names {name!r}, but the model has no argument {name!r}: there are {', '.join(map(repr, sorted(known)))}")
     at = {name: names.index(name) for name in wanted if name in names}
 
     def mark(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
