@@ -15,10 +15,11 @@ from ..errors import InfeasibleError
 from ..graph import Graph
 from ..schedule import Schedule
 from ..solver import Progress, solve
-from . import breaks, budget, copies, cost, dropout, effects, gathered, joint, least, partition, peak, plan_cache, policies, random_state, ranks, symbols
+from . import breaks, budget, copies, cost, dropout, effects, gathered, joint, least, partition, peak, plan_cache, policies, random_state, ranks
 from .places import model_called
 from .ranges import Range, Ranges, UpperEnds
 from .ranges import check as check_ranges
+from .symbols import materialize
 from .tidy import tidied
 from .updates import unread
 from .verify import Verification
@@ -164,7 +165,7 @@ class Traced:
         self.title = options.title if options.title != UNNAMED else model_called() or UNNAMED
         self.measured = cost.Measured(plan_cache.directory() if options.cache else None) if options.costs == "measure" else None
         self.replay = options.random == "replay" and options.compiler == "eager"
-        symbols.materialize(module)
+        materialize(module)
         if options.compiler == "eager":
             copies.apply(module)
             dropout.rewrite(module)
@@ -195,7 +196,8 @@ def trace(module: fx.GraphModule, num_fwd_outputs: int, options: Options, name: 
 
 def plan(module: fx.GraphModule, num_fwd_outputs: int, options: Options, name: str,
          around: breaks.Surroundings = breaks.Surroundings(),  # noqa: B008 - frozen
-         detached: list[str] | None = None, others: Sequence[Schedule] = (), within: Ranges | None = None) -> tuple[Plan, partition.Halves]:  # fmt: skip
+         detached: list[str] | None = None, others: Sequence[Schedule] = (),
+         within: Ranges | None = None) -> tuple[Plan, partition.Halves]:  # fmt: skip
     """Plans a joint graph. `detached`: for the plan. `others`: schedules for other shapes; the cheapest that is valid for this graph
     too, and whose run is within the budget, is used, and nothing is solved. `within`: the ranges of its symbols, which have the values
     of the upper ends when this is called. InfeasibleError when no schedule is found within the
@@ -214,8 +216,9 @@ def plan(module: fx.GraphModule, num_fwd_outputs: int, options: Options, name: s
         limit = smallest.peak_bytes
         fit = _cheapest(model, limit, traced, smallest)
     else:
+        present = model.input_bytes if within is None else within.present_bytes(model)
         limit = budget.in_bytes(options.budget, baseline_bytes=baseline.peak_bytes, device=_device(module),
-                                held_bytes=(within.present_bytes(model) if within is not None else model.input_bytes) + around.held_bytes + options.held_now_bytes)  # fmt: skip
+                                held_bytes=present + around.held_bytes + options.held_now_bytes)  # fmt: skip
         options.say(f"{size}, budget {limit:,}")
         known = _fit_of_others(model, limit, traced, others)
         model, fit = (model, known) if known is not None else _fit_among(model, limit, traced, around)

@@ -20,7 +20,7 @@ from torch import fx
 from torch._C._dynamo.guards import _reinterpret_tensor  # type: ignore[attr-defined]
 
 from .joint import storage_key
-from .symbols import is_number, symbolic
+from .symbols import symbolic
 
 #: Views of views that are made from one base. Python's parser has a limit for calls in calls.
 _CHAIN = 32

@@ -46,7 +46,7 @@ def check(dynamic: object) -> None:
     for name, largest in dynamic.items():
         whole = isinstance(name, str) and isinstance(largest, Mapping) and largest
         if not whole or not all(type(dim) is int and type(size) is int for dim, size in largest.items()):
-            raise TypeError(f'dynamic[{name!r}] must be the largest size of each dimension, such as {{1: 512}}, not {largest!r}')
+            raise TypeError(f"dynamic[{name!r}] must be the largest size of each dimension, such as {{1: 512}}, not {largest!r}")
         for dim, size in largest.items():
             if dim < 0 or size < 2:
                 raise ValueError(f"dynamic[{name!r}][{dim}] = {size}: dimensions are counted from 0, and a range ends at 2 or more")
@@ -169,7 +169,7 @@ class Ranges:
             return
         known = getattr(self._env, "backed_var_to_val", None) or self._env.var_to_val
         if symbol not in known:
-            raise UnsupportedError(f"a size or number depends on data ({number}), so that bytes are not known: torch.where with a mask keeps sizes fixed")
+            raise UnsupportedError(f"a size depends on data ({number}), so that bytes are not known: torch.where with a mask keeps it fixed")
         if not symbol.is_integer:
             raise UnsupportedError(f"{self.describe(symbol)} that the model is called with is a symbol ({number}): give it as a tensor")
         span = self._env.var_to_range[symbol]
@@ -201,11 +201,11 @@ class Ranges:
 
     def _require_growth(self, node: fx.Node, size: Any) -> None:
         if not grows(size, self.lower, self.upper):
-            where = places.source_of(node)
+            where = f" ({place})" if (place := places.source_of(node)) else ""
+            named = "; ".join(f"{symbol}: {self.describe(symbol)}" for symbol in sorted(size.free_symbols, key=str))
             raise UnsupportedError(
-                f"one plan cannot be proven for a range of sizes: the result of '{node.name}'{f' ({where})' if where else ''} has {size} bytes, which "
-                f"are not shown to grow with the sizes ({'; '.join(f'{s}: {self.describe(s)}' for s in sorted(size.free_symbols, key=str))}). Plan each "
-                "size by itself: dynamic=False, with shapes= for many"
+                f"one plan cannot be proven for a range of sizes: the result of '{node.name}'{where} has {size} bytes, which are not shown to "
+                f"grow with the sizes ({named}). Plan each size by itself: dynamic=False, with shapes= for many"
             )
 
     def present_bytes(self, model: Joint) -> int:
@@ -364,5 +364,3 @@ def checked(run: Callable[..., Any], ranges: Ranges, inputs: list[Any], beside: 
         return run(*args)
 
     return call
-
-

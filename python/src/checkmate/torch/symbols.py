@@ -164,7 +164,8 @@ def arguments(graph: fx.Graph, sizes: Iterable[Any]) -> list[Any]:
 
 
 def _computed(graph: fx.Graph, size: Any) -> Any:
-    wanted, known = expression(size), {}
+    wanted = expression(size)
+    known: dict[Any, fx.Node] = {}
     for node in graph.find_nodes(op="placeholder"):
         if is_symbol(node):
             known.setdefault(expression(node.meta["val"]), node)
@@ -176,7 +177,8 @@ def _computed(graph: fx.Graph, size: Any) -> Any:
 
 def _replace_by_constant(node: fx.Node, value: Any) -> None:
     for user in list(node.users):
-        user.args, user.kwargs = (fx.map_arg(part, lambda leaf: value if leaf is node else leaf) for part in (user.args, user.kwargs))
+        changed: Any = fx.map_arg((user.args, user.kwargs), lambda leaf: value if leaf is node else leaf)
+        user.args, user.kwargs = changed
 
 
 def _compute(graph: fx.Graph, wanted: Any, known: dict[Any, Any]) -> Any:
