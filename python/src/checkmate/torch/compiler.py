@@ -212,7 +212,8 @@ def backend(
     verify: bool = False,
     **options: Unpack[Settings],
 ) -> Backend:
-    """A backend for `torch.compile(model, backend=checkmate.torch.backend("4GiB"), dynamic=False)`; options as in `compile`.
+    """A backend for `torch.compile(model, backend=checkmate.torch.backend("4GiB"), dynamic=False)`; options as in `compile`. What
+    torch.compile traces with dynamic=True is planned for a range of sizes; the option `dynamic` says only where ranges end.
 
     Each graph is planned for the whole budget: only `compile` sees a call as a whole, so that the parts of one can share it.
     `loss` is "all" unless it is given, since a graph need not be a whole model.
@@ -293,6 +294,10 @@ def compile(
     shapes: how many shapes the model may be called with; by default PyTorch's own limit, 8, and each is planned. With it, a shape
         for which the plan of another one is valid and within the budget is not planned anew: the verifier and the peak of
         what runs decide. Call it with the largest first: what its plan is good for are smaller ones.
+    dynamic: True, or the largest sizes of dimensions of arguments, {"input_ids": {1: 512}}: one trace and one plan for a range of
+        sizes. It is proven for its upper end, the largest size given here or by torch._dynamo.mark_dynamic(x, dim, min=, max=),
+        else that of the first call; if every tensor's bytes grow with every size, smaller sizes need no more. A larger size is
+        planned anew. UnsupportedError for what does not grow.
     progress: called with a line of text now and then while it plans, such as `print`.
 
     A DistributedDataParallel model has its module compiled in place; its buckets are counted, and the processes agree on
