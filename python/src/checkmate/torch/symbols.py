@@ -81,7 +81,7 @@ def number(size: Any) -> int:
 
 def symbolic(tensor: torch.Tensor) -> bool:
     """Whether any size, stride or the offset is no plain integer."""
-    return not all(isinstance(size, int) for size in (*tensor.shape, *tensor.stride(), tensor.storage_offset()))
+    return not all(isinstance(size, int) for size in _layout(tensor))
 
 
 def concrete(value: Any) -> Any:
@@ -204,3 +204,48 @@ def _compute(graph: fx.Graph, wanted: Any, known: dict[Any, Any]) -> Any:
             arguments, named = fx.map_arg((node.args, node.kwargs), lambda n: n.meta["val"])
             node.meta["val"] = target(*arguments, **named)
     return found.node if isinstance(found, fx.Proxy) else int(found)
+
+
+class Written:
+    """Sizes as text in a function that is made of a graph. `names`: of the graph's nodes there."""
+
+    def __init__(self, graph: fx.Graph, names: dict[fx.Node, str]) -> None:
+        self._known: dict[Any, str] = {}
+        for node in graph.find_nodes(op="placeholder"):
+            if is_symbol(node) and getattr(expression(node.meta["val"]), "is_Symbol", False):
+                self._known.setdefault(expression(node.meta["val"]), names[node])
+        self._symbols = set(self._known)
+        self.lines: list[str] = []  # that compute what the texts name
+
+    def can(self, tensor: torch.Tensor) -> bool:
+        """Whether sizes, strides and offset can be written: they are products and sums of numbers that the function is given."""
+        return all(self._can(expression(size)) for size in _layout(tensor))
+
+    def _can(self, size: Any) -> bool:
+        if isinstance(size, int):
+            return True
+        plain = all(e.is_Symbol or e.is_Integer or e.is_Add or e.is_Mul for e in _parts(size))
+        return plain and size.free_symbols <= self._symbols
+
+    def size(self, size: Any) -> str:
+        found = expression(size)
+        if isinstance(found, int) or found.is_Integer:
+            return str(int(found))
+        if found not in self._known:
+            text = (" + " if found.is_Add else " * ").join(self.size(part) for part in found.args)
+            self._known[found] = f"n{len(self.lines)}"
+            self.lines.append(f"{self._known[found]} = {text}")
+        return self._known[found]
+
+    def sizes(self, sizes: Iterable[Any]) -> str:
+        return "(" + "".join(self.size(size) + ", " for size in sizes) + ")"
+
+
+def _layout(tensor: torch.Tensor) -> tuple[Any, ...]:
+    return (*tensor.shape, *tensor.stride(), tensor.storage_offset())
+
+
+def _parts(e: Any) -> Iterator[Any]:
+    yield e
+    for part in e.args:
+        yield from _parts(part)
