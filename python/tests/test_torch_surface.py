@@ -43,19 +43,14 @@ def python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("how", ["marked", "backend"])
-def test_dynamic_shapes_are_named(how: str) -> None:
+@pytest.mark.parametrize("how", ["split", "inductor"])
+def test_dynamic_shapes_that_are_not_planned_are_named(how: str) -> None:
     model, (x, y) = make("perceptron")
-    if how == "marked":
-        torch._dynamo.mark_dynamic(x, 0)
-        torch._dynamo.mark_dynamic(y, 0)
-        compiled = ct.compile(model, "1GiB", **FAST)
-        with pytest.raises(ct.UnsupportedError, match=r"dimension 0 of 'x' \(now 2048\).*mark_dynamic"):
-            compiled(x, y)
-    else:
-        run = torch.compile(model, backend=ct.backend("1GiB", **FAST), dynamic=True)
-        with pytest.raises(Exception, match=r"dimension 0 of 'x'.*dynamic=False"):
-            run(x, y)
+    torch._dynamo.mark_dynamic(x, 0)
+    torch._dynamo.mark_dynamic(y, 0)
+    compiled = ct.compile(model, "1GiB", **FAST, **({"graph_breaks": "split"} if how == "split" else {"compiler": "inductor"}))
+    with pytest.raises(ct.UnsupportedError, match=r"dimension 0 of 'x' \(now 2048\).*mark_dynamic"):
+        compiled(x, y)
 
 
 def test_sizes_that_depend_on_data_are_named() -> None:

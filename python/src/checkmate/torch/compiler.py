@@ -17,7 +17,8 @@ from torch import fx
 from typing_extensions import Unpack  # which PyTorch needs itself
 
 from .. import solver
-from . import breaks, casts, failures, kernels, outputs, policies, ranks, recurrent, runtime, verified
+from ..errors import InfeasibleError
+from . import breaks, casts, failures, kernels, outputs, policies, ranges, ranks, recurrent, runtime, symbols, verified
 from . import budget as budgets
 from . import settings as torchs
 from .optimizers import has_state, optimizer_bytes
@@ -45,6 +46,7 @@ class Settings(TypedDict, total=False):
     strategy: str
     cache: bool
     shapes: int
+    dynamic: bool | ranges.UpperEnds
     progress: Callable[[str], None] | None
 
 
@@ -97,6 +99,8 @@ class Backend:
         self._held_bytes = 0
         self._accumulated = (0, 0)
         self._parameters: set[int] = set()
+        self._sizes: list[ranges.Size] = []
+        self._within: ranges.Ranges | None = None
         self.__name__ = "checkmate"
 
     def __call__(self, module: fx.GraphModule, inputs: list[Any], **_options: Any) -> Callable[..., Any]:
@@ -110,7 +114,7 @@ class Backend:
             return module.forward
 
     def _planned(self, module: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
-        failures.require_static(module, inputs, self.model)
+        self._sizes, self._within = failures.dynamic_sizes(module, inputs, self.model, self.options, split=self.graphs is not None), None
         parameters = {i: value for i, value in enumerate(inputs) if isinstance(value, torch.nn.Parameter)}
         self._parameters = set(parameters)
         self._accumulated = _gradient_bytes(parameters.values() if self.accumulate else ())
@@ -146,11 +150,23 @@ class Backend:
 
     def partition(self, module: fx.GraphModule, _inputs: Any, *, num_fwd_outputs: int, **_hints: Any) -> tuple[fx.GraphModule, fx.GraphModule]:
         """AOTAutograd's partition function: the forward and the backward graph of the schedule."""
+        with self.at_upper_ends(module):
+            return self._partition(module, num_fwd_outputs)
+
+    def at_upper_ends(self, module: fx.GraphModule) -> contextlib.AbstractContextManager[None]:
+        """While this lasts, the symbols of a joint graph have the values that it is planned for."""
+        self._within = ranges.Ranges(module, self._sizes) if self._sizes else None
+        return symbols.at(self._within.top() if self._within is not None else None)
+
+    def _partition(self, module: fx.GraphModule, num_fwd_outputs: int) -> tuple[fx.GraphModule, fx.GraphModule]:
         casts.merge(module, num_fwd_outputs, self._parameters)
         fixed, now = (a + b for a, b in zip((self.options.fixed_bytes, self.options.held_now_bytes), self._accumulated, strict=True))
         options, name = replace(self.options, fixed_bytes=fixed, held_now_bytes=now), f"graph {len(self.plans)}"
         others = [made.schedule for made in self.plans] if options.shapes else []
-        made, halves = plan(module, num_fwd_outputs, options, name, self._around, [out.name for out in self._detached], others)
+        try:
+            made, halves = plan(module, num_fwd_outputs, options, name, self._around, [out.name for out in self._detached], others, self._within)
+        except InfeasibleError as error:
+            raise error if self._within is None else self._within.named(error) from None
         self.plans.append(made)
         log.info("graph %d: %s", len(self.plans) - 1, made)
         if self.graphs is not None:
@@ -174,7 +190,15 @@ class Backend:
         whole = aot_autograd(fw_compiler=boxed, bw_compiler=boxed, inference_compiler=boxed, partition_fn=boxed.halves(self.partition))
         with kernels.native():
             made: Callable[..., Any] = whole(module, inputs)
-        return boxed.runtime(made)
+        run = boxed.runtime(made)
+        if self._within is None:
+            return run
+        around = self._around.held_bytes
+
+        def beside(given: list[Any]) -> int:
+            return max(0, breaks.unused_bytes(self.model, self.arguments, given) - around) if self.arguments is not None else 0
+
+        return ranges.checked(run, self._within, inputs, beside)
 
 
 def backend(
@@ -188,7 +212,8 @@ def backend(
     verify: bool = False,
     **options: Unpack[Settings],
 ) -> Backend:
-    """A backend for `torch.compile(model, backend=checkmate.torch.backend("4GiB"), dynamic=False)`; options as in `compile`.
+    """A backend for `torch.compile(model, backend=checkmate.torch.backend("4GiB"), dynamic=False)`; options as in `compile`. What
+    torch.compile traces with dynamic=True is planned for a range of sizes; the option `dynamic` says only where ranges end.
 
     Each graph is planned for the whole budget: only `compile` sees a call as a whole, so that the parts of one can share it.
     `loss` is "all" unless it is given, since a graph need not be a whole model.
@@ -269,6 +294,10 @@ def compile(
     shapes: how many shapes the model may be called with; by default PyTorch's own limit, 8, and each is planned. With it, a shape
         for which the plan of another one is valid and within the budget is not planned anew: the verifier and the peak of
         what runs decide. Call it with the largest first: what its plan is good for are smaller ones.
+    dynamic: True, or the largest sizes of dimensions of arguments, {"input_ids": {1: 512}}: one trace and one plan for a range of
+        sizes. It is proven for its upper end, the largest size given here or by torch._dynamo.mark_dynamic(x, dim, min=, max=),
+        else that of the first call; if every tensor's bytes grow with every size, smaller sizes need no more. A larger size is
+        planned anew. UnsupportedError for what does not grow.
     progress: called with a line of text now and then while it plans, such as `print`.
 
     A DistributedDataParallel model has its module compiled in place; its buckets are counted, and the processes agree on
@@ -298,12 +327,16 @@ def compile(
         fixed += ranks.bucket_bytes(target)
         now += ranks.bucket_bytes(target)
     settings = checked(budget, options, model=target, fixed_bytes=fixed, held_now_bytes=now)
+    if settings.dynamic and (graphs is not None or settings.compiler != "eager"):
+        raise ValueError('dynamic= needs the model as one graph and compiler="eager": else the bytes of other sizes are not known')
     made = Backend(settings, graphs, loss if graphs is None else "all", target)
     original: Any = target._call_impl if inplace else target
     traced = _traced_whole(original) if inplace else original
-    compiled: Any = torch.compile(traced, backend=made, fullgraph=graphs is None, dynamic=False)
+    dynamic = settings.dynamic is True
+    compiled: Any = torch.compile(traced, backend=made, fullgraph=graphs is None, dynamic=dynamic)
     inner = compiled.forward if isinstance(compiled, torch.nn.Module) else compiled
-    run = inner if graphs is not None else torch.compile(outputs.traced(original, loss), backend=made, fullgraph=True, dynamic=False)
+    run = inner if graphs is not None else torch.compile(outputs.traced(original, loss), backend=made, fullgraph=True, dynamic=dynamic)
+    mark = ranges.marker(settings.dynamic, target)
     per_call: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
     if graphs is not None or not torchs.only_while_compiling(run, settings.shapes):
         per_call = functools.partial(torchs.during_call, settings.shapes)
@@ -311,6 +344,8 @@ def compile(
 
     def planned(*args: Any, **kwargs: Any) -> Any:
         made.arguments = args, kwargs
+        if mark is not None:
+            mark(args, kwargs)
         try:
             with per_call():
                 return guard(*args, **kwargs)

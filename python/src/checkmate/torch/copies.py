@@ -11,6 +11,7 @@ import torch
 from torch import fx
 
 from .joint import storage_key, tensors
+from .symbols import same
 from .views import refresh
 
 _aten = torch.ops.aten
@@ -55,5 +56,5 @@ def _is_copy(node: fx.Node) -> bool:
     copy, source = node.meta.get("val"), node.args[0].meta.get("val")
     if not isinstance(copy, torch.Tensor) or not isinstance(source, torch.Tensor):
         return False
-    same = copy.shape == source.shape and copy.stride() == source.stride() and copy.dtype == source.dtype
-    return same and copy.storage_offset() == source.storage_offset() and copy.untyped_storage().nbytes() == source.untyped_storage().nbytes()
+    layouts = [(*t.shape, *t.stride(), t.storage_offset(), t.untyped_storage().nbytes()) for t in (copy, source)]
+    return copy.dtype == source.dtype and copy.dim() == source.dim() and same(*layouts)

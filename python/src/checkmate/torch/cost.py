@@ -19,7 +19,7 @@ import torch
 from torch import fx
 from torch.utils._pytree import tree_flatten, tree_map
 
-from . import effects, joint, meter, plan_cache, recurrent
+from . import effects, joint, meter, plan_cache, recurrent, symbols
 
 #: FLOPs per second, bytes per second, seconds to start a call. Round figures of a CPU core and of a data-centre GPU
 #: (NVIDIA A100 data sheet: 19.5 TFLOPS in single precision, 1.6 TB/s); measure to do better.
@@ -34,7 +34,7 @@ def _tensors(value: object) -> list[torch.Tensor]:
 
 def _values(node: fx.Node) -> tuple[Any, Any]:
     """The call's arguments, nodes replaced by the fake tensors they stand for."""
-    return fx.map_arg(node.args, lambda n: n.meta.get("val")), fx.map_arg(node.kwargs, lambda n: n.meta.get("val"))
+    return symbols.concrete(fx.map_arg((node.args, node.kwargs), lambda n: n.meta.get("val")))
 
 
 def flops(node: fx.Node) -> int:
@@ -42,7 +42,7 @@ def flops(node: fx.Node) -> int:
     from torch.utils.flop_counter import flop_registry
 
     args, kwargs = _values(node)
-    out = node.meta.get("val")
+    out = symbols.concrete(node.meta.get("val"))
     formula = flop_registry.get(getattr(node.target, "overloadpacket", None))
     if formula is not None:
         return int(formula(*args, **kwargs, out_val=out))
@@ -63,7 +63,7 @@ def estimate(node: fx.Node) -> tuple[int, int]:
     """Nanoseconds, and zero bytes of workspace; recurrent layers, whose workspace is large, are measured."""
     if node.target in _TRIED:
         return _tried(node)
-    outputs = _tensors(node.meta.get("val"))
+    outputs = _tensors(symbols.concrete(node.meta.get("val")))
     device = outputs[0].device.type if outputs else "cpu"
     rate, bandwidth, start = _RATES.get(device, _RATES["cuda"])
     if _is_view(node):

@@ -17,7 +17,7 @@ import torch
 from torch import fx
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
-from . import inplace, random_state
+from . import inplace, random_state, symbols
 from .partition import Halves
 
 _aten = torch.ops.aten
@@ -35,7 +35,7 @@ def _is_plain(node: fx.Node) -> bool:
         return False
     x, p, train = node.args
     out, _mask = node.meta["val"]
-    on_cpu = isinstance(x, fx.Node) and out.device.type == "cpu" and out.dtype.is_floating_point and out.numel() > 0
+    on_cpu = isinstance(x, fx.Node) and out.device.type == "cpu" and out.dtype.is_floating_point and symbols.number(out.numel()) > 0
     return on_cpu and train is True and isinstance(p, float) and 0.0 < p < 1.0
 
 
@@ -85,10 +85,10 @@ def _in_memory_order() -> bool:
 
 def _draw(graph: fx.Graph, node: fx.Node, mask: torch.Tensor, keep: float) -> fx.Node:
     """A mask of the same layout, drawn in the order in which eager mode's in-place call does."""
-    order = sorted(range(mask.dim()), key=mask.stride, reverse=True)
+    order = sorted(range(mask.dim()), key=lambda d: symbols.number(mask.stride(d)), reverse=True)
     in_memory_order = _in_memory_order()
     shape = [mask.shape[d] for d in order] if in_memory_order else list(mask.shape)
-    empty = _call(graph, node, _aten.empty.memory_format, shape, dtype=mask.dtype, device=mask.device)
+    empty = _call(graph, node, _aten.empty.memory_format, symbols.arguments(graph, shape), dtype=mask.dtype, device=mask.device)
     drawn = _call(graph, node, _aten.bernoulli.p, empty, keep)
     if order == sorted(order):
         return drawn
@@ -105,11 +105,11 @@ def _replace_backward(graph: fx.Graph, node: fx.Node, mask: fx.Node, noise: fx.N
     gradient = node.args[0]
     assert isinstance(gradient, fx.Node)
     given, made = gradient.meta["val"], noise.meta["val"]
-    if given.dtype != made.dtype or given.shape != made.shape:
+    if given.dtype != made.dtype or not symbols.same(given.shape, made.shape):
         return
     with graph.inserting_before(node):
         product = _call(graph, node, _aten.mul.Tensor, gradient, noise)
-        if product.meta["val"].stride() != node.meta["val"].stride():
+        if not symbols.same(product.meta["val"].stride(), node.meta["val"].stride()):
             # What follows was traced for the layout that PyTorch promises of this call, and its kernel does not keep.
             product = _call(graph, node, _aten.clone.default, product, memory_format=torch.contiguous_format)
     node.replace_all_uses_with(product)
@@ -137,8 +137,8 @@ def _draw_noise(half: fx.Graph, noise: fx.Node, limit: int, levels: dict[fx.Node
     if empty.target is not _aten.empty.memory_format or any(len(made.users) != 1 for made in {empty, drawn, mask}):
         return False
     value = noise.meta["val"]
-    bytes_more = value.numel() * (value.element_size() - 2 * empty.meta["val"].element_size())
-    if value.stride() != mask.meta["val"].stride() or not _follow(drawn, noise) or levels[drawn] + bytes_more > limit:
+    bytes_more = symbols.number(value.numel()) * (value.element_size() - 2 * empty.meta["val"].element_size())
+    if not symbols.same(value.stride(), mask.meta["val"].stride()) or not _follow(drawn, noise) or levels[drawn] + bytes_more > limit:
         return False
     with half.inserting_before(drawn):  # the schedule may have made the mask's place earlier, where there is no room for the noise
         place = half.call_function(empty.target, empty.args, {**empty.kwargs, "dtype": value.dtype})

@@ -16,31 +16,36 @@ import torch
 from torch import fx
 
 from ..errors import CheckmateError, InfeasibleError
-from . import recurrent
+from . import ranges, recurrent, symbols
 from .breaks import Graphs
 from .joint import UnsupportedError
-from .planner import from_progress
+from .planner import Options, from_progress
 
 
-def require_static(module: fx.GraphModule, inputs: list[Any], model: object = None) -> None:
-    """UnsupportedError that names the dimensions that are symbols. Positional arguments have the names that `model` has for them."""
-    found = []
-    for node in module.graph.nodes:
-        value = node.meta.get("example_value")
-        if node.op == "placeholder" and isinstance(value, torch.Tensor):
-            name = _source(node, model)
-            found += [f"dimension {i} of {name} (now {_hint(size)})" for i, size in enumerate(value.shape) if not isinstance(size, int)]
-    if not found and any(isinstance(value, (torch.SymInt, torch.SymFloat)) for value in inputs):
-        found = ["a number that the model is called with"]
+def dynamic_sizes(module: fx.GraphModule, inputs: list[Any], model: object, options: Options, *, split: bool) -> list[ranges.Size]:
+    """The sizes among a graph's inputs that are symbols. Positional arguments have the names that `model` has for them.
+    UnsupportedError for sizes that depend on data, and where a range of sizes has no plan."""
+    found = ranges.sizes(module, inputs, lambda node: _source(node, model), options.dynamic)
     if found:
-        raise UnsupportedError(
-            f"dynamic shapes cannot be planned, because bytes must be known: {', '.join(found)}. Compile with dynamic=False and do "
-            "not call torch._dynamo.mark_dynamic; pad to a few sizes, each of which is planned once, or give compile shapes=, how many there may be"
-        )
+        layers = next((node for node in module.graph.nodes if recurrent.is_call(node)), None)
+        why = (
+            'graph_breaks="split" shares the budget among graphs of known bytes' if split
+            else "inductor chooses its own buffers for each size" if options.compiler == "inductor"
+            else f"a recurrent layer{place(layers.stack_trace or '')} is measured at one size" if layers is not None
+            else ""
+        )  # fmt: skip
+        if why:
+            raise UnsupportedError(
+                f"dynamic shapes cannot be planned here, because {why}: {', '.join(f'{size} (now {_hint(size.value)})' for size in found)}. Compile "
+                "with dynamic=False and do not call torch._dynamo.mark_dynamic; give compile shapes=, how many there may be"
+            )
+    from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+
     for node in module.graph.nodes:
         value = node.meta.get("example_value")
-        if isinstance(value, torch.Tensor) and any(not isinstance(size, int) for size in value.shape):
+        if isinstance(value, torch.Tensor) and symbols.symbolic(value) and free_unbacked_symbols(tuple(value.shape)):
             raise _depends_on_data(f"the result of '{node.name}'{place(node.stack_trace or '')}")
+    return found
 
 
 def _depends_on_data(what: str) -> UnsupportedError:
@@ -65,12 +70,7 @@ def _source(node: fx.Node, model: object) -> str:
 
 def _argument_names(model: object) -> list[str]:
     """Of the positional arguments."""
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    try:
-        parameters = inspect.signature(model.forward if isinstance(model, torch.nn.Module) else model).parameters  # type: ignore[arg-type]
-    except (TypeError, ValueError):  # such as a function written in C
-        return []
-    return [p.name for p in parameters.values() if p.kind in kinds]
+    return [p.name for p in ranges.arguments_of(model) if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
 
 
 def _hint(size: object) -> str:
@@ -165,7 +165,9 @@ class Guard:
 
 def in_backend(error: Exception) -> UnsupportedError | None:
     """What was raised while a graph was planned, where it says that the graph cannot be."""
-    if _says_what_is_wrong(error) or from_progress(error):
+    from torch._dynamo.exc import RestartAnalysis
+
+    if _says_what_is_wrong(error) or from_progress(error) or isinstance(error, RestartAnalysis):
         return None
     if isinstance(error, CheckmateError):
         return error if isinstance(error, UnsupportedError) else None
@@ -223,6 +225,9 @@ def _unsupported(error: BaseException, what: str, advice: bool) -> UnsupportedEr
     reason = text.splitlines()[0] if text else ""
     explanation = re.search(r"^\s*Explanation: (.+)$", text, re.MULTILINE)
     raised = re.search(r"raised exception (.+)$", text, re.MULTILINE)
+    violated = re.search(r"^\s*- (.+?)(\. If you're using.*)?$", text, re.MULTILINE) if reason.startswith("Constraints violated") else None
+    if violated is not None:
+        reason = f"a size that is marked as dynamic is not ({violated[1]}): mark it in every tensor that has it, as large everywhere, or nowhere"
     if raised is not None:
         reason, advice = f"its own code raises {raised[1]}", False
     elif explanation is not None:

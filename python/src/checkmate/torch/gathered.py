@@ -16,6 +16,8 @@ from typing import Any
 import torch
 from torch import fx
 
+from .symbols import same
+
 _aten = torch.ops.aten
 
 #: Views that put dimensions elsewhere: they can be taken of the parts as of the whole.
@@ -68,7 +70,7 @@ def _scattered(node: fx.Node, scattered: dict[fx.Node, _Scattered]) -> _Scattere
         return None
     arguments: Any = node.args
     gradient, sizes, dim, *place = arguments
-    if not all(isinstance(number, int) for number in (*sizes, dim, *place)):
+    if not all(isinstance(number, int) for number in (dim, *place, sizes[dim])):
         return None
     dim %= len(sizes)
     if node.target is _aten.select_backward.default:
@@ -92,7 +94,7 @@ def _sum(node: fx.Node, scattered: dict[fx.Node, _Scattered]) -> _Scattered | No
 
 def _same_type(a: fx.Node, b: fx.Node) -> bool:
     x, y = a.meta["val"], b.meta["val"]
-    return bool(x.shape == y.shape and x.dtype == y.dtype and x.device == y.device)
+    return same(x.shape, y.shape) and x.dtype == y.dtype and x.device == y.device
 
 
 def _gather(graph: fx.Graph, total: fx.Node, found: _Scattered) -> None:
@@ -155,7 +157,7 @@ def _joined(whole: torch.Size, parts: list[torch.Size]) -> int | None:
     """The only dimension in which the parts differ from the whole."""
     if any(len(part) != len(whole) for part in parts):
         return None
-    found = {dim for part in parts for dim, size in enumerate(part) if size != whole[dim]}
+    found = {dim for part in parts for dim, size in enumerate(part) if not same(size, whole[dim])}
     return found.pop() if len(found) == 1 else None
 
 
@@ -171,8 +173,8 @@ def _call(graph: fx.Graph, target: Any, args: tuple[Any, ...], like: fx.Node) ->
 
 
 def _same_layout(a: torch.Tensor, b: torch.Tensor) -> bool:
-    same = a.shape == b.shape and a.stride() == b.stride() and a.dtype == b.dtype and a.device == b.device
-    return same and a.storage_offset() == b.storage_offset()
+    layouts = [(*t.shape, *t.stride(), t.storage_offset()) for t in (a, b)]
+    return a.dtype == b.dtype and a.device == b.device and a.dim() == b.dim() and same(*layouts)
 
 
 def _erase(graph: fx.Graph, unused: list[fx.Node]) -> None:

@@ -18,6 +18,8 @@ from typing import Any
 import torch
 from torch import fx
 
+from . import symbols
+
 #: In a node's metadata: the node whose storage it writes over.
 OVER = "checkmate_over"
 
@@ -116,15 +118,16 @@ def emit(graph: fx.Graph, node: fx.Node, operand: fx.Node, value: Callable[[fx.N
 
 
 def _same_layout(a: torch.Tensor, b: torch.Tensor) -> bool:
-    same = a.shape == b.shape and a.stride() == b.stride() and a.dtype == b.dtype and a.device == b.device
+    same = symbols.same(a.shape, b.shape) and symbols.same(a.stride(), b.stride()) and a.dtype == b.dtype and a.device == b.device
     return same and a.layout == torch.strided and not b.is_conj() and not b.is_neg() and _dense(b)
 
 
 def _dense(value: torch.Tensor) -> bool:
     """Whether every element has its own place, and no place lies between them."""
-    expected = 1
-    for stride, size in sorted((stride, size) for stride, size in zip(value.stride(), value.shape, strict=True) if size != 1):
-        if stride != expected:
+    expected: Any = 1
+    places = [(stride, size) for stride, size in zip(value.stride(), value.shape, strict=True) if not symbols.same(size, 1)]
+    for stride, size in sorted(places, key=lambda place: (symbols.number(place[0]), symbols.number(place[1]))):
+        if not symbols.same(stride, expected):
             return False
         expected *= size
     return True

@@ -18,7 +18,7 @@ from torch import fx
 
 from ..errors import CheckmateError
 from ..graph import Graph, OpKind
-from . import effects, inplace, places, random_state
+from . import effects, inplace, places, random_state, symbols
 
 #: Cost of a call in nanoseconds, and the bytes it needs beside its operands and outputs.
 CostFn = Callable[[fx.Node], tuple[int, int]]
@@ -59,9 +59,7 @@ def storage_key(value: torch.Tensor) -> int:
 
 def storage_bytes(value: torch.Tensor) -> int:
     """Bytes of the storage as the allocator counts them: CUDA's hands out multiples of 512."""
-    size = value.untyped_storage().nbytes()
-    if not isinstance(size, int):
-        raise UnsupportedError(f"a tensor's size is not known when the graph is planned ({size}): shapes must be static")
+    size = symbols.number(value.untyped_storage().nbytes())
     return -(-size // 512) * 512 if value.device.type == "cuda" else size
 
 
@@ -159,7 +157,7 @@ def sides(nodes: list[fx.Node], forward_outputs: list[object]) -> tuple[list[fx.
         if node in late:
             late.discard(node)
             stack.extend(node.all_input_nodes)
-    calls = [node for node in nodes if node.op == "call_function" and node.target is not operator.getitem]
+    calls = [node for node in nodes if node.op == "call_function" and node.target is not operator.getitem and not symbols.is_number(node)]
     return [n for n in calls if n not in late], [n for n in calls if n in late]
 
 
@@ -228,8 +226,6 @@ class _Builder:
         if node.op == "get_attr" and not isinstance(value, torch.Tensor):
             attribute = getattr(module, str(node.target), None)
             value = attribute if isinstance(attribute, torch.Tensor) else None
-        if node.op == "placeholder" and isinstance(value, (torch.SymInt, torch.SymFloat)):
-            raise UnsupportedError(f"input {node.name} is a symbolic number: shapes must be static (dynamic=False)")
         if node.op in ("placeholder", "get_attr") and isinstance(value, torch.Tensor) and not is_tangent(node):
             self._tensor(value, node, node.name, "input")
 

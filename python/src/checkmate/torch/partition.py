@@ -15,7 +15,7 @@ import torch
 from torch import fx
 
 from ..schedule import Schedule, Step
-from . import effects, inplace, random_state
+from . import effects, inplace, random_state, symbols
 from .joint import Joint, UnsupportedError, is_tangent, storage_bytes, storage_key, tensors
 
 #: In the metadata of a call in one of the halves: the name that it has in the joint graph.
@@ -69,13 +69,16 @@ def split(joint: Joint, schedule: Schedule) -> Halves:
 
     # What the backward pass uses before it has computed it itself.
     saved: dict[fx.Node, None] = {}
+    numbers: dict[fx.Node, None] = {}  # those among the inputs
     computed: set[fx.Node] = set()
     for index in steps[cut + 1 :]:
         op = joint.ops[index]
         if op.node is None:
             continue
         for parent in op.node.all_input_nodes:
-            if parent not in computed and parent.op != "get_attr" and not is_tangent(parent):
+            if symbols.is_symbol(parent) or symbols.is_number(parent):
+                numbers.update(dict.fromkeys(symbols.inputs_of(parent)))
+            elif parent not in computed and parent.op != "get_attr" and not is_tangent(parent):
                 saved[parent] = None
         computed.update([op.node, *op.elements.values()])
     for output in joint.backward_outputs:
@@ -96,10 +99,13 @@ def split(joint: Joint, schedule: Schedule) -> Halves:
     for node in kept:
         if not isinstance(node.meta.get("val"), torch.Tensor):
             raise UnsupportedError(f"{node.name} is no tensor and is needed in the backward pass: shapes must be static")
-    values = [_value(forward, node) for node in joint.forward_outputs]
+    values = [_copy_constant(joint, forward, node) for node in joint.forward_outputs]
     values += [_copy_constant(joint, forward, node) for node in kept] + [state_of[node] for node in states]
-    _finish(joint, forward, values, _descriptors(joint, True, len(kept) + len(states)))
+    values += [forward.value[node] for node in numbers]
+    _finish(joint, forward, values, _descriptors(joint, True, len(kept) + len(states) + len(numbers)))
 
+    for node in numbers:  # AOTAutograd has numbers last among the outputs, and first among the inputs
+        backward.placeholder(node)
     for node in kept:
         backward.placeholder(node)
     for node in states:
@@ -180,7 +186,12 @@ def _overwritten(joint: Joint, side: _Side, node: fx.Node, step: Step) -> fx.Nod
 
 
 def _copy_constant(joint: Joint, side: _Side, node: object) -> object:
-    """The value of a node in this graph; a constant of the module is fetched where it is first used."""
+    """The value of a node in this graph; a constant of the module is fetched, and a number computed, where it is first used."""
+    if symbols.is_number(node) and node not in side.value:
+        assert isinstance(node, fx.Node)
+        for parent in node.all_input_nodes:
+            _copy_constant(joint, side, parent)
+        side.value[node] = side.graph.node_copy(node, lambda n: side.value[n])
     if isinstance(node, fx.Node) and node.op == "get_attr" and node not in side.value:
         side.value[node] = side.graph.node_copy(node)
         side.borrowed.add(node)

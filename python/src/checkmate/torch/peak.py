@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import fx
 
-from . import inplace
+from . import inplace, symbols
 from .joint import Joint, is_tangent, output_bytes, storage_bytes, storage_key
 from .joint import updates as joint_updates
 from .partition import CALL, Halves
@@ -97,7 +97,8 @@ def peak_bytes(joint: Joint, halves: Halves, workspace: dict[str, int] | None = 
     gone = {new for new, node in zip(outputs[:count], joint.forward_outputs, strict=True) if node in updates and isinstance(new, fx.Node)}
     entering: dict[fx.Node, list[int]] = {}
     inputs = [node for node in backward.nodes if node.op == "placeholder"]
-    for placeholder, source in zip(inputs, outputs[count:], strict=False):
+    kept = [node for node in outputs[count:] if not symbols.is_symbol(node)]
+    for placeholder, source in zip([node for node in inputs if not symbols.is_symbol(node)], kept, strict=False):
         if isinstance(source, fx.Node):
             entering[placeholder] = on[source]
             storages.hold(on[source])

@@ -17,6 +17,9 @@ from ..schedule import Schedule
 from ..solver import Progress, solve
 from . import breaks, budget, copies, cost, dropout, effects, gathered, joint, least, partition, peak, plan_cache, policies, random_state, ranks
 from .places import model_called
+from .ranges import Range, Ranges, UpperEnds
+from .ranges import check as check_ranges
+from .symbols import materialize
 from .tidy import tidied
 from .updates import unread
 from .verify import Verification
@@ -44,6 +47,7 @@ class Options:
     autocast_backward: bool = False
     cache: bool = True
     shapes: int = 0
+    dynamic: bool | UpperEnds = False
     progress: Callable[[str], None] | None = field(default=None, compare=False)
     held_now_bytes: int = 0  # of fixed_bytes, what is on the device already
     title: str = UNNAMED  # of the graph
@@ -58,6 +62,7 @@ class Options:
                 raise ValueError(f'{name} must be {quoted}, not "{getattr(self, name)}"')
         if self.budget not in ("auto", budget.LEAST) and not budget.is_share(self.budget):
             budget.in_bytes(self.budget, baseline_bytes=0, device=torch.device("cpu"), held_bytes=0)
+        check_ranges(self.dynamic)
 
     def say(self, text: str) -> None:
         if self.progress is None:
@@ -84,6 +89,7 @@ class Plan:
     `status` are about schedules within `solved_bytes`, which is less than the budget where PyTorch needs room that the dataflow
     graph does not count. `origin` is "solver", "cache", "another shape" whose schedule serves this one too, or such as "rank 0"
     where that process of a distributed job sent it. `detached`: outputs that are planned not to be differentiated.
+    `ranges`: the sizes that it is for, proven at their upper ends, where the bytes are those of; empty for static shapes.
     `verification`: how the first step compares with eager mode, with verify=True."""
 
     graph: Graph
@@ -105,6 +111,7 @@ class Plan:
     origin: str
     detached: list[str] = field(default_factory=list)
     verification: Verification | None = None
+    ranges: tuple[Range, ...] = ()
 
     @property
     def cached(self) -> bool:
@@ -129,7 +136,7 @@ class Plan:
             f"{len(self.graph.ops)} operators, peak {self.peak_bytes:,} of {self.budget_bytes:,} bytes "
             f"({self.baseline_peak_bytes:,} without rematerialization), {len(self.recomputed)} recomputed, "
             f"overhead {100 * self.overhead:.2f} %, {gap}, {origin}{_some('; not differentiated:', self.detached)}"
-            f"{'' if self.verification is None else f'; verified: {self.verification}'}"
+            f"{_some('; for', list(map(str, self.ranges)))}{'' if self.verification is None else f'; verified: {self.verification}'}"
         )
 
     def __repr__(self) -> str:
@@ -158,6 +165,7 @@ class Traced:
         self.title = options.title if options.title != UNNAMED else model_called() or UNNAMED
         self.measured = cost.Measured(plan_cache.directory() if options.cache else None) if options.costs == "measure" else None
         self.replay = options.random == "replay" and options.compiler == "eager"
+        materialize(module)
         if options.compiler == "eager":
             copies.apply(module)
             dropout.rewrite(module)
@@ -188,13 +196,17 @@ def trace(module: fx.GraphModule, num_fwd_outputs: int, options: Options, name: 
 
 def plan(module: fx.GraphModule, num_fwd_outputs: int, options: Options, name: str,
          around: breaks.Surroundings = breaks.Surroundings(),  # noqa: B008 - frozen
-         detached: list[str] | None = None, others: Sequence[Schedule] = ()) -> tuple[Plan, partition.Halves]:  # fmt: skip
+         detached: list[str] | None = None, others: Sequence[Schedule] = (),
+         within: Ranges | None = None) -> tuple[Plan, partition.Halves]:  # fmt: skip
     """Plans a joint graph. `detached`: for the plan. `others`: schedules for other shapes; the cheapest that is valid for this graph
-    too, and whose run is within the budget, is used, and nothing is solved. InfeasibleError when no schedule is found within the
+    too, and whose run is within the budget, is used, and nothing is solved. `within`: the ranges of its symbols, which have the values
+    of the upper ends when this is called. InfeasibleError when no schedule is found within the
     budget, KeyboardInterrupt on Ctrl-C."""
     begin = time.perf_counter()
     options = replace(options, fixed_bytes=options.fixed_bytes + around.held_bytes)
     traced = trace(module, num_fwd_outputs, options, name)
+    if within is not None:
+        within.bind(module.graph.nodes)
     model = traced.build()
     baseline = Schedule.baseline(model.graph).simulate(model.graph)
     size = f"{name}: {len(model.graph.ops)} operators, {baseline.peak_bytes:,} bytes without rematerialization"
@@ -204,8 +216,9 @@ def plan(module: fx.GraphModule, num_fwd_outputs: int, options: Options, name: s
         limit = smallest.peak_bytes
         fit = _cheapest(model, limit, traced, smallest)
     else:
+        present = model.input_bytes if within is None else within.present_bytes(model)
         limit = budget.in_bytes(options.budget, baseline_bytes=baseline.peak_bytes, device=_device(module),
-                                held_bytes=model.input_bytes + around.held_bytes + options.held_now_bytes)  # fmt: skip
+                                held_bytes=present + around.held_bytes + options.held_now_bytes)  # fmt: skip
         options.say(f"{size}, budget {limit:,}")
         known = _fit_of_others(model, limit, traced, others)
         model, fit = (model, known) if known is not None else _fit_among(model, limit, traced, around)
@@ -216,6 +229,7 @@ def plan(module: fx.GraphModule, num_fwd_outputs: int, options: Options, name: s
         held_bytes=around.held_bytes, cost=total, baseline_cost=model.graph.total_cost, bound=fit.claim.bound,
         gap=None if not fit.claim.bound else max(0.0, total / fit.claim.bound - 1), status=fit.claim.status,
         recomputed=fit.halves.recomputed, seconds=time.perf_counter() - begin, origin=fit.origin, detached=detached or [],
+        ranges=() if within is None else within.prove(model, fit.halves, traced.workspace, limit, fit.peak_bytes),
     )  # fmt: skip
     options.say(f"{name}: {made}")
     return made, fit.halves

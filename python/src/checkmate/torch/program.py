@@ -20,6 +20,7 @@ from torch import fx
 from torch._C._dynamo.guards import _reinterpret_tensor  # type: ignore[attr-defined]
 
 from .joint import storage_key
+from .symbols import Written, is_symbol
 
 #: Views of views that are made from one base. Python's parser has a limit for calls in calls.
 _CHAIN = 32
@@ -41,8 +42,9 @@ def last_uses(graph: fx.Graph, reads: Callable[[fx.Node], list[fx.Node]] = _inpu
     return dying
 
 
-def _is_view(node: fx.Node) -> bool:
-    """Whether the call gives its first operand's storage with other sizes, strides and offset, and does nothing else."""
+def _is_view(node: fx.Node, sizes: Written) -> bool:
+    """Whether the call gives its first operand's storage with other sizes, strides and offset, which can be written, and does
+    nothing else."""
     target = node.target
     if not isinstance(target, torch._ops.OpOverload) or target.namespace != "aten" or target._schema.is_mutable:
         return False
@@ -51,11 +53,13 @@ def _is_view(node: fx.Node) -> bool:
     base, value = node.args[0].meta.get("val"), node.meta.get("val")
     if not isinstance(base, torch.Tensor) or not isinstance(value, torch.Tensor) or {base.layout, value.layout} != {torch.strided}:
         return False
+    if not (sizes.can(base) and sizes.can(value)):
+        return False
     same = base.dtype == value.dtype and base.is_conj() == value.is_conj() and base.is_neg() == value.is_neg()
     return same and storage_key(base) == storage_key(value)
 
 
-def _views(graph: fx.Graph) -> set[fx.Node]:
+def _views(graph: fx.Graph, sizes: Written) -> set[fx.Node]:
     """The views to make without the dispatcher: autograd, which counts changes through views, must not see them. So those
     that leave the graph or are written to are not among them, nor are those behind them."""
     found: set[fx.Node] = set()
@@ -65,7 +69,7 @@ def _views(graph: fx.Graph) -> set[fx.Node]:
         pure = isinstance(target, torch._ops.OpOverload) and not target._schema.is_mutable
         if not pure:
             seen.update(node.all_input_nodes)
-        if _is_view(node):
+        if _is_view(node, sizes):
             if node in seen:
                 seen.update(node.all_input_nodes)
             else:
@@ -113,11 +117,14 @@ def compile_boxed(module: fx.GraphModule) -> Callable[[list[Any]], tuple[Any, ..
 
     def view(node: fx.Node) -> str:
         base, old, new = names[bases[node]], bases[node].meta["val"], node.meta["val"]
-        offset = new.storage_offset() - old.storage_offset()
-        made = f"{reinterpret}({base}, {tuple(new.shape)}, {tuple(new.stride())}, {offset})"
-        return f"{made} if {base}.stride() == {tuple(old.stride())} else {calls(node)}"
+        offset = sizes.size(new.storage_offset() - old.storage_offset())
+        made = f"{reinterpret}({base}, {sizes.sizes(new.shape)}, {sizes.sizes(new.stride())}, {offset})"
+        return f"{made} if {base}.stride() == {sizes.sizes(old.stride())} else {calls(node)}"
 
-    views = _views(module.graph)
+    for i, node in enumerate(module.graph.nodes):
+        names[node] = f"v{i}"
+    sizes = Written(module.graph, names)
+    views = _views(module.graph, sizes)
     bases: dict[fx.Node, fx.Node] = {}
     skipped: dict[fx.Node, int] = {}  # how far from the base
     for node in module.graph.nodes:
@@ -134,12 +141,11 @@ def compile_boxed(module: fx.GraphModule) -> Callable[[list[Any]], tuple[Any, ..
 
     dying = last_uses(module.graph, reads)
     inputs = [node for node in module.graph.nodes if node.op == "placeholder"]
-    for i, node in enumerate(module.graph.nodes):
-        names[node] = f"v{i}"
     lines = ["def run(arguments):"]
     if inputs:
         lines.append("    " + "".join(names[n] + ", " for n in inputs) + "= arguments")
     lines.append("    arguments.clear()")
+    beginning = len(lines)
     for node in module.graph.nodes:
         if node in skipped:
             continue
@@ -156,9 +162,10 @@ def compile_boxed(module: fx.GraphModule) -> Callable[[list[Any]], tuple[Any, ..
             lines.append(f"    {names[node]} = {constant(owner)}")
         elif node.op == "output":
             lines.append(f"    return {text(tuple(node.args[0]))}")
-        dead = [names[n] for n in dying.get(node, ())]
+        dead = [names[n] for n in dying.get(node, ()) if not is_symbol(n)]  # numbers are named in sizes of views, too
         if dead:
             lines.append("    del " + ", ".join(dead))
+    lines[beginning:beginning] = [f"    {line}" for line in sizes.lines]
     exec(compile("\n".join(lines), "<checkmate schedule>", "exec"), constants)  # noqa: S102 - text made above from the graph
     run: Callable[[list[Any]], tuple[Any, ...]] = constants["run"]
     run._boxed_call = True  # type: ignore[attr-defined]

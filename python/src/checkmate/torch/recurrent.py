@@ -257,15 +257,19 @@ def recorded_bytes(outputs: Sequence[torch.Tensor]) -> int:
     return sum(record.size_bytes for record in found if record is not None)
 
 
+def is_call(node: fx.Node) -> bool:
+    """Whether Dynamo's graph has a recurrent layer there."""
+    kind = getattr(node.target, "__name__", "")
+    return node.op == "call_function" and kind in _KINDS and node.target == getattr(torch._VF, kind)  # type: ignore[attr-defined]
+
+
 def replace(module: fx.GraphModule) -> None:
     """Makes operators of the recurrent calls in Dynamo's graph. UnsupportedError for packed sequences and under autocast."""
     changed = False
     for node in list(module.graph.nodes):
-        kind = getattr(node.target, "__name__", "")
-        if node.op != "call_function" or kind not in _KINDS or node.target != getattr(torch._VF, kind):  # type: ignore[attr-defined]
-            continue
-        changed = True
-        _replace(module.graph, node, kind)
+        if is_call(node):
+            changed = True
+            _replace(module.graph, node, node.target.__name__)
     if changed:
         module.graph.eliminate_dead_code()
         module.recompile()

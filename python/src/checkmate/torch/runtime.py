@@ -59,6 +59,8 @@ class Recorder:
         """`made` is what AOTAutograd made of the two halves. What it does, with less around it where that is possible."""
         if self.graphs is None or self.metadata is None:
             return made
+        # What the backward pass may write over, as inductor does, so that PyTorch forbids retain_graph=True: nothing.
+        self.metadata.bw_donated_idxs = []
         forward, backward = self.graphs
         try:  # what `_runtime` needs beside
             _ = self.metadata.deterministic, self.metadata.subclass_tangent_meta, torch._C._autograd._get_current_graph_task_keep_graph

@@ -21,7 +21,7 @@ _LOGS = ("debug", "info", "warn", "error", "exception", "critical", "fatal", "lo
 def during_call(shapes: int = 0) -> Iterator[None]:
     """For one call of a compiled model. PyTorch's limit of shapes is at least `shapes`. Calls that log or warn are left out of what
     is traced, so that they end no graph, recurrent layers are traced, and graphs of distributed models are not cut at the borders
-    of their gradients' buckets. Some microseconds."""
+    of their gradients' buckets. Dynamic sizes that happen to be equal are not taken for one. Some microseconds."""
     config: Any = torch._dynamo.config  # its own `patch` makes a class for every call
     name = "ignore_logging_functions" if hasattr(config, "ignore_logging_functions") else "ignore_logger_methods"  # before PyTorch 2.9
     limits = (
@@ -31,16 +31,20 @@ def during_call(shapes: int = 0) -> Iterator[None]:
     )
     compiled = [getattr(config, limit) for limit in limits]
     cut, ignored, recurrent = config.optimize_ddp, getattr(config, name), config.allow_rnn
+    sizes: Any = torch.fx.experimental._config
+    duck = sizes.use_duck_shape
     # Libraries add methods to loggers when they are imported.
     known = tuple(id(value) for owner in (logging.Logger, logging.LoggerAdapter) for value in vars(owner).values())
     try:
         config.optimize_ddp, config.allow_rnn = False, True
+        sizes.use_duck_shape = False
         for limit, count in zip(limits, compiled, strict=True):
             setattr(config, limit, max(shapes, count))
         setattr(config, name, _log_functions(known, len(logging.Logger.__subclasses__())) | ignored)
         yield
     finally:
         config.optimize_ddp, config.allow_rnn = cut, recurrent
+        sizes.use_duck_shape = duck
         for limit, count in zip(limits, compiled, strict=True):
             setattr(config, limit, count)
         setattr(config, name, ignored)

@@ -163,9 +163,10 @@ def _training_graph(model: Callable[..., Any], inputs: Sequence[Any] | Mapping[s
 
     class Tracer(Backend):
         def partition(self, module: fx.GraphModule, _inputs: Any, *, num_fwd_outputs: int, **_hints: Any) -> tuple[fx.GraphModule, fx.GraphModule]:
-            casts.merge(module, num_fwd_outputs, self._parameters)
-            beside = replace(options, fixed_bytes=options.fixed_bytes + self._around.held_bytes)
-            found.append(trace(module, num_fwd_outputs, beside, "the model").build().graph)
+            with self.at_upper_ends(module):
+                casts.merge(module, num_fwd_outputs, self._parameters)
+                beside = replace(options, fixed_bytes=options.fixed_bytes + self._around.held_bytes)
+                found.append(trace(module, num_fwd_outputs, beside, "the model").build().graph)
             raise _TracedError
 
     whole = model

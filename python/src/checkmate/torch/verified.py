@@ -112,10 +112,11 @@ def _unplanned(made: Backend, original: Callable[..., Any]) -> Callable[..., Any
         def partition(self, module: fx.GraphModule, _inputs: Any, *, num_fwd_outputs: int, **_hints: Any) -> tuple[fx.GraphModule, fx.GraphModule]:
             from torch._functorch.partitioners import default_partition
 
-            casts.merge(module, num_fwd_outputs, self._parameters)
-            copies.apply(module)
-            dropout.rewrite(module)
-            gathered.apply(module)
+            with self.at_upper_ends(module):
+                casts.merge(module, num_fwd_outputs, self._parameters)
+                copies.apply(module)
+                dropout.rewrite(module)
+                gathered.apply(module)
             halves: tuple[fx.GraphModule, fx.GraphModule] = default_partition(module, _inputs, num_fwd_outputs=num_fwd_outputs)
             return halves
 
