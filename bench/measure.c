@@ -95,7 +95,7 @@ int main(int argc, char **argv)
     fclose(err);
     double worked = (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
                     (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e-6;
-    printf("%.3f %d %ld %.3f\n", seconds, WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), usage.ru_maxrss,
-           worked);
+    printf("%.3f %d %ld %.3f\n", seconds, WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
+           usage.ru_maxrss, worked);
     return 0;
 }
