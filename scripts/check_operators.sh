@@ -25,7 +25,7 @@ function complain(text) {
     sub(/^[^"]*"/, "", name)
     sub(/".*/, "", name)
     if (name in kind) {
-        complain("a row for \"" name "\": what is known of a kind belongs into its record (graph/op_class.h)")
+        complain("a row for \"" name "\": what is known of a kind belongs in its record (graph/op_class.h)")
     }
 }
 /str(n?)cmp\([^)]*op_class->kind/ {

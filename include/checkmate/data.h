@@ -56,12 +56,12 @@ typedef struct ckm_data_options {
 typedef struct ckm_data_facts {
     const char *format;        // "idx", "images", ...
     int64_t samples, batches;  // batches an epoch; a rest smaller than a batch waits for another epoch
-    int64_t classes;           // that the data speak of; 0: unknown
+    int64_t classes;           // in the data; 0: unknown
     int64_t bytes;             // of memory held: the batch read ahead, tables, decoding
     bool reads_ahead;          // false: no thread could be started, and batches are read when they are fetched
 } ckm_data_facts;
 
-// Opens a folder, or "synthetic": images, texts or noisy images made up on the spot from which something can be learnt. Everything that can be
+// Opens a folder, or "synthetic": generated images, texts or noisy images that a network can learn. Everything that can be
 // checked without reading the samples is checked now. `options` is copied; the fields' names are not kept. Errors:
 // CKM_ERR_IO, CKM_ERR_FORMAT, CKM_ERR_ARGUMENT (the data do not fit the network: shapes, classes, too few
 // samples), CKM_ERR_UNSUPPORTED (no known format).

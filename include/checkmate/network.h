@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Networks of one's own, written down layer by layer as one would with Keras.
+// Your own networks, defined layer by layer as in Keras.
 //
 //     ckm_network_create("digits", 32, &net, &err);
 //     ckm_layer x = ckm_network_input(net, "image", CKM_F32, 3, (int64_t[]){28, 28, 1});
@@ -40,14 +40,16 @@ CKM_API ckm_shape ckm_network_shape(const ckm_network *net, ckm_layer x);
 CKM_API ckm_status ckm_network_finish(ckm_network *net, ckm_layer output, ckm_graph **out,
                                       ckm_error *err) CKM_NODISCARD;
 
-// Layers. Members left 0 or NULL are defaults, those of Keras; a pair whose second member is 0 is square.
+// Layers. Members left 0 or NULL are defaults, those of Keras; a pair whose second member is 0 is square. Activations are
+// "linear", "relu", "relu6", "leaky_relu", "elu", "selu", "celu", "gelu", "swish" or "silu", "mish", "sigmoid",
+// "hard_sigmoid", "hard_swish", "tanh", "softplus", "softsign" and "softmax".
 
 typedef struct ckm_conv_layer {
     const char *name;
     int64_t filters;
     int64_t kernel[2], strides[2], dilation[2];
     const char *padding;     // "valid" (default) or "same"
-    const char *activation;  // "linear" (default), "relu", ...
+    const char *activation;  // "linear" (default) or another of the above
     bool no_bias;
 } ckm_conv_layer;
 CKM_API ckm_layer ckm_network_conv(ckm_network *net, ckm_layer x, ckm_conv_layer c);
@@ -75,10 +77,10 @@ CKM_API ckm_layer ckm_network_batch_norm(ckm_network *net, ckm_layer x, ckm_batc
 CKM_API ckm_layer ckm_network_layer_norm(ckm_network *net, ckm_layer x, const char *name, double epsilon);
 CKM_API ckm_layer ckm_network_rms_norm(ckm_network *net, ckm_layer x, const char *name, double epsilon);
 
-// A matrix on the last axis. `activation` may be NULL.
+// A matrix on the last axis. `activation` may be NULL: "linear".
 CKM_API ckm_layer ckm_network_dense(ckm_network *net, ckm_layer x, const char *name, int64_t units,
                                     const char *activation);
-// "relu", "relu6", "sigmoid", "tanh", "silu", "gelu", "softmax", ...
+// `function`: one of the activations above. "linear" adds no layer.
 CKM_API ckm_layer ckm_network_activation(ckm_network *net, ckm_layer x, const char *name, const char *function);
 CKM_API ckm_layer ckm_network_dropout(ckm_network *net, ckm_layer x, const char *name, double rate);
 CKM_API ckm_layer ckm_network_add(ckm_network *net, const char *name, const ckm_layer *x, int32_t n);

@@ -25,7 +25,7 @@ typedef struct ckm_program ckm_program;
 typedef struct ckm_program_options {
     size_t size;          // set by CKM_PROGRAM_OPTIONS_INIT
     int threads;          // >= 1
-    const char *backend;  // "cpu" or "reference"; NULL is "cpu"
+    const char *backend;  // "cpu", "reference", ...: what --back-end takes; NULL is "cpu"
 } ckm_program_options;
 // clang-format off
 #define CKM_PROGRAM_OPTIONS_INIT \

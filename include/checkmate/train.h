@@ -89,7 +89,7 @@ CKM_API bool ckm_train_is_optimizer_state(const ckm_session *session, int32_t te
 // The loop.
 
 typedef enum ckm_train_on_nan {
-    CKM_NAN_STOP,  // a loss that is no number ends the training with an error; nothing is saved any more
+    CKM_NAN_STOP,  // a loss that is NaN or infinite ends training with an error; nothing more is saved
     CKM_NAN_GO_ON  // it is reported like any other
 } ckm_train_on_nan;
 
@@ -143,8 +143,8 @@ typedef struct ckm_train_result {
 } ckm_train_result;
 
 // Runs steps. A save that fails is reported (`event`) and tried again at the next occasion; when the last one fails,
-// so does the call. Errors: the back end's, the data's; CKM_ERR_ARGUMENT when the loss is no number and on_nan says to
-// stop, or when a state to be saved is not finite, which never replaces a good file.
+// so does the call. Errors: the back end's, the data's; CKM_ERR_ARGUMENT when the loss is NaN or infinite and on_nan says
+// to stop, or when a state to be saved is not finite, which never replaces a good file.
 CKM_API ckm_status ckm_train_run(ckm_session *session, ckm_data *data, const ckm_train_options *options,
                                  ckm_train_result *result, ckm_error *err) CKM_NODISCARD;
 

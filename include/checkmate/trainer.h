@@ -55,7 +55,7 @@ typedef struct ckm_trainer_options {
     int64_t budget_bytes;              // > 0: the budget
     double budget_fraction;            // > 0, where budget_bytes is 0: of what training takes without rematerialization
     const ckm_autodiff_options *step;  // NULL: CKM_TRAINER_STEP_INIT
-    const ckm_program_options *kernels;  // NULL: CKM_PROGRAM_OPTIONS_INIT
+    const ckm_program_options *kernels;  // NULL: CKM_PROGRAM_OPTIONS_INIT, one thread
     // The search for a schedule. budget_bytes is the trainer's; `stop` ends measuring and packing as well, and `user` goes
     // to all callbacks.
     const ckm_solve_options *solve;  // NULL: CKM_TRAINER_SOLVE_INIT
@@ -73,7 +73,7 @@ typedef struct ckm_trainer_options {
     const ckm_import_options *importing;  // as it was imported; NULL: CKM_IMPORT_OPTIONS_INIT
     const char *weights;                  // a safetensors file (ckm_train_load_weights); may be NULL
     const char *resume;                   // a file of ckm_train_save, to go on from; may be NULL
-    // What a person may want to know: CKM_LOG_WARN, CKM_LOG_INFO. May be NULL.
+    // Messages for the user: CKM_LOG_WARN, CKM_LOG_INFO. May be NULL.
     ckm_log_fn note;
     // Before every search for a schedule, with the graph it is for. May be NULL.
     void (*searching)(const ckm_dataflow *df, void *user);
@@ -111,7 +111,7 @@ CKM_API ckm_status ckm_trainer_plan(const ckm_graph *graph, const ckm_trainer_op
 // Allocates the region and sets parameters. Errors: CKM_ERR_ARGUMENT when no schedule fits, saying what would;
 // CKM_ERR_MEMORY; those of the files that hold parameters.
 CKM_API ckm_status ckm_trainer_begin(ckm_trainer *trainer, ckm_error *err) CKM_NODISCARD;
-// Both.
+// ckm_trainer_plan, then ckm_trainer_begin.
 CKM_API ckm_status ckm_trainer_open(const ckm_graph *graph, const ckm_trainer_options *options, ckm_trainer **out,
                                     ckm_error *err) CKM_NODISCARD;
 CKM_API void ckm_trainer_close(ckm_trainer *trainer);

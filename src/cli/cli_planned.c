@@ -17,10 +17,12 @@ static bool fits(const ckm_dataflow *df, const ckm_schedule *s, ckm_verdict *ver
     if (verdict->ok && ((info->cost >= 0 && info->cost != verdict->cost) ||
                         (info->peak_bytes >= 0 && info->peak_bytes != verdict->peak_bytes))) {
         verdict->ok = false;
-        snprintf(verdict->why, sizeof verdict->why,
-                 "the schedule states a cost of %lld and a peak of %lld bytes, but on this graph has %lld and %lld",
-                 (long long)info->cost, (long long)info->peak_bytes, (long long)verdict->cost,
-                 (long long)verdict->peak_bytes);
+        snprintf(
+            verdict->why, sizeof verdict->why,
+            "the schedule states a cost of %lld and a peak of %lld bytes, but on this graph it has %lld and %lld; give "
+            "the same --batch, --input-shape and other options as for solve",
+            (long long)info->cost, (long long)info->peak_bytes, (long long)verdict->cost,
+            (long long)verdict->peak_bytes);
     }
     return verdict->ok;
 }

@@ -137,18 +137,20 @@ static int explain_absence(const train_setup *t, const ckm_trainer_info *info)
 {
     char budget[64];
     char outside[64];
-    char least[64] = "not known";
+    char least[64] = "";
+    char known[96] = "";
     char floor_text[64];
     if (info->least_bytes > 0) {
-        cli_show_bytes(info->least_bytes, least, sizeof least);
+        snprintf(known, sizeof known, "; a budget that should fit: %s",
+                 cli_show_bytes(info->least_bytes, least, sizeof least));
     }
-    cli_failf("no schedule%s fits a budget of %s (%lld bytes, of which %s for data read ahead, kernels, threads and "
-              "tables): at least %s (%lld bytes) are needed; a budget that should fit: %s; give a larger budget, or "
-              "a smaller --batch%s",
-              info->proven ? "" : " was found that", cli_show_bytes(info->budget_bytes, budget, sizeof budget),
-              (long long)info->budget_bytes, cli_show_bytes(info->outside_bytes, outside, sizeof outside),
-              cli_show_bytes(info->floor_bytes, floor_text, sizeof floor_text), (long long)info->floor_bytes, least,
-              t->settings->fused ? "" : ", or --fused");
+    cli_failf(
+        "no schedule%s fits a budget of %s (%lld bytes): data read ahead, kernels, threads and tables take %s, and "
+        "at least %s (%lld bytes) are needed in all%s; give a larger budget, or a smaller --batch%s",
+        info->proven ? "" : " was found that", cli_show_bytes(info->budget_bytes, budget, sizeof budget),
+        (long long)info->budget_bytes, cli_show_bytes(info->outside_bytes, outside, sizeof outside),
+        cli_show_bytes(info->floor_bytes, floor_text, sizeof floor_text), (long long)info->floor_bytes, known,
+        t->settings->fused ? "" : ", or --fused");
     return info->proven ? CLI_INFEASIBLE : CLI_NONE_FOUND;
 }
 

@@ -12,7 +12,7 @@ static int run(const cli_command *command, const void *settings, char **argument
         printf("%s%-26s%s %s%s%s\n", cli_style(stdout, CLI_BOLD), ckm_solve_strategy_name(i),
                cli_style(stdout, CLI_PLAIN), ckm_solve_strategy_summary(i),
                ckm_solve_strategy_has(i, CKM_STRATEGY_FORMULATIONS) ? " [--formulation]" : "",
-               ckm_solve_strategy_has(i, CKM_STRATEGY_PUBLISHED) ? " [--accounting paper]" : "");
+               ckm_solve_strategy_has(i, CKM_STRATEGY_PUBLISHED) ? " [max-batch --accounting paper]" : "");
     }
     return cli_finish_output();
 }

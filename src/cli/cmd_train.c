@@ -156,8 +156,8 @@ static const cli_option file_options[] = {
 // The model options that make sense here: training is always at operator level.
 static const cli_option model_options[] = {
     {"batch", 'b', CLI_INTEGER, AT(model.batch), "N",
-     "Samples per batch. Sets the symbolic batch dimension of an ONNX file.", "1, or what the file fixes", 1,
-     INT64_C(1) << 40, NULL},
+     "Samples per batch. Sets the symbolic batch dimension of an ONNX file.",
+     "1, what the ONNX file fixes, or that of --resume", 1, INT64_C(1) << 40, NULL},
     {"input-shape", 0, CLI_SHAPE, AT(model.input_shape), "H,W,C",
      "Shape of the input without the batch: height, width, channels.", "the network's own", 0, 0, NULL},
     {"costs", 0, CLI_TEXT, AT(model.costs), "WHAT",
@@ -381,7 +381,7 @@ static const char *const argument_names[] = {"MODEL"};
 const cli_command cli_command_train = {
     .name = "train",
     .summary = "Train a network within a memory budget.",
-    .usage = "MODEL --data DIR|synthetic --batch N [--budget B|auto] [--epochs N] [options]",
+    .usage = "MODEL --data DIR|synthetic [--batch N] [--budget B|auto] [--epochs N] [options]",
     .description =
         "Trains MODEL, a network of the zoo or an ONNX file, on the CPU. Before the first step it searches for a "
         "schedule that fits the budget: what to keep in memory and what to compute again. It lays all buffers out in "

@@ -212,8 +212,8 @@ static ckm_status nothing_fits(const ckm_trainer *t, ckm_error *err)
     }
     return ckm_i_error(
         err, CKM_ERR_ARGUMENT,
-        "no schedule%s fits a budget of %lld bytes, %lld of them for data read ahead, kernels, threads and "
-        "tables: at least %lld are needed%s",
+        "no schedule%s fits a budget of %lld bytes: data read ahead, kernels, threads and tables take %lld, and at "
+        "least %lld are needed in all%s",
         info.proven ? "" : " was found that", (long long)info.budget_bytes, (long long)info.outside_bytes,
         (long long)info.floor_bytes, least);
 }

@@ -144,7 +144,28 @@ static bool is_small(const int64_t pair[2])
     return pair[0] >= 0 && pair[1] >= 0 && pair[0] <= INT32_MAX && pair[1] <= INT32_MAX;
 }
 
-static bool conv_begins(ckm_network *net, ckm_layer x, const ckm_conv_layer *c, const char *what)
+// Whether there is such a function, by the name that operators have for it from then on. NULL is none.
+static bool know_activation(ckm_network *net, const char **function)
+{
+    static const char *const known[] = {"linear",  "relu", "relu6",    "leaky_relu", "elu",       "selu",
+                                        "celu",    "gelu", "swish",    "mish",       "sigmoid",   "hard_sigmoid",
+                                        "softmax", "tanh", "softplus", "softsign",   "hard_swish"};
+    if (*function == NULL) {
+        return true;
+    }
+    if (strcmp(*function, "silu") == 0) {
+        *function = "swish";
+    }
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        if (strcmp(*function, known[i]) == 0) {
+            return true;
+        }
+    }
+    ckm_i_zoo_fail(net, "there is no activation called \"%.60s\"", *function);
+    return false;
+}
+
+static bool conv_begins(ckm_network *net, ckm_layer x, ckm_conv_layer *c, const char *what)
 {
     if (!begins(net, x, 4, c->name, what)) {
         return false;
@@ -153,7 +174,7 @@ static bool conv_begins(ckm_network *net, ckm_layer x, const ckm_conv_layer *c, 
         ckm_i_zoo_fail(net, "%s: kernel, strides and dilation cannot be negative", what);
         return false;
     }
-    return true;
+    return know_activation(net, &c->activation);
 }
 
 ckm_layer ckm_network_conv(ckm_network *net, ckm_layer x, ckm_conv_layer c)
@@ -220,26 +241,23 @@ ckm_layer ckm_network_rms_norm(ckm_network *net, ckm_layer x, const char *name, 
 
 ckm_layer ckm_network_dense(ckm_network *net, ckm_layer x, const char *name, int64_t units, const char *activation)
 {
-    return begins(net, x, 0, name, "dense") ? ckm_i_zoo_dense(net, x, name, units, activation) : -1;
+    return begins(net, x, 0, name, "dense") && know_activation(net, &activation)
+               ? ckm_i_zoo_dense(net, x, name, units, activation)
+               : -1;
 }
 
 ckm_layer ckm_network_activation(ckm_network *net, ckm_layer x, const char *name, const char *function)
 {
-    static const char *const known[] = {"relu",    "relu6", "leaky_relu", "elu",      "selu",         "celu",
-                                        "sigmoid", "tanh",  "gelu",       "softplus", "hard_sigmoid", "hard_swish",
-                                        "softmax", "swish", "mish",       "softsign"};
     if (!begins(net, x, 0, name, "activation")) {
         return -1;
     }
-    if (function != NULL && strcmp(function, "silu") == 0) {
-        function = "swish";
+    if (function == NULL) {
+        return ckm_i_zoo_fail(net, "activation: it needs the name of a function");
     }
-    for (size_t i = 0; function != NULL && i < sizeof known / sizeof known[0]; i++) {
-        if (strcmp(function, known[i]) == 0) {
-            return ckm_i_zoo_activation(net, x, name, function);
-        }
+    if (!know_activation(net, &function)) {
+        return -1;
     }
-    return ckm_i_zoo_fail(net, "there is no activation called \"%.60s\"", function != NULL ? function : "");
+    return strcmp(function, "linear") == 0 ? x : ckm_i_zoo_activation(net, x, name, function);
 }
 
 ckm_layer ckm_network_dropout(ckm_network *net, ckm_layer x, const char *name, double rate)

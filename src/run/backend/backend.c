@@ -32,7 +32,7 @@ static ckm_status create(const backend_row *row, int threads, ckm_i_backend **ou
 static const backend_row backends[] = {CKM_I_BACKENDS(ROW)};
 #undef ROW
 
-#define NAME(name) " " #name
+#define NAME(name) ", " #name
 #define NAMES CKM_I_BACKENDS(NAME)
 
 ckm_status ckm_i_backend_create(const char *name, int threads, ckm_i_backend **out, ckm_error *err)
@@ -42,7 +42,7 @@ ckm_status ckm_i_backend_create(const char *name, int threads, ckm_i_backend **o
             return create(&backends[i], threads, out, err);
         }
     }
-    return ckm_i_error(err, CKM_ERR_NOT_FOUND, "back end \"%.100s\" is not known (known:" NAMES ")", name);
+    return ckm_i_error(err, CKM_ERR_NOT_FOUND, "back end \"%.100s\" is not known (known: %s)", name, &NAMES[2]);
 }
 
 void ckm_i_backend_destroy(ckm_i_backend *backend)

@@ -131,6 +131,21 @@ static ckm_layer unknown_activation(ckm_network *net, ckm_layer img, ckm_layer t
     (void)tokens, (void)words;
     return ckm_network_activation(net, img, NULL, "rleu");
 }
+static ckm_layer unknown_activation_of_dense(ckm_network *net, ckm_layer img, ckm_layer tokens, ckm_layer words)
+{
+    (void)img, (void)tokens;
+    return ckm_network_dense(net, words, NULL, 4, "max_pool");
+}
+static ckm_layer unknown_activation_of_conv(ckm_network *net, ckm_layer img, ckm_layer tokens, ckm_layer words)
+{
+    (void)tokens, (void)words;
+    return ckm_network_conv(net, img, (ckm_conv_layer){.filters = 4, .kernel = {3}, .activation = "Relu"});
+}
+static ckm_layer no_activation(ckm_network *net, ckm_layer img, ckm_layer tokens, ckm_layer words)
+{
+    (void)tokens, (void)words;
+    return ckm_network_activation(net, img, NULL, NULL);
+}
 static ckm_layer name_twice(ckm_network *net, ckm_layer img, ckm_layer tokens, ckm_layer words)
 {
     (void)tokens, (void)words;
@@ -188,6 +203,9 @@ static void mistakes_are_named(void **state)
         {no_heads, "0 heads"},
         {heads_that_do_not_divide, "3 heads of 8 numbers"},
         {unknown_activation, "no activation called \"rleu\""},
+        {unknown_activation_of_dense, "no activation called \"max_pool\""},
+        {unknown_activation_of_conv, "no activation called \"Relu\""},
+        {no_activation, "needs the name of a function"},
         {name_twice, "two layers called \"a\""},
         {name_of_an_input, "called \"image\""},
         {long_name, "1 to 40 characters"},
