@@ -113,7 +113,7 @@ expect 3 train test $small --budget 1MB
 one_error_line
 err_has 'at least'
 expect 3 train test $small --budget 10kB
-err_has 'a budget that should fit: not known'
+err_has 'are needed in all; give a larger budget'
 # With the least that is needed packing may waste too much: then nothing is proven, and the message and status agree.
 expect 3 train test $small --budget 1MB
 least=$(sed -n 's/.*at least [^(]*(\([0-9]*\) bytes) are needed.*/\1/p' err.txt)
