@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The public builder of networks: the zoo's, for callers that may get anything wrong.
 #include <checkmate/network.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "zoo/zoo_builder.h"
 #include "zoo/zoo_tokens.h"
 
@@ -52,6 +54,13 @@ static bool name_is_good(ckm_network *net, const char *name)
     if (name[0] == '\0' || strlen(name) > LONGEST_NAME) {
         ckm_i_zoo_fail(net, "layer \"%.60s\": a name has 1 to %d characters", name, LONGEST_NAME);
         return false;
+    }
+    // Files keep names as UTF-8: others would not be found there again.
+    for (const char *at = name; *at != '\0'; at += ckm_i_text_utf8(at)) {
+        if (ckm_i_text_utf8(at) == 0) {
+            ckm_i_zoo_fail(net, "layer \"%s\": a name has to be UTF-8", name);
+            return false;
+        }
     }
     for (int32_t i = 0; i < g->n_ops; i++) {
         if (strcmp(g->ops[i].name, name) == 0) {
@@ -144,9 +153,33 @@ static bool is_small(const int64_t pair[2])
     return pair[0] >= 0 && pair[1] >= 0 && pair[0] <= INT32_MAX && pair[1] <= INT32_MAX;
 }
 
-static bool conv_begins(ckm_network *net, ckm_layer x, const ckm_conv_layer *c, const char *what)
+// Is there such a function? Gives it the name that operators know.
+static bool is_function(ckm_network *net, const char **function)
 {
-    if (!begins(net, x, 4, c->name, what)) {
+    static const char *const known[] = {"relu",    "relu6", "leaky_relu", "elu",      "selu",         "celu",
+                                        "sigmoid", "tanh",  "gelu",       "softplus", "hard_sigmoid", "hard_swish",
+                                        "softmax", "swish", "mish",       "softsign"};
+    if (*function != NULL && strcmp(*function, "silu") == 0) {
+        *function = "swish";
+    }
+    for (size_t i = 0; *function != NULL && i < sizeof known / sizeof known[0]; i++) {
+        if (strcmp(*function, known[i]) == 0) {
+            return true;
+        }
+    }
+    ckm_i_zoo_fail(net, "there is no activation called \"%.60s\"", *function != NULL ? *function : "");
+    return false;
+}
+
+// The same of a layer that need not have one.
+static bool activation_is_good(ckm_network *net, const char **activation)
+{
+    return *activation == NULL || strcmp(*activation, "linear") == 0 || is_function(net, activation);
+}
+
+static bool conv_begins(ckm_network *net, ckm_layer x, ckm_conv_layer *c, const char *what)
+{
+    if (!begins(net, x, 4, c->name, what) || !activation_is_good(net, &c->activation)) {
         return false;
     }
     if (!is_small(c->kernel) || !is_small(c->strides) || !is_small(c->dilation)) {
@@ -198,9 +231,23 @@ ckm_layer ckm_network_global_average_pool(ckm_network *net, ckm_layer x, const c
     return begins(net, x, 4, name, "global_average_pool") ? ckm_i_zoo_global_average_pool(net, x, name) : -1;
 }
 
+static bool norm_begins(ckm_network *net, ckm_layer x, const char *name, double epsilon, double momentum,
+                        const char *what)
+{
+    if (!begins(net, x, 0, name, what)) {
+        return false;
+    }
+    if (!(epsilon >= 0.0) || isinf(epsilon) || !(momentum >= 0.0 && momentum <= 1.0)) {
+        ckm_i_zoo_fail(net, "%s: epsilon cannot be negative or infinite, and momentum is from 0 to 1", what);
+        return false;
+    }
+    return true;
+}
+
 ckm_layer ckm_network_batch_norm(ckm_network *net, ckm_layer x, ckm_batch_norm_layer b)
 {
-    return begins(net, x, 0, b.name, "batch_norm") ? ckm_i_zoo_batch_norm(net, x, b) : -1;
+    bool good = norm_begins(net, x, b.name, b.epsilon, b.momentum, "batch_norm");
+    return good ? ckm_i_zoo_batch_norm(net, x, b) : -1;
 }
 
 static double epsilon_or_default(double epsilon)
@@ -210,36 +257,26 @@ static double epsilon_or_default(double epsilon)
 
 ckm_layer ckm_network_layer_norm(ckm_network *net, ckm_layer x, const char *name, double epsilon)
 {
-    return begins(net, x, 0, name, "layer_norm") ? ckm_i_zoo_layer_norm(net, x, name, epsilon_or_default(epsilon)) : -1;
+    bool good = norm_begins(net, x, name, epsilon, 0.0, "layer_norm");
+    return good ? ckm_i_zoo_layer_norm(net, x, name, epsilon_or_default(epsilon)) : -1;
 }
 
 ckm_layer ckm_network_rms_norm(ckm_network *net, ckm_layer x, const char *name, double epsilon)
 {
-    return begins(net, x, 0, name, "rms_norm") ? ckm_i_zoo_rms_norm(net, x, name, epsilon_or_default(epsilon)) : -1;
+    bool good = norm_begins(net, x, name, epsilon, 0.0, "rms_norm");
+    return good ? ckm_i_zoo_rms_norm(net, x, name, epsilon_or_default(epsilon)) : -1;
 }
 
 ckm_layer ckm_network_dense(ckm_network *net, ckm_layer x, const char *name, int64_t units, const char *activation)
 {
-    return begins(net, x, 0, name, "dense") ? ckm_i_zoo_dense(net, x, name, units, activation) : -1;
+    bool good = begins(net, x, 0, name, "dense") && activation_is_good(net, &activation);
+    return good ? ckm_i_zoo_dense(net, x, name, units, activation) : -1;
 }
 
 ckm_layer ckm_network_activation(ckm_network *net, ckm_layer x, const char *name, const char *function)
 {
-    static const char *const known[] = {"relu",    "relu6", "leaky_relu", "elu",      "selu",         "celu",
-                                        "sigmoid", "tanh",  "gelu",       "softplus", "hard_sigmoid", "hard_swish",
-                                        "softmax", "swish", "mish",       "softsign"};
-    if (!begins(net, x, 0, name, "activation")) {
-        return -1;
-    }
-    if (function != NULL && strcmp(function, "silu") == 0) {
-        function = "swish";
-    }
-    for (size_t i = 0; function != NULL && i < sizeof known / sizeof known[0]; i++) {
-        if (strcmp(function, known[i]) == 0) {
-            return ckm_i_zoo_activation(net, x, name, function);
-        }
-    }
-    return ckm_i_zoo_fail(net, "there is no activation called \"%.60s\"", function != NULL ? function : "");
+    bool good = begins(net, x, 0, name, "activation") && is_function(net, &function);
+    return good ? ckm_i_zoo_activation(net, x, name, function) : -1;
 }
 
 ckm_layer ckm_network_dropout(ckm_network *net, ckm_layer x, const char *name, double rate)
