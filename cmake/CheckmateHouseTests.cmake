@@ -17,7 +17,7 @@ if(CKM_SANITIZE OR CKM_COVERAGE)
     list(APPEND house_environment "CKM_INSTRUMENTED=1")
 endif()
 
-foreach(name circles howtos includes headers mutate operators setup strategies symbols tree)
+foreach(name circles howtos includes headers mutate new_names operators setup strategies symbols tree)
     add_test(NAME house_${name} COMMAND sh "${tests_dir}/house/test_${name}.sh")
     set_tests_properties(house_${name} PROPERTIES
         LABELS unit TIMEOUT 300 SKIP_RETURN_CODE 77 ENVIRONMENT "${house_environment}")
