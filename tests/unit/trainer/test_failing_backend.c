@@ -37,9 +37,9 @@ static bool fails(const char *what, ckm_error *err)
 }
 
 #define INNER ((ckm_i_backend *)backend->state)
-#define FAIL(what)           \
-    if (fails(what, err)) {  \
-        return CKM_ERR_IO;   \
+#define FAIL(what)          \
+    if (fails(what, err)) { \
+        return CKM_ERR_IO;  \
     }
 
 static ckm_status allocate(ckm_i_backend *backend, int64_t bytes, bool touch, char **out, ckm_error *err)
@@ -184,8 +184,8 @@ static ckm_status measure(ckm_trainer *trainer, ckm_error *err)
     const ckm_schedule *schedule = ckm_trainer_schedule(trainer);
     const ckm_plan_options packing = CKM_PLAN_OPTIONS_INIT;
     CKM_I_CHECK(ckm_plan_create(df, schedule, &packing, &plan, err));
-    ckm_status status =
-        ckm_profile_measure((ckm_program *)(uintptr_t)ckm_trainer_program(trainer), df, schedule, plan, &options, &profile, err);
+    ckm_status status = ckm_profile_measure((ckm_program *)(uintptr_t)ckm_trainer_program(trainer), df, schedule, plan,
+                                            &options, &profile, err);
     ckm_profile_free(profile);
     ckm_plan_free(plan);
     return status;
