@@ -130,12 +130,26 @@ FNR == 1 {
     }
 }
 
+# Anything between the words would hide a line from what follows.
+/^[ \t]*(#|%:|\?\?=)/ && /include/ && !/^[ \t]*#[ \t]*include[ \t]*[<"]/ && /^[^"<]*include[ \t\/]/ {
+    complain("write #include \"module/file.h\" or <checkmate/module.h>")
+}
+
 /^[ \t]*#[ \t]*include[ \t]*[<"]/ {
     line = $0
     sub(/^[ \t]*#[ \t]*include[ \t]*/, "", line)
     quoted = substr(line, 1, 1) == "\""
     line = substr(line, 2)
     sub(/[>"].*/, "", line)
+    if (line ~ /(^|\/)\.\.?(\/|$)/) {
+        complain("\"" line "\" belongs to no known module: headers are named from src/, without dots")
+        next
+    }
+    split(line, target_path, "/")
+    if (!quoted && line ~ /\// && (target_path[1] in known || target_path[1] == "src")) {
+        complain("write \"" line "\" from src/, not <" line ">")
+        next
+    }
     for (prefix in library) {
         if (index(line, prefix) == 1) {
             if ((index(", " library[prefix] ",", ", " module ",") == 0 && index(", " library[prefix] ",", ", " module "/" folder ",") == 0) || (module == "ops" && side[own_side] !~ / run /)) {

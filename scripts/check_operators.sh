@@ -15,6 +15,12 @@ BEGIN {
         kind[list[i]] = 1
     }
 }
+# Where kernels and records are, tables by kind are what they consist of: operators, and the folder of a back end.
+FNR == 1 {
+    split(FILENAME, path, "/")
+    has_tables = path[2] == "ops" || (path[2] == "run" && path[4] != "" && path[3] !~ /^(backend|data|session|train)$/)
+    in_names = 0
+}
 function complain(text) {
     printf "%s:%d: %s\n", FILENAME, FNR, text
     bad = 1
@@ -27,6 +33,20 @@ function complain(text) {
     if (name in kind) {
         complain("a row for \"" name "\": what is known of a kind belongs in its record (graph/op_class.h)")
     }
+}
+# Two lines and more of a list that are names of kinds.
+{
+    name = $0
+    gsub(/^[ \t]*"|",?[ \t]*(};)?$/, "", name)
+    is_name = $0 ~ /^[ \t]*"[a-z0-9_]+",?[ \t]*(};)?$/ && (name in kind)
+    if (is_name && in_names) {
+        complain("a row for \"" name "\": what is known of a kind belongs into its record (graph/op_class.h)")
+    }
+    in_names = is_name
+}
+# A table by number, or a switch.
+!has_tables && /(\[|\{[ \t]*|case[ \t]+)CKM_I_OP_[a-z]/ {
+    complain("a row for a kind: what is known of a kind belongs into its record (graph/op_class.h)")
 }
 /str(n?)cmp\([^)]*op_class->kind/ {
     complain("kinds are compared by number: op->op_class->id == CKM_I_OP_<kind>")

@@ -20,18 +20,28 @@ case $name in
     exit 2
     ;;
 esac
+if [ ${#name} -gt 40 ]; then
+    echo "new_backend.sh: NAME has ${#name} characters; 40 are the most" >&2
+    exit 2
+fi
 list=src/run/backend/backend_list.h
 rule=scripts/check_includes.sh
 source=src/run/$name/${name}_backend.c
 test=tests/unit/run/test_backend_$name.c
 
+# A room of src/run is no back end: its row in the include rule would change.
+taken=$(cd "$root" && find src tests scripts -path "src/run/$name" -o -name "${name}_backend.c" -o -path "$test")
+if [ -n "$taken" ]; then
+    echo "new_backend.sh: $name is there already: $(echo "$taken" | head -n 1)" >&2
+    exit 1
+fi
 mkdir -p "$to/${source%/*}" "$to/${test%/*}"
 if [ "$to" != "$root" ]; then
     mkdir -p "$to/${list%/*}" "$to/${rule%/*}"
     cp "$root/$list" "$to/$list"
     cp "$root/$rule" "$to/$rule"
 fi
-if grep -q "BACKEND($name)" "$to/$list" || { [ "$to" = "$root" ] && [ -e "$to/$source" ]; }; then
+if grep -q "BACKEND($name)" "$to/$list"; then
     echo "new_backend.sh: $name is there already" >&2
     exit 1
 fi

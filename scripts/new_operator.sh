@@ -11,9 +11,14 @@ case $name in
     exit 2
     ;;
 esac
+if [ ${#name} -gt 40 ]; then
+    echo "new_operator.sh: NAME has ${#name} characters; 40 are the most" >&2
+    exit 2
+fi
 cd "$root"
 list=src/graph/op_kinds.h
-if grep -q "X($name)" "$list" || [ -e "src/ops/$name" ]; then
+if grep -q "X($name)" "$list" || [ -e "src/ops/$name" ] ||
+    [ -e "src/ops/$name.h" ] || [ -e "tests/unit/ops/test_op_$name.c" ]; then
     echo "new_operator.sh: there is an operator or a table $name already ($list)" >&2
     exit 1
 fi

@@ -19,6 +19,10 @@ case $name in
     exit 2
     ;;
 esac
+if [ ${#name} -gt 40 ]; then
+    echo "new_strategy.sh: NAME has ${#name} characters; 40 are the most" >&2
+    exit 2
+fi
 symbol=$(echo "$name" | tr - _)
 list=src/solve/strategies/solve_registry.h
 source=src/solve/strategies/solve_$symbol.c
@@ -28,7 +32,8 @@ if [ "$to" != "$root" ]; then
     mkdir -p "$to/${source%/*}" "$to/${test%/*}"
     cp "$root/$list" "$to/$list"
 fi
-if grep -q "STRATEGY($symbol)" "$to/$list" || { [ "$to" = "$root" ] && [ -e "$to/$source" ]; }; then
+if grep -q "STRATEGY($symbol)" "$to/$list" || [ -e "$root/$source" ] || [ -e "$root/$source.in" ] ||
+    [ -e "$root/$test" ]; then
     echo "new_strategy.sh: $name is there already" >&2
     exit 1
 fi

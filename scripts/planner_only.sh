@@ -23,4 +23,14 @@ ${CC:-cc} -std=c17 -I"$root/include" -o "$build/plan_network" "$root/examples/pl
     "-Wl,-rpath,$build"
 (cd "$build" && ./plan_network) >"$build.log" || { echo "planning with it fails:"; cat "$build.log"; exit 1; }
 grep -q . "$build.log" || { echo "planning with it says nothing"; exit 1; }
+cmake --install "$build" --prefix "$build/installed" >"$build.log" || { cat "$build.log"; exit 1; }
+pc=$(find "$build/installed" -name checkmate.pc)
+static=$(PKG_CONFIG_PATH=${pc%/*} pkg-config --static --cflags --libs checkmate | sed 's/-lcheckmate/-l:libcheckmate.a/')
+case $static in *dnnl* | *gomp* | *png* | *jpeg*)
+    echo "checkmate.pc of the planner asks for what only kernels and data need: $static"
+    exit 1
+    ;;
+esac
+eval "${CC:-cc}" -std=c17 "'$root/examples/plan_network.c'" -o "'$build/plan_static'" "$static"
+(cd "$build" && ./plan_static) >"$build.log" || { echo "planning with the installed library fails:"; cat "$build.log"; exit 1; }
 echo "the planner alone: $(echo "$needs" | wc -l) libraries, $(wc -c <"$library") bytes; it plans"

@@ -56,10 +56,6 @@ void ckm_json_write_number(FILE *stream, double number)
             break;
         }
     }
-    for (char *c = digits; *c != '\0'; c++) {
-        if (strchr("0123456789+-e", *c) == NULL) {
-            *c = '.';
-        }
-    }
+    ckm_i_text_point(digits);
     fputs(digits, stream);
 }

@@ -57,3 +57,17 @@ void ckm_i_text_clean(char *text)
         }
     }
 }
+
+void ckm_i_text_point(char *number)
+{
+    char *to = number;
+    bool in_point = false;
+    for (const char *from = number; *from != '\0'; from++) {
+        bool is_digit = strchr("0123456789+-e", *from) != NULL;
+        if (is_digit || !in_point) {
+            *to++ = (char)(is_digit ? *from : '.');
+        }
+        in_point = !is_digit;
+    }
+    *to = '\0';
+}

@@ -12,4 +12,7 @@ void ckm_i_text_copy(char *to, size_t room, const char *from);
 // Makes one printable line of `text`: control characters become spaces, malformed bytes question marks.
 void ckm_i_text_clean(char *text);
 
+// Makes the decimal point of a number that printf wrote a point, whatever the locale has there, of however many bytes.
+void ckm_i_text_point(char *number);
+
 #endif

@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/options.h"
+#include "base/text.h"
 
 int64_t ckm_i_trainer_beside(const ckm_trainer *t)
 {
@@ -24,18 +25,30 @@ static int64_t guess_tables(const ckm_trainer *t)
     return 16384 + 400 * (int64_t)ckm_dataflow_op_count(t->df);
 }
 
+enum { NUMBER_TEXT = 18 };  // bytes of nine digits with sign, point and exponent
+
+// `number` as it is in files: the locale of the program is not that of the one that reads it.
+static const char *number_text(double number, char text[NUMBER_TEXT])
+{
+    snprintf(text, NUMBER_TEXT, "%.9g", number);
+    ckm_i_text_point(text);
+    return text;
+}
+
 // What has to be the same when training goes on.
 static void describe_optimizer(const ckm_optimizer *o, char *buf, size_t size)
 {
     static const char *const names[] = {"none", "sgd", "adam", "adamw"};
+    char n[4][NUMBER_TEXT];
+    const char *decay = number_text(o->weight_decay, n[0]);
     if (o->kind == CKM_OPTIMIZER_NONE) {
         snprintf(buf, size, "none");
     } else if (o->kind == CKM_OPTIMIZER_SGD) {
-        snprintf(buf, size, "sgd momentum=%.9g%s weight-decay=%.9g", o->momentum, o->nesterov ? " nesterov" : "",
-                 o->weight_decay);
+        snprintf(buf, size, "sgd momentum=%s%s weight-decay=%s", number_text(o->momentum, n[1]),
+                 o->nesterov ? " nesterov" : "", decay);
     } else {
-        snprintf(buf, size, "%s beta1=%.9g beta2=%.9g epsilon=%.9g weight-decay=%.9g", names[o->kind], o->beta1,
-                 o->beta2, o->epsilon, o->weight_decay);
+        snprintf(buf, size, "%s beta1=%s beta2=%s epsilon=%s weight-decay=%s", names[o->kind],
+                 number_text(o->beta1, n[1]), number_text(o->beta2, n[2]), number_text(o->epsilon, n[3]), decay);
     }
 }
 
@@ -218,6 +231,17 @@ static ckm_status nothing_fits(const ckm_trainer *t, ckm_error *err)
         (long long)info.floor_bytes, least);
 }
 
+// A session without its parameters is none: nobody is to train on it, and the caller may try again.
+static ckm_status set_parameters(ckm_trainer *t, ckm_error *err)
+{
+    ckm_status status = ckm_i_trainer_set_parameters(t, t->session, err);
+    if (status != CKM_OK) {
+        ckm_session_free(t->session);
+        t->session = NULL;
+    }
+    return status;
+}
+
 ckm_status ckm_trainer_begin(ckm_trainer *t, ckm_error *err)
 {
     enum { MOST_ATTEMPTS = 4 };
@@ -237,7 +261,7 @@ ckm_status ckm_trainer_begin(ckm_trainer *t, ckm_error *err)
         int64_t outside = ckm_i_trainer_beside(t) + memory.table_bytes;
         if (memory.region_bytes + outside <= t->budget_bytes) {
             t->outside_bytes = outside;
-            return ckm_i_trainer_set_parameters(t, t->session, err);
+            return set_parameters(t, err);
         }
         // The tables turned out larger than guessed: plan again with less room.
         ckm_session_free(t->session);

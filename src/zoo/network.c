@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The public builder of networks: the zoo's, for callers that may get anything wrong.
 #include <checkmate/network.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "zoo/zoo_builder.h"
 #include "zoo/zoo_tokens.h"
 
@@ -52,6 +54,13 @@ static bool name_is_good(ckm_network *net, const char *name)
     if (name[0] == '\0' || strlen(name) > LONGEST_NAME) {
         ckm_i_zoo_fail(net, "layer \"%.60s\": a name has 1 to %d characters", name, LONGEST_NAME);
         return false;
+    }
+    // Files keep names as UTF-8: others would not be found there again.
+    for (const char *at = name; *at != '\0'; at += ckm_i_text_utf8(at)) {
+        if (ckm_i_text_utf8(at) == 0) {
+            ckm_i_zoo_fail(net, "layer \"%s\": a name has to be UTF-8", name);
+            return false;
+        }
     }
     for (int32_t i = 0; i < g->n_ops; i++) {
         if (strcmp(g->ops[i].name, name) == 0) {
@@ -167,14 +176,14 @@ static bool know_activation(ckm_network *net, const char **function)
 
 static bool conv_begins(ckm_network *net, ckm_layer x, ckm_conv_layer *c, const char *what)
 {
-    if (!begins(net, x, 4, c->name, what)) {
+    if (!begins(net, x, 4, c->name, what) || !know_activation(net, &c->activation)) {
         return false;
     }
     if (!is_small(c->kernel) || !is_small(c->strides) || !is_small(c->dilation)) {
         ckm_i_zoo_fail(net, "%s: kernel, strides and dilation cannot be negative", what);
         return false;
     }
-    return know_activation(net, &c->activation);
+    return true;
 }
 
 ckm_layer ckm_network_conv(ckm_network *net, ckm_layer x, ckm_conv_layer c)
@@ -219,9 +228,23 @@ ckm_layer ckm_network_global_average_pool(ckm_network *net, ckm_layer x, const c
     return begins(net, x, 4, name, "global_average_pool") ? ckm_i_zoo_global_average_pool(net, x, name) : -1;
 }
 
+static bool norm_begins(ckm_network *net, ckm_layer x, const char *name, double epsilon, double momentum,
+                        const char *what)
+{
+    if (!begins(net, x, 0, name, what)) {
+        return false;
+    }
+    if (!(epsilon >= 0.0) || isinf(epsilon) || !(momentum >= 0.0 && momentum <= 1.0)) {
+        ckm_i_zoo_fail(net, "%s: epsilon cannot be negative or infinite, and momentum is from 0 to 1", what);
+        return false;
+    }
+    return true;
+}
+
 ckm_layer ckm_network_batch_norm(ckm_network *net, ckm_layer x, ckm_batch_norm_layer b)
 {
-    return begins(net, x, 0, b.name, "batch_norm") ? ckm_i_zoo_batch_norm(net, x, b) : -1;
+    bool good = norm_begins(net, x, b.name, b.epsilon, b.momentum, "batch_norm");
+    return good ? ckm_i_zoo_batch_norm(net, x, b) : -1;
 }
 
 static double epsilon_or_default(double epsilon)
@@ -231,12 +254,14 @@ static double epsilon_or_default(double epsilon)
 
 ckm_layer ckm_network_layer_norm(ckm_network *net, ckm_layer x, const char *name, double epsilon)
 {
-    return begins(net, x, 0, name, "layer_norm") ? ckm_i_zoo_layer_norm(net, x, name, epsilon_or_default(epsilon)) : -1;
+    bool good = norm_begins(net, x, name, epsilon, 0.0, "layer_norm");
+    return good ? ckm_i_zoo_layer_norm(net, x, name, epsilon_or_default(epsilon)) : -1;
 }
 
 ckm_layer ckm_network_rms_norm(ckm_network *net, ckm_layer x, const char *name, double epsilon)
 {
-    return begins(net, x, 0, name, "rms_norm") ? ckm_i_zoo_rms_norm(net, x, name, epsilon_or_default(epsilon)) : -1;
+    bool good = norm_begins(net, x, name, epsilon, 0.0, "rms_norm");
+    return good ? ckm_i_zoo_rms_norm(net, x, name, epsilon_or_default(epsilon)) : -1;
 }
 
 ckm_layer ckm_network_dense(ckm_network *net, ckm_layer x, const char *name, int64_t units, const char *activation)

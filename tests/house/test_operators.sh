@@ -28,6 +28,12 @@ plant 'static const char *const kinds[] = {"cast", "identity"};' 'a row for "cas
 plant '    if (strcmp(op->op_class->kind, "gather") == 0) {' 'compared by number'
 plant '    if (strncmp("relu", op->op_class->kind, 4) == 0) {' 'compared by number'
 
+plant 'static const char rule[CKM_I_OP_KIND_COUNT] = {[CKM_I_OP_conv] = 1};' 'a row for a kind'
+plant '    {CKM_I_OP_conv, RULE_HE},' 'a row for a kind'
+plant '    case CKM_I_OP_conv:' 'a row for a kind'
+plant '    "conv",
+    "relu"};' 'a row for "relu"'
+
 # The skeleton under a new name: continuous integration builds it and runs its test; here, that it is complete.
 mkdir -p "$scratch/tree/src/graph" "$scratch/tree/src/ops"
 cp -r "$CKM_SOURCE_DIR/src/ops/skeleton" "$scratch/tree/src/ops"
@@ -47,4 +53,4 @@ for name in trial_kind conv Bad '' x_backward ../up; do
         exit 1
     fi
 done
-echo "operators: known by their records, 5 planted side tables and comparisons were noticed; the skeleton is complete"
+echo "operators: known by their records, 9 planted side tables and comparisons were noticed; the skeleton is complete"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Networks built by callers: the same as the zoo builds, and everything that can be got wrong.
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -131,20 +132,40 @@ static ckm_layer unknown_activation(ckm_network *net, ckm_layer img, ckm_layer t
     (void)tokens, (void)words;
     return ckm_network_activation(net, img, NULL, "rleu");
 }
-static ckm_layer unknown_activation_of_dense(ckm_network *net, ckm_layer img, ckm_layer tokens, ckm_layer words)
-{
-    (void)img, (void)tokens;
-    return ckm_network_dense(net, words, NULL, 4, "max_pool");
-}
-static ckm_layer unknown_activation_of_conv(ckm_network *net, ckm_layer img, ckm_layer tokens, ckm_layer words)
-{
-    (void)tokens, (void)words;
-    return ckm_network_conv(net, img, (ckm_conv_layer){.filters = 4, .kernel = {3}, .activation = "Relu"});
-}
 static ckm_layer no_activation(ckm_network *net, ckm_layer img, ckm_layer tokens, ckm_layer words)
 {
     (void)tokens, (void)words;
     return ckm_network_activation(net, img, NULL, NULL);
+}
+static ckm_layer activation_of_a_conv(ckm_network *net, ckm_layer img, ckm_layer tokens, ckm_layer words)
+{
+    (void)tokens, (void)words;
+    return ckm_network_conv(net, img, (ckm_conv_layer){.filters = 3, .kernel = {3}, .activation = "rleu"});
+}
+static ckm_layer activation_of_a_dense(ckm_network *net, ckm_layer img, ckm_layer tokens, ckm_layer words)
+{
+    (void)tokens, (void)words;
+    return ckm_network_dense(net, img, NULL, 3, "dropout");
+}
+static ckm_layer negative_epsilon(ckm_network *net, ckm_layer img, ckm_layer tokens, ckm_layer words)
+{
+    (void)tokens, (void)words;
+    return ckm_network_layer_norm(net, img, NULL, -1e-5);
+}
+static ckm_layer no_number_as_epsilon(ckm_network *net, ckm_layer img, ckm_layer tokens, ckm_layer words)
+{
+    (void)tokens, (void)words;
+    return ckm_network_batch_norm(net, img, (ckm_batch_norm_layer){.epsilon = NAN});
+}
+static ckm_layer momentum_above_one(ckm_network *net, ckm_layer img, ckm_layer tokens, ckm_layer words)
+{
+    (void)tokens, (void)words;
+    return ckm_network_batch_norm(net, img, (ckm_batch_norm_layer){.momentum = 1.5});
+}
+static ckm_layer no_utf8(ckm_network *net, ckm_layer img, ckm_layer tokens, ckm_layer words)
+{
+    (void)tokens, (void)words;
+    return ckm_network_dense(net, img, "caf\xe9", 3, NULL);
 }
 static ckm_layer name_twice(ckm_network *net, ckm_layer img, ckm_layer tokens, ckm_layer words)
 {
@@ -203,9 +224,13 @@ static void mistakes_are_named(void **state)
         {no_heads, "0 heads"},
         {heads_that_do_not_divide, "3 heads of 8 numbers"},
         {unknown_activation, "no activation called \"rleu\""},
-        {unknown_activation_of_dense, "no activation called \"max_pool\""},
-        {unknown_activation_of_conv, "no activation called \"Relu\""},
         {no_activation, "needs the name of a function"},
+        {activation_of_a_conv, "no activation called \"rleu\""},
+        {activation_of_a_dense, "no activation called \"dropout\""},
+        {negative_epsilon, "layer_norm: epsilon cannot be negative"},
+        {no_number_as_epsilon, "batch_norm: epsilon"},
+        {momentum_above_one, "momentum is from 0 to 1"},
+        {no_utf8, "has to be UTF-8"},
         {name_twice, "two layers called \"a\""},
         {name_of_an_input, "called \"image\""},
         {long_name, "1 to 40 characters"},

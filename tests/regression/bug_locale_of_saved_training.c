@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// Training saved by a program whose locale has another decimal point than that of the program that goes on: the optimizer
+// was described in the file by the locale's numbers, so it seemed to be another one.
+#define _DEFAULT_SOURCE  // mkdtemp, setenv
+#include <locale.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <checkmate/checkmate.h>
+
+// LC_NUMERIC of the C library of GNU on processors that put the low byte first: decimal point, separator of thousands,
+// grouping, both again as wide characters, character set. Machines have few locales, so this one comes with the test.
+static const unsigned char comma[] = {0x14, 0x11, 0x03, 0x20, 6,   0, 0,    0,   0x20, 0,   0,    0, 0x22, 0,
+                                      0,    0,    0x24, 0,    0,   0, 0x28, 0,   0,    0,   0x2c, 0, 0,    0,
+                                      0x30, 0,    0,    0,    ',', 0, '.',  0,   3,    3,   0,    0, ',',  0,
+                                      0,    0,    '.',  0,    0,   0, 'U',  'T', 'F',  '-', '8',  0};
+
+static bool comma_locale(const char *folder)
+{
+    char path[256];
+    char half[8];
+    snprintf(path, sizeof path, "%s/comma", folder);
+    assert_int_equal(mkdir(path, 0700), 0);
+    snprintf(path, sizeof path, "%s/comma/LC_NUMERIC", folder);
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(comma, 1, sizeof comma, file), sizeof comma);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(setenv("LOCPATH", folder, 1), 0);
+    if (setlocale(LC_NUMERIC, "comma") == NULL) {
+        return false;
+    }
+    snprintf(half, sizeof half, "%.1f", 0.5);
+    return strcmp(half, "0,5") == 0;
+}
+
+static ckm_graph *small_network(void)
+{
+    ckm_network *net = NULL;
+    ckm_graph *graph = NULL;
+    assert_int_equal(ckm_network_create("small", 4, &net, NULL), CKM_OK);
+    ckm_layer x = ckm_network_input(net, "image", CKM_F32, 1, (const int64_t[]){8});
+    x = ckm_network_dense(net, x, NULL, 3, NULL);
+    assert_int_equal(ckm_network_finish(net, x, &graph, NULL), CKM_OK);
+    ckm_network_free(net);
+    return graph;
+}
+
+static void train_to(const ckm_graph *graph, const char *resume, int64_t step, const char *path)
+{
+    const ckm_program_options kernels = {.size = sizeof kernels, .backend = "reference", .threads = 1};
+    const ckm_data_options reading = {.size = sizeof reading, .synthetic_samples = 16};
+    ckm_trainer_options options = CKM_TRAINER_OPTIONS_INIT;
+    ckm_train_options course = CKM_TRAIN_OPTIONS_INIT;
+    ckm_train_result result;
+    ckm_trainer *trainer = NULL;
+    ckm_error err = CKM_ERROR_INIT;
+    options.budget_bytes = INT64_C(1) << 40;
+    options.costs = CKM_TRAINER_COSTS_MODEL;
+    options.kernels = &kernels;
+    options.reading = &reading;
+    options.resume = resume;
+    course.last_step = step;
+    if (ckm_trainer_open(graph, &options, &trainer, &err) != CKM_OK ||
+        ckm_trainer_run(trainer, &course, &result, &err) != CKM_OK || ckm_trainer_save(trainer, path, &err) != CKM_OK) {
+        fail_msg("%s: %s", err.file, err.message);
+    }
+    ckm_trainer_close(trainer);
+}
+
+static void training_goes_on_in_another_locale(void **state)
+{
+    char folder[] = "/tmp/ckm_locale_XXXXXX";
+    char path[64];
+    char command[64];
+    ckm_graph *graph = small_network();
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/state", folder);
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    train_to(graph, NULL, 1, path);
+    bool there = comma_locale(folder);
+    if (there) {
+        train_to(graph, path, 2, path);
+        assert_non_null(setlocale(LC_NUMERIC, "C"));
+        train_to(graph, path, 3, path);
+    }
+    ckm_graph_free(graph);
+    assert_int_equal(system(command), 0);
+    if (!there) {
+        skip();
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(training_goes_on_in_another_locale)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
