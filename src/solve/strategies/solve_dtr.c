@@ -479,7 +479,7 @@ cleanup:
 static ckm_status run(ckm_i_solver *solver, ckm_error *err)
 {
     machine m;
-    ckm_status status;
+    ckm_status status = CKM_OK;  // where there is no time for a single game
     CKM_I_CHECK(create(solver, &m, err));
     double low = least_share;
     double high = most_share;
