@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Training saved by a program whose locale has another decimal point than that of the program that goes on: the optimizer
 // was described in the file by the locale's numbers, so it seemed to be another one.
-#define _DEFAULT_SOURCE  // mkdtemp, setenv
+#define _DEFAULT_SOURCE  // setenv
 #include <locale.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,6 +17,8 @@
 
 #include <checkmate/checkmate.h>
 
+#include "scratch.h"
+
 // LC_NUMERIC of the C library of GNU on processors that put the low byte first: decimal point, separator of thousands,
 // grouping, both again as wide characters, character set. Machines have few locales, so this one comes with the test.
 static const unsigned char comma[] = {0x14, 0x11, 0x03, 0x20, 6,   0, 0,    0,   0x20, 0,   0,    0, 0x22, 0,
@@ -26,7 +28,7 @@ static const unsigned char comma[] = {0x14, 0x11, 0x03, 0x20, 6,   0, 0,    0,  
 
 static bool comma_locale(const char *folder)
 {
-    char path[256];
+    char path[512];
     char half[8];
     snprintf(path, sizeof path, "%s/comma", folder);
     assert_int_equal(mkdir(path, 0700), 0);
@@ -79,23 +81,20 @@ static void train_to(const ckm_graph *graph, const char *resume, int64_t step, c
 
 static void training_goes_on_in_another_locale(void **state)
 {
-    char folder[] = "/tmp/ckm_locale_XXXXXX";
-    char path[64];
-    char command[64];
+    const char *path = "state";
+    scratch_stay stay;
     ckm_graph *graph = small_network();
     (void)state;
-    assert_non_null(mkdtemp(folder));
-    snprintf(path, sizeof path, "%s/state", folder);
-    snprintf(command, sizeof command, "rm -rf %s", folder);
+    scratch_enter(&stay);
     train_to(graph, NULL, 1, path);
-    bool there = comma_locale(folder);
+    bool there = comma_locale(stay.folder);
     if (there) {
         train_to(graph, path, 2, path);
         assert_non_null(setlocale(LC_NUMERIC, "C"));
         train_to(graph, path, 3, path);
     }
     ckm_graph_free(graph);
-    assert_int_equal(system(command), 0);
+    scratch_leave(&stay);
     if (!there) {
         skip();
     }

@@ -30,6 +30,24 @@ int scratch_set_up(void **state)
     return 0;
 }
 
+void scratch_enter(scratch_stay *stay)
+{
+    const char *parent = getenv("TMPDIR");
+    int length = snprintf(stay->folder, sizeof stay->folder, "%s/ckm-test-XXXXXX", parent != NULL ? parent : "/tmp");
+    assert_true(length > 0 && (size_t)length < sizeof stay->folder);
+    assert_non_null(getcwd(stay->back, sizeof stay->back));
+    assert_non_null(mkdtemp(stay->folder));
+    assert_int_equal(chdir(stay->folder), 0);
+}
+
+void scratch_leave(const scratch_stay *stay)
+{
+    char command[sizeof stay->folder + 16];
+    assert_int_equal(chdir(stay->back), 0);
+    snprintf(command, sizeof command, "rm -rf '%s'", stay->folder);
+    assert_int_equal(system(command), 0);
+}
+
 int count_files(const char *folder)
 {
     int count = 0;

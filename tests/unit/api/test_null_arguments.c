@@ -2,7 +2,6 @@
 // Every exported function, once as it should be called and once with NULL for each of its pointers, each time in a
 // process of its own: NULL is refused with CKM_ERR_ARGUMENT, or does what the header says, and nothing faults. A
 // function of the library that is not called here fails the test.
-#define _DEFAULT_SOURCE  // mkdtemp
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,6 +14,7 @@
 #include <cmocka.h>
 
 #include "api_calls.h"
+#include "scratch.h"
 
 // What is wrong with a call that came back; NULL: nothing.
 static const char *judge(const api_visitor *v)
@@ -50,16 +50,12 @@ static int make_call(api_visitor *v)
 
 static void test_calls(void **state)
 {
-    char folder[] = "/tmp/ckm_null_XXXXXX";
-    char command[64];
-    char back[4096];
+    scratch_stay stay;
     api_world w = {0};
     int bad = 0;
     int calls = 0;
     (void)state;
-    assert_non_null(getcwd(back, sizeof back));
-    assert_non_null(mkdtemp(folder));
-    assert_int_equal(chdir(folder), 0);
+    scratch_enter(&stay);
     ckm_error err = CKM_ERROR_INIT;
     if (api_set_up(&w, &err) != CKM_OK) {
         fail_msg("cannot set up: %s", err.message);
@@ -96,9 +92,7 @@ static void test_calls(void **state)
         }
     }
     api_tear_down(&w);
-    assert_int_equal(chdir(back), 0);
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    assert_int_equal(system(command), 0);
+    scratch_leave(&stay);
     printf("%d calls\n", calls);
     assert_int_equal(bad, 0);
 }

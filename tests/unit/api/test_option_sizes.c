@@ -3,7 +3,7 @@
 // longer, and such as never set the size. The structure lies before memory that cannot be read, so that reading more than
 // it has is a fault. What reads older ones is tested in tests/unit/base/test_options.c: all structures here are of their
 // first version, so one byte less is none. tests/house/test_option_sizes.sh says when a structure or a function is missing.
-#define _DEFAULT_SOURCE  // mkdtemp, MAP_ANONYMOUS
+#define _DEFAULT_SOURCE  // MAP_ANONYMOUS
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "api_calls.h"
+#include "scratch.h"
 
 static api_world w;
 
@@ -370,17 +371,13 @@ static void every_function_reads_sizes(void **state)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     char *map = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    char folder[] = "/tmp/ckm_sizes_XXXXXX";
-    char command[64];
-    char back[4096];
+    scratch_stay stay;
     ckm_error err = CKM_ERROR_INIT;
     int bad = 0;
     (void)state;
     assert_true(map != MAP_FAILED);
     assert_int_equal(mprotect(map + page, page, PROT_NONE), 0);
-    assert_non_null(getcwd(back, sizeof back));
-    assert_non_null(mkdtemp(folder));
-    assert_int_equal(chdir(folder), 0);
+    scratch_enter(&stay);
     if (api_set_up(&w, &err) != CKM_OK) {
         fail_msg("cannot set up: %s", err.message);
     }
@@ -454,9 +451,7 @@ static void every_function_reads_sizes(void **state)
     }
     api_tear_down(&w);
     assert_int_equal(munmap(map, 2 * page), 0);
-    assert_int_equal(chdir(back), 0);
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    assert_int_equal(system(command), 0);
+    scratch_leave(&stay);
     assert_int_equal(bad, 0);
 }
 

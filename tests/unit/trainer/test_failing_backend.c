@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A back end whose calls fail, each in turn: in a course of training with everything around it, the failure is what the
 // caller is told, and no memory, kernel or back end is left behind.
-#define _DEFAULT_SOURCE  // mkdtemp
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,6 +17,7 @@
 // This file's own copy of the list of back ends takes the place of the library's.
 #define CKM_BACKEND_WRAP failing_wrap
 #include "run/backend/backend.c"
+#include "scratch.h"
 
 typedef struct failing {
     int64_t calls, fail_at;  // of all that can fail; -1: none does
@@ -247,15 +247,11 @@ static int sweep(const ckm_graph *graph, const char *resume)
 
 static void every_failure_is_told(void **state)
 {
-    char folder[] = "/tmp/ckm_failing_XXXXXX";
-    char command[64];
-    char back[4096];
+    scratch_stay stay;
     ckm_error err = CKM_ERROR_INIT;
     ckm_graph *graph = small_network();
     (void)state;
-    assert_non_null(getcwd(back, sizeof back));
-    assert_non_null(mkdtemp(folder));
-    assert_int_equal(chdir(folder), 0);
+    scratch_enter(&stay);
     int bad = sweep(graph, NULL);
     f = (failing){.fail_at = -1};
     if (train(graph, NULL, &err) != CKM_OK) {
@@ -263,9 +259,7 @@ static void every_failure_is_told(void **state)
     }
     bad += sweep(graph, "state");
     ckm_graph_free(graph);
-    assert_int_equal(chdir(back), 0);
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    assert_int_equal(system(command), 0);
+    scratch_leave(&stay);
     assert_int_equal(bad, 0);
 }
 
