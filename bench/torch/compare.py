@@ -105,8 +105,10 @@ class Worker:
     def _answer(self) -> str:
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            if line[:1] in ("{", "["):
-                return line
+            if line.startswith(("{", "[")):
+                with contextlib.suppress(json.JSONDecodeError):  # warnings of libraries may begin with a bracket, too
+                    json.loads(line)
+                    return line
             self.said = line.strip() or self.said
         return ""
 
