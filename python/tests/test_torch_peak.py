@@ -70,3 +70,25 @@ def test_what_no_graph_takes_is_counted() -> None:
     torch._dynamo.reset()
     frontier = ct.explain(model, {"x": x, "_mask": mask, "weight": weight}, budgets=1, show=None, time_limit=1)
     assert frontier.baseline_peak_bytes == plan.baseline_peak_bytes
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_loss_outside_has_room(dtype: torch.dtype) -> None:
+    """Wide logits leave the model; the cross entropy, its gradient and its scalars are within the least budget, too."""
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(*(torch.nn.Sequential(torch.nn.Linear(32, 32), torch.nn.Tanh()) for _ in range(4)), torch.nn.Linear(32, 300)).to(
+        dtype
+    )
+    x, labels = torch.randn(128, 32, dtype=dtype), torch.randint(0, 300, (128,))
+    compiled = ct.compile(model, "min", time_limit=1)
+
+    def step() -> None:
+        torch.nn.functional.cross_entropy(compiled(x).float(), labels).backward()
+
+    step()
+    model.zero_grad(set_to_none=True)
+    measured = physical.held_bytes(model, [x]) + physical.allocator_peak(step)
+    (plan,) = ct.plans(compiled)
+    assert measured <= plan.budget_bytes
+    assert plan.peak_bytes > plan.graph.memory_floor >= physical.held_bytes(model, [x])

@@ -51,6 +51,7 @@ class Joint:
     tensor_of: dict[fx.Node, int]
     graph: Graph
     input_bytes: int
+    loss_bytes: int
 
 
 def storage_key(value: torch.Tensor) -> int:
@@ -72,6 +73,19 @@ def output_bytes(node: fx.Node, index: int, value: torch.Tensor) -> int:
     """Bytes of the storage behind a call's output, as measured when it was."""
     real = node.meta.get(REAL_BYTES)
     return max(storage_bytes(value), real[index] if real is not None and index < len(real) else 0)
+
+
+#: Scalars of a loss that is computed outside the model: itself, its gradient, a mean's divisor.
+LOSS_SCALARS_BYTES = 64
+
+
+def loss_outside_bytes(nodes: list[fx.Node]) -> int:
+    """Room for a loss that the caller computes of outputs that are no scalars, beside these and their tangents: as much as the cross
+    entropy needs, which keeps the logarithms of probabilities and makes their gradient, both in 32 bits at least."""
+    values = [node.meta.get("val") for node in nodes if is_tangent(node)]
+    given = [v for v in values if isinstance(v, torch.Tensor) and symbols.number(v.numel()) > 1]
+    kept = sum(symbols.number(v.numel()) * (2 * v.element_size() if v.element_size() >= 4 else 12) for v in given)
+    return kept + LOSS_SCALARS_BYTES if given else 0
 
 
 def is_tangent(node: fx.Node) -> bool:
@@ -162,10 +176,10 @@ def sides(nodes: list[fx.Node], forward_outputs: list[object]) -> tuple[list[fx.
 
 
 def build(module: fx.GraphModule, num_fwd_outputs: int, cost: CostFn, *, name: str, fixed_bytes: int, replay: bool,
-          overwrite: bool = False, reserve_bytes: int = 0) -> Joint:  # fmt: skip
+          overwrite: bool = False, reserve_bytes: int = 0, loss_bytes: int = 0) -> Joint:  # fmt: skip
     """`fixed_bytes`: what the process holds beside the graph's own inputs and values. `replay`: whether random calls may
     be recomputed (their generator's state is then replayed). `overwrite`: whether calls may write over dead operands.
-    `reserve_bytes`: what has to be free between the passes."""
+    `reserve_bytes`: what is to be left free between the passes. `loss_bytes`: what the caller needs there (`loss_outside_bytes`)."""
     nodes = list(module.graph.nodes)
     outputs = list(nodes[-1].args[0])
     forward_outputs, backward_outputs = outputs[:num_fwd_outputs], outputs[num_fwd_outputs:]
@@ -176,11 +190,11 @@ def build(module: fx.GraphModule, num_fwd_outputs: int, cost: CostFn, *, name: s
     forward, backward = sides(nodes, forward_outputs)
     for node in forward:
         made.call(node, "forward")
-    boundary = made.boundary(nodes, reserve_bytes)
+    boundary = made.boundary(nodes, reserve_bytes + loss_bytes)
     for node in backward:
         made.call(node, "backward")
     made.results(backward_outputs)
-    return Joint(module, forward_outputs, backward_outputs, made.ops, boundary, made.tensor_of, made.graph.finish(), made.input_bytes)
+    return Joint(module, forward_outputs, backward_outputs, made.ops, boundary, made.tensor_of, made.graph.finish(), made.input_bytes, loss_bytes)
 
 
 class _Builder:

@@ -159,11 +159,12 @@ def _device(module: fx.GraphModule) -> torch.device:
 class Traced:
     """A joint graph, ready to be made a dataflow graph of."""
 
-    def __init__(self, module: fx.GraphModule, num_fwd_outputs: int, options: Options, name: str) -> None:
+    def __init__(self, module: fx.GraphModule, num_fwd_outputs: int, options: Options, name: str, *, loss_outside: bool = True) -> None:
         self.module, self.num_fwd_outputs, self.options, self.name = module, num_fwd_outputs, options, name
         self.workspace: dict[str, int] = {}
         self.title = options.title if options.title != UNNAMED else model_called() or UNNAMED
         self.measured = cost.Measured(plan_cache.directory() if options.cache else None) if options.costs == "measure" else None
+        self.loss_outside = loss_outside
         self.replay = options.random == "replay" and options.compiler == "eager"
         materialize(module)
         if options.compiler == "eager":
@@ -185,13 +186,16 @@ class Traced:
 
     def build(self, *, reserve_bytes: int = 0) -> joint.Joint:
         """`reserve_bytes`: what has to be free between the forward and the backward pass."""
+        loss_bytes = joint.loss_outside_bytes(list(self.module.graph.nodes)) if self.loss_outside else 0
         return joint.build(self.module, self.num_fwd_outputs, self._cost, name=self.title, fixed_bytes=self.options.fixed_bytes,
-                           replay=self.replay, overwrite=self.options.compiler == "eager", reserve_bytes=reserve_bytes)  # fmt: skip
+                           replay=self.replay, overwrite=self.options.compiler == "eager", reserve_bytes=reserve_bytes,
+                           loss_bytes=loss_bytes)  # fmt: skip
 
 
-def trace(module: fx.GraphModule, num_fwd_outputs: int, options: Options, name: str) -> Traced:
-    """Marks in the module what may be computed again, and measures its calls. `name` is for messages."""
-    return Traced(module, num_fwd_outputs, options, name)
+def trace(module: fx.GraphModule, num_fwd_outputs: int, options: Options, name: str, *, loss_outside: bool = True) -> Traced:
+    """Marks in the module what may be computed again, and measures its calls. `name` is for messages. `loss_outside`: whether the
+    caller makes a loss of outputs that are no scalars, and needs room for it."""
+    return Traced(module, num_fwd_outputs, options, name, loss_outside=loss_outside)
 
 
 def plan(module: fx.GraphModule, num_fwd_outputs: int, options: Options, name: str,
@@ -204,7 +208,7 @@ def plan(module: fx.GraphModule, num_fwd_outputs: int, options: Options, name: s
     budget, KeyboardInterrupt on Ctrl-C."""
     begin = time.perf_counter()
     options = replace(options, fixed_bytes=options.fixed_bytes + around.held_bytes)
-    traced = trace(module, num_fwd_outputs, options, name)
+    traced = trace(module, num_fwd_outputs, options, name, loss_outside=not around.followed)
     if within is not None:
         within.bind(module.graph.nodes)
     model = traced.build()
