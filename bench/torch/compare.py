@@ -213,6 +213,7 @@ def compare(case: str, options: argparse.Namespace) -> list[dict[str, object]]:
     for threads in options.threads:
         for worker in running:
             worker.use(threads)
+        running = [w for w in running if w.works]
         for repeat in range(options.repeats):
             if repeat > 0:
                 with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:

@@ -108,12 +108,18 @@ def main() -> int:
     def clear() -> None:
         case.model.zero_grad(set_to_none=True)
 
+    def first_step() -> bool:
+        """Compiles; whether that went well. If not, why is told."""
+        try:
+            with during_call():  # logging ends no graph of PyTorch's either
+                step()
+        except Exception as error:  # noqa: BLE001 - whatever it is becomes the note of the row
+            print(json.dumps({"error": f"{type(error).__name__}: {error}".splitlines()[0]}), flush=True)
+            return False
+        return True
+
     begin = time.perf_counter()
-    try:
-        with during_call():  # logging ends no graph of PyTorch's either
-            step()
-    except Exception as error:  # noqa: BLE001 - whatever it is becomes the note of the row
-        print(json.dumps({"error": f"{type(error).__name__}: {error}".splitlines()[0]}), flush=True)
+    if not first_step():
         return 1
     facts["first_seconds"] = time.perf_counter() - begin
     for _ in range(WARM - 1):
@@ -135,7 +141,8 @@ def main() -> int:
         clear()
         if line.startswith("threads"):
             torch.set_num_threads(int(line.split()[1]))
-            step()
+            if not first_step():  # what is compiled is compiled anew
+                return 1
             clear()
             held = physical.held_bytes(case.model, case.inputs)
             print(json.dumps({"peak": held + physical.allocator_peak(step)}), flush=True)
