@@ -16,7 +16,7 @@ from steps import FAST, gradients  # noqa: E402
 
 import checkmate  # noqa: E402
 import checkmate.torch as ct  # noqa: E402
-from checkmate.torch import budget, meter  # noqa: E402
+from checkmate.torch import devices, meter  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -128,7 +128,7 @@ def test_the_backend_alone_warns_of_a_second_graph() -> None:
 def test_auto_budget_is_one_budget_for_all_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     model, x = Broken(), torch.randn(256, 64)
     free = iter([100_000_000])
-    monkeypatch.setattr(budget, "free_bytes", lambda _device: next(free))
+    monkeypatch.setattr(devices, "free_bytes", lambda _device: next(free))
     compiled = ct.compile(model, "auto", graph_breaks="split", **FAST)
     compiled(x).backward()
     present = meter.tensor_bytes([p.detach() for p in model.parameters()], list(model.buffers()), x)

@@ -19,7 +19,7 @@ from steps import FAST  # noqa: E402
 
 import checkmate  # noqa: E402
 import checkmate.torch as ct  # noqa: E402
-from checkmate.torch import plan_cache  # noqa: E402
+from checkmate.planning import plan_cache  # noqa: E402
 
 
 @pytest.fixture(autouse=True)

@@ -23,7 +23,7 @@ from steps import FAST, gradients, needs_inductor  # noqa: E402
 
 import checkmate  # noqa: E402
 import checkmate.torch as ct  # noqa: E402
-from checkmate.torch import budget, meter, partition  # noqa: E402
+from checkmate.torch import devices, meter, partition  # noqa: E402
 
 SOURCE = str(pathlib.Path(checkmate.__file__).parents[1])
 
@@ -263,7 +263,7 @@ def test_without_pytorch_the_core_works_and_the_rest_says_what_is_missing() -> N
 
 def test_auto_budget_on_the_cpu_counts_what_is_there_already(monkeypatch: pytest.MonkeyPatch) -> None:
     model, inputs = make("perceptron")
-    monkeypatch.setattr(budget, "free_bytes", lambda _device: 100_000_000)
+    monkeypatch.setattr(devices, "free_bytes", lambda _device: 100_000_000)
     compiled = ct.compile(model, "auto", **FAST)
     compiled(*inputs).backward()
     (plan,) = ct.plans(compiled)
@@ -271,7 +271,7 @@ def test_auto_budget_on_the_cpu_counts_what_is_there_already(monkeypatch: pytest
 
 
 def test_free_bytes_of_this_machine() -> None:
-    free = budget.free_bytes(torch.device("cpu"))
+    free = devices.free_bytes(torch.device("cpu"))
     assert 0 < free <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
@@ -279,7 +279,7 @@ def test_auto_budget_on_cuda_is_what_the_allocator_could_still_get(monkeypatch: 
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _device=None: (5_000, 80_000))
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda _device=None: 700)
     monkeypatch.setattr(torch.cuda, "memory_allocated", lambda _device=None: 200)
-    assert budget.free_bytes(torch.device("cuda")) == 5_500
+    assert devices.free_bytes(torch.device("cuda")) == 5_500
 
 
 def test_progress_tells_what_happens() -> None:

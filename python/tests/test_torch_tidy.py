@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("torch", reason="PyTorch is not installed", minversion="2.6")
 
 from checkmate import Graph, Schedule, Step, solve
-from checkmate.torch.tidy import tidied
+from checkmate.planning.tidy import tidied
 
 
 def steps(text: str) -> list[Step]:

@@ -18,8 +18,8 @@ from typing_extensions import Unpack  # which PyTorch needs itself
 
 from .. import solver
 from ..errors import InfeasibleError
-from . import breaks, casts, failures, kernels, outputs, policies, ranges, ranks, recurrent, runtime, symbols, verified
-from . import budget as budgets
+from ..planning import budget as budgets
+from . import breaks, casts, devices, failures, kernels, outputs, policies, ranges, ranks, recurrent, runtime, symbols, verified
 from . import settings as torchs
 from .optimizers import has_state, optimizer_bytes
 from .planner import UNNAMED, Options, Plan, plan
@@ -129,7 +129,7 @@ class Backend:
         if self.options.budget == "auto":  # once, while nothing of the step is there but its inputs
             device = next((value.device for value in inputs if isinstance(value, torch.Tensor)), torch.device("cpu"))
             present = graphs.present_bytes() + self.options.held_now_bytes
-            self.options = replace(self.options, budget=budgets.in_bytes("auto", baseline_bytes=0, device=device, held_bytes=present))
+            self.options = replace(self.options, budget=budgets.in_bytes("auto", held_bytes=present, free_bytes=lambda: devices.free_bytes(device)))
 
         def make(inputs: list[Any], around: breaks.Surroundings) -> tuple[Callable[..., Any], int]:
             self._parameters, self._around, self._held_bytes = set(parameters), around, 0

@@ -19,7 +19,8 @@ import torch
 from torch import fx
 from torch.utils._pytree import tree_flatten, tree_map
 
-from . import effects, joint, meter, plan_cache, recurrent, symbols
+from ..planning import plan_cache
+from . import effects, joint, meter, recurrent, symbols
 
 #: FLOPs per second, bytes per second, seconds to start a call. Round figures of a CPU core and of a data-centre GPU
 #: (NVIDIA A100 data sheet: 19.5 TFLOPS in single precision, 1.6 TB/s); measure to do better.

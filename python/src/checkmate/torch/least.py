@@ -12,10 +12,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..graph import Graph
+from ..planning.plan_cache import Claim
+from ..planning.tidy import tidied
 from ..schedule import Schedule
 from ..solver import min_budget, solve
-from .plan_cache import Claim
-from .tidy import tidied
 
 if TYPE_CHECKING:
     from .planner import Options

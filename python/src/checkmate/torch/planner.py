@@ -13,14 +13,15 @@ from torch import fx
 
 from ..errors import InfeasibleError
 from ..graph import Graph
+from ..planning import budget, plan_cache
+from ..planning.tidy import tidied
 from ..schedule import Schedule
 from ..solver import Progress, solve
-from . import breaks, budget, copies, cost, dropout, effects, gathered, joint, least, partition, peak, plan_cache, policies, random_state, ranks
+from . import breaks, copies, cost, devices, dropout, effects, gathered, joint, least, partition, peak, policies, random_state, ranks
 from .places import model_called
 from .ranges import Range, Ranges, UpperEnds
 from .ranges import check as check_ranges
 from .symbols import materialize
-from .tidy import tidied
 from .updates import unread
 from .verify import Verification
 from .views import reseat
@@ -61,7 +62,7 @@ class Options:
                 quoted = " or ".join(f'"{choice}"' for choice in allowed)
                 raise ValueError(f'{name} must be {quoted}, not "{getattr(self, name)}"')
         if self.budget not in ("auto", budget.LEAST) and not budget.is_share(self.budget):
-            budget.in_bytes(self.budget, baseline_bytes=0, device=torch.device("cpu"), held_bytes=0)
+            budget.in_bytes(self.budget)
         check_ranges(self.dynamic)
 
     def say(self, text: str) -> None:
@@ -221,7 +222,7 @@ def plan(module: fx.GraphModule, num_fwd_outputs: int, options: Options, name: s
         fit = _cheapest(model, limit, traced, smallest)
     else:
         present = model.input_bytes if within is None else within.present_bytes(model)
-        limit = budget.in_bytes(options.budget, baseline_bytes=baseline.peak_bytes, device=_device(module),
+        limit = budget.in_bytes(options.budget, baseline_bytes=baseline.peak_bytes, free_bytes=lambda: devices.free_bytes(_device(module)),
                                 held_bytes=present + around.held_bytes + options.held_now_bytes)  # fmt: skip
         options.say(f"{size}, budget {limit:,}")
         known = _fit_of_others(model, limit, traced, others)

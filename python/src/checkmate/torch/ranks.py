@@ -19,8 +19,8 @@ import torch.distributed as dist
 
 from ..errors import CheckmateError
 from ..graph import Graph
+from ..planning.plan_cache import Claim
 from ..schedule import Schedule
-from .plan_cache import Claim
 
 #: A schedule, what was proven of it, and where it is from: see `planner.Plan.origin`.
 Found = tuple[Schedule, Claim, str]

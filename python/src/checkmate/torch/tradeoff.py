@@ -16,10 +16,10 @@ from typing_extensions import Unpack
 
 from ..errors import CheckmateError, replace_file
 from ..graph import Graph
+from ..planning import budget as sizes
 from ..schedule import Schedule, Way
 from ..solver import Solution, frontier, solve
 from . import blocks, casts, outputs, ranks, report
-from . import budget as sizes
 from . import settings as torchs
 from .compiler import Backend, Settings, checked, require_callable
 from .failures import Guard
@@ -63,7 +63,7 @@ class Frontier:
         """Writes the HTML page of one schedule: memory over the step, what is live when, what is computed again and why, the
         graph. It is the chosen one; with a `budget`, bytes or such as "4GiB" or "60%", the cheapest one whose peak is at most
         that."""
-        limit = None if budget is None else sizes.in_bytes(budget, baseline_bytes=self.baseline_peak_bytes, device=torch.device("cpu"), held_bytes=0)
+        limit = None if budget is None else sizes.in_bytes(budget, baseline_bytes=self.baseline_peak_bytes)
         known = [*self.solutions, *([self.chosen] if self.chosen is not None else [])]
         fits = [s for s in known if s.schedule is not None and (limit is None or (s.peak_bytes or 0) <= limit)]
         if not fits:
@@ -133,7 +133,7 @@ def _ways(graph: Graph, solutions: list[Solution], budget: int | float | str | N
     if budget == sizes.LEAST:
         limit, name = min(graph.memory_floor if least is None else least.peak_bytes or 0, ways[0].peak_bytes), "the plan of least memory"
     elif budget is not None:
-        limit = sizes.in_bytes(budget, baseline_bytes=ways[0].peak_bytes, device=torch.device("cpu"), held_bytes=0)
+        limit = sizes.in_bytes(budget, baseline_bytes=ways[0].peak_bytes)
         name = f"the plan for {budget if isinstance(budget, str) else report.size(limit)}"
     elif by_hand is not None:
         limit, name = by_hand.peak_bytes, "the plan, same memory"
@@ -224,7 +224,7 @@ def explain(
         if path is not None:
             _require_folder(path)
     if budget is not None and budget != sizes.LEAST:
-        sizes.in_bytes(budget, baseline_bytes=1, device=torch.device("cpu"), held_bytes=0)
+        sizes.in_bytes(budget)
     fixed = optimizer_bytes(optimizer) if optimizer is not None else 0
     if isinstance(model, torch.nn.parallel.DistributedDataParallel):
         wrapped: torch.nn.Module = model.module  # what the wrapper itself does cannot be traced

@@ -18,14 +18,15 @@ from ..errors import CheckmateError, replace_file
 from ..graph import Graph
 from ..schedule import Schedule
 
-log = logging.getLogger("checkmate.torch")
+log = logging.getLogger("checkmate")
 
 _VERSION = 1
 
 
-def directory() -> pathlib.Path:
+def directory(front: str = "torch") -> pathlib.Path:
+    """Of a front door."""
     base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return pathlib.Path(base) / "checkmate" / "torch"
+    return pathlib.Path(base) / "checkmate" / front
 
 
 @dataclass(frozen=True)
@@ -36,11 +37,11 @@ class Claim:
     bound: float | None
 
 
-def path_of(graph: Graph, budget: int, settings: tuple[object, ...]) -> pathlib.Path:
+def path_of(graph: Graph, budget: int, settings: tuple[object, ...], front: str = "torch") -> pathlib.Path:
     from .. import __version__
 
     key = repr((_VERSION, __version__, graph.to_json(places=False), budget, settings))
-    return directory() / "plans" / (hashlib.sha256(key.encode()).hexdigest()[:40] + ".json")
+    return directory(front) / "plans" / (hashlib.sha256(key.encode()).hexdigest()[:40] + ".json")
 
 
 def _digest(content: dict[str, object]) -> str:

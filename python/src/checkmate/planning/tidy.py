@@ -2,7 +2,7 @@
 """Takes out of a schedule what need not be computed again.
 
 A search may drop a value while a view of the same storage stays alive, and compute it again later. In the dataflow graph
-that costs time only; in PyTorch the second computation would make a second storage beside the view's. Keeping the value
+that costs time only; in a framework the second computation makes a second storage beside the view's. Keeping the value
 costs no bytes, since its storage is there all the time, so the second computation is left out, and with it everything
 that was computed again for its sake alone.
 """

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import numbers
 import pathlib
-
-import torch
+from collections.abc import Callable
 
 from ..errors import CheckmateError
 
@@ -44,11 +43,11 @@ def is_share(budget: int | float | str) -> bool:
     return True
 
 
-def in_bytes(budget: int | float | str, *, baseline_bytes: int, device: torch.device, held_bytes: int) -> int:
+def in_bytes(budget: int | float | str, *, baseline_bytes: int = 0, held_bytes: int = 0, free_bytes: Callable[[], int] | None = None) -> int:
     """`baseline_bytes`: the peak without rematerialization, which "60%" is a share of. `held_bytes`: what of the step is
-    on the device already; "auto" adds it to what is free."""
+    on the device already; "auto" adds it to what is free there, by default on this machine."""
     if isinstance(budget, str) and budget.strip() == "auto":
-        return (free_bytes(device) * 9 // 10) + held_bytes
+        return ((free_bytes or free_host_bytes)() * 9 // 10) + held_bytes
     if isinstance(budget, str):
         return int(float(budget.strip()[:-1]) * baseline_bytes / 100) if is_share(budget) else parse_bytes(budget)
     if isinstance(budget, bool) or not isinstance(budget, numbers.Real):
@@ -60,12 +59,8 @@ def in_bytes(budget: int | float | str, *, baseline_bytes: int, device: torch.de
     return int(budget)
 
 
-def free_bytes(device: torch.device) -> int:
-    """What this process could still allocate: on CUDA, what the device has free and what PyTorch's allocator holds in
-    reserve; on the CPU, what the kernel calls available, or what a control group leaves where that is less."""
-    if device.type == "cuda":
-        free, _total = torch.cuda.mem_get_info(device)
-        return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+def free_host_bytes() -> int:
+    """What this process could still allocate: what the kernel calls available, or what a control group leaves where that is less."""
     available = [int(line.split()[1]) * 1024 for line in _lines("/proc/meminfo") if line.startswith("MemAvailable:")]
     limit, used = _lines("/sys/fs/cgroup/memory.max"), _lines("/sys/fs/cgroup/memory.current")
     if limit and used and limit[0].isdigit():

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TensorFlow and Keras models that train within a memory budget.
+
+    train_iteration = checkmate.tf2.compile(model, loss, optimizer, input_spec, label_spec, budget="4GiB")
+    prediction, loss = train_iteration(images, labels)
+
+`compile` is the original Checkmate's function, with a budget that holds; `keras` is for people who use `fit`, `function` for
+steps of one's own. Operators run one after another, in the order of a schedule, with TensorFlow's own kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+try:
+    import tensorflow as _tensorflow
+except ImportError as _error:
+    raise ImportError("checkmate.tf2 needs TensorFlow 2.16 or newer: pip install tensorflow, or tensorflow-cpu") from _error
+
+from ..errors import CheckmateError, InfeasibleError
+from . import keras_steps
+from .function import Planned
+from .planner import Options, Plan
+from .program import UnsupportedError
+
+__all__ = ["CheckmateError", "InfeasibleError", "Plan", "Planned", "UnsupportedError", "compile", "function", "keras", "plans"]
+
+del _tensorflow
+Model = TypeVar("Model")
+
+
+def compile(model: Any, loss: Any, optimizer: Any, input_spec: Any, label_spec: Any, budget: int | float | str = "auto", **options: Any) -> Planned:
+    """A function of a batch and its labels that makes a training step and gives `(prediction, loss)`.
+
+    model: a keras.Model. loss, optimizer: Keras objects or names. input_spec, label_spec: tensors or tf.TensorSpecs of a batch,
+    or nests of them. The step is planned here; batches of another shape are planned when they come.
+
+    budget: bytes, "4GiB", "60%" of the step's peak without rematerialization, "auto" for what the machine has free, or "min" for
+    the least that is found. It counts variables, the optimizer's too, arguments, values, gradients and what kernels allocate.
+
+    fixed_bytes: what else lives beside the step.  costs: "measure" (every operator by itself, cached) or "estimate".
+    time_limit: seconds for the solver.  gap: good enough, relative.  threads, seed, strategy: as in `checkmate.solve`.
+    cache: keep plans and costs on disk.  progress: called with a line of text now and then.
+
+    InfeasibleError when nothing fits, UnsupportedError for what cannot be planned, KeyboardInterrupt on Ctrl-C.
+    """
+    settings = _options(budget, options)
+    built = keras_steps.built(model, optimizer, input_spec) if hasattr(model, "built") else optimizer
+    planned = Planned(keras_steps.step_of(model, loss, built), settings, getattr(model, "name", "the step"))
+    planned.prepare(input_spec, label_spec)
+    return planned
+
+
+def keras(model: Model, budget: int | float | str = "auto", **options: Any) -> Model:
+    """The model itself, whose `fit` runs planned steps from then on: call it before or after `model.compile`. Evaluation, prediction
+    and saving are as before. `plans(model)` says what was planned. Options as in `compile`."""
+    keras_steps.plan_fit(model, _options(budget, options))
+    return model
+
+
+def function(step: Callable[..., Any], budget: int | float | str = "auto", **options: Any) -> Planned:
+    """A step of one's own, such as one with tf.GradientTape and an optimizer, planned as a whole. It is called with the same
+    arguments: tensors, nests of them, and Python values, for each of which it is planned anew. Options as in `compile`."""
+    if not callable(step):
+        raise TypeError(f"step must be a function, not {type(step).__name__}")
+    return Planned(step, _options(budget, options), getattr(step, "__name__", "the step"))
+
+
+def plans(compiled: Any) -> list[Plan]:
+    """What was planned so far, of a function that `compile` or `function` gave, or a model given to `keras`."""
+    planned = compiled if isinstance(compiled, Planned) else getattr(compiled, "checkmate_planned", None)
+    if planned is None:
+        raise TypeError("plans needs what compile or function gave, or a model that was given to keras")
+    return list(planned.plans)
+
+
+def _options(budget: int | float | str, options: dict[str, Any]) -> Options:
+    try:
+        return Options(budget=budget, **options)
+    except TypeError as error:
+        if "unexpected keyword" not in str(error):
+            raise
+        known = ", ".join(name for name in Options.__dataclass_fields__ if name != "budget")
+        unknown = ", ".join(sorted(set(options) - set(Options.__dataclass_fields__)))
+        raise TypeError(f"unknown option {unknown}; there are {known}") from None

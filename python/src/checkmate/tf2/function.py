@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A training step that is planned for each combination of shapes it is called with."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from .planner import Options, Plan, plan
+from .program import UnsupportedError
+from .run import as_written
+
+
+class Planned:
+    """Called like the step it was made of. `plans`: one for each combination of shapes, types and Python values."""
+
+    def __init__(self, step: Callable[..., Any], options: Options, name: str) -> None:
+        self.step, self.options, self.name = step, options, name
+        self.plans: list[Plan] = []
+        self._ready: dict[object, _Ready] = {}
+        self._lock = threading.RLock()
+        functools.update_wrapper(self, step, updated=())
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not tf.executing_eagerly():
+            raise UnsupportedError("a planned step is called from Python, not from within another tf.function, which would optimize it away")
+        flat = [_tensor(leaf) for leaf in tf.nest.flatten((args, kwargs))]
+        return self._for(args, kwargs, flat)([leaf for leaf in flat if isinstance(leaf, tf.Tensor)])
+
+    def prepare(self, *args: Any, **kwargs: Any) -> Plan:
+        """Plans for tensors or specs like these, and runs nothing."""
+        flat = [leaf if isinstance(leaf, tf.TensorSpec) else _tensor(leaf) for leaf in tf.nest.flatten((args, kwargs))]
+        return self._for(args, kwargs, flat).plan
+
+    def concrete(self, *args: Any, **kwargs: Any) -> Any:
+        """The traced step for tensors or specs like these."""
+        flat = [leaf if isinstance(leaf, tf.TensorSpec) else _tensor(leaf) for leaf in tf.nest.flatten((args, kwargs))]
+        return self._trace(args, kwargs, flat)[0]
+
+    def _for(self, args: Any, kwargs: Any, flat: list[Any]) -> _Ready:
+        structure = repr(tf.nest.map_structure(lambda _: ".", (args, kwargs)))
+        key = structure, tuple(_key(leaf) for leaf in flat)
+        with self._lock:
+            ready = self._ready.get(key)
+            if ready is None:
+                ready = self._ready[key] = self._planned(args, kwargs, flat)
+            return ready
+
+    def _planned(self, args: Any, kwargs: Any, flat: list[Any]) -> _Ready:
+        if tf.distribute.has_strategy() and tf.distribute.get_strategy().num_replicas_in_sync > 1:
+            raise UnsupportedError("a tf.distribute strategy with several replicas cannot be planned: compile the step of one")
+        concrete, kept = self._trace(args, kwargs, flat)
+        made, built = plan(concrete, self.options, self.name, max((p.budget_bytes for p in self.plans), default=0))
+        self.plans.append(made)
+        return _Ready(made, built, concrete, kept)
+
+    def _trace(self, args: Any, kwargs: Any, flat: list[Any]) -> tuple[Any, tf.types.experimental.ConcreteFunction | None]:
+        places = [i for i, leaf in enumerate(flat) if isinstance(leaf, (tf.Tensor, tf.TensorSpec))]
+        specs = [_spec(flat[i], self.name) for i in places]
+
+        def body(*tensors: tf.Tensor) -> Any:
+            leaves = list(flat)
+            for i, tensor in zip(places, tensors, strict=True):
+                leaves[i] = tensor
+            inner_args, inner_kwargs = tf.nest.pack_sequence_as((args, kwargs), leaves)
+            return self.step(*inner_args, **inner_kwargs)
+
+        traced = tf.function(body)
+        concrete = traced.get_concrete_function(*specs)
+        return concrete, traced
+
+
+class _Ready:
+    """A plan, and what runs it. `kept`: what owns the variables that the step made when it was traced."""
+
+    def __init__(self, made: Plan, built: Callable[..., list[Any]], concrete: Any, kept: object) -> None:
+        self.plan, self.built, self.concrete, self.kept = made, built, concrete, kept
+        self.places = {id(tensor): i for i, tensor in enumerate(concrete.graph.outputs)}
+
+    def __call__(self, tensors: list[tf.Tensor]) -> Any:
+        with as_written():
+            found = self.built(*tensors)
+        outputs = self.concrete.graph.structured_outputs
+        flat = [found[self.places[id(t)]] if id(t) in self.places else t for t in tf.nest.flatten(outputs, expand_composites=True)]
+        return tf.nest.pack_sequence_as(outputs, flat, expand_composites=True)
+
+
+def _tensor(leaf: Any) -> Any:
+    if isinstance(leaf, (tf.RaggedTensor, tf.SparseTensor)):
+        raise UnsupportedError(f"{type(leaf).__name__}s have no fixed size and cannot be planned: pad them, or make them dense")
+    if isinstance(leaf, tf.Variable):
+        return leaf
+    if hasattr(leaf, "__array__") and not isinstance(leaf, tf.Tensor):
+        return tf.convert_to_tensor(leaf)
+    return leaf
+
+
+def _key(leaf: Any) -> object:
+    if isinstance(leaf, (tf.Tensor, tf.TensorSpec)):
+        return tuple(leaf.shape), leaf.dtype
+    try:
+        hash(leaf)
+    except TypeError:
+        return id(leaf)
+    return type(leaf), leaf
+
+
+def _spec(leaf: Any, name: str) -> tf.TensorSpec:
+    if not leaf.shape.is_fully_defined():
+        raise UnsupportedError(
+            f"{name}: an argument of shape {leaf.shape} is not fixed: give the shape of a batch; another one is planned when it comes"
+        )
+    return tf.TensorSpec(leaf.shape, leaf.dtype)

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Training steps of Keras models: the function that the original Checkmate gives, and `model.fit`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import keras as keras_library
+import tensorflow as tf
+
+from .function import Planned
+from .planner import Options
+from .program import UnsupportedError
+
+
+def step_of(model: Any, loss: Any, optimizer: Any) -> Callable[[Any, Any], tuple[Any, tf.Tensor]]:
+    """Forward pass in training, loss with the model's own, gradients, update: gives the prediction and the loss."""
+    if not isinstance(model, keras_library.Model):
+        raise TypeError(f"model must be a keras.Model, not {type(model).__name__}; for other steps there is checkmate.tf2.function")
+    loss = keras_library.losses.get(loss)
+    optimizer = keras_library.optimizers.get(optimizer)
+    if loss is None or optimizer is None:
+        raise TypeError("compile needs a loss and an optimizer, as Keras objects or by name")
+
+    def train_iteration(x: Any, y: Any) -> tuple[Any, tf.Tensor]:
+        with tf.GradientTape() as tape:
+            prediction = model(x, training=True)
+            value = tf.reduce_mean(loss(y, prediction))
+            if model.losses:
+                value = value + tf.add_n([tf.cast(extra, value.dtype) for extra in model.losses])
+            scaled = optimizer.scale_loss(value)
+        variables = model.trainable_variables
+        optimizer.apply_gradients(zip(tape.gradient(scaled, variables), variables, strict=True))
+        return prediction, value
+
+    return train_iteration
+
+
+def built(model: Any, optimizer: Any, input_spec: Any) -> Any:
+    """Makes the variables of model and optimizer, which a plan counts. Gives the optimizer."""
+    if not model.built:
+        try:
+            shapes = tf.nest.map_structure(lambda t: keras_library.KerasTensor(tuple(t.shape), dtype=t.dtype.name), input_spec)
+            keras_library.backend.compute_output_spec(lambda x: model(x, training=True), shapes)
+        except Exception as error:
+            raise ValueError(f"the model is not built and does not build itself of input_spec: {type(error).__name__}: {error}") from error
+    optimizer = keras_library.optimizers.get(optimizer)
+    if not optimizer.built:
+        optimizer.build(model.trainable_variables)
+    return optimizer
+
+
+def plan_fit(model: Any, options: Options) -> Planned:
+    """Makes `model.fit` run planned steps. The model's own `train_step` is what is planned, so that metrics, sample weights and
+    steps of one's own work; its loop runs in Python, one call a step."""
+    if not isinstance(model, keras_library.Model):
+        raise TypeError(f"model must be a keras.Model, not {type(model).__name__}")
+    planned = Planned(lambda data: model.train_step(data), options, model.name)
+
+    def one_execution(iterator: Iterator[Any]) -> Any:
+        logs = planned(next(iterator))
+        for _ in range(model.steps_per_execution - 1):
+            try:
+                data = next(iterator)
+            except StopIteration:
+                break
+            logs = planned(data)
+        return logs
+
+    def make_train_function(force: bool = False) -> Any:
+        if model.train_function is None or force:
+            _require_plain(model)
+            model.train_function = one_execution
+        return model.train_function
+
+    object.__setattr__(model, "make_train_function", make_train_function)
+    object.__setattr__(model, "checkmate_planned", planned)
+    return planned
+
+
+def _require_plain(model: Any) -> None:
+    if model.optimizer is not None and model.built and not model.optimizer.built:
+        model.optimizer.build(model.trainable_variables)
+    if model.run_eagerly:
+        raise UnsupportedError("run_eagerly=True runs no graph, so there is nothing to plan")
+    if model.jit_compile:
+        raise UnsupportedError("jit_compile=True: XLA orders operators as it likes and the budget would not hold; compile with jit_compile=False")
+    if model.distribute_strategy is not None and model.distribute_strategy.num_replicas_in_sync > 1:
+        raise UnsupportedError("a tf.distribute strategy with several replicas cannot be planned")

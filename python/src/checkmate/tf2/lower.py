@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a TensorFlow step to a dataflow graph, and from a schedule back to the sequence of calls that runs.
+
+Variables, arguments and large constants are inputs: always there. What a variable is read as is a view of it. Operators
+that read or change state run once, as do those that run functions, and the tail: what follows the gradients of a variable
+is one operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ..graph import Graph, OpKind
+from ..schedule import Schedule
+from .measure import Facts
+from .program import Call, Program, Value
+
+
+@dataclass
+class Lowered:
+    """`ops[i]` are the calls that operator i of `graph` stands for."""
+
+    program: Program
+    graph: Graph
+    ops: list[list[Call]]
+    facts: dict[Call, Facts]
+
+    def sequence(self, schedule: Schedule) -> list[Call]:
+        """The calls in the order of the schedule; constants that are too large to fold come first."""
+        first = [call for call in self.program.calls if call.type == "Const"]
+        return first + [call for step in schedule.steps if step.kind == "compute" for call in self.ops[step.index]]
+
+
+def lower(program: Program, facts: dict[Call, Facts], *, name: str, fixed_bytes: int) -> Lowered:
+    """`fixed_bytes`: what the process holds beside the step."""
+    return _Lowering(program, facts, Graph(name, cost_unit="ns", fixed_bytes=fixed_bytes + program.constant_bytes)).run()
+
+
+class _Lowering:
+    def __init__(self, program: Program, facts: dict[Call, Facts], graph: Graph) -> None:
+        self.program, self.facts, self.graph = program, facts, graph
+        self.tensor_of: dict[Value, int] = {}
+        self.owner: dict[Value, int] = {}
+        self.made: set[int] = set()  # tensors with bytes of their own that an operator makes
+
+    def run(self) -> Lowered:
+        program = self.program
+        for value in program.inputs:
+            self._entering(value, value.variable if value.is_resource else value.bytes)
+        for call in program.calls:
+            if call.type == "Const":
+                self._entering(call.outputs[0], call.outputs[0].bytes)
+        groups = program.groups()
+        last_reader: dict[Value, int] = {}
+        for i, group in enumerate(groups):
+            for call in group:
+                last_reader.update(dict.fromkeys(call.inputs, i))
+        last_reader.update(dict.fromkeys(program.results, len(groups)))
+        for i, group in enumerate(groups):
+            if len(group) == 1:
+                self._call(group[0])
+            else:
+                leaving = {v for call in group for v in call.outputs if last_reader.get(v, -1) > i}
+                self._group(group, leaving, {v for call in group for v in call.inputs if last_reader[v] == i})
+        computed = {v for group in groups for call in group for v in call.outputs}
+        for value in dict.fromkeys(program.results):
+            if value in computed:
+                self.graph.result(self.tensor_of[value])
+        return Lowered(program, self.graph.finish(), groups, self.facts)
+
+    def _entering(self, value: Value, size: int) -> None:
+        self.tensor_of[value] = self.owner[value] = self.graph.tensor(bytes=size, name=value.name)
+
+    def _leaving(self, call: Call, k: int) -> int:
+        """The tensor of an output."""
+        value, view = call.outputs[k], self.facts[call].views[k]
+        source = call.inputs[view] if view >= 0 else None
+        if source is not None and source in self.owner:
+            self.owner[value] = self.owner[source]
+            self.tensor_of[value] = self.graph.tensor(bytes=0, name=value.name, alias_of=self.owner[value])
+        else:
+            self.tensor_of[value] = self.owner[value] = self.graph.tensor(bytes=max(0, value.bytes), name=value.name)
+            self.made.add(self.tensor_of[value])
+        return self.tensor_of[value]
+
+    def _call(self, call: Call) -> None:
+        known = self.facts[call]
+        outputs = [self._leaving(call, k) for k in range(len(call.outputs))]
+        inputs = [self.tensor_of[v] for v in call.inputs if v in self.tensor_of]
+        pairs = [(self.tensor_of[call.inputs[i]], outputs[k]) for i, k in known.over if self.tensor_of.get(call.inputs[i]) in self.made]
+        kind: OpKind = "update" if call in self.program.tail else "backward" if call.is_backward else "forward"
+        self.graph.op(name=call.name, kind=kind, cost=known.nanoseconds, workspace_bytes=known.workspace_bytes, recomputable=not call.once,
+                      inputs=list(dict.fromkeys(inputs)), outputs=outputs, inplace=pairs, module=call.module)  # fmt: skip
+
+    def _group(self, group: list[Call], leaving: set[Value], dying: set[Value]) -> None:
+        """`dying`: operands that nothing reads later. The group may write over them, and free them before it ends."""
+        inside = {v for call in group for v in call.outputs}
+        for value in inside:
+            self.owner.pop(value, None)
+        inputs = [self.tensor_of[v] for call in group for v in call.inputs if v not in inside and v in self.tensor_of]
+        outputs, given = [], 0
+        for call in group:
+            for k, value in enumerate(call.outputs):
+                if value in leaving:
+                    outputs.append(self._leaving(call, k))
+                    given += self.graph_bytes(value)
+        walk = _Walk(self.program, self.facts)
+        own = [v for v in dying - inside if self.tensor_of.get(v) in self.made]
+        walk.enter(own, holders=1)
+        busy = walk.run(group, leaving) - sum(v.bytes for v in own)
+        self.graph.op(name=group[-1].name, kind="update", cost=sum(self.facts[c].nanoseconds for c in group), workspace_bytes=max(0, busy - given),
+                      recomputable=False, inputs=list(dict.fromkeys(inputs)), outputs=outputs, module=group[-1].module)  # fmt: skip
+
+    def graph_bytes(self, value: Value) -> int:
+        return max(0, value.bytes) if self.owner[value] == self.tensor_of[value] else 0
+
+
+def peak_bytes(lowered: Lowered, sequence: Sequence[Call]) -> int:
+    """What TensorFlow allocates when the calls run one after another, arguments and variables included: an output that is no view
+    is a new storage, unless it takes that of an operand that nothing reads any more; a storage is freed after the last
+    reader of the last value on it. A variable that is assigned while values read from it are there is copied."""
+    walk = _Walk(lowered.program, lowered.facts)
+    walk.base = lowered.graph.fixed_bytes
+    walk.enter(lowered.program.inputs)
+    return walk.run(sequence, lowered.program.results)
+
+
+class _Walk:
+    """Storages while calls run. `base`: bytes that are always there."""
+
+    def __init__(self, program: Program, facts: dict[Call, Facts]) -> None:
+        self.program, self.facts = program, facts
+        self.base = 0
+        self.live = self.peak = 0
+        self.sizes: list[int] = []
+        self.holders: list[int] = []
+        self.now: dict[Value, int] = {}  # which run of its call made what a value is now
+        self.on: dict[tuple[int, Value], int] = {}
+        self.theirs: set[tuple[int, Value]] = set()  # the caller's, which stay
+
+    def enter(self, values: Iterable[Value], holders: int = 2) -> None:
+        """What is there before. The caller's are held twice over, so that nothing is written over them."""
+        for value in values:
+            self.now[value] = -1
+            self.on[-1, value] = self._allocate(value.variable if value.is_resource else value.bytes, holders)
+            if holders > 1:
+                self.theirs.add((-1, value))
+
+    def run(self, sequence: Sequence[Call], results: Iterable[Value]) -> int:
+        """Bytes at most. What is not known from before belongs to somebody else, and costs nothing here."""
+        last = _last_readers(sequence, results)
+        for at, call in enumerate(sequence):
+            if call.type == "Const":
+                self.enter(call.outputs)
+                continue
+            self._step(at, call, last)
+        return self.base + self.peak
+
+    def _step(self, at: int, call: Call, last: dict[tuple[int, Value], int]) -> None:
+        known = self.facts[call]
+        read = [(self.now[v], v) for v in dict.fromkeys(call.inputs) if v in self.now]
+        dying = {key for key in read if last.get(key, -1) <= at and key not in self.theirs}
+        if call.assigns and (handle := (self.now.get(call.inputs[0], -2), call.inputs[0])) in self.on:
+            storage = self.on[handle]
+            if self.holders[storage] > 2:  # the caller holds it twice over; whoever holds it beside that has read it
+                self._busy(self.sizes[storage])
+        over = {k: i for i, k in known.over}
+        found: list[tuple[Value, int]] = []
+        for k, value in enumerate(call.outputs):
+            source = call.inputs[known.views[k]] if known.views[k] >= 0 else None
+            taken = call.inputs[over[k]] if k in over else None
+            if source is not None and source in self.now:
+                storage = self._hold(self.on[self.now[source], source])
+            elif taken is not None and taken in self.now and (key := (self.now[taken], taken)) in dying and self.holders[self.on[key]] == 1:
+                storage = self._hold(self.on[key])
+            else:
+                storage = self._allocate(max(0, value.bytes) if source is None else 0)
+            found.append((value, storage))
+        self._busy(known.workspace_bytes)
+        for key in dying:
+            self._drop(self.on.pop(key))
+        for value, storage in found:
+            if (at, value) in last:
+                self.now[value], self.on[at, value] = at, storage
+            else:
+                self._drop(storage)
+
+    def _allocate(self, size: int, holders: int = 1) -> int:
+        self.sizes.append(size)
+        self.holders.append(holders)
+        self.live += size
+        self._busy(0)
+        return len(self.sizes) - 1
+
+    def _hold(self, storage: int) -> int:
+        self.holders[storage] += 1
+        return storage
+
+    def _drop(self, storage: int) -> None:
+        self.holders[storage] -= 1
+        if self.holders[storage] == 0:
+            self.live -= self.sizes[storage]
+
+    def _busy(self, more: int) -> None:
+        self.peak = max(self.peak, self.live + more)
+
+
+def _last_readers(sequence: Sequence[Call], results: Iterable[Value]) -> dict[tuple[int, Value], int]:
+    """For each value of each run of a call, the place of its last reader."""
+    made: dict[Value, int] = {}
+    last: dict[tuple[int, Value], int] = {}
+    for at, call in enumerate(sequence):
+        for value in call.inputs:
+            last[made.get(value, -1), value] = at
+        made.update(dict.fromkeys(call.outputs, at))
+    for value in results:
+        last[made.get(value, -1), value] = len(sequence)
+    return last

@@ -1,0 +1,309 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an operator takes: nanoseconds, bytes beside its operands and outputs, which outputs are views, which operands it writes over.
+
+Every distinct call (operator, attributes, shapes, constants) runs by itself, on generated tensors, in functions made for
+it; the allocator's own counters say what it took. So nothing is assumed of kernels, and no measurement needs more memory
+than one operator. Calls that read or change state are not run: they are estimated.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import gc
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from .program import FUNCTIONAL, Call, UnsupportedError, Value
+from .run import Emitter, add_functions, as_written, attributes
+
+#: A call is repeated until this much time has been spent, or so often.
+_SECONDS, _TIMES = 0.05, 6
+_REPEATED = 5
+#: Operands and results together; nothing of this size is worth measuring, but for operators of their own algorithms.
+SMALL_CALL_BYTES = 1 << 15
+#: Of an operator that does next to nothing.
+_START_NANOSECONDS = 1000
+#: These never write over an operand, which need not be tried.
+_NEVER = ("Conv", "DepthwiseConv", "MatMul", "BatchMatMul", "MaxPool", "AvgPool", "Concat", "Sum", "Mean", "Max", "Min", "Prod", "Gather", "Tile",
+          "Pad", "MirrorPad", "Transpose", "BiasAddGrad", "Einsum", "Resize", "ArgMax", "Slice", "StridedSlice", "Unsorted")  # fmt: skip
+#: Outputs that are views of the operand of the same number.
+_EACH = {"IdentityN"}
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Of one call. `views`: for each output the operand whose memory it is, or -1. `over`: pairs of an operand and the output
+    that takes its memory when nothing else reads it. `how`: "measured" or "estimated"."""
+
+    nanoseconds: int
+    workspace_bytes: int
+    views: tuple[int, ...]
+    over: tuple[tuple[int, int], ...] = ()
+    how: str = "measured"
+
+
+def is_record(record: object) -> bool:
+    """Whether it is what `Facts` were kept as."""
+    if not isinstance(record, dict) or set(record) != {"nanoseconds", "workspace_bytes", "views", "over", "how"}:
+        return False
+    numbers = [record["nanoseconds"], record["workspace_bytes"]]
+    return all(isinstance(n, int) and n >= 0 for n in numbers) and all(isinstance(v, int) for v in record["views"])
+
+
+@dataclass
+class Costs:
+    """Facts by call, measured once. `known` has those of earlier processes, by signature."""
+
+    measure: bool = True
+    known: dict[str, dict[str, Any]] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+    _facts: dict[str, Facts] = field(default_factory=dict)
+
+    def of(self, call: Call) -> Facts:
+        if (
+            not self.measure
+            or call.once
+            or _is_small(call)
+            or any(v.is_resource or v.spec.dtype == tf.variant for v in [*call.inputs, *call.outputs])
+        ):
+            return estimate(call)
+        key = signature(call)
+        found = self._facts.get(key)
+        if found is None:
+            record = self.known.get(key)
+            if record is not None:
+                found = Facts(
+                    record["nanoseconds"], record["workspace_bytes"], tuple(record["views"]), tuple((a, b) for a, b in record["over"]), record["how"]
+                )
+            else:
+                found = self._measured(call)
+                self.known[key] = asdict(found)
+            self._facts[key] = found
+        return found
+
+    def _measured(self, call: Call) -> Facts:
+        try:
+            return _Trial(call).facts()
+        except (tf.errors.OpError, ValueError, TypeError) as error:
+            self.failed[call.name] = f"{type(error).__name__}: {error}".splitlines()[0]
+            return estimate(call)
+
+
+def _is_small(call: Call) -> bool:
+    """Starting the kernel is all that takes time, and what it allocates is less than what it gives."""
+    return sum(max(0, v.bytes) for v in [*call.inputs, *call.outputs]) <= SMALL_CALL_BYTES and not call.type.startswith(_NEVER)
+
+
+def signature(call: Call) -> str:
+    """The same for calls that take the same."""
+    parts: list[object] = [call.type, {k: v.SerializeToString(deterministic=True).hex() for k, v in sorted(attributes(call.op).items())}]
+    for value in call.inputs:
+        constant = None if value.constant is None else value.constant.tobytes().hex()
+        parts.append([value.spec.dtype.name, value.spec.shape.as_list(), constant])
+    return hashlib.sha256(json.dumps([tf.__version__, *parts], sort_keys=True).encode()).hexdigest()[:32]
+
+
+def estimate(call: Call) -> Facts:
+    """Floating-point operations at 10 a nanosecond and bytes at 5; views and operators that write over operands by name."""
+    moved = sum(max(0, v.bytes) for v in [*call.inputs, *call.outputs])
+    views = tuple(_view_by_name(call, i) for i in range(len(call.outputs)))
+    if views and all(v >= 0 for v in views):
+        return Facts(0, 0, views, how="estimated")
+    nanoseconds = _START_NANOSECONDS + moved // 5 + _flops(call) // 10
+    workspace = _inside(call) if call.type in FUNCTIONAL else 0
+    return Facts(nanoseconds, workspace, views, how="estimated")
+
+
+def _view_by_name(call: Call, output: int) -> int:
+    if call.type == "ReadVariableOp":
+        return 0
+    if call.type in ("Identity", "Reshape", "Squeeze", "ExpandDims", "StopGradient", "PreventGradient", "Snapshot"):
+        return 0
+    return output if call.type in _EACH else -1
+
+
+def _flops(call: Call) -> int:
+    def elements(value: Value) -> int:
+        return int(np.prod(value.spec.shape.as_list(), dtype=np.int64))
+
+    if call.type in ("MatMul", "BatchMatMulV2", "BatchMatMul") and len(call.inputs) >= 2:
+        inner = call.inputs[0].spec.shape.as_list()[-1]
+        return 2 * elements(call.outputs[0]) * int(inner)
+    if call.type == "Conv2D":
+        return 2 * elements(call.outputs[0]) * elements(call.inputs[1]) // max(1, call.inputs[1].spec.shape.as_list()[-1])
+    if call.type.startswith("Conv2DBackprop"):
+        wide = [v for v in call.inputs if v.spec.shape.rank == 4]
+        return 2 * min((elements(v) for v in wide), default=0) * 9 * 64
+    return 0
+
+
+def _inside(call: Call) -> int:
+    """Of operators that run functions: all that is computed inside, a bound."""
+    graph = call.op.graph
+    total = 0
+    for attribute in call.op.node_def.attr.values():
+        names = [attribute.func.name] if attribute.func.name else [f.name for f in attribute.list.func]
+        for name in names:
+            function = graph._functions.get(name)
+            inner = getattr(function, "graph", None)
+            for op in inner.get_operations() if inner is not None else ():
+                total += sum(
+                    int(np.prod(t.shape.as_list(), dtype=np.int64)) * t.dtype.size for t in op.outputs if t.shape.is_fully_defined() and t.dtype.size
+                )
+    return total
+
+
+@functools.cache
+def counted_from(device: str = "CPU:0") -> int:
+    """Bytes of the smallest tensor that the allocator's counters see: TensorFlow's own on the CPU leaves small ones out."""
+
+    fill = tf.function(lambda elements: tf.fill([elements], 1.0), reduce_retracing=True)
+    with _no_collection():
+        for exponent in range(8, 24):
+            fill(tf.constant(2**exponent // 4))
+            before = tf.config.experimental.get_memory_info(device)["current"]
+            held = fill(tf.constant(2**exponent // 4))
+            seen = tf.config.experimental.get_memory_info(device)["current"] - before >= 2**exponent
+            del held
+            if seen:
+                return 2**exponent
+    raise UnsupportedError(f"the allocator of {device} does not count what it hands out")
+
+
+class _Trial:
+    """One call in functions of its own."""
+
+    def __init__(self, call: Call) -> None:
+        self.call = call
+        self.free = [i for i, v in enumerate(call.inputs) if v.constant is None]
+        self.device = "GPU:0" if tf.config.list_physical_devices("GPU") else "CPU:0"
+        self.given = [_generated(call.inputs[i]) for i in self.free]
+
+    def facts(self) -> Facts:
+        single = self._function(lambda inputs: self._emit(inputs))
+        peak, after, _ = self._watched(single)
+        outputs = sum(v.bytes for v in self.call.outputs)
+        views = self._views(after, outputs)
+        workspace = max(0, peak - after)
+        if all(v >= 0 for v in views) and views:
+            return Facts(0, workspace, views)
+        over = self._over(peak, views) if not self.call.type.startswith(_NEVER) else ()
+        return Facts(self._nanoseconds(), workspace, views, over)
+
+    def _views(self, after: int, outputs: int) -> tuple[int, ...]:
+        call = self.call
+        if max(o.bytes for o in call.outputs) < counted_from(self.device) or after >= outputs // 2:
+            return tuple(-1 for _ in call.outputs)
+        if call.type in _EACH:
+            return tuple(range(len(call.outputs)))
+        wide = [i for i, v in enumerate(call.inputs) if v.bytes >= max(o.bytes for o in call.outputs)]
+        if not wide:
+            return tuple(-1 for _ in call.outputs)
+        return tuple(wide[0] for _ in call.outputs)
+
+    def _over(self, held_peak: int, views: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+        """Each operand in turn is a copy that nobody else has."""
+        call = self.call
+        for i in self.free:
+            size = call.inputs[i].bytes
+            for k, output in enumerate(call.outputs):
+                if output.bytes == size and size >= counted_from(self.device) and views[k] < 0:
+                    peak, _, _ = self._watched(self._function(functools.partial(self._on_copy, i)))
+                    if peak < held_peak + size // 2:
+                        return ((i, k),)
+        return ()
+
+    def _on_copy(self, i: int, inputs: list[tf.Tensor]) -> list[tf.Tensor]:
+        copied = list(inputs)
+        copied[i] = tf.raw_ops.DeepCopy(x=inputs[i])
+        return self._emit(copied)
+
+    def _emit(self, inputs: list[tf.Tensor], times: int = 1) -> list[tf.Tensor]:
+        emitter = Emitter()
+        found: list[tf.Tensor] = []
+        for _ in range(times):
+            found = emitter.emit(self.call.op, inputs)
+        return found
+
+    def _function(self, body: Callable[[list[tf.Tensor]], list[tf.Tensor]]) -> Callable[..., Any]:
+        call = self.call
+
+        def build(*arguments: tf.Tensor) -> list[tf.Tensor]:
+            add_functions(call.op.graph)
+            given = dict(zip(self.free, arguments, strict=True))
+            return body([given[i] if i in given else tf.constant(v.constant, v.spec.dtype) for i, v in enumerate(call.inputs)])
+
+        function = tf.function(build, autograph=False).get_concrete_function(*[call.inputs[i].spec for i in self.free])
+
+        def run() -> Any:
+            with as_written():
+                return function(*self.given)
+
+        run()  # kernels are made, and what they keep
+        return run
+
+    def _watched(self, run: Callable[[], Any]) -> tuple[int, int, Any]:
+        """Bytes more than before: at most, and with the outputs there."""
+        before = tf.config.experimental.get_memory_info(self.device)["current"]
+        tf.config.experimental.reset_memory_stats(self.device)
+        held = run()
+        info = tf.config.experimental.get_memory_info(self.device)
+        return info["peak"] - before, info["current"] - before, held
+
+    def _nanoseconds(self) -> int:
+        once = self._function(lambda inputs: self._emit(inputs))
+        often = self._function(lambda inputs: self._emit(inputs, 1 + _REPEATED))
+        begin = time.perf_counter()
+        fastest: list[float] = [float("inf"), float("inf")]
+        rounds = 0
+        while rounds < _TIMES and (rounds < 2 or time.perf_counter() - begin < _SECONDS):
+            for k, run in enumerate((once, often)):
+                start = time.perf_counter()
+                run()
+                fastest[k] = min(fastest[k], time.perf_counter() - start)
+            rounds += 1
+        return max(1, int(1e9 * (fastest[1] - fastest[0]) / _REPEATED))
+
+
+def _generated(value: Value) -> tf.Tensor:
+    """Numbers like those in training: floats around one, zeros as indices."""
+    shape, dtype = value.spec.shape.as_list(), value.spec.dtype
+    if dtype.is_floating or dtype.is_complex:
+        return tf.cast(tf.random.stateless_uniform(shape, (1, 2), 0.5, 1.5), dtype)
+    if dtype == tf.bool:
+        return tf.ones(shape, dtype)
+    if dtype == tf.resource or dtype == tf.variant or dtype == tf.string:
+        raise TypeError(f"{dtype.name} tensors are not generated")
+    return tf.zeros(shape, dtype)
+
+
+def table(costs: Costs, calls: Iterable[Call], tell: Callable[[int], None] = lambda _left: None) -> dict[Call, Facts]:
+    """Facts of all calls. `tell` gets the number of calls done now and then."""
+    found: dict[Call, Facts] = {}
+    with _no_collection() as collect:
+        for i, call in enumerate(calls):
+            found[call] = costs.of(call)
+            if i % 100 == 99:
+                collect()
+                tell(i + 1)
+    return found
+
+
+@contextlib.contextmanager
+def _no_collection() -> Iterator[Callable[[], object]]:
+    """Tensors of functions that are gone must not be freed while a counter is watched."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield gc.collect
+    finally:
+        if was:
+            gc.enable()

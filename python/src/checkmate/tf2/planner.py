@@ -1,0 +1,293 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One step planned: traced, costed, solved, and built again in the schedule's order."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import tensorflow as tf
+
+from ..errors import InfeasibleError
+from ..graph import Graph
+from ..planning import budget as sizes
+from ..planning import plan_cache
+from ..planning.tidy import tidied
+from ..schedule import Schedule
+from ..solver import Progress, min_budget, solve
+from . import lower, measure, program, run
+
+FRONT = "tensorflow"
+
+
+@dataclass(frozen=True)
+class Options:
+    """As `checkmate.tf2.compile` documents them."""
+
+    budget: int | float | str = "auto"
+    fixed_bytes: int = 0
+    costs: str = "measure"
+    time_limit: float | None = None
+    gap: float = 0.01
+    threads: int = 1
+    seed: int = 1
+    strategy: str = "auto"
+    cache: bool = True
+    progress: Callable[[str], None] | None = None
+
+    def __post_init__(self) -> None:
+        if self.budget != sizes.LEAST:
+            sizes.in_bytes(self.budget)
+        if self.costs not in ("measure", "estimate"):
+            raise ValueError(f'costs must be "measure" or "estimate", not {self.costs!r}')
+        if self.fixed_bytes < 0:
+            raise ValueError(f"fixed_bytes must not be negative: {self.fixed_bytes}")
+
+    def say(self, line: str) -> None:
+        if self.progress is not None:
+            self.progress(line)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One planned step. Bytes count arguments, variables (the optimizer's too), values and what kernels allocate; costs are
+    nanoseconds. `estimated`: calls whose measurement failed, and why. `origin`: "solver" or "cache"."""
+
+    graph: Graph
+    schedule: Schedule
+    budget_bytes: int
+    peak_bytes: int
+    baseline_peak_bytes: int
+    floor_bytes: int
+    cost: int
+    baseline_cost: int
+    bound: float | None
+    gap: float | None
+    status: str
+    recomputed: list[str]
+    seconds: float
+    origin: str
+    estimated: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def overhead(self) -> float:
+        return self.cost / self.baseline_cost - 1 if self.baseline_cost else 0.0
+
+    def report(self, path: str | os.PathLike[str]) -> None:
+        """Writes an HTML page: memory over the step, what is live when, what is computed again and why."""
+        self.schedule.report(self.graph, path, name="the plan")
+
+    def __str__(self) -> str:
+        gap = "no bound" if self.gap is None else f"gap {100 * self.gap:.2g} %"
+        origin = "from the cache" if self.origin == "cache" else f"{self.seconds:.1f} s"
+        return (
+            f"{len(self.graph.ops)} operators, peak {self.peak_bytes:,} of {self.budget_bytes:,} bytes "
+            f"({self.baseline_peak_bytes:,} without rematerialization), {len(self.recomputed)} recomputed, "
+            f"overhead {100 * self.overhead:.2f} %, {gap}, {origin}"
+        )
+
+    def __repr__(self) -> str:
+        return f"<Plan: {self}>"
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A step that is ready to be solved."""
+
+    lowered: lower.Lowered
+    options: Options
+    estimated: dict[str, str]
+
+    @property
+    def graph(self) -> Graph:
+        return self.lowered.graph
+
+    def peak(self, schedule: Schedule) -> int:
+        return lower.peak_bytes(self.lowered, self.lowered.sequence(schedule))
+
+
+@dataclass(frozen=True)
+class _Fit:
+    schedule: Schedule
+    claim: plan_cache.Claim
+    origin: str
+    peak_bytes: int
+
+
+def trace(concrete: Any, options: Options, name: str) -> Traced:
+    """Reads the concrete function of a step and costs its operators."""
+    traced = program.read(concrete)
+    path = plan_cache.directory(FRONT) / "costs.json"
+    costs = measure.Costs(measure=options.costs == "measure", known=_known(path) if options.cache else {})
+    before = len(costs.known)
+    count = len(traced.calls)
+    options.say(f"{name}: {count} operators; measuring what they cost")
+    facts = measure.table(costs, traced.calls, lambda done: options.say(f"{name}: {done} of {count} operators"))
+    if options.cache and len(costs.known) > before:
+        plan_cache.keep(path, json.dumps(costs.known))
+    small = measure.counted_from()  # kernels may allocate less than the counters see
+    return Traced(lower.lower(traced, facts, name=name, fixed_bytes=options.fixed_bytes + small), options, costs.failed)
+
+
+def plan(concrete: Any, options: Options, name: str, allowed_bytes: int = 0) -> tuple[Plan, Callable[..., list[Any]]]:
+    """The plan, and the function that runs it: of the arguments' tensors, it gives the results' tensors. `allowed_bytes`: the budget
+    that a step of another shape has already, which this one may use as well. InfeasibleError when nothing fits,
+    KeyboardInterrupt on Ctrl-C."""
+    begin = time.perf_counter()
+    traced = trace(concrete, options, name)
+    graph = traced.graph
+    baseline = Schedule.baseline(graph)
+    top = traced.peak(baseline)
+    if options.budget == sizes.LEAST and top > allowed_bytes:
+        fit = _least(traced)
+        limit = fit.peak_bytes
+        options.say(f"{name}: {len(graph.ops)} operators, {top:,} bytes without rematerialization, {limit:,} at least found")
+        fit = _cheapest(traced, limit, fit)
+    else:
+        held = sum(v.variable if v.is_resource else v.bytes for v in traced.lowered.program.inputs)
+        wanted = allowed_bytes if options.budget == sizes.LEAST else sizes.in_bytes(options.budget, baseline_bytes=top, held_bytes=held)
+        limit = max(allowed_bytes, wanted)
+        options.say(f"{name}: {len(graph.ops)} operators, {top:,} bytes without rematerialization, budget {limit:,}")
+        fit = _fit_or_say(traced, limit, name)
+    sequence = traced.lowered.sequence(fit.schedule)
+    specs = [v.spec for v in traced.lowered.program.inputs[: len(traced.lowered.program.inputs) - len(traced.lowered.program.captured)]]
+    built = run.build(traced.lowered.program, sequence, specs)
+    cost = fit.schedule.simulate(graph).cost
+    made = Plan(graph=graph, schedule=fit.schedule, budget_bytes=limit, peak_bytes=fit.peak_bytes, baseline_peak_bytes=top,
+                floor_bytes=graph.memory_floor, cost=cost, baseline_cost=graph.total_cost, bound=fit.claim.bound,
+                gap=None if not fit.claim.bound else max(0.0, cost / fit.claim.bound - 1), status=fit.claim.status,
+                recomputed=_recomputed(graph, fit.schedule), seconds=time.perf_counter() - begin,
+                origin=fit.origin, estimated=traced.estimated)  # fmt: skip
+    options.say(f"{name}: {made}")
+    return made, built
+
+
+def _recomputed(graph: Graph, schedule: Schedule) -> list[str]:
+    ops, seen, found = graph.ops, set(), []
+    for step in schedule.steps:
+        if step.kind == "compute":
+            if step.index in seen:
+                found.append(ops[step.index].name)
+            seen.add(step.index)
+    return found
+
+
+def time_limit(graph: Graph, options: Options) -> float:
+    """Seconds for the solver; unless they are given, so many that planning takes few for a thousand operators."""
+    return min(30.0, 2.0 + len(graph.ops) / 500) if options.time_limit is None else options.time_limit
+
+
+def _fit(traced: Traced, limit: int, start: Schedule | None = None) -> _Fit:
+    """The cheapest schedule found whose run fits."""
+    graph, options = traced.graph, traced.options
+    baseline = Schedule.baseline(graph)
+    if (peak := traced.peak(baseline)) <= limit:
+        return _Fit(baseline, plan_cache.Claim("optimal", float(graph.total_cost)), "solver", peak)
+    target = limit
+    while True:
+        schedule, claim, origin = _solved(graph, target, options, start)
+        peak = traced.peak(schedule)
+        if peak <= limit:
+            return _Fit(schedule, claim, origin, peak)
+        # TensorFlow frees later, or writes over less, than the dataflow graph has it: leave that much room and solve again.
+        target = max(0, target - (peak - limit))
+
+
+def _fit_or_say(traced: Traced, limit: int, name: str) -> _Fit:
+    try:
+        return _fit(traced, limit)
+    except InfeasibleError as error:
+        failed = error
+    traced.options.say(f"{name}: nothing was found within {limit:,} bytes; looking for the least that is enough")
+    smallest = _least(traced)
+    if smallest.peak_bytes <= limit:
+        return _cheapest(traced, limit, smallest)
+    graph, options = traced.graph, traced.options
+    if options.cache:  # whoever passes the number on gets at least this one
+        plan_cache.store(
+            plan_cache.path_of(graph, smallest.peak_bytes, _settings(options), FRONT), smallest.schedule, plan_cache.Claim("feasible", None)
+        )
+    overhead = smallest.schedule.simulate(graph).cost / max(1, graph.total_cost) - 1
+    # What TensorFlow frees within an operator of the graph is counted there to its end: no proof reaches what is known to work.
+    impossible = min(max(failed.largest_impossible, graph.memory_floor - 1), smallest.peak_bytes - 1)
+    proven = failed.proven or limit <= impossible
+    raise InfeasibleError(
+        f"{'no schedule fits' if proven else 'no schedule was found within'} {limit:,} bytes; budget={smallest.peak_bytes:,} works, with "
+        f"{100 * overhead:.1f} % more computation; {impossible:,} bytes are proven not to",
+        proven=proven, budget_bytes=limit, smallest_known=smallest.peak_bytes, largest_impossible=impossible,
+    ) from None  # fmt: skip
+
+
+def _cheapest(traced: Traced, limit: int, smallest: _Fit) -> _Fit:
+    """The cheapest fit found from one that is known to fit."""
+    try:
+        return min(_fit(traced, limit, smallest.schedule), smallest, key=lambda f: f.schedule.simulate(traced.graph).cost)
+    except InfeasibleError:
+        return smallest
+
+
+def _least(traced: Traced) -> _Fit:
+    """What runs in the least memory that is found; kept on disk."""
+    graph, options = traced.graph, traced.options
+    path = plan_cache.path_of(graph, 0, (*_settings(options), "least"), FRONT)
+    known = plan_cache.load(path, graph, None) if options.cache else None
+    if known is not None:
+        return _Fit(*known, "cache", traced.peak(known[0]))
+
+    def report(enough: int, needed: int) -> None:
+        options.say(f"{enough:,} bytes are enough for the graph, {needed:,} are needed")
+
+    found = min_budget(graph, strategy=options.strategy, time_limit=max(3.0, 2 * time_limit(graph, options)), threads=options.threads,
+                       seed=options.seed, progress=report)  # fmt: skip
+    if found.interrupted:
+        raise KeyboardInterrupt
+    schedule, claim = tidied(graph, found.schedule), plan_cache.Claim("feasible", None)
+    if options.cache:
+        plan_cache.store(path, schedule, claim)
+    return _Fit(schedule, claim, "solver", traced.peak(schedule))
+
+
+def _settings(options: Options) -> tuple[object, ...]:
+    return options.strategy, options.time_limit, options.gap, options.seed, tf.__version__
+
+
+def _solved(graph: Graph, limit: int, options: Options, start: Schedule | None) -> tuple[Schedule, plan_cache.Claim, str]:
+    """A schedule of the same graph, budget and options found before, if the verifier accepts it; else solves, from `start`."""
+    path = plan_cache.path_of(graph, limit, _settings(options), FRONT)
+    known = plan_cache.load(path, graph, limit) if options.cache else None
+    if known is not None:
+        return *known, "cache"
+    last = [-1.0]
+
+    def report(p: Progress) -> None:
+        if p.cost is not None and p.seconds - last[0] >= 1.0:
+            last[0] = p.seconds
+            gap = "" if p.gap is None else f", gap {100 * p.gap:.2g} %"
+            options.say(f"{p.seconds:.0f} s: overhead {100 * (p.cost / max(1, graph.total_cost) - 1):.2f} %{gap} ({p.source})")
+
+    solution = solve(graph, limit, strategy=options.strategy, time_limit=time_limit(graph, options), gap=options.gap, threads=options.threads,
+                     seed=options.seed, start=start, progress=report if options.progress is not None else None)  # fmt: skip
+    if solution.interrupted:
+        raise KeyboardInterrupt
+    found = solution.require().schedule
+    assert found is not None
+    schedule = tidied(graph, found)
+    verdict = schedule.verify(graph, limit)
+    if not verdict:
+        raise AssertionError(f"the verifier refuses what the solver found: {verdict.why}")
+    claim = plan_cache.Claim(solution.status, solution.bound)
+    if options.cache:
+        plan_cache.store(path, schedule, claim)
+    return schedule, claim, "solver"
+
+
+def _known(path: os.PathLike[str]) -> dict[str, dict[str, Any]]:
+    try:
+        found = json.loads(open(path).read())  # noqa: SIM115 - read whole
+    except (OSError, ValueError):
+        return {}
+    return {key: record for key, record in found.items() if measure.is_record(record)} if isinstance(found, dict) else {}

@@ -1,0 +1,320 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A traced TensorFlow step as a list of operators: shape arithmetic folded, order fixed.
+
+A step is traced once, as a whole: forward pass, gradients, the optimizer's update. Most of its operators compute shapes and
+constants of shapes; those are computed here, once, with TensorFlow's own kernels. What is left runs in the order in which
+it was traced, but for the *tail*: updates of variables, on which neither a gradient nor an output depends, run as soon as
+they can, so that gradients do not wait for one another.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from ..errors import CheckmateError
+from . import run
+
+#: What is folded is at most this large, in bytes.
+FOLDED_BYTES = 4096
+
+_SHAPES = {"Shape", "ShapeN", "Size", "Rank"}
+#: Operators that run functions of their own: computed once, nothing inside is planned.
+FUNCTIONAL = {
+    "If",
+    "While",
+    "Case",
+    "StatefulPartitionedCall",
+    "StatelessIf",
+    "StatelessWhile",
+    "StatelessCase",
+    "PartitionedCall",
+    "SymbolicGradient",
+}
+_WITHOUT_EFFECT = {"ReadVariableOp", "Placeholder", "StatelessIf", "StatelessWhile", "StatelessCase", "PartitionedCall", "SymbolicGradient"}
+#: Their results are their operands: who reads the one may read the other.
+_PASSED_ON = {"Identity", "IdentityN", "StopGradient", "PreventGradient"}
+#: Operators that change a variable.
+ASSIGNING = {"AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp"}
+
+
+class UnsupportedError(CheckmateError):
+    """A step that cannot be planned, and why."""
+
+
+@dataclass(eq=False)
+class Value:
+    """A tensor of the step. `bytes`: of its elements. `constant`: if it was folded. `variable`: bytes of the variable behind
+    a resource handle."""
+
+    name: str
+    spec: tf.TensorSpec
+    bytes: int
+    constant: np.ndarray[Any, Any] | None = None
+    variable: int = 0
+    is_resource: bool = False
+
+
+@dataclass(eq=False)
+class Call:
+    """An operator. `once`: it may not be computed again, because it reads or changes state or runs functions. `after`: calls
+    that have to run before."""
+
+    op: tf.Operation
+    inputs: list[Value]
+    outputs: list[Value]
+    once: bool
+    after: list[Call] = field(default_factory=list)
+
+    @property
+    def type(self) -> str:
+        return str(self.op.type)
+
+    @property
+    def name(self) -> str:
+        return str(self.op.name)
+
+    @property
+    def module(self) -> str:
+        """The Keras layer, as the name scopes say it, without "gradient_tape"."""
+        scopes = self.name.split("/")[:-1]
+        return ".".join(scope for scope in scopes if scope != "gradient_tape")
+
+    @property
+    def is_backward(self) -> bool:
+        return self.name.startswith("gradient_tape/")
+
+    @property
+    def assigns(self) -> bool:
+        """Whether it changes the variable whose handle is its first operand."""
+        return self.type in ASSIGNING
+
+
+@dataclass(eq=False)
+class Program:
+    """`inputs`: placeholders, the captured ones last; `results`: what the step returns, flat."""
+
+    graph: tf.Graph
+    inputs: list[Value]
+    captured: list[tf.Tensor]
+    calls: list[Call]
+    results: list[Value]
+    constant_bytes: int
+    tail: set[Call]
+
+    def groups(self) -> list[list[Call]]:
+        """The calls in their order, those of the tail that follow one another together: they run once, as one."""
+        found: list[list[Call]] = []
+        for call in self.calls:
+            if call.type == "Const":
+                continue
+            if call in self.tail and found and found[-1][0] in self.tail:
+                found[-1].append(call)
+            else:
+                found.append([call])
+        return found
+
+
+def read(concrete: Any) -> Program:
+    """From a concrete function of tf.function. UnsupportedError for what has sizes that are not known."""
+    graph = concrete.graph
+    return _Reader(graph).read()
+
+
+class _Reader:
+    def __init__(self, graph: Any) -> None:
+        self.graph = graph
+        self.values: dict[int, Value] = {}
+
+    def read(self) -> Program:
+        placeholders = list(self.graph.inputs)
+        for tensor in placeholders:
+            self._value(tensor)
+        calls: list[Call] = []
+        made: dict[str, Call] = {}
+        inputs = {t.op.name for t in placeholders}
+        for op in self.graph.get_operations():
+            if op.name in inputs:
+                continue
+            call = Call(op, [self._value(t) for t in op.inputs], [self._value(t) for t in op.outputs], _runs_once(op))
+            call.after = [made[c.name] for c in op.control_inputs if c.name in made]
+            made[op.name] = call
+            if op.type in _PASSED_ON:
+                for given, passed in zip(op.inputs, op.outputs, strict=True):
+                    self.values[id(passed)] = self._value(given)
+            else:
+                calls.append(call)
+        results = [self._value(t) for t in self.graph.outputs]
+        calls = self._fold(calls, results)
+        calls = _needed(calls, results)
+        calls, main = _in_order(calls, results)
+        for call in calls:
+            self._require_sizes(call)
+        used = {v for call in calls for v in call.inputs} | set(results)
+        constants = sum(v.bytes for v in used if v.constant is not None)
+        return Program(self.graph, [self._value(t) for t in placeholders], [outer for outer, _ in self.graph.captures], calls, results,
+                       constants, set(calls) - main)  # fmt: skip
+
+    def _value(self, tensor: tf.Tensor) -> Value:
+        value = self.values.get(id(tensor))
+        if value is None:
+            value = self.values[id(tensor)] = _value_of(tensor)
+        return value
+
+    def _require_sizes(self, call: Call) -> None:
+        for value in call.outputs:
+            if value.bytes < 0:
+                shape = value.spec.shape
+                if value.spec.dtype in (tf.variant, tf.string):
+                    raise UnsupportedError(
+                        f"{call.name} ({call.type}) gives a {value.spec.dtype.name}, whose bytes are not known: it cannot be planned"
+                    )
+                raise UnsupportedError(f"{call.name} ({call.type}) gives a tensor of shape {shape}, which is not known when the step is planned: "
+                                       "give specs and inputs of fixed shapes")  # fmt: skip
+
+    def _fold(self, calls: list[Call], results: list[Value]) -> list[Call]:
+        """Gives values to what depends on constants and known shapes alone, and drops what computed them."""
+        foldable: list[Call] = []
+        known: set[Value] = set()
+        for call in calls:
+            if _is_constant(call, known):
+                known.update(call.outputs)
+                foldable.append(call)
+        gone = set(foldable)
+        rest = [call for call in calls if call not in gone]
+        wanted = [v for v in dict.fromkeys([v for call in rest for v in call.inputs] + results) if v in known]
+        for value, constant in zip(wanted, run.evaluate(self.graph, foldable, wanted), strict=True):
+            value.constant = constant
+            value.bytes = constant.nbytes
+        return rest
+
+
+def _is_constant(call: Call, known: set[Value]) -> bool:
+    """Whether what the call gives is known before the step runs, and small."""
+    if call.type == "Const":
+        return 0 <= call.outputs[0].bytes <= FOLDED_BYTES
+    if call.type in _SHAPES:
+        return all(v.spec.shape.is_fully_defined() for v in call.inputs)
+    if call.once or not call.inputs or not call.outputs or any(v not in known for v in call.inputs):
+        return False
+    # Some give indices, as many as there are; their shapes are known when they have run.
+    return all(v.bytes >= 0 or v.spec.shape.rank == 1 for v in call.outputs) and sum(max(0, v.bytes) for v in call.outputs) <= FOLDED_BYTES
+
+
+def _value_of(tensor: tf.Tensor) -> Value:
+    dtype = tensor.dtype
+    if dtype == tf.resource:
+        return Value(tensor.name, tf.TensorSpec([], dtype), 0, variable=_variable_bytes(tensor), is_resource=True)
+    size = -1
+    if tensor.shape.is_fully_defined() and dtype not in (tf.variant, tf.string):
+        size = int(np.prod(tensor.shape.as_list(), dtype=np.int64)) * dtype.size
+    return Value(tensor.name, tf.TensorSpec(tensor.shape, dtype), size)
+
+
+def _variable_bytes(handle: tf.Tensor) -> int:
+    from tensorflow.python.ops import handle_data_util
+
+    data = handle_data_util.get_resource_handle_data(handle)
+    if data is None or not data.is_set or not data.shape_and_type:
+        return 0
+    first = data.shape_and_type[0]
+    dims = [d.size for d in first.shape.dim]
+    if first.shape.unknown_rank or any(d < 0 for d in dims):
+        raise UnsupportedError(f"{handle.name}: a variable whose shape is not fixed cannot be planned")
+    return int(np.prod(dims, dtype=np.int64)) * tf.as_dtype(first.dtype).size
+
+
+def _runs_once(op: tf.Operation) -> bool:
+    return bool(op.op_def.is_stateful) or op.type in FUNCTIONAL or op.type == "Placeholder"
+
+
+def _needed(calls: list[Call], results: list[Value]) -> list[Call]:
+    """Without what has no effect: neither stateful nor read by anything."""
+    wanted = set(results)
+    kept: list[Call] = []
+    for call in reversed(calls):
+        effect = call.once and call.type not in _WITHOUT_EFFECT
+        if effect or any(v in wanted for v in call.outputs):
+            kept.append(call)
+            wanted.update(call.inputs)
+    return kept[::-1]
+
+
+def _in_order(calls: list[Call], results: list[Value]) -> tuple[list[Call], set[Call]]:
+    """The tail as early as it can be, and the calls that are not of it. A variable is not assigned while such calls have yet to read
+    what it was."""
+    made_by = {v: call for call in calls for v in call.outputs}
+    main: set[Call] = set()
+    stack = [made_by[v] for v in results if v in made_by] + [call for call in calls if call.is_backward]
+    while stack:
+        call = stack.pop()
+        if call not in main:
+            main.add(call)
+            stack += [made_by[v] for v in call.inputs if v in made_by]
+    waits: dict[Call, set[Call]] = {call: set() for call in calls}
+    kept = set(calls)
+    handle_readers: dict[Value, list[Call]] = {}  # of a variable: those that read its handle, then those that read what it was
+    for call in calls:
+        waits[call].update(made_by[v] for v in call.inputs if v in made_by)
+        waits[call].update(_kept_before(call, kept))
+        for value in call.inputs:
+            if value.is_resource:
+                handle_readers.setdefault(value, []).append(call)
+    readers: dict[Value, list[Call]] = {}
+    for call in calls:
+        for value in call.inputs:
+            readers.setdefault(value, []).append(call)
+    position = {call: i for i, call in enumerate(calls)}
+    for call in calls:
+        if call.assigns:
+            for other in handle_readers[call.inputs[0]]:
+                if position[other] < position[call]:
+                    waits[call].add(other)
+                    waits[call].update(r for v in other.outputs for r in readers.get(v, ()) if r in main and position[r] < position[call])
+    waiting = {call: len(waits[call]) for call in calls}
+    allows: dict[Call, list[Call]] = {}
+    for call, before in waits.items():
+        for other in before:
+            allows.setdefault(other, []).append(call)
+    order: list[Call] = []
+    done: set[Call] = set()
+
+    def emit(call: Call) -> None:
+        stack = [call]
+        while stack:
+            now = stack.pop()
+            order.append(now)
+            done.add(now)
+            ready = []
+            for later in allows.get(now, ()):
+                waiting[later] -= 1
+                if waiting[later] == 0 and later not in main:
+                    ready.append(later)
+            stack += sorted(ready, key=lambda c: -position[c])
+
+    first = [call for call in calls if call not in main and waiting[call] == 0]
+    for call in calls:
+        if call in main or call in first:
+            assert waiting[call] == 0
+            emit(call)
+    assert len(order) == len(calls)
+    return order, main
+
+
+def _kept_before(call: Call, kept: set[Call]) -> set[Call]:
+    """Calls that control edges put before, through those that are gone."""
+    found: set[Call] = set()
+    stack, seen = list(call.after), set()
+    while stack:
+        other = stack.pop()
+        if other in seen:
+            continue
+        seen.add(other)
+        if other in kept:
+            found.add(other)
+        else:
+            stack += other.after
+    return found
