@@ -84,11 +84,11 @@ def test_a_loss_outside_has_room(dtype: torch.dtype) -> None:
     compiled = ct.compile(model, "min", time_limit=1)
 
     def step() -> None:
-        torch.nn.functional.cross_entropy(compiled(x).float(), labels).backward()
+        logits = compiled(x)  # held, as whoever computes an accuracy holds them
+        torch.nn.functional.cross_entropy(logits.float(), labels).backward()
 
     step()
     model.zero_grad(set_to_none=True)
     measured = physical.held_bytes(model, [x]) + physical.allocator_peak(step)
     (plan,) = ct.plans(compiled)
-    assert measured <= plan.budget_bytes
-    assert plan.peak_bytes > plan.graph.memory_floor >= physical.held_bytes(model, [x])
+    assert measured <= plan.budget_bytes <= 1.05 * measured

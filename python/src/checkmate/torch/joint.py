@@ -84,7 +84,7 @@ def loss_outside_bytes(nodes: list[fx.Node]) -> int:
     entropy needs, which keeps the logarithms of probabilities and makes their gradient, both in 32 bits at least."""
     values = [node.meta.get("val") for node in nodes if is_tangent(node)]
     given = [v for v in values if isinstance(v, torch.Tensor) and symbols.number(v.numel()) > 1]
-    kept = sum(symbols.number(v.numel()) * (2 * v.element_size() if v.element_size() >= 4 else 12) for v in given)
+    kept = sum(symbols.number(v.numel()) * (2 * v.element_size() if v.element_size() >= 4 else 10) for v in given)
     return kept + LOSS_SCALARS_BYTES if given else 0
 
 
