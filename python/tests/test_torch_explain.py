@@ -18,7 +18,7 @@ from steps import FAST  # noqa: E402
 
 import checkmate  # noqa: E402
 import checkmate.torch as ct  # noqa: E402
-from checkmate.torch import figure  # noqa: E402
+from checkmate.planning import figure  # noqa: E402
 
 
 @pytest.fixture(autouse=True)

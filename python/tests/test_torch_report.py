@@ -16,8 +16,8 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed", minversi
 from steps import FAST  # noqa: E402
 
 import checkmate.torch as ct  # noqa: E402
-from checkmate.planning import plan_cache  # noqa: E402
-from checkmate.torch import blocks, figure  # noqa: E402
+from checkmate.planning import figure, plan_cache  # noqa: E402
+from checkmate.torch import blocks  # noqa: E402
 
 
 class Block(torch.nn.Module):

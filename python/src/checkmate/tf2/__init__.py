@@ -10,6 +10,7 @@ steps of one's own. Operators run one after another, in the order of a schedule,
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -19,12 +20,13 @@ except ImportError as _error:
     raise ImportError("checkmate.tf2 needs TensorFlow 2.16 or newer: pip install tensorflow, or tensorflow-cpu") from _error
 
 from ..errors import CheckmateError, InfeasibleError
-from . import keras_steps
+from ..planning.frontier import Frontier
+from . import keras_steps, tradeoff
 from .function import Planned
-from .planner import Options, Plan
+from .planner import Options, Plan, trace
 from .program import UnsupportedError
 
-__all__ = ["CheckmateError", "InfeasibleError", "Plan", "Planned", "UnsupportedError", "compile", "function", "keras", "plans"]
+__all__ = ["CheckmateError", "Frontier", "InfeasibleError", "Plan", "Planned", "UnsupportedError", "compile", "explain", "function", "keras", "plans"]
 
 del _tensorflow
 Model = TypeVar("Model")
@@ -65,6 +67,29 @@ def function(step: Callable[..., Any], budget: int | float | str = "auto", **opt
     if not callable(step):
         raise TypeError(f"step must be a function, not {type(step).__name__}")
     return Planned(step, _options(budget, options), getattr(step, "__name__", "the step"))
+
+
+def explain(
+    step: Callable[..., Any],
+    *args: Any,
+    budgets: int = 8,
+    budget: int | float | str | None = None,
+    plot: str | os.PathLike[str] | None = None,
+    report: str | os.PathLike[str] | None = None,
+    show: Callable[[str], None] | None = print,
+    **options: Any,
+) -> Frontier:
+    """The frontier of memory against overhead of a step, shown line by line as it is found: `step` is a function, or what `compile`
+    or `function` gave, `args` its arguments, tensors or specs. The step is traced, not run.
+
+    `budgets` points from the peak without rematerialization down to the memory floor. `plot` names an SVG file to draw the frontier
+    in, `report` an HTML file for the plan for `budget`; without one, for the least memory at a tenth more computation at most.
+    Other options as in `compile`. KeyboardInterrupt on Ctrl-C.
+    """
+    settings = _options("100%", options)
+    planned = step if isinstance(step, Planned) else function(step, "100%", **options)
+    traced = trace(planned.concrete(*args), settings, planned.name)
+    return tradeoff.explain(traced, settings, budgets=budgets, budget=budget, plot=plot, report=report, show=show)
 
 
 def plans(compiled: Any) -> list[Plan]:

@@ -79,7 +79,9 @@ class Plan:
 
     def report(self, path: str | os.PathLike[str]) -> None:
         """Writes an HTML page: memory over the step, what is live when, what is computed again and why."""
-        self.schedule.report(self.graph, path, name="the plan")
+        from .tradeoff import recipes
+
+        self.schedule.report(self.graph, path, name="the plan", recipes=recipes(self.budget_bytes))
 
     def __str__(self) -> str:
         gap = "no bound" if self.gap is None else f"gap {100 * self.gap:.2g} %"

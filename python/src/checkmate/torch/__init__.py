@@ -13,11 +13,12 @@ if tuple(int(_part) for _part in _torch.__version__.split("+")[0].split(".")[:2]
     raise ImportError(f"checkmate.torch needs PyTorch 2.6 or newer, and this is {_torch.__version__}")
 
 from ..errors import InfeasibleError
+from ..planning.frontier import Frontier
 from .compiler import Backend, backend, compile, plans
 from .joint import UnsupportedError
 from .optimizers import optimizer_bytes
 from .planner import Plan
-from .tradeoff import Frontier, explain
+from .tradeoff import explain
 from .verify import Difference, Verification, VerificationError
 
 __all__ = [

@@ -15,16 +15,6 @@ if TYPE_CHECKING:
     from .planner import Plan
 
 
-def size(count: int) -> str:
-    """Bytes for people: "725 MB"."""
-    value, unit = float(count), "B"
-    for larger in ("kB", "MB", "GB", "TB", "PB"):
-        if value < 999.5:
-            break
-        value, unit = value / 1000, larger
-    return f"{value:.{0 if unit == 'B' or value >= 99.95 else 1 if value >= 9.995 else 2}f} {unit}"
-
-
 def keeping_all(graph: Graph) -> Way:
     return Way("keep everything", Schedule.baseline(graph).simulate(graph).peak_bytes, graph.total_cost, "as PyTorch does by itself")
 
@@ -35,17 +25,6 @@ def checkpointing(found: Checkpointed) -> Way:
     return Way(
         "checkpoint every block", found.peak_bytes, found.cost, f"torch.utils.checkpoint around each of {len(found.blocks)}: {first} to {last}"
     )
-
-
-def table(graph: Graph, ways: Sequence[Way]) -> list[str]:
-    """Lines of text: what each way takes, in all and beside the first, which keeps everything."""
-    top, least = ways[0].peak_bytes, graph.total_cost
-    wide = max(24, *(len(way.name) for way in ways))
-    lines = [f"{'one training step':<{wide}}  {'memory':>9}  {'of all':>7}  {'more computation':>16}"]
-    for way in ways:
-        extra = way.cost / least - 1 if least else 0.0
-        lines.append(f"{way.name:<{wide}}  {size(way.peak_bytes):>9}  {100 * way.peak_bytes / top:6.1f}%  {100 * extra:15.1f}%  {way.note}".rstrip())
-    return lines
 
 
 def recipes(budget: int) -> list[Recipe]:

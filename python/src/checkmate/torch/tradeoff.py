@@ -5,128 +5,37 @@ from __future__ import annotations
 
 import functools
 import os
-import pathlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import fx
 from typing_extensions import Unpack
 
-from ..errors import CheckmateError, replace_file
+from ..errors import CheckmateError
 from ..graph import Graph
 from ..planning import budget as sizes
+from ..planning import frontier as shown
+from ..planning.frontier import Frontier
 from ..schedule import Schedule, Way
 from ..solver import Solution, frontier, solve
-from . import blocks, casts, outputs, ranks, report
+from . import blocks, casts, outputs, ranks
 from . import settings as torchs
 from .compiler import Backend, Settings, checked, require_callable
 from .failures import Guard
-from .figure import frontier_svg
 from .optimizers import optimizer_bytes
 from .planner import Options, time_limit, trace
-
-
-@dataclass(frozen=True)
-class Frontier:
-    """Memory against overhead: the least overhead found at each budget, the largest budget first.
-
-    `graph`: the model's training step, which `graph.write` saves for the `checkmate` program. `chosen`: the schedule that
-    the page shows. `ways`: keeping everything, checkpoints around every block, and what the chosen one is called.
-    """
-
-    graph: Graph
-    baseline_peak_bytes: int
-    floor_bytes: int
-    solutions: list[Solution]
-    chosen: Solution | None = None
-    ways: list[Way] = field(default_factory=list)
-
-    def __str__(self) -> str:
-        top = self.baseline_peak_bytes
-        return "\n".join([*_head(self.graph, top), *(_line(s, top) for s in self.solutions), *(_table(self.graph, self.ways) if self.ways else ())])
-
-    def __repr__(self) -> str:
-        return f"<Frontier: {len(self.graph.ops)} operators, {len(self.solutions)} budgets>"
-
-    def plot(self, path: str | os.PathLike[str]) -> None:
-        """Draws it as SVG."""
-        _require_svg(path)
-        found = [(s.budget_bytes / 1e6, 100 * (s.overhead or 0.0)) for s in self.solutions if s.cost is not None]
-        proven = [(s.budget_bytes / 1e6, 100 * least) for s in self.solutions if (least := _least(s)) is not None]
-        if not found:
-            raise ValueError("no schedule was found at any budget: nothing to draw")
-        _write(path, frontier_svg(f"Overhead against memory budget, {len(self.graph.ops)} operators", found, proven, self.floor_bytes / 1e6))
-
-    def report(self, path: str | os.PathLike[str], budget: int | float | str | None = None) -> None:
-        """Writes the HTML page of one schedule: memory over the step, what is live when, what is computed again and why, the
-        graph. It is the chosen one; with a `budget`, bytes or such as "4GiB" or "60%", the cheapest one whose peak is at most
-        that."""
-        limit = None if budget is None else sizes.in_bytes(budget, baseline_bytes=self.baseline_peak_bytes)
-        known = [*self.solutions, *([self.chosen] if self.chosen is not None else [])]
-        fits = [s for s in known if s.schedule is not None and (limit is None or (s.peak_bytes or 0) <= limit)]
-        if not fits:
-            raise ValueError("no schedule of this frontier fits" + ("" if limit is None else f" {limit:,} bytes"))
-        best = min(fits, key=lambda s: (s.peak_bytes or 0) if budget is None else (s.cost or 0))
-        if budget is None and self.chosen is not None and self.chosen.schedule is not None:
-            best = self.chosen
-        assert best.schedule is not None
-        name = self.ways[-1].name if self.ways and best is self.chosen else "this schedule"
-        others = self.ways[:-1] if best is self.chosen else self.ways
-        report.write(self.graph, best.schedule, best.budget_bytes, others, name, path)
-
-
-def _require_svg(path: str | os.PathLike[str]) -> None:
-    if pathlib.Path(path).suffix.lower() != ".svg":
-        raise ValueError(f"{os.fspath(path)}: the drawing is SVG, so its name must end in .svg")
-
-
-def _require_folder(path: str | os.PathLike[str]) -> None:
-    if not pathlib.Path(path).absolute().parent.is_dir():
-        raise FileNotFoundError(f"{os.fspath(path)} cannot be written: there is no such folder")
-
-
-def _write(path: str | os.PathLike[str], text: str) -> None:
-    """The file is replaced as a whole or left alone."""
-    _require_folder(path)
-    replace_file(path, text)
-
-
-def _head(graph: Graph, top: int) -> list[str]:
-    return [
-        f"{len(graph.ops)} operators; without rematerialization {top:,} bytes; at least {graph.memory_floor:,} bytes are needed",
-        f"{'budget':>8}  {'peak bytes':>16}  {'overhead':>9}  {'proven least':>12}",
-    ]
-
-
-def _least(s: Solution) -> float | None:
-    """The overhead that schedules within the budget are proven to have at least."""
-    return None if s.bound is None or s.status == "infeasible" else s.bound / s.baseline_cost - 1 if s.baseline_cost else 0.0
-
-
-def _line(s: Solution, top: int) -> str:
-    share = f"{100 * s.budget_bytes / top:7.1f}%"
-    if s.cost is None:
-        return f"{share:>8}  {'none fits' if s.status == 'infeasible' else 'none found':>16}"
-    least = _least(s)
-    proven = "" if least is None else f"{100 * least:.2f}%"
-    overhead = 100 * (s.overhead or 0.0)
-    bar = round(overhead / 2.5)
-    return f"{share:>8}  {s.peak_bytes:>16,}  {overhead:8.2f}%  {proven:>12}  {'#' * min(40, bar)}{'+' if bar > 40 else ''}".rstrip()
-
-
-def _table(graph: Graph, ways: list[Way]) -> list[str]:
-    return ["", *report.table(graph, ways)]
+from .report import checkpointing, keeping_all, recipes
 
 
 def _ways(graph: Graph, solutions: list[Solution], budget: int | float | str | None, search: Callable[[int], Solution]) -> tuple[Solution, list[Way]]:
     """The schedule to choose, and the ways to run the step, its own the last. Without a budget it takes the memory that a
     checkpoint around every block would take; in a model without blocks, the least at no more than a tenth of computation more."""
-    ways = [report.keeping_all(graph)]
+    ways = [keeping_all(graph)]
     by_hand = blocks.checkpointed(graph)
     if by_hand is not None:
-        ways.append(report.checkpointing(by_hand))
+        ways.append(checkpointing(by_hand))
     found = [s for s in solutions if s.schedule is not None]
     least = min(found, key=lambda s: (s.peak_bytes or 0, s.cost or 0), default=None)
     name = "the plan"
@@ -134,7 +43,7 @@ def _ways(graph: Graph, solutions: list[Solution], budget: int | float | str | N
         limit, name = min(graph.memory_floor if least is None else least.peak_bytes or 0, ways[0].peak_bytes), "the plan of least memory"
     elif budget is not None:
         limit = sizes.in_bytes(budget, baseline_bytes=ways[0].peak_bytes)
-        name = f"the plan for {budget if isinstance(budget, str) else report.size(limit)}"
+        name = f"the plan for {budget if isinstance(budget, str) else shown.size(limit)}"
     elif by_hand is not None:
         limit, name = by_hand.peak_bytes, "the plan, same memory"
     else:
@@ -148,7 +57,7 @@ def _ways(graph: Graph, solutions: list[Solution], budget: int | float | str | N
     if least is not None and least is not best and (least.peak_bytes or 0) < (best.peak_bytes or limit):
         ways.append(Way("the plan of least memory", least.peak_bytes or 0, least.cost or 0, ""))
     if best.schedule is not None:
-        proven = _least(best)
+        proven = shown.least_overhead(best)
         note = "" if proven is None else f"no schedule can do with less than {100 * max(0.0, proven):.1f}% more"
         ways.append(Way(name, best.peak_bytes or 0, best.cost or 0, note))
     return best, ways
@@ -219,10 +128,10 @@ def explain(
     if budgets < 1:
         raise ValueError(f"budgets must be at least 1, not {budgets}")
     if plot is not None:
-        _require_svg(plot)
+        shown.require_svg(plot)
     for path in (plot, report):
         if path is not None:
-            _require_folder(path)
+            shown.require_folder(path)
     if budget is not None and budget != sizes.LEAST:
         sizes.in_bytes(budget)
     fixed = optimizer_bytes(optimizer) if optimizer is not None else 0
@@ -233,7 +142,7 @@ def explain(
     graph = _training_graph(model, inputs, settings, loss)
     top = Schedule.baseline(graph).simulate(graph).peak_bytes
     tell = show or (lambda _line: None)
-    for line in _head(graph, top):
+    for line in shown.head(graph, top):
         tell(line)
     solutions: list[Solution] = []
     search = functools.partial(solve, graph, time_limit=time_limit(graph, settings), strategy=settings.strategy, gap=settings.gap,
@@ -242,13 +151,13 @@ def explain(
         if solution.interrupted:
             raise KeyboardInterrupt
         solutions.append(solution)
-        tell(_line(solution, top))
+        tell(shown.line(solution, top))
     chosen, ways = _ways(graph, solutions, budget, search)
     if chosen.interrupted:
         raise KeyboardInterrupt
-    for line in _table(graph, ways):
+    for line in ["", *shown.table(graph, ways)]:
         tell(line)
-    result = Frontier(graph, top, graph.memory_floor, solutions, chosen, ways)
+    result = Frontier(graph, top, graph.memory_floor, solutions, chosen, ways, recipes)
     if plot is not None:
         result.plot(plot)
     if report is not None:
