@@ -28,8 +28,7 @@ ckm_status ckm_i_cost_device(const ckm_training *training, const ckm_device *dev
         CKM_I_CHECK(ckm_i_device_work_of(training, i, &work, err));
         double ns = ckm_i_device_time(device, &work);
         if (!(ns < 9e18)) {
-            return ckm_i_error(err, CKM_ERR_OVERFLOW,
-                               "operator \"%.200s\": its time on \"%.31s\" does not fit 63 bits",
+            return ckm_i_error(err, CKM_ERR_OVERFLOW, "operator \"%.200s\": its time on \"%.31s\" does not fit 63 bits",
                                training->ops[i].name, device->name);
         }
         costs[i] = (int64_t)(ns + 0.5);

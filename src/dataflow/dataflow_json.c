@@ -35,9 +35,9 @@ static ckm_status get_word(const json_t *object, const ckm_i_json_place *place, 
                            const char *const *names, int n_names, int *out, ckm_error *err)
 {
     const char *word = NULL;
-    ckm_status status = ckm_i_json_get_text(object, place, key, false, &word, err);
-    if (status != CKM_OK || word == NULL) {
-        return status;
+    CKM_I_CHECK(ckm_i_json_get_text(object, place, key, false, &word, err));
+    if (word == NULL) {
+        return CKM_OK;
     }
     char known[128] = "";
     for (int i = 0; i < n_names; i++) {
@@ -97,9 +97,9 @@ static ckm_status read_inplace(reader *r, const json_t *op, const ckm_i_json_pla
 {
     const json_t *array = NULL;
     r->inplace.n = 0;
-    ckm_status status = ckm_i_json_get_array(op, place, "inplace", false, &array, r->err);
-    if (status != CKM_OK || array == NULL) {
-        return status;
+    CKM_I_CHECK(ckm_i_json_get_array(op, place, "inplace", false, &array, r->err));
+    if (array == NULL) {
+        return CKM_OK;
     }
     ckm_i_json_place list_place = ckm_i_json_member(place, "inplace");
     for (size_t i = 0; i < json_array_size(array); i++) {

@@ -202,8 +202,8 @@ static ckm_status put_embedded(exporter *e, const ckm_i_wire_tensor *place, ckm_
     put_key(to, 8, (int64_t)strlen(place->name));
     fputs(place->name, to);
     put_key(to, 9, o.bytes);
-    CKM_I_TRY(ckm_i_error_in_file(err, copy_from(e, &values, o.where.offset, o.where.offset + o.bytes, err),
-                                  o.where.path));
+    CKM_I_TRY(
+        ckm_i_error_in_file(err, copy_from(e, &values, o.where.offset, o.where.offset + o.bytes, err), o.where.path));
 cleanup:
     ckm_i_onnx_source_close(&values);
     return status;

@@ -226,8 +226,8 @@ static ckm_status copy_field(ckm_data *d, int32_t i, ckm_data_field *field, int6
                            "input \"%.100s\" holds neither 32-bit reals nor 32- or 64-bit integers", field->name);
     }
     CKM_I_CHECK(ckm_i_shape_elements(&field->shape, &elements, err));
-    if (!ckm_i_mul(elements, ckm_i_dtype_bytes(field->dtype), bytes) ||
-        !ckm_i_mul(*bytes, d->options.batch, bytes) || *bytes > INT64_MAX / 16) {
+    if (!ckm_i_mul(elements, ckm_i_dtype_bytes(field->dtype), bytes) || !ckm_i_mul(*bytes, d->options.batch, bytes) ||
+        *bytes > INT64_MAX / 16) {
         return ckm_i_error(err, CKM_ERR_OVERFLOW, "a batch of \"%.100s\" is too large", field->name);
     }
     return CKM_OK;
