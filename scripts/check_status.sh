@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # A failing call's status travels by CKM_I_CHECK or CKM_I_TRY (src/base/error.h): finds what they stand for written out in
 # the library, early returns and jumps, and chains, loops and ?: that go on while a local `status` is CKM_OK. Where more
-# is done than that, none of these matches. Usage: check_status.sh [ROOT]. Prints one line for each violation; exit status
-# 1 when there is any.
+# is done than that, none of these matches. Skeletons count, since files are copied from them.
+# Usage: check_status.sh [ROOT]. Prints one line for each violation; exit status 1 when there is any.
 set -eu
 root=${1:-$(dirname "$0")/..}
 cd "$root"
 
-find src -name '*.c' ! -path 'src/cli/*' | LC_ALL=C sort | xargs awk '
+find src \( -name '*.c' -o -name '*.c.in' \) ! -path 'src/cli/*' | LC_ALL=C sort | xargs awk '
 function complain(line, what) { print FILENAME ":" line ": " what; bad = 1 }
 FNR == 1 { place = "" }
 # An if, then one statement, then nothing more.

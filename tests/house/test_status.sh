@@ -40,6 +40,9 @@ plant '' '    if (status == CKM_OK) {' '        status = hand_out(err);' '      
 plant '' '    if (status == CKM_OK) {' '        status = hand_out(err);' '    } else {' '        signal();' '    }'
 plant '' '    if (z->status == CKM_OK) {' '        z->status = add(z);' '    }'
 plant '' '    while (z->status == CKM_OK) {' '    for (; *z.status == CKM_OK;) {' '    return status == CKM_OK ? peak : INT64_MAX;'
+printf '    while (status == CKM_OK) {\n' >"$scratch/src/plan/skeleton.c.in"
+if sh "$check" "$scratch" >"$scratch/out"; then echo "not noticed in a skeleton"; exit 1; fi
+rm "$scratch/src/plan/skeleton.c.in"
 # The program sees public headers only, and writes it out.
 plant ''
 printf '    if (status != CKM_OK) {\n        return status;\n    }\n' >"$scratch/src/cli/main.c"
