@@ -43,7 +43,7 @@ ckm_status ckm_i_wire_varint(ckm_i_onnx_source *source, int64_t *at, int64_t end
 ckm_status ckm_i_wire_next(ckm_i_onnx_source *source, int64_t *at, int64_t end, const char *where,
                            ckm_i_wire_field *field, ckm_error *err)
 {
-    uint64_t key;
+    uint64_t key = 0;
     uint64_t length = 0;
     field->start = *at;
     field->value = 0;
