@@ -159,22 +159,17 @@ static ckm_status add_forward(ckm_training *t, const adjacency *a, int32_t op, c
     const char *name = t->graph->ops[op].name;
     int64_t bytes = 0;
     int32_t value = -1;
-    ckm_status status = output_bytes(t->graph, op, &bytes, err);
-    if (status == CKM_OK) {
-        status = ckm_i_training_add_value(t, name, bytes, -1, &value, err);
-    }
-    if (status == CKM_OK) {
-        int64_t start = a->operand_start[op];
-        status = ckm_i_training_add_op(
-            t,
-            &(ckm_i_new_training_op){.name = name,
-                                     .phase = CKM_I_FORWARD,
-                                     .source = op,
-                                     .inputs = {&a->operands[start], (int32_t)(a->operand_start[op + 1] - start)},
-                                     .outputs = {&value, 1}},
-            err);
-    }
-    return status;
+    CKM_I_CHECK(output_bytes(t->graph, op, &bytes, err));
+    CKM_I_CHECK(ckm_i_training_add_value(t, name, bytes, -1, &value, err));
+    int64_t start = a->operand_start[op];
+    return ckm_i_training_add_op(
+        t,
+        &(ckm_i_new_training_op){.name = name,
+                                 .phase = CKM_I_FORWARD,
+                                 .source = op,
+                                 .inputs = {&a->operands[start], (int32_t)(a->operand_start[op + 1] - start)},
+                                 .outputs = {&value, 1}},
+        err);
 }
 
 static bool is_result(const adjacency *a, int32_t op)
@@ -196,15 +191,12 @@ static ckm_status add_loss(ckm_training *t, const adjacency *a, int32_t *inputs,
         return error_bytes(t->graph, "loss", err);
     }
     int32_t value = -1;
-    ckm_status status = ckm_i_training_add_value(t, "loss", bytes, -1, &value, err);
-    if (status == CKM_OK) {
-        status = ckm_i_training_add_op(
-            t,
-            &(ckm_i_new_training_op){
-                .name = "loss", .phase = CKM_I_LOSS, .source = -1, .inputs = {inputs, n}, .outputs = {&value, 1}},
-            err);
-    }
-    return status;
+    CKM_I_CHECK(ckm_i_training_add_value(t, "loss", bytes, -1, &value, err));
+    return ckm_i_training_add_op(
+        t,
+        &(ckm_i_new_training_op){
+            .name = "loss", .phase = CKM_I_LOSS, .source = -1, .inputs = {inputs, n}, .outputs = {&value, 1}},
+        err);
 }
 
 // The backward operator of `op` reads the operator's own output, every user's output and gradient, or the
@@ -225,15 +217,12 @@ static ckm_status add_backward(ckm_training *t, const adjacency *a, int32_t op, 
         inputs[n++] = 2 * n_ops - a->users[e];
     }
     int32_t value = -1;
-    ckm_status status = ckm_i_training_add_value(t, name, t->values[op].bytes, -1, &value, err);
-    if (status == CKM_OK) {
-        status = ckm_i_training_add_op(
-            t,
-            &(ckm_i_new_training_op){
-                .name = name, .phase = CKM_I_BACKWARD, .source = op, .inputs = {inputs, n}, .outputs = {&value, 1}},
-            err);
-    }
-    return status;
+    CKM_I_CHECK(ckm_i_training_add_value(t, name, t->values[op].bytes, -1, &value, err));
+    return ckm_i_training_add_op(
+        t,
+        &(ckm_i_new_training_op){
+            .name = name, .phase = CKM_I_BACKWARD, .source = op, .inputs = {inputs, n}, .outputs = {&value, 1}},
+        err);
 }
 
 ckm_status ckm_autodiff_layer_graph(const ckm_graph *graph, ckm_training **out, ckm_error *err)

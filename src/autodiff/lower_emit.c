@@ -13,16 +13,18 @@ ckm_status ckm_i_lower_emit(ckm_i_lower *l, const int32_t *inputs, int32_t n_inp
     if (outputs == NULL) {
         return ckm_i_error_memory(err);
     }
-    ckm_status status = ckm_i_step_add(l->step,
-                                       &(ckm_i_step_op){.kind = l->kind,
-                                                        .name = l->op->name,
-                                                        .inputs = {inputs, n_inputs},
-                                                        .attrs = &l->attrs,
-                                                        .n_outputs = n_outputs},
-                                       outputs, err);
-    for (int32_t i = 0; status == CKM_OK && i < n_outputs && i < l->n_outputs; i++) {
+    ckm_status status = CKM_OK;
+    CKM_I_TRY(ckm_i_step_add(l->step,
+                             &(ckm_i_step_op){.kind = l->kind,
+                                              .name = l->op->name,
+                                              .inputs = {inputs, n_inputs},
+                                              .attrs = &l->attrs,
+                                              .n_outputs = n_outputs},
+                             outputs, err));
+    for (int32_t i = 0; i < n_outputs && i < l->n_outputs; i++) {
         l->outputs[i] = outputs[i];
     }
+cleanup:
     free(outputs);
     return status;
 }

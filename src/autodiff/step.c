@@ -150,11 +150,11 @@ ckm_status ckm_i_step_add(ckm_i_step *s, const ckm_i_step_op *op, int32_t *outpu
                                  .inputs = op->inputs,
                                  .attrs = {attrs->items, attrs->n},
                                  .n_outputs = op->n_outputs};
-    ckm_status status = ckm_i_graph_add_op(s->graph, &new_op, outputs, err);
-    if (status == CKM_OK) {
-        s->names[place_of(s, full)].op = s->graph->n_ops - 1;
-        s->marks[s->n_marks++] = s->now;
-    }
+    ckm_status status = CKM_OK;
+    CKM_I_TRY(ckm_i_graph_add_op(s->graph, &new_op, outputs, err));
+    s->names[place_of(s, full)].op = s->graph->n_ops - 1;
+    s->marks[s->n_marks++] = s->now;
+cleanup:
     free(full);
     return status;
 }

@@ -21,14 +21,11 @@ static ckm_status cross_entropy(ckm_i_step *s, ckm_error *err)
     ckm_i_attrs_put_int(&attrs, "axis", s->class_axis);
     int32_t inputs[2] = {s->output, s->labels};
     int32_t outputs[2];
-    ckm_status status = ckm_i_step_add(
+    CKM_I_CHECK(ckm_i_step_add(
         s,
         &(ckm_i_step_op){
             .kind = "softmax_cross_entropy", .name = "loss", .inputs = {inputs, 2}, .attrs = &attrs, .n_outputs = 2},
-        outputs, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+        outputs, err));
     s->loss = outputs[0];
     s->correct = outputs[1];
     s->n_forward_ops = s->graph->n_ops;
@@ -51,11 +48,8 @@ static ckm_status squared_error(ckm_i_step *s, ckm_error *err)
                                        &s->labels, err));
     int32_t inputs[2] = {s->output, s->labels};
     int32_t gradient;
-    ckm_status status = ckm_i_step_add(
-        s, &(ckm_i_step_op){.kind = "mse", .name = "loss", .inputs = {inputs, 2}, .n_outputs = 1}, &s->loss, err);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(ckm_i_step_add(
+        s, &(ckm_i_step_op){.kind = "mse", .name = "loss", .inputs = {inputs, 2}, .n_outputs = 1}, &s->loss, err));
     s->n_forward_ops = s->graph->n_ops;
     s->n_forward_tensors = s->graph->n_tensors;
     s->now.phase = CKM_I_BACKWARD;

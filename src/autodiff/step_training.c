@@ -18,17 +18,11 @@ static ckm_status add_values(const ckm_graph *g, ckm_training *t, ckm_error *err
             int32_t base = g->ops[tensor->producer].inputs[0];
             owner = t->values[base].alias_of >= 0 ? t->values[base].alias_of : base;
         }
-        ckm_status status = ckm_i_shape_elements(&tensor->shape, &elements, err);
-        if (status == CKM_OK && !ckm_i_mul(elements, ckm_i_dtype_bytes(tensor->dtype), &bytes)) {
-            status = ckm_i_error(err, CKM_ERR_OVERFLOW, "tensor \"%.200s\": its bytes do not fit 63 bits",
-                                 tensor->name);
+        CKM_I_CHECK(ckm_i_shape_elements(&tensor->shape, &elements, err));
+        if (!ckm_i_mul(elements, ckm_i_dtype_bytes(tensor->dtype), &bytes)) {
+            return ckm_i_error(err, CKM_ERR_OVERFLOW, "tensor \"%.200s\": its bytes do not fit 63 bits", tensor->name);
         }
-        if (status == CKM_OK) {
-            status = ckm_i_training_add_value(t, tensor->name, bytes, owner, NULL, err);
-        }
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(ckm_i_training_add_value(t, tensor->name, bytes, owner, NULL, err));
     }
     return CKM_OK;
 }
@@ -120,13 +114,14 @@ static ckm_status add_gradients(const ckm_i_step *s, ckm_training *t, ckm_error 
         return ckm_i_error_memory(err);
     }
     ckm_status status = CKM_OK;
-    for (int32_t i = 0; status == CKM_OK && i < s->n_forward_tensors; i++) {
+    for (int32_t i = 0; i < s->n_forward_tensors; i++) {
         int32_t gradient = s->gradients[i];
         if (s->graph->tensors[i].role == CKM_ROLE_PARAMETER && gradient >= 0 && !seen[gradient]) {
             seen[gradient] = true;
-            status = ckm_i_training_add_result(t, gradient, err);
+            CKM_I_TRY(ckm_i_training_add_result(t, gradient, err));
         }
     }
+cleanup:
     free(seen);
     return status;
 }

@@ -174,25 +174,24 @@ ckm_status ckm_i_file_read(const char *path, int64_t max_bytes, char **data, siz
     if (from_stdin) {
         if (fstat(fd, &facts) == 0 && S_ISDIR(facts.st_mode)) {
             status = not_a_file(path, facts.st_mode, err);
+            goto cleanup;
         }
     } else {
         fd = -1;
-        status = open_any(path, &fd, &facts, err);
-        if (status == CKM_OK && S_ISFIFO(facts.st_mode)) {
-            status = open_pipe(path, fd, buffer, capacity - 1, &size, err);
-        } else if (status == CKM_OK && !S_ISREG(facts.st_mode)) {
+        CKM_I_TRY(open_any(path, &fd, &facts, err));
+        if (S_ISFIFO(facts.st_mode)) {
+            CKM_I_TRY(open_pipe(path, fd, buffer, capacity - 1, &size, err));
+        } else if (!S_ISREG(facts.st_mode)) {
             status = not_a_file(path, facts.st_mode, err);
+            goto cleanup;
         }
     }
-    if (status == CKM_OK) {
-        status = read_all(path, fd, max_bytes, &buffer, &capacity, &size, err);
-    }
-    if (status == CKM_OK) {
-        buffer[size] = '\0';
-        *data = buffer;
-        *size_bytes = size;
-        buffer = NULL;
-    }
+    CKM_I_TRY(read_all(path, fd, max_bytes, &buffer, &capacity, &size, err));
+    buffer[size] = '\0';
+    *data = buffer;
+    *size_bytes = size;
+    buffer = NULL;
+cleanup:
     free(buffer);
     if (!from_stdin && fd >= 0) {
         close(fd);

@@ -83,21 +83,20 @@ static ckm_status member(scan *s, ckm_i_json_visit *visit, void *user)
     json_t *key = NULL;
     json_t *value = NULL;
     size_t begin = s->at;
+    ckm_status status = CKM_OK;
     skip_string(s);
-    ckm_status status = parse(s, begin, &key);
-    if (status == CKM_OK && next(s) != ':') {
+    CKM_I_TRY(parse(s, begin, &key));
+    if (next(s) != ':') {
         status = broken(s, s->at, "':' expected");
+        goto cleanup;
     }
-    if (status == CKM_OK) {
-        s->at++;
-        (void)next(s);
-        begin = s->at;
-        skip_value(s);
-        status = parse(s, begin, &value);
-    }
-    if (status == CKM_OK) {
-        status = visit(json_string_value(key), value, user, s->err);
-    }
+    s->at++;
+    (void)next(s);
+    begin = s->at;
+    skip_value(s);
+    CKM_I_TRY(parse(s, begin, &value));
+    CKM_I_TRY(visit(json_string_value(key), value, user, s->err));
+cleanup:
     json_decref(value);
     json_decref(key);
     return status;
@@ -117,10 +116,7 @@ ckm_status ckm_i_json_members(const char *text, size_t size_bytes, const char *f
         if (c != '"') {
             return broken(&s, s.at, "a member or '}' expected");
         }
-        ckm_status status = member(&s, visit, user);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(member(&s, visit, user));
         c = next(&s);
         if (c == ',') {
             s.at++;

@@ -80,25 +80,19 @@ static ckm_status build(const ckm_training *training, ckm_cost_unit unit, const 
                         ckm_error *err)
 {
     ckm_dataflow *df = NULL;
-    ckm_status status = ckm_dataflow_create(training->name, unit, training->fixed_bytes, &df, err);
-    if (status == CKM_OK) {
-        status = add_tensors(training, df, err);
+    ckm_status status = CKM_OK;
+    CKM_I_TRY(ckm_dataflow_create(training->name, unit, training->fixed_bytes, &df, err));
+    CKM_I_TRY(add_tensors(training, df, err));
+    CKM_I_TRY(add_ops(training, costs, df, err));
+    for (int32_t i = 0; i < training->n_results; i++) {
+        CKM_I_TRY(ckm_dataflow_add_result(df, training->results[i], err));
     }
-    if (status == CKM_OK) {
-        status = add_ops(training, costs, df, err);
-    }
-    for (int32_t i = 0; status == CKM_OK && i < training->n_results; i++) {
-        status = ckm_dataflow_add_result(df, training->results[i], err);
-    }
-    if (status == CKM_OK) {
-        status = ckm_dataflow_finish(df, err);
-    }
-    if (status != CKM_OK) {
-        ckm_dataflow_free(df);
-        return status;
-    }
+    CKM_I_TRY(ckm_dataflow_finish(df, err));
     *out = df;
-    return CKM_OK;
+    df = NULL;
+cleanup:
+    ckm_dataflow_free(df);
+    return status;
 }
 
 ckm_status ckm_cost_apply(const ckm_training *training, const ckm_cost_model *model, ckm_dataflow **out, ckm_error *err)

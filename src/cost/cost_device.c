@@ -22,17 +22,16 @@ static ckm_status check_device(const ckm_device *device, ckm_error *err)
 
 ckm_status ckm_i_cost_device(const ckm_training *training, const ckm_device *device, int64_t *costs, ckm_error *err)
 {
-    ckm_status status = check_device(device, err);
-    for (int32_t i = 0; status == CKM_OK && i < training->n_ops; i++) {
+    CKM_I_CHECK(check_device(device, err));
+    for (int32_t i = 0; i < training->n_ops; i++) {
         ckm_i_device_work work;
-        status = ckm_i_device_work_of(training, i, &work, err);
-        double ns = status == CKM_OK ? ckm_i_device_time(device, &work) : 0;
+        CKM_I_CHECK(ckm_i_device_work_of(training, i, &work, err));
+        double ns = ckm_i_device_time(device, &work);
         if (!(ns < 9e18)) {
-            status = ckm_i_error(err, CKM_ERR_OVERFLOW,
-                                 "operator \"%.200s\": its time on \"%.31s\" does not fit 63 bits",
-                                 training->ops[i].name, device->name);
+            return ckm_i_error(err, CKM_ERR_OVERFLOW, "operator \"%.200s\": its time on \"%.31s\" does not fit 63 bits",
+                               training->ops[i].name, device->name);
         }
-        costs[i] = status == CKM_OK ? (int64_t)(ns + 0.5) : 0;
+        costs[i] = (int64_t)(ns + 0.5);
     }
-    return status;
+    return CKM_OK;
 }

@@ -9,12 +9,9 @@
 static ckm_status class_macs(const ckm_graph *graph, int32_t op, int64_t *macs, ckm_error *err)
 {
     ckm_i_op_view view;
-    ckm_status status = ckm_i_op_view_init(graph, op, &view, err);
     *macs = 0;
-    if (status == CKM_OK && view.op->op_class->macs != NULL) {
-        status = view.op->op_class->macs(&view, macs, err);
-    }
-    return status;
+    CKM_I_CHECK(ckm_i_op_view_init(graph, op, &view, err));
+    return view.op->op_class->macs != NULL ? view.op->op_class->macs(&view, macs, err) : CKM_OK;
 }
 
 static ckm_status step_costs(const ckm_training *training, int64_t *costs, ckm_error *err)

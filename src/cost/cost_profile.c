@@ -57,15 +57,10 @@ static ckm_status index_ops(const json_t *ops, const ckm_i_json_place *root, int
         if (!json_is_object(op)) {
             return ckm_i_json_error(err, &place, "must be an object");
         }
-        ckm_status status = ckm_i_json_get_text(op, &place, "name", true, &name, err);
-        if (status == CKM_OK) {
-            status = ckm_i_json_get_int(op, &place, "median_ns", true, 0, INT64_MAX, &median_ns, err);
-        }
-        if (status == CKM_OK && batch != measured_batch) {
-            status = read_line(op, &place, batch, &median_ns, err);
-        }
-        if (status != CKM_OK) {
-            return status;
+        CKM_I_CHECK(ckm_i_json_get_text(op, &place, "name", true, &name, err));
+        CKM_I_CHECK(ckm_i_json_get_int(op, &place, "median_ns", true, 0, INT64_MAX, &median_ns, err));
+        if (batch != measured_batch) {
+            CKM_I_CHECK(read_line(op, &place, batch, &median_ns, err));
         }
         if (json_object_get(by_name, name) != NULL) {
             return ckm_i_json_error(err, &place, "operator \"%.100s\" appears twice", name);

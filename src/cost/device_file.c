@@ -18,14 +18,12 @@ static ckm_status get_text(const json_t *object, const ckm_i_json_place *place, 
                            ckm_error *err)
 {
     const char *text = "";
-    ckm_status status = ckm_i_json_get_text(object, place, key, false, &text, err);
-    if (status == CKM_OK && strlen(text) >= room) {
-        status = ckm_i_json_error(err, place, "%s has more than %d bytes", key, (int)room - 1);
+    CKM_I_CHECK(ckm_i_json_get_text(object, place, key, false, &text, err));
+    if (strlen(text) >= room) {
+        return ckm_i_json_error(err, place, "%s has more than %d bytes", key, (int)room - 1);
     }
-    if (status == CKM_OK) {
-        memcpy(to, text, strlen(text) + 1);
-    }
-    return status;
+    memcpy(to, text, strlen(text) + 1);
+    return CKM_OK;
 }
 
 static ckm_status get_real(const json_t *object, const ckm_i_json_place *place, const char *key, bool may_be_zero,

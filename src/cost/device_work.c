@@ -142,24 +142,24 @@ ckm_status ckm_i_device_work_of(const ckm_training *training, int32_t op, ckm_i_
 {
     const ckm_i_training_op *o = &training->ops[op];
     if (training->step != NULL) {
-        ckm_status status = work_of(training->step, op, work, err);
-        if (status == CKM_OK && is_view(training, o)) {
+        CKM_I_CHECK(work_of(training->step, op, work, err));
+        if (is_view(training, o)) {
             *work = (ckm_i_device_work){CKM_DEVICE_STREAM, 0, 0, 0, 0};
         }
-        return status;
+        return CKM_OK;
     }
     if (o->source < 0) {  // the loss of the layer level, which has no operands worth counting
         *work = (ckm_i_device_work){CKM_DEVICE_STREAM, 0, 0, 0, 1};
         return CKM_OK;
     }
-    ckm_status status = work_of(training->graph, o->source, work, err);
-    if (status == CKM_OK && o->phase == CKM_I_BACKWARD) {
+    CKM_I_CHECK(work_of(training->graph, o->source, work, err));
+    if (o->phase == CKM_I_BACKWARD) {
         work->macs *= 2;
         work->bytes *= 2;
         work->tail_bytes *= 2;
         work->launches *= 2;
     }
-    return status;
+    return CKM_OK;
 }
 
 double ckm_i_device_time(const ckm_device *device, const ckm_i_device_work *work)

@@ -35,9 +35,9 @@ static ckm_status get_word(const json_t *object, const ckm_i_json_place *place, 
                            const char *const *names, int n_names, int *out, ckm_error *err)
 {
     const char *word = NULL;
-    ckm_status status = ckm_i_json_get_text(object, place, key, false, &word, err);
-    if (status != CKM_OK || word == NULL) {
-        return status;
+    CKM_I_CHECK(ckm_i_json_get_text(object, place, key, false, &word, err));
+    if (word == NULL) {
+        return CKM_OK;
     }
     char known[128] = "";
     for (int i = 0; i < n_names; i++) {
@@ -97,9 +97,9 @@ static ckm_status read_inplace(reader *r, const json_t *op, const ckm_i_json_pla
 {
     const json_t *array = NULL;
     r->inplace.n = 0;
-    ckm_status status = ckm_i_json_get_array(op, place, "inplace", false, &array, r->err);
-    if (status != CKM_OK || array == NULL) {
-        return status;
+    CKM_I_CHECK(ckm_i_json_get_array(op, place, "inplace", false, &array, r->err));
+    if (array == NULL) {
+        return CKM_OK;
     }
     ckm_i_json_place list_place = ckm_i_json_member(place, "inplace");
     for (size_t i = 0; i < json_array_size(array); i++) {
@@ -171,14 +171,14 @@ cleanup:
 static ckm_status read_results(reader *r, const json_t *root, const ckm_i_json_place *top)
 {
     const json_t *results = NULL;
-    ckm_status status = ckm_i_json_get_array(root, top, "results", false, &results, r->err);
+    CKM_I_CHECK(ckm_i_json_get_array(root, top, "results", false, &results, r->err));
     ckm_i_json_place here = ckm_i_json_member(top, "results");
-    for (size_t i = 0; status == CKM_OK && i < json_array_size(results); i++) {
+    for (size_t i = 0; i < json_array_size(results); i++) {
         int32_t index = 0;
-        status = read_index(r, json_array_get(results, i), &here, i, &index);
-        status = status == CKM_OK ? ckm_dataflow_add_result(r->df, index, r->err) : status;
+        CKM_I_CHECK(read_index(r, json_array_get(results, i), &here, i, &index));
+        CKM_I_CHECK(ckm_dataflow_add_result(r->df, index, r->err));
     }
-    return status;
+    return CKM_OK;
 }
 
 static ckm_status read_graph(const json_t *root, const char *file, ckm_dataflow **out, ckm_error *err)
@@ -228,11 +228,9 @@ ckm_status ckm_dataflow_parse(const char *text, size_t size_bytes, const char *f
     CKM_I_NEED(text, err);
     CKM_I_NEED(out, err);
     json_t *root = NULL;
-    ckm_status status = ckm_i_json_parse(text, size_bytes, file_for_errors, &root, err);
-    if (status == CKM_OK) {
-        status = read_graph(root, file_for_errors, out, err);
-        json_decref(root);
-    }
+    CKM_I_CHECK(ckm_i_json_parse(text, size_bytes, file_for_errors, &root, err));
+    ckm_status status = read_graph(root, file_for_errors, out, err);
+    json_decref(root);
     return status;
 }
 
@@ -320,10 +318,7 @@ ckm_status ckm_dataflow_write(const ckm_dataflow *df, const char *path, ckm_erro
     CKM_I_NEED(df, err);
     CKM_I_NEED(path, err);
     ckm_i_writer writer;
-    ckm_status status = ckm_i_writer_open(&writer, path, err);
-    if (status == CKM_OK) {
-        write_graph(writer.stream, df);
-        status = ckm_i_writer_commit(&writer, err);
-    }
-    return status;
+    CKM_I_CHECK(ckm_i_writer_open(&writer, path, err));
+    write_graph(writer.stream, df);
+    return ckm_i_writer_commit(&writer, err);
 }

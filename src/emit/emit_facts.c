@@ -137,12 +137,14 @@ static ckm_status add_up(gathering *g, ckm_error *err)
             f->moments[m].class_bytes[c] = now[c];
             sum += now[c];
         }
-        if (sum != f->moments[m].bytes && status == CKM_OK) {
+        if (sum != f->moments[m].bytes) {
             status = ckm_i_error(err, CKM_ERR_INTERNAL,
                                  "step %lld: the memory plan holds %lld bytes, the simulator %lld",
                                  (long long)f->moments[m].step, (long long)sum, (long long)f->moments[m].bytes);
+            goto cleanup;
         }
     }
+cleanup:
     free(change);
     return status;
 }
@@ -366,20 +368,18 @@ ckm_status ckm_emit_facts_create(const ckm_dataflow *df, const ckm_schedule *s, 
     if (facts == NULL) {
         return ckm_i_error_memory(err);
     }
-    ckm_status status = ckm_plan_create(df, s, &options, &plan, err);
-    if (status == CKM_OK) {
-        facts->df = df;
-        facts->schedule = s;
-        gathering g = {facts, df, s, plan, NULL};
-        status = gather(&g, err);
-    }
-    ckm_plan_free(plan);
-    if (status != CKM_OK) {
-        ckm_emit_facts_free(facts);
-        return status;
-    }
+    ckm_status status = CKM_OK;
+    CKM_I_TRY(ckm_plan_create(df, s, &options, &plan, err));
+    facts->df = df;
+    facts->schedule = s;
+    gathering g = {facts, df, s, plan, NULL};
+    CKM_I_TRY(gather(&g, err));
     *out = facts;
-    return CKM_OK;
+    facts = NULL;
+cleanup:
+    ckm_plan_free(plan);
+    ckm_emit_facts_free(facts);
+    return status;
 }
 
 void ckm_emit_facts_free(ckm_emit_facts *facts)

@@ -319,10 +319,10 @@ ckm_status ckm_emit_page_with(const ckm_emit_facts *facts, const ckm_emit_words 
     ckm_i_writer writer;
     CKM_I_CHECK(ckm_i_writer_open(&writer, path, err));
     page p = {writer.stream, facts, words != NULL ? words : &none};
-    ckm_status status = put_page(&p, err);
-    if (status == CKM_OK) {
-        status = ckm_i_writer_commit(&writer, err);
-    }
+    ckm_status status = CKM_OK;
+    CKM_I_TRY(put_page(&p, err));
+    CKM_I_TRY(ckm_i_writer_commit(&writer, err));
+cleanup:
     ckm_i_writer_abort(&writer);
     return status;
 }

@@ -100,8 +100,8 @@ ckm_status ckm_emit_plot_figure(const ckm_emit_plot *plot, const char *path, ckm
     }
     if (!any) {
         ckm_i_figure_format format;
-        ckm_status status = ckm_i_figure_format_of(path, &format, err);
-        return status != CKM_OK ? status : ckm_i_error(err, CKM_ERR_ARGUMENT, "nothing to draw: no curve has a point");
+        CKM_I_CHECK(ckm_i_figure_format_of(path, &format, err));
+        return ckm_i_error(err, CKM_ERR_ARGUMENT, "nothing to draw: no curve has a point");
     }
     return ckm_i_style_gnuplot(put_script, plot, path, err);
 }

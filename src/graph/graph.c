@@ -188,9 +188,7 @@ static ckm_status append_outputs(ckm_graph *g, ckm_i_graph_op *op, const ckm_sha
         ckm_status status = append_tensor(g, name, CKM_ROLE_ACTIVATION, dtypes[i], &shapes[i], g->n_ops,
                                           &op->outputs[i], err);
         free(name);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(status);
     }
     return CKM_OK;
 }

@@ -165,13 +165,11 @@ ckm_status ckm_i_training_add_result(ckm_training *t, int32_t value, ckm_error *
 
 ckm_status ckm_i_training_set_workspace(ckm_training *t, int32_t op, int64_t bytes, ckm_error *err)
 {
-    ckm_status status = check_op(t, op, err);
-    if (status == CKM_OK && bytes < 0) {
-        status = ckm_i_error(err, CKM_ERR_ARGUMENT, "operator \"%.200s\" asks for %lld bytes", t->ops[op].name,
-                             (long long)bytes);
+    CKM_I_CHECK(check_op(t, op, err));
+    if (bytes < 0) {
+        return ckm_i_error(err, CKM_ERR_ARGUMENT, "operator \"%.200s\" asks for %lld bytes", t->ops[op].name,
+                           (long long)bytes);
     }
-    if (status == CKM_OK) {
-        t->ops[op].workspace_bytes = bytes;
-    }
-    return status;
+    t->ops[op].workspace_bytes = bytes;
+    return CKM_OK;
 }

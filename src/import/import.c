@@ -33,9 +33,7 @@ static ckm_status by_content(const char *path, const ckm_i_importer **out, ckm_e
     int64_t n = source.size_bytes < START_BYTES ? source.size_bytes : START_BYTES;
     ckm_status status = ckm_i_onnx_source_read(&source, 0, n, start, err);
     ckm_i_onnx_source_close(&source);
-    if (status != CKM_OK) {
-        return ckm_i_error_in_file(err, status, path);
-    }
+    CKM_I_CHECK(ckm_i_error_in_file(err, status, path));
     for (size_t i = 0; i < N_IMPORTERS; i++) {
         if (importers[i]->looks_like(start, (size_t)n)) {
             *out = importers[i];

@@ -13,14 +13,12 @@ static ckm_status read_source(ckm_i_onnx_source *source, const ckm_import_option
                               ckm_error *err)
 {
     ckm_i_onnx_convert c = {.options = options};
-    ckm_status status = ckm_i_onnx_model_read(source, &c.model, err);
-    if (status == CKM_OK) {
-        status = ckm_i_onnx_convert_model(&c, err);
-    }
-    if (status == CKM_OK) {
-        *out = c.graph;
-        c.graph = NULL;
-    }
+    ckm_status status = CKM_OK;
+    CKM_I_TRY(ckm_i_onnx_model_read(source, &c.model, err));
+    CKM_I_TRY(ckm_i_onnx_convert_model(&c, err));
+    *out = c.graph;
+    c.graph = NULL;
+cleanup:
     ckm_graph_free(c.graph);
     ckm_graph_free(c.scratch);
     ckm_i_onnx_model_free(c.model);
@@ -30,11 +28,9 @@ static ckm_status read_source(ckm_i_onnx_source *source, const ckm_import_option
 static ckm_status read_onnx(const char *path, const ckm_import_options *options, ckm_graph **out, ckm_error *err)
 {
     ckm_i_onnx_source source;
-    ckm_status status = ckm_i_onnx_source_open(&source, path, err);
-    if (status == CKM_OK) {
-        status = read_source(&source, options, out, err);
-        ckm_i_onnx_source_close(&source);
-    }
+    CKM_I_CHECK(ckm_i_onnx_source_open(&source, path, err));
+    ckm_status status = read_source(&source, options, out, err);
+    ckm_i_onnx_source_close(&source);
     return status;
 }
 

@@ -41,12 +41,12 @@ ckm_status ckm_i_onnx_forward(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node
 {
     ckm_i_onnx_value *in;
     int32_t tensor;
-    ckm_status status = ckm_i_onnx_operand(c, node, 0, &in, err);
+    CKM_I_CHECK(ckm_i_onnx_operand(c, node, 0, &in, err));
     // A parameter becomes a tensor here, so that both names share it and it counts once.
-    if (status == CKM_OK && in->role != CKM_ROLE_CONSTANT) {
-        status = tensor_of(c, node, c->graph, node->in[0], &tensor, err);
+    if (in->role != CKM_ROLE_CONSTANT) {
+        CKM_I_CHECK(tensor_of(c, node, c->graph, node->in[0], &tensor, err));
     }
-    if (status == CKM_OK && node->n_out > 0 && node->out[0] >= 0) {
+    if (node->n_out > 0 && node->out[0] >= 0) {
         ckm_i_onnx_value *out = &c->model->values[node->out[0]];
         out->typed = true;
         out->dtype = in->dtype;
@@ -55,7 +55,7 @@ ckm_status ckm_i_onnx_forward(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node
         out->tensor = in->tensor;
         out->scratch = in->scratch;
     }
-    return status;
+    return CKM_OK;
 }
 
 // Outputs to create: up to the last one that something reads.
@@ -235,9 +235,9 @@ static ckm_status convert_node(ckm_i_onnx_convert *c, const ckm_i_onnx_node *nod
 {
     bool done = false;
     if (node->standard && ckm_i_onnx_can_fold(node->op_type)) {
-        ckm_status status = ckm_i_onnx_fold(c, node, &done, err);
-        if (status != CKM_OK || done) {
-            return status;
+        CKM_I_CHECK(ckm_i_onnx_fold(c, node, &done, err));
+        if (done) {
+            return CKM_OK;
         }
     }
     ckm_i_onnx_row row;
@@ -265,33 +265,25 @@ ckm_status ckm_i_onnx_convert_model(ckm_i_onnx_convert *c, ckm_error *err)
 {
     ckm_i_onnx_model *model = c->model;
     const char *name = model->proto->graph->name;
-    ckm_status status = check_supported(model, err);
-    if (status == CKM_OK) {
-        status = ckm_i_onnx_assign_roles(model, err);
-    }
-    if (status == CKM_OK) {
-        status = ckm_i_onnx_type_inputs(c, err);
-    }
-    if (status == CKM_OK) {
-        status = ckm_i_graph_create(name, CKM_CHANNELS_FIRST, c->batch, &c->graph, err);
-    }
-    if (status == CKM_OK) {
-        status = ckm_i_graph_create("constants", CKM_CHANNELS_FIRST, 1, &c->scratch, err);
-    }
-    for (int32_t i = 0; status == CKM_OK && i < model->n_values; i++) {
+    CKM_I_CHECK(check_supported(model, err));
+    CKM_I_CHECK(ckm_i_onnx_assign_roles(model, err));
+    CKM_I_CHECK(ckm_i_onnx_type_inputs(c, err));
+    CKM_I_CHECK(ckm_i_graph_create(name, CKM_CHANNELS_FIRST, c->batch, &c->graph, err));
+    CKM_I_CHECK(ckm_i_graph_create("constants", CKM_CHANNELS_FIRST, 1, &c->scratch, err));
+    for (int32_t i = 0; i < model->n_values; i++) {
         ckm_i_onnx_value *value = &model->values[i];
         if (value->needed && value->role == CKM_ROLE_INPUT) {
-            status = ckm_i_graph_add_tensor(c->graph, value->name, CKM_ROLE_INPUT, value->dtype, &value->shape,
-                                            &value->tensor, err);
+            CKM_I_CHECK(ckm_i_graph_add_tensor(c->graph, value->name, CKM_ROLE_INPUT, value->dtype, &value->shape,
+                                               &value->tensor, err));
         }
     }
-    for (int32_t i = 0; status == CKM_OK && i < model->n_nodes; i++) {
+    for (int32_t i = 0; i < model->n_nodes; i++) {
         if (model->nodes[i].needed) {
-            status = hint_batch(c, convert_node(c, &model->nodes[i], err), err);
+            CKM_I_CHECK(hint_batch(c, convert_node(c, &model->nodes[i], err), err));
         }
     }
-    if (status == CKM_OK && c->graph->n_ops == 0) {
-        status = ckm_i_error(err, CKM_ERR_FORMAT, "the ONNX model computes nothing from its inputs");
+    if (c->graph->n_ops == 0) {
+        return ckm_i_error(err, CKM_ERR_FORMAT, "the ONNX model computes nothing from its inputs");
     }
-    return status;
+    return CKM_OK;
 }

@@ -151,33 +151,29 @@ static ckm_status look_outside(exporter *e, const ckm_i_wire_tensor *place, outs
     int64_t elements = 1;
     int64_t at = place->at;
     int64_t end = place->at + place->bytes;
-    ckm_status status = CKM_OK;
     *out = (outside){.where = CKM_I_ONNX_EXTERNAL_INIT};
-    while (status == CKM_OK && at < end) {
+    while (at < end) {
         ckm_i_wire_field field;
-        status = ckm_i_wire_next(&e->source, &at, end, NULL, &field, err);
-        if (status != CKM_OK) {
-            break;
-        }
+        CKM_I_CHECK(ckm_i_wire_next(&e->source, &at, end, NULL, &field, err));
         out->kept += field_stays(field.number) ? at - field.start : 0;
         if (field.number == 1) {
-            status = take_dims(e, &field, &elements, err);
+            CKM_I_CHECK(take_dims(e, &field, &elements, err));
         } else if (field.number == 2) {
             known = ckm_i_onnx_dtype((int64_t)field.value, &dtype);
         } else if (field.number == 13 && field.type == CKM_I_WIRE_BYTES) {
-            status = ckm_i_onnx_external_pair(&e->source, &field, place->name, &out->where, err);
+            CKM_I_CHECK(ckm_i_onnx_external_pair(&e->source, &field, place->name, &out->where, err));
         } else if (field.number == 14) {
             out->external = field.value == 1;
         }
     }
-    if (status == CKM_OK && out->external && !known) {
+    if (out->external && !known) {
         return ckm_i_error(err, CKM_ERR_UNSUPPORTED, "tensor \"%.200s\" has an element type that is not exported",
                            place->name);
     }
-    if (status == CKM_OK && out->external && !ckm_i_mul(elements, ckm_i_dtype_bytes(dtype), &out->bytes)) {
+    if (out->external && !ckm_i_mul(elements, ckm_i_dtype_bytes(dtype), &out->bytes)) {
         return ckm_i_error(err, CKM_ERR_OVERFLOW, "tensor \"%.200s\": its size does not fit 63 bits", place->name);
     }
-    return status;
+    return CKM_OK;
 }
 
 static int64_t embedded_bytes(const ckm_i_wire_tensor *place, const outside *o)
@@ -196,20 +192,19 @@ static ckm_status put_embedded(exporter *e, const ckm_i_wire_tensor *place, ckm_
     ckm_status status = CKM_OK;
     put_key(to, 5, embedded_bytes(place, &o));
     int64_t at = place->at;
-    while (status == CKM_OK && at < place->at + place->bytes) {
+    while (at < place->at + place->bytes) {
         ckm_i_wire_field field;
-        status = ckm_i_wire_next(&e->source, &at, place->at + place->bytes, NULL, &field, err);
-        if (status == CKM_OK && field_stays(field.number)) {
-            status = copy(e, field.start, at, err);
+        CKM_I_TRY(ckm_i_wire_next(&e->source, &at, place->at + place->bytes, NULL, &field, err));
+        if (field_stays(field.number)) {
+            CKM_I_TRY(copy(e, field.start, at, err));
         }
     }
     put_key(to, 8, (int64_t)strlen(place->name));
     fputs(place->name, to);
     put_key(to, 9, o.bytes);
-    if (status == CKM_OK) {
-        status = copy_from(e, &values, o.where.offset, o.where.offset + o.bytes, err);
-        status = ckm_i_error_in_file(err, status, o.where.path);
-    }
+    CKM_I_TRY(
+        ckm_i_error_in_file(err, copy_from(e, &values, o.where.offset, o.where.offset + o.bytes, err), o.where.path));
+cleanup:
     ckm_i_onnx_source_close(&values);
     return status;
 }
@@ -265,18 +260,15 @@ static ckm_status embed(exporter *e, const bool *replaced, int64_t *bytes, ckm_e
     for (int32_t i = 0; i < e->old.n; i++) {
         const ckm_i_wire_tensor *old = &e->old.items[i];
         outside o = {.external = false};
-        ckm_status status = replaced[i] ? CKM_OK : look_outside(e, old, &o, err);
-        if (status == CKM_OK && o.external) {
-            status = check_size(o.bytes, err);
+        if (!replaced[i]) {
+            CKM_I_CHECK(look_outside(e, old, &o, err));
         }
-        if (status == CKM_OK && o.external) {
+        if (o.external) {
+            CKM_I_CHECK(check_size(o.bytes, err));
             drop(e, old, bytes);
             e->embedded[e->n_embedded++] = old;
             *bytes += whole_field(embedded_bytes(old, &o));
-            status = check_size(*bytes, err);
-        }
-        if (status != CKM_OK) {
-            return status;
+            CKM_I_CHECK(check_size(*bytes, err));
         }
     }
     return CKM_OK;
@@ -291,18 +283,16 @@ static ckm_status prepare(exporter *e, int64_t *graph_bytes, ckm_error *err)
     ckm_status status = CKM_OK;
     if (replaced == NULL || e->dropped == NULL || e->embedded == NULL) {
         status = ckm_i_error_memory(err);
+        goto cleanup;
     }
-    if (status == CKM_OK) {
-        status = replace(e, replaced, &bytes, err);
-    }
-    if (status == CKM_OK) {
-        status = embed(e, replaced, &bytes, err);
-    }
-    free(replaced);
-    if (status == CKM_OK && e->n_dropped > 0) {
+    CKM_I_TRY(replace(e, replaced, &bytes, err));
+    CKM_I_TRY(embed(e, replaced, &bytes, err));
+    if (e->n_dropped > 0) {
         qsort(e->dropped, (size_t)e->n_dropped, sizeof(*e->dropped), by_place);
     }
     *graph_bytes = bytes;
+cleanup:
+    free(replaced);
     return status;
 }
 
@@ -311,22 +301,20 @@ static ckm_status write_model(exporter *e, int64_t graph_bytes, ckm_error *err)
     FILE *to = e->writer.stream;
     int64_t graph_end = e->old.graph_at + e->old.graph_bytes;
     int64_t at = e->old.graph_at;
-    ckm_status status = copy(e, 0, e->old.graph_start, err);
+    CKM_I_CHECK(copy(e, 0, e->old.graph_start, err));
     put_key(to, 7, graph_bytes);
-    for (int32_t i = 0; i < e->n_dropped && status == CKM_OK; i++) {
-        status = copy(e, at, e->dropped[i]->field_at, err);
+    for (int32_t i = 0; i < e->n_dropped; i++) {
+        CKM_I_CHECK(copy(e, at, e->dropped[i]->field_at, err));
         at = e->dropped[i]->field_end;
     }
-    if (status == CKM_OK) {
-        status = copy(e, at, graph_end, err);
-    }
-    for (int32_t i = 0; i < e->n && status == CKM_OK; i++) {
+    CKM_I_CHECK(copy(e, at, graph_end, err));
+    for (int32_t i = 0; i < e->n; i++) {
         put_tensor(to, &e->tensors[i]);
     }
-    for (int32_t i = 0; i < e->n_embedded && status == CKM_OK; i++) {
-        status = put_embedded(e, e->embedded[i], err);
+    for (int32_t i = 0; i < e->n_embedded; i++) {
+        CKM_I_CHECK(put_embedded(e, e->embedded[i], err));
     }
-    return status == CKM_OK ? copy(e, graph_end, e->source.size_bytes, err) : status;
+    return copy(e, graph_end, e->source.size_bytes, err);
 }
 
 ckm_status ckm_export_onnx(const char *model, const char *path, const ckm_export_tensor *tensors, int32_t n,
@@ -345,21 +333,14 @@ ckm_status ckm_export_onnx(const char *model, const char *path, const ckm_export
     exporter e = {.tensors = tensors, .n = n, .model = model};
     int64_t graph_bytes = 0;
     CKM_I_CHECK(ckm_i_onnx_source_open(&e.source, model, err));
-    ckm_status status = ckm_i_error_in_file(err, ckm_i_wire_list(&e.source, &e.old, err), model);
-    if (status == CKM_OK) {
-        status = prepare(&e, &graph_bytes, err);
-    }
-    if (status == CKM_OK) {
-        status = ckm_i_writer_open(&e.writer, path, err);
-        if (status == CKM_OK) {
-            status = ckm_i_error_in_file(err, write_model(&e, graph_bytes, err), model);
-            if (status == CKM_OK) {
-                status = ckm_i_writer_commit(&e.writer, err);
-            } else {
-                ckm_i_writer_abort(&e.writer);
-            }
-        }
-    }
+    ckm_status status = CKM_OK;
+    CKM_I_TRY(ckm_i_error_in_file(err, ckm_i_wire_list(&e.source, &e.old, err), model));
+    CKM_I_TRY(prepare(&e, &graph_bytes, err));
+    CKM_I_TRY(ckm_i_writer_open(&e.writer, path, err));
+    CKM_I_TRY(ckm_i_error_in_file(err, write_model(&e, graph_bytes, err), model));
+    CKM_I_TRY(ckm_i_writer_commit(&e.writer, err));
+cleanup:
+    ckm_i_writer_abort(&e.writer);
     free(e.embedded);
     free(e.dropped);
     ckm_i_wire_tensors_dispose(&e.old);

@@ -21,13 +21,10 @@ ckm_status ckm_i_onnx_external_pair(ckm_i_onnx_source *source, const ckm_i_wire_
     int64_t at = pair->at;
     while (at < pair->at + pair->bytes) {
         ckm_i_wire_field field;
-        ckm_status status = ckm_i_wire_next(source, &at, pair->at + pair->bytes, NULL, &field, err);
-        if (status == CKM_OK && (field.number == 1 || field.number == 2)) {
-            status = ckm_i_wire_text(source, &field, field.number == 1 ? key : value,
-                                     field.number == 1 ? sizeof key : sizeof value, err);
-        }
-        if (status != CKM_OK) {
-            return status;
+        CKM_I_CHECK(ckm_i_wire_next(source, &at, pair->at + pair->bytes, NULL, &field, err));
+        if (field.number == 1 || field.number == 2) {
+            CKM_I_CHECK(ckm_i_wire_text(source, &field, field.number == 1 ? key : value,
+                                        field.number == 1 ? sizeof key : sizeof value, err));
         }
     }
     if (strcmp(key, "location") == 0) {
@@ -100,7 +97,8 @@ static ckm_status open_in_folder(const ckm_i_onnx_external *where, int n, const 
     if (status == CKM_ERR_IO) {
         return name_tensor(status, tensor, err);
     }
-    return status == CKM_OK ? ckm_i_onnx_source_take(out, fd, size_bytes, err) : status;
+    CKM_I_CHECK(status);
+    return ckm_i_onnx_source_take(out, fd, size_bytes, err);
 }
 
 ckm_status ckm_i_onnx_external_open(ckm_i_onnx_external *where, const char *model, const char *tensor, int64_t bytes,

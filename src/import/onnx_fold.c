@@ -47,9 +47,9 @@ static ckm_status copy_view(const ckm_i_onnx_value *in, int64_t offset, const in
                             ckm_error *err)
 {
     out->dtype = in->dtype;
-    ckm_status status = ckm_i_onnx_fold_room(out, err);
-    if (status != CKM_OK || out->data == NULL) {
-        return status;
+    CKM_I_CHECK(ckm_i_onnx_fold_room(out, err));
+    if (out->data == NULL) {
+        return CKM_OK;
     }
     int64_t elements = ckm_i_onnx_fold_count(&out->shape);
     int64_t index[CKM_MAX_RANK] = {0};
@@ -71,14 +71,10 @@ static ckm_status fold_reshape(const ckm_i_onnx_convert *c, const ckm_i_onnx_nod
 {
     const ckm_i_onnx_value *in = ckm_i_onnx_input(c, node, 0);
     int64_t strides[CKM_MAX_RANK];
-    ckm_status status = CKM_OK;
     if (strcmp(node->op_type, "Identity") == 0) {
         out->shape = in->shape;
     } else {
-        status = ckm_i_onnx_reshaped(c, node, &in->shape, false, &out->shape, err);
-    }
-    if (status != CKM_OK) {
-        return status;
+        CKM_I_CHECK(ckm_i_onnx_reshaped(c, node, &in->shape, false, &out->shape, err));
     }
     strides_of(&out->shape, strides);
     return copy_view(in, 0, strides, out, err);
@@ -157,9 +153,9 @@ static ckm_status fold_gather(const ckm_i_onnx_convert *c, const ckm_i_onnx_node
         }
     }
     out->dtype = in->dtype;
-    ckm_status status = ckm_i_onnx_fold_room(out, err);
-    if (status != CKM_OK || out->data == NULL) {
-        return status;
+    CKM_I_CHECK(ckm_i_onnx_fold_room(out, err));
+    if (out->data == NULL) {
+        return CKM_OK;
     }
     int64_t size = in->shape.dims[axis];
     int64_t positions = ckm_i_onnx_fold_count(&at->shape);
@@ -197,9 +193,9 @@ static ckm_status fold_concat(const ckm_i_onnx_convert *c, const ckm_i_onnx_node
             return ckm_i_onnx_node_error(node, err, CKM_ERR_FORMAT, "input %d does not fit input 0", (int)k);
         }
     }
-    ckm_status status = ckm_i_onnx_fold_room(out, err);
-    if (status != CKM_OK || out->data == NULL) {
-        return status;
+    CKM_I_CHECK(ckm_i_onnx_fold_room(out, err));
+    if (out->data == NULL) {
+        return CKM_OK;
     }
     int64_t outer = 1;
     int64_t inner = 1;
@@ -309,21 +305,18 @@ static ckm_status fold_constant_of_shape(const ckm_i_onnx_convert *c, const ckm_
     out->dtype = CKM_F32;
     if (attr != NULL && attr->t != NULL) {
         ckm_shape shape;
-        status = ckm_i_onnx_tensor_type(attr->t, node->label, &out->dtype, &shape, err);
-        if (status == CKM_OK) {
-            status = ckm_i_onnx_tensor_data(attr->t, node->label, &fill, err);
-        }
-        if (status == CKM_OK && (fill == NULL || ckm_i_onnx_fold_count(&shape) != 1)) {
+        CKM_I_TRY(ckm_i_onnx_tensor_type(attr->t, node->label, &out->dtype, &shape, err));
+        CKM_I_TRY(ckm_i_onnx_tensor_data(attr->t, node->label, &fill, err));
+        if (fill == NULL || ckm_i_onnx_fold_count(&shape) != 1) {
             status = ckm_i_onnx_node_error(node, err, CKM_ERR_FORMAT, "its value must be one element");
+            goto cleanup;
         }
     }
-    if (status == CKM_OK) {
-        status = ckm_i_onnx_fold_room(out, err);
-    }
-    for (int64_t i = 0; status == CKM_OK && fill != NULL && out->data != NULL && i < ckm_i_onnx_fold_count(&out->shape);
-         i++) {
+    CKM_I_TRY(ckm_i_onnx_fold_room(out, err));
+    for (int64_t i = 0; fill != NULL && out->data != NULL && i < ckm_i_onnx_fold_count(&out->shape); i++) {
         out->data[i] = fill[0];
     }
+cleanup:
     free(fill);
     return status;
 }
@@ -398,10 +391,11 @@ static ckm_status fold_shape(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node,
     start = start < -rank ? 0 : start < 0 ? start + rank : start > rank ? rank : start;
     end = end < -rank ? 0 : end < 0 ? end + rank : end > rank ? rank : end;
     out.shape = size ? (ckm_shape){0} : (ckm_shape){1, {end > start ? end - start : 0}};
-    ckm_status status = ckm_i_onnx_fold_room(&out, err);
-    if (status != CKM_OK || out.data == NULL) {  // a shape is always small enough to hold
-        return status;
+    CKM_I_CHECK(ckm_i_onnx_fold_room(&out, err));
+    if (out.data == NULL) {  // a shape is always small enough to hold
+        return CKM_OK;
     }
+    ckm_status status = CKM_OK;
     if (size) {
         status = ckm_i_shape_elements(&in->shape, &out.data[0].i, err);
     }
@@ -455,14 +449,15 @@ static ckm_status fold_split(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node,
     if (sizes == NULL) {
         return ckm_i_error_memory(err);
     }
-    ckm_status status = ckm_i_onnx_split_plan(c, node, &in->shape, &axis, sizes, err);
+    ckm_status status = CKM_OK;
+    CKM_I_TRY(ckm_i_onnx_split_plan(c, node, &in->shape, &axis, sizes, err));
     strides_of(&in->shape, strides);
-    for (int32_t k = 0; status == CKM_OK && k < node->n_out; k++) {
+    for (int32_t k = 0; k < node->n_out; k++) {
         ckm_i_onnx_folded out = {.shape = in->shape};
         out.shape.dims[axis] = sizes[k];
-        status = copy_view(in, offset * strides[axis], strides, &out, err);
+        CKM_I_TRY(copy_view(in, offset * strides[axis], strides, &out, err));
         offset += sizes[k];
-        if (status == CKM_OK && node->out[k] >= 0) {
+        if (node->out[k] >= 0) {
             ckm_i_onnx_node part = *node;
             part.out = &node->out[k];
             ckm_i_onnx_set_constant(c, &part, out.dtype, &out.shape, out.data);
@@ -470,6 +465,7 @@ static ckm_status fold_split(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node,
             free(out.data);
         }
     }
+cleanup:
     free(sizes);
     return status;
 }

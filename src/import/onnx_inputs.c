@@ -174,23 +174,23 @@ ckm_status ckm_i_onnx_type_inputs(ckm_i_onnx_convert *c, ckm_error *err)
 {
     symbols known = {0};
     bool first = true;
-    ckm_status status = check_options(c->options, err);
+    CKM_I_CHECK(check_options(c->options, err));
     c->batch = c->options->batch > 0 ? c->options->batch : 1;
     c->file_batch = 0;
-    for (int32_t i = 0; status == CKM_OK && i < c->model->n_values; i++) {
+    for (int32_t i = 0; i < c->model->n_values; i++) {
         ckm_i_onnx_value *value = &c->model->values[i];
         if (value->origin != CKM_I_ONNX_INPUT || !value->needed) {
             continue;
         }
         if (value->role == CKM_ROLE_INPUT) {
-            status = type_input(c, value, first, &known, err);
+            CKM_I_CHECK(type_input(c, value, first, &known, err));
             first = false;
         } else {
-            status = type_parameter(value, err);
+            CKM_I_CHECK(type_parameter(value, err));
         }
     }
-    if (status == CKM_OK && first) {
-        status = ckm_i_error(err, CKM_ERR_FORMAT, "the outputs of the ONNX model depend on no input");
+    if (first) {
+        return ckm_i_error(err, CKM_ERR_FORMAT, "the outputs of the ONNX model depend on no input");
     }
-    return status;
+    return CKM_OK;
 }

@@ -88,9 +88,9 @@ ckm_status ckm_i_onnx_ints(const ckm_i_onnx_convert *c, const ckm_i_onnx_node *n
     }
     const ckm_i_onnx_value *value = NULL;
     int64_t elements;
-    ckm_status status = constant_list(c, node, name, slot, &value, &elements, err);
-    if (status != CKM_OK || elements < 0) {
-        return status;
+    CKM_I_CHECK(constant_list(c, node, name, slot, &value, &elements, err));
+    if (elements < 0) {
+        return CKM_OK;
     }
     if (ckm_i_onnx_dtype_is_real(value->dtype)) {
         return ckm_i_onnx_node_error(node, err, CKM_ERR_FORMAT, "its %s must be integers", name);
@@ -119,9 +119,9 @@ ckm_status ckm_i_onnx_reals(const ckm_i_onnx_convert *c, const ckm_i_onnx_node *
     }
     const ckm_i_onnx_value *value = NULL;
     int64_t elements;
-    ckm_status status = constant_list(c, node, name, slot, &value, &elements, err);
-    if (status != CKM_OK || elements < 0) {
-        return status;
+    CKM_I_CHECK(constant_list(c, node, name, slot, &value, &elements, err));
+    if (elements < 0) {
+        return CKM_OK;
     }
     *n = (int32_t)elements;
     for (int32_t i = 0; i < *n; i++) {

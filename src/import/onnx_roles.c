@@ -151,9 +151,9 @@ static void collect_uses(const ckm_i_onnx_model *model, const bool *data, const 
 // Type and shape of an initializer or of a constant node's tensor.
 static ckm_status type_tensor(ckm_i_onnx_value *value, const CkmOnnx__TensorProto *tensor, ckm_error *err)
 {
-    ckm_status status = ckm_i_onnx_tensor_type(tensor, value->name, &value->dtype, &value->shape, err);
-    value->typed = status == CKM_OK;
-    return status;
+    CKM_I_CHECK(ckm_i_onnx_tensor_type(tensor, value->name, &value->dtype, &value->shape, err));
+    value->typed = true;
+    return CKM_OK;
 }
 
 // All ones or all zeros under a name that an exporter made up: a normalization without scale and shift, say.

@@ -32,11 +32,11 @@ static ckm_status put_list(const ckm_i_onnx_convert *c, const ckm_i_onnx_node *n
 {
     int64_t values[CKM_I_ATTR_MAX];
     int32_t n;
-    ckm_status status = ckm_i_onnx_ints(c, node, name, -1, values, &n, err);
-    if (status == CKM_OK && n >= 0) {
+    CKM_I_CHECK(ckm_i_onnx_ints(c, node, name, -1, values, &n, err));
+    if (n >= 0) {
         list->items[list->n++] = ckm_i_attr_ints(key, values, n);
     }
-    return status;
+    return CKM_OK;
 }
 
 // Kernel, strides, dilation and padding of a sliding window.
@@ -64,15 +64,10 @@ static ckm_status convert_conv(ckm_i_onnx_convert *c, const ckm_i_onnx_node *nod
                                ckm_error *err)
 {
     attr_list list = {0};
-    ckm_status status = put_window(c, node, &list, err);
-    if (status == CKM_OK && strcmp(row->kind, "conv_transpose") == 0) {
-        status = put_list(c, node, "output_padding", "output_padding", &list, err);
-        if (status == CKM_OK) {
-            status = put_list(c, node, "output_shape", "output_size", &list, err);
-        }
-    }
-    if (status != CKM_OK) {
-        return status;
+    CKM_I_CHECK(put_window(c, node, &list, err));
+    if (strcmp(row->kind, "conv_transpose") == 0) {
+        CKM_I_CHECK(put_list(c, node, "output_padding", "output_padding", &list, err));
+        CKM_I_CHECK(put_list(c, node, "output_shape", "output_size", &list, err));
     }
     put_int(&list, "groups", ckm_i_onnx_attr_int(node, "group", 1));
     return ckm_i_onnx_emit(

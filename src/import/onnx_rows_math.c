@@ -71,15 +71,10 @@ static ckm_status convert_top_k(ckm_i_onnx_convert *c, const ckm_i_onnx_node *no
     ckm_i_onnx_value *in;
     int64_t k[CKM_I_ATTR_MAX];
     int32_t n;
-    ckm_status status = ckm_i_onnx_operand(c, node, 0, &in, err);
-    if (status == CKM_OK) {
-        status = ckm_i_onnx_ints(c, node, "K", 1, k, &n, err);
-    }
-    if (status == CKM_OK && n != 1) {
-        status = ckm_i_onnx_node_error(node, err, CKM_ERR_FORMAT, "k must be one number");
-    }
-    if (status != CKM_OK) {
-        return status;
+    CKM_I_CHECK(ckm_i_onnx_operand(c, node, 0, &in, err));
+    CKM_I_CHECK(ckm_i_onnx_ints(c, node, "K", 1, k, &n, err));
+    if (n != 1) {
+        return ckm_i_onnx_node_error(node, err, CKM_ERR_FORMAT, "k must be one number");
     }
     int64_t axis = ckm_i_onnx_attr_int(node, "axis", -1);
     ckm_i_attr attrs[2] = {ckm_i_attr_ints("axis", &axis, 1), ckm_i_attr_ints("k", k, 1)};

@@ -189,7 +189,6 @@ static ckm_status convert_pad(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node
     CKM_I_CHECK(ckm_i_onnx_operand(c, node, 0, &in, err));
     CKM_I_CHECK(ckm_i_onnx_ints(c, node, "pads", 1, given, &n, err));
     CKM_I_CHECK(ckm_i_onnx_ints(c, node, "axes", 3, axes, &n_axes, err));
-    ckm_status status = CKM_OK;
     int32_t rank = in->shape.rank;
     int32_t padded = n_axes >= 0 ? n_axes : rank;
     if (n != 2 * padded || padded > rank) {
@@ -198,10 +197,7 @@ static ckm_status convert_pad(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node
     }
     for (int32_t i = 0; i < padded; i++) {
         int32_t axis;
-        status = ckm_i_onnx_axis(node, n_axes >= 0 ? axes[i] : i, rank, &axis, err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(ckm_i_onnx_axis(node, n_axes >= 0 ? axes[i] : i, rank, &axis, err));
         pads[axis] = given[i];
         pads[axis + rank] = given[i + padded];
     }
@@ -260,14 +256,14 @@ static ckm_status read_resampling(const ckm_i_onnx_convert *c, const ckm_i_onnx_
     const ckm_i_onnx_value *sizes = late ? ckm_i_onnx_input(c, node, 3) : NULL;
     r->n_scales = -1;
     r->n_sizes = -1;
-    ckm_status status = ckm_i_onnx_ints(c, node, "axes", -1, r->axes, &r->n_axes, err);
-    if (status == CKM_OK && sizes != NULL) {
-        status = ckm_i_onnx_ints(c, node, "sizes", 3, r->sizes, &r->n_sizes, err);
+    CKM_I_CHECK(ckm_i_onnx_ints(c, node, "axes", -1, r->axes, &r->n_axes, err));
+    if (sizes != NULL) {
+        CKM_I_CHECK(ckm_i_onnx_ints(c, node, "sizes", 3, r->sizes, &r->n_sizes, err));
     }
-    if (status == CKM_OK && r->n_sizes < 0) {
-        status = ckm_i_onnx_reals(c, node, "scales", late ? 2 : 1, r->scales, &r->n_scales, err);
+    if (r->n_sizes < 0) {
+        CKM_I_CHECK(ckm_i_onnx_reals(c, node, "scales", late ? 2 : 1, r->scales, &r->n_scales, err));
     }
-    return status;
+    return CKM_OK;
 }
 
 static ckm_status resampled_size(const ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const resampling *r,

@@ -108,14 +108,12 @@ static ckm_status reserve(skimmer *s, size_t extra, int64_t at)
 static ckm_status copy(skimmer *s, int64_t from, int64_t to)
 {
     size_t n = (size_t)(to - from);
-    ckm_status status = reserve(s, n, from);
-    if (status == CKM_OK && n > 0) {
-        status = ckm_i_onnx_source_read(s->source, from, to - from, s->out + s->n_out, s->err);
+    CKM_I_CHECK(reserve(s, n, from));
+    if (n > 0) {
+        CKM_I_CHECK(ckm_i_onnx_source_read(s->source, from, to - from, s->out + s->n_out, s->err));
     }
-    if (status == CKM_OK) {
-        s->n_out += n;
-    }
-    return status;
+    s->n_out += n;
+    return CKM_OK;
 }
 
 static void put_varint(skimmer *s, uint64_t value)
@@ -172,14 +170,14 @@ static ckm_status copy_checked(skimmer *s, const field_row *row, const ckm_i_wir
         CKM_I_CHECK(check_packed(s, field, where));
     }
     size_t before = s->n_out;
-    ckm_status status = copy(s, field->start, end);
-    if (status == CKM_OK && row->rule == KEEP_TEXT) {
+    CKM_I_CHECK(copy(s, field->start, end));
+    if (row->rule == KEEP_TEXT) {
         size_t text = before + (size_t)(field->at - field->start);
         if (memchr(s->out + text, 0, (size_t)field->bytes) != NULL) {
             return broken(s, field->at, "a text with a zero byte", where);
         }
     }
-    return status;
+    return CKM_OK;
 }
 
 // Bytes of all values of the tensor in [at, end).
@@ -241,7 +239,6 @@ static ckm_status skim_field(skimmer *s, const message_table *table, const ckm_i
 
 static ckm_status skim_message(skimmer *s, const message_table *table, int64_t at, int64_t end)
 {
-    ckm_status status = CKM_OK;
     uint32_t seen = 0;
     int64_t value_bytes = 0;
     if (++s->n_messages > max_messages) {
@@ -249,24 +246,20 @@ static ckm_status skim_message(skimmer *s, const message_table *table, int64_t a
                               (long long)max_messages);
     }
     if (table->holds_values) {
-        status = count_values(s, table, at, end, &value_bytes);
+        CKM_I_CHECK(count_values(s, table, at, end, &value_bytes));
     }
     bool drop_values = value_bytes > CKM_I_ONNX_KEEP_BYTES;
-    while (status == CKM_OK && at < end) {
+    while (at < end) {
         ckm_i_wire_field field;
-        status = ckm_i_wire_next(s->source, &at, end, table->name, &field, s->err);
-        if (status == CKM_OK) {
-            status = skim_field(s, table, &field, at, drop_values, &seen);
-        }
+        CKM_I_CHECK(ckm_i_wire_next(s->source, &at, end, table->name, &field, s->err));
+        CKM_I_CHECK(skim_field(s, table, &field, at, drop_values, &seen));
     }
-    if (status == CKM_OK && drop_values) {
-        status = reserve(s, 24, at);
-        if (status == CKM_OK) {
-            put_varint(s, UINT64_C(500000) << 3 | CKM_I_WIRE_VARINT);
-            put_varint(s, (uint64_t)value_bytes);
-        }
+    if (drop_values) {
+        CKM_I_CHECK(reserve(s, 24, at));
+        put_varint(s, UINT64_C(500000) << 3 | CKM_I_WIRE_VARINT);
+        put_varint(s, (uint64_t)value_bytes);
     }
-    return status;
+    return CKM_OK;
 }
 
 ckm_status ckm_i_onnx_skim(ckm_i_onnx_source *source, uint8_t **out, size_t *size_bytes, ckm_error *err)
@@ -275,15 +268,13 @@ ckm_status ckm_i_onnx_skim(ckm_i_onnx_source *source, uint8_t **out, size_t *siz
     if (source->size_bytes == 0) {
         return ckm_i_error_at(err, CKM_ERR_FORMAT, NULL, 0, 0, "not a readable ONNX model: the file is empty");
     }
-    ckm_status status = skim_message(&s, &model_table, 0, source->size_bytes);
-    if (status == CKM_OK) {
-        status = reserve(&s, 1, 0);  // never hand out NULL
-    }
-    if (status != CKM_OK) {
-        free(s.out);
-        return status;
-    }
+    ckm_status status = CKM_OK;
+    CKM_I_TRY(skim_message(&s, &model_table, 0, source->size_bytes));
+    CKM_I_TRY(reserve(&s, 1, 0));  // never hand out NULL
     *out = s.out;
     *size_bytes = s.n_out;
-    return CKM_OK;
+    s.out = NULL;
+cleanup:
+    free(s.out);
+    return status;
 }

@@ -82,29 +82,25 @@ ckm_status ckm_import_values_open(const char *path, const ckm_import_options *op
     if (v == NULL) {
         return ckm_i_error_memory(err);
     }
+    ckm_status status = CKM_OK;
     v->path = ckm_i_strdup(path);
-    ckm_status status = v->path != NULL ? ckm_i_onnx_source_open(&v->source, path, err) : ckm_i_error_memory(err);
-    if (status == CKM_OK) {
-        v->open = true;
-        v->convert.options = &o;
-        status = ckm_i_onnx_model_read(&v->source, &v->convert.model, err);
+    if (v->path == NULL) {
+        status = ckm_i_error_memory(err);
+        goto cleanup;
     }
-    if (status == CKM_OK) {
-        status = ckm_i_onnx_convert_model(&v->convert, err);
-    }
+    CKM_I_TRY(ckm_i_onnx_source_open(&v->source, path, err));
+    v->open = true;
+    v->convert.options = &o;
+    CKM_I_TRY(ckm_i_onnx_model_read(&v->source, &v->convert.model, err));
+    CKM_I_TRY(ckm_i_onnx_convert_model(&v->convert, err));
     v->convert.options = NULL;
-    if (status == CKM_OK) {
-        status = index_values(v, err);
-    }
-    if (status == CKM_OK) {
-        status = ckm_i_wire_list(&v->source, &v->tensors, err);
-    }
-    if (status != CKM_OK) {
-        ckm_import_values_close(v);
-        return ckm_i_error_in_file(err, status, path);
-    }
+    CKM_I_TRY(index_values(v, err));
+    CKM_I_TRY(ckm_i_wire_list(&v->source, &v->tensors, err));
     *out = v;
-    return CKM_OK;
+    v = NULL;
+cleanup:
+    ckm_import_values_close(v);
+    return ckm_i_error_in_file(err, status, path);
 }
 
 // One tensor's data, however they are stored.
@@ -157,7 +153,6 @@ static ckm_status copy(reading *r, const ckm_i_wire_field *field, ckm_error *err
 static ckm_status read_list(reading *r, const ckm_i_wire_field *field, ckm_error *err)
 {
     ckm_i_wire_field one = *field;
-    ckm_status status = CKM_OK;
     if (field->number == 4 || field->number == 10) {  // reals: bytes in either form
         return copy(r, field, err);
     }
@@ -165,14 +160,12 @@ static ckm_status read_list(reading *r, const ckm_i_wire_field *field, ckm_error
         return put(r, one.value, err);
     }
     int64_t at = field->at;
-    while (status == CKM_OK && at < field->at + field->bytes) {
+    while (at < field->at + field->bytes) {
         uint64_t value;
-        status = ckm_i_wire_varint(&r->v->source, &at, field->at + field->bytes, NULL, &value, err);
-        if (status == CKM_OK) {
-            status = put(r, value, err);
-        }
+        CKM_I_CHECK(ckm_i_wire_varint(&r->v->source, &at, field->at + field->bytes, NULL, &value, err));
+        CKM_I_CHECK(put(r, value, err));
     }
-    return status;
+    return CKM_OK;
 }
 
 // The list that the format uses for a type.
@@ -195,37 +188,33 @@ static ckm_status read_tensor(reading *r, const ckm_i_wire_tensor *place, bool *
 {
     int64_t at = place->at;
     int64_t end = place->at + place->bytes;
-    ckm_status status = CKM_OK;
-    while (status == CKM_OK && at < end) {
+    while (at < end) {
         ckm_i_wire_field field;
         ckm_dtype dtype;
-        status = ckm_i_wire_next(&r->v->source, &at, end, NULL, &field, err);
-        if (status != CKM_OK) {
-            break;
-        }
+        CKM_I_CHECK(ckm_i_wire_next(&r->v->source, &at, end, NULL, &field, err));
         if (field.number == 2 && (!ckm_i_onnx_dtype((int64_t)field.value, &dtype) || dtype != r->dtype)) {
             return ckm_i_error(err, CKM_ERR_ARGUMENT, "tensor \"%.200s\" is stored with another element type", r->name);
         }
         if (field.number == 9 && field.type == CKM_I_WIRE_BYTES) {
-            status = copy(r, &field, err);
+            CKM_I_CHECK(copy(r, &field, err));
         } else if (field.number == list_of(r->dtype)) {
-            status = read_list(r, &field, err);
+            CKM_I_CHECK(read_list(r, &field, err));
         } else if (field.number == 13 && field.type == CKM_I_WIRE_BYTES) {
-            status = ckm_i_onnx_external_pair(&r->v->source, &field, r->name, &r->where, err);
+            CKM_I_CHECK(ckm_i_onnx_external_pair(&r->v->source, &field, r->name, &r->where, err));
         } else if (field.number == 14) {
             r->external = field.value == 1;
         }
     }
-    if (status == CKM_OK && r->external) {
-        status = read_external(r, err);
+    if (r->external) {
+        CKM_I_CHECK(read_external(r, err));
     }
     // Nothing at all: left out when the file was written.
     *found = r->done > 0 || r->elements == 0;
-    if (status == CKM_OK && *found && r->done != r->elements) {
-        status = ckm_i_error(err, CKM_ERR_FORMAT, "tensor \"%.200s\" holds %lld values where its shape asks for %lld",
-                             r->name, (long long)r->done, (long long)r->elements);
+    if (*found && r->done != r->elements) {
+        return ckm_i_error(err, CKM_ERR_FORMAT, "tensor \"%.200s\" holds %lld values where its shape asks for %lld",
+                           r->name, (long long)r->done, (long long)r->elements);
     }
-    return status;
+    return CKM_OK;
 }
 
 // Constants that conversion knows: small ones and those computed from them.
@@ -286,17 +275,14 @@ ckm_status ckm_import_values_read(ckm_import_values *v, const char *name, ckm_dt
         return ckm_i_error_at(err, CKM_ERR_ARGUMENT, v->path, 0, -1,
                               "tensor \"%.200s\" has another type or shape in the file", name);
     }
-    ckm_status status = ckm_i_shape_elements(shape, &r.elements, err);
+    CKM_I_CHECK(ckm_i_error_in_file(err, ckm_i_shape_elements(shape, &r.elements, err), v->path));
     r.bytes = r.elements * ckm_i_dtype_bytes(dtype);
     bool reals_fit = dtype == CKM_F32 || dtype == CKM_F64 || !ckm_i_onnx_dtype_is_real(dtype);
-    if (status == CKM_OK && value->data != NULL && reals_fit) {
+    if (value->data != NULL && reals_fit) {
         store_known(&r, value->data);
         known = true;
-    } else if (status == CKM_OK && place != NULL) {
-        status = read_tensor(&r, place, &known, err);
-    }
-    if (status != CKM_OK) {
-        return ckm_i_error_in_file(err, status, v->path);
+    } else if (place != NULL) {
+        CKM_I_CHECK(ckm_i_error_in_file(err, read_tensor(&r, place, &known, err), v->path));
     }
     *found = known;
     return CKM_OK;

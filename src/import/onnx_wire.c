@@ -43,12 +43,11 @@ ckm_status ckm_i_wire_varint(ckm_i_onnx_source *source, int64_t *at, int64_t end
 ckm_status ckm_i_wire_next(ckm_i_onnx_source *source, int64_t *at, int64_t end, const char *where,
                            ckm_i_wire_field *field, ckm_error *err)
 {
-    uint64_t key;
+    uint64_t key = 0;
     uint64_t length = 0;
     field->start = *at;
     field->value = 0;
     CKM_I_CHECK(ckm_i_wire_varint(source, at, end, where, &key, err));
-    ckm_status status = CKM_OK;
     if (key >> 3 == 0 || key >> 3 > 0x1FFFFFFF) {
         return ckm_i_wire_broken(field->start, "impossible field number", where, err);
     }
@@ -57,9 +56,9 @@ ckm_status ckm_i_wire_next(ckm_i_onnx_source *source, int64_t *at, int64_t end, 
     field->at = *at;
     switch (field->type) {
     case CKM_I_WIRE_VARINT:
-        status = ckm_i_wire_varint(source, at, end, where, &field->value, err);
+        CKM_I_CHECK(ckm_i_wire_varint(source, at, end, where, &field->value, err));
         field->bytes = *at - field->at;
-        return status;
+        return CKM_OK;
     case CKM_I_WIRE_64:
         length = 8;
         break;
@@ -67,20 +66,18 @@ ckm_status ckm_i_wire_next(ckm_i_onnx_source *source, int64_t *at, int64_t end, 
         length = 4;
         break;
     case CKM_I_WIRE_BYTES:
-        status = ckm_i_wire_varint(source, at, end, where, &length, err);
+        CKM_I_CHECK(ckm_i_wire_varint(source, at, end, where, &length, err));
         field->at = *at;
         break;
     default:
         return ckm_i_wire_broken(field->start, "unknown field type", where, err);
     }
-    if (status == CKM_OK && length > (uint64_t)(end - *at)) {
-        status = ckm_i_wire_broken(field->start, "a field that reaches beyond the end", where, err);
+    if (length > (uint64_t)(end - *at)) {
+        return ckm_i_wire_broken(field->start, "a field that reaches beyond the end", where, err);
     }
-    if (status == CKM_OK) {
-        field->bytes = (int64_t)length;
-        *at += field->bytes;
-    }
-    return status;
+    field->bytes = (int64_t)length;
+    *at += field->bytes;
+    return CKM_OK;
 }
 
 ckm_status ckm_i_wire_text(ckm_i_onnx_source *source, const ckm_i_wire_field *field, char *out, size_t room,
@@ -89,11 +86,9 @@ ckm_status ckm_i_wire_text(ckm_i_onnx_source *source, const ckm_i_wire_field *fi
     if (field->type != CKM_I_WIRE_BYTES || field->bytes >= (int64_t)room) {
         return ckm_i_wire_broken(field->start, "a text that is too long", NULL, err);
     }
-    ckm_status status = ckm_i_onnx_source_read(source, field->at, field->bytes, (uint8_t *)out, err);
-    if (status == CKM_OK) {
-        out[field->bytes] = '\0';
-    }
-    return status;
+    CKM_I_CHECK(ckm_i_onnx_source_read(source, field->at, field->bytes, (uint8_t *)out, err));
+    out[field->bytes] = '\0';
+    return CKM_OK;
 }
 
 // The first field `number` of the message; *found says whether there is one.
@@ -131,11 +126,12 @@ static ckm_status add_initializer(ckm_i_onnx_source *source, ckm_i_wire_tensors 
     char name[NAME_ROOM];
     ckm_i_wire_field text;
     bool named = false;
-    ckm_status status = first_field(source, field->at, field->at + field->bytes, 8, &text, &named, err);
-    if (status == CKM_OK && named) {
-        status = ckm_i_wire_text(source, &text, name, sizeof name, err);
+    CKM_I_CHECK(first_field(source, field->at, field->at + field->bytes, 8, &text, &named, err));
+    if (!named) {
+        return CKM_OK;
     }
-    return status == CKM_OK && named ? add_tensor(list, name, field, field, err) : status;
+    CKM_I_CHECK(ckm_i_wire_text(source, &text, name, sizeof name, err));
+    return add_tensor(list, name, field, field, err);
 }
 
 // A node of type Constant: its output (field 2), its operator (field 4), the tensor (field 5) of its attribute.
@@ -149,25 +145,25 @@ static ckm_status add_constant(ckm_i_onnx_source *source, ckm_i_wire_tensors *li
     ckm_i_wire_field tensor;
     bool found = false;
     int64_t end = node->at + node->bytes;
-    ckm_status status = first_field(source, node->at, end, 4, &text, &found, err);
-    if (status != CKM_OK || !found || text.bytes != 8) {
-        return status;
+    CKM_I_CHECK(first_field(source, node->at, end, 4, &text, &found, err));
+    if (!found || text.bytes != 8) {
+        return CKM_OK;
     }
-    status = ckm_i_wire_text(source, &text, type, sizeof type, err);
-    if (status != CKM_OK || strcmp(type, "Constant") != 0) {
-        return status;
+    CKM_I_CHECK(ckm_i_wire_text(source, &text, type, sizeof type, err));
+    if (strcmp(type, "Constant") != 0) {
+        return CKM_OK;
     }
-    status = first_field(source, node->at, end, 2, &text, &found, err);
-    if (status == CKM_OK && found) {
-        status = ckm_i_wire_text(source, &text, name, sizeof name, err);
+    CKM_I_CHECK(first_field(source, node->at, end, 2, &text, &found, err));
+    if (!found) {
+        return CKM_OK;
     }
-    if (status == CKM_OK && found) {
-        status = first_field(source, node->at, end, 5, &attribute, &found, err);
+    CKM_I_CHECK(ckm_i_wire_text(source, &text, name, sizeof name, err));
+    CKM_I_CHECK(first_field(source, node->at, end, 5, &attribute, &found, err));
+    if (!found) {
+        return CKM_OK;
     }
-    if (status == CKM_OK && found) {
-        status = first_field(source, attribute.at, attribute.at + attribute.bytes, 5, &tensor, &found, err);
-    }
-    return status == CKM_OK && found ? add_tensor(list, name, &tensor, node, err) : status;
+    CKM_I_CHECK(first_field(source, attribute.at, attribute.at + attribute.bytes, 5, &tensor, &found, err));
+    return found ? add_tensor(list, name, &tensor, node, err) : CKM_OK;
 }
 
 static int by_name(const void *a, const void *b)
@@ -180,35 +176,32 @@ ckm_status ckm_i_wire_list(ckm_i_onnx_source *source, ckm_i_wire_tensors *out, c
     ckm_i_wire_tensors list = {0};
     ckm_i_wire_field graph;
     bool found = false;
-    ckm_status status = first_field(source, 0, source->size_bytes, 7, &graph, &found, err);
-    if (status == CKM_OK && (!found || graph.type != CKM_I_WIRE_BYTES)) {
-        status = ckm_i_wire_broken(0, "it has no graph", NULL, err);
-    }
-    if (status != CKM_OK) {
-        return status;
+    ckm_status status = CKM_OK;
+    CKM_I_CHECK(first_field(source, 0, source->size_bytes, 7, &graph, &found, err));
+    if (!found || graph.type != CKM_I_WIRE_BYTES) {
+        return ckm_i_wire_broken(0, "it has no graph", NULL, err);
     }
     list.graph_start = graph.start;
     list.graph_at = graph.at;
     list.graph_bytes = graph.bytes;
     int64_t at = graph.at;
-    while (status == CKM_OK && at < graph.at + graph.bytes) {
+    while (at < graph.at + graph.bytes) {
         ckm_i_wire_field field;
-        status = ckm_i_wire_next(source, &at, graph.at + graph.bytes, NULL, &field, err);
-        if (status == CKM_OK && field.type == CKM_I_WIRE_BYTES && field.number == 5) {
-            status = add_initializer(source, &list, &field, err);
-        } else if (status == CKM_OK && field.type == CKM_I_WIRE_BYTES && field.number == 1) {
-            status = add_constant(source, &list, &field, err);
+        CKM_I_TRY(ckm_i_wire_next(source, &at, graph.at + graph.bytes, NULL, &field, err));
+        if (field.type == CKM_I_WIRE_BYTES && field.number == 5) {
+            CKM_I_TRY(add_initializer(source, &list, &field, err));
+        } else if (field.type == CKM_I_WIRE_BYTES && field.number == 1) {
+            CKM_I_TRY(add_constant(source, &list, &field, err));
         }
-    }
-    if (status != CKM_OK) {
-        ckm_i_wire_tensors_dispose(&list);
-        return status;
     }
     if (list.n > 0) {
         qsort(list.items, (size_t)list.n, sizeof *list.items, by_name);
     }
     *out = list;
-    return CKM_OK;
+    list = (ckm_i_wire_tensors){0};
+cleanup:
+    ckm_i_wire_tensors_dispose(&list);
+    return status;
 }
 
 void ckm_i_wire_tensors_dispose(ckm_i_wire_tensors *tensors)

@@ -145,6 +145,9 @@ static ckm_status solve_empty(const ckm_i_milp *m, ckm_i_milp_result *result, ck
 
 static void free_job(ckm_i_milp_job *job)
 {
+    if (job == NULL) {
+        return;
+    }
     if (job->helper != NULL) {
         ckm_i_milp_helper_release(job->helper);
     } else if (job->shared != NULL) {
@@ -215,18 +218,17 @@ ckm_status ckm_i_milp_start(ckm_i_milp *m, const ckm_i_milp_options *options, ck
     started->stop = options->stop;
     started->user = options->user;
     if (m->n_cols == 0) {
-        status = solve_empty(m, &started->empty, err);
+        CKM_I_TRY(solve_empty(m, &started->empty, err));
     } else if (options->helper != NULL) {
         start_with_helper(m, options, started);
     } else {
         start_child(m, options, started);
     }
-    if (status != CKM_OK) {
-        free_job(started);
-        return status;
-    }
     *job = started;
-    return CKM_OK;
+    started = NULL;
+cleanup:
+    free_job(started);
+    return status;
 }
 
 ckm_status ckm_i_milp_finish(ckm_i_milp_job *job, ckm_i_milp_result *result, ckm_error *err)

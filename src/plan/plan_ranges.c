@@ -38,11 +38,9 @@ static ckm_status open_instance(ranges *r, int32_t tensor, int32_t op, int64_t b
 static ckm_status open_storage(ranges *r, int32_t storage, int32_t op, int32_t buffer, ckm_error *err)
 {
     int32_t index = r->plan->n_instances;
-    ckm_status status = open_instance(r, storage, op, r->df->tensors[storage].bytes, buffer, err);
-    if (status == CKM_OK) {
-        r->current[storage] = index;
-    }
-    return status;
+    CKM_I_CHECK(open_instance(r, storage, op, r->df->tensors[storage].bytes, buffer, err));
+    r->current[storage] = index;
+    return CKM_OK;
 }
 
 static void close_storage(ranges *r, int32_t storage, int64_t last)

@@ -74,9 +74,9 @@ static ckm_status get_class(const json_t *root, const ckm_i_json_place *top, ckm
 static ckm_status get_status(const json_t *root, const ckm_i_json_place *top, bool *optimal, ckm_error *err)
 {
     const char *word = NULL;
-    ckm_status status = ckm_i_json_get_text(root, top, "status", false, &word, err);
-    if (status != CKM_OK || word == NULL) {
-        return status;
+    CKM_I_CHECK(ckm_i_json_get_text(root, top, "status", false, &word, err));
+    if (word == NULL) {
+        return CKM_OK;
     }
     if (strcmp(word, "optimal") != 0 && strcmp(word, "feasible") != 0) {
         ckm_i_json_place here = ckm_i_json_member(top, "status");
@@ -206,11 +206,9 @@ ckm_status ckm_schedule_parse(const char *text, size_t size_bytes, const char *f
     CKM_I_NEED(text, err);
     CKM_I_NEED(out, err);
     json_t *root = NULL;
-    ckm_status status = ckm_i_json_parse(text, size_bytes, file_for_errors, &root, err);
-    if (status == CKM_OK) {
-        status = read_schedule(root, file_for_errors, out, err);
-        json_decref(root);
-    }
+    CKM_I_CHECK(ckm_i_json_parse(text, size_bytes, file_for_errors, &root, err));
+    ckm_status status = read_schedule(root, file_for_errors, out, err);
+    json_decref(root);
     return status;
 }
 
@@ -276,11 +274,8 @@ ckm_status ckm_schedule_write(const ckm_schedule *s, const char *path, ckm_error
     CKM_I_NEED(s, err);
     CKM_I_NEED(path, err);
     ckm_i_writer writer;
-    ckm_status status = ckm_i_writer_open(&writer, path, err);
-    if (status == CKM_OK) {
-        write_info(writer.stream, &s->info);
-        write_steps(writer.stream, s);
-        status = ckm_i_writer_commit(&writer, err);
-    }
-    return status;
+    CKM_I_CHECK(ckm_i_writer_open(&writer, path, err));
+    write_info(writer.stream, &s->info);
+    write_steps(writer.stream, s);
+    return ckm_i_writer_commit(&writer, err);
 }

@@ -278,28 +278,27 @@ static bool end_is_legal(const verifier *vf)
 // Goes through the steps. *legal says whether all rules hold; when not, vf->why says which does not.
 static ckm_status follow_steps(verifier *vf, bool *legal, ckm_error *err)
 {
-    ckm_status status = CKM_OK;
     *legal = true;
-    for (int64_t at = 0; at < vf->n_steps && *legal && status == CKM_OK; at++) {
+    for (int64_t at = 0; at < vf->n_steps && *legal; at++) {
         ckm_step step = ckm_schedule_get_step(vf->s, at);
         if (step.kind == CKM_STEP_COMPUTE) {
             *legal = compute_is_legal(vf, at, &step);
-            status = *legal ? follow_compute(vf, at, &step, err) : CKM_OK;
+            CKM_I_CHECK(*legal ? follow_compute(vf, at, &step, err) : CKM_OK);
         } else {
             *legal = free_is_legal(vf, at, step.index);
-            status = *legal ? end_tensor(vf, step.index, at - 1, err) : CKM_OK;
+            CKM_I_CHECK(*legal ? end_tensor(vf, step.index, at - 1, err) : CKM_OK);
         }
     }
-    if (status != CKM_OK || !*legal) {
-        return status;
+    if (!*legal) {
+        return CKM_OK;
     }
     *legal = end_is_legal(vf);
-    for (int32_t x = 0; x < vf->n_tensors && status == CKM_OK; x++) {
+    for (int32_t x = 0; x < vf->n_tensors; x++) {
         if (vf->since[x] != ABSENT) {
-            status = end_tensor(vf, x, vf->n_steps - 1, err);
+            CKM_I_CHECK(end_tensor(vf, x, vf->n_steps - 1, err));
         }
     }
-    return status;
+    return CKM_OK;
 }
 
 static int by_storage_then_first(const void *left, const void *right)

@@ -26,10 +26,12 @@ static ckm_status try_target(ckm_i_solver *solver, int64_t target_bytes, double 
     ckm_i_solver_init(&attempt, solver->df, &options, target_bytes);
     attempt.deadline_seconds = attempt.start_seconds + seconds;
     ckm_i_local_search_options search = {.seconds = seconds, .moves = options.iteration_limit};
-    ckm_status status = ckm_i_local_search(&attempt, &search, err);
-    if (status == CKM_OK && attempt.least_peak_bytes >= 0 && attempt.least_peak_bytes < solver->least_peak_bytes) {
+    ckm_status status = CKM_OK;
+    CKM_I_TRY(ckm_i_local_search(&attempt, &search, err));
+    if (attempt.least_peak_bytes >= 0 && attempt.least_peak_bytes < solver->least_peak_bytes) {
         solver->least_peak_bytes = attempt.least_peak_bytes;
     }
+cleanup:
     ckm_i_solver_dispose(&attempt);
     return status;
 }
@@ -38,16 +40,15 @@ ckm_status ckm_i_pebbling_least(ckm_i_pebbling *p, int64_t enough_bytes, int64_t
                                 const ckm_solve_options *options, ckm_schedule **out, ckm_error *err)
 {
     static const int64_t percent_above[] = {0, 1, 5, 20};
-    ckm_status status = CKM_OK;
     *out = NULL;
-    for (size_t i = 0; i < sizeof percent_above / sizeof percent_above[0] && status == CKM_OK && *out == NULL; i++) {
+    for (size_t i = 0; i < sizeof percent_above / sizeof percent_above[0] && *out == NULL; i++) {
         int64_t budget = enough_bytes + enough_bytes / 100 * percent_above[i];
         if (budget >= below_bytes || (options->stop != NULL && options->stop(options->user))) {
             break;
         }
-        status = ckm_i_pebbling_schedule(p, budget, work, options->stop, options->user, out, err);
+        CKM_I_CHECK(ckm_i_pebbling_schedule(p, budget, work, options->stop, options->user, out, err));
     }
-    return status;
+    return CKM_OK;
 }
 
 // The game's schedule for the budget itself, where that is not refuted; else its smallest. A strategy that
@@ -100,17 +101,17 @@ ckm_status ckm_i_least_peak(ckm_i_solver *solver, const ckm_i_strategy *strategy
     if (solver->df->n_ops > large_ops && ckm_i_clock_seconds() >= solver->deadline_seconds) {
         return CKM_OK;
     }
-    ckm_status status = play(solver, strategy->takes_any_schedule, err);
-    for (int step = 0; step < steps && status == CKM_OK && low < solver->least_peak_bytes; step++) {
+    CKM_I_CHECK(play(solver, strategy->takes_any_schedule, err));
+    for (int step = 0; step < steps && low < solver->least_peak_bytes; step++) {
         if (options->stop != NULL && options->stop(options->user)) {
             break;
         }
         int64_t before = solver->least_peak_bytes;
         int64_t target = step == 0 ? low : low + (before - low) / 2;
-        status = try_target(solver, target, seconds * (step == 0 ? 0.5 : 0.5 / (steps - 1)), err);
+        CKM_I_CHECK(try_target(solver, target, seconds * (step == 0 ? 0.5 : 0.5 / (steps - 1)), err));
         if (solver->least_peak_bytes > target) {
             low = target;  // not found, which proves nothing: the search simply goes on above
         }
     }
-    return status;
+    return CKM_OK;
 }

@@ -143,9 +143,9 @@ static ckm_status bound_by_floor(search *s, ckm_error *err)
     s->upper = -1;
     s->upper_covers = CKM_BOUND_ANY;
     bool fits = false;
-    ckm_status status = floor_fits(s, 0, false, &fits, err);
-    if (status != CKM_OK || !fits) {
-        return status;
+    CKM_I_CHECK(floor_fits(s, 0, false, &fits, err));
+    if (!fits) {
+        return CKM_OK;
     }
     int64_t low = 0;
     int64_t high = 1;
@@ -156,22 +156,17 @@ static ckm_status bound_by_floor(search *s, ckm_error *err)
                                "a batch of %lld still fits",
                                (long long)batch_at(s, low));
         }
-        status = floor_fits(s, high, false, &fits, err);
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(floor_fits(s, high, false, &fits, err));
         if (!fits) {
             break;
         }
         low = high;
         high *= 2;
     }
-    status = last_that_fits(s, low, high, false, &s->upper, err);
-    if (status == CKM_OK) {
-        // The strong floor takes longer, and often says the same: first of all at the bound itself.
-        status = floor_fits(s, s->upper, true, &fits, err);
-    }
-    return status != CKM_OK || fits ? status : last_that_fits(s, -1, s->upper, true, &s->upper, err);
+    CKM_I_CHECK(last_that_fits(s, low, high, false, &s->upper, err));
+    // The strong floor takes longer, and often says the same: first of all at the bound itself.
+    CKM_I_CHECK(floor_fits(s, s->upper, true, &fits, err));
+    return fits ? CKM_OK : last_that_fits(s, -1, s->upper, true, &s->upper, err);
 }
 
 // Whether a schedule found for another batch fits here.
@@ -179,12 +174,12 @@ static ckm_status schedule_fits(const search *s, const ckm_schedule *schedule, i
                                 ckm_simulation *facts, int64_t *baseline_cost, ckm_error *err)
 {
     instance at;
-    ckm_status status = instance_open(s, k, &at, err);
     *fits = false;
-    if (status != CKM_OK || at.df == NULL) {
-        return status;
+    CKM_I_CHECK(instance_open(s, k, &at, err));
+    if (at.df == NULL) {
+        return CKM_OK;
     }
-    status = ckm_schedule_simulate(at.df, schedule, NULL, facts, err);
+    ckm_status status = ckm_schedule_simulate(at.df, schedule, NULL, facts, err);
     if (status == CKM_OK) {
         *fits = facts->peak_bytes <= at.budget_bytes && facts->cost <= at.cost_limit;
         *baseline_cost = ckm_dataflow_total_cost(at.df);
@@ -205,14 +200,16 @@ static ckm_status accept(search *s, ckm_schedule *schedule, int64_t k, ckm_error
     int64_t low_baseline = -1;
     ckm_simulation facts = {0, 0, 0, 0};
     ckm_simulation low_facts = {0, 0, 0, 0};
-    ckm_status status = schedule_fits(s, schedule, k, &fits, &low_facts, &low_baseline, err);
-    if (status == CKM_OK && !fits) {
+    ckm_status status = CKM_OK;
+    CKM_I_TRY(schedule_fits(s, schedule, k, &fits, &low_facts, &low_baseline, err));
+    if (!fits) {
         status = ckm_i_error(err, CKM_ERR_INTERNAL, "the schedule for batch %lld exceeds its limits",
                              (long long)batch_at(s, k));
+        goto cleanup;
     }
-    while (status == CKM_OK && high - low > 1) {
+    while (high - low > 1) {
         int64_t middle = low + (high - low) / 2;
-        status = schedule_fits(s, schedule, middle, &fits, &facts, &baseline_cost, err);
+        CKM_I_TRY(schedule_fits(s, schedule, middle, &fits, &facts, &baseline_cost, err));
         if (fits) {
             low = middle;
             low_facts = facts;
@@ -221,17 +218,16 @@ static ckm_status accept(search *s, ckm_schedule *schedule, int64_t k, ckm_error
             high = middle;
         }
     }
-    if (status != CKM_OK) {
-        ckm_schedule_free(schedule);
-        return status;
-    }
     ckm_schedule_free(s->schedule);
     s->schedule = schedule;
+    schedule = NULL;
     s->best = low;
     s->cost = low_facts.cost;
     s->peak_bytes = low_facts.peak_bytes;
     s->baseline_cost = low_baseline;
-    return CKM_OK;
+cleanup:
+    ckm_schedule_free(schedule);
+    return status;
 }
 
 // Something to start from at once: running without rematerialization, as far as that goes.
@@ -240,9 +236,10 @@ static ckm_status seed(search *s, ckm_error *err)
     instance at;
     ckm_schedule *schedule = NULL;
     ckm_simulation facts;
-    ckm_status status = instance_open(s, 0, &at, err);
-    if (status != CKM_OK || at.df == NULL) {
-        return status;
+    ckm_status status = CKM_OK;
+    CKM_I_CHECK(instance_open(s, 0, &at, err));
+    if (at.df == NULL) {
+        return CKM_OK;
     }
     CKM_I_TRY(ckm_schedule_baseline(at.df, &schedule, err));
     CKM_I_TRY(ckm_schedule_simulate(at.df, schedule, NULL, &facts, err));
@@ -261,11 +258,23 @@ static ckm_status trial_floor(const instance *at, double seconds, int64_t *floor
 {
     ckm_i_memory_floor_options options = {ckm_i_memory_floor_work(CKM_I_MEMORY_FLOOR_BRIEF, seconds), at->budget_bytes};
     ckm_i_memory_floor_result found = {0, 0};
-    ckm_status status = ckm_i_memory_floor(at->df, &options, &found, err);
-    if (status == CKM_OK) {
-        *floor_bytes = found.floor_bytes;
+    CKM_I_CHECK(ckm_i_memory_floor(at->df, &options, &found, err));
+    *floor_bytes = found.floor_bytes;
+    return CKM_OK;
+}
+
+static ckm_status solve_instance(const search *s, const instance *at, double seconds, ckm_solve_result *result,
+                                 ckm_error *err)
+{
+    ckm_solve_options options = *s->options->solve;
+    options.budget_bytes = at->budget_bytes;
+    options.cost_limit = at->cost_limit;
+    options.time_limit_seconds = seconds;
+    int64_t floor_bytes = ckm_dataflow_memory_floor(at->df);
+    if (s->is_thorough) {
+        CKM_I_CHECK(trial_floor(at, seconds, &floor_bytes, err));
     }
-    return status;
+    return ckm_i_solve_above(at->df, &options, floor_bytes, result, err);
 }
 
 // Solves position k within `seconds` and what is left of the search's time (<= 0: no limit). *timed_out:
@@ -274,7 +283,6 @@ static ckm_status try_position(search *s, int64_t k, double seconds, bool *timed
 {
     instance at;
     CKM_I_CHECK(instance_open(s, k, &at, err));
-    ckm_status status = CKM_OK;
     if (at.df == NULL) {
         s->upper = k - 1;
         return CKM_OK;
@@ -282,27 +290,16 @@ static ckm_status try_position(search *s, int64_t k, double seconds, bool *timed
     if (seconds > 0) {
         seconds = fmax(fmin(seconds, s->options->solve->time_limit_seconds - elapsed(s)), 1e-3);
     }
-    ckm_solve_options options = *s->options->solve;
-    options.budget_bytes = at.budget_bytes;
-    options.cost_limit = at.cost_limit;
-    options.time_limit_seconds = seconds;
-    int64_t floor_bytes = ckm_dataflow_memory_floor(at.df);
     ckm_solve_result result;
-    if (s->is_thorough) {
-        status = trial_floor(&at, seconds, &floor_bytes, err);
-    }
-    if (status == CKM_OK) {
-        status = ckm_i_solve_above(at.df, &options, floor_bytes, &result, err);
-    }
+    ckm_status status = solve_instance(s, &at, seconds, &result, err);
     ckm_dataflow_free(at.df);
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(status);
     ckm_solve_status outcome = result.status;
     bool found = result.schedule != NULL && result.cost <= at.cost_limit;
     if (found) {
         status = accept(s, result.schedule, k, err);
         result.schedule = NULL;
+        CKM_I_TRY(status);
     } else if (outcome == CKM_SOLVE_INFEASIBLE || result.bound_cost > (double)at.cost_limit) {
         outcome = CKM_SOLVE_INFEASIBLE;
         s->upper = k - 1;
@@ -311,34 +308,34 @@ static ckm_status try_position(search *s, int64_t k, double seconds, bool *timed
         outcome = CKM_SOLVE_UNKNOWN;
         *timed_out = *timed_out || (seconds > 0 && result.seconds >= 0.9 * seconds);
     }
-    ckm_solve_result_dispose(&result);
-    if (status == CKM_OK && s->options->trial != NULL) {
+    if (s->options->trial != NULL) {
         s->options->trial(batch_at(s, k), outcome, s->best < 0 ? 0 : batch_at(s, s->best),
                           s->upper < 0 ? 0 : batch_at(s, s->upper), elapsed(s), s->options->user);
     }
+cleanup:
+    ckm_solve_result_dispose(&result);
     return status;
 }
 
 // Bisects between the best and `high`, the last position worth trying.
 static ckm_status bisect(search *s, int64_t high, double seconds, bool *timed_out, ckm_error *err)
 {
-    ckm_status status = CKM_OK;
-    while (status == CKM_OK && s->best < high && !should_stop(s)) {
+    while (s->best < high && !should_stop(s)) {
         int64_t k = s->best + (high - s->best + 1) / 2;
-        status = try_position(s, k, seconds, timed_out, err);
+        CKM_I_CHECK(try_position(s, k, seconds, timed_out, err));
         high = s->best < k ? k - 1 : high;
         high = high > s->upper ? s->upper : high;
     }
-    return status;
+    return CKM_OK;
 }
 
 // The first round: the upper bound itself, as it is often met, then a bisection.
 static ckm_status first_round(search *s, double seconds, bool *timed_out, ckm_error *err)
 {
     int64_t high = s->upper;
-    ckm_status status = try_position(s, high, seconds, timed_out, err);
-    if (status != CKM_OK || s->best == high) {
-        return status;
+    CKM_I_CHECK(try_position(s, high, seconds, timed_out, err));
+    if (s->best == high) {
+        return CKM_OK;
     }
     return bisect(s, high - 1 < s->upper ? high - 1 : s->upper, seconds, timed_out, err);
 }
@@ -347,50 +344,47 @@ static ckm_status first_round(search *s, double seconds, bool *timed_out, ckm_er
 // away from it in growing steps and bisect the last one.
 static ckm_status later_round(search *s, double seconds, bool *timed_out, ckm_error *err)
 {
-    ckm_status status = CKM_OK;
-    for (int64_t step = 1; status == CKM_OK && s->best < s->upper && !should_stop(s); step *= 2) {
+    for (int64_t step = 1; s->best < s->upper && !should_stop(s); step *= 2) {
         int64_t k = s->upper - s->best < step ? s->upper : s->best + step;
-        status = try_position(s, k, seconds, timed_out, err);
-        if (status == CKM_OK && s->best < k) {
+        CKM_I_CHECK(try_position(s, k, seconds, timed_out, err));
+        if (s->best < k) {
             return bisect(s, k - 1 < s->upper ? k - 1 : s->upper, seconds, timed_out, err);
         }
     }
-    return status;
+    return CKM_OK;
 }
 
 // Tries the positions above the best, one by one, until a window of them brings nothing.
 static ckm_status scan(search *s, double seconds, bool *timed_out, ckm_error *err)
 {
-    ckm_status status = CKM_OK;
     int64_t tried = s->best + 1;  // where the bisection ended
-    while (status == CKM_OK && tried < s->upper && tried < s->best + SCAN_WINDOW && !should_stop(s)) {
+    while (tried < s->upper && tried < s->best + SCAN_WINDOW && !should_stop(s)) {
         tried++;
-        status = try_position(s, tried, seconds, timed_out, err);
+        CKM_I_CHECK(try_position(s, tried, seconds, timed_out, err));
         if (s->best > tried) {
             tried = s->best;
         }
     }
-    return status;
+    return CKM_OK;
 }
 
 static ckm_status run_rounds(search *s, ckm_error *err)
 {
-    ckm_status status = CKM_OK;
     double limit = s->options->solve->time_limit_seconds;
-    for (int round = 0; status == CKM_OK && s->best < s->upper && !should_stop(s); round++) {
+    for (int round = 0; s->best < s->upper && !should_stop(s); round++) {
         bool timed_out = false;
         double seconds = limit > 0 ? limit / (double)(INT64_C(1) << (round < FIRST_SHARE ? FIRST_SHARE - round : 0))
                                    : 0;
-        status = round == 0 ? first_round(s, seconds, &timed_out, err) : later_round(s, seconds, &timed_out, err);
-        if (status == CKM_OK && !timed_out) {
+        CKM_I_CHECK(round == 0 ? first_round(s, seconds, &timed_out, err) : later_round(s, seconds, &timed_out, err));
+        if (!timed_out) {
             // What failed failed for good, at these batches: look a little above, and be done.
-            status = scan(s, seconds, &timed_out, err);
+            CKM_I_CHECK(scan(s, seconds, &timed_out, err));
         }
         if (!timed_out) {
             break;
         }
     }
-    return status;
+    return CKM_OK;
 }
 
 static ckm_status check_options(const ckm_max_batch_options *o, ckm_error *err)
@@ -416,22 +410,23 @@ static ckm_status check_schedule(const search *s, ckm_error *err)
     instance at;
     CKM_I_CHECK(instance_open(s, s->best, &at, err));
     ckm_verdict verdict = {false, -1, -1, ""};
-    ckm_status status = ckm_schedule_verify(at.df, s->schedule, at.budget_bytes, &verdict, err);
-    if (status == CKM_OK && (!verdict.ok || verdict.cost != s->cost || verdict.peak_bytes != s->peak_bytes)) {
+    ckm_status status = CKM_OK;
+    CKM_I_TRY(ckm_schedule_verify(at.df, s->schedule, at.budget_bytes, &verdict, err));
+    if (!verdict.ok || verdict.cost != s->cost || verdict.peak_bytes != s->peak_bytes) {
         status = ckm_i_error(err, CKM_ERR_INTERNAL, "the verifier refuses the schedule for batch %lld: %s",
                              (long long)batch_at(s, s->best), verdict.ok ? "cost or peak differ" : verdict.why);
+        goto cleanup;
     }
-    if (status == CKM_OK) {
-        ckm_schedule_info info = *ckm_schedule_get_info(s->schedule);
-        info.budget_bytes = at.budget_bytes;
-        info.cost = s->cost;
-        info.peak_bytes = s->peak_bytes;
-        info.baseline_cost = s->baseline_cost;
-        info.bound_cost = NAN;  // it was proven for the batch that was solved, not for this one
-        info.bound_covers = CKM_BOUND_NONE;
-        info.optimal = false;
-        ckm_schedule_set_info(s->schedule, &info);
-    }
+    ckm_schedule_info info = *ckm_schedule_get_info(s->schedule);
+    info.budget_bytes = at.budget_bytes;
+    info.cost = s->cost;
+    info.peak_bytes = s->peak_bytes;
+    info.baseline_cost = s->baseline_cost;
+    info.bound_cost = NAN;  // it was proven for the batch that was solved, not for this one
+    info.bound_covers = CKM_BOUND_NONE;
+    info.optimal = false;
+    ckm_schedule_set_info(s->schedule, &info);
+cleanup:
     ckm_dataflow_free(at.df);
     return status;
 }

@@ -57,13 +57,11 @@ static int64_t any_cost(const ckm_dataflow *df)
 static ckm_status take(search *s, ckm_schedule *schedule, ckm_error *err)
 {
     ckm_simulation facts;
-    ckm_status status = ckm_schedule_simulate(s->df, schedule, NULL, &facts, err);
-    if (status != CKM_OK) {
-        ckm_schedule_free(schedule);
-        return status;
-    }
+    ckm_status status = CKM_OK;
+    CKM_I_TRY(ckm_schedule_simulate(s->df, schedule, NULL, &facts, err));
     ckm_schedule_free(s->schedule);
     s->schedule = schedule;
+    schedule = NULL;
     s->best = facts.peak_bytes;
     if (s->best < s->lower) {
         // Proofs for a class of schedules, or by engines with tolerances: a schedule is worth more.
@@ -71,7 +69,9 @@ static ckm_status take(search *s, ckm_schedule *schedule, ckm_error *err)
         s->covers = CKM_BOUND_ANY;
     }
     tell(s);
-    return CKM_OK;
+cleanup:
+    ckm_schedule_free(schedule);
+    return status;
 }
 
 // The game may have two fifths of the time.
@@ -86,10 +86,12 @@ static bool game_is_over(void *context)
 static ckm_status take_better(search *s, ckm_schedule *schedule, ckm_error *err)
 {
     ckm_verdict verdict;
-    ckm_status status = ckm_schedule_verify(s->df, schedule, -1, &verdict, err);
-    if (status == CKM_OK && verdict.ok && verdict.peak_bytes < s->best) {
+    ckm_status status = CKM_OK;
+    CKM_I_TRY(ckm_schedule_verify(s->df, schedule, -1, &verdict, err));
+    if (verdict.ok && verdict.peak_bytes < s->best) {
         return take(s, schedule, err);
     }
+cleanup:
     ckm_schedule_free(schedule);
     return status;
 }
@@ -173,18 +175,17 @@ static ckm_status run_round(search *s, double seconds, bool *all_decided, ckm_er
 
 static ckm_status run_rounds(search *s, ckm_error *err)
 {
-    ckm_status status = CKM_OK;
     double limit = s->options->time_limit_seconds;
     double seconds = limit > 0 ? limit / FIRST_SHARE : 0;
-    while (status == CKM_OK && !should_stop(s)) {
+    while (!should_stop(s)) {
         bool all_decided = true;
-        status = run_round(s, seconds, &all_decided, err);
+        CKM_I_CHECK(run_round(s, seconds, &all_decided, err));
         if (!all_decided && limit <= 0) {
             break;  // what gave up without a limit will again
         }
         seconds *= 2;
     }
-    return status;
+    return CKM_OK;
 }
 
 ckm_status ckm_min_budget(const ckm_dataflow *df, const ckm_solve_options *options, ckm_min_budget_fn report,
@@ -207,10 +208,7 @@ ckm_status ckm_min_budget(const ckm_dataflow *df, const ckm_solve_options *optio
         .covers = CKM_BOUND_ANY,
     };
     CKM_I_TRY(ckm_schedule_baseline(df, &baseline, err));
-    status = take(&s, baseline, err);
-    if (status != CKM_OK) {
-        goto cleanup;
-    }
+    CKM_I_TRY(take(&s, baseline, err));
     if (!should_stop(&s)) {
         CKM_I_TRY(play(&s, err));
     }

@@ -198,22 +198,16 @@ ckm_status ckm_trainer_plan(const ckm_graph *graph, const ckm_trainer_options *o
         return ckm_i_error_memory(err);
     }
     t->graph = graph;
-    ckm_status status = read_options(t, options, err);
-    if (status == CKM_OK) {
-        status = check_options(&t->options, err);
-    }
-    if (status == CKM_OK) {
-        status = build(t, err);
-    }
-    if (status == CKM_OK) {
-        status = ckm_i_trainer_fit(t, false, err);
-    }
-    if (status != CKM_OK) {
-        ckm_trainer_close(t);
-        return status;
-    }
+    ckm_status status = CKM_OK;
+    CKM_I_TRY(read_options(t, options, err));
+    CKM_I_TRY(check_options(&t->options, err));
+    CKM_I_TRY(build(t, err));
+    CKM_I_TRY(ckm_i_trainer_fit(t, false, err));
     *out = t;
-    return CKM_OK;
+    t = NULL;
+cleanup:
+    ckm_trainer_close(t);
+    return status;
 }
 
 static ckm_status nothing_fits(const ckm_trainer *t, ckm_error *err)
@@ -278,13 +272,13 @@ ckm_status ckm_trainer_open(const ckm_graph *graph, const ckm_trainer_options *o
     ckm_trainer *t = NULL;
     CKM_I_NEED(out, err);
     CKM_I_CHECK(ckm_trainer_plan(graph, options, &t, err));
-    ckm_status status = ckm_trainer_begin(t, err);
-    if (status != CKM_OK) {
-        ckm_trainer_close(t);
-        return status;
-    }
+    ckm_status status = CKM_OK;
+    CKM_I_TRY(ckm_trainer_begin(t, err));
     *out = t;
-    return CKM_OK;
+    t = NULL;
+cleanup:
+    ckm_trainer_close(t);
+    return status;
 }
 
 void ckm_trainer_close(ckm_trainer *t)

@@ -13,26 +13,22 @@ ckm_status ckm_i_trainer_apply_costs(ckm_trainer *t, const ckm_cost_model *model
     ckm_profile_info info = {0};
     ckm_status status = CKM_OK;
     if (model->kind == CKM_COST_MODEL_PROFILE) {
-        status = ckm_profile_read_info(model->profile_path, &info, err);
+        CKM_I_TRY(ckm_profile_read_info(model->profile_path, &info, err));
     }
-    if (status == CKM_OK) {
-        status = ckm_cost_apply(t->training, model, &df, err);
-    }
-    if (status == CKM_OK) {
-        status = ckm_schedule_baseline(df, &baseline, err);
-    }
-    if (status != CKM_OK) {
-        ckm_schedule_free(baseline);
-        ckm_dataflow_free(df);
-        return status;
-    }
+    CKM_I_TRY(ckm_cost_apply(t->training, model, &df, err));
+    CKM_I_TRY(ckm_schedule_baseline(df, &baseline, err));
     ckm_schedule_free(t->baseline);
     ckm_dataflow_free(t->df);
     t->df = df;
     t->baseline = baseline;
     t->beside_operators = info.step_ns > info.predicted_ns && info.predicted_ns > 0 ? info.step_ns - info.predicted_ns
                                                                                     : 0;
-    return CKM_OK;
+    df = NULL;
+    baseline = NULL;
+cleanup:
+    ckm_schedule_free(baseline);
+    ckm_dataflow_free(df);
+    return status;
 }
 
 double ckm_i_trainer_seconds(const ckm_trainer *t, int64_t cost)
@@ -85,15 +81,16 @@ static ckm_status measure(ckm_trainer *t, const char *path, ckm_error *err)
     options.fill = fill;
     options.user = t;
     ckm_i_trainer_note(t, CKM_LOG_INFO, "measuring operators; the times are kept in %s", path);
-    ckm_status status = ckm_profile_measure(t->program, t->df, t->fit.schedule, t->fit.plan, &options, &profile, err);
-    if (status == CKM_OK) {
-        status = ckm_profile_write(profile, path, err);
-    }
-    if (status == CKM_OK && !ckm_profile_get_info(profile)->steady) {
+    ckm_status status = CKM_OK;
+    CKM_I_TRY(ckm_profile_measure(t->program, t->df, t->fit.schedule, t->fit.plan, &options, &profile, err));
+    CKM_I_TRY(ckm_profile_write(profile, path, err));
+    if (!ckm_profile_get_info(profile)->steady) {
         note_unsteady(t, ckm_profile_get_info(profile));
     }
+    CKM_I_TRY(apply_profile(t, path, err));
+cleanup:
     ckm_profile_free(profile);
-    return status == CKM_OK ? apply_profile(t, path, err) : status;
+    return status;
 }
 
 // What cannot be measured or kept stays multiply-accumulates, and that is said.

@@ -72,12 +72,14 @@ ckm_status ckm_trainer_fit(const ckm_dataflow *df, int64_t budget_bytes, int64_t
     ckm_schedule *baseline = NULL;
     CKM_I_CHECK(ckm_schedule_baseline(df, &baseline, err));
     s.baseline = baseline;
-    ckm_status status = ckm_run_plan_under_budget(df, budget_bytes, outside_bytes, &packing, solve, &s, fit, err);
-    ckm_schedule_free(baseline);
-    if (status == CKM_OK && result != NULL) {
+    ckm_status status = CKM_OK;
+    CKM_I_TRY(ckm_run_plan_under_budget(df, budget_bytes, outside_bytes, &packing, solve, &s, fit, err));
+    if (result != NULL) {
         *result = s.found;
-    } else {
-        ckm_solve_result_dispose(&s.found);
+        s.found = (ckm_solve_result){0};
     }
+cleanup:
+    ckm_schedule_free(baseline);
+    ckm_solve_result_dispose(&s.found);
     return status;
 }

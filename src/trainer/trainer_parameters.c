@@ -25,11 +25,13 @@ static ckm_status read_value(ckm_trainer *t, ckm_session *session, int32_t i, bo
     if (host == NULL && copy == NULL) {
         return ckm_i_error_memory(err);
     }
-    ckm_status status = ckm_import_values_read(t->values, tensor.name, tensor.dtype, &tensor.shape,
-                                               host != NULL ? host : copy, found, err);
-    if (status == CKM_OK && copy != NULL && *found) {
-        status = ckm_session_write(session, i, 0, tensor.bytes, copy, err);
+    ckm_status status = CKM_OK;
+    CKM_I_TRY(ckm_import_values_read(t->values, tensor.name, tensor.dtype, &tensor.shape, host != NULL ? host : copy,
+                                     found, err));
+    if (copy != NULL && *found) {
+        CKM_I_TRY(ckm_session_write(session, i, 0, tensor.bytes, copy, err));
     }
+cleanup:
     free(copy);
     return status;
 }

@@ -32,13 +32,13 @@ ckm_status ckm_i_zoo_create_empty(const char *network, int64_t batch, ckm_i_zoo 
     if (z == NULL) {
         return ckm_i_error_memory(err);
     }
-    ckm_status status = ckm_i_graph_create(network, CKM_CHANNELS_LAST, batch, &z->draft, err);
-    if (status != CKM_OK) {
-        ckm_i_zoo_free(z);
-        return status;
-    }
+    ckm_status status = CKM_OK;
+    CKM_I_TRY(ckm_i_graph_create(network, CKM_CHANNELS_LAST, batch, &z->draft, err));
     *out = z;
-    return CKM_OK;
+    z = NULL;
+cleanup:
+    ckm_i_zoo_free(z);
+    return status;
 }
 
 ckm_status ckm_i_zoo_create(const char *network, int64_t batch, const ckm_zoo_size *size, ckm_i_zoo **out,
@@ -51,14 +51,14 @@ ckm_status ckm_i_zoo_create(const char *network, int64_t batch, const ckm_zoo_si
     int32_t input;
     CKM_I_CHECK(ckm_i_zoo_create_empty(network, batch, &z, err));
     z->size = *size;
-    ckm_status status = ckm_i_graph_add_tensor(z->draft, text ? "tokens" : "input", CKM_ROLE_INPUT,
-                                               text ? CKM_I32 : CKM_F32, text ? &tokens : &image, &input, err);
-    if (status != CKM_OK) {
-        ckm_i_zoo_free(z);
-        return status;
-    }
+    ckm_status status = CKM_OK;
+    CKM_I_TRY(ckm_i_graph_add_tensor(z->draft, text ? "tokens" : "input", CKM_ROLE_INPUT, text ? CKM_I32 : CKM_F32,
+                                     text ? &tokens : &image, &input, err));
     *out = z;
-    return CKM_OK;
+    z = NULL;
+cleanup:
+    ckm_i_zoo_free(z);
+    return status;
 }
 
 const ckm_graph *ckm_i_zoo_draft(const ckm_i_zoo *z)
@@ -300,26 +300,25 @@ static ckm_status copy_op(const ckm_graph *from, int32_t op, ckm_graph *to, int3
     }
     int32_t *outputs = inputs + o->n_inputs;
     ckm_status status = CKM_OK;
-    for (int32_t i = 0; status == CKM_OK && i < o->n_inputs; i++) {
+    for (int32_t i = 0; i < o->n_inputs; i++) {
         int32_t tensor = o->inputs[i];
         if (tensor >= 0 && map[tensor] < 0) {
             const ckm_i_graph_tensor *t = &from->tensors[tensor];
-            status = ckm_i_graph_add_tensor(to, t->name, t->role, t->dtype, &t->shape, &map[tensor], err);
+            CKM_I_TRY(ckm_i_graph_add_tensor(to, t->name, t->role, t->dtype, &t->shape, &map[tensor], err));
         }
         inputs[i] = tensor >= 0 ? map[tensor] : -1;
     }
-    if (status == CKM_OK) {
-        status = ckm_i_graph_add_op(to,
-                                    &(ckm_i_new_op){.kind = o->op_class->kind,
-                                                    .name = o->name,
-                                                    .inputs = {inputs, o->n_inputs},
-                                                    .attrs = {o->attrs, o->n_attrs},
-                                                    .n_outputs = o->n_outputs},
-                                    outputs, err);
-    }
-    for (int32_t i = 0; status == CKM_OK && i < o->n_outputs; i++) {
+    CKM_I_TRY(ckm_i_graph_add_op(to,
+                                 &(ckm_i_new_op){.kind = o->op_class->kind,
+                                                 .name = o->name,
+                                                 .inputs = {inputs, o->n_inputs},
+                                                 .attrs = {o->attrs, o->n_attrs},
+                                                 .n_outputs = o->n_outputs},
+                                 outputs, err));
+    for (int32_t i = 0; i < o->n_outputs; i++) {
         map[o->outputs[i]] = outputs[i];
     }
+cleanup:
     free(inputs);
     return status;
 }
@@ -381,15 +380,13 @@ ckm_status ckm_i_zoo_finish(ckm_i_zoo *z, ckm_i_layer output, ckm_graph **out, c
         return ckm_i_error(err, CKM_ERR_INTERNAL, "%s: its output is not a layer", z->draft->name);
     }
     ckm_graph *graph = NULL;
-    ckm_status status = ckm_i_graph_create(z->draft->name, z->draft->layout, z->draft->batch, &graph, err);
-    if (status == CKM_OK) {
-        graph->task = z->draft->task;
-        status = arrange(z->draft, z->draft->tensors[output].producer, graph, err);
-    }
-    if (status != CKM_OK) {
-        ckm_graph_free(graph);
-        return status;
-    }
+    ckm_status status = CKM_OK;
+    CKM_I_TRY(ckm_i_graph_create(z->draft->name, z->draft->layout, z->draft->batch, &graph, err));
+    graph->task = z->draft->task;
+    CKM_I_TRY(arrange(z->draft, z->draft->tensors[output].producer, graph, err));
     *out = graph;
-    return CKM_OK;
+    graph = NULL;
+cleanup:
+    ckm_graph_free(graph);
+    return status;
 }

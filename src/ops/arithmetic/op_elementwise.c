@@ -24,11 +24,9 @@ static ckm_status infer_broadcast(const ckm_i_op_view *v, ckm_shape *out_shapes,
 
 static ckm_status infer_comparison(const ckm_i_op_view *v, ckm_shape *out_shapes, ckm_dtype *out_dtypes, ckm_error *err)
 {
-    ckm_status status = infer_broadcast(v, out_shapes, out_dtypes, err);
-    if (status == CKM_OK) {
-        out_dtypes[0] = CKM_BOOL;
-    }
-    return status;
+    CKM_I_CHECK(infer_broadcast(v, out_shapes, out_dtypes, err));
+    out_dtypes[0] = CKM_BOOL;
+    return CKM_OK;
 }
 
 // Inputs: condition, value where it holds, value where it does not.
@@ -37,11 +35,9 @@ static ckm_status infer_where(const ckm_i_op_view *v, ckm_shape *out_shapes, ckm
     if (v->in[0]->dtype != CKM_BOOL) {
         return ckm_i_op_error(v, err, CKM_ERR_FORMAT, "the condition must be boolean");
     }
-    ckm_status status = infer_broadcast(v, out_shapes, out_dtypes, err);
-    if (status == CKM_OK) {
-        out_dtypes[0] = v->in[1]->dtype;
-    }
-    return status;
+    CKM_I_CHECK(infer_broadcast(v, out_shapes, out_dtypes, err));
+    out_dtypes[0] = v->in[1]->dtype;
+    return CKM_OK;
 }
 
 static ckm_status infer_cast(const ckm_i_op_view *v, ckm_shape *out_shapes, ckm_dtype *out_dtypes, ckm_error *err)

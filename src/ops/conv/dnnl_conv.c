@@ -122,6 +122,14 @@ static bool read_window(const ckm_i_op_view *v, conv *c)
     return near;
 }
 
+static ckm_status describe_plain(const ckm_i_op_view *v, conv *c, ckm_error *err)
+{
+    CKM_I_CHECK(ckm_i_dnnl_image(v->graph, &c->src->shape, &c->src_plain, err));
+    CKM_I_CHECK(ckm_i_dnnl_image(v->graph, &c->dst->shape, &c->dst_plain, err));
+    CKM_I_CHECK(describe_weight(v, c, c->src_plain.dims[1], c->dst_plain.dims[1], err));
+    return ckm_i_dnnl_plain(1, &c->dst_plain.dims[1], NULL, &c->bias_plain, err);
+}
+
 // False when this is not for oneDNN.
 static bool read_conv(const ckm_i_op_view *v, conv *c, ckm_status *status, ckm_error *err)
 {
@@ -131,16 +139,7 @@ static bool read_conv(const ckm_i_op_view *v, conv *c, ckm_status *status, ckm_e
     if (!ckm_i_dnnl_floats(v) || c->n < 1 || c->n > 3) {
         return false;
     }
-    *status = ckm_i_dnnl_image(v->graph, &c->src->shape, &c->src_plain, err);
-    if (*status == CKM_OK) {
-        *status = ckm_i_dnnl_image(v->graph, &c->dst->shape, &c->dst_plain, err);
-    }
-    if (*status == CKM_OK) {
-        *status = describe_weight(v, c, c->src_plain.dims[1], c->dst_plain.dims[1], err);
-    }
-    if (*status == CKM_OK) {
-        *status = ckm_i_dnnl_plain(1, &c->dst_plain.dims[1], NULL, &c->bias_plain, err);
-    }
+    *status = describe_plain(v, c, err);
     return *status != CKM_OK || read_window(v, c);
 }
 

@@ -42,20 +42,20 @@ static ckm_status check_bias(const ckm_i_op_view *v, int32_t i, int64_t channels
     }
     const ckm_shape *bias = &v->in[i]->shape;
     int64_t elements;
-    ckm_status status = ckm_i_op_elements(v, bias, &elements, err);
-    if (status == CKM_OK && elements != channels) {
+    CKM_I_CHECK(ckm_i_op_elements(v, bias, &elements, err));
+    if (elements != channels) {
         char text[256];
         return ckm_i_op_error(v, err, CKM_ERR_FORMAT, "the bias is %s; it must hold %lld elements",
                               ckm_i_shape_text(bias, text, sizeof text), (long long)channels);
     }
-    return status;
+    return CKM_OK;
 }
 
 static ckm_status check_rank_of_weight(const ckm_i_op_view *v, int32_t i, ckm_error *err)
 {
-    ckm_status status = ckm_i_op_check_rank(v, 0, 3, CKM_MAX_RANK, err);
+    CKM_I_CHECK(ckm_i_op_check_rank(v, 0, 3, CKM_MAX_RANK, err));
     int32_t rank = v->in[0]->shape.rank;
-    return status == CKM_OK ? ckm_i_op_check_rank(v, i, rank, rank, err) : status;
+    return ckm_i_op_check_rank(v, i, rank, rank, err);
 }
 
 static ckm_status error_channels(const ckm_i_op_view *v, int64_t channels, int64_t groups, const ckm_shape *weight,

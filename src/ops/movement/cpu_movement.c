@@ -232,9 +232,9 @@ static ckm_status prepare_parts(const ckm_i_op_view *v, bool join, int64_t fallb
 {
     movement *m;
     int32_t n = join ? v->op->n_inputs : v->op->n_outputs;
-    ckm_status status = open_movement(v, n, kernel, &m, err);
-    if (status != CKM_OK || m == NULL) {
-        return status;
+    CKM_I_CHECK(open_movement(v, n, kernel, &m, err));
+    if (m == NULL) {
+        return CKM_OK;
     }
     const ckm_shape *whole = &(join ? out_tensor(v, 0) : in_tensor(v, 0))->shape;
     int64_t axis = ckm_i_op_attr_int(v->op, "axis", 0, fallback);
@@ -266,9 +266,9 @@ static ckm_status prepare_slice(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ck
 {
     (void)cpu;
     movement *m;
-    ckm_status status = open_movement(v, 1, kernel, &m, err);
-    if (status != CKM_OK || m == NULL) {
-        return status;
+    CKM_I_CHECK(open_movement(v, 1, kernel, &m, err));
+    if (m == NULL) {
+        return CKM_OK;
     }
     copy *c = &m->copy[0];
     const ckm_shape *in = &v->in[0]->shape;
@@ -292,9 +292,9 @@ static ckm_status prepare_pad(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm_
     if (strcmp(ckm_i_op_attr_text(v->op, "mode", "constant"), "constant") != 0 || v->in[0]->dtype != CKM_F32) {
         return CKM_OK;
     }
-    ckm_status status = open_movement(v, 1, kernel, &m, err);
-    if (status != CKM_OK || m == NULL) {
-        return status;
+    CKM_I_CHECK(open_movement(v, 1, kernel, &m, err));
+    if (m == NULL) {
+        return CKM_OK;
     }
     copy *c = &m->copy[0];
     const ckm_shape *in = &v->in[0]->shape;
@@ -327,9 +327,9 @@ static ckm_status prepare_transpose(const ckm_i_cpu *cpu, const ckm_i_op_view *v
 {
     (void)cpu;
     movement *m;
-    ckm_status status = open_movement(v, 1, kernel, &m, err);
-    if (status != CKM_OK || m == NULL) {
-        return status;
+    CKM_I_CHECK(open_movement(v, 1, kernel, &m, err));
+    if (m == NULL) {
+        return CKM_OK;
     }
     copy *c = &m->copy[0];
     const ckm_shape *in = &v->in[0]->shape;

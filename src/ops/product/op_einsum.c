@@ -81,16 +81,14 @@ static ckm_status count_macs(const ckm_i_op_view *v, int64_t *macs, ckm_error *e
     letters bound = {{0}};
     const char *at;
     int64_t total = 1;
-    ckm_status status = read_equation(v, &bound, &at, err);
-    for (int32_t c = 0; status == CKM_OK && c < 128; c++) {
+    CKM_I_CHECK(read_equation(v, &bound, &at, err));
+    for (int32_t c = 0; c < 128; c++) {
         if (bound.size[c] > 0 && !ckm_i_mul(total, bound.size[c], &total)) {
             return ckm_i_op_error(v, err, CKM_ERR_OVERFLOW, "its cost does not fit 63 bits");
         }
     }
-    if (status == CKM_OK) {
-        *macs = total;
-    }
-    return status;
+    *macs = total;
+    return CKM_OK;
 }
 
 const ckm_i_op_class ckm_i_ops_einsum[] = {

@@ -37,11 +37,9 @@ static ckm_status infer_reduce(const ckm_i_op_view *v, ckm_shape *out_shapes, ck
 
 static ckm_status infer_position(const ckm_i_op_view *v, ckm_shape *out_shapes, ckm_dtype *out_dtypes, ckm_error *err)
 {
-    ckm_status status = infer_reduce(v, out_shapes, out_dtypes, err);
-    if (status == CKM_OK) {
-        out_dtypes[0] = CKM_I64;
-    }
-    return status;
+    CKM_I_CHECK(infer_reduce(v, out_shapes, out_dtypes, err));
+    out_dtypes[0] = CKM_I64;
+    return CKM_OK;
 }
 
 // The k largest along an axis: values and, when asked for, their positions.

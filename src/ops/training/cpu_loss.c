@@ -274,12 +274,10 @@ static ckm_status run_gradient(const ckm_i_cpu *cpu, const ckm_i_kernel *kernel,
              .found = call->workspace,
              .out = call->outputs[0]};
     int64_t counted;
-    ckm_status status = check_labels(cpu, kernel, &j, &counted, err);
-    if (status == CKM_OK) {
-        j.factor = counted > 0 ? (float)(1.0 / (double)counted) : 0.0F;
-        ckm_i_cpu_parallel(cpu->threads, l->chunks, 1, gradient_chunks, &j);
-    }
-    return status;
+    CKM_I_CHECK(check_labels(cpu, kernel, &j, &counted, err));
+    j.factor = counted > 0 ? (float)(1.0 / (double)counted) : 0.0F;
+    ckm_i_cpu_parallel(cpu->threads, l->chunks, 1, gradient_chunks, &j);
+    return CKM_OK;
 }
 
 static ckm_status prepare(const ckm_i_op_view *v, bool backward, ckm_i_kernel *kernel, ckm_error *err)

@@ -42,9 +42,9 @@ static ckm_status prepare_from_groups(const ckm_i_cpu *cpu, const ckm_i_op_view 
             if (row->kind != v->op->op_class->id) {
                 continue;
             }
-            ckm_status status = row->prepare(cpu, v, kernel, err);
-            if (status != CKM_OK || kernel->run != NULL) {
-                return status;
+            CKM_I_CHECK(row->prepare(cpu, v, kernel, err));
+            if (kernel->run != NULL) {
+                return CKM_OK;
             }
             dispose_kernel(kernel);
         }
@@ -89,16 +89,16 @@ static ckm_status cpu_prepare(ckm_i_backend *backend, const ckm_graph *step, int
     int before = ckm_i_cpu_set_threads(cpu->threads);
     ckm_status status = prepare_from_groups(cpu, &view, kernel, err);
     ckm_i_cpu_set_threads(before);
-    if (status == CKM_OK && kernel->run == NULL) {
-        status = prepare_reference(&view, kernel, err);
-    }
-    if (status != CKM_OK) {
-        cpu_free_kernel(backend, kernel);
-        return status;
+    CKM_I_TRY(status);
+    if (kernel->run == NULL) {
+        CKM_I_TRY(prepare_reference(&view, kernel, err));
     }
     *out = kernel;
     *workspace_bytes = kernel->workspace_bytes;
-    return CKM_OK;
+    kernel = NULL;
+cleanup:
+    cpu_free_kernel(backend, kernel);
+    return status;
 }
 
 static ckm_status cpu_run(ckm_i_backend *backend, ckm_i_kernel *kernel, const ckm_i_kernel_call *call, ckm_error *err)

@@ -174,23 +174,20 @@ ckm_status ckm_i_dnnl_sequence_add(ckm_i_dnnl_sequence *sequence, const_dnnl_pri
             continue;
         }
         int64_t bytes = (int64_t)dnnl_memory_desc_get_size(args[i].wanted);
-        ckm_status status = ckm_i_dnnl_sequence_room(sequence, bytes, &bound[i].place, err);
-        if (status == CKM_OK && args[i].place.where != CKM_I_DNNL_OUTPUT) {
-            status = ckm_i_dnnl_sequence_reorder(sequence, args[i].plain, args[i].place, args[i].wanted, bound[i].place,
-                                                 err);
-        }
-        if (status != CKM_OK) {
-            return status;
+        CKM_I_CHECK(ckm_i_dnnl_sequence_room(sequence, bytes, &bound[i].place, err));
+        if (args[i].place.where != CKM_I_DNNL_OUTPUT) {
+            CKM_I_CHECK(ckm_i_dnnl_sequence_reorder(sequence, args[i].plain, args[i].place, args[i].wanted,
+                                                    bound[i].place, err));
         }
     }
-    ckm_status status = append(sequence, pd, bound, n_args, err);
-    for (int i = 0; i < n_args && status == CKM_OK; i++) {
+    CKM_I_CHECK(append(sequence, pd, bound, n_args, err));
+    for (int i = 0; i < n_args; i++) {
         if (needs_reorder(&args[i]) && args[i].place.where == CKM_I_DNNL_OUTPUT) {
-            status = ckm_i_dnnl_sequence_reorder(sequence, args[i].wanted, bound[i].place, args[i].plain, args[i].place,
-                                                 err);
+            CKM_I_CHECK(ckm_i_dnnl_sequence_reorder(sequence, args[i].wanted, bound[i].place, args[i].plain,
+                                                    args[i].place, err));
         }
     }
-    return status;
+    return CKM_OK;
 }
 
 // oneDNN takes pointers it only reads as it takes those it writes.

@@ -225,12 +225,12 @@ static ckm_status copy_field(ckm_data *d, int32_t i, ckm_data_field *field, int6
         return ckm_i_error(err, CKM_ERR_UNSUPPORTED,
                            "input \"%.100s\" holds neither 32-bit reals nor 32- or 64-bit integers", field->name);
     }
-    ckm_status status = ckm_i_shape_elements(&field->shape, &elements, err);
-    if (status == CKM_OK && (!ckm_i_mul(elements, ckm_i_dtype_bytes(field->dtype), bytes) ||
-                             !ckm_i_mul(*bytes, d->options.batch, bytes) || *bytes > INT64_MAX / 16)) {
-        status = ckm_i_error(err, CKM_ERR_OVERFLOW, "a batch of \"%.100s\" is too large", field->name);
+    CKM_I_CHECK(ckm_i_shape_elements(&field->shape, &elements, err));
+    if (!ckm_i_mul(elements, ckm_i_dtype_bytes(field->dtype), bytes) || !ckm_i_mul(*bytes, d->options.batch, bytes) ||
+        *bytes > INT64_MAX / 16) {
+        return ckm_i_error(err, CKM_ERR_OVERFLOW, "a batch of \"%.100s\" is too large", field->name);
     }
-    return status;
+    return CKM_OK;
 }
 
 static ckm_status stage(ckm_data *d, int64_t bytes, void **buffer, ckm_error *err)
@@ -347,23 +347,17 @@ static ckm_status open_data(const char *path, const ckm_data_source *caller, con
     pthread_mutex_init(&d->lock, NULL);
     pthread_cond_init(&d->work, NULL);
     pthread_cond_init(&d->ready, NULL);
-    ckm_status status = prepare(d, &o, err);
+    ckm_status status = CKM_OK;
+    CKM_I_TRY(prepare(d, &o, err));
     d->source.options = &d->options;
-    if (status == CKM_OK) {
-        status = path != NULL ? open_folder(d, path, err) : ckm_i_data_open_caller(caller, &d->source, err);
-    }
-    if (status == CKM_OK) {
-        status = check_source(d, path != NULL ? path : "the caller's data", err);
-    }
-    if (status == CKM_OK) {
-        status = start_thread(d, err);
-    }
-    if (status != CKM_OK) {
-        ckm_data_close(d);
-        return status;
-    }
+    CKM_I_TRY(path != NULL ? open_folder(d, path, err) : ckm_i_data_open_caller(caller, &d->source, err));
+    CKM_I_TRY(check_source(d, path != NULL ? path : "the caller's data", err));
+    CKM_I_TRY(start_thread(d, err));
     *out = d;
-    return CKM_OK;
+    d = NULL;
+cleanup:
+    ckm_data_close(d);
+    return status;
 }
 
 ckm_status ckm_data_open(const char *path, const ckm_data_options *options, ckm_data **out, ckm_error *err)

@@ -57,18 +57,13 @@ static ckm_status check_labels(const ckm_i_data_source *source, const cifar_stat
     for (int64_t i = 0; i < f->samples; i++) {
         uint8_t label;
         int32_t unused;
-        ckm_status status = ckm_i_data_pread(f->fd, f->path, i * record + s->label_bytes - 1, 1, &label, err);
-        if (status == CKM_OK && label >= source->classes) {
-            status = ckm_i_error_at(err, CKM_ERR_FORMAT, f->path, 0, i * record + s->label_bytes - 1,
-                                    "sample %lld: label %d is out of range: CIFAR-%lld has %lld classes", (long long)i,
-                                    (int)label, (long long)source->classes, (long long)source->classes);
+        CKM_I_CHECK(ckm_i_data_pread(f->fd, f->path, i * record + s->label_bytes - 1, 1, &label, err));
+        if (label >= source->classes) {
+            return ckm_i_error_at(err, CKM_ERR_FORMAT, f->path, 0, i * record + s->label_bytes - 1,
+                                  "sample %lld: label %d is out of range: CIFAR-%lld has %lld classes", (long long)i,
+                                  (int)label, (long long)source->classes, (long long)source->classes);
         }
-        if (status == CKM_OK) {
-            status = ckm_i_data_store_class(source, f->path, i, label, &unused, err);
-        }
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(ckm_i_data_store_class(source, f->path, i, label, &unused, err));
     }
     return CKM_OK;
 }
@@ -106,26 +101,24 @@ static ckm_status open_source(const char *folder, ckm_i_data_source *source, ckm
     s->label_bytes = ten ? 1 : 2;
     source->classes = ten ? 10 : 100;
     source->bytes = (int64_t)sizeof *s;
-    ckm_status status = ckm_i_data_require_classes(source->options, "CIFAR", err);
-    if (status == CKM_OK) {
-        status = ckm_i_pixels_init(&s->sink, source->options, SIDE, SIDE, 3, err);
+    CKM_I_CHECK(ckm_i_data_require_classes(source->options, "CIFAR", err));
+    CKM_I_CHECK(ckm_i_pixels_init(&s->sink, source->options, SIDE, SIDE, 3, err));
+    if (!source->options->resize && !ckm_i_pixels_fits(&s->sink, SIDE, SIDE, 3)) {
+        return ckm_i_error_at(err, CKM_ERR_ARGUMENT, folder, 0, -1,
+                              "the images are 32x32x3 (height, width, channels), but the network takes %lldx%lldx%d; "
+                              "give it that input shape, or resize the images",
+                              (long long)s->sink.height, (long long)s->sink.width, (int)s->sink.channels);
     }
-    if (status == CKM_OK && !source->options->resize && !ckm_i_pixels_fits(&s->sink, SIDE, SIDE, 3)) {
-        status = ckm_i_error_at(err, CKM_ERR_ARGUMENT, folder, 0, -1,
-                                "the images are 32x32x3 (height, width, channels), but the network takes %lldx%lldx%d; "
-                                "give it that input shape, or resize the images",
-                                (long long)s->sink.height, (long long)s->sink.width, (int)s->sink.channels);
-    }
-    for (int i = 0; ten && i < MAX_FILES && status == CKM_OK; i++) {
+    for (int i = 0; ten && i < MAX_FILES; i++) {
         if (ckm_i_data_has_file(folder, cifar10[i])) {
-            status = add_file(source, s, folder, cifar10[i], err);
+            CKM_I_CHECK(add_file(source, s, folder, cifar10[i], err));
         }
     }
-    if (!ten && status == CKM_OK) {
-        status = add_file(source, s, folder, "train.bin", err);
+    if (!ten) {
+        CKM_I_CHECK(add_file(source, s, folder, "train.bin", err));
     }
     source->bytes += s->sink.bytes;
-    return status;
+    return CKM_OK;
 }
 
 static ckm_status read_sample(ckm_i_data_source *source, int64_t sample, void *const *inputs, void *labels,

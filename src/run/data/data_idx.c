@@ -101,13 +101,10 @@ static ckm_status check_labels(ckm_i_data_source *source, idx_state *s, ckm_erro
     int64_t greatest = -1;
     for (int64_t at = 0; at < source->samples; at += (int64_t)sizeof chunk) {
         int64_t n = source->samples - at < (int64_t)sizeof chunk ? source->samples - at : (int64_t)sizeof chunk;
-        ckm_status status = ckm_i_data_pread(s->labels.fd, s->labels.path, s->labels.data_at + at, n, chunk, err);
-        for (int64_t i = 0; i < n && status == CKM_OK; i++) {
-            status = ckm_i_data_store_class(source, s->labels.path, at + i, chunk[i], &unused, err);
+        CKM_I_CHECK(ckm_i_data_pread(s->labels.fd, s->labels.path, s->labels.data_at + at, n, chunk, err));
+        for (int64_t i = 0; i < n; i++) {
+            CKM_I_CHECK(ckm_i_data_store_class(source, s->labels.path, at + i, chunk[i], &unused, err));
             greatest = chunk[i] > greatest ? chunk[i] : greatest;
-        }
-        if (status != CKM_OK) {
-            return status;
         }
     }
     source->classes = greatest + 1;
@@ -124,16 +121,15 @@ static ckm_status check_images(ckm_i_data_source *source, idx_state *s, ckm_erro
         return ckm_i_error_at(err, CKM_ERR_FORMAT, f->path, 0, 3,
                               "holds no images: they need height, width and at most 1, 3 or 4 channels");
     }
-    ckm_status status = ckm_i_pixels_init(&s->sink, source->options, s->height, s->width, s->channels, err);
-    if (status == CKM_OK && !source->options->resize &&
-        !ckm_i_pixels_fits(&s->sink, s->height, s->width, s->channels)) {
-        status = ckm_i_error_at(err, CKM_ERR_ARGUMENT, f->path, 0, -1,
-                                "the images are %lldx%lldx%d (height, width, channels), but the network takes "
-                                "%lldx%lldx%d; give it that input shape, or resize the images",
-                                (long long)s->height, (long long)s->width, (int)s->channels, (long long)s->sink.height,
-                                (long long)s->sink.width, (int)s->sink.channels);
+    CKM_I_CHECK(ckm_i_pixels_init(&s->sink, source->options, s->height, s->width, s->channels, err));
+    if (!source->options->resize && !ckm_i_pixels_fits(&s->sink, s->height, s->width, s->channels)) {
+        return ckm_i_error_at(err, CKM_ERR_ARGUMENT, f->path, 0, -1,
+                              "the images are %lldx%lldx%d (height, width, channels), but the network takes "
+                              "%lldx%lldx%d; give it that input shape, or resize the images",
+                              (long long)s->height, (long long)s->width, (int)s->channels, (long long)s->sink.height,
+                              (long long)s->sink.width, (int)s->sink.channels);
     }
-    return status;
+    return CKM_OK;
 }
 
 static void close_state(ckm_i_data_source *source)
@@ -168,32 +164,21 @@ static ckm_status open_source(const char *folder, ckm_i_data_source *source, ckm
         return ckm_i_error_memory(err);
     }
     s->images.fd = s->labels.fd = -1;
-    ckm_status status = ckm_i_data_require_classes(source->options, "IDX", err);
-    if (status == CKM_OK) {
-        status = open_idx(&s->images, folder, names[which][0], err);
+    CKM_I_CHECK(ckm_i_data_require_classes(source->options, "IDX", err));
+    CKM_I_CHECK(open_idx(&s->images, folder, names[which][0], err));
+    CKM_I_CHECK(open_idx(&s->labels, folder, names[which][1], err));
+    if (s->labels.rank != 1 || s->labels.dims[0] != s->images.dims[0]) {
+        return ckm_i_error_at(err, CKM_ERR_FORMAT, s->labels.path, 0, -1,
+                              "holds %lld labels for the %lld images of \"%s\"", (long long)s->labels.dims[0],
+                              (long long)s->images.dims[0], names[which][0]);
     }
-    if (status == CKM_OK) {
-        status = open_idx(&s->labels, folder, names[which][1], err);
-    }
-    if (status == CKM_OK && (s->labels.rank != 1 || s->labels.dims[0] != s->images.dims[0])) {
-        status = ckm_i_error_at(err, CKM_ERR_FORMAT, s->labels.path, 0, -1,
-                                "holds %lld labels for the %lld images of \"%s\"", (long long)s->labels.dims[0],
-                                (long long)s->images.dims[0], names[which][0]);
-    }
-    if (status == CKM_OK) {
-        source->samples = s->images.dims[0];
-        status = check_images(source, s, err);
-    }
-    if (status == CKM_OK) {
-        status = check_labels(source, s, err);
-    }
-    if (status == CKM_OK) {
-        int64_t image_bytes = s->height * s->width * s->channels;
-        s->pixels = ckm_i_malloc((size_t)image_bytes, 1);
-        source->bytes = image_bytes + s->sink.bytes + (int64_t)sizeof *s;
-        status = s->pixels != NULL ? CKM_OK : ckm_i_error_memory(err);
-    }
-    return status;
+    source->samples = s->images.dims[0];
+    CKM_I_CHECK(check_images(source, s, err));
+    CKM_I_CHECK(check_labels(source, s, err));
+    int64_t image_bytes = s->height * s->width * s->channels;
+    s->pixels = ckm_i_malloc((size_t)image_bytes, 1);
+    source->bytes = image_bytes + s->sink.bytes + (int64_t)sizeof *s;
+    return s->pixels != NULL ? CKM_OK : ckm_i_error_memory(err);
 }
 
 static ckm_status read_sample(ckm_i_data_source *source, int64_t sample, void *const *inputs, void *labels,

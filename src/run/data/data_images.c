@@ -54,7 +54,7 @@ static ckm_status list_folder(const char *folder, bool folders, char ***out, int
     if (dir == NULL) {
         return ckm_i_error_at(err, CKM_ERR_IO, folder, 0, -1, "cannot open: %s", strerror(errno));
     }
-    for (struct dirent *entry = readdir(dir); entry != NULL && status == CKM_OK; entry = readdir(dir)) {
+    for (struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir)) {
         bool wanted = entry->d_name[0] != '.' && (folders ? ckm_i_data_has_folder(folder, entry->d_name)
                                                           : ckm_i_image_kind_of(entry->d_name) != CKM_I_IMAGE_NONE);
         if (!wanted) {
@@ -64,21 +64,21 @@ static ckm_status list_folder(const char *folder, bool folders, char ***out, int
         if (name == NULL || !CKM_I_GROW(list, n, cap)) {
             free(name);
             status = ckm_i_error_memory(err);
-        } else {
-            list[n++] = name;
+            goto cleanup;
         }
-    }
-    closedir(dir);
-    if (status != CKM_OK) {
-        free_list(list, n);
-        return status;
+        list[n++] = name;
     }
     if (n > 0) {
         qsort(list, (size_t)n, sizeof *list, by_name);
     }
     *out = list;
     *n_out = n;
-    return CKM_OK;
+    list = NULL;
+    n = 0;
+cleanup:
+    closedir(dir);
+    free_list(list, n);
+    return status;
 }
 
 // Where the class folders are: in `folder`, or in its "train" when that holds folders itself.
@@ -176,23 +176,21 @@ static ckm_status add_class(images_state *s, int32_t class_number, int64_t *deco
     if (folder == NULL) {
         return ckm_i_error_memory(err);
     }
-    ckm_status status = list_folder(folder, false, &images, &n, err);
-    for (int32_t i = 0; i < n && status == CKM_OK; i++) {
+    ckm_status status = CKM_OK;
+    CKM_I_TRY(list_folder(folder, false, &images, &n, err));
+    for (int32_t i = 0; i < n; i++) {
         int64_t bytes = 0;
-        status = add_entry(s, images[i], class_number, err);
-        if (status == CKM_OK) {
-            status = path_of(s, s->n_entries - 1, path, sizeof path, err);
-        }
-        if (status == CKM_OK) {
-            status = ckm_i_image_memory(path, ckm_i_image_kind_of(images[i]), &bytes, err);
-            *decoding = bytes > *decoding ? bytes : *decoding;
-        }
+        CKM_I_TRY(add_entry(s, images[i], class_number, err));
+        CKM_I_TRY(path_of(s, s->n_entries - 1, path, sizeof path, err));
+        CKM_I_TRY(ckm_i_image_memory(path, ckm_i_image_kind_of(images[i]), &bytes, err));
+        *decoding = bytes > *decoding ? bytes : *decoding;
     }
-    if (status == CKM_OK && n == 0) {
+    if (n == 0) {
         status = ckm_i_error_at(err, CKM_ERR_FORMAT, folder, 0, -1,
                                 "the folder of a class holds no .png, .jpg or .jpeg file; remove it or put images in "
                                 "it");
     }
+cleanup:
     free_list(images, n);
     free(folder);
     return status;
@@ -207,30 +205,26 @@ static ckm_status open_source(const char *folder, ckm_i_data_source *source, ckm
         return ckm_i_error_memory(err);
     }
     s->root = find_root(folder);
-    ckm_status status = s->root != NULL ? CKM_OK : ckm_i_error_memory(err);
-    if (status == CKM_OK) {
-        status = ckm_i_data_require_classes(source->options, "image", err);
+    if (s->root == NULL) {
+        return ckm_i_error_memory(err);
     }
-    if (status == CKM_OK) {
-        status = ckm_i_pixels_init(&s->sink, source->options, 0, 0, 0, err);
-    }
-    if (status == CKM_OK) {
-        status = list_folder(s->root, true, &s->classes, &s->n_classes, err);
-    }
+    CKM_I_CHECK(ckm_i_data_require_classes(source->options, "image", err));
+    CKM_I_CHECK(ckm_i_pixels_init(&s->sink, source->options, 0, 0, 0, err));
+    CKM_I_CHECK(list_folder(s->root, true, &s->classes, &s->n_classes, err));
     source->classes = s->n_classes;
     int64_t limit = source->options->labels.limit;
-    if (status == CKM_OK && limit > 0 && s->n_classes > limit) {
-        status = ckm_i_error_at(err, CKM_ERR_ARGUMENT, s->root, 0, -1,
-                                "has %d class folders, but the network has only %lld classes", (int)s->n_classes,
-                                (long long)limit);
+    if (limit > 0 && s->n_classes > limit) {
+        return ckm_i_error_at(err, CKM_ERR_ARGUMENT, s->root, 0, -1,
+                              "has %d class folders, but the network has only %lld classes", (int)s->n_classes,
+                              (long long)limit);
     }
-    for (int32_t i = 0; i < s->n_classes && status == CKM_OK; i++) {
-        status = add_class(s, i, &decoding, err);
+    for (int32_t i = 0; i < s->n_classes; i++) {
+        CKM_I_CHECK(add_class(s, i, &decoding, err));
     }
     source->samples = s->n_entries;
     source->bytes = (int64_t)sizeof *s + s->cap_names + s->cap_entries * (int64_t)sizeof *s->entries + decoding +
                     s->sink.bytes + s->n_classes * 64;
-    return status;
+    return CKM_OK;
 }
 
 static ckm_status read_sample(ckm_i_data_source *source, int64_t sample, void *const *inputs, void *labels,

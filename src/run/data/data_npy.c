@@ -76,21 +76,15 @@ static ckm_status open_npy(npy_file *f, const char *folder, const char *name, ck
     if (f->path == NULL) {
         return ckm_i_error_memory(err);
     }
-    ckm_status status = ckm_i_file_open(f->path, &f->fd, &size, err);
+    CKM_I_CHECK(ckm_i_file_open(f->path, &f->fd, &size, err));
     int64_t n = size < (int64_t)sizeof start ? size : (int64_t)sizeof start;
-    if (status == CKM_OK) {
-        status = ckm_i_data_pread(f->fd, f->path, 0, n, start, err);
+    CKM_I_CHECK(ckm_i_data_pread(f->fd, f->path, 0, n, start, err));
+    CKM_I_CHECK(ckm_i_npy_parse(start, (size_t)n, size, f->path, &f->header, err));
+    if (f->header.shape.rank < 1 || f->header.elements == 0) {
+        return ckm_i_error_at(err, CKM_ERR_FORMAT, f->path, 0, -1, "holds no samples: the array has no elements");
     }
-    if (status == CKM_OK) {
-        status = ckm_i_npy_parse(start, (size_t)n, size, f->path, &f->header, err);
-    }
-    if (status == CKM_OK && (f->header.shape.rank < 1 || f->header.elements == 0)) {
-        status = ckm_i_error_at(err, CKM_ERR_FORMAT, f->path, 0, -1, "holds no samples: the array has no elements");
-    }
-    if (status == CKM_OK) {
-        f->per_sample = f->header.elements / f->header.shape.dims[0];
-    }
-    return status;
+    f->per_sample = f->header.elements / f->header.shape.dims[0];
+    return CKM_OK;
 }
 
 // Shape of one sample: all axes but the first.
@@ -225,8 +219,8 @@ static ckm_status open_files(const char *folder, ckm_i_data_source *source, npy_
     while (which < N_NAMES - 1 && !ckm_i_data_has_file(folder, label_names[which])) {
         which++;
     }
-    ckm_status status = open_npy(&s->files[LABELS], folder, label_names[which], err);
-    for (int32_t i = 0; i < o->n_inputs && status == CKM_OK; i++) {
+    CKM_I_CHECK(open_npy(&s->files[LABELS], folder, label_names[which], err));
+    for (int32_t i = 0; i < o->n_inputs; i++) {
         if (o->n_inputs == 1) {
             snprintf(name, sizeof name, "%s", input_names[which]);
         } else {
@@ -239,18 +233,16 @@ static ckm_status open_files(const char *folder, ckm_i_data_source *source, npy_
                 "input \"%.200s\" of the network has a slash in its name, so no file can be named after it",
                 o->inputs[i].name);
         }
-        status = open_npy(&s->files[i], folder, name, err);
-        if (status == CKM_OK && s->files[i].header.shape.dims[0] != s->files[LABELS].header.shape.dims[0]) {
-            status = ckm_i_error_at(err, CKM_ERR_FORMAT, s->files[i].path, 0, -1,
-                                    "holds %lld samples, but \"%s\" holds %lld",
-                                    (long long)s->files[i].header.shape.dims[0], label_names[which],
-                                    (long long)s->files[LABELS].header.shape.dims[0]);
+        CKM_I_CHECK(open_npy(&s->files[i], folder, name, err));
+        if (s->files[i].header.shape.dims[0] != s->files[LABELS].header.shape.dims[0]) {
+            return ckm_i_error_at(err, CKM_ERR_FORMAT, s->files[i].path, 0, -1,
+                                  "holds %lld samples, but \"%s\" holds %lld",
+                                  (long long)s->files[i].header.shape.dims[0], label_names[which],
+                                  (long long)s->files[LABELS].header.shape.dims[0]);
         }
-        if (status == CKM_OK) {
-            status = check_input(source, s, i, err);
-        }
+        CKM_I_CHECK(check_input(source, s, i, err));
     }
-    return status == CKM_OK ? check_labels(source, s, err) : status;
+    return check_labels(source, s, err);
 }
 
 static int64_t integer_at(ckm_i_npy_type type, const uint8_t *at)
@@ -389,14 +381,11 @@ static ckm_status read_sample(ckm_i_data_source *source, int64_t sample, void *c
     npy_state *s = source->state;
     for (int32_t i = 0; i < source->options->n_inputs; i++) {
         const npy_file *f = &s->files[i];
-        ckm_status status = read_stored(s, f, sample, err);
-        if (status == CKM_OK && f->pixels) {
+        CKM_I_CHECK(read_stored(s, f, sample, err));
+        if (f->pixels) {
             read_pixels(s, inputs[i]);
-        } else if (status == CKM_OK) {
-            status = convert(f, &source->options->inputs[i], s->buffer, false, sample, inputs[i], err);
-        }
-        if (status != CKM_OK) {
-            return status;
+        } else {
+            CKM_I_CHECK(convert(f, &source->options->inputs[i], s->buffer, false, sample, inputs[i], err));
         }
     }
     const npy_file *f = &s->files[LABELS];

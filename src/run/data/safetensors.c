@@ -159,20 +159,17 @@ ckm_status ckm_i_safetensors_write(const char *path, const ckm_i_safetensor *ten
     size_t header_bytes = 0;
     uint8_t length[8];
     CKM_I_CHECK(make_header(tensors, n_tensors, metadata, n_metadata, &header, &header_bytes, err));
-    ckm_status status = ckm_i_writer_open(&writer, path, err);
-    if (status == CKM_OK) {
-        for (int i = 0; i < 8; i++) {
-            length[i] = (uint8_t)((uint64_t)header_bytes >> (8 * i));
-        }
-        fwrite(length, 1, sizeof length, writer.stream);
-        fwrite(header, 1, header_bytes, writer.stream);
-        status = write_all_values(tensors, n_tensors, source, user, writer.stream, err);
-        if (status == CKM_OK) {
-            status = ckm_i_writer_commit(&writer, err);
-        } else {
-            ckm_i_writer_abort(&writer);
-        }
+    ckm_status status = CKM_OK;
+    CKM_I_TRY(ckm_i_writer_open(&writer, path, err));
+    for (int i = 0; i < 8; i++) {
+        length[i] = (uint8_t)((uint64_t)header_bytes >> (8 * i));
     }
+    fwrite(length, 1, sizeof length, writer.stream);
+    fwrite(header, 1, header_bytes, writer.stream);
+    CKM_I_TRY(write_all_values(tensors, n_tensors, source, user, writer.stream, err));
+    CKM_I_TRY(ckm_i_writer_commit(&writer, err));
+cleanup:
+    ckm_i_writer_abort(&writer);
     free(header);
     return status;
 }
@@ -340,29 +337,27 @@ static ckm_status read_entries(ckm_i_safetensors *f, const char *text, size_t si
                                int64_t data_bytes, ckm_error *err)
 {
     header h = {f, data_bytes};
-    ckm_status status = ckm_i_json_members(text, size_bytes, f->path, take_member, &h, err);
-    if (status == CKM_OK && f->n > 0) {
+    CKM_I_CHECK(ckm_i_json_members(text, size_bytes, f->path, take_member, &h, err));
+    if (f->n > 0) {
         qsort(f->tensors, (size_t)f->n, sizeof *f->tensors, by_name);
     }
-    for (int32_t i = 1; i < f->n && status == CKM_OK; i++) {
+    for (int32_t i = 1; i < f->n; i++) {
         if (strcmp(f->tensors[i - 1].name, f->tensors[i].name) == 0) {
-            status = ckm_i_error_at(err, CKM_ERR_FORMAT, f->path, 0, -1,
-                                    "not valid JSON: duplicate object key \"%.200s\"", f->tensors[i].name);
+            return ckm_i_error_at(err, CKM_ERR_FORMAT, f->path, 0, -1,
+                                  "not valid JSON: duplicate object key \"%.200s\"", f->tensors[i].name);
         }
     }
-    if (status == CKM_OK && f->n > 0) {
+    if (f->n > 0) {
         qsort(f->tensors, (size_t)f->n, sizeof *f->tensors, by_place);
     }
-    if (status == CKM_OK) {
-        status = check_cover(f, data_bytes, err);
-    }
-    if (status == CKM_OK && f->n > 0) {
+    CKM_I_CHECK(check_cover(f, data_bytes, err));
+    if (f->n > 0) {
         qsort(f->tensors, (size_t)f->n, sizeof *f->tensors, by_name);
     }
     for (int32_t i = 0; i < f->n; i++) {
         f->tensors[i].at += data_at;
     }
-    return status;
+    return CKM_OK;
 }
 
 static ckm_status read_header(ckm_i_safetensors *f, int64_t size, ckm_error *err)
@@ -373,26 +368,24 @@ static ckm_status read_header(ckm_i_safetensors *f, int64_t size, ckm_error *err
         return ckm_i_error_at(err, CKM_ERR_FORMAT, f->path, 0, 0, "is not a safetensors file: it has %lld bytes",
                               (long long)size);
     }
-    ckm_status status = ckm_i_data_pread(f->fd, f->path, 0, 8, length, err);
-    for (int i = 0; i < 8 && status == CKM_OK; i++) {
+    CKM_I_CHECK(ckm_i_data_pread(f->fd, f->path, 0, 8, length, err));
+    for (int i = 0; i < 8; i++) {
         header_bytes |= (uint64_t)length[i] << (8 * i);
     }
-    if (status == CKM_OK && (header_bytes > (uint64_t)max_header_bytes || (int64_t)header_bytes > size - 8)) {
-        status = ckm_i_error_at(err, CKM_ERR_FORMAT, f->path, 0, 0,
-                                "is not a safetensors file: its header would have %llu bytes",
-                                (unsigned long long)header_bytes);
+    if (header_bytes > (uint64_t)max_header_bytes || (int64_t)header_bytes > size - 8) {
+        return ckm_i_error_at(err, CKM_ERR_FORMAT, f->path, 0, 0,
+                              "is not a safetensors file: its header would have %llu bytes",
+                              (unsigned long long)header_bytes);
     }
-    char *text = status == CKM_OK ? ckm_i_malloc((size_t)header_bytes, 1) : NULL;
-    if (status == CKM_OK && text == NULL) {
-        status = ckm_i_error_memory(err);
+    ckm_status status = CKM_OK;
+    int64_t data_at = 8 + (int64_t)header_bytes;
+    char *text = ckm_i_malloc((size_t)header_bytes, 1);
+    if (text == NULL) {
+        return ckm_i_error_memory(err);
     }
-    if (status == CKM_OK) {
-        status = ckm_i_data_pread(f->fd, f->path, 8, (int64_t)header_bytes, text, err);
-    }
-    if (status == CKM_OK) {
-        int64_t data_at = 8 + (int64_t)header_bytes;
-        status = read_entries(f, text, (size_t)header_bytes, data_at, size - data_at, err);
-    }
+    CKM_I_TRY(ckm_i_data_pread(f->fd, f->path, 8, (int64_t)header_bytes, text, err));
+    CKM_I_TRY(read_entries(f, text, (size_t)header_bytes, data_at, size - data_at, err));
+cleanup:
     free(text);
     return status;
 }
@@ -406,16 +399,18 @@ ckm_status ckm_i_safetensors_open(const char *path, ckm_i_safetensors **out, ckm
     }
     f->fd = -1;
     f->path = ckm_i_strdup(path);
-    ckm_status status = f->path != NULL ? ckm_i_file_open(path, &f->fd, &size, err) : ckm_i_error_memory(err);
-    if (status == CKM_OK) {
-        status = read_header(f, size, err);
+    ckm_status status = CKM_OK;
+    if (f->path == NULL) {
+        status = ckm_i_error_memory(err);
+        goto cleanup;
     }
-    if (status != CKM_OK) {
-        ckm_i_safetensors_close(f);
-        return ckm_i_error_in_file(err, status, path);
-    }
+    CKM_I_TRY(ckm_i_file_open(path, &f->fd, &size, err));
+    CKM_I_TRY(read_header(f, size, err));
     *out = f;
-    return CKM_OK;
+    f = NULL;
+cleanup:
+    ckm_i_safetensors_close(f);
+    return ckm_i_error_in_file(err, status, path);
 }
 
 int32_t ckm_i_safetensors_count(const ckm_i_safetensors *f)

@@ -62,25 +62,30 @@ static void note_missing(missing *m, const ckm_error *problem)
     m->n++;
 }
 
+// An operator's kernel, and the workspace that it asks for.
+static ckm_status prepare_one(ckm_program *p, int32_t v, ckm_error *err)
+{
+    int64_t workspace = 0;
+    CKM_I_CHECK(p->backend->prepare(p->backend, p->training->step, v, &p->kernels[v], &workspace, err));
+    // As all buffers, rounded up: then peaks that solvers see are those of memory.
+    if (!ckm_i_round_up(workspace, CKM_I_ALIGNMENT, &workspace)) {
+        return ckm_i_error(err, CKM_ERR_OVERFLOW, "a kernel's workspace does not fit 63 bits");
+    }
+    return ckm_i_training_set_workspace(p->training, v, workspace, err);
+}
+
 static ckm_status prepare_all(ckm_program *p, ckm_error *err)
 {
     missing m = {0, 0, ""};
     for (int32_t v = 0; v < p->n_ops; v++) {
         ckm_error problem = CKM_ERROR_INIT;
-        int64_t workspace = 0;
         if (ckm_i_program_is_view(p->training, v)) {
             continue;
         }
-        ckm_status status = p->backend->prepare(p->backend, p->training->step, v, &p->kernels[v], &workspace, &problem);
+        ckm_status status = prepare_one(p, v, &problem);
         if (status == CKM_ERR_UNSUPPORTED) {
             note_missing(&m, &problem);
             continue;
-        }
-        if (status == CKM_OK) {
-            // As all buffers, rounded up: then peaks that solvers see are those of memory.
-            status = ckm_i_round_up(workspace, CKM_I_ALIGNMENT, &workspace)
-                         ? ckm_i_training_set_workspace(p->training, v, workspace, &problem)
-                         : ckm_i_error(&problem, CKM_ERR_OVERFLOW, "a kernel's workspace does not fit 63 bits");
         }
         if (status != CKM_OK) {
             if (err != NULL) {

@@ -15,11 +15,9 @@ static ckm_status room_for_arena(const ckm_dataflow *df, int64_t room, int64_t *
 {
     int64_t persistent;
     int64_t page = ckm_i_region_page_bytes();
-    ckm_status status = ckm_i_region_lay_out(df, NULL, &persistent, err);
-    if (status == CKM_OK) {
-        *arena = room - room % page - persistent;
-    }
-    return status;
+    CKM_I_CHECK(ckm_i_region_lay_out(df, NULL, &persistent, err));
+    *arena = room - room % page - persistent;
+    return CKM_OK;
 }
 
 // Packs; when that is not within `arena` bytes, once more with ten times the effort.
@@ -29,26 +27,26 @@ static ckm_status pack(const ckm_dataflow *df, const ckm_schedule *s, const ckm_
     ckm_plan_options tuned = *options;
     ckm_plan *plan = NULL;
     tuned.target_bytes = arena > 0 ? arena : 0;
-    ckm_status status = ckm_plan_create(df, s, &tuned, &plan, err);
-    const ckm_plan_info *info = status == CKM_OK ? ckm_plan_get_info(plan) : NULL;
-    if (info != NULL && info->arena_bytes > arena && info->bound_bytes <= arena && info->iterations > 0) {
+    ckm_status status = CKM_OK;
+    CKM_I_TRY(ckm_plan_create(df, s, &tuned, &plan, err));
+    const ckm_plan_info *info = ckm_plan_get_info(plan);
+    if (info->arena_bytes > arena && info->bound_bytes <= arena && info->iterations > 0) {
         ckm_plan *better = NULL;
         tuned.iteration_limit = 10 * info->iterations;
         tuned.seed++;
-        status = ckm_plan_create(df, s, &tuned, &better, err);
-        if (status == CKM_OK && ckm_plan_get_info(better)->arena_bytes < info->arena_bytes) {
+        CKM_I_TRY(ckm_plan_create(df, s, &tuned, &better, err));
+        if (ckm_plan_get_info(better)->arena_bytes < info->arena_bytes) {
             ckm_plan_free(plan);
             plan = better;
         } else {
             ckm_plan_free(better);
         }
     }
-    if (status != CKM_OK) {
-        ckm_plan_free(plan);
-        return status;
-    }
     *out = plan;
-    return CKM_OK;
+    plan = NULL;
+cleanup:
+    ckm_plan_free(plan);
+    return status;
 }
 
 ckm_status ckm_run_plan_under_budget(const ckm_dataflow *df, int64_t budget_bytes, int64_t outside_bytes,

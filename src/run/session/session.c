@@ -45,11 +45,11 @@ static ckm_status check_graph(const ckm_program *p, const ckm_dataflow *df, ckm_
 static ckm_status check_plan(const ckm_dataflow *df, const ckm_schedule *s, const ckm_plan *plan, ckm_error *err)
 {
     ckm_plan_verdict verdict;
-    ckm_status status = ckm_plan_verify(df, s, plan, CKM_I_ALIGNMENT, &verdict, err);
-    if (status == CKM_OK && !verdict.ok) {
+    CKM_I_CHECK(ckm_plan_verify(df, s, plan, CKM_I_ALIGNMENT, &verdict, err));
+    if (!verdict.ok) {
         return ckm_i_error(err, CKM_ERR_ARGUMENT, "the plan does not belong to this schedule: %s", verdict.why);
     }
-    return status;
+    return CKM_OK;
 }
 
 static ckm_status check_alignment(const ckm_i_backend *backend, ckm_error *err)
@@ -136,23 +136,25 @@ static ckm_status check_updates(const binding *b, ckm_error *err)
         return ckm_i_error_memory(err);
     }
     ckm_status status = CKM_OK;
-    for (int64_t at = 0; status == CKM_OK && at < ckm_schedule_step_count(b->s); at++) {
+    for (int64_t at = 0; at < ckm_schedule_step_count(b->s); at++) {
         ckm_step step = ckm_schedule_get_step(b->s, at);
         if (step.kind != CKM_STEP_COMPUTE) {
             continue;
         }
         const ckm_i_dataflow_op *flow = &b->df->ops[step.index];
-        for (int32_t k = 0; status == CKM_OK && k < flow->n_inputs; k++) {
+        for (int32_t k = 0; k < flow->n_inputs; k++) {
             if (updated[b->df->tensors[flow->inputs[k]].storage]) {
                 status = ckm_i_error(err, CKM_ERR_ARGUMENT,
                                      "the schedule computes \"%s\" after the update of \"%s\", which it reads",
                                      flow->name, b->df->tensors[flow->inputs[k]].name);
+                goto cleanup;
             }
         }
         if (t->ops[step.index].phase == CKM_I_UPDATE) {
             updated[b->df->tensors[t->step->ops[step.index].inputs[0]].storage] = true;
         }
     }
+cleanup:
     free(updated);
     return status;
 }
@@ -360,16 +362,11 @@ static ckm_status allocate(binding *b, bool prefault, ckm_error *err)
     if (b->resident == NULL) {
         return ckm_i_error_memory(err);
     }
-    ckm_status status = ckm_i_region_lay_out(b->df, b->resident, &session->arena_at, err);
-    if (status == CKM_OK) {
-        status = ckm_run_region_bytes(b->df, b->plan, &region, err);
-    }
+    CKM_I_CHECK(ckm_i_region_lay_out(b->df, b->resident, &session->arena_at, err));
+    CKM_I_CHECK(ckm_run_region_bytes(b->df, b->plan, &region, err));
     ckm_i_backend *backend = session->program->backend;
-    if (status == CKM_OK && region > 0) {
-        status = backend->memory->allocate(backend, region, prefault, &session->region, err);
-    }
-    if (status != CKM_OK) {
-        return status;
+    if (region > 0) {
+        CKM_I_CHECK(backend->memory->allocate(backend, region, prefault, &session->region, err));
     }
     m->region_bytes = region;
     m->arena_bytes = ckm_plan_get_info(b->plan)->arena_bytes;

@@ -61,18 +61,12 @@ static ckm_status take_turn(side *x, int64_t step, const ckm_timing_options *opt
     double least = 0.0;
     for (int64_t k = 0; k < TURN_STEPS; k++) {
         ckm_step_result result;
-        ckm_status status = CKM_OK;
         if (options->fill != NULL) {
-            status = options->fill(x->session, step + k, options->user, err);
+            CKM_I_CHECK(options->fill(x->session, step + k, options->user, err));
         } else {
-            status = ckm_session_fill(x->session, 1, step + k, err);
+            CKM_I_CHECK(ckm_session_fill(x->session, 1, step + k, err));
         }
-        if (status == CKM_OK) {
-            status = ckm_session_step(x->session, step + k, options->learning_rate, &result, err);
-        }
-        if (status != CKM_OK) {
-            return status;
-        }
+        CKM_I_CHECK(ckm_session_step(x->session, step + k, options->learning_rate, &result, err));
         if (k > 0) {
             memcpy(x->calls + x->n_steps * x->session->n_calls, x->session->call_nanoseconds,
                    (size_t)x->session->n_calls * sizeof *x->calls);

@@ -172,14 +172,9 @@ ckm_status ckm_profile_cache_path(const ckm_program *program, char *path, size_t
     if (n < 0 || (size_t)n + sizeof "/checkmate" > sizeof folder) {
         return ckm_i_error(err, CKM_ERR_ARGUMENT, "the name of the cache folder is too long");
     }
-    ckm_status status = make_folder(folder, err);
-    if (status == CKM_OK) {
-        memcpy(folder + n, "/checkmate", sizeof "/checkmate");
-        status = make_folder(folder, err);
-    }
-    if (status != CKM_OK) {
-        return status;
-    }
+    CKM_I_CHECK(make_folder(folder, err));
+    memcpy(folder + n, "/checkmate", sizeof "/checkmate");
+    CKM_I_CHECK(make_folder(folder, err));
     // A name that a person can read, from an importer or the zoo; the number makes it unique.
     ckm_i_text_copy(name, sizeof name, program->training->graph->name);
     for (char *c = name; *c != '\0'; c++) {

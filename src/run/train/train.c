@@ -179,11 +179,8 @@ static ckm_status one_step(loop *l, int64_t step, ckm_error *err)
         (void)saved;
         return status;
     }
-    status = ckm_session_step(l->session, step, rate, &done, err);
-    if (status != CKM_OK) {
-        // Some parameters may have had their update and others not: the file saved last stays.
-        return status;
-    }
+    // Where it fails, some parameters may have had their update and others not: the file saved last stays.
+    CKM_I_CHECK(ckm_session_step(l->session, step, rate, &done, err));
     account(l, step, &done, waited, rate);
     return !isfinite(done.loss) && l->options->on_nan == CKM_NAN_STOP ? not_finite(l, step, "the loss", err) : CKM_OK;
 }
@@ -192,6 +189,22 @@ static int64_t judged_per_step(const ckm_session *session)
 {
     int32_t labels = ckm_session_labels(session);
     return labels >= 0 ? ckm_session_get_tensor(session, labels).bytes / (int64_t)sizeof(int32_t) : 1;
+}
+
+static ckm_status run_steps(loop *l, ckm_error *err)
+{
+    const ckm_train_options *options = l->options;
+    for (int64_t step = options->first_step; step < options->last_step; step++) {
+        if (options->stop != NULL && options->stop(options->user)) {
+            l->result.stopped = true;
+            break;
+        }
+        CKM_I_CHECK(one_step(l, step, err));
+        if (options->save_every > 0 && (step + 1) % options->save_every == 0) {
+            CKM_I_CHECK(save(l, step + 1, false, err));
+        }
+    }
+    return save(l, l->result.next_step, true, err);
 }
 
 ckm_status ckm_train_run(ckm_session *session, ckm_data *data, const ckm_train_options *given, ckm_train_result *result,
@@ -222,23 +235,10 @@ ckm_status ckm_train_run(ckm_session *session, ckm_data *data, const ckm_train_o
                                    .last_loss = (double)NAN,
                                    .mean_loss = (double)NAN};
     l->began = ckm_i_clock_seconds();
-    for (int64_t step = options->first_step; step < options->last_step && status == CKM_OK; step++) {
-        if (options->stop != NULL && options->stop(options->user)) {
-            l->result.stopped = true;
-            break;
-        }
-        status = one_step(l, step, err);
-        if (status == CKM_OK && options->save_every > 0 && (step + 1) % options->save_every == 0) {
-            status = save(l, step + 1, false, err);
-        }
-    }
-    if (status == CKM_OK) {
-        status = save(l, l->result.next_step, true, err);
-    }
+    CKM_I_TRY(run_steps(l, err));
     finish(l);
-    if (status == CKM_OK) {
-        *result = l->result;
-    }
+    *result = l->result;
+cleanup:
     free(l);
     return status;
 }

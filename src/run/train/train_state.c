@@ -227,16 +227,12 @@ ckm_status ckm_train_load(ckm_session *session, const char *path, ckm_train_plac
     ckm_i_safetensors *file = NULL;
     ckm_train_place place;
     int32_t n_read = 0;
-    ckm_status status = ckm_i_safetensors_open(path, &file, err);
-    if (status == CKM_OK) {
-        status = read_place(file, path, &place, err);
-    }
-    if (status == CKM_OK) {
-        status = read_tensors(session, file, path, true, &n_read, err);
-    }
-    if (status == CKM_OK) {
-        *out = place;
-    }
+    ckm_status status = CKM_OK;
+    CKM_I_TRY(ckm_i_safetensors_open(path, &file, err));
+    CKM_I_TRY(read_place(file, path, &place, err));
+    CKM_I_TRY(read_tensors(session, file, path, true, &n_read, err));
+    *out = place;
+cleanup:
     ckm_i_safetensors_close(file);
     return status;
 }

@@ -91,16 +91,17 @@ ckm_status ckm_i_prover_create(ckm_i_solver *solver, bool programs, ckm_i_prover
     p->n_cuts = cuts_for_rows(solver->df, first_rows);
     p->done = solver->df->n_ops == 0 || ckm_i_stage_rows(solver->df, 1) > most_rows;
     p->cuts = ckm_i_malloc((size_t)solver->df->n_ops, sizeof *p->cuts);
-    ckm_status status = p->cuts == NULL ? ckm_i_error_memory(err) : CKM_OK;
-    if (status == CKM_OK) {
-        status = ckm_i_stage_cuts_init(solver->df, ckm_i_stage_first(solver->df), &p->places, err);
+    ckm_status status = CKM_OK;
+    if (p->cuts == NULL) {
+        status = ckm_i_error_memory(err);
+        goto cleanup;
     }
-    if (status != CKM_OK) {
-        ckm_i_prover_free(p);
-        return status;
-    }
+    CKM_I_TRY(ckm_i_stage_cuts_init(solver->df, ckm_i_stage_first(solver->df), &p->places, err));
     *out = p;
-    return CKM_OK;
+    p = NULL;
+cleanup:
+    ckm_i_prover_free(p);
+    return status;
 }
 
 void ckm_i_prover_free(ckm_i_prover *p)

@@ -189,9 +189,7 @@ ckm_status ckm_i_stage_run_finish(ckm_i_solver *solver, ckm_i_stage_run *run, ck
     ckm_i_milp_result result = {0};
     ckm_status status = ckm_i_milp_finish(run->job, &result, err);
     run->job = NULL;
-    if (status != CKM_OK) {
-        goto cleanup;
-    }
+    CKM_I_TRY(status);
     found->bound = result.proven;
     if (result.missing) {
         ckm_i_solver_log(solver, CKM_LOG_WARN, "%s; continuing without it", result.detail);

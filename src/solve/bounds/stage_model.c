@@ -289,22 +289,25 @@ ckm_status ckm_i_stage_model_build(const ckm_dataflow *df, int64_t budget_bytes,
     ckm_i_stage_model built = {.df = df, .n_cuts = n_cuts, .room_bytes = budget_bytes - df->resident_bytes};
     builder b = {.df = df, .out = &built, .m = &built.milp};
     ckm_i_milp_init(&built.milp);
-    bool ok = allocate(&b, cuts);
-    if (ok) {
-        ckm_i_last_need(df, b.last_need);
-        set_scales(&b);
-        add_again_columns(&b, -1);
-        add_cut_columns(&b, 0);
-        for (int32_t k = 0; k < n_cuts && ok; k++) {
-            add_memory_row(&b, k);
-            ok = add_window(&b, k);
+    if (!allocate(&b, cuts)) {
+        status = ckm_i_error_memory(err);
+        goto cleanup;
+    }
+    ckm_i_last_need(df, b.last_need);
+    set_scales(&b);
+    add_again_columns(&b, -1);
+    add_cut_columns(&b, 0);
+    for (int32_t k = 0; k < n_cuts; k++) {
+        add_memory_row(&b, k);
+        if (!add_window(&b, k)) {
+            status = ckm_i_error_memory(err);
+            goto cleanup;
         }
     }
-    status = ok ? ckm_i_milp_check(&built.milp, err) : ckm_i_error_memory(err);
-    if (status == CKM_OK) {
-        *out = built;
-        built = (ckm_i_stage_model){0};
-    }
+    CKM_I_TRY(ckm_i_milp_check(&built.milp, err));
+    *out = built;
+    built = (ckm_i_stage_model){0};
+cleanup:
     ckm_i_stage_model_dispose(&built);
     free(b.working);
     free(b.group_col);

@@ -35,6 +35,6 @@ cleanup:
 
 ckm_status ckm_i_chain_run(ckm_i_solver *solver, ckm_error *err)
 {
-    ckm_status status = bound(solver, err);
-    return status == CKM_OK && !ckm_i_solver_should_stop(solver) ? ckm_i_chain_schedule(solver, err) : status;
+    CKM_I_CHECK(bound(solver, err));
+    return ckm_i_solver_should_stop(solver) ? CKM_OK : ckm_i_chain_schedule(solver, err);
 }

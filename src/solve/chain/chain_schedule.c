@@ -319,11 +319,10 @@ static ckm_status correct_memory(ckm_i_solver *solver, const ckm_i_blocks *b, ck
     int64_t told = budget;
     int64_t low = -1;
     int64_t high = -1;
-    ckm_status status = CKM_OK;
-    for (int tries = 0; tries < MAX_TRIES && status == CKM_OK && !ckm_i_solver_should_stop(solver); tries++) {
+    for (int tries = 0; tries < MAX_TRIES && !ckm_i_solver_should_stop(solver); tries++) {
         int64_t peak = -1;
-        status = try_memory(solver, b, told, stages, &peak, err);
-        if (status != CKM_OK || (peak < 0 && low >= 0)) {
+        CKM_I_CHECK(try_memory(solver, b, told, stages, &peak, err));
+        if (peak < 0 && low >= 0) {
             break;
         }
         int64_t excess = peak < 0 ? -(budget / 16) : peak - budget;
@@ -341,7 +340,7 @@ static ckm_status correct_memory(ckm_i_solver *solver, const ckm_i_blocks *b, ck
         }
         told = next;
     }
-    return status;
+    return CKM_OK;
 }
 
 ckm_status ckm_i_chain_schedule(ckm_i_solver *solver, ckm_error *err)

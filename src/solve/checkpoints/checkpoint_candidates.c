@@ -213,12 +213,11 @@ ckm_status ckm_i_candidates_find(const ckm_i_forward *fw, ckm_i_candidates which
     if (which == CKM_I_CANDIDATES_ALL) {
         find_all(fw, &found);
     } else {
-        status = find_articulation(fw, &found, err);
-    }
-    if (status != CKM_OK) {
-        ckm_i_positions_dispose(&found);
-        return status;
+        CKM_I_TRY(find_articulation(fw, &found, err));
     }
     *out = found;
-    return CKM_OK;
+    found = (ckm_i_positions){0};
+cleanup:
+    ckm_i_positions_dispose(&found);
+    return status;
 }

@@ -308,10 +308,10 @@ ckm_status ckm_i_holds_offer(ckm_i_solver *solver, ckm_i_holds *holds, const cha
                              ckm_error *err)
 {
     int64_t peak = -1;
-    ckm_status status = holds->stages != NULL ? offer_stages(solver, holds->stages, source, &peak, err)
-                                              : offer_list(solver, holds, source, &peak, err);
-    if (status == CKM_OK && peak_bytes != NULL) {
+    CKM_I_CHECK(holds->stages != NULL ? offer_stages(solver, holds->stages, source, &peak, err)
+                                      : offer_list(solver, holds, source, &peak, err));
+    if (peak_bytes != NULL) {
         *peak_bytes = peak;
     }
-    return status;
+    return CKM_OK;
 }

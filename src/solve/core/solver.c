@@ -104,16 +104,14 @@ static ckm_status accept(ckm_i_solver *solver, ckm_schedule *schedule, int64_t c
                          const char *source, ckm_error *err)
 {
     ckm_verdict verdict;
-    ckm_status status = ckm_schedule_verify(solver->df, schedule, solver->budget_bytes, &verdict, err);
-    if (status == CKM_OK && (!verdict.ok || verdict.cost != cost || verdict.peak_bytes != peak_bytes)) {
+    ckm_status status = CKM_OK;
+    CKM_I_TRY(ckm_schedule_verify(solver->df, schedule, solver->budget_bytes, &verdict, err));
+    if (!verdict.ok || verdict.cost != cost || verdict.peak_bytes != peak_bytes) {
         status = ckm_i_error(err, CKM_ERR_INTERNAL,
                              "strategy %s: the verifier disagrees: %s (cost %lld, peak %lld; claimed %lld, %lld)",
                              source, verdict.ok ? "legal" : verdict.why, (long long)verdict.cost,
                              (long long)verdict.peak_bytes, (long long)cost, (long long)peak_bytes);
-    }
-    if (status != CKM_OK) {
-        ckm_schedule_free(schedule);
-        return status;
+        goto cleanup;
     }
     ckm_schedule_free(solver->best_schedule);
     solver->best_schedule = schedule;
@@ -123,7 +121,10 @@ static ckm_status accept(ckm_i_solver *solver, ckm_schedule *schedule, int64_t c
     snprintf(solver->best_source, sizeof solver->best_source, "%s", source);
     ckm_i_solver_note(solver, cost, peak_bytes, solver->best_class);
     report(solver, source);
-    return CKM_OK;
+    schedule = NULL;
+cleanup:
+    ckm_schedule_free(schedule);
+    return status;
 }
 
 static void note_peak(ckm_i_solver *solver, int64_t peak_bytes)
@@ -180,17 +181,16 @@ ckm_status ckm_i_solver_offer_schedule(ckm_i_solver *solver, const ckm_schedule 
         CKM_I_TRY(ckm_schedule_create(&copy, err));
         for (int64_t i = 0; i < ckm_schedule_step_count(schedule); i++) {
             ckm_step step = ckm_schedule_get_step(schedule, i);
-            status = ckm_schedule_append(copy, &step, err);
-            if (status != CKM_OK) {
-                ckm_schedule_free(copy);
-                goto cleanup;
-            }
+            CKM_I_TRY(ckm_schedule_append(copy, &step, err));
         }
-        CKM_I_TRY(accept(solver, copy, result.cost, result.peak_bytes, source, err));
+        status = accept(solver, copy, result.cost, result.peak_bytes, source, err);
+        copy = NULL;
+        CKM_I_TRY(status);
         ckm_i_stages_free(solver->best_stages);
         solver->best_stages = NULL;
     }
 cleanup:
+    ckm_schedule_free(copy);
     return status;
 }
 

@@ -89,18 +89,15 @@ static ckm_status narrow(finder *f, const int32_t *slots, int32_t n, int64_t fro
     ckm_i_pebbling *p = f->p;
     int32_t state = -1;
     int64_t least = *low > from ? *low : from;
-    ckm_status status = ckm_i_pebbling_intern(p, slots, n, &state, err);
+    CKM_I_CHECK(ckm_i_pebbling_intern(p, slots, n, &state, err));
     int tries = 0;
     int open = 0;
-    while (status == CKM_OK && least < *high && tries < MAX_DECISIONS && open < MAX_OPEN && !is_done(f)) {
+    while (least < *high && tries < MAX_DECISIONS && open < MAX_OPEN && !is_done(f)) {
         int64_t budget = open > 0 || tries >= MAX_REFUTED ? least + (*high - least) / 2 : least;
         int64_t key = 0;
         ckm_i_pebbling_answer answer = CKM_I_PEBBLING_OPEN;
-        status = ckm_i_pebbling_decide(p, state, budget, limit, &answer, &key, err);
+        CKM_I_CHECK(ckm_i_pebbling_decide(p, state, budget, limit, &answer, &key, err));
         tries++;
-        if (status != CKM_OK) {
-            break;
-        }
         if (answer == CKM_I_PEBBLING_FITS) {
             *high = budget;
         } else if (answer == CKM_I_PEBBLING_REFUTED) {
@@ -111,7 +108,7 @@ static ckm_status narrow(finder *f, const int32_t *slots, int32_t n, int64_t fro
             open++;
         }
     }
-    return status;
+    return CKM_OK;
 }
 
 // Operator v at any of its runs: the same for what others that need its outputs build on.
@@ -174,8 +171,7 @@ static int32_t collect_results(const finder *f)
 static ckm_status look_at_first_runs(finder *f, ckm_error *err)
 {
     ckm_i_pebbling *p = f->p;
-    ckm_status status = CKM_OK;
-    for (int32_t v = 0; p->ancestors != NULL && v < p->df->n_ops && status == CKM_OK && !is_done(f); v++) {
+    for (int32_t v = 0; p->ancestors != NULL && v < p->df->n_ops && !is_done(f); v++) {
         if (!p->df->ops[v].recomputable) {
             continue;  // its only run has been looked at
         }
@@ -192,9 +188,9 @@ static ckm_status look_at_first_runs(finder *f, ckm_error *err)
         }
         f->floor_bytes = own > f->floor_bytes ? own : f->floor_bytes;
         int64_t high = INT64_MAX;
-        status = look_at_set(f, n, &high, err);
+        CKM_I_CHECK(look_at_set(f, n, &high, err));
     }
-    return status;
+    return CKM_OK;
 }
 
 ckm_status ckm_i_memory_floor_find(ckm_i_pebbling *p, const ckm_i_memory_floor_options *options,
@@ -238,11 +234,9 @@ ckm_status ckm_i_memory_floor(const ckm_dataflow *df, const ckm_i_memory_floor_o
                               ckm_i_memory_floor_result *out, ckm_error *err)
 {
     ckm_i_pebbling p;
-    ckm_status status = ckm_i_pebbling_init(&p, df, err);
-    if (status == CKM_OK) {
-        status = ckm_i_memory_floor_find(&p, options, out, err);
-        ckm_i_pebbling_dispose(&p);
-    }
+    CKM_I_CHECK(ckm_i_pebbling_init(&p, df, err));
+    ckm_status status = ckm_i_memory_floor_find(&p, options, out, err);
+    ckm_i_pebbling_dispose(&p);
     return status;
 }
 

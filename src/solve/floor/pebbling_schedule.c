@@ -159,7 +159,6 @@ cleanup:
 static ckm_status take_move(walk *w, bool *taken, ckm_error *err)
 {
     const ckm_i_pebbling *p = w->p;
-    ckm_status status = CKM_OK;
     load(w);
     int64_t bytes = p->bytes;
     unload(w);
@@ -171,27 +170,26 @@ static ckm_status take_move(walk *w, bool *taken, ckm_error *err)
                 i--;
             }
             if (retry > 0 || bytes <= w->failed_bytes[v] - w->failed_bytes[v] / 8) {
-                status = try_op(w, v, limit, taken, err);
+                CKM_I_CHECK(try_op(w, v, limit, taken, err));
             }
-            if (status != CKM_OK || *taken || is_stopped(w)) {
-                return status;
+            if (*taken || is_stopped(w)) {
+                return CKM_OK;
             }
         }
     }
-    return status;
+    return CKM_OK;
 }
 
 // Back from w->slots to nothing. *arrived: it got there.
 static ckm_status go_to_nothing(walk *w, bool *arrived, ckm_error *err)
 {
-    ckm_status status = CKM_OK;
     *arrived = true;
-    while (status == CKM_OK && *arrived && w->n > 0) {
+    while (*arrived && w->n > 0) {
         bool taken = false;
-        status = take_move(w, &taken, err);
+        CKM_I_CHECK(take_move(w, &taken, err));
         *arrived = taken && !is_stopped(w);
     }
-    return status;
+    return CKM_OK;
 }
 
 // The results at the end; then, before that, whatever has not been run for them, the late ones last.
@@ -205,24 +203,25 @@ static ckm_status play(walk *w, bool *found, ckm_error *err)
             w->slots[w->n++] = s;
         }
     }
-    ckm_status status = go_to_nothing(w, found, err);
-    for (int32_t v = df->n_ops - 1; v >= 0 && status == CKM_OK && *found; v--) {
+    CKM_I_CHECK(go_to_nothing(w, found, err));
+    for (int32_t v = df->n_ops - 1; v >= 0 && *found; v--) {
         if (!w->has_run[v]) {
             w->n = 0;
-            status = try_op(w, v, w->work_end - p->work, found, err);
-            if (status == CKM_OK && *found) {
-                status = go_to_nothing(w, found, err);
+            CKM_I_CHECK(try_op(w, v, w->work_end - p->work, found, err));
+            if (*found) {
+                CKM_I_CHECK(go_to_nothing(w, found, err));
             }
         }
     }
-    return status;
+    return CKM_OK;
 }
 
 static ckm_status write_out(const walk *w, ckm_schedule **out, ckm_error *err)
 {
     ckm_schedule *s = NULL;
-    ckm_status status = ckm_schedule_create(&s, err);
-    for (int64_t k = w->n_steps - 1; k >= 0 && status == CKM_OK; k--) {
+    ckm_status status = CKM_OK;
+    CKM_I_TRY(ckm_schedule_create(&s, err));
+    for (int64_t k = w->n_steps - 1; k >= 0; k--) {
         int64_t frees_at = k > 0 ? w->steps[k - 1].frees_end : 0;
         int64_t pairs_at = k > 0 ? w->steps[k - 1].pairs_end : 0;
         ckm_step compute = {
@@ -231,18 +230,17 @@ static ckm_status write_out(const walk *w, ckm_schedule **out, ckm_error *err)
             .n_inplace = (int32_t)(w->steps[k].pairs_end - pairs_at),
             .inplace = (const int32_t(*)[2])(w->pairs + pairs_at),
         };
-        status = ckm_schedule_append(s, &compute, err);
-        for (int64_t i = frees_at; i < w->steps[k].frees_end && status == CKM_OK; i++) {
+        CKM_I_TRY(ckm_schedule_append(s, &compute, err));
+        for (int64_t i = frees_at; i < w->steps[k].frees_end; i++) {
             ckm_step step = {.kind = CKM_STEP_FREE, .index = w->frees[i]};
-            status = ckm_schedule_append(s, &step, err);
+            CKM_I_TRY(ckm_schedule_append(s, &step, err));
         }
     }
-    if (status != CKM_OK) {
-        ckm_schedule_free(s);
-        return status;
-    }
     *out = s;
-    return CKM_OK;
+    s = NULL;
+cleanup:
+    ckm_schedule_free(s);
+    return status;
 }
 
 ckm_status ckm_i_pebbling_schedule(ckm_i_pebbling *p, int64_t budget_bytes, int64_t work, bool (*stop)(void *context),

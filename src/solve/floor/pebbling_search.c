@@ -254,8 +254,8 @@ ckm_status ckm_i_pebbling_decide(ckm_i_pebbling *p, int32_t state, int64_t budge
     outcome last = PUSHED;
     p->n_frames = 0;
     p->n_moves = 0;
-    ckm_status status = visit(p, state, budget_bytes, &last, key_bytes, err);
-    while (status == CKM_OK && p->n_frames > 0 && last != FITS) {
+    CKM_I_CHECK(visit(p, state, budget_bytes, &last, key_bytes, err));
+    while (p->n_frames > 0 && last != FITS) {
         if (p->work > end || p->n_arena > max_arena) {
             *answer = CKM_I_PEBBLING_OPEN;
             return CKM_OK;
@@ -278,15 +278,15 @@ ckm_status ckm_i_pebbling_decide(ckm_i_pebbling *p, int32_t state, int64_t budge
             continue;
         }
         int32_t to = -1;
-        status = take_move(p, frame, &to, err);
-        status = status == CKM_OK ? visit(p, to, budget_bytes, &last, key_bytes, err) : status;
+        CKM_I_CHECK(take_move(p, frame, &to, err));
+        CKM_I_CHECK(visit(p, to, budget_bytes, &last, key_bytes, err));
     }
-    for (int64_t i = 0; status == CKM_OK && last == FITS && i < p->n_frames; i++) {
+    for (int64_t i = 0; last == FITS && i < p->n_frames; i++) {
         p->states[p->frames[i].state].high_bytes = budget_bytes;
     }
-    if (status == CKM_OK && last == REFUTED && *key_bytes > p->states[state].low_bytes) {
+    if (last == REFUTED && *key_bytes > p->states[state].low_bytes) {
         p->states[state].low_bytes = *key_bytes;
     }
     *answer = last == FITS ? CKM_I_PEBBLING_FITS : CKM_I_PEBBLING_REFUTED;
-    return status;
+    return CKM_OK;
 }

@@ -60,7 +60,6 @@ cleanup:
 
 static ckm_status conclude(ckm_i_solver *solver, const ckm_i_ilp *ilp, const ckm_i_milp_result *result, ckm_error *err)
 {
-    ckm_status status = CKM_OK;
     bool frontier = ilp->formulation != CKM_FORMULATION_UNPARTITIONED;
     if (result->missing) {
         ckm_i_solver_log(solver, CKM_LOG_WARN, "%s; continuing without it", result->detail);
@@ -68,9 +67,9 @@ static ckm_status conclude(ckm_i_solver *solver, const ckm_i_ilp *ilp, const ckm
     ckm_i_solver_log(solver, CKM_LOG_INFO, "ilp: %s, %d rows, %d columns", result->detail, ilp->milp.n_rows,
                      ilp->milp.n_cols);
     if (result->x != NULL) {
-        status = frontier ? take_solution(solver, ilp, result, err) : take_unpartitioned(solver, ilp, result, err);
+        CKM_I_CHECK(frontier ? take_solution(solver, ilp, result, err) : take_unpartitioned(solver, ilp, result, err));
     }
-    if (status == CKM_OK && result->bound > -INFINITY) {
+    if (result->bound > -INFINITY) {
         double bound = ckm_i_ilp_cost_bound(ilp, result->bound);
         if (solver->options->cost_limit >= 0) {
             // The program knows nothing of dearer schedules: all it proves of them is that they cost more.
@@ -78,10 +77,10 @@ static ckm_status conclude(ckm_i_solver *solver, const ckm_i_ilp *ilp, const ckm
         }
         ckm_i_solver_claim_bound(solver, bound, CKM_BOUND_FRONTIER, "ilp");
     }
-    if (status == CKM_OK && result->status == CKM_I_MILP_INFEASIBLE) {
+    if (result->status == CKM_I_MILP_INFEASIBLE) {
         ckm_i_solver_claim_infeasible(solver, CKM_BOUND_FRONTIER, "ilp");
     }
-    return status;
+    return CKM_OK;
 }
 
 ckm_status ckm_i_ilp_run(ckm_i_solver *solver, double seconds, ckm_error *err)

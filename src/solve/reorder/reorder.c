@@ -114,7 +114,8 @@ static ckm_status run_entry(entry *e, bool search_only, double seconds, ckm_erro
     all->bound_shows_loss = false;
     ckm_status status = ckm_i_presolve_run(&e->solver, search_only ? all->search : all->strategy, err);
     all->bound_shows_loss = false;
-    return status == CKM_OK ? collect(e, err) : status;
+    CKM_I_CHECK(status);
+    return collect(e, err);
 }
 
 static ckm_status add_entry(reordering *all, const int32_t *order, ckm_error *err)

@@ -76,12 +76,10 @@ cleanup:
 static ckm_status add_to_pool(course *c, const ckm_i_search *s, ckm_error *err)
 {
     ckm_i_snapshot snapshot = {0};
-    ckm_status status = ckm_i_snapshot_take(s->held, s->df->n_tensors, s->total_cost, s->excess > 0.5 ? s->excess : 0.0,
-                                            &snapshot, err);
-    if (status == CKM_OK) {
-        ckm_i_pool_add(&c->pool, &snapshot);
-    }
-    return status;
+    CKM_I_CHECK(ckm_i_snapshot_take(s->held, s->df->n_tensors, s->total_cost, s->excess > 0.5 ? s->excess : 0.0,
+                                    &snapshot, err));
+    ckm_i_pool_add(&c->pool, &snapshot);
+    return CKM_OK;
 }
 
 // Lets the work beside the search go on, and takes a suggestion where that has one.

@@ -40,14 +40,12 @@ ckm_status ckm_i_neighbourhood_meet(ckm_i_neighbourhood *nb, const ckm_i_search 
     if (s->excess > 0.5) {
         return CKM_OK;
     }
-    ckm_status status = ckm_i_snapshot_take(s->held, s->df->n_tensors, s->total_cost, 0.0, &snapshot, err);
-    if (status == CKM_OK) {
-        ckm_i_snapshot_dispose(&nb->recent[nb->next]);
-        nb->recent[nb->next] = snapshot;
-        nb->next = (nb->next + 1) % n_recent;
-        nb->n_recent += nb->n_recent < n_recent;
-    }
-    return status;
+    CKM_I_CHECK(ckm_i_snapshot_take(s->held, s->df->n_tensors, s->total_cost, 0.0, &snapshot, err));
+    ckm_i_snapshot_dispose(&nb->recent[nb->next]);
+    nb->recent[nb->next] = snapshot;
+    nb->next = (nb->next + 1) % n_recent;
+    nb->n_recent += nb->n_recent < n_recent;
+    return CKM_OK;
 }
 
 void ckm_i_neighbourhood_dispose(ckm_i_neighbourhood *nb)
@@ -93,14 +91,9 @@ static ckm_status solve(ckm_i_solver *solver, const ckm_i_search *s, ckm_i_ilp *
 static ckm_status take(const ckm_i_pool *pool, const ckm_i_ilp *ilp, const double *x, ckm_i_search *s, bool *improved,
                        ckm_error *err)
 {
-    ckm_status status = ckm_i_neighbourhood_take(ilp, x, s, err);
-    if (status == CKM_OK) {
-        *improved = s->excess <= 0.5 && s->total_cost < pool->at[0].cost;
-    }
-    if (status == CKM_OK && !*improved) {
-        status = ckm_i_snapshot_load(&pool->at[0], s, err);
-    }
-    return status;
+    CKM_I_CHECK(ckm_i_neighbourhood_take(ilp, x, s, err));
+    *improved = s->excess <= 0.5 && s->total_cost < pool->at[0].cost;
+    return *improved ? CKM_OK : ckm_i_snapshot_load(&pool->at[0], s, err);
 }
 
 ckm_status ckm_i_neighbourhood_improve(ckm_i_neighbourhood *nb, ckm_i_solver *solver, const ckm_i_pool *pool,

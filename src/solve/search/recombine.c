@@ -321,16 +321,15 @@ ckm_status ckm_i_recombine(const ckm_dataflow *df, int64_t budget_bytes, const c
     }
     for (int32_t t = 0; t < df->n_ops; t++) {
         if (t % stop_period == 0 && stop != NULL && stop(user)) {
+            *out = found;  // nothing
             goto cleanup;
         }
         pass_stage(&p, t);
     }
     // All end with the same row, what is left.
     CKM_I_TRY(trace(&p, &found, err));
+    *out = found;
 cleanup:
-    if (status == CKM_OK) {
-        *out = found;
-    }
     free_paths(&p);
     return status;
 }

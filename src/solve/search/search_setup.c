@@ -371,9 +371,7 @@ ckm_status ckm_i_search_emit(ckm_i_search *s, ckm_schedule **out, ckm_error *err
             goto cleanup;
         }
         ckm_i_search_walk_stage(s, t, schedule, &status, err);
-        if (status != CKM_OK) {
-            goto cleanup;
-        }
+        CKM_I_TRY(status);
     }
     *out = schedule;
     schedule = NULL;

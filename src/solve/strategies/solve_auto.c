@@ -88,29 +88,28 @@ cleanup:
 static ckm_status search_beside(ckm_i_solver *solver, ckm_i_prover *prover, double seconds, ckm_error *err)
 {
     double end = ckm_i_clock_seconds() + seconds;
-    ckm_status status = search(solver, prover, true, seconds, err);
+    CKM_I_CHECK(search(solver, prover, true, seconds, err));
     double left = end - ckm_i_clock_seconds();
-    if (status == CKM_OK && left > 0.0 && !ckm_i_solver_should_stop(solver)) {
-        status = ckm_i_prover_run(prover, left, err);
-    }
-    return status;
+    return left > 0.0 && !ckm_i_solver_should_stop(solver) ? ckm_i_prover_run(prover, left, err) : CKM_OK;
 }
 
-// Search here, proofs in a process beside it. The paper's program, which knows of peaks within a stage, where that
-// leaves a gap.
+// Search, and the paper's program, which knows of peaks within a stage, where the prover leaves a gap.
+static ckm_status search_attached(ckm_i_solver *solver, ckm_i_prover *prover, ckm_error *err)
+{
+    if (solver->df->n_ops <= CKM_I_ILP_MAX_OPS) {
+        CKM_I_CHECK(search_beside(solver, prover, time_left(solver) * 0.5, err));
+        if (!ckm_i_solver_should_stop(solver) && ckm_i_prover_has_ended(prover)) {
+            CKM_I_CHECK(ckm_i_ilp_run(solver, time_left(solver) * 0.8, err));
+        }
+    }
+    return search_beside(solver, prover, time_left(solver), err);
+}
+
+// Search here, proofs in a process beside it.
 static ckm_status side_by_side(ckm_i_solver *solver, ckm_i_prover *prover, ckm_error *err)
 {
     CKM_I_CHECK(ckm_i_prover_attach(prover, time_left(solver), err));
-    ckm_status status = CKM_OK;
-    if (solver->df->n_ops <= CKM_I_ILP_MAX_OPS) {
-        status = search_beside(solver, prover, time_left(solver) * 0.5, err);
-        if (status == CKM_OK && !ckm_i_solver_should_stop(solver) && ckm_i_prover_has_ended(prover)) {
-            status = ckm_i_ilp_run(solver, time_left(solver) * 0.8, err);
-        }
-    }
-    if (status == CKM_OK) {
-        status = search_beside(solver, prover, time_left(solver), err);
-    }
+    ckm_status status = search_attached(solver, prover, err);
     ckm_status proof = ckm_i_prover_detach(prover, status == CKM_OK ? err : NULL);
     return status != CKM_OK ? status : proof;
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // chain: dynamic programs for chains and sequences of blocks, with a bound of their own for chains.
+#include "base/error.h"
 #include "solve/chain/chain.h"
 
 static ckm_status run(ckm_i_solver *solver, ckm_error *err)
 {
-    ckm_status status = ckm_i_solver_offer_plain(solver, err);
-    return status == CKM_OK && !ckm_i_solver_should_stop(solver) ? ckm_i_chain_run(solver, err) : status;
+    CKM_I_CHECK(ckm_i_solver_offer_plain(solver, err));
+    return ckm_i_solver_should_stop(solver) ? CKM_OK : ckm_i_chain_run(solver, err);
 }
 
 const ckm_i_strategy ckm_i_strategy_chain = {

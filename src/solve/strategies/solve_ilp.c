@@ -2,16 +2,14 @@
 // ilp: the paper's mixed-integer program through CBC, started from the best schedule that local search finds.
 #include <math.h>
 
+#include "base/error.h"
 #include "solve/ilp/ilp_run.h"
 #include "solve/search/local_search.h"
 
 static ckm_status run(ckm_i_solver *solver, ckm_error *err)
 {
-    ckm_status status = ckm_i_local_search_briefly(solver, err);
-    if (status != CKM_OK || ckm_i_solver_should_stop(solver)) {
-        return status;
-    }
-    return ckm_i_ilp_run(solver, INFINITY, err);
+    CKM_I_CHECK(ckm_i_local_search_briefly(solver, err));
+    return ckm_i_solver_should_stop(solver) ? CKM_OK : ckm_i_ilp_run(solver, INFINITY, err);
 }
 
 const ckm_i_strategy ckm_i_strategy_ilp = {

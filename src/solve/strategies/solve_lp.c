@@ -32,18 +32,14 @@ static ckm_status solve_relaxation(ckm_i_solver *solver, int64_t budget_bytes, c
                            "operators; strategy stage-bound has a smaller one",
                            solver->df->n_ops);
     }
-    ckm_status status = ckm_i_ilp_build(solver->df, budget_bytes, formulation, max_entries, ilp, err);
-    if (status == CKM_OK) {
-        status = ckm_i_milp_solve(&(*ilp)->milp, &limits, result, err);
-    }
-    if (status == CKM_OK && result->missing) {
+    CKM_I_CHECK(ckm_i_ilp_build(solver->df, budget_bytes, formulation, max_entries, ilp, err));
+    CKM_I_CHECK(ckm_i_milp_solve(&(*ilp)->milp, &limits, result, err));
+    if (result->missing) {
         ckm_i_solver_log(solver, CKM_LOG_WARN, "%s; continuing without it", result->detail);
     }
-    if (status == CKM_OK) {
-        ckm_i_solver_log(solver, CKM_LOG_INFO, "linear relaxation: %s, %d rows, %d columns", result->detail,
-                         (*ilp)->milp.n_rows, (*ilp)->milp.n_cols);
-    }
-    return status;
+    ckm_i_solver_log(solver, CKM_LOG_INFO, "linear relaxation: %s, %d rows, %d columns", result->detail,
+                     (*ilp)->milp.n_rows, (*ilp)->milp.n_cols);
+    return CKM_OK;
 }
 
 // Hands in the bound that the multipliers prove, whatever the engine claims.
@@ -65,11 +61,10 @@ static ckm_status run_bound(ckm_i_solver *solver, ckm_error *err)
 {
     ckm_i_ilp *ilp = NULL;
     ckm_i_milp_result result = {0};
-    ckm_status status = solve_relaxation(solver, solver->budget_bytes, solver->options->formulation, &ilp, &result,
-                                         err);
-    if (status == CKM_OK) {
-        hand_in_bound(solver, ilp, &result);
-    }
+    ckm_status status = CKM_OK;
+    CKM_I_TRY(solve_relaxation(solver, solver->budget_bytes, solver->options->formulation, &ilp, &result, err));
+    hand_in_bound(solver, ilp, &result);
+cleanup:
     ckm_i_milp_result_dispose(&result);
     ckm_i_ilp_free(ilp);
     return status;
@@ -143,6 +138,26 @@ cleanup:
 typedef ckm_status rounding(ckm_i_solver *solver, const ckm_i_ilp *ilp, const double *x, ckm_i_stages *stages,
                             ckm_error *err);
 
+// Solves the relaxation for a budget and rounds what it gives. The one at the true budget also gives the bound.
+static ckm_status round_at(ckm_i_solver *solver, int64_t budget_bytes, bool is_true_budget, rounding *round,
+                           ckm_i_stages *stages, ckm_error *err)
+{
+    ckm_i_ilp *ilp = NULL;
+    ckm_i_milp_result result = {0};
+    ckm_status status = CKM_OK;
+    CKM_I_TRY(solve_relaxation(solver, budget_bytes, CKM_FORMULATION_FRONTIER, &ilp, &result, err));
+    if (is_true_budget) {
+        hand_in_bound(solver, ilp, &result);
+    }
+    if (result.x != NULL) {
+        CKM_I_TRY(round(solver, ilp, result.x, stages, err));
+    }
+cleanup:
+    ckm_i_milp_result_dispose(&result);
+    ckm_i_ilp_free(ilp);
+    return status;
+}
+
 // The relaxation underestimates memory, so rounding at the full budget rarely fits: the paper solves for a
 // budget smaller by an allowance. Here several are tried, the true budget first, which also gives the bound.
 static ckm_status run_rounding(ckm_i_solver *solver, rounding *round, ckm_error *err)
@@ -157,18 +172,7 @@ static ckm_status run_rounding(ckm_i_solver *solver, rounding *round, ckm_error 
         }
         int64_t room = solver->budget_bytes - solver->df->floor_bytes;
         int64_t budget = solver->budget_bytes - (int64_t)((double)room * allowances[a]);
-        ckm_i_ilp *ilp = NULL;
-        ckm_i_milp_result result = {0};
-        status = solve_relaxation(solver, budget, CKM_FORMULATION_FRONTIER, &ilp, &result, err);
-        if (status == CKM_OK && a == 0) {
-            hand_in_bound(solver, ilp, &result);
-        }
-        if (status == CKM_OK && result.x != NULL) {
-            status = round(solver, ilp, result.x, stages, err);
-        }
-        ckm_i_milp_result_dispose(&result);
-        ckm_i_ilp_free(ilp);
-        CKM_I_TRY(status);
+        CKM_I_TRY(round_at(solver, budget, a == 0, round, stages, err));
     }
 cleanup:
     ckm_i_stages_free(stages);

@@ -2,16 +2,15 @@
 // stage-bound and stage-program: lower bounds for every schedule that keeps the order.
 #include <math.h>
 
+#include "base/error.h"
 #include "solve/search/local_search.h"
 #include "solve/bounds/prover.h"
 
 static ckm_status prove(ckm_i_solver *solver, bool programs, ckm_error *err)
 {
     ckm_i_prover *prover = NULL;
-    ckm_status status = ckm_i_prover_create(solver, programs, &prover, err);
-    if (status == CKM_OK) {
-        status = ckm_i_prover_run(prover, INFINITY, err);
-    }
+    CKM_I_CHECK(ckm_i_prover_create(solver, programs, &prover, err));
+    ckm_status status = ckm_i_prover_run(prover, INFINITY, err);
     ckm_i_prover_free(prover);
     return status;
 }
@@ -23,11 +22,8 @@ static ckm_status run_bound(ckm_i_solver *solver, ckm_error *err)
 
 static ckm_status run_program(ckm_i_solver *solver, ckm_error *err)
 {
-    ckm_status status = ckm_i_local_search_briefly(solver, err);
-    if (status != CKM_OK || ckm_i_solver_should_stop(solver)) {
-        return status;
-    }
-    return prove(solver, true, err);
+    CKM_I_CHECK(ckm_i_local_search_briefly(solver, err));
+    return ckm_i_solver_should_stop(solver) ? CKM_OK : prove(solver, true, err);
 }
 
 const ckm_i_strategy ckm_i_strategy_stage_bound = {
