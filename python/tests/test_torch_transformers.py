@@ -103,3 +103,29 @@ def test_the_cache_is_returned_as_it_is() -> None:
         assert torch.equal(a.keys, b.keys) and a.keys.requires_grad
     with pytest.raises(ct.UnsupportedError, match="is differentiated"):
         ours.past_key_values.layers[0].values.sum().backward()
+
+
+def test_a_scan_that_only_compiled_code_does_is_not_planned() -> None:
+    """Mamba goes through the positions one by one in eager mode; the plan does so too, with the same bits and no more bytes."""
+    config = transformers.MambaConfig(vocab_size=VOCABULARY, hidden_size=32, num_hidden_layers=2, state_size=4)
+    assert config.use_associative_scan
+    model = transformers.MambaForCausalLM(config)
+    ids = torch.randint(0, VOCABULARY, (2, 12))
+
+    def step(run: Callable[..., Any]) -> Any:
+        loss = run(input_ids=ids, labels=ids).loss
+        loss.backward()
+        return loss.detach()
+
+    def gradients(run: Callable[..., Any]) -> list[Any]:
+        model.zero_grad(set_to_none=True)
+        return [step(run), *(p.grad.clone() for p in model.parameters())]
+
+    expected = gradients(model)
+    model.zero_grad(set_to_none=True)
+    eager = physical.held_bytes(model, [ids]) + physical.allocator_peak(lambda: step(model))
+    compiled = ct.compile(model, "100%", time_limit=1)
+    assert all(torch.equal(a, b) for a, b in zip(gradients(compiled), expected, strict=True))
+    (plan,) = ct.plans(compiled)
+    assert plan.baseline_peak_bytes <= eager
+    assert config.use_associative_scan, "what is saved says what the user said"

@@ -19,7 +19,7 @@ from typing_extensions import Unpack  # which PyTorch needs itself
 from .. import solver
 from ..errors import InfeasibleError
 from ..planning import budget as budgets
-from . import breaks, casts, devices, failures, kernels, outputs, policies, ranges, ranks, recurrent, runtime, symbols, verified
+from . import branches, breaks, casts, devices, failures, kernels, outputs, policies, ranges, ranks, recurrent, runtime, symbols, verified
 from . import settings as torchs
 from .optimizers import has_state, optimizer_bytes
 from .planner import UNNAMED, Options, Plan, plan
@@ -331,6 +331,9 @@ def compile(
     settings = checked(budget, options, model=target, fixed_bytes=fixed, held_now_bytes=now)
     if settings.dynamic and (graphs is not None or settings.compiler != "eager"):
         raise ValueError('dynamic= needs the model as one graph and compiler="eager": else the bytes of other sizes are not known')
+    switched = branches.as_in_eager_mode(target)
+    if switched:
+        settings.say(f"set to False, as eager mode has it: {', '.join(switched[:3])}{' ...' if len(switched) > 3 else ''}")
     made = Backend(settings, graphs, loss if graphs is None else "all", target)
     original: Any = target._call_impl if inplace else target
     traced = _traced_whole(original) if inplace else original

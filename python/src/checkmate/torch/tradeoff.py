@@ -20,7 +20,7 @@ from ..planning import frontier as shown
 from ..planning.frontier import Frontier
 from ..schedule import Schedule, Way
 from ..solver import Solution, frontier, solve
-from . import blocks, casts, outputs, ranks
+from . import blocks, branches, casts, outputs, ranks
 from . import settings as torchs
 from .compiler import Backend, Settings, checked, require_callable
 from .failures import Guard
@@ -139,6 +139,7 @@ def explain(
         wrapped: torch.nn.Module = model.module  # what the wrapper itself does cannot be traced
         model, fixed = wrapped, fixed + ranks.bucket_bytes(wrapped)
     settings = checked("100%", options, model=model, fixed_bytes=fixed)
+    branches.as_in_eager_mode(model)
     graph = _training_graph(model, inputs, settings, loss)
     top = Schedule.baseline(graph).simulate(graph).peak_bytes
     tell = show or (lambda _line: None)
