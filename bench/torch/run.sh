@@ -35,14 +35,14 @@ OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}
 PYTHONDONTWRITEBYTECODE=1
 export PYTHONPATH OMP_WAIT_POLICY PYTHONDONTWRITEBYTECODE
 name=torch
-if [ "${1:-}" = --inductor ]; then
+if [ "${1:-} ${2:-}" = "--inductor --library" ]; then
+    name=torch-library-inductor
+    shift 2
+    set -- --methods eager,inductor --library --within --repeats 1 --threads 1,2 --jobs 2 --rounds 15 --seconds 6 "$@"
+elif [ "${1:-}" = --inductor ]; then
     name=torch-inductor
     shift
     set -- --methods eager,inductor "$@"
-fi
-if [ "${3:-}" = --library ]; then
-    name=torch-library-inductor
-    set -- "$@" --within --repeats 1 --threads 1,2 --jobs 2 --rounds 15 --seconds 6
 elif [ "${1:-}" = --library ]; then
     name=torch-library
     shift

@@ -75,7 +75,8 @@ def output_bytes(node: fx.Node, index: int, value: torch.Tensor) -> int:
     return max(storage_bytes(value), real[index] if real is not None and index < len(real) else 0)
 
 
-#: Scalars of a loss that is computed outside the model: itself, its gradient, a mean's divisor.
+#: Scalars of a loss that is computed outside the model, which are there until the backward pass is over: itself, its gradient, a
+#: mean's divisor.
 LOSS_SCALARS_BYTES = 64
 
 
@@ -85,7 +86,7 @@ def loss_outside_bytes(nodes: list[fx.Node]) -> int:
     values = [node.meta.get("val") for node in nodes if is_tangent(node)]
     given = [v for v in values if isinstance(v, torch.Tensor) and symbols.number(v.numel()) > 1]
     kept = sum(symbols.number(v.numel()) * (2 * v.element_size() if v.element_size() >= 4 else 10) for v in given)
-    return kept + LOSS_SCALARS_BYTES if given else 0
+    return kept
 
 
 def is_tangent(node: fx.Node) -> bool:
@@ -183,7 +184,8 @@ def build(module: fx.GraphModule, num_fwd_outputs: int, cost: CostFn, *, name: s
     nodes = list(module.graph.nodes)
     outputs = list(nodes[-1].args[0])
     forward_outputs, backward_outputs = outputs[:num_fwd_outputs], outputs[num_fwd_outputs:]
-    made = _Builder(Graph(name, cost_unit="ns", fixed_bytes=fixed_bytes), nodes, forward_outputs, cost, replay=replay, overwrite=overwrite)
+    scalars = LOSS_SCALARS_BYTES if loss_bytes else 0
+    made = _Builder(Graph(name, cost_unit="ns", fixed_bytes=fixed_bytes + scalars), nodes, forward_outputs, cost, replay=replay, overwrite=overwrite)
     made.updates = updates(module, num_fwd_outputs)
     for node in nodes:
         made.input(module, node)
