@@ -19,7 +19,7 @@ class Planned:
     """Called like the step it was made of. `plans`: one for each combination of shapes, types and Python values."""
 
     def __init__(self, step: Callable[..., Any], options: Options, name: str) -> None:
-        self.step, self.options, self.name = step, options, name
+        self.step, self.options, self.name = _written(step), options, name
         self.plans: list[Plan] = []
         self._ready: dict[object, _Ready] = {}
         self._lock = threading.RLock()
@@ -35,6 +35,12 @@ class Planned:
         """Plans for tensors or specs like these, and runs nothing."""
         flat = [leaf if isinstance(leaf, tf.TensorSpec) else _tensor(leaf) for leaf in tf.nest.flatten((args, kwargs))]
         return self._for(args, kwargs, flat).plan
+
+    def forget(self) -> None:
+        """Whatever comes next is traced and planned anew."""
+        with self._lock:
+            self.plans.clear()
+            self._ready.clear()
 
     def concrete(self, *args: Any, **kwargs: Any) -> Any:
         """The traced step for tensors or specs like these."""
@@ -87,6 +93,15 @@ class _Ready:
         outputs = self.concrete.graph.structured_outputs
         flat = [found[self.places[id(t)]] if id(t) in self.places else t for t in tf.nest.flatten(outputs, expand_composites=True)]
         return tf.nest.pack_sequence_as(outputs, flat, expand_composites=True)
+
+
+def _written(step: Callable[..., Any]) -> Callable[..., Any]:
+    """What tf.function was given: as a call of one function, nothing of it could be planned."""
+    if not isinstance(step, tf.types.experimental.PolymorphicFunction):
+        return step
+    if getattr(step, "_jit_compile", None):
+        raise UnsupportedError("jit_compile=True: XLA orders operators as it likes and the budget would not hold; leave it out")
+    return step.python_function
 
 
 def _tensor(leaf: Any) -> Any:

@@ -71,9 +71,11 @@ def plan_fit(model: Any, options: Options) -> Planned:
     def make_train_function(force: bool = False) -> Any:
         if model.train_function is None or force:
             _require_plain(model)
+            planned.forget()  # a model that is compiled again has another step
             model.train_function = one_execution
         return model.train_function
 
+    model.train_function = None  # one that fit made before would stay
     object.__setattr__(model, "make_train_function", make_train_function)
     object.__setattr__(model, "checkmate_planned", planned)
     return planned

@@ -13,6 +13,8 @@ import functools
 import gc
 import hashlib
 import json
+import os
+import platform
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
@@ -20,6 +22,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.python.framework import config
 
 from .program import FUNCTIONAL, Call, UnsupportedError, Value
 from .run import Emitter, add_functions, as_written, attributes
@@ -54,8 +57,25 @@ def is_record(record: object) -> bool:
     """Whether it is what `Facts` were kept as."""
     if not isinstance(record, dict) or set(record) != {"nanoseconds", "workspace_bytes", "views", "over", "how"}:
         return False
-    numbers = [record["nanoseconds"], record["workspace_bytes"]]
-    return all(isinstance(n, int) and n >= 0 for n in numbers) and all(isinstance(v, int) for v in record["views"])
+    views, over = record["views"], record["over"]
+    if not isinstance(views, list) or not isinstance(over, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in over):
+        return False
+    numbers = [record["nanoseconds"], record["workspace_bytes"], *(place for pair in over for place in pair)]
+    return (
+        all(type(n) is int and 0 <= n < 2**53 for n in numbers)
+        and all(type(v) is int and v >= -1 for v in views)
+        and record["how"] in ("measured", "estimated")
+    )
+
+
+def _suits(record: dict[str, Any], call: Call) -> bool:
+    """Whether the record may be of this call."""
+    operands, outputs = len(call.inputs), len(call.outputs)
+    return (
+        len(record["views"]) == outputs
+        and all(v < operands for v in record["views"])
+        and all(i < operands and k < outputs for i, k in record["over"])
+    )
 
 
 @dataclass
@@ -72,14 +92,14 @@ class Costs:
             not self.measure
             or call.once
             or _is_small(call)
-            or any(v.is_resource or v.spec.dtype == tf.variant for v in [*call.inputs, *call.outputs])
+            or any(v.is_resource or v.spec.dtype in (tf.variant, tf.string) for v in [*call.inputs, *call.outputs])
         ):
             return estimate(call)
         key = signature(call)
         found = self._facts.get(key)
         if found is None:
             record = self.known.get(key)
-            if record is not None:
+            if record is not None and _suits(record, call):
                 found = Facts(
                     record["nanoseconds"], record["workspace_bytes"], tuple(record["views"]), tuple((a, b) for a, b in record["over"]), record["how"]
                 )
@@ -103,12 +123,21 @@ def _is_small(call: Call) -> bool:
 
 
 def signature(call: Call) -> str:
-    """The same for calls that take the same."""
+    """The same for calls that take the same on this machine, with these settings."""
     parts: list[object] = [call.type, {k: v.SerializeToString(deterministic=True).hex() for k, v in sorted(attributes(call.op).items())}]
     for value in call.inputs:
         constant = None if value.constant is None else value.constant.tobytes().hex()
         parts.append([value.spec.dtype.name, value.spec.shape.as_list(), constant])
-    return hashlib.sha256(json.dumps([tf.__version__, *parts], sort_keys=True).encode()).hexdigest()[:32]
+    return hashlib.sha256(json.dumps([_settings(), *parts], sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _settings() -> list[object]:
+    """On which kernels, what they allocate, and what of it is counted depend."""
+    named = sorted((k, v) for k, v in os.environ.items() if k.startswith(("TF_", "ONEDNN_", "DNNL_", "OMP_")) and "LOG" not in k)
+    devices = [d.name for d in tf.config.list_physical_devices()]
+    threads = tf.config.threading.get_intra_op_parallelism_threads()
+    return [tf.__version__, platform.processor(), len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+            devices, threads, config.is_op_determinism_enabled(), named]  # fmt: skip
 
 
 def estimate(call: Call) -> Facts:

@@ -9,6 +9,7 @@ they can, so that gradients do not wait for one another.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,6 +38,10 @@ FUNCTIONAL = {
 _WITHOUT_EFFECT = {"ReadVariableOp", "Placeholder", "StatelessIf", "StatelessWhile", "StatelessCase", "PartitionedCall", "SymbolicGradient"}
 #: Their results are their operands: who reads the one may read the other.
 _PASSED_ON = {"Identity", "IdentityN", "StopGradient", "PreventGradient"}
+#: Of an element of a string tensor; longer strings are on the heap, which is not the allocator's.
+_STRING_BYTES = 24
+#: The name scopes in which GradientTape and tf.gradients put what they compute.
+_BACKWARD = re.compile(r"gradient_tape|gradients(_\d+)?")
 #: Operators that change a variable.
 ASSIGNING = {"AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp"}
 
@@ -79,13 +84,13 @@ class Call:
 
     @property
     def module(self) -> str:
-        """The Keras layer, as the name scopes say it, without "gradient_tape"."""
+        """The Keras layer, as the name scopes say it, without those of gradients."""
         scopes = self.name.split("/")[:-1]
-        return ".".join(scope for scope in scopes if scope != "gradient_tape")
+        return ".".join(scope for scope in scopes if not _BACKWARD.fullmatch(scope))
 
     @property
     def is_backward(self) -> bool:
-        return self.name.startswith("gradient_tape/")
+        return any(_BACKWARD.fullmatch(scope) for scope in self.name.split("/"))
 
     @property
     def assigns(self) -> bool:
@@ -168,7 +173,7 @@ class _Reader:
         for value in call.outputs:
             if value.bytes < 0:
                 shape = value.spec.shape
-                if value.spec.dtype in (tf.variant, tf.string):
+                if value.spec.dtype == tf.variant:
                     raise UnsupportedError(
                         f"{call.name} ({call.type}) gives a {value.spec.dtype.name}, whose bytes are not known: it cannot be planned"
                     )
@@ -209,8 +214,8 @@ def _value_of(tensor: tf.Tensor) -> Value:
     if dtype == tf.resource:
         return Value(tensor.name, tf.TensorSpec([], dtype), 0, variable=_variable_bytes(tensor), is_resource=True)
     size = -1
-    if tensor.shape.is_fully_defined() and dtype not in (tf.variant, tf.string):
-        size = int(np.prod(tensor.shape.as_list(), dtype=np.int64)) * dtype.size
+    if tensor.shape.is_fully_defined() and dtype != tf.variant:
+        size = int(np.prod(tensor.shape.as_list(), dtype=np.int64)) * (_STRING_BYTES if dtype == tf.string else dtype.size)
     return Value(tensor.name, tf.TensorSpec(tensor.shape, dtype), size)
 
 
@@ -259,7 +264,7 @@ def _in_order(calls: list[Call], results: list[Value]) -> tuple[list[Call], set[
     handle_readers: dict[Value, list[Call]] = {}  # of a variable: those that read its handle, then those that read what it was
     for call in calls:
         waits[call].update(made_by[v] for v in call.inputs if v in made_by)
-        waits[call].update(_kept_before(call, kept))
+        waits[call].update(_kept_before(call, kept, made_by))
         for value in call.inputs:
             if value.is_resource:
                 handle_readers.setdefault(value, []).append(call)
@@ -304,8 +309,8 @@ def _in_order(calls: list[Call], results: list[Value]) -> tuple[list[Call], set[
     return order, main
 
 
-def _kept_before(call: Call, kept: set[Call]) -> set[Call]:
-    """Calls that control edges put before, through those that are gone."""
+def _kept_before(call: Call, kept: set[Call], made_by: dict[Value, Call]) -> set[Call]:
+    """Calls that control edges put before, through those that are gone: what these would have waited for."""
     found: set[Call] = set()
     stack, seen = list(call.after), set()
     while stack:
@@ -317,4 +322,5 @@ def _kept_before(call: Call, kept: set[Call]) -> set[Call]:
             found.add(other)
         else:
             stack += other.after
+            stack += [made_by[v] for v in other.inputs if v in made_by]
     return found
