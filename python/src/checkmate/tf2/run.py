@@ -97,7 +97,7 @@ def evaluate(graph: Any, calls: list[Call], wanted: list[Value]) -> list[np.ndar
         return [made[v] for v in wanted]
 
     with as_written():
-        return [t.numpy() for t in tf.function(build, autograph=False)()]
+        return [t.numpy() for t in tf.function(build, autograph=False).get_concrete_function()()]
 
 
 def _shape_fact(kind: str, value: Value, dtype: tf.DType) -> np.ndarray[Any, Any]:
