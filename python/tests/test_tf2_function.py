@@ -1,0 +1,315 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`checkmate.tf2.function`: steps of one's own, their arguments, their random numbers and their control flow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+tf = pytest.importorskip("tensorflow", reason="TensorFlow is not installed", minversion="2.16")
+
+from tf2_models import FAST, difference, make, values  # noqa: E402
+
+import checkmate.tf2 as c2  # noqa: E402
+
+DEPTH, WIDTH, ROWS = 10, 128, 2048
+
+
+def weights(seed: int = 1) -> list[Any]:
+    generator = np.random.default_rng(seed)
+    return [tf.Variable(generator.standard_normal((WIDTH, WIDTH)) / 11, dtype=tf.float32) for _ in range(DEPTH)]
+
+
+def rows(seed: int = 2) -> Any:
+    return tf.constant(np.random.default_rng(seed).standard_normal((ROWS, WIDTH)), tf.float32)
+
+
+def deep(variables: list[Any], x: Any, between: Callable[[Any, int], Any] = lambda x, i: x) -> Any:
+    for i, variable in enumerate(variables):
+        x = between(tf.tanh(x @ variable), i)
+    return x
+
+
+def both(build: Callable[[], tuple[Callable[..., Any], list[Any]]], calls: list[tuple[Any, ...]], share: str = "60%") -> list[c2.Planned]:
+    """Steps made twice, in full and within a share of it, give and leave the same. `build` gives the step and its variables."""
+    found: list[dict[str, Any]] = []
+    made = []
+    for budget in ("100%", share):
+        tf.random.set_seed(1)
+        step, variables = build()
+        planned = c2.function(step, budget, **FAST)
+        results = [planned(*arguments) for arguments in calls]
+        flat = [np.asarray(leaf) for leaf in tf.nest.flatten(results) + variables]
+        found.append({str(i): leaf for i, leaf in enumerate(flat)})
+        made.append(planned)
+    assert not c2.plans(made[0])[0].recomputed and c2.plans(made[1])[0].recomputed
+    assert difference(found[1], found[0]) == ""
+    return made
+
+
+def gradients_of(variables: list[Any], loss: Callable[..., Any]) -> Callable[..., Any]:
+    def step(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            value = loss(x)
+        gradients = tape.gradient(value, variables)
+        for variable, gradient in zip(variables, gradients, strict=True):
+            variable.assign_sub(0.1 * gradient)
+        return value, gradients
+
+    return step
+
+
+def test_a_step_with_a_tape_and_an_optimizer() -> None:
+    """As people write it without Keras's `fit`, gradients returned; the same as the step run eagerly."""
+
+    def train(budget: str | None) -> dict[str, Any]:
+        case = make("conv")
+
+        def step(x: Any, y: Any) -> Any:
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean(case.loss(y, case.model(x, training=True)))
+            gradients = tape.gradient(loss, case.model.trainable_variables)
+            case.optimizer.apply_gradients(zip(gradients, case.model.trainable_variables, strict=True))
+            return {"loss": loss, "gradients": gradients}
+
+        case.optimizer.build(case.model.trainable_variables)
+        call = step if budget is None else c2.function(step, budget, **FAST)
+        found = [call(*batch) for batch in case.batches]
+        if budget == "50%":
+            (plan,) = c2.plans(call)
+            assert plan.recomputed and plan.peak_bytes <= plan.budget_bytes
+            assert call.__name__ == "step"
+        assert case.optimizer.iterations == 3
+        return {str(i): t.numpy() for i, t in enumerate(tf.nest.flatten(found))} | values(case.model, case.optimizer)
+
+    within = train("50%")
+    assert difference(within, train("100%")) == ""
+    assert difference(within, train(None)) == ""
+
+
+def test_a_step_that_makes_its_variables_when_it_is_traced() -> None:
+    case = make("penalties")
+
+    def step(x: Any, y: Any) -> Any:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(case.model(x, training=True) - y))
+        case.optimizer.apply_gradients(zip(tape.gradient(loss, case.model.trainable_variables), case.model.trainable_variables, strict=True))
+        return loss
+
+    assert not case.optimizer.built
+    planned = c2.function(step, "80%", **FAST)
+    losses = [float(planned(*case.batches[0])) for _ in range(3)]
+    assert losses[-1] < losses[0] and case.optimizer.iterations == 3
+
+
+def test_nests_of_arguments_and_results() -> None:
+    variables = weights()
+
+    def step(batch: dict[str, Any], *, scale: Any) -> Any:
+        left, (right, unused) = batch["left"], batch["pair"]
+        with tf.GradientTape() as tape:
+            hidden = deep(variables, left + right)
+            value = tf.reduce_mean(tf.square(hidden)) * scale
+        return {"value": value, "parts": (tape.gradient(value, variables[0]), [left, None, "text", 3]), "same": unused}
+
+    found = {}
+    for budget in ("100%", "60%"):
+        planned = c2.function(step, budget, **FAST)
+        result = planned({"left": rows(1), "pair": (rows(2), tf.constant(7))}, scale=tf.constant(2.0))
+        assert set(result) == {"value", "parts", "same"} and int(result["same"]) == 7
+        gradient, (left, nothing, text, number) = result["parts"]
+        assert (nothing, text, number) == (None, "text", 3)
+        assert np.array_equal(left, rows(1))
+        found[budget] = {"value": result["value"].numpy(), "gradient": gradient.numpy()}
+    assert difference(found["60%"], found["100%"]) == ""
+    expected = step({"left": rows(1), "pair": (rows(2), tf.constant(7))}, scale=tf.constant(2.0))["parts"][0]
+    assert np.array_equal(found["60%"]["gradient"], expected)
+
+
+def test_python_values_are_planned_each_for_itself() -> None:
+    variables = weights()
+
+    def step(x: Any, training: bool, power: int = 2) -> Any:
+        hidden = deep(variables, x)
+        if not training:
+            return hidden
+        with tf.GradientTape() as tape:
+            value = tf.reduce_mean(deep(variables, x) ** power)
+        return tape.gradient(value, variables)[0]
+
+    planned = c2.function(step, "100%", **FAST)
+    x = rows()
+    assert planned(x, False).shape == (ROWS, WIDTH) and planned(x, True).shape == (WIDTH, WIDTH)
+    assert np.any(planned(x, True).numpy() != planned(x, True, power=4).numpy())
+    assert len(c2.plans(planned)) == 3
+    planned(rows(5), True)
+    planned(rows(5).numpy(), training=True, power=2)
+    assert len(c2.plans(planned)) <= 4, "other numbers of the same shape need no plan; names of arguments may"
+
+
+def test_stateless_random_numbers_are_drawn_again() -> None:
+    def build() -> Any:
+        variables = weights()
+
+        def noisy(x: Any, i: int) -> Any:
+            return tf.nn.experimental.stateless_dropout(x, 0.3, seed=(1, i))
+
+        return gradients_of(variables, lambda x: tf.reduce_mean(tf.square(deep(variables, x, noisy)))), variables
+
+    _, half = both(build, [(rows(1),), (rows(2),)], "40%")
+    assert any("stateless" in name.lower() for name in c2.plans(half)[0].recomputed), c2.plans(half)[0].recomputed
+
+
+@pytest.mark.parametrize("kind", ("seeded", "generator"))
+def test_stateful_random_numbers_are_drawn_once(kind: str) -> None:
+    """However little memory there is: masks are kept, and the generator's state moves on as it does without a plan."""
+
+    def build() -> Any:
+        variables = weights()
+        generator = tf.random.Generator.from_seed(4)
+
+        def noisy(x: Any, i: int) -> Any:
+            if kind == "seeded":
+                return x * tf.random.uniform(x.shape, seed=i + 1)
+            return x * generator.uniform(x.shape)
+
+        owned = [*variables, generator.state] if kind == "generator" else variables
+        return gradients_of(variables, lambda x: tf.reduce_mean(tf.square(deep(variables, x, noisy)))), owned
+
+    _, half = both(build, [(rows(1),), (rows(1),)], "80%")
+    (plan,) = c2.plans(half)
+    drawn = [op for op in plan.graph.ops if ("random_uniform" in op.name.lower() and not op.recomputable) or "StatefulUniform" in op.name]
+    assert len(drawn) >= DEPTH, [op.name for op in plan.graph.ops]
+    names = {op.name for op in drawn}
+    assert not names & set(plan.recomputed)
+
+
+def test_noise_is_new_in_every_step() -> None:
+    variables = weights()
+    generator = tf.random.Generator.from_seed(4)
+    planned = c2.function(lambda x: tf.reduce_sum(deep(variables, x + generator.normal(x.shape))), "100%", **FAST)
+    assert float(planned(rows())) != float(planned(rows()))
+
+
+def test_control_flow_runs_once() -> None:
+    """Loops and branches that depend on data are one operator each; the layers around them are planned."""
+
+    def build() -> Any:
+        variables = weights()
+
+        def between(x: Any, i: int) -> Any:
+            if i == 3:
+                return tf.cond(tf.reduce_sum(x) > 0.0, lambda: x * 2.0, lambda: x - 1.0)
+            if i == 6:
+                return tf.while_loop(lambda k, _: k < 3, lambda k, y: (k + 1, y * 0.9), (0, x), maximum_iterations=3)[1]
+            return x
+
+        def step(x: Any) -> Any:
+            value = tf.reduce_mean(tf.square(deep(variables, x, between)))
+            return value
+
+        def forward_and_back(x: Any) -> Any:
+            hidden = deep(variables, x, lambda x, i: between(x, i) if i == 3 else x)
+            return tf.reduce_mean(tf.square(hidden))
+
+        del step
+        return gradients_of(variables, forward_and_back), variables
+
+    _, half = both(build, [(rows(1),), (-rows(1),)], "60%")
+    (plan,) = c2.plans(half)
+    assert any(not op.recomputable and "cond" in op.name for op in plan.graph.ops)
+    assert not any(name.endswith("cond") for name in plan.recomputed)
+
+
+def test_assignments_keep_their_order() -> None:
+    """A variable that is read, changed and read again is each time what the program says."""
+
+    def build() -> Any:
+        variables = weights()
+        count, seen = tf.Variable(0.0), tf.Variable(tf.zeros((ROWS, WIDTH)))
+
+        def step(x: Any) -> Any:
+            before = count.read_value()
+            count.assign_add(1.0)
+            seen.assign(x * count)
+            with tf.GradientTape() as tape:
+                value = tf.reduce_mean(tf.square(deep(variables, x + seen)))
+            gradients = tape.gradient(value, variables)
+            count.assign_add(10.0)
+            for variable, gradient in zip(variables, gradients, strict=True):
+                variable.assign_sub(gradient * count)
+            return before, count.read_value(), value, variables[0] + 0.0
+
+        return step, [*variables, count, seen]
+
+    whole, _ = both(build, [(rows(1),), (rows(1),)], "70%")
+    step, owned = build()
+    planned = c2.function(step, "70%", **FAST)
+    for call in range(2):
+        before, after, _, first = planned(rows(1))
+        assert (float(before), float(after)) == (11.0 * call, 11.0 * call + 11)
+        assert np.array_equal(first, owned[0]), "it is read after the update"
+    del whole
+
+
+def test_a_gradient_of_a_custom_function() -> None:
+    @tf.custom_gradient
+    def reversed_tanh(x: Any) -> Any:
+        y = tf.tanh(x)
+        return y, lambda upstream: -upstream * (1 - y * y)
+
+    def build() -> Any:
+        variables = weights()
+        return gradients_of(variables, lambda x: tf.reduce_mean(tf.square(deep(variables, x, lambda x, _: reversed_tanh(x))))), variables
+
+    both(build, [(rows(1),)])
+
+
+def test_a_recomputed_gradient_function() -> None:
+    """tf.recompute_grad around a layer says what the step computes; the plan is of that step."""
+
+    def build() -> Any:
+        variables = weights()
+        layer = tf.recompute_grad(lambda x: tf.tanh(x) * tf.sigmoid(x))
+        return gradients_of(variables, lambda x: tf.reduce_mean(tf.square(deep(variables, x, lambda x, _: layer(x))))), variables
+
+    both(build, [(rows(1),)], "80%")
+
+
+def test_embeddings_have_sparse_gradients() -> None:
+    """tf.IndexedSlices."""
+
+    def build() -> Any:
+        table = tf.Variable(np.random.default_rng(1).standard_normal((512, WIDTH)), dtype=tf.float32)
+        variables = weights()
+
+        def step(words: Any) -> Any:
+            with tf.GradientTape() as tape:
+                value = tf.reduce_mean(tf.square(deep(variables, tf.gather(table, words))))
+            gradients = tape.gradient(value, [table, *variables])
+            table.scatter_sub(gradients[0])
+            for variable, gradient in zip(variables, gradients[1:], strict=True):
+                variable.assign_sub(gradient)
+            return value
+
+        return step, [table, *variables]
+
+    words = tf.constant(np.random.default_rng(3).integers(0, 512, ROWS), tf.int32)
+    both(build, [(words,), (words[::-1],)])
+
+
+def test_a_method_is_a_step() -> None:
+    class Trainer:
+        def __init__(self) -> None:
+            self.variables = weights()
+
+        def step(self, x: Any) -> Any:
+            return tf.reduce_sum(deep(self.variables, x))
+
+    trainer = Trainer()
+    planned = c2.function(trainer.step, "100%", **FAST)
+    assert np.array_equal(planned(rows()), trainer.step(rows()))
+    assert planned.prepare(tf.TensorSpec((ROWS, WIDTH), tf.float32)) is c2.plans(planned)[0]

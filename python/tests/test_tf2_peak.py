@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What TensorFlow's allocator hands out in a step is what was planned, and within the budget."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+pytest.importorskip("tensorflow", reason="TensorFlow is not installed", minversion="2.16")
+
+import checkmate
+
+HERE = pathlib.Path(__file__).parent
+CASES: list[tuple[str, str, dict[str, Any]]] = [
+    ("conv", "100%", {"count": 64}), ("conv", "50%", {"count": 64}), ("conv", "min", {"count": 64}),
+    ("transformer", "60%", {"count": 64}), ("unet", "50%", {"count": 48}),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """A process of its own, whose allocator reports small allocations, too."""
+    source = str(pathlib.Path(checkmate.__file__).parents[1])
+    environment = os.environ | {"TF_CPU_ALLOCATOR_USE_BFC": "1", "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONPATH": source,
+                                "XDG_CACHE_HOME": str(tmp_path_factory.mktemp("cache"))}  # fmt: skip
+    command = [sys.executable, str(HERE / "tf2_peak.py"), json.dumps(CASES)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("at", range(len(CASES)), ids=[f"{name} {budget}" for name, budget, _ in CASES])
+def test_the_allocators_peak(found: list[dict[str, Any]], at: int) -> None:
+    one = found[at]
+    assert (one["name"], one["budget"]) == CASES[at][:2]
+    assert one["failed"] == {}, "every operator is measured"
+    assert one["planned"] <= one["budget_bytes"]
+    assert one["measured"] <= one["budget_bytes"], one
+    assert abs(one["planned"] / one["measured"] - 1) <= 0.02, one
+    assert (one["recomputed"] == 0) == (one["budget"] == "100%")
+
+
+def test_the_least_found_is_below_half(found: list[dict[str, Any]]) -> None:
+    whole, half, least = found[:3]
+    assert least["measured"] < half["measured"] < whole["measured"]
