@@ -304,8 +304,8 @@ def compile(
     one plan for each graph.
 
     Return the loss from the model, by itself or beside other things: what is computed outside is not planned. Where outputs that are
-    no scalars are differentiated, room is left for a loss outside, as much as a cross entropy needs: twice their bytes, or 10 bytes
-    for each number of 16 bits. What takes more has to be given as `fixed_bytes`.
+    no scalars are differentiated, room is left for a loss outside: as many bytes again until the backward pass is over, which mse_loss
+    takes, and twice as many between the passes, which cross_entropy takes. What takes more has to be given as `fixed_bytes`.
     InfeasibleError is raised in the first call when nothing fits, KeyboardInterrupt on Ctrl-C.
     `checkmate.torch.plans(compiled)` tells what was planned.
     """

@@ -51,7 +51,7 @@ class Joint:
     tensor_of: dict[fx.Node, int]
     graph: Graph
     input_bytes: int
-    loss_bytes: int
+    loss: LossOutside
 
 
 def storage_key(value: torch.Tensor) -> int:
@@ -75,18 +75,29 @@ def output_bytes(node: fx.Node, index: int, value: torch.Tensor) -> int:
     return max(storage_bytes(value), real[index] if real is not None and index < len(real) else 0)
 
 
-#: Scalars of a loss that is computed outside the model, which are there until the backward pass is over: itself, its gradient, a
-#: mean's divisor.
+@dataclass(frozen=True)
+class LossOutside:
+    """Bytes that the caller needs for a loss computed of outputs that are no scalars, beside these and their tangents: `kept` until the
+    backward pass is over, `more` between the passes only.
+
+    Cross entropy has the logarithms of probabilities and their gradient between the passes, in 32 bits at least. The
+    scalar that mse_loss, smooth_l1_loss and binary_cross_entropy give lies in a buffer as large as their operand, for as
+    long as somebody holds the loss."""
+
+    kept: int = 0
+    more: int = 0
+
+    @staticmethod
+    def of(nodes: list[fx.Node]) -> LossOutside:
+        values = [node.meta.get("val") for node in nodes if is_tangent(node)]
+        given = [v for v in values if isinstance(v, torch.Tensor) and symbols.number(v.numel()) > 1]
+        kept = sum(symbols.number(v.numel()) * max(4, v.element_size()) for v in given)
+        more = sum(symbols.number(v.numel()) * (v.element_size() if v.element_size() >= 4 else 6) for v in given)
+        return LossOutside(kept + LOSS_SCALARS_BYTES, more) if given else LossOutside()
+
+
+#: Of a loss outside: itself, its gradient, a mean's divisor.
 LOSS_SCALARS_BYTES = 64
-
-
-def loss_outside_bytes(nodes: list[fx.Node]) -> int:
-    """Room for a loss that the caller computes of outputs that are no scalars, beside these and their tangents: as much as the cross
-    entropy needs, which keeps the logarithms of probabilities and makes their gradient, both in 32 bits at least."""
-    values = [node.meta.get("val") for node in nodes if is_tangent(node)]
-    given = [v for v in values if isinstance(v, torch.Tensor) and symbols.number(v.numel()) > 1]
-    kept = sum(symbols.number(v.numel()) * (2 * v.element_size() if v.element_size() >= 4 else 10) for v in given)
-    return kept
 
 
 def is_tangent(node: fx.Node) -> bool:
@@ -177,26 +188,25 @@ def sides(nodes: list[fx.Node], forward_outputs: list[object]) -> tuple[list[fx.
 
 
 def build(module: fx.GraphModule, num_fwd_outputs: int, cost: CostFn, *, name: str, fixed_bytes: int, replay: bool,
-          overwrite: bool = False, reserve_bytes: int = 0, loss_bytes: int = 0) -> Joint:  # fmt: skip
+          overwrite: bool = False, reserve_bytes: int = 0, loss: LossOutside = LossOutside()) -> Joint:  # fmt: skip
     """`fixed_bytes`: what the process holds beside the graph's own inputs and values. `replay`: whether random calls may
     be recomputed (their generator's state is then replayed). `overwrite`: whether calls may write over dead operands.
-    `reserve_bytes`: what is to be left free between the passes. `loss_bytes`: what the caller needs there (`loss_outside_bytes`)."""
+    `reserve_bytes`: what is to be left free between the passes. `loss`: what the caller needs."""
     nodes = list(module.graph.nodes)
     outputs = list(nodes[-1].args[0])
     forward_outputs, backward_outputs = outputs[:num_fwd_outputs], outputs[num_fwd_outputs:]
-    scalars = LOSS_SCALARS_BYTES if loss_bytes else 0
-    made = _Builder(Graph(name, cost_unit="ns", fixed_bytes=fixed_bytes + scalars), nodes, forward_outputs, cost, replay=replay, overwrite=overwrite)
+    made = _Builder(Graph(name, cost_unit="ns", fixed_bytes=fixed_bytes), nodes, forward_outputs, cost, replay=replay, overwrite=overwrite)
     made.updates = updates(module, num_fwd_outputs)
     for node in nodes:
         made.input(module, node)
     forward, backward = sides(nodes, forward_outputs)
     for node in forward:
         made.call(node, "forward")
-    boundary = made.boundary(nodes, reserve_bytes + loss_bytes)
+    boundary = made.boundary(nodes, reserve_bytes, loss)
     for node in backward:
         made.call(node, "backward")
     made.results(backward_outputs)
-    return Joint(module, forward_outputs, backward_outputs, made.ops, boundary, made.tensor_of, made.graph.finish(), made.input_bytes, loss_bytes)
+    return Joint(module, forward_outputs, backward_outputs, made.ops, boundary, made.tensor_of, made.graph.finish(), made.input_bytes, loss)
 
 
 class _Builder:
@@ -294,14 +304,16 @@ class _Builder:
             self.graph.result(view)
         self._kept[output] = view
 
-    def boundary(self, nodes: list[fx.Node], reserve_bytes: int) -> int:
+    def boundary(self, nodes: list[fx.Node], reserve_bytes: int, loss: LossOutside) -> int:
         """What the caller does between the passes. Returns its operator. The caller has all outputs then: a schedule whose
         operators are in another order must not make one of them later."""
         crossing = sorted({self._kept.get(n, self.tensor_of[n]) for n in self._held if n in self.tensor_of})
         given = [n for n in nodes if is_tangent(n) and isinstance(n.meta.get("val"), torch.Tensor)]
         tangents = [self._tensor(n.meta["val"], n, n.name, "tangent") for n in given]
-        self.graph.op(name="boundary", kind="loss", cost=0, workspace_bytes=reserve_bytes, recomputable=False, inputs=crossing, outputs=tangents)
-        for tangent in tangents:
+        kept = [self.graph.tensor(bytes=loss.kept, name="loss")] if loss.kept else []
+        self.graph.op(name="boundary", kind="loss", cost=0, workspace_bytes=reserve_bytes + loss.more, recomputable=False, inputs=crossing,
+                      outputs=[*tangents, *kept])  # fmt: skip
+        for tangent in [*tangents, *kept]:
             self.graph.result(tangent)  # autograd holds on to them until the backward pass returns
         self.ops.append(JointOp(None, crossing, tangents))
         return len(self.ops) - 1

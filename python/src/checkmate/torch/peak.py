@@ -110,6 +110,7 @@ def peak_bytes(joint: Joint, halves: Halves, workspace: dict[str, int] | None = 
         if is_tangent(placeholder):
             entering[placeholder] = [storages.allocate(storage_bytes(t)) for t in _flat(placeholder.meta["val"])]
             storages.hold(entering[placeholder] * 2)  # autograd holds on to them until the backward pass returns
-    storages.peak = max(storages.peak, storages.live + joint.loss_bytes)
+    storages.allocate(joint.loss.kept)
+    storages.peak = max(storages.peak, storages.live + joint.loss.more)
     _walk(backward, entering, storages, extra, levels)
     return storages.peak

@@ -187,10 +187,10 @@ class Traced:
 
     def build(self, *, reserve_bytes: int = 0) -> joint.Joint:
         """`reserve_bytes`: what has to be free between the forward and the backward pass."""
-        loss_bytes = joint.loss_outside_bytes(list(self.module.graph.nodes)) if self.loss_outside else 0
+        loss = joint.LossOutside.of(list(self.module.graph.nodes)) if self.loss_outside else joint.LossOutside()
         return joint.build(self.module, self.num_fwd_outputs, self._cost, name=self.title, fixed_bytes=self.options.fixed_bytes,
                            replay=self.replay, overwrite=self.options.compiler == "eager", reserve_bytes=reserve_bytes,
-                           loss_bytes=loss_bytes)  # fmt: skip
+                           loss=loss)  # fmt: skip
 
 
 def trace(module: fx.GraphModule, num_fwd_outputs: int, options: Options, name: str, *, loss_outside: bool = True) -> Traced:
