@@ -202,9 +202,9 @@ def test_control_flow_runs_once() -> None:
         inner = gradients_of(variables, lambda x: tf.reduce_mean(tf.square(deep(variables, x))))
 
         def step(x: Any) -> Any:
-            x = tf.cond(tf.reduce_sum(x) > 0.0, lambda: x * 2.0, lambda: x - 1.0)
-            x = tf.while_loop(lambda k, _: k < 3, lambda k, y: (k + 1, y * 0.9), (0, x), maximum_iterations=3)[1]
-            return x, inner(x)
+            scale = tf.cond(tf.reduce_sum(x) > 0.0, lambda: x[0] * 2.0, lambda: x[0] - 1.0)
+            scale = tf.while_loop(lambda k, _: k < 3, lambda k, y: (k + 1, y * 0.9), (0, scale), maximum_iterations=3)[1]
+            return scale, inner(x * scale)
 
         return step, variables
 
