@@ -120,7 +120,7 @@ def test_fit_is_keras_own() -> None:
 def test_several_steps_an_execution(steps: int) -> None:
     """As many calls of callbacks as Keras makes, and every batch is trained on."""
     calls: list[int] = []
-    callback = tf.keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, _logs: calls.append(batch))
+    callback = tf.keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: calls.append(batch))
     found, model = fitted("60%", {"steps_per_execution": steps}, callbacks=[callback])
     ours = list(calls)
     calls.clear()
