@@ -12,7 +12,7 @@ import tensorflow as tf
 
 import checkmate.tf2
 
-PICTURES, BATCH, SIDE, CLASSES = 112, 80, 48, 4
+PICTURES, BATCH, SIDE, CLASSES = 80, 48, 48, 4
 
 
 def data() -> tf.data.Dataset:

@@ -116,7 +116,7 @@ def _tensor(leaf: Any) -> Any:
 
 def _key(leaf: Any) -> object:
     if isinstance(leaf, (tf.Tensor, tf.TensorSpec)):
-        return tuple(leaf.shape), leaf.dtype
+        return None if leaf.shape.rank is None else tuple(leaf.shape), leaf.dtype
     try:
         hash(leaf)
     except TypeError:
