@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -44,11 +45,18 @@ def built(model: Any, optimizer: Any, input_spec: Any) -> Any:
             shapes = tf.nest.map_structure(lambda t: keras_library.KerasTensor(tuple(t.shape), dtype=t.dtype.name), input_spec)
             model(shapes, training=True)  # of tensors without data: nothing runs
         except Exception as error:
-            raise ValueError(f"the model is not built and does not build itself of input_spec: {type(error).__name__}: {error}") from error
+            raise ValueError(
+                f"the model is not built and does not build itself of input_spec: {type(error).__name__}: {_first_line(error)}"
+            ) from error
     optimizer = keras_library.optimizers.get(optimizer)
     if not optimizer.built:
         optimizer.build(model.trainable_variables)
     return optimizer
+
+
+def _first_line(error: Exception) -> str:
+    """Without the colours of a terminal."""
+    return re.sub(r"\x1b\[[0-9;]*m", "", next(iter(str(error).splitlines()), ""))
 
 
 def plan_fit(model: Any, options: Options) -> Planned:
@@ -88,5 +96,6 @@ def _require_plain(model: Any) -> None:
         raise UnsupportedError("run_eagerly=True runs no graph, so there is nothing to plan")
     if model.jit_compile:
         raise UnsupportedError("jit_compile=True: XLA orders operators as it likes and the budget would not hold; compile with jit_compile=False")
-    if model.distribute_strategy is not None and model.distribute_strategy.num_replicas_in_sync > 1:
-        raise UnsupportedError("a tf.distribute strategy with several replicas cannot be planned")
+    strategy = model.distribute_strategy
+    if strategy is not None and (strategy.num_replicas_in_sync > 1 or not isinstance(strategy, type(tf.distribute.get_strategy()))):
+        raise UnsupportedError(f"a model made under a tf.distribute strategy ({type(strategy).__name__}) cannot be planned: make it without")

@@ -9,12 +9,12 @@ is one operator.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..graph import Graph, OpKind
 from ..schedule import Schedule
 from .measure import Facts
-from .program import Call, Program, Value
+from .program import SPARSE, Call, Program, Value
 
 
 @dataclass
@@ -34,6 +34,10 @@ class Lowered:
 
 def lower(program: Program, facts: dict[Call, Facts], *, name: str, fixed_bytes: int) -> Lowered:
     """`fixed_bytes`: what the process holds beside the step."""
+    changed = {call.inputs[0] for call in program.calls if call.type.startswith(SPARSE)}
+    for call in program.calls:
+        if call.type == "ReadVariableOp" and call.inputs[0] in changed:
+            facts[call] = replace(facts[call], views=(-1,))
     return _Lowering(program, facts, Graph(name, cost_unit="ns", fixed_bytes=fixed_bytes + program.constant_bytes)).run()
 
 
@@ -163,8 +167,10 @@ class _Walk:
         dying = {key for key in read if last.get(key, -1) <= at and key not in self.theirs}
         if call.assigns and (handle := (self.now.get(call.inputs[0], -2), call.inputs[0])) in self.on:
             storage = self.on[handle]
-            if self.holders[storage] > 2:  # the caller holds it twice over; whoever holds it beside that has read it
-                self._busy(self.sizes[storage])
+            if self.holders[storage] > 2:  # the caller holds it twice over; whoever holds it beside that has read it, and keeps it
+                self.on[handle] = self._allocate(self.sizes[storage], holders=2)
+                self._drop(storage)
+                self._drop(storage)
         over = {k: i for i, k in known.over}
         found: list[tuple[Value, int]] = []
         for k, value in enumerate(call.outputs):

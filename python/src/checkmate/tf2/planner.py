@@ -15,10 +15,10 @@ import tensorflow as tf
 from ..errors import InfeasibleError
 from ..graph import Graph
 from ..planning import budget as sizes
-from ..planning import plan_cache
+from ..planning import least, plan_cache
 from ..planning.tidy import tidied
 from ..schedule import Schedule
-from ..solver import Progress, min_budget, solve
+from ..solver import Progress, solve
 from . import lower, measure, program, run
 
 FRONT = "tensorflow"
@@ -239,15 +239,7 @@ def _least(traced: Traced) -> _Fit:
     known = plan_cache.load(path, graph, None) if options.cache else None
     if known is not None:
         return _Fit(*known, "cache", traced.peak(known[0]))
-
-    def report(enough: int, needed: int) -> None:
-        options.say(f"{enough:,} bytes are enough for the graph, {needed:,} are needed")
-
-    found = min_budget(graph, strategy=options.strategy, time_limit=max(3.0, 2 * time_limit(graph, options)), threads=options.threads,
-                       seed=options.seed, progress=report)  # fmt: skip
-    if found.interrupted:
-        raise KeyboardInterrupt
-    schedule, claim = tidied(graph, found.schedule), plan_cache.Claim("feasible", None)
+    schedule, claim = least.search(graph, options, time_limit(graph, options), traced.peak)
     if options.cache:
         plan_cache.store(path, schedule, claim)
     return _Fit(schedule, claim, "solver", traced.peak(schedule))

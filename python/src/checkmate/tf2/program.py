@@ -3,8 +3,7 @@
 
 A step is traced once, as a whole: forward pass, gradients, the optimizer's update. Most of its operators compute shapes and
 constants of shapes; those are computed here, once, with TensorFlow's own kernels. What is left runs in the order in which
-it was traced, but for the *tail*: updates of variables, on which neither a gradient nor an output depends, run as soon as
-they can, so that gradients do not wait for one another.
+it was traced, but for updates of variables (`order.py`).
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ import tensorflow as tf
 
 from ..errors import CheckmateError
 from . import run
+from .order import in_order
 
 #: What is folded is at most this large, in bytes.
 FOLDED_BYTES = 4096
@@ -44,6 +44,8 @@ _STRING_BYTES = 24
 _BACKWARD = re.compile(r"gradient_tape|gradients(_\d+)?")
 #: Operators that change a variable.
 ASSIGNING = {"AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp"}
+#: Operators that change parts of a variable; whatever reads it, then, gets a copy.
+SPARSE = ("ResourceScatter", "ResourceSparseApply")
 
 
 class UnsupportedError(CheckmateError):
@@ -95,7 +97,7 @@ class Call:
     @property
     def assigns(self) -> bool:
         """Whether it changes the variable whose handle is its first operand."""
-        return self.type in ASSIGNING
+        return self.type in ASSIGNING or self.type.startswith(("ResourceApply", *SPARSE))
 
 
 @dataclass(eq=False)
@@ -155,7 +157,7 @@ class _Reader:
         results = [self._value(t) for t in self.graph.outputs]
         calls = self._fold(calls, results)
         calls = _needed(calls, results)
-        calls, main = _in_order(calls, results)
+        calls, main = in_order(calls, results)
         for call in calls:
             self._require_sizes(call)
         used = {v for call in calls for v in call.inputs} | set(results)
@@ -246,81 +248,3 @@ def _needed(calls: list[Call], results: list[Value]) -> list[Call]:
             kept.append(call)
             wanted.update(call.inputs)
     return kept[::-1]
-
-
-def _in_order(calls: list[Call], results: list[Value]) -> tuple[list[Call], set[Call]]:
-    """The tail as early as it can be, and the calls that are not of it. A variable is not assigned while such calls have yet to read
-    what it was."""
-    made_by = {v: call for call in calls for v in call.outputs}
-    main: set[Call] = set()
-    stack = [made_by[v] for v in results if v in made_by] + [call for call in calls if call.is_backward]
-    while stack:
-        call = stack.pop()
-        if call not in main:
-            main.add(call)
-            stack += [made_by[v] for v in call.inputs if v in made_by]
-    waits: dict[Call, set[Call]] = {call: set() for call in calls}
-    kept = set(calls)
-    handle_readers: dict[Value, list[Call]] = {}  # of a variable: those that read its handle, then those that read what it was
-    for call in calls:
-        waits[call].update(made_by[v] for v in call.inputs if v in made_by)
-        waits[call].update(_kept_before(call, kept, made_by))
-        for value in call.inputs:
-            if value.is_resource:
-                handle_readers.setdefault(value, []).append(call)
-    readers: dict[Value, list[Call]] = {}
-    for call in calls:
-        for value in call.inputs:
-            readers.setdefault(value, []).append(call)
-    position = {call: i for i, call in enumerate(calls)}
-    for call in calls:
-        if call.assigns:
-            for other in handle_readers[call.inputs[0]]:
-                if position[other] < position[call]:
-                    waits[call].add(other)
-                    waits[call].update(r for v in other.outputs for r in readers.get(v, ()) if r in main and position[r] < position[call])
-    waiting = {call: len(waits[call]) for call in calls}
-    allows: dict[Call, list[Call]] = {}
-    for call, before in waits.items():
-        for other in before:
-            allows.setdefault(other, []).append(call)
-    order: list[Call] = []
-    done: set[Call] = set()
-
-    def emit(call: Call) -> None:
-        stack = [call]
-        while stack:
-            now = stack.pop()
-            order.append(now)
-            done.add(now)
-            ready = []
-            for later in allows.get(now, ()):
-                waiting[later] -= 1
-                if waiting[later] == 0 and later not in main:
-                    ready.append(later)
-            stack += sorted(ready, key=lambda c: -position[c])
-
-    first = [call for call in calls if call not in main and waiting[call] == 0]
-    for call in calls:
-        if call in main or call in first:
-            assert waiting[call] == 0
-            emit(call)
-    assert len(order) == len(calls)
-    return order, main
-
-
-def _kept_before(call: Call, kept: set[Call], made_by: dict[Value, Call]) -> set[Call]:
-    """Calls that control edges put before, through those that are gone: what these would have waited for."""
-    found: set[Call] = set()
-    stack, seen = list(call.after), set()
-    while stack:
-        other = stack.pop()
-        if other in seen:
-            continue
-        seen.add(other)
-        if other in kept:
-            found.add(other)
-        else:
-            stack += other.after
-            stack += [made_by[v] for v in other.inputs if v in made_by]
-    return found

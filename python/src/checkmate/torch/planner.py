@@ -13,11 +13,11 @@ from torch import fx
 
 from ..errors import InfeasibleError
 from ..graph import Graph
-from ..planning import budget, plan_cache
+from ..planning import budget, least, plan_cache
 from ..planning.tidy import tidied
 from ..schedule import Schedule
 from ..solver import Progress, solve
-from . import breaks, copies, cost, devices, dropout, effects, gathered, joint, least, partition, peak, policies, random_state, ranks
+from . import breaks, copies, cost, devices, dropout, effects, gathered, joint, partition, peak, policies, random_state, ranks
 from .places import model_called
 from .ranges import Range, Ranges, UpperEnds
 from .ranges import check as check_ranges

@@ -1,30 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
 """The schedule whose run needs least memory, whatever it costs.
 
-The least peak of the dataflow graph is not yet a budget: PyTorch holds states of random generators, and a view's storage
-beside a value computed again. So schedules of the least peak and of a little more are made into what would run, and the
+The least peak of the dataflow graph is not yet a budget: what runs may hold more, such as states of random generators, or a
+view's storage beside a value computed again. So schedules of the least peak and of a little more are made into what would run, and the
 one that needs fewest bytes there is taken.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from ..graph import Graph
-from ..planning.plan_cache import Claim
-from ..planning.tidy import tidied
 from ..schedule import Schedule
 from ..solver import min_budget, solve
-
-if TYPE_CHECKING:
-    from .planner import Options
+from .plan_cache import Claim
+from .tidy import tidied
 
 #: The first search has this many times the seconds of a solve, and at least so many; then come at most so many solves.
 _FIRST, _AT_LEAST, _SOLVES = 2, 3.0, 6
 
 #: Budgets to try for a schedule found without any start, in percent of the least.
 MARGINS = (0, 1, 3, 10, 30)
+
+
+class Options(Protocol):
+    """What a front door's options have for the solver."""
+
+    @property
+    def strategy(self) -> str: ...
+    @property
+    def gap(self) -> float: ...
+    @property
+    def threads(self) -> int: ...
+    @property
+    def seed(self) -> int: ...
+    @property
+    def progress(self) -> Callable[[str], None] | None: ...
+    def say(self, line: str) -> None: ...
 
 
 def longest(seconds: float) -> float:
@@ -48,7 +61,7 @@ def search(graph: Graph, options: Options, seconds: float, real_peak: Callable[[
     low = max(graph.memory_floor, found.lower_bound_bytes if found.bound_covers == "any" else 0)
     share = 0.25
     for turn in range(_SOLVES):
-        # Above the lowest peak there is room for schedules that PyTorch needs less beside; below it there may be others. Most
+        # Above the lowest peak there is room for schedules beside which less is needed; below it there may be others. Most
         # solves have no start: where nothing better is found in time, they would only give it back.
         above = turn % 2 == 0 and peak < least
         target = peak + int(share * (least - peak)) if above else least - (least - low + 3) // 4
