@@ -81,8 +81,11 @@ void ckm_i_milp_settle_child(void)
 #ifdef __linux__
     prctl(PR_SET_PDEATHSIG, SIGKILL);
 #endif
-    signal(SIGINT, SIG_DFL);
-    signal(SIGTERM, SIG_DFL);
+    // Handlers are the parent's. Those of faults, such as Python's faulthandler, would say that the parent had crashed.
+    static const int ours[] = {SIGINT, SIGTERM, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) {
+        signal(ours[i], SIG_DFL);
+    }
     int nowhere = open("/dev/null", O_WRONLY);
     if (nowhere >= 0) {
         dup2(nowhere, STDOUT_FILENO);

@@ -1,19 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // Engines in the helper's children: the same answers as in children of this process, one after the other, and none that is
 // mistaken for the next where one is abandoned, asked to stop, or has no program.
+#define _DEFAULT_SOURCE  // MAP_ANONYMOUS
 #include <math.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "milp/milp.h"
 
-enum { ROWS = 12, ENDLESS = -1, NO_PROGRAM = -2 };
+enum { ROWS = 12, ENDLESS = -1, NO_PROGRAM = -2, CRASH = -3 };
 
 // max sum of x over rows x_i + x_(i+1) <= 1, whose relaxation gives half of all; the request is the number of columns.
 static ckm_i_milp *make(int32_t n)
@@ -48,6 +53,9 @@ static ckm_i_milp *build(const void *context, const void *request, size_t reques
     *separate_context = NULL;
     if (request_bytes != sizeof *o || *(const int *)context != 7 || o->special == NO_PROGRAM) {
         return NULL;
+    }
+    if (o->special == CRASH) {
+        raise(SIGSEGV);
     }
     while (o->special == ENDLESS) {
         struct timespec nap = {.tv_sec = 1};
@@ -121,6 +129,36 @@ static void what_fails_is_one_program(void **state)
     ckm_i_milp_helper_end(helper);
 }
 
+static atomic_int *told;  // shared with children
+
+static void tell(int number)
+{
+    (void)number;
+    atomic_fetch_add(told, 1);
+    _exit(1);
+}
+
+// The parent's handler of faults, such as Python's faulthandler, would say that the parent had crashed.
+static void a_crash_calls_no_handler_of_the_parent(void **state)
+{
+    (void)state;
+    struct sigaction mine = {.sa_handler = tell};
+    struct sigaction before;
+    told = mmap(NULL, sizeof *told, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(told, MAP_FAILED);
+    assert_int_equal(sigaction(SIGSEGV, &mine, &before), 0);
+    ckm_i_milp_helper *helper = start_helper();
+    ckm_i_milp_result none = solve(helper, (order){ROWS, CRASH}, true);
+    ckm_i_milp_result good = solve(helper, (order){ROWS, 0}, false);
+    ckm_i_milp_helper_end(helper);
+    assert_int_equal(sigaction(SIGSEGV, &before, NULL), 0);
+    assert_int_equal(none.status, CKM_I_MILP_STOPPED);
+    assert_int_equal(good.status, CKM_I_MILP_OPTIMAL);
+    assert_int_equal(atomic_load(told), 0);
+    ckm_i_milp_result_dispose(&good);
+    munmap(told, sizeof *told);
+}
+
 static void abandoned_at_once(void **state)
 {
     (void)state;
@@ -153,6 +191,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_answers),
         cmocka_unit_test(what_fails_is_one_program),
+        cmocka_unit_test(a_crash_calls_no_handler_of_the_parent),
         cmocka_unit_test(abandoned_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
