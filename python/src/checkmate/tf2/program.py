@@ -291,7 +291,8 @@ def _in_order(calls: list[Call], results: list[Value]) -> tuple[list[Call], set[
                 if position[other] < position[call]:
                     waits[call].add(other)
                     waits[call].update(r for v in other.outputs for r in readers.get(v, ()) if r in main and position[r] < position[call])
-    waiting = {call: len(waits[call]) for call in calls}
+    lazy = _lazy(calls, main, waits)
+    waiting = {call: len(waits[call] - lazy) for call in calls}
     allows: dict[Call, list[Call]] = {}
     for call, before in waits.items():
         for other in before:
@@ -303,8 +304,15 @@ def _in_order(calls: list[Call], results: list[Value]) -> tuple[list[Call], set[
         stack = [call]
         while stack:
             now = stack.pop()
+            if now in done:
+                continue
+            if needed := [other for other in waits[now] & lazy if other not in done]:
+                stack += [now, *sorted(needed, key=lambda c: -position[c])]
+                continue
             order.append(now)
             done.add(now)
+            if now in lazy:
+                continue
             ready = []
             for later in allows.get(now, ()):
                 waiting[later] -= 1
@@ -312,13 +320,25 @@ def _in_order(calls: list[Call], results: list[Value]) -> tuple[list[Call], set[
                     ready.append(later)
             stack += sorted(ready, key=lambda c: -position[c])
 
-    first = [call for call in calls if call not in main and waiting[call] == 0]
+    first = {call for call in calls if call not in main and waiting[call] == 0}
     for call in calls:
         if call in main or call in first:
             assert waiting[call] == 0
             emit(call)
     assert len(order) == len(calls)
     return order, main
+
+
+def _lazy(calls: list[Call], main: set[Call], waits: dict[Call, set[Call]]) -> set[Call]:
+    """Calls of the tail that depend on variables alone and give next to nothing, such as what a learning rate is read as: they run
+    when something needs them, so that no update waits for the place where they were traced."""
+    found: set[Call] = set()
+    for call in calls:
+        small = all(0 <= v.bytes <= FOLDED_BYTES for v in call.outputs) or call.type == "ReadVariableOp"
+        free = call.type == "ReadVariableOp" or not call.once
+        if call not in main and call.type != "Const" and free and small and waits[call] <= found:
+            found.add(call)
+    return found
 
 
 def _kept_before(call: Call, kept: set[Call]) -> set[Call]:
