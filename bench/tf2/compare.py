@@ -9,7 +9,7 @@ Each case (blocks.py) is a process of its own, in which all take steps in turns,
     recompute  tf.function, tf.recompute_grad around every block
     kept       the same with Grappler off, which else merges what is computed again with what was computed before
     sqrt       the original Checkmate's strategy, Chen's square root of n, which heeds no budget; run by checkmate.tf2
-    ours       budgets: the peak that each of the others was measured at, and the least that is found
+    ours       budgets: the peak that each of the others was measured at, less, and the least that is found
 What a row has of time is seconds of the processor, medians; `relative` is over plain's step of the same round, `ours_over` the
 time of ours at its peak over that of the row, of the same round, with the least and the most.
 """
@@ -30,6 +30,8 @@ from typing import Any
 
 HERE = pathlib.Path(__file__).parent
 CASES = ["ResNet", "U-Net", "encoder"]
+#: Budgets below the least of the others, as shares of it.
+DOWN = [0.85, 0.7]
 FIELDS = ["case", "method", "setting", "peak_bytes", "predicted_bytes", "seconds", "relative", "relative_least", "relative_most", "ours_over",
           "ours_over_least", "ours_over_most", "rounds", "predicted_overhead", "gap", "recomputed", "plan_seconds", "apart", "note"]  # fmt: skip
 Row = dict[str, Any]
@@ -94,7 +96,8 @@ class Race:
         self.tried("kept", "every block", lambda: unchanged(self.tf.function(self.network.step(self.optimizer, recompute=True), autograph=False)))
         self.tried("sqrt", "", lambda: checkmate.tf2.function(step, "min", strategy="chen-sqrt", time_limit=self.options.seconds))
         others = [row["peak_bytes"] for row in self.rows if "peak_bytes" in row]
-        for budget in [*sorted(set(others), reverse=True), "min"]:
+        below = [int(share * min(others)) for share in DOWN]
+        for budget in [*sorted({*others, *below}, reverse=True), "min"]:
             self.tried("ours", budget, lambda budget=budget: checkmate.tf2.function(step, budget, time_limit=self.options.seconds))
         self.time()
         return self.rows
