@@ -122,7 +122,7 @@ def draw(case: str, rows: list[dict[str, str]], path: pathlib.Path) -> None:
 
 def into(page: str, mark: str, text: str) -> str:
     """The page with what is between the two markers replaced."""
-    changed, count = re.subn(rf"(<!-- {mark} -->\n).*?(\n<!-- end -->)", lambda m: m[1] + text + m[2], page, flags=re.DOTALL)
+    changed, count = re.subn(rf"(<!-- {mark} -->\n).*?(<!-- end -->)", lambda m: m[1] + text + "\n" + m[2], page, flags=re.DOTALL)
     if count != 1:
         raise SystemExit(f'table.py: the page has {count} places for "{mark}", not one: <!-- {mark} --> and <!-- end -->')
     return changed
