@@ -23,14 +23,14 @@ STYLES = {
     "plain": ("tf.function", "#000000", 4),
     "recompute": ("tf.recompute_grad, every block", "#E69F00", 8),
     "kept": ("tf.recompute_grad, Grappler off", "#009E73", 10),
-    "sqrt": ("square root of n, as in the original", "#CC79A7", 6),
+    "sqrt": ("square root of n (chen-sqrt)", "#CC79A7", 6),
     "ours": ("checkmate.tf2", "#0072B2", 7),
 }
 
 
 def budgets(rows: list[Row]) -> str:
     """A line for each model and budget."""
-    lines = ["| model | budget | MB | planned | measured | apart | overhead | measured | of the unplanned step | planning, s | operators | results |",
+    lines = ["| model | budget | MB | planned | measured | apart | overhead | measured | step | planning, s | operators | results |",
              "|---" * 12 + "|"]  # fmt: skip
     cases: dict[str, list[Row]] = {}
     for row in rows:
@@ -45,7 +45,7 @@ def budgets(rows: list[Row]) -> str:
                 alike += row["same"]
             elif "note" in row:
                 lines.append(f"| {name} | {setting(row)} | {row['note']} |" + " |" * 9)
-    lines += ["", f"{len(cases)} models, {kept} budgets: {held} held; results bit for bit those of the unplanned step at {alike}."]
+    lines += ["", f"Models: {len(cases)}; budgets: {kept}, of which {held} held. Results bit for bit those of the unplanned step at {alike}."]
     plain = ["", "| model | tf.function, MB | unplanned in our order, MB | its time over tf.function's | results apart, relative |", "|---" * 5 + "|"]
     for name in sorted(cases, key=ORDER.index):
         usual = next((row for row in cases[name] if row["setting"] == "plain"), None)

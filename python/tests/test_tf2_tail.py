@@ -39,7 +39,9 @@ def test_places_of_maxima_are_counted() -> None:
 
     if not _pywrap_util_port.IsMklEnabled():
         pytest.skip("oneDNN is off")
-    model = keras.Sequential([keras.Input((8, 8, 4)), keras.layers.Conv2D(4, 3, padding="same"), keras.layers.MaxPooling2D(), keras.layers.Conv2D(4, 3)])
+    model = keras.Sequential(
+        [keras.Input((8, 8, 4)), keras.layers.Conv2D(4, 3, padding="same"), keras.layers.MaxPooling2D(), keras.layers.Conv2D(4, 3)]
+    )
     calls = traced(model, keras.optimizers.SGD(), tf.ones((2, 8, 8, 4))).calls
     (pooling,) = (call for call in calls if call.type == "MaxPool")
     assert pooling.outputs[0].bytes == 2 * 4 * 4 * 4 * (4 + 1)
