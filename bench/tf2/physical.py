@@ -25,8 +25,8 @@ def allocator_peak(step: Callable[[], Any]) -> int:
             sizes[facts["addr"]] = facts["requested_bytes"]
             live += facts["requested_bytes"]
             most = max(most, live)
-        elif name == "MemoryDeallocation":
-            live -= sizes.pop(facts["addr"], 0)
+        elif name == "MemoryDeallocation":  # of what was there before, such as what a variable was, too
+            live -= sizes.pop(facts["addr"], facts["requested_bytes"])
     return most
 
 

@@ -318,10 +318,13 @@ def table(costs: Costs, calls: Iterable[Call], tell: Callable[[int], None] = lam
     """Facts of all calls. `tell` gets the number of calls done now and then."""
     found: dict[Call, Facts] = {}
     with _no_collection() as collect:
+        collected = len(costs.known)
         for i, call in enumerate(calls):
             found[call] = costs.of(call)
             if i % 100 == 99:
-                collect()
+                if len(costs.known) > collected:  # it takes a while, and what was only looked up leaves nothing behind
+                    collect()
+                    collected = len(costs.known)
                 tell(i + 1)
     return found
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.python.util import _pywrap_util_port
 
 from ..errors import CheckmateError
 from . import run
@@ -42,6 +43,8 @@ _PASSED_ON = {"Identity", "IdentityN", "StopGradient", "PreventGradient"}
 _STRING_BYTES = 24
 #: The name scopes in which GradientTape and tf.gradients put what they compute.
 _BACKWARD = re.compile(r"gradient_tape|gradients(_\d+)?")
+#: Operators beside whose result oneDNN keeps where each maximum was, in a tensor that no graph shows, until these have read both.
+_KEEPS_PLACES = {"MaxPoolGrad": "MaxPool", "MaxPool3DGrad": "MaxPool3D"}
 #: Operators that change a variable.
 ASSIGNING = {"AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp"}
 #: Operators that change parts of a variable; whatever reads it, then, gets a copy.
@@ -160,6 +163,7 @@ class _Reader:
         calls, main = in_order(calls, results)
         for call in calls:
             self._require_sizes(call)
+        _count_places(calls)
         used = {v for call in calls for v in call.inputs} | set(results)
         constants = sum(v.bytes for v in used if v.constant is not None)
         return Program(self.graph, [self._value(t) for t in placeholders], [outer for outer, _ in self.graph.captures], calls, results,
@@ -232,6 +236,19 @@ def _variable_bytes(handle: tf.Tensor) -> int:
     if first.shape.unknown_rank or any(d < 0 for d in dims):
         raise UnsupportedError(f"{handle.name}: a variable whose shape is not fixed cannot be planned")
     return int(np.prod(dims, dtype=np.int64)) * tf.as_dtype(first.dtype).size
+
+
+def _count_places(calls: list[Call]) -> None:
+    """Adds what oneDNN keeps beside the results of pooling to their bytes: it lives as long."""
+    if not _pywrap_util_port.IsMklEnabled():
+        return
+    made_by = {v: call for call in calls for v in call.outputs}
+    pooled = {call.inputs[1] for call in calls if call.type in _KEEPS_PLACES}
+    for value in pooled:
+        call = made_by.get(value)
+        if call is not None and call.type in _KEEPS_PLACES.values():
+            window = int(np.prod(call.op.get_attr("ksize"), dtype=np.int64))
+            value.bytes += value.bytes // value.spec.dtype.size * (1 if window < 256 else 4)
 
 
 def _runs_once(op: tf.Operation) -> bool:

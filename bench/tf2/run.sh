@@ -1,0 +1,54 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Keras models within budgets, and side by side with other ways to save memory; see README.md.
+# Usage: bench/tf2/run.sh                       measures all that the records lack, then writes docs/TENSORFLOW.md's tables
+#        bench/tf2/run.sh --budgets [options of budgets.py]
+#        bench/tf2/run.sh --compare [options of compare.py]
+#        bench/tf2/run.sh --table               writes the tables and figures of what was measured
+# CHECKMATE_LIBRARY: the library (default: that of build/); CKM_TF_PYTHON: a python with TensorFlow.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+
+python=""
+for candidate in "${CKM_TF_PYTHON:-}" python3 /usr/bin/python3; do
+    if [ -n "$candidate" ] && "$candidate" -c "import importlib.util as u, sys; sys.exit(u.find_spec('tensorflow') is None)" >/dev/null 2>&1; then
+        python=$candidate
+        break
+    fi
+done
+if [ -z "$python" ]; then
+    echo "bench/tf2: skipped: no python with TensorFlow; set CKM_TF_PYTHON to one that has it"
+    exit 77
+fi
+for candidate in "$root"/build/libcheckmate.so "$root"/build/release/libcheckmate.so; do
+    if [ -z "${CHECKMATE_LIBRARY:-}" ] && [ -e "$candidate" ]; then
+        CHECKMATE_LIBRARY=$candidate
+        export CHECKMATE_LIBRARY
+    fi
+done
+PYTHONPATH=$root/python/src${PYTHONPATH:+:$PYTHONPATH}
+PYTHONDONTWRITEBYTECODE=1
+TF_CPP_MIN_LOG_LEVEL=${TF_CPP_MIN_LOG_LEVEL:-3}
+export PYTHONPATH PYTHONDONTWRITEBYTECODE TF_CPP_MIN_LOG_LEVEL
+results=$root/bench/results
+case ${1:-} in
+--budgets)
+    shift
+    "$python" "$here/budgets.py" --records "$results/tf2-budgets.jsonl" "$@"
+    ;;
+--compare)
+    shift
+    "$python" "$here/compare.py" --records "$results/tf2.csv" "$@"
+    ;;
+--table) ;;
+"")
+    "$python" "$here/budgets.py" --records "$results/tf2-budgets.jsonl"
+    "$python" "$here/compare.py" --records "$results/tf2.csv"
+    ;;
+*)
+    sed -n 's/^# //p' "$0" >&2
+    exit 2
+    ;;
+esac
+"$python" "$here/table.py" "$results/tf2-budgets.jsonl" "$results/tf2.csv" "$root/docs/figures" "$root/docs/TENSORFLOW.md"
