@@ -143,7 +143,8 @@ def plan(concrete: Any, options: Options, name: str, allowed_bytes: int = 0) -> 
     traced = trace(concrete, options, name)
     graph = traced.graph
     baseline = Schedule.baseline(graph)
-    top = traced.peak(baseline)
+    # What TensorFlow would take by itself, whose updates wait for the last gradient.
+    top = max(traced.peak(baseline), lower.peak_bytes(traced.lowered, traced.lowered.program.traced))
     if options.budget == sizes.LEAST and top > allowed_bytes:
         fit = _least(traced)
         limit = fit.peak_bytes

@@ -105,7 +105,8 @@ class Call:
 
 @dataclass(eq=False)
 class Program:
-    """`inputs`: placeholders, the captured ones last; `results`: what the step returns, flat."""
+    """`inputs`: placeholders, the captured ones last; `results`: what the step returns, flat; `traced`: the calls in the order in which
+    they were traced."""
 
     graph: tf.Graph
     inputs: list[Value]
@@ -114,6 +115,7 @@ class Program:
     results: list[Value]
     constant_bytes: int
     tail: set[Call]
+    traced: list[Call]
 
     def groups(self) -> list[list[Call]]:
         """The calls in their order, those of the tail that follow one another together: they run once, as one."""
@@ -160,6 +162,7 @@ class _Reader:
         results = [self._value(t) for t in self.graph.outputs]
         calls = self._fold(calls, results)
         calls = _needed(calls, results)
+        traced = calls
         calls, main = in_order(calls, results)
         for call in calls:
             self._require_sizes(call)
@@ -167,7 +170,7 @@ class _Reader:
         used = {v for call in calls for v in call.inputs} | set(results)
         constants = sum(v.bytes for v in used if v.constant is not None)
         return Program(self.graph, [self._value(t) for t in placeholders], [outer for outer, _ in self.graph.captures], calls, results,
-                       constants, set(calls) - main)  # fmt: skip
+                       constants, set(calls) - main, traced)  # fmt: skip
 
     def _value(self, tensor: tf.Tensor) -> Value:
         value = self.values.get(id(tensor))
