@@ -185,7 +185,6 @@ CASES: dict[str, tuple[str, Callable[[], Task]]] = {
     "GPT-NeoX": ("transformers", lambda: language("GPTNeoX")),
     "Bloom": ("transformers", lambda: language("Bloom", n_layer=4, n_head=4)),
     "Mixtral": ("transformers", lambda: language("Mixtral", 8, num_hidden_layers=2, num_local_experts=4)),
-    "Mamba, no scan": ("transformers", lambda: language("Mamba", 2, 32, hidden_size=64, num_hidden_layers=2, state_size=8, use_associative_scan=False)),
     "Mamba": ("transformers", lambda: language("Mamba", 2, 32, hidden_size=64, num_hidden_layers=2, state_size=8)),
     "BERT": ("transformers", lambda: encoder("Bert", "MaskedLM", labelled(8, 128))),
     "RoBERTa": ("transformers", lambda: encoder("Roberta", "SequenceClassification", {"input_ids": tokens(8, 128), "labels": tokens(8, 1)[:, 0] % 2}, max_position_embeddings=140)),
