@@ -50,7 +50,7 @@ def test_the_originals_program() -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_within_a_budget_training_is_the_same(name: str) -> None:
     whole, plan = train(make(name), "100%")
-    assert not plan.recomputed and plan.peak_bytes == plan.baseline_peak_bytes
+    assert not plan.recomputed and plan.peak_bytes <= plan.baseline_peak_bytes
     found, plan = train(make(name), "50%")
     assert plan.recomputed and plan.peak_bytes <= plan.budget_bytes <= plan.baseline_peak_bytes / 2
     assert difference(found, whole) == ""
