@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 
 tf = pytest.importorskip("tensorflow", reason="TensorFlow is not installed", minversion="2.16")
 
+import numpy as np  # noqa: E402
 from keras import layers  # noqa: E402
 from tf2_models import CASES, FAST, Case, difference, images, make, train, train_eagerly, values  # noqa: E402
 

@@ -10,11 +10,11 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 
 tf = pytest.importorskip("tensorflow", reason="TensorFlow is not installed", minversion="2.16")
 
+import numpy as np  # noqa: E402
 from keras import layers  # noqa: E402
 from tf2_models import FAST, Case, make  # noqa: E402
 

@@ -7,11 +7,11 @@ import pathlib
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 
 tf = pytest.importorskip("tensorflow", reason="TensorFlow is not installed", minversion="2.16")
 
+import numpy as np  # noqa: E402
 from keras import layers  # noqa: E402
 from tf2_models import FAST, Penalty, difference, values  # noqa: E402
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-tf = pytest.importorskip("tensorflow")
+tf = pytest.importorskip("tensorflow", reason="TensorFlow is not installed", minversion="2.16")
 keras = pytest.importorskip("keras")
 
 import checkmate.tf2  # noqa: E402
