@@ -88,7 +88,6 @@ def test_state_is_read_and_changed_once(conv: program.Program) -> None:
         assert found and not any(call.once for call in found), kind
 
 
-@pytest.mark.xfail(reason="Adam's first operators do not need a gradient, keep their places after all gradients, and every update waits for them")
 def test_updates_do_not_wait_for_one_another(conv: program.Program) -> None:
     """The last layer's weights are updated before the gradients of the first are computed."""
     position = {call: i for i, call in enumerate(conv.calls)}
