@@ -109,7 +109,7 @@ class _Lowering:
                 if value in leaving:
                     outputs.append(self._leaving(call, k))
                     given += self.graph_bytes(value)
-        walk = _Walk(self.program, self.facts)
+        walk = _Walk(self.facts)
         own = [v for v in dying - inside if self.tensor_of.get(v) in self.made]
         walk.enter(own, holders=1)
         busy = walk.run(group, leaving) - sum(v.bytes for v in own)
@@ -124,7 +124,7 @@ def peak_bytes(lowered: Lowered, sequence: Sequence[Call]) -> int:
     """What TensorFlow allocates when the calls run one after another, arguments and variables included: an output that is no view
     is a new storage, unless it takes that of an operand that nothing reads any more; a storage is freed after the last
     reader of the last value on it. A variable that is assigned while values read from it are there is copied."""
-    walk = _Walk(lowered.program, lowered.facts)
+    walk = _Walk(lowered.facts)
     walk.base = lowered.graph.fixed_bytes
     walk.enter(lowered.program.inputs)
     return walk.run(sequence, lowered.program.results)
@@ -133,8 +133,8 @@ def peak_bytes(lowered: Lowered, sequence: Sequence[Call]) -> int:
 class _Walk:
     """Storages while calls run. `base`: bytes that are always there."""
 
-    def __init__(self, program: Program, facts: dict[Call, Facts]) -> None:
-        self.program, self.facts = program, facts
+    def __init__(self, facts: dict[Call, Facts]) -> None:
+        self.facts = facts
         self.base = 0
         self.live = self.peak = 0
         self.sizes: list[int] = []
