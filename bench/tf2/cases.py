@@ -17,16 +17,16 @@ from keras import layers
 CLASSES = 10
 #: Resolution and batch.
 APPLICATIONS = {
-    "VGG19": (64, 16),
-    "ResNet50": (96, 8),
+    "VGG19": (64, 32),
+    "ResNet50": (96, 32),
     "MobileNet": (128, 16),
     "MobileNetV2": (128, 16),
-    "DenseNet121": (96, 8),
-    "EfficientNetB0": (128, 8),
-    "InceptionV3": (139, 8),
-    "Xception": (96, 8),
-    "NASNetMobile": (128, 8),
-    "ConvNeXtTiny": (64, 8),
+    "DenseNet121": (96, 16),
+    "EfficientNetB0": (128, 16),
+    "InceptionV3": (139, 16),
+    "Xception": (96, 24),
+    "NASNetMobile": (128, 16),
+    "ConvNeXtTiny": (64, 32),
 }
 
 

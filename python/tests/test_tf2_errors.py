@@ -189,16 +189,28 @@ def test_ctrl_c_ends_planning() -> None:
         compile_case(make("penalties"), "60%", progress=interrupt)
 
 
-def test_recurrent_layers_train_or_are_refused_by_name() -> None:
-    """A Keras LSTM is a loop over variants, in one operator of its own; nothing of it is computed again."""
+def text_model(unroll: bool) -> Any:
     tf.keras.utils.set_random_seed(1)
     start = layers.Input((12,), dtype="int32")
-    x = layers.LSTM(32, return_sequences=True)(layers.Embedding(50, 32)(start))
-    model = tf.keras.Model(start, layers.Dense(50)(layers.Dense(256, "relu")(layers.LSTM(32)(x))))
+    x = layers.LSTM(32, return_sequences=True, unroll=unroll)(layers.Embedding(50, 32)(start))
+    return tf.keras.Model(start, layers.Dense(50)(layers.Dense(256, "relu")(layers.GRU(32, unroll=unroll)(x))))
+
+
+def test_recurrent_layers_are_refused_by_name_unless_they_are_unrolled() -> None:
+    """A Keras LSTM is a loop over lists of tensors."""
     words = tf.constant(np.random.default_rng(1).integers(0, 50, (16, 12)), tf.int32)
     loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    with pytest.raises(c2.UnsupportedError, match=r"lstm.*cannot be planned"):
-        c2.compile(model, loss, "sgd", words, words[:, 0], "100%", **FAST)
+    with pytest.raises(c2.UnsupportedError, match=r"lstm.* list whose bytes are not known.* unroll=True"):
+        c2.compile(text_model(False), loss, "sgd", words, words[:, 0], "100%", **FAST)
+    train = c2.compile(text_model(True), loss, "sgd", words, words[:, 0], "100%", **FAST)
+    assert float(train(words, words[:, 0])[1]) > float(train(words, words[:, 0])[1])
+
+
+def test_an_update_of_unknown_size_is_refused_by_name() -> None:
+    model = tf.keras.Sequential([layers.Input((12,), dtype="int32"), layers.Embedding(50, 16), layers.Flatten(), layers.Dense(1)])
+    words = tf.ones((4, 12), tf.int32)
+    with pytest.raises(c2.UnsupportedError, match=r"rm_sprop.* not known .*embedding.*; Adam and SGD"):
+        c2.compile(model, "mse", "rmsprop", words, tf.ones((4, 1)), "100%", **FAST)
 
 
 def test_several_replicas_are_refused() -> None:

@@ -227,8 +227,64 @@ def test_gradients_through_control_flow_are_refused(kind: str) -> None:
         return tf.while_loop(lambda k, _: k < 3, lambda k, y: (k + 1, tf.sin(y)), (0, x))[1]
 
     step = gradients_of(variables, lambda x: tf.reduce_mean(deep(variables, x, between)))
-    with pytest.raises(c2.UnsupportedError, match=rf"{kind}.* gives a variant, whose bytes are not known"):
+    with pytest.raises(c2.UnsupportedError, match=rf"{kind}.* list whose bytes are not known"):
         c2.function(step, "100%", **FAST)(rows())
+
+
+def test_functions_that_a_step_calls_are_planned_inside() -> None:
+    """Each of the layers is called through one tf.function, and one of them through two."""
+
+    def build() -> Any:
+        variables = weights()
+
+        @tf.function
+        def layer(x: Any, variable: Any) -> Any:
+            return tf.tanh(x @ variable)
+
+        @tf.function
+        def layers(x: Any) -> Any:
+            for variable in variables:
+                x = layer(x, variable)
+            return x
+
+        return gradients_of(variables, lambda x: tf.reduce_mean(tf.square(layers(x)))), variables
+
+    def plain() -> Any:
+        variables = weights()
+        return gradients_of(variables, lambda x: tf.reduce_mean(tf.square(deep(variables, x)))), variables
+
+    called, written = (both(way, [(rows(1),), (rows(3),)])[1] for way in (build, plain))
+    (plan,), (other,) = c2.plans(called), c2.plans(written)
+    assert not any(op.name.endswith("PartitionedCall") for op in plan.graph.ops)
+    assert (plan.baseline_peak_bytes, len(plan.recomputed) > 0) == (other.baseline_peak_bytes, True)
+    results = [[np.asarray(leaf).tobytes() for leaf in tf.nest.flatten(c2.function(step, "60%", **FAST)(rows(1)))] for step, _ in (build(), plain())]
+    assert results[0] == results[1]
+
+
+def test_functions_that_a_step_calls_keep_the_order_of_their_effects() -> None:
+    count = tf.Variable(1.0)
+
+    @tf.function
+    def double() -> Any:
+        count.assign(count * 2.0)
+        return count + 0.0
+
+    def step(x: Any) -> Any:
+        first = double()
+        count.assign_add(1.0)
+        second = double()
+        count.assign_add(x)
+        return first, second
+
+    planned = c2.function(step, "100%", **FAST)
+    assert [float(v) for v in planned(tf.constant(10.0))] == [2.0, 6.0] and float(count) == 16.0
+    assert [float(v) for v in planned(tf.constant(10.0))] == [32.0, 66.0] and float(count) == 76.0
+
+
+def test_a_compiled_function_that_a_step_calls_is_refused() -> None:
+    inner = tf.function(tf.tanh, jit_compile=True)
+    with pytest.raises(c2.UnsupportedError, match=r"calls a function with jit_compile=True"):
+        c2.function(lambda x: inner(x) * 2.0, "100%", **FAST)(rows())
 
 
 def test_assignments_keep_their_order() -> None:

@@ -33,6 +33,10 @@ class InfeasibleError(CheckmateError):
         self.smallest_known, self.largest_impossible = smallest_known, largest_impossible
 
 
+class UnsupportedError(CheckmateError):
+    """A model or a step that cannot be planned, and why."""
+
+
 def call(name: str, *arguments: object) -> None:
     """Calls a function of the library that returns ckm_status and takes ckm_error last; raises CheckmateError."""
     error = CError()

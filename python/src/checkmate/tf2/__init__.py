@@ -19,12 +19,11 @@ try:
 except ImportError as _error:
     raise ImportError("checkmate.tf2 needs TensorFlow 2.16 or newer: pip install tensorflow, or tensorflow-cpu") from _error
 
-from ..errors import CheckmateError, InfeasibleError
+from ..errors import CheckmateError, InfeasibleError, UnsupportedError
 from ..planning.frontier import Frontier
 from . import keras_steps, tradeoff
 from .function import Planned
 from .planner import Options, Plan, trace
-from .program import UnsupportedError
 
 __all__ = ["CheckmateError", "Frontier", "InfeasibleError", "Plan", "Planned", "UnsupportedError", "compile", "explain", "function", "keras", "plans"]
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from ..errors import UnsupportedError
 from .planner import Options, Plan, plan
-from .program import UnsupportedError
 from .run import as_written
 
 

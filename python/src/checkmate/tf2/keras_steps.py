@@ -10,9 +10,9 @@ from typing import Any
 import keras as keras_library
 import tensorflow as tf
 
+from ..errors import UnsupportedError
 from .function import Planned
 from .planner import Options
-from .program import UnsupportedError
 
 
 def step_of(model: Any, loss: Any, optimizer: Any) -> Callable[[Any, Any], tuple[Any, tf.Tensor]]:

@@ -24,7 +24,8 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.framework import config
 
-from .program import FUNCTIONAL, Call, UnsupportedError, Value
+from ..errors import UnsupportedError
+from .program import FUNCTIONAL, Call, Value
 from .run import Emitter, add_functions, as_written, attributes
 
 #: A call is repeated until this much time has been spent, or so often.

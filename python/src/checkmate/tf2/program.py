@@ -16,8 +16,9 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.util import _pywrap_util_port
 
-from ..errors import CheckmateError
+from ..errors import UnsupportedError
 from . import run
+from .inline import inlined
 from .order import in_order
 
 #: What is folded is at most this large, in bytes.
@@ -49,10 +50,6 @@ _KEEPS_PLACES = {"MaxPoolGrad": "MaxPool", "MaxPool3DGrad": "MaxPool3D"}
 ASSIGNING = {"AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp"}
 #: Operators that change parts of a variable; whatever reads it, then, gets a copy.
 SPARSE = ("ResourceScatter", "ResourceSparseApply")
-
-
-class UnsupportedError(CheckmateError):
-    """A step that cannot be planned, and why."""
 
 
 @dataclass(eq=False)
@@ -132,13 +129,12 @@ class Program:
 
 def read(concrete: Any) -> Program:
     """From a concrete function of tf.function. UnsupportedError for what has sizes that are not known."""
-    graph = concrete.graph
-    return _Reader(graph).read()
+    return _Reader(inlined(concrete.graph), [outer for outer, _ in concrete.graph.captures]).read()
 
 
 class _Reader:
-    def __init__(self, graph: Any) -> None:
-        self.graph = graph
+    def __init__(self, graph: Any, captured: list[tf.Tensor]) -> None:
+        self.graph, self.captured = graph, captured
         self.values: dict[int, Value] = {}
 
     def read(self) -> Program:
@@ -165,12 +161,12 @@ class _Reader:
         traced = calls
         calls, main = in_order(calls, results)
         for call in calls:
-            self._require_sizes(call)
+            self._require_sizes(call, updates=call not in main)
         _count_places(calls)
         used = {v for call in calls for v in call.inputs} | set(results)
         constants = sum(v.bytes for v in used if v.constant is not None)
-        return Program(self.graph, [self._value(t) for t in placeholders], [outer for outer, _ in self.graph.captures], calls, results,
-                       constants, set(calls) - main, traced)  # fmt: skip
+        return Program(self.graph, [self._value(t) for t in placeholders], self.captured, calls, results, constants,
+                       set(calls) - main, traced)  # fmt: skip
 
     def _value(self, tensor: tf.Tensor) -> Value:
         value = self.values.get(id(tensor))
@@ -178,16 +174,23 @@ class _Reader:
             value = self.values[id(tensor)] = _value_of(tensor)
         return value
 
-    def _require_sizes(self, call: Call) -> None:
+    def _require_sizes(self, call: Call, updates: bool) -> None:
         for value in call.outputs:
             if value.bytes < 0:
                 shape = value.spec.shape
                 if value.spec.dtype == tf.variant:
                     raise UnsupportedError(
-                        f"{call.name} ({call.type}) gives a {value.spec.dtype.name}, whose bytes are not known: it cannot be planned"
+                        f"{call.name} ({call.type}) keeps tensors in a list whose bytes are not known, as a while loop or a cond through which "
+                        "gradients go does: a recurrent layer can be planned with unroll=True, a loop of one's own as a Python loop"
                     )
-                raise UnsupportedError(f"{call.name} ({call.type}) gives a tensor of shape {shape}, which is not known when the step is planned: "
-                                       "give specs and inputs of fixed shapes")  # fmt: skip
+                advice = (
+                    "the sizes of an embedding's update depend on the words of a batch; Adam and SGD do without"
+                    if updates
+                    else "give specs and inputs of fixed shapes"
+                )
+                raise UnsupportedError(
+                    f"{call.name} ({call.type}) gives a tensor of shape {shape}, which is not known when the step is planned: {advice}"
+                )
 
     def _fold(self, calls: list[Call], results: list[Value]) -> list[Call]:
         """Gives values to what depends on constants and known shapes alone, and drops what computed them."""

@@ -49,29 +49,29 @@ _APART = {"BiasAdd", "BiasAddGrad", "Conv2D", "DepthwiseConv2dNative", "Conv3D",
 
 
 class Emitter:
-    """Adds operators to the graph that is being built, each after the one before it."""
+    """Adds operators to the graph that is being built, each after the one before it, the first after those of `before`."""
 
-    def __init__(self) -> None:
+    def __init__(self, before: Sequence[tf.Operation] = ()) -> None:
         self.graph = ops.get_default_graph()
-        self.last: Any = None
+        self.before = list(before)
 
-    def emit(self, op: tf.Operation, inputs: Sequence[tf.Tensor], attrs: dict[str, attr_value_pb2.AttrValue] | None = None) -> list[tf.Tensor]:
-        with ops.control_dependencies(None), self.graph.control_dependencies([] if self.last is None else [self.last]):
+    def emit(self, op: tf.Operation, inputs: Sequence[tf.Tensor], name: str = "") -> list[tf.Tensor]:
+        with ops.control_dependencies(None), self.graph.control_dependencies(self.before):
             made = self.graph._create_op_internal(
-                op.type, list(inputs), [t.dtype for t in op.outputs], name=op.name.replace("/", "_") or None,
-                attrs=attributes(op) if attrs is None else attrs, op_def=op.op_def)  # fmt: skip
+                op.type, list(inputs), [t.dtype for t in op.outputs], name=name or op.name.replace("/", "_") or None,
+                attrs=attributes(op), op_def=op.op_def)  # fmt: skip
         for new, old in zip(made.outputs, op.outputs, strict=True):
             if not new.shape.is_fully_defined():
                 new.set_shape(old.shape)
             if new.dtype in (tf.resource, tf.variant) and hasattr(old, "_handle_data"):
                 new._handle_data = old._handle_data
-        self.last = made
+        self.before = [made]
         return list(made.outputs)
 
     def identity(self, tensor: tf.Tensor) -> tf.Tensor:
-        with ops.control_dependencies(None), self.graph.control_dependencies([] if self.last is None else [self.last]):
+        with ops.control_dependencies(None), self.graph.control_dependencies(self.before):
             made = tf.identity(tensor)
-        self.last = made.op
+        self.before = [made.op]
         return made
 
     def constant(self, value: np.ndarray[Any, Any], dtype: tf.DType) -> tf.Tensor:

@@ -12,10 +12,9 @@ except ImportError as _error:
 if tuple(int(_part) for _part in _torch.__version__.split("+")[0].split(".")[:2]) < (2, 6):
     raise ImportError(f"checkmate.torch needs PyTorch 2.6 or newer, and this is {_torch.__version__}")
 
-from ..errors import InfeasibleError
+from ..errors import InfeasibleError, UnsupportedError
 from ..planning.frontier import Frontier
 from .compiler import Backend, backend, compile, plans
-from .joint import UnsupportedError
 from .optimizers import optimizer_bytes
 from .planner import Plan
 from .tradeoff import explain

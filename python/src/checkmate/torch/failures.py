@@ -15,10 +15,9 @@ from typing import Any
 import torch
 from torch import fx
 
-from ..errors import CheckmateError, InfeasibleError
+from ..errors import CheckmateError, InfeasibleError, UnsupportedError
 from . import ranges, recurrent, symbols
 from .breaks import Graphs
-from .joint import UnsupportedError
 from .planner import Options, from_progress
 
 

@@ -16,16 +16,12 @@ from dataclasses import dataclass, field
 import torch
 from torch import fx
 
-from ..errors import CheckmateError
+from ..errors import UnsupportedError
 from ..graph import Graph, OpKind
 from . import effects, inplace, places, random_state, symbols
 
 #: Cost of a call in nanoseconds, and the bytes it needs beside its operands and outputs.
 CostFn = Callable[[fx.Node], tuple[int, int]]
-
-
-class UnsupportedError(CheckmateError):
-    """A model that cannot be planned, and why."""
 
 
 @dataclass

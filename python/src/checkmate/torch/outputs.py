@@ -21,8 +21,8 @@ from typing import Any
 import torch
 from torch import fx
 
+from ..errors import UnsupportedError
 from .failures import place
-from .joint import UnsupportedError
 
 #: A field's or key's name, a position, a function of the output; "all" outputs; None to find out.
 Loss = str | int | Callable[[Any], Any] | None

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 import torch
 from torch import fx
 
+from ..errors import UnsupportedError
 from ..schedule import Schedule, Step
 from . import effects, inplace, random_state, symbols
-from .joint import Joint, UnsupportedError, is_tangent, storage_bytes, storage_key, tensors
+from .joint import Joint, is_tangent, storage_bytes, storage_key, tensors
 
 #: In the metadata of a call in one of the halves: the name that it has in the joint graph.
 CALL = "checkmate_call"

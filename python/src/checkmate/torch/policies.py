@@ -21,8 +21,9 @@ import torch
 from torch import fx
 from torch.utils.checkpoint import CheckpointPolicy
 
+from ..errors import UnsupportedError
 from . import effects
-from .joint import UnsupportedError, sides, storage_key
+from .joint import sides, storage_key
 
 #: "must": MUST_SAVE and MUST_RECOMPUTE bind, PREFER_... does not, which is what PyTorch's documentation says of compilers.
 #: "respect": all of them bind, and so plain checkpoint regions, which PyTorch marks PREFER_RECOMPUTE. "override": none does.

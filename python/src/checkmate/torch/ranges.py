@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import fx
 
-from ..errors import CheckmateError, InfeasibleError
+from ..errors import CheckmateError, InfeasibleError, UnsupportedError
 from . import peak, places, symbols
-from .joint import Joint, UnsupportedError, is_tangent, storage_bytes, storage_key, tensors
+from .joint import Joint, is_tangent, storage_bytes, storage_key, tensors
 
 if TYPE_CHECKING:
     from .partition import Halves

@@ -23,7 +23,8 @@ from torch._C import DispatchKey  # type: ignore[attr-defined]
 from torch._dispatch.python import no_python_dispatcher
 from torch.autograd.graph import GradientEdge, get_gradient_edge, saved_tensors_hooks
 
-from .joint import UnsupportedError, storage_key
+from ..errors import UnsupportedError
+from .joint import storage_key
 
 _KINDS = ("lstm", "gru", "rnn_tanh", "rnn_relu")
 

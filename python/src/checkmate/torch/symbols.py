@@ -18,6 +18,8 @@ import torch
 from torch import fx
 from torch.utils._pytree import tree_map
 
+from ..errors import UnsupportedError
+
 #: The kinds of numbers that a traced graph computes with.
 NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
@@ -46,8 +48,6 @@ class Values:
         if found not in self._known:
             value = found.xreplace(self.values)
             if value.free_symbols:
-                from .joint import UnsupportedError
-
                 raise UnsupportedError(f"a size depends on data ({found}), so that no bytes are known: torch.where with a mask keeps it fixed")
             plain = bool(value) if isinstance(number, torch.SymBool) else float(value) if isinstance(number, torch.SymFloat) else int(value)
             self._known[found] = plain
@@ -73,8 +73,6 @@ def number(size: Any) -> int:
         return size
     values = _active.get()
     if values is None:
-        from .joint import UnsupportedError
-
         raise UnsupportedError(f"a tensor's size is not known when the graph is planned ({size}): it depends on data")
     return int(values.of(size))
 
@@ -191,8 +189,6 @@ def _compute(graph: fx.Graph, wanted: Any, known: dict[Any, Any]) -> Any:
         return int(wanted)
     missing = [symbol for symbol in wanted.free_symbols if not isinstance(known.get(symbol), fx.Node)]
     if missing or not wanted.is_integer:
-        from .joint import UnsupportedError
-
         raise UnsupportedError(f"a size is {wanted}, which is not to be had of the sizes that the model is called with")
     tracer = fx.proxy.GraphAppendingTracer(graph)
     environment = {symbol: fx.Proxy(known[symbol], tracer) for symbol in wanted.free_symbols}
