@@ -281,9 +281,34 @@ def test_functions_that_a_step_calls_keep_the_order_of_their_effects() -> None:
     assert [float(v) for v in planned(tf.constant(10.0))] == [32.0, 66.0] and float(count) == 76.0
 
 
-def test_a_compiled_function_that_a_step_calls_is_refused() -> None:
-    inner = tf.function(tf.tanh, jit_compile=True)
-    with pytest.raises(c2.UnsupportedError, match=r"calls a function with jit_compile=True"):
+def test_functions_that_xla_compiles_are_operators_of_their_own() -> None:
+    """Their variables are read outside of them, and they may be computed again."""
+
+    def build() -> Any:
+        variables = weights()
+
+        @tf.function(jit_compile=True)
+        def layer(x: Any, i: int) -> Any:
+            return tf.tanh(x @ variables[i])
+
+        def layers(x: Any) -> Any:
+            for i in range(DEPTH):
+                x = layer(x, i)
+            return x
+
+        return gradients_of(variables, lambda x: tf.reduce_mean(tf.square(layers(x)))), variables
+
+    _, half = both(build, [(rows(1),), (rows(3),)])
+    (plan,) = c2.plans(half)
+    compiled = [op for op in plan.graph.ops if "PartitionedCall" in op.name and "ReadVariableOp" not in op.name]
+    assert len(compiled) == 2 * DEPTH and all(op.recomputable and op.cost > 0 for op in compiled), [op.name for op in plan.graph.ops]
+    assert any("PartitionedCall" in name for name in plan.recomputed)
+
+
+def test_a_compiled_function_with_state_is_refused() -> None:
+    count = tf.Variable(0.0)
+    inner = tf.function(lambda x: x + count.assign_add(1.0), jit_compile=True)
+    with pytest.raises(c2.UnsupportedError, match=r"calls a function with jit_compile=True that has state"):
         c2.function(lambda x: inner(x) * 2.0, "100%", **FAST)(rows())
 
 

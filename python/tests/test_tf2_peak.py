@@ -19,7 +19,7 @@ import checkmate
 HERE = pathlib.Path(__file__).parent
 CASES: list[tuple[str, str, dict[str, Any]]] = [
     ("conv", "100%", {"count": 64}), ("conv", "50%", {"count": 64}), ("conv", "min", {"count": 64}),
-    ("transformer", "60%", {"count": 64}), ("unet", "50%", {"count": 48}),
+    ("transformer", "60%", {"count": 64}), ("unet", "50%", {"count": 48}), ("grouped", "50%", {"count": 96}),
 ]  # fmt: skip
 
 

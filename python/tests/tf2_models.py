@@ -68,6 +68,16 @@ def unet(batches: int = 3, count: int = 16) -> Case:
     return Case(model, "mse", tf.keras.optimizers.SGD(0.05, momentum=0.9), [(x, tf.tanh(x)) for x in inputs])
 
 
+def grouped(batches: int = 3, count: int = 16) -> Case:
+    """Convolutions in groups, which Keras has XLA compile, as in ConvNeXt."""
+    x = start = layers.Input((16, 16, 16))
+    for _ in range(3):
+        y = layers.LayerNormalization()(layers.Conv2D(16, 5, padding="same", groups=16)(x))
+        x = layers.Add()([x, layers.Dense(16)(layers.Dense(64, activation="gelu")(y))])
+    model = tf.keras.Model(start, layers.Dense(3)(layers.GlobalAveragePooling2D()(x)), name="grouped")
+    return Case(model, "mse", tf.keras.optimizers.SGD(0.05), [(x, x[:, 0, 0, :3]) for x in images(count, 16, 16, batches)])
+
+
 class Places(layers.Layer):
     """Adds what is learned of each place."""
 
@@ -123,7 +133,7 @@ def penalties(batches: int = 3) -> Case:
     return Case(model, "mse", tf.keras.optimizers.RMSprop(1e-3), [(x, tf.reduce_mean(x, 1, keepdims=True)) for x in inputs])
 
 
-CASES: dict[str, Callable[..., Case]] = {f.__name__: f for f in (conv, unet, transformer, penalties)}
+CASES: dict[str, Callable[..., Case]] = {f.__name__: f for f in (conv, unet, grouped, transformer, penalties)}
 
 
 def make(name: str, **settings: Any) -> Case:

@@ -2,7 +2,8 @@
 """A traced step without calls of other functions: each is replaced by what it does.
 
 A `tf.function` that is called while a step is traced is one operator there. Nothing inside of it could be planned, and all
-that its backward pass needs would be kept.
+that its backward pass needs would be kept. One that XLA compiles, such as Keras's grouped convolution, stays one operator: XLA
+orders what is inside as it likes, and the whole is measured.
 """
 
 from __future__ import annotations
@@ -11,19 +12,19 @@ from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.python.framework import func_graph, function_def_to_graph
+from tensorflow.python.framework import func_graph, function_def_to_graph, ops
 from tensorflow.python.ops import handle_data_util
 
 from ..errors import UnsupportedError
 from .run import Emitter, add_functions
 
-_CALLS = {"PartitionedCall", "StatefulPartitionedCall"}
-_COMPILED = "_XlaMustCompile"
+#: Operators that call one function.
+CALLS = {"PartitionedCall", "StatefulPartitionedCall"}
 
 
 def inlined(graph: Any) -> Any:
     """The graph of a concrete function, or one of the same inputs and outputs that calls no functions. O(operators)."""
-    if not any(op.type in _CALLS for op in graph.get_operations()):
+    if not any(op.type in CALLS for op in graph.get_operations()):
         return graph
     flat = func_graph.FuncGraph(graph.name)
     with flat.as_default():
@@ -56,22 +57,49 @@ class _Copy:
             if op.name in entries:
                 continue
             before = [*after, *(new for old in op.control_inputs for new in done.get(old.name, ()))]
-            inputs = [now[id(t)] for t in op.inputs]
-            name = f"{prefix}{op.name}"
-            if op.type in _CALLS:
-                first = len(self.flat.get_operations())
-                outputs = self._call(op, inputs, f"{name}/", before)
-                done[op.name] = self.flat.get_operations()[first:] or before
-            else:
-                outputs = Emitter(before).emit(op, inputs, name=name)
-                done[op.name] = [self.flat.get_operations()[-1]]
+            first = len(self.flat.get_operations())
+            outputs = self._copied(op, [now[id(t)] for t in op.inputs], f"{prefix}{op.name}", before)
+            done[op.name] = self.flat.get_operations()[first:] or before
             now.update((id(old), new) for old, new in zip(op.outputs, outputs, strict=True))
         return [now[id(t)] for t in wanted]
 
-    def _call(self, op: tf.Operation, inputs: list[tf.Tensor], prefix: str, before: list[tf.Operation]) -> list[tf.Tensor]:
+    def _copied(self, op: tf.Operation, inputs: list[tf.Tensor], name: str, before: list[tf.Operation]) -> list[tf.Tensor]:
+        if op.type not in CALLS:
+            return Emitter(before).emit(op, inputs, name=name)
         definition = self.functions[op.get_attr("f").name].cached_definition
-        if definition.attr[_COMPILED].b:
-            raise UnsupportedError(f"{op.name} calls a function with jit_compile=True: XLA orders operators as it likes and the budget would not "
-                                   "hold; leave it out")  # fmt: skip
         body = function_def_to_graph.function_def_to_graph(definition, input_shapes=[t.shape for t in inputs])
-        return self.run(body, inputs, body.outputs, prefix, before)
+        if definition.attr["_XlaMustCompile"].b:
+            return _compiled(body, inputs, name, before)
+        return self.run(body, inputs, body.outputs, f"{name}/", before)
+
+
+def _compiled(body: Any, inputs: Sequence[tf.Tensor], name: str, before: list[tf.Operation]) -> list[tf.Tensor]:
+    """The call of a function that XLA compiles, variables read outside of it: of tensors alone it can be measured by itself."""
+    emitter = Emitter(before)
+    handles = {id(place): given for place, given in zip(body.inputs, inputs, strict=True) if place.dtype == tf.resource}
+    taken: list[tf.Tensor] = []  # of the function
+    places: list[tf.Tensor] = []  # what stands for them in its body
+    for op in body.get_operations():
+        if op.type == "ReadVariableOp" and id(op.inputs[0]) in handles:
+            taken += emitter.emit(op, [handles[id(op.inputs[0])]], name=f"{name}/{op.name}")
+            places += op.outputs
+        elif any(t.dtype == tf.resource for t in op.inputs) or (op.op_def.is_stateful and op.type != "Placeholder"):
+            raise UnsupportedError(f"{name} calls a function with jit_compile=True that has state ({op.name}): XLA orders operators as it likes and "
+                                   "the budget would not hold; leave it out")  # fmt: skip
+    for place, given in zip(body.inputs, inputs, strict=True):
+        if id(place) not in handles:
+            taken.append(given)
+            places.append(place)
+
+    def compute(*arguments: tf.Tensor) -> list[tf.Tensor]:
+        add_functions(body)
+        now = {id(place): argument for place, argument in zip(places, arguments, strict=True)}
+        for op in body.get_operations():
+            if op.type != "Placeholder" and not all(id(t) in now for t in op.outputs):
+                now.update((id(old), new) for old, new in zip(op.outputs, Emitter().emit(op, [now[id(t)] for t in op.inputs]), strict=True))
+        return [now[id(t)] for t in body.outputs]
+
+    function = tf.function(compute, autograph=False, jit_compile=True).get_concrete_function(*[tf.TensorSpec(t.shape, t.dtype) for t in taken])
+    scope = f"{name.rpartition('/')[0]}/" if "/" in name else None
+    with ops.control_dependencies(None), ops.get_default_graph().control_dependencies(emitter.before), tf.name_scope(scope or "compiled"):
+        return list(function(*taken))

@@ -125,11 +125,25 @@ def _is_small(call: Call) -> bool:
 
 def signature(call: Call) -> str:
     """The same for calls that take the same on this machine, with these settings."""
-    parts: list[object] = [call.type, {k: v.SerializeToString(deterministic=True).hex() for k, v in sorted(attributes(call.op).items())}]
+    parts: list[object] = [call.type, *_attributes(call.op)]
     for value in call.inputs:
         constant = None if value.constant is None else value.constant.tobytes().hex()
         parts.append([value.spec.dtype.name, value.spec.shape.as_list(), constant])
     return hashlib.sha256(json.dumps([_settings(), *parts], sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _attributes(op: tf.Operation) -> list[object]:
+    """A function by what it computes: its name is another one each time."""
+    found: list[object] = []
+    for name, value in sorted(attributes(op).items()):
+        if value.func.name:
+            body = op.graph._functions[value.func.name].graph
+            places = {id(t): [i, k] for i, inner in enumerate(body.get_operations()) for k, t in enumerate(inner.outputs)}
+            found.append([[inner.type, [places[id(t)] for t in inner.inputs], *_attributes(inner)] for inner in body.get_operations()])
+            found.append([places[id(t)] for t in body.outputs])
+        else:
+            found.append([name, value.SerializeToString(deterministic=True).hex()])
+    return found
 
 
 def _settings() -> list[object]:

@@ -18,7 +18,7 @@ from tensorflow.python.util import _pywrap_util_port
 
 from ..errors import UnsupportedError
 from . import run
-from .inline import inlined
+from .inline import CALLS, inlined
 from .order import in_order
 
 #: What is folded is at most this large, in bytes.
@@ -30,14 +30,12 @@ FUNCTIONAL = {
     "If",
     "While",
     "Case",
-    "StatefulPartitionedCall",
     "StatelessIf",
     "StatelessWhile",
     "StatelessCase",
-    "PartitionedCall",
     "SymbolicGradient",
 }
-_WITHOUT_EFFECT = {"ReadVariableOp", "Placeholder", "StatelessIf", "StatelessWhile", "StatelessCase", "PartitionedCall", "SymbolicGradient"}
+_WITHOUT_EFFECT = {"ReadVariableOp", "Placeholder", "StatelessIf", "StatelessWhile", "StatelessCase", "SymbolicGradient"}
 #: Their results are their operands: who reads the one may read the other.
 _PASSED_ON = {"Identity", "IdentityN", "StopGradient", "PreventGradient"}
 #: Of an element of a string tensor; longer strings are on the heap, which is not the allocator's.
@@ -258,6 +256,8 @@ def _count_places(calls: list[Call]) -> None:
 
 
 def _runs_once(op: tf.Operation) -> bool:
+    if op.type in CALLS:  # of functions that XLA compiles, which have no state
+        return False
     return bool(op.op_def.is_stateful) or op.type in FUNCTIONAL or op.type == "Placeholder"
 
 
