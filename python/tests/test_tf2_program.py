@@ -56,6 +56,35 @@ def test_folded_values_are_what_tensorflow_computes() -> None:
         assert expected is None or np.array_equal(result.constant, expected)
 
 
+def test_what_is_computed_twice_of_the_same_is_computed_once() -> None:
+    """As Grappler does; where it is computed again is for the schedule to say. Random numbers and reads of variables stay apart."""
+    variable = tf.Variable(tf.ones((4, 4)))
+
+    def step(x: Any) -> Any:
+        a, b = tf.nn.relu(x), tf.nn.relu(x)
+        c = tf.reduce_sum(a * 2.0, 0) + tf.reduce_sum(b * 2.0, 0)
+        before = variable + 0.0
+        variable.assign(x)
+        drawn = tf.random.uniform((4,)), tf.random.uniform((4,))
+        return c, tf.reduce_sum(b * 2.0, 1), before, variable + 0.0, drawn, tf.nn.relu(x)
+
+    traced = read(step, tf.TensorSpec((4, 4)))
+    kinds = [call.type for call in traced.calls]
+    assert (kinds.count("Relu"), kinds.count("Mul"), kinds.count("Sum"), kinds.count("RandomUniform"), kinds.count("ReadVariableOp")) == (
+        1,
+        1,
+        2,
+        2,
+        2,
+    )
+    planned = c2.function(step, "100%", **FAST)
+    x = tf.constant(np.random.default_rng(1).standard_normal((4, 4)), tf.float32)
+    found = planned(x)
+    a = np.maximum(x.numpy(), 0.0)
+    assert np.array_equal(found[5], a) and np.allclose(found[0], 4.0 * a.sum(0)) and np.allclose(found[1], 2.0 * a.sum(1))
+    assert np.array_equal(found[2], np.ones((4, 4))) and np.array_equal(found[3], x) and not np.array_equal(*found[4])
+
+
 def test_results_that_are_constant_arguments_or_twice_the_same() -> None:
     def step(x: Any) -> Any:
         y = x + 1.0

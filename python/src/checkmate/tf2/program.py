@@ -155,6 +155,7 @@ class _Reader:
                 calls.append(call)
         results = [self._value(t) for t in self.graph.outputs]
         calls = self._fold(calls, results)
+        calls, results = _merged(calls, results)
         calls = _needed(calls, results)
         traced = calls
         calls, main = in_order(calls, results)
@@ -259,6 +260,29 @@ def _runs_once(op: tf.Operation) -> bool:
     if op.type in CALLS:  # of functions that XLA compiles, which have no state
         return False
     return bool(op.op_def.is_stateful) or op.type in FUNCTIONAL or op.type == "Placeholder"
+
+
+def _merged(calls: list[Call], results: list[Value]) -> tuple[list[Call], list[Value]]:
+    """Without calls that compute what one before them has computed of the same operands; whether it is computed again is for the
+    schedule to say. And the results, of what is left."""
+    first: dict[Value, Value] = {}
+    seen: dict[object, list[Call]] = {}
+    kept: list[Call] = []
+    for call in calls:
+        call.inputs = [first.get(v, v) for v in call.inputs]
+        alike = [] if call.once or call.type == "Const" else seen.setdefault((call.type, tuple(_identity(v) for v in call.inputs)), [])
+        same = next((other for other in alike if run.attributes(other.op) == run.attributes(call.op)), None)
+        if same is not None:
+            first.update(zip(call.outputs, same.outputs, strict=True))
+        else:
+            alike.append(call)
+            kept.append(call)
+    return kept, [first.get(v, v) for v in results]
+
+
+def _identity(value: Value) -> object:
+    """Equal for the same tensor, and for constants of the same elements."""
+    return id(value) if value.constant is None else (value.constant.dtype.str, value.constant.shape, value.constant.tobytes())
 
 
 def _needed(calls: list[Call], results: list[Value]) -> list[Call]:
