@@ -39,7 +39,7 @@ Step = Callable[[], Any]
 class Study:
     """One case in this process."""
 
-    def __init__(self, name: str, seconds: float, threads: int) -> None:
+    def __init__(self, name: str, seconds: float | None, threads: int) -> None:
         import keras
         import tensorflow as tf
 
@@ -153,8 +153,8 @@ def worker(name: str, options: argparse.Namespace) -> int:
 
 def measure(name: str, options: argparse.Namespace) -> list[Row]:
     """A case in a new process."""
-    command = [sys.executable, str(HERE / "budgets.py"), "--worker", name, "--seconds", str(options.seconds), "--settings", options.settings,
-               "--threads", str(options.threads)]  # fmt: skip
+    command = [sys.executable, str(HERE / "budgets.py"), "--worker", name, "--settings", options.settings,
+               "--threads", str(options.threads), *(["--seconds", str(options.seconds)] if options.seconds else [])]  # fmt: skip
     found: list[Row] = []
     begin = time.perf_counter()
     with tempfile.TemporaryDirectory() as cache, (pathlib.Path(cache) / "errors").open("w+") as errors:
@@ -212,8 +212,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--case", action="append", choices=CASES)
     parser.add_argument("--settings", default="70,50,min", help="percent of the measured peak, and min")
-    parser.add_argument("--seconds", type=float, default=5, help="time limit of the solver")
-    parser.add_argument("--limit", type=float, default=900, help="seconds for a case")
+    parser.add_argument("--seconds", type=float, help="time limit of the solver (default: that of checkmate.tf2)")
+    parser.add_argument("--limit", type=float, default=1800, help="seconds for a case")
     parser.add_argument("--threads", type=int, default=1, help="of a kernel")
     parser.add_argument("--records", type=pathlib.Path, default=HERE.parent / "results" / "tf2-budgets.jsonl")
     parser.add_argument("--worker", help=argparse.SUPPRESS)

@@ -17,7 +17,7 @@ from keras import layers
 CLASSES = 10
 #: Resolution and batch.
 APPLICATIONS = {
-    "VGG19": (64, 32),
+    "VGG19": (64, 64),
     "ResNet50": (96, 32),
     "MobileNet": (128, 16),
     "MobileNetV2": (128, 16),

@@ -27,6 +27,9 @@ enum { early_rounds = 4, shortest_round = 20 };
 // Time to repair what a round ends with: a share of what there is, within limits.
 static const double repair_share = 0.05, shortest_repair = 0.05, longest_repair = 0.5;
 
+// A schedule that computes everything so many times is no start: each state near it takes as many times longer to look at.
+static const double most_times = 16.0;
+
 // Above this many operators results are handed in as steps: matrices take memory in the square of it.
 static const int32_t max_matrix_ops = 4000;
 
@@ -192,13 +195,14 @@ cleanup:
     return status;
 }
 
-// Takes in a schedule that somebody else has handed in meanwhile.
+// Takes in a schedule that somebody else has handed in meanwhile, unless holding everything is a better start.
 static ckm_status adopt(course *c, ckm_error *err)
 {
     const ckm_i_solver *solver = c->solver;
     ckm_i_search *s = c->team->searchers[0].s;
     ckm_status status = CKM_OK;
-    if (solver->best_schedule != NULL && solver->best_cost < best_cost(c)) {
+    double most = most_times * (double)solver->df->total_cost;
+    if (solver->best_schedule != NULL && solver->best_cost < best_cost(c) && (double)solver->best_cost <= most) {
         CKM_I_TRY(ckm_i_search_load(s, solver->best_schedule, err));
         CKM_I_TRY(hand_in(c, s, "local-search", err));
         CKM_I_TRY(add_to_pool(c, s, err));

@@ -114,23 +114,34 @@ static ckm_status side_by_side(ckm_i_solver *solver, ckm_i_prover *prover, ckm_e
     return status != CKM_OK ? status : proof;
 }
 
-// The published heuristics. The first takes time in proportion to the graph and is not cut short: on a chain it always has
-// a schedule, and late is better than never. Revolve is tried in any case, as hardly anything is cheaper on long chains,
-// the others where there is no schedule yet, each for so many seconds, and Revolve for four times as many.
+// The published heuristics, each for a few times so many seconds. The first takes time in proportion to the graph and is
+// not cut short: on a chain it always has a schedule, and late is better than never. The second finds good schedules where
+// that one, made for chains, computes everything many times. Revolve is tried in any case, as hardly anything is cheaper
+// on long chains, the others where there is no schedule yet.
 static ckm_status run_published(ckm_i_solver *solver, double seconds, ckm_error *err)
 {
-    static const ckm_i_strategy *const published[] = {
-        &ckm_i_strategy_chen_sqrt,      &ckm_i_strategy_griewank,    &ckm_i_strategy_chen_sqrt_ap,
-        &ckm_i_strategy_chen_greedy_ap, &ckm_i_strategy_chen_greedy,
+    static const struct {
+        const ckm_i_strategy *strategy;
+        double times;
+        double above;  // tried where the best schedule costs so many times what the plain one does
+    } published[] = {
+        {&ckm_i_strategy_chen_sqrt, 1.0, INFINITY},
+        {&ckm_i_strategy_dtr, 4.0, 1.25},
+        {&ckm_i_strategy_griewank, 4.0, 0.0},
+        {&ckm_i_strategy_chen_sqrt_ap, 1.0, INFINITY},
+        {&ckm_i_strategy_chen_greedy_ap, 1.0, INFINITY},
+        {&ckm_i_strategy_chen_greedy, 1.0, INFINITY},
     };
     double deadline = solver->deadline_seconds;
+    double plain = (double)solver->df->total_cost;
     for (size_t i = 0; i < sizeof published / sizeof published[0]; i++) {
-        bool found = solver->best_schedule != NULL;
-        if ((i > 1 && found) || (i > 0 && ckm_i_clock_seconds() >= deadline) || is_stopped(solver)) {
+        if (i > 0 && (ckm_i_clock_seconds() >= deadline || is_stopped(solver))) {
             break;
         }
-        solver->deadline_seconds = ckm_i_clock_seconds() + (i == 1 ? 4.0 : 1.0) * seconds;
-        CKM_I_CHECK(published[i]->run(solver, err));
+        if (solver->best_schedule == NULL || (double)solver->best_cost > published[i].above * plain) {
+            solver->deadline_seconds = ckm_i_clock_seconds() + published[i].times * seconds;
+            CKM_I_CHECK(published[i].strategy->run(solver, err));
+        }
     }
     solver->deadline_seconds = deadline;
     return CKM_OK;
