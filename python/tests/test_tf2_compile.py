@@ -3,6 +3,10 @@
 
 from __future__ import annotations
 
+import os
+import pathlib
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -16,6 +20,8 @@ from tf2_models import CASES, FAST, Case, difference, images, make, train, train
 import checkmate  # noqa: E402
 import checkmate.tf2  # noqa: E402
 import checkmate.tf2 as c2  # noqa: E402
+
+HERE = pathlib.Path(__file__).parent
 
 
 def test_the_originals_program() -> None:
@@ -164,7 +170,7 @@ def test_numpy_arrays_are_tensors() -> None:
     assert len(c2.plans(step)) == 1
 
 
-def test_a_schedule_in_a_trained_model() -> None:
+def test_a_schedule_in_atrained_model() -> None:
     """Learning rates by schedule, clipping, weight decay and averages belong to the update."""
 
     def case() -> Case:
@@ -205,3 +211,26 @@ def test_weights_given_later_are_what_runs() -> None:
 def test_images_are_not_all_the_same() -> None:
     a, b = images(2, 8, 3, 2)
     assert np.any(a.numpy() != b.numpy())
+
+
+def test_without_merged_operators_it_is_tf_function_bit_for_bit() -> None:
+    """What else differs from a plain tf.function is Grappler's work, and oneDNN's."""
+    environment = os.environ | {"TF_ENABLE_ONEDNN_OPTS": "0", "TF_CPU_ALLOCATOR_USE_BFC": "1", "TF_CPP_MIN_LOG_LEVEL": "3",
+                                "PYTHONPATH": os.pathsep.join([str(pathlib.Path(c2.__file__).parents[2]), str(HERE)])}  # fmt: skip
+    code = """
+import tensorflow as tf
+from checkmate.tf2 import keras_steps
+from tf2_models import trained, difference, make, train
+tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+tf.config.threading.set_inter_op_parallelism_threads(1)
+for name in ("conv", "unet", "transformer", "grouped"):
+    case = make(name)
+    case.optimizer.build(case.model.trainable_variables)
+    plain = trained(case, tf.function(keras_steps.step_of(case.model, case.loss, case.optimizer)))
+    planned, plan = train(make(name), "60%")
+    print(name, len(plan.recomputed) > 0, difference(planned, plain) or "the same")
+"""
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    lines = [line for line in done.stdout.splitlines() if " True " in line or " False " in line]
+    assert lines == [f"{name} True the same" for name in ("conv", "unet", "transformer", "grouped")], done.stdout

@@ -241,6 +241,26 @@ for devices in (["CPU:0", "CPU:1"],):
     assert len(lines) == 2 and all("tf.distribute strategy" in line and "cannot be planned" in line for line in lines), done.stdout
 
 
+def test_an_allocator_that_does_not_count_is_named() -> None:
+    """TensorFlow's own on a CPU, unless oneDNN's stands in for it."""
+    code = """
+import tensorflow as tf
+import checkmate.tf2 as c2
+for costs in ("measure", "estimate"):
+    try:
+        print("planned", len(c2.function(lambda x: x * 2, "100%", costs=costs).prepare(tf.TensorSpec((512, 512))).graph.ops))
+    except c2.UnsupportedError as error:
+        print("refused:", error)
+"""
+    source = str(pathlib.Path(checkmate.__file__).parents[1])
+    environment = os.environ | {"PYTHONPATH": source, "TF_CPP_MIN_LOG_LEVEL": "3", "TF_ENABLE_ONEDNN_OPTS": "0"}
+    environment.pop("TF_CPU_ALLOCATOR_USE_BFC", None)
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    lines = [line for line in done.stdout.splitlines() if line.startswith(("planned", "refused"))]
+    assert lines[1] == "planned 1" and "does not count" in lines[0] and "TF_CPU_ALLOCATOR_USE_BFC=1" in lines[0], done.stdout
+
+
 def test_without_tensorflow_the_import_says_what_to_install() -> None:
     code = """
 import sys

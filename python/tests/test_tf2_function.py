@@ -150,6 +150,27 @@ def test_python_values_are_planned_each_for_itself() -> None:
     assert len(c2.plans(planned)) <= 4, "other numbers of the same shape need no plan; names of arguments may"
 
 
+def test_python_values_that_compare_equal_are_not_the_same() -> None:
+    planned = c2.function(lambda x, a: x / a, "100%", costs="estimate")
+    one = tf.ones((2,))
+    assert np.all(np.isposinf(planned(one, 0.0))) and np.all(np.isneginf(planned(one, -0.0)))
+    for _ in range(2):
+        assert np.all(np.isnan(planned(one, float("nan"))))
+    assert len(c2.plans(planned)) == 3
+
+
+def test_objects_that_cannot_be_hashed_are_told_apart() -> None:
+    class Settings:
+        __hash__ = None  # type: ignore[assignment]
+
+        def __init__(self, scale: float) -> None:
+            self.scale = scale
+
+    planned = c2.function(lambda x, settings: x * settings.scale, "100%", costs="estimate")
+    for scale in range(1, 6):  # the next one may lie where the last one was
+        assert np.array_equal(planned(tf.ones((2,)), Settings(scale)), [scale, scale])
+
+
 def test_stateless_random_numbers_are_drawn_again() -> None:
     def build() -> Any:
         variables = weights()

@@ -155,7 +155,7 @@ def values(*owners: Any) -> dict[str, Any]:
 def train(case: Case, budget: int | str, **options: Any) -> tuple[dict[str, Any], c2.Plan]:
     """All predictions, losses and then variables of a training within a budget, and its first plan."""
     step = c2.compile(case.model, case.loss, case.optimizer, *case.batches[0], budget, **(FAST | options))
-    return _trained(case, step), c2.plans(step)[0]
+    return trained(case, step), c2.plans(step)[0]
 
 
 def train_eagerly(case: Case) -> dict[str, Any]:
@@ -171,10 +171,10 @@ def train_eagerly(case: Case) -> dict[str, Any]:
         case.optimizer.apply(tape.gradient(loss, case.model.trainable_variables), case.model.trainable_variables)
         return prediction, loss
 
-    return _trained(case, step)
+    return trained(case, step)
 
 
-def _trained(case: Case, step: Callable[..., Any]) -> dict[str, Any]:
+def trained(case: Case, step: Callable[..., Any]) -> dict[str, Any]:
     found = {}
     for i, batch in enumerate(case.batches):
         prediction, loss = step(*batch)

@@ -62,7 +62,8 @@ class Planned:
         concrete, kept = self._trace(args, kwargs, flat)
         made, built = plan(concrete, self.options, self.name, max((p.budget_bytes for p in self.plans), default=0))
         self.plans.append(made)
-        return _Ready(made, built, concrete, kept)
+        values = [leaf for leaf in flat if not isinstance(leaf, tf.Tensor)]  # whose places in memory may stand for them in the key
+        return _Ready(made, built, concrete, (kept, values))
 
     def _trace(self, args: Any, kwargs: Any, flat: list[Any]) -> tuple[Any, tf.types.experimental.ConcreteFunction | None]:
         places = [i for i, leaf in enumerate(flat) if isinstance(leaf, (tf.Tensor, tf.TensorSpec))]
@@ -81,7 +82,7 @@ class Planned:
 
 
 class _Ready:
-    """A plan, and what runs it. `kept`: what owns the variables that the step made when it was traced."""
+    """A plan, and what runs it. `kept`: what owns the variables that the step made when it was traced, and the arguments."""
 
     def __init__(self, made: Plan, built: Callable[..., list[Any]], concrete: Any, kept: object) -> None:
         self.plan, self.built, self.concrete, self.kept = made, built, concrete, kept
@@ -117,6 +118,8 @@ def _tensor(leaf: Any) -> Any:
 def _key(leaf: Any) -> object:
     if isinstance(leaf, (tf.Tensor, tf.TensorSpec)):
         return None if leaf.shape.rank is None else tuple(leaf.shape), leaf.dtype
+    if isinstance(leaf, float):
+        return leaf.hex()  # 0.0 and -0.0 are equal and not the same, a NaN is not equal to itself
     try:
         hash(leaf)
     except TypeError:

@@ -28,6 +28,8 @@ from ..errors import UnsupportedError
 from .program import FUNCTIONAL, Call, Value
 from .run import Emitter, add_functions, as_written, attributes
 
+#: What TensorFlow's own allocator on a CPU does not count.
+_UNCOUNTED = 1 << 18
 #: A call is repeated until this much time has been spent, or so often.
 _SECONDS, _TIMES = 0.05, 6
 _REPEATED = 5
@@ -190,18 +192,24 @@ def _flops(call: Call) -> int:
 
 
 def _inside(call: Call) -> int:
-    """Of operators that run functions: all that is computed inside, a bound."""
-    graph = call.op.graph
+    """Of operators that run functions: all that is computed inside, and in what is called there, a bound."""
+    return sum(_computed(call.op.graph, name) for name in _called(call.op))
+
+
+def _called(op: tf.Operation) -> list[str]:
+    """Names of the functions that an operator runs."""
+    return [f.name for attribute in op.node_def.attr.values() for f in (attribute.func, *attribute.list.func) if f.name]
+
+
+def _computed(graph: Any, name: str) -> int:
+    """Bytes of all outputs in a function."""
+    inner = graph._functions[name].graph
     total = 0
-    for attribute in call.op.node_def.attr.values():
-        names = [attribute.func.name] if attribute.func.name else [f.name for f in attribute.list.func]
-        for name in names:
-            function = graph._functions.get(name)
-            inner = getattr(function, "graph", None)
-            for op in inner.get_operations() if inner is not None else ():
-                total += sum(
-                    int(np.prod(t.shape.as_list(), dtype=np.int64)) * t.dtype.size for t in op.outputs if t.shape.is_fully_defined() and t.dtype.size
-                )
+    for op in inner.get_operations():
+        total += sum(_computed(graph, called) for called in _called(op))
+        total += sum(
+            int(np.prod(t.shape.as_list(), dtype=np.int64)) * t.dtype.size for t in op.outputs if t.shape.is_fully_defined() and t.dtype.size
+        )
     return total
 
 
@@ -210,6 +218,12 @@ def counted_from(device: str = "CPU:0") -> int:
     """Bytes of the smallest tensor that the allocator's counters see: TensorFlow's own on the CPU leaves small ones out."""
 
     fill = tf.function(lambda elements: tf.fill([elements], 1.0), reduce_retracing=True)
+    silent = UnsupportedError(f"TensorFlow's allocator of {device} does not count what it hands out, as without oneDNN: start the program with "
+                              'TF_CPU_ALLOCATOR_USE_BFC=1 in the environment, or plan with costs="estimate"')  # fmt: skip
+    try:
+        tf.config.experimental.get_memory_info(device)
+    except ValueError:
+        raise silent from None
     with _no_collection():
         for exponent in range(8, 24):
             fill(tf.constant(2**exponent // 4))
@@ -219,7 +233,7 @@ def counted_from(device: str = "CPU:0") -> int:
             del held
             if seen:
                 return 2**exponent
-    raise UnsupportedError(f"the allocator of {device} does not count what it hands out")
+    raise silent
 
 
 class _Trial:
@@ -327,6 +341,11 @@ def _generated(value: Value) -> tf.Tensor:
     if dtype == tf.resource or dtype == tf.variant or dtype == tf.string:
         raise TypeError(f"{dtype.name} tensors are not generated")
     return tf.zeros(shape, dtype)
+
+
+def uncounted_bytes(costs: Costs) -> int:
+    """What kernels might allocate more than was measured. UnsupportedError where nothing can be measured."""
+    return counted_from() if costs.measure else _UNCOUNTED
 
 
 def table(costs: Costs, calls: Iterable[Call], tell: Callable[[int], None] = lambda _left: None) -> dict[Call, Facts]:

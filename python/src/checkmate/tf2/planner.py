@@ -125,14 +125,14 @@ def trace(concrete: Any, options: Options, name: str) -> Traced:
     traced = program.read(concrete)
     path = plan_cache.directory(FRONT) / "costs.json"
     costs = measure.Costs(measure=options.costs == "measure", known=_known(path) if options.cache else {})
+    uncounted = measure.uncounted_bytes(costs)
     before = len(costs.known)
     count = len(traced.calls)
     options.say(f"{name}: {count} operators; measuring what they cost")
     facts = measure.table(costs, traced.calls, lambda done: options.say(f"{name}: {done} of {count} operators"))
     if options.cache and len(costs.known) > before:
         plan_cache.keep(path, json.dumps(costs.known))
-    small = measure.counted_from()  # kernels may allocate less than the counters see
-    return Traced(lower.lower(traced, facts, name=name, fixed_bytes=options.fixed_bytes + small), options, costs.failed)
+    return Traced(lower.lower(traced, facts, name=name, fixed_bytes=options.fixed_bytes + uncounted), options, costs.failed)
 
 
 def plan(concrete: Any, options: Options, name: str, allowed_bytes: int = 0) -> tuple[Plan, Callable[..., list[Any]]]:
