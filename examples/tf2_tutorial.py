@@ -67,7 +67,7 @@ def by_hand(x: np.ndarray, y: np.ndarray, budget: str) -> tuple[tf.keras.Model, 
 
 def by_fit(x: np.ndarray, y: np.ndarray, budget: str) -> tuple[tf.keras.Model, list[float], list[checkmate.tf2.Plan]]:
     model = checkmate.tf2.keras(network(), budget)
-    model.compile(optimizer="adam", loss=loss(), metrics=["accuracy"], jit_compile=False)
+    model.compile(optimizer="adam", loss=loss(), metrics=["accuracy"])
     history = model.fit(x, y, batch_size=BATCH, epochs=EPOCHS, validation_split=0.2, verbose=0)
     return model, history.history["loss"], checkmate.tf2.plans(model)
 

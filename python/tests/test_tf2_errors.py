@@ -20,6 +20,7 @@ from tf2_models import FAST, Case, make  # noqa: E402
 
 import checkmate  # noqa: E402
 import checkmate.tf2 as c2  # noqa: E402
+from checkmate.tf2 import keras_steps  # noqa: E402
 
 
 def small(**settings: Any) -> Any:
@@ -156,6 +157,18 @@ def test_a_planned_step_inside_of_a_function() -> None:
 def test_xla_is_refused() -> None:
     with pytest.raises(c2.UnsupportedError, match=r"jit_compile=True: XLA .* compile with jit_compile=False"):
         fit(small(jit_compile=True))
+    with pytest.raises(c2.UnsupportedError, match=r"jit_compile=True: XLA .* leave it out"):
+        c2.function(tf.function(lambda x: x * 2, jit_compile=True), "100%", **FAST)
+
+
+def test_where_keras_chooses_xla_by_itself_fit_runs_without(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """As it does where there is a GPU."""
+    monkeypatch.setattr(keras_steps, "keras_chooses_xla", lambda: True)
+    model = small(jit_compile=True)
+    with caplog.at_level("INFO", "checkmate.tf2"):
+        fit(model)
+    assert "without XLA" in caplog.text and len(c2.plans(model)) == 1
+    assert model.jit_compile, "evaluation and prediction are as before"
 
 
 def test_running_eagerly_is_refused() -> None:

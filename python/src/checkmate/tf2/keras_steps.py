@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,6 +14,8 @@ import tensorflow as tf
 from ..errors import UnsupportedError
 from .function import Planned
 from .planner import Options
+
+log = logging.getLogger("checkmate.tf2")
 
 
 def step_of(model: Any, loss: Any, optimizer: Any) -> Callable[[Any, Any], tuple[Any, tf.Tensor]]:
@@ -89,13 +92,20 @@ def plan_fit(model: Any, options: Options) -> Planned:
     return planned
 
 
+def keras_chooses_xla() -> bool:
+    """Whether jit_compile may be True without anybody having asked for it."""
+    return any(device.device_type != "CPU" for device in tf.config.list_physical_devices())
+
+
 def _require_plain(model: Any) -> None:
     if model.optimizer is not None and model.built and not model.optimizer.built:
         model.optimizer.build(model.trainable_variables)
     if model.run_eagerly:
         raise UnsupportedError("run_eagerly=True runs no graph, so there is nothing to plan")
-    if model.jit_compile:
+    if model.jit_compile and not keras_chooses_xla():
         raise UnsupportedError("jit_compile=True: XLA orders operators as it likes and the budget would not hold; compile with jit_compile=False")
+    if model.jit_compile:
+        log.info("%s: planned steps run without XLA, which orders operators as it likes (jit_compile)", model.name)
     strategy = model.distribute_strategy
     if strategy is not None and (strategy.num_replicas_in_sync > 1 or not isinstance(strategy, type(tf.distribute.get_strategy()))):
         raise UnsupportedError(f"a model made under a tf.distribute strategy ({type(strategy).__name__}) cannot be planned: make it without")
