@@ -10,27 +10,10 @@ set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 
-python=""
-for candidate in "${CKM_TF_PYTHON:-}" python3 /usr/bin/python3; do
-    if [ -n "$candidate" ] && "$candidate" -c "import importlib.util as u, sys; sys.exit(u.find_spec('tensorflow') is None)" >/dev/null 2>&1; then
-        python=$candidate
-        break
-    fi
-done
-if [ -z "$python" ]; then
-    echo "bench/tf2: skipped: no python with TensorFlow; set CKM_TF_PYTHON to one that has it"
-    exit 77
-fi
-for candidate in "$root"/build/libcheckmate.so "$root"/build/release/libcheckmate.so; do
-    if [ -z "${CHECKMATE_LIBRARY:-}" ] && [ -e "$candidate" ]; then
-        CHECKMATE_LIBRARY=$candidate
-        export CHECKMATE_LIBRARY
-    fi
-done
-PYTHONPATH=$root/python/src${PYTHONPATH:+:$PYTHONPATH}
-PYTHONDONTWRITEBYTECODE=1
+. "$root/bench/python.sh"
+find_python tensorflow TensorFlow CKM_TF_PYTHON
 TF_CPP_MIN_LOG_LEVEL=${TF_CPP_MIN_LOG_LEVEL:-3}
-export PYTHONPATH PYTHONDONTWRITEBYTECODE TF_CPP_MIN_LOG_LEVEL
+export TF_CPP_MIN_LOG_LEVEL
 results=$root/bench/results
 case ${1:-} in
 --budgets)

@@ -13,27 +13,10 @@ set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 
-python=""
-for candidate in "${CKM_TORCH_PYTHON:-}" python3 /usr/bin/python3; do
-    if [ -n "$candidate" ] && "$candidate" -c "import torch" >/dev/null 2>&1; then
-        python=$candidate
-        break
-    fi
-done
-if [ -z "$python" ]; then
-    echo "bench/torch: skipped: no python with PyTorch; set CKM_TORCH_PYTHON to one that has it"
-    exit 77
-fi
-for candidate in "$root"/build/libcheckmate.so "$root"/build/release/libcheckmate.so; do
-    if [ -z "${CHECKMATE_LIBRARY:-}" ] && [ -e "$candidate" ]; then
-        CHECKMATE_LIBRARY=$candidate
-        export CHECKMATE_LIBRARY
-    fi
-done
-PYTHONPATH=$root/python/src${PYTHONPATH:+:$PYTHONPATH}
+. "$root/bench/python.sh"
+find_python torch PyTorch CKM_TORCH_PYTHON
 OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}
-PYTHONDONTWRITEBYTECODE=1
-export PYTHONPATH OMP_WAIT_POLICY PYTHONDONTWRITEBYTECODE
+export OMP_WAIT_POLICY
 name=torch
 if [ "${1:-} ${2:-}" = "--inductor --library" ]; then
     name=torch-library-inductor

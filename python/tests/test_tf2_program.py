@@ -186,3 +186,16 @@ def test_everything_public_is_documented() -> None:
         assert getattr(c2, name).__doc__, f"{name} has no documentation"
     for name in Options.__dataclass_fields__:
         assert f"{name}:" in c2.compile.__doc__ or f"{name}," in c2.compile.__doc__ or f" {name}" in c2.compile.__doc__, name
+
+
+def test_what_is_held_back_to_be_computed_again_is_not_merged() -> None:
+    """swish computes its sigmoid again in the backward pass instead of keeping it."""
+    variable = tf.Variable(tf.ones((4, 4)))
+
+    def step(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            value = tf.reduce_sum(tf.nn.silu(x @ variable))
+        return tape.gradient(value, variable)
+
+    traced = read(step, tf.TensorSpec((4, 4)))
+    assert [call.type for call in traced.calls].count("Sigmoid") == 2
