@@ -195,7 +195,7 @@ def test_what_is_held_back_to_be_computed_again_is_not_merged() -> None:
     def step(x: Any) -> Any:
         with tf.GradientTape() as tape:
             value = tf.reduce_sum(tf.nn.silu(x @ variable))
-        return tape.gradient(value, variable)
+        return value, tape.gradient(value, variable)
 
     traced = read(step, tf.TensorSpec((4, 4)))
     assert [call.type for call in traced.calls].count("Sigmoid") == 2
