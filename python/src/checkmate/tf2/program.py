@@ -264,14 +264,16 @@ def _runs_once(op: tf.Operation) -> bool:
 
 def _merged(calls: list[Call], results: list[Value]) -> tuple[list[Call], list[Value]]:
     """Without calls that compute what one before them has computed of the same operands; whether it is computed again is for the
-    schedule to say. And the results, of what is left. What control edges hold back, such as swish's sigmoid in the backward pass, is
-    meant to be computed again, and stays."""
+    schedule to say. And the results, of what is left. What the backward pass computes again of the forward pass, such as swish's
+    sigmoid, was written so in order not to keep it, and stays."""
     first: dict[Value, Value] = {}
     seen: dict[object, list[Call]] = {}
     kept: list[Call] = []
     for call in calls:
         call.inputs = [first.get(v, v) for v in call.inputs]
-        alike = [] if call.once or call.type == "Const" else seen.setdefault((call.type, *map(_identity, call.inputs), *call.after), [])
+        alike = (
+            [] if call.once or call.type == "Const" else seen.setdefault((call.type, call.is_backward, *map(_identity, call.inputs), *call.after), [])
+        )
         same = next((other for other in alike if run.attributes(other.op) == run.attributes(call.op)), None)
         if same is not None:
             first.update(zip(call.outputs, same.outputs, strict=True))
