@@ -263,23 +263,24 @@ def _runs_once(op: tf.Operation) -> bool:
 
 
 def _merged(calls: list[Call], results: list[Value]) -> tuple[list[Call], list[Value]]:
-    """Without calls that compute what one before them has computed of the same operands; whether it is computed again is for the
-    schedule to say. And the results, of what is left. What the backward pass computes again of the forward pass, such as swish's
-    sigmoid, was written so in order not to keep it, and stays."""
+    """Without calls that compute what one before them has computed of the same operands and what is still needed by then: memory only
+    falls. And the results, of what is left. What nobody needs any more was written to be computed again, such as swish's sigmoid in
+    the backward pass, and stays."""
+    last = {v: i for i, call in enumerate(calls) for v in call.inputs} | dict.fromkeys(results, len(calls))
     first: dict[Value, Value] = {}
     seen: dict[object, list[Call]] = {}
     kept: list[Call] = []
-    for call in calls:
+    for i, call in enumerate(calls):
         call.inputs = [first.get(v, v) for v in call.inputs]
-        alike = (
-            [] if call.once or call.type == "Const" else seen.setdefault((call.type, call.is_backward, *map(_identity, call.inputs), *call.after), [])
-        )
+        alike = [] if call.once or call.type == "Const" else seen.setdefault((call.type, *map(_identity, call.inputs)), [])
         same = next((other for other in alike if run.attributes(other.op) == run.attributes(call.op)), None)
-        if same is not None:
-            first.update(zip(call.outputs, same.outputs, strict=True))
-        else:
-            alike.append(call)
+        if same is None or max(last.get(v, -1) for v in same.outputs) < i:
+            alike[:] = [call, *(other for other in alike if other is not same)]
             kept.append(call)
+            continue
+        for mine, theirs in zip(call.outputs, same.outputs, strict=True):
+            first[mine] = theirs
+            last[theirs] = max(last.get(theirs, -1), last.get(mine, -1))
     return kept, [first.get(v, v) for v in results]
 
 
