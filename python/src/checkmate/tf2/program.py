@@ -272,7 +272,7 @@ def _merged(calls: list[Call], results: list[Value]) -> tuple[list[Call], list[V
     kept: list[Call] = []
     for i, call in enumerate(calls):
         call.inputs = [first.get(v, v) for v in call.inputs]
-        alike = [] if call.once or call.type == "Const" else seen.setdefault((call.type, *map(_identity, call.inputs)), [])
+        alike = [] if call.once or call.type == "Const" or not call.outputs else seen.setdefault((call.type, *map(_identity, call.inputs)), [])
         same = next((other for other in alike if run.attributes(other.op) == run.attributes(call.op)), None)
         if same is None or max(last.get(v, -1) for v in same.outputs) < i:
             alike[:] = [call, *(other for other in alike if other is not same)]
