@@ -19,7 +19,7 @@ from typing_extensions import Unpack  # which PyTorch needs itself
 from .. import solver
 from ..errors import InfeasibleError
 from ..planning import budget as budgets
-from . import branches, breaks, casts, devices, failures, kernels, outputs, policies, ranges, ranks, recurrent, runtime, symbols, verified
+from . import branches, breaks, casts, devices, failures, kernels, outputs, policies, ranges, ranks, recurrent, runtime, strides, symbols, verified
 from . import settings as torchs
 from .optimizers import has_state, optimizer_bytes
 from .planner import UNNAMED, Options, Plan, plan
@@ -174,7 +174,7 @@ class Backend:
         return halves.forward, halves.backward
 
     def _compile(self, module: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
-        with torchs.during_tracing(autocast_backward=self.options.autocast_backward):
+        with torchs.during_tracing(autocast_backward=self.options.autocast_backward), strides.as_kernels_have_them():
             return self._compile_traced(module, inputs)
 
     def _compile_traced(self, module: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
