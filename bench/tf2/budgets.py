@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 HERE = pathlib.Path(__file__).parent
-CASES = ["ResNet50", "MobileNetV2", "VGG19", "U-Net", "encoder", "LSTM", "MobileNet", "EfficientNetB0", "DenseNet121", "ConvNeXtTiny",
+CASES = ["ResNet50", "MobileNetV2", "VGG19", "U-Net", "encoder", "LSTM", "LSTM, unrolled", "MobileNet", "EfficientNetB0", "DenseNet121", "ConvNeXtTiny",
          "InceptionV3", "Xception", "NASNetMobile"]  # fmt: skip
 ROUNDS, ROUND_SECONDS = 5, 15.0
 PLAIN, UNPLANNED = "plain", "100"

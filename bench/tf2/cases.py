@@ -103,14 +103,14 @@ def _encoder() -> Case:
     return Case(keras.Model(inputs, layers.Dense(CLASSES)(x), name="encoder"), tokens, labels(batch))
 
 
-def _lstm() -> Case:
-    words, length, batch = 2000, 80, 32
+def _lstm(unroll: bool) -> Case:
+    words, length, batch = 2000, 40, 128
     model = keras.Sequential(
         [
             keras.Input((length,), dtype="int32"),
             layers.Embedding(words, 128),
-            layers.LSTM(128, return_sequences=True),
-            layers.LSTM(128),
+            layers.LSTM(128, return_sequences=True, unroll=unroll),
+            layers.LSTM(128, unroll=unroll),
             layers.Dense(CLASSES),
         ],
         name="lstm",
@@ -118,4 +118,9 @@ def _lstm() -> Case:
     return Case(model, np.random.default_rng(2).integers(0, words, (batch, length)).astype(np.int32), labels(batch))
 
 
-OTHERS: dict[str, Callable[[], Case]] = {"U-Net": _unet, "encoder": _encoder, "LSTM": _lstm}
+OTHERS: dict[str, Callable[[], Case]] = {
+    "U-Net": _unet,
+    "encoder": _encoder,
+    "LSTM": lambda: _lstm(False),
+    "LSTM, unrolled": lambda: _lstm(True),
+}

@@ -17,7 +17,7 @@ from typing import Any
 
 Row = dict[str, Any]
 ORDER = ["VGG19", "ResNet50", "MobileNet", "MobileNetV2", "DenseNet121", "EfficientNetB0", "InceptionV3", "Xception", "NASNetMobile",
-         "ConvNeXtTiny", "U-Net", "encoder", "LSTM"]  # fmt: skip
+         "ConvNeXtTiny", "U-Net", "encoder", "LSTM", "LSTM, unrolled"]  # fmt: skip
 #: Title, colour and point type of each method.
 STYLES = {
     "plain": ("tf.function", "#000000", 4),
