@@ -30,7 +30,7 @@ def inlined(graph: Any) -> Any:
     with flat.as_default():
         add_functions(graph)
         flat.inputs = [_entry(tensor) for tensor in graph.inputs]
-        flat.outputs = _Copy(graph, flat).run(graph, flat.inputs, graph.outputs, "", [])
+        flat.outputs = _Copy(graph).run(graph, flat.inputs, graph.outputs, "", [])
     return flat
 
 
@@ -44,9 +44,9 @@ def _entry(tensor: tf.Tensor) -> tf.Tensor:
 class _Copy:
     """`functions`: of the step, those called within others included."""
 
-    def __init__(self, graph: Any, flat: Any) -> None:
+    def __init__(self, graph: Any) -> None:
         self.functions = graph._functions
-        self.flat = flat
+        self.made: list[tf.Operation] = []
 
     def run(self, graph: Any, given: Sequence[tf.Tensor], wanted: Sequence[tf.Tensor], prefix: str, after: list[tf.Operation]) -> list[tf.Tensor]:
         """Copies of the wanted tensors. `after`: what has to run before what is copied."""
@@ -57,19 +57,24 @@ class _Copy:
             if op.name in entries:
                 continue
             before = [*after, *(new for old in op.control_inputs for new in done.get(old.name, ()))]
-            first = len(self.flat.get_operations())
+            first = len(self.made)
             outputs = self._copied(op, [now[id(t)] for t in op.inputs], f"{prefix}{op.name}", before)
-            done[op.name] = self.flat.get_operations()[first:] or before
+            done[op.name] = self.made[first:] or before
             now.update((id(old), new) for old, new in zip(op.outputs, outputs, strict=True))
         return [now[id(t)] for t in wanted]
 
     def _copied(self, op: tf.Operation, inputs: list[tf.Tensor], name: str, before: list[tf.Operation]) -> list[tf.Tensor]:
         if op.type not in CALLS:
-            return Emitter(before).emit(op, inputs, name=name)
+            emitter = Emitter(before)
+            outputs = emitter.emit(op, inputs, name=name)
+            self.made += emitter.before
+            return outputs
         definition = self.functions[op.get_attr("f").name].cached_definition
         body = function_def_to_graph.function_def_to_graph(definition, input_shapes=[t.shape for t in inputs])
-        if definition.attr["_XlaMustCompile"].b:
-            return _compiled(body, inputs, name, before)
+        if "_XlaMustCompile" in definition.attr and definition.attr["_XlaMustCompile"].b:  # asking for it would add it
+            outputs = _compiled(body, inputs, name, before)
+            self.made += list(dict.fromkeys(t.op for t in outputs))
+            return outputs
         return self.run(body, inputs, body.outputs, f"{name}/", before)
 
 
