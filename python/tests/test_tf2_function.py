@@ -324,6 +324,8 @@ def test_functions_that_xla_compiles_are_operators_of_their_own() -> None:
     compiled = [op for op in plan.graph.ops if "PartitionedCall" in op.name and "ReadVariableOp" not in op.name]
     assert len(compiled) == 2 * DEPTH and all(op.recomputable and op.cost > 0 for op in compiled), [op.name for op in plan.graph.ops]
     assert any("PartitionedCall" in name for name in plan.recomputed)
+    forward = [op for op in compiled if op.kind == "forward"]
+    assert [len(op.outputs) for op in forward[:DEPTH]] == [1] * DEPTH, "operands that are handed back for the gradient are no results"
 
 
 def test_a_compiled_function_with_state_is_refused() -> None:

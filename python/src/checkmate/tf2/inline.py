@@ -72,22 +72,25 @@ class _Copy:
         definition = self.functions[op.get_attr("f").name].cached_definition
         body = function_def_to_graph.function_def_to_graph(definition, input_shapes=[t.shape for t in inputs])
         if "_XlaMustCompile" in definition.attr and definition.attr["_XlaMustCompile"].b:  # asking for it would add it
-            outputs = _compiled(body, inputs, name, before)
-            self.made += list(dict.fromkeys(t.op for t in outputs))
+            outputs, made = _compiled(body, inputs, name, before)
+            self.made += made
             return outputs
         return self.run(body, inputs, body.outputs, f"{name}/", before)
 
 
-def _compiled(body: Any, inputs: Sequence[tf.Tensor], name: str, before: list[tf.Operation]) -> list[tf.Tensor]:
-    """The call of a function that XLA compiles, variables read outside of it: of tensors alone it can be measured by itself."""
+def _compiled(body: Any, inputs: Sequence[tf.Tensor], name: str, before: list[tf.Operation]) -> tuple[list[tf.Tensor], list[tf.Operation]]:
+    """The call of a function that XLA compiles, variables read outside of it: of tensors alone it can be measured by itself. Its
+    results, and the operators made."""
     emitter = Emitter(before)
     handles = {id(place): given for place, given in zip(body.inputs, inputs, strict=True) if place.dtype == tf.resource}
     taken: list[tf.Tensor] = []  # of the function
     places: list[tf.Tensor] = []  # what stands for them in its body
+    made: list[tf.Operation] = []
     for op in body.get_operations():
         if op.type == "ReadVariableOp" and id(op.inputs[0]) in handles:
             taken += emitter.emit(op, [handles[id(op.inputs[0])]], name=f"{name}/{op.name}")
             places += op.outputs
+            made += emitter.before
         elif any(t.dtype == tf.resource for t in op.inputs) or (op.op_def.is_stateful and op.type != "Placeholder"):
             raise UnsupportedError(f"{name} calls a function with jit_compile=True that has state ({op.name}): XLA orders operators as it likes and "
                                    "the budget would not hold; leave it out")  # fmt: skip
@@ -96,15 +99,30 @@ def _compiled(body: Any, inputs: Sequence[tf.Tensor], name: str, before: list[tf
             taken.append(given)
             places.append(place)
 
+    outer = {id(place): tensor for place, tensor in zip(places, taken, strict=True)}
+    roots = [_root(tensor) for tensor in body.outputs]
+    own = list({id(root): root for root in roots if id(root) not in outer}.values())  # the rest are operands that are handed back
+
     def compute(*arguments: tf.Tensor) -> list[tf.Tensor]:
         add_functions(body)
         now = {id(place): argument for place, argument in zip(places, arguments, strict=True)}
         for op in body.get_operations():
             if op.type != "Placeholder" and not all(id(t) in now for t in op.outputs):
                 now.update((id(old), new) for old, new in zip(op.outputs, Emitter().emit(op, [now[id(t)] for t in op.inputs]), strict=True))
-        return [now[id(t)] for t in body.outputs]
+        return [now[id(t)] for t in own]
 
-    function = tf.function(compute, autograph=False, jit_compile=True).get_concrete_function(*[tf.TensorSpec(t.shape, t.dtype) for t in taken])
-    scope = f"{name.rpartition('/')[0]}/" if "/" in name else None
-    with ops.control_dependencies(None), ops.get_default_graph().control_dependencies(emitter.before), tf.name_scope(scope or "compiled"):
-        return list(function(*taken))
+    if own:
+        function = tf.function(compute, autograph=False, jit_compile=True).get_concrete_function(*[tf.TensorSpec(t.shape, t.dtype) for t in taken])
+        scope = f"{name.rpartition('/')[0]}/" if "/" in name else "compiled"
+        with ops.control_dependencies(None), ops.get_default_graph().control_dependencies(emitter.before), tf.name_scope(scope):
+            computed = list(function(*taken))
+        made.append(computed[0].op)
+        outer.update((id(root), tensor) for root, tensor in zip(own, computed, strict=True))
+    return [outer[id(root)] for root in roots], made
+
+
+def _root(tensor: tf.Tensor) -> tf.Tensor:
+    """Without the Identity operators that it went through."""
+    while tensor.op.type == "Identity":
+        tensor = tensor.op.inputs[0]
+    return tensor
