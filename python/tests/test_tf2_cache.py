@@ -70,6 +70,9 @@ def test_damaged_plans_are_made_again() -> None:
         assert planned().origin == "solver"
         assert planned().origin == "cache", "it is whole again"
     for path in files:
+        path.write_text("[" * 200_000)
+    assert planned().origin == "solver"
+    for path in files:
         path.write_bytes(b"\xff\xfe\x00")
     found, plan = train(make("penalties"), "60%")
     assert plan.origin == "solver" and difference(found, whole) == ""
@@ -86,7 +89,7 @@ def test_costs_are_measured_once() -> None:
     assert path.stat().st_mtime_ns == before and json.loads(path.read_text()) == kept
 
 
-@pytest.mark.parametrize("text", ("", "[]", '{"a": 3}', "half"))
+@pytest.mark.parametrize("text", ("", "[]", '{"a": 3}', "half", pytest.param("[" * 200_000, id="deep")))
 def test_damaged_costs_are_measured_again(text: str) -> None:
     path = folder() / "costs.json"
     step = c2.function(lambda x: tf.tanh(x @ x), "100%", costs="measure")

@@ -213,7 +213,7 @@ def test_recurrent_layers_are_refused_by_name_unless_they_are_unrolled() -> None
     """A Keras LSTM is a loop over lists of tensors."""
     words = tf.constant(np.random.default_rng(1).integers(0, 50, (16, 12)), tf.int32)
     loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    with pytest.raises(c2.UnsupportedError, match=r"lstm.* list whose bytes are not known.* unroll=True"):
+    with pytest.raises(c2.UnsupportedError, match=r"lstm.* list.* whose bytes are not known.* unroll=True"):
         c2.compile(text_model(False), loss, "sgd", words, words[:, 0], "100%", **FAST)
     train = c2.compile(text_model(True), loss, "sgd", words, words[:, 0], "100%", **FAST)
     assert float(train(words, words[:, 0])[1]) > float(train(words, words[:, 0])[1])
@@ -224,6 +224,21 @@ def test_an_update_of_unknown_size_is_refused_by_name() -> None:
     words = tf.ones((4, 12), tf.int32)
     with pytest.raises(c2.UnsupportedError, match=r"rm_sprop.* not known .*embedding.*; Adam and SGD"):
         c2.compile(model, "mse", "rmsprop", words, tf.ones((4, 1)), "100%", **FAST)
+
+
+def test_what_writes_over_its_operand_is_refused() -> None:
+    with pytest.raises(c2.UnsupportedError, match=r"InplaceUpdate\) writes over its operand"):
+        c2.function(lambda x: tf.raw_ops.InplaceUpdate(x=tf.tanh(x), i=[1], v=tf.zeros((1, 4))), "100%", **FAST)(tf.ones((4, 4)))
+
+
+def test_python_within_a_step_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    def step(x: Any) -> Any:
+        tf.py_function(lambda a: None, [x], [])
+        return x * 2.0
+
+    with caplog.at_level("WARNING", "checkmate.tf2"):
+        c2.function(step, "100%", **FAST)(tf.ones((4, 4)))
+    assert "runs Python: what that allocates is not counted" in caplog.text
 
 
 def test_several_replicas_are_refused() -> None:

@@ -14,6 +14,7 @@ import numpy as np  # noqa: E402
 from tf2_models import FAST, difference, make, values  # noqa: E402
 
 import checkmate.tf2 as c2  # noqa: E402
+from checkmate.tf2 import inline  # noqa: E402
 
 DEPTH, WIDTH, ROWS = 10, 128, 2048
 
@@ -248,7 +249,7 @@ def test_gradients_through_control_flow_are_refused(kind: str) -> None:
         return tf.while_loop(lambda k, _: k < 3, lambda k, y: (k + 1, tf.sin(y)), (0, x))[1]
 
     step = gradients_of(variables, lambda x: tf.reduce_mean(deep(variables, x, between)))
-    with pytest.raises(c2.UnsupportedError, match=rf"{kind}.* list whose bytes are not known"):
+    with pytest.raises(c2.UnsupportedError, match=rf"{kind}.* list.* whose bytes are not known"):
         c2.function(step, "100%", **FAST)(rows())
 
 
@@ -300,6 +301,38 @@ def test_functions_that_a_step_calls_keep_the_order_of_their_effects() -> None:
     planned = c2.function(step, "100%", **FAST)
     assert [float(v) for v in planned(tf.constant(10.0))] == [2.0, 6.0] and float(count) == 16.0
     assert [float(v) for v in planned(tf.constant(10.0))] == [32.0, 66.0] and float(count) == 76.0
+
+
+def test_many_functions_with_effects_take_no_more_edges_than_operators() -> None:
+    count = tf.Variable(0.0)
+
+    @tf.function
+    def function(x: Any) -> Any:
+        count.assign_add(1.0)
+        for _ in range(100):
+            x = tf.tanh(x)
+        return x
+
+    def step(x: Any) -> Any:
+        for _ in range(6):
+            x = function(x)
+        return x
+
+    graph = inline.inlined(tf.function(step).get_concrete_function(tf.TensorSpec((2, 2))).graph)
+    operators = graph.get_operations()
+    assert len(operators) > 600 and sum(len(op.control_inputs) for op in operators) < 2 * len(operators)
+    assert not np.any(np.isnan(c2.function(step, "100%", costs="estimate")(tf.ones((2, 2))))) and float(count) == 6.0
+
+
+def test_shapes_that_are_set_within_a_function_are_known() -> None:
+    @tf.function
+    def inner(x: Any) -> Any:
+        found = tf.numpy_function(lambda a: a * 2.0, [x], tf.float32)
+        found.set_shape(x.shape)
+        return found
+
+    planned = c2.function(lambda x: tf.reduce_sum(inner(x)), "100%", costs="estimate")
+    assert float(planned(tf.ones((2, 3)))) == 12.0
 
 
 def test_functions_that_xla_compiles_are_operators_of_their_own() -> None:

@@ -20,6 +20,7 @@ HERE = pathlib.Path(__file__).parent
 CASES: list[tuple[str, str, dict[str, Any]]] = [
     ("conv", "100%", {"count": 64}), ("conv", "50%", {"count": 64}), ("conv", "min", {"count": 64}),
     ("transformer", "60%", {"count": 64}), ("unet", "50%", {"count": 48}), ("grouped", "50%", {"count": 96}),
+    ("noisy", "70%", {}),
 ]  # fmt: skip
 
 

@@ -78,6 +78,27 @@ def grouped(batches: int = 3, count: int = 16) -> Case:
     return Case(model, "mse", tf.keras.optimizers.SGD(0.05), [(x, x[:, 0, 0, :3]) for x in images(count, 16, 16, batches)])
 
 
+class Noise(layers.Layer):
+    """Adds the same numbers each time, which TensorFlow would compute once and keep."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+    def call(self, x: Any) -> Any:
+        return x + 0.01 * tf.random.stateless_normal((24, *x.shape[1:]), (self.number, 1))
+
+
+def noisy(batches: int = 3) -> Case:
+    x = start = layers.Input((48, 64))
+    for i in range(5):
+        x = Noise(i)(layers.Dense(64, "tanh")(x))
+    model = tf.keras.Model(start, layers.Dense(3)(layers.GlobalAveragePooling1D()(x)), name="noisy")
+    generator = np.random.default_rng(8)
+    pairs = [tuple(tf.constant(generator.standard_normal(shape), tf.float32) for shape in ((24, 48, 64), (24, 3))) for _ in range(batches)]
+    return Case(model, "mse", tf.keras.optimizers.SGD(0.05), pairs)
+
+
 class Places(layers.Layer):
     """Adds what is learned of each place."""
 
@@ -133,7 +154,7 @@ def penalties(batches: int = 3) -> Case:
     return Case(model, "mse", tf.keras.optimizers.RMSprop(1e-3), [(x, tf.reduce_mean(x, 1, keepdims=True)) for x in inputs])
 
 
-CASES: dict[str, Callable[..., Case]] = {f.__name__: f for f in (conv, unet, grouped, transformer, penalties)}
+CASES: dict[str, Callable[..., Case]] = {f.__name__: f for f in (conv, unet, grouped, noisy, transformer, penalties)}
 
 
 def make(name: str, **settings: Any) -> Case:

@@ -55,7 +55,7 @@ def load(path: pathlib.Path, graph: Graph, budget: int | None) -> tuple[Schedule
         if file["digest"] != _digest(content):
             return None
         schedule, claim = Schedule.parse(content["schedule"]), Claim(**content["claim"])
-    except (OSError, ValueError, KeyError, TypeError, CheckmateError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, CheckmateError):
         return None
     return (schedule, claim) if schedule.verify(graph, budget) else None
 

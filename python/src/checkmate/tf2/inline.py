@@ -42,7 +42,7 @@ def _entry(tensor: tf.Tensor) -> tf.Tensor:
 
 
 class _Copy:
-    """`functions`: of the step, those called within others included."""
+    """`functions`: of the step, those called within others included. `made`: operators of what is being copied."""
 
     def __init__(self, graph: Any) -> None:
         self.functions = graph._functions
@@ -51,31 +51,49 @@ class _Copy:
     def run(self, graph: Any, given: Sequence[tf.Tensor], wanted: Sequence[tf.Tensor], prefix: str, after: list[tf.Operation]) -> list[tf.Tensor]:
         """Copies of the wanted tensors. `after`: what has to run before what is copied."""
         now: dict[int, tf.Tensor] = {id(old): new for old, new in zip(graph.inputs, given, strict=True)}
-        done: dict[str, list[tf.Operation]] = {}  # what stands for an operator, for who has to run after it
+        done: dict[str, tf.Operation] = {}  # what stands for an operator, for who has to run after it
         entries = {tensor.op.name for tensor in graph.inputs}
         for op in graph.get_operations():
             if op.name in entries:
                 continue
-            before = [*after, *(new for old in op.control_inputs for new in done.get(old.name, ()))]
-            first = len(self.made)
-            outputs = self._copied(op, [now[id(t)] for t in op.inputs], f"{prefix}{op.name}", before)
-            done[op.name] = self.made[first:] or before
+            before = [*after, *(done[old.name] for old in op.control_inputs if old.name in done)]
+            outputs, done[op.name] = self._copied(op, [now[id(t)] for t in op.inputs], f"{prefix}{op.name}", before)
+            self.made.append(done[op.name])
             now.update((id(old), new) for old, new in zip(op.outputs, outputs, strict=True))
         return [now[id(t)] for t in wanted]
 
-    def _copied(self, op: tf.Operation, inputs: list[tf.Tensor], name: str, before: list[tf.Operation]) -> list[tf.Tensor]:
+    def _copied(self, op: tf.Operation, inputs: list[tf.Tensor], name: str, before: list[tf.Operation]) -> tuple[list[tf.Tensor], tf.Operation]:
         if op.type not in CALLS:
             emitter = Emitter(before)
-            outputs = emitter.emit(op, inputs, name=name)
-            self.made += emitter.before
-            return outputs
-        definition = self.functions[op.get_attr("f").name].cached_definition
+            return emitter.emit(op, inputs, name=name), emitter.before[0]
+        function = self.functions[op.get_attr("f").name]
+        definition = function.cached_definition
         body = function_def_to_graph.function_def_to_graph(definition, input_shapes=[t.shape for t in inputs])
         if "_XlaMustCompile" in definition.attr and definition.attr["_XlaMustCompile"].b:  # asking for it would add it
             outputs, made = _compiled(body, inputs, name, before)
-            self.made += made
-            return outputs
-        return self.run(body, inputs, body.outputs, f"{name}/", before)
+            return outputs, _joined(made or before)
+        _restore_shapes(body, function.graph)
+        outside, self.made = self.made, []
+        outputs = self.run(body, inputs, body.outputs, f"{name}/", [_joined(before)] if before else [])
+        made, self.made = self.made, outside
+        return outputs, _joined(made or before)
+
+
+def _joined(before: list[tf.Operation]) -> tf.Operation:
+    """An operator that does nothing, after all of these."""
+    with ops.control_dependencies(None), ops.get_default_graph().control_dependencies(before):
+        return tf.no_op()
+
+
+def _restore_shapes(body: Any, traced: Any) -> None:
+    """Shapes that were set while the function was traced are not in its definition."""
+    known = {op.name: op for op in traced.get_operations()}
+    for op in body.get_operations():
+        other = known.get(op.name)
+        if other is not None and other.type == op.type and op.type != "Placeholder":
+            for new, old in zip(op.outputs, other.outputs, strict=True):
+                if new.dtype == old.dtype and new.shape.is_compatible_with(old.shape):
+                    new.set_shape(old.shape)
 
 
 def _compiled(body: Any, inputs: Sequence[tf.Tensor], name: str, before: list[tf.Operation]) -> tuple[list[tf.Tensor], list[tf.Operation]]:

@@ -93,6 +93,7 @@ class _Lowering:
         outputs = [self._leaving(call, k) for k in range(len(call.outputs))]
         inputs = [self.tensor_of[v] for v in call.inputs if v in self.tensor_of]
         pairs = [(self.tensor_of[call.inputs[i]], outputs[k]) for i, k in known.over if self.tensor_of.get(call.inputs[i]) in self.made]
+        pairs = list({pair[1]: pair for pair in reversed(pairs)}.values())  # a result takes one operand's place
         kind: OpKind = "update" if call in self.program.tail else "backward" if call.is_backward else "forward"
         self.graph.op(name=call.name, kind=kind, cost=known.nanoseconds, workspace_bytes=known.workspace_bytes, recomputable=not call.once,
                       inputs=list(dict.fromkeys(inputs)), outputs=outputs, inplace=pairs, module=call.module)  # fmt: skip
@@ -171,15 +172,14 @@ class _Walk:
                 self.on[handle] = self._allocate(self.sizes[storage], holders=2)
                 self._drop(storage)
                 self._drop(storage)
-        over = {k: i for i, k in known.over}
         found: list[tuple[Value, int]] = []
         for k, value in enumerate(call.outputs):
             source = call.inputs[known.views[k]] if known.views[k] >= 0 else None
-            taken = call.inputs[over[k]] if k in over else None
+            taken = next((key for key in self._takes(call, k) if key in dying and self.holders[self.on[key]] == 1), None)
             if source is not None and source in self.now:
                 storage = self._hold(self.on[self.now[source], source])
-            elif taken is not None and taken in self.now and (key := (self.now[taken], taken)) in dying and self.holders[self.on[key]] == 1:
-                storage = self._hold(self.on[key])
+            elif taken is not None:
+                storage = self._hold(self.on[taken])
             else:
                 storage = self._allocate(max(0, value.bytes) if source is None else 0)
             found.append((value, storage))
@@ -191,6 +191,11 @@ class _Walk:
                 self.now[value], self.on[at, value] = at, storage
             else:
                 self._drop(storage)
+
+    def _takes(self, call: Call, output: int) -> list[tuple[int, Value]]:
+        """The operands whose storage the result may take."""
+        operands = [call.inputs[i] for i, k in self.facts[call].over if k == output]
+        return [(self.now[v], v) for v in operands if v in self.now]
 
     def _allocate(self, size: int, holders: int = 1) -> int:
         self.sizes.append(size)

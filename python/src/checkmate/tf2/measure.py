@@ -28,6 +28,10 @@ from ..errors import UnsupportedError
 from .program import FUNCTIONAL, Call, Value
 from .run import Emitter, add_functions, as_written, attributes
 
+#: The counters are looked at so often, since what was there before may go at the same time.
+_TRIES = 4
+#: Of what is kept on disk.
+_VERSION = 2
 #: What TensorFlow's own allocator on a CPU does not count.
 _UNCOUNTED = 1 << 18
 #: A call is repeated until this much time has been spent, or so often.
@@ -40,6 +44,9 @@ _START_NANOSECONDS = 1000
 #: These never write over an operand, which need not be tried.
 _NEVER = ("Conv", "DepthwiseConv", "MatMul", "BatchMatMul", "MaxPool", "AvgPool", "Concat", "Sum", "Mean", "Max", "Min", "Prod", "Gather", "Tile",
           "Pad", "MirrorPad", "Transpose", "BiasAddGrad", "Einsum", "Resize", "ArgMax", "Slice", "StridedSlice", "Unsorted")  # fmt: skip
+#: These have a state of their own, which is no variable: another one of the same kind leaves it alone.
+_RANDOM = {"RandomUniform", "RandomUniformInt", "RandomStandardNormal", "TruncatedNormal", "ParameterizedTruncatedNormal", "Multinomial",
+           "RandomGamma", "RandomPoissonV2", "RandomShuffle"}  # fmt: skip
 #: Outputs that are views of the operand of the same number.
 _EACH = {"IdentityN"}
 
@@ -93,7 +100,7 @@ class Costs:
     def of(self, call: Call) -> Facts:
         if (
             not self.measure
-            or call.once
+            or (call.once and call.type not in _RANDOM)
             or _is_small(call)
             or any(v.is_resource or v.spec.dtype in (tf.variant, tf.string) for v in [*call.inputs, *call.outputs])
         ):
@@ -153,7 +160,7 @@ def _settings() -> list[object]:
     named = sorted((k, v) for k, v in os.environ.items() if k.startswith(("TF_", "ONEDNN_", "DNNL_", "OMP_")) and "LOG" not in k)
     devices = [d.name for d in tf.config.list_physical_devices()]
     threads = tf.config.threading.get_intra_op_parallelism_threads()
-    return [tf.__version__, platform.processor(), len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+    return [_VERSION, tf.__version__, platform.processor(), len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
             devices, threads, config.is_op_determinism_enabled(), named]  # fmt: skip
 
 
@@ -171,7 +178,17 @@ def estimate(call: Call) -> Facts:
 def _view_by_name(call: Call, output: int) -> int:
     if call.type == "ReadVariableOp":
         return 0
-    if call.type in ("Identity", "Reshape", "Squeeze", "ExpandDims", "StopGradient", "PreventGradient", "Snapshot"):
+    if call.type in (
+        "Identity",
+        "Reshape",
+        "Squeeze",
+        "ExpandDims",
+        "StopGradient",
+        "PreventGradient",
+        "Snapshot",
+        "CheckNumerics",
+        "CheckNumericsV2",
+    ):
         return 0
     return output if call.type in _EACH else -1
 
@@ -213,6 +230,14 @@ def _computed(graph: Any, name: str) -> int:
     return total
 
 
+def _is_counted(fill: Callable[[Any], Any], size: int, device: str) -> bool:
+    before = tf.config.experimental.get_memory_info(device)["current"]
+    held = fill(tf.constant(size // 4))
+    now = tf.config.experimental.get_memory_info(device)["current"]
+    del held
+    return now - before >= size
+
+
 @functools.cache
 def counted_from(device: str = "CPU:0") -> int:
     """Bytes of the smallest tensor that the allocator's counters see: TensorFlow's own on the CPU leaves small ones out."""
@@ -226,12 +251,7 @@ def counted_from(device: str = "CPU:0") -> int:
         raise silent from None
     with _no_collection():
         for exponent in range(8, 24):
-            fill(tf.constant(2**exponent // 4))
-            before = tf.config.experimental.get_memory_info(device)["current"]
-            held = fill(tf.constant(2**exponent // 4))
-            seen = tf.config.experimental.get_memory_info(device)["current"] - before >= 2**exponent
-            del held
-            if seen:
+            if any([_is_counted(fill, 2**exponent, device) for _ in range(_TRIES)]):
                 return 2**exponent
     raise silent
 
@@ -241,7 +261,7 @@ class _Trial:
 
     def __init__(self, call: Call) -> None:
         self.call = call
-        self.free = [i for i, v in enumerate(call.inputs) if v.constant is None]
+        self.free = [i for i, v in enumerate(call.inputs) if v.constant is None or i == call.unfolded]
         self.device = "GPU:0" if tf.config.list_physical_devices("GPU") else "CPU:0"
         self.given = [_generated(call.inputs[i]) for i in self.free]
 
@@ -270,14 +290,15 @@ class _Trial:
     def _over(self, held_peak: int, views: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
         """Each operand in turn is a copy that nobody else has."""
         call = self.call
+        found = []
         for i in self.free:
             size = call.inputs[i].bytes
-            for k, output in enumerate(call.outputs):
-                if output.bytes == size and size >= counted_from(self.device) and views[k] < 0:
-                    peak, _, _ = self._watched(self._function(functools.partial(self._on_copy, i)))
-                    if peak < held_peak + size // 2:
-                        return ((i, k),)
-        return ()
+            k = next((k for k, output in enumerate(call.outputs) if output.bytes == size and views[k] < 0), -1)
+            if k >= 0 and size >= counted_from(self.device):
+                peak, _, _ = self._watched(self._function(functools.partial(self._on_copy, i)))
+                if peak < held_peak + size // 2:
+                    found.append((i, k))
+        return tuple(found)
 
     def _on_copy(self, i: int, inputs: list[tf.Tensor]) -> list[tf.Tensor]:
         copied = list(inputs)
@@ -332,7 +353,9 @@ class _Trial:
 
 
 def _generated(value: Value) -> tf.Tensor:
-    """Numbers like those in training: floats around one, zeros as indices."""
+    """Numbers like those in training: floats around one, zeros as indices; of a constant, its own."""
+    if value.constant is not None:
+        return tf.constant(value.constant, value.spec.dtype)
     shape, dtype = value.spec.shape.as_list(), value.spec.dtype
     if dtype.is_floating or dtype.is_complex:
         return tf.cast(tf.random.stateless_uniform(shape, (1, 2), 0.5, 1.5), dtype)

@@ -155,7 +155,7 @@ def plan(concrete: Any, options: Options, name: str, allowed_bytes: int = 0) -> 
         wanted = allowed_bytes if options.budget == sizes.LEAST else sizes.in_bytes(options.budget, baseline_bytes=top, held_bytes=held)
         limit = max(allowed_bytes, wanted)
         options.say(f"{name}: {len(graph.ops)} operators, {top:,} bytes without rematerialization, budget {limit:,}")
-        fit = _fit_or_say(traced, limit, name)
+        fit = _fit_or_say(traced, limit, top, name)
     sequence = traced.lowered.sequence(fit.schedule)
     specs = [v.spec for v in traced.lowered.program.inputs[: len(traced.lowered.program.inputs) - len(traced.lowered.program.captured)]]
     built = run.build(traced.lowered.program, sequence, specs)
@@ -200,7 +200,7 @@ def _fit(traced: Traced, limit: int, start: Schedule | None = None) -> _Fit:
         target = max(0, target - (peak - limit))
 
 
-def _fit_or_say(traced: Traced, limit: int, name: str) -> _Fit:
+def _fit_or_say(traced: Traced, limit: int, top: int, name: str) -> _Fit:
     try:
         return _fit(traced, limit)
     except InfeasibleError as error:
@@ -220,7 +220,7 @@ def _fit_or_say(traced: Traced, limit: int, name: str) -> _Fit:
     proven = failed.proven or limit <= impossible
     raise InfeasibleError(
         f"{'no schedule fits' if proven else 'no schedule was found within'} {limit:,} bytes; budget={smallest.peak_bytes:,} works, with "
-        f"{100 * overhead:.1f} % more computation; {impossible:,} bytes are proven not to",
+        f"{100 * overhead:.1f} % more computation; {impossible:,} bytes are proven not to; without rematerialization it takes {top:,}",
         proven=proven, budget_bytes=limit, smallest_known=smallest.peak_bytes, largest_impossible=impossible,
     ) from None  # fmt: skip
 
@@ -283,6 +283,6 @@ def _solved(graph: Graph, limit: int, options: Options, start: Schedule | None) 
 def _known(path: os.PathLike[str]) -> dict[str, dict[str, Any]]:
     try:
         found = json.loads(open(path).read())  # noqa: SIM115 - read whole
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return {key: record for key, record in found.items() if measure.is_record(record)} if isinstance(found, dict) else {}

@@ -8,6 +8,7 @@ it was traced, but for updates of variables (`order.py`).
 
 from __future__ import annotations
 
+import logging
 import re
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +21,8 @@ from ..errors import UnsupportedError
 from . import run
 from .inline import CALLS, inlined
 from .order import in_order
+
+log = logging.getLogger("checkmate.tf2")
 
 #: What is folded is at most this large, in bytes.
 FOLDED_BYTES = 4096
@@ -44,6 +47,10 @@ _STRING_BYTES = 24
 _BACKWARD = re.compile(r"gradient_tape|gradients(_\d+)?")
 #: Operators beside whose result oneDNN keeps where each maximum was, in a tensor that no graph shows, until these have read both.
 _KEEPS_PLACES = {"MaxPoolGrad": "MaxPool", "MaxPool3DGrad": "MaxPool3D"}
+#: Operators that write over an operand, which others may read.
+_WRITES_OVER = {"InplaceUpdate", "InplaceAdd", "InplaceSub"}
+#: Operators that run Python, whose memory nobody counts.
+_PYTHON = {"PyFunc", "PyFuncStateless", "EagerPyFunc"}
 #: Operators that change a variable.
 ASSIGNING = {"AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp"}
 #: Operators that change parts of a variable; whatever reads it, then, gets a copy.
@@ -91,6 +98,14 @@ class Call:
     @property
     def is_backward(self) -> bool:
         return any(_BACKWARD.fullmatch(scope) for scope in self.name.split("/"))
+
+    @property
+    def unfolded(self) -> int:
+        """The operand to be given as an argument where all are constants, else -1: of constants alone TensorFlow would compute the
+        result once, when the function is first called, and keep it, for every time that the operator is run."""
+        if not self.inputs or any(v.constant is None for v in self.inputs):
+            return -1
+        return max(range(len(self.inputs)), key=lambda i: (self.inputs[i].spec.dtype.is_floating, self.inputs[i].bytes, i))
 
     @property
     def assigns(self) -> bool:
@@ -161,6 +176,10 @@ class _Reader:
         calls, main = in_order(calls, results)
         for call in calls:
             self._require_sizes(call, updates=call not in main)
+            if call.type in _WRITES_OVER:
+                raise UnsupportedError(f"{call.name} ({call.type}) writes over its operand: tf.tensor_scatter_nd_update and its like can be planned")
+            if call.type in _PYTHON:
+                log.warning("%s (%s) runs Python: what that allocates is not counted in the budget", call.name, call.type)
         _count_places(calls)
         used = {v for call in calls for v in call.inputs} | set(results)
         constants = sum(v.bytes for v in used if v.constant is not None)
@@ -179,12 +198,13 @@ class _Reader:
                 shape = value.spec.shape
                 if value.spec.dtype == tf.variant:
                     raise UnsupportedError(
-                        f"{call.name} ({call.type}) keeps tensors in a list whose bytes are not known, as a while loop or a cond through which "
-                        "gradients go does: a recurrent layer can be planned with unroll=True, a loop of one's own as a Python loop"
+                        f"{call.name} ({call.type}) keeps tensors in a list (a TensorArray) whose bytes are not known, as loops do, and whatever "
+                        "gradients of while and cond go through: a recurrent layer can be planned with unroll=True, a loop of one's own as a "
+                        "Python loop"
                     )
                 advice = (
-                    "the sizes of an embedding's update depend on the words of a batch; Adam and SGD do without"
-                    if updates
+                    "the sizes of an embedding's update by this optimizer depend on the words of a batch; Adam and SGD do without"
+                    if updates and call.type in FUNCTIONAL
                     else "give specs and inputs of fixed shapes"
                 )
                 raise UnsupportedError(

@@ -124,12 +124,23 @@ def build(program: Program, sequence: Sequence[Call], specs: Sequence[tf.TensorS
                 now[value] = emitter.constant(value.constant, value.spec.dtype)
             return now[value]
 
+        held: dict[Value, tf.Tensor] = {}
+
+        def given(value: Value) -> tf.Tensor:
+            if value not in held:
+                with tf.init_scope():
+                    outside = tf.constant(value.constant, value.spec.dtype)
+                held[value] = emitter.graph.capture(outside)
+            return held[value]
+
         for call in sequence:
             if call.type == "Const":
                 with ops.control_dependencies(None):
                     now[call.outputs[0]] = Emitter().emit(call.op, [])[0]
                 continue
             inputs = [get(v) for v in call.inputs]
+            if call.unfolded >= 0:
+                inputs[call.unfolded] = given(call.inputs[call.unfolded])
             if call.type in _APART:
                 inputs[0] = emitter.identity(inputs[0])
             now.update(zip(call.outputs, emitter.emit(call.op, inputs), strict=True))
