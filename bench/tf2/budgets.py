@@ -7,7 +7,7 @@ budgets.py [--case NAME]... [--settings 70,50,min] [--seconds S] [--limit S] [--
 A case (cases.py) is a process of its own, with a plan cache of its own. It takes two steps of SGD from the same variables with
 a plain tf.function, with the unplanned step in our order ("100"), and at each budget, and compares losses, predictions and all
 variables bit by bit. Budgets are shares of the measured peak of "100", and the least that is found. Peaks are those of the
-allocator's reports (physical.py), variables and arguments added. Then all take steps in turns, one each.
+allocator's reports in the first call (physical.py), with what TensorFlow keeps for later ones, variables and arguments added. Then all take steps in turns, one each.
 """
 
 from __future__ import annotations
@@ -74,8 +74,9 @@ class Study:
 
         function = self.tf.function(step_of(self.case.model, self.case.loss, self.optimizer), autograph=False)
         self.steps[PLAIN] = lambda: function(self.x, self.y)
+        peak = self.peak(self.steps[PLAIN])
         self.usual = self.results(self.steps[PLAIN])
-        return {"setting": PLAIN, "measured": self.peak(self.steps[PLAIN])}
+        return {"setting": PLAIN, "measured": peak}
 
     def planned(self, setting: str, budget: int | str) -> Row:
         import checkmate.tf2
@@ -87,11 +88,12 @@ class Study:
             return {"setting": setting, "budget": budget, "note": str(error), "smallest": error.smallest_known}
         took = time.perf_counter() - begin
         step = self.steps[setting] = lambda: run(self.x, self.y)
+        peak = self.peak(step)
         found = self.results(step)
         if setting == UNPLANNED:
             self.expected = found
         (plan,) = checkmate.tf2.plans(run)
-        return {"setting": setting, "budget": plan.budget_bytes, "planned": plan.peak_bytes, "measured": self.peak(step), "held": self.held,
+        return {"setting": setting, "budget": plan.budget_bytes, "planned": plan.peak_bytes, "measured": peak, "held": self.held,
                 "same": different(self.expected, found) == 0, "differing": different(self.expected, found), "apart": apart(self.usual, found),
                 "overhead": plan.overhead, "gap": plan.gap, "seconds": plan.seconds, "took": took, "operators": len(plan.graph.ops),
                 "recomputed": len(plan.recomputed), "estimated": len(plan.estimated)}  # fmt: skip

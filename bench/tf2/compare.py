@@ -65,13 +65,14 @@ class Race:
         import budgets
         import physical
 
+        peak = self.held + physical.allocator_peak(lambda: run(*self.given))
         for variable, value in zip(self.variables, self.start, strict=True):
             variable.assign(value)
         found = [run(*self.given).numpy(), *(v.numpy() for v in self.variables)]
         if method == "plain":
             self.usual = found
         row = {"case": self.name, "method": method, "setting": setting, "apart": f"{budgets.apart(self.usual, found):.1e}",
-               "peak_bytes": self.held + physical.allocator_peak(lambda: run(*self.given))}  # fmt: skip
+               "peak_bytes": peak}  # fmt: skip
         if hasattr(run, "plans"):
             (plan,) = run.plans
             row |= {"predicted_bytes": plan.peak_bytes, "predicted_overhead": round(plan.overhead, 5), "recomputed": len(plan.recomputed),

@@ -234,3 +234,24 @@ for name in ("conv", "unet", "transformer", "grouped"):
     assert done.returncode == 0, done.stderr
     lines = [line for line in done.stdout.splitlines() if " True " in line or " False " in line]
     assert lines == [f"{name} True the same" for name in ("conv", "unet", "transformer", "grouped")], done.stdout
+
+
+@pytest.mark.parametrize("kind", ("names", "places"))
+def test_a_loss_for_each_output(kind: str) -> None:
+    """As Keras adds them up."""
+
+    def model() -> Any:
+        tf.keras.utils.set_random_seed(1)
+        start = layers.Input((16,))
+        hidden = layers.Dense(32, "relu")(start)
+        outputs = [layers.Dense(1, name="p")(hidden), layers.Dense(3, name="q")(hidden)]
+        return tf.keras.Model(start, dict(zip("pq", outputs, strict=True)) if kind == "names" else outputs)
+
+    x, p, q = (tf.random.stateless_normal((8, n), (1, n)) for n in (16, 1, 3))
+    y, loss = ({"p": p, "q": q}, {"p": "mse", "q": "mae"}) if kind == "names" else ([p, q], ["mse", "mae"])
+    step = c2.compile(model(), loss, "sgd", x, y, "100%", costs="estimate")
+    found = [float(step(x, y)[1]) for _ in range(3)]
+    plain = model()
+    plain.compile("sgd", loss)
+    expected = [float(np.asarray(plain.train_on_batch(x, y)).ravel()[0]) for _ in range(3)]
+    assert np.allclose(found, expected, rtol=1e-5)

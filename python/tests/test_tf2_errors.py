@@ -226,6 +226,22 @@ def test_an_update_of_unknown_size_is_refused_by_name() -> None:
         c2.compile(model, "mse", "rmsprop", words, tf.ones((4, 1)), "100%", **FAST)
 
 
+def test_losses_that_do_not_fit_the_outputs() -> None:
+    model = tf.keras.Sequential([layers.Input((4,)), layers.Dense(1)])
+    with pytest.raises(ValueError, match="2 losses in a list need as many outputs"):
+        c2.compile(model, ["mse", "mse"], "sgd", tf.ones((2, 4)), tf.ones((2, 1)), "100%", **FAST)
+    with pytest.raises(ValueError, match=r"losses by name \(p\) need outputs and labels of these names"):
+        c2.compile(model, {"p": "mse"}, "sgd", tf.ones((2, 4)), tf.ones((2, 1)), "100%", **FAST)
+
+
+def test_explain_of_a_model_says_what_it_needs() -> None:
+    model = small()
+    with pytest.raises(TypeError, match=r"explain needs a training step.*explain\(model\.train_step, \(x, y\)\)"):
+        c2.explain(model, (tf.ones((2, 4)), tf.ones((2, 1))), show=None)
+    found = c2.explain(c2.keras(model, "100%", **FAST), (tf.ones((2, 4)), tf.ones((2, 1))), budgets=1, show=None)
+    assert found.solutions
+
+
 def test_what_writes_over_its_operand_is_refused() -> None:
     with pytest.raises(c2.UnsupportedError, match=r"InplaceUpdate\) writes over its operand"):
         c2.function(lambda x: tf.raw_ops.InplaceUpdate(x=tf.tanh(x), i=[1], v=tf.zeros((1, 4))), "100%", **FAST)(tf.ones((4, 4)))

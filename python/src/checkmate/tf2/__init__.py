@@ -34,8 +34,8 @@ Model = TypeVar("Model")
 def compile(model: Any, loss: Any, optimizer: Any, input_spec: Any, label_spec: Any, budget: int | float | str = "auto", **options: Any) -> Planned:
     """A function of a batch and its labels that makes a training step and gives `(prediction, loss)`.
 
-    model: a keras.Model. loss, optimizer: Keras objects or names. input_spec, label_spec: tensors or tf.TensorSpecs of a batch,
-    or nests of them. The step is planned here; batches of another shape are planned when they come.
+    model: a keras.Model. loss, optimizer: Keras objects or names; a dict or a list of losses for several outputs. input_spec, label_spec:
+    tensors or tf.TensorSpecs of a batch, or nests of them. The step is planned here; batches of another shape are planned when they come.
 
     budget: bytes, "4GiB", "60%" of the step's peak without rematerialization, "auto" for what the machine has free, or "min" for
     the least that is found. It counts variables, the optimizer's too, arguments, values, gradients and what kernels allocate.
@@ -78,14 +78,19 @@ def explain(
     show: Callable[[str], None] | None = print,
     **options: Any,
 ) -> Frontier:
-    """The frontier of memory against overhead of a step, shown line by line as it is found: `step` is a function, or what `compile`
-    or `function` gave, `args` its arguments, tensors or specs. The step is traced, not run.
+    """The frontier of memory against overhead of a step, shown line by line as it is found: `step` is a function, what `compile` or
+    `function` gave, or a model that was given to `keras`, whose step has one argument, the batch: `explain(model, (x, y))`. `args`: its
+    arguments, tensors or specs. The step is traced, not run.
 
     `budgets` points from the peak without rematerialization down to the memory floor. `plot` names an SVG file to draw the frontier
     in, `report` an HTML file for the plan for `budget`; without one, for the least memory at a tenth more computation at most.
     Other options as in `compile`. KeyboardInterrupt on Ctrl-C.
     """
     settings = _options("100%", options)
+    step = getattr(step, "checkmate_planned", step)
+    if hasattr(step, "train_step"):
+        raise TypeError("explain needs a training step: what compile or function gave, a model that was given to keras, or its train_step, with a "
+                        "batch as the argument: explain(model.train_step, (x, y))")  # fmt: skip
     planned = step if isinstance(step, Planned) else function(step, "100%", **options)
     traced = trace(planned.concrete(*args), settings, planned.name)
     return tradeoff.explain(traced, settings, budgets=budgets, budget=budget, plot=plot, report=report, show=show)

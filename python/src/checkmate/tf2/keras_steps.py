@@ -22,15 +22,15 @@ def step_of(model: Any, loss: Any, optimizer: Any) -> Callable[[Any, Any], tuple
     """Forward pass in training, loss with the model's own, gradients, update: gives the prediction and the loss."""
     if not isinstance(model, keras_library.Model):
         raise TypeError(f"model must be a keras.Model, not {type(model).__name__}; for other steps there is checkmate.tf2.function")
-    loss = keras_library.losses.get(loss)
+    loss_of = _loss_of(loss)
     optimizer = keras_library.optimizers.get(optimizer)
-    if loss is None or optimizer is None:
-        raise TypeError("compile needs a loss and an optimizer, as Keras objects or by name")
+    if optimizer is None:
+        raise TypeError("compile needs an optimizer, as a Keras object or by name")
 
     def train_iteration(x: Any, y: Any) -> tuple[Any, tf.Tensor]:
         with tf.GradientTape() as tape:
             prediction = model(x, training=True)
-            value = tf.reduce_mean(loss(y, prediction))
+            value = loss_of(y, prediction)
             if model.losses:
                 value = value + tf.add_n([tf.cast(extra, value.dtype) for extra in model.losses])
             scaled = optimizer.scale_loss(value)
@@ -39,6 +39,32 @@ def step_of(model: Any, loss: Any, optimizer: Any) -> Callable[[Any, Any], tuple
         return prediction, value
 
     return train_iteration
+
+
+def _loss_of(loss: Any) -> Callable[[Any, Any], tf.Tensor]:
+    """Of labels and predictions, a number. A dict or a list of losses is one for each output, and they are added up, as in Keras."""
+    if isinstance(loss, dict):
+        losses = {name: _loss_of(one) for name, one in loss.items()}
+
+        def of_names(y: Any, prediction: Any) -> tf.Tensor:
+            if not isinstance(prediction, dict) or not isinstance(y, dict) or not losses.keys() <= prediction.keys() & y.keys():
+                raise ValueError(f"losses by name ({', '.join(losses)}) need outputs and labels of these names: the model has to give a dict")
+            return tf.add_n([one(y[name], prediction[name]) for name, one in losses.items()])
+
+        return of_names
+    if isinstance(loss, (list, tuple)):
+        each = [_loss_of(one) for one in loss]
+
+        def of_places(y: Any, prediction: Any) -> tf.Tensor:
+            if not isinstance(prediction, (list, tuple)) or len(prediction) != len(each) or len(y) != len(each):
+                raise ValueError(f"{len(each)} losses in a list need as many outputs, and labels for each, as lists")
+            return tf.add_n([one(a, b) for one, a, b in zip(each, y, prediction, strict=True)])
+
+        return of_places
+    found = keras_library.losses.get(loss)
+    if found is None:
+        raise TypeError("compile needs a loss, as a Keras object or by name, or a dict or a list of them")
+    return lambda y, prediction: tf.reduce_mean(found(y, prediction))
 
 
 def built(model: Any, optimizer: Any, input_spec: Any) -> Any:

@@ -23,6 +23,7 @@ def recipes(budget: int) -> list[Recipe]:
             f"train_iteration = checkmate.tf2.compile(\n    model, loss, optimizer, input_spec, label_spec, budget={budget:_}\n)\n"
             "prediction, loss = train_iteration(images, labels)",
         ),
+        Recipe("A step of one's own within it", f"step = checkmate.tf2.function(step, budget={budget:_})"),
         Recipe("Train within it by fit", f"checkmate.tf2.keras(model, budget={budget:_})\nmodel.fit(data)", "Before or after model.compile."),
         Recipe("Ask what was planned", "for plan in checkmate.tf2.plans(train_iteration):\n    print(plan)"),
     ]
