@@ -7,7 +7,8 @@ budgets.py [--case NAME]... [--settings 70,50,min] [--seconds S] [--limit S] [--
 A case (cases.py) is a process of its own, with a plan cache of its own. It takes two steps of SGD from the same variables with
 a plain tf.function, with the unplanned step in our order ("100"), and at each budget, and compares losses, predictions and all
 variables bit by bit. Budgets are shares of the measured peak of "100", and the least that is found. Peaks are those of the
-allocator's reports in the first call (physical.py), with what TensorFlow keeps for later ones, variables and arguments added. Then all take steps in turns, one each.
+allocator's reports in the first call (physical.py), with what TensorFlow keeps for later ones, variables and arguments added. Then all
+take steps in turns, one each.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 HERE = pathlib.Path(__file__).parent
-CASES = ["ResNet50", "MobileNetV2", "VGG19", "U-Net", "encoder", "LSTM", "LSTM, unrolled", "MobileNet", "EfficientNetB0", "DenseNet121", "ConvNeXtTiny",
-         "InceptionV3", "Xception", "NASNetMobile"]  # fmt: skip
+CASES = ["ResNet50", "MobileNetV2", "VGG19", "U-Net", "encoder", "LSTM", "LSTM, unrolled", "MobileNet", "EfficientNetB0", "DenseNet121",
+         "ConvNeXtTiny", "InceptionV3", "Xception", "NASNetMobile"]  # fmt: skip
 ROUNDS, ROUND_SECONDS = 5, 15.0
 PLAIN, UNPLANNED = "plain", "100"
 
