@@ -14,7 +14,7 @@ set_target_properties(checkmate_program PROPERTIES OUTPUT_NAME checkmate)
 target_include_directories(checkmate_program PRIVATE "${PROJECT_SOURCE_DIR}/src")
 target_compile_definitions(checkmate_program PRIVATE $<$<NOT:$<BOOL:${CKM_RUN}>>:CLI_PLANS_ONLY>)
 # Beside the shared library in a wheel, the program needs no copy of it.
-target_link_libraries(checkmate_program PRIVATE checkmate_flags $<IF:$<BOOL:${SKBUILD}>,checkmate_shared,checkmate_static>)
+target_link_libraries(checkmate_program PRIVATE checkmate_flags $<IF:$<BOOL:${SKBUILD}>,checkmate_shared,checkmate_static> m)
 add_dependencies(product checkmate_program)
 
 # Examples are users of the library: public headers only. `make demo` runs one, the tests run all.
