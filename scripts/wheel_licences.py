@@ -52,11 +52,10 @@ def say(*command: str) -> str:
 def package_of(library: str) -> str:
     """The Debian package with a file of this name; auditwheel puts a part of a checksum into it: libz-1a2b3c4d.so.1."""
     name = re.sub(r"-[0-9a-f]{8}(?=\.so)", "", library)
-    try:
-        lines = say("dpkg-query", "-S", f"*/{name}").splitlines()
-    except subprocess.CalledProcessError:
-        lines = []
-    found = {line.split(":")[0] for line in lines}
+    # Not those for other processors, which cross compilers bring. A place where there is none is said on standard error.
+    places = [f"{folder}/{name}" for folder in ("/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu/*")]
+    lines = subprocess.run(["dpkg-query", "-S", *places], capture_output=True, text=True, check=False).stdout.splitlines()
+    found = {line.split(":")[0] for line in lines if not line.startswith("diversion ")}
     if len(found) != 1:
         sys.exit(f"wheel_licences.py: {name} is of {'several Debian packages' if found else 'no Debian package'}: no licence to put in")
     return found.pop()
