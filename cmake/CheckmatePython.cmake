@@ -3,6 +3,7 @@
 # program, which finds the library from where it lies.
 set_property(TARGET checkmate_shared PROPERTY VERSION)
 set_property(TARGET checkmate_shared PROPERTY SOVERSION)
-set_target_properties(checkmate_program PROPERTIES INSTALL_RPATH "$ORIGIN/..")
+# From the start, so that the name of the build folder does not get into it.
+set_target_properties(checkmate_program PROPERTIES INSTALL_RPATH "$ORIGIN/.." BUILD_WITH_INSTALL_RPATH ON)
 install(TARGETS checkmate_shared LIBRARY DESTINATION . COMPONENT python)
 install(TARGETS checkmate_program RUNTIME DESTINATION bin COMPONENT python)
