@@ -11,7 +11,7 @@ CONFIGURE = cmake -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=Release
 
 MAKEFLAGS += --no-print-directory
 
-.PHONY: all build setup setup-test setup-demo demo test check install bench paper format tidy clean help
+.PHONY: all build setup setup-test setup-demo setup-wheel demo test check install wheel sdist bench paper format tidy clean help
 
 all: build
 
@@ -28,6 +28,9 @@ setup-test:
 setup-demo:
 	@sh scripts/setup.sh build demo
 
+setup-wheel:
+	@sh scripts/setup.sh build wheel
+
 demo: setup-demo build
 	@cmake --build $(BUILD) --target examples --parallel $(JOBS)
 	@CHECKMATE=$(BUILD)/checkmate sh scripts/demo.sh
@@ -43,6 +46,12 @@ install: build
 	@cmake -S . -B $(BUILD) -DCMAKE_INSTALL_PREFIX=$(PREFIX)
 	@cmake --build $(BUILD) --target product --parallel $(JOBS)
 	@cmake --install $(BUILD)
+
+wheel: setup-wheel
+	@sh scripts/wheel.sh dist
+
+sdist: setup-wheel
+	@sh scripts/sdist.sh dist
 
 bench: build
 	@if [ -f bench/run.sh ]; then CHECKMATE=$(BUILD)/checkmate sh bench/run.sh; \
@@ -65,6 +74,7 @@ help:
 	@echo "make demo       build, then plan four networks and train one within memory budgets; prints two tables"
 	@echo "make test       build everything and run all tests"
 	@echo "make install    install under PREFIX ($(PREFIX)); DESTDIR is honoured"
+	@echo "make wheel      make a Python wheel in dist/ that needs no Debian package; make sdist makes the sources of one"
 	@echo "make bench      run the benchmarks"
 	@echo "make paper      run the experiments of the Checkmate paper and write docs/RESULTS.md: up to an hour, can be interrupted"
 	@echo "make format     format all C files with clang-format-14"

@@ -2,14 +2,25 @@
 # The program and the examples: users of the library.
 
 file(GLOB program_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/cli/*.c")
+# A program that only plans lacks the commands that run networks, and says so.
+if(CKM_RUN)
+    list(FILTER program_sources EXCLUDE REGEX "/cli_plans_only\\.c$")
+else()
+    list(FILTER program_sources EXCLUDE REGEX "/(cmd_(train|profile)|cli_(train.*|threads|profile|device|openmp|reserve))\\.c$")
+endif()
 add_executable(checkmate_program ${program_sources})
 set_target_properties(checkmate_program PROPERTIES OUTPUT_NAME checkmate)
 # Public headers only: src/ is there for the program's own headers, which the include test checks.
 target_include_directories(checkmate_program PRIVATE "${PROJECT_SOURCE_DIR}/src")
-target_link_libraries(checkmate_program PRIVATE checkmate_flags checkmate_static)
+target_compile_definitions(checkmate_program PRIVATE $<$<NOT:$<BOOL:${CKM_RUN}>>:CLI_PLANS_ONLY>)
+# Beside the shared library in a wheel, the program needs no copy of it.
+target_link_libraries(checkmate_program PRIVATE checkmate_flags $<IF:$<BOOL:${SKBUILD}>,checkmate_shared,checkmate_static> m)
 add_dependencies(product checkmate_program)
 
 # Examples are users of the library: public headers only. `make demo` runs one, the tests run all.
+if(NOT CKM_RUN)
+    return()
+endif()
 file(GLOB example_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/examples/*.c")
 set(examples "")
 add_custom_target(examples)

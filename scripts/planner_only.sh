@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Builds the library without what trains (-DCKM_RUN=OFF) and plans with it. Fails when anything of the executor gets into it:
-# a library that only kernels need, or a symbol that is not there. Usage: planner_only.sh FOLDER [CMAKE ARGUMENT...]
+# Builds library and program without what trains (-DCKM_RUN=OFF) and plans with them. Fails when anything of the executor gets
+# into them: a library that only kernels need, or a symbol that is not there. Usage: planner_only.sh FOLDER [CMAKE ARGUMENT...]
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 [ $# -ge 1 ] || { echo "usage: planner_only.sh FOLDER [CMAKE ARGUMENT...]" >&2; exit 2; }
@@ -11,7 +11,7 @@ cmake -S "$root" -B "$build" -DCKM_RUN=OFF -DCKM_BUILD_TESTS=OFF "$@" >"$build.l
 cmake --build "$build" --parallel "$(nproc)" >"$build.log" 2>&1 || { grep -v '^\[' "$build.log"; exit 1; }
 
 library="$build/libcheckmate.so"
-needs=$(readelf -d "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p')
+needs=$(readelf -d "$library" "$build/checkmate" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p')
 for kernels in dnnl gomp png jpeg; do
     case $needs in *"lib$kernels"*)
         echo "the planner links lib$kernels, which only kernels and data need"
@@ -23,6 +23,21 @@ ${CC:-cc} -std=c17 -I"$root/include" -o "$build/plan_network" "$root/examples/pl
     "-Wl,-rpath,$build"
 (cd "$build" && ./plan_network) >"$build.log" || { echo "planning with it fails:"; cat "$build.log"; exit 1; }
 grep -q . "$build.log" || { echo "planning with it says nothing"; exit 1; }
+# The program plans, lists no command that it lacks, and says what it lacks in one line.
+"$build/checkmate" solve MobileNet --batch 2 --budget 60% --time-limit 1 >"$build.log" 2>&1 || { cat "$build.log"; exit 1; }
+if "$build/checkmate" --help | grep -E '^  (train|profile) '; then
+    echo "the planner's program lists commands that it has not, see above"
+    exit 1
+fi
+for command in "train MobileNet" "profile MobileNet" "help train" "devices --measure"; do
+    # shellcheck disable=SC2086 # the command is words
+    if "$build/checkmate" $command >"$build.log" 2>&1 || [ "$(wc -l <"$build.log")" -ne 1 ] ||
+        ! grep -q 'only plans.*-DCKM_RUN=ON' "$build.log"; then
+        echo "the planner's program does not refuse '$command' in one line that says why:"
+        cat "$build.log"
+        exit 1
+    fi
+done
 cmake --install "$build" --prefix "$build/installed" >"$build.log" || { cat "$build.log"; exit 1; }
 pc=$(find "$build/installed" -name checkmate.pc)
 static=$(PKG_CONFIG_PATH=${pc%/*} pkg-config --static --cflags --libs checkmate | sed 's/-lcheckmate/-l:libcheckmate.a/')
@@ -33,4 +48,4 @@ case $static in *dnnl* | *gomp* | *png* | *jpeg*)
 esac
 eval "${CC:-cc}" -std=c17 "'$root/examples/plan_network.c'" -o "'$build/plan_static'" "$static"
 (cd "$build" && ./plan_static) >"$build.log" || { echo "planning with the installed library fails:"; cat "$build.log"; exit 1; }
-echo "the planner alone: $(echo "$needs" | wc -l) libraries, $(wc -c <"$library") bytes; it plans"
+echo "the planner alone: $(echo "$needs" | sort -u | wc -l) libraries, $(wc -c <"$library") bytes; it plans"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian packages that are still missing, and nothing else. Silent when nothing is missing.
-# Usage: scripts/setup.sh [build] [test] [demo] [ci]      (default: build test demo)
+# Usage: scripts/setup.sh [build] [test] [demo] [wheel] [ci]      (default: build test demo)
 # What is needed is looked for as such (a command, a header), so a tool installed by other means counts.
 # CKM_NO_SETUP=1: never install, only say what is missing.
 # CKM_SETUP_WAIT=S: seconds to wait while another package manager is at work (default: 600).
@@ -75,6 +75,10 @@ need_demo() {
     need graphviz have_command dot
 }
 
+need_wheel() {
+    need python3-venv python3_has ensurepip
+}
+
 need_ci() {
     need clang-14 have_command clang-14
     need libclang-rt-14-dev have_clang_runtime
@@ -84,15 +88,17 @@ need_ci() {
     need clang-tidy-14 have_command clang-tidy-14
     need python3-venv python3_has venv
     need python3-pip have_command pip3
+    # For trying packages on a bare system.
+    need debootstrap test -e /usr/sbin/debootstrap
 }
 
 collect() {
     missing=""
     for set in "$@"; do
         case $set in
-        build | test | demo | ci) "need_$set" ;;
+        build | test | demo | wheel | ci) "need_$set" ;;
         *)
-            echo "setup.sh: unknown set \"$set\"; known: build test demo ci" >&2
+            echo "setup.sh: unknown set \"$set\"; known: build test demo wheel ci" >&2
             exit 2
             ;;
         esac

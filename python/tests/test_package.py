@@ -83,7 +83,7 @@ def test_an_sdist_without_the_c_sources_is_not_made(tmp_path: pathlib.Path) -> N
     code = f"from scikit_build_core.build import build_sdist; build_sdist({str(tmp_path)!r})"
     done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, timeout=60)
     assert done.returncode != 0
-    assert "There is no sdist" in done.stdout + done.stderr
+    assert "`make sdist`" in done.stdout + done.stderr
     assert not list(tmp_path.iterdir())
 
 

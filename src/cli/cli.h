@@ -103,7 +103,7 @@ int cli_failf(const char *format, ...) CKM_PRINTF(1, 2);
 int cli_usage_error(const cli_command *command, const char *format, ...) CKM_PRINTF(2, 3);
 // Fills *err as the library does, for the program's own errors.
 ckm_status cli_error(ckm_error *err, ckm_status code, const char *file, const char *format, ...) CKM_PRINTF(4, 5);
-// Says so when a program computes with fewer threads than it was to.
+// Says so when a program computes with fewer threads than it was to (cli_threads.c).
 void cli_note_threads(const ckm_program *program, int wanted);
 // "; did you mean '<prefix>x'?" for the name nearest to `word`, or "" when none is near. Returns buf.
 const char *cli_did_you_mean(const char *word, const char *const *names, int n, const char *prefix, char *buf,

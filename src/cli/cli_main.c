@@ -15,8 +15,11 @@ extern const cli_command cli_command_models, cli_command_graph, cli_command_solv
 
 // A new command: its file, its extern, its line.
 const cli_command *const cli_commands[] = {
-    &cli_command_models,     &cli_command_graph,   &cli_command_solve,     &cli_command_verify, &cli_command_report,
-    &cli_command_explain,    &cli_command_sweep,   &cli_command_max_batch, &cli_command_train,  &cli_command_profile,
+    &cli_command_models,     &cli_command_graph,   &cli_command_solve, &cli_command_verify,
+    &cli_command_report,     &cli_command_explain, &cli_command_sweep, &cli_command_max_batch,
+#ifndef CLI_PLANS_ONLY
+    &cli_command_train,      &cli_command_profile,
+#endif
     &cli_command_strategies, &cli_command_devices, &cli_command_help,
 };
 const int cli_n_commands = CLI_COUNT(cli_commands);
@@ -35,6 +38,11 @@ int cli_unknown_command(const char *name)
 {
     const char *names[CLI_COUNT(cli_commands)];
     char suggestion[128];
+#ifdef CLI_PLANS_ONLY
+    if (strcmp(name, "train") == 0 || strcmp(name, "profile") == 0) {
+        return cli_usage_error(NULL, "this program only plans and has no '%s': build it with -DCKM_RUN=ON", name);
+    }
+#endif
     for (int i = 0; i < cli_n_commands; i++) {
         names[i] = cli_commands[i]->name;
     }
@@ -90,8 +98,10 @@ int main(int argc, char **argv)
         return cli_usage_error(NULL, "the first argument must be a command, got '%s'", first);
     }
     const cli_command *command = cli_command_find(first);
+#ifndef CLI_PLANS_ONLY
     if (command == &cli_command_train || command == &cli_command_profile) {
         cli_openmp_settle(argv);
     }
+#endif
     return command != NULL ? run_command(command, argv + 2, argc - 2) : cli_unknown_command(first);
 }

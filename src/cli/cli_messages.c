@@ -76,16 +76,6 @@ ckm_status cli_error(ckm_error *err, ckm_status code, const char *file, const ch
     return code;
 }
 
-void cli_note_threads(const ckm_program *program, int wanted)
-{
-    int threads = ckm_program_threads(program);
-    // The reference back end computes with one thread whatever it is asked for.
-    if (threads < wanted && strcmp(ckm_program_backend(program), "reference") != 0) {
-        fprintf(stderr, "warning: only %d of %d threads could be started; continuing with %s\n", threads, wanted,
-                threads == 1 ? "one" : "these");
-    }
-}
-
 enum { WORD_MAX = 48 };
 
 static int lower(char c)
