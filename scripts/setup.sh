@@ -60,7 +60,9 @@ need_build() {
 
 need_test() {
     need libcmocka-dev have_module cmocka
-    # For looking at that page.
+    # For looking at the manual pages.
+    need mandoc have_command mandoc
+    # For looking at the page that `checkmate report` writes.
     need chromium have_command chromium
     need chromium-driver have_command chromedriver
     need python3-selenium python3_has selenium
