@@ -84,6 +84,9 @@ need_ci() {
     need llvm-14 have_command llvm-cov-14
     need clang-format-14 have_command clang-format-14
     need clang-tidy-14 have_command clang-tidy-14
+    # For trying completion.
+    need zsh have_command zsh
+    need fish have_command fish
     need python3-venv python3_has venv
     need python3-pip have_command pip3
 }

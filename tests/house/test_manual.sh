@@ -9,7 +9,7 @@ complain() {
     bad=1
 }
 if command -v mandoc >/dev/null; then
-    render() { mandoc -T lint -W warning "$1" && mandoc -T ascii -O width=2000 "$1" | sed "s/.$(printf '\b')//g"; }
+    render() { mandoc -T lint -W warning "$1" && mandoc -T ascii -O width=500 "$1" | sed "s/.$(printf '\b')//g"; }
 elif command -v groff >/dev/null; then
     render() { groff -man -ww -P-cbou -Tutf8 "$1" 2>&1; }
 else

@@ -6,9 +6,8 @@
 
 // bash splits the line at = and : as well as at blanks; the words are put together again, and what stands before the
 // last = or : of the word is taken off the answers, since bash replaces only what follows it.
-static const char head[] =
-    "# Completion of the commands, options and names of checkmate, for bash.\n"
-    "# Made by the build from the program's own tables.\n";
+static const char head[] = "# Completion of the commands, options and names of checkmate, for bash.\n"
+                           "# Made by the build from the program's own tables.\n";
 
 static const char tail[] =
     "_checkmate()\n"
@@ -131,7 +130,8 @@ void pages_write_bash(FILE *to)
     for (int list = 0; list < PAGES_N_LISTS; list++) {
         write_list(to, (pages_list)list);
     }
-    fputs("\n# Options of a command, and those of them that take a value.\n_checkmate_command()\n{\n    case $1 in\n", to);
+    fputs("\n# Options of a command, and those of them that take a value.\n_checkmate_command()\n{\n    case $1 in\n",
+          to);
     for (int c = 0; c < cli_n_commands; c++) {
         fprintf(to, "    %s)\n        options='", cli_commands[c]->name);
         write_names(to, cli_commands[c], false);
@@ -139,9 +139,10 @@ void pages_write_bash(FILE *to)
         write_names(to, cli_commands[c], true);
         fprintf(to, "'\n        ;;\n");
     }
-    fputs("    *) return 1 ;;\n    esac\n}\n\n# What the value of an option of a command can be.\n_checkmate_value()\n{\n"
-          "    case \"$1 $2\" in\n",
-          to);
+    fputs(
+        "    *) return 1 ;;\n    esac\n}\n\n# What the value of an option of a command can be.\n_checkmate_value()\n{\n"
+        "    case \"$1 $2\" in\n",
+        to);
     for (int c = 0; c < cli_n_commands; c++) {
         const cli_option *option = NULL;
         for (int i = 0; (option = pages_option_at(cli_commands[c], i)) != NULL; i++) {

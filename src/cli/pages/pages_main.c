@@ -37,7 +37,8 @@ static bool write_completion(const char *folder, const char *name, void (*write)
 static bool write_manual(const char *folder, const cli_command *command, const char *date)
 {
     char name[64];
-    snprintf(name, sizeof name, "man/checkmate%s%s.1", command != NULL ? "-" : "", command != NULL ? command->name : "");
+    snprintf(name, sizeof name, "man/checkmate%s%s.1", command != NULL ? "-" : "",
+             command != NULL ? command->name : "");
     FILE *to = open_page(folder, name);
     if (to == NULL) {
         return false;

@@ -12,34 +12,39 @@ typedef struct topic {
 
 static const topic environment[] = {
     {"OMP_WAIT_POLICY, GOMP_SPINCOUNT",
-     "How the threads of 'train' and 'profile' wait for each other. If neither is set, GOMP_SPINCOUNT is set to 1000: the "
+     "How the threads of 'train' and 'profile' wait for each other. If neither is set, GOMP_SPINCOUNT is set to 1000: "
+     "the "
      "threads spin for some microseconds and then sleep, so that other work on the machine does not make training "
      "several times slower."},
     {"OMP_STACKSIZE, GOMP_STACKSIZE",
      "Stack sizes of these threads. If neither is set, OMP_STACKSIZE is set to 512k: stacks count against the budget."},
-    {"DNNL_MAX_CPU_ISA",
-     "Caps the instructions that products and convolutions use: SSE41, AVX, AVX2, AVX512_CORE."},
-    {"XDG_CACHE_HOME",
-     "Measured times are kept in its folder checkmate; if it is not set, in $HOME/.cache/checkmate."},
+    {"DNNL_MAX_CPU_ISA", "Caps the instructions that products and convolutions use: SSE41, AVX, AVX2, AVX512_CORE."},
+    {"XDG_CACHE_HOME", "Measured times are kept in its folder checkmate; if it is not set, in $HOME/.cache/checkmate."},
     {"NO_COLOR", "No colours on terminals."},
 };
 
 static const char description[] =
-    "Decides which activations of a training step to keep in memory and which to free and compute again, so that the peak "
-    "stays within a budget in bytes at the least extra work. It says how far from the optimum its answer is at most, and "
+    "Decides which activations of a training step to keep in memory and which to free and compute again, so that the "
+    "peak "
+    "stays within a budget in bytes at the least extra work. It says how far from the optimum its answer is at most, "
+    "and "
     "every schedule that it writes has passed an independent verifier.\n\n"
     "MODEL is a network of the zoo ('checkmate models' lists them), an ONNX file (.onnx), or a dataflow graph (.json, "
     "format checkmate-graph).\n\n"
-    "Sizes are bytes or numbers with a unit: 512MB (powers of ten) or 4GiB (powers of two). Budgets may also be given as a "
-    "share of the peak without rematerialization: 60%. Budgets count everything, parameters and their gradients included.";
+    "Sizes are bytes or numbers with a unit: 512MB (powers of ten) or 4GiB (powers of two). Budgets may also be given "
+    "as a "
+    "share of the peak without rematerialization: 60%. Budgets count everything, parameters and their gradients "
+    "included.";
 
-static const char stopping[] =
-    "Interrupting a solve (Ctrl-C, SIGTERM) ends it with the best schedule so far. A command that has not ended ten seconds "
-    "later, or is interrupted twice, is ended at once; training has more time, to save.";
+static const char stopping[] = "Interrupting a solve (Ctrl-C, SIGTERM) ends it with the best schedule so far. A "
+                               "command that has not ended ten seconds "
+                               "later, or is interrupted twice, is ended at once; training has more time, to save.";
 
 static const char files[] =
-    "The formats checkmate-graph, checkmate-schedule and checkmate-profile are described in docs/FORMATS.md. Output files "
-    "are replaced as a whole or left alone; their permissions stay, and symbolic links are written through. What a killed "
+    "The formats checkmate-graph, checkmate-schedule and checkmate-profile are described in docs/FORMATS.md. Output "
+    "files "
+    "are replaced as a whole or left alone; their permissions stay, and symbolic links are written through. What a "
+    "killed "
     "process left beside a file (.NAME.ckm-tmp0) is removed by the next process that writes that file. Pipes are read "
     "while something writes to them; devices and folders are not read.";
 
@@ -122,7 +127,9 @@ static void write_section(FILE *to, const char *name)
 // "CHECKMATE\-SOLVE", the date and the version on top of a page.
 static void write_title(FILE *to, const char *name, const char *date)
 {
-    fputs(".\\\" SPDX-License-Identifier: Apache-2.0\n.\\\" Made by the build from the program's tables of options.\n.TH ", to);
+    fputs(".\\\" SPDX-License-Identifier: Apache-2.0\n.\\\" Made by the build from the program's tables of "
+          "options.\n.TH ",
+          to);
     for (; *name != '\0'; name++) {
         write_character(to, (char)toupper((unsigned char)*name));
     }
@@ -224,18 +231,21 @@ void pages_write_overview(FILE *to, const char *date)
     write_section(to, "Description");
     write_prose(to, description);
     write_section(to, "Commands");
-    fputs("Every command has a manual page, and \\fBcheckmate\\fP \\fIcommand\\fP \\fB\\-\\-help\\fP shows the same text.\n", to);
+    fputs("Every command has a manual page, and \\fBcheckmate\\fP \\fIcommand\\fP \\fB\\-\\-help\\fP shows the same "
+          "text.\n",
+          to);
     for (int i = 0; i < cli_n_commands; i++) {
         fputs(".TP\n\\fBcheckmate\\-", to);
         write_span(to, cli_commands[i]->name, strlen(cli_commands[i]->name));
         fputs("\\fP(1)\n", to);
         write_prose(to, cli_commands[i]->summary);
     }
-    write_exit_statuses(to, "0  done\n"
-                            "1  failed: bad input, input or output error, out of memory; one line on standard error says why\n"
-                            "2  wrong usage\n"
-                            "3  proven: no schedule fits the budget\n"
-                            "4  no schedule was found within the limits\n");
+    write_exit_statuses(
+        to, "0  done\n"
+            "1  failed: bad input, input or output error, out of memory; one line on standard error says why\n"
+            "2  wrong usage\n"
+            "3  proven: no schedule fits the budget\n"
+            "4  no schedule was found within the limits\n");
     fputs(".PP\n", to);
     write_prose(to, stopping);
     write_section(to, "Environment");
