@@ -57,6 +57,11 @@ format:
 tidy: setup-test
 	@sh scripts/tidy.sh
 
+# Packages for those who have no checkout: a tarball of the last commit.
+.PHONY: dist
+dist:
+	@sh scripts/dist.sh
+
 clean:
 	rm -rf $(BUILD)
 
@@ -65,6 +70,7 @@ help:
 	@echo "make demo       build, then plan four networks and train one within memory budgets; prints two tables"
 	@echo "make test       build everything and run all tests"
 	@echo "make install    install under PREFIX ($(PREFIX)); DESTDIR is honoured"
+	@echo "make dist       write checkmate-VERSION.tar.gz, the tree of the last commit"
 	@echo "make bench      run the benchmarks"
 	@echo "make paper      run the experiments of the Checkmate paper and write docs/RESULTS.md: up to an hour, can be interrupted"
 	@echo "make format     format all C files with clang-format-14"

@@ -74,9 +74,11 @@ if(TARGET checkmate_program)
         set_tests_properties(house_${name} PROPERTIES
             LABELS unit TIMEOUT 300 SKIP_RETURN_CODE 77 ENVIRONMENT "${house_environment}")
     endforeach()
-    add_test(NAME install COMMAND sh "${tests_dir}/install/test_install.sh")
-    set_tests_properties(install PROPERTIES
-        LABELS install TIMEOUT 600 SKIP_RETURN_CODE 77 ENVIRONMENT "${house_environment}")
+    foreach(name install dist)
+        add_test(NAME ${name} COMMAND sh "${tests_dir}/install/test_${name}.sh")
+        set_tests_properties(${name} PROPERTIES
+            LABELS install TIMEOUT 900 SKIP_RETURN_CODE 77 ENVIRONMENT "${house_environment}")
+    endforeach()
 endif()
 
 foreach(name ${examples})
