@@ -6,7 +6,11 @@ add_executable(checkmate_program ${program_sources})
 set_target_properties(checkmate_program PROPERTIES OUTPUT_NAME checkmate)
 # Public headers only: src/ is there for the program's own headers, which the include test checks.
 target_include_directories(checkmate_program PRIVATE "${PROJECT_SOURCE_DIR}/src")
-target_link_libraries(checkmate_program PRIVATE checkmate_flags checkmate_static)
+if(CKM_SHARED_PROGRAM)
+    target_link_libraries(checkmate_program PRIVATE checkmate_flags checkmate_shared Threads::Threads m)
+else()
+    target_link_libraries(checkmate_program PRIVATE checkmate_flags checkmate_static)
+endif()
 add_dependencies(product checkmate_program)
 
 # Manual pages and completions, written from the program's tables by a program that shares them.

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian packages that are still missing, and nothing else. Silent when nothing is missing.
-# Usage: scripts/setup.sh [build] [test] [demo] [ci]      (default: build test demo)
+# Usage: scripts/setup.sh [build] [test] [demo] [ci] [package]      (default: build test demo)
 # What is needed is looked for as such (a command, a header), so a tool installed by other means counts.
 # CKM_NO_SETUP=1: never install, only say what is missing.
 # CKM_SETUP_WAIT=S: seconds to wait while another package manager is at work (default: 600).
@@ -91,13 +91,22 @@ need_ci() {
     need python3-pip have_command pip3
 }
 
+# For `make deb` and its test in a fresh system.
+need_package() {
+    need dpkg-dev have_command dpkg-buildpackage
+    need debhelper have_command dh
+    need lintian have_command lintian
+    need debootstrap test -x /usr/sbin/debootstrap
+    need abigail-tools have_command abidiff
+}
+
 collect() {
     missing=""
     for set in "$@"; do
         case $set in
-        build | test | demo | ci) "need_$set" ;;
+        build | test | demo | ci | package) "need_$set" ;;
         *)
-            echo "setup.sh: unknown set \"$set\"; known: build test demo ci" >&2
+            echo "setup.sh: unknown set \"$set\"; known: build test demo ci package" >&2
             exit 2
             ;;
         esac
