@@ -66,6 +66,15 @@ format:
 tidy: setup-test
 	@sh scripts/tidy.sh
 
+# Packages for those who have no checkout: a tarball of the last commit, and Debian's.
+.PHONY: dist deb
+dist:
+	@sh scripts/dist.sh
+
+deb:
+	@sh scripts/setup.sh build package
+	@sh scripts/deb.sh
+
 clean:
 	rm -rf $(BUILD)
 
@@ -75,6 +84,8 @@ help:
 	@echo "make test       build everything and run all tests"
 	@echo "make install    install under PREFIX ($(PREFIX)); DESTDIR is honoured"
 	@echo "make wheel      make a Python wheel in dist/ that needs no Debian package; make sdist makes the sources of one"
+	@echo "make dist       write checkmate-VERSION.tar.gz, the tree of the last commit"
+	@echo "make deb        write Debian packages into packages/, checked by lintian"
 	@echo "make bench      run the benchmarks"
 	@echo "make paper      run the experiments of the Checkmate paper and write docs/RESULTS.md: up to an hour, can be interrupted"
 	@echo "make format     format all C files with clang-format-14"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Tests of the project itself: include rule, headers, symbols, house rules, manual page, installation,
+# Tests of the project itself: include rule, headers, symbols, house rules, manual pages, completion, installation,
 # examples.
 
 if(NOT CKM_BUILD_TESTS)
@@ -17,9 +17,9 @@ if(CKM_SANITIZE OR CKM_COVERAGE)
     list(APPEND house_environment "CKM_INSTRUMENTED=1")
 endif()
 
-# All there are, but the manual's, which needs the program.
+# All there are, but those that need the program.
 file(GLOB house_scripts CONFIGURE_DEPENDS "${tests_dir}/house/test_*.sh")
-list(FILTER house_scripts EXCLUDE REGEX "/test_manual\\.sh$")
+list(FILTER house_scripts EXCLUDE REGEX "/test_(manual|completion)\\.sh$")
 foreach(script IN LISTS house_scripts)
     string(REGEX REPLACE ".*/test_(.*)\\.sh$" "\\1" name "${script}")
     add_test(NAME house_${name} COMMAND sh "${tests_dir}/house/test_${name}.sh")
@@ -69,11 +69,16 @@ if(CKM_RUN)
 endif()
 
 if(TARGET checkmate_program)
-    add_test(NAME house_manual COMMAND sh "${tests_dir}/house/test_manual.sh")
-    set_tests_properties(house_manual PROPERTIES LABELS unit TIMEOUT 60 ENVIRONMENT "${house_environment}")
-    add_test(NAME install COMMAND sh "${tests_dir}/install/test_install.sh")
-    set_tests_properties(install PROPERTIES
-        LABELS install TIMEOUT 600 SKIP_RETURN_CODE 77 ENVIRONMENT "${house_environment}")
+    foreach(name manual completion)
+        add_test(NAME house_${name} COMMAND sh "${tests_dir}/house/test_${name}.sh")
+        set_tests_properties(house_${name} PROPERTIES
+            LABELS unit TIMEOUT 300 SKIP_RETURN_CODE 77 ENVIRONMENT "${house_environment}")
+    endforeach()
+    foreach(name install dist)
+        add_test(NAME ${name} COMMAND sh "${tests_dir}/install/test_${name}.sh")
+        set_tests_properties(${name} PROPERTIES
+            LABELS install TIMEOUT 900 SKIP_RETURN_CODE 77 ENVIRONMENT "${house_environment}")
+    endforeach()
 endif()
 
 foreach(name ${examples})

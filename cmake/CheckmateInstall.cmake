@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Installation: headers, libraries, program, checkmate.pc, CMake package, man page.
+# Installation: headers, libraries, program, checkmate.pc, CMake package, manual pages, completions.
 include(CMakePackageConfigHelpers)
 
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/checkmate")
@@ -46,9 +46,12 @@ endif()
 configure_file("${CMAKE_CURRENT_LIST_DIR}/checkmate.pc.in" "${PROJECT_BINARY_DIR}/checkmate.pc" @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/checkmate.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
 
-file(GLOB man_pages CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/docs/man/*.1")
-if(man_pages AND TARGET checkmate_program)
-    install(FILES ${man_pages} DESTINATION "${CMAKE_INSTALL_MANDIR}/man1")
+if(TARGET checkmate_program)
+    install(DIRECTORY "${pages_dir}/man/" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1")
+    # Where bash-completion, zsh and fish look below a prefix.
+    install(FILES "${pages_dir}/completions/checkmate" DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions")
+    install(FILES "${pages_dir}/completions/_checkmate" DESTINATION "${CMAKE_INSTALL_DATADIR}/zsh/site-functions")
+    install(FILES "${pages_dir}/completions/checkmate.fish" DESTINATION "${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d")
 endif()
 foreach(document LICENSE NOTICE README.md CHANGELOG.md)
     if(EXISTS "${PROJECT_SOURCE_DIR}/${document}")

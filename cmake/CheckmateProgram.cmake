@@ -13,9 +13,36 @@ set_target_properties(checkmate_program PROPERTIES OUTPUT_NAME checkmate)
 # Public headers only: src/ is there for the program's own headers, which the include test checks.
 target_include_directories(checkmate_program PRIVATE "${PROJECT_SOURCE_DIR}/src")
 target_compile_definitions(checkmate_program PRIVATE $<$<NOT:$<BOOL:${CKM_RUN}>>:CLI_PLANS_ONLY>)
-# Beside the shared library in a wheel, the program needs no copy of it.
-target_link_libraries(checkmate_program PRIVATE checkmate_flags $<IF:$<BOOL:${SKBUILD}>,checkmate_shared,checkmate_static> m)
+# Beside the shared library in a wheel or a package, the program needs no copy of it.
+if(CKM_SHARED_PROGRAM OR SKBUILD)
+    target_link_libraries(checkmate_program PRIVATE checkmate_flags checkmate_shared Threads::Threads m)
+else()
+    target_link_libraries(checkmate_program PRIVATE checkmate_flags checkmate_static m)
+endif()
 add_dependencies(product checkmate_program)
+
+# Manual pages and completions, written from the program's tables by a program that shares them.
+file(GLOB page_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/cli/pages/*.c")
+set(table_sources ${program_sources})
+list(FILTER table_sources EXCLUDE REGEX "/cli_main\\.c$")
+add_executable(checkmate_pages ${page_sources} ${table_sources})
+target_include_directories(checkmate_pages PRIVATE "${PROJECT_SOURCE_DIR}/src")
+target_compile_definitions(checkmate_pages PRIVATE $<$<NOT:$<BOOL:${CKM_RUN}>>:CLI_PLANS_ONLY>)
+target_link_libraries(checkmate_pages PRIVATE checkmate_flags checkmate_static m)
+set(pages_dir "${PROJECT_BINARY_DIR}/pages")
+# The day of the build, or what SOURCE_DATE_EPOCH says.
+string(TIMESTAMP pages_date "%Y-%m-%d" UTC)
+add_custom_command(
+    OUTPUT "${pages_dir}/written"
+    COMMAND "${CMAKE_COMMAND}" -E rm -rf "${pages_dir}"
+    COMMAND "${CMAKE_COMMAND}" -E make_directory "${pages_dir}/man" "${pages_dir}/completions"
+    COMMAND checkmate_pages "${pages_dir}" "${pages_date}"
+    COMMAND "${CMAKE_COMMAND}" -E touch "${pages_dir}/written"
+    DEPENDS checkmate_pages
+    COMMENT "Writing manual pages and completions"
+    VERBATIM)
+add_custom_target(pages ALL DEPENDS "${pages_dir}/written")
+add_dependencies(product pages)
 
 # Examples are users of the library: public headers only. `make demo` runs one, the tests run all.
 if(NOT CKM_RUN)

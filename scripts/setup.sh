@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian packages that are still missing, and nothing else. Silent when nothing is missing.
-# Usage: scripts/setup.sh [build] [test] [demo] [wheel] [ci]      (default: build test demo)
+# Usage: scripts/setup.sh [build] [test] [demo] [wheel] [ci] [package]      (default: build test demo)
 # What is needed is looked for as such (a command, a header), so a tool installed by other means counts.
 # CKM_NO_SETUP=1: never install, only say what is missing.
 # CKM_SETUP_WAIT=S: seconds to wait while another package manager is at work (default: 600).
@@ -60,7 +60,9 @@ need_build() {
 
 need_test() {
     need libcmocka-dev have_module cmocka
-    # For looking at that page.
+    # For looking at the manual pages.
+    need mandoc have_command mandoc
+    # For looking at the page that `checkmate report` writes.
     need chromium have_command chromium
     need chromium-driver have_command chromedriver
     need python3-selenium python3_has selenium
@@ -86,19 +88,31 @@ need_ci() {
     need llvm-14 have_command llvm-cov-14
     need clang-format-14 have_command clang-format-14
     need clang-tidy-14 have_command clang-tidy-14
+    # For trying completion.
+    need zsh have_command zsh
+    need fish have_command fish
     need python3-venv python3_has venv
     need python3-pip have_command pip3
     # For trying packages on a bare system.
     need debootstrap test -e /usr/sbin/debootstrap
 }
 
+# For `make deb` and its test in a fresh system.
+need_package() {
+    need dpkg-dev have_command dpkg-buildpackage
+    need debhelper have_command dh
+    need lintian have_command lintian
+    need debootstrap test -x /usr/sbin/debootstrap
+    need abigail-tools have_command abidiff
+}
+
 collect() {
     missing=""
     for set in "$@"; do
         case $set in
-        build | test | demo | wheel | ci) "need_$set" ;;
+        build | test | demo | wheel | ci | package) "need_$set" ;;
         *)
-            echo "setup.sh: unknown set \"$set\"; known: build test demo wheel ci" >&2
+            echo "setup.sh: unknown set \"$set\"; known: build test demo wheel ci package" >&2
             exit 2
             ;;
         esac

@@ -81,7 +81,7 @@ struct cli_command {
 
 #define CLI_COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
-// The table of commands (cli_main.c), in the order in which help shows them.
+// The table of commands (cli_commands.c), in the order in which help shows them.
 extern const cli_command *const cli_commands[];
 extern const int cli_n_commands;
 const cli_command *cli_command_find(const char *name);
@@ -93,6 +93,7 @@ int cli_unknown_command(const char *name);  // reports it; gives the exit status
 int cli_parse(const cli_command *command, void *settings, char **argv, int argc, int *n_arguments);
 void cli_print_help(const cli_command *command);
 void cli_print_overview(FILE *to);
+const char *cli_exit_statuses(const cli_command *command);  // lines "N  meaning"
 
 // Called first by commands that compute with threads (cli_openmp.c). May start the program anew.
 void cli_openmp_settle(char **argv);

@@ -67,6 +67,14 @@ static void print_lines(const char *text)
     }
 }
 
+const char *cli_exit_statuses(const cli_command *command)
+{
+    return command->exit_statuses != NULL ? command->exit_statuses
+                                          : "0  done\n"
+                                            "1  failed: bad input, input or output error, out of memory\n"
+                                            "2  wrong usage\n";
+}
+
 void cli_print_help(const cli_command *command)
 {
     static const cli_option help = {"help", 'h', CLI_FLAG, 0, NULL, "Show this text.", NULL, 0, 0, NULL};
@@ -95,10 +103,7 @@ void cli_print_help(const cli_command *command)
         print_lines(command->examples);
     }
     print_heading("Exit status");
-    print_lines(command->exit_statuses != NULL ? command->exit_statuses
-                                               : "0  done\n"
-                                                 "1  failed: bad input, input or output error, out of memory\n"
-                                                 "2  wrong usage\n");
+    print_lines(cli_exit_statuses(command));
 }
 
 void cli_print_overview(FILE *to)

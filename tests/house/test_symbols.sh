@@ -36,4 +36,13 @@ case $version in
 *) soname=libcheckmate.so.${version%%.*} ;;
 esac
 readelf -d "$library" | grep -q "SONAME.*\[$soname\]" || { echo "the soname is not $soname"; exit 1; }
+
+# Debian's list of them, by which dpkg knows which version of the library a program needs.
+sed -n 's/^ \(ckm_.*\)@CHECKMATE_0 .*/\1/p' "$CKM_SOURCE_DIR/debian/libcheckmate0.symbols" | LC_ALL=C sort >"$scratch/listed"
+if [ -n "$(LC_ALL=C comm -3 "$scratch/listed" "$scratch/defined")" ]; then
+    echo "in debian/libcheckmate0.symbols (left) but not exported, or exported (right) but not listed there with its first version:"
+    LC_ALL=C comm -3 "$scratch/listed" "$scratch/defined"
+    exit 1
+fi
+head -n 1 "$CKM_SOURCE_DIR/debian/libcheckmate0.symbols" | grep -q "^$soname " || { echo "debian/libcheckmate0.symbols is not of $soname"; exit 1; }
 echo "$(wc -l <"$scratch/defined") symbols exported, all declared"

@@ -22,7 +22,9 @@ prefix="$scratch/a prefix"  # with a space, as users have them
 cmake --install "$CKM_BINARY_DIR" --prefix "$prefix" >"$scratch/log" || { cat "$scratch/log"; exit 1; }
 libdir=$(dirname "$(find "$prefix" -name libcheckmate.a)")
 must_exist "$libdir/libcheckmate.so" "$libdir/pkgconfig/checkmate.pc" "$libdir/cmake/checkmate/checkmate-config.cmake" \
-    "$prefix/share/man/man1/checkmate.1" "$prefix/share/doc/checkmate/LICENSE" "$prefix/bin/checkmate"
+    "$prefix/share/man/man1/checkmate.1" "$prefix/share/man/man1/checkmate-solve.1" \
+    "$prefix/share/bash-completion/completions/checkmate" "$prefix/share/zsh/site-functions/_checkmate" \
+    "$prefix/share/fish/vendor_completions.d/checkmate.fish" "$prefix/share/doc/checkmate/LICENSE" "$prefix/bin/checkmate"
 for header in "$CKM_SOURCE_DIR"/include/checkmate/*.h; do
     must_exist "$prefix/include/checkmate/$(basename "$header")"
 done
