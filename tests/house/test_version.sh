@@ -18,7 +18,7 @@ version=$(sed -n 's/^#define CKM_VERSION_STRING "\([0-9]*\.[0-9]*\.[0-9]*\)"$/\1
 
 # same WHERE WHAT: what is said there.
 same() { [ "$2" = "$version" ] || complain "$1 says version '$2'; $header says $version"; }
-same docs/man/checkmate.1 "$(sed -n 's/^\.TH .* "checkmate \([0-9.]*\)".*/\1/p' docs/man/checkmate.1)"
+same "the manual page" "$(sed -n 's/^\.TH .* "checkmate \([0-9.]*\)".*/\1/p' "$CKM_BINARY_DIR/pages/man/checkmate.1")"
 same tests/golden/help.txt "$(sed -n 's/^checkmate \([0-9.]*\)$/\1/p' tests/golden/help.txt)"
 same CHANGELOG.md "$(sed -n 's/^## \([0-9.]*\).*/\1/p' CHANGELOG.md | head -n 1)"
 # What was built.
