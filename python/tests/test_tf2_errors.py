@@ -91,7 +91,7 @@ def test_what_is_no_model_and_no_function() -> None:
         c2.function(3)
     with pytest.raises(TypeError, match="plans needs what compile or function gave"):
         c2.plans(small())
-    with pytest.raises(TypeError, match="needs a loss and an optimizer"):
+    with pytest.raises(TypeError, match="needs a loss, as a Keras object"):
         c2.compile(small(), None, "sgd", tf.ones((2, 4)), tf.ones((2, 1)), "100%", **FAST)
 
 
