@@ -15,6 +15,7 @@ import hashlib
 import json
 import os
 import platform
+import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
@@ -28,6 +29,8 @@ from ..errors import UnsupportedError
 from .program import FUNCTIONAL, Call, Value
 from .run import Emitter, add_functions, as_written, attributes
 
+#: A call is watched so often.
+_WATCHED = 3
 #: The counters are looked at so often, since what was there before may go at the same time.
 _TRIES = 4
 #: Of what is kept on disk.
@@ -267,7 +270,7 @@ class _Trial:
 
     def facts(self) -> Facts:
         single = self._function(lambda inputs: self._emit(inputs))
-        peak, after, _ = self._watched(single)
+        peak, after = self._watched(single)
         outputs = sum(v.bytes for v in self.call.outputs)
         views = self._views(after, outputs)
         workspace = max(0, peak - after)
@@ -295,7 +298,7 @@ class _Trial:
             size = call.inputs[i].bytes
             k = next((k for k, output in enumerate(call.outputs) if output.bytes == size and views[k] < 0), -1)
             if k >= 0 and size >= counted_from(self.device):
-                peak, _, _ = self._watched(self._function(functools.partial(self._on_copy, i)))
+                peak, _ = self._watched(self._function(functools.partial(self._on_copy, i)))
                 if peak < held_peak + size // 2:
                     found.append((i, k))
         return tuple(found)
@@ -329,13 +332,19 @@ class _Trial:
         run()  # kernels are made, and what they keep
         return run
 
-    def _watched(self, run: Callable[[], Any]) -> tuple[int, int, Any]:
-        """Bytes more than before: at most, and with the outputs there."""
-        before = tf.config.experimental.get_memory_info(self.device)["current"]
-        tf.config.experimental.reset_memory_stats(self.device)
-        held = run()
-        info = tf.config.experimental.get_memory_info(self.device)
-        return info["peak"] - before, info["current"] - before, held
+    def _watched(self, run: Callable[[], Any]) -> tuple[int, int]:
+        """Bytes more than before: at most, and with the outputs there. TensorFlow's threads may let go of what they held when the
+        call is over already, so that a peak is too low, or what is there too much or too little, in one of some runs."""
+        peaks, afters = [], []
+        for _ in range(_WATCHED):
+            before = tf.config.experimental.get_memory_info(self.device)["current"]
+            tf.config.experimental.reset_memory_stats(self.device)
+            held = run()
+            info = tf.config.experimental.get_memory_info(self.device)
+            peaks.append(info["peak"] - before)
+            afters.append(info["current"] - before)
+            del held
+        return max(peaks), statistics.median_low(afters)
 
     def _nanoseconds(self) -> int:
         once = self._function(lambda inputs: self._emit(inputs))
