@@ -65,6 +65,8 @@ class Race:
         import budgets
         import physical
 
+        if hasattr(run, "prepare"):
+            run.prepare(*self.given)
         peak = self.held + physical.allocator_peak(lambda: run(*self.given))
         for variable, value in zip(self.variables, self.start, strict=True):
             variable.assign(value)
