@@ -201,3 +201,33 @@ def test_what_is_written_to_be_computed_again_is_not_merged() -> None:
     traced = read(step, tf.TensorSpec((4, 4)))
     products = [call for call in traced.calls if call.type == "Mul" and {v.name for v in call.inputs} == {"beta:0", "matmul:0"}]
     assert [call.type for call in traced.calls].count("Sigmoid") == 2 and len(products) == 3
+
+
+def test_a_schedule_that_costs_too_much_is_searched_for_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where the solver's time was too short."""
+    from checkmate.tf2 import planner
+
+    variables = [tf.Variable(tf.ones((256, 256))) for _ in range(6)]
+
+    def step(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            for variable in variables:
+                x = tf.tanh(x @ variable)
+            value = tf.reduce_sum(x)
+        return value, tape.gradient(value, variables)[0]
+
+    seconds: list[float] = []
+    solve = planner.solve
+
+    def slow(*args: Any, **options: Any) -> Any:
+        seconds.append(options["time_limit"])
+        found = solve(*args, **options)
+        if len(seconds) == 1:
+            monkeypatch.setattr(type(found), "overhead", property(lambda self: 3.0 if self is found else 0.1))
+            object.__setattr__(found, "status", "feasible")
+        return found
+
+    monkeypatch.setattr(planner, "solve", slow)
+    planned = c2.function(step, "85%", costs="estimate", time_limit=1.0, cache=False)
+    planned.prepare(tf.TensorSpec((2048, 256)))
+    assert seconds == [1.0, 3.0]

@@ -18,10 +18,13 @@ from ..planning import budget as sizes
 from ..planning import least, plan_cache
 from ..planning.tidy import tidied
 from ..schedule import Schedule
-from ..solver import Progress, solve
+from ..solver import Progress, Solution, solve
 from . import lower, measure, program, run
 
 FRONT = "tensorflow"
+
+#: Overhead above which a schedule is searched for once more, and for so many times as long.
+_TOO_MUCH, _LONGER = 2.0, 3
 
 
 @dataclass(frozen=True)
@@ -264,10 +267,19 @@ def _solved(graph: Graph, limit: int, options: Options, start: Schedule | None) 
             gap = "" if p.gap is None else f", gap {100 * p.gap:.2g} %"
             options.say(f"{p.seconds:.0f} s: overhead {100 * (p.cost / max(1, graph.total_cost) - 1):.2f} %{gap} ({p.source})")
 
-    solution = solve(graph, limit, strategy=options.strategy, time_limit=time_limit(graph, options), gap=options.gap, threads=options.threads,
-                     seed=options.seed, start=start, progress=report if options.progress is not None else None)  # fmt: skip
-    if solution.interrupted:
-        raise KeyboardInterrupt
+    def search(seconds: float, seed: int, start: Schedule | None) -> Solution:
+        last[0] = -1.0
+        found = solve(graph, limit, strategy=options.strategy, time_limit=seconds, gap=options.gap, threads=options.threads, seed=seed,
+                      start=start, progress=report if options.progress is not None else None)  # fmt: skip
+        if found.interrupted:
+            raise KeyboardInterrupt
+        return found
+
+    seconds = time_limit(graph, options)
+    solution = search(seconds, options.seed, start)
+    if solution.schedule is not None and (solution.overhead or 0.0) > _TOO_MUCH and solution.status != "optimal":
+        options.say(f"{100 * (solution.overhead or 0.0):.0f} % more computation is a sign of too little time; searching once more")
+        solution = search(_LONGER * seconds, options.seed + 1, solution.schedule)
     found = solution.require().schedule
     assert found is not None
     schedule = tidied(graph, found)
