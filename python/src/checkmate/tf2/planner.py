@@ -279,7 +279,9 @@ def _solved(graph: Graph, limit: int, options: Options, start: Schedule | None) 
     solution = search(seconds, options.seed, start)
     if solution.schedule is not None and (solution.overhead or 0.0) > _TOO_MUCH and solution.status != "optimal":
         options.say(f"{100 * (solution.overhead or 0.0):.0f} % more computation is a sign of too little time; searching once more")
-        solution = search(_LONGER * seconds, options.seed + 1, solution.schedule)
+        again = search(_LONGER * seconds, options.seed + 1, solution.schedule)
+        if again.cost is not None and solution.cost is not None and again.cost < solution.cost:
+            solution = again
     found = solution.require().schedule
     assert found is not None
     schedule = tidied(graph, found)

@@ -198,9 +198,9 @@ class _Reader:
                 shape = value.spec.shape
                 if value.spec.dtype == tf.variant:
                     raise UnsupportedError(
-                        f"{call.name} ({call.type}) keeps tensors in a list (a TensorArray) whose bytes are not known, as loops do, and whatever "
-                        "gradients of while and cond go through: a recurrent layer can be planned with unroll=True, a loop of one's own as a "
-                        "Python loop"
+                        f"{call.name} ({call.type}) keeps tensors in a list (a TensorArray), whose bytes are not known. Loops do so, and so does "
+                        "any while or cond that gradients go through. A recurrent layer can be planned with unroll=True, a loop of your own as "
+                        "a Python loop"
                     )
                 advice = (
                     "the sizes of an embedding's update by this optimizer depend on the words of a batch; Adam and SGD do without"
