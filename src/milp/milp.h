@@ -58,6 +58,7 @@ typedef struct ckm_i_milp_options {
     void (*separate)(const void *context, const double *x, ckm_i_milp *m);
     const void *context;
     double enough;     // stop adding rows once the relaxation is proven to cost this much; INFINITY for never
+    int patience;      // and once so many rounds of them together gain little; 0: five
     ckm_stop_fn stop;  // may be NULL
     void *user;
     ckm_i_milp_helper *helper;  // runs the engine, and makes the program itself from the request; NULL: a child does

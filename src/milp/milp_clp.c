@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "milp/milp.h"
 
-// Cutting goes on while so many rounds together close at least this share of the gap to `enough`, or of the bound where
+// Cutting goes on while so many rounds, where options->patience does not say otherwise, together close at least this share of the gap to `enough`, or of the bound where
 // that is not known.
 enum { patient_rounds = 5 };
 static const double worthwhile = 0.01;
@@ -65,7 +65,8 @@ static bool is_infeasible(Clp_Simplex *clp, const ckm_i_milp *m)
 static int cut_and_solve(Clp_Simplex *clp, ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_milp_answer *answer)
 {
     double deadline = ckm_i_clock_seconds() + options->seconds;
-    double before_rounds = -INFINITY;  // what was proven patient_rounds ago
+    int patience = options->patience > 0 ? options->patience : patient_rounds;
+    double before_rounds = -INFINITY;  // what was proven so many rounds ago
     Clp_initialDualSolve(clp);
     for (int rounds = 0;; rounds++) {
         int status = Clp_status(clp);
@@ -80,7 +81,7 @@ static int cut_and_solve(Clp_Simplex *clp, ckm_i_milp *m, const ckm_i_milp_optio
         if (status != 0 || options->separate == NULL || proven >= options->enough || left <= 0.0) {
             return status;
         }
-        if (rounds % patient_rounds == 0) {
+        if (rounds % patience == 0) {
             double open = isfinite(options->enough) ? options->enough - before_rounds : fabs(proven);
             if (rounds > 0 && proven - before_rounds <= worthwhile * open) {
                 return status;

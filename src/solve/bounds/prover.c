@@ -37,7 +37,8 @@ static const double unlimited_seconds = 3600.0;
 // Time between two looks at the child.
 static const double poll_seconds = 0.003;
 
-typedef enum phase { TRIALS, RELAXATIONS, PROGRAMS } phase;
+// BEST: the relaxation with the best single cut, whose trial was brief.
+typedef enum phase { TRIALS, BEST, RELAXATIONS, PROGRAMS } phase;
 
 struct ckm_i_prover {
     ckm_i_solver *solver;
@@ -96,7 +97,7 @@ ckm_status ckm_i_prover_create(ckm_i_solver *solver, bool programs, ckm_i_prover
         status = ckm_i_error_memory(err);
         goto cleanup;
     }
-    CKM_I_TRY(ckm_i_stage_cuts_init(solver->df, ckm_i_stage_first(solver->df), &p->places, err));
+    CKM_I_TRY(ckm_i_stage_cuts_init(solver->df, solver->budget_bytes, ckm_i_stage_first(solver->df), &p->places, err));
     *out = p;
     p = NULL;
 cleanup:
@@ -129,6 +130,10 @@ static void climb(ckm_i_prover *p, double took, double bound)
     const ckm_i_solver *solver = p->solver;
     if (p->phase == TRIALS) {
         ckm_i_stage_cuts_score(&p->places, p->cuts[0], bound);
+        return;
+    }
+    if (p->phase == BEST) {
+        p->phase = RELAXATIONS;
         return;
     }
     bool last = p->n_cuts >= solver->df->n_ops - ckm_i_stage_first(solver->df);
@@ -169,9 +174,9 @@ static int32_t next_cuts(ckm_i_prover *p)
         if (p->cuts[0] >= 0) {
             return 1;
         }
-        p->phase = RELAXATIONS;
+        p->phase = p->places.best >= 0 ? BEST : RELAXATIONS;
     }
-    return ckm_i_stage_cuts_choose(&p->places, p->n_cuts, p->cuts);
+    return ckm_i_stage_cuts_choose(&p->places, p->phase == BEST ? 1 : p->n_cuts, p->cuts);
 }
 
 static void start(ckm_i_prover *p)
@@ -182,7 +187,13 @@ static void start(ckm_i_prover *p)
     p->limit_seconds = integer ? program_seconds(p) : time_left(p);
     int32_t n_cuts = next_cuts(p);
     ckm_i_stage_options options = {
-        .cuts = p->cuts, .n_cuts = n_cuts, .integer = integer, .seconds = p->limit_seconds, .helper = p->helper};
+        .cuts = p->cuts,
+        .n_cuts = n_cuts,
+        .integer = integer,
+        .brief = p->phase == TRIALS,
+        .seconds = p->limit_seconds,
+        .helper = p->helper,
+    };
     p->status = ckm_i_stage_run_start(p->solver, &options, &p->run, &p->error);
 }
 
@@ -193,12 +204,13 @@ static bool has_next(const ckm_i_prover *p)
 }
 
 // The rounding of the run that has ended, when the bound has come a good deal closer to the best schedule since the last
-// one that was worth it: each disturbs the search.
+// one that was worth it: each disturbs the search. The best single cut also counts: its trial was brief, and so is its point.
 static void take_rounded(ckm_i_prover *p, ckm_i_spans *rounded)
 {
     const ckm_i_solver *solver = p->solver;
     double gap = solver->best_schedule != NULL ? (double)solver->best_cost - p->rounded_bound : 0.0;
-    bool worth = p->rounded_bound == 0.0 || solver->bound_cost > p->rounded_bound + rounding_share * gap;
+    bool worth = p->rounded_bound == 0.0 || p->phase == BEST ||
+                 solver->bound_cost > p->rounded_bound + rounding_share * gap;
     if (rounded != NULL && worth) {
         ckm_i_spans_free(p->rounded, solver->df->n_tensors);
         p->rounded = rounded;

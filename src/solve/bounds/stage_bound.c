@@ -21,6 +21,9 @@ struct ckm_i_stage_run {
 // The whole order is cut where that costs little; else from the first operator that is not forward on.
 static const int64_t small_rows = 30000;
 
+// Rounds of cutting planes that have to pay where a bound is only wanted roughly: most of what they gain, the first two do.
+enum { brief_rounds = 2 };
+
 static int64_t rows_from(const ckm_dataflow *df, int32_t first, int64_t n_cuts)
 {
     int64_t rows = 0;
@@ -148,6 +151,7 @@ ckm_status ckm_i_stage_run_start(ckm_i_solver *solver, const ckm_i_stage_options
         .separate = ckm_i_stage_separate,
         .context = &run->model,
         .enough = found ? (double)(solver->best_cost - df->total_cost) / scale - gap * 0.5 : INFINITY,
+        .patience = options->brief ? brief_rounds : 0,
         .stop = solver->options->stop,
         .user = solver->options->user,
         .helper = options->helper,

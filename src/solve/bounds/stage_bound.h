@@ -11,6 +11,7 @@ typedef struct ckm_i_stage_options {
     const int32_t *cuts;        // where schedules are cut, ascending; only read at the start
     int32_t n_cuts;             // more make a larger program and most often a better bound
     bool integer;               // S binary, by branch and bound: far tighter where it gets anywhere
+    bool brief;                 // only roughly how good the bound is: few rounds of cutting planes
     double seconds;             // wall time; INFINITY for the solver's own limit only
     ckm_i_milp_helper *helper;  // that runs it; NULL: a child of this process
 } ckm_i_stage_options;

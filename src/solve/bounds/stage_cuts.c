@@ -6,19 +6,14 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "solve/bounds/stage_prices.h"
 
-// Stretches into which the range of places to try is divided; in each the operators with most to hold are tried.
+// Stretches into which the range of places to try is divided; in each the one with most to hold and the one where holding
+// what does not fit is dearest are tried.
 enum { n_stretches = 8 };
 
-// Whether nothing reads the storage of x after operator v.
-static bool ends_at(const ckm_dataflow *df, int32_t x, int32_t v)
-{
-    const ckm_i_dataflow_tensor *tensor = &df->tensors[x];
-    return tensor->storage == x && !tensor->is_result && tensor->n_users > 0 && tensor->users[tensor->n_users - 1] == v;
-}
-
-// Bytes that live while each operator runs when nothing is recomputed, and those without what in-place pairs save.
-static void find_live(const ckm_dataflow *df, int64_t *live, int64_t *net)
+// Bytes that live while each operator runs when nothing is recomputed.
+static void find_live(const ckm_dataflow *df, int64_t *live)
 {
     for (int32_t x = 0; x < df->n_tensors; x++) {
         const ckm_i_dataflow_tensor *tensor = &df->tensors[x];
@@ -34,41 +29,40 @@ static void find_live(const ckm_dataflow *df, int64_t *live, int64_t *net)
     }
     for (int32_t v = 0; v < df->n_ops; v++) {
         live[v + 1] += live[v];  // the last entry is not used
-        net[v] = live[v] + df->ops[v].workspace_bytes;
-        for (int32_t i = 0; i < df->ops[v].n_inplace; i++) {
-            const int32_t *pair = df->ops[v].inplace[i];
-            net[v] -= ends_at(df, pair[0], v) ? df->tensors[pair[1]].bytes : 0;
-        }
-    }
-    for (int32_t v = 0; v < df->n_ops; v++) {
         live[v] += df->ops[v].workspace_bytes;
     }
 }
 
-ckm_status ckm_i_stage_cuts_init(const ckm_dataflow *df, int32_t first, ckm_i_stage_cuts *out, ckm_error *err)
+ckm_status ckm_i_stage_cuts_init(const ckm_dataflow *df, int64_t budget_bytes, int32_t first, ckm_i_stage_cuts *out,
+                                 ckm_error *err)
 {
+    ckm_status status = CKM_OK;
     size_t n = (size_t)df->n_ops;
     ckm_i_stage_cuts c = {.n_ops = df->n_ops, .first = first, .best = -1, .from = first, .to = df->n_ops};
-    c.live[0] = ckm_i_calloc(n + 1, sizeof *c.live[0]);
-    c.live[1] = ckm_i_calloc(n + 1, sizeof *c.live[1]);
+    c.live = ckm_i_calloc(n + 1, sizeof *c.live);
+    c.price = ckm_i_malloc(n, sizeof *c.price);
     c.score = ckm_i_malloc(n, sizeof *c.score);
     c.next = ckm_i_malloc((size_t)2 * n_stretches, sizeof *c.next);
-    if (c.live[0] == NULL || c.live[1] == NULL || c.score == NULL || c.next == NULL) {
-        ckm_i_stage_cuts_dispose(&c);
-        return ckm_i_error_memory(err);
+    if (c.live == NULL || c.price == NULL || c.score == NULL || c.next == NULL) {
+        status = ckm_i_error_memory(err);
+        goto cleanup;
     }
-    find_live(df, c.live[0], c.live[1]);
+    find_live(df, c.live);
+    CKM_I_TRY(ckm_i_stage_prices(df, budget_bytes, c.price, err));
     for (int32_t v = 0; v < df->n_ops; v++) {
         c.score[v] = -INFINITY;
     }
     *out = c;
-    return CKM_OK;
+    c = (ckm_i_stage_cuts){0};
+cleanup:
+    ckm_i_stage_cuts_dispose(&c);
+    return status;
 }
 
 void ckm_i_stage_cuts_dispose(ckm_i_stage_cuts *cuts)
 {
-    free(cuts->live[0]);
-    free(cuts->live[1]);
+    free(cuts->live);
+    free(cuts->price);
     free(cuts->score);
     free(cuts->next);
 }
@@ -83,15 +77,31 @@ static int32_t fullest(const int64_t *live, int32_t from, int32_t to)
     return best;
 }
 
+// The one with the highest price; where all are free, the fullest.
+static int32_t dearest(const ckm_i_stage_cuts *c, int32_t from, int32_t to)
+{
+    int32_t best = from;
+    for (int32_t v = from + 1; v < to; v++) {
+        best = c->price[v] > c->price[best] ? v : best;
+    }
+    return c->price[best] > 0.0 ? best : fullest(c->live, from, to);
+}
+
 static void add_place(ckm_i_stage_cuts *c, int32_t v)
 {
     bool known = c->score[v] > -INFINITY;
     for (int32_t i = 0; i < c->n_next; i++) {
         known = known || c->next[i] == v;
     }
-    if (!known) {
-        c->next[c->n_next++] = v;
+    if (known) {
+        return;
     }
+    // The dearest first: time may not allow for all.
+    int32_t at = c->n_next++;
+    for (; at > 0 && c->price[c->next[at - 1]] < c->price[v]; at--) {
+        c->next[at] = c->next[at - 1];
+    }
+    c->next[at] = v;
 }
 
 int32_t ckm_i_stage_cuts_next(ckm_i_stage_cuts *c)
@@ -115,8 +125,8 @@ int32_t ckm_i_stage_cuts_next(ckm_i_stage_cuts *c)
         for (int64_t k = 0; k < n; k++) {
             int32_t from = c->from + (int32_t)(range * k / n);
             int32_t to = c->from + (int32_t)(range * (k + 1) / n);
-            add_place(c, fullest(c->live[0], from, to));
-            add_place(c, fullest(c->live[1], from, to));
+            add_place(c, dearest(c, from, to));
+            add_place(c, fullest(c->live, from, to));
         }
     }
     return c->at < c->n_next ? c->next[c->at++] : -1;
@@ -137,7 +147,7 @@ int32_t ckm_i_stage_cuts_choose(const ckm_i_stage_cuts *c, int32_t n_cuts, int32
     for (int64_t k = 0; k < n; k++) {
         int32_t from = c->first + (int32_t)(range * k / n);
         int32_t to = c->first + (int32_t)(range * (k + 1) / n);
-        out[k] = fullest(c->live[0], from, to);
+        out[k] = dearest(c, from, to);
         for (int32_t v = from; v < to; v++) {
             out[k] = c->score[v] > c->score[out[k]] ? v : out[k];
         }

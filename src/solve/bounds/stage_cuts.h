@@ -8,15 +8,16 @@
 
 typedef struct ckm_i_stage_cuts {
     int32_t n_ops, first;  // cuts come after operators from `first` on
-    int64_t *live[2];  // per operator, when nothing is recomputed: bytes that live; without what in-place pairs save
-    double *score;     // per operator: the bound with a single cut there, -INFINITY when it was not tried
-    int32_t best;      // the operator with the largest score, -1
-    int32_t from, to;  // where the next places to try are
-    int32_t *next;     // places to try
+    int64_t *live;         // per operator, when nothing is recomputed: bytes that live
+    double *price;         // per operator: an estimate of what a cut there proves (stage_prices.h)
+    double *score;         // per operator: the bound with a single cut there, -INFINITY when it was not tried
+    int32_t best;          // the operator with the largest score, -1
+    int32_t from, to;      // where the next places to try are
+    int32_t *next;         // places to try
     int32_t n_next, at;
 } ckm_i_stage_cuts;
 
-ckm_status ckm_i_stage_cuts_init(const ckm_dataflow *df, int32_t first, ckm_i_stage_cuts *out,
+ckm_status ckm_i_stage_cuts_init(const ckm_dataflow *df, int64_t budget_bytes, int32_t first, ckm_i_stage_cuts *out,
                                  ckm_error *err) CKM_NODISCARD;
 void ckm_i_stage_cuts_dispose(ckm_i_stage_cuts *cuts);
 

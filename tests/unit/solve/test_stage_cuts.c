@@ -38,7 +38,7 @@ static void climbs_to_the_top(void **state)
     for (size_t i = 0; i < sizeof tops / sizeof *tops; i++) {
         ckm_i_stage_cuts cuts;
         bool tried[n_ops] = {false};
-        assert_int_equal(ckm_i_stage_cuts_init(df, 0, &cuts, NULL), CKM_OK);
+        assert_int_equal(ckm_i_stage_cuts_init(df, INT64_MAX, 0, &cuts, NULL), CKM_OK);
         int32_t count = 0;
         for (int32_t v = ckm_i_stage_cuts_next(&cuts); v >= 0; v = ckm_i_stage_cuts_next(&cuts)) {
             assert_true(v < n_ops && !tried[v]);
@@ -63,7 +63,7 @@ static void ends_without_bounds(void **state)
     (void)state;
     ckm_dataflow *df = make_chain();
     ckm_i_stage_cuts cuts;
-    assert_int_equal(ckm_i_stage_cuts_init(df, 400, &cuts, NULL), CKM_OK);
+    assert_int_equal(ckm_i_stage_cuts_init(df, INT64_MAX, 400, &cuts, NULL), CKM_OK);
     for (int32_t v = ckm_i_stage_cuts_next(&cuts), n = 0; v >= 0; v = ckm_i_stage_cuts_next(&cuts)) {
         assert_true(v >= 400 && n++ < n_ops);
     }
