@@ -56,6 +56,39 @@ CKM_API int32_t ckm_device_count(void);
 CKM_API const ckm_device *ckm_device_at(int32_t i);
 // The one of that name, whatever its case; NULL when there is none.
 CKM_API const ckm_device *ckm_device_find(const char *name);
+
+// The arithmetic of a kernel.
+typedef enum ckm_device_precision { CKM_DEVICE_FLOAT32, CKM_DEVICE_FLOAT16, CKM_DEVICE_BFLOAT16 } ckm_device_precision;
+
+// What a built-in device has beside the model of its arithmetic in float32.
+typedef struct ckm_device_product {
+    int64_t memory_bytes;       // as the data sheet has it, with 10^9 bytes a GB; what error correction leaves of it
+    double float16_macs_per_s;  // peak of the units that matrix products and convolutions run on; 0: it has none for it
+    double bfloat16_macs_per_s;  // the same
+    double half_efficiency;      // reached of both by matrix products and convolutions, as a fraction of the peak
+    bool flash_attention;        // whether PyTorch has its flash attention there, which needs compute capability 8.0
+    char what[96];               // the product, without the arithmetic
+    char source[192];            // where `half_efficiency` comes from
+} ckm_device_product;
+
+// Of the built-in device of that name, whatever its case; NULL when there is none.
+CKM_API const ckm_device_product *ckm_device_product_find(const char *name);
+
+// What an operator that is in no training graph asks of a device, as `ckm_cost_apply` counts it (docs/DEVICES.md).
+typedef struct ckm_device_kernels {
+    ckm_device_class arithmetic;     // which rate `macs` go by; CKM_DEVICE_STREAM: they do not matter
+    ckm_device_precision precision;  // of the arithmetic
+    double macs;
+    double bytes;     // read and written
+    double launches;  // how many kernels it is
+} ckm_device_kernels;
+
+// How long that takes, in nanoseconds. In half precision the units that `product` has for it do matrix products and
+// convolutions at its efficiency, where it has them; everything else goes by the rates of `device`. `product` may be
+// NULL. CKM_ERR_ARGUMENT when the device has a rate or an efficiency that is not positive, or the kernels have a
+// negative count or no class that there is.
+CKM_API ckm_status ckm_device_time(const ckm_device *device, const ckm_device_product *product,
+                                   const ckm_device_kernels *kernels, double *time_ns, ckm_error *err) CKM_NODISCARD;
 // A checkmate-device file, version 1 (docs/FORMATS.md). Errors: CKM_ERR_IO, CKM_ERR_FORMAT.
 CKM_API ckm_status ckm_device_read(const char *path, ckm_device *out, ckm_error *err) CKM_NODISCARD;
 CKM_API ckm_status ckm_device_write(const ckm_device *device, const char *path, ckm_error *err) CKM_NODISCARD;

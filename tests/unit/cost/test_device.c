@@ -300,11 +300,80 @@ static void fitting(void **state)
     }
 }
 
+static double time_of(const ckm_device *device, const ckm_device_product *product, ckm_device_kernels kernels)
+{
+    double ns = -1;
+    ckm_error err = CKM_ERROR_INIT;
+    if (ckm_device_time(device, product, &kernels, &ns, &err) != CKM_OK) {
+        fail_msg("%s", err.message);
+    }
+    return ns;
+}
+
+// Kernels that are in no training graph, by hand: the rate of their class and precision, the longer of arithmetic and
+// traffic, and the launches.
+static void kernels(void **state)
+{
+    (void)state;
+    ckm_device device = plain;
+    device.macs_per_s = 5e8;
+    device.launch_ns = 10;
+    device.efficiency[CKM_DEVICE_MATRIX] = 0.5;
+    device.efficiency[CKM_DEVICE_STREAM] = 0.25;
+    const ckm_device_product product = {.float16_macs_per_s = 8e9, .half_efficiency = 0.25};
+    static const ckm_device_precision single = CKM_DEVICE_FLOAT32;
+    static const ckm_device_precision half = CKM_DEVICE_FLOAT16;
+    assert_float_equal(time_of(&device, NULL, (ckm_device_kernels){CKM_DEVICE_MATRIX, single, 1000, 100, 2}), 2020, 0);
+    assert_float_equal(time_of(&device, NULL, (ckm_device_kernels){CKM_DEVICE_MATRIX, single, 100, 100, 1}), 410, 0);
+    assert_float_equal(time_of(&device, NULL, (ckm_device_kernels){CKM_DEVICE_STREAM, single, 9999, 100, 1}), 410, 0);
+    assert_float_equal(time_of(&device, NULL, (ckm_device_kernels){CKM_DEVICE_MATRIX, half, 1000, 0, 0}), 2000, 0);
+    assert_float_equal(time_of(&device, &product, (ckm_device_kernels){CKM_DEVICE_MATRIX, half, 1000, 0, 0}), 500, 0);
+    assert_float_equal(time_of(&device, &product, (ckm_device_kernels){CKM_DEVICE_CONV3, half, 1000, 0, 0}), 500, 0);
+    assert_float_equal(time_of(&device, &product, (ckm_device_kernels){CKM_DEVICE_MATRIX, single, 1000, 0, 0}), 2000,
+                       0);
+    assert_float_equal(time_of(&device, &product, (ckm_device_kernels){CKM_DEVICE_GROUPED, half, 1000, 0, 0}), 2000, 0);
+    // It has no units for bfloat16.
+    const ckm_device_kernels other = {CKM_DEVICE_MATRIX, CKM_DEVICE_BFLOAT16, 1000, 0, 0};
+    assert_float_equal(time_of(&device, &product, other), 2000, 0);
+
+    ckm_error err = CKM_ERROR_INIT;
+    double ns = 7;
+    ckm_device_kernels bad = {CKM_DEVICE_MATRIX, single, -1, 0, 0};
+    assert_int_equal(ckm_device_time(&device, NULL, &bad, &ns, &err), CKM_ERR_ARGUMENT);
+    bad = (ckm_device_kernels){CKM_DEVICE_CLASSES, single, 1, 0, 0};
+    assert_int_equal(ckm_device_time(&device, NULL, &bad, &ns, &err), CKM_ERR_ARGUMENT);
+    device.bytes_per_s = 0;
+    bad = (ckm_device_kernels){CKM_DEVICE_MATRIX, single, 1, 0, 0};
+    assert_int_equal(ckm_device_time(&device, NULL, &bad, &ns, &err), CKM_ERR_ARGUMENT);
+    assert_float_equal(ns, 7, 0);
+}
+
+// Each device has a product, and no half precision that is slower than float32 on the same units.
+static void products(void **state)
+{
+    (void)state;
+    for (int32_t i = 0; i < ckm_device_count(); i++) {
+        const ckm_device *device = ckm_device_at(i);
+        const ckm_device_product *product = ckm_device_product_find(device->name);
+        if (product == NULL) {
+            fail_msg("%s has no product", device->name);
+        }
+        assert_true(product->memory_bytes >= 0 && product->memory_bytes < INT64_C(1) << 40);
+        assert_true(product->half_efficiency > 0 && product->half_efficiency <= 1);
+        assert_true(product->float16_macs_per_s == 0 || product->float16_macs_per_s >= device->matrix_macs_per_s);
+        assert_true(product->bfloat16_macs_per_s == 0 || product->bfloat16_macs_per_s == product->float16_macs_per_s);
+        assert_int_equal(strncmp(device->what, product->what, strlen(product->what)), 0);
+    }
+    assert_ptr_equal(ckm_device_product_find("h100"), ckm_device_product_find("H100"));
+    assert_null(ckm_device_product_find("no such device"));
+    assert_true(ckm_device_product_find("H100")->memory_bytes == INT64_C(80000000000));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(by_hand), cmocka_unit_test(classes), cmocka_unit_test(built_in),
-        cmocka_unit_test(refused), cmocka_unit_test(files),   cmocka_unit_test(fitting),
+        cmocka_unit_test(by_hand), cmocka_unit_test(classes), cmocka_unit_test(built_in), cmocka_unit_test(refused),
+        cmocka_unit_test(files),   cmocka_unit_test(fitting), cmocka_unit_test(kernels),  cmocka_unit_test(products),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
