@@ -24,6 +24,7 @@
 #include <checkmate/run.h>
 #include <checkmate/profile.h>
 #include <checkmate/data.h>
+#include <checkmate/ranks.h>
 #include <checkmate/train.h>
 #include <checkmate/trainer.h>
 

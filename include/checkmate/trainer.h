@@ -20,6 +20,7 @@
 #include <checkmate/data.h>
 #include <checkmate/graph.h>
 #include <checkmate/import.h>
+#include <checkmate/ranks.h>
 #include <checkmate/run.h>
 #include <checkmate/solve.h>
 #include <checkmate/train.h>
@@ -77,11 +78,16 @@ typedef struct ckm_trainer_options {
     ckm_log_fn note;
     // Before every search for a schedule, with the graph it is for. May be NULL.
     void (*searching)(const ckm_dataflow *df, void *user);
+    // Steps of several batches: parameters change by the mean of their gradients, ((g0 + g1) + g2 ...) / n. Either one after
+    // the other in this process, or one in each of several, which train together: the bits are the same. Every process of
+    // `ranks` makes the same calls with the same options; rank 0 searches for the schedule that all follow.
+    int64_t accumulate;      // batches of a step; 0 and 1: one
+    const ckm_ranks *ranks;  // NULL, or one rank: this process alone
 } ckm_trainer_options;
 // clang-format off
 #define CKM_TRAINER_OPTIONS_INIT \
     { sizeof(ckm_trainer_options), 0, 0.0, NULL, NULL, NULL, CKM_TRAINER_COSTS_MEASURED, false, NULL, NULL, NULL, NULL, \
-      -1, NULL, NULL, NULL, NULL, NULL, NULL }
+      -1, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL }
 // clang-format on
 
 // What was planned. Times are NaN where costs are multiply-accumulates.
@@ -128,7 +134,7 @@ CKM_API ckm_status ckm_trainer_save(const ckm_trainer *trainer, const char *path
 CKM_API ckm_status ckm_trainer_export(const ckm_trainer *trainer, const char *path, ckm_error *err) CKM_NODISCARD;
 
 // Trains `steps` steps with and without rematerialization, each from the start, and compares bit for bit
-// (ckm_session_compare). For a trainer that has not begun: it takes the memory of one run at a time.
+// (ckm_session_compare). For a trainer that has not begun: it takes the memory of one run at a time. Steps have one batch.
 CKM_API ckm_status ckm_trainer_check(ckm_trainer *trainer, int64_t steps, double learning_rate, ckm_compare_result *out,
                                      ckm_error *err) CKM_NODISCARD;
 // Times steps with and without rematerialization in turns (ckm_session_time): `first` is without. Takes the memory of both.

@@ -25,8 +25,8 @@ static ckm_status check_options(const ckm_autodiff_options *o, ckm_error *err)
     return CKM_OK;
 }
 
-ckm_status ckm_autodiff_op_graph(const ckm_graph *graph, const ckm_autodiff_options *options, ckm_training **out,
-                                 ckm_error *err)
+ckm_status ckm_i_autodiff_op_graph(const ckm_graph *graph, const ckm_autodiff_options *options, ckm_i_sharing sharing,
+                                   ckm_training **out, ckm_error *err)
 {
     CKM_I_NEED(graph, err);
     CKM_I_NEED(out, err);
@@ -42,6 +42,7 @@ ckm_status ckm_autodiff_op_graph(const ckm_graph *graph, const ckm_autodiff_opti
     ckm_status status;
     CKM_I_TRY(check_options(&o, err));
     CKM_I_TRY(ckm_i_step_init(&step, graph, err));
+    step.sharing = sharing;
     CKM_I_TRY(ckm_i_step_lower(&step, o.loss, err));
     CKM_I_TRY(ckm_i_step_loss(&step, o.loss, err));
     CKM_I_TRY(ckm_i_step_backward(&step, &o, err));
@@ -49,4 +50,10 @@ ckm_status ckm_autodiff_op_graph(const ckm_graph *graph, const ckm_autodiff_opti
 cleanup:
     ckm_i_step_dispose(&step);
     return status;
+}
+
+ckm_status ckm_autodiff_op_graph(const ckm_graph *graph, const ckm_autodiff_options *options, ckm_training **out,
+                                 ckm_error *err)
+{
+    return ckm_i_autodiff_op_graph(graph, options, CKM_I_SHARING_NONE, out, err);
 }

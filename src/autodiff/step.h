@@ -19,8 +19,20 @@ typedef struct ckm_i_step_name {
     int32_t next;  // the first number behind this name that may still be free
 } ckm_i_step_name;
 
+// What becomes of a gradient before its parameter is updated by it.
+typedef enum ckm_i_sharing {
+    CKM_I_SHARING_NONE,
+    CKM_I_SHARING_SUM,      // gradient_sum: a step has several batches, one after the other
+    CKM_I_SHARING_EXCHANGE  // gradient_send when it is complete, gradient_receive before the update: other processes
+} ckm_i_sharing;
+
+// ckm_autodiff_op_graph for steps of several batches.
+ckm_status ckm_i_autodiff_op_graph(const ckm_graph *graph, const ckm_autodiff_options *options, ckm_i_sharing sharing,
+                                   ckm_training **out, ckm_error *err) CKM_NODISCARD;
+
 typedef struct ckm_i_step {
     const ckm_graph *network;
+    ckm_i_sharing sharing;
     ckm_graph *graph;        // the step graph
     ckm_i_step_mark *marks;  // one an operator of `graph`
     int32_t n_marks, cap_marks;
@@ -75,6 +87,8 @@ ckm_status ckm_i_step_loss(ckm_i_step *s, ckm_loss_kind loss, ckm_error *err) CK
 ckm_status ckm_i_step_backward(ckm_i_step *s, const ckm_autodiff_options *options, ckm_error *err) CKM_NODISCARD;
 ckm_status ckm_i_step_update(ckm_i_step *s, const ckm_optimizer *optimizer, int32_t parameter,
                              ckm_error *err) CKM_NODISCARD;
+// Begins the exchange of a parameter's gradient, which is complete.
+ckm_status ckm_i_step_send(ckm_i_step *s, int32_t parameter, ckm_error *err) CKM_NODISCARD;
 // Turns the finished step into a training graph, which takes over `s->graph`.
 ckm_status ckm_i_step_training(ckm_i_step *s, const ckm_autodiff_options *options, ckm_training **out,
                                ckm_error *err) CKM_NODISCARD;

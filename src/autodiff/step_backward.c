@@ -159,10 +159,12 @@ static ckm_status find_first_readers(const ckm_i_step *s, int32_t **out, ckm_err
     return CKM_OK;
 }
 
-// Updates of the parameters whose first reader is operator v; of all where v is -1.
+// Updates of the parameters whose first reader is operator v, of all where v is -1; or, without an optimizer, the beginning
+// of the exchange of their gradients. `n_done` is how many there were.
 static ckm_status update_parameters(ckm_i_step *s, const ckm_optimizer *optimizer, const int32_t *first, int32_t v,
-                                    ckm_error *err)
+                                    int32_t *n_done, ckm_error *err)
 {
+    *n_done = 0;
     const ckm_i_graph_op *op = v >= 0 ? &s->graph->ops[v] : NULL;
     const int32_t *candidates = op != NULL ? op->inputs : NULL;
     int32_t n = op != NULL ? op->n_inputs : s->n_forward_tensors;
@@ -176,7 +178,27 @@ static ckm_status update_parameters(ckm_i_step *s, const ckm_optimizer *optimize
             (v >= 0 && first[t] != v)) {
             continue;
         }
-        CKM_I_CHECK(ckm_i_step_update(s, optimizer, t, err));
+        CKM_I_CHECK(optimizer != NULL ? ckm_i_step_update(s, optimizer, t, err) : ckm_i_step_send(s, t, err));
+        ++*n_done;
+    }
+    return CKM_OK;
+}
+
+// After operator v of the forward pass has had its turn. What is sent there is updated as late as the next gradients are
+// sent, one or more operators further on: until then the backward pass has something to do.
+static ckm_status after_operator(ckm_i_step *s, const ckm_autodiff_options *options, const int32_t *first, int32_t v,
+                                 int32_t *sent, ckm_error *err)
+{
+    int32_t n = 0;
+    if (s->sharing != CKM_I_SHARING_EXCHANGE) {
+        return options->fused ? update_parameters(s, &options->optimizer, first, v, &n, err) : CKM_OK;
+    }
+    CKM_I_CHECK(update_parameters(s, NULL, first, v, &n, err));
+    if (options->fused && n > 0) {
+        if (*sent >= 0) {
+            CKM_I_CHECK(update_parameters(s, &options->optimizer, first, *sent, &n, err));
+        }
+        *sent = v;
     }
     return CKM_OK;
 }
@@ -185,6 +207,8 @@ ckm_status ckm_i_step_backward(ckm_i_step *s, const ckm_autodiff_options *option
 {
     bool updates = options->optimizer.kind != CKM_OPTIMIZER_NONE;
     int32_t *first = NULL;
+    int32_t sent = -1;
+    int32_t n = 0;
     ckm_status status;
     int32_t start = s->graph->n_tensors - 1;
     CKM_I_TRY(find_wanted(s, err));
@@ -192,12 +216,12 @@ ckm_status ckm_i_step_backward(ckm_i_step *s, const ckm_autodiff_options *option
     s->gradients[s->output] = start;
     for (int32_t v = s->n_forward_ops - 1; v >= 0; v--) {
         CKM_I_TRY(run_rule(s, v, err));
-        if (updates && options->fused) {
-            CKM_I_TRY(update_parameters(s, &options->optimizer, first, v, err));
+        if (updates) {
+            CKM_I_TRY(after_operator(s, options, first, v, &sent, err));
         }
     }
-    if (updates && !options->fused) {
-        CKM_I_TRY(update_parameters(s, &options->optimizer, first, -1, err));
+    if (updates && (!options->fused || sent >= 0)) {
+        CKM_I_TRY(update_parameters(s, &options->optimizer, first, sent, &n, err));
     }
 cleanup:
     free(first);

@@ -65,9 +65,48 @@ static ckm_status adam(ckm_i_step *s, const ckm_optimizer *o, const char *kind, 
     return add_update(s, kind, inputs, 4, attrs, err);
 }
 
+// Replaces the parameter's gradient by the result of an operator on it, and on `other` unless that is negative.
+static ckm_status replace_gradient(ckm_i_step *s, int32_t parameter, const char *kind, const char *suffix,
+                                   int32_t other, ckm_error *err)
+{
+    const int32_t inputs[2] = {s->gradients[parameter], other};
+    ckm_i_step_mark kept = s->now;
+    s->now = (ckm_i_step_mark){CKM_I_BACKWARD, -1};
+    ckm_status status = ckm_i_step_add(s,
+                                       &(ckm_i_step_op){.kind = kind,
+                                                        .name = s->graph->tensors[parameter].name,
+                                                        .suffix = suffix,
+                                                        .inputs = {inputs, other >= 0 ? 2 : 1},
+                                                        .n_outputs = 1},
+                                       &s->gradients[parameter], err);
+    s->now = kept;
+    return status;
+}
+
+ckm_status ckm_i_step_send(ckm_i_step *s, int32_t parameter, ckm_error *err)
+{
+    return replace_gradient(s, parameter, "gradient_send", ":send", -1, err);
+}
+
+static ckm_status take_share(ckm_i_step *s, int32_t parameter, ckm_error *err)
+{
+    int32_t sum = -1;
+    switch (s->sharing) {
+    case CKM_I_SHARING_SUM:
+        CKM_I_CHECK(add_state(s, parameter, "sum", &sum, err));
+        return replace_gradient(s, parameter, "gradient_sum", ":accumulate", sum, err);
+    case CKM_I_SHARING_EXCHANGE:
+        return replace_gradient(s, parameter, "gradient_receive", ":receive", -1, err);
+    case CKM_I_SHARING_NONE:
+        break;
+    }
+    return CKM_OK;
+}
+
 ckm_status ckm_i_step_update(ckm_i_step *s, const ckm_optimizer *optimizer, int32_t parameter, ckm_error *err)
 {
     ckm_i_attrs attrs = {0};
+    CKM_I_CHECK(take_share(s, parameter, err));
     ckm_i_attrs_put(&attrs, ckm_i_attr_real("weight_decay", optimizer->weight_decay));
     switch (optimizer->kind) {
     case CKM_OPTIMIZER_SGD:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The program: takes its standard streams in hand and runs a command.
 #include "cli/cli.h"
+#include "cli/cli_ranks.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -64,6 +65,9 @@ int main(int argc, char **argv)
 #ifndef CLI_PLANS_ONLY
     if (command == &cli_command_train || command == &cli_command_profile) {
         cli_openmp_settle(argv);
+    }
+    if (command == &cli_command_train) {
+        cli_ranks_hush();
     }
 #endif
     return command != NULL ? run_command(command, argv + 2, argc - 2) : cli_unknown_command(first);

@@ -11,6 +11,11 @@ double cli_train_rate(const train_settings *s)
     return s->rate >= 0 ? s->rate : usual[s->optimizer];
 }
 
+int64_t cli_train_step_batches(const train_setup *setup)
+{
+    return setup->ranks != NULL ? setup->ranks->count : setup->settings->accumulate;
+}
+
 static ckm_autodiff_options autodiff_options(const train_settings *s)
 {
     static const ckm_loss_kind losses[] = {CKM_LOSS_OF_TASK, CKM_LOSS_SOFTMAX_CROSS_ENTROPY, CKM_LOSS_MSE};
@@ -117,6 +122,8 @@ static ckm_status trainer_options(train_setup *t, option_parts *parts, ckm_train
     o->seed = s->seed;
     o->weights = s->weights;
     o->resume = s->resume;
+    o->accumulate = s->accumulate;
+    o->ranks = t->ranks;
     o->note = note;
     o->searching = start_progress;
     if (cli_model_is_file(t->model)) {
@@ -154,16 +161,33 @@ static int explain_absence(const train_setup *t, const ckm_trainer_info *info)
     return info->proven ? CLI_INFEASIBLE : CLI_NONE_FOUND;
 }
 
-int cli_train_prepare(const cli_command *command, const train_settings *settings, const char *model, train_setup *t)
+// Threads share what the ranks of a machine have in common; files are rank 0's business.
+static void adapt_to_rank(train_setup *t)
+{
+    train_settings *s = &t->adapted;
+    if (s->threads == 0) {
+        s->threads = cli_processors();
+        if (t->ranks != NULL && t->ranks->local > 1) {
+            s->threads = s->threads > t->ranks->local ? s->threads / t->ranks->local : 1;
+        }
+    }
+    if (t->ranks != NULL && t->ranks->rank != 0) {
+        s->save = NULL;
+        s->export_to = NULL;
+        s->log = NULL;
+        s->json = false;
+    }
+}
+
+int cli_train_prepare(const cli_command *command, const train_settings *settings, const char *model,
+                      const ckm_ranks *ranks, train_setup *t)
 {
     ckm_error err = CKM_ERROR_INIT;
     ckm_trainer_options options = CKM_TRAINER_OPTIONS_INIT;
     option_parts parts;
-    *t = (train_setup){.adapted = *settings, .model = model};
+    *t = (train_setup){.adapted = *settings, .model = model, .ranks = ranks};
     t->settings = &t->adapted;
-    if (t->adapted.threads == 0) {
-        t->adapted.threads = cli_processors();
-    }
+    adapt_to_rank(t);
     int outcome = read_budget(command, t->settings, &options);
     if (outcome >= 0) {
         return outcome;
@@ -175,9 +199,11 @@ int cli_train_prepare(const cli_command *command, const train_settings *settings
     if (status == CKM_OK) {
         status = trainer_options(t, &parts, &options, &err);
     }
-    if (status == CKM_OK) {
-        status = ckm_trainer_plan(t->graph, &options, &t->trainer, &err);
+    outcome = cli_ranks_settle(ranks, status == CKM_OK ? -1 : cli_fail(&err));
+    if (outcome >= 0) {
+        return outcome;
     }
+    status = ckm_trainer_plan(t->graph, &options, &t->trainer, &err);
     if (status != CKM_OK) {
         return cli_fail(&err);
     }

@@ -6,6 +6,7 @@
 #include "cli/cli.h"
 #include "cli/cli_costs.h"
 #include "cli/cli_model.h"
+#include "cli/cli_ranks.h"
 #include "cli/cli_solve.h"
 #include "cli/cli_train_meter.h"
 #include "cli/cli_values.h"
@@ -21,7 +22,7 @@ typedef struct train_settings {
     double time_limit_seconds;
     int64_t threads;
     // Training.
-    int64_t epochs, steps, seed;
+    int64_t epochs, steps, seed, accumulate;
     int optimizer, loss, schedule, on_nan, on_excess;
     bool nesterov, fused;
     double rate, momentum, weight_decay, beta1, beta2, epsilon;
@@ -43,6 +44,7 @@ typedef struct train_setup {
     const char *model;
     ckm_graph *graph;
     ckm_trainer *trainer;
+    const ckm_ranks *ranks;  // NULL: one process
     cli_costs costs;
     cli_limit_settings limits;
     cli_progress progress;  // of the search under way
@@ -50,7 +52,10 @@ typedef struct train_setup {
 
 // From the settings to a trainer whose schedule fits; it has not begun yet. Gives -1 to go on, or an exit status after
 // having said why.
-int cli_train_prepare(const cli_command *command, const train_settings *settings, const char *model, train_setup *out);
+int cli_train_prepare(const cli_command *command, const train_settings *settings, const char *model,
+                      const ckm_ranks *ranks, train_setup *out);
+// Batches of a step, in all processes.
+int64_t cli_train_step_batches(const train_setup *setup);
 void cli_train_dispose(train_setup *setup);
 double cli_train_rate(const train_settings *settings);
 
@@ -70,6 +75,7 @@ typedef struct train_report {
     int64_t exceeded_step;   // the first, or -1
     int64_t exceeded_bytes;  // growth of anonymous memory by then
     double longest_step;     // seconds, waiting for data included
+    int64_t anonymous_most;  // growth in the end, of all ranks the most
 } train_report;
 
 ckm_status cli_train_report_open(train_report *report, const train_setup *setup, ckm_error *err) CKM_NODISCARD;

@@ -117,6 +117,10 @@ void cli_train_report_plan(const train_report *report)
             ckm_graph_name(t->graph), (long long)info.place.batch,
             (int)ckm_dataflow_op_count(ckm_trainer_dataflow(t->trainer)), ckm_program_backend(program),
             ckm_program_threads(program), ckm_program_threads(program) == 1 ? "" : "s", info.parameters_from);
+    if (cli_train_step_batches(t) > 1) {
+        fprintf(stderr, "step      %lld batches, %s\n", (long long)cli_train_step_batches(t),
+                t->ranks != NULL ? "one in each process" : "one after the other");
+    }
     fprintf(stderr, "data      %s: %lld samples, %lld batches an epoch", data.format, (long long)data.samples,
             (long long)data.batches);
     if (data.classes > 0) {
@@ -141,6 +145,11 @@ void cli_train_report_plan(const train_report *report)
     memory_line("tables", m.table_bytes, "");
     memory_line("kernels and threads", own.kernel_bytes + own.thread_bytes, own.measured ? "measured" : "estimated");
     memory_line("margin", own.margin_bytes, "");
+    if (t->ranks != NULL) {
+        int64_t others = info.outside_bytes - data.bytes - m.table_bytes - own.kernel_bytes - own.thread_bytes -
+                         own.margin_bytes;
+        memory_line("exchange with other ranks", others, "MPI, buffers");
+    }
     memory_line("total", info.used_bytes, "");
     memory_line("budget", info.budget_bytes, "");
 }
@@ -193,11 +202,12 @@ static void log_step(train_report *report, const ckm_train_progress *p)
     flush_log(report);
 }
 
-// What kernels and threads were measured to take; an estimate is not held against training.
+// What kernels, threads and the connection of ranks were measured to take before the meter was started; an estimate is not
+// held against training.
 static int64_t kernel_bytes(const train_setup *t)
 {
     ckm_program_memory own = ckm_program_get_memory(ckm_trainer_program(t->trainer));
-    return own.measured ? own.kernel_bytes + own.thread_bytes : 0;
+    return (own.measured ? own.kernel_bytes + own.thread_bytes : 0) + (t->ranks != NULL ? t->ranks->bytes : 0);
 }
 
 // The budget holds by construction. Should a step take more all the same, say by a library that allocates, it is not
@@ -206,7 +216,7 @@ static void check_budget(train_report *report, int64_t step)
 {
     const train_setup *t = report->setup;
     ckm_trainer_info info = ckm_trainer_get_info(t->trainer);
-    // Kernels and threads had theirs before the meter was started.
+    // Kernels, threads and ranks had theirs before the meter was started.
     int64_t left = info.budget_bytes - kernel_bytes(t);
     cli_train_meter_look(&report->meter);
     if (report->exceeded_step >= 0 || !cli_train_meter_exceeds(&report->meter, left, t->settings->threads)) {
@@ -300,10 +310,12 @@ static void print_result_json(const train_report *report, const ckm_train_result
     cli_json_size(&json, "arena_bytes", m.arena_bytes);
     cli_json_size(&json, "outside_bytes", info.outside_bytes);
     cli_json_size(&json, "kernel_bytes", kernel_bytes(t));
-    cli_json_size(&json, "anonymous_growth_bytes", cli_train_meter_anonymous(&report->meter));
+    cli_json_size(&json, "anonymous_growth_bytes", report->anonymous_most);
     cli_json_size(&json, "resident_growth_bytes", cli_train_meter_resident(&report->meter));
     cli_json_size(&json, "baseline_bytes", info.baseline_bytes);
     cli_json_text(&json, "strategy", info.strategy);
+    cli_json_size(&json, "step_batches", cli_train_step_batches(t));
+    cli_json_size(&json, "ranks", t->ranks != NULL ? t->ranks->count : 1);
     cli_json_end(&json);
 }
 
@@ -314,7 +326,8 @@ int cli_train_report_result(train_report *report, const ckm_train_result *r)
     char text[64];
     char other[64];
     char third[64];
-    int64_t anonymous = cli_train_meter_anonymous(&report->meter);
+    report->anonymous_most = cli_ranks_most(t->ranks, cli_train_meter_anonymous(&report->meter));
+    int64_t anonymous = report->anonymous_most;
     int64_t resident = cli_train_meter_resident(&report->meter);
     if (t->settings->json) {
         print_result_json(report, r);
@@ -330,7 +343,8 @@ int cli_train_report_result(train_report *report, const ckm_train_result *r)
     if (!isnan(predicted)) {
         printf(", %.1f ms predicted", predicted * 1e3);
     }
-    printf("; %.1f samples/s over all\n", r->seconds > 0 ? (double)(r->steps * info.place.batch) / r->seconds : 0.0);
+    printf("; %.1f samples/s over all\n",
+           r->seconds > 0 ? (double)(r->steps * info.place.batch * cli_train_step_batches(t)) / r->seconds : 0.0);
     printf("%-22s %s of %s; without rematerialization %s\n", "memory",
            cli_show_bytes(info.used_bytes, text, sizeof text), cli_show_bytes(info.budget_bytes, other, sizeof other),
            cli_show_bytes(info.baseline_bytes, third, sizeof third));

@@ -16,6 +16,7 @@ static const train_settings defaults = {
     .strategy = "auto",
     .time_limit_seconds = 20,
     .seed = -1,
+    .accumulate = 1,
     .rate = -1,
     .momentum = 0.9,
     .beta1 = 0.9,
@@ -93,6 +94,10 @@ static const cli_option training_options[] = {
     {"steps", 0, CLI_INTEGER, AT(steps), "N",
      "Number of steps to train, instead of --epochs. Steps before --resume count too.", NULL, 1, INT64_C(1) << 40,
      NULL},
+    {"accumulate", 0, CLI_INTEGER, AT(accumulate), "N",
+     "Batches of a step: one after the other, then one update by the mean of their gradients. The sum takes memory as "
+     "large as the parameters. Under mpirun a step has a batch in each process instead, with the same result.",
+     "1", 1, CKM_RANKS_MOST, NULL},
     {"loss", 0, CLI_CHOICE, AT(loss), "LOSS",
      "'cross-entropy' of classes, per sample, pixel or token; 'mse', the mean squared error against targets; 'auto', "
      "what the network is made for: 'mse' if it removes noise, otherwise 'cross-entropy'.",
@@ -197,6 +202,12 @@ static int check_usage(const cli_command *command, const train_settings *s, cons
     if ((s->check || s->compare > 0) && (s->save != NULL || s->export_to != NULL || s->log != NULL)) {
         return cli_usage_error(command, "--check and --compare do not train: leave out --save, --export and --log");
     }
+    if (cli_ranks_launched() > 1 && (s->check || s->compare > 0)) {
+        return cli_usage_error(command, "--check and --compare run in one process: start them without mpirun");
+    }
+    if (cli_ranks_launched() > 1 && s->accumulate > 1) {
+        return cli_usage_error(command, "under mpirun a step has one batch in each process: leave out --accumulate");
+    }
     size_t n = s->export_to != NULL ? strlen(s->export_to) : 0;
     if (n > 5 && strcmp(s->export_to + n - 5, ".onnx") == 0 && !cli_model_is_file(model)) {
         return cli_usage_error(command, "--export to ONNX needs a model that is an ONNX file");
@@ -222,7 +233,8 @@ static ckm_train_options train_options(const train_setup *t, train_report *repor
 {
     static const ckm_rate_kind kinds[] = {CKM_RATE_CONSTANT, CKM_RATE_STEP, CKM_RATE_LINEAR, CKM_RATE_COSINE};
     const train_settings *s = t->settings;
-    int64_t batches = ckm_data_get_facts(ckm_trainer_data(t->trainer)).batches;
+    int64_t batches = ckm_data_get_facts(ckm_trainer_data(t->trainer)).batches / cli_train_step_batches(t);
+    batches = batches > 0 ? batches : 1;  // none is an error that training reports
     int64_t epochs = s->epochs > 0 ? s->epochs : 1;
     int64_t all = batches <= INT64_MAX / epochs ? batches * epochs : INT64_MAX;  // nobody waits for the end of that
     ckm_train_options options = CKM_TRAIN_OPTIONS_INIT;
@@ -286,17 +298,36 @@ static ckm_status excess_error(const train_report *report, ckm_error *err)
                      s->save != NULL ? "the state is in " : "training was stopped", s->save != NULL ? s->save : "");
 }
 
+// What is left to say when training has ended, well or not.
+static int conclude(train_setup *t, train_report *report, const ckm_train_result *result, ckm_status status,
+                    ckm_error *err)
+{
+    ckm_error log_err = CKM_ERROR_INIT;
+    if (status == CKM_OK && report->exceeded) {
+        status = excess_error(report, err);
+    }
+    ckm_status logged = cli_train_report_close(report, &log_err);
+    int outcome = cli_ranks_settle(t->ranks, status == CKM_OK ? CLI_DONE : cli_fail(err));
+    if (outcome != CLI_DONE) {
+        return outcome;
+    }
+    outcome = cli_train_report_result(report, result);
+    return outcome == CLI_DONE && logged != CKM_OK ? cli_fail(&log_err) : outcome;
+}
+
 static int train(train_setup *t)
 {
     ckm_error err = CKM_ERROR_INIT;
     train_report report;
     ckm_train_result result;
-    if (cli_train_report_open(&report, t, &err) != CKM_OK) {
-        return cli_fail(&err);
+    ckm_status status = cli_train_report_open(&report, t, &err);
+    int outcome = cli_ranks_settle(t->ranks, status == CKM_OK ? -1 : cli_fail(&err));
+    if (outcome >= 0) {
+        return outcome;
     }
     keep_heap_in_one_place();
     cli_train_meter_start(&report.meter);
-    ckm_status status = limit_memory(t->settings->memory_limit, &err);
+    status = ckm_ranks_agree(t->ranks, limit_memory(t->settings->memory_limit, &err), &err);
     if (status == CKM_OK) {
         status = ckm_trainer_begin(t->trainer, &err);
     }
@@ -312,16 +343,7 @@ static int train(train_setup *t)
         status = ckm_trainer_export(t->trainer, t->settings->export_to, &err);
     }
     cli_train_meter_stop(&report.meter);
-    if (status == CKM_OK && report.exceeded) {
-        status = excess_error(&report, &err);
-    }
-    ckm_error log_err = CKM_ERROR_INIT;
-    ckm_status logged = cli_train_report_close(&report, &log_err);
-    if (status != CKM_OK) {
-        return cli_fail(&err);
-    }
-    int outcome = cli_train_report_result(&report, &result);
-    return outcome == CLI_DONE && logged != CKM_OK ? cli_fail(&log_err) : outcome;
+    return conclude(t, &report, &result, status, &err);
 }
 
 // What cannot be a file of weights is said before anything is measured and solved.
@@ -347,25 +369,30 @@ static int check_input(const char *path)
 static int run(const cli_command *command, const void *settings, char **arguments, int n_arguments)
 {
     const train_settings *s = settings;
-    train_setup setup;
+    const ckm_ranks *ranks = NULL;
+    train_setup setup = {.settings = s};
     (void)n_arguments;
     int outcome = check_usage(command, s, arguments[0]);
     if (outcome < 0) {
-        outcome = check_input(s->weights);
-    }
-    if (outcome < 0) {
-        outcome = check_input(s->resume);
+        outcome = cli_ranks_open(&ranks);
     }
     if (outcome >= 0) {
         return outcome;
     }
-    cli_stop_install();
-    outcome = cli_train_prepare(command, s, arguments[0], &setup);
+    outcome = check_input(s->weights);
+    if (outcome < 0) {
+        outcome = check_input(s->resume);
+    }
+    outcome = cli_ranks_settle(ranks, outcome);
+    if (outcome < 0) {
+        cli_stop_install();
+        outcome = cli_train_prepare(command, s, arguments[0], ranks, &setup);
+    }
     if (outcome < 0) {
         outcome = s->check || s->compare > 0 ? cli_train_both_ways(&setup) : train(&setup);
     }
     cli_train_dispose(&setup);
-    return outcome;
+    return cli_ranks_close(ranks, outcome);
 }
 
 static const cli_group groups[] = {
@@ -393,7 +420,10 @@ const cli_command cli_command_train = {
         "example because the disk is full, the old file stays, training goes on, and the next save tries again; if "
         "the last save fails, that is an error.\n\nA separate thread reads training data ahead, in an order that "
         "depends only on --seed. Every epoch shuffles the data again and leaves out a remainder smaller than a "
-        "batch. Progress goes to standard error, the result to standard output.",
+        "batch. Progress goes to standard error, the result to standard output.\n\nWhere the program was built with "
+        "MPI, 'mpirun -n N checkmate train ...' trains in N processes: each has a batch of its own in every step and "
+        "keeps within the budget by itself. Losses and weights are those of --accumulate N in one process, bit for "
+        "bit, and files written by one can be resumed by the other. Rank 0 prints, logs and saves.",
     .exit_statuses = "0  trained, or stopped by a signal\n1  failed: bad input, a loss that is not a number, input "
                      "or output error, out of memory\n2  wrong usage\n3  proven: no schedule fits the budget\n4  no "
                      "schedule was found within the limits\n",

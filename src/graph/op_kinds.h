@@ -82,7 +82,9 @@
     /* loss */ \
     X(softmax_cross_entropy) X(softmax_cross_entropy_backward) X(mse) X(mse_backward) \
     /* update */ \
-    X(update_sgd) X(update_adam) X(update_adamw)
+    X(update_sgd) X(update_adam) X(update_adamw) \
+    /* exchange */ \
+    X(gradient_sum) X(gradient_send) X(gradient_receive)
 
 // Tables of records, src/ops/<family>/op_<group>.c; the order does not matter.
 #define CKM_I_OP_GROUPS(X) \
@@ -90,14 +92,15 @@
     X(conv) X(dense) X(norm) X(activation) X(merge) X(pool) X(border) X(resize) X(basic) X(elementwise) \
     X(matmul) X(einsum) X(reduce) X(layer_norm) X(movement) X(attention) X(masked_softmax) X(rms_norm) X(roll) \
     X(rotary) X(time_embedding) X(window_bias) X(grad_conv) X(grad_norm) X(grad_pool) X(grad_movement) X(loss) \
-    X(update)
+    X(update) X(exchange)
 
 // Tables of reference kernels, ckm_i_ref_kernels_<group>; the order does not matter.
 #define CKM_I_REF_GROUPS(X) \
     X(shrink) \
     X(activation) X(attention) X(conv) X(dense) X(dropout) X(elementwise) X(elementwise_grad) X(gather) \
     X(layer_norm) X(loss) X(masked_softmax) X(matmul) X(merge) X(movement) X(norm) X(pool) X(reduce) X(resize) \
-    X(rms_norm) X(roll) X(rotary) X(select) X(softmax) X(time_embedding) X(update) X(window_bias)
+    X(rms_norm) X(roll) X(rotary) X(select) X(softmax) X(time_embedding) X(update) X(window_bias) \
+    X(exchange)
 
 // Tables of kernels of the "cpu" back end, ckm_i_cpu_<group>, in the order in which they are asked.
 #define CKM_I_CPU_GROUPS(X) \

@@ -12,12 +12,10 @@
 #include "base/error.h"
 #include "base/options.h"
 #include "base/text.h"
-
-int64_t ckm_i_trainer_beside(const ckm_trainer *t)
-{
-    ckm_program_memory m = ckm_program_get_memory(t->program);
-    return ckm_data_get_facts(t->data).bytes + m.kernel_bytes + m.thread_bytes + m.margin_bytes;
-}
+#include "autodiff/step.h"
+#include "run/ranks/ranks.h"
+#include "run/session/session.h"
+#include "run/train/train.h"
 
 // What tables a session may need beside its region: a guess that is checked afterwards.
 static int64_t guess_tables(const ckm_trainer *t)
@@ -35,8 +33,8 @@ static const char *number_text(double number, char text[NUMBER_TEXT])
     return text;
 }
 
-// What has to be the same when training goes on.
-static void describe_optimizer(const ckm_optimizer *o, char *buf, size_t size)
+// What has to be the same when training goes on, the batches of a step among them, `n_batches` in all processes.
+static void describe_optimizer(const ckm_optimizer *o, int64_t n_batches, char *buf, size_t size)
 {
     static const char *const names[] = {"none", "sgd", "adam", "adamw"};
     char n[4][NUMBER_TEXT];
@@ -50,6 +48,16 @@ static void describe_optimizer(const ckm_optimizer *o, char *buf, size_t size)
         snprintf(buf, size, "%s beta1=%s beta2=%s epsilon=%s weight-decay=%s", names[o->kind],
                  number_text(o->beta1, n[1]), number_text(o->beta2, n[2]), number_text(o->epsilon, n[3]), decay);
     }
+    if (n_batches > 1) {
+        size_t used = strlen(buf);
+        snprintf(buf + used, size - used, " batches=%lld", (long long)n_batches);
+    }
+}
+
+// In all processes.
+static int64_t step_batches(const ckm_trainer *t)
+{
+    return t->ranks != NULL ? t->ranks->count : t->accumulated;
 }
 
 static ckm_status read_resumed(ckm_trainer *t, ckm_error *err)
@@ -57,11 +65,13 @@ static ckm_status read_resumed(ckm_trainer *t, ckm_error *err)
     const char *path = t->options.resume;
     char optimizer[sizeof t->place.optimizer];
     CKM_I_CHECK(ckm_train_read_place(path, &t->place, err));
-    describe_optimizer(&t->step.optimizer, optimizer, sizeof optimizer);
+    describe_optimizer(&t->step.optimizer, step_batches(t), optimizer, sizeof optimizer);
     if (strcmp(optimizer, t->place.optimizer) != 0) {
-        return ckm_i_error_at(err, CKM_ERR_ARGUMENT, path, 0, -1,
-                              "was trained with \"%s\", and this run would use \"%s\": give the same optimizer options",
-                              t->place.optimizer, optimizer);
+        return ckm_i_error_at(
+            err, CKM_ERR_ARGUMENT, path, 0, -1,
+            "was trained with \"%s\", and this run would use \"%s\": give the same optimizer options, "
+            "and as many batches a step",
+            t->place.optimizer, optimizer);
     }
     if (t->options.seed >= 0 && (uint64_t)t->options.seed != t->place.seed) {
         return ckm_i_error_at(err, CKM_ERR_ARGUMENT, path, 0, -1, "was trained with seed %llu, not %lld",
@@ -79,7 +89,7 @@ static ckm_status read_resumed(ckm_trainer *t, ckm_error *err)
 static ckm_status find_place(ckm_trainer *t, ckm_error *err)
 {
     t->place = (ckm_train_place){.seed = t->options.seed >= 0 ? (uint64_t)t->options.seed : 1};
-    describe_optimizer(&t->step.optimizer, t->place.optimizer, sizeof t->place.optimizer);
+    describe_optimizer(&t->step.optimizer, step_batches(t), t->place.optimizer, sizeof t->place.optimizer);
     if (t->options.resume != NULL) {
         CKM_I_CHECK(read_resumed(t, err));
     }
@@ -119,6 +129,12 @@ static ckm_status find_budget(ckm_trainer *t, ckm_error *err)
         return CKM_OK;
     }
     int64_t available = ckm_program_free_bytes(t->program);
+    if (t->ranks != NULL) {
+        // The least of what a rank's share of its machine is, so that all have the same budget.
+        int64_t taken = INT64_MAX - (available < 0 ? 0 : available / (t->ranks->local > 0 ? t->ranks->local : 1));
+        CKM_I_CHECK(ckm_i_ranks_most(t->ranks, &taken, err));
+        available = available < 0 ? -1 : INT64_MAX - taken;
+    }
     if (available < 0) {
         return ckm_i_error(err, CKM_ERR_UNSUPPORTED,
                            "this system does not say how much memory is available: the budget needs a size");
@@ -128,21 +144,29 @@ static ckm_status find_budget(ckm_trainer *t, ckm_error *err)
 }
 
 // Network, training graph, kernels, costs, data; costs that are to be measured begin as multiply-accumulates.
-static ckm_status build(ckm_trainer *t, ckm_error *err)
+static ckm_status build_parts(ckm_trainer *t, ckm_error *err)
 {
     const ckm_trainer_options *o = &t->options;
     ckm_cost_model flops = CKM_COST_MODEL_INIT;
+    ckm_i_sharing sharing = t->ranks != NULL     ? CKM_I_SHARING_EXCHANGE
+                            : t->accumulated > 1 ? CKM_I_SHARING_SUM
+                                                 : CKM_I_SHARING_NONE;
     CKM_I_CHECK(find_place(t, err));
-    CKM_I_CHECK(ckm_autodiff_op_graph(t->graph, &t->step, &t->training, err));
+    CKM_I_CHECK(ckm_i_autodiff_op_graph(t->graph, &t->step, sharing, &t->training, err));
     CKM_I_CHECK(ckm_program_create(t->training, &t->kernels, &t->program, err));
     CKM_I_CHECK(ckm_i_trainer_apply_costs(t, o->costs == CKM_TRAINER_COSTS_MODEL ? &t->cost_model : &flops, err));
     CKM_I_CHECK(open_data(t, err));
-    if (o->model != NULL) {
-        CKM_I_CHECK(ckm_import_values_open(o->model, &t->importing, &t->values, err));
-    }
+    return o->model != NULL ? ckm_import_values_open(o->model, &t->importing, &t->values, err) : CKM_OK;
+}
+
+static ckm_status build(ckm_trainer *t, ckm_error *err)
+{
+    CKM_I_CHECK(ckm_i_trainer_meet(t, build_parts(t, err), err));
     t->outside_bytes = ckm_i_trainer_beside(t) + guess_tables(t);
-    CKM_I_CHECK(find_budget(t, err));
-    return o->costs == CKM_TRAINER_COSTS_MEASURED ? ckm_i_trainer_measure_costs(t, err) : CKM_OK;
+    CKM_I_CHECK(ckm_ranks_agree(t->ranks, find_budget(t, err), err));
+    // One rank's measurements are as good as another's, and only rank 0 searches.
+    bool measures = t->options.costs == CKM_TRAINER_COSTS_MEASURED && (t->ranks == NULL || t->ranks->rank == 0);
+    return ckm_ranks_agree(t->ranks, measures ? ckm_i_trainer_measure_costs(t, err) : CKM_OK, err);
 }
 
 // Is there anything in the options that cannot be?
@@ -153,6 +177,19 @@ static ckm_status check_options(const ckm_trainer_options *o, ckm_error *err)
     }
     if (o->data != NULL && o->source != NULL) {
         return ckm_i_error(err, CKM_ERR_ARGUMENT, "`data` and `source` both say where samples come from: give one");
+    }
+    if (o->accumulate < 0 || o->accumulate > CKM_RANKS_MOST) {
+        return ckm_i_error(err, CKM_ERR_ARGUMENT, "`accumulate` is %lld; it must be from 0 to %d",
+                           (long long)o->accumulate, CKM_RANKS_MOST);
+    }
+    if (o->ranks != NULL && (o->ranks->count < 1 || o->ranks->count > CKM_RANKS_MOST || o->ranks->rank < 0 ||
+                             o->ranks->rank >= o->ranks->count)) {
+        return ckm_i_error(err, CKM_ERR_ARGUMENT, "rank %d of %d: ranks count from 0, and there are at most %d",
+                           (int)o->ranks->rank, (int)o->ranks->count, CKM_RANKS_MOST);
+    }
+    if (o->accumulate > 1 && o->ranks != NULL && o->ranks->count > 1) {
+        return ckm_i_error(err, CKM_ERR_UNSUPPORTED,
+                           "several processes train on one batch each in a step: leave out `accumulate`");
     }
     if (o->weights != NULL && o->resume != NULL) {
         return ckm_i_error(err, CKM_ERR_ARGUMENT, "`resume` restores the parameters of its run: leave out `weights`");
@@ -178,6 +215,8 @@ static ckm_status read_options(ckm_trainer *t, const ckm_trainer_options *given,
     CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_cost_model, &t->cost_model, device, o->cost_model, err));
     CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_data_options, &t->reading, synthetic_samples, o->reading, err));
     CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_import_options, &t->importing, input_dims, o->importing, err));
+    t->accumulated = o->accumulate > 1 ? o->accumulate : 1;
+    t->ranks = o->ranks != NULL && o->ranks->count > 1 ? o->ranks : NULL;
     o->step = NULL;
     o->kernels = NULL;
     o->solve = NULL;
@@ -202,7 +241,7 @@ ckm_status ckm_trainer_plan(const ckm_graph *graph, const ckm_trainer_options *o
     CKM_I_TRY(read_options(t, options, err));
     CKM_I_TRY(check_options(&t->options, err));
     CKM_I_TRY(build(t, err));
-    CKM_I_TRY(ckm_i_trainer_fit(t, false, err));
+    CKM_I_TRY(ckm_i_trainer_fit_together(t, err));
     *out = t;
     t = NULL;
 cleanup:
@@ -225,32 +264,56 @@ static ckm_status nothing_fits(const ckm_trainer *t, ckm_error *err)
         (long long)info.floor_bytes, least);
 }
 
+// Buffers of the exchange, counted in what is beside the region.
+static ckm_status make_exchange(ckm_trainer *t, ckm_error *err)
+{
+    int64_t most = 0;
+    if (t->ranks == NULL || t->exchange != NULL) {
+        return CKM_OK;
+    }
+    if (!t->program->backend->memory->host) {
+        return ckm_i_error(err, CKM_ERR_UNSUPPORTED,
+                           "back end \"%.60s\" has memory of its own, which other processes cannot be sent from",
+                           t->program->backend->name);
+    }
+    int32_t n = ckm_i_session_exchanged(t->program, &most);
+    return ckm_i_exchange_create(t->ranks, n, most, &t->exchange, err);
+}
+
+static ckm_status make_session(ckm_trainer *t, ckm_error *err)
+{
+    ckm_session_options options = CKM_SESSION_OPTIONS_INIT;
+    options.seed = t->place.seed;
+    options.prefault = true;
+    CKM_I_CHECK(make_exchange(t, err));
+    return ckm_session_create(t->program, t->df, t->fit.schedule, t->fit.plan, &options, &t->session, err);
+}
+
 // A session without its parameters is none: nobody is to train on it, and the caller may try again.
 static ckm_status set_parameters(ckm_trainer *t, ckm_error *err)
 {
-    ckm_status status = ckm_i_trainer_set_parameters(t, t->session, err);
-    if (status != CKM_OK) {
-        ckm_session_free(t->session);
-        t->session = NULL;
-    }
+    ckm_status status = CKM_OK;
+    CKM_I_TRY(ckm_ranks_agree(t->ranks, ckm_i_trainer_set_parameters(t, t->session, err), err));
+    CKM_I_TRY(ckm_i_trainer_compare_parameters(t, err));
+    return CKM_OK;
+cleanup:
+    ckm_session_free(t->session);
+    t->session = NULL;
     return status;
 }
 
 ckm_status ckm_trainer_begin(ckm_trainer *t, ckm_error *err)
 {
     enum { MOST_ATTEMPTS = 4 };
-    ckm_session_options options = CKM_SESSION_OPTIONS_INIT;
     CKM_I_NEED_NAMED(t, "trainer", err);
     if (t->session != NULL) {
         return ckm_i_error(err, CKM_ERR_ARGUMENT, "training has begun already");
     }
-    options.seed = t->place.seed;
-    options.prefault = true;
     for (int attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
         if (t->fit.schedule == NULL) {
             return nothing_fits(t, err);
         }
-        CKM_I_CHECK(ckm_session_create(t->program, t->df, t->fit.schedule, t->fit.plan, &options, &t->session, err));
+        CKM_I_CHECK(ckm_ranks_agree(t->ranks, make_session(t, err), err));
         ckm_session_memory memory = ckm_session_get_memory(t->session);
         int64_t outside = ckm_i_trainer_beside(t) + memory.table_bytes;
         if (memory.region_bytes + outside <= t->budget_bytes) {
@@ -261,7 +324,7 @@ ckm_status ckm_trainer_begin(ckm_trainer *t, ckm_error *err)
         ckm_session_free(t->session);
         t->session = NULL;
         t->outside_bytes = outside + memory.table_bytes / 4;
-        CKM_I_CHECK(ckm_i_trainer_fit(t, false, err));
+        CKM_I_CHECK(ckm_i_trainer_fit_together(t, err));
     }
     return ckm_i_error(err, CKM_ERR_INTERNAL, "the plan and its tables do not settle within the budget");
 }
@@ -287,6 +350,7 @@ void ckm_trainer_close(ckm_trainer *t)
         return;
     }
     ckm_session_free(t->session);
+    ckm_i_exchange_free(t->exchange);
     ckm_run_fit_dispose(&t->fit);
     ckm_solve_result_dispose(&t->solved);
     ckm_plan_free(t->baseline_plan);
@@ -355,7 +419,13 @@ ckm_status ckm_trainer_run(ckm_trainer *t, const ckm_train_options *options, ckm
     CKM_I_NEED_NAMED(t->session, "session", err);
     ckm_train_options course = CKM_TRAIN_OPTIONS_INIT;
     CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_train_options, &course, user, options, err));
-    int64_t batches = ckm_data_get_facts(t->data).batches;
+    // At least one, so that ckm_i_train_run can say what is wrong.
+    int64_t batches = ckm_data_get_facts(t->data).batches / step_batches(t);
+    batches = batches > 0 ? batches : 1;
+    const ckm_i_train_parts parts = {t->accumulated, t->ranks, t->exchange};
+    if (t->ranks != NULL && t->ranks->rank != 0) {
+        course.save_path = NULL;
+    }
     course.place = t->place;
     course.first_step = t->place.step;
     course.last_step = course.last_step > 0 ? course.last_step : (t->place.step / batches + 1) * batches;
@@ -364,7 +434,7 @@ ckm_status ckm_trainer_run(ckm_trainer *t, const ckm_train_options *options, ckm
                               "already holds %lld steps, but training is to end after %lld",
                               (long long)course.first_step, (long long)course.last_step);
     }
-    CKM_I_CHECK(ckm_train_run(t->session, t->data, &course, result, err));
+    CKM_I_CHECK(ckm_i_train_run(t->session, t->data, &course, &parts, result, err));
     t->place.step = result->next_step;
     return CKM_OK;
 }

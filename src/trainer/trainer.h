@@ -7,6 +7,8 @@
 #include <checkmate/profile.h>
 #include <checkmate/trainer.h>
 
+#include "run/backend/backend.h"
+
 struct ckm_trainer {
     ckm_trainer_options options;  // its pointers to options are NULL: these are the copies
     ckm_autodiff_options step;
@@ -29,6 +31,11 @@ struct ckm_trainer {
     int64_t beside_operators;  // nanoseconds a step takes beside its operators, as measured
     int64_t budget_bytes, outside_bytes;
     ckm_train_place place;
+    // Steps of several batches.
+    int64_t accumulated;       // in this process, >= 1
+    const ckm_ranks *ranks;    // NULL: one process
+    ckm_i_exchange *exchange;  // once training has begun
+    int64_t beside_most;       // what ckm_i_trainer_beside gives, of all ranks the most
     bool resumed;
     char parameters_from[300];
 };
@@ -38,6 +45,13 @@ int64_t ckm_i_trainer_beside(const ckm_trainer *t);
 
 // A schedule and plan for the budget, by the costs at hand; none leaves fit.schedule NULL. `quickly`: only to measure by.
 ckm_status ckm_i_trainer_fit(ckm_trainer *t, bool quickly, ckm_error *err) CKM_NODISCARD;
+
+// The same by rank 0's schedule, which all ranks get; without ranks, that is ckm_i_trainer_fit (trainer_ranks.c).
+ckm_status ckm_i_trainer_fit_together(ckm_trainer *t, ckm_error *err) CKM_NODISCARD;
+// After each rank has built its own parts, with this status: all have the same ones, and agree on what they take.
+ckm_status ckm_i_trainer_meet(ckm_trainer *t, ckm_status built, ckm_error *err) CKM_NODISCARD;
+// All ranks begin from the same parameters and states.
+ckm_status ckm_i_trainer_compare_parameters(const ckm_trainer *t, ckm_error *err) CKM_NODISCARD;
 
 // The dataflow graph at these costs, and all that follows from it (trainer_costs.c).
 ckm_status ckm_i_trainer_apply_costs(ckm_trainer *t, const ckm_cost_model *model, ckm_error *err) CKM_NODISCARD;

@@ -22,11 +22,19 @@ static ckm_status lay_out_baseline(ckm_trainer *t, ckm_error *err)
     return t->baseline_plan != NULL ? CKM_OK : ckm_plan_create(t->df, t->baseline, &packing, &t->baseline_plan, err);
 }
 
+static ckm_status need_one_process(const ckm_trainer *t, ckm_error *err)
+{
+    return t->ranks == NULL ? CKM_OK
+                            : ckm_i_error(err, CKM_ERR_UNSUPPORTED,
+                                          "steps with and without rematerialization are compared in one process");
+}
+
 ckm_status ckm_trainer_check(ckm_trainer *t, int64_t steps, double learning_rate, ckm_compare_result *out,
                              ckm_error *err)
 {
     CKM_I_NEED_NAMED(t, "trainer", err);
     CKM_I_NEED(out, err);
+    CKM_I_CHECK(need_one_process(t, err));
     CKM_I_CHECK(lay_out_baseline(t, err));
     ckm_compare_options options = CKM_COMPARE_OPTIONS_INIT;
     options.steps = steps;
@@ -42,6 +50,7 @@ ckm_status ckm_trainer_time(ckm_trainer *t, int64_t rounds, ckm_timing *out, ckm
 {
     CKM_I_NEED_NAMED(t, "trainer", err);
     CKM_I_NEED(out, err);
+    CKM_I_CHECK(need_one_process(t, err));
     CKM_I_CHECK(lay_out_baseline(t, err));
     ckm_timing_options options = CKM_TIMING_OPTIONS_INIT;
     options.rounds = rounds;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the trainer's files share: notes to the caller, and the search for a schedule.
+// What the trainer's files share: notes to the caller, what is beside the region, and the search for a schedule.
 #include <stdarg.h>
 #include <stdio.h>
 
 #include "base/error.h"
+#include "run/ranks/ranks.h"
+#include "run/session/session.h"
 #include "trainer/trainer.h"
 
 void ckm_i_trainer_note(const ckm_trainer *t, ckm_log_level level, const char *format, ...)
@@ -17,6 +19,23 @@ void ckm_i_trainer_note(const ckm_trainer *t, ckm_log_level level, const char *f
     vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
     t->options.note(level, line, t->solve.user);
+}
+
+int64_t ckm_i_trainer_beside(const ckm_trainer *t)
+{
+    // What a transport may take besides, for messages that arrive before they are waited for.
+    static const int64_t early_bytes = 256 << 10;
+    if (t->beside_most > 0) {
+        return t->beside_most;
+    }
+    ckm_program_memory m = ckm_program_get_memory(t->program);
+    int64_t exchange = 0;
+    if (t->ranks != NULL) {
+        int64_t most = 0;
+        int32_t n = ckm_i_session_exchanged(t->program, &most);
+        exchange = t->ranks->bytes + early_bytes + ckm_i_exchange_bytes(n, most);
+    }
+    return exchange + ckm_data_get_facts(t->data).bytes + m.kernel_bytes + m.thread_bytes + m.margin_bytes;
 }
 
 bool ckm_i_trainer_stops(void *trainer)

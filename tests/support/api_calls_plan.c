@@ -270,6 +270,12 @@ void api_visit_cost(api_visitor *v, ckm_error *err)
     VALUE(ckm_device_count, 0, ckm_device_count() > 0)
     VALUE(ckm_device_at, 0, ckm_device_at(-1) == NULL && ckm_device_at(10000) == NULL)
     VALUE(ckm_device_find, 1, (ckm_device_find(P(0, device.name)) == NULL) == NULLED(0))
+    const ckm_device_product *product = ckm_device_product_find(device.name);
+    const ckm_device_kernels kernels = {CKM_DEVICE_MATRIX, CKM_DEVICE_FLOAT32, 1, 1, 1};
+    double time_ns = 0;
+    VALUE(ckm_device_product_find, 1, (ckm_device_product_find(P(0, device.name)) == NULL) == NULLED(0))
+    STATUS(ckm_device_time, 5, 2,
+           ckm_device_time(P(0, &device), P(1, product), P(2, &kernels), P(3, &time_ns), P(4, err)))
     STATUS(ckm_device_write, 3, 0, ckm_device_write(P(0, &device), P(1, "out.json"), P(2, err)))
     STATUS(ckm_device_read, 3, 0, ckm_device_read(P(0, "device.json"), P(1, &device), P(2, err)))
     TRIES(ckm_device_fit, 4, 0, ckm_device_fit(P(0, steps), P(1, measured), 1, P(2, &device), P(3, err)))

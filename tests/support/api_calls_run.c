@@ -151,6 +151,7 @@ void api_visit_train(api_visitor *v, ckm_error *err)
     ckm_train_place place = {.step = 1, .network = "test"};
     int32_t n = 0;
     VALUE(ckm_rate_at, 1, (ckm_rate_at(P(0, &rate), 0) > 0) == !NULLED(0))
+    VALUE(ckm_ranks_agree, 2, ckm_ranks_agree(P(0, NULL), CKM_OK, P(1, err)) == CKM_OK)
     STATUS(ckm_train_describe_data, 3, 0, ckm_train_describe_data(P(0, w->training), P(1, &fields), P(2, err)))
     STATUS(ckm_train_save, 4, 0, ckm_train_save(P(0, w->session), P(1, "out.st"), P(2, &place), P(3, err)))
     STATUS(ckm_train_export, 3, 0, ckm_train_export(P(0, w->session), P(1, "out.st"), P(2, err)))

@@ -20,6 +20,8 @@ static const topic environment[] = {
      "Stack sizes of these threads. If neither is set, OMP_STACKSIZE is set to 512k: stacks count against the budget."},
     {"DNNL_MAX_CPU_ISA", "Caps the instructions that products and convolutions use: SSE41, AVX, AVX2, AVX512_CORE."},
     {"XDG_CACHE_HOME", "Measured times are kept in its folder checkmate; if it is not set, in $HOME/.cache/checkmate."},
+    {"OMPI_COMM_WORLD_SIZE, PMI_SIZE, PMIX_RANK with SLURM_STEP_NUM_TASKS",
+     "Set by mpirun and srun: 'train' was started as several processes, which train together."},
     {"NO_COLOR", "No colours on terminals."},
 };
 

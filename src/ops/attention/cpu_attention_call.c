@@ -30,7 +30,7 @@ ckm_i_cpu_attention_call ckm_i_cpu_attention_open(const ckm_i_kernel *kernel, co
         .v = call->inputs[first + CKM_I_ATTENTION_V],
         .bias = f->bias.present ? call->inputs[first + CKM_I_ATTENTION_BIAS] : NULL,
         .mask = f->mask.present ? call->inputs[first + CKM_I_ATTENTION_MASK] : NULL,
-        .stream = ckm_i_ref_dropout_stream(call->seed, call->step, f->key),
+        .stream = ckm_i_ref_dropout_stream(call->seed, call->batch, f->key),
         .threshold = ckm_i_ref_dropout_threshold(f->rate),
         .keep = f->rate < 1.0 ? (float)(1.0 / (1.0 - f->rate)) : 0.0F,
     };

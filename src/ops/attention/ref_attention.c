@@ -37,7 +37,7 @@ static ckm_status open_attention(const ckm_i_ref_op *r, int32_t op, int32_t firs
     a->v = ckm_i_ref_input(r, first + CKM_I_ATTENTION_V);
     a->bias = ckm_i_ref_input(r, first + CKM_I_ATTENTION_BIAS);
     a->mask = ckm_i_ref_input(r, first + CKM_I_ATTENTION_MASK);
-    a->stream = ckm_i_ref_dropout_stream(r->call->seed, r->call->step, f->key);
+    a->stream = ckm_i_ref_dropout_stream(r->call->seed, r->call->batch, f->key);
     a->threshold = ckm_i_ref_dropout_threshold(f->rate);
     a->keep = f->rate < 1.0 ? (float)(1.0 / (1.0 - f->rate)) : 0.0F;
     return CKM_OK;

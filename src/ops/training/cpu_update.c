@@ -162,7 +162,7 @@ static ckm_status run_dropout(const ckm_i_cpu *cpu, const ckm_i_kernel *kernel, 
     double rate = ckm_i_op_attr_double(op, "rate", 0.5);
     mask m = {.x = call->inputs[0],
               .y = call->outputs[0],
-              .stream = ckm_i_ref_dropout_stream(call->seed, call->step, ckm_i_op_attr_int(op, "key", 0, 0)),
+              .stream = ckm_i_ref_dropout_stream(call->seed, call->batch, ckm_i_op_attr_int(op, "key", 0, 0)),
               .threshold = ckm_i_ref_dropout_threshold(rate),
               .factor = rate < 1.0 ? (float)(1.0 / (1.0 - rate)) : 0.0F};
     int64_t n = ckm_i_elements(&kernel->step->tensors[op->inputs[0]].shape);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dropout, forward and backward alike: every element is kept or not by a number drawn from (seed, step, key,
+// Dropout, forward and backward alike: every element is kept or not by a number drawn from (seed, batch, key,
 // element), so a recomputation and the backward pass meet the same mask.
 #include "ops/training/ref_dropout.h"
 
@@ -13,9 +13,9 @@ static uint64_t mix(uint64_t state, uint64_t value)
     return ckm_i_rng_next(&rng);
 }
 
-uint64_t ckm_i_ref_dropout_stream(uint64_t seed, int64_t step, int64_t key)
+uint64_t ckm_i_ref_dropout_stream(uint64_t seed, int64_t batch, int64_t key)
 {
-    return mix(mix(mix(0, seed), (uint64_t)step), (uint64_t)key);
+    return mix(mix(mix(0, seed), (uint64_t)batch), (uint64_t)key);
 }
 
 // inputs x; attributes rate, key
@@ -27,7 +27,7 @@ static ckm_status dropout(const ckm_graph *step, int32_t op, const ckm_i_kernel_
     float *y = ckm_i_ref_output(&r, 0);
     int64_t n = ckm_i_elements(&ckm_i_ref_in(&r, 0)->shape);
     double rate = ckm_i_op_attr_double(r.op, "rate", 0.5);
-    uint64_t stream = ckm_i_ref_dropout_stream(call->seed, call->step, ckm_i_op_attr_int(r.op, "key", 0, 0));
+    uint64_t stream = ckm_i_ref_dropout_stream(call->seed, call->batch, ckm_i_op_attr_int(r.op, "key", 0, 0));
     uint64_t threshold = ckm_i_ref_dropout_threshold(rate);
     float factor = rate < 1.0 ? (float)(1.0 / (1.0 - rate)) : 0.0F;
     for (int64_t i = 0; i < n; i++) {

@@ -8,8 +8,8 @@
 
 #include "base/rng.h"
 
-// The stream of one operator in one step.
-uint64_t ckm_i_ref_dropout_stream(uint64_t seed, int64_t step, int64_t key);
+// The stream of one operator for one batch.
+uint64_t ckm_i_ref_dropout_stream(uint64_t seed, int64_t batch, int64_t key);
 
 // Numbers of 53 bits below this one drop their element.
 static inline uint64_t ckm_i_ref_dropout_threshold(double rate)

@@ -8,6 +8,24 @@
 typedef struct ckm_i_backend ckm_i_backend;
 typedef struct ckm_i_kernel ckm_i_kernel;  // of one operator, shapes and attributes fixed; defined per back end
 
+// How the gradients and running statistics of a step come together with those of other processes (run/ranks/). All wait
+// while they have to, and bring along whatever else is under way.
+typedef struct ckm_i_exchange ckm_i_exchange;
+struct ckm_i_exchange {
+    // The sum over all ranks, in their order, divided by their number, is to replace these n values. They must stay where
+    // they are, and be left alone, until `end` is asked for them.
+    ckm_status (*begin)(ckm_i_exchange *x, float *values, int64_t n, ckm_error *err);
+    ckm_status (*end)(ckm_i_exchange *x, const float *values, ckm_error *err);
+    // Between operators: brings along what is under way, without waiting.
+    ckm_status (*advance)(ckm_i_exchange *x, ckm_error *err);
+    // A state that an operator is about to change becomes what the rank before this one made of it; and is handed on.
+    ckm_status (*take_state)(ckm_i_exchange *x, void *state, int64_t bytes, ckm_error *err);
+    ckm_status (*give_state)(ckm_i_exchange *x, const void *state, int64_t bytes, ckm_error *err);
+    // At the end of a step: the last rank's state for all; then nothing is under way any more.
+    ckm_status (*share_state)(ckm_i_exchange *x, void *state, int64_t bytes, ckm_error *err);
+    ckm_status (*finish)(ckm_i_exchange *x, ckm_error *err);
+};
+
 // What a kernel sees when it runs. Pointers are in the order of the operator's inputs and outputs, NULL for an
 // absent optional input or an output nobody reads. An output may share its buffer with an input when the
 // operator's in-place pairs say so. Results must not depend on which buffers are used, on `workspace`'s
@@ -15,12 +33,16 @@ typedef struct ckm_i_kernel ckm_i_kernel;  // of one operator, shapes and attrib
 typedef struct ckm_i_kernel_call {
     const void *const *inputs;
     void *const *outputs;
-    void *workspace;       // 64-byte aligned, of the size prepare asked for
-    uint64_t seed;         // of the run; with `step` and `op` the key of counter-based random numbers
-    int64_t step;          // training step, from 0
-    int32_t op;            // operator in the step graph
-    bool first;            // first computation in this step: running statistics move only then
-    double learning_rate;  // for update operators
+    void *workspace;  // 64-byte aligned, of the size prepare asked for
+    uint64_t seed;    // of the run; with `batch` and `op` the key of counter-based random numbers
+    int64_t step;     // training step, from 0: one update of the parameters
+    int64_t batch;    // that the operator sees, from 0; the step, where a step has one batch
+    int64_t part,
+        parts;  // of the step's batches in this process: this one, from 0, and how many; 0 parts stand for one
+    ckm_i_exchange *exchange;  // with other processes; NULL: there are none
+    int32_t op;                // operator in the step graph
+    bool first;                // first computation in this step: running statistics move only then
+    double learning_rate;      // for update operators
 } ckm_i_kernel_call;
 
 // The memory half of a back end. Addresses are all that anyone else knows of it: what they point to is reached by these

@@ -41,6 +41,7 @@ struct ckm_data {
     ckm_status staged_status;
     ckm_error staged_error;
     int64_t wanted, staged;  // steps; -1: none
+    int64_t stride;          // from one step that is asked for to the next
     bool started;
     atomic_bool quit;
     pthread_t thread;
@@ -153,6 +154,13 @@ static ckm_status hand_out(const ckm_data *d, ckm_i_data_take_fn take, void *use
     return take(user, -1, d->staged_labels, o->batch * ckm_i_data_field_bytes(&o->labels), err);
 }
 
+void ckm_i_data_set_stride(ckm_data *d, int64_t stride)
+{
+    pthread_mutex_lock(&d->lock);
+    d->stride = stride;
+    pthread_mutex_unlock(&d->lock);
+}
+
 ckm_status ckm_i_data_fetch_to(ckm_data *d, int64_t step, ckm_i_data_take_fn take, void *user, ckm_error *err)
 {
     if (step < 0) {
@@ -177,7 +185,7 @@ ckm_status ckm_i_data_fetch_to(ckm_data *d, int64_t step, ckm_i_data_take_fn tak
     ckm_status status = d->staged_status;
     if (status == CKM_OK) {
         status = hand_out(d, take, user, err);
-        d->wanted = d->started ? step + 1 : step;
+        d->wanted = d->started ? step + d->stride : step;
         pthread_cond_signal(&d->work);
     } else {
         if (err != NULL) {
@@ -343,6 +351,7 @@ static ckm_status open_data(const char *path, const ckm_data_source *caller, con
         return ckm_i_error_memory(err);
     }
     d->wanted = d->staged = -1;
+    d->stride = 1;
     atomic_init(&d->quit, false);
     pthread_mutex_init(&d->lock, NULL);
     pthread_cond_init(&d->work, NULL);

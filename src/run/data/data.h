@@ -44,6 +44,9 @@ typedef ckm_status (*ckm_i_data_take_fn)(void *user, int32_t field, const void *
 ckm_status ckm_i_data_fetch_to(ckm_data *d, int64_t step, ckm_i_data_take_fn take, void *user,
                                ckm_error *err) CKM_NODISCARD;
 
+// How far apart the steps are that are asked for in turn, so that the right one is read ahead; 1 unless it is set.
+void ckm_i_data_set_stride(ckm_data *d, int64_t stride);
+
 // The position, from 0, at which the order of `epoch` visits sample `i` of `n`: a permutation that needs no memory.
 int64_t ckm_i_data_shuffle(int64_t i, int64_t n, uint64_t seed, int64_t epoch);
 

@@ -94,6 +94,28 @@ static int32_t position_of(const int32_t *list, int32_t n, int32_t tensor)
     return -1;
 }
 
+static bool is_update(const ckm_training *t, int32_t op)
+{
+    return t->ops[op].phase == CKM_I_UPDATE;
+}
+
+static bool is_gradient_sum(const ckm_graph *step, int32_t op)
+{
+    return step->ops[op].op_class->id == CKM_I_OP_gradient_sum;
+}
+
+// Whether an operator reads running statistics, which it may change.
+static bool moves_states(const ckm_graph *step, int32_t v)
+{
+    const ckm_i_graph_op *op = &step->ops[v];
+    for (int32_t k = 0; k < op->n_inputs && !is_gradient_sum(step, v); k++) {
+        if (op->inputs[k] >= 0 && step->tensors[op->inputs[k]].role == CKM_ROLE_STATE) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void bind_call(binding *b, int64_t at, int32_t v)
 {
     ckm_session *session = b->session;
@@ -123,6 +145,8 @@ static void bind_call(binding *b, int64_t at, int32_t v)
     if (workspace >= 0) {
         call->call.workspace = session->region + session->arena_at + ckm_plan_get_instance(b->plan, workspace).offset;
     }
+    call->updates = is_update(session->program->training, v);
+    call->moves_states = !call->updates && moves_states(session->program->training->step, v);
     b->computed[v] = true;
 }
 
@@ -213,17 +237,12 @@ static int32_t last_instance(const binding *b, int32_t storage)
     return -1;
 }
 
-static bool is_update(const ckm_training *t, int32_t op)
-{
-    return t->ops[op].phase == CKM_I_UPDATE;
-}
-
-// Whether only updates read this state: then it is the optimizer's.
+// Whether only updates read this state, or what adds gradients up for them: then it is the optimizer's.
 static bool is_optimizer_state(const ckm_training *t, const ckm_dataflow *df, int32_t value)
 {
     const ckm_i_dataflow_tensor *tensor = &df->tensors[value];
     for (int32_t k = 0; k < tensor->n_users; k++) {
-        if (!is_update(t, tensor->users[k])) {
+        if (!is_update(t, tensor->users[k]) && !is_gradient_sum(t->step, tensor->users[k])) {
             return false;
         }
     }

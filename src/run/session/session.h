@@ -11,6 +11,8 @@
 typedef struct ckm_i_bound_call {
     ckm_i_kernel *kernel;
     ckm_i_kernel_call call;  // seed, step and learning rate are filled in when it runs
+    bool updates;            // a parameter
+    bool moves_states;       // running statistics
 } ckm_i_bound_call;
 
 // What a traced session knows of one operator's outputs in this step.
@@ -39,6 +41,22 @@ struct ckm_session {
     int64_t *call_nanoseconds;  // by call, of the last step; NULL unless the profiler set it
     int64_t *marks;             // by call and one more: when it was done; with call_nanoseconds
 };
+
+// One batch of a training step.
+typedef struct ckm_i_step_part {
+    int64_t step;         // Adam's correction depends on it
+    int64_t batch;        // random numbers depend on it
+    int64_t part, parts;  // of the step's batches in this process; parameters are updated after the last
+    double learning_rate;
+    ckm_i_exchange *exchange;  // with other processes, or NULL
+} ckm_i_step_part;
+// ckm_session_step for one of several batches of a step.
+ckm_status ckm_i_session_step_part(ckm_session *session, const ckm_i_step_part *part, ckm_step_result *out,
+                                   ckm_error *err) CKM_NODISCARD;
+// Does the tensor only hold what is added up within a step? Nothing of it is needed when the step is over.
+bool ckm_i_session_is_sum(const ckm_session *session, int32_t tensor);
+// The session's gradients that are exchanged: how many a step has, and elements of the largest.
+int32_t ckm_i_session_exchanged(const ckm_program *program, int64_t *most);
 
 // 64 bits that depend on every byte.
 uint64_t ckm_i_session_fingerprint(const void *data, int64_t bytes);

@@ -100,3 +100,31 @@ ckm_status ckm_i_session_time_calls(ckm_session *session, ckm_error *err)
     session->marks = ckm_i_calloc((size_t)session->n_calls + 1, sizeof *session->marks);
     return session->call_nanoseconds != NULL && session->marks != NULL ? CKM_OK : ckm_i_error_memory(err);
 }
+
+bool ckm_i_session_is_sum(const ckm_session *session, int32_t tensor)
+{
+    const ckm_graph *step = session->program->training->step;
+    for (int32_t v = 0; session->tensors[tensor].role == CKM_ROLE_STATE && v < step->n_ops; v++) {
+        const ckm_i_graph_op *op = &step->ops[v];
+        if (op->op_class->id == CKM_I_OP_gradient_sum && op->inputs[1] == session->values[tensor]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int32_t ckm_i_session_exchanged(const ckm_program *program, int64_t *most)
+{
+    const ckm_graph *step = program->training->step;
+    int32_t n = 0;
+    *most = 0;
+    for (int32_t v = 0; v < step->n_ops; v++) {
+        const ckm_i_graph_op *op = &step->ops[v];
+        if (op->op_class->id == CKM_I_OP_gradient_send) {
+            int64_t elements = ckm_i_session_value_bytes(step, op->inputs[0]) / (int64_t)sizeof(float);
+            *most = elements > *most ? elements : *most;
+            n++;
+        }
+    }
+    return n;
+}

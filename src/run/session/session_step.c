@@ -44,34 +44,85 @@ static ckm_status mark(ckm_session *session, int64_t i, ckm_error *err)
     return session->marks != NULL ? backend->memory->mark(backend, &session->marks[i], err) : CKM_OK;
 }
 
-static ckm_status run_calls(ckm_session *session, int64_t step, double learning_rate, int64_t *mismatches,
-                            ckm_error *err)
+typedef ckm_status (*state_fn)(ckm_i_exchange *x, void *state, int64_t bytes, ckm_error *err);
+
+static ckm_status give_state(ckm_i_exchange *x, void *state, int64_t bytes, ckm_error *err)
+{
+    return x->give_state(x, state, bytes, err);
+}
+
+// `what` with every state that a call moves. Where it does not compute them for the first time it leaves them alone.
+static ckm_status each_state(const ckm_session *session, const ckm_i_bound_call *bound, ckm_i_exchange *x,
+                             state_fn what, ckm_error *err)
+{
+    const ckm_graph *step = session->program->training->step;
+    const ckm_i_graph_op *op = &step->ops[bound->call.op];
+    for (int32_t k = 0; k < op->n_inputs && x != NULL && bound->moves_states && bound->call.first; k++) {
+        if (op->inputs[k] >= 0 && step->tensors[op->inputs[k]].role == CKM_ROLE_STATE) {
+            void **inputs = &session->pointers[bound->call.inputs - (const void *const *)session->pointers];
+            CKM_I_CHECK(what(x, inputs[k], ckm_i_session_value_bytes(step, op->inputs[k]), err));
+        }
+    }
+    return CKM_OK;
+}
+
+static ckm_status run_call(ckm_session *session, ckm_i_bound_call *bound, const ckm_i_step_part *part, ckm_error *err)
+{
+    ckm_i_backend *backend = session->program->backend;
+    ckm_i_exchange *x = part->exchange;
+    bound->call.seed = session->seed;
+    bound->call.step = part->step;
+    bound->call.batch = part->batch;
+    bound->call.part = part->part;
+    bound->call.parts = part->parts;
+    bound->call.learning_rate = part->learning_rate;
+    bound->call.exchange = x;
+    if (bound->updates && part->part < part->parts - 1) {
+        return CKM_OK;
+    }
+    if (x != NULL) {
+        CKM_I_CHECK(each_state(session, bound, x, x->take_state, err));
+    }
+    CKM_I_CHECK(backend->run(backend, bound->kernel, &bound->call, err));
+    CKM_I_CHECK(each_state(session, bound, x, give_state, err));
+    return x != NULL ? x->advance(x, err) : CKM_OK;
+}
+
+// The running statistics of the last rank for all, and the end of whatever is under way.
+static ckm_status end_exchange(const ckm_session *session, ckm_i_exchange *x, ckm_error *err)
+{
+    if (x == NULL) {
+        return CKM_OK;
+    }
+    for (int64_t i = 0; i < session->n_calls; i++) {
+        CKM_I_CHECK(each_state(session, &session->calls[i], x, x->share_state, err));
+    }
+    return x->finish(x, err);
+}
+
+static ckm_status run_calls(ckm_session *session, const ckm_i_step_part *part, int64_t *mismatches, ckm_error *err)
 {
     ckm_i_backend *backend = session->program->backend;
     CKM_I_CHECK(mark(session, 0, err));
     for (int64_t i = 0; i < session->n_calls; i++) {
         ckm_i_bound_call *bound = &session->calls[i];
-        bound->call.seed = session->seed;
-        bound->call.step = step;
-        bound->call.learning_rate = learning_rate;
-        CKM_I_CHECK(backend->run(backend, bound->kernel, &bound->call, err));
+        CKM_I_CHECK(run_call(session, bound, part, err));
         CKM_I_CHECK(mark(session, i + 1, err));
         if (session->trace != NULL) {
             CKM_I_CHECK(trace_call(session, &bound->call, mismatches, err));
         }
     }
+    CKM_I_CHECK(end_exchange(session, part->exchange, err));
     return backend->memory->synchronize(backend, err);
 }
 
-ckm_status ckm_session_step(ckm_session *session, int64_t step, double learning_rate, ckm_step_result *out,
-                            ckm_error *err)
+ckm_status ckm_i_session_step_part(ckm_session *session, const ckm_i_step_part *part, ckm_step_result *out,
+                                   ckm_error *err)
 {
-    CKM_I_NEED(session, err);
-    CKM_I_NEED(out, err);
     ckm_step_result result = {.loss = NAN, .correct = -1};
     double start = ckm_i_clock_seconds();
     start_trace(session);
-    CKM_I_CHECK(run_calls(session, step, learning_rate, &result.mismatches, err));
+    CKM_I_CHECK(run_calls(session, part, &result.mismatches, err));
     result.seconds = ckm_i_clock_seconds() - start;
     for (int64_t i = 0; session->marks != NULL && i < session->n_calls; i++) {
         session->call_nanoseconds[i] = session->marks[i + 1] - session->marks[i];
@@ -88,4 +139,13 @@ ckm_status ckm_session_step(ckm_session *session, int64_t step, double learning_
     }
     *out = result;
     return CKM_OK;
+}
+
+ckm_status ckm_session_step(ckm_session *session, int64_t step, double learning_rate, ckm_step_result *out,
+                            ckm_error *err)
+{
+    CKM_I_NEED(session, err);
+    CKM_I_NEED(out, err);
+    const ckm_i_step_part whole = {.step = step, .batch = step, .parts = 1, .learning_rate = learning_rate};
+    return ckm_i_session_step_part(session, &whole, out, err);
 }

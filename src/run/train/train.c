@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The training loop: fetch, step, report, save.
-#include <checkmate/train.h>
+#include "run/train/train.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,9 @@
 #include "base/compare.h"
 #include "base/error.h"
 #include "base/options.h"
+#include "run/data/data.h"
+#include "run/ranks/ranks.h"
+#include "run/session/session.h"
 
 // Step times that the median is taken of, and over how many of them the speed is.
 enum { KEPT_TIMES = 1024, SPEED_WINDOW = 16 };
@@ -20,8 +24,13 @@ typedef struct loop {
     ckm_data *data;
     const ckm_train_options *options;  // the library's copies, of which the rate is another
     ckm_rate_schedule rate;
-    int64_t epoch_steps, batch;
-    int64_t judged;  // predictions a step: samples, or positions of all of them
+    const ckm_i_train_parts *parts;
+    const ckm_ranks *ranks;      // of `parts`
+    bool stop;                   // some rank is to stop after the step under way
+    struct share *shares;        // one a rank
+    int64_t step_batches;        // of a step, in all processes
+    int64_t epoch_steps, batch;  // batch: samples of a step, in all processes
+    int64_t judged;              // predictions a step: samples, or positions of all of them
     ckm_train_result result;
     double began;
     double epoch_loss;  // sum
@@ -30,13 +39,21 @@ typedef struct loop {
     double ends[SPEED_WINDOW];  // when the last steps ended
 } loop;
 
+// What a rank contributes to the report of a step.
+typedef struct share {
+    double loss;
+    int64_t correct;
+    int64_t stop;
+} share;
+
 // Is every parameter a number? What is not must not replace a good file.
 static ckm_status is_finite(const ckm_session *session, bool *out, ckm_error *err)
 {
     float values[1024];
     for (int32_t i = 0; i < ckm_session_tensor_count(session); i++) {
         ckm_session_tensor t = ckm_session_get_tensor(session, i);
-        if ((t.role != CKM_ROLE_PARAMETER && t.role != CKM_ROLE_STATE) || t.dtype != CKM_F32) {
+        if ((t.role != CKM_ROLE_PARAMETER && t.role != CKM_ROLE_STATE) || t.dtype != CKM_F32 ||
+            ckm_i_session_is_sum(session, i)) {
             continue;
         }
         for (int64_t at = 0; at < t.bytes; at += (int64_t)sizeof values) {
@@ -166,21 +183,74 @@ static void account(loop *l, int64_t step, const ckm_step_result *done, double w
     }
 }
 
-static ckm_status one_step(loop *l, int64_t step, ckm_error *err)
+// A step has batches of one epoch; those that are too few for a step are left out.
+static int64_t batch_of(const loop *l, int64_t step, int64_t part)
 {
-    ckm_step_result done = {0};
-    double rate = ckm_rate_at(&l->rate, step);
+    int64_t rank = l->ranks != NULL ? l->ranks->rank : 0;
+    int64_t epoch = step / l->epoch_steps;
+    return epoch * ckm_data_get_facts(l->data).batches + step % l->epoch_steps * l->step_batches + part + rank;
+}
+
+static bool wants_to_stop(const loop *l)
+{
+    return l->options->stop != NULL && l->options->stop(l->options->user);
+}
+
+// The losses and hits of all ranks, in their order; a wish to stop.
+static ckm_status bring_together(loop *l, ckm_step_result *done, ckm_error *err)
+{
+    if (l->ranks == NULL) {
+        return CKM_OK;
+    }
+    const share mine = {done->loss, done->correct, wants_to_stop(l)};
+    CKM_I_CHECK(ckm_i_ranks_gather(l->ranks, &mine, sizeof mine, l->shares, err));
+    done->loss = 0;
+    done->correct = mine.correct >= 0 ? 0 : -1;
+    for (int32_t r = 0; r < l->ranks->count; r++) {
+        done->loss += l->shares[r].loss;
+        done->correct += mine.correct >= 0 ? l->shares[r].correct : 0;
+        l->stop = l->stop || l->shares[r].stop != 0;
+    }
+    return CKM_OK;
+}
+
+static ckm_status fetch(loop *l, int64_t step, int64_t part, double *waited, ckm_error *err)
+{
     double before = ckm_i_clock_seconds();
-    ckm_status status = ckm_train_fetch(l->session, l->data, step, err);
-    double waited = ckm_i_clock_seconds() - before;
-    if (status != CKM_OK) {
-        // Data that cannot be read are no reason to lose what was learnt.
+    ckm_status status = ckm_train_fetch(l->session, l->data, batch_of(l, step, part), err);
+    status = ckm_ranks_agree(l->ranks, status, err);
+    *waited += ckm_i_clock_seconds() - before;
+    if (status != CKM_OK && part == 0) {
+        // Data that cannot be read are no reason to lose what was learnt. Later parts find running statistics moved.
         ckm_status saved = save(l, step, false, NULL);
         (void)saved;
-        return status;
     }
-    // Where it fails, some parameters may have had their update and others not: the file saved last stays.
-    CKM_I_CHECK(ckm_session_step(l->session, step, rate, &done, err));
+    return status;
+}
+
+static ckm_status one_step(loop *l, int64_t step, ckm_error *err)
+{
+    ckm_step_result done = {.correct = -1};
+    double rate = ckm_rate_at(&l->rate, step);
+    double waited = 0;
+    ckm_i_step_part part = {
+        .step = step, .parts = l->parts->batches, .learning_rate = rate, .exchange = l->parts->exchange};
+    for (; part.part < part.parts; part.part++) {
+        ckm_step_result one = {0};
+        CKM_I_CHECK(fetch(l, step, part.part, &waited, err));
+        part.batch = batch_of(l, step, part.part);
+        // Where it fails, some parameters may have had their update and others not: the file saved last stays.
+        ckm_status status = ckm_i_session_step_part(l->session, &part, &one, err);
+        if (status != CKM_OK && l->ranks != NULL) {
+            l->ranks->abort(l->ranks->user, err);  // the others are within the step
+        }
+        CKM_I_CHECK(status);
+        done.loss += one.loss;
+        done.correct = one.correct < 0 ? -1 : (part.part > 0 ? done.correct : 0) + one.correct;
+        done.seconds += one.seconds;
+    }
+    CKM_I_CHECK(bring_together(l, &done, err));
+    done.loss /= (double)l->step_batches;
     account(l, step, &done, waited, rate);
     return !isfinite(done.loss) && l->options->on_nan == CKM_NAN_STOP ? not_finite(l, step, "the loss", err) : CKM_OK;
 }
@@ -195,39 +265,53 @@ static ckm_status run_steps(loop *l, ckm_error *err)
 {
     const ckm_train_options *options = l->options;
     for (int64_t step = options->first_step; step < options->last_step; step++) {
-        if (options->stop != NULL && options->stop(options->user)) {
+        if (l->ranks == NULL ? wants_to_stop(l) : l->stop) {
             l->result.stopped = true;
             break;
         }
         CKM_I_CHECK(one_step(l, step, err));
         if (options->save_every > 0 && (step + 1) % options->save_every == 0) {
-            CKM_I_CHECK(save(l, step + 1, false, err));
+            CKM_I_CHECK(ckm_ranks_agree(l->ranks, save(l, step + 1, false, err), err));
         }
     }
-    return save(l, l->result.next_step, true, err);
+    return ckm_ranks_agree(l->ranks, save(l, l->result.next_step, true, err), err);
 }
 
-ckm_status ckm_train_run(ckm_session *session, ckm_data *data, const ckm_train_options *given, ckm_train_result *result,
-                         ckm_error *err)
+static ckm_status set_up(loop *l, const ckm_i_train_parts *parts, ckm_error *err)
 {
-    CKM_I_NEED(session, err);
-    CKM_I_NEED(data, err);
-    CKM_I_NEED_NAMED(given, "options", err);
-    CKM_I_NEED(result, err);
+    int64_t batches = ckm_data_get_facts(l->data).batches;
+    l->parts = parts;
+    l->ranks = parts->ranks;
+    l->step_batches = l->ranks != NULL ? l->ranks->count : parts->batches;
+    l->epoch_steps = batches / l->step_batches;
+    if (l->epoch_steps < 1) {
+        return ckm_i_error(err, CKM_ERR_ARGUMENT, "a step takes %lld batches, and an epoch of the data has only %lld",
+                           (long long)l->step_batches, (long long)batches);
+    }
+    l->batch = (l->options->place.batch > 0 ? l->options->place.batch : 1) * l->step_batches;
+    l->judged = judged_per_step(l->session) * l->step_batches;
+    if (l->ranks != NULL) {
+        l->shares = ckm_i_calloc((size_t)l->ranks->count, sizeof *l->shares);
+        ckm_i_data_set_stride(l->data, l->ranks->count);
+    }
+    return l->ranks == NULL || l->shares != NULL ? CKM_OK : ckm_i_error_memory(err);
+}
+
+ckm_status ckm_i_train_run(ckm_session *session, ckm_data *data, const ckm_train_options *given,
+                           const ckm_i_train_parts *parts, ckm_train_result *result, ckm_error *err)
+{
     ckm_train_options own = CKM_TRAIN_OPTIONS_INIT;
     const ckm_train_options *options = &own;
     ckm_rate_schedule rate = CKM_RATE_SCHEDULE_INIT;
     CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_train_options, &own, user, given, err));
     CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_rate_schedule, &rate, least, own.rate, err));
-    ckm_data_facts facts = ckm_data_get_facts(data);
     ckm_status status = CKM_OK;
     loop *l = ckm_i_calloc(1, sizeof *l);
     if (l == NULL) {
         return ckm_i_error_memory(err);
     }
-    *l = (loop){.session = session, .data = data, .options = options, .rate = rate, .epoch_steps = facts.batches};
-    l->batch = options->place.batch > 0 ? options->place.batch : 1;
-    l->judged = judged_per_step(session);
+    *l = (loop){.session = session, .data = data, .options = options, .rate = rate};
+    CKM_I_TRY(set_up(l, parts, err));
     l->result = (ckm_train_result){.next_step = options->first_step,
                                    .saved_step = -1,
                                    .accuracy = (double)NAN,
@@ -239,6 +323,18 @@ ckm_status ckm_train_run(ckm_session *session, ckm_data *data, const ckm_train_o
     finish(l);
     *result = l->result;
 cleanup:
+    free(l->shares);
     free(l);
     return status;
+}
+
+ckm_status ckm_train_run(ckm_session *session, ckm_data *data, const ckm_train_options *given, ckm_train_result *result,
+                         ckm_error *err)
+{
+    CKM_I_NEED(session, err);
+    CKM_I_NEED(data, err);
+    CKM_I_NEED_NAMED(given, "options", err);
+    CKM_I_NEED(result, err);
+    const ckm_i_train_parts whole = {.batches = 1};
+    return ckm_i_train_run(session, data, given, &whole, result, err);
 }

@@ -59,7 +59,8 @@ static ckm_status write_tensors(const ckm_session *session, const char *path, bo
     }
     for (int32_t i = 0; i < n_tensors; i++) {
         ckm_session_tensor t = ckm_session_get_tensor(session, i);
-        if (is_kept(&t) && (with_optimizer || !ckm_train_is_optimizer_state(session, i))) {
+        if (is_kept(&t) && !ckm_i_session_is_sum(session, i) &&
+            (with_optimizer || !ckm_train_is_optimizer_state(session, i))) {
             list[n++] = (ckm_i_safetensor){t.name, t.dtype, t.shape, t.bytes, ckm_i_session_host(session, i), 0, i};
         }
     }
@@ -199,7 +200,7 @@ static ckm_status read_tensors(ckm_session *session, const ckm_i_safetensors *fi
     for (int pass = 0; pass < 2; pass++) {
         for (int32_t i = 0; i < n; i++) {
             ckm_session_tensor t = ckm_session_get_tensor(session, i);
-            if (!is_kept(&t)) {
+            if (!is_kept(&t) || ckm_i_session_is_sum(session, i)) {
                 continue;
             }
             const ckm_i_safetensor *found = ckm_i_safetensors_find(file, t.name);

@@ -526,7 +526,7 @@ static void draw(const mask *m, double rate, float *y)
     }
     const void *inputs[1] = {y};
     void *outputs[1] = {y};
-    ckm_i_kernel_call call = {.inputs = inputs, .outputs = outputs, .seed = m->seed, .step = m->step, .op = m->op};
+    ckm_i_kernel_call call = {.inputs = inputs, .outputs = outputs, .seed = m->seed, .batch = m->step, .op = m->op};
     assert_int_equal(ckm_i_reference_find(CKM_I_OP_dropout)->run(g, 0, &call, NULL), CKM_OK);
     ckm_graph_free(g);
 }

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// The training loop, internal view: steps of several batches.
+#ifndef CKM_SRC_RUN_TRAIN_TRAIN_H
+#define CKM_SRC_RUN_TRAIN_TRAIN_H
+
+#include <checkmate/ranks.h>
+#include <checkmate/train.h>
+
+#include "run/backend/backend.h"
+
+// What a step is made of: batches in this process, one after the other, or one in each of several processes.
+typedef struct ckm_i_train_parts {
+    int64_t batches;           // in this process, >= 1
+    const ckm_ranks *ranks;    // NULL: one process
+    ckm_i_exchange *exchange;  // with `ranks`
+} ckm_i_train_parts;
+
+// ckm_train_run for such steps. With `ranks`, all call it, with options that differ in callbacks and files only.
+ckm_status ckm_i_train_run(ckm_session *session, ckm_data *data, const ckm_train_options *options,
+                           const ckm_i_train_parts *parts, ckm_train_result *result, ckm_error *err) CKM_NODISCARD;
+
+#endif
