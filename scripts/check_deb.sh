@@ -8,46 +8,31 @@ set -eu
 cd "$(dirname "$0")/.."
 folder=${1:-packages}
 
-[ "$(id -u)" -eq 0 ] || { echo "check_deb.sh: a fresh system needs root" >&2; exit 77; }
-unshare -m true 2>/dev/null || { echo "check_deb.sh: root may not mount here, as in a container: a fresh system needs that" >&2; exit 77; }
-command -v debootstrap >/dev/null || { echo "check_deb.sh: debootstrap is missing: scripts/setup.sh package installs it" >&2; exit 1; }
+PATH=$PATH:/usr/sbin:/sbin
+export PATH
+. scripts/bare.sh
+suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
+bare_possible "$suite" || { echo "check_deb.sh: $bare_reason" >&2; exit 77; }
 for package in libcheckmate0 libcheckmate-dev checkmate; do
     set -- "$folder/${package}_"*.deb
     [ $# -eq 1 ] && [ -e "$1" ] || { echo "check_deb.sh: $folder does not hold one $package package: make deb" >&2; exit 1; }
 done
-suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
-# "URI" of the first source that has this suite, as apt itself lists its sources.
-mirror=$(apt-get indextargets --format '$(SITE) $(RELEASE) $(CREATED_BY)' | awk -v suite="$suite" '$2 == suite && $3 == "Packages" { print $1; exit }')
-[ -n "$mirror" ] || { echo "check_deb.sh: apt has no lists of $suite: apt-get update" >&2; exit 1; }
 
 work=$(mktemp -d)
 system=$work/system
-cleanup() {
-    ! mountpoint -q "$system/proc" || umount "$system/proc" || exit 1
-    rm -rf --one-file-system "$work"
-}
-trap cleanup EXIT
+# One file system: whatever is mounted inside is not ours to delete.
+trap 'rm -rf --one-file-system "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 step() { echo "== $*"; }
 fail() {
     echo "check_deb.sh: $*" >&2
     exit 1
 }
-inside() {
-    chroot "$system" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive "$@"
-}
+inside() { bare_inside "$system" "$@"; }
 quietly() { "$@" >"$work/log" 2>&1 || { tail -n 40 "$work/log" >&2; fail "failed: $*"; }; }
 
 step "a fresh $suite"
-quietly debootstrap --variant=minbase "$suite" "$system" "$mirror"
-mount -t proc proc "$system/proc"
-# The mirror is reached as it is from here: through the same proxy, under the same name.
-apt-config dump Acquire >"$system/etc/apt/apt.conf.d/90host"
-cp /etc/hosts "$system/etc/hosts"
-echo force-unsafe-io >"$system/etc/dpkg/dpkg.cfg.d/fast"
-# No service starts in there.
-printf '#!/bin/sh\nexit 101\n' >"$system/usr/sbin/policy-rc.d"
-chmod +x "$system/usr/sbin/policy-rc.d"
+quietly bare_system "$suite" "$system"
 mkdir "$system/packages"
 cp "$folder"/*.deb "$system/packages/"
 quietly inside apt-get update -qq

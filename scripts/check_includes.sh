@@ -43,7 +43,8 @@ BEGIN {
     part("run", "cpu", "backend")
     part("run", "data", "")
     part("run", "session", "backend")
-    part("run", "train", "backend data session")
+    part("run", "ranks", "backend")
+    part("run", "train", "backend data session ranks")
     # The program is a client of the library: any public header, no internal one.
     known["cli"] = 1
     # Public headers that are not named like their module.
@@ -51,6 +52,7 @@ BEGIN {
     public_module["max_batch"] = "solve"
     public_module["min_budget"] = "solve"
     public_module["data"] = "run"; public_module["train"] = "run"; public_module["profile"] = "run"
+    public_module["ranks"] = "run"
     # Of `run`, what the kernels of an operator may include.
     kernel_part["backend"] = 1; kernel_part["cpu"] = 1
     # Libraries that only one module, or part of one, may touch, by the beginning of the header name.

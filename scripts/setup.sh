@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian packages that are still missing, and nothing else. Silent when nothing is missing.
-# Usage: scripts/setup.sh [build] [test] [demo] [wheel] [ci] [package]      (default: build test demo)
+# Usage: scripts/setup.sh [build] [test] [demo] [wheel] [ci] [package] [mpi]      (default: build test demo)
 # What is needed is looked for as such (a command, a header), so a tool installed by other means counts.
 # CKM_NO_SETUP=1: never install, only say what is missing.
 # CKM_SETUP_WAIT=S: seconds to wait while another package manager is at work (default: 600).
@@ -106,13 +106,19 @@ need_package() {
     need abigail-tools have_command abidiff
 }
 
+# For a program that trains in several processes (-DCKM_MPI=ON).
+need_mpi() {
+    need libopenmpi-dev have_command mpicc
+    need openmpi-bin have_command mpirun
+}
+
 collect() {
     missing=""
     for set in "$@"; do
         case $set in
-        build | test | demo | wheel | ci | package) "need_$set" ;;
+        build | test | demo | wheel | ci | package | mpi) "need_$set" ;;
         *)
-            echo "setup.sh: unknown set \"$set\"; known: build test demo wheel ci package" >&2
+            echo "setup.sh: unknown set \"$set\"; known: build test demo wheel ci package mpi" >&2
             exit 2
             ;;
         esac

@@ -1,0 +1,92 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Runs `make demo` and `make test` as the README says, in a fresh minimal Debian 12 that has nothing but make beside it: a clean
+# clone of the last commit, as root, the reference data beside it where this machine has them. Whatever else is needed,
+# scripts/setup.sh has to install. Needs root, debootstrap and a mirror.
+# Usage: scripts/check_bare.sh [demo|test|both]      (default: both)
+#   CKM_BARE_KEEP=FOLDER     keeps the logs there
+#   CKM_BARE_SECONDS=3600    limit for each of the two
+# Exit status 77: not possible here.
+set -eu
+cd "$(dirname "$0")/.."
+here=$(pwd)
+case ${1:-both} in
+demo | test) targets=$1 ;;
+both) targets="demo test" ;;
+*)
+    echo "usage: check_bare.sh [demo|test|both]" >&2
+    exit 2
+    ;;
+esac
+PATH=$PATH:/usr/sbin:/sbin
+export PATH
+. scripts/bare.sh
+suite=bookworm
+
+skip() {
+    echo "check_bare.sh: skipped: $*" >&2
+    exit 77
+}
+bare_possible "$suite" || skip "$bare_reason"
+commit=$(git rev-parse --short --verify -q HEAD) || skip "this is not a git checkout, and a clone is what is tried"
+
+work=$(mktemp -d)
+running=""
+cleanup() {
+    # What it has started and mounted goes with it; see scripts/bare.sh.
+    [ -z "$running" ] || kill -KILL "$running" 2>/dev/null || true
+    [ -z "$running" ] || wait "$running" 2>/dev/null || true
+    rm -rf --one-file-system "$work"
+}
+trap cleanup EXIT
+trap 'exit 1' HUP INT TERM
+# waited COMMAND...: in the background, so that a signal is heeded at once.
+waited() {
+    "$@" &
+    running=$!
+    status=0
+    wait "$running" || status=$?
+    running=""
+    return "$status"
+}
+
+system=$work/system
+echo "== a fresh $suite with make"
+waited bare_system "$suite" "$system" make >"$work/log" 2>&1 || {
+    tail -n 5 "$work/log" >&2
+    skip "debootstrap cannot make a $suite from $bare_mirror, see above"
+}
+waited bare_inside "$system" apt-get update -qq >"$work/log" 2>&1 || { tail -n 5 "$work/log" >&2; skip "apt-get update fails there, see above"; }
+echo "$(bare_inside "$system" dpkg-query -W | wc -l) packages"
+mkdir "$system/work"
+git clone -q --no-hardlinks "$here" "$system/work/checkmate"
+data=""
+if [ -d ../shared ]; then
+    data=$(cd ../shared && pwd -P)
+    mkdir "$system/work/shared"
+fi
+echo "commit $commit, $([ -n "$data" ] && echo with || echo without) reference data beside it"
+
+failed=""
+for target in $targets; do
+    echo "== make $target"
+    began=$(date +%s)
+    log=$work/$target.log
+    status=0
+    BARE_BIND=${data:+$data:/work/shared} waited bare_inside "$system" timeout -k 10 "${CKM_BARE_SECONDS:-3600}" \
+        make -C /work/checkmate "$target" >"$log" 2>&1 || status=$?
+    [ -z "${CKM_BARE_KEEP:-}" ] || { mkdir -p "$CKM_BARE_KEEP" && cp "$log" "$CKM_BARE_KEEP/"; }
+    seconds=$(($(date +%s) - began))
+    # Of ctest: the count, what failed, what was skipped and why.
+    summary=$(grep -E '^[0-9]+% tests passed|^The following tests|^[[:space:]]+[0-9]+ - |SKIP:' "$log" || true)
+    if [ "$status" -eq 0 ]; then
+        [ -z "$summary" ] || printf '%s\n' "$summary"
+        echo "make $target works: $seconds s"
+    else
+        [ "$status" -ne 124 ] || echo "make $target: not done after ${CKM_BARE_SECONDS:-3600} s" >&2
+        tail -n 100 "$log" >&2
+        printf '%s\n' "$summary" "make $target FAILS (exit status $status, $seconds s)" >&2
+        failed="$failed $target"
+    fi
+done
+[ -z "$failed" ] || { echo "check_bare.sh: failed in a bare $suite:$failed" >&2; exit 1; }
