@@ -154,6 +154,35 @@ class CWords(c.Structure):
     ]
 
 
+class CDevice(c.Structure):
+    _fields_ = [
+        ("name", c.c_char * 32),
+        ("what", c.c_char * 96),
+        ("source", c.c_char * 192),
+        ("macs_per_s", c.c_double),
+        ("matrix_macs_per_s", c.c_double),
+        ("bytes_per_s", c.c_double),
+        ("launch_ns", c.c_double),
+        ("efficiency", c.c_double * 4),
+    ]
+
+
+class CDeviceProduct(c.Structure):
+    _fields_ = [
+        ("memory_bytes", int64),
+        ("float16_macs_per_s", c.c_double),
+        ("bfloat16_macs_per_s", c.c_double),
+        ("half_efficiency", c.c_double),
+        ("flash_attention", c.c_bool),
+        ("what", c.c_char * 96),
+        ("source", c.c_char * 192),
+    ]
+
+
+class CDeviceKernels(c.Structure):
+    _fields_ = [("arithmetic", c.c_int), ("precision", c.c_int), ("macs", c.c_double), ("bytes", c.c_double), ("launches", c.c_double)]
+
+
 #: C name of each structure, its header and its ctypes class; read by the ABI test.
 STRUCTURES: dict[str, tuple[str, type[c.Structure]]] = {
     "ckm_error": ("base.h", CError),
@@ -170,6 +199,9 @@ STRUCTURES: dict[str, tuple[str, type[c.Structure]]] = {
     "ckm_emit_way": ("emit.h", CWay),
     "ckm_emit_recipe": ("emit.h", CRecipe),
     "ckm_emit_words": ("emit.h", CWords),
+    "ckm_device": ("cost.h", CDevice),
+    "ckm_device_product": ("cost.h", CDeviceProduct),
+    "ckm_device_kernels": ("cost.h", CDeviceKernels),
 }
 
 _handle, _err = c.c_void_p, c.POINTER(CError)
@@ -221,6 +253,11 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "ckm_solve_result_dispose": (None, [c.POINTER(CSolveResult)]),
     "ckm_min_budget": (c.c_int, [_handle, c.POINTER(CSolveOptions), MinBudgetFn, c.POINTER(CMinBudgetResult), _err]),
     "ckm_min_budget_result_dispose": (None, [c.POINTER(CMinBudgetResult)]),
+    "ckm_device_count": (int32, []),
+    "ckm_device_at": (c.POINTER(CDevice), [int32]),
+    "ckm_device_find": (c.POINTER(CDevice), [c.c_char_p]),
+    "ckm_device_product_find": (c.POINTER(CDeviceProduct), [c.c_char_p]),
+    "ckm_device_time": (c.c_int, [c.POINTER(CDevice), c.POINTER(CDeviceProduct), c.POINTER(CDeviceKernels), c.POINTER(c.c_double), _err]),
     "ckm_solve_strategy_count": (int32, []),
     "ckm_solve_strategy_name": (c.c_char_p, [int32]),
     "ckm_solve_strategy_summary": (c.c_char_p, [int32]),

@@ -13,6 +13,7 @@ from ..graph import Graph
 from ..schedule import Recipe, Way
 from ..solver import Solution
 from . import budget as sizes
+from .device import Device
 from .figure import frontier_svg
 
 
@@ -22,7 +23,8 @@ class Frontier:
 
     `graph`: the model's training step, which `graph.write` saves for the `checkmate` program. `chosen`: the schedule that
     the page shows. `ways`: keeping everything, checkpoints around every block, and what the chosen one is called. `recipes`:
-    what to do in Python with a schedule for a budget in bytes, for the page.
+    what to do in Python with a schedule for a budget in bytes, for the page. `device`: the one that costs were modelled for, None
+    where the step is to run here; `notes`: what fits on it, what is modelled and what is not known.
     """
 
     graph: Graph
@@ -32,14 +34,23 @@ class Frontier:
     chosen: Solution | None = None
     ways: list[Way] = field(default_factory=list)
     recipes: Callable[[int], list[Recipe]] = field(default=lambda _budget: [], repr=False)
+    device: Device | None = None
+    notes: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
-        top = self.baseline_peak_bytes
-        ways = ["", *table(self.graph, self.ways)] if self.ways else []
-        return "\n".join([*head(self.graph, top), *(line(s, top) for s in self.solutions), *ways])
+        top, timed = self.baseline_peak_bytes, self.device is not None
+        ways = ["", *table(self.graph, self.ways, timed=timed)] if self.ways else []
+        return "\n".join([*head(self.graph, top, timed=timed), *(line(s, top, timed=timed) for s in self.solutions), *ways, *self.notes])
 
     def __repr__(self) -> str:
         return f"<Frontier: {len(self.graph.ops)} operators, {len(self.solutions)} budgets>"
+
+    @property
+    def step_seconds(self) -> float | None:
+        """What a forward and a backward pass of the chosen schedule take on `device`, by its model; of keeping everything where nothing
+        was found. None without a device."""
+        cost = self.chosen.cost if self.chosen is not None and self.chosen.cost is not None else self.graph.total_cost
+        return None if self.device is None else cost / 1e9
 
     def plot(self, path: str | os.PathLike[str]) -> None:
         """Draws it as SVG."""
@@ -84,10 +95,11 @@ def _write(path: str | os.PathLike[str], text: str) -> None:
     replace_file(path, text)
 
 
-def head(graph: Graph, top: int) -> list[str]:
+def head(graph: Graph, top: int, *, timed: bool = False) -> list[str]:
+    """`timed`: with a column of the step's time."""
     return [
         f"{len(graph.ops)} operators; without rematerialization {top:,} bytes; at least {graph.memory_floor:,} bytes are needed",
-        f"{'budget':>8}  {'peak bytes':>16}  {'overhead':>9}  {'proven least':>12}",
+        f"{'budget':>8}  {'peak bytes':>16}  {'overhead':>9}  {'proven least':>12}{'  predicted' if timed else ''}",
     ]
 
 
@@ -96,7 +108,7 @@ def least_overhead(s: Solution) -> float | None:
     return None if s.bound is None or s.status == "infeasible" else s.bound / s.baseline_cost - 1 if s.baseline_cost else 0.0
 
 
-def line(s: Solution, top: int) -> str:
+def line(s: Solution, top: int, *, timed: bool = False) -> str:
     share = f"{100 * s.budget_bytes / top:7.1f}%"
     if s.cost is None:
         return f"{share:>8}  {'none fits' if s.status == 'infeasible' else 'none found':>16}"
@@ -104,7 +116,8 @@ def line(s: Solution, top: int) -> str:
     proven = "" if least is None else f"{100 * least:.2f}%"
     overhead = 100 * (s.overhead or 0.0)
     bar = round(overhead / 2.5)
-    return f"{share:>8}  {s.peak_bytes:>16,}  {overhead:8.2f}%  {proven:>12}  {'#' * min(40, bar)}{'+' if bar > 40 else ''}".rstrip()
+    time = f"  {seconds(s.cost):>9}" if timed else ""
+    return f"{share:>8}  {s.peak_bytes:>16,}  {overhead:8.2f}%  {proven:>12}{time}  {'#' * min(40, bar)}{'+' if bar > 40 else ''}".rstrip()
 
 
 def size(count: int) -> str:
@@ -117,12 +130,25 @@ def size(count: int) -> str:
     return f"{value:.{0 if unit == 'B' or value >= 99.95 else 1 if value >= 9.995 else 2}f} {unit}"
 
 
-def table(graph: Graph, ways: Sequence[Way]) -> list[str]:
+def seconds(nanoseconds: int) -> str:
+    """A time for people: "1.28 s"."""
+    value, unit = float(nanoseconds), "ns"
+    for larger in ("us", "ms", "s"):
+        if value < 999.5:
+            break
+        value, unit = value / 1000, larger
+    return f"{value:.{0 if value >= 99.95 else 1 if value >= 9.995 else 2}f} {unit}"
+
+
+def table(graph: Graph, ways: Sequence[Way], *, timed: bool = False) -> list[str]:
     """Lines of text: what each way takes, in all and beside the first, which keeps everything."""
     top, least = ways[0].peak_bytes, graph.total_cost
     wide = max(24, *(len(way.name) for way in ways))
-    lines = [f"{'one training step':<{wide}}  {'memory':>9}  {'of all':>7}  {'more computation':>16}"]
+    lines = [f"{'one training step':<{wide}}  {'memory':>9}  {'of all':>7}  {'more computation':>16}{'  predicted' if timed else ''}"]
     for way in ways:
         extra = way.cost / least - 1 if least else 0.0
-        lines.append(f"{way.name:<{wide}}  {size(way.peak_bytes):>9}  {100 * way.peak_bytes / top:6.1f}%  {100 * extra:15.1f}%  {way.note}".rstrip())
+        time = f"  {seconds(way.cost):>9}" if timed else ""
+        lines.append(
+            f"{way.name:<{wide}}  {size(way.peak_bytes):>9}  {100 * way.peak_bytes / top:6.1f}%  {100 * extra:15.1f}%{time}  {way.note}".rstrip()
+        )
     return lines

@@ -1,11 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What devices have free."""
+"""What devices have free, and which tensors are planned for as on CUDA."""
 
 from __future__ import annotations
+
+from contextvars import ContextVar
 
 import torch
 
 from ..planning.budget import free_host_bytes
+
+#: Whether all tensors are, wherever they lie: they stand for those of a GPU that is not there.
+AS_ON_CUDA: ContextVar[bool] = ContextVar("checkmate_as_on_cuda", default=False)
+
+
+def on_cuda(device: torch.device) -> bool:
+    return device.type == "cuda" or AS_ON_CUDA.get()
+
+
+def on_cpu(device: torch.device) -> bool:
+    return device.type == "cpu" and not AS_ON_CUDA.get()
+
+
+def allocated(size: int, device: torch.device) -> int:
+    """What PyTorch's allocator hands out for so many bytes: CUDA's counts multiples of 512."""
+    return -(-size // 512) * 512 if on_cuda(device) else size
 
 
 def free_bytes(device: torch.device) -> int:
