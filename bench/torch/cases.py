@@ -90,9 +90,9 @@ def unet() -> Case:
 
 
 class Layer(nn.Module):
-    def __init__(self, width: int, heads: int) -> None:
+    def __init__(self, width: int, heads: int, *, causal: bool = True, dropout: float = 0.1) -> None:
         super().__init__()
-        self.heads, self.dropout = heads, nn.Dropout(0.1)
+        self.heads, self.causal, self.dropout = heads, causal, nn.Dropout(dropout)
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
         self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
         self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
@@ -100,7 +100,7 @@ class Layer(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         batch, length, width = x.shape
         q, k, v = self.qkv(self.norm1(x)).view(batch, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-        attended = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        attended = functional.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
         x = x + self.dropout(self.out(attended.transpose(1, 2).reshape(batch, length, width)))
         return x + self.dropout(self.down(functional.gelu(self.up(self.norm2(x)), approximate="tanh")))
 

@@ -7,7 +7,10 @@
 #        bench/torch/run.sh --table                     writes them from what was measured
 #        bench/torch/run.sh --planning [options of planning.py]
 #        bench/torch/run.sh --small [options of small.py]   steps of some milliseconds
+#        bench/torch/run.sh --device [options of device.py]   plans Llama 3.1 8B for a GPU that is not there
 #        bench/torch/run.sh --zoo [options of zoo_budgets.py]   models of other libraries within budgets
+#        bench/torch/run.sh --pipeline [options of pipeline.py]   a pipeline of two processes: results/torch-pipeline.*
+#        bench/torch/run.sh --ddp [options of ddp.py]   DistributedDataParallel with accumulation: results/torch-ddp.*
 # CHECKMATE_LIBRARY: the library (default: that of build/); CKM_TORCH_PYTHON: a python with torch.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
@@ -41,9 +44,25 @@ case ${1:-} in
     shift
     exec "$python" "$here/small.py" "$@"
     ;;
+--device)
+    shift
+    exec "$python" "$here/device.py" "$@"
+    ;;
 --zoo)
     shift
     exec "$python" "$here/zoo_budgets.py" "$@"
+    ;;
+--ddp)
+    shift
+    exec "$python" "$here/ddp.py" --records "$results/torch-ddp.jsonl" --table "$results/torch-ddp.md" "$@"
+    ;;
+--pipeline)
+    shift
+    exec "$python" "$here/pipeline.py" --records "$results/torch-pipeline.jsonl" --table "$results/torch-pipeline.md" "$@"
+    ;;
+-h | --help)
+    sed -n '3,13s/^# \{0,1\}//p' "$0"
+    exec "$python" "$here/compare.py" --help
     ;;
 --table) ;;
 *)

@@ -30,9 +30,9 @@ def call(target: Any, *shapes: tuple[int, ...]) -> fx.Node:
     return node
 
 
-def test_a_long_call_runs_twice_a_short_one_often(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_call_runs_seldom_a_short_one_often(monkeypatch: pytest.MonkeyPatch) -> None:
     node = call(torch.ops.aten.add.Tensor, (1024,), (1024,))
-    for seconds, expected in ((0.0, 7), (0.15, 2)):
+    for seconds, expected in ((0.0, 22), (0.15, 3)):
         ran = []
 
         def slow(*args: Any, seconds: float = seconds, ran: list[int] = ran) -> Any:
@@ -46,6 +46,43 @@ def test_a_long_call_runs_twice_a_short_one_often(monkeypatch: pytest.MonkeyPatc
         assert nanoseconds >= seconds * 1e9
         assert out == 4096
     assert len(ran) < 7
+
+
+def counted(node: fx.Node, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """One entry for each time that the call runs."""
+    ran: list[int] = []
+    target = node.target
+    monkeypatch.setattr(node, "target", lambda *args: (ran.append(1), target(*args))[1])
+    return ran
+
+
+def test_runs_that_touch_new_memory_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    node = call(torch.ops.aten.add.Tensor, (1024,), (1024,))
+    ran = counted(node, monkeypatch)
+    asked = []
+
+    def page_faults() -> int:
+        """Grows in the first four runs, in each of which it is asked for twice."""
+        asked.append(1)
+        return min(len(asked), 8)
+
+    monkeypatch.setattr(cost, "_page_faults", page_faults)
+    cost._measured(node, 5)
+    assert len(ran) == 2 + 4 + 5
+    monkeypatch.setattr(cost, "_page_faults", iter(range(1000)).__next__)
+    ran.clear()
+    cost._measured(node, 5)
+    assert len(ran) == 2 + 20, "some calls always touch new memory"
+
+
+def test_a_slow_meter_leaves_time_for_the_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    node = call(torch.ops.aten.add.Tensor, (1024,), (1024,))
+    ran = counted(node, monkeypatch)
+    allocated = cost.meter.allocated
+    monkeypatch.setattr(cost.meter, "allocated", lambda *args: (time.sleep(0.3), allocated(*args))[1])
+    monkeypatch.setattr(cost, "_page_faults", lambda: 0)
+    cost._measured(node, 5)
+    assert len(ran) == 7
 
 
 def test_operands_are_random_to_the_last_element() -> None:

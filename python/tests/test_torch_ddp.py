@@ -19,6 +19,7 @@ from torch import nn  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
 import checkmate.torch as ct  # noqa: E402
+from checkmate.torch import meter  # noqa: E402
 
 pytestmark = pytest.mark.skipif(not dist.is_available() or not dist.is_gloo_available(), reason="this PyTorch has no gloo")
 
@@ -108,6 +109,65 @@ def test_gradients_and_plans_of_two_processes(kind: str, tmp_path: pathlib.Path)
     assert not any("all_reduce" in name or "wait_tensor" in name for name in first["recomputed"])
     gradients = sum(p.numel() * 4 for p in _Model(False).parameters())
     assert first["fixed"] == (0 if kind == "inside" else gradients)
+
+
+def _accumulate(rank: int, port: int, folder: str) -> None:
+    from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=RANKS)
+    try:
+        torch.manual_seed(100 + rank)
+        batches = torch.randn(2, ROWS, WIDTH).unbind()
+
+        def trained(planned: bool) -> tuple[list[Any], int, int, int]:
+            model, exchanges = _Model(False), []
+            ddp = DistributedDataParallel(model)
+
+            def hook(state, bucket):  # type: ignore[no-untyped-def]  # DDP looks at annotations
+                exchanges.append(bucket.index())
+                return default_hooks.allreduce_hook(state, bucket)
+
+            ddp.register_comm_hook(None, hook)
+            beside = batches[1].nbytes
+            call = ct.compile(ddp, "70%", accumulate=True, fixed_bytes=beside, time_limit=2, cache=False) if planned else ddp
+
+            def step() -> None:
+                model.zero_grad(set_to_none=True)
+                torch.manual_seed(50 + rank)
+                with ddp.no_sync():
+                    call(batches[0]).backward()
+                call(batches[1]).backward()
+
+            step()
+            step()
+            model.zero_grad(set_to_none=True)
+            exchanges.clear()
+            buckets = sum(p.numel() * p.element_size() for p in model.parameters())
+            peak = meter.tensor_bytes(model, batches) + buckets + meter.allocated(step, torch.device("cpu"))
+            (plan,) = ct.plans(call) if planned else (None,)
+            return [p.grad.clone() for p in model.parameters()], len(exchanges), peak, 0 if plan is None else plan.budget_bytes
+
+        expected, exchanges, whole, _budget = trained(False)
+        found, ours, peak, budget = trained(True)
+        result = {"equal": all(torch.equal(a, b) for a, b in zip(found, expected, strict=True)), "exchanges": [ours, exchanges],
+                  "peak": peak, "budget": budget, "whole": whole}  # fmt: skip
+        pathlib.Path(folder, f"{rank}.json").write_text(json.dumps(result))
+        dist.barrier()
+    finally:
+        dist.destroy_process_group()
+
+
+def test_gradients_accumulate_without_an_exchange(tmp_path: pathlib.Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    torch.multiprocessing.spawn(_accumulate, (port, str(tmp_path)), nprocs=RANKS)
+    for rank in range(RANKS):
+        result = json.loads((tmp_path / f"{rank}.json").read_text())
+        assert result["equal"]
+        assert result["exchanges"] == [1, 1]
+        assert result["peak"] <= result["budget"] < result["whole"]
 
 
 def test_explain_counts_the_buckets(tmp_path: pathlib.Path) -> None:

@@ -38,8 +38,8 @@ def graphs(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     seen: list[list[str]] = []
     rewrite = dropout.rewrite
 
-    def watched(module: fx.GraphModule) -> None:
-        rewrite(module)
+    def watched(module: fx.GraphModule, **options: Any) -> None:
+        rewrite(module, **options)
         module.graph.lint()
         for node in module.graph.nodes:
             assert node.op != "call_function" or "val" in node.meta

@@ -88,6 +88,22 @@ def test_views_that_leave_or_are_written_to_are_pytorchs_own() -> None:
     assert x._version == version + 1
 
 
+def test_detaching_takes_no_call() -> None:
+    """Not even where the result is read by a call that writes to another operand, as threshold_backward.grad_input does."""
+
+    def function(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+        made = aten.mul.Tensor(y, 2.0)
+        return [aten.add.out(made, aten.detach.default(x), out=made)]
+
+    x, y = torch.randn(6, 4), torch.randn(6, 4)
+    for given in ([x, y], [x.t().contiguous().t(), y]):
+        found, calls = _run(function, [x, y], given)
+        assert torch.equal(found[0], 2 * y + x)
+        assert calls == [aten.mul.Tensor, aten.add.out]
+    _, calls = _run(lambda x: [aten.detach.default(x)], [x])
+    assert calls == [aten.detach.default]
+
+
 def test_conjugation_is_not_a_view_to_leave_out() -> None:
     def conjugated(x: torch.Tensor) -> list[torch.Tensor]:
         return [aten.mul.Tensor(aten.t.default(aten._conj.default(x)), 2.0)]

@@ -87,7 +87,7 @@ def test_no_settings_are_changed_in_a_step_that_is_compiled(monkeypatch: pytest.
     _eager, _model, compiled = pair()
     entered = []
     during = settings.during_call
-    monkeypatch.setattr(settings, "during_call", lambda shapes=0: entered.append(1) or during(shapes))
+    monkeypatch.setattr(settings, "during_call", lambda shapes=0, static=True: entered.append(1) or during(shapes, static=static))
     step(compiled, torch.randn(4, 3, 8, 8))
     assert entered
     entered.clear()

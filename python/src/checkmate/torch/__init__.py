@@ -16,6 +16,7 @@ from ..errors import InfeasibleError, UnsupportedError
 from ..planning.frontier import Frontier
 from .compiler import Backend, backend, compile, plans
 from .optimizers import optimizer_bytes
+from .pipeline import InFlight, in_flight
 from .planner import Plan
 from .tradeoff import explain
 from .verify import Difference, Verification, VerificationError
@@ -24,6 +25,7 @@ __all__ = [
     "Backend",
     "Difference",
     "Frontier",
+    "InFlight",
     "InfeasibleError",
     "Plan",
     "UnsupportedError",
@@ -32,6 +34,7 @@ __all__ = [
     "backend",
     "compile",
     "explain",
+    "in_flight",
     "optimizer_bytes",
     "plans",
 ]

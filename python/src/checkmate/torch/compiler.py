@@ -19,7 +19,24 @@ from typing_extensions import Unpack  # which PyTorch needs itself
 from .. import solver
 from ..errors import InfeasibleError
 from ..planning import budget as budgets
-from . import branches, breaks, casts, devices, failures, kernels, outputs, policies, ranges, ranks, recurrent, runtime, strides, symbols, verified
+from . import (
+    branches,
+    breaks,
+    casts,
+    devices,
+    failures,
+    kernels,
+    outputs,
+    pipeline,
+    policies,
+    ranges,
+    ranks,
+    recurrent,
+    runtime,
+    strides,
+    symbols,
+    verified,
+)
 from . import settings as torchs
 from .optimizers import has_state, optimizer_bytes
 from .planner import UNNAMED, Options, Plan, plan
@@ -36,6 +53,7 @@ class Settings(TypedDict, total=False):
     costs: Literal["estimate", "measure"]
     compiler: Literal["eager", "inductor"]
     random: Literal["replay", "keep"]
+    counts: Literal["allocated", "reserved"]
     checkpoint_policy: policies.Binding
     autocast_backward: bool
     fixed_bytes: int
@@ -47,6 +65,7 @@ class Settings(TypedDict, total=False):
     cache: bool
     shapes: int
     dynamic: bool | ranges.UpperEnds
+    in_flight: int | None
     progress: Callable[[str], None] | None
 
 
@@ -92,6 +111,7 @@ class Backend:
         self.options, self.graphs, self.loss, self.model = options, graphs, loss, model
         self.accumulate, self.fallback, self.verify = accumulate, fallback, verify
         self.arguments: object = None  # of the model's call under way
+        self.gradients_counted = False  # among the options' fixed bytes, those of all parameters
         self.plans: list[Plan] = []
         self.frames: set[object] = set()
         self._around = breaks.Surroundings()
@@ -101,6 +121,7 @@ class Backend:
         self._parameters: set[int] = set()
         self._sizes: list[ranges.Size] = []
         self._within: ranges.Ranges | None = None
+        self._stage: pipeline.Stage | None = None
         self.__name__ = "checkmate"
 
     def __call__(self, module: fx.GraphModule, inputs: list[Any], **_options: Any) -> Callable[..., Any]:
@@ -118,6 +139,9 @@ class Backend:
         parameters = {i: value for i, value in enumerate(inputs) if isinstance(value, torch.nn.Parameter)}
         self._parameters = set(parameters)
         self._accumulated = _gradient_bytes(parameters.values() if self.accumulate else ())
+        if self.options.in_flight is not None:
+            self._stage = pipeline.Stage.of(pipeline.InFlight.of(self.options.in_flight), inputs, self.arguments, self.model,
+                                            gradients_held=self.accumulate or self.gradients_counted)  # fmt: skip
         if self.graphs is None:
             if self.model is None:
                 self._note_frame()
@@ -164,7 +188,9 @@ class Backend:
         options, name = replace(self.options, fixed_bytes=fixed, held_now_bytes=now), f"graph {len(self.plans)}"
         others = [made.schedule for made in self.plans] if options.shapes else []
         try:
-            made, halves = plan(module, num_fwd_outputs, options, name, self._around, [out.name for out in self._detached], others, self._within)
+            made, halves = plan(
+                module, num_fwd_outputs, options, name, self._around, [out.name for out in self._detached], others, self._within, self._stage
+            )
         except InfeasibleError as error:
             raise error if self._within is None else self._within.named(error) from None
         self.plans.append(made)
@@ -177,11 +203,31 @@ class Backend:
         with torchs.during_tracing(autocast_backward=self.options.autocast_backward), strides.as_kernels_have_them():
             return self._compile_traced(module, inputs)
 
+    def _generated(self, module: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+        """Inductor's code. It is measured, and planned again if need be, where it is a whole step of one process."""
+        from . import inductor
+
+        options, before = self.options, len(self.plans)
+        if self.graphs is not None or ranks.size() > 1:
+            return inductor.compile_graph(module, inputs, self.partition)
+
+        def attempt(tried: Options) -> tuple[Callable[..., Any], Plan | None]:
+            del self.plans[before:]
+            self.options = tried
+            try:
+                run = inductor.compile_graph(module, inputs, self.partition)
+            finally:
+                self.options = options
+            return run, self.plans[-1] if len(self.plans) > before else None
+
+        run, plan = inductor.within_budget(attempt, inputs, options)
+        if plan is not None:
+            self.plans[before:] = [plan]
+        return run
+
     def _compile_traced(self, module: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
         if self.options.compiler == "inductor":
-            from . import inductor
-
-            return inductor.compile_graph(module, inputs, self.partition)
+            return self._generated(module, inputs)
         from torch._dynamo.backends.common import aot_autograd
 
         casts.mark(module)
@@ -281,9 +327,11 @@ def compile(
         tracing differs from eager mode, a warning, and in `plans(compiled)[0].verification`. That step takes the memory of eager
         mode, a copy of the buffers, and two of outputs and gradients: the budget does not hold for it.
     costs: "estimate" (FLOPs and bytes) or "measure" (every call on the device in use, cached).
-    compiler: "eager" runs PyTorch's own kernels, results equal to eager mode's; "inductor" generates code and may
-        reorder, so that its peak is no longer the planned one.
+    compiler: "eager" runs PyTorch's own kernels, results equal to eager mode's; "inductor" generates code, which runs once in the
+        first call to measure its peak, and is planned again where that is above the budget.
     random: "replay" computes random calls again with the generator's state of the first time; "keep" holds their outputs.
+    counts: "allocated" plans what tensors and kernels take; "reserved", on a GPU, what PyTorch's allocator takes for them from CUDA, its
+        gaps included, by the allocator's rules and PYTORCH_ALLOC_CONF.
     checkpoint_policy: what policies of torch.utils.checkpoint mean. "must": those named MUST_SAVE and MUST_RECOMPUTE bind,
         the planner decides on the others; "respect": PREFER_... bind too, and so do plain checkpoint regions;
         "override": none does.
@@ -298,6 +346,9 @@ def compile(
         sizes. It is proven for its upper end, the largest size given here or by torch._dynamo.mark_dynamic(x, dim, min=, max=),
         else that of the first call; if every tensor's bytes grow with every size, smaller sizes need no more. A larger size is
         planned anew. UnsupportedError for what does not grow.
+    in_flight: for a stage of a pipeline, how many micro-batches are in flight at once: forward passes begun, backward passes not over.
+        The budget counts what all of them save, their inputs, and the gradients of parameters that accumulate. Give it what
+        `checkmate.torch.in_flight` makes of a schedule, and the buffers of torch.distributed.pipelining are counted too.
     progress: called with a line of text now and then while it plans, such as `print`.
 
     A DistributedDataParallel model has its module compiled in place; its buckets are counted, and the processes agree on
@@ -334,17 +385,21 @@ def compile(
     switched = branches.as_in_eager_mode(target)
     if switched:
         settings.say(f"set to False, as eager mode has it: {', '.join(switched[:3])}{' ...' if len(switched) > 3 else ''}")
+    if settings.in_flight is not None and graphs is not None:
+        raise ValueError('in_flight= needs the model as one graph, not graph_breaks="split": what the parts of a micro-batch save is not known')
     made = Backend(settings, graphs, loss if graphs is None else "all", target)
+    made.gradients_counted = accumulate
     original: Any = target._call_impl if inplace else target
     traced = _traced_whole(original) if inplace else original
-    dynamic = settings.dynamic is True
+    static = settings.dynamic is not True
+    dynamic = None if static else True  # `during_call` says that sizes are static, in the calls that compile only
     compiled: Any = torch.compile(traced, backend=made, fullgraph=graphs is None, dynamic=dynamic)
     inner = compiled.forward if isinstance(compiled, torch.nn.Module) else compiled
     run = inner if graphs is not None else torch.compile(outputs.traced(original, loss), backend=made, fullgraph=True, dynamic=dynamic)
     mark = ranges.marker(settings.dynamic, target)
     per_call: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
-    if graphs is not None or not torchs.only_while_compiling(run, settings.shapes):
-        per_call = functools.partial(torchs.during_call, settings.shapes)
+    if graphs is not None or not torchs.only_while_compiling(run, settings.shapes, static=static):
+        per_call = functools.partial(torchs.during_call, settings.shapes, static=static)
     guard = failures.Guard(run, original, fallback=fallback == "eager", graphs=graphs)
 
     def planned(*args: Any, **kwargs: Any) -> Any:

@@ -9,8 +9,10 @@ strides and type, kept on disk by device, call and versions.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import pathlib
+import resource
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -36,6 +38,13 @@ def _tensors(value: object) -> list[torch.Tensor]:
 def _values(node: fx.Node) -> tuple[Any, Any]:
     """The call's arguments, nodes replaced by the fake tensors they stand for."""
     return symbols.concrete(fx.map_arg((node.args, node.kwargs), lambda n: n.meta.get("val")))
+
+
+def has_formula(node: fx.Node) -> bool:
+    """Whether PyTorch counts the call's floating-point operations: it is a matrix product, a convolution or attention."""
+    from torch.utils.flop_counter import flop_registry
+
+    return getattr(node.target, "overloadpacket", None) in flop_registry
 
 
 def flops(node: fx.Node) -> int:
@@ -153,8 +162,9 @@ def _key(node: fx.Node) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-#: Seconds after which a call is not run once more to find a faster run; and elements of a block of random numbers.
-_ENOUGH, _BLOCK = 0.2, 1 << 16
+#: Seconds in runs after which a call is not run once more to find a faster one; for each run that counts, the most there are, since
+#: the C library may hand out new memory for a while; and elements of a block of random numbers.
+_ENOUGH, _PATIENCE, _BLOCK = 0.2, 4, 1 << 16
 
 
 def _random(tensor: torch.Tensor) -> torch.Tensor:
@@ -191,26 +201,60 @@ def _outside_of_tracing() -> Any:
     return unset_fake_temporarily()
 
 
+def _page_faults() -> int:
+    """Of this process so far. A page that is touched for the first time costs more than most calls do with it."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+
+def _seconds(run: Callable[[], object], device: torch.device) -> float:
+    """By the clock."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    begin = time.perf_counter()
+    run()
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter() - begin
+
+
+def _repeated(run: Callable[[], object], runs: int, device: torch.device, spent: float) -> list[float]:
+    """Seconds of more runs, `spent` seconds after the first began."""
+    found: list[float] = [spent]
+    settled = 0
+    while settled < runs and len(found) <= _PATIENCE * runs and spent < _ENOUGH:
+        faults = _page_faults()
+        found.append(_seconds(run, device))
+        settled += _page_faults() == faults
+        spent += found[-1]
+    return found
+
+
+def _intervals(run: Callable[[], object], runs: int, device: torch.device, spent: float) -> list[float]:
+    """Seconds of more runs, one behind the other without a stop, from event to event: what a call takes in a step, whether the kernel
+    is the longer part or the processor's work to start it."""
+    if spent >= _ENOUGH:
+        return [spent]
+    with torch.cuda.device(device):
+        marks = [torch.cuda.Event(enable_timing=True) for _ in range(runs + 1)]  # type: ignore[no-untyped-call]
+        marks[0].record()
+        for mark in marks[1:]:
+            run()
+            mark.record()
+        torch.cuda.synchronize(device)
+    return [spent, *(a.elapsed_time(b) / 1e3 for a, b in itertools.pairwise(marks))]
+
+
 def _measured(node: fx.Node, runs: int) -> list[float]:
     """Nanoseconds of a call, the bytes that it allocates beside its outputs, as the allocator tells it, and those of each
-    output's storage. Time is the least of the runs, one and `runs` more, since whatever disturbs a run makes it longer; of fewer
-    where they take long. The estimate, and no bytes, when operands cannot be made up."""
+    output's storage. Time is the least of the runs, since whatever disturbs a run makes it longer. There are `runs` that touch no new
+    memory, as in a step that is not the first, or fewer where they take long. The estimate, and no bytes, when operands cannot be
+    made up."""
     device = _device(node)
-
-    def once(run: Callable[[], object]) -> float:
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
-        begin = time.perf_counter()
-        run()
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
-        return time.perf_counter() - begin
 
     try:
         run = _runnable(node)
         out: list[object] = []
-        begin = time.perf_counter()
-        fastest = once(run)  # in which libraries may take memory to choose among kernels
+        fastest = _seconds(run, device)  # in which libraries may take memory to choose among kernels
         peak = meter.allocated(lambda: out.append(run()), device)
         outputs = _tensors(out)
         distinct = {t.untyped_storage()._cdata: joint.storage_bytes(t) for t in outputs}
@@ -218,10 +262,7 @@ def _measured(node: fx.Node, runs: int) -> list[float]:
         sizes = [max(0, beside), *(joint.storage_bytes(t) for t in outputs)]
         del outputs
         out.clear()
-        for _ in range(runs):
-            if time.perf_counter() - begin > _ENOUGH:
-                break
-            fastest = min(fastest, once(run))
+        fastest = min(fastest, *(_intervals if device.type == "cuda" else _repeated)(run, runs, device, fastest))
     except RuntimeError:
         if node.target in _TRIED:
             raise

@@ -17,17 +17,18 @@ import torch
 from torch import fx
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
-from . import inplace, random_state, symbols
+from . import devices, inplace, random_state, symbols
 from .partition import Halves
 
 _aten = torch.ops.aten
 
 
-def rewrite(module: fx.GraphModule) -> None:
-    """Of a joint graph. What draws from the generator draws what it did before."""
+def rewrite(module: fx.GraphModule, *, decomposed: bool = False) -> None:
+    """Of a joint graph. What draws from the generator draws what it did before. `decomposed`: made of the calls that inductor
+    takes when it has decomposed a graph."""
     for node in list(module.graph.nodes):
         if node.target is _aten.native_dropout.default and _is_plain(node):
-            _replace(module.graph, node)
+            _replace(module.graph, node, decomposed)
 
 
 def _is_plain(node: fx.Node) -> bool:
@@ -35,7 +36,7 @@ def _is_plain(node: fx.Node) -> bool:
         return False
     x, p, train = node.args
     out, _mask = node.meta["val"]
-    on_cpu = isinstance(x, fx.Node) and out.device.type == "cpu" and out.dtype.is_floating_point and symbols.number(out.numel()) > 0
+    on_cpu = isinstance(x, fx.Node) and devices.on_cpu(out.device) and out.dtype.is_floating_point and symbols.number(out.numel()) > 0
     return on_cpu and train is True and isinstance(p, float) and 0.0 < p < 1.0
 
 
@@ -52,13 +53,17 @@ def _call(graph: fx.Graph, like: fx.Node, target: Any, *args: Any, **kwargs: Any
     return new
 
 
-def _replace(graph: fx.Graph, node: fx.Node) -> None:
+def _replace(graph: fx.Graph, node: fx.Node, decomposed: bool) -> None:
     x, p, _train = node.args
     assert isinstance(x, fx.Node) and isinstance(p, float)
     out, mask = node.meta["val"]
     with graph.inserting_before(node):
-        drawn = _draw(graph, node, mask, 1 - p)
-        noise = _call(graph, node, _aten.div.Scalar, _call(graph, node, _aten._to_copy.default, drawn, dtype=out.dtype), 1 - p)
+        drawn = _draw(graph, node, mask, 1 - p, decomposed)
+        if decomposed:
+            numbers = _call(graph, node, torch.ops.prims.convert_element_type.default, drawn, out.dtype)
+        else:
+            numbers = _call(graph, node, _aten._to_copy.default, drawn, dtype=out.dtype)
+        noise = _call(graph, node, _aten.div.Tensor if decomposed else _aten.div.Scalar, numbers, 1 - p)
         product = _call(graph, node, _aten.mul.Tensor, x, noise)
     # A policy that saves the dropout's outputs says nothing of the noise, which is four masks large.
     for made in (noise, noise.all_input_nodes[0]):
@@ -83,13 +88,28 @@ def _in_memory_order() -> bool:
         return torch.equal(permuted, plain)
 
 
-def _draw(graph: fx.Graph, node: fx.Node, mask: torch.Tensor, keep: float) -> fx.Node:
+def _drawn(size: list[int], p: float, *, device: torch.device) -> torch.Tensor:
+    return torch.empty(size, dtype=torch.bool, device=device).bernoulli_(p)
+
+
+# A mask of a size, in one call: what `bernoulli` of an empty tensor would read, inductor's code writes first, one byte at a time.
+torch.library.define(
+    "checkmate::bernoulli", "(SymInt[] size, float p, *, Device device) -> Tensor", tags=torch.Tag.nondeterministic_seeded
+)  # fmt: skip
+torch.library.impl("checkmate::bernoulli", "CompositeExplicitAutograd", _drawn)
+torch.library.register_fake("checkmate::bernoulli", lambda size, p, *, device: torch.empty(size, dtype=torch.bool, device=device))
+
+
+def _draw(graph: fx.Graph, node: fx.Node, mask: torch.Tensor, keep: float, decomposed: bool) -> fx.Node:
     """A mask of the same layout, drawn in the order in which eager mode's in-place call does."""
     order = sorted(range(mask.dim()), key=lambda d: symbols.number(mask.stride(d)), reverse=True)
     in_memory_order = _in_memory_order()
     shape = [mask.shape[d] for d in order] if in_memory_order else list(mask.shape)
-    empty = _call(graph, node, _aten.empty.memory_format, symbols.arguments(graph, shape), dtype=mask.dtype, device=mask.device)
-    drawn = _call(graph, node, _aten.bernoulli.p, empty, keep)
+    if decomposed:
+        drawn = _call(graph, node, torch.ops.checkmate.bernoulli.default, symbols.arguments(graph, shape), keep, device=mask.device)
+    else:
+        empty = _call(graph, node, _aten.empty.memory_format, symbols.arguments(graph, shape), dtype=mask.dtype, device=mask.device)
+        drawn = _call(graph, node, _aten.bernoulli.p, empty, keep)
     if order == sorted(order):
         return drawn
     if not in_memory_order:

@@ -18,7 +18,7 @@ from torch import fx
 
 from ..errors import UnsupportedError
 from ..graph import Graph, OpKind
-from . import effects, inplace, places, random_state, symbols
+from . import devices, effects, fusion, inplace, places, random_state, symbols
 
 #: Cost of a call in nanoseconds, and the bytes it needs beside its operands and outputs.
 CostFn = Callable[[fx.Node], tuple[int, int]]
@@ -48,6 +48,7 @@ class Joint:
     graph: Graph
     input_bytes: int
     loss: LossOutside
+    fused: dict[fx.Node, tuple[fx.Node, ...]] = field(default_factory=dict)  # calls that are no operators, and what they read: see fusion.py
 
 
 def storage_key(value: torch.Tensor) -> int:
@@ -56,8 +57,7 @@ def storage_key(value: torch.Tensor) -> int:
 
 def storage_bytes(value: torch.Tensor) -> int:
     """Bytes of the storage as the allocator counts them: CUDA's hands out multiples of 512."""
-    size = symbols.number(value.untyped_storage().nbytes())
-    return -(-size // 512) * 512 if value.device.type == "cuda" else size
+    return devices.allocated(symbols.number(value.untyped_storage().nbytes()), value.device)
 
 
 #: In a node's metadata: bytes of the storages that a call really gives, by output. Some kernels hand on a larger one than
@@ -87,13 +87,13 @@ class LossOutside:
     def of(nodes: list[fx.Node]) -> LossOutside:
         values = [node.meta.get("val") for node in nodes if is_tangent(node)]
         given = [v for v in values if isinstance(v, torch.Tensor) and symbols.number(v.numel()) > 1]
-        kept = sum(symbols.number(v.numel()) * max(4, v.element_size()) for v in given)
-        more = sum(symbols.number(v.numel()) * (v.element_size() if v.element_size() >= 4 else 6) for v in given)
-        return LossOutside(kept + LOSS_SCALARS_BYTES, more) if given else LossOutside()
+        kept = sum(devices.allocated(symbols.number(v.numel()) * max(4, v.element_size()), v.device) for v in given)
+        more = sum(devices.allocated(symbols.number(v.numel()) * (v.element_size() if v.element_size() >= 4 else 6), v.device) for v in given)
+        return LossOutside(kept + _LOSS_SCALARS * devices.allocated(_SCALAR_BYTES, given[0].device), more) if given else LossOutside()
 
 
-#: Of a loss outside: itself, its gradient, a mean's divisor.
-LOSS_SCALARS_BYTES = 64
+#: Of a loss outside: itself, its gradient, a mean's divisor, and room for one more; bytes of each.
+_LOSS_SCALARS, _SCALAR_BYTES = 4, 16
 
 
 def is_tangent(node: fx.Node) -> bool:
@@ -184,25 +184,31 @@ def sides(nodes: list[fx.Node], forward_outputs: list[object]) -> tuple[list[fx.
 
 
 def build(module: fx.GraphModule, num_fwd_outputs: int, cost: CostFn, *, name: str, fixed_bytes: int, replay: bool,
-          overwrite: bool = False, reserve_bytes: int = 0, loss: LossOutside = LossOutside()) -> Joint:  # fmt: skip
+          overwrite: bool = False, reserve_bytes: int = 0, loss: LossOutside = LossOutside(),
+          fused: dict[fx.Node, tuple[fx.Node, ...]] | None = None) -> Joint:  # fmt: skip
     """`fixed_bytes`: what the process holds beside the graph's own inputs and values. `replay`: whether random calls may
     be recomputed (their generator's state is then replayed). `overwrite`: whether calls may write over dead operands.
-    `reserve_bytes`: what is to be left free between the passes. `loss`: what the caller needs."""
+    `reserve_bytes`: what is to be left free between the passes. `loss`: what the caller needs. `fused`: calls that their readers
+    make themselves, each with what it reads."""
     nodes = list(module.graph.nodes)
     outputs = list(nodes[-1].args[0])
     forward_outputs, backward_outputs = outputs[:num_fwd_outputs], outputs[num_fwd_outputs:]
     made = _Builder(Graph(name, cost_unit="ns", fixed_bytes=fixed_bytes), nodes, forward_outputs, cost, replay=replay, overwrite=overwrite)
+    made.fused = fused or {}
     made.updates = updates(module, num_fwd_outputs)
     for node in nodes:
         made.input(module, node)
     forward, backward = sides(nodes, forward_outputs)
     for node in forward:
-        made.call(node, "forward")
+        if node not in made.fused:
+            made.call(node, "forward")
     boundary = made.boundary(nodes, reserve_bytes, loss)
     for node in backward:
-        made.call(node, "backward")
+        if node not in made.fused:
+            made.call(node, "backward")
     made.results(backward_outputs)
-    return Joint(module, forward_outputs, backward_outputs, made.ops, boundary, made.tensor_of, made.graph.finish(), made.input_bytes, loss)
+    return Joint(module, forward_outputs, backward_outputs, made.ops, boundary, made.tensor_of, made.graph.finish(), made.input_bytes, loss,
+                 made.fused)  # fmt: skip
 
 
 class _Builder:
@@ -217,6 +223,7 @@ class _Builder:
         self._storage: dict[int, tuple[str, int]] = {}  # tensor to the pass that makes its storage, and its bytes
         self._held = {n for n in forward_outputs if isinstance(n, fx.Node)}
         self.updates: set[fx.Node] = set()  # those of them that the caller does not hold after the forward pass
+        self.fused: dict[fx.Node, tuple[fx.Node, ...]] = {}
         self._kept: dict[fx.Node, int] = {}  # the view of a forward output that stays with the caller
         # Random calls that the backward pass makes again: their generator's state goes there as one more output.
         self._copied = {effects.origin(n) for n in nodes if effects.COPY_OF in n.meta and effects.is_random(n)}
@@ -252,11 +259,14 @@ class _Builder:
             self._tensor(value, node, node.name, "input")
 
     def call(self, node: fx.Node, kind: OpKind) -> None:
-        op = JointOp(node, list(dict.fromkeys(self.tensor_of[p] for p in node.all_input_nodes if p in self.tensor_of)), [])
+        read = fusion.operands(node, self.fused)
+        op = JointOp(node, list(dict.fromkeys(self.tensor_of[p] for p in read if p in self.tensor_of)), [])
         for user in node.users:
             if user.target is operator.getitem and user.args[0] is node:
                 op.elements.setdefault(_element(user), user)
         time, workspace = self.cost(node)
+        # A kernel reads and writes once, whatever it computes between: about what the slowest of its calls takes.
+        time = max([time, *(self.cost(call)[0] for call in fusion.calls(node, self.fused))])
         value = node.meta.get("val")
         single = not isinstance(value, (tuple, list))
         seen = 0

@@ -58,6 +58,16 @@ def allocated(run: Callable[[], Any], device: torch.device) -> int:
     return peak
 
 
+def left(run: Callable[[], Any], device: torch.device) -> int:
+    """The bytes on a CUDA device that are allocated after `run` and its results are gone, beyond what was before."""
+    torch.cuda.synchronize(device)
+    before = torch.cuda.memory_allocated(device)
+    run()
+    gc.collect()
+    torch.cuda.synchronize(device)
+    return max(0, torch.cuda.memory_allocated(device) - before)
+
+
 def peak_bytes(step: Callable[[], Any], *held: object) -> int:
     """Peak while `step` runs: bytes of `held` (model, inputs, optimizer), alive before it, and what it allocates on top."""
     device = next((p.device for h in held if isinstance(h, torch.nn.Module) for p in h.parameters()), torch.device("cpu"))

@@ -16,7 +16,7 @@ from torch import fx
 
 from ..errors import UnsupportedError
 from ..schedule import Schedule, Step
-from . import effects, inplace, random_state, symbols
+from . import effects, fusion, inplace, random_state, symbols
 from .joint import Joint, is_tangent, storage_bytes, storage_key, tensors
 
 #: In the metadata of a call in one of the halves: the name that it has in the joint graph.
@@ -76,7 +76,7 @@ def split(joint: Joint, schedule: Schedule) -> Halves:
         op = joint.ops[index]
         if op.node is None:
             continue
-        for parent in op.node.all_input_nodes:
+        for parent in fusion.operands(op.node, joint.fused):
             if symbols.is_symbol(parent) or symbols.is_number(parent):
                 numbers.update(dict.fromkeys(symbols.inputs_of(parent)))
             elif parent not in computed and parent.op != "get_attr" and not is_tangent(parent):
@@ -150,8 +150,11 @@ def _emit(joint: Joint, side: _Side, step: Step, done: set[fx.Node], recomputed:
     node = op.node
     if node is None:
         return
-    for parent in node.all_input_nodes:
+    for parent in fusion.operands(node, joint.fused):
         _copy_constant(joint, side, parent)
+    for call in fusion.calls(node, joint.fused):
+        side.call(call, side.graph.node_copy(call, lambda n: side.value[n]))
+        side.value[call].meta[fusion.FUSED] = True
     call = effects.origin(node)
     again = call in done
     if again:

@@ -25,6 +25,9 @@ from .symbols import Written, is_symbol
 #: Views of views that are made from one base. Python's parser has a limit for calls in calls.
 _CHAIN = 32
 
+#: Calls whose result only autograd can tell from their operand.
+_SAME = {torch.ops.aten.detach.default, torch.ops.aten.alias.default}
+
 
 def _inputs(node: fx.Node) -> list[fx.Node]:
     return node.all_input_nodes
@@ -65,16 +68,25 @@ def _views(graph: fx.Graph, sizes: Written) -> set[fx.Node]:
     found: set[fx.Node] = set()
     seen: set[fx.Node] = set()
     for node in reversed(graph.nodes):
-        target = node.target
-        pure = isinstance(target, torch._ops.OpOverload) and not target._schema.is_mutable
-        if not pure:
-            seen.update(node.all_input_nodes)
+        seen.update(_watched(node))
         if _is_view(node, sizes):
             if node in seen:
                 seen.update(node.all_input_nodes)
             else:
                 found.add(node)
     return found
+
+
+def _watched(node: fx.Node) -> list[fx.Node]:
+    """The operands that autograd may look at: those written to; all of what is no operator, such as the graph's output."""
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload):
+        return node.all_input_nodes
+    written: list[fx.Node] = []
+    for i, argument in enumerate(target._schema.arguments):
+        if argument.is_write:
+            fx.map_arg(node.args[i] if i < len(node.args) else node.kwargs.get(argument.name), written.append)
+    return written
 
 
 def compile_boxed(module: fx.GraphModule) -> Callable[[list[Any]], tuple[Any, ...]]:
@@ -117,6 +129,8 @@ def compile_boxed(module: fx.GraphModule) -> Callable[[list[Any]], tuple[Any, ..
 
     def view(node: fx.Node) -> str:
         base, old, new = names[bases[node]], bases[node].meta["val"], node.meta["val"]
+        if node.target in _SAME and node.args[0] is bases[node]:
+            return base
         offset = sizes.size(new.storage_offset() - old.storage_offset())
         made = f"{reinterpret}({base}, {sizes.sizes(new.shape)}, {sizes.sizes(new.stride())}, {offset})"
         return f"{made} if {base}.stride() == {sizes.sizes(old.stride())} else {calls(node)}"

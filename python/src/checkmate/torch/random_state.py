@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import fx
 
+from .devices import on_cuda
+
 _CPU_STATE_BYTES = 5056
 _CUDA_STATE_BYTES = 16
 
@@ -21,7 +23,7 @@ def _device(node: fx.Node) -> torch.device:
 
 def state_bytes(node: fx.Node) -> int:
     """Bytes of the generator's state that a random call draws from."""
-    return _CUDA_STATE_BYTES if _device(node).type == "cuda" else _CPU_STATE_BYTES
+    return _CUDA_STATE_BYTES if on_cuda(_device(node)) else _CPU_STATE_BYTES
 
 
 def get_state(device: torch.device) -> torch.Tensor:

@@ -26,11 +26,16 @@ from ..schedule import Schedule
 Found = tuple[Schedule, Claim, str]
 
 
+def size() -> int:
+    """How many processes there are."""
+    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+
+
 def first_come(graph: Graph, budget: int | None, settings: tuple[object, ...], find: Callable[[], Found], patience: float) -> Found:
     """What `find` gives; or what it gave the first process to ask for a graph that differs in costs at most, where the
     verifier accepts that here. Processes plan by themselves when that one failed or took longer than `patience` seconds.
     What another process proved is worth nothing under other costs, and then there is no bound."""
-    if not dist.is_available() or not dist.is_initialized() or dist.get_world_size() == 1:
+    if size() == 1:
         return find()
     key = "checkmate/" + _digest(repr((_structure(graph), budget, settings)))
     store = dist.distributed_c10d._get_default_store()

@@ -18,39 +18,38 @@ _LOGS = ("debug", "info", "warn", "error", "exception", "critical", "fatal", "lo
 
 
 @contextlib.contextmanager
-def during_call(shapes: int = 0) -> Iterator[None]:
+def during_call(shapes: int = 0, *, static: bool = True) -> Iterator[None]:
     """For one call of a compiled model. PyTorch's limit of shapes is at least `shapes`. Calls that log or warn are left out of what
     is traced, so that they end no graph, recurrent layers are traced, and graphs of distributed models are not cut at the borders
-    of their gradients' buckets. Dynamic sizes that happen to be equal are not taken for one. Some microseconds."""
+    of their gradients' buckets. Sizes are constants if `static`, as `torch.compile(dynamic=False)` has it, which sets that anew in
+    every call; dynamic sizes that happen to be equal are not taken for one. The code of a graph's call does not time itself for
+    PyTorch's profiler, which takes two more calls in each step. Some microseconds."""
     config: Any = torch._dynamo.config  # its own `patch` makes a class for every call
+    wanted: dict[str, Any] = {"optimize_ddp": False, "allow_rnn": True, "record_runtime_overhead": False}
+    if static:
+        wanted |= {"automatic_dynamic_shapes": False, "assume_static_by_default": True}
+    for limit in ("recompile_limit" if hasattr(config, "recompile_limit") else "cache_size_limit", "accumulated_recompile_limit",
+                  "accumulated_cache_size_limit"):  # fmt: skip
+        wanted[limit] = max(shapes, getattr(config, limit, 0))
     name = "ignore_logging_functions" if hasattr(config, "ignore_logging_functions") else "ignore_logger_methods"  # before PyTorch 2.9
-    limits = (
-        ["recompile_limit", "accumulated_recompile_limit"]
-        if hasattr(config, "recompile_limit")
-        else ["cache_size_limit", "accumulated_cache_size_limit"]
-    )
-    compiled = [getattr(config, limit) for limit in limits]
-    cut, ignored, recurrent = config.optimize_ddp, getattr(config, name), config.allow_rnn
-    sizes: Any = torch.fx.experimental._config
-    duck = sizes.use_duck_shape
     # Libraries add methods to loggers when they are imported.
     known = tuple(id(value) for owner in (logging.Logger, logging.LoggerAdapter) for value in vars(owner).values())
+    wanted[name] = _log_functions(known, len(logging.Logger.__subclasses__())) | getattr(config, name)
+    before = {key: getattr(config, key) for key in wanted if hasattr(config, key)}
+    sizes: Any = torch.fx.experimental._config
+    duck = sizes.use_duck_shape
     try:
-        config.optimize_ddp, config.allow_rnn = False, True
         sizes.use_duck_shape = False
-        for limit, count in zip(limits, compiled, strict=True):
-            setattr(config, limit, max(shapes, count))
-        setattr(config, name, _log_functions(known, len(logging.Logger.__subclasses__())) | ignored)
+        for key in before:
+            setattr(config, key, wanted[key])
         yield
     finally:
-        config.optimize_ddp, config.allow_rnn = cut, recurrent
         sizes.use_duck_shape = duck
-        for limit, count in zip(limits, compiled, strict=True):
-            setattr(config, limit, count)
-        setattr(config, name, ignored)
+        for key, value in before.items():
+            setattr(config, key, value)
 
 
-def only_while_compiling(run: Callable[..., Any], shapes: int = 0) -> bool:
+def only_while_compiling(run: Callable[..., Any], shapes: int = 0, *, static: bool = True) -> bool:
     """Whether what torch.compile made of a function could be told to have the settings of `during_call` for as long as it
     compiles, and only then."""
     code, closure = getattr(run, "__code__", None), getattr(run, "__closure__", None) or ()
@@ -60,7 +59,7 @@ def only_while_compiling(run: Callable[..., Any], shapes: int = 0) -> bool:
     inner = cells["callback"].cell_contents
 
     def callback(*args: Any, **kwargs: Any) -> Any:
-        with during_call(shapes):
+        with during_call(shapes, static=static):
             return inner(*args, **kwargs)
 
     vars(callback).update(vars(inner))  # among them what the compiled code is kept by

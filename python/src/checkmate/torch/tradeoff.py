@@ -17,23 +17,25 @@ from ..errors import CheckmateError
 from ..graph import Graph
 from ..planning import budget as sizes
 from ..planning import frontier as shown
+from ..planning.device import Device
 from ..planning.frontier import Frontier
 from ..schedule import Schedule, Way
 from ..solver import Solution, frontier, solve
-from . import blocks, branches, casts, outputs, ranks
+from . import attention, blocks, branches, casts, joint, modelled, outputs, pipeline, predicted, ranks
 from . import settings as torchs
 from .compiler import Backend, Settings, checked, require_callable
 from .failures import Guard
 from .optimizers import optimizer_bytes
-from .planner import Options, time_limit, trace
+from .planner import Options, Traced, fit_in_flight, peak_of, time_limit, trace
 from .report import checkpointing, keeping_all, recipes
+from .standins import Standins
 
 
-def _ways(graph: Graph, solutions: list[Solution], budget: int | float | str | None, search: Callable[[int], Solution]) -> tuple[Solution, list[Way]]:
+def _ways(graph: Graph, solutions: list[Solution], budget: int | float | str | None, search: Callable[[int], Solution],
+          by_hand: blocks.Checkpointed | None) -> tuple[Solution, list[Way]]:  # fmt: skip
     """The schedule to choose, and the ways to run the step, its own the last. Without a budget it takes the memory that a
     checkpoint around every block would take; in a model without blocks, the least at no more than a tenth of computation more."""
     ways = [keeping_all(graph)]
-    by_hand = blocks.checkpointed(graph)
     if by_hand is not None:
         ways.append(checkpointing(by_hand))
     found = [s for s in solutions if s.schedule is not None]
@@ -47,14 +49,15 @@ def _ways(graph: Graph, solutions: list[Solution], budget: int | float | str | N
     elif by_hand is not None:
         limit, name = by_hand.peak_bytes, "the plan, same memory"
     else:
-        cheap = [s for s in found if (s.overhead or 0.0) <= 0.1]
+        cheap = [s for s in found if (s.overhead or 0.0) <= _TENTH]
         limit = min((s.peak_bytes or 0 for s in cheap), default=ways[0].peak_bytes)
         name = "the plan, a tenth more at most"
     fits = [s for s in found if (s.peak_bytes or 0) <= limit and s.budget_bytes >= limit]
     best = min(fits, key=lambda s: s.cost or 0) if fits else search(limit)
     more = [s for s in found if (s.peak_bytes or 0) <= limit and (best.schedule is None or (s.cost or 0) < (best.cost or 0))]
     best = min(more, key=lambda s: s.cost or 0, default=best)
-    if least is not None and least is not best and (least.peak_bytes or 0) < (best.peak_bytes or limit):
+    lowest = min(best.peak_bytes or limit, ways[-1].peak_bytes)
+    if least is not None and least is not best and (least.peak_bytes or 0) < lowest:
         ways.append(Way("the plan of least memory", least.peak_bytes or 0, least.cost or 0, ""))
     if best.schedule is not None:
         proven = shown.least_overhead(best)
@@ -63,20 +66,34 @@ def _ways(graph: Graph, solutions: list[Solution], budget: int | float | str | N
     return best, ways
 
 
+#: Of computation more, which is cheap enough where nobody says what a budget is.
+_TENTH = 0.1
+
+
 class _TracedError(Exception):
     """Ends a compilation whose joint graph is all that was wanted."""
 
 
-def _training_graph(model: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any], options: Options, loss: outputs.Loss) -> Graph:
-    found: list[Graph] = []
+def _traced(model: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any], options: Options, loss: outputs.Loss,
+            kernels: dict[fx.Node, attention.Kernel]) -> tuple[Traced, joint.Joint]:  # fmt: skip
+    """`kernels` is given those that attention is traced as on a GPU that is not there."""
+    found: list[tuple[Traced, joint.Joint]] = []
 
     class Tracer(Backend):
         def partition(self, module: fx.GraphModule, _inputs: Any, *, num_fwd_outputs: int, **_hints: Any) -> tuple[fx.GraphModule, fx.GraphModule]:
             with self.at_upper_ends(module):
                 casts.merge(module, num_fwd_outputs, self._parameters)
                 beside = replace(options, fixed_bytes=options.fixed_bytes + self._around.held_bytes)
-                found.append(trace(module, num_fwd_outputs, beside, "the model").build().graph)
+                traced = trace(module, num_fwd_outputs, beside, "the model", stage=self._stage)
+                found.append((traced, traced.build()))
             raise _TracedError
+
+        def _compile_traced(self, module: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+            if options.device is not None:
+                modelled.require(module)
+                if options.device.is_gpu:
+                    attention.replace(module, kernels, flash=options.device.flash_attention)
+            return super()._compile_traced(module, inputs)
 
     whole = model
 
@@ -99,6 +116,57 @@ def _training_graph(model: Callable[..., Any], inputs: Sequence[Any] | Mapping[s
     return found[0]
 
 
+def _of_stage(traced: Traced, model: joint.Joint, points: int, budget: int | float | str | None, device: Device | None,
+              tell: Callable[[str], None]) -> Frontier:  # fmt: skip
+    """The frontier of a pipeline's stage: bytes are of all that is in flight, the graph is of one micro-batch."""
+    graph, stage = model.graph, traced.stage
+    assert stage is not None
+    everything = fit_in_flight(model, None, traced)
+    assert everything is not None
+    top, timed = everything.peak_bytes, device is not None
+    low = graph.memory_floor + stage.least_beside(stage.outputs)
+    tell(f"{stage.flight.description}, counted in all bytes but those that are needed at least")
+    for line in shown.head(graph, top, timed=timed):
+        tell(line)
+    parts: dict[int, pipeline.Parts | None] = {}
+
+    def search(limit: int) -> Solution:
+        fit = fit_in_flight(model, limit, traced)
+        parts[limit] = None if fit is None else fit.parts
+        common = {"budget_bytes": limit, "baseline_cost": graph.total_cost, "baseline_peak_bytes": top, "floor_bytes": low, "least_peak_bytes": None,
+                  "bound_covers": "frontier", "seconds": 0.0, "strategy": traced.options.strategy, "interrupted": False}  # fmt: skip
+        if fit is None:
+            return Solution(status="unknown", schedule=None, cost=None, peak_bytes=None, bound=None, gap=None, **common)  # type: ignore[arg-type]
+        cost, bound = fit.schedule.simulate(graph).cost, fit.claim.bound
+        return Solution(status="feasible", schedule=fit.schedule, cost=cost, peak_bytes=fit.peak_bytes, bound=bound,
+                        gap=max(0.0, cost / bound - 1) if bound else None, **common)  # type: ignore[arg-type]  # fmt: skip
+
+    solutions: list[Solution] = []
+    for i in range(points):
+        solutions.append(search(top - i * max(0, top - low) // points))
+        tell(shown.line(solutions[-1], top, timed=timed))
+    found = [s for s in solutions if s.schedule is not None]
+    if budget == sizes.LEAST:
+        chosen = min(found, key=lambda s: s.peak_bytes or 0)
+    elif budget is None:
+        chosen = min(found, key=lambda s: ((s.overhead or 0.0) > _TENTH, s.peak_bytes or 0))
+    else:
+        chosen = search(sizes.in_bytes(budget, baseline_bytes=top))
+    ways = [Way("keep everything", top, graph.total_cost, "as PyTorch does by itself")]
+    by_hand = blocks.checkpointed(graph)
+    if by_hand is not None:
+        at_hand = checkpointing(by_hand)
+        ways.append(replace(at_hand, peak_bytes=peak_of(model, by_hand.schedule, traced)))
+    if chosen.schedule is not None:
+        ways.append(Way("the plan", chosen.peak_bytes or 0, chosen.cost or 0, ""))
+    notes = [f"keep everything: {everything.parts}"]
+    if parts[chosen.budget_bytes] is not None:
+        notes.append(f"the plan: {parts[chosen.budget_bytes]}")
+    for line in ["", *shown.table(graph, ways, timed=timed), *notes]:
+        tell(line)
+    return Frontier(graph, top, low, solutions, chosen, ways, recipes, device, notes)
+
+
 def explain(
     model: torch.nn.Module | Callable[..., Any],
     inputs: Sequence[Any] | Mapping[str, Any],
@@ -110,6 +178,7 @@ def explain(
     report: str | os.PathLike[str] | None = None,
     show: Callable[[str], None] | None = print,
     loss: outputs.Loss = None,
+    device: str | None = None,
     **options: Unpack[Settings],
 ) -> Frontier:
     """The frontier of memory against overhead of a training step, shown line by line as it is found. `inputs`: the model's
@@ -120,6 +189,11 @@ def explain(
     keeping everything, `torch.utils.checkpoint` around every block, and the plan for `budget`, given as in `compile`; without
     one, for the memory that those checkpoints take. `plot` names an SVG file to draw the frontier in, `report` an HTML file
     for that plan. KeyboardInterrupt on Ctrl-C.
+
+    `device`: plans for one that need not be here, such as "H100" (`checkmate devices` lists those that there are models of).
+    The model may be on any device, be made under `torch.device("meta")` or under `FakeTensorMode`; its data is not looked at and
+    nothing of its size is allocated. Times are predicted, the plan is for `budget` or for the device's memory, and lines in the end
+    say what fits and what all this is modelled by. Nothing is measured: `costs` cannot be "measure".
     """
     require_callable(model)
     outputs.check(loss)
@@ -134,31 +208,55 @@ def explain(
             shown.require_folder(path)
     if budget is not None and budget != sizes.LEAST:
         sizes.in_bytes(budget)
-    fixed = optimizer_bytes(optimizer) if optimizer is not None else 0
+    target = None if device is None else predicted.find(device, options)
+    with predicted.bytes_of(target):
+        fixed = optimizer_bytes(optimizer) if optimizer is not None else 0
     if isinstance(model, torch.nn.parallel.DistributedDataParallel):
         wrapped: torch.nn.Module = model.module  # what the wrapper itself does cannot be traced
-        model, fixed = wrapped, fixed + ranks.bucket_bytes(wrapped)
-    settings = checked("100%", options, model=model, fixed_bytes=fixed)
+        with predicted.bytes_of(target):
+            model, fixed = wrapped, fixed + ranks.bucket_bytes(wrapped)
+    settings = replace(checked("100%", options, model=model, fixed_bytes=fixed), device=target)
     branches.as_in_eager_mode(model)
-    graph = _training_graph(model, inputs, settings, loss)
-    top = Schedule.baseline(graph).simulate(graph).peak_bytes
-    tell = show or (lambda _line: None)
-    for line in shown.head(graph, top):
+    kernels: dict[fx.Node, attention.Kernel] = {}
+    with predicted.bytes_of(target):
+        if target is None:
+            traced, whole = _traced(model, inputs, settings, loss, kernels)
+        else:
+            standins = Standins()
+            with standins.within(model):
+                traced, whole = _traced(model, standins.inputs(inputs), settings, loss, kernels)
+    graph, tell = whole.graph, show or (lambda _line: None)
+    if traced.stage is not None:
+        with predicted.bytes_of(target):
+            result = _of_stage(traced, whole, budgets, budget, target, tell)
+        if plot is not None:
+            result.plot(plot)
+        if report is not None:
+            result.report(report)
+        return result
+    top, timed = Schedule.baseline(graph).simulate(graph).peak_bytes, target is not None
+    for line in shown.head(graph, top, timed=timed):
         tell(line)
+    if target is not None and target.is_gpu and budget in (None, "auto"):
+        budget = target.memory_bytes
     solutions: list[Solution] = []
+    by_hand = blocks.checkpointed(graph)
+    start = by_hand.schedule if by_hand is not None and by_hand.schedule.verify(graph) else None
     search = functools.partial(solve, graph, time_limit=time_limit(graph, settings), strategy=settings.strategy, gap=settings.gap,
-                               threads=settings.threads, seed=settings.seed)  # fmt: skip
+                               threads=settings.threads, seed=settings.seed, start=start)  # fmt: skip
     for solution in frontier(graph, points=budgets, **search.keywords):
         if solution.interrupted:
             raise KeyboardInterrupt
         solutions.append(solution)
-        tell(shown.line(solution, top))
-    chosen, ways = _ways(graph, solutions, budget, search)
+        tell(shown.line(solution, top, timed=timed))
+    chosen, ways = _ways(graph, solutions, budget, search, by_hand)
     if chosen.interrupted:
         raise KeyboardInterrupt
-    for line in ["", *shown.table(graph, ways)]:
+    notes = [] if target is None else [*predicted.fits(target, graph, ways, chosen, solutions),
+                                       *predicted.modelled(target, kernels.values(), optimizer=optimizer is not None)]  # fmt: skip
+    for line in ["", *shown.table(graph, ways, timed=timed), *notes]:
         tell(line)
-    result = Frontier(graph, top, graph.memory_floor, solutions, chosen, ways, recipes)
+    result = Frontier(graph, top, graph.memory_floor, solutions, chosen, ways, recipes, target, notes)
     if plot is not None:
         result.plot(plot)
     if report is not None:

@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from torch import fx
 
+from . import devices
+
 _aten: Any = torch.ops.aten
 
 
@@ -29,7 +31,7 @@ def unread(module: fx.GraphModule) -> None:
     does not read but would keep for. On a GPU it is as it was."""
     target = _aten.native_batch_norm_backward.default
     for node in module.graph.find_nodes(op="call_function", target=target):
-        if node.args[7] is True and node.args[0].meta["val"].device.type == "cpu":
+        if node.args[7] is True and devices.on_cpu(node.args[0].meta["val"].device):
             node.args = (*node.args[:3], None, None, *node.args[5:])
 
 

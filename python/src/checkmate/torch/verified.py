@@ -61,7 +61,10 @@ class FirstStep:
         if self.verifier is None or not torch.is_grad_enabled():
             return
         verifier, before = self.verifier, len(self.made.plans)
-        with torchs.during_call(), torchs.during_tracing(autocast_backward=self.made.options.autocast_backward):
+        with (
+            torchs.during_call(static=self.made.options.dynamic is not True),
+            torchs.during_tracing(autocast_backward=self.made.options.autocast_backward),
+        ):
             try:
                 found = verifier(args, kwargs)
             except _FellBackError:
@@ -87,7 +90,7 @@ def first_run(made: Backend, module: fx.GraphModule, inputs: list[Any], plan: Ca
     def call(*args: Any) -> Any:
         nonlocal verifier
         if verifier is not None and torch.is_grad_enabled():
-            with torchs.during_call(), torchs.during_tracing(autocast_backward=made.options.autocast_backward):
+            with torchs.during_call(static=made.options.dynamic is not True), torchs.during_tracing(autocast_backward=made.options.autocast_backward):
                 found = verifier(args, {})
             verifier = None
             made.plans[before] = replace(made.plans[before], verification=found)

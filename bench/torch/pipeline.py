@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A pipeline of two processes (torch.distributed.pipelining over gloo), each within a budget of its own: bytes and gradients.
+
+pipeline.py [--case NAME] [--schedule NAME] [--shares 1,0.7,0.5] [--micro-batches N] [--seconds N] [--records FILE] [--table FILE] [--fast]
+
+Each network is cut into two stages, each with half of its blocks. Budgets are shares of what the process took without checkmate, and "least",
+the smallest budget that is found. A process' peak is what its allocator handed out during a step of the schedule, and what it held
+before: parameters, buffers, its part of the batch and the labels, and the buffers of the pipeline. The first process to hold a row's budget
+need not be the other one's: both have one. Gradients, losses and running statistics are compared bit for bit with the same pipeline without
+checkmate; so the random numbers of a step, its parameters and its statistics begin the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import itertools
+import json
+import os
+import pathlib
+import socket
+import sys
+from typing import Any
+
+import cases
+import physical
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn import functional
+
+import checkmate.torch
+
+RANKS = 2
+
+
+class Embedding(nn.Module):
+    def __init__(self, vocabulary: int, length: int, width: int) -> None:
+        super().__init__()
+        self.tokens, self.positions = nn.Embedding(vocabulary, width), nn.Embedding(length, width)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        return self.tokens(tokens) + self.positions.weight
+
+
+def _token_loss(logits: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+    return functional.cross_entropy(logits[:, :-1].flatten(0, 1), tokens[:, 1:].flatten())
+
+
+def gpt(batch: int, fast: bool) -> tuple[list[nn.Module], torch.Tensor, torch.Tensor, Any]:
+    """A decoder in the manner of GPT-2, 8 layers of width 128, micro-batches of 4 sequences of 256 tokens."""
+    width, length, depth, rows = (32, 32, 4, 4) if fast else (128, 256, 8, 4)
+    layers = [cases.Layer(width, width // 16) for _ in range(depth)]
+    parts = [Embedding(512, length, width), *layers, nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 512, bias=False))]
+    tokens = torch.randint(0, 512, (batch * rows, length))
+    return parts, tokens, tokens, _token_loss
+
+
+def resnet(batch: int, fast: bool) -> tuple[list[nn.Module], torch.Tensor, torch.Tensor, Any]:
+    """A ResNet-18 of width 16, micro-batches of 32 images of 32 x 32."""
+    widths = [16, 16, 32, 64] if fast else [16, 16, 16, 32, 32, 64, 64, 128, 128]
+    blocks = [cases.Residual(a, b, 1 + (a != b)) for a, b in itertools.pairwise(widths)]
+    stem = nn.Sequential(nn.Conv2d(3, 16, 3, 1, 1, bias=False), nn.BatchNorm2d(16), nn.ReLU())
+    parts = [stem, *blocks, nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(widths[-1], 10))]
+    rows = batch * (4 if fast else 32)
+    return parts, torch.randn(rows, 3, 32, 32), torch.randint(0, 10, (rows,)), functional.cross_entropy
+
+
+CASES = {"gpt": gpt, "resnet": resnet}
+
+
+def _bytes(*values: object) -> int:
+    tensors = [value for value in torch.utils._pytree.tree_leaves(values) if isinstance(value, torch.Tensor)]
+    return sum({t.untyped_storage()._cdata: t.untyped_storage().nbytes() for t in tensors}.values())
+
+
+class Process:
+    """One of the two, its stage and its part of the data."""
+
+    def __init__(self, rank: int, case: str, schedule: str, micro_batches: int, fast: bool) -> None:
+        from torch.distributed import pipelining
+
+        torch.manual_seed(0)
+        parts, inputs, target, self.loss = CASES[case](micro_batches, fast)
+        cut = (len(parts) + 1) // 2
+        self.rank, self.micro_batches = rank, micro_batches
+        self.module = nn.Sequential(*(parts[:cut] if rank == 0 else parts[cut:])).train()
+        self.state = copy.deepcopy(self.module.state_dict())
+        self.inputs, self.target = (inputs, None) if rank == 0 else (None, target)
+        self.example = inputs.tensor_split(micro_batches)[0]
+        if rank == 1:
+            with torch.no_grad():
+                self.example = nn.Sequential(*parts[:cut])(self.example)
+            self.example = self.example.detach().requires_grad_()
+        self.flight = checkmate.torch.in_flight(schedule, rank, RANKS, micro_batches, outputs=False, losses=False)
+        self.make = {"gpipe": pipelining.ScheduleGPipe, "1f1b": pipelining.Schedule1F1B}[schedule]
+        self.stage_of = pipelining.PipelineStage
+
+    def plan(self, budget: int | str, seconds: float) -> tuple[nn.Module, Any, str]:
+        """The stage within a budget, planned by a micro-batch on its own, so that no process waits for one that finds nothing."""
+        said, labels = "", 0 if self.target is None else _bytes(self.target)
+        while True:
+            module = copy.deepcopy(self.module)
+            compiled = checkmate.torch.compile(module, budget, in_flight=self.flight, fixed_bytes=labels, time_limit=seconds, inplace=True)
+            try:
+                compiled(self.example).sum().backward()
+            except checkmate.torch.InfeasibleError as error:
+                if said or error.smallest_known is None:
+                    raise
+                said, budget = f"not {budget:,}", error.smallest_known
+                continue
+            (plan,) = checkmate.torch.plans(compiled)
+            return module, plan, said
+
+    def run(self, module: nn.Module) -> tuple[int, list[torch.Tensor]]:
+        """The peak of a step, and what it gave."""
+        stage = self.stage_of(module, self.rank, RANKS, torch.device("cpu"))
+        schedule = self.make(stage, self.micro_batches, self.loss)
+        losses: list[torch.Tensor] = []
+
+        def step() -> None:
+            if self.rank == 0:
+                schedule.step(self.inputs)
+            else:
+                schedule.step(target=self.target, losses=losses, return_outputs=False)
+
+        def reset() -> None:
+            stage.clear_runtime_states()
+            losses.clear()
+            module.load_state_dict(self.state)
+            for p in module.parameters():
+                p.grad = None
+            torch.manual_seed(7 + self.rank)
+
+        reset()
+        step()  # finds shapes by a micro-batch of its own, and makes buffers
+        reset()
+        buffers = [info.buffer for infos in (stage.args_recv_info, stage.grad_recv_info) for of in infos.values() for info in of]
+        held = _bytes(*module.parameters(), *module.buffers(), self.inputs, self.target, buffers)
+        self.buffers = _bytes(buffers)
+        taken = physical.allocator_peak(step)
+        found = [p.grad.clone() for p in module.parameters()] + [b.clone() for b in module.buffers()] + [v.detach().clone() for v in losses]
+        stage.clear_runtime_states()
+        return held + taken, found
+
+
+def _work(rank: int, port: int, folder: str, options: argparse.Namespace) -> None:
+    torch.set_num_threads(1)
+    os.environ["XDG_CACHE_HOME"] = folder
+    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=RANKS)
+    try:
+        with open(pathlib.Path(folder) / f"{rank}.jsonl", "w", encoding="utf-8") as out:
+            for case in options.case or CASES:
+                for schedule in options.schedule or ("gpipe", "1f1b"):
+                    process = Process(rank, case, schedule, options.micro_batches, options.fast)
+                    top, expected = process.run(copy.deepcopy(process.module))
+                    common = {"case": case, "schedule": schedule, "rank": rank, "in_flight": int(process.flight), "eager": top}
+                    for share in [*options.shares, "least"]:
+                        module, plan, said = process.plan("min" if share == "least" else int(share * top), options.seconds)
+                        dist.barrier()
+                        peak, found = process.run(module)
+                        equal = len(found) == len(expected) and all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+                        row = {"share": share, "budget": plan.budget_bytes, "planned": plan.peak_bytes, "measured": peak, "equal": equal,
+                               "overhead": plan.overhead, "one": plan.parts.one, "others": plan.parts.others, "saved": plan.parts.saved,
+                               "gradients": plan.parts.gradients,
+                               "buffers": plan.parts.buffers, "pytorch": process.buffers, "note": said}  # fmt: skip
+                        out.write(json.dumps(common | row) + "\n")
+                        out.flush()
+                        if rank == 0:
+                            print(f"{case} {schedule} {share}: done", file=sys.stderr, flush=True)
+                        dist.barrier()
+    finally:
+        dist.destroy_process_group()
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    titles = ["network, schedule", "process", "in flight", "without, MB", "budget", "budget, MB", "planned, MB", "measured, MB",
+              "the pass + others in flight + gradients + buffers, MB", "overhead", "bit for bit"]  # fmt: skip
+    lines = [f"| {' | '.join(titles)} |", "|---" * len(titles) + "|"]
+    for row in rows:
+        share = row["share"] if isinstance(row["share"], str) else f"{100 * row['share']:.0f} %"
+        share += f", {row['note']}" if row["note"] else ""
+        mb = {key: f"{row[key] / 1e6:.2f}" for key in ("eager", "budget", "planned", "measured", "one", "saved", "gradients", "buffers")}
+        parts = f"{mb['one']} + {row['others']} x {mb['saved']} + {mb['gradients']} + {mb['buffers']}"
+        over = "" if row["measured"] <= row["budget"] else " (above)"
+        lines.append(
+            f"| {row['case']}, {row['schedule']} | {row['rank']} | {row['in_flight']} | {mb['eager']} | {share} | {mb['budget']} | {mb['planned']} | "
+            f"{mb['measured']}{over} | {parts} | {100 * row['overhead']:.1f} % | {'yes' if row['equal'] else 'no'} |"
+        )
+    held = sum(row["measured"] <= row["budget"] for row in rows)
+    return "\n".join([*lines, "", f"{held} of {len(rows)} budgets held; {sum(row['equal'] for row in rows)} of {len(rows)} bit for bit."]) + "\n"
+
+
+def main() -> None:
+    import tempfile
+
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--case", action="append", choices=CASES)
+    parser.add_argument("--schedule", action="append", choices=("gpipe", "1f1b"))
+    parser.add_argument("--shares", type=lambda text: [float(share) for share in text.split(",")], default=[1.0, 0.7, 0.5])
+    parser.add_argument("--micro-batches", type=int, default=4)
+    parser.add_argument("--seconds", type=float, default=2.0, help="of each search; a plan makes up to a dozen")
+    parser.add_argument("--fast", action="store_true", help="networks of a few kilobytes")
+    parser.add_argument("--records", type=pathlib.Path, help="where to write what was measured, a JSON object a line")
+    parser.add_argument("--table", type=pathlib.Path, help="where to write the table, beside printing it")
+    options = parser.parse_args()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with tempfile.TemporaryDirectory() as folder:
+        torch.multiprocessing.spawn(_work, (port, folder, options), nprocs=RANKS)
+        rows = [json.loads(line) for rank in range(RANKS) for line in (pathlib.Path(folder) / f"{rank}.jsonl").read_text().splitlines()]
+    rows.sort(key=lambda row: (row["case"], row["schedule"], row["rank"]))
+    text = table(rows)
+    if options.records is not None:
+        options.records.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    if options.table is not None:
+        options.table.write_text(text)
+    print(text, end="")
+    sys.exit(any(row["measured"] > row["budget"] or not row["equal"] for row in rows))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls that inductor computes where they are read, so that their results never lie in memory.
+
+An elementwise call whose readers are elementwise calls or reductions becomes part of their kernels. To the planner it is then no
+operator: its readers take what it takes. It is written anew for each of them, right before it, in the forward and in the
+backward pass; so nobody saves it, and inductor finds every copy with one reader, which it puts into the reader's kernel.
+Inductor's rules are in torch/_inductor/ir.py (`should_realize_on_reuse`, `has_exceeded_max_reads`).
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import fx
+
+from . import effects
+
+#: In the metadata of a call in one of the halves: it has no bytes, and is read from what its operands lie in.
+FUSED = "checkmate_fused"
+
+#: Tensors that a kernel reads for one call without bytes; inductor writes what reads many.
+_READS = 4
+
+_aten, _prims = torch.ops.aten, torch.ops.prims
+
+_ELEMENTWISE = {_prims.convert_element_type.default, _aten._to_copy.default, _aten.clone.default, _aten.where.self, _aten.full.default,
+                _aten.full_like.default, _aten.scalar_tensor.default, _prims.iota.default, _aten.arange.start_step, _aten.slice_scatter.default,
+                _aten.select_scatter.default, _aten.constant_pad_nd.default}  # fmt: skip
+_REDUCTIONS = {_aten.sum.default, _aten.sum.dim_IntList, _aten.mean.default, _aten.mean.dim, _aten.amax.default, _aten.amin.default,
+               _aten.var_mean.correction, _aten.var.correction, _aten.prod.default, _aten.any.default, _aten.any.dim}  # fmt: skip
+_GATHERERS = {_aten.cat.default, _aten.gather.default, _aten.index.Tensor, _aten._unsafe_index.Tensor, _aten.index_select.default}
+
+
+def _is_elementwise(node: fx.Node) -> bool:
+    target = node.target
+    return isinstance(target, torch._ops.OpOverload) and (torch.Tag.pointwise in target.tags or target in _ELEMENTWISE)
+
+
+def _is_view(node: fx.Node) -> bool:
+    """Whether the call gives its only operand's storage."""
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload) or target._schema.is_mutable or len(node.all_input_nodes) != 1:
+        return False
+    value, base = node.meta.get("val"), node.all_input_nodes[0].meta.get("val")
+    if not isinstance(value, torch.Tensor) or not isinstance(base, torch.Tensor):
+        return False
+    return value.untyped_storage()._cdata == base.untyped_storage()._cdata
+
+
+def fused(nodes: list[fx.Node]) -> dict[fx.Node, tuple[fx.Node, ...]]:
+    """The calls of a joint graph that get no bytes, each with the nodes in memory that it is computed of. O(nodes and uses)."""
+    read_in_place: dict[fx.Node, bool] = {}  # whether all readers can have it in their kernels
+    for node in reversed(nodes):
+        readers = list(node.users)
+        read_in_place[node] = bool(readers) and all(
+            _is_elementwise(r) or r.target in _REDUCTIONS or r.target in _GATHERERS or (_is_view(r) and read_in_place[r]) for r in readers
+        )
+    found: dict[fx.Node, tuple[fx.Node, ...]] = {}
+    for node in nodes:
+        if node.op != "call_function" or not read_in_place[node] or not isinstance(node.meta.get("val"), torch.Tensor):
+            continue
+        of_fused = any(parent in found for parent in node.all_input_nodes)
+        if not (_is_elementwise(node) or (_is_view(node) and of_fused)) or _stays(node):
+            continue
+        leaves = dict.fromkeys(leaf for parent in node.all_input_nodes for leaf in found.get(parent, (parent,)))
+        if len(leaves) <= _READS:
+            found[node] = tuple(leaves)
+    return found
+
+
+def _stays(node: fx.Node) -> bool:
+    return effects.runs_once(node) or effects.is_random(node) or effects.PINNED in node.meta or effects.COPY_OF in node.meta
+
+
+def calls(node: fx.Node, without_bytes: dict[fx.Node, tuple[fx.Node, ...]]) -> list[fx.Node]:
+    """The calls without bytes that a call's kernel makes, in order."""
+    found: dict[fx.Node, None] = {}
+
+    def add(call: fx.Node) -> None:
+        for parent in call.all_input_nodes:
+            if parent in without_bytes and parent not in found:
+                add(parent)
+                found[parent] = None
+
+    add(node)
+    return list(found)
+
+
+def operands(node: fx.Node, without_bytes: dict[fx.Node, tuple[fx.Node, ...]]) -> list[fx.Node]:
+    """What a call reads that lies in memory."""
+    return list(dict.fromkeys(leaf for parent in node.all_input_nodes for leaf in without_bytes.get(parent, (parent,))))

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Generated code: calls that are part of other kernels take no bytes in the plan, and the budget holds for what is generated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed", minversion="2.8")
+
+from steps import needs_inductor  # noqa: E402
+from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
+
+import checkmate.torch as ct  # noqa: E402
+from checkmate.torch import fusion, meter  # noqa: E402
+from checkmate.torch.planner import Options  # noqa: E402
+
+aten = torch.ops.aten
+
+
+class Block(torch.nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norm = torch.nn.LayerNorm(width)
+        self.up, self.down = torch.nn.Linear(width, 4 * width), torch.nn.Linear(4 * width, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = torch.nn.functional.gelu(self.up(self.norm(x)), approximate="tanh")
+        return x + torch.nn.functional.dropout(self.down(y), 0.1, self.training)
+
+
+class Net(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = torch.nn.BatchNorm1d(64)
+        self.blocks = torch.nn.Sequential(*(Block(64) for _ in range(4)))
+        self.head = torch.nn.Linear(64, 500)
+
+    def forward(self, x: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.cross_entropy(self.head(self.blocks(self.norm(x))), labels)
+
+
+def _step(model: Any, x: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, list[torch.Tensor]]:
+    torch.manual_seed(7)
+    loss = model(x, labels)
+    loss.backward()
+    gradients = [p.grad for p in model.parameters()]
+    model.zero_grad(set_to_none=True)
+    return loss.detach(), gradients
+
+
+def _inputs() -> tuple[torch.Tensor, torch.Tensor]:
+    torch.manual_seed(0)
+    return torch.randn(512, 64), torch.randint(0, 500, (512,))
+
+
+def _nodes(function: Callable[..., Any], *args: torch.Tensor) -> list[Any]:
+    return list(make_fx(function, tracing_mode="fake")(*args).graph.nodes)
+
+
+def test_what_is_computed_where_it_is_read() -> None:
+    def function(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+        scaled = aten.mul.Tensor(x, 2.0)  # read by an elementwise call and a reduction
+        shifted = aten.view.default(aten.add.Tensor(scaled, y), [24])  # through a view by a reduction
+        read_by_a_product = aten.exp.default(scaled)
+        return [aten.sum.default(shifted), aten.mm.default(read_by_a_product, aten.t.default(y)), aten.sum.default(scaled)]
+
+    nodes = _nodes(function, torch.randn(6, 4), torch.randn(6, 4))
+    found = {node.name: [leaf.name for leaf in leaves] for node, leaves in fusion.fused(nodes).items()}
+    assert found == {"mul": ["x_1"], "add": ["x_1", "y_1"], "view": ["x_1", "y_1"]}
+    total = next(node for node in nodes if node.name == "sum_1")
+    assert [node.name for node in fusion.calls(total, fusion.fused(nodes))] == ["mul", "add", "view"]
+    assert [node.name for node in fusion.operands(total, fusion.fused(nodes))] == ["x_1", "y_1"]
+
+
+def test_what_leaves_the_graph_or_reads_much_has_bytes() -> None:
+    def function(*values: torch.Tensor) -> list[torch.Tensor]:
+        leaving = aten.mul.Tensor(values[0], 2.0)
+        sums = values[0]
+        for value in values[1:]:
+            sums = aten.add.Tensor(sums, value)
+        return [leaving, aten.sum.default(leaving), aten.sum.default(sums)]
+
+    nodes = _nodes(function, *(torch.randn(4) for _ in range(7)))
+    found = fusion.fused(nodes)
+    assert "mul" not in {node.name for node in found}
+    assert len(found) == 5  # of six sums in a row, the fourth is written
+    assert max(map(len, found.values())) == 4
+
+
+@needs_inductor
+@pytest.mark.parametrize("budget", ["100%", "60%", "min"])
+def test_the_budget_holds(budget: str) -> None:
+    model, inputs = Net(), _inputs()
+    expected_loss, expected = _step(model, *inputs)
+    mean, count = model.norm.running_mean.clone(), int(model.norm.num_batches_tracked)
+    state = torch.get_rng_state()
+    compiled = ct.compile(model, budget, compiler="inductor", time_limit=2, cache=False)
+    loss, gradients = _step(compiled, *inputs)
+    (plan,) = ct.plans(compiled)
+    # The trial ran a step more, of which nothing is left.
+    assert int(model.norm.num_batches_tracked) == count + 1
+    assert torch.allclose(model.norm.running_mean, 0.9 * mean + 0.1 * inputs[0].mean(0), atol=1e-6)
+    assert torch.equal(torch.get_rng_state(), state)
+    # Dropout draws eager mode's numbers, so that the results are the same within rounding.
+    assert torch.allclose(loss, expected_loss, rtol=1e-5)
+    for a, b in zip(gradients, expected, strict=True):
+        assert torch.allclose(a, b, rtol=1e-3, atol=1e-6)
+    assert (plan.overhead > 0) == (budget != "100%")
+    taken = meter.peak_bytes(lambda: _step(compiled, *inputs), model, list(inputs))
+    assert taken <= plan.budget_bytes
+    assert abs(taken - plan.peak_bytes) <= 4096  # the generator's seed, and the loss held
+
+
+@needs_inductor
+def test_dropout_holds_no_more_than_its_mask() -> None:
+    model, inputs = Net(), _inputs()
+    compiled = ct.compile(model, "100%", compiler="inductor", costs="estimate", cache=False)
+    _step(compiled, *inputs)
+    (plan,) = ct.plans(compiled)
+    drawn = [t for op in plan.graph.ops if not op.recomputable and "bernoulli" in op.name for t in op.outputs]
+    assert len(drawn) == 4
+    assert all(plan.graph.tensors[t].bytes == 512 * 64 for t in drawn)
+    assert [op.name for op in plan.graph.ops if not op.recomputable and "native_dropout" in op.name] == []
+
+
+def _tries(monkeypatch: pytest.MonkeyPatch, takes: Callable[[int], int], least: int = 0) -> tuple[list[int], Callable[[], Any]]:
+    """`takes`: bytes of the code for the bytes of a plan; below `least` nothing is found."""
+    from checkmate.torch import inductor
+
+    asked: list[int] = []
+
+    def attempt(options: Options) -> tuple[Any, Any]:
+        budget = 1000 if options.budget == "50%" else int(options.budget)
+        asked.append(budget)
+        if budget < least:
+            raise ct.InfeasibleError("nothing", proven=False, budget_bytes=budget, smallest_known=None, largest_impossible=0)
+        return (lambda: None), Plan(budget, budget, 5000 - budget, 2000)
+
+    class Plan(SimpleNamespace):
+        def __init__(self, budget_bytes: int, peak_bytes: int, cost: int, baseline_cost: int) -> None:
+            super().__init__(budget_bytes=budget_bytes, peak_bytes=peak_bytes, cost=cost, baseline_cost=baseline_cost)
+
+    monkeypatch.setattr(inductor, "_taken", lambda _run, _inputs, plan: takes(plan.peak_bytes))
+    monkeypatch.setattr(inductor, "replace", lambda made, **new: SimpleNamespace(**{**vars(made), **new}))
+    options: Any = SimpleNamespace(budget="50%", say=lambda _text: None)
+    return asked, lambda: inductor.within_budget(attempt, [], options)[1]
+
+
+@needs_inductor
+def test_code_that_takes_more_is_planned_with_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, run = _tries(monkeypatch, lambda planned: planned + 100)
+    plan = run()
+    assert asked == [1000, 900]
+    assert (plan.budget_bytes, plan.peak_bytes) == (1000, 1000)
+
+
+@needs_inductor
+def test_code_that_takes_less_is_planned_with_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, run = _tries(monkeypatch, lambda planned: planned - 100 if planned <= 1000 else planned - 50)
+    plan = run()
+    assert asked == [1000, 1100, 1050]  # the second one is above the budget
+    assert (plan.budget_bytes, plan.peak_bytes, plan.cost) == (1000, 1000, 3950)
+
+
+@needs_inductor
+def test_between_a_plan_with_much_room_and_one_without_lies_a_better_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, run = _tries(monkeypatch, lambda planned: planned + (300 if planned > 990 else 0))
+    plan = run()
+    assert asked == [1000, 700, 850, 925, 962]
+    assert (plan.budget_bytes, plan.peak_bytes) == (1000, 962)
+
+
+@needs_inductor
+def test_code_that_never_fits_is_an_error_that_says_what_it_took(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, run = _tries(monkeypatch, lambda planned: planned + 100, least=950)
+    with pytest.raises(ct.InfeasibleError, match=r"within 1,000 bytes.*1,100"):
+        run()
+    assert asked == [1000, 900]
