@@ -21,7 +21,7 @@ from typing import Any
 import checkmate
 import checkmate.torch
 import torch
-from checkmate.torch import cost, joint, partition, peak, planner, program
+from checkmate.torch import cost, joint, partition, peak, planner, program, solving
 
 import cases
 
@@ -54,7 +54,7 @@ class Parts:
 
 def watch(parts: Parts) -> None:
     for name, owner, attribute in (
-        ("costs", cost.Measured, "prepare"), ("extract", planner, "trace"), ("solve", planner, "solve"), ("split", partition, "split"),
+        ("costs", cost.Measured, "prepare"), ("extract", planner, "trace"), ("solve", solving, "solve"), ("split", partition, "split"),
         ("peak", peak, "peak_bytes"), ("other", planner, "plan"), ("extract", joint, "build"),
     ):  # fmt: skip
         setattr(owner, attribute, parts.timed(name, getattr(owner, attribute)))

@@ -23,7 +23,7 @@ from torch.nn import functional  # noqa: E402
 
 import checkmate  # noqa: E402
 import checkmate.torch as ct  # noqa: E402
-from checkmate.torch import planner, ranges  # noqa: E402
+from checkmate.torch import ranges, solving  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +41,7 @@ def solves(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         runs.append(len(graph.ops))
         return checkmate.solve(graph, *arguments, **options)
 
-    monkeypatch.setattr(planner, "solve", solve)
+    monkeypatch.setattr(solving, "solve", solve)
     return runs
 
 

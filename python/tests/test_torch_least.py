@@ -16,7 +16,7 @@ from test_torch_outputs import SHAPES, made, scalar  # noqa: E402
 
 import checkmate  # noqa: E402
 import checkmate.torch as ct  # noqa: E402
-from checkmate.torch import meter, planner  # noqa: E402
+from checkmate.torch import meter, solving  # noqa: E402
 
 OPTIONS: dict[str, Any] = {"time_limit": 0.5}
 
@@ -51,7 +51,7 @@ def test_the_budget_that_an_error_names_works(name: str, cache: bool) -> None:
 
 
 def test_what_the_search_does_not_find_in_time_is_looked_for_harder(monkeypatch: pytest.MonkeyPatch) -> None:
-    solve = planner._solve_together
+    solve = solving.solve_together
 
     def late(graph: Any, limit: int, options: Any, start: Any = None) -> Any:
         if start is None:
@@ -59,7 +59,7 @@ def test_what_the_search_does_not_find_in_time_is_looked_for_harder(monkeypatch:
         return solve(graph, limit, options, start)
 
     model, inputs = make("perceptron")
-    monkeypatch.setattr(planner, "_solve_together", late)
+    monkeypatch.setattr(solving, "solve_together", late)
     compiled = ct.compile(model, "70%", **OPTIONS)
     compiled(*inputs).backward()
     (plan,) = ct.plans(compiled)

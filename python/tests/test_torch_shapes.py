@@ -19,7 +19,7 @@ from steps import FAST, gradients  # noqa: E402
 
 import checkmate  # noqa: E402
 import checkmate.torch as ct  # noqa: E402
-from checkmate.torch import planner  # noqa: E402
+from checkmate.torch import solving  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +35,7 @@ def _solves(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         runs.append(len(graph.ops))
         return checkmate.solve(graph, *arguments, **options)
 
-    monkeypatch.setattr(planner, "solve", solve)
+    monkeypatch.setattr(solving, "solve", solve)
     return runs
 
 

@@ -205,7 +205,7 @@ def test_options_are_refused_at_once(option: str, value: Any, kind: type[Excepti
 
 def test_types_name_every_option() -> None:
     from checkmate.torch.compiler import Settings
-    from checkmate.torch.planner import Options
+    from checkmate.torch.options import Options
 
     assert set(Settings.__annotations__) == set(Options.__dataclass_fields__) - {"budget", "device", "held_now_bytes", "title"}
     assert ct.compile.__doc__

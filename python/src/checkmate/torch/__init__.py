@@ -17,7 +17,7 @@ from ..planning.frontier import Frontier
 from .compiler import Backend, backend, compile, plans
 from .optimizers import optimizer_bytes
 from .pipeline import InFlight, in_flight
-from .planner import Plan
+from .planned import Plan
 from .tradeoff import explain
 from .verify import Difference, Verification, VerificationError
 

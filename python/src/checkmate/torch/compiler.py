@@ -39,7 +39,9 @@ from . import (
 )
 from . import settings as torchs
 from .optimizers import has_state, optimizer_bytes
-from .planner import UNNAMED, Options, Plan, plan
+from .options import UNNAMED, Options
+from .planned import Plan
+from .planner import plan
 from .program import compile_boxed
 
 log = logging.getLogger("checkmate.torch")

@@ -18,7 +18,7 @@ from torch import fx
 from ..errors import CheckmateError, InfeasibleError, UnsupportedError
 from . import ranges, recurrent, symbols
 from .breaks import Graphs
-from .planner import Options, from_progress
+from .options import Options, from_progress
 
 
 def dynamic_sizes(module: fx.GraphModule, inputs: list[Any], model: object, options: Options, *, split: bool) -> list[ranges.Size]:

@@ -22,7 +22,8 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 from ..errors import InfeasibleError
 from ..planning import budget
 from . import meter
-from .planner import Options, Plan
+from .options import Options
+from .planned import Plan
 
 try:
     from torch._inductor.custom_graph_pass import CustomPartitionerFn

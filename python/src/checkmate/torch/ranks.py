@@ -22,7 +22,7 @@ from ..graph import Graph
 from ..planning.plan_cache import Claim
 from ..schedule import Schedule
 
-#: A schedule, what was proven of it, and where it is from: see `planner.Plan.origin`.
+#: A schedule, what was proven of it, and where it is from: see `planned.Plan.origin`.
 Found = tuple[Schedule, Claim, str]
 
 

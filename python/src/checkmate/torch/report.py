@@ -12,7 +12,7 @@ from ..schedule import Recipe, Schedule, Way
 from .blocks import Checkpointed
 
 if TYPE_CHECKING:
-    from .planner import Plan
+    from .planned import Plan
 
 
 def keeping_all(graph: Graph) -> Way:

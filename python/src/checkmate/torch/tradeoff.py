@@ -25,10 +25,14 @@ from . import attention, blocks, branches, casts, joint, modelled, outputs, pipe
 from . import settings as torchs
 from .compiler import Backend, Settings, checked, require_callable
 from .failures import Guard
+from .fit import peak_of
+from .fit_stage import fit_in_flight
 from .optimizers import optimizer_bytes
-from .planner import Options, Traced, fit_in_flight, peak_of, time_limit, trace
+from .options import Options
 from .report import checkpointing, keeping_all, recipes
+from .solving import time_limit
 from .standins import Standins
+from .traced import Traced, trace
 
 
 def _ways(graph: Graph, solutions: list[Solution], budget: int | float | str | None, search: Callable[[int], Solution],

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What runs a schedule, and the peak that this has in PyTorch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import fx
+
+from ..planning import plan_cache
+from ..schedule import Schedule
+from . import dropout, joint, partition, peak, pipeline, ranks
+from .traced import Traced
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A schedule that fits, the graphs to run and their peak; of a pipeline's stage, with all that is in flight, and its parts."""
+
+    schedule: Schedule
+    claim: plan_cache.Claim
+    origin: str
+    halves: partition.Halves
+    peak_bytes: int
+    solved_bytes: int
+    parts: pipeline.Parts | None = None
+
+
+def run(model: joint.Joint, found: ranks.Found, target: int, limit: int, traced: Traced) -> Fit:
+    """What runs a schedule, found for `target` bytes, and its peak, which may be above `limit`."""
+    schedule, claim, origin = found
+    halves = partition.split(model, schedule)
+    levels: dict[fx.Node, int] = {}
+    real, parts = peak_with(model, halves, traced, levels)
+    if real <= limit and traced.options.compiler == "eager":
+        beside = 0 if traced.stage is None else traced.stage.most_beside(peak.sides(model, halves, traced.workspace).crossing)
+        if dropout.draw_noise(halves, limit - beside, levels):
+            real, parts = peak_with(model, halves, traced)
+    return Fit(schedule, claim, origin, halves, real, target, parts)
+
+
+def peak_with(
+    model: joint.Joint, halves: partition.Halves, traced: Traced, levels: dict[fx.Node, int] | None = None
+) -> tuple[int, pipeline.Parts | None]:
+    """The peak of what runs, and of a pipeline's stage with all that is in flight."""
+    sides = peak.sides(model, halves, traced.workspace, levels)
+    if traced.stage is None:
+        return max(sides.peak, (traced.reserved(model, halves) or 0) if traced.options.counts == "reserved" else 0), None
+    parts = traced.stage.at_peak(sides, model.graph.fixed_bytes + model.input_bytes)
+    return parts.total, parts
+
+
+def keeping_all(model: joint.Joint, limit: int, traced: Traced) -> Fit:
+    """What runs where nothing is computed again."""
+    schedule, claim = Schedule.baseline(model.graph), plan_cache.Claim("optimal", float(model.graph.total_cost))
+    return run(model, (schedule, claim, "solver"), schedule.simulate(model.graph).peak_bytes, limit, traced)
+
+
+def peak_of(model: joint.Joint, schedule: Schedule, traced: Traced) -> int:
+    """The bytes that a schedule's run takes."""
+    return peak_with(model, partition.split(model, schedule), traced)[0]

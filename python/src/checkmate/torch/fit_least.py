@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The fit with the least peak that is found, from which the cheapest within a limit is looked for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..errors import InfeasibleError
+from ..planning import least, plan_cache
+from . import joint, partition, ranks, solving
+from .fit import Fit, peak_with, run
+from .fit_stage import fit_stage
+from .solving import of_allocator, settings_of, time_limit
+from .traced import Traced
+
+#: For a stage of a pipeline: the shares of what one micro-batch takes that are left free between the passes to find the least of all
+#: that is in flight, and the budgets that are tried then, as shares of the least found, each as long as something fits.
+_RESERVES, _DESCENTS = (1.0,), (0.8, 0.95)
+
+
+def _least(model: joint.Joint, traced: Traced) -> Fit:
+    """What runs in least memory, and as its claim's bound the bytes proven to be needed; from the disk, if it is there, and
+    the same for all processes of a job."""
+    graph, options = model.graph, traced.options
+    settings, seconds = (*settings_of(options), "least", *_of_stage(traced), *of_allocator(options)), time_limit(graph, options)
+
+    def find() -> ranks.Found:
+        path = plan_cache.path_of(graph, 0, settings)
+        known = plan_cache.load(path, graph, None) if options.cache else None
+        if known is not None:
+            return *known, "cache"
+        schedule, claim = least.search(graph, options, seconds, lambda s: peak_with(model, partition.split(model, s), traced)[0])
+        if options.cache:
+            plan_cache.store(path, schedule, claim)
+        return schedule, claim, "solver"
+
+    found = ranks.first_come(graph, None, settings, find, least.longest(seconds) + 60)
+    return run(model, found, found[0].simulate(graph).peak_bytes, 0, traced)
+
+
+def _of_stage(traced: Traced) -> tuple[object, ...]:
+    """What else the least peak depends on."""
+    return () if traced.stage is None else (traced.stage.flight.order, repr(traced.stage))
+
+
+def least_of_all(model: joint.Joint, traced: Traced) -> Fit:
+    """As `_least`; for a stage of a pipeline the least with all that is in flight, for which less may have to be saved than the least
+    peak of one micro-batch leaves room for: searched with room left free between the passes."""
+    smallest = _least(model, traced)
+    if traced.stage is None or int(traced.stage.flight) == 1:
+        return smallest
+    working = smallest.schedule.simulate(model.graph).peak_bytes - model.graph.fixed_bytes - model.input_bytes
+    tried = [_least(traced.build(reserve_bytes=int(share * working)), traced) for share in _RESERVES]
+    best = min([smallest, *tried], key=lambda fit: fit.peak_bytes)
+    for share in _DESCENTS:
+        try:
+            while True:
+                fit = fit_stage(model, int(share * best.peak_bytes), traced, traced.stage, any_fit=True)
+                traced.options.say(f"{fit.peak_bytes:,} bytes are enough")
+                best = fit
+        except InfeasibleError:
+            pass
+    return replace(best, claim=smallest.claim)
+
+
+def cheapest(model: joint.Joint, limit: int, traced: Traced, smallest: Fit) -> Fit:
+    """The cheapest fit found from one that is known to fit."""
+    if traced.stage is not None:
+        known = run(model, (smallest.schedule, plan_cache.Claim("feasible", None), smallest.origin), smallest.peak_bytes, limit, traced)
+        try:
+            return min(known, fit_stage(model, limit, traced, traced.stage), key=lambda fit: fit.schedule.simulate(model.graph).cost)
+        except InfeasibleError:
+            return known
+    target, last = limit, smallest.solved_bytes
+    while True:
+        fit = run(model, solving.solve_together(model.graph, target, traced.options, smallest.schedule), target, limit, traced)
+        if fit.peak_bytes <= limit:
+            return fit
+        if target <= last:
+            return run(model, (smallest.schedule, plan_cache.Claim("feasible", None), smallest.origin), last, limit, traced)
+        target = max(last, target - (fit.peak_bytes - limit)) if target == limit else last

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A fit within a limit; or an error that names a limit which works."""
+
+from __future__ import annotations
+
+from ..errors import InfeasibleError
+from ..planning import least, plan_cache
+from ..schedule import Schedule
+from . import effects, joint, random_state, solving
+from .fit import Fit, run
+from .fit_least import cheapest, least_of_all
+from .fit_stage import fit_stage
+from .traced import Traced
+
+
+def fit_or_say(model: joint.Joint, limit: int, traced: Traced) -> Fit:
+    """A fit; or an InfeasibleError that names a budget which works when it is passed on."""
+    try:
+        return fit_within(model, limit, traced)
+    except InfeasibleError as error:
+        failed = error
+    traced.options.say(f"{traced.name}: nothing was found within {limit:,} bytes; looking for the least that is enough")
+    smallest = least_of_all(model, traced)
+    if smallest.peak_bytes <= limit:
+        return cheapest(model, limit, traced, smallest)
+    enough, fit = _found_again(model, smallest, traced)
+    overhead = fit.schedule.simulate(model.graph).cost / max(1, model.graph.total_cost) - 1
+    impossible = max(failed.largest_impossible, int(smallest.claim.bound or 0) - 1)
+    proven = failed.proven or limit <= impossible
+    raise InfeasibleError(
+        f"{'no schedule fits' if proven else 'no schedule was found within'} {limit:,} bytes; budget={enough:,} works, with "
+        f"{100 * overhead:.1f} % more computation; {impossible:,} bytes are proven not to",
+        proven=proven, budget_bytes=limit, smallest_known=enough, largest_impossible=impossible,
+    ) from None  # fmt: skip
+
+
+def fit_within(model: joint.Joint, limit: int, traced: Traced) -> Fit:
+    if traced.stage is not None:
+        return fit_stage(model, limit, traced, traced.stage)
+    room = _room_for_states(model, limit)
+    target, lowered = limit - room, False
+    while True:
+        try:
+            fit = run(model, solving.solve_together(model.graph, target, traced.options), target, limit, traced)
+        except InfeasibleError as error:
+            if room:
+                target, room = limit, 0
+                continue
+            if not lowered:
+                raise
+            raise InfeasibleError(f"no schedule was found whose run fits {limit} bytes: {error}", proven=False, budget_bytes=limit,
+                                  smallest_known=None, largest_impossible=model.graph.memory_floor - 1) from None  # fmt: skip
+        if fit.peak_bytes <= limit:
+            return fit
+        # The solver counts bytes that PyTorch frees later, or not at all: leave that much room and solve again.
+        target, room, lowered = max(0, target - (fit.peak_bytes - limit)), 0, True
+
+
+def _found_again(model: joint.Joint, smallest: Fit, traced: Traced) -> tuple[int, Fit]:
+    """The least budget, or a little more, for which another search that knows nothing of this one finds a fit."""
+    for percent in least.MARGINS:
+        limit = smallest.peak_bytes + smallest.peak_bytes * percent // 100
+        try:
+            return limit, fit_within(model, limit, traced)
+        except InfeasibleError:
+            traced.options.say(f"{traced.name}: {limit:,} bytes are enough, but were not found to be so again")
+    baseline = Schedule.baseline(model.graph)
+    fit = run(model, (baseline, plan_cache.Claim("feasible", None), "solver"), 0, 0, traced)
+    return fit.peak_bytes, fit
+
+
+def _room_for_states(model: joint.Joint, limit: int) -> int:
+    """Bytes of the generator states that replays may need, which the dataflow graph does not count; none where nothing
+    needs to be computed again, or where that is more than a hundredth of the budget, since few are needed as a rule."""
+    if Schedule.baseline(model.graph).simulate(model.graph).peak_bytes <= limit:
+        return 0
+    room = sum(random_state.state_bytes(op.node) for op in model.ops if op.node is not None and effects.is_random(op.node))
+    return room if room <= limit // 100 else 0
