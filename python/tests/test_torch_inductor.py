@@ -16,7 +16,7 @@ from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 
 import checkmate.torch as ct  # noqa: E402
 from checkmate.torch import fusion, meter  # noqa: E402
-from checkmate.torch.planner import Options  # noqa: E402
+from checkmate.torch.options import Options  # noqa: E402
 
 aten = torch.ops.aten
 
@@ -89,6 +89,36 @@ def test_what_leaves_the_graph_or_reads_much_has_bytes() -> None:
     assert "mul" not in {node.name for node in found}
     assert len(found) == 5  # of six sums in a row, the fourth is written
     assert max(map(len, found.values())) == 4
+
+
+class _SavesAView(torch.autograd.Function):
+    """Its gradients may be written over what it saves: inductor takes the two for tensors of their own."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        product = torch.mm(x, y)
+        ctx.save_for_backward(product, product.t())
+        return product.exp().sum()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        product, view = ctx.saved_tensors
+        return gradients[0] * product.cos(), gradients[0] * (view + 1).cos()
+
+
+class SavesAView(torch.nn.Module):
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return _SavesAView.apply(x, y)  # type: ignore[no-any-return]
+
+
+@needs_inductor
+def test_a_tensor_and_its_view_are_saved_once() -> None:
+    torch.manual_seed(0)
+    inputs = [torch.randn(64, 64, requires_grad=True) for _ in range(2)]
+    expected = torch.autograd.grad(SavesAView()(*inputs), inputs)
+    compiled = ct.compile(SavesAView(), "100%", compiler="inductor", cache=False)
+    for a, b in zip(torch.autograd.grad(compiled(*inputs), inputs), expected, strict=True):
+        assert torch.allclose(a, b, rtol=1e-4, atol=1e-5)
 
 
 @needs_inductor

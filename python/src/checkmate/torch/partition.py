@@ -85,6 +85,11 @@ def split(joint: Joint, schedule: Schedule) -> Halves:
     for output in joint.backward_outputs:
         if isinstance(output, fx.Node) and output not in computed and output.op != "get_attr" and not is_tangent(output):
             saved[output] = None
+    kept, anew = _one_a_storage(saved)
+    for view in anew:
+        for parent in view.all_input_nodes:
+            if symbols.is_symbol(parent) or symbols.is_number(parent):
+                numbers.update(dict.fromkeys(symbols.inputs_of(parent)))
     states = _states_crossing(joint, steps, cut, replayed)
 
     forward, backward = _Side(), _Side()
@@ -96,7 +101,6 @@ def split(joint: Joint, schedule: Schedule) -> Halves:
     recomputed: list[str] = []
     for step in computes[:cut]:
         _emit(joint, forward, step, done, recomputed, replayed, state_of)
-    kept = list(saved)
     for node in kept:
         if not isinstance(node.meta.get("val"), torch.Tensor):
             raise UnsupportedError(f"{node.name} is no tensor and is needed in the backward pass: shapes must be static")
@@ -116,6 +120,10 @@ def split(joint: Joint, schedule: Schedule) -> Halves:
     for node in nodes:
         if is_tangent(node):
             backward.placeholder(node)
+    for view in anew:
+        for parent in view.all_input_nodes:
+            _copy_constant(joint, backward, parent)
+        backward.call(view, backward.graph.node_copy(view, lambda n: backward.value[n]))
     for step in computes[cut + 1 :]:
         _emit(joint, backward, step, done, recomputed, replayed, state_of)
     for node in backward.graph.nodes:
@@ -126,6 +134,44 @@ def split(joint: Joint, schedule: Schedule) -> Halves:
     storages = {storage_key(n.meta["val"]): storage_bytes(n.meta["val"]) for n in kept if n.op == "call_function"}
     module = torch.fx._lazy_graph_module._make_graph_module
     return Halves(module(joint.module, forward.graph), module(joint.module, backward.graph), sum(storages.values()), recomputed)
+
+
+def _one_a_storage(saved: dict[fx.Node, None]) -> tuple[list[fx.Node], list[fx.Node]]:
+    """The nodes to save, no two of which are views of one tensor, and the views to write anew in the backward pass, in order. AOTAutograd
+    gives to inductor what the backward pass alone holds ("donated buffers"), and inductor writes over each as if it had memory of its own."""
+    chains = {node: _chain(node) for node in saved if isinstance(node.meta.get("val"), torch.Tensor)}
+    bases = Counter(chain[0] for chain in chains.values())
+    kept: dict[fx.Node, None] = {}
+    anew: dict[fx.Node, None] = {}
+    for node in saved:
+        chain = chains.get(node, [node])
+        if bases[chain[0]] < 2:
+            kept[node] = None
+            continue
+        kept[chain[0]] = None
+        anew.update(dict.fromkeys(chain[1:]))
+    return list(kept), list(anew)
+
+
+def _chain(node: fx.Node) -> list[fx.Node]:
+    """The tensor that a node is a view of, and the calls that lead from it to the node."""
+    chain = [node]
+    while (base := _viewed(chain[-1])) is not None:
+        chain.append(base)
+    return chain[::-1]
+
+
+def _viewed(node: fx.Node) -> fx.Node | None:
+    """What a call gives a view of, or a part; None for what has memory of its own."""
+    if node.target is operator.getitem:
+        parent = node.args[0]
+        assert isinstance(parent, fx.Node)
+        return parent if _viewed(parent) is not None else None
+    bases = [parent for parent in node.all_input_nodes if isinstance(parent.meta.get("val"), torch.Tensor)]
+    if not isinstance(node.target, torch._ops.OpOverload) or node.target._schema.is_mutable or len(bases) != 1:
+        return None
+    made = [value for value in tensors(node.meta.get("val")) if value is not None]
+    return bases[0] if made and all(storage_key(value) == storage_key(bases[0].meta["val"]) for value in made) else None
 
 
 def _drawn_again(joint: Joint, steps: list[int]) -> set[fx.Node]:
