@@ -91,6 +91,62 @@ def test_what_leaves_the_graph_or_reads_much_has_bytes() -> None:
     assert max(map(len, found.values())) == 4
 
 
+class Halving(torch.nn.Module):
+    """Its forward pass writes to a parameter."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.ones(()))
+        self.layers = torch.nn.Sequential(*(torch.nn.Sequential(torch.nn.Linear(32, 32), torch.nn.Tanh()) for _ in range(4)))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            self.scale.mul_(0.5)
+        return (self.layers(x) * self.scale).square().mean()
+
+
+@needs_inductor
+def test_trials_leave_what_the_step_writes_to() -> None:
+    model, x = Halving(), torch.randn(512, 32)
+    compiled = ct.compile(model, "90%", compiler="inductor", costs="estimate", cache=False)
+    compiled(x).backward()
+    assert model.scale.item() == 0.5
+
+
+@needs_inductor
+def test_the_least_takes_no_more_than_keeping_everything() -> None:
+    def taken(budget: str) -> int:
+        torch._dynamo.reset()
+        torch.manual_seed(0)
+        layers = [torch.nn.Sequential(torch.nn.Conv2d(8, 8, 3, padding=1), torch.nn.BatchNorm2d(8), torch.nn.ReLU()) for _ in range(3)]
+        compiled = ct.compile(torch.nn.Sequential(*layers), budget, compiler="inductor", costs="estimate", cache=False, time_limit=1)
+        compiled(torch.randn(8, 8, 24, 24)).square().mean().backward()
+        return ct.plans(compiled)[0].peak_bytes
+
+    assert taken("min") <= taken("100%")
+
+
+class PostNorm(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.up, self.down = torch.nn.LayerNorm(64), torch.nn.Linear(64, 64), torch.nn.Linear(64, 64)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.norm(x)
+        return (y + self.down(torch.relu(self.up(y)))).square().mean()
+
+
+@needs_inductor
+def test_a_residual_around_a_layer_of_three_dimensions() -> None:
+    model, x = PostNorm(), torch.randn(8, 64, 64)
+    model(x).backward()
+    expected = [p.grad for p in model.parameters()]
+    model.zero_grad(set_to_none=True)
+    ct.compile(model, "100%", compiler="inductor", costs="estimate", cache=False)(x).backward()
+    for parameter, gradient in zip(model.parameters(), expected, strict=True):
+        assert torch.allclose(parameter.grad, gradient, rtol=1e-3, atol=1e-6)
+
+
 class _SavesAView(torch.autograd.Function):
     """Its gradients may be written over what it saves: inductor takes the two for tensors of their own."""
 
@@ -164,7 +220,7 @@ def _tries(monkeypatch: pytest.MonkeyPatch, takes: Callable[[int], int], least: 
     asked: list[int] = []
 
     def attempt(options: Options) -> tuple[Any, Any]:
-        budget = 1000 if options.budget == "50%" else int(options.budget)
+        budget = {"50%": 1000, "min": least}.get(str(options.budget)) or int(options.budget)
         asked.append(budget)
         if budget < least:
             raise ct.InfeasibleError("nothing", proven=False, budget_bytes=budget, smallest_known=None, largest_impossible=0)
@@ -172,7 +228,8 @@ def _tries(monkeypatch: pytest.MonkeyPatch, takes: Callable[[int], int], least: 
 
     class Plan(SimpleNamespace):
         def __init__(self, budget_bytes: int, peak_bytes: int, cost: int, baseline_cost: int) -> None:
-            super().__init__(budget_bytes=budget_bytes, peak_bytes=peak_bytes, cost=cost, baseline_cost=baseline_cost)
+            super().__init__(budget_bytes=budget_bytes, peak_bytes=peak_bytes, cost=cost, baseline_cost=baseline_cost,
+                             baseline_peak_bytes=2000, overhead=cost / baseline_cost - 1)  # fmt: skip
 
     monkeypatch.setattr(inductor, "_taken", lambda _run, _inputs, plan: takes(plan.peak_bytes))
     monkeypatch.setattr(inductor, "replace", lambda made, **new: SimpleNamespace(**{**vars(made), **new}))
@@ -207,6 +264,16 @@ def test_between_a_plan_with_much_room_and_one_without_lies_a_better_one(monkeyp
 @needs_inductor
 def test_code_that_never_fits_is_an_error_that_says_what_it_took(monkeypatch: pytest.MonkeyPatch) -> None:
     asked, run = _tries(monkeypatch, lambda planned: planned + 100, least=950)
-    with pytest.raises(ct.InfeasibleError, match=r"within 1,000 bytes.*1,100"):
+    with pytest.raises(ct.InfeasibleError, match=r"within 1,000 bytes; budget=1,060 works, with 102.5 % more") as caught:
         run()
-    assert asked == [1000, 900]
+    assert asked == [1000, 900, 950, 1055, 1212, 1475, 2000]
+    assert caught.value.smallest_known == 1060
+
+
+@needs_inductor
+def test_the_code_of_a_larger_plan_may_take_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the least plan on, others are tried up to keeping everything."""
+    asked, run = _tries(monkeypatch, lambda planned: 990 if planned == 1475 else 1400, least=950)
+    plan = run()
+    assert asked == [1000, 600, 950, 1055, 1212, 1475, 2000]
+    assert (plan.budget_bytes, plan.peak_bytes, plan.cost) == (1000, 990, 3525)

@@ -12,13 +12,14 @@ from __future__ import annotations
 import torch
 from torch import fx
 
-from . import effects
+from . import effects, symbols
 
 #: In the metadata of a call in one of the halves: it has no bytes, and is read from what its operands lie in.
 FUSED = "checkmate_fused"
 
-#: Tensors that a kernel reads for one call without bytes; inductor writes what reads many.
-_READS = 4
+#: Tensors that a kernel reads for one call without bytes, and those among them that are no rows, columns or single numbers beside the
+#: result; inductor writes what reads many.
+_READS, _LARGE_READS, _LARGE = 8, 4, 0.25
 
 _aten, _prims = torch.ops.aten, torch.ops.prims
 
@@ -62,9 +63,15 @@ def fused(nodes: list[fx.Node]) -> dict[fx.Node, tuple[fx.Node, ...]]:
         if not (_is_elementwise(node) or (_is_view(node) and of_fused)) or _stays(node):
             continue
         leaves = dict.fromkeys(leaf for parent in node.all_input_nodes for leaf in found.get(parent, (parent,)))
-        if len(leaves) <= _READS:
+        large = [leaf for leaf in leaves if _numbers(leaf) > _LARGE * _numbers(node)]
+        if len(leaves) <= _READS and len(large) <= _LARGE_READS:
             found[node] = tuple(leaves)
     return found
+
+
+def _numbers(node: fx.Node) -> int:
+    value = node.meta.get("val")
+    return symbols.number(value.numel()) if isinstance(value, torch.Tensor) else 0
 
 
 def _stays(node: fx.Node) -> bool:

@@ -5,7 +5,7 @@ Inductor makes its own order of kernels, fuses calls and computes small ones whe
 operator of the plan (fusion.py); but it also joins kernels that read the same, which then hold their results together, so that the
 peak is only near the planned one. So the generated code runs once, on what the model is called with, and its peak is measured. If
 it is above the budget, the plan is made again with as much less, and if it leaves room, with as much more; once there are both,
-with what lies between them.
+with what lies between them. Where that finds nothing, and for the least budget, targets from the least one on are tried.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch._guards import TracingContext
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from ..errors import InfeasibleError
@@ -37,6 +38,8 @@ _SETTINGS = {"fallback_random": True, "allow_buffer_reuse": False}
 
 #: Plans that are tried, and the share of the budget that is worth another one if it is left free.
 _ATTEMPTS, _ROOM = 5, 0.03
+#: To find the least, targets that are tried, as shares of the way from the least one to keeping everything.
+_TOWARDS_LEAST = (0.1, 0.25, 0.5, 1.0)
 
 
 class _Partitioner(CustomPartitionerFn):  # type: ignore[misc]
@@ -69,6 +72,9 @@ def compile_graph(module: fx.GraphModule, inputs: list[Any], partition: Partitio
     return made
 
 
+Attempt = Callable[[Options], tuple[Callable[..., Any], Plan | None]]
+
+
 @dataclass(frozen=True)
 class _Trial:
     """Generated code, its plan, and the bytes that it was seen to take, all that the plan counts included."""
@@ -78,48 +84,104 @@ class _Trial:
     bytes: int
 
 
-def within_budget(attempt: Callable[[Options], tuple[Callable[..., Any], Plan | None]], inputs: list[Any], options: Options
-                  ) -> tuple[Callable[..., Any], Plan | None]:  # fmt: skip
-    """The cheapest plan whose code was measured to stay within the budget; its `peak_bytes` are what was measured. `attempt` makes the
-    code and the plan for a budget. InfeasibleError where none does."""
-    limit = target = low = 0
-    high: int | None = None  # targets so far: the largest whose code stays within the limit, and the smallest whose code does not
-    best: _Trial | None = None
-    least: _Trial | None = None
-    for number in range(_ATTEMPTS):
-        try:
-            run, plan = attempt(replace(options, budget=target) if number else options)
-        except InfeasibleError:
-            if least is None:
-                raise
-            break
+class _Trials:
+    """Plans for several targets, and what their code was measured to take."""
+
+    def __init__(self, attempt: Attempt, inputs: list[Any], options: Options) -> None:
+        self._attempt, self._inputs, self._options = attempt, inputs, options
+        self._made: list[_Trial] = []
+
+    def at(self, target: int | float | str) -> _Trial | Callable[..., Any]:
+        """The code for a target; where there is nothing to plan, such as without gradients, only what runs. InfeasibleError where no
+        schedule is found."""
+        run, plan = self._attempt(replace(self._options, budget=target))
         if plan is None:
-            return run, None
-        trial = _Trial(run, plan, _taken(run, inputs, plan))
-        if options.budget == budget.LEAST:
-            return run, replace(plan, budget_bytes=trial.bytes, peak_bytes=trial.bytes)
-        if number == 0:
-            limit = target = plan.budget_bytes
-        options.say(f"inductor's code takes {trial.bytes:,} bytes, {plan.peak_bytes:,} were planned, {limit:,} are allowed")
-        least = trial if least is None or trial.bytes < least.bytes else least
+            return run
+        trial = _Trial(run, plan, _taken(run, self._inputs, plan))
+        self._options.say(f"inductor's code takes {trial.bytes:,} bytes, {plan.peak_bytes:,} were planned")
+        self._made = [t for t in self._made if t.bytes < trial.bytes or t.plan.cost < trial.plan.cost] + [trial]
+        return trial
+
+    def least(self) -> _Trial:
+        return min(self._made, key=lambda trial: trial.bytes)
+
+    def cheapest(self, limit: int) -> _Trial | None:
+        """The trial with the least computation whose code stays within the limit."""
+        return min((trial for trial in self._made if trial.bytes <= limit), key=lambda trial: trial.plan.cost, default=None)
+
+    def search_least(self, smallest: _Trial) -> None:
+        """From the least target, tries some up to keeping everything: the least schedule computes so much again, and its code holds so much
+        of that at once, that the code of a larger one may take less."""
+        low, high = smallest.plan.budget_bytes, smallest.plan.baseline_peak_bytes
+        for share in _TOWARDS_LEAST:
+            self.at(low + int(share * (high - low)))
+
+
+def within_budget(attempt: Attempt, inputs: list[Any], options: Options) -> tuple[Callable[..., Any], Plan | None]:
+    """The cheapest plan whose code was measured to stay within the budget; its `peak_bytes` are what was measured. `attempt` makes the
+    code and the plan for a budget. InfeasibleError where none does, with a budget for which one was found."""
+    trials = _Trials(attempt, inputs, options)
+    if options.budget == budget.LEAST:
+        smallest = trials.at(budget.LEAST)
+        if not isinstance(smallest, _Trial):
+            return smallest, None
+        trials.search_least(smallest)
+        least = trials.least()
+        return least.run, replace(least.plan, budget_bytes=least.bytes, peak_bytes=least.bytes)
+    try:
+        first = trials.at(options.budget)
+        if not isinstance(first, _Trial):
+            return first, None
+        limit = first.plan.budget_bytes
+        _approach(trials, first, limit)
+    except InfeasibleError as error:
+        limit = error.budget_bytes
+    best = trials.cheapest(limit)
+    if best is None:
+        options.say(f"no generated code was found within {limit:,} bytes; looking for the least that is enough")
+        start = trials.at(budget.LEAST)
+        assert isinstance(start, _Trial)
+        trials.search_least(start)
+        best = trials.cheapest(limit)
+    if best is None:
+        least = trials.least()
+        enough = least.bytes + least.bytes // 100
+        raise InfeasibleError(
+            f"no schedule was found whose generated code stays within {limit:,} bytes; budget={enough:,} works, with "
+            f"{100 * least.plan.overhead:.1f} % more computation", proven=False, budget_bytes=limit, smallest_known=enough, largest_impossible=0,
+        )  # fmt: skip
+    return best.run, replace(best.plan, budget_bytes=limit, peak_bytes=best.bytes)
+
+
+def _approach(trials: _Trials, trial: _Trial, limit: int) -> None:
+    """Tries targets until the code takes nearly what is allowed, or nothing is computed again."""
+    target, low = limit, 0
+    high: int | None = None  # targets so far: the largest whose code stays within the limit, and the smallest whose code does not
+    for _ in range(_ATTEMPTS - 1):
         free = limit - trial.bytes
         if free >= 0:
-            best = trial if best is None or plan.cost < best.plan.cost else best
             low = max(low, target)
         else:
             high = target if high is None else min(high, target)
-        if free >= 0 and (free < _ROOM * limit or plan.cost <= plan.baseline_cost):
-            break
+        if free >= 0 and (free < _ROOM * limit or trial.plan.cost <= trial.plan.baseline_cost):
+            return
         target = target + free if high is None or low == 0 else (low + high) // 2
         if target <= 0 or (high is not None and high - low < _ROOM * limit):
-            break
-    assert least is not None
-    if best is None:
-        raise InfeasibleError(
-            f"no schedule was found whose generated code stays within {limit:,} bytes; the least that it took is {least.bytes:,}",
-            proven=False, budget_bytes=limit, smallest_known=None, largest_impossible=0,
-        )  # fmt: skip
-    return best.run, replace(best.plan, budget_bytes=limit, peak_bytes=best.bytes)
+            return
+        try:
+            following = trials.at(target)
+        except InfeasibleError:
+            return
+        assert isinstance(following, _Trial)
+        trial = following
+
+
+def _written(inputs: list[Any]) -> list[torch.Tensor]:
+    """The inputs that the code which was made last may write to, by AOTAutograd's analysis; all, where there is none."""
+    context = TracingContext.try_get()
+    infos = list(getattr(getattr(context, "fw_metadata", None), "input_info", ()))
+    known = len(infos) == len(inputs)
+    return [value for i, value in enumerate(inputs) if isinstance(value, torch.Tensor) and (not known or infos[i].mutates_data)]
 
 
 def _taken(run: Callable[..., Any], inputs: list[Any], plan: Plan) -> int:
@@ -127,7 +189,7 @@ def _taken(run: Callable[..., Any], inputs: list[Any], plan: Plan) -> int:
     given = [value.detach().requires_grad_(value.requires_grad) if isinstance(value, torch.Tensor) else value for value in inputs]
     tensors = [value for value in given if isinstance(value, torch.Tensor)]
     device = next((value.device for value in tensors), torch.device("cpu"))
-    before = [(value, value._version, value.clone()) for value in tensors if not value.requires_grad]
+    before = [(value, value.detach().clone()) for value in _written(inputs)]
     cpu, cuda = torch.get_rng_state(), torch.cuda.get_rng_state_all() if device.type == "cuda" else []
 
     def step() -> None:
@@ -145,9 +207,8 @@ def _taken(run: Callable[..., Any], inputs: list[Any], plan: Plan) -> int:
             taken = meter.allocated(step, device)
     finally:
         with torch.no_grad():
-            for value, version, copy in before:
-                if value._version != version:
-                    value.copy_(copy)
+            for value, copy in before:
+                value.copy_(copy)
         torch.set_rng_state(cpu)
         if cuda:
             torch.cuda.set_rng_state_all(cuda)
