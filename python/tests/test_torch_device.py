@@ -75,8 +75,9 @@ def test_unknown_devices_and_what_cannot_be() -> None:
         explain(model, x, device=torch.device("cuda"))
     with pytest.raises(ValueError, match=r'costs="measure" runs the model.*"H100" is not here'):
         explain(model, x, costs="measure")
-    with pytest.raises(ValueError, match="leave compiler out"):
-        explain(model, x, compiler="inductor")
+    for option, value in {"compiler": "inductor", "counts": "reserved", "dynamic": True}.items():
+        with pytest.raises(ValueError, match=f"leave {option} out"):
+            explain(model, x, **{option: value})
     with pytest.raises(ct.UnsupportedError, match="recurrent"):
         explain(nn.LSTM(8, 8), torch.randn(4, 2, 8), loss="all")
     assert models.names() == ["V100", "K80", "T4", "A100", "H100", "H200", "Xeon"]
@@ -314,6 +315,42 @@ def test_what_fits_is_told() -> None:
     assert any(re.fullmatch(r"  keeping everything, [\d.]+ MB: fits, 80.0 GB to spare", line) for line in small.notes)
 
 
+def test_a_budget_that_does_not_fit_is_told() -> None:
+    found = explain(network(), torch.randn(2048, 250), budget=1_000_000)
+    assert found.chosen is not None
+    assert found.chosen.schedule is None
+    assert any(line.startswith("no schedule fits 1.00 MB: the least of these is ") for line in str(found).splitlines())
+
+
+def test_the_least_is_searched_for() -> None:
+    model, x = network(), torch.randn(2048, 250)
+    least = explain(model, x, budgets=2, budget="min").chosen
+    assert least is not None
+    assert least.peak_bytes is not None
+    assert least.peak_bytes <= 1.05 * checkmate.min_budget(explain(model, x, budgets=1).graph, time_limit=3.0).budget_bytes
+
+
+def test_without_data_a_device_is_needed() -> None:
+    with torch.device("meta"):
+        model, x = network(), torch.empty(8, 250)
+    with pytest.raises(ValueError, match=r'no data.*say device="H100"'):
+        ct.explain(model, (x,), show=None)
+    with FakeTensorMode(), pytest.raises(ValueError, match="outside of FakeTensorMode"):
+        explain(model, x)
+    with pytest.raises(ct.UnsupportedError, match="meta"):
+        ct.compile(model, "90%")(x)
+    for parameter in model.parameters():
+        parameter.requires_grad_(False)
+    with pytest.raises(ValueError, match="nothing was traced"):
+        explain(model, x)
+
+
+@pytest.mark.parametrize("kind", [torch.float64, torch.complex64])
+def test_products_without_a_model_are_refused(kind: torch.dtype) -> None:
+    with pytest.raises(ct.UnsupportedError, match=r"float64|complex64"):
+        explain(nn.Linear(8, 8).to(kind), torch.randn(4, 8, dtype=kind))
+
+
 def test_budgets_are_of_the_device_not_of_this_machine() -> None:
     model, x = network(), torch.randn(2048, 250)
     assert [explain(model, x, budgets=1, budget=b).ways[-1].name for b in (None, "auto")] == ["the plan for 80.0 GB", "the plan for 80.0 GB"]
@@ -359,8 +396,10 @@ def test_no_plan_is_worse_than_checkpoints_in_the_same_memory() -> None:
 
 def test_it_draws_and_reports(tmp_path: pathlib.Path) -> None:
     found = explain(network(), torch.randn(2048, 250), plot=tmp_path / "f.svg", report=tmp_path / "r.html")
-    assert (tmp_path / "f.svg").read_text().lstrip().startswith("<")
-    assert (tmp_path / "r.html").read_text().startswith("<!doctype html>")
+    assert "modelled for H100" in (tmp_path / "f.svg").read_text()
+    page = (tmp_path / "r.html").read_text()
+    assert page.startswith("<!doctype html>")
+    assert "modelled for H100" in page
     assert found.report(tmp_path / "s.html", budget="90%") is None
 
 

@@ -88,6 +88,36 @@ def test_explain_looks_at_its_arguments_first(tmp_path: pathlib.Path) -> None:
     assert ct.explain(model, named, budgets=1, show=None, **FAST).floor_bytes == ct.explain(model, inputs, budgets=1, show=None, **FAST).floor_bytes
 
 
+def test_explain_never_runs_the_model() -> None:
+    class Counts(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("calls", torch.zeros(()))
+            self.layer = torch.nn.Linear(8, 8)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.calls += 1
+            return self.layer(x).sum()
+
+    model, x = Counts(), torch.randn(4, 8)
+    ct.explain(model, (x,), budgets=1, show=None, **FAST)
+    with torch.no_grad(), pytest.raises(ValueError, match="nothing was traced"):
+        ct.explain(model, (x,), show=None, **FAST)
+    model.requires_grad_(False)
+    with pytest.raises(ValueError, match="nothing was traced"):
+        ct.explain(model, (x,), show=None, **FAST)
+    assert model.calls == 0
+
+
+def test_numbers_that_the_library_cannot_hold() -> None:
+    model, inputs = make("perceptron")
+    for wrong in ({"fixed_bytes": 2**64}, {"budget": 2**65}, {"seed": 2**70}):
+        with pytest.raises(ValueError, match=r"less than 2\*\*63"):
+            ct.explain(model, inputs, show=None, **{**FAST, **wrong})
+    with pytest.raises(ValueError, match=r"less than 2\*\*63"):
+        checkmate.Graph("tiny", fixed_bytes=2**64)
+
+
 def test_explain_advises_only_what_it_offers() -> None:
     with pytest.raises(ct.UnsupportedError, match="cannot be traced") as caught:
         ct.explain(Untraceable(), (torch.randn(4, 8),), show=None, **FAST)

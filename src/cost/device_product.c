@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the built-in devices have beside the model of their float32 arithmetic: memory, and arithmetic in half precision.
+// What the built-in devices have beside the model of their float32 arithmetic: memory, and arithmetic in half precision. Memory is
+// what tensors may take: some of what CUDA reports (85 GB of an H100, 15.8 of a T4, 12.0 of a K80) is taken by CUDA's own context.
 // Peaks are those of the data sheets. docs/DEVICES.md says how the efficiencies were found.
 #include <strings.h>
 
@@ -16,9 +17,9 @@ static const struct {
     {"V100",
      {GB(16), TFLOPS(125), 0, 0.60, false, "NVIDIA Tesla V100 SXM2 16 GB (Amazon p3.2xlarge)",
       "assumed: the efficiency of float32"}},
-    {"K80", {GB(11.9), 0, 0, 0.22, false, "one of the two GPUs of an NVIDIA Tesla K80 (Amazon p2.xlarge)", ""}},
+    {"K80", {GB(11.2), 0, 0, 0.22, false, "one of the two GPUs of an NVIDIA Tesla K80 (Amazon p2.xlarge)", ""}},
     {"T4",
-     {GB(15.8), TFLOPS(65), 0, 0.40, false, "NVIDIA Tesla T4 (Amazon g4dn)", "assumed: the efficiency of float32"}},
+     {GB(15.0), TFLOPS(65), 0, 0.40, false, "NVIDIA Tesla T4 (Amazon g4dn)", "assumed: the efficiency of float32"}},
     {"A100",
      {GB(80), TFLOPS(312), TFLOPS(312), 0.65, true, "NVIDIA A100 SXM4 80 GB",
       "Llama 3 8B on 64 A100 (the performance page of pytorch/torchtitan)"}},

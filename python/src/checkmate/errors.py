@@ -39,6 +39,9 @@ class UnsupportedError(CheckmateError):
 
 def call(name: str, *arguments: object) -> None:
     """Calls a function of the library that returns ckm_status and takes ckm_error last; raises CheckmateError."""
+    for argument in arguments:
+        if isinstance(argument, int):
+            int64(argument)
     error = CError()
     status = getattr(lib, name)(*arguments, c.byref(error))
     if status == 0:
@@ -47,6 +50,13 @@ def call(name: str, *arguments: object) -> None:
     if file:
         message = f"{file}:{error.line}: {message}" if error.line else f"{file}: {message}"
     raise CheckmateError(message, status, file, error.line)
+
+
+def int64(value: int, name: str = "a number") -> int:
+    """The value. ValueError where it is out of the library's range, in which ctypes would cut bits off."""
+    if not -(2**63) <= value < 2**63:
+        raise ValueError(f"{name} must be less than 2**63, not {value}")
+    return value
 
 
 def replace_file(path: str | os.PathLike[str], text: str) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ._library import CMinBudgetResult, CProgress, CSolveOptions, CSolveResult, LogFn, MinBudgetFn, ProgressFn, StopFn, lib
-from .errors import InfeasibleError, call
+from .errors import InfeasibleError, call, int64
 from .graph import Graph
 from .schedule import BOUND_CLASSES, BoundClass, Schedule
 
@@ -175,13 +175,13 @@ def solve(
 
     options = CSolveOptions(
         c.sizeof(CSolveOptions),
-        budget,
+        int64(budget, "budget"),
         strategy.encode(),
         0.0 if time_limit is None else time_limit,
         gap,
         -1 if cost_limit is None else cost_limit,
         threads,
-        seed,
+        int64(seed, "seed"),
         iteration_limit,
         _FORMULATIONS.index(formulation),
         StopFn(on_stop),

@@ -7,7 +7,7 @@ import numbers
 import pathlib
 from collections.abc import Callable
 
-from ..errors import CheckmateError
+from ..errors import CheckmateError, int64
 
 _SUFFIXES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12,
              "k": 10**3, "m": 10**6, "g": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}  # fmt: skip
@@ -27,7 +27,7 @@ def parse_bytes(text: str) -> int:
         raise ValueError(f'"{text}" is no size: write bytes, "512MB", "4GiB", "60%" of the peak, "auto" for what is free, or "min"') from None
     if size <= 0:
         raise ValueError(f"budget must be positive, not {text}")
-    return size
+    return int64(size, "budget")
 
 
 def is_share(budget: int | float | str) -> bool:
@@ -56,7 +56,7 @@ def in_bytes(budget: int | float | str, *, baseline_bytes: int = 0, held_bytes: 
         raise ValueError(f"budget must be positive, not {budget}")
     if budget < 1:
         raise ValueError(f'a budget of {budget} is less than a byte; a share of the peak is written "{100 * budget:g}%"')
-    return int(budget)
+    return int64(int(budget), "budget")
 
 
 def free_host_bytes() -> int:

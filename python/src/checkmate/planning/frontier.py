@@ -52,6 +52,11 @@ class Frontier:
         cost = self.chosen.cost if self.chosen is not None and self.chosen.cost is not None else self.graph.total_cost
         return None if self.device is None else cost / 1e9
 
+    @property
+    def _modelled(self) -> str:
+        """For what is drawn: that its costs were not measured."""
+        return "" if self.device is None else f", modelled for {self.device.name}"
+
     def plot(self, path: str | os.PathLike[str]) -> None:
         """Draws it as SVG."""
         require_svg(path)
@@ -59,7 +64,8 @@ class Frontier:
         proven = [(s.budget_bytes / 1e6, 100 * least) for s in self.solutions if (least := least_overhead(s)) is not None]
         if not found:
             raise ValueError("no schedule was found at any budget: nothing to draw")
-        _write(path, frontier_svg(f"Overhead against memory budget, {len(self.graph.ops)} operators", found, proven, self.floor_bytes / 1e6))
+        title = f"Overhead against memory budget, {len(self.graph.ops)} operators{self._modelled}"
+        _write(path, frontier_svg(title, found, proven, self.floor_bytes / 1e6))
 
     def report(self, path: str | os.PathLike[str], budget: int | float | str | None = None) -> None:
         """Writes the HTML page of one schedule: memory over the step, what is live when, what is computed again and why, the
@@ -74,7 +80,7 @@ class Frontier:
         if budget is None and self.chosen is not None and self.chosen.schedule is not None:
             best = self.chosen
         assert best.schedule is not None
-        name = self.ways[-1].name if self.ways and best is self.chosen else "this schedule"
+        name = (self.ways[-1].name if self.ways and best is self.chosen else "this schedule") + self._modelled
         others = self.ways[:-1] if best is self.chosen else self.ways
         best.schedule.report(self.graph, path, name=name, ways=others, recipes=self.recipes(best.budget_bytes))
 

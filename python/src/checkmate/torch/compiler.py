@@ -17,7 +17,7 @@ from torch import fx
 from typing_extensions import Unpack  # which PyTorch needs itself
 
 from .. import solver
-from ..errors import InfeasibleError
+from ..errors import InfeasibleError, int64
 from ..planning import budget as budgets
 from . import (
     branches,
@@ -83,6 +83,8 @@ def checked(budget: int | float | str, settings: Settings, *, model: object = No
         kind = numbers.Real if name in ("time_limit", "gap") else numbers.Integral
         if not (value is None and name == "time_limit") and (not isinstance(value, kind) or float(value) < 0):
             raise ValueError(f"{name} must be {'a number' if kind is numbers.Real else 'an integer'}, at least 0, not {value!r}")
+        if isinstance(value, numbers.Integral):
+            int64(int(value), name)
     if given.get("strategy", "auto") not in solver.strategies():
         raise ValueError(f'no strategy is called "{given["strategy"]}"; there are {", ".join(solver.strategies())}')
     if given.get("progress") is not None and not callable(given["progress"]):
@@ -227,6 +229,10 @@ class Backend:
             self.plans[before:] = [plan]
         return run
 
+    def _without_gradients(self, compiler: Callable[..., Any]) -> Callable[..., Any]:
+        """What makes the code of a graph without a backward pass."""
+        return compiler
+
     def _compile_traced(self, module: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
         if self.options.compiler == "inductor":
             return self._generated(module, inputs)
@@ -235,7 +241,8 @@ class Backend:
         casts.mark(module)
         recurrent.replace(module)
         boxed = runtime.Recorder(compile_boxed, inputs)
-        whole = aot_autograd(fw_compiler=boxed, bw_compiler=boxed, inference_compiler=boxed, partition_fn=boxed.halves(self.partition))
+        alone = self._without_gradients(boxed)
+        whole = aot_autograd(fw_compiler=boxed, bw_compiler=boxed, inference_compiler=alone, partition_fn=boxed.halves(self.partition))
         with kernels.native():
             made: Callable[..., Any] = whole(module, inputs)
         run = boxed.runtime(made)

@@ -66,7 +66,9 @@ def _bytes(value: torch.Tensor) -> int:
 
 
 def _precision(operands: list[torch.Tensor]) -> Precision:
-    kind = next((t.dtype for t in operands if t.dtype.is_floating_point), torch.float32)
+    kind = next((t.dtype for t in operands if t.dtype.is_floating_point or t.dtype.is_complex), torch.float32)
+    if kind not in (torch.float32, torch.float16, torch.bfloat16):
+        raise UnsupportedError(f"products of {kind} have no model: a device that is not there is planned for in float32, float16 and bfloat16")
     return "float16" if kind == torch.float16 else "bfloat16" if kind == torch.bfloat16 else "float32"
 
 

@@ -29,6 +29,10 @@ def find(name: str, settings: Settings) -> Device:
         raise ValueError(
             f'device="{device.name}" has models of the kernels that PyTorch calls, not of those that inductor generates: leave compiler out'
         )
+    if settings.get("counts", "allocated") != "allocated":
+        raise ValueError(f'counts="reserved" follows the settings of the allocator that is here, and device="{device.name}" is not: leave counts out')
+    if settings.get("dynamic", False) is not False:
+        raise ValueError(f'what is planned for device="{device.name}" is for the sizes of the inputs: leave dynamic out')
     if torch.is_autocast_enabled("cuda"):
         raise ValueError(f'what is planned for device="{device.name}" is traced on the CPU, where torch.autocast("cuda") does nothing: call explain '
                          'under torch.autocast("cpu", ...) of the same type')  # fmt: skip

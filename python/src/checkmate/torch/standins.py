@@ -12,11 +12,37 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 
 from ..errors import UnsupportedError
+
+
+def require_data(model: object, inputs: Any) -> None:
+    """ValueError for a model or inputs that have none, which only a plan for a device that is not there can do without."""
+    held = [*model.parameters(), *model.buffers()] if isinstance(model, torch.nn.Module) else []
+    for value in [*held, *tree_leaves(inputs)]:
+        if isinstance(value, FakeTensor) or (isinstance(value, torch.Tensor) and value.is_meta):
+            raise ValueError('the model or its inputs have no data (torch.device("meta") or FakeTensorMode), so nothing can run or be measured: '
+                             'say device="H100" or such to plan for a device that is not here')  # fmt: skip
+
+
+NOTHING_TRACED = "nothing was traced: the model needs inputs or parameters that require gradients"
+
+
+def require_gradients(model: object, inputs: Any) -> None:
+    """ValueError for a module with which there is nothing to differentiate."""
+    if isinstance(model, torch.nn.Module):
+        held = [value for module in model.modules() for value in vars(module).values()]
+        if not any(isinstance(v, torch.Tensor) and v.requires_grad for v in [*model.parameters(), *model.buffers(), *held, *tree_leaves(inputs)]):
+            raise ValueError(NOTHING_TRACED)
+
+
+def require_no_mode() -> None:
+    """ValueError under `FakeTensorMode`, of which there can be one only."""
+    if torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE) is not None:
+        raise ValueError("explain makes stand-ins of its own: call it outside of FakeTensorMode; the model may be made under it")
 
 
 class Standins:

@@ -31,6 +31,8 @@ class Traced:
     def __init__(self, module: fx.GraphModule, num_fwd_outputs: int, options: Options, name: str, *, loss_outside: bool = True,
                  stage: pipeline.Stage | None = None) -> None:  # fmt: skip
         nodes, device = list(module.graph.nodes), device_of(module)
+        if device.type == "meta":
+            raise UnsupportedError('the model is on the meta device, where nothing runs: explain(..., device="H100") or such plans without data')
         libraries.check(nodes, device)
         self.on_cuda = devices.on_cuda(device)
         if options.counts == "reserved" and not self.on_cuda:

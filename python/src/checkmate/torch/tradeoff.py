@@ -17,11 +17,12 @@ from ..errors import CheckmateError
 from ..graph import Graph
 from ..planning import budget as sizes
 from ..planning import frontier as shown
+from ..planning import least
 from ..planning.device import Device
 from ..planning.frontier import Frontier
 from ..schedule import Schedule, Way
 from ..solver import Solution, frontier, solve
-from . import attention, blocks, branches, casts, joint, modelled, outputs, pipeline, predicted, ranks
+from . import attention, blocks, branches, casts, joint, modelled, outputs, pipeline, predicted, ranks, standins
 from . import settings as torchs
 from .compiler import Backend, Settings, checked, require_callable
 from .failures import Guard
@@ -43,10 +44,10 @@ def _ways(graph: Graph, solutions: list[Solution], budget: int | float | str | N
     if by_hand is not None:
         ways.append(checkpointing(by_hand))
     found = [s for s in solutions if s.schedule is not None]
-    least = min(found, key=lambda s: (s.peak_bytes or 0, s.cost or 0), default=None)
+    smallest = min(found, key=lambda s: (s.peak_bytes or 0, s.cost or 0), default=None)
     name = "the plan"
     if budget == sizes.LEAST:
-        limit, name = min(graph.memory_floor if least is None else least.peak_bytes or 0, ways[0].peak_bytes), "the plan of least memory"
+        limit, name = ways[0].peak_bytes if smallest is None else smallest.peak_bytes or 0, _LEAST
     elif budget is not None:
         limit = sizes.in_bytes(budget, baseline_bytes=ways[0].peak_bytes)
         name = f"the plan for {budget if isinstance(budget, str) else shown.size(limit)}"
@@ -61,14 +62,27 @@ def _ways(graph: Graph, solutions: list[Solution], budget: int | float | str | N
     more = [s for s in found if (s.peak_bytes or 0) <= limit and (best.schedule is None or (s.cost or 0) < (best.cost or 0))]
     best = min(more, key=lambda s: s.cost or 0, default=best)
     lowest = min(best.peak_bytes or limit, ways[-1].peak_bytes)
-    if least is not None and least is not best and (least.peak_bytes or 0) < lowest:
-        ways.append(Way("the plan of least memory", least.peak_bytes or 0, least.cost or 0, ""))
+    if smallest is not None and smallest is not best and (smallest.peak_bytes or 0) < lowest:
+        ways.append(Way(_LEAST, smallest.peak_bytes or 0, smallest.cost or 0, ""))
     if best.schedule is not None:
         proven = shown.least_overhead(best)
         note = "" if proven is None else f"no schedule can do with less than {100 * max(0.0, proven):.1f}% more"
         ways.append(Way(name, best.peak_bytes or 0, best.cost or 0, note))
     return best, ways
 
+
+def _missing(chosen: Solution, ways: Sequence[Way]) -> list[str]:
+    """That there is no plan for the budget, and what is nearest."""
+    if chosen.schedule is not None:
+        return []
+    nearest = min(ways, key=lambda way: way.peak_bytes)
+    what = "no schedule fits" if chosen.status == "infeasible" else "no schedule was found within"
+    return ["", f"{what} {shown.size(chosen.budget_bytes)}: the least of these is {nearest.name}, {shown.size(nearest.peak_bytes)}; "
+            'budget="min" searches for the least']  # fmt: skip
+
+
+#: The name of a way.
+_LEAST = "the plan of least memory"
 
 #: Of computation more, which is cheap enough where nobody says what a budget is.
 _TENTH = 0.1
@@ -91,6 +105,12 @@ def _traced(model: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any]
                 traced = trace(module, num_fwd_outputs, beside, "the model", stage=self._stage)
                 found.append((traced, traced.build()))
             raise _TracedError
+
+        def _without_gradients(self, compiler: Callable[..., Any]) -> Callable[..., Any]:
+            def compile_nothing(*_arguments: Any, **_options: Any) -> Any:
+                raise ValueError(standins.NOTHING_TRACED)
+
+            return compile_nothing
 
         def _compile_traced(self, module: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
             if options.device is not None:
@@ -116,7 +136,7 @@ def _traced(model: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any]
         if not found:
             raise
     if not found:
-        raise ValueError("nothing was traced: the model needs inputs or parameters that require gradients")
+        raise ValueError(standins.NOTHING_TRACED)
     return found[0]
 
 
@@ -213,6 +233,10 @@ def explain(
     if budget is not None and budget != sizes.LEAST:
         sizes.in_bytes(budget)
     target = None if device is None else predicted.find(device, options)
+    if target is None:
+        standins.require_data(model, inputs)
+    standins.require_no_mode()
+    standins.require_gradients(model, inputs)
     with predicted.bytes_of(target):
         fixed = optimizer_bytes(optimizer) if optimizer is not None else 0
     if isinstance(model, torch.nn.parallel.DistributedDataParallel):
@@ -226,9 +250,9 @@ def explain(
         if target is None:
             traced, whole = _traced(model, inputs, settings, loss, kernels)
         else:
-            standins = Standins()
-            with standins.within(model):
-                traced, whole = _traced(model, standins.inputs(inputs), settings, loss, kernels)
+            others = Standins()
+            with others.within(model):
+                traced, whole = _traced(model, others.inputs(inputs), settings, loss, kernels)
     graph, tell = whole.graph, show or (lambda _line: None)
     if traced.stage is not None:
         with predicted.bytes_of(target):
@@ -253,10 +277,15 @@ def explain(
             raise KeyboardInterrupt
         solutions.append(solution)
         tell(shown.line(solution, top, timed=timed))
+    if budget == sizes.LEAST:
+        schedule, _claim = least.search(graph, settings, time_limit(graph, settings), lambda s: s.simulate(graph).peak_bytes)
+        solutions.append(solve(graph, schedule.simulate(graph).peak_bytes, **{**search.keywords, "start": schedule}))
+        tell(shown.line(solutions[-1], top, timed=timed))
     chosen, ways = _ways(graph, solutions, budget, search, by_hand)
     if chosen.interrupted:
         raise KeyboardInterrupt
-    notes = [] if target is None else [*predicted.fits(target, graph, ways, chosen, solutions),
+    notes = _missing(chosen, ways)
+    notes += [] if target is None else [*predicted.fits(target, graph, ways, chosen, solutions),
                                        *predicted.modelled(target, kernels.values(), optimizer=optimizer is not None)]  # fmt: skip
     for line in ["", *shown.table(graph, ways, timed=timed), *notes]:
         tell(line)
