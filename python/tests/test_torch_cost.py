@@ -12,7 +12,8 @@ torch = pytest.importorskip("torch")
 
 from torch import fx  # noqa: E402
 
-from checkmate.torch import cost  # noqa: E402
+import checkmate.torch as ct  # noqa: E402
+from checkmate.torch import cost, meter  # noqa: E402
 
 
 def call(target: Any, *shapes: tuple[int, ...]) -> fx.Node:
@@ -94,3 +95,14 @@ def test_operands_are_random_to_the_last_element() -> None:
         assert torch.isfinite(x).all()
     assert cost._random(torch.empty_strided((4, 4), (1, 4), dtype=torch.bfloat16)).stride() == (1, 4)
     assert cost._random(torch.empty(0)).numel() == 0
+
+
+def test_a_profile_that_is_running_is_left_alone() -> None:
+    def calls() -> None:
+        torch.ones(8).exp()
+
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        with pytest.raises(ct.UnsupportedError, match="a profile is running"):
+            meter.allocated(calls, torch.device("cpu"))
+        calls()
+    assert any(event.key == "aten::exp" for event in profile.key_averages())

@@ -168,6 +168,17 @@ def test_the_least_on_disk_is_of_what_counts(tmp_path: pathlib.Path, monkeypatch
     assert path(counts="reserved")
 
 
+@pytest.mark.usefixtures("on_cuda")
+def test_the_state_of_an_optimizer_lies_in_as_many_blocks() -> None:
+    """Two tensors a parameter do not fill the gaps of segments as one block would."""
+    model = torch.nn.Sequential(*(torch.nn.Linear(1340, 1340, bias=False) for _ in range(6)))  # 6.85 MiB each: two in a segment of 20
+    torch._dynamo.reset()
+    compiled = ct.compile(model, "100%", costs="estimate", cache=False, optimizer=torch.optim.Adam(model.parameters()))
+    compiled(torch.randn(4, 1340)).sum().backward()
+    (plan,) = ct.plans(compiled)
+    assert plan.reserved_bytes >= 9 * 20 * MIB
+
+
 def test_on_a_cpu_nothing_is_reserved() -> None:
     assert planned("100%").reserved_bytes is None
     with pytest.raises(ct.UnsupportedError, match='counts="reserved" is for'):

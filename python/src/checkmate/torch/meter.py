@@ -15,6 +15,8 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_flatten
 
+from ..errors import UnsupportedError
+
 
 def tensor_bytes(*groups: object) -> int:
     """Bytes of the distinct storages under modules, optimizers, tensors and nested containers of them."""
@@ -47,6 +49,8 @@ def allocated(run: Callable[[], Any], device: torch.device) -> int:
         run()
         torch.cuda.synchronize(device)
         return torch.cuda.max_memory_allocated(device) - before
+    if torch._C._autograd._profiler_enabled():
+        raise UnsupportedError("what a call takes is measured by PyTorch's profiler, and a profile is running: call the model once before it starts")
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # read when the profiler first starts; it reports every start on stderr
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
         run()

@@ -141,10 +141,15 @@ _STEPS = 3
 
 
 def reserved_bytes(joint: Joint, halves: Halves, workspace: dict[str, int], *, expandable: bool) -> int:
-    """Bytes that PyTorch's allocator holds of a GPU after some steps, the caller's tensors and `fixed_bytes`, which come first, included."""
+    """Bytes that PyTorch's allocator holds of a GPU after some steps, the caller's tensors and `fixed_bytes` included."""
     allocator = reserved.CachingAllocator(expandable=expandable)
     inputs = [node for node in joint.module.graph.nodes if node.op in ("placeholder", "get_attr") and not is_tangent(node)]
-    for size in [joint.graph.fixed_bytes, *(joint.graph.tensors[joint.tensor_of[node]].bytes for node in inputs if node in joint.tensor_of)]:
+    given = {node: joint.graph.tensors[joint.tensor_of[node]].bytes for node in inputs if node in joint.tensor_of}
+    placeholders = [node for node in inputs if node.op == "placeholder"]
+    trained = [given[node] for node, made in zip(placeholders, joint.backward_outputs, strict=False) if made is not None and given.get(node)]
+    # What lies beside the step is as large as the parameters as often as it can be, as gradients and an optimizer's state are.
+    times, rest = divmod(joint.graph.fixed_bytes, sum(trained)) if trained else (0, joint.graph.fixed_bytes)
+    for size in [*given.values(), *(trained * times), rest]:
         if size:
             allocator.allocate(size)
     for _ in range(_STEPS):
