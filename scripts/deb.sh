@@ -12,7 +12,8 @@ for tool in dh dpkg-buildpackage lintian; do
     command -v $tool >/dev/null || { echo "deb.sh: $tool is missing: scripts/setup.sh package installs it" >&2; exit 1; }
 done
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+. scripts/waited.sh
+trap 'stop_waited; rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 
 tarball=$(sh scripts/dist.sh "$work")
@@ -33,7 +34,7 @@ checkmate ($version-1) unstable; urgency=medium
  -- $maintainer  $(git log -1 --date=rfc --format=%cd)
 END
 export DEB_BUILD_OPTIONS="${DEB_BUILD_OPTIONS:-parallel=$(nproc)}"
-(cd "$tree" && dpkg-buildpackage -us -uc) >"$work/log" 2>&1 || { tail -n 60 "$work/log" >&2; exit 1; }
+waited env -C "$tree" dpkg-buildpackage -us -uc >"$work/log" 2>&1 || { tail -n 60 "$work/log" >&2; exit 1; }
 
 # As root lintian warns of itself; everything it finds in the packages is a failure.
 lintian --allow-root --fail-on error,warning,info --display-info "$work"/checkmate_*.changes ||

@@ -19,14 +19,15 @@ fail() {
 command -v dpkg-query >/dev/null || fail "wheels are made on Debian or Ubuntu: dpkg-query says which licence each library has"
 . scripts/python_tools.sh
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+. scripts/waited.sh
+trap 'stop_waited; rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 
 # Flags of whoever calls this may be for one processor; the same sources give the same wheel.
 unset CFLAGS CXXFLAGS CPPFLAGS LDFLAGS
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || stat -c %Y include/checkmate/base.h)}
 export SOURCE_DATE_EPOCH
-"$tools/bin/python" -m build --wheel --no-isolation --outdir "$work/plain" python >"$work/log" 2>&1 ||
+waited "$tools/bin/python" -m build --wheel --no-isolation --outdir "$work/plain" python >"$work/log" 2>&1 ||
     { tail -n 40 "$work/log" >&2; fail "the build fails, see above"; }
 
 # The reference BLAS and LAPACK: others that may be installed in their place are large and meant for one processor.
@@ -36,6 +37,7 @@ PATH=$tools/bin:$PATH LD_LIBRARY_PATH=$libraries/lapack:$libraries/blas \
     { cat "$work/log" >&2; fail "auditwheel refuses the wheel, see above"; }
 "$tools/bin/python" -m wheel unpack --dest "$work/tree" "$work"/repaired/*.whl >"$work/log" 2>&1 || { cat "$work/log" >&2; exit 1; }
 "$tools/bin/python" scripts/wheel_licences.py "$work"/tree/*
+chmod -R u=rwX,go=rX "$work"/tree
 mkdir "$work/packed"
 "$tools/bin/python" -m wheel pack --dest-dir "$work/packed" "$work"/tree/* >"$work/log" 2>&1 || { cat "$work/log" >&2; exit 1; }
 

@@ -73,7 +73,7 @@ def find(name: str) -> Device:
     if not isinstance(name, str):
         raise TypeError(f"device must be the name of one, {_listed()}, not {name!r}")
     model, product = lib.ckm_device_find(name.encode()), lib.ckm_device_product_find(name.encode())
-    if not model or not product:
+    if not model or not product or "\0" in name:
         raise ValueError(f'there is no model of a device "{name}"; there are {_listed()}')
     m, p = model.contents, product.contents
     halves: dict[Precision, float] = {"float16": p.float16_macs_per_s, "bfloat16": p.bfloat16_macs_per_s}

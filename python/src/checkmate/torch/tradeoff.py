@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import numbers
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -223,8 +224,8 @@ def explain(
     outputs.check(loss)
     if isinstance(inputs, torch.Tensor) or not isinstance(inputs, (Sequence, Mapping)):
         raise TypeError("inputs must be a tuple of the model's arguments, such as (images, labels), or a dict of keyword arguments")
-    if budgets < 1:
-        raise ValueError(f"budgets must be at least 1, not {budgets}")
+    if not isinstance(budgets, numbers.Integral) or budgets < 1:
+        raise ValueError(f"budgets must be an integer, at least 1, not {budgets!r}")
     if plot is not None:
         shown.require_svg(plot)
     for path in (plot, report):
