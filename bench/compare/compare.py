@@ -91,6 +91,7 @@ def main():
     parser.add_argument("--seconds", type=float, required=True)
     parser.add_argument("--rounds", type=int, required=True)
     parser.add_argument("--output", required=True)
+    parser.add_argument("--machine", required=True)
     parser.add_argument("cases", nargs="+")
     options = parser.parse_args()
     if len(options.cases) % 2:
@@ -138,10 +139,10 @@ def main():
         table.writerow(titles)
         table.writerows([["" if v is None else round(v, 4) if isinstance(v, float) else v for v in row] for row in rows])
     with open(options.output + ".md", "w", encoding="utf-8") as file:
-        file.write(f"# Side by side\n\n{options.seconds:g} s a solve, {options.threads} threads, one after the other on one "
-                   "machine. Overhead and bound in percent of the\ncost without rematerialization; bounds of `cbc`, `highs` "
-                   "hold for the class of the paper's program, those of `cp-sat`\nfor at most two computations of each "
-                   "operator. –: not reached. Made by `bench/compare/run.sh`.\n\n")
+        file.write(f"# Side by side\n\n{options.machine}; {options.seconds:g} s a solve, {options.threads} threads, one after the "
+                   f"other. Made by `bench/compare/run.sh --seconds {options.seconds:g}`.\nOverhead and bound in percent of the cost "
+                   "without rematerialization; bounds of `cbc`, `highs` hold for the class of\nthe paper's program, those of "
+                   "`cp-sat` for at most two computations of each operator. –: not reached.\n\n")
         file.write("| case | operators | budget | solver | overhead | bound | to our incumbent, s | to our bound, s | s |\n")
         file.write("|---|---|---|---|---|---|---|---|---|\n")
         for row in rows:

@@ -10,7 +10,7 @@
 # and for each: when it had a schedule at most 0.01 % dearer than the best of auto, and when it had proven a bound at
 # least as high as auto's less 0.01 %.
 #
-#   bench/compare/run.sh [--seconds S] [--rounds N] [--output NAME] [GRAPH.json BUDGET]...
+#   bench/compare/run.sh [--seconds S] [--rounds N] [--output NAME] [--machine TEXT] [GRAPH.json BUDGET]...
 #
 # Without graphs: unit chains of 8 and 16 layers, MobileNet, fcn_8_vgg and ResNet50. Needs python3; HiGHS and OR-tools
 # come from PyPI into a folder outside of the tree:
@@ -19,12 +19,13 @@ set -eu
 LC_ALL=C
 export LC_ALL
 program=$0
-seconds=60 rounds=1 output=compare
+seconds=60 rounds=1 output=compare machine="$(nproc 2>/dev/null || echo '?') cores, $(uname -m)"
 while [ $# -gt 0 ]; do
     case $1 in
     --seconds) seconds=$2; shift 2 ;;
     --rounds) rounds=$2; shift 2 ;;
     --output) output=$2; shift 2 ;;
+    --machine) machine=$2; shift 2 ;;
     -h | --help) sed -n '3,19s/^# \{0,1\}//p' "$program"; exit 0 ;;
     -*) echo "compare: unknown option $1" >&2; exit 2 ;;
     *) break ;;
@@ -61,4 +62,4 @@ if [ $# -eq 0 ]; then
         "$work/ResNet50.json" 80%
 fi
 "$venv/bin/python" "$here/compare.py" --checkmate "$checkmate" --threads "$threads" --seconds "$seconds" \
-    --rounds "$rounds" --output "$here/../results/$output" "$@"
+    --rounds "$rounds" --machine "$machine" --output "$here/../results/$output" "$@"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """DistributedDataParallel over gloo, each process within a budget of its own, gradients accumulated over two batches: bytes and gradients.
 
-ddp.py [--case NAME] [--ranks 2,4] [--shares 1,0.7,0.5] [--seconds N] [--records FILE] [--table FILE] [--fast]
+ddp.py [--case NAME] [--ranks 2,4] [--shares 1,0.7,0.5] [--seconds N] [--records FILE] [--table FILE] [--machine TEXT] [--fast]
 
 A step is a batch under `no_sync` and one that exchanges. Budgets are shares of what a process took without checkmate, and "least", the
 smallest that is found. A process' peak is what its allocator handed out during a step and what it held before: parameters, buffers,
@@ -134,6 +134,17 @@ def _work(rank: int, port: int, ranks: int, folder: str, options: argparse.Names
         dist.destroy_process_group()
 
 
+#: Title and first lines of the file with the table.
+HEAD = """# DistributedDataParallel within a budget
+
+Steps of two batches, the first under `no_sync`, in processes over gloo, each within shares of what it took without checkmate, and in the
+least that is found. Measured is what its allocator handed out during a step and what it held before. Gradients and running statistics are
+compared bit for bit with those without checkmate, and exchanges counted. Overheads are planned. More:
+[docs/DISTRIBUTED.md](../../docs/DISTRIBUTED.md#distributeddataparallel-with-gradients-that-accumulate).
+
+"""
+
+
 def table(rows: list[dict[str, Any]]) -> str:
     titles = ["network", "processes", "process", "without, MB", "budget", "budget, MB", "planned, MB", "measured, MB", "overhead", "exchanges, without",
               "bit for bit"]  # fmt: skip
@@ -160,6 +171,7 @@ def main() -> None:
     parser.add_argument("--fast", action="store_true", help="networks of a few kilobytes")
     parser.add_argument("--records", type=pathlib.Path, help="where to write what was measured, a JSON object a line")
     parser.add_argument("--table", type=pathlib.Path, help="where to write the table, beside printing it")
+    pipeline.add_machine(parser)
     options = parser.parse_args()
     rows = []
     for ranks in options.ranks:
@@ -173,7 +185,8 @@ def main() -> None:
     if options.records is not None:
         options.records.write_text("".join(json.dumps(row) + "\n" for row in rows))
     if options.table is not None:
-        options.table.write_text(text)
+        command = f"bench/torch/run.sh --ddp --ranks {','.join(map(str, options.ranks))} --seconds {options.seconds:g}"
+        options.table.write_text(HEAD + pipeline.made([command], options.machine) + text)
     print(text, end="")
     sys.exit(any(row["measured"] > row["budget"] or row["exchanges"][0] != row["exchanges"][1] for row in rows))
 

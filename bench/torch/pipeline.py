@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A pipeline of two processes (torch.distributed.pipelining over gloo), each within a budget of its own: bytes and gradients.
 
-pipeline.py [--case NAME] [--schedule NAME] [--shares 1,0.7,0.5] [--micro-batches N] [--seconds N] [--records FILE] [--table FILE] [--fast]
+pipeline.py [--case NAME] [--schedule NAME] [--shares 1,0.7,0.5] [--micro-batches N] [--seconds N] [--records FILE] [--table FILE] [--machine TEXT]
+            [--fast]
 
 Each network is cut into two stages, each with half of its blocks. Budgets are shares of what the process took without checkmate, and "least",
 the smallest budget that is found. A process' peak is what its allocator handed out during a step of the schedule, and what it held
@@ -18,6 +19,7 @@ import itertools
 import json
 import os
 import pathlib
+import platform
 import socket
 import sys
 from typing import Any
@@ -173,6 +175,27 @@ def _work(rank: int, port: int, folder: str, options: argparse.Namespace) -> Non
         dist.destroy_process_group()
 
 
+#: Title and first lines of the file with the table.
+HEAD = """# Pipelines in PyTorch within a budget
+
+Two stages of a network in two processes over gloo, each within shares of what it took without checkmate. Measured is what its allocator
+handed out during a step and what it held before. Gradients, losses and running statistics are compared bit for bit with those of the same
+pipeline without checkmate. Overheads are planned. More: [docs/DISTRIBUTED.md](../../docs/DISTRIBUTED.md#pipelines-in-pytorch).
+
+"""
+
+
+def add_machine(parser: argparse.ArgumentParser) -> None:
+    cores = len(os.sched_getaffinity(0))
+    parser.add_argument("--machine", default=f"{cores} cores ({platform.machine()})", help="what the table says of the machine")
+
+
+def made(commands: list[str], machine: str) -> str:
+    """The line that says where and how the rows were measured."""
+    ran = " and ".join(f"`{command}`" for command in commands)
+    return f"{machine[:1].upper()}{machine[1:]}, PyTorch {torch.__version__}, one thread a process, by {ran}.\n\n"
+
+
 def table(rows: list[dict[str, Any]]) -> str:
     titles = ["network, schedule", "process", "in flight", "without, MB", "budget", "budget, MB", "planned, MB", "measured, MB",
               "the pass + others in flight + gradients + buffers, MB", "overhead", "bit for bit"]  # fmt: skip
@@ -203,6 +226,7 @@ def main() -> None:
     parser.add_argument("--fast", action="store_true", help="networks of a few kilobytes")
     parser.add_argument("--records", type=pathlib.Path, help="where to write what was measured, a JSON object a line")
     parser.add_argument("--table", type=pathlib.Path, help="where to write the table, beside printing it")
+    add_machine(parser)
     options = parser.parse_args()
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -215,7 +239,7 @@ def main() -> None:
     if options.records is not None:
         options.records.write_text("".join(json.dumps(row) + "\n" for row in rows))
     if options.table is not None:
-        options.table.write_text(text)
+        options.table.write_text(HEAD + made([f"bench/torch/run.sh --pipeline --seconds {options.seconds:g}"], options.machine) + text)
     print(text, end="")
     sys.exit(any(row["measured"] > row["budget"] or not row["equal"] for row in rows))
 

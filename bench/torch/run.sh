@@ -7,6 +7,7 @@
 #        bench/torch/run.sh --table                     writes them from what was measured
 #        bench/torch/run.sh --planning [options of planning.py]
 #        bench/torch/run.sh --small [options of small.py]   steps of some milliseconds
+#        bench/torch/run.sh --peaks [options of peaks.py]   small networks: planned and measured peaks
 #        bench/torch/run.sh --device [options of device.py]   plans Llama 3.1 8B for a GPU that is not there
 #        bench/torch/run.sh --zoo [options of zoo_budgets.py]   models of other libraries within budgets
 #        bench/torch/run.sh --pipeline [options of pipeline.py]   a pipeline of two processes: results/torch-pipeline.*
@@ -44,6 +45,10 @@ case ${1:-} in
     shift
     exec "$python" "$here/small.py" "$@"
     ;;
+--peaks)
+    shift
+    exec "$python" "$here/peaks.py" "$@"
+    ;;
 --device)
     shift
     exec "$python" "$here/device.py" "$@"
@@ -61,7 +66,7 @@ case ${1:-} in
     exec "$python" "$here/pipeline.py" --records "$results/torch-pipeline.jsonl" --table "$results/torch-pipeline.md" "$@"
     ;;
 -h | --help)
-    sed -n '3,13s/^# \{0,1\}//p' "$0"
+    sed -n '3,14s/^# \{0,1\}//p' "$0"
     exec "$python" "$here/compare.py" --help
     ;;
 --table) ;;

@@ -30,6 +30,22 @@ STYLES = {
     "ours": ("checkmate.torch", "#0072B2", 7),
     "ours-inductor": ("checkmate.torch, inductor", "#0072B2", 7),
 }
+#: Where and how the rows of each file were measured, which the rows do not say: to be changed with them.
+MADE = {
+    "torch": [
+        "Measured on a virtual machine of two shared cores with nothing else running on it, PyTorch 2.13.0 for CPU, one thread",
+        "a process, seven steps in each of three processes, by `bench/torch/run.sh --rounds 7`; close rows again by `bench/torch/run.sh --close`.",
+    ],
+    "torch-library": [
+        "Measured on two shared cores, PyTorch 2.13.0 for CPU, transformers 5.23.0, diffusers 0.42.1, one process for each",
+        "configuration, by `bench/torch/run.sh --library`; the cores were busy for the GPT-2, the Llama and the preparation of the others.",
+        "The 13 rows above 0.97 ran again on a quiet machine, by `bench/torch/run.sh --library --close --rounds 40 --repeats 1`.",
+    ],
+    "torch-library-inductor": [
+        "Measured on one core of a shared machine whose other core was busy, PyTorch 2.13.0 for CPU, transformers 5.23.0,",
+        "diffusers 0.42.1, one process for each configuration, by `bench/torch/run.sh --inductor --library --shares 0.2,0.5,0.8 --threads 1`.",
+    ],
+}
 #: Ours, and what it is compared with.
 AGAINST = {"eager": "ours", "checkpoint": "ours", "selective": "ours", "budget": "ours", "decomposed": "ours", "inductor": "ours-inductor"}
 
@@ -86,7 +102,7 @@ def beside(row: Row, rows: list[Row]) -> Row | None:
     return max(fitting, key=lambda r: int(r["setting"]), default=None)
 
 
-def markdown(cases: dict[str, list[Row]]) -> str:
+def markdown(cases: dict[str, list[Row]], made: list[str]) -> str:
     lines = []
     summary = ["", "| network | eager MB | ours over it | checkpoint MB | time | ours over it | least of the budget settings, MB | time | ours over it "
                "| ours, least MB | time |", "|---" * 11 + "|"]  # fmt: skip
@@ -114,7 +130,7 @@ def markdown(cases: dict[str, list[Row]]) -> str:
             "time a step of one thread, by the clock of several, over eager mode's in the same round, medians; behind ± half of what the medians of repeats with new",
             "processes differ by. Beside each method stands ours with its peak as the budget. Where the repeats of the two overlap, they",
             "ran once more, head to head: the last column then has the median of ours over the other's time, and the least and the most",
-            "of a repeat. With one repeat it is of steps of the same round, of all alike.", "",
+            "of a repeat. With one repeat it is of steps of the same round, of all alike.", "", *made, *[""][: len(made)],
             f"Ours takes no more time at {won} of {total} peaks."]  # fmt: skip
     if won < total:
         head.append(f"At {even} of the others the repeats do not agree which is faster; at {total - won - even} it takes more.")
@@ -175,7 +191,7 @@ def draw(case: str, rows: list[Row], path: pathlib.Path) -> None:
 def main() -> int:
     path, table, figures = (pathlib.Path(argument) for argument in sys.argv[1:4])
     cases = measured(path)
-    table.write_text(markdown(cases))
+    table.write_text(markdown(cases, MADE.get(path.stem, [])))
     if shutil.which("gnuplot") is None:
         print("no figures: gnuplot is not there", file=sys.stderr)
         return 0

@@ -86,6 +86,8 @@ extern const cli_command *const cli_commands[];
 extern const int cli_n_commands;
 const cli_command *cli_command_find(const char *name);
 int cli_unknown_command(const char *name);  // reports it; gives the exit status
+// Says that a program without training has no `what` (cli_plans_only.c, only there); gives the exit status.
+int cli_plans_only(const char *what);
 
 // Options (cli_options.c). Parses `argv` (without program and command) into *settings and collects the
 // other arguments, which are moved to the front of argv. Gives -1 to go on, or an exit status: --help was

@@ -35,7 +35,7 @@ int cli_unknown_command(const char *name)
     char suggestion[128];
 #ifdef CLI_PLANS_ONLY
     if (strcmp(name, "train") == 0 || strcmp(name, "profile") == 0) {
-        return cli_usage_error(NULL, "this program only plans and has no '%s': build it with -DCKM_RUN=ON", name);
+        return cli_plans_only(name);
     }
 #endif
     for (int i = 0; i < cli_n_commands; i++) {

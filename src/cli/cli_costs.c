@@ -69,7 +69,12 @@ static ckm_status choose_device(const char *name, ckm_device *out, ckm_error *er
         ckm_status status = cli_device_path(path, sizeof path, err);
         if (status == CKM_OK && access(path, F_OK) != 0) {
             return cli_error(err, CKM_ERR_NOT_FOUND, path,
+#ifdef CLI_PLANS_ONLY
+                             "this program only plans and cannot measure this machine: copy a device file here and use "
+                             "--costs device:FILE");
+#else
                              "this machine has not been measured yet: run 'checkmate devices --measure'");
+#endif
         }
         return status == CKM_OK ? ckm_device_read(path, out, err) : status;
     }

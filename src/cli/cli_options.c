@@ -52,6 +52,11 @@ static int unknown_option(const cli_command *command, const char *argument)
     char suggestion[128];
     const char *bare = argument + strspn(argument, "-");
     snprintf(word, sizeof word, "%.*s", (int)strcspn(bare, "="), bare);
+#ifdef CLI_PLANS_ONLY
+    if (strcmp(command->name, "devices") == 0 && strcmp(word, "measure") == 0) {
+        return cli_plans_only("devices --measure");
+    }
+#endif
     return cli_usage_error(command, "unknown option '%.*s'%s", (int)strcspn(argument, "="), argument,
                            cli_did_you_mean(word, names, n, "--", suggestion, sizeof suggestion));
 }

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a program that only plans (-DCKM_RUN=OFF) says where another runs networks.
-#include "cli/cli_costs.h"
+#include "cli/cli.h"
 
-ckm_status cli_device_measure(int threads, ckm_device *out, ckm_error *err)
+int cli_plans_only(const char *what)
 {
-    (void)threads;
-    (void)out;
-    return cli_error(err, CKM_ERR_UNSUPPORTED, NULL,
-                     "this program only plans and cannot measure this machine: build it with -DCKM_RUN=ON, or copy a "
-                     "device file here and use --costs device:FILE");
+    return cli_usage_error(
+        NULL, "this program only plans and has no '%s': 'make' in a clone of the sources builds one that has it", what);
 }

@@ -8,6 +8,26 @@
 #include "cli/cli_profile.h"
 #include "cli/cli_solve.h"
 
+// What help says; a program that only plans has no option, and no word, of measuring.
+#ifdef CLI_PLANS_ONLY
+#define SUMMARY "List the devices that --costs knows."
+#define USAGE ""
+#define MEASURING                                                                                                     \
+    "This program only plans and cannot measure this machine. One that trains writes a file with 'checkmate devices " \
+    "--measure -o FILE', which --costs device:FILE reads here."
+#define EXAMPLES          \
+    "checkmate devices\n" \
+    "checkmate sweep VGG16 --batch 64 --costs device:V100 -o vgg16.csv\n"
+#else
+#define SUMMARY "List the devices that --costs knows, or measure this machine."
+#define USAGE "[--measure [-o FILE]]"
+#define MEASURING "'this' appears once this machine has been measured."
+#define EXAMPLES                                                          \
+    "checkmate devices\n"                                                 \
+    "checkmate devices --measure\n"                                       \
+    "checkmate sweep VGG16 --batch 64 --costs device:V100 -o vgg16.csv\n" \
+    "checkmate solve MobileNet --batch 64 --costs device:this --budget 60%\n"
+
 typedef struct devices_settings {
     bool measure;
     int64_t threads;
@@ -26,6 +46,9 @@ static const cli_option options[] = {
      "Write the measured device to FILE instead, to be used as 'device:FILE'; '-' is standard output.",
      "a file in the cache folder", 0, 0, NULL},
 };
+
+static const cli_group groups[] = {{"Devices", options, CLI_COUNT(options), 0}};
+#endif
 
 static void print_device(const ckm_device *d)
 {
@@ -56,19 +79,12 @@ static int list(void)
     return cli_finish_output();
 }
 
-static int run(const cli_command *command, const void *settings, char **arguments, int n_arguments)
+#ifndef CLI_PLANS_ONLY
+static int measure(const devices_settings *s)
 {
-    const devices_settings *s = settings;
     char cached[2048];
     ckm_device device;
     ckm_error err = CKM_ERROR_INIT;
-    (void)arguments;
-    (void)n_arguments;
-    if (!s->measure) {
-        return s->output == NULL && s->threads == 0
-                   ? list()
-                   : cli_usage_error(command, "--output and --threads go with --measure");
-    }
     cli_stop_install();
     ckm_status status = s->output == NULL ? cli_device_path(cached, sizeof cached, &err) : CKM_OK;
     if (status == CKM_OK) {
@@ -82,28 +98,43 @@ static int run(const cli_command *command, const void *settings, char **argument
     }
     return s->output == NULL ? list() : cli_finish_output();
 }
+#endif
 
-static const cli_group groups[] = {{"Devices", options, CLI_COUNT(options), 0}};
+static int run(const cli_command *command, const void *settings, char **arguments, int n_arguments)
+{
+    (void)command;
+    (void)settings;
+    (void)arguments;
+    (void)n_arguments;
+#ifndef CLI_PLANS_ONLY
+    const devices_settings *s = settings;
+    if (s->measure) {
+        return measure(s);
+    }
+    if (s->output != NULL || s->threads != 0) {
+        return cli_usage_error(command, "--output and --threads go with --measure");
+    }
+#endif
+    return list();
+}
 
 const cli_command cli_command_devices = {
     .name = "devices",
-    .summary = "List the devices that --costs knows, or measure this machine.",
-    .usage = "[--measure [-o FILE]]",
+    .summary = SUMMARY,
+    .usage = USAGE,
     .description =
         "Lists the device models that --costs device:NAME takes. A model predicts the time of an operator: its "
         "launches, plus the longer of its arithmetic and its memory traffic. Rates are the peaks of the device times "
         "an efficiency, the fraction that is reached: by 3x3 convolutions of stride 1 (conv3; above 1 where fast "
         "algorithms need less arithmetic than is counted), by other convolutions and matrix products (matrix), by "
         "depthwise and grouped convolutions (grouped), and by memory traffic (stream). TFLOP/s count two operations "
-        "per multiply-accumulate; the rate 'matrix' is that of the units that run matrix products. 'this' appears "
-        "once this machine has been measured.",
-    .examples = "checkmate devices\n"
-                "checkmate devices --measure\n"
-                "checkmate sweep VGG16 --batch 64 --costs device:V100 -o vgg16.csv\n"
-                "checkmate solve MobileNet --batch 64 --costs device:this --budget 60%\n",
+        "per multiply-accumulate; the rate 'matrix' is that of the units that run matrix products. " MEASURING,
+    .examples = EXAMPLES,
+#ifndef CLI_PLANS_ONLY
     .groups = groups,
     .n_groups = CLI_COUNT(groups),
     .defaults = &defaults,
     .settings_size = sizeof defaults,
+#endif
     .run = run,
 };

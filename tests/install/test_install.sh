@@ -66,6 +66,15 @@ if readelf -d "$scratch/consumer/own_graph_static" | grep -q 'libcheckmate'; the
     exit 1
 fi
 
+step "CMake names what the static library lacks"
+mkdir "$scratch/none"
+if PKG_CONFIG_LIBDIR="$scratch/none" cmake -S "$CKM_SOURCE_DIR/tests/install/consumer" -B "$scratch/lacking" \
+    "-DCMAKE_PREFIX_PATH=$prefix" "-DCONSUMER_SOURCES=$sources" "-DCMAKE_C_COMPILER=${CKM_CC:-cc}" >"$scratch/log" 2>&1; then
+    echo "configures without jansson"
+    exit 1
+fi
+grep -q 'libjansson-dev' "$scratch/log" || { echo "does not name libjansson-dev:"; cat "$scratch/log"; exit 1; }
+
 step "pkg-config"
 export PKG_CONFIG_PATH="$libdir/pkgconfig"
 [ "$(pkg-config --modversion checkmate)" = "$(sed -n 's/#define CKM_VERSION_STRING "\(.*\)"/\1/p' \
