@@ -6,7 +6,6 @@ What bench/torch/cases.py has is taken from there. A network ends in its loss; `
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -177,7 +176,6 @@ class Denoiser(nn.Module):
 
 @dataclass
 class Network:
-    title: str
     full: Callable[[float], Case]
     small: Callable[[], Case]
 
@@ -243,21 +241,18 @@ def _segmentation(batch: int, image: int, width: int) -> Case:
 
 _F32, _BF16 = torch.float32, torch.bfloat16
 
-#: Those of the comparison of methods first.
+#: Titles are in command.py.
 NETWORKS = {
-    "gpt2": Network("GPT-2 medium, bf16", lambda s: _gpt(50257, _batch(8, s), 1024, 1024, 24, _BF16), lambda: _gpt(256, 4, 64, 64, 3, _F32)),
-    "resnet50": Network("ResNet-50, channels last", lambda s: _resnet(_batch(128, s), 224, 64, [3, 4, 6, 3], 1000),
-                        lambda: _resnet(8, 64, 8, [1, 1, 1, 1], 10)),
-    "llama": Network("Llama-like, 1 B, bf16", lambda s: _llama(128256, _batch(4, s), 2048, 2048, 16, 32, 8192), lambda: _llama(256, 2, 64, 64, 3, 4, 128)),
-    "vit": Network("ViT-L/16, bf16", lambda s: _vit(_batch(64, s), 224, 16, 1024, 24, 1000, _BF16), lambda: _vit(8, 32, 4, 64, 3, 10, _F32)),
-    "diffusion": Network("diffusion U-Net, bf16", lambda s: _denoiser(_batch(16, s), 64, [320, 640, 1280, 1280], 32, 8, _BF16),
+    "gpt2": Network(lambda s: _gpt(50257, _batch(8, s), 1024, 1024, 24, _BF16), lambda: _gpt(256, 4, 64, 64, 3, _F32)),
+    "resnet50": Network(lambda s: _resnet(_batch(128, s), 224, 64, [3, 4, 6, 3], 1000), lambda: _resnet(8, 64, 8, [1, 1, 1, 1], 10)),
+    "llama": Network(lambda s: _llama(128256, _batch(4, s), 2048, 2048, 16, 32, 8192), lambda: _llama(256, 2, 64, 64, 3, 4, 128)),
+    "vit": Network(lambda s: _vit(_batch(64, s), 224, 16, 1024, 24, 1000, _BF16), lambda: _vit(8, 32, 4, 64, 3, 10, _F32)),
+    "diffusion": Network(lambda s: _denoiser(_batch(16, s), 64, [320, 640, 1280, 1280], 32, 8, _BF16),
                          lambda: _denoiser(2, 16, [32, 64], 8, 4, _F32)),
-    "bert": Network("BERT-like encoder, bf16", lambda s: _bert(30522, _batch(32, s), 512, 768, 12, _BF16), lambda: _bert(256, 4, 64, 64, 3, _F32)),
-    "mixer": Network("MLP-Mixer-B/16, bf16", lambda s: _mixer(_batch(128, s), 224, 16, 768, 12, _BF16), lambda: _mixer(8, 32, 4, 64, 3, _F32)),
-    "segmentation": Network("segmentation U-Net", lambda s: _segmentation(_batch(8, s), 512, 64), lambda: _segmentation(2, 64, 8)),
+    "bert": Network(lambda s: _bert(30522, _batch(32, s), 512, 768, 12, _BF16), lambda: _bert(256, 4, 64, 64, 3, _F32)),
+    "mixer": Network(lambda s: _mixer(_batch(128, s), 224, 16, 768, 12, _BF16), lambda: _mixer(8, 32, 4, 64, 3, _F32)),
+    "segmentation": Network(lambda s: _segmentation(_batch(8, s), 512, 64), lambda: _segmentation(2, 64, 8)),
 }  # fmt: skip
-#: Those in which all methods are compared.
-COMPARED = list(itertools.islice(NETWORKS, 5))
 
 
 def make(name: str, device: torch.device, *, small: bool, scale: float) -> Case:

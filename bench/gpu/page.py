@@ -8,8 +8,10 @@ import pathlib
 import sys
 from typing import Any
 
+from command import NO_TIME
+
 Row = dict[str, Any]
-NO_GPU = "no GPU: CPU, small models; CUDA graphs and reserved bytes not measured"
+HEADINGS = {"budgets": "Budgets", "methods": "Side by side", "graphs": "CUDA graphs and generated code"}
 METHODS = {"checkpoint": "checkpoint, every block", "selective": "checkpoint, selective", "budget": "activation memory budget",
            "decomposed": "activation memory budget, decomposed", "ours": "checkmate.torch"}  # fmt: skip
 
@@ -30,18 +32,29 @@ def _table(head: list[str], lines: list[list[str]]) -> list[str]:
     return ["", "| " + " | ".join(head) + " |", "|" + "---|" * len(head), *("| " + " | ".join(line) + " |" for line in lines)]
 
 
+def _setting(row: Row) -> str:
+    """Percent of a budget; of ours beside another method, its budget in bytes."""
+    setting = str(row.get("setting", ""))
+    if "method" not in row:
+        return setting + (" %" if setting.isdigit() else "")
+    return f"{_megabytes(int(setting))} MB" if row["method"] == "ours" and setting.isdigit() else setting
+
+
+def _name(row: Row) -> str:
+    return " ".join(text for text in (METHODS.get(row.get("method", ""), row.get("method", "")), _setting(row)) if text)
+
+
 def short(row: Row) -> str:
-    what = row.get("method", "") + " " + str(row.get("setting", ""))
+    what = f"{row.get('method', '')} {_setting(row)}".strip()
     if "error" in row:
-        return f"{what.strip()} {row['error']}".strip()
+        return f"{what} {row['error']}".strip()
     relative = f", time {row['relative']:.3f}" if "relative" in row else ""
     wrong = "".join(f", {text}" for text, bad in (("OVER THE BUDGET", row.get("within") is False), ("OTHER BITS", row.get("bitwise") is False)) if bad)
-    return f"{what.strip()}: {_megabytes(row.get('allocated'))} MB{relative}{wrong}"
+    return f"{what}: {_megabytes(row.get('allocated'))} MB{relative}{wrong}"
 
 
 def _failed(title: str, row: Row, width: int) -> list[str]:
-    name = METHODS.get(row.get("method", ""), row.get("method", ""))
-    return [title, " ".join(text for text in (name, str(row.get("setting", ""))) if text), row["error"].replace("|", "/"), *[""] * (width - 3)]
+    return [title, _name(row), row["error"].replace("|", "/"), *[""] * (width - 3)]
 
 
 def _budgets(cases: list[Row]) -> list[str]:
@@ -58,7 +71,7 @@ def _budgets(cases: list[Row]) -> list[str]:
                 lines.append([title, "eager mode", "", "", _megabytes(row["allocated"]), _megabytes(row["libraries"]), _megabytes(row["reserved"]), "", "",
                               again, "", f"{1e3 * row['seconds']:.1f} ms", "", ""])  # fmt: skip
             else:
-                lines.append([title, row["setting"] + (" %" if row["setting"].isdigit() else ""), _megabytes(row["budget"]), _megabytes(row["planned"]),
+                lines.append([title, _setting(row), _megabytes(row["budget"]), _megabytes(row["planned"]),
                               _megabytes(row["allocated"]), _megabytes(row["libraries"]), _megabytes(row["reserved"]), _megabytes(row["planned_reserved"]), _truth(row["within"]),
                               _truth(row["bitwise"]), f"{100 * row['overhead']:.1f} %", f"{100 * (row['relative'] - 1):.1f} %",
                               _number(row["plan_seconds"], 1), _number(row["first_seconds"], 1)])  # fmt: skip
@@ -66,7 +79,7 @@ def _budgets(cases: list[Row]) -> list[str]:
     measured = [row for case in cases for row in case["rows"] if "within" in row]
     known = [row for row in measured if row["bitwise"] is not None]
     summary = f"{sum(row['within'] for row in measured)} of {len(measured)} budgets held; {sum(row['bitwise'] for row in known)} of {len(known)} bit for bit as eager mode."
-    return ["", "## Budgets", "", "Percent are of what eager mode takes above parameters, gradients, buffers, inputs, the optimizer's state and what is allocated",
+    return ["", f"## {HEADINGS['budgets']}", "", "Percent are of what eager mode takes above parameters, gradients, buffers, inputs, the optimizer's state and what is allocated",
             "between steps beside tensors, such as cuBLAS's workspace (\"of libraries\"); the budget counts all of these. \"By its rules\" is what the",
             "allocator should have reserved for the plan. Times are over those of eager mode in the same round, deterministic kernels in both.", "",
             summary, *_table(head, lines)]  # fmt: skip
@@ -79,7 +92,7 @@ def beside(row: Row, rows: list[Row]) -> Row | None:
 
 
 def _methods(cases: list[Row]) -> list[str]:
-    lines = ["", "## Side by side", "", "All take turns, a step each, in one process; times are medians of ratios to eager mode's step of the same round. Beside each way",
+    lines = ["", f"## {HEADINGS['methods']}", "", "All take turns, a step each, in one process; times are medians of ratios to eager mode's step of the same round. Beside each way",
              "of PyTorch's stands ours with its peak as the budget."]  # fmt: skip
     head = ["method", "setting", "allocated, MB", "reserved", "time", "least", "most", "ours: allocated", "reserved", "time", "predicted", "ours over it", "planning, s"]
     for case in cases:
@@ -93,8 +106,13 @@ def _methods(cases: list[Row]) -> list[str]:
             ours = [_megabytes(mine["allocated"]), _megabytes(mine["reserved"]), _number(mine["relative"]), _number(1 + mine["overhead"]),
                     _number(mine["relative"] / row["relative"]), _number(mine["plan_seconds"], 1)] if mine else [""] * 6  # fmt: skip
             made.append(cells + ours)
-        made += [_failed("", row, len(head))[1:] + [""] for row in case["rows"] if "error" in row]
-        lines += _table(head, made)
+        failed = [row for row in case["rows"] if "error" in row]
+        made += [[*_failed("", row, len(head))[1:], ""] for row in failed if row["error"] != NO_TIME]
+        late = [_name(row) for row in failed if row["error"] == NO_TIME]
+        if made:
+            lines += _table(head, made)
+        if late:
+            lines += ["", f"No time for: {'; '.join(late)}." if all(late) else f"{NO_TIME[0].upper()}{NO_TIME[1:]}."]
     return lines
 
 
@@ -112,26 +130,41 @@ def _graphs(cases: list[Row]) -> list[str]:
                               f"{1e3 * row['seconds']:.1f}", _number(row.get("relative")), _number(row.get("plan_seconds"), 1),
                               _number(row.get("first_seconds"), 1)])  # fmt: skip
             title = ""
-    return ["", "## CUDA graphs and generated code", "",
+    return ["", f"## {HEADINGS['graphs']}", "",
             "Ours with half of what eager mode takes above the base, and with all of it. With generated code the budget may not hold.", *_table(head, lines)]  # fmt: skip
 
 
+PARTS = {"budgets": _budgets, "methods": _methods, "graphs": _graphs}
+
+
 def page(record: Row) -> str:
-    machine = record["machine"]
+    machine, package = record["machine"], record.get("checkmate", {})
+    cores = f"{machine['cores']} cores of {machine['processor']}" if "processor" in machine else f"{machine['cores']} cores"
     device = (f"{machine['gpu']}, {machine['memory'] / 1e9:.1f} GB, CUDA {machine['cuda']}, cuDNN {machine['cudnn']}, allocator settings "
-              f"\"{machine['allocator']}\"") if record["device"] == "cuda" else f"{machine['threads']} threads of {machine['cores']} cores"  # fmt: skip
+              f"\"{machine['allocator']}\"; {cores}") if record["device"] == "cuda" else f"{machine['threads']} threads, {cores}"  # fmt: skip
+    commit = f", commit {package['commit']}" if "commit" in package else ""
+    measured = f"checkmate {package['version']} {package['package']}{commit}; " if package else ""
+    date = f"{record['date']}, " if "date" in record else ""
     lines = ["# checkmate.torch on a GPU" if record["device"] == "cuda" else "# checkmate.torch: the GPU's script, on a CPU", "",
-             f"`{record['command']}`, {record.get('seconds', 0) / 60:.1f} minutes. {device}; PyTorch {machine['torch']}, Python {machine['python']}, {machine['system']}.",
+             f"`{record['command']}`: {date}{record.get('seconds', 0) / 60:.1f} minutes.", "",
+             f"{measured}PyTorch {machine['torch']}, Python {machine['python']}, {machine['system']}. {device}.", "",
              f"Tests on CUDA: {record['tests']}."]  # fmt: skip
     if record["device"] != "cuda":
-        lines += ["", f"**{NO_GPU[0].upper()}{NO_GPU[1:]}.** What is here says that the script runs, not how fast a GPU is."]
-    parts = {"budgets": _budgets, "methods": _methods, "graphs": _graphs}
-    for part, made in parts.items():
+        size = "small models" if record["small"] else "full size"
+        lines += ["", f"**No GPU: CPU, {size}; CUDA graphs and reserved bytes not measured.** "
+                  "What is here says that the script runs, not how fast a GPU is."]  # fmt: skip
+    for part, made in PARTS.items():
         found = [case for case in record["cases"] if case["part"] == part]
+        # The comparisons are made of some networks only.
+        others = dict.fromkeys(case["title"] for case in record["cases"] if case["network"] not in {c["network"] for c in found})
         if found:
             lines += made(found)
+        elif part in record.get("parts", []):
+            lines += ["", f"## {HEADINGS[part]}"]
+        if others and (found or part in record.get("parts", [])):
+            lines += ["", f"Not measured in this way: {'; '.join(others)}."]
     return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":
-    print(page(json.loads(pathlib.Path(sys.argv[1]).read_text())), end="")
+    print(page(json.loads(pathlib.Path(sys.argv[1]).read_text(encoding="utf-8"))), end="")

@@ -29,6 +29,7 @@ from torch._functorch import config as functorch_config
 
 import checkmate
 import checkmate.torch
+import command
 import networks
 import physical
 import worker
@@ -153,7 +154,7 @@ def budgets(bench: Bench) -> Iterator[Row]:
     yield {"setting": "eager", "base": base, "bitwise": repeatable, "seconds": statistics.median(bench.seconds(eager) for _ in range(3)), **whole}
     for setting in bench.options.settings.split(","):
         if not bench.time_for_more():
-            yield {"setting": setting, "error": "left out: no time"}
+            yield {"setting": setting, "error": command.NO_TIME}
             continue
         torch._dynamo.reset()
         begin = time.perf_counter()
@@ -242,12 +243,17 @@ def methods(bench: Bench) -> Iterator[Row]:
         yield eager.row(eager)
         return
     made = [eager]
+    left_out: list[tuple[str, str]] = []
 
     def at(peak: Row) -> None:
         """Ours at another one's peak, but for what is within a thousandth of one that is there."""
         budget = peak["allocated"]
-        if bench.time_for_more() and not any(v.method == "ours" and budget * 0.999 <= int(v.setting) <= budget for v in made):
+        if any(v.method == "ours" and budget * 0.999 <= int(v.setting) <= budget for v in made):
+            return
+        if bench.time_for_more():
             made.append(Variant(bench, "ours", budget, bench.ours(budget)))
+        else:
+            left_out.append(("ours", str(budget)))
 
     def budgeted(share: float) -> Variant:
         torch._functorch.config.activation_memory_budget = share
@@ -257,16 +263,15 @@ def methods(bench: Bench) -> Iterator[Row]:
         # With batch norms PyTorch's partition works only after inductor's decompositions.
         return Variant(bench, "decomposed", share, worker.budgeted(bench.model, share, decompose=True, found=[]))
 
-    ways: list[Callable[[], Variant]] = [
-        lambda: Variant(bench, "checkpoint", "", bench.model, checkpointing(bench, worker.checkpointed)),
-        lambda: Variant(bench, "selective", "", bench.model, checkpointing(bench, worker.selective)),
-        *(lambda share=share: budgeted(share) for share in SHARES),  # type: ignore[misc]
+    ways: list[tuple[str, str, Callable[[], Variant]]] = [
+        ("checkpoint", "", lambda: Variant(bench, "checkpoint", "", bench.model, checkpointing(bench, worker.checkpointed))),
+        ("selective", "", lambda: Variant(bench, "selective", "", bench.model, checkpointing(bench, worker.selective))),
+        *(("budget", str(share), lambda share=share: budgeted(share)) for share in SHARES),  # type: ignore[misc]
     ]
     at(eager.facts)
-    out = 0
-    for way in ways:
+    for method, setting, way in ways:
         if not bench.time_for_more():
-            out += 1
+            left_out.append((method, setting))
             continue
         variant = way()
         made.append(variant)
@@ -275,8 +280,8 @@ def methods(bench: Bench) -> Iterator[Row]:
     by_turns(made, bench)
     for variant in made:
         yield variant.row(eager)
-    if out:
-        yield {"method": "left out", "setting": "", "error": f"no time for {out} of {len(ways)} ways of PyTorch's"}
+    for method, setting in left_out:
+        yield {"method": method, "setting": setting, "error": command.NO_TIME}
 
 
 def captured(bench: Bench, run: Run) -> Run:
@@ -333,7 +338,7 @@ def graphs(bench: Bench) -> Iterator[Row]:
     yield eager.row(eager) | {"seconds": statistics.median(bench.seconds(bench.model) for _ in range(3))}
     for name, setting, way in ways:
         if not bench.time_for_more():
-            yield {"method": name, "setting": setting, "error": "left out: no time"}
+            yield {"method": name, "setting": setting, "error": command.NO_TIME}
             continue
         torch._dynamo.reset()
         try:
@@ -355,23 +360,12 @@ def graphs(bench: Bench) -> Iterator[Row]:
 PARTS: dict[str, Callable[[Bench], Iterator[Row]]] = {"budgets": budgets, "methods": methods, "graphs": graphs}
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
-    """What measure.py hands on."""
-    parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
-    parser.add_argument("--small", action="store_true", help="models of a few hundred thousand parameters, for a CPU")
-    parser.add_argument("--scale", type=float, default=1.0, help="of the batches of the full size: 0.25 for a GPU with a fourth of the memory")
-    parser.add_argument("--seconds", type=float, default=3.0, help="time limit of our solver")
-    parser.add_argument("--settings", default="50,70,100,30,min", help="budgets in percent of what eager mode takes above the base; min")
-    parser.add_argument("--rounds", type=int, default=7, help="steps of each variant that are timed")
-    parser.add_argument("--inductor", action=argparse.BooleanOptionalAction, default=True, help="generated code, too")
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", choices=PARTS)
-    parser.add_argument("network", choices=networks.NETWORKS)
+    parser.add_argument("network", choices=command.TITLES)
     parser.add_argument("--limit", type=float, default=120)
-    arguments(parser)
+    command.arguments(parser)
     options = parser.parse_args()
     logging.captureWarnings(True)
     # A model is compiled for every variant.
@@ -382,6 +376,8 @@ def main() -> int:
     except Exception as error:  # noqa: BLE001 - whatever it is becomes the note of the row
         print(json.dumps({"error": said(error)}), flush=True)
         return 1
+    # What is left is to take all down, which may take a while.
+    print("end", flush=True)
     return 0
 
 

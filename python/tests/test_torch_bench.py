@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""bench/gpu runs: two small networks on the CPU, one budget each."""
+"""bench/gpu runs: two small networks on the CPU, one budget each. Its help and its complaints come first, and need no PyTorch."""
 
 from __future__ import annotations
 
@@ -11,30 +11,74 @@ import sys
 
 import pytest
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed", minversion="2.6")
-
 BENCH = pathlib.Path(__file__).parents[2] / "bench"
+if not BENCH.is_dir():
+    pytest.skip("bench/ is not beside this package", allow_module_level=True)
+
+
+def without_torch(folder: pathlib.Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """run.sh, where an import of PyTorch is seen."""
+    (folder / "torch.py").write_text("raise SystemExit('PyTorch was imported')\n")
+    environment = os.environ | {"CKM_TORCH_PYTHON": sys.executable, "PYTHONPATH": str(folder)}
+    return subprocess.run(["sh", str(BENCH / "gpu" / "run.sh"), *arguments], env=environment, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_the_help_names_every_option_and_needs_no_torch(tmp_path: pathlib.Path) -> None:
+    done = without_torch(tmp_path, "--minutes", "3", "--help")
+    assert done.returncode == 0 and done.stderr == ""
+    options = [
+        "--wheel",
+        "--tree",
+        "--minutes",
+        "--case",
+        "--parts",
+        "--output",
+        "--device",
+        "--small",
+        "--scale",
+        "--seconds",
+        "--settings",
+        "--rounds",
+    ]
+    for text in [*options, "--no-inductor", "CKM_TORCH_PYTHON"]:
+        assert text in done.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments, complaint",
+    [
+        (["--minuts", "3"], "unrecognized arguments: --minuts"),
+        (["--minutes", "0"], "--minutes: 0 is not a number above 0"),
+        (["--scale", "nan"], "--scale: nan is not a number above 0"),
+        (["--output", "page.md"], "'page.md' does not end in .json"),
+        (["--case", "mixer", "--parts", "methods"], "nothing to measure"),
+        (["--output", "{file}/gpu.json"], "cannot be written (File exists); --output FILE.json"),
+    ],
+)
+def test_what_is_wrong_is_said_before_anything_runs(tmp_path: pathlib.Path, arguments: list[str], complaint: str) -> None:
+    (tmp_path / "file").touch()
+    done = without_torch(tmp_path, *(text.replace("{file}", str(tmp_path / "file")) for text in arguments))
+    assert done.returncode == 2 and done.stdout == ""
+    assert complaint in done.stderr and "Traceback" not in done.stderr and "PyTorch was imported" not in done.stderr
+
+
+def test_a_python_that_is_not_there_is_named_and_no_other_is_taken(tmp_path: pathlib.Path) -> None:
+    command = ["sh", str(BENCH / "gpu" / "run.sh"), "--device", "cpu", "--output", str(tmp_path / "gpu.json")]
+    done = subprocess.run(command, env=os.environ | {"CKM_TORCH_PYTHON": "/nope/python"}, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 77 and done.stdout == ""
+    assert done.stderr.startswith("bench/gpu/run.sh: skipped: CKM_TORCH_PYTHON=/nope/python does not exist")
 
 
 def test_two_networks_hold_a_budget_and_the_page_says_that_there_was_no_gpu(tmp_path: pathlib.Path) -> None:
-    if not BENCH.is_dir():
-        pytest.skip("bench/ is not beside this package")
+    pytest.importorskip("torch", reason="PyTorch is not installed", minversion="2.6")
     path = os.pathsep.join([str(BENCH / "gpu"), str(BENCH / "torch"), *sys.path])
     options = ["--device", "cpu", "--small", "--parts", "budgets", "--settings", "50", "--seconds", "1", "--rounds", "1", "--minutes", "4"]
-    command = [
-        sys.executable,
-        str(BENCH / "gpu" / "measure.py"),
-        *options,
-        "--case",
-        "gpt2",
-        "--case",
-        "mixer",
-        "--output",
-        str(tmp_path / "gpu.json"),
-    ]
+    options += ["--case", "gpt2", "--case", "mixer"]
+    command = [sys.executable, str(BENCH / "gpu" / "measure.py"), *options, "--output", str(tmp_path / "gpu.json")]
     done = subprocess.run(command, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
-    cases = json.loads((tmp_path / "gpu.json").read_text())["cases"]
+    record = json.loads((tmp_path / "gpu.json").read_text())
+    cases = record["cases"]
     assert [case["network"] for case in cases] == ["gpt2", "mixer"]
     for case in cases:
         eager, ours = case["rows"]
@@ -43,3 +87,27 @@ def test_two_networks_hold_a_budget_and_the_page_says_that_there_was_no_gpu(tmp_
     text = (tmp_path / "gpu.md").read_text()
     assert "No GPU: CPU, small models; CUDA graphs and reserved bytes not measured" in text
     assert "2 of 2 budgets held; 2 of 2 bit for bit" in text
+    assert f"`bench/gpu/measure.py {' '.join(options)} --output gpu.json`" in text
+    for said in (f"checkmate {record['checkmate']['version']}", record["date"], record["machine"]["processor"]):
+        assert said in text
+
+
+def test_the_page_names_what_there_was_no_time_for() -> None:
+    late = {"error": "left out: no time"}
+    record = {
+        "command": "bench/gpu/run.sh", "device": "cpu", "small": True, "tests": "not run", "parts": ["budgets", "methods", "graphs"],
+        "machine": {"torch": "2", "python": "3", "system": "S", "processor": "P", "cores": 2, "threads": 2},
+        "cases": [
+            {"part": "budgets", "network": "gpt2", "title": "GPT", "rows": [{"setting": "70", **late}]},
+            {"part": "methods", "network": "gpt2", "title": "GPT", "rows": [late]},
+            {"part": "methods", "network": "vit", "title": "ViT", "rows": [{"method": "budget", "setting": "0.4", **late}]},
+            {"part": "graphs", "network": "gpt2", "title": "GPT", "rows": [late]},
+        ],
+    }  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, str(BENCH / "gpu" / "page.py"), "/dev/stdin"], input=json.dumps(record), capture_output=True, text=True, check=True
+    )
+    budgets, methods, graphs = done.stdout.split("\n## ")[1:]
+    assert "| GPT | 70 % | left out: no time |" in budgets and "Not measured in this way: ViT." in budgets
+    assert "### GPT\n\nLeft out: no time." in methods and "No time for: activation memory budget 0.4." in methods
+    assert "| GPT |  | left out: no time |" in graphs and "Not measured in this way: ViT." in graphs
