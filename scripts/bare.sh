@@ -22,7 +22,7 @@ bare_possible() {
 }
 
 # bare_apart OPTION... COMMAND...: with mounts and processes in name spaces of their own, so that all of them are gone when it
-# returns, or when the shell that called it, or the one that this has made of it by "&", is killed.
+# returns, or when the shell that runs it is killed, which behind "&" is a subshell.
 bare_apart() {
     setpriv --pdeathsig KILL unshare --mount --pid --fork --kill-child "$@"
 }

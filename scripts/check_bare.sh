@@ -21,6 +21,7 @@ esac
 PATH=$PATH:/usr/sbin:/sbin
 export PATH
 . scripts/bare.sh
+. scripts/waited.sh
 suite=bookworm
 
 skip() {
@@ -31,24 +32,13 @@ bare_possible "$suite" || skip "$bare_reason"
 commit=$(git rev-parse --short --verify -q HEAD) || skip "this is not a git checkout, and a clone is what is tried"
 
 work=$(mktemp -d)
-running=""
 cleanup() {
     # What it has started and mounted goes with it; see scripts/bare.sh.
-    [ -z "$running" ] || kill -KILL "$running" 2>/dev/null || true
-    [ -z "$running" ] || wait "$running" 2>/dev/null || true
+    stop_waited
     rm -rf --one-file-system "$work"
 }
 trap cleanup EXIT
 trap 'exit 1' HUP INT TERM
-# waited COMMAND...: in the background, so that a signal is heeded at once.
-waited() {
-    "$@" &
-    running=$!
-    status=0
-    wait "$running" || status=$?
-    running=""
-    return "$status"
-}
 
 system=$work/system
 echo "== a fresh $suite with make"

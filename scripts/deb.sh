@@ -34,7 +34,7 @@ checkmate ($version-1) unstable; urgency=medium
  -- $maintainer  $(git log -1 --date=rfc --format=%cd)
 END
 export DEB_BUILD_OPTIONS="${DEB_BUILD_OPTIONS:-parallel=$(nproc)}"
-waited env -C "$tree" dpkg-buildpackage -us -uc >"$work/log" 2>&1 || { tail -n 60 "$work/log" >&2; exit 1; }
+waited setsid env -C "$tree" dpkg-buildpackage -us -uc >"$work/log" 2>&1 || { tail -n 60 "$work/log" >&2; exit 1; }
 
 # As root lintian warns of itself; everything it finds in the packages is a failure.
 lintian --allow-root --fail-on error,warning,info --display-info "$work"/checkmate_*.changes ||

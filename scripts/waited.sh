@@ -2,9 +2,10 @@
 # Long commands that end at once when their script is told to. Sourced, not run.
 running=""
 
-# waited PROGRAM...: in a session of its own and in the background, since a shell heeds a signal only between commands.
+# waited COMMAND...: in the background, since a shell heeds a signal only between commands. A program that starts others goes behind
+# setsid: stop_waited then ends all of them.
 waited() {
-    setsid "$@" &
+    "$@" &
     running=$!
     status=0
     wait "$running" || status=$?
@@ -12,7 +13,9 @@ waited() {
     return "$status"
 }
 
-# stop_waited: ends the program and all that it has started; for the trap on EXIT.
+# stop_waited: ends the command, if one runs; for the trap on EXIT.
 stop_waited() {
-    [ -z "$running" ] || kill -KILL -- "-$running" 2>/dev/null || true
+    [ -n "$running" ] || return 0
+    kill -KILL -- "-$running" 2>/dev/null || kill -KILL "$running" 2>/dev/null || true
+    wait "$running" 2>/dev/null || true
 }

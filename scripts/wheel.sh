@@ -27,7 +27,7 @@ trap 'exit 1' HUP INT TERM
 unset CFLAGS CXXFLAGS CPPFLAGS LDFLAGS
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || stat -c %Y include/checkmate/base.h)}
 export SOURCE_DATE_EPOCH
-waited "$tools/bin/python" -m build --wheel --no-isolation --outdir "$work/plain" python >"$work/log" 2>&1 ||
+waited setsid "$tools/bin/python" -m build --wheel --no-isolation --outdir "$work/plain" python >"$work/log" 2>&1 ||
     { tail -n 40 "$work/log" >&2; fail "the build fails, see above"; }
 
 # The reference BLAS and LAPACK: others that may be installed in their place are large and meant for one processor.
