@@ -8,17 +8,8 @@ set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 
-python=""
-for candidate in "${CKM_TORCH_PYTHON:-}" python3 /usr/bin/python3; do
-    if [ -n "$candidate" ] && "$candidate" -c "import torch" >/dev/null 2>&1; then
-        python=$candidate
-        break
-    fi
-done
-if [ -z "$python" ]; then
-    echo "bench/pytorch: skipped: no python with PyTorch; set CKM_TORCH_PYTHON to one that has it"
-    exit 77
-fi
+. "$root/bench/python.sh"
+find_python torch PyTorch CKM_TORCH_PYTHON
 
 program=${CHECKMATE:-}
 for candidate in "$root/build/release/checkmate" "$root/build/checkmate"; do
