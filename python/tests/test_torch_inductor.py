@@ -126,6 +126,21 @@ def test_the_least_takes_no_more_than_keeping_everything() -> None:
     assert taken("min") <= taken("100%")
 
 
+@needs_inductor
+def test_a_budget_that_an_error_names_works() -> None:
+    model, inputs = Net(), _inputs()
+
+    def compiled(budget: int | str) -> Any:
+        torch._dynamo.reset()
+        return ct.compile(model, budget, compiler="inductor", costs="estimate", cache=False, time_limit=1)
+
+    with pytest.raises(ct.InfeasibleError, match="works") as caught:
+        _step(compiled("5%"), *inputs)
+    named = compiled(caught.value.smallest_known)
+    _step(named, *inputs)
+    assert meter.peak_bytes(lambda: _step(named, *inputs), model, list(inputs)) <= caught.value.smallest_known
+
+
 class PostNorm(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
