@@ -31,7 +31,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Device:
-    """A built-in device. `memory_bytes`: of its own memory, as the data sheet has it; 0 where it has none. `has_tf32`: products in
+    """A built-in device. `memory_bytes`: what tensors may take of its own memory; 0 where it has none. `has_tf32`: products in
     float32 are taken to run on units of less precision, at `matrix_rate`. `half_rates`: peak
     multiply-accumulates a second of its matrix units by half precision; 0 where it has no such units. `efficiency`: the fraction of
     the peak that is assumed by class, for float32; of matrix products in half precision it is `half_efficiency`, from `source`."""

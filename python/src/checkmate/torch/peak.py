@@ -147,7 +147,7 @@ def reserved_bytes(joint: Joint, halves: Halves, workspace: dict[str, int], *, e
     given = {node: joint.graph.tensors[joint.tensor_of[node]].bytes for node in inputs if node in joint.tensor_of}
     placeholders = [node for node in inputs if node.op == "placeholder"]
     trained = [given[node] for node, made in zip(placeholders, joint.backward_outputs, strict=False) if made is not None and given.get(node)]
-    # What lies beside the step is as large as the parameters as often as it can be, as gradients and an optimizer's state are.
+    # What lies beside the step is taken for copies of the parameters, as gradients and an optimizer's state are, and a rest.
     times, rest = divmod(joint.graph.fixed_bytes, sum(trained)) if trained else (0, joint.graph.fixed_bytes)
     for size in [*given.values(), *(trained * times), rest]:
         if size:
