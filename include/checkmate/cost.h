@@ -62,7 +62,7 @@ typedef enum ckm_device_precision { CKM_DEVICE_FLOAT32, CKM_DEVICE_FLOAT16, CKM_
 
 // What a built-in device has beside the model of its arithmetic in float32.
 typedef struct ckm_device_product {
-    int64_t memory_bytes;       // as the data sheet has it, with 10^9 bytes a GB; what error correction leaves of it
+    int64_t memory_bytes;       // what tensors may take of its own memory, less than CUDA reports; 0: it has none
     double float16_macs_per_s;  // peak of the units that matrix products and convolutions run on; 0: it has none for it
     double bfloat16_macs_per_s;  // the same
     double half_efficiency;      // reached of both by matrix products and convolutions, as a fraction of the peak

@@ -9,8 +9,8 @@
 #include "base/clock.h"
 #include "milp/milp.h"
 
-// Cutting goes on while so many rounds, where options->patience does not say otherwise, together close at least this share of the gap to `enough`, or of the bound where
-// that is not known.
+// Cutting goes on while so many rounds, where options->patience does not say otherwise, together close at least this
+// share of the gap to `enough`, or of the bound where that is not known.
 enum { patient_rounds = 5 };
 static const double worthwhile = 0.01;
 

@@ -14,11 +14,16 @@ typedef struct lines {
 
 static ckm_status read_lines(const ckm_i_ref_op *r, lines *l, ckm_error *err)
 {
-    const ckm_shape *shape = &ckm_i_ref_in(r, 0)->shape;
+    const ckm_i_graph_tensor *logits = ckm_i_ref_in(r, 0);
+    const ckm_shape *shape = &logits->shape;
     const ckm_i_graph_tensor *given = ckm_i_ref_in(r, 1);
     const int32_t *labels = ckm_i_ref_input(r, 1);
     int32_t axis = ckm_i_ref_axis(r, "axis", -1, shape->rank);
     *l = (lines){ckm_i_ref_span(shape, 0, axis), shape->dims[axis], ckm_i_ref_span(shape, axis + 1, shape->rank), 0};
+    if (logits->dtype != CKM_F32) {
+        return ckm_i_ref_error(r, err, CKM_ERR_UNSUPPORTED, "\"%.200s\" is not single precision (float32)",
+                               logits->name);
+    }
     if (given->dtype != CKM_I32) {
         return ckm_i_ref_error(r, err, CKM_ERR_UNSUPPORTED, "\"%.200s\" must be int32", given->name);
     }
