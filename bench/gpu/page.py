@@ -141,7 +141,7 @@ def page(record: Row) -> str:
     machine, package = record["machine"], record.get("checkmate", {})
     cores = f"{machine['cores']} cores of {machine['processor']}" if "processor" in machine else f"{machine['cores']} cores"
     device = (f"{machine['gpu']}, {machine['memory'] / 1e9:.1f} GB, CUDA {machine['cuda']}, cuDNN {machine['cudnn']}, allocator settings "
-              f"\"{machine['allocator']}\"; {cores}") if record["device"] == "cuda" else f"{machine['threads']} threads, {cores}"  # fmt: skip
+              f"\"{machine['allocator']}\"; {cores}") if record["device"] == "cuda" else f"{machine['threads']} thread{'s' if machine['threads'] != 1 else ''}, {cores}"  # fmt: skip
     commit = f", commit {package['commit']}" if "commit" in package else ""
     measured = f"checkmate {package['version']} {package['package']}{commit}; " if package else ""
     date = f"{record['date']}, " if "date" in record else ""
