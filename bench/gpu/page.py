@@ -131,7 +131,7 @@ def _graphs(cases: list[Row]) -> list[str]:
                               _number(row.get("first_seconds"), 1)])  # fmt: skip
             title = ""
     return ["", f"## {HEADINGS['graphs']}", "",
-            "Ours with half of what eager mode takes above the base, and with all of it. With generated code the budget may not hold.", *_table(head, lines)]  # fmt: skip
+            "Ours with half of what eager mode takes above the base, and with all of it.", *_table(head, lines)]  # fmt: skip
 
 
 PARTS = {"budgets": _budgets, "methods": _methods, "graphs": _graphs}
