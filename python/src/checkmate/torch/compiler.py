@@ -25,6 +25,7 @@ from . import (
     casts,
     devices,
     failures,
+    fsdp,
     kernels,
     outputs,
     pipeline,
@@ -33,6 +34,7 @@ from . import (
     ranks,
     recurrent,
     runtime,
+    shards,
     strides,
     symbols,
     verified,
@@ -231,7 +233,12 @@ class Backend:
 
     def _without_gradients(self, compiler: Callable[..., Any]) -> Callable[..., Any]:
         """What makes the code of a graph without a backward pass."""
-        return compiler
+
+        def placed(graph: fx.GraphModule, inputs: Any) -> Any:
+            shards.place(graph)
+            return compiler(graph, inputs)
+
+        return placed
 
     def _compile_traced(self, module: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
         if self.options.compiler == "inductor":
@@ -361,7 +368,9 @@ def compile(
     progress: called with a line of text now and then while it plans, such as `print`.
 
     A DistributedDataParallel model has its module compiled in place; its buckets are counted, and the processes agree on
-    one plan for each graph.
+    one plan for each graph. A model that `fully_shard` was called on (FSDP2) has its parameters gathered as the plan says: those of units with
+    reshard_after_forward=True (PyTorch's default, but for the outermost) are held until the backward pass or gathered again, whichever is
+    better within the budget. All processes follow the plan of rank 0, within the least of their budgets.
 
     Return the loss from the model, by itself or beside other things: what is computed outside is not planned. Where outputs that are
     no scalars are differentiated, room is left for a loss outside: as many bytes again until the backward pass is over, which mse_loss
@@ -378,6 +387,9 @@ def compile(
     # What the wrapper itself does cannot be traced; its module is compiled in place.
     target: Any = model.module if isinstance(model, torch.nn.parallel.DistributedDataParallel) else model
     wrapped = target is not model
+    sharded = fsdp.of(target)
+    if sharded is not None:
+        fsdp.check_options(graph_breaks=graph_breaks, fallback=fallback, verify=verify, **options)
     if inplace and not isinstance(model, torch.nn.Module):
         raise TypeError(f"inplace=True needs a torch.nn.Module, not {type(model).__name__}")
     inplace = inplace or wrapped
@@ -400,6 +412,8 @@ def compile(
     made.gradients_counted = accumulate
     original: Any = target._call_impl if inplace else target
     traced = _traced_whole(original) if inplace else original
+    if sharded is not None:
+        original = sharded.call
     static = settings.dynamic is not True
     dynamic = None if static else True  # `during_call` says that sizes are static, in the calls that compile only
     compiled: Any = torch.compile(traced, backend=made, fullgraph=graphs is None, dynamic=dynamic)
@@ -409,6 +423,7 @@ def compile(
     per_call: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
     if graphs is not None or not torchs.only_while_compiling(run, settings.shapes, static=static):
         per_call = functools.partial(torchs.during_call, settings.shapes, static=static)
+    around = contextlib.nullcontext if sharded is None else sharded.whole
     guard = failures.Guard(run, original, fallback=fallback == "eager", graphs=graphs)
 
     def planned(*args: Any, **kwargs: Any) -> Any:
@@ -416,7 +431,7 @@ def compile(
         if mark is not None:
             mark(args, kwargs)
         try:
-            with per_call():
+            with per_call(), around():
                 return guard(*args, **kwargs)
         finally:
             made.arguments = None
@@ -490,7 +505,8 @@ def _fixed_bytes(model: object, optimizer: torch.optim.Optimizer | None, accumul
 def _gradient_bytes(parameters: Iterable[torch.Tensor]) -> tuple[int, int]:
     """Of the gradients that parameters will have, and of those that are there."""
     trained = [p for p in parameters if p.requires_grad]
-    return sum(p.numel() * p.element_size() for p in trained), sum(p.numel() * p.element_size() for p in trained if p.grad is not None)
+    sizes = [(fsdp.local(p).untyped_storage().nbytes() if fsdp.local(p) is not p else p.numel() * p.element_size(), p.grad) for p in trained]
+    return sum(size for size, _grad in sizes), sum(size for size, grad in sizes if grad is not None)
 
 
 def plans(compiled: Any) -> list[Plan]:

@@ -22,7 +22,7 @@ from torch import fx
 from torch.utils._pytree import tree_flatten, tree_map
 
 from ..planning import plan_cache
-from . import effects, joint, meter, recurrent, symbols
+from . import collectives, effects, joint, meter, recurrent, shards, symbols
 
 #: FLOPs per second, bytes per second, seconds to start a call. Round figures of a CPU core and of a data-centre GPU
 #: (NVIDIA A100 data sheet: 19.5 TFLOPS in single precision, 1.6 TB/s); measure to do better.
@@ -73,6 +73,9 @@ def estimate(node: fx.Node) -> tuple[int, int]:
     """Nanoseconds, and zero bytes of workspace; recurrent layers, whose workspace is large, are measured."""
     if node.target in _TRIED:
         return _tried(node)
+    sent = collectives.cost(node)
+    if sent is not None:
+        return sent
     outputs = _tensors(symbols.concrete(node.meta.get("val")))
     device = outputs[0].device.type if outputs else "cpu"
     rate, bandwidth, start = _RATES.get(device, _RATES["cuda"])
@@ -143,7 +146,8 @@ _OPAQUE = {"aten::mkldnn_rnn_layer_backward", "aten::_cudnn_rnn_backward"}
 
 def _measurable(node: fx.Node) -> bool:
     target = node.target
-    return isinstance(target, torch._ops.OpOverload) and target._schema.name not in _OPAQUE and not effects.runs_once(node) and not _is_view(node)
+    known = target is not shards.GATHER and not effects.runs_once(node) and not _is_view(node)
+    return isinstance(target, torch._ops.OpOverload) and target._schema.name not in _OPAQUE and known
 
 
 def _device(node: fx.Node) -> torch.device:

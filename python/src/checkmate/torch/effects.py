@@ -6,6 +6,8 @@ from __future__ import annotations
 import torch
 from torch import fx
 
+from . import shards
+
 #: Marks, in a node's metadata, a call that must not be computed again.
 ONCE = "checkmate_once"
 
@@ -44,6 +46,8 @@ def runs_once(node: fx.Node) -> bool:
         return True
     if node.meta.get(ONCE):
         return True
+    if target is shards.GATHER:
+        return not shards.may_repeat(node)
     if isinstance(target, torch._ops.OpOverload):
-        return target._schema.is_mutable or target.namespace in _COLLECTIVES or target in fx.node._side_effectful_functions
+        return target._schema.is_mutable or target.namespace in _COLLECTIVES or target is shards.REDUCE or target in fx.node._side_effectful_functions
     return isinstance(target, torch._ops.HigherOrderOperator)

@@ -15,10 +15,11 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import fx
+from torch._library.fake_class_registry import FakeScriptObject
 
 from ..errors import UnsupportedError
 from ..graph import Graph, OpKind
-from . import devices, effects, fusion, inplace, places, random_state, symbols
+from . import devices, effects, fusion, inplace, places, random_state, shards, symbols
 
 #: Cost of a call in nanoseconds, and the bytes it needs beside its operands and outputs.
 CostFn = Callable[[fx.Node], tuple[int, int]]
@@ -98,6 +99,11 @@ _LOSS_SCALARS, _SCALAR_BYTES = 4, 16
 
 def is_tangent(node: fx.Node) -> bool:
     return node.op == "placeholder" and "tangents" in str(node.target)
+
+
+def is_opaque(node: fx.Node) -> bool:
+    """An input that is an object of Python's, such as the mesh of a distributed tensor."""
+    return node.op == "placeholder" and isinstance(node.meta.get("val"), (torch.ScriptObject, FakeScriptObject))
 
 
 def tensors(value: object) -> list[torch.Tensor | None]:
@@ -256,7 +262,7 @@ class _Builder:
             attribute = getattr(module, str(node.target), None)
             value = attribute if isinstance(attribute, torch.Tensor) else None
         if node.op in ("placeholder", "get_attr") and isinstance(value, torch.Tensor) and not is_tangent(node):
-            self._tensor(value, node, node.name, "input")
+            self._tensor(value, node, node.name, "input", shards.shard_bytes(node))
 
     def call(self, node: fx.Node, kind: OpKind) -> None:
         read = fusion.operands(node, self.fused)

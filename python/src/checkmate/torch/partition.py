@@ -17,7 +17,7 @@ from torch import fx
 from ..errors import UnsupportedError
 from ..schedule import Schedule, Step
 from . import effects, fusion, inplace, random_state, symbols
-from .joint import Joint, is_tangent, storage_bytes, storage_key, tensors
+from .joint import Joint, is_opaque, is_tangent, storage_bytes, storage_key, tensors
 
 #: In the metadata of a call in one of the halves: the name that it has in the joint graph.
 CALL = "checkmate_call"
@@ -85,7 +85,8 @@ def split(joint: Joint, schedule: Schedule) -> Halves:
     for output in joint.backward_outputs:
         if isinstance(output, fx.Node) and output not in computed and output.op != "get_attr" and not is_tangent(output):
             saved[output] = None
-    kept, anew = _one_a_storage(saved)
+    opaque = [node for node in saved if is_opaque(node)]
+    kept, anew = _one_a_storage({node: None for node in saved if node not in opaque})
     for view in anew:
         for parent in view.all_input_nodes:
             if symbols.is_symbol(parent) or symbols.is_number(parent):
@@ -106,10 +107,11 @@ def split(joint: Joint, schedule: Schedule) -> Halves:
             raise UnsupportedError(f"{node.name} is no tensor and is needed in the backward pass: shapes must be static")
     values = [_copy_constant(joint, forward, node) for node in joint.forward_outputs]
     values += [_copy_constant(joint, forward, node) for node in kept] + [state_of[node] for node in states]
-    values += [forward.value[node] for node in numbers]
-    _finish(joint, forward, values, _descriptors(joint, True, len(kept) + len(states) + len(numbers)))
+    # AOTAutograd has tensors first among the outputs, then opaque objects, then numbers; numbers are first among the inputs.
+    values += [forward.value[node] for node in (*opaque, *numbers)]
+    _finish(joint, forward, values, _descriptors(joint, True, len(kept) + len(states) + len(opaque) + len(numbers)))
 
-    for node in numbers:  # AOTAutograd has numbers last among the outputs, and first among the inputs
+    for node in numbers:
         backward.placeholder(node)
     for node in kept:
         backward.placeholder(node)
@@ -117,6 +119,8 @@ def split(joint: Joint, schedule: Schedule) -> Halves:
         new = backward.graph.placeholder(f"{node.name}_state")
         new.meta = dict(state_of[node].meta)
         state_of[node] = new
+    for node in opaque:
+        backward.placeholder(node)
     for node in nodes:
         if is_tangent(node):
             backward.placeholder(node)

@@ -3,20 +3,22 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
 
 import torch
 from torch import fx
 
-from ..errors import InfeasibleError
+from ..errors import CheckmateError, InfeasibleError
 from ..planning import budget, plan_cache
 from ..schedule import Schedule
-from . import breaks, devices, joint, partition, pipeline
+from . import breaks, devices, joint, partition, pipeline, ranks, shards
 from .fit import Fit, keeping_all, run
 from .fit_least import cheapest, least_of_all
 from .fit_within import fit_or_say, fit_within
+from .meeting import meet
 from .options import Options
 from .planned import Plan
 from .ranges import Ranges
@@ -40,18 +42,22 @@ def plan(module: fx.GraphModule, num_fwd_outputs: int, options: Options, name: s
     model = traced.build()
     baseline_bytes = Schedule.baseline(model.graph).simulate(model.graph).peak_bytes if stage is None else keeping_all(model, 0, traced).peak_bytes
     size = f"{name}: {len(model.graph.ops)} operators, {baseline_bytes:,} bytes without rematerialization"
-    if options.budget == budget.LEAST:
-        options.say(f"{size}, budget: the least")
-        smallest = least_of_all(model, traced)
-        limit = smallest.peak_bytes
-        fit = cheapest(model, limit, traced, smallest)
-    else:
+    given: int | None = None
+    if options.budget != budget.LEAST:
         present = model.input_bytes if within is None else within.present_bytes(model)
-        limit = budget.in_bytes(options.budget, baseline_bytes=baseline_bytes, free_bytes=lambda: devices.free_bytes(device_of(module)),
+        given = budget.in_bytes(options.budget, baseline_bytes=baseline_bytes, free_bytes=lambda: devices.free_bytes(device_of(module)),
                                 held_bytes=present + around.held_bytes + options.held_now_bytes)  # fmt: skip
-        options.say(f"{size}, budget {limit:,}")
+    options.say(f"{size}, budget{': the least' if given is None else f' {given:,}'}")
+
+    def find(limit: int | None) -> tuple[joint.Joint, Fit, int]:
+        if limit is None:
+            smallest = least_of_all(model, traced)
+            return model, cheapest(model, smallest.peak_bytes, traced, smallest), smallest.peak_bytes
         known = _fit_of_others(model, limit, traced, others)
-        model, fit = (model, known) if known is not None else _fit_among(model, limit, traced, around)
+        return (*((model, known) if known is not None else _fit_among(model, limit, traced, around)), limit)
+
+    members = shards.ranks_of(module)
+    model, fit, limit = find(given) if len(members) < 2 else _fit_of_all(members, model, given, traced, find)
     total = fit.schedule.simulate(model.graph).cost
     made = Plan(
         graph=model.graph, schedule=fit.schedule, budget_bytes=limit, solved_bytes=fit.solved_bytes, peak_bytes=fit.peak_bytes,
@@ -65,6 +71,35 @@ def plan(module: fx.GraphModule, num_fwd_outputs: int, options: Options, name: s
     )  # fmt: skip
     options.say(f"{name}: {made}")
     return made, fit.halves
+
+
+def _fit_of_all(members: set[int], model: joint.Joint, limit: int | None, traced: Traced,
+                find: Callable[[int | None], tuple[joint.Joint, Fit, int]]) -> tuple[joint.Joint, Fit, int]:  # fmt: skip
+    """What the first of these processes finds. They may differ in what they hold beside the graph, as their parts of an optimizer's state
+    do, so it plans for the least room that is left beside that. What it proved is worth nothing under other costs, and then there is no bound."""
+    beside = model.graph.fixed_bytes
+    operators, tensors, _beside, results = ranks.structure(model.graph)
+    meeting = meet(sorted(members), ranks.digest(repr((operators, tensors, results))), None if limit is None else limit - beside)
+    costs = ranks.digest(model.graph.to_json(places=False))
+    if meeting.leads:
+        found: list[tuple[joint.Joint, Fit, int]] = []
+
+        def answer() -> str:
+            found.append(find(None if meeting.room is None else meeting.room + beside))
+            _model, fit, within = found[0]
+            return json.dumps([fit.schedule.to_json(), asdict(fit.claim), fit.solved_bytes - beside, within - beside, costs])
+
+        meeting.lead(answer)
+        return found[0]
+    told, claim, solved, room, theirs = json.loads(meeting.follow())
+    schedule, within = Schedule.parse(told), room + beside
+    if not schedule.verify(model.graph, within):
+        raise CheckmateError(f"the schedule of {meeting.leader} is not one of this process' graph")
+    known = plan_cache.Claim(**claim) if theirs == costs else plan_cache.Claim("feasible", None)
+    fit = run(model, (schedule, known, meeting.leader), solved + beside, within, traced)
+    if fit.peak_bytes > within:
+        raise CheckmateError(f"the plan of {meeting.leader} takes {fit.peak_bytes:,} bytes here, of {within:,}")
+    return model, fit, within
 
 
 def _fit_of_others(model: joint.Joint, limit: int, traced: Traced, others: Sequence[Schedule]) -> Fit | None:

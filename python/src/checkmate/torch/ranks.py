@@ -37,9 +37,9 @@ def first_come(graph: Graph, budget: int | None, settings: tuple[object, ...], f
     What another process proved is worth nothing under other costs, and then there is no bound."""
     if size() == 1:
         return find()
-    key = "checkmate/" + _digest(repr((_structure(graph), budget, settings)))
+    key = "checkmate/" + digest(repr((structure(graph), budget, settings)))
     store = dist.distributed_c10d._get_default_store()
-    costs = _digest(graph.to_json(places=False))
+    costs = digest(graph.to_json(places=False))
     if store.add(f"{key}/asked", 1) == 1:
         answer = ""
         try:
@@ -69,11 +69,11 @@ def bucket_bytes(model: torch.nn.Module) -> int:
     return sum(p.numel() * p.element_size() for p in model.parameters() if p.requires_grad)
 
 
-def _structure(graph: Graph) -> object:
+def structure(graph: Graph) -> tuple[object, object, int, object]:
     """What processes with the same graph agree on: operators, tensors and bytes, but nothing measured."""
     ops = [(op.name, op.recomputable, op.inputs, op.outputs, op.inplace) for op in graph.ops]
     return ops, [(t.bytes, t.alias_of) for t in graph.tensors], graph.fixed_bytes, graph.results
 
 
-def _digest(text: str) -> str:
+def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()

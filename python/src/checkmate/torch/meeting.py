@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes that must follow one plan, because it says how often they talk to each other.
+
+They meet in the key-value store behind torch.distributed before one of them plans: each says what its graph is and what room its budget
+leaves. Where graphs differ, or somebody does not come, all that are there raise an error. Then the first one plans for the least room, and
+the others take its schedule, or its error. While it plans, it shows every second that it lives.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch.distributed as dist
+
+from ..errors import CheckmateError, InfeasibleError
+
+#: Seconds to wait for a process to come, whose tracing may take that much longer; and without a sign of life from the one that plans.
+COMING, ALIVE = 300.0, 30.0
+
+_POLL, _PULSE = 0.05, 1.0
+
+#: How often these processes have met.
+_met: Counter[tuple[int, ...]] = Counter()
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """`room`: the least of all."""
+
+    ranks: tuple[int, ...]
+    key: str
+    room: int | None
+
+    @property
+    def leads(self) -> bool:
+        return dist.get_rank() == self.ranks[0]
+
+    @property
+    def leader(self) -> str:
+        return f"rank {self.ranks[0]}"
+
+    def lead(self, find: Callable[[], str]) -> None:
+        """Finds an answer and tells it to the others, or why there is none."""
+        store, over = _store(), threading.Event()
+
+        def pulse() -> None:
+            beats = 0
+            while not over.wait(_PULSE):
+                beats += 1
+                store.set(f"{self.key}/alive", str(beats))
+
+        thread = threading.Thread(target=pulse, daemon=True)
+        thread.start()
+        try:
+            answer: dict[str, Any] = {"answer": find()}
+        except BaseException as error:
+            answer = _told(error)
+            raise
+        finally:
+            over.set()
+            thread.join()
+            store.set(f"{self.key}/answer", json.dumps(answer))
+
+    def follow(self) -> str:
+        """What the leader tells. CheckmateError if it failed or is gone."""
+        heard, beats = time.monotonic(), ""
+        try:
+            store = _store()
+            while not store.check([f"{self.key}/answer"]):
+                if store.check([f"{self.key}/alive"]):
+                    now = store.get(f"{self.key}/alive").decode()
+                    heard, beats = (time.monotonic(), now) if now != beats else (heard, beats)
+                if time.monotonic() - heard > ALIVE:
+                    raise CheckmateError(f"{self.leader}, which plans for all, has not been heard of for {ALIVE:.0f} s")
+                time.sleep(_POLL)
+            answer = json.loads(store.get(f"{self.key}/answer").decode())
+        except (RuntimeError, dist.DistError) as error:
+            raise _gone(error) from None
+        if "answer" in answer:
+            return str(answer["answer"])
+        message = f"{self.leader} could not plan: {answer['error']}"
+        raise InfeasibleError(message, **answer["infeasible"]) if "infeasible" in answer else CheckmateError(message)
+
+
+def meet(ranks: Sequence[int], structure: str, room: int | None) -> Meeting:
+    """Of all these ranks, each of which calls this. `structure`: what must be the same for all; `room`: what this process' budget leaves for
+    the graph, in bytes, None for the least budget. CheckmateError if one does not come within `COMING` seconds, or has another graph."""
+    members = tuple(sorted(ranks))
+    _met[members] += 1
+    key = f"checkmate/meeting/{','.join(map(str, members))}/{_met[members]}"
+    try:
+        store = _store()
+        store.set(f"{key}/{dist.get_rank()}", json.dumps([structure, room]))
+        until = time.monotonic() + COMING
+        missing = list(members)
+        while missing:
+            missing = [rank for rank in missing if not store.check([f"{key}/{rank}"])]
+            if missing and time.monotonic() > until:
+                raise CheckmateError(f"{_named(missing)} did not come to plan this graph within {COMING:.0f} s; all processes must call the model")
+            time.sleep(_POLL if missing else 0)
+        told = {rank: json.loads(store.get(f"{key}/{rank}").decode()) for rank in members}
+    except (RuntimeError, dist.DistError) as error:
+        raise _gone(error) from None
+    others = [rank for rank in members if told[rank][0] != told[members[0]][0]]
+    if others:
+        raise CheckmateError(f"{_named(others)} must have the same graph as rank {members[0]}, but it differs: the model, the shapes of the inputs "
+                             "or what requires gradients")  # fmt: skip
+    rooms = [told[rank][1] for rank in members]
+    if any(one is None for one in rooms) and any(one is not None for one in rooms):
+        raise CheckmateError('all processes must give a budget, or all must ask for the least with "min"')
+    return Meeting(members, key, None if rooms[0] is None else min(rooms))
+
+
+def _told(error: BaseException) -> dict[str, Any]:
+    if isinstance(error, InfeasibleError):
+        known = {"proven": error.proven, "budget_bytes": error.budget_bytes, "smallest_known": error.smallest_known,
+                 "largest_impossible": error.largest_impossible}  # fmt: skip
+        return {"error": str(error), "infeasible": known}
+    return {"error": str(error) or type(error).__name__}
+
+
+def _store() -> Any:
+    return dist.distributed_c10d._get_default_store()
+
+
+def _gone(error: Exception) -> CheckmateError:
+    return CheckmateError(
+        f"the store of torch.distributed does not answer, so that the processes cannot agree on a plan: {str(error).splitlines()[0]}"
+    )
+
+
+def _named(ranks: Sequence[int]) -> str:
+    return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}"
