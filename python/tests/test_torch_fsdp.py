@@ -184,7 +184,7 @@ def _ways(rank: int) -> dict[str, Any]:
         losses, after, plans = trained(prepare, True, **options)
         found[name] = {"losses": _same(losses, expected), "weights": _same(after, weights), "held": plans[0].peak_bytes <= plans[0].budget_bytes,
                        "fixed": plans[0].graph.fixed_bytes, "again": sum("gather" in call for call in plans[0].recomputed)}  # fmt: skip
-    states = sum(2 * fsdp.local(p).untyped_storage().nbytes() + 4 for p in _sharded().parameters())
+    states = sum(2 * fsdp.local(p).nbytes + 4 for p in _sharded().parameters())
     return found | {"states": states}
 
 

@@ -49,7 +49,23 @@ def replace(module: fx.GraphModule, chosen: dict[fx.Node, Kernel], *, flash: boo
         for node in inner.graph.nodes:
             if node.op == "call_function" and node.target in (functional.scaled_dot_product_attention, torch._C._nn.scaled_dot_product_attention):
                 node.target = _on_gpu(node, chosen, flash)
+            elif node.op == "call_function" and node.target is functional.multi_head_attention_forward:
+                node.target = _with(_on_gpu(node, chosen, flash))
         inner.recompile()
+
+
+def _with(attention: Callable[..., torch.Tensor]) -> Callable[..., Any]:
+    """`nn.MultiheadAttention` is one call in Dynamo's graph, which calls attention by its name."""
+
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        original = functional.scaled_dot_product_attention
+        functional.scaled_dot_product_attention = attention
+        try:
+            return functional.multi_head_attention_forward(*args, **kwargs)
+        finally:
+            functional.scaled_dot_product_attention = original
+
+    return forward
 
 
 def _on_gpu(node: fx.Node, chosen: dict[fx.Node, Kernel], flash: bool) -> Callable[..., torch.Tensor]:
