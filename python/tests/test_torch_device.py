@@ -229,6 +229,16 @@ def test_attention_is_the_kernel_of_the_device(device: str) -> None:
     assert said[device] in found.notes[-1]
 
 
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
+def test_attention_inside_of_pytorchs_own_layers(dropout: float) -> None:
+    """`nn.MultiheadAttention` is one call in the graph that Dynamo traces."""
+    length = 512
+    model = torch.nn.TransformerEncoderLayer(64, 4, 128, dropout, batch_first=True, dtype=torch.bfloat16)
+    found = explain(model, torch.randn(2, length, 64, dtype=torch.bfloat16), device="H100", budgets=1)
+    assert max(t.bytes for t in found.graph.tensors) < 2 * 4 * length * length
+    assert "flash attention (1 call)" in found.notes[-1]
+
+
 def test_which_kernel_takes_what() -> None:
     def chosen(size: int = 64, kind: torch.dtype = torch.bfloat16, heads: int = 8, mask: torch.Tensor | None = None, flash: bool = True) -> str:
         q, k = torch.empty(1, 8, 16, size, dtype=kind, device="meta"), torch.empty(1, heads, 16, size, dtype=kind, device="meta")

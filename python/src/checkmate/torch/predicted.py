@@ -68,7 +68,7 @@ def fits(device: Device, graph: Graph, ways: Sequence[Way], chosen: Solution | N
     if best is not None and whole > memory:
         peak, time, more = best.peak_bytes or 0, seconds(best.cost or 0), 100 * (best.overhead or 0.0)
         lines.append(f"  a plan of {size(peak)}: {verdict(peak)}, {time} a step, {more:.1f}% more computation")
-    lines.append(f"  the least found, {size(least)}: {verdict(least)}")
+    lines.append(f"  the least of the plans above, {size(least)}: {verdict(least)}")
     if graph.memory_floor > memory:
         lines.append(f"  {size(graph.memory_floor)} are needed whatever is computed again")
     return lines
@@ -91,7 +91,8 @@ def modelled(device: Device, attention: Iterable[Kernel], *, optimizer: bool) ->
         lines.append(f"        Efficiency in half precision: {device.source}")
     if device.is_gpu:
         lines.append("  bytes: those of the tensors, each rounded up to 512 as PyTorch's allocator does on CUDA")
-        lines.append("        Not known and not in it: workspaces of cuBLAS and cuDNN, CUDA's context (some hundred MB), fragmentation")
+        lines.append("        Not known and not in it: workspaces of cuBLAS and cuDNN, CUDA's context (some hundred MB), fragmentation. The device's")
+        lines.append(f"        memory is given as {size(device.memory_bytes)}, which is less than it has, to leave room for them")
     else:
         lines.append("  bytes: those of the tensors; workspaces of kernels are not known and not in it")
     if optimizer:

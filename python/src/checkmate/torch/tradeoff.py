@@ -62,9 +62,9 @@ def _ways(graph: Graph, solutions: list[Solution], budget: int | float | str | N
     best = min(fits, key=lambda s: s.cost or 0) if fits else search(limit)
     more = [s for s in found if (s.peak_bytes or 0) <= limit and (best.schedule is None or (s.cost or 0) < (best.cost or 0))]
     best = min(more, key=lambda s: s.cost or 0, default=best)
-    lowest = min(best.peak_bytes or limit, ways[-1].peak_bytes)
+    lowest = min([way.peak_bytes for way in ways] + ([best.peak_bytes or limit] if best.schedule is not None else []))
     if smallest is not None and smallest is not best and (smallest.peak_bytes or 0) < lowest:
-        ways.append(Way(_LEAST, smallest.peak_bytes or 0, smallest.cost or 0, ""))
+        ways.append(Way(_LOWEST, smallest.peak_bytes or 0, smallest.cost or 0, ""))
     if best.schedule is not None:
         proven = shown.least_overhead(best)
         note = "" if proven is None else f"no schedule can do with less than {100 * max(0.0, proven):.1f}% more"
@@ -82,8 +82,8 @@ def _missing(chosen: Solution, ways: Sequence[Way]) -> list[str]:
             'budget="min" searches for the least']  # fmt: skip
 
 
-#: The name of a way.
-_LEAST = "the plan of least memory"
+#: Names of ways: what was searched for the least, and the lowest point of the frontier.
+_LEAST, _LOWEST = "the plan of least memory", "the lowest of the frontier"
 
 #: Of computation more, which is cheap enough where nobody says what a budget is.
 _TENTH = 0.1
