@@ -11,6 +11,7 @@
 #        bench/torch/run.sh --device [options of device.py]   plans Llama 3.1 8B for a GPU that is not there
 #        bench/torch/run.sh --zoo [options of zoo_budgets.py]   models of other libraries within budgets
 #        bench/torch/run.sh --pipeline [options of pipeline.py]   a pipeline of two processes: results/torch-pipeline.*
+#        bench/torch/run.sh --sharded [options of sharded.py]   FSDP2 and tensor parallelism: results/torch-sharded*.*
 #        bench/torch/run.sh --ddp [options of ddp.py]   DistributedDataParallel with accumulation: results/torch-ddp.*
 # CHECKMATE_LIBRARY: the library (default: that of build/); CKM_TORCH_PYTHON: a python with torch.
 set -eu
@@ -61,12 +62,17 @@ case ${1:-} in
     shift
     exec "$python" "$here/ddp.py" --records "$results/torch-ddp.jsonl" --table "$results/torch-ddp.md" "$@"
     ;;
+--sharded)
+    shift
+    case " $* " in *" --close "*) name=torch-sharded-close ;; *) name=torch-sharded ;; esac
+    exec "$python" "$here/sharded.py" --records "$results/$name.jsonl" --table "$results/$name.md" "$@"
+    ;;
 --pipeline)
     shift
     exec "$python" "$here/pipeline.py" --records "$results/torch-pipeline.jsonl" --table "$results/torch-pipeline.md" "$@"
     ;;
 -h | --help)
-    sed -n '3,14s/^# \{0,1\}//p' "$0"
+    sed -n '3,15s/^# \{0,1\}//p' "$0"
     exec "$python" "$here/compare.py" --help
     ;;
 --table) ;;

@@ -22,7 +22,7 @@ from torch import nn  # noqa: E402
 
 import checkmate.torch as ct  # noqa: E402
 from checkmate import CheckmateError  # noqa: E402
-from checkmate.torch import fsdp, meeting, meter, planner, shards  # noqa: E402
+from checkmate.torch import exchange, fsdp, meeting, meter, planner  # noqa: E402
 
 pytestmark = pytest.mark.skipif(not dist.is_available() or not dist.is_gloo_available(), reason="this PyTorch has no gloo")
 
@@ -90,8 +90,8 @@ def _counted(step: Callable[[], Any]) -> dict[str, int]:
     from torch.distributed.fsdp._fully_shard import _fsdp_param_group
 
     counts = {"gather": 0, "reduce": 0}
-    owners = [(_fsdp_param_group, "foreach_all_gather", "gather"), (_fsdp_param_group, "foreach_reduce", "reduce"), (shards, "_gather", "gather"),
-              (shards, "_mean", "reduce")]  # fmt: skip
+    owners = [(_fsdp_param_group, "foreach_all_gather", "gather"), (_fsdp_param_group, "foreach_reduce", "reduce"), (exchange, "gather", "gather"),
+              (exchange, "mean", "reduce")]  # fmt: skip
     originals = [getattr(owner, name) for owner, name, _kind in owners]
     for (owner, name, kind), original in zip(owners, originals, strict=True):
 

@@ -24,6 +24,7 @@ from . import (
     breaks,
     casts,
     devices,
+    exchange,
     failures,
     fsdp,
     kernels,
@@ -235,6 +236,7 @@ class Backend:
         """What makes the code of a graph without a backward pass."""
 
         def placed(graph: fx.GraphModule, inputs: Any) -> Any:
+            exchange.synchronous(graph)
             shards.place(graph)
             return compiler(graph, inputs)
 

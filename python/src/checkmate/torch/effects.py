@@ -6,7 +6,7 @@ from __future__ import annotations
 import torch
 from torch import fx
 
-from . import shards
+from . import exchange, shards
 
 #: Marks, in a node's metadata, a call that must not be computed again.
 ONCE = "checkmate_once"
@@ -23,6 +23,7 @@ def origin(node: fx.Node) -> fx.Node:
     return node.meta.get(COPY_OF, node)
 
 
+_OURS = {exchange.ALL_REDUCE, exchange.ALL_GATHER, exchange.REDUCE_SCATTER, shards.REDUCE}
 _COLLECTIVES = {"_c10d_functional", "c10d_functional", "c10d", "_dtensor"}
 
 
@@ -49,5 +50,5 @@ def runs_once(node: fx.Node) -> bool:
     if target is shards.GATHER:
         return not shards.may_repeat(node)
     if isinstance(target, torch._ops.OpOverload):
-        return target._schema.is_mutable or target.namespace in _COLLECTIVES or target is shards.REDUCE or target in fx.node._side_effectful_functions
+        return target._schema.is_mutable or target.namespace in _COLLECTIVES or target in _OURS or target in fx.node._side_effectful_functions
     return isinstance(target, torch._ops.HigherOrderOperator)

@@ -8,17 +8,13 @@ lie together. So a reduction adds what it adds there, in the same order.
 
 from __future__ import annotations
 
-import contextlib
-import time
-from collections.abc import Iterator
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import fx
 
-#: Seconds that another thread may take to let go of a tensor.
-_PATIENCE = 1.0
+from . import exchange
 
 
 def _rows(total: int, processes: int) -> int:
@@ -31,72 +27,12 @@ def _numbers(tensor: torch.Tensor) -> int:
     return int(torch.Size(tensor.shape[1:]).numel())
 
 
-def _process_group(name: str) -> Any:
-    return dist.distributed_c10d._resolve_process_group(name)  # type: ignore[attr-defined, arg-type]
-
-
-def _call(name: str, older: str) -> Any:
-    """Of torch.distributed, by its name since PyTorch 2.13 or the one before."""
-    return getattr(dist, name, None) or getattr(dist, older)
-
-
-def _gather(flat: torch.Tensor, mine: torch.Tensor, processes: Any) -> None:
-    """Fills `flat`, of which `mine` is a part. gloo's own call copies all of it, and lets go of the copy some time later; messages do not."""
-    n = processes.size()
-    if n > 1 and flat.device.type != "cpu":
-        _call("all_gather_single", "all_gather_into_tensor")(flat, mine, group=processes)
-        return
-    with _let_go(flat):
-        _exchange(flat.view(n, -1), mine.view(-1), processes)
-
-
-def _exchange(parts: torch.Tensor, mine: torch.Tensor, processes: Any) -> None:
-    """Sends `mine` to all others, and gets their parts."""
-    n, rank = processes.size(), processes.rank()
-    works = []
-    for distance in range(1, n):
-        to, source = (rank + distance) % n, (rank - distance) % n
-        works.append(dist.isend(mine, group=processes, group_dst=to))
-        works.append(dist.irecv(parts[source], group=processes, group_src=source))
-    for work in works:
-        if work is not None:
-            work.wait()
-
-
-def _mean(flat: torch.Tensor, processes: Any, *, whole: bool) -> torch.Tensor:
-    """This process' part of the mean, or if not `whole` of the sum. On the CPU `flat` is written over, which is what gloo does with a copy."""
-    n = processes.size()
-    if flat.device.type != "cpu":
-        reduced = flat.new_empty(flat.numel() // n)
-        if n == 1:
-            return reduced.copy_(flat)
-        _call("reduce_scatter_single", "reduce_scatter_tensor")(reduced, flat, op=dist.ReduceOp.AVG if whole else dist.ReduceOp.SUM, group=processes)
-        return reduced
-    if n > 1:
-        with _let_go(flat):
-            dist.all_reduce(flat.view(-1), group=processes)
-    reduced = flat.view(n, -1)[processes.rank()].clone()
-    return reduced.div_(n) if whole and n > 1 else reduced
-
-
-@contextlib.contextmanager
-def _let_go(tensor: torch.Tensor) -> Iterator[None]:
-    """For calls with views of a tensor. Waits behind them until its memory has no more holders than before: gloo's thread is one for a moment
-    after it has said that it is done."""
-    storage = tensor.untyped_storage()
-    before = torch._C._storage_Use_Count(storage._cdata)
-    yield
-    until = time.monotonic() + _PATIENCE
-    while torch._C._storage_Use_Count(storage._cdata) > before and time.monotonic() < until:
-        time.sleep(0)
-
-
 @torch.library.custom_op("checkmate::gather_shards", mutates_args=())
 def gather_shards(shards: list[torch.Tensor], rows: list[int], trained: list[bool], again: bool, dtype: torch.dtype, reduce_dtype: torch.dtype,
                   group: str) -> list[torch.Tensor]:  # fmt: skip
     """Whole parameters of these rows, as `dtype`, from this process' shards and those of the others in the process group of that name.
     `trained`: which of them have gradients, which are reduced as `reduce_dtype`. `again`: whether a plan may call this twice."""
-    processes = _process_group(group)
+    processes = exchange.process_group(group)
     n = processes.size()
     sizes = [_rows(total, n) * _numbers(shard) for shard, total in zip(shards, rows, strict=True)]
     flat = shards[0].new_empty(sum(sizes) * n, dtype=dtype)
@@ -104,7 +40,7 @@ def gather_shards(shards: list[torch.Tensor], rows: list[int], trained: list[boo
     for part, shard in zip(torch.split(mine, sizes), shards, strict=True):
         part[: shard.numel()].copy_(shard.reshape(-1))
         part[shard.numel() :].zero_()
-    _gather(flat, mine, processes)
+    exchange.gather(flat, mine, processes)
     whole = [flat.new_empty(_rows(total, n) * n, *shard.shape[1:]) for shard, total in zip(shards, rows, strict=True)]
     torch.split_with_sizes_copy(flat.view(n, -1), sizes, dim=1, out=[tensor.view(n, -1) for tensor in whole])
     return [tensor if total == tensor.shape[0] else tensor[:total] for tensor, total in zip(whole, rows, strict=True)]
@@ -112,14 +48,14 @@ def gather_shards(shards: list[torch.Tensor], rows: list[int], trained: list[boo
 
 @gather_shards.register_fake
 def _gathered(shards: Any, rows: Any, _trained: Any, _again: bool, dtype: torch.dtype, _reduce_dtype: torch.dtype, group: str) -> list[torch.Tensor]:
-    n = _process_group(group).size()
+    n = exchange.process_group(group).size()
     return [shard.new_empty(_rows(total, n) * n, *shard.shape[1:], dtype=dtype)[:total] for shard, total in zip(shards, rows, strict=True)]
 
 
 @torch.library.custom_op("checkmate::reduce_gradients", mutates_args=())
 def reduce_gradients(gradients: list[torch.Tensor], dtype: torch.dtype, reduce_dtype: torch.dtype, group: str) -> torch.Tensor:
     """The mean over the processes of this process' rows of all gradients, one behind the other, as `dtype`; computed as `reduce_dtype`."""
-    processes = _process_group(group)
+    processes = exchange.process_group(group)
     n = processes.size()
     sizes = [_rows(gradient.shape[0], n) * _numbers(gradient) for gradient in gradients]
     flat = gradients[0].new_empty(n, sum(sizes), dtype=reduce_dtype)
@@ -128,7 +64,7 @@ def reduce_gradients(gradients: list[torch.Tensor], dtype: torch.dtype, reduce_d
     before, after = _divisors(n, reduce_dtype)
     if before != 1:
         flat.div_(before)
-    reduced = _mean(flat, processes, whole=before == after == 1)
+    reduced = exchange.mean(flat, processes, divided=before == after == 1)
     if after != 1:
         reduced.div_(after)
     return reduced if dtype == reduce_dtype else reduced.to(dtype)
@@ -136,7 +72,7 @@ def reduce_gradients(gradients: list[torch.Tensor], dtype: torch.dtype, reduce_d
 
 @reduce_gradients.register_fake
 def _reduced(gradients: Any, dtype: torch.dtype, _reduce_dtype: torch.dtype, group: str) -> torch.Tensor:
-    n = _process_group(group).size()
+    n = exchange.process_group(group).size()
     return gradients[0].new_empty(sum(_rows(gradient.shape[0], n) * _numbers(gradient) for gradient in gradients), dtype=dtype)  # type: ignore[no-any-return]
 
 
@@ -160,7 +96,7 @@ def _backward(ctx: Any, gradients: Any) -> Any:
     found: list[torch.Tensor | None] = [None] * len(ctx.trained)
     places = [i for i, trained in enumerate(ctx.trained) if trained and gradients[i] is not None]
     reduced = reduce_gradients([gradients[i] for i in places], ctx.dtype, ctx.reduce_dtype, ctx.group)
-    n, at = _process_group(ctx.group).size(), 0
+    n, at = exchange.process_group(ctx.group).size(), 0
     for i in places:
         shape = ctx.shapes[i]
         size = _rows(ctx.rows[i], n) * int(torch.Size(shape[1:]).numel())
@@ -183,7 +119,7 @@ def may_repeat(node: fx.Node) -> bool:
 
 def processes_of(node: fx.Node) -> int:
     """How many a call that gathers or reduces is between."""
-    return int(_process_group(str(node.args[-1])).size())
+    return int(exchange.process_group(str(node.args[-1])).size())
 
 
 def shard_bytes(node: fx.Node) -> int | None:
@@ -199,7 +135,7 @@ def shard_bytes(node: fx.Node) -> int | None:
 def ranks_of(module: fx.GraphModule) -> set[int]:
     """The processes between which a graph gathers: they need the same plan, since it says how often they do."""
     groups = {str(node.args[-1]) for node in module.graph.nodes if node.target is GATHER}
-    return {rank for group in groups for rank in dist.get_process_group_ranks(_process_group(group))}
+    return {rank for group in groups for rank in dist.get_process_group_ranks(exchange.process_group(group))}
 
 
 def place(module: fx.GraphModule) -> None:

@@ -10,7 +10,24 @@ from torch import fx
 
 from ..errors import UnsupportedError
 from ..planning import plan_cache
-from . import copies, cost, devices, dropout, fusion, gathered, joint, libraries, modelled, partition, peak, pipeline, policies, reserved, shards
+from . import (
+    copies,
+    cost,
+    devices,
+    dropout,
+    exchange,
+    fusion,
+    gathered,
+    joint,
+    libraries,
+    modelled,
+    partition,
+    peak,
+    pipeline,
+    policies,
+    reserved,
+    shards,
+)
 from .options import UNNAMED, Options
 from .places import model_called
 from .symbols import materialize
@@ -53,6 +70,7 @@ class Traced:
         self.stage: pipeline.Stage | None = None
         self.replay = options.random == "replay" and options.compiler == "eager"
         materialize(module)
+        exchange.synchronous(module)
         shards.place(module)
         if options.compiler == "eager":
             copies.apply(module)
