@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/options.h"
 #include "solve/floor/memory_floor.h"
+#include "solve/leave_out.h"
 #include "solve/least_peak.h"
 #include "solve/polish.h"
 #include "solve/presolve/presolve.h"
@@ -120,6 +121,9 @@ static ckm_status run(ckm_i_solver *solver, const ckm_i_strategy *strategy, int6
     // An engine's word that nothing fits is held against what the reverse pebble game builds, whatever the strategy.
     if (solver->best_schedule == NULL && (strategy->is_thorough || solver->infeasible_claimed)) {
         CKM_I_TRY(ckm_i_least_peak(solver, strategy, floor_bytes, least_peak_seconds, err));
+    }
+    if (strategy->takes_any_schedule) {
+        CKM_I_TRY(ckm_i_leave_out(solver, err));
     }
 cleanup:
     return status;

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// Less computation in a schedule of whatever class.
+#ifndef CKM_SRC_SOLVE_LEAVE_OUT_H
+#define CKM_SRC_SOLVE_LEAVE_OUT_H
+
+#include "solve/core/solver.h"
+
+// Where the best schedule is not frontier-advancing, so that no search could work on it, as those of the reverse pebble
+// game are not: leaves computations out one after the other as long as the rest fits the budget, what they made before
+// being held until then; those that save most for the bytes and steps held first. What is cheaper is handed in. Ends at
+// the deadline, or a little after it where that has passed. O(steps) for each computation that is tried.
+ckm_status ckm_i_leave_out(ckm_i_solver *solver, ckm_error *err) CKM_NODISCARD;
+
+#endif
