@@ -46,6 +46,8 @@ class _Model(nn.Module):
         self.embedding = nn.Embedding(WORDS, WIDTH)
         self.blocks = nn.ModuleList([_Block() for _ in range(DEPTH)])
         self.head = nn.Linear(WIDTH, WORDS)
+        self.head.weight = self.embedding.weight
+        self.aside = nn.Linear(WIDTH, 3)  # gets no gradient
 
     def forward(self, words: Any, targets: Any) -> Any:
         x = self.embedding(words)

@@ -89,6 +89,7 @@ def _divisors(n: int, dtype: torch.dtype) -> tuple[float, float]:
 
 def _remember(ctx: Any, inputs: Any, output: Any) -> None:
     shards, ctx.rows, ctx.trained, _again, _dtype, ctx.reduce_dtype, ctx.group = inputs
+    ctx.set_materialize_grads(False)  # a parameter that is not used has no gradient, as with FSDP2
     ctx.dtype, ctx.shapes = shards[0].dtype, [shard.shape for shard in shards]
 
 
