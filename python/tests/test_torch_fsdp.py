@@ -237,7 +237,10 @@ def _disagree(rank: int) -> dict[str, Any]:
 
 def _dies(rank: int, when: str) -> dict[str, Any]:
     """A process ends before it plans, while it plans for all, or in a step."""
-    meeting.COMING, meeting.ALIVE = 8.0, 3.0
+    if when == "before":
+        meeting.COMING = 8.0
+    if when == "planning":
+        meeting.ALIVE = 3.0
     data = _data(rank)
     call = ct.compile(_sharded(), "60%", time_limit=1, cache=False)
     victim = 0 if when == "planning" else 1

@@ -292,3 +292,14 @@ def test_the_code_of_a_larger_plan_may_take_less(monkeypatch: pytest.MonkeyPatch
     plan = run()
     assert asked == [1000, 600, 950, 1055, 1212, 1475, 2000]
     assert (plan.budget_bytes, plan.peak_bytes, plan.cost) == (1000, 990, 3525)
+
+
+@needs_inductor
+def test_parts_of_a_model_say_that_nobody_measures_them() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return (x * 2).sum()
+
+    module = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Tanh())
+    compiled = ct.compile(module, "1GiB", compiler="inductor", graph_breaks="split", time_limit=1, cache=False)
+    with pytest.warns(RuntimeWarning, match='graph_breaks="split", the peak of generated code is not measured'):
+        model(compiled(torch.randn(4, 8))).backward()

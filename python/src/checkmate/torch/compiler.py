@@ -216,6 +216,8 @@ class Backend:
 
         options, before = self.options, len(self.plans)
         if self.graphs is not None or ranks.size() > 1:
+            where = "in several processes" if self.graphs is None else 'with graph_breaks="split"'
+            failures.warn(f"{where}, the peak of generated code is not measured and may exceed the budget: leave a margin of a tenth")
             return inductor.compile_graph(module, inputs, self.partition)
 
         def attempt(tried: Options) -> tuple[Callable[..., Any], Plan | None]:

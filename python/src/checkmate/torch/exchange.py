@@ -160,7 +160,9 @@ def synchronous(module: fx.GraphModule) -> None:
     for node in list(module.graph.nodes):
         instead, how = _INSTEAD.get(node.target, (None, None))
         value = node.meta.get("val")
-        if instead is None or not isinstance(value, torch.Tensor) or value.device.type != "cpu" or (how is not None and node.args[how] not in _NAMES):
+        if instead is None or not isinstance(value, torch.Tensor) or value.device.type != "cpu" or value.is_complex():
+            continue
+        if how is not None and node.args[how] not in _NAMES:
             continue
         node.target = instead
         for wait in [user for user in node.users if user.target is torch.ops._c10d_functional.wait_tensor.default]:
