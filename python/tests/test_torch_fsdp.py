@@ -213,6 +213,7 @@ def _refusals(_rank: int) -> dict[str, Any]:
     return {
         "part": message(lambda: ct.compile(part, "60%")),
         "option": message(lambda: ct.compile(_sharded(), 10**9, graph_breaks="split")),
+        "explain": message(lambda: ct.explain(_sharded(), data, show=None)),
         "mesh": message(lambda: ct.compile(both, "60%")(*data)),
         "cpu": message(lambda: ct.compile(offloaded, "60%")(*data)),
         "sync": message(lambda: ct.compile(quiet, "60%")(*data)),
@@ -315,6 +316,7 @@ def test_what_fsdp2_can_do_and_plans_cannot(tmp_path: pathlib.Path) -> None:
     for result in _run(tmp_path, _refusals):
         assert "not on the model itself" in result["part"]
         assert 'graph_breaks="split": not with' in result["option"]
+        assert "is not explained" in result["explain"]
         assert "sharded and replicated" in result["mesh"]
         assert "CPUOffloadPolicy" in result["cpu"]
         assert "set_requires_gradient_sync" in result["sync"]

@@ -14,7 +14,7 @@ import torch
 from torch import fx
 from typing_extensions import Unpack
 
-from ..errors import CheckmateError
+from ..errors import CheckmateError, UnsupportedError
 from ..graph import Graph
 from ..planning import budget as sizes
 from ..planning import frontier as shown
@@ -23,7 +23,7 @@ from ..planning.device import Device
 from ..planning.frontier import Frontier
 from ..schedule import Schedule, Way
 from ..solver import Solution, frontier, solve
-from . import attention, blocks, branches, casts, joint, modelled, outputs, pipeline, predicted, ranks, standins
+from . import attention, blocks, branches, casts, fsdp, joint, modelled, outputs, pipeline, predicted, ranks, standins
 from . import settings as torchs
 from .compiler import Backend, Settings, checked, require_callable
 from .failures import Guard
@@ -233,6 +233,8 @@ def explain(
             shown.require_folder(path)
     if budget is not None and budget != sizes.LEAST:
         sizes.in_bytes(budget)
+    if fsdp.of(model) is not None:
+        raise UnsupportedError("a model that fully_shard was called on is not explained: explain it before, or see plans() of what is compiled")
     target = None if device is None else predicted.find(device, options)
     if target is None:
         standins.require_data(model, inputs)
