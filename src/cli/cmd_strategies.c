@@ -23,7 +23,8 @@ const cli_command cli_command_strategies = {
     .usage = "",
     .description =
         "Lists the names that --strategy takes, each with one line about what it does. An option in brackets at the "
-        "end of a line applies to that strategy. What 'solve' says found a schedule may also be a part of 'auto', such as "
+        "end of a line applies to that strategy. What 'solve' says found a schedule may also be a part of 'auto', such "
+        "as "
         "neighbourhood (an integer program around what the search met), recombination, or pebbling (the reverse pebble "
         "game, for budgets near the least).",
     .examples = "checkmate strategies\n",
