@@ -190,6 +190,50 @@ def _ways(rank: int) -> dict[str, Any]:
     return found | {"states": states}
 
 
+def _changes(rank: int) -> dict[str, Any]:
+    """What happens to a model between its calls, the same with FSDP2 alone and with a plan: gradients of the last step."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+    data = _data(rank)
+
+    def evaluated(call: Callable[..., Any], model: Any) -> None:
+        with torch.no_grad():
+            model(*data)  # leaves the outermost unit gathered
+        _step(call, rank, data)
+
+    def unfrozen(call: Callable[..., Any], model: Any) -> None:
+        model.blocks[0].requires_grad_(False)
+        _step(call, rank, data)
+        model.blocks[0].requires_grad_(True)
+        model.zero_grad(set_to_none=True)
+        _step(call, rank, data)
+
+    def replaced(call: Callable[..., Any], model: Any) -> None:
+        _step(call, rank, data)
+        model.load_state_dict({name: value.clone() for name, value in model.state_dict().items()}, assign=True)
+        _step(call, rank, data)
+
+    def mixed() -> nn.Module:
+        mesh, model = init_device_mesh("cpu", (dist.get_world_size(),)), _Model()
+        policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+        for block in model.blocks:
+            block.up.to(torch.bfloat16).requires_grad_(False)
+            fully_shard(block, mesh=mesh, mp_policy=policy)
+        return fully_shard(model, mesh=mesh, mp_policy=policy)  # type: ignore[no-any-return]
+
+    found = {}
+    for name, make, course in (("evaluated", _sharded, evaluated), ("unfrozen", _sharded, unfrozen), ("replaced", _sharded, replaced),
+                               ("mixed", mixed, lambda call, _model: _step(call, rank, data))):  # fmt: skip
+        torch._dynamo.reset()
+        plain, model = make(), make()
+        course(plain, plain)
+        course(ct.compile(model, "70%", time_limit=1, cache=False), model)
+        expected = _gradients(plain)
+        found[name] = _same(_gradients(model), expected) and sum(g is not None for g in expected) > 4
+    return found
+
+
 def _refusals(_rank: int) -> dict[str, Any]:
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import CPUOffloadPolicy, fully_shard
@@ -310,6 +354,11 @@ def test_training_with_fsdp2(tmp_path: pathlib.Path) -> None:
             assert row["held"], way
         assert result["whole"]["fixed"] == states
         assert result["stays"]["again"] == 0
+
+
+def test_a_model_that_changes_between_its_calls(tmp_path: pathlib.Path) -> None:
+    for result in _run(tmp_path, _changes):
+        assert all(result.values()), result
 
 
 def test_what_fsdp2_can_do_and_plans_cannot(tmp_path: pathlib.Path) -> None:

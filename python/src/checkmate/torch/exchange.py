@@ -18,6 +18,12 @@ import torch
 import torch.distributed as dist
 from torch import fx
 
+#: How many calls of models with sharded parameters there were in this process. All processes make the same ones, in the same order, so that
+#: messages and meetings of one call never meet those of another.
+calls = 0
+
+_UNITS = 4096
+
 #: Seconds that another thread may take to let go of a tensor.
 _PATIENCE = 1.0
 
@@ -31,24 +37,25 @@ def _call(name: str, older: str) -> Any:
     return getattr(dist, name, None) or getattr(dist, older)
 
 
-def gather(flat: torch.Tensor, mine: torch.Tensor, processes: Any) -> None:
-    """Fills `flat`, of which `mine` is a part. gloo's own call copies all of it, and lets go of the copy some time later; messages do not."""
+def gather(flat: torch.Tensor, mine: torch.Tensor, processes: Any, unit: int = 0) -> None:
+    """Fills `flat`, of which `mine` is a part. gloo's own call copies all of it, and lets go of the copy some time later; messages do not.
+    `unit`: messages of one unit of a call are none of another's."""
     n = processes.size()
     if n > 1 and flat.device.type != "cpu":
         _call("all_gather_single", "all_gather_into_tensor")(flat, mine, group=processes)
         return
     with _let_go(flat):
-        _exchange(flat.view(n, -1), mine.view(-1), processes)
+        _exchange(flat.view(n, -1), mine.view(-1), processes, (calls * _UNITS + unit % _UNITS) % 2**31)
 
 
-def _exchange(parts: torch.Tensor, mine: torch.Tensor, processes: Any) -> None:
+def _exchange(parts: torch.Tensor, mine: torch.Tensor, processes: Any, tag: int) -> None:
     """Sends `mine` to all others, and gets their parts."""
     n, rank = processes.size(), processes.rank()
     works = []
     for distance in range(1, n):
         to, source = (rank + distance) % n, (rank - distance) % n
-        works.append(dist.isend(mine, group=processes, group_dst=to))
-        works.append(dist.irecv(parts[source], group=processes, group_src=source))
+        works.append(dist.isend(mine, group=processes, tag=tag, group_dst=to))
+        works.append(dist.irecv(parts[source], group=processes, tag=tag, group_src=source))
     for work in works:
         if work is not None:
             work.wait()

@@ -20,7 +20,7 @@ import torch
 from torch.utils._pytree import tree_map
 
 from ..errors import UnsupportedError
-from . import shards
+from . import exchange, shards
 
 Group = Any  # FSDPParamGroup, which is not in PyTorch's public interface
 State = Any
@@ -69,14 +69,14 @@ class Sharded:
 
     def __init__(self, model: Any) -> None:
         self.model = model
-        self._groups: list[tuple[list[str], list[torch.Tensor], list[int], list[bool], bool, torch.dtype, torch.dtype, str]] = []
+        self._units: list[tuple[list[str], list[torch.Tensor], list[int], list[bool], bool, torch.dtype, torch.dtype, int, str]] = []
         self._states: list[State] = []
-        self._ready = False
+        self._seen: list[tuple[int, bool]] = []
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
         whole: dict[str, torch.Tensor] = {}
-        for names, spread, rows, trained, again, dtype, reduce_dtype, group in self._groups:
-            made = shards.gather_shards([shard.to_local() for shard in spread], rows, trained, again, dtype, reduce_dtype, group)  # type: ignore[attr-defined]
+        for names, spread, rows, trained, again, dtype, reduce_dtype, unit, group in self._units:
+            made = shards.gather_shards([shard.to_local() for shard in spread], rows, trained, again, dtype, reduce_dtype, unit, group)  # type: ignore[attr-defined]
             for i, name in enumerate(names):
                 whole[name] = made[i] if trained[i] else made[i].detach()
         return torch.func.functional_call(self.model, whole, args, kwargs)
@@ -84,14 +84,10 @@ class Sharded:
     @contextlib.contextmanager
     def whole(self) -> Iterator[None]:
         """For one call: FSDP2's hooks are off but for their conversions, and the model's own call is what runs."""
-        if not self._ready:
+        exchange.calls += 1
+        if not self._states:
             self._prepare()
-        for state in self._states:
-            for group in _groups(state):
-                if group.is_unsharded:
-                    group.reshard()
-                if not group.reduce_grads:
-                    raise UnsupportedError("set_requires_gradient_sync(False) is not known to the plan, which reduces gradients in every step")
+        self._refresh()
         hooks = [(module, name, getattr(module, name)) for module in self._modules for name in ("_forward_pre_hooks", "_forward_hooks")]
         compiled = self.model._compiled_call_impl
         try:
@@ -105,15 +101,13 @@ class Sharded:
                 setattr(module, name, there)
 
     def _prepare(self) -> None:
-        root = self.model._get_fsdp_state()
-        root._lazy_init()
+        """What stays: the units, and which of the hooks are FSDP2's."""
+        self.model._get_fsdp_state()._lazy_init()
         self._states = list(dict.fromkeys(module._get_fsdp_state() for module in self.model.modules() if hasattr(module, "_get_fsdp_state")))
-        parameters = {id(p): name for name, p in self.model.named_parameters()}
         self._taken: set[int] = set()
         self._replaced: dict[int, Callable[..., Any]] = {}
         self._modules: list[torch.nn.Module] = []
         for state in self._states:
-            _check(state)
             before, after = state._pre_forward_hook_handle, state._post_forward_hook_handle
             policy = state._mp_policy
             self._modules += state._modules
@@ -123,20 +117,41 @@ class Sharded:
                     self._taken.add(handle.id)
                 else:
                     self._replaced[handle.id] = make(dtype)
+
+    def _refresh(self) -> None:
+        """What may change between calls: parameters are frozen, or others are put in their places."""
+        for state in self._states:
+            _check(state)
+            for group in _groups(state):
+                if group.is_unsharded:
+                    group.reshard()
+                for member in group.fsdp_params:
+                    place = member._module_info
+                    if getattr(place.module, place.param_name) is not member.sharded_param:
+                        member.reset_sharded_param()
+        members = [member for state in self._states for group in _groups(state) for member in group.fsdp_params]
+        seen = [(id(member.sharded_param), member.sharded_param.requires_grad) for member in members]
+        if seen != self._seen:
+            self._units, self._seen = self._read(), seen
+
+    def _read(self) -> list[Any]:
+        parameters = {id(p): name for name, p in self.model.named_parameters()}
+        units: list[Any] = []
+        for state in self._states:
             for group in _groups(state):
                 members = group.fsdp_params
                 spread = [member.sharded_param for member in members]
-                names = [parameters[id(shard)] for shard in spread]
                 dtypes = {member.param_dtype or member.orig_dtype for member in members}
                 if len(dtypes) > 1:
                     raise UnsupportedError(
                         f"parameters of one unit have several types ({', '.join(sorted(map(str, dtypes)))}), which are gathered apart"
                     )
                 (dtype,) = dtypes
-                self._groups.append((names, spread, [member._orig_size[0] for member in members], [shard.requires_grad for shard in spread],
-                                     group.post_forward_mesh_info is not None, dtype, members[0].reduce_dtype or dtype,
-                                     group._all_gather_process_group.group_name))  # fmt: skip
-        self._ready = True
+                reduced = [member.reduce_dtype for member in members if member.sharded_param.requires_grad and member.reduce_dtype is not None]
+                units.append(([parameters[id(shard)] for shard in spread], spread, [member._orig_size[0] for member in members],
+                              [shard.requires_grad for shard in spread], group.post_forward_mesh_info is not None, dtype, (reduced or [dtype])[0],
+                              len(units), group._all_gather_process_group.group_name))  # fmt: skip
+        return units
 
 
 def _groups(state: State) -> list[Group]:
@@ -156,7 +171,16 @@ def _check(state: State) -> None:
             raise UnsupportedError(f"parameters {where} are sharded and replicated (a mesh of two dimensions), which is not planned")
         if getattr(group, "gradient_divide_factor", None) is not None:
             raise UnsupportedError(f"gradients {where} have a divisor of their own (set_gradient_divide_factor), which is not planned")
+        if not group.reduce_grads:
+            raise UnsupportedError("set_requires_gradient_sync(False) is not known to the plan, which reduces gradients in every step")
+        for comm, usual in (("_all_gather_comm", "DefaultAllGather"), ("_reduce_scatter_comm", "DefaultReduceScatter")):
+            if type(getattr(group, comm, None)).__name__ not in (usual, "NoneType"):
+                raise UnsupportedError(
+                    f"calls between processes {where} are the user's own ({type(getattr(group, comm)).__name__}), which is not planned"
+                )
         for member in group.fsdp_params:
+            if hasattr(getattr(member, "_sharded_local_tensor", None), "fsdp_pre_all_gather"):
+                raise UnsupportedError(f"parameters {where} say themselves how they are gathered (fsdp_pre_all_gather), which is not planned")
             if member.offload_to_cpu:
                 raise UnsupportedError(f"parameters {where} are kept on the CPU (CPUOffloadPolicy), which is not planned")
             if getattr(member, "is_dtensor", False):

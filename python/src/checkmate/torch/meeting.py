@@ -19,14 +19,15 @@ from typing import Any
 import torch.distributed as dist
 
 from ..errors import CheckmateError, InfeasibleError
+from . import exchange
 
 #: Seconds to wait for a process to come, whose tracing may take that much longer; and without a sign of life from the one that plans.
 COMING, ALIVE = 300.0, 30.0
 
 _POLL, _PULSE = 0.05, 1.0
 
-#: How often these processes have met.
-_met: Counter[tuple[int, ...]] = Counter()
+#: How often these processes have met in a call.
+_met: Counter[tuple[tuple[int, ...], int]] = Counter()
 
 
 @dataclass(frozen=True)
@@ -92,8 +93,9 @@ def meet(ranks: Sequence[int], structure: str, room: int | None) -> Meeting:
     """Of all these ranks, each of which calls this. `structure`: what must be the same for all; `room`: what this process' budget leaves for
     the graph, in bytes, None for the least budget. CheckmateError if one does not come within `COMING` seconds, or has another graph."""
     members = tuple(sorted(ranks))
-    _met[members] += 1
-    key = f"checkmate/meeting/{','.join(map(str, members))}/{_met[members]}"
+    now = members, exchange.calls
+    _met[now] += 1
+    key = f"checkmate/meeting/{','.join(map(str, members))}/{exchange.calls}/{_met[now]}"
     try:
         store = _store()
         store.set(f"{key}/{dist.get_rank()}", json.dumps([structure, room]))

@@ -29,9 +29,9 @@ def _numbers(tensor: torch.Tensor) -> int:
 
 @torch.library.custom_op("checkmate::gather_shards", mutates_args=())
 def gather_shards(shards: list[torch.Tensor], rows: list[int], trained: list[bool], again: bool, dtype: torch.dtype, reduce_dtype: torch.dtype,
-                  group: str) -> list[torch.Tensor]:  # fmt: skip
+                  unit: int, group: str) -> list[torch.Tensor]:  # fmt: skip
     """Whole parameters of these rows, as `dtype`, from this process' shards and those of the others in the process group of that name.
-    `trained`: which of them have gradients, which are reduced as `reduce_dtype`. `again`: whether a plan may call this twice."""
+    `trained`: which of them have gradients, which are reduced as `reduce_dtype`. `again`: whether a plan may call this twice. `unit`: its number."""
     processes = exchange.process_group(group)
     n = processes.size()
     sizes = [_rows(total, n) * _numbers(shard) for shard, total in zip(shards, rows, strict=True)]
@@ -40,14 +40,15 @@ def gather_shards(shards: list[torch.Tensor], rows: list[int], trained: list[boo
     for part, shard in zip(torch.split(mine, sizes), shards, strict=True):
         part[: shard.numel()].copy_(shard.reshape(-1))
         part[shard.numel() :].zero_()
-    exchange.gather(flat, mine, processes)
+    exchange.gather(flat, mine, processes, unit)
     whole = [flat.new_empty(_rows(total, n) * n, *shard.shape[1:]) for shard, total in zip(shards, rows, strict=True)]
     torch.split_with_sizes_copy(flat.view(n, -1), sizes, dim=1, out=[tensor.view(n, -1) for tensor in whole])
     return [tensor if total == tensor.shape[0] else tensor[:total] for tensor, total in zip(whole, rows, strict=True)]
 
 
 @gather_shards.register_fake
-def _gathered(shards: Any, rows: Any, _trained: Any, _again: bool, dtype: torch.dtype, _reduce_dtype: torch.dtype, group: str) -> list[torch.Tensor]:
+def _gathered(shards: Any, rows: Any, _trained: Any, _again: bool, dtype: torch.dtype, _reduce_dtype: torch.dtype, _unit: int,
+              group: str) -> list[torch.Tensor]:  # fmt: skip
     n = exchange.process_group(group).size()
     return [shard.new_empty(_rows(total, n) * n, *shard.shape[1:], dtype=dtype)[:total] for shard, total in zip(shards, rows, strict=True)]
 
@@ -88,9 +89,10 @@ def _divisors(n: int, dtype: torch.dtype) -> tuple[float, float]:
 
 
 def _remember(ctx: Any, inputs: Any, output: Any) -> None:
-    shards, ctx.rows, ctx.trained, _again, _dtype, ctx.reduce_dtype, ctx.group = inputs
+    shards, ctx.rows, ctx.trained, _again, _dtype, ctx.reduce_dtype, _unit, ctx.group = inputs
     ctx.set_materialize_grads(False)  # a parameter that is not used has no gradient, as with FSDP2
-    ctx.dtype, ctx.shapes = shards[0].dtype, [shard.shape for shard in shards]
+    kinds = [shard.dtype for shard, trained in zip(shards, ctx.trained, strict=True) if trained]
+    ctx.dtype, ctx.shapes = (kinds or [shards[0].dtype])[0], [shard.shape for shard in shards]
 
 
 def _backward(ctx: Any, gradients: Any) -> Any:
@@ -103,7 +105,7 @@ def _backward(ctx: Any, gradients: Any) -> Any:
         size = _rows(ctx.rows[i], n) * int(torch.Size(shape[1:]).numel())
         found[i] = reduced.narrow(0, at, shape.numel()).view(shape)
         at += size
-    return found, None, None, None, None, None, None
+    return found, None, None, None, None, None, None, None
 
 
 gather_shards.register_autograd(_backward, setup_context=_remember)
