@@ -69,7 +69,7 @@ class Sharded:
 
     def __init__(self, model: Any) -> None:
         self.model = model
-        self._units: list[tuple[list[str], list[torch.Tensor], list[int], list[bool], bool, torch.dtype, torch.dtype, int, str]] = []
+        self._units: list[tuple[list[list[str]], list[torch.Tensor], list[int], list[bool], bool, torch.dtype, torch.dtype, int, str]] = []
         self._states: list[State] = []
         self._seen: list[tuple[int, bool]] = []
 
@@ -77,8 +77,9 @@ class Sharded:
         whole: dict[str, torch.Tensor] = {}
         for names, spread, rows, trained, again, dtype, reduce_dtype, unit, group in self._units:
             made = shards.gather_shards([shard.to_local() for shard in spread], rows, trained, again, dtype, reduce_dtype, unit, group)  # type: ignore[attr-defined]
-            for i, name in enumerate(names):
-                whole[name] = made[i] if trained[i] else made[i].detach()
+            for i, several in enumerate(names):
+                for name in several:
+                    whole[name] = made[i] if trained[i] else made[i].detach()
         return torch.func.functional_call(self.model, whole, args, kwargs)
 
     @contextlib.contextmanager
@@ -126,16 +127,16 @@ class Sharded:
                 if group.is_unsharded:
                     group.reshard()
                 for member in group.fsdp_params:
-                    place = member._module_info
-                    if getattr(place.module, place.param_name) is not member.sharded_param:
+                    if any(getattr(module, name) is not member.sharded_param for module, name in _places(member)):
                         member.reset_sharded_param()
+                        member._setattr_on_modules(member.sharded_param)  # where it is tied to others, too
         members = [member for state in self._states for group in _groups(state) for member in group.fsdp_params]
         seen = [(id(member.sharded_param), member.sharded_param.requires_grad) for member in members]
         if seen != self._seen:
             self._units, self._seen = self._read(), seen
 
     def _read(self) -> list[Any]:
-        parameters = {id(p): name for name, p in self.model.named_parameters()}
+        modules = {id(module): f"{name}." if name else "" for name, module in self.model.named_modules()}
         units: list[Any] = []
         for state in self._states:
             for group in _groups(state):
@@ -148,10 +149,17 @@ class Sharded:
                     )
                 (dtype,) = dtypes
                 reduced = [member.reduce_dtype for member in members if member.sharded_param.requires_grad and member.reduce_dtype is not None]
-                units.append(([parameters[id(shard)] for shard in spread], spread, [member._orig_size[0] for member in members],
+                names = [[modules[id(module)] + name for module, name in _places(member)] for member in members]
+                units.append((names, spread, [member._orig_size[0] for member in members],
                               [shard.requires_grad for shard in spread], group.post_forward_mesh_info is not None, dtype, (reduced or [dtype])[0],
                               len(units), group._all_gather_process_group.group_name))  # fmt: skip
         return units
+
+
+def _places(member: Any) -> list[tuple[torch.nn.Module, str]]:
+    """The modules that have a parameter, several where it is tied, and its names in them."""
+    place = member._module_info
+    return list(zip((place.module, *place.shared_modules), (place.param_name, *place.shared_param_names), strict=True))
 
 
 def _groups(state: State) -> list[Group]:
