@@ -16,7 +16,6 @@ import copy
 import json
 import os
 import pathlib
-import socket
 import sys
 from typing import Any
 
@@ -161,8 +160,6 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    import tempfile
-
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--case", action="append", choices=pipeline.CASES)
     parser.add_argument("--ranks", type=lambda text: [int(number) for number in text.split(",")], default=[2, 4])
@@ -173,14 +170,7 @@ def main() -> None:
     parser.add_argument("--table", type=pathlib.Path, help="where to write the table, beside printing it")
     pipeline.add_machine(parser)
     options = parser.parse_args()
-    rows = []
-    for ranks in options.ranks:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        with tempfile.TemporaryDirectory() as folder:
-            torch.multiprocessing.spawn(_work, (port, ranks, folder, options), nprocs=ranks)
-            rows += [json.loads(line) for rank in range(ranks) for line in (pathlib.Path(folder) / f"{rank}.jsonl").read_text().splitlines()]
+    rows = [row for ranks in options.ranks for row in pipeline.launch(_work, ranks, options)]
     text = table(rows)
     if options.records is not None:
         options.records.write_text("".join(json.dumps(row) + "\n" for row in rows))

@@ -22,6 +22,7 @@ import pathlib
 import platform
 import socket
 import sys
+import tempfile
 from typing import Any
 
 import cases
@@ -146,7 +147,7 @@ class Process:
         return held + taken, found
 
 
-def _work(rank: int, port: int, folder: str, options: argparse.Namespace) -> None:
+def _work(rank: int, port: int, _ranks: int, folder: str, options: argparse.Namespace) -> None:
     torch.set_num_threads(1)
     os.environ["XDG_CACHE_HOME"] = folder
     dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=RANKS)
@@ -214,9 +215,17 @@ def table(rows: list[dict[str, Any]]) -> str:
     return "\n".join([*lines, "", f"{held} of {len(rows)} budgets held; {sum(row['equal'] for row in rows)} of {len(rows)} bit for bit."]) + "\n"
 
 
-def main() -> None:
-    import tempfile
+def launch(work: Any, ranks: int, options: argparse.Namespace) -> list[dict[str, Any]]:
+    """The rows that so many processes write, one file a rank, each by `work(rank, port, ranks, folder, options)`."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with tempfile.TemporaryDirectory() as folder:
+        torch.multiprocessing.spawn(work, (port, ranks, folder, options), nprocs=ranks)
+        return [json.loads(line) for rank in range(ranks) for line in (pathlib.Path(folder) / f"{rank}.jsonl").read_text().splitlines()]
 
+
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--case", action="append", choices=CASES)
     parser.add_argument("--schedule", action="append", choices=("gpipe", "1f1b"))
@@ -228,12 +237,7 @@ def main() -> None:
     parser.add_argument("--table", type=pathlib.Path, help="where to write the table, beside printing it")
     add_machine(parser)
     options = parser.parse_args()
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    with tempfile.TemporaryDirectory() as folder:
-        torch.multiprocessing.spawn(_work, (port, folder, options), nprocs=RANKS)
-        rows = [json.loads(line) for rank in range(RANKS) for line in (pathlib.Path(folder) / f"{rank}.jsonl").read_text().splitlines()]
+    rows = launch(_work, RANKS, options)
     rows.sort(key=lambda row: (row["case"], row["schedule"], row["rank"]))
     text = table(rows)
     if options.records is not None:

@@ -253,8 +253,21 @@ def _refusals(_rank: int) -> dict[str, Any]:
     fully_shard(offloaded, mesh=init_device_mesh("cpu", (dist.get_world_size(),)), offload_policy=CPUOffloadPolicy(pin_memory=False))
     quiet = _sharded()
     quiet.set_requires_gradient_sync(False)  # type: ignore[operator]
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+    grid, stacked = init_device_mesh("cpu", (1, dist.get_world_size()), mesh_dim_names=("data", "tensor")), _Model()
+    for block in stacked.blocks:
+        parallelize_module(block, grid["tensor"], {"up": ColwiseParallel(), "down": RowwiseParallel()})
+        fully_shard(block, mesh=grid["data"])
+    fully_shard(stacked, mesh=grid["data"])
+    own = _sharded()
+    for state in {module._get_fsdp_state() for module in own.modules() if hasattr(module, "_get_fsdp_state")}:
+        for group in fsdp._groups(state):
+            group._reduce_scatter_comm = object()  # what set_custom_reduce_scatter sets, where there is one
     data = _data(0)
     return {
+        "tensor": message(lambda: ct.compile(stacked, "60%")(*data)),
+        "own": message(lambda: ct.compile(own, "60%")(*data)),
         "part": message(lambda: ct.compile(part, "60%")),
         "option": message(lambda: ct.compile(_sharded(), 10**9, graph_breaks="split")),
         "explain": message(lambda: ct.explain(_sharded(), data, show=None)),
@@ -365,6 +378,8 @@ def test_what_fsdp2_can_do_and_plans_cannot(tmp_path: pathlib.Path) -> None:
     for result in _run(tmp_path, _refusals):
         assert "not on the model itself" in result["part"]
         assert 'graph_breaks="split": not with' in result["option"]
+        assert "tensor parallelism with FSDP2" in result["tensor"]
+        assert "are the user's own" in result["own"]
         assert "is not explained" in result["explain"]
         assert "sharded and replicated" in result["mesh"]
         assert "CPUOffloadPolicy" in result["cpu"]

@@ -98,6 +98,8 @@ def _remember(ctx: Any, inputs: Any, output: Any) -> None:
 def _backward(ctx: Any, gradients: Any) -> Any:
     found: list[torch.Tensor | None] = [None] * len(ctx.trained)
     places = [i for i, trained in enumerate(ctx.trained) if trained and gradients[i] is not None]
+    if not places:
+        return found, None, None, None, None, None, None, None
     reduced = reduce_gradients([gradients[i] for i in places], ctx.dtype, ctx.reduce_dtype, ctx.group)
     n, at = exchange.process_group(ctx.group).size(), 0
     for i in places:
