@@ -509,8 +509,7 @@ def _fixed_bytes(model: object, optimizer: torch.optim.Optimizer | None, accumul
 def _gradient_bytes(parameters: Iterable[torch.Tensor]) -> tuple[int, int]:
     """Of the gradients that parameters will have, and of those that are there."""
     trained = [p for p in parameters if p.requires_grad]
-    sizes = [(fsdp.local(p).untyped_storage().nbytes() if fsdp.local(p) is not p else p.numel() * p.element_size(), p.grad) for p in trained]
-    return sum(size for size, _grad in sizes), sum(size for size, grad in sizes if grad is not None)
+    return sum(map(fsdp.held_bytes, trained)), sum(fsdp.held_bytes(p) for p in trained if p.grad is not None)
 
 
 def plans(compiled: Any) -> list[Plan]:

@@ -32,6 +32,12 @@ def local(tensor: torch.Tensor) -> torch.Tensor:
     return part  # type: ignore[no-any-return]
 
 
+def held_bytes(parameter: torch.Tensor) -> int:
+    """What a process holds of a parameter, and of its gradient: of a distributed one its part, with FSDP2's padding."""
+    part = local(parameter)
+    return parameter.numel() * parameter.element_size() if part is parameter else part.untyped_storage().nbytes()
+
+
 def of(model: object) -> Sharded | None:
     """The model with whole parameters, if `fully_shard` was called on it or on a part of it."""
     if not isinstance(model, torch.nn.Module) or not torch.distributed.is_available():
