@@ -20,7 +20,7 @@ from tf2_models import FAST, Case, make  # noqa: E402
 
 import checkmate  # noqa: E402
 import checkmate.tf2 as c2  # noqa: E402
-from checkmate.tf2 import keras_steps  # noqa: E402
+from checkmate.tf2 import keras_steps, planner  # noqa: E402
 
 
 def small(**settings: Any) -> Any:
@@ -52,6 +52,20 @@ def test_a_budget_below_the_floor_names_one_that_works() -> None:
     with pytest.raises(c2.InfeasibleError):
         compile_case(case, error.largest_impossible)
     assert lines
+
+
+def test_a_budget_that_an_error_names_works_where_no_search_finds_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = make("penalties")
+    with pytest.raises(c2.InfeasibleError) as caught:
+        compile_case(case, "10%", cache=False)
+
+    def nothing(_traced: Any, limit: int, *_more: Any) -> Any:
+        raise c2.InfeasibleError("too late", proven=False, budget_bytes=limit, smallest_known=None, largest_impossible=0)
+
+    monkeypatch.setattr(planner, "_solved", nothing)
+    monkeypatch.setattr(planner, "_least", lambda traced: pytest.fail("what was named is known"))
+    (plan,) = c2.plans(compile_case(case, caught.value.smallest_known, cache=False))
+    assert plan.peak_bytes <= plan.budget_bytes == caught.value.smallest_known
 
 
 def test_the_least_budget_is_what_the_error_names() -> None:

@@ -228,8 +228,9 @@ def test_dropout_holds_no_more_than_its_mask() -> None:
     assert [op.name for op in plan.graph.ops if not op.recomputable and "native_dropout" in op.name] == []
 
 
-def _tries(monkeypatch: pytest.MonkeyPatch, takes: Callable[[int], int], least: int = 0) -> tuple[list[int], Callable[[], Any]]:
-    """`takes`: bytes of the code for the bytes of a plan; below `least` nothing is found."""
+def _tries(monkeypatch: pytest.MonkeyPatch, takes: Callable[[int], int], least: int = 0) -> tuple[list[int], Callable[..., Any]]:
+    """`takes`: bytes of the code for the bytes of a plan, which are negative where the plan's schedule was given; below `least` nothing
+    is found."""
     from checkmate.torch import inductor
 
     asked: list[int] = []
@@ -237,6 +238,8 @@ def _tries(monkeypatch: pytest.MonkeyPatch, takes: Callable[[int], int], least: 
     def attempt(options: Options) -> tuple[Any, Any]:
         budget = {"50%": 1000, "min": least}.get(str(options.budget)) or int(options.budget)
         asked.append(budget)
+        if options.given is not None:
+            return (lambda: None), Plan(budget, options.given, 5000 + options.given, 2000)
         if budget < least:
             raise ct.InfeasibleError("nothing", proven=False, budget_bytes=budget, smallest_known=None, largest_impossible=0)
         return (lambda: None), Plan(budget, budget, 5000 - budget, 2000)
@@ -244,12 +247,20 @@ def _tries(monkeypatch: pytest.MonkeyPatch, takes: Callable[[int], int], least: 
     class Plan(SimpleNamespace):
         def __init__(self, budget_bytes: int, peak_bytes: int, cost: int, baseline_cost: int) -> None:
             super().__init__(budget_bytes=budget_bytes, peak_bytes=peak_bytes, cost=cost, baseline_cost=baseline_cost,
-                             baseline_peak_bytes=2000, overhead=cost / baseline_cost - 1)  # fmt: skip
+                             baseline_peak_bytes=2000, overhead=cost / baseline_cost - 1, graph="", schedule=-peak_bytes)  # fmt: skip
 
     monkeypatch.setattr(inductor, "_taken", lambda _run, _inputs, plan: takes(plan.peak_bytes))
     monkeypatch.setattr(inductor, "replace", lambda made, **new: SimpleNamespace(**{**vars(made), **new}))
-    options: Any = SimpleNamespace(budget="50%", say=lambda _text: None)
-    return asked, lambda: inductor.within_budget(attempt, [], options)[1]
+    kept: list[int] = []
+    memory = SimpleNamespace(remember=lambda _graph, schedule, _front, on_disk: kept.append(schedule),
+                             recall=lambda _graph, _front, on_disk: kept[-1] if kept else None)  # fmt: skip
+    monkeypatch.setattr(inductor, "named", memory)
+
+    def run(budget: int | str = "50%") -> Any:
+        options: Any = SimpleNamespace(budget=budget, given=None, cache=False, say=lambda _text: None)
+        return inductor.within_budget(attempt, [], options)[1]
+
+    return asked, run
 
 
 @needs_inductor
@@ -283,6 +294,20 @@ def test_code_that_never_fits_is_an_error_that_says_what_it_took(monkeypatch: py
         run()
     assert asked == [1000, 900, 950, 1055, 1212, 1475, 2000]
     assert caught.value.smallest_known == 1060
+
+
+@needs_inductor
+def test_what_an_error_named_is_kept_for_whoever_asks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second time, no target leads to what was found within 1,060 bytes: the schedule itself does."""
+    found = {950: 1050}
+    asked, run = _tries(monkeypatch, lambda planned: found.get(planned, planned + 200), least=950)
+    with pytest.raises(ct.InfeasibleError, match="budget=1,060 works"):
+        run()
+    found.clear()
+    found[-950] = 1050
+    plan = run(1060)
+    assert (plan.budget_bytes, plan.peak_bytes, plan.cost) == (1060, 1050, 4050)
+    assert asked[-1] == 1060
 
 
 @needs_inductor

@@ -16,6 +16,7 @@ from test_torch_outputs import SHAPES, made, scalar  # noqa: E402
 
 import checkmate  # noqa: E402
 import checkmate.torch as ct  # noqa: E402
+from checkmate.planning import named as named_schedules  # noqa: E402
 from checkmate.torch import meter, solving  # noqa: E402
 
 OPTIONS: dict[str, Any] = {"time_limit": 0.5}
@@ -48,6 +49,36 @@ def test_the_budget_that_an_error_names_works(name: str, cache: bool) -> None:
         scalar(held[0])
 
     assert meter.peak_bytes(step, model, inputs) <= named
+
+
+@pytest.mark.parametrize(("in_flight", "cache"), [(None, False), (None, True), (3, False)])
+def test_the_budget_that_an_error_names_works_where_no_search_finds_it_again(
+    in_flight: int | None, cache: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a busy machine a second search may miss what the first one found: what was named is kept, on disk for another process."""
+    model = torch.nn.Sequential(*(m for _ in range(4) for m in (torch.nn.Linear(64, 64), torch.nn.Tanh())))
+    x = torch.randn(256, 64)
+    options = OPTIONS | {"cache": cache, "in_flight": in_flight}
+    with pytest.raises(checkmate.InfeasibleError, match=r"budget=[\d,]+ works") as caught:
+        ct.compile(model, "5%", **options)(x).sum().backward()
+
+    def nothing(graph: Any, limit: int, options: Any, start: Any = None) -> Any:
+        raise checkmate.InfeasibleError("too late", proven=False, budget_bytes=limit, smallest_known=None, largest_impossible=0)
+
+    if cache:
+        named_schedules._SCHEDULES.clear()
+    solve = solving.solve_together
+    monkeypatch.setattr(solving, "solve_together", lambda *given: (solve if len(given) > 3 and given[3] is not None else nothing)(*given))
+    torch._dynamo.reset()
+    enough = caught.value.smallest_known
+    assert enough is not None
+    compiled = ct.compile(model, enough, **options)
+    compiled(x).sum().backward()
+    assert ct.plans(compiled)[0].peak_bytes <= enough
+    torch._dynamo.reset()
+    named_schedules._SCHEDULES.clear()
+    with pytest.raises(checkmate.InfeasibleError):
+        ct.compile(model, caught.value.largest_impossible, **options)(x)
 
 
 def test_what_the_search_does_not_find_in_time_is_looked_for_harder(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ import tensorflow as tf
 from ..errors import InfeasibleError
 from ..graph import Graph
 from ..planning import budget as sizes
-from ..planning import least, plan_cache
+from ..planning import least, named, plan_cache
 from ..planning.tidy import tidied
 from ..schedule import Schedule
 from ..solver import Progress, Solution, solve
@@ -208,15 +208,15 @@ def _fit_or_say(traced: Traced, limit: int, top: int, name: str) -> _Fit:
         return _fit(traced, limit)
     except InfeasibleError as error:
         failed = error
+    graph, on_disk = traced.graph, traced.options.cache
+    known = named.recall(graph, FRONT, on_disk=on_disk)
+    if known is not None and (peak := traced.peak(known)) <= limit:
+        return _cheapest(traced, limit, _Fit(known, plan_cache.Claim("feasible", None), "solver", peak))
     traced.options.say(f"{name}: nothing was found within {limit:,} bytes; looking for the least that is enough")
     smallest = _least(traced)
     if smallest.peak_bytes <= limit:
         return _cheapest(traced, limit, smallest)
-    graph, options = traced.graph, traced.options
-    if options.cache:  # whoever passes the number on gets at least this one
-        plan_cache.store(
-            plan_cache.path_of(graph, smallest.peak_bytes, _settings(options), FRONT), smallest.schedule, plan_cache.Claim("feasible", None)
-        )
+    named.remember(graph, smallest.schedule, FRONT, on_disk=on_disk)
     overhead = smallest.schedule.simulate(graph).cost / max(1, graph.total_cost) - 1
     # What TensorFlow frees within an operator of the graph is counted there to its end: no proof reaches what is known to work.
     impossible = min(max(failed.largest_impossible, graph.memory_floor - 1), smallest.peak_bytes - 1)

@@ -59,3 +59,9 @@ def keeping_all(model: joint.Joint, limit: int, traced: Traced) -> Fit:
 def peak_of(model: joint.Joint, schedule: Schedule, traced: Traced) -> int:
     """The bytes that a schedule's run takes."""
     return peak_with(model, partition.split(model, schedule), traced)[0]
+
+
+def as_given(model: joint.Joint, schedule: Schedule, traced: Traced, limit: int | None = None) -> Fit:
+    """What runs a schedule of which nothing is proven, within its own peak or a limit."""
+    own = schedule.simulate(model.graph).peak_bytes
+    return run(model, (schedule, plan_cache.Claim("feasible", None), "solver"), own, own if limit is None else limit, traced)

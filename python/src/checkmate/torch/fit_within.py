@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from ..errors import InfeasibleError
-from ..planning import least, plan_cache
+from ..planning import least, named, plan_cache
 from ..schedule import Schedule
 from . import effects, joint, random_state, solving
-from .fit import Fit, run
+from .fit import Fit, as_given, run
 from .fit_least import cheapest, least_of_all
 from .fit_stage import fit_stage
 from .traced import Traced
@@ -19,12 +19,17 @@ def fit_or_say(model: joint.Joint, limit: int, traced: Traced) -> Fit:
         return fit_within(model, limit, traced)
     except InfeasibleError as error:
         failed = error
+    graph, on_disk = model.graph, traced.options.cache
+    known = named.recall(graph, "torch", on_disk=on_disk)
+    if known is not None and (fit := as_given(model, known, traced, limit)).peak_bytes <= limit:
+        return cheapest(model, limit, traced, fit)
     traced.options.say(f"{traced.name}: nothing was found within {limit:,} bytes; looking for the least that is enough")
     smallest = least_of_all(model, traced)
     if smallest.peak_bytes <= limit:
         return cheapest(model, limit, traced, smallest)
     enough, fit = _found_again(model, smallest, traced)
-    overhead = fit.schedule.simulate(model.graph).cost / max(1, model.graph.total_cost) - 1
+    named.remember(graph, fit.schedule, "torch", on_disk=on_disk)
+    overhead = fit.schedule.simulate(graph).cost / max(1, graph.total_cost) - 1
     impossible = max(failed.largest_impossible, int(smallest.claim.bound or 0) - 1)
     proven = failed.proven or limit <= impossible
     raise InfeasibleError(

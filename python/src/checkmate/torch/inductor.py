@@ -21,7 +21,8 @@ from torch._guards import TracingContext
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from ..errors import InfeasibleError
-from ..planning import budget
+from ..planning import budget, named
+from ..schedule import Schedule
 from . import meter
 from .options import Options
 from .planned import Plan
@@ -35,6 +36,9 @@ Partition = Callable[..., tuple[fx.GraphModule, fx.GraphModule]]
 
 #: Random numbers are those of eager mode; and what is dead is freed, not kept for a later buffer of its size.
 _SETTINGS = {"fallback_random": True, "allow_buffer_reuse": False}
+
+#: Of the schedules behind budgets that errors name: see planning/named.py.
+_FRONT = "torch/inductor"
 
 #: Plans that are tried, and the share of the budget that is worth another one if it is left free.
 _ATTEMPTS, _ROOM = 5, 0.03
@@ -91,10 +95,11 @@ class _Trials:
         self._attempt, self._inputs, self._options = attempt, inputs, options
         self._made: list[_Trial] = []
 
-    def at(self, target: int | float | str) -> _Trial | Callable[..., Any]:
-        """The code for a target; where there is nothing to plan, such as without gradients, only what runs. InfeasibleError where no
+    def at(self, target: int | float | str, given: Schedule | None = None) -> _Trial | Callable[..., Any]:
+        """The code for a target, or of a schedule; where there is nothing to plan, such as without gradients, only what runs.
+        InfeasibleError where no
         schedule is found."""
-        run, plan = self._attempt(replace(self._options, budget=target))
+        run, plan = self._attempt(replace(self._options, budget=target, given=given))
         if plan is None:
             return run
         trial = _Trial(run, plan, _taken(run, self._inputs, plan))
@@ -143,9 +148,14 @@ def within_budget(attempt: Attempt, inputs: list[Any], options: Options) -> tupl
         assert isinstance(start, _Trial)
         trials.search_least(start)
         best = trials.cheapest(limit)
+        known = named.recall(start.plan.graph, _FRONT, on_disk=options.cache) if best is None else None
+        if known is not None:
+            trials.at(limit, known)
+            best = trials.cheapest(limit)
     if best is None:
         least = trials.least()
         enough = least.bytes + least.bytes // 100
+        named.remember(least.plan.graph, least.plan.schedule, _FRONT, on_disk=options.cache)
         raise InfeasibleError(
             f"no schedule was found whose generated code stays within {limit:,} bytes; budget={enough:,} works, with "
             f"{100 * least.plan.overhead:.1f} % more computation", proven=False, budget_bytes=limit, smallest_known=enough, largest_impossible=0,

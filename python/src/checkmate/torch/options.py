@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from ..planning import budget
 from ..planning.device import Device
+from ..schedule import Schedule
 from . import pipeline, policies
 from .ranges import UpperEnds
 from .ranges import check as check_ranges
@@ -42,6 +43,7 @@ class Options:
     progress: Callable[[str], None] | None = field(default=None, compare=False)
     held_now_bytes: int = 0  # of fixed_bytes, what is on the device already
     title: str = UNNAMED  # of the graph
+    given: Schedule | None = None  # to be run whatever it takes: nothing is solved
     device: Device | None = None  # that costs are modelled for; None where the step will run here
 
     def check(self) -> None:

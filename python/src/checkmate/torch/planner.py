@@ -12,10 +12,10 @@ import torch
 from torch import fx
 
 from ..errors import CheckmateError, InfeasibleError
-from ..planning import budget, plan_cache
+from ..planning import budget, plan_cache, structure
 from ..schedule import Schedule
-from . import breaks, devices, joint, partition, pipeline, ranks, shards
-from .fit import Fit, keeping_all, run
+from . import breaks, devices, joint, partition, pipeline, shards
+from .fit import Fit, as_given, keeping_all, run
 from .fit_least import cheapest, least_of_all
 from .fit_within import fit_or_say, fit_within
 from .meeting import meet
@@ -50,6 +50,11 @@ def plan(module: fx.GraphModule, num_fwd_outputs: int, options: Options, name: s
     options.say(f"{size}, budget{': the least' if given is None else f' {given:,}'}")
 
     def find(limit: int | None) -> tuple[joint.Joint, Fit, int]:
+        if options.given is not None:
+            if not (verdict := options.given.verify(model.graph)):
+                raise CheckmateError(f"the given schedule is not one of {name}: {verdict.why}")
+            fit = as_given(model, options.given, traced)
+            return model, fit, fit.peak_bytes
         if limit is None:
             smallest = least_of_all(model, traced)
             return model, cheapest(model, smallest.peak_bytes, traced, smallest), smallest.peak_bytes
@@ -78,9 +83,8 @@ def _fit_of_all(members: set[int], model: joint.Joint, limit: int | None, traced
     """What the first of these processes finds. They may differ in what they hold beside the graph, as their parts of an optimizer's state
     do, so it plans for the least room that is left beside that. What it proved is worth nothing under other costs, and then there is no bound."""
     beside = model.graph.fixed_bytes
-    operators, tensors, _beside, results = ranks.structure(model.graph)
-    meeting = meet(sorted(members), ranks.digest(repr((operators, tensors, results))), None if limit is None else limit - beside)
-    costs = ranks.digest(model.graph.to_json(places=False))
+    meeting = meet(sorted(members), structure.digest(model.graph), None if limit is None else limit - beside)
+    costs = structure.digest_with_costs(model.graph)
     if meeting.leads:
         found: list[tuple[joint.Joint, Fit, int]] = []
 

@@ -9,7 +9,6 @@ which the others never see, such as one for a shorter last batch, waits for nobo
 from __future__ import annotations
 
 import datetime
-import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import asdict
@@ -19,6 +18,7 @@ import torch.distributed as dist
 
 from ..errors import CheckmateError
 from ..graph import Graph
+from ..planning import structure
 from ..planning.plan_cache import Claim
 from ..schedule import Schedule
 
@@ -37,9 +37,9 @@ def first_come(graph: Graph, budget: int | None, settings: tuple[object, ...], f
     What another process proved is worth nothing under other costs, and then there is no bound."""
     if size() == 1:
         return find()
-    key = "checkmate/" + digest(repr((structure(graph), budget, settings)))
+    key = "checkmate/" + structure.digest(graph, graph.fixed_bytes, budget, settings)
     store = dist.distributed_c10d._get_default_store()
-    costs = digest(graph.to_json(places=False))
+    costs = structure.digest_with_costs(graph)
     if store.add(f"{key}/asked", 1) == 1:
         answer = ""
         try:
@@ -67,13 +67,3 @@ def first_come(graph: Graph, budget: int | None, settings: tuple[object, ...], f
 def bucket_bytes(model: torch.nn.Module) -> int:
     """What DistributedDataParallel holds beside the model: a copy of every gradient."""
     return sum(p.numel() * p.element_size() for p in model.parameters() if p.requires_grad)
-
-
-def structure(graph: Graph) -> tuple[object, object, int, object]:
-    """What processes with the same graph agree on: operators, tensors and bytes, but nothing measured."""
-    ops = [(op.name, op.recomputable, op.inputs, op.outputs, op.inplace) for op in graph.ops]
-    return ops, [(t.bytes, t.alias_of) for t in graph.tensors], graph.fixed_bytes, graph.results
-
-
-def digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
