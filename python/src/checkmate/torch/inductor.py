@@ -97,8 +97,7 @@ class _Trials:
 
     def at(self, target: int | float | str, given: Schedule | None = None) -> _Trial | Callable[..., Any]:
         """The code for a target, or of a schedule; where there is nothing to plan, such as without gradients, only what runs.
-        InfeasibleError where no
-        schedule is found."""
+        InfeasibleError where no schedule is found."""
         run, plan = self._attempt(replace(self._options, budget=target, given=given))
         if plan is None:
             return run
