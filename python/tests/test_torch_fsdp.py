@@ -133,7 +133,7 @@ def _budgets(rank: int) -> dict[str, Any]:
         (plan,) = ct.plans(call)
         found[budget] = {
             "equal": equal and all(torch.equal(loss, other) for other in losses), "peak": peak, "budget": plan.budget_bytes,
-            "planned": plan.peak_bytes, "calls": calls, "plain": plain, "steps": plan.schedule.to_json(),
+            "planned": plan.peak_bytes, "baseline": plan.baseline_peak_bytes, "calls": calls, "plain": plain, "steps": plan.schedule.to_json(),
             "names": list(model.state_dict()), "again": sum("gather" in name for name in plan.recomputed),
         }  # fmt: skip
     return found
@@ -356,6 +356,16 @@ def test_bits_and_budgets_of_fsdp2(ranks: int, tmp_path: pathlib.Path) -> None:
             assert row["steps"] == results[0][budget]["steps"]
         assert result["60%"]["calls"]["gather"] <= result["60%"]["plain"]["gather"]
         assert result["min"]["budget"] < result["60%"]["budget"] < result["100%"]["budget"]
+
+
+def test_layouts_of_fsdp2_are_planned_as_it_is(tmp_path: pathlib.Path) -> None:
+    """What is made believe in one process has the peak of what two processes plan."""
+    real = _run(tmp_path, _budgets)[0]["100%"]["baseline"]
+    found = ct.plan_parallel(
+        _Model(), _data(0), device="Xeon", devices=2, batch=2 * BATCH, budget="1GB", only=lambda layout: layout.sharded, show=None
+    )
+    assert found.best is not None
+    assert found.best.peak_bytes == real
 
 
 def test_training_with_fsdp2(tmp_path: pathlib.Path) -> None:

@@ -114,6 +114,7 @@ def _work(rank: int, port: int, way: str, folder: str) -> None:
                 "equal": equal,
                 "peak": peak,
                 "budget": plan.budget_bytes,
+                "baseline": plan.baseline_peak_bytes,
                 "calls": counts[0],
                 "plain": plain,
                 "recomputed": plan.recomputed,
@@ -137,3 +138,18 @@ def test_tensor_parallelism_within_a_budget(way: str, tmp_path: pathlib.Path) ->
             assert row["calls"] == row["plain"] > 0
             assert not any("all_" in name or "reduce_" in name for name in row["recomputed"])
         assert row["recomputed"]
+    if way == "tensor":
+        assert _made_believe() == json.loads((tmp_path / "0.json").read_text())["100%"]["baseline"]
+
+
+def _made_believe() -> int | None:
+    """The peak of the same layout as one process makes it believe."""
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel
+
+    link = ct.Link(1e9, 1e-4)
+    found = ct.plan_parallel(
+        _Model(), (torch.randn(8, 64, WIDTH),), device="Xeon", devices=RANKS, batch=8, budget="1GB", show=None, network=ct.Network(RANKS, link, link),
+        tensor={"blocks.*.up": ColwiseParallel(), "blocks.*.down": RowwiseParallel()}, only=lambda layout: layout.tensor == RANKS,
+    )  # fmt: skip
+    assert found.best is not None
+    return found.best.peak_bytes

@@ -14,8 +14,10 @@ if tuple(int(_part) for _part in _torch.__version__.split("+")[0].split(".")[:2]
 
 from ..errors import InfeasibleError, UnsupportedError
 from ..planning.frontier import Frontier
+from .collectives import Link
 from .compiler import Backend, backend, compile, plans
 from .optimizers import optimizer_bytes
+from .parallel import Layout, Network, ParallelPlans, pipeline_seconds, plan_parallel
 from .pipeline import InFlight, in_flight
 from .planned import Plan
 from .tradeoff import explain
@@ -27,6 +29,10 @@ __all__ = [
     "Frontier",
     "InFlight",
     "InfeasibleError",
+    "Layout",
+    "Link",
+    "Network",
+    "ParallelPlans",
     "Plan",
     "UnsupportedError",
     "Verification",
@@ -36,5 +42,7 @@ __all__ = [
     "explain",
     "in_flight",
     "optimizer_bytes",
+    "pipeline_seconds",
+    "plan_parallel",
     "plans",
 ]

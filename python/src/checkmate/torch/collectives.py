@@ -3,19 +3,39 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from torch import fx
 
 from . import devices, exchange, joint, shards, symbols
 
-#: Bytes per second between processes, and seconds to start a call: gloo between processes of one machine, NVLink between GPUs. Only the
-#: ratio to other calls matters, for whether parameters are gathered twice.
-_LINKS = {"cpu": (1e9, 2e-4), "cuda": (1e11, 3e-5)}
+
+class Link(NamedTuple):
+    """What a process sends and receives with."""
+
+    bytes_per_s: float
+    start_s: float  # of each call
+
+    def seconds(self, size: float, calls: int = 1) -> float:
+        return size / self.bytes_per_s + calls * self.start_s
+
+
+#: gloo between processes of one machine, NVLink between GPUs. Only the ratio to other calls matters, for whether parameters are gathered
+#: twice.
+_LINKS = {"cpu": Link(1e9, 2e-4), "cuda": Link(1e11, 3e-5)}
 
 _SENT = (shards.GATHER, shards.REDUCE, exchange.ALL_REDUCE, exchange.ALL_GATHER, exchange.REDUCE_SCATTER)
 
 
-def cost(node: fx.Node) -> tuple[int, int] | None:
-    """Nanoseconds, and the bytes beside operands and outputs, of a call that gathers or reduces; None for other calls."""
+def on_ring(size: float, processes: int, *, reduced_and_gathered: bool = False) -> float:
+    """The bytes that each process of a ring sends, of a tensor of this size that is gathered, or reduced and scattered, or both.
+    Source: Patarasuk and Yuan 2009, section 3."""
+    return size * (processes - 1) / processes * (2 if reduced_and_gathered else 1)
+
+
+def cost(node: fx.Node, link: Link | None = None) -> tuple[int, int] | None:
+    """Nanoseconds, and the bytes beside operands and outputs, of a call that gathers or reduces; None for other calls. Over a `link`, as on a
+    ring of the processes; without, as if all bytes were sent between the devices that are here."""
     if node.target not in _SENT:
         return None
     made = [value for value in joint.tensors(node.meta.get("val")) if value is not None]
@@ -30,5 +50,8 @@ def cost(node: fx.Node) -> tuple[int, int] | None:
         beside = whole + (0 if dtype == reduce_dtype else part)
     elif node.target is exchange.REDUCE_SCATTER:
         whole = beside = whole * int(node.args[2])  # type: ignore[arg-type]
-    bandwidth, start = _LINKS.get(device.type, _LINKS["cuda"])
-    return int((whole / bandwidth + start) * 1e9), devices.allocated(beside, device)
+    if link is None:
+        seconds = _LINKS.get(device.type, _LINKS["cuda"]).seconds(whole)
+    else:
+        seconds = link.seconds(on_ring(whole, shards.processes_of(node), reduced_and_gathered=node.target is exchange.ALL_REDUCE))
+    return int(seconds * 1e9), devices.allocated(beside, device)

@@ -70,6 +70,12 @@ def check_options(*, graph_breaks: str, fallback: str, verify: bool, **options: 
         raise UnsupportedError(f"{', '.join(given)}: not with a model that fully_shard was called on")
 
 
+def gathered(names: list[list[str]], spread: list[torch.Tensor], rows: list[int], trained: list[bool], *how: Any) -> dict[str, torch.Tensor]:
+    """The whole parameters of a unit by all of their names, from this process' rows of them. The rest is as `shards.gather_shards` has it."""
+    made = shards.gather_shards(spread, rows, trained, *how)
+    return {name: made[i] if trained[i] else made[i].detach() for i, several in enumerate(names) for name in several}
+
+
 class Sharded:
     """`call` is the model, for Dynamo to trace within `whole()`."""
 
@@ -81,11 +87,8 @@ class Sharded:
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
         whole: dict[str, torch.Tensor] = {}
-        for names, spread, rows, trained, again, dtype, reduce_dtype, unit, group in self._units:
-            made = shards.gather_shards([shard.to_local() for shard in spread], rows, trained, again, dtype, reduce_dtype, unit, group)  # type: ignore[attr-defined]
-            for i, several in enumerate(names):
-                for name in several:
-                    whole[name] = made[i] if trained[i] else made[i].detach()
+        for names, spread, rows, trained, *how in self._units:
+            whole.update(gathered(names, [shard.to_local() for shard in spread], rows, trained, *how))  # type: ignore[attr-defined]
         return torch.func.functional_call(self.model, whole, args, kwargs)
 
     @contextlib.contextmanager

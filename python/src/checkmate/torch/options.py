@@ -10,6 +10,7 @@ from ..planning import budget
 from ..planning.device import Device
 from ..schedule import Schedule
 from . import pipeline, policies
+from .collectives import Link
 from .ranges import UpperEnds
 from .ranges import check as check_ranges
 
@@ -44,6 +45,7 @@ class Options:
     held_now_bytes: int = 0  # of fixed_bytes, what is on the device already
     title: str = UNNAMED  # of the graph
     given: Schedule | None = None  # to be run whatever it takes: nothing is solved
+    link: Link | None = None  # between the processes of a job that is not there
     device: Device | None = None  # that costs are modelled for; None where the step will run here
 
     def check(self) -> None:

@@ -23,6 +23,7 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from . import devices
+from .fsdp import local
 from .joint import LossOutside, storage_bytes, storage_key
 from .peak import Sides
 
@@ -136,6 +137,14 @@ def in_flight(schedule: str, stage: int, stages: int, micro_batches: int, *, ran
                     losses=losses)  # fmt: skip
 
 
+def passes(schedule: str, stages: int, micro_batches: int, *, ranks: int | None = None) -> list[list[tuple[str, int]]]:
+    """Of each process, in order: "F" or "B", and of which stage. The arguments are those of `in_flight`, and so are errors."""
+    whole = [in_flight(schedule, stage, stages, micro_batches, ranks=ranks) for stage in range(stages)]
+    if ranks is not None:
+        return [_interleaved(rank, stages, micro_batches, ranks) for rank in range(ranks)]
+    return [[(letter, stage) for letter in flight.order] for stage, flight in enumerate(whole)]
+
+
 def _interleaved(stage: int, stages: int, micro_batches: int, ranks: int | None) -> list[tuple[str, int]]:
     """The passes of the process that has a stage: "F" or "B", and of which stage."""
     if isinstance(ranks, bool) or not isinstance(ranks, numbers.Integral) or ranks < 1 or stages % ranks:
@@ -204,9 +213,10 @@ class Stage:
             if isinstance(model, torch.nn.Module)
             else [v for v in inputs if isinstance(v, torch.nn.Parameter)]
         )
-        own = {storage_key(value) for value in held}
-        given = {id(v): v for v in [*inputs, *tree_leaves(arguments)] if isinstance(v, torch.Tensor) and storage_key(v) not in own}.values()
-        traced = {storage_key(v): storage_bytes(v) for v in inputs if isinstance(v, torch.Tensor)}
+        own = {storage_key(local(value)) for value in held}
+        there = [local(v) for v in (*inputs, *tree_leaves(arguments)) if isinstance(v, torch.Tensor)]
+        given = {id(v): v for v in there if storage_key(v) not in own}.values()
+        traced = {storage_key(v): storage_bytes(v) for v in map(local, inputs) if isinstance(v, torch.Tensor)}
         each: dict[int, int] = {}
         for value in given:
             each[storage_key(value)] = max(each.get(storage_key(value), 0), _dense_bytes(value))
@@ -216,7 +226,7 @@ class Stage:
         trained = [value for value in held if value.requires_grad]
         return Stage(
             flight, more, sum(_dense_bytes(value) for value in given if value.requires_grad),
-            0 if gradients_held else sum(_dense_bytes(value) for value in trained),
+            0 if gradients_held else sum(_dense_bytes(local(value)) for value in trained),
             sum(size for key, size in traced.items() if key in own),
         )  # fmt: skip
 

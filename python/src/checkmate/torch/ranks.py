@@ -27,8 +27,9 @@ Found = tuple[Schedule, Claim, str]
 
 
 def size() -> int:
-    """How many processes there are."""
-    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+    """How many processes there are; one where the others are only made believe."""
+    there = dist.is_available() and dist.is_initialized() and dist.get_backend() != "fake"
+    return dist.get_world_size() if there else 1
 
 
 def first_come(graph: Graph, budget: int | None, settings: tuple[object, ...], find: Callable[[], Found], patience: float) -> Found:

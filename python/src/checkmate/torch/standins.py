@@ -59,6 +59,8 @@ class Standins:
         return self._known[id(tensor)][1]
 
     def _made(self, tensor: torch.Tensor) -> torch.Tensor:
+        if type(getattr(tensor, "data", tensor)).__name__ == "DTensor":
+            return self._distributed(tensor)
         if is_traceable_wrapper_subclass(tensor) or tensor.layout != torch.strided or tensor.is_quantized:
             raise UnsupportedError(
                 f"a {type(tensor).__name__} of layout {tensor.layout} has no stand-in: to plan for a device that is not there, the model's "
@@ -66,6 +68,11 @@ class Standins:
             )
         fake = self._laid_out(tensor)
         return torch.nn.Parameter(fake, tensor.requires_grad) if isinstance(tensor, torch.nn.Parameter) else fake.requires_grad_(tensor.requires_grad)
+
+    def _distributed(self, tensor: Any) -> torch.Tensor:
+        """Of this process' part, between processes that need not be there."""
+        made: torch.Tensor = type(tensor.data)(self.of(tensor._local_tensor), tensor._spec, requires_grad=False)
+        return torch.nn.Parameter(made, tensor.requires_grad) if isinstance(tensor, torch.nn.Parameter) else made.requires_grad_(tensor.requires_grad)
 
     def _laid_out(self, tensor: torch.Tensor) -> torch.Tensor:
         storage, kind = tensor.untyped_storage(), tensor.dtype

@@ -11,6 +11,7 @@ from torch import fx
 from ..errors import UnsupportedError
 from ..planning import plan_cache
 from . import (
+    collectives,
     copies,
     cost,
     devices,
@@ -107,8 +108,11 @@ class Traced:
         return None if expandable is None or not self.on_cuda else peak.reserved_bytes(model, halves, self.workspace, expandable=expandable)
 
     def _cost(self, node: fx.Node) -> tuple[int, int]:
-        device = self.options.device
-        nanoseconds, extra = (self.measured or cost.estimate)(node) if device is None else modelled.nanoseconds(node, device)
+        device, link = self.options.device, self.options.link
+        if device is None:
+            nanoseconds, extra = (self.measured or cost.estimate)(node)
+        else:
+            nanoseconds, extra = (link and collectives.cost(node, link)) or modelled.nanoseconds(node, device)
         self.workspace[node.name] = extra
         return nanoseconds, extra
 

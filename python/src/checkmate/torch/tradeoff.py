@@ -14,7 +14,7 @@ import torch
 from torch import fx
 from typing_extensions import Unpack
 
-from ..errors import CheckmateError, UnsupportedError
+from ..errors import UnsupportedError
 from ..graph import Graph
 from ..planning import budget as sizes
 from ..planning import frontier as shown
@@ -23,18 +23,16 @@ from ..planning.device import Device
 from ..planning.frontier import Frontier
 from ..schedule import Schedule, Way
 from ..solver import Solution, frontier, solve
-from . import attention, blocks, branches, casts, fsdp, joint, modelled, outputs, pipeline, predicted, ranks, standins
-from . import settings as torchs
-from .compiler import Backend, Settings, checked, require_callable
-from .failures import Guard
+from . import attention, blocks, branches, fsdp, joint, outputs, pipeline, predicted, ranks, standins
+from .compiler import Settings, checked, require_callable
 from .fit import peak_of
 from .fit_stage import fit_in_flight
 from .optimizers import optimizer_bytes
-from .options import Options
 from .report import checkpointing, keeping_all, recipes
 from .solving import time_limit
 from .standins import Standins
-from .traced import Traced, trace
+from .traced import Traced
+from .tracing import joint_graph
 
 
 def _ways(graph: Graph, solutions: list[Solution], budget: int | float | str | None, search: Callable[[int], Solution],
@@ -87,58 +85,6 @@ _LEAST, _LOWEST = "the plan of least memory", "the lowest of the frontier"
 
 #: Of computation more, which is cheap enough where nobody says what a budget is.
 _TENTH = 0.1
-
-
-class _TracedError(Exception):
-    """Ends a compilation whose joint graph is all that was wanted."""
-
-
-def _traced(model: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any], options: Options, loss: outputs.Loss,
-            kernels: dict[fx.Node, attention.Kernel]) -> tuple[Traced, joint.Joint]:  # fmt: skip
-    """`kernels` is given those that attention is traced as on a GPU that is not there."""
-    found: list[tuple[Traced, joint.Joint]] = []
-
-    class Tracer(Backend):
-        def partition(self, module: fx.GraphModule, _inputs: Any, *, num_fwd_outputs: int, **_hints: Any) -> tuple[fx.GraphModule, fx.GraphModule]:
-            with self.at_upper_ends(module):
-                casts.merge(module, num_fwd_outputs, self._parameters)
-                beside = replace(options, fixed_bytes=options.fixed_bytes + self._around.held_bytes)
-                traced = trace(module, num_fwd_outputs, beside, "the model", stage=self._stage)
-                found.append((traced, traced.build()))
-            raise _TracedError
-
-        def _without_gradients(self, compiler: Callable[..., Any]) -> Callable[..., Any]:
-            def compile_nothing(*_arguments: Any, **_options: Any) -> Any:
-                raise ValueError(standins.NOTHING_TRACED)
-
-            return compile_nothing
-
-        def _compile_traced(self, module: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
-            if options.device is not None:
-                modelled.require(module)
-                if options.device.is_gpu:
-                    attention.replace(module, kernels, flash=options.device.flash_attention)
-            return super()._compile_traced(module, inputs)
-
-    whole = model
-
-    def traced(*args: Any, **kwargs: Any) -> Any:
-        tracer = Tracer(options, None, loss, whole)
-        tracer.arguments = args, kwargs
-        return torch.compile(outputs.traced(model, loss), backend=tracer, fullgraph=True, dynamic=False)(*args, **kwargs)
-
-    if getattr(model, "_compiled_call_impl", None) is not None:  # compiled in place
-        model = model._call_impl  # type: ignore[attr-defined]
-    guard = Guard(traced, model, fallback=False, graphs=None, advice=False)
-    try:
-        with torchs.during_call():
-            guard(**inputs) if isinstance(inputs, Mapping) else guard(*inputs)
-    except CheckmateError:
-        if not found:
-            raise
-    if not found:
-        raise ValueError(standins.NOTHING_TRACED)
-    return found[0]
 
 
 def _of_stage(traced: Traced, model: joint.Joint, points: int, budget: int | float | str | None, device: Device | None,
@@ -251,11 +197,11 @@ def explain(
     kernels: dict[fx.Node, attention.Kernel] = {}
     with predicted.bytes_of(target):
         if target is None:
-            traced, whole = _traced(model, inputs, settings, loss, kernels)
+            traced, whole = joint_graph(model, inputs, settings, loss, kernels)
         else:
             others = Standins()
             with others.within(model):
-                traced, whole = _traced(model, others.inputs(inputs), settings, loss, kernels)
+                traced, whole = joint_graph(model, others.inputs(inputs), settings, loss, kernels)
     graph, tell = whole.graph, show or (lambda _line: None)
     if traced.stage is not None:
         with predicted.bytes_of(target):
