@@ -12,6 +12,7 @@
 #        bench/torch/run.sh --zoo [options of zoo_budgets.py]   models of other libraries within budgets
 #        bench/torch/run.sh --pipeline [options of pipeline.py]   a pipeline of two processes: results/torch-pipeline.*
 #        bench/torch/run.sh --sharded [options of sharded.py]   FSDP2 and tensor parallelism: results/torch-sharded*.*
+#        bench/torch/run.sh --parallel [options of parallel.py]   layouts over devices that are not there: results/torch-parallel.md
 #        bench/torch/run.sh --ddp [options of ddp.py]   DistributedDataParallel with accumulation: results/torch-ddp.*
 # CHECKMATE_LIBRARY: the library (default: that of build/); CKM_TORCH_PYTHON: a python with torch.
 set -eu
@@ -67,12 +68,16 @@ case ${1:-} in
     case " $* " in *" --close "*) name=torch-sharded-close ;; *) name=torch-sharded ;; esac
     exec "$python" "$here/sharded.py" --records "$results/$name.jsonl" --table "$results/$name.md" "$@"
     ;;
+--parallel)
+    shift
+    exec "$python" "$here/parallel.py" --table "$results/torch-parallel.md" "$@"
+    ;;
 --pipeline)
     shift
     exec "$python" "$here/pipeline.py" --records "$results/torch-pipeline.jsonl" --table "$results/torch-pipeline.md" "$@"
     ;;
 -h | --help)
-    sed -n '3,15s/^# \{0,1\}//p' "$0"
+    sed -n '3,16s/^# \{0,1\}//p' "$0"
     exec "$python" "$here/compare.py" --help
     ;;
 --table) ;;

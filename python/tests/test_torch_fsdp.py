@@ -4,11 +4,8 @@ bit, within a budget that every process keeps; and what happens when processes d
 
 from __future__ import annotations
 
-import json
 import os
 import pathlib
-import socket
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -17,6 +14,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed", minversion="2.6")
 
+import processes  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 from torch import nn  # noqa: E402
 
@@ -318,32 +316,9 @@ def _dies(rank: int, when: str) -> dict[str, Any]:
         return {"error": str(error), "seconds": time.monotonic() - begin}
 
 
-def _work(rank: int, ranks: int, port: int, folder: str, name: str, argument: str) -> None:
-    torch.set_num_threads(1)
-    # The store is in neither of the processes that die, as with torchrun.
-    store = dist.TCPStore("127.0.0.1", port, is_master=False)
-    dist.init_process_group("gloo", store=store, rank=rank, world_size=ranks)
-    function = getattr(sys.modules[__name__], name)
-    result = function(rank, argument) if argument else function(rank)
-    pathlib.Path(folder, f"{rank}.json").write_text(json.dumps(result))
-    if not argument:
-        dist.barrier()
-        dist.destroy_process_group()
-    os._exit(0)  # gloo's threads may wait for a process that is gone
-
-
-def _run(folder: pathlib.Path, function: Callable[..., Any], ranks: int = 2, argument: str = "") -> list[Any]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    _store = dist.TCPStore("127.0.0.1", port, is_master=True, wait_for_workers=False)
-    torch.multiprocessing.spawn(_work, (ranks, port, str(folder), function.__name__, argument), nprocs=ranks)
-    return [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
-
-
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_bits_and_budgets_of_fsdp2(ranks: int, tmp_path: pathlib.Path) -> None:
-    results = _run(tmp_path, _budgets, ranks)
+    results = processes.run(tmp_path, _budgets, ranks)
     assert len(results) == ranks
     for result in results:
         for budget, row in result.items():
@@ -360,7 +335,7 @@ def test_bits_and_budgets_of_fsdp2(ranks: int, tmp_path: pathlib.Path) -> None:
 
 def test_layouts_of_fsdp2_are_planned_as_it_is(tmp_path: pathlib.Path) -> None:
     """What is made believe in one process has the peak of what two processes plan."""
-    real = _run(tmp_path, _budgets)[0]["100%"]["baseline"]
+    real = processes.run(tmp_path, _budgets)[0]["100%"]["baseline"]
     found = ct.plan_parallel(
         _Model(), _data(0), device="Xeon", devices=2, batch=2 * BATCH, budget="1GB", only=lambda layout: layout.sharded, show=None
     )
@@ -369,7 +344,7 @@ def test_layouts_of_fsdp2_are_planned_as_it_is(tmp_path: pathlib.Path) -> None:
 
 
 def test_training_with_fsdp2(tmp_path: pathlib.Path) -> None:
-    for result in _run(tmp_path, _ways):
+    for result in processes.run(tmp_path, _ways):
         states = result.pop("states")
         for way, row in result.items():
             assert row["losses"], way
@@ -380,12 +355,12 @@ def test_training_with_fsdp2(tmp_path: pathlib.Path) -> None:
 
 
 def test_a_model_that_changes_between_its_calls(tmp_path: pathlib.Path) -> None:
-    for result in _run(tmp_path, _changes):
+    for result in processes.run(tmp_path, _changes):
         assert all(result.values()), result
 
 
 def test_what_fsdp2_can_do_and_plans_cannot(tmp_path: pathlib.Path) -> None:
-    for result in _run(tmp_path, _refusals):
+    for result in processes.run(tmp_path, _refusals):
         assert "not on the model itself" in result["part"]
         assert 'graph_breaks="split": not with' in result["option"]
         assert "tensor parallelism with FSDP2" in result["tensor"]
@@ -397,7 +372,7 @@ def test_what_fsdp2_can_do_and_plans_cannot(tmp_path: pathlib.Path) -> None:
 
 
 def test_processes_that_do_not_agree(tmp_path: pathlib.Path) -> None:
-    results = _run(tmp_path, _disagree)
+    results = processes.run(tmp_path, _disagree)
     for result in results:
         assert "rank 1 must have the same graph as rank 0" in result["graph"]["error"]
         assert result["budget"]["kind"] == "InfeasibleError"
@@ -410,7 +385,7 @@ def test_processes_that_do_not_agree(tmp_path: pathlib.Path) -> None:
                                                            ("planning", 1, "rank 0, which plans for all, has not been heard of for 3 s"),
                                                            ("step", 0, "onnection")])  # fmt: skip
 def test_a_process_that_dies(when: str, survivor: int, message: str, tmp_path: pathlib.Path) -> None:
-    (result,) = _run(tmp_path, _dies, argument=when)
+    (result,) = processes.run(tmp_path, _dies, argument=when)
     assert (tmp_path / f"{survivor}.json").exists()
     assert message in result["error"]
     assert result["seconds"] < 60

@@ -20,6 +20,7 @@ from .optimizers import optimizer_bytes
 from .parallel import Layout, Network, ParallelPlans, pipeline_seconds, plan_parallel
 from .pipeline import InFlight, in_flight
 from .planned import Plan
+from .together import plan_together
 from .tradeoff import explain
 from .verify import Difference, Verification, VerificationError
 
@@ -44,5 +45,6 @@ __all__ = [
     "optimizer_bytes",
     "pipeline_seconds",
     "plan_parallel",
+    "plan_together",
     "plans",
 ]

@@ -514,6 +514,11 @@ def _gradient_bytes(parameters: Iterable[torch.Tensor]) -> tuple[int, int]:
 
 def plans(compiled: Any) -> list[Plan]:
     """The plans behind a compiled model, one a graph; empty before its first call."""
+    return list(backend_of(compiled).plans)
+
+
+def backend_of(compiled: Any) -> Backend:
+    """What plans a compiled model. ValueError for what `compile` did not return."""
     module = compiled.module if isinstance(compiled, torch.nn.parallel.DistributedDataParallel) else compiled
     try:
         made = _BACKENDS.get(compiled) or getattr(getattr(module, "_compiled_call_impl", None), "checkmate_backend", None)
@@ -521,4 +526,4 @@ def plans(compiled: Any) -> list[Plan]:
         made = None
     if made is None:
         raise ValueError("this is not what checkmate.torch.compile returned; a copy of it is not either: copy the model and compile the copy")
-    return list(made.plans)
+    return made  # type: ignore[no-any-return]

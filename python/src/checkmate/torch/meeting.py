@@ -48,45 +48,56 @@ class Meeting:
 
     def lead(self, find: Callable[[], str]) -> None:
         """Finds an answer and tells it to the others, or why there is none."""
-        store, over = _store(), threading.Event()
-
-        def pulse() -> None:
-            beats = 0
-            while not over.wait(_PULSE):
-                beats += 1
-                store.set(f"{self.key}/alive", str(beats))
-
-        thread = threading.Thread(target=pulse, daemon=True)
-        thread.start()
-        try:
-            answer: dict[str, Any] = {"answer": find()}
-        except BaseException as error:
-            answer = _told(error)
-            raise
-        finally:
-            over.set()
-            thread.join()
-            store.set(f"{self.key}/answer", json.dumps(answer))
+        tell(self.key, find)
 
     def follow(self) -> str:
         """What the leader tells. CheckmateError if it failed or is gone."""
-        heard, beats = time.monotonic(), ""
-        try:
-            store = _store()
-            while not store.check([f"{self.key}/answer"]):
-                if store.check([f"{self.key}/alive"]):
-                    now = store.get(f"{self.key}/alive").decode()
-                    heard, beats = (time.monotonic(), now) if now != beats else (heard, beats)
-                if time.monotonic() - heard > ALIVE:
-                    raise CheckmateError(f"{self.leader}, which plans for all, has not been heard of for {ALIVE:.0f} s")
-                time.sleep(_POLL)
-            answer = json.loads(store.get(f"{self.key}/answer").decode())
-        except (RuntimeError, dist.DistError) as error:
-            raise _gone(error) from None
-        if "answer" in answer:
-            return str(answer["answer"])
-        message = f"{self.leader} could not plan: {answer['error']}"
-        raise InfeasibleError(message, **answer["infeasible"]) if "infeasible" in answer else CheckmateError(message)
+        return hear(self.key, self.leader, f"{self.leader}, which plans for all,")
+
+
+def tell(key: str, find: Callable[[], str]) -> None:
+    """Finds an answer and tells it to those that `hear` it under this key, or why there is none, which is raised. Meanwhile it shows that
+    it lives."""
+    store, over = _store(), threading.Event()
+
+    def pulse() -> None:
+        beats = 0
+        while not over.wait(_PULSE):
+            beats += 1
+            store.set(f"{key}/alive", str(beats))
+
+    thread = threading.Thread(target=pulse, daemon=True)
+    thread.start()
+    try:
+        answer: dict[str, Any] = {"answer": find()}
+    except BaseException as error:
+        answer = _told(error)
+        raise
+    finally:
+        over.set()
+        thread.join()
+        store.set(f"{key}/answer", json.dumps(answer))
+
+
+def hear(key: str, who: str, at_work: str) -> str:
+    """What a process, that has begun, tells. CheckmateError if it failed or is gone; `at_work` is what it is called then."""
+    heard, beats = time.monotonic(), ""
+    try:
+        store = _store()
+        while not store.check([f"{key}/answer"]):
+            if store.check([f"{key}/alive"]):
+                now = store.get(f"{key}/alive").decode()
+                heard, beats = (time.monotonic(), now) if now != beats else (heard, beats)
+            if time.monotonic() - heard > ALIVE:
+                raise CheckmateError(f"{at_work} has not been heard of for {ALIVE:.0f} s")
+            time.sleep(_POLL)
+        answer = json.loads(store.get(f"{key}/answer").decode())
+    except (RuntimeError, dist.DistError) as error:
+        raise _gone(error) from None
+    if "answer" in answer:
+        return str(answer["answer"])
+    message = f"{who} could not plan: {answer['error']}"
+    raise InfeasibleError(message, **answer["infeasible"]) if "infeasible" in answer else CheckmateError(message)
 
 
 def meet(ranks: Sequence[int], structure: str, room: int | None) -> Meeting:
@@ -96,19 +107,7 @@ def meet(ranks: Sequence[int], structure: str, room: int | None) -> Meeting:
     now = members, exchange.calls
     _met[now] += 1
     key = f"checkmate/meeting/{','.join(map(str, members))}/{exchange.calls}/{_met[now]}"
-    try:
-        store = _store()
-        store.set(f"{key}/{dist.get_rank()}", json.dumps([structure, room]))
-        until = time.monotonic() + COMING
-        missing = list(members)
-        while missing:
-            missing = [rank for rank in missing if not store.check([f"{key}/{rank}"])]
-            if missing and time.monotonic() > until:
-                raise CheckmateError(f"{_named(missing)} did not come to plan this graph within {COMING:.0f} s; all processes must call the model")
-            time.sleep(_POLL if missing else 0)
-        told = {rank: json.loads(store.get(f"{key}/{rank}").decode()) for rank in members}
-    except (RuntimeError, dist.DistError) as error:
-        raise _gone(error) from None
+    told = arrive(members, key, [structure, room], "plan this graph within {} s; all processes must call the model")
     others = [rank for rank in members if told[rank][0] != told[members[0]][0]]
     if others:
         raise CheckmateError(f"{_named(others)} must have the same graph as rank {members[0]}, but it differs: the model, the shapes of the inputs "
@@ -117,6 +116,24 @@ def meet(ranks: Sequence[int], structure: str, room: int | None) -> Meeting:
     if any(one is None for one in rooms) and any(one is not None for one in rooms):
         raise CheckmateError('all processes must give a budget, or all must ask for the least with "min"')
     return Meeting(members, key, None if rooms[0] is None else min(rooms))
+
+
+def arrive(ranks: Sequence[int], key: str, says: object, what: str) -> dict[int, Any]:
+    """What each of these ranks says, which all call this. `what` they come for, with the seconds to be put in; CheckmateError if one does
+    not come within `COMING` of them."""
+    try:
+        store = _store()
+        store.set(f"{key}/{dist.get_rank()}", json.dumps(says))
+        until = time.monotonic() + COMING
+        missing = list(ranks)
+        while missing:
+            missing = [rank for rank in missing if not store.check([f"{key}/{rank}"])]
+            if missing and time.monotonic() > until:
+                raise CheckmateError(f"{_named(missing)} did not come to {what.format(f'{COMING:.0f}')}")
+            time.sleep(_POLL if missing else 0)
+        return {rank: json.loads(store.get(f"{key}/{rank}").decode()) for rank in ranks}
+    except (RuntimeError, dist.DistError) as error:
+        raise _gone(error) from None
 
 
 def _told(error: BaseException) -> dict[str, Any]:

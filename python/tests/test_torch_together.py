@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All processes plan before the first step: what one cannot plan is one clear error in all of them."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import time
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed", minversion="2.6")
+
+import processes  # noqa: E402
+import torch.distributed as dist  # noqa: E402
+from torch import nn  # noqa: E402
+
+import checkmate.torch as ct  # noqa: E402
+from checkmate import CheckmateError  # noqa: E402
+from checkmate.torch import compiler, meeting  # noqa: E402
+
+needs_gloo = pytest.mark.skipif(not dist.is_available() or not dist.is_gloo_available(), reason="this PyTorch has no gloo")
+
+WIDTH, ROWS, MICRO_BATCHES = 32, 16, 4
+
+
+def _stage() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(*(layer for _ in range(4) for layer in (nn.Linear(WIDTH, WIDTH), nn.BatchNorm1d(WIDTH), nn.Dropout(0.1), nn.Tanh())))
+
+
+def _compiled(rank: int, budget: int | str) -> Any:
+    flight = ct.in_flight("gpipe", rank, 2, MICRO_BATCHES, outputs=False, losses=False)
+    return ct.compile(_stage(), budget, in_flight=flight, time_limit=0.3, cache=False, inplace=True)
+
+
+def _attempt(rank: int, budget: int | str) -> dict[str, Any]:
+    begin = time.monotonic()
+    found: dict[str, Any] = {"error": "", "kind": ""}
+    try:
+        ct.plan_together(_compiled(rank, budget), torch.randn(ROWS, WIDTH))
+    except CheckmateError as error:
+        found = {"error": str(error), "kind": type(error).__name__, "known": getattr(error, "smallest_known", None)}
+    return found | {"seconds": time.monotonic() - begin}
+
+
+def _budgets(rank: int) -> list[dict[str, Any]]:
+    """One that fits on the first process only; one that fits on both."""
+    first = _attempt(rank, "90%" if rank == 0 else 1000)
+    torch._dynamo.reset()
+    return [first, _attempt(rank, "90%")]
+
+
+@needs_gloo
+def test_a_budget_that_fits_in_one_process_only_is_an_error_in_both(tmp_path: pathlib.Path) -> None:
+    results = processes.run(tmp_path, _budgets)
+    for (failed, worked), start in zip(results, ("rank 1 could not plan: no schedule fits 1,000 bytes", "no schedule fits 1,000 bytes"), strict=True):
+        assert failed["kind"] == "InfeasibleError"
+        assert failed["error"].startswith(start)
+        assert failed["known"] > 1000
+        assert failed["seconds"] < 60
+        assert not worked["error"]
+
+
+def _pipeline(rank: int) -> dict[str, Any]:
+    from torch.distributed import pipelining
+
+    module = _compiled(rank, "90%")
+    before = [buffer.clone() for buffer in module.buffers()]
+    torch.manual_seed(3)
+    expected = torch.rand(4)
+    torch.manual_seed(3)
+    (plan,) = ct.plan_together(module, torch.randn(ROWS, WIDTH, generator=torch.Generator().manual_seed(1)))
+    found = {"random": torch.equal(torch.rand(4), expected), "gradients": all(p.grad is None for p in module.parameters()),
+             "buffers": all(torch.equal(a, b) for a, b in zip(before, module.buffers(), strict=True))}  # fmt: skip
+    schedule = pipelining.ScheduleGPipe(pipelining.PipelineStage(module, rank, 2, torch.device("cpu")), MICRO_BATCHES, nn.functional.mse_loss)
+    x = torch.randn(ROWS * MICRO_BATCHES, WIDTH)
+    schedule.step(*([x] if rank == 0 else []), return_outputs=False, **({"target": x} if rank == 1 else {}))
+    return found | {"kept": ct.plans(module) == [plan], "trained": all(p.grad is not None for p in module.parameters())}
+
+
+@needs_gloo
+def test_the_plans_are_those_of_the_steps_and_nothing_else_is_left(tmp_path: pathlib.Path) -> None:
+    for result in processes.run(tmp_path, _pipeline):
+        assert all(result.values()), result
+
+
+def _gone(rank: int, when: str) -> dict[str, Any]:
+    meeting.COMING, meeting.ALIVE = 8.0, 3.0
+    if rank == 1 and when == "before":
+        os._exit(0)
+    if rank == 1:
+        compiler.plan = lambda *_a: os._exit(0)  # type: ignore[assignment]
+    return _attempt(rank, "90%")
+
+
+@needs_gloo
+@pytest.mark.parametrize(("when", "message"), [("before", "rank 1 did not come to plan within 8 s; all processes must call plan_together"),
+                                               ("planning", "rank 1, which was planning, has not been heard of for 3 s")])  # fmt: skip
+def test_a_process_that_dies(when: str, message: str, tmp_path: pathlib.Path) -> None:
+    (result,) = processes.run(tmp_path, _gone, argument=when)
+    assert result["error"] == message
+    assert result["seconds"] < 60
+
+
+def test_one_process_just_plans() -> None:
+    module = ct.compile(_stage(), "100%", time_limit=0.3, cache=False)
+    (plan,) = ct.plan_together(module, torch.randn(ROWS, WIDTH))
+    assert plan.peak_bytes <= plan.budget_bytes
+    with pytest.raises(ct.InfeasibleError):
+        ct.plan_together(ct.compile(_stage(), 1000, time_limit=0.3, cache=False), torch.randn(ROWS, WIDTH))
+    with pytest.raises(ValueError, match=r"not what checkmate.torch.compile returned"):
+        ct.plan_together(_stage(), torch.randn(ROWS, WIDTH))
