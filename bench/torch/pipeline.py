@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """A pipeline of two processes (torch.distributed.pipelining over gloo), each within a budget of its own: bytes and gradients.
 
-pipeline.py [--case NAME] [--schedule NAME] [--shares 1,0.7,0.5] [--micro-batches N] [--seconds N] [--records FILE] [--table FILE] [--machine TEXT]
-            [--fast]
+pipeline.py [--case NAME] [--schedule NAME] [--shares 1,0.7,0.5] [--micro-batches N] [--seconds N] [--close] [--rounds N] [--records FILE]
+            [--table FILE] [--machine TEXT] [--fast]
 
 Each network is cut into two stages, each with half of its blocks. Budgets are shares of what the process took without checkmate, and "least",
 the smallest budget that is found. A process' peak is what its allocator handed out during a step of the schedule, and what it held
 before: parameters, buffers, its part of the batch and the labels, and the buffers of the pipeline. The first process to hold a row's budget
 need not be the other one's: both have one. Gradients, losses and running statistics are compared bit for bit with the same pipeline without
 checkmate; so the random numbers of a step, its parameters and its statistics begin the same.
+
+--close: instead, stages with torch.utils.checkpoint around every block, side by side with plans for their peaks: both take turns, a step each.
 """
 
 from __future__ import annotations
@@ -21,14 +23,18 @@ import os
 import pathlib
 import platform
 import socket
+import statistics
 import sys
 import tempfile
+import time
+from collections.abc import Callable
 from typing import Any
 
 import cases
 import physical
 import torch
 import torch.distributed as dist
+import torch.utils.checkpoint
 from torch import nn
 from torch.nn import functional
 
@@ -88,7 +94,7 @@ class Process:
         cut = (len(parts) + 1) // 2
         self.rank, self.micro_batches = rank, micro_batches
         self.module = nn.Sequential(*(parts[:cut] if rank == 0 else parts[cut:])).train()
-        self.state = copy.deepcopy(self.module.state_dict())
+        self.state = [value.detach().clone() for value in (*self.module.parameters(), *self.module.buffers())]
         self.inputs, self.target = (inputs, None) if rank == 0 else (None, target)
         self.example = inputs.tensor_split(micro_batches)[0]
         if rank == 1:
@@ -115,11 +121,10 @@ class Process:
             (plan,) = checkmate.torch.plans(compiled)
             return module, plan, said
 
-    def run(self, module: nn.Module) -> tuple[int, list[torch.Tensor]]:
-        """The peak of a step, and what it gave."""
+    def stepping(self, module: nn.Module, losses: list[torch.Tensor]) -> tuple[Any, Callable[[], None]]:
+        """The stage, and a step of the schedule with it."""
         stage = self.stage_of(module, self.rank, RANKS, torch.device("cpu"))
         schedule = self.make(stage, self.micro_batches, self.loss)
-        losses: list[torch.Tensor] = []
 
         def step() -> None:
             if self.rank == 0:
@@ -127,10 +132,18 @@ class Process:
             else:
                 schedule.step(target=self.target, losses=losses, return_outputs=False)
 
+        return stage, step
+
+    def run(self, module: nn.Module) -> tuple[int, list[torch.Tensor]]:
+        """The peak of a step, and what it gave."""
+        losses: list[torch.Tensor] = []
+        stage, step = self.stepping(module, losses)
+
         def reset() -> None:
             stage.clear_runtime_states()
             losses.clear()
-            module.load_state_dict(self.state)
+            for value, first in zip([*module.parameters(), *module.buffers()], self.state, strict=True):
+                value.data.copy_(first)
             for p in module.parameters():
                 p.grad = None
             torch.manual_seed(7 + self.rank)
@@ -147,6 +160,50 @@ class Process:
         return held + taken, found
 
 
+    def close(self, seconds: float, rounds: int) -> dict[str, Any]:
+        """Checkpoints around every block, and the plan for the peak of that, a step each in turn. Times are until both processes are done."""
+        theirs = nn.Sequential(*(Checkpointed(part) if isinstance(part, (cases.Layer, cases.Residual)) else part for part in copy.deepcopy(self.module)))
+        peak, expected = self.run(theirs)
+        ours, plan, said = self.plan(peak, seconds)
+        dist.barrier()
+        measured, found = self.run(ours)
+        ways = {name: self.stepping(module, [])[1] for name, module in
+                (("checkpoints", theirs), ("ours", ours), ("plain", copy.deepcopy(self.module)))}  # fmt: skip
+        equal = all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+        return {"peak": peak, "measured": measured, "overhead": plan.overhead, "note": said, "equal": equal} | compared(take_turns(ways, rounds))
+
+
+class Checkpointed(nn.Module):
+    def __init__(self, part: nn.Module) -> None:
+        super().__init__()
+        self.part = part
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.utils.checkpoint.checkpoint(self.part, x, use_reentrant=False)
+
+
+def take_turns(ways: dict[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
+    """Seconds of each way in each round, until the last process is done; two rounds before are not timed."""
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    for turn in range(rounds + 2):
+        for name, step in ways.items():
+            dist.barrier()
+            begin = time.perf_counter()
+            step()
+            dist.barrier()
+            if turn >= 2:
+                times[name].append(time.perf_counter() - begin)
+    return times
+
+
+def compared(times: dict[str, list[float]]) -> dict[str, float]:
+    """Medians of "checkpoints" and "ours" over "plain" in the same round, and of ours over checkpoints with quartiles."""
+    ratios = sorted(a / b for a, b in zip(times["ours"], times["checkpoints"], strict=True))
+    relative = {name: statistics.median(a / b for a, b in zip(times[name], times["plain"], strict=True)) for name in ("checkpoints", "ours")}
+    return {"ratio": statistics.median(ratios), "least": ratios[len(ratios) // 4], "most": ratios[3 * len(ratios) // 4],
+            "plain": statistics.median(times["plain"]), **relative}  # fmt: skip
+
+
 def _work(rank: int, port: int, _ranks: int, folder: str, options: argparse.Namespace) -> None:
     torch.set_num_threads(1)
     os.environ["XDG_CACHE_HOME"] = folder
@@ -156,6 +213,14 @@ def _work(rank: int, port: int, _ranks: int, folder: str, options: argparse.Name
             for case in options.case or CASES:
                 for schedule in options.schedule or ("gpipe", "1f1b"):
                     process = Process(rank, case, schedule, options.micro_batches, options.fast)
+                    if options.close:
+                        row = process.close(options.seconds, options.rounds)
+                        out.write(json.dumps({"case": case, "schedule": schedule, "rank": rank} | row) + "\n")
+                        out.flush()
+                        if rank == 0:
+                            print(f"{case} {schedule}: done", file=sys.stderr, flush=True)
+                        dist.barrier()
+                        continue
                     top, expected = process.run(copy.deepcopy(process.module))
                     common = {"case": case, "schedule": schedule, "rank": rank, "in_flight": int(process.flight), "eager": top}
                     for share in [*options.shares, "least"]:
@@ -184,6 +249,27 @@ handed out during a step and what it held before. Gradients, losses and running 
 pipeline without checkmate. Overheads are planned. More: [docs/DISTRIBUTED.md](../../docs/DISTRIBUTED.md#pipelines-in-pytorch).
 
 """
+
+
+CLOSE = """# Pipelines in PyTorch: plans beside checkpoints around every block
+
+Plans for the peaks that checkpoints around every block have, in the same two processes over gloo. Both, and the pipeline without either, take
+turns, a step each; times are until both processes are done, medians of ratios of the same round, quartiles in parentheses. More:
+[docs/DISTRIBUTED.md](../../docs/DISTRIBUTED.md#pipelines-in-pytorch).
+
+"""
+
+
+def close_table(rows: list[dict[str, Any]]) -> str:
+    titles = ["network, schedule", "process", "peak of checkpoints, MB", "of the plan, MB", "a step without, ms", "checkpoints over it", "plan over it",
+              "predicted", "plan over checkpoints"]  # fmt: skip
+    lines = [f"| {' | '.join(titles)} |", "|---" * len(titles) + "|"]
+    for row in rows:
+        over = "" if row["measured"] <= row["peak"] else " (above)"
+        lines.append(f"| {row['case']}, {row['schedule']} | {row['rank']} | {row['peak'] / 1e6:.2f} | {row['measured'] / 1e6:.2f}{over} | "
+                     f"{1e3 * row['plain']:.0f} | {row['checkpoints']:.2f} | {row['ours']:.2f} | {1 + row['overhead']:.2f} | "
+                     f"{row['ratio']:.2f} ({row['least']:.2f} to {row['most']:.2f}) |")  # fmt: skip
+    return "\n".join(lines) + "\n"
 
 
 def add_machine(parser: argparse.ArgumentParser) -> None:
@@ -232,6 +318,8 @@ def main() -> None:
     parser.add_argument("--shares", type=lambda text: [float(share) for share in text.split(",")], default=[1.0, 0.7, 0.5])
     parser.add_argument("--micro-batches", type=int, default=4)
     parser.add_argument("--seconds", type=float, default=2.0, help="of each search; a plan makes up to a dozen")
+    parser.add_argument("--close", action="store_true", help="side by side with checkpoints around every block")
+    parser.add_argument("--rounds", type=int, default=15, help="steps of each way that are timed")
     parser.add_argument("--fast", action="store_true", help="networks of a few kilobytes")
     parser.add_argument("--records", type=pathlib.Path, help="where to write what was measured, a JSON object a line")
     parser.add_argument("--table", type=pathlib.Path, help="where to write the table, beside printing it")
@@ -239,13 +327,14 @@ def main() -> None:
     options = parser.parse_args()
     rows = launch(_work, RANKS, options)
     rows.sort(key=lambda row: (row["case"], row["schedule"], row["rank"]))
-    text = table(rows)
+    text = close_table(rows) if options.close else table(rows)
     if options.records is not None:
         options.records.write_text("".join(json.dumps(row) + "\n" for row in rows))
     if options.table is not None:
-        options.table.write_text(HEAD + made([f"bench/torch/run.sh --pipeline --seconds {options.seconds:g}"], options.machine) + text)
+        command = f"bench/torch/run.sh --pipeline{' --close' if options.close else ''} --seconds {options.seconds:g}"
+        options.table.write_text((CLOSE if options.close else HEAD) + made([command], options.machine) + text)
     print(text, end="")
-    sys.exit(any(row["measured"] > row["budget"] or not row["equal"] for row in rows))
+    sys.exit(any(row["measured"] > row["peak" if options.close else "budget"] or not row["equal"] for row in rows))
 
 
 if __name__ == "__main__":

@@ -74,7 +74,8 @@ case ${1:-} in
     ;;
 --pipeline)
     shift
-    exec "$python" "$here/pipeline.py" --records "$results/torch-pipeline.jsonl" --table "$results/torch-pipeline.md" "$@"
+    case " $* " in *" --close "*) name=torch-pipeline-close ;; *) name=torch-pipeline ;; esac
+    exec "$python" "$here/pipeline.py" --records "$results/$name.jsonl" --table "$results/$name.md" "$@"
     ;;
 -h | --help)
     sed -n '3,16s/^# \{0,1\}//p' "$0"

@@ -18,9 +18,7 @@ import argparse
 import json
 import os
 import pathlib
-import statistics
 import sys
-import time
 from typing import Any
 
 import physical
@@ -233,22 +231,11 @@ class Process:
         ours, plain = self.model(), self.model()
         call = checkmate.torch.compile(ours, peak, time_limit=seconds)
         ways = [("checkpoints", theirs, theirs), ("ours", call, ours), ("plain", plain, plain)]
-        times: dict[str, list[float]] = {name: [] for name, *_ in ways}
-        for turn in range(rounds + 2):
-            for name, run, model in ways:
-                dist.barrier()
-                begin = time.perf_counter()
-                self.step(run, model)
-                dist.barrier()
-                if turn >= 2:
-                    times[name].append(time.perf_counter() - begin)
+        times = pipeline.take_turns({name: lambda run=run, model=model: self.step(run, model) for name, run, model in ways}, rounds)  # type: ignore[misc]
         ours.zero_grad(set_to_none=True)
         measured = self.held(ours) + physical.allocator_peak(lambda: self.step(call, ours))
         (plan,) = checkmate.torch.plans(call)
-        ratios = sorted(a / b for a, b in zip(times["ours"], times["checkpoints"], strict=True))
-        relative = {name: statistics.median(a / b for a, b in zip(times[name], times["plain"], strict=True)) for name in ("checkpoints", "ours")}
-        return {"peak": peak, "measured": measured, "overhead": plan.overhead, "ratio": statistics.median(ratios), "least": ratios[len(ratios) // 4],
-                "most": ratios[3 * len(ratios) // 4], "plain": statistics.median(times["plain"]), **relative}  # fmt: skip
+        return {"peak": peak, "measured": measured, "overhead": plan.overhead} | pipeline.compared(times)
 
 
 def _work(rank: int, port: int, ranks: int, folder: str, options: argparse.Namespace) -> None:

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import itertools
+import pathlib
 import random
+import re
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed", minversi
 import torch.distributed as dist  # noqa: E402
 from torch import nn  # noqa: E402
 
+import checkmate  # noqa: E402
 import checkmate.torch as ct  # noqa: E402
 from checkmate.torch.collectives import Link, on_ring  # noqa: E402
 from checkmate.torch.parallel import balance, planner  # noqa: E402
@@ -252,3 +255,14 @@ def test_what_makes_no_sense(options: dict[str, Any], kind: type[Exception], tex
 def test_inputs_that_are_none() -> None:
     with pytest.raises(TypeError, match="inputs must be a tuple"):
         ct.plan_parallel(_parts(), _inputs()[0], device="H100", devices=2, batch=2)
+
+
+def test_the_readme_says_how() -> None:
+    text = (pathlib.Path(__file__).parents[1] / "README.md").read_text()
+    (code,) = [block for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "plan_parallel" in block]
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel
+
+    names = {"checkmate": checkmate, "torch": torch, "parts": _parts(1), "tokens": _inputs()[0], "ColwiseParallel": ColwiseParallel,
+             "RowwiseParallel": RowwiseParallel}  # fmt: skip
+    exec(code, names)  # noqa: S102 - of this repository
+    assert names["plans"].best.layout.devices == 64

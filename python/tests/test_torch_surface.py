@@ -359,9 +359,9 @@ def test_inductor_draws_the_random_numbers_of_eager_mode() -> None:
 
 def test_the_readme_runs_as_it_is(tmp_path: pathlib.Path) -> None:
     """Its first two examples belong together; the last one is about graphs. Those of TensorFlow have a test of their own, and so has
-    what begins with a model of the reader's: a plan for another device, a pipeline, shards."""
+    what begins with a model of the reader's: a plan for other devices, a pipeline, shards."""
     text = (pathlib.Path(__file__).parents[1] / "README.md").read_text()
-    elsewhere = ("tf2", "device=", "in_flight", "fully_shard")
+    elsewhere = ("tf2", "device=", "in_flight", "fully_shard", "plan_together")
     examples = [code for code in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if not any(word in code for word in elsewhere)]
     compiles, explains, graphs = examples
     done = python(f"import os; os.chdir({str(tmp_path)!r})\n{compiles}{explains}{graphs}")
