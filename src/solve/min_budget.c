@@ -13,8 +13,10 @@
 #include "solve/least_peak.h"
 #include "solve/solve_above.h"
 
-// The first round may spend 1/FIRST_SHARE of the time on each budget; every later one twice as much.
-enum { FIRST_SHARE = 32 };
+// The first round may spend 1/FIRST_SHARE of the time on the lower bound, EASIER times that on each budget above it, where
+// something is found soon as a rule, and halves what is open so many times; every later one spends twice as much, and halves
+// once more.
+enum { FIRST_SHARE = 32, EASIER = 4, FIRST_HALVINGS = 2 };
 
 typedef struct search {
     const ckm_dataflow *df;
@@ -156,14 +158,15 @@ static ckm_status try_budget(search *s, int64_t budget, double seconds, bool *un
     return status;
 }
 
-// The lower bound itself first, which is often met; then bisection of what is above the last failure.
-static ckm_status run_round(search *s, double seconds, bool *all_decided, ckm_error *err)
+// The lower bound itself first, which is often met; then bisection of what is above the last failure, until no more than
+// `rest` bytes are open: a failure costs all of its time, and close to what is known there is little to win.
+static ckm_status run_round(search *s, double seconds, int64_t rest, bool *all_decided, ckm_error *err)
 {
     int64_t low = s->lower;  // the smallest budget worth a try in this round
-    for (bool first = true; low < s->best && !should_stop(s); first = false) {
+    for (bool first = true; low < s->best && (first || s->best - low > rest) && !should_stop(s); first = false) {
         int64_t budget = first ? low : low + (s->best - low) / 2;
         bool undecided = false;
-        CKM_I_CHECK(try_budget(s, budget, seconds, &undecided, err));
+        CKM_I_CHECK(try_budget(s, budget, first ? seconds : EASIER * seconds, &undecided, err));
         if (undecided) {
             *all_decided = false;
             low = budget + 1;
@@ -177,9 +180,10 @@ static ckm_status run_rounds(search *s, ckm_error *err)
 {
     double limit = s->options->time_limit_seconds;
     double seconds = limit > 0 ? limit / FIRST_SHARE : 0;
-    while (!should_stop(s)) {
+    for (int round = 0; !should_stop(s); round++) {
         bool all_decided = true;
-        CKM_I_CHECK(run_round(s, seconds, &all_decided, err));
+        int64_t rest = limit > 0 && round < 60 ? (s->best - s->lower) >> (round + FIRST_HALVINGS) : 0;
+        CKM_I_CHECK(run_round(s, seconds, rest, &all_decided, err));
         if (!all_decided && limit <= 0) {
             break;  // what gave up without a limit will again
         }
