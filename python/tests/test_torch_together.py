@@ -86,6 +86,90 @@ def test_the_plans_are_those_of_the_steps_and_nothing_else_is_left(tmp_path: pat
         assert all(result.values()), result
 
 
+def _talking(rank: int) -> dict[str, Any]:
+    """A model that talks in its forward pass, of which one process has no plan, and does not end."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+    model = nn.Sequential(nn.Linear(WIDTH, 4 * WIDTH), nn.Tanh(), nn.Linear(4 * WIDTH, WIDTH))
+    parallelize_module(model, init_device_mesh("cpu", (2,)), {"0": ColwiseParallel(), "2": RowwiseParallel()})
+    compiled = ct.compile(model, "100%" if rank == 0 else 1000, time_limit=0.3, cache=False)
+    begin = time.monotonic()
+    with pytest.raises(ct.InfeasibleError, match=r"no schedule .* 1,000 bytes; budget=[\d,]+ works") as caught:
+        ct.plan_together(compiled, torch.randn(ROWS, WIDTH))
+    return {"error": str(caught.value), "seconds": time.monotonic() - begin}
+
+
+def _bad_input(rank: int) -> dict[str, Any]:
+    """What one process cannot trace is told to those that wait for it to plan with them."""
+    from torch.distributed.fsdp import fully_shard
+
+    model = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Tanh(), nn.Linear(WIDTH, WIDTH))
+    fully_shard(model)
+    begin = time.monotonic()
+    try:
+        ct.plan_together(ct.compile(model, "100%", time_limit=0.3, cache=False), torch.randn(ROWS, WIDTH + rank))
+        return {"error": ""}
+    except Exception as error:  # noqa: BLE001 - of PyTorch's too
+        return {"error": str(error), "seconds": time.monotonic() - begin}
+
+
+def _uncompiled_first(rank: int) -> dict[str, Any]:
+    found = []
+    for model in (_stage() if rank == 1 else _compiled(0, "90%"), _compiled(rank, "90%")):
+        torch._dynamo.reset()
+        try:
+            ct.plan_together(model, torch.randn(ROWS, WIDTH))
+            found.append("")
+        except (CheckmateError, ValueError) as error:
+            found.append(str(error))
+    return {"errors": found}
+
+
+@needs_gloo
+def test_a_model_that_talks_does_not_begin_to(tmp_path: pathlib.Path) -> None:
+    first, second = processes.run(tmp_path, _talking)
+    assert first["error"].startswith("rank 1 could not plan: ")
+    assert max(first["seconds"], second["seconds"]) < 60
+
+
+@needs_gloo
+def test_what_one_process_cannot_trace_is_no_riddle_to_the_others(tmp_path: pathlib.Path) -> None:
+    first, _second = processes.run(tmp_path, _bad_input)
+    assert first["error"].startswith("rank 1 could not plan: ")
+    assert first["seconds"] < 60
+
+
+@needs_gloo
+def test_calls_stay_in_step(tmp_path: pathlib.Path) -> None:
+    first, second = (result["errors"] for result in processes.run(tmp_path, _uncompiled_first))
+    assert first[0].startswith("rank 1 could not plan: this is not what checkmate.torch.compile returned")
+    assert second[0].startswith("this is not what")
+    assert first[1] == second[1] == ""
+
+
+class _Assigns(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(WIDTH, WIDTH)
+        self.register_buffer("calls", torch.zeros(1))
+
+    def forward(self, x: Any) -> Any:
+        self.calls = self.calls + 1
+        return self.layer(x) * self.calls
+
+
+def test_buffers_that_are_assigned_are_put_back() -> None:
+    model = _Assigns()
+    compiled = ct.compile(model, "100%", time_limit=0.3, cache=False)
+    for _ in range(2):  # the second one runs what is planned already
+        ct.plan_together(compiled, torch.randn(ROWS, WIDTH))
+        assert model.calls.item() == 0
+    compiled(torch.randn(ROWS, WIDTH)).sum().backward()
+    assert model.calls.item() == 1
+    assert len(ct.plans(compiled)) == 1
+
+
 def _gone(rank: int, when: str) -> dict[str, Any]:
     meeting.COMING, meeting.ALIVE = 8.0, 3.0
     if rank == 1 and when == "before":

@@ -17,7 +17,7 @@ from ..planning.frontier import Frontier
 from .collectives import Link
 from .compiler import Backend, backend, compile, plans
 from .optimizers import optimizer_bytes
-from .parallel import Layout, Network, ParallelPlans, pipeline_seconds, plan_parallel
+from .parallel import Layout, Network, ParallelPlans, Row, pipeline_seconds, plan_parallel
 from .pipeline import InFlight, in_flight
 from .planned import Plan
 from .together import plan_together
@@ -35,6 +35,7 @@ __all__ = [
     "Network",
     "ParallelPlans",
     "Plan",
+    "Row",
     "UnsupportedError",
     "Verification",
     "VerificationError",

@@ -33,10 +33,15 @@ def on_ring(size: float, processes: int, *, reduced_and_gathered: bool = False) 
     return size * (processes - 1) / processes * (2 if reduced_and_gathered else 1)
 
 
+def is_sent(node: fx.Node) -> bool:
+    """Whether a call talks to other processes."""
+    return node.target in _SENT
+
+
 def cost(node: fx.Node, link: Link | None = None) -> tuple[int, int] | None:
     """Nanoseconds, and the bytes beside operands and outputs, of a call that gathers or reduces; None for other calls. Over a `link`, as on a
     ring of the processes; without, as if all bytes were sent between the devices that are here."""
-    if node.target not in _SENT:
+    if not is_sent(node):
         return None
     made = [value for value in joint.tensors(node.meta.get("val")) if value is not None]
     device = made[0].device

@@ -103,6 +103,10 @@ def checked(budget: int | float | str, settings: Settings, *, model: object = No
 _BACKENDS: weakref.WeakKeyDictionary[Any, Backend] = weakref.WeakKeyDictionary()
 
 
+class Planned(BaseException):
+    """Ends a call that was only to plan, before anything runs."""
+
+
 class Backend:
     """A backend for torch.compile; `plans` lists what it has planned, one entry a compiled graph, newest last.
 
@@ -118,6 +122,7 @@ class Backend:
         self.options, self.graphs, self.loss, self.model = options, graphs, loss, model
         self.accumulate, self.fallback, self.verify = accumulate, fallback, verify
         self.arguments: object = None  # of the model's call under way
+        self.only_plan = False  # the call under way: it ends with `Planned`
         self.gradients_counted = False  # among the options' fixed bytes, those of all parameters
         self.plans: list[Plan] = []
         self.frames: set[object] = set()
@@ -133,13 +138,22 @@ class Backend:
 
     def __call__(self, module: fx.GraphModule, inputs: list[Any], **_options: Any) -> Callable[..., Any]:
         try:
-            return verified.first_run(self, module, inputs, self._planned) if self.verify else self._planned(module, inputs)
+            made = verified.first_run(self, module, inputs, self._planned) if self.verify else self._planned(module, inputs)
+            return self._unless_only_planned(made) if self.only_plan and self.graphs is None else made
         except Exception as error:
             failure = failures.in_backend(error)
             if not self.fallback or failure is None:
                 raise
             failures.warn(f"a graph runs without a budget: {failure}")
             return module.forward
+
+    def _unless_only_planned(self, made: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*args: Any) -> Any:
+            if self.only_plan:
+                raise Planned
+            return made(*args)
+
+        return run
 
     def _planned(self, module: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
         self._sizes, self._within = failures.dynamic_sizes(module, inputs, self.model, self.options, split=self.graphs is not None), None

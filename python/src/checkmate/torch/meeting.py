@@ -24,7 +24,10 @@ from . import exchange
 #: Seconds to wait for a process to come, whose tracing may take that much longer; and without a sign of life from the one that plans.
 COMING, ALIVE = 300.0, 30.0
 
-_POLL, _PULSE = 0.05, 1.0
+_POLL, _PULSE, _LEAVING = 0.05, 1.0, 5.0
+
+#: Where processes tell how their planning went, while they all plan: a meeting does not wait for one that has failed.
+planning_under = ""
 
 #: How often these processes have met in a call.
 _met: Counter[tuple[tuple[int, ...], int]] = Counter()
@@ -128,12 +131,27 @@ def arrive(ranks: Sequence[int], key: str, says: object, what: str) -> dict[int,
         missing = list(ranks)
         while missing:
             missing = [rank for rank in missing if not store.check([f"{key}/{rank}"])]
+            for rank in missing:
+                if planning_under and store.check([f"{planning_under}/{rank}/answer"]):
+                    hear(f"{planning_under}/{rank}", f"rank {rank}", f"rank {rank}")
             if missing and time.monotonic() > until:
                 raise CheckmateError(f"{_named(missing)} did not come to {what.format(f'{COMING:.0f}')}")
             time.sleep(_POLL if missing else 0)
         return {rank: json.loads(store.get(f"{key}/{rank}").decode()) for rank in ranks}
     except (RuntimeError, dist.DistError) as error:
         raise _gone(error) from None
+
+
+def leave(ranks: Sequence[int], key: str) -> None:
+    """Waits a moment for the others, which may still have to hear what a process says that ends the store with itself."""
+    try:
+        store = _store()
+        store.set(f"{key}/left/{dist.get_rank()}", "")
+        until = time.monotonic() + _LEAVING
+        while time.monotonic() < until and not all(store.check([f"{key}/left/{rank}"]) for rank in ranks):
+            time.sleep(_POLL)
+    except (RuntimeError, dist.DistError):
+        pass  # it has ended: there is nothing more to hear
 
 
 def _told(error: BaseException) -> dict[str, Any]:

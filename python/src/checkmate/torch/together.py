@@ -14,8 +14,9 @@ import torch
 import torch.distributed as dist
 from torch.utils._pytree import tree_map
 
+from ..errors import CheckmateError
 from . import meeting, ranks
-from .compiler import backend_of, plans
+from .compiler import Planned, backend_of, plans
 from .pipeline import InFlight
 from .planned import Plan
 
@@ -26,15 +27,14 @@ def plan_together(compiled: Any, *args: Any, **kwargs: Any) -> list[Plan]:
     """Plans what `compile` returned, by an example of its arguments, and waits until all processes of the job have planned theirs, which may
     be other models: stages of a pipeline. Returns the plans.
 
-    All processes call this equally often. If planning fails in one, such as for a budget that nothing fits, all raise an error: that
-    process its own, the others one of the same kind that names it. One that does not come is an error after 300 s, and one that dies while it plans
-    30 s after its last sign of life (`checkmate.torch.meeting.COMING`, `ALIVE`).
+    All processes call this equally often. If planning fails in one, such as for a budget that nothing fits, all raise an error when all
+    are through: that process its own, the others one of the same kind that names it. One that does not come is an error after 300 s, and one
+    that dies while it plans 30 s after its last sign of life (`checkmate.torch.meeting.COMING`, `ALIVE`).
 
-    The forward pass runs once; statistics and random numbers are put back behind it, and no gradient is computed. Inputs of a
-    pipeline's stage that is not the first are taken to require gradients, as those it receives do. Without torch.distributed it plans in
-    this process alone.
+    Nothing of the model runs, but with graph_breaks="split", or where the plan is there already: then the forward pass does, and statistics
+    and random numbers are put back. Inputs of a pipeline's stage that is not the first are taken to require gradients, as those it receives
+    do; they must have the sizes of one micro-batch. Without torch.distributed it plans in this process alone.
     """
-    backend_of(compiled)
     number = next(_calls)
     if ranks.size() == 1:
         _call(compiled, args, kwargs)
@@ -47,28 +47,48 @@ def plan_together(compiled: Any, *args: Any, **kwargs: Any) -> list[Plan]:
         _call(compiled, args, kwargs)
         return ""
 
-    meeting.tell(f"{key}/{here}", plan)
+    failed: list[Exception] = []
+    meeting.planning_under = key
+    try:
+        meeting.tell(f"{key}/{here}", plan)
+    except Exception as error:  # noqa: BLE001 - it is raised when the others have heard of it
+        failed.append(error)
+    finally:
+        meeting.planning_under = ""
     for rank in everyone:
         if rank != here:
-            meeting.hear(f"{key}/{rank}", f"rank {rank}", f"rank {rank}, which was planning,")
+            try:
+                meeting.hear(f"{key}/{rank}", f"rank {rank}", f"rank {rank}, which was planning,")
+            except CheckmateError as error:
+                failed.append(error)
+    meeting.leave(everyone, key)
+    if failed:
+        raise failed[0]
     return plans(compiled)
 
 
 def _call(compiled: Any, args: Any, kwargs: Any) -> None:
-    """A forward pass that leaves nothing behind but the plan."""
+    """A call that leaves nothing behind but the plan."""
+    made = backend_of(compiled)
     module = compiled.module if isinstance(compiled, torch.nn.parallel.DistributedDataParallel) else compiled
-    flight = backend_of(compiled).options.in_flight
+    flight = made.options.in_flight
     if isinstance(flight, InFlight) and not flight.first:
         args, kwargs = tree_map(_received, (args, kwargs))
-    held = list(module.buffers()) if isinstance(module, torch.nn.Module) else []
-    before = [buffer.clone() for buffer in held]
-    devices = {value.device for value in held + list(module.parameters()) if value.is_cuda} if isinstance(module, torch.nn.Module) else set()
+    owners = [(owner, dict(owner._buffers)) for owner in module.modules()] if isinstance(module, torch.nn.Module) else []
+    before = [(buffer, buffer.clone()) for _owner, buffers in owners for buffer in buffers.values() if buffer is not None]
+    devices = {buffer.device.index for buffer, _copy in before if buffer.is_cuda}
+    made.only_plan = True
     try:
-        with torch.random.fork_rng([device.index for device in devices]), torch.enable_grad():
+        with torch.random.fork_rng(devices), torch.enable_grad():
             module(*args, **kwargs)
+    except Planned:
+        pass
     finally:
+        made.only_plan = False
+        for owner, buffers in owners:
+            owner._buffers.update(buffers)
         with torch.no_grad():
-            for buffer, value in zip(held, before, strict=True):
+            for buffer, value in before:
                 buffer.copy_(value)
 
 

@@ -35,6 +35,11 @@ from .timing import pipeline_seconds
 _SECONDS, _GAP = 2.0, 0.01
 
 
+def _parts_of(model: nn.Module) -> list[nn.Module]:
+    """A module that stands twice among the parts is two of them."""
+    return [part for part in model._modules.values() if part is not None] if isinstance(model, nn.Sequential) else [model]
+
+
 class _Planner:
     """What is known of all layouts of one model."""
 
@@ -52,14 +57,14 @@ class _Planner:
             with imagined(alone) if alone > 1 else contextlib.nullcontext():
                 return self._row(layout)
         except (CheckmateError, ValueError, RuntimeError) as error:
-            return Row(layout, why=str(error).strip().partition("\n")[0])
+            return Row(layout, why=str(error).strip().partition("\n")[0], refused=True)
 
     def _row(self, layout: Layout) -> Row:
         spread = self._spread(layout)
         inputs = resized(self.inputs, layout.micro_batch)
         if layout.pipeline == 1:
             return self._timed(layout, [self._of_stage(layout, spread, inputs, 0)], (self._parts,))
-        parts = list(spread.children())
+        parts = _parts_of(spread)
         edges: list[tuple[Any, ...]] = [inputs]
         signatures = [signature(part) for part in parts]
         made: dict[object, torch.Tensor] = {}
@@ -94,7 +99,7 @@ class _Planner:
 
     @property
     def _parts(self) -> int:
-        return len(list(self.model.children())) if isinstance(self.model, nn.Sequential) else 1
+        return len(_parts_of(self.model))
 
     def _spread(self, layout: Layout) -> nn.Module:
         """The model as the first device has it."""
@@ -155,7 +160,8 @@ class _Planner:
         most = max(plans, key=lambda plan: plan.overhead)
         last = max(range(p), key=lambda i: over[i] + exchanged[i] + updated[i])
         return Row(layout, max(plan.peak_bytes or 0 for plan in plans), most.overhead, most.least_overhead,
-                   over[last] + exchanged[last] + updated[last], max(0.0, 1 - busy / max(over)), exchanged[last], ends)  # fmt: skip
+                   over[last] + exchanged[last] + updated[last], max(0.0, 1 - busy / max(over)),
+                   exchanged[last] + layout.micro_batches * plans[last].calls, ends)  # fmt: skip
 
 
 def _shrinking(planner: _Planner, alike: list[Layout]) -> Iterator[Row]:
@@ -172,7 +178,7 @@ def _shrinking(planner: _Planner, alike: list[Layout]) -> Iterator[Row]:
 
 def plan_parallel(
     model: nn.Module | Sequence[nn.Module],
-    inputs: Sequence[Any],
+    inputs: Sequence[Any] | Mapping[str, Any],
     *,
     device: str,
     devices: int,
@@ -193,7 +199,9 @@ def plan_parallel(
 
     model: a module, or the parts of one, each of which takes what the one before returned. Only parts, or the children of an nn.Sequential,
         can be the stages of a pipeline. It may be on the meta device.
-    inputs: a tuple of arguments; tensors whose first dimension is that of the first tensor are taken for so many samples.
+        The last part returns the loss; if it returns other tensors, room is left for a loss of them, as `compile` does.
+    inputs: a tuple of the first part's arguments, or a dict of a whole model's; tensors whose first dimension is that of the first tensor
+        are taken for so many samples.
     device: such as "H100"; `checkmate devices` lists those that there are models of. devices: how many.
     batch: samples of a step, on all devices.
     optimizer: makes one of parameters, such as `lambda parameters: torch.optim.AdamW(parameters)`; for the bytes of its state.
@@ -203,56 +211,68 @@ def plan_parallel(
         `checkmate.torch.compile` has it.
     schedule: of pipelines, "1f1b" or "gpipe". Parts are shared out so that the slowest stage is as fast as is found.
     network: what devices send and receive with; without, that of the servers in which such devices are sold.
-    budget: bytes of a device, such as "70GB"; without, the device's memory.
+    budget: bytes of a device, such as "70GB", or a share of its memory, such as "90%"; without, its memory.
     only: whether a layout is to be planned, such as `lambda layout: layout.pipeline <= 4`.
     show: takes a line as each layout is planned, and the table.
 
     ValueError for what makes no sense, UnsupportedError where torch.distributed is in use. Ctrl-C ends the search and returns what is known.
-    Each kind of stage takes a trace and a few searches of `time_limit` seconds (2 unless given).
+    Each kind of stage takes a trace and a few searches of `time_limit` seconds (2 unless given): some minutes in all for a large model.
+    Tried are all divisors of the devices that are powers of two as tensor groups, as stages all powers of two up to the parts, and the rest
+    as copies; micro-batches as `ParallelPlans.notes` say.
     """
     if schedule not in ("1f1b", "gpipe"):
         raise ValueError(f'schedule must be "1f1b" or "gpipe", not {schedule!r}')
     for name, value in (("devices", devices), ("batch", batch)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ValueError(f"{name} must be an integer, at least 1, not {value!r}")
-    if isinstance(inputs, torch.Tensor) or not isinstance(inputs, Sequence):
-        raise TypeError("inputs must be a tuple of the model's arguments, such as (tokens,)")
+    if isinstance(inputs, torch.Tensor) or not isinstance(inputs, (Sequence, Mapping)):
+        raise TypeError("inputs must be a tuple of the model's arguments, such as (tokens,), or a dict of keyword arguments")
     if not dist.is_available():
         raise UnsupportedError("this PyTorch has no torch.distributed, whose calls are planned for")
     if dist.is_initialized():
         raise UnsupportedError("plan_parallel makes believe that there are other processes: call it where torch.distributed is not initialized")
-    if not isinstance(model, nn.Module):
-        model = nn.Sequential(*model)
+    model = nn.Sequential(*model) if not isinstance(model, nn.Module) else getattr(model, "_orig_mod", model)  # of torch.compile
+    if isinstance(inputs, Mapping) and isinstance(model, nn.Sequential):
+        raise TypeError("the first part of a pipeline takes its inputs by position: give a tuple")
     target = predicted.find(device, options)
     if target.memory_bytes == 0 and budget is None:
         raise ValueError(f'how much memory {target.name} has is not known: say budget="64GB" or such')
     standins.require_no_mode()
     standins.require_gradients(model, inputs)
-    limit = target.memory_bytes if budget is None else sizes.in_bytes(budget)
+    if budget in ("auto", sizes.LEAST):
+        raise ValueError(f'budget="{budget}" is of a process that is here: give bytes, such as "70GB", or a share of the device\'s memory, "90%"')
+    limit = target.memory_bytes if budget is None else sizes.in_bytes(budget, baseline_bytes=target.memory_bytes)
+    resized(inputs, 1)  # ValueError for inputs without samples
     given: Any = {"time_limit": _SECONDS, "gap": _GAP, "costs": "estimate", "cache": False} | options
     settings = replace(checked("100%", given, model=model), device=target)
     branches.as_in_eager_mode(model)
     served = network or links.usual(target)
-    planner = _Planner(model, tuple(inputs), settings, limit, optimizer, tensor or {}, served, schedule)
+    planner = _Planner(model, inputs if isinstance(inputs, Mapping) else tuple(inputs), settings, limit, optimizer, tensor or {}, served, schedule)
+    if tensor and devices % 2 == 0 and served.per_node > 1:
+        with imagined(2):
+            planner._spread(Layout(1, 2, 1, 1, 1))  # ValueError for styles that are nobody's
     parts = planner._parts
     tell = show or (lambda _line: None)
     wanted = list(layouts(devices, batch, tensor=[t for t in range(1, served.per_node + 1) if t & (t - 1) == 0] if tensor else [1], parts=parts,
                           sharded=sharded))  # fmt: skip
     if not wanted:
         raise ValueError(f"{batch} samples cannot be shared by {devices} devices: choose a batch that is a multiple of them")
+    wanted = [alike for every in wanted if (alike := [layout for layout in every if only is None or only(layout)])]
     rows: list[Row] = []
     left = len(wanted)
     try:
-        for number, alike in enumerate(wanted):
-            for row in _shrinking(planner, [layout for layout in alike if only is None or only(layout)]):
-                rows.append(row)
-                verdict = row.why or f"{row.samples_per_second:.1f} samples/s, {size(row.peak_bytes or 0)}"
-                tell(f"{number + 1} of {len(wanted)}: {row.layout}: {verdict}")
-            left -= 1
+        with torch.enable_grad():
+            for number, alike in enumerate(wanted):
+                for row in _shrinking(planner, alike):
+                    rows.append(row)
+                    verdict = row.why or f"{row.samples_per_second:.1f} samples/s, {size(row.peak_bytes or 0)}"
+                    tell(f"{number + 1} of {len(wanted)}: {row.layout}: {verdict}")
+                left -= 1
     except KeyboardInterrupt:
         pass
     rows.sort(key=lambda row: (row.step_seconds is None, row.step_seconds or 0.0))
-    notes = _notes(target.name, served, parts, tensor is not None)
+    kinds = sorted({str(p.dtype).removeprefix("torch.") for p in planner.model.parameters()})
+    notes = _notes(target.name, served, parts, kinds, tensor is not None)
     if left:
         notes.insert(0, f"interrupted: {left} of {len(wanted)} ways were not planned, or not all of their micro-batches")
     result = ParallelPlans(rows, limit, notes)
@@ -261,15 +281,17 @@ def plan_parallel(
     return result
 
 
-def _notes(name: str, network: links.Network, parts: int, tensor: bool) -> list[str]:
+def _notes(name: str, network: links.Network, parts: int, kinds: list[str], tensor: bool) -> list[str]:
     inside, between = (f"{link.bytes_per_s / 1e9:.3g} GB/s and {link.start_s * 1e6:.0f} us a call" for link in (network.inside, network.between))
     lines = [
         "nothing was measured; this is assumed:",
-        f"  time of a pass: for each call the longer of its arithmetic and its traffic on {name}, as `explain` with a device has it",
+        f"  time of a pass: for each call the longer of its arithmetic and its traffic on {name}, as `explain` with a device has it;",
+        f"        parameters are {' and '.join(kinds)}",
         f"  network: {inside} within a node of {network.per_node}, {between} between nodes; rings, one call at a time. Devices of one tensor",
         "        group lie next to each other, then copies, then stages",
         "  tensor parallelism and FSDP2 wait for each of their calls; gradients between copies are hidden behind the last backward pass;",
         "        stages send while they compute. An update reads and writes parameters and the optimizer's state once",
+        "  exchange: calls between processes that nothing hides",
         "  bytes: those of tensors; not workspaces of kernels, CUDA's context or fragmentation",
         "  micro-batches are made smaller until nothing is computed again and, in a pipeline, a step takes no less",
         "  recompute, at least: of the stage with most. Interior stages that are alike have the plan of the first of them",

@@ -15,7 +15,8 @@ import torch.distributed as dist
 from torch import nn
 from torch.utils._pytree import tree_leaves, tree_map
 
-from .. import predicted
+from ...planning.frontier import size
+from .. import collectives, predicted
 from ..collectives import Link
 from ..fit_stage import fit_in_flight
 from ..fsdp import gathered, local
@@ -31,7 +32,8 @@ MakeOptimizer = Callable[[list[torch.Tensor]], torch.optim.Optimizer]
 
 @dataclass(frozen=True)
 class StagePlan:
-    """Of one stage within the memory of a device. Bytes of a device, seconds of a micro-batch. `peak_bytes`: None where nothing was found,
+    """Of one stage within the memory of a device. Bytes of a device, seconds of a micro-batch; `calls`: of
+    those, between processes. `peak_bytes`: None where nothing was found,
     for the reason in `why`. `least_overhead`: what is proven of any schedule."""
 
     peak_bytes: int | None
@@ -40,6 +42,7 @@ class StagePlan:
     sent_bytes: int
     forward: float = 0.0
     backward: float = 0.0
+    calls: float = 0.0
     overhead: float = 0.0
     least_overhead: float = 0.0
     why: str = ""
@@ -113,6 +116,8 @@ class Sharded(nn.Module):
         units: dict[str, list[int]] = {}
         for key, known in names.items():
             units.setdefault(_unit(known[0]), []).append(key)
+        for i, buffer in enumerate(model.buffers()):
+            self.register_buffer(f"held_{i}", buffer)
         self.rows = nn.ParameterList()
         self._units: list[Any] = []
         group = dist.distributed_c10d._get_default_group().group_name
@@ -152,10 +157,10 @@ def plan_stage(stage: nn.Module, inputs: tuple[Any, ...], flight: InFlight, opti
         state = optimizer_bytes(make_optimizer(list(trained))) if make_optimizer is not None and trained else 0
         needed = held + gradients + state + (gradients if buckets else 0)
         if needed > limit:
-            return StagePlan(None, held + state, gradients, 0, why="parameters, gradients and the optimizer's state are more")
+            return StagePlan(None, held + state, gradients, 0, why=f"{size(needed)} of parameters, gradients and the optimizer's state")
         given = replace(options, fixed_bytes=options.fixed_bytes + state + (gradients if buckets else 0), in_flight=flight, link=link)
         others = Standins()
-        with others.within(stage):
+        with others.within(stage), others.within(stage.model if isinstance(stage, Sharded) else None):
             traced, whole = joint_graph(stage, others.inputs(inputs), given, None, {})
             graph = whole.graph
             fit = fit_in_flight(whole, limit, traced)
@@ -163,11 +168,14 @@ def plan_stage(stage: nn.Module, inputs: tuple[Any, ...], flight: InFlight, opti
         sent = 0 if flight.last else traced.stage.outputs
         if fit is None:
             floor = graph.memory_floor + traced.stage.least_beside(traced.stage.outputs)
-            return StagePlan(None, held + state, gradients, sent, why="that is proven" if floor > limit else "no plan was found")
+            why = f"at least {size(floor)} are needed" if floor > limit else "no plan was found; with a larger time_limit there may be one"
+            return StagePlan(None, held + state, gradients, sent, why=why)
         forward = sum(op.cost for op in graph.ops if op.kind in ("forward", "loss"))
         cost, total = fit.schedule.simulate(graph).cost, max(1, graph.total_cost)
         least = max(0.0, (fit.claim.bound or total) / total - 1)
-        return StagePlan(fit.peak_bytes, held + state, gradients, sent, forward / 1e9, (cost - forward) / 1e9, cost / total - 1, least)
+        talks = {i for i, op in enumerate(whole.ops) if op.node is not None and collectives.is_sent(op.node)}
+        calls = sum(graph.ops[step.index].cost for step in fit.schedule.steps if step.kind == "compute" and step.index in talks)
+        return StagePlan(fit.peak_bytes, held + state, gradients, sent, forward / 1e9, (cost - forward) / 1e9, calls / 1e9, cost / total - 1, least)
 
 
 def output_of(stage: nn.Module, inputs: tuple[Any, ...]) -> torch.Tensor:
@@ -183,20 +191,24 @@ def output_of(stage: nn.Module, inputs: tuple[Any, ...]) -> torch.Tensor:
 
 
 def signature(part: nn.Module) -> str:
-    """What parts have in common that need the same plan: their modules' types, settings, and shapes."""
+    """What parts have in common that need the same plan: their modules' types, all of their attributes, and shapes. Attributes that are no
+    plain values are alike only where they are the same object."""
+
+    def value(v: object) -> object:
+        if isinstance(v, (int, float, str, type(None), torch.dtype, torch.device)):
+            return repr(v)
+        if isinstance(v, torch.Tensor):
+            return tuple(v.shape), tuple(local(v).shape), v.dtype, v.requires_grad
+        if isinstance(v, (list, tuple)):
+            return [value(one) for one in v]
+        if isinstance(v, (set, frozenset)):
+            return sorted(repr(value(one)) for one in v)
+        if isinstance(v, dict):
+            return [(key, value(one)) for key, one in v.items()]
+        return of(v) if isinstance(v, nn.Module) else id(v)
 
     def of(module: nn.Module) -> object:
-        plain = {k: v for k, v in vars(module).items() if isinstance(v, (int, float, str, bool, tuple, torch.dtype)) and not k.startswith("_")}
-        tensors = {k: (tuple(v.shape), v.dtype, v.requires_grad, tuple(local(v).shape)) for k, v in module.named_parameters(recurse=False)}
-        functions = {k: getattr(v, "__qualname__", repr(v)) for k, v in vars(module).items() if callable(v) and not k.startswith("_")}
-        return (
-            type(module).__qualname__,
-            sorted(functions.items()),
-            module.extra_repr(),
-            sorted(plain.items(), key=str),
-            tensors,
-            [of(child) for child in module.children()],
-        )
+        return type(module).__module__, type(module).__qualname__, id(type(module)), [(key, value(v)) for key, v in sorted(vars(module).items())]
 
     return repr(of(part))
 
