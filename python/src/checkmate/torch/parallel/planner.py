@@ -147,7 +147,7 @@ class _Planner:
             return Row(layout, ends=ends, why=f"{where}{plans[missing].why}")
         device, d, t, p = self.options.device, layout.data, layout.tensor, layout.pipeline
         assert device is not None
-        transfer = self.network.of(2, stride=t * d).seconds(max(plan.sent_bytes for plan in plans)) if p > 1 else 0.0
+        transfer = self.network.of(p, stride=t * d).seconds(max(plan.sent_bytes for plan in plans)) if p > 1 else 0.0
         over = pipeline_seconds(self.schedule, [plan.forward for plan in plans], [plan.backward for plan in plans], layout.micro_batches,
                                 transfer=transfer)  # fmt: skip
         exchanged, updated = [0.0] * p, [0.0] * p
