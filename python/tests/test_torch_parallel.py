@@ -187,10 +187,11 @@ def test_less_memory_takes_more_computation_and_then_there_is_no_layout() -> Non
     free = _planned(devices=1, batch=32)
     assert free.best is not None
     assert free.best.overhead == 0
-    tight = _planned(devices=1, batch=32, budget=int(0.8 * free.best.peak_bytes), only=lambda layout: layout.micro_batch == 32)
+    tight = _planned(devices=1, batch=32, budget=int(0.8 * free.best.peak_bytes), only=lambda layout: layout.micro_batch == 32, time_limit=3)
     assert tight.best is not None
     assert tight.best.peak_bytes <= 0.8 * free.best.peak_bytes
-    assert tight.best.overhead >= tight.best.least_overhead > 0
+    assert tight.best.overhead > 0
+    assert tight.best.overhead >= tight.best.least_overhead >= 0
     assert tight.best.step_seconds > free.best.step_seconds
     none = _planned(budget="100kB", tensor=_styles())
     assert none.best is None

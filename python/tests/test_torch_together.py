@@ -47,9 +47,9 @@ def _attempt(rank: int, budget: int | str) -> dict[str, Any]:
 
 def _budgets(rank: int) -> list[dict[str, Any]]:
     """One that fits on the first process only; one that fits on both."""
-    first = _attempt(rank, "90%" if rank == 0 else 1000)
+    first = _attempt(rank, "100%" if rank == 0 else 1000)
     torch._dynamo.reset()
-    return [first, _attempt(rank, "90%")]
+    return [first, _attempt(rank, "100%")]
 
 
 @needs_gloo
@@ -66,7 +66,7 @@ def test_a_budget_that_fits_in_one_process_only_is_an_error_in_both(tmp_path: pa
 def _pipeline(rank: int) -> dict[str, Any]:
     from torch.distributed import pipelining
 
-    module = _compiled(rank, "90%")
+    module = _compiled(rank, "100%")
     before = [buffer.clone() for buffer in module.buffers()]
     torch.manual_seed(3)
     expected = torch.rand(4)
@@ -116,7 +116,7 @@ def _bad_input(rank: int) -> dict[str, Any]:
 
 def _uncompiled_first(rank: int) -> dict[str, Any]:
     found = []
-    for model in (_stage() if rank == 1 else _compiled(0, "90%"), _compiled(rank, "90%")):
+    for model in (_stage() if rank == 1 else _compiled(0, "100%"), _compiled(rank, "100%")):
         torch._dynamo.reset()
         try:
             ct.plan_together(model, torch.randn(ROWS, WIDTH))
@@ -176,7 +176,7 @@ def _gone(rank: int, when: str) -> dict[str, Any]:
         os._exit(0)
     if rank == 1:
         compiler.plan = lambda *_a: os._exit(0)  # type: ignore[assignment]
-    return _attempt(rank, "90%")
+    return _attempt(rank, "100%")
 
 
 @needs_gloo
