@@ -114,6 +114,34 @@ def _bad_input(rank: int) -> dict[str, Any]:
         return {"error": str(error), "seconds": time.monotonic() - begin}
 
 
+def _ways(rank: int) -> dict[str, Any]:
+    """FSDP2 and DistributedDataParallel: what is planned together is what the steps use."""
+    from torch.distributed.fsdp import fully_shard
+
+    found = {}
+    x = torch.randn(ROWS, WIDTH, generator=torch.Generator().manual_seed(rank))
+    for way in ("fsdp2", "ddp"):
+        gradients = []
+        for planned in (False, True):
+            torch._dynamo.reset()
+            torch.manual_seed(0)
+            model = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Tanh(), nn.Linear(WIDTH, WIDTH))
+            model = fully_shard(model) if way == "fsdp2" else nn.parallel.DistributedDataParallel(model)  # type: ignore[assignment]
+            call = ct.compile(model, "100%", time_limit=0.3, cache=False) if planned else model
+            before = ct.plan_together(call, x) if planned else []
+            call(x).sum().backward()
+            gradients.append([getattr(p.grad, "_local_tensor", p.grad) for p in model.parameters()])
+            found[f"{way} {planned}"] = not planned or (len(before) == 1 and ct.plans(call) == before)
+        found[way] = all(torch.equal(a, b) for a, b in zip(*gradients, strict=True))
+    return found
+
+
+@needs_gloo
+def test_models_that_talk_behind_the_first_step(tmp_path: pathlib.Path) -> None:
+    for result in processes.run(tmp_path, _ways):
+        assert all(result.values()), result
+
+
 def _uncompiled_first(rank: int) -> dict[str, Any]:
     found = []
     for model in (_stage() if rank == 1 else _compiled(0, "100%"), _compiled(rank, "100%")):
