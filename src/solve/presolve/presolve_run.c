@@ -84,7 +84,7 @@ static ckm_status offer_start(handover *h, ckm_error *err)
 {
     ckm_schedule *start = NULL;
     ckm_status status = CKM_OK;
-    if (h->outer->best_schedule != NULL) {
+    if (h->outer->best_schedule != NULL && h->outer->best_class >= CKM_BOUND_ORDER) {
         CKM_I_TRY(ckm_i_presolve_map_forward(h->p, h->outer->best_schedule, &start, err));
         CKM_I_TRY(ckm_i_solver_offer_schedule(&h->inner, start, h->outer->best_source, err));
     }
