@@ -29,7 +29,10 @@ skip() {
     exit 77
 }
 bare_possible "$suite" || skip "$bare_reason"
-commit=$(git rev-parse --short --verify -q HEAD) || skip "this is not a git checkout, and a clone is what is tried"
+commit=$(LC_ALL=C git rev-parse --short --verify HEAD 2>&1) || case $commit in
+*"dubious ownership"*) skip "git does not read $here, which another user owns: git config --global --add safe.directory '$here'" ;;
+*) skip "this is not a git checkout, and a clone is what is tried" ;;
+esac
 
 work=$(mktemp -d)
 cleanup() {

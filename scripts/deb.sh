@@ -5,7 +5,7 @@
 # Who builds the packages is their maintainer: DEBFULLNAME and DEBEMAIL, or else the author of the last commit.
 set -eu
 cd "$(dirname "$0")/.."
-mkdir -p "${1:-packages}"
+mkdir -p "${1:-packages}" 2>/dev/null && [ -w "${1:-packages}" ] || { echo "deb.sh: ${1:-packages} cannot be written to" >&2; exit 1; }
 folder=$(cd "${1:-packages}" && pwd)
 
 for tool in dh dpkg-buildpackage lintian; do

@@ -8,8 +8,16 @@ cd "$(dirname "$0")/.."
 
 version=$(sed -n 's/^#define CKM_VERSION_STRING "\(.*\)"/\1/p' include/checkmate/base.h)
 [ -n "$version" ] || { echo "dist.sh: include/checkmate/base.h has no CKM_VERSION_STRING" >&2; exit 1; }
-git rev-parse --verify -q HEAD >/dev/null ||
-    { echo "dist.sh: this is not a git checkout: a tarball is made from a commit" >&2; exit 1; }
+if ! said=$(LC_ALL=C git rev-parse --verify HEAD 2>&1); then
+    case $said in
+    *"dubious ownership"*)
+        echo "dist.sh: git does not read $(pwd), which another user owns; as a user who trusts it:" \
+            "git config --global --add safe.directory '$(pwd)'" >&2
+        ;;
+    *) echo "dist.sh: this is not a git checkout: a tarball is made from a commit" >&2 ;;
+    esac
+    exit 1
+fi
 committed=$(git show HEAD:include/checkmate/base.h | sed -n 's/^#define CKM_VERSION_STRING "\(.*\)"/\1/p')
 [ "$version" = "$committed" ] ||
     { echo "dist.sh: include/checkmate/base.h says $version and the last commit $committed: commit it first" >&2; exit 1; }

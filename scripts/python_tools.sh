@@ -13,6 +13,8 @@ no_tools() {
 }
 if [ "$(cat "$tools/pinned" 2>/dev/null)" != "$pinned" ]; then
     tools_log=$(mktemp)
+    mkdir -p "$tools" 2>"$tools_log" && [ -w "$tools" ] ||
+        no_tools "$tools cannot be written to, where the tools would go; CKM_WHEEL_TOOLS names another folder for them"
     "$tools_python" -m venv --clear "$tools" >"$tools_log" 2>&1 ||
         no_tools "$tools_python cannot make a virtual environment; install Debian's python3-venv, or set CKM_PYTHON to another Python"
     # shellcheck disable=SC2086 # the tools are words

@@ -12,7 +12,8 @@ out=${1:-dist}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
-mkdir -p "$work/tree/c" "$out"
+mkdir -p "$out" 2>/dev/null && [ -w "$out" ] || { echo "sdist.sh: $out cannot be written to" >&2; exit 1; }
+mkdir -p "$work/tree/c"
 
 # What builds and editors leave behind is no source. Links are followed: the licence is one.
 copy() {
@@ -36,5 +37,7 @@ export SOURCE_DATE_EPOCH
 "$tools/bin/python" -m build --sdist --no-isolation --outdir "$work/sdist" "$work/tree" >"$work/log" 2>&1 ||
     { tail -n 40 "$work/log" >&2; echo "sdist.sh: the sdist cannot be made, see above" >&2; exit 1; }
 sdist=$(echo "$work"/sdist/*.tar.gz)
-cp "$sdist" "$out/"
+part=$out/$(basename "$sdist").part
+cp "$sdist" "$part" || { rm -f "$part"; echo "sdist.sh: $out cannot take the sdist" >&2; exit 1; }
+mv "$part" "${part%.part}"
 echo "$out/$(basename "$sdist"): $(wc -c <"$sdist") bytes"

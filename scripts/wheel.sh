@@ -18,6 +18,7 @@ fail() {
 [ "$(uname -sm)" = "Linux x86_64" ] || fail "wheels are made on Linux on x86-64, this is $(uname -sm)"
 command -v dpkg-query >/dev/null || fail "wheels are made on Debian or Ubuntu: dpkg-query says which licence each library has"
 . scripts/python_tools.sh
+mkdir -p "$out" 2>/dev/null && [ -w "$out" ] || fail "$out cannot be written to"
 work=$(mktemp -d)
 . scripts/waited.sh
 trap 'stop_waited; rm -rf "$work"' EXIT
@@ -27,7 +28,8 @@ trap 'exit 1' HUP INT TERM
 unset CFLAGS CXXFLAGS CPPFLAGS LDFLAGS
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || stat -c %Y include/checkmate/base.h)}
 export SOURCE_DATE_EPOCH
-waited setsid "$tools/bin/python" -m build --wheel --no-isolation --outdir "$work/plain" python >"$work/log" 2>&1 ||
+# Its temporary files lie where they are cleaned up, however it ends.
+waited setsid env TMPDIR="$work" "$tools/bin/python" -m build --wheel --no-isolation --outdir "$work/plain" python >"$work/log" 2>&1 ||
     { tail -n 40 "$work/log" >&2; fail "the build fails, see above"; }
 
 # The reference BLAS and LAPACK: others that may be installed in their place are large and meant for one processor.
@@ -48,6 +50,8 @@ case $wheel in
 esac
 bytes=$(wc -c <"$wheel")
 [ "$bytes" -le "$max_bytes" ] || fail "$(basename "$wheel") has $bytes bytes, more than $max_bytes"
-mkdir -p "$out"
-cp "$wheel" "$out/"
+# What carries the right name is complete.
+part=$out/$(basename "$wheel").part
+cp "$wheel" "$part" || { rm -f "$part"; fail "$out cannot take the wheel"; }
+mv "$part" "${part%.part}"
 echo "$out/$(basename "$wheel"): $bytes bytes, $(find "$work"/tree/*/checkmate.libs -type f | wc -l) libraries inside"

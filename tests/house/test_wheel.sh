@@ -27,6 +27,9 @@ for script in wheel sdist; do
     expect 77 "^$script.sh: /no/python cannot make a virtual environment; .*python3-venv" \
         env CKM_PYTHON=/no/python sh scripts/$script.sh "$scratch/dist"
 done
+expect 77 '^wheel.sh: /proc/none/tools cannot be written to, .*CKM_WHEEL_TOOLS names another' \
+    env CKM_WHEEL_TOOLS=/proc/none/tools sh scripts/wheel.sh "$scratch/dist"
+expect 1 '^deb.sh: /proc/none/packages cannot be written to$' sh scripts/deb.sh /proc/none/packages
 if /usr/bin/python3 -c 'import ensurepip' 2>/dev/null; then
     expect 77 '^sdist.sh: pip cannot install the tools, .*auditwheel==.*is PyPI within reach?' sh scripts/sdist.sh "$scratch/dist"
 fi

@@ -21,6 +21,15 @@ git ls-tree -r --name-only HEAD | LC_ALL=C sort >"$scratch/committed"
 (cd "$tree" && find . ! -type d | sed 's,^\./,,' | LC_ALL=C sort) >"$scratch/packed"
 cmp "$scratch/committed" "$scratch/packed" || { diff "$scratch/committed" "$scratch/packed" || true; exit 1; }
 
+# In a checkout of another user, git's reason is what is said.
+if [ "$(id -u)" -eq 0 ] && git clone -q . "$scratch/theirs" 2>/dev/null; then
+    cp scripts/dist.sh "$scratch/theirs/scripts/"
+    chown -R 65534 "$scratch/theirs"
+    said=$(GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null sh "$scratch/theirs/scripts/dist.sh" "$scratch/third" 2>&1) &&
+        { echo "another user's checkout is packed, which git does not allow"; exit 1; }
+    case $said in *"another user owns"*safe.directory*) ;; *) echo "of another user's checkout it is said: $said"; exit 1 ;; esac
+fi
+
 # Without optimization, which takes half of the time.
 cd "$tree"
 { cmake -S . -B build -DCMAKE_BUILD_TYPE=Debug -DCKM_BUILD_TESTS=OFF "-DCMAKE_C_COMPILER=${CKM_CC:-cc}" &&
