@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // checkmate devices: what --costs device:NAME knows, and measuring this machine.
 #include <stddef.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
@@ -50,12 +51,18 @@ static const cli_option options[] = {
 static const cli_group groups[] = {{"Devices", options, CLI_COUNT(options), 0}};
 #endif
 
-static void print_device(const ckm_device *d)
+// What was measured has no product, whatever its name.
+static void print_device(const ckm_device *d, bool built_in)
 {
-    printf("%-8s %10.2f %10.2f %8.1f %7.1f  %5.2f %6.2f %7.2f %6.2f  %s\n", d->name, 2e-12 * d->macs_per_s,
-           2e-12 * d->matrix_macs_per_s, 1e-9 * d->bytes_per_s, 1e-3 * d->launch_ns, d->efficiency[CKM_DEVICE_CONV3],
-           d->efficiency[CKM_DEVICE_MATRIX], d->efficiency[CKM_DEVICE_GROUPED], d->efficiency[CKM_DEVICE_STREAM],
-           d->what);
+    const ckm_device_product *product = built_in ? ckm_device_product_find(d->name) : NULL;
+    char memory[16] = "-";
+    if (product != NULL && product->memory_bytes > 0) {
+        snprintf(memory, sizeof memory, "%.0f", 1e-9 * (double)product->memory_bytes);
+    }
+    printf("%-8s %6s %10.2f %10.2f %8.1f %7.1f  %5.2f %6.2f %7.2f %6.2f  %s\n", d->name, memory,
+           2e-12 * d->macs_per_s, 2e-12 * d->matrix_macs_per_s, 1e-9 * d->bytes_per_s, 1e-3 * d->launch_ns,
+           d->efficiency[CKM_DEVICE_CONV3], d->efficiency[CKM_DEVICE_MATRIX], d->efficiency[CKM_DEVICE_GROUPED],
+           d->efficiency[CKM_DEVICE_STREAM], d->what);
 }
 
 static int list(void)
@@ -63,18 +70,19 @@ static int list(void)
     char path[2048];
     ckm_device here;
     ckm_error err = CKM_ERROR_INIT;
-    printf("%s%-8s %10s %10s %8s %7s  %-27s  %s%s\n", cli_style(stdout, CLI_BOLD), "device", "ordinary", "matrix",
-           "memory", "launch", "efficiency", "", cli_style(stdout, CLI_PLAIN));
-    printf("%s%-8s %10s %10s %8s %7s  %5s %6s %7s %6s  %s%s\n", cli_style(stdout, CLI_BOLD), "", "TFLOP/s", "TFLOP/s",
-           "GB/s", "us", "conv3", "matrix", "grouped", "stream", "what it is", cli_style(stdout, CLI_PLAIN));
+    printf("%s%-8s %6s %10s %10s %8s %7s  %s%s\n", cli_style(stdout, CLI_BOLD), "device", "memory", "ordinary", "matrix",
+           "traffic", "launch", "efficiency", cli_style(stdout, CLI_PLAIN));
+    printf("%s%-8s %6s %10s %10s %8s %7s  %5s %6s %7s %6s  %s%s\n", cli_style(stdout, CLI_BOLD), "", "GB", "TFLOP/s",
+           "TFLOP/s", "GB/s", "us", "conv3", "matrix", "grouped", "stream", "what it is",
+           cli_style(stdout, CLI_PLAIN));
     for (int32_t i = 0; i < ckm_device_count(); i++) {
-        print_device(ckm_device_at(i));
+        print_device(ckm_device_at(i), true);
     }
     if (cli_device_path(path, sizeof path, &err) == CKM_OK && access(path, F_OK) == 0) {
         if (ckm_device_read(path, &here, &err) != CKM_OK) {
             return cli_fail(&err);
         }
-        print_device(&here);
+        print_device(&here, false);
     }
     return cli_finish_output();
 }

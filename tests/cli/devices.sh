@@ -17,6 +17,10 @@ for name in V100 K80 T4 A100 H100 H200 Xeon; do
 done
 cmp -s V100.json K80.json && fail "two devices give the same costs"
 
+# Memory of its own that tensors may take, in GB, and none of a processor.
+[ "$(awk '$1 == "H100" || $1 == "H200" || $1 == "Xeon" { printf "%s ", $2 }' list.txt)" = "80 141 - " ] ||
+    fail "devices does not say how much memory they have: $(cat list.txt)"
+
 # Not measured yet; measured; the same as a file of one's own.
 run graph MobileNet --costs device:this
 [ "$status" = 1 ] || fail "device:this exits with $status before it was measured"
