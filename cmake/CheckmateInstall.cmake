@@ -4,7 +4,17 @@ include(CMakePackageConfigHelpers)
 
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/checkmate")
 
-install(FILES ${public_headers} DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/checkmate")
+set(installed_headers ${public_headers})
+if(NOT CKM_RUN)
+    # What the library lacks is not declared either.
+    set(training "(run|profile|data|ranks|train|trainer)\\.h")
+    list(FILTER installed_headers EXCLUDE REGEX "/(checkmate\\.h|${training})$")
+    file(READ "${PROJECT_SOURCE_DIR}/include/checkmate/checkmate.h" whole)
+    string(REGEX REPLACE "#include <checkmate/${training}>\n" "" whole "${whole}")
+    file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/planner/checkmate.h" CONTENT "${whole}" @ONLY)
+    list(APPEND installed_headers "${PROJECT_BINARY_DIR}/planner/checkmate.h")
+endif()
+install(FILES ${installed_headers} DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/checkmate")
 # Two export sets: only users of the static library need its dependencies.
 install(TARGETS checkmate_shared EXPORT checkmate-shared
         LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" NAMELINK_COMPONENT Development)

@@ -44,6 +44,17 @@ if "$build/checkmate" help devices | grep '^ .*--measure'; then
 fi
 cmake --install "$build" --prefix "$build/installed" >"$build.log" || { cat "$build.log"; exit 1; }
 pc=$(find "$build/installed" -name checkmate.pc)
+# Whatever an installed header declares is in the library, and the headers that are left need none that is not there.
+nm -D --defined-only "$library" | sed -n 's/.* \(ckm_[a-z0-9_]*\)@.*/\1/p' | sort -u >"$build/defined"
+for header in "$build"/installed/include/checkmate/*.h; do
+    echo "#include <checkmate/${header##*/}>" | ${CC:-cc} -std=c17 -I"$build/installed/include" -xc -fsyntax-only -
+    sed -n '/CKM_API/s/.*[ *]\(ckm_[a-z0-9_]*\)(.*/\1/p' "$header"
+done | sort -u >"$build/declared"
+lacking=$(comm -23 "$build/declared" "$build/defined")
+if [ -n "$lacking" ] || [ ! -s "$build/declared" ]; then
+    echo "the planner's installed headers declare what its library has not:" $lacking
+    exit 1
+fi
 static=$(PKG_CONFIG_PATH=${pc%/*} pkg-config --static --cflags --libs checkmate | sed 's/-lcheckmate/-l:libcheckmate.a/')
 case $static in *dnnl* | *gomp* | *png* | *jpeg*)
     echo "checkmate.pc of the planner asks for what only kernels and data need: $static"
