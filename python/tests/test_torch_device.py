@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import pathlib
 import re
@@ -446,3 +447,37 @@ def test_nothing_of_the_models_size_is_allocated() -> None:
     assert weights > 2e9
     assert peak > 4 * weights
     assert more < 0.3e9
+
+
+@dataclasses.dataclass(frozen=True)
+class Batch:
+    """As models of some libraries take their arguments: tensors in fields, and in what fields hold."""
+
+    x: torch.Tensor
+    more: dict[str, torch.Tensor]
+    name: str = "batch"
+
+
+class TakesBatch(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = network()
+
+    def forward(self, batch: Batch) -> torch.Tensor:
+        return (self.body(batch.x) * batch.more["weight"]).mean()
+
+
+def test_tensors_in_a_dataclass_get_stand_ins() -> None:
+    def batch() -> Batch:
+        return Batch(torch.empty(8, 250), {"weight": torch.empty(8, 1)})
+
+    real = batch()
+    told: list[str] = []
+    ct.explain(TakesBatch(), (real,), device="H100", budgets=2, show=told.append)
+    with torch.device("meta"):
+        model, inputs = TakesBatch(), (batch(),)
+    meta: list[str] = []
+    ct.explain(model, inputs, device="H100", budgets=2, show=meta.append)
+    assert meta[0] == told[0]
+    with pytest.raises(ValueError, match='say device="H100"'):
+        ct.explain(TakesBatch(), inputs)

@@ -8,22 +8,57 @@ device. It is traced as if it were on the CPU, whose code paths every build of P
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import copy
+import dataclasses
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_map
 
 from ..errors import UnsupportedError
+
+
+def _mapped(change: Callable[[torch.Tensor], torch.Tensor], values: Any) -> Any:
+    """Nested arguments with their tensors changed, also those in the fields of dataclasses, which Dynamo looks into and PyTorch's trees
+    do not. A dataclass is copied only where something in it has changed, so that its code sees the object that it was given."""
+
+    def of(value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return change(value)
+        if not dataclasses.is_dataclass(value) or isinstance(value, type):
+            return value
+        fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if hasattr(value, f.name)}
+        changed = {name: new for name, old in fields.items() if (new := _mapped(change, old)) is not old and _tensors(old)}
+        if not changed:
+            return value
+        made = copy.copy(value)
+        for name, new in changed.items():
+            object.__setattr__(made, name, new)  # it may be frozen
+        return made
+
+    return tree_map(of, values)
+
+
+def _tensors(values: Any) -> list[torch.Tensor]:
+    """Of nested arguments, in their order."""
+    found: list[torch.Tensor] = []
+
+    def note(tensor: torch.Tensor) -> torch.Tensor:
+        found.append(tensor)
+        return tensor
+
+    _mapped(note, values)
+    return found
 
 
 def require_data(model: object, inputs: Any) -> None:
     """ValueError for a model or inputs that have none, which only a plan for a device that is not there can do without."""
     held = [*model.parameters(), *model.buffers()] if isinstance(model, torch.nn.Module) else []
-    for value in [*held, *tree_leaves(inputs)]:
-        if isinstance(value, FakeTensor) or (isinstance(value, torch.Tensor) and value.is_meta):
+    for value in [*held, *_tensors(inputs)]:
+        if isinstance(value, FakeTensor) or value.is_meta:
             raise ValueError('the model or its inputs have no data (torch.device("meta") or FakeTensorMode), so nothing can run or be measured: '
                              'say device="H100" or such to plan for a device that is not here')  # fmt: skip
 
@@ -35,7 +70,7 @@ def require_gradients(model: object, inputs: Any) -> None:
     """ValueError for a module with which there is nothing to differentiate."""
     if isinstance(model, torch.nn.Module):
         held = [value for module in model.modules() for value in vars(module).values()]
-        if not any(isinstance(v, torch.Tensor) and v.requires_grad for v in [*model.parameters(), *model.buffers(), *held, *tree_leaves(inputs)]):
+        if not any(isinstance(v, torch.Tensor) and v.requires_grad for v in [*model.parameters(), *model.buffers(), *held, *_tensors(inputs)]):
             raise ValueError(NOTHING_TRACED)
 
 
@@ -90,7 +125,7 @@ class Standins:
 
     def inputs(self, values: Any) -> Any:
         """The same nested arguments."""
-        return tree_map(lambda value: self.of(value) if isinstance(value, torch.Tensor) else value, values)
+        return _mapped(self.of, values)
 
     @contextlib.contextmanager
     def within(self, model: object) -> Iterator[None]:
