@@ -105,6 +105,19 @@ def test_settings_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
         assert reserved.expandable_segments() is expected
 
 
+@pytest.mark.skipif(not hasattr(torch._C, "_accelerator_getAllocatorSettings"), reason="this PyTorch does not tell what was set")
+def test_settings_made_while_the_process_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTORCH_ALLOC_CONF", raising=False)
+    monkeypatch.setenv("PYTORCH_CUDA_ALLOC_CONF", "garbage_collection_threshold:0.8")
+    before = torch._C._accelerator_getAllocatorSettings()
+    try:
+        for text, expected in (("expandable_segments:True", True), ("expandable_segments:False", False), ("max_split_size_mb:64", None)):
+            torch._C._accelerator_setAllocatorSettings(text)
+            assert reserved.expandable_segments() is expected
+    finally:
+        torch._C._accelerator_setAllocatorSettings(before)
+
+
 class Net(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()

@@ -14,6 +14,8 @@ import bisect
 import os
 from dataclasses import dataclass, field
 
+import torch
+
 _MIB = 1 << 20
 _UNIT = 512
 _SMALL, _SMALL_SEGMENT, _LARGE_SEGMENT, _OWN_SEGMENT, _ROUND = _MIB, 2 * _MIB, 20 * _MIB, 10 * _MIB, 2 * _MIB
@@ -131,8 +133,14 @@ class CachingAllocator:
 _KNOWN = {"expandable_segments", "garbage_collection_threshold"}
 
 
+def _settings(text: str) -> dict[str, str]:
+    return dict(part.strip().partition(":")[::2] for part in text.split(",") if part.strip())
+
+
 def expandable_segments() -> bool | None:
-    """Whether the process has asked for them; None where it asks for rules that are not simulated here."""
-    text = os.environ.get("PYTORCH_ALLOC_CONF") or os.environ.get("PYTORCH_CUDA_ALLOC_CONF") or ""
-    settings = dict(part.strip().partition(":")[::2] for part in text.split(",") if part.strip())
+    """Whether the process has asked for them, in its environment or since; None where it asks for rules that are not simulated here."""
+    settings = _settings(os.environ.get("PYTORCH_ALLOC_CONF") or os.environ.get("PYTORCH_CUDA_ALLOC_CONF") or "")
+    # PyTorch 2.9 or newer tells what was set last while the process runs. What that does not name stays as it was.
+    tells = getattr(torch._C, "_accelerator_getAllocatorSettings", None)
+    settings |= _settings(tells() if tells is not None else "")
     return settings.get("expandable_segments", "").lower() == "true" if settings.keys() <= _KNOWN else None
