@@ -5,7 +5,8 @@
 # Else: in a virtual environment, which may see this machine's libraries; the check then finds out whether any is used.
 # Usage: scripts/check_wheel.sh WHEEL
 #   CKM_PYTHON=python3       the Python of the virtual environment
-#   CKM_CHROOT=FOLDER        a bare system to use again; made there if it is not there, and kept
+#   CKM_CHROOT=FOLDER        a bare system to use again; made there if it is not there, and kept. One that is there may be another
+#                            release, or Ubuntu, if it has Python and venv
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 if [ $# -ne 1 ] || [ ! -f "$1" ]; then
@@ -47,7 +48,7 @@ if made_bare; then
         python3 -m venv /check/venv
         /check/venv/bin/pip install -q --no-index --disable-pip-version-check /check/*.whl
         cd /check && exec /check/venv/bin/python check_wheel.py'
-    where="a bare Debian $(cat "$root/etc/debian_version"), $(chroot "$root" dpkg-query -W | wc -l) packages"
+    where="a bare $(. "$root/etc/os-release" && echo "$PRETTY_NAME"), glibc $(chroot "$root" getconf GNU_LIBC_VERSION | sed 's/.* //'), $(chroot "$root" dpkg-query -W | wc -l) packages"
 else
     echo "NOTE: the wheel is tried in a virtual environment of this machine, not on a bare system"
     "${CKM_PYTHON:-python3}" -m venv "$work/venv"
