@@ -140,7 +140,7 @@ def _settings(text: str) -> dict[str, str]:
 def expandable_segments() -> bool | None:
     """Whether the process has asked for them, in its environment or since; None where it asks for rules that are not simulated here."""
     settings = _settings(os.environ.get("PYTORCH_ALLOC_CONF") or os.environ.get("PYTORCH_CUDA_ALLOC_CONF") or "")
-    # PyTorch 2.9 or newer tells what was set last while the process runs. What that does not name stays as it was.
+    # Newer versions of PyTorch tell what was set last while the process runs. What that does not name stays as it was.
     tells = getattr(torch._C, "_accelerator_getAllocatorSettings", None)
     settings |= _settings(tells() if tells is not None else "")
     return settings.get("expandable_segments", "").lower() == "true" if settings.keys() <= _KNOWN else None
