@@ -111,3 +111,30 @@ def test_the_page_names_what_there_was_no_time_for() -> None:
     assert "| GPT | 70 % | left out: no time |" in budgets and "Not measured in this way: ViT." in budgets
     assert "### GPT\n\nLeft out: no time." in methods and "No time for: activation memory budget 0.4." in methods
     assert "| GPT |  | left out: no time |" in graphs and "Not measured in this way: ViT." in graphs
+
+
+def test_the_page_of_a_gpu_has_what_was_reserved_beside_what_should_be() -> None:
+    eager = {"setting": "eager", "bitwise": True, "allocated": 90_000_000, "reserved": 120_000_000, "libraries": 8_519_680, "seconds": 0.01}
+    ours = {"setting": "50", "budget": 60_000_000, "planned": 59_000_000, "planned_reserved": 71_000_000, "allocated": 59_000_000,
+            "libraries": 8_519_680, "reserved": 73_000_000, "within": True, "bitwise": True, "overhead": 0.1,
+            "relative": 1.12, "plan_seconds": 3.0, "first_seconds": 4.0}  # fmt: skip
+    graph = {"method": "ours, CUDA graph", "setting": "half", "budget": 60_000_000, "allocated": 59_000_000, "reserved": 73_000_000, "within": True,
+             "seconds": 0.008, "relative": 0.8}  # fmt: skip
+    record = {
+        "command": "bench/gpu/run.sh", "device": "cuda", "small": False, "tests": "passed (9 passed)", "parts": ["budgets", "graphs"],
+        "machine": {"torch": "2", "python": "3", "system": "S", "processor": "P", "cores": 2,
+                    "gpu": "G", "memory": 80_000_000_000, "cuda": "13", "cudnn": 9, "allocator": "expandable_segments:True"},
+        "cases": [
+            {"part": "budgets", "network": "gpt2", "title": "GPT", "rows": [eager, ours]},
+            {"part": "graphs", "network": "gpt2", "title": "GPT", "rows": [graph]},
+        ],
+    }  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, str(BENCH / "gpu" / "page.py"), "/dev/stdin"], input=json.dumps(record), capture_output=True, text=True, check=True
+    )
+    head, budgets, graphs = done.stdout.split("\n## ")
+    assert head.startswith("# checkmate.torch on a GPU\n") and 'G, 80.0 GB, CUDA 13, cuDNN 9, allocator settings "expandable_segments:True"' in head
+    assert "No GPU" not in done.stdout
+    assert "| GPT | eager mode |  |  | 90.0 | 8.520 | 120.0 |" in budgets and "1 of 1 budgets held; 1 of 1 bit for bit" in budgets
+    assert "|  | 50 % | 60.0 | 59.0 | 59.0 | 8.520 | 73.0 | 71.0 | yes | yes | 10.0 % | 12.0 % |" in budgets
+    assert "| GPT | ours, CUDA graph, half | 60.0 | 59.0 | 73.0 | yes | 8.0 | 0.800 |" in graphs

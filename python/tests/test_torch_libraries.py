@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed", minversi
 from torch import fx  # noqa: E402
 
 import checkmate.torch as ct  # noqa: E402
-from checkmate.torch import cost, libraries  # noqa: E402
+from checkmate.torch import cost, devices, libraries, meter  # noqa: E402
 
 GPU = torch.device("cuda")
 aten = torch.ops.aten
@@ -126,3 +126,27 @@ def test_a_fixed_amount_is_part_of_every_plan(monkeypatch: pytest.MonkeyPatch) -
     after = plan()
     assert after.peak_bytes == before.peak_bytes + 10_000
     assert after.budget_bytes == before.budget_bytes + 10_000
+
+
+def test_what_a_call_takes_is_read_from_the_allocator(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = SimulatedGpu(monkeypatch)
+    peak = {"bytes": 1 << 30}  # of something earlier
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda _device: peak.update(bytes=gpu.allocated))
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda _device: peak["bytes"])
+
+    def call() -> None:
+        """Takes 3000 bytes, of which 1024 stay."""
+        peak["bytes"] = max(peak["bytes"], gpu.allocated + 3000)
+        gpu.allocated += 1024
+
+    assert meter.allocated(call, GPU) == 3000 and gpu.stops == 2
+    assert meter.left(call, GPU) == 1024
+    assert meter.allocated(lambda: None, GPU) == 0
+
+
+def test_what_is_free_includes_what_the_allocator_holds_and_does_not_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    SimulatedGpu(monkeypatch)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _device: (10_000, 80_000))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda _device: 6_000)
+    assert devices.free_bytes(GPU) == 10_000 + 6_000 - 4096
+    assert devices.allocated(513, GPU) == 1024 and devices.allocated(513, torch.device("cpu")) == 513
