@@ -48,7 +48,8 @@ if made_bare; then
         python3 -m venv /check/venv
         /check/venv/bin/pip install -q --no-index --disable-pip-version-check /check/*.whl
         cd /check && exec /check/venv/bin/python check_wheel.py'
-    where="a bare $(. "$root/etc/os-release" && echo "$PRETTY_NAME"), glibc $(chroot "$root" getconf GNU_LIBC_VERSION | sed 's/.* //'), $(chroot "$root" dpkg-query -W | wc -l) packages"
+    name=$(. "$root/etc/os-release" && echo "$PRETTY_NAME")
+    where="a bare $name, $(chroot "$root" getconf GNU_LIBC_VERSION), $(chroot "$root" dpkg-query -W | wc -l) packages"
 else
     echo "NOTE: the wheel is tried in a virtual environment of this machine, not on a bare system"
     "${CKM_PYTHON:-python3}" -m venv "$work/venv"
