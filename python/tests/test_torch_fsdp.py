@@ -220,8 +220,21 @@ def _changes(rank: int) -> dict[str, Any]:
             fully_shard(block, mesh=mesh, mp_policy=policy)
         return fully_shard(model, mesh=mesh, mp_policy=policy)  # type: ignore[no-any-return]
 
+    def shared() -> nn.Module:
+        mesh, model = init_device_mesh("cpu", (dist.get_world_size(),)), _Model()
+        model.blocks.append(model.blocks[0])
+        for block in dict.fromkeys(model.blocks):
+            fully_shard(block, mesh=mesh)
+        return fully_shard(model, mesh=mesh)  # type: ignore[no-any-return]
+
+    def twice(call: Callable[..., Any], model: Any) -> None:
+        for _ in range(2):
+            model.zero_grad(set_to_none=True)
+            _step(call, rank, data)
+
     found = {}
-    for name, make, course in (("evaluated", _sharded, evaluated), ("unfrozen", _sharded, unfrozen), ("replaced", _sharded, replaced),
+    for name, make, course in (("shared", shared, twice), ("evaluated", _sharded, evaluated), ("unfrozen", _sharded, unfrozen),
+                               ("replaced", _sharded, replaced),
                                ("mixed", mixed, lambda call, _model: _step(call, rank, data))):  # fmt: skip
         torch._dynamo.reset()
         plain, model = make(), make()

@@ -89,7 +89,7 @@ class Sharded:
         whole: dict[str, torch.Tensor] = {}
         for names, spread, rows, trained, *how in self._units:
             whole.update(gathered(names, [shard.to_local() for shard in spread], rows, trained, *how))  # type: ignore[attr-defined]
-        return torch.func.functional_call(self.model, whole, args, kwargs)
+        return torch.func.functional_call(self.model, whole, args, kwargs, tie_weights=False)
 
     @contextlib.contextmanager
     def whole(self) -> Iterator[None]:
