@@ -7,16 +7,19 @@ from __future__ import annotations
 import json
 import pathlib
 import socket
+import time
 from typing import Any
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed", minversion="2.6")
 
+import processes  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 from torch import nn  # noqa: E402
 
 import checkmate.torch as ct  # noqa: E402
+from checkmate import CheckmateError  # noqa: E402
 from checkmate.torch import exchange, fsdp, meter  # noqa: E402
 
 pytestmark = pytest.mark.skipif(not dist.is_available() or not dist.is_gloo_available(), reason="this PyTorch has no gloo")
@@ -140,6 +143,37 @@ def test_tensor_parallelism_within_a_budget(way: str, tmp_path: pathlib.Path) ->
         assert row["recomputed"]
     if way == "tensor":
         assert _made_believe() == json.loads((tmp_path / "0.json").read_text())["100%"]["baseline"]
+
+
+def _disagree(rank: int) -> list[Any]:
+    """One process with other samples, then with fewer layers, then with both as all have them; planned in a step or together."""
+    found = []
+    for rows, less, together in ((8 - rank, 0, False), (8, rank, False), (8, rank, True), (8, 0, False)):
+        torch._dynamo.reset()
+        model = _spread("tensor")
+        model.blocks = model.blocks[: DEPTH - less]
+        call = ct.compile(model, 10**8, time_limit=0.5, cache=False)
+        x, begin, message = torch.ones(rows, 64, WIDTH), time.monotonic(), ""
+        try:
+            if together:
+                ct.plan_together(call, x)
+            else:
+                _step(call, model, x)
+        except CheckmateError as error:
+            message = str(error)
+        found.append((message, time.monotonic() - begin))
+    return found
+
+
+def test_processes_that_make_other_calls_are_told_so(tmp_path: pathlib.Path) -> None:
+    for result in processes.run(tmp_path, _disagree):
+        rows, layers, together, agreed = (message for message, _seconds in result)
+        assert f"call 1 is all_reduce [7, 64, {WIDTH}], not all_reduce [8, 64, {WIDTH}]" in rows
+        assert layers == together
+        assert "rank 1 must make the same calls between processes as rank 0, but call" in layers
+        assert " is none, not all_reduce" in layers
+        assert not agreed
+        assert all(seconds < 60 for _message, seconds in result)
 
 
 def _made_believe() -> int | None:

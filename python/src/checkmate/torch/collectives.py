@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import torch
+import torch.distributed as dist
 from torch import fx
 
 from . import devices, exchange, joint, shards, symbols
@@ -36,6 +38,22 @@ def on_ring(size: float, processes: int, *, reduced_and_gathered: bool = False) 
 def is_sent(node: fx.Node) -> bool:
     """Whether a call talks to other processes."""
     return node.target in _SENT
+
+
+def between(module: fx.GraphModule) -> dict[tuple[int, ...], list[str]]:
+    """The calls of a graph among the same processes, by their ranks, in order: what each is of. Without those of FSDP2, whose processes compare
+    whole graphs. O(nodes)."""
+    found: dict[tuple[int, ...], list[str]] = {}
+    for node in module.graph.nodes:
+        functional = str(getattr(node.target, "namespace", "")) == "_c10d_functional" and "wait" not in str(node.target)
+        if node.target in (shards.GATHER, shards.REDUCE) or not (functional or is_sent(node)) or not isinstance(node.args[-1], str):
+            continue
+        ranks = tuple(sorted(dist.get_process_group_ranks(exchange.process_group(node.args[-1]))))
+        what = str(node.target.__name__).partition(".")[0]
+        values = [] if "all_to_all" in what else [node.args[0].meta.get("val")]  # to which each may bring what it likes
+        shapes = [[size if isinstance(size, int) else "?" for size in value.shape] for value in values if isinstance(value, torch.Tensor)]
+        found.setdefault(ranks, []).append(" ".join([what, *map(str, shapes)]))
+    return found
 
 
 def cost(node: fx.Node, link: Link | None = None) -> tuple[int, int] | None:

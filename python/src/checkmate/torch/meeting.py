@@ -32,6 +32,9 @@ planning_under = ""
 #: How often these processes have met in a call.
 _met: Counter[tuple[tuple[int, ...], int]] = Counter()
 
+#: How often these processes have compared their calls.
+_agreed: Counter[tuple[int, ...]] = Counter()
+
 
 @dataclass(frozen=True)
 class Meeting:
@@ -113,12 +116,30 @@ def meet(ranks: Sequence[int], structure: str, room: int | None) -> Meeting:
     told = arrive(members, key, [structure, room], "plan this graph within {} s; all processes must call the model")
     others = [rank for rank in members if told[rank][0] != told[members[0]][0]]
     if others:
+        leave(members, key)
         raise CheckmateError(f"{_named(others)} must have the same graph as rank {members[0]}, but it differs: the model, the shapes of the inputs "
                              "or what requires gradients")  # fmt: skip
     rooms = [told[rank][1] for rank in members]
     if any(one is None for one in rooms) and any(one is not None for one in rooms):
         raise CheckmateError('all processes must give a budget, or all must ask for the least with "min"')
     return Meeting(members, key, None if rooms[0] is None else min(rooms))
+
+
+def agree(calls: dict[tuple[int, ...], list[str]]) -> None:
+    """Of all processes that make these calls among each other, by their ranks. CheckmateError where those of one are others: they would hang, or
+    add up what does not belong together. Groups are in order, so that those that overlap do not wait for each other in a circle."""
+    for members, mine in sorted(calls.items()):
+        _agreed[members] += 1
+        key = f"checkmate/calls/{','.join(map(str, members))}/{_agreed[members]}"
+        told = arrive(members, key, mine, "plan within {} s; all processes that share a layer must call the model")
+        for rank in members:
+            if told[rank] != told[members[0]]:
+                theirs, first = told[rank], told[members[0]]
+                at = next((i for i, (a, b) in enumerate(zip(theirs, first, strict=False)) if a != b), min(len(theirs), len(first)))
+                one, other = (said[at] if at < len(said) else "none" for said in (theirs, first))
+                leave(members, key)
+                raise CheckmateError(f"{_named([rank])} must make the same calls between processes as {_named([members[0]])}, but call {at + 1} "
+                                     f"is {one}, not {other}: the model or the shapes of the inputs differ")  # fmt: skip
 
 
 def arrive(ranks: Sequence[int], key: str, says: object, what: str) -> dict[int, Any]:

@@ -14,11 +14,11 @@ from torch import fx
 from ..errors import CheckmateError, InfeasibleError
 from ..planning import budget, plan_cache, structure
 from ..schedule import Schedule
-from . import breaks, devices, joint, partition, pipeline, shards
+from . import breaks, collectives, devices, joint, partition, pipeline, ranks, shards
 from .fit import Fit, as_given, keeping_all, run
 from .fit_least import cheapest, least_of_all
 from .fit_within import fit_or_say, fit_within
-from .meeting import meet
+from .meeting import agree, meet
 from .options import Options
 from .planned import Plan
 from .ranges import Ranges
@@ -37,6 +37,8 @@ def plan(module: fx.GraphModule, num_fwd_outputs: int, options: Options, name: s
     options = replace(options, fixed_bytes=options.fixed_bytes + around.held_bytes)
     traced = trace(module, num_fwd_outputs, options, name, loss_outside=not around.followed, stage=stage)
     options = traced.options
+    if ranks.size() > 1:
+        agree(collectives.between(module))
     if within is not None:
         within.bind(module.graph.nodes)
     model = traced.build()
