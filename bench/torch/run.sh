@@ -10,6 +10,7 @@
 #        bench/torch/run.sh --peaks [options of peaks.py]   small networks: planned and measured peaks
 #        bench/torch/run.sh --device [options of device.py]   plans Llama 3.1 8B for a GPU that is not there
 #        bench/torch/run.sh --zoo [options of zoo_budgets.py]   models of other libraries within budgets
+#        bench/torch/run.sh --processes [options]   --ddp, --sharded, --pipeline and what they have with --close, one after the other
 #        bench/torch/run.sh --pipeline [options of pipeline.py]   a pipeline of two processes: results/torch-pipeline.*
 #        bench/torch/run.sh --sharded [options of sharded.py]   FSDP2 and tensor parallelism: results/torch-sharded*.*
 #        bench/torch/run.sh --parallel [options of parallel.py]   layouts over devices that are not there: results/torch-parallel.md
@@ -59,6 +60,16 @@ case ${1:-} in
     shift
     exec "$python" "$here/zoo_budgets.py" "$@"
     ;;
+--processes)
+    shift
+    failed=0
+    for part in --ddp --sharded "--sharded --close --ranks 2 --seconds 3" --pipeline "--pipeline --close"; do
+        seconds=
+        case $part in --pipeline*) seconds="--seconds 1" ;; esac
+        sh "$here/run.sh" $part $seconds "$@" || failed=1
+    done
+    exit $failed
+    ;;
 --ddp)
     shift
     exec "$python" "$here/ddp.py" --records "$results/torch-ddp.jsonl" --table "$results/torch-ddp.md" "$@"
@@ -78,7 +89,7 @@ case ${1:-} in
     exec "$python" "$here/pipeline.py" --records "$results/$name.jsonl" --table "$results/$name.md" "$@"
     ;;
 -h | --help)
-    sed -n '3,16s/^# \{0,1\}//p' "$0"
+    sed -n '3,18s/^# \{0,1\}//p' "$0"
     exec "$python" "$here/compare.py" --help
     ;;
 --table) ;;
