@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +16,7 @@ from steps import needs_inductor  # noqa: E402
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 
 import checkmate.torch as ct  # noqa: E402
-from checkmate.torch import fusion, meter  # noqa: E402
+from checkmate.torch import fusion, meter, partition  # noqa: E402
 from checkmate.torch.options import Options  # noqa: E402
 
 aten = torch.ops.aten
@@ -214,6 +215,24 @@ def test_the_budget_holds(budget: str) -> None:
     taken = meter.peak_bytes(lambda: _step(compiled, *inputs), model, list(inputs))
     assert taken <= plan.budget_bytes
     assert abs(taken - plan.peak_bytes) <= 4096  # the generator's seed, and the loss held
+
+
+@needs_inductor
+def test_an_exponential_is_written_once_a_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+    split = partition.split
+
+    def watched(*given: Any) -> Any:
+        made.append(split(*given))
+        return made[-1]
+
+    monkeypatch.setattr(partition, "split", watched)
+    layer = [torch.nn.Linear(64, 64), torch.nn.LayerNorm(64), torch.nn.SiLU()]
+    model = torch.nn.Sequential(*(copy.deepcopy(part) for _ in range(4) for part in layer))
+    compiled = ct.compile(lambda x: model(x).square().mean(), "100%", compiler="inductor", costs="estimate", cache=False)
+    compiled(torch.randn(512, 64)).backward()
+    # The layer norm's gradient is three kernels that read the activation's, and nobody stores that.
+    assert [node.target for node in made[-1].backward.graph.nodes].count(aten.sigmoid.default) == 4
 
 
 @needs_inductor

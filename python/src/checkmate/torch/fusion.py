@@ -4,15 +4,19 @@
 An elementwise call whose readers are elementwise calls or reductions becomes part of their kernels. To the planner it is then no
 operator: its readers take what it takes. It is written anew for each of them, right before it, in the forward and in the
 backward pass; so nobody saves it, and inductor finds every copy with one reader, which it puts into the reader's kernel.
+Exponentials and the like are written once a pass on a processor, as long as what they read stays the same: there they take longer
+than memory, and inductor stores what two kernels read of them. The code's peak, which is measured, contains that.
 Inductor's rules are in torch/_inductor/ir.py (`should_realize_on_reuse`, `has_exceeded_max_reads`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import fx
 
-from . import effects, symbols
+from . import devices, effects, symbols
 
 #: In the metadata of a call in one of the halves: it has no bytes, and is read from what its operands lie in.
 FUSED = "checkmate_fused"
@@ -28,6 +32,9 @@ _ELEMENTWISE = {_prims.convert_element_type.default, _aten._to_copy.default, _at
                 _aten.select_scatter.default, _aten.constant_pad_nd.default}  # fmt: skip
 _REDUCTIONS = {_aten.sum.default, _aten.sum.dim_IntList, _aten.mean.default, _aten.mean.dim, _aten.amax.default, _aten.amin.default,
                _aten.var_mean.correction, _aten.var.correction, _aten.prod.default, _aten.any.default, _aten.any.dim}  # fmt: skip
+#: What inductor takes for heavy on a processor.
+_HEAVY = {_aten.exp.default, _aten.log.default, _aten.log1p.default, _aten.log2.default, _aten.log10.default, _aten.sigmoid.default,
+          _aten.tanh.default}  # fmt: skip
 _GATHERERS = {_aten.cat.default, _aten.gather.default, _aten.index.Tensor, _aten._unsafe_index.Tensor, _aten.index_select.default}
 
 
@@ -69,6 +76,12 @@ def fused(nodes: list[fx.Node]) -> dict[fx.Node, tuple[fx.Node, ...]]:
     return found
 
 
+def is_shared(node: fx.Node) -> bool:
+    """Whether all readers of a pass get one copy of a call without bytes."""
+    value = node.meta.get("val")
+    return node.target in _HEAVY and isinstance(value, torch.Tensor) and devices.on_cpu(value.device)
+
+
 def _numbers(node: fx.Node) -> int:
     value = node.meta.get("val")
     return symbols.number(value.numel()) if isinstance(value, torch.Tensor) else 0
@@ -78,13 +91,15 @@ def _stays(node: fx.Node) -> bool:
     return effects.runs_once(node) or effects.is_random(node) or effects.PINNED in node.meta or effects.COPY_OF in node.meta
 
 
-def calls(node: fx.Node, without_bytes: dict[fx.Node, tuple[fx.Node, ...]]) -> list[fx.Node]:
-    """The calls without bytes that a call's kernel makes, in order."""
+def calls(
+    node: fx.Node, without_bytes: dict[fx.Node, tuple[fx.Node, ...]], is_made: Callable[[fx.Node], bool] = lambda _call: False
+) -> list[fx.Node]:
+    """The calls without bytes that a call's kernel makes, in order. Those that `is_made` of are there already."""
     found: dict[fx.Node, None] = {}
 
     def add(call: fx.Node) -> None:
         for parent in call.all_input_nodes:
-            if parent in without_bytes and parent not in found:
+            if parent in without_bytes and parent not in found and not is_made(parent):
                 add(parent)
                 found[parent] = None
 

@@ -35,12 +35,14 @@ class Halves:
 
 class _Side:
     """One of the two graphs while it is written; `value` maps a node of the joint graph to the newest one that holds it.
-    `borrowed`: nodes of the joint graph whose value lies, for now, in a storage that came from outside."""
+    `borrowed`: nodes of the joint graph whose value lies, for now, in a storage that came from outside. `shared`: calls without bytes
+    that later readers take as they are, and what they were made of."""
 
     def __init__(self) -> None:
         self.graph = fx.Graph()
         self.value: dict[fx.Node, fx.Node] = {}
         self.borrowed: set[fx.Node] = set()
+        self.shared: dict[fx.Node, list[fx.Node]] = {}
 
     def placeholder(self, node: fx.Node) -> None:
         new = self.graph.placeholder(node.name)
@@ -202,9 +204,15 @@ def _emit(joint: Joint, side: _Side, step: Step, done: set[fx.Node], recomputed:
         return
     for parent in fusion.operands(node, joint.fused):
         _copy_constant(joint, side, parent)
-    for call in fusion.calls(node, joint.fused):
+
+    def read(call: fx.Node) -> list[fx.Node]:
+        return [side.value[leaf] for leaf in joint.fused[call]]
+
+    for call in fusion.calls(node, joint.fused, lambda call: side.shared.get(call) == read(call)):
         side.call(call, side.graph.node_copy(call, lambda n: side.value[n]))
         side.value[call].meta[fusion.FUSED] = True
+        if fusion.is_shared(call):
+            side.shared[call] = read(call)
     call = effects.origin(node)
     again = call in done
     if again:
