@@ -37,7 +37,7 @@ BEGIN {
     part("solve", "search", "core ilp")
     part("solve", "bounds", "core search")
     part("solve", "presolve", "core")
-    part("solve", "reorder", "core presolve")
+    part("solve", "reorder", "core presolve bounds")
     part("solve", "strategies", "core checkpoints chain ilp search bounds")
     part("run", "backend", "")
     part("run", "cpu", "backend")

@@ -120,15 +120,14 @@ static void lift(item *items, int32_t n, int32_t members, ckm_i_milp *m, double 
     }
 }
 
-void ckm_i_stage_covers(const void *context, const double *x, ckm_i_milp *m)
+void ckm_i_cover_cuts(const int32_t *rows, int32_t n_rows, int32_t n_tensors, const double *x, ckm_i_milp *m)
 {
-    const ckm_i_stage_model *model = context;
-    size_t n = (size_t)model->df->n_tensors;
+    size_t n = (size_t)n_tensors;
     item *items = ckm_i_malloc(n, sizeof *items);
     double *mu = ckm_i_malloc(n + 1, sizeof *mu);
-    for (int32_t k = 0; k < model->n_cuts && items != NULL && mu != NULL; k++) {
+    for (int32_t k = 0; k < n_rows && items != NULL && mu != NULL; k++) {
         double room;
-        int32_t n_items = collect(m, model->memory_row[k], x, items, &room);
+        int32_t n_items = collect(m, rows[k], x, items, &room);
         for (int way = 0; way < n_ways; way++) {
             int32_t members = find_cover(items, n_items, room, way);
             if (members > 0) {
@@ -138,4 +137,10 @@ void ckm_i_stage_covers(const void *context, const double *x, ckm_i_milp *m)
     }
     free(items);
     free(mu);
+}
+
+void ckm_i_stage_covers(const void *context, const double *x, ckm_i_milp *m)
+{
+    const ckm_i_stage_model *model = context;
+    ckm_i_cover_cuts(model->memory_row, model->n_cuts, model->df->n_tensors, x, m);
 }

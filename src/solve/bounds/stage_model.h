@@ -47,4 +47,7 @@ void ckm_i_stage_peaks(const void *context, const double *x, ckm_i_milp *m);
 void ckm_i_stage_covers(const void *context, const double *x, ckm_i_milp *m);
 void ckm_i_stage_separate(const void *context, const double *x, ckm_i_milp *m);
 
+// Cover cuts for any rows of sizes times columns that are 0 or 1, each of at most n_tensors of them.
+void ckm_i_cover_cuts(const int32_t *rows, int32_t n_rows, int32_t n_tensors, const double *x, ckm_i_milp *m);
+
 #endif

@@ -126,6 +126,8 @@ static ckm_status run_reduced(ckm_i_solver *solver, const ckm_i_presolve *p, con
     h.inner.proven_covers = solver->proven_covers;
     h.inner.engines_err = solver->engines_err;
     h.inner.operators_merged = p->n_views + p->n_merged > 0;
+    h.inner.beside = solver->beside;
+    h.inner.beside_context = solver->beside_context;
     CKM_I_TRY(offer_start(&h, err));
     CKM_I_TRY(strategy->run(&h.inner, err));
     hand_on(&h, strategy->name);

@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "solve/bounds/open_prover.h"
 #include "solve/presolve/presolve.h"
 
 // Shares of the time: a first schedule in the given order, finding orders, letting them compete. The rest goes to
@@ -23,6 +24,9 @@ static const double order_seconds_per_op = 0.02;
 // A graph of up to so many operators is handed to auto as a whole in the end, for this share of what is left.
 static const int32_t whole_max_ops = 250;
 static const double whole_share = 0.3;
+
+// With one thread, what proofs have of the time left once orders are found.
+static const double proof_share = 0.2;
 
 // Orders in the race; a large graph's matrices leave room for fewer.
 enum { max_entries = 8, large_entries = 2, large_n_ops = 4000 };
@@ -45,6 +49,9 @@ typedef struct reordering {
     entry entries[max_entries];
     int n_entries;
     int64_t refinements;
+    // Bounds that hold in every order, for the reduced problem where there is one; NULL: none are wanted.
+    ckm_i_presolve *reduced;
+    ckm_i_open_prover *prover;
 } reordering;
 
 static double time_left(const reordering *all)
@@ -56,6 +63,27 @@ static bool should_stop(void *user)
 {
     const reordering *all = user;
     return all->bound_shows_loss || ckm_i_clock_seconds() >= all->end_seconds || ckm_i_solver_should_stop(all->outer);
+}
+
+// With threads to spare, proofs go on in a process beside all the rest.
+static bool proves_beside(const reordering *all)
+{
+    return all->outer->options->threads > 1;
+}
+
+static void go_on_beside(void *context)
+{
+    const reordering *all = context;
+    ckm_i_open_prover_go_on(all->prover, all->end_seconds);
+}
+
+static bool attend_and_ask(void *user)
+{
+    reordering *all = user;
+    if (all->prover != NULL && proves_beside(all)) {
+        go_on_beside(all);
+    }
+    return should_stop(all);
 }
 
 static void watch(const ckm_progress *progress, void *user)
@@ -112,6 +140,11 @@ static ckm_status run_entry(entry *e, bool search_only, double seconds, ckm_erro
     e->solver.start_seconds = ckm_i_clock_seconds();
     e->solver.deadline_seconds = e->solver.start_seconds + fmin(seconds, time_left(all));
     all->bound_shows_loss = false;
+    bool beside = all->prover != NULL && proves_beside(all);
+    bool busy = beside && !ckm_i_open_prover_has_ended(all->prover);
+    all->options.threads = all->outer->options->threads - (busy ? 1 : 0);
+    e->solver.beside = busy ? go_on_beside : NULL;
+    e->solver.beside_context = all;
     ckm_status status = ckm_i_presolve_run(&e->solver, search_only ? all->search : all->strategy, err);
     all->bound_shows_loss = false;
     CKM_I_CHECK(status);
@@ -186,7 +219,7 @@ static ckm_status find_orders(reordering *all, bool search_only, double seconds,
             .seconds = seconds / (room - 1),
             .moves = options->iteration_limit,
             .seed = options->seed + (uint64_t)i,
-            .stop = should_stop,
+            .stop = attend_and_ask,
             .user = all,
         };
         if (i % 3 == 1) {
@@ -283,7 +316,7 @@ static ckm_status refine_once(reordering *all, int64_t round, double seconds, ck
         .moves = all->options.iteration_limit,
         .seed = all->outer->options->seed + 1000 + (uint64_t)round,
         .heat = heats[round % 5],
-        .stop = should_stop,
+        .stop = attend_and_ask,
         .user = all,
     };
     CKM_I_TRY(ckm_i_reorder_schedule(all->outer->df, all->outer->best_schedule, &search, &reordered, err));
@@ -326,6 +359,28 @@ cleanup:
     return status;
 }
 
+// Proofs belong to strategies that are to find any; runs that are to be repeatable do without.
+static ckm_status begin_proofs(reordering *all, ckm_error *err)
+{
+    ckm_i_solver *outer = all->outer;
+    if (!all->strategy->is_thorough || !all->strategy->reorders_by_search || outer->options->iteration_limit > 0) {
+        return CKM_OK;
+    }
+    CKM_I_CHECK(
+        ckm_i_presolve_create(outer->df, outer->budget_bytes, CKM_I_PRESOLVE_OPERATORS, &all->reduced, err));
+    const ckm_dataflow *df = all->reduced != NULL ? all->reduced->reduced : outer->df;
+    int64_t budget = all->reduced != NULL ? all->reduced->budget_bytes : outer->budget_bytes;
+    return ckm_i_open_prover_create(outer, df, budget, proves_beside(all), &all->prover, err);
+}
+
+// What one thread gives to proofs.
+static void prove_first(const reordering *all)
+{
+    if (all->prover != NULL && !proves_beside(all)) {
+        ckm_i_open_prover_run(all->prover, ckm_i_clock_seconds() + proof_share * time_left(all));
+    }
+}
+
 ckm_status ckm_i_reorder_run(ckm_i_solver *solver, const ckm_i_strategy *strategy, const ckm_i_strategy *search,
                              ckm_error *err)
 {
@@ -349,9 +404,13 @@ ckm_status ckm_i_reorder_run(ckm_i_solver *solver, const ckm_i_strategy *strateg
     bool search_only = strategy->reorders_by_search;
     CKM_I_TRY(ckm_i_solver_offer_plain(solver, err));
     if (!should_stop(all)) {
+        CKM_I_TRY(begin_proofs(all, err));
+    }
+    if (!should_stop(all)) {
         double seconds = fmin((end - start) * order_share, 0.1 + order_seconds_per_op * solver->df->n_ops);
         CKM_I_TRY(find_orders(all, search_only, seconds, err));
     }
+    prove_first(all);
     CKM_I_TRY(race(all, search_only, (end - start) * race_share, err));
     bool refines = search_only && solver->df->n_ops <= large_n_ops && solver->best_schedule != NULL;
     if (refines) {
@@ -359,10 +418,15 @@ ckm_status ckm_i_reorder_run(ckm_i_solver *solver, const ckm_i_strategy *strateg
     } else if (all->n_entries > 0 && !should_stop(all)) {
         CKM_I_TRY(run_entry(&all->entries[0], search_only, time_left(all), err));
     }
+    if (all->prover != NULL) {
+        CKM_I_TRY(ckm_i_open_prover_report(all->prover, err));
+    }
 cleanup:
     for (int i = 0; i < all->n_entries; i++) {
         free_entry(&all->entries[i]);
     }
+    ckm_i_open_prover_free(all->prover);
+    ckm_i_presolve_free(all->reduced);
     free(all);
     return status;
 }
