@@ -53,7 +53,7 @@ fi
 work=$(mktemp -d "${TMPDIR:-/tmp}/checkmate-bench.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
-for helper in measure transformer_graph; do
+for helper in measure transformer_graph layered_graph; do
     ${CC:-cc} -std=c17 -D_POSIX_C_SOURCE=200809L -O2 bench/$helper.c -o "$work/$helper"
 done
 reorders=$("$checkmate" solve --help | grep -c -- '--reorder' || true)
@@ -103,6 +103,7 @@ graph_file() {
         chain:*) sh bench/chain_graph.sh "$rest" > "$file" ;;
         graphs:*) file=bench/graphs/$rest.json ;;
         transformer:*) "$work/transformer_graph" "$rest" > "$file" ;;
+        layered:*) "$work/layered_graph" "${rest%%:*}" "${rest##*:}" > "$file" ;;
         file:*)
             if [ -r "$data/${rest%%:*}.json" ]; then
                 file=$data/${rest%%:*}.json

@@ -114,10 +114,11 @@ static void any_chain_of_cuts_gives_a_bound(void **state)
         ckm_i_open_model_dispose(&model);
         ckm_dataflow_free(df);
     }
-    printf("%lld of %lld integer programs reach the optimum; %lld relaxations prove more than the sum of costs, %lld that "
-           "nothing fits; %lld path, %lld cover cuts\n",
-           (long long)t.tight, (long long)rounds, (long long)t.above_total, (long long)t.refuted, (long long)t.n_cuts[0],
-           (long long)t.n_cuts[1]);
+    printf(
+        "%lld of %lld integer programs reach the optimum; %lld relaxations prove more than the sum of costs, %lld that "
+        "nothing fits; %lld path, %lld cover cuts\n",
+        (long long)t.tight, (long long)rounds, (long long)t.above_total, (long long)t.refuted, (long long)t.n_cuts[0],
+        (long long)t.n_cuts[1]);
     // Bounds that say nothing would pass all the rest.
     assert_true(t.tight * 2 > rounds && t.above_total * 80 > rounds && t.refuted * 100 > rounds);
     assert_true(t.n_cuts[0] > rounds / 2 && t.n_cuts[1] > rounds / 6);

@@ -173,7 +173,8 @@ static void start(ckm_i_open_prover *p, double left)
         .threads = 1,
         .separate = ckm_i_open_separate,
         .context = &p->model,
-        .enough = found ? ((double)solver->best_cost - gap * 0.5) / p->model.cost_scale - p->model.cost_before : INFINITY,
+        .enough = found ? ((double)solver->best_cost - gap * 0.5) / p->model.cost_scale - p->model.cost_before
+                        : INFINITY,
         .patience = p->in_trials ? brief_rounds : 0,
         .stop = solver->options->stop,
         .user = solver->options->user,
@@ -205,7 +206,8 @@ static void climb(ckm_i_open_prover *p, double objective, double left)
     double took = ckm_i_clock_seconds() - p->started_seconds;
     bool slow = took > slow_share * (left + took);
     double gap = (double)solver->best_cost - solver->bound_cost;
-    bool idle = p->n_cuts > 2 && solver->best_schedule != NULL && solver->bound_cost - p->bound_before < worthwhile * gap;
+    bool idle = p->n_cuts > 2 && solver->best_schedule != NULL &&
+                solver->bound_cost - p->bound_before < worthwhile * gap;
     bool last = p->model.n_cuts < p->n_cuts || rows_of(p->problem.df, 2 * p->n_cuts) > most_rows;
     p->done = slow || idle || last;
     p->n_cuts *= 2;
@@ -225,8 +227,8 @@ static void take(ckm_i_open_prover *p, double left)
         ckm_i_solver_log(solver, CKM_LOG_WARN, "%s; continuing without it", result.detail);
         p->done = true;
     }
-    ckm_i_solver_log(solver, CKM_LOG_INFO, "open-bound: %d cuts, %d columns: %s", p->model.n_cuts,
-                     p->model.milp.n_cols, result.detail);
+    ckm_i_solver_log(solver, CKM_LOG_INFO, "open-bound: %d cuts, %d columns: %s", p->model.n_cuts, p->model.milp.n_cols,
+                     result.detail);
     hand_in(p, result.proven);
     if (result.proven == INFINITY && solver->best_schedule == NULL) {
         ckm_i_solver_infeasible(solver, CKM_BOUND_ANY, "open-bound");

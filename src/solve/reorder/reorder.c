@@ -25,6 +25,11 @@ static const double order_seconds_per_op = 0.02;
 static const int32_t whole_max_ops = 250;
 static const double whole_share = 0.3;
 
+// Where no other order is found whose peak is lower than the graph's own by more than this, that order is tried by the strategy
+// itself for this share of the time left. Where another order is proven to gain no more than that, it stays, and has this share
+// of what is left then.
+static const double little_lower = 0.02, given_share = 0.15, little_gain = 0.005, stay_share = 0.6;
+
 // With one thread, what proofs have of the time left once orders are found.
 static const double proof_share = 0.2;
 
@@ -49,6 +54,7 @@ typedef struct reordering {
     entry entries[max_entries];
     int n_entries;
     int64_t refinements;
+    int64_t given_peak_bytes, least_peak_bytes;  // without rematerialization: in the graph's order, in any found
     // Bounds that hold in every order, for the reduced problem where there is one; NULL: none are wanted.
     ckm_i_presolve *reduced;
     ckm_i_open_prover *prover;
@@ -207,6 +213,8 @@ static ckm_status find_orders(reordering *all, bool search_only, double seconds,
         order[v] = v;
     }
     CKM_I_TRY(add_entry(all, order, err));
+    CKM_I_TRY(ckm_i_order_peak(df, order, &all->given_peak_bytes, err));
+    all->least_peak_bytes = all->given_peak_bytes;
     if (search_only) {
         // Large graphs need some time for anything that fits.
         double least = fmin(time_left(all) * 0.3, df->n_ops * 0.0003);
@@ -231,6 +239,7 @@ static ckm_status find_orders(reordering *all, bool search_only, double seconds,
         CKM_I_TRY(i == 3 ? ckm_i_order_lower_peak(df, &search, order, &peak, err)
                          : ckm_i_order_anneal(df, &search, order, &peak, err));
         ckm_i_solver_log(all->outer, CKM_LOG_INFO, "reorder: order %d peaks at %lld bytes", i, (long long)peak);
+        all->least_peak_bytes = peak < all->least_peak_bytes ? peak : all->least_peak_bytes;
         CKM_I_TRY(offer_plain(all, order, err));
         CKM_I_TRY(add_entry(all, order, err));
     }
@@ -366,8 +375,7 @@ static ckm_status begin_proofs(reordering *all, ckm_error *err)
     if (!all->strategy->is_thorough || !all->strategy->reorders_by_search || outer->options->iteration_limit > 0) {
         return CKM_OK;
     }
-    CKM_I_CHECK(
-        ckm_i_presolve_create(outer->df, outer->budget_bytes, CKM_I_PRESOLVE_OPERATORS, &all->reduced, err));
+    CKM_I_CHECK(ckm_i_presolve_create(outer->df, outer->budget_bytes, CKM_I_PRESOLVE_OPERATORS, &all->reduced, err));
     const ckm_dataflow *df = all->reduced != NULL ? all->reduced->reduced : outer->df;
     int64_t budget = all->reduced != NULL ? all->reduced->budget_bytes : outer->budget_bytes;
     return ckm_i_open_prover_create(outer, df, budget, proves_beside(all), &all->prover, err);
@@ -379,6 +387,33 @@ static void prove_first(const reordering *all)
     if (all->prover != NULL && !proves_beside(all)) {
         ckm_i_open_prover_run(all->prover, ckm_i_clock_seconds() + proof_share * time_left(all));
     }
+}
+
+// Runs the strategy on the graph's own order, entry 0. *stays: nothing cheaper than that order's bound by more than a little
+// is possible in any other.
+static ckm_status try_given(reordering *all, bool *stays, ckm_error *err)
+{
+    const ckm_i_solver *outer = all->outer;
+    *stays = false;
+    double worth = (double)all->given_peak_bytes * (1.0 - little_lower);
+    if (all->prover == NULL || (double)all->least_peak_bytes < worth || should_stop(all)) {
+        return CKM_OK;
+    }
+    CKM_I_CHECK(run_entry(&all->entries[0], false, given_share * time_left(all), err));
+    const ckm_i_solver *given = &all->entries[0].solver;
+    *stays = given->best_schedule != NULL && given->bound_cost <= outer->bound_cost * (1.0 + little_gain);
+    ckm_i_solver_log(outer, CKM_LOG_INFO, "reorder: bound %.9g in the graph's order, %.9g in any%s", given->bound_cost,
+                     outer->bound_cost, *stays ? ": it stays" : "");
+    return CKM_OK;
+}
+
+// Leaves the graph's own order alone in the race, with the strategy itself.
+static ckm_status stay(reordering *all, ckm_error *err)
+{
+    while (all->n_entries > 1) {
+        free_entry(&all->entries[--all->n_entries]);
+    }
+    return should_stop(all) ? CKM_OK : run_entry(&all->entries[0], false, stay_share * time_left(all), err);
 }
 
 ckm_status ckm_i_reorder_run(ckm_i_solver *solver, const ckm_i_strategy *strategy, const ckm_i_strategy *search,
@@ -402,6 +437,7 @@ ckm_status ckm_i_reorder_run(ckm_i_solver *solver, const ckm_i_strategy *strateg
     all->options.user = all;
     // What a strategy proves of one order says nothing of the others: where it searches, that is all that counts here.
     bool search_only = strategy->reorders_by_search;
+    bool stays = false;
     CKM_I_TRY(ckm_i_solver_offer_plain(solver, err));
     if (!should_stop(all)) {
         CKM_I_TRY(begin_proofs(all, err));
@@ -411,7 +447,12 @@ ckm_status ckm_i_reorder_run(ckm_i_solver *solver, const ckm_i_strategy *strateg
         CKM_I_TRY(find_orders(all, search_only, seconds, err));
     }
     prove_first(all);
-    CKM_I_TRY(race(all, search_only, (end - start) * race_share, err));
+    CKM_I_TRY(try_given(all, &stays, err));
+    if (stays) {
+        CKM_I_TRY(stay(all, err));
+    } else {
+        CKM_I_TRY(race(all, search_only, (end - start) * race_share, err));
+    }
     bool refines = search_only && solver->df->n_ops <= large_n_ops && solver->best_schedule != NULL;
     if (refines) {
         CKM_I_TRY(refine_best(all, err));
