@@ -14,6 +14,9 @@
 enum { patient_rounds = 5 };
 static const double worthwhile = 0.01;
 
+// A row binds up to this slack.
+static const double purge_slack = 1e-7;
+
 // Appends the rows of m from `first` on to Clp's model, which has those before.
 static bool append_rows(Clp_Simplex *clp, const ckm_i_milp *m, int32_t first)
 {
@@ -30,6 +33,31 @@ static bool append_rows(Clp_Simplex *clp, const ckm_i_milp *m, int32_t first)
     Clp_addRows(clp, n, m->row_lower + first, m->row_upper + first, start, m->entry_col + base, m->entry_value + base);
     free(start);
     return true;
+}
+
+// Leaves out what does not bind of the rows from `first` on, before the next round: the basis stands without them, and each
+// costs time in every iteration to come. Clp's model and m keep the same rows.
+static void purge(Clp_Simplex *clp, ckm_i_milp *m, int32_t first)
+{
+    enum { basic = 1 };
+    size_t n = (size_t)(m->n_rows - first);
+    bool *keep = malloc(n * sizeof *keep + 1);
+    int *which = malloc(n * sizeof *which + 1);
+    const double *activity = Clp_getRowActivity(clp);
+    int dropped = 0;
+    for (int32_t i = first; keep != NULL && which != NULL && i < m->n_rows; i++) {
+        double slack = fmin(activity[i] - m->row_lower[i], m->row_upper[i] - activity[i]);
+        keep[i - first] = Clp_getRowStatus(clp, i) != basic || slack <= purge_slack;
+        if (!keep[i - first]) {
+            which[dropped++] = i;
+        }
+    }
+    if (dropped > 0) {
+        Clp_deleteRows(clp, dropped, which);
+        ckm_i_milp_keep_rows(m, first, keep);
+    }
+    free(keep);
+    free(which);
 }
 
 // Rows of cutting planes that do not bind any more only slow the engine down.
@@ -67,6 +95,7 @@ static int cut_and_solve(Clp_Simplex *clp, ckm_i_milp *m, const ckm_i_milp_optio
     double deadline = ckm_i_clock_seconds() + options->seconds;
     int patience = options->patience > 0 ? options->patience : patient_rounds;
     double before_rounds = -INFINITY;  // what was proven so many rounds ago
+    int32_t own_rows = m->n_rows;
     Clp_initialDualSolve(clp);
     for (int rounds = 0;; rounds++) {
         int status = Clp_status(clp);
@@ -88,6 +117,7 @@ static int cut_and_solve(Clp_Simplex *clp, ckm_i_milp *m, const ckm_i_milp_optio
             }
             before_rounds = proven;
         }
+        purge(clp, m, own_rows);
         int32_t before = m->n_rows;
         options->separate(options->context, Clp_getColSolution(clp), m);
         if (m->failed || m->n_rows == before || !append_rows(clp, m, before)) {

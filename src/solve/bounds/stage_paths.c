@@ -12,8 +12,9 @@
 #include "base/alloc.h"
 #include "solve/bounds/stage_model.h"
 
-// Rows added at most in one round, and the violation worth a row.
-enum { max_rows = 4000 };
+// Rows added in one round: at most so many, or one for so many columns if that is less, but some; many say nearly the same
+// in a small program. And the violation worth a row.
+enum { max_rows = 4000, min_rows = 500, columns_a_row = 8 };
 static const double min_violation = 0.02;
 
 typedef struct candidate {
@@ -117,7 +118,9 @@ static int by_place(const void *a, const void *b)
 static void keep_best(separator *sp)
 {
     qsort(sp->found, (size_t)sp->n_found, sizeof *sp->found, by_score);
-    sp->n_found = sp->n_found < max_rows ? sp->n_found : max_rows;
+    int64_t n = sp->model->milp.n_cols / columns_a_row;
+    n = n < min_rows ? min_rows : n < max_rows ? n : max_rows;
+    sp->n_found = sp->n_found < n ? sp->n_found : n;
 }
 
 static bool collect(separator *sp, int32_t i, int32_t j)
