@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Relaxations with a single cut, to find the best place for it; relaxations with more and more cuts, then integer
-// programs with more and more cuts, as far as time goes.
+// Relaxations with a single cut, to find the best place for it; relaxations with further cuts where their points ask for
+// them, then integer programs with more and more cuts, as far as time goes.
 #include "solve/bounds/prover.h"
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/alloc.h"
@@ -17,13 +18,18 @@
 static const int64_t first_rows = 4000, most_rows = 1000000, first_program_rows = 3000, most_program_rows = 60000;
 
 // Share of the time left that a program may take. A relaxation that took more than this share is the last one.
-static const double program_share = 0.6, program_share_beside = 0.85, relaxation_share = 0.15;
+static const double program_share = 0.6, program_share_beside = 0.85, relaxation_share = 0.3;
 
 // Share of the time left in which another place for a cut is tried.
 static const double trial_share = 0.1;
 
-// Relaxations go on while twice the cuts close at least this share of the gap.
+// Relaxations go on unless so many with further cuts, one after the other, each close less than this share of the gap.
 static const double worthwhile = 0.01;
+enum { idle_runs = 3 };
+
+// Rounds of cutting planes that have to pay together where a trial or a relaxation is not the last: most of what they gain,
+// the first two do.
+enum { brief_rounds = 2 };
 
 // A relaxation is rounded when it closes this share of the gap.
 static const double rounding_share = 0.1;
@@ -47,7 +53,8 @@ struct ckm_i_prover {
     bool done;
     ckm_i_stage_cuts places;
     int32_t *cuts;              // of the run under way
-    int32_t n_cuts;             // of the ladder's run, or the next one
+    int32_t n_cuts;             // of the integer program under way, or the next one
+    int idle;                   // relaxations that closed little, one after the other
     double trial_end_seconds;   // no place is tried beyond; 0 before the first
     ckm_i_stage_run *run;       // NULL: none is under way
     ckm_i_milp_helper *helper;  // that runs them from the first time it was attached on; NULL: children
@@ -89,7 +96,6 @@ ckm_status ckm_i_prover_create(ckm_i_solver *solver, bool programs, ckm_i_prover
     p->solver = solver;
     p->end_seconds = INFINITY;
     p->programs = programs;
-    p->n_cuts = cuts_for_rows(solver->df, first_rows);
     p->done = solver->df->n_ops == 0 || ckm_i_stage_rows(solver->df, 1) > most_rows;
     p->cuts = ckm_i_malloc((size_t)solver->df->n_ops, sizeof *p->cuts);
     ckm_status status = CKM_OK;
@@ -124,35 +130,60 @@ static void begin_programs(ckm_i_prover *p)
     p->done = !p->programs || ckm_i_stage_rows(p->solver->df, p->n_cuts) > most_program_rows;
 }
 
-// What comes after the run that has ended.
-static void climb(ckm_i_prover *p, double took, double bound)
+// After the best single cut: from there on, or from as many cuts as a small program has.
+static void begin_ladder(ckm_i_prover *p, const ckm_i_stage_found *found)
+{
+    p->phase = RELAXATIONS;
+    ckm_i_stage_cuts_begin(&p->places, cuts_for_rows(p->solver->df, first_rows));
+    if (p->places.n_current == 1 && found->excess != NULL) {
+        ckm_i_stage_cuts_refine(&p->places, found->excess, found->slack);
+    }
+}
+
+static void refine(ckm_i_prover *p, double took, const ckm_i_stage_found *found)
 {
     const ckm_i_solver *solver = p->solver;
-    if (p->phase == TRIALS) {
-        ckm_i_stage_cuts_score(&p->places, p->cuts[0], bound);
-        return;
+    double gained = solver->bound_cost - p->bound_before;
+    bool slow = took > relaxation_share * (time_left(p) + took);
+    bool idle = solver->best_schedule != NULL && p->programs &&
+                gained < worthwhile * ((double)solver->best_cost - solver->bound_cost);
+    p->idle = idle ? p->idle + 1 : 0;
+    bool more = found->excess != NULL && ckm_i_stage_cuts_refine(&p->places, found->excess, found->slack);
+    bool large = ckm_i_stage_rows(solver->df, p->places.n_current) > most_rows;
+    if (!more || slow || large || p->idle >= idle_runs) {
+        begin_programs(p);
     }
-    if (p->phase == BEST) {
-        p->phase = RELAXATIONS;
-        return;
-    }
-    bool last = p->n_cuts >= solver->df->n_ops - ckm_i_stage_first(solver->df);
-    int64_t rows = ckm_i_stage_rows(solver->df, 2 * p->n_cuts);
-    if (p->phase == PROGRAMS && took >= p->limit_seconds) {
+}
+
+static void climb(ckm_i_prover *p, double took)
+{
+    const ckm_dataflow *df = p->solver->df;
+    if (took >= p->limit_seconds) {
         p->tried_seconds = p->limit_seconds;
-    } else if (p->phase == PROGRAMS) {
-        p->tried_seconds = 0.0;
-        p->done = last || rows > most_program_rows;
-        p->n_cuts *= 2;
     } else {
-        double gained = solver->bound_cost - p->bound_before;
-        bool slow = took > relaxation_share * (time_left(p) + took);
-        bool idle = solver->best_schedule != NULL && p->programs &&
-                    gained < worthwhile * ((double)solver->best_cost - solver->bound_cost);
+        p->tried_seconds = 0.0;
+        p->done = p->n_cuts >= df->n_ops - ckm_i_stage_first(df) ||
+                  ckm_i_stage_rows(df, 2 * p->n_cuts) > most_program_rows;
         p->n_cuts *= 2;
-        if (last || slow || idle || rows > most_rows) {
-            begin_programs(p);
-        }
+    }
+}
+
+// What comes after the run that has ended.
+static void go_further(ckm_i_prover *p, double took, const ckm_i_stage_found *found)
+{
+    switch (p->phase) {
+    case TRIALS:
+        ckm_i_stage_cuts_score(&p->places, p->cuts[0], found->bound);
+        break;
+    case BEST:
+        begin_ladder(p, found);
+        break;
+    case RELAXATIONS:
+        refine(p, took, found);
+        break;
+    case PROGRAMS:
+        climb(p, took);
+        break;
     }
 }
 
@@ -162,7 +193,8 @@ static double program_seconds(const ckm_i_prover *p)
     return (p->solver->beside != NULL ? program_share_beside : program_share) * time_left(p);
 }
 
-// The cuts of the next run: another single one to try, or as many as the ladder says. Returns their number.
+// The cuts of the next run: another single one to try, those of the ladder, or as many as a program is to have. Returns
+// their number.
 static int32_t next_cuts(ckm_i_prover *p)
 {
     if (p->phase == TRIALS) {
@@ -176,7 +208,14 @@ static int32_t next_cuts(ckm_i_prover *p)
         }
         p->phase = p->places.best >= 0 ? BEST : RELAXATIONS;
     }
-    return ckm_i_stage_cuts_choose(&p->places, p->phase == BEST ? 1 : p->n_cuts, p->cuts);
+    if (p->phase != RELAXATIONS) {
+        return ckm_i_stage_cuts_choose(&p->places, p->phase == BEST ? 1 : p->n_cuts, p->cuts);
+    }
+    if (p->places.n_current == 0) {
+        ckm_i_stage_cuts_begin(&p->places, cuts_for_rows(p->solver->df, first_rows));
+    }
+    memcpy(p->cuts, p->places.current, (size_t)p->places.n_current * sizeof *p->cuts);
+    return p->places.n_current;
 }
 
 static void start(ckm_i_prover *p)
@@ -190,7 +229,8 @@ static void start(ckm_i_prover *p)
         .cuts = p->cuts,
         .n_cuts = n_cuts,
         .integer = integer,
-        .brief = p->phase == TRIALS,
+        .patience = p->phase == TRIALS || p->phase == RELAXATIONS ? brief_rounds : 0,
+        .refine = p->phase == BEST || p->phase == RELAXATIONS,
         .seconds = p->limit_seconds,
         .helper = p->helper,
     };
@@ -237,7 +277,9 @@ static bool go_on(ckm_i_prover *p)
         ckm_i_stage_found found = {.bound = -INFINITY};
         p->status = ckm_i_stage_run_finish(p->solver, run, &found, &p->error);
         take_rounded(p, found.rounded);
-        climb(p, ckm_i_clock_seconds() - p->started_seconds, found.bound);
+        go_further(p, ckm_i_clock_seconds() - p->started_seconds, &found);
+        free(found.excess);
+        free(found.slack);
     }
     return !p->done && p->status == CKM_OK;
 }

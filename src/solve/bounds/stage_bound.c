@@ -9,20 +9,18 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "solve/bounds/stage_excess.h"
 #include "solve/bounds/stage_model.h"
 #include "solve/bounds/stage_round.h"
 
 struct ckm_i_stage_run {
     ckm_i_stage_model model;
     ckm_i_milp_job *job;
-    bool integer;
+    bool integer, refine;
 };
 
 // The whole order is cut where that costs little; else from the first operator that is not forward on.
 static const int64_t small_rows = 30000;
-
-// Rounds of cutting planes that have to pay where a bound is only wanted roughly: most of what they gain, the first two do.
-enum { brief_rounds = 2 };
 
 static int64_t rows_from(const ckm_dataflow *df, int32_t first, int64_t n_cuts)
 {
@@ -129,6 +127,7 @@ ckm_status ckm_i_stage_run_start(ckm_i_solver *solver, const ckm_i_stage_options
         goto cleanup;
     }
     run->integer = options->integer;
+    run->refine = options->refine;
     CKM_I_TRY(ckm_i_stage_model_build(df, solver->budget_bytes, options->cuts, options->n_cuts, &run->model, err));
     if (options->integer && solver->best_stages != NULL) {
         start = make_start(solver, &run->model);
@@ -151,7 +150,7 @@ ckm_status ckm_i_stage_run_start(ckm_i_solver *solver, const ckm_i_stage_options
         .separate = ckm_i_stage_separate,
         .context = &run->model,
         .enough = found ? (double)(solver->best_cost - df->total_cost) / scale - gap * 0.5 : INFINITY,
-        .patience = options->brief ? brief_rounds : 0,
+        .patience = options->patience,
         .stop = solver->options->stop,
         .user = solver->options->user,
         .helper = options->helper,
@@ -187,6 +186,20 @@ bool ckm_i_stage_run_poll(ckm_i_solver *solver, ckm_i_stage_run *run)
     return false;
 }
 
+// Where the relaxation's solution asks for further cuts, and where for none.
+static ckm_status find_excess(const ckm_i_stage_model *model, const double *x, ckm_i_stage_found *found, ckm_error *err)
+{
+    found->excess = ckm_i_malloc((size_t)model->df->n_ops, sizeof *found->excess);
+    found->slack = ckm_i_malloc((size_t)model->n_cuts, sizeof *found->slack);
+    if (found->excess == NULL || found->slack == NULL || !ckm_i_stage_excess(model, x, found->excess)) {
+        return ckm_i_error_memory(err);
+    }
+    for (int32_t k = 0; k < model->n_cuts; k++) {
+        found->slack[k] = ckm_i_stage_slack(model, x, k);
+    }
+    return CKM_OK;
+}
+
 ckm_status ckm_i_stage_run_finish(ckm_i_solver *solver, ckm_i_stage_run *run, ckm_i_stage_found *found, ckm_error *err)
 {
     const char *source = run->integer ? "stage-program" : "stage-bound";
@@ -217,6 +230,9 @@ ckm_status ckm_i_stage_run_finish(ckm_i_solver *solver, ckm_i_stage_run *run, ck
     }
     if (!run->integer && result.x != NULL) {
         CKM_I_TRY(ckm_i_stage_round(&run->model, result.x, &found->rounded, err));
+    }
+    if (run->refine && result.x != NULL) {
+        CKM_I_TRY(find_excess(&run->model, result.x, found, err));
     }
 cleanup:
     ckm_i_milp_result_dispose(&result);

@@ -11,7 +11,8 @@ typedef struct ckm_i_stage_options {
     const int32_t *cuts;        // where schedules are cut, ascending; only read at the start
     int32_t n_cuts;             // more make a larger program and most often a better bound
     bool integer;               // S binary, by branch and bound: far tighter where it gets anywhere
-    bool brief;                 // only roughly how good the bound is: few rounds of cutting planes
+    int patience;               // rounds of cutting planes that have to pay together; 0: as many as usual
+    bool refine;                // whether the excess is asked for
     double seconds;             // wall time; INFINITY for the solver's own limit only
     ckm_i_milp_helper *helper;  // that runs it; NULL: a child of this process
 } ckm_i_stage_options;
@@ -29,6 +30,9 @@ ckm_status ckm_i_stage_helper_start(const ckm_i_stage_problem *problem, ckm_i_mi
 typedef struct ckm_i_stage_found {
     double bound;          // on the program's objective; -INFINITY: none
     ckm_i_spans *rounded;  // what a relaxation would hold, rounded (stage_round.h), for ckm_i_spans_free; NULL: nothing
+    // Where asked for and known, else NULL, for free(): by operator the relaxation's excess over the budget, by cut what is
+    // left there (stage_excess.h).
+    double *excess, *slack;
 } ckm_i_stage_found;
 
 // One relaxation at work, beside whatever else the caller does. Poll tells at once whether it has ended, and hands

@@ -12,6 +12,15 @@
 // what does not fit is dearest are tried.
 enum { n_stretches = 8 };
 
+// So few evenly spread cuts are no better a start than the best single one, with more where they are asked for.
+enum { few_cuts = 4 };
+
+// Refining adds so many cuts at a time, or one for each that is there if that is more: where the excess is at least this
+// share of the largest, this share of the memory, and so far from each other, in parts of the range. Others stay away from
+// cuts that are there by a few operators. A cut goes when this share of the memory is left there.
+enum { added_cuts = 3, apart = 40, beside = 2 };
+static const double excess_share = 0.3, least_excess = 1e-3, spare = 0.1;
+
 // Bytes that live while each operator runs when nothing is recomputed.
 static void find_live(const ckm_dataflow *df, int64_t *live)
 {
@@ -43,7 +52,9 @@ ckm_status ckm_i_stage_cuts_init(const ckm_dataflow *df, int64_t budget_bytes, i
     c.price = ckm_i_malloc(n, sizeof *c.price);
     c.score = ckm_i_malloc(n, sizeof *c.score);
     c.next = ckm_i_malloc((size_t)2 * n_stretches, sizeof *c.next);
-    if (c.live == NULL || c.price == NULL || c.score == NULL || c.next == NULL) {
+    c.current = ckm_i_malloc(n, sizeof *c.current);
+    c.left = ckm_i_calloc(n, sizeof *c.left);
+    if (c.live == NULL || c.price == NULL || c.score == NULL || c.next == NULL || c.current == NULL || c.left == NULL) {
         status = ckm_i_error_memory(err);
         goto cleanup;
     }
@@ -65,6 +76,8 @@ void ckm_i_stage_cuts_dispose(ckm_i_stage_cuts *cuts)
     free(cuts->price);
     free(cuts->score);
     free(cuts->next);
+    free(cuts->current);
+    free(cuts->left);
 }
 
 // The operator from `from` on, before `to`, with most to hold.
@@ -140,6 +153,16 @@ void ckm_i_stage_cuts_score(ckm_i_stage_cuts *c, int32_t cut, double bound)
     }
 }
 
+// The best place for a cut in a stretch: the best that was tried there, else the dearest.
+static int32_t place_in(const ckm_i_stage_cuts *c, int32_t from, int32_t to)
+{
+    int32_t place = dearest(c, from, to);
+    for (int32_t v = from; v < to; v++) {
+        place = c->score[v] > c->score[place] ? v : place;
+    }
+    return place;
+}
+
 int32_t ckm_i_stage_cuts_choose(const ckm_i_stage_cuts *c, int32_t n_cuts, int32_t *out)
 {
     int64_t range = c->n_ops - c->first;
@@ -147,10 +170,107 @@ int32_t ckm_i_stage_cuts_choose(const ckm_i_stage_cuts *c, int32_t n_cuts, int32
     for (int64_t k = 0; k < n; k++) {
         int32_t from = c->first + (int32_t)(range * k / n);
         int32_t to = c->first + (int32_t)(range * (k + 1) / n);
-        out[k] = dearest(c, from, to);
-        for (int32_t v = from; v < to; v++) {
-            out[k] = c->score[v] > c->score[out[k]] ? v : out[k];
-        }
+        out[k] = place_in(c, from, to);
     }
     return (int32_t)n;
+}
+
+void ckm_i_stage_cuts_begin(ckm_i_stage_cuts *c, int32_t n_cuts)
+{
+    if (n_cuts <= few_cuts && c->best >= 0) {
+        c->current[0] = c->best;
+        c->n_current = 1;
+    } else {
+        c->n_current = ckm_i_stage_cuts_choose(c, n_cuts, c->current);
+    }
+    c->stretches = n_cuts <= few_cuts ? few_cuts / 2 : n_cuts;
+}
+
+static void insert(ckm_i_stage_cuts *c, int32_t v)
+{
+    int32_t at = c->n_current++;
+    for (; at > 0 && c->current[at - 1] > v; at--) {
+        c->current[at] = c->current[at - 1];
+    }
+    c->current[at] = v;
+}
+
+static void drop_spare(ckm_i_stage_cuts *c, const double *slack)
+{
+    int32_t n = 0;
+    for (int32_t k = 0; k < c->n_current; k++) {
+        int32_t v = c->current[k];
+        if (slack[k] > spare && !c->left[v]) {
+            c->left[v] = true;
+        } else {
+            c->current[n++] = v;
+        }
+    }
+    c->n_current = n;
+}
+
+// No other cut comes into the surroundings of one.
+static void clear(const ckm_i_stage_cuts *c, double *excess, int32_t v, int32_t reach)
+{
+    for (int32_t u = v > reach ? v - reach : 0; u <= v + reach && u < c->n_ops; u++) {
+        excess[u] = -INFINITY;
+    }
+}
+
+// Returns how many cuts have come.
+static int32_t add_excessive(ckm_i_stage_cuts *c, double *excess)
+{
+    int32_t most = c->n_current > added_cuts ? c->n_current : added_cuts;
+    int32_t n = 0;
+    double largest = 0.0;
+    for (int32_t k = 0; k < c->n_current; k++) {
+        clear(c, excess, c->current[k], beside);
+    }
+    for (; n < most; n++) {
+        int32_t v = c->first;
+        for (int32_t u = c->first; u < c->n_ops; u++) {
+            v = excess[u] > excess[v] ? u : v;
+        }
+        if (excess[v] < least_excess || excess[v] < excess_share * largest) {
+            break;
+        }
+        largest = fmax(largest, excess[v]);
+        insert(c, v);
+        clear(c, excess, v, (c->n_ops - c->first) / apart + 1);
+    }
+    return n;
+}
+
+// A cut for every stretch that has none. Returns how many have come.
+static int32_t fill_stretches(ckm_i_stage_cuts *c)
+{
+    int64_t range = c->n_ops - c->first;
+    int32_t n = 0;
+    int32_t k = 0;
+    for (int64_t i = 0; i < c->stretches; i++) {
+        int32_t from = c->first + (int32_t)(range * i / c->stretches);
+        int32_t to = c->first + (int32_t)(range * (i + 1) / c->stretches);
+        bool has = from == to;
+        for (; k < c->n_current && c->current[k] < to; k++) {
+            has = has || c->current[k] >= from;
+        }
+        int32_t place = has ? -1 : place_in(c, from, to);
+        if (place >= 0 && !c->left[place]) {
+            insert(c, place);
+            k++;
+            n++;
+        }
+    }
+    return n;
+}
+
+bool ckm_i_stage_cuts_refine(ckm_i_stage_cuts *c, double *excess, const double *slack)
+{
+    drop_spare(c, slack);
+    int32_t n = add_excessive(c, excess);
+    while (n == 0 && c->stretches < c->n_ops - c->first) {
+        c->stretches *= 2;
+        n = fill_stretches(c);
+    }
+    return n > 0;
 }

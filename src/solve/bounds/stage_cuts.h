@@ -15,6 +15,10 @@ typedef struct ckm_i_stage_cuts {
     int32_t from, to;      // where the next places to try are
     int32_t *next;         // places to try
     int32_t n_next, at;
+    int32_t *current;   // cuts of the ladder's next relaxation, ascending
+    int32_t n_current;  // 0: not begun
+    bool *left;         // per operator: was among them, and its memory row had room to spare
+    int32_t stretches;  // each of which has been given a cut where the point asked for none
 } ckm_i_stage_cuts;
 
 ckm_status ckm_i_stage_cuts_init(const ckm_dataflow *df, int64_t budget_bytes, int32_t first, ckm_i_stage_cuts *out,
@@ -29,5 +33,13 @@ void ckm_i_stage_cuts_score(ckm_i_stage_cuts *cuts, int32_t cut, double bound);
 // At most n_cuts cuts, ascending, evenly spread: after the best operator of each stretch that was tried, else after the
 // one with most to hold. Written to `out` (room for n_cuts); returns their number.
 int32_t ckm_i_stage_cuts_choose(const ckm_i_stage_cuts *cuts, int32_t n_cuts, int32_t *out);
+
+// A ladder of relaxations, each with cuts where the point of the one before asks for them. Begin with the best single cut
+// where so few are wanted that they would not find it, else with n_cuts evenly spread. Refine takes what the relaxation on
+// the current cuts gave (stage_excess.h): cuts with room to spare go, once each; new ones come after the operators with the
+// largest excess; where there is none, into stretches without a cut, of which there are twice as many each time. False
+// when there is no place left for a cut.
+void ckm_i_stage_cuts_begin(ckm_i_stage_cuts *cuts, int32_t n_cuts);
+bool ckm_i_stage_cuts_refine(ckm_i_stage_cuts *cuts, double *excess, const double *slack);
 
 #endif

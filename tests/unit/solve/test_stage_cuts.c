@@ -77,8 +77,89 @@ static void ends_without_bounds(void **state)
     ckm_dataflow_free(df);
 }
 
+static bool has(const ckm_i_stage_cuts *cuts, int32_t v)
+{
+    for (int32_t k = 0; k < cuts->n_current; k++) {
+        if (cuts->current[k] == v) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void level(double *values, double to)
+{
+    for (int32_t v = 0; v < n_ops; v++) {
+        values[v] = to;
+    }
+}
+
+static void refines_where_asked(void **state)
+{
+    (void)state;
+    ckm_dataflow *df = make_chain();
+    ckm_i_stage_cuts cuts;
+    double excess[n_ops];
+    double slack[n_ops] = {0.0};
+    assert_int_equal(ckm_i_stage_cuts_init(df, INT64_MAX, 100, &cuts, NULL), CKM_OK);
+    ckm_i_stage_cuts_score(&cuts, 300, 1.0);
+    ckm_i_stage_cuts_begin(&cuts, 2);
+    assert_int_equal(cuts.n_current, 1);
+    assert_int_equal(cuts.current[0], 300);
+    // The three largest, but none beside another, none beside what is there, none too small.
+    level(excess, -0.5);
+    excess[50] = 9.0;  // before the range
+    excess[301] = 8.0;
+    excess[200] = 1.0;
+    excess[203] = 0.9;
+    excess[400] = 0.5;
+    excess[450] = 0.2;
+    assert_true(ckm_i_stage_cuts_refine(&cuts, excess, slack));
+    assert_int_equal(cuts.n_current, 3);
+    assert_true(has(&cuts, 200) && has(&cuts, 300) && has(&cuts, 400));
+    // What has room to spare goes once. It may come back, and then stays.
+    for (int i = 0; i < 2; i++) {
+        level(excess, -0.5);
+        level(slack, 0.0);
+        slack[1] = 0.5;
+        excess[300] = 1.0;
+        assert_int_equal(cuts.current[1], 300);
+        assert_true(ckm_i_stage_cuts_refine(&cuts, excess, slack));
+        assert_true(has(&cuts, 300));
+        assert_true(i == 0 || cuts.n_current > 3);  // nothing was asked for: a stretch without a cut has one
+    }
+    ckm_i_stage_cuts_dispose(&cuts);
+    ckm_dataflow_free(df);
+}
+
+static void refines_to_the_end(void **state)
+{
+    (void)state;
+    ckm_dataflow *df = make_chain();
+    ckm_i_stage_cuts cuts;
+    double excess[n_ops];
+    double slack[n_ops] = {0.0};
+    assert_int_equal(ckm_i_stage_cuts_init(df, INT64_MAX, 437, &cuts, NULL), CKM_OK);
+    ckm_i_stage_cuts_begin(&cuts, 8);
+    assert_int_equal(cuts.n_current, 8);
+    int runs = 0;
+    bool more = true;
+    for (; more && runs < 20; runs++) {
+        level(excess, -0.5);
+        more = ckm_i_stage_cuts_refine(&cuts, excess, slack);
+        for (int32_t k = 1; k < cuts.n_current; k++) {
+            assert_true(cuts.current[k] > cuts.current[k - 1]);
+        }
+    }
+    // In the end there is one after every operator of the range.
+    assert_true(!more && cuts.n_current == n_ops - 437 && cuts.current[0] == 437);
+    ckm_i_stage_cuts_dispose(&cuts);
+    ckm_dataflow_free(df);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(climbs_to_the_top), cmocka_unit_test(ends_without_bounds)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(climbs_to_the_top), cmocka_unit_test(ends_without_bounds),
+                                       cmocka_unit_test(refines_where_asked), cmocka_unit_test(refines_to_the_end)};
     return cmocka_run_group_tests_name("stage cuts", tests, NULL, NULL);
 }
