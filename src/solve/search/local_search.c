@@ -21,6 +21,9 @@ enum { n_heat = sizeof heat / sizeof heat[0] };
 enum { descent = 5, first_round = 200 };
 static const double longer = 1.2;
 
+// A round that begins with what the relaxation suggests begins no hotter than this, in mean operator costs.
+static const double fresh_heat = 0.03;
+
 // Where there is not the time for so many first rounds, they are shorter, down to so many states per tensor.
 enum { early_rounds = 4, shortest_round = 20 };
 
@@ -43,6 +46,7 @@ typedef struct course {
     double start_seconds;
     int64_t states_left;     // -1: no limit
     ckm_i_spans *suggested;  // to be looked at between rounds; NULL: nothing
+    ckm_i_snapshot fresh;    // as it was suggested, for the next round to begin from
 } course;
 
 static const ckm_i_snapshot *best_of(const course *c)
@@ -220,6 +224,9 @@ static ckm_status follow(course *c, ckm_error *err)
         CKM_I_TRY(ckm_i_search_take(searcher->s, c->suggested, err));
         ckm_i_spans_free(c->suggested, c->solver->df->n_tensors);
         c->suggested = NULL;
+        ckm_i_snapshot_dispose(&c->fresh);
+        CKM_I_TRY(ckm_i_snapshot_take(searcher->s->held, searcher->s->df->n_tensors, searcher->s->total_cost,
+                                      searcher->s->excess, &c->fresh, err));
         ckm_i_mover_repair(&searcher->mover, ckm_i_team_repair_deadline(c->team));
         if (searcher->s->failed) {
             status = ckm_i_error_memory(err);
@@ -337,6 +344,21 @@ static ckm_status start_searcher(course *c, int i, int64_t j, double share, ckm_
     return status;
 }
 
+// The first searcher begins with what was suggested, if anything was since the last round: as it was, since bringing it
+// within the budget one tensor after the other costs more than looking for better changes with a penalty.
+static ckm_status start_fresh(course *c, double hot, ckm_error *err)
+{
+    ckm_i_searcher *searcher = &c->team->searchers[0];
+    if (c->fresh.n_tensors == 0) {
+        return CKM_OK;
+    }
+    ckm_status status = ckm_i_snapshot_load(&c->fresh, searcher->s, err);
+    ckm_i_snapshot_dispose(&c->fresh);
+    searcher->hot = fmin(searcher->hot, hot);
+    searcher->mover.penalty = fmax(searcher->mover.penalty, c->team->price);
+    return status;
+}
+
 static ckm_status run_rounds(course *c, ckm_error *err)
 {
     const ckm_dataflow *df = c->solver->df;
@@ -370,6 +392,7 @@ static ckm_status run_rounds(course *c, ckm_error *err)
             searchers[i].hot = mean_cost * heat[rounds++ % n_heat] * share + 1e-9;
             searchers[i].states = share_of_states(c, round_states, n);
         }
+        CKM_I_TRY(start_fresh(c, mean_cost * fresh_heat * share + 1e-9, err));
         CKM_I_TRY(run_round(c, n, err));
         CKM_I_TRY(meet(c, n, err));
         round_states *= longer;
@@ -399,6 +422,7 @@ ckm_status ckm_i_local_search(ckm_i_solver *solver, const ckm_i_local_search_opt
                      ckm_i_clock_seconds() - c.start_seconds);
 cleanup:
     ckm_i_spans_free(c.suggested, solver->df->n_tensors);
+    ckm_i_snapshot_dispose(&c.fresh);
     ckm_i_team_free(c.team);
     ckm_i_neighbourhood_dispose(&c.nb);
     ckm_i_pool_dispose(&c.pool);
