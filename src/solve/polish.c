@@ -13,11 +13,14 @@
 static const double polishable_gap = 1e-4, polished_gap = 1e-7;
 static const double shortest_seconds = 0.25, longest_seconds = 1.0;
 
+// Above so many operators, setting up a search takes longer than that.
+static const int32_t most_ops = 100000;
+
 static bool is_worth_it(const ckm_i_solver *solver)
 {
     const ckm_solve_options *options = solver->options;
-    if (solver->best_schedule == NULL || solver->infeasible || options->gap > polishable_gap ||
-        options->cost_limit >= 0 || options->iteration_limit > 0 ||
+    if (solver->best_schedule == NULL || solver->infeasible || solver->df->n_ops > most_ops ||
+        options->gap > polishable_gap || options->cost_limit >= 0 || options->iteration_limit > 0 ||
         (options->stop != NULL && options->stop(options->user))) {
         return false;
     }

@@ -8,6 +8,7 @@
 #include "solve/chain/chain.h"
 #include "solve/ilp/ilp_run.h"
 #include "solve/search/local_search.h"
+#include "solve/bounds/first_bound.h"
 #include "solve/bounds/prover.h"
 #include "solve/strategies/solve_registry.h"
 
@@ -159,6 +160,21 @@ static ckm_status run_chain(ckm_i_solver *solver, ckm_error *err)
     return status;
 }
 
+// A bound and, on large graphs, a schedule from single cuts. On small ones search has one in no time.
+static ckm_status run_first(ckm_i_solver *solver, ckm_error *err)
+{
+    ckm_i_spans *rounded = NULL;
+    ckm_status status = CKM_OK;
+    double seconds = early_share * time_left(solver);
+    CKM_I_TRY(ckm_i_first_bound(solver, seconds, &rounded, err));
+    if (rounded != NULL && solver->df->n_ops > large_ops) {
+        CKM_I_TRY(ckm_i_first_schedule(solver, rounded, 4.0 * seconds, err));
+    }
+cleanup:
+    ckm_i_spans_free(rounded, solver->df->n_tensors);
+    return status;
+}
+
 static ckm_status run(ckm_i_solver *solver, ckm_error *err)
 {
     ckm_i_prover *prover = NULL;
@@ -166,6 +182,9 @@ static ckm_status run(ckm_i_solver *solver, ckm_error *err)
     double n = solver->df->n_ops;
     double total = time_left(solver);
     CKM_I_TRY(ckm_i_solver_offer_plain(solver, err));
+    if (!ckm_i_solver_should_stop(solver)) {
+        CKM_I_TRY(run_first(solver, err));
+    }
     // On large graphs even when time is up already: there would be no answer.
     if (solver->best_schedule == NULL && solver->df->n_ops > large_ops) {
         CKM_I_TRY(run_published(solver, early_share * total, err));
