@@ -86,6 +86,14 @@ CKM_API ckm_status ckm_solve(const ckm_dataflow *df, const ckm_solve_options *op
                              ckm_error *err) CKM_NODISCARD;
 CKM_API void ckm_solve_result_dispose(ckm_solve_result *result);
 
+// Schedules for several budgets as one search: what is found for one budget is where others begin, and what is proven for one
+// counts for all. `options` as for ckm_solve, but time_limit_seconds is for all of it and <= 0 means six times the
+// default; budget_bytes, start and progress are not looked at. `results` has room for n, in the order of `budgets`, and is filled on
+// CKM_OK, also where `stop` ends it early; release each with ckm_solve_result_dispose. Their `seconds` are what went into
+// each. Errors are those of ckm_solve.
+CKM_API ckm_status ckm_solve_frontier(const ckm_dataflow *df, const ckm_solve_options *options, const int64_t *budgets,
+                                      int32_t n, ckm_solve_result *results, ckm_error *err) CKM_NODISCARD;
+
 // The registry, in a fixed order. `summary` is one line for a person.
 CKM_API int32_t ckm_solve_strategy_count(void);
 CKM_API const char *ckm_solve_strategy_name(int32_t i);

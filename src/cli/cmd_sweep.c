@@ -31,7 +31,10 @@ static const cli_option options[] = {
     {"reorder", 0, CLI_FLAG, offsetof(sweep_settings, reorder), NULL,
      "Allow operators to run for the first time in an order other than the graph's.", NULL, 0, 0, NULL},
     {"time-limit", 't', CLI_REAL, offsetof(sweep_settings, limits.time_limit_seconds), "S",
-     "Wall time in seconds for each solve; 0 means no limit.", "10", 0, 0, NULL},
+     "Wall time in seconds for each solve; 0 means no limit. The default strategy, 'auto', plans all budgets as one "
+     "search, "
+     "in at most six times as long.",
+     "10", 0, 0, NULL},
     {"output", 'o', CLI_TEXT, offsetof(sweep_settings, output), "FILE", "Write the table to FILE.", "standard output",
      0, 0, NULL},
     {"plot", 0, CLI_TEXT, offsetof(sweep_settings, plot), "FILE",
@@ -52,7 +55,8 @@ typedef struct sweep {
     int n_strategies, n_budgets;
     int64_t *budgets;
     ckm_solve_result *rows;  // [strategy][budget]; the schedule of a strategy's last budget only
-    int n_rows;              // solved so far, budget by budget
+    bool *is_solved;         // [strategy][budget]
+    int n_rows;              // solved so far
     double *overheads;       // [strategy][budget], percent; NaN: none
     cli_progress progress;   // of the solve under way
 } sweep;
@@ -110,7 +114,8 @@ static int choose_budgets(sweep *s)
     s->budgets = malloc((size_t)n * sizeof *s->budgets);
     s->overheads = malloc((size_t)n * (size_t)s->n_strategies * sizeof *s->overheads);
     s->rows = calloc((size_t)n * (size_t)s->n_strategies, sizeof *s->rows);
-    if (s->budgets == NULL || s->overheads == NULL || s->rows == NULL) {
+    s->is_solved = calloc((size_t)n * (size_t)s->n_strategies, sizeof *s->is_solved);
+    if (s->budgets == NULL || s->overheads == NULL || s->rows == NULL || s->is_solved == NULL) {
         return cli_failf("out of memory");
     }
     s->n_budgets = n;
@@ -208,6 +213,21 @@ static void put_row(const sweep *s, const char *strategy, const ckm_solve_result
     fprintf(s->out, ",%.3f\n", r->seconds);
 }
 
+static void note_solved(sweep *s, int budget, int strategy, bool verbose)
+{
+    const ckm_solve_result *row = row_of(s, strategy, budget);
+    char bytes[64];
+    char extra[64];
+    s->is_solved[strategy * s->n_budgets + budget] = true;
+    s->n_rows++;
+    if (verbose) {
+        fprintf(stderr, "[%d/%d] budget %-10s %-24s %-10s overhead %-10s %.2f s\n", s->n_rows,
+                s->n_budgets * s->n_strategies, cli_show_bytes(row->budget_bytes, bytes, sizeof bytes),
+                s->strategies[strategy], cli_status_text(row->status),
+                cli_show_percent(cli_overhead(row->cost, row->baseline_cost), extra, sizeof extra), row->seconds);
+    }
+}
+
 // One row. -1 to go on, or an exit status. What a strategy found for less memory fits here, too, and is where it begins.
 static int solve_one(sweep *s, int budget, int strategy, bool verbose)
 {
@@ -221,19 +241,41 @@ static int solve_one(sweep *s, int budget, int strategy, bool verbose)
     if (ckm_solve(s->df, &solving, row, &err) != CKM_OK) {
         return cli_fail(&err);
     }
-    s->n_rows++;
     if (budget > 0) {
         ckm_solve_result_dispose(row_of(s, strategy, budget - 1));
     }
-    if (verbose) {
-        char bytes[64];
-        char extra[64];
-        fprintf(stderr, "[%d/%d] budget %-10s %-24s %-10s overhead %-10s %.2f s\n", s->n_rows,
-                s->n_budgets * s->n_strategies, cli_show_bytes(row->budget_bytes, bytes, sizeof bytes),
-                s->strategies[strategy], cli_status_text(row->status),
-                cli_show_percent(cli_overhead(row->cost, row->baseline_cost), extra, sizeof extra), row->seconds);
+    note_solved(s, budget, strategy, verbose);
+    return -1;
+}
+
+// All rows of a strategy that plans several budgets as one search.
+static int solve_as_one(sweep *s, int strategy, bool verbose)
+{
+    enum { most_times = 6 };
+    ckm_error err = CKM_ERROR_INIT;
+    ckm_solve_options solving = cli_solve_options(&s->settings->limits, s->strategies[strategy], &s->progress);
+    solving.progress = NULL;
+    solving.time_limit_seconds *= s->n_budgets < most_times ? s->n_budgets : most_times;
+    if (ckm_solve_frontier(s->df, &solving, s->budgets, s->n_budgets, row_of(s, strategy, 0), &err) != CKM_OK) {
+        return cli_fail(&err);
+    }
+    for (int b = 0; b < s->n_budgets; b++) {
+        note_solved(s, b, strategy, verbose);
     }
     return -1;
+}
+
+// The default strategy, which goes on from what it knows; others are quick, or say what they do of one budget alone.
+static bool is_one_search(const sweep *s, int strategy)
+{
+    return !s->settings->reorder && strcmp(s->strategies[strategy], ckm_solve_strategy_name(0)) == 0;
+}
+
+static int check_interrupted(const sweep *s)
+{
+    return cli_stop_requested(NULL)
+               ? cli_failf("interrupted after %d of %d rows", s->n_rows, s->n_budgets * s->n_strategies)
+               : -1;
 }
 
 static int solve_all(sweep *s)
@@ -249,18 +291,20 @@ static int solve_all(sweep *s)
                 s->n_budgets, cli_show_bytes(s->budgets[0], low, sizeof low),
                 cli_show_bytes(s->budgets[s->n_budgets - 1], high, sizeof high));
     }
-    for (int b = 0; b < s->n_budgets; b++) {
-        for (int i = 0; i < s->n_strategies; i++) {
-            int outcome = solve_one(s, b, i, progress.enabled);
-            if (outcome >= 0) {
-                return outcome;
-            }
-            if (cli_stop_requested(NULL)) {
-                return cli_failf("interrupted after %d of %d rows", s->n_rows, s->n_budgets * s->n_strategies);
-            }
+    int outcome = -1;
+    for (int i = 0; i < s->n_strategies && outcome < 0; i++) {
+        if (is_one_search(s, i)) {
+            outcome = solve_as_one(s, i, progress.enabled);
+            outcome = outcome < 0 ? check_interrupted(s) : outcome;
         }
     }
-    return CLI_DONE;
+    for (int k = 0; k < s->n_budgets * s->n_strategies && outcome < 0; k++) {
+        if (!is_one_search(s, k % s->n_strategies)) {
+            outcome = solve_one(s, k / s->n_strategies, k % s->n_strategies, progress.enabled);
+            outcome = outcome < 0 ? check_interrupted(s) : outcome;
+        }
+    }
+    return outcome < 0 ? CLI_DONE : outcome;
 }
 
 // What is proven for a budget is proven for every smaller one.
@@ -287,13 +331,18 @@ static void hand_down(const ckm_solve_result *larger, ckm_solve_result *smaller)
 // Writes the rows there are, budget by budget. -1, or an exit status.
 static int write_rows(sweep *s)
 {
-    for (int i = 0; i < s->n_strategies; i++) {
-        for (int b = (s->n_rows - i + s->n_strategies - 1) / s->n_strategies - 2; b >= 0; b--) {
-            hand_down(row_of(s, i, b + 1), row_of(s, i, b));
+    for (int i = 0; i < s->n_strategies && s->is_solved != NULL; i++) {
+        for (int b = s->n_budgets - 2; b >= 0; b--) {
+            if (s->is_solved[i * s->n_budgets + b] && s->is_solved[i * s->n_budgets + b + 1]) {
+                hand_down(row_of(s, i, b + 1), row_of(s, i, b));
+            }
         }
     }
-    for (int row = 0; row < s->n_rows; row++) {
+    for (int row = 0; row < s->n_budgets * s->n_strategies; row++) {
         int strategy = row % s->n_strategies;
+        if (!s->is_solved[strategy * s->n_budgets + row / s->n_strategies]) {
+            continue;
+        }
         const ckm_solve_result *r = row_of(s, strategy, row / s->n_strategies);
         s->overheads[strategy * s->n_budgets + row / s->n_strategies] = 100 * cli_overhead(r->cost, r->baseline_cost);
         put_row(s, s->strategies[strategy], r);
@@ -382,6 +431,7 @@ static int run(const cli_command *command, const void *settings, char **argument
         ckm_solve_result_dispose(&s.rows[i]);
     }
     free(s.rows);
+    free(s.is_solved);
     cli_model_dispose(&model);
     return outcome;
 }

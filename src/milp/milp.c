@@ -22,6 +22,7 @@ void ckm_i_milp_dispose(ckm_i_milp *m)
     free(m->integer);
     free(m->row_lower);
     free(m->row_upper);
+    free(m->row_slope);
     free(m->row_start);
     free(m->entry_col);
     free(m->entry_value);
@@ -44,10 +45,11 @@ static bool grow_columns(ckm_i_milp *m)
 
 static bool grow_rows(ckm_i_milp *m)
 {
-    int32_t caps[3] = {m->cap_rows, m->cap_rows, m->cap_rows};
+    int32_t caps[4] = {m->cap_rows, m->cap_rows, m->cap_rows, m->cap_rows};
     bool ok = CKM_I_GROW(m->row_lower, m->n_rows, caps[0]);
     ok = ok && CKM_I_GROW(m->row_upper, m->n_rows, caps[1]);
     ok = ok && CKM_I_GROW(m->row_start, m->n_rows, caps[2]);
+    ok = ok && CKM_I_GROW(m->row_slope, m->n_rows, caps[3]);
     if (ok) {
         m->cap_rows = caps[0];
     }
@@ -86,8 +88,16 @@ int32_t ckm_i_milp_add_row(ckm_i_milp *m, double row_lower, double row_upper)
     }
     m->row_lower[m->n_rows] = row_lower;
     m->row_upper[m->n_rows] = row_upper;
+    m->row_slope[m->n_rows] = 0.0;
     m->row_start[m->n_rows] = m->n_entries;
     return m->n_rows++;
+}
+
+void ckm_i_milp_set_slope(ckm_i_milp *m, int32_t row, double slope)
+{
+    if (!m->failed) {
+        m->row_slope[row] = slope;
+    }
 }
 
 void ckm_i_milp_put(ckm_i_milp *m, int32_t col, double value)
@@ -137,6 +147,7 @@ void ckm_i_milp_keep_rows(ckm_i_milp *m, int32_t first, const bool *keep)
         memmove(m->entry_value + entries, m->entry_value + from, (size_t)n * sizeof *m->entry_value);
         m->row_lower[rows] = m->row_lower[i];
         m->row_upper[rows] = m->row_upper[i];
+        m->row_slope[rows] = m->row_slope[i];
         m->row_start[rows] = entries;
         entries += n;
         rows++;
@@ -254,6 +265,46 @@ cleanup:
 double ckm_i_milp_safe_bound(const ckm_i_milp *m, const double *row_dual)
 {
     return safe_bound(m, row_dual, 1.0);
+}
+
+// Sum of slopes times multipliers that rest on an upper side. Its terms have one sign, so that few parts in 1e9 cover rounding.
+static double sum_of_slopes(const ckm_i_milp *m, const double *row_dual)
+{
+    double sum = 0.0;
+    for (int32_t i = 0; i < m->n_rows; i++) {
+        if (row_dual[i] < 0.0 && isfinite(row_dual[i]) && m->row_slope[i] > 0.0 && isfinite(m->row_upper[i])) {
+            sum -= row_dual[i] * m->row_slope[i];
+        }
+    }
+    return sum;
+}
+
+// The bound without the rows that do not hold above 0.
+static double bound_above(const ckm_i_milp *m, const double *row_dual, double bound)
+{
+    bool some = false;
+    for (int32_t i = 0; i < m->n_rows; i++) {
+        some = some || (isnan(m->row_slope[i]) && row_dual[i] != 0.0);
+    }
+    double *y = some ? ckm_i_malloc((size_t)m->n_rows, sizeof *y) : NULL;
+    if (y == NULL) {
+        return some ? -INFINITY : bound;
+    }
+    for (int32_t i = 0; i < m->n_rows; i++) {
+        y[i] = isnan(m->row_slope[i]) ? 0.0 : row_dual[i];
+    }
+    bound = safe_bound(m, y, 1.0);
+    free(y);
+    return bound;
+}
+
+bool ckm_i_milp_line_of(const ckm_i_milp *m, const double *row_dual, ckm_i_milp_line *out)
+{
+    const double margin = 4e-9;
+    double bound = safe_bound(m, row_dual, 1.0);
+    double slope = sum_of_slopes(m, row_dual);
+    *out = (ckm_i_milp_line){bound, slope * (1.0 - margin), bound_above(m, row_dual, bound), slope * (1.0 + margin)};
+    return bound > -INFINITY && m->n_rows < 1 << 22;
 }
 
 bool ckm_i_milp_proves_infeasible(const ckm_i_milp *m, const double *row_dual)

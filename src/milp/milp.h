@@ -17,6 +17,7 @@ typedef struct ckm_i_milp {
     double *obj, *lower, *upper;  // per column
     bool *integer;
     double *row_lower, *row_upper;  // per row; -INFINITY and INFINITY where open
+    double *row_slope;              // by how much row_upper grows with a parameter (ckm_i_milp_line); 0 to begin with
     int64_t *row_start;             // first entry of each row; entries of the last row end at n_entries
     int32_t *entry_col;
     double *entry_value;
@@ -28,6 +29,9 @@ void ckm_i_milp_dispose(ckm_i_milp *m);
 // Builders do not report failure one by one: CKM_ERR_MEMORY comes from the check at the end.
 int32_t ckm_i_milp_add_col(ckm_i_milp *m, double obj, double lower, double upper, bool integer);
 int32_t ckm_i_milp_add_row(ckm_i_milp *m, double row_lower, double row_upper);
+// The row's upper side is that of parameter 0 and grows by this much, at least 0, with it. NAN: it stays, and the row holds
+// only up to 0.
+void ckm_i_milp_set_slope(ckm_i_milp *m, int32_t row, double slope);
 // Adds an entry to the last row. A column may appear in it several times; entries are summed.
 void ckm_i_milp_put(ckm_i_milp *m, int32_t col, double value);
 ckm_status ckm_i_milp_check(const ckm_i_milp *m, ckm_error *err) CKM_NODISCARD;
@@ -66,16 +70,24 @@ typedef struct ckm_i_milp_options {
     size_t request_bytes;
 } ckm_i_milp_options;
 
+// What multipliers prove for other values of the parameter (below).
+typedef struct ckm_i_milp_line {
+    double down, down_slope;  // for d <= 0: down - down_slope * d
+    double up, up_slope;      // for d >= 0: up - up_slope * d; up is -INFINITY where nothing is proven
+} ckm_i_milp_line;
+
 typedef struct ckm_i_milp_result {
     ckm_i_milp_status status;
     double objective;  // of `x`; NAN without one
     double bound;      // lower bound on the optimum as the engine reports it; -INFINITY when unknown
     double proven;     // lower bound from the relaxation's multipliers, safe (ckm_i_milp_safe_bound); -INFINITY:
                        // none, INFINITY: proven infeasible in the same way
-    double *x;         // n_cols, or NULL
-    double *row_dual;  // n_rows, LP without cutting planes only, or NULL
-    bool missing;      // no process could be started for the engine
-    char detail[128];  // what the engine said, for logs
+    bool has_line;
+    ckm_i_milp_line line;  // of the multipliers behind `proven`
+    double *x;             // n_cols, or NULL
+    double *row_dual;      // n_rows, LP without cutting planes only, or NULL
+    bool missing;          // no process could be started for the engine
+    char detail[128];      // what the engine said, for logs
 } ckm_i_milp_result;
 
 // LP by Clp (dual simplex), MIP by CBC. CKM_OK whatever the status, and also when no process can be
@@ -112,6 +124,9 @@ void ckm_i_milp_helper_end(ckm_i_milp_helper *helper);
 // a proof, not an estimate. Columns must have finite bounds where d_j is not zero; else -INFINITY.
 double ckm_i_milp_safe_bound(const ckm_i_milp *m, const double *row_dual);
 
+// The same for every value of the parameter: weak duality again, with other sides. False where it proves nothing at 0.
+bool ckm_i_milp_line_of(const ckm_i_milp *m, const double *row_dual, ckm_i_milp_line *out);
+
 // Whether the multipliers, right or wrong, prove that no x satisfies the rows: the same bound with a zero objective
 // comes out positive (Farkas).
 bool ckm_i_milp_proves_infeasible(const ckm_i_milp *m, const double *row_dual);
@@ -119,7 +134,8 @@ bool ckm_i_milp_proves_infeasible(const ckm_i_milp *m, const double *row_dual);
 // Engines, run inside the child; `x` and `row_dual` have room for all.
 typedef struct ckm_i_milp_answer {
     int32_t status;  // ckm_i_milp_status
-    int32_t has_x, has_dual;
+    int32_t has_x, has_dual, has_line;
+    ckm_i_milp_line line;
     double objective, bound;
     _Atomic double proven;  // read by the parent at any time
     char detail[128];

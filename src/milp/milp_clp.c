@@ -103,6 +103,9 @@ static int cut_and_solve(Clp_Simplex *clp, ckm_i_milp *m, const ckm_i_milp_optio
         if (status == 1 && is_infeasible(clp, m)) {
             proven = INFINITY;
         }
+        if (isfinite(proven) && proven > answer->proven) {
+            answer->has_line = ckm_i_milp_line_of(m, Clp_dualRowSolution(clp), &answer->line);
+        }
         answer->proven = fmax(answer->proven, proven);
         snprintf(answer->detail, sizeof answer->detail, "Clp status %d after %d iterations, %d rows, %d rounds", status,
                  Clp_numberIterations(clp), m->n_rows, rounds);

@@ -250,6 +250,7 @@ int ckm_i_milp_helper_begin(ckm_i_milp_helper *helper, const ckm_i_milp *m, cons
     helper->shared = memory;
     helper->bytes = bytes;
     helper->shared->answer.proven = -INFINITY;
+    helper->shared->answer.has_line = 0;
     helper->shared->values[0] = (double)n_values;
     order *o = order_of(helper->shared, n_values);
     *o = (order){*options, n_values, n_start, options->request_bytes};

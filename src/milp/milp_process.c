@@ -99,6 +99,8 @@ static ckm_status take_answer(const ckm_i_milp_job *job, ckm_i_milp_result *resu
         found.bound = answer->bound;
         memcpy(found.detail, answer->detail, sizeof found.detail);
         found.detail[sizeof found.detail - 1] = '\0';
+        found.has_line = answer->has_line != 0;
+        found.line = answer->line;
         if (answer->has_x) {
             found.objective = answer->objective;
             found.x = ckm_i_memdup(shared->values, (size_t)job->n_cols, sizeof *found.x);
@@ -188,6 +190,7 @@ static void start_child(ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_
         return;
     }
     shared->answer.proven = -INFINITY;
+    shared->answer.has_line = 0;
     pid_t child = fork();
     if (child == 0) {
         ckm_i_milp_settle_child();

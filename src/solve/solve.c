@@ -98,7 +98,8 @@ static void describe(const ckm_i_solver *solver, const ckm_solve_result *result)
 
 // Runs the strategy and what belongs to it. Where the floor refutes the budget, one that is not thorough still has a
 // little time, as long as the graph's own figure allows any hope: what it meets is known to fit more.
-static ckm_status run(ckm_i_solver *solver, const ckm_i_strategy *strategy, int64_t floor_bytes, ckm_error *err)
+static ckm_status run(ckm_i_solver *solver, const ckm_i_strategy *strategy, int64_t floor_bytes, bool comes_back,
+                      ckm_error *err)
 {
     const ckm_solve_options *options = solver->options;
     bool refuted = solver->budget_bytes < floor_bytes;
@@ -111,6 +112,9 @@ static ckm_status run(ckm_i_solver *solver, const ckm_i_strategy *strategy, int6
     if (!solver->infeasible) {
         CKM_I_TRY(options->reorder ? ckm_i_reorder_run(solver, strategy, &ckm_i_strategy_local_search, err)
                                    : ckm_i_presolve_run(solver, strategy, err));
+    }
+    if (comes_back) {
+        goto cleanup;
     }
     if (strategy->is_polished && !options->reorder) {
         CKM_I_TRY(ckm_i_polish(solver, err));
@@ -131,6 +135,24 @@ cleanup:
 
 ckm_status ckm_i_solve_above(const ckm_dataflow *df, const ckm_solve_options *options, int64_t floor_bytes,
                              ckm_solve_result *result, ckm_error *err)
+{
+    return ckm_i_solve_known(df, options, floor_bytes, NULL, result, err);
+}
+
+static void use_known(ckm_i_solver *solver, const ckm_i_known *known)
+{
+    solver->lines = known->lines;
+    solver->hint = known->hint;
+    solver->proven_elsewhere = known->proven_elsewhere;
+    if (known->lines != NULL) {
+        double bound = ckm_i_bound_lines_for(known->lines, solver->budget_bytes);
+        ckm_i_solver_bound(solver, bound, CKM_BOUND_ORDER, "other budgets");
+    }
+    ckm_i_solver_claim_bound(solver, known->bound_cost, known->bound_covers, "known");
+}
+
+ckm_status ckm_i_solve_known(const ckm_dataflow *df, const ckm_solve_options *options, int64_t floor_bytes,
+                             const ckm_i_known *known, ckm_solve_result *result, ckm_error *err)
 {
     const ckm_i_strategy *strategy = ckm_i_strategy_find(options->strategy);
     ckm_status status = CKM_OK;
@@ -153,7 +175,10 @@ ckm_status ckm_i_solve_above(const ckm_dataflow *df, const ckm_solve_options *op
         const char *from = ckm_schedule_get_info(options->start)->strategy;
         CKM_I_TRY(ckm_i_solver_offer_schedule(&solver, options->start, from[0] != '\0' ? from : "start", err));
     }
-    CKM_I_TRY(run(&solver, strategy, floor_bytes, err));
+    if (known != NULL) {
+        use_known(&solver, known);
+    }
+    CKM_I_TRY(run(&solver, strategy, floor_bytes, known != NULL && known->comes_back, err));
     conclude(&solver, &found);
     found.seconds = ckm_i_clock_seconds() - solver.start_seconds;
     if (found.schedule != NULL) {

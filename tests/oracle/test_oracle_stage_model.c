@@ -81,6 +81,47 @@ static void check(const oracle_graph *g, ckm_i_stage_model *model, int64_t budge
     *tight += optimum >= 0 && bounds[1] > (double)optimum - 1e-6;
 }
 
+// What the multipliers for one budget prove for all others; with every kind of cutting plane in the program.
+static void lines_are_bounds_for_other_budgets(void **state)
+{
+    (void)state;
+    ckm_i_rng rng = {.state = 77};
+    int64_t above[2] = {0, 0};
+    int64_t rounds = oracle_scaled(400);
+    for (int64_t round = 0; round < rounds; round++) {
+        oracle_graph g;
+        ckm_i_stage_model model;
+        ckm_i_milp_result result = {0};
+        int32_t cuts[16];
+        oracle_random_graph(&rng, 3, 7, 9, &g);
+        ckm_dataflow *df = oracle_build(&g);
+        int64_t low = oracle_least_peak(&g, ORACLE_ORDER);
+        int64_t high = oracle_least_peak(&g, ORACLE_ONCE);
+        int64_t budget = low + (high - low) / 3;
+        int32_t n = choose_cuts(&rng, df->n_ops, cuts);
+        assert_int_equal(ckm_i_stage_model_build(df, budget, cuts, n, &model, NULL), CKM_OK);
+        (void)solve_model(&model, false, &result);
+        for (int64_t other = low; result.has_line && other <= high; other += 1 + (high - low) / 12) {
+            const ckm_i_milp_line *l = &result.line;
+            double d = (double)(other - budget);
+            double value = d <= 0.0 ? l->down - l->down_slope * d : l->up - l->up_slope * d;
+            double bound = (double)df->total_cost + value * model.cost_scale;
+            int64_t optimum = oracle_optimum(&g, ORACLE_ORDER, other);
+            if (bound > (double)optimum * (1.0 + 1e-9) + 1e-6) {
+                fail_msg("multipliers for %lld at %lld: bound %.9f, optimum %lld\n%s", (long long)budget,
+                         (long long)other, bound, (long long)optimum, oracle_describe(&g, NULL));
+            }
+            above[d > 0.0] += d != 0.0 && bound > (double)df->total_cost + 0.5;
+        }
+        ckm_i_milp_result_dispose(&result);
+        ckm_i_stage_model_dispose(&model);
+        ckm_dataflow_free(df);
+    }
+    printf("%lld and %lld bounds above the sum of all costs for smaller and larger budgets\n", (long long)above[0],
+           (long long)above[1]);
+    assert_true(above[0] > rounds / 12 && above[1] > rounds / 20);
+}
+
 static void any_cuts_give_a_bound(void **state)
 {
     (void)state;
@@ -114,6 +155,7 @@ static void any_cuts_give_a_bound(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(any_cuts_give_a_bound)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(any_cuts_give_a_bound),
+                                       cmocka_unit_test(lines_are_bounds_for_other_budgets)};
     return cmocka_run_group_tests_name("stage model", tests, NULL, NULL);
 }

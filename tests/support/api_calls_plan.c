@@ -114,6 +114,8 @@ void api_visit_solve(api_visitor *v, ckm_error *err)
     batches.solve = &options;
     STATUS(ckm_solve, 4, 0, ckm_solve(P(0, w->df), P(1, &options), P(2, &result), P(3, err)))
     TRIES(ckm_solve, 1, 0, ckm_solve(w->open_df, &options, &result, P(0, err)))
+    STATUS(ckm_solve_frontier, 5, 0,
+           ckm_solve_frontier(P(0, w->df), P(1, &options), P(2, &options.budget_bytes), 1, P(3, &result), P(4, err)))
     DONE(ckm_solve_result_dispose, 1, ckm_solve_result_dispose(P(0, &result)))
     VALUE(ckm_solve_strategy_count, 0, ckm_solve_strategy_count() > 0)
     VALUE(ckm_solve_strategy_name, 0, ckm_solve_strategy_name(-1) == NULL && ckm_solve_strategy_name(1000) == NULL)

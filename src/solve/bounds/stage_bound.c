@@ -177,6 +177,21 @@ static void hand_in(ckm_i_solver *solver, const ckm_i_stage_model *model, double
     }
 }
 
+static void add_line(ckm_i_solver *solver, const ckm_i_stage_model *model, const ckm_i_milp_line *line)
+{
+    double total = (double)solver->df->total_cost;
+    double scale = model->cost_scale;
+    ckm_i_bound_lines_add(solver->lines, &(ckm_i_bound_line){
+                                             .at_bytes = solver->budget_bytes,
+                                             .unit_bytes = 1,
+                                             .down = total + line->down * scale,
+                                             .down_slope = line->down_slope * scale,
+                                             .up = total + line->up * scale,
+                                             .up_slope = line->up_slope * scale,
+                                             .cost_gcd = model->cost_gcd,
+                                         });
+}
+
 bool ckm_i_stage_run_poll(ckm_i_solver *solver, ckm_i_stage_run *run)
 {
     if (ckm_i_milp_poll(run->job)) {
@@ -214,6 +229,9 @@ ckm_status ckm_i_stage_run_finish(ckm_i_solver *solver, ckm_i_stage_run *run, ck
     ckm_i_solver_log(solver, CKM_LOG_INFO, "%s: %d cuts, %d columns: %s", source, run->model.n_cuts,
                      run->model.milp.n_cols, result.detail);
     hand_in(solver, &run->model, result.proven, ckm_i_solver_bound, "stage-bound");
+    if (result.has_line && solver->lines != NULL) {
+        add_line(solver, &run->model, &result.line);
+    }
     if (run->integer) {
         hand_in(solver, &run->model, result.bound, ckm_i_solver_claim_bound, source);
     }

@@ -112,7 +112,8 @@ static void lift(item *items, int32_t n, int32_t members, ckm_i_milp *m, double 
     if (activity < (double)(members - 1) + min_violation) {
         return;
     }
-    ckm_i_milp_add_row(m, -INFINITY, (double)(members - 1));
+    int32_t row = ckm_i_milp_add_row(m, -INFINITY, (double)(members - 1));
+    ckm_i_milp_set_slope(m, row, NAN);  // with more memory they may fit together
     for (int32_t i = 0; i < n; i++) {
         if (items[i].key > 0.0) {
             ckm_i_milp_put(m, items[i].col, items[i].key);

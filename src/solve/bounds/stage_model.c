@@ -131,6 +131,7 @@ static void add_memory_row(builder *b, int32_t k)
     mark_touched(b, k);
     add_groups(b, k);
     b->out->memory_row[k] = ckm_i_milp_add_row(b->m, -INFINITY, (double)room / b->out->byte_scale);
+    ckm_i_milp_set_slope(b->m, b->out->memory_row[k], 1.0 / b->out->byte_scale);
     for (int32_t x = 0; x < df->n_tensors; x++) {
         if (b->group_col[x] >= 0 && b->working[x] != k) {
             ckm_i_milp_put(b->m, b->group_col[x], (double)df->tensors[x].bytes / b->out->byte_scale);

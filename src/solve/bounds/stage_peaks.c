@@ -131,6 +131,7 @@ static void add_row(separator *sp, int32_t u, int32_t before, int64_t side, int3
     }
     if (!m->failed) {
         m->row_upper[row] = (double)side / scale;
+        ckm_i_milp_set_slope(m, row, 1.0 / scale);  // every side is the budget less something
     }
 }
 

@@ -8,6 +8,7 @@
 
 #include "dataflow/dataflow.h"
 #include "schedule/stages.h"
+#include "solve/core/bound_lines.h"
 
 typedef struct ckm_i_solver ckm_i_solver;
 
@@ -60,6 +61,11 @@ struct ckm_i_solver {
     bool engines_err;                   // a schedule has contradicted one: their word does not count any more
     // An operator may stand for several, so that the class CKM_BOUND_FRONTIER is another one here: claims for it are ignored.
     bool operators_merged;
+    // Where bounds for other budgets go, and a schedule of another budget that keeps the order, which may be over this one and
+    // is worth a look; NULL: nowhere, none.
+    ckm_i_bound_lines *lines;
+    const ckm_schedule *hint;
+    bool proven_elsewhere;  // bounds come from other budgets: the time is for search
     // Work in another process that goes on beside the strategy, by ckm_i_solver_attend().
     void (*beside)(void *context);  // may be NULL
     void *beside_context;

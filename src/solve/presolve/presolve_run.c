@@ -102,6 +102,17 @@ static void tell(const ckm_i_solver *solver, const ckm_i_presolve *p)
                      p->original->n_tensors, p->n_small, p->n_dead, (long long)p->unit_bytes);
 }
 
+// Bounds for budgets in the reduced problem's unit are bounds for those that they stand for.
+static void hand_lines(const ckm_i_solver *inner, const ckm_i_presolve *p, const ckm_i_solver *outer)
+{
+    for (int32_t i = 0; outer->lines != NULL && i < inner->lines->n; i++) {
+        ckm_i_bound_line line = inner->lines->at[i];
+        line.at_bytes = outer->budget_bytes;
+        line.unit_bytes = p->unit_bytes;
+        ckm_i_bound_lines_add(outer->lines, &line);
+    }
+}
+
 static ckm_status run_reduced(ckm_i_solver *solver, const ckm_i_presolve *p, const ckm_i_strategy *strategy,
                               ckm_error *err)
 {
@@ -113,6 +124,8 @@ static ckm_status run_reduced(ckm_i_solver *solver, const ckm_i_presolve *p, con
                   .handed_proven = solver->proven_cost,
                   .error = CKM_ERROR_INIT};
     ckm_status status = CKM_OK;
+    ckm_i_bound_lines lines = {0};
+    ckm_schedule *hint = NULL;
     options.stop = should_stop;
     options.progress = watch;
     options.log = solver->options->log != NULL ? pass_log : NULL;
@@ -128,8 +141,15 @@ static ckm_status run_reduced(ckm_i_solver *solver, const ckm_i_presolve *p, con
     h.inner.operators_merged = p->n_views + p->n_merged > 0;
     h.inner.beside = solver->beside;
     h.inner.beside_context = solver->beside_context;
+    h.inner.lines = &lines;
+    h.inner.proven_elsewhere = solver->proven_elsewhere;
+    if (solver->hint != NULL) {
+        CKM_I_TRY(ckm_i_presolve_map_forward(p, solver->hint, &hint, err));
+        h.inner.hint = hint;
+    }
     CKM_I_TRY(offer_start(&h, err));
     CKM_I_TRY(strategy->run(&h.inner, err));
+    hand_lines(&h.inner, p, solver);
     hand_on(&h, strategy->name);
     solver->engines_err = solver->engines_err || h.inner.engines_err;
     if (h.inner.infeasible && h.inner.infeasible_claimed) {
@@ -145,6 +165,8 @@ cleanup:
         }
     }
     ckm_i_solver_dispose(&h.inner);
+    ckm_i_bound_lines_dispose(&lines);
+    ckm_schedule_free(hint);
     return status;
 }
 

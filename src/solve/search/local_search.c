@@ -253,6 +253,23 @@ cleanup:
     return status;
 }
 
+// A schedule of another budget, brought within this one.
+static ckm_status follow_hint(course *c, ckm_error *err)
+{
+    ckm_i_searcher *searcher = &c->team->searchers[0];
+    ckm_status status = CKM_OK;
+    CKM_I_TRY(ckm_i_search_load(searcher->s, c->solver->hint, err));
+    ckm_i_mover_repair(&searcher->mover, ckm_i_team_repair_deadline(c->team));
+    if (searcher->s->failed) {
+        status = ckm_i_error_memory(err);
+        goto cleanup;
+    }
+    CKM_I_TRY(hand_in(c, searcher->s, "local-search", err));
+    CKM_I_TRY(add_to_pool(c, searcher->s, err));
+cleanup:
+    return status;
+}
+
 static ckm_status set_up(course *c, ckm_error *err)
 {
     const ckm_dataflow *df = c->solver->df;
@@ -278,6 +295,9 @@ static ckm_status set_up(course *c, ckm_error *err)
         c->team->searchers[i].mover.penalty = c->team->price;
     }
     CKM_I_TRY(hand_in(c, first->s, "local-search", err));
+    if (c->solver->hint != NULL) {
+        CKM_I_TRY(follow_hint(c, err));
+    }
     CKM_I_TRY(adopt(c, err));
     for (int i = 1; i < n && c->pool.n > 0; i++) {
         CKM_I_TRY(ckm_i_snapshot_load(&c->pool.at[0], c->team->searchers[i].s, err));

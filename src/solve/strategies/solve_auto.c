@@ -45,7 +45,7 @@ static int threads_of_prover(void *prover)
 
 static ckm_i_spans *suggest(void *prover)
 {
-    return ckm_i_prover_take_rounded(prover);
+    return prover != NULL ? ckm_i_prover_take_rounded(prover) : NULL;
 }
 
 // Search in all threads but those of the prover when that is at work beside it.
@@ -194,6 +194,10 @@ static ckm_status run(ckm_i_solver *solver, ckm_error *err)
     }
     CKM_I_TRY(run_chain(solver, err));
     if (ckm_i_solver_should_stop(solver)) {
+        goto cleanup;
+    }
+    if (solver->proven_elsewhere) {
+        CKM_I_TRY(search(solver, NULL, false, time_left(solver), err));
         goto cleanup;
     }
     CKM_I_TRY(ckm_i_prover_create(solver, true, &prover, err));

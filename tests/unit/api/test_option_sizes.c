@@ -146,6 +146,15 @@ static ckm_status plan_create(const void *options, ckm_error *err)
     return status;
 }
 
+static ckm_status solve_frontier(const void *options, ckm_error *err)
+{
+    const int64_t budget = 20;
+    ckm_solve_result result = {0};
+    ckm_status status = ckm_solve_frontier(w.df, options, &budget, 1, &result, err);
+    ckm_solve_result_dispose(&result);
+    return status;
+}
+
 static ckm_status solve_plain(int64_t budget_bytes, void *user, ckm_schedule **out, ckm_error *err)
 {
     (void)budget_bytes;
@@ -431,6 +440,7 @@ static void every_function_reads_sizes(void **state)
         ROW(max_batch_solve, ckm_solve_options, CKM_SOLVE_OPTIONS_INIT, solving),
         ROW(min_budget, ckm_solve_options, CKM_SOLVE_OPTIONS_INIT, solving),
         ROW(solve, ckm_solve_options, CKM_SOLVE_OPTIONS_INIT, solving),
+        ROW(solve_frontier, ckm_solve_options, CKM_SOLVE_OPTIONS_INIT, solving),
         ROW(trainer_fit, ckm_solve_options, CKM_SOLVE_OPTIONS_INIT, solving),
         ROW(plan_create, ckm_plan_options, CKM_PLAN_OPTIONS_INIT, packing),
         ROW(run_plan_under_budget, ckm_plan_options, CKM_PLAN_OPTIONS_INIT, packing),
