@@ -232,13 +232,47 @@ static ckm_status run_round(frontier *f, int round, double seconds, ckm_error *e
     for (int32_t i = down ? f->n - 1 : 0; i >= 0 && i < f->n; i += step) {
         double left = end - ckm_i_clock_seconds();
         bool first = !is_solved(f, i);
-        if (!has_turn(f, round, i) || (!first && (left <= 0.0 || should_stop(f)))) {
+        if (!has_turn(f, round, i) || should_stop(f) || (!first && left <= 0.0)) {
             continue;
         }
         double slice = left / fmax(count_turns(f, round, i, step), 1.0);
         CKM_I_CHECK(solve_slice(f, i, fmax(slice, shortest_seconds), round, err));
     }
     return share(f, err);
+}
+
+// Where the search was stopped before a budget's first turn, what is known without one.
+static ckm_status fill_unsolved(frontier *f, ckm_error *err)
+{
+    ckm_schedule *plain = NULL;
+    ckm_simulation facts;
+    ckm_status status = CKM_OK;
+    CKM_I_TRY(ckm_schedule_baseline(f->df, &plain, err));
+    CKM_I_TRY(ckm_schedule_simulate(f->df, plain, NULL, &facts, err));
+    for (int32_t i = 0; i < f->n; i++) {
+        bool refuted = f->budgets[f->order[i]] < f->floor_bytes;
+        if (is_solved(f, i)) {
+            continue;
+        }
+        *at(f, i) = (ckm_solve_result){
+            .status = refuted ? CKM_SOLVE_INFEASIBLE : CKM_SOLVE_UNKNOWN,
+            .cost = -1,
+            .peak_bytes = -1,
+            .budget_bytes = f->budgets[f->order[i]],
+            .baseline_cost = facts.cost,
+            .baseline_peak_bytes = facts.peak_bytes,
+            .floor_bytes = f->floor_bytes,
+            .least_peak_bytes = facts.peak_bytes,
+            .bound_cost = (double)f->df->total_cost,
+            .bound_covers = CKM_BOUND_ANY,
+            .gap = NAN,
+        };
+        f->solved[f->order[i]] = true;
+    }
+    CKM_I_TRY(share(f, err));
+cleanup:
+    ckm_schedule_free(plain);
+    return status;
 }
 
 static int by_budget(const void *a, const void *b, const int64_t *budgets)
@@ -283,7 +317,7 @@ static ckm_status run(frontier *f, ckm_error *err)
         double left = f->end_seconds - ckm_i_clock_seconds();
         CKM_I_CHECK(run_round(f, round, fmax(left, 0.0) * shares[round], err));
     }
-    return CKM_OK;
+    return should_stop(f) ? fill_unsolved(f, err) : CKM_OK;
 }
 
 ckm_status ckm_solve_frontier(const ckm_dataflow *df, const ckm_solve_options *options, const int64_t *budgets,

@@ -85,8 +85,38 @@ static void budgets_share_what_is_true(void **state)
     assert_true(optimal * 2 > cases);
 }
 
+static bool stop_at_once(void *user)
+{
+    (void)user;
+    return true;
+}
+
+static void a_stopped_search_fills_all_results(void **state)
+{
+    (void)state;
+    ckm_i_rng rng = {.state = 5};
+    oracle_graph g;
+    ckm_solve_result results[2];
+    ckm_solve_options options = CKM_SOLVE_OPTIONS_INIT;
+    oracle_random_graph(&rng, 6, 7, 9, &g);
+    ckm_dataflow *df = oracle_build(&g);
+    options.stop = stop_at_once;
+    const int64_t budgets[2] = {oracle_least_peak(&g, ORACLE_ANY), oracle_least_peak(&g, ORACLE_ANY) / 2};
+    assert_int_equal(ckm_solve_frontier(df, &options, budgets, 2, results, NULL), CKM_OK);
+    assert_int_equal(results[0].status, CKM_SOLVE_UNKNOWN);
+    assert_int_equal(results[1].status, CKM_SOLVE_INFEASIBLE);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(results[i].budget_bytes, budgets[i]);
+        assert_true(results[i].bound_cost == (double)ckm_dataflow_total_cost(df));
+        assert_int_equal(results[i].cost, -1);
+        ckm_solve_result_dispose(&results[i]);
+    }
+    ckm_dataflow_free(df);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(budgets_share_what_is_true)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(budgets_share_what_is_true),
+                                       cmocka_unit_test(a_stopped_search_fills_all_results)};
     return cmocka_run_group_tests_name("frontier", tests, NULL, NULL);
 }
