@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "schedule/schedule.h"
 #include "schedule/schedule_order.h"
+#include "solve/leave_out_many.h"
 
 // Seconds at most, and those that there are after the deadline.
 static const double longest_seconds = 10.0, late_seconds = 0.5;
@@ -199,6 +200,18 @@ static ckm_status allocate(sequence *q, const ckm_schedule *s, ckm_error *err)
                : CKM_OK;
 }
 
+static void dispose(sequence *q)
+{
+    free(q->order);
+    free(q->packed);
+    free(q->in);
+    free(q->trial);
+    free(q->candidates);
+    free(q->runs);
+    free(q->needed);
+    free(q->touched);
+}
+
 static void load(sequence *q, const ckm_schedule *s)
 {
     q->n = 0;
@@ -233,6 +246,64 @@ static ckm_status run(sequence *q, const ckm_i_solver *solver, double exponent, 
     return CKM_OK;
 }
 
+typedef struct limit {
+    const ckm_i_solver *solver;
+    double until;
+} limit;
+
+static bool is_past(void *context)
+{
+    const limit *l = context;
+    return is_over(l->solver, l->until);
+}
+
+// Many at a time, by each of the exponents, as far as they fit by a profile of memory.
+static ckm_status run_many(sequence *q, ckm_i_solver *solver, const ckm_schedule *first, double until,
+                           const char *source, ckm_error *err)
+{
+    ckm_status status = CKM_OK;
+    ckm_schedule *made = NULL;
+    ckm_schedule *best = NULL;
+    int64_t best_cost = solver->best_cost >= 0 ? solver->best_cost : INT64_MAX;
+    limit l = {solver, until};
+    for (size_t i = 0; i < sizeof exponents / sizeof exponents[0] && !is_over(solver, until); i++) {
+        ckm_i_leave_out_options options = {solver->budget_bytes, exponents[i], is_past, &l};
+        ckm_verdict verdict;
+        load(q, first);
+        CKM_I_TRY(ckm_i_leave_out_many(q->df, &options, q->order, &q->n, err));
+        CKM_I_TRY(ckm_i_schedule_from_order(q->df, q->order, q->n, &made, err));
+        CKM_I_TRY(ckm_schedule_verify(q->df, made, solver->budget_bytes, &verdict, err));
+        if (verdict.ok && verdict.cost < best_cost) {
+            best_cost = verdict.cost;
+            ckm_schedule_free(best);
+            best = made;
+            made = NULL;
+        }
+        ckm_schedule_free(made);
+        made = NULL;
+    }
+    if (best != NULL) {
+        CKM_I_TRY(ckm_i_solver_offer_schedule(solver, best, source, err));
+    }
+cleanup:
+    ckm_schedule_free(made);
+    ckm_schedule_free(best);
+    return status;
+}
+
+ckm_status ckm_i_leave_out_of(ckm_i_solver *solver, const ckm_schedule *s, const char *source, ckm_error *err)
+{
+    sequence q = {.df = solver->df};
+    double now = ckm_i_clock_seconds();
+    double until = fmin(now + longest_seconds, fmax(solver->deadline_seconds, now + late_seconds));
+    ckm_status status = CKM_OK;
+    CKM_I_TRY(allocate(&q, s, err));
+    CKM_I_TRY(run_many(&q, solver, s, until, source, err));
+cleanup:
+    dispose(&q);
+    return status;
+}
+
 ckm_status ckm_i_leave_out(ckm_i_solver *solver, ckm_error *err)
 {
     const ckm_solve_options *options = solver->options;
@@ -250,6 +321,8 @@ ckm_status ckm_i_leave_out(ckm_i_solver *solver, ckm_error *err)
     char source[sizeof solver->best_source];
     memcpy(source, solver->best_source, sizeof source);
     CKM_I_TRY(allocate(&q, first, err));
+    CKM_I_TRY(run_many(&q, solver, first, until, source, err));
+    first = solver->best_schedule;
     for (int i = 0; i < tries && !is_over(solver, until); i++) {
         load(&q, first);
         CKM_I_TRY(run(&q, solver, exponents[i], until, &found[i], err));
@@ -263,13 +336,6 @@ cleanup:
     for (int i = 0; i < tries; i++) {
         ckm_schedule_free(found[i]);
     }
-    free(q.order);
-    free(q.packed);
-    free(q.in);
-    free(q.trial);
-    free(q.candidates);
-    free(q.runs);
-    free(q.needed);
-    free(q.touched);
+    dispose(&q);
     return status;
 }

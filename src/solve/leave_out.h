@@ -11,4 +11,9 @@
 // the deadline, or a little after it where that has passed. O(steps) for each computation that is tried.
 ckm_status ckm_i_leave_out(ckm_i_solver *solver, ckm_error *err) CKM_NODISCARD;
 
+// The same of a schedule that fits the budget, by a profile of memory alone: in time nearly proportional to its length. What
+// is cheaper than the best is handed in.
+ckm_status ckm_i_leave_out_of(ckm_i_solver *solver, const ckm_schedule *s, const char *source,
+                              ckm_error *err) CKM_NODISCARD;
+
 #endif

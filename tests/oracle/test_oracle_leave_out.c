@@ -15,6 +15,23 @@ enum { GRAPHS = 20000 };
 
 static const int64_t without_end = INT64_MAX / 4;
 
+// The cost of what is left by a profile of memory alone.
+static int64_t left_by_profile(const ckm_dataflow *df, const ckm_schedule *s, int64_t budget_bytes)
+{
+    ckm_error err = CKM_ERROR_INIT;
+    ckm_solve_options options = CKM_SOLVE_OPTIONS_INIT;
+    ckm_i_solver solver;
+    options.budget_bytes = budget_bytes;
+    ckm_i_solver_init(&solver, df, &options, budget_bytes);
+    assert_int_equal(ckm_i_solver_offer_schedule(&solver, s, "random", &err), CKM_OK);
+    if (ckm_i_leave_out_of(&solver, s, "random", &err) != CKM_OK) {
+        fail_msg("%s", err.message);
+    }
+    int64_t cost = solver.best_cost;
+    ckm_i_solver_dispose(&solver);
+    return cost;
+}
+
 // The cost of what is left of a schedule within a budget, -1 for schedules that searches work on. *before: its own.
 static int64_t left(const ckm_dataflow *df, const ckm_schedule *s, int64_t budget_bytes, int64_t *before)
 {
@@ -48,6 +65,7 @@ static void random_schedules(void **state)
     (void)state;
     int64_t looked_at = 0;
     int64_t cheaper = 0;
+    int64_t n_by_profile = 0;
     for (int64_t i = 0; i < oracle_scaled(GRAPHS); i++) {
         ckm_i_rng rng = {.state = (uint64_t)i * 2654435761u + 1};
         oracle_graph g;
@@ -58,6 +76,10 @@ static void random_schedules(void **state)
         int64_t before = 0;
         assert_int_equal(ckm_schedule_simulate(df, s, NULL, &own, NULL), CKM_OK);
         int64_t cost = left(df, s, own.peak_bytes, &before);
+        int64_t by_profile = left_by_profile(df, s, own.peak_bytes);
+        assert_true(by_profile <= before);
+        assert_int_equal(left_by_profile(df, s, without_end), ckm_dataflow_total_cost(df));
+        n_by_profile += by_profile < before;
         if (cost >= 0) {
             looked_at++;
             cheaper += cost < before;
@@ -68,6 +90,7 @@ static void random_schedules(void **state)
         ckm_dataflow_free(df);
     }
     assert_true(looked_at > oracle_scaled(GRAPHS) / 4);
+    assert_true(n_by_profile > oracle_scaled(GRAPHS) / 20);
     assert_true(cheaper > oracle_scaled(GRAPHS) / 20);
 }
 
