@@ -6,11 +6,18 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "schedule/schedule_order.h"
+#include "solve/leave_out.h"
 #include "solve/search/local_search.h"
 #include "solve/floor/pebbling_schedule.h"
 
 // Work of the game where a schedule is looked for at the end of a run.
 static const int64_t game_work = 8000000;
+
+// Work for writing a schedule of it down, a few million computations.
+static const int64_t writing_work = 200000000;
+
+// Of the time left, for each manner of playing; at least so many seconds, where time is up.
+static const double share_of_time = 0.4, late_seconds = 0.3;
 
 // Above this many operators nothing more is begun when time is up: setting up a game and searches takes a second each.
 static const int32_t large_ops = 50000;
@@ -46,50 +53,110 @@ ckm_status ckm_i_pebbling_least(ckm_i_pebbling *p, int64_t enough_bytes, int64_t
         if (budget >= below_bytes || (options->stop != NULL && options->stop(options->user))) {
             break;
         }
-        CKM_I_CHECK(ckm_i_pebbling_schedule(p, budget, work, options->stop, options->user, out, err));
+        for (int manner = 0; manner < CKM_I_PLAY_MANNERS && *out == NULL; manner++) {
+            CKM_I_CHECK(ckm_i_pebbling_schedule(p, (ckm_i_play_manner)manner, budget, work / CKM_I_PLAY_MANNERS,
+                                                options->stop, options->user, out, err));
+        }
     }
     return CKM_OK;
 }
 
-// The game's schedule for the budget itself, where that is not refuted; else its smallest. A strategy that
-// answers for a class of schedules need not take it, as it may belong to none: then only the least peak is lowered.
-static ckm_status play(ckm_i_solver *solver, bool takes_any, ckm_error *err)
+// Hands in a schedule of the game. A strategy that answers for a class of schedules need not take it, as it may belong to
+// none: then only the least peak is lowered.
+static ckm_status take(ckm_i_solver *solver, const ckm_schedule *schedule, bool takes_any, ckm_error *err)
+{
+    ckm_verdict verdict;
+    CKM_I_CHECK(ckm_schedule_verify(solver->df, schedule, -1, &verdict, err));
+    if (!verdict.ok) {
+        return ckm_i_error(err, CKM_ERR_INTERNAL, "the verifier refuses a schedule of the pebble game: %s",
+                           verdict.why);
+    }
+    if (takes_any) {
+        CKM_I_CHECK(ckm_i_solver_offer_schedule(solver, schedule, "pebbling", err));
+    } else if (verdict.peak_bytes < solver->least_peak_bytes) {
+        solver->least_peak_bytes = verdict.peak_bytes;
+    }
+    ckm_i_solver_note(solver, verdict.cost, verdict.peak_bytes, ckm_i_schedule_class(solver->df, schedule));
+    return CKM_OK;
+}
+
+typedef struct limit {
+    const ckm_solve_options *options;
+    double until;
+} limit;
+
+static bool is_past(void *context)
+{
+    const limit *l = context;
+    return ckm_i_clock_seconds() >= l->until || (l->options->stop != NULL && l->options->stop(l->options->user));
+}
+
+// Schedules for the budget itself, in every manner; by more work where the game believes in a larger one only. A strategy
+// that takes any has what is left of them after leaving out.
+static ckm_status build_within(ckm_i_solver *solver, ckm_i_pebbling *game, int64_t enough_bytes, bool takes_any,
+                               bool *found, ckm_error *err)
 {
     const ckm_solve_options *options = solver->options;
-    ckm_i_memory_floor_options limits = {game_work, INT64_MAX};
-    ckm_i_memory_floor_result found;
+    ckm_status status = CKM_OK;
     ckm_schedule *schedule = NULL;
-    ckm_verdict verdict;
-    ckm_i_pebbling game;
-    ckm_status status;
-    CKM_I_CHECK(ckm_i_pebbling_init(&game, solver->df, err));
-    CKM_I_TRY(ckm_i_memory_floor_find(&game, &limits, &found, err));
-    bool open = !solver->infeasible || solver->infeasible_claimed;
-    if (open && solver->budget_bytes >= found.enough_bytes) {
-        CKM_I_TRY(ckm_i_pebbling_schedule(&game, solver->budget_bytes, game_work, options->stop, options->user,
-                                          &schedule, err));
+    bool fits = enough_bytes <= solver->budget_bytes;
+    *found = false;
+    if (!fits) {
+        CKM_I_TRY(ckm_i_memory_floor_aim(game, solver->budget_bytes, game_work, &fits, err));
     }
-    if (schedule == NULL) {
-        CKM_I_TRY(ckm_i_pebbling_least(&game, found.enough_bytes, solver->least_peak_bytes, game_work, options,
-                                       &schedule, err));
+    for (int manner = 0; fits && manner < CKM_I_PLAY_MANNERS; manner++) {
+        if (*found && (!takes_any || ckm_i_clock_seconds() >= solver->deadline_seconds)) {
+            break;
+        }
+        double now = ckm_i_clock_seconds();
+        limit l = {options, now + fmax(late_seconds, (solver->deadline_seconds - now) * share_of_time)};
+        CKM_I_TRY(ckm_i_pebbling_schedule(game, (ckm_i_play_manner)manner, solver->budget_bytes, writing_work, is_past,
+                                          &l, &schedule, err));
+        if (schedule != NULL) {
+            *found = true;
+            CKM_I_TRY(take(solver, schedule, takes_any, err));
+            if (takes_any) {
+                CKM_I_TRY(ckm_i_leave_out_of(solver, schedule, "pebbling", err));
+            }
+        }
+        ckm_schedule_free(schedule);
+        schedule = NULL;
+    }
+cleanup:
+    ckm_schedule_free(schedule);
+    return status;
+}
+
+// The game's schedule for the budget itself, where that is not refuted; else its smallest where that is asked for.
+static ckm_status play(ckm_i_solver *solver, bool takes_any, bool or_smallest, ckm_error *err)
+{
+    ckm_i_memory_floor_options limits = {game_work, INT64_MAX};
+    ckm_i_memory_floor_result known;
+    ckm_schedule *schedule = NULL;
+    ckm_i_pebbling game;
+    bool found = false;
+    ckm_status status;
+    CKM_I_CHECK(ckm_i_pebbling_init_again(&game, solver->df, err));
+    CKM_I_TRY(ckm_i_memory_floor_find(&game, &limits, &known, err));
+    if (!solver->infeasible || solver->infeasible_claimed) {
+        CKM_I_TRY(build_within(solver, &game, known.enough_bytes, takes_any, &found, err));
+    }
+    if (!found && or_smallest) {
+        CKM_I_TRY(ckm_i_pebbling_least(&game, known.enough_bytes, solver->least_peak_bytes, writing_work,
+                                       solver->options, &schedule, err));
     }
     if (schedule != NULL) {
-        // Where operators run only once, the game's schedules need not be legal.
-        CKM_I_TRY(ckm_schedule_verify(solver->df, schedule, -1, &verdict, err));
-        if (verdict.ok && takes_any) {
-            CKM_I_TRY(ckm_i_solver_offer_schedule(solver, schedule, "pebbling", err));
-        } else if (verdict.ok && verdict.peak_bytes < solver->least_peak_bytes) {
-            solver->least_peak_bytes = verdict.peak_bytes;
-        }
-        if (verdict.ok) {
-            ckm_bound_class belongs = ckm_i_schedule_class(solver->df, schedule);
-            ckm_i_solver_note(solver, verdict.cost, verdict.peak_bytes, belongs);
-        }
+        CKM_I_TRY(take(solver, schedule, takes_any, err));
     }
 cleanup:
     ckm_schedule_free(schedule);
     ckm_i_pebbling_dispose(&game);
     return status;
+}
+
+ckm_status ckm_i_offer_pebbling(ckm_i_solver *solver, ckm_error *err)
+{
+    return play(solver, true, false, err);
 }
 
 ckm_status ckm_i_least_peak(ckm_i_solver *solver, const ckm_i_strategy *strategy, int64_t floor_bytes, double seconds,
@@ -101,7 +168,7 @@ ckm_status ckm_i_least_peak(ckm_i_solver *solver, const ckm_i_strategy *strategy
     if (solver->df->n_ops > large_ops && ckm_i_clock_seconds() >= solver->deadline_seconds) {
         return CKM_OK;
     }
-    CKM_I_CHECK(play(solver, strategy->takes_any_schedule, err));
+    CKM_I_CHECK(play(solver, strategy->takes_any_schedule, true, err));
     for (int step = 0; step < steps && low < solver->least_peak_bytes; step++) {
         if (options->stop != NULL && options->stop(options->user)) {
             break;

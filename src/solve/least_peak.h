@@ -12,8 +12,12 @@
 ckm_status ckm_i_least_peak(ckm_i_solver *solver, const ckm_i_strategy *strategy, int64_t floor_bytes, double seconds,
                             ckm_error *err) CKM_NODISCARD;
 
+// Hands in the reverse pebble game's schedule for the budget, where it finds one.
+ckm_status ckm_i_offer_pebbling(ckm_i_solver *solver, ckm_error *err) CKM_NODISCARD;
+
 // A schedule of hardly any memory: at the budgets the game believes in and a little above, the first that it can write
-// out; *out is NULL when there is none below `below_bytes`. `work` units at most for each.
+// out; *out is NULL when there is none below `below_bytes`. `work` units at most for each. The game is
+// one in which every operator may run again.
 ckm_status ckm_i_pebbling_least(ckm_i_pebbling *p, int64_t enough_bytes, int64_t below_bytes, int64_t work,
                                 const ckm_solve_options *options, ckm_schedule **out, ckm_error *err) CKM_NODISCARD;
 

@@ -113,10 +113,16 @@ static ckm_status play(search *s, ckm_error *err)
     s->floor_bytes = found.floor_bytes;
     s->lower = found.floor_bytes;
     tell(s);
+    if (game.ancestors != NULL) {
+        // The floor knows what runs once; what there is a game to show for does not.
+        ckm_i_pebbling_dispose(&game);
+        CKM_I_TRY(ckm_i_pebbling_init_again(&game, s->df, err));
+        CKM_I_TRY(ckm_i_memory_floor_find(&game, &limits, &found, err));
+    }
     ckm_solve_options writing = *o;
     writing.stop = game_is_over;
     writing.user = s;
-    CKM_I_TRY(ckm_i_pebbling_least(&game, found.enough_bytes, s->best, limits.work / 2, &writing, &schedule, err));
+    CKM_I_TRY(ckm_i_pebbling_least(&game, found.enough_bytes, s->best, limits.work, &writing, &schedule, err));
     if (schedule != NULL) {
         ckm_schedule_info info = *ckm_schedule_get_info(schedule);
         snprintf(info.strategy, sizeof info.strategy, "pebbling");

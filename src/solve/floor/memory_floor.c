@@ -81,6 +81,14 @@ static int64_t enough_one_by_one(finder *f, const int32_t *slots, int32_t n)
     return peak;
 }
 
+static ckm_status note_one_by_one(finder *f, const int32_t *slots, int32_t n, ckm_error *err)
+{
+    int32_t state = -1;
+    CKM_I_CHECK(ckm_i_pebbling_intern(f->p, slots, n, &state, err));
+    ckm_i_pebbling_note(f->p, state, enough_one_by_one(f, slots, n), -1, -1);
+    return CKM_OK;
+}
+
 // Narrows *low ... *high for a set. Nothing below `from` is tried: what lies there depends on members that are open
 // themselves.
 static ckm_status narrow(finder *f, const int32_t *slots, int32_t n, int64_t from, int64_t limit, int64_t *low,
@@ -132,6 +140,9 @@ static ckm_status look_at_op(finder *f, int32_t v, bool again, ckm_error *err)
     high = high > low ? high : low;
     p->work += n + 1;
     ckm_status status = CKM_OK;
+    if (n > 0 && p->ancestors == NULL) {
+        CKM_I_CHECK(note_one_by_one(f, needs, n, err));
+    }
     // Later sweeps are for what may raise the floor.
     if (low < high && !(again && high <= f->floor_bytes)) {
         from = again && from < f->floor_bytes ? f->floor_bytes : from;
@@ -150,6 +161,9 @@ static ckm_status look_at_set(finder *f, int32_t n, int64_t *high, ckm_error *er
     int64_t enough = enough_one_by_one(f, f->slots, n);
     *high = enough < *high ? enough : *high;
     *high = *high > low ? *high : low;
+    if (f->p->ancestors == NULL) {
+        CKM_I_CHECK(note_one_by_one(f, f->slots, n, err));
+    }
     ckm_status status = narrow(f, f->slots, n, low, f->limit * RESULTS_SHARE, &low, high, err);
     f->floor_bytes = low > f->floor_bytes ? low : f->floor_bytes;
     return status;
@@ -224,6 +238,53 @@ ckm_status ckm_i_memory_floor_find(ckm_i_pebbling *p, const ckm_i_memory_floor_o
         f.limit *= LIMIT_GROWTH;
     }
     *out = (ckm_i_memory_floor_result){f.floor_bytes, enough > f.floor_bytes ? enough : f.floor_bytes};
+cleanup:
+    free(f.slots);
+    free(f.parts);
+    return status;
+}
+
+// Whether the members of a set, and operators that need it, are known to fit.
+static ckm_status fits_budget(finder *f, const int32_t *slots, int32_t n, int64_t budget_bytes, bool *fits,
+                              ckm_error *err)
+{
+    ckm_i_pebbling *p = f->p;
+    int32_t state = -1;
+    int64_t key = 0;
+    ckm_i_pebbling_answer answer = CKM_I_PEBBLING_OPEN;
+    CKM_I_CHECK(note_one_by_one(f, slots, n, err));
+    CKM_I_CHECK(ckm_i_pebbling_intern(p, slots, n, &state, err));
+    if (p->states[state].high_bytes > budget_bytes) {
+        CKM_I_CHECK(ckm_i_pebbling_decide(p, state, budget_bytes, f->work_end - p->work, &answer, &key, err));
+    }
+    *fits = p->states[state].high_bytes <= budget_bytes;
+    return CKM_OK;
+}
+
+ckm_status ckm_i_memory_floor_aim(ckm_i_pebbling *p, int64_t budget_bytes, int64_t work, bool *fits, ckm_error *err)
+{
+    finder f = {.p = p, .work_end = p->work + work};
+    ckm_status status = CKM_OK;
+    *fits = true;
+    f.slots = ckm_i_malloc(2 * (size_t)p->n_slots + 1, sizeof *f.slots);
+    f.parts = ckm_i_malloc(2 * (size_t)p->n_slots + 1, sizeof *f.parts);
+    if (f.slots == NULL || f.parts == NULL) {
+        status = ckm_i_error_memory(err);
+        goto cleanup;
+    }
+    for (int32_t v = 0; v < p->df->n_ops && *fits; v++) {
+        if (p->high_bytes[v] > budget_bytes) {
+            int64_t own = ckm_i_pebbling_go_back(p, v, NULL, 0);
+            ckm_i_pebbling_undo(p);
+            CKM_I_TRY(fits_budget(&f, p->needs + p->needs_at[v], p->needs_at[v + 1] - p->needs_at[v], budget_bytes,
+                                  fits, err));
+            *fits = *fits && own <= budget_bytes;
+            p->high_bytes[v] = *fits ? budget_bytes : p->high_bytes[v];
+        }
+    }
+    if (*fits) {
+        CKM_I_TRY(fits_budget(&f, f.slots, collect_results(&f), budget_bytes, fits, err));
+    }
 cleanup:
     free(f.slots);
     free(f.parts);

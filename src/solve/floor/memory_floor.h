@@ -26,7 +26,12 @@ int64_t ckm_i_memory_floor_work(int64_t most, double time_limit_seconds);
 ckm_status ckm_i_memory_floor_find(ckm_i_pebbling *p, const ckm_i_memory_floor_options *options,
                                    ckm_i_memory_floor_result *out, ckm_error *err) CKM_NODISCARD;
 
-// The same in one call.
+// After ckm_i_memory_floor_find in a game where every operator may run again: looks for a way to play it within a budget,
+// which may be less than what was found to be enough.
+ckm_status ckm_i_memory_floor_aim(ckm_i_pebbling *p, int64_t budget_bytes, int64_t work, bool *fits,
+                                  ckm_error *err) CKM_NODISCARD;
+
+// A game and ckm_i_memory_floor_find in one call.
 ckm_status ckm_i_memory_floor(const ckm_dataflow *df, const ckm_i_memory_floor_options *options,
                               ckm_i_memory_floor_result *out, ckm_error *err) CKM_NODISCARD;
 

@@ -186,14 +186,16 @@ cleanup:
     return status;
 }
 
-ckm_status ckm_i_pebbling_init(ckm_i_pebbling *p, const ckm_dataflow *df, ckm_error *err)
+static ckm_status init(ckm_i_pebbling *p, const ckm_dataflow *df, bool all_again, ckm_error *err)
 {
     ckm_status status = CKM_OK;
     *p = (ckm_i_pebbling){.df = df};
     size_t most_pairs = ckm_i_most_pairs(df);
     CKM_I_TRY(number_slots(p, err));
     CKM_I_TRY(find_shared(p, most_pairs, err));
-    CKM_I_TRY(find_ancestors(p, err));
+    if (!all_again) {
+        CKM_I_TRY(find_ancestors(p, err));
+    }
     CKM_I_TRY(find_needs(p, err));
     size_t n = (size_t)p->n_slots;
     p->low_bytes = ckm_i_calloc((size_t)df->n_ops, sizeof *p->low_bytes);
@@ -216,6 +218,16 @@ cleanup:
         ckm_i_pebbling_dispose(p);
     }
     return status;
+}
+
+ckm_status ckm_i_pebbling_init(ckm_i_pebbling *p, const ckm_dataflow *df, ckm_error *err)
+{
+    return init(p, df, false, err);
+}
+
+ckm_status ckm_i_pebbling_init_again(ckm_i_pebbling *p, const ckm_dataflow *df, ckm_error *err)
+{
+    return init(p, df, true, err);
 }
 
 void ckm_i_pebbling_dispose(ckm_i_pebbling *p)
@@ -434,7 +446,7 @@ ckm_status ckm_i_pebbling_intern(ckm_i_pebbling *p, const int32_t *slots, int32_
         if (n > 0) {
             memcpy(p->arena + p->n_arena, slots, (size_t)n * sizeof *slots);
         }
-        p->states[p->n_states] = (ckm_i_pebbling_state){p->n_arena, n, 0, INT64_MAX};
+        p->states[p->n_states] = (ckm_i_pebbling_state){p->n_arena, n, 0, INT64_MAX, -1, -1};
         p->n_arena += n;
         p->table[at] = p->n_states++;
     }

@@ -15,12 +15,16 @@ typedef struct ckm_i_pebbling_state {
     int64_t at;  // its slots, ascending, in the arena
     int32_t n;
     int64_t low_bytes;   // proven: no schedule gets there with less
-    int64_t high_bytes;  // believed to be enough; INT64_MAX: nothing known
+    int64_t high_bytes;  // enough, where every operator may run again; INT64_MAX: nothing known
+    // How: by going back over operator `via` to state `to`. via < 0: all but the members of `to`, of none where that is
+    // negative, are computed one by one, from nothing, beside the rest.
+    int32_t via, to;
 } ckm_i_pebbling_state;
 
 // A state whose moves are being tried one after the other.
 typedef struct ckm_i_pebbling_frame {
-    int32_t state, n_moves, next;
+    int32_t from, state, to;  // the state met, what is left of it after dropping, where the move tried last leads
+    int32_t n_moves, next;
     int64_t first_move;
     int64_t key_bytes;  // least that a move refused so far would have needed
     bool forced;        // the only move, to a state that needs no more than this one
@@ -28,7 +32,7 @@ typedef struct ckm_i_pebbling_frame {
 
 typedef struct ckm_i_pebbling_move {
     int32_t op;
-    int64_t peak_bytes;
+    int64_t peak_bytes, after_bytes;
 } ckm_i_pebbling_move;
 
 typedef struct ckm_i_pebbling {
@@ -59,6 +63,7 @@ typedef struct ckm_i_pebbling {
     int32_t *table;
     int64_t table_size;
     int64_t work;
+    bool small_first;  // the order in which moves are tried
     int32_t *slots, *child;
     ckm_i_pebbling_frame *frames;
     int64_t n_frames, cap_frames;
@@ -68,6 +73,8 @@ typedef struct ckm_i_pebbling {
 
 // O(operators + edges), and with operators that run only once O(operators * edges).
 ckm_status ckm_i_pebbling_init(ckm_i_pebbling *p, const ckm_dataflow *df, ckm_error *err) CKM_NODISCARD;
+// The same where every operator may run again: what is found to be enough has a game to show for it.
+ckm_status ckm_i_pebbling_init_again(ckm_i_pebbling *p, const ckm_dataflow *df, ckm_error *err) CKM_NODISCARD;
 void ckm_i_pebbling_dispose(ckm_i_pebbling *p);
 
 // What must be in memory while v runs, beside its outputs: slots, ascending and each once, to `out`, which has room for
@@ -93,6 +100,13 @@ int32_t ckm_i_pebbling_members(const ckm_i_pebbling *p, const int32_t *slots, in
 // The state of a set of slots, ascending.
 ckm_status ckm_i_pebbling_intern(ckm_i_pebbling *p, const int32_t *slots, int32_t n, int32_t *state,
                                  ckm_error *err) CKM_NODISCARD;
+
+// Takes note that a state fits a budget, and how, where that is better than what is known.
+void ckm_i_pebbling_note(ckm_i_pebbling *p, int32_t state, int64_t budget_bytes, int32_t via, int32_t to);
+
+// Drops from the set at hand, `slots`, whatever can be computed last, from nothing, beside the rest. Returns how many slots
+// are left.
+int32_t ckm_i_pebbling_drop(ckm_i_pebbling *p, int32_t *slots, int32_t n, int64_t budget_bytes);
 
 typedef enum ckm_i_pebbling_answer {
     CKM_I_PEBBLING_FITS,

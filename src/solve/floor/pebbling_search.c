@@ -66,7 +66,7 @@ static bool fits_alone(const ckm_i_pebbling *p, int32_t v, const int32_t *slots,
 
 // Drops from the set at hand whatever can be computed last, from nothing, beside the rest. Dropping members never makes
 // a set harder, so what is refuted of the rest is refuted of the whole.
-static int32_t drop_what_fits(ckm_i_pebbling *p, int32_t *slots, int32_t n, int64_t budget_bytes)
+int32_t ckm_i_pebbling_drop(ckm_i_pebbling *p, int32_t *slots, int32_t n, int64_t budget_bytes)
 {
     bool changed = true;
     while (changed && n > 0) {
@@ -115,16 +115,30 @@ static bool shrinks(const ckm_i_pebbling *p, int32_t v)
     return needed <= given;
 }
 
-static bool push_move(ckm_i_pebbling *p, int32_t op, int64_t peak_bytes)
+static bool push_move(ckm_i_pebbling *p, int32_t op, int64_t peak_bytes, int64_t after_bytes)
 {
     if (!CKM_I_GROW(p->moves, p->n_moves, p->cap_moves)) {
         return false;
     }
-    p->moves[p->n_moves++] = (ckm_i_pebbling_move){op, peak_bytes};
+    p->moves[p->n_moves++] = (ckm_i_pebbling_move){op, peak_bytes, after_bytes};
     return true;
 }
 
-// The moves from the set at hand within the budget, those of late operators first. One that can only help is the only.
+// Those that leave least in memory first; among equals, late operators first. There are few: insertion.
+static void sort_by_size(ckm_i_pebbling_move *moves, int32_t n)
+{
+    for (int32_t i = 1; i < n; i++) {
+        ckm_i_pebbling_move move = moves[i];
+        int32_t k = i;
+        for (; k > 0 && moves[k - 1].after_bytes > move.after_bytes; k--) {
+            moves[k] = moves[k - 1];
+        }
+        moves[k] = move;
+    }
+}
+
+// The moves from the set at hand within the budget, those of late operators first, or those that leave least in memory.
+// One that can only help is the only.
 static bool push_moves(ckm_i_pebbling *p, const int32_t *slots, int32_t n, int64_t budget_bytes,
                        ckm_i_pebbling_frame *frame)
 {
@@ -133,6 +147,7 @@ static bool push_moves(ckm_i_pebbling *p, const int32_t *slots, int32_t n, int64
         int32_t v = p->op_of[slots[i - 1]];
         int64_t peak = ckm_i_pebbling_go_back(p, v, slots, n);
         bool grows = p->n_added > 0;
+        int64_t after_bytes = p->bytes;
         p->work += p->n_added + p->n_removed;
         ckm_i_pebbling_undo(p);
         while (i > 0 && p->op_of[slots[i - 1]] == v) {
@@ -147,7 +162,7 @@ static bool push_moves(ckm_i_pebbling *p, const int32_t *slots, int32_t n, int64
             p->n_moves = frame->first_move;
             frame->key_bytes = INT64_MAX;
         }
-        if (!push_move(p, v, peak)) {
+        if (!push_move(p, v, peak, after_bytes)) {
             return false;
         }
         if (frame->forced) {
@@ -155,6 +170,9 @@ static bool push_moves(ckm_i_pebbling *p, const int32_t *slots, int32_t n, int64
         }
     }
     frame->n_moves = (int32_t)(p->n_moves - frame->first_move);
+    if (p->small_first) {
+        sort_by_size(p->moves + frame->first_move, frame->n_moves);
+    }
     return true;
 }
 
@@ -184,14 +202,14 @@ static ckm_status visit(ckm_i_pebbling *p, int32_t state, int64_t budget_bytes, 
         return CKM_OK;
     }
     load(p, slots, n);
-    n = drop_what_fits(p, slots, n, budget_bytes);
+    n = ckm_i_pebbling_drop(p, slots, n, budget_bytes);
     if (n == 0) {
-        p->states[state].high_bytes = budget_bytes;
+        ckm_i_pebbling_note(p, state, budget_bytes, -1, -1);
         *out = FITS;
         return CKM_OK;
     }
     ckm_status status = CKM_OK;
-    ckm_i_pebbling_frame frame = {.first_move = p->n_moves, .key_bytes = INT64_MAX};
+    ckm_i_pebbling_frame frame = {.from = state, .first_move = p->n_moves, .key_bytes = INT64_MAX};
     CKM_I_TRY(ckm_i_pebbling_intern(p, slots, n, &frame.state, err));
     if (!CKM_I_GROW(p->frames, p->n_frames, p->cap_frames) || !push_moves(p, slots, n, budget_bytes, &frame)) {
         status = ckm_i_error_memory(err);
@@ -247,8 +265,34 @@ static void note_refuted(ckm_i_pebbling *p, int64_t key_bytes)
     frame->key_bytes = key < frame->key_bytes ? key : frame->key_bytes;
 }
 
-ckm_status ckm_i_pebbling_decide(ckm_i_pebbling *p, int32_t state, int64_t budget_bytes, int64_t limit,
-                                 ckm_i_pebbling_answer *answer, int64_t *key_bytes, ckm_error *err)
+void ckm_i_pebbling_note(ckm_i_pebbling *p, int32_t state, int64_t budget_bytes, int32_t via, int32_t to)
+{
+    ckm_i_pebbling_state *s = &p->states[state];
+    if (budget_bytes < s->high_bytes) {
+        s->high_bytes = budget_bytes;
+        s->via = via;
+        s->to = to;
+    }
+}
+
+// What the frames have come by fits. A frame that was just pushed is of a state that is known to fit.
+static void note_path(ckm_i_pebbling *p, int64_t budget_bytes)
+{
+    for (int64_t i = 0; i < p->n_frames; i++) {
+        const ckm_i_pebbling_frame *frame = &p->frames[i];
+        if (frame->next > 0) {
+            int32_t op = p->moves[frame->first_move + frame->next - 1].op;
+            ckm_i_pebbling_note(p, frame->state, budget_bytes, op, frame->to);
+        }
+        if (frame->from != frame->state) {
+            ckm_i_pebbling_note(p, frame->from, budget_bytes, -1, frame->state);
+        }
+    }
+}
+
+// One depth-first search.
+static ckm_status decide(ckm_i_pebbling *p, int32_t state, int64_t budget_bytes, int64_t limit,
+                         ckm_i_pebbling_answer *answer, int64_t *key_bytes, ckm_error *err)
 {
     int64_t end = p->work + limit;
     outcome last = PUSHED;
@@ -279,14 +323,28 @@ ckm_status ckm_i_pebbling_decide(ckm_i_pebbling *p, int32_t state, int64_t budge
         }
         int32_t to = -1;
         CKM_I_CHECK(take_move(p, frame, &to, err));
+        frame->to = to;
         CKM_I_CHECK(visit(p, to, budget_bytes, &last, key_bytes, err));
     }
-    for (int64_t i = 0; last == FITS && i < p->n_frames; i++) {
-        p->states[p->frames[i].state].high_bytes = budget_bytes;
+    if (last == FITS) {
+        note_path(p, budget_bytes);
     }
     if (last == REFUTED && *key_bytes > p->states[state].low_bytes) {
         p->states[state].low_bytes = *key_bytes;
     }
     *answer = last == FITS ? CKM_I_PEBBLING_FITS : CKM_I_PEBBLING_REFUTED;
+    return CKM_OK;
+}
+
+// Neither order of the moves finds what the other does: where the first gives up, the second goes on from what it learnt.
+ckm_status ckm_i_pebbling_decide(ckm_i_pebbling *p, int32_t state, int64_t budget_bytes, int64_t limit,
+                                 ckm_i_pebbling_answer *answer, int64_t *key_bytes, ckm_error *err)
+{
+    p->small_first = true;
+    CKM_I_CHECK(decide(p, state, budget_bytes, limit / 2, answer, key_bytes, err));
+    if (*answer == CKM_I_PEBBLING_OPEN) {
+        p->small_first = false;
+        CKM_I_CHECK(decide(p, state, budget_bytes, limit - limit / 2, answer, key_bytes, err));
+    }
     return CKM_OK;
 }

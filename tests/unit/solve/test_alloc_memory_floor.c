@@ -19,14 +19,14 @@ static ckm_status play(void *user, ckm_error *err)
     ckm_i_memory_floor_result found = {-7, -7};
     ckm_schedule *schedule = NULL;
     ckm_i_pebbling game;
-    ckm_status status = ckm_i_pebbling_init(&game, df, err);
+    ckm_status status = ckm_i_pebbling_init_again(&game, df, err);
     if (status != CKM_OK) {
         return status;
     }
     status = ckm_i_memory_floor_find(&game, &options, &found, err);
     assert_int_equal(found.floor_bytes, status == CKM_OK ? 4 : -7);
     if (status == CKM_OK) {
-        status = ckm_i_pebbling_schedule(&game, 4, 100000, NULL, NULL, &schedule, err);
+        status = ckm_i_pebbling_schedule(&game, CKM_I_PLAY_LATE, 4, 100000, NULL, NULL, &schedule, err);
         assert_true((status == CKM_OK) == (schedule != NULL));
     }
     ckm_schedule_free(schedule);

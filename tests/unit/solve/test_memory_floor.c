@@ -86,18 +86,23 @@ static void check_schedule(const ckm_dataflow *df)
     ckm_i_pebbling game;
     ckm_schedule *schedule = NULL;
     ckm_verdict verdict;
-    assert_int_equal(ckm_i_pebbling_init(&game, df, &err), CKM_OK);
+    assert_int_equal(ckm_i_pebbling_init_again(&game, df, &err), CKM_OK);
     assert_int_equal(ckm_i_memory_floor_find(&game, &options, &found, &err), CKM_OK);
     assert_int_equal(found.floor_bytes, found.enough_bytes);
-    assert_int_equal(ckm_i_pebbling_schedule(&game, found.floor_bytes - 1, 100000, NULL, NULL, &schedule, &err),
-                     CKM_OK);
-    assert_null(schedule);
-    assert_int_equal(ckm_i_pebbling_schedule(&game, found.floor_bytes, 10000000, NULL, NULL, &schedule, &err), CKM_OK);
-    assert_non_null(schedule);
-    assert_int_equal(ckm_schedule_verify(df, schedule, found.floor_bytes, &verdict, &err), CKM_OK);
-    assert_true(verdict.ok);
-    assert_int_equal(verdict.peak_bytes, found.floor_bytes);
-    ckm_schedule_free(schedule);
+    for (int i = 0; i < CKM_I_PLAY_MANNERS; i++) {
+        ckm_i_play_manner manner = (ckm_i_play_manner)i;
+        assert_int_equal(
+            ckm_i_pebbling_schedule(&game, manner, found.floor_bytes - 1, 100000, NULL, NULL, &schedule, &err), CKM_OK);
+        assert_null(schedule);
+        assert_int_equal(
+            ckm_i_pebbling_schedule(&game, manner, found.floor_bytes, 10000000, NULL, NULL, &schedule, &err), CKM_OK);
+        assert_non_null(schedule);
+        assert_int_equal(ckm_schedule_verify(df, schedule, found.floor_bytes, &verdict, &err), CKM_OK);
+        assert_true(verdict.ok);
+        assert_int_equal(verdict.peak_bytes, found.floor_bytes);
+        ckm_schedule_free(schedule);
+        schedule = NULL;
+    }
     ckm_i_pebbling_dispose(&game);
 }
 
