@@ -22,6 +22,11 @@ static const double optimal_gap = 1e-4;
 // Time spent at most, when nothing fits, on finding out what would.
 static const double least_peak_seconds = 1.0;
 
+// Budgets up to so many times the floor begin with a schedule of the reverse pebble game, on graphs of up to so many
+// operators, where it takes less than a second; for leaving out there is a share of the time.
+static const double near_floor = 1.5, near_floor_share = 0.3;
+static const int32_t most_ops_near_floor = 5000;
+
 static ckm_status check_options(const ckm_dataflow *df, const ckm_solve_options *options, ckm_error *err)
 {
     CKM_I_CHECK(ckm_i_dataflow_check_finished(df, err));
@@ -96,6 +101,30 @@ static void describe(const ckm_i_solver *solver, const ckm_solve_result *result)
     ckm_schedule_set_info(result->schedule, &info);
 }
 
+// Where the budget is so close to the floor, a search may find nothing.
+static bool is_near_floor(const ckm_i_solver *solver, const ckm_i_strategy *strategy, int64_t floor_bytes)
+{
+    return strategy->takes_any_schedule && strategy->is_thorough && solver->best_schedule == NULL &&
+           solver->options->cost_limit < 0 && solver->df->n_ops <= most_ops_near_floor &&
+           (double)solver->budget_bytes < near_floor * (double)floor_bytes &&
+           solver->budget_bytes < solver->least_peak_bytes;  // that of the run without rematerialization
+}
+
+// The reverse pebble game's schedule first, and some of the time for leaving out what need not be computed again.
+static ckm_status begin_near_floor(ckm_i_solver *solver, ckm_error *err)
+{
+    double deadline = solver->deadline_seconds;
+    double now = ckm_i_clock_seconds();
+    double left = isfinite(deadline) ? fmax(deadline - now, 0.0) : CKM_I_DEFAULT_SECONDS;
+    solver->deadline_seconds = now + near_floor_share * left;
+    ckm_status status = CKM_OK;
+    CKM_I_TRY(ckm_i_offer_pebbling(solver, err));
+    CKM_I_TRY(ckm_i_leave_out(solver, err));
+cleanup:
+    solver->deadline_seconds = deadline;
+    return status;
+}
+
 // Runs the strategy and what belongs to it. Where the floor refutes the budget, one that is not thorough still has a
 // little time, as long as the graph's own figure allows any hope: what it meets is known to fit more.
 static ckm_status run(ckm_i_solver *solver, const ckm_i_strategy *strategy, int64_t floor_bytes, bool comes_back,
@@ -108,6 +137,9 @@ static ckm_status run(ckm_i_solver *solver, const ckm_i_strategy *strategy, int6
         ckm_i_solver_infeasible(solver, CKM_BOUND_ANY, "memory floor");
     } else if (refuted) {
         solver->deadline_seconds = fmin(solver->deadline_seconds, ckm_i_clock_seconds() + least_peak_seconds);
+    }
+    if (!solver->infeasible && is_near_floor(solver, strategy, floor_bytes)) {
+        CKM_I_TRY(begin_near_floor(solver, err));
     }
     if (!solver->infeasible) {
         CKM_I_TRY(options->reorder ? ckm_i_reorder_run(solver, strategy, &ckm_i_strategy_local_search, err)
