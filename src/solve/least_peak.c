@@ -80,6 +80,14 @@ static ckm_status take(ckm_i_solver *solver, const ckm_schedule *schedule, bool 
     return CKM_OK;
 }
 
+// Work for a budget that is less than what was found to be enough: as the time left allows.
+static int64_t aiming_work(const ckm_i_solver *solver)
+{
+    const double units_a_second = 4e7, most = 2e8;
+    double left = solver->deadline_seconds - ckm_i_clock_seconds();
+    return (int64_t)fmin(fmax(left * units_a_second, (double)game_work), most);
+}
+
 typedef struct limit {
     const ckm_solve_options *options;
     double until;
@@ -102,7 +110,7 @@ static ckm_status build_within(ckm_i_solver *solver, ckm_i_pebbling *game, int64
     bool fits = enough_bytes <= solver->budget_bytes;
     *found = false;
     if (!fits) {
-        CKM_I_TRY(ckm_i_memory_floor_aim(game, solver->budget_bytes, game_work, &fits, err));
+        CKM_I_TRY(ckm_i_memory_floor_aim(game, solver->budget_bytes, aiming_work(solver), &fits, err));
     }
     for (int manner = 0; fits && manner < CKM_I_PLAY_MANNERS; manner++) {
         if (*found && (!takes_any || ckm_i_clock_seconds() >= solver->deadline_seconds)) {
