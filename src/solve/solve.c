@@ -24,7 +24,7 @@ static const double least_peak_seconds = 1.0;
 
 // Budgets up to so many times the floor begin with a schedule of the reverse pebble game, on graphs of up to so many
 // operators, where it takes less than a second; for leaving out there is a share of the time.
-static const double near_floor = 1.5, near_floor_share = 0.3;
+static const double near_floor = 1.2, near_floor_share = 0.3;
 static const int32_t most_ops_near_floor = 5000;
 
 static ckm_status check_options(const ckm_dataflow *df, const ckm_solve_options *options, ckm_error *err)

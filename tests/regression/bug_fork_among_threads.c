@@ -82,7 +82,7 @@ static void nothing_is_forked_among_threads(void **state)
         skip();
     }
     assert_int_equal(pthread_atfork(look, NULL, NULL), 0);
-    options.budget_bytes = 60;
+    options.budget_bytes = 90;
     options.threads = 3;
     options.time_limit_seconds = 2.0;
     options.gap = 0.0;

@@ -232,8 +232,8 @@ static void an_order_that_fits_is_optimal(void **state)
     assert_int_equal(r.bound_covers, CKM_BOUND_ANY);
     assert_true(r.bound_cost == 80.0);
     ckm_solve_result_dispose(&r);
-    // In the graph's order all wide ones have to be computed again.
-    solve(df, 104, false, &r);
+    // In the graph's order all wide ones have to be computed again. (Closer to the floor than this, other orders are tried, too.)
+    solve(df, 130, false, &r);
     assert_int_equal(r.cost, 120);
     ckm_solve_result_dispose(&r);
     // Below what any order can do, that is proven for all of them.
