@@ -4,9 +4,12 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import re
 import socket
+import time
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -14,12 +17,14 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed", minversion="2.6")
 
+import processes  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
 import checkmate.torch as ct  # noqa: E402
-from checkmate.torch import meter  # noqa: E402
+from checkmate import CheckmateError  # noqa: E402
+from checkmate.torch import compiler, meeting, meter  # noqa: E402
 
 pytestmark = pytest.mark.skipif(not dist.is_available() or not dist.is_gloo_available(), reason="this PyTorch has no gloo")
 
@@ -168,6 +173,98 @@ def test_gradients_accumulate_without_an_exchange(tmp_path: pathlib.Path) -> Non
         assert result["equal"]
         assert result["exchanges"] == [1, 1]
         assert result["peak"] <= result["budget"] < result["whole"]
+
+
+WAYS = ("sent", "waits", "inside", "fallback")
+
+
+def _one_budget(rank: int) -> list[dict[str, Any]]:
+    """A budget that fits on the first process only: in a step that sends gradients, in one before it, compiled inside, and with a fallback."""
+    found = []
+    x = torch.randn(ROWS, WIDTH)
+    for way in WAYS:
+        torch._dynamo.reset()
+        model, budget = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Tanh(), nn.Linear(WIDTH, 1)), 10**9 if rank == 0 else 1000
+        settings: dict[str, Any] = {"time_limit": 0.5, "cache": False, "fallback": "eager" if way == "fallback" else "error"}
+        ddp = DistributedDataParallel(ct.compile(model, budget, **settings) if way == "inside" else model)
+        call = ddp if way == "inside" else ct.compile(ddp, budget, **settings)
+        begin, kind, message = time.monotonic(), "", ""
+        try:
+            if way == "waits":
+                with ddp.no_sync():
+                    call(x).sum().backward()
+            call(x).sum().backward()
+        except CheckmateError as error:
+            kind, message = type(error).__name__, str(error)
+        found.append({"kind": kind, "message": message, "seconds": time.monotonic() - begin})
+    return found
+
+
+def test_a_budget_that_fits_in_one_process_only_is_an_error_in_both(tmp_path: pathlib.Path) -> None:
+    results = processes.run(tmp_path, _one_budget)
+    for found, start in zip(results, ("rank 1 could not plan: no schedule fits 1,000 bytes", "no schedule fits 1,000 bytes"), strict=True):
+        for result in found:
+            assert result["kind"] == "InfeasibleError"
+            assert result["message"].startswith(start)
+            assert "; budget=" in result["message"]
+            assert result["seconds"] < 60
+
+
+def _at_other_moments(rank: int) -> dict[str, Any]:
+    """The first process has a plan already when they come to the first step, and later needs another one."""
+    meeting.ALIVE = 300.0
+    model = _Model(False)
+    call = ct.compile(DistributedDataParallel(model), "100%", time_limit=0.5, cache=False)
+    x, begin = torch.randn(ROWS, WIDTH), time.monotonic()
+    if rank == 0:
+        call.module(x).backward()
+    call(x).backward()
+    call(x[: ROWS // 2] if rank == 1 else x).backward()
+    return {"plans": len(ct.plans(call)), "seconds": time.monotonic() - begin}
+
+
+def test_nobody_waits_for_a_process_that_has_nothing_to_plan(tmp_path: pathlib.Path) -> None:
+    results = processes.run(tmp_path, _at_other_moments)
+    assert [result["plans"] for result in results] == [1, 2]
+    assert all(result["seconds"] < 60 for result in results)
+
+
+def _falls_back(rank: int) -> str:
+    """What one process cannot plan runs as it is, beside the plan of the other."""
+    call = ct.compile(DistributedDataParallel(_Model(False)), "100%", time_limit=0.5, cache=False, fallback="eager")
+    if rank == 1:
+        compiler.plan = _unsupported  # type: ignore[assignment]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        call(torch.randn(ROWS, WIDTH)).backward()
+    return " ".join(str(warning.message) for warning in caught)
+
+
+def _unsupported(*_args: Any, **_settings: Any) -> None:
+    raise ct.UnsupportedError("it cannot be planned here")
+
+
+def test_a_fallback_is_no_error_in_the_others(tmp_path: pathlib.Path) -> None:
+    first, second = processes.run(tmp_path, _falls_back)
+    assert "without a budget" not in first
+    assert "the model runs without a budget: it cannot be planned here" in second
+
+
+def _dies(rank: int, _when: str) -> str:
+    meeting.ALIVE = 2.0
+    call = ct.compile(DistributedDataParallel(_Model(False)), "100%", time_limit=0.5, cache=False)
+    if rank == 1:
+        os._exit(0)
+    try:
+        call(torch.randn(ROWS, WIDTH)).backward()
+        return ""
+    except RuntimeError as error:
+        return str(error)
+
+
+def test_a_process_that_dies_before_it_plans_is_not_waited_for(tmp_path: pathlib.Path) -> None:
+    (message,) = processes.run(tmp_path, _dies, argument="before")
+    assert "Connection" in message
 
 
 def test_explain_counts_the_buckets(tmp_path: pathlib.Path) -> None:

@@ -176,6 +176,25 @@ def test_processes_that_make_other_calls_are_told_so(tmp_path: pathlib.Path) -> 
         assert all(seconds < 60 for _message, seconds in result)
 
 
+def _one_budget(rank: int) -> dict[str, Any]:
+    model = _spread("tensor")
+    call = ct.compile(model, 10**8 if rank == 0 else 1000, time_limit=0.5, cache=False)
+    begin = time.monotonic()
+    try:
+        _step(call, model, torch.ones(8, 64, WIDTH))
+    except CheckmateError as error:
+        return {"kind": type(error).__name__, "message": str(error), "seconds": time.monotonic() - begin}
+    return {}
+
+
+def test_a_budget_that_fits_in_one_process_only_is_an_error_in_both(tmp_path: pathlib.Path) -> None:
+    first, second = processes.run(tmp_path, _one_budget)
+    assert first["kind"] == second["kind"] == "InfeasibleError"
+    assert first["message"] == f"rank 1 could not plan: {second['message']}"
+    assert second["message"].startswith("no schedule fits 1,000 bytes; budget=")
+    assert max(first["seconds"], second["seconds"]) < 60
+
+
 def _made_believe() -> int | None:
     """The peak of the same layout as one process makes it believe."""
     from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel

@@ -34,6 +34,7 @@ from . import (
     ranges,
     ranks,
     recurrent,
+    replicas,
     runtime,
     shards,
     strides,
@@ -123,8 +124,10 @@ class Backend:
         self.accumulate, self.fallback, self.verify = accumulate, fallback, verify
         self.arguments: object = None  # of the model's call under way
         self.only_plan = False  # the call under way: it ends with `Planned`
+        self.forgives = fallback  # the graphs that cannot be planned, or else whoever calls does
         self.gradients_counted = False  # among the options' fixed bytes, those of all parameters
         self.plans: list[Plan] = []
+        self.replicas = replicas.Replicas()
         self.frames: set[object] = set()
         self._around = breaks.Surroundings()
         self._detached: list[outputs.Detached] = []
@@ -208,10 +211,10 @@ class Backend:
         fixed, now = (a + b for a, b in zip((self.options.fixed_bytes, self.options.held_now_bytes), self._accumulated, strict=True))
         options, name = replace(self.options, fixed_bytes=fixed, held_now_bytes=now), f"graph {len(self.plans)}"
         others = [made.schedule for made in self.plans] if options.shapes else []
+        planned = functools.partial(plan, module, num_fwd_outputs, options, name, self._around, [out.name for out in self._detached], others,
+                                    self._within, self._stage, fallback=self.forgives)  # fmt: skip
         try:
-            made, halves = plan(
-                module, num_fwd_outputs, options, name, self._around, [out.name for out in self._detached], others, self._within, self._stage
-            )
+            made, halves = self.replicas.plan(planned, fallback=self.forgives)
         except InfeasibleError as error:
             raise error if self._within is None else self._within.named(error) from None
         self.plans.append(made)
@@ -427,7 +430,7 @@ def compile(
     if settings.in_flight is not None and graphs is not None:
         raise ValueError('in_flight= needs the model as one graph, not graph_breaks="split": what the parts of a micro-batch save is not known')
     made = Backend(settings, graphs, loss if graphs is None else "all", target)
-    made.gradients_counted = accumulate
+    made.gradients_counted, made.forgives = accumulate, fallback == "eager"
     original: Any = target._call_impl if inplace else target
     traced = _traced_whole(original) if inplace else original
     if sharded is not None:
@@ -446,6 +449,8 @@ def compile(
 
     def planned(*args: Any, **kwargs: Any) -> Any:
         made.arguments = args, kwargs
+        if made.plans:
+            made.replicas.stepping()
         if mark is not None:
             mark(args, kwargs)
         try:

@@ -14,7 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch.distributed as dist
 
@@ -25,6 +25,8 @@ from . import exchange
 COMING, ALIVE = 300.0, 30.0
 
 _POLL, _PULSE, _LEAVING = 0.05, 1.0, 5.0
+
+Result = TypeVar("Result")
 
 #: Where processes tell how their planning went, while they all plan: a meeting does not wait for one that has failed.
 planning_under = ""
@@ -72,6 +74,7 @@ def tell(key: str, find: Callable[[], str]) -> None:
             beats += 1
             store.set(f"{key}/alive", str(beats))
 
+    store.set(f"{key}/alive", "0")
     thread = threading.Thread(target=pulse, daemon=True)
     thread.start()
     try:
@@ -106,6 +109,55 @@ def hear(key: str, who: str, at_work: str) -> str:
     raise InfeasibleError(message, **answer["infeasible"]) if "infeasible" in answer else CheckmateError(message)
 
 
+def together(ranks: Sequence[int], key: str, find: Callable[[], Result], *, coming: float | None = None,
+             fallback: bool = False) -> Result:  # fmt: skip
+    """What `find` gives, if it gives something in all of these ranks, each of which calls this. What goes wrong in one is an error in all, when all
+    are through: that process raises its own, the others one of the same kind that names it. With `coming`, those that have not begun after so
+    many seconds are not waited for. With `fallback`, what goes wrong in another way than by a budget is no error in the others."""
+    here = dist.get_rank()
+    found: list[Result] = []
+    failed: list[Exception] = []
+
+    def answer() -> str:
+        try:
+            found.append(find())
+        except Exception as error:
+            if not fallback or isinstance(error, InfeasibleError):
+                raise
+            failed.append(error)
+        return ""
+
+    try:
+        tell(f"{key}/{here}", answer)
+    except Exception as error:  # noqa: BLE001 - it is raised when the others have heard of it
+        failed.append(error)
+    there = ranks if coming is None else _begun(ranks, key, coming)
+    for rank in there:
+        if rank != here:
+            try:
+                hear(f"{key}/{rank}", f"rank {rank}", f"rank {rank}, which was planning,")
+            except CheckmateError as error:
+                failed.append(error)
+    leave(there, key)
+    if failed:
+        raise failed[0]
+    return found[0]
+
+
+def _begun(ranks: Sequence[int], key: str, coming: float) -> list[int]:
+    """Those that show themselves within so many seconds. The store's end is for whoever hears them to tell."""
+    until, missing = time.monotonic() + coming, list(ranks)
+    try:
+        store = _store()
+        while missing := [rank for rank in missing if not store.check([f"{key}/{rank}/alive"])]:
+            if time.monotonic() > until:
+                break
+            time.sleep(_POLL)
+    except (RuntimeError, dist.DistError):
+        return list(ranks)
+    return [rank for rank in ranks if rank not in missing]
+
+
 def meet(ranks: Sequence[int], structure: str, room: int | None) -> Meeting:
     """Of all these ranks, each of which calls this. `structure`: what must be the same for all; `room`: what this process' budget leaves for
     the graph, in bytes, None for the least budget. CheckmateError if one does not come within `COMING` seconds, or has another graph."""
@@ -125,9 +177,11 @@ def meet(ranks: Sequence[int], structure: str, room: int | None) -> Meeting:
     return Meeting(members, key, None if rooms[0] is None else min(rooms))
 
 
-def agree(calls: dict[tuple[int, ...], list[str]]) -> None:
+def agree(calls: dict[tuple[int, ...], list[str]]) -> dict[tuple[int, ...], str]:
     """Of all processes that make these calls among each other, by their ranks. CheckmateError where those of one are others: they would hang, or
-    add up what does not belong together. Groups are in order, so that those that overlap do not wait for each other in a circle."""
+    add up what does not belong together. Else where each group may go on to meet while it plans. Groups are in order, so that those that
+    overlap do not wait for each other in a circle."""
+    keys = {}
     for members, mine in sorted(calls.items()):
         _agreed[members] += 1
         key = f"checkmate/calls/{','.join(map(str, members))}/{_agreed[members]}"
@@ -140,6 +194,8 @@ def agree(calls: dict[tuple[int, ...], list[str]]) -> None:
                 leave(members, key)
                 raise CheckmateError(f"{_named([rank])} must make the same calls between processes as {_named([members[0]])}, but call {at + 1} "
                                      f"is {one}, not {other}: the model or the shapes of the inputs differ")  # fmt: skip
+        keys[members] = key + "/planning"
+    return keys
 
 
 def arrive(ranks: Sequence[int], key: str, says: object, what: str) -> dict[int, Any]:

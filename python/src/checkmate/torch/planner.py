@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import time
 from collections.abc import Callable, Sequence
@@ -14,31 +15,46 @@ from torch import fx
 from ..errors import CheckmateError, InfeasibleError
 from ..planning import budget, plan_cache, structure
 from ..schedule import Schedule
-from . import breaks, collectives, devices, joint, partition, pipeline, ranks, shards
+from . import breaks, collectives, devices, joint, meeting, partition, pipeline, ranks, shards
 from .fit import Fit, as_given, keeping_all, run
 from .fit_least import cheapest, least_of_all
 from .fit_within import fit_or_say, fit_within
-from .meeting import agree, meet
+from .meeting import meet
 from .options import Options
 from .planned import Plan
 from .ranges import Ranges
 from .traced import Traced, device_of, trace
 
+Made = tuple[Plan, partition.Halves]
+
 
 def plan(module: fx.GraphModule, num_fwd_outputs: int, options: Options, name: str,
          around: breaks.Surroundings = breaks.Surroundings(),  # noqa: B008 - frozen
          detached: list[str] | None = None, others: Sequence[Schedule] = (),
-         within: Ranges | None = None, stage: pipeline.Stage | None = None) -> tuple[Plan, partition.Halves]:  # fmt: skip
+         within: Ranges | None = None, stage: pipeline.Stage | None = None, *, fallback: bool = False) -> Made:  # fmt: skip
     """Plans a joint graph. `detached`: for the plan. `others`: schedules for other shapes; the cheapest that is valid for this graph
     too, and whose run is within the budget, is used, and nothing is solved. `within`: the ranges of its symbols, which have the values
-    of the upper ends when this is called. `stage`: of a pipeline, whose peak counts all micro-batches in flight. InfeasibleError when
-    no schedule is found within the budget, KeyboardInterrupt on Ctrl-C."""
+    of the upper ends when this is called. `stage`: of a pipeline, whose peak counts all micro-batches in flight. Processes that share a
+    call fail together; with `fallback`, only where nothing fits. InfeasibleError when no schedule is found within the budget,
+    KeyboardInterrupt on Ctrl-C."""
     begin = time.perf_counter()
     options = replace(options, fixed_bytes=options.fixed_bytes + around.held_bytes)
     traced = trace(module, num_fwd_outputs, options, name, loss_outside=not around.followed, stage=stage)
-    options = traced.options
+    find = functools.partial(_plan, traced, name, begin, around, detached or [], others, within)
     if ranks.size() > 1:
-        agree(collectives.between(module))
+        for members, key in meeting.agree(collectives.between(module)).items():
+            find = functools.partial(_with_others, members, key, find, fallback=fallback)
+    return find()
+
+
+def _with_others(members: Sequence[int], key: str, find: Callable[[], Made], *, fallback: bool) -> Made:
+    """Plans while these processes do. What all processes plan together is told there."""
+    return find() if meeting.planning_under else meeting.together(members, key, find, fallback=fallback)
+
+
+def _plan(traced: Traced, name: str, begin: float, around: breaks.Surroundings, detached: list[str], others: Sequence[Schedule],
+          within: Ranges | None) -> Made:  # fmt: skip
+    options, module, stage = traced.options, traced.module, traced.stage
     if within is not None:
         within.bind(module.graph.nodes)
     model = traced.build()
@@ -71,7 +87,7 @@ def plan(module: fx.GraphModule, num_fwd_outputs: int, options: Options, name: s
         baseline_peak_bytes=baseline_bytes, floor_bytes=model.graph.memory_floor, saved_bytes=fit.halves.saved_bytes,
         held_bytes=around.held_bytes, cost=total, baseline_cost=model.graph.total_cost, bound=fit.claim.bound,
         gap=None if not fit.claim.bound else max(0.0, total / fit.claim.bound - 1), status=fit.claim.status,
-        recomputed=fit.halves.recomputed, seconds=time.perf_counter() - begin, origin=fit.origin, detached=detached or [],
+        recomputed=fit.halves.recomputed, seconds=time.perf_counter() - begin, origin=fit.origin, detached=detached,
         ranges=() if within is None else within.prove(model, fit.halves, traced.workspace, limit, fit.peak_bytes),
         input_bytes=model.input_bytes, loss=model.loss, in_flight=None if stage is None else stage.flight, parts=fit.parts,
         reserved_bytes=traced.reserved(model, fit.halves) if within is None and stage is None else None,

@@ -14,7 +14,6 @@ import torch
 import torch.distributed as dist
 from torch.utils._pytree import tree_map
 
-from ..errors import CheckmateError
 from . import meeting, ranks
 from .compiler import Planned, backend_of, plans
 from .pipeline import InFlight
@@ -39,31 +38,13 @@ def plan_together(compiled: Any, *args: Any, **kwargs: Any) -> list[Plan]:
     if ranks.size() == 1:
         _call(compiled, args, kwargs)
         return plans(compiled)
-    here, everyone = dist.get_rank(), range(dist.get_world_size())
-    key = f"checkmate/together/{number}"
+    everyone, key = range(dist.get_world_size()), f"checkmate/together/{number}"
     meeting.arrive(everyone, key, "", "plan within {} s; all processes must call plan_together")
-
-    def plan() -> str:
-        _call(compiled, args, kwargs)
-        return ""
-
-    failed: list[Exception] = []
     meeting.planning_under = key
     try:
-        meeting.tell(f"{key}/{here}", plan)
-    except Exception as error:  # noqa: BLE001 - it is raised when the others have heard of it
-        failed.append(error)
+        meeting.together(everyone, key, lambda: _call(compiled, args, kwargs))
     finally:
         meeting.planning_under = ""
-    for rank in everyone:
-        if rank != here:
-            try:
-                meeting.hear(f"{key}/{rank}", f"rank {rank}", f"rank {rank}, which was planning,")
-            except CheckmateError as error:
-                failed.append(error)
-    meeting.leave(everyone, key)
-    if failed:
-        raise failed[0]
     return plans(compiled)
 
 
