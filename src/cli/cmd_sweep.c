@@ -331,7 +331,10 @@ static void hand_down(const ckm_solve_result *larger, ckm_solve_result *smaller)
 // Writes the rows there are, budget by budget. -1, or an exit status.
 static int write_rows(sweep *s)
 {
-    for (int i = 0; i < s->n_strategies && s->is_solved != NULL; i++) {
+    if (s->is_solved == NULL) {  // nothing was begun
+        return deliver_output(s);
+    }
+    for (int i = 0; i < s->n_strategies; i++) {
         for (int b = s->n_budgets - 2; b >= 0; b--) {
             if (s->is_solved[i * s->n_budgets + b] && s->is_solved[i * s->n_budgets + b + 1]) {
                 hand_down(row_of(s, i, b + 1), row_of(s, i, b));
