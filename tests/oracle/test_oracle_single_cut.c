@@ -164,7 +164,7 @@ static void every_cut_gives_a_bound(void **state)
     }
     printf("%lld of %lld bounds are those of Clp; %lld above the sum of all costs\n", (long long)n.equal,
            (long long)n.compared, (long long)n.above);
-    assert_true(n.above > rounds / 4);
+    assert_true(n.above * 8 > rounds);
     assert_true(n.equal * 10 > n.compared * 8);
 }
 
