@@ -32,8 +32,7 @@ static const cli_option options[] = {
      "Allow operators to run for the first time in an order other than the graph's.", NULL, 0, 0, NULL},
     {"time-limit", 't', CLI_REAL, offsetof(sweep_settings, limits.time_limit_seconds), "S",
      "Wall time in seconds for each solve; 0 means no limit. The default strategy, 'auto', plans all budgets as one "
-     "search, "
-     "in at most six times as long.",
+     "search, in about six times as long.",
      "10", 0, 0, NULL},
     {"output", 'o', CLI_TEXT, offsetof(sweep_settings, output), "FILE", "Write the table to FILE.", "standard output",
      0, 0, NULL},

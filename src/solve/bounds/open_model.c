@@ -260,33 +260,6 @@ static void add_window(builder *b, int32_t k)
     }
 }
 
-// Bytes count in multiples of their gcd, of which the largest tensor has at most 1e4.
-static void set_scales(builder *b)
-{
-    const ckm_dataflow *df = b->df;
-    int64_t largest = 1;
-    int64_t bytes_gcd = 0;
-    for (int32_t x = 0; x < df->n_tensors; x++) {
-        largest = df->tensors[x].bytes > largest ? df->tensors[x].bytes : largest;
-        bytes_gcd = ckm_i_gcd(df->tensors[x].bytes, bytes_gcd);
-    }
-    b->out->cost_scale = ckm_i_cost_scale(df, &b->out->cost_gcd);
-    int64_t unit = bytes_gcd > 0 ? bytes_gcd : 1;
-    b->out->byte_scale = (double)unit * ckm_i_row_scale(largest / unit);
-}
-
-static void find_views(const ckm_dataflow *df, int32_t *view_of)
-{
-    for (int32_t x = 0; x < df->n_tensors; x++) {
-        const ckm_i_dataflow_tensor *tensor = &df->tensors[x];
-        const ckm_i_dataflow_op *op = tensor->producer >= 0 ? &df->ops[tensor->producer] : NULL;
-        view_of[x] = -1;
-        for (int32_t i = 0; op != NULL && !tensor->pinned && i < op->n_inputs; i++) {
-            view_of[x] = df->tensors[op->inputs[i]].storage == tensor->storage ? op->inputs[i] : view_of[x];
-        }
-    }
-}
-
 static bool allocate(builder *b, const int32_t *cuts)
 {
     ckm_i_open_model *out = b->out;
@@ -311,7 +284,7 @@ static bool allocate(builder *b, const int32_t *cuts)
     for (size_t x = 0; x < tensors; x++) {
         b->working[x] = -1;
     }
-    find_views(b->df, out->view_of);
+    ckm_i_find_views(b->df, out->view_of);
     return true;
 }
 
@@ -326,7 +299,8 @@ ckm_status ckm_i_open_model_build(const ckm_dataflow *df, int64_t budget_bytes, 
         status = ckm_i_error_memory(err);
         goto cleanup;
     }
-    set_scales(&b);
+    built.cost_scale = ckm_i_cost_scale(df, &built.cost_gcd);
+    built.byte_scale = ckm_i_byte_scale(df);
     for (int32_t k = 0; k < n_cuts; k++) {
         add_done_columns(&b, k);
         add_live_columns(&b, k);

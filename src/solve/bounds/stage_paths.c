@@ -10,17 +10,14 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "solve/bounds/path_candidates.h"
 #include "solve/bounds/stage_model.h"
+#include "solve/core/structure.h"
 
 // Rows added in one round: at most so many, or one for so many columns if that is less, but some; many say nearly the same
 // in a small program. And the violation worth a row.
 enum { max_rows = 4000, min_rows = 500, columns_a_row = 8 };
 static const double min_violation = 0.02;
-
-typedef struct candidate {
-    double score;
-    int32_t i, j, v;
-} candidate;
 
 typedef struct separator {
     const ckm_i_stage_model *model;
@@ -30,8 +27,7 @@ typedef struct separator {
     double *need;   // per operator: 1 (or s[j]) less the shortest path; 0: not reached
     int32_t *via;   // per operator: the tensor by which it is reached
     int32_t *from;  // per operator: the operator that reads that tensor on the path; -1: it is the target
-    candidate *found;
-    int64_t n_found, cap_found;
+    ckm_i_path_candidates candidates;
 } separator;
 
 static double value(const separator *sp, int32_t col)
@@ -97,48 +93,18 @@ static void find_paths(separator *sp, int32_t i, int32_t j)
     }
 }
 
-static int by_score(const void *a, const void *b)
-{
-    const candidate *p = a;
-    const candidate *q = b;
-    return p->score != q->score ? (p->score < q->score ? 1 : -1)
-           : p->i != q->i       ? p->i - q->i
-           : p->j != q->j       ? p->j - q->j
-                                : p->v - q->v;
-}
-
-static int by_place(const void *a, const void *b)
-{
-    const candidate *p = a;
-    const candidate *q = b;
-    return p->i != q->i ? p->i - q->i : p->j != q->j ? p->j - q->j : p->v - q->v;
-}
-
-// Leaves the best of what was found.
-static void keep_best(separator *sp)
-{
-    qsort(sp->found, (size_t)sp->n_found, sizeof *sp->found, by_score);
-    int64_t n = sp->model->milp.n_cols / columns_a_row;
-    n = n < min_rows ? min_rows : n < max_rows ? n : max_rows;
-    sp->n_found = sp->n_found < n ? sp->n_found : n;
-}
-
 static bool collect(separator *sp, int32_t i, int32_t j)
 {
     find_paths(sp, i, j);
-    if (sp->n_found > 32 * (int64_t)max_rows) {
-        keep_best(sp);
-    }
     for (int32_t v = 0; v <= sp->model->cuts[i]; v++) {
         double violation = sp->need[v] - sp->again[v];
         double cost = (double)sp->df->ops[v].cost;
         if (violation < min_violation || cost == 0.0) {
             continue;
         }
-        if (!CKM_I_GROW(sp->found, sp->n_found, sp->cap_found)) {
+        if (!ckm_i_path_add(&sp->candidates, (ckm_i_path_candidate){violation * cost, i, j, v})) {
             return false;
         }
-        sp->found[sp->n_found++] = (candidate){violation * cost, i, j, v};
     }
     return true;
 }
@@ -155,7 +121,7 @@ static bool is_read(const separator *sp, int32_t j, int32_t x)
     return false;
 }
 
-static void add_row(separator *sp, const candidate *c, ckm_i_milp *m)
+static void add_row(separator *sp, const ckm_i_path_candidate *c, ckm_i_milp *m)
 {
     ckm_i_milp_add_row(m, 0.0, INFINITY);
     for (int32_t k = c->i; k < c->j; k++) {
@@ -183,28 +149,15 @@ static void add_row(separator *sp, const candidate *c, ckm_i_milp *m)
 
 static void add_rows(separator *sp, ckm_i_milp *m)
 {
-    keep_best(sp);
-    qsort(sp->found, (size_t)sp->n_found, sizeof *sp->found, by_place);
-    int32_t i = -1;
-    int32_t j = -1;
-    for (int64_t e = 0; e < sp->n_found && !m->failed; e++) {
-        if (sp->found[e].i != i || sp->found[e].j != j) {
-            i = sp->found[e].i;
-            j = sp->found[e].j;
-            find_paths(sp, i, j);
+    const ckm_i_path_candidates *c = &sp->candidates;
+    ckm_i_path_settle(&sp->candidates);
+    for (int64_t e = 0; e < c->n && !m->failed; e++) {
+        const ckm_i_path_candidate *next = &c->found[e];
+        if (e == 0 || next->i != next[-1].i || next->j != next[-1].j) {
+            find_paths(sp, next->i, next->j);
         }
-        add_row(sp, &sp->found[e], m);
+        add_row(sp, next, m);
     }
-}
-
-static bool has_views(const ckm_i_stage_model *model)
-{
-    for (int32_t x = 0; x < model->df->n_tensors; x++) {
-        if (model->view_of[x] >= 0) {
-            return true;
-        }
-    }
-    return false;
 }
 
 void ckm_i_stage_paths(const void *context, const double *x, ckm_i_milp *m)
@@ -212,12 +165,14 @@ void ckm_i_stage_paths(const void *context, const double *x, ckm_i_milp *m)
     const ckm_i_stage_model *model = context;
     size_t n = (size_t)model->df->n_ops;
     separator sp = {.model = model, .df = model->df, .x = x};
+    int64_t most = model->milp.n_cols / columns_a_row;
+    sp.candidates.most = most < min_rows ? min_rows : most < max_rows ? most : max_rows;
     sp.again = ckm_i_malloc(n, sizeof *sp.again);
     sp.need = ckm_i_malloc(n, sizeof *sp.need);
     sp.via = ckm_i_malloc(n, sizeof *sp.via);
     sp.from = ckm_i_malloc(n, sizeof *sp.from);
     bool ok = sp.again != NULL && sp.need != NULL && sp.via != NULL && sp.from != NULL;
-    bool views = has_views(model);
+    bool views = ckm_i_has_views(model->df);
     for (int32_t i = 0; i < model->n_cuts && ok; i++) {
         memset(sp.again, 0, n * sizeof *sp.again);
         for (int32_t j = i + 1; j <= model->n_cuts && ok; j++) {
@@ -227,14 +182,14 @@ void ckm_i_stage_paths(const void *context, const double *x, ckm_i_milp *m)
             ok = (j == i + 1 && !views) || collect(&sp, i, j);
         }
     }
-    if (ok && sp.n_found > 0) {
+    if (ok) {
         add_rows(&sp, m);
     }
     free(sp.again);
     free(sp.need);
     free(sp.via);
     free(sp.from);
-    free(sp.found);
+    free(sp.candidates.found);
 }
 
 void ckm_i_stage_separate(const void *context, const double *x, ckm_i_milp *m)

@@ -36,6 +36,46 @@ double ckm_i_row_scale(int64_t largest_units)
     return scale;
 }
 
+double ckm_i_byte_scale(const ckm_dataflow *df)
+{
+    int64_t largest = 1;
+    int64_t gcd = 0;
+    for (int32_t x = 0; x < df->n_tensors; x++) {
+        largest = df->tensors[x].bytes > largest ? df->tensors[x].bytes : largest;
+        gcd = ckm_i_gcd(df->tensors[x].bytes, gcd);
+    }
+    int64_t unit = gcd > 0 ? gcd : 1;
+    return (double)unit * ckm_i_row_scale(largest / unit);
+}
+
+static int32_t view_of(const ckm_dataflow *df, int32_t x)
+{
+    const ckm_i_dataflow_tensor *tensor = &df->tensors[x];
+    const ckm_i_dataflow_op *op = tensor->producer >= 0 ? &df->ops[tensor->producer] : NULL;
+    int32_t found = -1;
+    for (int32_t i = 0; op != NULL && !tensor->pinned && i < op->n_inputs; i++) {
+        found = df->tensors[op->inputs[i]].storage == tensor->storage ? op->inputs[i] : found;
+    }
+    return found;
+}
+
+void ckm_i_find_views(const ckm_dataflow *df, int32_t *out)
+{
+    for (int32_t x = 0; x < df->n_tensors; x++) {
+        out[x] = view_of(df, x);
+    }
+}
+
+bool ckm_i_has_views(const ckm_dataflow *df)
+{
+    for (int32_t x = 0; x < df->n_tensors; x++) {
+        if (view_of(df, x) >= 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void ckm_i_last_need(const ckm_dataflow *df, int32_t *last_need)
 {
     for (int32_t v = df->n_ops - 1; v >= 0; v--) {

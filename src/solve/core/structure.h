@@ -17,6 +17,13 @@ double ckm_i_cost_scale(const ckm_dataflow *df, int64_t *cost_gcd);
 // together have fewer than 2^53 units.
 double ckm_i_row_scale(int64_t largest_units);
 
+// What memory rows count in, in bytes: multiples of the gcd of all sizes, of which the largest tensor has at most 1e4.
+double ckm_i_byte_scale(const ckm_dataflow *df);
+
+// out[x]: what x is a view of, an operand of its operator on the same storage, -1 where there is none. O(edges).
+void ckm_i_find_views(const ckm_dataflow *df, int32_t *out);
+bool ckm_i_has_views(const ckm_dataflow *df);
+
 // last_need[v]: the largest operator that can be reached from v, v itself included, or n_ops when that leads
 // to a result. No stage after it has any use for v. O(edges).
 void ckm_i_last_need(const ckm_dataflow *df, int32_t *last_need);
