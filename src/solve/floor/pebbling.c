@@ -384,6 +384,12 @@ static uint64_t hash_of(const int32_t *slots, int32_t n)
     return hash;
 }
 
+static bool same_set(const ckm_i_pebbling *p, const ckm_i_pebbling_state *state, const int32_t *slots, int32_t n)
+{
+    // The first set may be empty, and then no arena has been made yet.
+    return state->n == n && (n == 0 || memcmp(p->arena + state->at, slots, (size_t)n * sizeof *slots) == 0);
+}
+
 // Where a set is in the table, or where it would go.
 static int64_t find(const ckm_i_pebbling *p, const int32_t *slots, int32_t n)
 {
@@ -391,8 +397,7 @@ static int64_t find(const ckm_i_pebbling *p, const int32_t *slots, int32_t n)
     uint64_t at = hash_of(slots, n) & mask;
     for (;; at = (at + 1) & mask) {
         int32_t s = p->table[at];
-        if (s < 0 ||
-            (p->states[s].n == n && memcmp(p->arena + p->states[s].at, slots, (size_t)n * sizeof *slots) == 0)) {
+        if (s < 0 || same_set(p, &p->states[s], slots, n)) {
             return (int64_t)at;
         }
     }
