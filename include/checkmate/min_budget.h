@@ -24,7 +24,7 @@ typedef struct ckm_min_budget_result {
     double seconds;
 } ckm_min_budget_result;
 
-// First the reverse pebble game (docs/SOLVER.md, "The memory floor"): a lower bound for every schedule, and where it can
+// First the reverse pebble game (docs/FLOOR.md): a lower bound for every schedule, and where it can
 // be written out a schedule that reaches it. Then bisects between the bound and the smallest peak known, with
 // `options->strategy` asked for any schedule at all within each budget; its proofs that none fits raise the bound. Where
 // tries run out of time, all are made again with twice as much. Of the options, budget_bytes, cost_limit and progress are
@@ -36,7 +36,7 @@ CKM_API ckm_status ckm_min_budget(const ckm_dataflow *df, const ckm_solve_option
 CKM_API void ckm_min_budget_result_dispose(ckm_min_budget_result *result);
 
 // The memory floor, what every schedule needs, whatever it recomputes and in which order: ckm_dataflow_memory_floor
-// strengthened by the reverse pebble game (docs/SOLVER.md, "The memory floor"). The game is given a fixed amount of work,
+// strengthened by the reverse pebble game (docs/FLOOR.md). The game is given a fixed amount of work,
 // so that the result repeats; ckm_solve may prove more, and ckm_min_budget often does. O(edges log edges) and that
 // work, some 0.1 s together for 50,000 operators; at most 8,192 operators of which some run only once take
 // O(operators * edges) besides. Errors: memory.

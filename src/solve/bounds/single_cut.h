@@ -2,7 +2,7 @@
 // The stage relaxation with one cut, solved for every budget by maximum flows: with a price on the bytes that are live at the
 // cut, what to hold and what to make again is a choice of projects that share tools (closure.h). Each price gives a bound for
 // every budget, a straight line; the best of the lines is the bound of the linear program, without its peak and cover cuts.
-// Whole numbers throughout, so bounds need no allowance. docs/SOLVER.md has the argument.
+// Whole numbers throughout, so bounds need no allowance. docs/BOUNDS.md has the argument.
 #ifndef CKM_SRC_SOLVE_BOUNDS_SINGLE_CUT_H
 #define CKM_SRC_SOLVE_BOUNDS_SINGLE_CUT_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What every schedule needs, whatever it recomputes and in which order: ckm_dataflow_memory_floor strengthened by the
-// reverse pebble game (docs/SOLVER.md, "The memory floor").
+// reverse pebble game (docs/FLOOR.md).
 #ifndef CKM_SRC_SOLVE_FLOOR_MEMORY_FLOOR_H
 #define CKM_SRC_SOLVE_FLOOR_MEMORY_FLOOR_H
 

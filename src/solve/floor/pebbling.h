@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reverse pebble game: how little memory any schedule can do with (docs/SOLVER.md, "The memory floor").
+// The reverse pebble game: how little memory any schedule can do with (docs/FLOOR.md).
 //
 // A state is a set X of tensors that all are in memory at one moment. Of those, look at the ones computed last, by
 // operator v. While v ran, the rest of X was in memory, and so were v's operands and outputs: going back to before v is

@@ -98,7 +98,7 @@ int32_t ckm_i_pebbling_drop(ckm_i_pebbling *p, int32_t *slots, int32_t n, int64_
 
 // Whether going back over v, which nothing in the set depends on, is a step that can only help: all that v needs takes
 // no more room than those of its outputs that are in the set and share their storage with nothing else
-// (docs/SOLVER.md has the argument).
+// (docs/FLOOR.md has the argument).
 static bool shrinks(const ckm_i_pebbling *p, int32_t v)
 {
     const ckm_dataflow *df = p->df;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Presolve (docs/SOLVER.md, "Presolve"): a smaller problem with the same optimum. A graph and a budget become a
+// Presolve (docs/PRESOLVE.md): a smaller problem with the same optimum. A graph and a budget become a
 // reduced graph with a budget of its own; schedules are mapped in both directions.
 #ifndef CKM_SRC_SOLVE_PRESOLVE_PRESOLVE_H
 #define CKM_SRC_SOLVE_PRESOLVE_PRESOLVE_H

@@ -117,7 +117,7 @@ static bool reads_along(const ckm_i_lean_op *u, const ckm_i_lean_op *v, int32_t 
     return ckm_i_lean_contains(v->inputs, v->n_inputs, x);
 }
 
-// Whether v may as well run at once whenever u has, its output standing for u's (docs/SOLVER.md). *workspace_bytes is
+// Whether v may as well run at once whenever u has, its output standing for u's (docs/PRESOLVE.md). *workspace_bytes is
 // then what both need beside operands and that output.
 static bool follows(const ckm_i_lean *l, const ckm_i_lean_op *u, const ckm_i_lean_op *v, int64_t *workspace_bytes)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The integer program over all schedules that compute nothing again but what a given set allows: pairs of a stage and
-// an operator. What is held is free. docs/SOLVER.md says why it is small.
+// an operator. What is held is free. docs/SEARCH.md says why it is small.
 #ifndef CKM_SRC_SOLVE_SEARCH_NEIGHBOURHOOD_MODEL_H
 #define CKM_SRC_SOLVE_SEARCH_NEIGHBOURHOOD_MODEL_H
 
