@@ -88,9 +88,9 @@ CKM_API void ckm_solve_result_dispose(ckm_solve_result *result);
 
 // Schedules for several budgets as one search: what is found for one budget is where others begin, and what is proven for one
 // counts for all. `options` as for ckm_solve, but time_limit_seconds is for all of it and <= 0 means six times the
-// default; budget_bytes, start and progress are not looked at. `results` has room for n, in the order of `budgets`, and is filled on
-// CKM_OK, also where `stop` ends it early; release each with ckm_solve_result_dispose. Their `seconds` are what went into
-// each. Errors are those of ckm_solve.
+// default; budget_bytes is not looked at, and progress tells of the budget whose turn it is. `results` has room for n, in the order
+// of `budgets`, and is filled on CKM_OK, also where `stop` ends it early; release each with ckm_solve_result_dispose. Their `seconds`
+// are what went into each. Errors are those of ckm_solve.
 CKM_API ckm_status ckm_solve_frontier(const ckm_dataflow *df, const ckm_solve_options *options, const int64_t *budgets,
                                       int32_t n, ckm_solve_result *results, ckm_error *err) CKM_NODISCARD;
 

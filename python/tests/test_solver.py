@@ -5,7 +5,7 @@ import signal
 import pytest
 from graphs import branches, chain
 
-from checkmate import CheckmateError, Graph, InfeasibleError, Progress, Schedule, frontier, min_budget, solve, strategies
+from checkmate import CheckmateError, Graph, InfeasibleError, Progress, Schedule, frontier, min_budget, solve, solve_frontier, strategies
 
 
 def test_chain_of_eight_is_optimal() -> None:
@@ -108,8 +108,42 @@ def test_ctrl_c_keeps_the_best() -> None:
 
 def test_ctrl_c_ends_a_frontier() -> None:
     big = Graph.parse(_ladder(400))
-    solutions = frontier(big, points=4, lowest=int(big.memory_floor * 3), time_limit=120, gap=0.0, progress=_interrupt)
-    assert [s.interrupted for s in solutions] == [True]
+    solutions = list(frontier(big, points=4, lowest=int(big.memory_floor * 3), time_limit=120, gap=0.0, progress=_interrupt))
+    assert [s.interrupted for s in solutions] == [True] * 4
+    assert any(s.schedule is not None for s in solutions)
+    assert all(s.schedule.verify(big, s.budget_bytes) for s in solutions if s.schedule is not None)
+    alone = frontier(big, points=4, lowest=int(big.memory_floor * 3), strategy="local-search", time_limit=120, progress=_interrupt)
+    assert [s.interrupted for s in alone] == [True]
+
+
+def test_a_frontier_is_one_search() -> None:
+    graph = chain(8)
+    budgets = [9, 5, 7]  # in any order
+    together = solve_frontier(graph, budgets, time_limit=20)
+    assert [s.budget_bytes for s in together] == budgets
+    for solution, budget in zip(together, budgets, strict=True):
+        alone = solve(graph, budget, time_limit=20)
+        assert (solution.status, solution.cost) == (alone.status, alone.cost)
+        assert solution.schedule is None or solution.schedule.verify(graph, budget)
+    assert solve_frontier(graph, []) == []
+    with pytest.raises(CheckmateError, match=r"budgets\[1\] is -3"):
+        solve_frontier(graph, [9, -3])
+    with pytest.raises(RuntimeError, match="enough"):
+        solve_frontier(graph, budgets, progress=_fail)
+
+
+def test_a_frontier_starts_from_a_schedule() -> None:
+    big = Graph.parse(_ladder(400))
+    known = solve(big, int(big.memory_floor * 3), time_limit=2).require().schedule
+    assert known is not None
+    peak, cost = known.simulate(big).peak_bytes, known.simulate(big).cost
+    (found,) = solve_frontier(big, [peak], time_limit=0.05, start=known)
+    assert found.cost is not None
+    assert found.cost <= cost
+
+
+def _fail(_progress: Progress) -> None:
+    raise RuntimeError("enough")
 
 
 def _interrupt(progress: Progress) -> None:

@@ -150,8 +150,7 @@ static ckm_status solve_slice(frontier *f, int32_t i, double seconds, int round,
     known.proven_elsewhere = f->n >= 2 * apart && (round == 1 || (round > 1 && is_first(f, i)));
     options.budget_bytes = f->budgets[f->order[i]];
     options.time_limit_seconds = seconds;
-    options.progress = NULL;
-    options.start = best >= 0 ? at(f, best)->schedule : NULL;
+    options.start = best >= 0 ? at(f, best)->schedule : f->options->start;
     CKM_I_CHECK(ckm_i_solve_known(f->df, &options, f->floor_bytes, &known, &result, err));
     result.seconds += is_solved(f, i) ? at(f, i)->seconds : 0.0;
     ckm_solve_result_dispose(at(f, i));

@@ -14,7 +14,7 @@ from ._library import lib as _lib
 from .errors import CheckmateError, InfeasibleError
 from .graph import Graph, Op, Tensor
 from .schedule import Recipe, Schedule, Simulation, Step, Verdict, Way
-from .solver import MinBudget, Progress, Solution, frontier, min_budget, solve, strategies
+from .solver import MinBudget, Progress, Solution, frontier, min_budget, solve, solve_frontier, strategies
 
 
 def __getattr__(name: str) -> _types.ModuleType:
@@ -43,5 +43,6 @@ __all__ = [
     "frontier",
     "min_budget",
     "solve",
+    "solve_frontier",
     "strategies",
 ]

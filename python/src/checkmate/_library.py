@@ -250,6 +250,7 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "ckm_emit_page_with": (c.c_int, [_handle, c.POINTER(CWords), c.c_char_p, _err]),
     "ckm_emit_figure": (c.c_int, [_handle, c.c_char_p, c.c_char_p, _err]),
     "ckm_solve": (c.c_int, [_handle, c.POINTER(CSolveOptions), c.POINTER(CSolveResult), _err]),
+    "ckm_solve_frontier": (c.c_int, [_handle, c.POINTER(CSolveOptions), c.POINTER(int64), int32, c.POINTER(CSolveResult), _err]),
     "ckm_solve_result_dispose": (None, [c.POINTER(CSolveResult)]),
     "ckm_min_budget": (c.c_int, [_handle, c.POINTER(CSolveOptions), MinBudgetFn, c.POINTER(CMinBudgetResult), _err]),
     "ckm_min_budget_result_dispose": (None, [c.POINTER(CMinBudgetResult)]),

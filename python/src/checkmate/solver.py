@@ -8,7 +8,7 @@ import functools
 import math
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,6 +19,11 @@ from .schedule import BOUND_CLASSES, BoundClass, Schedule
 
 Status = Literal["optimal", "feasible", "infeasible", "unknown"]
 _STATUSES: list[Status] = ["optimal", "feasible", "infeasible", "unknown"]
+#: The strategy that combines all others.
+_DEFAULT = "auto"
+#: A whole frontier takes the time of so many solves.
+_SOLVES = 6
+
 Formulation = Literal["frontier", "unpartitioned", "paper"]
 _FORMULATIONS: list[Formulation] = ["frontier", "unpartitioned", "paper"]
 
@@ -127,80 +132,59 @@ class _Signals:
             self.caught.append(error)
 
 
-def solve(
-    graph: Graph,
-    budget: int,
-    *,
-    strategy: str = "auto",
-    time_limit: float | None = 60.0,
-    gap: float = 1e-4,
-    threads: int = 1,
-    seed: int = 1,
-    iteration_limit: int = 0,
-    cost_limit: int | None = None,
-    formulation: Formulation = "frontier",
-    reorder: bool = False,
-    start: Schedule | None = None,
-    progress: Callable[[Progress], None] | None = None,
-    log: Callable[[str], None] | None = None,
-) -> Solution:
-    """Finds the cheapest schedule whose peak is at most `budget` bytes, fixed bytes included. `start`: a legal schedule to
-    begin with, used as a result if it fits.
+class _Calls:
+    """What the library calls while it solves. An exception in one of them, or in a handler of a signal, ends the search and is raised
+    when the library has come back: it cannot pass through C."""
 
-        Ctrl-C ends the search with the best schedule so far (`interrupted` is then true), or raises KeyboardInterrupt if there
-    is none. An exception in a callback or in a signal handler ends the search too and is raised. The global
-    interpreter lock is released while the library computes.
-    """
-    caught: list[BaseException] = []
-    signals = _Signals(caught)
+    def __init__(self, progress: Callable[[Progress], None] | None = None, log: Callable[[str], None] | None = None) -> None:
+        self._caught: list[BaseException] = []
+        self._progress, self._log = progress, log
+        self._signals = _Signals(self._caught)
+        self.stop = StopFn(self._on_stop)
+        self.progress = ProgressFn(self._on_progress) if progress is not None else ProgressFn()
+        self.log = LogFn(self._on_log) if log is not None else LogFn()
 
-    def guarded(function: Callable[[], None]) -> None:
+    @property
+    def interrupted(self) -> bool:
+        return self._signals.interrupted
+
+    def __enter__(self) -> None:
+        self._signals.__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        self._signals.__exit__(*error)
+
+    def raise_caught(self) -> None:
+        if self._caught:
+            raise self._caught[0]
+
+    def _on_stop(self, _user: object) -> bool:
+        return bool(self._caught) or self.interrupted  # a pending signal is delivered on the way in
+
+    def _on_progress(self, p: c._Pointer[CProgress], _user: object) -> None:
+        r = p.contents
+        report = Progress(r.seconds, _count(r.incumbent_cost), _number(r.bound_cost), _number(r.gap), (r.source or b"").decode())
+        if self._progress is not None:
+            self.guard(functools.partial(self._progress, report))
+
+    def _on_log(self, _level: int, line: bytes, _user: object) -> None:
+        if self._log is not None:
+            self.guard(functools.partial(self._log, line.decode("utf-8", "replace")))
+
+    def guard(self, function: Callable[[], None]) -> None:
+        if self._caught:
+            return
         try:
             function()
-        except BaseException as error:  # noqa: BLE001 - re-raised below, C cannot carry it
-            caught.append(error)
+        except BaseException as error:  # noqa: BLE001 - raised by raise_caught
+            self._caught.append(error)
 
-    def on_stop(_user: object) -> bool:
-        return bool(caught) or signals.interrupted  # a pending signal is delivered on the way in
 
-    def on_progress(p: c._Pointer[CProgress], _user: object) -> None:
-        if progress is not None:
-            r = p.contents
-            report = Progress(r.seconds, _count(r.incumbent_cost), _number(r.bound_cost), _number(r.gap), (r.source or b"").decode())
-            guarded(lambda: progress(report))
-
-    def on_log(_level: int, line: bytes, _user: object) -> None:
-        if log is not None:
-            guarded(lambda: log(line.decode("utf-8", "replace")))
-
-    options = CSolveOptions(
-        c.sizeof(CSolveOptions),
-        int64(budget, "budget"),
-        strategy.encode(),
-        0.0 if time_limit is None else time_limit,
-        gap,
-        -1 if cost_limit is None else cost_limit,
-        threads,
-        int64(seed, "seed"),
-        iteration_limit,
-        _FORMULATIONS.index(formulation),
-        StopFn(on_stop),
-        LogFn(on_log) if log is not None else LogFn(),
-        ProgressFn(on_progress) if progress is not None else ProgressFn(),
-        None,
-        reorder,
-        None if start is None else start._handle,
-    )
-    result = CSolveResult()
-    with signals:
-        call("ckm_solve", graph.handle, c.byref(options), c.byref(result))
+def _solution(result: CSolveResult, interrupted: bool) -> Solution:
+    """Takes a result over."""
     schedule = Schedule._adopt(c.c_void_p(result.schedule)) if result.schedule else None
     result.schedule = None  # taken over; disposing releases the rest
     lib.ckm_solve_result_dispose(c.byref(result))
-    if caught:
-        raise caught[0]
-    if signals.interrupted and schedule is None:
-        raise KeyboardInterrupt
     return Solution(
         _STATUSES[result.status],
         schedule,
@@ -216,8 +200,90 @@ def solve(
         _number(result.gap),
         result.seconds,
         result.strategy.decode(),
-        signals.interrupted,
+        interrupted,
     )
+
+
+def solve(
+    graph: Graph,
+    budget: int,
+    *,
+    strategy: str = _DEFAULT,
+    time_limit: float | None = 60.0,
+    gap: float = 1e-4,
+    threads: int = 1,
+    seed: int = 1,
+    iteration_limit: int = 0,
+    cost_limit: int | None = None,
+    formulation: Formulation = "frontier",
+    reorder: bool = False,
+    start: Schedule | None = None,
+    progress: Callable[[Progress], None] | None = None,
+    log: Callable[[str], None] | None = None,
+) -> Solution:
+    """Finds the cheapest schedule whose peak is at most `budget` bytes, fixed bytes included. `start`: a legal schedule to
+    begin with, used as a result if it fits.
+
+    Ctrl-C ends the search with the best schedule so far (`interrupted` is then true), or raises KeyboardInterrupt if there
+    is none. An exception in a callback or in a signal handler ends the search too and is raised. The global
+    interpreter lock is released while the library computes.
+    """
+    calls = _Calls(progress, log)
+    options = CSolveOptions(
+        c.sizeof(CSolveOptions),
+        int64(budget, "budget"),
+        strategy.encode(),
+        0.0 if time_limit is None else time_limit,
+        gap,
+        -1 if cost_limit is None else cost_limit,
+        threads,
+        int64(seed, "seed"),
+        iteration_limit,
+        _FORMULATIONS.index(formulation),
+        calls.stop,
+        calls.log,
+        calls.progress,
+        None,
+        reorder,
+        None if start is None else start._handle,
+    )
+    result = CSolveResult()
+    with calls:
+        call("ckm_solve", graph.handle, c.byref(options), c.byref(result))
+    solution = _solution(result, calls.interrupted)
+    calls.raise_caught()
+    if solution.interrupted and solution.schedule is None:
+        raise KeyboardInterrupt
+    return solution
+
+
+def solve_frontier(
+    graph: Graph,
+    budgets: Sequence[int],
+    *,
+    time_limit: float | None = 360.0,
+    gap: float = 1e-4,
+    threads: int = 1,
+    seed: int = 1,
+    start: Schedule | None = None,
+    progress: Callable[[Progress], None] | None = None,
+    log: Callable[[str], None] | None = None,
+) -> list[Solution]:
+    """Solves for several budgets in bytes as one search: what is found for one is where others begin, and what is proven for one
+    counts for all. One solution per budget, in their order. `time_limit` is for all of it; `progress` tells of the budget
+    whose turn it is; the rest is as in `solve`, with the default strategy. After Ctrl-C all solutions have `interrupted` set, and some
+    may have no schedule."""
+    calls = _Calls(progress, log)
+    options = CSolveOptions(c.sizeof(CSolveOptions), -1, _DEFAULT.encode(), 0.0 if time_limit is None else time_limit, gap, -1, threads,
+                            int64(seed, "seed"), 0, 0, calls.stop, calls.log, calls.progress, None, False,
+                            None if start is None else start._handle)  # fmt: skip
+    sizes = (c.c_int64 * len(budgets))(*(int64(budget, "budget") for budget in budgets))
+    results = (CSolveResult * len(budgets))()
+    with calls:
+        call("ckm_solve_frontier", graph.handle, c.byref(options), sizes, len(budgets), results)
+    solutions = [_solution(result, calls.interrupted) for result in results]
+    calls.raise_caught()
+    return solutions
 
 
 @dataclass(frozen=True)
@@ -248,42 +314,48 @@ def min_budget(
     `progress` is called with the bytes that a schedule takes and the bytes proven necessary whenever one of them improves.
     There is always a schedule, at least the one without rematerialization. Ctrl-C and exceptions are as in `solve`.
     """
-    caught: list[BaseException] = []
-    signals = _Signals(caught)
-
-    def on_stop(_user: object) -> bool:
-        return bool(caught) or signals.interrupted
+    calls = _Calls()
 
     def on_report(budget: int, lower: int, _seconds: float, _user: object) -> None:
-        if progress is not None and not caught:
-            try:
-                progress(budget, lower)
-            except BaseException as error:  # noqa: BLE001 - re-raised below, C cannot carry it
-                caught.append(error)
+        if progress is not None:
+            calls.guard(lambda: progress(budget, lower))
 
     options = CSolveOptions(c.sizeof(CSolveOptions), -1, strategy.encode(), 0.0 if time_limit is None else time_limit, 1e-4, -1,
-                            threads, seed, 0, 0, StopFn(on_stop), LogFn(), ProgressFn(), None, False, None)  # fmt: skip
+                            threads, seed, 0, 0, calls.stop, calls.log, calls.progress, None, False, None)  # fmt: skip
     result = CMinBudgetResult()
-    with signals:
+    with calls:
         call("ckm_min_budget", graph.handle, c.byref(options), MinBudgetFn(on_report), c.byref(result))
     schedule = Schedule._adopt(c.c_void_p(result.schedule))
-    if caught:
-        raise caught[0]
+    calls.raise_caught()
     return MinBudget(_STATUSES[result.status], result.budget_bytes, result.lower_bound_bytes, BOUND_CLASSES[result.bound_covers], schedule,
-                     result.seconds, signals.interrupted)  # fmt: skip
+                     result.seconds, calls.interrupted)  # fmt: skip
 
 
-def frontier(graph: Graph, *, points: int = 10, lowest: int | None = None, time_limit: float = 10.0, **options: object) -> Iterator[Solution]:
-    """Solves at `points` budgets from the peak without rematerialization down to `lowest` (by default the memory floor).
+def frontier(graph: Graph, *, points: int = 10, lowest: int | None = None, strategy: str = _DEFAULT, reorder: bool = False,
+             time_limit: float = 10.0, **options: object) -> Iterator[Solution]:  # fmt: skip
+    """Solves at `points` budgets from the peak without rematerialization down to `lowest` (by default the memory floor), as one search
+    in at most six times `time_limit` (`solve_frontier`); with another strategy or with `reorder`, one after the other. `options` as for
+    those.
 
-    Yields one Solution per budget, the largest first. The iteration ends at the first budget that is proven not to fit, or
-    after a solve that Ctrl-C ended.
+    Yields one Solution per budget, the largest first, up to the first that is proven not to fit. Ctrl-C ends the search; the solutions
+    that it had by then have `interrupted` set, the last of them where budgets are solved one after the other.
     """
     top = Schedule.baseline(graph).simulate(graph).peak_bytes
     bottom = graph.memory_floor if lowest is None else lowest
-    for i in range(points):
-        budget = top - (top - bottom) * i // max(1, points - 1)
-        solution = solve(graph, budget, time_limit=time_limit, **options)  # type: ignore[arg-type]
+    budgets = [top - (top - bottom) * i // max(1, points - 1) for i in range(points)]
+    if strategy == _DEFAULT and not reorder:
+        found = iter(solve_frontier(graph, budgets, time_limit=min(points, _SOLVES) * time_limit, **options))  # type: ignore[arg-type]
+    else:
+        found = _one_by_one(graph, budgets, strategy=strategy, reorder=reorder, time_limit=time_limit, **options)
+    for solution in found:
         yield solution
-        if solution.status == "infeasible" or solution.interrupted:
+        if solution.status == "infeasible":
+            return
+
+
+def _one_by_one(graph: Graph, budgets: Sequence[int], **options: object) -> Iterator[Solution]:
+    for budget in budgets:
+        solution = solve(graph, budget, **options)  # type: ignore[arg-type]
+        yield solution
+        if solution.interrupted:
             return
