@@ -92,6 +92,38 @@ def test_two_networks_hold_a_budget_and_the_page_says_that_there_was_no_gpu(tmp_
         assert said in text
 
 
+def test_the_peak_of_a_step_on_a_gpu_is_the_allocator_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed", minversion="2.6")
+    monkeypatch.setattr(sys, "path", [str(BENCH / "gpu"), str(BENCH / "torch"), *sys.path])
+    process = pytest.importorskip("process", reason="what the measurements need is not installed")
+    told: list[str] = []
+    counted = {"now": 1000, "peak": 9_000_000, "reserved": 9_000_000}
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: told.append("empty"))
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda _device: told.append("wait"))
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda _device: counted["now"])
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda _device: counted.update(peak=counted["now"], reserved=2048))
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda _device: counted["peak"])
+    monkeypatch.setattr(torch.cuda, "max_memory_reserved", lambda _device: counted["reserved"])
+    monkeypatch.setattr(torch.cuda, "memory_stats", lambda _device: {"requested_bytes.all.peak": counted["peak"] - 12})
+
+    class Gpu(process.Bench):
+        def __init__(self) -> None:
+            self.gpu, self.device = True, torch.device("cuda")
+
+        def clear(self) -> None:
+            told.append("clear")
+
+        def held(self) -> int:
+            return 600
+
+        def step(self, run: object) -> None:
+            told.append("step")
+            counted.update(peak=5000, reserved=8192)
+
+    assert Gpu().peaks(None) == {"allocated": 5000, "reserved": 8192, "requested": 4988, "libraries": 400}
+    assert told == ["clear", "empty", "wait", "step", "wait"]
+
+
 def test_the_page_names_what_there_was_no_time_for() -> None:
     late = {"error": "left out: no time"}
     record = {

@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed", minversi
 from torch import fx  # noqa: E402
 
 import checkmate.torch as ct  # noqa: E402
-from checkmate.torch import cost, devices, libraries, meter  # noqa: E402
+from checkmate.torch import cost, devices, libraries, meter, random_state, verify  # noqa: E402
 
 GPU = torch.device("cuda")
 aten = torch.ops.aten
@@ -150,3 +150,57 @@ def test_what_is_free_includes_what_the_allocator_holds_and_does_not_use(monkeyp
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda _device: 6_000)
     assert devices.free_bytes(GPU) == 10_000 + 6_000 - 4096
     assert devices.allocated(513, GPU) == 1024 and devices.allocated(513, torch.device("cpu")) == 513
+
+
+class SimulatedGenerator:
+    """A GPU's generator, whose state is a count of draws."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.drawn = 0
+        monkeypatch.setattr(torch.cuda, "get_rng_state", self.state)
+        monkeypatch.setattr(torch.cuda, "set_rng_state", self.put)
+        monkeypatch.setattr(torch.cuda, "get_rng_state_all", lambda: [self.state(GPU)])
+        monkeypatch.setattr(torch.cuda, "set_rng_state_all", lambda states: self.put(states[0], GPU))
+        monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+
+    def state(self, device: Any) -> Any:
+        assert device is GPU
+        return torch.tensor([self.drawn, 0], dtype=torch.int64).view(torch.uint8)
+
+    def put(self, state: Any, device: Any) -> None:
+        assert device is GPU
+        self.drawn = int(state.view(torch.int64)[0])
+
+    def draw(self, by: int = 1) -> int:
+        self.drawn += by
+        return self.drawn
+
+
+def test_a_random_call_on_a_gpu_draws_the_same_when_it_runs_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu, host = SimulatedGenerator(monkeypatch), torch.get_rng_state()
+    (call,) = nodes(aten.bernoulli.default, torch.float32)
+    call.meta["val"] = torch.empty(2, device="meta")
+    with_gpu = devices.AS_ON_CUDA.set(True)
+    try:
+        assert random_state.state_bytes(call) == random_state.get_state(GPU).nbytes == 16
+    finally:
+        devices.AS_ON_CUDA.reset(with_gpu)
+    gpu.draw(7)
+    noted = random_state.get_state(GPU)
+    first = gpu.draw()
+    gpu.draw(20)
+    assert random_state.with_state(noted, GPU, gpu.draw) == first == 8
+    assert gpu.drawn == 28, "the generator goes on from where it was"
+    with pytest.raises(ZeroDivisionError):
+        random_state.with_state(noted, GPU, lambda: gpu.draw() / 0)
+    assert gpu.drawn == 28
+    assert torch.equal(torch.get_rng_state(), host)
+
+
+def test_verify_puts_the_generators_of_gpus_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = SimulatedGenerator(monkeypatch)
+    gpu.draw(3)
+    states = verify._generators()
+    gpu.draw(5)
+    verify._set_generators(states)
+    assert gpu.drawn == 3
