@@ -127,10 +127,12 @@ cleanup:
 
 // Runs the strategy and what belongs to it. Where the floor refutes the budget, one that is not thorough still has a
 // little time, as long as the graph's own figure allows any hope: what it meets is known to fit more.
-static ckm_status run(ckm_i_solver *solver, const ckm_i_strategy *strategy, int64_t floor_bytes, bool comes_back,
-                      ckm_error *err)
+static ckm_status run(ckm_i_solver *solver, const ckm_i_strategy *strategy, int64_t floor_bytes,
+                      const ckm_i_known *known, ckm_error *err)
 {
     const ckm_solve_options *options = solver->options;
+    bool comes_back = known != NULL && known->comes_back;
+    bool of_many = known != NULL && known->of_many;
     bool refuted = solver->budget_bytes < floor_bytes;
     ckm_status status = CKM_OK;
     if (refuted && (strategy->is_thorough || solver->budget_bytes < solver->df->floor_bytes)) {
@@ -145,7 +147,7 @@ static ckm_status run(ckm_i_solver *solver, const ckm_i_strategy *strategy, int6
         CKM_I_TRY(options->reorder ? ckm_i_reorder_run(solver, strategy, &ckm_i_strategy_local_search, err)
                                    : ckm_i_presolve_run(solver, strategy, err));
     }
-    if (comes_back) {
+    if (comes_back && !solver->infeasible_claimed) {
         goto cleanup;
     }
     if (strategy->is_polished && !options->reorder) {
@@ -155,7 +157,7 @@ static ckm_status run(ckm_i_solver *solver, const ckm_i_strategy *strategy, int6
         ckm_i_solver_infeasible(solver, CKM_BOUND_ANY, "memory floor");
     }
     // An engine's word that nothing fits is held against what the reverse pebble game builds, whatever the strategy.
-    if (solver->best_schedule == NULL && (strategy->is_thorough || solver->infeasible_claimed)) {
+    if (solver->best_schedule == NULL && ((strategy->is_thorough && !of_many) || solver->infeasible_claimed)) {
         CKM_I_TRY(ckm_i_least_peak(solver, strategy, floor_bytes, least_peak_seconds, err));
     }
     if (strategy->takes_any_schedule) {
@@ -210,7 +212,7 @@ ckm_status ckm_i_solve_known(const ckm_dataflow *df, const ckm_solve_options *op
     if (known != NULL) {
         use_known(&solver, known);
     }
-    CKM_I_TRY(run(&solver, strategy, floor_bytes, known != NULL && known->comes_back, err));
+    CKM_I_TRY(run(&solver, strategy, floor_bytes, known, err));
     conclude(&solver, &found);
     found.seconds = ckm_i_clock_seconds() - solver.start_seconds;
     if (found.schedule != NULL) {

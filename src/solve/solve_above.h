@@ -14,6 +14,7 @@ typedef struct ckm_i_known {
     const ckm_schedule *hint;  // see ckm_i_solver; NULL: none
     ckm_i_bound_lines *lines;  // used for this budget, and takes what is proven for others
     bool proven_elsewhere;     // the time is for search
+    bool of_many;              // other budgets are searched, too, so the least that fits need not be looked for
     bool comes_back;           // what is done at the end of a run, whatever the time, is left to another one
 } ckm_i_known;
 

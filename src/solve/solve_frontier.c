@@ -146,6 +146,7 @@ static ckm_status solve_slice(frontier *f, int32_t i, double seconds, int round,
     ckm_solve_result result;
     int32_t best = best_below(f, i);
     ckm_i_known known = known_for(f, i);
+    known.of_many = f->n > 1;
     known.comes_back = round + 1 < n_rounds;
     known.proven_elsewhere = f->n >= 2 * apart && (round == 1 || (round > 1 && is_first(f, i)));
     options.budget_bytes = f->budgets[f->order[i]];
