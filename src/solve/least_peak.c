@@ -102,7 +102,7 @@ static bool is_past(void *context)
 // Schedules for the budget itself, in every manner; by more work where the game believes in a larger one only. A strategy
 // that takes any has what is left of them after leaving out.
 static ckm_status build_within(ckm_i_solver *solver, ckm_i_pebbling *game, int64_t enough_bytes, bool takes_any,
-                               bool *found, ckm_error *err)
+                               double more_until, bool *found, ckm_error *err)
 {
     const ckm_solve_options *options = solver->options;
     ckm_status status = CKM_OK;
@@ -113,7 +113,7 @@ static ckm_status build_within(ckm_i_solver *solver, ckm_i_pebbling *game, int64
         CKM_I_TRY(ckm_i_memory_floor_aim(game, solver->budget_bytes, aiming_work(solver), &fits, err));
     }
     for (int manner = 0; fits && manner < CKM_I_PLAY_MANNERS; manner++) {
-        if (*found && (!takes_any || ckm_i_clock_seconds() >= solver->deadline_seconds)) {
+        if (*found && (!takes_any || ckm_i_clock_seconds() >= fmin(solver->deadline_seconds, more_until))) {
             break;
         }
         double now = ckm_i_clock_seconds();
@@ -137,7 +137,7 @@ cleanup:
 }
 
 // The game's schedule for the budget itself, where that is not refuted; else its smallest where that is asked for.
-static ckm_status play(ckm_i_solver *solver, bool takes_any, bool or_smallest, ckm_error *err)
+static ckm_status play(ckm_i_solver *solver, bool takes_any, bool or_smallest, double more_until, ckm_error *err)
 {
     ckm_i_memory_floor_options limits = {game_work, INT64_MAX};
     ckm_i_memory_floor_result known;
@@ -148,7 +148,7 @@ static ckm_status play(ckm_i_solver *solver, bool takes_any, bool or_smallest, c
     CKM_I_CHECK(ckm_i_pebbling_init_again(&game, solver->df, err));
     CKM_I_TRY(ckm_i_memory_floor_find(&game, &limits, &known, err));
     if (!solver->infeasible || solver->infeasible_claimed) {
-        CKM_I_TRY(build_within(solver, &game, known.enough_bytes, takes_any, &found, err));
+        CKM_I_TRY(build_within(solver, &game, known.enough_bytes, takes_any, more_until, &found, err));
     }
     if (!found && or_smallest) {
         CKM_I_TRY(ckm_i_pebbling_least(&game, known.enough_bytes, solver->least_peak_bytes, writing_work,
@@ -163,9 +163,9 @@ cleanup:
     return status;
 }
 
-ckm_status ckm_i_offer_pebbling(ckm_i_solver *solver, ckm_error *err)
+ckm_status ckm_i_offer_pebbling(ckm_i_solver *solver, double more_seconds, ckm_error *err)
 {
-    return play(solver, true, false, err);
+    return play(solver, true, false, ckm_i_clock_seconds() + more_seconds, err);
 }
 
 ckm_status ckm_i_least_peak(ckm_i_solver *solver, const ckm_i_strategy *strategy, int64_t floor_bytes, double seconds,
@@ -177,7 +177,7 @@ ckm_status ckm_i_least_peak(ckm_i_solver *solver, const ckm_i_strategy *strategy
     if (solver->df->n_ops > large_ops && ckm_i_clock_seconds() >= solver->deadline_seconds) {
         return CKM_OK;
     }
-    CKM_I_CHECK(play(solver, strategy->takes_any_schedule, true, err));
+    CKM_I_CHECK(play(solver, strategy->takes_any_schedule, true, INFINITY, err));
     for (int step = 0; step < steps && low < solver->least_peak_bytes; step++) {
         if (options->stop != NULL && options->stop(options->user)) {
             break;

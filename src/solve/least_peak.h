@@ -12,8 +12,8 @@
 ckm_status ckm_i_least_peak(ckm_i_solver *solver, const ckm_i_strategy *strategy, int64_t floor_bytes, double seconds,
                             ckm_error *err) CKM_NODISCARD;
 
-// Hands in the reverse pebble game's schedule for the budget, where it finds one.
-ckm_status ckm_i_offer_pebbling(ckm_i_solver *solver, ckm_error *err) CKM_NODISCARD;
+// Hands in the reverse pebble game's schedule for the budget, where it finds one; for further ones, so many seconds.
+ckm_status ckm_i_offer_pebbling(ckm_i_solver *solver, double more_seconds, ckm_error *err) CKM_NODISCARD;
 
 // A schedule of hardly any memory: at the budgets the game believes in and a little above, the first that it can write
 // out; *out is NULL when there is none below `below_bytes`. `work` units at most for each. The game is

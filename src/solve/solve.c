@@ -23,8 +23,9 @@ static const double optimal_gap = 1e-4;
 static const double least_peak_seconds = 1.0;
 
 // Budgets up to so many times the floor begin with a schedule of the reverse pebble game, on graphs of up to so many
-// operators, where it takes less than a second; for leaving out there is a share of the time.
-static const double near_floor = 1.2, near_floor_share = 0.3;
+// operators, where it takes less than a second; there is a share of the time for it, and one for further ones and for leaving
+// out: search on sequences of runs does better with it.
+static const double near_floor = 1.2, near_floor_share = 0.3, near_floor_more = 0.05;
 static const int32_t most_ops_near_floor = 5000;
 
 static ckm_status check_options(const ckm_dataflow *df, const ckm_solve_options *options, ckm_error *err)
@@ -118,7 +119,8 @@ static ckm_status begin_near_floor(ckm_i_solver *solver, ckm_error *err)
     double left = isfinite(deadline) ? fmax(deadline - now, 0.0) : CKM_I_DEFAULT_SECONDS;
     solver->deadline_seconds = now + near_floor_share * left;
     ckm_status status = CKM_OK;
-    CKM_I_TRY(ckm_i_offer_pebbling(solver, err));
+    CKM_I_TRY(ckm_i_offer_pebbling(solver, near_floor_more * left, err));
+    solver->deadline_seconds = fmin(solver->deadline_seconds, ckm_i_clock_seconds() + near_floor_more * left);
     CKM_I_TRY(ckm_i_leave_out(solver, err));
 cleanup:
     solver->deadline_seconds = deadline;
@@ -141,6 +143,7 @@ static ckm_status run(ckm_i_solver *solver, const ckm_i_strategy *strategy, int6
         solver->deadline_seconds = fmin(solver->deadline_seconds, ckm_i_clock_seconds() + least_peak_seconds);
     }
     if (!solver->infeasible && is_near_floor(solver, strategy, floor_bytes)) {
+        solver->is_near_floor = true;
         CKM_I_TRY(begin_near_floor(solver, err));
     }
     if (!solver->infeasible) {

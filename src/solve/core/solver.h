@@ -66,6 +66,9 @@ struct ckm_i_solver {
     ckm_i_bound_lines *lines;
     const ckm_schedule *hint;
     bool proven_elsewhere;  // bounds come from other budgets: the time is for search
+    bool is_near_floor;     // the budget is so close to the memory floor that search on S may find nothing
+    ckm_i_solver
+        *outer;  // of the problem that this one was made from by presolve, which is handed what is found; NULL: none
     // Work in another process that goes on beside the strategy, by ckm_i_solver_attend().
     void (*beside)(void *context);  // may be NULL
     void *beside_context;

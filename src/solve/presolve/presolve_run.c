@@ -143,6 +143,8 @@ static ckm_status run_reduced(ckm_i_solver *solver, const ckm_i_presolve *p, con
     h.inner.beside_context = solver->beside_context;
     h.inner.lines = &lines;
     h.inner.proven_elsewhere = solver->proven_elsewhere;
+    h.inner.is_near_floor = solver->is_near_floor;
+    h.inner.outer = solver;
     if (solver->hint != NULL) {
         CKM_I_TRY(ckm_i_presolve_map_forward(p, solver->hint, &hint, err));
         h.inner.hint = hint;

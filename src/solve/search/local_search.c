@@ -402,6 +402,10 @@ static ckm_status run_rounds(course *c, ckm_error *err)
         if (c->states_left < 0 && ckm_i_clock_seconds() >= c->team->deadline_seconds) {
             break;
         }
+        if (c->options->give_up != NULL && ckm_i_clock_seconds() - c->start_seconds >= c->options->trial_seconds &&
+            c->options->give_up(c->solver)) {
+            break;
+        }
         int elsewhere = c->options->elsewhere != NULL ? c->options->elsewhere(c->options->context) : 0;
         int n = c->team->n > elsewhere ? c->team->n - elsewhere : 1;
         double reach = states_in_reach(c, n);

@@ -19,10 +19,13 @@ typedef struct ckm_i_local_search_options {
     // budget and are freed here, or NULL: nothing new.
     ckm_i_spans *(*suggest)(void *context);
     void *context;
+    // After so many seconds, asked before each round whether it ends early, with the solver that it is for; NULL: it does not.
+    double trial_seconds;
+    bool (*give_up)(const ckm_i_solver *solver);
 } ckm_i_local_search_options;
-#define CKM_I_LOCAL_SEARCH_OPTIONS_INIT \
-    {                                   \
-        10.0, 0, 1, NULL, NULL, NULL    \
+#define CKM_I_LOCAL_SEARCH_OPTIONS_INIT         \
+    {                                           \
+        10.0, 0, 1, NULL, NULL, NULL, 0.0, NULL \
     }
 
 // Starts from the solver's best schedule, or from holding everything, and hands in every improvement at the

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "solve/chain/chain.h"
 #include "solve/ilp/ilp_run.h"
+#include "solve/runs/runs_search.h"
 #include "solve/search/local_search.h"
 #include "solve/bounds/first_bound.h"
 #include "solve/bounds/prover.h"
@@ -19,6 +20,11 @@ static const double early_share = 0.05;
 
 // An operator's part in setting up a search, roughly.
 static const double setup_seconds = 2e-6;
+
+// Where search on S has found nothing after this share of its time, or leaves such a gap, search on sequences of runs has a share
+// of what is left, and all of it where that pays.
+static const double trial_share = 0.15, wide_gap = 0.1, runs_share = 0.3, kept_order_share = 0.45,
+                    until_found_share = 0.75;
 
 // What each of them has when nothing else has found a schedule.
 static const double late_seconds = 0.2;
@@ -48,8 +54,20 @@ static ckm_i_spans *suggest(void *prover)
     return prover != NULL ? ckm_i_prover_take_rounded(prover) : NULL;
 }
 
-// Search in all threads but those of the prover when that is at work beside it.
-static ckm_status search(ckm_i_solver *solver, ckm_i_prover *prover, bool beside, double seconds, ckm_error *err)
+// Sequences of runs are searched where search on S has nothing, or leaves a wide gap.
+static bool wants_runs(const ckm_i_solver *solver)
+{
+    const ckm_solve_options *options = solver->options;
+    return options->iteration_limit <= 0 && options->cost_limit < 0 && !solver->infeasible &&
+           ckm_i_runs_are_possible(solver->df) &&
+           (solver->best_schedule == NULL || solver->best_class < CKM_BOUND_FRONTIER ||
+            !(ckm_i_solver_gap(solver) <= wide_gap));
+}
+
+// Search in all threads but those of the prover when that is at work beside it. On trial, it ends early where sequences of runs
+// are to have the rest of the time.
+static ckm_status search(ckm_i_solver *solver, ckm_i_prover *prover, bool beside, double seconds, bool on_trial,
+                         ckm_error *err)
 {
     ckm_i_local_search_options options = CKM_I_LOCAL_SEARCH_OPTIONS_INIT;
     options.seconds = seconds;
@@ -58,6 +76,8 @@ static ckm_status search(ckm_i_solver *solver, ckm_i_prover *prover, bool beside
     options.elsewhere = beside ? threads_of_prover : NULL;
     options.suggest = suggest;
     options.context = prover;
+    options.trial_seconds = trial_share * seconds;
+    options.give_up = on_trial ? wants_runs : NULL;
     if (ckm_i_solver_should_stop(solver)) {
         return CKM_OK;
     }
@@ -68,6 +88,52 @@ static ckm_status search(ckm_i_solver *solver, ckm_i_prover *prover, bool beside
     return ckm_i_local_search(solver, &options, err);
 }
 
+// Sequences of runs that keep the order, then, near the memory floor, others, of the problem before presolve, whose schedules
+// need not keep it either.
+static ckm_status search_runs(ckm_i_solver *solver, double seconds, ckm_error *err)
+{
+    ckm_i_solver *outer = solver->outer != NULL ? solver->outer : solver;
+    bool goes_on = solver->is_near_floor && ckm_i_runs_are_possible(outer->df);
+    double end = ckm_i_clock_seconds() + seconds;
+    ckm_i_runs_options options = {true, seconds, seconds};
+    if (goes_on) {
+        options.seconds = seconds * kept_order_share;
+        options.search_seconds = seconds * until_found_share;
+    }
+    CKM_I_CHECK(ckm_i_runs_search(solver, &options, err));
+    if (!goes_on || ckm_i_solver_should_stop(solver)) {
+        return CKM_OK;
+    }
+    void (*beside)(void *context) = outer->beside;
+    void *context = outer->beside_context;
+    outer->beside = solver->beside;
+    outer->beside_context = solver->beside_context;
+    options = (ckm_i_runs_options){.keeps_order = false, .seconds = end - ckm_i_clock_seconds()};
+    ckm_status status = ckm_i_runs_search(outer, &options, err);
+    outer->beside = beside;
+    outer->beside_context = context;
+    return status;
+}
+
+// Search for so long. Close to the memory floor, where frontier-advancing schedules are dear or do not fit, sequences of runs
+// have a part of it, and all of the rest where that pays.
+static ckm_status search_all(ckm_i_solver *solver, ckm_i_prover *prover, bool beside, double seconds, ckm_error *err)
+{
+    double end = ckm_i_clock_seconds() + seconds;
+    CKM_I_CHECK(search(solver, prover, beside, seconds, true, err));
+    while (wants_runs(solver) && !ckm_i_solver_should_stop(solver) && ckm_i_clock_seconds() < end) {
+        bool known = solver->best_schedule != NULL && solver->best_class == CKM_BOUND_FRONTIER;
+        int64_t before = solver->best_cost;
+        double left = end - ckm_i_clock_seconds();
+        CKM_I_CHECK(search_runs(solver, known && !solver->is_near_floor ? left * runs_share : left, err));
+        if (known && solver->best_cost == before) {
+            break;
+        }
+    }
+    double left = end - ckm_i_clock_seconds();
+    return left > 0.0 && !ckm_i_solver_should_stop(solver) ? search(solver, prover, beside, left, false, err) : CKM_OK;
+}
+
 // Search and proofs in turn, one process at a time: what one learns helps the other.
 static ckm_status take_turns(ckm_i_solver *solver, ckm_i_prover *prover, ckm_error *err)
 {
@@ -75,12 +141,12 @@ static ckm_status take_turns(ckm_i_solver *solver, ckm_i_prover *prover, ckm_err
     double total = time_left(solver);
     double n = solver->df->n_ops;
     CKM_I_TRY(ckm_i_prover_run(prover, total * 0.4, err));
-    CKM_I_TRY(search(solver, prover, false, fmin(total * 0.15, n * 0.02), err));
+    CKM_I_TRY(search(solver, prover, false, fmin(total * 0.15, n * 0.02), false, err));
     if (solver->df->n_ops <= CKM_I_ILP_MAX_OPS && !ckm_i_solver_should_stop(solver)) {
         CKM_I_TRY(ckm_i_ilp_run(solver, time_left(solver) * 0.4, err));
     }
     CKM_I_TRY(ckm_i_prover_run(prover, time_left(solver) * 0.5, err));
-    CKM_I_TRY(search(solver, prover, false, time_left(solver), err));
+    CKM_I_TRY(search_all(solver, prover, false, time_left(solver), err));
 cleanup:
     return status;
 }
@@ -89,7 +155,7 @@ cleanup:
 static ckm_status search_beside(ckm_i_solver *solver, ckm_i_prover *prover, double seconds, ckm_error *err)
 {
     double end = ckm_i_clock_seconds() + seconds;
-    CKM_I_CHECK(search(solver, prover, true, seconds, err));
+    CKM_I_CHECK(search_all(solver, prover, true, seconds, err));
     double left = end - ckm_i_clock_seconds();
     return left > 0.0 && !ckm_i_solver_should_stop(solver) ? ckm_i_prover_run(prover, left, err) : CKM_OK;
 }
@@ -197,14 +263,14 @@ static ckm_status run(ckm_i_solver *solver, ckm_error *err)
         goto cleanup;
     }
     if (solver->proven_elsewhere) {
-        CKM_I_TRY(search(solver, NULL, false, time_left(solver), err));
+        CKM_I_TRY(search_all(solver, NULL, false, time_left(solver), err));
         goto cleanup;
     }
     CKM_I_TRY(ckm_i_prover_create(solver, true, &prover, err));
     if (solver->options->threads > 1) {
         CKM_I_TRY(side_by_side(solver, prover, err));
     } else {
-        CKM_I_TRY(search(solver, prover, false, fmin(total * 0.1, 0.1 + n * 0.002), err));
+        CKM_I_TRY(search(solver, prover, false, fmin(total * 0.1, 0.1 + n * 0.002), false, err));
         CKM_I_TRY(take_turns(solver, prover, err));
     }
     // Where search has found nothing, time is up; these take next to none on graphs of this size.

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "solve/runs/runs_search.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "schedule/schedule.h"
+#include "schedule/schedule_order.h"
+#include "solve/runs/runs_moves.h"
+
+// A first annealing from the run without rematerialization: changes tried for each operator, the share of the time that it may
+// take, and temperatures at its beginning and at the end of any, in mean costs of an operator.
+static const double first_states = 140.0, first_share = 0.25, first_hot = 3.0, coldest = 1e-3;
+
+// After that, leaps: one or two changes that are made whatever they cost, and a short annealing that makes good for them or
+// does not. One draws its states and its temperature at the beginning from these.
+static const int64_t leap_states[] = {600, 1500, 1500, 4000};
+static const double leap_hot[] = {0.1, 0.3, 0.3, 1.0};
+
+// A leap is given up after a third of its states where it is so much worse than before, and undone after all of them where
+// it is worse than a little, in mean costs of an operator; and so much of the price of the excess before.
+static const double hopeless = 40.0, hopeless_share = 0.3, tolerable = 0.2;
+
+// Leaps without a better sequence until the search goes back to the best.
+enum { idle_leaps = 100 };
+
+// The price of a byte over the budget: the whole cost for so much of the budget, to begin with. Every so many states of the
+// first annealing, and after each leap, up while there is one, down to that while there is none.
+static const double first_price = 8.0, leap_price = 20.0, much_dearer = 1.06, dearer = 1.02, cheaper = 0.98;
+static const double highest_price = 60.0;  // from there it begins again
+enum { states_a_price = 512, states_a_look = 64 };
+
+// Rooms for runs, for each operator and in bytes of rows.
+enum { most_runs = 24 };
+static const int64_t most_row_bytes = INT64_C(256) << 20;
+
+typedef struct search {
+    ckm_i_solver *solver;
+    ckm_i_runs q;
+    ckm_i_runs_mover m;
+    int32_t *best, n_best;  // the cheapest sequence met that fits
+    int64_t best_cost;      // INT64_MAX: none
+    int64_t handed_cost;
+    int32_t *nearest, n_nearest;  // as long as none fits, the one with least over the budget
+    int64_t nearest_excess;
+    int32_t *plain, *kept;
+    double price, end_seconds, search_end_seconds;  // the second where nothing fits
+    int64_t states;
+} search;
+
+static void remember(search *s)
+{
+    const ckm_i_runs *q = &s->q;
+    if (q->excess == 0 && q->cost < s->best_cost) {
+        s->best_cost = q->cost;
+        s->n_best = q->n;
+        memcpy(s->best, q->at.op, (size_t)q->n * sizeof *s->best);
+    }
+    if (s->best_cost == INT64_MAX && q->excess < s->nearest_excess) {
+        s->nearest_excess = q->excess;
+        s->n_nearest = q->n;
+        memcpy(s->nearest, q->at.op, (size_t)q->n * sizeof *s->nearest);
+    }
+}
+
+static ckm_status hand_in(search *s, ckm_error *err)
+{
+    ckm_schedule *made = NULL;
+    ckm_status status = CKM_OK;
+    if (s->best_cost >= s->handed_cost) {
+        return CKM_OK;
+    }
+    s->handed_cost = s->best_cost;
+    ckm_i_solver_log(s->solver, CKM_LOG_INFO, "runs: cost %lld after %lld states", (long long)s->best_cost,
+                     (long long)s->states);
+    CKM_I_TRY(ckm_i_schedule_from_order(s->q.df, s->best, s->n_best, &made, err));
+    CKM_I_TRY(ckm_i_solver_offer_schedule(s->solver, made, "runs", err));
+cleanup:
+    ckm_schedule_free(made);
+    return status;
+}
+
+static bool is_over(const search *s)
+{
+    double end = s->best_cost < INT64_MAX ? s->end_seconds : s->search_end_seconds;
+    return ckm_i_clock_seconds() >= end || ckm_i_solver_should_stop(s->solver);
+}
+
+static double mean_cost(const search *s)
+{
+    return (double)s->q.df->total_cost / s->q.df->n_ops;
+}
+
+static double price_of(const search *s, double times)
+{
+    return times * (double)s->q.df->total_cost / (double)(s->q.budget_bytes + 1);
+}
+
+static double worth(const search *s)
+{
+    return (double)s->q.cost + s->price * (double)s->q.excess;
+}
+
+// One change, at a temperature.
+static void take_step(search *s, double temperature)
+{
+    ckm_i_runs *q = &s->q;
+    s->states++;
+    if (!ckm_i_runs_draw(&s->m) || !ckm_i_runs_try(q)) {
+        return;
+    }
+    double worse = (double)(q->trial_cost - q->cost) + s->price * (double)(q->trial_excess - q->excess);
+    if (worse <= 0.0 || ckm_i_rng_unit(&s->m.rng) < exp(-worse / temperature)) {
+        ckm_i_runs_accept(q);
+        remember(s);
+    }
+}
+
+// From the run without rematerialization, by states or by the time that it may take, whichever ends first.
+static void anneal_first(search *s)
+{
+    double begin = ckm_i_clock_seconds();
+    double seconds = (s->end_seconds - begin) * first_share;
+    double states = first_states * s->q.df->n_ops;
+    double done = 0.0;
+    double temperature = first_hot * mean_cost(s);
+    s->price = price_of(s, first_price);
+    ckm_i_runs_load(&s->q, s->plain, s->q.df->n_ops);
+    for (int64_t k = 0; done < 1.0; k++) {
+        if (k % states_a_look == 0) {
+            ckm_i_solver_attend(s->solver);
+            if (is_over(s)) {
+                break;
+            }
+            done = fmax((double)k / states, (ckm_i_clock_seconds() - begin) / seconds);
+            temperature = mean_cost(s) * first_hot * pow(coldest / first_hot, done);
+        }
+        if (k > 0 && k % states_a_price == 0) {
+            s->price *= s->q.excess > 0 ? much_dearer : cheaper;
+        }
+        take_step(s, temperature);
+    }
+}
+
+// Makes good for what has been done since `before`. False where it is given up, or time is.
+static bool make_good(search *s, double before, int64_t excess_before)
+{
+    double most = before + hopeless * mean_cost(s) + hopeless_share * s->price * (double)excess_before;
+    int64_t n = leap_states[ckm_i_rng_below(&s->m.rng, sizeof leap_states / sizeof leap_states[0])];
+    double hot = leap_hot[ckm_i_rng_below(&s->m.rng, sizeof leap_hot / sizeof leap_hot[0])];
+    double fall = pow(coldest / hot, 1.0 / (double)n);
+    double temperature = hot * mean_cost(s);
+    for (int64_t k = 0; k < n; k++) {
+        if (k % states_a_look == 0) {
+            ckm_i_solver_attend(s->solver);
+            if (is_over(s)) {
+                return false;
+            }
+        }
+        if (k == n / 3 && worth(s) > most) {
+            return false;
+        }
+        take_step(s, temperature);
+        temperature *= fall;
+    }
+    return worth(s) <= before + tolerable * mean_cost(s);
+}
+
+static void leap(search *s)
+{
+    ckm_i_runs *q = &s->q;
+    double before = worth(s);
+    int64_t excess_before = q->excess;
+    int32_t n = q->n;
+    memcpy(s->kept, q->at.op, (size_t)n * sizeof *s->kept);
+    for (uint32_t k = 0; k <= ckm_i_rng_below(&s->m.rng, 2); k++) {
+        if (ckm_i_runs_draw_far(&s->m) && ckm_i_runs_try(q)) {
+            ckm_i_runs_accept(q);
+            remember(s);
+        }
+    }
+    if (!make_good(s, before, excess_before)) {
+        ckm_i_runs_load(q, s->kept, n);
+    }
+    s->price = q->excess > 0 ? s->price * dearer : fmax(s->price * cheaper, price_of(s, leap_price));
+    if (s->price > price_of(s, highest_price)) {
+        s->price = price_of(s, first_price);
+    }
+}
+
+static ckm_status run(search *s, ckm_error *err)
+{
+    int idle = 0;
+    if (s->q.keeps_order || s->best_cost == INT64_MAX) {
+        anneal_first(s);
+    }
+    if (s->best_cost < INT64_MAX) {
+        ckm_i_runs_load(&s->q, s->best, s->n_best);
+    }
+    s->price = price_of(s, leap_price);
+    while (!is_over(s)) {
+        int64_t best = s->best_cost;
+        int64_t nearest = s->nearest_excess;
+        CKM_I_CHECK(hand_in(s, err));
+        leap(s);
+        idle = s->best_cost < best || s->nearest_excess < nearest ? 0 : idle + 1;
+        if (idle == idle_leaps && s->best_cost < INT64_MAX) {
+            ckm_i_runs_load(&s->q, s->best, s->n_best);
+            idle = 0;
+        }
+    }
+    return hand_in(s, err);
+}
+
+// The solver's best schedule to begin with, where it keeps the order.
+static void take_best(search *s)
+{
+    const ckm_schedule *best = s->solver->best_schedule;
+    int32_t n = 0;
+    if (best == NULL || (s->q.keeps_order && s->solver->best_class < CKM_BOUND_ORDER)) {
+        return;
+    }
+    for (int64_t i = 0; i < best->n_steps && n < s->q.cap; i++) {
+        if (best->steps[i].kind == CKM_STEP_COMPUTE) {
+            s->best[n++] = best->steps[i].index;
+        }
+    }
+    if (n < s->q.cap) {
+        ckm_i_runs_load(&s->q, s->best, n);
+        remember(s);
+    }
+}
+
+static int64_t most_places(const ckm_dataflow *df)
+{
+    return (int64_t)most_runs * df->n_ops;
+}
+
+bool ckm_i_runs_are_possible(const ckm_dataflow *df)
+{
+    return df->n_ops > 0 && most_places(df) < INT32_MAX / 2 &&
+           most_places(df) * (df->n_tensors / 8 + 1) <= most_row_bytes;
+}
+
+ckm_status ckm_i_runs_search(ckm_i_solver *solver, const ckm_i_runs_options *options, ckm_error *err)
+{
+    const ckm_dataflow *df = solver->df;
+    search s = {.solver = solver, .best_cost = INT64_MAX, .nearest_excess = INT64_MAX};
+    ckm_status status = CKM_OK;
+    int64_t cap = most_places(df);
+    if (!ckm_i_runs_are_possible(df)) {
+        return CKM_OK;
+    }
+    s.end_seconds = ckm_i_clock_seconds() + options->seconds;
+    s.search_end_seconds = ckm_i_clock_seconds() + fmax(options->seconds, options->search_seconds);
+    s.handed_cost = solver->best_schedule != NULL ? solver->best_cost : INT64_MAX;
+    CKM_I_CHECK(ckm_i_runs_init(&s.q, df, solver->budget_bytes, options->keeps_order, (int32_t)cap, err));
+    CKM_I_TRY(ckm_i_runs_mover_init(&s.m, &s.q, solver->options->seed, err));
+    s.best = ckm_i_malloc((size_t)cap, sizeof *s.best);
+    s.nearest = ckm_i_malloc((size_t)cap, sizeof *s.nearest);
+    s.kept = ckm_i_malloc((size_t)cap, sizeof *s.kept);
+    s.plain = ckm_i_malloc((size_t)df->n_ops, sizeof *s.plain);
+    if (s.best == NULL || s.nearest == NULL || s.kept == NULL || s.plain == NULL) {
+        status = ckm_i_error_memory(err);
+        goto cleanup;
+    }
+    for (int32_t v = 0; v < df->n_ops; v++) {
+        s.plain[v] = v;
+    }
+    take_best(&s);
+    CKM_I_TRY(run(&s, err));
+    ckm_i_solver_log(solver, CKM_LOG_INFO, "runs: %lld states in sequences of %d runs", (long long)s.states, s.q.n);
+cleanup:
+    free(s.best);
+    free(s.nearest);
+    free(s.plain);
+    free(s.kept);
+    ckm_i_runs_mover_dispose(&s.m);
+    ckm_i_runs_dispose(&s.q);
+    return status;
+}
