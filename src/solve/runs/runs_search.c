@@ -49,7 +49,7 @@ typedef struct search {
     int64_t nearest_excess;
     int32_t *plain, *kept;
     double price, end_seconds, search_end_seconds;  // the second where nothing fits
-    int64_t states;
+    int64_t states, most_states;                    // 0: no limit
 } search;
 
 static void remember(search *s)
@@ -87,7 +87,8 @@ cleanup:
 static bool is_over(const search *s)
 {
     double end = s->best_cost < INT64_MAX ? s->end_seconds : s->search_end_seconds;
-    return ckm_i_clock_seconds() >= end || ckm_i_solver_should_stop(s->solver);
+    return (s->most_states > 0 && s->states >= s->most_states) || ckm_i_clock_seconds() >= end ||
+           ckm_i_solver_should_stop(s->solver);
 }
 
 static double mean_cost(const search *s)
@@ -130,6 +131,7 @@ static void anneal_first(search *s)
     double temperature = first_hot * mean_cost(s);
     s->price = price_of(s, first_price);
     ckm_i_runs_load(&s->q, s->plain, s->q.df->n_ops);
+    remember(s);
     for (int64_t k = 0; done < 1.0; k++) {
         if (k % states_a_look == 0) {
             ckm_i_solver_attend(s->solver);
@@ -249,7 +251,7 @@ bool ckm_i_runs_are_possible(const ckm_dataflow *df)
 ckm_status ckm_i_runs_search(ckm_i_solver *solver, const ckm_i_runs_options *options, ckm_error *err)
 {
     const ckm_dataflow *df = solver->df;
-    search s = {.solver = solver, .best_cost = INT64_MAX, .nearest_excess = INT64_MAX};
+    search s = {.solver = solver, .best_cost = INT64_MAX, .nearest_excess = INT64_MAX, .most_states = options->states};
     ckm_status status = CKM_OK;
     int64_t cap = most_places(df);
     if (!ckm_i_runs_are_possible(df)) {

@@ -12,6 +12,7 @@ typedef struct ckm_i_runs_options {
     bool keeps_order;       // first runs stay in the graph's order; else any schedule will do
     double seconds;         // wall time
     double search_seconds;  // and as long as nothing fits, at least so many
+    int64_t states;         // changes tried at most; 0: no limit
 } ckm_i_runs_options;
 
 // Searches from the solver's best schedule, if it is of the class; else, and where the order is kept, from the run without

@@ -81,12 +81,13 @@ static bool is_held(const ckm_i_runs *q, const uint64_t *row, int32_t storage)
     return false;
 }
 
-// Tensors on a storage in the row, at most two of them counted.
-static int32_t count_held(const ckm_i_runs *q, const uint64_t *row, int32_t storage)
+// Tensors on a storage in the row but those of one operator, -1: none, at most two of them counted.
+static int32_t count_held(const ckm_i_runs *q, const uint64_t *row, int32_t storage, int32_t but)
 {
     int32_t n = 0;
     for (int32_t k = q->on_at[storage]; k < q->on_at[storage + 1] && n < 2; k++) {
-        n += ckm_i_bits_get(row, q->on[k]);
+        int32_t x = q->on[k];
+        n += ckm_i_bits_get(row, x) && (but < 0 || q->df->tensors[x].producer != but);
     }
     return n;
 }
@@ -186,9 +187,9 @@ static int64_t saved_in_place(const ckm_i_runs *q, const ckm_i_dataflow_op *op)
         int32_t x = op->inplace[k][0];
         int32_t y = op->inplace[k][1];
         int32_t from = df->tensors[x].storage;
-        bool fits = !df->tensors[x].pinned && df->tensors[y].alias_of < 0 &&
-                    df->tensors[y].bytes <= df->tensors[from].bytes && count_held(q, q->row, from) == 1 &&
-                    count_held(q, q->row, y) == 1;
+        bool fits = !df->tensors[x].pinned && !df->tensors[y].pinned && df->tensors[y].alias_of < 0 &&
+                    df->tensors[y].bytes <= df->tensors[from].bytes && count_held(q, q->row, from, -1) == 1 &&
+                    count_held(q, q->row, y, df->tensors[y].producer) == 0;
         for (int32_t i = 0; fits && i < op->n_inputs; i++) {
             fits = op->inputs[i] != x || q->dies[i];
         }

@@ -95,7 +95,7 @@ static ckm_status search_runs(ckm_i_solver *solver, double seconds, ckm_error *e
     ckm_i_solver *outer = solver->outer != NULL ? solver->outer : solver;
     bool goes_on = solver->is_near_floor && ckm_i_runs_are_possible(outer->df);
     double end = ckm_i_clock_seconds() + seconds;
-    ckm_i_runs_options options = {true, seconds, seconds};
+    ckm_i_runs_options options = {.keeps_order = true, .seconds = seconds};
     if (goes_on) {
         options.seconds = seconds * kept_order_share;
         options.search_seconds = seconds * until_found_share;
