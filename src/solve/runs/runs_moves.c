@@ -35,6 +35,7 @@ void ckm_i_runs_mover_dispose(ckm_i_runs_mover *m)
 {
     free(m->op_stamp);
     free(m->held);
+    *m = (ckm_i_runs_mover){0};
 }
 
 static int32_t below(ckm_i_runs_mover *m, int32_t n)

@@ -36,7 +36,7 @@ enum { states_a_price = 512, states_a_look = 64 };
 
 // Rooms for runs, for each operator and in bytes of rows.
 enum { most_runs = 24 };
-static const int64_t most_row_bytes = INT64_C(256) << 20;
+static const int64_t most_row_bytes = INT64_C(64) << 20;
 
 typedef struct search {
     ckm_i_solver *solver;
@@ -244,7 +244,11 @@ static int64_t most_places(const ckm_dataflow *df)
 
 bool ckm_i_runs_are_possible(const ckm_dataflow *df)
 {
-    return df->n_ops > 0 && most_places(df) < INT32_MAX / 2 &&
+    int32_t n_again = 0;
+    for (int32_t v = 0; v < df->n_ops; v++) {
+        n_again += df->ops[v].recomputable;
+    }
+    return n_again > 0 && most_places(df) < INT32_MAX / 2 &&
            most_places(df) * (df->n_tensors / 8 + 1) <= most_row_bytes;
 }
 

@@ -6,7 +6,7 @@
 
 #include "solve/core/solver.h"
 
-// Whether a graph is small enough for it.
+// Whether a graph is small enough for it, and anything may run again.
 bool ckm_i_runs_are_possible(const ckm_dataflow *df);
 typedef struct ckm_i_runs_options {
     bool keeps_order;       // first runs stay in the graph's order; else any schedule will do
