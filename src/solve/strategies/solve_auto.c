@@ -274,7 +274,8 @@ static ckm_status run(ckm_i_solver *solver, ckm_error *err)
         CKM_I_TRY(take_turns(solver, prover, err));
     }
     // Where search has found nothing, time is up; these take next to none on graphs of this size.
-    if (solver->best_schedule == NULL && !solver->infeasible && solver->df->n_ops <= large_ops) {
+    bool elsewhere = solver->outer != NULL && solver->outer->best_schedule != NULL;
+    if (solver->best_schedule == NULL && !elsewhere && !solver->infeasible && solver->df->n_ops <= large_ops) {
         CKM_I_TRY(run_published(solver, late_seconds, err));
     }
 cleanup:
