@@ -75,8 +75,6 @@ static ckm_status hand_in(search *s, ckm_error *err)
         return CKM_OK;
     }
     s->handed_cost = s->best_cost;
-    ckm_i_solver_log(s->solver, CKM_LOG_INFO, "runs: cost %lld after %lld states", (long long)s->best_cost,
-                     (long long)s->states);
     CKM_I_TRY(ckm_i_schedule_from_order(s->q.df, s->best, s->n_best, &made, err));
     CKM_I_TRY(ckm_i_solver_offer_schedule(s->solver, made, "runs", err));
 cleanup:
