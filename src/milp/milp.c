@@ -267,13 +267,15 @@ double ckm_i_milp_safe_bound(const ckm_i_milp *m, const double *row_dual)
     return safe_bound(m, row_dual, 1.0);
 }
 
-// Sum of slopes times multipliers that rest on an upper side. Its terms have one sign, so that few parts in 1e9 cover rounding.
-static double sum_of_slopes(const ckm_i_milp *m, const double *row_dual)
+// Sum of slopes times multipliers that rest on an upper side, below or above parameter 0. Its terms have one sign, so that
+// few parts in 1e9 cover rounding.
+static double sum_of_slopes(const ckm_i_milp *m, const double *row_dual, bool above)
 {
     double sum = 0.0;
     for (int32_t i = 0; i < m->n_rows; i++) {
-        if (row_dual[i] < 0.0 && isfinite(row_dual[i]) && m->row_slope[i] > 0.0 && isfinite(m->row_upper[i])) {
-            sum -= row_dual[i] * m->row_slope[i];
+        double slope = m->row_slope[i] < 0.0 && above ? -m->row_slope[i] : m->row_slope[i];
+        if (row_dual[i] < 0.0 && isfinite(row_dual[i]) && slope > 0.0 && isfinite(m->row_upper[i])) {
+            sum -= row_dual[i] * slope;
         }
     }
     return sum;
@@ -302,8 +304,12 @@ bool ckm_i_milp_line_of(const ckm_i_milp *m, const double *row_dual, ckm_i_milp_
 {
     const double margin = 4e-9;
     double bound = safe_bound(m, row_dual, 1.0);
-    double slope = sum_of_slopes(m, row_dual);
-    *out = (ckm_i_milp_line){bound, slope * (1.0 - margin), bound_above(m, row_dual, bound), slope * (1.0 + margin)};
+    *out = (ckm_i_milp_line){
+        .down = bound,
+        .down_slope = sum_of_slopes(m, row_dual, false) * (1.0 - margin),
+        .up = bound_above(m, row_dual, bound),
+        .up_slope = sum_of_slopes(m, row_dual, true) * (1.0 + margin),
+    };
     return bound > -INFINITY && m->n_rows < 1 << 22;
 }
 

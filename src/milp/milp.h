@@ -29,8 +29,8 @@ void ckm_i_milp_dispose(ckm_i_milp *m);
 // Builders do not report failure one by one: CKM_ERR_MEMORY comes from the check at the end.
 int32_t ckm_i_milp_add_col(ckm_i_milp *m, double obj, double lower, double upper, bool integer);
 int32_t ckm_i_milp_add_row(ckm_i_milp *m, double row_lower, double row_upper);
-// The row's upper side is that of parameter 0 and grows by this much, at least 0, with it. NAN: it stays, and the row holds
-// only up to 0.
+// The row's upper side is that of parameter 0 and grows by this much with it. Less than 0: it stays up to 0, and grows by
+// as much as that is below 0 from there on. NAN: it stays, and the row holds only up to 0.
 void ckm_i_milp_set_slope(ckm_i_milp *m, int32_t row, double slope);
 // Adds an entry to the last row. A column may appear in it several times; entries are summed.
 void ckm_i_milp_put(ckm_i_milp *m, int32_t col, double value);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stage relaxation with any choice of cuts, its path cuts and its integer form against brute force over all
+// The stage relaxation with any choice of cuts, its cutting planes and its integer form against brute force over all
 // schedules that keep the order: never above the optimum, never infeasible where something fits.
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,8 +25,8 @@ static int32_t choose_cuts(ckm_i_rng *rng, int32_t n_ops, int32_t *cuts)
     return n;
 }
 
-// Cuts hold whatever point they are made for. Counts path cuts, peak cuts and cover cuts.
-static void cut_at_random(ckm_i_rng *rng, ckm_i_stage_model *model, int64_t n_cuts[3])
+// Cuts hold whatever point they are made for. Counts path cuts, peak cuts, cover cuts and rounding cuts.
+static void cut_at_random(ckm_i_rng *rng, ckm_i_stage_model *model, int64_t n_cuts[4])
 {
     ckm_i_milp *m = &model->milp;
     int32_t before = m->n_rows;
@@ -46,6 +46,12 @@ static void cut_at_random(ckm_i_rng *rng, ckm_i_stage_model *model, int64_t n_cu
     before = m->n_rows;
     ckm_i_stage_covers(model, x, m);
     n_cuts[2] += m->n_rows - before;
+    for (int32_t j = 0; j < m->n_cols; j++) {
+        x[j] = ckm_i_rng_below(rng, 4) == 0 ? ckm_i_rng_unit(rng) : (double)ckm_i_rng_below(rng, 2);
+    }
+    before = m->n_rows;
+    ckm_i_stage_roundings(model, x, m);
+    n_cuts[3] += m->n_rows - before;
     free(x);
 }
 
@@ -127,7 +133,7 @@ static void any_cuts_give_a_bound(void **state)
     (void)state;
     ckm_i_rng rng = {.state = 57};
     int64_t tight = 0;
-    int64_t n_cuts[3] = {0, 0, 0};
+    int64_t n_cuts[4] = {0, 0, 0, 0};
     int64_t rounds = oracle_scaled(600);
     for (int64_t round = 0; round < rounds; round++) {
         oracle_graph g;
@@ -146,11 +152,13 @@ static void any_cuts_give_a_bound(void **state)
         ckm_i_stage_model_dispose(&model);
         ckm_dataflow_free(df);
     }
-    printf("%lld of %lld integer programs reach the optimum; %lld path, %lld peak, %lld cover cuts\n", (long long)tight,
-           (long long)rounds, (long long)n_cuts[0], (long long)n_cuts[1], (long long)n_cuts[2]);
+    printf("%lld of %lld integer programs reach the optimum; %lld path, %lld peak, %lld cover, %lld rounding cuts\n",
+           (long long)tight, (long long)rounds, (long long)n_cuts[0], (long long)n_cuts[1], (long long)n_cuts[2],
+           (long long)n_cuts[3]);
     // Bounds that say nothing would pass all the rest.
     assert_true(tight * 2 > rounds);
     assert_true(n_cuts[0] > rounds && n_cuts[1] * 20 > rounds && n_cuts[2] > rounds / 6);
+    assert_true(n_cuts[3] > rounds / 10);
 }
 
 int main(void)

@@ -40,11 +40,12 @@ static inline const int32_t *ckm_i_stage_r(const ckm_i_stage_model *model, int32
 }
 
 // Cutting planes, each for ckm_i_milp_options: `context` is the model. Path cuts (stage_paths.c) tie windows together,
-// peak cuts (stage_peaks.c) know of memory inside them, cover cuts (stage_covers.c) of tensors that do not fit together;
-// separate adds all of them.
+// peak cuts (stage_peaks.c) know of memory inside them, cover cuts (stage_covers.c) of tensors that do not fit together,
+// rounding cuts (stage_rounding.c) of what sizes add up to; separate adds all of them.
 void ckm_i_stage_paths(const void *context, const double *x, ckm_i_milp *m);
 void ckm_i_stage_peaks(const void *context, const double *x, ckm_i_milp *m);
 void ckm_i_stage_covers(const void *context, const double *x, ckm_i_milp *m);
+void ckm_i_stage_roundings(const void *context, const double *x, ckm_i_milp *m);
 void ckm_i_stage_separate(const void *context, const double *x, ckm_i_milp *m);
 
 // Cover cuts for any rows of sizes times columns that are 0 or 1, each of at most n_tensors of them.

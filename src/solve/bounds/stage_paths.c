@@ -197,4 +197,5 @@ void ckm_i_stage_separate(const void *context, const double *x, ckm_i_milp *m)
     ckm_i_stage_paths(context, x, m);
     ckm_i_stage_peaks(context, x, m);
     ckm_i_stage_covers(context, x, m);
+    ckm_i_stage_roundings(context, x, m);
 }
