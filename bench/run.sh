@@ -100,6 +100,12 @@ graph_file() {
         rest=${1#*:}
         case $1 in
         zoo:*) "$checkmate" graph "${rest%%:*}" --granularity layer --batch "${rest##*:}" -o "$file" >&2 ;;
+        zoo-op:*)
+            length=${rest#*:*:}
+            [ "$length" != "$rest" ] || length=''
+            model=${rest%":$length"}
+            "$checkmate" graph "${model%%:*}" --batch "${model##*:}" ${length:+--sequence-length "$length"} -o "$file" >&2
+            ;;
         chain:*) sh bench/chain_graph.sh "$rest" > "$file" ;;
         graphs:*) file=bench/graphs/$rest.json ;;
         transformer:*) "$work/transformer_graph" "$rest" > "$file" ;;
@@ -130,8 +136,9 @@ describe() {
 # budgets SPEC FLOOR PEAK: one budget a line, as the command line takes it.
 budgets() {
     case $1 in
-    *%+) awk -v share="${1%"%+"}" -v a="$2" -v b="$3" 'BEGIN {
-             if (b * share / 100 >= 1.1 * a) print share "%"; else printf "%.0f\n", 1.1 * a }' ;;
+    *%+*) echo "$1" | awk -F'%[+]' -v a="$2" -v b="$3" '{
+              times = $2 == "" ? 1.1 : $2
+              if (b * $1 / 100 >= times * a) print $1 "%"; else printf "%.0f\n", times * a }' ;;
     every) awk -v a="$2" -v b="$3" 'BEGIN { for (i = a; i <= b; i++) print i }' ;;
     range*) echo "$1" | awk -v a="$2" -v b="$3" '{
                 n = $4; if ($2 == "all") for (k = 0; k < n; k++) list = list (k ? "," : "") k; else list = $2
