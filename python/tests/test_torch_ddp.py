@@ -250,21 +250,30 @@ def test_a_fallback_is_no_error_in_the_others(tmp_path: pathlib.Path) -> None:
     assert "the model runs without a budget: it cannot be planned here" in second
 
 
-def _dies(rank: int, _when: str) -> str:
-    meeting.ALIVE = 2.0
+def _dies(rank: int, when: str) -> dict[str, Any]:
+    """The second process ends before it plans, while it plans, or between two steps."""
+    meeting.ALIVE = 3.0
     call = ct.compile(DistributedDataParallel(_Model(False)), "100%", time_limit=0.5, cache=False)
-    if rank == 1:
+    if when == "step":
+        call(torch.randn(ROWS, WIDTH)).backward()
+    if rank == 1 and when == "planning":
+        compiler.plan = lambda *_a, **_k: os._exit(0)  # type: ignore[assignment]
+    elif rank == 1:
         os._exit(0)
+    begin, message = time.monotonic(), ""
     try:
         call(torch.randn(ROWS, WIDTH)).backward()
-        return ""
-    except RuntimeError as error:
-        return str(error)
+    except (CheckmateError, RuntimeError) as error:
+        message = str(error)
+    return {"message": message, "seconds": time.monotonic() - begin}
 
 
-def test_a_process_that_dies_before_it_plans_is_not_waited_for(tmp_path: pathlib.Path) -> None:
-    (message,) = processes.run(tmp_path, _dies, argument="before")
-    assert "Connection" in message
+@pytest.mark.parametrize(("when", "message"), [("before", "Connection"), ("step", "Connection"),
+                                               ("planning", "rank 1, which was planning, has not been heard of for 3 s")])  # fmt: skip
+def test_a_process_that_dies_is_not_waited_for(when: str, message: str, tmp_path: pathlib.Path) -> None:
+    (result,) = processes.run(tmp_path, _dies, argument=when)
+    assert message in result["message"]
+    assert result["seconds"] < 60
 
 
 def test_explain_counts_the_buckets(tmp_path: pathlib.Path) -> None:

@@ -5,6 +5,7 @@ its budget, and no call more between them."""
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import socket
 import time
@@ -20,7 +21,7 @@ from torch import nn  # noqa: E402
 
 import checkmate.torch as ct  # noqa: E402
 from checkmate import CheckmateError  # noqa: E402
-from checkmate.torch import exchange, fsdp, meter  # noqa: E402
+from checkmate.torch import exchange, fsdp, meeting, meter, planner  # noqa: E402
 
 pytestmark = pytest.mark.skipif(not dist.is_available() or not dist.is_gloo_available(), reason="this PyTorch has no gloo")
 
@@ -193,6 +194,34 @@ def test_a_budget_that_fits_in_one_process_only_is_an_error_in_both(tmp_path: pa
     assert first["message"] == f"rank 1 could not plan: {second['message']}"
     assert second["message"].startswith("no schedule fits 1,000 bytes; budget=")
     assert max(first["seconds"], second["seconds"]) < 60
+
+
+def _dies(rank: int, when: str) -> dict[str, Any]:
+    """The second process ends before it plans, while it plans, or between two steps."""
+    meeting.COMING, meeting.ALIVE = 8.0, 3.0
+    model, x = _spread("tensor"), torch.ones(8, 64, WIDTH)
+    call = ct.compile(model, 10**8, time_limit=0.5, cache=False)
+    if when == "step":
+        _step(call, model, x)
+    if rank == 1 and when == "planning":
+        planner._plan = lambda *_a: os._exit(0)  # type: ignore[assignment]
+    elif rank == 1:
+        os._exit(0)
+    begin, message = time.monotonic(), ""
+    try:
+        _step(call, model, x)
+    except (CheckmateError, RuntimeError) as error:
+        message = str(error)
+    return {"message": message, "seconds": time.monotonic() - begin}
+
+
+@pytest.mark.parametrize(("when", "message"), [("before", "rank 1 did not come to plan within 8 s; all processes that share a layer must call the model"),
+                                               ("planning", "rank 1, which was planning, has not been heard of for 3 s"),
+                                               ("step", "onnection")])  # fmt: skip
+def test_a_process_that_dies(when: str, message: str, tmp_path: pathlib.Path) -> None:
+    (result,) = processes.run(tmp_path, _dies, argument=when)
+    assert message in result["message"]
+    assert result["seconds"] < 60
 
 
 def _made_believe() -> int | None:

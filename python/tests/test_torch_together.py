@@ -86,6 +86,36 @@ def test_the_plans_are_those_of_the_steps_and_nothing_else_is_left(tmp_path: pat
         assert all(result.values()), result
 
 
+def _warned(rank: int) -> dict[str, Any]:
+    """The warnings of stages that have been planned together, and of stages that have not, in two steps each."""
+    import warnings
+
+    from torch.distributed import pipelining
+
+    found: dict[str, Any] = {}
+    for name in ("together", "alone"):
+        torch._dynamo.reset()
+        module = _compiled(rank, "100%")
+        x = torch.randn(ROWS * MICRO_BATCHES, WIDTH)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            if name == "together":
+                ct.plan_together(module, x[:ROWS])
+            schedule = pipelining.ScheduleGPipe(pipelining.PipelineStage(module, rank, 2, torch.device("cpu")), MICRO_BATCHES, nn.functional.mse_loss)
+            for _ in range(2):
+                schedule.step(*([x] if rank == 0 else []), return_outputs=False, **({"target": x} if rank == 1 else {}))
+        found[name] = [str(warning.message) for warning in caught if "checkmate" in str(warning.message)]
+    return found
+
+
+@needs_gloo
+def test_a_stage_that_plans_alone_warns(tmp_path: pathlib.Path) -> None:
+    for result in processes.run(tmp_path, _warned):
+        assert result["together"] == []
+        (warning,) = result["alone"]
+        assert "checkmate.torch.plan_together(module, *example)" in warning
+
+
 def _talking(rank: int) -> dict[str, Any]:
     """A model that talks in its forward pass, of which one process has no plan, and does not end."""
     from torch.distributed.device_mesh import init_device_mesh

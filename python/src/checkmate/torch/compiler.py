@@ -72,6 +72,7 @@ class Settings(TypedDict, total=False):
     shapes: int
     dynamic: bool | ranges.UpperEnds
     in_flight: int | None
+    extra_gathers: int | None
     progress: Callable[[str], None] | None
 
 
@@ -82,10 +83,10 @@ def checked(budget: int | float | str, settings: Settings, *, model: object = No
     for name in given:
         if name not in Settings.__annotations__:
             raise TypeError(f'there is no option "{name}"; there are {", ".join(Settings.__annotations__)}')
-    for name in ("fixed_bytes", "time_limit", "gap", "threads", "seed", "shapes"):
+    for name in ("fixed_bytes", "time_limit", "gap", "threads", "seed", "shapes", "extra_gathers"):
         value = given.get(name, 0)
         kind = numbers.Real if name in ("time_limit", "gap") else numbers.Integral
-        if not (value is None and name == "time_limit") and (not isinstance(value, kind) or float(value) < 0):
+        if not (value is None and name in ("time_limit", "extra_gathers")) and (not isinstance(value, kind) or float(value) < 0):
             raise ValueError(f"{name} must be {'a number' if kind is numbers.Real else 'an integer'}, at least 0, not {value!r}")
         if isinstance(value, numbers.Integral):
             int64(int(value), name)
@@ -137,6 +138,7 @@ class Backend:
         self._sizes: list[ranges.Size] = []
         self._within: ranges.Ranges | None = None
         self._stage: pipeline.Stage | None = None
+        self.warned_alone = False
         self.__name__ = "checkmate"
 
     def __call__(self, module: fx.GraphModule, inputs: list[Any], **_options: Any) -> Callable[..., Any]:
@@ -164,6 +166,7 @@ class Backend:
         self._parameters = set(parameters)
         self._accumulated = _gradient_bytes(parameters.values() if self.accumulate else ())
         if self.options.in_flight is not None:
+            self._plans_alone()
             self._stage = pipeline.Stage.of(pipeline.InFlight.of(self.options.in_flight), inputs, self.arguments, self.model,
                                             gradients_held=self.accumulate or self.gradients_counted)  # fmt: skip
         if self.graphs is None:
@@ -184,6 +187,14 @@ class Backend:
             return self._compile(module, inputs), self._held_bytes
 
         return breaks.Part(graphs, make, inputs)
+
+    def _plans_alone(self) -> None:
+        """For a stage of a pipeline: a warning where it plans in the middle of a step, in which the other processes wait for what it sends."""
+        if ranks.size() > 1 and not self.only_plan and not self.warned_alone:
+            self.warned_alone = True
+            failures.warn("this stage of a pipeline is planned in the middle of a step: if nothing fits its budget, this process raises an error, and "
+                          "the others wait for it until it ends. Before the first step, call in every process checkmate.torch.plan_together(module, "
+                          "*example), with an example of the stage's arguments that has the sizes of one micro-batch: then all raise an error")  # fmt: skip
 
     def _note_frame(self) -> None:
         """Parts of one function are frames of their own; other shapes of a part are compilations of the same frame."""
@@ -386,12 +397,15 @@ def compile(
     in_flight: for a stage of a pipeline, how many micro-batches are in flight at once: forward passes begun, backward passes not over.
         The budget counts what all of them save, their inputs, and the gradients of parameters that accumulate. Give it what
         `checkmate.torch.in_flight` makes of a schedule, and the buffers of torch.distributed.pipelining are counted too.
+    extra_gathers: of a model that `fully_shard` was called on: how many more times than FSDP2 itself a step may gather the parameters of
+        units; None for as often as it pays. By default a step makes no more calls between processes than FSDP2. More of them allow
+        smaller budgets, for which several blocks at a time are computed again, and some of these more than once.
     progress: called with a line of text now and then while it plans, such as `print`.
 
     A DistributedDataParallel model has its module compiled in place; its buckets are counted, and the processes agree on
     one plan for each graph. A model that `fully_shard` was called on (FSDP2) has its parameters gathered as the plan says: those of units with
     reshard_after_forward=True (PyTorch's default, but for the outermost) are held until the backward pass or gathered again, whichever is
-    better within the budget. All processes follow the plan of rank 0, within the least of their budgets.
+    better within the budget, and in all no more often than FSDP2 does. All processes follow the plan of rank 0, within the least of their budgets.
 
     Return the loss from the model, by itself or beside other things: what is computed outside is not planned. Where outputs that are
     no scalars are differentiated, room is left for a loss outside: as many bytes again until the backward pass is over, which mse_loss

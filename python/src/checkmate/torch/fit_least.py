@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ..errors import InfeasibleError
 from ..planning import least, plan_cache
-from . import joint, partition, ranks, solving
+from . import gathers, joint, partition, ranks
 from .fit import Fit, peak_with, run
 from .fit_stage import fit_stage
 from .solving import of_allocator, settings_of, time_limit
@@ -22,7 +22,9 @@ def _least(model: joint.Joint, traced: Traced) -> Fit:
     """What runs in least memory, and as its claim's bound the bytes proven to be needed; from the disk, if it is there, and
     the same for all processes of a job."""
     graph, options = model.graph, traced.options
-    settings, seconds = (*settings_of(options), "least", *_of_stage(traced), *of_allocator(options)), time_limit(graph, options)
+    calls = gathers.limit_of(model, options)
+    settings = (*settings_of(options), "least", *_of_stage(traced), *of_allocator(options), *([] if calls is None else [calls.most]))
+    seconds = time_limit(graph, options)
 
     def find() -> ranks.Found:
         path = plan_cache.path_of(graph, 0, settings)
@@ -30,6 +32,8 @@ def _least(model: joint.Joint, traced: Traced) -> Fit:
         if known is not None:
             return *known, "cache"
         schedule, claim = least.search(graph, options, seconds, lambda s: peak_with(model, partition.split(model, s), traced)[0])
+        if calls is not None and not calls.allow(schedule):
+            schedule = gathers.least(calls, model, schedule, options)
         if options.cache:
             plan_cache.store(path, schedule, claim)
         return schedule, claim, "solver"
@@ -73,7 +77,7 @@ def cheapest(model: joint.Joint, limit: int, traced: Traced, smallest: Fit) -> F
             return known
     target, last = limit, smallest.solved_bytes
     while True:
-        fit = run(model, solving.solve_together(model.graph, target, traced.options, smallest.schedule), target, limit, traced)
+        fit = run(model, gathers.solve(model, target, traced.options, smallest.schedule), target, limit, traced)
         if fit.peak_bytes <= limit:
             return fit
         if target <= last:

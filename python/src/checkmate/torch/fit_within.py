@@ -6,7 +6,7 @@ from __future__ import annotations
 from ..errors import InfeasibleError
 from ..planning import least, named, plan_cache
 from ..schedule import Schedule
-from . import effects, joint, random_state, solving
+from . import effects, gathers, joint, random_state
 from .fit import Fit, as_given, run
 from .fit_least import cheapest, least_of_all
 from .fit_stage import fit_stage
@@ -21,7 +21,8 @@ def fit_or_say(model: joint.Joint, limit: int, traced: Traced) -> Fit:
         failed = error
     graph, on_disk = model.graph, traced.options.cache
     known = named.recall(graph, "torch", on_disk=on_disk)
-    if known is not None and (fit := as_given(model, known, traced, limit)).peak_bytes <= limit:
+    calls = gathers.limit_of(model, traced.options)
+    if known is not None and (calls is None or calls.allow(known)) and (fit := as_given(model, known, traced, limit)).peak_bytes <= limit:
         return cheapest(model, limit, traced, fit)
     traced.options.say(f"{traced.name}: nothing was found within {limit:,} bytes; looking for the least that is enough")
     smallest = least_of_all(model, traced)
@@ -46,7 +47,7 @@ def fit_within(model: joint.Joint, limit: int, traced: Traced) -> Fit:
     target, lowered = limit - room, False
     while True:
         try:
-            fit = run(model, solving.solve_together(model.graph, target, traced.options), target, limit, traced)
+            fit = run(model, gathers.solve(model, target, traced.options), target, limit, traced)
         except InfeasibleError as error:
             if room:
                 target, room = limit, 0

@@ -41,6 +41,7 @@ class Options:
     shapes: int = 0
     dynamic: bool | UpperEnds = False
     in_flight: int | None = None
+    extra_gathers: int | None = 0
     progress: Callable[[str], None] | None = field(default=None, compare=False)
     held_now_bytes: int = 0  # of fixed_bytes, what is on the device already
     title: str = UNNAMED  # of the graph

@@ -114,12 +114,18 @@ gather_shards.register_autograd(_backward, setup_context=_remember)
 
 GATHER, REDUCE = torch.ops.checkmate.gather_shards.default, torch.ops.checkmate.reduce_gradients.default
 
-_AGAIN = 3  # the operand of GATHER
+_TRAINED, _AGAIN = 2, 3  # operands of GATHER
 
 
 def may_repeat(node: fx.Node) -> bool:
     """Whether a plan may make this call that gathers more than once."""
     return bool(node.args[_AGAIN])
+
+
+def repeated_by_fsdp(node: fx.Node) -> bool:
+    """Whether FSDP2 gathers the unit of this call again for the backward pass, which it does where results of the unit may have gradients."""
+    readers = [user for element in node.users for user in element.users]
+    return may_repeat(node) and (any(node.args[_TRAINED]) or any(reader.meta.get("partitioner_tag") == "is_backward" for reader in readers))  # type: ignore[arg-type]
 
 
 def processes_of(node: fx.Node) -> int:

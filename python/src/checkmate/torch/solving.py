@@ -27,9 +27,10 @@ def settings_of(options: Options) -> tuple[object, ...]:
     return options.strategy, options.time_limit, options.gap, options.seed
 
 
-def solve_together(graph: Graph, limit: int, options: Options, start: Schedule | None = None) -> ranks.Found:
-    """As `_solve_cached`; the processes of one distributed job use the schedule of the first one to plan the same graph."""
-    settings = (*settings_of(options), start is not None)
+def solve_together(graph: Graph, limit: int, options: Options, start: Schedule | None = None, *beside: object) -> ranks.Found:
+    """As `_solve_cached`; the processes of one distributed job use the schedule of the first one to plan the same graph, where costs may
+    differ. `beside`: what tells it from other searches for that."""
+    settings = (*settings_of(options), start is not None, *beside)
     return ranks.first_come(graph, limit, settings, lambda: _solve_cached(graph, limit, options, start), time_limit(graph, options) + 60)
 
 
