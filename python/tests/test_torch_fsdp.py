@@ -20,12 +20,12 @@ from torch import nn  # noqa: E402
 
 import checkmate.torch as ct  # noqa: E402
 from checkmate import CheckmateError  # noqa: E402
-from checkmate.torch import exchange, fsdp, meeting, meter, planner  # noqa: E402
+from checkmate.torch import exchange, fsdp, gathers, meeting, meter, planner  # noqa: E402
 
 pytestmark = pytest.mark.skipif(not dist.is_available() or not dist.is_gloo_available(), reason="this PyTorch has no gloo")
 
 WIDTH, WORDS, LENGTH, BATCH, DEPTH = 30, 41, 48, 8, 3  # no multiples of the number of processes
-_DEEP = 8
+_DEEP, _FEW = 14, 2  # blocks and samples, of which so little is saved that much is gained by gathering often
 
 
 class _Block(nn.Module):
@@ -140,8 +140,17 @@ def _budgets(rank: int) -> dict[str, Any]:
 
 def _calls(rank: int) -> dict[str, Any]:
     """Of a deeper model, in the least memory and in what an error names: how often a step gathers, with FSDP2 alone and with plans that may do
-    so no more often, twice more, and as often as they like."""
-    data, found = _data(rank), {}
+    so no more often, twice more, and as often as they like; the limits, and whether they were in the way."""
+    data, found = tuple(value[:_FEW] for value in _data(rank)), {}
+    limits, searched, of, search = [], [], gathers.limit_of, gathers.few_enough
+
+    def noted(*arguments: Any) -> Any:
+        made = of(*arguments)
+        limits.append(None if made is None else made.most)
+        return made
+
+    gathers.limit_of = noted
+    gathers.few_enough = lambda *arguments: searched.append(1) or search(*arguments)  # type: ignore[func-returns-value, assignment]
     reference = _sharded(_DEEP)
     loss = _step(reference, rank, data)
     expected, plain = _gradients(reference), _counted(lambda: _step(reference, rank, data))
@@ -149,6 +158,8 @@ def _calls(rank: int) -> dict[str, Any]:
     for name, budget, options in (("least", "min", {}), ("more", "min", {"extra_gathers": 2}), ("any", "min", {"extra_gathers": None}),
                                   ("error", 1000, {}), ("named", 0, {})):  # fmt: skip
         torch._dynamo.reset()
+        limits.clear()
+        searched.clear()
         model = _sharded(_DEEP)
         call = ct.compile(model, budget or named, time_limit=1, cache=False, **options)  # type: ignore[arg-type]
         try:
@@ -161,7 +172,8 @@ def _calls(rank: int) -> dict[str, Any]:
         model.zero_grad(set_to_none=True)
         peak = _held(model, data) + meter.allocated(lambda: _step(call, rank, data), torch.device("cpu"))  # noqa: B023
         (plan,) = ct.plans(call)
-        found[name] = {"equal": equal, "calls": calls, "plain": plain, "peak": peak, "budget": plan.budget_bytes, "steps": plan.schedule.to_json()}
+        found[name] = {"equal": equal, "calls": calls, "plain": plain, "peak": peak, "budget": plan.budget_bytes, "steps": plan.schedule.to_json(),
+                       "limits": list(dict.fromkeys(limits)), "searched": len(searched)}  # fmt: skip
     return found
 
 
@@ -385,8 +397,9 @@ def test_calls_of_fsdp2_are_the_most(tmp_path: pathlib.Path) -> None:
             assert row["peak"] <= row["budget"], name
             assert row["steps"] == results[0][name]["steps"]
         assert set(result) == {"least", "more", "any", "named"}
-        assert result["any"]["calls"]["gather"] > result["any"]["plain"]["gather"]
-        assert result["any"]["budget"] < result["least"]["budget"]
+    leader = results[0]
+    assert [leader[name]["limits"] for name in ("least", "more", "any")] == [[2 * _DEEP], [2 * _DEEP + 2], [None]]
+    assert leader["least"]["searched"] > 0 == leader["any"]["searched"]
 
 
 def test_layouts_of_fsdp2_are_planned_as_it_is(tmp_path: pathlib.Path) -> None:

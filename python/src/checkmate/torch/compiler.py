@@ -192,9 +192,11 @@ class Backend:
         """For a stage of a pipeline: a warning where it plans in the middle of a step, in which the other processes wait for what it sends."""
         if ranks.size() > 1 and not self.only_plan and not self.warned_alone:
             self.warned_alone = True
-            failures.warn("this stage of a pipeline is planned in the middle of a step: if nothing fits its budget, this process raises an error, and "
-                          "the others wait for it until it ends. Before the first step, call in every process checkmate.torch.plan_together(module, "
-                          "*example), with an example of the stage's arguments that has the sizes of one micro-batch: then all raise an error")  # fmt: skip
+            failures.warn(
+                "this stage of a pipeline is planned in the middle of a step: if nothing fits its budget, this process raises an error, and the "
+                "others wait for it until it ends. Before the first step, call in every process checkmate.torch.plan_together(module, *example), "
+                "with an example of the stage's arguments that has the sizes of one micro-batch: then all raise an error"
+            )
 
     def _note_frame(self) -> None:
         """Parts of one function are frames of their own; other shapes of a part are compilations of the same frame."""
