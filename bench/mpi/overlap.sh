@@ -31,7 +31,7 @@ train() {
     name=$1
     shift
     mpirun --allow-run-as-root --oversubscribe -n "$ranks" "$@" "$checkmate" train "$network" --data synthetic --input-shape "$shape" \
-        --batch "$batch" --samples $((batch * ranks * steps)) -j 1 --costs flops --budget "$budget" --time-limit 5 --steps "$steps" --json \
+        --batch "$batch" --samples $((batch * ranks * steps)) -j 1 --costs flops --budget "$budget" --time-limit 1 --steps "$steps" --json \
         >"$work/result" 2>"$work/error" || { cat "$work/error" >&2; exit 1; }
     value step_seconds "$work/result" | awk '{ printf "%.2f\n", $1 * 1000 }' >>"$work/$name"
 }

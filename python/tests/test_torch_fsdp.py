@@ -149,7 +149,7 @@ def _calls(rank: int) -> dict[str, Any]:
         limits.append(None if made is None else made.most)
         return made
 
-    gathers.limit_of = noted
+    gathers.limit_of = noted  # type: ignore[assignment]
     gathers.few_enough = lambda *arguments: searched.append(1) or search(*arguments)  # type: ignore[func-returns-value, assignment]
     reference = _sharded(_DEEP)
     loss = _step(reference, rank, data)
