@@ -33,7 +33,7 @@ typedef struct sequence {
     int64_t n;
     int32_t *order;    // by position: the operator
     bool *in, *trial;  // by position
-    int32_t *runs;     // by operator: how many are in the trial
+    int64_t *first;    // by operator: where it runs first
     bool *needed;      // by tensor
     int32_t *packed;   // those of the trial, for completion
     int64_t *touched;  // by tensor: the last position that made or read it
@@ -47,17 +47,14 @@ static bool is_over(const ckm_i_solver *solver, double until)
     return ckm_i_clock_seconds() >= until || (options->stop != NULL && options->stop(options->user));
 }
 
-// q->trial: what is in, without `at` and what nobody needs then. Returns the cost.
+// q->trial: what is in, without `at` and what nobody needs then. First computations stay: operators run for the first time in
+// the order in which they did. Returns the cost.
 static int64_t without(const sequence *q, int64_t at)
 {
     const ckm_dataflow *df = q->df;
     int64_t cost = 0;
     memcpy(q->trial, q->in, (size_t)q->n * sizeof *q->trial);
     q->trial[at] = false;
-    memset(q->runs, 0, (size_t)df->n_ops * sizeof *q->runs);
-    for (int64_t i = 0; i < q->n; i++) {
-        q->runs[q->order[i]] += q->trial[i];
-    }
     for (int32_t x = 0; x < df->n_tensors; x++) {
         q->needed[x] = df->tensors[x].is_result;
     }
@@ -66,13 +63,12 @@ static int64_t without(const sequence *q, int64_t at)
         if (!q->trial[i]) {
             continue;
         }
-        bool useful = q->runs[q->order[i]] == 1;  // every operator runs
+        bool useful = q->first[q->order[i]] == i;
         for (int32_t k = 0; k < op->n_outputs; k++) {
             useful = useful || q->needed[op->outputs[k]];
         }
         if (!useful) {
             q->trial[i] = false;
-            q->runs[q->order[i]]--;
             continue;
         }
         for (int32_t k = 0; k < op->n_outputs; k++) {
@@ -94,7 +90,9 @@ static void find_candidates(sequence *q, const ckm_i_solver *solver, int64_t cos
     for (int32_t x = 0; x < df->n_tensors; x++) {
         q->touched[x] = 0;
     }
-    memset(q->runs, 0, (size_t)df->n_ops * sizeof *q->runs);
+    for (int64_t i = q->n - 1; i >= 0; i--) {
+        q->first[q->order[i]] = i;
+    }
     for (int64_t i = 0; i < q->n; i++) {
         const ckm_i_dataflow_op *op = &df->ops[q->order[i]];
         double held = 1.0;
@@ -104,7 +102,7 @@ static void find_candidates(sequence *q, const ckm_i_solver *solver, int64_t cos
             since = q->touched[x] > since ? q->touched[x] : since;
             held += df->tensors[x].alias_of < 0 ? (double)df->tensors[x].bytes : 0.0;
         }
-        if (q->runs[q->order[i]]++ > 0) {
+        if (q->first[q->order[i]] != i) {
             q->candidates[q->n_candidates++] = (candidate){i, held * (double)(i - since)};
         }
         for (int32_t k = 0; k < op->n_inputs; k++) {
@@ -191,11 +189,11 @@ static ckm_status allocate(sequence *q, const ckm_schedule *s, ckm_error *err)
     q->in = ckm_i_malloc(n, sizeof *q->in);
     q->trial = ckm_i_malloc(n, sizeof *q->trial);
     q->candidates = ckm_i_malloc(n, sizeof *q->candidates);
-    q->runs = ckm_i_malloc((size_t)q->df->n_ops, sizeof *q->runs);
+    q->first = ckm_i_malloc((size_t)q->df->n_ops, sizeof *q->first);
     q->needed = ckm_i_malloc((size_t)q->df->n_tensors, sizeof *q->needed);
     q->touched = ckm_i_malloc((size_t)q->df->n_tensors, sizeof *q->touched);
     return q->order == NULL || q->packed == NULL || q->in == NULL || q->trial == NULL || q->candidates == NULL ||
-                   q->runs == NULL || q->needed == NULL || q->touched == NULL
+                   q->first == NULL || q->needed == NULL || q->touched == NULL
                ? ckm_i_error_memory(err)
                : CKM_OK;
 }
@@ -207,7 +205,7 @@ static void dispose(sequence *q)
     free(q->in);
     free(q->trial);
     free(q->candidates);
-    free(q->runs);
+    free(q->first);
     free(q->needed);
     free(q->touched);
 }

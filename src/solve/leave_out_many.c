@@ -162,8 +162,8 @@ static int64_t take_out(runs *q, int64_t r)
                 continue;
             }
             from = holder(q, from);
-            bool only = q->before[from] < 0 && q->after[from] >= q->n;
-            if (--q->n_readers[from] == 0 && !only) {
+            bool first = q->before[from] < 0;  // stays, so that operators run for the first time in the order they did
+            if (--q->n_readers[from] == 0 && !first) {
                 q->in[from] = false;
                 q->instead[from] = from;  // nobody reads it
                 q->gone[q->n_gone++] = from;

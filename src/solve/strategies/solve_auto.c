@@ -88,12 +88,12 @@ static ckm_status search(ckm_i_solver *solver, ckm_i_prover *prover, bool beside
     return ckm_i_local_search(solver, &options, err);
 }
 
-// Sequences of runs that keep the order, then, near the memory floor, others, of the problem before presolve, whose schedules
-// need not keep it either.
+// Sequences of runs that keep the order; then, near the memory floor and if the order is left open, others, of the problem before
+// presolve, whose schedules need not keep it either.
 static ckm_status search_runs(ckm_i_solver *solver, double seconds, ckm_error *err)
 {
     ckm_i_solver *outer = solver->outer != NULL ? solver->outer : solver;
-    bool goes_on = solver->is_near_floor && ckm_i_runs_are_possible(outer->df);
+    bool goes_on = solver->is_near_floor && solver->options->reorder && ckm_i_runs_are_possible(outer->df);
     double end = ckm_i_clock_seconds() + seconds;
     ckm_i_runs_options options = {.keeps_order = true, .seconds = seconds};
     if (goes_on) {
