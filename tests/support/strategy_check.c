@@ -12,6 +12,7 @@
 
 #include "layer_graph.h"
 #include "oracle_brute.h"
+#include "schedule/schedule_order.h"
 
 ckm_solve_result strategy_solve(const ckm_dataflow *df, const char *strategy, int64_t budget_bytes)
 {
@@ -87,6 +88,7 @@ void strategy_check_random(const char *strategy, int64_t n_graphs, strategy_chec
             };
             ckm_solve_result result = strategy_solve(df, strategy, budgets[b]);
             check_result(&g, strategy, &result, &truth);
+            assert_true(result.schedule == NULL || ckm_i_schedule_class(df, result.schedule) >= CKM_BOUND_ORDER);
             if (check != NULL) {
                 check(&result, &truth);
             }

@@ -36,7 +36,6 @@ typedef struct player {
     bool failed;
     bool *has_run;  // by operator
     int32_t *runs;  // by operator
-    bool *leads;    // by operator: to a result
     bool *in_core;  // by slot
     int32_t *slots, *next;
     int32_t *pass, n_pass;  // operators computed one after the other
@@ -110,23 +109,6 @@ static ckm_status run_op(player *q, int32_t v, ckm_error *err)
     return CKM_OK;
 }
 
-// What leads to no result runs when all that it reads happens to be there.
-static ckm_status run_idle(player *q, int32_t v, ckm_error *err)
-{
-    const ckm_dataflow *df = q->p->df;
-    const ckm_i_dataflow_op *op = &df->ops[v];
-    for (int32_t i = 0; i < op->n_outputs; i++) {
-        const ckm_i_dataflow_tensor *x = &df->tensors[op->outputs[i]];
-        for (int32_t k = 0; k < x->n_users && !q->failed; k++) {
-            int32_t u = x->users[k];
-            if (!q->leads[u] && !q->has_run[u] && ckm_i_play_fits(&q->m, u)) {
-                CKM_I_CHECK(run_op(q, u, err));
-            }
-        }
-    }
-    return CKM_OK;
-}
-
 static ckm_status step(player *q, const task *t, ckm_error *err)
 {
     if (!t->alone) {
@@ -136,7 +118,6 @@ static ckm_status step(player *q, const task *t, ckm_error *err)
     CKM_I_CHECK(run_op(q, t->op, err));
     if (!q->failed) {
         lock_members(q, t->state, t->op, true, 1);
-        CKM_I_CHECK(run_idle(q, t->op, err));
     }
     return CKM_OK;
 }
@@ -470,33 +451,9 @@ static ckm_status results_state(player *q, int32_t *state, ckm_error *err)
     return ckm_i_pebbling_intern(q->p, q->slots, n, state, err);
 }
 
-static void find_leading(player *q)
-{
-    const ckm_dataflow *df = q->p->df;
-    for (int32_t v = df->n_ops - 1; v >= 0; v--) {
-        const ckm_i_dataflow_op *op = &df->ops[v];
-        for (int32_t i = 0; i < op->n_outputs; i++) {
-            const ckm_i_dataflow_tensor *x = &df->tensors[op->outputs[i]];
-            q->leads[v] = q->leads[v] || x->is_result;
-            for (int32_t k = 0; k < x->n_users; k++) {
-                q->leads[v] = q->leads[v] || q->leads[x->users[k]];
-            }
-        }
-    }
-}
-
-static ckm_status play_idle(player *q, ckm_error *err)
-{
-    for (int32_t v = 0; v < q->p->df->n_ops && !q->failed; v++) {
-        if (!q->leads[v] && !q->has_run[v]) {
-            CKM_I_CHECK(push(q, (task){.kind = PLAY_OP, .state = -1, .op = v}, err));
-            CKM_I_CHECK(run_tasks(q, err));
-        }
-    }
-    return CKM_OK;
-}
-
-static ckm_status play_all(player *q, bool idle_first, ckm_error *err)
+// Every operator in the graph's order, each game played to its end before the next; then the results that are no longer there.
+// So all that a game goes back over has run before.
+static ckm_status play_all(player *q, ckm_error *err)
 {
     int32_t results = -1;
     ckm_i_play_memory_reset(&q->m);
@@ -505,14 +462,15 @@ static ckm_status play_all(player *q, bool idle_first, ckm_error *err)
     q->failed = false;
     memset(q->has_run, 0, (size_t)q->p->df->n_ops * sizeof *q->has_run);
     CKM_I_CHECK(results_state(q, &results, err));
-    if (idle_first) {
-        CKM_I_CHECK(play_idle(q, err));
+    for (int32_t v = 0; v < q->p->df->n_ops && !q->failed; v++) {
+        CKM_I_CHECK(push(q, (task){.kind = PLAY_OP, .state = -1, .op = v}, err));
+        CKM_I_CHECK(run_tasks(q, err));
     }
     if (!q->failed) {
         CKM_I_CHECK(push(q, (task){.kind = PLAY, .state = results}, err));
         CKM_I_CHECK(run_tasks(q, err));
     }
-    return q->failed ? CKM_OK : play_idle(q, err);
+    return CKM_OK;
 }
 
 ckm_status ckm_i_pebbling_schedule(ckm_i_pebbling *p, ckm_i_play_manner manner, int64_t budget_bytes, int64_t work,
@@ -528,7 +486,6 @@ ckm_status ckm_i_pebbling_schedule(ckm_i_pebbling *p, ckm_i_play_manner manner, 
         .context = context,
         .has_run = ckm_i_calloc((size_t)df->n_ops, sizeof *q.has_run),
         .runs = ckm_i_calloc((size_t)df->n_ops, sizeof *q.runs),
-        .leads = ckm_i_calloc((size_t)df->n_ops, sizeof *q.leads),
         .next = ckm_i_malloc((size_t)p->n_slots, sizeof *q.next),
         .pass = ckm_i_malloc((size_t)df->n_ops, sizeof *q.pass),
         .in_pass = ckm_i_calloc((size_t)df->n_ops, sizeof *q.in_pass),
@@ -536,18 +493,14 @@ ckm_status ckm_i_pebbling_schedule(ckm_i_pebbling *p, ckm_i_play_manner manner, 
         .in_core = ckm_i_calloc((size_t)p->n_slots, sizeof *q.in_core),
         .slots = ckm_i_malloc((size_t)p->n_slots, sizeof *q.slots),
     };
-    if (q.has_run == NULL || q.runs == NULL || q.leads == NULL || q.next == NULL || q.pass == NULL ||
-        q.in_pass == NULL || q.readers == NULL || q.in_core == NULL || q.slots == NULL) {
+    if (q.has_run == NULL || q.runs == NULL || q.next == NULL || q.pass == NULL || q.in_pass == NULL ||
+        q.readers == NULL || q.in_core == NULL || q.slots == NULL) {
         status = ckm_i_error_memory(err);
         goto cleanup;
     }
     CKM_I_TRY(ckm_i_play_memory_init(&q.m, df, budget_bytes, err));
-    find_leading(&q);
-    q.failed = true;
-    for (int idle_first = 0; idle_first < 2 && q.failed; idle_first++) {
-        q.work_end = p->work + work / 2;
-        CKM_I_TRY(play_all(&q, idle_first == 1, err));
-    }
+    q.work_end = p->work + work;
+    CKM_I_TRY(play_all(&q, err));
     if (!q.failed) {
         q.n_order = ckm_i_play_without_idle_runs(df, q.order, q.n_order, q.m.live, q.runs);
         CKM_I_TRY(ckm_i_schedule_from_order(df, q.order, q.n_order, out, err));
@@ -556,7 +509,6 @@ cleanup:
     ckm_i_play_memory_dispose(&q.m);
     free(q.has_run);
     free(q.runs);
-    free(q.leads);
     free(q.next);
     free(q.pass);
     free(q.in_pass);

@@ -18,8 +18,8 @@ typedef enum ckm_i_play_manner {
 // A schedule within `budget_bytes`, from a game by ckm_i_pebbling_init_again in which ckm_i_memory_floor_find has left its
 // findings: there is one wherever these say that the budget is enough and every operator may run again. What operators
 // that run only once make is held, which may take more room than there is. *out is NULL where that is so, when `work`
-// units are spent, or when stop (may be NULL) says so. It recomputes as often as that takes, and first runs need not come
-// in the graph's order. Not verified.
+// units are spent, or when stop (may be NULL) says so. It recomputes as often as that takes; first runs come in the graph's
+// order. Not verified.
 ckm_status ckm_i_pebbling_schedule(ckm_i_pebbling *p, ckm_i_play_manner manner, int64_t budget_bytes, int64_t work,
                                    bool (*stop)(void *context), void *context, ckm_schedule **out,
                                    ckm_error *err) CKM_NODISCARD;

@@ -318,12 +318,11 @@ int64_t ckm_i_play_without_idle_runs(const ckm_dataflow *df, int32_t *order, int
     }
     for (int64_t i = n - 1; i >= 0; i--) {
         const ckm_i_dataflow_op *op = &df->ops[order[i]];
-        bool useful = runs[order[i]] == 1;
+        bool useful = runs[order[i]]-- == 1;  // the first run of an operator stays where it is
         for (int32_t k = 0; k < op->n_outputs; k++) {
             useful = useful || needed[op->outputs[k]];
         }
         if (!useful) {
-            runs[order[i]]--;
             continue;
         }
         for (int32_t k = 0; k < op->n_outputs; k++) {

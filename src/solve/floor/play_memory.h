@@ -36,7 +36,7 @@ bool ckm_i_play_fits(const ckm_i_play_memory *m, int32_t v);
 // writes over what it reads. False where an operand is missing or there is no room.
 bool ckm_i_play_run(ckm_i_play_memory *m, int32_t v);
 
-// Leaves out computations of what nobody reads before it is computed again, but for the only one of an operator. Returns
+// Leaves out computations of what nobody reads before it is computed again, but for the first one of an operator. Returns
 // how many are left. Room for the tensors and operators of the graph: `needed`, `runs`.
 int64_t ckm_i_play_without_idle_runs(const ckm_dataflow *df, int32_t *order, int64_t n, bool *needed, int32_t *runs);
 
