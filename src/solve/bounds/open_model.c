@@ -221,7 +221,9 @@ static void add_runs(builder *b, int32_t k)
             continue;
         }
         if (df->ops[v].recomputable && d[v] == CKM_I_OPEN_NOT_DONE && end == CKM_I_OPEN_DONE) {
-            b->m->lower[e[v]] = b->m->failed ? 0.0 : 1.0;
+            if (!b->m->failed) {
+                b->m->lower[e[v]] = 1.0;
+            }
             continue;
         }
         if (!df->ops[v].recomputable || d[v] != CKM_I_OPEN_DONE) {

@@ -46,7 +46,7 @@ static void add_available(builder *b, int32_t k, int32_t x, int32_t col, double 
     const ckm_i_dataflow_tensor *tensor = &b->df->tensors[x];
     int32_t s = b->out->s_col[(int64_t)k * b->df->n_tensors + x];
     int32_t r = ckm_i_stage_r(b->out, k)[tensor->producer];
-    if (s >= 0 && r < 0 && col < 0 && at_least == 1.0) {
+    if (s >= 0 && r < 0 && col < 0 && at_least == 1.0 && !b->m->failed) {
         b->m->lower[s] = 1.0;  // nothing else makes it
         return;
     }
