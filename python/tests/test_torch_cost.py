@@ -31,6 +31,31 @@ def call(target: Any, *shapes: tuple[int, ...]) -> fx.Node:
     return node
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("number", ["mul.Tensor", "sub.Tensor", "div.Scalar", "pow.Scalar", "rsub.Scalar", "addcmul.default"])
+def test_an_estimate_knows_what_numbers_take(number: str, dtype: Any) -> None:
+    """As the allocator tells it, or a conversion's few bytes more."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    name, overload = number.split(".")
+    target = getattr(getattr(torch.ops.aten, name), overload)
+    real = torch.ones(512, dtype=dtype)
+    arguments: list[Any] = {"pow": [2, "x"], "addcmul": ["x", "x", "x"]}.get(name, ["x", 2])
+
+    def given(x: Any) -> list[Any]:
+        return [x if a == "x" else a for a in arguments]
+
+    graph = fx.Graph()
+    x = graph.placeholder("x")
+    node = graph.call_function(target, tuple(given(x)))
+    with FakeTensorMode():
+        x.meta["val"] = torch.empty(512, dtype=dtype)
+        node.meta["val"] = target(*given(x.meta["val"]))
+    target(*given(real))
+    taken = meter.allocated(lambda: target(*given(real)), torch.device("cpu")) - node.meta["val"].nbytes
+    assert taken <= cost.estimate(node)[1] <= taken + 8
+
+
 def test_a_long_call_runs_seldom_a_short_one_often(monkeypatch: pytest.MonkeyPatch) -> None:
     node = call(torch.ops.aten.add.Tensor, (1024,), (1024,))
     for seconds, expected in ((0.0, 22), (0.15, 3)):

@@ -169,9 +169,12 @@ def test_a_larger_size_is_planned_anew() -> None:
     assert torch.equal(compiled(x[:999].clone()), model(x[:999].clone()))
 
 
-def test_a_budget_that_the_upper_end_does_not_fit() -> None:
+@pytest.mark.parametrize("time_limit", [0.05, 0.5])
+def test_a_budget_that_the_upper_end_does_not_fit(time_limit: float) -> None:
+    """Whatever schedule is found in the time for the budget that is named, without a byte to spare."""
     model = _perceptron()
-    compiled = ct.compile(model, "300kB", **QUICK)
+    options = FAST | {"time_limit": time_limit}
+    compiled = ct.compile(model, "300kB", **options)
     x = torch.randn(16, 64)
     torch._dynamo.mark_dynamic(x, 0, min=2, max=4096)
     with pytest.raises(checkmate.InfeasibleError, match=r"dimension 0 of 'x' = 4096") as caught:
@@ -180,7 +183,7 @@ def test_a_budget_that_the_upper_end_does_not_fit() -> None:
     assert enough is not None
     again = torch.randn(16, 64)
     torch._dynamo.mark_dynamic(again, 0, min=2, max=4096)
-    compiled = ct.compile(model, enough, **QUICK)
+    compiled = ct.compile(model, enough, **options)
     compiled(again).backward()
     model.zero_grad()
     assert _peak(model, compiled, (torch.randn(4096, 64),)) <= enough

@@ -69,8 +69,23 @@ def _is_view(node: fx.Node) -> bool:
     return bool(outputs) and all(joint.storage_key(t) in inputs for t in outputs)
 
 
+#: Bytes of the tensor that PyTorch makes of a number: of double precision or of 64 bits. It is copied to the operands' type.
+_NUMBER = 8
+
+
+def _number_bytes(node: fx.Node, outputs: list[torch.Tensor]) -> int:
+    """What the CPU's kernels allocate for an operand that is a number: a step that has no byte to spare feels them."""
+    if not isinstance(node.target, torch._ops.OpOverload) or not outputs or outputs[0].device.type != "cpu":
+        return 0
+    args, kwargs = _values(node)
+    given = dict(zip((a.name for a in node.target._schema.arguments), args, strict=False)) | kwargs
+    numbers = sum(isinstance(given.get(name), (int, float)) for name in ("self", "other"))
+    return numbers * (_NUMBER + max(t.element_size() for t in [*_tensors((args, kwargs)), *outputs]))
+
+
 def estimate(node: fx.Node) -> tuple[int, int]:
-    """Nanoseconds, and zero bytes of workspace; recurrent layers, whose workspace is large, are measured."""
+    """Nanoseconds, and bytes of workspace: those of operands that are numbers, and of recurrent layers, which are measured. What
+    other kernels take inside no estimate knows."""
     if node.target in _TRIED:
         return _tried(node)
     sent = collectives.cost(node)
@@ -83,7 +98,7 @@ def estimate(node: fx.Node) -> tuple[int, int]:
         return int(start * 0.25e9), 0
     args, kwargs = _values(node)
     moved = sum(t.numel() * t.element_size() for t in [*_tensors((args, kwargs)), *outputs])
-    return int((max(flops(node) / rate, moved / bandwidth) + start) * 1e9), 0
+    return int((max(flops(node) / rate, moved / bandwidth) + start) * 1e9), _number_bytes(node, outputs)
 
 
 def _tried(node: fx.Node) -> tuple[int, int]:
