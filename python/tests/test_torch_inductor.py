@@ -92,6 +92,32 @@ def test_what_leaves_the_graph_or_reads_much_has_bytes() -> None:
     assert max(map(len, found.values())) == 4
 
 
+def test_few_numbers_that_many_results_are_computed_of_have_bytes() -> None:
+    def function(x: torch.Tensor, variances: torch.Tensor) -> list[torch.Tensor]:
+        shifted = aten.add.Tensor(variances, 1e-5)
+        scale = aten.unsqueeze.default(aten.rsqrt.default(shifted), 1)
+        return [aten.sum.default(aten.mul.Tensor(x, scale)), aten.sum.default(aten.exp.default(shifted))]
+
+    nodes = _nodes(function, torch.randn(6, 40), torch.randn(6))
+    found = {node.name: [leaf.name for leaf in leaves] for node, leaves in fusion.fused(nodes).items()}
+    assert found == {"mul": ["x_1", "unsqueeze"], "exp": ["add"]}
+
+
+def test_what_takes_less_than_what_it_is_computed_of_may_be_saved() -> None:
+    """Only if the backward pass reads it, and only of several large tensors."""
+
+    def function(x: torch.Tensor, y: torch.Tensor, row: torch.Tensor) -> list[torch.Tensor]:
+        total, shifted = aten.view.default(aten.add.Tensor(x, y), [24]), aten.add.Tensor(x, row)
+        forward = [aten.sum.default(total), aten.sum.default(shifted), aten.sum.default(aten.sub.Tensor(x, y))]
+        return [*forward, aten.sum.default(aten.neg.default(total)), aten.sum.default(aten.neg.default(shifted))]
+
+    nodes = _nodes(function, torch.randn(6, 4), torch.randn(6, 4), torch.randn(4))
+    assert "add" in {node.name for node in fusion.fused(nodes)}
+    backward = {node for node in nodes if node.name.startswith("neg")}
+    found = {node.name: [leaf.name for leaf in leaves] for node, leaves in fusion.fused(nodes, backward).items()}
+    assert found == {"add_1": ["x_1", "row_1"], "sub": ["x_1", "y_1"], "neg": ["view"], "neg_1": ["x_1", "row_1"]}
+
+
 class Halving(torch.nn.Module):
     """Its forward pass writes to a parameter."""
 

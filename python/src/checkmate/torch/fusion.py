@@ -4,6 +4,9 @@
 An elementwise call whose readers are elementwise calls or reductions becomes part of their kernels. To the planner it is then no
 operator: its readers take what it takes. It is written anew for each of them, right before it, in the forward and in the
 backward pass; so nobody saves it, and inductor finds every copy with one reader, which it puts into the reader's kernel.
+Two kinds of such calls are operators all the same, since they are worth their bytes. One is a few numbers that many results are computed
+of, such as the scale of a norm: a kernel that contained it would compute it for each. The other is what the backward pass reads and what is
+computed of more than one large tensor, such as a sum over a residual: to save what it is computed of takes more.
 Exponentials and the like are written once a pass on a processor, as long as what they read stays the same: there they take longer
 than memory, and inductor stores what two kernels read of them. The code's peak, which is measured, contains that.
 Inductor's rules are in torch/_inductor/ir.py (`should_realize_on_reuse`, `has_exceeded_max_reads`).
@@ -11,7 +14,8 @@ Inductor's rules are in torch/_inductor/ir.py (`should_realize_on_reuse`, `has_e
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 
 import torch
 from torch import fx
@@ -22,7 +26,7 @@ from . import devices, effects, symbols
 FUSED = "checkmate_fused"
 
 #: Tensors that a kernel reads for one call without bytes, and those among them that are no rows, columns or single numbers beside the
-#: result; inductor writes what reads many.
+#: result, which are more than this part of it; inductor writes what reads many.
 _READS, _LARGE_READS, _LARGE = 8, 4, 0.25
 
 _aten, _prims = torch.ops.aten, torch.ops.prims
@@ -54,25 +58,48 @@ def _is_view(node: fx.Node) -> bool:
     return value.untyped_storage()._cdata == base.untyped_storage()._cdata
 
 
-def fused(nodes: list[fx.Node]) -> dict[fx.Node, tuple[fx.Node, ...]]:
-    """The calls of a joint graph that get no bytes, each with the nodes in memory that it is computed of. O(nodes and uses)."""
-    read_in_place: dict[fx.Node, bool] = {}  # whether all readers can have it in their kernels
-    for node in reversed(nodes):
-        readers = list(node.users)
-        read_in_place[node] = bool(readers) and all(
-            _is_elementwise(r) or r.target in _REDUCTIONS or r.target in _GATHERERS or (_is_view(r) and read_in_place[r]) for r in readers
-        )
+def fused(nodes: list[fx.Node], backward: Collection[fx.Node] = ()) -> dict[fx.Node, tuple[fx.Node, ...]]:
+    """The calls of a joint graph that get no bytes, each with the nodes in memory that it is computed of. `backward`: the calls of the
+    backward pass. O(nodes and uses)."""
+    readers = _readers(nodes, backward)
     found: dict[fx.Node, tuple[fx.Node, ...]] = {}
     for node in nodes:
-        if node.op != "call_function" or not read_in_place[node] or not isinstance(node.meta.get("val"), torch.Tensor):
+        if node.op != "call_function" or not readers[node].have_it_in_place or not isinstance(node.meta.get("val"), torch.Tensor):
             continue
         of_fused = any(parent in found for parent in node.all_input_nodes)
         if not (_is_elementwise(node) or (_is_view(node) and of_fused)) or _stays(node):
             continue
         leaves = dict.fromkeys(leaf for parent in node.all_input_nodes for leaf in found.get(parent, (parent,)))
+        if leaves and _numbers(node) < _LARGE * readers[node].spread:
+            continue
         large = [leaf for leaf in leaves if _numbers(leaf) > _LARGE * _numbers(node)]
-        if len(leaves) <= _READS and len(large) <= _LARGE_READS:
+        saved = node not in backward and readers[node].in_backward
+        if len(leaves) <= _READS and len(large) <= (1 if saved else _LARGE_READS):
             found[node] = tuple(leaves)
+    return found
+
+
+@dataclass(frozen=True)
+class _Readers:
+    """Of a node: whether all can have it in their kernels, the most results that one computes of it, and whether one is in the backward
+    pass. What reads a view of it is among them."""
+
+    have_it_in_place: bool
+    spread: int
+    in_backward: bool
+
+
+def _readers(nodes: list[fx.Node], backward: Collection[fx.Node]) -> dict[fx.Node, _Readers]:
+    found: dict[fx.Node, _Readers] = {}
+    for node in reversed(nodes):
+        in_place, spread, in_backward = bool(node.users), 0, False
+        for reader in node.users:
+            further, is_view, is_elementwise = found[reader], _is_view(reader), _is_elementwise(reader)
+            in_place &= is_elementwise or reader.target in _REDUCTIONS or reader.target in _GATHERERS or (is_view and further.have_it_in_place)
+            passed_on = (is_view or is_elementwise) and further.have_it_in_place
+            spread = max(spread, _numbers(reader), further.spread if passed_on else 0)
+            in_backward |= reader in backward or (is_view and further.in_backward)
+        found[node] = _Readers(in_place, spread, in_backward)
     return found
 
 

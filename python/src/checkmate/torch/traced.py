@@ -119,7 +119,9 @@ class Traced:
     def build(self, *, reserve_bytes: int = 0) -> joint.Joint:
         """`reserve_bytes`: what has to be free between the forward and the backward pass."""
         loss = joint.LossOutside.of(list(self.module.graph.nodes)) if self.loss_outside else joint.LossOutside()
-        fused = fusion.fused(list(self.module.graph.nodes)) if self.options.compiler == "inductor" else None
+        nodes = list(self.module.graph.nodes)
+        given = list(nodes[-1].args[0][: self.num_fwd_outputs])
+        fused = fusion.fused(nodes, set(joint.sides(nodes, given)[1])) if self.options.compiler == "inductor" else None
         return joint.build(self.module, self.num_fwd_outputs, self._cost, name=self.title, fixed_bytes=self.options.fixed_bytes,
                            replay=self.replay, overwrite=self.options.compiler == "eager", reserve_bytes=reserve_bytes,
                            loss=loss, fused=fused)  # fmt: skip
