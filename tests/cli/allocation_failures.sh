@@ -41,8 +41,8 @@ sweep() {
     [ "$status" -eq 0 ] || fail "$name: $report"
 }
 
-# What the clock and the machine decide.
-seconds='^seconds .*$|"seconds": [0-9.e+-]*'
+# What the clock and the machine decide: how long it took, and what is proven where the time did not do.
+seconds='^seconds .*$|"seconds": [0-9.e+-]*|found no schedule within .*$'
 
 cp "$data/unit_chain8.json" graph.json
 expect 0 solve graph.json --budget 6 --strategy chain -o schedule.json
@@ -60,7 +60,10 @@ sweep "strategies" -- strategies
 
 # A strategy that goes on without what it could not have must still give a schedule that holds.
 for strategy in $("$CHECKMATE" strategies | awk '{ print $1 }'); do
-    run solve graph.json --budget 6 --strategy "$strategy" --time-limit 0.3
+    # All but one end by themselves, within 0.3 s: a busy machine has time enough.
+    limit=2
+    [ "$strategy" != local-search ] || limit=0.3
+    run solve graph.json --budget 6 --strategy "$strategy" --time-limit $limit
     wanted=$status
     for scope in parent child; do
         [ "$scope" = parent ] || grep -q "$strategy" <<forks || continue
@@ -72,7 +75,7 @@ forks
         [ "$wanted" -eq 0 ] || check=true
         [ "$scope" = parent ] || accept=4
         sweep "solve --strategy $strategy, $scope" --accept $accept --runs "$few" --scope $scope --mask "$seconds" --product out.json \
-            --check "$check" -- solve graph.json --budget 6 --strategy "$strategy" --time-limit 0.3 -o out.json
+            --check "$check" -- solve graph.json --budget 6 --strategy "$strategy" --time-limit $limit -o out.json
     done
 done
 wanted=0
