@@ -13,12 +13,13 @@
 #include "base/error.h"
 #include "solve/bounds/stage_bound.h"
 #include "solve/bounds/stage_cuts.h"
+#include "solve/core/structure.h"
 
 // Rows of the first relaxation and of the largest one worth a try, and the same of integer programs.
 static const int64_t first_rows = 4000, most_rows = 1000000, first_program_rows = 3000, most_program_rows = 60000;
 
 // Share of the time left that a program may take. A relaxation that took more than this share is the last one.
-static const double program_share = 0.6, program_share_beside = 0.85, relaxation_share = 0.3;
+static const double program_share = 0.6, program_share_beside = 0.85, relaxation_share = 0.5;
 
 // Share of the time left in which another place for a cut is tried.
 static const double trial_share = 0.1;
@@ -33,6 +34,10 @@ enum { brief_rounds = 2 };
 
 // A relaxation is rounded when it closes this share of the gap.
 static const double rounding_share = 0.1;
+
+// Where only a single cut makes a program small enough to begin with, and its relaxation leaves so many times the gap that there is,
+// there are no programs: larger ones have larger trees.
+static const double hopeless = 2.0;
 
 // A program that ended without a proof is tried again with this many times the time.
 static const double patience = 1.5;
@@ -123,11 +128,25 @@ void ckm_i_prover_free(ckm_i_prover *p)
     }
 }
 
+// Whether a program with a single cut, whose relaxation has been solved, would have to make up for more than trees do.
+static bool is_hopeless(const ckm_i_prover *p, int32_t n_cuts)
+{
+    const ckm_i_solver *solver = p->solver;
+    if (n_cuts > 1 || p->places.best < 0 || solver->best_schedule == NULL) {
+        return false;
+    }
+    int64_t gcd;
+    double scale = ckm_i_cost_scale(solver->df, &gcd);
+    double single = (double)solver->df->total_cost + p->places.score[p->places.best] * scale;
+    return (double)solver->best_cost - single > hopeless * ((double)solver->best_cost - solver->bound_cost);
+}
+
 static void begin_programs(ckm_i_prover *p)
 {
     p->phase = PROGRAMS;
     p->n_cuts = cuts_for_rows(p->solver->df, first_program_rows);
-    p->done = !p->programs || ckm_i_stage_rows(p->solver->df, p->n_cuts) > most_program_rows;
+    p->done = !p->programs || ckm_i_stage_rows(p->solver->df, p->n_cuts) > most_program_rows ||
+              is_hopeless(p, p->n_cuts);
 }
 
 // After the best single cut: from there on, or from as many cuts as a small program has.
