@@ -14,6 +14,10 @@
 enum { patient_rounds = 5 };
 static const double worthwhile = 0.01;
 
+// In programs of so many rows, costs differ by a little while Clp solves, and not in the end: networks of equal blocks have many
+// equal ones, between which the dual simplex stands still. Smaller programs take little time as they are.
+enum { large_rows = 20000, perturb = 50 };
+
 // A row binds up to this slack.
 static const double purge_slack = 1e-7;
 
@@ -96,6 +100,9 @@ static int cut_and_solve(Clp_Simplex *clp, ckm_i_milp *m, const ckm_i_milp_optio
     int patience = options->patience > 0 ? options->patience : patient_rounds;
     double before_rounds = -INFINITY;  // what was proven so many rounds ago
     int32_t own_rows = m->n_rows;
+    if (own_rows >= large_rows) {
+        Clp_setPerturbation(clp, perturb);
+    }
     Clp_initialDualSolve(clp);
     for (int rounds = 0;; rounds++) {
         int status = Clp_status(clp);
