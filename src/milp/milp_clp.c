@@ -16,7 +16,7 @@ static const double worthwhile = 0.01;
 
 // In programs of so many rows, costs differ by a little while Clp solves, and not in the end: networks of equal blocks have many
 // equal ones, between which the dual simplex stands still. Smaller programs take little time as they are.
-enum { large_rows = 20000, perturb = 50 };
+enum { large_rows = 14000, perturb = 50 };
 
 // A row binds up to this slack.
 static const double purge_slack = 1e-7;
