@@ -28,6 +28,10 @@ static const double hopeless = 40.0, hopeless_share = 0.3, tolerable = 0.2;
 // Leaps without a better sequence until the search goes back to the best.
 enum { idle_leaps = 100 };
 
+// Where the annealing ends above the budget, but the best that fits costs more than so many times as much, leaps bring it down to the
+// budget, for at most this share of the time: what is cheap and nearly fits leads further than what fits and is dear.
+static const double dear = 2.0, down_share = 0.4;
+
 // The price of a byte over the budget: the whole cost for so much of the budget, to begin with. Every so many states of the
 // first annealing, and after each leap, up while there is one, down to that while there is none.
 static const double first_price = 8.0, leap_price = 20.0, much_dearer = 1.06, dearer = 1.02, cheaper = 0.98;
@@ -192,14 +196,24 @@ static void leap(search *s)
     }
 }
 
+static void go_back(search *s)
+{
+    if (s->best_cost < INT64_MAX) {
+        ckm_i_runs_load(&s->q, s->best, s->n_best);
+    }
+}
+
 static ckm_status run(search *s, ckm_error *err)
 {
     int idle = 0;
+    double begin = ckm_i_clock_seconds();
+    bool coming_down = false;
     if (s->q.keeps_order || s->best_cost == INT64_MAX) {
         anneal_first(s);
+        coming_down = s->q.excess > 0 && (double)s->best_cost > dear * (double)s->q.cost;
     }
-    if (s->best_cost < INT64_MAX) {
-        ckm_i_runs_load(&s->q, s->best, s->n_best);
+    if (!coming_down) {
+        go_back(s);
     }
     s->price = price_of(s, leap_price);
     while (!is_over(s)) {
@@ -207,9 +221,14 @@ static ckm_status run(search *s, ckm_error *err)
         int64_t nearest = s->nearest_excess;
         CKM_I_CHECK(hand_in(s, err));
         leap(s);
-        idle = s->best_cost < best || s->nearest_excess < nearest ? 0 : idle + 1;
-        if (idle == idle_leaps && s->best_cost < INT64_MAX) {
-            ckm_i_runs_load(&s->q, s->best, s->n_best);
+        idle = s->best_cost < best || s->nearest_excess < nearest || coming_down ? 0 : idle + 1;
+        if (s->best_cost < best) {
+            coming_down = false;
+        } else if (coming_down && ckm_i_clock_seconds() - begin > down_share * (s->end_seconds - begin)) {
+            coming_down = false;
+            go_back(s);
+        } else if (idle == idle_leaps) {
+            go_back(s);
             idle = 0;
         }
     }
