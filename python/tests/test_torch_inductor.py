@@ -103,6 +103,14 @@ def test_few_numbers_that_many_results_are_computed_of_have_bytes() -> None:
     assert found == {"mul": ["x_1", "unsqueeze"], "exp": ["add"]}
 
 
+def test_what_is_put_into_a_large_tensor_is_computed_once() -> None:
+    def function(*values: torch.Tensor) -> list[torch.Tensor]:
+        return [aten.cat.default([aten.mul.Tensor(values[0], 2.0), *values[1:]])]
+
+    nodes = _nodes(function, *(torch.randn(4) for _ in range(8)))
+    assert [node.name for node in fusion.fused(nodes)] == ["mul"]
+
+
 def test_what_takes_less_than_what_it_is_computed_of_may_be_saved() -> None:
     """Only if the backward pass reads it, and only of several large tensors."""
 

@@ -73,11 +73,10 @@ def _is_view(node: fx.Node) -> bool:
 _NUMBER = 8
 
 
-def _number_bytes(node: fx.Node, outputs: list[torch.Tensor]) -> int:
-    """What the CPU's kernels allocate for an operand that is a number: a step that has no byte to spare feels them."""
+def _number_bytes(node: fx.Node, args: Any, kwargs: Any, outputs: list[torch.Tensor]) -> int:
+    """What the CPU's kernels allocate for operands that are numbers: a step without a byte to spare exceeds its budget by them."""
     if not isinstance(node.target, torch._ops.OpOverload) or not outputs or outputs[0].device.type != "cpu":
         return 0
-    args, kwargs = _values(node)
     given = dict(zip((a.name for a in node.target._schema.arguments), args, strict=False)) | kwargs
     numbers = sum(isinstance(given.get(name), (int, float)) for name in ("self", "other"))
     return numbers * (_NUMBER + max(t.element_size() for t in [*_tensors((args, kwargs)), *outputs]))
@@ -98,7 +97,7 @@ def estimate(node: fx.Node) -> tuple[int, int]:
         return int(start * 0.25e9), 0
     args, kwargs = _values(node)
     moved = sum(t.numel() * t.element_size() for t in [*_tensors((args, kwargs)), *outputs])
-    return int((max(flops(node) / rate, moved / bandwidth) + start) * 1e9), _number_bytes(node, outputs)
+    return int((max(flops(node) / rate, moved / bandwidth) + start) * 1e9), _number_bytes(node, args, kwargs, outputs)
 
 
 def _tried(node: fx.Node) -> tuple[int, int]:

@@ -97,7 +97,8 @@ def _readers(nodes: list[fx.Node], backward: Collection[fx.Node]) -> dict[fx.Nod
             further, is_view, is_elementwise = found[reader], _is_view(reader), _is_elementwise(reader)
             in_place &= is_elementwise or reader.target in _REDUCTIONS or reader.target in _GATHERERS or (is_view and further.have_it_in_place)
             passed_on = (is_view or is_elementwise) and further.have_it_in_place
-            spread = max(spread, _numbers(reader), further.spread if passed_on else 0)
+            own = _numbers(reader) if reader.target is not _aten.cat.default else 0  # which takes each number once
+            spread = max(spread, own, further.spread if passed_on else 0)
             in_backward |= reader in backward or (is_view and further.in_backward)
         found[node] = _Readers(in_place, spread, in_backward)
     return found

@@ -38,7 +38,7 @@ def require(module: fx.GraphModule) -> None:
 
 
 def nanoseconds(node: fx.Node, device: Device) -> tuple[int, int]:
-    """What `cost.estimate` gives: nanoseconds, and no bytes of workspace, which no model knows."""
+    """Nanoseconds, and no bytes of workspace, which no model knows."""
     return round(device.nanoseconds(work(node))), 0
 
 

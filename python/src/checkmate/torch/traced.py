@@ -116,12 +116,15 @@ class Traced:
         self.workspace[node.name] = extra
         return nanoseconds, extra
 
+    def _fused(self) -> dict[fx.Node, tuple[fx.Node, ...]]:
+        nodes = list(self.module.graph.nodes)
+        _forward, backward = joint.sides(nodes, list(nodes[-1].args[0][: self.num_fwd_outputs]))
+        return fusion.fused(nodes, set(backward))
+
     def build(self, *, reserve_bytes: int = 0) -> joint.Joint:
         """`reserve_bytes`: what has to be free between the forward and the backward pass."""
         loss = joint.LossOutside.of(list(self.module.graph.nodes)) if self.loss_outside else joint.LossOutside()
-        nodes = list(self.module.graph.nodes)
-        given = list(nodes[-1].args[0][: self.num_fwd_outputs])
-        fused = fusion.fused(nodes, set(joint.sides(nodes, given)[1])) if self.options.compiler == "inductor" else None
+        fused = self._fused() if self.options.compiler == "inductor" else None
         return joint.build(self.module, self.num_fwd_outputs, self._cost, name=self.title, fixed_bytes=self.options.fixed_bytes,
                            replay=self.replay, overwrite=self.options.compiler == "eager", reserve_bytes=reserve_bytes,
                            loss=loss, fused=fused)  # fmt: skip
