@@ -34,8 +34,8 @@ except ImportError as _error:
 
 Partition = Callable[..., tuple[fx.GraphModule, fx.GraphModule]]
 
-#: Random numbers are those of eager mode; and what is dead is freed, not kept for a later buffer of its size.
-_SETTINGS = {"fallback_random": True, "allow_buffer_reuse": False}
+#: Random numbers are those of eager mode.
+_SETTINGS = {"fallback_random": True}
 
 #: Of the schedules behind budgets that errors name: see planning/named.py.
 _FRONT = "torch/inductor"
