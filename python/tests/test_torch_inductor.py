@@ -176,6 +176,23 @@ def test_a_budget_that_an_error_names_works() -> None:
     assert meter.peak_bytes(lambda: _step(named, *inputs), model, list(inputs)) <= caught.value.smallest_known
 
 
+@needs_inductor
+def test_code_writes_to_buffers_that_are_no_longer_read() -> None:
+    """As inductor does by itself: it says so, and less often where it must not."""
+    from torch._inductor.utils import run_and_get_code
+
+    def reused() -> int:
+        torch._dynamo.reset()
+        torch.manual_seed(0)
+        layers = [torch.nn.Sequential(torch.nn.Linear(32, 32), torch.nn.Tanh()) for _ in range(4)]
+        compiled = ct.compile(torch.nn.Sequential(*layers), "100%", compiler="inductor", costs="estimate", cache=False)
+        return sum(code.count("# reuse") for code in run_and_get_code(compiled, torch.randn(512, 32))[1])
+
+    with torch._inductor.config.patch(allow_buffer_reuse=False):
+        least = reused()
+    assert reused() > least
+
+
 class PostNorm(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
