@@ -50,6 +50,7 @@ static void random_changes(void **state)
 {
     (void)state;
     int64_t n_made = 0;
+    int64_t n_many = 0;  // runs left out at once
     int64_t n_out_of_order = 0;
     for (int64_t i = 0; i < oracle_scaled(GRAPHS); i++) {
         ckm_i_rng rng = {.state = (uint64_t)i * 2654435761u + 7};
@@ -68,8 +69,12 @@ static void random_changes(void **state)
         ckm_i_runs_load(&q, order, df->n_ops);
         check(&q);
         for (int k = 0; k < CHANGES; k++) {
-            if ((k % 7 == 3 ? ckm_i_runs_draw_far(&m) : ckm_i_runs_draw(&m)) && ckm_i_runs_try(&q)) {
+            bool drawn = k % 7 == 3   ? ckm_i_runs_draw_far(&m)
+                         : k % 7 == 5 ? ckm_i_runs_draw_stretch(&m)
+                                      : ckm_i_runs_draw(&m);
+            if (drawn && ckm_i_runs_try(&q)) {
                 int64_t cost = q.trial_cost;
+                n_many += q.n_dropped > 2;
                 ckm_i_runs_accept(&q);
                 assert_int_equal(q.cost, cost);
                 check(&q);
@@ -84,6 +89,7 @@ static void random_changes(void **state)
         ckm_dataflow_free(df);
     }
     assert_true(n_made > 10 * oracle_scaled(GRAPHS));
+    assert_true(n_many > oracle_scaled(GRAPHS) / 5);
     assert_true(n_out_of_order > oracle_scaled(GRAPHS) / 20);
 }
 

@@ -19,6 +19,9 @@ static const double deep[] = {0.0, 0.3, 0.6, 0.85, 1.0, 1.0};
 
 enum { most_drawn = 4, most_tries = 40, longest_block = 24, recent = 8 };
 
+// A stretch has so many runs, times a power of two up to 2^6.
+enum { shortest_stretch = 8, stretch_lengths = 7 };
+
 ckm_status ckm_i_runs_mover_init(ckm_i_runs_mover *m, ckm_i_runs *q, uint64_t seed, ckm_error *err)
 {
     *m = (ckm_i_runs_mover){.q = q, .rng = {seed}};
@@ -352,6 +355,20 @@ bool ckm_i_runs_draw_far(ckm_i_runs_mover *m)
     int32_t at = below(m, 3) > 0 ? draw_excess(m) : -1;
     ckm_i_runs_clear_change(m->q);
     return at >= 0 ? draw_again_at(m, at, below(m, 3) > 0) : ckm_i_runs_draw(m);
+}
+
+bool ckm_i_runs_draw_stretch(ckm_i_runs_mover *m)
+{
+    ckm_i_runs *q = m->q;
+    ckm_i_runs_clear_change(q);
+    int32_t begin = draw_later(m);
+    int32_t length = shortest_stretch << below(m, stretch_lengths);
+    for (int32_t i = begin; begin >= 0 && i < q->n && i - begin < length; i++) {
+        if (q->first_at[q->at.op[i]] != i && q->n_dropped < CKM_I_RUNS_MAX_DROPPED) {
+            q->dropped[q->n_dropped++] = i;
+        }
+    }
+    return begin >= 0;
 }
 
 bool ckm_i_runs_draw(ckm_i_runs_mover *m)

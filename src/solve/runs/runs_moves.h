@@ -20,5 +20,7 @@ void ckm_i_runs_mover_dispose(ckm_i_runs_mover *m);
 bool ckm_i_runs_draw(ckm_i_runs_mover *m);
 // The same, more often where the budget is exceeded.
 bool ckm_i_runs_draw_far(ckm_i_runs_mover *m);
+// Leaves out all runs of a stretch but first ones: what they made is held instead, however much that is.
+bool ckm_i_runs_draw_stretch(ckm_i_runs_mover *m);
 
 #endif

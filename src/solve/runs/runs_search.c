@@ -21,6 +21,12 @@ static const double first_states = 140.0, first_share = 0.25, first_hot = 3.0, c
 static const int64_t leap_states[] = {600, 1500, 1500, 4000};
 static const double leap_hot[] = {0.1, 0.3, 0.3, 1.0};
 
+// One leap in so many is a deep one: all runs of a stretch are left out, and the price is low at first, as chance will have it down to
+// this share, and back at its height after so much of the annealing. So whole recomputations come and go that many results share.
+enum { deep_leaps = 16 };
+static const int64_t deep_states[] = {4000, 8000, 16000};
+static const double lowest_share = 0.003, rising_share = 0.8;
+
 // A leap is given up after a third of its states where it is so much worse than before, and undone after all of them where
 // it is worse than a little, in mean costs of an operator; and so much of the price of the excess before.
 static const double hopeless = 40.0, hopeless_share = 0.3, tolerable = 0.2;
@@ -174,25 +180,80 @@ static bool make_good(search *s, double before, int64_t excess_before)
     return worth(s) <= before + tolerable * mean_cost(s);
 }
 
+static void keep(search *s)
+{
+    memcpy(s->kept, s->q.at.op, (size_t)s->q.n * sizeof *s->kept);
+}
+
+static void make_change(search *s)
+{
+    if (ckm_i_runs_try(&s->q)) {
+        ckm_i_runs_accept(&s->q);
+        remember(s);
+    }
+}
+
+static void set_next_price(search *s)
+{
+    s->price = s->q.excess > 0 ? s->price * dearer : fmax(s->price * cheaper, price_of(s, leap_price));
+    if (s->price > price_of(s, highest_price)) {
+        s->price = price_of(s, first_price);
+    }
+}
+
 static void leap(search *s)
 {
     ckm_i_runs *q = &s->q;
     double before = worth(s);
     int64_t excess_before = q->excess;
     int32_t n = q->n;
-    memcpy(s->kept, q->at.op, (size_t)n * sizeof *s->kept);
+    keep(s);
     for (uint32_t k = 0; k <= ckm_i_rng_below(&s->m.rng, 2); k++) {
-        if (ckm_i_runs_draw_far(&s->m) && ckm_i_runs_try(q)) {
-            ckm_i_runs_accept(q);
-            remember(s);
+        if (ckm_i_runs_draw_far(&s->m)) {
+            make_change(s);
         }
     }
     if (!make_good(s, before, excess_before)) {
         ckm_i_runs_load(q, s->kept, n);
     }
-    s->price = q->excess > 0 ? s->price * dearer : fmax(s->price * cheaper, price_of(s, leap_price));
-    if (s->price > price_of(s, highest_price)) {
-        s->price = price_of(s, first_price);
+    set_next_price(s);
+}
+
+// Anneals while the price rises from its share to what it was.
+static void come_back(search *s, double share)
+{
+    double price = s->price;
+    int64_t n = deep_states[ckm_i_rng_below(&s->m.rng, sizeof deep_states / sizeof deep_states[0])];
+    double hot = leap_hot[ckm_i_rng_below(&s->m.rng, sizeof leap_hot / sizeof leap_hot[0])];
+    double fall = pow(coldest / hot, 1.0 / (double)n);
+    double temperature = hot * mean_cost(s);
+    for (int64_t k = 0; k < n; k++) {
+        if (k % states_a_look == 0) {
+            ckm_i_solver_attend(s->solver);
+            if (is_over(s)) {
+                break;
+            }
+            s->price = price * pow(share, fmax(0.0, 1.0 - (double)k / (rising_share * (double)n)));
+        }
+        take_step(s, temperature);
+        temperature *= fall;
+    }
+    s->price = price;
+}
+
+static void leap_deep(search *s)
+{
+    ckm_i_runs *q = &s->q;
+    double before = worth(s);
+    int32_t n = q->n;
+    keep(s);
+    if (!ckm_i_runs_draw_stretch(&s->m)) {
+        return;
+    }
+    make_change(s);
+    come_back(s, pow(lowest_share, ckm_i_rng_unit(&s->m.rng)));
+    if (worth(s) > before + tolerable * mean_cost(s)) {
+        ckm_i_runs_load(q, s->kept, n);
     }
 }
 
@@ -220,7 +281,11 @@ static ckm_status run(search *s, ckm_error *err)
         int64_t best = s->best_cost;
         int64_t nearest = s->nearest_excess;
         CKM_I_CHECK(hand_in(s, err));
-        leap(s);
+        if (ckm_i_rng_below(&s->m.rng, deep_leaps) == 0) {
+            leap_deep(s);
+        } else {
+            leap(s);
+        }
         idle = s->best_cost < best || s->nearest_excess < nearest || coming_down ? 0 : idle + 1;
         if (s->best_cost < best) {
             coming_down = false;

@@ -16,7 +16,7 @@
 
 #include "dataflow/dataflow.h"
 
-enum { CKM_I_RUNS_MAX_DROPPED = 64, CKM_I_RUNS_MAX_CHAIN = 400 };
+enum { CKM_I_RUNS_MAX_DROPPED = 1024, CKM_I_RUNS_MAX_CHAIN = 400 };
 
 // Runs by place, and one place more: the end.
 typedef struct ckm_i_runs_list {
