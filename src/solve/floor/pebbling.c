@@ -159,13 +159,14 @@ static ckm_status find_needs(ckm_i_pebbling *p, ckm_error *err)
     ckm_status status = CKM_OK;
     int32_t n = 0;
     int32_t most = 0;
-    int32_t cap = 0;
+    int32_t cap = df->n_ops;
     for (int32_t v = 0; v < df->n_ops; v++) {
         most = df->ops[v].n_inputs > most ? df->ops[v].n_inputs : most;
     }
     int32_t *list = ckm_i_malloc((size_t)most + (size_t)p->n_slots, sizeof *list);
     p->needs_at = ckm_i_malloc((size_t)df->n_ops + 1, sizeof *p->needs_at);
-    if (list == NULL || p->needs_at == NULL) {
+    p->needs = ckm_i_malloc((size_t)cap, sizeof *p->needs);
+    if (list == NULL || p->needs_at == NULL || p->needs == NULL) {
         status = ckm_i_error_memory(err);
         goto cleanup;
     }

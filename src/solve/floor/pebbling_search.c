@@ -170,7 +170,7 @@ static bool push_moves(ckm_i_pebbling *p, const int32_t *slots, int32_t n, int64
         }
     }
     frame->n_moves = (int32_t)(p->n_moves - frame->first_move);
-    if (p->small_first) {
+    if (p->small_first && frame->n_moves > 1) {
         sort_by_size(p->moves + frame->first_move, frame->n_moves);
     }
     return true;

@@ -314,7 +314,8 @@ void ckm_i_search_undo(ckm_i_search *s, const ckm_i_search_point *point)
         }
         if (entry->n_ops >= 0) {
             s->n_old_ops -= entry->n_ops;
-            ckm_i_search_set_extra(s, entry->first, s->old_ops + s->n_old_ops, entry->n_ops);
+            const int32_t *ops = entry->n_ops > 0 ? s->old_ops + s->n_old_ops : NULL;
+            ckm_i_search_set_extra(s, entry->first, ops, entry->n_ops);
         }
         ckm_i_search_set_above(s, entry->first, entry->above);
     }
