@@ -5,7 +5,7 @@
 #
 #   bench/run.sh [--quick] [--case TEXT] [--resume] [--output NAME] [--machine TEXT]
 #
-#   --quick         a few minutes: some of the budgets, shorter limits (about ten minutes otherwise)
+#   --quick         a few minutes: some of the budgets, shorter limits (about 25 minutes otherwise)
 #   --case TEXT     only cases whose suite or name contains TEXT; writes nothing unless --output is given
 #   --resume        keep the rows of bench/results/NAME.csv and solve only what is not in it: for runs in slices
 #   --output NAME   write bench/results/NAME.csv and NAME.md (default: quick or full)

@@ -159,7 +159,7 @@ static ckm_status find_needs(ckm_i_pebbling *p, ckm_error *err)
     ckm_status status = CKM_OK;
     int32_t n = 0;
     int32_t most = 0;
-    int32_t cap = df->n_ops;
+    int32_t cap = df->n_ops;  // some room in any case, so that the list is never NULL
     for (int32_t v = 0; v < df->n_ops; v++) {
         most = df->ops[v].n_inputs > most ? df->ops[v].n_inputs : most;
     }

@@ -21,8 +21,8 @@ static const double first_states = 140.0, first_share = 0.25, first_hot = 3.0, c
 static const int64_t leap_states[] = {600, 1500, 1500, 4000};
 static const double leap_hot[] = {0.1, 0.3, 0.3, 1.0};
 
-// One leap in so many is a deep one: all runs of a stretch are left out, and the price is low at first, as chance will have it down to
-// this share, and back at its height after so much of the annealing. So whole recomputations come and go that many results share.
+// One leap in so many is a deep one: all runs of a stretch are left out. The price drops to a random share, at least the lowest, and is
+// back at its height after so much of the annealing. So whole recomputations go that many results share.
 enum { deep_leaps = 16 };
 static const int64_t deep_states[] = {4000, 8000, 16000};
 static const double lowest_share = 0.003, rising_share = 0.8;
