@@ -93,6 +93,52 @@ static void random_changes(void **state)
     assert_true(n_out_of_order > oracle_scaled(GRAPHS) / 20);
 }
 
+// Runs after the first of operators that make a result and nothing else.
+static int64_t results_made_again(const ckm_i_runs *q)
+{
+    int64_t n = 0;
+    for (int32_t i = 0; i < q->n; i++) {
+        const ckm_i_dataflow_op *op = &q->df->ops[q->at.op[i]];
+        bool result = op->n_outputs == 1 && q->df->tensors[op->outputs[0]].is_result;
+        n += result && q->first_at[q->at.op[i]] != i;
+    }
+    return n;
+}
+
+// Changes that hold results make none again; others do.
+static void results_are_held(void **state)
+{
+    (void)state;
+    int64_t n_again[2] = {0, 0};
+    for (int64_t i = 0; i < oracle_scaled(GRAPHS); i++) {
+        ckm_i_rng rng = {.state = (uint64_t)i * 2654435761u + 17};
+        oracle_graph g;
+        ckm_i_runs q;
+        ckm_i_runs_mover m;
+        int32_t order[ORACLE_MAX_OPS];
+        oracle_random_graph(&rng, 3, ORACLE_MAX_OPS, ORACLE_MAX_PRODUCED, &g);
+        ckm_dataflow *df = oracle_build(&g);
+        for (int32_t v = 0; v < df->n_ops; v++) {
+            order[v] = v;
+        }
+        assert_int_equal(ckm_i_runs_init(&q, df, ckm_dataflow_memory_floor(df), i % 4 < 2, ROOM, NULL), CKM_OK);
+        assert_int_equal(ckm_i_runs_mover_init(&m, &q, (uint64_t)i, NULL), CKM_OK);
+        m.keeps_results = i % 2 == 0;
+        ckm_i_runs_load(&q, order, df->n_ops);
+        for (int k = 0; k < CHANGES; k++) {
+            if ((k % 7 == 3 ? ckm_i_runs_draw_far(&m) : ckm_i_runs_draw(&m)) && ckm_i_runs_try(&q)) {
+                ckm_i_runs_accept(&q);
+                n_again[i % 2] += results_made_again(&q);
+            }
+        }
+        ckm_i_runs_mover_dispose(&m);
+        ckm_i_runs_dispose(&q);
+        ckm_dataflow_free(df);
+    }
+    assert_int_equal(n_again[0], 0);
+    assert_true(n_again[1] > oracle_scaled(GRAPHS) / 10);
+}
+
 // The cost found, -1: none.
 static int64_t search(const ckm_dataflow *df, int64_t budget_bytes, bool keeps_order, uint64_t seed)
 {
@@ -144,6 +190,7 @@ static void optima(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(random_changes), cmocka_unit_test(optima)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(random_changes), cmocka_unit_test(results_are_held),
+                                       cmocka_unit_test(optima)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

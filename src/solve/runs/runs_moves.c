@@ -52,6 +52,12 @@ static bool can_run_again(const ckm_i_runs *q, int32_t x)
     return v >= 0 && q->df->ops[v].recomputable && !q->df->tensors[x].pinned;
 }
 
+// Whether a change may let go of x where it is held.
+static bool may_be_dropped(const ckm_i_runs_mover *m, int32_t x)
+{
+    return can_run_again(m->q, x) && !(m->keeps_results && m->q->df->tensors[x].is_result);
+}
+
 // Marks what makes or reads x.
 static void mark_touching(ckm_i_runs_mover *m, int32_t x)
 {
@@ -164,12 +170,12 @@ static int32_t draw_held(ckm_i_runs_mover *m, int32_t at)
     for (int32_t w = 0; w < q->words; w++) {
         for (uint64_t bits = row[w] & next[w]; bits != 0; bits &= bits - 1) {
             int32_t x = w * 64 + __builtin_ctzll(bits);
-            bool read = !can_run_again(q, x);
-            for (int32_t i = 0; i < op->n_inputs && !read; i++) {
-                read = op->inputs[i] == x;
+            bool stays = !may_be_dropped(m, x);
+            for (int32_t i = 0; i < op->n_inputs && !stays; i++) {
+                stays = op->inputs[i] == x;
             }
             m->held[n] = x;
-            n += !read;
+            n += !stays;
         }
     }
     int32_t best = -1;
@@ -205,7 +211,7 @@ static bool draw_again(ckm_i_runs_mover *m)
         int32_t at = below(m, q->n);
         const ckm_i_dataflow_op *op = &q->df->ops[q->at.op[at]];
         int32_t x = op->n_inputs > 0 ? op->inputs[below(m, op->n_inputs)] : -1;
-        if (x < 0 || !can_run_again(q, x)) {
+        if (x < 0 || !may_be_dropped(m, x)) {
             continue;
         }
         mark_touching(m, x);

@@ -11,6 +11,7 @@ typedef struct ckm_i_runs_mover {
     ckm_i_rng rng;
     int64_t *op_stamp, stamp;  // by operator: of those that touch a tensor, or are in the chain
     int32_t *held;             // tensors to choose from
+    bool keeps_results;        // lets go of no result once it is made
 } ckm_i_runs_mover;
 
 ckm_status ckm_i_runs_mover_init(ckm_i_runs_mover *m, ckm_i_runs *q, uint64_t seed, ckm_error *err) CKM_NODISCARD;

@@ -16,6 +16,12 @@
 // take, and temperatures at its beginning and at the end of any, in mean costs of an operator.
 static const double first_states = 140.0, first_share = 0.25, first_hot = 3.0, coldest = 1e-3;
 
+// It holds results once they are made. Where it ends so many budgets over the budget, summed over runs, it begins again without; else
+// most leaps hold them, too, all but one in so many. A result that is let go of early, while much is over the budget, has to be made
+// again in the end from most of the forward pass, and then each saves little by being held, as long as others need that pass.
+static const double far_over = 1.0;
+enum { free_leaps = 8 };
+
 // After that, leaps: one or two changes that are made whatever they cost, and a short annealing that makes good for them or
 // does not. One draws its states and its temperature at the beginning from these.
 static const int64_t leap_states[] = {600, 1500, 1500, 4000};
@@ -36,7 +42,7 @@ enum { idle_leaps = 100 };
 
 // Where the annealing ends above the budget, but the best that fits costs more than so many times as much, leaps bring it down to the
 // budget, for at most this share of the time: what is cheap and nearly fits leads further than what fits and is dear.
-static const double dear = 2.0, down_share = 0.4;
+static const double dear = 1.05, down_share = 0.4;
 
 // The price of a byte over the budget: the whole cost for so much of the budget, to begin with. Every so many states of the
 // first annealing, and after each leap, up while there is one, down to that while there is none.
@@ -58,6 +64,7 @@ typedef struct search {
     int32_t *nearest, n_nearest;  // as long as none fits, the one with least over the budget
     int64_t nearest_excess;
     int32_t *plain, *kept;
+    bool keeps_results;                             // most leaps do
     double price, end_seconds, search_end_seconds;  // the second where nothing fits
     int64_t states, most_states;                    // 0: no limit
 } search;
@@ -156,28 +163,40 @@ static void anneal_first(search *s)
     }
 }
 
-// Makes good for what has been done since `before`. False where it is given up, or time is.
-static bool make_good(search *s, double before, int64_t excess_before)
+static void find_first(search *s)
 {
-    double most = before + hopeless * mean_cost(s) + hopeless_share * s->price * (double)excess_before;
-    int64_t n = leap_states[ckm_i_rng_below(&s->m.rng, sizeof leap_states / sizeof leap_states[0])];
+    s->m.keeps_results = true;
+    anneal_first(s);
+    s->keeps_results = (double)s->q.excess <= far_over * (double)s->q.budget_bytes;
+    s->m.keeps_results = false;
+    if (!s->keeps_results) {
+        anneal_first(s);
+    }
+}
+
+// A short annealing, in which the price rises from a share of it to what it is. False where time is up, or where what there is after a
+// third of the states is worth giving up: more than `most`.
+static bool anneal_briefly(search *s, int64_t n, double share, double most)
+{
+    double price = s->price;
     double hot = leap_hot[ckm_i_rng_below(&s->m.rng, sizeof leap_hot / sizeof leap_hot[0])];
     double fall = pow(coldest / hot, 1.0 / (double)n);
     double temperature = hot * mean_cost(s);
-    for (int64_t k = 0; k < n; k++) {
+    bool goes_on = true;
+    for (int64_t k = 0; k < n && goes_on; k++) {
         if (k % states_a_look == 0) {
             ckm_i_solver_attend(s->solver);
-            if (is_over(s)) {
-                return false;
-            }
+            s->price = price * pow(share, fmax(0.0, 1.0 - (double)k / (rising_share * (double)n)));
+            goes_on = !is_over(s);
         }
-        if (k == n / 3 && worth(s) > most) {
-            return false;
+        goes_on = goes_on && !(k == n / 3 && worth(s) > most);
+        if (goes_on) {
+            take_step(s, temperature);
+            temperature *= fall;
         }
-        take_step(s, temperature);
-        temperature *= fall;
     }
-    return worth(s) <= before + tolerable * mean_cost(s);
+    s->price = price;
+    return goes_on;
 }
 
 static void keep(search *s)
@@ -205,7 +224,7 @@ static void leap(search *s)
 {
     ckm_i_runs *q = &s->q;
     double before = worth(s);
-    int64_t excess_before = q->excess;
+    double most = before + hopeless * mean_cost(s) + hopeless_share * s->price * (double)q->excess;
     int32_t n = q->n;
     keep(s);
     for (uint32_t k = 0; k <= ckm_i_rng_below(&s->m.rng, 2); k++) {
@@ -213,32 +232,11 @@ static void leap(search *s)
             make_change(s);
         }
     }
-    if (!make_good(s, before, excess_before)) {
+    int64_t states = leap_states[ckm_i_rng_below(&s->m.rng, sizeof leap_states / sizeof leap_states[0])];
+    if (!anneal_briefly(s, states, 1.0, most) || worth(s) > before + tolerable * mean_cost(s)) {
         ckm_i_runs_load(q, s->kept, n);
     }
     set_next_price(s);
-}
-
-// Anneals while the price rises from its share to what it was.
-static void come_back(search *s, double share)
-{
-    double price = s->price;
-    int64_t n = deep_states[ckm_i_rng_below(&s->m.rng, sizeof deep_states / sizeof deep_states[0])];
-    double hot = leap_hot[ckm_i_rng_below(&s->m.rng, sizeof leap_hot / sizeof leap_hot[0])];
-    double fall = pow(coldest / hot, 1.0 / (double)n);
-    double temperature = hot * mean_cost(s);
-    for (int64_t k = 0; k < n; k++) {
-        if (k % states_a_look == 0) {
-            ckm_i_solver_attend(s->solver);
-            if (is_over(s)) {
-                break;
-            }
-            s->price = price * pow(share, fmax(0.0, 1.0 - (double)k / (rising_share * (double)n)));
-        }
-        take_step(s, temperature);
-        temperature *= fall;
-    }
-    s->price = price;
 }
 
 static void leap_deep(search *s)
@@ -251,7 +249,9 @@ static void leap_deep(search *s)
         return;
     }
     make_change(s);
-    come_back(s, pow(lowest_share, ckm_i_rng_unit(&s->m.rng)));
+    double share = pow(lowest_share, ckm_i_rng_unit(&s->m.rng));
+    int64_t states = deep_states[ckm_i_rng_below(&s->m.rng, sizeof deep_states / sizeof deep_states[0])];
+    anneal_briefly(s, states, share, INFINITY);
     if (worth(s) > before + tolerable * mean_cost(s)) {
         ckm_i_runs_load(q, s->kept, n);
     }
@@ -270,7 +270,7 @@ static ckm_status run(search *s, ckm_error *err)
     double begin = ckm_i_clock_seconds();
     bool coming_down = false;
     if (s->q.keeps_order || s->best_cost == INT64_MAX) {
-        anneal_first(s);
+        find_first(s);
         coming_down = s->q.excess > 0 && (double)s->best_cost > dear * (double)s->q.cost;
     }
     if (!coming_down) {
@@ -281,6 +281,7 @@ static ckm_status run(search *s, ckm_error *err)
         int64_t best = s->best_cost;
         int64_t nearest = s->nearest_excess;
         CKM_I_CHECK(hand_in(s, err));
+        s->m.keeps_results = s->keeps_results && ckm_i_rng_below(&s->m.rng, free_leaps) > 0;
         if (ckm_i_rng_below(&s->m.rng, deep_leaps) == 0) {
             leap_deep(s);
         } else {

@@ -26,6 +26,9 @@ static const double setup_seconds = 2e-6;
 static const double trial_share = 0.15, wide_gap = 0.1, runs_share = 0.3, kept_order_share = 0.45,
                     until_found_share = 0.75;
 
+// In turns, of the time left after the first search: the prover's share, and its share where sequences of runs come next.
+static const double proof_share = 0.5, proof_share_before_runs = 0.15;
+
 // What each of them has when nothing else has found a schedule.
 static const double late_seconds = 0.2;
 
@@ -145,7 +148,8 @@ static ckm_status take_turns(ckm_i_solver *solver, ckm_i_prover *prover, ckm_err
     if (solver->df->n_ops <= CKM_I_ILP_MAX_OPS && !ckm_i_solver_should_stop(solver)) {
         CKM_I_TRY(ckm_i_ilp_run(solver, time_left(solver) * 0.4, err));
     }
-    CKM_I_TRY(ckm_i_prover_run(prover, time_left(solver) * 0.5, err));
+    double share = wants_runs(solver) ? proof_share_before_runs : proof_share;
+    CKM_I_TRY(ckm_i_prover_run(prover, time_left(solver) * share, err));
     CKM_I_TRY(search_all(solver, prover, false, time_left(solver), err));
 cleanup:
     return status;
