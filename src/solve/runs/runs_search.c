@@ -16,10 +16,11 @@
 // take, and temperatures at its beginning and at the end of any, in mean costs of an operator.
 static const double first_states = 140.0, first_share = 0.25, first_hot = 3.0, coldest = 1e-3;
 
-// It holds results once they are made. Where it ends so many budgets over the budget, summed over runs, it begins again without; else
-// most leaps hold them, too, all but one in so many. A result that is let go of early, while much is over the budget, has to be made
-// again in the end from most of the forward pass, and then each saves little by being held, as long as others need that pass.
-static const double far_over = 1.0;
+// Where results take at most this share of the budget, it holds them once they are made. If it ends so many budgets over the budget,
+// summed over runs, it begins again without; else most leaps hold them, too, all but one in so many. A result that is let go of early,
+// while much is over the budget, has to be made again in the end from most of the forward pass, and then each saves little by being
+// held, as long as others need that pass.
+static const double small_share = 1.0 / 3.0, far_over = 1.0;
 enum { free_leaps = 8 };
 
 // After that, leaps: one or two changes that are made whatever they cost, and a short annealing that makes good for them or
@@ -163,12 +164,26 @@ static void anneal_first(search *s)
     }
 }
 
+static bool are_results_small(const search *s)
+{
+    const ckm_dataflow *df = s->q.df;
+    double bytes = 0.0;
+    for (int32_t x = 0; x < df->n_tensors; x++) {
+        const ckm_i_dataflow_tensor *t = &df->tensors[x];
+        bytes += t->is_result && !t->pinned ? (double)t->bytes : 0.0;
+    }
+    return bytes <= small_share * (double)(s->q.budget_bytes - df->resident_bytes);
+}
+
 static void find_first(search *s)
 {
-    s->m.keeps_results = true;
-    anneal_first(s);
-    s->keeps_results = (double)s->q.excess <= far_over * (double)s->q.budget_bytes;
-    s->m.keeps_results = false;
+    s->keeps_results = are_results_small(s);
+    if (s->keeps_results) {
+        s->m.keeps_results = true;
+        anneal_first(s);
+        s->m.keeps_results = false;
+        s->keeps_results = (double)s->q.excess <= far_over * (double)s->q.budget_bytes;
+    }
     if (!s->keeps_results) {
         anneal_first(s);
     }
