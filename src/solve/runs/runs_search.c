@@ -12,16 +12,16 @@
 #include "schedule/schedule_order.h"
 #include "solve/runs/runs_moves.h"
 
-// A first annealing from the run without rematerialization: changes tried for each operator, the share of the time that it may
-// take, and temperatures at its beginning and at the end of any, in mean costs of an operator.
+// A first annealing from the run without rematerialization, the best of a few: changes tried for each operator, the share of the time
+// that it may take, and temperatures at its beginning and at the end of any, in mean costs of an operator.
 static const double first_states = 140.0, first_share = 0.25, first_hot = 3.0, coldest = 1e-3;
 
 // Where results take at most this share of the budget, it holds them once they are made. If it ends so many budgets over the budget,
 // summed over runs, it begins again without; else most leaps hold them, too, all but one in so many. A result that is let go of early,
 // while much is over the budget, has to be made again in the end from most of the forward pass, and then each saves little by being
-// held, as long as others need that pass.
-static const double small_share = 1.0 / 3.0, far_over = 1.0;
-enum { free_leaps = 8 };
+// held, as long as others need that pass. Others are tried in this share of the time.
+static const double small_share = 1.0 / 3.0, far_over = 1.0, tries_share = 0.1;
+enum { first_tries = 8, free_leaps = 8 };
 
 // After that, leaps: one or two changes that are made whatever they cost, and a short annealing that makes good for them or
 // does not. One draws its states and its temperature at the beginning from these.
@@ -175,18 +175,36 @@ static bool are_results_small(const search *s)
     return bytes <= small_share * (double)(s->q.budget_bytes - df->resident_bytes);
 }
 
+static void keep(search *s)
+{
+    memcpy(s->kept, s->q.at.op, (size_t)s->q.n * sizeof *s->kept);
+}
+
+// Anneals a few times, while that takes little of the time, and goes on from the best end.
 static void find_first(search *s)
 {
+    double begin = ckm_i_clock_seconds();
+    double seconds = (s->end_seconds - begin) * tries_share;
+    double best = INFINITY;
+    int32_t n = 0;
     s->keeps_results = are_results_small(s);
-    if (s->keeps_results) {
-        s->m.keeps_results = true;
+    for (int k = 0; k == 0 || (k < first_tries && ckm_i_clock_seconds() - begin < seconds && !is_over(s)); k++) {
+        s->m.keeps_results = s->keeps_results;
         anneal_first(s);
-        s->m.keeps_results = false;
-        s->keeps_results = (double)s->q.excess <= far_over * (double)s->q.budget_bytes;
+        if (s->keeps_results && (double)s->q.excess > far_over * (double)s->q.budget_bytes) {
+            s->keeps_results = false;
+            s->m.keeps_results = false;
+            anneal_first(s);
+        }
+        s->price = price_of(s, leap_price);
+        if (worth(s) < best) {
+            best = worth(s);
+            n = s->q.n;
+            keep(s);
+        }
     }
-    if (!s->keeps_results) {
-        anneal_first(s);
-    }
+    ckm_i_runs_load(&s->q, s->kept, n);
+    s->m.keeps_results = false;
 }
 
 // A short annealing, in which the price rises from a share of it to what it is. False where time is up, or where what there is after a
@@ -212,11 +230,6 @@ static bool anneal_briefly(search *s, int64_t n, double share, double most)
     }
     s->price = price;
     return goes_on;
-}
-
-static void keep(search *s)
-{
-    memcpy(s->kept, s->q.at.op, (size_t)s->q.n * sizeof *s->kept);
 }
 
 static void make_change(search *s)
