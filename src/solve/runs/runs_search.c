@@ -20,7 +20,7 @@ static const double first_states = 140.0, first_share = 0.25, first_hot = 3.0, c
 // summed over runs, it begins again without; else most leaps hold them, too, all but one in so many. A result that is let go of early,
 // while much is over the budget, has to be made again in the end from most of the forward pass, and then each saves little by being
 // held, as long as others need that pass. Others are tried in this share of the time.
-static const double small_share = 1.0 / 3.0, far_over = 1.0, tries_share = 0.1;
+static const double small_share = 0.25, far_over = 1.0, tries_share = 0.1;
 enum { first_tries = 8, free_leaps = 8 };
 
 // After that, leaps: one or two changes that are made whatever they cost, and a short annealing that makes good for them or
@@ -43,7 +43,7 @@ enum { idle_leaps = 100 };
 
 // Where the annealing ends above the budget, but the best that fits costs more than so many times as much, leaps bring it down to the
 // budget, for at most this share of the time: what is cheap and nearly fits leads further than what fits and is dear.
-static const double dear = 1.05, down_share = 0.4;
+static const double dear = 1.2, down_share = 0.4;
 
 // The price of a byte over the budget: the whole cost for so much of the budget, to begin with. Every so many states of the
 // first annealing, and after each leap, up while there is one, down to that while there is none.
