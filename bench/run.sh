@@ -313,7 +313,7 @@ growth=$(awk -F, 'function fit(y, what,    i, n, sx, sy, sxx, sxy) {
         if ($(at + 8) > 0 && $(at + 11) > 0) { x[++rows] = log($(at - 1)); t[rows] = log($(at + 8)); m[rows] = log($(at + 11)) } }
     END { fit(t, "Time to the first schedule"); fit(m, "memory") }' "$csv")
 [ -z "$growth" ] || printf '%s\n' "Transformers at half of their peak: $growth"
-[ -z "$skipped" ] || printf "\nSkipped:\n$skipped"
+[ -z "$skipped" ] || printf '\nSkipped:\n%b' "$skipped"
 if [ -n "$output" ]; then
     save
     version=$("$checkmate" --version 2>/dev/null | head -n 1)
