@@ -196,6 +196,9 @@ static void find_first(search *s)
             s->m.keeps_results = false;
             anneal_first(s);
         }
+        ckm_i_solver_log(s->solver, CKM_LOG_INFO,
+                         "runs: a first annealing, results %s: cost %lld, %lld bytes over the budget",
+                         s->keeps_results ? "held" : "not held", (long long)s->q.cost, (long long)s->q.excess);
         s->price = price_of(s, leap_price);
         if (worth(s) < best) {
             best = worth(s);
