@@ -19,7 +19,7 @@ static const double first_states = 140.0, first_share = 0.25, first_hot = 3.0, c
 // Where results take at most this share of the budget, it holds them once they are made. If it ends so many budgets over the budget,
 // summed over runs, it begins again without; else most leaps hold them, too, all but one in so many. A result that is let go of early,
 // while much is over the budget, has to be made again in the end from most of the forward pass, and then each saves little by being
-// held, as long as others need that pass. Others are tried in this share of the time.
+// held, as long as others need that pass. Further ones are tried in this share of the time.
 static const double small_share = 0.25, far_over = 1.0, tries_share = 0.1;
 enum { first_tries = 8, free_leaps = 8 };
 
