@@ -20,6 +20,7 @@ typedef struct profile {
     const double *x;
     int32_t *first, *last;  // per storage: operators of the window at which something on it is read first and last
     int32_t *seen;          // per storage: the last operator that counted it
+    bool *is_result;        // per storage: whether a result is on it, itself or as a view
     double *change;         // per operator: bytes there more than before
     int32_t k, from, to;    // the window, and its first and last first computations
 } profile;
@@ -36,7 +37,7 @@ static double held(const profile *p, int32_t k, int32_t storage)
         return 0.0;
     }
     if (k == p->model->n_cuts) {
-        return p->df->tensors[storage].is_result ? 1.0 : 0.0;
+        return p->is_result[storage] ? 1.0 : 0.0;
     }
     return value(p, p->model->s_col[(int64_t)k * p->df->n_tensors + storage]);
 }
@@ -163,8 +164,12 @@ bool ckm_i_stage_excess(const ckm_i_stage_model *model, const double *x, double 
     p.first = ckm_i_malloc(n, sizeof *p.first);
     p.last = ckm_i_malloc(n, sizeof *p.last);
     p.seen = ckm_i_malloc(n, sizeof *p.seen);
+    p.is_result = ckm_i_calloc(n, sizeof *p.is_result);
     p.change = ckm_i_calloc((size_t)df->n_ops + 1, sizeof *p.change);
-    bool ok = p.first != NULL && p.last != NULL && p.seen != NULL && p.change != NULL;
+    bool ok = p.first != NULL && p.last != NULL && p.seen != NULL && p.is_result != NULL && p.change != NULL;
+    for (int32_t i = 0; ok && i < df->n_results; i++) {
+        p.is_result[df->tensors[df->results[i]].storage] = true;
+    }
     for (size_t i = 0; ok && i < n; i++) {
         p.seen[i] = -1;
     }
@@ -176,6 +181,7 @@ bool ckm_i_stage_excess(const ckm_i_stage_model *model, const double *x, double 
     free(p.first);
     free(p.last);
     free(p.seen);
+    free(p.is_result);
     free(p.change);
     return ok;
 }
