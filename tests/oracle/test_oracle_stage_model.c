@@ -25,6 +25,14 @@ static int32_t choose_cuts(ckm_i_rng *rng, int32_t n_ops, int32_t *cuts)
     return n;
 }
 
+// Engines leave columns a little outside their bounds.
+static void stray(ckm_i_rng *rng, const ckm_i_milp *m, double *x)
+{
+    for (int32_t j = 0; j < m->n_cols; j++) {
+        x[j] += (ckm_i_rng_unit(rng) - 0.5) * 1e-4;
+    }
+}
+
 // Cuts hold whatever point they are made for. Counts path cuts, peak cuts, cover cuts and rounding cuts.
 static void cut_at_random(ckm_i_rng *rng, ckm_i_stage_model *model, int64_t n_cuts[4])
 {
@@ -35,12 +43,14 @@ static void cut_at_random(ckm_i_rng *rng, ckm_i_stage_model *model, int64_t n_cu
     for (int32_t j = 0; j < m->n_cols; j++) {
         x[j] = ckm_i_rng_below(rng, 3) == 0 ? ckm_i_rng_unit(rng) : 0.0;
     }
+    stray(rng, m, x);
     ckm_i_stage_paths(model, x, m);
     n_cuts[0] += m->n_rows - before;
     before = m->n_rows;
     for (int32_t j = 0; j < m->n_cols; j++) {
         x[j] = (double)ckm_i_rng_below(rng, 2);
     }
+    stray(rng, m, x);
     ckm_i_stage_peaks(model, x, m);
     n_cuts[1] += m->n_rows - before;
     before = m->n_rows;
@@ -53,6 +63,9 @@ static void cut_at_random(ckm_i_rng *rng, ckm_i_stage_model *model, int64_t n_cu
     ckm_i_stage_roundings(model, x, m);
     n_cuts[3] += m->n_rows - before;
     free(x);
+    for (int64_t e = 0; e < m->n_entries; e++) {
+        assert_in_range(m->entry_col[e], 0, m->n_cols - 1);
+    }
 }
 
 static double solve_model(ckm_i_stage_model *model, bool integer, ckm_i_milp_result *result)

@@ -35,9 +35,10 @@ typedef struct separator {
     int32_t k, cut, end;  // the window, the operator before it (-1: none), the one that ends it (n_ops: the end)
 } separator;
 
+// Engines leave columns a little outside their bounds.
 static double value(const separator *sp, int32_t col)
 {
-    return col >= 0 ? sp->x[col] : 0.0;
+    return col >= 0 ? fmin(fmax(sp->x[col], 0.0), 1.0) : 0.0;
 }
 
 static int32_t r_of(const separator *sp, int32_t x)
