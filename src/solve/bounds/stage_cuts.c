@@ -21,25 +21,35 @@ enum { few_cuts = 4 };
 enum { added_cuts = 3, apart = 40, beside = 2 };
 static const double excess_share = 0.3, least_excess = 1e-3, spare = 0.1;
 
-// Bytes that live while each operator runs when nothing is recomputed.
-static void find_live(const ckm_dataflow *df, int64_t *live)
+// Bytes that live while each operator runs when nothing is recomputed; a storage lives while any tensor on it is used.
+static bool find_live(const ckm_dataflow *df, int64_t *live)
 {
+    int32_t *last = ckm_i_malloc((size_t)df->n_tensors, sizeof *last);  // per storage
+    if (last == NULL) {
+        return false;
+    }
+    for (int32_t x = 0; x < df->n_tensors; x++) {
+        last[x] = df->tensors[x].producer;
+    }
     for (int32_t x = 0; x < df->n_tensors; x++) {
         const ckm_i_dataflow_tensor *tensor = &df->tensors[x];
-        if (tensor->pinned || tensor->producer < 0 || tensor->storage != x) {
-            continue;
-        }
-        int32_t last = tensor->is_result ? df->n_ops - 1 : tensor->producer;
-        if (tensor->n_users > 0 && tensor->users[tensor->n_users - 1] > last) {
-            last = tensor->users[tensor->n_users - 1];
-        }
-        live[tensor->producer] += tensor->bytes;
-        live[last + 1] -= tensor->bytes;
+        int32_t used = tensor->n_users > 0 ? tensor->users[tensor->n_users - 1] : tensor->producer;
+        used = tensor->is_result ? df->n_ops - 1 : used;
+        last[tensor->storage] = used > last[tensor->storage] ? used : last[tensor->storage];
     }
+    for (int32_t x = 0; x < df->n_tensors; x++) {
+        const ckm_i_dataflow_tensor *tensor = &df->tensors[x];
+        if (!tensor->pinned && tensor->producer >= 0 && tensor->storage == x) {
+            live[tensor->producer] += tensor->bytes;
+            live[last[x] + 1] -= tensor->bytes;
+        }
+    }
+    free(last);
     for (int32_t v = 0; v < df->n_ops; v++) {
         live[v + 1] += live[v];  // the last entry is not used
         live[v] += df->ops[v].workspace_bytes;
     }
+    return true;
 }
 
 ckm_status ckm_i_stage_cuts_init(const ckm_dataflow *df, int64_t budget_bytes, int32_t first, ckm_i_stage_cuts *out,
@@ -54,11 +64,11 @@ ckm_status ckm_i_stage_cuts_init(const ckm_dataflow *df, int64_t budget_bytes, i
     c.next = ckm_i_malloc((size_t)2 * n_stretches, sizeof *c.next);
     c.current = ckm_i_malloc(n, sizeof *c.current);
     c.left = ckm_i_calloc(n, sizeof *c.left);
-    if (c.live == NULL || c.price == NULL || c.score == NULL || c.next == NULL || c.current == NULL || c.left == NULL) {
+    if (c.live == NULL || c.price == NULL || c.score == NULL || c.next == NULL || c.current == NULL || c.left == NULL ||
+        !find_live(df, c.live)) {
         status = ckm_i_error_memory(err);
         goto cleanup;
     }
-    find_live(df, c.live);
     CKM_I_TRY(ckm_i_stage_prices(df, budget_bytes, c.price, err));
     for (int32_t v = 0; v < df->n_ops; v++) {
         c.score[v] = -INFINITY;

@@ -77,6 +77,30 @@ static void ends_without_bounds(void **state)
     ckm_dataflow_free(df);
 }
 
+// The last operator reads a view of the first's 8 bytes: they live while the third makes its 2 bytes.
+static void what_a_view_is_on_lives(void **state)
+{
+    (void)state;
+    ckm_dataflow *df = NULL;
+    ckm_i_stage_cuts cuts;
+    const ckm_dataflow_tensor tensors[] = {{NULL, 8, -1}, {NULL, 0, 0}, {NULL, 2, -1}, {NULL, 1, -1}};
+    const int32_t reads[] = {0, 0, 0, 1};
+    assert_int_equal(ckm_dataflow_create("view", CKM_COST_FLOPS, 0, &df, NULL), CKM_OK);
+    for (int32_t v = 0; v < 4; v++) {
+        int32_t made = -1;
+        assert_int_equal(ckm_dataflow_add_tensor(df, &tensors[v], &made, NULL), CKM_OK);
+        ckm_dataflow_op op = {
+            .cost = 1, .recomputable = true, .inputs = &reads[v], .n_inputs = v % 2, .outputs = &made, .n_outputs = 1};
+        assert_int_equal(ckm_dataflow_add_op(df, &op, NULL, NULL), CKM_OK);
+    }
+    assert_int_equal(ckm_dataflow_finish(df, NULL), CKM_OK);
+    assert_int_equal(ckm_i_stage_cuts_init(df, INT64_MAX, 0, &cuts, NULL), CKM_OK);
+    assert_int_equal(cuts.live[2], 10);
+    assert_int_equal(cuts.live[3], 9);
+    ckm_i_stage_cuts_dispose(&cuts);
+    ckm_dataflow_free(df);
+}
+
 static bool has(const ckm_i_stage_cuts *cuts, int32_t v)
 {
     for (int32_t k = 0; k < cuts->n_current; k++) {
@@ -160,6 +184,7 @@ static void refines_to_the_end(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(climbs_to_the_top), cmocka_unit_test(ends_without_bounds),
-                                       cmocka_unit_test(refines_where_asked), cmocka_unit_test(refines_to_the_end)};
+                                       cmocka_unit_test(what_a_view_is_on_lives), cmocka_unit_test(refines_where_asked),
+                                       cmocka_unit_test(refines_to_the_end)};
     return cmocka_run_group_tests_name("stage cuts", tests, NULL, NULL);
 }
