@@ -227,8 +227,11 @@ static int32_t next_cuts(ckm_i_prover *p)
         }
         p->phase = p->places.best >= 0 ? BEST : RELAXATIONS;
     }
-    if (p->phase != RELAXATIONS) {
-        return ckm_i_stage_cuts_choose(&p->places, p->phase == BEST ? 1 : p->n_cuts, p->cuts);
+    if (p->phase == BEST) {
+        return ckm_i_stage_cuts_choose(&p->places, 1, p->cuts);
+    }
+    if (p->phase == PROGRAMS) {
+        return ckm_i_stage_cuts_first_of_ladder(&p->places, p->n_cuts, p->cuts);
     }
     if (p->places.n_current == 0) {
         ckm_i_stage_cuts_begin(&p->places, cuts_for_rows(p->solver->df, first_rows));

@@ -64,8 +64,9 @@ ckm_status ckm_i_stage_cuts_init(const ckm_dataflow *df, int64_t budget_bytes, i
     c.next = ckm_i_malloc((size_t)2 * n_stretches, sizeof *c.next);
     c.current = ckm_i_malloc(n, sizeof *c.current);
     c.left = ckm_i_calloc(n, sizeof *c.left);
+    c.rank = ckm_i_calloc(n, sizeof *c.rank);
     if (c.live == NULL || c.price == NULL || c.score == NULL || c.next == NULL || c.current == NULL || c.left == NULL ||
-        !find_live(df, c.live)) {
+        c.rank == NULL || !find_live(df, c.live)) {
         status = ckm_i_error_memory(err);
         goto cleanup;
     }
@@ -88,6 +89,7 @@ void ckm_i_stage_cuts_dispose(ckm_i_stage_cuts *cuts)
     free(cuts->next);
     free(cuts->current);
     free(cuts->left);
+    free(cuts->rank);
 }
 
 // The operator from `from` on, before `to`, with most to hold.
@@ -193,12 +195,16 @@ void ckm_i_stage_cuts_begin(ckm_i_stage_cuts *c, int32_t n_cuts)
     } else {
         c->n_current = ckm_i_stage_cuts_choose(c, n_cuts, c->current);
     }
+    for (int32_t k = 0; k < c->n_current; k++) {
+        c->rank[c->current[k]] = ++c->last_rank;
+    }
     c->stretches = n_cuts <= few_cuts ? few_cuts / 2 : n_cuts;
 }
 
 static void insert(ckm_i_stage_cuts *c, int32_t v)
 {
     int32_t at = c->n_current++;
+    c->rank[v] = ++c->last_rank;
     for (; at > 0 && c->current[at - 1] > v; at--) {
         c->current[at] = c->current[at - 1];
     }
@@ -283,4 +289,22 @@ bool ckm_i_stage_cuts_refine(ckm_i_stage_cuts *c, double *excess, const double *
         n = fill_stretches(c);
     }
     return n > 0;
+}
+
+int32_t ckm_i_stage_cuts_first_of_ladder(const ckm_i_stage_cuts *c, int32_t n_cuts, int32_t *out)
+{
+    if (n_cuts > c->n_current) {
+        return ckm_i_stage_cuts_choose(c, n_cuts, out);
+    }
+    int32_t n = 0;
+    for (int32_t k = 0; k < c->n_current; k++) {
+        int32_t before = 0;
+        for (int32_t i = 0; i < c->n_current; i++) {
+            before += c->rank[c->current[i]] < c->rank[c->current[k]];
+        }
+        if (before < n_cuts) {
+            out[n++] = c->current[k];
+        }
+    }
+    return n;
 }
