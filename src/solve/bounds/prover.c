@@ -59,7 +59,7 @@ struct ckm_i_prover {
     ckm_i_stage_cuts places;
     int32_t *cuts;              // of the run under way
     int32_t n_cuts;             // of the integer program under way, or the next one
-    bool spread;                // and whether they are evenly spread, not those of the ladder
+    bool spread;                // and whether its cuts are evenly spread, not the earliest of the ladder
     int idle;                   // relaxations that closed little, one after the other
     double trial_end_seconds;   // no place is tried beyond; 0 before the first
     ckm_i_stage_run *run;       // NULL: none is under way
@@ -142,10 +142,18 @@ static bool is_hopeless(const ckm_i_prover *p, int32_t n_cuts)
     return (double)solver->best_cost - single > hopeless * ((double)solver->best_cost - solver->bound_cost);
 }
 
+// With as many cuts, the earliest of the ladder prove more, and evenly spread ones have the solutions that make better
+// schedules: first the ones, then the others. A single cut is the best place either way.
+static void set_n_cuts(ckm_i_prover *p, int32_t n_cuts)
+{
+    p->n_cuts = n_cuts;
+    p->spread = n_cuts == 1 || n_cuts > p->places.n_current;
+}
+
 static void begin_programs(ckm_i_prover *p)
 {
     p->phase = PROGRAMS;
-    p->n_cuts = cuts_for_rows(p->solver->df, first_program_rows);
+    set_n_cuts(p, cuts_for_rows(p->solver->df, first_program_rows));
     p->done = !p->programs || ckm_i_stage_rows(p->solver->df, p->n_cuts) > most_program_rows ||
               is_hopeless(p, p->n_cuts);
 }
@@ -175,21 +183,20 @@ static void refine(ckm_i_prover *p, double took, const ckm_i_stage_found *found)
     }
 }
 
-// With as many cuts, those of the ladder prove more, and evenly spread ones have the solutions that make better schedules.
 static void climb(ckm_i_prover *p, double took)
 {
     const ckm_dataflow *df = p->solver->df;
     if (took >= p->limit_seconds) {
         p->tried_seconds = p->limit_seconds;
-    } else if (!p->spread && p->n_cuts <= p->places.n_current) {
-        p->tried_seconds = 0.0;
+        return;
+    }
+    p->tried_seconds = 0.0;
+    if (!p->spread) {
         p->spread = true;
     } else {
-        p->spread = false;
-        p->tried_seconds = 0.0;
         p->done = p->n_cuts >= df->n_ops - ckm_i_stage_first(df) ||
                   ckm_i_stage_rows(df, 2 * p->n_cuts) > most_program_rows;
-        p->n_cuts *= 2;
+        set_n_cuts(p, 2 * p->n_cuts);
     }
 }
 
@@ -238,7 +245,7 @@ static int32_t next_cuts(ckm_i_prover *p)
     }
     if (p->phase == PROGRAMS) {
         return p->spread ? ckm_i_stage_cuts_choose(&p->places, p->n_cuts, p->cuts)
-                         : ckm_i_stage_cuts_first_of_ladder(&p->places, p->n_cuts, p->cuts);
+                         : ckm_i_stage_cuts_earliest(&p->places, p->n_cuts, p->cuts);
     }
     if (p->places.n_current == 0) {
         ckm_i_stage_cuts_begin(&p->places, cuts_for_rows(p->solver->df, first_rows));

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "solve/bounds/stage_prices.h"
+#include "solve/core/structure.h"
 
 // Stretches into which the range of places to try is divided; in each the one with most to hold and the one where holding
 // what does not fit is dearest are tried.
@@ -24,24 +25,17 @@ static const double excess_share = 0.3, least_excess = 1e-3, spare = 0.1;
 // Bytes that live while each operator runs when nothing is recomputed; a storage lives while any tensor on it is used.
 static bool find_live(const ckm_dataflow *df, int64_t *live)
 {
-    int32_t *last = ckm_i_malloc((size_t)df->n_tensors, sizeof *last);  // per storage
+    int32_t *last = ckm_i_malloc((size_t)df->n_tensors, sizeof *last);
     if (last == NULL) {
         return false;
     }
-    for (int32_t x = 0; x < df->n_tensors; x++) {
-        last[x] = df->tensors[x].producer;
-    }
-    for (int32_t x = 0; x < df->n_tensors; x++) {
-        const ckm_i_dataflow_tensor *tensor = &df->tensors[x];
-        int32_t used = tensor->n_users > 0 ? tensor->users[tensor->n_users - 1] : tensor->producer;
-        used = tensor->is_result ? df->n_ops - 1 : used;
-        last[tensor->storage] = used > last[tensor->storage] ? used : last[tensor->storage];
-    }
+    ckm_i_last_use(df, last);
     for (int32_t x = 0; x < df->n_tensors; x++) {
         const ckm_i_dataflow_tensor *tensor = &df->tensors[x];
         if (!tensor->pinned && tensor->producer >= 0 && tensor->storage == x) {
+            int32_t end = last[x] < tensor->producer ? tensor->producer : last[x] < df->n_ops ? last[x] : df->n_ops - 1;
             live[tensor->producer] += tensor->bytes;
-            live[last[x] + 1] -= tensor->bytes;
+            live[end + 1] -= tensor->bytes;
         }
     }
     free(last);
@@ -291,11 +285,8 @@ bool ckm_i_stage_cuts_refine(ckm_i_stage_cuts *c, double *excess, const double *
     return n > 0;
 }
 
-int32_t ckm_i_stage_cuts_first_of_ladder(const ckm_i_stage_cuts *c, int32_t n_cuts, int32_t *out)
+int32_t ckm_i_stage_cuts_earliest(const ckm_i_stage_cuts *c, int32_t n_cuts, int32_t *out)
 {
-    if (n_cuts > c->n_current) {
-        return ckm_i_stage_cuts_choose(c, n_cuts, out);
-    }
     int32_t n = 0;
     for (int32_t k = 0; k < c->n_current; k++) {
         int32_t before = 0;

@@ -18,7 +18,7 @@ typedef struct ckm_i_stage_cuts {
     int32_t *current;   // cuts of the ladder's next relaxation, ascending
     int32_t n_current;  // 0: not begun
     int32_t *rank;      // per operator: when it came among them, 1 for the first
-    int32_t last_rank;
+    int32_t last_rank;  // of the latest
     bool *left;         // per operator: was among them, and its memory row had room to spare
     int32_t stretches;  // each of which has been given a cut where the point asked for none
 } ckm_i_stage_cuts;
@@ -44,8 +44,7 @@ int32_t ckm_i_stage_cuts_choose(const ckm_i_stage_cuts *cuts, int32_t n_cuts, in
 void ckm_i_stage_cuts_begin(ckm_i_stage_cuts *cuts, int32_t n_cuts);
 bool ckm_i_stage_cuts_refine(ckm_i_stage_cuts *cuts, double *excess, const double *slack);
 
-// Of the current cuts the n_cuts that came first, ascending; where there are not so many, those that
-// ckm_i_stage_cuts_choose() gives. Returns their number.
-int32_t ckm_i_stage_cuts_first_of_ladder(const ckm_i_stage_cuts *cuts, int32_t n_cuts, int32_t *out);
+// At most n_cuts of the current cuts, those that came first, ascending. Returns their number. O(n_current²).
+int32_t ckm_i_stage_cuts_earliest(const ckm_i_stage_cuts *cuts, int32_t n_cuts, int32_t *out);
 
 #endif

@@ -20,15 +20,10 @@ typedef struct profile {
     const double *x;
     int32_t *first, *last;  // per storage: operators of the window at which something on it is read first and last
     int32_t *seen;          // per storage: the last operator that counted it
-    bool *is_result;        // per storage: whether a result is on it, itself or as a view
+    int32_t *last_use;      // per storage: ckm_i_last_use()
     double *change;         // per operator: bytes there more than before
     int32_t k, from, to;    // the window, and its first and last first computations
 } profile;
-
-static double value(const profile *p, int32_t col)
-{
-    return col >= 0 ? fmin(fmax(p->x[col], 0.0), 1.0) : 0.0;
-}
 
 // What part of a storage cut k holds; all of a result at the end.
 static double held(const profile *p, int32_t k, int32_t storage)
@@ -37,14 +32,14 @@ static double held(const profile *p, int32_t k, int32_t storage)
         return 0.0;
     }
     if (k == p->model->n_cuts) {
-        return p->is_result[storage] ? 1.0 : 0.0;
+        return p->last_use[storage] == p->df->n_ops ? 1.0 : 0.0;
     }
-    return value(p, p->model->s_col[(int64_t)k * p->df->n_tensors + storage]);
+    return ckm_i_stage_value(p->x, p->model->s_col[(int64_t)k * p->df->n_tensors + storage]);
 }
 
 static double made_again(const profile *p, int32_t v)
 {
-    return value(p, ckm_i_stage_r(p->model, p->k)[v]);
+    return ckm_i_stage_value(p->x, ckm_i_stage_r(p->model, p->k)[v]);
 }
 
 static bool is_followed(const profile *p, int32_t x)
@@ -164,11 +159,11 @@ bool ckm_i_stage_excess(const ckm_i_stage_model *model, const double *x, double 
     p.first = ckm_i_malloc(n, sizeof *p.first);
     p.last = ckm_i_malloc(n, sizeof *p.last);
     p.seen = ckm_i_malloc(n, sizeof *p.seen);
-    p.is_result = ckm_i_calloc(n, sizeof *p.is_result);
+    p.last_use = ckm_i_malloc(n, sizeof *p.last_use);
     p.change = ckm_i_calloc((size_t)df->n_ops + 1, sizeof *p.change);
-    bool ok = p.first != NULL && p.last != NULL && p.seen != NULL && p.is_result != NULL && p.change != NULL;
-    for (int32_t i = 0; ok && i < df->n_results; i++) {
-        p.is_result[df->tensors[df->results[i]].storage] = true;
+    bool ok = p.first != NULL && p.last != NULL && p.seen != NULL && p.last_use != NULL && p.change != NULL;
+    if (ok) {
+        ckm_i_last_use(df, p.last_use);
     }
     for (size_t i = 0; ok && i < n; i++) {
         p.seen[i] = -1;
@@ -181,7 +176,7 @@ bool ckm_i_stage_excess(const ckm_i_stage_model *model, const double *x, double 
     free(p.first);
     free(p.last);
     free(p.seen);
-    free(p.is_result);
+    free(p.last_use);
     free(p.change);
     return ok;
 }

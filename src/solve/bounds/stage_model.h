@@ -4,6 +4,8 @@
 #ifndef CKM_SRC_SOLVE_BOUNDS_STAGE_MODEL_H
 #define CKM_SRC_SOLVE_BOUNDS_STAGE_MODEL_H
 
+#include <math.h>
+
 #include "dataflow/dataflow.h"
 #include "milp/milp.h"
 
@@ -37,6 +39,12 @@ void ckm_i_stage_model_dispose(ckm_i_stage_model *model);
 static inline const int32_t *ckm_i_stage_r(const ckm_i_stage_model *model, int32_t k)
 {
     return model->r_col + ((int64_t)k + 1) * model->df->n_ops;
+}
+
+// A column of a point, 0 where there is none. Engines leave columns a little outside their bounds; this does not.
+static inline double ckm_i_stage_value(const double *x, int32_t col)
+{
+    return col >= 0 ? fmin(fmax(x[col], 0.0), 1.0) : 0.0;
 }
 
 // Cutting planes, each for ckm_i_milp_options: `context` is the model. Path cuts (stage_paths.c) tie windows together,

@@ -30,11 +30,6 @@ typedef struct separator {
     ckm_i_path_candidates candidates;
 } separator;
 
-static double value(const separator *sp, int32_t col)
-{
-    return col >= 0 ? sp->x[col] : 0.0;
-}
-
 static const int32_t *row_of_s(const separator *sp, int32_t k)
 {
     return sp->model->s_col + (int64_t)k * sp->df->n_tensors;
@@ -57,7 +52,7 @@ static void reach(separator *sp, const int32_t *s, int32_t x, double need, int32
     int32_t p = sp->df->tensors[x].producer;
     // Where a view is live, what it is a view of is as well: the one covers the other.
     bool covers = from >= 0 && sp->model->view_of[sp->via[from]] == x;
-    double left = need - value(sp, s[x]) + (covers ? value(sp, s[sp->via[from]]) : 0.0);
+    double left = need - ckm_i_stage_value(sp->x, s[x]) + (covers ? ckm_i_stage_value(sp->x, s[sp->via[from]]) : 0.0);
     if (left > sp->need[p] + 1e-9) {
         sp->need[p] = left;
         sp->via[p] = x;
@@ -79,7 +74,7 @@ static void find_paths(separator *sp, int32_t i, int32_t j)
         }
     }
     for (int32_t x = 0; j < model->n_cuts && x < df->n_tensors; x++) {
-        double held = value(sp, row_of_s(sp, j)[x]);
+        double held = ckm_i_stage_value(sp->x, row_of_s(sp, j)[x]);
         if (held > min_violation && is_made_before(sp, x, cut)) {
             reach(sp, s, x, held, -1);
         }
@@ -177,7 +172,7 @@ void ckm_i_stage_paths(const void *context, const double *x, ckm_i_milp *m)
         memset(sp.again, 0, n * sizeof *sp.again);
         for (int32_t j = i + 1; j <= model->n_cuts && ok; j++) {
             for (int32_t v = 0; v <= model->cuts[i]; v++) {
-                sp.again[v] += value(&sp, row_of_r(&sp, j - 1)[v]);
+                sp.again[v] += ckm_i_stage_value(sp.x, row_of_r(&sp, j - 1)[v]);
             }
             ok = (j == i + 1 && !views) || collect(&sp, i, j);
         }

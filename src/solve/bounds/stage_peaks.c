@@ -35,12 +35,6 @@ typedef struct separator {
     int32_t k, cut, end;  // the window, the operator before it (-1: none), the one that ends it (n_ops: the end)
 } separator;
 
-// Engines leave columns a little outside their bounds.
-static double value(const separator *sp, int32_t col)
-{
-    return col >= 0 ? fmin(fmax(sp->x[col], 0.0), 1.0) : 0.0;
-}
-
 static int32_t r_of(const separator *sp, int32_t x)
 {
     return ckm_i_stage_r(sp->model, sp->k)[sp->df->tensors[x].producer];
@@ -56,7 +50,7 @@ static int32_t s_of(const separator *sp, int32_t x)
 // h[x] while u runs.
 static double held(const separator *sp, int32_t x, int32_t u)
 {
-    return (sp->last_use[x] > u ? 1.0 : value(sp, s_of(sp, x))) - value(sp, r_of(sp, x));
+    return (sp->last_use[x] > u ? 1.0 : ckm_i_stage_value(sp->x, s_of(sp, x))) - ckm_i_stage_value(sp->x, r_of(sp, x));
 }
 
 static bool stands(const separator *sp, int32_t x)
@@ -244,7 +238,7 @@ static void cut_again(separator *sp, ckm_i_milp *m)
         }
     }
     for (int32_t v = 0; v <= sp->cut; v++) {
-        double again = value(sp, ckm_i_stage_r(sp->model, sp->k)[v]);
+        double again = ckm_i_stage_value(sp->x, ckm_i_stage_r(sp->model, sp->k)[v]);
         if (again < 1e-6) {
             continue;
         }

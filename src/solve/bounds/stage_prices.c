@@ -38,13 +38,15 @@ static int by_price(const void *a, const void *b)
 static void list_storages(pricer *p)
 {
     const ckm_dataflow *df = p->df;
+    ckm_i_last_use(df, p->place);  // until the places are known
     for (int32_t x = 0; x < df->n_tensors; x++) {
         const ckm_i_dataflow_tensor *tensor = &df->tensors[x];
+        int32_t last = p->place[x];
         p->place[x] = -1;
         if (tensor->storage == x && !tensor->pinned && tensor->producer >= 0 && tensor->bytes > 0) {
             const ckm_i_dataflow_op *op = &df->ops[tensor->producer];
             double cost = op->recomputable ? (double)op->cost : (double)df->total_cost;
-            p->at[p->n++] = (storage){x, -1, tensor->bytes, cost, cost / (double)tensor->bytes};
+            p->at[p->n++] = (storage){x, last, tensor->bytes, cost, cost / (double)tensor->bytes};
         }
     }
     if (p->n > 1) {
@@ -52,14 +54,6 @@ static void list_storages(pricer *p)
     }
     for (int32_t i = 0; i < p->n; i++) {
         p->place[p->at[i].tensor] = i;
-    }
-    for (int32_t x = 0; x < df->n_tensors; x++) {
-        const ckm_i_dataflow_tensor *tensor = &df->tensors[x];
-        int32_t i = p->place[tensor->storage];
-        int32_t last = tensor->is_result ? df->n_ops : tensor->n_users > 0 ? tensor->users[tensor->n_users - 1] : -1;
-        if (i >= 0 && last > p->at[i].last) {
-            p->at[i].last = last;
-        }
     }
 }
 

@@ -24,11 +24,6 @@ typedef struct rounding {
     ckm_i_spans *spans;
 } rounding;
 
-static double value(const rounding *r, int32_t col)
-{
-    return col >= 0 ? fmin(fmax(r->x[col], 0.0), 1.0) : 0.0;
-}
-
 static int32_t find_leader(const rounding *r, int32_t v)
 {
     while (r->leader[v] != v) {
@@ -50,10 +45,11 @@ static void join(const rounding *r, int32_t k)
     const int32_t *s = r->model->s_col + (int64_t)k * df->n_tensors;
     const int32_t *runs = ckm_i_stage_r(r->model, k);
     for (int32_t w = 0; w <= r->model->cuts[k]; w++) {
-        for (int32_t i = 0; is_fractional(value(r, runs[w])) && i < df->ops[w].n_inputs; i++) {
+        for (int32_t i = 0; is_fractional(ckm_i_stage_value(r->x, runs[w])) && i < df->ops[w].n_inputs; i++) {
             int32_t x = df->ops[w].inputs[i];
             int32_t p = df->tensors[x].producer;
-            if (p >= 0 && (is_fractional(value(r, s[x])) || is_fractional(value(r, runs[p])))) {
+            if (p >= 0 &&
+                (is_fractional(ckm_i_stage_value(r->x, s[x])) || is_fractional(ckm_i_stage_value(r->x, runs[p])))) {
                 int32_t a = find_leader(r, p);
                 int32_t b = find_leader(r, w);
                 r->leader[a > b ? a : b] = a < b ? a : b;
@@ -82,14 +78,14 @@ static double threshold_of(const rounding *r, int32_t v, double s, double again)
 
 static double again_in(const rounding *r, int32_t k, int32_t v)
 {
-    return value(r, ckm_i_stage_r(r->model, k)[v]);
+    return ckm_i_stage_value(r->x, ckm_i_stage_r(r->model, k)[v]);
 }
 
 static bool is_live(const rounding *r, int32_t k, int32_t tensor)
 {
     const ckm_dataflow *df = r->model->df;
     int32_t v = df->tensors[tensor].producer;
-    double s = value(r, r->model->s_col[(int64_t)k * df->n_tensors + tensor]);
+    double s = ckm_i_stage_value(r->x, r->model->s_col[(int64_t)k * df->n_tensors + tensor]);
     double again = again_in(r, k, v);
     double tau = threshold_of(r, v, s, again);
     double absent = fmax(1.0 - s - again, 0.0);

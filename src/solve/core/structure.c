@@ -91,6 +91,18 @@ void ckm_i_last_need(const ckm_dataflow *df, int32_t *last_need)
     }
 }
 
+void ckm_i_last_use(const ckm_dataflow *df, int32_t *last_use)
+{
+    for (int32_t x = 0; x < df->n_tensors; x++) {
+        last_use[x] = -1;
+    }
+    for (int32_t x = 0; x < df->n_tensors; x++) {
+        const ckm_i_dataflow_tensor *tensor = &df->tensors[x];
+        int32_t last = tensor->is_result ? df->n_ops : tensor->n_users > 0 ? tensor->users[tensor->n_users - 1] : -1;
+        last_use[tensor->storage] = last > last_use[tensor->storage] ? last : last_use[tensor->storage];
+    }
+}
+
 static int32_t storage_at(const ckm_dataflow *df, const ckm_i_dataflow_op *op, int32_t i)
 {
     return df->tensors[i < op->n_inputs ? op->inputs[i] : op->outputs[i - op->n_inputs]].storage;

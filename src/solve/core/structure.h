@@ -28,6 +28,10 @@ bool ckm_i_has_views(const ckm_dataflow *df);
 // to a result. No stage after it has any use for v. O(edges).
 void ckm_i_last_need(const ckm_dataflow *df, int32_t *last_need);
 
+// last_use[x] of a storage x: the last operator that reads a tensor on it, n_ops where one is a result, -1 where none is
+// either; -1 of other tensors. O(tensors).
+void ckm_i_last_use(const ckm_dataflow *df, int32_t *last_use);
+
 // The least bytes that operator v has in memory when it runs, beside the resident ones: the storages it touches and
 // its workspace, less what in-place pairs can save at best. O(operands log operands), and what
 // ckm_i_inplace_best takes.
