@@ -317,3 +317,15 @@ bool ckm_i_milp_proves_infeasible(const ckm_i_milp *m, const double *row_dual)
 {
     return safe_bound(m, row_dual, 0.0) > 0.0;
 }
+
+bool ckm_i_milp_ray_proves_infeasible(const ckm_i_milp *m, double *ray)
+{
+    if (ray == NULL) {
+        return false;
+    }
+    bool proven = ckm_i_milp_proves_infeasible(m, ray);
+    for (int32_t i = 0; i < m->n_rows; i++) {
+        ray[i] = -ray[i];
+    }
+    return proven || ckm_i_milp_proves_infeasible(m, ray);
+}

@@ -61,6 +61,11 @@ typedef struct ckm_i_milp_options {
     // solution that counts satisfies. Called in the child until it adds none; rows that bind stay for the tree search.
     void (*separate)(const void *context, const double *x, ckm_i_milp *m);
     const void *context;
+    // Rows whose activity is a whole number in every solution that counts, all columns of each with the same objective. Where
+    // cutting planes close little of what lies between `known`, a bound, and `enough`, the relaxation's bound is raised by
+    // branching on them (milp_tree.c). n_whole 0: none.
+    int32_t first_whole, n_whole;
+    double known;
     double enough;     // stop adding rows once the relaxation is proven to cost this much; INFINITY for never
     int patience;      // and once so many rounds of them together gain little; 0: five
     ckm_stop_fn stop;  // may be NULL
@@ -130,6 +135,8 @@ bool ckm_i_milp_line_of(const ckm_i_milp *m, const double *row_dual, ckm_i_milp_
 // Whether the multipliers, right or wrong, prove that no x satisfies the rows: the same bound with a zero objective
 // comes out positive (Farkas).
 bool ckm_i_milp_proves_infeasible(const ckm_i_milp *m, const double *row_dual);
+// The same for an engine's ray with either sign, as conventions differ; its sign may change. NULL proves nothing.
+bool ckm_i_milp_ray_proves_infeasible(const ckm_i_milp *m, double *ray);
 
 // Engines, run inside the child; `x` and `row_dual` have room for all.
 typedef struct ckm_i_milp_answer {

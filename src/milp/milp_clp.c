@@ -1,22 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 // LP relaxations by Clp's dual simplex, and the loop of cutting planes around it. Runs inside the child process of
 // milp_process.c.
-#include <coin/Clp_C_Interface.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "milp/milp.h"
+#include "milp/milp_tree.h"
 
 // Cutting goes on while so many rounds, where options->patience does not say otherwise, together close at least this
 // share of the gap to `enough`, or of the bound where that is not known.
 enum { patient_rounds = 5 };
 static const double worthwhile = 0.01;
 
+// And it is time to branch where they have closed less than this share of what is missing.
+static const double branching_share = 0.05;
+
+// Share of the time left that branching may take: what comes next has other ways.
+static const double branching_time = 0.2;
+
 // In programs of so many rows, costs differ by a little while Clp solves, and not in the end: networks of equal blocks have many
 // equal ones, between which the dual simplex stands still. Smaller programs take little time as they are.
-enum { large_rows = 14000, perturb = 50 };
+enum { large_rows = 8000, perturb = 50 };
 
 // A row binds up to this slack.
 static const double purge_slack = 1e-7;
@@ -78,25 +83,11 @@ static void drop_slack_rows(ckm_i_milp *m, const double *row_dual, int32_t first
     free(keep);
 }
 
-// Whether Clp's ray proves that there is no solution, with either sign: conventions differ.
-static bool is_infeasible(Clp_Simplex *clp, const ckm_i_milp *m)
-{
-    double *ray = Clp_infeasibilityRay(clp);
-    if (ray == NULL) {
-        return false;
-    }
-    bool proven = ckm_i_milp_proves_infeasible(m, ray);
-    for (int32_t i = 0; i < m->n_rows; i++) {
-        ray[i] = -ray[i];
-    }
-    return proven || ckm_i_milp_proves_infeasible(m, ray);
-}
-
 // Solves, lets the caller cut the solution off, and solves again from where it stands. Every round's multipliers
 // give a bound of their own.
-static int cut_and_solve(Clp_Simplex *clp, ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_milp_answer *answer)
+static int cut_and_solve(Clp_Simplex *clp, ckm_i_milp *m, const ckm_i_milp_options *options, double deadline,
+                         ckm_i_milp_answer *answer)
 {
-    double deadline = ckm_i_clock_seconds() + options->seconds;
     int patience = options->patience > 0 ? options->patience : patient_rounds;
     double before_rounds = -INFINITY;  // what was proven so many rounds ago
     int32_t own_rows = m->n_rows;
@@ -107,7 +98,7 @@ static int cut_and_solve(Clp_Simplex *clp, ckm_i_milp *m, const ckm_i_milp_optio
     for (int rounds = 0;; rounds++) {
         int status = Clp_status(clp);
         double proven = status == 0 || status == 3 ? ckm_i_milp_safe_bound(m, Clp_dualRowSolution(clp)) : -INFINITY;
-        if (status == 1 && is_infeasible(clp, m)) {
+        if (status == 1 && ckm_i_milp_ray_proves_infeasible(m, Clp_infeasibilityRay(clp))) {
             proven = INFINITY;
         }
         if (isfinite(proven) && proven > answer->proven) {
@@ -140,6 +131,13 @@ static int cut_and_solve(Clp_Simplex *clp, ckm_i_milp *m, const ckm_i_milp_optio
     }
 }
 
+// Whether it is time to branch.
+static bool gains_little(const ckm_i_milp_options *options, double proven)
+{
+    return options->n_whole > 0 && proven < options->enough &&
+           proven - options->known < branching_share * (options->enough - options->known);
+}
+
 void ckm_i_milp_run_clp(ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_milp_answer *answer, double *x,
                         double *row_dual)
 {
@@ -158,8 +156,20 @@ void ckm_i_milp_run_clp(ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_
     if (isfinite(options->seconds)) {
         Clp_setMaximumSeconds(clp, options->seconds);
     }
-    int status = cut_and_solve(clp, m, options, answer);
-    if ((status == 0 || status == 3) && m->n_rows == own_rows) {
+    double deadline = ckm_i_clock_seconds() + options->seconds;
+    int status = cut_and_solve(clp, m, options, deadline, answer);
+    bool branched = status == 0 && gains_little(options, answer->proven);
+    if (branched) {
+        double now = ckm_i_clock_seconds();
+        int32_t solved = ckm_i_milp_branch(clp, m, options, now + branching_time * (deadline - now), answer);
+        size_t length = strlen(answer->detail);
+        snprintf(answer->detail + length, sizeof answer->detail - length, ", %d nodes", solved);
+        status = Clp_status(clp);
+        if (status != 0 || answer->proven == INFINITY) {
+            return;
+        }
+    }
+    if ((status == 0 || status == 3) && m->n_rows == own_rows && !branched) {
         memcpy(row_dual, Clp_dualRowSolution(clp), (size_t)m->n_rows * sizeof *row_dual);
         answer->has_dual = 1;
     }

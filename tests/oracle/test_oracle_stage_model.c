@@ -84,6 +84,31 @@ static double solve_model(ckm_i_stage_model *model, bool integer, ckm_i_milp_res
     return total + (integer ? result->bound : result->proven) * model->cost_scale;
 }
 
+// The relaxation with its rows branched on until that is above the optimum, which it never may be. Graphs as small as these
+// leave little to it after cutting planes; so the relaxation has none, and the branches have them half of the time.
+static double branch(ckm_i_stage_model *model, bool separate, int64_t optimum, int64_t *raised)
+{
+    double total = (double)model->df->total_cost;
+    ckm_i_milp_result relaxed = {0};
+    ckm_i_milp_result branched = {0};
+    ckm_i_milp_options options = {.relax = true, .seconds = 60.0, .cutoff = INFINITY, .threads = 1, .enough = INFINITY};
+    assert_int_equal(ckm_i_milp_solve(&model->milp, &options, &relaxed, NULL), CKM_OK);
+    assert_int_equal(ckm_i_stage_add_whole(model, NULL), CKM_OK);
+    options.first_whole = model->first_whole;
+    options.n_whole = model->n_whole;
+    options.separate = separate ? ckm_i_stage_separate : NULL;
+    options.context = model;
+    options.known = relaxed.proven;
+    options.enough = ((double)optimum + 1.0 - total) / model->cost_scale;
+    assert_int_equal(ckm_i_milp_solve(&model->milp, &options, &branched, NULL), CKM_OK);
+    double bound = branched.proven;
+    assert_true(bound > relaxed.proven - 1e-9);
+    *raised += !separate && bound > relaxed.proven + 1e-6;
+    ckm_i_milp_result_dispose(&relaxed);
+    ckm_i_milp_result_dispose(&branched);
+    return total + bound * model->cost_scale;
+}
+
 static void check(const oracle_graph *g, ckm_i_stage_model *model, int64_t budget, int64_t optimum, int64_t *tight)
 {
     double bounds[2];
@@ -98,6 +123,16 @@ static void check(const oracle_graph *g, ckm_i_stage_model *model, int64_t budge
         ckm_i_milp_result_dispose(&result);
     }
     *tight += optimum >= 0 && bounds[1] > (double)optimum - 1e-6;
+}
+
+static void check_branched(const oracle_graph *g, ckm_i_stage_model *model, int64_t budget, int64_t optimum,
+                           int64_t *raised)
+{
+    double bound = branch(model, optimum % 2 == 0, optimum, raised);
+    if (bound > (double)optimum * (1.0 + 1e-9) + 1e-6) {
+        fail_msg("budget %lld, %d cuts, branched: bound %.9f above the optimum %lld\n%s", (long long)budget,
+                 model->n_cuts, bound, (long long)optimum, oracle_describe(g, NULL));
+    }
 }
 
 // What the multipliers for one budget prove for all others; with every kind of cutting plane in the program.
@@ -146,6 +181,7 @@ static void any_cuts_give_a_bound(void **state)
     (void)state;
     ckm_i_rng rng = {.state = 57};
     int64_t tight = 0;
+    int64_t raised = 0;
     int64_t n_cuts[4] = {0, 0, 0, 0};
     int64_t rounds = oracle_scaled(600);
     for (int64_t round = 0; round < rounds; round++) {
@@ -161,15 +197,23 @@ static void any_cuts_give_a_bound(void **state)
         int32_t n = choose_cuts(&rng, df->n_ops, cuts);
         assert_int_equal(ckm_i_stage_model_build(df, budget, cuts, n, &model, NULL), CKM_OK);
         cut_at_random(&rng, &model, n_cuts);
-        check(&g, &model, budget, oracle_optimum(&g, ORACLE_ORDER, budget), &tight);
+        int64_t optimum = oracle_optimum(&g, ORACLE_ORDER, budget);
+        check(&g, &model, budget, optimum, &tight);
         ckm_i_stage_model_dispose(&model);
+        if (optimum >= 0) {
+            assert_int_equal(ckm_i_stage_model_build(df, budget, cuts, n, &model, NULL), CKM_OK);
+            check_branched(&g, &model, budget, optimum, &raised);
+            ckm_i_stage_model_dispose(&model);
+        }
         ckm_dataflow_free(df);
     }
-    printf("%lld of %lld integer programs reach the optimum; %lld path, %lld peak, %lld cover, %lld rounding cuts\n",
-           (long long)tight, (long long)rounds, (long long)n_cuts[0], (long long)n_cuts[1], (long long)n_cuts[2],
-           (long long)n_cuts[3]);
+    printf("%lld of %lld integer programs reach the optimum, branching raises %lld bounds; %lld path, %lld peak, %lld "
+           "cover, "
+           "%lld rounding cuts\n",
+           (long long)tight, (long long)rounds, (long long)raised, (long long)n_cuts[0], (long long)n_cuts[1],
+           (long long)n_cuts[2], (long long)n_cuts[3]);
     // Bounds that say nothing would pass all the rest.
-    assert_true(tight * 2 > rounds);
+    assert_true(tight * 2 > rounds && raised * 60 > rounds);
     assert_true(n_cuts[0] > rounds && n_cuts[1] * 20 > rounds && n_cuts[2] > rounds / 6);
     assert_true(n_cuts[3] > rounds / 10);
 }

@@ -265,6 +265,7 @@ static void start(ckm_i_prover *p)
         .cuts = p->cuts,
         .n_cuts = n_cuts,
         .integer = integer,
+        .branch = p->phase == RELAXATIONS,
         .patience = p->phase == TRIALS || p->phase == RELAXATIONS ? brief_rounds : 0,
         .refine = p->phase == BEST || p->phase == RELAXATIONS,
         .seconds = p->limit_seconds,

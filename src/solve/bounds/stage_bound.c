@@ -17,6 +17,7 @@ struct ckm_i_stage_run {
     ckm_i_stage_model model;
     ckm_i_milp_job *job;
     bool integer, refine;
+    int32_t *request;  // of a helper: whether to branch, then the cuts
 };
 
 // The whole order is cut where that costs little; else from the first operator that is not forward on.
@@ -94,17 +95,22 @@ cleanup:
     return status;
 }
 
+static ckm_status build(const ckm_i_stage_problem *problem, const int32_t *cuts, int32_t n_cuts, bool branch,
+                        ckm_i_stage_model *model, ckm_error *err)
+{
+    CKM_I_CHECK(ckm_i_stage_model_build(problem->df, problem->budget_bytes, cuts, n_cuts, model, err));
+    return branch ? ckm_i_stage_add_whole(model, err) : CKM_OK;
+}
+
 // In the helper's child: the program that run_start has made, once more.
 static ckm_i_milp *build_again(const void *context, const void *request, size_t request_bytes,
                                const void **separate_context)
 {
-    const ckm_i_stage_problem *problem = context;
-    int32_t n_cuts = (int32_t)(request_bytes / sizeof(int32_t));
+    const int32_t *wanted = request;
+    int32_t n_cuts = (int32_t)(request_bytes / sizeof *wanted) - 1;
     ckm_i_stage_model *model = ckm_i_calloc(1, sizeof *model);
-    if (model == NULL ||
-        ckm_i_stage_model_build(problem->df, problem->budget_bytes, request, n_cuts, model, NULL) != CKM_OK) {
-        free(model);
-        return NULL;
+    if (model == NULL || build(context, wanted + 1, n_cuts, wanted[0] != 0, model, NULL) != CKM_OK) {
+        return NULL;  // and the child ends
     }
     *separate_context = model;
     return &model->milp;
@@ -128,7 +134,16 @@ ckm_status ckm_i_stage_run_start(ckm_i_solver *solver, const ckm_i_stage_options
     }
     run->integer = options->integer;
     run->refine = options->refine;
-    CKM_I_TRY(ckm_i_stage_model_build(df, solver->budget_bytes, options->cuts, options->n_cuts, &run->model, err));
+    CKM_I_TRY(build(&(ckm_i_stage_problem){df, solver->budget_bytes}, options->cuts, options->n_cuts, options->branch,
+                    &run->model, err));
+    size_t n_cuts = (size_t)options->n_cuts;
+    run->request = ckm_i_malloc(n_cuts + 1, sizeof *run->request);
+    if (run->request == NULL) {
+        status = ckm_i_error_memory(err);
+        goto cleanup;
+    }
+    run->request[0] = options->branch;
+    memcpy(run->request + 1, options->cuts, n_cuts * sizeof *options->cuts);
     if (options->integer && solver->best_stages != NULL) {
         start = make_start(solver, &run->model);
         if (start == NULL) {
@@ -149,13 +164,16 @@ ckm_status ckm_i_stage_run_start(ckm_i_solver *solver, const ckm_i_stage_options
         .start = start,
         .separate = ckm_i_stage_separate,
         .context = &run->model,
+        .first_whole = run->model.first_whole,
+        .n_whole = found ? run->model.n_whole : 0,
+        .known = (solver->bound_cost - (double)df->total_cost) / scale,
         .enough = found ? (double)(solver->best_cost - df->total_cost) / scale - gap * 0.5 : INFINITY,
         .patience = options->patience,
         .stop = solver->options->stop,
         .user = solver->options->user,
         .helper = options->helper,
-        .request = options->cuts,
-        .request_bytes = (size_t)options->n_cuts * sizeof *options->cuts,
+        .request = run->request,
+        .request_bytes = (n_cuts + 1) * sizeof *run->request,
     };
     CKM_I_TRY(ckm_i_milp_start(&run->model.milp, &limits, &run->job, err));
     *out = run;
@@ -263,6 +281,7 @@ void ckm_i_stage_run_abandon(ckm_i_stage_run *run)
     if (run != NULL) {
         ckm_i_milp_abandon(run->job);
         ckm_i_stage_model_dispose(&run->model);
+        free(run->request);
         free(run);
     }
 }

@@ -17,9 +17,10 @@ enum { n_stretches = 8 };
 enum { few_cuts = 4 };
 
 // Refining adds so many cuts at a time, or one for each that is there if that is more: where the excess is at least this
-// share of the largest, this share of the memory, and so far from each other, in parts of the range. Others stay away from
-// cuts that are there by a few operators. A cut goes when this share of the memory is left there.
-enum { added_cuts = 3, apart = 40, beside = 2 };
+// share of the largest, this share of the memory, and so far from each other, in parts of the range. They do not come right
+// beside a cut that is there; two operators on, a narrow peak may need one. A cut goes when this share of the memory is left
+// there.
+enum { added_cuts = 3, apart = 40, beside = 1 };
 static const double excess_share = 0.3, least_excess = 1e-3, spare = 0.1;
 
 // Bytes that live while each operator runs when nothing is recomputed; a storage lives while any tensor on it is used.

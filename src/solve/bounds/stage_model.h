@@ -24,9 +24,11 @@ typedef struct ckm_i_stage_model {
     int32_t *needs;       // tensors made by operators that first computations of the window, or the end, read
     int32_t *view_of;     // per tensor: the operand of its operator on whose storage it lies, -1: none
     int32_t *memory_row;  // per cut
-    int64_t room_bytes;   // budget less what is always there
-    double byte_scale;    // memory rows count in this many bytes
-    double cost_scale;    // objective 1 is this much cost
+    int32_t first_whole;  // rows that ckm_i_stage_add_whole has added
+    int32_t n_whole;
+    int64_t room_bytes;  // budget less what is always there
+    double byte_scale;   // memory rows count in this many bytes
+    double cost_scale;   // objective 1 is this much cost
     int64_t cost_gcd;
 } ckm_i_stage_model;
 
@@ -34,6 +36,10 @@ typedef struct ckm_i_stage_model {
 ckm_status ckm_i_stage_model_build(const ckm_dataflow *df, int64_t budget_bytes, const int32_t *cuts, int32_t n_cuts,
                                    ckm_i_stage_model *out, ckm_error *err) CKM_NODISCARD;
 void ckm_i_stage_model_dispose(ckm_i_stage_model *model);
+
+// Appends free rows whose activity is a whole number in every schedule, to branch on: how often an operator is computed
+// again, in all windows, and how often the operators of a class are. O(cuts * operators + operators log operators).
+ckm_status ckm_i_stage_add_whole(ckm_i_stage_model *model, ckm_error *err) CKM_NODISCARD;
 
 // Columns of r for window k, -1 where zero.
 static inline const int32_t *ckm_i_stage_r(const ckm_i_stage_model *model, int32_t k)

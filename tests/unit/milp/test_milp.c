@@ -391,6 +391,129 @@ static void widened_rows_keep_the_optimum(void **state)
     ckm_i_milp_dispose(&m);
 }
 
+// At least so much is to be had of six things that are there or not, two and two at the same price, as cheaply as possible.
+typedef struct shopping {
+    ckm_i_milp m;
+    double optimum, relaxed;
+    int32_t first_whole, n_whole;
+} shopping;
+
+static void make_shopping(ckm_i_rng *rng, shopping *s)
+{
+    enum { things = 6 };
+    double cost[things], size[things], all = 0.0;
+    ckm_i_milp_init(&s->m);
+    for (int j = 0; j < things; j++) {
+        cost[j] = j % 2 == 1 ? cost[j - 1] : 1.0 + ckm_i_rng_below(rng, 9);
+        size[j] = 1.0 + ckm_i_rng_below(rng, 20);
+        all += size[j];
+        ckm_i_milp_add_col(&s->m, cost[j], 0.0, 1.0, false);
+    }
+    double wanted = 1.0 + ckm_i_rng_below(rng, (uint32_t)all);
+    ckm_i_milp_add_row(&s->m, wanted, INFINITY);
+    for (int j = 0; j < things; j++) {
+        ckm_i_milp_put(&s->m, j, size[j]);
+    }
+    s->first_whole = s->m.n_rows;
+    for (int j = 0; j < things; j++) {
+        ckm_i_milp_add_row(&s->m, -INFINITY, INFINITY);
+        ckm_i_milp_put(&s->m, j, 1.0);
+        if (j % 2 == 1) {
+            ckm_i_milp_add_row(&s->m, -INFINITY, INFINITY);
+            ckm_i_milp_put(&s->m, j - 1, 1.0);
+            ckm_i_milp_put(&s->m, j, 1.0);
+        }
+    }
+    s->n_whole = s->m.n_rows - s->first_whole;
+    s->optimum = INFINITY;
+    for (int chosen = 0; chosen < 1 << things; chosen++) {
+        double has = 0.0, costs = 0.0;
+        for (int j = 0; j < things; j++) {
+            has += (chosen >> j & 1) != 0 ? size[j] : 0.0;
+            costs += (chosen >> j & 1) != 0 ? cost[j] : 0.0;
+        }
+        s->optimum = has >= wanted ? fmin(s->optimum, costs) : s->optimum;
+    }
+    ckm_i_milp_result result;
+    ckm_i_milp_options options = defaults;
+    options.relax = true;
+    assert_int_equal(ckm_i_milp_solve(&s->m, &options, &result, NULL), CKM_OK);
+    s->relaxed = result.proven;
+    ckm_i_milp_result_dispose(&result);
+}
+
+static double branch_on(shopping *s, double known, double enough)
+{
+    ckm_i_milp_result result;
+    ckm_i_milp_options options = defaults;
+    options.relax = true;
+    options.first_whole = s->first_whole;
+    options.n_whole = s->n_whole;
+    options.known = known;
+    options.enough = enough;
+    assert_int_equal(ckm_i_milp_solve(&s->m, &options, &result, NULL), CKM_OK);
+    assert_true(result.status != CKM_I_MILP_INFEASIBLE);
+    assert_null(result.row_dual);  // of a node, they would prove nothing of the program
+    double proven = result.proven;
+    ckm_i_milp_result_dispose(&result);
+    return proven;
+}
+
+static void branching_on_rows_proves_what_whole_numbers_cost(void **state)
+{
+    (void)state;
+    enum { rounds = 200 };
+    ckm_i_rng rng = {7};
+    int fractional = 0;
+    int reached = 0;
+    for (int round = 0; round < rounds; round++) {
+        shopping s;
+        make_shopping(&rng, &s);
+        if (s.optimum > s.relaxed + 1e-3) {
+            fractional++;
+            double proven = branch_on(&s, s.relaxed, s.optimum + 1.0);
+            assert_true(proven > s.relaxed - 1e-9 && proven < s.optimum + 1e-6);
+            reached += proven > s.optimum - 1e-6;
+            // It stops where it is enough.
+            double half = 0.5 * (s.relaxed + s.optimum);
+            proven = branch_on(&s, s.relaxed, half);
+            assert_true(proven < s.optimum + 1e-6);
+        }
+        ckm_i_milp_dispose(&s.m);
+    }
+    printf("%d of %d optima proven\n", reached, fractional);
+    assert_true(fractional > rounds / 2 && reached > fractional / 2);
+}
+
+static void no_whole_number_is_proven_infeasible(void **state)
+{
+    (void)state;
+    ckm_i_milp m;
+    ckm_i_milp_result result;
+    ckm_i_milp_options options = defaults;
+    ckm_i_milp_init(&m);
+    for (int j = 0; j < 2; j++) {
+        ckm_i_milp_add_col(&m, 1.0, 0.0, 1.0, false);
+    }
+    ckm_i_milp_add_row(&m, 1.2, 1.4);
+    ckm_i_milp_put(&m, 0, 1.0);
+    ckm_i_milp_put(&m, 1, 1.0);
+    options.relax = true;
+    options.first_whole = 0;
+    options.n_whole = 1;
+    options.known = 1.2;
+    options.enough = 10.0;
+    assert_int_equal(ckm_i_milp_solve(&m, &options, &result, NULL), CKM_OK);
+    assert_true(result.proven == INFINITY && result.x == NULL);
+    ckm_i_milp_result_dispose(&result);
+    // Whoever knows less does not ask for it: cutting planes, and there are none, have closed a good deal.
+    options.known = 0.0;
+    assert_int_equal(ckm_i_milp_solve(&m, &options, &result, NULL), CKM_OK);
+    assert_near(result.proven, 1.2, 1e-6);
+    ckm_i_milp_result_dispose(&result);
+    ckm_i_milp_dispose(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -407,6 +530,8 @@ int main(void)
         cmocka_unit_test(what_exceeds_a_row_by_a_hair_is_cut_off),
         cmocka_unit_test(widened_rows_keep_the_optimum),
         cmocka_unit_test(stop_and_time_limit_end_it),
+        cmocka_unit_test(branching_on_rows_proves_what_whole_numbers_cost),
+        cmocka_unit_test(no_whole_number_is_proven_infeasible),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
