@@ -85,7 +85,7 @@ static double solve_model(ckm_i_stage_model *model, bool integer, ckm_i_milp_res
 }
 
 // The relaxation with its rows branched on until that is above the optimum, which it never may be. Graphs as small as these
-// leave little to it after cutting planes; so the relaxation has none, and the branches have them half of the time.
+// leave little to it after cutting planes; so the relaxation has none, and the branches have them in a quarter of the cases.
 static double branch(ckm_i_stage_model *model, bool separate, int64_t optimum, int64_t *raised)
 {
     double total = (double)model->df->total_cost;
@@ -128,7 +128,7 @@ static void check(const oracle_graph *g, ckm_i_stage_model *model, int64_t budge
 static void check_branched(const oracle_graph *g, ckm_i_stage_model *model, int64_t budget, int64_t optimum,
                            int64_t *raised)
 {
-    double bound = branch(model, optimum % 2 == 0, optimum, raised);
+    double bound = branch(model, optimum % 4 == 0, optimum, raised);
     if (bound > (double)optimum * (1.0 + 1e-9) + 1e-6) {
         fail_msg("budget %lld, %d cuts, branched: bound %.9f above the optimum %lld\n%s", (long long)budget,
                  model->n_cuts, bound, (long long)optimum, oracle_describe(g, NULL));
@@ -213,7 +213,7 @@ static void any_cuts_give_a_bound(void **state)
            (long long)tight, (long long)rounds, (long long)raised, (long long)n_cuts[0], (long long)n_cuts[1],
            (long long)n_cuts[2], (long long)n_cuts[3]);
     // Bounds that say nothing would pass all the rest.
-    assert_true(tight * 2 > rounds && raised * 60 > rounds);
+    assert_true(tight * 2 > rounds && raised * 100 > rounds);
     assert_true(n_cuts[0] > rounds && n_cuts[1] * 20 > rounds && n_cuts[2] > rounds / 6);
     assert_true(n_cuts[3] > rounds / 10);
 }
