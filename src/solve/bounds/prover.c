@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Relaxations with a single cut, to find the best place for it; relaxations with further cuts where their points ask for
-// them, then integer programs with more and more cuts, as far as time goes.
+// them, branched on where they gain little, then integer programs with more and more cuts, as far as time goes.
 #include "solve/bounds/prover.h"
 
 #include <math.h>
