@@ -207,9 +207,8 @@ static void any_cuts_give_a_bound(void **state)
         }
         ckm_dataflow_free(df);
     }
-    printf("%lld of %lld integer programs reach the optimum, branching raises %lld bounds; %lld path, %lld peak, %lld "
-           "cover, "
-           "%lld rounding cuts\n",
+    printf("%lld of %lld integer programs reach the optimum, branching raises %lld bounds; "
+           "%lld path, %lld peak, %lld cover, %lld rounding cuts\n",
            (long long)tight, (long long)rounds, (long long)raised, (long long)n_cuts[0], (long long)n_cuts[1],
            (long long)n_cuts[2], (long long)n_cuts[3]);
     // Bounds that say nothing would pass all the rest.

@@ -38,7 +38,7 @@ ckm_status ckm_i_stage_model_build(const ckm_dataflow *df, int64_t budget_bytes,
 void ckm_i_stage_model_dispose(ckm_i_stage_model *model);
 
 // Appends free rows whose activity is a whole number in every schedule, to branch on: how often an operator is computed
-// again, in all windows, and how often the operators of a class are. O(cuts * operators + operators log operators).
+// again, in all windows, and how often the operators of a class are. O(cuts * operators * log operators) entries.
 ckm_status ckm_i_stage_add_whole(ckm_i_stage_model *model, ckm_error *err) CKM_NODISCARD;
 
 // Columns of r for window k, -1 where zero.
