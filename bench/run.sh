@@ -207,8 +207,8 @@ solve_case() {
         # Seconds before each line since the process began; costs carry a prefix or a unit of time.
         times=$(awk -v unit="$(sed -n 's/.*"cost_unit": *"\([a-z]*\)".*/\1/p' "$file" | head -n 1)" -v final="$cost" '
             BEGIN {
-                u[""] = u["FLOPs"] = 1; u["kFLOPs"] = 1e3; u["MFLOPs"] = 1e6; u["GFLOPs"] = 1e9; u["TFLOPs"] = 1e12
-                u["PFLOPs"] = 1e15; u["EFLOPs"] = 1e18; u["ns"] = 1; u["us"] = 1e3; u["ms"] = 1e6; u["s"] = 1e9
+                u[""] = u["MACs"] = 1; u["kMACs"] = 1e3; u["MMACs"] = 1e6; u["GMACs"] = 1e9; u["TMACs"] = 1e12
+                u["PMACs"] = 1e15; u["EMACs"] = 1e18; u["ns"] = 1; u["us"] = 1e3; u["ms"] = 1e6; u["s"] = 1e9
                 scale = unit == "us" ? 1e-3 : 1
             }
             { for (i = 2; i < NF; i++) if ($i == "cost" && $(i + 1) != "-") {

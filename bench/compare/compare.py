@@ -14,12 +14,12 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOLERANCE = 1e-4
-PREFIX = {"": 1, "FLOPs": 1, "kFLOPs": 1e3, "MFLOPs": 1e6, "GFLOPs": 1e9, "TFLOPs": 1e12, "PFLOPs": 1e15,
-          "EFLOPs": 1e18, "ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
+PREFIX = {"": 1, "MACs": 1, "kMACs": 1e3, "MMACs": 1e6, "GMACs": 1e9, "TMACs": 1e12, "PMACs": 1e15,
+          "EMACs": 1e18, "ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
 
 
 def shown_cost(text, unit, graph_unit):
-    """A cost as the progress lines show it, "10.2 GFLOPs", in the graph's unit."""
+    """A cost as the progress lines show it, "10.2 GMACs", in the graph's unit."""
     if text == "-":
         return None
     return float(text) * PREFIX[unit] / (1e3 if graph_unit == "us" else 1)

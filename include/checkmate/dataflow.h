@@ -10,6 +10,7 @@
 extern "C" {
 #endif
 
+// What costs count. CKM_COST_FLOPS: multiply-accumulates, two floating-point operations each, shown as "MACs".
 typedef enum ckm_cost_unit { CKM_COST_FLOPS, CKM_COST_NS, CKM_COST_US } ckm_cost_unit;
 typedef enum ckm_op_kind { CKM_OP_FORWARD, CKM_OP_LOSS, CKM_OP_BACKWARD, CKM_OP_UPDATE } ckm_op_kind;
 

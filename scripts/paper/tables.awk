@@ -36,7 +36,7 @@ table == "batches" || table == "batches_all" {
     if ($3 == "auto") most[$1, $2] = $6
 }
 
-# Table 2: cost over the solver's, where both have a schedule, budgets up to the peak, FLOPs.
+# Table 2: cost over the solver's, where both have a schedule, budgets up to the peak, multiply-accumulates.
 table == "table2" && $3 == "flops" && $4 <= 8 {
     cost[$1, $4, $8] = $10 == "" ? "" : 1 + $10
     if ($8 == "auto") { bound[$1, $4] = $11 == "" ? "" : 1 + $11; steps[$1] = steps[$1] < $4 ? $4 : steps[$1] }

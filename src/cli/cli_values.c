@@ -225,7 +225,7 @@ const char *cli_show_cost(double cost, ckm_cost_unit unit, char *buf, size_t siz
         step++;
     }
     snprintf(buf, size, "%.*f %s%s", cost == floor(cost) && fabs(cost) < 1000 ? 0 : 3, cost,
-             is_time ? times[step] : prefixes[step], is_time ? "" : "FLOPs");
+             is_time ? times[step] : prefixes[step], is_time ? "" : "MACs");
     return buf;
 }
 

@@ -21,7 +21,7 @@ double cli_overhead(int64_t cost, int64_t baseline_cost);
 
 // Short texts for people. All write to buf and return it.
 const char *cli_show_bytes(int64_t bytes, char *buf, size_t size);                   // "16.00 GB"
-const char *cli_show_cost(double cost, ckm_cost_unit unit, char *buf, size_t size);  // "1.23 TFLOPs", "12.3 ms"
+const char *cli_show_cost(double cost, ckm_cost_unit unit, char *buf, size_t size);  // "1.23 TMACs", "12.3 ms"
 const char *cli_show_percent(double fraction, char *buf, size_t size);               // "12.3 %", "-" for NaN
 const char *cli_show_count(int64_t count, char *buf, size_t size);                   // "25,583,592"
 

@@ -167,7 +167,7 @@ static const cli_option model_options[] = {
      "Shape of the input without the batch: height, width, channels.", "the network's own", 0, 0, NULL},
     {"costs", 0, CLI_TEXT, AT(model.costs), "WHAT",
      "Costs of operators, for choosing what to compute again: 'measured', times on this machine, measured once and "
-     "kept for later runs with the same network, batch and threads; 'flops', multiply-accumulates; a "
+     "kept for later runs with the same network, batch and threads; 'flops', multiply-accumulates (MACs); a "
      "checkmate-profile FILE; or 'device:NAME', times that a device model predicts.",
      "measured", 0, 0, NULL},
 };

@@ -48,13 +48,13 @@ const char *ckm_i_style_bytes(int64_t bytes, char text[CKM_I_STYLE_TEXT])
 
 const char *ckm_i_style_cost(int64_t cost, ckm_cost_unit unit, char text[CKM_I_STYLE_TEXT])
 {
-    static const char *const flops[] = {"FLOPs", "kFLOPs", "MFLOPs", "GFLOPs", "TFLOPs", "PFLOPs", "EFLOPs"};
+    static const char *const macs[] = {"MACs", "kMACs", "MMACs", "GMACs", "TMACs", "PMACs", "EMACs"};
     static const char *const times[] = {"ns", "us", "ms", "s"};
     double value = (double)cost;
     int start = unit == CKM_COST_US ? 1 : 0;
     int step = start + scale(&value, unit == CKM_COST_FLOPS ? 6 : 3 - start);
     snprintf(text, CKM_I_STYLE_TEXT, "%.*f %s", digits(value, step - start), value,
-             unit == CKM_COST_FLOPS ? flops[step] : times[step]);
+             unit == CKM_COST_FLOPS ? macs[step] : times[step]);
     return text;
 }
 

@@ -19,7 +19,7 @@
 
 const char *ckm_i_style_color(ckm_emit_class what);
 
-// "3.21 MB", in powers of 1000; "12.3 GFLOPs", "4.5 ms"; "1.23 %", with more digits where it is small.
+// "3.21 MB", in powers of 1000; "12.3 GMACs", "4.5 ms"; "1.23 %", with more digits where it is small.
 #define CKM_I_STYLE_TEXT 32
 const char *ckm_i_style_bytes(int64_t bytes, char text[CKM_I_STYLE_TEXT]);
 const char *ckm_i_style_cost(int64_t cost, ckm_cost_unit unit, char text[CKM_I_STYLE_TEXT]);

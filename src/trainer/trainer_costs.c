@@ -118,7 +118,7 @@ ckm_status ckm_i_trainer_measure_costs(ckm_trainer *t, ckm_error *err)
     }
     if (status != CKM_OK) {
         ckm_i_trainer_note(t, CKM_LOG_WARN,
-                           "operators could not be measured, so their FLOPs are used as costs: "
+                           "operators could not be measured, so their multiply-accumulates are used as costs: "
                            "%s%s%s",
                            why.file, why.file[0] != '\0' ? ": " : "", why.message);
     }

@@ -52,6 +52,8 @@ class Graph:
     Tensors and operators are numbered from 0 in the order in which they are added. The order of the operators is the
     order of first executions. A tensor that no operator produces is an input: always live, always counted.
 
+    Costs are times ("ns", "us") or, as "flops", multiply-accumulates, of which the figures and pages speak as MACs.
+
     >>> g = Graph("tiny")
     >>> x, y = g.tensor(bytes=4, name="x"), g.tensor(bytes=8, name="y")
     >>> _ = g.op(cost=3, inputs=[x], outputs=[y])

@@ -21,7 +21,7 @@
   }
   const bytes = (b) => scaled(b, ['B', 'kB', 'MB', 'GB', 'TB', 'PB', 'EB'], 1000);
   function cost(c) {
-    if (D.unit === 'flops') { return scaled(c, ['FLOPs', 'kFLOPs', 'MFLOPs', 'GFLOPs', 'TFLOPs', 'PFLOPs', 'EFLOPs'], 1000); }
+    if (D.unit === 'flops') { return scaled(c, ['MACs', 'kMACs', 'MMACs', 'GMACs', 'TMACs', 'PMACs', 'EMACs'], 1000); }
     return scaled(c, D.unit === 'ns' ? ['ns', 'µs', 'ms', 's'] : ['µs', 'ms', 's'], 1000);
   }
   function percent(f) {

@@ -127,8 +127,8 @@ static void test_dot(void **state)
     const char *text = contents(path);
     assert_non_null(strstr(text, "digraph \"a \\\"graph\\\" \\\\\" {"));
     assert_non_null(strstr(text, "op0 [label=\"\\\"]; conv\\\\\\n1.50 MB\""));
-    assert_non_null(strstr(text, "tooltip=\"cost 42 FLOPs\"];"));
-    assert_non_null(strstr(text, "tooltip=\"cost 1 FLOPs, workspace 2.00 kB\", peripheries=2];"));
+    assert_non_null(strstr(text, "tooltip=\"cost 42 MACs\"];"));
+    assert_non_null(strstr(text, "tooltip=\"cost 1 MACs, workspace 2.00 kB\", peripheries=2];"));
     // Reading a tensor twice is one edge.
     assert_int_equal(count(text, "t0 -> op0"), 1);
     // Inputs are drawn where the graph begins.
