@@ -11,9 +11,11 @@ import json
 import pathlib
 import re
 import shutil
-import subprocess
 import sys
 from typing import Any
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import tradeoff  # noqa: E402
 
 Row = dict[str, Any]
 ORDER = ["VGG19", "ResNet50", "MobileNet", "MobileNetV2", "DenseNet121", "EfficientNetB0", "InceptionV3", "Xception", "NASNetMobile",
@@ -104,20 +106,9 @@ def comparison(rows: list[dict[str, str]]) -> str:
 
 
 def draw(case: str, rows: list[dict[str, str]], path: pathlib.Path) -> None:
-    script = [f'set terminal svg size 620,440 dynamic font "DejaVu Sans,12" background "#ffffff"\nset output "{path}"',
-              f'set title "{case}, TensorFlow"', 'set xlabel "measured peak (MB)"', 'set ylabel "step time / tf.function"', "set key below samplen 2",
-              'set border 3 linecolor rgb "#444444"', 'set tics nomirror textcolor rgb "#222222"', 'set grid linecolor rgb "#dddddd" linetype 1',
-              "set offsets graph 0.03, graph 0.03, graph 0.05, graph 0.05"]  # fmt: skip
-    plots = []
-    for method, (label, colour, point) in STYLES.items():
-        points = sorted((float(mb(r["peak_bytes"])), float(r["relative"])) for r in rows if r["method"] == method and r["seconds"])
-        if points:
-            script += [f"${method} << END", *(f"{x} {y}" for x, y in points), "END"]
-            width = 2.5 if method == "ours" else 1
-            plots.append(f'${method} using 1:2 with linespoints linewidth {width} linecolor rgb "{colour}" pointtype {point} pointsize 1.1 '
-                         f'title "{label}"')  # fmt: skip
-    script.append("plot " + ", ".join(plots))
-    subprocess.run(["gnuplot"], input="\n".join(script) + "\n", text=True, check=True)
+    curves = [(label, colour, point, [(float(mb(r["peak_bytes"])), float(r["relative"])) for r in rows if r["method"] == method and r["seconds"]])
+              for method, (label, colour, point) in STYLES.items()]  # fmt: skip
+    tradeoff.draw(f"{case}, TensorFlow", "measured peak (MB)", "step time / tf.function", curves, path)
 
 
 def into(page: str, mark: str, text: str) -> str:

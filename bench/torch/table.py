@@ -12,8 +12,10 @@ from __future__ import annotations
 import csv
 import pathlib
 import shutil
-import subprocess
 import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import tradeoff  # noqa: E402
 
 Row = dict[str, str]
 TITLES = {"resnet": "ResNet-18", "unet": "U-Net", "mobilenet": "MobileNetV2-like", "gpt": "GPT", "encoder": "BERT-like encoder", "mixer": "MLP-Mixer",
@@ -169,23 +171,9 @@ def ours(row: Row) -> str:
 
 
 def draw(case: str, rows: list[Row], path: pathlib.Path) -> None:
-    script = [f'set terminal svg size 620,440 dynamic font "DejaVu Sans,12" background "#ffffff"\nset output "{path}"',
-              f'set title "{title(case)}"', 'set xlabel "physical peak (MB)"', 'set ylabel "step time / eager"', "set key below samplen 2",
-              'set border 3 linecolor rgb "#444444"', 'set tics nomirror textcolor rgb "#222222"', 'set grid linecolor rgb "#dddddd" linetype 1',
-              "set offsets graph 0.03, graph 0.03, graph 0.05, graph 0.05"]  # fmt: skip
-    plots = []
-    for method, (label, colour, point) in STYLES.items():
-        points = sorted((megabytes(r), relative(r)) for r in rows if r["method"] == method)
-        if not points:
-            continue
-        block = method.replace("-", "_")  # as gnuplot wants names
-        script += [f"${block} << END", *(f"{x} {y}" for x, y in points), "END"]
-        width = 2.5 if method.startswith("ours") else 1
-        plots.append(
-            f'${block} using 1:2 with linespoints linewidth {width} linecolor rgb "{colour}" pointtype {point} pointsize 1.1 title "{label}"'
-        )
-    script.append("plot " + ", ".join(plots))
-    subprocess.run(["gnuplot"], input="\n".join(script) + "\n", text=True, check=True)
+    curves = [(label, colour, point, [(megabytes(r), relative(r)) for r in rows if r["method"] == method])
+              for method, (label, colour, point) in STYLES.items()]  # fmt: skip
+    tradeoff.draw(title(case), "physical peak (MB)", "step time / eager", curves, path)
 
 
 def main() -> int:

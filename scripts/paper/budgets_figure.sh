@@ -1,9 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Draws what budgets.sh has found so far, one figure for every kind of costs; overheads above 60 % are left out.
+# Draws what budgets.sh has found so far, one figure for every kind of costs. The overhead's axis is linear near 0 and
+# logarithmic above 1 %, so that strategies that cost 0.2 % and 400 % are both told apart from their neighbours.
 . "$(dirname "$0")/lib.sh"
 csv=$results/budgets.csv
-size=1080,420
+size=860,470
 
 # Strategy, title, colour, point type; ours last, on top.
 styles='checkpoint-all|checkpoint all|#000000|4
@@ -15,6 +16,14 @@ chen-greedy-ap|Chen greedy AP|#56B4E9|10
 griewank|Griewank log n|#CC79A7|12
 lp-round|LP rounding|#009E73|14
 auto|this solver|#0072B2|7'
+
+# rows COSTS NETWORK BATCH STRATEGY FIELD: budgets in GB and FIELD in percent, where there is one.
+rows() {
+    awk -F, -v n="$2" -v b="$3" -v c="$1" -v s="$4" -v field="$5" '$1 == n && $2 == b && $3 == c && $8 == s && $field != "" {
+        print $5 / 1e9, 100 * $field }' "$csv" | sort -g > "$temporary/rows"
+    [ -s "$temporary/rows" ] || echo 'NaN NaN' > "$temporary/rows"
+    cat "$temporary/rows"
+}
 
 # panel COSTS NETWORK BATCH TITLE
 panel() {
@@ -31,24 +40,19 @@ panel() {
     printf 'set title "%s"\nset xtics %s\nplot ' "$4" "$tics"
     echo "$styles" | while IFS='|' read -r strategy title colour point; do
         data=$temporary/$1-$2-$strategy
-        awk -F, -v n="$2" -v b="$3" -v c="$1" -v s="$strategy" '$1 == n && $2 == b && $3 == c && $8 == s && $10 != "" && $10 <= 0.6 {
-            print $5 / 1e9, 100 * $10 }' "$csv" | sort -g > "$data"
-        [ -s "$data" ] || echo 'NaN NaN' > "$data"
+        rows "$1" "$2" "$3" "$strategy" 10 > "$data"
         width=1 mark=0.7
         case $strategy in
         auto) width=2.5 mark=0.8 ;;
         checkpoint-all) mark=1.5 ;;
         checkpoint-all-ap) mark=2 ;;
         esac
-        printf '"%s" using 1:2 with linespoints linewidth %s linecolor rgb "%s" pointtype %s pointsize %s title "%s", ' \
-            "$data" $width "$colour" "$point" $mark "$title"
+        printf '"%s" using 1:2 with linespoints linewidth %s linecolor rgb "%s" pointtype %s pointsize %s, ' \
+            "$data" $width "$colour" "$point" $mark
     done
     # What is proven that nothing of the class can beat.
-    awk -F, -v n="$2" -v b="$3" -v c="$1" '$1 == n && $2 == b && $3 == c && $8 == "auto" && $11 != "" && $11 <= 0.6 {
-        print $5 / 1e9, 100 * $11 }' "$csv" | sort -g > "$temporary/$1-$2-bound"
-    [ -s "$temporary/$1-$2-bound" ] || echo 'NaN NaN' > "$temporary/$1-$2-bound"
-    printf '"%s" using 1:2 with lines linewidth 1.5 dashtype 2 linecolor rgb "#D55E00" title "proven bound"\n' \
-        "$temporary/$1-$2-bound"
+    rows "$1" "$2" "$3" auto 11 > "$temporary/$1-$2-bound"
+    printf '"%s" using 1:2 with lines linewidth 2 dashtype (6,4) linecolor rgb bound\n' "$temporary/$1-$2-bound"
 }
 
 # figure NAME COSTS
@@ -57,27 +61,38 @@ figure() {
         print $1 ":" $2 }' "$csv" | sort)
     [ -n "$networks" ] || return 0
     count=$(echo "$networks" | wc -l)
+    # shellcheck disable=SC2046
+    proven="proven lower bound for $(bound_class $(awk -F, -v c="$2" '$3 == c && $8 == "auto" && $12 != "" && !seen[$12]++ {
+        print $12 }' "$csv"))"
     {
-        # Three panels and the key in the fourth place.
+        # The panels, and the key below all of them.
         cat <<END
-set multiplot layout 1,$((count + 1)) margins 0.055,0.995,0.15,0.91 spacing 0.05,0
+$style
+set multiplot
+set nonlinear y via asinh(y / 0.5) inverse 0.5 * sinh(y)
+set ytics (0, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000)
 set xlabel "memory budget (GB)"
-set ylabel "overhead (%)" offset 1.5,0
-set yrange [-1.2:*<60]
+set ylabel "overhead (%), logarithmic above 1 %" offset 1,0
+set yrange [-0.12:*]
 set xrange [*:*]
-set offsets graph 0.02, graph 0.02, graph 0.03, 0
-set grid linecolor rgb "#dddddd" linetype 1
-set border 3 linecolor rgb "#444444"
-set tics nomirror textcolor rgb "#222222"
+set offsets graph 0.03, graph 0.03, 0, 0
+set tmargin at screen 0.92
+set bmargin at screen 0.315
 set key off
 END
+        place=0
         for network in $networks; do
             case ${network%:*} in
             vgg_unet) title="U-Net, batch ${network#*:}" ;;
             *) title="${network%:*}, batch ${network#*:}" ;;
             esac
+            awk -v k=$place -v n="$count" 'BEGIN {
+                wide = 0.93 / n
+                printf "set lmargin at screen %.4f\nset rmargin at screen %.4f\n", 0.075 + k * wide, 0.075 + (k + 1) * wide - 0.055
+            }'
             panel "$2" "${network%:*}" "${network#*:}" "$title"
             echo 'unset ylabel'
+            place=$((place + 1))
         done
         cat <<END
 unset title
@@ -85,20 +100,26 @@ unset xlabel
 unset border
 unset tics
 unset grid
-unset offsets
+unset nonlinear y
+set offsets 0, 0, 0, 0
 set xrange [0:1]
 set yrange [0:1]
-set key inside left center Left reverse samplen 2.5 spacing 1.25
+set lmargin at screen 0.04
+set rmargin at screen 0.99
+set tmargin at screen 0.20
+set bmargin at screen 0.075
+set key at screen 0.5, screen 0.19 center top horizontal maxcols 5 Left reverse samplen 2.5 spacing 1.2 width 1
+set label "$proven" at screen 0.115, screen 0.03 left
+set arrow from screen 0.055, screen 0.03 to screen 0.105, screen 0.03 nohead linewidth 2 dashtype (6,4) linecolor rgb bound
 END
         printf 'plot '
         echo "$styles" | while IFS='|' read -r strategy title colour point; do
-            width=1
-            [ "$strategy" != auto ] || width=2.5
-            printf 'NaN with linespoints linewidth %s linecolor rgb "%s" pointtype %s pointsize 0.8 title "%s", ' $width \
-                "$colour" "$point" "$title"
+            width=1 separator=', '
+            [ "$strategy" != auto ] || width=2.5 separator=''
+            printf 'NaN with linespoints linewidth %s linecolor rgb "%s" pointtype %s pointsize 0.8 title "%s"%s' $width \
+                "$colour" "$point" "$title" "$separator"
         done
-        echo 'NaN with lines linewidth 1.5 dashtype 2 linecolor rgb "#D55E00" title "proven bound"'
-        echo 'unset multiplot'
+        printf '\nunset multiplot\n'
     } > "$temporary/$1.gp"
     draw "$1" "$temporary/$1.gp"
 }

@@ -86,6 +86,22 @@ describe() {
     echo "$(value floor_bytes "$temporary/facts") $(value baseline_peak_bytes "$temporary/facts")"
 }
 
+# What all figures share: light axes and grid; colours are those of Okabe and Ito.
+style='set border 3 linecolor rgb "#444444"
+set tics nomirror textcolor rgb "#222222"
+set grid linecolor rgb "#dddddd" linetype 1
+bound = "#D55E00"'
+
+# bound_class CLASS...: the schedules for which bounds of these classes hold together: those of the narrowest.
+bound_class() {
+    case " $* " in
+    *' frontier '*) echo 'schedules that advance by stages' ;;
+    *' order '*) echo "schedules in the graph's order" ;;
+    *' any '*) echo 'all schedules' ;;
+    *) echo "schedules of the solver's class" ;;
+    esac
+}
+
 # draw NAME SCRIPT: runs gnuplot for $figures/NAME.svg and $work/NAME.png; SCRIPT has everything but terminal and output.
 # $size: "width,height" in pixels.
 draw() {

@@ -3,21 +3,19 @@
 # Draws predicted against measured overhead of training from docs/training.csv, which scripts/train_table.sh makes.
 . "$(dirname "$0")/lib.sh"
 csv=docs/training.csv
-size=560,520
+size=640,520
 if [ ! -s "$csv" ]; then
     say "skipped: $csv is not there; scripts/train_table.sh makes it"
     exit 0
 fi
 
 {
-    cat <<'END'
+    cat <<END
+$style
 set datafile separator ","
 set xlabel "overhead predicted (%)"
 set ylabel "overhead measured (%)" offset 1,0
 set key inside left top Left reverse samplen 1
-set border 3 linecolor rgb "#444444"
-set tics nomirror textcolor rgb "#222222"
-set grid linecolor rgb "#dddddd" linetype 1
 set offsets graph 0.03, graph 0.03, graph 0.03, graph 0.03
 END
     printf 'plot x with lines linewidth 1 dashtype 2 linecolor rgb "#444444" title "as predicted"'
