@@ -115,7 +115,7 @@ if(CKM_BUILD_TESTS)
 
     # Sanitizers bring an allocator of their own, and coverage allocates when the program ends.
     if(NOT CKM_SANITIZE AND NOT CKM_COVERAGE)
-        foreach(preload fault_preload excess_preload)
+        foreach(preload fault_preload excess_preload busy_preload)
             add_library(${preload} MODULE "${tests_dir}/faults/${preload}.c")
             set_target_properties(${preload} PROPERTIES PREFIX "" LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
             target_link_libraries(${preload} PRIVATE checkmate_flags gcc_s ${CMAKE_DL_LIBS})
@@ -129,7 +129,8 @@ if(CKM_BUILD_TESTS)
         list(APPEND test_environment "CKM_FAULT_SWEEP=${PROJECT_BINARY_DIR}/tests/fault_sweep"
              "CKM_API_TOUR=${PROJECT_BINARY_DIR}/tests/api_tour"
              "CKM_FAULT_PRELOAD=${PROJECT_BINARY_DIR}/tests/fault_preload.so"
-             "CKM_EXCESS_PRELOAD=${PROJECT_BINARY_DIR}/tests/excess_preload.so")
+             "CKM_EXCESS_PRELOAD=${PROJECT_BINARY_DIR}/tests/excess_preload.so"
+             "CKM_BUSY_PRELOAD=${PROJECT_BINARY_DIR}/tests/busy_preload.so")
     endif()
 
     if(TARGET checkmate_program)

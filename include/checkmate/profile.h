@@ -60,6 +60,12 @@ CKM_API const ckm_profile_info *ckm_profile_get_info(const ckm_profile *profile)
 CKM_API int32_t ckm_profile_op_count(const ckm_profile *profile);
 CKM_API ckm_profile_op ckm_profile_get_op(const ckm_profile *profile, int32_t i);
 
+// What held a measurement up that was not steady, in words for a warning: "the machine was busy with other things while the
+// operators were measured (3 of 11 steps were held up; a step takes 12 % longer than its operators)". "" where it was
+// steady. CKM_PROFILE_WORDS bytes are enough.
+enum { CKM_PROFILE_WORDS = 256 };
+CKM_API void ckm_profile_explain_unsteady(const ckm_profile_info *info, char *text, size_t room);
+
 // Fits every operator's median as fixed_ns + batch * per_sample_ns over profiles of one network at different
 // batches, by least squares with both at least 0, relative to the size of the medians; into `profiles[0]`.
 // `*median_error`: the median over operators of the largest relative error, weighted by time. CKM_ERR_ARGUMENT when

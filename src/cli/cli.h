@@ -103,6 +103,7 @@ void cli_openmp_settle(char **argv);
 // Messages on standard error (cli_messages.c). Each gives the exit status to return.
 int cli_fail(const ckm_error *err);
 int cli_failf(const char *format, ...) CKM_PRINTF(1, 2);
+void cli_warnf(const char *format, ...) CKM_PRINTF(1, 2);  // "warning: ..."
 int cli_usage_error(const cli_command *command, const char *format, ...) CKM_PRINTF(2, 3);
 // Fills *err as the library does, for the program's own errors.
 ckm_status cli_error(ckm_error *err, ckm_status code, const char *file, const char *format, ...) CKM_PRINTF(4, 5);

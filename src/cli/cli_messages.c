@@ -53,6 +53,16 @@ int cli_failf(const char *format, ...)
     return CLI_FAILED;
 }
 
+void cli_warnf(const char *format, ...)
+{
+    va_list args;
+    fprintf(stderr, "%swarning:%s ", cli_style(stderr, CLI_WARN), cli_style(stderr, CLI_PLAIN));
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+}
+
 int cli_usage_error(const cli_command *command, const char *format, ...)
 {
     va_list args;

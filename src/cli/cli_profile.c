@@ -58,3 +58,12 @@ ckm_status cli_profile_measure(const ckm_training *training, ckm_program *progra
     ckm_dataflow_free(df);
     return status;
 }
+
+void cli_profile_warn(const ckm_profile_info *info)
+{
+    char why[CKM_PROFILE_WORDS];
+    if (!info->steady) {
+        ckm_profile_explain_unsteady(info, why, sizeof why);
+        cli_warnf("%s: measure again when nothing else runs", why);
+    }
+}

@@ -10,4 +10,7 @@
 ckm_status cli_profile_measure(const ckm_training *training, ckm_program *program, int64_t memory_bytes,
                                const ckm_profile_options *options, ckm_profile **out, ckm_error *err) CKM_NODISCARD;
 
+// Warns, with advice, when the machine was busy while this was measured.
+void cli_profile_warn(const ckm_profile_info *info);
+
 #endif

@@ -76,10 +76,19 @@ void cli_stop_is_for_training(void)
     stop_trains = 1;
 }
 
-void cli_stop_install(void)
+static void handle_end(int signal_number)
+{
+    static const char note[] = "\ncheckmate: interrupted; nothing was written\n";
+    ssize_t written = write(STDERR_FILENO, note, sizeof note - 1);
+    (void)written;
+    signal(signal_number, SIG_DFL);
+    raise(signal_number);
+}
+
+static void install(void (*handler)(int))
 {
     // One-shot: the second signal finds the default action, which ends the program.
-    struct sigaction action = {.sa_handler = handle_stop, .sa_flags = (int)(SA_RESETHAND | SA_RESTART)};
+    struct sigaction action = {.sa_handler = handler, .sa_flags = (int)(SA_RESETHAND | SA_RESTART)};
     struct sigaction overdue = {.sa_handler = handle_overdue};
     sigset_t these;
     sigemptyset(&action.sa_mask);
@@ -93,6 +102,16 @@ void cli_stop_install(void)
     sigaddset(&these, SIGINT);
     sigaddset(&these, SIGTERM);
     sigprocmask(SIG_UNBLOCK, &these, NULL);
+}
+
+void cli_stop_install(void)
+{
+    install(handle_stop);
+}
+
+void cli_stop_at_once(void)
+{
+    install(handle_end);
 }
 
 bool cli_stop_requested(void *user)

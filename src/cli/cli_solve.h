@@ -27,6 +27,8 @@ int cli_processors(void);
 // Ctrl-C (and SIGTERM) from now on ask solves to end with their best; the second one ends the program, and so does the
 // first when the program is still there after a grace of ten seconds.
 void cli_stop_install(void);
+// Instead: the first signal ends the program, which says that nothing was written. For commands that write at their end only.
+void cli_stop_at_once(void);
 // Another grace, from now on; from this moment when the program has been asked to stop already.
 void cli_stop_grace(double seconds);
 bool cli_stop_requested(void *user);

@@ -9,7 +9,7 @@ void cli_note_threads(const ckm_program *program, int wanted)
     int threads = ckm_program_threads(program);
     // The reference back end computes with one thread whatever it is asked for.
     if (threads < wanted && strcmp(ckm_program_backend(program), "reference") != 0) {
-        fprintf(stderr, "warning: only %d of %d threads could be started; continuing with %s\n", threads, wanted,
-                threads == 1 ? "one" : "these");
+        cli_warnf("only %d of %d threads could be started; continuing with %s", threads, wanted,
+                  threads == 1 ? "one" : "these");
     }
 }

@@ -228,10 +228,9 @@ static void check_budget(train_report *report, int64_t step)
     report->exceeded_bytes = cli_train_meter_anonymous(&report->meter) + kernel_bytes(t);
     report->exceeded = t->settings->on_excess == 0;
     if (!report->exceeded) {
-        fprintf(stderr, "%swarning:%s step %lld: memory grew by %s, more than the budget of %s; training goes on\n",
-                cli_style(stderr, CLI_WARN), cli_style(stderr, CLI_PLAIN), (long long)step,
-                cli_show_bytes(report->exceeded_bytes, grown, sizeof grown),
-                cli_show_bytes(info.budget_bytes, budget, sizeof budget));
+        cli_warnf("step %lld: memory grew by %s, more than the budget of %s; training goes on", (long long)step,
+                  cli_show_bytes(report->exceeded_bytes, grown, sizeof grown),
+                  cli_show_bytes(info.budget_bytes, budget, sizeof budget));
     }
 }
 
@@ -280,8 +279,7 @@ void cli_train_report_event(ckm_train_event event, const char *path, int64_t ste
             fprintf(stderr, "saved %s after %lld steps\n", path, (long long)step);
         }
     } else {
-        fprintf(stderr, "%swarning:%s step %lld: could not save %s: %s; the old file is unchanged\n",
-                cli_style(stderr, CLI_WARN), cli_style(stderr, CLI_PLAIN), (long long)step, path, why->message);
+        cli_warnf("step %lld: could not save %s: %s; the old file is unchanged", (long long)step, path, why->message);
     }
 }
 

@@ -39,7 +39,8 @@ static const devices_settings defaults = {false, 0, NULL};
 
 static const cli_option options[] = {
     {"measure", 0, CLI_FLAG, offsetof(devices_settings, measure), NULL,
-     "Measure this machine with two small networks, which takes some seconds, and keep the result as 'device:this'.",
+     "Measure this machine with two small networks, several times over, and keep the result as 'device:this'. Takes "
+     "some seconds, and about a minute when other programs keep the machine busy.",
      NULL, 0, 0, NULL},
     {"threads", 'j', CLI_INTEGER, offsetof(devices_settings, threads), "N", "Number of threads to measure with.",
      "one per processor", 1, 1024, NULL},
@@ -92,11 +93,12 @@ static int measure(const devices_settings *s)
     char cached[2048];
     ckm_device device;
     ckm_error err = CKM_ERROR_INIT;
-    cli_stop_install();
+    cli_stop_at_once();
     ckm_status status = s->output == NULL ? cli_device_path(cached, sizeof cached, &err) : CKM_OK;
     if (status == CKM_OK) {
         status = cli_device_measure(s->threads > 0 ? (int)s->threads : cli_processors(), &device, &err);
     }
+    cli_stop_install();  // what is measured is kept
     if (status == CKM_OK) {
         status = ckm_device_write(&device, s->output != NULL ? s->output : cached, &err);
     }

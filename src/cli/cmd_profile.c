@@ -102,7 +102,6 @@ static ckm_status measure(const profile_settings *s, const char *model, int64_t 
     kernels.threads = s->threads > 0 ? (int)s->threads : cli_processors();
     how.steps = (int32_t)s->steps;
     how.time_limit_seconds = s->time_limit_seconds;
-    how.stop = cli_stop_requested;
     ckm_status status = cli_model_load_network(model, &s->model, batch, &graph, err);
     if (status == CKM_OK) {
         status = ckm_autodiff_op_graph(graph, &derivation, &training, err);
@@ -118,6 +117,9 @@ static ckm_status measure(const profile_settings *s, const char *model, int64_t 
     }
     if (status == CKM_OK) {
         status = cli_profile_measure(training, program, s->memory, &how, out, err);
+    }
+    if (status == CKM_OK) {
+        cli_profile_warn(ckm_profile_get_info(*out));
     }
     ckm_program_free(program);
     ckm_training_free(training);
@@ -212,7 +214,7 @@ static int run(const cli_command *command, const void *settings, char **argument
     if (s->json && s->output != NULL && strcmp(s->output, "-") == 0) {
         return cli_usage_error(command, "--json and '-o -' both want standard output");
     }
-    cli_stop_install();
+    cli_stop_at_once();
     ckm_status status = CKM_OK;
     for (int i = 0; i < n && status == CKM_OK; i++) {
         bool keep = i == 0 && s->output == NULL;
@@ -222,6 +224,7 @@ static int run(const cli_command *command, const void *settings, char **argument
         status = ckm_profile_fit(profiles, n, &fit_error, &err);
     }
     const char *written = s->output != NULL ? s->output : cached;
+    cli_stop_install();  // what is measured is kept
     if (status == CKM_OK) {
         status = ckm_profile_write(profiles[0], written, &err);
     }

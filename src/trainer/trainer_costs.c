@@ -47,13 +47,9 @@ static bool fits_as_it_is(const ckm_trainer *t)
 
 static void note_unsteady(const ckm_trainer *t, const ckm_profile_info *info)
 {
-    int64_t measured = info->steps + info->steps_left_out;
-    ckm_i_trainer_note(t, CKM_LOG_WARN,
-                       "the machine was busy with other things while the operators were measured (%lld of %lld steps "
-                       "were held up; a step takes %.0f %% longer than its operators): this run uses these times, "
-                       "and the next one measures again",
-                       (long long)info->steps_left_out, (long long)measured,
-                       100.0 * ((double)info->step_ns / (double)(info->predicted_ns > 0 ? info->predicted_ns : 1) - 1));
+    char why[CKM_PROFILE_WORDS];
+    ckm_profile_explain_unsteady(info, why, sizeof why);
+    ckm_i_trainer_note(t, CKM_LOG_WARN, "%s: this run uses these times, and the next one measures again", why);
 }
 
 static ckm_status fill(ckm_session *session, int64_t step, void *user, ckm_error *err)
@@ -84,7 +80,8 @@ static ckm_status measure(ckm_trainer *t, const char *path, ckm_error *err)
     ckm_status status = CKM_OK;
     CKM_I_TRY(ckm_profile_measure(t->program, t->df, t->fit.schedule, t->fit.plan, &options, &profile, err));
     CKM_I_TRY(ckm_profile_write(profile, path, err));
-    if (!ckm_profile_get_info(profile)->steady) {
+    // Too few steps are no sign of a busy machine where the caller ended them.
+    if (!ckm_profile_get_info(profile)->steady && !ckm_i_trainer_stops(t)) {
         note_unsteady(t, ckm_profile_get_info(profile));
     }
     CKM_I_TRY(apply_profile(t, path, err));

@@ -37,6 +37,44 @@ cmp -s this.json here-graph.json || fail "device:this and the same file give dif
 run solve MobileNet --batch 4 --costs device:here.json --budget 80% --time-limit 5 --json
 [ "$status" = 0 ] || fail "solve with device:here.json: $err"
 
+# A machine that is busy with other things: said, also in the list; the times are used all the same.
+if [ -n "${CKM_BUSY_PRELOAD:-}" ]; then
+    LD_PRELOAD=$CKM_BUSY_PRELOAD "$CHECKMATE" devices --measure -j 1 > out.txt 2> err.txt || fail "measuring a busy machine: $(cat err.txt)"
+    grep -q '^warning: the machine was busy with other things while the operators were measured (.*): [2-4] rounds gave [0-9.]* to [0-9.]* GB/s and ' \
+        err.txt || fail "devices does not say that the machine was busy: $(cat err.txt)"
+    grep -q '^this .*, measured while busy$' out.txt || fail "nor does its list: $(cat out.txt)"
+    LD_PRELOAD=$CKM_BUSY_PRELOAD "$CHECKMATE" profile ResNet50 --input-shape 64,64,3 --batch 2 --steps 5 -j 1 > out.txt 2> err.txt ||
+        fail "profiling on a busy machine: $(cat err.txt)"
+    grep -q '^warning: the machine was busy with other things while the operators were measured (.*): measure again when nothing else runs$' \
+        err.txt || fail "profile does not say that the machine was busy: $(cat err.txt)"
+fi
+
+# Ctrl-C and SIGTERM end measuring at once, with a word, as a shell expects it, and write nothing.
+# interrupt SIGNAL STATUS ARGUMENT...
+interrupt() {
+    signal=$1
+    wanted=$2
+    shift 2
+    "$CHECKMATE" "$@" > out.txt 2> err.txt &
+    measuring=$!
+    # Once it catches SIGTERM, bit 14, which it does last.
+    until grep -q '^SigCgt:.*[4-7c-f]...$' /proc/$measuring/status; do
+        sleep 0.1
+    done
+    sleep 0.5
+    begin=$(date +%s)
+    kill -s "$signal" $measuring
+    wait $measuring
+    status=$?
+    [ $status = "$wanted" ] || fail "$signal: $* exits with $status: $(cat err.txt)"
+    [ $(($(date +%s) - begin)) -le 20 ] || fail "$signal: $* took $(($(date +%s) - begin)) s to end"
+    grep -q '^checkmate: interrupted; nothing was written$' err.txt || fail "$signal: $* says: $(cat err.txt)"
+    [ ! -e interrupted.json ] || fail "$signal: $* wrote a file"
+}
+interrupt INT 130 devices --measure -o interrupted.json
+interrupt TERM 143 devices --measure -o interrupted.json
+interrupt INT 130 profile ResNet50 --batch 16 --steps 1000 -o interrupted.json
+
 run devices --output x.json
 [ "$status" = 2 ] || fail "devices --output without --measure exits with $status"
 finish

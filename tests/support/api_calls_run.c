@@ -101,6 +101,9 @@ void api_visit_profile(api_visitor *v, ckm_error *err)
     VALUE(ckm_profile_op_count, 1, (ckm_profile_op_count(P(0, w->profile)) == 0) == NULLED(0))
     VALUE(ckm_profile_get_op, 1, (ckm_profile_get_op(P(0, w->profile), 0).name == NULL) == NULLED(0))
     VALUE(ckm_profile_get_op, 1, ckm_profile_get_op(P(0, w->profile), -1).name == NULL)
+    char words[CKM_PROFILE_WORDS];
+    DONE(ckm_profile_explain_unsteady, 2,
+         ckm_profile_explain_unsteady(P(0, ckm_profile_get_info(w->profile)), P(1, words), sizeof words))
     TRIES(ckm_profile_fit, 3, 0, ckm_profile_fit(P(0, profiles), 2, P(1, &error), P(2, err)))
     TRIES(ckm_profile_fit, 1, 0, ckm_profile_fit(absent, 2, &error, P(0, err)))
     STATUS(ckm_profile_write, 3, 0, ckm_profile_write(P(0, w->profile), P(1, "out.json"), P(2, err)))

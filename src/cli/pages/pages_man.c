@@ -38,7 +38,8 @@ static const char description[] =
     "share of the peak without rematerialization: 60%. Budgets count everything, parameters and their gradients "
     "included.";
 
-static const char stopping[] = "Interrupting a solve (Ctrl-C, SIGTERM) ends it with the best schedule so far. A "
+static const char stopping[] = "Interrupting a solve (Ctrl-C, SIGTERM) ends it with the best schedule so far; "
+                               "'profile' and 'devices --measure' end at once and write nothing. A "
                                "command that has not ended ten seconds "
                                "later, or is interrupted twice, is ended at once; training has more time, to save.";
 

@@ -3,6 +3,7 @@
 #include "run/train/profile.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -259,6 +260,22 @@ void ckm_profile_free(ckm_profile *profile)
 const ckm_profile_info *ckm_profile_get_info(const ckm_profile *profile)
 {
     return profile != NULL ? &profile->info : NULL;
+}
+
+void ckm_profile_explain_unsteady(const ckm_profile_info *info, char *text, size_t room)
+{
+    if (text == NULL || room == 0) {
+        return;
+    }
+    text[0] = '\0';
+    if (info == NULL || info->steady) {
+        return;
+    }
+    double longer = (double)info->step_ns / (double)(info->predicted_ns > 0 ? info->predicted_ns : 1) - 1;
+    snprintf(text, room,
+             "the machine was busy with other things while the operators were measured (%lld of %lld steps were held "
+             "up; a step takes %.0f %% longer than its operators)",
+             (long long)info->steps_left_out, (long long)(info->steps + info->steps_left_out), 100.0 * longer);
 }
 
 int32_t ckm_profile_op_count(const ckm_profile *profile)

@@ -67,6 +67,26 @@ static void every_operator_is_measured(void **state)
     zoo_step_dispose(&s);
 }
 
+static void an_unsteady_measurement_is_explained(void **state)
+{
+    (void)state;
+    char text[CKM_PROFILE_WORDS] = "old";
+    ckm_profile_info info = {.steps = 8, .steps_left_out = 3, .step_ns = 112, .predicted_ns = 100, .steady = true};
+    ckm_profile_explain_unsteady(&info, text, sizeof text);
+    assert_string_equal(text, "");
+    info.steady = false;
+    ckm_profile_explain_unsteady(&info, text, sizeof text);
+    assert_string_equal(text, "the machine was busy with other things while the operators were measured (3 of 11 steps "
+                              "were held up; a step takes 12 % longer than its operators)");
+    info.steps = info.steps_left_out = info.step_ns = INT64_MAX / 2;
+    info.predicted_ns = 1;
+    ckm_profile_explain_unsteady(&info, text, sizeof text);
+    assert_non_null(strstr(text, "% longer than its operators)"));
+    char small[5];
+    ckm_profile_explain_unsteady(&info, small, sizeof small);
+    assert_string_equal(small, "the ");
+}
+
 static bool stop_at_once(void *user)
 {
     (void)user;
@@ -207,11 +227,9 @@ static void cached_profiles_have_names_of_their_own(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_operator_is_measured),
-        cmocka_unit_test(measuring_ends_when_told),
-        cmocka_unit_test(a_profile_is_a_cost_model),
-        cmocka_unit_test(lines_are_fitted),
-        cmocka_unit_test(cached_profiles_have_names_of_their_own),
+        cmocka_unit_test(every_operator_is_measured), cmocka_unit_test(an_unsteady_measurement_is_explained),
+        cmocka_unit_test(measuring_ends_when_told),   cmocka_unit_test(a_profile_is_a_cost_model),
+        cmocka_unit_test(lines_are_fitted),           cmocka_unit_test(cached_profiles_have_names_of_their_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
