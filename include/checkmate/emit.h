@@ -171,13 +171,37 @@ typedef struct ckm_emit_plot {
 // Draws curves with `gnuplot`. CKM_ERR_ARGUMENT when no curve has a finite point.
 CKM_API ckm_status ckm_emit_plot_figure(const ckm_emit_plot *plot, const char *path, ckm_error *err) CKM_NODISCARD;
 
-// What a solve knew at one time: the overhead of its best schedule and the bound on any, as fractions of the cost
-// without rematerialization; NaN where there is none yet.
+// A strategy's result at one budget: the overhead of its schedule and its bound, as fractions of the cost without
+// rematerialization, NaN for none; and which schedules the bound covers.
+typedef struct ckm_emit_sweep_row {
+    int64_t budget_bytes;
+    double overhead, bound;
+    ckm_bound_class covers;
+} ckm_emit_sweep_row;
+
+typedef struct ckm_emit_sweep_curve {
+    const char *label;
+    bool is_main;  // drawn thick, on top of the others
+    int32_t n;
+    const ckm_emit_sweep_row *rows;  // budgets ascending
+} ckm_emit_sweep_curve;
+
+// Draws overhead over budget with `gnuplot`, and for every class of schedules the highest bound that covers it, where it
+// says more than that of a wider class. CKM_ERR_ARGUMENT when no curve has a schedule.
+CKM_API ckm_status ckm_emit_sweep_figure(const char *title, const ckm_emit_sweep_curve *curves, int32_t n,
+                                         const char *path, ckm_error *err) CKM_NODISCARD;
+
+// What a solve knew at one time: the overhead of its best schedule and the bound, as fractions of the cost without
+// rematerialization; NaN where there is none yet.
 typedef struct ckm_emit_progress {
     double seconds, overhead, bound;
 } ckm_emit_progress;
 
-// Draws how a solve went, `n` points in the order of time. CKM_ERR_ARGUMENT when none has an overhead or a bound.
+// Draws how a solve went, `n` points in the order of time; `covers` says which schedules the bound speaks of.
+// CKM_ERR_ARGUMENT when none has an overhead or a bound.
+CKM_API ckm_status ckm_emit_course_figure(const char *title, const ckm_emit_progress *points, int32_t n,
+                                          ckm_bound_class covers, const char *path, ckm_error *err) CKM_NODISCARD;
+// The same for a bound of which only the strategy knows what it covers: the figure then says no more than that.
 CKM_API ckm_status ckm_emit_progress_figure(const char *title, const ckm_emit_progress *points, int32_t n,
                                             const char *path, ckm_error *err) CKM_NODISCARD;
 

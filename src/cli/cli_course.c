@@ -36,7 +36,7 @@ ckm_status cli_course_draw(cli_progress *p, const char *title, const ckm_solve_r
     if (p->course_status != CKM_OK) {
         return cli_error(err, p->course_status, NULL, "out of memory");
     }
-    return ckm_emit_progress_figure(title, p->points, p->n_points, path, err);
+    return ckm_emit_course_figure(title, p->points, p->n_points, result->bound_covers, path, err);
 }
 
 void cli_course_dispose(cli_progress *p)

@@ -92,6 +92,7 @@ static void print_json(const ckm_max_batch_result *r)
     cli_json_begin(&json);
     cli_json_size(&json, "max_batch", r->max_batch > 0 ? r->max_batch : -1);
     cli_json_size(&json, "upper_bound", r->upper_bound > 0 ? r->upper_bound : -1);
+    cli_json_text(&json, "bound_covers", r->upper_bound > 0 ? cli_covers_text(r->bound_covers) : NULL);
     cli_json_real(&json, "overhead", cli_overhead(r->cost, r->baseline_cost));
     cli_json_size(&json, "peak_bytes", r->peak_bytes);
     cli_json_real(&json, "seconds", round(r->seconds * 1e6) / 1e6);

@@ -40,7 +40,7 @@ static const cli_option options[] = {
      "Draw overhead over budget with gnuplot. FILE ends in .svg, .pdf or .png.", NULL, 0, 0, NULL},
 };
 
-enum { MAX_STRATEGIES = 128, SHOWN_PERCENT = 100 };
+enum { MAX_STRATEGIES = 128 };
 
 typedef struct sweep {
     const sweep_settings *settings;
@@ -56,7 +56,6 @@ typedef struct sweep {
     ckm_solve_result *rows;  // [strategy][budget]; the schedule of a strategy's last budget only
     bool *is_solved;         // [strategy][budget]
     int n_rows;              // solved so far
-    double *overheads;       // [strategy][budget], percent; NaN: none
     cli_progress progress;   // of the solve under way
 } sweep;
 
@@ -111,19 +110,15 @@ static int choose_budgets(sweep *s)
     }
     int n = high > low && s->settings->budgets > 1 ? (int)s->settings->budgets : 1;
     s->budgets = malloc((size_t)n * sizeof *s->budgets);
-    s->overheads = malloc((size_t)n * (size_t)s->n_strategies * sizeof *s->overheads);
     s->rows = calloc((size_t)n * (size_t)s->n_strategies, sizeof *s->rows);
     s->is_solved = calloc((size_t)n * (size_t)s->n_strategies, sizeof *s->is_solved);
-    if (s->budgets == NULL || s->overheads == NULL || s->rows == NULL || s->is_solved == NULL) {
+    if (s->budgets == NULL || s->rows == NULL || s->is_solved == NULL) {
         return cli_failf("out of memory");
     }
     s->n_budgets = n;
     for (int b = 0; b < n; b++) {
         long double part = n > 1 ? (long double)b / (long double)(n - 1) : 1;
         s->budgets[b] = b == n - 1 ? high : low + (int64_t)((long double)(high - low) * part);
-    }
-    for (int i = 0; i < n * s->n_strategies; i++) {
-        s->overheads[i] = NAN;
     }
     return -1;
 }
@@ -346,51 +341,33 @@ static int write_rows(sweep *s)
             continue;
         }
         const ckm_solve_result *r = row_of(s, strategy, row / s->n_strategies);
-        s->overheads[strategy * s->n_budgets + row / s->n_strategies] = 100 * cli_overhead(r->cost, r->baseline_cost);
         put_row(s, s->strategies[strategy], r);
     }
     return deliver_output(s);
 }
 
-// Whether there is an overhead above `low` and up to `high` percent.
-static bool some_overhead(const sweep *s, double low, double high)
-{
-    for (int i = 0; i < s->n_budgets * s->n_strategies; i++) {
-        if (s->overheads[i] > low && s->overheads[i] <= high) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static int draw(const sweep *s, const char *path)
 {
     ckm_error err = CKM_ERROR_INIT;
-    ckm_emit_curve curves[MAX_STRATEGIES];
-    double *gigabytes = malloc((size_t)s->n_budgets * sizeof *gigabytes);
-    if (gigabytes == NULL) {
+    ckm_emit_sweep_curve curves[MAX_STRATEGIES];
+    ckm_emit_sweep_row *rows = malloc((size_t)s->n_strategies * (size_t)s->n_budgets * sizeof *rows);
+    if (rows == NULL) {
         return cli_failf("out of memory");
     }
-    for (int b = 0; b < s->n_budgets; b++) {
-        gigabytes[b] = (double)s->budgets[b] / 1e9;
-    }
     for (int i = 0; i < s->n_strategies; i++) {
-        curves[i] = (ckm_emit_curve){s->strategies[i], s->n_budgets, gigabytes, s->overheads + i * s->n_budgets};
+        ckm_emit_sweep_row *of = rows + (size_t)i * (size_t)s->n_budgets;
+        for (int b = 0; b < s->n_budgets; b++) {
+            const ckm_solve_result *r = row_of(s, i, b);
+            bool has_bound = !isnan(r->bound_cost) && r->baseline_cost > 0;
+            of[b] = (ckm_emit_sweep_row){s->budgets[b], cli_overhead(r->cost, r->baseline_cost),
+                                         has_bound ? r->bound_cost / (double)r->baseline_cost - 1 : NAN,
+                                         has_bound ? r->bound_covers : CKM_BOUND_NONE};
+        }
+        bool is_default = strcmp(s->strategies[i], ckm_solve_strategy_name(0)) == 0;
+        curves[i] = (ckm_emit_sweep_curve){s->strategies[i], is_default, s->n_budgets, of};
     }
-    // Some strategies get down to the last budgets at ten times the cost; shown in full, they would leave
-    // nothing to see of the others.
-    bool is_cut = some_overhead(s, 0, SHOWN_PERCENT) && some_overhead(s, SHOWN_PERCENT, INFINITY);
-    ckm_emit_plot plot = {
-        .title = ckm_dataflow_name(s->df),
-        .x_label = "memory budget (GB)",
-        .y_label = is_cut ? "overhead (%), up to 100 %" : "overhead (%)",
-        .y_min = 0,
-        .y_max = is_cut ? SHOWN_PERCENT : NAN,
-        .n_curves = s->n_strategies,
-        .curves = curves,
-    };
-    ckm_status status = ckm_emit_plot_figure(&plot, path, &err);
-    free(gigabytes);
+    ckm_status status = ckm_emit_sweep_figure(ckm_dataflow_name(s->df), curves, s->n_strategies, path, &err);
+    free(rows);
     return status == CKM_OK ? CLI_DONE : cli_fail(&err);
 }
 
@@ -428,7 +405,6 @@ static int run(const cli_command *command, const void *settings, char **argument
     free(s.text);
     free(s.names_copy);
     free(s.budgets);
-    free(s.overheads);
     for (int i = 0; s.rows != NULL && i < s.n_budgets * s.n_strategies; i++) {
         ckm_solve_result_dispose(&s.rows[i]);
     }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/plain.h"
 #include "emit/emit_run.h"
 
 void ckm_i_dot_quote(FILE *to, const char *text)
@@ -53,10 +54,15 @@ ckm_status ckm_i_dot_draw(ckm_i_dot_put_fn put, const void *what, const char *pa
     if (script == NULL) {
         return ckm_i_error(err, CKM_ERR_IO, "cannot create a temporary file: %s", strerror(errno));
     }
+    ckm_i_plain plain;
+    ckm_status status = CKM_OK;
+    CKM_I_TRY(ckm_i_plain_begin(&plain, err));
     put(script, what);
+    ckm_i_plain_end(&plain);
     // Graphs of thousands of nodes are laid out less carefully, but within seconds.
     const char *argv[] = {"dot", format_arguments[format], "-Gnslimit=4", "-Gnslimit1=4", "-Gmclimit=0.5", NULL};
-    ckm_status status = ckm_i_emit_run(argv, script, path, "graphviz", err);
+    status = ckm_i_emit_run(argv, script, path, "graphviz", err);
+cleanup:
     fclose(script);
     return status;
 }

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/plain.h"
 #include "emit/emit_dot.h"
 #include "emit/emit_figures.h"
 #include "emit/emit_style.h"
@@ -161,10 +162,17 @@ ckm_status ckm_emit_dot(const ckm_dataflow *df, const char *path, ckm_error *err
     CKM_I_NEED(df, err);
     CKM_I_NEED(path, err);
     ckm_i_writer writer;
+    ckm_i_plain plain;
+    ckm_status status = CKM_OK;
     CKM_I_CHECK(ckm_i_writer_open(&writer, path, err));
+    CKM_I_TRY(ckm_i_plain_begin(&plain, err));
     drawing d = {df, NULL};
     put_graph(writer.stream, &d);
-    return ckm_i_writer_commit(&writer, err);
+    ckm_i_plain_end(&plain);
+    CKM_I_TRY(ckm_i_writer_commit(&writer, err));
+cleanup:
+    ckm_i_writer_abort(&writer);
+    return status;
 }
 
 ckm_status ckm_emit_graph_figure(const ckm_dataflow *df, const char *path, ckm_error *err)

@@ -110,6 +110,34 @@ static void put_turn(FILE *to, const picture *p)
     }
 }
 
+static const char first_color[] = "#333333";
+static const char again_color[] = CKM_I_VERMILION;
+
+static void put_entry(FILE *to, double x, double y, const char *color, const char *text)
+{
+    ckm_i_style_swatch(to, x, y, color);
+    ckm_i_style_label(to, x + 0.012, y, text, "left font ',12'");
+}
+
+// What each half shows, and to the right of it what its colours mean: two rows of two.
+static void put_legends(FILE *to, const picture *p)
+{
+    ckm_i_style_heading(to, 0.07, 0.838, "R: computed", 13);
+    put_entry(to, 0.21, 0.838, first_color, "first time");
+    if (p->f->n_recomputes > 0) {
+        put_entry(to, 0.33, 0.838, again_color, "again");
+    }
+    ckm_i_style_heading(to, 0.56, 0.838, "S: held", 13);
+    int shown = 0;
+    for (int c = CKM_EMIT_KEPT; c <= CKM_EMIT_GRADIENT; c++) {
+        if (holds(p->m, (ckm_emit_class)c)) {
+            put_entry(to, shown % 2 == 0 ? 0.67 : 0.83, shown < 2 ? 0.855 : 0.820, ckm_i_style_color((ckm_emit_class)c),
+                      ckm_emit_class_name((ckm_emit_class)c));
+            shown++;
+        }
+    }
+}
+
 static void put_script(FILE *to, const void *what, ckm_i_figure_format format)
 {
     const picture *p = what;
@@ -129,27 +157,23 @@ static void put_script(FILE *to, const void *what, ckm_i_figure_format format)
     }
     fputs("set multiplot\n", to);
     ckm_i_style_title(to, text, subtitle);
-    fprintf(to, "set xrange [0:%d]\nset yrange [%d:0]\nset xlabel 'operator'\nset border 15\nunset grid\n", p->m->n,
-            p->m->n);
+    put_legends(to, p);
+    fprintf(to, "set xrange [0:%d]\nset yrange [%d:0]\nset xlabel 'operator'\nset border 15\nunset grid\nunset key\n",
+            p->m->n, p->m->n);
     put_turn(to, p);
     fputs("set tmargin at screen 0.79\nset bmargin at screen 0.11\nset lmargin at screen 0.07\nset rmargin at screen "
-          "0.50\n"
-          "set ylabel 'stage'\n"
-          "set key at screen 0.50, screen 0.855 right top horizontal Left reverse samplen 1 font ',12'\n"
-          "set label 'R: computed' at screen 0.07, screen 0.825 left font 'Helvetica:Bold,13'\n",
+          "0.50\nset ylabel 'stage'\n",
           to);
-    fprintf(to, "plot $r0 using 1:2:3:4:5:6 with boxxyerror fc rgb '#333333' title 'first time'%s%s%s\n",
-            f->n_recomputes > 0 ? ", $r1 using 1:2:3:4:5:6 with boxxyerror fc rgb '" : "",
-            f->n_recomputes > 0 ? CKM_I_VERMILION : "", f->n_recomputes > 0 ? "' title 'again'" : "");
-    fputs("unset label\nset lmargin at screen 0.56\nset rmargin at screen 0.97\nunset ylabel\n"
-          "set key at screen 0.97, screen 0.855 right top\n"
-          "set label 'S: held' at screen 0.56, screen 0.825 left font 'Helvetica:Bold,13'\n",
-          to);
+    fprintf(to, "plot $r0 using 1:2:3:4:5:6 with boxxyerror fc rgb '%s'", first_color);
+    if (f->n_recomputes > 0) {
+        fprintf(to, ", $r1 using 1:2:3:4:5:6 with boxxyerror fc rgb '%s'", again_color);
+    }
+    fputs("\nunset label\nunset object\nset lmargin at screen 0.56\nset rmargin at screen 0.97\nunset ylabel\n", to);
     const char *separator = "plot ";
     for (int c = CKM_EMIT_KEPT; c <= CKM_EMIT_GRADIENT; c++) {
         if (holds(p->m, (ckm_emit_class)c)) {
-            fprintf(to, "%s$s%d using 1:2:3:4:5:6 with boxxyerror fc rgb '%s' title '%s'", separator, c,
-                    ckm_i_style_color((ckm_emit_class)c), ckm_emit_class_name((ckm_emit_class)c));
+            fprintf(to, "%s$s%d using 1:2:3:4:5:6 with boxxyerror fc rgb '%s'", separator, c,
+                    ckm_i_style_color((ckm_emit_class)c));
             separator = ", ";
         }
     }

@@ -67,7 +67,7 @@ static void put_row(FILE *to, double y, const char *color, const char *name, con
 
 static void put_heading(FILE *to, double y, const char *text)
 {
-    ckm_i_style_label(to, 0.730, y, text, "left font 'Helvetica:Bold,13'");
+    ckm_i_style_heading(to, 0.730, y, text, 13);
 }
 
 // The column on the right: what the peak consists of.

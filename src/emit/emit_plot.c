@@ -57,8 +57,8 @@ static void put_script(FILE *to, const void *what, ckm_i_figure_format format)
     const ckm_emit_plot *plot = what;
     ckm_i_style_begin(to, format, 900, 560);
     fputs("set title ", to);
-    ckm_i_style_quote(to, plot->title);
-    fputs(" noenhanced font 'Helvetica:Bold,15'\nset xlabel ", to);
+    ckm_i_style_quote_bold(to, plot->title, 15);
+    fputs("\nset xlabel ", to);
     ckm_i_style_quote(to, plot->x_label);
     fputs(" noenhanced\nset ylabel ", to);
     ckm_i_style_quote(to, plot->y_label);

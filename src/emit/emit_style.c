@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/plain.h"
 #include "base/text.h"
 
 const char *ckm_i_style_color(ckm_emit_class what)
@@ -66,6 +67,20 @@ const char *ckm_i_style_percent(double fraction, char text[CKM_I_STYLE_TEXT])
     return text;
 }
 
+const char *ckm_i_style_covers(ckm_bound_class covers)
+{
+    switch (covers) {
+    case CKM_BOUND_ANY:
+        return "";
+    case CKM_BOUND_ORDER:
+        return " in the graph's order";
+    case CKM_BOUND_FRONTIER:
+        return " that advances by stages";
+    default:
+        return " of the class that the strategy's bound covers";
+    }
+}
+
 const char *ckm_i_style_axis_unit(int64_t most, double *bytes)
 {
     static const char *const units[] = {"bytes", "kB", "MB", "GB", "TB", "PB", "EB"};
@@ -119,6 +134,22 @@ void ckm_i_style_quote(FILE *to, const char *text)
     fputc('\'', to);
 }
 
+void ckm_i_style_quote_bold(FILE *to, const char *text, int size)
+{
+    // Bold is an escape of enhanced text, in which some characters mean something: those are escaped.
+    fprintf(to, "'{/:Bold=%d ", size);
+    for (const char *c = text != NULL ? text : ""; *c != '\0'; c++) {
+        if (strchr("\\{}_^@&~", *c) != NULL) {
+            fputc('\\', to);
+        }
+        if (*c == '\'') {
+            fputc('\'', to);
+        }
+        fputc((unsigned char)*c < 0x20 || *c == 0x7f ? ' ' : *c, to);
+    }
+    fputs("}'", to);
+}
+
 void ckm_i_style_begin(FILE *to, ckm_i_figure_format format, int width, int height)
 {
     static const char *const line_colors[] = {CKM_I_BLUE,   CKM_I_VERMILION, CKM_I_GREEN, CKM_I_ORANGE,
@@ -135,7 +166,8 @@ void ckm_i_style_begin(FILE *to, ckm_i_figure_format format, int width, int heig
                 3 * width / 2, 3 * height / 2);
     }
     fputs("set encoding utf8\nset border 3 lc rgb '#555555'\nset tics nomirror out scale 0.6 tc rgb '#333333'\n"
-          "set grid lt 1 lw 0.6 lc rgb '#e4e4e4'\nset style fill solid 1.0 noborder\n",
+          "set grid lt 1 lw 0.6 lc rgb '#e4e4e4'\nset style fill solid 1.0 noborder\n"
+          "set style textbox opaque fc rgb 'white' noborder margins 0.3, 0.1\n",
           to);
     for (int i = 0; i < 8; i++) {
         fprintf(to, "set linetype %d lc rgb '%s'\n", i + 1, line_colors[i]);
@@ -150,6 +182,13 @@ void ckm_i_style_label(FILE *to, double x, double y, const char *text, const cha
     fprintf(to, " at screen %.4f, screen %.4f noenhanced front %s\n", x, y, how);
 }
 
+void ckm_i_style_heading(FILE *to, double x, double y, const char *text, int size)
+{
+    fputs("set label ", to);
+    ckm_i_style_quote_bold(to, text, size);
+    fprintf(to, " at screen %.4f, screen %.4f left enhanced front\n", x, y);
+}
+
 void ckm_i_style_swatch(FILE *to, double x, double y, const char *color)
 {
     fprintf(to,
@@ -161,7 +200,7 @@ void ckm_i_style_swatch(FILE *to, double x, double y, const char *color)
 void ckm_i_style_title(FILE *to, const char *title, const char *subtitle)
 {
     char text[4 * 96 + 4];
-    ckm_i_style_label(to, 0.02, 0.955, ckm_i_style_short(title, 96, text), "left font 'Helvetica:Bold,15'");
+    ckm_i_style_heading(to, 0.02, 0.955, ckm_i_style_short(title, 96, text), 15);
     if (subtitle != NULL) {
         ckm_i_style_label(to, 0.02, 0.905, subtitle, "left tc rgb '#555555'");
     }
@@ -175,10 +214,15 @@ ckm_status ckm_i_style_gnuplot(ckm_i_put_fn put, const void *what, const char *p
     if (script == NULL) {
         return ckm_i_error(err, CKM_ERR_IO, "cannot create a temporary file: %s", strerror(errno));
     }
+    ckm_i_plain plain;
+    ckm_status status = CKM_OK;
+    CKM_I_TRY(ckm_i_plain_begin(&plain, err));
     put(script, what, format);
+    ckm_i_plain_end(&plain);
     // The script comes through standard input, "-": a named file would need a name.
     const char *argv[] = {"gnuplot", "-", NULL};
-    ckm_status status = ckm_i_emit_run(argv, script, path, "gnuplot-nox", err);
+    status = ckm_i_emit_run(argv, script, path, "gnuplot-nox", err);
+cleanup:
     fclose(script);
     return status;
 }

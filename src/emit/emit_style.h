@@ -25,6 +25,9 @@ const char *ckm_i_style_bytes(int64_t bytes, char text[CKM_I_STYLE_TEXT]);
 const char *ckm_i_style_cost(int64_t cost, ckm_cost_unit unit, char text[CKM_I_STYLE_TEXT]);
 const char *ckm_i_style_percent(double fraction, char text[CKM_I_STYLE_TEXT]);
 
+// What follows "no schedule" where a bound says what none can do: "", " in the graph's order", ...
+const char *ckm_i_style_covers(ckm_bound_class covers);
+
 // The unit in which an axis up to `most` bytes is labelled, and how many bytes that is.
 const char *ckm_i_style_axis_unit(int64_t most, double *bytes);
 
@@ -34,11 +37,15 @@ const char *ckm_i_style_short(const char *name, int length, char *text);
 
 // A gnuplot string: everything is literal but the quote itself.
 void ckm_i_style_quote(FILE *to, const char *text);
+// The same in bold, for `enhanced` text. (A font called "Helvetica:Bold" is none that a browser has.)
+void ckm_i_style_quote_bold(FILE *to, const char *text, int size);
 // Terminal, fonts, borders, line types. `width` and `height` are pixels of an SVG; other formats follow.
 void ckm_i_style_begin(FILE *to, ckm_i_figure_format format, int width, int height);
 // A line of text at a place of the page, 0,0 being its lower left corner. `how`: "left", "right" or "center", then
 // anything else gnuplot's `set label` takes.
 void ckm_i_style_label(FILE *to, double x, double y, const char *text, const char *how);
+// A line of bold text that begins at a place of the page.
+void ckm_i_style_heading(FILE *to, double x, double y, const char *text, int size);
 // A small square of a colour at a place of the page, to go before a text.
 void ckm_i_style_swatch(FILE *to, double x, double y, const char *color);
 // The figure's title, top left, and a second, smaller line under it.

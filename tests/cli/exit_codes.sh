@@ -18,7 +18,7 @@ expect 3 solve graph.json --budget 3 --json
 expect 3 solve graph.json --budget 0
 expect 3 max-batch linear8 --memory 1MB
 expect 3 max-batch linear8 --memory 1MB --json
-json_keys max_batch upper_bound overhead peak_bytes seconds status
+json_keys max_batch upper_bound bound_covers overhead peak_bytes seconds status
 [ "$(member max_batch)" = null ] || fail "a batch where none fits"
 [ "$(member status)" = infeasible ] || fail "status is $(member status)"
 

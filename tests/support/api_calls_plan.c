@@ -168,6 +168,10 @@ void api_visit_emit(api_visitor *v, ckm_error *err)
     const ckm_emit_recipe recipe = {"title", "code", NULL};
     const ckm_emit_words words = {.n_ways = 1, .n_recipes = 1, .ways = &way, .recipes = &recipe};
     const ckm_emit_words wordless = {.n_ways = 1};
+    const ckm_emit_sweep_row sweep_rows[1] = {{1000, 0.5, 0.1, CKM_BOUND_ANY}};
+    const ckm_emit_sweep_curve sweep_curve = {"curve", true, 1, sweep_rows};
+    const ckm_emit_sweep_curve rowless = {"curve", true, 1, NULL};
+    const ckm_emit_sweep_curve nameless = {NULL, true, 1, sweep_rows};
     const ckm_emit_progress points[2] = {{1, 0.5, 0.1}, {2, 0.4, 0.2}};
     STATUS(ckm_emit_facts_create, 4, 0, ckm_emit_facts_create(P(0, w->df), P(1, w->schedule), P(2, &made), P(3, err)))
     TRIES(ckm_emit_facts_create, 1, 0, ckm_emit_facts_create(w->open_df, w->schedule, &made, P(0, err)))
@@ -187,6 +191,12 @@ void api_visit_emit(api_visitor *v, ckm_error *err)
     TRIES(ckm_emit_plot_figure, 3, 0, ckm_emit_plot_figure(P(0, &plot), P(1, "out.svg"), P(2, err)))
     TRIES(ckm_emit_plot_figure, 1, 0, ckm_emit_plot_figure(&without_points, "out.svg", P(0, err)))
     TRIES(ckm_emit_plot_figure, 1, 0, ckm_emit_plot_figure(&without_curves, "out.svg", P(0, err)))
+    TRIES(ckm_emit_sweep_figure, 4, 0,
+          ckm_emit_sweep_figure(P(0, "title"), P(1, &sweep_curve), 1, P(2, "out.svg"), P(3, err)))
+    TRIES(ckm_emit_sweep_figure, 1, 0, ckm_emit_sweep_figure("title", &rowless, 1, "out.svg", P(0, err)))
+    TRIES(ckm_emit_sweep_figure, 1, 0, ckm_emit_sweep_figure("title", &nameless, 1, "out.svg", P(0, err)))
+    TRIES(ckm_emit_course_figure, 4, 0,
+          ckm_emit_course_figure(P(0, "title"), P(1, points), 2, CKM_BOUND_ANY, P(2, "out.svg"), P(3, err)))
     TRIES(ckm_emit_progress_figure, 4, 0,
           ckm_emit_progress_figure(P(0, "title"), P(1, points), 2, P(2, "out.svg"), P(3, err)))
 }

@@ -17,6 +17,13 @@ from .graph import Graph
 
 BoundClass = Literal["none", "any", "order", "frontier"]
 BOUND_CLASSES: list[BoundClass] = ["none", "any", "order", "frontier"]
+#: The schedules of each class, after "no": what a bound speaks of.
+COVERED: dict[BoundClass, str] = {
+    "none": "schedule of the class that the bound covers",
+    "any": "schedule",
+    "order": "schedule in this order",
+    "frontier": "schedule that advances by stages",
+}
 
 
 @dataclass(frozen=True)

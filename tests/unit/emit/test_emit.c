@@ -188,10 +188,64 @@ static void test_networks_and_courses(void **state)
     ckm_emit_progress points[] = {{0.1, NAN, NAN}, {0.2, 0.5, NAN}, {1, 0.2, 0.05}, {3, 0.1, 0.1}};
     assert_int_equal(ckm_emit_progress_figure("it's", points, 4, in_folder(path, sizeof path, "c.svg"), &err), CKM_OK);
     text = contents(path);
-    assert_non_null(strstr(text, "best schedule, 10.0 % at the end"));
-    assert_non_null(strstr(text, "bound: no schedule costs less, 10.0 % at the end"));
+    assert_non_null(strstr(text, "best schedule: 10.0 % at the end"));
+    // What is said of the bound is no more than what it was proven for.
+    assert_non_null(strstr(text, "10.0 % at the end; no schedule of the class that the strategy's bound covers costs"));
+    static const struct {
+        ckm_bound_class covers;
+        const char *text;
+    } claims[] = {{CKM_BOUND_ANY, "no schedule costs less"},
+                  {CKM_BOUND_ORDER, "no schedule in the graph's order costs less"},
+                  {CKM_BOUND_FRONTIER, "no schedule that advances by stages costs less"}};
+    for (size_t i = 0; i < sizeof claims / sizeof claims[0]; i++) {
+        assert_int_equal(ckm_emit_course_figure("it's", points, 4, claims[i].covers, path, &err), CKM_OK);
+        text = contents(path);
+        for (size_t j = 0; j < sizeof claims / sizeof claims[0]; j++) {
+            assert_int_equal(strstr(text, claims[j].text) != NULL, i == j);
+        }
+    }
     unlink(path);
     assert_int_equal(ckm_emit_progress_figure("nothing", points, 1, path, &err), CKM_ERR_ARGUMENT);
+    assert_int_equal(access(path, F_OK), -1);
+}
+
+static void test_sweep(void **state)
+{
+    (void)state;
+    if (system("command -v gnuplot > /dev/null") != 0) {
+        print_message("SKIP: gnuplot is not installed\n");
+        skip();
+    }
+    char path[128];
+    ckm_error err;
+    const ckm_emit_sweep_row ours[] = {{1000000000, 0.02, 0.01, CKM_BOUND_ORDER}, {2000000000, 0, 0, CKM_BOUND_ANY}};
+    const ckm_emit_sweep_row dear[] = {{1000000000, 15.5, 0, CKM_BOUND_ANY}, {2000000000, 0.25, NAN, CKM_BOUND_NONE}};
+    const ckm_emit_sweep_row none[] = {{1000000000, NAN, 0, CKM_BOUND_ANY}, {2000000000, NAN, 0, CKM_BOUND_ANY}};
+    const ckm_emit_sweep_curve curves[] = {
+        {"ours_1", true, 2, ours}, {"de'ar", false, 2, dear}, {"absent", false, 2, none}};
+    in_folder(path, sizeof path, "s.svg");
+    assert_int_equal(ckm_emit_sweep_figure("Net", curves, 3, path, &err), CKM_OK);
+    const char *text = contents(path);
+    assert_non_null(strstr(text, "</svg>"));
+    assert_non_null(strstr(text, ">ours_1<"));
+    assert_non_null(strstr(text, ">de'ar<"));
+    // Above the axis: its number. Nowhere: said. The bound: its class, and none that adds nothing.
+    assert_non_null(strstr(text, "1550 %"));
+    assert_non_null(strstr(text, "no schedule within these budgets: absent"));
+    assert_non_null(strstr(text, "bound: the graph's order"));
+    assert_null(strstr(text, "bound: any schedule"));
+    assert_null(strstr(text, "bound: by stages"));
+    unlink(path);
+    // A narrower class has a line of its own where it says more.
+    const ckm_emit_sweep_row paper[] = {{1000000000, 0.03, 0.015, CKM_BOUND_FRONTIER},
+                                        {2000000000, 0, 0, CKM_BOUND_ANY}};
+    const ckm_emit_sweep_curve both[] = {{"ours", true, 2, ours}, {"paper", false, 2, paper}};
+    assert_int_equal(ckm_emit_sweep_figure("Net", both, 2, path, &err), CKM_OK);
+    text = contents(path);
+    assert_non_null(strstr(text, "bound: the graph's order"));
+    assert_non_null(strstr(text, "bound: by stages"));
+    unlink(path);
+    assert_int_equal(ckm_emit_sweep_figure("Net", &curves[2], 1, path, &err), CKM_ERR_ARGUMENT);
     assert_int_equal(access(path, F_OK), -1);
 }
 
@@ -294,6 +348,7 @@ int main(void)
         cmocka_unit_test(test_dot),
         cmocka_unit_test(test_figures_with_programs),
         cmocka_unit_test(test_networks_and_courses),
+        cmocka_unit_test(test_sweep),
         cmocka_unit_test(test_bad_requests),
         cmocka_unit_test(test_page_in_the_callers_words),
         cmocka_unit_test(test_program_fails),

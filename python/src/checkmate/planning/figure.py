@@ -32,8 +32,9 @@ def _fitted(content: str, size: float) -> str:
     return content if len(content) <= most else content[: most - 1] + "\u2026"
 
 
-def frontier_svg(title: str, found: Sequence[Point], proven: Sequence[Point], floor: float) -> str:
-    """Points are (MB, percent of overhead), drawn as steps: what was found at a budget holds upwards, what was proven downwards."""
+def frontier_svg(title: str, found: Sequence[Point], proven: Sequence[Point], floor: float, covered: str = "schedule") -> str:
+    """Points are (MB, percent of overhead), drawn as steps: what was found at a budget holds upwards, what was proven downwards. What was
+    proven is that no `covered` costs less."""
     right = max([x for x, _ in found] + [floor]) * 1.02
     left = min(floor, *(x for x, _ in found)) * 0.9
     top = max(1.0, max(y for _, y in found) * 1.1)
@@ -92,7 +93,9 @@ def frontier_svg(title: str, found: Sequence[Point], proven: Sequence[Point], fl
             for i, (x, y) in enumerate(sorted(proven))
         )
         parts.append(f'<path d="{path}" fill="none" clip-path="url(#plot)" {proven_style}/>')
-    for i, (label, style) in enumerate([("found", found_style), ("proven least", proven_style)][: 2 if proven else 1]):
+    labels = [("found", found_style), (f"proven: no {covered} costs less", proven_style)][: 2 if proven else 1]
+    begin = max(_LEFT + 110.0, _WIDTH - _RIGHT - max(_width(label, 12) for label, _ in labels))
+    for i, (label, style) in enumerate(labels):
         y = _TOP + 6 + 16 * i
-        parts += [line(_WIDTH - 130, y, _WIDTH - 106, y, style), text(_WIDTH - 100, y + 4, label, "start")]
+        parts += [line(begin - 30, y, begin - 6, y, style), text(begin, y + 4, label, "start")]
     return "\n".join([*parts, "</svg>", ""])

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from ..errors import replace_file
 from ..graph import Graph
-from ..schedule import Recipe, Way
+from ..schedule import BOUND_CLASSES, COVERED, Recipe, Way
 from ..solver import Solution
 from . import budget as sizes
 from .device import Device
@@ -65,7 +65,10 @@ class Frontier:
         if not found:
             raise ValueError("no schedule was found at any budget: nothing to draw")
         title = f"Overhead against memory budget, {len(self.graph.ops)} operators{self._modelled}"
-        _write(path, frontier_svg(title, found, proven, self.floor_bytes / 1e6))
+        # A bound holds for every narrower class too: all of them together for the narrowest.
+        classes = [s.bound_covers for s in self.solutions if least_overhead(s) is not None]
+        covered = COVERED[max(classes, key=BOUND_CLASSES.index, default="any")]
+        _write(path, frontier_svg(title, found, proven, self.floor_bytes / 1e6, covered))
 
     def report(self, path: str | os.PathLike[str], budget: int | float | str | None = None) -> None:
         """Writes the HTML page of one schedule: memory over the step, what is live when, what is computed again and why, the
@@ -105,8 +108,12 @@ def head(graph: Graph, top: int, *, timed: bool = False) -> list[str]:
     """`timed`: with a column of the step's time."""
     return [
         f"{len(graph.ops)} operators; without rematerialization {top:,} bytes; at least {graph.memory_floor:,} bytes are needed",
-        f"{'budget':>8}  {'peak bytes':>16}  {'overhead':>9}  {'proven least':>12}{'  predicted' if timed else ''}",
+        f"{'budget':>8}  {'peak bytes':>16}  {'overhead':>9}  {'proven least of':>17}{'  predicted' if timed else ''}",
     ]
+
+
+#: What a bound covers, in a word: every schedule, those in the graph's order, those of them that advance by stages.
+_CLASSES = {"none": "?", "any": "all", "order": "in order", "frontier": "by stages"}
 
 
 def least_overhead(s: Solution) -> float | None:
@@ -119,11 +126,11 @@ def line(s: Solution, top: int, *, timed: bool = False) -> str:
     if s.cost is None:
         return f"{share:>8}  {'none fits' if s.status == 'infeasible' else 'none found':>16}"
     least = least_overhead(s)
-    proven = "" if least is None else f"{100 * least:.2f}%"
+    proven = "" if least is None else f"{100 * least:.2f}% {_CLASSES[s.bound_covers]}"
     overhead = 100 * (s.overhead or 0.0)
     bar = round(overhead / 2.5)
     time = f"  {seconds(s.cost):>9}" if timed else ""
-    return f"{share:>8}  {s.peak_bytes:>16,}  {overhead:8.2f}%  {proven:>12}{time}  {'#' * min(40, bar)}{'+' if bar > 40 else ''}".rstrip()
+    return f"{share:>8}  {s.peak_bytes:>16,}  {overhead:8.2f}%  {proven:>17}{time}  {'#' * min(40, bar)}{'+' if bar > 40 else ''}".rstrip()
 
 
 def size(count: int) -> str:

@@ -21,7 +21,7 @@ from ..planning import frontier as shown
 from ..planning import least
 from ..planning.device import Device
 from ..planning.frontier import Frontier
-from ..schedule import Schedule, Way
+from ..schedule import COVERED, Schedule, Way
 from ..solver import Solution, frontier, solve
 from . import attention, blocks, branches, fsdp, joint, outputs, pipeline, predicted, ranks, standins
 from .compiler import Settings, checked, require_callable
@@ -65,7 +65,7 @@ def _ways(graph: Graph, solutions: list[Solution], budget: int | float | str | N
         ways.append(Way(_LOWEST, smallest.peak_bytes or 0, smallest.cost or 0, ""))
     if best.schedule is not None:
         proven = shown.least_overhead(best)
-        note = "" if proven is None else f"no schedule can do with less than {100 * max(0.0, proven):.1f}% more"
+        note = "" if proven is None else f"no {COVERED[best.bound_covers]} can do with less than {100 * max(0.0, proven):.1f}% more"
         ways.append(Way(name, best.peak_bytes or 0, best.cost or 0, note))
     return best, ways
 
