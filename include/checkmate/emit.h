@@ -146,7 +146,8 @@ CKM_API ckm_status ckm_emit_page_with(const ckm_emit_facts *facts, const ckm_emi
 // kind, one edge for every tensor handed from one operator to another; inputs are drawn as plain text.
 CKM_API ckm_status ckm_emit_dot(const ckm_dataflow *df, const char *path, ckm_error *err) CKM_NODISCARD;
 
-// Draws the graph with `dot`: forward operators downwards, backward operators beside them upwards.
+// Draws the graph with `dot` on a page: a row for every block of the network, or for every operator of a small one; forward
+// downwards on the left, backward upwards on the right.
 CKM_API ckm_status ckm_emit_graph_figure(const ckm_dataflow *df, const char *path, ckm_error *err) CKM_NODISCARD;
 
 // Draws a network, its operators with their shapes, with `dot`.

@@ -19,6 +19,7 @@ from steps import FAST  # noqa: E402
 import checkmate  # noqa: E402
 import checkmate.torch as ct  # noqa: E402
 from checkmate.planning import figure  # noqa: E402
+from checkmate.schedule import COVERED  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -40,6 +41,9 @@ def test_explain_prints_draws_and_reports(tmp_path: pathlib.Path) -> None:
     assert page.startswith("<!doctype html>")
     assert page.rstrip().endswith("</html>")
     assert "mse_loss" in page
+    assert frontier.chosen is not None
+    if frontier.ways[-1].note:
+        assert frontier.ways[-1].note.startswith(f"no {COVERED[frontier.chosen.bound_covers]} can do with less than")
     assert type(model).__name__ == frontier.graph.name
     assert f"<title>{frontier.graph.name}" in page
     with pytest.raises(ValueError, match=r"\.svg"):
@@ -64,7 +68,11 @@ def test_the_drawing_is_of_steps(tmp_path: pathlib.Path) -> None:
     assert [s.status for s in solutions] == ["optimal"] * 3 + ["infeasible"]
     shown = ct.Frontier(graph, solutions[0].baseline_peak_bytes, graph.memory_floor, solutions)
     assert [line.split()[1:] for line in str(shown).splitlines()[-1:]] == [["none", "fits"]]
+    assert "% all" in str(shown) or "% in order" in str(shown), "a bound says what it covers"
     shown.plot(tmp_path / "f.svg")
+    covers = {COVERED[s.bound_covers] for s in solutions if s.cost is not None}
+    assert len(covers) == 1, covers
+    assert f"proven: no {covers.pop()} costs less" in (tmp_path / "f.svg").read_text()
     drawn = xml.etree.ElementTree.parse(tmp_path / "f.svg").getroot()
     found, proven = (path.attrib["d"] for path in drawn.findall("{http://www.w3.org/2000/svg}path"))
     assert found.split(",")[0] == proven.split(",")[0], "both start at the least budget that something fits"

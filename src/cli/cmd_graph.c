@@ -18,7 +18,9 @@ static const cli_option options[] = {
     {"output", 'o', CLI_TEXT, offsetof(graph_settings, output), "FILE",
      "Write the graph in checkmate-graph JSON to FILE, '-' for standard output.", NULL, 0, 0, NULL},
     {"plot", 0, CLI_TEXT, offsetof(graph_settings, plot), "FILE",
-     "Draw the graph with graphviz. FILE ends in .svg, .pdf or .png.", NULL, 0, 0, NULL},
+     "Draw the graph with graphviz, on a page: a row for every block of operators, forward and backward. FILE ends in "
+     ".svg, .pdf or .png.",
+     NULL, 0, 0, NULL},
     {"plot-network", 0, CLI_TEXT, offsetof(graph_settings, plot_network), "FILE",
      "Draw the network itself, its layers and the shapes they produce.", NULL, 0, 0, NULL},
 };

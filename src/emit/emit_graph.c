@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The training graph as a picture. Forward operators run downwards; backward operators, drawn with their edges turned
+// The training graph in graphviz' language, a node an operator. Forward operators run downwards; backward operators, drawn with their edges turned
 // round, upwards beside the forward operators they belong to.
 #include <stdio.h>
 
@@ -8,29 +8,18 @@
 #include "base/plain.h"
 #include "emit/emit_dot.h"
 #include "emit/emit_figures.h"
+#include "emit/emit_lanes.h"
 #include "emit/emit_style.h"
 
-// Without facts, colours are by kind: forward, loss, backward, update. With facts, by what becomes of the outputs.
 static const char *const kind_fill[] = {"#cfe5f4", "#f7f1a8", "#cdeade", "#eeeeee"};
-static const char *const class_fill[CKM_EMIT_N_CLASSES] = {
-    [CKM_EMIT_KEPT] = "#8cc3e6",
-    [CKM_EMIT_PASSING] = "#ffffff",
-    [CKM_EMIT_RECOMPUTED] = "#f2b84b",
-    [CKM_EMIT_GRADIENT] = "#cdeade",
-};
 
-typedef struct drawing {
-    const ckm_dataflow *df;
-    const ckm_emit_facts *facts;  // may be NULL
-} drawing;
-
-static void put_op(FILE *to, const drawing *d, int32_t v)
+static void put_op(FILE *to, const ckm_dataflow *df, int32_t v)
 {
-    ckm_dataflow_op op = ckm_dataflow_get_op(d->df, v);
+    ckm_dataflow_op op = ckm_dataflow_get_op(df, v);
     char text[CKM_I_STYLE_TEXT];
     int64_t bytes = 0;
     for (int32_t i = 0; i < op.n_outputs; i++) {
-        ckm_dataflow_tensor tensor = ckm_dataflow_get_tensor(d->df, op.outputs[i]);
+        ckm_dataflow_tensor tensor = ckm_dataflow_get_tensor(df, op.outputs[i]);
         bytes += tensor.alias_of < 0 ? tensor.bytes : 0;
     }
     fprintf(to, "  op%d [label=\"", (int)v);
@@ -40,16 +29,8 @@ static void put_op(FILE *to, const drawing *d, int32_t v)
     }
     ckm_i_dot_quote(to, op.name);
     fprintf(to, "\\n%s", ckm_i_style_bytes(bytes, text));
-    const char *fill = kind_fill[op.kind];
-    if (d->facts != NULL) {
-        const ckm_emit_op_fact *fact = &d->facts->ops[v];
-        fill = class_fill[fact->what];
-        if (fact->executions > 1) {
-            fprintf(to, ", %d times", (int)fact->executions);
-        }
-    }
-    fprintf(to, "\", fillcolor=\"%s\", tooltip=\"cost %s", fill,
-            ckm_i_style_cost(op.cost, ckm_dataflow_cost_unit(d->df), text));
+    fprintf(to, "\", fillcolor=\"%s\", tooltip=\"cost %s", kind_fill[op.kind],
+            ckm_i_style_cost(op.cost, ckm_dataflow_cost_unit(df), text));
     if (op.source[0] != '\0') {
         fputs(", ", to);
         ckm_i_dot_quote(to, op.source);
@@ -65,36 +46,31 @@ static bool goes_up(ckm_op_kind kind)
     return kind == CKM_OP_BACKWARD || kind == CKM_OP_UPDATE;
 }
 
-static void put_edge(FILE *to, const drawing *d, int32_t from, int32_t into)
+static void put_edge(FILE *to, const ckm_dataflow *df, int32_t from, int32_t into)
 {
-    bool up = goes_up(ckm_dataflow_get_op(d->df, into).kind);
+    bool up = goes_up(ckm_dataflow_get_op(df, into).kind);
     if (!up) {
         // The forward pass is the spine: it should be straight.
         fprintf(to, "  op%d -> op%d [weight=8];\n", (int)from, (int)into);
-    } else if (goes_up(ckm_dataflow_get_op(d->df, from).kind)) {
+    } else if (goes_up(ckm_dataflow_get_op(df, from).kind)) {
         fprintf(to, "  op%d -> op%d [dir=back, weight=2];\n", (int)into, (int)from);
     } else {
         // What a backward operator reads of the forward pass is what rematerialization is about.
-        const char *color = CKM_I_VERMILION;
-        if (d->facts != NULL) {
-            ckm_emit_class what = d->facts->ops[from].what;
-            color = what == CKM_EMIT_KEPT || what == CKM_EMIT_RECOMPUTED ? ckm_i_style_color(what) : "#888888";
-        }
-        fprintf(to, "  op%d -> op%d [color=\"%s\", style=dashed, minlen=0];\n", (int)from, (int)into, color);
+        fprintf(to, "  op%d -> op%d [color=\"%s\", style=dashed, minlen=0];\n", (int)from, (int)into, CKM_I_VERMILION);
     }
 }
 
 // Parameters and whatever else comes from outside would be a node or two at every operator. Drawn is only what operators
 // read that read nothing else: what the graph begins with.
-static void put_input(FILE *to, const drawing *d, int32_t t, int32_t v)
+static void put_input(FILE *to, const ckm_dataflow *df, int32_t t, int32_t v)
 {
-    ckm_dataflow_op op = ckm_dataflow_get_op(d->df, v);
+    ckm_dataflow_op op = ckm_dataflow_get_op(df, v);
     for (int32_t i = 0; i < op.n_inputs; i++) {
-        if (ckm_dataflow_producer(d->df, op.inputs[i]) >= 0) {
+        if (ckm_dataflow_producer(df, op.inputs[i]) >= 0) {
             return;
         }
     }
-    ckm_dataflow_tensor tensor = ckm_dataflow_get_tensor(d->df, t);
+    ckm_dataflow_tensor tensor = ckm_dataflow_get_tensor(df, t);
     char text[CKM_I_STYLE_TEXT];
     fprintf(to, "  t%d [shape=plaintext, style=\"\", label=\"", (int)t);
     ckm_i_dot_quote(to, tensor.name);
@@ -102,9 +78,9 @@ static void put_input(FILE *to, const drawing *d, int32_t t, int32_t v)
 }
 
 // Edges into an operator, one for each distinct operand.
-static void put_edges(FILE *to, const drawing *d, int32_t v)
+static void put_edges(FILE *to, const ckm_dataflow *df, int32_t v)
 {
-    ckm_dataflow_op op = ckm_dataflow_get_op(d->df, v);
+    ckm_dataflow_op op = ckm_dataflow_get_op(df, v);
     for (int32_t i = 0; i < op.n_inputs; i++) {
         bool repeated = false;
         for (int32_t j = 0; j < i && !repeated; j++) {
@@ -113,46 +89,29 @@ static void put_edges(FILE *to, const drawing *d, int32_t v)
         if (repeated) {
             continue;
         }
-        int32_t producer = ckm_dataflow_producer(d->df, op.inputs[i]);
+        int32_t producer = ckm_dataflow_producer(df, op.inputs[i]);
         if (producer >= 0) {
-            put_edge(to, d, producer, v);
+            put_edge(to, df, producer, v);
         } else {
-            put_input(to, d, op.inputs[i], v);
+            put_input(to, df, op.inputs[i], v);
         }
     }
 }
 
-static void put_legend(FILE *to, const drawing *d)
+static void put_graph(FILE *to, const ckm_dataflow *df)
 {
-    if (d->facts != NULL) {
-        const ckm_i_dot_legend rows[] = {
-            {class_fill[CKM_EMIT_KEPT], "kept for backward"},
-            {class_fill[CKM_EMIT_RECOMPUTED], "computed again"},
-            {class_fill[CKM_EMIT_PASSING], "freed before backward"},
-            {class_fill[CKM_EMIT_GRADIENT], "backward"},
-        };
-        ckm_i_dot_put_legend(to, rows, 4);
-    } else {
-        const ckm_i_dot_legend rows[] = {
-            {kind_fill[CKM_OP_FORWARD], "forward"},
-            {kind_fill[CKM_OP_LOSS], "loss"},
-            {kind_fill[CKM_OP_BACKWARD], "backward"},
-        };
-        ckm_i_dot_put_legend(to, rows, 3);
-    }
-}
-
-static void put_graph(FILE *to, const void *what)
-{
-    const drawing *d = what;
-    const ckm_dataflow *df = d->df;
+    const ckm_i_dot_legend rows[] = {
+        {kind_fill[CKM_OP_FORWARD], "forward"},
+        {kind_fill[CKM_OP_LOSS], "loss"},
+        {kind_fill[CKM_OP_BACKWARD], "backward"},
+    };
     ckm_i_dot_begin(to, ckm_dataflow_name(df));
-    put_legend(to, d);
+    ckm_i_dot_put_legend(to, ckm_dataflow_name(df), rows, 3);
     for (int32_t v = 0; v < ckm_dataflow_op_count(df); v++) {
-        put_op(to, d, v);
+        put_op(to, df, v);
     }
     for (int32_t v = 0; v < ckm_dataflow_op_count(df); v++) {
-        put_edges(to, d, v);
+        put_edges(to, df, v);
     }
     fputs("}\n", to);
 }
@@ -166,8 +125,7 @@ ckm_status ckm_emit_dot(const ckm_dataflow *df, const char *path, ckm_error *err
     ckm_status status = CKM_OK;
     CKM_I_CHECK(ckm_i_writer_open(&writer, path, err));
     CKM_I_TRY(ckm_i_plain_begin(&plain, err));
-    drawing d = {df, NULL};
-    put_graph(writer.stream, &d);
+    put_graph(writer.stream, df);
     ckm_i_plain_end(&plain);
     CKM_I_TRY(ckm_i_writer_commit(&writer, err));
 cleanup:
@@ -179,12 +137,10 @@ ckm_status ckm_emit_graph_figure(const ckm_dataflow *df, const char *path, ckm_e
 {
     CKM_I_NEED(df, err);
     CKM_I_NEED(path, err);
-    drawing d = {df, NULL};
-    return ckm_i_dot_draw(put_graph, &d, path, err);
+    return ckm_i_lanes_draw(df, NULL, path, err);
 }
 
 ckm_status ckm_i_figure_graph(const ckm_emit_facts *facts, const char *path, ckm_error *err)
 {
-    drawing d = {facts->df, facts};
-    return ckm_i_dot_draw(put_graph, &d, path, err);
+    return ckm_i_lanes_draw(facts->df, facts, path, err);
 }

@@ -54,7 +54,7 @@ static void put_network(FILE *to, const void *what)
     const ckm_i_dot_legend rows[] = {
         {network_input, "input"}, {with_parameters, "with parameters"}, {without_parameters, "without"}};
     ckm_i_dot_begin(to, ckm_graph_name(graph));
-    ckm_i_dot_put_legend(to, rows, 3);
+    ckm_i_dot_put_legend(to, ckm_graph_name(graph), rows, 3);
     for (int32_t t = 0; t < ckm_graph_tensor_count(graph); t++) {
         ckm_graph_tensor_info tensor = ckm_graph_get_tensor(graph, t);
         if (tensor.role == CKM_ROLE_INPUT) {

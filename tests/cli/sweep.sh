@@ -47,7 +47,8 @@ if command -v dot > /dev/null; then
         expect 0 graph graph.json --plot figure.$format
         [ -s figure.$format ] || fail "figure.$format is empty"
     done
-    grep -q 'grad_layer8' figure.svg || fail "figure.svg lacks an operator"
+    # Its box of the forward pass, and that of the backward pass beside it.
+    [ "$(grep -c '>layer8<' figure.svg)" -eq 2 ] || fail "figure.svg lacks an operator"
     [ "$(head -c 4 figure.pdf)" = %PDF ] || fail "figure.pdf is no PDF"
 else
     echo "note: graphviz is not installed; figures of graphs are not checked" >&2
