@@ -228,3 +228,19 @@ int cli_exit_of(ckm_solve_status status, bool has_schedule)
     }
     return status == CKM_SOLVE_INFEASIBLE ? CLI_INFEASIBLE : CLI_NONE_FOUND;
 }
+
+const char *cli_least_text(const ckm_solve_result *result, char *buf, size_t size)
+{
+    char text[64];
+    int64_t bytes = result->least_peak_bytes;
+    cli_show_bytes(bytes, text, sizeof text);
+    if (bytes < 0) {
+        buf[0] = '\0';
+    } else if (bytes < result->baseline_peak_bytes) {
+        snprintf(buf, size, "; a schedule at %s (%lld bytes) was found", text, (long long)bytes);
+    } else {
+        snprintf(buf, size, "; none below the run without rematerialization, %s (%lld bytes), was found", text,
+                 (long long)bytes);
+    }
+    return buf;
+}

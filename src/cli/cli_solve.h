@@ -71,4 +71,8 @@ const char *cli_status_text(ckm_solve_status status);  // "optimal", ...
 const char *cli_covers_text(ckm_bound_class covers);   // "order", ...; NULL for none
 int cli_exit_of(ckm_solve_status status, bool has_schedule);
 
+// "; a schedule at 2.52 MB (2519340 bytes) was found": what is known to fit where nothing fits the budget; empty where nothing was
+// looked for. Writes to buf and returns it.
+const char *cli_least_text(const ckm_solve_result *result, char *buf, size_t size);
+
 #endif

@@ -77,6 +77,7 @@ static void print_json(const task *t, const ckm_solve_result *r)
     cli_json_size(&json, "budget_bytes", r->budget_bytes);
     cli_json_size(&json, "baseline_peak_bytes", r->baseline_peak_bytes);
     cli_json_size(&json, "floor_bytes", proves_more ? t->least.lower_bound_bytes : r->floor_bytes);
+    cli_json_size(&json, "least_peak_bytes", r->least_peak_bytes);
     cli_json_real(&json, "bound_cost", r->bound_cost);
     cli_json_text(&json, "bound_covers", cli_covers_text(r->bound_covers));
     cli_json_real(&json, "gap", r->gap);
@@ -156,24 +157,23 @@ static void explain_absence(const ckm_solve_result *r)
 {
     char budget[64];
     char floor_text[64];
-    char known[64];
+    char known[160];
     cli_show_bytes(r->budget_bytes, budget, sizeof budget);
     cli_show_bytes(r->floor_bytes, floor_text, sizeof floor_text);
-    cli_show_bytes(r->least_peak_bytes, known, sizeof known);
+    cli_least_text(r, known, sizeof known);
     if (r->status != CKM_SOLVE_INFEASIBLE) {
         cli_failf("strategy %s found no schedule within %s and the limits given; proven: at least %s (%lld bytes) are "
-                  "needed; smallest budget known to fit: %s (%lld bytes)",
-                  r->strategy, budget, floor_text, (long long)r->floor_bytes, known, (long long)r->least_peak_bytes);
+                  "needed%s",
+                  r->strategy, budget, floor_text, (long long)r->floor_bytes, known);
     } else if (r->budget_bytes < r->floor_bytes) {
-        cli_failf("no schedule fits %s: every schedule needs at least %s (%lld bytes); smallest budget known to fit: "
-                  "%s (%lld bytes)",
-                  budget, floor_text, (long long)r->floor_bytes, known, (long long)r->least_peak_bytes);
+        cli_failf("no schedule fits %s: every schedule needs at least %s (%lld bytes)%s", budget, floor_text,
+                  (long long)r->floor_bytes, known);
     } else {
-        cli_failf("no schedule%s fits %s; smallest budget known to fit: %s (%lld bytes)",
+        cli_failf("no schedule%s fits %s%s",
                   r->bound_covers == CKM_BOUND_FRONTIER ? " that advances by stages"
                   : r->bound_covers == CKM_BOUND_ORDER  ? " in the graph's order"
                                                         : "",
-                  budget, known, (long long)r->least_peak_bytes);
+                  budget, known);
     }
 }
 

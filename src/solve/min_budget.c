@@ -15,8 +15,11 @@
 
 // The first round may spend 1/FIRST_SHARE of the time on the lower bound, EASIER times that on each budget above it, where
 // something is found soon as a rule, and halves what is open so many times; every later one spends twice as much, and halves
-// once more.
-enum { FIRST_SHARE = 32, EASIER = 4, FIRST_HALVINGS = 2 };
+// once more. Each begins with search for schedules of ever smaller peak, for DOWN times what goes into the lower bound.
+enum { FIRST_SHARE = 32, EASIER = 4, DOWN = 8, FIRST_HALVINGS = 2 };
+
+// That search where there is no limit.
+static const double down_seconds = 5.0;
 
 typedef struct search {
     const ckm_dataflow *df;
@@ -101,9 +104,8 @@ cleanup:
 // The reverse pebble game: a lower bound for every schedule, and a schedule of hardly any memory.
 static ckm_status play(search *s, ckm_error *err)
 {
-    const ckm_solve_options *o = s->options;
-    ckm_i_memory_floor_options limits = {ckm_i_memory_floor_work(CKM_I_MEMORY_FLOOR_LONG, o->time_limit_seconds),
-                                         s->best};
+    double limit = s->options->time_limit_seconds;
+    ckm_i_memory_floor_options limits = {ckm_i_memory_floor_work(CKM_I_MEMORY_FLOOR_LONG, limit), s->best};
     ckm_i_memory_floor_result found;
     ckm_schedule *schedule = NULL;
     ckm_i_pebbling game;
@@ -119,10 +121,7 @@ static ckm_status play(search *s, ckm_error *err)
         CKM_I_TRY(ckm_i_pebbling_init_again(&game, s->df, err));
         CKM_I_TRY(ckm_i_memory_floor_find(&game, &limits, &found, err));
     }
-    ckm_solve_options writing = *o;
-    writing.stop = game_is_over;
-    writing.user = s;
-    CKM_I_TRY(ckm_i_pebbling_least(&game, found.enough_bytes, s->best, limits.work, &writing, &schedule, err));
+    CKM_I_TRY(ckm_i_pebbling_least(&game, found.enough_bytes, s->best, limits.work, game_is_over, s, &schedule, err));
     if (schedule != NULL) {
         ckm_schedule_info info = *ckm_schedule_get_info(schedule);
         snprintf(info.strategy, sizeof info.strategy, "pebbling");
@@ -131,6 +130,32 @@ static ckm_status play(search *s, ckm_error *err)
     }
 cleanup:
     ckm_i_pebbling_dispose(&game);
+    return status;
+}
+
+// Search from the schedule of least peak downwards.
+static ckm_status come_down(search *s, double seconds, int round, ckm_error *err)
+{
+    ckm_solve_options options = *s->options;
+    double end = s->start_seconds + options.time_limit_seconds;
+    double now = ckm_i_clock_seconds();
+    double until = seconds > 0 ? fmin(now + DOWN * seconds, end) : now + down_seconds;
+    ckm_i_solver solver;
+    ckm_status status = CKM_OK;
+    options.seed += (uint64_t)round;
+    options.progress = NULL;
+    options.log = NULL;
+    ckm_i_solver_init(&solver, s->df, &options, s->lower);
+    CKM_I_TRY(ckm_i_solver_note_least(&solver, s->schedule, err));
+    CKM_I_TRY(ckm_i_least_peak(&solver, ckm_i_strategy_find(NULL), s->lower, until, err));
+    ckm_schedule **found = solver.best_schedule != NULL ? &solver.best_schedule : &solver.least_schedule;
+    if (*found != NULL) {
+        ckm_schedule *schedule = *found;
+        *found = NULL;
+        status = take_better(s, schedule, err);
+    }
+cleanup:
+    ckm_i_solver_dispose(&solver);
     return status;
 }
 
@@ -147,7 +172,8 @@ static ckm_status try_budget(search *s, int64_t budget, double seconds, bool *un
     options.time_limit_seconds = seconds;
     options.progress = NULL;
     options.log = NULL;
-    CKM_I_CHECK(ckm_i_solve_above(s->df, &options, s->floor_bytes, &result, err));
+    const ckm_i_known known = {.bound_cost = NAN, .of_many = true};
+    CKM_I_CHECK(ckm_i_solve_known(s->df, &options, s->floor_bytes, &known, &result, err));
     ckm_status status = CKM_OK;
     *undecided = false;
     if (result.schedule != NULL) {
@@ -188,6 +214,7 @@ static ckm_status run_rounds(search *s, ckm_error *err)
     double seconds = limit > 0 ? limit / FIRST_SHARE : 0;
     for (int round = 0; !should_stop(s); round++) {
         bool all_decided = true;
+        CKM_I_CHECK(come_down(s, seconds, round, err));
         int64_t rest = limit > 0 && round < 60 ? (s->best - s->lower) >> (round + FIRST_HALVINGS) : 0;
         CKM_I_CHECK(run_round(s, seconds, rest, &all_decided, err));
         if (!all_decided && limit <= 0) {

@@ -19,8 +19,9 @@
 // "optimal" means within 0.01 %.
 static const double optimal_gap = 1e-4;
 
-// Time spent at most, when nothing fits, on finding out what would.
-static const double least_peak_seconds = 1.0;
+// Time spent on finding out what would fit when nothing does: at least so many seconds, of which this many may be after the time
+// limit; up to this share of the limit, and at most so many.
+static const double least_peak_seconds = 1.0, least_peak_late = 0.8, least_peak_share = 0.25, least_peak_most = 5.0;
 
 // Budgets up to so many times the floor begin with a schedule of the reverse pebble game, on graphs of up to so many
 // operators, where it takes less than a second; there is a share of the time for it, and one for further ones and for leaving
@@ -51,7 +52,6 @@ static ckm_status offer_baseline(ckm_i_solver *solver, ckm_solve_result *result,
     CKM_I_TRY(ckm_schedule_simulate(solver->df, baseline, NULL, &figures, err));
     result->baseline_cost = figures.cost;
     result->baseline_peak_bytes = figures.peak_bytes;
-    solver->least_peak_bytes = figures.peak_bytes;
 cleanup:
     ckm_schedule_free(baseline);
     return status;
@@ -66,7 +66,9 @@ static void conclude(ckm_i_solver *solver, ckm_solve_result *result)
     }
     result->bound_cost = ckm_i_solver_told_bound(solver);
     result->bound_covers = isnan(solver->bound_cost) ? CKM_BOUND_NONE : solver->bound_covers;
-    result->least_peak_bytes = solver->least_peak_bytes;
+    // The run without rematerialization is known to everybody: it is an answer where smaller ones were looked for.
+    bool known = solver->looked_for_least || solver->least_peak_bytes < result->baseline_peak_bytes;
+    result->least_peak_bytes = found || known ? solver->least_peak_bytes : -1;
     result->cost = found ? solver->best_cost : -1;
     result->peak_bytes = found ? solver->best_peak_bytes : -1;
     result->gap = found ? ckm_i_solver_gap(solver) : NAN;
@@ -103,12 +105,13 @@ static void describe(const ckm_i_solver *solver, const ckm_solve_result *result)
 }
 
 // Where the budget is so close to the floor, a search may find nothing.
-static bool is_near_floor(const ckm_i_solver *solver, const ckm_i_strategy *strategy, int64_t floor_bytes)
+static bool is_near_floor(const ckm_i_solver *solver, const ckm_i_strategy *strategy, int64_t floor_bytes,
+                          int64_t baseline_peak_bytes)
 {
     return strategy->takes_any_schedule && strategy->is_thorough && solver->best_schedule == NULL &&
            solver->options->cost_limit < 0 && solver->df->n_ops <= most_ops_near_floor &&
            (double)solver->budget_bytes < near_floor * (double)floor_bytes &&
-           solver->budget_bytes < solver->least_peak_bytes;  // that of the run without rematerialization
+           solver->budget_bytes < baseline_peak_bytes;
 }
 
 // The reverse pebble game's schedule first, and some of the time for leaving out what need not be computed again.
@@ -127,10 +130,32 @@ cleanup:
     return status;
 }
 
+// Until when to look for what would fit: some time, and never much beyond the limit.
+static double until_least(const ckm_i_solver *solver)
+{
+    double limit = solver->options->time_limit_seconds;
+    double now = ckm_i_clock_seconds();
+    double most = limit > 0.0 ? fmin(fmax(limit * least_peak_share, least_peak_seconds), least_peak_most)
+                              : least_peak_most;
+    return limit > 0.0 ? fmin(now + most, solver->start_seconds + limit + least_peak_late) : now + most;
+}
+
+// Up to so many times the floor some of the time is kept for that, up to a share and so many seconds; what is found by then is
+// made better in it instead.
+static const double may_fail = 1.6, kept_share = 0.1, kept_most = 3.0;
+
+static double kept_seconds(const ckm_i_solver *solver, const ckm_i_strategy *strategy, int64_t floor_bytes)
+{
+    double limit = solver->options->time_limit_seconds;
+    bool kept = limit > 0.0 && strategy->takes_any_schedule && solver->best_schedule == NULL &&
+                (double)solver->budget_bytes < may_fail * (double)floor_bytes;
+    return kept ? fmin(limit * kept_share, kept_most) : 0.0;
+}
+
 // Runs the strategy and what belongs to it. Where the floor refutes the budget, one that is not thorough still has a
 // little time, as long as the graph's own figure allows any hope: what it meets is known to fit more.
 static ckm_status run(ckm_i_solver *solver, const ckm_i_strategy *strategy, int64_t floor_bytes,
-                      const ckm_i_known *known, ckm_error *err)
+                      int64_t baseline_peak_bytes, const ckm_i_known *known, ckm_error *err)
 {
     const ckm_solve_options *options = solver->options;
     bool comes_back = known != NULL && known->comes_back;
@@ -142,14 +167,17 @@ static ckm_status run(ckm_i_solver *solver, const ckm_i_strategy *strategy, int6
     } else if (refuted) {
         solver->deadline_seconds = fmin(solver->deadline_seconds, ckm_i_clock_seconds() + least_peak_seconds);
     }
-    if (!solver->infeasible && is_near_floor(solver, strategy, floor_bytes)) {
+    if (!solver->infeasible && is_near_floor(solver, strategy, floor_bytes, baseline_peak_bytes)) {
         solver->is_near_floor = true;
         CKM_I_TRY(begin_near_floor(solver, err));
     }
+    double deadline = solver->deadline_seconds;
+    solver->deadline_seconds -= of_many ? 0.0 : kept_seconds(solver, strategy, floor_bytes);
     if (!solver->infeasible) {
         CKM_I_TRY(options->reorder ? ckm_i_reorder_run(solver, strategy, &ckm_i_strategy_local_search, err)
                                    : ckm_i_presolve_run(solver, strategy, err));
     }
+    solver->deadline_seconds = deadline;
     if (comes_back && !solver->infeasible_claimed) {
         goto cleanup;
     }
@@ -161,7 +189,7 @@ static ckm_status run(ckm_i_solver *solver, const ckm_i_strategy *strategy, int6
     }
     // An engine's word that nothing fits is held against what the reverse pebble game builds, whatever the strategy.
     if (solver->best_schedule == NULL && ((strategy->is_thorough && !of_many) || solver->infeasible_claimed)) {
-        CKM_I_TRY(ckm_i_least_peak(solver, strategy, floor_bytes, least_peak_seconds, err));
+        CKM_I_TRY(ckm_i_least_peak(solver, strategy, floor_bytes, until_least(solver), err));
     }
     if (strategy->takes_any_schedule) {
         CKM_I_TRY(ckm_i_leave_out(solver, err));
@@ -215,7 +243,7 @@ ckm_status ckm_i_solve_known(const ckm_dataflow *df, const ckm_solve_options *op
     if (known != NULL) {
         use_known(&solver, known);
     }
-    CKM_I_TRY(run(&solver, strategy, floor_bytes, known, err));
+    CKM_I_TRY(run(&solver, strategy, floor_bytes, found.baseline_peak_bytes, known, err));
     conclude(&solver, &found);
     found.seconds = ckm_i_clock_seconds() - solver.start_seconds;
     if (found.schedule != NULL) {

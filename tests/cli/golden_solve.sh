@@ -3,7 +3,7 @@
 . "$(dirname "$0")/lib.sh"
 
 cp "$data/unit_chain8.json" graph.json
-solve_keys="status cost baseline_cost overhead peak_bytes budget_bytes baseline_peak_bytes floor_bytes bound_cost \
+solve_keys="status cost baseline_cost overhead peak_bytes budget_bytes baseline_peak_bytes floor_bytes least_peak_bytes bound_cost \
 bound_covers gap seconds strategy"
 verify_keys="ok cost peak_bytes why"
 

@@ -72,7 +72,8 @@ static void a_budget_below_the_floor_is_infeasible_to_every_strategy(void **stat
             }
             assert_null(below.schedule);
             assert_int_equal(below.floor_bytes, PROVEN);
-            assert_true(below.least_peak_bytes >= PROVEN);
+            assert_true(below.least_peak_bytes >= PROVEN ||
+                        below.least_peak_bytes == -1);  // -1: nothing was looked for
         }
     }
     ckm_dataflow_free(df);

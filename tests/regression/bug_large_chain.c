@@ -91,11 +91,29 @@ static void a_chain_of_fifty_thousand_by_name(void **state)
     ckm_dataflow_free(df);
 }
 
+// Close to the least memory a chain needs many more runs than operators.
+static void a_chain_close_to_the_floor(void **state)
+{
+    (void)state;
+    ckm_dataflow *df = make_chain(5000);
+    ckm_solve_options options = CKM_SOLVE_OPTIONS_INIT;
+    ckm_solve_result result;
+    options.strategy = "griewank";
+    options.budget_bytes = ckm_dataflow_memory_floor(df) + 2;
+    options.time_limit_seconds = 0;
+    assert_int_equal(ckm_solve(df, &options, &result, NULL), CKM_OK);
+    assert_non_null(result.schedule);
+    assert_true(result.cost > 8 * result.baseline_cost);
+    ckm_solve_result_dispose(&result);
+    ckm_dataflow_free(df);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_chain_of_fifty_thousand_by_name),
         cmocka_unit_test(a_chain_of_two_million_operators),
+        cmocka_unit_test(a_chain_close_to_the_floor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -73,10 +73,10 @@ class Solution:
         proven = self.status == "infeasible"
         # A proof for frontier-advancing schedules says nothing about others, so the memory floor is used for them.
         impossible = max(self.floor_bytes - 1, self.budget_bytes if proven and self.bound_covers != "frontier" else 0)
-        known = f"{self.least_peak_bytes:,} bytes are known to fit" if self.least_peak_bytes is not None else "no budget is known to fit"
+        known = f"a schedule at {self.least_peak_bytes:,} bytes was found; " if self.least_peak_bytes is not None else ""
         which = "frontier-advancing schedule" if proven and self.bound_covers == "frontier" else "schedule"
         raise InfeasibleError(
-            f"{f'no {which} fits' if proven else 'no schedule was found within'} {self.budget_bytes:,} bytes; {known}; "
+            f"{f'no {which} fits' if proven else 'no schedule was found within'} {self.budget_bytes:,} bytes; {known}"
             f"{impossible:,} bytes are proven too small",
             proven=proven,
             budget_bytes=self.budget_bytes,

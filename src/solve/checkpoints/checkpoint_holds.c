@@ -11,9 +11,9 @@
 #include "base/error.h"
 #include "schedule/schedule_order.h"
 
-// Spans an operator at most on average, and computations: what needs more is no schedule that anybody wants, and none that
-// is made in the time there is.
-static const int64_t most_spans = 64, most_computations = 8;
+// Spans an operator at most on average, and computations, of which so many are never too many: close to the least memory a chain
+// needs dozens an operator.
+static const int64_t most_spans = 64, most_computations = 8, few_computations = 2000000;
 
 // Operands looked at between two looks at the clock.
 static const int64_t check_period = 50000;
@@ -179,7 +179,7 @@ static bool gives_up(closing *c)
         c->work = 0;
         c->given_up = c->stop != NULL && c->stop(c->user);
     }
-    c->given_up = c->given_up || c->n > most_computations * c->df->n_ops;
+    c->given_up = c->given_up || (c->n > few_computations && c->n > most_computations * c->df->n_ops);
     return c->given_up;
 }
 

@@ -31,6 +31,7 @@ void ckm_i_solver_init(ckm_i_solver *solver, const ckm_dataflow *df, const ckm_s
 void ckm_i_solver_dispose(ckm_i_solver *solver)
 {
     ckm_schedule_free(solver->best_schedule);
+    ckm_schedule_free(solver->least_schedule);
     ckm_i_stages_free(solver->best_stages);
 }
 
@@ -134,6 +135,42 @@ static void note_peak(ckm_i_solver *solver, int64_t peak_bytes)
     }
 }
 
+static ckm_status copy_steps(const ckm_schedule *from, ckm_schedule **out, ckm_error *err)
+{
+    ckm_schedule *copy = NULL;
+    ckm_status status = CKM_OK;
+    CKM_I_TRY(ckm_schedule_create(&copy, err));
+    for (int64_t i = 0; i < ckm_schedule_step_count(from); i++) {
+        ckm_step step = ckm_schedule_get_step(from, i);
+        CKM_I_TRY(ckm_schedule_append(copy, &step, err));
+    }
+    *out = copy;
+    copy = NULL;
+cleanup:
+    ckm_schedule_free(copy);
+    return status;
+}
+
+// Keeps a schedule of less peak than the one that is kept, once the verifier agrees.
+static ckm_status keep_least(ckm_i_solver *solver, const ckm_schedule *schedule, int64_t peak_bytes, ckm_error *err)
+{
+    ckm_schedule *copy = NULL;
+    ckm_verdict verdict;
+    if (solver->least_schedule != NULL && peak_bytes >= solver->least_schedule_peak_bytes) {
+        return CKM_OK;
+    }
+    CKM_I_CHECK(ckm_schedule_verify(solver->df, schedule, -1, &verdict, err));
+    if (!verdict.ok || verdict.peak_bytes != peak_bytes) {
+        return ckm_i_error(err, CKM_ERR_INTERNAL, "the verifier disagrees with a peak of %lld bytes: %s",
+                           (long long)peak_bytes, verdict.ok ? "it is another one" : verdict.why);
+    }
+    CKM_I_CHECK(copy_steps(schedule, &copy, err));
+    ckm_schedule_free(solver->least_schedule);
+    solver->least_schedule = copy;
+    solver->least_schedule_peak_bytes = peak_bytes;
+    return CKM_OK;
+}
+
 static bool improves(const ckm_i_solver *solver, int64_t cost, int64_t peak_bytes)
 {
     return peak_bytes <= solver->budget_bytes && cost < INT64_MAX &&
@@ -177,12 +214,11 @@ ckm_status ckm_i_solver_offer_schedule(ckm_i_solver *solver, const ckm_schedule 
     ckm_status status = CKM_OK;
     CKM_I_TRY(ckm_schedule_simulate(solver->df, schedule, NULL, &result, err));
     note_peak(solver, result.peak_bytes);
+    if (solver->best_schedule == NULL && result.peak_bytes > solver->budget_bytes) {
+        CKM_I_TRY(keep_least(solver, schedule, result.peak_bytes, err));
+    }
     if (improves(solver, result.cost, result.peak_bytes)) {
-        CKM_I_TRY(ckm_schedule_create(&copy, err));
-        for (int64_t i = 0; i < ckm_schedule_step_count(schedule); i++) {
-            ckm_step step = ckm_schedule_get_step(schedule, i);
-            CKM_I_TRY(ckm_schedule_append(copy, &step, err));
-        }
+        CKM_I_TRY(copy_steps(schedule, &copy, err));
         status = accept(solver, copy, result.cost, result.peak_bytes, source, err);
         copy = NULL;
         CKM_I_TRY(status);
@@ -192,6 +228,16 @@ ckm_status ckm_i_solver_offer_schedule(ckm_i_solver *solver, const ckm_schedule 
 cleanup:
     ckm_schedule_free(copy);
     return status;
+}
+
+ckm_status ckm_i_solver_note_least(ckm_i_solver *solver, const ckm_schedule *schedule, ckm_error *err)
+{
+    ckm_simulation facts;
+    CKM_I_CHECK(ckm_schedule_simulate(solver->df, schedule, NULL, &facts, err));
+    CKM_I_CHECK(keep_least(solver, schedule, facts.peak_bytes, err));
+    note_peak(solver, facts.peak_bytes);
+    ckm_i_solver_note(solver, facts.cost, facts.peak_bytes, ckm_i_schedule_class(solver->df, schedule));
+    return CKM_OK;
 }
 
 ckm_status ckm_i_solver_offer_plain(ckm_i_solver *solver, ckm_error *err)

@@ -48,7 +48,12 @@ struct ckm_i_solver {
     ckm_schedule *best_schedule;         // NULL: none fits yet
     ckm_i_stages *best_stages;           // its matrices when it was handed in as such, else NULL
     int64_t best_cost, best_peak_bytes;  // -1: none
-    int64_t least_peak_bytes;            // of everything handed in, over budget or not; -1
+    // What is known to fit: the least peak of everything handed in, over budget or not, -1; while nothing is within the budget,
+    // the schedule of least peak that was handed in as a list of steps, NULL; whether anybody has looked for smaller ones.
+    int64_t least_peak_bytes;
+    ckm_schedule *least_schedule;
+    int64_t least_schedule_peak_bytes;
+    bool looked_for_least;
     char best_source[64];
     ckm_bound_class best_class;  // the narrowest class that the best schedule belongs to
     double bound_cost;           // the largest of all handed in; NAN: none
@@ -93,6 +98,9 @@ ckm_status ckm_i_solver_offer(ckm_i_solver *solver, ckm_i_stages *stages, const 
 // The same for a list of steps.
 ckm_status ckm_i_solver_offer_schedule(ckm_i_solver *solver, const ckm_schedule *schedule, const char *source,
                                        ckm_error *err) CKM_NODISCARD;
+// Takes note of a schedule as one that is known to fit its own peak, which it is not handed in for: the strategy may answer for
+// a class that it does not belong to. CKM_ERR_INTERNAL when the verifier refuses it.
+ckm_status ckm_i_solver_note_least(ckm_i_solver *solver, const ckm_schedule *schedule, ckm_error *err) CKM_NODISCARD;
 // Hands in the run without rematerialization.
 ckm_status ckm_i_solver_offer_plain(ckm_i_solver *solver, ckm_error *err) CKM_NODISCARD;
 // Hands in a proven lower bound on the cost under the budget, for a class of schedules. Bounds for a wider

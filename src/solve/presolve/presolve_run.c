@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A strategy on the reduced problem: what it finds is handed on at once, as schedules and bounds of the original.
 #include "base/error.h"
+#include "schedule/schedule_order.h"
 #include "solve/presolve/presolve.h"
 
 static ckm_i_presolve_level level_for(const ckm_i_strategy *strategy, const ckm_dataflow *df)
@@ -54,6 +55,23 @@ cleanup:
     return status;
 }
 
+// Where nothing fits, the schedule of least peak that was met: also over the budget, it fits its own peak.
+static ckm_status hand_least(const handover *h, ckm_error *err)
+{
+    const ckm_schedule *least = h->inner.least_schedule;
+    ckm_schedule *mapped = NULL;
+    ckm_status status = CKM_OK;
+    if (h->outer->best_schedule != NULL || least == NULL ||
+        ckm_i_schedule_class(h->p->reduced, least) < CKM_BOUND_ORDER) {
+        return CKM_OK;
+    }
+    CKM_I_TRY(ckm_i_presolve_map_back(h->p, least, &mapped, err));
+    CKM_I_TRY(ckm_i_solver_note_least(h->outer, mapped, err));
+cleanup:
+    ckm_schedule_free(mapped);
+    return status;
+}
+
 // Hands on what is new.
 static void hand_on(handover *h, const char *source)
 {
@@ -87,6 +105,10 @@ static ckm_status offer_start(handover *h, ckm_error *err)
     if (h->outer->best_schedule != NULL && h->outer->best_class >= CKM_BOUND_ORDER) {
         CKM_I_TRY(ckm_i_presolve_map_forward(h->p, h->outer->best_schedule, &start, err));
         CKM_I_TRY(ckm_i_solver_offer_schedule(&h->inner, start, h->outer->best_source, err));
+    } else if (h->outer->best_schedule == NULL && h->outer->least_schedule != NULL &&
+               ckm_i_schedule_class(h->outer->df, h->outer->least_schedule) >= CKM_BOUND_ORDER) {
+        CKM_I_TRY(ckm_i_presolve_map_forward(h->p, h->outer->least_schedule, &start, err));
+        CKM_I_TRY(ckm_i_solver_note_least(&h->inner, start, err));
     }
 cleanup:
     ckm_schedule_free(start);
@@ -153,6 +175,7 @@ static ckm_status run_reduced(ckm_i_solver *solver, const ckm_i_presolve *p, con
     CKM_I_TRY(strategy->run(&h.inner, err));
     hand_lines(&h.inner, p, solver);
     hand_on(&h, strategy->name);
+    CKM_I_TRY(hand_least(&h, err));
     solver->engines_err = solver->engines_err || h.inner.engines_err;
     if (h.inner.infeasible && h.inner.infeasible_claimed) {
         ckm_i_solver_claim_infeasible(solver, h.inner.infeasible_covers, "presolved");

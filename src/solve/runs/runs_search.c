@@ -51,6 +51,11 @@ static const double first_price = 8.0, leap_price = 20.0, much_dearer = 1.06, de
 static const double highest_price = 60.0;  // from there it begins again
 enum { states_a_price = 512, states_a_look = 64 };
 
+// On the way to the least peak, a step down is this share of what is above the least at first and at most, and at last, and has so
+// much of the time.
+static const double first_descent = 0.25, last_descent = 0.004, descent_slice = 0.1;
+static const int64_t descent_states = 2000;  // at most, for each operator
+
 // Rooms for runs, for each operator and in bytes of rows.
 enum { most_runs = 24 };
 static const int64_t most_row_bytes = INT64_C(64) << 20;
@@ -94,6 +99,21 @@ static ckm_status hand_in(search *s, ckm_error *err)
     }
     s->handed_cost = s->best_cost;
     CKM_I_TRY(ckm_i_schedule_from_order(s->q.df, s->best, s->n_best, &made, err));
+    CKM_I_TRY(ckm_i_solver_offer_schedule(s->solver, made, "runs", err));
+cleanup:
+    ckm_schedule_free(made);
+    return status;
+}
+
+// What was nearest where nothing fits: a little more memory than the budget may be enough for it.
+static ckm_status hand_in_nearest(const search *s, ckm_error *err)
+{
+    ckm_schedule *made = NULL;
+    ckm_status status = CKM_OK;
+    if (s->best_cost < INT64_MAX || s->n_nearest == 0) {
+        return CKM_OK;
+    }
+    CKM_I_TRY(ckm_i_schedule_from_order(s->q.df, s->nearest, s->n_nearest, &made, err));
     CKM_I_TRY(ckm_i_solver_offer_schedule(s->solver, made, "runs", err));
 cleanup:
     ckm_schedule_free(made);
@@ -332,23 +352,101 @@ static ckm_status run(search *s, ckm_error *err)
     return hand_in(s, err);
 }
 
+// Loads a schedule's runs. False where there is none, it is not of the class, or there is no room for it.
+static bool load_schedule(search *s, const ckm_schedule *from)
+{
+    int32_t n = 0;
+    if (from == NULL || (s->q.keeps_order && ckm_i_schedule_class(s->q.df, from) < CKM_BOUND_ORDER)) {
+        return false;
+    }
+    for (int64_t i = 0; i < from->n_steps && n < s->q.cap; i++) {
+        if (from->steps[i].kind == CKM_STEP_COMPUTE) {
+            s->best[n++] = from->steps[i].index;
+        }
+    }
+    if (n == s->q.cap) {
+        return false;
+    }
+    ckm_i_runs_load(&s->q, s->best, n);
+    return true;
+}
+
 // The solver's best schedule to begin with, where it keeps the order.
 static void take_best(search *s)
 {
-    const ckm_schedule *best = s->solver->best_schedule;
-    int32_t n = 0;
-    if (best == NULL || (s->q.keeps_order && s->solver->best_class < CKM_BOUND_ORDER)) {
-        return;
-    }
-    for (int64_t i = 0; i < best->n_steps && n < s->q.cap; i++) {
-        if (best->steps[i].kind == CKM_STEP_COMPUTE) {
-            s->best[n++] = best->steps[i].index;
-        }
-    }
-    if (n < s->q.cap) {
-        ckm_i_runs_load(&s->q, s->best, n);
+    if (load_schedule(s, s->solver->best_schedule)) {
         remember(s);
     }
+}
+
+static int64_t peak_of(const ckm_i_runs *q)
+{
+    int64_t peak = 0;
+    for (int32_t i = 0; i < q->n; i++) {
+        peak = q->at.used[i] > peak ? q->at.used[i] : peak;
+    }
+    return peak;
+}
+
+// Leaps until a sequence is within `target_bytes`, for so many seconds.
+static bool get_within(search *s, const int32_t *from, int32_t n, int64_t target_bytes, double until)
+{
+    s->q.budget_bytes = target_bytes;
+    s->price = price_of(s, leap_price);
+    s->best_cost = INT64_MAX;
+    s->nearest_excess = INT64_MAX;
+    s->search_end_seconds = until;
+    s->most_states = s->states + descent_states * s->q.df->n_ops;
+    ckm_i_runs_load(&s->q, from, n);
+    remember(s);
+    while (!is_over(s)) {
+        if (ckm_i_rng_below(&s->m.rng, deep_leaps) == 0) {
+            leap_deep(s);
+        } else {
+            leap(s);
+        }
+    }
+    return s->best_cost < INT64_MAX;
+}
+
+// The budget comes down from the peak of the schedule known to need least, by less each time that nothing is found within it.
+static ckm_status come_down(search *s, int64_t least_bytes, ckm_error *err)
+{
+    ckm_i_runs *q = &s->q;
+    double end = s->end_seconds;
+    double slice = (end - ckm_i_clock_seconds()) * descent_slice;
+    double share = first_descent;
+    ckm_status status = CKM_OK;
+    int32_t *lowest = ckm_i_malloc((size_t)q->cap, sizeof *lowest);
+    if (lowest == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    s->end_seconds = -INFINITY;  // the first sequence within a budget will do
+    if (!load_schedule(s, s->solver->least_schedule)) {
+        ckm_i_runs_load(q, s->plain, q->df->n_ops);
+    }
+    for (int64_t peak = peak_of(q); peak > least_bytes && share >= last_descent;) {
+        int32_t n = q->n;
+        int64_t target = peak - 1 - (int64_t)((double)(peak - 1 - least_bytes) * share);
+        double now = ckm_i_clock_seconds();
+        if (now >= end || ckm_i_solver_should_stop(s->solver)) {
+            break;
+        }
+        memcpy(lowest, q->at.op, (size_t)n * sizeof *lowest);
+        if (get_within(s, lowest, n, target, fmin(end, now + slice))) {
+            ckm_i_runs_load(q, s->best, s->n_best);
+            peak = peak_of(q);
+            s->handed_cost = INT64_MAX;
+            CKM_I_TRY(hand_in(s, err));
+            share = fmin(2.0 * share, first_descent);
+        } else {
+            ckm_i_runs_load(q, lowest, n);
+            share *= 0.5;
+        }
+    }
+cleanup:
+    free(lowest);
+    return status;
 }
 
 static int64_t most_places(const ckm_dataflow *df)
@@ -391,8 +489,13 @@ ckm_status ckm_i_runs_search(ckm_i_solver *solver, const ckm_i_runs_options *opt
     for (int32_t v = 0; v < df->n_ops; v++) {
         s.plain[v] = v;
     }
-    take_best(&s);
-    CKM_I_TRY(run(&s, err));
+    if (options->least_bytes > 0) {
+        CKM_I_TRY(come_down(&s, options->least_bytes, err));
+    } else {
+        take_best(&s);
+        CKM_I_TRY(run(&s, err));
+        CKM_I_TRY(hand_in_nearest(&s, err));
+    }
     ckm_i_solver_log(solver, CKM_LOG_INFO, "runs: %lld states in sequences of %d runs", (long long)s.states, s.q.n);
 cleanup:
     free(s.best);

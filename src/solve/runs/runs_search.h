@@ -13,10 +13,11 @@ typedef struct ckm_i_runs_options {
     double seconds;         // wall time
     double search_seconds;  // and as long as nothing fits, at least so many
     int64_t states;         // changes tried at most; 0: no limit
+    int64_t least_bytes;    // > 0: looks for sequences of ever smaller peak instead, down to this, whatever they cost
 } ckm_i_runs_options;
 
 // Searches from the solver's best schedule, if it is of the class; else, and where the order is kept, from the run without
-// rematerialization. Hands in what it finds on the way. Ends at its limits or when the solver should stop.
+// rematerialization. Hands in what it finds on the way, and in the end, where nothing fits, what is nearest. Ends at its limits or when the solver should stop.
 ckm_status ckm_i_runs_search(ckm_i_solver *solver, const ckm_i_runs_options *options, ckm_error *err) CKM_NODISCARD;
 
 #endif

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // griewank: binomial checkpointing (Griewank & Walther 2000) on the chain of articulation points, swept over
 // the number of checkpoint slots.
+#include <math.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -41,8 +42,9 @@ static ckm_status bisect(ckm_i_solver *solver, const ckm_i_griewank *gw, ckm_err
     int32_t high = ckm_i_griewank_states(gw) + 1;
     ckm_status status = CKM_OK;
     while (high - low > 1 && !ckm_i_solver_should_stop(solver)) {
-        // Few slots may take more computations than can be listed, so the first guesses are near the middle of the scale.
-        int32_t slots = low + (high - low) / 2;
+        // By ratios, as a few slots are enough for chains of any length.
+        int32_t slots = (int32_t)sqrt((double)(low + 2) * (double)(high + 1)) - 1;
+        slots = slots <= low ? low + 1 : slots;
         int64_t peak = -1;
         ckm_i_holds_dispose(&holds);
         CKM_I_TRY(ckm_i_griewank_hold(gw, slots, &holds, err));

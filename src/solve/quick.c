@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "solve/quick.h"
+
+#include <math.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "solve/strategies/solve_registry.h"
+
+static const struct {
+    const ckm_i_strategy *strategy;
+    double times;
+} quick[] = {
+    {&ckm_i_strategy_checkpoint_last, 1.0},
+    {&ckm_i_strategy_checkpoint_all, 1.0},
+    {&ckm_i_strategy_checkpoint_all_ap, 1.0},
+    {&ckm_i_strategy_chen_sqrt, 1.0},
+    {&ckm_i_strategy_chen_sqrt_ap, 1.0},
+    {&ckm_i_strategy_griewank, 4.0},
+    {&ckm_i_strategy_dtr, 4.0},
+    {&ckm_i_strategy_chen_greedy, 1.0},
+    {&ckm_i_strategy_chen_greedy_ap, 1.0},
+};
+
+ckm_status ckm_i_quick_run(ckm_i_solver *solver, double seconds, ckm_error *err)
+{
+    double deadline = solver->deadline_seconds;
+    ckm_status status = CKM_OK;
+    for (size_t i = 0; i < sizeof quick / sizeof quick[0]; i++) {
+        solver->deadline_seconds = fmin(deadline, ckm_i_clock_seconds() + quick[i].times * seconds);
+        if (ckm_i_solver_should_stop(solver)) {
+            break;
+        }
+        CKM_I_TRY(quick[i].strategy->run(solver, err));
+    }
+cleanup:
+    solver->deadline_seconds = deadline;
+    return status;
+}
