@@ -318,6 +318,34 @@ bool ckm_i_milp_proves_infeasible(const ckm_i_milp *m, const double *row_dual)
     return safe_bound(m, row_dual, 0.0) > 0.0;
 }
 
+// The least activity of the row, or of its negative, less what rounding may amount to.
+static double least_activity(const ckm_i_milp *m, int32_t row, double sign)
+{
+    double sum = 0.0;
+    double magnitude = 0.0;
+    for (int64_t e = m->row_start[row]; e < row_end(m, row); e++) {
+        double value = sign * m->entry_value[e];
+        double term = value * (value > 0.0 ? m->lower : m->upper)[m->entry_col[e]];
+        sum += term;
+        magnitude += fabs(term);
+    }
+    return sum - magnitude * DBL_EPSILON * (double)(row_end(m, row) - m->row_start[row] + 8);
+}
+
+bool ckm_i_milp_a_row_proves_infeasible(const ckm_i_milp *m)
+{
+    for (int32_t i = 0; i < m->n_rows; i++) {
+        double margin = 4.0 * DBL_EPSILON;
+        if ((isfinite(m->row_upper[i]) &&
+             least_activity(m, i, 1.0) > m->row_upper[i] + margin * fabs(m->row_upper[i])) ||
+            (isfinite(m->row_lower[i]) &&
+             least_activity(m, i, -1.0) > margin * fabs(m->row_lower[i]) - m->row_lower[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool ckm_i_milp_ray_proves_infeasible(const ckm_i_milp *m, double *ray)
 {
     if (ray == NULL) {

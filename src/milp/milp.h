@@ -36,11 +36,12 @@ void ckm_i_milp_set_slope(ckm_i_milp *m, int32_t row, double slope);
 void ckm_i_milp_put(ckm_i_milp *m, int32_t col, double value);
 ckm_status ckm_i_milp_check(const ckm_i_milp *m, ckm_error *err) CKM_NODISCARD;
 
+// What our own arithmetic shows (ckm_i_milp_safe_bound), of an engine's solution; what an engine says of it is not looked at.
 typedef enum ckm_i_milp_status {
-    CKM_I_MILP_OPTIMAL,     // proven within the gap asked for
+    CKM_I_MILP_OPTIMAL,     // of integer programs: proven within the gap asked for. A relaxation: solved; see `proven`
     CKM_I_MILP_FEASIBLE,    // a solution, stopped before the proof
     CKM_I_MILP_INFEASIBLE,  // proven
-    CKM_I_MILP_STOPPED      // nothing found within the limits, or the engine failed
+    CKM_I_MILP_STOPPED      // nothing found and nothing refuted within the limits, or the engine failed
 } ckm_i_milp_status;
 
 typedef struct ckm_i_milp_helper ckm_i_milp_helper;
@@ -51,9 +52,10 @@ typedef struct ckm_i_milp_options {
     double gap;      // absolute, in the objective, for integer programs
     double cutoff;   // only solutions with a smaller objective matter; INFINITY for none
     int threads;
-    // The engine's claims are to count: rows of large or uneven numbers are given room beyond its tolerances, so that no
-    // solution that satisfies them exactly is cut off. What it finds may then exceed them by so much; it is cut off by rows
-    // of small integers, and the search begins anew, as far as time goes.
+    bool solution_only;  // of an integer program: nothing is to be proven beyond the relaxation
+    // Rows of large or uneven numbers are given room beyond the engine's tolerances, so that no solution that satisfies them
+    // exactly is passed over. What it finds may then exceed them by so much; it is cut off by rows of small integers, and the
+    // search begins anew, as far as time goes.
     bool widen_rows;
     int pump_passes;      // of CBC's feasibility pump; 0: as many as it does by itself
     const double *start;  // a feasible point to start from, or NULL
@@ -63,10 +65,10 @@ typedef struct ckm_i_milp_options {
     const void *context;
     // Rows whose activity is a whole number in every solution that counts, all columns of each with the same objective. Where
     // cutting planes close little of what lies between `known`, a bound, and `enough`, the relaxation's bound is raised by
-    // branching on them (milp_tree.c). n_whole 0: none.
+    // branching on them (milp_tree.c); integer programs branch on them as well. n_whole 0: none.
     int32_t first_whole, n_whole;
     double known;
-    double enough;     // stop adding rows once the relaxation is proven to cost this much; INFINITY for never
+    double enough;     // nothing is to be proven beyond this; INFINITY: as much as there is
     int patience;      // and once so many rounds of them together gain little; 0: five
     ckm_stop_fn stop;  // may be NULL
     void *user;
@@ -84,9 +86,9 @@ typedef struct ckm_i_milp_line {
 typedef struct ckm_i_milp_result {
     ckm_i_milp_status status;
     double objective;  // of `x`; NAN without one
-    double bound;      // lower bound on the optimum as the engine reports it; -INFINITY when unknown
-    double proven;     // lower bound from the relaxation's multipliers, safe (ckm_i_milp_safe_bound); -INFINITY:
-                       // none, INFINITY: proven infeasible in the same way
+    double
+        proven;  // lower bound on the optimum from multipliers, safe (ckm_i_milp_safe_bound), those of every leaf where
+                 // a tree was searched; -INFINITY: none, INFINITY: proven infeasible in the same way
     bool has_line;
     ckm_i_milp_line line;  // of the multipliers behind `proven`
     double *x;             // n_cols, or NULL
@@ -95,7 +97,7 @@ typedef struct ckm_i_milp_result {
     char detail[128];      // what the engine said, for logs
 } ckm_i_milp_result;
 
-// LP by Clp (dual simplex), MIP by CBC. CKM_OK whatever the status, and also when no process can be
+// LP by Clp (dual simplex); integer programs: solutions by CBC, proofs by our own tree search over Clp. CKM_OK whatever the status, and also when no process can be
 // started (CKM_I_MILP_STOPPED, `missing`, `detail` says why); errors are for memory. `m` is as it was afterwards: rows are
 // appended in the child.
 ckm_status ckm_i_milp_solve(ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_milp_result *result,
@@ -135,7 +137,9 @@ bool ckm_i_milp_line_of(const ckm_i_milp *m, const double *row_dual, ckm_i_milp_
 // Whether the multipliers, right or wrong, prove that no x satisfies the rows: the same bound with a zero objective
 // comes out positive (Farkas).
 bool ckm_i_milp_proves_infeasible(const ckm_i_milp *m, const double *row_dual);
-// The same for an engine's ray with either sign, as conventions differ; its sign may change. NULL proves nothing.
+// Whether a single row does: it cannot be satisfied within the columns' bounds.
+bool ckm_i_milp_a_row_proves_infeasible(const ckm_i_milp *m);
+// The same as the first for an engine's ray with either sign, as conventions differ; its sign may change. NULL proves nothing.
 bool ckm_i_milp_ray_proves_infeasible(const ckm_i_milp *m, double *ray);
 
 // Engines, run inside the child; `x` and `row_dual` have room for all.
@@ -143,12 +147,15 @@ typedef struct ckm_i_milp_answer {
     int32_t status;  // ckm_i_milp_status
     int32_t has_x, has_dual, has_line;
     ckm_i_milp_line line;
-    double objective, bound;
+    double objective;
     _Atomic double proven;  // read by the parent at any time
     char detail[128];
 } ckm_i_milp_answer;
 void ckm_i_milp_run_clp(ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_milp_answer *answer, double *x,
                         double *row_dual);
+// The tree search; raises answer->proven.
+void ckm_i_milp_run_tree(ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_milp_answer *answer);
+// A solution, if one is found; status and bound are left alone.
 void ckm_i_milp_run_cbc(const ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_milp_answer *answer, double *x);
 
 // Appends rows that every solution with columns at 0 and 1 satisfies and x does not, where x exceeds a row's upper side by

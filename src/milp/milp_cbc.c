@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mixed-integer programs by CBC. Runs inside the child process of milp_process.c; on SIGINT CBC's own
-// handler ends the tree search, and the best solution and bound so far are handed over.
+// Solutions of mixed-integer programs by CBC. Runs inside the child process of milp_process.c; on SIGINT CBC's own handler
+// ends the tree search, and the best solution so far is handed over. What CBC says of bounds, of optimality and of
+// infeasibility is for the log: nothing rests on it.
 #include <coin/Cbc_C_Interface.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "milp/milp.h"
 
 static void set_number(Cbc_Model *cbc, const char *name, double value)
@@ -76,8 +76,6 @@ static double *make_sides(const ckm_i_milp *m, bool widen)
 
 void ckm_i_milp_run_cbc(const ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_milp_answer *answer, double *x)
 {
-    answer->status = CKM_I_MILP_STOPPED;
-    answer->bound = -INFINITY;
     ckm_i_milp_columns columns;
     double *sides = make_sides(m, options->widen_rows);
     if (sides == NULL || !ckm_i_milp_by_columns(m, &columns)) {
@@ -112,29 +110,13 @@ void ckm_i_milp_run_cbc(const ckm_i_milp *m, const ckm_i_milp_options *options, 
     if (isfinite(options->cutoff)) {
         set_number(cbc, "cutoff", options->cutoff);
     }
-    double began = ckm_i_clock_seconds();
     Cbc_solve(cbc);
-    // A CBC that ran out of time can call a relaxation infeasible that it did not get to solve, and with that the
-    // program: its claims count only when it ended by itself.
-    bool in_time = ckm_i_clock_seconds() - began < options->seconds;
     const double *solution = Cbc_bestSolution(cbc);
     snprintf(answer->detail, sizeof answer->detail, "CBC status %d, secondary %d, %d nodes", Cbc_status(cbc),
              Cbc_secondaryStatus(cbc), Cbc_getNodeCount(cbc));
-    if (Cbc_isProvenInfeasible(cbc) && in_time) {
-        answer->status = CKM_I_MILP_INFEASIBLE;
-    } else if (solution != NULL) {
-        answer->status = Cbc_isProvenOptimal(cbc) && in_time ? CKM_I_MILP_OPTIMAL : CKM_I_MILP_FEASIBLE;
+    if (solution != NULL) {
         answer->objective = Cbc_getObjValue(cbc);
         memcpy(x, solution, (size_t)m->n_cols * sizeof *x);
         answer->has_x = 1;
-    }
-    double bound = Cbc_getBestPossibleObjValue(cbc);
-    // Secondary status 1: with the start's cost as a limit not even the relaxation has a solution. That proves
-    // the start optimal, and the bound CBC reports is an older, weaker one.
-    if (answer->status == CKM_I_MILP_OPTIMAL && Cbc_secondaryStatus(cbc) == 1) {
-        bound = fmax(bound, answer->objective - options->gap);
-    }
-    if (!Cbc_isProvenInfeasible(cbc) && bound > -1e40 && bound < 1e40) {
-        answer->bound = bound;
     }
 }

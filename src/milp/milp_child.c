@@ -17,7 +17,13 @@ static const double cut_share = 0.3;
 // Tree searches one after the other, each with the last one's solution cut off.
 enum { most_searches = 100 };
 
-// CBC does not look for a solution of a program without integer columns, and gives no bound.
+// Of the time left, what the search for a solution may take before the tree: it ends early where the engine believes to be done.
+static const double solution_share = 0.5;
+
+// What a safe bound is less than the objective that it proves, at most and relative to it.
+static const double proof_tolerance = 1e-7;
+
+// CBC does not look for a solution of a program without integer columns.
 static bool has_integers(const ckm_i_milp *m)
 {
     for (int32_t j = 0; j < m->n_cols; j++) {
@@ -28,20 +34,16 @@ static bool has_integers(const ckm_i_milp *m)
     return false;
 }
 
-// A solution that only satisfies the widened rows is none: it is cut off, and the search begins anew. The bound of the last
-// search that ended is that of the answer.
-static void search_tree(ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_milp_answer *answer, double *x)
+// A solution that only satisfies the widened rows is none: it is cut off, and the search begins anew.
+static void search_solution(ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_milp_answer *answer, double *x)
 {
     double end = ckm_i_clock_seconds() + options->seconds;
-    double bound = -INFINITY;
     ckm_i_milp_options rest = *options;
     for (int searches = 1;; searches++) {
         ckm_i_milp_run_cbc(m, &rest, answer, x);
-        answer->bound = fmax(answer->bound, bound);
         if (!options->widen_rows || !answer->has_x || ckm_i_milp_cut_off(m, x) == 0) {
             return;
         }
-        bound = answer->bound;
         rest.seconds = end - ckm_i_clock_seconds();
         if (searches == most_searches || rest.seconds <= 0.0) {
             return;
@@ -50,28 +52,54 @@ static void search_tree(ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_
     }
 }
 
-// The relaxation with its cutting planes first, then the tree search on what binds, in the time that is left.
+// A solution by CBC, which makes the tree smaller, and what is proven by the tree. The status says what is proven, too.
+static void solve_integer(ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_milp_answer *answer, double *x)
+{
+    double end = ckm_i_clock_seconds() + options->seconds;
+    ckm_i_milp_options rest = *options;
+    rest.seconds = options->solution_only ? options->seconds : solution_share * options->seconds;
+    search_solution(m, &rest, answer, x);
+    rest.seconds = end - ckm_i_clock_seconds();
+    if (answer->has_x) {
+        rest.enough = fmin(rest.enough, answer->objective - options->gap);
+    }
+    if (!options->solution_only && answer->proven < rest.enough && rest.seconds > 0.0) {
+        ckm_i_milp_run_tree(m, &rest, answer);
+    }
+    if (answer->has_x) {
+        bool proven = answer->proven >= answer->objective - options->gap - proof_tolerance * fabs(answer->objective);
+        answer->status = proven ? CKM_I_MILP_OPTIMAL : CKM_I_MILP_FEASIBLE;
+    } else {
+        answer->status = answer->proven == INFINITY ? CKM_I_MILP_INFEASIBLE : CKM_I_MILP_STOPPED;
+    }
+}
+
+// The relaxation with its cutting planes first, then the integer program on what binds, in the time that is left.
 static void run_engines(ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_milp_shared *shared)
 {
     double *x = shared->values;
+    ckm_i_milp_answer *answer = &shared->answer;
+    if (options->relax || !has_integers(m)) {
+        ckm_i_milp_run_clp(m, options, answer, x, x + m->n_cols);
+        return;
+    }
+    double end = ckm_i_clock_seconds() + options->seconds;
     ckm_i_milp_options rest = *options;
-    bool integer = !options->relax && has_integers(m);
-    if (integer && options->separate != NULL) {
-        double start = ckm_i_clock_seconds();
+    if (options->separate != NULL) {
         rest.seconds = options->seconds * cut_share;
-        ckm_i_milp_run_clp(m, &rest, &shared->answer, x, x + m->n_cols);
-        rest.seconds = options->seconds - (ckm_i_clock_seconds() - start);
-        shared->answer.has_x = 0;
-        shared->answer.has_dual = 0;
-        if (shared->answer.proven >= options->enough || shared->answer.proven == INFINITY) {
+        rest.relax = true;
+        rest.n_whole = 0;
+        ckm_i_milp_run_clp(m, &rest, answer, x, x + m->n_cols);
+        answer->has_x = 0;
+        answer->has_dual = 0;
+        answer->status = answer->proven == INFINITY ? CKM_I_MILP_INFEASIBLE : CKM_I_MILP_STOPPED;
+        if (answer->proven >= options->enough || answer->proven == INFINITY) {
             return;
         }
+        rest = *options;
+        rest.seconds = end - ckm_i_clock_seconds();
     }
-    if (integer) {
-        search_tree(m, &rest, &shared->answer, x);
-    } else {
-        ckm_i_milp_run_clp(m, &rest, &shared->answer, x, x + m->n_cols);
-    }
+    solve_integer(m, &rest, answer, x);
 }
 
 void ckm_i_milp_settle_child(void)

@@ -26,24 +26,6 @@ enum { large_rows = 8000, perturb = 50 };
 // A row binds up to this slack.
 static const double purge_slack = 1e-7;
 
-// Appends the rows of m from `first` on to Clp's model, which has those before.
-static bool append_rows(Clp_Simplex *clp, const ckm_i_milp *m, int32_t first)
-{
-    int32_t n = m->n_rows - first;
-    CoinBigIndex *start = malloc(((size_t)n + 1) * sizeof *start);
-    if (start == NULL) {
-        return false;
-    }
-    int64_t base = m->row_start[first];
-    for (int32_t i = 0; i < n; i++) {
-        start[i] = (CoinBigIndex)(m->row_start[first + i] - base);
-    }
-    start[n] = (CoinBigIndex)(m->n_entries - base);
-    Clp_addRows(clp, n, m->row_lower + first, m->row_upper + first, start, m->entry_col + base, m->entry_value + base);
-    free(start);
-    return true;
-}
-
 // Leaves out what does not bind of the rows from `first` on, before the next round: the basis stands without them, and each
 // costs time in every iteration to come. Clp's model and m keep the same rows.
 static void purge(Clp_Simplex *clp, ckm_i_milp *m, int32_t first)
@@ -83,6 +65,20 @@ static void drop_slack_rows(ckm_i_milp *m, const double *row_dual, int32_t first
     free(keep);
 }
 
+// What Clp's multipliers or its ray prove where it stands.
+static double proven_at(Clp_Simplex *clp, const ckm_i_milp *m)
+{
+    if (Clp_status(clp) == 1 && !ckm_i_milp_ray_proves_infeasible(m, Clp_infeasibilityRay(clp))) {
+        Clp_dual(clp, 0);  // there is no ray where Clp's presolve has found the contradiction
+    }
+    int status = Clp_status(clp);
+    if (status == 1 &&
+        (ckm_i_milp_ray_proves_infeasible(m, Clp_infeasibilityRay(clp)) || ckm_i_milp_a_row_proves_infeasible(m))) {
+        return INFINITY;
+    }
+    return status == 0 || status == 3 ? ckm_i_milp_safe_bound(m, Clp_dualRowSolution(clp)) : -INFINITY;
+}
+
 // Solves, lets the caller cut the solution off, and solves again from where it stands. Every round's multipliers
 // give a bound of their own.
 static int cut_and_solve(Clp_Simplex *clp, ckm_i_milp *m, const ckm_i_milp_options *options, double deadline,
@@ -91,16 +87,10 @@ static int cut_and_solve(Clp_Simplex *clp, ckm_i_milp *m, const ckm_i_milp_optio
     int patience = options->patience > 0 ? options->patience : patient_rounds;
     double before_rounds = -INFINITY;  // what was proven so many rounds ago
     int32_t own_rows = m->n_rows;
-    if (own_rows >= large_rows) {
-        Clp_setPerturbation(clp, perturb);
-    }
     Clp_initialDualSolve(clp);
     for (int rounds = 0;; rounds++) {
+        double proven = proven_at(clp, m);
         int status = Clp_status(clp);
-        double proven = status == 0 || status == 3 ? ckm_i_milp_safe_bound(m, Clp_dualRowSolution(clp)) : -INFINITY;
-        if (status == 1 && ckm_i_milp_ray_proves_infeasible(m, Clp_infeasibilityRay(clp))) {
-            proven = INFINITY;
-        }
         if (isfinite(proven) && proven > answer->proven) {
             answer->has_line = ckm_i_milp_line_of(m, Clp_dualRowSolution(clp), &answer->line);
         }
@@ -121,7 +111,7 @@ static int cut_and_solve(Clp_Simplex *clp, ckm_i_milp *m, const ckm_i_milp_optio
         purge(clp, m, own_rows);
         int32_t before = m->n_rows;
         options->separate(options->context, Clp_getColSolution(clp), m);
-        if (m->failed || m->n_rows == before || !append_rows(clp, m, before)) {
+        if (m->failed || m->n_rows == before || !ckm_i_milp_append_rows(clp, m, before)) {
             return status;
         }
         if (isfinite(left)) {
@@ -138,23 +128,48 @@ static bool gains_little(const ckm_i_milp_options *options, double proven)
            proven - options->known < branching_share * (options->enough - options->known);
 }
 
-void ckm_i_milp_run_clp(ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_milp_answer *answer, double *x,
-                        double *row_dual)
+// A model of m for so many seconds. NULL without memory.
+static Clp_Simplex *load(const ckm_i_milp *m, double seconds, ckm_i_milp_answer *answer)
 {
-    answer->status = CKM_I_MILP_STOPPED;
-    answer->bound = -INFINITY;
     ckm_i_milp_columns columns;
     if (!ckm_i_milp_by_columns(m, &columns)) {
         strcpy(answer->detail, "out of memory");
-        return;
+        return NULL;
     }
-    int32_t own_rows = m->n_rows;
     Clp_Simplex *clp = Clp_newModel();
     Clp_setLogLevel(clp, 0);
     Clp_loadProblem(clp, m->n_cols, m->n_rows, columns.start, columns.row, columns.value, m->lower, m->upper, m->obj,
                     m->row_lower, m->row_upper);
-    if (isfinite(options->seconds)) {
-        Clp_setMaximumSeconds(clp, options->seconds);
+    if (m->n_rows >= large_rows) {
+        Clp_setPerturbation(clp, perturb);
+    }
+    if (isfinite(seconds)) {
+        Clp_setMaximumSeconds(clp, seconds);
+    }
+    return clp;
+}
+
+void ckm_i_milp_run_tree(ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_milp_answer *answer)
+{
+    double deadline = ckm_i_clock_seconds() + options->seconds;
+    Clp_Simplex *clp = load(m, options->seconds, answer);
+    if (clp == NULL) {
+        return;
+    }
+    Clp_initialDualSolve(clp);
+    int32_t solved = ckm_i_milp_branch(clp, m, options, deadline, answer);
+    size_t length = strlen(answer->detail);
+    snprintf(answer->detail + length, sizeof answer->detail - length, ", %d nodes", solved);
+}
+
+void ckm_i_milp_run_clp(ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_milp_answer *answer, double *x,
+                        double *row_dual)
+{
+    answer->status = CKM_I_MILP_STOPPED;
+    int32_t own_rows = m->n_rows;
+    Clp_Simplex *clp = load(m, options->seconds, answer);
+    if (clp == NULL) {
+        return;
     }
     double deadline = ckm_i_clock_seconds() + options->seconds;
     int status = cut_and_solve(clp, m, options, deadline, answer);
@@ -165,7 +180,7 @@ void ckm_i_milp_run_clp(ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_
         size_t length = strlen(answer->detail);
         snprintf(answer->detail + length, sizeof answer->detail - length, ", %d nodes", solved);
         status = Clp_status(clp);
-        if (status != 0 || answer->proven == INFINITY) {
+        if (status != 0 && answer->proven < INFINITY) {
             return;
         }
     }
@@ -173,14 +188,13 @@ void ckm_i_milp_run_clp(ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_
         memcpy(row_dual, Clp_dualRowSolution(clp), (size_t)m->n_rows * sizeof *row_dual);
         answer->has_dual = 1;
     }
-    if (status == 0) {
+    if (answer->proven == INFINITY) {
+        answer->status = CKM_I_MILP_INFEASIBLE;
+    } else if (status == 0) {
         answer->status = CKM_I_MILP_OPTIMAL;
         answer->objective = Clp_objectiveValue(clp);
-        answer->bound = answer->objective;
         memcpy(x, Clp_getColSolution(clp), (size_t)m->n_cols * sizeof *x);
         answer->has_x = 1;
-    } else if (status == 1) {
-        answer->status = CKM_I_MILP_INFEASIBLE;
     }
     if (m->n_rows > own_rows && (status == 0 || status == 3)) {
         drop_slack_rows(m, Clp_dualRowSolution(clp), own_rows);

@@ -91,12 +91,11 @@ double ckm_i_milp_proven(const ckm_i_milp_job *job)
 static ckm_status take_answer(const ckm_i_milp_job *job, ckm_i_milp_result *result, ckm_error *err)
 {
     const ckm_i_milp_shared *shared = job->shared;
-    ckm_i_milp_result found = {.status = CKM_I_MILP_STOPPED, .objective = NAN, .bound = -INFINITY};
+    ckm_i_milp_result found = {.status = CKM_I_MILP_STOPPED, .objective = NAN};
     found.proven = shared->answer.proven;
     if (atomic_load(&shared->complete)) {
         const ckm_i_milp_answer *answer = &shared->answer;
         found.status = (ckm_i_milp_status)answer->status;
-        found.bound = answer->bound;
         memcpy(found.detail, answer->detail, sizeof found.detail);
         found.detail[sizeof found.detail - 1] = '\0';
         found.has_line = answer->has_line != 0;
@@ -137,8 +136,7 @@ static ckm_status solve_empty(const ckm_i_milp *m, ckm_i_milp_result *result, ck
         }
     } else {
         found.objective = NAN;
-        found.bound = -INFINITY;
-        found.proven = -INFINITY;
+        found.proven = INFINITY;
     }
     strcpy(found.detail, "nothing to decide");
     *result = found;
@@ -163,7 +161,7 @@ static void free_job(ckm_i_milp_job *job)
 static void give_up(ckm_i_milp_job *job, int problem)
 {
     job->empty = (ckm_i_milp_result){
-        .status = CKM_I_MILP_STOPPED, .objective = NAN, .bound = -INFINITY, .proven = -INFINITY, .missing = true};
+        .status = CKM_I_MILP_STOPPED, .objective = NAN, .proven = -INFINITY, .missing = true};
     snprintf(job->empty.detail, sizeof job->empty.detail, "cannot start a process for the engine: %s",
              strerror(problem));
 }

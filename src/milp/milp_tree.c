@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Branch and bound on rows. Where the activity of a row is a whole number in every solution that counts, and 1.25 in the
+// Branch and bound. Where the activity of a row is a whole number in every solution that counts, and 1.25 in the
 // relaxation's, it is at most 1 or at least 2: two programs that differ from their parent in a side of one row, and from
-// whose basis the dual simplex goes on. The open node with the least bound is branched on next. Every bound comes from
-// multipliers (ckm_i_milp_safe_bound), so the least of them all is proven, wherever the tree ends.
+// whose basis the dual simplex goes on. Integer columns are branched on in the same way, unless the program is relaxed. The
+// open node with the least bound is branched on next. Every bound comes from multipliers (ckm_i_milp_safe_bound), so the
+// least of them all is proven, wherever the tree ends.
 //
-// Which row: the one with the largest product of what both sides are expected to gain, which is what they gained before, per
-// unit of activity (M. Benichou et al., Experiments in mixed-integer linear programming, Mathematical Programming 1, 1971;
-// the product: T. Achterberg, Constraint Integer Programming, 2007, section 5.3). To begin with it is the objective of one
-// more unit.
+// Which row or column: the one with the largest product of what both sides are expected to gain, which is what they gained
+// before, per unit of activity (M. Benichou et al., Experiments in mixed-integer linear programming, Mathematical
+// Programming 1, 1971; the product: T. Achterberg, Constraint Integer Programming, 2007, section 5.3). To begin with it is
+// the objective of one more unit. In integer programs a few iterations of the dual simplex tell more where little is known
+// (reliability branching; the same, section 5.7).
 #include "milp/milp_tree.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +21,7 @@
 // Activities this close to a whole number are one.
 static const double whole_tolerance = 1e-5;
 
-// The tree ends when so many nodes that were branched on close less than this share of what is missing.
+// The tree of a relaxation ends when so many nodes that were branched on close less than this share of what is missing.
 enum { window = 4 };
 static const double worthwhile = 0.02;
 
@@ -28,16 +31,27 @@ static const double last_seconds = 0.5;
 // A side gains at least this in the product, or a side that gains nothing would hide what the other one does.
 static const double least_gain = 1e-9;
 
+// Trials of a node, each of so many iterations at most, of what has been branched on less often than that. They end early
+// when so many in a row are no better than the best.
+enum { most_trials = 16, trial_iterations = 50, reliable = 4, patient_trials = 4 };
+
+// Bases kept at most: where there is no room for another one, the tree ends.
+static const size_t most_basis_bytes = (size_t)512 << 20;
+
+// What is branched on: a row, or a column as ~column.
+typedef int32_t place;
+
 typedef struct node {
     struct node *before;        // the one made before it, for the end
     const struct node *parent;  // NULL: the root
-    int32_t side_row;           // what it has beside its parent: a bound on this row
+    place side_of;              // what it has beside its parent: a bound on this row or column
     bool is_lower;
     double side;
     double bound;
     unsigned char *basis;  // Clp's, of columns, then of rows; NULL once branched on
-    int32_t row;           // to branch on, -1: none
-    double activity;       // of that row
+    int32_t basis_rows;
+    int32_t object;  // to branch on, -1: none
+    double activity;
 } node;
 
 typedef struct gains {
@@ -45,66 +59,133 @@ typedef struct gains {
     int32_t n;
 } gains;
 
+typedef struct candidate {
+    int32_t object;
+    double activity, score;
+} candidate;
+
 typedef struct tree {
     Clp_Simplex *clp;
     ckm_i_milp *m;
     const ckm_i_milp_options *options;
     double deadline_seconds;
-    double *lower, *upper;  // sides of the rows at the root
-    double *unit_cost;      // by row to branch on
+    double *row_lower, *row_upper;  // at the root
+    double *col_lower, *col_upper;
+    int32_t rows;       // that these have
+    int32_t n_objects;  // whole rows, then integer columns
+    place *object;
+    double *unit_cost;  // of each
     gains *up, *down;
-    node *last;  // made
+    candidate *candidates;
+    unsigned char *status;  // a basis with all rows
+    node *last;             // made
     node **open;
     int32_t n_open, cap_open;
+    size_t basis_bytes;
     double closed;  // the least bound of the nodes that are not branched on further
     int32_t n_solved;
 } tree;
 
-static size_t basis_size(const tree *t)
+static int32_t count_columns(const ckm_i_milp *m)
 {
-    return (size_t)t->m->n_cols + (size_t)t->m->n_rows;
+    int32_t n = 0;
+    for (int32_t j = 0; j < m->n_cols; j++) {
+        n += m->integer[j];
+    }
+    return n;
+}
+
+static void list_objects(tree *t)
+{
+    const ckm_i_milp *m = t->m;
+    for (int32_t i = 0; i < t->options->n_whole; i++) {
+        int32_t row = t->options->first_whole + i;
+        int64_t first = m->row_start[row];
+        t->object[i] = row;
+        t->unit_cost[i] = first < m->n_entries ? m->obj[m->entry_col[first]] : 0.0;
+    }
+    int32_t n = t->options->n_whole;
+    for (int32_t j = 0; n < t->n_objects && j < m->n_cols; j++) {
+        if (m->integer[j]) {
+            t->object[n] = ~j;
+            t->unit_cost[n++] = fabs(m->obj[j]);
+        }
+    }
+}
+
+// The sides of the rows at the root, again after rows were appended.
+static bool note_rows(tree *t)
+{
+    size_t n = (size_t)t->m->n_rows;
+    double *lower = realloc(t->row_lower, (n + 1) * sizeof *lower);
+    t->row_lower = lower != NULL ? lower : t->row_lower;
+    double *upper = realloc(t->row_upper, (n + 1) * sizeof *upper);
+    t->row_upper = upper != NULL ? upper : t->row_upper;
+    unsigned char *status = realloc(t->status, n + (size_t)t->m->n_cols + 1);
+    t->status = status != NULL ? status : t->status;
+    if (lower == NULL || upper == NULL || status == NULL) {
+        return false;
+    }
+    for (int32_t i = t->rows; i < t->m->n_rows; i++) {
+        lower[i] = t->m->row_lower[i];
+        upper[i] = t->m->row_upper[i];
+    }
+    t->rows = t->m->n_rows;
+    return true;
 }
 
 static bool allocate(tree *t)
 {
-    size_t rows = (size_t)t->m->n_rows;
-    size_t n = (size_t)t->options->n_whole;
-    t->lower = malloc(rows * sizeof *t->lower);
-    t->upper = malloc(rows * sizeof *t->upper);
+    size_t columns = (size_t)t->m->n_cols;
+    t->n_objects = t->options->n_whole + (t->options->relax ? 0 : count_columns(t->m));
+    size_t n = (size_t)t->n_objects + 1;
+    t->object = malloc(n * sizeof *t->object);
     t->unit_cost = malloc(n * sizeof *t->unit_cost);
     t->up = calloc(n, sizeof *t->up);
     t->down = calloc(n, sizeof *t->down);
-    if (t->lower == NULL || t->upper == NULL || t->unit_cost == NULL || t->up == NULL || t->down == NULL) {
+    t->candidates = malloc(n * sizeof *t->candidates);
+    t->col_lower = malloc((columns + 1) * sizeof *t->col_lower);
+    t->col_upper = malloc((columns + 1) * sizeof *t->col_upper);
+    if (t->object == NULL || t->unit_cost == NULL || t->up == NULL || t->down == NULL || t->candidates == NULL ||
+        t->col_lower == NULL || t->col_upper == NULL || !note_rows(t)) {
         return false;
     }
-    memcpy(t->lower, t->m->row_lower, rows * sizeof *t->lower);
-    memcpy(t->upper, t->m->row_upper, rows * sizeof *t->upper);
-    for (size_t i = 0; i < n; i++) {
-        int64_t first = t->m->row_start[(size_t)t->options->first_whole + i];
-        t->unit_cost[i] = first < t->m->n_entries ? t->m->obj[t->m->entry_col[first]] : 0.0;
-    }
+    memcpy(t->col_lower, t->m->lower, columns * sizeof *t->col_lower);
+    memcpy(t->col_upper, t->m->upper, columns * sizeof *t->col_upper);
+    list_objects(t);
     return true;
 }
 
-// The sides of a node's rows, in m and in Clp's model. False where those of a row exclude each other.
+static void restore_sides(const tree *t)
+{
+    memcpy(t->m->row_lower, t->row_lower, (size_t)t->rows * sizeof(double));
+    memcpy(t->m->row_upper, t->row_upper, (size_t)t->rows * sizeof(double));
+    memcpy(t->m->lower, t->col_lower, (size_t)t->m->n_cols * sizeof(double));
+    memcpy(t->m->upper, t->col_upper, (size_t)t->m->n_cols * sizeof(double));
+}
+
+// The sides of a node's rows and columns, in m and in Clp's model. False where those of one exclude each other.
 static bool set_sides(const tree *t, const node *of)
 {
     bool possible = true;
-    size_t bytes = (size_t)t->m->n_rows * sizeof(double);
-    double *lower = t->m->row_lower;
-    double *upper = t->m->row_upper;
-    memcpy(lower, t->lower, bytes);
-    memcpy(upper, t->upper, bytes);
+    ckm_i_milp *m = t->m;
+    restore_sides(t);
     for (const node *n = of; n->parent != NULL; n = n->parent) {
+        bool is_row = n->side_of >= 0;
+        int32_t at = is_row ? n->side_of : ~n->side_of;
+        double *lower = (is_row ? m->row_lower : m->lower) + at;
+        double *upper = (is_row ? m->row_upper : m->upper) + at;
         if (n->is_lower) {
-            lower[n->side_row] = fmax(lower[n->side_row], n->side);
+            *lower = fmax(*lower, n->side);
         } else {
-            upper[n->side_row] = fmin(upper[n->side_row], n->side);
+            *upper = fmin(*upper, n->side);
         }
-        possible = possible && lower[n->side_row] <= upper[n->side_row];
+        possible = possible && *lower <= *upper;
     }
-    memcpy(Clp_rowLower(t->clp), lower, bytes);
-    memcpy(Clp_rowUpper(t->clp), upper, bytes);
+    memcpy(Clp_rowLower(t->clp), m->row_lower, (size_t)m->n_rows * sizeof(double));
+    memcpy(Clp_rowUpper(t->clp), m->row_upper, (size_t)m->n_rows * sizeof(double));
+    memcpy(Clp_columnLower(t->clp), m->lower, (size_t)m->n_cols * sizeof(double));
+    memcpy(Clp_columnUpper(t->clp), m->upper, (size_t)m->n_cols * sizeof(double));
     return possible;
 }
 
@@ -132,80 +213,204 @@ static void dispose(tree *t)
         free(t->last);
         t->last = before;
     }
-    free(t->lower);
-    free(t->upper);
+    free(t->row_lower);
+    free(t->row_upper);
+    free(t->col_lower);
+    free(t->col_upper);
+    free(t->object);
     free(t->unit_cost);
     free(t->up);
     free(t->down);
+    free(t->candidates);
+    free(t->status);
     free(t->open);
 }
 
-// What to branch on at Clp's solution.
-static void choose_row(const tree *t, node *n)
+static void forget_basis(tree *t, node *n)
 {
-    const double *activity = Clp_getRowActivity(t->clp);
-    double best = -1.0;
-    n->row = -1;
-    for (int32_t i = 0; i < t->options->n_whole; i++) {
-        double value = activity[t->options->first_whole + i];
-        double above = value - floor(value);
-        if (above < whole_tolerance || above > 1.0 - whole_tolerance) {
-            continue;
-        }
-        double score = expected_gain(&t->up[i], t->unit_cost[i], 1.0 - above) *
-                       expected_gain(&t->down[i], t->unit_cost[i], above);
-        if (score > best) {
-            best = score;
-            n->row = t->options->first_whole + i;
-            n->activity = value;
-        }
-    }
+    t->basis_bytes -= n->basis != NULL ? (size_t)t->m->n_cols + (size_t)n->basis_rows : 0;
+    free(n->basis);
+    n->basis = NULL;
 }
 
-static void note_gain(const tree *t, const node *parent, const node *child)
+static bool keep_basis(tree *t, node *n)
 {
-    double above = parent->activity - floor(parent->activity);
-    double gain = fmax(fmin(child->bound, t->options->enough) - parent->bound, 0.0);
-    gains *g = &(child->is_lower ? t->up : t->down)[parent->row - t->options->first_whole];
-    if (isfinite(gain)) {
-        g->sum += gain / (child->is_lower ? 1.0 - above : above);
-        g->n++;
+    size_t size = (size_t)t->m->n_cols + (size_t)t->m->n_rows;
+    forget_basis(t, n);
+    if (t->basis_bytes + size > most_basis_bytes) {
+        return false;
     }
-}
-
-static bool keep_basis(const tree *t, node *n)
-{
-    size_t size = basis_size(t);
     n->basis = malloc(size);
+    t->basis_bytes += n->basis != NULL ? size : 0;
+    n->basis_rows = t->m->n_rows;
     if (n->basis != NULL) {
         memcpy(n->basis, Clp_statusArray(t->clp), size);
     }
     return n->basis != NULL;
 }
 
-// Solves a node from a basis. A node that Clp does not bring to an end keeps its parent's bound and is not branched on.
-static void solve(tree *t, node *n, const unsigned char *basis)
+// The dual simplex from a node's basis, with rows that were appended since in it.
+static void go_on_from(tree *t, const node *n, int iterations)
 {
-    n->row = -1;
-    t->n_solved++;
-    if (!set_sides(t, n)) {
-        n->bound = INFINITY;
-        return;
-    }
-    Clp_copyinStatus(t->clp, basis);
+    enum { basic = 1 };
+    size_t known = (size_t)t->m->n_cols + (size_t)n->basis_rows;
+    memcpy(t->status, n->basis, known);
+    memset(t->status + known, basic, (size_t)(t->m->n_rows - n->basis_rows));
+    Clp_copyinStatus(t->clp, t->status);
+    Clp_setNumberIterations(t->clp, 0);
+    Clp_setMaximumIterations(t->clp, iterations);
     if (isfinite(t->deadline_seconds)) {
         Clp_setMaximumSeconds(t->clp, fmax(t->deadline_seconds - ckm_i_clock_seconds(), 0.001));
     }
     Clp_dual(t->clp, 0);
-    int status = Clp_status(t->clp);
-    if (status == 0 || status == 3) {
-        n->bound = fmax(n->bound, ckm_i_milp_safe_bound(t->m, Clp_dualRowSolution(t->clp)));
+}
+
+static void add_gain(tree *t, int32_t object, bool up, double activity, double gain)
+{
+    double above = activity - floor(activity);
+    gains *g = &(up ? t->up : t->down)[object];
+    if (isfinite(gain)) {
+        g->sum += fmax(gain, 0.0) / (up ? 1.0 - above : above);
+        g->n++;
     }
-    if (status == 1 && ckm_i_milp_ray_proves_infeasible(t->m, Clp_infeasibilityRay(t->clp))) {
+}
+
+// What the first iterations gain on one side of a node whose basis is kept.
+static void try_side(tree *t, const node *n, const candidate *c, bool up)
+{
+    place at = t->object[c->object];
+    double *side = at >= 0 ? (up ? Clp_rowLower(t->clp) : Clp_rowUpper(t->clp)) + at
+                           : (up ? Clp_columnLower(t->clp) : Clp_columnUpper(t->clp)) + ~at;
+    double before = *side;
+    double most = t->options->enough - n->bound;
+    *side = up ? ceil(c->activity) : floor(c->activity);
+    go_on_from(t, n, trial_iterations);
+    double gain = Clp_status(t->clp) == 1 ? most : Clp_objectiveValue(t->clp) - n->bound;
+    *side = before;
+    add_gain(t, c->object, up, c->activity, fmin(gain, most));
+}
+
+static double score_of(const tree *t, const candidate *c)
+{
+    double above = c->activity - floor(c->activity);
+    return expected_gain(&t->up[c->object], t->unit_cost[c->object], 1.0 - above) *
+           expected_gain(&t->down[c->object], t->unit_cost[c->object], above);
+}
+
+static int by_score(const void *a, const void *b)
+{
+    const candidate *p = a;
+    const candidate *q = b;
+    return p->score != q->score ? (p->score > q->score ? -1 : 1) : p->object - q->object;
+}
+
+// What Clp's solution leaves open. Returns how many.
+static int32_t collect(tree *t)
+{
+    const double *activity = Clp_getRowActivity(t->clp);
+    const double *x = Clp_getColSolution(t->clp);
+    int32_t n = 0;
+    for (int32_t i = 0; i < t->n_objects; i++) {
+        double value = t->object[i] >= 0 ? activity[t->object[i]] : x[~t->object[i]];
+        double above = value - floor(value);
+        if (above >= whole_tolerance && above <= 1.0 - whole_tolerance) {
+            candidate *c = &t->candidates[n++];
+            *c = (candidate){.object = i, .activity = value};
+            c->score = score_of(t, c);
+        }
+    }
+    return n;
+}
+
+// What to branch on at the solution that Clp stands at, a node's whose basis is kept.
+static void choose(tree *t, node *n)
+{
+    int32_t count = collect(t);
+    qsort(t->candidates, (size_t)count, sizeof *t->candidates, by_score);
+    int32_t best = -1;
+    int idle = 0;
+    int trials = 0;
+    for (int32_t i = 0; i < count; i++) {
+        candidate *c = &t->candidates[i];
+        bool known = t->options->relax || (t->up[c->object].n >= reliable && t->down[c->object].n >= reliable);
+        bool has_time = trials < most_trials && idle < patient_trials && ckm_i_clock_seconds() < t->deadline_seconds;
+        if (!known && has_time) {
+            try_side(t, n, c, false);
+            try_side(t, n, c, true);
+            c->score = score_of(t, c);
+            trials++;
+        }
+        bool better = best < 0 || c->score > t->candidates[best].score;
+        best = better ? i : best;
+        idle = better ? 0 : idle + 1;
+        if (idle >= patient_trials) {
+            break;
+        }
+    }
+    n->object = best >= 0 ? t->candidates[best].object : -1;
+    n->activity = best >= 0 ? t->candidates[best].activity : 0.0;
+}
+
+bool ckm_i_milp_append_rows(Clp_Simplex *clp, const ckm_i_milp *m, int32_t first)
+{
+    int32_t n = m->n_rows - first;
+    CoinBigIndex *start = malloc(((size_t)n + 1) * sizeof *start);
+    if (start == NULL) {
+        return false;
+    }
+    int64_t base = m->row_start[first];
+    for (int32_t i = 0; i < n; i++) {
+        start[i] = (CoinBigIndex)(m->row_start[first + i] - base);
+    }
+    start[n] = (CoinBigIndex)(m->n_entries - base);
+    Clp_addRows(clp, n, m->row_lower + first, m->row_upper + first, start, m->entry_col + base, m->entry_value + base);
+    free(start);
+    return true;
+}
+
+// Rows that cut off a solution of whole numbers which only an engine's tolerance admits. False where there are none.
+static bool cut_off(tree *t)
+{
+    int32_t before = t->m->n_rows;
+    return !t->options->relax && ckm_i_milp_cut_off(t->m, Clp_getColSolution(t->clp)) > 0 &&
+           ckm_i_milp_append_rows(t->clp, t->m, before) && note_rows(t);
+}
+
+// Solves a node from a basis, and keeps its own where it is to be branched on. A node that Clp does not bring to an end keeps
+// its parent's bound and is not branched on. False when there is no room for that.
+static bool solve(tree *t, node *n, const node *from)
+{
+    n->object = -1;
+    t->n_solved++;
+    if (!set_sides(t, n)) {
         n->bound = INFINITY;
+        return true;
     }
-    if (status == 0 && n->bound < t->options->enough) {
-        choose_row(t, n);
+    go_on_from(t, from, INT_MAX);
+    for (;;) {
+        int status = Clp_status(t->clp);
+        if (status == 0 || status == 3) {
+            n->bound = fmax(n->bound, ckm_i_milp_safe_bound(t->m, Clp_dualRowSolution(t->clp)));
+        }
+        if (status == 1 && (ckm_i_milp_ray_proves_infeasible(t->m, Clp_infeasibilityRay(t->clp)) ||
+                            ckm_i_milp_a_row_proves_infeasible(t->m))) {
+            n->bound = INFINITY;
+        }
+        if (n->bound >= t->options->enough) {
+            return true;
+        }
+        if (!keep_basis(t, n)) {
+            return false;
+        }
+        if (status != 0) {
+            return true;
+        }
+        choose(t, n);
+        if (n->object >= 0 || !cut_off(t) || ckm_i_clock_seconds() >= t->deadline_seconds) {
+            return true;
+        }
+        set_sides(t, n);
+        go_on_from(t, n, INT_MAX);
     }
 }
 
@@ -241,20 +446,22 @@ static bool branch_on(tree *t, node *parent)
         if (child == NULL) {
             return false;
         }
-        child->side_row = parent->row;
+        child->side_of = t->object[parent->object];
         child->is_lower = i == 1;
         child->side = child->is_lower ? ceil(parent->activity) : floor(parent->activity);
         child->bound = parent->bound;
-        solve(t, child, parent->basis);
-        note_gain(t, parent, child);
-        if (child->row < 0 && child->bound >= t->options->enough) {
+        if (!solve(t, child, parent)) {
+            return false;
+        }
+        double reached = fmin(child->bound, t->options->enough);
+        add_gain(t, parent->object, child->is_lower, parent->activity, reached - parent->bound);
+        if (child->bound >= t->options->enough) {
             t->closed = fmin(t->closed, child->bound);
-        } else if (!keep_basis(t, child) || !push(t, child)) {
+        } else if (!push(t, child)) {
             return false;
         }
     }
-    free(parent->basis);
-    parent->basis = NULL;
+    forget_basis(t, parent);
     return true;
 }
 
@@ -271,7 +478,7 @@ static void grow(tree *t, ckm_i_milp_answer *answer)
     for (int32_t branched = 1; t->n_open > 0; branched++) {
         int32_t least = least_open(t);
         node *next = t->open[least];
-        if (next->row < 0 || next->bound >= t->options->enough || ckm_i_clock_seconds() >= t->deadline_seconds) {
+        if (next->object < 0 || next->bound >= t->options->enough || ckm_i_clock_seconds() >= t->deadline_seconds) {
             return;
         }
         t->open[least] = t->open[--t->n_open];
@@ -279,7 +486,7 @@ static void grow(tree *t, ckm_i_milp_answer *answer)
             return;
         }
         answer->proven = fmax(answer->proven, proven_by(t));
-        if (branched % window == 0) {
+        if (t->options->relax && branched % window == 0) {
             double missing = isfinite(t->options->enough) ? t->options->enough - before_window : fabs(before_window);
             if (answer->proven - before_window <= worthwhile * missing) {
                 return;
@@ -293,9 +500,9 @@ static void grow(tree *t, ckm_i_milp_answer *answer)
 static void stand_at_least(tree *t)
 {
     int32_t least = least_open(t);
-    if (least >= 0 && t->open[least]->basis != NULL) {
+    if (least >= 0 && t->open[least]->basis != NULL && set_sides(t, t->open[least])) {
         t->deadline_seconds = ckm_i_clock_seconds() + last_seconds;
-        solve(t, t->open[least], t->open[least]->basis);
+        go_on_from(t, t->open[least], INT_MAX);
     }
 }
 
@@ -306,13 +513,12 @@ int32_t ckm_i_milp_branch(Clp_Simplex *clp, ckm_i_milp *m, const ckm_i_milp_opti
     node *root = make_node(&t, NULL);
     if (root != NULL && allocate(&t) && keep_basis(&t, root)) {
         root->bound = answer->proven;
-        choose_row(&t, root);
-        if (push(&t, root)) {
+        if (solve(&t, root, root) && root->bound < options->enough && push(&t, root)) {
             grow(&t, answer);
             stand_at_least(&t);
         }
-        memcpy(m->row_lower, t.lower, (size_t)m->n_rows * sizeof *t.lower);
-        memcpy(m->row_upper, t.upper, (size_t)m->n_rows * sizeof *t.upper);
+        answer->proven = fmax(answer->proven, root->bound);
+        restore_sides(&t);
     }
     dispose(&t);
     return t.n_solved;

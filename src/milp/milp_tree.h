@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Branch and bound on rows whose activity is a whole number in every solution that counts. Between milp_clp.c, which has
-// solved the relaxation, and milp_tree.c; inside the child.
+// Branch and bound. Between milp_clp.c, which has solved the relaxation or is to, and milp_tree.c; inside the child.
 #ifndef CKM_SRC_MILP_MILP_TREE_H
 #define CKM_SRC_MILP_MILP_TREE_H
 
@@ -8,9 +7,13 @@
 
 #include "milp/milp.h"
 
-// Raises answer->proven as far as time goes, until it is options->enough, or until branching gains little. Clp stands at the
-// solution of a node whose bound is the least when this returns: there the bound is loose. Returns how many nodes were solved.
+// Raises answer->proven as far as time goes, until it is options->enough; in a relaxation, also until branching gains little.
+// Clp stands at the solution of a node whose bound is the least when this returns: there the bound is loose. Returns how many
+// nodes were solved.
 int32_t ckm_i_milp_branch(Clp_Simplex *clp, ckm_i_milp *m, const ckm_i_milp_options *options, double deadline_seconds,
                           ckm_i_milp_answer *answer);
+
+// Appends the rows of m from `first` on to Clp's model, which has those before. False without memory.
+bool ckm_i_milp_append_rows(Clp_Simplex *clp, const ckm_i_milp *m, int32_t first);
 
 #endif

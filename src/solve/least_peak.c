@@ -124,9 +124,9 @@ cleanup:
 static ckm_status play(ckm_i_solver *solver, bool takes_any, double smallest_until, double more_until, ckm_error *err)
 {
     bool smallest = isfinite(smallest_until);
-    bool open = !solver->infeasible || solver->infeasible_claimed;
+    bool open = !solver->infeasible;
     double seconds = smallest ? smallest_until - ckm_i_clock_seconds() : INFINITY;
-    ckm_i_memory_floor_options limits = {finding_work(solver->infeasible_claimed ? INFINITY : seconds), INT64_MAX};
+    ckm_i_memory_floor_options limits = {finding_work(seconds), INT64_MAX};
     ckm_i_memory_floor_result known;
     ckm_schedule *schedule = NULL;
     ckm_i_pebbling game;
@@ -134,8 +134,7 @@ static ckm_status play(ckm_i_solver *solver, bool takes_any, double smallest_unt
     ckm_status status;
     CKM_I_CHECK(ckm_i_pebbling_init_again(&game, solver->df, err));
     CKM_I_TRY(ckm_i_memory_floor_find(&game, &limits, &known, err));
-    // An engine's word is worth more time.
-    if (open && (!smallest || solver->infeasible_claimed || known.enough_bytes <= solver->budget_bytes)) {
+    if (open && (!smallest || known.enough_bytes <= solver->budget_bytes)) {
         CKM_I_TRY(build_within(solver, &game, known.enough_bytes, takes_any, more_until, &found, err));
     }
     if (!found && smallest) {

@@ -178,7 +178,7 @@ static ckm_status run(ckm_i_solver *solver, const ckm_i_strategy *strategy, int6
                                    : ckm_i_presolve_run(solver, strategy, err));
     }
     solver->deadline_seconds = deadline;
-    if (comes_back && !solver->infeasible_claimed) {
+    if (comes_back) {
         goto cleanup;
     }
     if (strategy->is_polished && !options->reorder) {
@@ -187,8 +187,7 @@ static ckm_status run(ckm_i_solver *solver, const ckm_i_strategy *strategy, int6
     if (refuted) {
         ckm_i_solver_infeasible(solver, CKM_BOUND_ANY, "memory floor");
     }
-    // An engine's word that nothing fits is held against what the reverse pebble game builds, whatever the strategy.
-    if (solver->best_schedule == NULL && ((strategy->is_thorough && !of_many) || solver->infeasible_claimed)) {
+    if (solver->best_schedule == NULL && strategy->is_thorough && !of_many) {
         CKM_I_TRY(ckm_i_least_peak(solver, strategy, floor_bytes, until_least(solver), err));
     }
     if (strategy->takes_any_schedule) {
@@ -213,7 +212,7 @@ static void use_known(ckm_i_solver *solver, const ckm_i_known *known)
         double bound = ckm_i_bound_lines_for(known->lines, solver->budget_bytes);
         ckm_i_solver_bound(solver, bound, CKM_BOUND_ORDER, "other budgets");
     }
-    ckm_i_solver_claim_bound(solver, known->bound_cost, known->bound_covers, "known");
+    ckm_i_solver_bound(solver, known->bound_cost, known->bound_covers, "known");
 }
 
 ckm_status ckm_i_solve_known(const ckm_dataflow *df, const ckm_solve_options *options, int64_t floor_bytes,
@@ -231,8 +230,6 @@ ckm_status ckm_i_solve_known(const ckm_dataflow *df, const ckm_solve_options *op
     }
     solver.bound_cost = (double)df->total_cost;  // every operator runs at least once
     solver.bound_covers = CKM_BOUND_ANY;
-    solver.proven_cost = solver.bound_cost;
-    solver.proven_covers = CKM_BOUND_ANY;
     ckm_solve_result found = {.floor_bytes = floor_bytes, .budget_bytes = options->budget_bytes};
     snprintf(found.strategy, sizeof found.strategy, "%s", strategy->name);
     CKM_I_TRY(offer_baseline(&solver, &found, err));

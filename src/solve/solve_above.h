@@ -9,7 +9,7 @@
 
 // What is known of a problem before it is solved.
 typedef struct ckm_i_known {
-    double bound_cost;  // NAN: none. Counts as an engine's word: a schedule that contradicts it ends it
+    double bound_cost;  // proven, NAN: none
     ckm_bound_class bound_covers;
     const ckm_schedule *hint;  // see ckm_i_solver; NULL: none
     ckm_i_bound_lines *lines;  // used for this budget, and takes what is proven for others

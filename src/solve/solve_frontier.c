@@ -169,8 +169,7 @@ static int32_t count_turns(const frontier *f, int round, int32_t from, int32_t s
     return n;
 }
 
-// The best bound of what is known for this budget and larger ones. One that the schedule contradicts is wrong: an engine's
-// word. Lines are proven, and so is the sum of all costs.
+// The best bound of what is known for this budget and larger ones. One that the schedule contradicts would be wrong.
 static void take_bound(frontier *f, int32_t i)
 {
     ckm_solve_result *r = at(f, i);

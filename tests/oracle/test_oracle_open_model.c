@@ -62,7 +62,7 @@ static double solve_model(ckm_i_open_model *model, bool integer, ckm_i_milp_resu
         .enough = INFINITY,
     };
     assert_int_equal(ckm_i_milp_solve(&model->milp, &options, result, NULL), CKM_OK);
-    return (model->cost_before + (integer ? result->bound : result->proven)) * model->cost_scale;
+    return (model->cost_before + result->proven) * model->cost_scale;
 }
 
 typedef struct tally {

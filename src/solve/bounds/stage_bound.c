@@ -17,7 +17,7 @@ struct ckm_i_stage_run {
     ckm_i_stage_model model;
     ckm_i_milp_job *job;
     bool integer, refine;
-    int32_t *request;  // of a helper: whether to branch, then the cuts
+    int32_t *request;  // of a helper: on what to branch, then the cuts
 };
 
 // The whole order is cut where that costs little; else from the first operator that is not forward on.
@@ -95,11 +95,14 @@ cleanup:
     return status;
 }
 
-static ckm_status build(const ckm_i_stage_problem *problem, const int32_t *cuts, int32_t n_cuts, bool branch,
+// What the tree branches on beside columns.
+typedef enum branching { NOT_BRANCHED, RUNS, RUNS_AND_HELD } branching;
+
+static ckm_status build(const ckm_i_stage_problem *problem, const int32_t *cuts, int32_t n_cuts, branching branch,
                         ckm_i_stage_model *model, ckm_error *err)
 {
     CKM_I_CHECK(ckm_i_stage_model_build(problem->df, problem->budget_bytes, cuts, n_cuts, model, err));
-    return branch ? ckm_i_stage_add_whole(model, err) : CKM_OK;
+    return branch != NOT_BRANCHED ? ckm_i_stage_add_whole(model, branch == RUNS_AND_HELD, err) : CKM_OK;
 }
 
 // In the helper's child: the program that run_start has made, once more.
@@ -109,7 +112,7 @@ static ckm_i_milp *build_again(const void *context, const void *request, size_t 
     const int32_t *wanted = request;
     int32_t n_cuts = (int32_t)(request_bytes / sizeof *wanted) - 1;
     ckm_i_stage_model *model = ckm_i_calloc(1, sizeof *model);
-    if (model == NULL || build(context, wanted + 1, n_cuts, wanted[0] != 0, model, NULL) != CKM_OK) {
+    if (model == NULL || build(context, wanted + 1, n_cuts, (branching)wanted[0], model, NULL) != CKM_OK) {
         return NULL;  // and the child ends
     }
     *separate_context = model;
@@ -132,9 +135,10 @@ ckm_status ckm_i_stage_run_start(ckm_i_solver *solver, const ckm_i_stage_options
         status = ckm_i_error_memory(err);
         goto cleanup;
     }
+    branching branch = options->integer ? RUNS_AND_HELD : options->branch ? RUNS : NOT_BRANCHED;
     run->integer = options->integer;
     run->refine = options->refine;
-    CKM_I_TRY(build(&(ckm_i_stage_problem){df, solver->budget_bytes}, options->cuts, options->n_cuts, options->branch,
+    CKM_I_TRY(build(&(ckm_i_stage_problem){df, solver->budget_bytes}, options->cuts, options->n_cuts, branch,
                     &run->model, err));
     size_t n_cuts = (size_t)options->n_cuts;
     run->request = ckm_i_malloc(n_cuts + 1, sizeof *run->request);
@@ -142,7 +146,7 @@ ckm_status ckm_i_stage_run_start(ckm_i_solver *solver, const ckm_i_stage_options
         status = ckm_i_error_memory(err);
         goto cleanup;
     }
-    run->request[0] = options->branch;
+    run->request[0] = branch;
     memcpy(run->request + 1, options->cuts, n_cuts * sizeof *options->cuts);
     if (options->integer && solver->best_stages != NULL) {
         start = make_start(solver, &run->model);
@@ -184,14 +188,11 @@ cleanup:
     return status;
 }
 
-typedef void taker(ckm_i_solver *solver, double bound_cost, ckm_bound_class covers, const char *source);
-
-static void hand_in(ckm_i_solver *solver, const ckm_i_stage_model *model, double objective, taker *take,
-                    const char *source)
+static void hand_in(ckm_i_solver *solver, const ckm_i_stage_model *model, double objective, const char *source)
 {
     if (objective > -INFINITY && objective < INFINITY) {
         double cost = (double)solver->df->total_cost + objective * model->cost_scale;
-        take(solver, ckm_i_cost_round_up(cost, model->cost_gcd), CKM_BOUND_ORDER, source);
+        ckm_i_solver_bound(solver, ckm_i_cost_round_up(cost, model->cost_gcd), CKM_BOUND_ORDER, source);
     }
 }
 
@@ -215,7 +216,7 @@ bool ckm_i_stage_run_poll(ckm_i_solver *solver, ckm_i_stage_run *run)
     if (ckm_i_milp_poll(run->job)) {
         return true;
     }
-    hand_in(solver, &run->model, ckm_i_milp_proven(run->job), ckm_i_solver_bound, "stage-bound");
+    hand_in(solver, &run->model, ckm_i_milp_proven(run->job), "stage-bound");
     return false;
 }
 
@@ -246,17 +247,12 @@ ckm_status ckm_i_stage_run_finish(ckm_i_solver *solver, ckm_i_stage_run *run, ck
     }
     ckm_i_solver_log(solver, CKM_LOG_INFO, "%s: %d cuts, %d columns: %s", source, run->model.n_cuts,
                      run->model.milp.n_cols, result.detail);
-    hand_in(solver, &run->model, result.proven, ckm_i_solver_bound, "stage-bound");
+    hand_in(solver, &run->model, result.proven, source);
     if (result.has_line && solver->lines != NULL) {
         add_line(solver, &run->model, &result.line);
     }
-    if (run->integer) {
-        hand_in(solver, &run->model, result.bound, ckm_i_solver_claim_bound, source);
-    }
     if (result.proven == INFINITY && solver->best_schedule == NULL) {
         ckm_i_solver_infeasible(solver, CKM_BOUND_ORDER, source);
-    } else if (run->integer && result.status == CKM_I_MILP_INFEASIBLE) {
-        ckm_i_solver_claim_infeasible(solver, CKM_BOUND_ORDER, source);
     }
     // Between the cuts a schedule pays at least what the program counts.
     double cost = (double)solver->df->total_cost + result.objective * run->model.cost_scale;

@@ -10,7 +10,7 @@
 typedef struct ckm_i_stage_options {
     const int32_t *cuts;  // where schedules are cut, ascending; only read at the start
     int32_t n_cuts;       // more make a larger program and most often a better bound
-    bool integer;         // S binary, by branch and bound: far tighter where it gets anywhere
+    bool integer;         // S binary: solutions, and bounds by branch and bound, far tighter where that gets anywhere
     bool branch;          // else: raise the relaxation's bound by branching on how often operators are computed again
     int patience;         // rounds of cutting planes that have to pay together; 0: as many as usual
     bool refine;          // whether the excess is asked for

@@ -38,8 +38,9 @@ ckm_status ckm_i_stage_model_build(const ckm_dataflow *df, int64_t budget_bytes,
 void ckm_i_stage_model_dispose(ckm_i_stage_model *model);
 
 // Appends free rows whose activity is a whole number in every schedule, to branch on: how often an operator is computed
-// again, in all windows, and how often the operators of a class are. O(cuts * operators * log operators) entries.
-ckm_status ckm_i_stage_add_whole(ckm_i_stage_model *model, ckm_error *err) CKM_NODISCARD;
+// again, in all windows, and how often the operators of a class are; with `held`, also how many tensors of a class are held
+// at a cut. O(cuts * (operators * log operators + tensors * log tensors)) entries.
+ckm_status ckm_i_stage_add_whole(ckm_i_stage_model *model, bool held, ckm_error *err) CKM_NODISCARD;
 
 // Columns of r for window k, -1 where zero.
 static inline const int32_t *ckm_i_stage_r(const ckm_i_stage_model *model, int32_t k)

@@ -24,7 +24,6 @@ void ckm_i_solver_init(ckm_i_solver *solver, const ckm_dataflow *df, const ckm_s
         .best_peak_bytes = -1,
         .least_peak_bytes = -1,
         .bound_cost = NAN,
-        .proven_cost = NAN,
     };
 }
 
@@ -100,6 +99,24 @@ static void report(const ckm_i_solver *solver, const char *source)
     solver->options->progress(&progress, solver->options->user);
 }
 
+// Whether a schedule of this class and cost shows that a bound for the class `covers` is wrong.
+static bool refutes(ckm_bound_class belongs, int64_t cost, double bound_cost, ckm_bound_class covers)
+{
+    return belongs >= covers && bound_cost > (double)cost;
+}
+
+// A bound above the cost of a schedule of its class is wrong, whatever its proof was: nothing that is wrong is told.
+static void check_bound(ckm_i_solver *solver)
+{
+    if (!isnan(solver->bound_cost) &&
+        refutes(solver->best_class, solver->best_cost, solver->bound_cost, solver->bound_covers)) {
+        ckm_i_solver_log(solver, CKM_LOG_ERROR, "a schedule of cost %lld contradicts a bound of %.17g; dropped",
+                         (long long)solver->best_cost, solver->bound_cost);
+        solver->bound_cost = (double)solver->df->total_cost;
+        solver->bound_covers = CKM_BOUND_ANY;
+    }
+}
+
 // Verifies a schedule that claims this cost and peak and makes it the best. Takes ownership of it.
 static ckm_status accept(ckm_i_solver *solver, ckm_schedule *schedule, int64_t cost, int64_t peak_bytes,
                          const char *source, ckm_error *err)
@@ -120,7 +137,7 @@ static ckm_status accept(ckm_i_solver *solver, ckm_schedule *schedule, int64_t c
     solver->best_cost = cost;
     solver->best_peak_bytes = peak_bytes;
     snprintf(solver->best_source, sizeof solver->best_source, "%s", source);
-    ckm_i_solver_note(solver, cost, peak_bytes, solver->best_class);
+    check_bound(solver);
     report(solver, source);
     schedule = NULL;
 cleanup:
@@ -236,7 +253,6 @@ ckm_status ckm_i_solver_note_least(ckm_i_solver *solver, const ckm_schedule *sch
     CKM_I_CHECK(ckm_schedule_simulate(solver->df, schedule, NULL, &facts, err));
     CKM_I_CHECK(keep_least(solver, schedule, facts.peak_bytes, err));
     note_peak(solver, facts.peak_bytes);
-    ckm_i_solver_note(solver, facts.cost, facts.peak_bytes, ckm_i_schedule_class(solver->df, schedule));
     return CKM_OK;
 }
 
@@ -256,39 +272,7 @@ double ckm_i_solver_told_bound(const ckm_i_solver *solver)
     return solver->best_schedule != NULL ? fmin(solver->bound_cost, (double)solver->best_cost) : solver->bound_cost;
 }
 
-// Whether a schedule of this class and cost shows that a bound for the class `covers` is wrong.
-static bool refutes(ckm_bound_class belongs, int64_t cost, double bound_cost, ckm_bound_class covers)
-{
-    return belongs >= covers && bound_cost > (double)cost;
-}
-
-static void drop_claims(ckm_i_solver *solver, const char *what)
-{
-    ckm_i_solver_log(solver, CKM_LOG_WARN, "%s contradicts a schedule: claims of the LP and MIP engines are dropped",
-                     what);
-    solver->engines_err = true;
-    solver->bound_cost = solver->proven_cost;
-    solver->bound_covers = solver->proven_covers;
-    solver->infeasible = solver->infeasible && !solver->infeasible_claimed;
-    solver->infeasible_claimed = false;
-}
-
-void ckm_i_solver_note(ckm_i_solver *solver, int64_t cost, int64_t peak_bytes, ckm_bound_class belongs)
-{
-    if (peak_bytes > solver->budget_bytes) {
-        return;
-    }
-    if (!isnan(solver->bound_cost) && refutes(belongs, cost, solver->bound_cost, solver->bound_covers)) {
-        drop_claims(solver, "a bound");
-    }
-    // With a cost limit nothing is said of dearer schedules.
-    bool counts = solver->options->cost_limit < 0 || cost <= solver->options->cost_limit;
-    if (counts && solver->infeasible && solver->infeasible_claimed && belongs >= solver->infeasible_covers) {
-        drop_claims(solver, "a proof of infeasibility");
-    }
-}
-
-// Whether a claim is worth a look at all. Class CKM_BOUND_FRONTIER is another one where operators have been merged.
+// Whether a bound says anything here. Class CKM_BOUND_FRONTIER is another one where operators have been merged.
 static bool is_meant(const ckm_i_solver *solver, double bound_cost, ckm_bound_class covers)
 {
     return !isnan(bound_cost) && !(covers == CKM_BOUND_FRONTIER && solver->operators_merged);
@@ -297,15 +281,6 @@ static bool is_meant(const ckm_i_solver *solver, double bound_cost, ckm_bound_cl
 static bool is_better(double bound_cost, ckm_bound_class covers, double than_cost, ckm_bound_class than_covers)
 {
     return isnan(than_cost) || bound_cost > than_cost || (bound_cost == than_cost && covers < than_covers);
-}
-
-static void take_bound(ckm_i_solver *solver, double bound_cost, ckm_bound_class covers, const char *source)
-{
-    if (is_better(bound_cost, covers, solver->bound_cost, solver->bound_covers)) {
-        solver->bound_cost = bound_cost;
-        solver->bound_covers = covers;
-        report(solver, source);
-    }
 }
 
 void ckm_i_solver_bound(ckm_i_solver *solver, double bound_cost, ckm_bound_class covers, const char *source)
@@ -318,52 +293,21 @@ void ckm_i_solver_bound(ckm_i_solver *solver, double bound_cost, ckm_bound_class
                          source, bound_cost, (long long)solver->best_cost);
         return;
     }
-    if (is_better(bound_cost, covers, solver->proven_cost, solver->proven_covers)) {
-        solver->proven_cost = bound_cost;
-        solver->proven_covers = covers;
+    if (is_better(bound_cost, covers, solver->bound_cost, solver->bound_covers)) {
+        solver->bound_cost = bound_cost;
+        solver->bound_covers = covers;
+        report(solver, source);
     }
-    take_bound(solver, bound_cost, covers, source);
 }
 
-void ckm_i_solver_claim_bound(ckm_i_solver *solver, double bound_cost, ckm_bound_class covers, const char *source)
-{
-    if (solver->engines_err || !is_meant(solver, bound_cost, covers)) {
-        return;
-    }
-    if (solver->best_schedule != NULL && refutes(solver->best_class, solver->best_cost, bound_cost, covers)) {
-        drop_claims(solver, source);
-        return;
-    }
-    take_bound(solver, bound_cost, covers, source);
-}
-
-static void take_infeasible(ckm_i_solver *solver, ckm_bound_class covers, bool claimed, const char *source)
+void ckm_i_solver_infeasible(ckm_i_solver *solver, ckm_bound_class covers, const char *source)
 {
     if (!is_meant(solver, 0.0, covers)) {
         return;
     }
     solver->infeasible = true;
     solver->infeasible_covers = covers;
-    solver->infeasible_claimed = claimed;
-    ckm_i_solver_log(solver, CKM_LOG_INFO, "%s: %s infeasible", source, claimed ? "reported" : "proven");
-}
-
-void ckm_i_solver_infeasible(ckm_i_solver *solver, ckm_bound_class covers, const char *source)
-{
-    take_infeasible(solver, covers, false, source);
-}
-
-void ckm_i_solver_claim_infeasible(ckm_i_solver *solver, ckm_bound_class covers, const char *source)
-{
-    // With a cost limit, a dearer schedule may be known and does not contradict the claim.
-    const ckm_solve_options *options = solver->options;
-    bool known = solver->best_schedule != NULL && (options->cost_limit < 0 || solver->best_cost <= options->cost_limit);
-    if (known && solver->best_class >= covers) {
-        drop_claims(solver, source);
-    }
-    if (!known && !solver->engines_err && !solver->infeasible) {
-        take_infeasible(solver, covers, true, source);
-    }
+    ckm_i_solver_log(solver, CKM_LOG_INFO, "%s: proven infeasible", source);
 }
 
 double ckm_i_cost_round_up(double bound_cost, int64_t cost_gcd)

@@ -13,7 +13,7 @@
 typedef struct ckm_i_solver ckm_i_solver;
 
 enum {
-    // CBC makes progress on the paper's integer program up to about this many operators: auto runs it, and presolve, which
+    // Solvers make progress on the paper's integer program up to about this many operators: auto runs it, and presolve, which
     // its proofs do not survive, merges none of them.
     CKM_I_ILP_MAX_OPS = 130,
     // Without a limit, searches that know no end of their own give themselves this long.
@@ -58,12 +58,8 @@ struct ckm_i_solver {
     ckm_bound_class best_class;  // the narrowest class that the best schedule belongs to
     double bound_cost;           // the largest of all handed in; NAN: none
     ckm_bound_class bound_covers;
-    double proven_cost;  // the largest of those that rest on no engine's word
-    ckm_bound_class proven_covers;
     bool infeasible;                    // of a class of schedules; one of a wider class may be found all the same
     ckm_bound_class infeasible_covers;  // that class
-    bool infeasible_claimed;            // by an engine
-    bool engines_err;                   // a schedule has contradicted one: their word does not count any more
     // An operator may stand for several, so that the class CKM_BOUND_FRONTIER is another one here: claims for it are ignored.
     bool operators_merged;
     // Where bounds for other budgets go, and a schedule of another budget that keeps the order, which may be over this one and
@@ -103,18 +99,12 @@ ckm_status ckm_i_solver_offer_schedule(ckm_i_solver *solver, const ckm_schedule 
 ckm_status ckm_i_solver_note_least(ckm_i_solver *solver, const ckm_schedule *schedule, ckm_error *err) CKM_NODISCARD;
 // Hands in the run without rematerialization.
 ckm_status ckm_i_solver_offer_plain(ckm_i_solver *solver, ckm_error *err) CKM_NODISCARD;
-// Hands in a proven lower bound on the cost under the budget, for a class of schedules. Bounds for a wider
+// Hands in a lower bound on the cost under the budget for a class of schedules, proven in our own arithmetic: an
+// engine's objective, bound or status is none. Bounds for a wider
 // class (any > order > frontier) are kept over narrower ones unless the narrower is larger.
 void ckm_i_solver_bound(ckm_i_solver *solver, double bound_cost, ckm_bound_class covers, const char *source);
 // Hands in a proof that no schedule of the class fits.
 void ckm_i_solver_infeasible(ckm_i_solver *solver, ckm_bound_class covers, const char *source);
-// The same on an engine's word, which a tolerance can make wrong. Where it contradicts a schedule, known then or later, it
-// is dropped, and with it all that engines have said and will say in this run: what is proven remains.
-void ckm_i_solver_claim_bound(ckm_i_solver *solver, double bound_cost, ckm_bound_class covers, const char *source);
-void ckm_i_solver_claim_infeasible(ckm_i_solver *solver, ckm_bound_class covers, const char *source);
-// Takes note of a legal schedule of this class with this cost and peak that is not handed in, and drops claims that it
-// contradicts.
-void ckm_i_solver_note(ckm_i_solver *solver, int64_t cost, int64_t peak_bytes, ckm_bound_class belongs);
 // The bound as it is told to others: never above the cost of the best schedule. A bound for a narrower class than the
 // schedule's can be, and then nothing in its class is cheaper than the schedule.
 double ckm_i_solver_told_bound(const ckm_i_solver *solver);

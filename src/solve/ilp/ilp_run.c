@@ -10,7 +10,7 @@
 #include "schedule/schedule_order.h"
 #include "solve/ilp/ilp_model.h"
 
-// Beyond this the model does not fit comfortably in memory and CBC gets nowhere anyway.
+// Beyond this the model does not fit comfortably in memory and no solver gets anywhere anyway.
 static const int64_t max_entries = 40000000;
 
 // S of a frontier solution; R follows from it.
@@ -69,16 +69,18 @@ static ckm_status conclude(ckm_i_solver *solver, const ckm_i_ilp *ilp, const ckm
     if (result->x != NULL) {
         CKM_I_CHECK(frontier ? take_solution(solver, ilp, result, err) : take_unpartitioned(solver, ilp, result, err));
     }
-    if (result->bound > -INFINITY) {
-        double bound = ckm_i_ilp_cost_bound(ilp, result->bound);
+    if (result->proven > -INFINITY && result->proven < INFINITY) {
+        double bound = ckm_i_ilp_cost_bound(ilp, result->proven);
         if (solver->options->cost_limit >= 0) {
             // The program knows nothing of dearer schedules: all it proves of them is that they cost more.
             bound = fmin(bound, (double)solver->options->cost_limit + 1.0);
         }
-        ckm_i_solver_claim_bound(solver, bound, CKM_BOUND_FRONTIER, "ilp");
+        ckm_i_solver_bound(solver, bound, CKM_BOUND_FRONTIER, "ilp");
     }
-    if (result->status == CKM_I_MILP_INFEASIBLE) {
-        ckm_i_solver_claim_infeasible(solver, CKM_BOUND_FRONTIER, "ilp");
+    bool known = solver->best_schedule != NULL &&
+                 (solver->options->cost_limit < 0 || solver->best_cost <= solver->options->cost_limit);
+    if (result->proven == INFINITY && !known) {
+        ckm_i_solver_infeasible(solver, CKM_BOUND_FRONTIER, "ilp");
     }
     return CKM_OK;
 }
@@ -101,6 +103,7 @@ ckm_status ckm_i_ilp_run(ckm_i_solver *solver, double seconds, ckm_error *err)
     ckm_i_milp_options limits = {
         .seconds = fmax(fmin(seconds, solver->deadline_seconds - ckm_i_clock_seconds()), 0.01),
         .gap = options->gap * (double)solver->df->total_cost / ilp->cost_scale,
+        .enough = INFINITY,
         .cutoff = INFINITY,
         .threads = options->threads,
         .widen_rows = true,
@@ -115,6 +118,9 @@ ckm_status ckm_i_ilp_run(ckm_i_solver *solver, double seconds, ckm_error *err)
         }
         ckm_i_ilp_start(ilp, solver->best_stages, start);
         limits.start = start;
+    }
+    if (frontier && solver->best_schedule != NULL) {
+        limits.enough = ((double)solver->best_cost - constant) / ilp->cost_scale - limits.gap * 0.5;
     }
     if (options->cost_limit >= 0) {
         // A row, not a cutoff: infeasible then means what it says.

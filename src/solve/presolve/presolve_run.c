@@ -17,7 +17,7 @@ typedef struct handover {
     ckm_i_solver inner;
     const ckm_i_presolve *p;
     int64_t handed_cost;  // of the last schedule handed on; -1
-    double handed_bound, handed_proven;
+    double handed_bound;
     ckm_status status;
     ckm_error error;
 } handover;
@@ -81,15 +81,9 @@ static void hand_on(handover *h, const char *source)
         h->handed_cost = inner->best_cost;
         h->status = hand_schedule(h, &h->error);
     }
-    if (!(inner->proven_cost <= h->handed_proven)) {
-        h->handed_proven = inner->proven_cost;
-        ckm_i_solver_bound(h->outer, inner->proven_cost, inner->proven_covers, source);
-    }
     if (!(inner->bound_cost <= h->handed_bound)) {
         h->handed_bound = inner->bound_cost;
-        if (inner->bound_cost > inner->proven_cost) {
-            ckm_i_solver_claim_bound(h->outer, inner->bound_cost, inner->bound_covers, source);
-        }
+        ckm_i_solver_bound(h->outer, inner->bound_cost, inner->bound_covers, source);
     }
 }
 
@@ -139,12 +133,8 @@ static ckm_status run_reduced(ckm_i_solver *solver, const ckm_i_presolve *p, con
                               ckm_error *err)
 {
     ckm_solve_options options = *solver->options;
-    handover h = {.outer = solver,
-                  .p = p,
-                  .handed_cost = -1,
-                  .handed_bound = solver->bound_cost,
-                  .handed_proven = solver->proven_cost,
-                  .error = CKM_ERROR_INIT};
+    handover h = {
+        .outer = solver, .p = p, .handed_cost = -1, .handed_bound = solver->bound_cost, .error = CKM_ERROR_INIT};
     ckm_status status = CKM_OK;
     ckm_i_bound_lines lines = {0};
     ckm_schedule *hint = NULL;
@@ -157,9 +147,6 @@ static ckm_status run_reduced(ckm_i_solver *solver, const ckm_i_presolve *p, con
     h.inner.deadline_seconds = solver->deadline_seconds;
     h.inner.bound_cost = solver->bound_cost;
     h.inner.bound_covers = solver->bound_covers;
-    h.inner.proven_cost = solver->proven_cost;
-    h.inner.proven_covers = solver->proven_covers;
-    h.inner.engines_err = solver->engines_err;
     h.inner.operators_merged = p->n_views + p->n_merged > 0;
     h.inner.beside = solver->beside;
     h.inner.beside_context = solver->beside_context;
@@ -176,10 +163,7 @@ static ckm_status run_reduced(ckm_i_solver *solver, const ckm_i_presolve *p, con
     hand_lines(&h.inner, p, solver);
     hand_on(&h, strategy->name);
     CKM_I_TRY(hand_least(&h, err));
-    solver->engines_err = solver->engines_err || h.inner.engines_err;
-    if (h.inner.infeasible && h.inner.infeasible_claimed) {
-        ckm_i_solver_claim_infeasible(solver, h.inner.infeasible_covers, "presolved");
-    } else if (h.inner.infeasible && solver->best_schedule == NULL) {
+    if (h.inner.infeasible && solver->best_schedule == NULL) {
         ckm_i_solver_infeasible(solver, h.inner.infeasible_covers, "presolved");
     }
 cleanup:

@@ -177,8 +177,6 @@ static ckm_status add_entry(reordering *all, const int32_t *order, ckm_error *er
     ckm_i_solver_init(&e->solver, e->df, &all->options, all->outer->budget_bytes);
     e->solver.is_near_floor = all->outer->is_near_floor;
     e->solver.bound_cost = (double)df->total_cost;
-    e->solver.proven_cost = e->solver.bound_cost;
-    e->solver.proven_covers = CKM_BOUND_ANY;
     e->solver.bound_covers = CKM_BOUND_ANY;
     return status;
 }

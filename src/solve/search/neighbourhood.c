@@ -80,6 +80,7 @@ static ckm_status solve(ckm_i_solver *solver, const ckm_i_search *s, ckm_i_ilp *
         .cutoff = (again - 0.5 * (double)ilp->cost_gcd) / ilp->cost_scale,
         .threads = 1,
         .pump_passes = pump_passes,
+        .solution_only = true,
         .enough = INFINITY,
         .stop = attend_and_ask,
         .user = solver,

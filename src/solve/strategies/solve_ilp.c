@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ilp: the paper's mixed-integer program through CBC, started from the best schedule that local search finds.
+// ilp: the paper's mixed-integer program, solutions by CBC from the best schedule that local search finds, proofs by our own
+// branch and bound.
 #include <math.h>
 
 #include "base/error.h"
@@ -14,7 +15,7 @@ static ckm_status run(ckm_i_solver *solver, ckm_error *err)
 
 const ckm_i_strategy ckm_i_strategy_ilp = {
     .name = "ilp",
-    .summary = "the paper's integer program through CBC, warm-started; proves optimality on small graphs",
+    .summary = "the paper's integer program, warm-started; proves optimality on small graphs",
     .run = run,
     .has_formulations = true,
     .is_thorough = true,

@@ -36,7 +36,7 @@ const ckm_i_strategy ckm_i_strategy_stage_bound = {
 
 const ckm_i_strategy ckm_i_strategy_stage_program = {
     .name = "stage-program",
-    .summary = "local search, and the same relaxation with binaries through CBC as a bound",
+    .summary = "local search, and the same relaxation with binaries, by branch and bound",
     .run = run_program,
     .wants_reduced = true,
 };

@@ -13,7 +13,7 @@
 
 #define assert_near(a, b, tolerance) assert_true(fabs((a) - (b)) <= (tolerance))
 
-static const ckm_i_milp_options defaults = {.seconds = 30.0, .cutoff = INFINITY, .threads = 1};
+static const ckm_i_milp_options defaults = {.seconds = 30.0, .cutoff = INFINITY, .threads = 1, .enough = INFINITY};
 
 // Knapsack: maximise 5a + 4b + 3c (as a minimum) with 2a + 3b + c <= 5, 4a + b + 2c <= 11, 3a + 4b + 2c <= 8.
 // LP optimum 13 at (2, 0, 1) when a may go to 2 (Chvatal, Linear Programming, chapter 1).
@@ -230,7 +230,8 @@ static void integer_program_is_solved(void **state)
         }
     }
     assert_near(result.objective, best, 1e-6);
-    assert_near(result.bound, best, 1e-6);
+    assert_near(result.proven, best, 1e-6);
+    assert_true(result.proven <= best);
     ckm_i_milp_result_dispose(&result);
     ckm_i_milp_dispose(&m);
 }
@@ -381,7 +382,7 @@ static void widened_rows_keep_the_optimum(void **state)
     assert_int_equal(result.status, CKM_I_MILP_OPTIMAL);
     assert_near(result.objective, -4.0, 1e-6);  // a and c
     assert_true(result.x[1] < 0.5);
-    assert_near(result.bound, -4.0, 1e-6);
+    assert_near(result.proven, -4.0, 1e-6);
     ckm_i_milp_result_dispose(&result);
     // To the byte: a and b take what there is, which widening must not change.
     m.row_upper[0] = 10000.000001;
@@ -485,6 +486,67 @@ static void branching_on_rows_proves_what_whole_numbers_cost(void **state)
     assert_true(fractional > rounds / 2 && reached > fractional / 2);
 }
 
+// Integer programs: at most and at least so much of ten things that are there or not, in large and uneven sizes, against all
+// choices. What is proven is the optimum, or that there is none, whatever the engine says.
+static void the_tree_proves_integer_programs(void **state)
+{
+    (void)state;
+    enum { rounds = 150, things = 10, rows = 4 };
+    ckm_i_rng rng = {11};
+    int refuted = 0;
+    for (int round = 0; round < rounds; round++) {
+        ckm_i_milp m;
+        ckm_i_milp_result result;
+        double size[rows][things], side[rows], cost[things];
+        ckm_i_milp_init(&m);
+        for (int j = 0; j < things; j++) {
+            cost[j] = (double)ckm_i_rng_below(&rng, 19) - 9.0;
+            ckm_i_milp_add_col(&m, cost[j], 0.0, 1.0, true);
+        }
+        for (int i = 0; i < rows; i++) {
+            double all = 0.0;
+            for (int j = 0; j < things; j++) {
+                size[i][j] = (double)ckm_i_rng_below(&rng, 1000000) * 0.125;
+                all += size[i][j];
+            }
+            side[i] = all * (0.2 + 0.5 * ckm_i_rng_unit(&rng));
+            ckm_i_milp_add_row(&m, i % 2 == 0 ? -INFINITY : side[i], i % 2 == 0 ? side[i] : INFINITY);
+            for (int j = 0; j < things; j++) {
+                ckm_i_milp_put(&m, j, size[i][j]);
+            }
+        }
+        double best = INFINITY;
+        for (int chosen = 0; chosen < 1 << things; chosen++) {
+            double total = 0.0;
+            bool fits = true;
+            for (int i = 0; i < rows; i++) {
+                double sum = 0.0;
+                for (int j = 0; j < things; j++) {
+                    sum += (chosen >> j & 1) != 0 ? size[i][j] : 0.0;
+                }
+                fits = fits && (i % 2 == 0 ? sum <= side[i] : sum >= side[i]);
+            }
+            for (int j = 0; j < things; j++) {
+                total += (chosen >> j & 1) != 0 ? cost[j] : 0.0;
+            }
+            best = fits ? fmin(best, total) : best;
+        }
+        assert_int_equal(ckm_i_milp_solve(&m, &defaults, &result, NULL), CKM_OK);
+        if (best == INFINITY) {
+            refuted++;
+            assert_int_equal(result.status, CKM_I_MILP_INFEASIBLE);
+            assert_true(result.proven == INFINITY && result.x == NULL);
+        } else {
+            assert_int_equal(result.status, CKM_I_MILP_OPTIMAL);
+            assert_near(result.objective, best, 1e-6);
+            assert_true(result.proven <= best && result.proven > best - 1e-5);
+        }
+        ckm_i_milp_result_dispose(&result);
+        ckm_i_milp_dispose(&m);
+    }
+    assert_true(refuted > 5 && refuted < rounds / 2);
+}
+
 static void no_whole_number_is_proven_infeasible(void **state)
 {
     (void)state;
@@ -531,6 +593,7 @@ int main(void)
         cmocka_unit_test(widened_rows_keep_the_optimum),
         cmocka_unit_test(stop_and_time_limit_end_it),
         cmocka_unit_test(branching_on_rows_proves_what_whole_numbers_cost),
+        cmocka_unit_test(the_tree_proves_integer_programs),
         cmocka_unit_test(no_whole_number_is_proven_infeasible),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What engines claim gives way to schedules: bounds above a known cost and infeasibility beside a schedule are dropped, in
-// whichever order they come, and what is proven remains.
+// Bounds and schedules: one above the cost of a schedule of its class is never told, in whichever order they come.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -39,7 +38,7 @@ static const int32_t once[] = {0, 1, 2, 3, 4, 5, 6, 7, 8};
 static const int32_t again[] = {0, 1, 2, 3, 4, 5, 6, 0, 7, 8};
 static const int32_t unordered[] = {0, 1, 2, 3, 4, 5, 6, 1, 0, 7, 8};
 
-static void a_schedule_drops_a_bound_above_its_cost(void **state)
+static void a_bound_above_the_cost_of_a_schedule_is_dropped(void **state)
 {
     (void)state;
     ckm_dataflow *df = layer_graph_unit_chain(4);
@@ -48,19 +47,13 @@ static void a_schedule_drops_a_bound_above_its_cost(void **state)
         if (first == 0) {
             offer(&solver, again, 10);
         }
-        ckm_i_solver_claim_bound(&solver, 10.5, CKM_BOUND_FRONTIER, "engine");
+        ckm_i_solver_bound(&solver, 10.5, CKM_BOUND_FRONTIER, "wrong");
         assert_true(first == 0 ? solver.bound_cost == 9.0 : solver.bound_cost == 10.5);
         if (first == 1) {
             offer(&solver, again, 10);
         }
         assert_true(solver.bound_cost == 9.0);
         assert_int_equal(solver.bound_covers, CKM_BOUND_ANY);
-        assert_true(solver.engines_err);
-        // Nor is it believed any more; what is proven is.
-        ckm_i_solver_claim_bound(&solver, 9.5, CKM_BOUND_ORDER, "engine");
-        assert_true(solver.bound_cost == 9.0);
-        ckm_i_solver_bound(&solver, 9.25, CKM_BOUND_ORDER, "proof");
-        assert_true(solver.bound_cost == 9.25);
         ckm_i_solver_dispose(&solver);
     }
     ckm_dataflow_free(df);
@@ -73,37 +66,9 @@ static void a_bound_for_a_narrower_class_stays(void **state)
     ckm_i_solver solver = begin(df);
     offer(&solver, unordered, 11);
     assert_int_equal(solver.best_class, CKM_BOUND_ORDER);
-    ckm_i_solver_claim_bound(&solver, 12.0, CKM_BOUND_FRONTIER, "engine");
-    assert_false(solver.engines_err);
+    ckm_i_solver_bound(&solver, 12.0, CKM_BOUND_FRONTIER, "proof");
     assert_true(solver.bound_cost == 12.0);
     assert_true(ckm_i_solver_told_bound(&solver) == 11.0);  // never above the cost
-    ckm_i_solver_claim_bound(&solver, 12.0, CKM_BOUND_ORDER, "engine");
-    assert_true(solver.engines_err);
-    ckm_i_solver_dispose(&solver);
-    ckm_dataflow_free(df);
-}
-
-static void a_schedule_drops_infeasibility(void **state)
-{
-    (void)state;
-    ckm_dataflow *df = layer_graph_unit_chain(4);
-    ckm_i_solver solver = begin(df);
-    ckm_i_solver_claim_infeasible(&solver, CKM_BOUND_FRONTIER, "engine");
-    assert_true(solver.infeasible);
-    ckm_i_solver_note(&solver, 11, 101, CKM_BOUND_FRONTIER);  // does not fit
-    ckm_i_solver_note(&solver, 11, 100, CKM_BOUND_ORDER);     // is of another class
-    assert_true(solver.infeasible);
-    ckm_i_solver_note(&solver, 11, 100, CKM_BOUND_FRONTIER);
-    assert_false(solver.infeasible);
-    ckm_i_solver_claim_infeasible(&solver, CKM_BOUND_FRONTIER, "engine");
-    assert_false(solver.infeasible);
-    ckm_i_solver_dispose(&solver);
-
-    solver = begin(df);
-    offer(&solver, once, 9);
-    ckm_i_solver_claim_infeasible(&solver, CKM_BOUND_ORDER, "engine");
-    assert_false(solver.infeasible);
-    assert_true(solver.engines_err);
     ckm_i_solver_dispose(&solver);
     ckm_dataflow_free(df);
 }
@@ -136,9 +101,8 @@ static void classes_of_schedules(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_schedule_drops_a_bound_above_its_cost),
+        cmocka_unit_test(a_bound_above_the_cost_of_a_schedule_is_dropped),
         cmocka_unit_test(a_bound_for_a_narrower_class_stays),
-        cmocka_unit_test(a_schedule_drops_infeasibility),
         cmocka_unit_test(classes_of_schedules),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
