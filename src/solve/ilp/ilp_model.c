@@ -270,7 +270,7 @@ void ckm_i_ilp_take(const ckm_i_ilp *ilp, const double *x, double threshold, ckm
     for (int32_t t = 0; t <= n; t++) {
         for (int32_t i = 0; i < stages->n_tensors; i++) {
             int32_t col = ilp->s_col[(int64_t)t * stages->n_tensors + i];
-            if (col >= 0 && x[col] >= threshold) {
+            if (col >= 0 && x[col] > threshold) {
                 ckm_i_bits_set(ckm_i_stages_s(stages, t), i);
             }
         }

@@ -33,7 +33,7 @@ void ckm_i_ilp_free(ckm_i_ilp *ilp);
 
 // Values of the integer columns for completed matrices (continuous columns are left 0): a MIP start.
 void ckm_i_ilp_start(const ckm_i_ilp *ilp, const ckm_i_stages *stages, double *x);
-// S of a solution: bits where the column's value is at least `threshold`. R follows from S.
+// S of a solution: bits where the column's value is above `threshold`. R follows from S.
 void ckm_i_ilp_take(const ckm_i_ilp *ilp, const double *x, double threshold, ckm_i_stages *stages);
 // A bound on the objective as a bound on the cost: scaled, and rounded up to what costs can be.
 double ckm_i_ilp_cost_bound(const ckm_i_ilp *ilp, double objective_bound);

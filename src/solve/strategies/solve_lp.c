@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // lp-bound, lp-round and lp-random: the linear relaxation of the paper's program, as a lower bound and as a
-// guide for S (paper, section 5: two-phase rounding).
+// guide for S (paper, section 5, algorithm 2: two-phase rounding).
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,15 +8,39 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/rng.h"
-#include "solve/ilp/ilp_model.h"
+#include "solve/ilp/ilp_round.h"
 #include "solve/core/solver.h"
 
 static const int64_t max_entries = 40000000;
 
+// Among points of the same cost, the one that recomputes least: where an operator costs nothing, the relaxation may as well
+// run it in part in any stage, and S, which then holds parts of what it reads and makes, says little. The costs are the
+// true ones again afterwards, so that the multipliers prove a bound for them.
+static ckm_status solve_with_ties_broken(ckm_i_ilp *ilp, const ckm_i_milp_options *limits, ckm_i_milp_result *result,
+                                         ckm_error *err)
+{
+    static const double share = 1e-5;  // of the mean cost
+    const ckm_dataflow *df = ilp->df;
+    size_t n_cols = (size_t)ilp->milp.n_cols;
+    double *costs = ckm_i_malloc(n_cols, sizeof *costs);
+    if (costs == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    memcpy(costs, ilp->milp.obj, n_cols * sizeof *costs);
+    for (int64_t i = 0; i < (int64_t)df->n_ops * df->n_ops; i++) {
+        if (ilp->r_col[i] >= 0) {
+            ilp->milp.obj[ilp->r_col[i]] += share * (double)df->total_cost / df->n_ops / ilp->cost_scale;
+        }
+    }
+    ckm_status status = ckm_i_milp_solve(&ilp->milp, limits, result, err);
+    memcpy(ilp->milp.obj, costs, n_cols * sizeof *costs);
+    free(costs);
+    return status;
+}
+
 // Solves the relaxation for a budget. *ilp and *result belong to the caller, who releases both on any status.
 static ckm_status solve_relaxation(ckm_i_solver *solver, int64_t budget_bytes, ckm_formulation formulation,
-                                   ckm_i_ilp **ilp, ckm_i_milp_result *result, ckm_error *err)
+                                   bool to_round, ckm_i_ilp **ilp, ckm_i_milp_result *result, ckm_error *err)
 {
     ckm_i_milp_options limits = {
         .relax = true,
@@ -33,7 +57,8 @@ static ckm_status solve_relaxation(ckm_i_solver *solver, int64_t budget_bytes, c
                            solver->df->n_ops);
     }
     CKM_I_CHECK(ckm_i_ilp_build(solver->df, budget_bytes, formulation, max_entries, ilp, err));
-    CKM_I_CHECK(ckm_i_milp_solve(&(*ilp)->milp, &limits, result, err));
+    CKM_I_CHECK(to_round ? solve_with_ties_broken(*ilp, &limits, result, err)
+                         : ckm_i_milp_solve(&(*ilp)->milp, &limits, result, err));
     if (result->missing) {
         ckm_i_solver_log(solver, CKM_LOG_WARN, "%s; continuing without it", result->detail);
     }
@@ -62,7 +87,8 @@ static ckm_status run_bound(ckm_i_solver *solver, ckm_error *err)
     ckm_i_ilp *ilp = NULL;
     ckm_i_milp_result result = {0};
     ckm_status status = CKM_OK;
-    CKM_I_TRY(solve_relaxation(solver, solver->budget_bytes, solver->options->formulation, &ilp, &result, err));
+    CKM_I_TRY(solve_relaxation(solver, solver->budget_bytes, solver->options->formulation, false, &ilp, &result,
+                               err));
     hand_in_bound(solver, ilp, &result);
 cleanup:
     ckm_i_milp_result_dispose(&result);
@@ -70,69 +96,34 @@ cleanup:
     return status;
 }
 
-static int compare_double(const void *a, const void *b)
-{
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-    return (x < y) - (x > y);
-}
-
-// Rounds S at every distinct value it takes, from large to small: all that thresholding can give. Beyond
-// `most` distinct values, evenly spaced ones.
+// Rounds S deterministically, as the paper does above 0.5, and at every other threshold.
 static ckm_status round_at_thresholds(ckm_i_solver *solver, const ckm_i_ilp *ilp, const double *x, ckm_i_stages *stages,
                                       ckm_error *err)
 {
-    enum { most = 200 };
-    ckm_status status = CKM_OK;
     int32_t n = 0;
-    double *values = ckm_i_malloc((size_t)ilp->milp.n_cols, sizeof *values);
-    if (values == NULL) {
-        return ckm_i_error_memory(err);
-    }
-    for (int32_t j = 0; j < ilp->milp.n_cols; j++) {
-        bool is_s = ilp->milp.integer[j] && ilp->milp.obj[j] == 0.0;
-        if (is_s && x[j] > 1e-6) {
-            values[n++] = floor(x[j] * 1e5) * 1e-5;  // just below, so that equal values fall on one side
-        }
-    }
-    qsort(values, (size_t)n, sizeof *values, compare_double);
-    int32_t distinct = 0;
-    for (int32_t i = 0; i < n; i++) {
-        if (distinct == 0 || values[i] < values[distinct - 1] - 1e-5) {
-            values[distinct++] = values[i];
-        }
-    }
-    int32_t step = distinct / most + 1;
-    for (int32_t i = 0; i < distinct && !ckm_i_solver_should_stop(solver); i += step) {
-        ckm_i_ilp_take(ilp, x, values[i], stages);
+    double *thresholds = NULL;
+    ckm_status status = CKM_OK;
+    CKM_I_TRY(ckm_i_ilp_thresholds(ilp, x, &thresholds, &n, err));
+    for (int32_t i = 0; i < n && !ckm_i_solver_should_stop(solver); i++) {
+        ckm_i_ilp_take(ilp, x, thresholds[i], stages);
         CKM_I_TRY(ckm_i_solver_offer(solver, stages, "lp-round", NULL, NULL, err));
     }
 cleanup:
-    free(values);
+    free(thresholds);
     return status;
 }
 
-// Sets each bit of S with the probability the relaxation gives it.
+// Rounds S at random.
 static ckm_status round_at_random(ckm_i_solver *solver, const ckm_i_ilp *ilp, const double *x, ckm_i_stages *stages,
                                   ckm_error *err)
 {
     int64_t samples = solver->options->iteration_limit > 0 ? solver->options->iteration_limit : 1000;
     ckm_i_rng rng = {solver->options->seed};
-    ckm_status status = CKM_OK;
-    double *sample = ckm_i_malloc((size_t)ilp->milp.n_cols, sizeof *sample);
-    if (sample == NULL) {
-        return ckm_i_error_memory(err);
-    }
     for (int64_t i = 0; i < samples && !ckm_i_solver_should_stop(solver); i++) {
-        for (int32_t j = 0; j < ilp->milp.n_cols; j++) {
-            sample[j] = ckm_i_rng_unit(&rng) < x[j] ? 1.0 : 0.0;
-        }
-        ckm_i_ilp_take(ilp, sample, 0.5, stages);
-        CKM_I_TRY(ckm_i_solver_offer(solver, stages, "lp-random", NULL, NULL, err));
+        ckm_i_ilp_sample(ilp, x, &rng, stages);
+        CKM_I_CHECK(ckm_i_solver_offer(solver, stages, "lp-random", NULL, NULL, err));
     }
-cleanup:
-    free(sample);
-    return status;
+    return CKM_OK;
 }
 
 typedef ckm_status rounding(ckm_i_solver *solver, const ckm_i_ilp *ilp, const double *x, ckm_i_stages *stages,
@@ -145,7 +136,7 @@ static ckm_status round_at(ckm_i_solver *solver, int64_t budget_bytes, bool is_t
     ckm_i_ilp *ilp = NULL;
     ckm_i_milp_result result = {0};
     ckm_status status = CKM_OK;
-    CKM_I_TRY(solve_relaxation(solver, budget_bytes, CKM_FORMULATION_FRONTIER, &ilp, &result, err));
+    CKM_I_TRY(solve_relaxation(solver, budget_bytes, CKM_FORMULATION_FRONTIER, true, &ilp, &result, err));
     if (is_true_budget) {
         hand_in_bound(solver, ilp, &result);
     }
@@ -158,21 +149,29 @@ cleanup:
     return status;
 }
 
-// The relaxation underestimates memory, so rounding at the full budget rarely fits: the paper solves for a
-// budget smaller by an allowance. Here several are tried, the true budget first, which also gives the bound.
+// The relaxation underestimates memory, so rounding at the full budget rarely fits: the paper solves it for a budget
+// smaller by an allowance, a tenth. Its artifact takes that of what is left beside the fixed bytes. Here the full budget
+// comes first, which also gives the bound, then the paper's, then others, as shares of what the budget leaves above the
+// memory floor: near the floor the paper's is more than that. Where everything fits, there is nothing to round.
 static ckm_status run_rounding(ckm_i_solver *solver, rounding *round, ckm_error *err)
 {
-    static const double allowances[] = {0.0, 0.05, 0.1, 0.2, 0.3};
+    static const double allowance = 0.1;
+    static const double shares[] = {0.1, 0.3, 0.5, 0.7};
+    enum { n_shares = sizeof shares / sizeof shares[0] };
+    int64_t budget = solver->budget_bytes;
+    int64_t room = budget - solver->df->floor_bytes;
+    int64_t less[2 + n_shares] = {0, (int64_t)(allowance * (double)(budget - solver->df->fixed_bytes))};
+    for (int i = 0; i < n_shares; i++) {
+        less[2 + i] = (int64_t)(shares[i] * (double)room);
+    }
     ckm_i_stages *stages = NULL;
     ckm_status status = CKM_OK;
+    CKM_I_TRY(ckm_i_solver_offer_plain(solver, err));
     CKM_I_TRY(ckm_i_stages_create(solver->df, &stages, err));
-    for (size_t a = 0; a < sizeof allowances / sizeof allowances[0]; a++) {
-        if (ckm_i_solver_should_stop(solver)) {
-            break;
+    for (int i = 0; i < 2 + n_shares && !ckm_i_solver_should_stop(solver); i++) {
+        if (i == 0 || (less[i] > 0 && less[i] < room)) {
+            CKM_I_TRY(round_at(solver, budget - less[i], i == 0, round, stages, err));
         }
-        int64_t room = solver->budget_bytes - solver->df->floor_bytes;
-        int64_t budget = solver->budget_bytes - (int64_t)((double)room * allowances[a]);
-        CKM_I_TRY(round_at(solver, budget, a == 0, round, stages, err));
     }
 cleanup:
     ckm_i_stages_free(stages);
