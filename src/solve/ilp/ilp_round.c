@@ -7,6 +7,28 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
+ckm_status ckm_i_ilp_relax_to_round(ckm_i_ilp *ilp, const ckm_i_milp_options *limits, ckm_i_milp_result *result,
+                                    ckm_error *err)
+{
+    static const double share = 1e-5;  // of the mean cost
+    const ckm_dataflow *df = ilp->df;
+    size_t n_cols = (size_t)ilp->milp.n_cols;
+    double *costs = ckm_i_malloc(n_cols, sizeof *costs);
+    if (costs == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    memcpy(costs, ilp->milp.obj, n_cols * sizeof *costs);
+    for (int64_t i = 0; i < (int64_t)df->n_ops * df->n_ops; i++) {
+        if (ilp->r_col[i] >= 0) {
+            ilp->milp.obj[ilp->r_col[i]] += share * (double)df->total_cost / df->n_ops / ilp->cost_scale;
+        }
+    }
+    ckm_status status = ckm_i_milp_solve(&ilp->milp, limits, result, err);
+    memcpy(ilp->milp.obj, costs, n_cols * sizeof *costs);
+    free(costs);
+    return status;
+}
+
 static int descending(const void *a, const void *b)
 {
     double x = *(const double *)a;

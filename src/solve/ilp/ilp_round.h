@@ -11,6 +11,12 @@
 // 0.9999999.
 #define CKM_I_ILP_SAME_VALUE 1e-6
 
+// Solves the relaxation for a point to round: among those of the same cost, one that recomputes least. Where an operator
+// costs nothing, the relaxation may as well run it in part in any stage, and S, which then holds parts of what it reads and
+// makes, says little. The program has its true costs again afterwards: the multipliers prove a bound for them.
+ckm_status ckm_i_ilp_relax_to_round(ckm_i_ilp *ilp, const ckm_i_milp_options *limits, ckm_i_milp_result *result,
+                                    ckm_error *err) CKM_NODISCARD;
+
 // The thresholds that ckm_i_ilp_take has to be called with for every S that thresholding gives: 0.5, the paper's, then one
 // halfway between any two neighbouring values of S, from large to small, the last below the smallest that is not 0.
 // *out has *n of them and is freed with free().

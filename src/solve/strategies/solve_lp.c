@@ -3,40 +3,13 @@
 // guide for S (paper, section 5, algorithm 2: two-phase rounding).
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "solve/ilp/ilp_round.h"
 #include "solve/core/solver.h"
 
 static const int64_t max_entries = 40000000;
-
-// Among points of the same cost, the one that recomputes least: where an operator costs nothing, the relaxation may as well
-// run it in part in any stage, and S, which then holds parts of what it reads and makes, says little. The costs are the
-// true ones again afterwards, so that the multipliers prove a bound for them.
-static ckm_status solve_with_ties_broken(ckm_i_ilp *ilp, const ckm_i_milp_options *limits, ckm_i_milp_result *result,
-                                         ckm_error *err)
-{
-    static const double share = 1e-5;  // of the mean cost
-    const ckm_dataflow *df = ilp->df;
-    size_t n_cols = (size_t)ilp->milp.n_cols;
-    double *costs = ckm_i_malloc(n_cols, sizeof *costs);
-    if (costs == NULL) {
-        return ckm_i_error_memory(err);
-    }
-    memcpy(costs, ilp->milp.obj, n_cols * sizeof *costs);
-    for (int64_t i = 0; i < (int64_t)df->n_ops * df->n_ops; i++) {
-        if (ilp->r_col[i] >= 0) {
-            ilp->milp.obj[ilp->r_col[i]] += share * (double)df->total_cost / df->n_ops / ilp->cost_scale;
-        }
-    }
-    ckm_status status = ckm_i_milp_solve(&ilp->milp, limits, result, err);
-    memcpy(ilp->milp.obj, costs, n_cols * sizeof *costs);
-    free(costs);
-    return status;
-}
 
 // Solves the relaxation for a budget. *ilp and *result belong to the caller, who releases both on any status.
 static ckm_status solve_relaxation(ckm_i_solver *solver, int64_t budget_bytes, ckm_formulation formulation,
@@ -57,8 +30,8 @@ static ckm_status solve_relaxation(ckm_i_solver *solver, int64_t budget_bytes, c
                            solver->df->n_ops);
     }
     CKM_I_CHECK(ckm_i_ilp_build(solver->df, budget_bytes, formulation, max_entries, ilp, err));
-    CKM_I_CHECK(to_round ? solve_with_ties_broken(*ilp, &limits, result, err)
-                         : ckm_i_milp_solve(&(*ilp)->milp, &limits, result, err));
+    CKM_I_CHECK(to_round ? ckm_i_ilp_relax_to_round(*ilp, &limits, result, err)
+                     : ckm_i_milp_solve(&(*ilp)->milp, &limits, result, err));
     if (result->missing) {
         ckm_i_solver_log(solver, CKM_LOG_WARN, "%s; continuing without it", result->detail);
     }
