@@ -87,7 +87,7 @@ help:
 	@echo "make dist       write checkmate-VERSION.tar.gz, the tree of the last commit"
 	@echo "make deb        write Debian packages into packages/, checked by lintian"
 	@echo "make bench      run the benchmarks"
-	@echo "make paper      run the experiments of the Checkmate paper and write docs/RESULTS.md: up to an hour, can be interrupted"
+	@echo "make paper      run the experiments of the Checkmate paper and write docs/RESULTS.md: about half an hour, can be interrupted"
 	@echo "make format     format all C files with clang-format-14"
 	@echo "make tidy       run clang-tidy-14 on the tree"
 	@echo "make clean      remove $(BUILD)"

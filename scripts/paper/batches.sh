@@ -4,12 +4,11 @@
 # the paper's artifact (paper) and by the physical peak (normal). Settings and how to go on: lib.sh.
 . "$(dirname "$0")/lib.sh"
 open_csv batches network,accounting,strategy,status,max_batch,upper_bound,overhead,peak_bytes,seconds,bound_covers "$@"
-search_seconds=${PAPER_BATCH_SECONDS:-60}  # for a search by `auto`
 
 # one NETWORK ACCOUNTING STRATEGY
 one() {
     "$checkmate" max-batch "$1" --granularity layer --memory 16GB --compute-limit extra-forward --accounting "$2" \
-        --strategy "$3" --time-limit "$search_seconds" --json > "$temporary/out" 2> "$temporary/err" || case $? in
+        --strategy "$3" --time-limit "$batch_seconds" --json > "$temporary/out" 2> "$temporary/err" || case $? in
         3 | 4) ;;
         *)
             cat "$temporary/err" >&2

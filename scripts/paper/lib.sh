@@ -2,12 +2,16 @@
 # Sourced by the experiments in this folder.
 #
 # Every experiment writes one CSV, a row as soon as it is known, and skips rows that are there: interrupt it as you like, start
-# it again, and it goes on. `--again TEXT` first removes the rows that contain TEXT, `--again all` every row.
+# it again, and it goes on. `--again TEXT` first removes the rows that contain TEXT, `--again all` every row. The first line of
+# a CSV says what made it: program, processor, settings. Rows of another program, processor or setting do not count: the
+# experiment begins anew.
 #   CHECKMATE=build/checkmate          the program
 #   PAPER_DIR=<next to it>/paper       graphs, profiles, PNG figures
 #   PAPER_RESULTS=bench/results/paper  CSV files
 #   PAPER_FIGURES=docs/figures         SVG figures
-#   PAPER_SECONDS=10                   time limit of a solve by a strategy that searches
+#   PAPER_SECONDS=5                    time limit of a solve
+#   PAPER_BATCH_SECONDS=30             time limit of a search for a batch by `auto`
+#   PAPER_STAGES_SECONDS=20            time limit of an integer program in stages.sh
 #   PAPER_DATA=../shared/data/instances  instances of the literature, where they are
 set -eu
 LC_ALL=C
@@ -20,26 +24,48 @@ if [ ! -x "$checkmate" ]; then
     echo "$0: $checkmate is not there; run 'make' first, or set CHECKMATE" >&2
     exit 1
 fi
-work=${PAPER_DIR:-$(dirname "$checkmate")/paper}
+# The program and its library, whatever they were built from.
+program=$({ echo "$checkmate"; ldd "$checkmate" 2> /dev/null | sed -n 's/.*libcheckmate[^ ]* => \([^ ]*\) .*/\1/p'; } \
+    | tr '\n' '\0' | xargs -0 cat | sha256sum | cut -c 1-12)
+commit=unknown
+if [ -e .git ]; then
+    commit=$(git log -1 --format=%h)
+    git diff --quiet HEAD -- src include || commit="$commit with changes"
+fi
+pictures=${PAPER_DIR:-$(dirname "$checkmate")/paper}
+work=$pictures/$program  # so that no graph or profile of another program is used
 results=${PAPER_RESULTS:-bench/results/paper}
 figures=${PAPER_FIGURES:-docs/figures}
-seconds=${PAPER_SECONDS:-10}
+seconds=${PAPER_SECONDS:-5}
+batch_seconds=${PAPER_BATCH_SECONDS:-30}
+stages_seconds=${PAPER_STAGES_SECONDS:-20}
 instances=${PAPER_DATA:-../shared/data/instances}
+machine="$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1 | tr -d ','), $(nproc) processors"
+settings="$seconds s a solve, $batch_seconds s a search for a batch, $stages_seconds s an integer program of the stages"
+made_by="program $program; $machine; $settings"
 mkdir -p "$work" "$results" "$figures"
 temporary=$(mktemp -d)
 trap 'rm -rf "$temporary"' EXIT
 trap 'exit 1' HUP INT TERM
 
+# made_by_of CSV: what made its rows, but for the commit; empty where there are none or nobody says.
+made_by_of() {
+    [ ! -s "$1" ] || sed -n '1s/^# commit [^;]*; //p' "$1"
+}
+
 # open_csv NAME HEADER ARGUMENTS...: the experiment's CSV in $csv; the arguments are those of the script.
 open_csv() {
     csv=$results/$1.csv
-    [ -s "$csv" ] || echo "$2" > "$csv"
+    if [ "$(made_by_of "$csv")" != "$made_by" ]; then
+        [ ! -s "$csv" ] || say "$csv: of another program, processor or setting; begun anew"
+        printf '# commit %s; %s\n%s\n' "$commit" "$made_by" "$2" > "$csv"
+    fi
     shift 2
     if [ "${1:-}" = --again ] && [ $# = 2 ]; then
         if [ "$2" = all ]; then
-            sed -n 1p "$csv" > "$temporary/kept"
+            sed -n 1,2p "$csv" > "$temporary/kept"
         else
-            { sed -n 1p "$csv"; sed 1d "$csv" | grep -v -F -e "$2" || true; } > "$temporary/kept"
+            { sed -n 1,2p "$csv"; sed 1,2d "$csv" | grep -v -F -e "$2" || true; } > "$temporary/kept"
         fi
         cp "$temporary/kept" "$csv"
     elif [ $# -gt 0 ]; then
@@ -102,7 +128,7 @@ bound_class() {
     esac
 }
 
-# draw NAME SCRIPT: runs gnuplot for $figures/NAME.svg and $work/NAME.png; SCRIPT has everything but terminal and output.
+# draw NAME SCRIPT: runs gnuplot for $figures/NAME.svg and $pictures/NAME.png; SCRIPT has everything but terminal and output.
 # $size: "width,height" in pixels.
 draw() {
     if ! command -v gnuplot > /dev/null; then
@@ -112,6 +138,6 @@ draw() {
     printf 'set terminal svg size %s dynamic font "DejaVu Sans,12" background "#ffffff"\nset output "%s"\n' "$size" \
         "$figures/$1.svg" | cat - "$2" | gnuplot
     printf 'set terminal pngcairo size %s font "DejaVu Sans,12" background "#ffffff"\nset output "%s"\n' "$size" \
-        "$work/$1.png" | cat - "$2" | gnuplot
-    say "figures: $figures/$1.svg, $work/$1.png"
+        "$pictures/$1.png" | cat - "$2" | gnuplot
+    say "figures: $figures/$1.svg, $pictures/$1.png"
 }

@@ -4,11 +4,10 @@
 # proof with the program unpartitioned, in stages as published, and in stages tightened. Settings and how to go on: lib.sh.
 . "$(dirname "$0")/lib.sh"
 open_csv stages graph,operators,budget,formulation,relaxation_cost,best_cost,gap_ratio,ilp_status,ilp_bound,ilp_seconds "$@"
-search_seconds=${PAPER_STAGES_SECONDS:-60}
 
 # solve FILE BUDGET STRATEGY FORMULATION OUTPUT
 solve() {
-    "$checkmate" solve "$1" --budget "$2" --strategy "$3" --formulation "$4" --time-limit "$search_seconds" --json > "$5" \
+    "$checkmate" solve "$1" --budget "$2" --strategy "$3" --formulation "$4" --time-limit "$stages_seconds" --json > "$5" \
         2> "$temporary/err" || case $? in
         3 | 4) ;;
         *)

@@ -29,7 +29,7 @@ NR == FNR {
     if ($1 == "stages") paper_stages[$2] = $4
     next
 }
-FNR == 1 { next }
+/^#/ || FNR == 2 { next }
 
 table == "batches" || table == "batches_all" {
     batch[$1, $2, $3] = $5

@@ -7,22 +7,37 @@ csv=$PAPER_RESULTS/devices.csv
 
 sh "$source/scripts/paper/devices.sh" 2> err.txt || fail "devices.sh: $(cat err.txt)"
 rows=$(wc -l < "$csv")
-[ "$rows" = $((1 + $(grep -c '^speed,' "$source/scripts/paper/published.csv"))) ] || fail "devices.csv has $rows lines"
+[ "$rows" = $((2 + $(grep -c '^speed,' "$source/scripts/paper/published.csv"))) ] || fail "devices.csv has $rows lines"
 cp "$csv" whole.csv
 
 # A row that is there is not computed again, whatever it says; one that was cut short is.
-sed -e '2s/,[0-9.]*,\([^,]*\)$/,12345.6,\1/' whole.csv | head -c -9 > "$csv"
+sed -e '3s/,[0-9.]*,\([^,]*\)$/,12345.6,\1/' whole.csv | head -c -9 > "$csv"
 sh "$source/scripts/paper/devices.sh" 2> err.txt || fail "devices.sh, again: $(cat err.txt)"
-[ "$(sed -n 2p "$csv" | cut -d, -f6)" = 12345.6 ] || fail "a known row was computed again"
-[ "$(sed 2d whole.csv)" = "$(sed 2d "$csv")" ] || fail "a row that was cut short did not come back"
+[ "$(sed -n 3p "$csv" | cut -d, -f6)" = 12345.6 ] || fail "a known row was computed again"
+[ "$(sed 3d whole.csv)" = "$(sed 3d "$csv")" ] || fail "a row that was cut short did not come back"
 # Asked for, it is.
 sh "$source/scripts/paper/devices.sh" --again V100 2> err.txt || fail "devices.sh --again: $(cat err.txt)"
 [ "$(sort whole.csv)" = "$(sort "$csv")" ] || fail "--again V100 did not bring the row back"
 sh "$source/scripts/paper/devices.sh" --wrong 2> err.txt && fail "a wrong argument is accepted"
 
+# Rows of another program, of another processor, or of nobody knows what are not kept.
+for other in 's/program [0-9a-f]*;/program 0123456789ab;/' 's/[0-9]* processors/99 processors/' 1d; do
+    sed -e "$other" -e '3s/,[0-9.]*,\([^,]*\)$/,12345.6,\1/' whole.csv > "$csv"
+    sh "$source/scripts/paper/devices.sh" 2> err.txt || fail "devices.sh after $other: $(cat err.txt)"
+    grep -q 'begun anew' err.txt || fail "devices.sh after $other says nothing"
+    cmp -s whole.csv "$csv" || fail "devices.sh after $other kept rows that another program made"
+done
+# And they do not stand in one page with others.
+sed -e 's/program [0-9a-f]*;/program 0123456789ab;/' whole.csv > "$PAPER_RESULTS/batches.csv"
+PAPER_PAGE=$work/page.md sh "$source/scripts/paper/results.sh" 2> err.txt && fail "a page of two programs"
+grep -q 'is of another program' err.txt || fail "results.sh: $(cat err.txt)"
+[ ! -e page.md ] || fail "a page of two programs is written"
+rm "$PAPER_RESULTS/batches.csv"
+
 # The page: what ran, what did not, no line left to be replaced.
 PAPER_PAGE=$work/page.md sh "$source/scripts/paper/results.sh" 2> err.txt || fail "results.sh: $(cat err.txt)"
 grep -q '^| V100 | VGG16 | 16 | step | 83.5 ms |' page.md || fail "the page lacks the table of device models"
 grep -q 'Not run yet' page.md || fail "the page does not say what has not run"
+grep -q 'commit .*program [0-9a-f]\{12\}; .* processors; ' page.md || fail "the page does not say what made it"
 grep -q '^@' page.md && fail "the page has lines that were not replaced"
 finish

@@ -58,11 +58,12 @@ static void join(const rounding *r, int32_t k)
     }
 }
 
-// Multiples of the golden ratio, modulo one.
+// Multiples of the golden ratio, modulo one: away from halves, thirds and the like, at which an engine's values, each a
+// little off, would fall on either side.
 static void draw_thresholds(const rounding *r)
 {
     const double step = 0.6180339887498949;
-    double next = 0.5;
+    double next = step;
     for (int32_t v = 0; v < r->model->df->n_ops; v++) {
         if (r->leader[v] == v) {
             r->threshold[v] = next;

@@ -31,7 +31,7 @@ static ckm_status solve_relaxation(ckm_i_solver *solver, int64_t budget_bytes, c
     }
     CKM_I_CHECK(ckm_i_ilp_build(solver->df, budget_bytes, formulation, max_entries, ilp, err));
     CKM_I_CHECK(to_round ? ckm_i_ilp_relax_to_round(*ilp, &limits, result, err)
-                     : ckm_i_milp_solve(&(*ilp)->milp, &limits, result, err));
+                         : ckm_i_milp_solve(&(*ilp)->milp, &limits, result, err));
     if (result->missing) {
         ckm_i_solver_log(solver, CKM_LOG_WARN, "%s; continuing without it", result->detail);
     }
@@ -60,8 +60,7 @@ static ckm_status run_bound(ckm_i_solver *solver, ckm_error *err)
     ckm_i_ilp *ilp = NULL;
     ckm_i_milp_result result = {0};
     ckm_status status = CKM_OK;
-    CKM_I_TRY(solve_relaxation(solver, solver->budget_bytes, solver->options->formulation, false, &ilp, &result,
-                               err));
+    CKM_I_TRY(solve_relaxation(solver, solver->budget_bytes, solver->options->formulation, false, &ilp, &result, err));
     hand_in_bound(solver, ilp, &result);
 cleanup:
     ckm_i_milp_result_dispose(&result);
