@@ -4,7 +4,7 @@
 # empty lines:
 #   in DOCUMENT
 #   says TEXT        stands in the document, however its lines break; as many such lines as it takes
-#   run COMMAND      by sh, in an empty folder; `checkmate` is the program, $root the tree
+#   run COMMAND      by sh, in an empty folder; `checkmate` is the program, $root the tree, $build where the program is
 #   gives REGEX      extended, of a line of its output; as many as it takes
 #   slow             left out without --all: takes more than a second or two
 # Figures that are the same on every machine only: no times, and nothing that a search comes to by the clock.
@@ -33,7 +33,8 @@ mkdir "$work/bin" "$work/here"
 ln -s "$program" "$work/bin/checkmate"
 PATH=$work/bin:$PATH
 XDG_CACHE_HOME=$work/cache
-export PATH XDG_CACHE_HOME root
+build=$(dirname "$program")
+export PATH XDG_CACHE_HOME root build
 n=0
 bad=0
 left=0
