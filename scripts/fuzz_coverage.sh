@@ -46,7 +46,9 @@ for source in tests/fuzz/fuzz_*.c; do
     targets="$targets $name"
 done
 flags="-fprofile-instr-generate -fcoverage-mapping"
-cmake -S . -B "$build" -DCMAKE_C_COMPILER=clang-14 -DCMAKE_BUILD_TYPE=Debug -DCKM_BUILD_TESTS=ON -DCMAKE_C_FLAGS="$flags" \
+# C++ links the targets, and brings what writes the profile.
+cmake -S . -B "$build" -DCMAKE_C_COMPILER=clang-14 -DCMAKE_CXX_COMPILER=clang++-14 -DCMAKE_BUILD_TYPE=Debug \
+    -DCKM_BUILD_TESTS=ON -DCMAKE_C_FLAGS="$flags" -DCMAKE_CXX_FLAGS="$flags" \
     ${CKM_CMAKE_ARGUMENTS:-} >"$build.log" 2>&1 || { cat "$build.log"; exit 1; }
 # shellcheck disable=SC2086
 cmake --build "$build" --parallel "$(nproc)" --target $targets >"$build.log" 2>&1 || { tail -n 40 "$build.log"; exit 1; }
