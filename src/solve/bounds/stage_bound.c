@@ -146,7 +146,7 @@ ckm_status ckm_i_stage_run_start(ckm_i_solver *solver, const ckm_i_stage_options
         status = ckm_i_error_memory(err);
         goto cleanup;
     }
-    run->request[0] = branch;
+    run->request[0] = (int32_t)branch;
     memcpy(run->request + 1, options->cuts, n_cuts * sizeof *options->cuts);
     if (options->integer && solver->best_stages != NULL) {
         start = make_start(solver, &run->model);
