@@ -16,7 +16,7 @@ cd "$(dirname "$0")/.." || exit 1
 . scripts/lib.sh
 checkmate=${CHECKMATE:-build/checkmate}
 need_program "$checkmate"
-networks=${CHECK_NETWORKS-$("$checkmate" models | sed -n '2,$s/^\([A-Za-z][^ ]*\)  .*/\1/p')}
+networks=${CHECK_NETWORKS-$("$checkmate" models --all | sed -n 's/^  \([^ ]*\) .*/\1/p')}
 files=${CHECK_ONNX-$(ls ../shared/data/onnx/*.onnx 2> /dev/null)}
 most=$((${CHECK_MOST_MB:-6000} * 1000000))
 work=$(mktemp -d) || exit 1

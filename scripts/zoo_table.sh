@@ -103,7 +103,7 @@ out_of_time() {
     [ "$most_seconds" -gt 0 ] && [ $(($(date +%s) - began)) -ge "$most_seconds" ]
 }
 
-"$checkmate" models > "$work/models"
+"$checkmate" models --all > "$work/models"
 sed -n '/^  /p' "$work/models" | awk '{ print $1, $2 }' > "$work/names"
 while read -r network own; do
     for input in "$own" "$(other_size "$network" | sed 's/.* //; s/,/x/g')"; do

@@ -1,9 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // checkmate models: the zoo.
+#include <stddef.h>
 #include <string.h>
 
 #include "cli/cli.h"
 #include "cli/cli_values.h"
+
+typedef struct models_settings {
+    bool all;
+} models_settings;
+
+static const models_settings defaults = {false};
+
+static const cli_option options[] = {
+    {"all", 0, CLI_FLAG, offsetof(models_settings, all), NULL,
+     "A row for every network, those of one kind and many lengths too.", NULL, 0, 0, NULL},
+};
 
 // "224x224x3" of an image, "1024" of a text: the first input without the batch.
 static const char *describe_input(const ckm_graph *graph, char *buf, size_t size)
@@ -23,50 +35,120 @@ static const char *describe_input(const ckm_graph *graph, char *buf, size_t size
     return buf;
 }
 
+static void print_row(const char *name, const char *input, const char *layers, const char *trained, const char *other)
+{
+    printf("  %-26s %12s %7s %17s %9s\n", name, input, layers, trained, other);
+}
+
 static void print_network(const ckm_graph *graph)
 {
     char input[64];
+    char layers[32];
     char trained[32];
     char other[32];
-    printf("  %-26s %12s %7d %15s %9s\n", ckm_graph_name(graph), describe_input(graph, input, sizeof input),
-           (int)ckm_graph_op_count(graph),
-           cli_show_count(ckm_graph_element_count(graph, CKM_ROLE_PARAMETER), trained, sizeof trained),
-           cli_show_count(ckm_graph_element_count(graph, CKM_ROLE_STATE), other, sizeof other));
+    snprintf(layers, sizeof layers, "%d", (int)ckm_graph_op_count(graph));
+    print_row(ckm_graph_name(graph), describe_input(graph, input, sizeof input), layers,
+              cli_show_count(ckm_graph_element_count(graph, CKM_ROLE_PARAMETER), trained, sizeof trained),
+              cli_show_count(ckm_graph_element_count(graph, CKM_ROLE_STATE), other, sizeof other));
+}
+
+// The least and the most of something, in one word.
+static const char *describe_range(int64_t low, int64_t high, char *buf, size_t size)
+{
+    char numbers[2][32];
+    snprintf(buf, size, "%s..%s", cli_show_count(low, numbers[0], sizeof numbers[0]),
+             cli_show_count(high, numbers[1], sizeof numbers[1]));
+    return buf;
+}
+
+// Networks of one kind and many lengths, from the shortest to the longest, in one row.
+static void print_networks(const ckm_graph *shortest, const ckm_graph *longest)
+{
+    char name[128];
+    char input[64];
+    char layers[80];
+    char trained[80];
+    char other[32];
+    snprintf(name, sizeof name, "%s..%s", ckm_graph_name(shortest), ckm_graph_name(longest));
+    print_row(name, describe_input(shortest, input, sizeof input),
+              describe_range(ckm_graph_op_count(shortest), ckm_graph_op_count(longest), layers, sizeof layers),
+              describe_range(ckm_graph_element_count(shortest, CKM_ROLE_PARAMETER),
+                             ckm_graph_element_count(longest, CKM_ROLE_PARAMETER), trained, sizeof trained),
+              cli_show_count(ckm_graph_element_count(longest, CKM_ROLE_STATE), other, sizeof other));
+}
+
+// "linear" and a number.
+static bool is_linear(int32_t i)
+{
+    static const char linear[] = "linear";
+    const char *name = i < ckm_zoo_count() ? ckm_zoo_name(i) : "";
+    size_t n = sizeof linear - 1;
+    return strncmp(name, linear, n) == 0 && name[n] != '\0' && strspn(name + n, "0123456789") == strlen(name + n);
+}
+
+static ckm_status print_entry(int32_t i, int32_t last, ckm_error *err)
+{
+    ckm_graph *graph = NULL;
+    ckm_graph *longest = NULL;
+    ckm_status status = ckm_zoo_build(ckm_zoo_name(i), 1, NULL, &graph, err);
+    if (status == CKM_OK && last > i) {
+        status = ckm_zoo_build(ckm_zoo_name(last), 1, NULL, &longest, err);
+    }
+    if (status == CKM_OK && last > i) {
+        print_networks(graph, longest);
+    } else if (status == CKM_OK) {
+        print_network(graph);
+    }
+    ckm_graph_free(graph);
+    ckm_graph_free(longest);
+    return status;
 }
 
 static int run(const cli_command *command, const void *settings, char **arguments, int n_arguments)
 {
+    const models_settings *s = settings;
     (void)command;
-    (void)settings;
     (void)arguments;
     (void)n_arguments;
-    printf("%s%-28s %12s %7s %15s %9s%s\n", cli_style(stdout, CLI_BOLD), "network", "input", "layers", "parameters",
+    printf("%s%-28s %12s %7s %17s %9s%s\n", cli_style(stdout, CLI_BOLD), "network", "input", "layers", "parameters",
            "other", cli_style(stdout, CLI_PLAIN));
     for (int32_t i = 0; i < ckm_zoo_count(); i++) {
-        ckm_graph *graph = NULL;
         ckm_error err = CKM_ERROR_INIT;
-        if (ckm_zoo_build(ckm_zoo_name(i), 1, NULL, &graph, &err) != CKM_OK) {
-            return cli_fail(&err);
+        int32_t last = i;
+        while (!s->all && is_linear(i) && is_linear(last + 1)) {
+            last++;
         }
         if (i == 0 || strcmp(ckm_zoo_group(i), ckm_zoo_group(i - 1)) != 0) {
             printf("%s%s%s\n", cli_style(stdout, CLI_BOLD), ckm_zoo_group(i), cli_style(stdout, CLI_PLAIN));
         }
-        print_network(graph);
-        ckm_graph_free(graph);
+        if (print_entry(i, last, &err) != CKM_OK) {
+            return cli_fail(&err);
+        }
+        i = last;
     }
     return cli_finish_output();
 }
 
+static const cli_group groups[] = {
+    {"Output", options, CLI_COUNT(options), 0},
+};
+
 const cli_command cli_command_models = {
     .name = "models",
     .summary = "List the networks of the zoo: input, layers, parameters.",
-    .usage = "",
-    .description = "Lists the networks that can be given as MODEL by name, in groups, with the shape of one input "
-                   "sample (height x width x channels, or tokens of a text), the number of layers, the trained "
-                   "parameters, and the other numbers kept across steps, such as the running statistics of batch "
-                   "normalization. Commands that take a MODEL can build it in other sizes: --input-shape for images "
-                   "and, where a network has them, --sequence-length, --width, --depth, --heads and --vocabulary.",
+    .usage = "[--all]",
+    .description =
+        "Lists the networks that can be given as MODEL by name, in groups, with the shape of one input "
+        "sample (height x width x channels, or tokens of a text), the number of layers, the trained "
+        "parameters, and the other numbers kept across steps, such as the running statistics of batch "
+        "normalization. Commands that take a MODEL can build it in other sizes: --input-shape for images "
+        "and, where a network has them, --sequence-length, --width, --depth, --heads and --vocabulary. One row stands "
+        "for networks of many lengths: linear0..linear31 are linear0, linear1 and so on.",
     .examples = "checkmate models\n"
                 "checkmate models | grep -i vgg\n",
+    .groups = groups,
+    .n_groups = CLI_COUNT(groups),
+    .defaults = &defaults,
+    .settings_size = sizeof defaults,
     .run = run,
 };

@@ -26,18 +26,12 @@ typedef struct zoo_entry {
 #define VISION(side, w, layers, n_heads) \
     { IMAGE(side, side), .model_width = (w), .depth = (layers), .heads = (n_heads) }
 
-static const zoo_entry chains[] = {
-    LINEAR(0),  LINEAR(1),  LINEAR(2),  LINEAR(3),  LINEAR(4),  LINEAR(5),  LINEAR(6),  LINEAR(7),
-    LINEAR(8),  LINEAR(9),  LINEAR(10), LINEAR(11), LINEAR(12), LINEAR(13), LINEAR(14), LINEAR(15),
-    LINEAR(16), LINEAR(17), LINEAR(18), LINEAR(19), LINEAR(20), LINEAR(21), LINEAR(22), LINEAR(23),
-    LINEAR(24), LINEAR(25), LINEAR(26), LINEAR(27), LINEAR(28), LINEAR(29), LINEAR(30), LINEAR(31),
-    { "test",             ckm_i_zoo_test,          0,                       PHOTO },
-};
-
 static const zoo_entry classifiers[] = {
     { "VGG16",            ckm_i_zoo_vgg,           16,                      PHOTO },
     { "VGG19",            ckm_i_zoo_vgg,           19,                      PHOTO },
     { "MobileNet",        ckm_i_zoo_mobilenet,     0,                       PHOTO },
+    { "ResNet18",         ckm_i_zoo_resnet_basic,  18,                      PHOTO },
+    { "ResNet34",         ckm_i_zoo_resnet_basic,  34,                      PHOTO },
     { "ResNet50",         ckm_i_zoo_resnet,        50,                      PHOTO },
     { "ResNet101",        ckm_i_zoo_resnet,        101,                     PHOTO },
     { "ResNet152",        ckm_i_zoo_resnet,        152,                     PHOTO },
@@ -108,6 +102,14 @@ static const zoo_entry diffusion[] = {
     { "DDPM-CIFAR10", ckm_i_zoo_ddpm, CKM_I_DDPM_CIFAR10, VISION(32, 128, 2, 1) },
     { "DDPM-256",     ckm_i_zoo_ddpm, CKM_I_DDPM_256,     VISION(256, 128, 2, 1) },
 };
+
+static const zoo_entry chains[] = {
+    LINEAR(0),  LINEAR(1),  LINEAR(2),  LINEAR(3),  LINEAR(4),  LINEAR(5),  LINEAR(6),  LINEAR(7),
+    LINEAR(8),  LINEAR(9),  LINEAR(10), LINEAR(11), LINEAR(12), LINEAR(13), LINEAR(14), LINEAR(15),
+    LINEAR(16), LINEAR(17), LINEAR(18), LINEAR(19), LINEAR(20), LINEAR(21), LINEAR(22), LINEAR(23),
+    LINEAR(24), LINEAR(25), LINEAR(26), LINEAR(27), LINEAR(28), LINEAR(29), LINEAR(30), LINEAR(31),
+    { "test",             ckm_i_zoo_test,          0,                       PHOTO },
+};
 // clang-format on
 
 typedef struct zoo_group {
@@ -121,12 +123,12 @@ typedef struct zoo_group {
         title, entries, (int32_t)(sizeof(entries) / sizeof(entries)[0]) \
     }
 static const zoo_group groups[] = {
-    GROUP("Chains for experiments", chains),
     GROUP("Image classification", classifiers),
     GROUP("Segmentation", segmenters),
     GROUP("Language", language),
     GROUP("Today's image classification", vision),
     GROUP("Diffusion", diffusion),
+    GROUP("Chains for experiments", chains),
 };
 
 // Network i and the group it belongs to; NULL beyond the last.

@@ -19,7 +19,8 @@ ckm_i_layer ckm_i_zoo_resnet_v2(ckm_i_zoo *z, int32_t layers);      // 50, 101 o
 ckm_i_layer ckm_i_zoo_pspnet_resnet(ckm_i_zoo *z, int32_t layers);  // 50 or 101
 ckm_i_layer ckm_i_zoo_nasnet(ckm_i_zoo *z, int32_t large);
 ckm_i_layer ckm_i_zoo_inception(ckm_i_zoo *z, int32_t unused);
-ckm_i_layer ckm_i_zoo_resnet(ckm_i_zoo *z, int32_t layers);  // 50, 101 or 152
+ckm_i_layer ckm_i_zoo_resnet(ckm_i_zoo *z, int32_t layers);        // 50, 101 or 152
+ckm_i_layer ckm_i_zoo_resnet_basic(ckm_i_zoo *z, int32_t layers);  // 18 or 34
 
 // Today's; sizes are the builder's.
 enum { CKM_I_LLAMA_TINY, CKM_I_LLAMA_2_7B, CKM_I_LLAMA_3_8B, CKM_I_LLAMA_3_1B, CKM_I_LLAMA_3_3B };

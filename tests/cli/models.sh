@@ -3,6 +3,15 @@
 . "$(dirname "$0")/lib.sh"
 
 expect 0 models
+# Real networks first; chains of many lengths are one row.
+[ "$(sed -n 2p out.txt)" = "Image classification" ] || fail "first: $(sed -n 2p out.txt)"
+[ "$(grep -c linear out.txt)" -eq 1 ] || fail "$(grep -c linear out.txt) rows of linear chains"
+grep -q '^  linear0\.\.linear31 .* 2\.\.33 .* 4,000\.\.1,172,648 ' out.txt || fail "chains: $(grep linear out.txt)"
+grep -q '^  ResNet18 ' out.txt || fail "no ResNet18"
+grep -v 'linear\|^Chains\|^  test ' out.txt > without.txt
+expect 0 models --all
+[ "$(grep -c linear out.txt)" -eq 32 ] || fail "$(grep -c linear out.txt) rows of linear chains with --all"
+grep -v 'linear\|^Chains\|^  test ' out.txt | cmp -s - without.txt || fail "--all changes other rows"
 [ "$(sed -n 1p out.txt | awk '{ print $1, $2, $3, $4, $5 }')" = "network input layers parameters other" ] ||
     fail "header: $(sed -n 1p out.txt)"
 # Below the header titles of groups, and rows with two blanks in front.

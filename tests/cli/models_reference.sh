@@ -3,7 +3,7 @@
 . "$(dirname "$0")/lib.sh"
 
 [ -r "$shared/zoo/totals.csv" ] || skip "$shared/zoo/totals.csv is not there"
-expect 0 models
+expect 0 models --all
 sed -n '/^  /p' out.txt > rows.txt
 # The list gives layers, trained and other parameters by name; names with @ are at another input shape.
 tr -d ',' < rows.txt | awk '

@@ -65,6 +65,9 @@ static void networks_have_their_published_size(void **state)
         {"VGG16", 22, 138357544, 0, "1x1000"},
         {"VGG19", 25, 143667240, 0, "1x1000"},
         {"MobileNet", 92, 4231976, 21888, "1x1000"},
+        // As published for torchvision, running statistics kept: two for every channel that is normalized.
+        {"ResNet18", 73, 11689512, 9600, "1x1000"},
+        {"ResNet34", 129, 21797672, 17024, "1x1000"},
         {"ResNet50", 176, 25583592, 53120, "1x1000"},
         {"ResNet101", 346, 44601832, 105344, "1x1000"},
         {"ResNet152", 516, 60268520, 151424, "1x1000"},
