@@ -39,7 +39,7 @@ fi
 
 line() {
     printf '%s%s%s\n' "$dim" \
-        '--------------------------------------------------------------------------------------------------------------------------------------' \
+        '-------------------------------------------------------------------------------------------------------------------------------------------------' \
         "$plain"
 }
 
@@ -62,11 +62,19 @@ row() {
             whole = get("baseline_cost")
             bound = get("bound_cost")
             note = get("status")
-            if (note == "unknown") note = "no fit"
-            printf "%-24s %9s  %9s  %9s %4s  %-14s %9s %9s %8s %8s %8.2f  %s\n", network, operators,
+            least = get("least_peak_bytes")
+            # A published strategy has the schedules that it has: where none fits, that says nothing of others.
+            if (note == "unknown") note = strategy == "auto" || strategy == "ilp" || least == "" ? "none found in time" : "does not fit: its schedules need " gigabytes(least)
+            # A proof is of every strategy.
+            if (note == "infeasible" && get("bound_covers") == "any") {
+                strategy = "any"
+                note = "impossible: " gigabytes(get("floor_bytes")) " are needed, proven"
+            }
+            printf "%-24s %9s  %9s  %9s %4s  %-14s %9s %9s %8s %-6s %8s %8.2f  %s\n", network, operators,
                 network == "" ? "" : gigabytes(get("baseline_peak_bytes")), budget == "" ? "" : gigabytes(get("budget_bytes")),
                 budget, strategy, gigabytes(get("peak_bytes")), percent(get("overhead")),
-                bound == "" ? "-" : percent(bound / whole - 1), percent(get("gap")), get("seconds"), note
+                bound == "" ? "-" : percent(bound / whole - 1), bound == "" ? "" : get("bound_covers"), percent(get("gap")),
+                get("seconds"), note
         }' "$5"
 }
 
@@ -100,6 +108,8 @@ plan() {
             esac
             row "$shown" "${shown:+$operators}" "$shown_budget" "$strategy" "$out/result.json"
             shown='' shown_budget=''
+            # Proven for every schedule: one row says it.
+            if grep -q '"status": "infeasible".*"bound_covers": "any"' "$out/result.json"; then break; fi
         done
     done
 }
@@ -107,14 +117,14 @@ plan() {
 plan_networks() {
     schedules=0
     printf '%s%s%s\n' "$bold" 'Training steps planned within a memory budget; costs are multiply-accumulates, sizes include parameters and gradients' "$plain"
-    printf '\n%s%-24s %9s  %9s  %14s  %-14s %9s %9s %8s %8s %8s  %s%s\n' "$bold" 'network' 'operators' 'peak w/o' 'budget' \
-        'strategy' 'peak' 'overhead' 'bound' 'gap' 'seconds' 'result' "$plain"
+    printf '\n%s%-24s %9s  %9s  %14s  %-14s %9s %9s %8s %-6s %8s %8s  %s%s\n' "$bold" 'network' 'operators' 'peak w/o' 'budget' \
+        'strategy' 'peak' 'overhead' 'bound' 'of' 'gap' 'seconds' 'result' "$plain"
     printf '%s%-24s %9s  %9s%s\n' "$bold" '' '' 'remat.' "$plain"
     plan resnet50 'ResNet50, batch 64' ResNet50 64 '60% 40%' 'chen-greedy chen-greedy-ap griewank auto'
     plan mobilenet 'MobileNet, batch 128' MobileNet 128 '60% 40%' 'chen-sqrt chen-greedy griewank auto'
     plan unet 'U-Net (vgg), batch 16' vgg_unet 16 '80% 60%' 'chen-greedy griewank ilp auto'
     if [ -n "$onnx" ]; then
-        plan onnx "$(basename "$onnx"), batch 64" "$onnx" 64 '60% 40%' 'chen-greedy chen-greedy-ap griewank auto'
+        plan onnx "$(basename "$onnx"), batch 64" "$onnx" 64 '60% 45%' 'chen-greedy chen-greedy-ap griewank auto'
     else
         echo "demo: no ONNX file (set DEMO_ONNX=FILE to plan one)" >&2
     fi
@@ -134,7 +144,8 @@ plan_networks() {
     fi
     took=$(($(date +%s) - began))
     printf '\n%s schedules, each checked by the independent verifier; %s s in all.\n' "$schedules" "$took"
-    printf "'bound' is the least overhead that any schedule of the class it covers must have; 'gap' how far the schedule may be from it.\n"
+    printf "'bound' is proven: no schedule has less overhead ('any'), or none in the graph's order ('order'); 'gap' is how far a schedule may be from it.\n"
+    printf "'does not fit' says that a published strategy has none for this budget; what no strategy can do is called impossible.\n"
     printf 'Schedules and graphs: %s/\n' "$out"
     for figure in $figures; do
         printf 'Figure: %s\n' "$figure"
