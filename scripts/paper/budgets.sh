@@ -10,7 +10,9 @@ steps=9  # budgets from the floor (0) to the peak (steps - 1); and one more, wha
 
 # one NETWORK BATCH COSTS FILE STEP BUDGET FLOOR PEAK STRATEGY
 one() {
-    "$checkmate" solve "$4" --budget "$6" --strategy "$9" --time-limit "$seconds" --json > "$temporary/out" \
+    limit=$seconds
+    [ "$3,$9" != flops,lp-round ] || limit=$lp_seconds
+    "$checkmate" solve "$4" --budget "$6" --strategy "$9" --time-limit "$limit" --json > "$temporary/out" \
         2> "$temporary/err" || case $? in
         3 | 4) ;;
         *)

@@ -10,8 +10,9 @@
 #   PAPER_RESULTS=bench/results/paper  CSV files
 #   PAPER_FIGURES=docs/figures         SVG figures
 #   PAPER_SECONDS=5                    time limit of a solve
-#   PAPER_BATCH_SECONDS=30             time limit of a search for a batch by `auto`
-#   PAPER_STAGES_SECONDS=20            time limit of an integer program in stages.sh
+#   PAPER_LP_SECONDS=15                of a rounding of the relaxation, in table 2 and in its own study
+#   PAPER_BATCH_SECONDS=60             time limit of a search for a batch by `auto`
+#   PAPER_STAGES_SECONDS=25            time limit of an integer program in stages.sh
 #   PAPER_DATA=../shared/data/instances  instances of the literature, where they are
 set -eu
 LC_ALL=C
@@ -37,11 +38,12 @@ work=$pictures/$program  # so that no graph or profile of another program is use
 results=${PAPER_RESULTS:-bench/results/paper}
 figures=${PAPER_FIGURES:-docs/figures}
 seconds=${PAPER_SECONDS:-5}
-batch_seconds=${PAPER_BATCH_SECONDS:-30}
-stages_seconds=${PAPER_STAGES_SECONDS:-20}
+lp_seconds=${PAPER_LP_SECONDS:-15}
+batch_seconds=${PAPER_BATCH_SECONDS:-60}
+stages_seconds=${PAPER_STAGES_SECONDS:-25}
 instances=${PAPER_DATA:-../shared/data/instances}
 machine="$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1 | tr -d ','), $(nproc) processors"
-settings="$seconds s a solve, $batch_seconds s a search for a batch, $stages_seconds s an integer program of the stages"
+settings="$seconds s a solve, $lp_seconds s a rounding, $batch_seconds s a search for a batch, $stages_seconds s an integer program of the stages"
 made_by="program $program; $machine; $settings"
 mkdir -p "$work" "$results" "$figures"
 temporary=$(mktemp -d)
