@@ -32,6 +32,7 @@ typedef struct search {
     double start_seconds;
     int64_t best, upper;
     ckm_bound_class upper_covers;
+    bool grow_together;      // all costs, by the same factor from one batch to another
     ckm_schedule *schedule;  // for position `best`
     int64_t cost, baseline_cost, peak_bytes;
 } search;
@@ -277,6 +278,52 @@ static ckm_status solve_instance(const search *s, const instance *at, double sec
     return ckm_i_solve_above(at->df, &options, floor_bytes, result, err);
 }
 
+static int64_t greatest_divisor(int64_t a, int64_t b)
+{
+    while (b != 0) {
+        int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+// Whether all costs of b are those of a times one factor, exactly.
+static bool are_in_proportion(const ckm_dataflow *a, const ckm_dataflow *b)
+{
+    int64_t divisor = greatest_divisor(a->total_cost, b->total_cost);
+    if (a->n_ops != b->n_ops || divisor == 0) {
+        return a->n_ops == b->n_ops;
+    }
+    int64_t from = a->total_cost / divisor;
+    int64_t to = b->total_cost / divisor;
+    for (int32_t v = 0; v < a->n_ops; v++) {
+        int64_t one;
+        int64_t other;
+        if (!ckm_i_mul(a->ops[v].cost, to, &one) || !ckm_i_mul(b->ops[v].cost, from, &other) || one != other) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// Whether the costs at the upper bound are those of the first position times one factor. What costs too much there then
+// costs too much at every larger batch: a schedule's cost and the limit are sums of the same costs. Costs that have a part
+// that does not depend on the batch, as a launch of a kernel has, prove nothing of other batches.
+static ckm_status compare_costs(search *s, ckm_error *err)
+{
+    instance low = {NULL, 0, 0};
+    instance high = {NULL, 0, 0};
+    ckm_status status = CKM_OK;
+    CKM_I_TRY(instance_open(s, 0, &low, err));
+    CKM_I_TRY(instance_open(s, s->upper, &high, err));
+    s->grow_together = low.df != NULL && high.df != NULL && are_in_proportion(low.df, high.df);
+cleanup:
+    ckm_dataflow_free(low.df);
+    ckm_dataflow_free(high.df);
+    return status;
+}
+
 // Solves position k within `seconds` and what is left of the search's time (<= 0: no limit). *timed_out:
 // more time might have found more.
 static ckm_status try_position(search *s, int64_t k, double seconds, bool *timed_out, ckm_error *err)
@@ -302,7 +349,9 @@ static ckm_status try_position(search *s, int64_t k, double seconds, bool *timed
         CKM_I_TRY(status);
     } else if (outcome == CKM_SOLVE_INFEASIBLE || result.bound_cost > (double)at.cost_limit) {
         outcome = CKM_SOLVE_INFEASIBLE;
-        s->upper = k - 1;
+        if (result.floor_bytes > at.budget_bytes || s->grow_together) {
+            s->upper = k - 1;
+        }
         s->upper_covers = result.bound_covers != CKM_BOUND_NONE ? result.bound_covers : CKM_BOUND_ANY;
     } else {
         outcome = CKM_SOLVE_UNKNOWN;
@@ -458,6 +507,9 @@ ckm_status ckm_max_batch(const ckm_max_batch_options *options, ckm_max_batch_bui
     ckm_status status = CKM_OK;
     CKM_I_TRY(check_options(&o, err));
     CKM_I_TRY(bound_by_floor(&s, err));
+    if (s.upper >= 0) {
+        CKM_I_TRY(compare_costs(&s, err));
+    }
     if (s.upper >= 0 && s.begins_plain) {
         CKM_I_TRY(seed(&s, err));
     }
