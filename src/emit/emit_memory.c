@@ -126,7 +126,8 @@ static void put_lines(FILE *to, const ckm_emit_facts *f, double unit, double top
                 "set arrow from graph 0, first %.6g to graph 1, first %.6g nohead lw 1.6 dt (8,5) lc rgb '%s' front\n",
                 budget, budget, CKM_I_VERMILION);
         fprintf(to,
-                "set label 'budget %s' at graph 0.995, first %.6g right offset 0,0.6 tc rgb '%s' font ',12' front\n",
+                "set label 'budget %s' at graph 0.995, first %.6g right offset 0,0.7 tc rgb '%s' font ',12' front "
+                "boxed\n",
                 ckm_i_style_bytes(f->budget_bytes, bytes), budget, CKM_I_VERMILION);
     }
     // Over its highest point, on the side where there is more room.

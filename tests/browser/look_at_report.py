@@ -187,6 +187,16 @@ def check_speed(browser, name):
     check(spent < 320, f"{name}: a movement of the mouse takes {spent:.0f} ms")
 
 
+def check_cards(browser, name):
+    """Whatever the names, what a card says stays inside it."""
+    outside = browser.execute_script("""
+        return [...document.querySelectorAll('.cards > div')].filter((card) => {
+            const box = card.getBoundingClientRect();
+            return card.scrollWidth > card.clientWidth || [...card.querySelectorAll('*')].some((part) => part.getBoundingClientRect().right > box.right + 0.5);
+        }).map((card) => card.textContent);""")
+    check(outside == [], f"{name}: cards overflow: {outside}")
+
+
 def check_hostile(browser):
     check(browser.execute_script("return document.querySelectorAll('img:not([src^=data])').length") == 0, "hostile: an image was made")
     check(not browser.execute_script("return window.hostile === true"), "hostile: a name was run")
@@ -249,6 +259,7 @@ def main():
         check_quiet(browser, "large")
         load(browser, f"{folder}/hostile.html")
         check_hostile(browser)
+        check_cards(browser, "hostile")
         check_quiet(browser, "hostile")
         # A telephone: nothing sticks out sideways.
         browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",
@@ -256,6 +267,7 @@ def main():
         load(browser, f"{folder}/small.html")
         wide = browser.execute_script("return document.documentElement.scrollWidth")
         check(wide <= 390, f"on a width of 390 the page is {wide} wide")
+        check_cards(browser, "on a telephone")
     finally:
         browser.quit()
     return 1 if problems else 0

@@ -171,7 +171,9 @@
     for (const [term, value, note] of cards) {
       const card = make('div');
       const dd = make('dd', '', value);
-      dd.append(make('small', '', note));
+      const small = make('small', '', note);
+      small.title = note;  // long names are cut
+      dd.append(small);
       card.append(make('dt', '', term), dd);
       $('cards').append(card);
     }
