@@ -66,7 +66,8 @@ class _Lowering:
                 self._call(group[0])
             else:
                 leaving = {v for call in group for v in call.outputs if last_reader.get(v, -1) > i}
-                self._group(group, leaving, {v for call in group for v in call.inputs if last_reader[v] == i})
+                later = {self.owner[v] for v, at in last_reader.items() if at > i and v in self.owner}
+                self._group(group, leaving, {v for call in group for v in call.inputs if last_reader[v] == i and self.owner.get(v) not in later})
         computed = {v for group in groups for call in group for v in call.outputs}
         for value in dict.fromkeys(program.results):
             if value in computed:
@@ -99,11 +100,11 @@ class _Lowering:
                       inputs=list(dict.fromkeys(inputs)), outputs=outputs, inplace=pairs, module=call.module)  # fmt: skip
 
     def _group(self, group: list[Call], leaving: set[Value], dying: set[Value]) -> None:
-        """`dying`: operands that nothing reads later. The group may write over them, and free them before it ends."""
+        """`dying`: operands whose storage nothing reads later. The group may write over them, and free them before it ends."""
         inside = {v for call in group for v in call.outputs}
         for value in inside:
             self.owner.pop(value, None)
-        inputs = [self.tensor_of[v] for call in group for v in call.inputs if v not in inside and v in self.tensor_of]
+        outside = [v for v in dict.fromkeys(v for call in group for v in call.inputs) if v not in inside and v in self.tensor_of]
         outputs, given = [], 0
         for call in group:
             for k, value in enumerate(call.outputs):
@@ -111,11 +112,13 @@ class _Lowering:
                     outputs.append(self._leaving(call, k))
                     given += self.graph_bytes(value)
         walk = _Walk(self.facts)
-        own = [v for v in dying - inside if self.tensor_of.get(v) in self.made]
-        walk.enter(own, holders=1)
-        busy = walk.run(group, leaving) - sum(v.bytes for v in own)
+        walk.enter([v for v in outside if v in dying and self.tensor_of[v] in self.made], holders=1)
+        walk.enter([v for v in outside if v not in walk.now])  # variables among them: what is read of one is not written over
+        there = walk.live
+        busy = walk.run(group, leaving) - there
         self.graph.op(name=group[-1].name, kind="update", cost=sum(self.facts[c].nanoseconds for c in group), workspace_bytes=max(0, busy - given),
-                      recomputable=False, inputs=list(dict.fromkeys(inputs)), outputs=outputs, module=group[-1].module)  # fmt: skip
+                      recomputable=False, inputs=list(dict.fromkeys(self.tensor_of[v] for v in outside)), outputs=outputs,
+                      module=group[-1].module)  # fmt: skip
 
     def graph_bytes(self, value: Value) -> int:
         return max(0, value.bytes) if self.owner[value] == self.tensor_of[value] else 0
@@ -153,7 +156,7 @@ class _Walk:
                 self.theirs.add((-1, value))
 
     def run(self, sequence: Sequence[Call], results: Iterable[Value]) -> int:
-        """Bytes at most. What is not known from before belongs to somebody else, and costs nothing here."""
+        """Bytes at most. What is not known from before belongs to somebody else, who keeps it, and costs nothing here."""
         last = _last_readers(sequence, results)
         for at, call in enumerate(sequence):
             if call.type == "Const":
@@ -181,7 +184,7 @@ class _Walk:
             elif taken is not None:
                 storage = self._hold(self.on[taken])
             else:
-                storage = self._allocate(max(0, value.bytes) if source is None else 0)
+                storage = self._allocate(max(0, value.bytes)) if source is None else self._allocate(0, holders=2)
             found.append((value, storage))
         self._busy(known.workspace_bytes)
         for key in dying:
