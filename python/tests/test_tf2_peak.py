@@ -24,16 +24,20 @@ CASES: list[tuple[str, str, dict[str, Any]]] = [
 ]  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    """A process of its own, whose allocator reports small allocations, too."""
+def run(cases: list[tuple[str, str, dict[str, Any]]], cache: pathlib.Path, **more: str) -> list[dict[str, Any]]:
+    """In a process of its own, whose allocator reports small allocations, too."""
     source = str(pathlib.Path(checkmate.__file__).parents[1])
     environment = os.environ | {"TF_CPU_ALLOCATOR_USE_BFC": "1", "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONPATH": source,
-                                "XDG_CACHE_HOME": str(tmp_path_factory.mktemp("cache"))}  # fmt: skip
-    command = [sys.executable, str(HERE / "tf2_peak.py"), json.dumps(CASES)]
+                                "XDG_CACHE_HOME": str(cache)} | more  # fmt: skip
+    command = [sys.executable, str(HERE / "tf2_peak.py"), json.dumps(cases)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    return run(CASES, tmp_path_factory.mktemp("cache"))
 
 
 @pytest.mark.parametrize("at", [pytest.param(at, id=f"{name} {budget}") for at, (name, budget, _) in enumerate(CASES)])
@@ -50,3 +54,9 @@ def test_the_allocators_peak(found: list[dict[str, Any]], at: int) -> None:
 def test_the_least_found_is_below_half(found: list[dict[str, Any]]) -> None:
     whole, half, least = found[:3]
     assert least["measured"] < half["measured"] < whole["measured"]
+
+
+def test_workspaces_are_what_kernels_ask_for_not_chunks(tmp_path: pathlib.Path) -> None:
+    """Without oneDNN convolutions have workspaces, which the allocator serves from larger chunks."""
+    (one,) = run([("conv", "100%", {"count": 64})], tmp_path, TF_ENABLE_ONEDNN_OPTS="0")
+    assert one["failed"] == {} and one["measured"] <= one["planned"] <= one["measured"] * 1.001, one

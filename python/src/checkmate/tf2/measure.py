@@ -2,8 +2,9 @@
 """What an operator takes: nanoseconds, bytes beside its operands and outputs, which outputs are views, which operands it writes over.
 
 Every distinct call (operator, attributes, shapes, constants) runs by itself, on generated tensors, in functions made for
-it; the allocator's own counters say what it took. So nothing is assumed of kernels, and no measurement needs more memory
-than one operator. Calls that read or change state are not run: they are estimated.
+it; the allocator's own counters say what it took, in chunks, and of those that took more than their results TensorFlow's profiler
+says what they asked for. So nothing is assumed of kernels, and no measurement needs more memory than one operator. Calls that read or
+change state are not run: they are estimated.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import platform
 import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ import tensorflow as tf
 from tensorflow.python.framework import config
 
 from ..errors import UnsupportedError
+from . import asked as asked_for
 from .program import FUNCTIONAL, Call, Value
 from .run import Emitter, add_functions, as_written, attributes
 
@@ -34,7 +36,7 @@ _WATCHED = 3
 #: The counters are looked at so often, since what was there before may go at the same time.
 _TRIES = 4
 #: Of what is kept on disk.
-_VERSION = 2
+_VERSION = 3
 #: What TensorFlow's own allocator on a CPU does not count.
 _UNCOUNTED = 1 << 18
 #: A call is repeated until this much time has been spent, or so often.
@@ -57,7 +59,8 @@ _EACH = {"IdentityN"}
 @dataclass(frozen=True)
 class Facts:
     """Of one call. `views`: for each output the operand whose memory it is, or -1. `over`: pairs of an operand and the output
-    that takes its memory when nothing else reads it. `how`: "measured" or "estimated"."""
+    that takes its memory when nothing else reads it. `how`: "measured"; "chunks" where the workspace is as many bytes as the allocator gave,
+    which may be more than were asked for; or "estimated"."""
 
     nanoseconds: int
     workspace_bytes: int
@@ -77,7 +80,7 @@ def is_record(record: object) -> bool:
     return (
         all(type(n) is int and 0 <= n < 2**53 for n in numbers)
         and all(type(v) is int and v >= -1 for v in views)
-        and record["how"] in ("measured", "estimated")
+        and record["how"] in ("measured", "chunks", "estimated")
     )
 
 
@@ -121,6 +124,22 @@ class Costs:
                 self.known[key] = asdict(found)
             self._facts[key] = found
         return found
+
+    def ask(self, found: dict[Call, Facts]) -> None:
+        """Replaces what is known in chunks."""
+        doubtful = {signature(call): call for call, facts in found.items() if facts.how == "chunks"}
+        try:
+            asked = asked_for.workspaces((_Trial(call).once() for call in doubtful.values()), _device()) if doubtful else None
+        except (tf.errors.OpError, ValueError, TypeError):
+            asked = None
+        if asked is None:
+            return
+        for key, workspace in zip(doubtful, asked, strict=True):
+            self._facts[key] = replace(self._facts[key], workspace_bytes=min(workspace, self._facts[key].workspace_bytes), how="measured")
+            self.known[key] = asdict(self._facts[key])
+        for call, facts in found.items():
+            if facts.how == "chunks":
+                found[call] = self._facts[signature(call)]
 
     def _measured(self, call: Call) -> Facts:
         try:
@@ -259,25 +278,33 @@ def counted_from(device: str = "CPU:0") -> int:
     raise silent
 
 
+def _device() -> str:
+    return "GPU:0" if tf.config.list_physical_devices("GPU") else "CPU:0"
+
+
 class _Trial:
     """One call in functions of its own."""
 
     def __init__(self, call: Call) -> None:
         self.call = call
         self.free = [i for i, v in enumerate(call.inputs) if v.constant is None or i == call.unfolded]
-        self.device = "GPU:0" if tf.config.list_physical_devices("GPU") else "CPU:0"
+        self.device = _device()
         self.given = [_generated(call.inputs[i]) for i in self.free]
 
     def facts(self) -> Facts:
-        single = self._function(lambda inputs: self._emit(inputs))
-        peak, after = self._watched(single)
+        peak, after = self._watched(self.once())
         outputs = sum(v.bytes for v in self.call.outputs)
         views = self._views(after, outputs)
         workspace = max(0, peak - after)
+        how = "chunks" if workspace else "measured"
         if all(v >= 0 for v in views) and views:
-            return Facts(0, workspace, views)
+            return Facts(0, workspace, views, how=how)
         over = self._over(peak, views) if not self.call.type.startswith(_NEVER) else ()
-        return Facts(self._nanoseconds(), workspace, views, over)
+        return Facts(self._nanoseconds(), workspace, views, over, how)
+
+    def once(self) -> Callable[..., Any]:
+        """What runs the call."""
+        return self._function(lambda inputs: self._emit(inputs))
 
     def _views(self, after: int, outputs: int) -> tuple[int, ...]:
         call = self.call
@@ -347,7 +374,7 @@ class _Trial:
         return max(peaks), statistics.median_low(afters)
 
     def _nanoseconds(self) -> int:
-        once = self._function(lambda inputs: self._emit(inputs))
+        once = self.once()
         often = self._function(lambda inputs: self._emit(inputs, 1 + _REPEATED))
         begin = time.perf_counter()
         fastest: list[float] = [float("inf"), float("inf")]
@@ -392,6 +419,7 @@ def table(costs: Costs, calls: Iterable[Call], tell: Callable[[int], None] = lam
                     collect()
                     collected = len(costs.known)
                 tell(i + 1)
+        costs.ask(found)
     return found
 
 
