@@ -93,7 +93,7 @@ typedef struct ckm_trainer_options {
 // What was planned. Times are NaN where costs are multiply-accumulates.
 typedef struct ckm_trainer_info {
     bool fits;               // there is a schedule
-    bool proven;             // where there is none: none can be
+    bool proven;             // where there is none: none that keeps the order of the step can be
     int64_t budget_bytes;    // what was asked for
     int64_t used_bytes;      // of it, region and all else; -1 before there is a session
     int64_t outside_bytes;   // of these, beside the region: data read ahead, kernels, threads, tables
@@ -156,7 +156,8 @@ CKM_API const ckm_schedule *ckm_trainer_schedule(const ckm_trainer *trainer);
 
 // A schedule and plan within `budget_bytes`, of which `outside_bytes` are not the region's, found by ckm_solve: as
 // ckm_run_plan_under_budget, but what fits without rematerialization is not searched for. `result` (may be NULL) is what
-// was found at the end, without its schedule; infeasible only where the budget asked for is proven too small.
+// was found at the end, without its schedule. Its status, bound and gap are of schedules within `budget_bytes` -
+// `outside_bytes`, its budget_bytes, although less was solved for where packing wasted some.
 CKM_API ckm_status ckm_trainer_fit(const ckm_dataflow *df, int64_t budget_bytes, int64_t outside_bytes,
                                    const ckm_solve_options *options, ckm_run_fit *fit, ckm_solve_result *result,
                                    ckm_error *err) CKM_NODISCARD;

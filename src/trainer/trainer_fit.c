@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A schedule and its plan that fit a budget, found by ckm_solve.
+#include <math.h>
+
 #include "base/error.h"
 #include "base/options.h"
 #include "trainer/trainer.h"
@@ -9,6 +11,8 @@ typedef struct search {
     const ckm_solve_options *options;
     int64_t room_bytes;  // what the region may take
     const ckm_schedule *baseline;
+    double bound_cost;  // proven of what fits the room; NaN: nothing
+    ckm_bound_class bound_covers;
     ckm_solve_result found;
 } search;
 
@@ -38,6 +42,28 @@ static ckm_status take_baseline(search *s, int64_t budget_bytes, ckm_schedule **
     return ckm_schedule_baseline(s->df, out, err);
 }
 
+// The first round is for the whole room. Later ones solve for less, because packing wasted some: what they prove holds for less
+// alone, since bounds fall as budgets rise. So the result has the bound of the first.
+static void claim_of_room(search *s, ckm_solve_result *result)
+{
+    static const double optimal_gap = 1e-4;
+    if (result->budget_bytes >= s->room_bytes) {
+        s->bound_cost = result->bound_cost;
+        s->bound_covers = result->bound_covers;
+        return;
+    }
+    result->budget_bytes = s->room_bytes;
+    result->bound_cost = s->bound_cost;
+    result->bound_covers = s->bound_covers;
+    if (result->schedule == NULL) {
+        result->status = CKM_SOLVE_UNKNOWN;
+        return;
+    }
+    double more = (double)result->cost - s->bound_cost;
+    result->gap = s->bound_cost > 0 ? fmax(0.0, more / s->bound_cost) : NAN;
+    result->status = result->gap <= optimal_gap ? CKM_SOLVE_OPTIMAL : CKM_SOLVE_FEASIBLE;
+}
+
 static ckm_status solve(int64_t budget_bytes, void *user, ckm_schedule **out, ckm_error *err)
 {
     search *s = user;
@@ -48,10 +74,7 @@ static ckm_status solve(int64_t budget_bytes, void *user, ckm_schedule **out, ck
     }
     options.budget_bytes = budget_bytes;
     CKM_I_CHECK(ckm_solve(s->df, &options, &result, err));
-    // Only what was asked for is proven; later rounds solve for less, because packing wasted some.
-    if (result.status == CKM_SOLVE_INFEASIBLE && budget_bytes < s->room_bytes) {
-        result.status = CKM_SOLVE_UNKNOWN;
-    }
+    claim_of_room(s, &result);
     *out = result.schedule;
     keep(s, &result);
     return CKM_OK;
@@ -65,7 +88,7 @@ ckm_status ckm_trainer_fit(const ckm_dataflow *df, int64_t budget_bytes, int64_t
     CKM_I_NEED(fit, err);
     ckm_solve_options o = CKM_SOLVE_OPTIONS_INIT;
     CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_solve_options, &o, start, options, err));
-    search s = {.df = df, .options = &o, .room_bytes = budget_bytes - outside_bytes};
+    search s = {.df = df, .options = &o, .room_bytes = budget_bytes - outside_bytes, .bound_cost = NAN};
     ckm_plan_options packing = CKM_PLAN_OPTIONS_INIT;
     packing.stop = o.stop;
     packing.user = o.user;
