@@ -23,13 +23,16 @@ class CheckmateError(Exception):
 class InfeasibleError(CheckmateError):
     """No schedule fits the budget, or none was found.
 
-        `proven`: whether it is proven that none exists. `smallest_known`: the smallest peak of any schedule found, in bytes, or None.
-    `largest_impossible`: the largest number of bytes proven too small for any schedule.
+    `proven`: whether it is proven that none of the class `covers` fits `budget_bytes`: of "any" schedule, of those that keep the graph's
+    "order", or of the "frontier"-advancing ones among them. `smallest_known`: the smallest peak of any schedule found, in bytes, or None.
+    `largest_impossible`: the largest number of bytes proven too small for any schedule, or for any in the graph's order where `covers` says
+    so. What a front end says is proven is so for the bytes that its graph counts, which were measured, or estimated.
     """
 
-    def __init__(self, message: str, *, proven: bool, budget_bytes: int, smallest_known: int | None, largest_impossible: int) -> None:
+    def __init__(self, message: str, *, proven: bool, budget_bytes: int, smallest_known: int | None, largest_impossible: int,
+                 covers: str = "any") -> None:  # fmt: skip
         super().__init__(message)
-        self.proven, self.budget_bytes = proven, budget_bytes
+        self.proven, self.budget_bytes, self.covers = proven, budget_bytes, covers
         self.smallest_known, self.largest_impossible = smallest_known, largest_impossible
 
 

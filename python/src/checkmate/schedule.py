@@ -18,7 +18,7 @@ from .graph import Graph
 BoundClass = Literal["none", "any", "order", "frontier"]
 BOUND_CLASSES: list[BoundClass] = ["none", "any", "order", "frontier"]
 #: The schedules of each class, after "no": what a bound speaks of.
-COVERED: dict[BoundClass, str] = {
+COVERED: dict[str, str] = {
     "none": "schedule of the class that the bound covers",
     "any": "schedule",
     "order": "schedule in this order",

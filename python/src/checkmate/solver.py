@@ -15,7 +15,7 @@ from typing import Literal
 from ._library import CMinBudgetResult, CProgress, CSolveOptions, CSolveResult, LogFn, MinBudgetFn, ProgressFn, StopFn, lib
 from .errors import InfeasibleError, call, int64
 from .graph import Graph
-from .schedule import BOUND_CLASSES, BoundClass, Schedule
+from .schedule import BOUND_CLASSES, COVERED, BoundClass, Schedule
 
 Status = Literal["optimal", "feasible", "infeasible", "unknown"]
 _STATUSES: list[Status] = ["optimal", "feasible", "infeasible", "unknown"]
@@ -73,15 +73,16 @@ class Solution:
         proven = self.status == "infeasible"
         # A proof for frontier-advancing schedules says nothing about others, so the memory floor is used for them.
         impossible = max(self.floor_bytes - 1, self.budget_bytes if proven and self.bound_covers != "frontier" else 0)
+        covers: BoundClass = self.bound_covers if proven and self.budget_bytes >= self.floor_bytes else "any"
         known = f"a schedule at {self.least_peak_bytes:,} bytes was found; " if self.least_peak_bytes is not None else ""
-        which = "frontier-advancing schedule" if proven and self.bound_covers == "frontier" else "schedule"
         raise InfeasibleError(
-            f"{f'no {which} fits' if proven else 'no schedule was found within'} {self.budget_bytes:,} bytes; {known}"
+            f"{f'no {COVERED[covers]} fits' if proven else 'no schedule was found within'} {self.budget_bytes:,} bytes; {known}"
             f"{impossible:,} bytes are proven too small",
             proven=proven,
             budget_bytes=self.budget_bytes,
             smallest_known=self.least_peak_bytes,
             largest_impossible=impossible,
+            covers=covers,
         )
 
 

@@ -14,7 +14,7 @@ from typing import Protocol
 from ..graph import Graph
 from ..schedule import Schedule
 from ..solver import min_budget, solve
-from .plan_cache import Claim
+from .claim import Claim
 from .tidy import tidied
 
 #: The first search has this many times the seconds of a solve, and at least so many; then come at most so many solves.
@@ -46,8 +46,8 @@ def longest(seconds: float) -> float:
 
 
 def search(graph: Graph, options: Options, seconds: float, real_peak: Callable[[Schedule], int]) -> tuple[Schedule, Claim]:
-    """A schedule of the least `real_peak` found, and as its claim's bound the bytes that any schedule is proven to need.
-    `seconds`: of each solve, one of several. KeyboardInterrupt on Ctrl-C."""
+    """A schedule of the least `real_peak` found, and the bytes that any schedule of the graph is proven to need. `seconds`: of each
+    solve, one of several. KeyboardInterrupt on Ctrl-C."""
 
     def report(known: int, needed: int) -> None:
         options.say(f"{known:,} bytes are enough for the graph, {needed:,} are needed")
@@ -82,4 +82,4 @@ def search(graph: Graph, options: Options, seconds: float, real_peak: Callable[[
         if real < least:
             best, least = schedule, real
             options.say(f"{least:,} bytes are enough")
-    return best, Claim("feasible", float(found.lower_bound_bytes) if found.bound_covers == "any" else None)
+    return best, Claim.of_least(graph, found)

@@ -13,6 +13,7 @@ from collections import OrderedDict
 from ..graph import Graph
 from ..schedule import Schedule
 from . import plan_cache, structure
+from .claim import NOTHING
 
 #: Graphs of which this process keeps a schedule; the one that was named first goes first.
 _MOST = 64
@@ -29,7 +30,7 @@ def remember(graph: Graph, schedule: Schedule, front: str, *, on_disk: bool) -> 
     if len(_SCHEDULES) > _MOST:
         _SCHEDULES.popitem(last=False)
     if on_disk:
-        plan_cache.store(_path(*key), schedule, plan_cache.Claim("feasible", None))
+        plan_cache.store(_path(*key), schedule, NOTHING)
 
 
 def recall(graph: Graph, front: str, *, on_disk: bool) -> Schedule | None:

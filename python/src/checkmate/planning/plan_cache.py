@@ -12,29 +12,22 @@ import json
 import logging
 import os
 import pathlib
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 from ..errors import CheckmateError, replace_file
 from ..graph import Graph
 from ..schedule import Schedule
+from .claim import Claim
 
 log = logging.getLogger("checkmate")
 
-_VERSION = 1
+_VERSION = 2
 
 
 def directory(front: str = "torch") -> pathlib.Path:
     """Of a front door."""
     base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return pathlib.Path(base) / "checkmate" / front
-
-
-@dataclass(frozen=True)
-class Claim:
-    """What the solve proved of the schedule."""
-
-    status: str
-    bound: float | None
 
 
 def path_of(graph: Graph, budget: int, settings: tuple[object, ...], front: str = "torch") -> pathlib.Path:

@@ -13,18 +13,33 @@ from dataclasses import dataclass, replace
 
 from ..graph import Graph, OpKind
 from ..schedule import Schedule
-from .measure import Facts
+from .measure import SMALL_CALL_BYTES, Facts
 from .program import SPARSE, Call, Program, Value
 
 
 @dataclass
 class Lowered:
-    """`ops[i]` are the calls that operator i of `graph` stands for."""
+    """`ops[i]` are the calls that operator i of `graph` stands for. `over_bytes`: so much less than the graph counts a run may take,
+    None where nobody knows. `held_bytes`: what is there all the time."""
 
     program: Program
     graph: Graph
     ops: list[list[Call]]
     facts: dict[Call, Facts]
+    over_bytes: int | None
+    held_bytes: int
+
+    def needed_bytes(self, graph_bytes: int) -> int:
+        """What a run is proven to need, where so much is proven of the graph."""
+        return max(self.held_bytes, 0 if self.over_bytes is None else graph_bytes - self.over_bytes)
+
+    @property
+    def basis(self) -> str:
+        """What a proof of bytes rests on."""
+        if self.over_bytes is None:
+            return "which counts variables and arguments alone, since operators' bytes are estimated"
+        chunks = any(facts.how == "chunks" and facts.workspace_bytes for facts in self.facts.values())
+        return f"with operators' bytes as they were measured{', some in whole chunks of the allocator' if chunks else ''}"
 
     def sequence(self, schedule: Schedule) -> list[Call]:
         """The calls in the order of the schedule; constants that are too large to fold come first."""
@@ -32,21 +47,25 @@ class Lowered:
         return first + [call for step in schedule.steps if step.kind == "compute" for call in self.ops[step.index]]
 
 
-def lower(program: Program, facts: dict[Call, Facts], *, name: str, fixed_bytes: int) -> Lowered:
-    """`fixed_bytes`: what the process holds beside the step."""
+def lower(program: Program, facts: dict[Call, Facts], *, name: str, fixed_bytes: int, uncounted_bytes: int = 0, guessed: bool = False) -> Lowered:
+    """`fixed_bytes`: what the process holds beside the step. `uncounted_bytes`: what kernels may allocate and no counter sees. `guessed`:
+    whether it is estimated what some large operators take."""
     changed = {call.inputs[0] for call in program.calls if call.type.startswith(SPARSE)}
     for call in program.calls:
         if call.type == "ReadVariableOp" and call.inputs[0] in changed:
             facts[call] = replace(facts[call], views=(-1,))
-    return _Lowering(program, facts, Graph(name, cost_unit="ns", fixed_bytes=fixed_bytes + program.constant_bytes)).run()
+    graph = Graph(name, cost_unit="ns", fixed_bytes=fixed_bytes + uncounted_bytes + program.constant_bytes)
+    return _Lowering(program, facts, graph, fixed_bytes, uncounted_bytes, guessed).run()
 
 
 class _Lowering:
-    def __init__(self, program: Program, facts: dict[Call, Facts], graph: Graph) -> None:
+    def __init__(self, program: Program, facts: dict[Call, Facts], graph: Graph, beside: int, uncounted: int, guessed: bool) -> None:
         self.program, self.facts, self.graph = program, facts, graph
+        self.beside, self.uncounted, self.guessed = beside, uncounted, guessed
         self.tensor_of: dict[Value, int] = {}
         self.owner: dict[Value, int] = {}
         self.made: set[int] = set()  # tensors with bytes of their own that an operator makes
+        self.over = SMALL_CALL_BYTES  # bytes that an operator is counted with, at most, though a run may do without them
 
     def run(self) -> Lowered:
         program = self.program
@@ -72,7 +91,8 @@ class _Lowering:
         for value in dict.fromkeys(program.results):
             if value in computed:
                 self.graph.result(self.tensor_of[value])
-        return Lowered(program, self.graph.finish(), groups, self.facts)
+        held = sum(v.variable if v.is_resource else v.bytes for v in program.inputs) + program.constant_bytes
+        return Lowered(program, self.graph.finish(), groups, self.facts, None if self.guessed else self.over + self.uncounted, held + self.beside)
 
     def _entering(self, value: Value, size: int) -> None:
         self.tensor_of[value] = self.owner[value] = self.graph.tensor(bytes=size, name=value.name)
@@ -95,6 +115,9 @@ class _Lowering:
         inputs = [self.tensor_of[v] for v in call.inputs if v in self.tensor_of]
         pairs = [(self.tensor_of[call.inputs[i]], outputs[k]) for i, k in known.over if self.tensor_of.get(call.inputs[i]) in self.made]
         pairs = list({pair[1]: pair for pair in reversed(pairs)}.values())  # a result takes one operand's place
+        # A run takes that of another operand as well, or of a view's owner.
+        other = {k for i, k in known.over if (self.tensor_of.get(call.inputs[i]), outputs[k]) not in pairs}
+        self.over = max(self.over, sum(call.outputs[k].bytes for k in other) + _rounded(known))
         kind: OpKind = "update" if call in self.program.tail else "backward" if call.is_backward else "forward"
         self.graph.op(name=call.name, kind=kind, cost=known.nanoseconds, workspace_bytes=known.workspace_bytes, recomputable=not call.once,
                       inputs=list(dict.fromkeys(inputs)), outputs=outputs, inplace=pairs, module=call.module)  # fmt: skip
@@ -116,12 +139,20 @@ class _Lowering:
         walk.enter([v for v in outside if v not in walk.now])  # variables among them: what is read of one is not written over
         there = walk.live
         busy = walk.run(group, leaving) - there
+        views = {self.owner[v] for v in outside if v in dying and self.tensor_of[v] not in self.made} & self.made
+        freed = sum(v.bytes for v in outside if v in dying and self.owner[v] in views)  # by a run earlier than by the graph
+        self.over = max(self.over, freed + max(0, given - busy) + max(_rounded(self.facts[call]) for call in group))
         self.graph.op(name=group[-1].name, kind="update", cost=sum(self.facts[c].nanoseconds for c in group), workspace_bytes=max(0, busy - given),
                       recomputable=False, inputs=list(dict.fromkeys(self.tensor_of[v] for v in outside)), outputs=outputs,
                       module=group[-1].module)  # fmt: skip
 
     def graph_bytes(self, value: Value) -> int:
         return max(0, value.bytes) if self.owner[value] == self.tensor_of[value] else 0
+
+
+def _rounded(facts: Facts) -> int:
+    """Bytes of a workspace that may be less in truth."""
+    return 0 if facts.how == "measured" else facts.workspace_bytes
 
 
 def peak_bytes(lowered: Lowered, sequence: Sequence[Call]) -> int:

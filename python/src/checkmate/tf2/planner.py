@@ -7,7 +7,7 @@ import json
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import tensorflow as tf
@@ -16,8 +16,9 @@ from ..errors import InfeasibleError
 from ..graph import Graph
 from ..planning import budget as sizes
 from ..planning import least, named, plan_cache
+from ..planning.claim import NOTHING, Claim, gap_of, status_of
 from ..planning.tidy import tidied
-from ..schedule import Schedule
+from ..schedule import COVERED, Schedule
 from ..solver import Progress, Solution, solve
 from . import lower, measure, program, run
 
@@ -58,7 +59,8 @@ class Options:
 @dataclass(frozen=True)
 class Plan:
     """One planned step. Bytes count arguments, variables (the optimizer's too), values and what kernels allocate; costs are
-    nanoseconds. `estimated`: calls whose measurement failed, and why. `origin`: "solver" or "cache"."""
+    nanoseconds. `bound`, `gap` and `status` are proven of the schedules of `graph` within `budget_bytes`. `estimated`: calls whose
+    measurement failed, and why. `origin`: "solver" or "cache"."""
 
     graph: Graph
     schedule: Schedule
@@ -118,7 +120,7 @@ class Traced:
 @dataclass(frozen=True)
 class _Fit:
     schedule: Schedule
-    claim: plan_cache.Claim
+    claim: Claim
     origin: str
     peak_bytes: int
 
@@ -129,13 +131,14 @@ def trace(concrete: Any, options: Options, name: str) -> Traced:
     path = plan_cache.directory(FRONT) / "costs.json"
     costs = measure.Costs(measure=options.costs == "measure", known=_known(path) if options.cache else {})
     uncounted = measure.uncounted_bytes(costs)
-    before = len(costs.known)
+    before = dict(costs.known)
     count = len(traced.calls)
     options.say(f"{name}: {count} operators; measuring what they cost")
     facts = measure.table(costs, traced.calls, lambda done: options.say(f"{name}: {done} of {count} operators"))
-    if options.cache and len(costs.known) > before:
+    if options.cache and costs.known != before:
         plan_cache.keep(path, json.dumps(costs.known))
-    return Traced(lower.lower(traced, facts, name=name, fixed_bytes=options.fixed_bytes + uncounted), options, costs.failed)
+    return Traced(lower.lower(traced, facts, name=name, fixed_bytes=options.fixed_bytes, uncounted_bytes=uncounted,
+                              guessed=not costs.measure or bool(costs.failed)), options, costs.failed)  # fmt: skip
 
 
 def plan(concrete: Any, options: Options, name: str, allowed_bytes: int = 0) -> tuple[Plan, Callable[..., list[Any]]]:
@@ -162,12 +165,11 @@ def plan(concrete: Any, options: Options, name: str, allowed_bytes: int = 0) -> 
     sequence = traced.lowered.sequence(fit.schedule)
     specs = [v.spec for v in traced.lowered.program.inputs[: len(traced.lowered.program.inputs) - len(traced.lowered.program.captured)]]
     built = run.build(traced.lowered.program, sequence, specs)
-    cost = fit.schedule.simulate(graph).cost
+    cost, bound = fit.schedule.simulate(graph).cost, fit.claim.bound_for(graph, limit)
     made = Plan(graph=graph, schedule=fit.schedule, budget_bytes=limit, peak_bytes=fit.peak_bytes, baseline_peak_bytes=top,
-                floor_bytes=graph.memory_floor, cost=cost, baseline_cost=graph.total_cost, bound=fit.claim.bound,
-                gap=None if not fit.claim.bound else max(0.0, cost / fit.claim.bound - 1), status=fit.claim.status,
-                recomputed=_recomputed(graph, fit.schedule), seconds=time.perf_counter() - begin,
-                origin=fit.origin, estimated=traced.estimated)  # fmt: skip
+                floor_bytes=graph.memory_floor, cost=cost, baseline_cost=graph.total_cost, bound=bound,
+                gap=gap_of(cost, bound), status=status_of(cost, bound), recomputed=_recomputed(graph, fit.schedule),
+                seconds=time.perf_counter() - begin, origin=fit.origin, estimated=traced.estimated)  # fmt: skip
     options.say(f"{name}: {made}")
     return made, built
 
@@ -188,17 +190,18 @@ def time_limit(graph: Graph, options: Options) -> float:
 
 
 def _fit(traced: Traced, limit: int, start: Schedule | None = None) -> _Fit:
-    """The cheapest schedule found whose run fits."""
+    """The cheapest schedule found whose run fits, and what is proven for the limit. An error is about the target that it names."""
     graph, options = traced.graph, traced.options
     baseline = Schedule.baseline(graph)
     if (peak := traced.peak(baseline)) <= limit:
-        return _Fit(baseline, plan_cache.Claim("optimal", float(graph.total_cost)), "solver", peak)
-    target = limit
+        return _Fit(baseline, Claim.of_everything_kept(graph), "solver", peak)
+    target, proven = limit, NOTHING
     while True:
         schedule, claim, origin = _solved(graph, target, options, start)
+        proven = claim if target == limit else proven  # what is proven for a lower target is not proven for the limit
         peak = traced.peak(schedule)
         if peak <= limit:
-            return _Fit(schedule, claim, origin, peak)
+            return _Fit(schedule, proven, origin, peak)
         # TensorFlow frees later, or writes over less, than the dataflow graph has it: leave that much room and solve again.
         target = max(0, target - (peak - limit))
 
@@ -211,29 +214,33 @@ def _fit_or_say(traced: Traced, limit: int, top: int, name: str) -> _Fit:
     graph, on_disk = traced.graph, traced.options.cache
     known = named.recall(graph, FRONT, on_disk=on_disk)
     if known is not None and (peak := traced.peak(known)) <= limit:
-        return _cheapest(traced, limit, _Fit(known, plan_cache.Claim("feasible", None), "solver", peak))
+        return _cheapest(traced, limit, _Fit(known, NOTHING, "solver", peak))
     traced.options.say(f"{name}: nothing was found within {limit:,} bytes; looking for the least that is enough")
     smallest = _least(traced)
     if smallest.peak_bytes <= limit:
         return _cheapest(traced, limit, smallest)
     named.remember(graph, smallest.schedule, FRONT, on_disk=on_disk)
     overhead = smallest.schedule.simulate(graph).cost / max(1, graph.total_cost) - 1
-    # What TensorFlow frees within an operator of the graph is counted there to its end: no proof reaches what is known to work.
-    impossible = min(max(failed.largest_impossible, graph.memory_floor - 1), smallest.peak_bytes - 1)
-    proven = failed.proven or limit <= impossible
+    needed = max(smallest.claim.needed_bytes, graph.memory_floor)
+    covers = failed.covers if failed.largest_impossible >= needed else "any"
+    impossible = min(traced.lowered.needed_bytes(max(failed.largest_impossible + 1, needed)), smallest.peak_bytes) - 1
+    proven = limit <= impossible
     raise InfeasibleError(
-        f"{'no schedule fits' if proven else 'no schedule was found within'} {limit:,} bytes; budget={smallest.peak_bytes:,} works, with "
-        f"{100 * overhead:.1f} % more computation; {impossible:,} bytes are proven not to; without rematerialization it takes {top:,}",
-        proven=proven, budget_bytes=limit, smallest_known=smallest.peak_bytes, largest_impossible=impossible,
+        f"{f'no {COVERED[covers]} fits' if proven else 'no schedule was found within'} {limit:,} bytes; budget={smallest.peak_bytes:,} works, "
+        f"with {100 * overhead:.1f} % more computation; {impossible:,} bytes are proven not to, {traced.lowered.basis}; without "
+        f"rematerialization it takes {top:,}",
+        proven=proven, budget_bytes=limit, smallest_known=smallest.peak_bytes, largest_impossible=impossible, covers=covers,
     ) from None  # fmt: skip
 
 
 def _cheapest(traced: Traced, limit: int, smallest: _Fit) -> _Fit:
     """The cheapest fit found from one that is known to fit."""
     try:
-        return min(_fit(traced, limit, smallest.schedule), smallest, key=lambda f: f.schedule.simulate(traced.graph).cost)
+        found = _fit(traced, limit, smallest.schedule)
     except InfeasibleError:
         return smallest
+    cheapest = min(found, smallest, key=lambda f: f.schedule.simulate(traced.graph).cost)
+    return replace(cheapest, claim=found.claim)
 
 
 def _least(traced: Traced) -> _Fit:
@@ -253,7 +260,7 @@ def _settings(options: Options) -> tuple[object, ...]:
     return options.strategy, options.time_limit, options.gap, options.seed, tf.__version__
 
 
-def _solved(graph: Graph, limit: int, options: Options, start: Schedule | None) -> tuple[Schedule, plan_cache.Claim, str]:
+def _solved(graph: Graph, limit: int, options: Options, start: Schedule | None) -> tuple[Schedule, Claim, str]:
     """A schedule of the same graph, budget and options found before, if the verifier accepts it; else solves, from `start`."""
     path = plan_cache.path_of(graph, limit, _settings(options), FRONT)
     known = plan_cache.load(path, graph, limit) if options.cache else None
@@ -288,7 +295,7 @@ def _solved(graph: Graph, limit: int, options: Options, start: Schedule | None) 
     verdict = schedule.verify(graph, limit)
     if not verdict:
         raise AssertionError(f"the verifier refuses what the solver found: {verdict.why}")
-    claim = plan_cache.Claim(solution.status, solution.bound)
+    claim = Claim.of(graph, solution)
     if options.cache:
         plan_cache.store(path, schedule, claim)
     return schedule, claim, "solver"

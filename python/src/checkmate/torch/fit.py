@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from torch import fx
 
-from ..planning import plan_cache
+from ..planning.claim import NOTHING, Claim
 from ..schedule import Schedule
 from . import dropout, joint, partition, peak, pipeline, ranks
 from .traced import Traced
@@ -18,7 +18,7 @@ class Fit:
     """A schedule that fits, the graphs to run and their peak; of a pipeline's stage, with all that is in flight, and its parts."""
 
     schedule: Schedule
-    claim: plan_cache.Claim
+    claim: Claim
     origin: str
     halves: partition.Halves
     peak_bytes: int
@@ -52,8 +52,8 @@ def peak_with(
 
 def keeping_all(model: joint.Joint, limit: int, traced: Traced) -> Fit:
     """What runs where nothing is computed again."""
-    schedule, claim = Schedule.baseline(model.graph), plan_cache.Claim("optimal", float(model.graph.total_cost))
-    return run(model, (schedule, claim, "solver"), schedule.simulate(model.graph).peak_bytes, limit, traced)
+    schedule = Schedule.baseline(model.graph)
+    return run(model, (schedule, Claim.of_everything_kept(model.graph), "solver"), schedule.simulate(model.graph).peak_bytes, limit, traced)
 
 
 def peak_of(model: joint.Joint, schedule: Schedule, traced: Traced) -> int:
@@ -64,4 +64,4 @@ def peak_of(model: joint.Joint, schedule: Schedule, traced: Traced) -> int:
 def as_given(model: joint.Joint, schedule: Schedule, traced: Traced, limit: int | None = None) -> Fit:
     """What runs a schedule of which nothing is proven, within its own peak or a limit."""
     own = schedule.simulate(model.graph).peak_bytes
-    return run(model, (schedule, plan_cache.Claim("feasible", None), "solver"), own, own if limit is None else limit, traced)
+    return run(model, (schedule, NOTHING, "solver"), own, own if limit is None else limit, traced)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from ..errors import InfeasibleError
 from ..planning import least, plan_cache
+from ..planning.claim import NOTHING
 from . import gathers, joint, partition, ranks
 from .fit import Fit, peak_with, run
 from .fit_stage import fit_stage
@@ -19,7 +20,7 @@ _RESERVES, _DESCENTS = (1.0,), (0.8, 0.95)
 
 
 def _least(model: joint.Joint, traced: Traced) -> Fit:
-    """What runs in least memory, and as its claim's bound the bytes proven to be needed; from the disk, if it is there, and
+    """What runs in least memory, and the bytes proven to be needed; from the disk, if it is there, and
     the same for all processes of a job."""
     graph, options = model.graph, traced.options
     calls = gathers.limit_of(model, options)
@@ -68,18 +69,20 @@ def least_of_all(model: joint.Joint, traced: Traced) -> Fit:
 
 
 def cheapest(model: joint.Joint, limit: int, traced: Traced, smallest: Fit) -> Fit:
-    """The cheapest fit found from one that is known to fit."""
+    """The cheapest fit found from one that is known to fit, and what is proven for the limit."""
     if traced.stage is not None:
-        known = run(model, (smallest.schedule, plan_cache.Claim("feasible", None), smallest.origin), smallest.peak_bytes, limit, traced)
+        known = run(model, (smallest.schedule, NOTHING, smallest.origin), smallest.peak_bytes, limit, traced)
         try:
-            return min(known, fit_stage(model, limit, traced, traced.stage), key=lambda fit: fit.schedule.simulate(model.graph).cost)
+            found = fit_stage(model, limit, traced, traced.stage)
         except InfeasibleError:
             return known
-    target, last = limit, smallest.solved_bytes
+        return replace(min(known, found, key=lambda fit: fit.schedule.simulate(model.graph).cost), claim=found.claim)
+    target, last, proven = limit, smallest.solved_bytes, NOTHING
     while True:
         fit = run(model, gathers.solve(model, target, traced.options, smallest.schedule), target, limit, traced)
+        proven = fit.claim if target == limit else proven  # what is proven for a lower target is not proven for the limit
         if fit.peak_bytes <= limit:
-            return fit
+            return replace(fit, claim=proven)
         if target <= last:
-            return run(model, (smallest.schedule, plan_cache.Claim("feasible", None), smallest.origin), last, limit, traced)
+            return run(model, (smallest.schedule, proven, smallest.origin), last, limit, traced)
         target = max(last, target - (fit.peak_bytes - limit)) if target == limit else last

@@ -6,7 +6,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..errors import InfeasibleError
-from ..planning import plan_cache
 from . import joint, pipeline, solving
 from .fit import Fit, keeping_all, run
 from .traced import Traced
@@ -38,7 +37,8 @@ def fit_stage(model: joint.Joint, limit: int, traced: Traced, stage: pipeline.St
     except InfeasibleError as error:
         raise InfeasibleError(
             f"no schedule was found within {limit:,} bytes with {stage.flight.description}: {error}",
-            proven=error.proven, budget_bytes=limit, smallest_known=None, largest_impossible=error.largest_impossible + limit - most,
+            proven=limit <= error.largest_impossible + limit - most, budget_bytes=limit, smallest_known=None,
+            largest_impossible=error.largest_impossible + limit - most, covers=error.covers,
         ) from None  # fmt: skip
     between = model.graph.fixed_bytes + model.input_bytes + stage.output_gradients + model.loss.kept + model.loss.more
     start, alone = [relaxed[0]], int(stage.flight) == 1
@@ -69,6 +69,5 @@ def fit_stage(model: joint.Joint, limit: int, traced: Traced, stage: pipeline.St
     if best is None:
         raise InfeasibleError(f"no schedule was found whose run fits {limit:,} bytes with {stage.flight.description}", proven=False,
                               budget_bytes=limit, smallest_known=None, largest_impossible=model.graph.memory_floor - 1)  # fmt: skip
-    cost, bound = best.schedule.simulate(model.graph).cost, relaxed[1].bound
-    optimal = bound is not None and cost <= bound * (1 + traced.options.gap)
-    return replace(best, claim=plan_cache.Claim("optimal" if optimal else "feasible", bound))
+    # What no pass can do within `most`, none can do within the limit with the others in flight.
+    return replace(best, claim=replace(relaxed[1], budget_bytes=limit))

@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..errors import InfeasibleError
-from ..planning import least, named, plan_cache
-from ..schedule import Schedule
+from ..planning import least, named
+from ..planning.claim import NOTHING
+from ..schedule import COVERED, Schedule
 from . import effects, gathers, joint, random_state
 from .fit import Fit, as_given, run
 from .fit_least import cheapest, least_of_all
@@ -31,20 +34,24 @@ def fit_or_say(model: joint.Joint, limit: int, traced: Traced) -> Fit:
     enough, fit = _found_again(model, smallest, traced)
     named.remember(graph, fit.schedule, "torch", on_disk=on_disk)
     overhead = fit.schedule.simulate(graph).cost / max(1, graph.total_cost) - 1
-    impossible = max(failed.largest_impossible, int(smallest.claim.bound or 0) - 1)
-    proven = failed.proven or limit <= impossible
+    impossible = max(failed.largest_impossible, smallest.claim.needed_bytes - 1)
+    covers = failed.covers if failed.largest_impossible == impossible else "any"
+    impossible = min(impossible, smallest.peak_bytes - 1)  # where the graph counts more than what runs
+    proven = limit <= impossible
+    basis = "measured" if traced.options.costs == "measure" else "estimated"
     raise InfeasibleError(
-        f"{'no schedule fits' if proven else 'no schedule was found within'} {limit:,} bytes; budget={enough:,} works, with "
-        f"{100 * overhead:.1f} % more computation; {impossible:,} bytes are proven not to",
-        proven=proven, budget_bytes=limit, smallest_known=enough, largest_impossible=impossible,
+        f"{f'no {COVERED[covers]} fits' if proven else 'no schedule was found within'} {limit:,} bytes; budget={enough:,} works, with "
+        f"{100 * overhead:.1f} % more computation; {impossible:,} bytes are proven not to, with kernels' workspaces as they were {basis}",
+        proven=proven, budget_bytes=limit, smallest_known=enough, largest_impossible=impossible, covers=covers,
     ) from None  # fmt: skip
 
 
 def fit_within(model: joint.Joint, limit: int, traced: Traced) -> Fit:
+    """The cheapest fit found, and what is proven for the limit, or for as much less as was left for states of generators."""
     if traced.stage is not None:
         return fit_stage(model, limit, traced, traced.stage)
     room = _room_for_states(model, limit)
-    target, lowered = limit - room, False
+    target, lowered, proven = limit - room, False, NOTHING
     while True:
         try:
             fit = run(model, gathers.solve(model, target, traced.options), target, limit, traced)
@@ -54,10 +61,12 @@ def fit_within(model: joint.Joint, limit: int, traced: Traced) -> Fit:
                 continue
             if not lowered:
                 raise
-            raise InfeasibleError(f"no schedule was found whose run fits {limit} bytes: {error}", proven=False, budget_bytes=limit,
-                                  smallest_known=None, largest_impossible=model.graph.memory_floor - 1) from None  # fmt: skip
+            impossible = error.largest_impossible
+            raise InfeasibleError(f"no schedule was found whose run fits {limit} bytes: {error}", proven=limit <= impossible, budget_bytes=limit,
+                                  smallest_known=None, largest_impossible=impossible, covers=error.covers) from None  # fmt: skip
+        proven = proven if lowered else fit.claim  # what is proven for a lower target is not proven for the limit
         if fit.peak_bytes <= limit:
-            return fit
+            return replace(fit, claim=proven)
         # The solver counts bytes that PyTorch frees later, or not at all: leave that much room and solve again.
         target, room, lowered = max(0, target - (fit.peak_bytes - limit)), 0, True
 
@@ -71,7 +80,7 @@ def _found_again(model: joint.Joint, smallest: Fit, traced: Traced) -> tuple[int
         except InfeasibleError:
             traced.options.say(f"{traced.name}: {limit:,} bytes are enough, but were not found to be so again")
     baseline = Schedule.baseline(model.graph)
-    fit = run(model, (baseline, plan_cache.Claim("feasible", None), "solver"), 0, 0, traced)
+    fit = run(model, (baseline, NOTHING, "solver"), 0, 0, traced)
     return fit.peak_bytes, fit
 
 

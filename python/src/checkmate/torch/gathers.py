@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..errors import InfeasibleError
-from ..planning import plan_cache
 from ..planning.repeats import Repeats
 from ..schedule import Schedule
 from . import joint, ranks, shards, solving
@@ -59,8 +58,7 @@ def solve(model: joint.Joint, limit: int, options: Options, start: Schedule | No
     better = _priced(repeats, model, _AFTERWARDS, limit, limit, options, best)
     if better is not None and repeats.allow(better) and cost(better) < cost(best):
         best = better
-    optimal = claim.bound is not None and cost(best) <= claim.bound * (1 + options.gap)
-    return best, plan_cache.Claim("optimal" if optimal else "feasible", claim.bound), "solver"
+    return best, claim, "solver"
 
 
 def few_enough(repeats: Repeats, model: joint.Joint, limit: int, options: Options,

@@ -22,6 +22,7 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from ..errors import InfeasibleError
 from ..planning import budget, named
+from ..planning.claim import gap_of, status_of
 from ..schedule import Schedule
 from . import meter
 from .options import Options
@@ -87,6 +88,13 @@ class _Trial:
     plan: Plan
     bytes: int
 
+    def within(self, limit: int) -> tuple[Callable[..., Any], Plan]:
+        """With the plan as one of what was measured. A bound is of schedules whose bytes the graph counts, for another target, and the code of
+        others may take less: nothing is proven of the limit, but that nothing computes less than everything once."""
+        bound = float(self.plan.baseline_cost) if self.plan.cost <= self.plan.baseline_cost else None
+        return self.run, replace(self.plan, budget_bytes=limit, peak_bytes=self.bytes, bound=bound, bound_bytes=limit,
+                                 gap=gap_of(self.plan.cost, bound), status=status_of(self.plan.cost, bound))  # fmt: skip
+
 
 class _Trials:
     """Plans for several targets, and what their code was measured to take."""
@@ -131,7 +139,7 @@ def within_budget(attempt: Attempt, inputs: list[Any], options: Options) -> tupl
             return smallest, None
         trials.search_least(smallest)
         least = trials.least()
-        return least.run, replace(least.plan, budget_bytes=least.bytes, peak_bytes=least.bytes)
+        return least.within(least.bytes)
     try:
         first = trials.at(options.budget)
         if not isinstance(first, _Trial):
@@ -159,7 +167,7 @@ def within_budget(attempt: Attempt, inputs: list[Any], options: Options) -> tupl
             f"no schedule was found whose generated code stays within {limit:,} bytes; budget={enough:,} works, with "
             f"{100 * least.plan.overhead:.1f} % more computation", proven=False, budget_bytes=limit, smallest_known=enough, largest_impossible=0,
         )  # fmt: skip
-    return best.run, replace(best.plan, budget_bytes=limit, peak_bytes=best.bytes)
+    return best.within(limit)
 
 
 def _approach(trials: _Trials, trial: _Trial, limit: int) -> None:

@@ -17,8 +17,9 @@ from .verify import Verification
 class Plan:
     """One planned graph. Bytes count parameters, inputs, gradients, `fixed_bytes` and `held_bytes`: what the model's other
     graphs hold, and what the model and the call have that no graph takes. Costs are nanoseconds of one step. `bound`, `gap` and
-    `status` are about schedules within `solved_bytes`, which is less than the budget where PyTorch needs room that the dataflow
-    graph does not count. `origin` is "solver", "cache", "another shape" whose schedule serves this one too, or such as "rank 0"
+    `status` are proven of the schedules of `graph` within `bound_bytes`, which is less than the budget where room was left for states of
+    random generators. `solved_bytes`: what the schedule was found for, less where PyTorch needs room that the graph does not count.
+    `origin` is "solver", "cache", "another shape" whose schedule serves this one too, or such as "rank 0"
     where that process of a distributed job sent it. `detached`: outputs that are planned not to be differentiated.
     `ranges`: the sizes that it is for, proven at their upper ends, where the bytes are those of; empty for static shapes.
     `verification`: how the first step compares with eager mode, with verify=True. `input_bytes`: parameters, buffers and inputs of
@@ -39,6 +40,7 @@ class Plan:
     cost: int
     baseline_cost: int
     bound: float | None
+    bound_bytes: int
     gap: float | None
     status: str
     recomputed: list[str]
@@ -71,6 +73,7 @@ class Plan:
 
     def __str__(self) -> str:
         gap = "no bound" if self.gap is None else f"gap {100 * self.gap:.2g} %"
+        gap += f" within {self.bound_bytes:,} bytes" if self.gap is not None and self.bound_bytes < self.budget_bytes else ""
         origin = {"solver": f"{self.seconds:.1f} s", "cache": "from the cache"}.get(self.origin, f"from {self.origin}")
         return (
             f"{len(self.graph.ops)} operators, peak {self.peak_bytes:,} of {self.budget_bytes:,} bytes "

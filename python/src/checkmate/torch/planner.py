@@ -13,7 +13,8 @@ import torch
 from torch import fx
 
 from ..errors import CheckmateError, InfeasibleError
-from ..planning import budget, plan_cache, structure
+from ..planning import budget, structure
+from ..planning.claim import NOTHING, Claim, gap_of, status_of
 from ..schedule import Schedule
 from . import breaks, collectives, devices, joint, meeting, partition, pipeline, ranks, shards
 from .fit import Fit, as_given, keeping_all, run
@@ -82,12 +83,14 @@ def _plan(traced: Traced, name: str, begin: float, around: breaks.Surroundings, 
     members = shards.ranks_of(module)
     model, fit, limit = find(given) if len(members) < 2 else _fit_of_all(members, model, given, traced, find)
     total = fit.schedule.simulate(model.graph).cost
+    within_bytes = limit if fit.claim.budget_bytes is None else min(limit, fit.claim.budget_bytes)
+    bound = fit.claim.bound_for(model.graph, within_bytes)
     made = Plan(
         graph=model.graph, schedule=fit.schedule, budget_bytes=limit, solved_bytes=fit.solved_bytes, peak_bytes=fit.peak_bytes,
         baseline_peak_bytes=baseline_bytes, floor_bytes=model.graph.memory_floor, saved_bytes=fit.halves.saved_bytes,
-        held_bytes=around.held_bytes, cost=total, baseline_cost=model.graph.total_cost, bound=fit.claim.bound,
-        gap=None if not fit.claim.bound else max(0.0, total / fit.claim.bound - 1), status=fit.claim.status,
-        recomputed=fit.halves.recomputed, seconds=time.perf_counter() - begin, origin=fit.origin, detached=detached,
+        held_bytes=around.held_bytes, cost=total, baseline_cost=model.graph.total_cost, bound=bound,
+        bound_bytes=within_bytes, gap=gap_of(total, bound), status=status_of(total, bound), recomputed=fit.halves.recomputed,
+        seconds=time.perf_counter() - begin, origin=fit.origin, detached=detached,
         ranges=() if within is None else within.prove(model, fit.halves, traced.workspace, limit, fit.peak_bytes),
         input_bytes=model.input_bytes, loss=model.loss, in_flight=None if stage is None else stage.flight, parts=fit.parts,
         reserved_bytes=traced.reserved(model, fit.halves) if within is None and stage is None else None,
@@ -99,26 +102,24 @@ def _plan(traced: Traced, name: str, begin: float, around: breaks.Surroundings, 
 def _fit_of_all(members: set[int], model: joint.Joint, limit: int | None, traced: Traced,
                 find: Callable[[int | None], tuple[joint.Joint, Fit, int]]) -> tuple[joint.Joint, Fit, int]:  # fmt: skip
     """What the first of these processes finds. They may differ in what they hold beside the graph, as their parts of an optimizer's state
-    do, so it plans for the least room that is left beside that. What it proved is worth nothing under other costs, and then there is no bound."""
+    do, so it plans for the least room that is left beside that. What it proved names its graph: under other costs there is no bound."""
     beside = model.graph.fixed_bytes
     meeting = meet(sorted(members), structure.digest(model.graph), None if limit is None else limit - beside)
-    costs = structure.digest_with_costs(model.graph)
     if meeting.leads:
         found: list[tuple[joint.Joint, Fit, int]] = []
 
         def answer() -> str:
             found.append(find(None if meeting.room is None else meeting.room + beside))
             _model, fit, within = found[0]
-            return json.dumps([fit.schedule.to_json(), asdict(fit.claim), fit.solved_bytes - beside, within - beside, costs])
+            return json.dumps([fit.schedule.to_json(), asdict(fit.claim), fit.solved_bytes - beside, within - beside])
 
         meeting.lead(answer)
         return found[0]
-    told, claim, solved, room, theirs = json.loads(meeting.follow())
+    told, claim, solved, room = json.loads(meeting.follow())
     schedule, within = Schedule.parse(told), room + beside
     if not schedule.verify(model.graph, within):
         raise CheckmateError(f"the schedule of {meeting.leader} is not one of this process' graph")
-    known = plan_cache.Claim(**claim) if theirs == costs else plan_cache.Claim("feasible", None)
-    fit = run(model, (schedule, known, meeting.leader), solved + beside, within, traced)
+    fit = run(model, (schedule, Claim(**claim), meeting.leader), solved + beside, within, traced)
     if fit.peak_bytes > within:
         raise CheckmateError(f"the plan of {meeting.leader} takes {fit.peak_bytes:,} bytes here, of {within:,}")
     return model, fit, within
@@ -132,7 +133,7 @@ def _fit_of_others(model: joint.Joint, limit: int, traced: Traced, others: Seque
     baseline = Schedule.baseline(model.graph)
     valid = [schedule for schedule in others if schedule.verify(model.graph, limit)]
     for schedule in [baseline, *sorted(valid, key=lambda s: s.simulate(model.graph).cost)]:
-        claim = plan_cache.Claim("optimal", float(model.graph.total_cost)) if schedule is baseline else plan_cache.Claim("feasible", None)
+        claim = Claim.of_everything_kept(model.graph) if schedule is baseline else NOTHING
         fit = run(model, (schedule, claim, "another shape"), limit, limit, traced)
         if fit.peak_bytes <= limit:
             return fit
@@ -156,6 +157,7 @@ def _fit_among(model: joint.Joint, limit: int, traced: Traced, around: breaks.Su
         raise InfeasibleError(
             f"{traced.name} of the model, beside which {around.held_bytes} bytes are held: {error} (while no more are held)",
             proven=error.proven, budget_bytes=limit, smallest_known=error.smallest_known, largest_impossible=error.largest_impossible,
+            covers=error.covers,
         ) from None  # fmt: skip
 
 

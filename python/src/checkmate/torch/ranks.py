@@ -19,7 +19,7 @@ import torch.distributed as dist
 from ..errors import CheckmateError
 from ..graph import Graph
 from ..planning import structure
-from ..planning.plan_cache import Claim
+from ..planning.claim import Claim
 from ..schedule import Schedule
 
 #: A schedule, what was proven of it, and where it is from: see `planned.Plan.origin`.
@@ -35,17 +35,16 @@ def size() -> int:
 def first_come(graph: Graph, budget: int | None, settings: tuple[object, ...], find: Callable[[], Found], patience: float) -> Found:
     """What `find` gives; or what it gave the first process to ask for a graph that differs in costs at most, where the
     verifier accepts that here. Processes plan by themselves when that one failed or took longer than `patience` seconds.
-    What another process proved is worth nothing under other costs, and then there is no bound."""
+    What another process proved names its graph, costs included: under other costs there is no bound."""
     if size() == 1:
         return find()
     key = "checkmate/" + structure.digest(graph, graph.fixed_bytes, budget, settings)
     store = dist.distributed_c10d._get_default_store()
-    costs = structure.digest_with_costs(graph)
     if store.add(f"{key}/asked", 1) == 1:
         answer = ""
         try:
             schedule, claim, origin = find()
-            answer = json.dumps({"schedule": schedule.to_json(), "claim": asdict(claim), "costs": costs, "rank": dist.get_rank()})
+            answer = json.dumps({"schedule": schedule.to_json(), "claim": asdict(claim), "rank": dist.get_rank()})
         finally:
             store.set(f"{key}/answer", answer)
         return schedule, claim, origin
@@ -58,8 +57,7 @@ def first_come(graph: Graph, budget: int | None, settings: tuple[object, ...], f
         try:
             schedule = Schedule.parse(given["schedule"])
             if schedule.verify(graph, budget):
-                claim = Claim(**given["claim"]) if given["costs"] == costs else Claim("feasible", None)
-                return schedule, claim, f"rank {given['rank']}"
+                return schedule, Claim(**given["claim"]), f"rank {given['rank']}"
         except CheckmateError:
             pass  # not a schedule of this graph
     return find()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from ..graph import Graph
 from ..planning import plan_cache
+from ..planning.claim import Claim
 from ..planning.tidy import tidied
 from ..schedule import Schedule
 from ..solver import Progress, solve
@@ -56,7 +57,7 @@ def _solve_cached(graph: Graph, limit: int, options: Options, start: Schedule | 
     schedule = solution.require().schedule
     assert schedule is not None
     schedule = tidied(graph, schedule)
-    claim = plan_cache.Claim(solution.status, solution.bound)
+    claim = Claim.of(graph, solution)
     if options.cache:
         plan_cache.store(path, schedule, claim)
     return schedule, claim, "solver"

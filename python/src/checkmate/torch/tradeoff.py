@@ -19,6 +19,7 @@ from ..graph import Graph
 from ..planning import budget as sizes
 from ..planning import frontier as shown
 from ..planning import least
+from ..planning.claim import gap_of
 from ..planning.device import Device
 from ..planning.frontier import Frontier
 from ..schedule import COVERED, Schedule, Way
@@ -75,7 +76,7 @@ def _missing(chosen: Solution, ways: Sequence[Way]) -> list[str]:
     if chosen.schedule is not None:
         return []
     nearest = min(ways, key=lambda way: way.peak_bytes)
-    what = "no schedule fits" if chosen.status == "infeasible" else "no schedule was found within"
+    what = f"no {COVERED[chosen.bound_covers]} fits" if chosen.status == "infeasible" else "no schedule was found within"
     return ["", f"{what} {shown.size(chosen.budget_bytes)}: the least of these is {nearest.name}, {shown.size(nearest.peak_bytes)}; "
             'budget="min" searches for the least']  # fmt: skip
 
@@ -104,13 +105,14 @@ def _of_stage(traced: Traced, model: joint.Joint, points: int, budget: int | flo
     def search(limit: int) -> Solution:
         fit = fit_in_flight(model, limit, traced)
         parts[limit] = None if fit is None else fit.parts
+        covers = "none" if fit is None else fit.claim.covers
         common = {"budget_bytes": limit, "baseline_cost": graph.total_cost, "baseline_peak_bytes": top, "floor_bytes": low, "least_peak_bytes": None,
-                  "bound_covers": "frontier", "seconds": 0.0, "strategy": traced.options.strategy, "interrupted": False}  # fmt: skip
+                  "bound_covers": covers, "seconds": 0.0, "strategy": traced.options.strategy, "interrupted": False}  # fmt: skip
         if fit is None:
             return Solution(status="unknown", schedule=None, cost=None, peak_bytes=None, bound=None, gap=None, **common)  # type: ignore[arg-type]
-        cost, bound = fit.schedule.simulate(graph).cost, fit.claim.bound
+        cost, bound = fit.schedule.simulate(graph).cost, fit.claim.bound_for(graph, limit)
         return Solution(status="feasible", schedule=fit.schedule, cost=cost, peak_bytes=fit.peak_bytes, bound=bound,
-                        gap=max(0.0, cost / bound - 1) if bound else None, **common)  # type: ignore[arg-type]  # fmt: skip
+                        gap=gap_of(cost, bound), **common)  # type: ignore[arg-type]  # fmt: skip
 
     solutions: list[Solution] = []
     for i in range(points):

@@ -172,7 +172,7 @@ def plan_stage(stage: nn.Module, inputs: tuple[Any, ...], flight: InFlight, opti
             return StagePlan(None, held + state, gradients, sent, why=why)
         forward = sum(op.cost for op in graph.ops if op.kind in ("forward", "loss"))
         cost, total = fit.schedule.simulate(graph).cost, max(1, graph.total_cost)
-        least = max(0.0, (fit.claim.bound or total) / total - 1)
+        least = max(0.0, (fit.claim.bound_for(graph, limit) or total) / total - 1)
         talks = {i for i, op in enumerate(whole.ops) if op.node is not None and collectives.is_sent(op.node)}
         calls = sum(graph.ops[step.index].cost for step in fit.schedule.steps if step.kind == "compute" and step.index in talks)
         return StagePlan(fit.peak_bytes, held + state, gradients, sent, forward / 1e9, (cost - forward) / 1e9, calls / 1e9, cost / total - 1, least)

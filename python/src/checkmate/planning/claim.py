@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is proven of the schedules of one graph, and for which budget.
+
+Bounds fall as budgets rise, so a bound for a budget is none for a larger one. A claim carries what it was proven for, and whoever
+wants to hand it on asks for what he needs it for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..graph import Graph
+from ..schedule import BoundClass
+from ..solver import MinBudget, Solution
+from . import structure
+
+#: As the library has it: a cost this close to a bound is optimal.
+_OPTIMAL = 1e-4
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Of the graph with the digest `graph`, costs included: schedules of the class `covers` within `budget_bytes` (None: within any
+    budget) cost `bound_cost` at least, None where that is not known. All of its schedules need `needed_bytes` at least."""
+
+    graph: str = ""
+    covers: BoundClass = "none"
+    budget_bytes: int | None = None
+    bound_cost: float | None = None
+    needed_bytes: int = 0
+
+    @classmethod
+    def of(cls, graph: Graph, solution: Solution) -> Claim:
+        """What a solve proved. Where it found nothing, the error says the rest."""
+        return cls(structure.digest_with_costs(graph), solution.bound_covers, solution.budget_bytes, solution.bound)
+
+    @classmethod
+    def of_least(cls, graph: Graph, found: MinBudget) -> Claim:
+        """What the search for the least budget proved, where that is of all schedules."""
+        return cls(structure.digest_with_costs(graph), needed_bytes=found.lower_bound_bytes if found.bound_covers == "any" else 0)
+
+    @classmethod
+    def of_everything_kept(cls, graph: Graph) -> Claim:
+        """No schedule computes less than everything once, whatever it may take."""
+        return cls(structure.digest_with_costs(graph), "any", None, float(graph.total_cost))
+
+    def bound_for(self, graph: Graph, budget_bytes: int) -> float | None:
+        """The least cost that is proven of this graph within so many bytes, or fewer; None where nothing is."""
+        reaches = self.budget_bytes is None or budget_bytes <= self.budget_bytes
+        return self.bound_cost if reaches and self.bound_cost and self.graph == structure.digest_with_costs(graph) else None
+
+
+#: Nothing is proven.
+NOTHING = Claim()
+
+
+def gap_of(cost: int, bound: float | None) -> float | None:
+    """By how much a schedule may cost more than another one; None without a bound."""
+    return None if not bound else max(0.0, cost / bound - 1)
+
+
+def status_of(cost: int, bound: float | None) -> str:
+    """Of a schedule that was found."""
+    gap = gap_of(cost, bound)
+    return "optimal" if gap is not None and gap <= _OPTIMAL else "feasible"
