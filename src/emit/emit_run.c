@@ -92,13 +92,52 @@ static ckm_status finish(pid_t child, const char *program, FILE *complaints, ckm
                        line[0] != '\0' ? ": " : "", line);
 }
 
+// Programs that draw do not notice a full disk: a figure that lacks its end was cut.
+static ckm_status check_end(FILE *figure, ckm_i_figure_format format, const char *path, const char *program,
+                            ckm_error *err)
+{
+    static const char *const ends[] = {"</svg>", "%%EOF", "IEND"};
+    char tail[64];
+    size_t length = strlen(ends[format]);
+    size_t n = 0;
+    if (fseek(figure, 0, SEEK_END) == 0) {
+        long size = ftell(figure);
+        long from = size < (long)sizeof tail ? 0 : size - (long)sizeof tail;
+        n = size > 0 && fseek(figure, from, SEEK_SET) == 0 ? fread(tail, 1, sizeof tail, figure) : 0;
+    }
+    for (size_t i = 0; i + length <= n; i++) {
+        if (memcmp(tail + i, ends[format], length) == 0) {
+            return CKM_OK;
+        }
+    }
+    return ckm_i_error_at(err, CKM_ERR_IO, path, 0, -1,
+                          "'%s' wrote a figure without an end; is the disk of temporary files full?", program);
+}
+
+static ckm_status copy(FILE *from, FILE *to, const char *path, ckm_error *err)
+{
+    char block[1 << 14];
+    size_t n;
+    rewind(from);
+    while ((n = fread(block, 1, sizeof block, from)) > 0) {
+        if (fwrite(block, 1, n, to) != n) {
+            return ckm_i_error_at(err, CKM_ERR_IO, path, 0, -1, "cannot write: %s", strerror(errno));
+        }
+    }
+    return CKM_OK;
+}
+
 ckm_status ckm_i_emit_run(const char *const *argv, FILE *script, const char *path, const char *package, ckm_error *err)
 {
     ckm_status status = CKM_OK;
     ckm_i_writer writer = {0};
+    ckm_i_figure_format format;
+    FILE *figure = NULL;
+    CKM_I_CHECK(ckm_i_figure_format_of(path, &format, err));
     FILE *complaints = tmpfile();
-    if (complaints == NULL) {
-        return ckm_i_error(err, CKM_ERR_IO, "cannot create a temporary file: %s", strerror(errno));
+    if (complaints == NULL || (figure = tmpfile()) == NULL) {
+        status = ckm_i_error(err, CKM_ERR_IO, "cannot create a temporary file: %s", strerror(errno));
+        goto cleanup;
     }
     if (fflush(script) != 0 || fseek(script, 0, SEEK_SET) != 0) {
         status = ckm_i_error(err, CKM_ERR_IO, "cannot write a temporary file: %s", strerror(errno));
@@ -106,7 +145,7 @@ ckm_status ckm_i_emit_run(const char *const *argv, FILE *script, const char *pat
     }
     CKM_I_TRY(ckm_i_writer_open(&writer, path, err));
     pid_t child = -1;
-    int problem = start(argv, fileno(script), fileno(writer.stream), fileno(complaints), &child);
+    int problem = start(argv, fileno(script), fileno(figure), fileno(complaints), &child);
     if (problem == ENOENT) {
         status = ckm_i_error(err, CKM_ERR_UNSUPPORTED,
                              "drawing needs the program '%s', which is not installed (Debian package: %s)", argv[0],
@@ -118,9 +157,16 @@ ckm_status ckm_i_emit_run(const char *const *argv, FILE *script, const char *pat
         goto cleanup;
     }
     CKM_I_TRY(finish(child, argv[0], complaints, err));
+    CKM_I_TRY(check_end(figure, format, path, argv[0], err));
+    CKM_I_TRY(copy(figure, writer.stream, path, err));
     status = ckm_i_writer_commit(&writer, err);
 cleanup:
     ckm_i_writer_abort(&writer);
-    fclose(complaints);
+    if (figure != NULL) {
+        fclose(figure);
+    }
+    if (complaints != NULL) {
+        fclose(complaints);
+    }
     return status;
 }

@@ -12,7 +12,8 @@ typedef enum ckm_i_figure_format { CKM_I_FIGURE_SVG, CKM_I_FIGURE_PDF, CKM_I_FIG
 ckm_status ckm_i_figure_format_of(const char *path, ckm_i_figure_format *format, ckm_error *err) CKM_NODISCARD;
 
 // Runs argv[0], found on PATH, with `script` (read from its beginning) as standard input and the new
-// contents of `path` as standard output; `path` is replaced only when the program succeeds. `package` is
+// contents of `path` as standard output; `path` is replaced only when the program succeeds and the figure
+// has its end. `package` is
 // what to install when the program is missing (CKM_ERR_UNSUPPORTED). When the program fails, the error
 // (CKM_ERR_IO) carries its first line of complaint.
 ckm_status ckm_i_emit_run(const char *const *argv, FILE *script, const char *path, const char *package,

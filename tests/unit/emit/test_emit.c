@@ -290,6 +290,9 @@ static void test_program_fails(void **state)
     } failures[] = {
         {"#!/bin/sh\necho half a figure\necho >&2\necho 'Error: no luck' >&2\nexit 3\n", "status 3: Error: no luck"},
         {"#!/bin/sh\nkill -9 $$\n", "signal 9"},
+        // What a full disk does: less than a figure, and exit status 0.
+        {"#!/bin/sh\nexit 0\n", "without an end"},
+        {"#!/bin/sh\necho '<svg>half'\n", "without an end"},
     };
     for (size_t i = 0; i < sizeof failures / sizeof failures[0]; i++) {
         FILE *file = fopen(program, "w");
