@@ -105,7 +105,7 @@
 // Tables of kernels of the "cpu" back end, ckm_i_cpu_<group>, in the order in which they are asked.
 #define CKM_I_CPU_GROUPS(X) \
     X(shrink) \
-    X(matmul) X(conv_weights) X(conv) X(implicit_conv) X(batch_norm) X(elementwise) X(broadcast) X(eltwise) \
+    X(matmul) X(conv_weights) X(conv) X(implicit_conv) X(batch_norm) X(elementwise) X(broadcast) X(softmax) X(eltwise) \
     X(max_pool) X(reduce) X(layer_norm) X(update) X(loss) X(average_pool) X(movement) X(attention)
 // clang-format on
 

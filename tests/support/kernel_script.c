@@ -169,7 +169,7 @@ static double spread(int32_t tensor, int64_t i)
     return (double)((x ^ (x >> 31)) >> 11) * 0x1p-53;
 }
 
-static void *fill(const kernel_script *s, int32_t tensor)
+static void *fill(const kernel_script *s, int32_t tensor, kernel_range range)
 {
     size_t bytes = bytes_of(s, tensor);
     void *data = allocate(bytes);
@@ -179,18 +179,13 @@ static void *fill(const kernel_script *s, int32_t tensor)
     }
     for (size_t i = 0; !booleans && i < bytes / 4; i++) {
         double u = spread(tensor, (int64_t)i);
-        switch (s->fill[tensor].kind) {
-        case KERNEL_FILL_SIGNED:
-            ((float *)data)[i] = (float)(2.0 * u - 1.0);
-            break;
-        case KERNEL_FILL_POSITIVE:
-            ((float *)data)[i] = (float)(0.5 + u);
-            break;
-        case KERNEL_FILL_LABELS:
+        bool positive = s->fill[tensor].kind == KERNEL_FILL_POSITIVE;
+        if (s->fill[tensor].kind == KERNEL_FILL_LABELS) {
             ((int32_t *)data)[i] = (int32_t)(u * (double)(s->fill[tensor].limit + 1)) - 1;
-            break;
-        case KERNEL_FILL_BOOLEANS:
-            break;
+        } else {
+            float unit = (float)(positive ? 0.5 + u : 2.0 * u - 1.0);
+            ((float *)data)[i] = kernel_range_number(s->graph, range, tensor, (int64_t)i, (int64_t)bytes / 4, positive,
+                                                     unit);
         }
     }
     return data;
@@ -283,26 +278,35 @@ static void run(ckm_i_backend *backend, ckm_i_kernel *kernel, int32_t op, const 
 
 // ---- comparisons
 
-size_t kernel_script_first_difference(const float *got, const float *wanted, size_t n, double tolerance)
+static bool same_number(float got, float wanted, double tolerance)
 {
-    double largest = 1e-3;
+    if (isnan(wanted) || isnan(got)) {
+        return isnan(wanted) && isnan(got);
+    }
+    return got == wanted && (tolerance > 0.0 || signbit(got) == signbit(wanted));
+}
+
+size_t kernel_script_first_difference(const float *got, const float *wanted, size_t n, const kernel_tolerance *t)
+{
+    double largest = t->floor;
     for (size_t k = 0; k < n; k++) {
         bool larger = isfinite(wanted[k]) && fabs((double)wanted[k]) > largest;
         largest = larger ? fabs((double)wanted[k]) : largest;
     }
     for (size_t k = 0; k < n; k++) {
-        bool same = got[k] == wanted[k] || (isnan(wanted[k]) && isnan(got[k]));
-        if (!same && !(isfinite(wanted[k]) && fabs((double)got[k] - (double)wanted[k]) <= tolerance * largest)) {
+        double size = t->each ? fmax(t->floor, fabs((double)wanted[k])) : largest;
+        if (!same_number(got[k], wanted[k], t->part) &&
+            !(isfinite(wanted[k]) && t->part > 0.0 && fabs((double)got[k] - (double)wanted[k]) <= t->part * size)) {
             return k;
         }
     }
     return n;
 }
 
-static void compare_floats(const float *got, const float *wanted, size_t n, double tolerance, const char *what,
+static void compare_floats(const float *got, const float *wanted, size_t n, const kernel_tolerance *t, const char *what,
                            int32_t i, const char *text)
 {
-    size_t k = kernel_script_first_difference(got, wanted, n, tolerance);
+    size_t k = kernel_script_first_difference(got, wanted, n, t);
     if (k < n) {
         fail_msg("%s: %s %d, element %zu of %zu: %.9g, reference %.9g", text, what, (int)i, k, n, (double)got[k],
                  (double)wanted[k]);
@@ -315,11 +319,11 @@ static bool same_bytes(const void *a, const void *b, size_t n)
 }
 
 static void compare_tensor(const kernel_script *s, int32_t tensor, const void *got, const void *wanted,
-                           double tolerance, const char *what, int32_t i, const char *text)
+                           const kernel_tolerance *t, const char *what, int32_t i, const char *text)
 {
     size_t bytes = bytes_of(s, tensor);
     if (s->graph->tensors[tensor].dtype == CKM_F32) {
-        compare_floats(got, wanted, bytes / sizeof(float), tolerance, what, i, text);
+        compare_floats(got, wanted, bytes / sizeof(float), t, what, i, text);
     } else if (!same_bytes(got, wanted, bytes)) {
         fail_msg("%s: %s %d differs from the reference's", text, what, (int)i);
     }
@@ -369,7 +373,7 @@ static ckm_i_kernel *prepare(ckm_i_backend *backend, const kernel_script *s, int
 
 // Compares operator `op`; its outputs by the reference go to `values`.
 static void check_operator(const kernel_script *s, int32_t op, ckm_i_backend *cpu, ckm_i_backend *reference,
-                           void **values, double tolerance, const char *text)
+                           void **values, const kernel_tolerance *t, const char *text)
 {
     const ckm_i_graph_op *o = &s->graph->ops[op];
     int64_t workspace;
@@ -384,11 +388,11 @@ static void check_operator(const kernel_script *s, int32_t op, ckm_i_backend *cp
     run(cpu, kernel, op, &first, text);
     check_guards(s, op, &first, 0xff, text);
     for (int32_t i = 0; i < o->n_outputs; i++) {
-        compare_tensor(s, o->outputs[i], first.outputs[i], wanted.outputs[i], tolerance, "output", i, text);
+        compare_tensor(s, o->outputs[i], first.outputs[i], wanted.outputs[i], t, "output", i, text);
     }
     for (int32_t i = 0; i < o->n_inputs; i++) {
         if (o->inputs[i] >= 0) {
-            compare_tensor(s, o->inputs[i], first.inputs[i], wanted.inputs[i], tolerance, "input", i, text);
+            compare_tensor(s, o->inputs[i], first.inputs[i], wanted.inputs[i], t, "input", i, text);
         }
     }
     for (int32_t pair = -1; pair < s->n_pairs[op]; pair++) {
@@ -409,23 +413,58 @@ static void check_operator(const kernel_script *s, int32_t op, ckm_i_backend *cp
     reference->free_kernel(reference, wanted_kernel);
 }
 
+// Compares all operators on inputs in a range.
+static void check_range(const kernel_script *s, kernel_range range, ckm_i_backend *cpu, ckm_i_backend *reference,
+                        double tolerance, const char *script)
+{
+    void *values[KERNEL_SCRIPT_TENSORS] = {NULL};
+    char text[2048];
+    snprintf(text, sizeof text, "%s, %s", script, kernel_range_name(range));
+    bool each = kernel_range_is_each(range);
+    double floor = each ? kernel_ranges_floor(s->graph) : range == KERNEL_RANGE_SMALL ? 0.0 : 1e-3;
+    const kernel_tolerance t = {.part = tolerance, .each = each, .floor = floor};
+    for (int32_t i = 0; i < s->graph->n_tensors; i++) {
+        values[i] = s->graph->tensors[i].producer < 0 ? fill(s, i, range) : NULL;
+    }
+    for (int32_t op = 0; op < s->graph->n_ops; op++) {
+        check_operator(s, op, cpu, reference, values, &t, text);
+    }
+    for (int32_t i = 0; i < s->graph->n_tensors; i++) {
+        free(values[i]);
+    }
+}
+
+// Multiply-accumulates of a script up to which it is tried on all ranges: larger ones are about how work is divided.
+enum { MANY_MACS = 200000 };
+
+static bool is_large(const ckm_graph *g)
+{
+    int64_t sum = 0;
+    for (int32_t op = 0; op < g->n_ops; op++) {
+        ckm_i_op_view view;
+        int64_t macs = 0;
+        assert_int_equal(ckm_i_op_view_init(g, op, &view, NULL), CKM_OK);
+        if (g->ops[op].op_class->macs != NULL) {
+            assert_int_equal(g->ops[op].op_class->macs(&view, &macs, NULL), CKM_OK);
+        }
+        sum += macs;
+    }
+    return sum > MANY_MACS;
+}
+
 void kernel_script_check(const char *text, ckm_layout layout, int threads, double tolerance)
 {
     kernel_script s;
     ckm_i_backend *cpu = NULL;
     ckm_i_backend *reference = NULL;
-    void *values[KERNEL_SCRIPT_TENSORS] = {NULL};
     kernel_script_read(&s, text, layout);
     assert_int_equal(ckm_i_backend_cpu_create(threads, &cpu, NULL), CKM_OK);
     assert_int_equal(ckm_i_backend_reference_create(1, &reference, NULL), CKM_OK);
-    for (int32_t i = 0; i < s.graph->n_tensors; i++) {
-        values[i] = s.graph->tensors[i].producer < 0 ? fill(&s, i) : NULL;
-    }
-    for (int32_t op = 0; op < s.graph->n_ops; op++) {
-        check_operator(&s, op, cpu, reference, values, tolerance, text);
-    }
-    for (int32_t i = 0; i < s.graph->n_tensors; i++) {
-        free(values[i]);
+    bool spans = threads == KERNEL_SCRIPT_SPANS && !is_large(s.graph);
+    for (int range = KERNEL_RANGE_UNIT; range < (spans ? KERNEL_RANGE_COUNT : 1); range++) {
+        if (kernel_ranges_apply(s.graph, (kernel_range)range)) {
+            check_range(&s, (kernel_range)range, cpu, reference, tolerance, text);
+        }
     }
     reference->destroy(reference);
     cpu->destroy(cpu);

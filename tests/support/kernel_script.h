@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Step graphs written as one line of text, run on a back end and compared with the reference kernels. A script is a
 // list of statements separated by ';':
-//     in 2x8x8x3          an input of this shape with numbers in [-1, 1); tensors count from 0 in order
-//     in 2x8:+            numbers in [0.5, 1.5)
+//     in 2x8x8x3          an input of this shape with numbers in [-1, 1) and other ranges; tensors count from 0 in order
+//     in 2x8:+            numbers in [0.5, 1.5) and other positive ones
 //     in 4:i10            int32 in [-1, 10), -1 meaning no label
 //     in 2x8:b            booleans, most of them true
 //     conv 0 1 - > 1 strides=2,2 epsilon=1e-5 mode=linear inplace=0/0,1/0
@@ -11,6 +11,7 @@
 #ifndef CKM_TESTS_SUPPORT_KERNEL_SCRIPT_H
 #define CKM_TESTS_SUPPORT_KERNEL_SCRIPT_H
 
+#include "kernel_ranges.h"
 #include "run/cpu/ref_registry.h"
 
 #define KERNEL_SCRIPT_OPS 12
@@ -31,15 +32,25 @@ typedef struct kernel_script {
 void kernel_script_read(kernel_script *s, const char *text, ckm_layout layout);
 void kernel_script_free(kernel_script *s);
 
+// The number of threads with which a script is tried on all ranges of numbers that its operators distinguish
+// (kernel_ranges.h), and not on ordinary ones alone.
+#define KERNEL_SCRIPT_SPANS 2
+
 // Runs every operator on the "cpu" back end with `threads` threads and on the reference, from the same inputs:
 // outputs and changed inputs agree within `tolerance` of the largest value; inputs are otherwise left alone; nothing
 // is written outside of outputs and workspace; a second run with other buffers and another workspace content gives
 // the same bits, and so does each in-place pair.
 void kernel_script_check(const char *text, ckm_layout layout, int threads, double tolerance);
 
-// The first number that is farther from the wanted one than `tolerance` times the largest finite one, or n. Where what is
-// wanted is infinite or none, so is what there is.
-size_t kernel_script_first_difference(const float *got, const float *wanted, size_t n, double tolerance);
+// How far from the wanted number one may be: a part of the largest finite one or, with `each`, of the number itself, as if these
+// were at least `floor`. With the part 0, zeros have the same sign.
+typedef struct kernel_tolerance {
+    double part, floor;
+    bool each;
+} kernel_tolerance;
+
+// The first number that is farther off, or n. Where what is wanted is infinite or none, so is what there is.
+size_t kernel_script_first_difference(const float *got, const float *wanted, size_t n, const kernel_tolerance *t);
 
 // Whether the operator of the last statement runs on a kernel of the "cpu" back end and not on the reference.
 bool kernel_script_is_own(const char *text, ckm_layout layout);

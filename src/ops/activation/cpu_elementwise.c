@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Element-wise kernels that are a few instructions an element and so bound by memory: activations made of
-// comparisons, their derivatives, scale, erf. Others that need exponentials are in dnnl_eltwise.c. Element i of the output
-// depends on element i of the operands alone, so outputs may share their buffers.
+// Element-wise kernels that are a few dozen instructions an element and so bound by memory: activations and functions of one
+// operand, and their derivatives. Some that need exponentials are in dnnl_eltwise.c. Element i of the output depends on
+// element i of the operands alone, so outputs may share their buffers.
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
@@ -33,6 +34,53 @@ static inline float hard_swish_slope(float x)
 {
     float t = x / 6.0F + 0.5F;
     return clamp_unit(t) + (t > 0.0F && t < 1.0F ? x / 6.0F : 0.0F);
+}
+
+// The tanh in mish, t = tanh(ln(1 + e^x)), and 1 - t: both from e^-|x|, so that nothing overflows or cancels.
+CKM_I_CPU_INLINE float mish_tanh(float x, float *rest)
+{
+    float e = ckm_i_cpu_exp_negative(-fabsf(x));
+    float one = x < 0.0F ? e * (e + 2.0F) : 1.0F + 2.0F * e;
+    float two = x < 0.0F ? 2.0F : 2.0F * e * e;
+    *rest = two / (one + two);
+    return one / (one + two);
+}
+
+CKM_I_CPU_INLINE float mish(float x)
+{
+    float rest;
+    return x * mish_tanh(x, &rest);
+}
+
+CKM_I_CPU_INLINE float mish_slope(float x)
+{
+    float tanh_rest;
+    float logistic_rest;
+    float t = mish_tanh(x, &tanh_rest);
+    return t + x * tanh_rest * (1.0F + t) * ckm_i_cpu_logistic(x, &logistic_rest);
+}
+
+// gelu by tanh: half of 1 + tanh u is the logistic function of 2 u.
+CKM_I_CPU_INLINE float gelu_argument(float x)
+{
+    return 2.0F * 0.797884560802865356F * (x + 0.044715F * x * x * x);
+}
+
+CKM_I_CPU_INLINE float gelu_by_tanh(float x)
+{
+    float rest;
+    return x * ckm_i_cpu_logistic(gelu_argument(x), &rest);
+}
+
+// From 20 on, the logistic function does not change any more, and squares of x would overflow in the end.
+CKM_I_CPU_INLINE float gelu_by_tanh_slope(float x)
+{
+    float rest;
+    float s = ckm_i_cpu_logistic(gelu_argument(x), &rest);
+    float below = x > 20.0F ? 20.0F : x;
+    float within = below < -20.0F ? -20.0F : below;
+    float inner = 2.0F * 0.797884560802865356F * (1.0F + 3.0F * 0.044715F * within * within);
+    return s + within * s * rest * inner;
 }
 
 // `value` in terms of x (or dy and v) and the parameters, which are copied so that the compiler knows they are not
@@ -77,6 +125,11 @@ FUNCTION(abs, fabsf(x))
 FUNCTION(sqrt, sqrtf(x))
 FUNCTION(reciprocal, 1.0F / x)
 FUNCTION(erf, ckm_i_cpu_erf(x))
+FUNCTION(elu, x > 0.0F ? x : p.alpha * ckm_i_cpu_expm1_negative(x))
+FUNCTION(mish, mish(x))
+FUNCTION(gelu_by_tanh, gelu_by_tanh(x))
+FUNCTION(exp, ckm_i_cpu_exp(x))
+FUNCTION(log, ckm_i_cpu_log(x))
 
 GRADIENT(relu_backward, v > 0.0F ? dy : 0.0F)
 GRADIENT(relu_capped_backward, v > 0.0F && v < p.max_value ? dy : 0.0F)
@@ -88,6 +141,10 @@ GRADIENT(sigmoid_backward, dy * v * (1.0F - v))
 GRADIENT(tanh_backward, dy * (1.0F - v * v))
 GRADIENT(sqrt_backward, dy * 0.5F / v)
 GRADIENT(reciprocal_backward, -dy * v * v)
+GRADIENT(elu_backward_from_output, v > 0.0F ? dy : dy * (v + p.alpha))
+GRADIENT(elu_backward_from_input, v > 0.0F ? dy : dy * (p.alpha * ckm_i_cpu_exp_negative(v)))
+GRADIENT(mish_backward, dy * mish_slope(v))
+GRADIENT(gelu_by_tanh_backward, dy * gelu_by_tanh_slope(v))
 GRADIENT(erf_backward, dy * 1.12837916709551257F * ckm_i_cpu_exp_negative(-v * v))
 // clang-format on
 
@@ -108,6 +165,11 @@ static const row rows[] = {
     {loop_sqrt, 0.0, 0.0, CKM_I_OP_sqrt, false},
     {loop_reciprocal, 0.0, 0.0, CKM_I_OP_reciprocal, false},
     {loop_erf, 0.0, 0.0, CKM_I_OP_erf, false},
+    {loop_elu, 1.0, 0.0, CKM_I_OP_elu, false},
+    {loop_mish, 0.0, 0.0, CKM_I_OP_mish, false},
+    {loop_exp, 0.0, 0.0, CKM_I_OP_exp, false},
+    {loop_log, 0.0, 0.0, CKM_I_OP_log, false},
+    {loop_mish_backward, 0.0, 0.0, CKM_I_OP_mish_backward, true},
     {loop_erf_backward, 0.0, 0.0, CKM_I_OP_erf_backward, true},
     {loop_leaky_relu_backward, 0.01, 0.0, CKM_I_OP_leaky_relu_backward, true},
     {loop_hard_sigmoid_backward, 0.2, 0.5, CKM_I_OP_hard_sigmoid_backward, true},
@@ -231,6 +293,37 @@ static ckm_status prepare_relu_backward(const ckm_i_cpu *cpu, const ckm_i_op_vie
     return prepare_relu(v, loop_relu_backward, loop_relu_capped_backward, true, kernel, err);
 }
 
+// With a negative alpha, the output does not tell the slope: the gradient reads the input.
+static ckm_status prepare_elu_backward(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm_i_kernel *kernel,
+                                       ckm_error *err)
+{
+    (void)cpu;
+    parameters p = {.alpha = (float)ckm_i_op_attr_double(v->op, "alpha", 1.0)};
+    loop *run = p.alpha < 0.0F ? loop_elu_backward_from_input : loop_elu_backward_from_output;
+    return is_float(v, 2) ? take(v, run, &p, true, kernel, err) : CKM_OK;
+}
+
+// gelu by the error function is left to oneDNN.
+static ckm_status prepare_gelu(const ckm_i_op_view *v, loop *by_tanh, bool two, ckm_i_kernel *kernel, ckm_error *err)
+{
+    bool takes = strcmp(ckm_i_op_attr_text(v->op, "approximate", "none"), "tanh") == 0 && is_float(v, two ? 2 : 1);
+    return takes ? take(v, by_tanh, &(parameters){0}, two, kernel, err) : CKM_OK;
+}
+
+static ckm_status prepare_gelu_forward(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm_i_kernel *kernel,
+                                       ckm_error *err)
+{
+    (void)cpu;
+    return prepare_gelu(v, loop_gelu_by_tanh, false, kernel, err);
+}
+
+static ckm_status prepare_gelu_backward(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm_i_kernel *kernel,
+                                        ckm_error *err)
+{
+    (void)cpu;
+    return prepare_gelu(v, loop_gelu_by_tanh_backward, true, kernel, err);
+}
+
 static ckm_status prepare_clip(const ckm_i_op_view *v, loop *run, bool two, ckm_i_kernel *kernel, ckm_error *err)
 {
     parameters p = {0};
@@ -259,6 +352,14 @@ const ckm_i_cpu_row ckm_i_cpu_elementwise[] = {
     {CKM_I_OP_clip_backward, prepare_clip_backward},
     {CKM_I_OP_relu, prepare_relu_forward},
     {CKM_I_OP_relu_backward, prepare_relu_backward},
+    {CKM_I_OP_elu_backward, prepare_elu_backward},
+    {CKM_I_OP_gelu, prepare_gelu_forward},
+    {CKM_I_OP_gelu_backward, prepare_gelu_backward},
+    {CKM_I_OP_elu, prepare_row},
+    {CKM_I_OP_mish, prepare_row},
+    {CKM_I_OP_mish_backward, prepare_row},
+    {CKM_I_OP_exp, prepare_row},
+    {CKM_I_OP_log, prepare_row},
     {CKM_I_OP_leaky_relu, prepare_row},
     {CKM_I_OP_hard_sigmoid, prepare_row},
     {CKM_I_OP_hard_swish, prepare_row},

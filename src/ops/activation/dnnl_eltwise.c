@@ -1,31 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Activations with exponentials, softmax, and their derivatives on oneDNN.
-#include <string.h>
-
+// sigmoid, tanh, swish, gelu by the error function, softmax, and their derivatives on oneDNN. Other functions are our own loops
+// (cpu_elementwise.c): oneDNN's exp, elu and mish take NaN for a number, or large numbers for infinite ones, and its log is
+// 1e-6 off near 1.
 #include "base/error.h"
 #include "run/cpu/cpu_support.h"
 #include "run/cpu/dnnl_support.h"
-
-typedef struct function {
-    ckm_i_op_kind kind, gradient;  // NO_KIND: goes backward elsewhere
-    double alpha;                  // when absent
-    dnnl_alg_kind_t forward;
-    dnnl_alg_kind_t backward;  // from the output where the kind reads it
-    bool from_output;
-    bool has_alpha;
-} function;
-
-// sigmoid and tanh go backward in our own loops, exp and log by products.
-static const function functions[] = {
-    {CKM_I_OP_sigmoid, CKM_I_OP_NO_KIND, 0.0, dnnl_eltwise_logistic, dnnl_eltwise_logistic_use_dst_for_bwd, true,
-     false},
-    {CKM_I_OP_tanh, CKM_I_OP_NO_KIND, 0.0, dnnl_eltwise_tanh, dnnl_eltwise_tanh_use_dst_for_bwd, true, false},
-    {CKM_I_OP_elu, CKM_I_OP_elu_backward, 1.0, dnnl_eltwise_elu, dnnl_eltwise_elu_use_dst_for_bwd, true, true},
-    {CKM_I_OP_swish, CKM_I_OP_swish_backward, 1.0, dnnl_eltwise_swish, dnnl_eltwise_swish, false, true},
-    {CKM_I_OP_mish, CKM_I_OP_mish_backward, 0.0, dnnl_eltwise_mish, dnnl_eltwise_mish, false, false},
-    {CKM_I_OP_exp, CKM_I_OP_NO_KIND, 0.0, dnnl_eltwise_exp, dnnl_eltwise_exp_use_dst_for_bwd, true, false},
-    {CKM_I_OP_log, CKM_I_OP_NO_KIND, 0.0, dnnl_eltwise_log, dnnl_eltwise_log, false, false},
-};
 
 static bool operands_alike(const ckm_i_op_view *v, int32_t inputs)
 {
@@ -67,7 +46,7 @@ cleanup:
 }
 
 static ckm_status prepare_eltwise(const ckm_i_cpu *cpu, const ckm_i_op_view *v, dnnl_alg_kind_t algorithm, float alpha,
-                                  bool backward, bool from_output, ckm_i_kernel *kernel, ckm_error *err)
+                                  bool backward, ckm_i_kernel *kernel, ckm_error *err)
 {
     ckm_status status = CKM_OK;
     dnnl_memory_desc_t plain;
@@ -87,7 +66,7 @@ static ckm_status prepare_eltwise(const ckm_i_cpu *cpu, const ckm_i_op_view *v, 
     }
     const_dnnl_primitive_desc_t chosen = backward ? pd : forward;
     if (chosen != NULL) {
-        CKM_I_TRY(build(cpu, chosen, &plain, backward, from_output, kernel, err));
+        CKM_I_TRY(build(cpu, chosen, &plain, backward, false, kernel, err));
     }
 
 cleanup:
@@ -96,54 +75,35 @@ cleanup:
     return status;
 }
 
-static ckm_status prepare_function(const ckm_i_cpu *cpu, const ckm_i_op_view *v, bool backward, ckm_i_kernel *kernel,
-                                   ckm_error *err)
+// sigmoid and tanh go backward in our own loops.
+static ckm_status prepare_sigmoid(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm_i_kernel *kernel, ckm_error *err)
 {
-    ckm_i_op_kind kind = v->op->op_class->id;
-    for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
-        const function *f = &functions[i];
-        if (kind == (backward ? f->gradient : f->kind)) {
-            float alpha = f->has_alpha ? (float)ckm_i_op_attr_double(v->op, "alpha", f->alpha) : 0.0F;
-            // With a negative alpha, the output of elu does not tell the slope: the gradient reads the input.
-            bool from_output = f->from_output && !(alpha < 0.0F);
-            return prepare_eltwise(cpu, v, backward && from_output ? f->backward : f->forward, alpha, backward,
-                                   from_output, kernel, err);
-        }
-    }
-    return CKM_OK;
+    return prepare_eltwise(cpu, v, dnnl_eltwise_logistic, 0.0F, false, kernel, err);
 }
 
-static ckm_status prepare_forward(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm_i_kernel *kernel, ckm_error *err)
+static ckm_status prepare_tanh(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm_i_kernel *kernel, ckm_error *err)
 {
-    return prepare_function(cpu, v, false, kernel, err);
+    return prepare_eltwise(cpu, v, dnnl_eltwise_tanh, 0.0F, false, kernel, err);
 }
 
-static ckm_status prepare_backward(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm_i_kernel *kernel, ckm_error *err)
+static ckm_status prepare_swish(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm_i_kernel *kernel, ckm_error *err)
 {
-    return prepare_function(cpu, v, true, kernel, err);
+    float alpha = (float)ckm_i_op_attr_double(v->op, "alpha", 1.0);
+    return prepare_eltwise(cpu, v, dnnl_eltwise_swish, alpha, v->op->op_class->id == CKM_I_OP_swish_backward, kernel,
+                           err);
 }
 
-static dnnl_alg_kind_t gelu_algorithm(const ckm_i_op_view *v)
-{
-    bool by_tanh = strcmp(ckm_i_op_attr_text(v->op, "approximate", "none"), "tanh") == 0;
-    return by_tanh ? dnnl_eltwise_gelu_tanh : dnnl_eltwise_gelu_erf;
-}
-
+// By tanh it has a loop of our own, which is asked first.
 static ckm_status prepare_gelu(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm_i_kernel *kernel, ckm_error *err)
 {
-    return prepare_eltwise(cpu, v, gelu_algorithm(v), 0.0F, false, false, kernel, err);
+    return prepare_eltwise(cpu, v, dnnl_eltwise_gelu_erf, 0.0F, v->op->op_class->id == CKM_I_OP_gelu_backward, kernel,
+                           err);
 }
 
-static ckm_status prepare_gelu_backward(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm_i_kernel *kernel,
-                                        ckm_error *err)
-{
-    return prepare_eltwise(cpu, v, gelu_algorithm(v), 0.0F, true, false, kernel, err);
-}
+// ---- softmax, backward: the forward primitive is described as a hint
 
-// ---- softmax
-
-static ckm_status prepare_softmax(const ckm_i_cpu *cpu, const ckm_i_op_view *v, bool backward, ckm_i_kernel *kernel,
-                                  ckm_error *err)
+static ckm_status prepare_softmax_backward(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm_i_kernel *kernel,
+                                           ckm_error *err)
 {
     ckm_status status = CKM_OK;
     dnnl_memory_desc_t plain;
@@ -151,7 +111,7 @@ static ckm_status prepare_softmax(const ckm_i_cpu *cpu, const ckm_i_op_view *v, 
     dnnl_primitive_desc_t forward = NULL;
     dnnl_primitive_desc_t pd = NULL;
     const ckm_shape *shape = &v->in[0]->shape;
-    if (!operands_alike(v, backward ? 2 : 1) || shape->rank < 1) {
+    if (!operands_alike(v, 2) || shape->rank < 1) {
         return CKM_OK;
     }
     int64_t axis = ckm_i_op_attr_int(v->op, "axis", 0, -1);
@@ -159,20 +119,18 @@ static ckm_status prepare_softmax(const ckm_i_cpu *cpu, const ckm_i_op_view *v, 
     ckm_i_cpu_around around = ckm_i_cpu_view_around(shape, axis);
     const int64_t dims[] = {around.outer, around.axis, around.inner};
     int32_t rank = around.inner == 1 ? 2 : 3;
-    ckm_i_op_kind kind = v->op->op_class->id;
-    bool logarithm = kind == CKM_I_OP_log_softmax || kind == CKM_I_OP_log_softmax_backward;
+    bool logarithm = v->op->op_class->id == CKM_I_OP_log_softmax_backward;
     dnnl_alg_kind_t algorithm = logarithm ? dnnl_softmax_log : dnnl_softmax_accurate;
     CKM_I_TRY(ckm_i_dnnl_plain(rank, dims, NULL, &plain, err));
     CKM_I_DNNL_TRY(dnnl_softmax_v2_forward_desc_init(&desc, dnnl_forward_training, algorithm, &plain, &plain, 1),
                    "softmax");
     CKM_I_TRY(ckm_i_dnnl_describe(cpu, &desc, NULL, &forward, err));
-    if (backward && forward != NULL) {
+    if (forward != NULL) {
         CKM_I_DNNL_TRY(dnnl_softmax_v2_backward_desc_init(&desc, algorithm, &plain, &plain, &plain, 1), "softmax");
         CKM_I_TRY(ckm_i_dnnl_describe(cpu, &desc, forward, &pd, err));
     }
-    const_dnnl_primitive_desc_t chosen = backward ? pd : forward;
-    if (chosen != NULL) {
-        CKM_I_TRY(build(cpu, chosen, &plain, backward, true, kernel, err));
+    if (pd != NULL) {
+        CKM_I_TRY(build(cpu, pd, &plain, true, true, kernel, err));
     }
 
 cleanup:
@@ -181,34 +139,14 @@ cleanup:
     return status;
 }
 
-static ckm_status prepare_softmax_forward(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm_i_kernel *kernel,
-                                          ckm_error *err)
-{
-    return prepare_softmax(cpu, v, false, kernel, err);
-}
-
-static ckm_status prepare_softmax_backward(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm_i_kernel *kernel,
-                                           ckm_error *err)
-{
-    return prepare_softmax(cpu, v, true, kernel, err);
-}
-
 // clang-format off
 const ckm_i_cpu_row ckm_i_cpu_eltwise[] = {
-    {CKM_I_OP_sigmoid, prepare_forward},
-    {CKM_I_OP_tanh, prepare_forward},
-    {CKM_I_OP_elu, prepare_forward},
-    {CKM_I_OP_elu_backward, prepare_backward},
-    {CKM_I_OP_swish, prepare_forward},
-    {CKM_I_OP_swish_backward, prepare_backward},
-    {CKM_I_OP_mish, prepare_forward},
-    {CKM_I_OP_mish_backward, prepare_backward},
-    {CKM_I_OP_exp, prepare_forward},
-    {CKM_I_OP_log, prepare_forward},
+    {CKM_I_OP_sigmoid, prepare_sigmoid},
+    {CKM_I_OP_tanh, prepare_tanh},
+    {CKM_I_OP_swish, prepare_swish},
+    {CKM_I_OP_swish_backward, prepare_swish},
     {CKM_I_OP_gelu, prepare_gelu},
-    {CKM_I_OP_gelu_backward, prepare_gelu_backward},
-    {CKM_I_OP_softmax, prepare_softmax_forward},
-    {CKM_I_OP_log_softmax, prepare_softmax_forward},
+    {CKM_I_OP_gelu_backward, prepare_gelu},
     {CKM_I_OP_softmax_backward, prepare_softmax_backward},
     {CKM_I_OP_log_softmax_backward, prepare_softmax_backward},
     {0},

@@ -82,7 +82,8 @@ static inline float gelu_slope(float x, const parameters *p)
     if (p->by_tanh) {
         float t = tanhf(sqrt_2_over_pi * (x + 0.044715F * x * x * x));
         float inner = sqrt_2_over_pi * (1.0F + 3.0F * 0.044715F * x * x);
-        return 0.5F * (1.0F + t) + 0.5F * x * (1.0F - t * t) * inner;
+        float rest = 1.0F - t * t;  // 0 long before x * x is infinite
+        return 0.5F * (1.0F + t) + (rest != 0.0F ? 0.5F * x * rest * inner : 0.0F);
     }
     return 0.5F * (1.0F + erff(x * inv_sqrt_2)) + x * inv_sqrt_2pi * expf(-0.5F * x * x);
 }
@@ -132,7 +133,7 @@ static inline float selu_gradient(float dy, float v, const parameters *p)
 
 static inline float relu_gradient(float dy, float v, const parameters *p)
 {
-    if (v >= p->max_value) {
+    if (v >= p->max_value && p->max_value < INFINITY) {
         return 0.0F;
     }
     return v > p->threshold ? dy : p->slope == 0.0F ? 0.0F : p->slope * dy;
@@ -197,7 +198,7 @@ FUNCTION(gelu, 0.0, 0.0, gelu(x, p))
 FUNCTION(swish, 1.0, 0.0, x * logistic(p->alpha * x))
 FUNCTION(hard_swish, 0.0, 0.0, x * clamp_unit(x / 6.0F + 0.5F))
 FUNCTION(mish, 0.0, 0.0, x * tanhf(softplus_of(x)))
-FUNCTION(thresholded_relu, 1.0, 0.0, x > p->alpha ? x : 0.0F)
+FUNCTION(thresholded_relu, 1.0, 0.0, x <= p->alpha ? 0.0F : x)
 FUNCTION(scale, 1.0, 0.0, p->alpha * x)
 FUNCTION(sqrt, 0.0, 0.0, sqrtf(x))
 FUNCTION(erf, 0.0, 0.0, erff(x))

@@ -47,9 +47,9 @@ static void log_softmax_line(const float *x, float *y, int64_t n, int64_t stride
     for (int64_t k = 0; k < n; k++) {
         sum += (double)expf(x[k * stride] - best);
     }
-    float shift = best + (float)log(sum);
+    float log_sum = (float)log(sum);
     for (int64_t k = 0; k < n; k++) {
-        y[k * stride] = x[k * stride] - shift;
+        y[k * stride] = (x[k * stride] - best) - log_sum;
     }
 }
 

@@ -14,21 +14,6 @@ enum { LANES = CKM_I_ATTENTION_PANEL };
 // Part of a function that is compiled for several instruction sets, whatever its size.
 #define PART static inline __attribute__((always_inline))
 
-// e to the power x for x of at most a little more than 0; 0 below -87, where scores of what is hidden lie. What is not
-// a number stays so.
-PART float exponential(float x)
-{
-    const float low = -87.0F;
-    const float whole = 12582912.0F;
-    float bounded = x < low ? low : x;
-    float shifted = bounded * 1.44269504088896341F + whole;
-    float n = shifted - whole;
-    float r = bounded - n * 0.693359375F - n * -2.12194440e-4F;
-    float p = 1.0F + r * (1.0F + r * (0.5F + r * (1.0F / 6 + r * (1.0F / 24 + r * (1.0F / 120 + r * (1.0F / 720))))));
-    float result = p * ckm_i_cpu_from_bits((ckm_i_cpu_bits(shifted) + 127U) << 23);
-    return x < low ? 0.0F : result;
-}
-
 PART int64_t spread_at(const ckm_i_attention_spread *s, const ckm_i_cpu_attention_tile *t, int64_t row)
 {
     return t->batch * s->strides[0] + t->head * s->strides[1] + (t->query + row) * s->strides[2] +
@@ -160,7 +145,7 @@ PART float exponentials(float *s, float best, int64_t room)
     for (int64_t k = 0; k < room; k += LANES) {
         CKM_I_CPU_SIMD
         for (int i = 0; i < LANES; i++) {
-            s[k + i] = exponential(s[k + i] - best);
+            s[k + i] = ckm_i_cpu_exp_negative(s[k + i] - best);
             lane[i] += s[k + i];
         }
     }
@@ -179,7 +164,7 @@ PART void forward_row(const ckm_i_cpu_attention_tile *t, int64_t row, int64_t ro
     if (t->begins) {
         t->sum[row] = sum;
     } else {
-        float factor = before == -INFINITY ? 1.0F : exponential(before - best);
+        float factor = before == -INFINITY ? 1.0F : ckm_i_cpu_exp_negative(before - best);
         float *y = t->y + row * p->value_room;
         t->sum[row] = t->sum[row] * factor + sum;
         CKM_I_CPU_SIMD
@@ -269,14 +254,14 @@ PART void backward_row(const ckm_i_cpu_attention_tile *t, int64_t row, int64_t r
         }
         CKM_I_CPU_SIMD
         for (int64_t k = 0; k < room; k++) {
-            float probability = exponential(s[k] - lse);
+            float probability = ckm_i_cpu_exp_negative(s[k] - lse);
             gradient[k] = probability * (gradient[k] * kept[k] - delta);
             s[k] = probability * kept[k];
         }
     } else {
         CKM_I_CPU_SIMD
         for (int64_t k = 0; k < room; k++) {
-            s[k] = exponential(s[k] - lse);
+            s[k] = ckm_i_cpu_exp_negative(s[k] - lse);
             gradient[k] = s[k] * (gradient[k] - delta);
         }
     }

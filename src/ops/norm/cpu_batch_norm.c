@@ -319,7 +319,7 @@ static ckm_status run_forward(const ckm_i_cpu *cpu, const ckm_i_kernel *kernel, 
         // Channels last takes the first row as the shift, channels first each channel's first element: the same.
         double m = (double)p.x[c * n->shape.inner] + p.first[c] / count;
         double variance = (p.second[c] - p.first[c] * p.first[c] / count) / count;
-        variance = variance > 0.0 ? variance : 0.0;
+        variance = variance < 0.0 ? 0.0 : variance;
         double inverse = 1.0 / sqrt(variance + n->epsilon);
         mean[c] = (float)m;
         inv_std[c] = (float)inverse;

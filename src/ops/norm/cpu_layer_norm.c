@@ -88,7 +88,7 @@ static void forward_rows(void *context, int64_t begin, int64_t end)
         // The rounded mean's own distance from the mean is taken out again.
         double off = sum_of(x, n) / (double)n - (double)mean;
         double variance = squares_of(x, mean, n) / (double)n - off * off;
-        float inv_std = (float)(1.0 / sqrt((variance > 0.0 ? variance : 0.0) + j->n->epsilon));
+        float inv_std = (float)(1.0 / sqrt((variance < 0.0 ? 0.0 : variance) + j->n->epsilon));
         if (j->mean_out != NULL) {
             j->mean_out[r] = mean;
         }

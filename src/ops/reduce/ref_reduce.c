@@ -100,6 +100,7 @@ static double reduce_group(const ckm_i_ref_walk *members, const float *x, reduct
         return extreme_of(*members, x, kind == MAX ? 1.0 : -1.0);
     }
     double shift = kind == LOG_SUM_EXP ? extreme_of(*members, x, 1.0) : 0.0;
+    shift = isinf(shift) ? 0.0 : shift;  // infinity minus itself is no number
     double sum = add_up(*members, x, kind, shift);
     return kind == L2 ? sqrt(sum) : kind == LOG_SUM || kind == LOG_SUM_EXP ? shift + log(sum) : sum;
 }
@@ -279,7 +280,7 @@ BACKWARD(reduce_log_sum_exp_backward, LOG_SUM_EXP)
 
 // ---- positions
 
-// Position of the first extreme among the members, counted in the order of the elements.
+// Position of the first extreme, or of the first NaN, among the members, counted in the order of the elements.
 static int64_t find_extreme(const ckm_i_ref_op *r, ckm_i_ref_walk members, int64_t first, double sign)
 {
     const ckm_i_graph_tensor *x = ckm_i_ref_in(r, 0);
@@ -290,7 +291,7 @@ static int64_t find_extreme(const ckm_i_ref_op *r, ckm_i_ref_walk members, int64
         for (int64_t j = 0; j < ckm_i_ref_row_length(&members); j++, at++) {
             int64_t i = first + members.offsets[0] + j * ckm_i_ref_row_stride(&members, 0);
             double value = sign * ckm_i_ref_load(ckm_i_ref_input(r, 0), x->dtype, i);
-            if (place < 0 || value > best) {
+            if (place < 0 || value > best || (value != value && best == best)) {  // NaN counts as largest
                 best = value;
                 place = at;
             }

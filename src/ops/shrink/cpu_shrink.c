@@ -33,7 +33,7 @@ static ckm_status reference(const ckm_graph *step, int32_t op, const ckm_i_kerne
         if (x[i] < -l.lambd) {
             y[i] = x[i] + l.bias;
         } else {
-            y[i] = x[i] > l.lambd ? x[i] - l.bias : 0.0F;
+            y[i] = x[i] <= l.lambd ? 0.0F : x[i] - l.bias;  // NaN, too
         }
     }
     return CKM_OK;
@@ -80,7 +80,7 @@ CKM_I_CPU_CLONES static void forward_part(void *context, int64_t begin, int64_t 
     CKM_I_CPU_SIMD
     for (int64_t i = begin; i < end; i++) {
         const float x = j.x[i];
-        j.out[i] = x < -j.s.l.lambd ? x + j.s.l.bias : x > j.s.l.lambd ? x - j.s.l.bias : 0.0F;
+        j.out[i] = x < -j.s.l.lambd ? x + j.s.l.bias : x <= j.s.l.lambd ? 0.0F : x - j.s.l.bias;
     }
 }
 

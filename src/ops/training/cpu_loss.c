@@ -7,14 +7,14 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "run/cpu/cpu_math.h"
+#include "run/cpu/cpu_lines.h"
 #include "run/cpu/cpu_support.h"
 
-enum { CHUNKS = 64, TILE = 64 };
+enum { CHUNKS = 64 };
 
-// Logits are outer x classes x inner; line i belongs to (i / inner, i % inner).
 typedef struct lines {
-    int64_t outer, classes, inner;
+    ckm_i_cpu_around a;
+    int64_t classes, inner;  // those of a
     int64_t count, chunks;
 } lines;
 
@@ -33,105 +33,6 @@ typedef struct job {
     float *out;       // backward
     float factor;     // 1 / labels that are not ignored
 } job;
-
-// Up to TILE neighbouring lines: largest logit and its first place, sum of exponentials. Lines are `line` apart,
-// classes `step` apart. exponentials: where e^(x - top) goes (may be the logits themselves), or NULL.
-typedef struct tile {
-    float top[TILE], sum[TILE];
-    int32_t place[TILE];
-} tile;
-
-// Lines side by side in memory: the loop over lines is the inner one.
-CKM_I_CPU_CLONES static void measure_side_by_side(const float *x, int64_t n, int64_t classes, int64_t step, float *to,
-                                                  tile *t)
-{
-    memcpy(t->top, x, (size_t)n * sizeof *x);
-    memset(t->place, 0, sizeof t->place);
-    memset(t->sum, 0, sizeof t->sum);
-    for (int64_t k = 1; k < classes; k++) {
-        CKM_I_CPU_SIMD
-        for (int64_t i = 0; i < n; i++) {
-            bool larger = x[k * step + i] > t->top[i];
-            t->top[i] = larger ? x[k * step + i] : t->top[i];
-            t->place[i] = larger ? (int32_t)k : t->place[i];
-        }
-    }
-    for (int64_t k = 0; k < classes; k++) {
-        if (to == NULL) {
-            CKM_I_CPU_SIMD
-            for (int64_t i = 0; i < n; i++) {
-                t->sum[i] += ckm_i_cpu_exp_negative(x[k * step + i] - t->top[i]);
-            }
-            continue;
-        }
-        CKM_I_CPU_SIMD
-        for (int64_t i = 0; i < n; i++) {
-            float e = ckm_i_cpu_exp_negative(x[k * step + i] - t->top[i]);
-            to[k * step + i] = e;
-            t->sum[i] += e;
-        }
-    }
-}
-
-// Lines one after the other: the loop over classes is the inner one, its sums in lanes.
-CKM_I_CPU_CLONES static void measure_rows(const float *x, int64_t n, int64_t classes, float *to, tile *t)
-{
-    enum { LANES = 16 };
-    for (int64_t i = 0; i < n; i++) {
-        const float *row = x + i * classes;
-        float lane[LANES] = {0};
-        int64_t place = 0;
-        int64_t k;
-        for (k = 1; k < classes; k++) {
-            place = row[k] > row[place] ? k : place;
-        }
-        const float top = row[place];
-        for (k = 0; k + LANES <= classes; k += LANES) {
-            CKM_I_CPU_SIMD
-            for (int j = 0; j < LANES; j++) {
-                float e = ckm_i_cpu_exp_negative(row[k + j] - top);
-                lane[j] += e;
-                if (to != NULL) {
-                    to[i * classes + k + j] = e;
-                }
-            }
-        }
-        for (int j = 0; k < classes; k++, j++) {
-            float e = ckm_i_cpu_exp_negative(row[k] - top);
-            lane[j] += e;
-            if (to != NULL) {
-                to[i * classes + k] = e;
-            }
-        }
-        t->top[i] = top;
-        t->place[i] = (int32_t)place;
-        t->sum[i] = 0.0F;
-        for (int j = 0; j < LANES; j++) {
-            t->sum[i] += lane[j];
-        }
-    }
-}
-
-// Lines from `line` on that lie in one piece: at most TILE, at most to `end`, not beyond one outer element when lines
-// are side by side. Their first logit is at *at.
-static int64_t next_tile(const lines *l, int64_t line, int64_t end, int64_t *at)
-{
-    int64_t n = end - line < TILE ? end - line : TILE;
-    if (l->inner > 1 && n > l->inner - line % l->inner) {
-        n = l->inner - line % l->inner;
-    }
-    *at = line / l->inner * l->classes * l->inner + line % l->inner;
-    return n;
-}
-
-static void measure(const lines *l, const float *x, int64_t n, float *to, tile *t)
-{
-    if (l->inner > 1) {
-        measure_side_by_side(x, n, l->classes, l->inner, to, t);
-    } else {
-        measure_rows(x, n, l->classes, to, t);
-    }
-}
 
 static void look_at_labels(const job *j, int64_t begin, int64_t end, findings *f)
 {
@@ -155,7 +56,6 @@ static void label_chunks(void *context, int64_t begin, int64_t end)
     }
 }
 
-// Largest is the first of equals; sums run over at most a tile in a row.
 static void loss_chunks(void *context, int64_t begin, int64_t end)
 {
     const job *j = context;
@@ -166,14 +66,14 @@ static void loss_chunks(void *context, int64_t begin, int64_t end)
         int64_t n;
         for (int64_t line = l->count * chunk / l->chunks; line < last; line += n) {
             int64_t at;
-            tile t;
-            n = next_tile(l, line, last, &at);
-            measure(l, j->logits + at, n, NULL, &t);
+            ckm_i_cpu_lines t;
+            n = ckm_i_cpu_next_lines(&l->a, line, last, &at);
+            ckm_i_cpu_measure_lines(&l->a, j->logits + at, n, NULL, &t);
             for (int64_t i = 0; i < n; i++) {
                 int64_t label = j->labels[line + i];
                 if (label >= 0) {
                     int64_t where = at + (l->inner > 1 ? i + label * l->inner : i * l->classes + label);
-                    f->loss += (double)t.top[i] + (double)logf(t.sum[i]) - (double)j->logits[where];
+                    f->loss += (double)t.top[i] + log(t.sum[i]) - (double)j->logits[where];
                     f->correct += t.place[i] == label;
                 }
             }
@@ -190,27 +90,32 @@ static void gradient_chunks(void *context, int64_t begin, int64_t end)
         int64_t n;
         for (int64_t line = l->count * chunk / l->chunks; line < last; line += n) {
             int64_t at;
-            tile t;
-            n = next_tile(l, line, last, &at);
-            measure(l, j->logits + at, n, j->out + at, &t);
+            ckm_i_cpu_lines t;
+            float factor[CKM_I_CPU_LINES];
+            n = ckm_i_cpu_next_lines(&l->a, line, last, &at);
+            ckm_i_cpu_measure_lines(&l->a, j->logits + at, n, j->out + at, &t);
             int64_t class_step = l->inner > 1 ? l->inner : 1;
             int64_t line_step = l->inner > 1 ? 1 : l->classes;
             for (int64_t i = 0; i < n; i++) {
-                t.sum[i] = j->labels[line + i] >= 0 ? j->factor / t.sum[i] : 0.0F;
+                factor[i] = j->labels[line + i] >= 0 ? (float)((double)j->factor / t.sum[i]) : 0.0F;
             }
             for (int64_t k = 0; l->inner > 1 && k < l->classes; k++) {
                 float *row = j->out + at + k * class_step;
                 for (int64_t i = 0; i < n; i++) {
-                    row[i] *= t.sum[i];
+                    row[i] *= factor[i];
                 }
             }
             for (int64_t i = 0; i < n; i++) {
                 float *row = j->out + at + i * line_step;
                 for (int64_t k = 0; l->inner == 1 && k < l->classes; k++) {
-                    row[k] *= t.sum[i];
+                    row[k] *= factor[i];
                 }
                 if (j->labels[line + i] >= 0) {
                     row[j->labels[line + i] * class_step] -= j->factor;
+                    continue;
+                }
+                for (int64_t k = 0; k < l->classes; k++) {  // whatever is there: 0 times NaN would stay NaN
+                    row[k * class_step] = 0.0F;
                 }
             }
         }
@@ -287,15 +192,14 @@ static ckm_status prepare(const ckm_i_op_view *v, bool backward, ckm_i_kernel *k
         return CKM_OK;
     }
     int64_t axis = ckm_i_op_attr_int(v->op, "axis", 0, -1);
-    ckm_i_cpu_around around = ckm_i_cpu_view_around(shape, axis < 0 ? axis + shape->rank : axis);
     lines *l = ckm_i_calloc(1, sizeof *l);
     if (l == NULL) {
         return ckm_i_error_memory(err);
     }
-    l->outer = around.outer;
-    l->classes = around.axis;
-    l->inner = around.inner;
-    l->count = around.outer * around.inner;
+    l->a = ckm_i_cpu_view_around(shape, axis < 0 ? axis + shape->rank : axis);
+    l->classes = l->a.axis;
+    l->inner = l->a.inner;
+    l->count = l->a.outer * l->a.inner;
     l->chunks = l->count < CHUNKS ? 1 : CHUNKS;
     kernel->data = l;
     kernel->dispose = free;

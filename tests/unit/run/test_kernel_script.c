@@ -27,7 +27,8 @@ static void test_comparison(void **state)
         {{1, NAN, 2}, {1, INFINITY, 2}, 1},      {{1, 2, 2}, {1, 2, NAN}, 2},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        size_t first = kernel_script_first_difference(cases[i].got, cases[i].wanted, N, 0.01);
+        size_t first = kernel_script_first_difference(cases[i].got, cases[i].wanted, N,
+                                                      &(kernel_tolerance){.part = 0.01, .floor = 1e-3});
         if (first != cases[i].first) {
             fail_msg("case %zu: %zu, not %zu", i, first, cases[i].first);
         }
