@@ -81,6 +81,7 @@ if(CKM_BUILD_TESTS)
         checkmate_at_levels(test_gemm)
         checkmate_at_levels(test_dnnl_kernels)
         checkmate_at_levels(test_dnnl_conv)
+        checkmate_at_levels(test_op_formulas)
     endif()
     # The tests that train, once more on a back end whose memory is not the host's and whose work is done late; and a
     # program that trains on it. The objects come before the library, whose back ends they wrap.
