@@ -16,10 +16,10 @@ static const struct {
     {&ckm_i_strategy_checkpoint_all_ap, 1.0},
     {&ckm_i_strategy_chen_sqrt, 1.0},
     {&ckm_i_strategy_chen_sqrt_ap, 1.0},
-    {&ckm_i_strategy_griewank, 4.0},
-    {&ckm_i_strategy_dtr, 4.0},
-    {&ckm_i_strategy_chen_greedy, 1.0},
-    {&ckm_i_strategy_chen_greedy_ap, 1.0},
+    {&ckm_i_strategy_griewank, 3.0},
+    {&ckm_i_strategy_dtr, 6.0},
+    {&ckm_i_strategy_chen_greedy, 2.0},
+    {&ckm_i_strategy_chen_greedy_ap, 2.0},
 };
 
 ckm_status ckm_i_quick_run(ckm_i_solver *solver, double seconds, ckm_error *err)

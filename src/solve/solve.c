@@ -11,6 +11,7 @@
 #include "solve/least_peak.h"
 #include "solve/polish.h"
 #include "solve/presolve/presolve.h"
+#include "solve/quick.h"
 #include "solve/reorder/reorder.h"
 #include "solve/solve_above.h"
 #include "solve/strategies/solve_registry.h"
@@ -28,6 +29,11 @@ static const double least_peak_seconds = 1.0, least_peak_late = 0.8, least_peak_
 // out: search on sequences of runs does better with it.
 static const double near_floor = 1.2, near_floor_share = 0.3, near_floor_more = 0.05;
 static const int32_t most_ops_near_floor = 5000;
+
+// With less time than this for an operator, on graphs of up to so many, search may not get as far as strategies that take none. They
+// have this share of the time in the end, but at least so much, also where that is later.
+static const double short_seconds = 2e-3, quick_share = 0.25, quick_least = 0.3, quick_unit = 0.1;
+static const int32_t most_ops_quick = 3000;
 
 static ckm_status check_options(const ckm_dataflow *df, const ckm_solve_options *options, ckm_error *err)
 {
@@ -130,6 +136,26 @@ cleanup:
     return status;
 }
 
+// Seconds for strategies that take no time; 0: search has time enough, or there is nothing to search for.
+static double quick_seconds(const ckm_i_solver *solver, const ckm_i_strategy *strategy, int64_t baseline_peak_bytes)
+{
+    double limit = solver->options->time_limit_seconds;
+    bool is_short = limit > 0.0 && limit < short_seconds * solver->df->n_ops && solver->df->n_ops <= most_ops_quick;
+    return is_short && strategy->takes_any_schedule && solver->budget_bytes < baseline_peak_bytes
+               ? fmax(limit * quick_share, quick_least)
+               : 0.0;
+}
+
+// So that none of them is better than the one that searches.
+static ckm_status end_quickly(ckm_i_solver *solver, double seconds, ckm_error *err)
+{
+    double deadline = solver->deadline_seconds;
+    solver->deadline_seconds = ckm_i_clock_seconds() + seconds;
+    ckm_status status = ckm_i_quick_run(solver, quick_unit * seconds, err);
+    solver->deadline_seconds = deadline;
+    return status;
+}
+
 // Until when to look for what would fit: some time, and never much beyond the limit.
 static double until_least(const ckm_i_solver *solver)
 {
@@ -172,10 +198,15 @@ static ckm_status run(ckm_i_solver *solver, const ckm_i_strategy *strategy, int6
         CKM_I_TRY(begin_near_floor(solver, err));
     }
     double deadline = solver->deadline_seconds;
+    double quick = known == NULL ? quick_seconds(solver, strategy, baseline_peak_bytes) : 0.0;
     solver->deadline_seconds -= of_many ? 0.0 : kept_seconds(solver, strategy, floor_bytes);
+    solver->deadline_seconds -= quick_share * (quick > 0.0 ? options->time_limit_seconds : 0.0);
     if (!solver->infeasible) {
         CKM_I_TRY(options->reorder ? ckm_i_reorder_run(solver, strategy, &ckm_i_strategy_local_search, err)
                                    : ckm_i_presolve_run(solver, strategy, err));
+    }
+    if (quick > 0.0 && !solver->infeasible) {
+        CKM_I_TRY(end_quickly(solver, quick, err));
     }
     solver->deadline_seconds = deadline;
     if (comes_back) {
