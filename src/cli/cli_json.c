@@ -36,6 +36,16 @@ void cli_json_real(cli_json *json, const char *key, double value)
     ckm_json_write_number(stdout, value);
 }
 
+void cli_json_sizes(cli_json *json, const char *key, const int64_t *values, int n)
+{
+    print_key(json, key);
+    putchar('[');
+    for (int i = 0; i < n; i++) {
+        printf("%s%lld", i > 0 ? ", " : "", (long long)values[i]);
+    }
+    putchar(']');
+}
+
 void cli_json_bool(cli_json *json, const char *key, bool value)
 {
     print_key(json, key);

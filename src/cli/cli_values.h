@@ -33,6 +33,7 @@ void cli_json_begin(cli_json *json);
 void cli_json_text(cli_json *json, const char *key, const char *value);
 void cli_json_size(cli_json *json, const char *key, int64_t value);  // negative: null
 void cli_json_real(cli_json *json, const char *key, double value);
+void cli_json_sizes(cli_json *json, const char *key, const int64_t *values, int n);
 void cli_json_bool(cli_json *json, const char *key, bool value);
 void cli_json_end(cli_json *json);
 

@@ -6,6 +6,7 @@
 
 #include "cli/cli.h"
 #include "cli/cli_model.h"
+#include "cli/cli_next_budgets.h"
 #include "cli/cli_solve.h"
 #include "cli/cli_values.h"
 
@@ -29,7 +30,8 @@ static const cli_option options[] = {
     {"budget", 0, CLI_TEXT, offsetof(solve_settings, budget), "B",
      "Required. The peak must not exceed this: a size such as 8GB, 4GiB or 8000000000, a percentage of the peak "
      "without rematerialization, such as 60%, or 'min', the smallest budget found within half of the time limit, "
-     "with a proven bound on how small it can be. Everything counts, including parameters and their gradients.",
+     "with a proven bound on how small it can be, and what the next larger budgets cost. Everything counts, including "
+     "parameters and their gradients.",
      NULL, 0, 0, NULL},
     {"strategy", 's', CLI_TEXT, offsetof(solve_settings, strategy), "NAME",
      "How to solve; 'checkmate strategies' lists the names.", "auto", 0, 0, NULL},
@@ -61,6 +63,7 @@ typedef struct task {
     const ckm_dataflow *df;
     cli_budget budget;  // not given: "min"
     ckm_min_budget_result least;
+    cli_next_budgets next;
 } task;
 
 static void print_json(const task *t, const ckm_solve_result *r)
@@ -81,13 +84,15 @@ static void print_json(const task *t, const ckm_solve_result *r)
     cli_json_real(&json, "bound_cost", r->bound_cost);
     cli_json_text(&json, "bound_covers", cli_covers_text(r->bound_covers));
     cli_json_real(&json, "gap", r->gap);
-    cli_json_real(&json, "seconds", round((r->seconds + t->least.seconds) * 1e6) / 1e6);
+    cli_json_real(&json, "seconds", round((r->seconds + t->least.seconds + t->next.seconds) * 1e6) / 1e6);
     cli_json_text(&json, "strategy", r->strategy[0] != '\0' ? r->strategy : NULL);
     if (t->least.schedule != NULL) {
         cli_json_size(&json, "least_budget_bytes", t->least.budget_bytes);
         cli_json_size(&json, "least_budget_bound_bytes", t->least.lower_bound_bytes);
         cli_json_text(&json, "least_budget_bound_covers", cli_covers_text(t->least.bound_covers));
         cli_json_text(&json, "least_budget_status", cli_status_text(t->least.status));
+        cli_json_sizes(&json, "next_budget_bytes", t->next.budget_bytes, t->next.n);
+        cli_json_sizes(&json, "next_budget_costs", t->next.cost, t->next.n);
     }
     cli_json_end(&json);
 }
@@ -149,7 +154,8 @@ static void print_table(const task *t, const ckm_solve_result *r)
     }
     printf("%-22s %s\n", "gap", cli_show_percent(r->gap, text, sizeof text));
     printf("%-22s %s\n", "strategy", r->strategy);
-    printf("%-22s %.2f\n", "seconds", r->seconds + t->least.seconds);
+    printf("%-22s %.2f\n", "seconds", r->seconds + t->least.seconds + t->next.seconds);
+    cli_next_budgets_print(&t->next, r);
 }
 
 // Says on standard error why there is no schedule, and what would help.
@@ -202,7 +208,32 @@ static void show_least(int64_t budget_bytes, int64_t lower_bound_bytes, double s
             cli_show_bytes(lower_bound_bytes, bound, sizeof bound));
 }
 
-// Solves, for "min" after half of the time has gone into the budget.
+// For "min": half of the time goes into the budget, of the rest most into its schedule, and some into what the next budgets cost.
+static ckm_status run_min(task *t, const cli_progress *progress, ckm_solve_options *solving, ckm_solve_result *result,
+                          ckm_error *err)
+{
+    const double schedule_share = 0.6, next_seconds = 30;
+    double limit = solving->time_limit_seconds;
+    solving->time_limit_seconds = limit / 2;
+    ckm_status status = ckm_min_budget(t->df, solving, progress->enabled ? show_least : NULL, &t->least, err);
+    if (status != CKM_OK) {
+        return status;
+    }
+    solving->budget_bytes = t->least.budget_bytes;
+    solving->start = t->least.schedule;
+    double left = fmax(limit - t->least.seconds, 1e-3);
+    solving->time_limit_seconds = limit > 0 ? left * schedule_share : limit;
+    status = ckm_solve(t->df, solving, result, err);
+    if (status == CKM_OK && result->schedule != NULL && !cli_stop_requested(NULL)) {
+        solving->time_limit_seconds = limit > 0 ? fmax(left - result->seconds, 1e-3) : next_seconds;
+        status = cli_next_budgets_solve(t->df, solving, result, &t->next, err);
+        if (status != CKM_OK) {
+            ckm_solve_result_dispose(result);
+        }
+    }
+    return status;
+}
+
 static ckm_status run_solver(task *t, cli_progress *progress, ckm_solve_result *result, ckm_error *err)
 {
     const solve_settings *s = t->settings;
@@ -215,20 +246,11 @@ static ckm_status run_solver(task *t, cli_progress *progress, ckm_solve_result *
     solving.formulation = (ckm_formulation)s->formulation;
     solving.reorder = s->reorder;
     cli_stop_install();
-    if (t->budget.given) {
-        solving.budget_bytes = cli_budget_bytes(&t->budget, baseline_peak);
-        return ckm_solve(t->df, &solving, result, err);
+    if (!t->budget.given) {
+        return run_min(t, progress, &solving, result, err);
     }
-    double limit = solving.time_limit_seconds;
-    solving.time_limit_seconds = limit / 2;
-    status = ckm_min_budget(t->df, &solving, progress->enabled ? show_least : NULL, &t->least, err);
-    if (status == CKM_OK) {
-        solving.budget_bytes = t->least.budget_bytes;
-        solving.start = t->least.schedule;
-        solving.time_limit_seconds = limit > 0 ? fmax(limit - t->least.seconds, 1e-3) : limit;
-        status = ckm_solve(t->df, &solving, result, err);
-    }
-    return status;
+    solving.budget_bytes = cli_budget_bytes(&t->budget, baseline_peak);
+    return ckm_solve(t->df, &solving, result, err);
 }
 
 static int solve(task *t)

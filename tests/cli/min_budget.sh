@@ -21,6 +21,16 @@ grep -q '^memory floor  *4 B  *40.0 %  *needed by all schedules; none of them fi
     fail "the table does not say that it is the smallest: $out"
 [ "$(grep -c 'floor\|proven: ' out.txt)" -eq 1 ] || fail "more than one floor: $out"
 
+# What the next budgets cost, and where the last bytes are dear: 5 bytes are the next after 4.
+grep -q '^next budgets  *5 B  *50.0 %  *overhead' out.txt || fail "the table has no next budget: $out"
+grep -q 'the last 20.0 % of the memory cost .* more computation: --budget 50.0% has an overhead of' out.txt ||
+    fail "the table does not say that the last byte is dear: $out"
+grep -q '"next_budget_bytes": \[5\], "next_budget_costs": \[[0-9]*\]' least.json || fail "no next budget: $(cat least.json)"
+next=$(sed -n 's/.*"next_budget_costs": \[\([0-9]*\)\].*/\1/p' least.json)
+[ "$next" -lt 38 ] || fail "a byte more saves nothing: $(cat least.json)"
+expect 0 solve graph.json --budget 5 --json
+[ "$(value cost out.txt)" = "$next" ] || fail "a budget of 5 bytes costs $(value cost out.txt), was said to cost $next"
+
 # On a network: between the floor and what is found, and no schedule fits a bound less.
 "$CHECKMATE" graph VGG16 --batch 16 --granularity layer -o vgg16.json || fail "cannot build the graph"
 expect 0 solve vgg16.json --budget min --time-limit 4 --json
@@ -28,6 +38,14 @@ cp out.txt least.json
 awk -v f="$(value floor_bytes least.json)" -v b="$(value least_budget_bytes least.json)" \
     -v l="$(value least_budget_bound_bytes least.json)" -v p="$(value peak_bytes least.json)" \
     'BEGIN { exit !(f <= l && l <= b && p <= b) }' || fail "bounds out of order: $(cat least.json)"
+list() {
+    sed -n 's/.*"'"$1"'": \[\([^]]*\)\].*/\1/p' least.json
+}
+echo "$(list next_budget_bytes), $(list next_budget_costs)" | awk -F', ' -v b="$(value least_budget_bytes least.json)" \
+    -v c="$(value cost least.json)" '{
+        n = NF / 2
+        for (i = 1; i <= n; i++) { if ($i + 0 <= b || $(n + i) + 0 > c) bad = 1; b = $i + 0; c = $(n + i) + 0 }
+        exit bad || n < 1 }' || fail "budgets do not rise, or costs do: $(cat least.json)"
 run solve vgg16.json --budget $(($(value least_budget_bound_bytes least.json) - 1)) --time-limit 2
 case $status in
 3 | 4) ;;
