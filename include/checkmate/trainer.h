@@ -99,7 +99,7 @@ typedef struct ckm_trainer_info {
     int64_t outside_bytes;   // of these, beside the region: data read ahead, kernels, threads, tables
     int64_t baseline_bytes;  // what training would take without rematerialization
     int64_t floor_bytes;     // proven: no schedule fits less. Set where none fits
-    int64_t least_bytes;     // a budget that should do; -1: not known. Set where none fits
+    int64_t least_bytes;     // a budget tried up to a session that fits it; -1: none. Set where none fits
     int64_t cost, baseline_cost;
     double step_seconds, baseline_step_seconds;  // predicted
     const char *strategy;                        // that found the schedule

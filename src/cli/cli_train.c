@@ -148,12 +148,12 @@ static int explain_absence(const train_setup *t, const ckm_trainer_info *info)
     char known[96] = "";
     char floor_text[64];
     if (info->least_bytes > 0) {
-        snprintf(known, sizeof known, "; a budget that should fit: %s",
-                 cli_show_bytes(info->least_bytes, least, sizeof least));
+        snprintf(known, sizeof known, "; a budget of %s (%lld bytes) was tried and fits",
+                 cli_show_bytes(info->least_bytes, least, sizeof least), (long long)info->least_bytes);
     }
     cli_failf(
         "no schedule%s fits a budget of %s (%lld bytes): data read ahead, kernels, threads and tables take %s, and "
-        "at least %s (%lld bytes) are needed in all%s; give a larger budget, or a smaller --batch%s",
+        "at least %s (%lld bytes) are proven to be needed in all%s; give a larger budget, or a smaller --batch%s",
         info->proven ? "" : " was found that", cli_show_bytes(info->budget_bytes, budget, sizeof budget),
         (long long)info->budget_bytes, cli_show_bytes(info->outside_bytes, outside, sizeof outside),
         cli_show_bytes(info->floor_bytes, floor_text, sizeof floor_text), (long long)info->floor_bytes, known,

@@ -237,11 +237,15 @@ ckm_status ckm_trainer_plan(const ckm_graph *graph, const ckm_trainer_options *o
         return ckm_i_error_memory(err);
     }
     t->graph = graph;
+    t->least_bytes = -1;
     ckm_status status = CKM_OK;
     CKM_I_TRY(read_options(t, options, err));
     CKM_I_TRY(check_options(&t->options, err));
     CKM_I_TRY(build(t, err));
     CKM_I_TRY(ckm_i_trainer_fit_together(t, err));
+    if (t->fit.schedule == NULL && t->ranks == NULL && !ckm_i_trainer_stops(t)) {
+        CKM_I_TRY(ckm_i_trainer_find_least(t, err));
+    }
     *out = t;
     t = NULL;
 cleanup:
@@ -254,12 +258,12 @@ static ckm_status nothing_fits(const ckm_trainer *t, ckm_error *err)
     ckm_trainer_info info = ckm_trainer_get_info(t);
     char least[64] = "";
     if (info.least_bytes > 0) {
-        snprintf(least, sizeof least, "; %lld should do", (long long)info.least_bytes);
+        snprintf(least, sizeof least, "; %lld were tried and do", (long long)info.least_bytes);
     }
     return ckm_i_error(
         err, CKM_ERR_ARGUMENT,
         "no schedule%s fits a budget of %lld bytes: data read ahead, kernels, threads and tables take %lld, and at "
-        "least %lld are needed in all%s",
+        "least %lld are proven to be needed in all%s",
         info.proven ? "" : " was found that", (long long)info.budget_bytes, (long long)info.outside_bytes,
         (long long)info.floor_bytes, least);
 }
@@ -363,7 +367,7 @@ void ckm_trainer_close(ckm_trainer *t)
     free(t);
 }
 
-// Why there is no schedule: what is proven to be needed, and what should do.
+// Why there is no schedule: what is proven to be needed.
 static void explain_absence(const ckm_trainer *t, ckm_trainer_info *info)
 {
     int64_t floor_bytes = 0;
@@ -377,10 +381,6 @@ static void explain_absence(const ckm_trainer *t, ckm_trainer_info *info)
     bool any_room = t->solved.status == CKM_SOLVE_INFEASIBLE && t->solved.bound_covers != CKM_BOUND_FRONTIER &&
                     t->budget_bytes - beside <= t->solved.budget_bytes;
     info->proven = t->budget_bytes < floor_bytes || any_room;
-    if (t->solved.least_peak_bytes > 0) {  // 0: the budget left nothing to solve for
-        info->least_bytes = t->solved.least_peak_bytes + t->outside_bytes;
-        info->least_bytes += info->least_bytes / 50;  // room for what packing wastes
-    }
 }
 
 ckm_trainer_info ckm_trainer_get_info(const ckm_trainer *t)
@@ -395,7 +395,7 @@ ckm_trainer_info ckm_trainer_get_info(const ckm_trainer *t)
         .used_bytes = -1,
         .outside_bytes = t->outside_bytes,
         .baseline_bytes = baseline->peak_bytes + t->outside_bytes,
-        .least_bytes = -1,
+        .least_bytes = t->least_bytes,
         .cost = t->solved.cost,
         .baseline_cost = baseline->cost,
         .step_seconds = ckm_i_trainer_seconds(t, t->solved.cost),

@@ -30,6 +30,7 @@ struct ckm_trainer {
     ckm_plan *baseline_plan;   // made when it is asked for
     int64_t beside_operators;  // nanoseconds a step takes beside its operators, as measured
     int64_t budget_bytes, outside_bytes;
+    int64_t least_bytes;  // where nothing fits: a budget that was tried and does; -1: none
     ckm_train_place place;
     // Steps of several batches.
     int64_t accumulated;       // in this process, >= 1
@@ -48,6 +49,8 @@ ckm_status ckm_i_trainer_fit(ckm_trainer *t, bool quickly, ckm_error *err) CKM_N
 
 // The same by rank 0's schedule, which all ranks get; without ranks, that is ckm_i_trainer_fit (trainer_ranks.c).
 ckm_status ckm_i_trainer_fit_together(ckm_trainer *t, ckm_error *err) CKM_NODISCARD;
+// Where nothing fits: looks for a budget that does, least_bytes, for some of the time limit (trainer_least.c). One process.
+ckm_status ckm_i_trainer_find_least(ckm_trainer *t, ckm_error *err) CKM_NODISCARD;
 // After each rank has built its own parts, with this status: all have the same ones, and agree on what they take.
 ckm_status ckm_i_trainer_meet(ckm_trainer *t, ckm_status built, ckm_error *err) CKM_NODISCARD;
 // All ranks begin from the same parameters and states.

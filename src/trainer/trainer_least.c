@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where nothing fits the budget: one that does, tried through the whole path. It is solved for, packed, and a session made of it,
+// so that bytes beside the region and what packing wastes are those that training meets.
+#include <math.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "run/session/session.h"
+#include "trainer/trainer.h"
+
+// Of the time limit for solving, or of the default one: what the search may take, for the least schedule, and for each try.
+static const double search_share = 0.5, least_share = 0.3, try_share = 0.1, default_seconds = 20.0;
+
+// Above the least known, budgets are tried in steps of this share of it, each twice as wide as the one before.
+static const double first_step = 0.01;
+
+// Halvings between the last that failed and the first that did not.
+enum { HALVINGS = 3 };
+
+typedef struct search {
+    ckm_trainer *t;
+    double end_seconds;
+} search;
+
+static bool is_over(void *user)
+{
+    const search *s = user;
+    return ckm_i_clock_seconds() >= s->end_seconds || ckm_i_trainer_stops(s->t);
+}
+
+static ckm_solve_options options_for(search *s, double seconds)
+{
+    ckm_solve_options options = s->t->solve;
+    options.time_limit_seconds = seconds;
+    options.stop = is_over;
+    options.log = NULL;
+    options.progress = NULL;
+    options.user = s;
+    return options;
+}
+
+// What a session of this schedule and plan would have to be given; -1 where it cannot be made here.
+static ckm_status needed(const ckm_trainer *t, const ckm_run_fit *fit, int64_t *bytes, ckm_error *err)
+{
+    ckm_session_options options = CKM_SESSION_OPTIONS_INIT;
+    ckm_session *session = NULL;
+    options.seed = 1;
+    *bytes = -1;
+    ckm_status status = ckm_session_create(t->program, t->df, fit->schedule, fit->plan, &options, &session, err);
+    if (status == CKM_ERR_MEMORY) {
+        return CKM_OK;
+    }
+    CKM_I_CHECK(status);
+    ckm_session_memory memory = ckm_session_get_memory(session);
+    *bytes = memory.region_bytes + ckm_i_trainer_beside(t) + memory.table_bytes;
+    ckm_session_free(session);
+    return CKM_OK;
+}
+
+static ckm_status try_budget(search *s, int64_t budget_bytes, double seconds, bool *fits, ckm_error *err)
+{
+    const ckm_trainer *t = s->t;
+    ckm_solve_options options = options_for(s, seconds);
+    ckm_run_fit fit = {0};
+    int64_t bytes = -1;
+    ckm_status status = CKM_OK;
+    *fits = false;
+    CKM_I_TRY(ckm_trainer_fit(t->df, budget_bytes, t->outside_bytes, &options, &fit, NULL, err));
+    if (fit.schedule != NULL) {
+        CKM_I_TRY(needed(t, &fit, &bytes, err));
+        *fits = bytes >= 0 && bytes <= budget_bytes;
+    }
+cleanup:
+    ckm_run_fit_dispose(&fit);
+    return status;
+}
+
+// Where to begin: the least peak that a short search finds, or the one known from the search that failed.
+static ckm_status find_beginning(search *s, double seconds, int64_t *budget_bytes, ckm_error *err)
+{
+    const ckm_trainer *t = s->t;
+    ckm_solve_options options = options_for(s, seconds);
+    ckm_min_budget_result least;
+    CKM_I_CHECK(ckm_min_budget(t->df, &options, NULL, &least, err));
+    int64_t peak = least.budget_bytes;
+    ckm_min_budget_result_dispose(&least);
+    if (t->solved.least_peak_bytes > 0 && t->solved.least_peak_bytes < peak) {
+        peak = t->solved.least_peak_bytes;
+    }
+    *budget_bytes = peak + t->outside_bytes;
+    return CKM_OK;
+}
+
+static ckm_status look(search *s, double seconds, int64_t *least_bytes, ckm_error *err)
+{
+    int64_t budget = 0;
+    int64_t low = s->t->budget_bytes;
+    int64_t high = -1;
+    bool fits = false;
+    CKM_I_CHECK(find_beginning(s, least_share * seconds, &budget, err));
+    budget = budget > low ? budget : low + 1;
+    for (double step = first_step; high < 0 && !is_over(s); step *= 2) {
+        CKM_I_CHECK(try_budget(s, budget, try_share * seconds, &fits, err));
+        if (fits) {
+            high = budget;
+        } else {
+            low = budget;
+            budget += (int64_t)ceil((double)budget * step);
+        }
+    }
+    for (int k = 0; k < HALVINGS && high > 0 && !is_over(s); k++) {
+        budget = low + (high - low) / 2;
+        CKM_I_CHECK(try_budget(s, budget, try_share * seconds, &fits, err));
+        high = fits ? budget : high;
+        low = fits ? low : budget;
+    }
+    *least_bytes = high;
+    return CKM_OK;
+}
+
+ckm_status ckm_i_trainer_find_least(ckm_trainer *t, ckm_error *err)
+{
+    double limit = t->solve.time_limit_seconds > 0 ? t->solve.time_limit_seconds : default_seconds;
+    double seconds = search_share * limit;
+    search s = {t, ckm_i_clock_seconds() + seconds};
+    return look(&s, seconds, &t->least_bytes, err);
+}
