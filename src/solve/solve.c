@@ -35,6 +35,10 @@ static const int32_t most_ops_near_floor = 5000;
 static const double short_seconds = 2e-3, quick_share = 0.25, quick_least = 0.3, quick_unit = 0.1;
 static const int32_t most_ops_quick = 3000;
 
+// On graphs of up to so many each of them may have all of that, and together so much: on a busy machine they still end.
+static const int32_t few_ops = 500;
+static const double quick_least_few = 0.7;
+
 static ckm_status check_options(const ckm_dataflow *df, const ckm_solve_options *options, ckm_error *err)
 {
     CKM_I_CHECK(ckm_i_dataflow_check_finished(df, err));
@@ -142,7 +146,7 @@ static double quick_seconds(const ckm_i_solver *solver, const ckm_i_strategy *st
     double limit = solver->options->time_limit_seconds;
     bool is_short = limit > 0.0 && limit < short_seconds * solver->df->n_ops && solver->df->n_ops <= most_ops_quick;
     return is_short && strategy->takes_any_schedule && solver->budget_bytes < baseline_peak_bytes
-               ? fmax(limit * quick_share, quick_least)
+               ? fmax(limit * quick_share, solver->df->n_ops <= few_ops ? quick_least_few : quick_least)
                : 0.0;
 }
 
@@ -151,7 +155,7 @@ static ckm_status end_quickly(ckm_i_solver *solver, double seconds, ckm_error *e
 {
     double deadline = solver->deadline_seconds;
     solver->deadline_seconds = ckm_i_clock_seconds() + seconds;
-    ckm_status status = ckm_i_quick_run(solver, quick_unit * seconds, err);
+    ckm_status status = ckm_i_quick_run(solver, solver->df->n_ops <= few_ops ? seconds : quick_unit * seconds, err);
     solver->deadline_seconds = deadline;
     return status;
 }
