@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "import/onnx_convert.h"
+#include "import/onnx_geometry.h"
 
 // Attributes of one operator as they are put together.
 typedef struct attr_list {
@@ -206,6 +206,11 @@ static ckm_status convert_gemm(ckm_i_onnx_convert *c, const ckm_i_onnx_node *nod
     ckm_i_onnx_value *b;
     CKM_I_CHECK(ckm_i_onnx_operand(c, node, 0, &a, err));
     CKM_I_CHECK(ckm_i_onnx_operand(c, node, 1, &b, err));
+    // No kernel scales. Without a bias there is nothing for beta to scale.
+    if (ckm_i_onnx_attr_real(node, "alpha", 1.0) != 1.0 ||
+        (ckm_i_onnx_input(c, node, 2) != NULL && ckm_i_onnx_attr_real(node, "beta", 1.0) != 1.0)) {
+        return ckm_i_onnx_node_error(node, err, CKM_ERR_UNSUPPORTED, "alpha and beta other than 1 are not supported");
+    }
     bool trans_a = ckm_i_onnx_attr_int(node, "transA", 0) != 0;
     bool trans_b = ckm_i_onnx_attr_int(node, "transB", 0) != 0;
     int32_t inputs[3] = {node->in[0], weight_behind(c, node->in[1], &trans_b), node->n_in > 2 ? node->in[2] : -1};
@@ -221,8 +226,6 @@ static ckm_status convert_gemm(ckm_i_onnx_convert *c, const ckm_i_onnx_node *nod
     }
     put_int(&list, "trans_a", trans_a);
     put_int(&list, "trans_b", trans_b);
-    put_real(&list, "alpha", ckm_i_onnx_attr_real(node, "alpha", 1.0));
-    put_real(&list, "beta", ckm_i_onnx_attr_real(node, "beta", 1.0));
     return ckm_i_onnx_emit(
         c, node,
         &(ckm_i_onnx_op){.kind = row->kind, .inputs = {inputs, bias != NULL ? 3 : 2}, .attrs = {list.items, list.n}},
@@ -292,11 +295,33 @@ static ckm_status convert_prelu(ckm_i_onnx_convert *c, const ckm_i_onnx_node *no
     return ckm_i_onnx_emit(c, node, &(ckm_i_onnx_op){.kind = row->kind, .inputs = ckm_i_onnx_inputs(node, 2)}, err);
 }
 
+// Before opset 13, all dimensions from the axis on are one: along which one of them, where the others have one element.
 static ckm_status convert_softmax(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
                                   ckm_error *err)
 {
     attr_list list = {0};
-    put_int(&list, "axis", ckm_i_onnx_attr_int(node, "axis", c->model->opset >= 13 ? -1 : 1));
+    bool joined = c->model->opset < 13;
+    int64_t along = ckm_i_onnx_attr_int(node, "axis", joined ? 1 : -1);
+    if (joined) {
+        ckm_i_onnx_value *x;
+        int32_t first;
+        CKM_I_CHECK(ckm_i_onnx_operand(c, node, 0, &x, err));
+        CKM_I_CHECK(ckm_i_onnx_axis(node, along, x->shape.rank, &first, err));
+        along = first;
+        for (int32_t i = first + 1; i < x->shape.rank; i++) {
+            if (x->shape.dims[i] == 1) {
+                continue;
+            }
+            if (x->shape.dims[along] != 1) {
+                return ckm_i_onnx_node_error(node, err, CKM_ERR_UNSUPPORTED,
+                                             "before opset 13 it is over all dimensions from axis %d on, which is not "
+                                             "supported where more than one of them has several elements",
+                                             (int)first);
+            }
+            along = i;
+        }
+    }
+    put_int(&list, "axis", along);
     return ckm_i_onnx_emit(
         c, node,
         &(ckm_i_onnx_op){.kind = row->kind, .inputs = ckm_i_onnx_inputs(node, 1), .attrs = {list.items, list.n}}, err);
@@ -341,7 +366,7 @@ static ckm_status convert_dropout(ckm_i_onnx_convert *c, const ckm_i_onnx_node *
     int32_t n;
     if (ckm_i_onnx_attr(node, "ratio") != NULL) {
         ratio[0] = ckm_i_onnx_attr_real(node, "ratio", 0.5);
-    } else if (given != NULL && given->data != NULL) {
+    } else if (given != NULL) {
         CKM_I_CHECK(ckm_i_onnx_reals(c, node, "ratio", 1, ratio, &n, err));
     }
     put_real(&list, "rate", ratio[0]);

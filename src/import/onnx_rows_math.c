@@ -61,6 +61,9 @@ static ckm_status convert_position(ckm_i_onnx_convert *c, const ckm_i_onnx_node 
 {
     ckm_i_onnx_value *in;
     int64_t axis = ckm_i_onnx_attr_int(node, "axis", 0);
+    if (ckm_i_onnx_attr_int(node, "select_last_index", 0) != 0) {
+        return ckm_i_onnx_node_error(node, err, CKM_ERR_UNSUPPORTED, "select_last_index is not supported");
+    }
     CKM_I_CHECK(ckm_i_onnx_operand(c, node, 0, &in, err));
     return emit_reduction(c, node, row, &axis, 1, err);
 }
@@ -76,6 +79,9 @@ static ckm_status convert_top_k(ckm_i_onnx_convert *c, const ckm_i_onnx_node *no
     if (n != 1) {
         return ckm_i_onnx_node_error(node, err, CKM_ERR_FORMAT, "k must be one number");
     }
+    if (ckm_i_onnx_attr_int(node, "largest", 1) == 0) {
+        return ckm_i_onnx_node_error(node, err, CKM_ERR_UNSUPPORTED, "the smallest elements are not supported");
+    }
     int64_t axis = ckm_i_onnx_attr_int(node, "axis", -1);
     ckm_i_attr attrs[2] = {ckm_i_attr_ints("axis", &axis, 1), ckm_i_attr_ints("k", k, 1)};
     return ckm_i_onnx_emit(
@@ -83,15 +89,15 @@ static ckm_status convert_top_k(ckm_i_onnx_convert *c, const ckm_i_onnx_node *no
         err);
 }
 
-// The axis is an input; one that is not a constant is taken for the first.
+// The axis is an input.
 static ckm_status convert_cumulative(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
                                      ckm_error *err)
 {
     int64_t axis[CKM_I_ATTR_MAX] = {0};
     int32_t n = -1;
-    const ckm_i_onnx_value *given = ckm_i_onnx_input(c, node, 1);
-    if (given != NULL && given->data != NULL) {
-        CKM_I_CHECK(ckm_i_onnx_ints(c, node, "axis", 1, axis, &n, err));
+    CKM_I_CHECK(ckm_i_onnx_ints(c, node, "axis", 1, axis, &n, err));
+    if (n != 1) {
+        return ckm_i_onnx_node_error(node, err, CKM_ERR_FORMAT, "axis must be one number");
     }
     int64_t exclusive = ckm_i_onnx_attr_int(node, "exclusive", 0) != 0;
     int64_t reverse = ckm_i_onnx_attr_int(node, "reverse", 0) != 0;

@@ -205,7 +205,10 @@ static ckm_status convert_pad(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node
     const ckm_i_onnx_value *given_value = ckm_i_onnx_input(c, node, 2);
     if (ckm_i_onnx_attr(node, "value") != NULL) {
         value[0] = ckm_i_onnx_attr_real(node, "value", 0.0);
-    } else if (given_value != NULL && given_value->data != NULL && ckm_i_onnx_dtype_is_real(given_value->dtype)) {
+    } else if (given_value != NULL && !ckm_i_onnx_dtype_is_real(given_value->dtype)) {
+        CKM_I_CHECK(ckm_i_onnx_ints(c, node, "constant_value", 2, given, &n, err));
+        value[0] = n == 1 ? (double)given[0] : 0.0;
+    } else if (given_value != NULL) {
         CKM_I_CHECK(ckm_i_onnx_reals(c, node, "constant_value", 2, value, &n, err));
     }
     ckm_i_attr attrs[3] = {ckm_i_attr_ints("pads", pads, 2 * rank),
@@ -232,10 +235,7 @@ static ckm_status convert_triangle(ckm_i_onnx_convert *c, const ckm_i_onnx_node 
     int64_t upper = ckm_i_onnx_attr_int(node, "upper", 1);
     int64_t k[CKM_I_ATTR_MAX] = {0};
     int32_t n;
-    const ckm_i_onnx_value *given = ckm_i_onnx_input(c, node, 1);
-    if (given != NULL && given->data != NULL) {
-        CKM_I_CHECK(ckm_i_onnx_ints(c, node, "k", 1, k, &n, err));
-    }
+    CKM_I_CHECK(ckm_i_onnx_ints(c, node, "k", 1, k, &n, err));
     ckm_i_attr attrs[2] = {ckm_i_attr_ints("upper", &upper, 1), ckm_i_attr_ints("k", k, 1)};
     return ckm_i_onnx_emit(
         c, node, &(ckm_i_onnx_op){.kind = row->kind, .inputs = ckm_i_onnx_inputs(node, 1), .attrs = {attrs, 2}}, err);
@@ -304,6 +304,9 @@ static ckm_status convert_resize(ckm_i_onnx_convert *c, const ckm_i_onnx_node *n
         strcmp(ckm_i_onnx_attr_text(node, "keep_aspect_ratio_policy", "stretch", word, sizeof word), "stretch") != 0) {
         return ckm_i_onnx_node_error(node, err, CKM_ERR_UNSUPPORTED,
                                      "cropping and fixed aspect ratios are not supported");
+    }
+    if (ckm_i_onnx_attr_int(node, "antialias", 0) != 0 || ckm_i_onnx_attr_int(node, "exclude_outside", 0) != 0) {
+        return ckm_i_onnx_node_error(node, err, CKM_ERR_UNSUPPORTED, "antialias and exclude_outside are not supported");
     }
     ckm_shape out = in->shape;
     for (int32_t i = 0; i < n; i++) {

@@ -74,6 +74,10 @@ void og_gen_unary(og_generator *g)
         add_recorded(g, kinds[i - n_listed], x);
     } else if (x != NULL && i < n_listed && unary[i].since <= g->opset) {
         const char *attributes = unary[i].attributes[og_pick(g, 3)];
+        if (g->opset < 13 && strstr(unary[i].op, "Softmax") != NULL) {
+            attributes =
+                "axis=-1";  // up to then over all dimensions behind the axis, of which one may have several elements
+        }
         ckm_shape shape = x->shape;
         og_node(g, unary[i].op, x->name, attributes != NULL ? attributes : "", 'f', &shape);
     }
@@ -239,7 +243,7 @@ void og_gen_gemm(og_generator *g)
     } else {
         og_weight(g, &(ckm_shape){2, {out.dims[0], 1}}, bias);
     }
-    og_format(attributes, "transA=%d;transB=%d%s", turn_a, turn_b, og_chance(g, 2) ? ";r:alpha=0.5;r:beta=2" : "");
+    og_format(attributes, "transA=%d;transB=%d%s", turn_a, turn_b, og_chance(g, 2) ? ";r:alpha=1;r:beta=1" : "");
     og_node(g, "Gemm", og_three(g, text, x->name, matrix, bias), attributes, 'f', &out);
 }
 
@@ -374,7 +378,7 @@ void og_gen_select(og_generator *g)
             og_int_list(g, &k, 1, name);
             out.dims[axis] = k;
             g->extra_outputs = 1;
-            snprintf(attributes, sizeof attributes, "axis=%d;largest=%d", (int)axis, (int)og_pick(g, 2));
+            snprintf(attributes, sizeof attributes, "axis=%d;largest=1", (int)axis);
             og_node(g, "TopK", og_format(text, "%s,%s", x->name, name), attributes, 'f', &out);
         }
         break;

@@ -76,7 +76,8 @@ static const operator_case cases[] = {
     {9, "Elu", "2,3", "x", "", "", "elu", "2,3", 6},
     {18, "Mish", "2,3", "x", "", "", "mish", "2,3", 6},
     {9, "PRelu", "2,3,4", "x,s", "s=3,1", "", "prelu", "2,3,4", 24},
-    {9, "Softmax", "2,3,4", "x", "", "", "softmax", "2,3,4", 24},
+    {9, "Softmax", "2,3", "x", "", "", "softmax", "2,3", 6},
+    {13, "Softmax", "2,3,4", "x", "", "", "softmax", "2,3,4", 24},
     {13, "LogSoftmax", "2,3,4", "x", "", "axis=-1", "log_softmax", "2,3,4", 24},
     {9, "Clip", "2,3", "x", "", "r:min=0;r:max=6", "clip", "2,3", 6},
     {11, "Clip", "2,3", "x,lo,hi", "f:lo=0;f:hi=6", "", "clip", "2,3", 6},
@@ -250,7 +251,7 @@ static void attributes_reach_the_operator(void **state)
     (void)state;
     ckm_error err = CKM_ERROR_INIT;
     onnx_builder *b = ob_create(12);
-    ob_input(b, "x", OB_FLOAT, "2,3,4");
+    ob_input(b, "x", OB_FLOAT, "2,3,1");
     ob_leaves(b, "f:ratio=0.25;f:low=-1");
     ob_node(b, "Dropout", "x,ratio", "d,mask");
     ob_node(b, "Softmax", "d", "s");
