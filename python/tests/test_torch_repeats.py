@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import pytest
 
-pytest.importorskip("torch", reason="PyTorch is not installed", minversion="2.6")
-
 from checkmate import Graph, Schedule, Step, solve
 from checkmate.planning.repeats import Repeats
 

@@ -7,8 +7,6 @@ import random
 
 import pytest
 
-pytest.importorskip("torch", reason="PyTorch is not installed", minversion="2.6")
-
 from checkmate import Graph, Schedule, Step, solve
 from checkmate.planning.tidy import tidied
 
