@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mutation test: changes one thing at a time in a copy of the sources and lists the changes that no test notices.
 
-    scripts/mutate.py verifier plan            every mutant of two groups of files (see GROUPS)
-    scripts/mutate.py autodiff --limit 400     400 of them, spread evenly over the files, drawn by --seed
+    scripts/mutate.py verifier plan            every mutant of two groups of files (see mutate_groups.py)
+    scripts/mutate.py autodiff --sample 400    400 of them, spread evenly over the files, drawn by --seed
     scripts/mutate.py src/plan/plan.c:40-80    the mutants of some lines
     scripts/mutate.py plan --list              what would be tried, without trying it
+    scripts/mutate.py --results FILE --score   what FILE has, by group: tried, noticed, survivors by place
 
 A mutant is compiled by the command that CMake has for its file and linked, before the library's archive, to the tests
 of its group; the quick tests run first and the first that fails ends it. One that gives the same object code as the
@@ -13,7 +14,12 @@ original is equivalent. One that survives runs against the group's wider tests, 
 more under AddressSanitizer and UndefinedBehaviorSanitizer, as continuous integration would. What remains is printed
 with its place and difference unless tests/mutation/equivalent.txt says why it changes nothing. Exit status 1 when
 something remains. The tree is never touched: all of it happens in a temporary folder, or in the one that --work names,
-which is kept and makes the next run start sooner. Needs Python's standard library, git, cmake and make.
+which is kept and makes the next run start sooner. Each fate is added to --results FILE at once; a run that is given such a
+file leaves out what is in it, so that one that was ended goes on.
+
+A mutant of a Python file is put in the place of the original in that copy, and pytest runs on the files of its group, with
+the library of --library or the one that the copy builds, by the Python that CKM_PYTHON names.
+Needs Python's standard library, git, cmake and make.
 """
 
 import argparse
@@ -34,27 +40,13 @@ import tempfile
 import time
 from dataclasses import dataclass
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-EQUIVALENT = "tests/mutation/equivalent.txt"
+sys.dont_write_bytecode = True
+import mutate_python  # noqa: E402
+from mutate_groups import GROUPS  # noqa: E402
 
-SCHEDULE_TESTS = ["test_schedule_rules", "test_schedule", "test_alloc_schedule", "test_oracle_model"]
-AUTODIFF_TESTS = ["test_autodiff_op", "test_step", "test_step_backward", "test_step_training", "test_lower",
-                  "test_autodiff_layer", "test_alloc_autodiff", "test_autodiff_numeric"]
-# Name: files, tests of the module, wider tests (names of tests as ctest has them).
-GROUPS = {
-    "verifier": (["src/schedule/schedule_verify.c"], SCHEDULE_TESTS, ["test_oracle_stages", "test_plan"]),
-    "simulator": (["src/schedule/schedule_simulate.c"], SCHEDULE_TESTS, ["test_oracle_stages", "test_plan"]),
-    "stages": (["src/schedule/stage*.c"],
-               ["test_alloc_schedule", "test_stage_walk", "test_checkpoint_stages", "test_oracle_stages"],
-               ["test_griewank", "test_baselines", "test_stage_round", "test_search_state", "cli_golden_solve"]),
-    "schedule": (["src/schedule/schedule.c", "src/schedule/schedule_order.c", "src/schedule/schedule_json.c"],
-                 ["test_schedule_json"] + SCHEDULE_TESTS, ["test_griewank", "test_baselines", "cli_golden_solve"]),
-    "plan": (["src/plan/*.c"],
-             ["test_alloc_plan", "test_plan_checker", "test_plan_write", "bug_plan_of_all_bytes", "test_plan"],
-             ["test_session", "test_emit"]),
-    "autodiff": (["src/autodiff/*.c", "src/ops/*/grad_*.c", "src/ops/activation/op_activation.c"], AUTODIFF_TESTS,
-                 ["test_session", "test_autodiff_networks", "test_networks", "test_cost"]),
-}
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+BUILDS = ("plain", "asan")  # folders of the copy; there ccache knows what a build of the tree has compiled
+EQUIVALENT = "tests/mutation/equivalent.txt"
 
 
 # ---- reading C ------------------------------------------------------------------------------------------------------
@@ -220,9 +212,11 @@ def fold(text):
 def mutants_of(file, first=1, last=10**9):
     with open(os.path.join(ROOT, file), encoding="utf-8") as f:
         source = f.read()
-    starts = [(m.start(), m.group(1)) for m in re.finditer(r"^[A-Za-z][^;={}()]*?(\w+)\([^;{}]*\)\s*\{", source, re.M)]
+    python = file.endswith(".py")
+    heads = r"^ *(?:def|class) (\w+)" if python else r"^[A-Za-z][^;={}()]*?(\w+)\([^;{}]*\)\s*\{"
+    starts = [(m.start(), m.group(1)) for m in re.finditer(heads, source, re.M)]
     found, alike = set(), {}
-    for start, end, text, what in changes_of(source):
+    for start, end, text, what in mutate_python.changes_of(source) if python else changes_of(source):
         line = source.count("\n", 0, start) + 1
         if source[start:end] == text:
             continue
@@ -308,19 +302,22 @@ class Workplace:
             os.makedirs(os.path.dirname(target), exist_ok=True)
             if not os.path.exists(target) or open(source, "rb").read() != open(target, "rb").read():
                 shutil.copy(source, target)
-        for folder, _, files in os.walk(self.tree):
+        for folder, folders, files in os.walk(self.tree):
+            if folder == self.tree:
+                folders[:] = [f for f in folders if f not in BUILDS]
             for name in files:
                 path = os.path.join(folder, name)
                 if os.path.relpath(path, self.tree) not in names:
                     os.remove(path)
 
     def build(self, name, tests, options):
-        folder = os.path.join(self.folder, name)
+        folder = os.path.join(self.tree, name)
         configure = ["cmake", "-G", "Unix Makefiles", "-S", self.tree, "-B", folder, "-DCKM_BUILD_TESTS=ON", *options]
         targets = [t for t in tests if not t.startswith("cli_")] + ["checkmate_static"]
         if len(targets) <= len(tests):
             targets.append("checkmate_program")
         environment = dict(os.environ, CCACHE_BASEDIR=self.folder)
+        environment.pop("CMAKE_C_COMPILER_LAUNCHER", None)
         if shutil.which("ccache"):
             configure.append("-DCMAKE_C_COMPILER_LAUNCHER=ccache")
         for command in (configure, ["make", "-C", folder, f"-j{self.jobs}", *targets]):
@@ -404,16 +401,25 @@ def object_code(path):
 
 
 class Campaign:
-    def __init__(self, work, jobs, sanitize):
+    def __init__(self, work, jobs, sanitize, library):
         self.place = Workplace(work, jobs)
-        self.work, self.jobs, self.sanitize = work, jobs, sanitize
+        self.work, self.jobs, self.sanitize, self.library = work, jobs, sanitize, library
         self.originals = {}
 
     def prepare(self, groups):
-        near = list(dict.fromkeys(t for g in groups for t in GROUPS[g][1]))
-        wide = list(dict.fromkeys(t for g in groups for t in GROUPS[g][2]))
-        self.plain = self.place.build("plain", near + wide, ["-DCMAKE_BUILD_TYPE=Release",
-                                                             "-DCMAKE_C_FLAGS_RELEASE=-O2"])
+        near, wide = ([t for g in groups for t in GROUPS[g][i]] for i in (1, 2))
+        scripts, near, wide = ([t for t in near + wide if t.endswith(".py")],
+                               *(list(dict.fromkeys(t for t in tests if not t.endswith(".py"))) for tests in (near, wide)))
+        if scripts:
+            library = self.library or os.path.join(self.place.tree, "plain", "libcheckmate.so")
+            if not self.library:
+                self.place.build("plain", ["checkmate_shared"], ["-DCMAKE_BUILD_TYPE=Release"])
+            self.python = mutate_python.PythonTests(self.place.tree, library)
+            with tempfile.TemporaryDirectory(dir=self.work) as scratch:
+                self.python.prepare(list(dict.fromkeys(scripts)), scratch)
+        if not near:
+            return
+        self.plain = self.place.build("plain", near + wide, ["-DCMAKE_BUILD_TYPE=Release"])
         builds = [(self.plain, near + wide)]
         if self.sanitize:
             self.asan = self.place.build("asan", near, ["-DCMAKE_BUILD_TYPE=None", "-DCMAKE_C_FLAGS=-O1",
@@ -426,6 +432,8 @@ class Campaign:
                 if not passes:
                     raise SystemExit(f"mutate.py: {test} fails without a mutant in {build.folder}")
         for file in {f for g in groups for f in files_of(g)}:
+            if file.endswith(".py"):
+                continue
             with tempfile.TemporaryDirectory(dir=self.work) as scratch:
                 target = os.path.join(scratch, "mutant.o")
                 copy = shutil.copy(os.path.join(self.place.tree, file), scratch)
@@ -435,6 +443,9 @@ class Campaign:
 
     def try_mutant(self, mutant, group):
         """What became of it: "invalid", "same code", "survives", or the test that noticed."""
+        if mutant.file.endswith(".py"):
+            with tempfile.TemporaryDirectory(dir=self.work) as scratch:
+                return self.python.try_mutant(mutant, GROUPS[group][1] + GROUPS[group][2], scratch)
         with open(os.path.join(self.place.tree, mutant.file), encoding="utf-8") as f:
             source = f.read()
         with tempfile.TemporaryDirectory(dir=self.work) as scratch:
@@ -479,7 +490,7 @@ def select(arguments):
     """(mutant, group) for groups, files and FILE:FIRST-LAST."""
     chosen = {}
     for argument in arguments or list(GROUPS):
-        match = re.fullmatch(r"(.*\.c):(\d+)(?:-(\d+))?", argument)
+        match = re.fullmatch(r"(.*\.(?:c|py)):(\d+)(?:-(\d+))?", argument)
         if argument in GROUPS:
             for file in files_of(argument):
                 chosen.update({m: argument for m in mutants_of(file)})
@@ -493,13 +504,15 @@ def select(arguments):
     return list(chosen.items())
 
 
-def sample(mutants, limit, seed):
-    if limit <= 0 or limit >= len(mutants):
-        return mutants
-    # One out of each of `limit` stretches of equal length.
-    rng = random.Random(seed)
-    edges = [i * len(mutants) // limit for i in range(limit + 1)]
-    return [mutants[rng.randrange(a, b)] for a, b in zip(edges, edges[1:])]
+def sample(chosen, number, seed):
+    """`number` of each group, one out of each of so many stretches of equal length."""
+    taken = []
+    for group in dict.fromkeys(group for _, group in chosen):
+        mutants, rng = [pair for pair in chosen if pair[1] == group], random.Random(seed)
+        n = min(number, len(mutants)) if number > 0 else len(mutants)
+        edges = [i * len(mutants) // n for i in range(n + 1)]
+        taken += [mutants[rng.randrange(a, b)] for a, b in zip(edges, edges[1:])]
+    return taken
 
 
 def show(mutant):
@@ -520,6 +533,40 @@ def report(results):
     print(f"{'all':42}{sum(total.values()):12}" + "".join(f"{total[h]:12}" for h in heads))
 
 
+def read_results(path):
+    """By key: the last fate that such a file has."""
+    if not path or not os.path.exists(path):
+        return {}
+    with open(path, encoding="utf-8") as f:
+        return {tuple(r["key"]): r for r in map(json.loads, f)}
+
+
+def keep(path, mutant, fate):
+    if path:
+        with open(path, "a", encoding="utf-8") as f:
+            f.write(json.dumps({"key": mutant.key(), "line": mutant.line, "what": mutant.what, "fate": fate}) + "\n")
+
+
+def score(results, entries):
+    """By group: how many of the mutants that change something were noticed, and the places of the others."""
+    rows = {}
+    for file in {key[0] for key in results}:
+        for mutant in mutants_of(file):
+            if mutant.key() in results:
+                fate = results[mutant.key()]["fate"]
+                fate = "equivalent" if fate == "survives" and entry_for(mutant, entries) else fate
+                rows.setdefault(group_of(file), []).append((mutant, fate))
+    print(f"{'group':14}{'tried':>8}{'changed nothing':>18}{'noticed':>10}{'score':>9}")
+    for group, fates in sorted(rows.items()):
+        nothing = sum(f in ("same code", "invalid", "equivalent") for _, f in fates)
+        survivors = [m for m, f in fates if f == "survives"]
+        real = len(fates) - nothing
+        share = f"{100 * (real - len(survivors)) / real:.1f} %" if real else "-"
+        print(f"{group:14}{len(fates):8}{nothing:18}{real - len(survivors):10}{share:>9}")
+    for mutant in (m for _, fates in sorted(rows.items()) for m, f in fates if f == "survives"):
+        print("\n" + show(mutant), end="")
+
+
 def check_entries(entries):
     """Every entry is about a mutant that exists."""
     existing = {}
@@ -536,25 +583,31 @@ def check_entries(entries):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", nargs="*", help=f"groups ({', '.join(GROUPS)}), files, FILE:FIRST-LAST; default: all")
-    parser.add_argument("--limit", type=int, default=0, metavar="N", help="try N mutants, spread evenly")
+    parser.add_argument("--sample", type=int, default=0, metavar="N", help="try N mutants a group, spread evenly")
     parser.add_argument("--seed", type=int, default=1, help="draws which ones; default 1")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="mutants at a time")
     parser.add_argument("--seconds", type=float, default=0, help="begin no mutant after so many seconds")
     parser.add_argument("--work", metavar="FOLDER", help="keep copy and builds there")
     parser.add_argument("--no-sanitizers", action="store_true", help="leave out the second look at survivors")
-    parser.add_argument("--results", metavar="FILE", help="write what became of every mutant, as JSON")
-    parser.add_argument("--retry", metavar="FILE", help="try only what survived according to such a file")
+    parser.add_argument("--results", metavar="FILE", help="add what became of every mutant, a line of JSON each; try no other")
+    parser.add_argument("--retry", metavar="FILE", help="try what survived according to such a file, and nothing else")
+    parser.add_argument("--score", action="store_true", help="print what --results FILE has by group, and try none")
+    parser.add_argument("--library", metavar="FILE", help="libcheckmate.so for the tests of Python files")
     parser.add_argument("--list", action="store_true", help="print the mutants and try none")
     parser.add_argument("--check", action="store_true", help=f"check that every entry of {EQUIVALENT} has its mutant")
     options = parser.parse_args()
     entries = read_equivalent(os.path.join(ROOT, EQUIVALENT))
     if options.check:
         return check_entries(entries)
-    chosen = sample(select(options.what), options.limit, options.seed)
+    known = read_results(options.results)
+    if options.score:
+        return score(known, entries)
+    chosen = sample(select(options.what), options.sample, options.seed)
     if options.retry:
-        with open(options.retry, encoding="utf-8") as f:
-            survived = {tuple(r["key"]) for r in json.load(f) if r["fate"] == "survives"}
-        chosen = [(m, g) for m, g in chosen if m.key() in survived]
+        before = read_results(options.retry)
+        chosen = [(m, g) for m, g in chosen if before.get(m.key(), {}).get("fate") == "survives"]
+    else:
+        chosen = [(m, g) for m, g in chosen if m.key() not in known]
     homeless = {m.file for m, group in chosen if group is None}
     if homeless and not options.list:
         raise SystemExit(f"mutate.py: no group, so no test, for {', '.join(sorted(homeless))}")
@@ -567,9 +620,11 @@ def main():
     work = options.work or tempfile.mkdtemp(prefix="ckm_mutate_")
     os.makedirs(work, exist_ok=True)
     results = [(m, "equivalent") for m, _ in chosen if entry_for(m, entries)]
+    for mutant, fate in results:
+        keep(options.results, mutant, fate)
     open_ones = [(m, g) for m, g in chosen if not entry_for(m, entries)]
     try:
-        campaign = Campaign(os.path.abspath(work), options.jobs, not options.no_sanitizers)
+        campaign = Campaign(os.path.abspath(work), options.jobs, not options.no_sanitizers, options.library)
         if open_ones:
             campaign.prepare(list(dict.fromkeys(g for _, g in open_ones)))
         begin = time.monotonic()
@@ -578,8 +633,10 @@ def main():
         signal.signal(signal.SIGTERM, signal.default_int_handler)
 
         def attempt(pair):
-            late = time.monotonic() > ends
-            return pair[0], "not tried" if late else campaign.try_mutant(*pair)
+            fate = "not tried" if time.monotonic() > ends else campaign.try_mutant(*pair)
+            if fate != "not tried":
+                keep(options.results, pair[0], fate)
+            return pair[0], fate
 
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
             try:
@@ -596,9 +653,6 @@ def main():
             shutil.rmtree(work, ignore_errors=True)
     report(results)
     print(f"{len(chosen)} mutants chosen, {len(results)} looked at, {seconds:.0f} s")
-    if options.results:
-        with open(options.results, "w", encoding="utf-8") as f:
-            json.dump([{"key": m.key(), "line": m.line, "what": m.what, "fate": x} for m, x in results], f, indent=1)
     return 1 if any(fate == "survives" for _, fate in results) else 0
 
 

@@ -7,10 +7,10 @@ import pathlib
 
 import pytest
 
-from checkmate import CheckmateError, Graph, Schedule, Solution, Step
+from checkmate import CheckmateError, Graph, Schedule, Step
 from checkmate.planning import budget, named, plan_cache, structure
 from checkmate.planning.figure import _fitted, _ticks, frontier_svg
-from checkmate.planning.frontier import Frontier, least_overhead, line, seconds, size
+from checkmate.planning.frontier import seconds, size
 from checkmate.planning.least import longest
 from checkmate.planning.repeats import Repeats
 
@@ -27,7 +27,7 @@ def test_bytes_as_people_write_them(text: str, size_bytes: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "GB", "4XB", "many", "0", "-1kB", "1e400", "nan", "9223372036854775808", "-5%", "0%", "inf%", "x%"])
 def test_texts_that_are_no_budget(text: str) -> None:
-    with pytest.raises(ValueError, match="size|positive|2\\*\\*63"):
+    with pytest.raises(ValueError, match=r"size|positive|2\*\*63"):
         budget.in_bytes(text, baseline_bytes=1000)
 
 
