@@ -151,11 +151,16 @@ static int explain_absence(const train_setup *t, const ckm_trainer_info *info)
         snprintf(known, sizeof known, "; a budget of %s (%lld bytes) was tried and fits",
                  cli_show_bytes(info->least_bytes, least, sizeof least), (long long)info->least_bytes);
     }
+    // The floor is that of any schedule; what else is proven speaks of those that keep the order.
+    const char *which = !info->proven                            ? " was found that"
+                        : info->budget_bytes < info->floor_bytes ? ""
+                                                                 : " in the network's order";
     cli_failf(
         "no schedule%s fits a budget of %s (%lld bytes): data read ahead, kernels, threads and tables take %s, and "
-        "at least %s (%lld bytes) are proven to be needed in all%s; give a larger budget, or a smaller --batch%s",
-        info->proven ? "" : " was found that", cli_show_bytes(info->budget_bytes, budget, sizeof budget),
-        (long long)info->budget_bytes, cli_show_bytes(info->outside_bytes, outside, sizeof outside),
+        "at least %s (%lld bytes) are proven to be needed in all, in any order%s; give a larger budget, or a smaller "
+        "--batch%s",
+        which, cli_show_bytes(info->budget_bytes, budget, sizeof budget), (long long)info->budget_bytes,
+        cli_show_bytes(info->outside_bytes, outside, sizeof outside),
         cli_show_bytes(info->floor_bytes, floor_text, sizeof floor_text), (long long)info->floor_bytes, known,
         t->settings->fused ? "" : ", or --fused");
     return info->proven ? CLI_INFEASIBLE : CLI_NONE_FOUND;

@@ -260,11 +260,13 @@ static ckm_status nothing_fits(const ckm_trainer *t, ckm_error *err)
     if (info.least_bytes > 0) {
         snprintf(least, sizeof least, "; %lld were tried and do", (long long)info.least_bytes);
     }
+    // The floor is that of any schedule; what else is proven speaks of those that keep the order.
+    const char *in_order = info.budget_bytes < info.floor_bytes ? "" : " in the network's order";
     return ckm_i_error(
         err, CKM_ERR_ARGUMENT,
         "no schedule%s fits a budget of %lld bytes: data read ahead, kernels, threads and tables take %lld, and at "
-        "least %lld are proven to be needed in all%s",
-        info.proven ? "" : " was found that", (long long)info.budget_bytes, (long long)info.outside_bytes,
+        "least %lld are proven to be needed in all, in any order%s",
+        info.proven ? in_order : " was found that", (long long)info.budget_bytes, (long long)info.outside_bytes,
         (long long)info.floor_bytes, least);
 }
 
