@@ -218,9 +218,10 @@ static void describe(const ckm_graph *g, char *text, size_t size)
         for (int32_t k = 0; a->type == CKM_I_ATTR_INTS && k < a->n; k++) {
             add(text, size, "%s%lld", k > 0 ? "," : "", (long long)a->ints[k]);
         }
-        if (a->type != CKM_I_ATTR_INTS) {
-            add(text, size, a->type == CKM_I_ATTR_REAL ? "%.6g" : "", a->real);
-            add(text, size, "%s", a->type == CKM_I_ATTR_WORD ? a->word : "");
+        if (a->type == CKM_I_ATTR_REAL) {
+            add(text, size, "%.6g", a->real);
+        } else if (a->type == CKM_I_ATTR_WORD) {
+            add(text, size, "%s", a->word);
         }
     }
 }
