@@ -2,7 +2,9 @@
 #include "cli/cli_next_budgets.h"
 
 #include <math.h>
+#include <stdlib.h>
 
+#include "cli/cli.h"
 #include "cli/cli_values.h"
 
 // Budgets above the least, in percent of it.
@@ -15,7 +17,7 @@ ckm_status cli_next_budgets_solve(const ckm_dataflow *df, const ckm_solve_option
                                   const ckm_solve_result *least, cli_next_budgets *out, ckm_error *err)
 {
     ckm_solve_options solving = *options;
-    ckm_solve_result results[CLI_N_NEXT_BUDGETS];
+    ckm_solve_result *results = calloc(CLI_N_NEXT_BUDGETS, sizeof *results);
     int64_t budgets[CLI_N_NEXT_BUDGETS];
     int32_t n = 0;
     *out = (cli_next_budgets){0};
@@ -28,7 +30,10 @@ ckm_status cli_next_budgets_solve(const ckm_dataflow *df, const ckm_solve_option
     }
     solving.start = least->schedule;
     solving.progress = NULL;
-    ckm_status status = n > 0 ? ckm_solve_frontier(df, &solving, budgets, n, results, err) : CKM_OK;
+    ckm_status status = results != NULL ? CKM_OK : cli_error(err, CKM_ERR_MEMORY, NULL, "out of memory");
+    if (status == CKM_OK && n > 0) {
+        status = ckm_solve_frontier(df, &solving, budgets, n, results, err);
+    }
     for (int i = 0; i < n && status == CKM_OK; i++) {
         out->seconds += results[i].seconds;
         if (results[i].schedule != NULL) {
@@ -37,6 +42,7 @@ ckm_status cli_next_budgets_solve(const ckm_dataflow *df, const ckm_solve_option
         }
         ckm_solve_result_dispose(&results[i]);
     }
+    free(results);
     return status;
 }
 

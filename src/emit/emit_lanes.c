@@ -138,8 +138,8 @@ static void assign_lanes(page *p, int place)
 {
     enum { MOST = 4 * CKM_I_EMIT_BLOCKS_MOST };
     int32_t n = n_boxes(p);
-    int32_t low[MOST];
-    int32_t high[MOST];
+    int32_t low[MOST] = {0};
+    int32_t high[MOST] = {0};
     for (int32_t o = 0; o < 2 * n; o++) {
         p->lanes[place][o] = -1;
         low[o] = high[o] = o % n / N_SIDES;

@@ -99,7 +99,8 @@ static ckm_status look(search *s, double seconds, int64_t *least_bytes, ckm_erro
     bool fits = false;
     CKM_I_CHECK(find_beginning(s, least_share * seconds, &budget, err));
     budget = budget > low ? budget : low + 1;
-    for (double step = first_step; high < 0 && !is_over(s); step *= 2) {
+    double step = first_step;
+    while (high < 0 && !is_over(s)) {
         CKM_I_CHECK(try_budget(s, budget, try_share * seconds, &fits, err));
         if (fits) {
             high = budget;
@@ -107,6 +108,7 @@ static ckm_status look(search *s, double seconds, int64_t *least_bytes, ckm_erro
             low = budget;
             budget += (int64_t)ceil((double)budget * step);
         }
+        step *= 2.0;
     }
     for (int k = 0; k < HALVINGS && high > 0 && !is_over(s); k++) {
         budget = low + (high - low) / 2;

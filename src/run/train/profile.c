@@ -275,7 +275,7 @@ void ckm_profile_explain_unsteady(const ckm_profile_info *info, char *text, size
     snprintf(text, room,
              "the machine was busy with other things while the operators were measured (%lld of %lld steps were held "
              "up; a step takes %.0f %% longer than its operators)",
-             (long long)info->steps_left_out, (long long)(info->steps + info->steps_left_out), 100.0 * longer);
+             (long long)info->steps_left_out, (long long)info->steps + (long long)info->steps_left_out, 100.0 * longer);
 }
 
 int32_t ckm_profile_op_count(const ckm_profile *profile)
