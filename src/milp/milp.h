@@ -36,9 +36,9 @@ void ckm_i_milp_set_slope(ckm_i_milp *m, int32_t row, double slope);
 void ckm_i_milp_put(ckm_i_milp *m, int32_t col, double value);
 ckm_status ckm_i_milp_check(const ckm_i_milp *m, ckm_error *err) CKM_NODISCARD;
 
-// What our own arithmetic shows (ckm_i_milp_safe_bound), of an engine's solution; what an engine says of it is not looked at.
+// What our own arithmetic shows (ckm_i_milp_safe_bound). An engine's verdict on its own answer is ignored.
 typedef enum ckm_i_milp_status {
-    CKM_I_MILP_OPTIMAL,     // of integer programs: proven within the gap asked for. A relaxation: solved; see `proven`
+    CKM_I_MILP_OPTIMAL,     // integer: proven within the gap asked for and 1e-7. A relaxation: solved; see `proven`
     CKM_I_MILP_FEASIBLE,    // a solution, stopped before the proof
     CKM_I_MILP_INFEASIBLE,  // proven
     CKM_I_MILP_STOPPED      // nothing found and nothing refuted within the limits, or the engine failed

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/options.h"
 #include "solve/core/solver.h"
+#include "solve/core/structure.h"
 #include "solve/floor/memory_floor.h"
 #include "solve/solve_above.h"
 
@@ -278,20 +279,10 @@ static ckm_status solve_instance(const search *s, const instance *at, double sec
     return ckm_i_solve_above(at->df, &options, floor_bytes, result, err);
 }
 
-static int64_t greatest_divisor(int64_t a, int64_t b)
-{
-    while (b != 0) {
-        int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 // Whether all costs of b are those of a times one factor, exactly.
 static bool are_in_proportion(const ckm_dataflow *a, const ckm_dataflow *b)
 {
-    int64_t divisor = greatest_divisor(a->total_cost, b->total_cost);
+    int64_t divisor = ckm_i_gcd(a->total_cost, b->total_cost);
     if (a->n_ops != b->n_ops || divisor == 0) {
         return a->n_ops == b->n_ops;
     }

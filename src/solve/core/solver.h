@@ -99,9 +99,9 @@ ckm_status ckm_i_solver_offer_schedule(ckm_i_solver *solver, const ckm_schedule 
 ckm_status ckm_i_solver_note_least(ckm_i_solver *solver, const ckm_schedule *schedule, ckm_error *err) CKM_NODISCARD;
 // Hands in the run without rematerialization.
 ckm_status ckm_i_solver_offer_plain(ckm_i_solver *solver, ckm_error *err) CKM_NODISCARD;
-// Hands in a lower bound on the cost under the budget for a class of schedules, proven in our own arithmetic: an
-// engine's objective, bound or status is none. Bounds for a wider
-// class (any > order > frontier) are kept over narrower ones unless the narrower is larger.
+// Hands in a lower bound on the cost under the budget for a class of schedules, proven in our own arithmetic: an engine's
+// objective, bound or status proves nothing. Bounds for a wider class (any > order > frontier) are kept over narrower
+// ones unless the narrower is larger.
 void ckm_i_solver_bound(ckm_i_solver *solver, double bound_cost, ckm_bound_class covers, const char *source);
 // Hands in a proof that no schedule of the class fits.
 void ckm_i_solver_infeasible(ckm_i_solver *solver, ckm_bound_class covers, const char *source);
