@@ -28,10 +28,11 @@ fi
 # The program and its library, whatever they were built from.
 program=$({ echo "$checkmate"; ldd "$checkmate" 2> /dev/null | sed -n 's/.*libcheckmate[^ ]* => \([^ ]*\) .*/\1/p'; } \
     | tr '\n' '\0' | xargs -0 cat | sha256sum | cut -c 1-12)
-commit=unknown
-if [ -e .git ]; then
-    commit=$(git log -1 --format=%h)
+# Without git, or where git refuses the folder, nobody knows.
+if [ -e .git ] && commit=$(git log -1 --format=%h 2> /dev/null); then
     git diff --quiet HEAD -- src include || commit="$commit with changes"
+else
+    commit=unknown
 fi
 pictures=${PAPER_DIR:-$(dirname "$checkmate")/paper}
 work=$pictures/$program  # so that no graph or profile of another program is used
