@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-# The page that `checkmate report` writes: its parts and the JavaScript libraries it uses are packed into the library,
+# The page that `checkmate report` writes: its parts and the JavaScript library it uses are packed into the library,
 # so that a report needs nothing but itself. Sets asset_source.
 
 # Places where Debian and others keep JavaScript.
-set(CKM_JAVASCRIPT_DIR "" CACHE PATH "Folder with dygraphs/ and d3-*/ when they are not in the system's places")
-set(javascript_places "${CKM_JAVASCRIPT_DIR}" /usr/share/javascript /usr/share/nodejs /usr/local/share/javascript)
+set(CKM_JAVASCRIPT_DIR "" CACHE PATH "Folder with dygraphs/ when it is not in the system's places")
+set(javascript_places "${CKM_JAVASCRIPT_DIR}" /usr/share/javascript /usr/local/share/javascript)
 
 set(asset_files page "${PROJECT_SOURCE_DIR}/src/emit/page/page.html")
-foreach(part page.css page.js licences.txt)
+foreach(part page.css blocks.js page.js licences.txt)
     list(APPEND asset_files "${part}" "${PROJECT_SOURCE_DIR}/src/emit/page/${part}")
 endforeach()
 
@@ -25,10 +25,6 @@ endfunction()
 
 checkmate_add_javascript(dygraph.css dygraphs/dygraph.min.css libjs-dygraphs)
 checkmate_add_javascript(dygraph.js dygraphs/dygraph.min.js libjs-dygraphs)
-# d3-zoom and what it stands on, in that order.
-foreach(module dispatch selection timer color interpolate ease drag transition zoom)
-    checkmate_add_javascript(d3-${module}.js d3-${module}/dist/d3-${module}.min.js node-d3-zoom)
-endforeach()
 
 set(asset_source "${generated_dir}/page_assets.c")
 set(asset_inputs ${asset_files})

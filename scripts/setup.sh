@@ -55,7 +55,6 @@ need_build() {
     need libdnnl-dev have_header oneapi/dnnl/dnnl.h
     # Packed into the page that `checkmate report` writes.
     need libjs-dygraphs test -e /usr/share/javascript/dygraphs/dygraph.min.js
-    need node-d3-zoom test -e /usr/share/nodejs/d3-zoom/dist/d3-zoom.min.js
 }
 
 need_test() {

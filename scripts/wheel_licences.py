@@ -29,7 +29,7 @@ PACKAGES = {
     "libquadmath0": ("LGPL-2.1-or-later", ("LGPL-2.1",)),
 }
 #: checkmate, and what is packed into its library for `checkmate report`.
-OWN_LICENCES = ("Apache-2.0", "MIT", "BSD-3-Clause")
+OWN_LICENCES = ("Apache-2.0", "MIT")
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SHARE = pathlib.Path("/usr/share")

@@ -277,3 +277,14 @@ const char *ckm_i_emit_blocks_name(const ckm_dataflow *df, const ckm_i_emit_bloc
     }
     return text;
 }
+
+int64_t ckm_i_emit_output_bytes(const ckm_dataflow *df, int32_t v)
+{
+    ckm_dataflow_op op = ckm_dataflow_get_op(df, v);
+    int64_t bytes = 0;
+    for (int32_t i = 0; i < op.n_outputs; i++) {
+        ckm_dataflow_tensor tensor = ckm_dataflow_get_tensor(df, op.outputs[i]);
+        bytes += tensor.alias_of < 0 ? tensor.bytes : 0;  // the sum of all tensors is known to fit
+    }
+    return bytes;
+}

@@ -25,4 +25,7 @@ void ckm_i_emit_blocks_dispose(ckm_i_emit_blocks *b);
 const char *ckm_i_emit_blocks_name(const ckm_dataflow *df, const ckm_i_emit_blocks *b, int32_t block, char *text,
                                    size_t size);
 
+// What an operator puts out, without views of other tensors.
+int64_t ckm_i_emit_output_bytes(const ckm_dataflow *df, int32_t v);
+
 #endif

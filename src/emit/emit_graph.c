@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/plain.h"
+#include "emit/emit_blocks.h"
 #include "emit/emit_dot.h"
 #include "emit/emit_figures.h"
 #include "emit/emit_lanes.h"
@@ -17,18 +18,13 @@ static void put_op(FILE *to, const ckm_dataflow *df, int32_t v)
 {
     ckm_dataflow_op op = ckm_dataflow_get_op(df, v);
     char text[CKM_I_STYLE_TEXT];
-    int64_t bytes = 0;
-    for (int32_t i = 0; i < op.n_outputs; i++) {
-        ckm_dataflow_tensor tensor = ckm_dataflow_get_tensor(df, op.outputs[i]);
-        bytes += tensor.alias_of < 0 ? tensor.bytes : 0;
-    }
     fprintf(to, "  op%d [label=\"", (int)v);
     if (op.module[0] != '\0') {
         ckm_i_dot_quote(to, op.module);
         fputs("\\n", to);
     }
     ckm_i_dot_quote(to, op.name);
-    fprintf(to, "\\n%s", ckm_i_style_bytes(bytes, text));
+    fprintf(to, "\\n%s", ckm_i_style_bytes(ckm_i_emit_output_bytes(df, v), text));
     fprintf(to, "\", fillcolor=\"%s\", tooltip=\"cost %s", kind_fill[op.kind],
             ckm_i_style_cost(op.cost, ckm_dataflow_cost_unit(df), text));
     if (op.source[0] != '\0') {

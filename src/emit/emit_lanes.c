@@ -86,10 +86,7 @@ static void gather_op(page *p, int32_t v)
     if (p->facts != NULL) {
         b->classes[p->facts->ops[v].what]++;
     }
-    for (int32_t i = 0; i < op.n_outputs; i++) {
-        ckm_dataflow_tensor tensor = ckm_dataflow_get_tensor(p->df, op.outputs[i]);
-        b->bytes += tensor.alias_of < 0 ? tensor.bytes : 0;
-    }
+    b->bytes += ckm_i_emit_output_bytes(p->df, v);
     for (int32_t i = 0; i < op.n_inputs; i++) {
         int32_t producer = ckm_dataflow_producer(p->df, op.inputs[i]);
         if (producer >= 0 && box_of(p, producer) != here) {

@@ -10,11 +10,13 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "emit/emit_assets.h"
+#include "emit/emit_blocks.h"
 
 typedef struct page {
     FILE *to;
     const ckm_emit_facts *f;
     const ckm_emit_words *words;
+    ckm_i_emit_blocks blocks;
 } page;
 
 // ---- text that may come from anywhere ----
@@ -94,9 +96,12 @@ static void put_text_member(FILE *to, const char *name, const char *text)
     fputs(",\n", to);
 }
 
-// name, kind, cost, workspace, executions, extra cost, bytes freed, class, operators it reads from, module, source
-static void put_op(FILE *to, const ckm_emit_facts *f, int32_t v)
+// name, kind, cost, workspace, executions, extra cost, bytes freed, class, operators it reads from, module, source, block,
+// bytes of its outputs
+static void put_op(const page *p, int32_t v)
 {
+    FILE *to = p->to;
+    const ckm_emit_facts *f = p->f;
     ckm_dataflow_op op = ckm_dataflow_get_op(f->df, v);
     const ckm_emit_op_fact *fact = &f->ops[v];
     const char *separator = "";
@@ -118,52 +123,59 @@ static void put_op(FILE *to, const ckm_emit_facts *f, int32_t v)
     put_string(to, op.module);
     fputc(',', to);
     put_string(to, op.source);
+    fprintf(to, ",%d,%lld", (int)p->blocks.of_op[v], (long long)ckm_i_emit_output_bytes(f->df, v));
 }
 
-static void put_tensor(FILE *to, const ckm_emit_facts *f, int32_t i)
+static void put_block(const page *p, int32_t block)
 {
-    put_string(to, ckm_dataflow_get_tensor(f->df, i).name);
+    char name[512];
+    put_string(p->to, ckm_i_emit_blocks_name(p->f->df, &p->blocks, block, name, sizeof name));
+}
+
+static void put_tensor(const page *p, int32_t i)
+{
+    put_string(p->to, ckm_dataflow_get_tensor(p->f->df, i).name);
 }
 
 // operator, execution, bytes
-static void put_moment(FILE *to, const ckm_emit_facts *f, int32_t i)
+static void put_moment(const page *p, int32_t i)
 {
-    const ckm_emit_moment *m = &f->moments[i];
-    fprintf(to, "%d,%d,%lld", (int)m->op, (int)m->execution, (long long)m->bytes);
+    const ckm_emit_moment *m = &p->f->moments[i];
+    fprintf(p->to, "%d,%d,%lld", (int)m->op, (int)m->execution, (long long)m->bytes);
 }
 
-static void put_baseline(FILE *to, const ckm_emit_facts *f, int32_t i)
+static void put_baseline(const page *p, int32_t i)
 {
-    fprintf(to, "%lld", (long long)f->baseline_bytes[i]);
+    fprintf(p->to, "%lld", (long long)p->f->baseline_bytes[i]);
 }
 
 // tensor, operator, class, first, last, bytes, offset, handed over
-static void put_life(FILE *to, const ckm_emit_facts *f, int32_t i)
+static void put_life(const page *p, int32_t i)
 {
-    const ckm_emit_life *life = &f->lives[i];
-    fprintf(to, "%d,%d,%d,%lld,%lld,%lld,%lld,%d", (int)life->tensor, (int)life->op, (int)life->what,
+    const ckm_emit_life *life = &p->f->lives[i];
+    fprintf(p->to, "%d,%d,%d,%lld,%lld,%lld,%lld,%d", (int)life->tensor, (int)life->op, (int)life->what,
             (long long)life->first, (long long)life->last, (long long)life->bytes, (long long)life->offset,
             life->handed_over ? 1 : 0);
 }
 
 // operator, moment, tensor, bytes freed, first and last moment gone, fullest of them, bytes if held, for whom, when
-static void put_recompute(FILE *to, const ckm_emit_facts *f, int32_t i)
+static void put_recompute(const page *p, int32_t i)
 {
-    const ckm_emit_recompute *r = &f->recomputes[i];
-    fprintf(to, "%d,%lld,%d,%lld,%lld,%lld,%lld,%lld,%d,%lld", (int)r->op, (long long)r->moment, (int)r->tensor,
+    const ckm_emit_recompute *r = &p->f->recomputes[i];
+    fprintf(p->to, "%d,%lld,%d,%lld,%lld,%lld,%lld,%lld,%d,%lld", (int)r->op, (long long)r->moment, (int)r->tensor,
             (long long)r->freed_bytes, (long long)r->gone_first, (long long)r->gone_last, (long long)r->fullest,
             (long long)r->held_bytes, (int)r->for_op, (long long)r->for_moment);
 }
 
 // A list of `n` rows, each an array unless it is a single value.
-static void put_list(FILE *to, const ckm_emit_facts *f, const char *name, int64_t n, bool arrays,
-                     void (*put)(FILE *, const ckm_emit_facts *, int32_t))
+static void put_list(const page *p, const char *name, int64_t n, bool arrays, void (*put)(const page *, int32_t))
 {
+    FILE *to = p->to;
     fprintf(to, "\"%s\":[", name);
     for (int32_t i = 0; i < n; i++) {
         fputs(i > 0 ? (i % 8 == 0 ? ",\n" : ",") : "", to);
         fputs(arrays ? "[" : "", to);
-        put(to, f, i);
+        put(p, i);
         fputs(arrays ? "]" : "", to);
     }
     fputs("],\n", to);
@@ -238,12 +250,13 @@ static void put_data(const page *p)
     put_member(to, "turn", f->turn_moment);
     put_member(to, "arena", f->arena.arena_bytes);
     put_member(to, "arenaBound", f->arena.bound_bytes);
-    put_list(to, f, "ops", ckm_dataflow_op_count(f->df), true, put_op);
-    put_list(to, f, "tensors", ckm_dataflow_tensor_count(f->df), false, put_tensor);
-    put_list(to, f, "moments", f->n_moments, true, put_moment);
-    put_list(to, f, "baseline", ckm_dataflow_op_count(f->df), false, put_baseline);
-    put_list(to, f, "lives", f->n_lives, true, put_life);
-    put_list(to, f, "recomputes", f->n_recomputes, true, put_recompute);
+    put_list(p, "ops", ckm_dataflow_op_count(f->df), true, put_op);
+    put_list(p, "blocks", p->blocks.n, false, put_block);
+    put_list(p, "tensors", ckm_dataflow_tensor_count(f->df), false, put_tensor);
+    put_list(p, "moments", f->n_moments, true, put_moment);
+    put_list(p, "baseline", ckm_dataflow_op_count(f->df), false, put_baseline);
+    put_list(p, "lives", f->n_lives, true, put_life);
+    put_list(p, "recomputes", f->n_recomputes, true, put_recompute);
     fputs("\"classes\":[", to);
     for (int c = 0; c < CKM_EMIT_N_CLASSES; c++) {
         fputs(c > 0 ? "," : "", to);
@@ -316,14 +329,17 @@ ckm_status ckm_emit_page_with(const ckm_emit_facts *facts, const ckm_emit_words 
         ((words->n_ways > 0 && words->ways == NULL) || (words->n_recipes > 0 && words->recipes == NULL))) {
         return ckm_i_error(err, CKM_ERR_ARGUMENT, "a list of words is NULL");
     }
-    ckm_i_writer writer;
-    CKM_I_CHECK(ckm_i_writer_open(&writer, path, err));
-    page p = {writer.stream, facts, words != NULL ? words : &none};
+    page p = {.f = facts, .words = words != NULL ? words : &none};
+    CKM_I_CHECK(ckm_i_emit_blocks_create(facts->df, &p.blocks, err));
+    ckm_i_writer writer = {0};
     ckm_status status = CKM_OK;
+    CKM_I_TRY(ckm_i_writer_open(&writer, path, err));
+    p.to = writer.stream;
     CKM_I_TRY(put_page(&p, err));
     CKM_I_TRY(ckm_i_writer_commit(&writer, err));
 cleanup:
     ckm_i_writer_abort(&writer);
+    ckm_i_emit_blocks_dispose(&p.blocks);
     return status;
 }
 

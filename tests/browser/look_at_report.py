@@ -3,8 +3,8 @@
 
 FOLDER holds small.html, large.html and hostile.html; PICTURES the pictures that panels of small.html should look like,
 which --update writes anew. Checked are: nothing is asked of the network and nothing complained of on the console;
-hovering shows the operator and holds when clicked; orders, virtual lists, keys, zoom, dark colours; that hostile names
-are only text; that a page of 2,000 operators answers quickly enough not to be felt; and that the panels look the same.
+hovering shows the operator and holds when clicked; orders, virtual lists, keys, zoom, dark colours; that blocks of the
+graph open and close and lines run beside boxes; that hostile names are only text; that a page of 2,000 operators answers quickly enough not to be felt; and that the panels look the same.
 """
 
 import io
@@ -140,18 +140,78 @@ def check_lists(browser, name, data):
     settle(browser)
 
 
+# Points of lines that lie in a box: lines run beside boxes and end at their edges. Behind the title of an open block is fine.
+CROSSINGS = """
+    const graph = document.getElementById('graph'), origin = graph.getBoundingClientRect(), found = [];
+    const boxes = [...graph.querySelectorAll('.box:not(.title)')].map((box) => [box, box.getBoundingClientRect()]);
+    for (const line of graph.querySelectorAll('.line')) {
+        for (let at = 0; at < line.getTotalLength(); at += 3) {
+            const p = line.getPointAtLength(at), x = p.x + origin.left, y = p.y + origin.top;
+            for (const [box, r] of boxes) {
+                if (x > r.left + 1 && x < r.right - 1 && y > r.top + 1 && y < r.bottom - 1) { found.push(box.textContent); }
+            }
+        }
+    }
+    return [...new Set(found)];"""
+
+
+def shown(browser, key):
+    found = browser.find_elements(By.CSS_SELECTOR, f'#graph [data-key="{key}"]')
+    return found[0] if found else None
+
+
+def focused(browser):
+    return browser.execute_script("return document.activeElement.dataset.key || ''")
+
+
 def check_graph(browser, name, data):
+    """A box a block and side; a block opens into its operators and closes, by mouse and by keyboard."""
     graph = browser.find_element(By.ID, "graph")
     scroll_to(browser, graph)
-    names = [op[0] for op in data["ops"]]
-    found = 0
-    for part in [i / 16 for i in range(1, 16)]:
-        for height in (0.3, 0.5, 0.7):
-            hover(browser, graph, part, height)
-            tip = browser.find_element(By.ID, "tip")
-            if tip.is_displayed():
-                found += tip.find_element(By.TAG_NAME, "b").text in names
-    check(found > 3, f"{name}: pointing at the graph finds {found} operators")
+    sides = {}
+    for at, op in enumerate(data["ops"]):
+        sides.setdefault((op[11], "backward" if op[1] >= 2 else "forward"), []).append(at)
+    keys = browser.execute_script("return [...document.querySelectorAll('#graph .box')].map((box) => box.dataset.key)")
+    check(sorted(keys) == sorted(f"b{block}{side}" for block, side in sides), f"{name}: boxes are {keys}")
+    check(browser.execute_script(CROSSINGS) == [], f"{name}: lines run through {browser.execute_script(CROSSINGS)}")
+    block = max(range(len(data["blocks"])), key=lambda b: len(sides.get((b, "forward"), [])))
+    inside = sides[block, "forward"] + sides.get((block, "backward"), [])
+    box = shown(browser, f"b{block}forward")
+    check(data["blocks"][block] in box.text, f"{name}: block {block} says '{box.text}'")
+    hover(browser, box, 0.5)
+    check(f"{len(sides[block, 'forward'])} operators, forward" in text(browser, "tip"), f"{name}: the block's tip says '{text(browser, 'tip')}'")
+    box.click()
+    settle(browser)
+    box = shown(browser, f"b{block}forward")
+    check(box.get_attribute("aria-expanded") == "true", f"{name}: a click does not open the block")
+    check(all(shown(browser, f"o{v}") is not None for v in inside), f"{name}: operators of the open block are missing")
+    check(len(browser.find_elements(By.CSS_SELECTOR, "#graph .box")) == len(sides) + len(inside) - 1,
+          f"{name}: other blocks are not as they were")
+    check(browser.execute_script(CROSSINGS) == [], f"{name}: open, lines run through {browser.execute_script(CROSSINGS)}")
+    places = [browser.execute_script("return arguments[0].offsetTop", shown(browser, f"o{v}")) for v in inside]
+    forward, backward = places[:len(sides[block, "forward"])], places[len(sides[block, "forward"]):]
+    check(forward == sorted(forward) and backward == sorted(backward, reverse=True), f"{name}: the order is {places}")
+    hover(browser, shown(browser, f"o{inside[0]}"), 0.5)
+    check(data["ops"][inside[0]][0] in text(browser, "tip"), f"{name}: the operator's tip says '{text(browser, 'tip')}'")
+    box.click()
+    settle(browser)
+    check(shown(browser, f"o{inside[0]}") is None, f"{name}: a second click does not close the block")
+    # The same by keyboard: one box is reached by Tab, arrows move on, Enter opens and closes.
+    check(len(browser.find_elements(By.CSS_SELECTOR, '#graph .box[tabindex="0"]')) == 1, f"{name}: Tab stops more than once")
+    check(focused(browser) == f"b{block}forward", f"{name}: the focus is at '{focused(browser)}'")
+    ActionChains(browser).send_keys(Keys.ENTER).perform()
+    settle(browser)
+    check(shown(browser, f"o{inside[0]}") is not None, f"{name}: Enter does not open the block")
+    check(focused(browser) == f"b{block}forward", f"{name}: opening loses the focus to '{focused(browser)}'")
+    ActionChains(browser).send_keys(Keys.ARROW_DOWN).perform()
+    check(focused(browser) == f"o{inside[0]}", f"{name}: the arrow goes to '{focused(browser)}'")
+    ActionChains(browser).send_keys(Keys.ARROW_UP, Keys.ENTER).perform()
+    settle(browser)
+    check(shown(browser, f"o{inside[0]}") is None, f"{name}: Enter does not close the block")
+    ActionChains(browser).send_keys(Keys.ARROW_RIGHT).perform()
+    check(focused(browser).endswith("backward"), f"{name}: the right arrow goes to '{focused(browser)}'")
+    ActionChains(browser).send_keys(Keys.HOME).perform()
+    check(browser.execute_script("return document.activeElement.offsetTop") == 0, f"{name}: Home goes to '{focused(browser)}'")
 
 
 def check_zoom(browser, name):
@@ -255,6 +315,7 @@ def main():
         load(browser, f"{folder}/large.html")
         data = check_hover(browser, "large")
         check_lists(browser, "large", data)
+        check_graph(browser, "large", data)
         check_speed(browser, "large")
         check_quiet(browser, "large")
         load(browser, f"{folder}/hostile.html")

@@ -4,7 +4,7 @@
 (function () {
   // ---- data: arrays by position, as emit_page.c writes them ----
   const D = JSON.parse(document.getElementById('data').textContent);
-  const OP = { name: 0, kind: 1, cost: 2, workspace: 3, runs: 4, extra: 5, freed: 6, what: 7, from: 8, module: 9, source: 10 };
+  const OP = { name: 0, kind: 1, cost: 2, workspace: 3, runs: 4, extra: 5, freed: 6, what: 7, from: 8, module: 9, source: 10, block: 11, bytes: 12 };
   const LIFE = { tensor: 0, op: 1, what: 2, first: 3, last: 4, bytes: 5, offset: 6, handed: 7 };
   const RE = { op: 0, moment: 1, tensor: 2, freed: 3, goneFirst: 4, goneLast: 5, fullest: 6, held: 7, forOp: 8, forMoment: 9 };
   const CLASS = { fixed: 0, input: 1, kept: 2, passing: 3, again: 4, gradient: 5, workspace: 6 };
@@ -372,7 +372,7 @@
       current = m;
       showMoment();
       placeCursor();
-      drawGraphSoon();
+      showInGraph();
     }
   }
   function hold(m) {
@@ -576,173 +576,44 @@
   rank(OP.extra);
 
   // ---- graph ----
-  // Columns: forward operators after all they read; backward operators no further left than what they read of the
-  // forward pass, and right of those that read them. Lanes: as near as can be to that of an operand.
-  const nOps = D.ops.length;
-  const column = new Int32Array(nOps);
-  const lane = new Int32Array(nOps);
-  const isBack = D.ops.map((op) => op[OP.kind] >= 2);
-  const readers = D.ops.map(() => []);
-  D.ops.forEach((op, v) => op[OP.from].forEach((u) => readers[u].push(v)));
-  for (let v = 0; v < nOps; v++) {
-    if (!isBack[v]) {
-      for (const u of D.ops[v][OP.from]) { column[v] = Math.max(column[v], column[u] + 1); }
-    }
-  }
-  for (let v = nOps - 1; v >= 0; v--) {
-    if (isBack[v]) {
-      for (const u of D.ops[v][OP.from]) { if (!isBack[u]) { column[v] = Math.max(column[v], column[u]); } }
-      for (const r of readers[v]) { column[v] = Math.max(column[v], column[r] + 1); }
-    }
-  }
-  // What nothing reads, gradients of parameters for the most part, stands next to what it is made of.
-  for (let v = 0; v < nOps; v++) {
-    const made = D.ops[v][OP.from].filter((u) => isBack[u]);
-    if (isBack[v] && readers[v].length === 0 && made.length > 0) {
-      column[v] = Math.max(column[v], Math.min(...made.map((u) => column[u])) - 1);
-    }
-  }
-  const taken = new Set();
-  const lanes = [1, 1];
-  // Chains first, so that they stay straight; what nothing reads goes beside them.
-  const byUse = D.ops.map((op, v) => v).sort((a, b) => (readers[a].length === 0) - (readers[b].length === 0) || a - b);
-  for (const v of byUse) {
-    const side = isBack[v] ? 1 : 0;
-    const operand = D.ops[v][OP.from].find((u) => isBack[u] === isBack[v]);
-    const wanted = operand === undefined ? 0 : lane[operand];
-    for (let away = 0; ; away++) {
-      const free = [wanted - away, wanted + away].find((l) => l >= 0 && !taken.has(side + ':' + column[v] + ':' + l));
-      if (free !== undefined) {
-        lane[v] = free;
-        taken.add(side + ':' + column[v] + ':' + free);
-        break;
+  const SIDE = (op) => (op[OP.kind] >= 2 ? 1 : 0);
+  const graph = blocksGraph($('graph'), D.blocks, D.ops.map((op) => ({
+    name: op[OP.name], block: op[OP.block], side: SIDE(op), what: op[OP.what], from: op[OP.from],
+  })), {
+    kept: CLASS.kept,
+    again: CLASS.again,
+    size(inside, short) {
+      const made = bytes(inside.reduce((sum, v) => sum + D.ops[v][OP.bytes], 0));
+      return (inside.length > 1 && !short ? inside.length.toLocaleString('en') + ' ops, ' : '') + made;
+    },
+    tellOp(event, v) {
+      const op = D.ops[v];
+      const fate = op[OP.what] === CLASS.kept ? 'kept for backward' : op[OP.what] === CLASS.again ? 'computed again' : 'freed before backward';
+      const lines = [(op[OP.source] ? op[OP.source] + ': ' : '') + KINDS[op[OP.kind]] + (SIDE(op) === 1 ? '' : ', ' + fate),
+        bytes(op[OP.bytes]) + ' of outputs, ' + cost(op[OP.cost]) + (op[OP.workspace] > 0 ? ', workspace ' + bytes(op[OP.workspace]) : '')];
+      if (op[OP.runs] > 1) {
+        lines.push('runs ' + op[OP.runs] + ' times', why(events.get(v)[0]));
       }
-    }
-    lanes[side] = Math.max(lanes[side], lane[v] + 1);
-  }
-  const nColumns = Math.max(...column) + 1;
-  let transform = d3.zoomIdentity;
-  let pointed = -1;
-  const graph = $('graph');
-  graph.style.height = Math.max(150, Math.min(420, 30 * (lanes[0] + lanes[1] + 1) + 34)) + 'px';
-  function placing() {
-    const w = graph.clientWidth;
-    const h = graph.clientHeight;
-    const laneHeight = Math.min(30, (h - 30) / (lanes[0] + lanes[1] + 1));
-    const wide = ((w - 16) / nColumns) * transform.k;
-    const middle = 14 + lanes[0] * laneHeight + laneHeight / 2;
-    return {
-      w, h, wide, laneHeight,
-      x: (v) => 8 * transform.k + transform.x + column[v] * wide,
-      y: (v) => (isBack[v] ? middle + (lane[v] + 0.5) * laneHeight : middle - (lane[v] + 0.5) * laneHeight) + (h - 28 - (lanes[0] + lanes[1] + 1) * laneHeight) / 2,
-    };
-  }
-  function drawGraph() {
-    const { context, w } = prepare(graph);
-    const p = placing();
-    const seen = (v) => { const x = p.x(v); return x > -p.wide - 2 && x < w + 2; };
-    const nodeWidth = Math.max(1, p.wide - Math.min(10, p.wide * 0.28));
-    const running = D.moments[current][0];
-    const chosen = pointed >= 0 ? pointed : -1;
-    const edge = function (u, v) {
-      const x0 = p.x(u) + nodeWidth / 2;
-      const x1 = p.x(v) + nodeWidth / 2;
-      const y0 = p.y(u);
-      const y1 = p.y(v);
-      context.beginPath();
-      context.moveTo(x0, y0);
-      if (y0 === y1) {
-        const bend = Math.abs(x1 - x0) > 1.5 * p.wide ? p.laneHeight * 0.7 : 0;
-        context.quadraticCurveTo((x0 + x1) / 2, y0 + (isBack[v] ? bend : -bend), x1, y1);
-      } else {
-        context.bezierCurveTo((x0 + x1) / 2, y0, (x0 + x1) / 2, y1, x1, y1);
-      }
-      context.stroke();
-    };
-    for (let v = 0; v < nOps; v++) {
-      for (const u of D.ops[v][OP.from]) {
-        if (!seen(u) && !seen(v) && (p.x(u) < 0) === (p.x(v) < 0)) { continue; }
-        const saved = !isBack[u] && isBack[v];
-        const mine = u === chosen || v === chosen;
-        const what = D.ops[u][OP.what];
-        context.globalAlpha = mine ? 1 : chosen >= 0 ? 0.12 : saved ? 0.3 : 0.4;
-        context.lineWidth = mine ? 1.8 : 1;
-        context.strokeStyle = saved && (what === CLASS.kept || what === CLASS.again) ? color.classes[what] : mine ? color.ink : color.edge;
-        edge(u, v);
-      }
-    }
-    context.globalAlpha = 1;
-    const height = p.laneHeight * 0.66;
-    const named = p.wide > 74;
-    context.font = '11px system-ui, sans-serif';
-    context.textAlign = 'left';
-    for (let v = 0; v < nOps; v++) {
-      if (!seen(v)) { continue; }
-      const x = p.x(v);
-      const y = p.y(v) - height / 2;
-      context.fillStyle = color.classes[D.ops[v][OP.what]];
-      context.globalAlpha = chosen >= 0 && v !== chosen && !D.ops[v][OP.from].includes(chosen) && !D.ops[chosen][OP.from].includes(v) ? 0.4 : 1;
-      context.beginPath();
-      if (nodeWidth > 5) { context.roundRect(x, y, nodeWidth, height, Math.min(4, nodeWidth / 4)); } else { context.rect(x, y, nodeWidth, height); }
-      context.fill();
-      if (v === running || v === chosen) {
-        context.globalAlpha = 1;
-        context.lineWidth = 2;
-        context.strokeStyle = color.ink;
-        context.stroke();
-      }
-      if (named) {
-        context.save();
-        context.clip();
-        context.fillStyle = [CLASS.kept, CLASS.gradient].includes(D.ops[v][OP.what]) && !dark.matches ? '#ffffff' : '#101418';
-        context.fillText(D.ops[v][OP.name], x + 5, p.y(v) + 4);
-        context.restore();
-      }
-    }
-    context.globalAlpha = 1;
-  }
-  const drawGraphSoon = once(drawGraph);
-  const zoom = d3.zoom().scaleExtent([1, Math.max(1, (nColumns * 170) / 900)])
-    .on('zoom', function () {
-      const w = graph.clientWidth;
-      const t = d3.event.transform;
-      t.x = Math.min(0, Math.max(w - w * t.k, t.x));  // only sideways, and never past the ends
-      t.y = 0;
-      transform = t;
-      drawGraphSoon();
-    });
-  d3.select(graph).call(zoom);
-  function opAt(event) {
-    const box = graph.getBoundingClientRect();
-    const p = placing();
-    const x = event.clientX - box.left;
-    const y = event.clientY - box.top;
-    let best = -1;
-    let near = 8 + p.laneHeight / 2;
-    for (let v = 0; v < nOps; v++) {
-      const dx = Math.max(p.x(v) - x, 0, x - p.x(v) - Math.max(1, p.wide));
-      const d = Math.hypot(dx, p.y(v) - y);
-      if (d < near) { near = d; best = v; }
-    }
-    return best;
-  }
-  graph.addEventListener('mousemove', function (event) {
-    const v = opAt(event);
-    if (v !== pointed) {
-      pointed = v;
-      drawGraphSoon();
-    }
-    if (v < 0) { hideTip(); return; }
-    const op = D.ops[v];
-    const lines = [(op[OP.source] ? op[OP.source] + ': ' : '') + KINDS[op[OP.kind]] + (isBack[v] ? '' : ', ' + (op[OP.what] === CLASS.kept ? 'kept for backward' : op[OP.what] === CLASS.again ? 'computed again' : 'freed before backward')),
-      cost(op[OP.cost]) + (op[OP.workspace] > 0 ? ', workspace ' + bytes(op[OP.workspace]) : '')];
-    if (op[OP.runs] > 1) {
-      lines.push('runs ' + op[OP.runs] + ' times');
-      lines.push(why(events.get(v)[0]));
-    }
-    showTip(event, opName(v), lines);
+      showTip(event, opName(v), lines);
+    },
+    tellBlock(event, name, inside, side) {
+      const total = (field) => inside.reduce((sum, v) => sum + D.ops[v][field], 0);
+      const again = inside.filter((v) => D.ops[v][OP.runs] > 1);
+      const kept = inside.filter((v) => D.ops[v][OP.what] === CLASS.kept);
+      showTip(event, name, [
+        count(inside.length, 'operator', 'operators') + (side ? ', ' + side : ''),
+        bytes(total(OP.bytes)) + ' of outputs, ' + cost(total(OP.cost)),
+        ...(kept.length > 0 ? [kept.length + ' kept for backward'] : []),
+        ...(again.length > 0 ? [again.length + ' computed again, ' + cost(total(OP.extra)) + ' more'] : []),
+      ]);
+    },
+    hide: hideTip,
+    choose(v) {
+      hold(D.moments.findIndex(([op]) => op === v));
+      $('memory').scrollIntoView({ behavior: 'smooth' });
+    },
   });
-  graph.addEventListener('mouseleave', function () { pointed = -1; hideTip(); drawGraphSoon(); });
+  const showInGraph = once(() => graph.show(D.moments[current][0]));
   for (const c of [CLASS.kept, CLASS.passing, CLASS.again, CLASS.gradient]) {
     const li = make('li', '', { 2: 'kept for backward', 3: 'freed before backward', 4: 'computed again', 5: 'backward' }[c]);
     li.prepend(swatch(c));
@@ -774,13 +645,12 @@
       colors: ['transparent', color.ink], axisLineColor: color.soft, gridLineColor: color.faint,
       rangeSelectorPlotFillColor: color.classes[CLASS.kept], rangeSelectorPlotFillGradientColor: color.classes[CLASS.kept],
     });
-    drawGraphSoon();
   }
   dark.addEventListener('change', redraw);
-  window.addEventListener('resize', once(function () { g.resize(); drawArena(); placeCursor(); drawGraphSoon(); }));
+  window.addEventListener('resize', once(function () { g.resize(); drawArena(); placeCursor(); graph.draw(); }));
   drawArena();
   placeCursor();
   showMoment();
-  drawGraphSoon();
+  showInGraph();
   document.documentElement.dataset.ready = 'true';
 })();

@@ -334,7 +334,8 @@ static void test_page_in_the_callers_words(void **state)
     assert_non_null(strstr(page, "\"ways\":[[\"keep all\",\"\",1505,42],[\"by hand\",\"\\u003cb\\u003e\",900,50]]"));
     assert_non_null(strstr(page, "\"recipes\":[[\"Train\",\"x = \\u0022\\u003c/script\\u003e\\u0022\\u000a\",\"\"]]"));
     assert_non_null(strstr(page, "\"chosen\":\"the plan\""));
-    assert_non_null(strstr(page, "[],\"layers.3.\\u003cmlp\\u003e\",\"model.py:212\"]"));
+    assert_non_null(strstr(page, "[],\"layers.3.\\u003cmlp\\u003e\",\"model.py:212\",0,1500]"));
+    assert_non_null(strstr(page, "\"blocks\":[\"layers.3.\\u003cmlp\\u003e/addmm\"],"));
     assert_int_equal(ckm_emit_page_with(f, NULL, path, &err), CKM_OK);
     assert_non_null(strstr(contents(path), "\"recipes\":[],"));
     words.recipes = NULL;
