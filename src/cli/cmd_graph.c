@@ -22,7 +22,8 @@ static const cli_option options[] = {
      ".svg, .pdf or .png.",
      NULL, 0, 0, NULL},
     {"plot-network", 0, CLI_TEXT, offsetof(graph_settings, plot_network), "FILE",
-     "Draw the network itself, its layers and the shapes they produce.", NULL, 0, 0, NULL},
+     "Draw the network itself, on a page: a row for every block of layers, with the shape of its output.", NULL, 0, 0,
+     NULL},
 };
 
 static void print_row(const char *name, const char *value)

@@ -68,9 +68,7 @@ void ckm_i_dot_put_legend(FILE *to, const char *title, const ckm_i_dot_legend *r
     fputs("</tr></table>>;\n", to);
 }
 
-// `argv` has a place for the format.
-static ckm_status draw(const char **argv, int format_at, ckm_i_dot_put_fn put, const void *what, const char *path,
-                       ckm_error *err)
+ckm_status ckm_i_dot_draw(ckm_i_dot_put_fn put, const void *what, const char *path, ckm_error *err)
 {
     static const char *const format_arguments[] = {"-Tsvg", "-Tpdf", "-Tpng"};
     ckm_i_figure_format format;
@@ -84,22 +82,9 @@ static ckm_status draw(const char **argv, int format_at, ckm_i_dot_put_fn put, c
     CKM_I_TRY(ckm_i_plain_begin(&plain, err));
     put(script, what);
     ckm_i_plain_end(&plain);
-    argv[format_at] = format_arguments[format];
+    const char *const argv[] = {"dot", "-Kneato", "-n2", format_arguments[format], NULL};
     status = ckm_i_emit_run(argv, script, path, "graphviz", err);
 cleanup:
     fclose(script);
     return status;
-}
-
-ckm_status ckm_i_dot_draw(ckm_i_dot_put_fn put, const void *what, const char *path, ckm_error *err)
-{
-    // Graphs of thousands of nodes are laid out less carefully, but within seconds.
-    const char *argv[] = {"dot", "", "-Gnslimit=4", "-Gnslimit1=4", "-Gmclimit=0.5", NULL};
-    return draw(argv, 1, put, what, path, err);
-}
-
-ckm_status ckm_i_dot_draw_placed(ckm_i_dot_put_fn put, const void *what, const char *path, ckm_error *err)
-{
-    const char *argv[] = {"dot", "-Kneato", "-n2", "", NULL};  // nodes and edges are where the script says
-    return draw(argv, 3, put, what, path, err);
 }

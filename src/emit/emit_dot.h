@@ -18,11 +18,8 @@ typedef struct ckm_i_dot_legend {
 } ckm_i_dot_legend;
 void ckm_i_dot_put_legend(FILE *to, const char *title, const ckm_i_dot_legend *rows, int n);
 
-// Runs dot over what `put` writes.
+// Runs graphviz over what `put` writes: a script in which every node and edge has a place, "pos".
 typedef void (*ckm_i_dot_put_fn)(FILE *to, const void *what);
 ckm_status ckm_i_dot_draw(ckm_i_dot_put_fn put, const void *what, const char *path, ckm_error *err) CKM_NODISCARD;
-// The same for a script in which every node and edge has a place, "pos".
-ckm_status ckm_i_dot_draw_placed(ckm_i_dot_put_fn put, const void *what, const char *path,
-                                 ckm_error *err) CKM_NODISCARD;
 
 #endif

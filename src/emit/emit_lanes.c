@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The training graph on a page: a row for every block, forward on the left and running down, backward on the right and
+// The training graph, or a network alone, on a page: a row for every block, forward on the left and running down, backward on the right and
 // running up. What passes over rows runs in lanes beside the boxes. Places are worked out here; graphviz only draws them.
 #include "emit/emit_lanes.h"
 
@@ -22,14 +22,26 @@ static const char *const class_fill[CKM_EMIT_N_CLASSES] = {
     [CKM_EMIT_GRADIENT] = "#cdeade",
 };
 
+static const char layer_input[] = "#cdeade";
+static const char layer_with_parameters[] = "#cfe5f4";
+static const char layer_without[] = "#ffffff";
+
 // Points of a page.
-enum { BOX_WIDTH = 258, BOX_HEIGHT = 22, PITCH = 31, LANE = 9, GUTTER = 26, PORT = 6, ROUND = 4, LETTERS = 25 };
+enum { BOX_HEIGHT = 22, PITCH = 31, LANE = 9, GUTTER = 26, PORT = 6, ROUND = 4 };
+
+// A box, the part of it that its size takes, what stays free at its sides, and the letters that a name may have.
+typedef struct widths {
+    int box, size, margin, letters;
+} widths;
+static const widths of_two_columns = {258, 92, 7, 25};
+static const widths of_one_column = {440, 200, 11, 34};
 
 // The forward or the backward part of a block.
 typedef struct box {
     int32_t n_ops;
     int64_t bytes, cost;
     int32_t kinds[4], classes[CKM_EMIT_N_CLASSES];
+    int32_t inputs, with_parameters, last_op;  // of a network
 } box;
 
 // What one box hands to another.
@@ -44,7 +56,9 @@ enum { LEFT, MIDDLE, RIGHT, N_PLACES };
 
 typedef struct page {
     const ckm_dataflow *df;
-    const ckm_emit_facts *facts;  // may be NULL
+    const ckm_emit_facts *facts;      // may be NULL
+    const ckm_i_lanes_layer *layers;  // of every operator if this is a network, otherwise NULL
+    widths wide;
     ckm_i_emit_blocks blocks;
     box *boxes;            // [block][side]
     link *links;           // [from][to], boxes
@@ -83,6 +97,11 @@ static void gather_op(page *p, int32_t v)
     b->n_ops++;
     b->cost += op.cost;  // the sum of all costs is known to fit
     b->kinds[op.kind]++;
+    b->last_op = v;
+    if (p->layers != NULL) {
+        b->inputs += p->layers[v].is_input ? 1 : 0;
+        b->with_parameters += p->layers[v].has_parameters ? 1 : 0;
+    }
     if (p->facts != NULL) {
         b->classes[p->facts->ops[v].what]++;
     }
@@ -182,7 +201,7 @@ static double middle_width(const page *p)
 // The left edge of a box.
 static double left_of(const page *p, int32_t b)
 {
-    return b % N_SIDES == FORWARD ? 0 : BOX_WIDTH + middle_width(p);
+    return b % N_SIDES == FORWARD ? 0 : p->wide.box + middle_width(p);
 }
 
 static double row_y(int32_t b)
@@ -193,7 +212,8 @@ static double row_y(int32_t b)
 static double lane_x(const page *p, int place, int lane)
 {
     static const double step[N_PLACES] = {-LANE, LANE, LANE};
-    const double first[N_PLACES] = {-GUTTER / 2.0, BOX_WIDTH + GUTTER, 2 * BOX_WIDTH + middle_width(p) + GUTTER / 2.0};
+    const double first[N_PLACES] = {-GUTTER / 2.0, p->wide.box + GUTTER,
+                                    2 * p->wide.box + middle_width(p) + GUTTER / 2.0};
     return first[place] + step[place] * lane;
 }
 
@@ -247,16 +267,16 @@ static void put_link(FILE *to, const page *p, int32_t from, int32_t into)
     double way = into > from ? -1 : 1;
     fprintf(to, "  b%d -> b%d [", (int)from, (int)into);
     if (place < 0 && is_saved) {
-        point at[] = {{left_of(p, from) + BOX_WIDTH, row_y(from)}, {left_of(p, into), row_y(into)}};
+        point at[] = {{left_of(p, from) + p->wide.box, row_y(from)}, {left_of(p, into), row_y(into)}};
         put_path(to, at, 2);
     } else if (place < 0) {
-        double x = left_of(p, from) + BOX_WIDTH / 2.0;
+        double x = left_of(p, from) + p->wide.box / 2.0;
         point at[] = {{x, row_y(from) + way * BOX_HEIGHT / 2.0}, {x, row_y(into) - way * BOX_HEIGHT / 2.0}};
         put_path(to, at, 2);
     } else {
         double x = lane_x(p, place, p->lanes[place][lane_owner(p, place, from, into)]);
-        double start = left_of(p, from) + (x > left_of(p, from) ? BOX_WIDTH : 0);
-        double stop = left_of(p, into) + (x > left_of(p, into) ? BOX_WIDTH : 0);
+        double start = left_of(p, from) + (x > left_of(p, from) ? p->wide.box : 0);
+        double stop = left_of(p, into) + (x > left_of(p, into) ? p->wide.box : 0);
         point at[] = {{start, row_y(from) + way * PORT},
                       {x, row_y(from) + way * PORT},
                       {x, row_y(into) - way * PORT},
@@ -279,6 +299,13 @@ static void put_link(FILE *to, const page *p, int32_t from, int32_t into)
 // The colours of a block's operators, each as wide as its share of them.
 static void put_fill(FILE *to, const page *p, const box *b)
 {
+    if (p->layers != NULL) {
+        fprintf(to, "style=filled, fillcolor=\"%s\"",
+                b->inputs == b->n_ops    ? layer_input
+                : b->with_parameters > 0 ? layer_with_parameters
+                                         : layer_without);
+        return;
+    }
     if (p->facts == NULL) {
         int kind = CKM_OP_FORWARD;
         for (int k = 0; k < 4; k++) {
@@ -313,26 +340,34 @@ static void put_box(FILE *to, const page *p, int32_t at)
 {
     const box *b = &p->boxes[at];
     char name[512];
-    char cut[4 * LETTERS + 4];
+    char cut[4 * 64 + 4];
     char bytes[CKM_I_STYLE_TEXT];
     char cost[CKM_I_STYLE_TEXT];
     if (b->n_ops == 0) {
         return;
     }
+    ckm_i_style_bytes(b->bytes, bytes);
     ckm_i_emit_blocks_name(p->df, &p->blocks, at / N_SIDES, name, sizeof name);
-    fprintf(to, "  b%d [pos=\"%.1f,%.1f\", ", (int)at, left_of(p, at) + BOX_WIDTH / 2.0, row_y(at));
+    fprintf(to, "  b%d [pos=\"%.1f,%.1f\", ", (int)at, left_of(p, at) + p->wide.box / 2.0, row_y(at));
     put_fill(to, p, b);
     fprintf(to,
             ", label=<<table border=\"0\" cellborder=\"0\" cellspacing=\"0\" cellpadding=\"0\"><tr><td width=\"%d\" "
             "align=\"left\">",
-            BOX_WIDTH - 14 - 92);
-    ckm_i_dot_html(to, ckm_i_style_short(name, LETTERS, cut));
-    fputs("</td><td width=\"92\" align=\"right\">", to);
+            p->wide.box - 2 * p->wide.margin - p->wide.size);
+    ckm_i_dot_html(to, ckm_i_style_short(name, p->wide.letters, cut));
+    fprintf(to, "</td><td width=\"%d\" align=\"right\">", p->wide.size);
     if (b->n_ops > 1) {
-        fprintf(to, "%d ops, ", (int)b->n_ops);
+        fprintf(to, "%d %s, ", (int)b->n_ops, p->layers != NULL ? "layers" : "ops");
+    } else if (p->layers != NULL) {
+        ckm_i_dot_html(to, p->layers[b->last_op].kind);
+        fputs(p->layers[b->last_op].shape[0] != '\0' ? ", " : "", to);
     }
-    fprintf(to, "%s</td></tr></table>>, tooltip=\"", ckm_i_style_bytes(b->bytes, bytes));
+    fprintf(to, "%s</td></tr></table>>, tooltip=\"", p->layers != NULL ? p->layers[b->last_op].shape : bytes);
     ckm_i_dot_quote(to, name);
+    if (p->layers != NULL) {
+        fputs("\"];\n", to);
+        return;
+    }
     fprintf(to, "%s: %d operator%s, cost %s, %s of outputs", at % N_SIDES == BACKWARD ? ", backward" : "",
             (int)b->n_ops, b->n_ops == 1 ? "" : "s", ckm_i_style_cost(b->cost, ckm_dataflow_cost_unit(p->df), cost),
             bytes);
@@ -345,7 +380,7 @@ static void put_box(FILE *to, const page *p, int32_t at)
 static void put_heading(FILE *to, const page *p, int side, const char *text)
 {
     fprintf(to, "  heading%d [pos=\"%.1f,%.1f\", shape=plaintext, style=\"\", fontcolor=\"#555555\", label=\"%s\"];\n",
-            side, left_of(p, side) + BOX_WIDTH / 2.0, (double)PITCH, text);
+            side, left_of(p, side) + p->wide.box / 2.0, (double)PITCH, text);
 }
 
 static void put_legend(FILE *to, const page *p)
@@ -354,7 +389,17 @@ static void put_legend(FILE *to, const page *p)
     char cut[4 * 40 + 4];
     snprintf(title, sizeof title, "%s: %d operators in %d rows, each with the bytes of its outputs",
              ckm_i_style_short(ckm_dataflow_name(p->df), 40, cut), (int)ckm_dataflow_op_count(p->df), (int)p->blocks.n);
-    if (p->facts != NULL) {
+    if (p->layers != NULL) {
+        int32_t inputs = 0;
+        for (int32_t b = 0; b < n_boxes(p); b++) {
+            inputs += p->boxes[b].inputs;
+        }
+        snprintf(title, sizeof title, "%s: %d layers in %d rows, each with the shape of its output", cut,
+                 (int)(ckm_dataflow_op_count(p->df) - inputs), (int)p->blocks.n);
+        const ckm_i_dot_legend rows[] = {
+            {layer_input, "input"}, {layer_with_parameters, "with parameters"}, {layer_without, "without"}};
+        ckm_i_dot_put_legend(to, title, rows, 3);
+    } else if (p->facts != NULL) {
         const ckm_i_dot_legend rows[] = {
             {class_fill[CKM_EMIT_KEPT], "kept for backward"},
             {class_fill[CKM_EMIT_RECOMPUTED], "computed again"},
@@ -377,14 +422,16 @@ static void put_page(FILE *to, const void *what)
     const page *p = what;
     bool has_backward = false;
     ckm_i_dot_begin(to, ckm_dataflow_name(p->df));
-    fprintf(to, "  node [style=filled, width=%.3f, height=%.3f, fixedsize=true, margin=\"0\"];\n", BOX_WIDTH / 72.0,
+    fprintf(to, "  node [style=filled, width=%.3f, height=%.3f, fixedsize=true, margin=\"0\"];\n", p->wide.box / 72.0,
             BOX_HEIGHT / 72.0);
     put_legend(to, p);
     for (int32_t b = 0; b < n_boxes(p); b++) {
         put_box(to, p, b);
         has_backward = has_backward || (b % N_SIDES == BACKWARD && p->boxes[b].n_ops > 0);
     }
-    put_heading(to, p, FORWARD, "forward, downwards");
+    if (p->layers == NULL) {
+        put_heading(to, p, FORWARD, "forward, downwards");
+    }
     if (has_backward) {
         put_heading(to, p, BACKWARD, "backward, upwards");
     }
@@ -398,31 +445,43 @@ static void put_page(FILE *to, const void *what)
     fputs("}\n", to);
 }
 
-ckm_status ckm_i_lanes_draw(const ckm_dataflow *df, const ckm_emit_facts *facts, const char *path, ckm_error *err)
+static ckm_status draw(page *p, const char *path, ckm_error *err)
 {
-    page p = {.df = df, .facts = facts};
     ckm_status status = CKM_OK;
-    CKM_I_CHECK(ckm_i_emit_blocks_create(df, &p.blocks, err));
-    size_t n = (size_t)n_boxes(&p);
-    p.boxes = ckm_i_calloc(n, sizeof *p.boxes);
-    p.links = ckm_i_calloc(n * n, sizeof *p.links);
+    CKM_I_CHECK(ckm_i_emit_blocks_create(p->df, &p->blocks, err));
+    size_t n = (size_t)n_boxes(p);
+    p->boxes = ckm_i_calloc(n, sizeof *p->boxes);
+    p->links = ckm_i_calloc(n * n, sizeof *p->links);
     int *lanes = ckm_i_calloc(2 * N_PLACES * n, sizeof *lanes);
-    if (p.boxes == NULL || p.links == NULL || lanes == NULL) {
+    if (p->boxes == NULL || p->links == NULL || lanes == NULL) {
         status = ckm_i_error_memory(err);
         goto cleanup;
     }
-    for (int32_t v = 0; v < ckm_dataflow_op_count(df); v++) {
-        gather_op(&p, v);
+    for (int32_t v = 0; v < ckm_dataflow_op_count(p->df); v++) {
+        gather_op(p, v);
     }
     for (int place = 0; place < N_PLACES; place++) {
-        p.lanes[place] = lanes + 2 * (size_t)place * n;
-        assign_lanes(&p, place);
+        p->lanes[place] = lanes + 2 * (size_t)place * n;
+        assign_lanes(p, place);
     }
-    CKM_I_TRY(ckm_i_dot_draw_placed(put_page, &p, path, err));
+    CKM_I_TRY(ckm_i_dot_draw(put_page, p, path, err));
 cleanup:
     free(lanes);
-    free(p.links);
-    free(p.boxes);
-    ckm_i_emit_blocks_dispose(&p.blocks);
+    free(p->links);
+    free(p->boxes);
+    ckm_i_emit_blocks_dispose(&p->blocks);
     return status;
+}
+
+ckm_status ckm_i_lanes_draw(const ckm_dataflow *df, const ckm_emit_facts *facts, const char *path, ckm_error *err)
+{
+    page p = {.df = df, .facts = facts, .wide = of_two_columns};
+    return draw(&p, path, err);
+}
+
+ckm_status ckm_i_lanes_draw_network(const ckm_dataflow *df, const ckm_i_lanes_layer *layers, const char *path,
+                                    ckm_error *err)
+{
+    page p = {.df = df, .layers = layers, .wide = of_one_column};
+    return draw(&p, path, err);
 }

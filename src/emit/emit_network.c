@@ -1,91 +1,118 @@
 // SPDX-License-Identifier: Apache-2.0
-// A network as a picture: operators with the shapes they produce. Parameters are not drawn; what has any is tinted.
+// A network as a picture: its inputs and layers as the operators of a graph that has no backward pass, drawn by blocks.
+// Parameters are not drawn; what has any is tinted.
 #include <checkmate/emit.h>
 
 #include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 
+#include "base/alloc.h"
 #include "base/error.h"
-#include "emit/emit_dot.h"
+#include "emit/emit_lanes.h"
 
-static const char with_parameters[] = "#cfe5f4";
-static const char without_parameters[] = "#ffffff";
-static const char network_input[] = "#cdeade";
-
-static bool is_parameter(ckm_tensor_role role)
+// "64 × 56 × 56 × 256".
+static void write_shape(const ckm_shape *shape, char text[CKM_I_LANES_TEXT])
 {
-    return role == CKM_ROLE_PARAMETER || role == CKM_ROLE_STATE || role == CKM_ROLE_CONSTANT;
-}
-
-// "64 x 56 x 56 x 256".
-static void put_shape(FILE *to, const ckm_shape *shape)
-{
-    for (int32_t i = 0; i < shape->rank; i++) {
-        fprintf(to, "%s%lld", i > 0 ? " \xc3\x97 " : "", (long long)shape->dims[i]);
+    size_t used = 0;
+    text[0] = '\0';
+    for (int32_t i = 0; i < shape->rank && used < CKM_I_LANES_TEXT; i++) {
+        used += (size_t)snprintf(text + used, CKM_I_LANES_TEXT - used, "%s%lld", i > 0 ? " \xc3\x97 " : "",
+                                 (long long)shape->dims[i]);
     }
 }
 
-static void put_op(FILE *to, const ckm_graph *graph, int32_t v)
+static ckm_status add(ckm_dataflow *df, const ckm_dataflow_op *op, int32_t *of_tensor, const int32_t *outputs,
+                      ckm_error *err)
 {
-    ckm_graph_op_info op = ckm_graph_get_op(graph, v);
-    const char *fill = without_parameters;
-    for (int32_t i = 0; i < op.n_inputs; i++) {
-        if (op.inputs[i] >= 0 && ckm_graph_get_tensor(graph, op.inputs[i]).role == CKM_ROLE_PARAMETER) {
-            fill = with_parameters;
-        }
+    ckm_dataflow_op added = *op;
+    int32_t *made = ckm_i_malloc((size_t)op->n_outputs + 1, sizeof *made);
+    ckm_status status = CKM_OK;
+    if (made == NULL) {
+        return ckm_i_error_memory(err);
     }
-    fprintf(to, "  op%d [label=\"", (int)v);
-    ckm_i_dot_quote(to, op.name);
-    if (strcmp(op.name, op.kind) != 0) {
-        fputs("\\n", to);
-        ckm_i_dot_quote(to, op.kind);
+    for (int32_t i = 0; i < op->n_outputs; i++) {
+        const ckm_dataflow_tensor tensor = {op->name, 0, -1};
+        CKM_I_TRY(ckm_dataflow_add_tensor(df, &tensor, &made[i], err));
+        of_tensor[outputs[i]] = made[i];
     }
-    if (op.n_outputs > 0) {
-        ckm_graph_tensor_info out = ckm_graph_get_tensor(graph, op.outputs[0]);
-        fputs("  ", to);
-        put_shape(to, &out.shape);
-    }
-    fprintf(to, "\", fillcolor=\"%s\"];\n", fill);
+    added.outputs = made;
+    CKM_I_TRY(ckm_dataflow_add_op(df, &added, NULL, err));
+cleanup:
+    free(made);
+    return status;
 }
 
-static void put_network(FILE *to, const void *what)
+static ckm_status add_input(ckm_dataflow *df, const ckm_graph *graph, int32_t t, int32_t *of_tensor,
+                            ckm_i_lanes_layer *layer, ckm_error *err)
 {
-    const ckm_graph *graph = what;
-    const ckm_i_dot_legend rows[] = {
-        {network_input, "input"}, {with_parameters, "with parameters"}, {without_parameters, "without"}};
-    ckm_i_dot_begin(to, ckm_graph_name(graph));
-    ckm_i_dot_put_legend(to, ckm_graph_name(graph), rows, 3);
-    for (int32_t t = 0; t < ckm_graph_tensor_count(graph); t++) {
-        ckm_graph_tensor_info tensor = ckm_graph_get_tensor(graph, t);
-        if (tensor.role == CKM_ROLE_INPUT) {
-            fprintf(to, "  t%d [label=\"", (int)t);
-            ckm_i_dot_quote(to, tensor.name);
-            fputs("\\n", to);
-            put_shape(to, &tensor.shape);
-            fprintf(to, "\", fillcolor=\"%s\"];\n", network_input);
+    ckm_graph_tensor_info tensor = ckm_graph_get_tensor(graph, t);
+    const ckm_dataflow_op op = {.name = tensor.name, .recomputable = true, .n_outputs = 1};
+    *layer = (ckm_i_lanes_layer){.is_input = true, .kind = "input"};
+    write_shape(&tensor.shape, layer->shape);
+    return add(df, &op, of_tensor, &t, err);
+}
+
+static ckm_status add_layer(ckm_dataflow *df, const ckm_graph *graph, int32_t v, int32_t *of_tensor,
+                            ckm_i_lanes_layer *layer, ckm_error *err)
+{
+    ckm_graph_op_info info = ckm_graph_get_op(graph, v);
+    *layer = (ckm_i_lanes_layer){.kind = info.kind};
+    if (info.n_outputs > 0) {
+        ckm_graph_tensor_info out = ckm_graph_get_tensor(graph, info.outputs[0]);
+        write_shape(&out.shape, layer->shape);
+    }
+    int32_t *reads = ckm_i_malloc((size_t)info.n_inputs + 1, sizeof *reads);
+    if (reads == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    int32_t n_reads = 0;
+    for (int32_t i = 0; i < info.n_inputs; i++) {
+        int32_t t = info.inputs[i];
+        if (t < 0) {
+            continue;
+        }
+        layer->has_parameters |= ckm_graph_get_tensor(graph, t).role == CKM_ROLE_PARAMETER;
+        if (of_tensor[t] >= 0) {
+            reads[n_reads++] = of_tensor[t];
         }
     }
-    for (int32_t v = 0; v < ckm_graph_op_count(graph); v++) {
-        ckm_graph_op_info op = ckm_graph_get_op(graph, v);
-        put_op(to, graph, v);
-        for (int32_t i = 0; i < op.n_inputs; i++) {
-            if (op.inputs[i] < 0) {
-                continue;
-            }
-            ckm_graph_tensor_info tensor = ckm_graph_get_tensor(graph, op.inputs[i]);
-            if (tensor.producer >= 0) {
-                fprintf(to, "  op%d -> op%d;\n", (int)tensor.producer, (int)v);
-            } else if (!is_parameter(tensor.role)) {
-                fprintf(to, "  t%d -> op%d;\n", (int)op.inputs[i], (int)v);
-            }
-        }
-    }
-    fputs("}\n", to);
+    const ckm_dataflow_op op = {
+        .name = info.name, .recomputable = true, .n_inputs = n_reads, .inputs = reads, .n_outputs = info.n_outputs};
+    ckm_status status = add(df, &op, of_tensor, info.outputs, err);
+    free(reads);
+    return status;
 }
 
 ckm_status ckm_emit_network_figure(const ckm_graph *graph, const char *path, ckm_error *err)
 {
     CKM_I_NEED(graph, err);
     CKM_I_NEED(path, err);
-    return ckm_i_dot_draw(put_network, graph, path, err);
+    int32_t n_tensors = ckm_graph_tensor_count(graph);
+    int32_t n_ops = ckm_graph_op_count(graph);
+    int32_t n = 0;
+    ckm_dataflow *df = NULL;
+    ckm_status status = CKM_OK;
+    int32_t *of_tensor = ckm_i_malloc((size_t)n_tensors + 1, sizeof *of_tensor);
+    ckm_i_lanes_layer *layers = ckm_i_malloc((size_t)n_tensors + (size_t)n_ops + 1, sizeof *layers);
+    if (of_tensor == NULL || layers == NULL) {
+        status = ckm_i_error_memory(err);
+        goto cleanup;
+    }
+    CKM_I_TRY(ckm_dataflow_create(ckm_graph_name(graph), CKM_COST_FLOPS, 0, &df, err));
+    for (int32_t t = 0; t < n_tensors; t++) {
+        of_tensor[t] = -1;
+        if (ckm_graph_get_tensor(graph, t).role == CKM_ROLE_INPUT) {
+            CKM_I_TRY(add_input(df, graph, t, of_tensor, &layers[n++], err));
+        }
+    }
+    for (int32_t v = 0; v < n_ops; v++) {
+        CKM_I_TRY(add_layer(df, graph, v, of_tensor, &layers[n++], err));
+    }
+    CKM_I_TRY(ckm_dataflow_finish(df, err));
+    CKM_I_TRY(ckm_i_lanes_draw_network(df, layers, path, err));
+cleanup:
+    ckm_dataflow_free(df);
+    free(layers);
+    free(of_tensor);
+    return status;
 }

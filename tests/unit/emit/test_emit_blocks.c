@@ -128,6 +128,32 @@ static void test_rows(void **state)
     check_rows(chain_of(60, "all.%d", "all.%d:grad", ""), 60, 44);
 }
 
+// The picture of an SVG file, which is no larger than a page.
+static const char *page_in(const char *path)
+{
+    static char text[1 << 20];
+    double width;
+    double height;
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    assert_int_equal(fclose(file), 0);
+    const char *size = strstr(text, "<svg width=\"");
+    assert_non_null(size);
+    assert_int_equal(sscanf(size, "<svg width=\"%lfpt\" height=\"%lfpt\"", &width, &height), 2);
+    assert_true(width < 900 && height < 1600);
+    return text;
+}
+
+static int count(const char *text, const char *what)
+{
+    int n = 0;
+    for (const char *at = strstr(text, what); at != NULL; at = strstr(at + 1, what)) {
+        n++;
+    }
+    return n;
+}
+
 static void test_page(void **state)
 {
     (void)state;
@@ -136,24 +162,46 @@ static void test_page(void **state)
         skip();
     }
     scratch_stay stay;
-    static char text[1 << 20];
-    double width;
-    double height;
     scratch_enter(&stay);
+    // 462 operators took 2,900 by 7,594 points.
     ckm_dataflow *df = step_of("ResNet50");
     assert_int_equal(ckm_emit_graph_figure(df, "g.svg", NULL), CKM_OK);
-    FILE *file = fopen("g.svg", "rb");
-    assert_non_null(file);
-    text[fread(text, 1, sizeof text - 1, file)] = '\0';
-    assert_int_equal(fclose(file), 0);
-    // A page: 462 operators took 2,900 by 7,594 points.
-    const char *size = strstr(text, "<svg width=\"");
-    assert_non_null(size);
-    assert_int_equal(sscanf(size, "<svg width=\"%lfpt\" height=\"%lfpt\"", &width, &height), 2);
-    assert_true(width < 900 && height < 1600);
+    const char *text = page_in("g.svg");
     assert_non_null(strstr(text, ">ResNet50: 462 operators in 25 rows, each with the bytes of its outputs<"));
     assert_non_null(strstr(text, ">conv4_block6<"));
     ckm_dataflow_free(df);
+    scratch_leave(&stay);
+}
+
+static void test_page_of_a_network(void **state)
+{
+    (void)state;
+    if (system("command -v dot > /dev/null") != 0) {
+        print_message("SKIP: dot is not installed\n");
+        skip();
+    }
+    scratch_stay stay;
+    scratch_enter(&stay);
+    // A node for every layer took 405 by 7,478 points.
+    ckm_graph *network = NULL;
+    assert_int_equal(ckm_zoo_build("ResNet50", 2, NULL, &network, NULL), CKM_OK);
+    assert_int_equal(ckm_emit_network_figure(network, "n.svg", NULL), CKM_OK);
+    const char *text = page_in("n.svg");
+    assert_non_null(strstr(text, ">ResNet50: 176 layers in 25 rows, each with the shape of its output<"));
+    assert_non_null(strstr(text, ">12 layers, 2 \xc3\x97 56 \xc3\x97 56 \xc3\x97 256<"));
+    assert_non_null(strstr(text, ">conv, 2 \xc3\x97 112 \xc3\x97 112 \xc3\x97 64<"));
+    assert_non_null(strstr(text, ">input, 2 \xc3\x97 224 \xc3\x97 224 \xc3\x97 3<"));
+    // One row to the next, and no more: residual connections stay within their blocks.
+    assert_int_equal(count(text, "class=\"edge\""), 24);
+    ckm_graph_free(network);
+
+    // What a U-Net hands over its rows has an edge of its own.
+    assert_int_equal(ckm_zoo_build("vgg_unet", 2, NULL, &network, NULL), CKM_OK);
+    assert_int_equal(ckm_emit_network_figure(network, "n.svg", NULL), CKM_OK);
+    text = page_in("n.svg");
+    assert_int_equal(count(text, "class=\"node\""), 36);
+    assert_int_equal(count(text, "class=\"edge\""), 35 + 3);
+    ckm_graph_free(network);
     scratch_leave(&stay);
 }
 
@@ -163,6 +211,7 @@ int main(void)
         cmocka_unit_test(test_blocks_of_a_network),
         cmocka_unit_test(test_rows),
         cmocka_unit_test(test_page),
+        cmocka_unit_test(test_page_of_a_network),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
