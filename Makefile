@@ -2,6 +2,7 @@
 # Front door of the CMake build. `make help` lists what there is.
 #   BUILD=build   where to build      JOBS=n      parallel jobs (default: all processors)
 #   PREFIX=/usr/local, DESTDIR=       where `make install` puts things
+#   TESTS="-R NAME"                   arguments for ctest; without, `make test` runs all tests
 #   CKM_NO_SETUP=1                    never install packages; say what is missing instead
 BUILD  ?= build
 PREFIX ?= /usr/local
@@ -38,7 +39,7 @@ demo: setup-demo build
 test: setup-test
 	@$(CONFIGURE) -DCKM_BUILD_TESTS=ON
 	@cmake --build $(BUILD) --parallel $(JOBS)
-	@cd $(BUILD) && ctest --output-on-failure --no-tests=error --parallel $(JOBS)
+	@cd $(BUILD) && ctest --output-on-failure --no-tests=error --parallel $(JOBS) $(TESTS)
 
 check: test
 

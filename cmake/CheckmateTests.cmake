@@ -8,7 +8,7 @@
 #   tests/faults/                 makes allocations, forks and threads of a program fail one by one (fault_sweep.c)
 #   tests/fuzz/fuzz_*.c           fuzz targets; tests/fuzz/corpus/<name>/ is replayed
 #   tests/fuzz/support/*.c        what they share: files, mutators
-# A test whose name ends in _slow gets the label slow besides. Exit status 77 means skipped.
+# Exit status 77 means skipped.
 
 set(tests_dir "${PROJECT_SOURCE_DIR}/tests")
 set(shared_data_dir "${PROJECT_SOURCE_DIR}/../shared/data")
@@ -27,9 +27,12 @@ target_compile_definitions(checkmate_test_flags INTERFACE
     "CKM_BINARY_DIR=\"${PROJECT_BINARY_DIR}\"")
 target_link_libraries(checkmate_test_flags INTERFACE checkmate_flags checkmate_static ${library_dependencies})
 
+# Those that take half a minute or more under sanitizers, for the size of what they solve and not for what they call.
+set(slow_tests bug_many_nodes_take_long bug_large_chain test_neighbourhood test_solve_stage_bound)
+
 # Registers a test; `labels` is a list.
 function(checkmate_register name timeout labels)
-    if(name MATCHES "_slow$")
+    if(name IN_LIST slow_tests)
         list(APPEND labels slow)
     endif()
     set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${timeout} SKIP_RETURN_CODE 77

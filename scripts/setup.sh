@@ -88,6 +88,7 @@ need_ci() {
     need clang-format-14 have_command clang-format-14
     need clang-tidy-14 have_command clang-tidy-14
     # For trying completion.
+    need ccache have_command ccache
     need zsh have_command zsh
     need fish have_command fish
     need python3-venv python3_has venv

@@ -17,8 +17,8 @@ fi
 if grep -q checkmate_generate "$build/Makefile" 2>/dev/null; then
     cmake --build "$build" --target checkmate_generate >/dev/null
 fi
-if [ $# -gt 0 ]; then
-    printf '%s\0' "$@"
-else
-    find src -name '*.c' ! -name "$unread" -print0
-fi | xargs -0 -n 4 -P "$(nproc)" clang-tidy-14 --quiet -p "$build"
+if [ $# -eq 0 ]; then
+    # shellcheck disable=SC2046 # the tree's names have no spaces
+    set -- $(find src -name '*.c' ! -name "$unread")
+fi
+python3 scripts/tidy_files.py "$build" "$@"

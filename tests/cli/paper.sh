@@ -20,6 +20,15 @@ sh "$source/scripts/paper/devices.sh" --again V100 2> err.txt || fail "devices.s
 [ "$(sort whole.csv)" = "$(sort "$csv")" ] || fail "--again V100 did not bring the row back"
 sh "$source/scripts/paper/devices.sh" --wrong 2> err.txt && fail "a wrong argument is accepted"
 
+# Where git does not answer, the rows say that the commit is unknown.
+mkdir -p bin
+printf '#!/bin/sh\nexit 127\n' > bin/git
+chmod +x bin/git
+rm "$csv"
+PATH=$PWD/bin:$PATH sh "$source/scripts/paper/devices.sh" 2> err.txt || fail "devices.sh without git: $(cat err.txt)"
+head -n 1 "$csv" | grep -q '^# commit unknown; ' || fail "without git, the first line is $(head -n 1 "$csv")"
+cp whole.csv "$csv"
+
 # Rows of another program, of another processor, or of nobody knows what are not kept.
 for other in 's/program [0-9a-f]*;/program 0123456789ab;/' 's/[0-9]* processors/99 processors/' 1d; do
     sed -e "$other" -e '3s/,[0-9.]*,\([^,]*\)$/,12345.6,\1/' whole.csv > "$csv"

@@ -1,0 +1,55 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# The checks that take too long for every change; .ci/run does one of them each time, in turn.
+# Usage: scripts/nightly.sh [PART...]      (default: all)
+#   wheel      the wheel and the sdist are made, installed and tried
+#   packages   the Debian packages are made, and tried in a fresh system (needs root)
+#   bare       make demo and make test in a bare Debian 12 (needs root)
+set -eu
+cd "$(dirname "$0")/.."
+[ $# -gt 0 ] || set -- wheel packages bare
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+trap 'exit 1' HUP INT TERM
+
+# part COMMAND...: its status, but for 77, where it has said what it lacks.
+part() {
+    status=0
+    "$@" || status=$?
+    [ "$status" -ne 77 ] || { echo "SKIPPED: see above"; return 77; }
+    return "$status"
+}
+
+wheel() {
+    CKM_WHEEL_TOOLS=$work/wheel-tools part sh scripts/wheel.sh "$work/dist" || return $?
+    sh scripts/check_wheel.sh "$work"/dist/*.whl || return 1
+    CKM_WHEEL_TOOLS=$work/wheel-tools sh scripts/sdist.sh "$work/dist" || return 1
+    python3 -m venv "$work/sdist" || return 1
+    "$work/sdist/bin/pip" install -q "$work"/dist/*.tar.gz pytest==9.2.0 >"$work/pip.log" 2>&1 || { tail -n 40 "$work/pip.log"; return 1; }
+    (cd python && "$work/sdist/bin/python" -m pytest -p no:cacheprovider -rs tests/test_program.py tests/test_package.py tests/test_solver.py)
+}
+
+packages() {
+    git rev-parse --verify -q HEAD >/dev/null || { echo "SKIPPED: packages are made from a commit, and this is not a git checkout"; return 77; }
+    [ "$(id -u)" -eq 0 ] || { echo "SKIPPED: a fresh system needs root"; return 77; }
+    sh scripts/setup.sh package || return 1
+    sh scripts/deb.sh "$work/packages" || return 1
+    part sh scripts/check_deb.sh "$work/packages"
+}
+
+bare() {
+    part sh scripts/check_bare.sh both
+}
+
+for name in "$@"; do
+    case $name in
+    wheel | packages | bare) ;;
+    *) echo "usage: nightly.sh [wheel|packages|bare]..." >&2; exit 2 ;;
+    esac
+done
+for name in "$@"; do
+    echo "== $name"
+    status=0
+    $name || status=$?
+    [ "$status" -eq 0 ] || [ "$status" -eq 77 ] || { echo "nightly.sh: $name fails" >&2; exit 1; }
+done
