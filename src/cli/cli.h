@@ -19,6 +19,9 @@ enum {
 typedef enum cli_type {
     CLI_FLAG,      // bool
     CLI_TEXT,      // const char *
+    CLI_INPUT,     // the same: a file or folder that is read
+    CLI_OUTPUT,    // the same: a file to write, '-' for standard output
+    CLI_FIGURE,    // the same: a figure to write
     CLI_INTEGER,   // int64_t in [min, max]
     CLI_REAL,      // double, at least min
     CLI_FRACTION,  // double, "0.01" or "1%", at least min
@@ -96,6 +99,12 @@ int cli_parse(const cli_command *command, void *settings, char **argv, int argc,
 void cli_print_help(const cli_command *command);
 void cli_print_overview(FILE *to);
 const char *cli_exit_statuses(const cli_command *command);  // lines "N  meaning"
+
+// The files that a command line names (cli_files.c). The first compares all outputs with each other and with what is read:
+// a file named twice is wrong usage. The second tries whether each output can be written. Both report and give the exit
+// status, or -1 to go on, and are called before anything runs; `train` in several processes calls the second itself.
+int cli_files_check(const cli_command *command, const void *settings, char *const *arguments, int n_arguments);
+int cli_files_try(const cli_command *command, const void *settings);
 
 // Called first by commands that compute with threads (cli_openmp.c). May start the program anew.
 void cli_openmp_settle(char **argv);

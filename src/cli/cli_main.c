@@ -34,6 +34,12 @@ static int run_command(const cli_command *command, char **argv, int argc)
         memcpy(settings, command->defaults, command->settings_size);
     }
     int outcome = cli_parse(command, settings, argv, argc, &n_arguments);
+    if (outcome < 0) {
+        outcome = cli_files_check(command, settings, argv, n_arguments);
+    }
+    if (outcome < 0 && strcmp(command->name, "train") != 0) {
+        outcome = cli_files_try(command, settings);
+    }
     return outcome >= 0 ? outcome : command->run(command, settings, argv, n_arguments);
 }
 

@@ -21,7 +21,7 @@ const cli_option cli_model_options[CLI_N_MODEL_OPTIONS] = {
      "Detail of the training graph: 'layer', one forward and one backward operator per layer, as in the Checkmate "
      "paper; 'op', what a step really runs: one operator per gradient, views, in-place work.",
      "op", 0, 0, granularities},
-    {"costs", 0, CLI_TEXT, offsetof(cli_model_settings, costs), "WHAT",
+    {"costs", 0, CLI_INPUT, offsetof(cli_model_settings, costs), "WHAT",
      "Costs of operators: 'flops', multiply-accumulates (MACs) as the paper counts them; a checkmate-profile FILE of "
      "measured times; or 'device:NAME', times that a device model predicts ('checkmate devices' lists the models).",
      "flops", 0, 0, NULL},

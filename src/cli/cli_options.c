@@ -81,6 +81,9 @@ static const char *store(const cli_option *option, char *place, const char *text
         *(bool *)to = true;
         return NULL;
     case CLI_TEXT:
+    case CLI_INPUT:
+    case CLI_OUTPUT:
+    case CLI_FIGURE:
         *(const char **)to = text;
         return NULL;
     case CLI_INTEGER:

@@ -44,7 +44,7 @@ static const cli_option options[] = {
      NULL, 0, 0, NULL},
     {"threads", 'j', CLI_INTEGER, offsetof(devices_settings, threads), "N", "Number of threads to measure with.",
      "one per processor", 1, 1024, NULL},
-    {"output", 'o', CLI_TEXT, offsetof(devices_settings, output), "FILE",
+    {"output", 'o', CLI_OUTPUT, offsetof(devices_settings, output), "FILE",
      "Write the measured device to FILE instead, to be used as 'device:FILE'; '-' is standard output.",
      "a file in the cache folder", 0, 0, NULL},
 };

@@ -15,13 +15,13 @@ typedef struct graph_settings {
 static const graph_settings defaults = {CLI_MODEL_DEFAULTS, NULL, NULL, NULL};
 
 static const cli_option options[] = {
-    {"output", 'o', CLI_TEXT, offsetof(graph_settings, output), "FILE",
+    {"output", 'o', CLI_OUTPUT, offsetof(graph_settings, output), "FILE",
      "Write the graph in checkmate-graph JSON to FILE, '-' for standard output.", NULL, 0, 0, NULL},
-    {"plot", 0, CLI_TEXT, offsetof(graph_settings, plot), "FILE",
+    {"plot", 0, CLI_FIGURE, offsetof(graph_settings, plot), "FILE",
      "Draw the graph with graphviz, on a page: a row for every block of operators, forward and backward. FILE ends in "
      ".svg, .pdf or .png.",
      NULL, 0, 0, NULL},
-    {"plot-network", 0, CLI_TEXT, offsetof(graph_settings, plot_network), "FILE",
+    {"plot-network", 0, CLI_FIGURE, offsetof(graph_settings, plot_network), "FILE",
      "Draw the network itself, on a page: a row for every block of layers, with the shape of its output.", NULL, 0, 0,
      NULL},
 };

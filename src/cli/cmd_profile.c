@@ -33,7 +33,7 @@ static const char *const optimizers[] = {"none", "sgd", "adam", "adamw", NULL};
 
 #define AT(member) offsetof(profile_settings, member)
 static const cli_option options[] = {
-    {"output", 'o', CLI_TEXT, AT(output), "FILE",
+    {"output", 'o', CLI_OUTPUT, AT(output), "FILE",
      "Write the profile (checkmate-profile JSON) to FILE, '-' for standard output. Without this option, the profile "
      "is kept where 'train' looks for it.",
      NULL, 0, 0, NULL},
@@ -210,9 +210,6 @@ static int run(const cli_command *command, const void *settings, char **argument
     const char *problem = s->fit != NULL ? read_batches(s->fit, batches, &n) : NULL;
     if (problem != NULL) {
         return cli_usage_error(command, "--fit %s, got '%s'", problem, s->fit);
-    }
-    if (s->json && s->output != NULL && strcmp(s->output, "-") == 0) {
-        return cli_usage_error(command, "--json and '-o -' both want standard output");
     }
     cli_stop_at_once();
     ckm_status status = CKM_OK;

@@ -14,7 +14,7 @@ typedef struct report_settings {
 static const report_settings defaults = {CLI_MODEL_DEFAULTS, NULL, NULL};
 
 static const cli_option options[] = {
-    {"output", 'o', CLI_TEXT, offsetof(report_settings, output), "FILE",
+    {"output", 'o', CLI_OUTPUT, offsetof(report_settings, output), "FILE",
      "Required. File to write. For the page, '-' is standard output; for a figure, the name ends in .svg, .pdf or "
      ".png.",
      NULL, 0, 0, NULL},
@@ -55,6 +55,10 @@ static int run(const cli_command *command, const void *settings, char **argument
         return outcome;
     }
     outcome = cli_planned_load(command, &s->model, arguments, n_arguments, &planned);
+    if (outcome < 0) {
+        char *found[] = {planned.graph_name};  // beside the schedule, where it was not named
+        outcome = cli_files_check(command, settings, found, 1);
+    }
     if (outcome < 0) {
         ckm_status status = s->figure != NULL ? ckm_emit_figure(planned.facts, s->figure, s->output, &err)
                                               : ckm_emit_page(planned.facts, planned.graph_name, planned.schedule_name,

@@ -47,9 +47,9 @@ static const cli_option options[] = {
     {"time-limit", 't', CLI_REAL, offsetof(solve_settings, limits.time_limit_seconds), "S",
      "Wall time in seconds; when it is over, the best schedule found is the result. 0 means no limit.", "60", 0, 0,
      NULL},
-    {"output", 'o', CLI_TEXT, offsetof(solve_settings, output), "FILE",
+    {"output", 'o', CLI_OUTPUT, offsetof(solve_settings, output), "FILE",
      "Write the schedule in checkmate-schedule JSON to FILE, '-' for standard output.", NULL, 0, 0, NULL},
-    {"plot", 0, CLI_TEXT, offsetof(solve_settings, plot), "FILE",
+    {"plot", 0, CLI_FIGURE, offsetof(solve_settings, plot), "FILE",
      "Draw the course of the search with gnuplot: the cost of the best schedule and the bound over time. FILE ends "
      "in .svg, .pdf or .png.",
      NULL, 0, 0, NULL},
@@ -308,9 +308,6 @@ static int run(const cli_command *command, const void *settings, char **argument
     ckm_error err = CKM_ERROR_INIT;
     (void)n_arguments;
     int outcome = read_budget(command, s->budget, &t.budget);
-    if (outcome < 0 && s->json && s->output != NULL && strcmp(s->output, "-") == 0) {
-        outcome = cli_usage_error(command, "--json and '-o -' both want standard output");
-    }
     if (outcome < 0) {
         outcome = cli_check_strategy(command, s->strategy);
     }

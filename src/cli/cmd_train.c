@@ -35,7 +35,7 @@ static const char *const policies[] = {"stop", "continue", NULL};
 #define AT(member) offsetof(train_settings, member)
 
 static const cli_option data_options[] = {
-    {"data", 'd', CLI_TEXT, AT(data), "DIR",
+    {"data", 'd', CLI_INPUT, AT(data), "DIR",
      "Required. A folder with training data: MNIST's IDX files; CIFAR-10 or CIFAR-100 in binary form; x.npy and "
      "y.npy; or one subfolder of PNG or JPEG images per class. The format is detected. Or the word 'synthetic', for "
      "generated data that a network can learn.",
@@ -135,25 +135,25 @@ static const cli_option training_options[] = {
 };
 
 static const cli_option file_options[] = {
-    {"save", 0, CLI_TEXT, AT(save), "FILE",
+    {"save", 0, CLI_OUTPUT, AT(save), "FILE",
      "Write parameters, optimizer state and the position in training to FILE (safetensors) at the end, on Ctrl-C and "
      "on SIGTERM. Only a complete new file replaces the old one.",
      NULL, 0, 0, NULL},
     {"save-every", 0, CLI_INTEGER, AT(save_every), "N", "Save after every N steps as well as at the end.",
      "after every epoch", 1, INT64_C(1) << 40, NULL},
-    {"resume", 0, CLI_TEXT, AT(resume), "FILE",
+    {"resume", 0, CLI_INPUT, AT(resume), "FILE",
      "Continue from FILE, written by --save, bit for bit as if training had not been interrupted. The budget and the "
      "schedule may differ.",
      NULL, 0, 0, NULL},
-    {"weights", 0, CLI_TEXT, AT(weights), "FILE",
+    {"weights", 0, CLI_INPUT, AT(weights), "FILE",
      "Start from the weights in a safetensors FILE, matched by name. Weights in an ONNX model's own file are used "
      "without this option.",
      NULL, 0, 0, NULL},
-    {"export", 0, CLI_TEXT, AT(export_to), "FILE",
+    {"export", 0, CLI_OUTPUT, AT(export_to), "FILE",
      "Write the trained weights to FILE as safetensors or, if the model is an ONNX file and the name of FILE ends in "
      ".onnx, as a copy of the model with these weights.",
      NULL, 0, 0, NULL},
-    {"log", 0, CLI_TEXT, AT(log), "FILE", "Write one JSON object per step to FILE.", NULL, 0, 0, NULL},
+    {"log", 0, CLI_OUTPUT, AT(log), "FILE", "Write one JSON object per step to FILE.", NULL, 0, 0, NULL},
     {"json", 0, CLI_FLAG, AT(json), NULL, "Print the result as one JSON object.", NULL, 0, 0, NULL},
     {"verbose", 'v', CLI_FLAG, AT(verbose), NULL, "Also report on solving and saving.", NULL, 0, 0, NULL},
 };
@@ -165,7 +165,7 @@ static const cli_option model_options[] = {
      "1, what the ONNX file fixes, or that of --resume", 1, INT64_C(1) << 40, NULL},
     {"input-shape", 0, CLI_SHAPE, AT(model.input_shape), "H,W,C",
      "Shape of the input without the batch: height, width, channels.", "the network's own", 0, 0, NULL},
-    {"costs", 0, CLI_TEXT, AT(model.costs), "WHAT",
+    {"costs", 0, CLI_INPUT, AT(model.costs), "WHAT",
      "Costs of operators, for choosing what to compute again: 'measured', times on this machine, measured once and "
      "kept for later runs with the same network, batch and threads; 'flops', multiply-accumulates (MACs); a "
      "checkmate-profile FILE; or 'device:NAME', times that a device model predicts.",
@@ -382,6 +382,9 @@ static int run(const cli_command *command, const void *settings, char **argument
     outcome = check_input(s->weights);
     if (outcome < 0) {
         outcome = check_input(s->resume);
+    }
+    if (outcome < 0 && (ranks == NULL || ranks->rank == 0)) {
+        outcome = cli_files_try(command, s);
     }
     outcome = cli_ranks_settle(ranks, outcome);
     if (outcome < 0) {

@@ -82,7 +82,8 @@ pages_values pages_option_values(const cli_option *option)
             add_word(&values, option->choices[i], strlen(option->choices[i]));
         }
     }
-    if (option->type != CLI_TEXT) {
+    if (option->type != CLI_TEXT && option->type != CLI_INPUT && option->type != CLI_OUTPUT &&
+        option->type != CLI_FIGURE) {
         return values;
     }
     values.files = strcmp(option->value, "FILE") == 0 || strstr(option->help, "profile FILE") != NULL;
