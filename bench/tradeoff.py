@@ -12,7 +12,7 @@ Curve = tuple[str, str, int, Sequence[tuple[float, float]]]
 
 
 def draw(title: str, x_label: str, y_label: str, curves: Sequence[Curve], path: pathlib.Path) -> None:
-    """The last curve is ours and drawn thick; curves without points are left out. Times that differ much are drawn by their logarithm."""
+    """The last curve is ours and drawn thick; curves without points are left out, and a single point has no line. Times that differ much are drawn by their logarithm."""
     drawn = [curve for curve in curves if curve[3]]
     times = [y for *_, points in drawn for _, y in points]
     script = [f'set terminal svg size 640,470 dynamic font "DejaVu Sans,12" background "#ffffff"\nset output "{path}"',
@@ -28,6 +28,7 @@ def draw(title: str, x_label: str, y_label: str, curves: Sequence[Curve], path: 
     for i, (label, colour, point, points) in enumerate(drawn):
         script += [f"$curve{i} << END", *(f"{x} {y}" for x, y in sorted(points)), "END"]
         width = 2.5 if i == len(drawn) - 1 else 1
-        plots.append(f'$curve{i} using 1:2 with linespoints linewidth {width} linecolor rgb "{colour}" pointtype {point} pointsize 1.1 title "{label}"')
+        how = "linespoints" if len(points) > 1 else "points"
+        plots.append(f'$curve{i} using 1:2 with {how} linewidth {width} linecolor rgb "{colour}" pointtype {point} pointsize 1.1 title "{label}"')
     script.append("plot " + ", ".join(plots))
     subprocess.run(["gnuplot"], input="\n".join(script) + "\n", text=True, check=True)

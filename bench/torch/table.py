@@ -173,7 +173,8 @@ def ours(row: Row) -> str:
 def draw(case: str, rows: list[Row], path: pathlib.Path) -> None:
     curves = [(label, colour, point, [(megabytes(r), relative(r)) for r in rows if r["method"] == method])
               for method, (label, colour, point) in STYLES.items()]  # fmt: skip
-    tradeoff.draw(title(case), "physical peak (MB)", "step time / eager", curves, path)
+    compiled = ", Inductor" if "inductor" in path.stem else ""
+    tradeoff.draw(title(case) + compiled, "physical peak (MB)", "step time / eager", curves, path)
 
 
 def main() -> int:

@@ -19,7 +19,8 @@ set grid ytics linecolor rgb "#dddddd" linetype 1
 set xrange [-0.6:3.6]
 set yrange [0:*]
 set offsets 0, 0, graph 0.12, 0
-set xtics ("all" 0, "√n or AP" 1, "greedy" 2, "optimal" 3)
+set style textbox opaque noborder margins 0.2,0.2
+set xtics scale 0 ("all" 0, "√n or AP" 1, "greedy" 2, "optimal" 3)
 set ylabel "largest batch" offset 1.5,0
 set label 1 "■ paper" at screen 0.06,0.035 textcolor rgb "#777777"
 set label 2 "■ here, by the accounting of the paper's artifact" at screen 0.15,0.035 textcolor rgb "#0072B2"
@@ -55,9 +56,9 @@ set title "$title"
 plot "$data" using (\$1 - 0.2):2:(0.36) with boxes linecolor rgb "#999999" notitle, \
      "$data" using (\$1 + 0.2):3:(0.36) with boxes linecolor rgb "#0072B2" notitle, \
      "$data" using (\$1 - 0.02):4:(0.44):(0) with vectors nohead linewidth 2.5 linecolor rgb bound notitle, \
-     "$data" using (\$1 - 0.03):2:2 with labels right offset 0,0.6 font ",11" textcolor rgb "#555555" notitle, \
-     "$data" using (\$1 + 0.05):5:3 with labels left offset 0,0.7 font ",11" textcolor rgb "#0072B2" notitle, \
-     "$data" using (\$4 > \$3 ? \$1 - 0.06 : NaN):4:4 with labels right font ",11" textcolor rgb bound notitle
+     "$data" using (\$1 - 0.03):2:2 with labels right offset 0,0.7 boxed font ",11" textcolor rgb "#555555" notitle, \
+     "$data" using (\$1 + 0.05):5:3 with labels left offset 0,0.7 boxed font ",11" textcolor rgb "#0072B2" notitle, \
+     "$data" using (\$4 > \$3 ? \$1 - 0.06 : NaN):4:4 with labels right boxed font ",11" textcolor rgb bound notitle
 unset ylabel
 unset label
 END

@@ -37,7 +37,10 @@ panel() {
             unit = 10 ^ int(log(step) / log(10))
             if (unit > step) unit /= 10
             print unit * (step / unit < 1.5 ? 1 : step / unit < 3.5 ? 2 : step / unit < 7.5 ? 5 : 10) }' "$csv")
-    printf 'set title "%s"\nset xtics %s\nplot ' "$4" "$tics"
+    # Room over the highest marks.
+    top=$(awk -F, -v n="$2" -v b="$3" -v c="$1" '$1 == n && $2 == b && $3 == c && $10 != "" && $10 > most { most = $10 }
+        END { print 130 * most }' "$csv")
+    printf 'set title "%s"\nset xtics %s\nset yrange [-0.12:%s]\nplot ' "$4" "$tics" "$top"
     echo "$styles" | while IFS='|' read -r strategy title colour point; do
         data=$temporary/$1-$2-$strategy
         rows "$1" "$2" "$3" "$strategy" 10 > "$data"

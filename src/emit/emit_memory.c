@@ -116,6 +116,36 @@ static void put_peak(FILE *to, const ckm_emit_facts *f)
     }
 }
 
+// Where the budget's label stands, at which it ends: as far to the right as neither the memory in use nor the line without
+// rematerialization runs through it, nor the line between the passes. Left of everything: nowhere.
+static int64_t free_place(const ckm_emit_facts *f, double top_bytes)
+{
+    int64_t n_ops = ckm_dataflow_op_count(f->df);
+    int64_t wide = f->n_moments / 6 + 1;  // of the label
+    double high = (double)f->budget_bytes + 0.06 * top_bytes;
+    int64_t clear = 0;
+    for (int64_t m = f->n_moments - 1; m >= 0; m--) {
+        // A step of the line begins where the one before ends.
+        bool crossed = m == f->turn_moment;
+        for (int64_t i = m - 1; i <= m && !crossed; i++) {
+            if (i >= 0 && i < n_ops) {
+                double low = (double)(i > 0 && f->baseline_bytes[i - 1] < f->baseline_bytes[i]
+                                          ? f->baseline_bytes[i - 1]
+                                          : f->baseline_bytes[i]);
+                double most = (double)(i > 0 && f->baseline_bytes[i - 1] > f->baseline_bytes[i]
+                                           ? f->baseline_bytes[i - 1]
+                                           : f->baseline_bytes[i]);
+                crossed = low < high && most > (double)f->budget_bytes;
+            }
+        }
+        clear = crossed || (double)f->moments[m].bytes > (double)f->budget_bytes ? 0 : clear + 1;
+        if (clear == wide) {
+            return m + wide;
+        }
+    }
+    return -1;
+}
+
 // Lines named where they are.
 static void put_lines(FILE *to, const ckm_emit_facts *f, double unit, double top)
 {
@@ -125,16 +155,19 @@ static void put_lines(FILE *to, const ckm_emit_facts *f, double unit, double top
         fprintf(to,
                 "set arrow from graph 0, first %.6g to graph 1, first %.6g nohead lw 1.6 dt (8,5) lc rgb '%s' front\n",
                 budget, budget, CKM_I_VERMILION);
+        int64_t place = free_place(f, top * unit);
         fprintf(to,
-                "set label 'budget %s' at graph 0.995, first %.6g right offset 0,0.7 tc rgb '%s' font ',12' front "
+                "set label 'budget %s' at first %lld, first %.6g right offset -0.4,0.7 tc rgb '%s' font ',12' front "
                 "boxed\n",
-                ckm_i_style_bytes(f->budget_bytes, bytes), budget, CKM_I_VERMILION);
+                ckm_i_style_bytes(f->budget_bytes, bytes), (long long)(place > 0 ? place : f->n_moments), budget,
+                CKM_I_VERMILION);
     }
     // Over its highest point, on the side where there is more room.
     bool left = f->baseline_peak_op < f->n_moments / 2;
-    fprintf(to, "set label 'without rematerialization %s' at first %lld, first %.6g %s offset 0,0.7 font ',12' front\n",
+    fprintf(to,
+            "set label 'without rematerialization %s' at first %lld, first %.6g %s offset %.1f,0.7 font ',12' front\n",
             ckm_i_style_bytes(f->baseline_peak_bytes, bytes), (long long)f->baseline_peak_op,
-            (double)f->baseline_peak_bytes / unit, left ? "left" : "right");
+            (double)f->baseline_peak_bytes / unit, left ? "left" : "right", left ? 0.6 : -0.6);
     if (f->turn_moment >= 0) {
         fprintf(to,
                 "set arrow from first %lld, graph 0 to first %lld, graph 1.0 nohead lw 0.8 dt (2,4) lc rgb '#555555' "
@@ -168,7 +201,8 @@ static void put_script(FILE *to, const void *what, ckm_i_figure_format format)
           "0.12\nunset key\nunset grid\n",
           to);
     fprintf(to,
-            "set xlabel 'operators run'\nset ylabel 'memory in use (%s)'\nset xrange [0:%lld]\nset yrange [0:%.6g]\n",
+            "set xlabel 'operators run'\nset ylabel 'memory in use (%s)' offset 1,0\nset xrange [0:%lld]\nset yrange "
+            "[0:%.6g]\n",
             unit_name, (long long)f->n_moments, top > 0 ? top : 1);
     put_lines(to, f, unit, top);
     put_peak(to, f);

@@ -162,7 +162,8 @@ static void put_axes(FILE *to, const sweep *s, const char *unit_name)
     for (size_t i = 0; i < sizeof tics / sizeof tics[0]; i++) {
         fprintf(to, "%s%s", i > 0 ? ", " : "", tics[i]);
     }
-    fprintf(to, ")\nset xlabel 'memory budget (%s)'\nset ylabel 'overhead (%%), logarithmic above 1 %%'\n", unit_name);
+    fprintf(to, ")\nset xlabel 'memory budget (%s)'\nset ylabel 'overhead (%%), logarithmic above 1 %%' offset 1.5,0\n",
+            unit_name);
 }
 
 // Names the strategies that have no schedule within any of the budgets: a curve that is missing says nothing.

@@ -315,6 +315,78 @@ static void test_program_fails(void **state)
     ckm_dataflow_free(df);
 }
 
+// A chain whose memory is high, low, high for a moment, and low again.
+static ckm_dataflow *spiky_chain(void)
+{
+    enum { N = 40 };
+    ckm_dataflow *df = NULL;
+    int32_t before;
+    const ckm_dataflow_tensor input = {"x", 0, -1};
+    assert_int_equal(ckm_dataflow_create("chain", CKM_COST_FLOPS, 0, &df, NULL), CKM_OK);
+    assert_int_equal(ckm_dataflow_add_tensor(df, &input, &before, NULL), CKM_OK);
+    for (int i = 0; i < N; i++) {
+        int32_t out;
+        const ckm_dataflow_tensor tensor = {"t", i < 20 || i == 35 ? 100 : 10, -1};
+        assert_int_equal(ckm_dataflow_add_tensor(df, &tensor, &out, NULL), CKM_OK);
+        const ckm_dataflow_op op = {.name = "op",
+                                    .cost = 1,
+                                    .recomputable = true,
+                                    .n_inputs = 1,
+                                    .inputs = &before,
+                                    .n_outputs = 1,
+                                    .outputs = &out};
+        assert_int_equal(ckm_dataflow_add_op(df, &op, NULL, NULL), CKM_OK);
+        before = out;
+    }
+    assert_int_equal(ckm_dataflow_finish(df, NULL), CKM_OK);
+    return df;
+}
+
+// The label of the budget stands where no line runs through it: a gnuplot that keeps its script shows where.
+static void test_place_of_the_budget(void **state)
+{
+    (void)state;
+    char path[128];
+    char program[128];
+    char script[256];
+    ckm_error err;
+    ckm_schedule *s = NULL;
+    ckm_emit_facts *f = NULL;
+    ckm_dataflow *df = spiky_chain();
+    assert_int_equal(ckm_schedule_baseline(df, &s, &err), CKM_OK);
+    ckm_schedule_info info = *ckm_schedule_get_info(s);
+    info.budget_bytes = 90;
+    ckm_schedule_set_info(s, &info);
+    assert_int_equal(ckm_emit_facts_create(df, s, &f, &err), CKM_OK);
+    const char *search = getenv("PATH");
+    char *saved = search != NULL ? strdup(search) : NULL;
+    snprintf(script, sizeof script, "#!/bin/sh\n/bin/cat \"$@\" - > '%s/script'\necho '<svg></svg>'\n", folder);
+    in_folder(program, sizeof program, "gnuplot");
+    FILE *file = fopen(program, "w");
+    assert_non_null(file);
+    fputs(script, file);
+    fclose(file);
+    char command[160];
+    snprintf(command, sizeof command, "/bin/chmod 755 %s", program);
+    assert_int_equal(system(command), 0);
+    setenv("PATH", folder, 1);
+    assert_int_equal(ckm_emit_figure(f, "memory", in_folder(path, sizeof path, "m.svg"), &err), CKM_OK);
+    // Between the fall at 20 and the spike at 35, as far to the right as there is room.
+    char text[128];
+    assert_non_null(strstr(contents(in_folder(text, sizeof text, "script")),
+                           "set label 'budget 90 B' at first 35, first 90 right"));
+    if (saved != NULL) {
+        setenv("PATH", saved, 1);
+    }
+    free(saved);
+    unlink(program);
+    unlink(text);
+    unlink(path);
+    ckm_emit_facts_free(f);
+    ckm_schedule_free(s);
+    ckm_dataflow_free(df);
+}
+
 static void test_page_in_the_callers_words(void **state)
 {
     (void)state;
@@ -355,6 +427,7 @@ int main(void)
         cmocka_unit_test(test_sweep),
         cmocka_unit_test(test_bad_requests),
         cmocka_unit_test(test_page_in_the_callers_words),
+        cmocka_unit_test(test_place_of_the_budget),
         cmocka_unit_test(test_program_fails),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
