@@ -7,19 +7,20 @@
 #include "base/error.h"
 #include "solve/strategies/solve_registry.h"
 
+// The one that is best as a rule first; the others' schedules are then looked at only as far as their cost.
 static const struct {
     const ckm_i_strategy *strategy;
     double times;
 } quick[] = {
-    {&ckm_i_strategy_checkpoint_last, 1.0},
-    {&ckm_i_strategy_checkpoint_all, 1.0},
-    {&ckm_i_strategy_checkpoint_all_ap, 1.0},
+    {&ckm_i_strategy_dtr, 6.0},
     {&ckm_i_strategy_chen_sqrt, 1.0},
     {&ckm_i_strategy_chen_sqrt_ap, 1.0},
-    {&ckm_i_strategy_griewank, 3.0},
-    {&ckm_i_strategy_dtr, 6.0},
     {&ckm_i_strategy_chen_greedy, 2.0},
     {&ckm_i_strategy_chen_greedy_ap, 2.0},
+    {&ckm_i_strategy_griewank, 3.0},
+    {&ckm_i_strategy_checkpoint_all, 1.0},
+    {&ckm_i_strategy_checkpoint_all_ap, 1.0},
+    {&ckm_i_strategy_checkpoint_last, 1.0},
 };
 
 ckm_status ckm_i_quick_run(ckm_i_solver *solver, double seconds, ckm_error *err)

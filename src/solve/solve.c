@@ -30,14 +30,10 @@ static const double least_peak_seconds = 1.0, least_peak_late = 0.8, least_peak_
 static const double near_floor = 1.2, near_floor_share = 0.3, near_floor_more = 0.05;
 static const int32_t most_ops_near_floor = 5000;
 
-// With less time than this for an operator, on graphs of up to so many, search may not get as far as strategies that take none. They
-// have this share of the time in the end, but at least so much, also where that is later.
-static const double short_seconds = 2e-3, quick_share = 0.25, quick_least = 0.3, quick_unit = 0.1;
-static const int32_t most_ops_quick = 3000;
-
-// On graphs of up to so many each of them may have all of that, and together so much: on a busy machine they still end.
-static const int32_t few_ops = 500;
-static const double quick_least_few = 0.7;
+// Graphs of up to so many operators begin with the strategies that take no time: up to so many, all of them to their ends, in less than
+// half a second; above, until so long after the limit at most.
+static const int32_t most_ops_quick = 3000, few_ops = 1500;
+static const double quick_late = 0.6;
 
 static ckm_status check_options(const ckm_dataflow *df, const ckm_solve_options *options, ckm_error *err)
 {
@@ -140,22 +136,22 @@ cleanup:
     return status;
 }
 
-// Seconds for strategies that take no time; 0: search has time enough, or there is nothing to search for.
-static double quick_seconds(const ckm_i_solver *solver, const ckm_i_strategy *strategy, int64_t baseline_peak_bytes)
+// The strategies that take no time first, so that none of them is better than the one that searches. On graphs that are not large
+// neither the limit nor a caller who wants to stop cuts them short.
+static ckm_status begin_quickly(ckm_i_solver *solver, ckm_error *err)
 {
-    double limit = solver->options->time_limit_seconds;
-    bool is_short = limit > 0.0 && limit < short_seconds * solver->df->n_ops && solver->df->n_ops <= most_ops_quick;
-    return is_short && strategy->takes_any_schedule && solver->budget_bytes < baseline_peak_bytes
-               ? fmax(limit * quick_share, solver->df->n_ops <= few_ops ? quick_least_few : quick_least)
-               : 0.0;
-}
-
-// So that none of them is better than the one that searches.
-static ckm_status end_quickly(ckm_i_solver *solver, double seconds, ckm_error *err)
-{
+    const ckm_solve_options *options = solver->options;
     double deadline = solver->deadline_seconds;
-    solver->deadline_seconds = ckm_i_clock_seconds() + seconds;
-    ckm_status status = ckm_i_quick_run(solver, solver->df->n_ops <= few_ops ? seconds : quick_unit * seconds, err);
+    ckm_solve_options unhurried = *options;
+    if (solver->df->n_ops <= few_ops) {
+        unhurried.stop = NULL;
+        solver->deadline_seconds = INFINITY;
+    } else {
+        solver->deadline_seconds = fmax(deadline, solver->start_seconds) + quick_late;
+    }
+    solver->options = &unhurried;
+    ckm_status status = ckm_i_quick_run(solver, INFINITY, err);
+    solver->options = options;
     solver->deadline_seconds = deadline;
     return status;
 }
@@ -197,20 +193,21 @@ static ckm_status run(ckm_i_solver *solver, const ckm_i_strategy *strategy, int6
     } else if (refuted) {
         solver->deadline_seconds = fmin(solver->deadline_seconds, ckm_i_clock_seconds() + least_peak_seconds);
     }
-    if (!solver->infeasible && is_near_floor(solver, strategy, floor_bytes, baseline_peak_bytes)) {
-        solver->is_near_floor = true;
-        CKM_I_TRY(begin_near_floor(solver, err));
+    if (!solver->infeasible) {
+        solver->is_near_floor = is_near_floor(solver, strategy, floor_bytes, baseline_peak_bytes);
+        if (known == NULL && strategy->takes_any_schedule && solver->df->n_ops <= most_ops_quick &&
+            solver->budget_bytes < baseline_peak_bytes) {
+            CKM_I_TRY(begin_quickly(solver, err));
+        }
+        if (solver->is_near_floor && solver->best_schedule == NULL) {
+            CKM_I_TRY(begin_near_floor(solver, err));
+        }
     }
     double deadline = solver->deadline_seconds;
-    double quick = known == NULL ? quick_seconds(solver, strategy, baseline_peak_bytes) : 0.0;
     solver->deadline_seconds -= of_many ? 0.0 : kept_seconds(solver, strategy, floor_bytes);
-    solver->deadline_seconds -= quick_share * (quick > 0.0 ? options->time_limit_seconds : 0.0);
     if (!solver->infeasible) {
         CKM_I_TRY(options->reorder ? ckm_i_reorder_run(solver, strategy, &ckm_i_strategy_local_search, err)
                                    : ckm_i_presolve_run(solver, strategy, err));
-    }
-    if (quick > 0.0 && !solver->infeasible) {
-        CKM_I_TRY(end_quickly(solver, quick, err));
     }
     solver->deadline_seconds = deadline;
     if (comes_back) {

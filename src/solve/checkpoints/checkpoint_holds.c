@@ -269,18 +269,29 @@ static bool should_stop(void *solver)
     return ckm_i_solver_should_stop(solver);
 }
 
+// *peak_bytes may be NULL, and then that of one that is too dear to be of use is not looked for.
 static ckm_status offer_stages(ckm_i_solver *solver, const ckm_i_stages *stages, const char *source,
                                int64_t *peak_bytes, ckm_error *err)
 {
     ckm_schedule *schedule = NULL;
     ckm_status status = CKM_OK;
-    CKM_I_TRY(ckm_i_stages_peak(stages, peak_bytes, err));
-    int64_t cost = ckm_i_stages_cost(stages);
+    int64_t peak = -1;
+    bool found = solver->best_schedule != NULL;
+    bool is_dear = found && ckm_i_stages_cost(stages) > solver->best_cost;
+    if (is_dear && peak_bytes == NULL) {
+        return CKM_OK;
+    }
+    CKM_I_TRY(ckm_i_stages_peak(stages, &peak, err));
     // Long lists of steps are made only where they can matter.
-    bool better = *peak_bytes <= solver->budget_bytes && (solver->best_schedule == NULL || cost <= solver->best_cost);
-    if (better || solver->least_peak_bytes < 0 || *peak_bytes < solver->least_peak_bytes) {
+    bool better = peak <= solver->budget_bytes && !is_dear;
+    if (better || (!found && (solver->least_peak_bytes < 0 || peak < solver->least_peak_bytes))) {
         CKM_I_TRY(ckm_i_stages_emit(stages, &schedule, err));
         CKM_I_TRY(ckm_i_solver_offer_schedule(solver, schedule, source, err));
+    } else {
+        ckm_i_solver_note_peak(solver, peak);
+    }
+    if (peak_bytes != NULL) {
+        *peak_bytes = peak;
     }
 cleanup:
     ckm_schedule_free(schedule);
@@ -291,12 +302,14 @@ static ckm_status offer_list(ckm_i_solver *solver, ckm_i_holds *holds, const cha
                              ckm_error *err)
 {
     ckm_schedule *schedule = NULL;
-    ckm_simulation facts;
+    ckm_simulation facts = {.peak_bytes = -1};
     ckm_status status = CKM_OK;
     CKM_I_TRY(ckm_i_holds_schedule(holds, should_stop, solver, &schedule, err));
     if (schedule != NULL) {
         CKM_I_TRY(ckm_schedule_simulate(solver->df, schedule, NULL, &facts, err));
         CKM_I_TRY(ckm_i_solver_offer_schedule(solver, schedule, source, err));
+    }
+    if (peak_bytes != NULL) {
         *peak_bytes = facts.peak_bytes;
     }
 cleanup:
@@ -307,11 +320,6 @@ cleanup:
 ckm_status ckm_i_holds_offer(ckm_i_solver *solver, ckm_i_holds *holds, const char *source, int64_t *peak_bytes,
                              ckm_error *err)
 {
-    int64_t peak = -1;
-    CKM_I_CHECK(holds->stages != NULL ? offer_stages(solver, holds->stages, source, &peak, err)
-                                      : offer_list(solver, holds, source, &peak, err));
-    if (peak_bytes != NULL) {
-        *peak_bytes = peak;
-    }
-    return CKM_OK;
+    return holds->stages != NULL ? offer_stages(solver, holds->stages, source, peak_bytes, err)
+                                 : offer_list(solver, holds, source, peak_bytes, err);
 }

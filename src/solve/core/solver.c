@@ -145,7 +145,7 @@ cleanup:
     return status;
 }
 
-static void note_peak(ckm_i_solver *solver, int64_t peak_bytes)
+void ckm_i_solver_note_peak(ckm_i_solver *solver, int64_t peak_bytes)
 {
     if (solver->least_peak_bytes < 0 || peak_bytes < solver->least_peak_bytes) {
         solver->least_peak_bytes = peak_bytes;
@@ -202,10 +202,14 @@ ckm_status ckm_i_solver_offer(ckm_i_solver *solver, ckm_i_stages *stages, const 
     ckm_schedule *schedule = NULL;
     ckm_status status = CKM_OK;
     CKM_I_TRY(ckm_i_stages_complete(stages, err));
-    CKM_I_TRY(ckm_i_stages_peak(stages, &peak, err));
     int64_t total = ckm_i_stages_cost(stages);
-    note_peak(solver, peak);
-    if (improves(solver, total, peak)) {
+    bool is_dear = solver->best_schedule != NULL && total > solver->best_cost;
+    // Nobody asks for the peak of one that is no use here.
+    if (!is_dear || peak_bytes != NULL) {
+        CKM_I_TRY(ckm_i_stages_peak(stages, &peak, err));
+        ckm_i_solver_note_peak(solver, peak);
+    }
+    if (!is_dear && improves(solver, total, peak)) {
         if (solver->best_stages == NULL) {
             CKM_I_TRY(ckm_i_stages_create(solver->df, &solver->best_stages, err));
         }
@@ -230,7 +234,7 @@ ckm_status ckm_i_solver_offer_schedule(ckm_i_solver *solver, const ckm_schedule 
     ckm_schedule *copy = NULL;
     ckm_status status = CKM_OK;
     CKM_I_TRY(ckm_schedule_simulate(solver->df, schedule, NULL, &result, err));
-    note_peak(solver, result.peak_bytes);
+    ckm_i_solver_note_peak(solver, result.peak_bytes);
     if (solver->best_schedule == NULL && result.peak_bytes > solver->budget_bytes) {
         CKM_I_TRY(keep_least(solver, schedule, result.peak_bytes, err));
     }
@@ -252,7 +256,7 @@ ckm_status ckm_i_solver_note_least(ckm_i_solver *solver, const ckm_schedule *sch
     ckm_simulation facts;
     CKM_I_CHECK(ckm_schedule_simulate(solver->df, schedule, NULL, &facts, err));
     CKM_I_CHECK(keep_least(solver, schedule, facts.peak_bytes, err));
-    note_peak(solver, facts.peak_bytes);
+    ckm_i_solver_note_peak(solver, facts.peak_bytes);
     return CKM_OK;
 }
 

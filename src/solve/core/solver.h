@@ -97,6 +97,8 @@ ckm_status ckm_i_solver_offer_schedule(ckm_i_solver *solver, const ckm_schedule 
 // Takes note of a schedule as one that is known to fit its own peak, which it is not handed in for: the strategy may answer for
 // a class that it does not belong to. CKM_ERR_INTERNAL when the verifier refuses it.
 ckm_status ckm_i_solver_note_least(ckm_i_solver *solver, const ckm_schedule *schedule, ckm_error *err) CKM_NODISCARD;
+// The same for its peak alone, which is known from its matrices.
+void ckm_i_solver_note_peak(ckm_i_solver *solver, int64_t peak_bytes);
 // Hands in the run without rematerialization.
 ckm_status ckm_i_solver_offer_plain(ckm_i_solver *solver, ckm_error *err) CKM_NODISCARD;
 // Hands in a lower bound on the cost under the budget for a class of schedules, proven in our own arithmetic: an engine's

@@ -215,43 +215,47 @@ static int32_t find(machine *m, int32_t c)
     return c;
 }
 
-// Calls `visit` for every evicted storage that s is computed from or that is computed from s.
-static void visit_neighbours(machine *m, int32_t s, void (*visit)(machine *m, int32_t s, int32_t other, void *to),
+// Calls `visit` for every evicted storage that s is computed from or that is computed from s, as long as it returns true.
+static void visit_neighbours(machine *m, int32_t s, bool (*visit)(machine *m, int32_t s, int32_t other, void *to),
                              void *to)
 {
     const ckm_dataflow *df = m->df;
-    for (int32_t k = m->tensors_at[s]; k < m->tensors_at[s + 1]; k++) {
+    bool goes_on = true;
+    for (int32_t k = m->tensors_at[s]; k < m->tensors_at[s + 1] && goes_on; k++) {
         const ckm_i_dataflow_tensor *x = &df->tensors[m->tensors[k]];
         const ckm_i_dataflow_op *maker = &df->ops[x->producer];
-        for (int32_t i = 0; i < maker->n_inputs; i++) {
+        for (int32_t i = 0; i < maker->n_inputs && goes_on; i++) {
             int32_t other = df->tensors[maker->inputs[i]].storage;
-            if (m->storages[other].component >= 0) {
-                visit(m, s, other, to);
-            }
+            goes_on = m->storages[other].component < 0 || visit(m, s, other, to);
         }
-        for (int32_t u = 0; u < x->n_users; u++) {
+        for (int32_t u = 0; u < x->n_users && goes_on; u++) {
             const ckm_i_dataflow_op *user = &df->ops[x->users[u]];
-            for (int32_t i = 0; i < user->n_outputs; i++) {
+            for (int32_t i = 0; i < user->n_outputs && goes_on; i++) {
                 int32_t other = df->tensors[user->outputs[i]].storage;
-                if (other != s && m->storages[other].component >= 0) {
-                    visit(m, s, other, to);
-                }
+                goes_on = other == s || m->storages[other].component < 0 || visit(m, s, other, to);
             }
         }
     }
 }
 
-static void add_cost(machine *m, int32_t s, int32_t other, void *to)
+typedef struct sum {
+    double cost, most;
+} sum;
+
+// Up to what is too much already.
+static bool add_cost(machine *m, int32_t s, int32_t other, void *to)
 {
+    sum *lost = to;
     (void)s;
     component *c = &m->components[find(m, m->storages[other].component)];
     if (c->counted != m->n_sums) {
         c->counted = m->n_sums;
-        *(double *)to += c->cost;
+        lost->cost += c->cost;
     }
+    return lost->cost <= lost->most;
 }
 
-static void join(machine *m, int32_t s, int32_t other, void *to)
+static bool join(machine *m, int32_t s, int32_t other, void *to)
 {
     (void)to;
     int32_t a = find(m, m->storages[s].component);
@@ -260,15 +264,20 @@ static void join(machine *m, int32_t s, int32_t other, void *to)
         m->components[b].parent = a;
         m->components[a].cost += m->components[b].cost;
     }
+    return true;
 }
 
-// h of a storage: what is lost with it for what is won.
-static double score(machine *m, int32_t s)
+// h of a storage: what is lost with it for what is won. INFINITY where it is more than `least`, which is seen early.
+static double score(machine *m, int32_t s, double least)
 {
-    double cost = (double)m->storages[s].cost;
-    m->n_sums++;
-    visit_neighbours(m, s, add_cost, &cost);
-    return cost / ((double)m->df->tensors[s].bytes * (m->clock - m->storages[s].touched_seconds + 1.0));
+    const double rounding = 1.0 + 1e-12;
+    double won = (double)m->df->tensors[s].bytes * (m->clock - m->storages[s].touched_seconds + 1.0);
+    sum lost = {(double)m->storages[s].cost, least * won * rounding};
+    if (lost.cost <= lost.most) {
+        m->n_sums++;
+        visit_neighbours(m, s, add_cost, &lost);
+    }
+    return lost.cost <= lost.most ? lost.cost / won : INFINITY;
 }
 
 // ---- Memory
@@ -319,7 +328,7 @@ static bool make_room(machine *m, int64_t bytes)
             if (s->n_locks > 0 || s->fixed || m->df->tensors[m->present[i]].bytes == 0) {
                 continue;
             }
-            double h = score(m, m->present[i]);
+            double h = score(m, m->present[i], least);
             if (h < least || (h == least && m->present[i] < best)) {
                 least = h;
                 best = m->present[i];
