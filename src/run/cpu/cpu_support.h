@@ -18,7 +18,9 @@
 #define CKM_I_CPU_NO_CLONES
 #endif
 #endif
-#if defined(__x86_64__) && defined(__linux__) && !defined(CKM_I_CPU_NO_CLONES)
+#if defined(CKM_I_CPU_ONE_LEVEL)  // tests, of what the best one hides
+#define CKM_I_CPU_CLONES __attribute__((target(CKM_I_CPU_ONE_LEVEL)))
+#elif defined(__x86_64__) && defined(__linux__) && !defined(CKM_I_CPU_NO_CLONES)
 #define CKM_I_CPU_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define CKM_I_CPU_CLONES
