@@ -37,7 +37,7 @@ def run(cases: list[tuple[str, str, dict[str, Any]]], cache: pathlib.Path, **mor
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    return run(CASES, tmp_path_factory.mktemp("cache"))
+    return run([*CASES, ("wide", "100%", {}), ("wide", "86%", {})], tmp_path_factory.mktemp("cache"))
 
 
 @pytest.mark.parametrize("at", [pytest.param(at, id=f"{name} {budget}") for at, (name, budget, _) in enumerate(CASES)])
@@ -54,6 +54,15 @@ def test_the_allocators_peak(found: list[dict[str, Any]], at: int) -> None:
 def test_the_least_found_is_below_half(found: list[dict[str, Any]]) -> None:
     whole, half, least = found[:3]
     assert least["measured"] < half["measured"] < whole["measured"]
+
+
+def test_updates_in_blocks_take_no_second_copy(found: list[dict[str, Any]]) -> None:
+    """The least is the variables, twice with momentum, the gradient of the largest, and what one block takes."""
+    whole, least = found[len(CASES) :]
+    largest, held = 1024 * 1024 * 4, 2 * 4 * (64 * 1024 + 1024 * 1024 + 10 * 1024 + 2 * 1024 + 10)
+    assert whole["measured"] > held + 2 * largest
+    assert held + largest < least["measured"] <= least["planned"] < held + largest + 2.5 * 2**20, least
+    assert least["planned"] <= 1.02 * least["measured"]
 
 
 def test_workspaces_are_what_kernels_ask_for_not_chunks(tmp_path: pathlib.Path) -> None:

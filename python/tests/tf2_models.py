@@ -154,14 +154,25 @@ def penalties(batches: int = 3) -> Case:
     return Case(model, "mse", tf.keras.optimizers.RMSprop(1e-3), [(x, tf.reduce_mean(x, 1, keepdims=True)) for x in inputs])
 
 
+def wide(batches: int = 3) -> Case:
+    """Variables that are larger than all else."""
+    model = tf.keras.Sequential([layers.Input((64,)), layers.Dense(1024, "relu"), layers.Dense(1024, "relu"), layers.Dense(10)])
+    generator = np.random.default_rng(9)
+    inputs = [tf.constant(generator.standard_normal((16, 64)), tf.float32) for _ in range(batches)]
+    loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    return Case(model, loss, tf.keras.optimizers.SGD(0.01, momentum=0.9), list(zip(inputs, classes(16, 10, batches), strict=True)))
+
+
+#: Those that fit half of what they take without rematerialization.
 CASES: dict[str, Callable[..., Case]] = {f.__name__: f for f in (conv, unet, grouped, noisy, transformer, penalties)}
+ALL = CASES | {"wide": wide}
 
 
 def make(name: str, **settings: Any) -> Case:
     """The same weights and random numbers each time."""
     tf.keras.backend.clear_session()
     tf.keras.utils.set_random_seed(3)
-    return CASES[name](**settings)
+    return ALL[name](**settings)
 
 
 def values(*owners: Any) -> dict[str, Any]:

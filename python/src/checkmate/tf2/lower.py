@@ -3,24 +3,25 @@
 
 Variables, arguments and large constants are inputs: always there. What a variable is read as is a view of it. Operators
 that read or change state run once, as do those that run functions, and the tail: what follows the gradients of a variable
-is one operator.
+is one operator. It is counted as it takes least, in blocks of rows where it can be; it runs so where there is no room for the whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
 from ..graph import Graph, OpKind
 from ..schedule import Schedule
-from .measure import SMALL_CALL_BYTES, Facts
+from .blocks import Blocks
+from .measure import SMALL_CALL_BYTES, Facts, estimate
 from .program import SPARSE, Call, Program, Value
 
 
 @dataclass
 class Lowered:
-    """`ops[i]` are the calls that operator i of `graph` stands for. `over_bytes`: so much less than the graph counts a run may take,
-    None where nobody knows. `held_bytes`: what is there all the time."""
+    """`ops[i]` are the calls that operator i of `graph` stands for, `blocks[i]` those that take less. `over_bytes`: so much less than the
+    graph counts a run may take, None where nobody knows. `held_bytes`: what is there all the time."""
 
     program: Program
     graph: Graph
@@ -28,6 +29,7 @@ class Lowered:
     facts: dict[Call, Facts]
     over_bytes: int | None
     held_bytes: int
+    blocks: dict[int, list[Call]] = field(default_factory=dict)
 
     def needed_bytes(self, graph_bytes: int) -> int:
         """What a run is proven to need, where so much is proven of the graph."""
@@ -41,31 +43,58 @@ class Lowered:
         chunks = any(facts.how == "chunks" and facts.workspace_bytes for facts in self.facts.values())
         return f"with operators' bytes as they were measured{', some in whole chunks of the allocator' if chunks else ''}"
 
-    def sequence(self, schedule: Schedule) -> list[Call]:
-        """The calls in the order of the schedule; constants that are too large to fold come first."""
-        first = [call for call in self.program.calls if call.type == "Const"]
-        return first + [call for step in schedule.steps if step.kind == "compute" for call in self.ops[step.index]]
+    def sequence(self, schedule: Schedule, whole: Collection[int] = ()) -> list[Call]:
+        """The calls in the order of the schedule; constants that are too large to fold come first. `whole`: operators to be run as they
+        are written."""
+        return [call for _, calls in self._runs(schedule, whole) for call in calls]
+
+    def within(self, schedule: Schedule, limit: int) -> tuple[list[Call], int]:
+        """The calls, with as few operators in blocks as the limit allows, and their peak."""
+        walk = _entered(self)
+        walk.run(self.sequence(schedule, self.blocks), self.program.results)
+        peaks, whole = iter(walk.peaks), set()
+        for i, calls in self._runs(schedule, self.blocks):
+            if max((next(peaks) for _ in calls), default=0) <= limit:
+                whole.add(i)
+        for chosen in (whole, ()):
+            sequence = self.sequence(schedule, chosen)
+            peak = peak_bytes(self, sequence)
+            if peak <= limit:
+                break
+        return sequence, peak
+
+    def _runs(self, schedule: Schedule, whole: Collection[int]) -> Iterable[tuple[int, list[Call]]]:
+        yield -1, [call for call in self.program.calls if call.type == "Const"]
+        for step in schedule.steps:
+            if step.kind == "compute":
+                yield step.index, self.ops[step.index] if step.index in whole else self.blocks.get(step.index, self.ops[step.index])
 
 
-def lower(program: Program, facts: dict[Call, Facts], *, name: str, fixed_bytes: int, uncounted_bytes: int = 0, guessed: bool = False) -> Lowered:
+def lower(program: Program, facts: dict[Call, Facts], *, name: str, fixed_bytes: int, uncounted_bytes: int = 0, guessed: bool = False,
+          blocks: Blocks | None = None) -> Lowered:  # fmt: skip
     """`fixed_bytes`: what the process holds beside the step. `uncounted_bytes`: what kernels may allocate and no counter sees. `guessed`:
-    whether it is estimated what some large operators take."""
+    whether it is estimated what some large operators take. `blocks`: what can be run so."""
+    blocks = blocks or Blocks()
+    for call in (call for calls in blocks.instead.values() for call in calls if call not in facts):
+        facts[call] = replace(facts[blocks.like[call]], nanoseconds=0) if call in blocks.like else estimate(call)
     changed = {call.inputs[0] for call in program.calls if call.type.startswith(SPARSE)}
     for call in program.calls:
         if call.type == "ReadVariableOp" and call.inputs[0] in changed:
             facts[call] = replace(facts[call], views=(-1,))
-    graph = Graph(name, cost_unit="ns", fixed_bytes=fixed_bytes + uncounted_bytes + program.constant_bytes)
-    return _Lowering(program, facts, graph, fixed_bytes, uncounted_bytes, guessed).run()
+    graph = Graph(name, cost_unit="ns", fixed_bytes=fixed_bytes + uncounted_bytes + program.constant_bytes + blocks.constant_bytes)
+    return _Lowering(program, facts, graph, fixed_bytes, uncounted_bytes, guessed, blocks).run()
 
 
 class _Lowering:
-    def __init__(self, program: Program, facts: dict[Call, Facts], graph: Graph, beside: int, uncounted: int, guessed: bool) -> None:
+    def __init__(self, program: Program, facts: dict[Call, Facts], graph: Graph, beside: int, uncounted: int, guessed: bool,
+                 blocks: Blocks) -> None:  # fmt: skip
         self.program, self.facts, self.graph = program, facts, graph
         self.beside, self.uncounted, self.guessed = beside, uncounted, guessed
+        self.instead, self.blocks = blocks.instead, dict[int, list[Call]]()
         self.tensor_of: dict[Value, int] = {}
         self.owner: dict[Value, int] = {}
         self.made: set[int] = set()  # tensors with bytes of their own that an operator makes
-        self.over = SMALL_CALL_BYTES  # bytes that an operator is counted with, at most, though a run may do without them
+        self.over = SMALL_CALL_BYTES + blocks.constant_bytes  # bytes that an operator is counted with, at most, though a run may do without them
 
     def run(self) -> Lowered:
         program = self.program
@@ -86,13 +115,14 @@ class _Lowering:
             else:
                 leaving = {v for call in group for v in call.outputs if last_reader.get(v, -1) > i}
                 later = {self.owner[v] for v, at in last_reader.items() if at > i and v in self.owner}
-                self._group(group, leaving, {v for call in group for v in call.inputs if last_reader[v] == i and self.owner.get(v) not in later})
+                self._group(i, group, leaving, {v for call in group for v in call.inputs if last_reader[v] == i and self.owner.get(v) not in later})
         computed = {v for group in groups for call in group for v in call.outputs}
         for value in dict.fromkeys(program.results):
             if value in computed:
                 self.graph.result(self.tensor_of[value])
         held = sum(v.variable if v.is_resource else v.bytes for v in program.inputs) + program.constant_bytes
-        return Lowered(program, self.graph.finish(), groups, self.facts, None if self.guessed else self.over + self.uncounted, held + self.beside)
+        return Lowered(program, self.graph.finish(), groups, self.facts, None if self.guessed else self.over + self.uncounted, held + self.beside,
+                       self.blocks)  # fmt: skip
 
     def _entering(self, value: Value, size: int) -> None:
         self.tensor_of[value] = self.owner[value] = self.graph.tensor(bytes=size, name=value.name)
@@ -122,7 +152,7 @@ class _Lowering:
         self.graph.op(name=call.name, kind=kind, cost=known.nanoseconds, workspace_bytes=known.workspace_bytes, recomputable=not call.once,
                       inputs=list(dict.fromkeys(inputs)), outputs=outputs, inplace=pairs, module=call.module)  # fmt: skip
 
-    def _group(self, group: list[Call], leaving: set[Value], dying: set[Value]) -> None:
+    def _group(self, place: int, group: list[Call], leaving: set[Value], dying: set[Value]) -> None:
         """`dying`: operands whose storage nothing reads later. The group may write over them, and free them before it ends."""
         inside = {v for call in group for v in call.outputs}
         for value in inside:
@@ -134,14 +164,21 @@ class _Lowering:
                 if value in leaving:
                     outputs.append(self._leaving(call, k))
                     given += self.graph_bytes(value)
-        walk = _Walk(self.facts)
-        walk.enter([v for v in outside if v in dying and self.tensor_of[v] in self.made], holders=1)
-        walk.enter([v for v in outside if v not in walk.now])  # variables among them: what is read of one is not written over
-        there = walk.live
-        busy = walk.run(group, leaving) - there
+
+        def busy_of(calls: list[Call]) -> int:
+            walk = _Walk(self.facts)
+            walk.enter([v for v in outside if v in dying and self.tensor_of[v] in self.made], holders=1)
+            walk.enter([v for v in outside if v not in walk.now])  # variables among them: what is read of one is not written over
+            there = walk.live
+            return walk.run(calls, leaving) - there
+
+        calls, busy = group, busy_of(group)
+        if group[0] in self.instead and (less := busy_of(self.instead[group[0]])) < busy:
+            self.blocks[place] = calls = self.instead[group[0]]
+            busy = less
         views = {self.owner[v] for v in outside if v in dying and self.tensor_of[v] not in self.made} & self.made
         freed = sum(v.bytes for v in outside if v in dying and self.owner[v] in views)  # by a run earlier than by the graph
-        self.over = max(self.over, freed + max(0, given - busy) + max(_rounded(self.facts[call]) for call in group))
+        self.over = max(self.over, freed + max(0, given - busy) + max(_rounded(self.facts[call]) for call in calls))
         self.graph.op(name=group[-1].name, kind="update", cost=sum(self.facts[c].nanoseconds for c in group), workspace_bytes=max(0, busy - given),
                       recomputable=False, inputs=list(dict.fromkeys(self.tensor_of[v] for v in outside)), outputs=outputs,
                       module=group[-1].module)  # fmt: skip
@@ -159,19 +196,24 @@ def peak_bytes(lowered: Lowered, sequence: Sequence[Call]) -> int:
     """What TensorFlow allocates when the calls run one after another, arguments and variables included: an output that is no view
     is a new storage, unless it takes that of an operand that nothing reads any more; a storage is freed after the last
     reader of the last value on it. A variable that is assigned while values read from it are there is copied."""
+    return _entered(lowered).run(sequence, lowered.program.results)
+
+
+def _entered(lowered: Lowered) -> _Walk:
     walk = _Walk(lowered.facts)
     walk.base = lowered.graph.fixed_bytes
     walk.enter(lowered.program.inputs)
-    return walk.run(sequence, lowered.program.results)
+    return walk
 
 
 class _Walk:
-    """Storages while calls run. `base`: bytes that are always there."""
+    """Storages while calls run. `base`: bytes that are always there. `peaks`: bytes at most during each call, with the base."""
 
     def __init__(self, facts: dict[Call, Facts]) -> None:
         self.facts = facts
         self.base = 0
-        self.live = self.peak = 0
+        self.live = self.peak = self.most = 0
+        self.peaks: list[int] = []
         self.sizes: list[int] = []
         self.holders: list[int] = []
         self.now: dict[Value, int] = {}  # which run of its call made what a value is now
@@ -190,17 +232,19 @@ class _Walk:
         """Bytes at most. What is not known from before belongs to somebody else, who keeps it, and costs nothing here."""
         last = _last_readers(sequence, results)
         for at, call in enumerate(sequence):
+            self.most = 0
             if call.type == "Const":
                 self.enter(call.outputs)
-                continue
-            self._step(at, call, last)
+            else:
+                self._step(at, call, last)
+            self.peaks.append(self.base + self.most)
         return self.base + self.peak
 
     def _step(self, at: int, call: Call, last: dict[tuple[int, Value], int]) -> None:
         known = self.facts[call]
         read = [(self.now[v], v) for v in dict.fromkeys(call.inputs) if v in self.now]
         dying = {key for key in read if last.get(key, -1) <= at and key not in self.theirs}
-        if call.assigns and (handle := (self.now.get(call.inputs[0], -2), call.inputs[0])) in self.on:
+        if call.takes_alone and (handle := (self.now.get(call.inputs[0], -2), call.inputs[0])) in self.on:
             storage = self.on[handle]
             if self.holders[storage] > 2:  # the caller holds it twice over; whoever holds it beside that has read it, and keeps it
                 self.on[handle] = self._allocate(self.sizes[storage], holders=2)
@@ -248,7 +292,8 @@ class _Walk:
             self.live -= self.sizes[storage]
 
     def _busy(self, more: int) -> None:
-        self.peak = max(self.peak, self.live + more)
+        self.most = max(self.most, self.live + more)
+        self.peak = max(self.peak, self.most)
 
 
 def _last_readers(sequence: Sequence[Call], results: Iterable[Value]) -> dict[tuple[int, Value], int]:

@@ -86,7 +86,7 @@ def _waits(calls: list[Call], main: set[Call]) -> dict[Call, set[Call]]:
     readers: dict[Value, list[Call]] = {}
     for call in calls:
         waits[call].update(made_by[v] for v in call.inputs if v in made_by)
-        waits[call].update(_kept_before(call, kept, made_by))
+        waits[call].update(kept_before(call, kept, made_by))
         if call.assigns:
             for other in of_handle.get(call.inputs[0], ()):
                 waits[call].add(other)
@@ -98,7 +98,7 @@ def _waits(calls: list[Call], main: set[Call]) -> dict[Call, set[Call]]:
     return waits
 
 
-def _kept_before(call: Call, kept: set[Call], made_by: dict[Value, Call]) -> set[Call]:
+def kept_before(call: Call, kept: set[Call], made_by: dict[Value, Call]) -> set[Call]:
     """Calls that control edges put before, through those that are gone: what these would have waited for."""
     found: set[Call] = set()
     stack, seen = list(call.after), set()

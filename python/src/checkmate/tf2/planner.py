@@ -20,7 +20,7 @@ from ..planning.claim import NOTHING, Claim, gap_of, status_of
 from ..planning.tidy import tidied
 from ..schedule import COVERED, Schedule
 from ..solver import Progress, Solution, solve
-from . import lower, measure, program, run
+from . import blocks, lower, measure, program, run
 
 FRONT = "tensorflow"
 
@@ -134,11 +134,12 @@ def trace(concrete: Any, options: Options, name: str) -> Traced:
     before = dict(costs.known)
     count = len(traced.calls)
     options.say(f"{name}: {count} operators; measuring what they cost")
-    facts = measure.table(costs, traced.calls, lambda done: options.say(f"{name}: {done} of {count} operators"))
+    cut = blocks.of(traced)
+    facts = measure.table(costs, [*traced.calls, *cut.measured], lambda done: options.say(f"{name}: {done} of {count} operators"))
     if options.cache and costs.known != before:
         plan_cache.keep(path, json.dumps(costs.known))
     return Traced(lower.lower(traced, facts, name=name, fixed_bytes=options.fixed_bytes, uncounted_bytes=uncounted,
-                              guessed=not costs.measure or bool(costs.failed)), options, costs.failed)  # fmt: skip
+                              guessed=not costs.measure or bool(costs.failed), blocks=cut), options, costs.failed)  # fmt: skip
 
 
 def plan(concrete: Any, options: Options, name: str, allowed_bytes: int = 0) -> tuple[Plan, Callable[..., list[Any]]]:
@@ -149,8 +150,9 @@ def plan(concrete: Any, options: Options, name: str, allowed_bytes: int = 0) -> 
     traced = trace(concrete, options, name)
     graph = traced.graph
     baseline = Schedule.baseline(graph)
-    # What TensorFlow would take by itself, whose updates wait for the last gradient.
-    top = max(traced.peak(baseline), lower.peak_bytes(traced.lowered, traced.lowered.program.traced))
+    # What TensorFlow would take by itself, whose updates wait for the last gradient, and are made of whole variables.
+    whole = traced.lowered.sequence(baseline, traced.lowered.blocks)
+    top = max(lower.peak_bytes(traced.lowered, whole), lower.peak_bytes(traced.lowered, traced.lowered.program.traced))
     if options.budget == sizes.LEAST and top > allowed_bytes:
         fit = _least(traced)
         limit = fit.peak_bytes
@@ -162,11 +164,11 @@ def plan(concrete: Any, options: Options, name: str, allowed_bytes: int = 0) -> 
         limit = max(allowed_bytes, wanted)
         options.say(f"{name}: {len(graph.ops)} operators, {top:,} bytes without rematerialization, budget {limit:,}")
         fit = _fit_or_say(traced, limit, top, name)
-    sequence = traced.lowered.sequence(fit.schedule)
+    sequence, peak = traced.lowered.within(fit.schedule, limit)
     specs = [v.spec for v in traced.lowered.program.inputs[: len(traced.lowered.program.inputs) - len(traced.lowered.program.captured)]]
     built = run.build(traced.lowered.program, sequence, specs)
     cost, bound = fit.schedule.simulate(graph).cost, fit.claim.bound_for(graph, limit)
-    made = Plan(graph=graph, schedule=fit.schedule, budget_bytes=limit, peak_bytes=fit.peak_bytes, baseline_peak_bytes=top,
+    made = Plan(graph=graph, schedule=fit.schedule, budget_bytes=limit, peak_bytes=peak, baseline_peak_bytes=top,
                 floor_bytes=graph.memory_floor, cost=cost, baseline_cost=graph.total_cost, bound=bound,
                 gap=gap_of(cost, bound), status=status_of(cost, bound), recomputed=_recomputed(graph, fit.schedule),
                 seconds=time.perf_counter() - begin, origin=fit.origin, estimated=traced.estimated)  # fmt: skip

@@ -112,6 +112,11 @@ class Call:
         """Whether it changes the variable whose handle is its first operand."""
         return self.type in ASSIGNING or self.type.startswith(("ResourceApply", *SPARSE))
 
+    @property
+    def takes_alone(self) -> bool:
+        """Whether it has the variable copied where somebody else holds what was read of it."""
+        return self.assigns or self.type == "ResourceGather"
+
 
 @dataclass(eq=False)
 class Program:

@@ -147,4 +147,16 @@ def build(program: Program, sequence: Sequence[Call], specs: Sequence[tf.TensorS
         return [get(v) for v in program.results]
 
     assert len(specs) == own
-    return tf.function(body, autograph=False, experimental_attributes={"_noinline": True}).get_concrete_function(*specs)
+    concrete = tf.function(body, autograph=False, experimental_attributes={"_noinline": True}).get_concrete_function(*specs)
+    alone = {call.inputs[0] for call in sequence if call.type == "DisableCopyOnRead"}
+    handles = [outer for value, outer in zip(program.inputs[own:], captured, strict=True) if value in alone]
+
+    def whole(*arguments: tf.Tensor) -> list[Any]:
+        try:
+            return concrete(*arguments)
+        except BaseException:
+            for handle in handles:  # where it ended between blocks, every read would be a copy from then on
+                tf.raw_ops.DisableCopyOnRead(resource=handle)
+            raise
+
+    return whole if handles else concrete
