@@ -7,7 +7,7 @@ set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/checkmate")
 set(installed_headers ${public_headers})
 if(NOT CKM_RUN)
     # What the library lacks is not declared either.
-    set(training "(run|profile|data|ranks|train|trainer)\\.h")
+    set(training "(run|profile|data|ranks|train|trainer|inference)\\.h")
     list(FILTER installed_headers EXCLUDE REGEX "/(checkmate\\.h|${training})$")
     file(READ "${PROJECT_SOURCE_DIR}/include/checkmate/checkmate.h" whole)
     string(REGEX REPLACE "#include <checkmate/${training}>\n" "" whole "${whole}")

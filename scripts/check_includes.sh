@@ -53,7 +53,7 @@ BEGIN {
     public_module["max_batch"] = "solve"
     public_module["min_budget"] = "solve"
     public_module["data"] = "run"; public_module["train"] = "run"; public_module["profile"] = "run"
-    public_module["ranks"] = "run"
+    public_module["ranks"] = "run"; public_module["inference"] = "trainer"
     # Of `run`, what the kernels of an operator may include.
     kernel_part["backend"] = 1; kernel_part["cpu"] = 1
     # Libraries that only one module, or part of one, may touch, by the beginning of the header name.

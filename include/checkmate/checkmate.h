@@ -27,6 +27,7 @@
 #include <checkmate/ranks.h>
 #include <checkmate/train.h>
 #include <checkmate/trainer.h>
+#include <checkmate/inference.h>
 
 #include <checkmate/emit.h>
 

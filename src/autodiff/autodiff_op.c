@@ -52,6 +52,23 @@ cleanup:
     return status;
 }
 
+ckm_status ckm_i_autodiff_forward_graph(const ckm_graph *graph, ckm_training **out, ckm_error *err)
+{
+    const ckm_autodiff_options nothing_learns = CKM_AUTODIFF_OPTIONS_INIT;
+    ckm_i_step step = {0};
+    ckm_status status;
+    if (graph->n_ops < 1) {
+        return ckm_i_error(err, CKM_ERR_FORMAT, "network \"%.200s\" has no operators", graph->name);
+    }
+    CKM_I_TRY(ckm_i_step_init(&step, graph, err));
+    step.predicts = true;
+    CKM_I_TRY(ckm_i_step_lower_outputs(&step, err));
+    CKM_I_TRY(ckm_i_step_training(&step, &nothing_learns, out, err));
+cleanup:
+    ckm_i_step_dispose(&step);
+    return status;
+}
+
 ckm_status ckm_autodiff_op_graph(const ckm_graph *graph, const ckm_autodiff_options *options, ckm_training **out,
                                  ckm_error *err)
 {

@@ -9,7 +9,7 @@
 static ckm_i_fuse_pattern *const patterns[] = {ckm_i_fuse_attention, ckm_i_fuse_gelu, ckm_i_fuse_gelu_tanh,
                                                ckm_i_fuse_swish};
 
-static void count_readers(ckm_i_fuse *f, int32_t output)
+static void count_readers(ckm_i_fuse *f, const int32_t *outputs, int32_t n_outputs)
 {
     for (int32_t op = 0; op < f->graph->n_ops; op++) {
         const ckm_i_graph_op *o = &f->graph->ops[op];
@@ -20,7 +20,9 @@ static void count_readers(ckm_i_fuse *f, int32_t output)
             }
         }
     }
-    f->n_readers[output] += 2;  // the loss: never the only reader of a pattern
+    for (int32_t i = 0; i < n_outputs; i++) {
+        f->n_readers[outputs[i]] += 2;  // the loss or the caller: never the only reader of a pattern
+    }
 }
 
 // The first pattern that begins at the operator. What two of them would stand in for stays as it is.
@@ -41,7 +43,8 @@ static ckm_status add_pattern(ckm_i_fuse *f, int32_t op, ckm_error *err)
     return CKM_OK;
 }
 
-ckm_status ckm_i_fuse_init(ckm_i_fuse *f, const ckm_graph *graph, const bool *live, int32_t output, ckm_error *err)
+ckm_status ckm_i_fuse_init(ckm_i_fuse *f, const ckm_graph *graph, const bool *live, const int32_t *outputs,
+                           int32_t n_outputs, ckm_error *err)
 {
     *f = (ckm_i_fuse){.graph = graph, .live = live};
     f->n_readers = ckm_i_calloc((size_t)graph->n_tensors, sizeof *f->n_readers);
@@ -53,7 +56,7 @@ ckm_status ckm_i_fuse_init(ckm_i_fuse *f, const ckm_graph *graph, const bool *li
     for (int32_t op = 0; op < graph->n_ops; op++) {
         f->item_of[op] = -1;
     }
-    count_readers(f, output);
+    count_readers(f, outputs, n_outputs);
     for (int32_t op = 0; op < graph->n_ops; op++) {
         if (live[op]) {
             CKM_I_CHECK(add_pattern(f, op, err));

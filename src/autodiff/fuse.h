@@ -31,9 +31,9 @@ typedef struct ckm_i_fuse {
     int32_t *item_of;    // one an operator of the network: item that stands in its place, or -1
 } ckm_i_fuse;
 
-// Finds all patterns. `output` is the network's output, which stays.
-ckm_status ckm_i_fuse_init(ckm_i_fuse *f, const ckm_graph *graph, const bool *live, int32_t output,
-                           ckm_error *err) CKM_NODISCARD;
+// Finds all patterns. `outputs` are the network's, which stay.
+ckm_status ckm_i_fuse_init(ckm_i_fuse *f, const ckm_graph *graph, const bool *live, const int32_t *outputs,
+                           int32_t n_outputs, ckm_error *err) CKM_NODISCARD;
 void ckm_i_fuse_dispose(ckm_i_fuse *f);
 
 // Patterns: whether operator `op` is where one begins, and then what stands in its place.

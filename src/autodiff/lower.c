@@ -11,10 +11,11 @@
 
 // What lowering knows of the network.
 typedef struct plan {
-    int32_t *tensor;  // of the step graph for each of the network, -1: none yet
-    bool *live;       // operators that the loss depends on
-    ckm_i_fuse fuse;  // what stands in place of several of them
-    int32_t output;   // the network's output
+    int32_t *tensor;         // of the step graph for each of the network, -1: none yet
+    bool *live;              // operators that the loss depends on
+    ckm_i_fuse fuse;         // what stands in place of several of them
+    const int32_t *outputs;  // the network's
+    int32_t n_outputs;
     int32_t softmax;  // operator of which the final softmax is left out, or -1
 } plan;
 
@@ -80,7 +81,9 @@ static const ckm_i_fused *fused_at(const plan *p, int32_t op)
 static void mark_live(const ckm_graph *g, plan *p)
 {
     memset(p->live, 0, (size_t)g->n_ops * sizeof *p->live);
-    mark_producer(g, p, p->output);
+    for (int32_t i = 0; i < p->n_outputs; i++) {
+        mark_producer(g, p, p->outputs[i]);
+    }
     for (int32_t op = g->n_ops - 1; op >= 0; op--) {
         const ckm_i_fused *fused = fused_at(p, op);
         const int32_t *inputs = fused != NULL ? fused->inputs : g->ops[op].inputs;
@@ -128,8 +131,8 @@ static int32_t live_readers(const ckm_graph *g, const plan *p, int32_t tensor)
 // A softmax at the end of the network, perhaps reshaped afterwards, is part of the loss.
 static void find_softmax(const ckm_graph *g, plan *p, int32_t *class_axis)
 {
-    const ckm_shape *output = &g->tensors[p->output].shape;
-    int32_t tensor = p->output;
+    const ckm_shape *output = &g->tensors[p->outputs[0]].shape;
+    int32_t tensor = p->outputs[0];
     *class_axis = default_class_axis(g, output);
     const ckm_i_graph_op *op = &g->ops[g->tensors[tensor].producer];
     while (ckm_i_op_class_is_view(op->op_class) && g->tensors[op->inputs[0]].producer >= 0 &&
@@ -157,7 +160,7 @@ static ckm_status tensor_of(ckm_i_step *s, plan *p, int32_t tensor, int32_t *out
         if (t->producer >= 0) {
             return ckm_i_error(err, CKM_ERR_UNSUPPORTED,
                                "operator \"%.200s\" (%s): an output past the first is read; it has no counterpart in "
-                               "training",
+                               "a step",
                                s->network->ops[t->producer].name, s->network->ops[t->producer].op_class->kind);
         }
         CKM_I_CHECK(ckm_i_graph_add_tensor(s->graph, t->name, t->role, t->dtype, &t->shape, &p->tensor[tensor], err));
@@ -262,6 +265,9 @@ static ckm_status lower_fused(ckm_i_step *s, plan *p, const ckm_i_fused *fused, 
             CKM_I_CHECK(reshape_to(s, name, ":view", &fused->shapes[i], &inputs[i], err));
         }
     }
+    if (fused->draws && s->predicts) {
+        ckm_i_attrs_put(&attrs, ckm_i_attr_real("rate", 0.0));
+    }
     if (fused->draws) {
         ckm_i_attrs_put_int(&attrs, "key", s->graph->n_ops);
     }
@@ -278,36 +284,115 @@ static ckm_status lower_fused(ckm_i_step *s, plan *p, const ckm_i_fused *fused, 
     return CKM_OK;
 }
 
+static ckm_status plan_init(plan *p, const ckm_graph *g, const int32_t *outputs, int32_t n_outputs, ckm_error *err)
+{
+    p->softmax = -1;
+    p->outputs = outputs;
+    p->n_outputs = n_outputs;
+    p->tensor = ckm_i_malloc((size_t)g->n_tensors, sizeof *p->tensor);
+    p->live = ckm_i_calloc((size_t)g->n_ops, sizeof *p->live);
+    if (p->tensor == NULL || p->live == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    for (int32_t i = 0; i < g->n_tensors; i++) {
+        p->tensor[i] = -1;
+    }
+    mark_live(g, p);
+    CKM_I_CHECK(ckm_i_fuse_init(&p->fuse, g, p->live, outputs, n_outputs, err));
+    mark_live(g, p);
+    return CKM_OK;
+}
+
+static ckm_status lower_all(ckm_i_step *s, plan *p, ckm_error *err)
+{
+    s->now.phase = CKM_I_FORWARD;
+    for (int32_t op = 0; op < s->network->n_ops; op++) {
+        const ckm_i_fused *fused = fused_at(p, op);
+        if (p->live[op]) {
+            CKM_I_CHECK(fused != NULL ? lower_fused(s, p, fused, err) : lower_op(s, p, op, err));
+        }
+    }
+    return CKM_OK;
+}
+
 ckm_status ckm_i_step_lower(ckm_i_step *s, ckm_loss_kind loss, ckm_error *err)
 {
     const ckm_graph *g = s->network;
-    plan p = {.softmax = -1};
+    plan p = {0};
+    int32_t output;
     ckm_status status = CKM_OK;
-    p.tensor = ckm_i_malloc((size_t)g->n_tensors, sizeof *p.tensor);
-    p.live = ckm_i_calloc((size_t)g->n_ops, sizeof *p.live);
-    if (p.tensor == NULL || p.live == NULL) {
-        status = ckm_i_error_memory(err);
-        goto cleanup;
-    }
-    for (int32_t i = 0; i < g->n_tensors; i++) {
-        p.tensor[i] = -1;
-    }
-    CKM_I_TRY(find_output(g, &p.output, err));
-    mark_live(g, &p);
-    CKM_I_TRY(ckm_i_fuse_init(&p.fuse, g, p.live, p.output, err));
-    mark_live(g, &p);
+    CKM_I_CHECK(find_output(g, &output, err));
+    CKM_I_TRY(plan_init(&p, g, &output, 1, err));
     if (loss == CKM_LOSS_SOFTMAX_CROSS_ENTROPY) {
         find_softmax(g, &p, &s->class_axis);
     }
-    s->now.phase = CKM_I_FORWARD;
-    for (int32_t op = 0; op < g->n_ops; op++) {
-        const ckm_i_fused *fused = fused_at(&p, op);
-        if (p.live[op]) {
-            CKM_I_TRY(fused != NULL ? lower_fused(s, &p, fused, err) : lower_op(s, &p, op, err));
-        }
-    }
-    s->output = p.tensor[p.output];
+    CKM_I_TRY(lower_all(s, &p, err));
+    s->output = p.tensor[output];
 cleanup:
     plan_dispose(&p);
+    return status;
+}
+
+// The tensors of the network that it gives away.
+static ckm_status list_outputs(const ckm_graph *g, int32_t *outputs, ckm_error *err)
+{
+    if (g->n_outputs == 0) {
+        return find_output(g, outputs, err);
+    }
+    for (int32_t i = 0; i < g->n_outputs; i++) {
+        outputs[i] = g->outputs[i].tensor;
+        if (outputs[i] < 0) {
+            return ckm_i_error(
+                err, CKM_ERR_UNSUPPORTED,
+                "output \"%.200s\" of network \"%.200s\" depends on no input: it is a constant, which no "
+                "operator computes",
+                g->outputs[i].name, g->name);
+        }
+    }
+    return CKM_OK;
+}
+
+// Result i: the tensor, or a view of it where it is a leaf or another result.
+static ckm_status add_result(ckm_i_step *s, int32_t i, int32_t tensor, ckm_error *err)
+{
+    bool own = s->graph->tensors[tensor].producer >= 0;
+    for (int32_t k = 0; k < i; k++) {
+        own = own && s->results[k] != tensor;
+    }
+    s->results[i] = tensor;
+    s->n_results = i + 1;
+    if (own) {
+        return CKM_OK;
+    }
+    const char *name = s->network->n_outputs > 0 ? s->network->outputs[i].name : s->graph->tensors[tensor].name;
+    return ckm_i_step_add(
+        s,
+        &(ckm_i_step_op){.kind = "identity", .name = name, .suffix = ":result", .inputs = {&tensor, 1}, .n_outputs = 1},
+        &s->results[i], err);
+}
+
+ckm_status ckm_i_step_lower_outputs(ckm_i_step *s, ckm_error *err)
+{
+    const ckm_graph *g = s->network;
+    plan p = {0};
+    int32_t n = g->n_outputs > 0 ? g->n_outputs : 1;
+    ckm_status status = CKM_OK;
+    int32_t *outputs = ckm_i_malloc((size_t)n, sizeof *outputs);
+    s->results = ckm_i_malloc((size_t)n, sizeof *s->results);
+    if (outputs == NULL || s->results == NULL) {
+        status = ckm_i_error_memory(err);
+        goto cleanup;
+    }
+    CKM_I_TRY(list_outputs(g, outputs, err));
+    CKM_I_TRY(plan_init(&p, g, outputs, n, err));
+    CKM_I_TRY(lower_all(s, &p, err));
+    for (int32_t i = 0; i < n; i++) {
+        int32_t tensor;
+        CKM_I_TRY(tensor_of(s, &p, outputs[i], &tensor, err));
+        CKM_I_TRY(add_result(s, i, tensor, err));
+    }
+cleanup:
+    plan_dispose(&p);
+    free(outputs);
     return status;
 }

@@ -59,12 +59,29 @@ static ckm_status identity(ckm_i_lower *l, ckm_error *err)
     return ckm_i_lower_emit(l, l->inputs, 1, 1, err);
 }
 
+// By the running statistics.
+static ckm_status batch_norm_apply(ckm_i_lower *l, ckm_error *err)
+{
+    if (l->n_inputs < 5 || l->inputs[3] < 0 || l->inputs[4] < 0) {
+        return ckm_i_error(err, CKM_ERR_UNSUPPORTED,
+                           "operator \"%.200s\" (batch_norm) has no running mean and variance to predict by",
+                           l->op->name);
+    }
+    ckm_i_attrs_remove(&l->attrs, "momentum");
+    l->kind = "batch_norm_apply";
+    return ckm_i_lower_emit(l, l->inputs, 5, 1, err);
+}
+
 // Training form: the network's further outputs, updated statistics, are written in place.
 ckm_status ckm_i_lower_batch_norm(ckm_i_lower *l, ckm_error *err)
 {
     int32_t outputs[3];
     put_axis(l, ckm_i_channel_axis(l->view.graph, input_shape(l)->rank));
     ckm_i_attrs_put(&l->attrs, ckm_i_attr_real("epsilon", ckm_i_op_attr_double(l->op, "epsilon", 1e-3)));
+    if (l->step->predicts && ckm_i_op_attr_int(l->op, "training", 0, 0) == 0) {
+        ckm_i_attrs_remove(&l->attrs, "training");
+        return batch_norm_apply(l, err);
+    }
     ckm_i_attrs_put(&l->attrs, ckm_i_attr_real("momentum", ckm_i_op_attr_double(l->op, "momentum", 0.99)));
     ckm_i_attrs_remove(&l->attrs, "training");
     CKM_I_CHECK(ckm_i_step_add(l->step,
@@ -249,7 +266,13 @@ ckm_status ckm_i_lower_lambda(ckm_i_lower *l, ckm_error *err)
 ckm_status ckm_i_lower_dropout(ckm_i_lower *l, ckm_error *err)
 {
     double rate = ckm_i_op_attr_double(l->op, "rate", 0.5);
-    if (rate <= 0.0) {
+    if (l->step->predicts && ckm_i_op_attr_int(l->op, "training", 0, 0) != 0) {
+        return ckm_i_error(err, CKM_ERR_UNSUPPORTED,
+                           "operator \"%.200s\" (dropout) is in training mode, so its result is random: export the "
+                           "network in evaluation mode",
+                           l->op->name);
+    }
+    if (rate <= 0.0 || l->step->predicts) {
         return identity(l, err);
     }
     l->attrs.n = 0;
@@ -262,6 +285,9 @@ ckm_status ckm_i_lower_dropout(ckm_i_lower *l, ckm_error *err)
 ckm_status ckm_i_lower_attention(ckm_i_lower *l, ckm_error *err)
 {
     ckm_i_attrs_put_int(&l->attrs, "key", l->step->graph->n_ops);
+    if (l->step->predicts) {
+        ckm_i_attrs_put(&l->attrs, ckm_i_attr_real("rate", 0.0));
+    }
     return ckm_i_lower_emit(l, l->inputs, l->n_inputs, 2, err);
 }
 

@@ -61,6 +61,7 @@ void ckm_i_step_dispose(ckm_i_step *s)
     ckm_graph_free(s->graph);
     free(s->marks);
     free(s->names);
+    free(s->results);
     free(s->gradients);
     free(s->wanted);
     *s = (ckm_i_step){0};

@@ -30,8 +30,14 @@ typedef enum ckm_i_sharing {
 ckm_status ckm_i_autodiff_op_graph(const ckm_graph *graph, const ckm_autodiff_options *options, ckm_i_sharing sharing,
                                    ckm_training **out, ckm_error *err) CKM_NODISCARD;
 
+// The forward pass alone, as prediction runs it: normalization by running statistics, no dropout, a softmax at the end as the
+// network has it. Result i is the network's output i; without a list of outputs, that of the last operator that no other
+// reads is the only one.
+ckm_status ckm_i_autodiff_forward_graph(const ckm_graph *graph, ckm_training **out, ckm_error *err) CKM_NODISCARD;
+
 typedef struct ckm_i_step {
     const ckm_graph *network;
+    bool predicts;  // a forward pass without loss
     ckm_i_sharing sharing;
     ckm_graph *graph;        // the step graph
     ckm_i_step_mark *marks;  // one an operator of `graph`
@@ -41,6 +47,8 @@ typedef struct ckm_i_step {
     int32_t name_room;       // a power of two, or 0
     // The end of the forward pass: the tensor that the loss reads, the axis of its classes.
     int32_t output, class_axis;
+    int32_t n_results;              // of a step that predicts
+    int32_t *results;               // tensors
     int32_t loss, correct, labels;  // tensors, -1: none
     int32_t n_forward_ops, n_forward_tensors;
     int32_t *gradients;  // one a forward tensor: its gradient so far, or -1
@@ -83,6 +91,8 @@ bool ckm_i_dtype_is_float(ckm_dtype dtype);
 
 // The stages, in this order. Lowering fills `output` and `class_axis`.
 ckm_status ckm_i_step_lower(ckm_i_step *s, ckm_loss_kind loss, ckm_error *err) CKM_NODISCARD;
+// The same for a step that predicts: fills `results`.
+ckm_status ckm_i_step_lower_outputs(ckm_i_step *s, ckm_error *err) CKM_NODISCARD;
 ckm_status ckm_i_step_loss(ckm_i_step *s, ckm_loss_kind loss, ckm_error *err) CKM_NODISCARD;
 ckm_status ckm_i_step_backward(ckm_i_step *s, const ckm_autodiff_options *options, ckm_error *err) CKM_NODISCARD;
 ckm_status ckm_i_step_update(ckm_i_step *s, const ckm_optimizer *optimizer, int32_t parameter,

@@ -126,6 +126,27 @@ cleanup:
     return status;
 }
 
+// The loss, the samples predicted right, and gradients that nothing is updated by.
+static ckm_status add_loss(const ckm_i_step *s, ckm_training *t, bool updates, ckm_error *err)
+{
+    t->loss = s->loss;
+    t->correct = s->correct;
+    t->labels = s->labels;
+    CKM_I_CHECK(ckm_i_training_add_result(t, s->loss, err));
+    if (s->correct >= 0) {
+        CKM_I_CHECK(ckm_i_training_add_result(t, s->correct, err));
+    }
+    return updates ? CKM_OK : add_gradients(s, t, err);
+}
+
+static ckm_status add_outputs(const ckm_i_step *s, ckm_training *t, ckm_error *err)
+{
+    for (int32_t i = 0; i < s->n_results; i++) {
+        CKM_I_CHECK(ckm_i_training_add_result(t, s->results[i], err));
+    }
+    return CKM_OK;
+}
+
 ckm_status ckm_i_step_training(ckm_i_step *s, const ckm_autodiff_options *options, ckm_training **out, ckm_error *err)
 {
     bool updates = options->optimizer.kind != CKM_OPTIMIZER_NONE;
@@ -145,16 +166,7 @@ ckm_status ckm_i_step_training(ckm_i_step *s, const ckm_autodiff_options *option
     for (int32_t v = 0; v < s->graph->n_ops; v++) {
         CKM_I_TRY(add_op(s, t, v, updates, last_reader, err));
     }
-    t->loss = s->loss;
-    t->correct = s->correct;
-    t->labels = s->labels;
-    CKM_I_TRY(ckm_i_training_add_result(t, s->loss, err));
-    if (s->correct >= 0) {
-        CKM_I_TRY(ckm_i_training_add_result(t, s->correct, err));
-    }
-    if (!updates) {
-        CKM_I_TRY(add_gradients(s, t, err));
-    }
+    CKM_I_TRY(s->predicts ? add_outputs(s, t, err) : add_loss(s, t, updates, err));
     t->step = s->graph;
     s->graph = NULL;
     *out = t;

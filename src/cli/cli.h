@@ -22,6 +22,8 @@ typedef enum cli_type {
     CLI_INPUT,     // the same: a file or folder that is read
     CLI_OUTPUT,    // the same: a file to write, '-' for standard output
     CLI_FIGURE,    // the same: a figure to write
+    CLI_INPUTS,    // cli_list: "[NAME=]FILE" to read, the option being given several times
+    CLI_OUTPUTS,   // the same: to write
     CLI_INTEGER,   // int64_t in [min, max]
     CLI_REAL,      // double, at least min
     CLI_FRACTION,  // double, "0.01" or "1%", at least min
@@ -30,6 +32,12 @@ typedef enum cli_type {
     CLI_SHAPE,     // cli_shape: "224,224,3"
     CLI_CHOICE     // int: position in `choices`
 } cli_type;
+
+enum { CLI_LIST_MOST = 16 };
+typedef struct cli_list {
+    int n;
+    const char *items[CLI_LIST_MOST];
+} cli_list;
 
 typedef struct cli_budget {
     bool given, is_percent;
@@ -105,6 +113,8 @@ const char *cli_exit_statuses(const cli_command *command);  // lines "N  meaning
 // status, or -1 to go on, and are called before anything runs; `train` in several processes calls the second itself.
 int cli_files_check(const cli_command *command, const void *settings, char *const *arguments, int n_arguments);
 int cli_files_try(const cli_command *command, const void *settings);
+// The part of "[NAME=]FILE" behind the name.
+const char *cli_files_path(const char *text);
 
 // Called first by commands that compute with threads (cli_openmp.c). May start the program anew.
 void cli_openmp_settle(char **argv);

@@ -12,7 +12,7 @@
 
 #include "cli/cli.h"
 
-enum { MOST_FILES = 32, MOST_LINKS = 40 };
+enum { MOST_FILES = 64, MOST_LINKS = 40 };
 
 typedef struct named_file {
     const char *option;  // NULL: an argument
@@ -192,14 +192,24 @@ static bool is_network_name(const char *name)
 
 static bool is_output(const cli_option *option)
 {
-    return option->type == CLI_OUTPUT || option->type == CLI_FIGURE;
+    return option->type == CLI_OUTPUT || option->type == CLI_FIGURE || option->type == CLI_OUTPUTS;
 }
 
-// What an option of the command says, if it is a file's name and was given.
-static const char *file_of(const cli_group *group, const cli_option *option, const void *settings)
+const char *cli_files_path(const char *text)
 {
-    const char *at = (const char *)settings + group->base + option->offset;
-    return is_output(option) || option->type == CLI_INPUT ? *(const char *const *)(const void *)at : NULL;
+    const char *equals = strchr(text, '=');
+    return equals != NULL ? equals + 1 : text;
+}
+
+// The k-th file that an option of the command names; NULL where there is none.
+static const char *file_of(const cli_group *group, const cli_option *option, const void *settings, int k)
+{
+    const void *at = (const char *)settings + group->base + option->offset;
+    if (option->type == CLI_INPUTS || option->type == CLI_OUTPUTS) {
+        const cli_list *list = at;
+        return k < list->n ? cli_files_path(list->items[k]) : NULL;
+    }
+    return k == 0 && (is_output(option) || option->type == CLI_INPUT) ? *(const char *const *)at : NULL;
 }
 
 // Those that can be mixed up; *n are found.
@@ -214,10 +224,10 @@ static void list_files(const cli_command *command, const void *settings, char *c
     }
     for (int g = 0; g < command->n_groups; g++) {
         const cli_group *group = &command->groups[g];
-        for (int i = 0; i < group->n_options && *n < MOST_FILES; i++) {
+        for (int i = 0; i < group->n_options; i++) {
             const cli_option *option = &group->options[i];
-            const char *path = file_of(group, option, settings);
-            if (path != NULL) {
+            const char *path = file_of(group, option, settings, 0);
+            for (int k = 1; path != NULL && *n < MOST_FILES; path = file_of(group, option, settings, k++)) {
                 path += strncmp(path, device, sizeof device - 1) == 0 ? sizeof device - 1 : 0;
                 files[*n] = (named_file){.option = option->name, .path = path, .is_output = is_output(option)};
                 *n += identify(&files[*n]);
@@ -303,16 +313,15 @@ int cli_files_try(const cli_command *command, const void *settings)
         const cli_group *group = &command->groups[g];
         for (int i = 0; i < group->n_options; i++) {
             const cli_option *option = &group->options[i];
-            const char *path = is_output(option) ? file_of(group, option, settings) : NULL;
-            if (path == NULL) {
-                continue;
-            }
-            if (option->type == CLI_FIGURE && !ends_with(path, ".svg") && !ends_with(path, ".pdf") &&
-                !ends_with(path, ".png")) {
-                return cli_failf("%s: a figure's file name must end in .svg, .pdf or .png", path);
-            }
-            if (ckm_file_check_output(path, &err) != CKM_OK) {
-                return cli_fail(&err);
+            const char *path = is_output(option) ? file_of(group, option, settings, 0) : NULL;
+            for (int k = 1; path != NULL; path = file_of(group, option, settings, k++)) {
+                if (option->type == CLI_FIGURE && !ends_with(path, ".svg") && !ends_with(path, ".pdf") &&
+                    !ends_with(path, ".png")) {
+                    return cli_failf("%s: a figure's file name must end in .svg, .pdf or .png", path);
+                }
+                if (ckm_file_check_output(path, &err) != CKM_OK) {
+                    return cli_fail(&err);
+                }
             }
         }
     }

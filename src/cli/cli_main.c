@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #ifndef CLI_PLANS_ONLY
-extern const cli_command cli_command_train, cli_command_profile;
+extern const cli_command cli_command_train, cli_command_run, cli_command_profile;
 #endif
 
 // With standard output closed, the next file opened would take its number and receive what is printed.
@@ -69,7 +69,7 @@ int main(int argc, char **argv)
     }
     const cli_command *command = cli_command_find(first);
 #ifndef CLI_PLANS_ONLY
-    if (command == &cli_command_train || command == &cli_command_profile) {
+    if (command == &cli_command_train || command == &cli_command_run || command == &cli_command_profile) {
         cli_openmp_settle(argv);
     }
     if (command == &cli_command_train) {

@@ -72,6 +72,15 @@ static const char *store_choice(const cli_option *option, char *place, const cha
     return "";  // the caller lists the choices
 }
 
+static const char *append(cli_list *list, const char *text)
+{
+    if (list->n == CLI_LIST_MOST) {
+        return "can be given 16 times at most";
+    }
+    list->items[list->n++] = text;
+    return NULL;
+}
+
 // Reads and stores a value. NULL, or what is wrong with it.
 static const char *store(const cli_option *option, char *place, const char *text)
 {
@@ -86,6 +95,9 @@ static const char *store(const cli_option *option, char *place, const char *text
     case CLI_FIGURE:
         *(const char **)to = text;
         return NULL;
+    case CLI_INPUTS:
+    case CLI_OUTPUTS:
+        return append(to, text);
     case CLI_INTEGER:
         return cli_read_integer(text, to);
     case CLI_REAL:

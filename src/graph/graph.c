@@ -49,10 +49,27 @@ void ckm_graph_free(ckm_graph *g)
     for (int32_t i = 0; i < g->n_ops; i++) {
         op_dispose(&g->ops[i]);
     }
+    for (int32_t i = 0; i < g->n_outputs; i++) {
+        free(g->outputs[i].name);
+    }
     free(g->tensors);
     free(g->ops);
+    free(g->outputs);
     free(g->name);
     free(g);
+}
+
+ckm_status ckm_i_graph_add_output(ckm_graph *g, const char *name, int32_t tensor, ckm_error *err)
+{
+    if (!CKM_I_GROW(g->outputs, g->n_outputs, g->cap_outputs)) {
+        return ckm_i_error_memory(err);
+    }
+    char *copy = ckm_i_strdup(name);
+    if (copy == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    g->outputs[g->n_outputs++] = (ckm_i_graph_output){copy, tensor};
+    return CKM_OK;
 }
 
 // Dimensions at least `least`, rank within limits, bytes within 63 bits. `what` and `name` are for messages.

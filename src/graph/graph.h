@@ -37,6 +37,12 @@ typedef struct ckm_i_graph_op {
     ckm_i_attr *attrs;
 } ckm_i_graph_op;
 
+// What the network gives away.
+typedef struct ckm_i_graph_output {
+    char *name;
+    int32_t tensor;  // -1: a constant that has no tensor
+} ckm_i_graph_output;
+
 struct ckm_graph {
     char *name;
     ckm_layout layout;
@@ -45,6 +51,9 @@ struct ckm_graph {
     int32_t n_tensors, cap_tensors, n_ops, cap_ops;
     ckm_i_graph_tensor *tensors;
     ckm_i_graph_op *ops;  // in the order of the layer list or the file: a topological order
+    // As the file names them; none: what no operator reads is the output.
+    int32_t n_outputs, cap_outputs;
+    ckm_i_graph_output *outputs;
 };
 
 // A class that bounds its inputs has at most this many.
@@ -72,6 +81,8 @@ ckm_status ckm_i_graph_create(const char *name, ckm_layout layout, int64_t batch
 // Adds a tensor that no operator produces (input, parameter, state, constant). Names need not be unique.
 ckm_status ckm_i_graph_add_tensor(ckm_graph *g, const char *name, ckm_tensor_role role, ckm_dtype dtype,
                                   const ckm_shape *shape, int32_t *index, ckm_error *err) CKM_NODISCARD;
+// Adds an output; its name is copied.
+ckm_status ckm_i_graph_add_output(ckm_graph *g, const char *name, int32_t tensor, ckm_error *err) CKM_NODISCARD;
 // Lists that are handed in.
 typedef struct ckm_i_tensor_list {
     const int32_t *items;  // indices; -1 where an optional operand is absent

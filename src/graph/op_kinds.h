@@ -62,7 +62,7 @@
     X(conv_backward_data) X(conv_backward_weights) X(conv_transpose_backward_data) \
     X(conv_transpose_backward_weights) X(dense_backward_weights) X(bias_grad) X(sum_to) \
     /* grad_norm */ \
-    X(batch_norm_train) X(batch_norm_backward) X(layer_norm_backward) X(group_norm_backward) \
+    X(batch_norm_train) X(batch_norm_apply) X(batch_norm_backward) X(layer_norm_backward) X(group_norm_backward) \
     X(local_response_norm_backward) X(lp_norm_backward) \
     /* grad_pool */ \
     X(max_pool_train) X(max_pool_backward) X(average_pool_backward) X(lp_pool_backward) X(resize_backward) \

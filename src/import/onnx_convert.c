@@ -261,6 +261,15 @@ static ckm_status hint_batch(const ckm_i_onnx_convert *c, ckm_status status, ckm
     return status;
 }
 
+static ckm_status add_outputs(ckm_i_onnx_convert *c, ckm_error *err)
+{
+    for (int32_t i = 0; i < c->model->n_outputs; i++) {
+        const ckm_i_onnx_value *value = &c->model->values[c->model->outputs[i]];
+        CKM_I_CHECK(ckm_i_graph_add_output(c->graph, value->name, value->tensor, err));
+    }
+    return CKM_OK;
+}
+
 ckm_status ckm_i_onnx_convert_model(ckm_i_onnx_convert *c, ckm_error *err)
 {
     ckm_i_onnx_model *model = c->model;
@@ -285,5 +294,5 @@ ckm_status ckm_i_onnx_convert_model(ckm_i_onnx_convert *c, ckm_error *err)
     if (c->graph->n_ops == 0) {
         return ckm_i_error(err, CKM_ERR_FORMAT, "the ONNX model computes nothing from its inputs");
     }
-    return CKM_OK;
+    return add_outputs(c, err);
 }

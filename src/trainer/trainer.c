@@ -152,10 +152,11 @@ static ckm_status build_parts(ckm_trainer *t, ckm_error *err)
                             : t->accumulated > 1 ? CKM_I_SHARING_SUM
                                                  : CKM_I_SHARING_NONE;
     CKM_I_CHECK(find_place(t, err));
-    CKM_I_CHECK(ckm_i_autodiff_op_graph(t->graph, &t->step, sharing, &t->training, err));
+    CKM_I_CHECK(t->predicts ? ckm_i_autodiff_forward_graph(t->graph, &t->training, err)
+                            : ckm_i_autodiff_op_graph(t->graph, &t->step, sharing, &t->training, err));
     CKM_I_CHECK(ckm_program_create(t->training, &t->kernels, &t->program, err));
     CKM_I_CHECK(ckm_i_trainer_apply_costs(t, o->costs == CKM_TRAINER_COSTS_MODEL ? &t->cost_model : &flops, err));
-    CKM_I_CHECK(open_data(t, err));
+    CKM_I_CHECK(t->predicts ? CKM_OK : open_data(t, err));
     return o->model != NULL ? ckm_import_values_open(o->model, &t->importing, &t->values, err) : CKM_OK;
 }
 
@@ -226,17 +227,15 @@ static ckm_status read_options(ckm_trainer *t, const ckm_trainer_options *given,
     return CKM_OK;
 }
 
-ckm_status ckm_trainer_plan(const ckm_graph *graph, const ckm_trainer_options *options, ckm_trainer **out,
-                            ckm_error *err)
+ckm_status ckm_i_trainer_plan(const ckm_graph *graph, const ckm_trainer_options *options, bool predicts,
+                              ckm_trainer **out, ckm_error *err)
 {
-    CKM_I_NEED(graph, err);
-    CKM_I_NEED(options, err);
-    CKM_I_NEED(out, err);
     ckm_trainer *t = ckm_i_calloc(1, sizeof *t);
     if (t == NULL) {
         return ckm_i_error_memory(err);
     }
     t->graph = graph;
+    t->predicts = predicts;
     t->least_bytes = -1;
     ckm_status status = CKM_OK;
     CKM_I_TRY(read_options(t, options, err));
@@ -253,6 +252,15 @@ cleanup:
     return status;
 }
 
+ckm_status ckm_trainer_plan(const ckm_graph *graph, const ckm_trainer_options *options, ckm_trainer **out,
+                            ckm_error *err)
+{
+    CKM_I_NEED(graph, err);
+    CKM_I_NEED(options, err);
+    CKM_I_NEED(out, err);
+    return ckm_i_trainer_plan(graph, options, false, out, err);
+}
+
 static ckm_status nothing_fits(const ckm_trainer *t, ckm_error *err)
 {
     ckm_trainer_info info = ckm_trainer_get_info(t);
@@ -262,12 +270,12 @@ static ckm_status nothing_fits(const ckm_trainer *t, ckm_error *err)
     }
     // The floor is that of any schedule; what else is proven speaks of those that keep the order.
     const char *in_order = info.budget_bytes < info.floor_bytes ? "" : " in the network's order";
-    return ckm_i_error(
-        err, CKM_ERR_ARGUMENT,
-        "no schedule%s fits a budget of %lld bytes: data read ahead, kernels, threads and tables take %lld, and at "
-        "least %lld are proven to be needed in all, in any order%s",
-        info.proven ? in_order : " was found that", (long long)info.budget_bytes, (long long)info.outside_bytes,
-        (long long)info.floor_bytes, least);
+    return ckm_i_error(err, CKM_ERR_ARGUMENT,
+                       "no schedule%s fits a budget of %lld bytes: %s, kernels, threads and tables take %lld, and at "
+                       "least %lld are proven to be needed in all, in any order%s",
+                       info.proven ? in_order : " was found that", (long long)info.budget_bytes,
+                       t->predicts ? "files" : "data read ahead", (long long)info.outside_bytes,
+                       (long long)info.floor_bytes, least);
 }
 
 // Buffers of the exchange, counted in what is beside the region.
@@ -366,6 +374,7 @@ void ckm_trainer_close(ckm_trainer *t)
     ckm_dataflow_free(t->df);
     ckm_program_free(t->program);
     ckm_training_free(t->training);
+    free(t->valued);
     free(t);
 }
 

@@ -39,7 +39,16 @@ struct ckm_trainer {
     int64_t beside_most;       // what ckm_i_trainer_beside gives, of all ranks the most
     bool resumed;
     char parameters_from[300];
+    // A forward pass alone (inference.c): no loss, no data, nothing learns.
+    bool predicts;
+    bool *valued;  // by tensor of the session: it has a value from a file or the caller; NULL: nobody asks
 };
+
+// ckm_trainer_plan, of a forward pass where `predicts`.
+ckm_status ckm_i_trainer_plan(const ckm_graph *graph, const ckm_trainer_options *options, bool predicts,
+                              ckm_trainer **out, ckm_error *err) CKM_NODISCARD;
+// Bytes of a file that are in memory at a time.
+enum { CKM_I_INFERENCE_PIECE = 64 << 10 };
 
 // What training takes beside the session: reading data, kernels and their threads.
 int64_t ckm_i_trainer_beside(const ckm_trainer *t);

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "run/session/session.h"
+#include "run/train/train.h"
 #include "trainer/trainer.h"
 
 // Parameters and running statistics; an optimizer's states are nobody else's business.
@@ -48,7 +49,10 @@ static ckm_status set_from_model(ckm_trainer *t, ckm_session *session, ckm_error
             continue;
         }
         CKM_I_CHECK(read_value(t, session, i, &found, err));
-        if (!found && tensor.role == CKM_ROLE_CONSTANT) {
+        if (t->valued != NULL) {
+            t->valued[i] = found;
+        }
+        if (!found && tensor.role == CKM_ROLE_CONSTANT && !t->predicts) {
             return ckm_i_error_at(
                 err, CKM_ERR_UNSUPPORTED, t->options.model, 0, -1,
                 "the values of constant \"%.200s\" are not in the file, or are computed from constants "
@@ -70,12 +74,20 @@ ckm_status ckm_i_trainer_set_parameters(ckm_trainer *t, ckm_session *session, ck
     const ckm_trainer_options *o = &t->options;
     snprintf(t->parameters_from, sizeof t->parameters_from, "initialised from seed %llu",
              (unsigned long long)t->place.seed);
+    if (t->predicts) {
+        free(t->valued);
+        t->valued = ckm_i_calloc((size_t)ckm_session_tensor_count(session), sizeof *t->valued);
+        if (t->valued == NULL) {
+            return ckm_i_error_memory(err);
+        }
+        snprintf(t->parameters_from, sizeof t->parameters_from, "none given");
+    }
     if (t->values != NULL) {
         CKM_I_CHECK(set_from_model(t, session, err));
     }
     if (o->weights != NULL) {
         int32_t n = 0;
-        CKM_I_CHECK(ckm_train_load_weights(session, o->weights, &n, err));
+        CKM_I_CHECK(ckm_i_train_load_weights(session, o->weights, t->valued, &n, err));
         if (n == 0) {
             return ckm_i_error_at(err, CKM_ERR_ARGUMENT, o->weights, 0, -1,
                                   "holds no tensor that has the name of one in this network");

@@ -104,6 +104,11 @@ expect 0 train test --data synthetic --samples 16 --steps 1 $small --save one.sa
 sweep_training "train --resume" --product out.safetensors -- train test --data synthetic --samples 16 --steps 2 $small \
     --json --resume one.safetensors --export out.safetensors
 sweep_training "train --check" --mask '[0-9.]* (m?s|seconds)' -- train test --data synthetic --samples 16 --steps 2 $small --check
+printf '\223NUMPY\001\000\166\000%-117s\n' "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 8, 8, 3), }" > x.npy
+head -c 1536 /dev/zero >> x.npy
+expect 0 train test --data synthetic --samples 16 --steps 1 $small --export weights.safetensors
+sweep_training "run" --product y.npy -- run test --input-shape 8,8,3 -j 1 --budget 4MB --weights weights.safetensors \
+    --input x.npy -o y.npy --json
 sweep_training "profile" --check true --product out.json -- profile test --input-shape 8,8,3 --batch 4 -j 1 --steps 3 -o out.json
 
 # Memory that is exhausted stays so: all allocations from one on fail.

@@ -4,7 +4,7 @@
 
 expect 0 --version
 expect 0 --help
-for command in models graph solve verify report explain sweep max-batch profile train strategies devices help; do
+for command in models graph solve verify report explain sweep max-batch profile train run strategies devices help; do
     expect 0 help "$command"
     [ -z "$err" ] || fail "help $command writes to standard error"
     cp out.txt page.txt

@@ -82,6 +82,9 @@ pages_values pages_option_values(const cli_option *option)
             add_word(&values, option->choices[i], strlen(option->choices[i]));
         }
     }
+    if (option->type == CLI_INPUTS || option->type == CLI_OUTPUTS) {
+        values.files = true;
+    }
     if (option->type != CLI_TEXT && option->type != CLI_INPUT && option->type != CLI_OUTPUT &&
         option->type != CLI_FIGURE) {
         return values;

@@ -47,6 +47,19 @@ static ckm_status batch_train_infer(const ckm_i_op_view *v, ckm_shape *shapes, c
     return CKM_OK;
 }
 
+// x, [gamma], [beta], mean, variance -> y.
+static ckm_status batch_apply_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dtype *dtypes, ckm_error *err)
+{
+    ckm_shape per_channel;
+    CKM_I_CHECK(channels_of(v, &per_channel, err));
+    CKM_I_CHECK(check_per_channel(v, 1, &per_channel, err));
+    CKM_I_CHECK(ckm_i_grad_check(v, 3, &per_channel, err));
+    CKM_I_CHECK(ckm_i_grad_check(v, 4, &per_channel, err));
+    shapes[0] = v->in[0]->shape;
+    dtypes[0] = v->in[0]->dtype;
+    return CKM_OK;
+}
+
 // dy, x, [gamma], mean, inverse deviation -> dx, dgamma, dbeta.
 static ckm_status batch_backward_infer(const ckm_i_op_view *v, ckm_shape *shapes, ckm_dtype *dtypes, ckm_error *err)
 {
@@ -141,6 +154,9 @@ const ckm_i_op_class ckm_i_ops_grad_norm[] = {
      CKM_I_OP_TRAITS(TWO_PASSES, NONE, NOTHING, NONE, ALLOWED),
      .init = {.weight = CKM_I_WEIGHT_PLAIN, .of[1] = CKM_I_INIT_ONE, .of[4] = CKM_I_INIT_ONE},
      CKM_I_OP_LEARNS(ckm_i_grad_of_batch_norm)},
+    {CKM_I_OP(batch_norm_apply, 1, 5, 1, batch_apply_infer, forward_macs),
+     CKM_I_OP_TRAITS(ELEMENTS, FIRST, NOTHING, NONE, ALLOWED),
+     .init = {.weight = CKM_I_WEIGHT_PLAIN, .of[1] = CKM_I_INIT_ONE, .of[4] = CKM_I_INIT_ONE}, CKM_I_OP_BEHIND_LOSS},
     {CKM_I_OP(batch_norm_backward, 2, 5, 3, batch_backward_infer, backward_macs), CKM_I_OP_PLAIN(TWO_PASSES, BOTH),
      CKM_I_OP_BEHIND_LOSS},
     {CKM_I_OP(layer_norm_backward, 2, 5, 3, layer_backward_infer, backward_macs), CKM_I_OP_PLAIN(ELEMENTS, BOTH),

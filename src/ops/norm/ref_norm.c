@@ -185,6 +185,29 @@ static ckm_status batch_norm_train(const ckm_graph *step, int32_t op, const ckm_
     return CKM_OK;
 }
 
+// inputs x, [gamma], [beta], mean, variance; output y
+static ckm_status batch_norm_apply(const ckm_graph *step, int32_t op, const ckm_i_kernel_call *call, ckm_error *err)
+{
+    ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
+    CKM_I_CHECK(ckm_i_ref_check_floats(&r, err));
+    channels s = by_axis(&r, &ckm_i_ref_in(&r, 0)->shape);
+    const float *gamma = ckm_i_ref_input(&r, 1);
+    const float *beta = ckm_i_ref_input(&r, 2);
+    const float *running_mean = ckm_i_ref_input(&r, 3);
+    const float *running_variance = ckm_i_ref_input(&r, 4);
+    double epsilon = ckm_i_op_attr_double(r.op, "epsilon", 1e-3);
+    double *mean = call->workspace;
+    double *scale = mean + s.count;
+    double *shift = scale + s.count;
+    for (int64_t c = 0; c < s.count; c++) {
+        mean[c] = (double)running_mean[c];
+        scale[c] = (gamma != NULL ? (double)gamma[c] : 1.0) / sqrt((double)running_variance[c] + epsilon);
+        shift[c] = beta != NULL ? (double)beta[c] : 0.0;
+    }
+    normalize(s, ckm_i_ref_input(&r, 0), mean, scale, shift, ckm_i_ref_output(&r, 0));
+    return CKM_OK;
+}
+
 // inputs dy, x, [gamma], saved_mean, saved_inv_std; outputs dx, dgamma, dbeta
 static ckm_status batch_norm_backward(const ckm_graph *step, int32_t op, const ckm_i_kernel_call *call, ckm_error *err)
 {
@@ -359,6 +382,7 @@ static ckm_status group_norm_backward(const ckm_graph *step, int32_t op, const c
 
 const ckm_i_reference_kernel ckm_i_ref_kernels_norm[] = {
     {CKM_I_OP_batch_norm_train, batch_norm_workspace, batch_norm_train},
+    {CKM_I_OP_batch_norm_apply, batch_norm_workspace, batch_norm_apply},
     {CKM_I_OP_batch_norm_backward, batch_norm_workspace, batch_norm_backward},
     {CKM_I_OP_group_norm, group_norm_workspace, group_norm},
     {CKM_I_OP_group_norm_backward, group_norm_workspace, group_norm_backward},

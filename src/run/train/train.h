@@ -19,4 +19,8 @@ typedef struct ckm_i_train_parts {
 ckm_status ckm_i_train_run(ckm_session *session, ckm_data *data, const ckm_train_options *options,
                            const ckm_i_train_parts *parts, ckm_train_result *result, ckm_error *err) CKM_NODISCARD;
 
+// ckm_train_load_weights; where `valued` is not NULL, sets it for every tensor of the session that the file has.
+ckm_status ckm_i_train_load_weights(ckm_session *session, const char *path, bool *valued, int32_t *n_read,
+                                    ckm_error *err) CKM_NODISCARD;
+
 #endif

@@ -12,6 +12,7 @@
 #include "graph/graph.h"
 #include "run/data/safetensors.h"
 #include "run/session/session.h"
+#include "run/train/train.h"
 
 static const char format_name[] = "checkmate-training";
 
@@ -193,7 +194,7 @@ static ckm_status read_tensor(ckm_session *session, int32_t i, const ckm_i_safet
 
 // Reads the session's tensors from the file. All are looked up and checked before the first is read.
 static ckm_status read_tensors(ckm_session *session, const ckm_i_safetensors *file, const char *path, bool everything,
-                               int32_t *n_read, ckm_error *err)
+                               bool *valued, int32_t *n_read, ckm_error *err)
 {
     int32_t n = ckm_session_tensor_count(session);
     int32_t n_found = 0;
@@ -214,6 +215,9 @@ static ckm_status read_tensors(ckm_session *session, const ckm_i_safetensors *fi
             }
             CKM_I_CHECK(pass == 0 ? check_tensor(found, &t, path, err) : read_tensor(session, i, file, found, err));
             n_found += pass;
+            if (valued != NULL) {
+                valued[i] = true;
+            }
         }
     }
     *n_read = n_found;
@@ -231,8 +235,20 @@ ckm_status ckm_train_load(ckm_session *session, const char *path, ckm_train_plac
     ckm_status status = CKM_OK;
     CKM_I_TRY(ckm_i_safetensors_open(path, &file, err));
     CKM_I_TRY(read_place(file, path, &place, err));
-    CKM_I_TRY(read_tensors(session, file, path, true, &n_read, err));
+    CKM_I_TRY(read_tensors(session, file, path, true, NULL, &n_read, err));
     *out = place;
+cleanup:
+    ckm_i_safetensors_close(file);
+    return status;
+}
+
+ckm_status ckm_i_train_load_weights(ckm_session *session, const char *path, bool *valued, int32_t *n_read,
+                                    ckm_error *err)
+{
+    ckm_i_safetensors *file = NULL;
+    ckm_status status;
+    CKM_I_TRY(ckm_i_safetensors_open(path, &file, err));
+    CKM_I_TRY(read_tensors(session, file, path, false, valued, n_read, err));
 cleanup:
     ckm_i_safetensors_close(file);
     return status;
@@ -243,11 +259,5 @@ ckm_status ckm_train_load_weights(ckm_session *session, const char *path, int32_
     CKM_I_NEED(session, err);
     CKM_I_NEED(path, err);
     CKM_I_NEED(n_read, err);
-    ckm_i_safetensors *file = NULL;
-    ckm_status status;
-    CKM_I_TRY(ckm_i_safetensors_open(path, &file, err));
-    CKM_I_TRY(read_tensors(session, file, path, false, n_read, err));
-cleanup:
-    ckm_i_safetensors_close(file);
-    return status;
+    return ckm_i_train_load_weights(session, path, NULL, n_read, err);
 }

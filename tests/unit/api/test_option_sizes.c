@@ -285,6 +285,44 @@ static ckm_status trainer_run(const void *options, ckm_error *err)
     return status;
 }
 
+static ckm_status inference_plan(const void *options, ckm_error *err)
+{
+    ckm_inference *made = NULL;
+    ckm_status status = ckm_inference_plan(w.graph, options, &made, err);
+    ckm_inference_close(made);
+    return status;
+}
+
+static ckm_status inference_open(const void *options, ckm_error *err)
+{
+    ckm_inference *made = NULL;
+    ckm_status status = ckm_inference_open(w.graph, options, &made, err);
+    ckm_inference_close(made);
+    return status;
+}
+
+static ckm_inference_options small_inference(void)
+{
+    static const ckm_program_options kernels = {.size = sizeof kernels, .threads = 1, .backend = "reference"};
+    ckm_inference_options options = CKM_INFERENCE_OPTIONS_INIT;
+    options.budget_bytes = INT64_C(1) << 40;
+    options.kernels = &kernels;
+    return options;
+}
+
+// Options of a part within those of the inference.
+#define INFERENCE_PART(part)                                              \
+    static ckm_status inference_##part(const void *given, ckm_error *err) \
+    {                                                                     \
+        ckm_inference_options outer = small_inference();                  \
+        outer.part = given;                                               \
+        return inference_plan(&outer, err);                               \
+    }
+INFERENCE_PART(kernels)
+INFERENCE_PART(solve)
+INFERENCE_PART(cost_model)
+INFERENCE_PART(importing)
+
 // Options of a part within those of the trainer.
 #define TRAINER_PART(part)                                              \
     static ckm_status trainer_##part(const void *given, ckm_error *err) \
@@ -414,6 +452,7 @@ static void every_function_reads_sizes(void **state)
     ckm_train_options course = CKM_TRAIN_OPTIONS_INIT;
     const ckm_rate_schedule rate = CKM_RATE_SCHEDULE_INIT;
     const ckm_trainer_options training = small_trainer();
+    const ckm_inference_options forward = small_inference();
     const ckm_zoo_size zoo = CKM_ZOO_SIZE_INIT;
     batches.memory_bytes = 20;  // no batch fits: the graph does not grow with it
     solving.budget_bytes = 30;
@@ -452,6 +491,12 @@ static void every_function_reads_sizes(void **state)
         ROW(train_run, ckm_train_options, CKM_TRAIN_OPTIONS_INIT, course),
         ROW(train_run_rate, ckm_rate_schedule, CKM_RATE_SCHEDULE_INIT, rate),
         ROW(rate_at, ckm_rate_schedule, CKM_RATE_SCHEDULE_INIT, rate),
+        ROW(inference_open, ckm_inference_options, CKM_INFERENCE_OPTIONS_INIT, forward),
+        ROW(inference_plan, ckm_inference_options, CKM_INFERENCE_OPTIONS_INIT, forward),
+        ROW(inference_kernels, ckm_program_options, CKM_PROGRAM_OPTIONS_INIT, kernels),
+        ROW(inference_solve, ckm_solve_options, CKM_SOLVE_OPTIONS_INIT, solving),
+        ROW(inference_cost_model, ckm_cost_model, CKM_COST_MODEL_INIT, flops),
+        ROW(inference_importing, ckm_import_options, CKM_IMPORT_OPTIONS_INIT, importing),
         ROW(trainer_open, ckm_trainer_options, CKM_TRAINER_OPTIONS_INIT, training),
         ROW(trainer_plan, ckm_trainer_options, CKM_TRAINER_OPTIONS_INIT, training),
         ROW(trainer_run, ckm_train_options, CKM_TRAIN_OPTIONS_INIT, course),

@@ -48,7 +48,7 @@ static const ckm_i_op_kind without_fast_kernel[] = {
     CKM_I_OP_pad_backward, CKM_I_OP_slice_backward, CKM_I_OP_tile_backward, CKM_I_OP_gather_backward,
     CKM_I_OP_gather_elements_backward, CKM_I_OP_gather_nd_backward, CKM_I_OP_scatter_nd_backward,
     CKM_I_OP_scatter_elements_backward, CKM_I_OP_mse, CKM_I_OP_mse_backward, CKM_I_OP_gradient_sum,
-    CKM_I_OP_gradient_send, CKM_I_OP_gradient_receive,
+    CKM_I_OP_batch_norm_apply, CKM_I_OP_gradient_send, CKM_I_OP_gradient_receive,
 };
 // clang-format on
 

@@ -229,6 +229,11 @@ static void test_norms(void **state)
         {"in 2x2;in 2;in 2;in 2;in 2;batch_norm_train 0 1 2 3 4 > 3 epsilon=3.0 momentum=0.9", LAST,
          .in = {{1, 1, 3, 3}, {2, 4}, {0, 1}, {10, 0}, {1, 3}}, .out = {{-1, -1, 1, 3}, {2, 2}, {0.5, 0.5}},
          .after = {{1, 1, 3, 3}, {2, 4}, {0, 1}, {9.2, 0.2}, {1.1, 2.9}}, .modifies = true},
+        // by the statistics given: slopes 2 / sqrt(1 + 3) and 3 / sqrt(6 + 3)
+        {"in 2x2;in 2;in 2;in 2;in 2;batch_norm_apply 0 1 2 3 4 epsilon=3.0", LAST,
+         .in = {{1, 2, 3, 5}, {2, 3}, {0, 1}, {1, 2}, {1, 6}}, .out = {{0, 1, 2, 4}}},
+        {"in 1x2x2;in 2;in 2;batch_norm_apply 0 - - 1 2 epsilon=0.0", FIRST,
+         .in = {{1, 3, 5, 9}, {0}, {0}, {1, 5}, {4, 16}}, .out = {{0, 1, 0, 1}}},
         {"in 1x4;layer_norm 0 > 3 epsilon=0.0", LAST, .in = {{1, 3, 3, 1}}, .out = {{-1, 1, 1, -1}, {2}, {1}}},
         {"in 2x2x1;in 1;in 2x1;layer_norm 0 1 2 > 3 axis=1 epsilon=0.0", LAST, .in = {{1, 3, 0, 4}, {2}, {5, 6}},
          .out = {{3, 8, 3, 8}, {2, 2}, {1, 0.5}}},

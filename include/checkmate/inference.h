@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// Running a network forward within a memory budget: what it predicts for an input.
+//
+//     ckm_inference_options options = CKM_INFERENCE_OPTIONS_INIT;
+//     options.model = "model.onnx";                                   // its weights; `network` was imported from it
+//     ckm_inference_open(network, &options, &inference, &err);        // plans, allocates, sets parameters
+//     ckm_inference_read_npy(inference, "x", "x.npy", &err);          // or ckm_inference_set, from memory
+//     ckm_inference_run(inference, &seconds, &err);
+//     ckm_inference_get(inference, 0, y, sizeof y, &err);             // or ckm_inference_write_npy
+//     ckm_inference_close(inference);
+//
+// The forward pass is planned, checked and executed by what trains (checkmate/trainer.h): the same solver finds its schedule, the
+// same session runs it, and the budget counts the same bytes. Batch normalization takes the running statistics, dropout does
+// nothing, and a softmax at the end is computed; an operator that the file says is in training mode stays in it, or is refused
+// where its result would be random.
+#ifndef CHECKMATE_INFERENCE_H
+#define CHECKMATE_INFERENCE_H
+
+#include <checkmate/base.h>
+#include <checkmate/cost.h>
+#include <checkmate/graph.h>
+#include <checkmate/import.h>
+#include <checkmate/run.h>
+#include <checkmate/solve.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct ckm_inference ckm_inference;
+
+// The structures of options that it points to are read at the call and need not outlive it; names of files must live as long
+// as the inference.
+typedef struct ckm_inference_options {
+    size_t size;  // set by CKM_INFERENCE_OPTIONS_INIT
+    // Memory. With neither, four fifths of what the system has available.
+    int64_t budget_bytes;    // > 0: the budget
+    double budget_fraction;  // > 0, where budget_bytes is 0: of what the run takes without rematerialization
+    const ckm_program_options *kernels;  // NULL: CKM_PROGRAM_OPTIONS_INIT, one thread
+    const ckm_solve_options *solve;      // the search; NULL: CKM_TRAINER_SOLVE_INIT. budget_bytes is the inference's
+    const ckm_cost_model *cost_model;    // NULL: CKM_COST_MODEL_INIT, multiply-accumulates
+    // Parameters, running statistics and constants: the model's file, then `weights`, then ckm_inference_set.
+    const char *model;                    // the file that the network was imported from; may be NULL
+    const ckm_import_options *importing;  // as it was imported; NULL: CKM_IMPORT_OPTIONS_INIT
+    const char *weights;                  // a safetensors file, as training exports it; may be NULL
+} ckm_inference_options;
+// clang-format off
+#define CKM_INFERENCE_OPTIONS_INIT \
+    { sizeof(ckm_inference_options), 0, 0.0, NULL, NULL, NULL, NULL, NULL, NULL }
+// clang-format on
+
+// What was planned.
+typedef struct ckm_inference_info {
+    bool fits;               // there is a schedule
+    bool proven;             // where there is none: none that keeps the order of the network can be
+    int64_t budget_bytes;    // what was asked for
+    int64_t used_bytes;      // of it, region and all else; -1 before it has begun
+    int64_t region_bytes;    // parameters, inputs, arena
+    int64_t arena_bytes;     // of the region: activations, outputs, workspace
+    int64_t outside_bytes;   // beside the region: kernels, threads, tables, one piece of a file
+    int64_t baseline_bytes;  // what the run would take without rematerialization
+    int64_t floor_bytes;     // proven: no schedule fits less. Set where none fits
+    int64_t least_bytes;     // a budget tried that fits; -1: none. Set where none fits
+    int64_t cost, baseline_cost;
+    const char *strategy;         // that found the schedule
+    const char *parameters_from;  // for a person: "12 of 12 tensors from the model's file"
+} ckm_inference_info;
+
+// Derives the forward pass of `graph`, prepares its kernels and finds a schedule that fits the budget. That none fits is no
+// error: see `fits` of ckm_inference_get_info. `graph` must outlive the inference. Errors: CKM_ERR_UNSUPPORTED names
+// operators that no kernel computes and outputs that are constants; CKM_ERR_ARGUMENT for options that cannot be.
+CKM_API ckm_status ckm_inference_plan(const ckm_graph *graph, const ckm_inference_options *options, ckm_inference **out,
+                                      ckm_error *err) CKM_NODISCARD;
+// Allocates everything and reads parameters. Errors: CKM_ERR_ARGUMENT when no schedule fits, saying what would;
+// CKM_ERR_MEMORY; those of the files that hold parameters.
+CKM_API ckm_status ckm_inference_begin(ckm_inference *inference, ckm_error *err) CKM_NODISCARD;
+// ckm_inference_plan, then ckm_inference_begin.
+CKM_API ckm_status ckm_inference_open(const ckm_graph *graph, const ckm_inference_options *options, ckm_inference **out,
+                                      ckm_error *err) CKM_NODISCARD;
+CKM_API void ckm_inference_close(ckm_inference *inference);
+CKM_API ckm_inference_info ckm_inference_get_info(const ckm_inference *inference);
+
+// Once it has begun: the network's inputs, in the order of its file, and its outputs, called as the file calls them. Names belong
+// to the inference.
+CKM_API int32_t ckm_inference_input_count(const ckm_inference *inference);
+CKM_API ckm_session_tensor ckm_inference_input(const ckm_inference *inference, int32_t i);
+CKM_API int32_t ckm_inference_output_count(const ckm_inference *inference);
+CKM_API ckm_session_tensor ckm_inference_output(const ckm_inference *inference, int32_t i);
+
+// Copies the value of an input, or of a parameter, statistic or constant, called `name`; it stays until it is set again. `data`
+// holds dense elements of this type and shape. Errors: CKM_ERR_NOT_FOUND names the inputs there are; CKM_ERR_ARGUMENT for
+// another type or shape.
+CKM_API ckm_status ckm_inference_set(ckm_inference *inference, const char *name, ckm_dtype dtype,
+                                     const ckm_shape *shape, const void *data, ckm_error *err) CKM_NODISCARD;
+// The same from a .npy file, read in pieces.
+CKM_API ckm_status ckm_inference_read_npy(ckm_inference *inference, const char *name, const char *path,
+                                          ckm_error *err) CKM_NODISCARD;
+
+// Computes the outputs. *seconds (may be NULL): wall time. Errors: CKM_ERR_ARGUMENT names an input that has not been set, or a
+// parameter whose value no file had; the back end's.
+CKM_API ckm_status ckm_inference_run(ckm_inference *inference, double *seconds, ckm_error *err) CKM_NODISCARD;
+
+// Copies output i to `out`, which has room for `bytes`: exactly as many as the output has. After ckm_inference_run.
+CKM_API ckm_status ckm_inference_get(const ckm_inference *inference, int32_t i, void *out, int64_t bytes,
+                                     ckm_error *err) CKM_NODISCARD;
+// An output and the file it goes to. Frozen.
+typedef struct ckm_inference_file {
+    int32_t output;
+    const char *path;
+} ckm_inference_file;
+// Writes outputs as .npy files. Old files are replaced when all of the new ones are complete; on failure all stay.
+CKM_API ckm_status ckm_inference_write_npy(const ckm_inference *inference, const ckm_inference_file *files, int32_t n,
+                                           ckm_error *err) CKM_NODISCARD;
+
+// Type and shape of the array in a .npy file. Errors: CKM_ERR_IO, CKM_ERR_FORMAT; CKM_ERR_UNSUPPORTED for types that tensors
+// do not have and for arrays stored column by column.
+CKM_API ckm_status ckm_npy_describe(const char *path, ckm_dtype *dtype, ckm_shape *shape, ckm_error *err) CKM_NODISCARD;
+
+// The program that runs. It is the inference's.
+CKM_API const ckm_program *ckm_inference_program(const ckm_inference *inference);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
