@@ -24,7 +24,7 @@ from ..errors import InfeasibleError
 from ..planning import budget, named
 from ..planning.claim import gap_of, status_of
 from ..schedule import Schedule
-from . import meter
+from . import meter, second
 from .options import Options
 from .planned import Plan
 
@@ -74,7 +74,7 @@ def compile_graph(module: fx.GraphModule, inputs: list[Any], partition: Partitio
     # compiled with the forward pass: Dynamo counts what is compiled while it traces, and a trial's later one is once too often.
     with torch._functorch.config.patch(enable_autograd_cache=False, force_non_lazy_backward_lowering=True):
         made: Any = compile_fx(fx.GraphModule(module, copied), inputs, config_patches=settings)
-    return made
+    return second.refused(made)
 
 
 Attempt = Callable[[Options], tuple[Callable[..., Any], Plan | None]]

@@ -17,7 +17,7 @@ import torch
 from torch import fx
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-from . import updates
+from . import second, updates
 from .joint import storage_key, tensors
 
 Boxed = Callable[[list[Any]], tuple[Any, ...]]
@@ -28,7 +28,6 @@ _TWICE = (
     "Trying to backward through the graph a second time (or directly access saved tensors after they have already been freed). "
     "Specify retain_graph=True if you need to backward through the graph a second time"
 )
-_NO_DOUBLE = "torch.compile with aot_autograd does not currently support double backward"
 
 
 class Recorder:
@@ -58,16 +57,16 @@ class Recorder:
     def runtime(self, made: Callable[..., Any]) -> Callable[..., Any]:
         """`made` is what AOTAutograd made of the two halves. What it does, with less around it where that is possible."""
         if self.graphs is None or self.metadata is None:
-            return made
+            return second.refused(made)
         # What the backward pass may write over, as inductor does, so that PyTorch forbids retain_graph=True: nothing.
         self.metadata.bw_donated_idxs = []
         forward, backward = self.graphs
         try:  # what `_runtime` needs beside
             _ = self.metadata.deterministic, self.metadata.subclass_tangent_meta, torch._C._autograd._get_current_graph_task_keep_graph
             if not _is_plain(self.metadata, self.inputs, forward.graph, backward.graph):
-                return made
+                return second.refused(made)
         except AttributeError:  # another PyTorch's metadata
-            return made
+            return second.refused(made)
         changed = tuple(self.metadata.mutated_inp_runtime_indices)
         rewritten, written = updates.in_place(forward, changed, len(changed) + len(self.metadata.output_info))
         saved = _saved(rewritten.graph, len(written) + len(self.metadata.output_info))
@@ -164,6 +163,7 @@ def _runtime(made: Callable[..., Any], metadata: Any, run_forward: Boxed, run_ba
             kept = results[end:]
             ctx.save_for_backward(*[value.detach() if value._is_view() else value for value in [kept[i] for i in shared]])
             ctx.private = [kept[i] for i in private]
+            ctx.anchors = second.anchor(inputs)
             returned = results[n_written:end]
             if constant:
                 ctx.mark_non_differentiable(*[returned[i] for i in constant])
@@ -188,7 +188,7 @@ def _runtime(made: Callable[..., Any], metadata: Any, run_forward: Boxed, run_ba
             if not keeps_graph():
                 ctx.private = None
             if grad_enabled():
-                return _Differentiated.apply(lambda: run_backward(values), torch.empty(0, requires_grad=True))  # type: ignore[no-untyped-call]
+                return second.gradients(lambda: run_backward(values), ctx, ctx.anchors)
             with without_autocast() if under_autocast() else contextlib.nullcontext():
                 return run_backward(values)
 
@@ -220,15 +220,3 @@ def _check_backward(nondeterministic: bool) -> None:
         raise RuntimeError(
             "the backward pass runs with torch.use_deterministic_algorithms(True), but its forward pass was compiled with False: set it before both"
         )
-
-
-class _Differentiated(torch.autograd.Function):
-    """A backward pass whose gradients require gradients: differentiating them again is an error."""
-
-    @staticmethod
-    def forward(_ctx: Any, run: Callable[[], Any], _anchor: torch.Tensor) -> Any:
-        return run()
-
-    @staticmethod
-    def backward(_ctx: Any, *_gradients: Any) -> Any:
-        raise RuntimeError(_NO_DOUBLE)
