@@ -100,6 +100,85 @@ def test_a_call_over_its_operand_gives_the_same_bits(target: Any, arguments: tup
         assert result.stride() == node.meta["val"].stride()
 
 
+def _layouts(dtype: Any) -> dict[str, Any]:
+    """Operands of one shape, and what has to be done to them to be others."""
+
+    def made(*shape: int) -> Any:
+        return torch.randn(shape, dtype=dtype) if dtype.is_complex or dtype.is_floating_point else torch.randint(1, 7, shape).to(dtype)
+
+    return {
+        "contiguous": made(2, 3, 4, 6),
+        "transposed": made(6, 4, 3, 2).permute(3, 2, 1, 0),
+        "expanded": made(1, 3, 4, 6).expand(2, 3, 4, 6),
+        "sliced": made(4, 6, 8, 12)[::2, ::2, ::2, ::2],
+        "channels last": made(2, 3, 4, 6).to(memory_format=torch.channels_last),
+    }
+
+
+def _elementwise() -> list[Any]:
+    """Those of PyTorch's operators that can write over an operand."""
+    packets = (getattr(_aten, name) for name in dir(_aten) if not name.startswith("__"))
+    overloads = [getattr(p, name) for p in packets if isinstance(p, torch._ops.OpOverloadPacket) for name in p.overloads()]
+    return [op for op in overloads if op not in inplace._WRITES and any(inplace._variants(op))]
+
+
+def _arguments(op: Any, operands: list[Any], dtype: Any) -> list[Any]:
+    """The operands, and numbers for what else it takes. None where it takes something else."""
+    numbers = {"number": 0.7 if dtype.is_floating_point or dtype.is_complex else 2, "float": 0.7, "int": 2, "bool": False}
+    left, made = list(operands), []
+    for argument in op._schema.arguments:
+        if argument.kwarg_only:
+            break
+        if str(argument.type) == "Tensor":
+            made.append(left.pop(0) if left else operands[-1])
+        else:
+            made.append(argument.default_value if argument.has_default_value() else numbers.get(str(argument.type)))
+    return made
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.complex64, torch.int64], ids=str)
+def test_every_elementwise_call_gives_the_same_bits_over_every_operand(dtype: Any) -> None:
+    compared, layouts = 0, _layouts(dtype)
+    pairs = [(a, b) for i, a in enumerate(layouts.values()) for j, b in enumerate(layouts.values()) if i == j or j < 2]
+    for op in _elementwise():
+        for pair in pairs:
+            given = _arguments(op, list(pair), dtype)
+            if op is _aten.where.self:
+                given[0] = torch.rand(given[1].shape) > 0.5
+            try:
+                node, operands = _call(op, tuple(given))
+            except (RuntimeError, TypeError, IndexError, NotImplementedError):
+                continue  # not of this type
+            for candidate in inplace.candidates(node):
+                variant = inplace.over(node, candidate)
+                place = operands.index(candidate)
+                copies = [operand.meta["val"].clone() if i == place else operand.meta["val"] for i, operand in enumerate(operands)]
+                values = iter(copies)
+                arguments = [next(values) if isinstance(value, torch.Tensor) else value for value in given]
+                found = variant.target(*arguments, **({variant.out: copies[place]} if variant.out else {}))
+                same = torch.equal(torch.nan_to_num(found), torch.nan_to_num(node.meta["val"]))
+                assert same, f"{op} over operand {place} of {[(v.dtype, v.shape, v.stride()) for v in copies]}"
+                compared += 1
+    assert (compared == 0) if dtype.is_complex else (compared > 100)
+
+
+def test_spectral_layers_have_the_gradients_of_eager_mode() -> None:
+    def loss(self: Any, x: Any) -> Any:
+        for layer in self.body:
+            modes = torch.fft.rfft(x, dim=1, norm="ortho")
+            kept = torch.zeros_like(modes)
+            kept[:, :9] = modes[:, :9] * torch.view_as_complex(self.weight).t()[None]
+            x = functional.gelu(torch.fft.irfft(kept, n=x.shape[1], dim=1, norm="ortho") + layer(x))
+        return x.square().mean()
+
+    model = Model(loss, body=nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(3)), weight=nn.Parameter(torch.randn(WIDTH, 9, 2) * 0.1))
+    x = torch.randn(8, 64, WIDTH)
+    for budget in ("100%", "70%"):
+        torch._dynamo.reset()
+        compiled = ct.compile(model, budget, time_limit=1, costs="estimate")
+        assert not difference(trace(model, compiled, [x]), trace(model, model, [x]))
+
+
 def test_an_operand_that_is_also_written_from_is_left_alone() -> None:
     graph = fx.Graph()
     x = graph.call_function(_aten.clone.default, (graph.placeholder("x"),))

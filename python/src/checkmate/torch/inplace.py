@@ -3,8 +3,8 @@
 
 The joint graph is functional: `relu_` has become `relu`, which needs a second buffer. Where the solver finds that the
 operand is dead after the call, the buffer is saved: the call runs in the variant that writes there. Elementwise calls
-qualify with any operand that has the result's shape, strides and type, through their in-place or `out=` variant (the
-kernel is the same, and so are the bits); calls that copy an operand and write into the copy, such as `index_put`, with
+qualify with any operand that has the result's shape, strides and type, through their in-place or `out=` variant, where
+that gives the same bits; calls that copy an operand and write into the copy, such as `index_put`, with
 that operand. Variants that PyTorch generates are left out: they allocate the result and copy it.
 """
 
@@ -84,6 +84,13 @@ def _variants(target: Any) -> tuple[Variant | None, Variant | None]:
     return (None if first is None else Variant(first, None)), (None if anywhere is None else Variant(anywhere, out))
 
 
+def _rounds_otherwise(target: Any, result: torch.Tensor) -> bool:
+    """Whether an elementwise call may round otherwise when it writes over an operand: products and quotients of complex numbers do where
+    layouts differ, and `mul_` has a number in the operand's half precision. tests/test_torch_inplace.py compares all others."""
+    halves = result.dtype in (torch.float16, torch.bfloat16)
+    return target not in _WRITES and (result.is_complex() or (halves and target is _aten.mul.Scalar))
+
+
 def over(node: fx.Node, operand: fx.Node) -> Variant | None:
     """How the call writes its result over this operand; None when it cannot. Says nothing of who else reads it."""
     first, anywhere = _variants(node.target)
@@ -91,6 +98,8 @@ def over(node: fx.Node, operand: fx.Node) -> Variant | None:
         return None
     result, value = node.meta.get("val"), operand.meta.get("val")
     if not isinstance(result, torch.Tensor) or not isinstance(value, torch.Tensor) or not _same_layout(result, value):
+        return None
+    if _rounds_otherwise(node.target, result):
         return None
     if first is not None and node.args and node.args[0] is operand:
         # A call that is not elementwise may read another operand after it has written.
