@@ -22,7 +22,7 @@ from torch import fx
 from torch.utils._pytree import tree_flatten, tree_map
 
 from ..planning import plan_cache
-from . import collectives, effects, joint, meter, recurrent, shards, symbols
+from . import collectives, effects, from_data, joint, meter, recurrent, shards, symbols
 
 #: FLOPs per second, bytes per second, seconds to start a call. Round figures of a CPU core and of a data-centre GPU
 #: (NVIDIA A100 data sheet: 19.5 TFLOPS in single precision, 1.6 TB/s); measure to do better.
@@ -75,6 +75,8 @@ _NUMBER = 8
 
 def _number_bytes(node: fx.Node, args: Any, kwargs: Any, outputs: list[torch.Tensor]) -> int:
     """What the CPU's kernels allocate for operands that are numbers: a step without a byte to spare exceeds its budget by them."""
+    if isinstance(node.target, from_data.Read) and outputs:
+        return 2 * (_NUMBER + max(t.element_size() for t in outputs))
     if not isinstance(node.target, torch._ops.OpOverload) or not outputs or outputs[0].device.type != "cpu":
         return 0
     given = dict(zip((a.name for a in node.target._schema.arguments), args, strict=False)) | kwargs

@@ -39,6 +39,15 @@ def is_random(node: fx.Node) -> bool:
     return True
 
 
+def _has_effects(target: object) -> bool:
+    """As PyTorch's registry has it; before that, operators with effects were among fx's."""
+    try:
+        from torch._higher_order_ops.effects import has_effects
+    except ImportError:
+        return False
+    return bool(has_effects(target))
+
+
 def runs_once(node: fx.Node) -> bool:
     """Must not be computed again: writes to an operand, has a side effect, is a collective, or draws from a generator
     of the user's, whose state is not replayed."""
@@ -50,5 +59,6 @@ def runs_once(node: fx.Node) -> bool:
     if target is shards.GATHER:
         return not shards.may_repeat(node)
     if isinstance(target, torch._ops.OpOverload):
-        return target._schema.is_mutable or target.namespace in _COLLECTIVES or target in _OURS or target in fx.node._side_effectful_functions
+        once = target._schema.is_mutable or target.namespace in _COLLECTIVES or target in _OURS or target in fx.node._side_effectful_functions
+        return once or _has_effects(target)
     return isinstance(target, torch._ops.HigherOrderOperator)

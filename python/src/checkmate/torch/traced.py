@@ -17,6 +17,7 @@ from . import (
     devices,
     dropout,
     exchange,
+    from_data,
     fusion,
     gathered,
     joint,
@@ -70,6 +71,7 @@ class Traced:
         self.loss_outside = loss_outside and (stage is None or stage.loss_outside)
         self.stage: pipeline.Stage | None = None
         self.replay = options.random == "replay" and options.compiler == "eager"
+        from_data.fold(module, generated=options.compiler != "eager")
         materialize(module)
         exchange.synchronous(module)
         shards.place(module)
