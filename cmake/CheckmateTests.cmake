@@ -123,6 +123,7 @@ if(CKM_BUILD_TESTS)
         checkmate_at_levels(test_dnnl_conv)
         checkmate_at_levels(test_dnnl_kernels LOOPS)
         checkmate_at_levels(test_op_formulas LOOPS)
+        checkmate_at_levels(test_op_line_formulas LOOPS)
         checkmate_at_levels(test_attention LOOPS)
     endif()
     # The tests that train, once more on a back end whose memory is not the host's and whose work is done late; and a

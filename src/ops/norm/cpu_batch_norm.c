@@ -293,6 +293,23 @@ static float *modified(const void *input)
     return both.taken;
 }
 
+// The sums of a channel of large numbers, whose squares leave the range of floats.
+static void sum_in_double(const pass *p, int64_t channel)
+{
+    ckm_i_cpu_around s = p->n->shape;
+    double shift = (double)p->x[channel * s.inner];
+    p->first[channel] = 0.0;
+    p->second[channel] = 0.0;
+    for (int64_t o = 0; o < s.outer; o++) {
+        const float *run = p->x + (o * s.axis + channel) * s.inner;
+        for (int64_t i = 0; i < s.inner; i++) {
+            double d = (double)run[i] - shift;
+            p->first[channel] += d;
+            p->second[channel] += d * d;
+        }
+    }
+}
+
 // running = momentum running + (1 - momentum) batch
 static void move_running(float *running, double momentum, double batch)
 {
@@ -316,6 +333,9 @@ static ckm_status run_forward(const ckm_i_cpu *cpu, const ckm_i_kernel *kernel, 
     float *inv_std = call->outputs[2] != NULL ? call->outputs[2] : p.slope;
     double count = (double)n->count;
     for (int64_t c = 0; c < n->shape.axis; c++) {
+        if (!isfinite(p.second[c])) {
+            sum_in_double(&p, c);
+        }
         // Channels last takes the first row as the shift, channels first each channel's first element: the same.
         double m = (double)p.x[c * n->shape.inner] + p.first[c] / count;
         double variance = (p.second[c] - p.first[c] * p.first[c] / count) / count;

@@ -78,6 +78,22 @@ CKM_I_CPU_CLONES static void map_row(const float *x, float mean, float inv_std, 
     }
 }
 
+// Squares of large numbers leave the range of floats; these sums do not.
+static void statistics_in_double(const float *x, int64_t n, float *mean, double *variance)
+{
+    double sum = 0.0;
+    double squares = 0.0;
+    for (int64_t i = 0; i < n; i++) {
+        sum += (double)x[i];
+    }
+    for (int64_t i = 0; i < n; i++) {
+        double d = (double)x[i] - sum / (double)n;
+        squares += d * d;
+    }
+    *mean = (float)(sum / (double)n);
+    *variance = squares / (double)n;
+}
+
 static void forward_rows(void *context, int64_t begin, int64_t end)
 {
     const job *j = context;
@@ -88,6 +104,9 @@ static void forward_rows(void *context, int64_t begin, int64_t end)
         // The rounded mean's own distance from the mean is taken out again.
         double off = sum_of(x, n) / (double)n - (double)mean;
         double variance = squares_of(x, mean, n) / (double)n - off * off;
+        if (!isfinite(variance)) {
+            statistics_in_double(x, n, &mean, &variance);
+        }
         float inv_std = (float)(1.0 / sqrt((variance < 0.0 ? 0.0 : variance) + j->n->epsilon));
         if (j->mean_out != NULL) {
             j->mean_out[r] = mean;

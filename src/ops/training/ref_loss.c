@@ -145,9 +145,8 @@ static ckm_status mse_backward(const ckm_graph *step, int32_t op, const ckm_i_ke
     const float *prediction = ckm_i_ref_input(&r, 0);
     const float *target = ckm_i_ref_input(&r, 1);
     float *out = ckm_i_ref_output(&r, 0);
-    float factor = (float)(2.0 / (double)n);
     for (int64_t i = 0; i < n; i++) {
-        out[i] = factor * (prediction[i] - target[i]);
+        out[i] = (float)(2.0 / (double)n * ((double)prediction[i] - (double)target[i]));
     }
     return CKM_OK;
 }
