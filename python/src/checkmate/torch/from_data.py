@@ -71,9 +71,7 @@ def fold(module: fx.GraphModule, *, generated: bool) -> None:
         if node.op != "call_function" or generated:
             first = next(parent for parent in node.all_input_nodes if parent in numbers)
             why = 'compiler="inductor" does not plan it' if generated else "the model returns it"
-            raise UnsupportedError(
-                f"a number taken out of a tensor cannot be planned{_place(first)}: {why}. Keep it a tensor, without .item()"
-            )
+            raise UnsupportedError(f"a number taken out of a tensor cannot be planned{_place(first)}: {why}. Keep it a tensor, without .item()")
         _replace(graph, node, numbers)
     for node in reversed(list(graph.nodes)):
         if node in numbers and not node.users:
