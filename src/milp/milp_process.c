@@ -18,7 +18,7 @@
 #include "milp/milp_shared.h"
 
 // How long an engine that was asked to stop may take to hand over what it has.
-static const double grace_seconds = 1.5;
+static const double grace_seconds = 0.5;
 
 struct ckm_i_milp_job {
     pid_t child;                // 0: has ended, or is the helper's

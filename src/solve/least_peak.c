@@ -100,8 +100,9 @@ static ckm_status build_within(ckm_i_solver *solver, ckm_i_pebbling *game, int64
             break;
         }
         double now = ckm_i_clock_seconds();
-        limit l = {options, now + fmax(late_seconds, (solver->deadline_seconds - now) *
-                                                         (manner == 0 ? share_of_first : share_of_time))};
+        double share = manner == 0 ? share_of_first : share_of_time;
+        limit l = {options, fmin(now + fmax(late_seconds, (solver->deadline_seconds - now) * share),
+                                 ckm_i_solver_late_until(solver, late_seconds))};
         CKM_I_TRY(ckm_i_pebbling_schedule(game, (ckm_i_play_manner)manner, solver->budget_bytes, writing_work, is_past,
                                           &l, &schedule, err));
         if (schedule != NULL) {

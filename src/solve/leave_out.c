@@ -293,7 +293,7 @@ ckm_status ckm_i_leave_out_of(ckm_i_solver *solver, const ckm_schedule *s, const
 {
     sequence q = {.df = solver->df};
     double now = ckm_i_clock_seconds();
-    double until = fmin(now + longest_seconds, fmax(solver->deadline_seconds, now + late_seconds));
+    double until = fmin(now + longest_seconds, ckm_i_solver_late_until(solver, late_seconds));
     ckm_status status = CKM_OK;
     CKM_I_TRY(allocate(&q, s, err));
     CKM_I_TRY(run_many(&q, solver, s, until, source, err));
@@ -310,7 +310,7 @@ ckm_status ckm_i_leave_out(ckm_i_solver *solver, ckm_error *err)
         return CKM_OK;
     }
     double now = ckm_i_clock_seconds();
-    double until = fmin(now + longest_seconds, fmax(solver->deadline_seconds, now + late_seconds));
+    double until = fmin(now + longest_seconds, ckm_i_solver_late_until(solver, late_seconds));
     enum { tries = sizeof exponents / sizeof exponents[0] };
     const ckm_schedule *first = solver->best_schedule;  // until another is handed in
     ckm_schedule *found[tries] = {NULL};

@@ -30,10 +30,11 @@ static const double least_peak_seconds = 1.0, least_peak_late = 0.8, least_peak_
 static const double near_floor = 1.2, near_floor_share = 0.3, near_floor_more = 0.05;
 static const int32_t most_ops_near_floor = 5000;
 
-// Graphs of up to so many operators begin with the strategies that take no time: up to so many, all of them to their ends, in less than
-// half a second; above, until so long after the limit at most.
-static const int32_t most_ops_quick = 3000, few_ops = 1500;
-static const double quick_late = 0.6;
+// Graphs of up to so many operators begin with the strategies that take no time: up to so many, all of them to their ends. Above, the
+// slowest, first of all, has what it would have by itself, but at least so much, each other a part of that, and all of them end
+// so long after the limit at most.
+static const int32_t most_ops_quick = 3000, few_ops = 500;
+static const double quick_least = 0.4, quick_unit = 1.0 / 6.0, quick_late = 0.6;
 
 static ckm_status check_options(const ckm_dataflow *df, const ckm_solve_options *options, ckm_error *err)
 {
@@ -142,15 +143,17 @@ static ckm_status begin_quickly(ckm_i_solver *solver, ckm_error *err)
 {
     const ckm_solve_options *options = solver->options;
     double deadline = solver->deadline_seconds;
+    double unit = INFINITY;
     ckm_solve_options unhurried = *options;
     if (solver->df->n_ops <= few_ops) {
         unhurried.stop = NULL;
         solver->deadline_seconds = INFINITY;
     } else {
-        solver->deadline_seconds = fmax(deadline, solver->start_seconds) + quick_late;
+        unit = quick_unit * fmax(deadline - ckm_i_clock_seconds(), quick_least);
+        solver->deadline_seconds = deadline + quick_late;
     }
     solver->options = &unhurried;
-    ckm_status status = ckm_i_quick_run(solver, INFINITY, err);
+    ckm_status status = ckm_i_quick_run(solver, unit, err);
     solver->options = options;
     solver->deadline_seconds = deadline;
     return status;

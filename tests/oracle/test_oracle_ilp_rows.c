@@ -62,7 +62,7 @@ static bool satisfies(const ckm_i_stages *st, int64_t budget, ckm_formulation fo
     ckm_i_ilp *ilp = NULL;
     ckm_i_milp_result result = {0};
     ckm_i_milp_options options = {.relax = true, .seconds = 60.0, .cutoff = INFINITY, .threads = 1, .enough = INFINITY};
-    assert_int_equal(ckm_i_ilp_build(st->df, budget, formulation, 1000000, &ilp, NULL), CKM_OK);
+    assert_int_equal(ckm_i_ilp_build(st->df, budget, formulation, 1000000, NULL, NULL, &ilp, NULL), CKM_OK);
     bool possible = fix_all(ilp, st);
     if (possible) {
         assert_int_equal(ckm_i_milp_solve(&ilp->milp, &options, &result, NULL), CKM_OK);

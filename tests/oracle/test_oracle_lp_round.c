@@ -206,7 +206,7 @@ static bool is_in(const ckm_i_ilp *ilp, const double *x, const double *threshold
 static ckm_i_ilp *program_of(const ckm_dataflow *df, int64_t budget_bytes)
 {
     ckm_i_ilp *ilp = NULL;
-    good(ckm_i_ilp_build(df, budget_bytes, CKM_FORMULATION_FRONTIER, INT32_MAX, &ilp, NULL), NULL);
+    good(ckm_i_ilp_build(df, budget_bytes, CKM_FORMULATION_FRONTIER, INT32_MAX, NULL, NULL, &ilp, NULL), NULL);
     return ilp;
 }
 

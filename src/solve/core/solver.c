@@ -64,6 +64,13 @@ bool ckm_i_solver_should_stop(const ckm_i_solver *solver)
     return ckm_i_clock_seconds() >= solver->deadline_seconds;
 }
 
+double ckm_i_solver_late_until(const ckm_i_solver *solver, double seconds)
+{
+    const double latest_seconds = 0.8;
+    double deadline = solver->deadline_seconds;
+    return fmax(deadline, fmin(ckm_i_clock_seconds() + seconds, deadline + latest_seconds));
+}
+
 void ckm_i_solver_attend(ckm_i_solver *solver)
 {
     if (solver->beside != NULL) {

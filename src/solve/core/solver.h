@@ -83,6 +83,8 @@ void ckm_i_solver_dispose(ckm_i_solver *solver);
 double ckm_i_solver_gap(const ckm_i_solver *solver);
 // Time is up, the caller wants to stop, or the gap is closed. Asks, and changes nothing.
 bool ckm_i_solver_should_stop(const ckm_i_solver *solver);
+// Until when what is worth being late for may go on: the deadline, or so many seconds from now, as long as that is hardly after it.
+double ckm_i_solver_late_until(const ckm_i_solver *solver, double seconds);
 // Acts: lets the work beside the strategy go on, which takes the bounds and schedules that it has and starts what is next.
 // For strategies that have such work: often, by the thread that hands in, before asking whether to stop.
 void ckm_i_solver_attend(ckm_i_solver *solver);

@@ -197,7 +197,7 @@ bool ckm_i_ilp_is_too_large(const ckm_dataflow *df, int64_t max_entries)
 }
 
 ckm_status ckm_i_ilp_build(const ckm_dataflow *df, int64_t budget_bytes, ckm_formulation formulation,
-                           int64_t max_entries, ckm_i_ilp **out, ckm_error *err)
+                           int64_t max_entries, ckm_stop_fn stop, void *user, ckm_i_ilp **out, ckm_error *err)
 {
     ckm_status status = CKM_OK;
     ckm_i_ilp_builder b = {.df = df};
@@ -209,6 +209,10 @@ ckm_status ckm_i_ilp_build(const ckm_dataflow *df, int64_t budget_bytes, ckm_for
     ckm_i_last_need(df, last_need);
     add_columns(&b, last_need);
     for (int32_t t = 0; t < df->n_ops; t++) {
+        if (stop != NULL && stop(user)) {
+            *out = NULL;
+            goto cleanup;
+        }
         ckm_i_ilp_add_stage(&b, t);
         if (b.m->n_entries > max_entries) {
             status = ckm_i_error(err, CKM_ERR_UNSUPPORTED, "the integer program has more than %lld entries",

@@ -24,9 +24,11 @@ typedef struct ckm_i_ilp {
 #define CKM_I_ILP_ONE (-2)
 
 // Builds the model for a budget. Size: about n_ops^2 / 2 binaries for R and n_ops * n_tensors / 2 for S, and
-// one continuous column per (stage, operand). CKM_ERR_MEMORY, CKM_ERR_UNSUPPORTED beyond max_entries.
+// one continuous column per (stage, operand). CKM_ERR_MEMORY, CKM_ERR_UNSUPPORTED beyond max_entries. `stop` (may be NULL) is asked
+// before each stage; once it says so, *out is NULL.
 ckm_status ckm_i_ilp_build(const ckm_dataflow *df, int64_t budget_bytes, ckm_formulation formulation,
-                           int64_t max_entries, ckm_i_ilp **out, ckm_error *err) CKM_NODISCARD;
+                           int64_t max_entries, ckm_stop_fn stop, void *user, ckm_i_ilp **out,
+                           ckm_error *err) CKM_NODISCARD;
 // Whether its tables alone, in the square of the operators, have more than max_entries entries.
 bool ckm_i_ilp_is_too_large(const ckm_dataflow *df, int64_t max_entries);
 void ckm_i_ilp_free(ckm_i_ilp *ilp);

@@ -85,6 +85,11 @@ static ckm_status conclude(ckm_i_solver *solver, const ckm_i_ilp *ilp, const ckm
     return CKM_OK;
 }
 
+static bool should_stop(void *solver)
+{
+    return ckm_i_solver_should_stop(solver);
+}
+
 ckm_status ckm_i_ilp_run(ckm_i_solver *solver, double seconds, ckm_error *err)
 {
     const ckm_solve_options *options = solver->options;
@@ -97,7 +102,12 @@ ckm_status ckm_i_ilp_run(ckm_i_solver *solver, double seconds, ckm_error *err)
                          solver->df->n_ops);
         return CKM_OK;
     }
-    CKM_I_TRY(ckm_i_ilp_build(solver->df, solver->budget_bytes, options->formulation, max_entries, &ilp, err));
+    CKM_I_TRY(ckm_i_ilp_build(solver->df, solver->budget_bytes, options->formulation, max_entries, should_stop, solver,
+                              &ilp, err));
+    if (ilp == NULL) {
+        ckm_i_solver_log(solver, CKM_LOG_INFO, "ilp: no time to set up the integer program");
+        goto cleanup;
+    }
     bool frontier = options->formulation != CKM_FORMULATION_UNPARTITIONED;
     double constant = frontier ? (double)solver->df->total_cost : 0.0;
     ckm_i_milp_options limits = {

@@ -12,8 +12,10 @@
 #include "base/clock.h"
 #include "base/error.h"
 
-// States looked at between two looks at the clock and the penalty.
+// States looked at between two looks at the clock and the penalty; fewer where that takes longer than so many seconds, as it does where
+// each computes much again.
 enum { check_period = 512 };
+static const double longest_period = 0.01;
 
 // Time between two looks at the other threads, once the calling thread's searcher is done.
 static const long wait_nanoseconds = 1000000L;
@@ -79,17 +81,22 @@ static void anneal(ckm_i_team *team, ckm_i_searcher *searcher)
     // A graph has to have the time to follow the penalty.
     int64_t penalty_period = mover->n_candidates > check_period ? mover->n_candidates : check_period;
     int64_t next_penalty = first;
+    int64_t period = check_period;
+    double looked = start;
     for (;;) {
         double progress = (double)(mover->tried - first) / (double)searcher->states;
         if (team->by_clock) {
-            progress = fmax(progress, (ckm_i_clock_seconds() - start) / (team->deadline_seconds - start));
+            double now = ckm_i_clock_seconds();
+            progress = fmax(progress, (now - start) / (team->deadline_seconds - start));
+            period = now - looked > longest_period ? (period + 1) / 2 : period < check_period ? 2 * period : period;
+            looked = now;
         }
         bool stop = leads ? attend(team) : atomic_load(&team->stop);
         if (progress >= 1.0 || stop || has_enough(team, searcher)) {
             break;
         }
         mover->temperature = searcher->hot * pow(searcher->cold / searcher->hot, progress);
-        for (int64_t end = mover->tried + check_period; mover->tried < end;) {
+        for (int64_t end = mover->tried + period; mover->tried < end;) {
             ckm_i_mover_step(mover);
             ckm_i_searcher_keep(searcher);
         }

@@ -11,13 +11,18 @@
 
 static const int64_t max_entries = 40000000;
 
-// Solves the relaxation for a budget. *ilp and *result belong to the caller, who releases both on any status.
+static bool should_stop(void *solver)
+{
+    return ckm_i_solver_should_stop(solver);
+}
+
+// Solves the relaxation for a budget. *ilp and *result belong to the caller, who releases both on any status. *ilp is NULL where there
+// is no time to set it up.
 static ckm_status solve_relaxation(ckm_i_solver *solver, int64_t budget_bytes, ckm_formulation formulation,
                                    bool to_round, ckm_i_ilp **ilp, ckm_i_milp_result *result, ckm_error *err)
 {
     ckm_i_milp_options limits = {
         .relax = true,
-        .seconds = fmax(solver->deadline_seconds - ckm_i_clock_seconds(), 0.01),
         .cutoff = INFINITY,
         .threads = 1,
         .stop = solver->options->stop,
@@ -29,7 +34,12 @@ static ckm_status solve_relaxation(ckm_i_solver *solver, int64_t budget_bytes, c
                            "operators; strategy stage-bound has a smaller one",
                            solver->df->n_ops);
     }
-    CKM_I_CHECK(ckm_i_ilp_build(solver->df, budget_bytes, formulation, max_entries, ilp, err));
+    CKM_I_CHECK(ckm_i_ilp_build(solver->df, budget_bytes, formulation, max_entries, should_stop, solver, ilp, err));
+    if (*ilp == NULL) {
+        ckm_i_solver_log(solver, CKM_LOG_INFO, "linear relaxation: no time to set it up");
+        return CKM_OK;
+    }
+    limits.seconds = fmax(solver->deadline_seconds - ckm_i_clock_seconds(), 0.01);
     CKM_I_CHECK(to_round ? ckm_i_ilp_relax_to_round(*ilp, &limits, result, err)
                          : ckm_i_milp_solve(&(*ilp)->milp, &limits, result, err));
     if (result->missing) {
@@ -61,7 +71,9 @@ static ckm_status run_bound(ckm_i_solver *solver, ckm_error *err)
     ckm_i_milp_result result = {0};
     ckm_status status = CKM_OK;
     CKM_I_TRY(solve_relaxation(solver, solver->budget_bytes, solver->options->formulation, false, &ilp, &result, err));
-    hand_in_bound(solver, ilp, &result);
+    if (ilp != NULL) {
+        hand_in_bound(solver, ilp, &result);
+    }
 cleanup:
     ckm_i_milp_result_dispose(&result);
     ckm_i_ilp_free(ilp);
@@ -109,7 +121,7 @@ static ckm_status round_at(ckm_i_solver *solver, int64_t budget_bytes, bool is_t
     ckm_i_milp_result result = {0};
     ckm_status status = CKM_OK;
     CKM_I_TRY(solve_relaxation(solver, budget_bytes, CKM_FORMULATION_FRONTIER, true, &ilp, &result, err));
-    if (is_true_budget) {
+    if (is_true_budget && ilp != NULL) {
         hand_in_bound(solver, ilp, &result);
     }
     if (result.x != NULL) {

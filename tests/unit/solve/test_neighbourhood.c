@@ -42,8 +42,9 @@ static double whole_program(const ckm_i_search *s, const ckm_i_neighbourhood_set
     ckm_i_ilp *ilp = NULL;
     ckm_i_milp_result result = {0};
     int32_t n = s->df->n_ops;
-    assert_int_equal(ckm_i_ilp_build(s->df, s->peaks.budget_bytes, CKM_FORMULATION_FRONTIER, 10000000, &ilp, &err),
-                     CKM_OK);
+    assert_int_equal(
+        ckm_i_ilp_build(s->df, s->peaks.budget_bytes, CKM_FORMULATION_FRONTIER, 10000000, NULL, NULL, &ilp, &err),
+        CKM_OK);
     for (int32_t t = 0; t < n; t++) {
         for (int32_t v = 0; v < t; v++) {
             int32_t col = ilp->r_col[t * n + v];

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "layer_graph.h"
+#include "solve/ilp/ilp_model.h"
 
 #define assert_near(a, b, tolerance) assert_true(fabs((a) - (b)) <= (tolerance))
 
@@ -169,12 +170,32 @@ static void bad_options_are_refused(void **state)
     ckm_dataflow_free(df);
 }
 
+static bool stops_at_the_third(void *asked)
+{
+    return ++*(int *)asked == 3;
+}
+
+// Setting the program up, which takes seconds on a large graph, ends with the stage at hand.
+static void setting_up_is_cut_short(void **state)
+{
+    (void)state;
+    ckm_dataflow *df = layer_graph_unit_chain(8);
+    ckm_i_ilp *ilp = NULL;
+    int asked = 0;
+    assert_int_equal(ckm_i_ilp_build(df, 5, CKM_FORMULATION_FRONTIER, 100000, stops_at_the_third, &asked, &ilp, NULL),
+                     CKM_OK);
+    assert_null(ilp);
+    assert_int_equal(asked, 3);
+    ckm_dataflow_free(df);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(chain_of_eight),       cmocka_unit_test(bounds_are_below_costs),
-        cmocka_unit_test(local_search_repeats), cmocka_unit_test(room_for_everything),
-        cmocka_unit_test(cost_limit_decides),   cmocka_unit_test(bad_options_are_refused),
+        cmocka_unit_test(chain_of_eight),          cmocka_unit_test(bounds_are_below_costs),
+        cmocka_unit_test(local_search_repeats),    cmocka_unit_test(room_for_everything),
+        cmocka_unit_test(setting_up_is_cut_short), cmocka_unit_test(cost_limit_decides),
+        cmocka_unit_test(bad_options_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

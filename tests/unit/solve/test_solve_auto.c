@@ -51,7 +51,7 @@ static void no_heuristic_is_cheaper_on_a_chain(void **state)
 static const char *const quick[] = {"checkpoint-all", "checkpoint-all-ap", "checkpoint-last",
                                     "chen-sqrt",      "chen-sqrt-ap",      "chen-greedy",
                                     "chen-greedy-ap", "griewank",          "dtr"};
-enum { N_QUICK = sizeof quick / sizeof quick[0], MOST_LAYERS = 300 };
+enum { N_QUICK = sizeof quick / sizeof quick[0], MOST_LAYERS = 240 };
 
 static bool stops_at_once(void *user)
 {
