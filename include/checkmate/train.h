@@ -68,10 +68,11 @@ typedef struct ckm_train_place {
     char optimizer[128];  // for a person; compared when training goes on
 } ckm_train_place;
 
-// Writes everything that going on needs. CKM_ERR_IO leaves the old file as it was.
+// Writes everything that going on needs. Errors, CKM_ERR_IO and, where a parameter or state is not finite,
+// CKM_ERR_ARGUMENT, leave the old file as it was.
 CKM_API ckm_status ckm_train_save(const ckm_session *session, const char *path, const ckm_train_place *place,
                                   ckm_error *err) CKM_NODISCARD;
-// Writes parameters and running statistics only.
+// Writes parameters and running statistics only, with the same errors.
 CKM_API ckm_status ckm_train_export(const ckm_session *session, const char *path, ckm_error *err) CKM_NODISCARD;
 // Reads a file that ckm_train_save wrote: all parameters and states of the session must be in it with their shapes. On
 // failure the session is as it was (the file is checked before anything is read), unless the disk fails meanwhile.
@@ -90,7 +91,7 @@ CKM_API bool ckm_train_is_optimizer_state(const ckm_session *session, int32_t te
 
 typedef enum ckm_train_on_nan {
     CKM_NAN_STOP,  // a loss that is NaN or infinite ends training with an error; nothing more is saved
-    CKM_NAN_GO_ON  // it is reported like any other
+    CKM_NAN_GO_ON  // it is reported like any other; what is not finite is not saved all the same
 } ckm_train_on_nan;
 
 // After every step.

@@ -123,8 +123,9 @@ static const cli_option training_options[] = {
     {"seed", 0, CLI_INTEGER, AT(seed), "N", "Seed for initial weights, dropout and the order of the data.", "1", 0,
      INT64_MAX, NULL},
     {"on-nan", 0, CLI_CHOICE, AT(on_nan), "DO",
-     "What to do when the loss is NaN or infinite: 'stop' with an error and keep the file saved last as it is, or "
-     "'continue'.",
+     "What to do when the loss is NaN or infinite: 'stop' with an error, or 'continue'. The file saved last stays as "
+     "it is "
+     "either way: what is not finite is neither saved nor exported.",
      "stop", 0, 0, policies},
     {"threads", 'j', CLI_INTEGER, AT(threads), "N", "Number of threads that compute.", "one per processor", 1, 1024,
      NULL},

@@ -136,6 +136,7 @@ static ckm_status export_onnx(const ckm_session *session, const char *model, con
     ckm_status status = CKM_OK;
     int32_t n_tensors = ckm_session_tensor_count(session);
     int32_t n = 0;
+    CKM_I_CHECK(ckm_i_train_check_finite(session, path, err));
     ckm_export_tensor *list = ckm_i_calloc((size_t)n_tensors, sizeof *list);
     void **copies = ckm_i_calloc((size_t)n_tensors, sizeof *copies);
     if (list == NULL || copies == NULL) {

@@ -141,6 +141,21 @@ last_line_has 'nothing was saved before'
 [ ! -e none.safetensors ] || fail "a state that is not finite was saved"
 expect 0 train test $small --steps 40 --lr 1e30 --on-nan continue --json
 [ "$(member last_loss)" = null ] || fail "the loss should not be a number: $out"
+# Nor do such values get into a file when training goes on, or when the last step was the first bad one.
+cp before good.safetensors
+cp "$data/mlp.onnx" net.onnx
+for target in good.safetensors net.out.onnx; do
+    cp before "$target"
+    expect 1 train net.onnx --data synthetic --batch 8 --samples 64 --budget 4MB -j 1 -t 1 --costs flops --steps 1 --lr 1e39 \
+        --export $target
+    last_line_has "$target: not written: \""
+    last_line_has 'not finite numbers'
+    cmp $target before || fail "an export replaced $target by what is not finite"
+done
+expect 1 train test $small --steps 40 --lr 1e30 --on-nan continue --resume before --save good.safetensors --save-every 10
+err_has 'warning: step 20: could not save good.safetensors: not written: '
+last_line_has 'not finite numbers'
+cmp good.safetensors before || fail "the good file was replaced by what is not finite"
 
 # A full disk: training goes on, the last save is an error.
 expect 1 train test $small --steps 6 --save /dev/full --save-every 2

@@ -46,32 +46,6 @@ typedef struct share {
     int64_t stop;
 } share;
 
-// Is every parameter a number? What is not must not replace a good file.
-static ckm_status is_finite(const ckm_session *session, bool *out, ckm_error *err)
-{
-    float values[1024];
-    for (int32_t i = 0; i < ckm_session_tensor_count(session); i++) {
-        ckm_session_tensor t = ckm_session_get_tensor(session, i);
-        if ((t.role != CKM_ROLE_PARAMETER && t.role != CKM_ROLE_STATE) || t.dtype != CKM_F32 ||
-            ckm_i_session_is_sum(session, i)) {
-            continue;
-        }
-        for (int64_t at = 0; at < t.bytes; at += (int64_t)sizeof values) {
-            int64_t left = t.bytes - at;
-            int64_t n = left < (int64_t)sizeof values ? left : (int64_t)sizeof values;
-            CKM_I_CHECK(ckm_session_read(session, i, at, n, values, err));
-            for (int64_t k = 0; k < n / (int64_t)sizeof *values; k++) {
-                if (!isfinite(values[k])) {
-                    *out = false;
-                    return CKM_OK;
-                }
-            }
-        }
-    }
-    *out = true;
-    return CKM_OK;
-}
-
 static void notify(const loop *l, ckm_train_event event, int64_t step, const ckm_error *why)
 {
     if (l->options->event != NULL) {
@@ -80,7 +54,7 @@ static void notify(const loop *l, ckm_train_event event, int64_t step, const ckm
 }
 
 // How to go on after what was not a number.
-static ckm_status not_finite(const loop *l, int64_t step, const char *what, ckm_error *err)
+static ckm_status not_finite(const loop *l, int64_t step, const char *what, const char *name, ckm_error *err)
 {
     char good[600] = "nothing was saved before (saving every few steps prevents that)";
     if (l->options->save_path == NULL) {
@@ -90,9 +64,9 @@ static ckm_status not_finite(const loop *l, int64_t step, const char *what, ckm_
                  (long long)l->result.saved_step);
     }
     return ckm_i_error(err, CKM_ERR_ARGUMENT,
-                       "step %lld: %s is not a finite number; training stops, %s. A lower learning rate or a warm-up "
-                       "may help",
-                       (long long)step, what, good);
+                       "step %lld: %s%.200s is not a finite number; training stops, %s. A lower learning rate or a "
+                       "warm-up may help",
+                       (long long)step, what, name, good);
 }
 
 // Saves the state before step `step`. A failure of the disk is an error only for the last save.
@@ -103,12 +77,12 @@ static ckm_status save(loop *l, int64_t step, bool last, ckm_error *err)
     if (l->options->save_path == NULL || l->result.saved_step == step || step < l->options->first_step) {
         return CKM_OK;
     }
-    bool finite = true;
+    int32_t broken = -1;
     if (l->options->on_nan == CKM_NAN_STOP) {
-        CKM_I_CHECK(is_finite(l->session, &finite, err));
+        CKM_I_CHECK(ckm_i_train_find_not_finite(l->session, &broken, err));
     }
-    if (!finite) {
-        return not_finite(l, step, "a parameter", err);
+    if (broken >= 0) {
+        return not_finite(l, step, "parameter ", ckm_session_get_tensor(l->session, broken).name, err);
     }
     place.step = step;
     ckm_status status = ckm_train_save(l->session, l->options->save_path, &place, &why);
@@ -252,7 +226,8 @@ static ckm_status one_step(loop *l, int64_t step, ckm_error *err)
     CKM_I_CHECK(bring_together(l, &done, err));
     done.loss /= (double)l->step_batches;
     account(l, step, &done, waited, rate);
-    return !isfinite(done.loss) && l->options->on_nan == CKM_NAN_STOP ? not_finite(l, step, "the loss", err) : CKM_OK;
+    return !isfinite(done.loss) && l->options->on_nan == CKM_NAN_STOP ? not_finite(l, step, "the loss", "", err)
+                                                                      : CKM_OK;
 }
 
 static int64_t judged_per_step(const ckm_session *session)

@@ -22,5 +22,9 @@ ckm_status ckm_i_train_run(ckm_session *session, ckm_data *data, const ckm_train
 // ckm_train_load_weights; where `valued` is not NULL, sets it for every tensor of the session that the file has.
 ckm_status ckm_i_train_load_weights(ckm_session *session, const char *path, bool *valued, int32_t *n_read,
                                     ckm_error *err) CKM_NODISCARD;
+// The first parameter or state with a value that is not a finite number: a position in the session, or -1.
+ckm_status ckm_i_train_find_not_finite(const ckm_session *session, int32_t *out, ckm_error *err) CKM_NODISCARD;
+// An error that names it, where there is one: such values never get into a file.
+ckm_status ckm_i_train_check_finite(const ckm_session *session, const char *path, ckm_error *err) CKM_NODISCARD;
 
 #endif

@@ -3,6 +3,7 @@
 // metadata. Random numbers are counter-based, so seed and step are all there is to their state.
 #include <checkmate/train.h>
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,6 +36,42 @@ bool ckm_train_is_optimizer_state(const ckm_session *session, int32_t i)
     return found >= 0 && ckm_session_get_tensor(session, found).role == CKM_ROLE_PARAMETER;
 }
 
+ckm_status ckm_i_train_find_not_finite(const ckm_session *session, int32_t *out, ckm_error *err)
+{
+    float values[1024];
+    for (int32_t i = 0; i < ckm_session_tensor_count(session); i++) {
+        ckm_session_tensor t = ckm_session_get_tensor(session, i);
+        if (!is_kept(&t) || t.dtype != CKM_F32 || ckm_i_session_is_sum(session, i)) {
+            continue;
+        }
+        for (int64_t at = 0; at < t.bytes; at += (int64_t)sizeof values) {
+            int64_t left = t.bytes - at;
+            int64_t n = left < (int64_t)sizeof values ? left : (int64_t)sizeof values;
+            CKM_I_CHECK(ckm_session_read(session, i, at, n, values, err));
+            for (int64_t k = 0; k < n / (int64_t)sizeof *values; k++) {
+                if (!isfinite(values[k])) {
+                    *out = i;
+                    return CKM_OK;
+                }
+            }
+        }
+    }
+    *out = -1;
+    return CKM_OK;
+}
+
+ckm_status ckm_i_train_check_finite(const ckm_session *session, const char *path, ckm_error *err)
+{
+    int32_t broken = -1;
+    CKM_I_CHECK(ckm_i_train_find_not_finite(session, &broken, err));
+    return broken < 0
+               ? CKM_OK
+               : ckm_i_error_at(err, CKM_ERR_ARGUMENT, path, 0, -1,
+                                "not written: \"%.200s\" has values that are not finite numbers. A lower learning "
+                                "rate or a warm-up may help",
+                                ckm_session_get_tensor(session, broken).name);
+}
+
 static int by_name(const void *a, const void *b)
 {
     return strcmp(((const ckm_i_safetensor *)a)->name, ((const ckm_i_safetensor *)b)->name);
@@ -54,6 +91,7 @@ static ckm_status write_tensors(const ckm_session *session, const char *path, bo
 {
     int32_t n = 0;
     int32_t n_tensors = ckm_session_tensor_count(session);
+    CKM_I_CHECK(ckm_i_train_check_finite(session, path, err));
     ckm_i_safetensor *list = ckm_i_calloc((size_t)n_tensors, sizeof *list);
     if (list == NULL) {
         return ckm_i_error_memory(err);
