@@ -83,11 +83,14 @@ typedef struct ckm_trainer_options {
     // `ranks` makes the same calls with the same options; rank 0 searches for the schedule that all follow.
     int64_t accumulate;      // batches of a step; 0 and 1: one
     const ckm_ranks *ranks;  // NULL, or one rank: this process alone
+    // Settings that may be others than those of `resume`, names between commas: network, loss, data (its format), samples,
+    // classes, pixels, keep-order, lr. NULL: none, and a difference is CKM_ERR_ARGUMENT.
+    const char *change;
 } ckm_trainer_options;
 // clang-format off
 #define CKM_TRAINER_OPTIONS_INIT \
     { sizeof(ckm_trainer_options), 0, 0.0, NULL, NULL, NULL, CKM_TRAINER_COSTS_MEASURED, false, NULL, NULL, NULL, NULL, \
-      -1, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL }
+      -1, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL }
 // clang-format on
 
 // What was planned. Times are NaN where costs are multiply-accumulates.

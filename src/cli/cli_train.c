@@ -122,6 +122,7 @@ static ckm_status trainer_options(train_setup *t, option_parts *parts, ckm_train
     o->seed = s->seed;
     o->weights = s->weights;
     o->resume = s->resume;
+    o->change = s->change;
     o->accumulate = s->accumulate;
     o->ranks = t->ranks;
     o->note = note;

@@ -29,7 +29,7 @@ typedef struct train_settings {
     int64_t warmup, rate_every;
     double rate_factor, rate_least;
     // Files.
-    const char *save, *resume, *weights, *export_to, *log;
+    const char *save, *resume, *change, *weights, *export_to, *log;
     int64_t save_every;
     // What to do and to print.
     bool check, json, verbose;

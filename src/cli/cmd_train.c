@@ -144,8 +144,12 @@ static const cli_option file_options[] = {
      "after every epoch", 1, INT64_C(1) << 40, NULL},
     {"resume", 0, CLI_INPUT, AT(resume), "FILE",
      "Continue from FILE, written by --save, bit for bit as if training had not been interrupted. The budget and the "
-     "schedule may differ.",
+     "schedule may differ. Another network, loss, learning rate or other samples are an error; see --change.",
      NULL, 0, 0, NULL},
+    {"change", 0, CLI_TEXT, AT(change), "NAME,...",
+     "Settings that may differ from those of --resume: network, loss, data (its format), samples, classes, pixels, "
+     "keep-order, lr (with its schedule).",
+     "none", 0, 0, NULL},
     {"weights", 0, CLI_INPUT, AT(weights), "FILE",
      "Start from the weights in a safetensors FILE, matched by name. Weights in an ONNX model's own file are used "
      "without this option.",
@@ -196,6 +200,9 @@ static int check_usage(const cli_command *command, const train_settings *s, cons
     }
     if (s->save_every > 0 && s->save == NULL) {
         return cli_usage_error(command, "--save-every needs --save FILE");
+    }
+    if (s->change != NULL && s->resume == NULL) {
+        return cli_usage_error(command, "--change goes with --resume FILE");
     }
     if (s->resume != NULL && s->weights != NULL) {
         return cli_usage_error(command, "--resume restores the weights of that run: leave out --weights");

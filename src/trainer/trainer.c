@@ -23,81 +23,6 @@ static int64_t guess_tables(const ckm_trainer *t)
     return 16384 + 400 * (int64_t)ckm_dataflow_op_count(t->df);
 }
 
-enum { NUMBER_TEXT = 18 };  // bytes of nine digits with sign, point and exponent
-
-// `number` as it is in files: the locale of the program is not that of the one that reads it.
-static const char *number_text(double number, char text[NUMBER_TEXT])
-{
-    snprintf(text, NUMBER_TEXT, "%.9g", number);
-    ckm_i_text_point(text);
-    return text;
-}
-
-// What has to be the same when training goes on, the batches of a step among them, `n_batches` in all processes.
-static void describe_optimizer(const ckm_optimizer *o, int64_t n_batches, char *buf, size_t size)
-{
-    static const char *const names[] = {"none", "sgd", "adam", "adamw"};
-    char n[4][NUMBER_TEXT];
-    const char *decay = number_text(o->weight_decay, n[0]);
-    if (o->kind == CKM_OPTIMIZER_NONE) {
-        snprintf(buf, size, "none");
-    } else if (o->kind == CKM_OPTIMIZER_SGD) {
-        snprintf(buf, size, "sgd momentum=%s%s weight-decay=%s", number_text(o->momentum, n[1]),
-                 o->nesterov ? " nesterov" : "", decay);
-    } else {
-        snprintf(buf, size, "%s beta1=%s beta2=%s epsilon=%s weight-decay=%s", names[o->kind],
-                 number_text(o->beta1, n[1]), number_text(o->beta2, n[2]), number_text(o->epsilon, n[3]), decay);
-    }
-    if (n_batches > 1) {
-        size_t used = strlen(buf);
-        snprintf(buf + used, size - used, " batches=%lld", (long long)n_batches);
-    }
-}
-
-// In all processes.
-static int64_t step_batches(const ckm_trainer *t)
-{
-    return t->ranks != NULL ? t->ranks->count : t->accumulated;
-}
-
-static ckm_status read_resumed(ckm_trainer *t, ckm_error *err)
-{
-    const char *path = t->options.resume;
-    char optimizer[sizeof t->place.optimizer];
-    CKM_I_CHECK(ckm_train_read_place(path, &t->place, err));
-    describe_optimizer(&t->step.optimizer, step_batches(t), optimizer, sizeof optimizer);
-    if (strcmp(optimizer, t->place.optimizer) != 0) {
-        return ckm_i_error_at(
-            err, CKM_ERR_ARGUMENT, path, 0, -1,
-            "was trained with \"%s\", and this run would use \"%s\": give the same optimizer options, "
-            "and as many batches a step",
-            t->place.optimizer, optimizer);
-    }
-    if (t->options.seed >= 0 && (uint64_t)t->options.seed != t->place.seed) {
-        return ckm_i_error_at(err, CKM_ERR_ARGUMENT, path, 0, -1, "was trained with seed %llu, not %lld",
-                              (unsigned long long)t->place.seed, (long long)t->options.seed);
-    }
-    if (ckm_graph_batch(t->graph) != t->place.batch) {
-        return ckm_i_error_at(err, CKM_ERR_ARGUMENT, path, 0, -1,
-                              "was trained with batches of %lld, not %lld: the steps would see different samples",
-                              (long long)t->place.batch, (long long)ckm_graph_batch(t->graph));
-    }
-    t->resumed = true;
-    return CKM_OK;
-}
-
-static ckm_status find_place(ckm_trainer *t, ckm_error *err)
-{
-    t->place = (ckm_train_place){.seed = t->options.seed >= 0 ? (uint64_t)t->options.seed : 1};
-    describe_optimizer(&t->step.optimizer, step_batches(t), t->place.optimizer, sizeof t->place.optimizer);
-    if (t->options.resume != NULL) {
-        CKM_I_CHECK(read_resumed(t, err));
-    }
-    t->place.batch = ckm_graph_batch(t->graph);
-    snprintf(t->place.network, sizeof t->place.network, "%s", ckm_graph_name(t->graph));
-    return CKM_OK;
-}
-
 static ckm_status open_data(ckm_trainer *t, ckm_error *err)
 {
     ckm_train_fields fields;
@@ -151,12 +76,13 @@ static ckm_status build_parts(ckm_trainer *t, ckm_error *err)
     ckm_i_sharing sharing = t->ranks != NULL     ? CKM_I_SHARING_EXCHANGE
                             : t->accumulated > 1 ? CKM_I_SHARING_SUM
                                                  : CKM_I_SHARING_NONE;
-    CKM_I_CHECK(find_place(t, err));
+    CKM_I_CHECK(ckm_i_trainer_find_place(t, err));
     CKM_I_CHECK(t->predicts ? ckm_i_autodiff_forward_graph(t->graph, &t->training, err)
                             : ckm_i_autodiff_op_graph(t->graph, &t->step, sharing, &t->training, err));
     CKM_I_CHECK(ckm_program_create(t->training, &t->kernels, &t->program, err));
     CKM_I_CHECK(ckm_i_trainer_apply_costs(t, o->costs == CKM_TRAINER_COSTS_MODEL ? &t->cost_model : &flops, err));
     CKM_I_CHECK(t->predicts ? CKM_OK : open_data(t, err));
+    CKM_I_CHECK(t->predicts ? CKM_OK : ckm_i_trainer_keep_settings(t, err));
     return o->model != NULL ? ckm_import_values_open(o->model, &t->importing, &t->values, err) : CKM_OK;
 }
 
@@ -434,9 +360,9 @@ ckm_status ckm_trainer_run(ckm_trainer *t, const ckm_train_options *options, ckm
     ckm_train_options course = CKM_TRAIN_OPTIONS_INIT;
     CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_train_options, &course, user, options, err));
     // At least one, so that ckm_i_train_run can say what is wrong.
-    int64_t batches = ckm_data_get_facts(t->data).batches / step_batches(t);
+    int64_t batches = ckm_data_get_facts(t->data).batches / ckm_i_trainer_step_batches(t);
     batches = batches > 0 ? batches : 1;
-    const ckm_i_train_parts parts = {t->accumulated, t->ranks, t->exchange};
+    const ckm_i_train_parts parts = {t->accumulated, t->ranks, t->exchange, &t->settings};
     if (t->ranks != NULL && t->ranks->rank != 0) {
         course.save_path = NULL;
     }
@@ -448,6 +374,7 @@ ckm_status ckm_trainer_run(ckm_trainer *t, const ckm_train_options *options, ckm
                               "already holds %lld steps, but training is to end after %lld",
                               (long long)course.first_step, (long long)course.last_step);
     }
+    CKM_I_CHECK(ckm_ranks_agree(t->ranks, ckm_i_trainer_keep_rate(t, course.rate, err), err));
     CKM_I_CHECK(ckm_i_train_run(t->session, t->data, &course, &parts, result, err));
     t->place.step = result->next_step;
     return CKM_OK;

@@ -8,6 +8,7 @@
 #include <checkmate/trainer.h>
 
 #include "run/backend/backend.h"
+#include "run/train/train.h"
 
 struct ckm_trainer {
     ckm_trainer_options options;  // its pointers to options are NULL: these are the copies
@@ -32,12 +33,13 @@ struct ckm_trainer {
     int64_t budget_bytes, outside_bytes;
     int64_t least_bytes;  // where nothing fits: a budget that was tried and does; -1: none
     ckm_train_place place;
+    ckm_i_train_settings settings;  // what has to be the same when training goes on
     // Steps of several batches.
     int64_t accumulated;       // in this process, >= 1
     const ckm_ranks *ranks;    // NULL: one process
     ckm_i_exchange *exchange;  // once training has begun
     int64_t beside_most;       // what ckm_i_trainer_beside gives, of all ranks the most
-    bool resumed;
+    bool resumed, rate_compared;
     char parameters_from[300];
     // A forward pass alone (inference.c): no loss, no data, nothing learns.
     bool predicts;
@@ -71,6 +73,15 @@ ckm_status ckm_i_trainer_apply_costs(ckm_trainer *t, const ckm_cost_model *model
 ckm_status ckm_i_trainer_measure_costs(ckm_trainer *t, ckm_error *err) CKM_NODISCARD;
 // Seconds of a step at this cost; NaN when costs are multiply-accumulates.
 double ckm_i_trainer_seconds(const ckm_trainer *t, int64_t cost);
+
+// Batches of a step, in all processes.
+int64_t ckm_i_trainer_step_batches(const ckm_trainer *t);
+// Where training is: at its beginning, or where `resume` says, if that was trained as this run would (trainer_settings.c).
+ckm_status ckm_i_trainer_find_place(ckm_trainer *t, ckm_error *err) CKM_NODISCARD;
+// Once the data are open: notes the settings that have to stay, and compares them with those of `resume`.
+ckm_status ckm_i_trainer_keep_settings(ckm_trainer *t, ckm_error *err) CKM_NODISCARD;
+// The same of learning rates. NULL: CKM_RATE_SCHEDULE_INIT.
+ckm_status ckm_i_trainer_keep_rate(ckm_trainer *t, const ckm_rate_schedule *rate, ckm_error *err) CKM_NODISCARD;
 
 // Initial values, then what the model's file holds, `weights`, `resume` (trainer_parameters.c).
 ckm_status ckm_i_trainer_set_parameters(ckm_trainer *t, ckm_session *session, ckm_error *err) CKM_NODISCARD;

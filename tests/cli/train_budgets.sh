@@ -97,7 +97,7 @@ if [ -r "$onnx" ]; then
     expect 0 train "$onnx" $tiny --steps 3 --export trained.onnx --save trained.safetensors --lr 0.001 --json
     expect 0 train trained.onnx $tiny --steps 1 --lr 0 --export again.safetensors
     err_has "52 of 52 tensors from the model's file"
-    expect 0 train "$onnx" $tiny --steps 4 --lr 0 --resume trained.safetensors --export resumed.safetensors
+    expect 0 train "$onnx" $tiny --steps 4 --lr 0 --change lr --resume trained.safetensors --export resumed.safetensors
     cmp again.safetensors resumed.safetensors || fail "weights changed on their way through ONNX"
 else
     printf 'SKIPPED in part: %s is not there\n' "$onnx" >&2

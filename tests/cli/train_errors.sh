@@ -132,7 +132,7 @@ esac
 # A loss that is no number: stops, and the file saved before stays and is good. Or goes on, when told to.
 expect 0 train test $small --steps 3 --save good.safetensors
 cp good.safetensors before
-expect 1 train test $small --steps 40 --lr 1e30 --resume good.safetensors --save good.safetensors --save-every 100
+expect 1 train test $small --steps 40 --lr 1e30 --change lr --resume good.safetensors --save good.safetensors --save-every 100
 last_line_has 'is not a finite number; training stops'
 last_line_has 'A lower learning rate'
 cmp good.safetensors before || fail "the good file was replaced"
@@ -152,7 +152,7 @@ for target in good.safetensors net.out.onnx; do
     last_line_has 'not finite numbers'
     cmp $target before || fail "an export replaced $target by what is not finite"
 done
-expect 1 train test $small --steps 40 --lr 1e30 --on-nan continue --resume before --save good.safetensors --save-every 10
+expect 1 train test $small --steps 40 --lr 1e30 --on-nan continue --change lr --resume before --save good.safetensors --save-every 10
 err_has 'warning: step 20: could not save good.safetensors: not written: '
 last_line_has 'not finite numbers'
 cmp good.safetensors before || fail "the good file was replaced by what is not finite"
@@ -199,7 +199,7 @@ err_has 'seed 1, not 8'
 expect 1 train test --data synthetic --input-shape 8,8,3 --batch 8 --samples 16 -j 1 --steps 9 --resume before
 err_has '--batch 4, not 8'
 expect 1 train linear1 $small --steps 9 --resume before
-last_line_has 'the file is of another network'
+last_line_has 'was trained with network test ('
 expect 1 train test $small --steps 2 --resume before
 err_has 'already holds 3 steps'
 expect 1 train linear1 $small --steps 2 --weights before

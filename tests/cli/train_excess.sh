@@ -26,7 +26,7 @@ train "$budget" --save state.safetensors --json
 grep -q 'step [0-9]*: memory grew by .*, more than the budget of .*; the state is in state.safetensors; this should not happen' err.txt ||
     fail "stop: $(cat err.txt)"
 run train linear8 --data synthetic --input-shape 32,32,3 --batch 16 --samples 64 --fused --costs flops --time-limit 1 \
-    --lr 1e-6 --steps 41 --budget 100% --resume state.safetensors
+    --lr 1e-6 --change lr --steps 41 --budget 100% --resume state.safetensors
 [ "$status" -eq 0 ] || fail "what was saved does not go on: $err"
 
 train "$budget" --on-excess continue --json

@@ -418,6 +418,11 @@ int32_t ckm_i_safetensors_count(const ckm_i_safetensors *f)
     return f->n;
 }
 
+const ckm_i_safetensor *ckm_i_safetensors_at(const ckm_i_safetensors *f, int32_t i)
+{
+    return &f->tensors[i];
+}
+
 const ckm_i_safetensor *ckm_i_safetensors_find(const ckm_i_safetensors *f, const char *name)
 {
     ckm_i_safetensor key = {.name = name};
@@ -427,6 +432,19 @@ const ckm_i_safetensor *ckm_i_safetensors_find(const ckm_i_safetensors *f, const
 const char *ckm_i_safetensors_metadata(const ckm_i_safetensors *f, const char *key)
 {
     return json_string_value(json_object_get(f->metadata, key));
+}
+
+void ckm_i_safetensors_each_pair(const ckm_i_safetensors *f,
+                                 void (*take)(void *user, const char *key, const char *value), void *user)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach(f->metadata, key, value)
+    {
+        if (json_is_string(value)) {
+            take(user, key, json_string_value(value));
+        }
+    }
 }
 
 ckm_status ckm_i_safetensors_read_part(const ckm_i_safetensors *f, const ckm_i_safetensor *tensor, int64_t at,

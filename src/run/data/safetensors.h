@@ -36,10 +36,15 @@ typedef struct ckm_i_safetensors ckm_i_safetensors;
 ckm_status ckm_i_safetensors_open(const char *path, ckm_i_safetensors **out, ckm_error *err) CKM_NODISCARD;
 void ckm_i_safetensors_close(ckm_i_safetensors *file);
 int32_t ckm_i_safetensors_count(const ckm_i_safetensors *file);
+// They are in the order of their names.
+const ckm_i_safetensor *ckm_i_safetensors_at(const ckm_i_safetensors *file, int32_t i);
 // NULL when there is none of that name.
 const ckm_i_safetensor *ckm_i_safetensors_find(const ckm_i_safetensors *file, const char *name);
 // A value of the metadata, or NULL.
 const char *ckm_i_safetensors_metadata(const ckm_i_safetensors *file, const char *key);
+// All texts of the metadata, in any order.
+void ckm_i_safetensors_each_pair(const ckm_i_safetensors *file,
+                                 void (*take)(void *user, const char *key, const char *value), void *user);
 // Reads a tensor's bytes.
 ckm_status ckm_i_safetensors_read(const ckm_i_safetensors *file, const ckm_i_safetensor *tensor, void *out,
                                   ckm_error *err) CKM_NODISCARD;

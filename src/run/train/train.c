@@ -85,7 +85,7 @@ static ckm_status save(loop *l, int64_t step, bool last, ckm_error *err)
         return not_finite(l, step, "parameter ", ckm_session_get_tensor(l->session, broken).name, err);
     }
     place.step = step;
-    ckm_status status = ckm_train_save(l->session, l->options->save_path, &place, &why);
+    ckm_status status = ckm_i_train_save(l->session, l->options->save_path, &place, l->parts->settings, &why);
     if (status == CKM_OK) {
         l->result.saved_step = step;
         notify(l, CKM_TRAIN_SAVED, step, NULL);
@@ -287,6 +287,8 @@ ckm_status ckm_i_train_run(ckm_session *session, ckm_data *data, const ckm_train
     }
     *l = (loop){.session = session, .data = data, .options = options, .rate = rate};
     CKM_I_TRY(set_up(l, parts, err));
+    CKM_I_TRY(ckm_ranks_agree(
+        l->ranks, own.save_path != NULL ? ckm_i_train_check_names(session, own.save_path, err) : CKM_OK, err));
     l->result = (ckm_train_result){.next_step = options->first_step,
                                    .saved_step = -1,
                                    .accuracy = (double)NAN,

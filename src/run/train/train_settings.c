@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Settings of a training run that has to keep them when it goes on.
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "run/data/safetensors.h"
+#include "run/train/train.h"
+
+void ckm_i_train_set(ckm_i_train_settings *s, const char *name, const char *format, ...)
+{
+    int32_t i = 0;
+    while (i < s->n && strcmp(s->items[i].name, name) != 0) {
+        i++;
+    }
+    if (i == CKM_I_TRAIN_SETTINGS) {
+        return;
+    }
+    s->n = i == s->n ? i + 1 : s->n;
+    s->items[i].name = name;
+    snprintf(s->items[i].key, sizeof s->items[i].key, "setting.%s", name);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(s->items[i].value, sizeof s->items[i].value, format, args);
+    va_end(args);
+    // As it will be read: a name that is cut, or that no file can hold, is the same each time.
+    ckm_i_text_clean(s->items[i].value);
+}
+
+static bool is_listed(const char *list, const char *name)
+{
+    size_t length = strlen(name);
+    for (const char *at = list; at != NULL; at = strchr(at, ',') != NULL ? strchr(at, ',') + 1 : NULL) {
+        if (strncmp(at, name, length) == 0 && (at[length] == ',' || at[length] == '\0')) {
+            return true;
+        }
+    }
+    return false;
+}
+
+ckm_status ckm_i_train_compare(const char *path, const ckm_i_train_settings *settings, const char *change,
+                               ckm_error *err)
+{
+    ckm_i_safetensors *file = NULL;
+    ckm_status status;
+    CKM_I_TRY(ckm_i_safetensors_open(path, &file, err));
+    for (int32_t i = 0; i < settings->n; i++) {
+        const char *name = settings->items[i].name;
+        const char *before = ckm_i_safetensors_metadata(file, settings->items[i].key);
+        if (before != NULL && strcmp(before, settings->items[i].value) != 0 && !is_listed(change, name)) {
+            status = ckm_i_error_at(err, CKM_ERR_ARGUMENT, path, 0, -1,
+                                    "was trained with %s %.128s, and this run has %s: give the same, or allow the "
+                                    "change: %s",
+                                    name, before, settings->items[i].value, name);
+            goto cleanup;
+        }
+    }
+cleanup:
+    ckm_i_safetensors_close(file);
+    return status;
+}
