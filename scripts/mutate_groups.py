@@ -45,7 +45,7 @@ GROUPS = {
               ["test_memory_floor", "test_min_budget_floor", "test_alloc_memory_floor", "test_oracle_pebbling_schedule",
                "test_oracle_memory_floor"], ["test_solve_auto"]),
     "checkpoints": (["src/solve/checkpoints/*.c"],
-                    ["test_checkpoint_sets", "test_checkpoint_stages", "test_griewank",
+                    ["test_checkpoint_sets", "test_checkpoint_stages", "test_checkpoint_holds", "test_griewank",
                      "test_alloc_checkpoints", "test_baselines"], ["test_solve_auto"]),
     "runs": (["src/solve/runs/*.c"], ["test_alloc_runs", "test_oracle_runs"], ["test_solve_auto"]),
     "planning": (["python/src/checkmate/planning/*.py"],
