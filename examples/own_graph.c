@@ -14,7 +14,7 @@ static ckm_status build_chain(ckm_dataflow **out, ckm_error *err)
     ckm_dataflow *df = NULL;
     ckm_status status = ckm_dataflow_create("chain", CKM_COST_FLOPS, 0, &df, err);
     for (int32_t i = 0; i < OPS && status == CKM_OK; i++) {
-        const ckm_dataflow_tensor tensor = {NULL, 1, -1};
+        const ckm_dataflow_tensor tensor = {.bytes = 1};
         status = ckm_dataflow_add_tensor(df, &tensor, NULL, err);
     }
     for (int32_t i = 0; i < OPS && status == CKM_OK; i++) {
@@ -26,7 +26,6 @@ static ckm_status build_chain(ckm_dataflow **out, ckm_error *err)
                     : i == LAYERS ? CKM_OP_LOSS
                                   : CKM_OP_BACKWARD,
             .cost = 1,
-            .recomputable = true,
             .n_inputs = i == 0        ? 0
                         : i <= LAYERS ? 1
                         : layer == 0  ? 2

@@ -17,7 +17,8 @@
 //    members: `ckm_plan_options options = CKM_PLAN_OPTIONS_INIT; options.seed = 7;`. They are read at the call and not
 //    kept. Shorter ones, of a program compiled with older headers, have defaults for the rest; longer ones, of a program
 //    compiled with newer headers, are taken if the rest is zero. CKM_ERR_ARGUMENT otherwise, and for a size of 0.
-//  - All other structures are frozen.
+//  - All other structures are frozen. In those that a caller fills, members left 0 are the ordinary case; where they cannot be,
+//    the structure says so.
 //
 // What a release may change. With the same soname (before 1.0 the same minor version, later the same major version):
 // new functions; new members at the end of structures that begin with `size`, without padding before or behind them, 0

@@ -17,23 +17,24 @@ typedef enum ckm_op_kind { CKM_OP_FORWARD, CKM_OP_LOSS, CKM_OP_BACKWARD, CKM_OP_
 // A directed acyclic graph of operators and tensors, built once and read-only after ckm_dataflow_finish.
 typedef struct ckm_dataflow ckm_dataflow;
 
-// One tensor. `bytes` >= 0. `alias_of` is the index of the storage's owner, or -1: a view adds no
-// bytes, and the storage lives while any of its tensors does. The owner must not be a view itself.
+// One tensor. `bytes` >= 0. A view adds no bytes to the storage that it shares, which lives while any of its tensors does. Members
+// left 0 are the ordinary case: a tensor with storage of its own.
 typedef struct ckm_dataflow_tensor {
     const char *name;  // may be NULL when adding
     int64_t bytes;
-    int32_t alias_of;
+    int32_t alias_of;  // of a view: the index of the storage's owner, which is no view. Of others -1, or 0 when adding
+    bool is_view;
 } ckm_dataflow_tensor;
 
 // One operator. Texts and index arrays are copied by ckm_dataflow_add_op and borrowed from the graph by
 // ckm_dataflow_get_op. `inplace` pairs (input, output), tensor indices: the operator may write that output
-// over that input's storage when the input is dead afterwards.
+// over that input's storage when the input is dead afterwards. Members left 0 are the ordinary case.
 typedef struct ckm_dataflow_op {
     const char *name;  // may be NULL when adding
     ckm_op_kind kind;
     int64_t cost;  // >= 0, in the graph's cost unit
     int64_t workspace_bytes;
-    bool recomputable;  // false: computed exactly once
+    bool run_once;  // computed exactly once, and never again
     int32_t n_inputs, n_outputs, n_inplace;
     const int32_t *inputs, *outputs;
     const int32_t (*inplace)[2];

@@ -164,7 +164,7 @@ typedef struct ckm_emit_curve {
 
 typedef struct ckm_emit_plot {
     const char *title, *x_label, *y_label;
-    double y_min, y_max;  // what of the y axis is shown; NaN: as much as the points need
+    double y_min, y_max;  // what of the y axis is shown; NaN, or both the same: as much as the points need
     int32_t n_curves;
     const ckm_emit_curve *curves;
 } ckm_emit_plot;

@@ -27,7 +27,8 @@ typedef enum ckm_bound_class { CKM_BOUND_NONE, CKM_BOUND_ANY, CKM_BOUND_ORDER, C
 
 typedef struct ckm_schedule ckm_schedule;
 
-// What is known of a schedule beside its steps; all of it is written to and read from JSON.
+// What is known of a schedule beside its steps; all of it is written to and read from JSON. What is not known is -1, and NaN of a
+// bound. Begin with a copy of ckm_schedule_get_info, where nothing is known yet, rather than with zeros, which are known.
 typedef struct ckm_schedule_info {
     char graph[128];
     char strategy[64];

@@ -49,7 +49,7 @@ static ckm_status add_tensors(const ckm_training *training, ckm_dataflow *df, ck
 {
     for (int32_t i = 0; i < training->n_values; i++) {
         const ckm_i_training_value *v = &training->values[i];
-        ckm_dataflow_tensor tensor = {.name = v->name, .alias_of = v->alias_of};
+        ckm_dataflow_tensor tensor = {.name = v->name, .alias_of = v->alias_of, .is_view = v->alias_of >= 0};
         CKM_I_CHECK(round_up(training, v->name, v->bytes, &tensor.bytes, err));
         CKM_I_CHECK(ckm_dataflow_add_tensor(df, &tensor, NULL, err));
     }
@@ -63,7 +63,7 @@ static ckm_status add_ops(const ckm_training *training, const int64_t *costs, ck
         ckm_dataflow_op op = {.name = o->name,
                               .kind = kind_of(o->phase),
                               .cost = costs[i],
-                              .recomputable = !o->once,
+                              .run_once = o->once,
                               .n_inputs = o->n_inputs,
                               .n_outputs = o->n_outputs,
                               .n_inplace = o->n_inplace,

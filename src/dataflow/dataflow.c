@@ -91,6 +91,14 @@ ckm_status ckm_dataflow_add_tensor(ckm_dataflow *df, const ckm_dataflow_tensor *
         return ckm_i_error(err, CKM_ERR_FORMAT, "tensors[%d]: bytes is %lld; it must not be negative", df->n_tensors,
                            (long long)tensor->bytes);
     }
+    if (!tensor->is_view && tensor->alias_of != 0 && tensor->alias_of != -1) {
+        return ckm_i_error(err, CKM_ERR_ARGUMENT, "tensors[%d]: alias_of is %d, but is_view is not set", df->n_tensors,
+                           (int)tensor->alias_of);
+    }
+    if (tensor->is_view && tensor->alias_of < 0) {
+        return ckm_i_error(err, CKM_ERR_ARGUMENT, "tensors[%d]: is_view is set, but alias_of %d is not a tensor",
+                           df->n_tensors, (int)tensor->alias_of);
+    }
     if (df->n_tensors == INT32_MAX / 4 || !CKM_I_GROW(df->tensors, df->n_tensors, df->cap_tensors)) {
         return ckm_i_error_memory(err);
     }
@@ -99,7 +107,7 @@ ckm_status ckm_dataflow_add_tensor(ckm_dataflow *df, const ckm_dataflow_tensor *
         return ckm_i_error_memory(err);
     }
     df->tensors[df->n_tensors] = (ckm_i_dataflow_tensor){
-        .name = name, .bytes = tensor->bytes, .alias_of = tensor->alias_of, .producer = -1};
+        .name = name, .bytes = tensor->bytes, .alias_of = tensor->is_view ? tensor->alias_of : -1, .producer = -1};
     if (index != NULL) {
         *index = df->n_tensors;
     }
@@ -134,7 +142,7 @@ ckm_status ckm_dataflow_add_op(ckm_dataflow *df, const ckm_dataflow_op *op, int3
         .kind = op->kind,
         .cost = op->cost,
         .workspace_bytes = op->workspace_bytes,
-        .recomputable = op->recomputable,
+        .recomputable = !op->run_once,
         .n_inputs = op->n_inputs,
         .n_outputs = op->n_outputs,
         .n_inplace = op->n_inplace,
@@ -209,7 +217,7 @@ ckm_dataflow_op ckm_dataflow_get_op(const ckm_dataflow *df, int32_t op)
         .kind = o->kind,
         .cost = o->cost,
         .workspace_bytes = o->workspace_bytes,
-        .recomputable = o->recomputable,
+        .run_once = !o->recomputable,
         .n_inputs = o->n_inputs,
         .n_outputs = o->n_outputs,
         .n_inplace = o->n_inplace,
@@ -225,7 +233,8 @@ ckm_dataflow_tensor ckm_dataflow_get_tensor(const ckm_dataflow *df, int32_t tens
         return (ckm_dataflow_tensor){.name = "", .alias_of = -1};
     }
     const ckm_i_dataflow_tensor *x = &df->tensors[tensor];
-    return (ckm_dataflow_tensor){.name = x->name, .bytes = x->bytes, .alias_of = x->alias_of};
+    return (ckm_dataflow_tensor){
+        .name = x->name, .bytes = x->bytes, .alias_of = x->alias_of, .is_view = x->alias_of >= 0};
 }
 
 int32_t ckm_dataflow_get_result(const ckm_dataflow *df, int32_t i)

@@ -120,7 +120,7 @@ static ckm_status read_inplace(reader *r, const json_t *op, const ckm_i_json_pla
 static ckm_status read_tensor(reader *r, const json_t *value, const ckm_i_json_place *place)
 {
     ckm_status status = CKM_OK;
-    ckm_dataflow_tensor tensor = {.name = NULL, .bytes = 0, .alias_of = -1};
+    ckm_dataflow_tensor tensor = {.name = NULL};
     if (!json_is_object(value)) {
         return ckm_i_json_error(r->err, place, "must be an object with a member \"bytes\"");
     }
@@ -132,6 +132,7 @@ static ckm_status read_tensor(reader *r, const json_t *value, const ckm_i_json_p
         ckm_i_json_place here = ckm_i_json_member(place, "alias_of");
         CKM_I_TRY(ckm_i_json_int(owner, &here, 0, r->n_tensors - 1, &index, r->err));
         tensor.alias_of = (int32_t)index;
+        tensor.is_view = true;
     }
     CKM_I_TRY(ckm_dataflow_add_tensor(r->df, &tensor, NULL, r->err));
 cleanup:
@@ -141,7 +142,8 @@ cleanup:
 static ckm_status read_op(reader *r, const json_t *value, const ckm_i_json_place *place)
 {
     ckm_status status = CKM_OK;
-    ckm_dataflow_op op = {.kind = CKM_OP_FORWARD, .recomputable = true};
+    ckm_dataflow_op op = {.kind = CKM_OP_FORWARD};
+    bool recomputable = true;
     int kind = CKM_OP_FORWARD;
     if (!json_is_object(value)) {
         return ckm_i_json_error(r->err, place, "must be an object with members \"cost\", \"inputs\" and \"outputs\"");
@@ -152,7 +154,8 @@ static ckm_status read_op(reader *r, const json_t *value, const ckm_i_json_place
     CKM_I_TRY(get_word(value, place, "kind", kind_names, COUNT_OF(kind_names), &kind, r->err));
     CKM_I_TRY(ckm_i_json_get_int(value, place, "cost", true, 0, INT64_MAX, &op.cost, r->err));
     CKM_I_TRY(ckm_i_json_get_int(value, place, "workspace_bytes", false, 0, INT64_MAX, &op.workspace_bytes, r->err));
-    CKM_I_TRY(ckm_i_json_get_bool(value, place, "recomputable", &op.recomputable, r->err));
+    CKM_I_TRY(ckm_i_json_get_bool(value, place, "recomputable", &recomputable, r->err));
+    op.run_once = !recomputable;
     CKM_I_TRY(read_indices(r, value, place, "inputs", &r->inputs));
     CKM_I_TRY(read_indices(r, value, place, "outputs", &r->outputs));
     CKM_I_TRY(read_inplace(r, value, place));

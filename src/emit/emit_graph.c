@@ -34,7 +34,7 @@ static void put_op(FILE *to, const ckm_dataflow *df, int32_t v)
     if (op.workspace_bytes > 0) {
         fprintf(to, ", workspace %s", ckm_i_style_bytes(op.workspace_bytes, text));
     }
-    fprintf(to, "\"%s];\n", op.recomputable ? "" : ", peripheries=2");
+    fprintf(to, "\"%s];\n", op.run_once ? ", peripheries=2" : "");
 }
 
 static bool goes_up(ckm_op_kind kind)

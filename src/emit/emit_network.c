@@ -31,7 +31,7 @@ static ckm_status add(ckm_dataflow *df, const ckm_dataflow_op *op, int32_t *of_t
         return ckm_i_error_memory(err);
     }
     for (int32_t i = 0; i < op->n_outputs; i++) {
-        const ckm_dataflow_tensor tensor = {op->name, 0, -1};
+        const ckm_dataflow_tensor tensor = {.name = op->name};
         CKM_I_TRY(ckm_dataflow_add_tensor(df, &tensor, &made[i], err));
         of_tensor[outputs[i]] = made[i];
     }
@@ -46,7 +46,7 @@ static ckm_status add_input(ckm_dataflow *df, const ckm_graph *graph, int32_t t,
                             ckm_i_lanes_layer *layer, ckm_error *err)
 {
     ckm_graph_tensor_info tensor = ckm_graph_get_tensor(graph, t);
-    const ckm_dataflow_op op = {.name = tensor.name, .recomputable = true, .n_outputs = 1};
+    const ckm_dataflow_op op = {.name = tensor.name, .n_outputs = 1};
     *layer = (ckm_i_lanes_layer){.is_input = true, .kind = "input"};
     write_shape(&tensor.shape, layer->shape);
     return add(df, &op, of_tensor, &t, err);
@@ -76,8 +76,7 @@ static ckm_status add_layer(ckm_dataflow *df, const ckm_graph *graph, int32_t v,
             reads[n_reads++] = of_tensor[t];
         }
     }
-    const ckm_dataflow_op op = {
-        .name = info.name, .recomputable = true, .n_inputs = n_reads, .inputs = reads, .n_outputs = info.n_outputs};
+    const ckm_dataflow_op op = {.name = info.name, .n_inputs = n_reads, .inputs = reads, .n_outputs = info.n_outputs};
     ckm_status status = add(df, &op, of_tensor, info.outputs, err);
     free(reads);
     return status;

@@ -43,9 +43,9 @@ static void put_data(FILE *to, const ckm_emit_plot *plot)
 }
 
 // An end of the y axis; '*' lets gnuplot choose.
-static void put_limit(FILE *to, double limit)
+static void put_limit(FILE *to, const ckm_emit_plot *plot, double limit)
 {
-    if (isfinite(limit)) {
+    if (isfinite(limit) && plot->y_min != plot->y_max) {
         fprintf(to, "%.12g", limit);
     } else {
         fputc('*', to);
@@ -65,9 +65,9 @@ static void put_script(FILE *to, const void *what, ckm_i_figure_format format)
     fputs(" noenhanced\nset key outside right top Left reverse noenhanced\nset clip two\n"
           "set offsets graph 0.02, graph 0.02, graph 0.03, 0\nset yrange [",
           to);
-    put_limit(to, plot->y_min);
+    put_limit(to, plot, plot->y_min);
     fputc(':', to);
-    put_limit(to, plot->y_max);
+    put_limit(to, plot, plot->y_max);
     fputs("]\n", to);
     put_data(to, plot);
     const char *separator = "plot ";

@@ -205,7 +205,7 @@ static bool compute_is_legal(const verifier *vf, int64_t at, const ckm_step *ste
                         (int)vf->n_ops);
     }
     ckm_dataflow_op op = ckm_dataflow_get_op(vf->df, v);
-    if (!op.recomputable && vf->times_computed[v] > 0) {
+    if (op.run_once && vf->times_computed[v] > 0) {
         return complain(vf, "step %lld: operator \"%.60s\" (%d) is computed again but is not recomputable",
                         (long long)at, name_of_op(vf, v), (int)v);
     }

@@ -74,7 +74,6 @@ static ckm_dataflow *build(const chain *c)
                                         : CKM_OP_BACKWARD,
             .cost = c->cost[v],
             .workspace_bytes = c->workspace[v],
-            .recomputable = true,
             .inputs = c->reads[v],
             .n_inputs = c->n_reads[v],
             .outputs = &v,

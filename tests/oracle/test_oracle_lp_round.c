@@ -70,7 +70,6 @@ static ckm_dataflow *build(const plain_graph *g)
         good(ckm_dataflow_add_tensor(df, &tensor, NULL, &err), &err);
         ckm_dataflow_op op = {.kind = CKM_OP_FORWARD,
                               .cost = g->cost[v],
-                              .recomputable = true,
                               .n_inputs = n_inputs,
                               .n_outputs = 1,
                               .inputs = inputs,

@@ -49,6 +49,7 @@ static void add_part(ckm_dataflow *df, const oracle_graph *g, int32_t first)
         ckm_dataflow_tensor tensor = {
             .bytes = g->tensors[x].bytes,
             .alias_of = g->tensors[x].alias_of < 0 ? -1 : g->tensors[x].alias_of + first,
+            .is_view = g->tensors[x].alias_of >= 0,
         };
         assert_int_equal(ckm_dataflow_add_tensor(df, &tensor, NULL, NULL), CKM_OK);
     }
@@ -61,7 +62,7 @@ static void add_part(ckm_dataflow *df, const oracle_graph *g, int32_t first)
             .kind = CKM_OP_FORWARD,
             .cost = op.cost,
             .workspace_bytes = op.workspace_bytes,
-            .recomputable = op.recomputable,
+            .run_once = !op.recomputable,
             .n_inputs = op.n_inputs,
             .n_outputs = op.n_outputs,
             .n_inplace = op.n_pairs,

@@ -32,7 +32,6 @@ static ckm_dataflow *branches(void)
         ckm_dataflow_tensor tensor = {.bytes = sizes[v], .alias_of = -1};
         ckm_dataflow_op op = {.kind = CKM_OP_FORWARD,
                               .cost = 1,
-                              .recomputable = true,
                               .n_inputs = counts[v],
                               .n_outputs = 1,
                               .inputs = operands[v],

@@ -19,13 +19,8 @@ static void add(ckm_dataflow *df, ckm_op_kind kind, const int32_t *inputs, int32
     if (ckm_dataflow_add_tensor(df, &tensor, &x, &err) != CKM_OK) {
         fail_msg("%s", err.message);
     }
-    const ckm_dataflow_op op = {.kind = kind,
-                                .cost = 1,
-                                .recomputable = true,
-                                .n_inputs = n_inputs,
-                                .inputs = inputs,
-                                .n_outputs = 1,
-                                .outputs = &x};
+    const ckm_dataflow_op op = {
+        .kind = kind, .cost = 1, .n_inputs = n_inputs, .inputs = inputs, .n_outputs = 1, .outputs = &x};
     if (ckm_dataflow_add_op(df, &op, NULL, &err) != CKM_OK) {
         fail_msg("%s", err.message);
     }

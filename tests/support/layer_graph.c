@@ -22,13 +22,8 @@ static void add(ckm_dataflow *df, ckm_op_kind kind, int64_t cost, int64_t bytes,
     ckm_dataflow_tensor tensor = {.bytes = bytes, .alias_of = -1};
     int32_t output = -1;
     check(ckm_dataflow_add_tensor(df, &tensor, &output, &err), &err);
-    ckm_dataflow_op op = {.kind = kind,
-                          .cost = cost,
-                          .recomputable = true,
-                          .n_inputs = n_inputs,
-                          .n_outputs = 1,
-                          .inputs = inputs,
-                          .outputs = &output};
+    ckm_dataflow_op op = {
+        .kind = kind, .cost = cost, .n_inputs = n_inputs, .n_outputs = 1, .inputs = inputs, .outputs = &output};
     check(ckm_dataflow_add_op(df, &op, NULL, &err), &err);
 }
 

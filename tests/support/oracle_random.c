@@ -252,7 +252,8 @@ ckm_dataflow *oracle_build(const oracle_graph *g)
         fail_msg("%s", err.message);
     }
     for (int32_t x = 0; x < g->n_tensors; x++) {
-        ckm_dataflow_tensor tensor = {.bytes = g->tensors[x].bytes, .alias_of = g->tensors[x].alias_of};
+        ckm_dataflow_tensor tensor = {
+            .bytes = g->tensors[x].bytes, .alias_of = g->tensors[x].alias_of, .is_view = g->tensors[x].alias_of >= 0};
         if (ckm_dataflow_add_tensor(df, &tensor, NULL, &err) != CKM_OK) {
             fail_msg("%s", err.message);
         }
@@ -262,7 +263,7 @@ ckm_dataflow *oracle_build(const oracle_graph *g)
         ckm_dataflow_op op = {.kind = CKM_OP_FORWARD,
                               .cost = own->cost,
                               .workspace_bytes = own->workspace_bytes,
-                              .recomputable = own->recomputable,
+                              .run_once = !own->recomputable,
                               .n_inputs = own->n_inputs,
                               .n_outputs = own->n_outputs,
                               .n_inplace = own->n_pairs,

@@ -19,7 +19,7 @@ class CError(c.Structure):
 
 
 class CTensor(c.Structure):
-    _fields_ = [("name", c.c_char_p), ("bytes", int64), ("alias_of", int32)]
+    _fields_ = [("name", c.c_char_p), ("bytes", int64), ("alias_of", int32), ("is_view", c.c_bool)]
 
 
 class COp(c.Structure):
@@ -28,7 +28,7 @@ class COp(c.Structure):
         ("kind", c.c_int),
         ("cost", int64),
         ("workspace_bytes", int64),
-        ("recomputable", c.c_bool),
+        ("run_once", c.c_bool),
         ("n_inputs", int32),
         ("n_outputs", int32),
         ("n_inplace", int32),

@@ -86,7 +86,7 @@ class Graph:
     def tensor(self, *, bytes: int, name: str = "", alias_of: int = -1) -> int:
         """Adds a tensor and returns its number. `alias_of`: the tensor that it is a view of."""
         index = int32()
-        call("ckm_dataflow_add_tensor", self._handle, c.byref(CTensor(name.encode(), bytes, alias_of)), c.byref(index))
+        call("ckm_dataflow_add_tensor", self._handle, c.byref(CTensor(name.encode(), bytes, alias_of, alias_of >= 0)), c.byref(index))
         return index.value
 
     def op(
@@ -113,7 +113,7 @@ class Graph:
             _KINDS.index(kind),
             cost,
             workspace_bytes,
-            recomputable,
+            not recomputable,
             len(ins),
             len(outs),
             len(pairs),
@@ -192,7 +192,7 @@ class Graph:
             _KINDS[r.kind],
             r.cost,
             r.workspace_bytes,
-            r.recomputable,
+            not r.run_once,
             tuple(r.inputs[k] for k in range(r.n_inputs)),
             tuple(r.outputs[k] for k in range(r.n_outputs)),
             tuple((r.inplace[k][0], r.inplace[k][1]) for k in range(r.n_inplace)),

@@ -97,6 +97,7 @@ static ckm_status add_tensors(ckm_i_lean *l, int64_t unit_bytes, int32_t *index,
             .name = l->df->tensors[x].name,
             .bytes = owns ? storage->bytes / unit_bytes : 0,
             .alias_of = owns ? -1 : index[storage->owner],
+            .is_view = !owns,
         };
         CKM_I_CHECK(ckm_dataflow_add_tensor(l->to->reduced, &tensor, NULL, err));
     }
@@ -129,7 +130,7 @@ static ckm_status add_ops(ckm_i_lean *l, int64_t unit_bytes, const int32_t *inde
             .cost = op->cost,
             // What this leaves of the budget is what fits beside the workspace, in whole units.
             .workspace_bytes = units - floor_div(l->room - op->workspace_bytes, unit_bytes),
-            .recomputable = op->recomputable,
+            .run_once = !op->recomputable,
             .n_inputs = op->n_inputs,
             .n_outputs = op->n_outputs,
             .n_inplace = op->n_inplace,

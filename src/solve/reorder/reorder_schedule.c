@@ -24,7 +24,7 @@ static ckm_status add_tensor(unrolling *u, int32_t x, ckm_error *err)
     const ckm_i_dataflow_tensor *tensor = &u->df->tensors[x];
     // A view whose owner has not been made yet stands alone: sizes matter here, not who owns what.
     int32_t owner = tensor->alias_of >= 0 ? u->latest[tensor->alias_of] : -1;
-    ckm_dataflow_tensor instance = {.bytes = tensor->bytes, .alias_of = owner};
+    ckm_dataflow_tensor instance = {.bytes = tensor->bytes, .alias_of = owner, .is_view = owner >= 0};
     return ckm_dataflow_add_tensor(u->out, &instance, &u->latest[x], err);
 }
 
@@ -52,7 +52,6 @@ static ckm_status add_instance(unrolling *u, int32_t v, ckm_error *err)
     ckm_dataflow_op instance = {
         .cost = op->cost,
         .workspace_bytes = op->workspace_bytes,
-        .recomputable = true,
         .n_inputs = op->n_inputs,
         .n_outputs = op->n_outputs,
         .n_inplace = op->n_inplace,

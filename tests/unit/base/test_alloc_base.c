@@ -88,8 +88,10 @@ static ckm_status build_dataflow(void *user, ckm_error *err)
         return status;
     }
     for (int32_t i = 0; i < 20 && status == CKM_OK; i++) {
-        const ckm_dataflow_tensor tensor = {
-            .name = i % 2 == 0 ? "even" : NULL, .bytes = i == 19 ? 0 : 8, .alias_of = i == 19 ? 3 : -1};
+        const ckm_dataflow_tensor tensor = {.name = i % 2 == 0 ? "even" : NULL,
+                                            .bytes = i == 19 ? 0 : 8,
+                                            .alias_of = i == 19 ? 3 : 0,
+                                            .is_view = i == 19};
         status = ckm_dataflow_add_tensor(df, &tensor, NULL, err);
     }
     for (int32_t i = 0; i < 19 && status == CKM_OK; i++) {
@@ -100,7 +102,7 @@ static ckm_status build_dataflow(void *user, ckm_error *err)
                                     .kind = CKM_OP_FORWARD,
                                     .cost = i,
                                     .workspace_bytes = 2,
-                                    .recomputable = i != 4,
+                                    .run_once = i == 4,
                                     .n_inputs = 1,
                                     .n_outputs = 1,
                                     .n_inplace = i == 5 ? 1 : 0,

@@ -110,7 +110,7 @@ static void operator_by_operator(void **state)
         ckm_dataflow_op op = ckm_dataflow_get_op(df, i);
         assert_int_equal(op.cost, costs[i]);
         assert_int_equal(op.kind, kinds[i]);
-        assert_true(op.recomputable);
+        assert_false(op.run_once);
         assert_int_equal(op.workspace_bytes, 0);
         assert_int_equal(op.n_inplace, 0);
     }

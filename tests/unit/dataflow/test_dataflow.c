@@ -16,7 +16,7 @@ static ckm_dataflow *empty(int32_t n_tensors)
     ckm_dataflow *df = NULL;
     assert_int_equal(ckm_dataflow_create("g", CKM_COST_FLOPS, 0, &df, &err), CKM_OK);
     for (int32_t i = 0; i < n_tensors; i++) {
-        ckm_dataflow_tensor tensor = {NULL, 1, -1};
+        ckm_dataflow_tensor tensor = {.bytes = 1};
         assert_int_equal(ckm_dataflow_add_tensor(df, &tensor, NULL, &err), CKM_OK);
     }
     return df;
@@ -25,8 +25,7 @@ static ckm_dataflow *empty(int32_t n_tensors)
 static void add_op(ckm_dataflow *df, int32_t input, int32_t output)
 {
     ckm_error err = CKM_ERROR_INIT;
-    ckm_dataflow_op op = {
-        .cost = 1, .recomputable = true, .n_inputs = 1, .inputs = &input, .n_outputs = 1, .outputs = &output};
+    ckm_dataflow_op op = {.cost = 1, .n_inputs = 1, .inputs = &input, .n_outputs = 1, .outputs = &output};
     op.n_inputs = input == INT32_MIN ? 0 : 1;
     assert_int_equal(ckm_dataflow_add_op(df, &op, NULL, &err), CKM_OK);
 }
@@ -80,11 +79,11 @@ static void finish_refuses_bad_views_results_and_pairs(void **state)
 {
     (void)state;
     ckm_error err = CKM_ERROR_INIT;
-    const int32_t aliases[][3] = {{-1, 0, 1}, {0, -1, -1}, {3, -1, -1}, {-2, -1, -1}};
+    const int32_t aliases[][3] = {{-1, 0, 1}, {0, -1, -1}, {3, -1, -1}};
     for (size_t i = 0; i < sizeof aliases / sizeof aliases[0]; i++) {
         ckm_dataflow *df = empty(0);
         for (int k = 0; k < 3; k++) {
-            ckm_dataflow_tensor tensor = {NULL, 1, aliases[i][k]};
+            ckm_dataflow_tensor tensor = {NULL, 1, aliases[i][k], aliases[i][k] >= 0};
             assert_int_equal(ckm_dataflow_add_tensor(df, &tensor, NULL, &err), CKM_OK);
         }
         add_op(df, INT32_MIN, 0);
@@ -117,7 +116,7 @@ static void negative_and_overflowing_amounts_are_refused(void **state)
     assert_int_equal(ckm_dataflow_create("g", CKM_COST_FLOPS, -1, &df, &err), CKM_ERR_FORMAT);
     assert_null(df);
     df = empty(0);
-    ckm_dataflow_tensor tensor = {NULL, -1, -1};
+    ckm_dataflow_tensor tensor = {.bytes = -1};
     int32_t index = 99;
     assert_int_equal(ckm_dataflow_add_tensor(df, &tensor, &index, &err), CKM_ERR_FORMAT);
     assert_error(&err, CKM_ERR_FORMAT, "tensors[0]: bytes is -1");
@@ -136,10 +135,68 @@ static void negative_and_overflowing_amounts_are_refused(void **state)
     assert_refused(df, CKM_ERR_OVERFLOW, "63 bits");
     // A view adds no bytes, however large it says it is.
     df = empty(1);
-    tensor = (ckm_dataflow_tensor){NULL, INT64_MAX, 0};
+    tensor = (ckm_dataflow_tensor){.bytes = INT64_MAX, .is_view = true};
     assert_int_equal(ckm_dataflow_add_tensor(df, &tensor, NULL, &err), CKM_OK);
     add_op(df, 0, 1);
     assert_int_equal(ckm_dataflow_finish(df, &err), CKM_OK);
+    ckm_dataflow_free(df);
+}
+
+// What a caller leaves 0 is the ordinary case: a tensor with storage of its own, an operator that may run again.
+static void members_left_0_are_the_ordinary_case(void **state)
+{
+    (void)state;
+    ckm_error err = CKM_ERROR_INIT;
+    ckm_dataflow *df = NULL;
+    ckm_schedule *again = NULL;
+    ckm_verdict verdict;
+    assert_int_equal(ckm_dataflow_create(NULL, CKM_COST_FLOPS, 0, &df, &err), CKM_OK);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(ckm_dataflow_add_tensor(df, &(ckm_dataflow_tensor){.bytes = 100}, NULL, &err), CKM_OK);
+    }
+    for (int32_t v = 0; v < 2; v++) {
+        const int32_t made = v + 1;
+        const ckm_dataflow_op op = {.cost = 1, .n_inputs = 1, .inputs = &v, .n_outputs = 1, .outputs = &made};
+        assert_int_equal(ckm_dataflow_add_op(df, &op, NULL, &err), CKM_OK);
+    }
+    assert_int_equal(ckm_dataflow_finish(df, &err), CKM_OK);
+    for (int i = 0; i < 3; i++) {
+        assert_false(ckm_dataflow_get_tensor(df, i).is_view);
+        assert_int_equal(ckm_dataflow_get_tensor(df, i).alias_of, -1);
+    }
+    assert_int_equal(ckm_dataflow_memory_floor(df), 300);  // the input, which is pinned, and both sides of the second
+    assert_int_equal(ckm_schedule_create(&again, &err), CKM_OK);
+    const ckm_step steps[] = {{.index = 0}, {.index = 0}, {.index = 1}};
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(ckm_schedule_append(again, &steps[i], &err), CKM_OK);
+    }
+    assert_int_equal(ckm_schedule_verify(df, again, -1, &verdict, &err), CKM_OK);
+    assert_true(verdict.ok);
+    assert_int_equal(verdict.cost, 3);
+    assert_int_equal(verdict.peak_bytes, 300);
+    ckm_schedule_free(again);
+    ckm_dataflow_free(df);
+}
+
+static void an_owner_is_that_of_a_view(void **state)
+{
+    (void)state;
+    ckm_error err = CKM_ERROR_INIT;
+    ckm_dataflow *df = empty(2);
+    ckm_dataflow_tensor tensor = {.bytes = 1, .alias_of = 1};
+    int32_t index = 99;
+    assert_int_equal(ckm_dataflow_add_tensor(df, &tensor, &index, &err), CKM_ERR_ARGUMENT);
+    assert_error(&err, CKM_ERR_ARGUMENT, "tensors[2]: alias_of is 1, but is_view is not set");
+    tensor.alias_of = -2;
+    assert_int_equal(ckm_dataflow_add_tensor(df, &tensor, &index, &err), CKM_ERR_ARGUMENT);
+    tensor.is_view = true;
+    assert_int_equal(ckm_dataflow_add_tensor(df, &tensor, &index, &err), CKM_ERR_ARGUMENT);
+    assert_error(&err, CKM_ERR_ARGUMENT, "alias_of -2 is not a tensor");
+    assert_int_equal(index, 99);
+    tensor.alias_of = 0;
+    assert_int_equal(ckm_dataflow_add_tensor(df, &tensor, &index, &err), CKM_OK);
+    assert_true(ckm_dataflow_get_tensor(df, index).is_view);
+    assert_int_equal(ckm_dataflow_get_tensor(df, index).alias_of, 0);
     ckm_dataflow_free(df);
 }
 
@@ -148,7 +205,7 @@ static void a_finished_graph_is_closed(void **state)
     (void)state;
     ckm_error err = CKM_ERROR_INIT;
     ckm_dataflow *df = empty(2);
-    ckm_dataflow_tensor tensor = {NULL, 1, -1};
+    ckm_dataflow_tensor tensor = {.bytes = 1};
     ckm_dataflow_op op = {.cost = 1};
     add_op(df, 0, 1);
     assert_int_equal(ckm_dataflow_finish(df, &err), CKM_OK);
@@ -167,7 +224,7 @@ static void a_refused_graph_can_be_completed(void **state)
     ckm_dataflow *df = empty(1);
     add_op(df, INT32_MIN, 1);
     assert_int_equal(ckm_dataflow_finish(df, &err), CKM_ERR_FORMAT);
-    ckm_dataflow_tensor tensor = {NULL, 1, -1};
+    ckm_dataflow_tensor tensor = {.bytes = 1};
     assert_int_equal(ckm_dataflow_add_tensor(df, &tensor, NULL, &err), CKM_OK);
     assert_int_equal(ckm_dataflow_finish(df, &err), CKM_OK);
     assert_int_equal(ckm_dataflow_producer(df, 1), 0);
@@ -274,16 +331,15 @@ static void many_pairs_are_matched(void **state)
     int32_t outputs[N];
     int32_t pairs[N][2];
     for (int32_t i = 0; i < 2 * N; i++) {
-        ckm_dataflow_tensor tensor = {NULL, 10, -1};
+        ckm_dataflow_tensor tensor = {.bytes = 10};
         assert_int_equal(ckm_dataflow_add_tensor(df, &tensor, NULL, &err), CKM_OK);
     }
     for (int32_t i = 0; i < N; i++) {
         inputs[i] = pairs[i][0] = i;
         outputs[i] = pairs[i][1] = N + i;
     }
-    ckm_dataflow_op make = {.recomputable = true, .n_outputs = N, .outputs = inputs};
-    ckm_dataflow_op turn = {.recomputable = true,
-                            .n_inputs = N,
+    ckm_dataflow_op make = {.n_outputs = N, .outputs = inputs};
+    ckm_dataflow_op turn = {.n_inputs = N,
                             .inputs = inputs,
                             .n_outputs = N,
                             .outputs = outputs,
@@ -302,6 +358,8 @@ int main(void)
         cmocka_unit_test(finish_refuses_what_is_not_a_graph),
         cmocka_unit_test(finish_refuses_bad_views_results_and_pairs),
         cmocka_unit_test(negative_and_overflowing_amounts_are_refused),
+        cmocka_unit_test(members_left_0_are_the_ordinary_case),
+        cmocka_unit_test(an_owner_is_that_of_a_view),
         cmocka_unit_test(a_finished_graph_is_closed),
         cmocka_unit_test(a_refused_graph_can_be_completed),
         cmocka_unit_test(facts_are_derived),

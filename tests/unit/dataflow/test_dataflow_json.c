@@ -36,7 +36,7 @@ static void reads_every_member(void **state)
     assert_int_equal(f.kind, CKM_OP_LOSS);
     assert_true(f.cost == INT64_C(9223372036854775000));
     assert_int_equal(f.workspace_bytes, 5);
-    assert_false(f.recomputable);
+    assert_true(f.run_once);
     assert_int_equal(f.n_inputs, 2);
     assert_int_equal(f.n_outputs, 2);
     assert_int_equal(f.outputs[1], 2);
@@ -50,7 +50,7 @@ static void reads_every_member(void **state)
     assert_string_equal(g.module, "");
     assert_string_equal(g.source, "");
     assert_int_equal(g.kind, CKM_OP_FORWARD);
-    assert_true(g.recomputable);
+    assert_false(g.run_once);
     assert_int_equal(g.workspace_bytes, 0);
     assert_int_equal(g.n_inplace, 0);
     assert_int_equal(ckm_dataflow_result_count(df), 2);
@@ -183,7 +183,8 @@ static void what_is_written_is_read_back(void **state)
     snprintf(path, sizeof path, "/tmp/ckm_graph_%ld.json", (long)getpid());
     snprintf(again, sizeof again, "/tmp/ckm_graph_%ld_again.json", (long)getpid());
     assert_int_equal(ckm_dataflow_create(odd, CKM_COST_NS, INT64_C(1) << 61, &df, &err), CKM_OK);
-    ckm_dataflow_tensor tensors[] = {{odd, INT64_C(1) << 60, -1}, {"", 0, -1}, {NULL, 5, 1}};
+    ckm_dataflow_tensor tensors[] = {
+        {.name = odd, .bytes = INT64_C(1) << 60}, {.name = ""}, {.bytes = 5, .alias_of = 1, .is_view = true}};
     for (size_t i = 0; i < 3; i++) {
         assert_int_equal(ckm_dataflow_add_tensor(df, &tensors[i], NULL, &err), CKM_OK);
     }
@@ -191,10 +192,9 @@ static void what_is_written_is_read_back(void **state)
     const int32_t outputs[] = {1, 2};
     const int32_t pairs[][2] = {{0, 1}, {0, 1}};
     for (int kind = CKM_OP_FORWARD; kind <= CKM_OP_UPDATE; kind++) {
-        ckm_dataflow_op op = {
-            .name = odd, .kind = (ckm_op_kind)kind, .cost = INT64_C(9007199254740993), .recomputable = true};
+        ckm_dataflow_op op = {.name = odd, .kind = (ckm_op_kind)kind, .cost = INT64_C(9007199254740993)};
         if (kind == CKM_OP_LOSS) {
-            op = (ckm_dataflow_op){NULL, CKM_OP_LOSS, 0, 77, false, 2, 2, 2, inputs, outputs, pairs, odd, "m.py:1"};
+            op = (ckm_dataflow_op){NULL, CKM_OP_LOSS, 0, 77, true, 2, 2, 2, inputs, outputs, pairs, odd, "m.py:1"};
         }
         assert_int_equal(ckm_dataflow_add_op(df, &op, NULL, &err), CKM_OK);
     }
@@ -238,7 +238,7 @@ static void malformed_names_still_give_valid_json(void **state)
     ckm_dataflow *df = NULL;
     ckm_dataflow *back = NULL;
     char path[64];
-    ckm_dataflow_op op = {.name = "bad \xff\xc3 name", .recomputable = true};
+    ckm_dataflow_op op = {.name = "bad \xff\xc3 name"};
     snprintf(path, sizeof path, "/tmp/ckm_graph_%ld_malformed.json", (long)getpid());
     assert_int_equal(ckm_dataflow_create(NULL, CKM_COST_FLOPS, 0, &df, &err), CKM_OK);
     assert_int_equal(ckm_dataflow_add_op(df, &op, NULL, &err), CKM_OK);

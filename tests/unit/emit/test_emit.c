@@ -55,7 +55,7 @@ static ckm_dataflow *sample(void)
     int32_t x;
     int32_t y;
     int32_t z;
-    ckm_dataflow_tensor tensors[] = {{"x", 5, -1}, {"y", 1500000, -1}, {"z", 7, -1}};
+    ckm_dataflow_tensor tensors[] = {{"x", 5, 0, false}, {"y", 1500000, 0, false}, {"z", 7, 0, false}};
     assert_int_equal(ckm_dataflow_create("a \"graph\" \\", CKM_COST_FLOPS, 0, &df, &err), CKM_OK);
     assert_int_equal(ckm_dataflow_add_tensor(df, &tensors[0], &x, &err), CKM_OK);
     assert_int_equal(ckm_dataflow_add_tensor(df, &tensors[1], &y, &err), CKM_OK);
@@ -65,7 +65,6 @@ static ckm_dataflow *sample(void)
     ckm_dataflow_op forward = {.name = "\"];\nconv\\",
                                .kind = CKM_OP_FORWARD,
                                .cost = 42,
-                               .recomputable = true,
                                .n_inputs = 2,
                                .inputs = twice,
                                .n_outputs = 1,
@@ -73,6 +72,7 @@ static ckm_dataflow *sample(void)
     ckm_dataflow_op backward = {.name = "grad",
                                 .kind = CKM_OP_BACKWARD,
                                 .cost = 1,
+                                .run_once = true,
                                 .workspace_bytes = 2000,
                                 .n_inputs = 2,
                                 .inputs = both,
@@ -90,13 +90,12 @@ static ckm_dataflow *sample_with_places(void)
     ckm_error err;
     int32_t x;
     int32_t y;
-    const ckm_dataflow_tensor tensors[] = {{"x", 5, -1}, {"y", 1500, -1}};
+    const ckm_dataflow_tensor tensors[] = {{"x", 5, 0, false}, {"y", 1500, 0, false}};
     assert_int_equal(ckm_dataflow_create("Net", CKM_COST_NS, 0, &df, &err), CKM_OK);
     assert_int_equal(ckm_dataflow_add_tensor(df, &tensors[0], &x, &err), CKM_OK);
     assert_int_equal(ckm_dataflow_add_tensor(df, &tensors[1], &y, &err), CKM_OK);
     const ckm_dataflow_op op = {.name = "addmm",
                                 .cost = 42,
-                                .recomputable = true,
                                 .n_inputs = 1,
                                 .inputs = &x,
                                 .n_outputs = 1,
@@ -164,6 +163,11 @@ static void test_figures_with_programs(void **state)
     assert_non_null(strstr(text, "</svg>"));
     assert_non_null(strstr(text, "title's end"));
     assert_null(strstr(text, "empty"));
+    unlink(path);
+    // Limits left 0 are no limits.
+    ckm_emit_plot zeroed = {.title = "t", .x_label = "x", .y_label = "y", .n_curves = 1, .curves = curves};
+    curves[0].y = (const double[]){5, 6, 7};
+    assert_int_equal(ckm_emit_plot_figure(&zeroed, in_folder(path, sizeof path, "z.svg"), &err), CKM_OK);
     unlink(path);
 }
 
@@ -321,20 +325,15 @@ static ckm_dataflow *spiky_chain(void)
     enum { N = 40 };
     ckm_dataflow *df = NULL;
     int32_t before;
-    const ckm_dataflow_tensor input = {"x", 0, -1};
+    const ckm_dataflow_tensor input = {.name = "x"};
     assert_int_equal(ckm_dataflow_create("chain", CKM_COST_FLOPS, 0, &df, NULL), CKM_OK);
     assert_int_equal(ckm_dataflow_add_tensor(df, &input, &before, NULL), CKM_OK);
     for (int i = 0; i < N; i++) {
         int32_t out;
-        const ckm_dataflow_tensor tensor = {"t", i < 20 || i == 35 ? 100 : 10, -1};
+        const ckm_dataflow_tensor tensor = {.name = "t", .bytes = i < 20 || i == 35 ? 100 : 10};
         assert_int_equal(ckm_dataflow_add_tensor(df, &tensor, &out, NULL), CKM_OK);
-        const ckm_dataflow_op op = {.name = "op",
-                                    .cost = 1,
-                                    .recomputable = true,
-                                    .n_inputs = 1,
-                                    .inputs = &before,
-                                    .n_outputs = 1,
-                                    .outputs = &out};
+        const ckm_dataflow_op op = {
+            .name = "op", .cost = 1, .n_inputs = 1, .inputs = &before, .n_outputs = 1, .outputs = &out};
         assert_int_equal(ckm_dataflow_add_op(df, &op, NULL, NULL), CKM_OK);
         before = out;
     }

@@ -45,7 +45,7 @@ static ckm_dataflow *chain_of(int32_t n, const char *forward, const char *backwa
         int32_t at = i < n ? i : 2 * n - 1 - i;
         int32_t out;
         snprintf(name, sizeof name, "t%d", (int)i);
-        const ckm_dataflow_tensor tensor = {name, 10, -1};
+        const ckm_dataflow_tensor tensor = {.name = name, .bytes = 10};
         assert_int_equal(ckm_dataflow_add_tensor(df, &tensor, &out, NULL), CKM_OK);
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
@@ -56,7 +56,6 @@ static ckm_dataflow *chain_of(int32_t n, const char *forward, const char *backwa
                                     .module = path,
                                     .kind = i < n ? CKM_OP_FORWARD : CKM_OP_BACKWARD,
                                     .cost = 1,
-                                    .recomputable = true,
                                     .n_inputs = before >= 0 ? 1 : 0,
                                     .inputs = &before,
                                     .n_outputs = 1,

@@ -39,7 +39,7 @@ static void test_maximum(void **state)
 
 static int32_t add_tensor(ckm_dataflow *df, const char *name, int64_t bytes)
 {
-    ckm_dataflow_tensor tensor = {name, bytes, -1};
+    ckm_dataflow_tensor tensor = {.name = name, .bytes = bytes};
     int32_t index;
     ckm_error err;
     assert_int_equal(ckm_dataflow_add_tensor(df, &tensor, &index, &err), CKM_OK);
@@ -54,7 +54,6 @@ static void add_op(ckm_dataflow *df, const char *name, ckm_op_kind kind, int64_t
     ckm_dataflow_op op = {.name = name,
                           .kind = kind,
                           .cost = cost,
-                          .recomputable = true,
                           .n_inputs = b >= 0 ? 2 : 1,
                           .n_outputs = 1,
                           .inputs = inputs,

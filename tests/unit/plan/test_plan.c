@@ -305,8 +305,8 @@ static ckm_dataflow *random_chain(ckm_i_rng *rng, int32_t n, int64_t unit, uint3
     assert_int_equal(ckm_schedule_create(out, &err), CKM_OK);
     for (int32_t i = 0; i < n; i++) {
         uint32_t size = 1 + ckm_i_rng_below(rng, 1U << (1 + ckm_i_rng_below(rng, size_bits)));
-        ckm_dataflow_tensor tensor = {NULL, unit * (int64_t)size, -1};
-        ckm_dataflow_op op = {.cost = 1, .recomputable = true, .n_outputs = 1, .outputs = &i};
+        ckm_dataflow_tensor tensor = {.bytes = unit * (int64_t)size};
+        ckm_dataflow_op op = {.cost = 1, .n_outputs = 1, .outputs = &i};
         assert_int_equal(ckm_dataflow_add_tensor(df, &tensor, NULL, &err), CKM_OK);
         assert_int_equal(ckm_dataflow_add_op(df, &op, NULL, &err), CKM_OK);
         ends[i] = i + 1 + (int32_t)ckm_i_rng_below(rng, 1U << (1 + ckm_i_rng_below(rng, life_bits)));

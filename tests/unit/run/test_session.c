@@ -152,7 +152,8 @@ static ckm_dataflow *make_dataflow(const ckm_training *t)
     ckm_dataflow *df = NULL;
     good(ckm_dataflow_create("step", CKM_COST_FLOPS, 0, &df, &err), &err);
     for (int32_t x = 0; x < t->n_values; x++) {
-        ckm_dataflow_tensor tensor = {t->values[x].name, t->values[x].bytes, t->values[x].alias_of};
+        ckm_dataflow_tensor tensor = {t->values[x].name, t->values[x].bytes, t->values[x].alias_of,
+                                      t->values[x].alias_of >= 0};
         good(ckm_dataflow_add_tensor(df, &tensor, NULL, &err), &err);
     }
     for (int32_t v = 0; v < t->n_ops; v++) {
@@ -161,7 +162,7 @@ static ckm_dataflow *make_dataflow(const ckm_training *t)
                                 .kind = (ckm_op_kind)o->phase,
                                 .cost = o->phase != CKM_I_UPDATE,
                                 .workspace_bytes = o->workspace_bytes,
-                                .recomputable = !o->once,
+                                .run_once = o->once,
                                 .n_inputs = o->n_inputs,
                                 .n_outputs = o->n_outputs,
                                 .n_inplace = o->n_inplace,

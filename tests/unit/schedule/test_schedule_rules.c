@@ -367,8 +367,8 @@ static void verdicts_survive_hostile_names(void **state)
     }
     name[sizeof name - 2] = '\0';
     name[1] = '\n';
-    ckm_dataflow_tensor tensor = {name, 1, -1};
-    ckm_dataflow_op op = {.name = name + 1, .n_inputs = 1, .recomputable = true};
+    ckm_dataflow_tensor tensor = {.name = name, .bytes = 1};
+    ckm_dataflow_op op = {.name = name + 1, .n_inputs = 1};
     const int32_t x = 0;
     op.inputs = &x;
     assert_int_equal(ckm_dataflow_create(name, CKM_COST_FLOPS, 0, &df, &err), CKM_OK);

@@ -141,7 +141,6 @@ static ckm_dataflow *build(const hand_op *ops, int32_t n, const int32_t *results
     for (int32_t v = 0; v < n; v++) {
         ckm_dataflow_op op = {
             .cost = ops[v].cost,
-            .recomputable = true,
             .inputs = ops[v].inputs,
             .n_inputs = ops[v].n_inputs,
             .outputs = &v,
@@ -205,7 +204,7 @@ static void between_floor_and_feasible(void **state)
         ckm_dataflow_tensor tensor = {.bytes = bytes[v], .alias_of = -1};
         ckm_dataflow_op op = {
             .cost = 1,
-            .recomputable = false,
+            .run_once = true,
             .inputs = inputs[v],
             .n_inputs = n_inputs[v],
             .outputs = &v,

@@ -35,7 +35,8 @@ static bool chance(ckm_i_rng *rng, uint32_t percent)
 static int32_t add_tensor(ckm_i_rng *rng, ckm_dataflow *df, int32_t alias_of)
 {
     ckm_error err = CKM_ERROR_INIT;
-    ckm_dataflow_tensor tensor = {.bytes = alias_of >= 0 ? 0 : ckm_i_rng_below(rng, 50), .alias_of = alias_of};
+    ckm_dataflow_tensor tensor = {
+        .bytes = alias_of >= 0 ? 0 : ckm_i_rng_below(rng, 50), .alias_of = alias_of, .is_view = alias_of >= 0};
     int32_t index = -1;
     check(ckm_dataflow_add_tensor(df, &tensor, &index, &err), &err);
     return index;
@@ -59,7 +60,7 @@ static int32_t add_op(ckm_i_rng *rng, ckm_dataflow *df, ckm_op_kind kind, const 
     ckm_dataflow_op op = {.kind = kind,
                           .cost = ckm_i_rng_below(rng, 30),
                           .workspace_bytes = chance(rng, 20) ? ckm_i_rng_below(rng, 40) : 0,
-                          .recomputable = !chance(rng, 8),
+                          .run_once = chance(rng, 8),
                           .n_inputs = n_inputs,
                           .n_outputs = n_outputs,
                           .n_inplace = n_inputs > 0 && alias_of < 0 && chance(rng, 20),

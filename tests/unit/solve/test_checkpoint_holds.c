@@ -148,7 +148,6 @@ static ckm_dataflow *long_chain(int32_t layers)
         check(ckm_dataflow_add_tensor(df, &tensor, &output, &err), &err);
         ckm_dataflow_op op = {.kind = v < layers ? CKM_OP_FORWARD : CKM_OP_BACKWARD,
                               .cost = 1,
-                              .recomputable = true,
                               .n_inputs = v == 0        ? 0
                                           : v <= layers ? 1
                                                         : 2,

@@ -88,13 +88,7 @@ static ckm_dataflow *plain_chain(int32_t n, ckm_op_kind kind)
         ckm_dataflow_tensor tensor = {.bytes = 1, .alias_of = -1};
         int32_t in = v - 1;
         assert_int_equal(ckm_dataflow_add_tensor(df, &tensor, NULL, &err), CKM_OK);
-        ckm_dataflow_op op = {.kind = kind,
-                              .cost = 1,
-                              .recomputable = true,
-                              .n_inputs = v > 0,
-                              .n_outputs = 1,
-                              .inputs = &in,
-                              .outputs = &v};
+        ckm_dataflow_op op = {.kind = kind, .cost = 1, .n_inputs = v > 0, .n_outputs = 1, .inputs = &in, .outputs = &v};
         assert_int_equal(ckm_dataflow_add_op(df, &op, NULL, &err), CKM_OK);
     }
     assert_int_equal(ckm_dataflow_finish(df, &err), CKM_OK);

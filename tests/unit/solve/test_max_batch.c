@@ -24,18 +24,13 @@ static ckm_status add_op(ckm_dataflow *df, ckm_op_kind kind, int64_t cost, int64
                          ckm_error *err)
 {
     int32_t tensor = 0;
-    ckm_dataflow_tensor output = {NULL, bytes, -1};
+    ckm_dataflow_tensor output = {.bytes = bytes};
     ckm_status status = ckm_dataflow_add_tensor(df, &output, &tensor, err);
     if (status != CKM_OK) {
         return status;
     }
-    ckm_dataflow_op op = {.kind = kind,
-                          .cost = cost,
-                          .recomputable = true,
-                          .n_inputs = n,
-                          .inputs = inputs,
-                          .n_outputs = 1,
-                          .outputs = &tensor};
+    ckm_dataflow_op op = {
+        .kind = kind, .cost = cost, .n_inputs = n, .inputs = inputs, .n_outputs = 1, .outputs = &tensor};
     return ckm_dataflow_add_op(df, &op, NULL, err);
 }
 

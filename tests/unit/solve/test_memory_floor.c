@@ -13,15 +13,14 @@
 #include "solve/floor/pebbling_schedule.h"
 
 // Operator v makes tensor v of bytes[v] bytes and reads inputs[v], -1 for none.
-static ckm_dataflow *build(const int64_t *bytes, const int32_t (*inputs)[2], int32_t n, bool recomputable)
+static ckm_dataflow *build(const int64_t *bytes, const int32_t (*inputs)[2], int32_t n, bool run_once)
 {
     ckm_error err = CKM_ERROR_INIT;
     ckm_dataflow *df = NULL;
     assert_int_equal(ckm_dataflow_create("hand", CKM_COST_FLOPS, 0, &df, &err), CKM_OK);
     for (int32_t v = 0; v < n; v++) {
         ckm_dataflow_tensor tensor = {.bytes = bytes[v], .alias_of = -1};
-        ckm_dataflow_op op = {
-            .cost = 1, .recomputable = recomputable, .inputs = inputs[v], .outputs = &v, .n_outputs = 1};
+        ckm_dataflow_op op = {.cost = 1, .run_once = run_once, .inputs = inputs[v], .outputs = &v, .n_outputs = 1};
         op.n_inputs = (inputs[v][0] >= 0) + (inputs[v][1] >= 0);
         assert_int_equal(ckm_dataflow_add_tensor(df, &tensor, NULL, &err), CKM_OK);
         assert_int_equal(ckm_dataflow_add_op(df, &op, NULL, &err), CKM_OK);
@@ -36,7 +35,7 @@ static ckm_dataflow *branches(void)
 {
     static const int64_t bytes[] = {8, 3, 8, 3, 1};
     static const int32_t inputs[][2] = {{-1, -1}, {0, -1}, {-1, -1}, {2, -1}, {1, 3}};
-    return build(bytes, inputs, 5, true);
+    return build(bytes, inputs, 5, false);
 }
 
 static int64_t floor_of(const ckm_dataflow *df, int64_t *enough_bytes)
@@ -68,8 +67,8 @@ static void what_runs_once_stays(void **state)
     static const int64_t bytes[] = {1, 5, 5, 1, 1};
     static const int32_t inputs[][2] = {{-1, -1}, {0, -1}, {1, -1}, {2, -1}, {0, 3}};
     int64_t enough = 0;
-    ckm_dataflow *again = build(bytes, inputs, 5, true);
-    ckm_dataflow *once = build(bytes, inputs, 5, false);
+    ckm_dataflow *again = build(bytes, inputs, 5, false);
+    ckm_dataflow *once = build(bytes, inputs, 5, true);
     assert_int_equal(floor_of(again, &enough), 10);
     assert_int_equal(enough, 10);
     assert_int_equal(floor_of(once, &enough), 11);

@@ -22,7 +22,7 @@ static ckm_dataflow *branches(void)
     assert_int_equal(ckm_dataflow_create("branches", CKM_COST_FLOPS, 0, &df, &err), CKM_OK);
     for (int32_t v = 0; v < 5; v++) {
         ckm_dataflow_tensor tensor = {.bytes = bytes[v], .alias_of = -1};
-        ckm_dataflow_op op = {.cost = 1, .recomputable = true, .inputs = inputs[v], .outputs = &v, .n_outputs = 1};
+        ckm_dataflow_op op = {.cost = 1, .inputs = inputs[v], .outputs = &v, .n_outputs = 1};
         op.n_inputs = (inputs[v][0] >= 0) + (inputs[v][1] >= 0);
         assert_int_equal(ckm_dataflow_add_tensor(df, &tensor, NULL, &err), CKM_OK);
         assert_int_equal(ckm_dataflow_add_op(df, &op, NULL, &err), CKM_OK);

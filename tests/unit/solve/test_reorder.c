@@ -197,8 +197,7 @@ static ckm_dataflow *branches(int32_t n)
     }
     for (int32_t i = 0; i < 2 * n; i++) {
         int32_t input = i - n;
-        ckm_dataflow_op op = {
-            .cost = 10, .recomputable = true, .n_inputs = i >= n, .n_outputs = 1, .inputs = &input, .outputs = &i};
+        ckm_dataflow_op op = {.cost = 10, .n_inputs = i >= n, .n_outputs = 1, .inputs = &input, .outputs = &i};
         must(ckm_dataflow_add_op(df, &op, NULL, &err), &err);
     }
     for (int32_t i = n; i < 2 * n; i++) {

@@ -26,7 +26,8 @@ static int32_t below(ckm_i_rng *rng, int32_t n)
 static int32_t add_tensor(ckm_i_rng *rng, ckm_dataflow *df, int32_t alias_of)
 {
     ckm_error err = CKM_ERROR_INIT;
-    ckm_dataflow_tensor tensor = {.bytes = below(rng, 8) == 0 ? 0 : 1 + below(rng, 40), .alias_of = alias_of};
+    ckm_dataflow_tensor tensor = {
+        .bytes = below(rng, 8) == 0 ? 0 : 1 + below(rng, 40), .alias_of = alias_of, .is_view = alias_of >= 0};
     int32_t x = -1;
     assert_int_equal(ckm_dataflow_add_tensor(df, &tensor, &x, &err), CKM_OK);
     return x;
@@ -54,7 +55,7 @@ static ckm_dataflow *random_graph(ckm_i_rng *rng, int32_t n_ops)
         int32_t inplace[1][2];
         ckm_dataflow_op op = {.cost = below(rng, 100),
                               .workspace_bytes = below(rng, 4) == 0 ? below(rng, 50) : 0,
-                              .recomputable = !once || below(rng, 8) != 0,
+                              .run_once = once && below(rng, 8) == 0,
                               .inputs = inputs,
                               .outputs = outputs,
                               .inplace = (const int32_t(*)[2])inplace};

@@ -42,8 +42,7 @@ static int32_t add(ckm_dataflow *df, int64_t cost, int64_t bytes, const int32_t 
     int32_t out = -1;
     ckm_dataflow_tensor tensor = {.bytes = bytes, .alias_of = -1};
     assert_int_equal(ckm_dataflow_add_tensor(df, &tensor, &out, NULL), CKM_OK);
-    ckm_dataflow_op op = {
-        .cost = cost, .recomputable = true, .n_inputs = n_inputs, .n_outputs = 1, .inputs = inputs, .outputs = &out};
+    ckm_dataflow_op op = {.cost = cost, .n_inputs = n_inputs, .n_outputs = 1, .inputs = inputs, .outputs = &out};
     assert_int_equal(ckm_dataflow_add_op(df, &op, NULL, NULL), CKM_OK);
     return out;
 }

@@ -22,8 +22,7 @@ static ckm_dataflow *make_chain(void)
         int32_t made = -1;
         assert_int_equal(ckm_dataflow_add_tensor(df, &tensor, &made, NULL), CKM_OK);
         int32_t read = made - 1;
-        ckm_dataflow_op op = {
-            .cost = 1, .recomputable = true, .inputs = &read, .n_inputs = v > 0, .outputs = &made, .n_outputs = 1};
+        ckm_dataflow_op op = {.cost = 1, .inputs = &read, .n_inputs = v > 0, .outputs = &made, .n_outputs = 1};
         assert_int_equal(ckm_dataflow_add_op(df, &op, NULL, NULL), CKM_OK);
     }
     assert_int_equal(ckm_dataflow_finish(df, NULL), CKM_OK);
@@ -83,14 +82,13 @@ static void what_a_view_is_on_lives(void **state)
     (void)state;
     ckm_dataflow *df = NULL;
     ckm_i_stage_cuts cuts;
-    const ckm_dataflow_tensor tensors[] = {{NULL, 8, -1}, {NULL, 0, 0}, {NULL, 2, -1}, {NULL, 1, -1}};
+    const ckm_dataflow_tensor tensors[] = {{.bytes = 8}, {.is_view = true}, {.bytes = 2}, {.bytes = 1}};
     const int32_t reads[] = {0, 0, 0, 1};
     assert_int_equal(ckm_dataflow_create("view", CKM_COST_FLOPS, 0, &df, NULL), CKM_OK);
     for (int32_t v = 0; v < 4; v++) {
         int32_t made = -1;
         assert_int_equal(ckm_dataflow_add_tensor(df, &tensors[v], &made, NULL), CKM_OK);
-        ckm_dataflow_op op = {
-            .cost = 1, .recomputable = true, .inputs = &reads[v], .n_inputs = v % 2, .outputs = &made, .n_outputs = 1};
+        ckm_dataflow_op op = {.cost = 1, .inputs = &reads[v], .n_inputs = v % 2, .outputs = &made, .n_outputs = 1};
         assert_int_equal(ckm_dataflow_add_op(df, &op, NULL, NULL), CKM_OK);
     }
     assert_int_equal(ckm_dataflow_finish(df, NULL), CKM_OK);

@@ -22,15 +22,12 @@ static ckm_dataflow *make_graph(const op ops[4], const int32_t *results, int n_r
     ckm_dataflow *df = NULL;
     assert_int_equal(ckm_dataflow_create("four", CKM_COST_FLOPS, 0, &df, NULL), CKM_OK);
     for (int32_t v = 0; v < 4; v++) {
-        ckm_dataflow_tensor tensor = {.bytes = ops[v].bytes, .alias_of = ops[v].alias_of};
+        ckm_dataflow_tensor tensor = {
+            .bytes = ops[v].bytes, .alias_of = ops[v].alias_of, .is_view = ops[v].alias_of >= 0};
         int32_t made = -1;
         assert_int_equal(ckm_dataflow_add_tensor(df, &tensor, &made, NULL), CKM_OK);
-        ckm_dataflow_op added = {.cost = 1,
-                                 .recomputable = true,
-                                 .inputs = ops[v].reads,
-                                 .n_inputs = ops[v].n_reads,
-                                 .outputs = &made,
-                                 .n_outputs = 1};
+        ckm_dataflow_op added = {
+            .cost = 1, .inputs = ops[v].reads, .n_inputs = ops[v].n_reads, .outputs = &made, .n_outputs = 1};
         assert_int_equal(ckm_dataflow_add_op(df, &added, NULL, NULL), CKM_OK);
     }
     for (int i = 0; i < n_results; i++) {

@@ -24,12 +24,8 @@ static void by_hand(void **state)
         ckm_dataflow_tensor tensor = {.bytes = bytes[v], .alias_of = -1};
         int32_t made = -1;
         assert_int_equal(ckm_dataflow_add_tensor(df, &tensor, &made, NULL), CKM_OK);
-        ckm_dataflow_op op = {.cost = costs[v],
-                              .recomputable = true,
-                              .inputs = reads,
-                              .n_inputs = v == 3 ? 3 : 0,
-                              .outputs = &made,
-                              .n_outputs = 1};
+        ckm_dataflow_op op = {
+            .cost = costs[v], .inputs = reads, .n_inputs = v == 3 ? 3 : 0, .outputs = &made, .n_outputs = 1};
         assert_int_equal(ckm_dataflow_add_op(df, &op, NULL, NULL), CKM_OK);
     }
     assert_int_equal(ckm_dataflow_finish(df, NULL), CKM_OK);

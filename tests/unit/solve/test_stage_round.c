@@ -151,7 +151,6 @@ static ckm_dataflow *equal_blocks(int32_t n)
         ckm_dataflow_tensor tensor = {.bytes = v >= 2 * n ? 1 : 10, .alias_of = -1};
         assert_int_equal(ckm_dataflow_add_tensor(df, &tensor, &made, &err), CKM_OK);
         ckm_dataflow_op op = {.cost = 5,
-                              .recomputable = true,
                               .n_inputs = 1,
                               .inputs = &read,
                               .n_outputs = 1,
