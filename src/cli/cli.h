@@ -106,6 +106,8 @@ int cli_plans_only(const char *what);
 int cli_parse(const cli_command *command, void *settings, char **argv, int argc, int *n_arguments);
 void cli_print_help(const cli_command *command);
 void cli_print_overview(FILE *to);
+// Words up to the width of a terminal, lines after the first indented; `column` is where the cursor stands.
+void cli_print_wrapped(FILE *to, const char *text, int column, int indent);
 const char *cli_exit_statuses(const cli_command *command);  // lines "N  meaning"
 
 // The files that a command line names (cli_files.c). The first compares all outputs with each other and with what is read:

@@ -4,31 +4,30 @@
 
 #include <string.h>
 
-enum { HELP_WIDTH = 92, HELP_COLUMN = 30 };
+enum { HELP_WIDTH = 80, HELP_COLUMN = 28 };
 
-// Prints words up to the width, lines after the first indented; `column` is where the cursor stands.
-static void print_wrapped(const char *text, int column, int indent)
+void cli_print_wrapped(FILE *to, const char *text, int column, int indent)
 {
     while (*text != '\0') {
         int length = (int)strcspn(text, " \n");
         if (column > indent && column + 1 + length > HELP_WIDTH) {
-            printf("\n%*s", indent, "");
+            fprintf(to, "\n%*s", indent, "");
             column = indent;
         } else if (column > indent) {
-            putchar(' ');
+            fputc(' ', to);
             column++;
         }
-        printf("%.*s", length, text);
+        fprintf(to, "%.*s", length, text);
         column += length;
         text += length;
         if (text[0] == '\n') {
             // A line break in the text is kept, an empty line too.
-            printf("\n%s%*s", text[1] == '\n' ? "\n" : "", indent, "");
+            fprintf(to, "\n%s%*s", text[1] == '\n' ? "\n" : "", indent, "");
             column = indent;
         }
         text += strspn(text, " \n");
     }
-    putchar('\n');
+    fputc('\n', to);
 }
 
 static void print_heading(const char *title)
@@ -54,15 +53,42 @@ static void print_option(const cli_option *option)
         column = 0;
     }
     printf("%*s", HELP_COLUMN - column, "");
-    print_wrapped(text, HELP_COLUMN, HELP_COLUMN);
+    cli_print_wrapped(stdout, text, HELP_COLUMN, HELP_COLUMN);
 }
 
-// Lines of a text, each indented by two.
-static void print_lines(const char *text)
+// "0  done" and so on, a line each.
+static void print_statuses(const char *text)
+{
+    while (*text != '\0') {
+        char line[256];
+        size_t length = strcspn(text, "\n");
+        snprintf(line, sizeof line, "%.*s", (int)length, text);
+        int column = printf("  %.3s", line);
+        cli_print_wrapped(stdout, length > 3 ? line + 3 : "", column, column);
+        text += length + (text[length] == '\n' ? 1 : 0);
+    }
+}
+
+// Commands, a line each; one that is too long goes on behind a backslash, as a shell takes it.
+static void print_examples(const char *text)
 {
     while (*text != '\0') {
         size_t length = strcspn(text, "\n");
-        printf("%s%.*s\n", length > 0 ? "  " : "", (int)length, text);
+        int indent = 2;
+        while (indent + (int)length > HELP_WIDTH) {
+            size_t cut = (size_t)(HELP_WIDTH - 2 - indent);
+            while (cut > 0 && (text[cut] != ' ' || text[cut + 1] != '-')) {  // before an option
+                cut--;
+            }
+            if (cut == 0) {
+                break;
+            }
+            printf("%*s%.*s \\\n", indent, "", (int)cut, text);
+            text += cut + 1;
+            length -= cut + 1;
+            indent = 6;
+        }
+        printf("%*s%.*s\n", length > 0 ? indent : 0, "", (int)length, text);
         text += length + (text[length] == '\n' ? 1 : 0);
     }
 }
@@ -78,13 +104,13 @@ const char *cli_exit_statuses(const cli_command *command)
 void cli_print_help(const cli_command *command)
 {
     static const cli_option help = {"help", 'h', CLI_FLAG, 0, NULL, "Show this text.", NULL, 0, 0, NULL};
-    printf("%scheckmate %s%s: %s\n", cli_style(stdout, CLI_BOLD), command->name, cli_style(stdout, CLI_PLAIN),
-           command->summary);
+    printf("%scheckmate %s%s:", cli_style(stdout, CLI_BOLD), command->name, cli_style(stdout, CLI_PLAIN));
+    cli_print_wrapped(stdout, command->summary, (int)strlen("checkmate :") + (int)strlen(command->name), 2);
     print_heading("Usage");
     int column = printf("  checkmate %s%s", command->name, command->usage[0] != '\0' ? " " : "");
-    print_wrapped(command->usage, column, column);
+    cli_print_wrapped(stdout, command->usage, column, column);
     putchar('\n');
-    print_wrapped(command->description, 0, 0);
+    cli_print_wrapped(stdout, command->description, 0, 0);
     for (int g = 0; g < command->n_groups; g++) {
         print_heading(command->groups[g].title);
         for (int i = 0; i < command->groups[g].n_options; i++) {
@@ -100,10 +126,10 @@ void cli_print_help(const cli_command *command)
     }
     if (command->examples != NULL) {
         print_heading("Examples");
-        print_lines(command->examples);
+        print_examples(command->examples);
     }
     print_heading("Exit status");
-    print_lines(cli_exit_statuses(command));
+    print_statuses(cli_exit_statuses(command));
 }
 
 void cli_print_overview(FILE *to)
@@ -111,9 +137,9 @@ void cli_print_overview(FILE *to)
     const char *bold = cli_style(to, CLI_BOLD);
     const char *plain = cli_style(to, CLI_PLAIN);
     fprintf(to,
-            "%scheckmate%s trains neural networks that do not fit in memory: it plans which activations\n"
-            "to keep and which to recompute, so that a training step stays within a budget in bytes at\n"
-            "the least extra work, and proves how good the plan is.\n"
+            "%scheckmate%s trains neural networks that do not fit in memory: it plans which\n"
+            "activations to keep and which to recompute, so that a training step stays within\n"
+            "a budget in bytes at the least extra work, and proves how good the plan is.\n"
             "\n%sUsage%s\n"
             "  checkmate COMMAND [arguments] [options]\n"
             "  checkmate help COMMAND\n"
@@ -121,12 +147,14 @@ void cli_print_overview(FILE *to)
             "\n%sCommands%s\n",
             bold, plain, bold, plain, bold, plain);
     for (int i = 0; i < cli_n_commands; i++) {
-        fprintf(to, "  %-12s %s\n", cli_commands[i]->name, cli_commands[i]->summary);
+        int column = fprintf(to, "  %-12s ", cli_commands[i]->name);
+        cli_print_wrapped(to, cli_commands[i]->summary, column, column);
     }
     fprintf(to,
             "\n%sModels%s\n"
-            "  MODEL is a network of the zoo ('checkmate models'), an .onnx file, or a checkmate-graph\n"
-            "  .json file. Sizes are bytes, or numbers with a unit: 512MB (10^6), 4GiB (2^30).\n"
+            "  MODEL is a network of the zoo ('checkmate models'), an .onnx file, or a\n"
+            "  checkmate-graph .json file. Sizes are bytes, or numbers with a unit:\n"
+            "  512MB (10^6), 4GiB (2^30).\n"
             "\n%sA first try%s\n"
             "  checkmate solve ResNet50 --batch 64 --budget 60%%\n",
             bold, plain, bold, plain);

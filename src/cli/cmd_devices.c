@@ -60,10 +60,10 @@ static void print_device(const ckm_device *d, bool built_in)
     if (product != NULL && product->memory_bytes > 0) {
         snprintf(memory, sizeof memory, "%.0f", 1e-9 * (double)product->memory_bytes);
     }
-    printf("%-8s %6s %10.2f %10.2f %8.1f %7.1f  %5.2f %6.2f %7.2f %6.2f  %s\n", d->name, memory, 2e-12 * d->macs_per_s,
+    printf("%-8s %6s %9.2f %9.2f %7.1f %7.1f  %5.2f %6.2f %7.2f %6.2f\n  ", d->name, memory, 2e-12 * d->macs_per_s,
            2e-12 * d->matrix_macs_per_s, 1e-9 * d->bytes_per_s, 1e-3 * d->launch_ns, d->efficiency[CKM_DEVICE_CONV3],
-           d->efficiency[CKM_DEVICE_MATRIX], d->efficiency[CKM_DEVICE_GROUPED], d->efficiency[CKM_DEVICE_STREAM],
-           d->what);
+           d->efficiency[CKM_DEVICE_MATRIX], d->efficiency[CKM_DEVICE_GROUPED], d->efficiency[CKM_DEVICE_STREAM]);
+    cli_print_wrapped(stdout, d->what, 2, 2);
 }
 
 static int list(void)
@@ -71,10 +71,10 @@ static int list(void)
     char path[2048];
     ckm_device here;
     ckm_error err = CKM_ERROR_INIT;
-    printf("%s%-8s %6s %10s %10s %8s %7s  %s%s\n", cli_style(stdout, CLI_BOLD), "device", "memory", "ordinary",
-           "matrix", "traffic", "launch", "efficiency", cli_style(stdout, CLI_PLAIN));
-    printf("%s%-8s %6s %10s %10s %8s %7s  %5s %6s %7s %6s  %s%s\n", cli_style(stdout, CLI_BOLD), "", "GB", "TFLOP/s",
-           "TFLOP/s", "GB/s", "us", "conv3", "matrix", "grouped", "stream", "what it is", cli_style(stdout, CLI_PLAIN));
+    printf("%s%-8s %6s %9s %9s %7s %7s  %s%s\n", cli_style(stdout, CLI_BOLD), "device", "memory", "ordinary", "matrix",
+           "traffic", "launch", "efficiency", cli_style(stdout, CLI_PLAIN));
+    printf("%s%-8s %6s %9s %9s %7s %7s  %5s %6s %7s %6s%s\n", cli_style(stdout, CLI_BOLD), "", "GB", "TFLOP/s",
+           "TFLOP/s", "GB/s", "us", "conv3", "matrix", "grouped", "stream", cli_style(stdout, CLI_PLAIN));
     for (int32_t i = 0; i < ckm_device_count(); i++) {
         print_device(ckm_device_at(i), true);
     }

@@ -20,7 +20,13 @@ for command in models graph solve verify report explain sweep max-batch profile 
         *) grep -qx "$heading" page.txt || fail "help $command has no '$heading'" ;;
         esac
     done
-    if awk 'length($0) > 120 { exit 1 }' page.txt; then :; else fail "help $command has a line over 120 columns"; fi
+    awk 'length($0) > 80 { exit 1 }' page.txt || fail "help $command has a line over 80 columns"
+done
+# Nor are other lists wider than a terminal.
+for list in '--help' models 'models --all' strategies devices; do
+    # shellcheck disable=SC2086
+    "$CHECKMATE" $list > list.txt || fail "$list fails"
+    awk 'length($0) > 80 { exit 1 }' list.txt || fail "$list has a line over 80 columns"
 done
 # No colours in a file, whatever the terminal.
 if grep -q "$(printf '\033')" "$transcript"; then
