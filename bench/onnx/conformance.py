@@ -41,6 +41,12 @@ def is_equal(result, wanted, case):
     return bool(numpy.array_equal(result, wanted))
 
 
+def difference(result, wanted):
+    if wanted is None or result.shape != wanted.shape or result.dtype != wanted.dtype:
+        return f"{result.dtype} {result.shape} instead of {None if wanted is None else (wanted.dtype, wanted.shape)}"
+    return f"off by up to {numpy.nanmax(abs(result.astype(float) - wanted.astype(float))):.3g}"
+
+
 def run(program, case, model, inputs, names, outputs, folder):
     """(outcome, reason): equal, refused or wrong."""
     command = [program, "run", model, "--threads", "1", "--costs", "flops"]
@@ -60,24 +66,32 @@ def run(program, case, model, inputs, names, outputs, folder):
             command += ["-o", f"{name}={results[-1][0]}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode == 0:
-        bad = [path for path, wanted in results if not is_equal(numpy.load(path), wanted, case)]
-        return ("wrong", "another result") if bad else ("equal", "")
+        got = [(numpy.load(path), wanted) for path, wanted in results]
+        bad = [pair for pair in got if not is_equal(*pair, case)]
+        return ("wrong", difference(*bad[0])) if bad else ("equal", "")
     if done.returncode in (1, 2):
         return "refused", done.stderr.strip().removeprefix("checkmate: ").removeprefix("checkmate run: ")
     return "wrong", f"exit status {done.returncode}: {done.stderr.strip()[-200:]}"
 
 
-def with_constants(model, inputs):
+def as_initializer(value, name):
+    tensor = onnx.TensorProto()
+    tensor.CopyFrom(value if isinstance(value, onnx.TensorProto) else numpy_helper.from_array(numpy.asarray(value)))
+    tensor.name = name
+    return tensor
+
+
+def with_constants(model, inputs, given_as):
     """The model with every input but the first of reals as an initializer; None where that changes nothing."""
     names = [i.name for i in model.graph.input]
     data = next((i for i, value in enumerate(inputs) if value is not None and value.dtype.kind == "f"), 0)
     changed = onnx.ModelProto()
     changed.CopyFrom(model)
-    given = [(name, value) for i, (name, value) in enumerate(zip(names, inputs)) if i != data and value is not None]
+    given = [(name, given_as[i]) for i, (name, value) in enumerate(zip(names, inputs)) if i != data and value is not None]
     if not given:
         return None
     for name, value in given:
-        changed.graph.initializer.append(numpy_helper.from_array(numpy.asarray(value), name))
+        changed.graph.initializer.append(as_initializer(value, name))
         changed.graph.input.remove(next(i for i in changed.graph.input if i.name == name))
     return changed, names[data], inputs[data]
 
@@ -97,7 +111,7 @@ def test(program, case):
         path = os.path.join(scratch, "model.onnx")
         onnx.save(model, path)
         outcome, reason = run(program, case, path, inputs, names, outputs, scratch)
-        changed = with_constants(model, inputs) if outcome == "refused" else None
+        changed = with_constants(model, inputs, case.data_sets[0][0]) if outcome == "refused" else None
         if changed is None:
             return operator, opset, outcome, reason, False
         onnx.save(changed[0], path)

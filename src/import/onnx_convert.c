@@ -234,6 +234,7 @@ static ckm_status check_supported(const ckm_i_onnx_model *model, ckm_error *err)
 static ckm_status convert_node(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, ckm_error *err)
 {
     bool done = false;
+    CKM_I_CHECK(ckm_i_onnx_check_attributes(c, node, err));
     if (node->standard && ckm_i_onnx_can_fold(node->op_type)) {
         CKM_I_CHECK(ckm_i_onnx_fold(c, node, &done, err));
         if (done) {

@@ -86,6 +86,10 @@ ckm_status ckm_i_onnx_forward(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node
 void ckm_i_onnx_set_constant(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, ckm_dtype dtype,
                              const ckm_shape *shape, ckm_i_onnx_scalar *data);
 
+// Fails for an attribute that converters do not read, or that they read as another type.
+ckm_status ckm_i_onnx_check_attributes(const ckm_i_onnx_convert *c, const ckm_i_onnx_node *node,
+                                       ckm_error *err) CKM_NODISCARD;
+
 // Computes the node when it is arithmetic on small constants, or asks for a known shape. *done tells.
 ckm_status ckm_i_onnx_fold(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, bool *done,
                            ckm_error *err) CKM_NODISCARD;

@@ -70,8 +70,18 @@ static ckm_status read_opset(ckm_i_onnx_model *model, ckm_error *err)
 {
     model->opset = -1;
     for (size_t i = 0; i < model->proto->n_opset_import; i++) {
-        if (standard_domain(model->proto->opset_import[i]->domain)) {
-            model->opset = model->proto->opset_import[i]->version;
+        const CkmOnnx__OperatorSetId *import = model->proto->opset_import[i];
+        for (size_t k = 0; k < i; k++) {
+            const char *other = model->proto->opset_import[k]->domain;
+            if (strcmp(import->domain, other) == 0 || (standard_domain(import->domain) && standard_domain(other))) {
+                return ckm_i_error(err, CKM_ERR_FORMAT,
+                                   "the ONNX model imports two opsets of the domain \"%.60s\" (%lld and %lld)",
+                                   standard_domain(import->domain) ? "ai.onnx" : import->domain,
+                                   (long long)model->proto->opset_import[k]->version, (long long)import->version);
+            }
+        }
+        if (standard_domain(import->domain)) {
+            model->opset = import->version;
         }
     }
     if (model->opset < 0) {

@@ -11,7 +11,7 @@
 #include "onnx.pb-c.h"
 
 #define CKM_I_ONNX_OPSET_MIN 9
-#define CKM_I_ONNX_OPSET_MAX 20
+#define CKM_I_ONNX_OPSET_MAX 24
 
 // An element of a constant: `r` for floating types, `i` for the others.
 typedef union ckm_i_onnx_scalar {

@@ -12,6 +12,21 @@ static ckm_status convert_elements(ckm_i_onnx_convert *c, const ckm_i_onnx_node 
     return ckm_i_onnx_emit(c, node, &(ckm_i_onnx_op){.kind = row->kind, .inputs = {node->in, node->n_in}}, err);
 }
 
+// The sign of the divisor for integers, which fmod = 1 would make the dividend's; that of the dividend for reals, which must have
+// fmod = 1.
+static ckm_status convert_mod(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
+                              ckm_error *err)
+{
+    ckm_i_onnx_value *in;
+    CKM_I_CHECK(ckm_i_onnx_operand(c, node, 0, &in, err));
+    bool real = ckm_i_onnx_dtype_is_real(in->dtype);
+    if ((ckm_i_onnx_attr_int(node, "fmod", 0) != 0) != real) {
+        return ckm_i_onnx_node_error(node, err, CKM_ERR_UNSUPPORTED, "fmod must be %d for %s", real ? 1 : 0,
+                                     real ? "real numbers" : "integers");
+    }
+    return convert_elements(c, node, row, err);
+}
+
 static ckm_status convert_cast(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
                                ckm_error *err)
 {
@@ -61,9 +76,6 @@ static ckm_status convert_position(ckm_i_onnx_convert *c, const ckm_i_onnx_node 
 {
     ckm_i_onnx_value *in;
     int64_t axis = ckm_i_onnx_attr_int(node, "axis", 0);
-    if (ckm_i_onnx_attr_int(node, "select_last_index", 0) != 0) {
-        return ckm_i_onnx_node_error(node, err, CKM_ERR_UNSUPPORTED, "select_last_index is not supported");
-    }
     CKM_I_CHECK(ckm_i_onnx_operand(c, node, 0, &in, err));
     return emit_reduction(c, node, row, &axis, 1, err);
 }
@@ -75,12 +87,14 @@ static ckm_status convert_top_k(ckm_i_onnx_convert *c, const ckm_i_onnx_node *no
     int64_t k[CKM_I_ATTR_MAX];
     int32_t n;
     CKM_I_CHECK(ckm_i_onnx_operand(c, node, 0, &in, err));
-    CKM_I_CHECK(ckm_i_onnx_ints(c, node, "K", 1, k, &n, err));
+    if (c->model->opset < 10) {
+        k[0] = ckm_i_onnx_attr_int(node, "k", 0);
+        n = 1;
+    } else {
+        CKM_I_CHECK(ckm_i_onnx_ints(c, node, "K", 1, k, &n, err));
+    }
     if (n != 1) {
         return ckm_i_onnx_node_error(node, err, CKM_ERR_FORMAT, "k must be one number");
-    }
-    if (ckm_i_onnx_attr_int(node, "largest", 1) == 0) {
-        return ckm_i_onnx_node_error(node, err, CKM_ERR_UNSUPPORTED, "the smallest elements are not supported");
     }
     int64_t axis = ckm_i_onnx_attr_int(node, "axis", -1);
     ckm_i_attr attrs[2] = {ckm_i_attr_ints("axis", &axis, 1), ckm_i_attr_ints("k", k, 1)};
@@ -113,7 +127,7 @@ const ckm_i_onnx_row ckm_i_onnx_rows_math[] = {
     {"Mul", "mul", convert_elements},
     {"Div", "div", convert_elements},
     {"Pow", "pow", convert_elements},
-    {"Mod", "mod", convert_elements},
+    {"Mod", "mod", convert_mod},
     {"Min", "minimum", convert_elements},
     {"Max", "maximum", convert_elements},
     {"Sum", "sum", convert_elements},

@@ -141,18 +141,6 @@ static ckm_status convert_axis(ckm_i_onnx_convert *c, const ckm_i_onnx_node *nod
         c, node, &(ckm_i_onnx_op){.kind = row->kind, .inputs = {node->in, node->n_in}, .attrs = {&attr, 1}}, err);
 }
 
-// What the updates are combined with what they replace by has no counterpart.
-static ckm_status convert_scatter(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
-                                  ckm_error *err)
-{
-    char word[16];
-    ckm_i_onnx_attr_text(node, "reduction", "none", word, sizeof word);
-    if (strcmp(word, "none") != 0) {
-        return ckm_i_onnx_node_error(node, err, CKM_ERR_UNSUPPORTED, "its reduction \"%s\" is not supported", word);
-    }
-    return convert_axis(c, node, row, err);
-}
-
 static ckm_status convert_gather_nd(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
                                     ckm_error *err)
 {
@@ -275,10 +263,20 @@ static ckm_status resampled_size(const ckm_i_onnx_convert *c, const ckm_i_onnx_n
         *out = batch ? c->batch : r->sizes[i];
         return CKM_OK;
     }
-    double size = floor((double)in->dims[axis] * r->scales[i]);
+    // Scales are single precision, and so is what exporters and runtimes multiply.
+    double exact = (double)in->dims[axis] * r->scales[i];
+    double size = floor((double)((float)in->dims[axis] * (float)r->scales[i]));
     if (!(size >= 1.0 && size < 1e15)) {
         return ckm_i_onnx_node_error(node, err, CKM_ERR_FORMAT, "a scale of %g gives axis %d no size", r->scales[i],
                                      (int)axis);
+    }
+    // Positions between pixels follow the scale, and kernels know the sizes alone.
+    if (fabs(exact - size) > 1e-6 * exact) {
+        return ckm_i_onnx_node_error(
+            node, err, CKM_ERR_UNSUPPORTED,
+            "a scale of %g gives axis %d a size that is not whole (%g), which is not supported: "
+            "export it with sizes",
+            r->scales[i], (int)axis, exact);
     }
     *out = (int64_t)size;
     return CKM_OK;
@@ -300,13 +298,8 @@ static ckm_status convert_resize(ckm_i_onnx_convert *c, const ckm_i_onnx_node *n
                                      "it has neither one scale nor one size for each of %d axes", (int)n);
     }
     if (strcmp(ckm_i_onnx_attr_text(node, "coordinate_transformation_mode", "", word, sizeof word),
-               "tf_crop_and_resize") == 0 ||
-        strcmp(ckm_i_onnx_attr_text(node, "keep_aspect_ratio_policy", "stretch", word, sizeof word), "stretch") != 0) {
-        return ckm_i_onnx_node_error(node, err, CKM_ERR_UNSUPPORTED,
-                                     "cropping and fixed aspect ratios are not supported");
-    }
-    if (ckm_i_onnx_attr_int(node, "antialias", 0) != 0 || ckm_i_onnx_attr_int(node, "exclude_outside", 0) != 0) {
-        return ckm_i_onnx_node_error(node, err, CKM_ERR_UNSUPPORTED, "antialias and exclude_outside are not supported");
+               "tf_crop_and_resize") == 0) {
+        return ckm_i_onnx_node_error(node, err, CKM_ERR_UNSUPPORTED, "cropping is not supported");
     }
     ckm_shape out = in->shape;
     for (int32_t i = 0; i < n; i++) {
@@ -342,8 +335,8 @@ const ckm_i_onnx_row ckm_i_onnx_rows_shapes[] = {
     {"Gather", "gather", convert_axis},
     {"GatherElements", "gather_elements", convert_axis},
     {"GatherND", "gather_nd", convert_gather_nd},
-    {"ScatterND", "scatter_nd", convert_scatter},
-    {"ScatterElements", "scatter_elements", convert_scatter},
+    {"ScatterND", "scatter_nd", convert_axis},
+    {"ScatterElements", "scatter_elements", convert_axis},
     {"Tile", "tile", convert_tile},
     {"Pad", "pad", convert_pad},
     {"DepthToSpace", "depth_to_space", convert_blocks},

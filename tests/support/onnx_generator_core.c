@@ -91,6 +91,10 @@ void og_int_list(og_generator *g, const int64_t *items, int32_t n, char *name)
         ob_tensor(g->b, "value", ob_detached_ints(g->b, text));
         break;
     case 1:
+        if (g->opset < 12) {
+            ob_ints(g->b, name, text);
+            break;
+        }
         ob_node(g->b, "Constant", "", name);
         ob_list(g->b, "value_ints", text);
         break;
@@ -104,7 +108,7 @@ void og_number(og_generator *g, double x, char *name)
     char text[40];
     og_fresh_name(g, 'c', name);
     snprintf(text, sizeof text, "%g", x);
-    if (og_chance(g, 3)) {
+    if (og_chance(g, 3) && g->opset >= 12) {
         ob_node(g->b, "Constant", "", name);
         ob_real(g->b, "value_float", (float)x);
     } else {
@@ -115,6 +119,15 @@ void og_number(og_generator *g, double x, char *name)
 void og_integer(og_generator *g, int64_t x, char *name)
 {
     og_fresh_name(g, 'c', name);
+    if (g->opset < 12) {
+        char text[24];
+        snprintf(text, sizeof text, "%lld", (long long)x);
+        CkmOnnx__TensorProto *tensor = ob_detached_ints(g->b, text);
+        tensor->n_dims = 0;
+        ob_node(g->b, "Constant", "", name);
+        ob_tensor(g->b, "value", tensor);
+        return;
+    }
     ob_node(g->b, "Constant", "", name);
     ob_int(g->b, "value_int", x);
 }

@@ -215,8 +215,8 @@ void og_gen_gather(og_generator *g)
             t->dims = column;
             if (og_chance(g, 2)) {
                 out.dims[0] = 3;
-                og_node(g, "GatherND", og_format(text, "%s,%s", data, at), og_chance(g, 2) ? "batch_dims=0" : "", 'f',
-                        &out);
+                og_node(g, "GatherND", og_format(text, "%s,%s", data, at),
+                        g->opset >= 12 && og_chance(g, 2) ? "batch_dims=0" : "", 'f', &out);
             } else {
                 ckm_shape rows = out;
                 rows.dims[0] = 3;

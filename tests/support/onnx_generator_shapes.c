@@ -41,7 +41,7 @@ static void shape_step(og_generator *g, char *name, const ckm_shape *shape)
         break;
     case 3:
         og_int_list(g, &large, 1, a);
-        step(g, og_chance(g, 2) ? "Min" : "Mod", og_format(text, "%s,%s", name, a), "", name);
+        step(g, g->opset < 10 || og_chance(g, 2) ? "Min" : "Mod", og_format(text, "%s,%s", name, a), "", name);
         break;
     case 4:
         og_int_list(g, &zero, 1, a);

@@ -18,7 +18,7 @@
 static void check_target(const char *leaves, const char *const *nodes, ckm_shape expected)
 {
     ckm_error err = CKM_ERROR_INIT;
-    onnx_builder *b = ob_create(13);
+    onnx_builder *b = ob_create(15);
     ob_input(b, "x", OB_FLOAT, "2,3,4,5");
     ob_leaves(b, leaves);
     for (; *nodes != NULL; nodes++) {

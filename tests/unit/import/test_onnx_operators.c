@@ -136,7 +136,7 @@ static const operator_case cases[] = {
     {9, "SpaceToDepth", "2,2,6,6", "x", "", "blocksize=2", "space_to_depth", "2,8,3,3", 0},
     {14, "Trilu", "2,5,5", "x", "", "upper=0", "triangle", "2,5,5", 0},
     // Resampling: 1 per output element (nearest) or 5.
-    {9, "Upsample", "1,2,3,3", "x,s", "f:s=1,1,2,2.5", "", "resize", "1,2,6,7", 84},
+    {9, "Upsample", "1,2,3,4", "x,s", "f:s=1,1,2,2.5", "", "resize", "1,2,6,10", 120},
     {10, "Resize", "1,2,3,3", "x,s", "f:s=1,1,2,2", "w:mode=linear", "resize", "1,2,6,6", 5 * 72},
     {11, "Resize", "1,2,3,3", "x,,s", "f:s=1,1,2,2", "", "resize", "1,2,6,6", 72},
     {13, "Resize", "1,2,3,3", "x,,,s", "i:s=1,2,9,5", "", "resize", "1,2,9,5", 90},
