@@ -38,14 +38,13 @@ if [ -z "$onnx" ] && [ -x "$build/examples/make_resnet_onnx" ]; then
 fi
 
 line() {
-    printf '%s%s%s\n' "$dim" \
-        '-------------------------------------------------------------------------------------------------------------------------------------------------' \
-        "$plain"
+    printf '%s%s%s\n' "$dim" '--------------------------------------------------------------------------------' "$plain"
 }
 
-# row NETWORK OPERATORS BUDGET STRATEGY RESULT-FILE: one line of the table from a result of `solve --json`.
+# row BUDGET STRATEGY RESULT-FILE: one line of the table from a result of `solve --json`. Where there is no schedule, it says whose
+# failure that is: the strategy's, which has none, the time's, or nobody's, where it is proven that none exists.
 row() {
-    awk -v network="$1" -v operators="$2" -v budget="$3" -v strategy="$4" '
+    awk -v budget="$1" -v strategy="$2" -v limit="$seconds" '
         function get(key,   text) {
             if (!match($0, "\"" key "\": (\"[^\"]*\"|[^,}]*)")) return ""
             text = substr($0, RSTART + length(key) + 4, RLENGTH - length(key) - 4)
@@ -61,21 +60,22 @@ row() {
         {
             whole = get("baseline_cost")
             bound = get("bound_cost")
-            note = get("status")
+            status = get("status")
+            covers = get("bound_covers")
             least = get("least_peak_bytes")
-            # A published strategy has the schedules that it has: where none fits, that says nothing of others.
-            if (note == "unknown") note = strategy == "auto" || strategy == "ilp" || least == "" ? "none found in time" : "does not fit: its schedules need " gigabytes(least)
+            printf "%8s %4s ", budget == "" ? "" : gigabytes(get("budget_bytes")), budget
             # A proof is of every strategy.
-            if (note == "infeasible" && get("bound_covers") == "any") {
-                strategy = "any"
-                note = "impossible: " gigabytes(get("floor_bytes")) " are needed, proven"
+            if (status == "infeasible" && covers == "any") printf "%-14s  impossible: %s are needed, proven\n", "any", gigabytes(get("floor_bytes"))
+            else if (status == "infeasible") printf "%-14s  proven: no schedule %s fits\n", strategy, covers == "order" ? "in the graph\047s order" : "that advances by stages"
+            else if (status != "unknown") {
+                printf "%-14s%8s%8s%8s %-8s%8s%8.2f%s\n", strategy, gigabytes(get("peak_bytes")), percent(get("overhead")),
+                    bound == "" ? "-" : percent(bound / whole - 1), bound == "" ? "" : covers, percent(get("gap")), get("seconds"),
+                    status == "optimal" ? " *" : ""
             }
-            printf "%-24s %9s  %9s  %9s %4s  %-14s %9s %9s %8s %-6s %8s %8.2f  %s\n", network, operators,
-                network == "" ? "" : gigabytes(get("baseline_peak_bytes")), budget == "" ? "" : gigabytes(get("budget_bytes")),
-                budget, strategy, gigabytes(get("peak_bytes")), percent(get("overhead")),
-                bound == "" ? "-" : percent(bound / whole - 1), bound == "" ? "" : get("bound_covers"), percent(get("gap")),
-                get("seconds"), note
-        }' "$5"
+            # A published strategy has the schedules that it has: where none fits, that says nothing of others.
+            else if (strategy == "auto" || strategy == "ilp" || least == "") printf "%-14s  none found within %s s; one may exist\n", strategy, limit
+            else printf "%-14s  this strategy has none: its least needs %s\n", strategy, gigabytes(least)
+        }' "$3"
 }
 
 # plan NAME LABEL MODEL BATCH BUDGETS STRATEGIES
@@ -85,7 +85,8 @@ plan() {
     "$checkmate" graph "$model" --granularity layer --batch "$batch" -o "$graph"
     operators=$("$checkmate" graph "$graph" | sed -n 's/^operators *\([0-9]*\).*/\1/p')
     line
-    shown=$label
+    whole=$("$checkmate" graph "$graph" | sed -n 's/^peak memory *//p')
+    printf '%s%s: %s operators, %s%s\n' "$bold" "$label" "$operators" "$whole" "$plain"
     for budget in $budgets; do
         shown_budget=$budget
         for strategy in $strategies; do
@@ -106,8 +107,8 @@ plan() {
                 exit 1
                 ;;
             esac
-            row "$shown" "${shown:+$operators}" "$shown_budget" "$strategy" "$out/result.json"
-            shown='' shown_budget=''
+            row "$shown_budget" "$strategy" "$out/result.json"
+            shown_budget=''
             # Proven for every schedule: one row says it.
             if grep -q '"status": "infeasible".*"bound_covers": "any"' "$out/result.json"; then break; fi
         done
@@ -116,10 +117,10 @@ plan() {
 
 plan_networks() {
     schedules=0
-    printf '%s%s%s\n' "$bold" 'Training steps planned within a memory budget; costs are multiply-accumulates, sizes include parameters and gradients' "$plain"
-    printf '\n%s%-24s %9s  %9s  %14s  %-14s %9s %9s %8s %-6s %8s %8s  %s%s\n' "$bold" 'network' 'operators' 'peak w/o' 'budget' \
-        'strategy' 'peak' 'overhead' 'bound' 'of' 'gap' 'seconds' 'result' "$plain"
-    printf '%s%-24s %9s  %9s%s\n' "$bold" '' '' 'remat.' "$plain"
+    printf '%s%s\n%s%s\n\n' "$bold" 'Training steps planned within a memory budget. Costs are multiply-accumulates;' \
+        'sizes include parameters and gradients.' "$plain"
+    printf '%s%13s %-14s%8s%8s%8s %-8s%8s%8s%s\n' "$bold" budget strategy peak over- bound of gap seconds "$plain"
+    printf '%s%13s %-14s%8s%8s%s\n' "$bold" '' '' '' head "$plain"
     plan resnet50 'ResNet50, batch 64' ResNet50 64 '60% 40%' 'chen-greedy chen-greedy-ap griewank auto'
     plan mobilenet 'MobileNet, batch 128' MobileNet 128 '60% 40%' 'chen-sqrt chen-greedy griewank auto'
     plan unet 'U-Net (vgg), batch 16' vgg_unet 16 '80% 60%' 'chen-greedy griewank ilp auto'
@@ -144,8 +145,10 @@ plan_networks() {
     fi
     took=$(($(date +%s) - began))
     printf '\n%s schedules, each checked by the independent verifier; %s s in all.\n' "$schedules" "$took"
-    printf "'bound' is proven: no schedule has less overhead ('any'), or none in the graph's order ('order'); 'gap' is how far a schedule may be from it.\n"
-    printf "'does not fit' says that a published strategy has none for this budget; what no strategy can do is called impossible.\n"
+    printf "Overhead is computation beyond that without rematerialization. 'bound' is\n"
+    printf "proven: no schedule has less ('any'), none in the graph's order ('order'), or\n"
+    printf "none that advances by stages ('frontier'). 'gap' is how far a schedule may be\n"
+    printf "from it; * marks those proven to be within 0.01 %% of the least of that class.\n"
     printf 'Schedules and graphs: %s/\n' "$out"
     for figure in $figures; do
         printf 'Figure: %s\n' "$figure"
@@ -172,24 +175,23 @@ train_at() {
     losses "$out/train-$budget.jsonl" > "$out/losses-$budget.txt"
     [ -n "$first_budget" ] || first_budget=$budget
     same=same
-    cmp -s "$out/losses-$first_budget.txt" "$out/losses-$budget.txt" || same=DIFFERENT
+    cmp -s "$out/losses-$first_budget.txt" "$out/losses-$budget.txt" || same=DIFFER
     cat "$out/train.json" "$out/times.json" | awk -v budget="$budget" -v same="$same" '
         function get(text, key) {
             if (!match(text, "\"" key "\": (\"[^\"]*\"|[^,}]*)")) return ""
             return substr(text, RSTART + length(key) + 4, RLENGTH - length(key) - 4)
         }
-        function megabytes(bytes) { return sprintf("%.1f MB", bytes / 1e6) }
+        function megabytes(bytes) { return sprintf("%.1f", bytes / 1e6) }
         function milliseconds(seconds) { return seconds == "null" ? "-" : sprintf("%.1f", 1000 * seconds) }
-        function percent(fraction) { return fraction == "null" ? "-" : sprintf("%.1f %%", 100 * fraction) }
+        function percent(fraction) { return fraction == "null" ? "-" : sprintf("%.1f", 100 * fraction) }
         NR == 1 { run = $0 }
         NR == 2 {
             grown = get(run, "anonymous_growth_bytes") + get(run, "kernel_bytes")
             fits = get(run, "anonymous_growth_bytes") == "null" ? "?" : (grown + 0 <= get(run, "budget_bytes") + 0 ? "yes" : "NO")
-            printf "%-7s %10s  %10s %14s %4s  %8.4f to %6.4f %6.1f %%  %-9s %9s %8s %10s %8s\n", budget,
-                megabytes(get(run, "budget_bytes")), megabytes(get(run, "used_bytes")), megabytes(grown),
-                fits, get(run, "first_loss"), get(run, "last_loss"), 100 * get(run, "accuracy"), same,
-                milliseconds(get($0, "step_predicted_seconds")), milliseconds(get($0, "step_seconds")),
-                percent(get($0, "overhead_predicted")), percent(get($0, "overhead_measured"))
+            printf "%-6s%7s%8s%7s%8.4f%8s %-6s%8s%8s%7s%6s\n", budget, megabytes(get(run, "budget_bytes")),
+                megabytes(get(run, "used_bytes")), fits == "?" ? "?" : megabytes(grown), get(run, "last_loss"),
+                sprintf("%.1f %%", 100 * get(run, "accuracy")), same, milliseconds(get($0, "step_predicted_seconds")),
+                milliseconds(get($0, "step_seconds")), percent(get($0, "overhead_predicted")), percent(get($0, "overhead_measured"))
             exit fits == "NO"
         }'
     [ "$same" = same ] || exit 1
@@ -202,21 +204,20 @@ train_network() {
     images=$out/digits64
     first_budget=''
     [ -d "$images" ] || "$build/examples/make_digits" "$images" 640 64 > "$out/make_digits.log"
-    printf '%s%s%s\n' "$bold" \
-        "MobileNet, batch 32, trained for $steps steps on 640 colour images of digits (64x64 pixels, made by examples/data/make_digits.c)" \
-        "$plain"
-    printf '\n%s%-7s %10s  %10s %14s %4s  %18s %8s  %-9s %18s %19s%s\n' "$bold" 'budget' 'bytes' 'planned' 'measured' \
-        'fits' 'loss' 'right' 'losses' 'milliseconds/step' 'overhead' "$plain"
-    printf '%s%-7s %10s  %10s %14s %4s  %18s %8s  %-9s %9s %8s %10s %8s%s\n' "$bold" '' '' '' 'memory grew' '' '' '' '' \
-        'predicted' 'measured' 'predicted' 'measured' "$plain"
+    printf '%s%s\n%s\n%s%s\n' "$bold" "MobileNet, batch 32, trained for $steps steps on 640 colour images of digits" \
+        '(64x64 pixels, made by examples/data/make_digits.c); sizes in MB, times in' 'milliseconds a step, overhead in %' "$plain"
+    printf '\n%s%-6s%7s%8s%7s%8s%8s %-6s%16s%13s%s\n' "$bold" budget bytes planned grew loss right losses time overhead "$plain"
+    printf '%s%-6s%7s%8s%7s%8s%8s %-6s%8s%8s%7s%6s%s\n' "$bold" '' '' '' '' 'at end' '' '' plan real plan real "$plain"
     line
     for budget in 100% 70% 55%; do
         train_at "$budget"
     done
     line
-    printf '%s s in all, solving and measuring included. "same": every loss agrees to the last bit with those at the first budget.\n' \
-        "$(($(date +%s) - began))"
-    printf 'Times: medians of %s rounds, in which steps within the budget and without rematerialization took turns.\n' "$rounds"
+    printf '%s s in all, solving and measuring included. The loss was %s at first.\n' "$(($(date +%s) - began))" \
+        "$(losses "$out/train-100%.jsonl" | sed -n 1p | cut -c 1-6)"
+    printf '"grew" is what the process took of its own in memory; more than the budget is an\n'
+    printf 'error. "same": every loss agrees to the last bit with those at the first budget.\n'
+    printf 'Times: medians of %s rounds, in which steps within the budget and without\nrematerialization took turns.\n' "$rounds"
     printf 'Logs: %s/train-*.jsonl\n' "$out"
 }
 
