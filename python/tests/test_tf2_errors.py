@@ -167,6 +167,13 @@ def test_a_planned_step_inside_of_a_function() -> None:
     with pytest.raises(c2.UnsupportedError, match=r"not from within another tf\.function"):
         tf.function(lambda x: planned(x), autograph=False)(tf.constant(2.0))
 
+    @tf.function
+    def outer(x: Any) -> Any:
+        return planned(x)
+
+    with pytest.raises(c2.UnsupportedError, match=r"not from within another tf\.function"):
+        outer(tf.constant(2.0))
+
 
 def test_xla_is_refused() -> None:
     with pytest.raises(c2.UnsupportedError, match=r"jit_compile=True: XLA .* compile with jit_compile=False"):
@@ -240,11 +247,16 @@ def test_an_update_of_unknown_size_is_refused_by_name() -> None:
         c2.compile(model, "mse", "rmsprop", words, tf.ones((4, 1)), "100%", **FAST)
 
 
+def test_shapes_are_no_specs() -> None:
+    with pytest.raises(TypeError, match=r"^input_spec must be tensors or tf.TensorSpecs of a batch, .* not a shape$"):
+        c2.compile(small(), "mse", "sgd", (8, 4), (8, 1), "100%", **FAST)
+
+
 def test_losses_that_do_not_fit_the_outputs() -> None:
     model = tf.keras.Sequential([layers.Input((4,)), layers.Dense(1)])
     with pytest.raises(ValueError, match="2 losses in a list need as many outputs"):
         c2.compile(model, ["mse", "mse"], "sgd", tf.ones((2, 4)), tf.ones((2, 1)), "100%", **FAST)
-    with pytest.raises(ValueError, match=r"losses by name \(p\) need outputs and labels of these names"):
+    with pytest.raises(ValueError, match="there are losses for p; the model's outputs are without names"):
         c2.compile(model, {"p": "mse"}, "sgd", tf.ones((2, 4)), tf.ones((2, 1)), "100%", **FAST)
 
 

@@ -178,6 +178,43 @@ def test_a_train_step_of_ones_own() -> None:
     assert {"loss of epoch 1", "norm of epoch 1"} <= found.keys()
 
 
+class TwoOptimizers(tf.keras.Model):
+    """Whose compile() leaves Keras' default optimizer in place, which nothing uses."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = layers.Dense(256, "relu"), layers.Dense(1)
+
+    def build(self, shape: Any) -> None:
+        self.first.build(shape)
+        self.second.build((None, 256))
+
+    def compile(self) -> None:
+        super().compile()
+        self.own = [tf.keras.optimizers.SGD(1e-3), tf.keras.optimizers.SGD(2e-3)]
+
+    def call(self, x: Any) -> Any:
+        return self.second(self.first(x))
+
+    def train_step(self, x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(self(x)))
+        layers_of = [self.first.trainable_weights, self.second.trainable_weights]
+        for optimizer, weights, gradients in zip(self.own, layers_of, tape.gradient(loss, layers_of), strict=True):
+            optimizer.apply_gradients(zip(gradients, weights, strict=True))
+        return {"error": loss}
+
+
+def test_an_optimizer_that_nothing_uses_has_no_variables() -> None:
+    model = TwoOptimizers()
+    model.build((None, 64))
+    model.compile()
+    c2.keras(model, "100%", **FAST)
+    losses = model.fit(tf.ones((64, 64)), batch_size=32, epochs=2, verbose=0).history["error"]
+    assert losses[1] < losses[0]
+    assert not model.optimizer.built and all(optimizer.built for optimizer in model.own)
+
+
 def test_weights_of_samples_and_classes() -> None:
     weights = np.linspace(0.1, 2.0, SAMPLES).astype(np.float32)
     weighted, _ = check(sample_weight=weights)

@@ -192,14 +192,12 @@ def train(case: Case, budget: int | str, **options: Any) -> tuple[dict[str, Any]
 
 def train_eagerly(case: Case) -> dict[str, Any]:
     """The same without tf.function, written down once more."""
-    loss_of = tf.keras.losses.get(case.loss)
+    case.model.compile(None, case.loss)
 
     def step(x: Any, y: Any) -> Any:
         with tf.GradientTape() as tape:
             prediction = case.model(x, training=True)
-            loss = tf.reduce_mean(loss_of(y, prediction))
-            if case.model.losses:
-                loss += tf.add_n(case.model.losses)
+            loss = case.model.compute_loss(x, y, prediction)
         case.optimizer.apply(tape.gradient(loss, case.model.trainable_variables), case.model.trainable_variables)
         return prediction, loss
 

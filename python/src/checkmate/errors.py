@@ -14,6 +14,9 @@ _NAMES = ["ok", "argument", "memory", "io", "format", "overflow", "unsupported",
 class CheckmateError(Exception):
     """An error of the C library: `code` (a number), `kind` (its name), `message`, and the place: `file`, `line`."""
 
+    #: TensorFlow's AutoGraph makes an error of its own of others that pass through it.
+    ag_pass_through = True
+
     def __init__(self, message: str, code: int = 0, file: str = "", line: int = 0) -> None:
         super().__init__(message)
         self.code, self.message, self.file, self.line = code, message, file, line

@@ -27,15 +27,17 @@ from .planner import Options, Plan, trace
 
 __all__ = ["CheckmateError", "Frontier", "InfeasibleError", "Plan", "Planned", "UnsupportedError", "compile", "explain", "function", "keras", "plans"]
 
-del _tensorflow
 Model = TypeVar("Model")
 
 
-def compile(model: Any, loss: Any, optimizer: Any, input_spec: Any, label_spec: Any, budget: int | float | str = "auto", **options: Any) -> Planned:
-    """A function of a batch and its labels that makes a training step and gives `(prediction, loss)`.
+def compile(model: Any, loss: Any, optimizer: Any, input_spec: Any, label_spec: Any, budget: int | float | str = "auto", *,
+            loss_weights: Any = None, **options: Any) -> Planned:  # fmt: skip
+    """A function of a batch and its labels that makes a training step and gives `(prediction, loss)`. It takes weights of samples
+    as a third argument.
 
-    model: a keras.Model. loss, optimizer: Keras objects or names; a dict or a list of losses for several outputs. input_spec, label_spec:
-    tensors or tf.TensorSpecs of a batch, or nests of them. The step is planned here; batches of another shape are planned when they come.
+    model: a keras.Model. loss, optimizer: Keras objects or names; a dict or a list of losses for several outputs, `loss_weights` for each.
+    The loss is what `fit` computes. A function of one's own gets all outputs of a model with several. input_spec, label_spec: tensors or
+    tf.TensorSpecs of a batch, or nests of them. The step is planned here; batches of another shape are planned when they come.
 
     budget: bytes, "4GiB", "60%" of the step's peak without rematerialization, "auto" for what the machine has free, or "min" for
     the least that is found. It counts variables, the optimizer's too, arguments, values, gradients and what kernels allocate.
@@ -47,8 +49,12 @@ def compile(model: Any, loss: Any, optimizer: Any, input_spec: Any, label_spec: 
     InfeasibleError when nothing fits, UnsupportedError for what cannot be planned, KeyboardInterrupt on Ctrl-C.
     """
     settings = _options(budget, options)
+    for name, spec in (("input_spec", input_spec), ("label_spec", label_spec)):
+        for leaf in _tensorflow.nest.flatten(spec):
+            if type(leaf) is int:
+                raise TypeError(f"{name} must be tensors or tf.TensorSpecs of a batch, such as tf.TensorSpec((32, 10)), not a shape")
     built = keras_steps.built(model, optimizer, input_spec) if hasattr(model, "built") else optimizer
-    planned = Planned(keras_steps.step_of(model, loss, built), settings, getattr(model, "name", "the step"))
+    planned = Planned(keras_steps.step_of(model, loss, built, loss_weights), settings, getattr(model, "name", "the step"))
     planned.prepare(input_spec, label_spec)
     return planned
 

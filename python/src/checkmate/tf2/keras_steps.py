@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,59 +11,32 @@ import keras as keras_library
 import tensorflow as tf
 
 from ..errors import UnsupportedError
+from . import losses
 from .function import Planned
 from .planner import Options
 
 log = logging.getLogger("checkmate.tf2")
 
 
-def step_of(model: Any, loss: Any, optimizer: Any) -> Callable[[Any, Any], tuple[Any, tf.Tensor]]:
+def step_of(model: Any, loss: Any, optimizer: Any, loss_weights: Any = None) -> Callable[..., tuple[Any, tf.Tensor]]:
     """Forward pass in training, loss with the model's own, gradients, update: gives the prediction and the loss."""
     if not isinstance(model, keras_library.Model):
         raise TypeError(f"model must be a keras.Model, not {type(model).__name__}; for other steps there is checkmate.tf2.function")
-    loss_of = _loss_of(loss)
+    loss_of = losses.of(model, loss, loss_weights)
     optimizer = keras_library.optimizers.get(optimizer)
     if optimizer is None:
         raise TypeError("compile needs an optimizer, as a Keras object or by name")
 
-    def train_iteration(x: Any, y: Any) -> tuple[Any, tf.Tensor]:
+    def train_iteration(x: Any, y: Any, sample_weight: Any = None) -> tuple[Any, tf.Tensor]:
         with tf.GradientTape() as tape:
             prediction = model(x, training=True)
-            value = loss_of(y, prediction)
-            if model.losses:
-                value = value + tf.add_n([tf.cast(extra, value.dtype) for extra in model.losses])
+            value = loss_of(y, prediction, sample_weight)
             scaled = optimizer.scale_loss(value)
         variables = model.trainable_variables
         optimizer.apply_gradients(zip(tape.gradient(scaled, variables), variables, strict=True))
         return prediction, value
 
     return train_iteration
-
-
-def _loss_of(loss: Any) -> Callable[[Any, Any], tf.Tensor]:
-    """Of labels and predictions, a number. A dict or a list of losses is one for each output, and they are added up, as in Keras."""
-    if isinstance(loss, dict):
-        losses = {name: _loss_of(one) for name, one in loss.items()}
-
-        def of_names(y: Any, prediction: Any) -> tf.Tensor:
-            if not isinstance(prediction, dict) or not isinstance(y, dict) or not losses.keys() <= prediction.keys() & y.keys():
-                raise ValueError(f"losses by name ({', '.join(losses)}) need outputs and labels of these names: the model has to give a dict")
-            return tf.add_n([one(y[name], prediction[name]) for name, one in losses.items()])
-
-        return of_names
-    if isinstance(loss, (list, tuple)):
-        each = [_loss_of(one) for one in loss]
-
-        def of_places(y: Any, prediction: Any) -> tf.Tensor:
-            if not isinstance(prediction, (list, tuple)) or len(prediction) != len(each) or len(y) != len(each):
-                raise ValueError(f"{len(each)} losses in a list need as many outputs, and labels for each, as lists")
-            return tf.add_n([one(a, b) for one, a, b in zip(each, y, prediction, strict=True)])
-
-        return of_places
-    found = keras_library.losses.get(loss)
-    if found is None:
-        raise TypeError("compile needs a loss, as a Keras object or by name, or a dict or a list of them")
-    return lambda y, prediction: tf.reduce_mean(found(y, prediction))
 
 
 def built(model: Any, optimizer: Any, input_spec: Any) -> Any:
@@ -75,17 +47,12 @@ def built(model: Any, optimizer: Any, input_spec: Any) -> Any:
             model(shapes, training=True)  # of tensors without data: nothing runs
         except Exception as error:
             raise ValueError(
-                f"the model is not built and does not build itself of input_spec: {type(error).__name__}: {_first_line(error)}"
+                f"the model is not built and does not build itself of input_spec: {type(error).__name__}: {losses.first_line(error)}"
             ) from error
     optimizer = keras_library.optimizers.get(optimizer)
     if not optimizer.built:
         optimizer.build(model.trainable_variables)
     return optimizer
-
-
-def _first_line(error: Exception) -> str:
-    """Without the colours of a terminal."""
-    return re.sub(r"\x1b\[[0-9;]*m", "", next(iter(str(error).splitlines()), ""))
 
 
 def plan_fit(model: Any, options: Options) -> Planned:
@@ -124,8 +91,8 @@ def keras_chooses_xla() -> bool:
 
 
 def _require_plain(model: Any) -> None:
-    if model.optimizer is not None and model.built and not model.optimizer.built:
-        model.optimizer.build(model.trainable_variables)
+    if model.optimizer is not None and model.built and not model.optimizer.built and type(model).train_step is keras_library.Model.train_step:
+        model.optimizer.build(model.trainable_variables)  # a step of one's own may have another one, and leave Keras' default alone
     if model.run_eagerly:
         raise UnsupportedError("run_eagerly=True runs no graph, so there is nothing to plan")
     if model.jit_compile and not keras_chooses_xla():

@@ -29,7 +29,7 @@ from tensorflow.python.framework import config
 from ..errors import UnsupportedError
 from . import asked as asked_for
 from .program import FUNCTIONAL, Call, Value
-from .run import Emitter, add_functions, as_written, attributes
+from .run import Emitter, add_functions, as_written, attributes, body_of
 
 #: A call is watched so often.
 _WATCHED = 3
@@ -168,7 +168,7 @@ def _attributes(op: tf.Operation) -> list[object]:
     found: list[object] = []
     for name, value in sorted(attributes(op).items()):
         if value.func.name:
-            body = op.graph._functions[value.func.name].graph
+            body = body_of(op.graph, value.func.name)
             places = {id(t): [i, k] for i, inner in enumerate(body.get_operations()) for k, t in enumerate(inner.outputs)}
             found.append([[inner.type, [places[id(t)] for t in inner.inputs], *_attributes(inner)] for inner in body.get_operations()])
             found.append([places[id(t)] for t in body.outputs])
@@ -242,7 +242,7 @@ def _called(op: tf.Operation) -> list[str]:
 
 def _computed(graph: Any, name: str) -> int:
     """Bytes of all outputs in a function."""
-    inner = graph._functions[name].graph
+    inner = body_of(graph, name)
     total = 0
     for op in inner.get_operations():
         total += sum(_computed(graph, called) for called in _called(op))
@@ -266,7 +266,8 @@ def counted_from(device: str = "CPU:0") -> int:
 
     fill = tf.function(lambda elements: tf.fill([elements], 1.0), reduce_retracing=True)
     silent = UnsupportedError(f"TensorFlow's allocator of {device} does not count what it hands out, as without oneDNN: start the program with "
-                              'TF_CPU_ALLOCATOR_USE_BFC=1 in the environment, or plan with costs="estimate"')  # fmt: skip
+                              "TF_ENABLE_ONEDNN_OPTS=1 in the environment, with which convolutions take less, or with TF_CPU_ALLOCATOR_USE_BFC=1, "
+                              'or plan with costs="estimate"')  # fmt: skip
     try:
         tf.config.experimental.get_memory_info(device)
     except ValueError:

@@ -13,6 +13,8 @@ from tensorflow.core.framework import attr_value_pb2
 from tensorflow.python.eager import context
 from tensorflow.python.framework import ops
 
+from ..errors import UnsupportedError
+
 if TYPE_CHECKING:
     from .program import Call, Program, Value
 
@@ -37,6 +39,15 @@ def add_functions(source: Any) -> None:
     for function in source._functions.values():
         if not target._is_function(function.name):
             target._add_function_recursive(function)
+
+
+def body_of(graph: Any, name: str) -> Any:
+    """The graph of a function that operators of `graph` call."""
+    function = graph._functions[name]
+    if not hasattr(function, "graph"):
+        raise UnsupportedError(f"the step calls {name}, a function in the form of TensorFlow 1, as tf.nn.ctc_loss and Keras' CTC do: nothing "
+                               "says how large its tensors are")  # fmt: skip
+    return function.graph
 
 
 def attributes(op: tf.Operation) -> dict[str, attr_value_pb2.AttrValue]:
