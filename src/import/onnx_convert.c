@@ -19,12 +19,42 @@ static void note_value(const ckm_i_onnx_value *value, ckm_i_graph_tensor *tensor
     }
 }
 
+static bool find_row(const ckm_i_onnx_node *node, ckm_i_onnx_row *out);
+
+// A constant that is computed from others and was too large to be held.
+static bool is_unknown_constant(const ckm_i_onnx_convert *c, const ckm_i_onnx_value *value)
+{
+    if (!value->typed || value->role != CKM_ROLE_CONSTANT || value->data != NULL || value->node < 0) {
+        return false;
+    }
+    const char *op_type = c->model->nodes[value->node].op_type;
+    return strcmp(op_type, "Constant") != 0 && strcmp(op_type, "ConstantOfShape") != 0;
+}
+
+// Its operator becomes one of the network, and so do those before it.
+static ckm_status compute_constant(ckm_i_onnx_convert *c, const ckm_i_onnx_value *value, ckm_error *err)
+{
+    enum { MOST_DEEP = 200 };
+    const ckm_i_onnx_node *node = &c->model->nodes[value->node];
+    ckm_i_onnx_row row;
+    if (!find_row(node, &row) || c->computing == MOST_DEEP) {
+        return CKM_OK;  // known by its shape, as a leaf
+    }
+    c->computing++;
+    ckm_status status = row.convert(c, node, &row, err);
+    c->computing--;
+    return status;
+}
+
 // The tensor of a value in the network or the scratch network; leaves are added when first read.
 static ckm_status tensor_of(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, ckm_graph *graph, int32_t index,
                             int32_t *tensor, ckm_error *err)
 {
     ckm_i_onnx_value *value = &c->model->values[index];
     int32_t *slot = graph == c->graph ? &value->tensor : &value->scratch;
+    if (*slot < 0 && graph == c->graph && is_unknown_constant(c, value)) {
+        CKM_I_CHECK(compute_constant(c, value, err));
+    }
     if (*slot < 0) {
         if (!value->typed || value->role == CKM_ROLE_ACTIVATION) {
             return ckm_i_onnx_node_error(node, err, CKM_ERR_UNSUPPORTED, "its input \"%.200s\" is not known",
@@ -43,7 +73,7 @@ ckm_status ckm_i_onnx_forward(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node
     int32_t tensor;
     CKM_I_CHECK(ckm_i_onnx_operand(c, node, 0, &in, err));
     // A parameter becomes a tensor here, so that both names share it and it counts once.
-    if (in->role != CKM_ROLE_CONSTANT) {
+    if (in->role != CKM_ROLE_CONSTANT || c->computing > 0) {
         CKM_I_CHECK(tensor_of(c, node, c->graph, node->in[0], &tensor, err));
     }
     if (node->n_out > 0 && node->out[0] >= 0) {
@@ -85,7 +115,8 @@ ckm_status ckm_i_onnx_emit(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, c
     for (int32_t i = 0; i < n_inputs; i++) {
         constant = constant && (inputs[i] < 0 || c->model->values[inputs[i]].role == CKM_ROLE_CONSTANT);
     }
-    ckm_graph *graph = constant ? c->scratch : c->graph;
+    bool apart = constant && c->computing == 0;
+    ckm_graph *graph = apart ? c->scratch : c->graph;
     for (int32_t i = 0; i < n_inputs; i++) {
         tensors[i] = -1;
         if (inputs[i] >= 0) {
@@ -106,7 +137,7 @@ ckm_status ckm_i_onnx_emit(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, c
             out->typed = true;
             out->dtype = made->dtype;
             out->shape = made->shape;
-            *(constant ? &out->scratch : &out->tensor) = results[k];
+            *(apart ? &out->scratch : &out->tensor) = results[k];
         }
     }
 cleanup:

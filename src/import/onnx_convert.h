@@ -20,6 +20,7 @@ typedef struct ckm_i_onnx_convert {
     ckm_graph *scratch;  // operators on constants alone: for their shapes, thrown away afterwards
     int64_t batch;       // of the network
     int64_t file_batch;  // the fixed batch of the file, or 0 when it is symbolic
+    int32_t computing;   // how deep in constants that the network computes because they are too large to be held here
 } ckm_i_onnx_convert;
 
 typedef struct ckm_i_onnx_row ckm_i_onnx_row;
@@ -77,7 +78,8 @@ static inline ckm_i_tensor_list ckm_i_onnx_inputs(const ckm_i_onnx_node *node, i
 {
     return (ckm_i_tensor_list){node->in, node->n_in < most ? node->n_in : most};
 }
-// One on constants alone goes to the scratch network; its outputs become constants of known shape.
+// One on constants alone goes to the scratch network; its outputs become constants of known shape. Where the network reads such a
+// constant and it was too large to be held, the operator is converted again, into the network: it is computed in every step.
 ckm_status ckm_i_onnx_emit(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_op *op,
                            ckm_error *err) CKM_NODISCARD;
 // The node's output 0 is the same tensor as its input 0.

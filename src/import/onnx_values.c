@@ -234,6 +234,27 @@ static void store_known(const reading *r, const ckm_i_onnx_scalar *data)
     }
 }
 
+// All elements of a ConstantOfShape that conversion did not hold are that of its attribute; 0 without one.
+static ckm_status store_uniform(const reading *r, const ckm_i_onnx_node *node, bool *known, ckm_error *err)
+{
+    const CkmOnnx__Attribute *attr = ckm_i_onnx_attr(node, "value");
+    ckm_i_onnx_scalar *fill = NULL;
+    reading one = *r;
+    one.elements = 1;
+    memset(r->out, 0, (size_t)r->bytes);
+    if (attr != NULL && attr->t != NULL) {
+        CKM_I_CHECK(ckm_i_onnx_tensor_data(attr->t, r->name, &fill, err));
+        *known = fill != NULL;
+    }
+    int64_t size = ckm_i_dtype_bytes(r->dtype);
+    for (int64_t i = 0; fill != NULL && i < r->elements; i++) {
+        one.out = r->out + i * size;
+        store_known(&one, fill);
+    }
+    free(fill);
+    return CKM_OK;
+}
+
 // The last value of that name, or NULL.
 static const ckm_i_onnx_value *find_value(const ckm_import_values *v, const char *name)
 {
@@ -281,6 +302,11 @@ ckm_status ckm_import_values_read(ckm_import_values *v, const char *name, ckm_dt
     if (value->data != NULL && reals_fit) {
         store_known(&r, value->data);
         known = true;
+    } else if (reals_fit && value->node >= 0 &&
+               strcmp(v->convert.model->nodes[value->node].op_type, "ConstantOfShape") == 0) {
+        known = true;
+        CKM_I_CHECK(
+            ckm_i_error_in_file(err, store_uniform(&r, &v->convert.model->nodes[value->node], &known, err), v->path));
     } else if (place != NULL) {
         CKM_I_CHECK(ckm_i_error_in_file(err, read_tensor(&r, place, &known, err), v->path));
     }

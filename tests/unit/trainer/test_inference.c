@@ -269,6 +269,56 @@ static void positions_are_checked(void **state)
     ob_free(b);
 }
 
+// A mask of more than 4 KiB, made of constants: the file has its values, the network computes with them.
+static void large_constants_have_their_values(void **state)
+{
+    enum { ROWS = 2, COLUMNS = 3000 };
+    static float x[ROWS * COLUMNS];
+    static float y[ROWS * COLUMNS];
+    (void)state;
+    char folder[64];
+    char path[128];
+    uint8_t *packed;
+    size_t size;
+    ckm_error err = CKM_ERROR_INIT;
+    onnx_builder *b = ob_create(13);
+    CkmOnnx__TensorProto *half = ob_floats(b, "half", "0.5");
+    ob_input(b, "x", OB_FLOAT, "2,3000");
+    ob_leaves(b, "i:shape=2,3000;i:to=3000,2;f:limit=0.4;f:no=-1");
+    ob_node(b, "ConstantOfShape", "shape", "halves");
+    ob_tensor(b, "value", half);
+    ob_node(b, "Reshape", "halves,to", "turned");
+    ob_node(b, "Transpose", "turned", "back");
+    ob_node(b, "Mul", "back,back", "quarters");
+    ob_node(b, "Less", "quarters,limit", "mask");
+    ob_node(b, "Where", "mask,x,no", "seen");
+    ob_node(b, "Add", "seen,quarters", "y");
+    ob_output(b, "y");
+    ob_pack(b, &packed, &size);
+    data_files_folder(folder, sizeof folder);
+    data_files_write(folder, "m.onnx", packed, size);
+    snprintf(path, sizeof path, "%s/m.onnx", folder);
+    ckm_graph *graph = NULL;
+    assert_int_equal(ckm_import_file(path, NULL, &graph, &err), CKM_OK);
+    ckm_inference_options options = plain_options();
+    options.model = path;
+    ckm_inference *f = open_it(graph, &options);
+    for (int i = 0; i < ROWS * COLUMNS; i++) {
+        x[i] = (float)i;
+    }
+    set(f, "x", (ckm_shape){2, {ROWS, COLUMNS}}, x);
+    run(f);
+    assert_int_equal(ckm_inference_get(f, 0, y, sizeof y, NULL), CKM_OK);
+    for (int i = 0; i < ROWS * COLUMNS; i++) {
+        assert_true(y[i] == x[i] + 0.25F);
+    }
+    ckm_inference_close(f);
+    ckm_graph_free(graph);
+    data_files_remove(folder);
+    free(packed);
+    ob_free(b);
+}
+
 static void files_are_read_and_written(void **state)
 {
     (void)state;
@@ -313,9 +363,10 @@ static void files_are_read_and_written(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_network_predicts),      cmocka_unit_test(training_mode_is_kept),
-        cmocka_unit_test(a_budget_changes_no_bit), cmocka_unit_test(what_is_missing_is_named),
-        cmocka_unit_test(positions_are_checked),   cmocka_unit_test(files_are_read_and_written),
+        cmocka_unit_test(a_network_predicts),         cmocka_unit_test(training_mode_is_kept),
+        cmocka_unit_test(a_budget_changes_no_bit),    cmocka_unit_test(what_is_missing_is_named),
+        cmocka_unit_test(positions_are_checked),      cmocka_unit_test(large_constants_have_their_values),
+        cmocka_unit_test(files_are_read_and_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
