@@ -24,7 +24,7 @@ static const double share_of_time = 0.4, share_of_first = 0.8, late_seconds = 0.
 
 // Of the time for the least peak: the unit of the strategies that take none, and where the graph is too large for search on
 // sequences of runs; all that the game may have.
-static const double quick_share = 0.03, quick_share_large = 0.1, game_share = 0.4;
+static const double quick_share = 0.03, quick_share_large = 0.1, game_share = 0.25;
 
 // An operator's part in setting up a game and searches, which is not cut short: nothing is begun where there is less time.
 static const double setup_seconds = 2e-5;
@@ -92,8 +92,11 @@ static ckm_status build_within(ckm_i_solver *solver, ckm_i_pebbling *game, int64
     ckm_schedule *schedule = NULL;
     bool fits = enough_bytes <= solver->budget_bytes;
     *found = false;
-    if (!fits) {
-        CKM_I_TRY(ckm_i_memory_floor_aim(game, solver->budget_bytes, aiming_work(solver), &fits, err));
+    // In turns, each with twice the work of the one before, as none of them looks at the clock.
+    int64_t left = aiming_work(solver);
+    for (int64_t work = game_work; !fits && left > 0; work *= 2) {
+        CKM_I_TRY(ckm_i_memory_floor_aim(game, solver->budget_bytes, work < left ? work : left, &fits, err));
+        left = ckm_i_clock_seconds() < solver->deadline_seconds ? left - work : 0;
     }
     for (int manner = 0; fits && manner < CKM_I_PLAY_MANNERS; manner++) {
         if (*found && (!takes_any || ckm_i_clock_seconds() >= fmin(solver->deadline_seconds, more_until))) {
@@ -258,6 +261,12 @@ static ckm_status bisect(ckm_i_solver *solver, int64_t low_bytes, double until, 
     return CKM_OK;
 }
 
+static void tell(const ckm_i_solver *solver, const char *after, double since)
+{
+    ckm_i_solver_log(solver, CKM_LOG_INFO, "least peak known after %s: %lld bytes, %.2f s", after,
+                     (long long)solver->least_peak_bytes, ckm_i_clock_seconds() - since);
+}
+
 ckm_status ckm_i_least_peak(ckm_i_solver *solver, const ckm_i_strategy *strategy, int64_t floor_bytes, double until,
                             ckm_error *err)
 {
@@ -273,10 +282,16 @@ ckm_status ckm_i_least_peak(ckm_i_solver *solver, const ckm_i_strategy *strategy
     solver->looked_for_least = true;
     CKM_I_TRY(ckm_schedule_baseline(solver->df, &plain, err));
     CKM_I_TRY(ckm_i_solver_note_least(solver, plain, err));
-    CKM_I_TRY(try_quick(solver, low, (until - now) * (runs ? quick_share : quick_share_large), until, takes_any, err));
+    if (!solver->began_quickly || low > solver->budget_bytes) {
+        CKM_I_TRY(
+            try_quick(solver, low, (until - now) * (runs ? quick_share : quick_share_large), until, takes_any, err));
+    }
+    tell(solver, "the strategies that take no time", now);
     CKM_I_TRY(play(solver, takes_any, now + (until - now) * game_share, INFINITY, err));
+    tell(solver, "the game", now);
     if (solver->best_schedule == NULL && solver->least_peak_bytes > low && ckm_i_clock_seconds() < until) {
         CKM_I_TRY((runs ? try_runs : bisect)(solver, low, until, takes_any, err));
+        tell(solver, "search", now);
     }
 cleanup:
     ckm_schedule_free(plain);

@@ -22,7 +22,7 @@ static const double optimal_gap = 1e-4;
 
 // Time spent on finding out what would fit when nothing does: at least so many seconds, of which this many may be after the time
 // limit; up to this share of the limit, and at most so many.
-static const double least_peak_seconds = 1.0, least_peak_late = 0.8, least_peak_share = 0.25, least_peak_most = 5.0;
+static const double least_peak_seconds = 1.0, least_peak_late = 0.8, least_peak_share = 0.5, least_peak_most = 6.0;
 
 // Budgets up to so many times the floor begin with a schedule of the reverse pebble game, on graphs of up to so many
 // operators, where it takes less than a second; there is a share of the time for it, and one for further ones and for leaving
@@ -31,10 +31,10 @@ static const double near_floor = 1.2, near_floor_share = 0.3, near_floor_more = 
 static const int32_t most_ops_near_floor = 5000;
 
 // Graphs of up to so many operators begin with the strategies that take no time: up to so many, all of them to their ends. Above, the
-// slowest, first of all, has what it would have by itself, but at least so much, each other a part of that, and all of them end
-// so long after the limit at most.
+// slowest, first of all, has a share of the time, but at least so much, each other a part of that, and all of them end so long after the
+// limit at most.
 static const int32_t most_ops_quick = 3000, few_ops = 500;
-static const double quick_least = 0.4, quick_unit = 1.0 / 6.0, quick_late = 0.6;
+static const double quick_share = 0.3, quick_least = 0.4, quick_unit = 1.0 / 6.0, quick_late = 0.6;
 
 static ckm_status check_options(const ckm_dataflow *df, const ckm_solve_options *options, ckm_error *err)
 {
@@ -141,6 +141,7 @@ cleanup:
 // neither the limit nor a caller who wants to stop cuts them short.
 static ckm_status begin_quickly(ckm_i_solver *solver, ckm_error *err)
 {
+    solver->began_quickly = true;
     const ckm_solve_options *options = solver->options;
     double deadline = solver->deadline_seconds;
     double unit = INFINITY;
@@ -149,7 +150,7 @@ static ckm_status begin_quickly(ckm_i_solver *solver, ckm_error *err)
         unhurried.stop = NULL;
         solver->deadline_seconds = INFINITY;
     } else {
-        unit = quick_unit * fmax(deadline - ckm_i_clock_seconds(), quick_least);
+        unit = quick_unit * fmax(quick_share * (deadline - ckm_i_clock_seconds()), quick_least);
         solver->deadline_seconds = deadline + quick_late;
     }
     solver->options = &unhurried;
@@ -169,9 +170,9 @@ static double until_least(const ckm_i_solver *solver)
     return limit > 0.0 ? fmin(now + most, solver->start_seconds + limit + least_peak_late) : now + most;
 }
 
-// Up to so many times the floor some of the time is kept for that, up to a share and so many seconds; what is found by then is
-// made better in it instead.
-static const double may_fail = 1.6, kept_share = 0.1, kept_most = 3.0;
+// Up to so many times the floor some of the time is kept for that, up to a share and so many seconds, unless something is found
+// before it begins.
+static const double may_fail = 1.6, kept_share = 0.3, kept_most = 5.0;
 
 static double kept_seconds(const ckm_i_solver *solver, const ckm_i_strategy *strategy, int64_t floor_bytes)
 {
@@ -206,13 +207,13 @@ static ckm_status run(ckm_i_solver *solver, const ckm_i_strategy *strategy, int6
             CKM_I_TRY(begin_near_floor(solver, err));
         }
     }
-    double deadline = solver->deadline_seconds;
-    solver->deadline_seconds -= of_many ? 0.0 : kept_seconds(solver, strategy, floor_bytes);
+    double kept = of_many ? 0.0 : kept_seconds(solver, strategy, floor_bytes);
+    solver->give_up_seconds = kept > 0.0 ? solver->deadline_seconds - kept : INFINITY;
     if (!solver->infeasible) {
         CKM_I_TRY(options->reorder ? ckm_i_reorder_run(solver, strategy, &ckm_i_strategy_local_search, err)
                                    : ckm_i_presolve_run(solver, strategy, err));
     }
-    solver->deadline_seconds = deadline;
+    solver->give_up_seconds = INFINITY;
     if (comes_back) {
         goto cleanup;
     }

@@ -19,6 +19,7 @@ void ckm_i_solver_init(ckm_i_solver *solver, const ckm_dataflow *df, const ckm_s
         .options = options,
         .start_seconds = ckm_i_clock_seconds(),
         .deadline_seconds = INFINITY,
+        .give_up_seconds = INFINITY,
         .budget_bytes = budget_bytes,
         .best_cost = -1,
         .best_peak_bytes = -1,
@@ -61,7 +62,9 @@ bool ckm_i_solver_should_stop(const ckm_i_solver *solver)
             return true;
         }
     }
-    return ckm_i_clock_seconds() >= solver->deadline_seconds;
+    double end = solver->best_schedule == NULL ? fmin(solver->deadline_seconds, solver->give_up_seconds)
+                                               : solver->deadline_seconds;
+    return ckm_i_clock_seconds() >= end;
 }
 
 double ckm_i_solver_late_until(const ckm_i_solver *solver, double seconds)

@@ -43,6 +43,7 @@ struct ckm_i_solver {
     const ckm_dataflow *df;
     const ckm_solve_options *options;
     double start_seconds, deadline_seconds;  // on ckm_i_clock_seconds; deadline may be INFINITY
+    double give_up_seconds;                  // the deadline as long as nothing is found; INFINITY: none of its own
     int64_t budget_bytes;
     // Best so far, maintained by the functions below.
     ckm_schedule *best_schedule;         // NULL: none fits yet
@@ -54,6 +55,7 @@ struct ckm_i_solver {
     ckm_schedule *least_schedule;
     int64_t least_schedule_peak_bytes;
     bool looked_for_least;
+    bool began_quickly;  // the strategies that take no time have been at work on the budget
     char best_source[64];
     ckm_bound_class best_class;  // the narrowest class that the best schedule belongs to
     double bound_cost;           // the largest of all handed in; NAN: none

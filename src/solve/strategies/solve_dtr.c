@@ -17,8 +17,8 @@
 #include "schedule/schedule_order.h"
 #include "solve/core/solver.h"
 
-// Limits, as shares of what the budget leaves beside what is always there: bisection between these, so often, and then as
-// many above and below the largest that fits, so far apart, since peaks and costs do not quite follow the limit.
+// Limits, as shares of what the budget leaves beside what is always there: bisection between these, so often, and then, if any
+// fits, as many above and below the largest, so far apart, since peaks and costs do not quite follow the limit.
 static const double least_share = 0.5, most_share = 5.0, step_share = 0.02;
 enum { BISECTIONS = 9, NEIGHBOURS = 6 };
 
@@ -493,17 +493,19 @@ static ckm_status run(ckm_i_solver *solver, ckm_error *err)
     double low = least_share;
     double high = most_share;
     int64_t peak = 0;
+    bool fits = false;  // any of them
     for (int i = 0; i < BISECTIONS && !ckm_i_solver_should_stop(solver); i++) {
         // The budget itself first, which is enough where little has to go.
         double share = i == 0 ? 1.0 : low + (high - low) / 2.0;
         CKM_I_TRY(play(&m, share, &peak, err));
+        fits = fits || (peak >= 0 && peak <= solver->budget_bytes);
         if (peak > solver->budget_bytes) {
             high = share;
         } else {
             low = share;
         }
     }
-    for (int i = -NEIGHBOURS; i <= NEIGHBOURS && !ckm_i_solver_should_stop(solver); i++) {
+    for (int i = -NEIGHBOURS; i <= NEIGHBOURS && fits && !ckm_i_solver_should_stop(solver); i++) {
         CKM_I_TRY(play(&m, low * (1.0 + step_share * i), &peak, err));
     }
 cleanup:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is known to fit where nothing fits the budget: it is what somebody has found, and nothing is said where nobody has looked.
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -103,6 +104,25 @@ static int64_t told(const ckm_dataflow *df, const char *strategy, int64_t budget
 
 // The run without rematerialization is no discovery. A strategy that never runs has looked for nothing, one that looks for others
 // when nothing fits has.
+// Time kept for what would fit is the search's as soon as it has a schedule.
+static void kept_time_is_given_back(void **state)
+{
+    (void)state;
+    const ckm_solve_options options = {.budget_bytes = INT64_MAX, .cost_limit = -1, .gap = -1.0};
+    ckm_dataflow *df = layer_graph_unit_chain(12);
+    ckm_i_solver solver;
+    ckm_i_solver_init(&solver, df, &options, options.budget_bytes);
+    assert_false(ckm_i_solver_should_stop(&solver));
+    solver.give_up_seconds = -INFINITY;
+    assert_true(ckm_i_solver_should_stop(&solver));
+    assert_int_equal(ckm_i_solver_offer_plain(&solver, NULL), CKM_OK);
+    assert_false(ckm_i_solver_should_stop(&solver));
+    solver.deadline_seconds = -INFINITY;
+    assert_true(ckm_i_solver_should_stop(&solver));
+    ckm_i_solver_dispose(&solver);
+    ckm_dataflow_free(df);
+}
+
 static void only_what_was_looked_for_is_told(void **state)
 {
     (void)state;
@@ -119,6 +139,7 @@ int main(void)
         cmocka_unit_test(search_on_runs_hands_in_what_is_nearest),
         cmocka_unit_test(search_on_runs_comes_down_to_the_floor),
         cmocka_unit_test(presolve_hands_on_what_is_over_the_budget),
+        cmocka_unit_test(kept_time_is_given_back),
         cmocka_unit_test(only_what_was_looked_for_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
