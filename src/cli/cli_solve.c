@@ -2,10 +2,12 @@
 // Shared parts of the solving commands.
 #include "cli/cli_solve.h"
 
+#include <errno.h>
 #include <math.h>
 #include <signal.h>
 #include <stddef.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cli/cli_values.h"
@@ -32,34 +34,63 @@ int cli_processors(void)
 static volatile sig_atomic_t stop_requested;  // the signal
 static volatile sig_atomic_t stop_trains;     // what is to be stopped is training
 static volatile sig_atomic_t stop_grace_seconds = 10;
+static void (*volatile stop_handler)(int);
 
-// Who was asked to stop and has not done so ends now: whatever it waits for, or computes without looking up.
-static void handle_overdue(int signal_number)
+static void say(const char *note)
 {
-    static const char note[] = "checkmate: could not stop in time; quitting\n";
-    ssize_t written = write(STDERR_FILENO, note, sizeof note - 1);
+    ssize_t written = write(STDERR_FILENO, note, strlen(note));
     (void)written;
-    signal_number = (int)stop_requested;
+}
+
+// The default action ends the program, once the handler returns.
+static void end_by(int signal_number)
+{
     signal(signal_number, SIG_DFL);
     raise(signal_number);
 }
 
-static void handle_stop(int signal_number)
+// Who was asked to stop and has not done so ends now: whatever it waits for, or computes without looking up. An alarm that
+// somebody else has set, before or since the program began, asks to stop like other signals.
+static void handle_alarm(int signal_number)
 {
-    static const char solving[] = "\ncheckmate: ending with the best found so far; once more to quit at once\n";
-    static const char training[] = "\ncheckmate: stopping after this step; once more to quit at once\n";
-    const char *note = stop_trains != 0 ? training : solving;
-    if (stop_requested != 0) {  // SIGINT after SIGTERM, or the other way round
-        signal(signal_number, SIG_DFL);
-        raise(signal_number);
+    if (stop_requested == 0) {
+        stop_handler(signal_number);
         return;
     }
-    stop_requested = signal_number;
-    alarm((unsigned)stop_grace_seconds);
-    if (isatty(STDERR_FILENO)) {
-        ssize_t written = write(STDERR_FILENO, note, strlen(note));
-        (void)written;
+    say("checkmate: could not stop in time; quitting\n");
+    end_by((int)stop_requested);
+}
+
+// One press of a key, or one 'timeout', may send several signals: those within a second of the last that counted are one with
+// it. Then one says what the next will lose. Handlers block each other, so that these are theirs alone.
+static void handle_stop(int signal_number)
+{
+    enum { TOGETHER_NS = 1000000000 };
+    static struct timespec last;
+    static bool warned;
+    int kept_errno = errno;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    bool together = now.tv_sec - last.tv_sec <= 1 &&
+                    (now.tv_sec - last.tv_sec) * TOGETHER_NS + (now.tv_nsec - last.tv_nsec) < TOGETHER_NS;
+    if (stop_requested == 0) {
+        stop_requested = signal_number;
+        last = now;
+        alarm((unsigned)stop_grace_seconds);
+        if (isatty(STDERR_FILENO)) {
+            say(stop_trains != 0 ? "\ncheckmate: stopping after this step\n"
+                                 : "\ncheckmate: ending with the best found so far\n");
+        }
+    } else if (!together && !warned) {
+        warned = true;
+        last = now;
+        say(stop_trains != 0
+                ? "\ncheckmate: still stopping; once more quits at once and loses what is not saved yet\n"
+                : "\ncheckmate: still stopping; once more quits at once and loses the best found so far\n");
+    } else if (!together) {
+        end_by(signal_number);
     }
+    errno = kept_errno;
 }
 
 void cli_stop_grace(double seconds)
@@ -78,29 +109,26 @@ void cli_stop_is_for_training(void)
 
 static void handle_end(int signal_number)
 {
-    static const char note[] = "\ncheckmate: interrupted; nothing was written\n";
-    ssize_t written = write(STDERR_FILENO, note, sizeof note - 1);
-    (void)written;
-    signal(signal_number, SIG_DFL);
-    raise(signal_number);
+    say("\ncheckmate: interrupted; nothing was written\n");
+    end_by(signal_number);
 }
 
 static void install(void (*handler)(int))
 {
-    // One-shot: the second signal finds the default action, which ends the program.
-    struct sigaction action = {.sa_handler = handler, .sa_flags = (int)(SA_RESETHAND | SA_RESTART)};
-    struct sigaction overdue = {.sa_handler = handle_overdue};
+    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
+    struct sigaction overdue = {.sa_handler = handle_alarm};
     sigset_t these;
-    sigemptyset(&action.sa_mask);
-    sigemptyset(&overdue.sa_mask);
-    sigaction(SIGALRM, &overdue, NULL);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-    // Who started the program may have had them blocked.
     sigemptyset(&these);
     sigaddset(&these, SIGALRM);
     sigaddset(&these, SIGINT);
     sigaddset(&these, SIGTERM);
+    action.sa_mask = these;
+    overdue.sa_mask = these;
+    stop_handler = handler;
+    sigaction(SIGALRM, &overdue, NULL);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    // Who started the program may have had them blocked.
     sigprocmask(SIG_UNBLOCK, &these, NULL);
 }
 

@@ -24,8 +24,9 @@ extern const cli_option cli_limit_options[CLI_N_LIMIT_OPTIONS];
 // Processors of this machine, at least 1.
 int cli_processors(void);
 
-// Ctrl-C (and SIGTERM) from now on ask solves to end with their best; the second one ends the program, and so does the
-// first when the program is still there after a grace of ten seconds.
+// Ctrl-C (and SIGTERM) from now on ask solves to end with their best. A second later another one says what would be lost, and
+// a second after that one more ends the program; so does the first when the program is still there after a grace of ten
+// seconds.
 void cli_stop_install(void);
 // Instead: the first signal ends the program, which says that nothing was written. For commands that write at their end only.
 void cli_stop_at_once(void);

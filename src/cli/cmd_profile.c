@@ -119,7 +119,12 @@ static ckm_status measure(const profile_settings *s, const char *model, int64_t 
         status = cli_profile_measure(training, program, s->memory, &how, out, err);
     }
     if (status == CKM_OK) {
-        cli_profile_warn(ckm_profile_get_info(*out));
+        const ckm_profile_info *info = ckm_profile_get_info(*out);
+        if (info->steps < s->steps) {
+            cli_warnf("%lld of %lld steps were measured within --time-limit", (long long)info->steps,
+                      (long long)s->steps);
+        }
+        cli_profile_warn(info);
     }
     ckm_program_free(program);
     ckm_training_free(training);

@@ -343,7 +343,8 @@ const cli_command cli_command_solve = {
                    "that peak memory stays within the budget at the least extra computation. Where there is one, the "
                    "result comes with a proven bound on what any schedule must cost, and the gap to it. An "
                    "independent verifier checks every schedule before it is written.\n\nCtrl-C ends the search with "
-                   "the best schedule so far; a second one quits at once.",
+                   "the best schedule so far. Where that takes longer than a second, another one says what would be "
+                   "lost, and one more quits at once.",
     .exit_statuses = "0  a schedule was found\n"
                      "1  failed: bad input, input or output error, out of memory\n"
                      "2  wrong usage\n"

@@ -18,6 +18,7 @@ case $status in
 *) fail "exit status $status" ;;
 esac
 
+# What came by one press or one 'timeout' is one signal, however many there are.
 # Ctrl-C, once progress says that there is a schedule.
 interrupt() {
     signal=$1
@@ -33,6 +34,7 @@ interrupt() {
     done
     begin=$(date +%s)
     kill -s "$signal" "$solver"
+    [ -z "${2:-}" ] || kill -s "$2" "$solver"
     wait "$solver"
     status=$?
     took=$(($(date +%s) - begin))
@@ -42,8 +44,11 @@ interrupt() {
     out=$(cat out.txt)
     [ "$(member cost)" != null ] || fail "$signal: no cost"
 }
-interrupt INT
+interrupt INT INT
 interrupt TERM
+interrupt TERM INT
+# An alarm that whoever started the program has set.
+interrupt ALRM TERM
 
 # An interrupted sweep keeps the rows it has, and says that it is not complete.
 "$CHECKMATE" sweep graph.json --budgets 40 --strategies local-search --time-limit 300 -o sweep.csv 2> err.txt &
@@ -55,4 +60,10 @@ status=$?
 [ "$status" -eq 1 ] || fail "an interrupted sweep gives status $status"
 grep -q 'interrupted after 1 of 40 rows' err.txt || fail "an interrupted sweep says: $(cat err.txt)"
 [ "$(wc -l < sweep.csv)" -eq 2 ] || fail "an interrupted sweep leaves $(wc -l < sweep.csv) lines"
+
+# A profile of fewer steps than were asked for says so.
+if "$CHECKMATE" help profile > out.txt 2>&1; then
+    expect 0 profile "$data/mlp.onnx" --batch 8 --steps 100000 --time-limit 0.2 -o profile.json
+    err_has 'of 100000 steps were measured within --time-limit'
+fi
 finish

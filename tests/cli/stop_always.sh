@@ -166,7 +166,7 @@ program=$!
 sleep 3
 stopped 90 "train, from its start on"
 
-# A log that nobody reads: an error when it is opened, and when nobody goes on reading the second signal ends it.
+# A log that nobody reads: an error when it is opened, and when nobody goes on reading the third signal ends it.
 train --log out
 ended 60 || fail "train waits for a reader of its log"
 grep -q 'out: cannot open for writing: it is a pipe, and nothing reads it' err.txt || fail "log: $(cat err.txt)"
@@ -188,10 +188,14 @@ for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
     grep -q 'weights\|parameters' err.txt && [ $(($(ticks) - before)) -le 3 ] && break
 done
 kill -s TERM "$program"
-sleep 1
+sleep 1.5
 gone "$program" && fail "the log's pipe was not full"
 kill -s TERM "$program"
-ended 15 || fail "a second SIGTERM did not end it"
+sleep 1.5
+gone "$program" && fail "the second SIGTERM ended it without having said what is lost"
+grep -q 'once more quits at once and loses what is not saved yet' err.txt || fail "the second SIGTERM says: $(cat err.txt)"
+kill -s TERM "$program"
+ended 15 || fail "a third SIGTERM did not end it"
 kill $reader
 wait $reader 2> /dev/null
 finish
