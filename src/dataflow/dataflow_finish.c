@@ -194,8 +194,10 @@ static ckm_status sum_costs(ckm_dataflow *df, ckm_error *err)
 {
     int64_t cost = 0;
     for (int32_t v = 0; v < df->n_ops; v++) {
-        if (!ckm_i_add(cost, df->ops[v].cost, &cost)) {
-            return ckm_i_error(err, CKM_ERR_OVERFLOW, "ops[%d] (%s): the sum of all costs exceeds 63 bits", v,
+        // The largest number stands for costs that no number holds.
+        if (!ckm_i_add(cost, df->ops[v].cost, &cost) || cost == INT64_MAX) {
+            return ckm_i_error(err, CKM_ERR_OVERFLOW,
+                               "ops[%d] (%s): the sum of all costs exceeds 63 bits; give costs in a larger unit", v,
                                df->ops[v].name);
         }
     }

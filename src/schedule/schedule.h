@@ -19,4 +19,8 @@ struct ckm_schedule {
     int32_t (*pairs)[2];
 };
 
+// ckm_schedule_simulate for candidates, which may be dearer than 63 bits hold: their cost is INT64_MAX, and nobody takes them.
+ckm_status ckm_i_schedule_try(const ckm_dataflow *df, const ckm_schedule *s, int64_t *timeline_bytes,
+                              ckm_simulation *out, ckm_error *err) CKM_NODISCARD;
+
 #endif

@@ -11,6 +11,7 @@
 #include "schedule/schedule.h"
 
 typedef struct simulation {
+    bool takes_any_cost;  // INT64_MAX stands for what is more than 63 bits hold
     const ckm_dataflow *df;
     const ckm_schedule *s;
     int64_t step;    // the one being run
@@ -158,7 +159,10 @@ static ckm_status run_compute(simulation *sim, const ckm_step *step, int64_t *du
         }
     }
     fits = fits && ckm_i_add(sim->in_use, op->workspace_bytes, during);
-    fits = fits && ckm_i_add(sim->cost, op->cost, &sim->cost);
+    if (!ckm_i_add(sim->cost, op->cost, &sim->cost)) {
+        sim->cost = INT64_MAX;
+        fits = fits && sim->takes_any_cost;
+    }
     if (!fits) {
         return ckm_i_error(sim->err, CKM_ERR_OVERFLOW, STEP_FORMAT "cost or bytes exceed 63 bits", STEP_ARGS(sim, v));
     }
@@ -241,14 +245,11 @@ static ckm_status start(simulation *sim)
     return CKM_OK;
 }
 
-ckm_status ckm_schedule_simulate(const ckm_dataflow *df, const ckm_schedule *s, int64_t *timeline_bytes,
-                                 ckm_simulation *out, ckm_error *err)
+static ckm_status simulate(const ckm_dataflow *df, const ckm_schedule *s, bool takes_any_cost, int64_t *timeline_bytes,
+                           ckm_simulation *out, ckm_error *err)
 {
-    CKM_I_NEED(df, err);
-    CKM_I_NEED(s, err);
-    CKM_I_NEED(out, err);
     ckm_status status = CKM_OK;
-    simulation sim = {.df = df, .s = s, .err = err};
+    simulation sim = {.df = df, .s = s, .takes_any_cost = takes_any_cost, .err = err};
     int64_t *timeline = NULL;  // the caller's is filled only when the schedule is legal
     CKM_I_CHECK(ckm_i_dataflow_check_finished(df, err));
     if (timeline_bytes != NULL) {
@@ -286,4 +287,19 @@ cleanup:
     free(sim.paired_at);
     free(sim.taken_at);
     return status;
+}
+
+ckm_status ckm_schedule_simulate(const ckm_dataflow *df, const ckm_schedule *s, int64_t *timeline_bytes,
+                                 ckm_simulation *out, ckm_error *err)
+{
+    CKM_I_NEED(df, err);
+    CKM_I_NEED(s, err);
+    CKM_I_NEED(out, err);
+    return simulate(df, s, false, timeline_bytes, out, err);
+}
+
+ckm_status ckm_i_schedule_try(const ckm_dataflow *df, const ckm_schedule *s, int64_t *timeline_bytes,
+                              ckm_simulation *out, ckm_error *err)
+{
+    return simulate(df, s, true, timeline_bytes, out, err);
 }

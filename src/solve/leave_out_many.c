@@ -293,7 +293,7 @@ static ckm_status read_schedule(runs *q, const ckm_schedule *s, ckm_error *err)
     ckm_simulation figures;
     int64_t r = 0;
     int64_t input = 0;
-    CKM_I_CHECK(ckm_schedule_simulate(q->df, s, q->in_use, &figures, err));
+    CKM_I_CHECK(ckm_i_schedule_try(q->df, s, q->in_use, &figures, err));
     memset(q->memory.most, 0, 2 * (size_t)q->memory.size * sizeof *q->memory.most);
     memset(q->memory.added, 0, 2 * (size_t)q->memory.size * sizeof *q->memory.added);
     for (int64_t i = 0; i < s->n_steps; i++) {
@@ -408,7 +408,7 @@ ckm_status ckm_i_leave_out_many(const ckm_dataflow *df, const ckm_i_leave_out_op
             left += q.in[r];
         }
         CKM_I_TRY(ckm_i_schedule_from_order(df, packed, left, &made, err));
-        CKM_I_TRY(ckm_schedule_simulate(df, made, NULL, &figures, err));
+        CKM_I_TRY(ckm_i_schedule_try(df, made, NULL, &figures, err));
         if (figures.peak_bytes > options->budget_bytes) {
             // What the profile does not see of overwriting: once more, further from the limit.
             spare += figures.peak_bytes - options->budget_bytes;

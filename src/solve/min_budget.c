@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/options.h"
 #include "solve/least_peak.h"
+#include "schedule/schedule.h"
 #include "solve/solve_above.h"
 
 // The first round may spend 1/FIRST_SHARE of the time on the lower bound, EASIER times that on each budget above it, where
@@ -63,7 +64,7 @@ static ckm_status take(search *s, ckm_schedule *schedule, ckm_error *err)
 {
     ckm_simulation facts;
     ckm_status status = CKM_OK;
-    CKM_I_TRY(ckm_schedule_simulate(s->df, schedule, NULL, &facts, err));
+    CKM_I_TRY(ckm_i_schedule_try(s->df, schedule, NULL, &facts, err));
     ckm_schedule_free(s->schedule);
     s->schedule = schedule;
     schedule = NULL;

@@ -16,6 +16,7 @@
 #include "schedule/schedule_order.h"
 #include "solve/core/solver.h"
 #include "solve/floor/memory_floor.h"
+#include "schedule/schedule.h"
 #include "solve/solve_above.h"
 
 // Shares of the time left for each round. Schedules of smaller budgets fit larger ones, and larger ones' only need repair, so
@@ -247,7 +248,7 @@ static ckm_status fill_unsolved(frontier *f, ckm_error *err)
     ckm_simulation facts;
     ckm_status status = CKM_OK;
     CKM_I_TRY(ckm_schedule_baseline(f->df, &plain, err));
-    CKM_I_TRY(ckm_schedule_simulate(f->df, plain, NULL, &facts, err));
+    CKM_I_TRY(ckm_i_schedule_try(f->df, plain, NULL, &facts, err));
     for (int32_t i = 0; i < f->n; i++) {
         bool refuted = f->budgets[f->order[i]] < f->floor_bytes;
         if (is_solved(f, i)) {

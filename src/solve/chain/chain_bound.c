@@ -150,7 +150,7 @@ static int64_t total_of(const bounder *t, int64_t sum, double whole)
         return INT64_MAX;
     }
     whole -= t->reach[t->n];
-    if (!ckm_i_mul((int64_t)whole, t->cost_unit, &more) || !ckm_i_add(sum, more, &more)) {
+    if (!ckm_i_mul((int64_t)whole, t->cost_unit, &more) || !ckm_i_add(sum, more, &more) || more == INT64_MAX) {
         return INT64_MAX - 1;
     }
     return more;

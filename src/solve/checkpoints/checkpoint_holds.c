@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/compare.h"
 #include "base/error.h"
+#include "schedule/schedule.h"
 #include "schedule/schedule_order.h"
 
 // Spans an operator at most on average, and computations, of which so many are never too many: close to the least memory a chain
@@ -306,7 +307,7 @@ static ckm_status offer_list(ckm_i_solver *solver, ckm_i_holds *holds, const cha
     ckm_status status = CKM_OK;
     CKM_I_TRY(ckm_i_holds_schedule(holds, should_stop, solver, &schedule, err));
     if (schedule != NULL) {
-        CKM_I_TRY(ckm_schedule_simulate(solver->df, schedule, NULL, &facts, err));
+        CKM_I_TRY(ckm_i_schedule_try(solver->df, schedule, NULL, &facts, err));
         CKM_I_TRY(ckm_i_solver_offer_schedule(solver, schedule, source, err));
     }
     if (peak_bytes != NULL) {

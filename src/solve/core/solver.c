@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "schedule/schedule.h"
 #include "schedule/schedule_order.h"
 
 void ckm_i_solver_init(ckm_i_solver *solver, const ckm_dataflow *df, const ckm_solve_options *options,
@@ -243,7 +244,10 @@ ckm_status ckm_i_solver_offer_schedule(ckm_i_solver *solver, const ckm_schedule 
     ckm_simulation result;
     ckm_schedule *copy = NULL;
     ckm_status status = CKM_OK;
-    CKM_I_TRY(ckm_schedule_simulate(solver->df, schedule, NULL, &result, err));
+    CKM_I_TRY(ckm_i_schedule_try(solver->df, schedule, NULL, &result, err));
+    if (result.cost == INT64_MAX) {
+        goto cleanup;  // no number holds its cost
+    }
     ckm_i_solver_note_peak(solver, result.peak_bytes);
     if (solver->best_schedule == NULL && result.peak_bytes > solver->budget_bytes) {
         CKM_I_TRY(keep_least(solver, schedule, result.peak_bytes, err));
@@ -264,7 +268,10 @@ cleanup:
 ckm_status ckm_i_solver_note_least(ckm_i_solver *solver, const ckm_schedule *schedule, ckm_error *err)
 {
     ckm_simulation facts;
-    CKM_I_CHECK(ckm_schedule_simulate(solver->df, schedule, NULL, &facts, err));
+    CKM_I_CHECK(ckm_i_schedule_try(solver->df, schedule, NULL, &facts, err));
+    if (facts.cost == INT64_MAX) {
+        return CKM_OK;  // no number holds its cost
+    }
     CKM_I_CHECK(keep_least(solver, schedule, facts.peak_bytes, err));
     ckm_i_solver_note_peak(solver, facts.peak_bytes);
     return CKM_OK;

@@ -2,6 +2,7 @@
 // A strategy on the reduced problem: what it finds is handed on at once, as schedules and bounds of the original.
 #include "base/error.h"
 #include "schedule/schedule_order.h"
+#include "schedule/schedule.h"
 #include "solve/presolve/presolve.h"
 
 static ckm_i_presolve_level level_for(const ckm_i_strategy *strategy, const ckm_dataflow *df)
@@ -41,7 +42,7 @@ static ckm_status hand_schedule(handover *h, ckm_error *err)
     ckm_simulation facts;
     ckm_status status = CKM_OK;
     CKM_I_TRY(ckm_i_presolve_map_back(h->p, h->inner.best_schedule, &mapped, err));
-    CKM_I_TRY(ckm_schedule_simulate(outer->df, mapped, NULL, &facts, err));
+    CKM_I_TRY(ckm_i_schedule_try(outer->df, mapped, NULL, &facts, err));
     if (facts.cost > h->inner.best_cost || facts.peak_bytes > outer->budget_bytes) {
         status = ckm_i_error(err, CKM_ERR_INTERNAL,
                              "presolve: a schedule costs %lld and peaks at %lld; promised %lld, %lld",

@@ -185,7 +185,8 @@ static void trim_stage(ckm_i_search *s, const endings *ends, int32_t t)
 }
 
 // Takes over spans and makes the state closed and trimmed, from the last stage to the first.
-ckm_status ckm_i_search_take(ckm_i_search *s, const ckm_i_spans *from, ckm_error *err)
+// *fits: whether 63 bits hold what it costs.
+static ckm_status settle(ckm_i_search *s, const ckm_i_spans *from, bool *fits, ckm_error *err)
 {
     const ckm_dataflow *df = s->df;
     ckm_status status = CKM_OK;
@@ -215,9 +216,8 @@ ckm_status ckm_i_search_take(ckm_i_search *s, const ckm_i_spans *from, ckm_error
     s->excess = ckm_i_profile_excess(&s->peaks);
     if (s->failed) {
         status = ckm_i_error_memory(err);
-    } else if (!ok) {
-        status = ckm_i_error(err, CKM_ERR_OVERFLOW, "the cost of recomputation exceeds 63 bits");
     }
+    *fits = ok;
 cleanup:
     free(ends.first);
     free(ends.next);
@@ -255,15 +255,24 @@ static bool all_spans(const ckm_dataflow *df, ckm_i_spans *spans)
 
 ckm_status ckm_i_search_hold_all(ckm_i_search *s, ckm_error *err)
 {
+    bool fits = true;
     ckm_i_spans *spans = ckm_i_calloc((size_t)s->df->n_tensors, sizeof *spans);
     ckm_status status = CKM_OK;
     if (spans == NULL || !all_spans(s->df, spans)) {
         status = ckm_i_error_memory(err);
     } else {
-        status = ckm_i_search_take(s, spans, err);
+        status = settle(s, spans, &fits, err);
     }
     ckm_i_spans_free(spans, s->df->n_tensors);
-    return status;
+    return status == CKM_OK && !fits ? ckm_i_error(err, CKM_ERR_OVERFLOW, "the cost of recomputation exceeds 63 bits")
+                                     : status;
+}
+
+ckm_status ckm_i_search_take(ckm_i_search *s, const ckm_i_spans *from, ckm_error *err)
+{
+    bool fits = true;
+    CKM_I_CHECK(settle(s, from, &fits, err));
+    return fits ? CKM_OK : ckm_i_search_hold_all(s, err);
 }
 
 ckm_status ckm_i_search_restore(ckm_i_search *s, ckm_error *err)

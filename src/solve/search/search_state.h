@@ -87,7 +87,7 @@ typedef struct ckm_i_search {
 ckm_status ckm_i_search_create(const ckm_dataflow *df, int64_t budget_bytes, ckm_i_search **out,
                                ckm_error *err) CKM_NODISCARD;
 void ckm_i_search_free(ckm_i_search *s);
-// Replaces the state: by what some spans hold, closed and trimmed; by holding everything; by what a schedule holds,
+// Replaces the state: by what some spans hold, closed and trimmed, or all where that costs more than 63 bits hold; by holding everything; by what a schedule holds,
 // which must compute operators for the first time in the graph's order; by the kept state.
 ckm_status ckm_i_search_take(ckm_i_search *s, const ckm_i_spans *from, ckm_error *err) CKM_NODISCARD;
 ckm_status ckm_i_search_hold_all(ckm_i_search *s, ckm_error *err) CKM_NODISCARD;

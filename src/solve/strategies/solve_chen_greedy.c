@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "schedule/schedule.h"
 #include "solve/checkpoints/checkpoints.h"
 
 typedef struct sweep {
@@ -48,7 +49,7 @@ static ckm_status measure(sweep *s, const ckm_i_positions *checkpoints, int64_t 
         CKM_I_TRY(ckm_i_holds_schedule(&holds, should_stop, s->solver, &schedule, err));
     }
     if (schedule != NULL) {
-        CKM_I_TRY(ckm_schedule_simulate(s->solver->df, schedule, NULL, &facts, err));
+        CKM_I_TRY(ckm_i_schedule_try(s->solver->df, schedule, NULL, &facts, err));
     }
     *peak_bytes = facts.peak_bytes;
 cleanup:

@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "schedule/schedule_order.h"
+#include "schedule/schedule.h"
 #include "solve/core/solver.h"
 
 // Limits, as shares of what the budget leaves beside what is always there: bisection between these, so often, and then, if any
@@ -476,7 +477,7 @@ static ckm_status play(machine *m, double share, int64_t *peak_bytes, ckm_error 
     }
     if (ends) {
         CKM_I_TRY(ckm_i_schedule_from_order(m->df, m->order, m->n_order, &schedule, err));
-        CKM_I_TRY(ckm_schedule_simulate(m->df, schedule, NULL, &facts, err));
+        CKM_I_TRY(ckm_i_schedule_try(m->df, schedule, NULL, &facts, err));
         CKM_I_TRY(ckm_i_solver_offer_schedule(m->solver, schedule, "dtr", err));
     }
     *peak_bytes = facts.peak_bytes;
