@@ -3,9 +3,52 @@
 #include "cli/cli_planned.h"
 
 #include <dirent.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+
+bool cli_planned_consistent(const ckm_schedule_info *info, char *why, size_t size)
+{
+    static const double optimal_gap = 1.001e-4;  // within which "optimal" is said, and what rounding adds
+    double cost = (double)info->cost;
+    bool bounded = !isnan(info->bound_cost) && info->cost >= 0;
+    if (info->budget_bytes >= 0 && info->peak_bytes > info->budget_bytes) {
+        snprintf(why, size, "the file states a peak of %lld bytes, and a budget of %lld bytes that it exceeds",
+                 (long long)info->peak_bytes, (long long)info->budget_bytes);
+    } else if (bounded && info->bound_cost > cost) {
+        snprintf(why, size, "the file states a cost of %lld, and a bound of %.17g that no schedule can cost less than",
+                 (long long)info->cost, info->bound_cost);
+    } else if (bounded && info->optimal && cost > info->bound_cost + optimal_gap * info->bound_cost) {
+        snprintf(why, size, "the file says \"optimal\", but its cost of %lld is above its bound of %.17g",
+                 (long long)info->cost, info->bound_cost);
+    } else if (info->cost >= 0 && info->baseline_cost > info->cost) {
+        snprintf(why, size, "the file states a cost of %lld, less than the %lld of every operator once (baseline_cost)",
+                 (long long)info->cost, (long long)info->baseline_cost);
+    } else {
+        return true;
+    }
+    return false;
+}
+
+bool cli_planned_true(const ckm_schedule_info *info, const ckm_dataflow *df, const ckm_verdict *verdict, char *why,
+                      size_t size)
+{
+    int64_t baseline = ckm_dataflow_total_cost(df);
+    if (info->cost >= 0 && info->cost != verdict->cost) {
+        snprintf(why, size, "the file states a cost of %lld, but its steps cost %lld", (long long)info->cost,
+                 (long long)verdict->cost);
+    } else if (info->peak_bytes >= 0 && info->peak_bytes != verdict->peak_bytes) {
+        snprintf(why, size, "the file states a peak of %lld bytes, but its steps reach %lld",
+                 (long long)info->peak_bytes, (long long)verdict->peak_bytes);
+    } else if (info->baseline_cost >= 0 && info->baseline_cost != baseline) {
+        snprintf(why, size, "the file states a baseline_cost of %lld, but this graph's is %lld",
+                 (long long)info->baseline_cost, (long long)baseline);
+    } else {
+        return cli_planned_consistent(info, why, size);
+    }
+    return false;
+}
 
 // Whether the verifier accepts the schedule on this graph, at the cost and peak that the schedule states.
 static bool fits(const ckm_dataflow *df, const ckm_schedule *s, ckm_verdict *verdict, ckm_error *err)
@@ -14,15 +57,11 @@ static bool fits(const ckm_dataflow *df, const ckm_schedule *s, ckm_verdict *ver
     if (ckm_schedule_verify(df, s, -1, verdict, err) != CKM_OK) {
         return false;
     }
-    if (verdict->ok && ((info->cost >= 0 && info->cost != verdict->cost) ||
-                        (info->peak_bytes >= 0 && info->peak_bytes != verdict->peak_bytes))) {
+    char what[300];
+    if (verdict->ok && !cli_planned_true(info, df, verdict, what, sizeof what)) {
         verdict->ok = false;
-        snprintf(
-            verdict->why, sizeof verdict->why,
-            "the schedule states a cost of %lld and a peak of %lld bytes, but on this graph it has %lld and %lld; give "
-            "the same --batch, --input-shape and other options as for solve",
-            (long long)info->cost, (long long)info->peak_bytes, (long long)verdict->cost,
-            (long long)verdict->peak_bytes);
+        snprintf(verdict->why, sizeof verdict->why,
+                 "%.300s; give the same --batch, --input-shape and other options as for solve", what);
     }
     return verdict->ok;
 }
@@ -144,6 +183,10 @@ int cli_planned_load(const cli_command *command, const cli_model_settings *setti
     }
     if (ckm_schedule_read(out->schedule_name, &out->schedule, &err) != CKM_OK) {
         return cli_fail(&err);
+    }
+    char why[300];
+    if (!cli_planned_consistent(ckm_schedule_get_info(out->schedule), why, sizeof why)) {
+        return cli_failf("%s: contradicts itself: %s", out->schedule_name, why);
     }
     int outcome = n_arguments == 2 ? load_graph(command, settings, arguments[0], out) : find_graph(out);
     if (outcome < 0 && ckm_emit_facts_create(out->model.df, out->schedule, &out->facts, &err) != CKM_OK) {

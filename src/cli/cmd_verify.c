@@ -5,6 +5,7 @@
 
 #include "cli/cli.h"
 #include "cli/cli_model.h"
+#include "cli/cli_planned.h"
 #include "cli/cli_values.h"
 
 typedef struct verify_settings {
@@ -22,23 +23,6 @@ static const cli_option options[] = {
      NULL, 0, 0, NULL},
 };
 
-// What the file says of itself has to be true as well: others read the figures and not the steps.
-static void check_claims(const ckm_schedule_info *info, ckm_verdict *verdict)
-{
-    if (!verdict->ok) {
-        return;
-    }
-    if (info->cost >= 0 && info->cost != verdict->cost) {
-        verdict->ok = false;
-        snprintf(verdict->why, sizeof verdict->why, "the file states a cost of %lld, but its steps cost %lld",
-                 (long long)info->cost, (long long)verdict->cost);
-    } else if (info->peak_bytes >= 0 && info->peak_bytes != verdict->peak_bytes) {
-        verdict->ok = false;
-        snprintf(verdict->why, sizeof verdict->why, "the file states a peak of %lld bytes, but its steps reach %lld",
-                 (long long)info->peak_bytes, (long long)verdict->peak_bytes);
-    }
-}
-
 static ckm_status judge(const verify_settings *s, const ckm_dataflow *df, const ckm_schedule *schedule,
                         int64_t *budget_bytes, ckm_verdict *verdict, ckm_error *err)
 {
@@ -55,8 +39,9 @@ static ckm_status judge(const verify_settings *s, const ckm_dataflow *df, const 
     if (status == CKM_OK) {
         status = ckm_schedule_verify(df, schedule, *budget_bytes, verdict, err);
     }
-    if (status == CKM_OK) {
-        check_claims(info, verdict);
+    // What the file says of itself has to be true as well: others read the figures and not the steps.
+    if (status == CKM_OK && verdict->ok) {
+        verdict->ok = cli_planned_true(info, df, verdict, verdict->why, sizeof verdict->why);
     }
     return status;
 }
@@ -137,7 +122,9 @@ const cli_command cli_command_verify = {
     .description =
         "Replays the schedule step by step and checks that every operand is live when it is read, every operator "
         "runs, those that must not be recomputed run once, results are live at the end, and the peak stays within "
-        "the budget. Cost and peak are counted again and must be what the file states. The verifier shares no code "
+        "the budget. Cost, peak and baseline are counted again and must be what the file states, and its bound and "
+        "budget "
+        "must not contradict them. The verifier shares no code "
         "with the solvers.",
     .exit_statuses = "0  the schedule is legal, within the budget, and as the file describes it\n"
                      "1  it is not, or a file cannot be read\n"

@@ -46,9 +46,9 @@ static ckm_status get_number(const json_t *root, const ckm_i_json_place *top, co
     if (is_absent(value)) {
         return CKM_OK;
     }
-    if (!json_is_number(value)) {
+    if (!json_is_number(value) || json_number_value(value) < 0) {
         ckm_i_json_place here = ckm_i_json_member(top, key);
-        return ckm_i_json_error(err, &here, "must be a number or null");
+        return ckm_i_json_error(err, &here, "must be a number of at least 0, or null");
     }
     *out = json_number_value(value);
     return CKM_OK;

@@ -101,7 +101,7 @@ static void bad_files_give_one_clear_error(void **state)
         {HEAD "'steps': [], 'budget_bytes': -1}", "budget_bytes: -1 is out of range"},
         {HEAD "'steps': [], 'cost': 1.5}", "cost: must be an integer"},
         {HEAD "'steps': [], 'peak_bytes': '9'}", "peak_bytes: must be an integer"},
-        {HEAD "'steps': [], 'bound_cost': '9'}", "bound_cost: must be a number or null"},
+        {HEAD "'steps': [], 'bound_cost': '9'}", "bound_cost: must be a number of at least 0, or null"},
         {HEAD "'steps': [], 'bound_covers': 'all'}", "bound_covers: \"all\" is not one of"},
         {HEAD "'steps': [], 'bound_covers': 4}", "bound_covers: must be a string"},
         {HEAD "'steps': [], 'status': 'infeasible'}", "status: \"infeasible\" is not one of"},
