@@ -61,7 +61,7 @@ table == "speed" && $1 != "instance" {
     printf "| %s | %s | %s | %s | %.1f ms | %.1f ms | %.2f | %s |\n", $1, $2, $3, $4, $5, $6, $6 / $5, $7
 }
 table == "instances" && $1 == "instance" {
-    if (!head++) print "| instance | costs beside it | sum of the instance | sum of the model | |\n|---|---|---|---|---|"
+    if (!head++) print "| instance | compared with | sum of the instance | sum of the model | |\n|---|---|---|---|---|"
     printf "| %s, batch %s | %s | %s ms | %s | %s |\n", $2, $3, $4, $5, $6 == "" ? "–" : $6 " ms", $7
 }
 

@@ -148,7 +148,7 @@ static int find_graph(cli_planned *p)
     }
     free(names);
     if (p->model.df == NULL) {
-        return cli_failf("%s: no graph file beside it fits this schedule; give the graph, or MODEL, before it",
+        return cli_failf("%s: no graph file in its folder fits this schedule; give the graph, or MODEL, before it",
                          p->schedule_name);
     }
     return -1;

@@ -361,7 +361,7 @@ const cli_command cli_command_explain = {
         "Shows what is kept from the forward to the backward pass, what is recomputed, for what, and why it could "
         "not be kept, where the peak is, and what is in memory then. 'checkmate report' shows the same as a "
         "page.\n\nMODEL is what the schedule was made for: a graph file, or a network with the same options. Without "
-        "MODEL, the graph is the first .json file beside the schedule, in order of names, that the schedule "
+        "MODEL, the graph is the first .json file in the schedule's folder, in order of names, that the schedule "
         "fits.\n\n\"held, X would exceed the budget by B\" means: if this result had stayed in memory instead of "
         "being computed again, with all else the same, operator X would need B more than the budget.",
     .examples = "checkmate solve graph.json --budget 50% -o schedule.json\n"

@@ -20,7 +20,7 @@ static const cli_option options[] = {
      NULL, 0, 0, NULL},
     {"figure", 'f', CLI_TEXT, offsetof(report_settings, figure), "NAME",
      "Draw one figure instead of the page. memory: bytes in use over the step, by kind, and what is live at the "
-     "peak, beside the run without rematerialization. arena: addresses over time. matrices: the paper's R and S. "
+     "peak, against the run without rematerialization. arena: addresses over time. matrices: the paper's R and S. "
      "graph: the training graph, marking what is kept and what is computed again.",
      NULL, 0, 0, NULL},
 };
@@ -84,7 +84,7 @@ const cli_command cli_command_report = {
         "live at every moment, where it lies in memory, what is computed again and why, the graph, and how to use "
         "the schedule. With --figure, draws one figure instead, with gnuplot or graphviz.\n\nMODEL is what the "
         "schedule was made for: a graph file, or a network with the same options. Without MODEL, the graph is the "
-        "first .json file beside the schedule, in order of names, that the schedule fits. The schedule is checked "
+        "first .json file in the schedule's folder, in order of names, that the schedule fits. The schedule is checked "
         "before it is shown.",
     .examples = "checkmate graph ResNet50 --batch 64 -o graph.json\n"
                 "checkmate solve graph.json --budget 50% -o schedule.json\n"

@@ -48,7 +48,8 @@ static const char files[] =
     "files "
     "are replaced as a whole or left alone; their permissions stay, and symbolic links are written through. What a "
     "killed "
-    "process left beside a file (.NAME.ckm-tmp0) is removed by the next process that writes that file. Pipes are read "
+    "process left in a file's folder (.NAME.ckm-tmp0) is removed by the next process that writes that file. Pipes are "
+    "read "
     "while something writes to them; devices and folders are not read.";
 
 static void write_character(FILE *to, char c)

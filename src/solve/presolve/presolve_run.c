@@ -114,7 +114,7 @@ static void tell(const ckm_i_solver *solver, const ckm_i_presolve *p)
 {
     ckm_i_solver_log(solver, CKM_LOG_INFO,
                      "presolve: %d operators of %d (%d views, %d merged), %d tensors of %d (%d too small to matter, %d "
-                     "read by nobody), sizes in units of %lld bytes",
+                     "not read), sizes in units of %lld bytes",
                      p->reduced->n_ops, p->original->n_ops, p->n_views, p->n_merged, p->reduced->n_tensors,
                      p->original->n_tensors, p->n_small, p->n_dead, (long long)p->unit_bytes);
 }
