@@ -128,6 +128,10 @@ void cli_warnf(const char *format, ...) CKM_PRINTF(1, 2);  // "warning: ..."
 int cli_usage_error(const cli_command *command, const char *format, ...) CKM_PRINTF(2, 3);
 // Fills *err as the library does, for the program's own errors.
 ckm_status cli_error(ckm_error *err, ckm_status code, const char *file, const char *format, ...) CKM_PRINTF(4, 5);
+// Text that a file or the command line brings, as a terminal may be shown it: without control characters, line breaks and
+// marks that turn the direction, '?' in their place. Valid until the eighth call after it. Every such text is printed through it;
+// the functions above do it themselves.
+const char *cli_text(const char *text);
 // Says so when a program computes with fewer threads than it was to (cli_threads.c).
 void cli_note_threads(const ckm_program *program, int wanted);
 // "; did you mean '<prefix>x'?" for the name nearest to `word`, or "" when none is near. Returns buf.

@@ -21,6 +21,75 @@ const char *cli_style(FILE *stream, cli_style_name style)
     return codes[style];
 }
 
+// What a terminal acts on rather than shows: control characters of one byte and of two (U+0080 to U+009F), marks that turn the
+// direction of text, separators of lines and paragraphs. Bytes of the character at `c`, and whether it is one of these or none
+// at all.
+static int look_at(const unsigned char *c, bool *shown)
+{
+    static const unsigned char least[] = {0, 0, 0x80, 0xa0, 0x90};
+    int n = c[0] < 0x80 ? 1 : c[0] >= 0xc2 && c[0] < 0xe0 ? 2 : c[0] >= 0xe0 && c[0] < 0xf0 ? 3 : c[0] < 0xf5 ? 4 : 0;
+    *shown = false;
+    if (n < 2) {
+        *shown = n == 1 && c[0] >= 0x20 && c[0] != 0x7f;
+        return 1;
+    }
+    if (c[0] < 0xc2) {
+        return 1;
+    }
+    for (int i = 1; i < n; i++) {
+        if ((c[i] & 0xc0) != 0x80) {
+            return 1;
+        }
+    }
+    if (((c[0] == 0xe0 || c[0] == 0xf0) && c[1] < least[n]) || (c[0] == 0xed && c[1] > 0x9f) ||
+        (c[0] == 0xf4 && c[1] > 0x8f)) {
+        return 1;
+    }
+    bool control = c[0] == 0xc2 && c[1] < 0xa0;
+    bool mark = c[0] == 0xe2 && ((c[1] == 0x80 && (c[2] == 0x8e || c[2] == 0x8f || (c[2] >= 0xa8 && c[2] <= 0xae))) ||
+                                 (c[1] == 0x81 && c[2] >= 0xa6 && c[2] <= 0xa9));
+    *shown = !control && !mark;
+    return n;
+}
+
+static void clean(const char *text, char *out, size_t room)
+{
+    size_t used = 0;
+    while (*text != '\0' && used + 5 < room) {
+        bool shown;
+        int n = look_at((const unsigned char *)text, &shown);
+        if (shown) {
+            memcpy(out + used, text, (size_t)n);
+            used += (size_t)n;
+        } else {
+            used += (size_t)snprintf(out + used, room - used, "?");
+        }
+        text += n;
+    }
+    out[used] = '\0';
+}
+
+const char *cli_text(const char *text)
+{
+    enum { TEXTS = 8, ROOM = 2048 };
+    static char texts[TEXTS][ROOM];
+    static int next;
+    char *out = texts[next];
+    next = (next + 1) % TEXTS;
+    clean(text, out, ROOM);
+    return out;
+}
+
+static void print_clean(const char *format, va_list args) CKM_PRINTF(1, 0);
+static void print_clean(const char *format, va_list args)
+{
+    char text[4096];
+    char shown[4096];
+    vsnprintf(text, sizeof text, format, args);
+    clean(text, shown, sizeof shown);
+    fputs(shown, stderr);
+}
+
 static void print_prefix(const char *command)
 {
     fprintf(stderr, "%scheckmate%s%s:%s ", cli_style(stderr, CLI_BAD), command != NULL ? " " : "",
@@ -31,14 +100,14 @@ int cli_fail(const ckm_error *err)
 {
     print_prefix(NULL);
     if (err->file[0] != '\0') {
-        fprintf(stderr, "%s: ", err->file);
+        fprintf(stderr, "%s: ", cli_text(err->file));
     }
     if (err->line > 0) {
         fprintf(stderr, "line %lld: ", (long long)err->line);
     } else if (err->byte >= 0) {
         fprintf(stderr, "byte %lld: ", (long long)err->byte);
     }
-    fprintf(stderr, "%s\n", err->message[0] != '\0' ? err->message : ckm_status_name(err->code));
+    fprintf(stderr, "%s\n", cli_text(err->message[0] != '\0' ? err->message : ckm_status_name(err->code)));
     return CLI_FAILED;
 }
 
@@ -47,7 +116,7 @@ int cli_failf(const char *format, ...)
     va_list args;
     print_prefix(NULL);
     va_start(args, format);
-    vfprintf(stderr, format, args);
+    print_clean(format, args);
     va_end(args);
     fputc('\n', stderr);
     return CLI_FAILED;
@@ -58,7 +127,7 @@ void cli_warnf(const char *format, ...)
     va_list args;
     fprintf(stderr, "%swarning:%s ", cli_style(stderr, CLI_WARN), cli_style(stderr, CLI_PLAIN));
     va_start(args, format);
-    vfprintf(stderr, format, args);
+    print_clean(format, args);
     va_end(args);
     fputc('\n', stderr);
 }
@@ -68,7 +137,7 @@ int cli_usage_error(const cli_command *command, const char *format, ...)
     va_list args;
     print_prefix(command != NULL ? command->name : NULL);
     va_start(args, format);
-    vfprintf(stderr, format, args);
+    print_clean(format, args);
     va_end(args);
     fprintf(stderr, " (see 'checkmate help%s%s')\n", command != NULL ? " " : "", command != NULL ? command->name : "");
     return CLI_USAGE;

@@ -200,7 +200,8 @@ void cli_log_line(ckm_log_level level, const char *line, void *user)
         snprintf(p->last_warning, sizeof p->last_warning, "%s", line);
     }
     if (level <= (p->verbose ? CKM_LOG_INFO : CKM_LOG_WARN)) {
-        fprintf(stderr, "%s%s: %s%s\n", cli_style(stderr, CLI_DIM), names[level], line, cli_style(stderr, CLI_PLAIN));
+        fprintf(stderr, "%s%s: %s%s\n", cli_style(stderr, CLI_DIM), names[level], cli_text(line),
+                cli_style(stderr, CLI_PLAIN));
     }
 }
 

@@ -73,9 +73,9 @@ static void note(ckm_log_level level, const char *line, void *user)
 {
     const cli_progress *progress = user;
     if (level <= CKM_LOG_WARN) {
-        fprintf(stderr, "%snote:%s %s\n", cli_style(stderr, CLI_WARN), cli_style(stderr, CLI_PLAIN), line);
+        fprintf(stderr, "%snote:%s %s\n", cli_style(stderr, CLI_WARN), cli_style(stderr, CLI_PLAIN), cli_text(line));
     } else if (progress->verbose) {
-        fprintf(stderr, "%s\n", line);
+        fprintf(stderr, "%s\n", cli_text(line));
     }
 }
 

@@ -114,9 +114,9 @@ void cli_train_report_plan(const train_report *report)
     char text[64];
     char other[64];
     fprintf(stderr, "network   %s, batch %lld, %d operators a step on %s with %d thread%s; parameters %s\n",
-            ckm_graph_name(t->graph), (long long)info.place.batch,
+            cli_text(ckm_graph_name(t->graph)), (long long)info.place.batch,
             (int)ckm_dataflow_op_count(ckm_trainer_dataflow(t->trainer)), ckm_program_backend(program),
-            ckm_program_threads(program), ckm_program_threads(program) == 1 ? "" : "s", info.parameters_from);
+            ckm_program_threads(program), ckm_program_threads(program) == 1 ? "" : "s", cli_text(info.parameters_from));
     if (cli_train_step_batches(t) > 1) {
         fprintf(stderr, "step      %lld batches, %s\n", (long long)cli_train_step_batches(t),
                 t->ranks != NULL ? "one in each process" : "one after the other");
@@ -276,7 +276,7 @@ void cli_train_report_event(ckm_train_event event, const char *path, int64_t ste
     }
     if (event == CKM_TRAIN_SAVED) {
         if (report->setup->settings->verbose) {
-            fprintf(stderr, "saved %s after %lld steps\n", path, (long long)step);
+            fprintf(stderr, "saved %s after %lld steps\n", cli_text(path), (long long)step);
         }
     } else {
         cli_warnf("step %lld: could not save %s: %s; the old file is unchanged", (long long)step, path, why->message);
@@ -353,7 +353,7 @@ int cli_train_report_result(train_report *report, const ckm_train_result *r)
     printf("%-22s %s predicted\n", "overhead",
            cli_show_percent(cli_overhead(info.cost, info.baseline_cost), text, sizeof text));
     if (r->saved_step >= 0) {
-        printf("%-22s %s, after %lld steps\n", "saved", t->settings->save, (long long)r->saved_step);
+        printf("%-22s %s, after %lld steps\n", "saved", cli_text(t->settings->save), (long long)r->saved_step);
     }
     return cli_finish_output();
 }

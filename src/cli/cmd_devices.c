@@ -60,10 +60,11 @@ static void print_device(const ckm_device *d, bool built_in)
     if (product != NULL && product->memory_bytes > 0) {
         snprintf(memory, sizeof memory, "%.0f", 1e-9 * (double)product->memory_bytes);
     }
-    printf("%-8s %6s %9.2f %9.2f %7.1f %7.1f  %5.2f %6.2f %7.2f %6.2f\n  ", d->name, memory, 2e-12 * d->macs_per_s,
-           2e-12 * d->matrix_macs_per_s, 1e-9 * d->bytes_per_s, 1e-3 * d->launch_ns, d->efficiency[CKM_DEVICE_CONV3],
-           d->efficiency[CKM_DEVICE_MATRIX], d->efficiency[CKM_DEVICE_GROUPED], d->efficiency[CKM_DEVICE_STREAM]);
-    cli_print_wrapped(stdout, d->what, 2, 2);
+    printf("%-8s %6s %9.2f %9.2f %7.1f %7.1f  %5.2f %6.2f %7.2f %6.2f\n  ", cli_text(d->name), memory,
+           2e-12 * d->macs_per_s, 2e-12 * d->matrix_macs_per_s, 1e-9 * d->bytes_per_s, 1e-3 * d->launch_ns,
+           d->efficiency[CKM_DEVICE_CONV3], d->efficiency[CKM_DEVICE_MATRIX], d->efficiency[CKM_DEVICE_GROUPED],
+           d->efficiency[CKM_DEVICE_STREAM]);
+    cli_print_wrapped(stdout, cli_text(d->what), 2, 2);
 }
 
 static int list(void)

@@ -26,15 +26,13 @@ static void heading(const char *text)
 // A name of any length in a column, on one line; what is too long is cut in the middle.
 static const char *fitted(const char *name, int width, char *buf, size_t size)
 {
+    name = cli_text(name);
     int length = (int)strlen(name);
     if (length <= width) {
         snprintf(buf, size, "%s", name);
     } else {
         int tail = (width - 2) / 2;
         snprintf(buf, size, "%.*s..%s", width - 2 - tail, name, name + length - tail);
-    }
-    for (char *c = buf; *c != '\0'; c++) {
-        *c = (unsigned char)*c < 0x20 || *c == 0x7f ? ' ' : *c;
     }
     return buf;
 }
@@ -61,9 +59,10 @@ static void print_summary(const ckm_emit_facts *f)
     char a[NUMBER];
     char b[NUMBER];
     char c[NUMBER];
-    printf("%s%s%s, %d operators%s%s%s\n", cli_style(stdout, CLI_BOLD), ckm_dataflow_name(f->df),
+    printf("%s%s%s, %d operators%s%s%s\n", cli_style(stdout, CLI_BOLD), cli_text(ckm_dataflow_name(f->df)),
            cli_style(stdout, CLI_PLAIN), (int)ckm_dataflow_op_count(f->df),
-           info->strategy[0] != '\0' ? ", schedule by " : "", info->strategy, info->optimal ? ", optimal" : "");
+           info->strategy[0] != '\0' ? ", schedule by " : "", cli_text(info->strategy),
+           info->optimal ? ", optimal" : "");
     double share = f->baseline_peak_bytes > 0 ? (double)f->peak_bytes / (double)f->baseline_peak_bytes : 1;
     double overhead = cli_overhead(f->cost, f->baseline_cost);
     printf("memory   %s, %s of the %s without rematerialization\n", cli_show_bytes(f->peak_bytes, a, sizeof a),

@@ -28,7 +28,7 @@ static const cli_option options[] = {
 
 static void print_row(const char *name, const char *value)
 {
-    printf("%-22s %s\n", name, value);
+    printf("%-22s %s\n", name, cli_text(value));
 }
 
 static int print_summary(const cli_model *model)

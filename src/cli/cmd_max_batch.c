@@ -103,7 +103,7 @@ static void print_json(const ckm_max_batch_result *r)
 static void print_table(const search *s, const ckm_max_batch_result *r)
 {
     char text[64];
-    printf("%-14s %s\n", "model", s->name);
+    printf("%-14s %s\n", "model", cli_text(s->name));
     printf("%-14s %s\n", "memory", cli_show_bytes(s->settings->memory_bytes, text, sizeof text));
     printf("%-14s %s\n", "strategy", s->settings->strategy);
     if (r->max_batch > 0) {

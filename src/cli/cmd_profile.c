@@ -152,7 +152,7 @@ static int print_summary(const ckm_profile *p, const char *written, double fit_e
         sorted[i] = ckm_profile_get_op(p, i);
     }
     qsort(sorted, (size_t)n, sizeof *sorted, by_total);
-    printf("%-22s %s\n", "network", info->graph);
+    printf("%-22s %s\n", "network", cli_text(info->graph));
     printf("%-22s %s, %d thread%s, back end %s\n", "machine", info->platform, info->threads,
            info->threads == 1 ? "" : "s", info->backend);
     printf("%-22s %lld\n", "batch", (long long)info->batch);
@@ -165,14 +165,14 @@ static int print_summary(const ckm_profile *p, const char *written, double fit_e
         printf("%-22s %s off at the worst batch, median\n", "fit over the batch",
                cli_show_percent(fit_error, text, sizeof text));
     }
-    printf("%-22s %s\n", "written to", written);
+    printf("%-22s %s\n", "written to", cli_text(written));
     printf("\n%12s %12s %12s  %s\n", "median", "10 %", "90 %", "slowest operators");
     for (int32_t i = 0; i < n && i < SHOWN; i++) {
         char low[64];
         char high[64];
         printf("%12s %12s %12s  %s\n", cli_show_cost((double)sorted[i].median_ns, CKM_COST_NS, text, sizeof text),
                cli_show_cost((double)sorted[i].p10_ns, CKM_COST_NS, low, sizeof low),
-               cli_show_cost((double)sorted[i].p90_ns, CKM_COST_NS, high, sizeof high), sorted[i].name);
+               cli_show_cost((double)sorted[i].p90_ns, CKM_COST_NS, high, sizeof high), cli_text(sorted[i].name));
     }
     free(sorted);
     return cli_finish_output();

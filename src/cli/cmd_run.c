@@ -319,13 +319,13 @@ static int report(const run_setup *r, double seconds, int64_t grown)
     }
     for (int32_t i = 0; i < n; i++) {
         ckm_session_tensor t = ckm_inference_output(r->inference, i);
-        printf("%-22s %s, ", i == 0 ? "outputs" : "", t.name);
+        printf("%-22s %s, ", i == 0 ? "outputs" : "", cli_text(t.name));
         for (int32_t d = 0; d < t.shape.rank; d++) {
             printf("%s%lld", d > 0 ? "x" : "", (long long)t.shape.dims[d]);
         }
         printf("%s\n", t.shape.rank == 0 ? "a number" : "");
     }
-    printf("%-22s %s\n", "parameters", info.parameters_from);
+    printf("%-22s %s\n", "parameters", cli_text(info.parameters_from));
     printf("%-22s %.1f ms\n", "run", seconds * 1e3);
     printf("%-22s %s of %s; without rematerialization %s\n", "memory",
            cli_show_bytes(info.used_bytes, text, sizeof text), cli_show_bytes(info.budget_bytes, other, sizeof other),

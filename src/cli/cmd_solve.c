@@ -129,7 +129,7 @@ static void print_table(const task *t, const ckm_solve_result *r)
     ckm_cost_unit unit = ckm_dataflow_cost_unit(t->df);
     char text[64];
     char other[64];
-    printf("%-22s %s\n", "network", ckm_dataflow_name(t->df));
+    printf("%-22s %s\n", "network", cli_text(ckm_dataflow_name(t->df)));
     printf("%-22s %d\n", "operators", (int)ckm_dataflow_op_count(t->df));
     printf("%-22s %s\n", "without remat., peak", cli_show_bytes(r->baseline_peak_bytes, text, sizeof text));
     printf("%-22s %s\n", "without remat., cost", cli_show_cost((double)r->baseline_cost, unit, text, sizeof text));

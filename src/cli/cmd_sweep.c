@@ -155,8 +155,11 @@ static int deliver_output(sweep *s)
     return ckm_file_replace(s->settings->output, s->text, s->text_bytes, &err) == CKM_OK ? -1 : cli_fail(&err);
 }
 
-static void put_text(FILE *to, const char *text)
+// Spreadsheets take cells that begin with these for formulas.
+static void put_text(FILE *to, const char *name)
 {
+    char text[2048];
+    snprintf(text, sizeof text, "%s%s", name[0] != '\0' && strchr("=+-@", name[0]) != NULL ? "'" : "", cli_text(name));
     if (strpbrk(text, ",\"\r\n") == NULL) {
         fputs(text, to);
         return;
