@@ -127,6 +127,8 @@ static ckm_status trainer_options(train_setup *t, option_parts *parts, ckm_train
     o->ranks = t->ranks;
     o->note = note;
     o->searching = start_progress;
+    size_t n = s->export_to != NULL ? strlen(s->export_to) : 0;
+    o->exports_model = n > 5 && strcmp(s->export_to + n - 5, ".onnx") == 0;
     if (cli_model_is_file(t->model)) {
         o->model = t->model;
         o->importing = &parts->importing;

@@ -370,6 +370,11 @@ static ckm_status convert_dropout(ckm_i_onnx_convert *c, const ckm_i_onnx_node *
         CKM_I_CHECK(ckm_i_onnx_reals(c, node, "ratio", 1, ratio, &n, err));
     }
     put_real(&list, "rate", ratio[0]);
+    // Without the input it is off.
+    const ckm_i_onnx_value *mode = ckm_i_onnx_input(c, node, 2);
+    if (mode != NULL && (mode->data == NULL || mode->data[0].i != 0)) {
+        put_int(&list, "training", 1);
+    }
     return ckm_i_onnx_emit(
         c, node,
         &(ckm_i_onnx_op){

@@ -77,6 +77,8 @@ static ckm_status build_parts(ckm_trainer *t, ckm_error *err)
                             : t->accumulated > 1 ? CKM_I_SHARING_SUM
                                                  : CKM_I_SHARING_NONE;
     CKM_I_CHECK(ckm_i_trainer_find_place(t, err));
+    CKM_I_CHECK(t->predicts ? CKM_OK : ckm_i_trainer_check_states(t, err));
+    CKM_I_CHECK(o->exports_model ? ckm_i_trainer_check_modes(t, err) : CKM_OK);
     CKM_I_CHECK(t->predicts ? ckm_i_autodiff_forward_graph(t->graph, &t->training, err)
                             : ckm_i_autodiff_op_graph(t->graph, &t->step, sharing, &t->training, err));
     CKM_I_CHECK(ckm_program_create(t->training, &t->kernels, &t->program, err));

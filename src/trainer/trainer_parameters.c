@@ -62,6 +62,9 @@ static ckm_status set_from_model(ckm_trainer *t, ckm_session *session, ckm_error
         n_parameters += tensor.role == CKM_ROLE_PARAMETER;
         n_found += found && tensor.role == CKM_ROLE_PARAMETER;
     }
+    if (n_found > 0 && !t->predicts) {
+        CKM_I_CHECK(ckm_i_trainer_check_merged(t, session, err));
+    }
     if (n_found > 0) {
         snprintf(t->parameters_from, sizeof t->parameters_from, "%d of %d tensors from the model's file", (int)n_found,
                  (int)n_parameters);
@@ -171,5 +174,6 @@ ckm_status ckm_trainer_export(const ckm_trainer *t, const char *path, ckm_error 
         return ckm_i_error_at(err, CKM_ERR_ARGUMENT, path, 0, -1,
                               "only a network that was read from an ONNX file can be written as one");
     }
+    CKM_I_CHECK(ckm_i_trainer_check_modes(t, err));
     return export_onnx(t->session, t->options.model, path, err);
 }
