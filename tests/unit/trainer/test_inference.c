@@ -140,12 +140,13 @@ static void training_mode_is_kept(void **state)
     ckm_graph_free(graph);
 }
 
-// Wide in the middle: f(x) and 1 - f(x) of the same long-lived tensors, so that a small budget recomputes.
+// Four wide tensors that are read again late and could be computed from narrow ones: a small budget does.
+enum { WIDE_BATCH = 16 };
 static ckm_graph *wide_network(void)
 {
     ckm_network *net = NULL;
     ckm_graph *graph = NULL;
-    assert_int_equal(ckm_network_create("wide", 4, &net, NULL), CKM_OK);
+    assert_int_equal(ckm_network_create("wide", WIDE_BATCH, &net, NULL), CKM_OK);
     ckm_layer x = ckm_network_input(net, "image", CKM_F32, 3, (const int64_t[]){32, 32, 2});
     ckm_layer first = ckm_network_activation(net, x, NULL, "tanh");
     ckm_layer skips[4];
@@ -186,8 +187,8 @@ static void predict(const ckm_graph *graph, const ckm_inference_options *options
 
 static void a_budget_changes_no_bit(void **state)
 {
-    static float first[4 * 32 * 32 * 2];
-    static float second[4 * 32 * 32 * 2];
+    static float first[WIDE_BATCH * 32 * 32 * 2];
+    static float second[WIDE_BATCH * 32 * 32 * 2];
     (void)state;
     ckm_graph *graph = wide_network();
     ckm_inference_options options = plain_options();
@@ -195,9 +196,10 @@ static void a_budget_changes_no_bit(void **state)
     ckm_inference_info less;
     predict(graph, &options, &whole, first, sizeof first);
     assert_true(whole.used_bytes <= whole.baseline_bytes + whole.baseline_bytes / 10);
-    options.budget_bytes = whole.baseline_bytes - (int64_t)sizeof first * 8;
+    options.budget_bytes = 0;
+    options.budget_fraction = 0.8;  // what is beside the region differs from one plan to the next, by far less
     predict(graph, &options, &less, second, sizeof second);
-    assert_true(less.used_bytes <= options.budget_bytes);
+    assert_true(less.used_bytes <= less.budget_bytes);
     assert_true(less.cost > whole.cost);
     assert_memory_equal(first, second, sizeof first);
     options.budget_bytes = 1000;
