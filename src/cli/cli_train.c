@@ -193,7 +193,7 @@ int cli_train_prepare(const cli_command *command, const train_settings *settings
     ckm_error err = CKM_ERROR_INIT;
     ckm_trainer_options options = CKM_TRAINER_OPTIONS_INIT;
     option_parts parts;
-    *t = (train_setup){.adapted = *settings, .model = model, .ranks = ranks};
+    *t = (train_setup){.adapted = *settings, .model = model, .ranks = ranks, .at_start = ckm_run_get_memory(true)};
     t->settings = &t->adapted;
     adapt_to_rank(t);
     int outcome = read_budget(command, t->settings, &options);

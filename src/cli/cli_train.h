@@ -47,7 +47,8 @@ typedef struct train_setup {
     const ckm_ranks *ranks;  // NULL: one process
     cli_costs costs;
     cli_limit_settings limits;
-    cli_progress progress;  // of the search under way
+    cli_progress progress;    // of the search under way
+    ckm_run_memory at_start;  // before anything was planned
 } train_setup;
 
 // From the settings to a trainer whose schedule fits; it has not begun yet. Gives -1 to go on, or an exit status after

@@ -210,6 +210,14 @@ static int64_t kernel_bytes(const train_setup *t)
     return (own.measured ? own.kernel_bytes + own.thread_bytes : 0) + (t->ranks != NULL ? t->ranks->bytes : 0);
 }
 
+// What planning left in the process's memory: the network, its graphs, the schedule. The budget does not count it, so it is said.
+static int64_t planning_bytes(const train_report *report)
+{
+    int64_t before = report->meter.anonymous_before;
+    int64_t start = report->setup->at_start.anonymous_bytes;
+    return before < 0 || start < 0 ? -1 : before - start - kernel_bytes(report->setup);
+}
+
 // The budget holds by construction. Should a step take more all the same, say by a library that allocates, it is not
 // passed over.
 static void check_budget(train_report *report, int64_t step)
@@ -283,6 +291,14 @@ void cli_train_report_event(ckm_train_event event, const char *path, int64_t ste
     }
 }
 
+// Of the whole process, from its start to its largest while it trained.
+static int64_t process_growth(const train_report *report)
+{
+    int64_t planning = planning_bytes(report);
+    int64_t grown = report->anonymous_most;
+    return planning < 0 || grown < 0 ? -1 : grown + planning + kernel_bytes(report->setup);
+}
+
 static void print_result_json(const train_report *report, const ckm_train_result *r)
 {
     const train_setup *t = report->setup;
@@ -310,6 +326,8 @@ static void print_result_json(const train_report *report, const ckm_train_result
     cli_json_size(&json, "kernel_bytes", kernel_bytes(t));
     cli_json_size(&json, "anonymous_growth_bytes", report->anonymous_most);
     cli_json_size(&json, "resident_growth_bytes", cli_train_meter_resident(&report->meter));
+    cli_json_size(&json, "planning_bytes", planning_bytes(report));
+    cli_json_size(&json, "process_growth_bytes", process_growth(report));
     cli_json_size(&json, "baseline_bytes", info.baseline_bytes);
     cli_json_text(&json, "strategy", info.strategy);
     cli_json_size(&json, "step_batches", cli_train_step_batches(t));
@@ -325,8 +343,7 @@ int cli_train_report_result(train_report *report, const ckm_train_result *r)
     char other[64];
     char third[64];
     report->anonymous_most = cli_ranks_most(t->ranks, cli_train_meter_anonymous(&report->meter));
-    int64_t anonymous = report->anonymous_most;
-    int64_t resident = cli_train_meter_resident(&report->meter);
+    int64_t process = process_growth(report);
     if (t->settings->json) {
         print_result_json(report, r);
         return cli_finish_output();
@@ -346,9 +363,10 @@ int cli_train_report_result(train_report *report, const ckm_train_result *r)
     printf("%-22s %s of %s; without rematerialization %s\n", "memory",
            cli_show_bytes(info.used_bytes, text, sizeof text), cli_show_bytes(info.budget_bytes, other, sizeof other),
            cli_show_bytes(info.baseline_bytes, third, sizeof third));
-    if (anonymous >= 0) {
-        printf("%-22s %s; with pages of files %s\n", "memory grew by", cli_show_bytes(anonymous, text, sizeof text),
-               cli_show_bytes(resident, other, sizeof other));
+    if (process >= 0) {
+        printf("%-22s %s since the program started; of it not in the budget: %s that planning keeps\n",
+               "memory grew by", cli_show_bytes(process, text, sizeof text),
+               cli_show_bytes(planning_bytes(report), other, sizeof other));
     }
     printf("%-22s %s predicted\n", "overhead",
            cli_show_percent(cli_overhead(info.cost, info.baseline_cost), text, sizeof text));

@@ -13,11 +13,15 @@ for budget in auto 90% 80%; do
     json_keys status steps next_step saved_step first_loss last_loss mean_loss accuracy seconds step_seconds \
         step_predicted_seconds overhead \
         budget_bytes used_bytes region_bytes arena_bytes outside_bytes kernel_bytes anonymous_growth_bytes resident_growth_bytes \
-        baseline_bytes strategy step_batches ranks
+        planning_bytes process_growth_bytes baseline_bytes strategy step_batches ranks
     [ "$(member used_bytes)" -le "$(member budget_bytes)" ] || fail "$budget: uses more than the budget: $out"
     # AddressSanitizer has memory of its own for every byte.
     grep -q __asan_init "$CHECKMATE" || [ $(($(member anonymous_growth_bytes) + $(member kernel_bytes))) -le "$(member budget_bytes)" ] ||
         fail "$budget: grew beyond the budget: $out"
+    # What planning freed was given back: the process as a whole has little beside the budget, and says how much.
+    [ "$(member planning_bytes)" -lt 8000000 ] || fail "$budget: planning keeps much: $out"
+    [ $(($(member process_growth_bytes) - $(member planning_bytes))) -eq $(($(member anonymous_growth_bytes) + $(member kernel_bytes))) ] ||
+        fail "$budget: the parts of the process's memory do not add up: $out"
     losses "log-$budget" > "losses-$budget"
     cmp losses-auto "losses-$budget" || fail "other losses at a budget of $budget"
 done
