@@ -61,7 +61,8 @@ typedef enum ckm_status {
     CKM_ERR_OVERFLOW = 5,     // sizes or costs do not fit 63 bits
     CKM_ERR_UNSUPPORTED = 6,  // well-formed, but beyond what this library does
     CKM_ERR_NOT_FOUND = 7,    // an unknown name
-    CKM_ERR_INTERNAL = 8      // a bug, or an engine that failed; the message says which
+    CKM_ERR_INTERNAL = 8,     // a bug, or an engine that failed; the message says which
+    CKM_ERR_STOPPED = 9       // the caller's `stop` ended a call that has no result yet
 } ckm_status;
 
 // Where and why a call failed. The caller holds it; initialise with CKM_ERROR_INIT or leave it as is,

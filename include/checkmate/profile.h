@@ -20,7 +20,7 @@ typedef struct ckm_profile_options {
     int32_t warmup_steps;       // run but not measured
     int32_t steps;              // measured and counted; up to four times as many are run to find them
     double time_limit_seconds;  // no further step is begun after it, but for the first three; <= 0: none
-    ckm_stop_fn stop;           // may be NULL; the same, at once after the first
+    ckm_stop_fn stop;           // may be NULL; ends the step under way: CKM_ERR_STOPPED where it is the first
     ckm_session_fill_fn fill;   // called before every step; NULL: made-up data, the same in every step
     void *user;                 // passed to both
 } ckm_profile_options;

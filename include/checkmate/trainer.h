@@ -53,12 +53,12 @@ typedef enum ckm_trainer_costs {
 typedef struct ckm_trainer_options {
     size_t size;  // set by CKM_TRAINER_OPTIONS_INIT
     // Memory. With neither, four fifths of what the system has available.
-    int64_t budget_bytes;              // > 0: the budget
-    double budget_fraction;            // > 0, where budget_bytes is 0: of what training takes without rematerialization
-    const ckm_autodiff_options *step;  // NULL: CKM_TRAINER_STEP_INIT
+    int64_t budget_bytes;    // > 0: the budget
+    double budget_fraction;  // > 0, where budget_bytes is 0: of what keeping everything takes, all counted; <= 10
+    const ckm_autodiff_options *step;    // NULL: CKM_TRAINER_STEP_INIT
     const ckm_program_options *kernels;  // NULL: CKM_PROGRAM_OPTIONS_INIT, one thread
-    // The search for a schedule. budget_bytes is the trainer's; `stop` ends measuring and packing as well, and `user` goes
-    // to all callbacks.
+    // The search for a schedule. budget_bytes is the trainer's; `stop` ends planning with CKM_ERR_STOPPED, and `user` goes to all
+    // callbacks.
     const ckm_solve_options *solve;  // NULL: CKM_TRAINER_SOLVE_INIT
     ckm_trainer_costs costs;
     bool measure_always;               // measure even where the budget asks for no rematerialization
@@ -118,7 +118,7 @@ typedef struct ckm_trainer_info {
 // Derives the step of `graph`, prepares kernels and data, measures operators, and finds a schedule that fits the budget,
 // with addresses for everything in it. That none fits is no error: see `fits` of ckm_trainer_get_info. `graph` must
 // outlive the trainer. Errors: CKM_ERR_ARGUMENT for options that contradict each other or the file to resume from;
-// CKM_ERR_UNSUPPORTED where operators have no gradient or no kernel; those of the data.
+// CKM_ERR_STOPPED; CKM_ERR_UNSUPPORTED where operators have no gradient or no kernel; those of the data.
 CKM_API ckm_status ckm_trainer_plan(const ckm_graph *graph, const ckm_trainer_options *options, ckm_trainer **out,
                                     ckm_error *err) CKM_NODISCARD;
 // Allocates the region and sets parameters. Errors: CKM_ERR_ARGUMENT when no schedule fits, saying what would;

@@ -75,7 +75,7 @@ const char *ckm_status_name(ckm_status status)
 {
     static const char *const names[] = {
         "ok",       "bad argument", "out of memory", "input/output error", "bad format",
-        "overflow", "unsupported",  "not found",     "internal error",
+        "overflow", "unsupported",  "not found",     "internal error",     "stopped",
     };
     size_t i = (size_t)status;
     return i < sizeof names / sizeof names[0] ? names[i] : "unknown status";

@@ -2,6 +2,9 @@
 // The trainer: network, step, kernels, costs, data, budget, schedule; then the session; then steps.
 #include "trainer/trainer.h"
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,6 +12,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/checked.h"
 #include "base/error.h"
 #include "base/options.h"
 #include "base/text.h"
@@ -17,10 +21,23 @@
 #include "run/session/session.h"
 #include "run/train/train.h"
 
-// What tables a session may need beside its region: a guess that is checked afterwards.
-static int64_t guess_tables(const ckm_trainer *t)
+// What keeping everything takes, to the byte: a percentage is of that, and within it nothing is computed again. Recomputing takes
+// larger tables: a guess that is checked afterwards.
+static ckm_status find_whole(ckm_trainer *t, ckm_error *err)
 {
-    return 16384 + 400 * (int64_t)ckm_dataflow_op_count(t->df);
+    ckm_plan_options packing = CKM_PLAN_OPTIONS_INIT;
+    packing.stop = ckm_i_trainer_stops;
+    packing.user = t;
+    int64_t region_bytes = 0;
+    CKM_I_CHECK(ckm_plan_create(t->df, t->baseline, &packing, &t->baseline_plan, err));
+    CKM_I_CHECK(ckm_run_region_bytes(t->df, t->baseline_plan, &region_bytes, err));
+    int64_t tables = ckm_i_session_table_bytes(t->program, t->baseline);
+    int64_t beside = ckm_i_trainer_beside(t);
+    if (!ckm_i_add(region_bytes, beside + tables, &t->whole_bytes)) {
+        return ckm_i_error(err, CKM_ERR_OVERFLOW, "the bytes of a step do not fit 63 bits");
+    }
+    t->outside_bytes = beside + tables;
+    return ckm_i_trainer_go_on(t, err);
 }
 
 static ckm_status open_data(ckm_trainer *t, ckm_error *err)
@@ -49,7 +66,7 @@ static ckm_status find_budget(ckm_trainer *t, ckm_error *err)
         return CKM_OK;
     }
     if (o->budget_fraction > 0) {
-        double bytes = (double)(ckm_schedule_get_info(t->baseline)->peak_bytes + t->outside_bytes) * o->budget_fraction;
+        double bytes = (double)t->whole_bytes * o->budget_fraction;
         t->budget_bytes = bytes < 9e18 ? (int64_t)(bytes + 0.5) : INT64_MAX;
         return CKM_OK;
     }
@@ -81,9 +98,10 @@ static ckm_status build_parts(ckm_trainer *t, ckm_error *err)
     CKM_I_CHECK(o->exports_model ? ckm_i_trainer_check_modes(t, err) : CKM_OK);
     CKM_I_CHECK(t->predicts ? ckm_i_autodiff_forward_graph(t->graph, &t->training, err)
                             : ckm_i_autodiff_op_graph(t->graph, &t->step, sharing, &t->training, err));
-    CKM_I_CHECK(ckm_program_create(t->training, &t->kernels, &t->program, err));
+    CKM_I_CHECK(ckm_i_program_create(t->training, &t->kernels, ckm_i_trainer_stops, t, &t->program, err));
     CKM_I_CHECK(ckm_i_trainer_apply_costs(t, o->costs == CKM_TRAINER_COSTS_MODEL ? &t->cost_model : &flops, err));
     CKM_I_CHECK(t->predicts ? CKM_OK : open_data(t, err));
+    CKM_I_CHECK(ckm_i_trainer_go_on(t, err));
     CKM_I_CHECK(t->predicts ? CKM_OK : ckm_i_trainer_keep_settings(t, err));
     return o->model != NULL ? ckm_import_values_open(o->model, &t->importing, &t->values, err) : CKM_OK;
 }
@@ -91,17 +109,27 @@ static ckm_status build_parts(ckm_trainer *t, ckm_error *err)
 static ckm_status build(ckm_trainer *t, ckm_error *err)
 {
     CKM_I_CHECK(ckm_i_trainer_meet(t, build_parts(t, err), err));
-    t->outside_bytes = ckm_i_trainer_beside(t) + guess_tables(t);
+    CKM_I_CHECK(ckm_ranks_agree(t->ranks, find_whole(t, err), err));
     CKM_I_CHECK(ckm_ranks_agree(t->ranks, find_budget(t, err), err));
+    if (t->whole_bytes > t->budget_bytes) {
+        t->outside_bytes += (t->outside_bytes - ckm_i_trainer_beside(t)) / 2;
+    }
     // One rank's measurements are as good as another's, and only rank 0 searches.
     bool measures = t->options.costs == CKM_TRAINER_COSTS_MEASURED && (t->ranks == NULL || t->ranks->rank == 0);
     return ckm_ranks_agree(t->ranks, measures ? ckm_i_trainer_measure_costs(t, err) : CKM_OK, err);
 }
 
+// More than so many times what keeping everything takes is a percentage mistaken for a fraction.
+static const double most_fraction = 10.0;
+
 // Is there anything in the options that cannot be?
 static ckm_status check_options(const ckm_trainer_options *o, ckm_error *err)
 {
-    if (o->budget_bytes < 0 || !(o->budget_fraction >= 0) || isinf(o->budget_fraction)) {
+    if (o->budget_fraction > most_fraction) {
+        return ckm_i_error(err, CKM_ERR_ARGUMENT, "`budget_fraction` is %g: it is a fraction, 0.6 for 60 %%",
+                           o->budget_fraction);
+    }
+    if (o->budget_bytes < 0 || !(o->budget_fraction >= 0)) {
         return ckm_i_error(err, CKM_ERR_ARGUMENT, "a budget cannot be negative or infinite");
     }
     if (o->data != NULL && o->source != NULL) {
@@ -155,6 +183,14 @@ static ckm_status read_options(ckm_trainer *t, const ckm_trainer_options *given,
     return CKM_OK;
 }
 
+// Planning frees far more than it keeps. The C library holds on to that, so it would stay memory of the process beside the budget.
+static void give_back(void)
+{
+#ifdef __GLIBC__
+    (void)malloc_trim(0);
+#endif
+}
+
 ckm_status ckm_i_trainer_plan(const ckm_graph *graph, const ckm_trainer_options *options, bool predicts,
                               ckm_trainer **out, ckm_error *err)
 {
@@ -170,9 +206,11 @@ ckm_status ckm_i_trainer_plan(const ckm_graph *graph, const ckm_trainer_options 
     CKM_I_TRY(check_options(&t->options, err));
     CKM_I_TRY(build(t, err));
     CKM_I_TRY(ckm_i_trainer_fit_together(t, err));
-    if (t->fit.schedule == NULL && t->ranks == NULL && !ckm_i_trainer_stops(t)) {
+    if (t->fit.schedule == NULL && t->ranks == NULL) {
         CKM_I_TRY(ckm_i_trainer_find_least(t, err));
+        CKM_I_TRY(ckm_i_trainer_go_on(t, err));
     }
+    give_back();
     *out = t;
     t = NULL;
 cleanup:
@@ -255,6 +293,7 @@ ckm_status ckm_trainer_begin(ckm_trainer *t, ckm_error *err)
         if (t->fit.schedule == NULL) {
             return nothing_fits(t, err);
         }
+        give_back();
         CKM_I_CHECK(ckm_ranks_agree(t->ranks, make_session(t, err), err));
         ckm_session_memory memory = ckm_session_get_memory(t->session);
         int64_t outside = ckm_i_trainer_beside(t) + memory.table_bytes;
@@ -333,7 +372,7 @@ ckm_trainer_info ckm_trainer_get_info(const ckm_trainer *t)
         .budget_bytes = t->budget_bytes,
         .used_bytes = -1,
         .outside_bytes = t->outside_bytes,
-        .baseline_bytes = baseline->peak_bytes + t->outside_bytes,
+        .baseline_bytes = t->whole_bytes,
         .least_bytes = t->least_bytes,
         .cost = t->solved.cost,
         .baseline_cost = baseline->cost,

@@ -26,9 +26,10 @@ struct ckm_trainer {
     ckm_import_values *values;  // of options.model, else NULL
     ckm_session *session;
     ckm_run_fit fit;
-    ckm_solve_result solved;   // the last search; its schedule is not kept here
-    ckm_schedule *baseline;    // without rematerialization; its info has the cost, and the peak without what is outside
-    ckm_plan *baseline_plan;   // made when it is asked for
+    ckm_solve_result solved;  // the last search; its schedule is not kept here
+    ckm_schedule *baseline;   // without rematerialization; its info has the cost, and the peak without what is outside
+    ckm_plan *baseline_plan;
+    int64_t whole_bytes;       // what a run by them takes: region, tables, and what is beside both
     int64_t beside_operators;  // nanoseconds a step takes beside its operators, as measured
     int64_t budget_bytes, outside_bytes;
     int64_t least_bytes;  // where nothing fits: a budget that was tried and does; -1: none
@@ -95,6 +96,8 @@ ckm_status ckm_i_trainer_check_merged(const ckm_trainer *t, const ckm_session *s
 
 // solve.stop, for calls whose `user` is the trainer.
 bool ckm_i_trainer_stops(void *trainer);
+// CKM_ERR_STOPPED once it says so.
+ckm_status ckm_i_trainer_go_on(ckm_trainer *t, ckm_error *err) CKM_NODISCARD;
 void ckm_i_trainer_note(const ckm_trainer *t, ckm_log_level level, const char *format, ...) CKM_PRINTF(3, 4);
 
 #endif

@@ -13,13 +13,11 @@ static ckm_status fill(ckm_session *session, int64_t step, void *user, ckm_error
     return ckm_train_fetch(session, t->data, step, err);
 }
 
-static ckm_status lay_out_baseline(ckm_trainer *t, ckm_error *err)
+static ckm_status need_a_schedule(const ckm_trainer *t, ckm_error *err)
 {
-    ckm_plan_options packing = CKM_PLAN_OPTIONS_INIT;
-    if (t->fit.schedule == NULL) {
-        return ckm_i_error(err, CKM_ERR_ARGUMENT, "no schedule fits the budget, so there is nothing to compare with");
-    }
-    return t->baseline_plan != NULL ? CKM_OK : ckm_plan_create(t->df, t->baseline, &packing, &t->baseline_plan, err);
+    return t->fit.schedule != NULL
+               ? CKM_OK
+               : ckm_i_error(err, CKM_ERR_ARGUMENT, "no schedule fits the budget, so there is nothing to compare with");
 }
 
 static ckm_status need_one_process(const ckm_trainer *t, ckm_error *err)
@@ -35,7 +33,7 @@ ckm_status ckm_trainer_check(ckm_trainer *t, int64_t steps, double learning_rate
     CKM_I_NEED_NAMED(t, "trainer", err);
     CKM_I_NEED(out, err);
     CKM_I_CHECK(need_one_process(t, err));
-    CKM_I_CHECK(lay_out_baseline(t, err));
+    CKM_I_CHECK(need_a_schedule(t, err));
     ckm_compare_options options = CKM_COMPARE_OPTIONS_INIT;
     options.steps = steps;
     options.learning_rate = learning_rate;
@@ -51,7 +49,7 @@ ckm_status ckm_trainer_time(ckm_trainer *t, int64_t rounds, ckm_timing *out, ckm
     CKM_I_NEED_NAMED(t, "trainer", err);
     CKM_I_NEED(out, err);
     CKM_I_CHECK(need_one_process(t, err));
-    CKM_I_CHECK(lay_out_baseline(t, err));
+    CKM_I_CHECK(need_a_schedule(t, err));
     ckm_timing_options options = CKM_TIMING_OPTIONS_INIT;
     options.rounds = rounds;
     options.seed = t->place.seed;
@@ -67,7 +65,7 @@ ckm_status ckm_trainer_get_sizes(ckm_trainer *t, ckm_trainer_sizes *out, ckm_err
     ckm_trainer_sizes sizes;
     CKM_I_NEED_NAMED(t, "trainer", err);
     CKM_I_NEED(out, err);
-    CKM_I_CHECK(lay_out_baseline(t, err));
+    CKM_I_CHECK(need_a_schedule(t, err));
     sizes.arena_bytes = ckm_plan_get_info(t->fit.plan)->arena_bytes;
     sizes.baseline_arena_bytes = ckm_plan_get_info(t->baseline_plan)->arena_bytes;
     CKM_I_CHECK(ckm_run_region_bytes(t->df, t->fit.plan, &sizes.region_bytes, err));

@@ -40,9 +40,7 @@ double ckm_i_trainer_seconds(const ckm_trainer *t, int64_t cost)
 // Without a budget to fit there is nothing to weigh, so nothing to measure either.
 static bool fits_as_it_is(const ckm_trainer *t)
 {
-    // Packing may waste a little.
-    int64_t peak = ckm_schedule_get_info(t->baseline)->peak_bytes;
-    return peak + peak / 20 + t->outside_bytes <= t->budget_bytes;
+    return t->whole_bytes <= t->budget_bytes;
 }
 
 static void note_unsteady(const ckm_trainer *t, const ckm_profile_info *info)
@@ -79,9 +77,9 @@ static ckm_status measure(ckm_trainer *t, const char *path, ckm_error *err)
     ckm_i_trainer_note(t, CKM_LOG_INFO, "measuring operators; the times are kept in %s", path);
     ckm_status status = CKM_OK;
     CKM_I_TRY(ckm_profile_measure(t->program, t->df, t->fit.schedule, t->fit.plan, &options, &profile, err));
+    CKM_I_TRY(ckm_i_trainer_go_on(t, err));
     CKM_I_TRY(ckm_profile_write(profile, path, err));
-    // Too few steps are no sign of a busy machine where the caller ended them.
-    if (!ckm_profile_get_info(profile)->steady && !ckm_i_trainer_stops(t)) {
+    if (!ckm_profile_get_info(profile)->steady) {
         note_unsteady(t, ckm_profile_get_info(profile));
     }
     CKM_I_TRY(apply_profile(t, path, err));
@@ -112,6 +110,7 @@ ckm_status ckm_i_trainer_measure_costs(ckm_trainer *t, ckm_error *err)
             return CKM_OK;
         }
         status = measure(t, path, &why);
+        CKM_I_CHECK(ckm_i_trainer_go_on(t, err));
     }
     if (status != CKM_OK) {
         ckm_i_trainer_note(t, CKM_LOG_WARN,

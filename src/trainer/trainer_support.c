@@ -46,6 +46,11 @@ bool ckm_i_trainer_stops(void *trainer)
     return solve->stop != NULL && solve->stop(solve->user);
 }
 
+ckm_status ckm_i_trainer_go_on(ckm_trainer *t, ckm_error *err)
+{
+    return ckm_i_trainer_stops(t) ? ckm_i_error(err, CKM_ERR_STOPPED, "stopped before the first step") : CKM_OK;
+}
+
 // The tables beside the region are a guess, so a proof for the room that they leave is none for the budget: is there one without
 // them? Then `solved` is of that room.
 static ckm_status prove_without_tables(ckm_trainer *t, const ckm_solve_options *options, ckm_solve_result *solved,
@@ -84,5 +89,6 @@ ckm_status ckm_i_trainer_fit(ckm_trainer *t, bool quickly, ckm_error *err)
     CKM_I_CHECK(ckm_trainer_fit(t->df, t->budget_bytes, t->outside_bytes, &options, &t->fit, &solved, err));
     ckm_solve_result_dispose(&t->solved);
     t->solved = solved;
+    CKM_I_CHECK(ckm_i_trainer_go_on(t, err));
     return quickly ? CKM_OK : prove_without_tables(t, &options, &t->solved, err);
 }

@@ -8,7 +8,7 @@ import os
 
 from ._library import CError, lib
 
-_NAMES = ["ok", "argument", "memory", "io", "format", "overflow", "unsupported", "not found", "internal"]
+_NAMES = ["ok", "argument", "memory", "io", "format", "overflow", "unsupported", "not found", "internal", "stopped"]
 
 
 class CheckmateError(Exception):

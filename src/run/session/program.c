@@ -74,11 +74,14 @@ static ckm_status prepare_one(ckm_program *p, int32_t v, ckm_error *err)
     return ckm_i_training_set_workspace(p->training, v, workspace, err);
 }
 
-static ckm_status prepare_all(ckm_program *p, ckm_error *err)
+static ckm_status prepare_all(ckm_program *p, ckm_stop_fn stop, void *user, ckm_error *err)
 {
     missing m = {0, 0, ""};
     for (int32_t v = 0; v < p->n_ops; v++) {
         ckm_error problem = CKM_ERROR_INIT;
+        if (stop != NULL && stop(user)) {
+            return ckm_i_error(err, CKM_ERR_STOPPED, "stopped while kernels were prepared");
+        }
         if (ckm_i_program_is_view(p->training, v)) {
             continue;
         }
@@ -111,11 +114,11 @@ static int64_t grown(int64_t before, int64_t after, int64_t estimate)
 }
 
 // Prepares kernels and threads and notes what they take.
-static ckm_status prepare(ckm_program *p, ckm_error *err)
+static ckm_status prepare(ckm_program *p, ckm_stop_fn stop, void *user, ckm_error *err)
 {
     int threads = p->backend->threads;
     int64_t before = ckm_run_get_memory(true).anonymous_bytes;
-    CKM_I_CHECK(prepare_all(p, err));
+    CKM_I_CHECK(prepare_all(p, stop, user, err));
     int64_t prepared = ckm_run_get_memory(true).anonymous_bytes;
     if (p->backend->start != NULL) {
         p->backend->start(p->backend);
@@ -136,7 +139,8 @@ ckm_program_memory ckm_program_get_memory(const ckm_program *program)
     return program != NULL ? program->memory : (ckm_program_memory){0};
 }
 
-ckm_status ckm_i_program_create_on(ckm_training *training, ckm_i_backend *backend, ckm_program **out, ckm_error *err)
+static ckm_status create_on(ckm_training *training, ckm_i_backend *backend, ckm_stop_fn stop, void *user,
+                            ckm_program **out, ckm_error *err)
 {
     ckm_status status;
     ckm_program *p = ckm_i_calloc(1, sizeof *p);
@@ -153,7 +157,7 @@ ckm_status ckm_i_program_create_on(ckm_training *training, ckm_i_backend *backen
         goto cleanup;
     }
     p->n_ops = training->n_ops;
-    CKM_I_TRY(prepare(p, err));
+    CKM_I_TRY(prepare(p, stop, user, err));
     *out = p;
     p = NULL;
 cleanup:
@@ -161,8 +165,19 @@ cleanup:
     return status;
 }
 
+ckm_status ckm_i_program_create_on(ckm_training *training, ckm_i_backend *backend, ckm_program **out, ckm_error *err)
+{
+    return create_on(training, backend, NULL, NULL, out, err);
+}
+
 ckm_status ckm_program_create(ckm_training *training, const ckm_program_options *options, ckm_program **out,
                               ckm_error *err)
+{
+    return ckm_i_program_create(training, options, NULL, NULL, out, err);
+}
+
+ckm_status ckm_i_program_create(ckm_training *training, const ckm_program_options *options, ckm_stop_fn stop,
+                                void *user, ckm_program **out, ckm_error *err)
 {
     CKM_I_NEED(training, err);
     CKM_I_NEED(options, err);
@@ -174,7 +189,7 @@ ckm_status ckm_program_create(ckm_training *training, const ckm_program_options 
         return ckm_i_error(err, CKM_ERR_ARGUMENT, "threads: %d, but at least one is needed", o.threads);
     }
     CKM_I_CHECK(ckm_i_backend_create(o.backend != NULL ? o.backend : "cpu", o.threads, &backend, err));
-    return ckm_i_program_create_on(training, backend, out, err);
+    return create_on(training, backend, stop, user, out, err);
 }
 
 void ckm_program_free(ckm_program *program)

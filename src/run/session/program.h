@@ -15,6 +15,9 @@ struct ckm_program {
     ckm_program_memory memory;
 };
 
+// ckm_program_create; `stop`, which may be NULL, is asked before every kernel and ends it with CKM_ERR_STOPPED.
+ckm_status ckm_i_program_create(ckm_training *training, const ckm_program_options *options, ckm_stop_fn stop,
+                                void *user, ckm_program **out, ckm_error *err) CKM_NODISCARD;
 // Prepares the kernels on a given back end, which belongs to the program from then on, also when this fails.
 ckm_status ckm_i_program_create_on(ckm_training *training, ckm_i_backend *backend, ckm_program **out,
                                    ckm_error *err) CKM_NODISCARD;

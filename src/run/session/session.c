@@ -183,23 +183,51 @@ cleanup:
     return status;
 }
 
+static void count_calls(const ckm_program *p, const ckm_schedule *s, int64_t *n_calls, int64_t *n_pointers)
+{
+    *n_calls = 0;
+    *n_pointers = 0;
+    for (int64_t at = 0; at < ckm_schedule_step_count(s); at++) {
+        ckm_step step = ckm_schedule_get_step(s, at);
+        if (step.kind == CKM_STEP_COMPUTE && p->kernels[step.index] != NULL) {
+            const ckm_i_graph_op *op = &p->training->step->ops[step.index];
+            *n_calls += 1;
+            *n_pointers += (int64_t)op->n_inputs + op->n_outputs;
+        }
+    }
+}
+
+// What has no producer, and the results.
+static int32_t count_tensors(const ckm_training *t)
+{
+    int32_t n = t->n_results;
+    for (int32_t x = 0; x < t->n_values; x++) {
+        n += t->step->tensors[x].producer < 0;
+    }
+    return n;
+}
+
+int64_t ckm_i_session_table_bytes(const ckm_program *program, const ckm_schedule *s)
+{
+    const ckm_session *session = NULL;
+    int64_t n_calls;
+    int64_t n_pointers;
+    count_calls(program, s, &n_calls, &n_pointers);
+    return n_calls * (int64_t)sizeof *session->calls + n_pointers * (int64_t)sizeof *session->pointers +
+           count_tensors(program->training) *
+               (int64_t)(sizeof *session->tensors + sizeof *session->addresses + sizeof *session->values);
+}
+
 // Room for all calls and their pointers, then the calls.
 static ckm_status bind_calls(binding *b, ckm_error *err)
 {
     ckm_session *session = b->session;
     const ckm_program *p = session->program;
-    int64_t n_calls = 0;
-    int64_t n_pointers = 0;
+    int64_t n_calls;
+    int64_t n_pointers;
     int32_t most = 0;
     CKM_I_CHECK(check_updates(b, err));
-    for (int64_t at = 0; at < ckm_schedule_step_count(b->s); at++) {
-        ckm_step step = ckm_schedule_get_step(b->s, at);
-        if (step.kind == CKM_STEP_COMPUTE && p->kernels[step.index] != NULL) {
-            const ckm_i_graph_op *op = &p->training->step->ops[step.index];
-            n_calls++;
-            n_pointers += (int64_t)op->n_inputs + op->n_outputs;
-        }
-    }
+    count_calls(p, b->s, &n_calls, &n_pointers);
     for (int32_t v = 0; v < b->df->n_ops; v++) {
         most = b->df->ops[v].n_inputs > most ? b->df->ops[v].n_inputs : most;
         most = b->df->ops[v].n_outputs > most ? b->df->ops[v].n_outputs : most;
@@ -213,8 +241,6 @@ static ckm_status bind_calls(binding *b, ckm_error *err)
         b->computed == NULL) {
         return ckm_i_error_memory(err);
     }
-    session->memory.table_bytes += n_calls * (int64_t)sizeof *session->calls +
-                                   n_pointers * (int64_t)sizeof *session->pointers;
     for (int64_t at = 0; at < ckm_schedule_step_count(b->s); at++) {
         ckm_step step = ckm_schedule_get_step(b->s, at);
         if (step.kind == CKM_STEP_COMPUTE && p->kernels[step.index] != NULL) {
@@ -335,18 +361,14 @@ static ckm_status list_tensors(const binding *b, ckm_error *err)
 {
     ckm_session *session = b->session;
     const ckm_training *t = session->program->training;
-    int32_t n = t->n_results;
-    for (int32_t x = 0; x < t->n_values; x++) {
-        n += t->step->tensors[x].producer < 0;
-    }
+    int32_t n = count_tensors(t);
     session->tensors = ckm_i_calloc((size_t)n, sizeof *session->tensors);
     session->addresses = ckm_i_calloc((size_t)n, sizeof *session->addresses);
     session->values = ckm_i_calloc((size_t)n, sizeof *session->values);
     if (session->tensors == NULL || session->addresses == NULL || session->values == NULL) {
         return ckm_i_error_memory(err);
     }
-    session->memory.table_bytes += n * (int64_t)(sizeof *session->tensors + sizeof *session->addresses +
-                                                 sizeof *session->values);
+    session->memory.table_bytes += ckm_i_session_table_bytes(session->program, b->s);
     for (int32_t x = 0; x < t->n_values; x++) {
         const ckm_i_dataflow_tensor *tensor = &b->df->tensors[x];
         if (tensor->pinned && tensor->storage == x) {

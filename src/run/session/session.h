@@ -40,6 +40,8 @@ struct ckm_session {
     void *trace_room;           // host memory for the largest output; NULL where the host can look itself
     int64_t *call_nanoseconds;  // by call, of the last step; NULL unless the profiler set it
     int64_t *marks;             // by call and one more: when it was done; with call_nanoseconds
+    ckm_stop_fn stop;           // asked before every call, and ends the step with CKM_ERR_STOPPED; NULL: nobody is
+    void *stop_user;
 };
 
 // One batch of a training step.
@@ -67,6 +69,8 @@ ckm_status ckm_i_session_look(const ckm_session *session, const char *address, i
                               ckm_error *err) CKM_NODISCARD;
 // Has every step note how long its calls take, in call_nanoseconds.
 ckm_status ckm_i_session_time_calls(ckm_session *session, ckm_error *err) CKM_NODISCARD;
+// Bytes of the tables of a session that runs this schedule: ckm_session_memory.table_bytes.
+int64_t ckm_i_session_table_bytes(const ckm_program *program, const ckm_schedule *s);
 // Bytes of a step tensor's elements, without rounding.
 int64_t ckm_i_session_value_bytes(const ckm_graph *step, int32_t value);
 // How many values an integer tensor may hold, from the operators that read it: rows of a table, classes; 0: not known.

@@ -106,6 +106,9 @@ static ckm_status run_calls(ckm_session *session, const ckm_i_step_part *part, i
     CKM_I_CHECK(mark(session, 0, err));
     for (int64_t i = 0; i < session->n_calls; i++) {
         ckm_i_bound_call *bound = &session->calls[i];
+        if (session->stop != NULL && session->stop(session->stop_user)) {
+            return ckm_i_error(err, CKM_ERR_STOPPED, "stopped in the middle of a step");
+        }
         CKM_I_CHECK(run_call(session, bound, part, err));
         CKM_I_CHECK(mark(session, i + 1, err));
         if (session->trace != NULL) {

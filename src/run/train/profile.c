@@ -93,6 +93,17 @@ static void keep_undisturbed(samples *taken)
     }
 }
 
+// One step; `stopped` where it was ended, and there are others to go by.
+static ckm_status time_step(ckm_session *session, const ckm_profile_options *options, int64_t fill_step, bool have_some,
+                            ckm_step_result *result, bool *stopped, ckm_error *err)
+{
+    // The same step again and again: kernels that draw random numbers do the same work in each.
+    CKM_I_CHECK(options->fill != NULL ? options->fill(session, fill_step, options->user, err) : CKM_OK);
+    ckm_status status = ckm_session_step(session, 0, 0.0, result, err);
+    *stopped = status == CKM_ERR_STOPPED && have_some;
+    return *stopped ? CKM_OK : status;
+}
+
 static ckm_status take_samples(ckm_session *session, const ckm_profile_options *options, samples *out, ckm_error *err)
 {
     int64_t wanted = options->steps > LEAST_STEPS ? options->steps : LEAST_STEPS;
@@ -107,14 +118,15 @@ static ckm_status take_samples(ckm_session *session, const ckm_profile_options *
         ckm_step_result result;
         bool late = options->time_limit_seconds > 0.0 && out->n_steps >= LEAST_STEPS &&
                     ckm_i_clock_seconds() - start > options->time_limit_seconds;
-        bool stopped = options->stop != NULL && out->n_steps > 0 && options->stop(options->user);
-        if (late || stopped) {
+        if (late) {
             break;
         }
-        // The same step again and again: kernels that draw random numbers do the same work in each.
-        CKM_I_CHECK(options->fill != NULL ? options->fill(session, step + options->warmup_steps, options->user, err)
-                                          : CKM_OK);
-        CKM_I_CHECK(ckm_session_step(session, 0, 0.0, &result, err));
+        bool stopped = false;
+        CKM_I_CHECK(
+            time_step(session, options, step + options->warmup_steps, out->n_steps > 0, &result, &stopped, err));
+        if (stopped) {
+            break;
+        }
         if (step >= 0) {
             memcpy(out->ns + out->n_steps * out->n_calls, session->call_nanoseconds,
                    (size_t)out->n_calls * sizeof *out->ns);
@@ -229,9 +241,12 @@ ckm_status ckm_profile_measure(ckm_program *program, const ckm_dataflow *df, con
     ckm_profile_options o = CKM_PROFILE_OPTIONS_INIT;
     CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_profile_options, &o, user, options, err));
     ckm_session_options session_options = CKM_SESSION_OPTIONS_INIT;
-    session_options.prefault = true;
+    // Who may stop it is asked between operators, and so also while the first step touches the memory.
+    session_options.prefault = o.stop == NULL || o.warmup_steps < 1;
     CKM_I_TRY(create(program, &p, err));
     CKM_I_TRY(ckm_session_create(program, df, s, plan, &session_options, &session, err));
+    session->stop = o.stop;
+    session->stop_user = o.user;
     CKM_I_TRY(take_samples(session, &o, &taken, err));
     CKM_I_TRY(summarize(session, &taken, p, err));
     *out = p;

@@ -93,6 +93,17 @@ static bool stop_at_once(void *user)
     return true;
 }
 
+static ckm_status count_steps(ckm_session *session, int64_t step, void *user, ckm_error *err)
+{
+    ++*(int64_t *)user;
+    return ckm_session_fill(session, 1, step, err);
+}
+
+static bool stop_in_the_second_step(void *user)
+{
+    return *(const int64_t *)user == 2;
+}
+
 static void measuring_ends_when_told(void **state)
 {
     (void)state;
@@ -103,10 +114,17 @@ static void measuring_ends_when_told(void **state)
     good(ckm_profile_measure(s.program, s.df, s.schedule, s.plan, &options, &p, &err), &err);
     assert_int_equal(ckm_profile_get_info(p)->steps + ckm_profile_get_info(p)->steps_left_out, 3);
     ckm_profile_free(p);
-    options.stop = stop_at_once;
+    // In the middle of the second step: the first is the measurement.
+    int64_t begun = 0;
+    options.fill = count_steps;
+    options.stop = stop_in_the_second_step;
+    options.user = &begun;
     good(ckm_profile_measure(s.program, s.df, s.schedule, s.plan, &options, &p, &err), &err);
     assert_int_equal(ckm_profile_get_info(p)->steps, 1);
     ckm_profile_free(p);
+    // In the first: there is none.
+    options.stop = stop_at_once;
+    assert_int_equal(ckm_profile_measure(s.program, s.df, s.schedule, s.plan, &options, &p, &err), CKM_ERR_STOPPED);
     zoo_step_dispose(&s);
 }
 

@@ -288,6 +288,88 @@ static void options_that_cannot_be_are_refused(void **state)
 }
 
 // A pointer that must not be NULL inside of a source.
+// Layers of `width`, so that rounding, packing and tables are a large part of little.
+static ckm_graph *perceptron(int layers, int64_t width, int64_t batch)
+{
+    ckm_network *net = NULL;
+    ckm_graph *graph = NULL;
+    assert_int_equal(ckm_network_create("perceptron", batch, &net, NULL), CKM_OK);
+    ckm_layer x = ckm_network_input(net, "vector", CKM_F32, 1, (const int64_t[]){width});
+    for (int i = 0; i < layers; i++) {
+        x = ckm_network_dense(net, x, NULL, width + 8 * (i % 3), "relu");
+    }
+    x = ckm_network_dense(net, x, NULL, CLASSES, NULL);
+    assert_int_equal(ckm_network_finish(net, x, &graph, NULL), CKM_OK);
+    ckm_network_free(net);
+    return graph;
+}
+
+static void all_of_what_keeping_everything_takes_is_enough(void **state)
+{
+    (void)state;
+    static const ckm_autodiff_options at_the_end = CKM_AUTODIFF_OPTIONS_INIT;
+    for (int i = 0; i < 24; i++) {
+        ckm_graph *graph = perceptron(2 + i % 5, 16 << (i % 4), 1 + 5 * (i % 3));
+        ckm_trainer_options options = plain_options();
+        ckm_autodiff_options step = *options.step;
+        options.budget_bytes = 0;
+        options.budget_fraction = 1.0;
+        step.fused = i % 2 == 0;
+        step.optimizer = i % 3 == 0 ? at_the_end.optimizer : step.optimizer;
+        options.step = &step;
+        ckm_trainer *trainer = open_it(graph, &options);
+        ckm_trainer_info info = ckm_trainer_get_info(trainer);
+        assert_int_equal(info.cost, info.baseline_cost);
+        assert_int_equal(info.budget_bytes, info.baseline_bytes);
+        assert_int_equal(info.used_bytes, info.baseline_bytes);
+        ckm_trainer_close(trainer);
+        ckm_graph_free(graph);
+    }
+}
+
+typedef struct patience {
+    int64_t asked, most;
+} patience;
+
+static bool runs_out(void *user)
+{
+    patience *p = user;
+    return ++p->asked > p->most;
+}
+
+// Wherever it is asked: while kernels are prepared, while packing, measuring and searching.
+static void a_stopped_opening_has_a_status_of_its_own(void **state)
+{
+    (void)state;
+    char cache[] = "/tmp/ckm_trainer_XXXXXX";
+    assert_non_null(mkdtemp(cache));
+    assert_int_equal(setenv("XDG_CACHE_HOME", cache, 1), 0);
+    ckm_graph *graph = small_network();
+    for (int64_t most = 0; most < 4000; most = 2 * most + 1) {
+        ckm_trainer_options options = plain_options();
+        ckm_solve_options solve = CKM_TRAINER_SOLVE_INIT;
+        patience p = {.most = most};
+        ckm_trainer *trainer = NULL;
+        ckm_error err = CKM_ERROR_INIT;
+        options.budget_bytes = 0;
+        options.budget_fraction = 0.8;
+        options.costs = CKM_TRAINER_COSTS_MEASURED;
+        solve.stop = runs_out;
+        solve.user = &p;
+        options.solve = &solve;
+        ckm_status status = ckm_trainer_open(graph, &options, &trainer, &err);
+        assert_int_equal(status, p.asked > most ? CKM_ERR_STOPPED : CKM_OK);
+        assert_true(status == CKM_OK || trainer == NULL);
+        assert_true(most > 0 || status == CKM_ERR_STOPPED);
+        ckm_trainer_close(trainer);
+    }
+    ckm_graph_free(graph);
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", cache);
+    assert_int_equal(system(command), 0);
+    unsetenv("XDG_CACHE_HOME");
+}
+
 static void a_source_needs_a_reader(void **state)
 {
     ckm_graph *graph = small_network();
@@ -304,10 +386,16 @@ static void a_source_needs_a_reader(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_budget_is_kept_and_changes_no_bit),   cmocka_unit_test(both_ways_agree),
-        cmocka_unit_test(what_does_not_fit_is_a_result),         cmocka_unit_test(training_goes_on_bit_for_bit),
-        cmocka_unit_test(samples_of_the_callers_own_are_learnt), cmocka_unit_test(bad_samples_are_errors),
-        cmocka_unit_test(options_that_cannot_be_are_refused),    cmocka_unit_test(a_source_needs_a_reader),
+        cmocka_unit_test(a_budget_is_kept_and_changes_no_bit),
+        cmocka_unit_test(both_ways_agree),
+        cmocka_unit_test(what_does_not_fit_is_a_result),
+        cmocka_unit_test(training_goes_on_bit_for_bit),
+        cmocka_unit_test(samples_of_the_callers_own_are_learnt),
+        cmocka_unit_test(bad_samples_are_errors),
+        cmocka_unit_test(options_that_cannot_be_are_refused),
+        cmocka_unit_test(a_source_needs_a_reader),
+        cmocka_unit_test(all_of_what_keeping_everything_takes_is_enough),
+        cmocka_unit_test(a_stopped_opening_has_a_status_of_its_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
