@@ -215,7 +215,8 @@ static int64_t planning_bytes(const train_report *report)
 {
     int64_t before = report->meter.anonymous_before;
     int64_t start = report->setup->at_start.anonymous_bytes;
-    return before < 0 || start < 0 ? -1 : before - start - kernel_bytes(report->setup);
+    int64_t kept = before - start - kernel_bytes(report->setup);  // what kernels take is rounded up
+    return before < 0 || start < 0 ? -1 : kept > 0 ? kept : 0;
 }
 
 // The budget holds by construction. Should a step take more all the same, say by a library that allocates, it is not
@@ -294,9 +295,10 @@ void cli_train_report_event(ckm_train_event event, const char *path, int64_t ste
 // Of the whole process, from its start to its largest while it trained.
 static int64_t process_growth(const train_report *report)
 {
-    int64_t planning = planning_bytes(report);
+    int64_t before = report->meter.anonymous_before;
+    int64_t start = report->setup->at_start.anonymous_bytes;
     int64_t grown = report->anonymous_most;
-    return planning < 0 || grown < 0 ? -1 : grown + planning + kernel_bytes(report->setup);
+    return before < 0 || start < 0 || grown < 0 ? -1 : grown + before - start;
 }
 
 static void print_result_json(const train_report *report, const ckm_train_result *r)
