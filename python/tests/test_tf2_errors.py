@@ -346,3 +346,18 @@ import checkmate.tf2
     assert done.returncode != 0
     last = done.stderr.strip().splitlines()[-1]
     assert last == "ImportError: checkmate.tf2 needs TensorFlow 2.16 or newer: pip install tensorflow, or tensorflow-cpu"
+
+
+def test_another_backend_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = small()
+    monkeypatch.setattr(tf.keras.config, "backend", lambda: "jax")
+    for refused in (lambda: c2.keras(model, "100%"), lambda: c2.compile(model, "mse", "sgd", tf.ones((2, 4)), tf.ones((2, 1)), "100%")):
+        with pytest.raises(c2.UnsupportedError, match=r"^Keras runs on jax here: .*KERAS_BACKEND=tensorflow"):
+            refused()
+
+
+def test_a_strategys_model_is_refused_by_compile() -> None:
+    with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
+        model = tf.keras.Sequential([layers.Input((4,)), layers.Dense(1)])
+    with pytest.raises(c2.UnsupportedError, match=r"^a model made under a tf.distribute strategy \(MirroredStrategy\) cannot be planned"):
+        c2.compile(model, "mse", "sgd", tf.ones((2, 4)), tf.ones((2, 1)), "100%", **FAST)

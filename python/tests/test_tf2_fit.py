@@ -178,6 +178,30 @@ def test_a_train_step_of_ones_own() -> None:
     assert {"loss of epoch 1", "norm of epoch 1"} <= found.keys()
 
 
+@pytest.mark.parametrize("late", (False, True))
+def test_losses_of_several_outputs_are_logged_as_keras_does(late: bool) -> None:
+    """Also where the last batch is smaller, and where the model was fit before."""
+    generator = np.random.default_rng(0)
+    x, y = (generator.standard_normal((40, n)).astype(np.float32) for n in (8, 1))
+    y[32:] += 3
+
+    def logs(planned: bool) -> Any:
+        tf.keras.utils.set_random_seed(1)
+        hidden = layers.Dense(8, "relu")(start := layers.Input((8,)))
+        model = tf.keras.Model(start, {name: layers.Dense(1, name=name)(hidden) for name in "pq"})
+        model.compile("sgd", {"p": "mse", "q": "mae"}, metrics={"p": ["mae"]}, jit_compile=False)
+        if late:
+            model.fit(x, {"p": y, "q": y}, batch_size=16, shuffle=False, verbose=0)
+        if planned:
+            c2.keras(model, "100%", **FAST)
+        return model.fit(x, {"p": y, "q": y}, batch_size=16, shuffle=False, verbose=0, epochs=2, validation_split=0.1).history
+
+    found, expected = logs(True), logs(False)
+    assert found.keys() == expected.keys() >= {"p_loss", "q_loss", "p_mae", "val_p_loss"}
+    for name, numbers in expected.items():
+        np.testing.assert_allclose(found[name], numbers, rtol=1e-5, err_msg=name)
+
+
 class TwoOptimizers(tf.keras.Model):
     """Whose compile() leaves Keras' default optimizer in place, which nothing uses."""
 

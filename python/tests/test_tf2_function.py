@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -457,3 +459,24 @@ def test_a_method_is_a_step() -> None:
     planned = c2.function(trainer.step, "100%", **FAST)
     assert np.array_equal(planned(rows()), trainer.step(rows()))
     assert planned.prepare(tf.TensorSpec((ROWS, WIDTH), tf.float32)) is c2.plans(planned)[0]
+
+
+def test_methods_have_plans_for_each_object() -> None:
+    class Trainer:
+        def __init__(self, start: float) -> None:
+            self.weights = tf.Variable(tf.fill((16, 1), start))
+
+        @c2.function
+        def step(self, x: Any, rate: float = 0.0) -> Any:
+            """What it does."""
+            self.weights.assign_sub(rate * tf.ones_like(self.weights))
+            return tf.reduce_sum(x @ self.weights)
+
+    a, b, x = Trainer(1.0), Trainer(2.0), tf.ones((8, 16))
+    assert float(a.step(x)) == 128.0 and float(b.step(x)) == 256.0 and float(a.step(x, rate=0.5)) == 64.0
+    assert a.step is a.step and a.step is not b.step and Trainer.step.__doc__ == "What it does."
+    assert len(c2.plans(a.step)) == 2 and len(c2.plans(b.step)) == 1
+    gone = weakref.ref(a)
+    del a
+    gc.collect()
+    assert gone() is None

@@ -22,7 +22,7 @@ except ImportError as _error:
 from ..errors import CheckmateError, InfeasibleError, UnsupportedError
 from ..planning.frontier import Frontier
 from . import keras_steps, tradeoff
-from .function import Planned
+from .function import Planned, PlannedFunction
 from .planner import Options, Plan, trace
 
 __all__ = ["CheckmateError", "Frontier", "InfeasibleError", "Plan", "Planned", "UnsupportedError", "compile", "explain", "function", "keras", "plans"]
@@ -68,10 +68,11 @@ def keras(model: Model, budget: int | float | str = "auto", **options: Any) -> M
 
 def function(step: Callable[..., Any], budget: int | float | str = "auto", **options: Any) -> Planned:
     """A step of one's own, such as one with tf.GradientTape and an optimizer, planned as a whole. It is called with the same
-    arguments: tensors, nests of them, and Python values, for each of which it is planned anew. Options as in `compile`."""
+    arguments: tensors, nests of them, and Python values, for each of which it is planned anew. It may be a method: @checkmate.tf2.function.
+    Options as in `compile`."""
     if not callable(step):
         raise TypeError(f"step must be a function, not {type(step).__name__}")
-    return Planned(step, _options(budget, options), getattr(step, "__name__", "the step"))
+    return PlannedFunction(step, _options(budget, options), getattr(step, "__name__", "the step"))
 
 
 def explain(

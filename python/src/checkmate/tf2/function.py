@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -79,6 +80,27 @@ class Planned:
         traced = tf.function(body)
         concrete = traced.get_concrete_function(*specs)
         return concrete, traced
+
+
+class PlannedFunction(Planned):
+    """Of a function, which may be a method: each object has plans of its own."""
+
+    def __init__(self, step: Callable[..., Any], options: Options, name: str) -> None:
+        super().__init__(step, options, name)
+        self._bound: weakref.WeakKeyDictionary[Any, Planned] = weakref.WeakKeyDictionary()
+
+    def __get__(self, instance: Any, owner: Any = None) -> Planned:
+        if instance is None:
+            return self
+        with self._lock:
+            if instance not in self._bound:
+                one, step = weakref.ref(instance), self.step  # or the plans would keep the object
+
+                def of_one(*args: Any, **kwargs: Any) -> Any:
+                    return step(one(), *args, **kwargs)
+
+                self._bound[instance] = Planned(of_one, self.options, self.name)
+            return self._bound[instance]
 
 
 class _Ready:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -41,6 +42,9 @@ def step_of(model: Any, loss: Any, optimizer: Any, loss_weights: Any = None) -> 
 
 def built(model: Any, optimizer: Any, input_spec: Any) -> Any:
     """Makes the variables of model and optimizer, which a plan counts. Gives the optimizer."""
+    if isinstance(model, keras_library.Model):
+        _require_tensorflow()
+        _require_one_replica(model)
     if not model.built:
         try:
             shapes = tf.nest.map_structure(lambda t: keras_library.KerasTensor(tuple(t.shape), dtype=t.dtype.name), input_spec)
@@ -60,6 +64,7 @@ def plan_fit(model: Any, options: Options) -> Planned:
     steps of one's own work; its loop runs in Python, one call a step."""
     if not isinstance(model, keras_library.Model):
         raise TypeError(f"model must be a keras.Model, not {type(model).__name__}")
+    _require_tensorflow()
     planned = Planned(lambda data: model.train_step(data), options, model.name)
 
     def one_execution(iterator: Iterator[Any]) -> Any:
@@ -75,6 +80,7 @@ def plan_fit(model: Any, options: Options) -> Planned:
     def make_train_function(force: bool = False) -> Any:
         if model.train_function is None or force:
             _require_plain(model)
+            _count_batches_alike(model)
             planned.forget()  # a model that is compiled again has another step
             model.train_function = one_execution
         return model.train_function
@@ -83,6 +89,29 @@ def plan_fit(model: Any, options: Options) -> Planned:
     object.__setattr__(model, "make_train_function", make_train_function)
     object.__setattr__(model, "checkmate_planned", planned)
     return planned
+
+
+def _count_batches_alike(model: Any) -> None:
+    """Of several outputs, Keras logs the mean of each loss. It traces `fit` for batches of any size, whose number of samples then does not
+    weigh; where the size is known, as here, it would."""
+    compiled = getattr(model, "_compile_loss", None)
+    if compiled is None:
+        return
+
+    def alike() -> None:
+        for metric in compiled.metrics:
+            metric.update_state = functools.partial(_without_weight, metric.update_state)
+
+    def build(y_true: Any, y_pred: Any) -> None:
+        type(compiled).build(compiled, y_true, y_pred)
+        alike()
+
+    alike()
+    compiled.build = build
+
+
+def _without_weight(update: Callable[..., Any], values: Any, sample_weight: Any = None) -> Any:
+    return update(values)
 
 
 def keras_chooses_xla() -> bool:
@@ -99,6 +128,15 @@ def _require_plain(model: Any) -> None:
         raise UnsupportedError("jit_compile=True: XLA orders operators as it likes and the budget would not hold; compile with jit_compile=False")
     if model.jit_compile:
         log.info("%s: planned steps run without XLA, which orders operators as it likes (jit_compile)", model.name)
+    _require_one_replica(model)
+
+
+def _require_tensorflow() -> None:
+    if (backend := keras_library.config.backend()) != "tensorflow":
+        raise UnsupportedError(f"Keras runs on {backend} here: start the program with KERAS_BACKEND=tensorflow in the environment")
+
+
+def _require_one_replica(model: Any) -> None:
     strategy = model.distribute_strategy
     if strategy is not None and (strategy.num_replicas_in_sync > 1 or not isinstance(strategy, type(tf.distribute.get_strategy()))):
         raise UnsupportedError(f"a model made under a tf.distribute strategy ({type(strategy).__name__}) cannot be planned: make it without")

@@ -229,7 +229,7 @@ def _fit_or_say(traced: Traced, limit: int, top: int, name: str) -> _Fit:
     proven = limit <= impossible
     raise InfeasibleError(
         f"{f'no {COVERED[covers]} fits' if proven else 'no schedule was found within'} {limit:,} bytes; budget={smallest.peak_bytes:,} works, "
-        f"with {100 * overhead:.1f} % more computation; {impossible:,} bytes are proven not to, {traced.lowered.basis}; without "
+        f"with {100 * overhead:.1f} % more computation at most; {impossible:,} bytes are proven not to, {traced.lowered.basis}; without "
         f"rematerialization it takes {top:,}",
         proven=proven, budget_bytes=limit, smallest_known=smallest.peak_bytes, largest_impossible=impossible, covers=covers,
     ) from None  # fmt: skip

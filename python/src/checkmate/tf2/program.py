@@ -208,7 +208,7 @@ class _Reader:
                         "a Python loop"
                     )
                 advice = (
-                    "the sizes of an embedding's update by this optimizer depend on the words of a batch; Adam and SGD do without"
+                    "a size that depends on data, such as of a histogram, or of an embedding's update by this optimizer; Adam and SGD do without"
                     if updates and call.type in FUNCTIONAL
                     else "give specs and inputs of fixed shapes"
                 )

@@ -41,7 +41,7 @@ def fit_or_say(model: joint.Joint, limit: int, traced: Traced) -> Fit:
     basis = "measured" if traced.options.costs == "measure" else "estimated"
     raise InfeasibleError(
         f"{f'no {COVERED[covers]} fits' if proven else 'no schedule was found within'} {limit:,} bytes; budget={enough:,} works, with "
-        f"{100 * overhead:.1f} % more computation; {impossible:,} bytes are proven not to, with kernels' workspaces as they were {basis}",
+        f"{100 * overhead:.1f} % more computation at most; {impossible:,} bytes are proven not to, with kernels' workspaces as they were {basis}",
         proven=proven, budget_bytes=limit, smallest_known=enough, largest_impossible=impossible, covers=covers,
     ) from None  # fmt: skip
 
