@@ -20,7 +20,7 @@ from tf2_models import FAST, Case, make  # noqa: E402
 
 import checkmate  # noqa: E402
 import checkmate.tf2 as c2  # noqa: E402
-from checkmate.tf2 import keras_steps, planner  # noqa: E402
+from checkmate.tf2 import keras_steps, measure, planner  # noqa: E402
 
 
 def small(**settings: Any) -> Any:
@@ -361,3 +361,9 @@ def test_a_strategys_model_is_refused_by_compile() -> None:
         model = tf.keras.Sequential([layers.Input((4,)), layers.Dense(1)])
     with pytest.raises(c2.UnsupportedError, match=r"^a model made under a tf.distribute strategy \(MirroredStrategy\) cannot be planned"):
         c2.compile(model, "mse", "sgd", tf.ones((2, 4)), tf.ones((2, 1)), "100%", **FAST)
+
+
+def test_an_allocator_that_does_not_count_names_what_helps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measure, "_is_counted", lambda *_: False)
+    with pytest.raises(c2.UnsupportedError, match=r"TF_ENABLE_ONEDNN_OPTS=1 .*TF_CPU_ALLOCATOR_USE_BFC=1, or .*estimate"):
+        measure.counted_from.__wrapped__("CPU:0")
