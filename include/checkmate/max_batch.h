@@ -49,10 +49,11 @@ typedef struct ckm_max_batch_options {
 
 typedef struct ckm_max_batch_result {
     ckm_solve_status status;                  // optimal: max_batch is upper_bound; infeasible: proven that not even
-                                              // batch_min fits; unknown: none found within the limits
+                                              // batch_min has a schedule of the class `bound_covers` that fits memory
+                                              // and cost; unknown: none found within the limits
     int64_t max_batch;                        // 0: none found
-    int64_t upper_bound;                      // no batch above it fits; 0 when none does
-    ckm_bound_class bound_covers;             // the schedules that the upper bound speaks of
+    int64_t upper_bound;                      // no batch above it has one; 0 when none does
+    ckm_bound_class bound_covers;             // the schedules that these two speak of
     ckm_schedule *schedule;                   // for max_batch, verified; NULL when none was found
     int64_t cost, baseline_cost, peak_bytes;  // of that schedule; -1 without one
     double seconds;

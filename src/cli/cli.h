@@ -12,7 +12,7 @@ enum {
     CLI_DONE = 0,
     CLI_FAILED = 1,      // bad input, I/O, out of memory
     CLI_USAGE = 2,       // wrong usage
-    CLI_INFEASIBLE = 3,  // proven that no schedule fits the budget
+    CLI_INFEASIBLE = 3,  // proven that no schedule of the class named fits the budget
     CLI_NONE_FOUND = 4   // none found within the limits
 };
 

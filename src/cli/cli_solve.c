@@ -265,6 +265,9 @@ const char *cli_least_text(const ckm_solve_result *result, char *buf, size_t siz
     cli_show_bytes(bytes, text, sizeof text);
     if (bytes < 0) {
         buf[0] = '\0';
+    } else if (bytes <= result->budget_bytes) {
+        snprintf(buf, size, "; another strategy found a schedule at %s (%lld bytes), which fits", text,
+                 (long long)bytes);
     } else if (bytes < result->baseline_peak_bytes) {
         snprintf(buf, size, "; a schedule at %s (%lld bytes) was found", text, (long long)bytes);
     } else {

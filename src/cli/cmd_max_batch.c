@@ -92,7 +92,8 @@ static void print_json(const ckm_max_batch_result *r)
     cli_json_begin(&json);
     cli_json_size(&json, "max_batch", r->max_batch > 0 ? r->max_batch : -1);
     cli_json_size(&json, "upper_bound", r->upper_bound > 0 ? r->upper_bound : -1);
-    cli_json_text(&json, "bound_covers", r->upper_bound > 0 ? cli_covers_text(r->bound_covers) : NULL);
+    bool bounded = r->upper_bound > 0 || r->status == CKM_SOLVE_INFEASIBLE;
+    cli_json_text(&json, "bound_covers", bounded ? cli_covers_text(r->bound_covers) : NULL);
     cli_json_real(&json, "overhead", cli_overhead(r->cost, r->baseline_cost));
     cli_json_size(&json, "peak_bytes", r->peak_bytes);
     cli_json_real(&json, "seconds", round(r->seconds * 1e6) / 1e6);
@@ -113,10 +114,10 @@ static void print_table(const search *s, const ckm_max_batch_result *r)
         printf("%-14s none found\n", "max batch");
     }
     if (r->upper_bound > 0) {
-        static const char *const classes[] = {"", "no schedule fits a larger one",
-                                              "no schedule in the graph's order fits a larger one",
-                                              "no frontier-advancing schedule fits a larger one"};
-        printf("%-14s %lld, %s\n", "upper bound", (long long)r->upper_bound, classes[r->bound_covers]);
+        static const char *const classes[] = {"", "all schedules", "those in the graph's order",
+                                              "frontier-advancing schedules"};
+        printf("%-14s %lld, for %s within the compute limit\n", "upper bound", (long long)r->upper_bound,
+               classes[r->bound_covers]);
     }
     if (r->schedule != NULL) {
         printf("%-14s %s\n", "overhead", cli_show_percent(cli_overhead(r->cost, r->baseline_cost), text, sizeof text));
@@ -140,7 +141,9 @@ static int report(const search *s, const ckm_max_batch_result *r)
     }
     cli_show_bytes(s->settings->memory_bytes, text, sizeof text);
     if (r->status == CKM_SOLVE_INFEASIBLE) {
-        cli_failf("not even batch %lld fits %s", (long long)s->settings->batch_min, text);
+        static const char *const classes[] = {"", "", " in the graph's order", " that advances by stages"};
+        cli_failf("no schedule%s within the compute limit fits %s, not even for batch %lld", classes[r->bound_covers],
+                  text, (long long)s->settings->batch_min);
     } else {
         cli_failf("no schedule was found within %s and the limits given, not even for batch %lld", text,
                   (long long)s->settings->batch_min);
@@ -226,7 +229,7 @@ const cli_command cli_command_max_batch = {
     .exit_statuses = "0  a batch was found\n"
                      "1  failed: bad input, input or output error, out of memory\n"
                      "2  wrong usage\n"
-                     "3  proven: not even the smallest batch fits\n"
+                     "3  proven: no schedule of the class named fits, not even for the smallest batch\n"
                      "4  none found within the limits\n",
     .examples =
         "checkmate max-batch ResNet50 --memory 16GB\n"

@@ -412,7 +412,8 @@ const cli_command cli_command_run = {
         "shapes are listed and nothing is written.",
     .exit_statuses =
         "0  the outputs have been computed and written\n1  failed: bad input, input or output error, out of "
-        "memory\n2  wrong usage\n3  proven: no schedule fits the budget\n4  no schedule was found within the "
+        "memory\n2  wrong usage\n3  proven: no schedule of the class named fits the budget\n4  no schedule was found "
+        "within the "
         "limits\n",
     .examples =
         "checkmate run model.onnx --input x.npy -o y.npy\n"

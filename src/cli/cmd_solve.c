@@ -348,7 +348,7 @@ const cli_command cli_command_solve = {
     .exit_statuses = "0  a schedule was found\n"
                      "1  failed: bad input, input or output error, out of memory\n"
                      "2  wrong usage\n"
-                     "3  proven: no schedule fits the budget\n"
+                     "3  proven: no schedule of the class named fits the budget\n"
                      "4  none found within the limits\n",
     .examples = "checkmate solve ResNet50 --batch 64 --budget 60%\n"
                 "checkmate solve ResNet50 --batch 64 --budget min\n"

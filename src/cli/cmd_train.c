@@ -436,7 +436,8 @@ const cli_command cli_command_train = {
         "keeps within the budget by itself. Losses and weights are those of --accumulate N in one process, bit for "
         "bit, and files written by one can be resumed by the other. Rank 0 prints, logs and saves.",
     .exit_statuses = "0  trained, or stopped by a signal\n1  failed: bad input, a loss that is not a number, input "
-                     "or output error, out of memory\n2  wrong usage\n3  proven: no schedule fits the budget\n4  no "
+                     "or output error, out of memory\n2  wrong usage\n3  proven: no schedule of the class named fits "
+                     "the budget\n4  no "
                      "schedule was found within the limits\n",
     .examples =
         "checkmate train MobileNet --data photos --batch 32 --budget 2GiB --epochs 10 --save run.safetensors\n"

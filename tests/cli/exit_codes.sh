@@ -22,6 +22,19 @@ json_keys max_batch upper_bound bound_covers overhead peak_bytes seconds status
 [ "$(member max_batch)" = null ] || fail "a batch where none fits"
 [ "$(member status)" = infeasible ] || fail "status is $(member status)"
 
+# No schedule that advances by stages fits 3010 bytes, but one in another class does: nobody says that none does.
+cat > stages.json << 'END'
+{"format": "checkmate-graph", "version": 1,
+ "tensors": [{"bytes": 10}, {"bytes": 1000}, {"bytes": 1}, {"bytes": 1}, {"bytes": 100}, {"bytes": 1000}, {"bytes": 1000}],
+ "ops": [{"cost": 1, "inputs": [1], "outputs": [2]}, {"cost": 1, "inputs": [2], "outputs": [3, 4]},
+         {"cost": 1, "inputs": [0, 1, 3, 4], "outputs": [5]}, {"cost": 1, "inputs": [5], "outputs": [6]}],
+ "results": [4, 2]}
+END
+expect 0 solve stages.json --budget 3010
+expect 3 solve stages.json --budget 3010 --strategy ilp
+err_has "no schedule that advances by stages fits"
+err_has "another strategy found a schedule at 3.01 kB (3010 bytes), which fits"
+
 # A strategy that gives up: not a proof.
 expect 4 solve graph.json --budget 5 --strategy checkpoint-all -o schedule.json
 err_has "strategy checkpoint-all found no schedule within 5 B"

@@ -37,4 +37,11 @@ expect 4 solve VGG19 --batch $((batch + 1)) --budget 16GB --strategy checkpoint-
 expect 0 max-batch VGG19 --memory 16GB --strategy chen-greedy --compute-limit 1 --json
 [ "$(member max_batch)" = "$batch" ] || fail "at factor 1: $(member max_batch), expected $batch"
 [ "$(member overhead)" = 0 ] || fail "at factor 1: overhead $(member overhead)"
+
+# What is refused for its cost fits the memory: the claim names the limit and the class it was proven for.
+expect 0 solve linear8 --batch 1 --budget 50MB --json
+expect 3 max-batch linear8 --memory 50MB --compute-limit 1.05 --json
+[ "$(member bound_covers)" = order ] || fail "infeasible, but of which class? $out"
+[ "$err" = "checkmate: no schedule in the graph's order within the compute limit fits 50.00 MB, not even for batch 1" ] ||
+    fail "not what was proven: $err"
 finish

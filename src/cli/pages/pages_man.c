@@ -248,7 +248,7 @@ void pages_write_overview(FILE *to, const char *date)
         to, "0  done\n"
             "1  failed: bad input, input or output error, out of memory; one line on standard error says why\n"
             "2  wrong usage\n"
-            "3  proven: no schedule fits the budget\n"
+            "3  proven: no schedule of the class named fits the budget\n"
             "4  no schedule was found within the limits\n");
     fputs(".PP\n", to);
     write_prose(to, stopping);
