@@ -182,9 +182,9 @@ void cli_progress_line(const ckm_progress *progress, void *user)
     p->last_bound = progress->bound_cost;
     double incumbent = progress->incumbent_cost < 0 ? NAN : (double)progress->incumbent_cost;
     double extra = cli_overhead(progress->incumbent_cost, p->baseline_cost);
-    fprintf(stderr, "%s%8.1f s%s  cost %-16s overhead %-10s bound %-16s gap %-10s %s\n", cli_style(stderr, CLI_DIM),
+    fprintf(stderr, "%s%7.1f s%s  %-13s %s%-8s bound %-13s gap %-8s %s\n", cli_style(stderr, CLI_DIM),
             progress->seconds, cli_style(stderr, CLI_PLAIN), cli_show_cost(incumbent, p->unit, cost, sizeof cost),
-            cli_show_percent(extra, overhead, sizeof overhead),
+            isnan(incumbent) ? " " : "+", cli_show_percent(extra, overhead, sizeof overhead),
             cli_show_cost(progress->bound_cost, p->unit, bound, sizeof bound),
             cli_show_percent(progress->gap, gap, sizeof gap), progress->source != NULL ? progress->source : p->label);
 }

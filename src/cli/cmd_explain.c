@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// checkmate explain: a schedule in thirty lines of text.
+// checkmate explain: a schedule on a page of text.
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,9 +11,9 @@
 enum {
     NUMBER = 64,
     KEPT_LISTED = 4,
-    AGAIN_LISTED = 6,
+    AGAIN_LISTED = 4,
     LIVE_LISTED = 6,
-    CHART_WIDTH = 72,
+    CHART_WIDTH = 68,
     CHART_HEIGHT = 7,
     NAME_WIDTH = 34
 };
@@ -107,7 +107,8 @@ static void print_chart(const ckm_emit_facts *f)
                                                                                           : f->peak_bytes;
     char text[NUMBER];
     heading("Memory over the step");
-    printf("   # kept for backward  o computed again  : freed before backward  + gradients, workspace\n");
+    printf("\n  # kept for backward  o computed again  : freed before backward\n"
+           "  + gradients, workspace  . there all the time\n");
     for (int row = CHART_HEIGHT - 1; row >= 0; row--) {
         char line[CHART_WIDTH + 1];
         for (int c = 0; c < width; c++) {
@@ -230,22 +231,26 @@ static void print_why(const ckm_emit_facts *f, const ckm_emit_recompute *r)
 {
     char name[NUMBER];
     char size[NUMBER];
+    char text[8 * NUMBER];
+    int used = 0;
     if (r->for_op >= 0) {
-        printf("for %s", fitted_op(f, r->for_op, NAME_WIDTH, name, sizeof name));
+        used = snprintf(text, sizeof text, "for %s", fitted_op(f, r->for_op, NAME_WIDTH, name, sizeof name));
     } else {
-        printf("read by nothing afterwards");
+        used = snprintf(text, sizeof text, "read by nothing afterwards");
     }
     if (r->fullest >= 0) {
         bool over = f->budget_bytes >= 0 && r->held_bytes > f->budget_bytes;
         fitted_op(f, f->moments[r->fullest].op, NAME_WIDTH, name, sizeof name);
         cli_show_bytes(over ? r->held_bytes - f->budget_bytes : r->held_bytes, size, sizeof size);
         if (over) {
-            printf("; held, %s would exceed the budget by %s", name, size);
+            snprintf(text + used, sizeof text - (size_t)used, "; held, %s would exceed the budget by %s", name, size);
         } else {
-            printf("; held, %s would reach %s%s", name, size, f->budget_bytes >= 0 ? ", which fits" : "");
+            snprintf(text + used, sizeof text - (size_t)used, "; held, %s would reach %s%s", name, size,
+                     f->budget_bytes >= 0 ? ", which fits" : "");
         }
     }
-    printf("\n");
+    printf("%12s", "");
+    cli_print_wrapped(stdout, text, 12, 12);
 }
 
 // `list` has room for every operator.
@@ -278,8 +283,8 @@ static void print_again(const ckm_emit_facts *f, again *list)
     for (int32_t i = 0; i < n && i < AGAIN_LISTED; i++) {
         char name[NUMBER];
         double share = f->baseline_cost > 0 ? (double)f->ops[list[i].op].extra_cost / (double)f->baseline_cost : 0;
-        printf("%10s  %-24s ", cli_show_percent(share, text, sizeof text),
-               fitted_op(f, list[i].op, 24, name, sizeof name));
+        printf("%10s  %s\n", cli_show_percent(share, text, sizeof text),
+               fitted_op(f, list[i].op, NAME_WIDTH, name, sizeof name));
         print_why(f, list[i].worst);
     }
     if (n > AGAIN_LISTED) {
@@ -302,13 +307,16 @@ static void print_peak(const ckm_emit_facts *f, const ckm_emit_life **lives)
     char name[NUMBER];
     int32_t n = select_lives(f, is_live_at_peak, lives);
     heading("Peak");
-    printf(" of %s in %s%s, operator %lld of %lld to run", cli_show_bytes(peak->bytes, text, sizeof text),
-           fitted_op(f, peak->op, NAME_WIDTH, name, sizeof name), peak->execution > 0 ? " (again)" : "",
-           (long long)f->peak_moment + 1, (long long)f->n_moments);
+    char where[8 * NUMBER];
+    int used = snprintf(where, sizeof where, "of %s in %s%s, operator %lld of %lld to run",
+                        cli_show_bytes(peak->bytes, text, sizeof text),
+                        fitted_op(f, peak->op, NAME_WIDTH, name, sizeof name), peak->execution > 0 ? " (again)" : "",
+                        (long long)f->peak_moment + 1, (long long)f->n_moments);
     if (f->budget_bytes >= 0) {
-        printf("; budget %s", cli_show_bytes(f->budget_bytes, text, sizeof text));
+        snprintf(where + used, sizeof where - (size_t)used, "; budget %s",
+                 cli_show_bytes(f->budget_bytes, text, sizeof text));
     }
-    printf("\n");
+    cli_print_wrapped(stdout, where, 4, 2);
     if (f->fixed_bytes + f->input_bytes > 0) {
         printf("%10s  that stay all the time: fixed bytes, inputs, parameters\n",
                cli_show_bytes(f->fixed_bytes + f->input_bytes, text, sizeof text));
@@ -354,7 +362,7 @@ static const char *const argument_names[] = {"the schedule file"};
 
 const cli_command cli_command_explain = {
     .name = "explain",
-    .summary = "Explain in thirty lines what a schedule does.",
+    .summary = "Explain on a page of text what a schedule does.",
     .usage = "[MODEL] schedule.json [options]",
     .description =
         "Shows what is kept from the forward to the backward pass, what is recomputed, for what, and why it could "

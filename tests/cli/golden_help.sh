@@ -28,6 +28,11 @@ for list in '--help' models 'models --all' strategies devices; do
     "$CHECKMATE" $list > list.txt || fail "$list fails"
     awk 'length($0) > 80 { exit 1 }' list.txt || fail "$list has a line over 80 columns"
 done
+# And what a schedule does, whatever the names.
+"$CHECKMATE" graph ResNet50 --batch 16 -o long.json && "$CHECKMATE" solve long.json --budget 60% --strategy chen-greedy -v -o plan.json \
+    > list.txt 2> progress.txt && "$CHECKMATE" explain long.json plan.json >> list.txt || fail "explain fails"
+grep -v '^info: ' progress.txt >> list.txt
+awk 'length($0) > 80 { exit 1 }' list.txt || fail "explain or solve has a line over 80 columns: $(awk 'length($0) > 80' list.txt)"
 # No colours in a file, whatever the terminal.
 if grep -q "$(printf '\033')" "$transcript"; then
     fail "escape sequences in a pipe"
