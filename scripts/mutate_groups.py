@@ -39,7 +39,7 @@ GROUPS = {
              ["test_solve_auto", "test_bad_cases", "test_solve_local_search"], ["cli_golden_solve"]),
     "core": (["src/solve/core/*.c", "src/solve/solve.c"],
              ["test_solve_checkpoint_all", "test_bad_cases", "test_solve_auto", "test_claims"], ["cli_golden_solve"]),
-    "chain": (["src/solve/chain/*.c"], ["test_solve_chain", "test_oracle_chain"], ["test_solve_auto"]),
+    "chain": (["src/solve/chain/*.c"], ["test_chain_blocks", "test_solve_chain", "test_oracle_chain"], ["test_solve_auto"]),
     "presolve": (["src/solve/presolve/*.c"], ["test_alloc_presolve", "test_oracle_presolve"], ["test_solve_auto"]),
     "floor": (["src/solve/floor/*.c"],
               ["test_memory_floor", "test_min_budget_floor", "test_alloc_memory_floor", "test_oracle_pebbling_schedule",

@@ -131,11 +131,44 @@ static void smallest_budget_is_proven(void **state)
     ckm_dataflow_free(df);
 }
 
+// 120 operators that each read the one before and an earlier one, and leave the game more to try than there is work for. Going
+// back over what shrinks first proves 49 bytes within it, where all moves in turn prove 44. Aiming at a budget then spends the work
+// that it is given, however much was spent before.
+static void work_is_spent_well_and_kept_to(void **state)
+{
+    (void)state;
+    enum { N = 120, WORK = 20000, ONE_STEP = 1000 };
+    const ckm_i_memory_floor_options options = {400000, INT64_MAX};
+    int64_t bytes[N];
+    int32_t inputs[N][2];
+    for (int32_t v = 0; v < N; v++) {
+        int32_t earlier = v - 2 - v * 11 % 16;
+        bytes[v] = 1 + v * 7 % 13;
+        inputs[v][0] = v - 1;
+        inputs[v][1] = earlier >= 0 ? earlier : -1;
+    }
+    ckm_dataflow *df = build(bytes, (const int32_t(*)[2])inputs, N, false);
+    ckm_i_memory_floor_result found;
+    ckm_i_pebbling game;
+    bool fits = true;
+    assert_int_equal(ckm_i_pebbling_init_again(&game, df, NULL), CKM_OK);
+    assert_int_equal(ckm_i_memory_floor_find(&game, &options, &found, NULL), CKM_OK);
+    assert_true(found.floor_bytes >= 49);
+    assert_true(found.enough_bytes > found.floor_bytes);
+    int64_t before = game.work;
+    assert_int_equal(ckm_i_memory_floor_aim(&game, found.floor_bytes, WORK, &fits, NULL), CKM_OK);
+    assert_false(fits);
+    assert_true(game.work - before <= WORK + ONE_STEP);
+    ckm_i_pebbling_dispose(&game);
+    ckm_dataflow_free(df);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_one_branch_keeps_waits_for_the_other),
         cmocka_unit_test(what_runs_once_stays),
+        cmocka_unit_test(work_is_spent_well_and_kept_to),
         cmocka_unit_test(schedules_reach_the_floor),
         cmocka_unit_test(smallest_budget_is_proven),
     };
