@@ -50,7 +50,7 @@ def difference(result, wanted):
 def run(program, case, model, inputs, names, outputs, folder):
     """(outcome, reason): equal, refused or wrong."""
     command = [program, "run", model, "--threads", "1", "--costs", "flops"]
-    for i, (name, value) in enumerate(zip(names, inputs)):
+    for i, (name, value) in enumerate(zip(names, inputs, strict=False)):
         if value is not None:
             path = os.path.join(folder, f"in{i}.npy")
             numpy.save(path, numpy.asarray(value, order="C"))
@@ -87,7 +87,7 @@ def with_constants(model, inputs, given_as):
     data = next((i for i, value in enumerate(inputs) if value is not None and value.dtype.kind == "f"), 0)
     changed = onnx.ModelProto()
     changed.CopyFrom(model)
-    given = [(name, given_as[i]) for i, (name, value) in enumerate(zip(names, inputs)) if i != data and value is not None]
+    given = [(name, given_as[i]) for i, (name, value) in enumerate(zip(names, inputs, strict=False)) if i != data and value is not None]
     if not given:
         return None
     for name, value in given:
@@ -103,9 +103,8 @@ def test(program, case):
     names = [i.name for i in model.graph.input]
     outputs = [o.name for o in model.graph.output], wanted
     used = {name for node in model.graph.node for name in node.input}
-    inputs = [value if name in used else None for name, value in zip(names, inputs)]
-    operator = model.graph.node[0].op_type if len(model.graph.node) == 1 else "+".join(
-        sorted({node.op_type for node in model.graph.node}))
+    inputs = [value if name in used else None for name, value in zip(names, inputs, strict=False)]
+    operator = model.graph.node[0].op_type if len(model.graph.node) == 1 else "(several)"
     opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 0)
     with tempfile.TemporaryDirectory() as scratch:
         path = os.path.join(scratch, "model.onnx")
@@ -129,8 +128,11 @@ def general(reason):
     reason = re.sub(r'node "[^"]*" \((\w+)\): ', "", reason)
     reason = re.sub(r'operator "[^"]*" \((\w+)\)', r"\1", reason)
     reason = re.sub(r'"[^"]*"', '"..."', reason)
-    reason = re.sub(r"\(node[^)]*\)|\(\S+\)", "", reason) if reason.startswith("operators that are not") else reason
-    return re.sub(r"\b\d+(x\d+)*\b", "N", reason) if not reason.startswith("the ONNX model uses opset") else reason
+    if reason.startswith("operators that are not supported: "):
+        return "not supported"
+    if reason.startswith("the ONNX model uses opset"):
+        return reason.split(";")[0].removeprefix("the ONNX model uses ")
+    return re.sub(r"\b\d+(x\d+)*\b", "N", reason.split(";")[0].split(": convert")[0])
 
 
 def page(rows):
@@ -143,9 +145,8 @@ def page(rows):
         cases = by_operator[operator]
         counts = collections.Counter(outcome for outcome, _ in cases)
         reasons = collections.Counter(reason for outcome, reason in cases if outcome == "refused")
-        said = "; ".join(reason.replace("|", "\\|")[:160] for reason, _ in reasons.most_common(3))
-        label = operator if len(operator) <= 40 else operator[:37] + "..."
-        lines.append(f"| {label} | {counts['equal']} | {counts['refused']} | {counts['wrong']} | {said} |")
+        said = "; ".join(reason.replace("|", "\\|").strip()[:110] for reason, _ in reasons.most_common(2))
+        lines.append(f"| {operator} | {counts['equal']} | {counts['refused']} | {counts['wrong']} | {said} |")
     return "\n".join(lines) + "\n"
 
 
