@@ -26,8 +26,6 @@ MAKE = {
     "Adam, clipped": lambda: keras.optimizers.Adam(0.1, amsgrad=True, weight_decay=0.1, clipnorm=1.0),
     "Adam, all clipped": lambda: keras.optimizers.Adam(0.1, global_clipnorm=1.0, use_ema=True),
     "RMSprop": lambda: keras.optimizers.RMSprop(0.1, momentum=0.9, centered=True),
-    "Adagrad": lambda: keras.optimizers.Adagrad(0.1),
-    "Adadelta": lambda: keras.optimizers.Adadelta(0.1),
     "Lion": lambda: keras.optimizers.Lion(0.1),
 }
 
