@@ -37,6 +37,12 @@ ckm_status cli_device_path(char *path, size_t room, ckm_error *err)
     }
     size_t length = strlen(path);
     snprintf(path + length, room - length, "/device.json");
+    // Writing goes through links; nobody is to choose another file for what the program keeps by itself.
+    struct stat facts;
+    if (lstat(path, &facts) == 0 && !S_ISREG(facts.st_mode)) {
+        return cli_error(err, CKM_ERR_IO, path,
+                         "is no regular file, where the model of this machine is to be kept: remove it");
+    }
     return CKM_OK;
 }
 

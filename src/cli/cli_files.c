@@ -103,7 +103,7 @@ static bool is_data_of_model(const named_file *model, const named_file *output)
 {
     static const char key[] = "\x0a\x08location\x12";
     enum { KEY = sizeof key - 1, WINDOW = 1 << 16, LONGEST = 4096, STEP = WINDOW - KEY - 2 - LONGEST };
-    unsigned char buffer[WINDOW];
+    static unsigned char buffer[WINDOW];
     char path[PATH_MAX];
     struct stat facts;
     const char *slash = strrchr(model->path, '/');

@@ -8,7 +8,10 @@
 //
 // How large their stacks are: 8 MiB of address space each otherwise, of which kernels use some kilobytes, and which a
 // system that hands out huge pages may back with 2 MiB of memory at the first touch.
+//
+// How large the stacks of other threads are, and how far this one's grows: what the system allows when the program is loaded.
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
@@ -19,13 +22,31 @@ static bool set_unless_decided(const char *name, const char *other, const char *
     return getenv(name) == NULL && getenv(other) == NULL && setenv(name, value, 1) == 0;
 }
 
+// Kernels need some tens of kilobytes. Where less is allowed and may be raised, it is: then the program starts anew.
+static bool raise_stack(void)
+{
+    const rlim_t least = 256 << 10;
+    const rlim_t usual = 8 << 20;
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= least) {
+        return false;
+    }
+    if (limit.rlim_max < least) {
+        exit(cli_failf("a stack of %lld kB is allowed, and kernels need %lld kB: raise the limit ('ulimit -s')",
+                       (long long)(limit.rlim_max >> 10), (long long)(least >> 10)));
+    }
+    limit.rlim_cur = limit.rlim_max < usual ? limit.rlim_max : usual;
+    return setrlimit(RLIMIT_STACK, &limit) == 0;
+}
+
 // The program starts once more to be read anew. When that fails, training is only slower beside other work, and its
 // threads take more address space.
 void cli_openmp_settle(char **argv)
 {
     bool spins = set_unless_decided("GOMP_SPINCOUNT", "OMP_WAIT_POLICY", "1000");
     bool stacks = set_unless_decided("OMP_STACKSIZE", "GOMP_STACKSIZE", "512k");
-    if (spins || stacks) {
+    bool raised = raise_stack();
+    if (spins || stacks || raised) {
         (void)execv("/proc/self/exe", argv);
     }
 }

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -43,7 +44,8 @@ int64_t cli_train_address_space(void)
 // wait for a pipe's reader.
 static FILE *open_log(const char *path, bool append)
 {
-    int fd = open(path, O_WRONLY | O_CREAT | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | (append ? O_APPEND : O_TRUNC), 0666);
+    int fd = open(path, O_WRONLY | O_CREAT | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | O_APPEND | (append ? 0 : O_TRUNC),
+                  0666);
     int flags = fd >= 0 ? fcntl(fd, F_GETFL) : -1;
     FILE *log = flags >= 0 && fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) == 0 ? fdopen(fd, "w") : NULL;
     if (log == NULL && fd >= 0) {
@@ -52,6 +54,37 @@ static FILE *open_log(const char *path, bool append)
         errno = reason;
     }
     return log;
+}
+
+// What a run that was killed, or a full disk, left of a record is taken off, so that the next does not continue its line.
+static void drop_torn_record(const char *path, int fd)
+{
+    static const char begin[] = "{\"step\": ";
+    char tail[1024];
+    struct stat facts;
+    if (fstat(fd, &facts) != 0 || !S_ISREG(facts.st_mode) || facts.st_size == 0) {
+        return;
+    }
+    off_t from = facts.st_size > (off_t)sizeof tail ? facts.st_size - (off_t)sizeof tail : 0;
+    int in = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    ssize_t n = in >= 0 ? pread(in, tail, sizeof tail, from) : -1;
+    if (in >= 0) {
+        close(in);
+    }
+    ssize_t line = n;
+    while (line > 0 && tail[line - 1] != '\n') {
+        line--;
+    }
+    if (n <= 0 || line == n) {
+        return;
+    }
+    size_t torn = (size_t)(n - line);
+    size_t same = torn < sizeof begin - 1 ? torn : sizeof begin - 1;
+    bool ours = (line > 0 || from == 0) && memcmp(tail + line, begin, same) == 0;
+    if (!ours || ftruncate(fd, from + line) != 0) {
+        ssize_t written = write(fd, "\n", 1);
+        (void)written;
+    }
 }
 
 ckm_status cli_train_report_open(train_report *report, const train_setup *setup, ckm_error *err)
@@ -66,6 +99,9 @@ ckm_status cli_train_report_open(train_report *report, const train_setup *setup,
     if (s->log != NULL) {
         // A run that goes on adds to the log it began.
         report->log = open_log(s->log, ckm_trainer_get_info(setup->trainer).resumed);
+        if (report->log != NULL) {
+            drop_torn_record(s->log, fileno(report->log));
+        }
         if (report->log == NULL) {
             return cli_error(err, CKM_ERR_IO, s->log, "cannot open for writing: %s",
                              errno == ENXIO ? "it is a pipe, and nothing reads it" : strerror(errno));
@@ -76,10 +112,15 @@ ckm_status cli_train_report_open(train_report *report, const train_setup *setup,
 
 static void flush_log(train_report *report)
 {
-    if (report->log != NULL && (fflush(report->log) != 0 || ferror(report->log)) && !report->log_failed) {
+    if (report->log == NULL || (fflush(report->log) == 0 && !ferror(report->log))) {
+        return;
+    }
+    if (!report->log_failed) {
         report->log_failed = true;
         cli_failf("%s: cannot write the log: %s; training goes on", report->log_path, strerror(errno));
     }
+    clearerr(report->log);
+    drop_torn_record(report->log_path, fileno(report->log));
 }
 
 ckm_status cli_train_report_close(train_report *report, ckm_error *err)

@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // Child processes for figures. Input and output are files, not pipes, so that neither side can block the
 // other and a child that dies early cannot raise SIGPIPE here.
+#define _GNU_SOURCE  // pipe2
 #include "emit/emit_run.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <string.h>
 #include <strings.h>
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "base/file.h"
-
-extern char **environ;
 
 ckm_status ckm_i_figure_format_of(const char *path, ckm_i_figure_format *format, ckm_error *err)
 {
@@ -32,38 +34,59 @@ ckm_status ckm_i_figure_format_of(const char *path, ckm_i_figure_format *format,
     return ckm_i_error_at(err, CKM_ERR_ARGUMENT, path, 0, -1, "a figure's file name must end in .svg, .pdf or .png");
 }
 
-// Starts the child with the three files as its standard streams.
+// What the child does between fork and exec. It does not outlive this program, whatever ends that, and does not inherit that
+// SIGPIPE is ignored. What went wrong goes to `report`, which exec closes.
+static void become(const char *const *argv, const int *streams, int report, pid_t parent)
+{
+    // The interface takes pointers to non-const for historical reasons; the strings are not changed.
+    union {
+        const char *const *given;
+        char *const *wanted;
+    } arguments = {argv};
+#ifdef __linux__
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+#endif
+    signal(SIGPIPE, SIG_DFL);
+    bool ready = getppid() == parent;
+    for (int fd = 0; fd < 3 && ready; fd++) {
+        ready = dup2(streams[fd], fd) == fd;
+    }
+    if (ready) {
+        execvp(argv[0], arguments.wanted);
+    }
+    int problem = errno;
+    ssize_t written = write(report, &problem, sizeof problem);
+    (void)written;
+    _exit(127);
+}
+
+// Starts the child with the three files as its standard streams: 0, or what went wrong.
 static int start(const char *const *argv, int input, int output, int complaints, pid_t *child)
 {
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    sigset_t defaults;
-    int problem = posix_spawn_file_actions_init(&actions);
-    if (problem != 0) {
+    // Above the standard streams, where none of them overwrites another.
+    const int streams[] = {input, output, complaints};
+    int ends[2];
+    int problem = 0;
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        return errno;
+    }
+    pid_t parent = getpid();
+    pid_t made = fork();
+    if (made == 0) {
+        become(argv, streams, ends[1], parent);
+    }
+    problem = made < 0 ? errno : 0;
+    close(ends[1]);
+    ssize_t n = 0;
+    while (made > 0 && (n = read(ends[0], &problem, sizeof problem)) < 0 && errno == EINTR) {
+    }
+    close(ends[0]);
+    if (made > 0 && n > 0) {
+        while (waitpid(made, NULL, 0) < 0 && errno == EINTR) {
+        }
         return problem;
     }
-    problem = posix_spawnattr_init(&attributes);
-    if (problem != 0) {
-        posix_spawn_file_actions_destroy(&actions);
-        return problem;
-    }
-    // The caller may ignore SIGPIPE; the child should not inherit that.
-    sigemptyset(&defaults);
-    sigaddset(&defaults, SIGPIPE);
-    if ((problem = posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO)) == 0 &&
-        (problem = posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO)) == 0 &&
-        (problem = posix_spawn_file_actions_adddup2(&actions, complaints, STDERR_FILENO)) == 0 &&
-        (problem = posix_spawnattr_setsigdefault(&attributes, &defaults)) == 0 &&
-        (problem = posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF)) == 0) {
-        // The interface takes pointers to non-const for historical reasons; the strings are not changed.
-        union {
-            const char *const *given;
-            char *const *wanted;
-        } arguments = {argv};
-        problem = posix_spawnp(child, argv[0], &actions, &attributes, arguments.wanted, environ);
-    }
-    posix_spawnattr_destroy(&attributes);
-    posix_spawn_file_actions_destroy(&actions);
+    *child = made;
     return problem;
 }
 
@@ -139,7 +162,7 @@ ckm_status ckm_i_emit_run(const char *const *argv, FILE *script, const char *pat
         status = ckm_i_error(err, CKM_ERR_IO, "cannot create a temporary file: %s", strerror(errno));
         goto cleanup;
     }
-    if (fflush(script) != 0 || fseek(script, 0, SEEK_SET) != 0) {
+    if (ferror(script) != 0 || fflush(script) != 0 || fseek(script, 0, SEEK_SET) != 0) {
         status = ckm_i_error(err, CKM_ERR_IO, "cannot write a temporary file: %s", strerror(errno));
         goto cleanup;
     }

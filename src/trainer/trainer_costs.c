@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What operators cost: by a model, or by times measured on this machine and kept for the next run.
+#define _GNU_SOURCE  // memfd_create
 #include <math.h>
+#include <stdio.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -64,8 +67,26 @@ static ckm_status apply_profile(ckm_trainer *t, const char *path, ckm_error *err
     return ckm_i_trainer_apply_costs(t, &model, err);
 }
 
-// Measures the operators by the schedule at hand, and keeps the profile.
-static ckm_status measure(ckm_trainer *t, const char *path, ckm_error *err)
+// Uses a profile by way of a file in memory, which nothing on the disk can refuse.
+static ckm_status apply_unkept(ckm_trainer *t, const ckm_profile *profile, ckm_error *err)
+{
+    char path[64];
+    int fd = memfd_create("profile", MFD_CLOEXEC);
+    if (fd < 0) {
+        return ckm_i_error_memory(err);
+    }
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    ckm_status status = CKM_OK;
+    CKM_I_TRY(ckm_profile_write(profile, path, err));
+    CKM_I_TRY(apply_profile(t, path, err));
+cleanup:
+    close(fd);
+    return status;
+}
+
+// Measures the operators by the schedule at hand, and keeps the profile in `path`; where that is NULL or cannot be written, for the
+// reason in `why`, it is used all the same.
+static ckm_status measure(ckm_trainer *t, const char *path, ckm_error *why, ckm_error *err)
 {
     ckm_profile_options options = CKM_PROFILE_OPTIONS_INIT;
     ckm_profile *profile = NULL;
@@ -74,21 +95,28 @@ static ckm_status measure(ckm_trainer *t, const char *path, ckm_error *err)
     options.stop = ckm_i_trainer_stops;
     options.fill = fill;
     options.user = t;
-    ckm_i_trainer_note(t, CKM_LOG_INFO, "measuring operators; the times are kept in %s", path);
+    ckm_i_trainer_note(t, CKM_LOG_INFO, "measuring operators; the times are kept in %s",
+                       path != NULL ? path : "memory");
     ckm_status status = CKM_OK;
     CKM_I_TRY(ckm_profile_measure(t->program, t->df, t->fit.schedule, t->fit.plan, &options, &profile, err));
     CKM_I_TRY(ckm_i_trainer_go_on(t, err));
-    CKM_I_TRY(ckm_profile_write(profile, path, err));
+    bool kept = path != NULL && ckm_profile_write(profile, path, why) == CKM_OK;
     if (!ckm_profile_get_info(profile)->steady) {
         note_unsteady(t, ckm_profile_get_info(profile));
     }
-    CKM_I_TRY(apply_profile(t, path, err));
+    if (kept) {
+        CKM_I_TRY(apply_profile(t, path, err));
+    } else {
+        ckm_i_trainer_note(t, CKM_LOG_WARN, "the times measured cannot be kept for the next run: %s%s%s", why->file,
+                           why->file[0] != '\0' ? ": " : "", why->message);
+        CKM_I_TRY(apply_unkept(t, profile, err));
+    }
 cleanup:
     ckm_profile_free(profile);
     return status;
 }
 
-// What cannot be measured or kept stays multiply-accumulates, and that is said.
+// What cannot be measured stays multiply-accumulates, and that is said.
 ckm_status ckm_i_trainer_measure_costs(ckm_trainer *t, ckm_error *err)
 {
     char path[4096];
@@ -103,20 +131,19 @@ ckm_status ckm_i_trainer_measure_costs(ckm_trainer *t, ckm_error *err)
         kept.steady && apply_profile(t, path, &why) == CKM_OK) {
         return CKM_OK;
     }
-    if (status == CKM_OK) {
-        // What is measured hardly depends on how good the schedule is.
-        CKM_I_CHECK(ckm_i_trainer_fit(t, true, err));
-        if (t->fit.schedule == NULL) {
-            return CKM_OK;
-        }
-        status = measure(t, path, &why);
-        CKM_I_CHECK(ckm_i_trainer_go_on(t, err));
+    // What is measured hardly depends on how good the schedule is.
+    CKM_I_CHECK(ckm_i_trainer_fit(t, true, err));
+    if (t->fit.schedule == NULL) {
+        return CKM_OK;
     }
+    ckm_error failure = CKM_ERROR_INIT;
+    status = measure(t, status == CKM_OK ? path : NULL, &why, &failure);
+    CKM_I_CHECK(ckm_i_trainer_go_on(t, err));
     if (status != CKM_OK) {
         ckm_i_trainer_note(t, CKM_LOG_WARN,
                            "operators could not be measured, so their multiply-accumulates are used as costs: "
                            "%s%s%s",
-                           why.file, why.file[0] != '\0' ? ": " : "", why.message);
+                           failure.file, failure.file[0] != '\0' ? ": " : "", failure.message);
     }
     return CKM_OK;
 }

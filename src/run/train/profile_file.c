@@ -187,5 +187,11 @@ ckm_status ckm_profile_cache_path(const ckm_program *program, char *path, size_t
     if (n < 0 || (size_t)n >= room) {
         return ckm_i_error(err, CKM_ERR_ARGUMENT, "the name of the cached profile is too long");
     }
+    // Writing goes through links; nobody is to choose another file for what the program keeps by itself.
+    struct stat facts;
+    if (lstat(path, &facts) == 0 && !S_ISREG(facts.st_mode)) {
+        return ckm_i_error_at(err, CKM_ERR_IO, path, 0, -1,
+                              "is no regular file, where a profile is to be kept: remove it");
+    }
     return CKM_OK;
 }
