@@ -26,9 +26,11 @@ void ckm_i_spine_dispose(ckm_i_spine *spine);
 // Lower bound on the cost of a schedule that stays within the budget: exact arithmetic, valid for every legal
 // schedule in which the visits come in order for the first time. At least the sum of all costs; INT64_MAX: none fits.
 // Uniform sizes: attained by ckm_i_chain_schedule unless sweeps need more memory than visits. Time in proportion to
-// n^3 times the levels memory is counted in, at most about half a second; gives the sum of costs for chains too long.
-ckm_status ckm_i_chain_bound(const ckm_dataflow *df, const ckm_i_spine *spine, int64_t budget_bytes, int64_t *cost,
-                             ckm_error *err) CKM_NODISCARD;
+// n^3 times the levels memory is counted in: as many as `work` steps allow, at most CKM_I_CHAIN_WORK, which is about half a
+// second. Fewer levels make it weaker. Gives the sum of costs for chains too long.
+#define CKM_I_CHAIN_WORK INT64_C(400000000)
+ckm_status ckm_i_chain_bound(const ckm_dataflow *df, const ckm_i_spine *spine, int64_t budget_bytes, int64_t work,
+                             int64_t *cost, ckm_error *err) CKM_NODISCARD;
 
 // Offers the best persistent schedules of the sequence of blocks that the forward part is (a chain: one operator a
 // block), within memories that are corrected until the exact peak meets the budget.

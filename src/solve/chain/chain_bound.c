@@ -24,7 +24,6 @@ enum {
     MAX_LEVELS = 4096,
 };
 static const int64_t max_cells = 16000000;  // of the table, 8 bytes each
-static const int64_t max_work = 400000000;  // steps of the innermost loop
 
 // Costs in the table are whole numbers in doubles, which take half the time of int64_t: all sums stay below 2^53.
 static const double exact_below = 9007199254740992.0;
@@ -53,7 +52,7 @@ static double *interval(const bounder *t, int32_t a, int32_t b)
 
 // Bytes a level stands for: the states' common divisor where that gives few enough levels, and else more, rounding
 // states down and rooms up, which only lowers the bound.
-static int64_t choose_level(bounder *t, int64_t budget_bytes)
+static int64_t choose_level(bounder *t, int64_t budget_bytes, int64_t work)
 {
     const ckm_i_spine *s = t->s;
     int64_t common = 0;
@@ -66,13 +65,14 @@ static int64_t choose_level(bounder *t, int64_t budget_bytes)
     }
     int64_t n = t->n + 1;
     int64_t fits = max_cells / (n * (n + 1) / 2) - 1;
-    int64_t quick = max_work / (n * n * n / 6 + 1);
+    int64_t quick = (work < CKM_I_CHAIN_WORK ? work : CKM_I_CHAIN_WORK) / (n * n * n / 6 + 1);
     int64_t levels = fits < quick ? fits : quick;
     levels = levels < MAX_LEVELS ? levels : MAX_LEVELS;
+    levels = levels > 1 ? levels : 1;
     if (common == 0) {
         common = 1;
     }
-    int64_t step = levels > 0 && most / common > levels ? most / levels + 1 : common;
+    int64_t step = most / common > levels ? most / levels + 1 : common;
     t->levels = (int32_t)(most / step);
     return step;
 }
@@ -156,8 +156,8 @@ static int64_t total_of(const bounder *t, int64_t sum, double whole)
     return more;
 }
 
-ckm_status ckm_i_chain_bound(const ckm_dataflow *df, const ckm_i_spine *spine, int64_t budget_bytes, int64_t *cost,
-                             ckm_error *err)
+ckm_status ckm_i_chain_bound(const ckm_dataflow *df, const ckm_i_spine *spine, int64_t budget_bytes, int64_t work,
+                             int64_t *cost, ckm_error *err)
 {
     ckm_status status = CKM_OK;
     bounder t = {.s = spine, .n = spine->n};
@@ -168,7 +168,7 @@ ckm_status ckm_i_chain_bound(const ckm_dataflow *df, const ckm_i_spine *spine, i
         *cost = df->total_cost;
         return CKM_OK;
     }
-    int64_t step = choose_level(&t, budget_bytes);
+    int64_t step = choose_level(&t, budget_bytes, work);
     t.weight = ckm_i_malloc((size_t)t.n, sizeof *t.weight);
     t.room = ckm_i_malloc((size_t)t.n, sizeof *t.room);
     t.reach = ckm_i_calloc((size_t)t.n + 1, sizeof *t.reach);

@@ -2,8 +2,18 @@
 // Bound and schedule of the chain programs, handed in.
 #include <math.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "solve/chain/chain.h"
+
+// Of the time left, what the bound may take; steps of its program in a second.
+static const double bound_share = 0.1, steps_per_second = 1e9;
+
+static int64_t work_of(const ckm_i_solver *solver)
+{
+    double steps = (solver->deadline_seconds - ckm_i_clock_seconds()) * bound_share * steps_per_second;
+    return steps >= (double)CKM_I_CHAIN_WORK ? CKM_I_CHAIN_WORK : steps > 0 ? (int64_t)steps : 0;
+}
 
 // The largest double that is not above; costs beyond 2^53 are rounded.
 static double at_most(int64_t cost)
@@ -21,7 +31,7 @@ static ckm_status bound(ckm_i_solver *solver, ckm_error *err)
     CKM_I_TRY(ckm_i_spine_find(solver->df, &spine, err));
     if (spine.n_visits > 0) {
         ckm_bound_class covers = spine.order_is_free ? CKM_BOUND_ANY : CKM_BOUND_ORDER;
-        CKM_I_TRY(ckm_i_chain_bound(solver->df, &spine, solver->budget_bytes, &cost, err));
+        CKM_I_TRY(ckm_i_chain_bound(solver->df, &spine, solver->budget_bytes, work_of(solver), &cost, err));
         if (cost == INT64_MAX) {
             ckm_i_solver_infeasible(solver, covers, "chain");
         } else {
