@@ -34,7 +34,7 @@ static void mark_dependent(ckm_i_step *s)
         for (int32_t i = 0; i < op->n_inputs; i++) {
             any = any || (op->inputs[i] >= 0 && s->wanted[op->inputs[i]]);
         }
-        for (int32_t i = 0; any && passes_on(op) && i < learning_outputs(op); i++) {
+        for (int32_t i = 0; any && passes_on(op) && i < op->n_outputs; i++) {
             s->wanted[op->outputs[i]] = ckm_i_dtype_is_float(g->tensors[op->outputs[i]].dtype);
         }
     }
@@ -51,8 +51,10 @@ static void mark_reached(ckm_i_step *s, bool *reached, char *list, size_t room, 
     for (int32_t v = s->n_forward_ops - 1; v >= 0; v--) {
         const ckm_i_graph_op *op = &g->ops[v];
         bool any = false;
-        for (int32_t i = 0; i < learning_outputs(op); i++) {
+        bool beyond = false;  // by an output that no rule reads the gradient of
+        for (int32_t i = 0; i < op->n_outputs; i++) {
             any = any || reached[op->outputs[i]];
+            beyond = beyond || (i >= learning_outputs(op) && reached[op->outputs[i]]);
         }
         if (!any) {
             continue;
@@ -62,11 +64,14 @@ static void mark_reached(ckm_i_step *s, bool *reached, char *list, size_t room, 
                 reached[op->inputs[i]] = true;
             }
         }
-        if (op->op_class->learning != CKM_I_LEARNING_RULE && op->op_class->learning != CKM_I_LEARNING_NOTHING) {
+        bool has_rule = op->op_class->learning == CKM_I_LEARNING_RULE ||
+                        op->op_class->learning == CKM_I_LEARNING_NOTHING;
+        if (!has_rule || beyond) {
             size_t used = strlen(list);
-            if (used + strlen(op->name) + strlen(op->op_class->kind) + 16 < room) {
-                snprintf(list + used, room - used, "%s\"%s\" (%s)", *n_missing > 0 ? ", " : "", op->name,
-                         op->op_class->kind);
+            const char *what = has_rule ? ", further outputs" : "";
+            if (used + strlen(op->name) + strlen(op->op_class->kind) + strlen(what) + 16 < room) {
+                snprintf(list + used, room - used, "%s\"%s\" (%s%s)", *n_missing > 0 ? ", " : "", op->name,
+                         op->op_class->kind, what);
             }
             (*n_missing)++;
         }

@@ -126,11 +126,55 @@ static void a_long_list_of_missing_rules_ends_in_time(void **state)
     ckm_graph_free(network.g);
 }
 
+// y = normalized(x), and its mean is added to it again: what the mean passes back must not be lost. Its own inputs need none where
+// they are data.
+static void further_outputs_have_no_gradient(void **state)
+{
+    (void)state;
+    for (int learns = 0; learns < 2; learns++) {
+        network_text network;
+        ckm_training *t = NULL;
+        ckm_error err = CKM_ERROR_INIT;
+        network_text_read(&network, CKM_CHANNELS_LAST, "2x3", "tanh x");
+        int32_t learned = network.g->ops[network.g->n_ops - 1].outputs[0];
+        int32_t data;
+        const ckm_shape shape = {2, {2, 3}};
+        assert_int_equal(ckm_i_graph_add_tensor(network.g, "d", CKM_ROLE_INPUT, CKM_F32, &shape, &data, &err), CKM_OK);
+        int32_t x = learns ? learned : data;
+        int32_t outputs[3];
+        int32_t sum[2];
+        assert_int_equal(
+            ckm_i_graph_add_op(network.g,
+                               &(ckm_i_new_op){.kind = "layer_norm", .name = "norm", .inputs = {&x, 1}, .n_outputs = 3},
+                               outputs, &err),
+            CKM_OK);
+        assert_int_equal(ckm_i_graph_add_op(network.g,
+                                            &(ckm_i_new_op){.kind = "add", .inputs = {outputs, 2}, .n_outputs = 1},
+                                            &sum[0], &err),
+                         CKM_OK);
+        const int32_t last[2] = {sum[0], learned};
+        assert_int_equal(ckm_i_graph_add_op(network.g,
+                                            &(ckm_i_new_op){.kind = "add", .inputs = {last, 2}, .n_outputs = 1},
+                                            &sum[1], &err),
+                         CKM_OK);
+        ckm_autodiff_options options = CKM_AUTODIFF_OPTIONS_INIT;
+        options.loss = CKM_LOSS_MSE;
+        assert_int_equal(ckm_autodiff_op_graph(network.g, &options, &t, &err), learns ? CKM_ERR_UNSUPPORTED : CKM_OK);
+        if (learns) {
+            assert_string_equal(err.message, "1 operators have no gradient, but weights before them need one: \"norm\" "
+                                             "(layer_norm, further outputs)");
+        }
+        ckm_training_free(t);
+        ckm_graph_free(network.g);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_and_updates_of_what_learns),
         cmocka_unit_test(a_long_list_of_missing_rules_ends_in_time),
+        cmocka_unit_test(further_outputs_have_no_gradient),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
