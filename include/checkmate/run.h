@@ -35,6 +35,10 @@ typedef struct ckm_program_options {
 // Prepares a kernel for every operator of an op-level training graph that computes something (views do not) and
 // writes the workspace it needs into `training`, which must outlive the program. Errors: CKM_ERR_UNSUPPORTED names
 // every operator that the back end has no kernel for; CKM_ERR_NOT_FOUND for an unknown back end.
+//
+// Threads and fork. Threads are those of GNU's OpenMP, which keeps a team for every thread that starts one. Where a thread has run
+// a program of several threads and then forks, its child can run one of one thread, or of several from a thread that it starts;
+// otherwise CKM_ERR_UNSUPPORTED says so. The same holds after a loop of the caller's own OpenMP, which cannot be seen here.
 CKM_API ckm_status ckm_program_create(ckm_training *training, const ckm_program_options *options, ckm_program **out,
                                       ckm_error *err) CKM_NODISCARD;
 CKM_API void ckm_program_free(ckm_program *program);

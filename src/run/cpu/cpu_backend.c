@@ -107,6 +107,7 @@ static ckm_status cpu_run(ckm_i_backend *backend, ckm_i_kernel *kernel, const ck
         return kernel->reference->run(kernel->step, kernel->op, call, err);
     }
     const ckm_i_cpu *cpu = backend->state;
+    CKM_I_CHECK(ckm_i_cpu_may_have_team(cpu->threads, err));
     int before = ckm_i_cpu_set_threads(cpu->threads);
     ckm_status status = kernel->run(cpu, kernel, call, err);
     ckm_i_cpu_set_threads(before);
@@ -153,6 +154,7 @@ ckm_status ckm_i_backend_cpu_create(int threads, ckm_i_backend **out, ckm_error 
         status = ckm_i_error_memory(err);
         goto cleanup;
     }
+    CKM_I_TRY(ckm_i_cpu_may_have_team(threads, err));
     CKM_I_TRY(ckm_i_cpu_available_threads(threads, &cpu->threads, err));
     CKM_I_TRY(ckm_i_dnnl_open(cpu, err));
     *backend = (ckm_i_backend){.name = "cpu",

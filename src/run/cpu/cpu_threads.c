@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
@@ -25,6 +26,22 @@ int ckm_i_cpu_set_threads(int threads)
         omp_set_num_threads(threads);
     }
     return before;
+}
+
+// The process in which this thread has had a team; 0: none. OpenMP's runtime keeps teams by thread, and so does this.
+static _Thread_local pid_t team_process;
+
+ckm_status ckm_i_cpu_may_have_team(int threads, ckm_error *err)
+{
+    pid_t here = threads > 1 ? getpid() : 0;
+    if (here != 0 && team_process != 0 && team_process != here) {
+        return ckm_i_error(
+            err, CKM_ERR_UNSUPPORTED,
+            "this process was forked by a thread that had trained with several threads, which a child does "
+            "not have: use one thread here, or call from a thread that was started here");
+    }
+    team_process = here != 0 ? here : team_process;
+    return CKM_OK;
 }
 
 // Threads that wait until all have been started.

@@ -12,6 +12,10 @@
 // same thread of the caller still holds do not count as free. Errors: memory.
 ckm_status ckm_i_cpu_available_threads(int wanted, int *available, ckm_error *err) CKM_NODISCARD;
 
+// Before this thread has a team of several threads. OpenMP's runtime keeps the team for the thread that had it; a child of fork
+// remembers it and does not have its threads, so it would wait for them for ever. Errors: CKM_ERR_UNSUPPORTED there.
+ckm_status ckm_i_cpu_may_have_team(int threads, ckm_error *err) CKM_NODISCARD;
+
 // Sets the number of threads OpenMP uses for regions started by the calling thread, and returns what it was. The
 // setting belongs to the calling thread alone; the back end sets it around every call and puts it back.
 int ckm_i_cpu_set_threads(int threads);
