@@ -83,5 +83,9 @@ foreach(library checkmate_shared checkmate_static)
         "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>" "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
 endforeach()
 
+# The names that find_package gives, for projects that take this tree in with add_subdirectory.
+add_library(checkmate::checkmate ALIAS checkmate_shared)
+add_library(checkmate::checkmate_static ALIAS checkmate_static)
+
 # What a user runs or links; the default target of the Makefile.
 add_custom_target(product DEPENDS checkmate_static checkmate_shared)

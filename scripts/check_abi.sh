@@ -11,7 +11,7 @@ build=$(cd "$1" && pwd)
 update=${2:-}
 cd "$(dirname "$0")/.."
 for tool in abidw abidiff readelf; do
-    command -v $tool >/dev/null || { echo "check_abi.sh: $tool is missing: scripts/setup.sh package installs it" >&2; exit 1; }
+    command -v $tool >/dev/null || { echo "check_abi.sh: $tool is missing, of package $([ $tool = readelf ] && echo binutils || echo abigail-tools): scripts/setup.sh package installs it" >&2; exit 1; }
 done
 library=$build/libcheckmate.so
 [ -e "$library" ] || { echo "check_abi.sh: $library is not there: build it first" >&2; exit 1; }

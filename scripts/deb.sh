@@ -8,8 +8,9 @@ cd "$(dirname "$0")/.."
 mkdir -p "${1:-packages}" 2>/dev/null && [ -w "${1:-packages}" ] || { echo "deb.sh: ${1:-packages} cannot be written to" >&2; exit 1; }
 folder=$(cd "${1:-packages}" && pwd)
 
-for tool in dh dpkg-buildpackage lintian; do
-    command -v $tool >/dev/null || { echo "deb.sh: $tool is missing: scripts/setup.sh package installs it" >&2; exit 1; }
+for tool in dh:debhelper dpkg-buildpackage:dpkg-dev lintian:lintian; do
+    command -v ${tool%:*} >/dev/null ||
+        { echo "deb.sh: ${tool%:*} is missing, of package ${tool#*:}: scripts/setup.sh package installs it" >&2; exit 1; }
 done
 work=$(mktemp -d)
 . scripts/waited.sh

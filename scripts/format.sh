@@ -5,7 +5,7 @@ set -eu
 cd "$(dirname "$0")/.."
 
 formatter=${CLANG_FORMAT:-clang-format-14}
-command -v "$formatter" >/dev/null || { echo "format.sh: $formatter is missing: scripts/setup.sh ci" >&2; exit 1; }
+command -v "$formatter" >/dev/null || { echo "format.sh: $formatter is missing, of the package of that name: scripts/setup.sh ci installs it" >&2; exit 1; }
 
 mode=-i
 if [ "${1:-}" = --check ]; then

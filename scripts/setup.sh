@@ -16,6 +16,7 @@ have_header() {
     done
     return 1
 }
+have_package() { dpkg-query -W -f '${db:Status-Status}\n' "$1" 2>/dev/null | grep -qx installed; }
 have_module() { have_command pkg-config && pkg-config --exists "$1"; }
 
 # need PACKAGE CHECK...: notes the package when the check fails.
@@ -104,6 +105,14 @@ need_package() {
     need lintian have_command lintian
     need debootstrap test -x /usr/sbin/debootstrap
     need abigail-tools have_command abidiff
+    # dpkg-buildpackage asks for packages by name, whatever else provides what is in them.
+    for package in $(sed -n '/^Build-Depends:/,/^[A-Z]/{s/^Build-Depends://;/^[A-Z]/d;s/([^)]*)//g;s/,//g;p;}' \
+        "$(dirname "$0")/../debian/control.in"); do
+        case $package in
+        debhelper-compat) ;;  # a name that debhelper provides
+        *) need "$package" have_package "$package" ;;
+        esac
+    done
 }
 
 # For a program that trains in several processes (-DCKM_MPI=ON).
@@ -148,7 +157,7 @@ else
     give_up "installing needs root or sudo"
 fi
 
-echo "setup.sh: installing $missing"
+echo "setup.sh: installing $missing, and what they need: this takes from seconds to some minutes"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 trap 'exit 1' HUP INT TERM
@@ -177,6 +186,7 @@ install_missing() {
     apt_get install -y -qq --no-install-recommends $missing
 }
 update_lists() {
+    echo "setup.sh: fetching the lists of packages"
     apt_get update -qq || { tail -n 20 "$log" >&2; give_up "apt-get update failed"; }
 }
 # Package lists are fetched only when the packages cannot be installed with those at hand.

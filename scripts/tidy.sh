@@ -4,7 +4,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-command -v clang-tidy-14 >/dev/null || { echo "tidy.sh: clang-tidy-14 is missing: scripts/setup.sh ci" >&2; exit 1; }
+command -v clang-tidy-14 >/dev/null || { echo "tidy.sh: clang-tidy-14 is missing, of the package of that name: scripts/setup.sh ci installs it" >&2; exit 1; }
 build=${1:-build-tidy}
 [ $# -eq 0 ] || shift
 # The file that calls MPI is read where its header is.

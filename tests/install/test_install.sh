@@ -60,11 +60,26 @@ cmake -S "$CKM_SOURCE_DIR/tests/install/consumer" -B "$scratch/consumer" "-DCMAK
 for program in "$scratch"/consumer/*_shared "$scratch"/consumer/*_static; do
     run "$program"
 done
+run "$scratch"/consumer/readme_shared
+grep -q 'cost 101 instead of 91, peak 29 bytes' "$scratch/out" || { echo "README.md says something else than its example:"; cat "$scratch/out"; exit 1; }
 readelf -d "$scratch/consumer/own_graph_shared" | grep -q 'libcheckmate\.so\.' || { echo "not linked to the shared library"; exit 1; }
 if readelf -d "$scratch/consumer/own_graph_static" | grep -q 'libcheckmate'; then
     echo "the static consumer needs the shared library"
     exit 1
 fi
+
+step "add_subdirectory gives the same names"
+mkdir "$scratch/outer"
+cat >"$scratch/outer/CMakeLists.txt" <<END
+cmake_minimum_required(VERSION 3.25)
+project(outer C CXX)
+add_subdirectory("$CKM_SOURCE_DIR" checkmate)
+add_executable(plan "$scratch/readme.c")
+target_link_libraries(plan checkmate::checkmate)
+add_executable(plan_static "$scratch/readme.c")
+target_link_libraries(plan_static checkmate::checkmate_static)
+END
+cmake -S "$scratch/outer" -B "$scratch/outer/build" "-DCMAKE_C_COMPILER=${CKM_CC:-cc}" >"$scratch/log" 2>&1 || { cat "$scratch/log"; exit 1; }
 
 step "CMake names what the static library lacks"
 mkdir "$scratch/none"
