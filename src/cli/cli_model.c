@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cli/cli_costs.h"
+#include "cli/cli_values.h"
 
 static const char *const granularities[] = {"layer", "op", NULL};
 
@@ -141,6 +142,31 @@ ckm_import_options cli_model_import_options(const cli_model_settings *settings, 
     return options;
 }
 
+// A few bytes of a file can ask for more memory than there is anywhere. That is no error, since planning takes none of it.
+static void warn_of_size(const char *path, const ckm_graph *graph)
+{
+    static const double element_bytes[] = {4, 2, 2, 8, 1, 1, 2, 4, 8, 1};  // by ckm_dtype
+    static const double odd_bytes = 1e12;
+    ckm_graph_tensor_info largest = {.name = NULL};
+    double most = 0;
+    for (int32_t i = 0; i < ckm_graph_tensor_count(graph); i++) {
+        ckm_graph_tensor_info tensor = ckm_graph_get_tensor(graph, i);
+        double bytes = element_bytes[tensor.dtype];
+        for (int32_t d = 0; d < tensor.shape.rank; d++) {
+            bytes *= (double)tensor.shape.dims[d];
+        }
+        if (bytes > most) {
+            most = bytes;
+            largest = tensor;
+        }
+    }
+    if (most / (double)ckm_graph_batch(graph) > odd_bytes) {
+        char text[64];
+        cli_warnf("%s: tensor \"%.200s\" alone has %s: is its shape what it should be?", path, largest.name,
+                  cli_show_bytes(most < 9e18 ? (int64_t)most : INT64_MAX, text, sizeof text));
+    }
+}
+
 static ckm_status import(const char *path, const cli_model_settings *settings, int64_t batch, ckm_graph **out,
                          ckm_error *err)
 {
@@ -162,6 +188,7 @@ static ckm_status import(const char *path, const cli_model_settings *settings, i
         ckm_graph_free(graph);
         return status;
     }
+    warn_of_size(path, graph);
     *out = graph;
     return CKM_OK;
 }
