@@ -36,6 +36,9 @@ static const int32_t most_ops_near_floor = 5000;
 static const int32_t most_ops_quick = 3000, few_ops = 500;
 static const double quick_share = 0.3, quick_least = 0.4, quick_unit = 1.0 / 6.0, quick_late = 0.6;
 
+// Search has at least so much time after them, but not more than the limit itself.
+static const double search_least = 0.2;
+
 static ckm_status check_options(const ckm_dataflow *df, const ckm_solve_options *options, ckm_error *err)
 {
     CKM_I_CHECK(ckm_i_dataflow_check_finished(df, err));
@@ -207,12 +210,17 @@ static ckm_status run(ckm_i_solver *solver, const ckm_i_strategy *strategy, int6
             CKM_I_TRY(begin_near_floor(solver, err));
         }
     }
+    double deadline = solver->deadline_seconds;
+    if (solver->began_quickly && options->time_limit_seconds > 0.0) {
+        solver->deadline_seconds = ckm_i_solver_late_until(solver, fmin(search_least, options->time_limit_seconds));
+    }
     double kept = of_many ? 0.0 : kept_seconds(solver, strategy, floor_bytes);
     solver->give_up_seconds = kept > 0.0 ? solver->deadline_seconds - kept : INFINITY;
     if (!solver->infeasible) {
         CKM_I_TRY(options->reorder ? ckm_i_reorder_run(solver, strategy, &ckm_i_strategy_local_search, err)
                                    : ckm_i_presolve_run(solver, strategy, err));
     }
+    solver->deadline_seconds = deadline;
     solver->give_up_seconds = INFINITY;
     if (comes_back) {
         goto cleanup;
