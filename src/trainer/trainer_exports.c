@@ -13,7 +13,6 @@ static const char advice[] = "PyTorch: torch.onnx.export(model.eval(), ..., dyna
 // Running statistics that are something else as well would neither be kept nor exported.
 ckm_status ckm_i_trainer_check_states(const ckm_trainer *t, ckm_error *err)
 {
-    static const char *const names[] = {"mean", "variance"};
     for (int32_t v = 0; v < t->graph->n_ops; v++) {
         const ckm_i_graph_op *op = &t->graph->ops[v];
         for (int32_t i = 3; op->op_class->id == CKM_I_OP_batch_norm && i < 5 && i < op->n_inputs; i++) {
@@ -24,7 +23,7 @@ ckm_status ckm_i_trainer_check_states(const ckm_trainer *t, ckm_error *err)
                     "operator \"%.200s\" (batch_norm): its running %s is \"%.200s\", which is %s: the "
                     "exporter has merged tensors of equal values. Export the network again, each tensor by "
                     "itself (%s)",
-                    op->name, names[i - 3], state->name,
+                    op->name, i == 3 ? "mean" : "variance", state->name,
                     state->role == CKM_ROLE_PARAMETER ? "a trained parameter" : "no tensor of its own", advice);
             }
         }
