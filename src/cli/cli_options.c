@@ -231,3 +231,22 @@ int cli_parse(const cli_command *command, void *settings, char **argv, int argc,
     *n_arguments = n;
     return -1;
 }
+
+int cli_budget_of_run(const cli_command *command, const char *text, int64_t *bytes, double *fraction)
+{
+    cli_budget budget = {0};
+    if (strcmp(text, "auto") == 0) {
+        return -1;
+    }
+    const char *problem = cli_read_budget(text, &budget);
+    if (problem != NULL) {
+        return cli_usage_error(command, "--budget must be 'auto' or %s, got '%s'",
+                               strncmp(problem, "must be ", 8) == 0 ? problem + 8 : problem, text);
+    }
+    *bytes = budget.bytes;
+    *fraction = (double)(budget.percent / 100.0L);
+    if (!(*fraction > 0) && *bytes == 0) {
+        return cli_usage_error(command, "--budget must be more than nothing, got '%s'", text);
+    }
+    return -1;
+}

@@ -28,26 +28,6 @@ static ckm_autodiff_options autodiff_options(const train_settings *s)
     return options;
 }
 
-// --budget: "auto", bytes, or percent of the run without rematerialization.
-static int read_budget(const cli_command *command, const train_settings *s, ckm_trainer_options *options)
-{
-    cli_budget budget = {0};
-    if (strcmp(s->budget, "auto") == 0) {
-        return -1;
-    }
-    const char *problem = cli_read_budget(s->budget, &budget);
-    if (problem != NULL) {
-        return cli_usage_error(command, "--budget must be 'auto' or %s, got '%s'",
-                               strncmp(problem, "must be ", 8) == 0 ? problem + 8 : problem, s->budget);
-    }
-    options->budget_bytes = budget.bytes;
-    options->budget_fraction = (double)(budget.percent / 100.0L);
-    if (budget.is_percent ? !(budget.percent > 0) : budget.bytes == 0) {
-        options->budget_bytes = 1;  // less than anything takes
-    }
-    return -1;
-}
-
 // What goes on has the batch it was begun with.
 static ckm_status adopt_batch(train_setup *t, ckm_error *err)
 {
@@ -196,7 +176,7 @@ int cli_train_prepare(const cli_command *command, const train_settings *settings
     *t = (train_setup){.adapted = *settings, .model = model, .ranks = ranks, .at_start = ckm_run_get_memory(true)};
     t->settings = &t->adapted;
     adapt_to_rank(t);
-    int outcome = read_budget(command, t->settings, &options);
+    int outcome = cli_budget_of_run(command, t->settings->budget, &options.budget_bytes, &options.budget_fraction);
     if (outcome >= 0) {
         return outcome;
     }

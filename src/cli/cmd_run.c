@@ -169,25 +169,6 @@ static ckm_status load_network(run_setup *r, ckm_error *err)
     return status;
 }
 
-static int read_budget(const cli_command *command, const run_settings *s, ckm_inference_options *options)
-{
-    cli_budget budget = {0};
-    if (strcmp(s->budget, "auto") == 0) {
-        return -1;
-    }
-    const char *problem = cli_read_budget(s->budget, &budget);
-    if (problem != NULL) {
-        return cli_usage_error(command, "--budget must be 'auto' or %s, got '%s'",
-                               strncmp(problem, "must be ", 8) == 0 ? problem + 8 : problem, s->budget);
-    }
-    options->budget_bytes = budget.bytes;
-    options->budget_fraction = (double)(budget.percent / 100.0L);
-    if (budget.is_percent ? !(budget.percent > 0) : budget.bytes == 0) {
-        options->budget_bytes = 1;  // less than anything takes
-    }
-    return -1;
-}
-
 static ckm_status plan(run_setup *r, ckm_inference_options options, ckm_error *err)
 {
     const run_settings *s = r->settings;
@@ -373,7 +354,7 @@ static int run(const cli_command *command, const void *settings, char **argument
     (void)n_arguments;
     int outcome = check_usage(command, s, arguments[0]);
     if (outcome < 0) {
-        outcome = read_budget(command, s, &options);
+        outcome = cli_budget_of_run(command, s->budget, &options.budget_bytes, &options.budget_fraction);
     }
     if (outcome >= 0) {
         return outcome;

@@ -16,6 +16,10 @@ expect 3 solve graph.json --budget 3 --json
 [ "$(member cost)" = null ] || fail "cost without a schedule"
 [ "$(member floor_bytes)" = 4 ] || fail "floor is $(member floor_bytes)"
 expect 3 solve graph.json --budget 0
+for budget in 0 0% 0.4B; do
+    expect 2 train linear8 --data synthetic --batch 1 --budget $budget
+    err_has 'more than nothing'
+done
 expect 3 max-batch linear8 --memory 1MB
 expect 3 max-batch linear8 --memory 1MB --json
 json_keys max_batch upper_bound bound_covers overhead peak_bytes seconds status

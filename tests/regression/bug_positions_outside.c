@@ -22,12 +22,12 @@ static const misfit misfits[] = {
     {"ScatterElements", "x,i,u", "d:rows=2,9;u=2,9", "axis=0", "axis 1 has 9 elements in its positions"},
     {"ScatterElements", "x,i,u", "d:rows=2,4;u=2,3", "axis=1", "its updates have shape 2x3; its positions ask for 2x4"},
     {"ScatterElements", "x,i,u", "d:rows=2,4;u=2,4", "axis=-268435456", "axis -268435456"},
-    {"ScatterElements", "x,i,u", "d:rows=2,4;u=2,4", "axis=1;w:reduction=add", "reduction \"add\""},
+    {"ScatterElements", "x,i,u", "d:rows=2,4;u=2,4", "axis=1;w:reduction=add", "attribute reduction"},
     {"GatherND", "x,i", "d:rows=1,2,1", "batch_dims=1", "positions do not fit its data"},
     {"GatherND", "x,i", "d:rows=1", "batch_dims=1", "positions do not fit its data"},
     {"ScatterND", "x,i,u", "d:rows=2,3;u=2", "", "positions do not fit its data"},
     {"ScatterND", "x,i,u", "d:rows=5,1;u=2,4", "", "its updates have shape 2x4; its positions ask for 5x4"},
-    {"ScatterND", "x,i,u", "d:rows=5,1;u=5,4", "w:reduction=mul", "reduction \"mul\""},
+    {"ScatterND", "x,i,u", "d:rows=5,1;u=5,4", "w:reduction=mul", "attribute reduction"},
     {"CumSum", "x,a", "i:a=7;d:rows=2", "", "axis 7"},
 };
 
