@@ -151,8 +151,12 @@ static void improves_or_leaves_the_best(void **state)
         ckm_i_search *s = NULL;
         ckm_i_mover mover = {0};
         ckm_i_pool pool = {0};
-        ckm_i_solver solver = {
-            .df = df, .options = &options, .deadline_seconds = INFINITY, .best_cost = -1, .bound_cost = NAN};
+        ckm_i_solver solver = {.df = df,
+                               .options = &options,
+                               .deadline_seconds = INFINITY,
+                               .give_up_seconds = INFINITY,
+                               .best_cost = -1,
+                               .bound_cost = NAN};
         solver.budget_bytes = df->floor_bytes + (int64_t)ckm_i_rng_below(&rng, 1 + (uint32_t)df->floor_bytes / 3);
         ckm_i_neighbourhood nb = {.start_seconds = ckm_i_clock_seconds() - 100.0};
         assert_int_equal(ckm_i_search_create(df, solver.budget_bytes, &s, &err), CKM_OK);
