@@ -187,3 +187,12 @@ def test_min_budget() -> None:
 
     with pytest.raises(TimeoutError, match="enough"):
         min_budget(graph, time_limit=20, progress=fail)
+
+
+@pytest.mark.parametrize("budget", ["60%", 0.6, None])
+def test_a_budget_is_an_integer(budget: object) -> None:
+    graph = chain(3)
+    with pytest.raises(TypeError, match="budget must be an integer, not"):
+        solve(graph, budget)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="budget must be an integer, not"):
+        solve_frontier(graph, [100, budget])  # type: ignore[list-item]

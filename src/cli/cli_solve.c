@@ -234,7 +234,7 @@ int cli_check_strategy(const cli_command *command, const char *name)
             names[n++] = ckm_solve_strategy_name(i);
         }
     }
-    return cli_usage_error(command, "unknown strategy '%s'%s", name,
+    return cli_usage_error(command, "unknown strategy '%s'; 'checkmate strategies' lists them%s", name,
                            cli_did_you_mean(name, names, n, "", suggestion, sizeof suggestion));
 }
 

@@ -412,7 +412,8 @@ ckm_status ckm_trainer_run(ckm_trainer *t, const ckm_train_options *options, ckm
     course.last_step = course.last_step > 0 ? course.last_step : (t->place.step / batches + 1) * batches;
     if (course.first_step >= course.last_step) {
         return ckm_i_error_at(err, CKM_ERR_ARGUMENT, t->options.resume, 0, -1,
-                              "already holds %lld steps, but training is to end after %lld",
+                              "already holds %lld steps, but training is to end after %lld: "
+                              "give more steps or epochs, which count from the start",
                               (long long)course.first_step, (long long)course.last_step);
     }
     CKM_I_CHECK(ckm_ranks_agree(t->ranks, ckm_i_trainer_keep_rate(t, course.rate, err), err));

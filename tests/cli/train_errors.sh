@@ -202,6 +202,7 @@ expect 1 train linear1 $small --steps 9 --resume before
 last_line_has 'was trained with network test ('
 expect 1 train test $small --steps 2 --resume before
 err_has 'already holds 3 steps'
+err_has 'give more steps or epochs'
 expect 1 train linear1 $small --steps 2 --weights before
 last_line_has 'before'
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes as c
+import operator
 import os
 
 from ._library import CError, lib
@@ -59,7 +60,12 @@ def call(name: str, *arguments: object) -> None:
 
 
 def int64(value: int, name: str = "a number") -> int:
-    """The value. ValueError where it is out of the library's range, in which ctypes would cut bits off."""
+    """The value. TypeError where it is no integer; ValueError where it is out of the library's range, in which ctypes would cut
+    bits off."""
+    try:
+        operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be an integer, not {value!r}") from None
     if not -(2**63) <= value < 2**63:
         raise ValueError(f"{name} must be less than 2**63, not {value}")
     return value
