@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 
 tf = pytest.importorskip("tensorflow", reason="TensorFlow is not installed", minversion="2.16")
 keras = pytest.importorskip("keras")
 
+import numpy as np  # noqa: E402
 from keras import layers  # noqa: E402
 
 import checkmate.tf2 as c2  # noqa: E402
