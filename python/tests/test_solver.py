@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import os
 import signal
+from typing import Any
 
 import pytest
 from graphs import branches, chain
@@ -187,6 +188,13 @@ def test_min_budget() -> None:
 
     with pytest.raises(TimeoutError, match="enough"):
         min_budget(graph, time_limit=20, progress=fail)
+
+
+def test_a_graph_is_a_graph() -> None:
+    file: Any = "mine.json"
+    for call in (lambda: solve(file, 4), lambda: min_budget(file), lambda: list(solve_frontier(file, [4]))):
+        with pytest.raises(TypeError, match=r"graph must be a checkmate.Graph, not 'mine.json'; Graph.read\(\) reads a file"):
+            call()
 
 
 @pytest.mark.parametrize("budget", ["60%", 0.6, None])

@@ -123,7 +123,14 @@ static ckm_status build_from_zoo(const char *name, const cli_model_settings *set
     size.depth = settings->depth;
     size.heads = settings->heads;
     size.vocabulary = settings->vocabulary;
-    return ckm_zoo_build_sized(name, batch > 0 ? batch : 1, &size, out, err);
+    ckm_error why = CKM_ERROR_INIT;
+    ckm_status status = ckm_zoo_build_sized(name, batch > 0 ? batch : 1, &size, out, &why);
+    if (status != CKM_OK) {
+        bool channels_first = shape->rank == 3 && shape->dims[0] <= 4 && shape->dims[2] > 4;
+        return cli_error(err, status, NULL, "%s%s", why.message,
+                         channels_first ? "; an input shape is height,width,channels" : "");
+    }
+    return CKM_OK;
 }
 
 ckm_import_options cli_model_import_options(const cli_model_settings *settings, int64_t batch)

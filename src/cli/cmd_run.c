@@ -32,8 +32,8 @@ _Static_assert(sizeof(run_settings) <= CLI_SETTINGS_MAX, "parsing has room for t
 static const cli_option file_options[] = {
     {"input", 'i', CLI_INPUTS, AT(inputs), "[NAME=]FILE",
      "Required. An array (.npy) for the input called NAME; give the option once for each input. Without NAME= it is "
-     "the "
-     "network's first input. Its first dimension is the batch, and the type must be the input's: nothing is converted.",
+     "the network's first input. Its first dimension is the batch, and the type must be the input's: nothing is "
+     "converted.",
      NULL, 0, 0, NULL},
     {"output", 'o', CLI_OUTPUTS, AT(outputs), "[NAME=]FILE",
      "Write the output called NAME to FILE, as .npy; give the option once for each output that you want. Without NAME= "
@@ -385,8 +385,8 @@ const cli_command cli_command_run = {
     .usage = "MODEL --input [NAME=]x.npy [-o [NAME=]y.npy] [--weights FILE] [--budget B|auto] [options]",
     .description =
         "Computes what MODEL, an ONNX file or a network of the zoo, predicts for an input, on the CPU. The forward "
-        "pass "
-        "is planned by the same search as a training step, checked by the same verifier and executed by the same code, "
+        "pass is planned by the same search as a training step, checked by the same verifier and executed by the same "
+        "code, "
         "within --budget: what does not fit is computed again.\n\nBatch normalization takes the running statistics, "
         "dropout does nothing, and a softmax at the end of the network is computed. Every parameter must have a value, "
         "from the model's file, from --weights, or by --input with its name.\n\nWithout -o, the outputs and their "
@@ -394,8 +394,7 @@ const cli_command cli_command_run = {
     .exit_statuses =
         "0  the outputs have been computed and written\n1  failed: bad input, input or output error, out of "
         "memory\n2  wrong usage\n3  proven: no schedule of the class named fits the budget\n4  no schedule was found "
-        "within the "
-        "limits\n",
+        "within the limits\n",
     .examples =
         "checkmate run model.onnx --input x.npy -o y.npy\n"
         "checkmate run model.onnx --weights trained.safetensors --input images.npy -o scores.npy --budget 200MB\n"

@@ -28,8 +28,8 @@ const cli_command cli_command_strategies = {
     .description =
         "Lists the names that --strategy takes, with what it does. An option in brackets at the "
         "end applies to that strategy. What 'solve' says found a schedule may also be a part of 'auto', such "
-        "as "
-        "neighbourhood (an integer program around what the search met), recombination, or pebbling (the reverse pebble "
+        "as neighbourhood (an integer program around what the search met), recombination, or pebbling (the reverse "
+        "pebble "
         "game, for budgets near the least).",
     .examples = "checkmate strategies\n",
     .run = run,

@@ -45,8 +45,7 @@ static const cli_option data_options[] = {
      0, 0, NULL},
     {"pixels", 0, CLI_CHOICE, AT(scaling), "HOW",
      "How pixel values are scaled: 'symmetric', from -1 to 1; 'unit', from 0 to 1; 'imagenet', normalized by "
-     "ImageNet's "
-     "mean and deviation, as most pretrained networks expect.",
+     "ImageNet's mean and deviation, as most pretrained networks expect.",
      "symmetric", 0, 0, scalings},
     {"keep-order", 0, CLI_FLAG, AT(keep_order), NULL, "Do not shuffle the samples for each epoch.", NULL, 0, 0, NULL},
     {"samples", 0, CLI_INTEGER, AT(samples), "N", "Number of samples of 'synthetic' data.", "1024", 1, INT64_C(1) << 40,
@@ -124,8 +123,7 @@ static const cli_option training_options[] = {
      INT64_MAX, NULL},
     {"on-nan", 0, CLI_CHOICE, AT(on_nan), "DO",
      "What to do when the loss is NaN or infinite: 'stop' with an error, or 'continue'. The file saved last stays as "
-     "it is "
-     "either way: what is not finite is neither saved nor exported.",
+     "it is either way: what is not finite is neither saved nor exported.",
      "stop", 0, 0, policies},
     {"threads", 'j', CLI_INTEGER, AT(threads), "N", "Number of threads that compute.", "one per processor", 1, 1024,
      NULL},

@@ -123,8 +123,7 @@ const cli_command cli_command_verify = {
         "Replays the schedule step by step and checks that every operand is live when it is read, every operator "
         "runs, those that must not be recomputed run once, results are live at the end, and the peak stays within "
         "the budget. Cost, peak and baseline are counted again and must be what the file states, and its bound and "
-        "budget "
-        "must not contradict them. The verifier shares no code "
+        "budget must not contradict them. The verifier shares no code "
         "with the solvers.",
     .exit_statuses = "0  the schedule is legal, within the budget, and as the file describes it\n"
                      "1  it is not, or a file cannot be read\n"

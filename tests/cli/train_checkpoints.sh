@@ -70,7 +70,7 @@ differs() {
     shift
     train 1 net.onnx --steps 6 --resume good "$@"
     last_line_has "good: was trained with $name "
-    last_line_has "allow the change: $name"
+    last_line_has "name \"$name\" among what may change"
     train 0 net.onnx --steps 6 --resume good --change "loss,$name" "$@"
 }
 differs lr --lr 0.02

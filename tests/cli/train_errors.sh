@@ -24,6 +24,8 @@ expect 1 train test $small --back-end gpu
 one_error_line
 
 # Data.
+expect 1 train MobileNet --data synthetic --input-shape 3,64,64
+err_has 'an input shape is height,width,channels'
 expect 1 train test --data nowhere --input-shape 8,8,3
 one_error_line
 err_has 'nowhere: cannot open'

@@ -24,6 +24,14 @@ _DEFAULT = "auto"
 #: A whole frontier takes the time of so many solves.
 _SOLVES = 6
 
+
+def handle_of(graph: Graph) -> c.c_void_p:
+    """The library's graph; TypeError for what is none, such as the name of a file."""
+    if not isinstance(graph, Graph):
+        raise TypeError(f"graph must be a checkmate.Graph, not {graph!r}; Graph.read() reads a file")
+    return graph.handle
+
+
 Formulation = Literal["frontier", "unpartitioned", "paper"]
 _FORMULATIONS: list[Formulation] = ["frontier", "unpartitioned", "paper"]
 
@@ -222,8 +230,9 @@ def solve(
     progress: Callable[[Progress], None] | None = None,
     log: Callable[[str], None] | None = None,
 ) -> Solution:
-    """Finds the cheapest schedule whose peak is at most `budget` bytes, fixed bytes included. `start`: a legal schedule to
-    begin with, used as a result if it fits.
+    """Finds the cheapest schedule whose peak is at most `budget` bytes, fixed bytes included. A share of the peak without
+    rematerialization is a share of `Schedule.baseline(graph).simulate(graph).peak_bytes`. `start`: a legal schedule to begin
+    with, used as a result if it fits.
 
     Ctrl-C ends the search with the best schedule so far (`interrupted` is then true), or raises KeyboardInterrupt if there
     is none. An exception in a callback or in a signal handler ends the search too and is raised. The global
@@ -250,7 +259,7 @@ def solve(
     )
     result = CSolveResult()
     with calls:
-        call("ckm_solve", graph.handle, c.byref(options), c.byref(result))
+        call("ckm_solve", handle_of(graph), c.byref(options), c.byref(result))
     solution = _solution(result, calls.interrupted)
     calls.raise_caught()
     if solution.interrupted and solution.schedule is None:
@@ -281,7 +290,7 @@ def solve_frontier(
     sizes = (c.c_int64 * len(budgets))(*(int64(budget, "budget") for budget in budgets))
     results = (CSolveResult * len(budgets))()
     with calls:
-        call("ckm_solve_frontier", graph.handle, c.byref(options), sizes, len(budgets), results)
+        call("ckm_solve_frontier", handle_of(graph), c.byref(options), sizes, len(budgets), results)
     solutions = [_solution(result, calls.interrupted) for result in results]
     calls.raise_caught()
     return solutions
@@ -325,7 +334,7 @@ def min_budget(
                             threads, seed, 0, 0, calls.stop, calls.log, calls.progress, None, False, None)  # fmt: skip
     result = CMinBudgetResult()
     with calls:
-        call("ckm_min_budget", graph.handle, c.byref(options), MinBudgetFn(on_report), c.byref(result))
+        call("ckm_min_budget", handle_of(graph), c.byref(options), MinBudgetFn(on_report), c.byref(result))
     schedule = Schedule._adopt(c.c_void_p(result.schedule))
     calls.raise_caught()
     return MinBudget(_STATUSES[result.status], result.budget_bytes, result.lower_bound_bytes, BOUND_CLASSES[result.bound_covers], schedule,

@@ -13,8 +13,7 @@ typedef struct topic {
 static const topic environment[] = {
     {"OMP_WAIT_POLICY, GOMP_SPINCOUNT",
      "How the threads of 'train' and 'profile' wait for each other. If neither is set, GOMP_SPINCOUNT is set to 1000: "
-     "the "
-     "threads spin for some microseconds and then sleep, so that other work on the machine does not make training "
+     "the threads spin for some microseconds and then sleep, so that other work on the machine does not make training "
      "several times slower."},
     {"OMP_STACKSIZE, GOMP_STACKSIZE",
      "Stack sizes of these threads. If neither is set, OMP_STACKSIZE is set to 512k: stacks count against the budget."},
@@ -27,15 +26,12 @@ static const topic environment[] = {
 
 static const char description[] =
     "Decides which activations of a training step to keep in memory and which to free and compute again, so that the "
-    "peak "
-    "stays within a budget in bytes at the least extra work. It says how far from the optimum its answer is at most, "
-    "and "
-    "every schedule that it writes has passed an independent verifier.\n\n"
+    "peak stays within a budget in bytes at the least extra work. It says how far from the optimum its answer is at "
+    "most, and every schedule that it writes has passed an independent verifier.\n\n"
     "MODEL is a network of the zoo ('checkmate models' lists them), an ONNX file (.onnx), or a dataflow graph (.json, "
     "format checkmate-graph).\n\n"
     "Sizes are bytes or numbers with a unit: 512MB (powers of ten) or 4GiB (powers of two). Budgets may also be given "
-    "as a "
-    "share of the peak without rematerialization: 60%. Budgets count everything, parameters and their gradients "
+    "as a share of the peak without rematerialization: 60%. Budgets count everything, parameters and their gradients "
     "included.";
 
 static const char stopping[] = "Interrupting a solve (Ctrl-C, SIGTERM) ends it with the best schedule so far; "
@@ -45,12 +41,9 @@ static const char stopping[] = "Interrupting a solve (Ctrl-C, SIGTERM) ends it w
 
 static const char files[] =
     "The formats checkmate-graph, checkmate-schedule and checkmate-profile are described in docs/FORMATS.md. Output "
-    "files "
-    "are replaced as a whole or left alone; their permissions stay, and symbolic links are written through. What a "
-    "killed "
-    "process left in a file's folder (.NAME.ckm-tmp0) is removed by the next process that writes that file. Pipes are "
-    "read "
-    "while something writes to them; devices and folders are not read.";
+    "files are replaced as a whole or left alone; their permissions stay, and symbolic links are written through. What "
+    "a killed process left in a file's folder (.NAME.ckm-tmp0) is removed by the next process that writes that file. "
+    "Pipes are read while something writes to them; devices and folders are not read.";
 
 static void write_character(FILE *to, char c)
 {

@@ -82,7 +82,8 @@ def checked(budget: int | float | str, settings: Settings, *, model: object = No
     given: dict[str, Any] = dict(settings)
     for name in given:
         if name not in Settings.__annotations__:
-            raise TypeError(f'there is no option "{name}"; there are {", ".join(Settings.__annotations__)}')
+            raise TypeError(f'there is no option "{name}"; options of planning are {", ".join(Settings.__annotations__)}; '
+                            "help() of the function lists its other arguments")  # fmt: skip
     for name in ("fixed_bytes", "time_limit", "gap", "threads", "seed", "shapes", "extra_gathers"):
         value = given.get(name, 0)
         kind = numbers.Real if name in ("time_limit", "gap") else numbers.Integral
