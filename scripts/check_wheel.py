@@ -62,7 +62,8 @@ def program() -> None:
     expect(checkmate.__version__, version, "the library's version and the package's")
     for start in ([COMMAND], [sys.executable, "-m", "checkmate"]):
         expect(run(*start, "--version").stdout, f"checkmate {version}\n", "the program's version")
-        names = [line.split()[0] for line in run(*start, "strategies").stdout.splitlines()]
+        lines = run(*start, "strategies").stdout.splitlines()
+        names = [line.split()[0] for line in lines if not line.startswith(" ")]  # descriptions go on in indented lines
         expect(names, list(checkmate.strategies()), "strategies, as program and library know them")
         expect(run(*start, "no-such-command", status=2).stdout, "", "nothing is said of an unknown command on standard output")
 

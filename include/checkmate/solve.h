@@ -69,10 +69,9 @@ typedef struct ckm_solve_result {
     ckm_schedule *schedule;    // verified, within the budget; NULL when none was found
     int64_t cost, peak_bytes;  // -1 without a schedule
     int64_t budget_bytes, baseline_cost, baseline_peak_bytes;
-    int64_t floor_bytes;  // proven: no schedule needs less; what ckm_min_budget_floor says
-    int64_t
-        least_peak_bytes;  // smallest peak of the schedules measured; -1 where nothing fits and no other was looked for
-    double bound_cost;     // NaN: none
+    int64_t floor_bytes;           // proven: no schedule needs less; what ckm_min_budget_floor says
+    int64_t least_peak_bytes;      // smallest peak of the schedules measured; -1 where none was
+    double bound_cost;             // NaN: none
     ckm_bound_class bound_covers;  // also names the class of an infeasibility proof
     double gap;                    // NaN unless both cost and bound exist
     double seconds;

@@ -29,9 +29,10 @@ interrupt() {
         > out.txt 2> progress.txt &
     solver=$!
     for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30; do
-        grep -q 'cost [0-9]' progress.txt && break
+        grep -q 'gap [0-9]' progress.txt && break
         sleep 1
     done
+    grep -q 'gap [0-9]' progress.txt || fail "no progress in half a minute: $(cat progress.txt)"
     begin=$(date +%s)
     kill -s "$signal" "$solver"
     [ -z "${2:-}" ] || kill -s "$2" "$solver"
