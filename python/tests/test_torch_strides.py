@@ -3,9 +3,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed", minversion="2.6")
+
+from steps import FAST, gradients  # noqa: E402
 
 import checkmate.torch as c  # noqa: E402
 from checkmate.torch import strides  # noqa: E402
@@ -56,6 +60,78 @@ def test_what_is_traced_of_layer_norm_is_what_its_kernel_gives() -> None:
     expected = results()
     with strides.as_kernels_have_them(), FakeTensorMode():
         assert results() == expected
+
+
+class Mixer(torch.nn.Module):
+    """The gradient that reaches the activation is transposed."""
+
+    def __init__(self, activation: Any) -> None:
+        super().__init__()
+        self.inner, self.outer, self.activation = torch.nn.Linear(16, 8), torch.nn.Conv1d(8, 8, 3), activation
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.outer(self.activation(self.inner(x)).transpose(1, 2)).transpose(1, 2).contiguous().square().sum()
+
+
+F = torch.nn.functional
+ACTIVATIONS = [F.softplus, F.elu, F.celu, F.selu, F.hardswish, F.hardsigmoid, F.hardtanh, F.relu6, F.silu, F.mish, F.logsigmoid, torch.special.logit]
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS, ids=lambda f: f.__name__)
+def test_gradients_behind_a_transposed_activation(activation: Any) -> None:
+    torch._dynamo.reset()
+    torch.manual_seed(1)
+    model, x = Mixer(activation), torch.rand(2, 12, 16) * 0.1
+    expected = gradients(model, model, x)
+    compiled = c.compile(model, "100%", **FAST)
+    assert all(torch.equal(a.nan_to_num(), b.nan_to_num()) for a, b in zip(gradients(model, compiled, x), expected, strict=True))
+
+
+def test_verification_runs_there_too() -> None:
+    torch._dynamo.reset()
+    compiled = c.compile(Mixer(F.softplus), "100%", verify=True, **FAST)
+    compiled(torch.rand(2, 12, 16)).backward()
+    assert not c.plans(compiled)[0].verification.by("AOTAutograd")
+
+
+def test_what_is_traced_of_elementwise_calls_is_what_their_kernels_give() -> None:
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    def strides_of(call: Any) -> list[tuple[int, ...]]:
+        x = torch.rand(2, 3, 4, 5)
+        operands = [x, x.permute(3, 2, 1, 0).contiguous().permute(3, 2, 1, 0), x[:1].expand(2, 3, 4, 5), torch.rand(4, 6, 8, 10)[::2, ::2, ::2, ::2]]
+        operands += [x.to(memory_format=torch.channels_last), x[0], x[:, :1]]
+        return [call(a, b).stride() for a in operands[:5] for b in operands]
+
+    aten = torch.ops.aten
+    for call in (
+        lambda a, b: aten.softplus_backward(a, b, 1, 20),
+        lambda a, b: aten.elu_backward(a, b, 1, 1, 1, False),
+        aten.copysign, aten.xlogy, aten.logaddexp, aten.logit_backward, aten.hardswish_backward, aten.mul, aten.floor_divide,
+    ):  # fmt: skip
+        try:
+            expected = strides_of(call)
+        except RuntimeError:  # operands of other shapes
+            continue
+        with strides.as_kernels_have_them(), FakeTensorMode():
+            assert strides_of(call) == expected, call
+
+
+def test_a_view_of_what_lies_otherwise_than_traced_is_a_copy() -> None:
+    from torch import fx
+
+    from checkmate.torch.program import compile_boxed
+
+    graph = fx.Graph()
+    x = graph.placeholder("x")
+    x.meta["val"] = torch.empty(2, 3, 4)
+    made = graph.call_function(torch.ops.aten.view.default, (x, [6, 4]))
+    made.meta["val"] = x.meta["val"].view(6, 4)
+    read = graph.call_function(torch.ops.aten.neg.default, (made,))
+    read.meta["val"] = torch.empty(6, 4)
+    graph.output((read,))
+    given = torch.randn(4, 3, 2).permute(2, 1, 0)
+    assert torch.equal(compile_boxed(fx.GraphModule({}, graph))([given])[0], -given.reshape(6, 4))
 
 
 def test_tracing_elsewhere_is_as_before() -> None:

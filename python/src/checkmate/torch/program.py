@@ -119,7 +119,9 @@ def compile_boxed(module: fx.GraphModule) -> Callable[[list[Any]], tuple[Any, ..
         if first is not None:
             arguments[0] = first
         # What an OpOverload's Python call hands on to; TorchBind's, of a class of its own, looks at its arguments first.
-        target = node.target._op if type(node.target) is torch._ops.OpOverload else node.target
+        # A view that is read only may be of a tensor whose kernel gave it other strides than were traced: eager mode copies it there.
+        asked = torch.ops.aten.reshape.default if node.target is torch.ops.aten.view.default and node in views else node.target
+        target = asked._op if type(asked) is torch._ops.OpOverload else asked
         return f"{constant(target)}({', '.join(arguments)})"
 
     def calls(node: fx.Node) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import fx
 
-from . import casts, copies, dropout, failures, gathered
+from . import casts, copies, dropout, failures, gathered, strides
 from . import settings as torchs
 from .verify import Verification, Verifier
 
@@ -64,6 +64,7 @@ class FirstStep:
         with (
             torchs.during_call(static=self.made.options.dynamic is not True),
             torchs.during_tracing(autocast_backward=self.made.options.autocast_backward),
+            strides.as_kernels_have_them(),  # else PyTorch's own backend fails where the plan does not
         ):
             try:
                 found = verifier(args, kwargs)
@@ -90,7 +91,11 @@ def first_run(made: Backend, module: fx.GraphModule, inputs: list[Any], plan: Ca
     def call(*args: Any) -> Any:
         nonlocal verifier
         if verifier is not None and torch.is_grad_enabled():
-            with torchs.during_call(static=made.options.dynamic is not True), torchs.during_tracing(autocast_backward=made.options.autocast_backward):
+            with (
+                torchs.during_call(static=made.options.dynamic is not True),
+                torchs.during_tracing(autocast_backward=made.options.autocast_backward),
+                strides.as_kernels_have_them(),
+            ):
                 found = verifier(args, {})
             verifier = None
             made.plans[before] = replace(made.plans[before], verification=found)
