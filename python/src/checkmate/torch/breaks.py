@@ -27,15 +27,16 @@ from .joint import storage_bytes, storage_key
 RESERVES = (0.5, 0.25, 0.0)
 
 
-def _storages(*groups: object) -> dict[int, int]:
+def storages(*groups: object) -> dict[int, int]:
+    """Of the tensors in these, each storage once, with its bytes."""
     return {storage_key(t): storage_bytes(t) for t in tree_flatten(groups)[0] if isinstance(t, torch.Tensor)}
 
 
 def unused_bytes(model: object, arguments: object, inputs: list[Any]) -> int:
     """Bytes of the model's parameters and buffers and of the call's arguments that a graph with these inputs does not take."""
     held = [*model.parameters(), *model.buffers()] if isinstance(model, torch.nn.Module) else []
-    own = _storages(inputs)
-    return sum(size for key, size in _storages(held, arguments).items() if key not in own)
+    own = storages(inputs)
+    return sum(size for key, size in storages(held, arguments).items() if key not in own)
 
 
 @dataclass(frozen=True)
@@ -63,19 +64,19 @@ class Graphs:
 
     def present_bytes(self) -> int:
         """What of the step there is before its first graph runs."""
-        return sum(_storages(list(self.model.parameters()), list(self.model.buffers()), self.arguments).values())
+        return sum(storages(list(self.model.parameters()), list(self.model.buffers()), self.arguments).values())
 
     def around(self, inputs: list[Any]) -> Surroundings:
         """For a graph with these inputs, about to be planned."""
-        own = _storages(inputs)
-        everything = _storages(list(self.model.parameters()), list(self.model.buffers()), self.arguments)
-        trained = _storages([p for p in self.model.parameters() if p.requires_grad])
+        own = storages(inputs)
+        everything = storages(list(self.model.parameters()), list(self.model.buffers()), self.arguments)
+        trained = storages([p for p in self.model.parameters() if p.requires_grad])
         beside = sum(size for key, size in [*everything.items(), *trained.items()] if key not in own)
         return Surroundings(beside + sum(self.held) - self.known_bytes(own), True)
 
     def between(self, inputs: list[Any]) -> list[int]:
         """Which of the inputs are neither the model's nor the call's own."""
-        callers = _storages(list(self.model.parameters()), list(self.model.buffers()), self.arguments)
+        callers = storages(list(self.model.parameters()), list(self.model.buffers()), self.arguments)
         return [i for i, value in enumerate(inputs) if isinstance(value, torch.Tensor) and storage_key(value) not in callers]
 
     def known_bytes(self, storages: dict[int, int]) -> int:
@@ -84,9 +85,9 @@ class Graphs:
 
     def ran(self, held_bytes: int, given: list[Any], outputs: object) -> None:
         """`held_bytes`: what a graph keeps, its outputs included; `given`: what it got from others and keeps too."""
-        before = _storages(given)
+        before = storages(given)
         self.held.append(held_bytes + sum(before.values()) - self.known_bytes(before))
-        for key, size in [*before.items(), *_storages(outputs).items()]:
+        for key, size in [*before.items(), *storages(outputs).items()]:
             self.counted[key] = max(size, self.counted.get(key, 0))
 
 
@@ -94,8 +95,8 @@ def holds(forward: fx.Graph, n_outputs: int) -> int:
     """What a graph with that forward pass holds after it, beside its inputs. The first `n_outputs` outputs go to the caller and
     have gradients, the others are for the backward pass."""
     outputs = [node for node in next(iter(reversed(forward.nodes))).args[0] if isinstance(node, fx.Node)]  # type: ignore[union-attr]
-    made = _storages([node.meta.get("val") for node in outputs if node.op != "placeholder"])
-    gradients = _storages([node.meta.get("val") for node in outputs[:n_outputs]])
+    made = storages([node.meta.get("val") for node in outputs if node.op != "placeholder"])
+    gradients = storages([node.meta.get("val") for node in outputs[:n_outputs]])
     return sum(made.values()) + sum(gradients.values())
 
 
@@ -116,7 +117,7 @@ class Part:
         self._choose(inputs, self._beside(inputs, self.tensors))
 
     def _beside(self, inputs: list[Any], between: list[int]) -> tuple[int, int]:
-        return sum(self.graphs.held), self.graphs.known_bytes(_storages([inputs[i] for i in between]))
+        return sum(self.graphs.held), self.graphs.known_bytes(storages([inputs[i] for i in between]))
 
     def _choose(self, inputs: list[Any], held: tuple[int, int]) -> tuple[int, list[int]]:
         around = self.graphs.around(inputs)

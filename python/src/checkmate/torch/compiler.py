@@ -20,6 +20,7 @@ from .. import solver
 from ..errors import InfeasibleError, int64
 from ..planning import budget as budgets
 from . import (
+    beside,
     branches,
     breaks,
     casts,
@@ -134,12 +135,14 @@ class Backend:
         self._around = breaks.Surroundings()
         self._detached: list[outputs.Detached] = []
         self._held_bytes = 0
-        self._accumulated = (0, 0)
+        self._accumulated, self._grown = (0, 0), 0
         self._parameters: set[int] = set()
         self._sizes: list[ranges.Size] = []
         self._within: ranges.Ranges | None = None
         self._stage: pipeline.Stage | None = None
         self.warned_alone = False
+        self.calls: beside.Calls | None = None
+        self.optimizer: tuple[Callable[[], torch.optim.Optimizer | None], int] | None = None  # whose state is counted, and its bytes then
         self.__name__ = "checkmate"
 
     def __call__(self, module: fx.GraphModule, inputs: list[Any], **_options: Any) -> Callable[..., Any]:
@@ -165,6 +168,7 @@ class Backend:
         self._sizes, self._within = failures.dynamic_sizes(module, inputs, self.model, self.options, split=self.graphs is not None), None
         parameters = {i: value for i, value in enumerate(inputs) if isinstance(value, torch.nn.Parameter)}
         self._parameters = set(parameters)
+        self._grown = self._grown_bytes() if self.plans else 0
         self._accumulated = _gradient_bytes(parameters.values() if self.accumulate else ())
         if self.options.in_flight is not None:
             self._plans_alone()
@@ -223,19 +227,28 @@ class Backend:
     def _partition(self, module: fx.GraphModule, num_fwd_outputs: int) -> tuple[fx.GraphModule, fx.GraphModule]:
         casts.merge(module, num_fwd_outputs, self._parameters)
         fixed, now = (a + b for a, b in zip((self.options.fixed_bytes, self.options.held_now_bytes), self._accumulated, strict=True))
-        options, name = replace(self.options, fixed_bytes=fixed, held_now_bytes=now), f"graph {len(self.plans)}"
+        # A share of the peak is one of the largest step's: a last batch that is smaller may use what those before it do.
+        largest = max((made.baseline_peak_bytes for made in self.plans), default=0)
+        fixed += self._grown
+        options, name = replace(self.options, fixed_bytes=fixed, held_now_bytes=now, largest_bytes=largest), f"graph {len(self.plans)}"
         others = [made.schedule for made in self.plans] if options.shapes else []
         planned = functools.partial(plan, module, num_fwd_outputs, options, name, self._around, [out.name for out in self._detached], others,
                                     self._within, self._stage, fallback=self.forgives)  # fmt: skip
         try:
             made, halves = self.replicas.plan(planned, fallback=self.forgives)
         except InfeasibleError as error:
-            raise error if self._within is None else self._within.named(error) from None
+            raise failures.for_shapes(error, self.arguments) if self._within is None else self._within.named(error) from None
         self.plans.append(made)
         log.info("graph %d: %s", len(self.plans) - 1, made)
         if self.graphs is not None:
             self._held_bytes = breaks.holds(halves.forward.graph, num_fwd_outputs)
         return halves.forward, halves.backward
+
+    def _grown_bytes(self) -> int:
+        """Of the optimizer's state, what there was none of when the model was compiled: of parameters that were frozen, or not its own."""
+        if self.optimizer is None or (optimizer := self.optimizer[0]()) is None:
+            return 0
+        return max(0, optimizer_bytes(optimizer) - self.optimizer[1])
 
     def _compile(self, module: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
         with torchs.during_tracing(autocast_backward=self.options.autocast_backward), strides.as_kernels_have_them():
@@ -282,7 +295,7 @@ class Backend:
 
         casts.mark(module)
         recurrent.replace(module)
-        boxed = runtime.Recorder(compile_boxed, inputs)
+        boxed = runtime.Recorder(compile_boxed, inputs, self.calls)
         alone = self._without_gradients(boxed)
         whole = aot_autograd(fw_compiler=boxed, bw_compiler=boxed, inference_compiler=alone, partition_fn=boxed.halves(self.partition))
         with kernels.native():
@@ -292,10 +305,10 @@ class Backend:
             return run
         around = self._around.held_bytes
 
-        def beside(given: list[Any]) -> int:
+        def unused(given: list[Any]) -> int:
             return max(0, breaks.unused_bytes(self.model, self.arguments, given) - around) if self.arguments is not None else 0
 
-        return ranges.checked(run, self._within, inputs, beside)
+        return ranges.checked(run, self._within, inputs, unused)
 
 
 def backend(
@@ -360,8 +373,8 @@ def compile(
 ) -> Model:
     """The model, compiled so that a training step's peak stays within `budget`.
 
-    budget: bytes, "4GiB", "60%" of the peak without rematerialization, "auto" for what the device has free, or "min" for the
-    least that is found. It counts parameters, buffers, inputs, activations, gradients, `fixed_bytes` and the optimizer's state.
+    budget: bytes, "4GiB", "60%" of the peak without rematerialization (of the largest step so far), "auto" for what the device has free,
+    or "min" for the least that is found. It counts parameters, buffers, inputs, activations, gradients, `fixed_bytes` and the optimizer's state.
 
     optimizer: counts its state, as it is or as it will be after the first step.
     accumulate: gradients of earlier steps are alive while this one runs; counts them.
@@ -448,6 +461,10 @@ def compile(
         raise ValueError('in_flight= needs the model as one graph, not graph_breaks="split": what the parts of a micro-batch save is not known')
     made = Backend(settings, graphs, loss if graphs is None else "all", target)
     made.gradients_counted, made.forgives = accumulate, fallback == "eager"
+    if optimizer is not None:
+        made.optimizer = weakref.ref(optimizer), optimizer_bytes(optimizer)
+    if graphs is None and sharded is None:
+        made.calls = beside.Calls(target, counted=accumulate or wrapped, in_flight=settings.in_flight is not None)
     original: Any = target._call_impl if inplace else target
     traced = _traced_whole(original) if inplace else original
     if sharded is not None:
@@ -482,7 +499,11 @@ def compile(
     def call(*args: Any, **kwargs: Any) -> Any:
         if first is not None:
             first(args, kwargs)
+        if made.calls is not None and made.plans:
+            made.calls.before(made.plans[-1])
         found = planned(*args, **kwargs)
+        if made.calls is not None and made.plans:
+            made.calls.after(found, (args, kwargs))
         if not guard.fell_back:
             torchs.watch_backward(found, autocast_backward=made.options.autocast_backward)
         return found

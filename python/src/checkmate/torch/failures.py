@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch.utils._pytree import tree_leaves
 
 from ..errors import CheckmateError, InfeasibleError, UnsupportedError
 from . import ranges, recurrent, symbols
@@ -160,6 +161,16 @@ class Guard:
             warn(f"{skipped} functions cannot be traced, or come in more shapes than PyTorch compiles for, and are not planned: the budget "
                  'does not hold for what they compute. TORCH_LOGS="graph_breaks,recompiles" tells which')  # fmt: skip
         return outputs
+
+
+def for_shapes(error: InfeasibleError, arguments: object) -> InfeasibleError:
+    """The error, with the shapes that the model was called with: the budget may be enough for others."""
+    shapes = [str(tuple(leaf.shape)) for leaf in tree_leaves(arguments) if isinstance(leaf, torch.Tensor)]
+    if not shapes:
+        return error
+    named = f"{', '.join(shapes[:4])}{', ...' if len(shapes) > 4 else ''}"
+    return InfeasibleError(f"{error} (for a call with tensors of shape {named})", proven=error.proven, budget_bytes=error.budget_bytes,
+                           smallest_known=error.smallest_known, largest_impossible=error.largest_impossible, covers=error.covers)  # fmt: skip
 
 
 def in_backend(error: Exception) -> UnsupportedError | None:

@@ -32,7 +32,15 @@ def optimizer_bytes(optimizer: torch.optim.Optimizer) -> int:
     optimizer = unwrapped(optimizer)
     if isinstance(optimizer, torch.optim.LBFGS):
         return _lbfgs_bytes(optimizer)
-    return _held_bytes(optimizer) if has_state(optimizer) else _dry_run_bytes(optimizer)
+    if not has_state(optimizer):
+        return _dry_run_bytes(optimizer)
+    held = _held_bytes(optimizer)
+    if all(p in optimizer.state for p in _parameters(optimizer) if p.requires_grad):
+        return held
+    try:  # what was frozen before gets its state in the next step
+        return max(held, _dry_run_bytes(optimizer))
+    except ValueError:
+        return held
 
 
 def has_state(optimizer: torch.optim.Optimizer) -> bool:

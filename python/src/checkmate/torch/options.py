@@ -44,6 +44,7 @@ class Options:
     extra_gathers: int | None = 0
     progress: Callable[[str], None] | None = field(default=None, compare=False)
     held_now_bytes: int = 0  # of fixed_bytes, what is on the device already
+    largest_bytes: int = 0  # peak without rematerialization of the largest step that was planned before
     title: str = UNNAMED  # of the graph
     given: Schedule | None = None  # to be run whatever it takes: nothing is solved
     link: Link | None = None  # between the processes of a job that is not there

@@ -18,6 +18,7 @@ from torch import fx
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from . import second, updates
+from .beside import Calls
 from .joint import storage_key, tensors
 
 Boxed = Callable[[list[Any]], tuple[Any, ...]]
@@ -33,8 +34,8 @@ _TWICE = (
 class Recorder:
     """A compiler for AOTAutograd that remembers what it was given. `inputs`: those of Dynamo's graph."""
 
-    def __init__(self, compile_boxed: Callable[[fx.GraphModule], Boxed], inputs: list[Any]) -> None:
-        self.compile_boxed, self.inputs = compile_boxed, inputs
+    def __init__(self, compile_boxed: Callable[[fx.GraphModule], Boxed], inputs: list[Any], calls: Calls | None = None) -> None:
+        self.compile_boxed, self.inputs, self.calls = compile_boxed, inputs, calls
         self.graphs: tuple[fx.GraphModule, fx.GraphModule] | None = None
         self.metadata: Any = None
 
@@ -57,20 +58,20 @@ class Recorder:
     def runtime(self, made: Callable[..., Any]) -> Callable[..., Any]:
         """`made` is what AOTAutograd made of the two halves. What it does, with less around it where that is possible."""
         if self.graphs is None or self.metadata is None:
-            return second.refused(made)
+            return second.refused(made, self.calls)
         # What the backward pass may write over, as inductor does, so that PyTorch forbids retain_graph=True: nothing.
         self.metadata.bw_donated_idxs = []
         forward, backward = self.graphs
         try:  # what `_runtime` needs beside
             _ = self.metadata.deterministic, self.metadata.subclass_tangent_meta, torch._C._autograd._get_current_graph_task_keep_graph
             if not _is_plain(self.metadata, self.inputs, forward.graph, backward.graph):
-                return second.refused(made)
+                return second.refused(made, self.calls)
         except AttributeError:  # another PyTorch's metadata
-            return second.refused(made)
+            return second.refused(made, self.calls)
         changed = tuple(self.metadata.mutated_inp_runtime_indices)
         rewritten, written = updates.in_place(forward, changed, len(changed) + len(self.metadata.output_info))
         saved = _saved(rewritten.graph, len(written) + len(self.metadata.output_info))
-        return _runtime(made, self.metadata, self.compile_boxed(rewritten), self.compile_boxed(backward), written, saved)
+        return _runtime(made, self.metadata, self.compile_boxed(rewritten), self.compile_boxed(backward), written, saved, self.calls)
 
 
 def _lazily(compile_boxed: Callable[[fx.GraphModule], Boxed], graph: fx.GraphModule) -> Boxed:
@@ -134,7 +135,7 @@ def _is_plain(metadata: Any, inputs: list[Any], forward: fx.Graph, backward: fx.
 
 
 def _runtime(made: Callable[..., Any], metadata: Any, run_forward: Boxed, run_backward: Boxed, written: tuple[int, ...],
-             saved: list[bool]) -> Callable[..., Any]:  # fmt: skip
+             saved: list[bool], calls: Calls | None) -> Callable[..., Any]:  # fmt: skip
     """An autograd function of the two halves. The forward one gives new values for the inputs `written`, what the caller gets,
     and what is saved; `saved` tells which of that others may write to."""
     shared = tuple(i for i, yes in enumerate(saved) if yes)
@@ -163,6 +164,7 @@ def _runtime(made: Callable[..., Any], metadata: Any, run_forward: Boxed, run_ba
             kept = results[end:]
             ctx.save_for_backward(*[value.detach() if value._is_view() else value for value in [kept[i] for i in shared]])
             ctx.private = [kept[i] for i in private]
+            ctx.call = calls and calls.begin()
             ctx.anchors = second.anchor(inputs)
             returned = results[n_written:end]
             if constant:
@@ -186,7 +188,7 @@ def _runtime(made: Callable[..., Any], metadata: Any, run_forward: Boxed, run_ba
             value = None
             ctx.maybe_clear_saved_tensors()
             if not keeps_graph():
-                ctx.private = None
+                ctx.private = ctx.call = None
             if grad_enabled():
                 return second.gradients(lambda: run_backward(values), ctx, ctx.anchors)
             with without_autocast() if under_autocast() else contextlib.nullcontext():

@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from .beside import Calls, Held
+
 _aot = "CompiledFunctionBackward"
 _NO_DOUBLE = (
     "a gradient of a gradient through a compiled model: torch.compile with aot_autograd does not currently support double backward, and neither "
@@ -44,14 +46,14 @@ def gradients(run: Callable[[], Any], node: Any, anchors: list[torch.Tensor]) ->
     return _Refused.apply(run, *leaves, *anchors)  # type: ignore[no-untyped-call]
 
 
-def refused(made: Callable[..., Any]) -> Callable[..., Any]:
-    """The same for what AOTAutograd made, whose own gradients lead to what it saved only."""
+def refused(made: Callable[..., Any], calls: Calls | None = None) -> Callable[..., Any]:
+    """The same for what AOTAutograd made, whose own gradients lead to what it saved only. `calls` are told of each."""
 
     def run(*inputs: Any) -> Any:
         outputs = made(*inputs)
         if torch.is_grad_enabled():
             for node in _compiled(outputs, inputs):
-                node.register_hook(_Hook(node.next_functions, anchor(inputs)))
+                node.register_hook(_Hook(node.next_functions, anchor(inputs), calls and calls.begin()))
         return outputs
 
     return run
@@ -60,10 +62,12 @@ def refused(made: Callable[..., Any]) -> Callable[..., Any]:
 class _Hook:
     """Of a node, after it ran. It does not hold the node, which holds it."""
 
-    def __init__(self, next_functions: Any, anchors: list[torch.Tensor]) -> None:
-        self.next_functions, self.anchors = next_functions, anchors
+    def __init__(self, next_functions: Any, anchors: list[torch.Tensor], call: Held | None) -> None:
+        self.next_functions, self.anchors, self.call = next_functions, anchors, call
 
     def __call__(self, given: tuple[Any, ...], _outer: Any) -> tuple[Any, ...] | None:
+        if not torch._C._autograd._get_current_graph_task_keep_graph():
+            self.call = None
         if not torch.is_grad_enabled():
             return None
         made = [i for i, value in enumerate(given) if isinstance(value, torch.Tensor)]
