@@ -138,3 +138,12 @@ def test_gpt2_of_transformers_as_it_is(checkpointing: bool) -> None:
     compiled = ct.compile(model, "100%", **FAST)
     assert difference(trace(model, compiled, (tokens,), back=lambda loss: loss.backward()), expected) == ""
     assert len(ct.plans(compiled)) == 1
+
+
+def test_measuring_says_nothing_where_the_profiler_was_used_before(capfd: pytest.CaptureFixture[str]) -> None:
+    with torch.profiler.profile():
+        torch.ones(3).sum()
+    capfd.readouterr()
+    compiled = ct.compile(torch.nn.Sequential(torch.nn.Linear(8, 9), torch.nn.Tanh()), "100%", time_limit=1, cache=False)
+    compiled(torch.randn(4, 8)).sum().backward()
+    assert capfd.readouterr().err == ""

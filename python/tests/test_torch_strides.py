@@ -9,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed", minversion="2.6")
 
-from steps import FAST, gradients  # noqa: E402
+from steps import FAST, Model, gradients  # noqa: E402
 
 import checkmate.torch as c  # noqa: E402
 from checkmate.torch import strides  # noqa: E402
@@ -115,6 +115,16 @@ def test_what_is_traced_of_elementwise_calls_is_what_their_kernels_give() -> Non
             continue
         with strides.as_kernels_have_them(), FakeTensorMode():
             assert strides_of(call) == expected, call
+
+
+def test_positions_that_a_few_elements_do_not_have() -> None:
+    torch._dynamo.reset()
+    torch.manual_seed(1)
+    inner = torch.nn.Linear(16, 16)
+    model = Model(lambda self, x: torch.select_scatter(self.inner(x).transpose(0, 1), x[:, 0], 0, 11).tanh().sum(), inner=inner)
+    x = torch.rand(12, 12, 16)
+    expected = gradients(model, model, x)
+    assert all(torch.equal(a, b) for a, b in zip(gradients(model, c.compile(model, "100%", **FAST), x), expected, strict=True))
 
 
 def test_a_view_of_what_lies_otherwise_than_traced_is_a_copy() -> None:

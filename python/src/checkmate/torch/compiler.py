@@ -165,6 +165,7 @@ class Backend:
         return run
 
     def _planned(self, module: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+        failures.require_no_frozen_draws(module)
         self._sizes, self._within = failures.dynamic_sizes(module, inputs, self.model, self.options, split=self.graphs is not None), None
         parameters = {i: value for i, value in enumerate(inputs) if isinstance(value, torch.nn.Parameter)}
         self._parameters = set(parameters)

@@ -48,6 +48,27 @@ def dynamic_sizes(module: fx.GraphModule, inputs: list[Any], model: object, opti
     return found
 
 
+_DRAWN = "draw them before the call and give them to the model as a tensor, or draw with torch.rand"
+
+
+def require_no_frozen_draws(module: fx.GraphModule) -> None:
+    """UnsupportedError for numbers drawn from a random.Random of the model's own: PyTorch draws the first one in every step."""
+    from torch._dynamo.output_graph import OutputGraph
+    from torch._dynamo.source import RandomValueSource
+
+    frame: Any = sys._getframe(1)
+    while frame is not None and not isinstance(frame.f_locals.get("self"), OutputGraph):
+        frame = frame.f_back
+    drawn = getattr(frame.f_locals["self"], "random_calls", ()) if frame is not None else ()
+    if not any(getattr(call[0], "__name__", "") == "call_random_meth" for call in drawn):
+        return
+    numbers = [node for node in module.graph.nodes if isinstance(getattr(node.meta.get("grapharg"), "source", None), RandomValueSource)]
+    trace = next((str(user.stack_trace) for node in numbers for user in node.users if user.stack_trace), "")
+    raise UnsupportedError(
+        f"the model draws numbers from a random.Random of its own{place(trace)}, which PyTorch's tracing does not go on with: {_DRAWN}"
+    )
+
+
 def _depends_on_data(what: str) -> UnsupportedError:
     return UnsupportedError(
         f"sizes that depend on data cannot be planned, because bytes must be known: {what}. Keep the size fixed: torch.where with "
@@ -244,6 +265,8 @@ def _unsupported(error: BaseException, what: str, advice: bool) -> UnsupportedEr
         reason += f": {explanation[1].rstrip('.')}"
     if what == "planned" or not reason:
         reason = f"{type(error).__name__}: {reason}".removesuffix(": ")
+    if "use_numpy_random_stream" in text:
+        reason, advice = f"it draws numpy's random numbers, which cannot be traced: {_DRAWN}", False
     if "SparseTensorImpl" in reason:
         reason += " (a sparse gradient? torch.nn.Embedding has sparse=False)"
     where = place(text.rpartition("from user code")[2]) if "from user code" in text else ""

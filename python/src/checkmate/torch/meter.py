@@ -8,7 +8,6 @@ allocate inside, too.
 from __future__ import annotations
 
 import gc
-import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -51,13 +50,18 @@ def allocated(run: Callable[[], Any], device: torch.device) -> int:
         return torch.cuda.max_memory_allocated(device) - before
     if torch._C._autograd._profiler_enabled():
         raise UnsupportedError("what a call takes is measured by PyTorch's profiler, and a profile is running: call the model once before it starts")
-    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # read when the profiler first starts; it reports every start on stderr
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
+    # PyTorch's older profiler: the newer one reports every start on stderr once anybody has used it, and takes longer.
+    config = torch.autograd.ProfilerConfig(
+        torch.autograd.ProfilerState.CPU, False, True, False, False, False, torch._C._profiler._ExperimentalConfig()
+    )
+    torch.autograd._enable_profiler_legacy(config)
+    try:
         run()
-    events = [e for e in profile.profiler.kineto_results.events() if e.name() == "[memory]"]
+    finally:
+        events = torch.autograd._disable_profiler_legacy()
     live = peak = 0
-    for event in sorted(events, key=lambda e: e.start_ns()):
-        live += event.nbytes()
+    for event in (event for thread in events for event in thread if event.kind() == "memory_alloc"):
+        live += event.cpu_memory_usage()
         peak = max(peak, live)
     return peak
 

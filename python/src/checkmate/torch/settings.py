@@ -25,7 +25,8 @@ def during_call(shapes: int = 0, *, static: bool = True) -> Iterator[None]:
     every call; dynamic sizes that happen to be equal are not taken for one. The code of a graph's call does not time itself for
     PyTorch's profiler, which takes two more calls in each step. Some microseconds."""
     config: Any = torch._dynamo.config  # its own `patch` makes a class for every call
-    wanted: dict[str, Any] = {"optimize_ddp": False, "allow_rnn": True, "record_runtime_overhead": False}
+    wanted: dict[str, Any] = {"optimize_ddp": False, "allow_rnn": True, "record_runtime_overhead": False,
+                              "use_numpy_random_stream": True}  # fmt: skip  # else numpy's numbers come from PyTorch's generator
     if static:
         wanted |= {"automatic_dynamic_shapes": False, "assume_static_by_default": True}
     for limit in ("recompile_limit" if hasattr(config, "recompile_limit") else "cache_size_limit", "accumulated_recompile_limit",
