@@ -51,14 +51,12 @@ def allocated(run: Callable[[], Any], device: torch.device) -> int:
     if torch._C._autograd._profiler_enabled():
         raise UnsupportedError("what a call takes is measured by PyTorch's profiler, and a profile is running: call the model once before it starts")
     # PyTorch's older profiler: the newer one reports every start on stderr once anybody has used it, and takes longer.
-    config = torch.autograd.ProfilerConfig(
-        torch.autograd.ProfilerState.CPU, False, True, False, False, False, torch._C._profiler._ExperimentalConfig()
-    )
-    torch.autograd._enable_profiler_legacy(config)
+    old: Any = torch.autograd
+    old._enable_profiler_legacy(old.ProfilerConfig(old.ProfilerState.CPU, False, True, False, False, False, torch._C._profiler._ExperimentalConfig()))
     try:
         run()
     finally:
-        events = torch.autograd._disable_profiler_legacy()
+        events = old._disable_profiler_legacy()
     live = peak = 0
     for event in (event for thread in events for event in thread if event.kind() == "memory_alloc"):
         live += event.cpu_memory_usage()

@@ -164,7 +164,7 @@ def _runtime(made: Callable[..., Any], metadata: Any, run_forward: Boxed, run_ba
             kept = results[end:]
             ctx.save_for_backward(*[value.detach() if value._is_view() else value for value in [kept[i] for i in shared]])
             ctx.private = [kept[i] for i in private]
-            ctx.call = calls and calls.begin()
+            ctx.call = None if calls is None else calls.begin()
             ctx.anchors = second.anchor(inputs)
             returned = results[n_written:end]
             if constant:

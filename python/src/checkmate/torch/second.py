@@ -53,7 +53,7 @@ def refused(made: Callable[..., Any], calls: Calls | None = None) -> Callable[..
         outputs = made(*inputs)
         if torch.is_grad_enabled():
             for node in _compiled(outputs, inputs):
-                node.register_hook(_Hook(node.next_functions, anchor(inputs), calls and calls.begin()))
+                node.register_hook(_Hook(node.next_functions, anchor(inputs), None if calls is None else calls.begin()))
         return outputs
 
     return run

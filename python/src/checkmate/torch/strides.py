@@ -45,7 +45,7 @@ def as_kernels_have_them() -> Iterator[None]:
 
     for table, op in added:
         table[op] = _IMPLEMENTATIONS[op]
-    FakeTensorMode._dispatch_impl = asked  # type: ignore[method-assign]
+    FakeTensorMode._dispatch_impl = asked  # type: ignore[method-assign, assignment]
     forget()
     try:
         yield
@@ -67,7 +67,7 @@ def _corrected(mode: Any, func: Any, args: Any, kwargs: Any, found: Any) -> Any:
     if any(tensor.dim() > found.dim() for tensor in tensors) or any(isinstance(leaf, (torch.SymInt, torch.SymFloat)) for leaf in leaves):
         return found
     try:
-        if torch.broadcast_shapes(*(tensor.shape for tensor in tensors)) != found.shape:
+        if torch.broadcast_shapes(*(tensor.shape for tensor in tensors)) != found.shape:  # type: ignore[no-untyped-call]
             return found
         order = _order(func, tuple(_small(leaf, found) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves), spec)
     except Exception:  # noqa: BLE001 - a position that the few elements do not have, or what no kernel is written for
