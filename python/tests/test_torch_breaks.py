@@ -12,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed", minversion="2.6")
 
 from models import Broken, Untraceable, make  # noqa: E402
-from steps import FAST, gradients  # noqa: E402
+from steps import FAST, Model, gradients  # noqa: E402
 
 import checkmate  # noqa: E402
 import checkmate.torch as ct  # noqa: E402
@@ -155,3 +155,29 @@ def test_a_budget_too_small_is_never_a_reason_to_fall_back() -> None:
     model, inputs = make("perceptron")
     with pytest.raises(checkmate.InfeasibleError):
         ct.compile(model, "1MB", fallback="eager", **FAST)(*inputs)
+
+
+SHARED: dict[str, Any] = {
+    "detached": lambda _self, x: x.detach().requires_grad_(),
+    "a view": lambda _self, x: x.view(32, 256),
+    "the weight": lambda self, _x: self.layer.weight.detach(),
+    "anew": lambda _self, x: x * 2,
+}
+
+
+@pytest.mark.parametrize("kind", SHARED)
+def test_a_part_without_a_backward_pass_whose_outputs_go_on(kind: str) -> None:
+    """Its outputs were taken off what the next part is planned beside, though nobody had counted them."""
+    torch._dynamo.reset()
+
+    def run(self: Any, x: Any) -> Any:
+        y = SHARED[kind](self, x)
+        torch._dynamo.graph_break()
+        return self.layer(y.reshape(-1, 32)).square().mean()
+
+    model, x = Model(run, layer=torch.nn.Linear(32, 32)), torch.randn(256, 32)
+    compiled = ct.compile(model, 10**7, graph_breaks="split", **FAST)
+    compiled(x).backward()
+    (plan,) = ct.plans(compiled)
+    assert plan.held_bytes >= 0
+    assert plan.input_bytes + plan.held_bytes >= 4 * 256 * 32

@@ -14,6 +14,7 @@ forward pass ends, a quarter if it cannot, or nothing; a graph with nothing but 
 from __future__ import annotations
 
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,9 +56,10 @@ class Graphs:
         self.arguments: object = ()
         self.held: list[int] = []
         self.counted: dict[int, int] = {}  # of `held`, the storages that went from one graph to another
+        self._callers: AbstractSet[int] = set()  # storages of the model and of the call's own arguments
 
     def begin(self, *arguments: object) -> None:
-        self.arguments, self.held, self.counted = arguments, [], {}
+        self.arguments, self.held, self.counted, self._callers = arguments, [], {}, set()
 
     def end(self) -> None:
         self.arguments = ()
@@ -84,10 +86,14 @@ class Graphs:
         return sum(min(size, self.counted.get(key, 0)) for key, size in storages.items())
 
     def ran(self, held_bytes: int, given: list[Any], outputs: object) -> None:
-        """`held_bytes`: what a graph keeps, its outputs included; `given`: what it got from others and keeps too."""
+        """`held_bytes`: what a graph keeps, its outputs included, or 0 where it has no backward pass; `given`: what it got from others and
+        keeps too. What is the model's or the caller's is counted beside all graphs."""
+        if not self._callers:
+            self._callers = storages(list(self.model.parameters()), list(self.model.buffers()), self.arguments).keys()
         before = storages(given)
-        self.held.append(held_bytes + sum(before.values()) - self.known_bytes(before))
-        for key, size in [*before.items(), *storages(outputs).items()]:
+        made = {key: size for key, size in storages(outputs).items() if key not in self._callers and key not in before}
+        self.held.append(max(held_bytes, sum(made.values())) + sum(before.values()) - self.known_bytes(before))
+        for key, size in [*before.items(), *made.items()]:
             self.counted[key] = max(size, self.counted.get(key, 0))
 
 
