@@ -3,9 +3,10 @@
 
 Usage: exported.py PROGRAM
 
-Each network is exported in three ways. Predictions are compared with PyTorch's and ONNX Runtime's. One step of SGD at rate 1
+Each network is exported in three ways, and those with normalization or dropout in training mode as well. Predictions are compared with PyTorch's and ONNX Runtime's. One step of SGD at rate 1
 without momentum leaves the gradients as differences of the weights; they are compared with PyTorch's where the file has every
-parameter by its name. Exit status 1 where anything differs, or where what should be refused is not.
+parameter by its name. A file in training mode is trained, and its copy with the trained weights predicts what PyTorch's model
+does with them in evaluation mode, in ONNX Runtime too. Exit status 1 where anything differs, or where what should be refused is not.
 """
 import json
 import os
@@ -15,6 +16,7 @@ import tempfile
 import warnings
 
 import numpy
+import onnx
 import onnxruntime
 import torch
 from torch import nn
@@ -31,6 +33,12 @@ class Norms(nn.Module):
 
     def forward(self, x):
         return self.head(torch.relu(self.norm(self.conv(x))).mean((2, 3)))
+
+
+class Dropped(Norms):
+    def forward(self, x):
+        x = nn.functional.dropout(torch.relu(self.norm(self.conv(x))), 0.3, self.training)
+        return self.head(x.mean((2, 3)))
 
 
 class Attention(nn.Module):
@@ -101,7 +109,7 @@ def check(program, folder, model, x, y, options):
         return f"refused: {done.stderr.strip()[:150]}", True
     got = numpy.load(result)
     by_torch = distance(got, model(x).detach().numpy())
-    by_runtime = distance(got, onnxruntime.InferenceSession(path).run(None, {"x": x.numpy()})[0])
+    by_runtime = distance(got, session(path).run(None, {"x": x.numpy()})[0])
     log, weights = os.path.join(folder, "log"), os.path.join(folder, "w.safetensors")
     done = subprocess.run([program, "train", path, "--data", folder, "--batch", str(len(x)), "--steps", "1", "--lr", "1",
                            "--momentum", "0", "--loss", "cross-entropy", "--keep-order", "--costs", "flops", "-j", "1",
@@ -123,6 +131,45 @@ def check(program, folder, model, x, y, options):
     worst = max((distance(before[n] - after[n], wanted[n]) for n in found if abs(wanted[n]).max() > 1e-6), default=0.0)
     right = right and abs(loss - wanted_loss) < 1e-5 * wanted_loss and worst < 1e-3
     return f"{text}; loss {loss:.6f} ({wanted_loss:.6f}); {len(found)} of {len(wanted)} gradients off by {worst:.1e}", right
+
+
+TRAINING = {
+    "dynamo": {"dynamo": True, "optimize": False},
+    "opset 13": {"dynamo": False, "opset_version": 13, "training": torch.onnx.TrainingMode.TRAINING, "do_constant_folding": False},
+    "opset 17": {"dynamo": False, "opset_version": 17, "training": torch.onnx.TrainingMode.TRAINING, "do_constant_folding": False},
+}
+
+
+def check_training_mode(program, folder, model, x, options):
+    """The same for a file in training mode: what the copy predicts after some steps."""
+    path, copy = os.path.join(folder, "m.onnx"), os.path.join(folder, "copy.onnx")
+    torch.onnx.export(model.train(), (x,), path, input_names=["x"], verbose=False, **options)
+    done = subprocess.run([program, "train", path, "--data", "synthetic", "--samples", "16", "--batch", str(len(x)), "--steps", "4",
+                           "--costs", "flops", "-j", "1", "--budget", "256MB", "--export", copy],
+                          capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        return f"refused: {done.stderr.strip()[:150]}", False
+    trained = onnx.load(copy)
+    onnx.checker.check_model(trained, full_check=True)
+    held = {t.name: torch.tensor(onnx.numpy_helper.to_array(t)) for t in trained.graph.initializer}
+    named = {name: held[name] for name in model.state_dict() if name in held}
+    model.load_state_dict(named, strict=False)
+    numpy.save(os.path.join(folder, "x.npy"), x.numpy())
+    result = os.path.join(folder, "out.npy")
+    subprocess.run([program, "run", copy, "--input", os.path.join(folder, "x.npy"), "-o", result, "-j", "1"], check=True,
+                   capture_output=True)
+    wanted = model.eval()(x).detach().numpy()
+    by_program = distance(numpy.load(result), wanted)
+    by_runtime = distance(session(copy).run(None, {"x": x.numpy()})[0], wanted)
+    left = [name for name in model.state_dict() if name not in named and "num_batches" not in name]
+    right = by_program < CLOSE and by_runtime < CLOSE and not left
+    return f"the trained copy is off from PyTorch by {by_program:.1e}, in ONNX Runtime by {by_runtime:.1e}", right
+
+
+def session(path):
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(path, options)
 
 
 def read_safetensors(path):
@@ -148,6 +195,14 @@ def main():
                 text, right = check(sys.argv[1], folder, model, x, torch.arange(len(x)) % classes, options)
             wrong += not right
             print(f"{name}, {way}: {text}{'' if right else '  WRONG'}", flush=True)
+    for name, make in (("norms", Norms), ("dropped", Dropped)):
+        for way, options in TRAINING.items():
+            torch.manual_seed(1)
+            model, x = make(), torch.randn(4, 3, 12, 12)
+            with tempfile.TemporaryDirectory() as folder:
+                text, right = check_training_mode(sys.argv[1], folder, model, x, options)
+            wrong += not right
+            print(f"{name} in training mode, {way}: {text}{'' if right else '  WRONG'}", flush=True)
     print(f"wrong: {wrong}")
     return 1 if wrong else 0
 

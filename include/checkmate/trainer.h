@@ -86,8 +86,8 @@ typedef struct ckm_trainer_options {
     // Settings that may be others than those of `resume`, names between commas: network, loss, data (its format), samples,
     // classes, pixels, keep-order, lr. NULL: none, and a difference is CKM_ERR_ARGUMENT.
     const char *change;
-    // ckm_trainer_export to an ONNX file is to follow: a network whose copy would not predict what was trained, because its
-    // file has operators in training mode, is refused at once (CKM_ERR_UNSUPPORTED).
+    // ckm_trainer_export to an ONNX file is to follow: what it would refuse is refused at once (CKM_ERR_UNSUPPORTED), and
+    // operators that the copy has in another mode than the file are noted.
     bool exports_model;
     char reserved[7];
 } ckm_trainer_options;
@@ -137,8 +137,9 @@ CKM_API ckm_status ckm_trainer_run(ckm_trainer *trainer, const ckm_train_options
 // Writes the state, to go on from (`resume`).
 CKM_API ckm_status ckm_trainer_save(const ckm_trainer *trainer, const char *path, ckm_error *err) CKM_NODISCARD;
 // Writes parameters and running statistics: as safetensors, or, where `path` ends in ".onnx" and the network came from an
-// ONNX file, as a copy of that file. Errors: CKM_ERR_UNSUPPORTED where the file has operators in training mode, whose copy would
-// not predict what was trained.
+// ONNX file, as a copy of that file. Batch normalization and dropout that the file has in training mode are in evaluation mode
+// in the copy, so that it predicts what was trained. Errors: CKM_ERR_UNSUPPORTED where the copy cannot be written so, because
+// something reads the statistics of a batch.
 CKM_API ckm_status ckm_trainer_export(const ckm_trainer *trainer, const char *path, ckm_error *err) CKM_NODISCARD;
 
 // Trains `steps` steps with and without rematerialization, each from the start, and compares bit for bit

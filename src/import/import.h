@@ -16,4 +16,11 @@ typedef struct ckm_i_importer {
 
 extern const ckm_i_importer ckm_i_importer_onnx;
 
+// ckm_export_onnx; `evaluating`: batch normalization and dropout that the file has in training mode are in evaluation mode
+// in the copy. CKM_ERR_UNSUPPORTED where something reads what training mode alone gives.
+ckm_status ckm_i_export_onnx(const char *model, const char *path, const ckm_export_tensor *tensors, int32_t n,
+                             bool evaluating, ckm_error *err) CKM_NODISCARD;
+// Would such a copy be refused for what it reads?
+ckm_status ckm_i_check_evaluating(const char *model, ckm_error *err) CKM_NODISCARD;
+
 #endif

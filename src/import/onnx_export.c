@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A copy of an ONNX file with other weights: all fields are copied as they are but for the initializers (and Constant
 // nodes) that are replaced; the new ones come last in the graph. So do those whose values are in other files: the copy
-// holds them itself, so that it can stand anywhere.
+// holds them itself, so that it can stand anywhere. On request nodes in training mode are turned to evaluation mode.
 #include <checkmate/import.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,11 +11,19 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "graph/graph.h"
+#include "import/import.h"
 #include "import/onnx_external.h"
 #include "import/onnx_model.h"
+#include "import/onnx_modes.h"
 
 // Protobuf's limit on a message.
 static const int64_t max_bytes = (INT64_C(1) << 31) - 1;
+
+// A field of the graph that is not copied as it is.
+typedef struct cut {
+    int64_t at, end;
+    const ckm_i_onnx_mode_node *node;  // what is written instead, in evaluation mode; NULL: nothing
+} cut;
 
 typedef struct exporter {
     ckm_i_onnx_source source;
@@ -23,8 +31,9 @@ typedef struct exporter {
     const ckm_export_tensor *tensors;
     int32_t n;
     const char *model;
-    const ckm_i_wire_tensor **dropped;  // sorted by place
-    int32_t n_dropped;
+    ckm_i_onnx_modes modes;
+    cut *cuts;  // sorted by place
+    int32_t n_cuts;
     const ckm_i_wire_tensor **embedded;  // those of the dropped ones that come back with values from other files
     int32_t n_embedded;
     ckm_i_writer writer;
@@ -213,9 +222,9 @@ cleanup:
 
 static int by_place(const void *a, const void *b)
 {
-    const ckm_i_wire_tensor *x = *(const ckm_i_wire_tensor *const *)a;
-    const ckm_i_wire_tensor *y = *(const ckm_i_wire_tensor *const *)b;
-    return x->field_at < y->field_at ? -1 : x->field_at > y->field_at;
+    const cut *x = a;
+    const cut *y = b;
+    return x->at < y->at ? -1 : x->at > y->at;
 }
 
 static ckm_status check_size(int64_t bytes, ckm_error *err)
@@ -230,7 +239,7 @@ static ckm_status check_size(int64_t bytes, ckm_error *err)
 
 static void drop(exporter *e, const ckm_i_wire_tensor *old, int64_t *bytes)
 {
-    e->dropped[e->n_dropped++] = old;
+    e->cuts[e->n_cuts++] = (cut){old->field_at, old->field_end, NULL};
     *bytes -= old->field_end - old->field_at;
 }
 
@@ -274,26 +283,52 @@ static ckm_status embed(exporter *e, const bool *replaced, int64_t *bytes, ckm_e
     return CKM_OK;
 }
 
+static void turn_to_evaluation(exporter *e, int64_t *bytes)
+{
+    for (int32_t i = 0; i < e->modes.n; i++) {
+        const ckm_i_onnx_mode_node *node = &e->modes.items[i];
+        e->cuts[e->n_cuts++] = (cut){node->field_at, node->field_end, node};
+        *bytes += whole_field(node->kept) - (node->field_end - node->field_at);
+    }
+}
+
 static ckm_status prepare(exporter *e, int64_t *graph_bytes, ckm_error *err)
 {
     int64_t bytes = e->old.graph_bytes;
     bool *replaced = ckm_i_calloc((size_t)e->old.n + 1, sizeof *replaced);
-    e->dropped = ckm_i_calloc((size_t)e->n + (size_t)e->old.n + 1, sizeof(*e->dropped));
+    e->cuts = ckm_i_calloc((size_t)e->n + (size_t)e->old.n + (size_t)e->modes.n + 1, sizeof(*e->cuts));
     e->embedded = ckm_i_calloc((size_t)e->old.n + 1, sizeof(*e->embedded));
     ckm_status status = CKM_OK;
-    if (replaced == NULL || e->dropped == NULL || e->embedded == NULL) {
+    if (replaced == NULL || e->cuts == NULL || e->embedded == NULL) {
         status = ckm_i_error_memory(err);
         goto cleanup;
     }
     CKM_I_TRY(replace(e, replaced, &bytes, err));
     CKM_I_TRY(embed(e, replaced, &bytes, err));
-    if (e->n_dropped > 0) {
-        qsort(e->dropped, (size_t)e->n_dropped, sizeof(*e->dropped), by_place);
+    turn_to_evaluation(e, &bytes);
+    if (e->n_cuts > 0) {
+        qsort(e->cuts, (size_t)e->n_cuts, sizeof(*e->cuts), by_place);
     }
     *graph_bytes = bytes;
 cleanup:
     free(replaced);
     return status;
+}
+
+static ckm_status put_evaluating(exporter *e, const ckm_i_onnx_mode_node *node, ckm_error *err)
+{
+    ckm_i_onnx_mode_walk walk = {0};
+    put_key(e->writer.stream, 1, node->kept);
+    for (int64_t at = node->at; at < node->end;) {
+        ckm_i_wire_field field;
+        bool stays;
+        CKM_I_CHECK(ckm_i_wire_next(&e->source, &at, node->end, NULL, &field, err));
+        CKM_I_CHECK(ckm_i_onnx_mode_keeps(&e->source, node->kind, &field, &walk, &stays, err));
+        if (stays) {
+            CKM_I_CHECK(copy(e, field.start, at, err));
+        }
+    }
+    return CKM_OK;
 }
 
 static ckm_status write_model(exporter *e, int64_t graph_bytes, ckm_error *err)
@@ -303,9 +338,10 @@ static ckm_status write_model(exporter *e, int64_t graph_bytes, ckm_error *err)
     int64_t at = e->old.graph_at;
     CKM_I_CHECK(copy(e, 0, e->old.graph_start, err));
     put_key(to, 7, graph_bytes);
-    for (int32_t i = 0; i < e->n_dropped; i++) {
-        CKM_I_CHECK(copy(e, at, e->dropped[i]->field_at, err));
-        at = e->dropped[i]->field_end;
+    for (int32_t i = 0; i < e->n_cuts; i++) {
+        CKM_I_CHECK(copy(e, at, e->cuts[i].at, err));
+        CKM_I_CHECK(e->cuts[i].node != NULL ? put_evaluating(e, e->cuts[i].node, err) : CKM_OK);
+        at = e->cuts[i].end;
     }
     CKM_I_CHECK(copy(e, at, graph_end, err));
     for (int32_t i = 0; i < e->n; i++) {
@@ -315,6 +351,31 @@ static ckm_status write_model(exporter *e, int64_t graph_bytes, ckm_error *err)
         CKM_I_CHECK(put_embedded(e, e->embedded[i], err));
     }
     return copy(e, graph_end, e->source.size_bytes, err);
+}
+
+ckm_status ckm_i_export_onnx(const char *model, const char *path, const ckm_export_tensor *tensors, int32_t n,
+                             bool evaluating, ckm_error *err)
+{
+    exporter e = {.tensors = tensors, .n = n, .model = model};
+    int64_t graph_bytes = 0;
+    CKM_I_CHECK(ckm_i_onnx_source_open(&e.source, model, err));
+    ckm_status status = CKM_OK;
+    CKM_I_TRY(ckm_i_error_in_file(err, ckm_i_wire_list(&e.source, &e.old, err), model));
+    if (evaluating) {
+        CKM_I_TRY(ckm_i_error_in_file(err, ckm_i_onnx_modes_find(&e.source, &e.old, &e.modes, err), model));
+    }
+    CKM_I_TRY(prepare(&e, &graph_bytes, err));
+    CKM_I_TRY(ckm_i_writer_open(&e.writer, path, err));
+    CKM_I_TRY(ckm_i_error_in_file(err, write_model(&e, graph_bytes, err), model));
+    CKM_I_TRY(ckm_i_writer_commit(&e.writer, err));
+cleanup:
+    ckm_i_writer_abort(&e.writer);
+    free(e.embedded);
+    free(e.cuts);
+    ckm_i_onnx_modes_dispose(&e.modes);
+    ckm_i_wire_tensors_dispose(&e.old);
+    ckm_i_onnx_source_close(&e.source);
+    return status;
 }
 
 ckm_status ckm_export_onnx(const char *model, const char *path, const ckm_export_tensor *tensors, int32_t n,
@@ -330,20 +391,5 @@ ckm_status ckm_export_onnx(const char *model, const char *path, const ckm_export
         CKM_I_NEED_NAMED(tensors[i].name, "the name of a tensor", err);
         CKM_I_NEED_NAMED(tensors[i].data, "the data of a tensor", err);
     }
-    exporter e = {.tensors = tensors, .n = n, .model = model};
-    int64_t graph_bytes = 0;
-    CKM_I_CHECK(ckm_i_onnx_source_open(&e.source, model, err));
-    ckm_status status = CKM_OK;
-    CKM_I_TRY(ckm_i_error_in_file(err, ckm_i_wire_list(&e.source, &e.old, err), model));
-    CKM_I_TRY(prepare(&e, &graph_bytes, err));
-    CKM_I_TRY(ckm_i_writer_open(&e.writer, path, err));
-    CKM_I_TRY(ckm_i_error_in_file(err, write_model(&e, graph_bytes, err), model));
-    CKM_I_TRY(ckm_i_writer_commit(&e.writer, err));
-cleanup:
-    ckm_i_writer_abort(&e.writer);
-    free(e.embedded);
-    free(e.dropped);
-    ckm_i_wire_tensors_dispose(&e.old);
-    ckm_i_onnx_source_close(&e.source);
-    return status;
+    return ckm_i_export_onnx(model, path, tensors, n, false, err);
 }

@@ -87,9 +87,10 @@ ckm_status ckm_i_trainer_keep_rate(ckm_trainer *t, const ckm_rate_schedule *rate
 // Initial values, then what the model's file holds, `weights`, `resume` (trainer_parameters.c).
 ckm_status ckm_i_trainer_set_parameters(ckm_trainer *t, ckm_session *session, ckm_error *err) CKM_NODISCARD;
 
-// Refusals of trainer_exports.c, before anything is planned: running statistics that are something else as well; operators that
-// the model's file has in training mode, where a copy of it is to be written; afterwards, parameters and statistics that are one
-// tensor because their values are equal (the former are only noted), and convolutions that hold a normalization (noted).
+// What trainer_exports.c refuses or notes. Before anything is planned: running statistics that are something else as well;
+// operators that the model's file has in training mode, where a copy of it is to be written (noted, or refused where the copy
+// cannot have them in evaluation mode). Afterwards: parameters and statistics that are one tensor because their values are equal
+// (the former are only noted), and convolutions that hold a normalization (noted).
 ckm_status ckm_i_trainer_check_states(const ckm_trainer *t, ckm_error *err) CKM_NODISCARD;
 ckm_status ckm_i_trainer_check_modes(const ckm_trainer *t, ckm_error *err) CKM_NODISCARD;
 ckm_status ckm_i_trainer_check_merged(const ckm_trainer *t, const ckm_session *session, ckm_error *err) CKM_NODISCARD;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Networks whose file is not what was meant to be trained: exporters merge tensors of equal values, and leave operators in
-// training mode. What is exported has to predict what was trained, so such a network is refused before the first step.
+// Networks whose file is not what was meant to be trained: exporters merge tensors of equal values, fold normalization away, and
+// leave operators in training mode. What is exported has to predict what was trained; where it would not, the network is refused
+// before the first step.
 #include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "import/import.h"
 #include "run/session/session.h"
 #include "trainer/trainer.h"
 
@@ -33,17 +35,23 @@ ckm_status ckm_i_trainer_check_states(const ckm_trainer *t, ckm_error *err)
 
 ckm_status ckm_i_trainer_check_modes(const ckm_trainer *t, ckm_error *err)
 {
+    int32_t n = 0;
+    const char *example = "";
     for (int32_t v = 0; v < t->graph->n_ops; v++) {
         const ckm_i_graph_op *op = &t->graph->ops[v];
         if (ckm_i_op_attr_int(op, "training", 0, 0) != 0) {
-            return ckm_i_error(
-                err, CKM_ERR_UNSUPPORTED,
-                "operator \"%.200s\" (%s) is in training mode (training_mode = 1) in the model's file, and "
-                "would be in a copy of it: that would not predict what was trained. Export the network "
-                "again in evaluation mode (%s), or the weights alone, to a name that does not end in .onnx",
-                op->name, op->op_class->kind, advice);
+            example = n++ == 0 ? op->name : example;
         }
     }
+    if (n == 0 || t->options.model == NULL) {
+        return CKM_OK;
+    }
+    CKM_I_CHECK(ckm_i_check_evaluating(t->options.model, err));
+    ckm_i_trainer_note(
+        t, CKM_LOG_WARN,
+        "%d operator%s in training mode in the model's file (\"%.150s\"); the copy with the trained weights "
+        "has %s in evaluation mode",
+        (int)n, n == 1 ? " is" : "s are", example, n == 1 ? "it" : "them");
     return CKM_OK;
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "import/import.h"
 #include "run/session/session.h"
 #include "run/train/train.h"
 #include "trainer/trainer.h"
@@ -152,7 +153,7 @@ static ckm_status export_onnx(const ckm_session *session, const char *model, con
             n++;
         }
     }
-    CKM_I_TRY(ckm_export_onnx(model, path, list, n, err));
+    CKM_I_TRY(ckm_i_export_onnx(model, path, list, n, true, err));
 cleanup:
     for (int32_t i = 0; copies != NULL && i < n_tensors; i++) {
         free(copies[i]);
@@ -174,6 +175,5 @@ ckm_status ckm_trainer_export(const ckm_trainer *t, const char *path, ckm_error 
         return ckm_i_error_at(err, CKM_ERR_ARGUMENT, path, 0, -1,
                               "only a network that was read from an ONNX file can be written as one");
     }
-    CKM_I_CHECK(ckm_i_trainer_check_modes(t, err));
     return export_onnx(t->session, t->options.model, path, err);
 }

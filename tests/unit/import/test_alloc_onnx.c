@@ -4,13 +4,14 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include <cmocka.h>
 
-#include <checkmate/import.h>
-
 #include "alloc_sweep.h"
+#include "data_files.h"
+#include "import/import.h"
 #include "onnx_builder.h"
 
 typedef struct packed {
@@ -53,8 +54,47 @@ static void every_allocation_may_fail(void **state)
     free(model.data);
 }
 
+typedef struct files {
+    char model[128], copy[128];
+} files;
+
+static ckm_status export_model(void *user, ckm_error *err)
+{
+    static const float w[3] = {1.0F, 2.0F, 3.0F};
+    static const ckm_export_tensor tensor = {"scale", CKM_F32, {1, {3}}, w};
+    const files *f = user;
+    return ckm_i_export_onnx(f->model, f->copy, &tensor, 1, true, err);
+}
+
+// The same of a copy in evaluation mode.
+static void every_allocation_of_an_export_may_fail(void **state)
+{
+    (void)state;
+    files f;
+    packed model;
+    char folder[64];
+    onnx_builder *b = ob_create(17);
+    ob_input(b, "x", OB_FLOAT, "4,3");
+    ob_leaves(b, "f:scale=1,2,3;f:bias=0,1,2;f:mean=0,0,0;f:var=1,1,1");
+    ob_node(b, "BatchNormalization", "x,scale,bias,mean,var", "y,m,v");
+    ob_int(b, "training_mode", 1);
+    ob_output(b, "y");
+    ob_pack(b, &model.data, &model.size);
+    ob_free(b);
+    data_files_folder(folder, sizeof folder);
+    data_files_write(folder, "m.onnx", model.data, model.size);
+    snprintf(f.model, sizeof f.model, "%s/m.onnx", folder);
+    snprintf(f.copy, sizeof f.copy, "%s/copy.onnx", folder);
+    assert_true(alloc_sweep(export_model, &f) > 10);
+    free(model.data);
+    data_files_remove(folder);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_allocation_may_fail)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test(every_allocation_of_an_export_may_fail),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
