@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 import pathlib
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+import checkmate
 from checkmate import CheckmateError, Graph, Schedule, Step
-from checkmate.planning import budget, named, plan_cache, structure
+from checkmate.planning import budget, least, named, plan_cache, structure
 from checkmate.planning.figure import _fitted, _ticks, frontier_svg
 from checkmate.planning.frontier import seconds, size
 from checkmate.planning.least import longest
@@ -77,6 +80,25 @@ def test_sizes_and_times_for_people() -> None:
 def test_the_longest_search() -> None:
     assert longest(10) == 2 * 10 + 6 * 10
     assert longest(1) == 3 + 6  # the first has three seconds at least
+    assert (longest(1, 0), longest(10, 2)) == (1, 2 * 10 + 2 * 10)
+
+
+def test_a_search_stops_close_to_what_is_needed_and_after_so_many_solves(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, solves = chain(), []
+
+    def solve(*given: Any, **options: Any) -> Any:
+        solves.append(options["time_limit"])
+        return checkmate.solve(*given, **options)
+
+    monkeypatch.setattr(least, "solve", solve)
+    needed = graph.memory_floor
+    options: Any = SimpleNamespace(strategy="auto", gap=0.0, threads=1, seed=1, progress=None, say=lambda _line: None)
+    for real, most, expected in ((needed, 6, range(1)), (2 * needed, 0, range(1)), (2 * needed, 2, range(1, 3)), (2 * needed, 6, range(3, 7))):
+        solves.clear()
+        schedule, claim = least.search(graph, options, 0.1, lambda _schedule, real=real: real, most)  # type: ignore[misc]
+        assert schedule.verify(graph, needed)
+        assert claim.needed_bytes == needed
+        assert len(solves) in expected, (real, most)
 
 
 def chain(cost: int = 1) -> Graph:

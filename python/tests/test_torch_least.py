@@ -16,6 +16,7 @@ from test_torch_outputs import SHAPES, made, scalar  # noqa: E402
 
 import checkmate  # noqa: E402
 import checkmate.torch as ct  # noqa: E402
+from checkmate.planning import least  # noqa: E402
 from checkmate.planning import named as named_schedules  # noqa: E402
 from checkmate.torch import meter, solving  # noqa: E402
 
@@ -97,8 +98,31 @@ def test_what_the_search_does_not_find_in_time_is_looked_for_harder(monkeypatch:
     assert plan.peak_bytes <= plan.budget_bytes == plan.baseline_peak_bytes * 7 // 10
     with pytest.raises(checkmate.InfeasibleError, match=r"no schedule fits.*budget=[\d,]+ works, with 0\.0 % more") as caught:
         torch._dynamo.reset()
-        ct.compile(model, "1MB", **OPTIONS)(*inputs)
+        ct.compile(model, "1MB", cache=False, **OPTIONS)(*inputs)
     assert caught.value.smallest_known == plan.baseline_peak_bytes, "nothing less was found by the search alone"
+
+
+def test_what_is_proven_is_said_before_anything_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And where a budget is proven too small, the search for one that works is one search of the seconds of a solve."""
+    model, inputs = make("resnet")
+    lines: list[str] = []
+    solves: list[float] = []
+    search = least.min_budget
+
+    def searched(*given: Any, **options: Any) -> Any:
+        lines.append("search")
+        solves.append(options["time_limit"])
+        return search(*given, **options)
+
+    monkeypatch.setattr(least, "min_budget", searched)
+    monkeypatch.setattr(least, "solve", lambda *_given, **_options: pytest.fail("one search is enough"))
+    with pytest.raises(checkmate.InfeasibleError, match="no schedule fits") as caught:
+        ct.compile(model, "1MB", progress=lines.append, **OPTIONS)(*inputs)
+    assert solves == [OPTIONS["time_limit"]]
+    said = next(i for i, line in enumerate(lines) if "no schedule fits 1,000,000 bytes; " in line)
+    floor = int(lines[said].split("; ")[1].split()[0].replace(",", ""))
+    assert said < lines.index("search")
+    assert 1_000_000 < floor <= caught.value.largest_impossible
 
 
 @pytest.mark.parametrize("name", ["encoder", "perceptron", "resnet"])

@@ -20,6 +20,13 @@ from .tidy import tidied
 #: The first search has this many times the seconds of a solve, and at least so many; then come at most so many solves.
 _FIRST, _AT_LEAST, _SOLVES = 2, 3.0, 6
 
+#: Solves after the first search, where the least is only looked for to be named in an error: of a budget that is proven too small, and
+#: of one for which nothing was found. Without solves the first search has the seconds of one.
+AFTER_PROOF, AFTER_SEARCH = 0, 2
+
+#: What is this close to the bytes that are proven to be needed is not made better.
+_CLOSE = 1e-3
+
 #: Budgets to try for a schedule found without any start, in percent of the least.
 MARGINS = (0, 1, 3, 10, 30)
 
@@ -40,19 +47,23 @@ class Options(Protocol):
     def say(self, line: str) -> None: ...
 
 
-def longest(seconds: float) -> float:
+def longest(seconds: float, solves: int = _SOLVES) -> float:
     """Seconds that a search takes at most, where a solve has so many."""
-    return max(_AT_LEAST, _FIRST * seconds) + _SOLVES * seconds
+    return _first(seconds, solves) + solves * seconds
 
 
-def search(graph: Graph, options: Options, seconds: float, real_peak: Callable[[Schedule], int]) -> tuple[Schedule, Claim]:
+def _first(seconds: float, solves: int) -> float:
+    return max(_AT_LEAST, _FIRST * seconds) if solves else seconds
+
+
+def search(graph: Graph, options: Options, seconds: float, real_peak: Callable[[Schedule], int], solves: int = _SOLVES) -> tuple[Schedule, Claim]:
     """A schedule of the least `real_peak` found, and the bytes that any schedule of the graph is proven to need. `seconds`: of each
     solve, one of several. KeyboardInterrupt on Ctrl-C."""
 
     def report(known: int, needed: int) -> None:
         options.say(f"{known:,} bytes are enough for the graph, {needed:,} are needed")
 
-    found = min_budget(graph, strategy=options.strategy, time_limit=max(_AT_LEAST, _FIRST * seconds), threads=options.threads, seed=options.seed,
+    found = min_budget(graph, strategy=options.strategy, time_limit=_first(seconds, solves), threads=options.threads, seed=options.seed,
                        progress=report if options.progress is not None else None)  # fmt: skip
     if found.interrupted:
         raise KeyboardInterrupt
@@ -60,7 +71,9 @@ def search(graph: Graph, options: Options, seconds: float, real_peak: Callable[[
     least, peak = real_peak(best), found.budget_bytes
     low = max(graph.memory_floor, found.lower_bound_bytes if found.bound_covers == "any" else 0)
     share = 0.25
-    for turn in range(_SOLVES):
+    for turn in range(solves):
+        if least - low <= _CLOSE * least:
+            break
         # Above the lowest peak there is room for schedules beside which less is needed; below it there may be others. Most
         # solves have no start: where nothing better is found in time, they would only give it back.
         above = turn % 2 == 0 and peak < least

@@ -162,7 +162,8 @@ def plan(concrete: Any, options: Options, name: str, allowed_bytes: int = 0) -> 
         held = sum(v.variable if v.is_resource else v.bytes for v in traced.lowered.program.inputs)
         wanted = allowed_bytes if options.budget == sizes.LEAST else sizes.in_bytes(options.budget, baseline_bytes=top, held_bytes=held)
         limit = max(allowed_bytes, wanted)
-        options.say(f"{name}: {len(graph.ops)} operators, {top:,} bytes without rematerialization, budget {limit:,}")
+        options.say(f"{name}: {len(graph.ops)} operators, {top:,} bytes without rematerialization, {graph.memory_floor:,} proven to be "
+                    f"needed, budget {limit:,}")  # fmt: skip
         fit = _fit_or_say(traced, limit, top, name)
     sequence, peak = traced.lowered.within(fit.schedule, limit)
     specs = [v.spec for v in traced.lowered.program.inputs[: len(traced.lowered.program.inputs) - len(traced.lowered.program.captured)]]
@@ -217,8 +218,10 @@ def _fit_or_say(traced: Traced, limit: int, top: int, name: str) -> _Fit:
     known = named.recall(graph, FRONT, on_disk=on_disk)
     if known is not None and (peak := traced.peak(known)) <= limit:
         return _cheapest(traced, limit, _Fit(known, NOTHING, "solver", peak))
-    traced.options.say(f"{name}: nothing was found within {limit:,} bytes; looking for the least that is enough")
-    smallest = _least(traced)
+    proven = limit <= failed.largest_impossible
+    traced.options.say(f"{name}: {f'no {COVERED[failed.covers]} fits' if proven else 'nothing was found within'} {limit:,} bytes; "
+                       f"{failed.largest_impossible:,} are proven not to be enough")  # fmt: skip
+    smallest = _least(traced, least.AFTER_PROOF if proven else least.AFTER_SEARCH)
     if smallest.peak_bytes <= limit:
         return _cheapest(traced, limit, smallest)
     named.remember(graph, smallest.schedule, FRONT, on_disk=on_disk)
@@ -245,16 +248,20 @@ def _cheapest(traced: Traced, limit: int, smallest: _Fit) -> _Fit:
     return replace(cheapest, claim=found.claim)
 
 
-def _least(traced: Traced) -> _Fit:
-    """What runs in the least memory that is found; kept on disk."""
+def _least(traced: Traced, solves: int | None = None) -> _Fit:
+    """What runs in the least memory that is found; kept on disk. `solves`: fewer than the search takes where somebody asks for it."""
     graph, options = traced.graph, traced.options
-    path = plan_cache.path_of(graph, 0, (*_settings(options), "least"), FRONT)
-    known = plan_cache.load(path, graph, None) if options.cache else None
-    if known is not None:
-        return _Fit(*known, "cache", traced.peak(known[0]))
-    schedule, claim = least.search(graph, options, time_limit(graph, options), traced.peak)
+    seconds = time_limit(graph, options)
+    efforts: list[tuple[object, ...]] = [()] if solves is None else [(), ("solves", solves)]
+    limited: tuple[int, ...] = () if solves is None else (solves,)
+    paths = [plan_cache.path_of(graph, 0, (*_settings(options), "least", *effort), FRONT) for effort in efforts]
+    for path in paths if options.cache else ():
+        if (known := plan_cache.load(path, graph, None)) is not None:
+            return _Fit(*known, "cache", traced.peak(known[0]))
+    options.say(f"looking for the least that is enough, for {least.longest(seconds, *limited):.0f} s at most")
+    schedule, claim = least.search(graph, options, seconds, traced.peak, *limited)
     if options.cache:
-        plan_cache.store(path, schedule, claim)
+        plan_cache.store(paths[-1], schedule, claim)
     return _Fit(schedule, claim, "solver", traced.peak(schedule))
 
 

@@ -19,27 +19,30 @@ from .traced import Traced
 _RESERVES, _DESCENTS = (1.0,), (0.8, 0.95)
 
 
-def _least(model: joint.Joint, traced: Traced) -> Fit:
+def _least(model: joint.Joint, traced: Traced, solves: int | None = None) -> Fit:
     """What runs in least memory, and the bytes proven to be needed; from the disk, if it is there, and
-    the same for all processes of a job."""
+    the same for all processes of a job. `solves`: fewer than the search for it takes where somebody asks for the least."""
     graph, options = model.graph, traced.options
     calls = gathers.limit_of(model, options)
     settings = (*settings_of(options), "least", *_of_stage(traced), *of_allocator(options), *([] if calls is None else [calls.most]))
     seconds = time_limit(graph, options)
+    efforts: list[tuple[object, ...]] = [()] if solves is None else [(), ("solves", solves)]
+    limited: tuple[int, ...] = () if solves is None else (solves,)
 
     def find() -> ranks.Found:
-        path = plan_cache.path_of(graph, 0, settings)
-        known = plan_cache.load(path, graph, None) if options.cache else None
-        if known is not None:
-            return *known, "cache"
-        schedule, claim = least.search(graph, options, seconds, lambda s: peak_with(model, partition.split(model, s), traced)[0])
+        paths = [plan_cache.path_of(graph, 0, settings + effort) for effort in efforts]
+        for path in paths if options.cache else ():
+            if (known := plan_cache.load(path, graph, None)) is not None:
+                return *known, "cache"
+        options.say(f"looking for the least that is enough, for {least.longest(seconds, *limited):.0f} s at most")
+        schedule, claim = least.search(graph, options, seconds, lambda s: peak_with(model, partition.split(model, s), traced)[0], *limited)
         if calls is not None and not calls.allow(schedule):
             schedule = gathers.least(calls, model, schedule, options)
         if options.cache:
-            plan_cache.store(path, schedule, claim)
+            plan_cache.store(paths[-1], schedule, claim)
         return schedule, claim, "solver"
 
-    found = ranks.first_come(graph, None, settings, find, least.longest(seconds) + 60)
+    found = ranks.first_come(graph, None, settings + efforts[-1], find, least.longest(seconds) + 60)
     return run(model, found, found[0].simulate(graph).peak_bytes, 0, traced)
 
 
@@ -48,14 +51,14 @@ def _of_stage(traced: Traced) -> tuple[object, ...]:
     return () if traced.stage is None else (traced.stage.flight.order, repr(traced.stage))
 
 
-def least_of_all(model: joint.Joint, traced: Traced) -> Fit:
+def least_of_all(model: joint.Joint, traced: Traced, solves: int | None = None) -> Fit:
     """As `_least`; for a stage of a pipeline the least with all that is in flight, for which less may have to be saved than the least
     peak of one micro-batch leaves room for: searched with room left free between the passes."""
-    smallest = _least(model, traced)
+    smallest = _least(model, traced, solves)
     if traced.stage is None or int(traced.stage.flight) == 1:
         return smallest
     working = smallest.schedule.simulate(model.graph).peak_bytes - model.graph.fixed_bytes - model.input_bytes
-    tried = [_least(traced.build(reserve_bytes=int(share * working)), traced) for share in _RESERVES]
+    tried = [_least(traced.build(reserve_bytes=int(share * working)), traced, solves) for share in _RESERVES]
     best = min([smallest, *tried], key=lambda fit: fit.peak_bytes)
     for share in _DESCENTS:
         try:

@@ -27,11 +27,14 @@ def fit_or_say(model: joint.Joint, limit: int, traced: Traced) -> Fit:
     calls = gathers.limit_of(model, traced.options)
     if known is not None and (calls is None or calls.allow(known)) and (fit := as_given(model, known, traced, limit)).peak_bytes <= limit:
         return cheapest(model, limit, traced, fit)
-    traced.options.say(f"{traced.name}: nothing was found within {limit:,} bytes; looking for the least that is enough")
-    smallest = least_of_all(model, traced)
+    proven = limit <= failed.largest_impossible
+    traced.options.say(f"{traced.name}: {f'no {COVERED[failed.covers]} fits' if proven else 'nothing was found within'} {limit:,} bytes; "
+                       f"{failed.largest_impossible:,} are proven not to be enough")  # fmt: skip
+    smallest = least_of_all(model, traced, least.AFTER_PROOF if proven else least.AFTER_SEARCH)
     if smallest.peak_bytes <= limit:
         return cheapest(model, limit, traced, smallest)
-    enough, fit = _found_again(model, smallest, traced)
+    # What is kept on disk works in other processes too. Else another search has to find it.
+    enough, fit = (smallest.peak_bytes, cheapest(model, smallest.peak_bytes, traced, smallest)) if on_disk else _found_again(model, smallest, traced)
     named.remember(graph, fit.schedule, "torch", on_disk=on_disk)
     overhead = fit.schedule.simulate(graph).cost / max(1, graph.total_cost) - 1
     impossible = max(failed.largest_impossible, smallest.claim.needed_bytes - 1)

@@ -60,7 +60,8 @@ def _plan(traced: Traced, name: str, begin: float, around: breaks.Surroundings, 
         within.bind(module.graph.nodes)
     model = traced.build()
     baseline_bytes = Schedule.baseline(model.graph).simulate(model.graph).peak_bytes if stage is None else keeping_all(model, 0, traced).peak_bytes
-    size = f"{name}: {len(model.graph.ops)} operators, {baseline_bytes:,} bytes without rematerialization"
+    floor = model.graph.memory_floor
+    size = f"{name}: {len(model.graph.ops)} operators, {baseline_bytes:,} bytes without rematerialization, {floor:,} proven to be needed"
     given: int | None = None
     if options.budget != budget.LEAST:
         present = model.input_bytes if within is None else within.present_bytes(model)
@@ -88,7 +89,7 @@ def _plan(traced: Traced, name: str, begin: float, around: breaks.Surroundings, 
     bound = fit.claim.bound_for(model.graph, within_bytes)
     made = Plan(
         graph=model.graph, schedule=fit.schedule, budget_bytes=limit, solved_bytes=fit.solved_bytes, peak_bytes=fit.peak_bytes,
-        baseline_peak_bytes=baseline_bytes, floor_bytes=model.graph.memory_floor, saved_bytes=fit.halves.saved_bytes,
+        baseline_peak_bytes=baseline_bytes, floor_bytes=floor, saved_bytes=fit.halves.saved_bytes,
         held_bytes=around.held_bytes, cost=total, baseline_cost=model.graph.total_cost, bound=bound,
         bound_bytes=within_bytes, gap=gap_of(total, bound), status=status_of(total, bound), recomputed=fit.halves.recomputed,
         seconds=time.perf_counter() - begin, origin=fit.origin, detached=detached,
