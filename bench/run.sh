@@ -63,7 +63,7 @@ kept=$work/kept.csv
 if [ $resume = 1 ] && [ -r "bench/results/$output.csv" ]; then
     cp "bench/results/$output.csv" "$kept"
 fi
-echo 'suite,case,operators,budget,budget_bytes,status,overhead_percent,gap_percent,bound_covers,batch,batch_bound,first_feasible_s,near_final_s,total_s,peak_mb,target,met,published' > "$csv"
+echo 'suite,case,operators,budget,budget_bytes,status,overhead_percent,gap_percent,bound_covers,batch,batch_bound,first_feasible_s,near_final_s,total_s,peak_mb,target,met,published,found_by,proven_by' > "$csv"
 
 # is_kept CASE BUDGET_LABEL: moves the row that --resume keeps into the table; false when there is none.
 is_kept() {
@@ -194,11 +194,12 @@ solve_case() {
     # shellcheck disable=SC2086
     set -- $figures
     total=$(printf '%.2f' "$1") code=$2 mb=$(awk -v k="$3" 'BEGIN { printf "%.0f", k * 1.024e-3 }')
-    status='' overhead='' gap='' covers='' cost='' budget_bytes='' first='' near=''
+    status='' overhead='' gap='' covers='' cost='' budget_bytes='' first='' near='' found_by='' proven_by=''
     if [ "$code" != 0 ] && [ "$code" != 3 ] && [ "$code" != 4 ]; then
         status="exit $code"
     else
         status=$(value status "$work/out") cost=$(value cost "$work/out") covers=$(value bound_covers "$work/out")
+        found_by=$(value found_by "$work/out") proven_by=$(value proven_by "$work/out")
         budget_bytes=$(value budget_bytes "$work/out")
         overhead=$(value overhead "$work/out" | awk 'NF { printf "%.4f", 100 * $1 }')
         gap=$(value gap "$work/out" | awk 'NF { printf "%.4f", 100 * $1 }')
@@ -224,7 +225,7 @@ solve_case() {
     fi
     met=$(judge "$target")
     show
-    echo "\"$suite\",\"$name\",$(echo "$ops" | tr -d ,),$label,$budget_bytes,$status,$overhead,$gap,$covers,,,$first,$near,$total,$mb,$target,$met,\"$published\"" >> "$csv"
+    echo "\"$suite\",\"$name\",$(echo "$ops" | tr -d ,),$label,$budget_bytes,$status,$overhead,$gap,$covers,,,$first,$near,$total,$mb,$target,$met,\"$published\",$found_by,$proven_by" >> "$csv"
     save
 }
 
@@ -294,7 +295,7 @@ if [ -n "$wanted" ]; then
         met=$(awk -v b="$batch" -v t="$target" 'BEGIN { print((b != "" && b + 0 >= t + 0) ? "yes" : "no") }')
         printf '%-22s %10s %10s %-10s %10s %8s %8s  %-4s %s\n' "$name" "$batch" "$most" "$status" "$overhead" "$total" \
             "$mb" "$met" "$published"
-        echo "\"$suite\",$name,,16 GB,16000000000,$status,$overhead,,,$batch,$most,,,$total,$mb,batch>=$target,$met,\"$published\"" >> "$csv"
+        echo "\"$suite\",$name,,16 GB,16000000000,$status,$overhead,,,$batch,$most,,,$total,$mb,batch>=$target,$met,\"$published\",," >> "$csv"
         save
     done 3<<END
 $wanted

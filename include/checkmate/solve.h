@@ -57,12 +57,36 @@ typedef struct ckm_solve_options {
     bool reorder;
     // A legal schedule to begin with, which counts where it fits; NULL for none. Only read while solving.
     const ckm_schedule *start;
+    // Names of components to leave out, separated by commas; NULL for none. For measuring what each is worth.
+    const char *without;
 } ckm_solve_options;
 // clang-format off
 #define CKM_SOLVE_OPTIONS_INIT \
     { sizeof(ckm_solve_options), -1, NULL, 60.0, 1e-4, -1, 1, 1, 0, CKM_FORMULATION_FRONTIER, NULL, NULL, NULL, NULL, \
-      false, NULL }
+      false, NULL, NULL }
 // clang-format on
+
+// The components of a solve: what strategies, above all "auto", are made of.
+typedef enum ckm_component_kind {
+    CKM_COMPONENT_REDUCES,     // makes the problem smaller
+    CKM_COMPONENT_CONSTRUCTS,  // makes a schedule from nothing
+    CKM_COMPONENT_IMPROVES,    // makes schedules cheaper
+    CKM_COMPONENT_BOUNDS,      // proves lower bounds
+    CKM_COMPONENT_SOLVES       // integer programs: schedules and bounds
+} ckm_component_kind;
+
+// What a component has done in a solve. Work beside others counts in full, so that the seconds of all may add up to more than
+// those of the solve.
+typedef struct ckm_component_use {
+    const char *name;
+    int64_t calls;
+    double seconds;             // wall time, without that of the components it has called
+    int64_t schedules, bounds;  // that were the best so far
+    double cost_gained;         // by how much they made the best schedule cheaper; the first one makes nothing cheaper
+    double bound_gained;        // by how much they raised the bound
+} ckm_component_use;
+
+enum { CKM_MOST_COMPONENTS = 32 };
 
 typedef struct ckm_solve_result {
     ckm_solve_status status;
@@ -76,6 +100,11 @@ typedef struct ckm_solve_result {
     double gap;                    // NaN unless both cost and bound exist
     double seconds;
     char strategy[64];  // the strategy that found the schedule
+    // Components that found the schedule and proved the bound or that nothing fits; NULL: none of them, as for a schedule that was
+    // given. What all of them did, by number.
+    const char *found_by, *proven_by;
+    int32_t n_components;
+    ckm_component_use components[CKM_MOST_COMPONENTS];
 } ckm_solve_result;
 
 // Finds a schedule. Whatever the strategy, floor, verdict and bound are those that are proven: a budget below the memory
@@ -107,6 +136,12 @@ typedef enum ckm_strategy_trait {
 } ckm_strategy_trait;
 // False for a number that is none of the registry.
 CKM_API bool ckm_solve_strategy_has(int32_t i, ckm_strategy_trait trait);
+
+// The components, in a fixed order; NULL for a number that is none.
+CKM_API int32_t ckm_solve_component_count(void);
+CKM_API const char *ckm_solve_component_name(int32_t i);
+CKM_API const char *ckm_solve_component_summary(int32_t i);
+CKM_API ckm_component_kind ckm_solve_component_kind(int32_t i);
 
 #ifdef __cplusplus
 }

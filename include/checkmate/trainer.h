@@ -45,7 +45,7 @@ typedef enum ckm_trainer_costs {
       { CKM_OPTIMIZER_SGD, 0.9, false, 0.9, 0.999, 1e-8, 0.0 } }
 #define CKM_TRAINER_SOLVE_INIT \
     { sizeof(ckm_solve_options), -1, NULL, 20.0, 1e-3, -1, 1, 1, 0, CKM_FORMULATION_FRONTIER, NULL, NULL, NULL, NULL, \
-      false, NULL }
+      false, NULL, NULL }
 // clang-format on
 
 // The structures of options that it points to are read at the call and need not outlive it. Everything else that it or

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writing one flat JSON object.
+// Writing one JSON object.
 #include "cli/cli_values.h"
 
 static void print_key(cli_json *json, const char *key)
@@ -50,6 +50,19 @@ void cli_json_bool(cli_json *json, const char *key, bool value)
 {
     print_key(json, key);
     fputs(value ? "true" : "false", stdout);
+}
+
+void cli_json_open(cli_json *json, const char *key)
+{
+    print_key(json, key);
+    putchar('{');
+    json->n_members = 0;
+}
+
+void cli_json_close(cli_json *json)
+{
+    putchar('}');
+    json->n_members = 1;
 }
 
 void cli_json_end(cli_json *json)

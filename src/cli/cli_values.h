@@ -35,6 +35,9 @@ void cli_json_size(cli_json *json, const char *key, int64_t value);  // negative
 void cli_json_real(cli_json *json, const char *key, double value);
 void cli_json_sizes(cli_json *json, const char *key, const int64_t *values, int n);
 void cli_json_bool(cli_json *json, const char *key, bool value);
+// An object within the object; what is written until it is closed are its members.
+void cli_json_open(cli_json *json, const char *key);
+void cli_json_close(cli_json *json);
 void cli_json_end(cli_json *json);
 
 #endif

@@ -5,13 +5,14 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/cli_components.h"
 #include "cli/cli_model.h"
 #include "cli/cli_next_budgets.h"
 #include "cli/cli_solve.h"
 #include "cli/cli_values.h"
 
 typedef struct solve_settings {
-    const char *budget, *strategy;
+    const char *budget, *strategy, *without;
     int formulation;
     bool reorder;
     const char *output, *plot;
@@ -21,7 +22,7 @@ typedef struct solve_settings {
 } solve_settings;
 
 static const solve_settings defaults = {
-    NULL, "auto", 0, false, NULL, NULL, false, CLI_LIMIT_DEFAULTS(60), CLI_MODEL_DEFAULTS,
+    NULL, "auto", NULL, 0, false, NULL, NULL, false, CLI_LIMIT_DEFAULTS(60), CLI_MODEL_DEFAULTS,
 };
 
 static const char *const formulations[] = {"frontier", "unpartitioned", "paper", NULL};
@@ -35,6 +36,11 @@ static const cli_option options[] = {
      NULL, 0, 0, NULL},
     {"strategy", 's', CLI_TEXT, offsetof(solve_settings, strategy), "NAME",
      "How to solve; 'checkmate strategies' lists the names.", "auto", 0, 0, NULL},
+    {"without", 0, CLI_TEXT, offsetof(solve_settings, without), "NAME,...",
+     "Leave out components of the strategy, to see what they are worth. 'checkmate strategies --components' lists "
+     "them; "
+     "--verbose prints what each took and found.",
+     NULL, 0, 0, NULL},
     {"formulation", 0, CLI_CHOICE, offsetof(solve_settings, formulation), "F",
      "Form of the integer program, for the strategies that 'checkmate strategies' marks with [--formulation]: "
      "'frontier', the paper's frontier-advancing stages in a tightened form; 'paper', the same stages exactly as "
@@ -93,6 +99,11 @@ static void print_json(const task *t, const ckm_solve_result *r)
         cli_json_text(&json, "least_budget_status", cli_status_text(t->least.status));
         cli_json_sizes(&json, "next_budget_bytes", t->next.budget_bytes, t->next.n);
         cli_json_sizes(&json, "next_budget_costs", t->next.cost, t->next.n);
+    }
+    cli_json_text(&json, "found_by", r->found_by);
+    cli_json_text(&json, "proven_by", r->proven_by);
+    if (t->settings->limits.verbose) {
+        cli_components_json(&json, r);
     }
     cli_json_end(&json);
 }
@@ -245,6 +256,7 @@ static ckm_status run_solver(task *t, cli_progress *progress, ckm_solve_result *
     }
     solving.formulation = (ckm_formulation)s->formulation;
     solving.reorder = s->reorder;
+    solving.without = s->without;
     cli_stop_install();
     if (!t->budget.given) {
         return run_min(t, progress, &solving, result, err);
@@ -264,6 +276,9 @@ static int solve(task *t)
     if (run_solver(t, &progress, &result, &err) != CKM_OK) {
         cli_course_dispose(&progress);
         return cli_fail(&err);
+    }
+    if (s->limits.verbose) {
+        cli_components_print(&result, ckm_dataflow_cost_unit(t->df));
     }
     int outcome = CLI_DONE;
     if ((result.schedule != NULL && hand_out(t->df, &result, s->output, &err) != CKM_OK) ||
@@ -310,6 +325,9 @@ static int run(const cli_command *command, const void *settings, char **argument
     int outcome = read_budget(command, s->budget, &t.budget);
     if (outcome < 0) {
         outcome = cli_check_strategy(command, s->strategy);
+    }
+    if (outcome < 0) {
+        outcome = cli_components_check(command, s->without);
     }
     if (outcome < 0) {
         outcome = cli_model_check(command, arguments[0], &s->model);

@@ -1,13 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 // checkmate strategies: the registry of solving strategies.
+#include <stddef.h>
+
 #include "cli/cli.h"
+#include "cli/cli_components.h"
+
+typedef struct strategies_settings {
+    bool components;
+} strategies_settings;
+
+static const strategies_settings defaults = {false};
+
+static const cli_option options[] = {
+    {"components", 0, CLI_FLAG, offsetof(strategies_settings, components), NULL,
+     "List the components instead, which strategies are made of: the names that 'solve --without' takes.", NULL, 0, 0,
+     NULL},
+};
+
+static const cli_group groups[] = {
+    {"Output", options, CLI_COUNT(options), 0},
+};
 
 static int run(const cli_command *command, const void *settings, char **arguments, int n_arguments)
 {
     (void)command;
-    (void)settings;
     (void)arguments;
     (void)n_arguments;
+    const strategies_settings *s = settings;
+    if (s->components) {
+        cli_components_list();
+        return cli_finish_output();
+    }
     for (int32_t i = 0; i < ckm_solve_strategy_count(); i++) {
         enum { COLUMN = 20 };
         char text[256];
@@ -24,13 +47,16 @@ static int run(const cli_command *command, const void *settings, char **argument
 const cli_command cli_command_strategies = {
     .name = "strategies",
     .summary = "List the strategies that 'solve', 'sweep' and 'max-batch' know.",
-    .usage = "",
-    .description =
-        "Lists the names that --strategy takes, with what it does. An option in brackets at the "
-        "end applies to that strategy. What 'solve' says found a schedule may also be a part of 'auto', such "
-        "as neighbourhood (an integer program around what the search met), recombination, or pebbling (the reverse "
-        "pebble "
-        "game, for budgets near the least).",
-    .examples = "checkmate strategies\n",
+    .usage = "[options]",
+    .description = "Lists the names that --strategy takes, with what it does. An option in brackets at the "
+                   "end applies to that strategy. Strategies, above all 'auto', are made of components: 'solve "
+                   "--verbose' counts what each "
+                   "did, and 'solve --without' leaves some out.",
+    .groups = groups,
+    .n_groups = CLI_COUNT(groups),
+    .defaults = &defaults,
+    .settings_size = sizeof defaults,
+    .examples = "checkmate strategies\n"
+                "checkmate strategies --components\n",
     .run = run,
 };

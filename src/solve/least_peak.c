@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "schedule/schedule_order.h"
+#include "solve/core/component_registry.h"
 #include "solve/leave_out.h"
 #include "solve/presolve/presolve.h"
 #include "solve/quick.h"
@@ -155,9 +156,19 @@ cleanup:
     return status;
 }
 
+const ckm_i_component ckm_i_component_pebbling = {"pebbling", CKM_COMPONENT_CONSTRUCTS,
+                                                  "the reverse pebble game's schedule, near the memory floor"};
+const ckm_i_component ckm_i_component_least_peak = {"least-peak", CKM_COMPONENT_CONSTRUCTS,
+                                                    "where nothing fits: the schedule of least peak, for advice"};
+
 ckm_status ckm_i_offer_pebbling(ckm_i_solver *solver, double more_seconds, ckm_error *err)
 {
-    return play(solver, true, INFINITY, ckm_i_clock_seconds() + more_seconds, err);
+    if (!ckm_i_component_begin(solver, &ckm_i_component_pebbling)) {
+        return CKM_OK;
+    }
+    ckm_status status = play(solver, true, INFINITY, ckm_i_clock_seconds() + more_seconds, err);
+    ckm_i_component_end(solver);
+    return status;
 }
 
 // A search for a schedule within so many bytes, whatever it costs, which goes on from the one of least peak.
@@ -169,6 +180,7 @@ static ckm_status begin(ckm_i_solver *attempt, const ckm_i_solver *solver, ckm_s
     options->progress = NULL;
     options->log = NULL;
     ckm_i_solver_init(attempt, solver->df, options, target_bytes);
+    attempt->accounts = solver->accounts;
     attempt->deadline_seconds = until;
     return solver->least_schedule != NULL ? ckm_i_solver_note_least(attempt, solver->least_schedule, err) : CKM_OK;
 }
@@ -276,7 +288,8 @@ ckm_status ckm_i_least_peak(ckm_i_solver *solver, const ckm_i_strategy *strategy
     bool runs = solver->options->iteration_limit <= 0 && ckm_i_runs_are_possible(solver->df);
     ckm_schedule *plain = NULL;
     ckm_status status = CKM_OK;
-    if (until - now < setup_seconds * solver->df->n_ops) {
+    if (until - now < setup_seconds * solver->df->n_ops ||
+        !ckm_i_component_begin(solver, &ckm_i_component_least_peak)) {
         return CKM_OK;
     }
     solver->looked_for_least = true;
@@ -295,5 +308,6 @@ ckm_status ckm_i_least_peak(ckm_i_solver *solver, const ckm_i_strategy *strategy
     }
 cleanup:
     ckm_schedule_free(plain);
+    ckm_i_component_end(solver);
     return status;
 }

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "schedule/schedule.h"
 #include "schedule/schedule_order.h"
+#include "solve/core/component_registry.h"
 #include "solve/leave_out_many.h"
 
 // Seconds at most, and those that there are after the deadline.
@@ -289,8 +290,16 @@ cleanup:
     return status;
 }
 
+const ckm_i_component ckm_i_component_leave_out = {"leave-out", CKM_COMPONENT_IMPROVES,
+                                                   "recomputations that a schedule can do without, many at a time"};
+const ckm_i_component ckm_i_component_leave_out_singly = {"leave-out-singly", CKM_COMPONENT_IMPROVES,
+                                                          "the same, one by one"};
+
 ckm_status ckm_i_leave_out_of(ckm_i_solver *solver, const ckm_schedule *s, const char *source, ckm_error *err)
 {
+    if (!ckm_i_component_begin(solver, &ckm_i_component_leave_out)) {
+        return CKM_OK;
+    }
     sequence q = {.df = solver->df};
     double now = ckm_i_clock_seconds();
     double until = fmin(now + longest_seconds, ckm_i_solver_late_until(solver, late_seconds));
@@ -299,6 +308,7 @@ ckm_status ckm_i_leave_out_of(ckm_i_solver *solver, const ckm_schedule *s, const
     CKM_I_TRY(run_many(&q, solver, s, until, source, err));
 cleanup:
     dispose(&q);
+    ckm_i_component_end(solver);
     return status;
 }
 
@@ -318,9 +328,12 @@ ckm_status ckm_i_leave_out(ckm_i_solver *solver, ckm_error *err)
     sequence q = {.df = solver->df};
     char source[sizeof solver->best_source];
     memcpy(source, solver->best_source, sizeof source);
-    CKM_I_TRY(allocate(&q, first, err));
-    CKM_I_TRY(run_many(&q, solver, first, until, source, err));
+    CKM_I_CHECK(ckm_i_leave_out_of(solver, first, source, err));
+    if (!ckm_i_component_begin(solver, &ckm_i_component_leave_out_singly)) {
+        return CKM_OK;
+    }
     first = solver->best_schedule;
+    CKM_I_TRY(allocate(&q, first, err));
     for (int i = 0; i < tries && !is_over(solver, until); i++) {
         load(&q, first);
         CKM_I_TRY(run(&q, solver, exponents[i], until, &found[i], err));
@@ -331,6 +344,7 @@ ckm_status ckm_i_leave_out(ckm_i_solver *solver, ckm_error *err)
         }
     }
 cleanup:
+    ckm_i_component_end(solver);
     for (int i = 0; i < tries; i++) {
         ckm_schedule_free(found[i]);
     }

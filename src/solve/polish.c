@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "solve/core/component_registry.h"
 #include "solve/presolve/presolve.h"
 #include "solve/strategies/solve_registry.h"
 
@@ -15,6 +16,9 @@ static const double shortest_seconds = 0.25, longest_seconds = 1.0;
 
 // Above so many operators, setting up a search takes longer than that.
 static const int32_t most_ops = 100000;
+
+const ckm_i_component ckm_i_component_polish = {"polish", CKM_COMPONENT_IMPROVES,
+                                                "a little search where the gap is closed, for what is left of it"};
 
 static bool is_worth_it(const ckm_i_solver *solver)
 {
@@ -30,7 +34,7 @@ static bool is_worth_it(const ckm_i_solver *solver)
 
 ckm_status ckm_i_polish(ckm_i_solver *solver, ckm_error *err)
 {
-    if (!is_worth_it(solver)) {
+    if (!is_worth_it(solver) || !ckm_i_component_begin(solver, &ckm_i_component_polish)) {
         return CKM_OK;
     }
     const ckm_solve_options *options = solver->options;
@@ -44,5 +48,6 @@ ckm_status ckm_i_polish(ckm_i_solver *solver, ckm_error *err)
     ckm_status status = ckm_i_presolve_run(solver, &ckm_i_strategy_local_search, err);
     solver->options = options;
     solver->deadline_seconds = deadline;
+    ckm_i_component_end(solver);
     return status;
 }

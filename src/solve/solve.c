@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/options.h"
+#include "solve/core/component_registry.h"
 #include "solve/floor/memory_floor.h"
 #include "solve/leave_out.h"
 #include "solve/least_peak.h"
@@ -38,6 +39,9 @@ static const double quick_share = 0.3, quick_least = 0.4, quick_unit = 1.0 / 6.0
 
 // Search has at least so much time after them, but not more than the limit itself.
 static const double search_least = 0.2;
+
+const ckm_i_component ckm_i_component_quick = {"quick", CKM_COMPONENT_CONSTRUCTS,
+                                               "the published heuristics that take next to no time, before all else"};
 
 static ckm_status check_options(const ckm_dataflow *df, const ckm_solve_options *options, ckm_error *err)
 {
@@ -203,8 +207,10 @@ static ckm_status run(ckm_i_solver *solver, const ckm_i_strategy *strategy, int6
     if (!solver->infeasible) {
         solver->is_near_floor = is_near_floor(solver, strategy, floor_bytes, baseline_peak_bytes);
         if (known == NULL && strategy->takes_any_schedule && solver->df->n_ops <= most_ops_quick &&
-            solver->budget_bytes < baseline_peak_bytes) {
-            CKM_I_TRY(begin_quickly(solver, err));
+            solver->budget_bytes < baseline_peak_bytes && ckm_i_component_begin(solver, &ckm_i_component_quick)) {
+            status = begin_quickly(solver, err);
+            ckm_i_component_end(solver);
+            CKM_I_TRY(status);
         }
         if (solver->is_near_floor && solver->best_schedule == NULL) {
             CKM_I_TRY(begin_near_floor(solver, err));
@@ -268,7 +274,10 @@ ckm_status ckm_i_solve_known(const ckm_dataflow *df, const ckm_solve_options *op
         return ckm_i_error(err, CKM_ERR_NOT_FOUND, "no strategy is called \"%s\"", options->strategy);
     }
     ckm_i_solver solver;
+    ckm_i_accounts accounts;
+    CKM_I_CHECK(ckm_i_accounts_init(&accounts, options->without, &solver, err));
     ckm_i_solver_init(&solver, df, options, options->budget_bytes);
+    solver.accounts = &accounts;
     if (options->time_limit_seconds > 0.0) {
         solver.deadline_seconds = solver.start_seconds + options->time_limit_seconds;
     }
@@ -286,6 +295,7 @@ ckm_status ckm_i_solve_known(const ckm_dataflow *df, const ckm_solve_options *op
     }
     CKM_I_TRY(run(&solver, strategy, floor_bytes, found.baseline_peak_bytes, known, err));
     conclude(&solver, &found);
+    ckm_i_accounts_report(&accounts, &found);
     found.seconds = ckm_i_clock_seconds() - solver.start_seconds;
     if (found.schedule != NULL) {
         describe(&solver, &found);

@@ -4,7 +4,7 @@
 
 cp "$data/unit_chain8.json" graph.json
 solve_keys="status cost baseline_cost overhead peak_bytes budget_bytes baseline_peak_bytes floor_bytes least_peak_bytes bound_cost \
-bound_covers gap seconds strategy"
+bound_covers gap seconds strategy found_by proven_by"
 verify_keys="ok cost peak_bytes why"
 
 expect 0 graph graph.json

@@ -101,6 +101,19 @@ class CSolveOptions(c.Structure):
         ("user", c.c_void_p),
         ("reorder", c.c_bool),
         ("start", c.c_void_p),
+        ("without", c.c_char_p),
+    ]
+
+
+class CComponentUse(c.Structure):
+    _fields_ = [
+        ("name", c.c_char_p),
+        ("calls", int64),
+        ("seconds", c.c_double),
+        ("schedules", int64),
+        ("bounds", int64),
+        ("cost_gained", c.c_double),
+        ("bound_gained", c.c_double),
     ]
 
 
@@ -120,6 +133,10 @@ class CSolveResult(c.Structure):
         ("gap", c.c_double),
         ("seconds", c.c_double),
         ("strategy", c.c_char * 64),
+        ("found_by", c.c_char_p),
+        ("proven_by", c.c_char_p),
+        ("n_components", int32),
+        ("components", CComponentUse * 32),
     ]
 
 

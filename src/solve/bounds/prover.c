@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "solve/bounds/stage_bound.h"
 #include "solve/bounds/stage_cuts.h"
+#include "solve/core/component_registry.h"
 #include "solve/core/structure.h"
 
 // Rows of the first relaxation and of the largest one worth a try, and the same of integer programs.
@@ -49,6 +50,13 @@ static const double unlimited_seconds = 3600.0;
 static const double poll_seconds = 0.003;
 
 // BEST: the relaxation with the best single cut, whose trial was brief.
+const ckm_i_component ckm_i_component_relaxations = {"relaxations", CKM_COMPONENT_BOUNDS,
+                                                     "linear relaxations of stages between cuts, with cutting planes"};
+const ckm_i_component ckm_i_component_branching = {"branching", CKM_COMPONENT_BOUNDS,
+                                                   "relaxations are branched on where further cuts gain little"};
+const ckm_i_component ckm_i_component_programs = {"programs", CKM_COMPONENT_SOLVES,
+                                                  "integer programs of stages between cuts"};
+
 typedef enum phase { TRIALS, BEST, RELAXATIONS, PROGRAMS } phase;
 
 struct ckm_i_prover {
@@ -93,42 +101,6 @@ static int32_t cuts_for_rows(const ckm_dataflow *df, int64_t rows)
     return n;
 }
 
-ckm_status ckm_i_prover_create(ckm_i_solver *solver, bool programs, ckm_i_prover **out, ckm_error *err)
-{
-    ckm_i_prover *p = ckm_i_calloc(1, sizeof *p);
-    if (p == NULL) {
-        return ckm_i_error_memory(err);
-    }
-    p->solver = solver;
-    p->end_seconds = INFINITY;
-    p->programs = programs;
-    p->done = solver->df->n_ops == 0 || ckm_i_stage_rows(solver->df, 1) > most_rows;
-    p->cuts = ckm_i_malloc((size_t)solver->df->n_ops, sizeof *p->cuts);
-    ckm_status status = CKM_OK;
-    if (p->cuts == NULL) {
-        status = ckm_i_error_memory(err);
-        goto cleanup;
-    }
-    CKM_I_TRY(ckm_i_stage_cuts_init(solver->df, solver->budget_bytes, ckm_i_stage_first(solver->df), &p->places, err));
-    *out = p;
-    p = NULL;
-cleanup:
-    ckm_i_prover_free(p);
-    return status;
-}
-
-void ckm_i_prover_free(ckm_i_prover *p)
-{
-    if (p != NULL) {
-        ckm_i_stage_run_abandon(p->run);
-        ckm_i_milp_helper_end(p->helper);
-        ckm_i_stage_cuts_dispose(&p->places);
-        free(p->cuts);
-        ckm_i_spans_free(p->rounded, p->solver->df->n_tensors);
-        free(p);
-    }
-}
-
 // Whether a program with a single cut, whose relaxation has been solved, would have to make up for more than trees do.
 static bool is_hopeless(const ckm_i_prover *p, int32_t n_cuts)
 {
@@ -156,6 +128,45 @@ static void begin_programs(ckm_i_prover *p)
     set_n_cuts(p, cuts_for_rows(p->solver->df, first_program_rows));
     p->done = !p->programs || ckm_i_stage_rows(p->solver->df, p->n_cuts) > most_program_rows ||
               is_hopeless(p, p->n_cuts);
+}
+
+ckm_status ckm_i_prover_create(ckm_i_solver *solver, bool programs, ckm_i_prover **out, ckm_error *err)
+{
+    ckm_i_prover *p = ckm_i_calloc(1, sizeof *p);
+    if (p == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    p->solver = solver;
+    p->end_seconds = INFINITY;
+    p->programs = programs && !ckm_i_component_is_left_out(solver, &ckm_i_component_programs);
+    p->done = solver->df->n_ops == 0 || ckm_i_stage_rows(solver->df, 1) > most_rows;
+    p->cuts = ckm_i_malloc((size_t)solver->df->n_ops, sizeof *p->cuts);
+    ckm_status status = CKM_OK;
+    if (p->cuts == NULL) {
+        status = ckm_i_error_memory(err);
+        goto cleanup;
+    }
+    CKM_I_TRY(ckm_i_stage_cuts_init(solver->df, solver->budget_bytes, ckm_i_stage_first(solver->df), &p->places, err));
+    if (!p->done && ckm_i_component_is_left_out(solver, &ckm_i_component_relaxations)) {
+        begin_programs(p);
+    }
+    *out = p;
+    p = NULL;
+cleanup:
+    ckm_i_prover_free(p);
+    return status;
+}
+
+void ckm_i_prover_free(ckm_i_prover *p)
+{
+    if (p != NULL) {
+        ckm_i_stage_run_abandon(p->run);
+        ckm_i_milp_helper_end(p->helper);
+        ckm_i_stage_cuts_dispose(&p->places);
+        free(p->cuts);
+        ckm_i_spans_free(p->rounded, p->solver->df->n_tensors);
+        free(p);
+    }
 }
 
 // After the best single cut: from there on, or from as many cuts as a small program has.
@@ -265,7 +276,7 @@ static void start(ckm_i_prover *p)
         .cuts = p->cuts,
         .n_cuts = n_cuts,
         .integer = integer,
-        .branch = p->phase == RELAXATIONS,
+        .branch = p->phase == RELAXATIONS && !ckm_i_component_is_left_out(p->solver, &ckm_i_component_branching),
         .patience = p->phase == TRIALS || p->phase == RELAXATIONS ? brief_rounds : 0,
         .refine = p->phase == BEST || p->phase == RELAXATIONS,
         .seconds = p->limit_seconds,
@@ -288,7 +299,7 @@ static void take_rounded(ckm_i_prover *p, ckm_i_spans *rounded)
     double gap = solver->best_schedule != NULL ? (double)solver->best_cost - p->rounded_bound : 0.0;
     bool worth = p->rounded_bound == 0.0 || p->phase == BEST ||
                  solver->bound_cost > p->rounded_bound + rounding_share * gap;
-    if (rounded != NULL && worth) {
+    if (rounded != NULL && worth && !ckm_i_component_is_left_out(solver, &ckm_i_component_rounding)) {
         ckm_i_spans_free(p->rounded, solver->df->n_tensors);
         p->rounded = rounded;
         p->rounded_bound = solver->bound_cost;
@@ -297,16 +308,14 @@ static void take_rounded(ckm_i_prover *p, ckm_i_spans *rounded)
     }
 }
 
-// Goes on without waiting. False when nothing is left to do.
-static bool go_on(ckm_i_prover *p)
+static const ckm_i_component *component_of(const ckm_i_prover *p)
 {
-    if (p->done || p->status != CKM_OK) {
-        return false;
-    }
+    return p->phase == PROGRAMS ? &ckm_i_component_programs : &ckm_i_component_relaxations;
+}
+
+static void go_on_in_turn(ckm_i_prover *p)
+{
     if (p->run == NULL) {
-        if (!has_next(p)) {
-            return false;
-        }
         start(p);
     } else if (ckm_i_stage_run_poll(p->solver, p->run)) {
         ckm_i_stage_run *run = p->run;
@@ -317,6 +326,22 @@ static bool go_on(ckm_i_prover *p)
         go_further(p, ckm_i_clock_seconds() - p->started_seconds, &found);
         free(found.excess);
         free(found.slack);
+    }
+}
+
+// Goes on without waiting. False when nothing is left to do.
+static bool go_on(ckm_i_prover *p)
+{
+    if (p->done || p->status != CKM_OK || (p->run == NULL && !has_next(p))) {
+        return false;
+    }
+    const ckm_i_component *component = component_of(p);
+    bool ran = p->run != NULL;
+    ckm_i_component_resume(p->solver, component);
+    go_on_in_turn(p);
+    ckm_i_component_end(p->solver);
+    if (ran && p->run == NULL) {
+        ckm_i_component_count(p->solver, component, ckm_i_clock_seconds() - p->started_seconds);
     }
     return !p->done && p->status == CKM_OK;
 }

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "solve/chain/chain.h"
+#include "solve/core/component_registry.h"
 
 // Of the time left, what the bound may take; steps of its program in a second.
 static const double bound_share = 0.1, steps_per_second = 1e9;
@@ -43,8 +44,24 @@ cleanup:
     return status;
 }
 
+const ckm_i_component ckm_i_component_chain = {"chain", CKM_COMPONENT_BOUNDS,
+                                               "a bound by dynamic programming, for graphs that begin with a chain"};
+const ckm_i_component ckm_i_component_chain_blocks = {"chain-blocks", CKM_COMPONENT_CONSTRUCTS,
+                                                      "a schedule by dynamic programming over a chain of blocks"};
+
+static ckm_status run(ckm_i_solver *solver, const ckm_i_component *component,
+                      ckm_status (*work)(ckm_i_solver *solver, ckm_error *err), ckm_error *err)
+{
+    if (ckm_i_solver_should_stop(solver) || !ckm_i_component_begin(solver, component)) {
+        return CKM_OK;
+    }
+    ckm_status status = work(solver, err);
+    ckm_i_component_end(solver);
+    return status;
+}
+
 ckm_status ckm_i_chain_run(ckm_i_solver *solver, ckm_error *err)
 {
-    CKM_I_CHECK(bound(solver, err));
-    return ckm_i_solver_should_stop(solver) ? CKM_OK : ckm_i_chain_schedule(solver, err);
+    CKM_I_CHECK(run(solver, &ckm_i_component_chain, bound, err));
+    return run(solver, &ckm_i_component_chain_blocks, ckm_i_chain_schedule, err);
 }

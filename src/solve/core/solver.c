@@ -142,6 +142,7 @@ static ckm_status accept(ckm_i_solver *solver, ckm_schedule *schedule, int64_t c
                              (long long)verdict.peak_bytes, (long long)cost, (long long)peak_bytes);
         goto cleanup;
     }
+    ckm_i_accounts_found(solver, solver->best_schedule != NULL ? solver->best_cost : -1, cost);
     ckm_schedule_free(solver->best_schedule);
     solver->best_schedule = schedule;
     solver->best_class = ckm_i_schedule_class(solver->df, schedule);
@@ -315,6 +316,7 @@ void ckm_i_solver_bound(ckm_i_solver *solver, double bound_cost, ckm_bound_class
         return;
     }
     if (is_better(bound_cost, covers, solver->bound_cost, solver->bound_covers)) {
+        ckm_i_accounts_proven(solver, isnan(solver->bound_cost) ? 0.0 : bound_cost - solver->bound_cost);
         solver->bound_cost = bound_cost;
         solver->bound_covers = covers;
         report(solver, source);
@@ -326,6 +328,7 @@ void ckm_i_solver_infeasible(ckm_i_solver *solver, ckm_bound_class covers, const
     if (!is_meant(solver, 0.0, covers)) {
         return;
     }
+    ckm_i_accounts_proven(solver, 0.0);
     solver->infeasible = true;
     solver->infeasible_covers = covers;
     ckm_i_solver_log(solver, CKM_LOG_INFO, "%s: proven infeasible", source);

@@ -9,8 +9,7 @@
 #include "dataflow/dataflow.h"
 #include "schedule/stages.h"
 #include "solve/core/bound_lines.h"
-
-typedef struct ckm_i_solver ckm_i_solver;
+#include "solve/core/component.h"
 
 enum {
     // Solvers make progress on the paper's integer program up to about this many operators: auto runs it, and presolve, which
@@ -42,6 +41,7 @@ typedef struct ckm_i_strategy {
 struct ckm_i_solver {
     const ckm_dataflow *df;
     const ckm_solve_options *options;
+    ckm_i_accounts *accounts;                // NULL: none are kept
     double start_seconds, deadline_seconds;  // on ckm_i_clock_seconds; deadline may be INFINITY
     double give_up_seconds;                  // the deadline as long as nothing is found; INFINITY: none of its own
     int64_t budget_bytes;

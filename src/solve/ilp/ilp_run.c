@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "schedule/schedule_order.h"
+#include "solve/core/component_registry.h"
 #include "solve/ilp/ilp_model.h"
 
 // Beyond this the model does not fit comfortably in memory and no solver gets anywhere anyway.
@@ -90,7 +91,7 @@ static bool should_stop(void *solver)
     return ckm_i_solver_should_stop(solver);
 }
 
-ckm_status ckm_i_ilp_run(ckm_i_solver *solver, double seconds, ckm_error *err)
+static ckm_status run(ckm_i_solver *solver, double seconds, ckm_error *err)
 {
     const ckm_solve_options *options = solver->options;
     ckm_i_ilp *ilp = NULL;
@@ -148,5 +149,17 @@ cleanup:
     ckm_i_milp_result_dispose(&result);
     free(start);
     ckm_i_ilp_free(ilp);
+    return status;
+}
+
+const ckm_i_component ckm_i_component_ilp = {"ilp", CKM_COMPONENT_SOLVES, "the paper's integer program"};
+
+ckm_status ckm_i_ilp_run(ckm_i_solver *solver, double seconds, ckm_error *err)
+{
+    if (!ckm_i_component_begin(solver, &ckm_i_component_ilp)) {
+        return CKM_OK;
+    }
+    ckm_status status = run(solver, seconds, err);
+    ckm_i_component_end(solver);
     return status;
 }

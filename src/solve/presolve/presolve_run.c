@@ -3,14 +3,23 @@
 #include "base/error.h"
 #include "schedule/schedule_order.h"
 #include "schedule/schedule.h"
+#include "solve/core/component_registry.h"
 #include "solve/presolve/presolve.h"
 
-static ckm_i_presolve_level level_for(const ckm_i_strategy *strategy, const ckm_dataflow *df)
+const ckm_i_component ckm_i_component_presolve = {"presolve", CKM_COMPONENT_REDUCES,
+                                                  "a smaller graph: without tensors and views that make no difference"};
+const ckm_i_component ckm_i_component_presolve_operators = {"presolve-operators", CKM_COMPONENT_REDUCES,
+                                                            "presolve also merges operators that run together"};
+
+static ckm_i_presolve_level level_for(const ckm_i_solver *solver, const ckm_i_strategy *strategy)
 {
-    if (!strategy->wants_reduced) {
+    if (!strategy->wants_reduced || ckm_i_component_is_left_out(solver, &ckm_i_component_presolve)) {
         return CKM_I_PRESOLVE_NONE;
     }
-    return df->n_ops <= CKM_I_ILP_MAX_OPS ? CKM_I_PRESOLVE_TENSORS : CKM_I_PRESOLVE_OPERATORS;
+    return solver->df->n_ops <= CKM_I_ILP_MAX_OPS ||
+                   ckm_i_component_is_left_out(solver, &ckm_i_component_presolve_operators)
+               ? CKM_I_PRESOLVE_TENSORS
+               : CKM_I_PRESOLVE_OPERATORS;
 }
 
 typedef struct handover {
@@ -144,6 +153,7 @@ static ckm_status run_reduced(ckm_i_solver *solver, const ckm_i_presolve *p, con
     options.log = solver->options->log != NULL ? pass_log : NULL;
     options.user = &h;
     ckm_i_solver_init(&h.inner, p->reduced, &options, p->budget_bytes);
+    h.inner.accounts = solver->accounts;
     h.inner.start_seconds = solver->start_seconds;
     h.inner.deadline_seconds = solver->deadline_seconds;
     h.inner.bound_cost = solver->bound_cost;
@@ -183,12 +193,19 @@ cleanup:
 ckm_status ckm_i_presolve_run(ckm_i_solver *solver, const ckm_i_strategy *strategy, ckm_error *err)
 {
     ckm_i_presolve *p = NULL;
-    CKM_I_CHECK(ckm_i_presolve_create(solver->df, solver->budget_bytes, level_for(strategy, solver->df), &p, err));
+    ckm_i_presolve_level level = level_for(solver, strategy);
+    ckm_i_component_resume(solver, &ckm_i_component_presolve);
+    ckm_status status = ckm_i_presolve_create(solver->df, solver->budget_bytes, level, &p, err);
+    ckm_i_component_end(solver);
+    CKM_I_CHECK(status);
     if (p == NULL) {
         return strategy->run(solver, err);
     }
+    ckm_i_component_count(
+        solver, level == CKM_I_PRESOLVE_OPERATORS ? &ckm_i_component_presolve_operators : &ckm_i_component_presolve,
+        0.0);
     tell(solver, p);
-    ckm_status status = run_reduced(solver, p, strategy, err);
+    status = run_reduced(solver, p, strategy, err);
     ckm_i_presolve_free(p);
     return status;
 }

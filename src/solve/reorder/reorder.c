@@ -175,6 +175,7 @@ static ckm_status add_entry(reordering *all, const int32_t *order, ckm_error *er
     all->n_entries++;
     status = ckm_i_reorder_permute(df, order, &e->df, err);
     ckm_i_solver_init(&e->solver, e->df, &all->options, all->outer->budget_bytes);
+    e->solver.accounts = all->outer->accounts;
     e->solver.is_near_floor = all->outer->is_near_floor;
     e->solver.bound_cost = (double)df->total_cost;
     e->solver.bound_covers = CKM_BOUND_ANY;

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "schedule/schedule.h"
 #include "schedule/schedule_order.h"
+#include "solve/core/component_registry.h"
 #include "solve/runs/runs_moves.h"
 
 // A first annealing from the run without rematerialization, the best of a few: changes tried for each operator, the share of the time
@@ -454,6 +455,9 @@ static int64_t most_places(const ckm_dataflow *df)
     return (int64_t)most_runs * df->n_ops;
 }
 
+const ckm_i_component ckm_i_component_runs = {
+    "runs", CKM_COMPONENT_IMPROVES, "iterated local search on the sequence of computations, near the memory floor"};
+
 bool ckm_i_runs_are_possible(const ckm_dataflow *df)
 {
     int32_t n_again = 0;
@@ -470,13 +474,13 @@ ckm_status ckm_i_runs_search(ckm_i_solver *solver, const ckm_i_runs_options *opt
     search s = {.solver = solver, .best_cost = INT64_MAX, .nearest_excess = INT64_MAX, .most_states = options->states};
     ckm_status status = CKM_OK;
     int64_t cap = most_places(df);
-    if (!ckm_i_runs_are_possible(df)) {
+    if (!ckm_i_runs_are_possible(df) || !ckm_i_component_begin(solver, &ckm_i_component_runs)) {
         return CKM_OK;
     }
     s.end_seconds = ckm_i_clock_seconds() + options->seconds;
     s.search_end_seconds = ckm_i_clock_seconds() + fmax(options->seconds, options->search_seconds);
     s.handed_cost = solver->best_schedule != NULL ? solver->best_cost : INT64_MAX;
-    CKM_I_CHECK(ckm_i_runs_init(&s.q, df, solver->budget_bytes, options->keeps_order, (int32_t)cap, err));
+    CKM_I_TRY(ckm_i_runs_init(&s.q, df, solver->budget_bytes, options->keeps_order, (int32_t)cap, err));
     CKM_I_TRY(ckm_i_runs_mover_init(&s.m, &s.q, solver->options->seed, err));
     s.best = ckm_i_malloc((size_t)cap, sizeof *s.best);
     s.nearest = ckm_i_malloc((size_t)cap, sizeof *s.nearest);
@@ -504,5 +508,6 @@ cleanup:
     free(s.kept);
     ckm_i_runs_mover_dispose(&s.m);
     ckm_i_runs_dispose(&s.q);
+    ckm_i_component_end(solver);
     return status;
 }

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "solve/core/component_registry.h"
 
 typedef struct crossing {
     ckm_i_search *s;
@@ -140,6 +141,9 @@ static bool try_window(crossing *c, int32_t from, int32_t to)
     int32_t middle = from + (to - from) / 2;
     return try_window(c, from, middle) && try_window(c, middle, to);
 }
+
+const ckm_i_component ckm_i_component_crossing = {
+    "crossing", CKM_COMPONENT_IMPROVES, "what other states of search hold otherwise, tried tensors by tensors"};
 
 ckm_status ckm_i_cross(ckm_i_search *s, const ckm_i_snapshot *other, bool (*stop)(void *user), void *user,
                        bool *improved, ckm_error *err)

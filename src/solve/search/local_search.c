@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "solve/core/component_registry.h"
 #include "solve/search/crossing.h"
 #include "solve/search/neighbourhood.h"
 #include "solve/search/recombine.h"
@@ -35,6 +36,13 @@ static const double most_times = 16.0;
 
 // Above this many operators results are handed in as steps: matrices take memory in the square of it.
 static const int32_t max_matrix_ops = 4000;
+
+const ckm_i_component ckm_i_component_local_search = {"local-search", CKM_COMPONENT_IMPROVES,
+                                                      "annealing on what is held in each stage, in several threads"};
+const ckm_i_component ckm_i_component_rounding = {
+    "rounding", CKM_COMPONENT_CONSTRUCTS, "what relaxations hold, brought within the budget, where search goes on"};
+const ckm_i_component ckm_i_component_recombination = {"recombination", CKM_COMPONENT_IMPROVES,
+                                                       "the best rows of several states of search, by a shortest path"};
 
 typedef struct course {
     ckm_i_solver *solver;
@@ -138,9 +146,6 @@ static ckm_status combine(course *c, ckm_error *err)
     ckm_i_search *s = c->team->searchers[0].s;
     ckm_i_snapshot child = {0};
     ckm_status status = CKM_OK;
-    if (c->pool.n < 2) {
-        return CKM_OK;
-    }
     CKM_I_TRY(ckm_i_recombine(solver->df, solver->budget_bytes, c->pool.at, c->pool.n, attend_and_ask, c, &child, err));
     if (child.n_tensors > 0 && ckm_i_snapshot_better(&child, &c->pool.at[0])) {
         ckm_i_solver_log(solver, CKM_LOG_DEBUG, "recombination: %lld from %lld", (long long)child.cost,
@@ -161,9 +166,6 @@ static ckm_status cross(course *c, ckm_error *err)
     ckm_i_pool *pool = &c->pool;
     bool improved = false;
     ckm_status status = CKM_OK;
-    if (pool->n < 2) {
-        return CKM_OK;
-    }
     int64_t before = pool->at[0].cost;
     CKM_I_TRY(ckm_i_snapshot_load(&pool->at[0], s, err));
     for (int32_t k = 1; k < pool->n && !attend_and_ask(c); k++) {
@@ -187,9 +189,6 @@ static ckm_status join(course *c, ckm_error *err)
     ckm_i_search *s = c->team->searchers[0].s;
     bool improved = false;
     ckm_status status = CKM_OK;
-    if (!c->team->by_clock) {
-        return CKM_OK;
-    }
     CKM_I_TRY(ckm_i_neighbourhood_improve(&c->nb, c->solver, &c->pool, s, c->team->deadline_seconds, &improved, err));
     if (improved) {
         CKM_I_TRY(hand_in(c, s, "neighbourhood", err));
@@ -239,15 +238,32 @@ cleanup:
     return status;
 }
 
+static ckm_status run_component(course *c, const ckm_i_component *component,
+                                ckm_status (*work)(course *c, ckm_error *err), ckm_error *err)
+{
+    if (!ckm_i_component_begin(c->solver, component)) {
+        return CKM_OK;
+    }
+    ckm_status status = work(c, err);
+    ckm_i_component_end(c->solver);
+    return status;
+}
+
 // What happens between two rounds, on the calling thread alone.
 static ckm_status meet(course *c, int n, ckm_error *err)
 {
     ckm_status status = CKM_OK;
     CKM_I_TRY(gather(c, n, err));
-    CKM_I_TRY(follow(c, err));
-    CKM_I_TRY(combine(c, err));
-    CKM_I_TRY(cross(c, err));
-    CKM_I_TRY(join(c, err));
+    if (c->suggested != NULL) {
+        CKM_I_TRY(run_component(c, &ckm_i_component_rounding, follow, err));
+    }
+    if (c->pool.n > 1) {
+        CKM_I_TRY(run_component(c, &ckm_i_component_recombination, combine, err));
+        CKM_I_TRY(run_component(c, &ckm_i_component_crossing, cross, err));
+    }
+    if (c->team->by_clock) {
+        CKM_I_TRY(run_component(c, &ckm_i_component_neighbourhood, join, err));
+    }
     CKM_I_TRY(adopt(c, err));
 cleanup:
     return status;
@@ -425,7 +441,7 @@ cleanup:
     return status;
 }
 
-ckm_status ckm_i_local_search(ckm_i_solver *solver, const ckm_i_local_search_options *options, ckm_error *err)
+static ckm_status run(ckm_i_solver *solver, const ckm_i_local_search_options *options, ckm_error *err)
 {
     course c = {
         .solver = solver,
@@ -451,6 +467,16 @@ cleanup:
     ckm_i_neighbourhood_dispose(&c.nb);
     ckm_i_pool_dispose(&c.pool);
     ckm_i_stages_free(c.stages);
+    return status;
+}
+
+ckm_status ckm_i_local_search(ckm_i_solver *solver, const ckm_i_local_search_options *options, ckm_error *err)
+{
+    if (!ckm_i_component_begin(solver, &ckm_i_component_local_search)) {
+        return CKM_OK;
+    }
+    ckm_status status = run(solver, options, err);
+    ckm_i_component_end(solver);
     return status;
 }
 

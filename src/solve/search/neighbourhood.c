@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "solve/core/component_registry.h"
 #include "solve/search/neighbourhood_model.h"
 
 // Tables take memory in the square of the operators.
@@ -96,6 +97,10 @@ static ckm_status take(const ckm_i_pool *pool, const ckm_i_ilp *ilp, const doubl
     *improved = s->excess <= 0.5 && s->total_cost < pool->at[0].cost;
     return *improved ? CKM_OK : ckm_i_snapshot_load(&pool->at[0], s, err);
 }
+
+const ckm_i_component ckm_i_component_neighbourhood = {
+    "neighbourhood", CKM_COMPONENT_IMPROVES,
+    "the best that recomputes only what recent states of search do, by an integer program"};
 
 ckm_status ckm_i_neighbourhood_improve(ckm_i_neighbourhood *nb, ckm_i_solver *solver, const ckm_i_pool *pool,
                                        ckm_i_search *s, double deadline_seconds, bool *improved, ckm_error *err)

@@ -9,6 +9,7 @@
 #include "solve/ilp/ilp_run.h"
 #include "solve/runs/runs_search.h"
 #include "solve/search/local_search.h"
+#include "solve/core/component_registry.h"
 #include "solve/bounds/first_bound.h"
 #include "solve/bounds/prover.h"
 #include "solve/strategies/solve_registry.h"
@@ -185,6 +186,13 @@ static ckm_status side_by_side(ckm_i_solver *solver, ckm_i_prover *prover, ckm_e
     return status != CKM_OK ? status : proof;
 }
 
+const ckm_i_component ckm_i_component_published = {
+    "published", CKM_COMPONENT_CONSTRUCTS,
+    "the published heuristics on graphs that are large or where nothing is found"};
+const ckm_i_component ckm_i_component_single_cut = {
+    "single-cut", CKM_COMPONENT_BOUNDS,
+    "a bound from the best single cut by maximum flow, and its schedule on large graphs"};
+
 // The published heuristics, each for a few times so many seconds. The first takes time in proportion to the graph and is
 // not cut short: on a chain it always has a schedule, and late is better than never. The second finds good schedules where
 // that one, made for chains, computes everything many times. Revolve is tried in any case, as hardly anything is cheaper
@@ -205,17 +213,23 @@ static ckm_status run_published(ckm_i_solver *solver, double seconds, ckm_error 
     };
     double deadline = solver->deadline_seconds;
     double plain = (double)solver->df->total_cost;
+    ckm_status status = CKM_OK;
+    if (!ckm_i_component_begin(solver, &ckm_i_component_published)) {
+        return CKM_OK;
+    }
     for (size_t i = 0; i < sizeof published / sizeof published[0]; i++) {
         if (i > 0 && (ckm_i_clock_seconds() >= deadline || is_stopped(solver))) {
             break;
         }
         if (solver->best_schedule == NULL || (double)solver->best_cost > published[i].above * plain) {
             solver->deadline_seconds = ckm_i_clock_seconds() + published[i].times * seconds;
-            CKM_I_CHECK(published[i].strategy->run(solver, err));
+            CKM_I_TRY(published[i].strategy->run(solver, err));
         }
     }
+cleanup:
     solver->deadline_seconds = deadline;
-    return CKM_OK;
+    ckm_i_component_end(solver);
+    return status;
 }
 
 // Dynamic programs, with some of the time where the graph is large.
@@ -236,12 +250,16 @@ static ckm_status run_first(ckm_i_solver *solver, ckm_error *err)
     ckm_i_spans *rounded = NULL;
     ckm_status status = CKM_OK;
     double seconds = early_share * time_left(solver);
+    if (!ckm_i_component_begin(solver, &ckm_i_component_single_cut)) {
+        return CKM_OK;
+    }
     CKM_I_TRY(ckm_i_first_bound(solver, seconds, &rounded, err));
     if (rounded != NULL && solver->df->n_ops > large_ops) {
         CKM_I_TRY(ckm_i_first_schedule(solver, rounded, 4.0 * seconds, err));
     }
 cleanup:
     ckm_i_spans_free(rounded, solver->df->n_tensors);
+    ckm_i_component_end(solver);
     return status;
 }
 
