@@ -291,7 +291,9 @@ cleanup:
 
 double ckm_i_solver_told_bound(const ckm_i_solver *solver)
 {
-    return solver->best_schedule != NULL ? fmin(solver->bound_cost, (double)solver->best_cost) : solver->bound_cost;
+    // Where there is no bound, fmin() would make one of the cost.
+    bool above = solver->best_schedule != NULL && solver->bound_cost > (double)solver->best_cost;
+    return above ? (double)solver->best_cost : solver->bound_cost;
 }
 
 // Whether a bound says anything here. Class CKM_BOUND_FRONTIER is another one where operators have been merged.
