@@ -12,6 +12,7 @@ import pytest
 import checkmate
 from checkmate import CheckmateError, Graph, Schedule, Step
 from checkmate.planning import budget, least, named, plan_cache, structure
+from checkmate.planning.device import Work, find
 from checkmate.planning.figure import _fitted, _ticks, frontier_svg
 from checkmate.planning.frontier import seconds, size
 from checkmate.planning.least import longest
@@ -183,3 +184,22 @@ def test_a_figure_has_its_points_where_they_are() -> None:
     assert 'cx="181.9" cy="68.0"' in svg and 'cx="603.2" cy="348.0"' in svg
     assert 'd="M181.9,68.0 H603.2V348.0"' in svg
     assert 'd="M181.9,208.0"' in svg
+
+
+def test_devices_by_name() -> None:
+    v100 = find("v100")
+    assert v100.name == "V100" and v100.is_gpu and not v100.has_tf32 and not find("Xeon").is_gpu
+    assert find("A100").has_tf32
+    assert v100.half_rates["float16"] > v100.matrix_rate and v100.half_rates["bfloat16"] == 0
+    assert list(v100.efficiency) == ["conv3", "matrix", "grouped", "stream"] and all(share > 0 for share in v100.efficiency.values())
+    # What it only streams takes the bytes' time at that efficiency, and each kernel a little more.
+    once, twice = (v100.nanoseconds(Work("stream", "float32", 0.0, 1e9, n)) for n in (1.0, 2.0))
+    assert 0 < twice - once < 1e5
+    assert 2 * once - twice == pytest.approx(1e9 / (v100.bytes_per_s * v100.efficiency["stream"]) * 1e9)
+    assert v100.nanoseconds(Work("stream", "float32", 1e15, 1e9)) == once
+    assert v100.nanoseconds(Work("matrix", "float16", 1e13, 0.0)) < v100.nanoseconds(Work("matrix", "float32", 1e13, 0.0))
+    for wrong in ("", "V1000", "V100\0"):
+        with pytest.raises(ValueError, match="no model of a device .*; there are V100, K80"):
+            find(wrong)
+    with pytest.raises(TypeError, match="name of one"):
+        find(100)  # type: ignore[arg-type]

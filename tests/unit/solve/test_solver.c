@@ -110,6 +110,39 @@ static void the_cheapest_that_fits_counts(void **state)
     ckm_dataflow_free(df);
 }
 
+static void the_smallest_over_the_budget_is_kept(void **state)
+{
+    (void)state;
+    ckm_dataflow *df = layer_graph_unit_chain(4);
+    heard h = {0};
+    ckm_solve_options options = options_for(&h);
+    ckm_i_solver solver;
+    ckm_i_solver_init(&solver, df, &options, 3);
+    static const int64_t kept[] = {6, 6, 5, 4, 4};
+    for (int i = 0; i < 5; i++) {
+        ckm_verdict verdict;
+        offer(&solver,
+              i == 0   ? once
+              : i == 1 ? waste
+              : i == 3 ? least
+                       : twice,
+              i == 0   ? 9
+              : i == 1 ? 10
+              : i == 3 ? 15
+                       : 12,
+              "");
+        assert_int_equal(solver.least_schedule_peak_bytes, kept[i]);
+        assert_int_equal(ckm_schedule_verify(df, solver.least_schedule, kept[i], &verdict, NULL), CKM_OK);
+        assert_true(verdict.ok && verdict.peak_bytes == kept[i]);
+    }
+    assert_int_equal(solver.least_peak_bytes, 4);
+    ckm_i_solver_note_peak(&solver, 0);
+    ckm_i_solver_note_peak(&solver, 1);
+    assert_int_equal(solver.least_peak_bytes, 0);
+    ckm_i_solver_dispose(&solver);
+    ckm_dataflow_free(df);
+}
+
 // Of two that cost the same, the one with the smaller peak: `early` holds layer 0 from its second computation to the end.
 static void of_two_as_cheap_the_smaller_counts(void **state)
 {
@@ -233,6 +266,11 @@ static void the_largest_bound_of_the_widest_class_counts(void **state)
     ckm_i_solver_bound(&solver, 12.5, CKM_BOUND_ORDER, "wrong");
     assert_true(solver.bound_cost == 12.0);
     assert_int_equal(h.n_errors, 1);
+    solver.bound_cost = 12.5;
+    solver.bound_covers = CKM_BOUND_ORDER;
+    offer(&solver, once, 9, "once");  // it shows that the bound is wrong
+    assert_true(solver.bound_cost == 9.0 && solver.bound_covers == CKM_BOUND_ANY);
+    assert_int_equal(h.n_errors, 2);
     ckm_i_solver_dispose(&solver);
     ckm_dataflow_free(df);
 }
@@ -454,6 +492,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_cheapest_that_fits_counts),
+        cmocka_unit_test(the_smallest_over_the_budget_is_kept),
         cmocka_unit_test(of_two_as_cheap_the_smaller_counts),
         cmocka_unit_test(what_is_only_noted_does_not_count),
         cmocka_unit_test(matrices_count_as_lists_do),

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The search for the least that runs: which budgets it tries one after the other, worked out by hand, and what it keeps."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from graphs import chain
+
+from checkmate.planning import least
+
+GRAPH = chain(3)
+
+
+def made(real: int, below: int) -> Any:
+    """A schedule whose run takes `real` bytes, and the graph's peak is `below`."""
+    return SimpleNamespace(real=real, simulate=lambda _graph: SimpleNamespace(peak_bytes=below))
+
+
+def options(said: list[str] | None = None) -> Any:
+    told: list[str] = [] if said is None else said
+    return SimpleNamespace(strategy="auto", gap=0.5, threads=3, seed=7, progress=None if said is None else told.append, say=told.append)
+
+
+def searched(
+    monkeypatch: pytest.MonkeyPatch, first: dict[str, Any], answers: list[Any], given: Any, seconds: float = 10.0
+) -> tuple[Any, Any, list[dict[str, Any]]]:
+    asked: list[dict[str, Any]] = []
+    left = iter(answers)
+
+    def min_budget(graph: Any, **kwargs: Any) -> Any:
+        assert graph is GRAPH
+        asked.append(kwargs)
+        if kwargs["progress"] is not None:
+            kwargs["progress"](1234, 567)
+        return SimpleNamespace(**({"lower_bound_bytes": 1000, "bound_covers": "any", "interrupted": False} | first))
+
+    def solve(graph: Any, target: int, **kwargs: Any) -> Any:
+        assert graph is GRAPH
+        asked.append({"target": target} | kwargs)
+        schedule = next(left)
+        return SimpleNamespace(schedule=schedule, interrupted=schedule == "interrupted")
+
+    monkeypatch.setattr(least, "min_budget", min_budget)
+    monkeypatch.setattr(least, "solve", solve)
+    monkeypatch.setattr(least, "tidied", lambda _graph, schedule: schedule)
+    best, claim = least.search(GRAPH, given, seconds, lambda schedule: schedule.real)
+    return best, claim, asked
+
+
+def test_turns_above_the_least_peak_and_below_the_least_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b, c, d, e = made(1500, 1100), made(1400, 1150), made(1400, 1050), made(1380, 1380), made(1390, 1200)
+    said: list[str] = []
+    best, claim, asked = searched(monkeypatch, {"schedule": a, "budget_bytes": 1100}, [b, None, c, d, e, None], options(said))
+    assert best is d
+    assert claim.needed_bytes == 1000
+    assert said == ["1,234 bytes are enough for the graph, 567 are needed", "1,400 bytes are enough", "1,380 bytes are enough"]
+    first, *solves = asked
+    assert (first["strategy"], first["time_limit"], first["threads"], first["seed"]) == ("auto", 20.0, 3, 7)
+    # 1100 + 400/4; 1400 - 400/4; 1100 + 300/4, which brings nothing; 1400 - a quarter of what is above 1300; 1050 + 5/8 of 330; ...
+    assert [s["target"] for s in solves] == [1200, 1300, 1175, 1375, 1256, 1360]
+    assert [s["seed"] for s in solves] == [7, 8, 9, 10, 11, 12]
+    assert [s["start"] for s in solves] == [a, None, None, None, None, None]
+    assert all((s["strategy"], s["time_limit"], s["gap"], s["threads"]) == ("auto", 10.0, 0.5, 3) for s in solves)
+
+
+def test_it_ends_where_nothing_less_is_possible(monkeypatch: pytest.MonkeyPatch) -> None:
+    at_bound = made(1000, 1000)
+    best, _claim, asked = searched(monkeypatch, {"schedule": at_bound, "budget_bytes": 1000}, [], options())
+    assert best is at_bound and len(asked) == 1 and asked[0]["progress"] is None
+    best, _claim, asked = searched(monkeypatch, {"schedule": made(900, 1000), "budget_bytes": 1000}, [], options())
+    assert len(asked) == 1  # what runs may take less than the graph counts
+
+
+def test_a_bound_of_some_schedules_is_none_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = {"schedule": made(1000, 1000), "budget_bytes": 1000, "bound_covers": "order"}
+    answers = [made(800, 800), None, None, None, None, None]
+    _best, claim, asked = searched(monkeypatch, first, answers, options(), seconds=1.0)
+    assert claim.needed_bytes == 0
+    assert asked[0]["time_limit"] == 3.0
+    floor = GRAPH.memory_floor
+    assert asked[1]["target"] == 1000 - (1000 - floor + 3) // 4
+    assert asked[2]["target"] == 800 - (800 - floor + 3) // 4
+
+
+def test_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        searched(monkeypatch, {"schedule": made(1500, 1100), "budget_bytes": 1100, "interrupted": True}, [], options())
+    with pytest.raises(KeyboardInterrupt):
+        searched(monkeypatch, {"schedule": made(1500, 1100), "budget_bytes": 1100}, ["interrupted"], options())
