@@ -401,13 +401,16 @@ def object_code(path):
 
 
 class Campaign:
-    def __init__(self, work, jobs, sanitize, library):
+    def __init__(self, work, jobs, sanitize, library, near_only):
         self.place = Workplace(work, jobs)
-        self.work, self.jobs, self.sanitize, self.library = work, jobs, sanitize, library
+        self.work, self.jobs, self.sanitize, self.library, self.near_only = work, jobs, sanitize, library, near_only
         self.originals = {}
 
+    def wide(self, group):
+        return [] if self.near_only else GROUPS[group][2]
+
     def prepare(self, groups):
-        near, wide = ([t for g in groups for t in GROUPS[g][i]] for i in (1, 2))
+        near, wide = [t for g in groups for t in GROUPS[g][1]], [t for g in groups for t in self.wide(g)]
         scripts, near, wide = ([t for t in near + wide if t.endswith(".py")],
                                *(list(dict.fromkeys(t for t in tests if not t.endswith(".py"))) for tests in (near, wide)))
         if scripts:
@@ -445,7 +448,7 @@ class Campaign:
         """What became of it: "invalid", "same code", "survives", or the test that noticed."""
         if mutant.file.endswith(".py"):
             with tempfile.TemporaryDirectory(dir=self.work) as scratch:
-                return self.python.try_mutant(mutant, GROUPS[group][1] + GROUPS[group][2], scratch)
+                return self.python.try_mutant(mutant, GROUPS[group][1] + self.wide(group), scratch)
         with open(os.path.join(self.place.tree, mutant.file), encoding="utf-8") as f:
             source = f.read()
         with tempfile.TemporaryDirectory(dir=self.work) as scratch:
@@ -462,7 +465,7 @@ class Campaign:
             self.plain.compile(mutant.file, path, obj)
             if object_code(obj) == self.originals[mutant.file]:
                 return "same code"
-            for test in GROUPS[group][2]:
+            for test in self.wide(group):
                 if not self.plain.run(test, obj, scratch)[0]:
                     return test
             if self.sanitize and self.asan.compile(mutant.file, path, obj):
@@ -589,6 +592,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=0, help="begin no mutant after so many seconds")
     parser.add_argument("--work", metavar="FOLDER", help="keep copy and builds there")
     parser.add_argument("--no-sanitizers", action="store_true", help="leave out the second look at survivors")
+    parser.add_argument("--near", action="store_true", help="leave out the wider tests, so that more survives than need be")
     parser.add_argument("--results", metavar="FILE", help="add what became of every mutant, a line of JSON each; try no other")
     parser.add_argument("--retry", metavar="FILE", help="try what survived according to such a file, and nothing else")
     parser.add_argument("--score", action="store_true", help="print what --results FILE has by group, and try none")
@@ -624,7 +628,7 @@ def main():
         keep(options.results, mutant, fate)
     open_ones = [(m, g) for m, g in chosen if not entry_for(m, entries)]
     try:
-        campaign = Campaign(os.path.abspath(work), options.jobs, not options.no_sanitizers, options.library)
+        campaign = Campaign(os.path.abspath(work), options.jobs, not options.no_sanitizers, options.library, options.near)
         if open_ones:
             campaign.prepare(list(dict.fromkeys(g for _, g in open_ones)))
         begin = time.monotonic()

@@ -128,7 +128,7 @@ def test_the_page_is_of_the_chosen_one_or_the_cheapest_within_a_budget(tmp_path:
     assert page(dataclasses.replace(found, device=find("V100")))[1] == f"the plan, modelled for {find('V100').name}"
     with pytest.raises(ValueError, match="fits 599 bytes"):
         found.report(tmp_path / "p.html", 599)
-    with pytest.raises(ValueError, match="frontier fits$"):
+    with pytest.raises(ValueError, match=r"frontier fits$"):
         Frontier(GRAPH, 2000, 400, [NONE_FITS]).report(tmp_path / "p.html")
 
 

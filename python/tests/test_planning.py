@@ -199,7 +199,7 @@ def test_devices_by_name() -> None:
     assert v100.nanoseconds(Work("stream", "float32", 1e15, 1e9)) == once
     assert v100.nanoseconds(Work("matrix", "float16", 1e13, 0.0)) < v100.nanoseconds(Work("matrix", "float32", 1e13, 0.0))
     for wrong in ("", "V1000", "V100\0"):
-        with pytest.raises(ValueError, match="no model of a device .*; there are V100, K80"):
+        with pytest.raises(ValueError, match=r"no model of a device .*; there are V100, K80"):
             find(wrong)
     with pytest.raises(TypeError, match="name of one"):
         find(100)  # type: ignore[arg-type]
