@@ -56,5 +56,5 @@ GROUPS = {
              "python/src/checkmate/torch/together.py"],
             ["test_torch_fit.py"], ["test_torch_cache.py", "test_torch_least.py", "test_torch_together.py", "test_torch_program.py"]),
     "tf2": (["python/src/checkmate/tf2/planner.py", "python/src/checkmate/tf2/tradeoff.py", "python/src/checkmate/tf2/order.py"],
-            ["test_tf2_planner.py", "test_tf2_claims.py"], ["test_tf2_cache.py", "test_tf2_errors.py", "test_tf2_compile.py"]),
+            ["test_tf2_planner.py"], ["test_tf2_claims.py", "test_tf2_cache.py", "test_tf2_errors.py", "test_tf2_compile.py"]),
 }

@@ -208,7 +208,7 @@ def test_the_least_is_searched_for_once(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_options() -> None:
     for wrong in ({"budget": "much"}, {"costs": "guess"}, {"fixed_bytes": -1}):
-        with pytest.raises(ValueError, match="size|costs must be|fixed_bytes must not"):
+        with pytest.raises(ValueError, match=r"size|costs must be|fixed_bytes must not"):
             planner.Options(**wrong)  # type: ignore[arg-type]
     assert planner.Options("min", fixed_bytes=0, costs="estimate").gap == 0.01
     lines: list[str] = []

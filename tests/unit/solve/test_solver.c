@@ -20,6 +20,7 @@
 static const int32_t once[] = {0, 1, 2, 3, 4, 5, 6, 7, 8};                     // cost 9, peak 6
 static const int32_t waste[] = {0, 1, 2, 3, 4, 4, 5, 6, 7, 8};                 // cost 10, peak 6
 static const int32_t twice[] = {0, 1, 2, 3, 4, 5, 0, 1, 6, 7, 0, 8};           // cost 12, peak 5
+static const int32_t early[] = {0, 1, 2, 3, 4, 5, 0, 1, 6, 7, 1, 8};           // cost 12, peak 6
 static const int32_t least[] = {0, 1, 2, 3, 4, 5, 0, 1, 2, 6, 0, 1, 7, 0, 8};  // cost 15, peak 4
 
 typedef struct heard {
@@ -147,7 +148,6 @@ static void the_smallest_over_the_budget_is_kept(void **state)
 static void of_two_as_cheap_the_smaller_counts(void **state)
 {
     (void)state;
-    static const int32_t early[] = {0, 1, 2, 3, 4, 5, 0, 1, 6, 7, 1, 8};
     ckm_dataflow *df = layer_graph_unit_chain(4);
     heard h = {0};
     ckm_solve_options options = options_for(&h);
@@ -229,6 +229,58 @@ static void matrices_count_as_lists_do(void **state)
     assert_int_equal(solver.best_cost, 9);
     assert_non_null(solver.best_stages);
     assert_string_equal(solver.best_source, "all held");
+    ckm_i_stages_free(stages);
+    ckm_i_solver_dispose(&solver);
+    ckm_dataflow_free(df);
+}
+
+// As dear as the best, and smaller: it counts, though nobody asks for its peak.
+static void matrices_that_are_smaller_count(void **state)
+{
+    (void)state;
+    ckm_dataflow *df = layer_graph_unit_chain(4);
+    heard h = {0};
+    ckm_solve_options options = options_for(&h);
+    ckm_i_solver solver;
+    ckm_i_stages *stages = NULL;
+    ckm_i_solver_init(&solver, df, &options, 100);
+    offer(&solver, early, 12, "list");
+    assert_int_equal(solver.best_peak_bytes, 6);
+    assert_int_equal(ckm_i_stages_create(df, &stages, NULL), CKM_OK);
+    hold(stages, true);
+    assert_int_equal(ckm_i_solver_offer(&solver, stages, "matrices", NULL, NULL, NULL), CKM_OK);
+    assert_int_equal(solver.best_cost, 12);
+    assert_int_equal(solver.best_peak_bytes, 5);
+    ckm_i_stages_free(stages);
+    ckm_i_solver_dispose(&solver);
+    ckm_dataflow_free(df);
+}
+
+// Everything once costs 6 * 2^60; computed again and again it would be more than a number holds.
+static void what_no_number_holds_does_not_count(void **state)
+{
+    (void)state;
+    static const layer_spec layers[] = {{.cost = INT64_C(1) << 60, .bytes = 1},
+                                        {.cost = INT64_C(1) << 60, .bytes = 1, .n_operands = 1, .operands = {0}}};
+    static const int32_t often[] = {0, 0, 0, 1, 2, 3, 4};
+    ckm_dataflow *df = layer_graph_build(layers, 2, 0, 1, true);
+    heard h = {0};
+    ckm_solve_options options = options_for(&h);
+    ckm_i_solver solver;
+    ckm_i_stages *stages = NULL;
+    int64_t cost = 0;
+    ckm_i_solver_init(&solver, df, &options, 100);
+    assert_int_equal(ckm_i_stages_create(df, &stages, NULL), CKM_OK);
+    assert_int_equal(ckm_i_solver_offer(&solver, stages, "matrices", &cost, NULL, NULL), CKM_OK);
+    assert_true(cost == INT64_MAX);
+    offer(&solver, often, 7, "list");
+    assert_null(solver.best_schedule);
+    ckm_schedule *schedule = steps_of(df, often, 7);
+    assert_int_equal(ckm_i_solver_note_least(&solver, schedule, NULL), CKM_OK);
+    assert_null(solver.least_schedule);
+    ckm_schedule_free(schedule);
+    offer(&solver, often + 2, 5, "once");
+    assert_true(solver.best_cost == 6 * (INT64_C(1) << 60));
     ckm_i_stages_free(stages);
     ckm_i_solver_dispose(&solver);
     ckm_dataflow_free(df);
@@ -395,10 +447,11 @@ static void what_a_solve_concludes(void **state)
         int64_t budget, cost_limit;
         ckm_solve_status status;
         int64_t cost, least_peak;
-    } rows[] = {{6, -1, CKM_SOLVE_OPTIMAL, 9, 6},     {6, 9, CKM_SOLVE_OPTIMAL, 9, 6},
-                {6, 8, CKM_SOLVE_INFEASIBLE, -1, -1},  // the bound is above the limit
-                {5, -1, CKM_SOLVE_UNKNOWN, -1, -1},    // checkpoint-all keeps everything
-                {5, 9, CKM_SOLVE_UNKNOWN, -1, -1},    {3, -1, CKM_SOLVE_INFEASIBLE, -1, -1}};
+    } rows[] = {
+        {6, -1, CKM_SOLVE_OPTIMAL, 9, 6},     {6, 9, CKM_SOLVE_OPTIMAL, 9, 6},
+        {6, 0, CKM_SOLVE_INFEASIBLE, -1, -1}, {6, 8, CKM_SOLVE_INFEASIBLE, -1, -1},  // the bound is above the limit
+        {5, -1, CKM_SOLVE_UNKNOWN, -1, -1},                                          // checkpoint-all keeps everything
+        {5, 9, CKM_SOLVE_UNKNOWN, -1, -1},    {3, -1, CKM_SOLVE_INFEASIBLE, -1, -1}};
     ckm_dataflow *df = layer_graph_unit_chain(4);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         ckm_solve_result result = solve(df, "checkpoint-all", rows[i].budget, rows[i].cost_limit);
@@ -424,6 +477,20 @@ static void what_a_solve_concludes(void **state)
         }
         ckm_solve_result_dispose(&result);
         assert_null(result.schedule);
+    }
+    ckm_dataflow_free(df);
+}
+
+// Below what the graph's own figure allows, nothing is tried, so that nothing is known to fit.
+static void without_hope_nothing_is_tried(void **state)
+{
+    (void)state;
+    ckm_dataflow *df = layer_graph_unit_chain(4);
+    for (int64_t budget = 3; budget <= 4; budget++) {
+        ckm_solve_result result = solve(df, "checkpoint-last", budget, -1);
+        assert_int_equal(result.status == CKM_SOLVE_INFEASIBLE, budget == 3);
+        assert_int_equal(result.least_peak_bytes, budget == 3 ? -1 : 4);
+        ckm_solve_result_dispose(&result);
     }
     ckm_dataflow_free(df);
 }
@@ -488,6 +555,41 @@ static void optimal_is_within_a_ten_thousandth(void **state)
     ckm_dataflow_free(df);
 }
 
+// What is done at the end of a solve, such as looking for what would fit, is left out where another one follows, and of many budgets.
+static void what_another_solve_does(void **state)
+{
+    (void)state;
+    ckm_dataflow *df = layer_graph_unit_chain(4);
+    for (int k = 0; k < 3; k++) {
+        ckm_solve_options options = CKM_SOLVE_OPTIONS_INIT;
+        ckm_solve_result result;
+        ckm_i_known known = {.bound_cost = NAN, .comes_back = k == 1, .of_many = k == 2};
+        options.budget_bytes = 3;
+        assert_int_equal(ckm_i_solve_known(df, &options, 4, &known, &result, NULL), CKM_OK);
+        assert_int_equal(result.status, CKM_SOLVE_INFEASIBLE);
+        assert_int_equal(result.least_peak_bytes, k == 0 ? 4 : -1);
+        ckm_solve_result_dispose(&result);
+    }
+    ckm_dataflow_free(df);
+}
+
+static void what_is_refused(void **state)
+{
+    (void)state;
+    ckm_dataflow *df = layer_graph_unit_chain(4);
+    for (int k = 0; k < 4; k++) {
+        ckm_solve_options options = CKM_SOLVE_OPTIONS_INIT;
+        ckm_solve_result result;
+        options.budget_bytes = k == 0 ? -1 : 10;
+        options.gap = k == 1 ? -0.5 : k == 2 ? NAN : 0.0;
+        assert_int_equal(ckm_solve(df, &options, &result, NULL), k < 3 ? CKM_ERR_ARGUMENT : CKM_OK);
+        if (k == 3) {
+            ckm_solve_result_dispose(&result);
+        }
+    }
+    ckm_dataflow_free(df);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -496,14 +598,19 @@ int main(void)
         cmocka_unit_test(of_two_as_cheap_the_smaller_counts),
         cmocka_unit_test(what_is_only_noted_does_not_count),
         cmocka_unit_test(matrices_count_as_lists_do),
+        cmocka_unit_test(matrices_that_are_smaller_count),
+        cmocka_unit_test(what_no_number_holds_does_not_count),
         cmocka_unit_test(the_largest_bound_of_the_widest_class_counts),
         cmocka_unit_test(claims_about_merged_operators_are_ignored),
         cmocka_unit_test(gaps),
         cmocka_unit_test(when_to_stop),
         cmocka_unit_test(how_late_is_late),
         cmocka_unit_test(what_a_solve_concludes),
+        cmocka_unit_test(without_hope_nothing_is_tried),
         cmocka_unit_test(what_is_known_before),
         cmocka_unit_test(optimal_is_within_a_ten_thousandth),
+        cmocka_unit_test(what_another_solve_does),
+        cmocka_unit_test(what_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
