@@ -100,7 +100,12 @@ def or_say(monkeypatch: pytest.MonkeyPatch, failed: Any, smallest: planner._Fit,
     monkeypatch.setattr(planner, "_fit", fit_at)
     monkeypatch.setattr(planner.named, "recall", lambda graph, front, on_disk: known)
     monkeypatch.setattr(planner.named, "remember", lambda graph, found, front, on_disk: None)
-    monkeypatch.setattr(planner, "_least", lambda _traced: smallest)
+
+    def least_within(_traced: Any, solves: int) -> planner._Fit:
+        assert solves == (planner.least.AFTER_PROOF if failed.largest_impossible >= 1000 else planner.least.AFTER_SEARCH)
+        return smallest
+
+    monkeypatch.setattr(planner, "_least", least_within)
     monkeypatch.setattr(planner, "_cheapest", lambda _traced, limit, fit: (limit, fit.peak_bytes, fit.claim))
     return planner._fit_or_say(traced(), 1000, 4321, "step")
 
@@ -193,17 +198,19 @@ def test_a_plan_is_solved_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_least_is_searched_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    searched: list[float] = []
+    searched: list[Any] = []
     real = Schedule.baseline(GRAPH)
     step = traced(strategy="auto", time_limit=2.0, gap=0.1, seed=5)
     step.peak = lambda s: 1000 + s.simulate(GRAPH).peak_bytes
-    monkeypatch.setattr(planner.least, "search", lambda _graph, _options, seconds, _peak: searched.append(seconds) or (real, claim("s")))
-    for cache, origins in ((False, ["solver", "solver"]), (True, ["solver", "cache"])):
+    monkeypatch.setattr(
+        planner.least, "search", lambda _graph, _options, seconds, _peak, *solves: searched.append((seconds, *solves)) or (real, claim("s"))
+    )
+    for cache, solves, origin in ((False, None, "solver"), (True, 2, "solver"), (True, 2, "cache"), (True, None, "solver"), (True, 2, "cache"),
+                                  (True, 0, "cache")):  # fmt: skip
         step.options.cache = cache
-        for origin in origins:
-            fit = planner._least(step)
-            assert (fit.origin, fit.claim, fit.peak_bytes) == (origin, claim("s"), 1000 + real.simulate(GRAPH).peak_bytes)
-    assert searched == [2.0] * 3
+        fit = planner._least(step, solves)
+        assert (fit.origin, fit.claim, fit.peak_bytes) == (origin, claim("s"), 1000 + real.simulate(GRAPH).peak_bytes)
+    assert searched == [(2.0,), (2.0, 2), (2.0,)]  # one with more solves does for one with fewer
 
 
 def test_options() -> None:

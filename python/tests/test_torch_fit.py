@@ -16,6 +16,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed", minversi
 from graphs import chain  # noqa: E402
 
 import checkmate  # noqa: E402
+from checkmate.planning import least  # noqa: E402
 from checkmate.planning.claim import NOTHING, Claim  # noqa: E402
 from checkmate.torch import fit as fits  # noqa: E402
 from checkmate.torch import fit_least, fit_stage, fit_within, solving  # noqa: E402
@@ -142,34 +143,50 @@ def test_the_budget_that_is_named_was_found_again(monkeypatch: pytest.MonkeyPatc
     assert (limit, fit.peak_bytes, fit.claim) == (5000, 5000, NOTHING)  # keeping everything
 
 
-def or_say(monkeypatch: pytest.MonkeyPatch, *, failed: checkmate.InfeasibleError, smallest: fits.Fit, known: Any = None, calls: Any = None) -> Any:
-    """`fit_or_say` for 1000 bytes, where nothing is found at once; what is given to `cheapest` comes back."""
-    remembered: list[Any] = []
+def or_say(
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    failed: checkmate.InfeasibleError,
+    smallest: fits.Fit,
+    known: Any = None,
+    calls: Any = None,
+    cache: bool = False,
+) -> Any:
+    """`fit_or_say` for 1000 bytes, where nothing is found at once: the peak of the fit from which `cheapest` goes on."""
+    dearer = GRAPH.total_cost * 3 // 2
 
     def fit_at(_model: Any, limit: int, _traced: Any) -> fits.Fit:
         if limit == 1000:
             raise failed
-        return made(limit - 1, cost=GRAPH.total_cost * 3 // 2)
+        assert not cache  # what is on disk need not be found again
+        return made(limit - 1, cost=dearer)
+
+    def least_of_all(_model: Any, _traced: Any, solves: int) -> fits.Fit:
+        assert solves == (least.AFTER_PROOF if failed.largest_impossible >= 1000 else least.AFTER_SEARCH)
+        return smallest
 
     monkeypatch.setattr(fit_within, "fit_within", fit_at)
     monkeypatch.setattr(fit_within.named, "recall", lambda graph, front, on_disk: known)
-    monkeypatch.setattr(fit_within.named, "remember", lambda graph, found, front, on_disk: remembered.append(found))
+    monkeypatch.setattr(fit_within.named, "remember", lambda graph, found, front, on_disk: None)
     monkeypatch.setattr(fit_within.gathers, "limit_of", lambda _model, _options: calls)
     monkeypatch.setattr(fit_within, "as_given", lambda _model, found, _traced, limit: made(found.peak))
-    monkeypatch.setattr(fit_within, "least_of_all", lambda _model, _traced: smallest)
-    monkeypatch.setattr(fit_within, "cheapest", lambda _model, limit, _traced, fit: (limit, fit.peak_bytes))
-    return fit_within.fit_or_say(MODEL, 1000, traced())
+    monkeypatch.setattr(fit_within, "least_of_all", least_of_all)
+    monkeypatch.setattr(fit_within, "cheapest", lambda _model, limit, _traced, fit: made(limit, cost=dearer, solved=fit.peak_bytes))
+    given = traced(cache=cache)
+    fit = fit_within.fit_or_say(MODEL, 1000, given)
+    assert fit.peak_bytes == 1000
+    return fit.solved_bytes
 
 
 def test_a_schedule_that_was_named_is_gone_on_from(monkeypatch: pytest.MonkeyPatch) -> None:
     known = SimpleNamespace(peak=1000)
     allow, forbid = (SimpleNamespace(allow=lambda _schedule, yes=yes: yes) for yes in (True, False))
     small = made(999)
-    assert or_say(monkeypatch, failed=impossible(), smallest=small, known=known) == (1000, 1000)
-    assert or_say(monkeypatch, failed=impossible(), smallest=small, known=known, calls=allow) == (1000, 1000)
-    assert or_say(monkeypatch, failed=impossible(), smallest=small, known=known, calls=forbid) == (1000, 999)
-    assert or_say(monkeypatch, failed=impossible(), smallest=small, known=SimpleNamespace(peak=1001)) == (1000, 999)
-    assert or_say(monkeypatch, failed=impossible(), smallest=made(1000)) == (1000, 1000)
+    assert or_say(monkeypatch, failed=impossible(), smallest=small, known=known) == 1000
+    assert or_say(monkeypatch, failed=impossible(), smallest=small, known=known, calls=allow) == 1000
+    assert or_say(monkeypatch, failed=impossible(), smallest=small, known=known, calls=forbid) == 999
+    assert or_say(monkeypatch, failed=impossible(), smallest=small, known=SimpleNamespace(peak=1001)) == 999
+    assert or_say(monkeypatch, failed=impossible(), smallest=made(1000)) == 1000
 
 
 @pytest.mark.parametrize(
@@ -183,9 +200,10 @@ def test_a_schedule_that_was_named_is_gone_on_from(monkeypatch: pytest.MonkeyPat
         (impossible(0), 1001, 1500, 1000, "any"),
     ],
 )
-def test_what_an_error_says(monkeypatch: pytest.MonkeyPatch, failed: Any, needed: int, peak: int, largest: int, covers: str) -> None:
+@pytest.mark.parametrize("cache", [False, True])
+def test_what_an_error_says(monkeypatch: pytest.MonkeyPatch, failed: Any, needed: int, peak: int, largest: int, covers: str, cache: bool) -> None:
     with pytest.raises(checkmate.InfeasibleError) as caught:
-        or_say(monkeypatch, failed=failed, smallest=made(peak, claim("s", needed)))
+        or_say(monkeypatch, failed=failed, smallest=made(peak, claim("s", needed)), cache=cache)
     error = caught.value
     assert (error.largest_impossible, error.covers, error.smallest_known, error.budget_bytes) == (largest, covers, peak, 1000)
     assert error.proven == (largest >= 1000)
@@ -244,9 +262,12 @@ def test_the_least_of_all_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[int] = []
     given = traced(SimpleNamespace(flight=Flight(3)))
     given.build = lambda reserve_bytes: reserved.append(reserve_bytes) or "reserved"
-    monkeypatch.setattr(
-        fit_least, "_least", lambda model, _traced: made(900, claim("r")) if model == "reserved" else made(1000, claim("a"), below=120)
-    )
+
+    def least_within(model: Any, _traced: Any, solves: int | None) -> fits.Fit:
+        assert solves == 2
+        return made(900, claim("r")) if model == "reserved" else made(1000, claim("a"), below=120)
+
+    monkeypatch.setattr(fit_least, "_least", least_within)
 
     def stage(_model: Any, limit: int, _traced: Any, _stage: Any, any_fit: bool) -> fits.Fit:
         tried.append(limit)
@@ -255,13 +276,46 @@ def test_the_least_of_all_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
         return made(limit - 10)
 
     monkeypatch.setattr(fit_least, "fit_stage", stage)
-    best = fit_least.least_of_all(MODEL, given)
+    best = fit_least.least_of_all(MODEL, given, 2)
     assert reserved == [120 - GRAPH.fixed_bytes - MODEL.input_bytes]
     # 0.8 of 900, 710, then 0.95 of 710 and so on, as long as something fits.
     assert tried == [720, 568, 674, 630, 589]
+    assert given.said == ["710 bytes are enough", "664 bytes are enough", "620 bytes are enough"]
     assert (best.peak_bytes, best.claim) == (620, claim("a"))
     given.stage.flight = Flight(1)
-    assert fit_least.least_of_all(MODEL, given).peak_bytes == 1000 and len(tried) == 5
+    assert fit_least.least_of_all(MODEL, given, 2).peak_bytes == 1000 and len(tried) == 5
+
+
+def test_the_least_is_searched_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched: list[Any] = []
+    patience: list[float] = []
+    real = checkmate.Schedule.baseline(GRAPH)
+    peak = real.simulate(GRAPH).peak_bytes
+    given = traced(strategy="auto", time_limit=2.0, gap=0.1, seed=5, extra_gathers=None)
+
+    def search(_graph: Any, _options: Any, seconds: float, real_peak: Any, *solves: int) -> Any:
+        searched.append((seconds, *solves))
+        assert real_peak(real) == 77
+        return real, claim("s")
+
+    def first_come(_graph: Any, budget: Any, _settings: Any, find: Any, seconds: float) -> Any:
+        assert budget is None
+        patience.append(seconds)
+        return find()
+
+    monkeypatch.setattr(fit_least.least, "search", search)
+    monkeypatch.setattr(fit_least.ranks, "first_come", first_come)
+    monkeypatch.setattr(fit_least.partition, "split", lambda _model, _schedule: "halves")
+    monkeypatch.setattr(fit_least, "peak_with", lambda *_given: (77, None))
+    monkeypatch.setattr(fit_least, "run", lambda _model, found, *rest: (found[1], found[2], *rest[:2]))
+    for cache, solves, origin in ((False, None, "solver"), (True, 2, "solver"), (True, 2, "cache"), (True, None, "solver"), (True, 2, "cache"),
+                                  (True, 0, "cache")):  # fmt: skip
+        given.options.cache = cache
+        assert fit_least._least(MODEL, given, solves) == (claim("s"), origin, peak, 0)
+    assert searched == [(2.0,), (2.0, 2), (2.0,)]  # one with more solves does for one with fewer
+    assert set(patience) == {least.longest(2.0) + 60}
+    assert [path.name for path in (fit_least.plan_cache.directory() / "plans").iterdir()].count(
+        fit_least.plan_cache.path_of(GRAPH, 0, (*solving.settings_of(given.options), "least")).name) == 1  # fmt: skip
 
 
 # ---- A stage of a pipeline
@@ -333,6 +387,20 @@ def test_a_stages_target_is_lowered_three_times(monkeypatch: pytest.MonkeyPatch)
         staged(monkeypatch, 1, {860: impossible()}, [20])
     with pytest.raises(checkmate.InfeasibleError):
         staged(monkeypatch, 3, {}, [290])  # 1000 - 100 - 580 is less than is saved and held between the passes
+
+
+def test_a_stage_at_the_edges(monkeypatch: pytest.MonkeyPatch) -> None:
+    floor = GRAPH.memory_floor
+    for more in (0, -1):
+        try:
+            staged(
+                monkeypatch, 1, {floor + 20 * 2 - 10 + more: (floor, claim("a")), floor: (floor - 100, claim("b"))}, [20], limit=140 + floor + more
+            )
+            assert more == 0
+        except checkmate.InfeasibleError:
+            assert more == -1  # a target below the floor is not tried
+    with pytest.raises(checkmate.InfeasibleError, match="within 50 bytes"):
+        staged(monkeypatch, 1, {1: impossible()}, [20], limit=50)  # a budget is a byte at least
 
 
 @pytest.mark.parametrize(("largest", "proven"), [(889, False), (890, True)])
