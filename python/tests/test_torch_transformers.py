@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pathlib
 import sys
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -125,3 +126,33 @@ def test_a_scan_that_only_compiled_code_does_is_not_planned() -> None:
     compiled = ct.compile(model, "100%", time_limit=1)
     assert all(torch.equal(a, b) for a, b in zip(gradients(compiled), expected, strict=True))
     assert config.use_associative_scan, "what is saved says what the user said"
+
+
+@pytest.mark.parametrize("recorded", ["hidden_states", "router_logits"])
+def test_what_a_model_records_from_its_first_call(recorded: str) -> None:
+    """transformers installs the hooks that record under a lock, which cannot be traced."""
+    config = transformers.Qwen3MoeConfig(vocab_size=VOCABULARY, hidden_size=32, intermediate_size=32, moe_intermediate_size=32, num_hidden_layers=2,
+                                         num_attention_heads=4, num_key_value_heads=4, head_dim=8, num_experts=4, num_experts_per_tok=2)  # fmt: skip
+    torch.manual_seed(0)
+    model = transformers.Qwen3MoeForCausalLM(config)
+    ids, asked = torch.randint(0, VOCABULARY, (2, 16)), {f"output_{recorded}": True}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ours = ct.compile(model, "100%", costs="estimate", time_limit=1)(input_ids=ids, labels=ids, **asked)
+    theirs = model(input_ids=ids, labels=ids, **asked)
+    assert len(ours[recorded]) == len(theirs[recorded]) > 1
+    assert all(torch.equal(a, b) for a, b in zip(ours[recorded], theirs[recorded], strict=True))
+    assert torch.equal(ours.loss, theirs.loss)
+
+
+def test_grouped_queries_that_tracing_changes_are_told() -> None:
+    """In eager mode attention has no mask, and takes fewer heads of keys; traced it has one, and heads are repeated."""
+    config = transformers.LlamaConfig(vocab_size=VOCABULARY, hidden_size=64, intermediate_size=64, num_hidden_layers=1, num_attention_heads=8,
+                                      num_key_value_heads=2)  # fmt: skip
+    torch.manual_seed(0)
+    model = transformers.LlamaForCausalLM(config)
+    ids = torch.randint(0, VOCABULARY, (2, 64))
+    compiled = ct.compile(model, "100%", costs="estimate", time_limit=1)
+    with pytest.warns(RuntimeWarning, match=r"other operators than in eager mode .*transformers.*py:\d+"):
+        compiled(input_ids=ids, labels=ids, attention_mask=torch.ones_like(ids))
+    assert model(input_ids=ids).logits.isfinite().all(), "the model is as it was"

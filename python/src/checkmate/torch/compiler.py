@@ -20,6 +20,7 @@ from .. import solver
 from ..errors import InfeasibleError, int64
 from ..planning import budget as budgets
 from . import (
+    asked,
     beside,
     branches,
     breaks,
@@ -142,6 +143,7 @@ class Backend:
         self._stage: pipeline.Stage | None = None
         self.warned_alone = False
         self.calls: beside.Calls | None = None
+        self.in_eager_mode: asked.FirstStep | None = None
         self.optimizer: tuple[Callable[[], torch.optim.Optimizer | None], int] | None = None  # whose state is counted, and its bytes then
         self.__name__ = "checkmate"
 
@@ -166,6 +168,8 @@ class Backend:
 
     def _planned(self, module: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
         failures.require_no_frozen_draws(module)
+        if self.in_eager_mode is not None:
+            self.in_eager_mode.traced(module, whole=self.graphs is None)
         self._sizes, self._within = failures.dynamic_sizes(module, inputs, self.model, self.options, split=self.graphs is not None), None
         parameters = {i: value for i, value in enumerate(inputs) if isinstance(value, torch.nn.Parameter)}
         self._parameters = set(parameters)
@@ -181,7 +185,7 @@ class Backend:
             self._detached = outputs.select(module, self.loss)
             ours = self.arguments is not None  # else a copy of the compiled model is called
             self._around = breaks.Surroundings(breaks.unused_bytes(self.model, self.arguments, inputs) if ours else 0)
-            return outputs.guarded(self._compile(module, inputs), self._detached)
+            return self._compared(outputs.guarded(self._compile(module, inputs), self._detached))
         graphs = self.graphs
         if self.options.budget == "auto":  # once, while nothing of the step is there but its inputs
             device = next((value.device for value in inputs if isinstance(value, torch.Tensor)), torch.device("cpu"))
@@ -193,6 +197,18 @@ class Backend:
             return self._compile(module, inputs), self._held_bytes
 
         return breaks.Part(graphs, make, inputs)
+
+    def _compared(self, run: Callable[..., Any]) -> Callable[..., Any]:
+        """What eager mode computes is computed before a step of one graph begins, when it is known what its code asks."""
+        first = self.in_eager_mode
+        if first is None or not first.asked:
+            return run
+
+        def compared(*args: Any) -> Any:
+            first.before(self.arguments, self.plans, args)
+            return run(*args)
+
+        return compared
 
     def _plans_alone(self) -> None:
         """For a stage of a pipeline: a warning where it plans in the middle of a step, in which the other processes wait for what it sends."""
@@ -467,6 +483,9 @@ def compile(
     if graphs is None and sharded is None:
         made.calls = beside.Calls(target, counted=accumulate or wrapped, in_flight=settings.in_flight is not None)
     original: Any = target._call_impl if inplace else target
+    if isinstance(target, torch.nn.Module) and settings.compiler == "eager" and not verify and sharded is None and settings.in_flight is None:
+        asked.listen()
+        made.in_eager_mode = asked.FirstStep(original, target)
     traced = _traced_whole(original) if inplace else original
     if sharded is not None:
         original = sharded.call
@@ -502,7 +521,11 @@ def compile(
             first(args, kwargs)
         if made.calls is not None and made.plans:
             made.calls.before(made.plans[-1])
+        if graphs is not None and made.in_eager_mode is not None:
+            made.in_eager_mode.before((args, kwargs), made.plans)  # the second step's: only then it is known what all parts ask
         found = planned(*args, **kwargs)
+        if made.in_eager_mode is not None:
+            made.in_eager_mode.after(found)
         if made.calls is not None and made.plans:
             made.calls.after(found, (args, kwargs))
         if not guard.fell_back:

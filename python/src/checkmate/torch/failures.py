@@ -17,7 +17,7 @@ from torch import fx
 from torch.utils._pytree import tree_leaves
 
 from ..errors import CheckmateError, InfeasibleError, UnsupportedError
-from . import ranges, recurrent, symbols
+from . import ranges, recorded, recurrent, symbols
 from .breaks import Graphs
 from .options import Options, from_progress
 
@@ -48,18 +48,24 @@ def dynamic_sizes(module: fx.GraphModule, inputs: list[Any], model: object, opti
     return found
 
 
+def output_graph() -> Any:
+    """What Dynamo is compiling when it calls the backend; None where it is not Dynamo that calls."""
+    from torch._dynamo.output_graph import OutputGraph
+
+    frame: Any = sys._getframe(1)
+    while frame is not None and not isinstance(frame.f_locals.get("self"), OutputGraph):
+        frame = frame.f_back
+    return None if frame is None else frame.f_locals["self"]
+
+
 _DRAWN = "draw them before the call and give them to the model as a tensor, or draw with torch.rand"
 
 
 def require_no_frozen_draws(module: fx.GraphModule) -> None:
     """UnsupportedError for numbers drawn from a random.Random of the model's own: PyTorch draws the first one in every step."""
-    from torch._dynamo.output_graph import OutputGraph
     from torch._dynamo.source import RandomValueSource
 
-    frame: Any = sys._getframe(1)
-    while frame is not None and not isinstance(frame.f_locals.get("self"), OutputGraph):
-        frame = frame.f_back
-    drawn = getattr(frame.f_locals["self"], "random_calls", ()) if frame is not None else ()
+    drawn = getattr(output_graph(), "random_calls", ())
     if not any(getattr(call[0], "__name__", "") == "call_random_meth" for call in drawn):
         return
     numbers = [node for node in module.graph.nodes if isinstance(getattr(node.meta.get("grapharg"), "source", None), RandomValueSource)]
@@ -111,6 +117,10 @@ _PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 _INSIDE = (os.path.dirname(torch.__file__) + os.sep, os.path.dirname(__file__) + os.sep, contextlib.__file__)
 
 
+def inside_pytorch(file: str) -> bool:
+    return file.startswith(_INSIDE[0])
+
+
 def warn(message: str) -> None:
     """A RuntimeWarning at the user's line: the nearest one outside of this package and PyTorch."""
     frame, level = sys._getframe(1), 2
@@ -135,7 +145,12 @@ class Guard:
         if self.fell_back:
             return self.original(*args, **kwargs)
         try:
-            return self.compiled(*args, **kwargs) if self.graphs is None else self._split(self.graphs, *args, **kwargs)
+            try:
+                return self._run(args, kwargs)
+            except TorchDynamoException as error:
+                if not recorded.install_hooks(error, self.original):
+                    raise
+                return self._run(args, kwargs)
         except BackendCompilerFailed as error:
             inner = getattr(error, "inner_exception", error)
             if _says_what_is_wrong(inner) and not from_progress(inner):
@@ -162,6 +177,9 @@ class Guard:
         warn(f"the model runs without a budget: {failure}")
         self.fell_back = True
         return self.original(*args, **kwargs)
+
+    def _run(self, args: Any, kwargs: Any) -> Any:
+        return self.compiled(*args, **kwargs) if self.graphs is None else self._split(self.graphs, *args, **kwargs)
 
     def _split(self, graphs: Graphs, *args: Any, **kwargs: Any) -> Any:
         """PyTorch runs a function that it cannot trace as it is, without a word."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import fx
 
-from . import casts, copies, dropout, failures, gathered, strides
+from . import asked, casts, copies, dropout, failures, gathered, strides
 from . import settings as torchs
 from .verify import Verification, Verifier
 
@@ -78,7 +78,7 @@ class FirstStep:
 
 def first_run(made: Backend, module: fx.GraphModule, inputs: list[Any], plan: Callable[..., Any]) -> Callable[..., Any]:
     """A graph as planned, verified when it first runs. What Dynamo made of the model is not seen."""
-    original = fx.GraphModule(module, _copied(module.graph))
+    original = fx.GraphModule(module, asked.copied(module.graph))
     before, placeholders = len(made.plans), [node.name for node in module.graph.nodes if node.op == "placeholder"]
     run = plan(module, inputs)
     verifier: Verifier | None = Verifier(run, original, None, whole=True, autocast_backward=made.options.autocast_backward)
@@ -103,12 +103,6 @@ def first_run(made: Backend, module: fx.GraphModule, inputs: list[Any], plan: Ca
         return run(*args)
 
     return call
-
-
-def _copied(graph: fx.Graph) -> fx.Graph:
-    made = fx.Graph()
-    made.output(made.graph_copy(graph, {}))  # type: ignore[arg-type]
-    return made
 
 
 def _unplanned(made: Backend, original: Callable[..., Any]) -> Callable[..., Any]:
