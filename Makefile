@@ -12,7 +12,7 @@ CONFIGURE = cmake -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=Release
 
 MAKEFLAGS += --no-print-directory
 
-.PHONY: all build setup setup-test setup-demo setup-wheel demo test check install wheel sdist bench paper format tidy clean help
+.PHONY: all build setup setup-test setup-demo setup-wheel demo test quick check install wheel sdist bench paper format tidy clean help
 
 all: build
 
@@ -40,6 +40,12 @@ test: setup-test
 	@$(CONFIGURE) -DCKM_BUILD_TESTS=ON
 	@cmake --build $(BUILD) --parallel $(JOBS)
 	@cd $(BUILD) && ctest --output-on-failure --no-tests=error --parallel $(JOBS) $(TESTS)
+
+# After an edit: what it changes is built, and every test runs that takes no second.
+quick: setup-test
+	@$(CONFIGURE) -DCKM_BUILD_TESTS=ON >/dev/null
+	@cmake --build $(BUILD) --parallel $(JOBS)
+	@cd $(BUILD) && ctest --output-on-failure --no-tests=error --parallel $(JOBS) -L quick $(TESTS)
 
 check: test
 
@@ -83,6 +89,7 @@ help:
 	@echo "make            build the library and the program: $(BUILD)/checkmate"
 	@echo "make demo       build, then plan four networks and train one within memory budgets; prints two tables"
 	@echo "make test       build everything and run all tests"
+	@echo "make quick      the same for the tests that take no second, after an edit"
 	@echo "make install    install under PREFIX ($(PREFIX)); DESTDIR is honoured"
 	@echo "make wheel      make a Python wheel in dist/ that needs no Debian package; make sdist makes the sources of one"
 	@echo "make dist       write checkmate-VERSION.tar.gz, the tree of the last commit"

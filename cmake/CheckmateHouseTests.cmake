@@ -23,8 +23,8 @@ list(FILTER house_scripts EXCLUDE REGEX "/test_(manual|completion)\\.sh$")
 foreach(script IN LISTS house_scripts)
     string(REGEX REPLACE ".*/test_(.*)\\.sh$" "\\1" name "${script}")
     add_test(NAME house_${name} COMMAND sh "${tests_dir}/house/test_${name}.sh")
-    set_tests_properties(house_${name} PROPERTIES
-        LABELS unit TIMEOUT 300 SKIP_RETURN_CODE 77 ENVIRONMENT "${house_environment}")
+    checkmate_register(house_${name} 300 "unit;house")
+    set_property(TEST house_${name} PROPERTY ENVIRONMENT "${house_environment}")
 endforeach()
 
 # The skeletons of a strategy and of its test under a new name, built like any other. The list with its line comes before
@@ -71,8 +71,8 @@ endif()
 if(TARGET checkmate_program)
     foreach(name manual completion)
         add_test(NAME house_${name} COMMAND sh "${tests_dir}/house/test_${name}.sh")
-        set_tests_properties(house_${name} PROPERTIES
-            LABELS unit TIMEOUT 300 SKIP_RETURN_CODE 77 ENVIRONMENT "${house_environment}")
+        checkmate_register(house_${name} 300 "unit;house")
+        set_property(TEST house_${name} PROPERTY ENVIRONMENT "${house_environment}")
     endforeach()
     foreach(name install dist)
         add_test(NAME ${name} COMMAND sh "${tests_dir}/install/test_${name}.sh")

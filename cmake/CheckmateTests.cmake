@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Tests, found by glob. Labels: unit oracle golden cli fuzz slow install.
+# Tests, found by glob. Labels: unit oracle golden cli fuzz slow install quick, and the module of a unit test.
 #   tests/unit/<module>/test_*.c, tests/oracle/test_*.c, tests/regression/bug_*.c   one cmocka program each
 #   tests/unit/*/test_alloc_*.c   the same, with allocation wrapped (tests/support/alloc_sweep.h)
 #   tests/far/                    a back end like a device's, on which tests that train run once more: <name>_far
@@ -30,10 +30,18 @@ target_link_libraries(checkmate_test_flags INTERFACE checkmate_flags checkmate_s
 # Those that take half a minute or more under sanitizers, for the size of what they solve and not for what they call.
 set(slow_tests bug_many_nodes_take_long bug_large_chain test_neighbourhood test_solve_stage_bound)
 
+# Those that take more than a second anywhere.
+set(longer_file "${tests_dir}/longer.txt")
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${longer_file}")
+file(STRINGS "${longer_file}" longer_tests REGEX "^[^#]")
+
 # Registers a test; `labels` is a list.
 function(checkmate_register name timeout labels)
     if(name IN_LIST slow_tests)
         list(APPEND labels slow)
+    endif()
+    if(NOT name IN_LIST longer_tests)
+        list(APPEND labels quick)
     endif()
     set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${timeout} SKIP_RETURN_CODE 77
                          ENVIRONMENT "${test_environment}")
@@ -63,7 +71,7 @@ if(CKM_BUILD_TESTS)
                 "LINKER:--wrap=malloc" "LINKER:--wrap=calloc" "LINKER:--wrap=realloc" "LINKER:--wrap=free")
         endif()
         add_test(NAME ${name} COMMAND ${name})
-        checkmate_register(${name} 600 ${label})
+        checkmate_register(${name} 600 "${label}")
     endfunction()
 
     # What depends on the level of the processor, at each below the highest that this machine has. oneDNN and products of
@@ -116,7 +124,9 @@ if(CKM_BUILD_TESTS)
     file(GLOB unit_tests CONFIGURE_DEPENDS "${tests_dir}/unit/*/test_*.c" "${tests_dir}/regression/bug_*.c")
     file(GLOB oracle_tests CONFIGURE_DEPENDS "${tests_dir}/oracle/test_*.c")
     foreach(source ${unit_tests})
-        checkmate_add_c_test("${source}" unit)
+        cmake_path(GET source PARENT_PATH folder)
+        cmake_path(GET folder FILENAME module)
+        checkmate_add_c_test("${source}" "unit;${module}")
     endforeach()
     if(CKM_RUN)
         checkmate_at_levels(test_gemm)

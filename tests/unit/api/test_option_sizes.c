@@ -375,7 +375,9 @@ typedef struct row {
 // Structures that have grown since.
 static size_t first_size(const char *type, size_t size)
 {
-    return strcmp(type, "ckm_trainer_options") == 0 ? offsetof(ckm_trainer_options, accumulate) : size;
+    return strcmp(type, "ckm_trainer_options") == 0 ? offsetof(ckm_trainer_options, accumulate)
+           : strcmp(type, "ckm_solve_options") == 0 ? offsetof(ckm_solve_options, without)
+                                                    : size;
 }
 
 static int refused(const row *r, const char *what, const void *options, const char *words)
