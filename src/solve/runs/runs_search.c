@@ -71,6 +71,7 @@ typedef struct search {
     int32_t *nearest, n_nearest;  // as long as none fits, the one with least over the budget
     int64_t nearest_excess;
     int32_t *plain, *kept;
+    bool results_are_small;                         // beside the budget, by storage
     bool keeps_results;                             // most leaps do
     double price, end_seconds, search_end_seconds;  // the second where nothing fits
     int64_t states, most_states;                    // 0: no limit
@@ -185,15 +186,25 @@ static void anneal_first(search *s)
     }
 }
 
-static bool are_results_small(const search *s)
+// A result that is a view keeps the storage that it lies in.
+static ckm_status measure_results(search *s, ckm_error *err)
 {
     const ckm_dataflow *df = s->q.df;
     double bytes = 0.0;
-    for (int32_t x = 0; x < df->n_tensors; x++) {
-        const ckm_i_dataflow_tensor *t = &df->tensors[x];
-        bytes += t->is_result && !t->pinned ? (double)t->bytes : 0.0;
+    bool *counted = ckm_i_calloc((size_t)df->n_tensors, sizeof *counted);
+    if (counted == NULL) {
+        return ckm_i_error_memory(err);
     }
-    return bytes <= small_share * (double)(s->q.budget_bytes - df->resident_bytes);
+    for (int32_t x = 0; x < df->n_tensors; x++) {
+        int32_t owner = df->tensors[x].storage;
+        if (df->tensors[x].is_result && !df->tensors[owner].pinned && !counted[owner]) {
+            counted[owner] = true;
+            bytes += (double)df->tensors[owner].bytes;
+        }
+    }
+    free(counted);
+    s->results_are_small = bytes <= small_share * (double)(s->q.budget_bytes - df->resident_bytes);
+    return CKM_OK;
 }
 
 static void keep(search *s)
@@ -208,7 +219,7 @@ static void find_first(search *s)
     double seconds = (s->end_seconds - begin) * tries_share;
     double best = INFINITY;
     int32_t n = 0;
-    s->keeps_results = are_results_small(s);
+    s->keeps_results = s->results_are_small;
     for (int k = 0; k == 0 || (k < first_tries && ckm_i_clock_seconds() - begin < seconds && !is_over(s)); k++) {
         s->m.keeps_results = s->keeps_results;
         anneal_first(s);
@@ -493,6 +504,7 @@ ckm_status ckm_i_runs_search(ckm_i_solver *solver, const ckm_i_runs_options *opt
     for (int32_t v = 0; v < df->n_ops; v++) {
         s.plain[v] = v;
     }
+    CKM_I_TRY(measure_results(&s, err));
     if (options->least_bytes > 0) {
         CKM_I_TRY(come_down(&s, options->least_bytes, err));
     } else {
