@@ -9,8 +9,8 @@
 //     ckm_network_free(net);
 //
 // Every function adds a layer behind others and returns it. Errors stick: after the first failure every call does nothing
-// and returns -1, and ckm_network_finish says what went wrong, so a network is written without a check after each layer. A
-// name of NULL is made from the kind of layer and a number. Images are height, width, channels (channels last).
+// and returns -1, and ckm_network_finish says what went wrong in which layer, "layer 3 (dense)" being the third that was added behind the
+// inputs, so a network is written without a check after each layer. A name of NULL is made from the kind of layer and a number. Images are height, width, channels (channels last).
 #ifndef CHECKMATE_NETWORK_H
 #define CHECKMATE_NETWORK_H
 

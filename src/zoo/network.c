@@ -52,13 +52,13 @@ static bool name_is_good(ckm_network *net, const char *name)
         return true;
     }
     if (name[0] == '\0' || strlen(name) > LONGEST_NAME) {
-        ckm_i_zoo_fail(net, "layer \"%.60s\": a name has 1 to %d characters", name, LONGEST_NAME);
+        ckm_i_zoo_fail(net, "\"%.60s\": a name has 1 to %d characters, or is NULL", name, LONGEST_NAME);
         return false;
     }
     // Files keep names as UTF-8: others would not be found there again.
     for (const char *at = name; *at != '\0'; at += ckm_i_text_utf8(at)) {
         if (ckm_i_text_utf8(at) == 0) {
-            ckm_i_zoo_fail(net, "layer \"%s\": a name has to be UTF-8", name);
+            ckm_i_zoo_fail(net, "\"%s\": a name has to be UTF-8", name);
             return false;
         }
     }
@@ -77,41 +77,34 @@ static bool name_is_good(ckm_network *net, const char *name)
     return true;
 }
 
-// Can a layer be added behind x? Where `rank` is not 0, x has to have it.
-static bool begins(ckm_network *net, ckm_layer x, int32_t rank, const char *name, const char *what)
+// Can a layer be added behind all of x? Where `rank` is not 0, they have to have it.
+static bool all_begin(ckm_network *net, const ckm_layer *x, int32_t n, int32_t rank, const char *name, const char *what)
 {
     if (net == NULL || ckm_i_zoo_failed(net)) {
         return false;
     }
-    if (!is_layer(net, x)) {
-        ckm_i_zoo_fail(net, "%s%s%s: operand %d is not a layer of this network", what, name != NULL ? " " : "",
-                       name != NULL ? name : "", (int)x);
+    ckm_i_zoo_begin_layer(net, what, name);
+    if (x == NULL || n < 1) {
+        ckm_i_zoo_fail(net, "no operands");
         return false;
     }
-    int32_t has = ckm_i_zoo_draft(net)->tensors[x].shape.rank;
-    if (rank != 0 && has != rank) {
-        ckm_i_zoo_fail(net, "%s%s%s: its operand has %d dimensions, the batch included; it takes %d", what,
-                       name != NULL ? " " : "", name != NULL ? name : "", (int)has, (int)rank);
-        return false;
+    for (int32_t i = 0; i < n; i++) {
+        if (!is_layer(net, x[i])) {
+            ckm_i_zoo_fail(net, "operand %d is not a layer of this network", (int)x[i]);
+            return false;
+        }
+        int32_t has = ckm_i_zoo_draft(net)->tensors[x[i]].shape.rank;
+        if (rank != 0 && has != rank) {
+            ckm_i_zoo_fail(net, "its operand has %d dimensions, the batch included; it takes %d", (int)has, (int)rank);
+            return false;
+        }
     }
     return name_is_good(net, name);
 }
 
-static bool all_begin(ckm_network *net, const ckm_layer *x, int32_t n, const char *name, const char *what)
+static bool begins(ckm_network *net, ckm_layer x, int32_t rank, const char *name, const char *what)
 {
-    if (net == NULL || ckm_i_zoo_failed(net)) {
-        return false;
-    }
-    if (x == NULL || n < 1) {
-        ckm_i_zoo_fail(net, "%s: no operands", what);
-        return false;
-    }
-    for (int32_t i = 0; i < n; i++) {
-        if (!begins(net, x[i], 0, name, what)) {
-            return false;
-        }
-    }
-    return true;
+    return all_begin(net, &x, 1, rank, name, what);
 }
 
 ckm_layer ckm_network_input(ckm_network *net, const char *name, ckm_dtype dtype, int32_t rank, const int64_t *dims)
@@ -120,6 +113,7 @@ ckm_layer ckm_network_input(ckm_network *net, const char *name, ckm_dtype dtype,
     if (net == NULL || ckm_i_zoo_failed(net)) {
         return -1;
     }
+    ckm_i_zoo_begin_layer(net, NULL, name);
     if (name == NULL || !name_is_good(net, name)) {
         return name == NULL ? ckm_i_zoo_fail(net, "an input needs a name") : -1;
     }
@@ -180,7 +174,7 @@ static bool conv_begins(ckm_network *net, ckm_layer x, ckm_conv_layer *c, const 
         return false;
     }
     if (!is_small(c->kernel) || !is_small(c->strides) || !is_small(c->dilation)) {
-        ckm_i_zoo_fail(net, "%s: kernel, strides and dilation cannot be negative", what);
+        ckm_i_zoo_fail(net, "kernel, strides and dilation cannot be negative");
         return false;
     }
     return true;
@@ -207,7 +201,7 @@ static bool pool_begins(ckm_network *net, ckm_layer x, const ckm_pool_layer *p, 
         return false;
     }
     if (!is_small(p->size) || !is_small(p->strides) || p->size[0] == 0) {
-        ckm_i_zoo_fail(net, "%s: it needs a size, and neither size nor strides can be negative", what);
+        ckm_i_zoo_fail(net, "it needs a size, and neither size nor strides can be negative");
         return false;
     }
     return true;
@@ -235,7 +229,7 @@ static bool norm_begins(ckm_network *net, ckm_layer x, const char *name, double 
         return false;
     }
     if (!(epsilon >= 0.0) || isinf(epsilon) || !(momentum >= 0.0 && momentum <= 1.0)) {
-        ckm_i_zoo_fail(net, "%s: epsilon cannot be negative or infinite, and momentum is from 0 to 1", what);
+        ckm_i_zoo_fail(net, "epsilon cannot be negative or infinite, and momentum is from 0 to 1");
         return false;
     }
     return true;
@@ -277,7 +271,7 @@ ckm_layer ckm_network_activation(ckm_network *net, ckm_layer x, const char *name
         return -1;
     }
     if (function == NULL) {
-        return ckm_i_zoo_fail(net, "activation: it needs the name of a function");
+        return ckm_i_zoo_fail(net, "it needs the name of a function");
     }
     if (!know_activation(net, &function)) {
         return -1;
@@ -292,17 +286,17 @@ ckm_layer ckm_network_dropout(ckm_network *net, ckm_layer x, const char *name, d
 
 ckm_layer ckm_network_add(ckm_network *net, const char *name, const ckm_layer *x, int32_t n)
 {
-    return all_begin(net, x, n, name, "add") ? ckm_i_zoo_add_layers(net, name, x, n) : -1;
+    return all_begin(net, x, n, 0, name, "add") ? ckm_i_zoo_add_layers(net, name, x, n) : -1;
 }
 
 ckm_layer ckm_network_multiply(ckm_network *net, const char *name, ckm_layer a, ckm_layer b)
 {
-    return all_begin(net, (const ckm_layer[]){a, b}, 2, name, "multiply") ? ckm_i_zoo_multiply(net, name, a, b) : -1;
+    return all_begin(net, (const ckm_layer[]){a, b}, 2, 0, name, "multiply") ? ckm_i_zoo_multiply(net, name, a, b) : -1;
 }
 
 ckm_layer ckm_network_concat(ckm_network *net, const char *name, const ckm_layer *x, int32_t n)
 {
-    return all_begin(net, x, n, name, "concat") ? ckm_i_zoo_concat(net, name, x, n) : -1;
+    return all_begin(net, x, n, 0, name, "concat") ? ckm_i_zoo_concat(net, name, x, n) : -1;
 }
 
 ckm_layer ckm_network_flatten(ckm_network *net, ckm_layer x, const char *name)
@@ -316,7 +310,7 @@ ckm_layer ckm_network_reshape(ckm_network *net, ckm_layer x, const char *name, i
         return -1;
     }
     if (dims == NULL || rank < 1 || rank >= CKM_MAX_RANK) {
-        return ckm_i_zoo_fail(net, "reshape: takes 1 to %d dimensions", CKM_MAX_RANK - 1);
+        return ckm_i_zoo_fail(net, "takes 1 to %d dimensions", CKM_MAX_RANK - 1);
     }
     return ckm_i_zoo_reshape(net, x, name, dims, rank);
 }
@@ -328,8 +322,7 @@ ckm_layer ckm_network_embed(ckm_network *net, ckm_layer tokens, const char *name
         return -1;
     }
     if (ckm_i_zoo_draft(net)->tensors[tokens].dtype != CKM_I32) {
-        return ckm_i_zoo_fail(net, "embed%s%s: its operand holds no tokens", name != NULL ? " " : "",
-                              name != NULL ? name : "");
+        return ckm_i_zoo_fail(net, "its operand holds no tokens");
     }
     return ckm_i_zoo_embed(net, tokens, name, rows, width, &table);
 }
@@ -355,17 +348,14 @@ ckm_layer ckm_network_attention(ckm_network *net, ckm_layer q, ckm_layer k, ckm_
     char own[64];
     const ckm_layer qkv[3] = {q, k, v};
     int64_t kv_heads = a.kv_heads != 0 ? a.kv_heads : a.heads;
-    for (int i = 0; i < 3; i++) {
-        if (!begins(net, qkv[i], 3, a.name, "attention")) {
-            return -1;
-        }
+    if (!all_begin(net, qkv, 3, 3, a.name, "attention")) {
+        return -1;
     }
     if (a.heads < 1 || kv_heads < 1 || a.heads % kv_heads != 0 || ckm_i_zoo_channels(net, q) % a.heads != 0) {
-        return ckm_i_zoo_fail(
-            net,
-            "attention: %lld heads of %lld numbers, %lld of k and v: the first must divide the second, "
-            "and the third the first",
-            (long long)a.heads, (long long)ckm_i_zoo_channels(net, q), (long long)kv_heads);
+        return ckm_i_zoo_fail(net,
+                              "%lld heads of %lld numbers, %lld of k and v: the first must divide the second, "
+                              "and the third the first",
+                              (long long)a.heads, (long long)ckm_i_zoo_channels(net, q), (long long)kv_heads);
     }
     return ckm_i_zoo_attend(net, qkv,
                             (ckm_i_attention){.block = name_or_number(net, "attention", a.name, own, sizeof own),

@@ -17,6 +17,8 @@ struct ckm_network {
     ckm_graph *draft;  // every layer in the order of writing; its errors name the layer
     ckm_status status;
     ckm_error error;
+    int32_t n_layers;     // that callers of their own networks have begun
+    char place[96];       // the last of them, for errors; "" otherwise
     char name[64];        // behind ckm_i_zoo_name
     char layer_name[64];  // behind ckm_i_zoo_layer_name
     int32_t n_classes;
@@ -59,6 +61,18 @@ ckm_status ckm_i_zoo_create(const char *network, int64_t batch, const ckm_zoo_si
 cleanup:
     ckm_i_zoo_free(z);
     return status;
+}
+
+void ckm_i_zoo_begin_layer(ckm_i_zoo *z, const char *what, const char *name)
+{
+    if (what == NULL) {
+        z->place[0] = '\0';
+        return;
+    }
+    bool named = name != NULL && name[0] != '\0';
+    z->n_layers++;
+    snprintf(z->place, sizeof z->place, "layer %d (%s%s%.40s): ", (int)z->n_layers, what, named ? " " : "",
+             named ? name : "");
 }
 
 const ckm_graph *ckm_i_zoo_draft(const ckm_i_zoo *z)
@@ -361,14 +375,15 @@ static ckm_status failure(const ckm_i_zoo *z, ckm_error *err)
     // What the graph calls a bad format is here an input shape the network cannot take.
     ckm_status code = z->status == CKM_ERR_FORMAT ? CKM_ERR_ARGUMENT : z->status;
     if (z->draft->n_tensors == 0) {
-        return ckm_i_error(err, code, "%s: %s", z->draft->name, z->error.message);
+        return ckm_i_error(err, code, "%s: %s%s", z->draft->name, z->place, z->error.message);
     }
     char text[256];
     ckm_shape input = z->draft->tensors[CKM_I_ZOO_INPUT].shape;
     input.rank--;
     memmove(input.dims, input.dims + 1, (size_t)input.rank * sizeof *input.dims);
-    return ckm_i_error(err, code, "%s with an input of %s and batch %lld: %s", z->draft->name,
-                       ckm_i_shape_text(&input, text, sizeof text), (long long)z->draft->batch, z->error.message);
+    return ckm_i_error(err, code, "%s with an input of %s and batch %lld: %s%s", z->draft->name,
+                       ckm_i_shape_text(&input, text, sizeof text), (long long)z->draft->batch, z->place,
+                       z->error.message);
 }
 
 ckm_status ckm_i_zoo_finish(ckm_i_zoo *z, ckm_i_layer output, ckm_graph **out, ckm_error *err)

@@ -25,6 +25,9 @@ ckm_status ckm_i_zoo_create(const char *network, int64_t batch, const ckm_zoo_si
 // Without an input; the first one has to come before the first layer.
 ckm_status ckm_i_zoo_create_empty(const char *network, int64_t batch, ckm_i_zoo **out, ckm_error *err) CKM_NODISCARD;
 void ckm_i_zoo_free(ckm_i_zoo *z);
+// Errors from here on are of the next layer of a network of the caller's own, a `what` with that name or without one (NULL, ""),
+// and say which it is. A `what` of NULL is an input, which is not counted.
+void ckm_i_zoo_begin_layer(ckm_i_zoo *z, const char *what, const char *name);
 // What has been added so far.
 const ckm_graph *ckm_i_zoo_draft(const ckm_i_zoo *z);
 bool ckm_i_zoo_failed(const ckm_i_zoo *z);

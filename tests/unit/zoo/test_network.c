@@ -182,6 +182,11 @@ static ckm_layer long_name(ckm_network *net, ckm_layer img, ckm_layer tokens, ck
     (void)tokens, (void)words;
     return ckm_network_activation(net, img, "a name of more characters than a layer's can have", "relu");
 }
+static ckm_layer empty_name(ckm_network *net, ckm_layer img, ckm_layer tokens, ckm_layer words)
+{
+    (void)tokens, (void)words;
+    return ckm_network_dense(net, img, "", 3, NULL);
+}
 static ckm_layer different_shapes(ckm_network *net, ckm_layer img, ckm_layer tokens, ckm_layer words)
 {
     (void)tokens;
@@ -214,30 +219,31 @@ static void mistakes_are_named(void **state)
         mistake *make;
         const char *said;
     } cases[] = {
-        {far_away, "operand 12345 is not a layer"},
+        {far_away, "layer 2 (dense a): operand 12345 is not a layer"},
         {a_parameter, "is not a layer"},
-        {wrong_rank, "3 dimensions"},
-        {too_large_a_kernel, "conv2d"},
-        {negative_strides, "cannot be negative"},
-        {no_filters, "conv2d"},
-        {no_pool_size, "needs a size"},
-        {no_heads, "0 heads"},
+        {wrong_rank, "layer 2 (conv): its operand has 3 dimensions"},
+        {too_large_a_kernel, "layer 2 (conv): "},
+        {negative_strides, "layer 2 (conv): kernel, strides and dilation cannot be negative"},
+        {no_filters, "layer 2 (conv): "},
+        {no_pool_size, "layer 2 (max_pool): it needs a size"},
+        {no_heads, "layer 2 (attention): 0 heads"},
         {heads_that_do_not_divide, "3 heads of 8 numbers"},
-        {unknown_activation, "no activation called \"rleu\""},
-        {no_activation, "needs the name of a function"},
-        {activation_of_a_conv, "no activation called \"rleu\""},
-        {activation_of_a_dense, "no activation called \"dropout\""},
-        {negative_epsilon, "layer_norm: epsilon cannot be negative"},
-        {no_number_as_epsilon, "batch_norm: epsilon"},
+        {unknown_activation, "layer 2 (activation): there is no activation called \"rleu\""},
+        {no_activation, "layer 2 (activation): it needs the name of a function"},
+        {activation_of_a_conv, "layer 2 (conv): there is no activation called \"rleu\""},
+        {activation_of_a_dense, "layer 2 (dense): there is no activation called \"dropout\""},
+        {negative_epsilon, "layer 2 (layer_norm): epsilon cannot be negative"},
+        {no_number_as_epsilon, "layer 2 (batch_norm): epsilon"},
         {momentum_above_one, "momentum is from 0 to 1"},
         {no_utf8, "has to be UTF-8"},
-        {name_twice, "two layers called \"a\""},
+        {name_twice, "layer 3 (activation a): there are two layers called \"a\""},
         {name_of_an_input, "called \"image\""},
         {long_name, "1 to 40 characters"},
+        {empty_name, "layer 2 (dense): \"\": a name has 1 to 40 characters, or is NULL"},
         {different_shapes, "\"a\""},
         {reshape_to_nothing, "\"a\""},
-        {rows_of_reals, "holds no tokens"},
-        {a_flat_input, "\"a\""},
+        {rows_of_reals, "layer 2 (embed a): its operand holds no tokens"},
+        {a_flat_input, "batch 2: tensor \"a\""},
         {an_endless_input, "\"a\""},
     };
     (void)state;
