@@ -39,6 +39,11 @@ typedef struct ckm_program_options {
 // Threads and fork. Threads are those of GNU's OpenMP, which keeps a team for every thread that starts one. Where a thread has run
 // a program of several threads and then forks, its child can run one of one thread, or of several from a thread that it starts;
 // otherwise CKM_ERR_UNSUPPORTED says so. The same holds after a loop of the caller's own OpenMP, which cannot be seen here.
+//
+// How threads wait for each other. Alone, OpenMP lets them spin for milliseconds, which is fast on a quiet machine and tens of times
+// too slow on one with other work to do. While threads are seen to lose their processors to others, a second team therefore sleeps
+// beside them, with which all OpenMP threads of the process spin for microseconds only. It is left out where the caller's
+// environment has OMP_WAIT_POLICY or GOMP_SPINCOUNT (1000 suits both kinds of machine) when the program is created.
 CKM_API ckm_status ckm_program_create(ckm_training *training, const ckm_program_options *options, ckm_program **out,
                                       ckm_error *err) CKM_NODISCARD;
 CKM_API void ckm_program_free(ckm_program *program);

@@ -106,8 +106,9 @@ static ckm_status cpu_run(ckm_i_backend *backend, ckm_i_kernel *kernel, const ck
     if (kernel->reference != NULL) {
         return kernel->reference->run(kernel->step, kernel->op, call, err);
     }
-    const ckm_i_cpu *cpu = backend->state;
+    ckm_i_cpu *cpu = backend->state;
     CKM_I_CHECK(ckm_i_cpu_may_have_team(cpu->threads, err));
+    ckm_i_cpu_waiting_look(&cpu->waiting);
     int before = ckm_i_cpu_set_threads(cpu->threads);
     ckm_status status = kernel->run(cpu, kernel, call, err);
     ckm_i_cpu_set_threads(before);
@@ -130,6 +131,8 @@ static void touch_stack(void *context, int64_t begin, int64_t end)
 
 static void cpu_start(ckm_i_backend *backend)
 {
+    ckm_i_cpu *cpu = backend->state;
+    ckm_i_cpu_waiting_begin(&cpu->waiting, cpu->threads);
     int before = ckm_i_cpu_set_threads(backend->threads);
     ckm_i_cpu_parallel(backend->threads, backend->threads, 1, touch_stack, NULL);
     ckm_i_cpu_set_threads(before);
@@ -139,6 +142,7 @@ static void cpu_destroy(ckm_i_backend *backend)
 {
     if (backend != NULL) {
         ckm_i_cpu *cpu = backend->state;
+        ckm_i_cpu_waiting_end(&cpu->waiting);
         ckm_i_dnnl_close(cpu);
         free(cpu);
         free(backend);

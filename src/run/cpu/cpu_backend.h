@@ -6,12 +6,14 @@
 #define CKM_SRC_RUN_CPU_CPU_BACKEND_H
 
 #include "run/backend/backend.h"
+#include "run/cpu/cpu_waiting.h"
 #include "run/cpu/ref_registry.h"
 
 typedef struct ckm_i_cpu {
     struct dnnl_engine *engine;
     struct dnnl_stream *stream;
     int threads;
+    ckm_i_cpu_waiting waiting;  // of its threads for each other
 } ckm_i_cpu;
 
 struct ckm_i_kernel {

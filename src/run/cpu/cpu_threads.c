@@ -81,19 +81,13 @@ static void await_tasks(nlink_t wanted)
 // Threads that run beside those that compute: one that reads data, one that looks at the memory in use.
 enum { OTHER_THREADS = 2 };
 
-ckm_status ckm_i_cpu_available_threads(int wanted, int *available, ckm_error *err)
+// How many of `most` threads can be started, beside those that there are; they end again. -1: no memory to find out.
+static int try_threads(int most)
 {
-    if (wanted <= 1) {
-        *available = 1;
-        return CKM_OK;
-    }
     trial t = {.lock = PTHREAD_MUTEX_INITIALIZER, .over = PTHREAD_COND_INITIALIZER};
-    // A smaller team makes the runtime end the threads that it does not need; when it starts them again for the next,
-    // some of those may not be gone. So twice the threads beside the first, and some that have other things to do.
-    int most = 2 * (wanted - 1) + OTHER_THREADS;
     pthread_t *threads = ckm_i_malloc((size_t)most, sizeof *threads);
     if (threads == NULL) {
-        return ckm_i_error_memory(err);
+        return -1;
     }
     nlink_t before = count_tasks();
     sigset_t all;
@@ -116,6 +110,27 @@ ckm_status ckm_i_cpu_available_threads(int wanted, int *available, ckm_error *er
     pthread_cond_destroy(&t.over);
     pthread_mutex_destroy(&t.lock);
     free(threads);
+    return n;
+}
+
+bool ckm_i_cpu_can_start(int threads)
+{
+    return threads > 0 && try_threads(threads + OTHER_THREADS) == threads + OTHER_THREADS;
+}
+
+ckm_status ckm_i_cpu_available_threads(int wanted, int *available, ckm_error *err)
+{
+    if (wanted <= 1) {
+        *available = 1;
+        return CKM_OK;
+    }
+    // A smaller team makes the runtime end the threads that it does not need; when it starts them again for the next,
+    // some of those may not be gone. So twice the threads beside the first, and some that have other things to do.
+    int most = 2 * (wanted - 1) + OTHER_THREADS;
+    int n = try_threads(most);
+    if (n < 0) {
+        return ckm_i_error_memory(err);
+    }
     *available = n >= most ? wanted : n > OTHER_THREADS ? (n - OTHER_THREADS) / 2 + 1 : 1;
     return CKM_OK;
 }

@@ -5,12 +5,16 @@
 #define CKM_SRC_RUN_CPU_CPU_THREADS_H
 
 #include <checkmate/base.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 // How many of `wanted` threads can be had: OpenMP's runtime ends the process when it cannot start one, so they are
 // started here first, and end again. Some are left over, for what else needs one. Threads that an earlier back end of the
 // same thread of the caller still holds do not count as free. Errors: memory.
 ckm_status ckm_i_cpu_available_threads(int wanted, int *available, ckm_error *err) CKM_NODISCARD;
+
+// Whether so many can be started now, and some besides.
+bool ckm_i_cpu_can_start(int threads);
 
 // Before this thread has a team of several threads. OpenMP's runtime keeps the team for the thread that had it; a child of fork
 // remembers it and does not have its threads, so it would wait for them for ever. Errors: CKM_ERR_UNSUPPORTED there.
