@@ -137,7 +137,7 @@ ckm_status cli_error(ckm_error *err, ckm_status code, const char *file, const ch
 const char *cli_text(const char *text);
 // Says so when a program computes with fewer threads than it was to (cli_threads.c).
 void cli_note_threads(const ckm_program *program, int wanted);
-// "; did you mean '<prefix>x'?" for the name nearest to `word`, or "" when none is near. Returns buf.
+// "; did you mean '<prefix>x'?" for the name nearest to `word`, else one that begins with it, or "". Returns buf.
 const char *cli_did_you_mean(const char *word, const char *const *names, int n, const char *prefix, char *buf,
                              size_t size);
 // Flushes standard output: CLI_DONE when everything written to it has arrived, else reports and fails.

@@ -208,6 +208,13 @@ const char *cli_did_you_mean(const char *word, const char *const *names, int n, 
         }
     }
     int tolerated = least(4, 1 + (int)(strlen(word) / 3));
+    // Else one that begins with the whole word: --time for --time-limit.
+    for (int i = 0; i < n && best_distance > tolerated && strlen(word) >= 3; i++) {
+        if (strncmp(names[i], word, strlen(word)) == 0) {
+            best = i;
+            best_distance = 0;
+        }
+    }
     if (best >= 0 && best_distance <= tolerated) {
         snprintf(buf, size, "; did you mean '%s%s'?", prefix, names[best]);
     } else {

@@ -45,7 +45,7 @@ typedef struct cli_progress {
     double last_seconds;  // when the last line was printed
     int64_t last_cost;
     double last_bound;
-    bool verbose;
+    bool verbose, quiet;
     char last_warning[160];  // so that none is printed again and again
     // The course, when it is to be drawn (cli_course.c).
     bool keeps_course;

@@ -64,8 +64,11 @@ static void start_progress(const ckm_dataflow *df, void *user)
 {
     cli_progress *progress = user;
     const cli_limit_settings limits = {.verbose = progress->verbose};
+    bool quiet = progress->quiet;
     *progress = cli_progress_start(&limits, progress->label, df);
     progress->verbose = limits.verbose;
+    progress->quiet = quiet;
+    progress->enabled = progress->enabled && !quiet;
 }
 
 // Options that those of the trainer refer to, until it is made.
@@ -86,6 +89,7 @@ static ckm_status trainer_options(train_setup *t, option_parts *parts, ckm_train
                             .importing = cli_model_import_options(&s->model, s->model.batch)};
     t->limits = (cli_limit_settings){s->time_limit_seconds, 1e-3, s->threads, 1, s->verbose};
     t->progress = cli_progress_start(&t->limits, s->strategy, NULL);
+    t->progress.quiet = s->quiet;
     parts->kernels.backend = s->back_end;
     parts->kernels.threads = (int)s->threads;
     parts->solve = cli_solve_options(&t->limits, s->strategy, &t->progress);

@@ -32,7 +32,7 @@ typedef struct train_settings {
     const char *save, *resume, *change, *weights, *export_to, *log;
     int64_t save_every;
     // What to do and to print.
-    bool check, json, verbose;
+    bool check, json, verbose, quiet;
     int64_t compare, memory_limit;
     cli_model_settings model;
 } train_settings;

@@ -154,6 +154,9 @@ void cli_train_report_plan(const train_report *report)
     ckm_program_memory own = ckm_program_get_memory(program);
     char text[64];
     char other[64];
+    if (t->settings->quiet) {
+        return;
+    }
     fprintf(stderr, "network   %s, batch %lld, %d operators a step on %s with %d thread%s; parameters %s\n",
             cli_text(ckm_graph_name(t->graph)), (long long)info.place.batch,
             (int)ckm_dataflow_op_count(ckm_trainer_dataflow(t->trainer)), ckm_program_backend(program),
@@ -298,6 +301,9 @@ void cli_train_report_step(const ckm_train_progress *p, void *user)
     if (report->log != NULL) {
         log_step(report, p);
     }
+    if (report->setup->settings->quiet) {
+        return;
+    }
     if (report->live) {
         if (last || epoch_ends || now - report->last_live >= live_interval) {
             fputs("\r\033[K", stderr);
@@ -407,9 +413,12 @@ int cli_train_report_result(train_report *report, const ckm_train_result *r)
            cli_show_bytes(info.used_bytes, text, sizeof text), cli_show_bytes(info.budget_bytes, other, sizeof other),
            cli_show_bytes(info.baseline_bytes, third, sizeof third));
     if (process >= 0) {
-        printf("%-22s %s since the program started; of it not in the budget: %s that planning keeps\n",
-               "memory grew by", cli_show_bytes(process, text, sizeof text),
-               cli_show_bytes(planning_bytes(report), other, sizeof other));
+        printf("%-22s %s since the program started", "memory grew by", cli_show_bytes(process, text, sizeof text));
+        if (planning_bytes(report) > 0) {
+            printf("; of it not in the budget: %s that planning keeps",
+                   cli_show_bytes(planning_bytes(report), other, sizeof other));
+        }
+        printf("\n");
     }
     printf("%-22s %s predicted\n", "overhead",
            cli_show_percent(cli_overhead(info.cost, info.baseline_cost), text, sizeof text));

@@ -159,6 +159,8 @@ static const cli_option file_options[] = {
     {"log", 0, CLI_OUTPUT, AT(log), "FILE", "Write one JSON object per step to FILE.", NULL, 0, 0, NULL},
     {"json", 0, CLI_FLAG, AT(json), NULL, "Print the result as one JSON object.", NULL, 0, 0, NULL},
     {"verbose", 'v', CLI_FLAG, AT(verbose), NULL, "Also report on solving and saving.", NULL, 0, 0, NULL},
+    {"quiet", 'q', CLI_FLAG, AT(quiet), NULL,
+     "No plan and no progress on standard error: warnings and errors only. The result is printed.", NULL, 0, 0, NULL},
 };
 
 // The model options that make sense here: training is always at operator level.
@@ -183,6 +185,9 @@ static int check_usage(const cli_command *command, const train_settings *s, cons
     }
     if (cli_model_is_dataflow(model)) {
         return cli_usage_error(command, "a checkmate-graph file does not say how to run its operators: give a network");
+    }
+    if (s->quiet && s->verbose) {
+        return cli_usage_error(command, "--quiet and --verbose contradict each other: give one of them");
     }
     if (s->epochs > 0 && s->steps > 0) {
         return cli_usage_error(command, "--epochs and --steps both say when to end: give one of them");

@@ -86,7 +86,9 @@ ckm_status ckm_i_trainer_fit(ckm_trainer *t, bool quickly, ckm_error *err)
         t->options.searching(t->df, options.user);
     }
     ckm_run_fit_dispose(&t->fit);
-    CKM_I_CHECK(ckm_trainer_fit(t->df, t->budget_bytes, t->outside_bytes, &options, &t->fit, &solved, err));
+    // Where keeping everything fits it is packed as well as before, not only as well as the budget asks for: both are told.
+    int64_t budget_bytes = t->whole_bytes < t->budget_bytes ? t->whole_bytes : t->budget_bytes;
+    CKM_I_CHECK(ckm_trainer_fit(t->df, budget_bytes, t->outside_bytes, &options, &t->fit, &solved, err));
     ckm_solve_result_dispose(&t->solved);
     t->solved = solved;
     CKM_I_CHECK(ckm_i_trainer_go_on(t, err));

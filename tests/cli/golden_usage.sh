@@ -27,6 +27,7 @@ wrong solve $graph --budget 99999999TB
 wrong solve $graph --budget 0x10
 wrong solve $graph --budget inf
 wrong solve $graph --bugdet 5
+wrong solve $graph --budget 5 --time 3
 wrong solve $graph --budget 5 --strategy chekpoint-all
 wrong solve $graph --budget 5 --strategy nothing-like-it
 wrong solve $graph --budget 5 --time-limit -1

@@ -15,6 +15,8 @@ for budget in auto 90% 80%; do
         budget_bytes used_bytes region_bytes arena_bytes outside_bytes kernel_bytes anonymous_growth_bytes resident_growth_bytes \
         planning_bytes process_growth_bytes baseline_bytes strategy step_batches ranks
     [ "$(member used_bytes)" -le "$(member budget_bytes)" ] || fail "$budget: uses more than the budget: $out"
+    # With room for everything a run takes what it is said to take without rematerialization.
+    [ "$budget" != auto ] || [ "$(member used_bytes)" -eq "$(member baseline_bytes)" ] || fail "$budget: more than needed: $out"
     # AddressSanitizer has memory of its own for every byte.
     grep -q __asan_init "$CHECKMATE" || [ $(($(member anonymous_growth_bytes) + $(member kernel_bytes))) -le "$(member budget_bytes)" ] ||
         fail "$budget: grew beyond the budget: $out"
@@ -29,6 +31,12 @@ done
 case $(member overhead) in
 0 | 0.0 | null) fail "nothing was recomputed at 80 %: $out" ;;
 esac
+
+expect 0 train linear8 $small --budget 90% --steps 2 --quiet
+[ -z "$err" ] || fail "--quiet is not: $err"
+out_has 'loss '
+expect 2 train linear8 $small --budget 90% --steps 2 -q -v
+err_has 'contradict each other'
 
 expect 0 train linear8 $small --budget 80% --check
 out_has 'agree bit for bit'
