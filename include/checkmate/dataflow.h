@@ -84,6 +84,9 @@ CKM_API int64_t ckm_dataflow_total_cost(const ckm_dataflow *df);
 // in-place pairs save; and what is live at the end. No budget below it is feasible (proof: each operator
 // runs at least once). ckm_min_budget_floor proves more, and is what the program calls the floor. O(1).
 CKM_API int64_t ckm_dataflow_memory_floor(const ckm_dataflow *df);
+// Bytes that are there at the end of every schedule, whatever it computes again: fixed bytes, inputs and results. What the peak
+// without rematerialization has beyond them is what a percentage "of activations" is of. O(1).
+CKM_API int64_t ckm_dataflow_standing_bytes(const ckm_dataflow *df);
 
 // checkmate-graph JSON, version 1 (docs/FORMATS.md). Reading validates everything; writing goes to a
 // temporary name first and is renamed, "-" is standard output.

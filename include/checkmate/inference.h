@@ -33,7 +33,7 @@ typedef struct ckm_inference ckm_inference;
 // as the inference.
 typedef struct ckm_inference_options {
     size_t size;  // set by CKM_INFERENCE_OPTIONS_INIT
-    // Memory. With neither, four fifths of what the system has available.
+    // Memory: one of two, or `activations_fraction`. With none, four fifths of what the system has available.
     int64_t budget_bytes;    // > 0: the budget
     double budget_fraction;  // > 0, where budget_bytes is 0: of what the run takes without rematerialization
     const ckm_program_options *kernels;  // NULL: CKM_PROGRAM_OPTIONS_INIT, one thread
@@ -43,10 +43,11 @@ typedef struct ckm_inference_options {
     const char *model;                    // the file that the network was imported from; may be NULL
     const ckm_import_options *importing;  // as it was imported; NULL: CKM_IMPORT_OPTIONS_INIT
     const char *weights;                  // a safetensors file, as training exports it; may be NULL
+    double activations_fraction;          // as that of ckm_trainer_options
 } ckm_inference_options;
 // clang-format off
 #define CKM_INFERENCE_OPTIONS_INIT \
-    { sizeof(ckm_inference_options), 0, 0.0, NULL, NULL, NULL, NULL, NULL, NULL }
+    { sizeof(ckm_inference_options), 0, 0.0, NULL, NULL, NULL, NULL, NULL, NULL, 0.0 }
 // clang-format on
 
 // What was planned.

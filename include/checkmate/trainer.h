@@ -52,7 +52,7 @@ typedef enum ckm_trainer_costs {
 // they point to (names of files, `source`, `user`, a device) must live as long as the trainer.
 typedef struct ckm_trainer_options {
     size_t size;  // set by CKM_TRAINER_OPTIONS_INIT
-    // Memory. With neither, four fifths of what the system has available.
+    // Memory: one of two, or `activations_fraction`. With none, four fifths of what the system has available.
     int64_t budget_bytes;    // > 0: the budget
     double budget_fraction;  // > 0, where budget_bytes is 0: of what keeping everything takes, all counted; <= 10
     const ckm_autodiff_options *step;    // NULL: CKM_TRAINER_STEP_INIT
@@ -90,11 +90,12 @@ typedef struct ckm_trainer_options {
     // operators that the copy has in another mode than the file are noted.
     bool exports_model;
     char reserved[7];
+    double activations_fraction;  // > 0, where the other two budgets are 0: of activations (ckm_trainer_plan); <= 10
 } ckm_trainer_options;
 // clang-format off
 #define CKM_TRAINER_OPTIONS_INIT \
     { sizeof(ckm_trainer_options), 0, 0.0, NULL, NULL, NULL, CKM_TRAINER_COSTS_MEASURED, false, NULL, NULL, NULL, NULL, \
-      -1, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, false, { 0 } }
+      -1, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, false, { 0 }, 0.0 }
 // clang-format on
 
 // What was planned. Times are NaN where costs are multiply-accumulates.
@@ -116,7 +117,8 @@ typedef struct ckm_trainer_info {
 } ckm_trainer_info;
 
 // Derives the step of `graph`, prepares kernels and data, measures operators, and finds a schedule that fits the budget,
-// with addresses for everything in it. That none fits is no error: see `fits` of ckm_trainer_get_info. `graph` must
+// with addresses for everything in it. Activations are what a step that keeps everything has at its peak beyond
+// ckm_dataflow_standing_bytes. That none fits is no error: see `fits` of ckm_trainer_get_info. `graph` must
 // outlive the trainer. Errors: CKM_ERR_ARGUMENT for options that contradict each other or the file to resume from;
 // CKM_ERR_STOPPED; CKM_ERR_UNSUPPORTED where operators have no gradient or no kernel; those of the data.
 CKM_API ckm_status ckm_trainer_plan(const ckm_graph *graph, const ckm_trainer_options *options, ckm_trainer **out,

@@ -29,7 +29,8 @@ def test_bytes_as_people_write_them(text: str, size_bytes: int) -> None:
     assert budget.in_bytes(text) == size_bytes
 
 
-@pytest.mark.parametrize("text", ["", "GB", "4XB", "many", "0", "-1kB", "1e400", "nan", "9223372036854775808", "-5%", "0%", "inf%", "x%"])
+@pytest.mark.parametrize("text", ["", "GB", "4XB", "many", "0", "-1kB", "1e400", "nan", "9223372036854775808", "-5%", "0%", "inf%", "x%", "60% of",
+                                  "60%of", "60% of peak", "60% of activationss", "% of activations", "-6%act", "60%%", "60% of of act"])  # fmt: skip
 def test_texts_that_are_no_budget(text: str) -> None:
     with pytest.raises(ValueError, match=r"size|positive|2\*\*63"):
         budget.in_bytes(text, baseline_bytes=1000)
@@ -39,6 +40,10 @@ def test_shares_and_numbers() -> None:
     assert budget.in_bytes("60%", baseline_bytes=1005) == 603
     assert budget.in_bytes(" 150.5% ", baseline_bytes=1000) == 1505
     assert budget.is_share("0.5%") and not budget.is_share("5") and not budget.is_share(0.5)
+    for text in ("60% of activations", "60%act", " 60 % OF Activation ", "60%a", "60% activations"):
+        assert budget.in_bytes(text, baseline_bytes=1000, standing_bytes=900) == 960, text
+        assert budget.is_share(text)
+    assert budget.in_bytes("60%", baseline_bytes=1000, standing_bytes=900) == 600
     assert budget.in_bytes(1) == 1
     assert budget.in_bytes(4.9) == 4
     assert budget.in_bytes(2**63 - 1) == 2**63 - 1
@@ -69,6 +74,16 @@ def test_what_is_free_is_the_less_of_kernel_and_control_group(monkeypatch: pytes
     files.clear()
     with pytest.raises(CheckmateError, match="not known"):
         budget.free_host_bytes()
+
+
+def test_an_error_about_a_share_says_what_is_no_activation() -> None:
+    assert budget.in_shares("60%", 1000, 900, 947) == (
+        "; of 1,000 bytes without rematerialization 900 are there whatever is computed again, such as parameters and their gradients, and "
+        '100 are activations: budget="47% of activations" works'
+    )
+    assert budget.in_bytes("47% of activations", baseline_bytes=1000, standing_bytes=900) >= 947
+    assert budget.in_shares("60%act", 1000, 900, None).endswith("and 100 are activations")
+    assert [budget.in_shares("60%", 1000, 1000, 947), budget.in_shares(600, 1000, 900, 947), budget.in_shares("min", 1000, 900, 947)] == [""] * 3
 
 
 def test_sizes_and_times_for_people() -> None:

@@ -38,7 +38,7 @@ def claim(name: str, needed: int = 0) -> Claim:
 
 def traced(**options: Any) -> Any:
     said: list[str] = []
-    known = {"cache": False, "say": said.append, "progress": None}
+    known = {"budget": 1000, "cache": False, "say": said.append, "progress": None}
     lowered = SimpleNamespace(needed_bytes=lambda size: size + 7, basis="as the test says")
     return SimpleNamespace(graph=GRAPH, options=SimpleNamespace(**known | options), lowered=lowered, peak=lambda s: s.peak, said=said)
 

@@ -43,7 +43,7 @@ def claim(name: str, needed: int = 0) -> Claim:
 
 def traced(stage: Any = None, **options: Any) -> Any:
     said: list[str] = []
-    known = {"cache": False, "costs": "measure", "say": said.append, "counts": "allocated", "compiler": "inductor"}
+    known = {"budget": 1000, "cache": False, "costs": "measure", "say": said.append, "counts": "allocated", "compiler": "inductor"}
     return SimpleNamespace(options=SimpleNamespace(**known | options), stage=stage, name="net", said=said, workspace=None)
 
 

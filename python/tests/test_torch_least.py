@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from typing import Any
 
 import pytest
@@ -100,6 +101,34 @@ def test_what_the_search_does_not_find_in_time_is_looked_for_harder(monkeypatch:
         torch._dynamo.reset()
         ct.compile(model, "1MB", cache=False, **OPTIONS)(*inputs)
     assert caught.value.smallest_known == plan.baseline_peak_bytes, "nothing less was found by the search alone"
+
+
+def test_a_share_of_activations_where_weights_are_most() -> None:
+    """A percentage of the peak cannot fit then: the error says how much of it are activations, and which share of these works."""
+
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.head, self.rest = torch.nn.Linear(1024, 1024), torch.nn.Sequential(*(torch.nn.Tanh() for _ in range(8)))
+
+        def forward(self, x: Any) -> Any:
+            return self.rest(self.head(x).repeat(128, 4)).square().mean()
+
+    model, x = Model(), torch.randn(1, 1024)
+    with pytest.raises(checkmate.InfeasibleError, match=r'are activations: budget="\d+% of activations" works') as caught:
+        ct.compile(model, "25%", **OPTIONS)(x)
+    share = re.search(r'budget="(\d+% of activations)"', str(caught.value))
+    assert share is not None
+    torch._dynamo.reset()
+    compiled = ct.compile(model, share[1], **OPTIONS)
+    compiled(x).backward()
+    (plan,) = ct.plans(compiled)
+    held = 2 * sum(p.nbytes for p in model.parameters()) + x.nbytes
+    assert held <= plan.graph.standing_bytes <= held + 64
+    assert plan.peak_bytes <= plan.budget_bytes < plan.baseline_peak_bytes
+    assert (
+        plan.budget_bytes == plan.graph.standing_bytes + int(share[1].split("%")[0]) * (plan.baseline_peak_bytes - plan.graph.standing_bytes) // 100
+    )
 
 
 def test_what_is_proven_is_said_before_anything_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:

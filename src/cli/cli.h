@@ -40,7 +40,7 @@ typedef struct cli_list {
 } cli_list;
 
 typedef struct cli_budget {
-    bool given, is_percent;
+    bool given, is_percent, of_activations;
     int64_t bytes;
     long double percent;
 } cli_budget;
@@ -117,9 +117,10 @@ int cli_files_check(const cli_command *command, const void *settings, char *cons
 int cli_files_try(const cli_command *command, const void *settings);
 // The part of "[NAME=]FILE" behind the name.
 const char *cli_files_path(const char *text);
-// --budget of what runs, into *bytes or *fraction of the run without rematerialization; neither is touched for "auto". Gives -1,
-// or the exit status to return.
-int cli_budget_of_run(const cli_command *command, const char *text, int64_t *bytes, double *fraction);
+// --budget of what runs, into *bytes, *fraction of the run without rematerialization, or *activations, a fraction of these; none
+// is touched for "auto". Gives -1, or the exit status to return.
+int cli_budget_of_run(const cli_command *command, const char *text, int64_t *bytes, double *fraction,
+                      double *activations);
 
 // Called first by commands that compute with threads (cli_openmp.c). May start the program anew.
 void cli_openmp_settle(char **argv);

@@ -232,7 +232,8 @@ int cli_parse(const cli_command *command, void *settings, char **argv, int argc,
     return -1;
 }
 
-int cli_budget_of_run(const cli_command *command, const char *text, int64_t *bytes, double *fraction)
+int cli_budget_of_run(const cli_command *command, const char *text, int64_t *bytes, double *fraction,
+                      double *activations)
 {
     cli_budget budget = {0};
     if (strcmp(text, "auto") == 0) {
@@ -244,8 +245,8 @@ int cli_budget_of_run(const cli_command *command, const char *text, int64_t *byt
                                strncmp(problem, "must be ", 8) == 0 ? problem + 8 : problem, text);
     }
     *bytes = budget.bytes;
-    *fraction = (double)(budget.percent / 100.0L);
-    if (!(*fraction > 0) && *bytes == 0) {
+    *(budget.of_activations ? activations : fraction) = (double)(budget.percent / 100.0L);
+    if (!(budget.percent > 0) && *bytes == 0) {
         return cli_usage_error(command, "--budget must be more than nothing, got '%s'", text);
     }
     return -1;

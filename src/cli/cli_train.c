@@ -180,7 +180,8 @@ int cli_train_prepare(const cli_command *command, const train_settings *settings
     *t = (train_setup){.adapted = *settings, .model = model, .ranks = ranks, .at_start = ckm_run_get_memory(true)};
     t->settings = &t->adapted;
     adapt_to_rank(t);
-    int outcome = cli_budget_of_run(command, t->settings->budget, &options.budget_bytes, &options.budget_fraction);
+    int outcome = cli_budget_of_run(command, t->settings->budget, &options.budget_bytes, &options.budget_fraction,
+                                    &options.activations_fraction);
     if (outcome >= 0) {
         return outcome;
     }

@@ -126,16 +126,30 @@ const char *cli_read_bytes(const char *text, int64_t *out)
     return NULL;
 }
 
+// "60%" may be followed by "of activations", or by any beginning of the word, with "of" or without: "60%act".
+static bool names_activations(const char *rest)
+{
+    static const char word[] = "activations";
+    rest += strspn(rest, " ");
+    if (strncasecmp(rest, "of ", 3) == 0) {
+        rest += 2 + strspn(rest + 2, " ");
+    }
+    size_t length = strlen(rest);
+    return length > 0 && length < sizeof word && strncasecmp(rest, word, length) == 0;
+}
+
 const char *cli_read_budget(const char *text, cli_budget *out)
 {
-    static const char hint[] = "must be a size such as 8GB, 4GiB or 8000000000, or a percentage such as 60% of "
-                               "the peak without rematerialization";
+    static const char hint[] = "must be a size such as 8GB, 4GiB or 8000000000, a percentage such as 60% of the peak "
+                               "without rematerialization, or of activations, such as 60%act";
     cli_budget budget = {.given = true};
     long double value = 0;
     bool is_whole = false;
     const char *rest = NULL;
-    if (read_decimal(text, &value, &is_whole, &rest) && strcmp(rest, "%") == 0) {
+    if (read_decimal(text, &value, &is_whole, &rest) && *rest == '%' &&
+        (rest[1] == '\0' || names_activations(rest + 1))) {
         budget.is_percent = true;
+        budget.of_activations = rest[1] != '\0';
         budget.percent = value;
         *out = budget;
         return NULL;
@@ -179,12 +193,14 @@ const char *cli_read_shape(const char *text, cli_shape *out)
     return NULL;
 }
 
-int64_t cli_budget_bytes(const cli_budget *budget, int64_t whole)
+int64_t cli_budget_bytes(const cli_budget *budget, int64_t whole, int64_t standing)
 {
     if (!budget->is_percent) {
         return budget->bytes;
     }
-    long double bytes = floor_decimal((long double)whole * budget->percent / 100);
+    long double share_of = (long double)(budget->of_activations ? whole - standing : whole);
+    long double bytes = floor_decimal(share_of * budget->percent / 100);
+    bytes += budget->of_activations ? (long double)standing : 0;
     return bytes >= 9223372036854775807.0L ? INT64_MAX : (int64_t)bytes;
 }
 

@@ -13,8 +13,8 @@ const char *cli_read_bytes(const char *text, int64_t *out);
 const char *cli_read_budget(const char *text, cli_budget *out);
 const char *cli_read_shape(const char *text, cli_shape *out);
 
-// Bytes of a budget, percentages being of `whole`, rounded down.
-int64_t cli_budget_bytes(const cli_budget *budget, int64_t whole);
+// Bytes of a budget, rounded down. Percentages are of `whole`, or of what of it are activations, to which `standing` is added.
+int64_t cli_budget_bytes(const cli_budget *budget, int64_t whole, int64_t standing);
 
 // Extra cost as a fraction of the baseline's; NaN when there is no cost (negative).
 double cli_overhead(int64_t cost, int64_t baseline_cost);

@@ -51,7 +51,7 @@ static const cli_option memory_options[] = {
     {"budget", 0, CLI_TEXT, AT(budget), "B",
      "Bytes that the run may add to the process's own memory: parameters, inputs, outputs, activations, workspace, and "
      "what kernels and threads take. A size such as 512MB or 4GiB, a percentage of what the run without "
-     "rematerialization takes, or 'auto': 80 % of the memory available now.",
+     "rematerialization takes or of its activations, such as 60%act, or 'auto': 80 % of the memory available now.",
      "auto", 0, 0, NULL},
     {"strategy", 's', CLI_TEXT, AT(strategy), "NAME",
      "How to search for the schedule; 'checkmate strategies' lists the names.", "auto", 0, 0, NULL},
@@ -354,7 +354,8 @@ static int run(const cli_command *command, const void *settings, char **argument
     (void)n_arguments;
     int outcome = check_usage(command, s, arguments[0]);
     if (outcome < 0) {
-        outcome = cli_budget_of_run(command, s->budget, &options.budget_bytes, &options.budget_fraction);
+        outcome = cli_budget_of_run(command, s->budget, &options.budget_bytes, &options.budget_fraction,
+                                    &options.activations_fraction);
     }
     if (outcome >= 0) {
         return outcome;

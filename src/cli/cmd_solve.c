@@ -30,9 +30,10 @@ static const char *const formulations[] = {"frontier", "unpartitioned", "paper",
 static const cli_option options[] = {
     {"budget", 0, CLI_TEXT, offsetof(solve_settings, budget), "B",
      "Required. The peak must not exceed this: a size such as 8GB, 4GiB or 8000000000, a percentage of the peak "
-     "without rematerialization, such as 60%, or 'min', the smallest budget found within half of the time limit, "
+     "without rematerialization, such as 60%, of activations, such as 60%act, or 'min', the smallest budget found "
+     "within half of the time limit, "
      "with a proven bound on how small it can be, and what the next larger budgets cost. Everything counts, including "
-     "parameters and their gradients.",
+     "parameters and their gradients. Activations are what that peak has beyond parameters, inputs and results.",
      NULL, 0, 0, NULL},
     {"strategy", 's', CLI_TEXT, offsetof(solve_settings, strategy), "NAME",
      "How to solve; 'checkmate strategies' lists the names.", "auto", 0, 0, NULL},
@@ -261,7 +262,7 @@ static ckm_status run_solver(task *t, cli_progress *progress, ckm_solve_result *
     if (!t->budget.given) {
         return run_min(t, progress, &solving, result, err);
     }
-    solving.budget_bytes = cli_budget_bytes(&t->budget, baseline_peak);
+    solving.budget_bytes = cli_budget_bytes(&t->budget, baseline_peak, ckm_dataflow_standing_bytes(t->df));
     return ckm_solve(t->df, &solving, result, err);
 }
 

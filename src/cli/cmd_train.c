@@ -58,7 +58,8 @@ static const cli_option memory_options[] = {
      "parameters, gradients, optimizer state, activations, workspace, the batch being trained on and the one read "
      "ahead, and what kernels and threads take, which is measured on this machine. Pages of program and library "
      "files do not count. A size such as 512MB or 4GiB, a percentage of what the run without rematerialization "
-     "takes, or 'auto': 80 % of the memory available now.",
+     "takes, one of its activations, such as 60%act, which leaves out what no schedule can do without, or 'auto': 80 % "
+     "of the memory available now.",
      "auto", 0, 0, NULL},
     {"strategy", 's', CLI_TEXT, AT(strategy), "NAME",
      "How to search for the schedule; 'checkmate strategies' lists the names.", "auto", 0, 0, NULL},

@@ -13,11 +13,12 @@ typedef struct verify_settings {
     bool json;
 } verify_settings;
 
-static const verify_settings defaults = {{false, false, 0, 0}, false};
+static const verify_settings defaults = {{false, false, false, 0, 0}, false};
 
 static const cli_option options[] = {
     {"budget", 0, CLI_BUDGET, offsetof(verify_settings, budget), "B",
-     "What the peak must not exceed: a size in bytes, or a percentage of the peak without rematerialization.",
+     "What the peak must not exceed: a size in bytes, or a percentage of the peak without rematerialization or "
+     "of activations, as 'solve' takes it.",
      "the budget in the schedule file, if it has one", 0, 0, NULL},
     {"json", 0, CLI_FLAG, offsetof(verify_settings, json), NULL, "Print one JSON object: ok, cost, peak_bytes, why.",
      NULL, 0, 0, NULL},
@@ -34,7 +35,7 @@ static ckm_status judge(const verify_settings *s, const ckm_dataflow *df, const 
         if (s->budget.is_percent) {
             status = cli_baseline_peak(df, &baseline_peak, err);
         }
-        *budget_bytes = cli_budget_bytes(&s->budget, baseline_peak);
+        *budget_bytes = cli_budget_bytes(&s->budget, baseline_peak, ckm_dataflow_standing_bytes(df));
     }
     if (status == CKM_OK) {
         status = ckm_schedule_verify(df, schedule, *budget_bytes, verdict, err);

@@ -257,6 +257,11 @@ int64_t ckm_dataflow_memory_floor(const ckm_dataflow *df)
     return df != NULL ? df->floor_bytes : 0;
 }
 
+int64_t ckm_dataflow_standing_bytes(const ckm_dataflow *df)
+{
+    return df != NULL ? df->standing_bytes : 0;
+}
+
 int64_t ckm_dataflow_edge_count(const ckm_dataflow *df)
 {
     return df != NULL ? df->n_edges : 0;

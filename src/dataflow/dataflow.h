@@ -51,6 +51,7 @@ struct ckm_dataflow {
     int64_t total_cost;
     int64_t resident_bytes;  // fixed bytes plus every pinned storage: in use at every moment
     int64_t floor_bytes;
+    int64_t standing_bytes;  // resident bytes and the results'
     ckm_i_dataflow_memo *memo;
 };
 

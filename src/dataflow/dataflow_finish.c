@@ -281,7 +281,9 @@ static ckm_status compute_floor(ckm_dataflow *df, ckm_error *err)
                 }
             }
         }
-        if (!end) {
+        if (end) {
+            df->standing_bytes = bytes;
+        } else {
             int32_t n = plausible_pairs(df, v, pairs);
             bytes -= ckm_i_inplace_best(df, (const int32_t(*)[2])pairs, n, NULL, NULL);
             if (!ckm_i_add(bytes, df->ops[v].workspace_bytes, &bytes)) {

@@ -19,6 +19,7 @@ static ckm_status read_options(ckm_inference *f, const ckm_inference_options *gi
     *o = (ckm_trainer_options)CKM_TRAINER_OPTIONS_INIT;
     o->budget_bytes = own->budget_bytes;
     o->budget_fraction = own->budget_fraction;
+    o->activations_fraction = own->activations_fraction;
     o->kernels = own->kernels;
     o->solve = own->solve;
     o->cost_model = own->cost_model;

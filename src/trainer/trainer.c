@@ -70,6 +70,14 @@ static ckm_status find_budget(ckm_trainer *t, ckm_error *err)
         t->budget_bytes = bytes < 9e18 ? (int64_t)(bytes + 0.5) : INT64_MAX;
         return CKM_OK;
     }
+    if (o->activations_fraction > 0) {
+        ckm_simulation kept;
+        CKM_I_CHECK(ckm_schedule_simulate(t->df, t->baseline, NULL, &kept, err));
+        double activations = (double)(kept.peak_bytes - ckm_dataflow_standing_bytes(t->df));
+        double bytes = (double)t->whole_bytes - activations * (1 - o->activations_fraction);
+        t->budget_bytes = bytes < 9e18 ? (int64_t)(bytes + 0.5) : INT64_MAX;
+        return CKM_OK;
+    }
     int64_t available = ckm_program_free_bytes(t->program);
     if (t->ranks != NULL) {
         // The least of what a rank's share of its machine is, so that all have the same budget.
@@ -125,11 +133,12 @@ static const double most_fraction = 10.0;
 // Is there anything in the options that cannot be?
 static ckm_status check_options(const ckm_trainer_options *o, ckm_error *err)
 {
-    if (o->budget_fraction > most_fraction) {
-        return ckm_i_error(err, CKM_ERR_ARGUMENT, "`budget_fraction` is %g: it is a fraction, 0.6 for 60 %%",
-                           o->budget_fraction);
+    if (o->budget_fraction > most_fraction || o->activations_fraction > most_fraction) {
+        bool whole = o->budget_fraction > most_fraction;
+        return ckm_i_error(err, CKM_ERR_ARGUMENT, "`%s_fraction` is %g: it is a fraction, 0.6 for 60 %%",
+                           whole ? "budget" : "activations", whole ? o->budget_fraction : o->activations_fraction);
     }
-    if (o->budget_bytes < 0 || !(o->budget_fraction >= 0)) {
+    if (o->budget_bytes < 0 || !(o->budget_fraction >= 0) || !(o->activations_fraction >= 0)) {
         return ckm_i_error(err, CKM_ERR_ARGUMENT, "a budget cannot be negative or infinite");
     }
     if (o->data != NULL && o->source != NULL) {

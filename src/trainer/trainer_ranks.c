@@ -24,6 +24,7 @@ static uint64_t fingerprint(const ckm_trainer *t)
                                facts.batches,          facts.classes,  training->n_ops, t->options.budget_bytes};
     uint64_t hash = add_to_hash(0, numbers, sizeof numbers);
     hash = add_to_hash(hash, &t->options.budget_fraction, sizeof t->options.budget_fraction);
+    hash = add_to_hash(hash, &t->options.activations_fraction, sizeof t->options.activations_fraction);
     hash = add_to_hash(hash, t->place.network, strlen(t->place.network));
     hash = add_to_hash(hash, t->place.optimizer, strlen(t->place.optimizer));
     for (int32_t v = 0; v < training->n_ops; v++) {

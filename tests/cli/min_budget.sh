@@ -28,6 +28,17 @@ grep -q 'the last 20.0 % of the memory cost .* more computation: --budget 50.0% 
 grep -q '"next_budget_bytes": \[5\], "next_budget_costs": \[[0-9]*\]' least.json || fail "no next budget: $(cat least.json)"
 next=$(sed -n 's/.*"next_budget_costs": \[\([0-9]*\)\].*/\1/p' least.json)
 [ "$next" -lt 38 ] || fail "a byte more saves nothing: $(cat least.json)"
+
+# A share of activations leaves out what no schedule can do without: here 100 fixed bytes and a result of 1, of 111.
+sed 's/"fixed_bytes": 0/"fixed_bytes": 100/; s/"ops":/"results": [16], "ops":/' graph.json > heavy.json
+for spelling in "60% of activations" "60%act" "60% a" "60%Activations"; do
+    expect 0 solve heavy.json --budget "$spelling" --json -o heavy-schedule.json
+    [ "$(value baseline_peak_bytes out.txt) $(value budget_bytes out.txt)" = "110 106" ] || fail "$spelling: $out"
+done
+expect 0 verify heavy.json heavy-schedule.json --budget 60%act
+expect 1 verify heavy.json heavy-schedule.json --budget 1%act
+expect 2 solve heavy.json --budget "60% of it"
+expect 2 solve heavy.json --budget "60% of"
 expect 0 solve graph.json --budget 5 --json
 [ "$(value cost out.txt)" = "$next" ] || fail "a budget of 5 bytes costs $(value cost out.txt), was said to cost $next"
 

@@ -53,6 +53,7 @@ void api_visit_dataflow(api_visitor *v, ckm_error *err)
     VALUE(ckm_dataflow_edge_count, 1, ckm_dataflow_edge_count(P(0, w->df)) == (NULLED(0) ? 0 : 7))
     VALUE(ckm_dataflow_total_cost, 1, ckm_dataflow_total_cost(P(0, w->df)) == (NULLED(0) ? 0 : 61))
     VALUE(ckm_dataflow_memory_floor, 1, (ckm_dataflow_memory_floor(P(0, w->df)) > 0) == !NULLED(0))
+    VALUE(ckm_dataflow_standing_bytes, 1, (ckm_dataflow_standing_bytes(P(0, w->df)) > 0) == !NULLED(0))
     STATUS(ckm_dataflow_read, 3, 0, ckm_dataflow_read(P(0, "graph.json"), P(1, &made), P(2, err)))
     STATUS(ckm_dataflow_parse, 4, 2,
            ckm_dataflow_parse(P(0, api_graph_text), api_graph_size, P(1, "text"), P(2, &made), P(3, err)))

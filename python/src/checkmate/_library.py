@@ -243,6 +243,7 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "ckm_dataflow_get_tensor": (CTensor, [_handle, int32]),
     "ckm_dataflow_get_result": (int32, [_handle, int32]),
     "ckm_dataflow_producer": (int32, [_handle, int32]),
+    "ckm_dataflow_standing_bytes": (int64, [_handle]),
     "ckm_dataflow_total_cost": (int64, [_handle]),
     "ckm_min_budget_floor": (c.c_int, [_handle, c.POINTER(int64), _err]),
     "ckm_dataflow_read": (c.c_int, [c.c_char_p, _out, _err]),

@@ -168,6 +168,11 @@ class Graph:
         return floor.value
 
     @property
+    def standing_bytes(self) -> int:
+        """Bytes that are there at the end of every schedule: fixed bytes, inputs and results."""
+        return lib.ckm_dataflow_standing_bytes(self.handle)
+
+    @property
     def ops(self) -> list[Op]:
         return [self._op(i) for i in range(lib.ckm_dataflow_op_count(self._handle))]
 

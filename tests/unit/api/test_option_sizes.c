@@ -375,9 +375,10 @@ typedef struct row {
 // Structures that have grown since.
 static size_t first_size(const char *type, size_t size)
 {
-    return strcmp(type, "ckm_trainer_options") == 0 ? offsetof(ckm_trainer_options, accumulate)
-           : strcmp(type, "ckm_solve_options") == 0 ? offsetof(ckm_solve_options, without)
-                                                    : size;
+    return strcmp(type, "ckm_trainer_options") == 0     ? offsetof(ckm_trainer_options, accumulate)
+           : strcmp(type, "ckm_solve_options") == 0     ? offsetof(ckm_solve_options, without)
+           : strcmp(type, "ckm_inference_options") == 0 ? offsetof(ckm_inference_options, activations_fraction)
+                                                        : size;
 }
 
 static int refused(const row *r, const char *what, const void *options, const char *words)

@@ -320,6 +320,30 @@ static void memory_floor_by_hand(void **state)
     }
 }
 
+static void standing_bytes_by_hand(void **state)
+{
+    (void)state;
+    static const floor_case cases[] = {
+        {"fixed bytes and inputs, used or not; what is computed on the way does not count",
+         "'fixed_bytes': 100, 'tensors': [{'bytes': 10}, {'bytes': 1}, {'bytes': 20}],"
+         "'ops': [{'cost': 1, 'inputs': [0], 'outputs': [1]}]",
+         130},
+        {"results, each storage once: a view of one, and one that is an input",
+         "'tensors': [{'bytes': 10}, {'bytes': 7}, {'bytes': 7, 'alias_of': 1}, {'bytes': 5}],"
+         "'ops': [{'cost': 1, 'inputs': [0], 'outputs': [1]}, {'cost': 1, 'inputs': [1], 'outputs': [2]},"
+         "{'cost': 1, 'inputs': [2], 'outputs': [3]}], 'results': [0, 1, 2]",
+         17},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        ckm_dataflow *df = quoted_graph_of(cases[i].graph);
+        if (ckm_dataflow_standing_bytes(df) != cases[i].floor) {
+            fail_msg("%s: %lld bytes, expected %lld", cases[i].what, (long long)ckm_dataflow_standing_bytes(df),
+                     (long long)cases[i].floor);
+        }
+        ckm_dataflow_free(df);
+    }
+}
+
 // More than 16 pairs take another way.
 static void many_pairs_are_matched(void **state)
 {
@@ -364,6 +388,7 @@ int main(void)
         cmocka_unit_test(a_refused_graph_can_be_completed),
         cmocka_unit_test(facts_are_derived),
         cmocka_unit_test(memory_floor_by_hand),
+        cmocka_unit_test(standing_bytes_by_hand),
         cmocka_unit_test(many_pairs_are_matched),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

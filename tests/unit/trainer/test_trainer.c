@@ -327,6 +327,37 @@ static void all_of_what_keeping_everything_takes_is_enough(void **state)
     }
 }
 
+// Half of what the peak has beyond parameters, inputs and results is taken off; all of it asks for no rematerialization.
+static void a_share_of_activations(void **state)
+{
+    (void)state;
+    ckm_graph *graph = perceptron(5, 16, 64);
+    ckm_trainer_options options = plain_options();
+    options.budget_bytes = 0;
+    for (int i = 0; i < 2; i++) {
+        options.activations_fraction = i == 0 ? 1.0 : 0.5;
+        ckm_trainer *trainer = NULL;
+        assert_int_equal(ckm_trainer_plan(graph, &options, &trainer, NULL), CKM_OK);
+        ckm_trainer_info info = ckm_trainer_get_info(trainer);
+        const ckm_dataflow *df = ckm_trainer_dataflow(trainer);
+        ckm_schedule *baseline = NULL;
+        ckm_simulation kept;
+        assert_int_equal(ckm_schedule_baseline(df, &baseline, NULL), CKM_OK);
+        assert_int_equal(ckm_schedule_simulate(df, baseline, NULL, &kept, NULL), CKM_OK);
+        int64_t activations = kept.peak_bytes - ckm_dataflow_standing_bytes(df);
+        int64_t off = info.baseline_bytes - info.budget_bytes;
+        assert_true(activations > 0 && 2 * off >= i * (activations - 1) && 2 * off <= i * (activations + 1));
+        ckm_schedule_free(baseline);
+        ckm_trainer_close(trainer);
+    }
+    options.activations_fraction = 60;
+    ckm_error err = CKM_ERROR_INIT;
+    ckm_trainer *trainer = NULL;
+    assert_int_equal(ckm_trainer_plan(graph, &options, &trainer, &err), CKM_ERR_ARGUMENT);
+    assert_non_null(strstr(err.message, "`activations_fraction` is 60"));
+    ckm_graph_free(graph);
+}
+
 typedef struct patience {
     int64_t asked, most;
 } patience;
@@ -395,6 +426,7 @@ int main(void)
         cmocka_unit_test(options_that_cannot_be_are_refused),
         cmocka_unit_test(a_source_needs_a_reader),
         cmocka_unit_test(all_of_what_keeping_everything_takes_is_enough),
+        cmocka_unit_test(a_share_of_activations),
         cmocka_unit_test(a_stopped_opening_has_a_status_of_its_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,10 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Budgets as people write them, in bytes; what a device has free."""
+"""Budgets as people write them, in bytes; what a device has free.
+
+A percentage is of the peak without rematerialization, or of activations: what that peak has beyond the bytes that are there whatever is
+computed again, parameters and their gradients among them. `src/cli/cli_values.c` reads the same for the program.
+"""
 
 from __future__ import annotations
 
+import math
 import numbers
 import pathlib
+import re
 from collections.abc import Callable
 
 from ..errors import CheckmateError, int64
@@ -24,32 +30,55 @@ def parse_bytes(text: str) -> int:
     try:
         size = int(float(number) * _SUFFIXES[suffix])
     except (ValueError, KeyError, OverflowError):
-        raise ValueError(f'"{text}" is no size: write bytes, "512MB", "4GiB", "60%" of the peak, "auto" for what is free, or "min"') from None
+        raise ValueError(
+            f'"{text}" is no size: write bytes, "512MB", "4GiB", "60%" of the peak, "60%act" of activations, "auto" for what is free, or "min"'
+        ) from None
     if size <= 0:
         raise ValueError(f"budget must be positive, not {text}")
     return int64(size, "budget")
 
 
-def is_share(budget: int | float | str) -> bool:
-    """Whether it is a share of the step's peak, such as "60%"; ValueError where it is meant as one and is none."""
-    if not isinstance(budget, str) or not budget.strip().endswith("%"):
-        return False
+#: Behind the number and "%".
+_OF = re.compile(r"\s*(?:of\s+)?(\S*)\s*")
+_ACTIVATIONS = "activations"
+
+
+def share(budget: int | float | str) -> tuple[float, bool] | None:
+    """Of a budget that is a percentage, the number and whether it is of activations, which any beginning of that word says; None for
+    another budget. ValueError where it is meant as a percentage and is none."""
+    if not isinstance(budget, str) or "%" not in budget:
+        return None
+    number, _, of = budget.partition("%")
+    what = _OF.fullmatch(of.lower())
     try:
-        share = float(budget.strip()[:-1])
+        percent = float(number)
+        if what is None or not _ACTIVATIONS.startswith(what[1]) or (of.strip() and not what[1]):
+            raise ValueError
     except ValueError:
-        raise ValueError(f'"{budget}" is no size: write such as "60%"') from None
-    if not 0 < share < float("inf"):
+        raise ValueError(f'"{budget}" is no size: write such as "60%", or "60% of activations"') from None
+    if not 0 < percent < float("inf"):
         raise ValueError(f"budget must be positive, not {budget}")
-    return True
+    return percent, bool(what[1])
 
 
-def in_bytes(budget: int | float | str, *, baseline_bytes: int = 0, held_bytes: int = 0, free_bytes: Callable[[], int] | None = None) -> int:
-    """`baseline_bytes`: the peak without rematerialization, which "60%" is a share of. `held_bytes`: what of the step is
+def is_share(budget: int | float | str) -> bool:
+    """Whether it is a share of the step's peak or of activations; ValueError where it is meant as one and is none."""
+    return share(budget) is not None
+
+
+def in_bytes(budget: int | float | str, *, baseline_bytes: int = 0, standing_bytes: int = 0, held_bytes: int = 0,
+             free_bytes: Callable[[], int] | None = None) -> int:  # fmt: skip
+    """`baseline_bytes`: the peak without rematerialization, which "60%" is a share of. `standing_bytes`: what of it is there whatever is
+    computed again; "60% of activations" is of the rest. `held_bytes`: what of the step is
     on the device already; "auto" adds it to what is free there, by default on this machine."""
     if isinstance(budget, str) and budget.strip() == "auto":
         return ((free_bytes or free_host_bytes)() * 9 // 10) + held_bytes
+    if (part := share(budget)) is not None:
+        percent, of_activations = part
+        standing = standing_bytes if of_activations else 0
+        return standing + int(percent * (baseline_bytes - standing) / 100)
     if isinstance(budget, str):
-        return int(float(budget.strip()[:-1]) * baseline_bytes / 100) if is_share(budget) else parse_bytes(budget)
+        return parse_bytes(budget)
     if isinstance(budget, bool) or not isinstance(budget, numbers.Real):
         raise TypeError(f'budget must be bytes, "4GiB", "60%" of the peak, "auto" or "min", not {budget!r}')
     if not 0 < budget < float("inf"):
@@ -57,6 +86,19 @@ def in_bytes(budget: int | float | str, *, baseline_bytes: int = 0, held_bytes: 
     if budget < 1:
         raise ValueError(f'a budget of {budget} is less than a byte; a share of the peak is written "{100 * budget:g}%"')
     return int64(int(budget), "budget")
+
+
+def in_shares(budget: int | float | str, baseline_bytes: int, standing_bytes: int, enough_bytes: int | None) -> str:
+    """For an error about a budget that is a share of the peak and too small: what no schedule can do without, and the share of activations that
+    `enough_bytes` are. Empty for another budget, or a peak of no activations."""
+    part, activations = share(budget), baseline_bytes - standing_bytes
+    if part is None or activations <= 0:
+        return ""
+    text = (f"; of {baseline_bytes:,} bytes without rematerialization {standing_bytes:,} are there whatever is computed again, such as parameters "
+            f"and their gradients, and {activations:,} are activations")  # fmt: skip
+    if enough_bytes is not None and standing_bytes <= enough_bytes:
+        text += f': budget="{max(1, math.ceil(100 * (enough_bytes - standing_bytes) / activations))}% of activations" works'
+    return text
 
 
 def free_host_bytes() -> int:

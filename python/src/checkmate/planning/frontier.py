@@ -74,7 +74,7 @@ class Frontier:
         """Writes the HTML page of one schedule: memory over the step, what is live when, what is computed again and why, the
         graph. It is the chosen one; with a `budget`, bytes or such as "4GiB" or "60%", the cheapest one whose peak is at most
         that."""
-        limit = None if budget is None else sizes.in_bytes(budget, baseline_bytes=self.baseline_peak_bytes)
+        limit = None if budget is None else sizes.in_bytes(budget, baseline_bytes=self.baseline_peak_bytes, standing_bytes=self.graph.standing_bytes)
         known = [*self.solutions, *([self.chosen] if self.chosen is not None else [])]
         fits = [s for s in known if s.schedule is not None and (limit is None or (s.peak_bytes or 0) <= limit)]
         if not fits:

@@ -39,8 +39,9 @@ def compile(model: Any, loss: Any, optimizer: Any, input_spec: Any, label_spec: 
     The loss is what `fit` computes. A function of one's own gets all outputs of a model with several. input_spec, label_spec: tensors or
     tf.TensorSpecs of a batch, or nests of them. The step is planned here; batches of another shape are planned when they come.
 
-    budget: bytes, "4GiB", "60%" of the step's peak without rematerialization, "auto" for what the machine has free, or "min" for
-    the least that is found. It counts variables, the optimizer's too, arguments, values, gradients and what kernels allocate.
+    budget: bytes, "4GiB", "60%" of the step's peak without rematerialization, "60% of activations" or "60%act" of what that peak has beyond
+    the bytes that are there whatever is computed again, "auto" for what the machine has free, or "min" for the least that is found.
+    It counts variables, the optimizer's too, arguments, values, gradients and what kernels allocate.
 
     fixed_bytes: what else lives beside the step.  costs: "measure" (every operator by itself, cached) or "estimate".
     time_limit: seconds for the solver.  gap: good enough, relative.  threads, seed, strategy: as in `checkmate.solve`.

@@ -160,7 +160,11 @@ def plan(concrete: Any, options: Options, name: str, allowed_bytes: int = 0) -> 
         fit = _cheapest(traced, limit, fit)
     else:
         held = sum(v.variable if v.is_resource else v.bytes for v in traced.lowered.program.inputs)
-        wanted = allowed_bytes if options.budget == sizes.LEAST else sizes.in_bytes(options.budget, baseline_bytes=top, held_bytes=held)
+        wanted = (
+            allowed_bytes
+            if options.budget == sizes.LEAST
+            else sizes.in_bytes(options.budget, baseline_bytes=top, standing_bytes=graph.standing_bytes, held_bytes=held)
+        )
         limit = max(allowed_bytes, wanted)
         options.say(f"{name}: {len(graph.ops)} operators, {top:,} bytes without rematerialization, {graph.memory_floor:,} proven to be "
                     f"needed, budget {limit:,}")  # fmt: skip
@@ -233,7 +237,7 @@ def _fit_or_say(traced: Traced, limit: int, top: int, name: str) -> _Fit:
     raise InfeasibleError(
         f"{f'no {COVERED[covers]} fits' if proven else 'no schedule was found within'} {limit:,} bytes; budget={smallest.peak_bytes:,} works, "
         f"with {100 * overhead:.1f} % more computation at most; {impossible:,} bytes are proven not to, {traced.lowered.basis}; without "
-        f"rematerialization it takes {top:,}",
+        f"rematerialization it takes {top:,}{sizes.in_shares(traced.options.budget, top, graph.standing_bytes, smallest.peak_bytes)}",
         proven=proven, budget_bytes=limit, smallest_known=smallest.peak_bytes, largest_impossible=impossible, covers=covers,
     ) from None  # fmt: skip
 

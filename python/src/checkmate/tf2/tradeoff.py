@@ -7,6 +7,7 @@ import functools
 import os
 from collections.abc import Callable
 
+from ..graph import Graph
 from ..planning import budget as sizes
 from ..planning.frontier import Frontier, head, line, require_folder, require_svg, size, table
 from ..schedule import Recipe, Schedule, Way
@@ -60,7 +61,7 @@ def explain(
         solutions.append(solution)
         tell(line(solution, top))
     ways = [Way("keep everything", top, graph.total_cost, "as TensorFlow does by itself")]
-    chosen, name = _chosen(solutions, budget, top, search)
+    chosen, name = _chosen(graph, solutions, budget, top, search)
     if chosen is not None and chosen.schedule is not None:
         ways.append(Way(name, chosen.peak_bytes or 0, chosen.cost or 0))
     for text in ["", *table(graph, ways)]:
@@ -73,7 +74,8 @@ def explain(
     return found
 
 
-def _chosen(solutions: list[Solution], budget: int | float | str | None, top: int, search: Callable[[int], Solution]) -> tuple[Solution | None, str]:
+def _chosen(graph: Graph, solutions: list[Solution], budget: int | float | str | None, top: int,
+            search: Callable[[int], Solution]) -> tuple[Solution | None, str]:  # fmt: skip
     """The schedule for the page: for the budget; without one, the least at no more than a tenth of computation more."""
     found = [s for s in solutions if s.schedule is not None]
     least = min(found, key=lambda s: (s.peak_bytes or 0, s.cost or 0), default=None)
@@ -82,5 +84,5 @@ def _chosen(solutions: list[Solution], budget: int | float | str | None, top: in
     if budget is None:
         cheap = [s for s in found if (s.overhead or 0.0) <= 0.1]
         return min(cheap, key=lambda s: s.peak_bytes or 0, default=least), "the plan, a tenth more at most"
-    limit = sizes.in_bytes(budget, baseline_bytes=top)
+    limit = sizes.in_bytes(budget, baseline_bytes=top, standing_bytes=graph.standing_bytes)
     return search(limit), f"the plan for {budget if isinstance(budget, str) else size(limit)}"

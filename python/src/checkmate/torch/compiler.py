@@ -390,8 +390,9 @@ def compile(
 ) -> Model:
     """The model, compiled so that a training step's peak stays within `budget`.
 
-    budget: bytes, "4GiB", "60%" of the peak without rematerialization (of the largest step so far), "auto" for what the device has free,
-    or "min" for the least that is found. It counts parameters, buffers, inputs, activations, gradients, `fixed_bytes` and the optimizer's state.
+    budget: bytes, "4GiB", "60%" of the peak without rematerialization (of the largest step so far), "60% of activations" or "60%act" of what
+    that peak has beyond the bytes that are there whatever is computed again, "auto" for what the device has free, or "min" for the least
+    that is found. It counts parameters, buffers, inputs, activations, gradients, `fixed_bytes` and the optimizer's state.
 
     optimizer: counts its state, as it is or as it will be after the first step.
     accumulate: gradients of earlier steps are alive while this one runs; counts them.

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..errors import InfeasibleError
-from ..planning import least, named
+from ..planning import budget, least, named
 from ..planning.claim import NOTHING
 from ..schedule import COVERED, Schedule
 from . import effects, gathers, joint, random_state
@@ -41,10 +41,12 @@ def fit_or_say(model: joint.Joint, limit: int, traced: Traced) -> Fit:
     covers = failed.covers if failed.largest_impossible == impossible else "any"
     impossible = min(impossible, smallest.peak_bytes - 1)  # where the graph counts more than what runs
     proven = limit <= impossible
+    kept = Schedule.baseline(graph).simulate(graph).peak_bytes
     basis = "measured" if traced.options.costs == "measure" else "estimated"
     raise InfeasibleError(
         f"{f'no {COVERED[covers]} fits' if proven else 'no schedule was found within'} {limit:,} bytes; budget={enough:,} works, with "
-        f"{100 * overhead:.1f} % more computation at most; {impossible:,} bytes are proven not to, with kernels' workspaces as they were {basis}",
+        f"{100 * overhead:.1f} % more computation at most; {impossible:,} bytes are proven not to, with kernels' workspaces as they were {basis}"
+        + ("" if traced.stage is not None else budget.in_shares(traced.options.budget, kept, graph.standing_bytes, enough)),
         proven=proven, budget_bytes=limit, smallest_known=enough, largest_impossible=impossible, covers=covers,
     ) from None  # fmt: skip
 

@@ -66,7 +66,8 @@ def _plan(traced: Traced, name: str, begin: float, around: breaks.Surroundings, 
     if options.budget != budget.LEAST:
         present = model.input_bytes if within is None else within.present_bytes(model)
         largest = max(baseline_bytes, options.largest_bytes)
-        given = budget.in_bytes(options.budget, baseline_bytes=largest, free_bytes=lambda: devices.free_bytes(device_of(module)),
+        given = budget.in_bytes(options.budget, baseline_bytes=largest, standing_bytes=model.graph.standing_bytes,
+                                free_bytes=lambda: devices.free_bytes(device_of(module)),
                                 held_bytes=present + around.held_bytes + options.held_now_bytes)  # fmt: skip
     options.say(f"{size}, budget{': the least' if given is None else f' {given:,}'}")
 

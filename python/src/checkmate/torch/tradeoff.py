@@ -49,7 +49,7 @@ def _ways(graph: Graph, solutions: list[Solution], budget: int | float | str | N
     if budget == sizes.LEAST:
         limit, name = ways[0].peak_bytes if smallest is None else smallest.peak_bytes or 0, _LEAST
     elif budget is not None:
-        limit = sizes.in_bytes(budget, baseline_bytes=ways[0].peak_bytes)
+        limit = sizes.in_bytes(budget, baseline_bytes=ways[0].peak_bytes, standing_bytes=graph.standing_bytes)
         name = f"the plan for {budget if isinstance(budget, str) else shown.size(limit)}"
     elif by_hand is not None:
         limit, name = by_hand.peak_bytes, "the plan, same memory"
@@ -124,7 +124,7 @@ def _of_stage(traced: Traced, model: joint.Joint, points: int, budget: int | flo
     elif budget is None:
         chosen = min(found, key=lambda s: ((s.overhead or 0.0) > _TENTH, s.peak_bytes or 0))
     else:
-        chosen = search(sizes.in_bytes(budget, baseline_bytes=top))
+        chosen = search(sizes.in_bytes(budget, baseline_bytes=top, standing_bytes=graph.standing_bytes))
     ways = [Way("keep everything", top, graph.total_cost, "as PyTorch does by itself")]
     by_hand = blocks.checkpointed(graph)
     if by_hand is not None:

@@ -239,7 +239,7 @@ def plan_parallel(
         raise ValueError(f'how much memory {target.name} has is not known: say budget="64GB" or such')
     standins.require_no_mode()
     standins.require_gradients(model, inputs)
-    if budget in ("auto", sizes.LEAST):
+    if budget in ("auto", sizes.LEAST) or (budget is not None and (sizes.share(budget) or (0, False))[1]):
         raise ValueError(f'budget="{budget}" is of a process that is here: give bytes, such as "70GB", or a share of the device\'s memory, "90%"')
     limit = target.memory_bytes if budget is None else sizes.in_bytes(budget, baseline_bytes=target.memory_bytes)
     resized(inputs, 1)  # ValueError for inputs without samples
