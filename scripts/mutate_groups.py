@@ -51,7 +51,7 @@ GROUPS = {
     "runs": (["src/solve/runs/*.c"], ["test_alloc_runs", "test_oracle_runs"], ["test_solve_auto"]),
     "planning": (["python/src/checkmate/planning/*.py"],
                  ["test_planning.py", "test_frontier.py", "test_claims.py", "test_least.py", "test_torch_tidy.py", "test_torch_repeats.py"],
-                 ["test_torch_device.py", "test_torch_surface.py", "test_torch_cache.py", "test_torch_report.py"]),
+                 ["test_torch_fit.py", "test_torch_device.py", "test_torch_surface.py", "test_torch_cache.py", "test_torch_report.py"]),
     "fit": (["python/src/checkmate/torch/fit*.py", "python/src/checkmate/torch/solving.py",
              "python/src/checkmate/torch/together.py"],
             ["test_torch_fit.py"], ["test_torch_cache.py", "test_torch_least.py", "test_torch_together.py", "test_torch_program.py"]),

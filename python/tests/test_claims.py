@@ -22,7 +22,7 @@ def test_a_bound_is_none_for_another_graph() -> None:
     graph, longer = chain(8), chain(9)
     claim = Claim.of(graph, solve(graph, 5, time_limit=5))
     assert claim.bound_for(longer, 5) is None
-    assert NOTHING.bound_for(graph, 5) is None
+    assert NOTHING.bound_for(graph, 5) is None and NOTHING.needed_bytes == 0
 
 
 def test_keeping_everything_is_the_least_within_any_budget() -> None:

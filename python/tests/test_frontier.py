@@ -89,15 +89,17 @@ def test_a_frontier_in_words() -> None:
 
 def test_a_drawing_has_what_was_found_and_what_was_proven(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "f.svg"
-    Frontier(GRAPH, 2000, 400, [solution(budget_bytes=2_000_000), solution(budget_bytes=1_000_000, bound_covers="any"), NONE_FITS]).plot(path)
-    text = path.read_text()
-    assert text.count("<circle") == 2
-    assert text.count("<path") == 2
-    assert "no schedule in this order costs less" in text  # the narrowest of the two that something is proven of
-    assert f"Overhead against memory budget, {len(GRAPH.ops)} operators</title>" in text
+    solutions = [solution(budget_bytes=2_000_000, cost=100), solution(budget_bytes=1_000_000, bound_covers="any"), NONE_FITS, NONE_FOUND]
+    Frontier(GRAPH, 2000, 400, solutions).plot(path)
+    title = f"Overhead against memory budget, {len(GRAPH.ops)} operators"
+    # Of the classes of bounds, the narrowest of those that something is proven of.
+    found, proven = [(s.budget_bytes / 1e6, 100 * (s.overhead or 0.0)) for s in solutions[:2]], 100 * (105 / 100 - 1)
+    drawn = frontier_svg(title, found, [(2.0, proven), (1.0, proven), (500 / 1e6, proven)], 400 / 1e6, "schedule in this order")
+    assert [y for _x, y in found] == [0.0, 100 * (110 / 100 - 1)] and path.read_text() == drawn
     Frontier(GRAPH, 2000, 400, [solution(bound=None)], device=find("V100")).plot(path)
     assert path.read_text().count("<path") == 1
     assert f"operators, modelled for {find('V100').name}</title>" in path.read_text()
+    assert "<circle" in frontier_svg("nothing", [(0.0, 0.0)], [], 0.0)  # a step without bytes
     with pytest.raises(ValueError, match="nothing to draw"):
         Frontier(GRAPH, 2000, 400, [NONE_FITS, NONE_FOUND]).plot(path)
     with pytest.raises(ValueError, match=r"\.svg"):

@@ -74,6 +74,12 @@ def test_it_ends_where_nothing_less_is_possible(monkeypatch: pytest.MonkeyPatch)
     assert len(asked) == 1  # what runs may take less than the graph counts
 
 
+def test_what_is_proven_to_be_needed_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = {"schedule": made(101, 101), "budget_bytes": 101, "lower_bound_bytes": 100}
+    _best, _claim, asked = searched(monkeypatch, first, [None] * 6, options())
+    assert [s["target"] for s in asked[1:]] == [100] * 6
+
+
 def test_a_bound_of_some_schedules_is_none_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
     first = {"schedule": made(1000, 1000), "budget_bytes": 1000, "bound_covers": "order"}
     answers = [made(800, 800), None, None, None, None, None]

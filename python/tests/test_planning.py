@@ -188,6 +188,8 @@ def test_averages_and_sums_of_what_repeats() -> None:
 def test_ticks_are_round_and_within() -> None:
     assert _ticks(0, 10) == [0, 2, 4, 6, 8, 10]
     assert _ticks(0, 1) == [0, 0.2, 0.4, 0.6, 0.8, 1.0]
+    assert _ticks(0, 7) == [0, 1, 2, 3, 4, 5, 6, 7] and _ticks(0, 7.1) == [0, 2, 4, 6]
+    assert _ticks(0, 9.999) == [0, 2, 4, 6, 8] and all(2 <= len(_ticks(0, 10 ** (i / 7))) <= 8 for i in range(-30, 60))
     assert _ticks(130, 470) == [150, 200, 250, 300, 350, 400, 450]
     assert _fitted("x" * 78, 12) == "x" * 78
     assert _fitted("x" * 79, 12) == "x" * 77 + "\u2026"
@@ -204,7 +206,7 @@ def test_a_figure_has_its_points_where_they_are() -> None:
 def test_devices_by_name() -> None:
     v100 = find("v100")
     assert v100.name == "V100" and v100.is_gpu and not v100.has_tf32 and not find("Xeon").is_gpu
-    assert find("A100").has_tf32
+    assert find("A100").has_tf32 and v100 == find("V100") != find("A100")
     assert v100.half_rates["float16"] > v100.matrix_rate and v100.half_rates["bfloat16"] == 0
     assert list(v100.efficiency) == ["conv3", "matrix", "grouped", "stream"] and all(share > 0 for share in v100.efficiency.values())
     # What it only streams takes the bytes' time at that efficiency, and each kernel a little more.

@@ -308,7 +308,7 @@ def test_updates_run_as_soon_as_they_can() -> None:
     set_v = Call("set_v", [v, grad_v.outputs[0], rate.outputs[0]], assigns=True)
     set_w = Call("set_w", [w, grad_w.outputs[0], rate.outputs[0]], assigns=True)
     count = Call("count", [])
-    calls: list[Any] = [read_w, read_v, forward, grad_v, grad_w, rate, set_v, set_w, count]
+    calls: list[Any] = [rate, read_w, read_v, forward, grad_v, grad_w, set_v, set_w, count]
     found, main = order.in_order(calls, [forward.outputs[0]])  # type: ignore[list-item]
     assert names(found) == "read_w read_v forward grad_v rate set_v grad_w set_w count"
     assert main == {read_w, read_v, forward, grad_v, grad_w}

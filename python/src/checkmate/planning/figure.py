@@ -17,7 +17,7 @@ Point = tuple[float, float]
 def _ticks(low: float, high: float, most: int = 7) -> list[float]:
     """Round numbers within [low, high]."""
     step = 10 ** math.floor(math.log10(max(high - low, 1e-12)))
-    step = next(step * k for k in (0.1, 0.2, 0.5, 1, 2, 5, 10) if (high - low) / (step * k) <= most)
+    step = next(step * k for k in (0.1, 0.2, 0.5, 1, 2) if (high - low) / (step * k) <= most)
     return [round(i * step, 10) for i in range(math.ceil(low / step), math.floor(high / step + 1e-9) + 1)]
 
 

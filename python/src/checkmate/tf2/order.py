@@ -43,7 +43,6 @@ def in_order(calls: list[Call], results: list[Value]) -> tuple[list[Call], set[C
             if first:
                 stack += sorted(first, key=lambda c: -position[c])
                 continue
-            stack.pop()
             order.append(now)
             done.add(now)
             ready = []
@@ -82,19 +81,16 @@ def _waits(calls: list[Call], main: set[Call]) -> dict[Call, set[Call]]:
     made_by = {v: call for call in calls for v in call.outputs}
     waits: dict[Call, set[Call]] = {call: set() for call in calls}
     kept = set(calls)
-    of_handle: dict[Value, list[Call]] = {}
     readers: dict[Value, list[Call]] = {}
     for call in calls:
         waits[call].update(made_by[v] for v in call.inputs if v in made_by)
         waits[call].update(kept_before(call, kept, made_by))
         if call.assigns:
-            for other in of_handle.get(call.inputs[0], ()):
+            for other in readers.get(call.inputs[0], ()):  # who uses the variable's handle
                 waits[call].add(other)
                 waits[call].update(r for v in other.outputs for r in readers.get(v, ()) if r in main)
         for value in call.inputs:
             readers.setdefault(value, []).append(call)
-            if value.is_resource:
-                of_handle.setdefault(value, []).append(call)
     return waits
 
 
