@@ -65,7 +65,10 @@ static const attribute_case cases[] = {
     {11, "Gemm", "6,2", "x,w", "w=6,5", "transA=1", "gemm(x,w) trans_a=1 trans_b=0"},
     {11, "Gemm", "2,6", "x,w,b", "w=6,5;b=2,1", "", "gemm(x,w,b) trans_a=0 trans_b=0"},
     {11, "Gemm", "2,5", "x,w,b", "w=5,5;b=1", "", "gemm(x,w,b) trans_a=0 trans_b=0"},
+    {11, "Gemm", "2,6", "x,w,b", "w=6,5;f:b=1,2,3,4,5", "", "dense(x,w,b) transposed=0"},
+    {11, "Gemm", "5,6", "x,w,b", "w=6,5;b=5,1", "", "gemm(x,w,b) trans_a=0 trans_b=0"},
     {9, "MatMul", "2,7,6", "x,w", "w=6,5", "", "dense(x,w) transposed=0"},
+    {9, "MatMul", "5,5", "x,x", "", "", "matmul(x,x) trans_b=0"},
     {9, "MatMul", "6", "x,w", "w=6,5", "", "matmul(x,w) trans_b=0"},
     {9, "MatMul", "2,1,7,6", "x,y2", "d:y2=3,6,5", "", "matmul(x,y2) trans_b=0"},
     {12, "Einsum", "2,3,5", "x", "", "w:equation= abc -> ca", "einsum(x) equation=abc->ca"},
@@ -159,6 +162,13 @@ static const struct {
     {{11, "Gemm", "2,6", "x,w,b", "w=6,5;b=5", "r:alpha=0.5", NULL}, "alpha and beta other than 1"},
     {{11, "Gemm", "2,6", "x,w,b", "w=6,5;b=5", "r:beta=2", NULL}, "alpha and beta other than 1"},
     {{11, "Gemm", "6,2", "x,w", "w=6,5", "transA=1;r:alpha=0.5", NULL}, "alpha and beta other than 1"},
+    {{11, "Gemm", "2,3,6", "x,w", "w=6,5", "", NULL}, "must have 2 dimensions"},
+    {{18, "GroupNormalization", "2,6,4", "x,s,b", "s=1;b=1", "", NULL}, "lacks its attribute num_groups"},
+    {{12, "Einsum", "2,3,5", "x", "",
+      "w:equation=abc->"
+      "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+      NULL},
+     "is too long"},
     {{11, "TopK", "2,9", "x,k", "i:k=4", "largest=0", NULL}, "largest is supported only where it is 1"},
     {{12, "ArgMax", "2,3", "x", "", "axis=1;select_last_index=1", NULL}, "select_last_index"},
     {{12, "ArgMin", "2,3", "x", "", "axis=1;select_last_index=1", NULL}, "select_last_index"},
@@ -285,6 +295,34 @@ static void what_no_kernel_does_is_refused(void **state)
     }
 }
 
+// Parts of one size need no list of sizes, so that there may be any number of them.
+static void many_parts_are_equal(void **state)
+{
+    (void)state;
+    enum { PARTS = CKM_I_ATTR_MAX + 1 };
+    for (int uneven = 0; uneven < 2; uneven++) {
+        char parts[12 * PARTS] = "y";
+        char sizes[12 * PARTS] = "l:split=1";
+        char shape[32] = "";
+        ckm_error err = CKM_ERROR_INIT;
+        onnx_builder *b = ob_create(9);
+        for (int i = 1; i < PARTS; i++) {
+            add(parts, sizeof parts, ",y%d", i);
+            add(sizes, sizeof sizes, ",%d", i == 1 ? 1 + uneven : 1);
+        }
+        add(shape, sizeof shape, "%d", PARTS + uneven);
+        ob_input(b, "x", OB_FLOAT, shape);
+        ob_node(b, "Split", "x", parts);
+        ob_attributes(b, sizes);
+        ob_output(b, "y");
+        ckm_graph *g = ob_import(b, NULL, &err);
+        assert_int_equal(g != NULL, uneven == 0);
+        assert_true(uneven == 0 || strstr(err.message, "parts of different size") != NULL);
+        ckm_graph_free(g);
+        ob_free(b);
+    }
+}
+
 // Which of two opsets of one domain holds, nobody could say; those of different domains do not disturb.
 static void one_opset_a_domain(void **state)
 {
@@ -321,6 +359,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_attribute_arrives),
         cmocka_unit_test(what_no_kernel_does_is_refused),
+        cmocka_unit_test(many_parts_are_equal),
         cmocka_unit_test(one_opset_a_domain),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
