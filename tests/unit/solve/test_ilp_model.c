@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+// From matrices to columns and back, and what an objective says of the cost.
+#include "solve/ilp/ilp_model.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "layer_graph.h"
+#include "oracle_random.h"
+#include "solve/ilp/ilp_round.h"
+
+static ckm_i_ilp *model_of(const ckm_dataflow *df, int64_t budget_bytes, ckm_formulation formulation)
+{
+    ckm_i_ilp *ilp = NULL;
+    assert_int_equal(ckm_i_ilp_build(df, budget_bytes, formulation, 1000000, NULL, NULL, &ilp, NULL), CKM_OK);
+    return ilp;
+}
+
+// Rows of operators' and of tensors' columns, half of each table.
+static void size_of_the_tables(void **state)
+{
+    (void)state;
+    ckm_dataflow *df = layer_graph_unit_chain(4);  // 9 operators, 9 tensors
+    ckm_i_ilp *ilp = NULL;
+    assert_false(ckm_i_ilp_is_too_large(df, 90));
+    assert_true(ckm_i_ilp_is_too_large(df, 89));
+    assert_int_equal(ckm_i_ilp_build(df, 5, CKM_FORMULATION_FRONTIER, 10, NULL, NULL, &ilp, NULL), CKM_ERR_UNSUPPORTED);
+    assert_null(ilp);
+    ckm_dataflow_free(df);
+}
+
+static void an_objective_says_what_the_cost_is(void **state)
+{
+    (void)state;
+    // Costs 6, 10, and twice that backward: multiples of 2, 48 in all, counted in twos.
+    static const layer_spec layers[] = {{.cost = 6, .bytes = 1}, {.cost = 10, .bytes = 1, .n_operands = 1}};
+    static const struct {
+        double objective, frontier, unpartitioned;
+    } rows[] = {{0.0, 48, 0}, {1.0, 50, 2}, {1.2, 52, 4}, {2.0, 52, 4}, {24.0, 96, 48}, {24.5, 98, 50}};
+    ckm_dataflow *df = layer_graph_build(layers, 2, 0, 1, true);
+    for (int f = 0; f < 2; f++) {
+        ckm_i_ilp *ilp = model_of(df, 100, f == 0 ? CKM_FORMULATION_FRONTIER : CKM_FORMULATION_UNPARTITIONED);
+        assert_true(ilp->cost_scale == 2.0);
+        for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+            double wanted = f == 0 ? rows[i].frontier : rows[i].unpartitioned;
+            assert_true(fabs(ckm_i_ilp_cost_bound(ilp, rows[i].objective) - wanted) <= 1e-9 * wanted);
+        }
+        ckm_i_ilp_free(ilp);
+    }
+    ckm_dataflow_free(df);
+}
+
+static ckm_i_stages *random_stages(ckm_i_rng *rng, const ckm_dataflow *df)
+{
+    ckm_i_stages *stages = NULL;
+    uint32_t percent = ckm_i_rng_below(rng, 101);
+    assert_int_equal(ckm_i_stages_create(df, &stages, NULL), CKM_OK);
+    for (int32_t t = 1; t < df->n_ops; t++) {
+        for (int32_t x = 0; x < df->n_tensors; x++) {
+            if (ckm_i_rng_below(rng, 100) < percent) {
+                ckm_i_bits_set(ckm_i_stages_s(stages, t), x);
+            }
+        }
+    }
+    assert_int_equal(ckm_i_stages_complete(stages, NULL), CKM_OK);
+    return stages;
+}
+
+static void expect_same_s(const ckm_i_stages *a, const ckm_i_stages *b)
+{
+    for (int32_t t = 0; t < a->n_ops; t++) {
+        for (int32_t x = 0; x < a->n_tensors; x++) {
+            assert_int_equal(ckm_i_bits_get(ckm_i_stages_s(a, t), x), ckm_i_bits_get(ckm_i_stages_s(b, t), x));
+        }
+    }
+}
+
+// A start has the cost of its matrices, keeps every bound of a column, and comes back as it was; also by chance, where each value is
+// 0 or 1 but for what an engine's rounding leaves.
+static void there_and_back(void **state)
+{
+    (void)state;
+    ckm_i_rng rng = {.state = 9};
+    for (int round = 0; round < 200; round++) {
+        oracle_graph g;
+        oracle_random_graph(&rng, 1, ORACLE_MAX_OPS, ORACLE_MAX_PRODUCED, &g);
+        ckm_dataflow *df = oracle_build(&g);
+        ckm_i_stages *stages = random_stages(&rng, df);
+        ckm_i_stages *back = random_stages(&rng, df);
+        ckm_i_ilp *ilp = model_of(df, INT64_MAX / 4, CKM_FORMULATION_FRONTIER);
+        double *x = malloc(((size_t)ilp->milp.n_cols + 1) * sizeof *x);
+        assert_non_null(x);
+        memset(x, 0x7f, ((size_t)ilp->milp.n_cols + 1) * sizeof *x);
+        ckm_i_ilp_start(ilp, stages, x);
+        double cost = (double)df->total_cost;
+        for (int32_t j = 0; j < ilp->milp.n_cols; j++) {
+            assert_true(x[j] == 0.0 || x[j] == 1.0);
+            cost += x[j] * ilp->milp.obj[j] * ilp->cost_scale;
+        }
+        assert_true(fabs(cost - (double)ckm_i_stages_cost(stages)) < 1e-6);
+        ckm_i_ilp_take(ilp, x, 0.5, back);
+        expect_same_s(stages, back);
+        ckm_i_ilp_take(ilp, x, 1.0, back);
+        for (int32_t t = 0; t < df->n_ops; t++) {
+            for (int32_t i = 0; i < df->n_tensors; i++) {
+                assert_false(ckm_i_bits_get(ckm_i_stages_s(back, t), i));
+            }
+        }
+        for (int32_t j = 0; j < ilp->milp.n_cols; j++) {
+            x[j] = x[j] == 1.0 ? 1.0 - 5e-7 : 5e-7;
+        }
+        ckm_i_rng unused = {.state = 3};
+        ckm_i_ilp_sample(ilp, x, &unused, back);
+        expect_same_s(stages, back);
+        assert_int_equal(unused.state, 3);
+        free(x);
+        ckm_i_ilp_free(ilp);
+        ckm_i_stages_free(stages);
+        ckm_i_stages_free(back);
+        ckm_dataflow_free(df);
+    }
+}
+
+// Each bit with its own probability: a fifth of them in all is held, within four standard deviations.
+static void samples_follow_the_values(void **state)
+{
+    (void)state;
+    ckm_dataflow *df = layer_graph_unit_chain(30);
+    ckm_i_ilp *ilp = model_of(df, 1000, CKM_FORMULATION_FRONTIER);
+    ckm_i_stages *stages = NULL;
+    ckm_i_rng rng = {.state = 4};
+    double *x = malloc((size_t)ilp->milp.n_cols * sizeof *x);
+    int64_t n_held = 0;
+    int64_t n = 0;
+    assert_non_null(x);
+    assert_int_equal(ckm_i_stages_create(df, &stages, NULL), CKM_OK);
+    for (int32_t j = 0; j < ilp->milp.n_cols; j++) {
+        x[j] = 0.2;
+    }
+    ckm_i_ilp_sample(ilp, x, &rng, stages);
+    for (int32_t t = 0; t <= df->n_ops; t++) {
+        for (int32_t i = 0; i < df->n_tensors; i++) {
+            n += ilp->s_col[(int64_t)t * df->n_tensors + i] >= 0;
+            n_held += ckm_i_bits_get(ckm_i_stages_s(stages, t), i);
+        }
+    }
+    assert_true(n > 500 && fabs((double)n_held - 0.2 * (double)n) < 4.0 * sqrt(0.16 * (double)n));
+    double *thresholds = NULL;
+    int32_t n_thresholds = 0;
+    assert_int_equal(ckm_i_ilp_thresholds(ilp, x, &thresholds, &n_thresholds, NULL), CKM_OK);
+    assert_int_equal(n_thresholds, 2);
+    assert_true(thresholds[0] == 0.5 && thresholds[1] == 0.1);
+    free(thresholds);
+    free(x);
+    ckm_i_stages_free(stages);
+    ckm_i_ilp_free(ilp);
+    ckm_dataflow_free(df);
+}
+
+// With a limit on the cost the program knows nothing of dearer schedules, so that nothing above the limit is proven of all.
+static void a_limit_on_the_cost_limits_the_bound(void **state)
+{
+    (void)state;
+    ckm_dataflow *df = layer_graph_unit_chain(8);  // at 5 bytes the optimum is 24
+    for (int64_t limit = 20; limit <= 28; limit += 2) {
+        ckm_solve_options options = CKM_SOLVE_OPTIONS_INIT;
+        ckm_solve_result result;
+        options.budget_bytes = 5;
+        options.strategy = "ilp";
+        options.cost_limit = limit;
+        assert_int_equal(ckm_solve(df, &options, &result, NULL), CKM_OK);
+        assert_int_equal(result.status == CKM_SOLVE_INFEASIBLE, limit < 24);
+        assert_int_equal(result.schedule != NULL, limit >= 24);
+        assert_true(result.bound_cost <= 24.0 && result.bound_cost <= (double)limit + 1.0);
+        assert_true(result.cost < 0 || result.cost <= limit);
+        ckm_solve_result_dispose(&result);
+    }
+    ckm_dataflow_free(df);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(size_of_the_tables),
+        cmocka_unit_test(an_objective_says_what_the_cost_is),
+        cmocka_unit_test(there_and_back),
+        cmocka_unit_test(samples_follow_the_values),
+        cmocka_unit_test(a_limit_on_the_cost_limits_the_bound),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
