@@ -211,6 +211,7 @@ def test_the_least_is_searched_for_once(monkeypatch: pytest.MonkeyPatch) -> None
         fit = planner._least(step, solves)
         assert (fit.origin, fit.claim, fit.peak_bytes) == (origin, claim("s"), 1000 + real.simulate(GRAPH).peak_bytes)
     assert searched == [(2.0,), (2.0, 2), (2.0,)]  # one with more solves does for one with fewer
+    assert step.said == [f"looking for the least that is enough, for {seconds} s at most" for seconds in (16, 8, 16)]
 
 
 def test_options() -> None:

@@ -313,6 +313,7 @@ def test_the_least_is_searched_for_once(monkeypatch: pytest.MonkeyPatch) -> None
         given.options.cache = cache
         assert fit_least._least(MODEL, given, solves) == (claim("s"), origin, peak, 0)
     assert searched == [(2.0,), (2.0, 2), (2.0,)]  # one with more solves does for one with fewer
+    assert given.said == [f"looking for the least that is enough, for {seconds} s at most" for seconds in (16, 8, 16)]
     assert set(patience) == {least.longest(2.0) + 60}
     assert [path.name for path in (fit_least.plan_cache.directory() / "plans").iterdir()].count(
         fit_least.plan_cache.path_of(GRAPH, 0, (*solving.settings_of(given.options), "least")).name) == 1  # fmt: skip
@@ -438,6 +439,8 @@ def test_the_peak_of_what_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert fits.peak_with(model, None, given) == (130, None)  # type: ignore[arg-type]
     given.reserved = lambda _model, _halves: None
     assert fits.peak_with(model, None, given) == (100, None)  # type: ignore[arg-type]
+    monkeypatch.setattr(fits.partition, "split", lambda _model, _schedule: None)
+    assert fits.peak_of(model, schedule(), given) == 100
     given.stage = SimpleNamespace(at_peak=lambda _sides, held: SimpleNamespace(total=1000 + held))
     total, parts = fits.peak_with(model, None, given)  # type: ignore[arg-type]
     assert total == 1025 and parts is not None
