@@ -577,6 +577,9 @@ static void what_is_refused(void **state)
 {
     (void)state;
     ckm_dataflow *df = layer_graph_unit_chain(4);
+    ckm_solve_result none;
+    assert_int_equal(ckm_solve(df, NULL, &none, NULL), CKM_ERR_ARGUMENT);
+    ckm_solve_result_dispose(NULL);
     for (int k = 0; k < 4; k++) {
         ckm_solve_options options = CKM_SOLVE_OPTIONS_INIT;
         ckm_solve_result result;
