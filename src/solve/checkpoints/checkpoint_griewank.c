@@ -20,11 +20,11 @@ struct ckm_i_griewank {
     int32_t *unwind_start, *unwind_end;  // n + 1 each: first and last stage that unwinds unit k, at k + 1
 };
 
-// beta(s, r) = C(s+r, s), or `cap` when it is more.
+// beta(s, r) = C(s+r, s) for s >= 0, or `cap` when it is more.
 static int64_t beta(int32_t s, int32_t r, int64_t cap)
 {
     int64_t value = 1;
-    if (s < 0 || r < 0) {
+    if (r < 0) {
         return 0;
     }
     int32_t few = s < r ? s : r;

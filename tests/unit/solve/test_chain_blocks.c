@@ -84,6 +84,20 @@ static void figures_of_a_skip(void **state)
         assert_int_equal(b->before_bytes, e->before_bytes);
     }
     ckm_i_blocks_dispose(&blocks);
+    // All in one: its state is output 0, and all that is behind the forward part is its own.
+    assert_int_equal(ckm_i_blocks_create(fw, 1, &blocks, NULL), CKM_OK);
+    assert_int_equal(blocks.n, 1);
+    const ckm_i_block *all = &blocks.at[0];
+    assert_int_equal(all->start, 0);
+    assert_int_equal(all->end, 4);
+    assert_int_equal(all->first, 4);
+    assert_int_equal(all->last, 8);
+    assert_int_equal(all->reach, 1);
+    assert_int_equal(all->inner, 2 + 4 + 8);
+    assert_int_equal(all->state_bytes, 2);
+    assert_int_equal(all->whole_bytes, 2 + 3 + 5 + 7);
+    assert_int_equal(all->before_bytes, 100);
+    ckm_i_blocks_dispose(&blocks);
     ckm_i_forward_free(fw);
     ckm_dataflow_free(df);
 }

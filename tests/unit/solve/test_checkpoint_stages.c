@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "base/rng.h"
 #include "layer_graph.h"
 #include "solve/checkpoints/checkpoints.h"
 
@@ -169,11 +170,48 @@ static void vgg19_figures(void **state)
     expect_references(layer_graph_vgg19(), 1149337920, rows, sizeof rows / sizeof rows[0]);
 }
 
+// The first stage that unwinds a position or an earlier one, the last that unwinds it or a later one, by looking at every operator.
+static void stages_of_positions(void **state)
+{
+    (void)state;
+    ckm_i_rng rng = {.state = 3};
+    for (int round = 0; round < 300; round++) {
+        layer_spec layers[12];
+        int32_t n = 1 + (int32_t)ckm_i_rng_below(&rng, 12);
+        for (int32_t j = 0; j < n; j++) {
+            layers[j] = (layer_spec){.cost = 1, .bytes = 1, .n_operands = j > 0, .operands = {j - 1}};
+            if (j > 1 && ckm_i_rng_below(&rng, 3) == 0) {
+                layers[j].operands[layers[j].n_operands++] = (int32_t)ckm_i_rng_below(&rng, (uint32_t)j - 1);
+            }
+        }
+        ckm_error err = CKM_ERROR_INIT;
+        ckm_dataflow *df = layer_graph_build(layers, n, 0, 1, true);
+        ckm_i_forward *fw = NULL;
+        check(ckm_i_forward_create(df, &fw, &err), &err);
+        assert_int_equal(fw->n, n);
+        for (int32_t p = 0; p <= n; p++) {
+            int32_t first = df->n_ops;
+            int32_t last = -1;
+            for (int32_t v = 0; v < df->n_ops; v++) {
+                if (fw->position[v] < 0) {
+                    first = fw->layer[v] <= p && v < first ? v : first;
+                    last = fw->layer[v] >= p ? v : last;
+                }
+            }
+            assert_int_equal(ckm_i_forward_first_stage(fw, p), first);
+            assert_int_equal(ckm_i_forward_last_stage(fw, p), last);
+        }
+        ckm_i_forward_free(fw);
+        ckm_dataflow_free(df);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_checkpoint_in_four_layers),
         cmocka_unit_test(last_keeps_one_operator),
+        cmocka_unit_test(stages_of_positions),
         cmocka_unit_test(linear8_figures),
         cmocka_unit_test(vgg19_figures),
     };
