@@ -89,6 +89,8 @@ static const struct meaning {
     {"Split", 2, "axis:i split:I"},
     {"Split", 13, "axis:i"},
     {"Split", 18, "axis:i num_outputs:i"},
+    {"SplitToSequence", 11, "axis:i keepdims:i"},
+    {"SequenceAt", 11, ""},
     {"Concat", 4, "axis:i!"},
     {"Gather", 1, "axis:i"},
     {"GatherElements", 11, "axis:i"},
@@ -103,6 +105,7 @@ static const struct meaning {
     {"DepthToSpace", 1, "blocksize:i!"},
     {"DepthToSpace", 11, "blocksize:i! mode:s"},
     {"SpaceToDepth", 1, "blocksize:i!"},
+    {"SpaceToDepth", 28, "blocksize:i! mode:s=DCR"},
     {"Trilu", 14, "upper:i"},
     {"Resize", 10, "mode:s"},
     {"Resize", 11,
@@ -112,6 +115,9 @@ static const struct meaning {
      "mode:s coordinate_transformation_mode:s cubic_coeff_a:f exclude_outside:i=0 extrapolation_value:f nearest_mode:s "
      "antialias:i=0 axes:I keep_aspect_ratio_policy:s=stretch"},
     {"Upsample", 9, "mode:s"},
+    // What is accumulated otherwise are types of sixteen bits, which no constant is computed in.
+    {"Range", 9, ""},
+    {"Range", 27, "stash_type:i"},
     {"Shape", 1, ""},
     {"Shape", 15, "start:i end:i"},
     {"ConstantOfShape", 9, "value:t"},

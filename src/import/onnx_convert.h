@@ -12,6 +12,10 @@
 
 // Constants of up to this many elements are computed; larger ones are known by shape only.
 #define CKM_I_ONNX_FOLD_LIMIT 4096
+// The same in a row, as positions are.
+#define CKM_I_ONNX_FOLD_LIMIT_ROW 65536
+// And of all constants of a file together.
+#define CKM_I_ONNX_FOLD_LIMIT_ALL (32 << 20)
 
 typedef struct ckm_i_onnx_convert {
     ckm_i_onnx_model *model;
@@ -20,6 +24,7 @@ typedef struct ckm_i_onnx_convert {
     ckm_graph *scratch;  // operators on constants alone: for their shapes, thrown away afterwards
     int64_t batch;       // of the network
     int64_t file_batch;  // the fixed batch of the file, or 0 when it is symbolic
+    int64_t folded;      // elements of constants that are held
     int32_t computing;   // how deep in constants that the network computes because they are too large to be held here
 } ckm_i_onnx_convert;
 

@@ -14,10 +14,12 @@
 int64_t ckm_i_onnx_fold_count(const ckm_shape *shape)
 {
     int64_t elements;
-    if (ckm_i_shape_elements(shape, &elements, NULL) != CKM_OK || elements > CKM_I_ONNX_FOLD_LIMIT) {
-        return -1;
+    int32_t n_wide = 0;
+    for (int32_t i = 0; i < shape->rank; i++) {
+        n_wide += shape->dims[i] > 1;
     }
-    return elements;
+    int64_t most = n_wide > 1 ? CKM_I_ONNX_FOLD_LIMIT : CKM_I_ONNX_FOLD_LIMIT_ROW;
+    return ckm_i_shape_elements(shape, &elements, NULL) == CKM_OK && elements <= most ? elements : -1;
 }
 
 ckm_status ckm_i_onnx_fold_room(ckm_i_onnx_folded *out, ckm_error *err)
@@ -473,6 +475,11 @@ cleanup:
 ckm_status ckm_i_onnx_fold(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, bool *done, ckm_error *err)
 {
     *done = true;
+    if (c->folded > CKM_I_ONNX_FOLD_LIMIT_ALL) {
+        return ckm_i_onnx_node_error(node, err, CKM_ERR_UNSUPPORTED,
+                                     "the constants that the model computes have more than %d elements in all",
+                                     CKM_I_ONNX_FOLD_LIMIT_ALL);
+    }
     if (strcmp(node->op_type, "Constant") == 0) {
         return fold_constant(c, node, err);
     }

@@ -156,6 +156,11 @@ static ckm_status fold_binary(const ckm_i_onnx_convert *c, const ckm_i_onnx_node
         return ckm_i_onnx_node_error(node, err, CKM_ERR_FORMAT, "the shapes of its operands do not fit together");
     }
     bool real = ckm_i_onnx_dtype_is_real(a->dtype);
+    // Of the two remainders this is the one that kernels have: by the divisor's sign for integers, the dividend's for reals.
+    if (strcmp(rule->op_type, "Mod") == 0 && (ckm_i_onnx_attr_int(node, "fmod", 0) != 0) != real) {
+        out->declined = true;
+        return CKM_OK;
+    }
     out->dtype = rule->truth ? CKM_BOOL : a->dtype;
     CKM_I_CHECK(ckm_i_onnx_fold_room(out, err));
     for (int64_t i = 0; out->data != NULL && i < ckm_i_onnx_fold_count(&out->shape); i++) {
@@ -339,22 +344,80 @@ static ckm_status fold_reduce(const ckm_i_onnx_convert *c, const ckm_i_onnx_node
     return CKM_OK;
 }
 
+// Of integers: exporters count what is padded or where documents begin so.
+static ckm_status fold_cumulative(const ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, ckm_i_onnx_folded *out,
+                                  ckm_error *err)
+{
+    const ckm_i_onnx_value *in = ckm_i_onnx_input(c, node, 0);
+    int64_t given[CKM_I_ATTR_MAX] = {0};
+    int32_t n;
+    int32_t axis;
+    int64_t inner = 1;
+    CKM_I_CHECK(ckm_i_onnx_ints(c, node, "axis", 1, given, &n, err));
+    if (n != 1 || ckm_i_onnx_dtype_is_real(in->dtype)) {
+        out->declined = true;
+        return CKM_OK;
+    }
+    CKM_I_CHECK(ckm_i_onnx_axis(node, given[0], in->shape.rank, &axis, err));
+    bool exclusive = ckm_i_onnx_attr_int(node, "exclusive", 0) != 0;
+    bool reverse = ckm_i_onnx_attr_int(node, "reverse", 0) != 0;
+    for (int32_t i = axis + 1; i < in->shape.rank; i++) {
+        inner *= in->shape.dims[i];
+    }
+    out->dtype = in->dtype;
+    out->shape = in->shape;
+    CKM_I_CHECK(ckm_i_onnx_fold_room(out, err));
+    int64_t size = in->shape.dims[axis];
+    int64_t elements = out->data != NULL ? ckm_i_onnx_fold_count(&out->shape) : 0;
+    for (int64_t line = 0; size > 0 && line < elements / size; line++) {
+        int64_t first = line / inner * size * inner + line % inner;
+        int64_t total = 0;
+        for (int64_t k = 0; k < size; k++) {
+            int64_t i = first + (reverse ? size - 1 - k : k) * inner;
+            int64_t before = total;
+            if (!ckm_i_add(total, in->data[i].i, &total)) {
+                return ckm_i_onnx_node_error(node, err, CKM_ERR_OVERFLOW, "the result does not fit 63 bits");
+            }
+            out->data[i].i = exclusive ? before : total;
+        }
+    }
+    return CKM_OK;
+}
+
 const ckm_i_onnx_fold_row ckm_i_onnx_fold_math[] = {
-    {"Add", fold_binary},       {"Sub", fold_binary},
-    {"Mul", fold_binary},       {"Div", fold_binary},
-    {"Mod", fold_binary},       {"Pow", fold_binary},
-    {"Min", fold_binary},       {"Max", fold_binary},
-    {"Less", fold_binary},      {"LessOrEqual", fold_binary},
-    {"Greater", fold_binary},   {"GreaterOrEqual", fold_binary},
-    {"Equal", fold_binary},     {"And", fold_binary},
-    {"Or", fold_binary},        {"Neg", fold_unary},
-    {"Abs", fold_unary},        {"Sign", fold_unary},
-    {"Not", fold_unary},        {"Floor", fold_unary},
-    {"Ceil", fold_unary},       {"Round", fold_unary},
-    {"Sqrt", fold_unary},       {"Reciprocal", fold_unary},
-    {"Exp", fold_unary},        {"Log", fold_unary},
-    {"Cast", fold_cast},        {"CastLike", fold_cast},
-    {"Where", fold_where},      {"ReduceProd", fold_reduce},
-    {"ReduceSum", fold_reduce}, {"ReduceMax", fold_reduce},
-    {"ReduceMin", fold_reduce}, {NULL, NULL},
+    {"Add", fold_binary},
+    {"Sub", fold_binary},
+    {"Mul", fold_binary},
+    {"Div", fold_binary},
+    {"Mod", fold_binary},
+    {"Pow", fold_binary},
+    {"Min", fold_binary},
+    {"Max", fold_binary},
+    {"Less", fold_binary},
+    {"LessOrEqual", fold_binary},
+    {"Greater", fold_binary},
+    {"GreaterOrEqual", fold_binary},
+    {"Equal", fold_binary},
+    {"And", fold_binary},
+    {"Or", fold_binary},
+    {"Neg", fold_unary},
+    {"Abs", fold_unary},
+    {"Sign", fold_unary},
+    {"Not", fold_unary},
+    {"Floor", fold_unary},
+    {"Ceil", fold_unary},
+    {"Round", fold_unary},
+    {"Sqrt", fold_unary},
+    {"Reciprocal", fold_unary},
+    {"Exp", fold_unary},
+    {"Log", fold_unary},
+    {"Cast", fold_cast},
+    {"CastLike", fold_cast},
+    {"Where", fold_where},
+    {"ReduceProd", fold_reduce},
+    {"ReduceSum", fold_reduce},
+    {"ReduceMax", fold_reduce},
+    {"ReduceMin", fold_reduce},
+    {"CumSum", fold_cumulative},
+    {NULL, NULL},
 };

@@ -265,6 +265,30 @@ static ckm_status resolve(ckm_i_onnx_model *model, const name_entry *names, ckm_
     return CKM_OK;
 }
 
+static bool is_text(const ProtobufCBinaryData *data, const char *text)
+{
+    return data->len == strlen(text) && memcmp(data->data, text, data->len) == 0;
+}
+
+// PyTorch's exporter notes of each initializer whether it was a parameter of the module or a buffer.
+static void read_notes(ckm_i_onnx_model *model, const name_entry *names)
+{
+    const CkmOnnx__Graph *graph = model->proto->graph;
+    for (size_t i = 0; i < graph->n_value_info; i++) {
+        const CkmOnnx__Note *note = graph->value_info[i];
+        for (size_t k = 0; k < note->n_metadata_props; k++) {
+            const CkmOnnx__Pair *pair = note->metadata_props[k];
+            int32_t value = is_text(&pair->key, "pkg.torch.export.graph_signature.InputSpec.kind") &&
+                                    (is_text(&pair->value, "BUFFER") || is_text(&pair->value, "CONSTANT_TENSOR"))
+                                ? find_value(names, model->n_values, note->name)
+                                : -1;
+            if (value >= 0) {
+                model->values[value].buffer = model->values[value].origin == CKM_I_ONNX_INITIALIZER;
+            }
+        }
+    }
+}
+
 // Nodes are in topological order: one pass backwards finds what the outputs depend on.
 static void mark_needed(ckm_i_onnx_model *model)
 {
@@ -298,6 +322,7 @@ ckm_status ckm_i_onnx_model_read(ckm_i_onnx_source *source, ckm_i_onnx_model **o
     CKM_I_TRY(allocate(model, &names, err));
     collect_values(model);
     CKM_I_TRY(index_names(model, names, err));
+    read_notes(model, names);
     CKM_I_TRY(resolve(model, names, err));
     mark_needed(model);
     *out = model;

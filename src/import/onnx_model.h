@@ -11,7 +11,7 @@
 #include "onnx.pb-c.h"
 
 #define CKM_I_ONNX_OPSET_MIN 9
-#define CKM_I_ONNX_OPSET_MAX 24
+#define CKM_I_ONNX_OPSET_MAX 28
 
 // An element of a constant: `r` for floating types, `i` for the others.
 typedef union ckm_i_onnx_scalar {
@@ -29,6 +29,7 @@ typedef struct ckm_i_onnx_value {
     const CkmOnnx__ValueInfo *info;  // of an input
     bool needed;                     // some output of the model depends on it
     ckm_tensor_role role;            // set by ckm_i_onnx_assign_roles and by conversion
+    bool buffer;                     // an initializer that the exporter notes is none of the trained ones
     bool used_otherwise;             // read by something other than a product as its second matrix
     bool typed;                      // dtype and shape are known
     ckm_dtype dtype;

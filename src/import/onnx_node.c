@@ -144,4 +144,5 @@ void ckm_i_onnx_set_constant(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node,
     out->dtype = dtype;
     out->shape = *shape;
     out->data = data;
+    c->folded += data != NULL ? ckm_i_elements(shape) : 0;
 }

@@ -177,12 +177,21 @@ static bool is_filler(const ckm_i_onnx_value *value)
     return ones || zeros;
 }
 
+// What no exporter means to be trained, whether it says so or not: the frequencies of rotary embeddings.
+static bool is_buffer(const ckm_i_onnx_value *value)
+{
+    return value->buffer || strstr(value->name, "inv_freq") != NULL;
+}
+
 static ckm_tensor_role constant_role(const ckm_i_onnx_value *value, unsigned uses, bool plain_counts)
 {
     int64_t elements = 0;
     if (!ckm_i_onnx_dtype_is_real(value->dtype) || ckm_i_shape_elements(&value->shape, &elements, NULL) != CKM_OK ||
         elements == 0) {
         return CKM_ROLE_CONSTANT;
+    }
+    if (is_buffer(value)) {
+        return (uses & USED_STATE) != 0 ? CKM_ROLE_STATE : CKM_ROLE_CONSTANT;
     }
     if ((uses & (USED_WEIGHT | USED_LOOK_UP)) != 0 || ((uses & USED_AFFINE) != 0 && !is_filler(value))) {
         return CKM_ROLE_PARAMETER;

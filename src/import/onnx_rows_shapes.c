@@ -131,6 +131,93 @@ cleanup:
     return status;
 }
 
+// A list of tensors is none itself: what takes one of it has a slice of what was split.
+static ckm_status convert_sequence(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
+                                   ckm_error *err)
+{
+    (void)row;
+    for (int32_t i = 0; i < c->model->n_outputs; i++) {
+        if (node->n_out > 0 && c->model->outputs[i] == node->out[0]) {
+            return ckm_i_onnx_node_error(node, err, CKM_ERR_UNSUPPORTED, "a sequence cannot be an output of the model");
+        }
+    }
+    return CKM_OK;
+}
+
+// Where the parts of a sequence begin and end on its axis: that of number `at`, negative from the end.
+static ckm_status find_part(const ckm_i_onnx_convert *c, const ckm_i_onnx_node *split, int64_t size, int64_t at,
+                            int64_t *start, int64_t *length, ckm_error *err)
+{
+    const ckm_i_onnx_value *given = ckm_i_onnx_input(c, split, 1);
+    bool listed = given != NULL && given->typed && given->shape.rank == 1;
+    if (given != NULL && (given->data == NULL || ckm_i_onnx_dtype_is_real(given->dtype) || given->shape.rank > 1)) {
+        return ckm_i_onnx_node_error(split, err, CKM_ERR_UNSUPPORTED,
+                                     "its split \"%.200s\" must be a constant of integers", given->name);
+    }
+    int64_t each = given == NULL ? 1 : listed ? 0 : given->data[0].i;
+    if (!listed && each < 1) {
+        return ckm_i_onnx_node_error(split, err, CKM_ERR_FORMAT, "parts of %lld elements", (long long)each);
+    }
+    int64_t n = listed ? given->shape.dims[0] : size / each + (size % each != 0);
+    int64_t part = at < 0 ? at + n : at;
+    int64_t left = size;
+    *start = listed ? 0 : part * each;
+    *length = listed ? 0 : size - *start < each ? size - *start : each;
+    for (int64_t i = 0; listed && i < n; i++) {
+        int64_t next = given->data[i].i;
+        left = next < 0 || next > left ? -1 : left - next;
+        if (left < 0) {
+            break;
+        }
+        *start += i < part ? next : 0;
+        *length = i == part ? next : *length;
+    }
+    if (listed && left != 0) {
+        return ckm_i_onnx_node_error(split, err, CKM_ERR_FORMAT, "its parts do not add up to %lld", (long long)size);
+    }
+    if (part < 0 || part >= n) {
+        return ckm_i_onnx_node_error(split, err, CKM_ERR_FORMAT, "part %lld is read of %lld", (long long)at,
+                                     (long long)n);
+    }
+    return CKM_OK;
+}
+
+static ckm_status convert_sequence_at(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
+                                      ckm_error *err)
+{
+    const ckm_i_onnx_value *sequence = ckm_i_onnx_input(c, node, 0);
+    const ckm_i_onnx_node *split = sequence != NULL && sequence->node >= 0 ? &c->model->nodes[sequence->node] : NULL;
+    ckm_i_onnx_value *in;
+    ckm_i_onnx_slice slice = {{0}, {0}, {0}};
+    int64_t at[CKM_I_ATTR_MAX] = {0};
+    int32_t n;
+    int32_t axis;
+    if (split == NULL || !split->standard || strcmp(split->op_type, "SplitToSequence") != 0) {
+        return ckm_i_onnx_node_error(node, err, CKM_ERR_UNSUPPORTED,
+                                     "its sequence must come from SplitToSequence without a detour");
+    }
+    CKM_I_CHECK(ckm_i_onnx_ints(c, node, "position", 1, at, &n, err));
+    if (n != 1) {
+        return ckm_i_onnx_node_error(node, err, CKM_ERR_FORMAT, "its position must be one number");
+    }
+    CKM_I_CHECK(ckm_i_onnx_operand(c, split, 0, &in, err));
+    CKM_I_CHECK(ckm_i_onnx_axis(split, ckm_i_onnx_attr_int(split, "axis", 0), in->shape.rank, &axis, err));
+    if (ckm_i_onnx_input(c, split, 1) == NULL && ckm_i_onnx_attr_int(split, "keepdims", 1) == 0) {
+        return ckm_i_onnx_node_error(split, err, CKM_ERR_UNSUPPORTED,
+                                     "its attribute keepdims is supported only where it is 1");
+    }
+    int32_t rank = in->shape.rank;
+    for (int32_t i = 0; i < rank; i++) {
+        slice.steps[i] = 1;
+        slice.sizes[i] = in->shape.dims[i];
+    }
+    CKM_I_CHECK(find_part(c, split, in->shape.dims[axis], at[0], &slice.starts[axis], &slice.sizes[axis], err));
+    ckm_i_attr attrs[3] = {ckm_i_attr_ints("starts", slice.starts, rank), ckm_i_attr_ints("steps", slice.steps, rank),
+                           ckm_i_attr_ints("sizes", slice.sizes, rank)};
+    return ckm_i_onnx_emit(c, node, &(ckm_i_onnx_op){.kind = row->kind, .inputs = {split->in, 1}, .attrs = {attrs, 3}},
+                           err);
+}
+
 // Operators with one axis and all their inputs.
 static ckm_status convert_axis(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
                                ckm_error *err)
@@ -331,6 +418,8 @@ const ckm_i_onnx_row ckm_i_onnx_rows_shapes[] = {
     {"Transpose", "transpose", convert_transpose},
     {"Slice", "slice", convert_slice},
     {"Split", "split", convert_split},
+    {"SplitToSequence", NULL, convert_sequence},
+    {"SequenceAt", "slice", convert_sequence_at},
     {"Concat", "concat", convert_axis},
     {"Gather", "gather", convert_axis},
     {"GatherElements", "gather_elements", convert_axis},

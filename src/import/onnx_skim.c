@@ -56,6 +56,8 @@ TABLE(shape_table, "shape", false, {1, MANY, "dim", &dim_table});
 TABLE(tensor_type_table, "tensor type", false, {1, KEEP_NUMBER, "elem_type", NULL}, {2, ONE, "shape", &shape_table});
 TABLE(type_table, "type", false, {1, ONE, "tensor_type", &tensor_type_table});
 TABLE(value_table, "value info", false, {1, KEEP_TEXT, "name", NULL}, {2, ONE, "type", &type_table});
+TABLE(pair_table, "metadata", false, {1, KEEP_BLOB, "key", NULL}, {2, KEEP_BLOB, "value", NULL});
+TABLE(note_table, "value info", false, {1, KEEP_TEXT, "name", NULL}, {4, MANY, "metadata_props", &pair_table});
 TABLE(attribute_table, "attribute", false, {1, KEEP_TEXT, "name", NULL}, {2, KEEP_FLOAT, "f", NULL},
       {3, KEEP_NUMBER, "i", NULL}, {4, KEEP_BLOB, "s", NULL}, {5, ONE, "t", &tensor_table},
       {7, KEEP_FLOATS, "floats", NULL}, {8, KEEP_INTS, "ints", NULL}, {20, KEEP_NUMBER, "type", NULL});
@@ -63,7 +65,8 @@ TABLE(node_table, "node", false, {1, KEEP_TEXT, "input", NULL}, {2, KEEP_TEXT, "
       {3, KEEP_TEXT, "name", NULL}, {4, KEEP_TEXT, "op_type", NULL}, {5, MANY, "attribute", &attribute_table},
       {7, KEEP_TEXT, "domain", NULL});
 TABLE(graph_table, "graph", false, {1, MANY, "node", &node_table}, {2, KEEP_TEXT, "name", NULL},
-      {5, MANY, "initializer", &tensor_table}, {11, MANY, "input", &value_table}, {12, MANY, "output", &value_table});
+      {5, MANY, "initializer", &tensor_table}, {11, MANY, "input", &value_table}, {12, MANY, "output", &value_table},
+      {13, MANY, "value_info", &note_table});
 TABLE(model_table, "model", false, {1, KEEP_NUMBER, "ir_version", NULL}, {2, KEEP_TEXT, "producer_name", NULL},
       {7, ONE, "graph", &graph_table}, {8, MANY, "opset_import", &opset_table});
 

@@ -150,6 +150,20 @@ void ob_output(onnx_builder *b, const char *name)
     graph->output = append(b, graph->output, &graph->n_output, value_info(b, name, 0, NULL));
 }
 
+void ob_note(onnx_builder *b, const char *name, const char *key, const char *value)
+{
+    CkmOnnx__Graph *graph = b->model->graph;
+    CkmOnnx__Note *note = take(b, sizeof *note);
+    CkmOnnx__Pair *pair = take(b, sizeof *pair);
+    ckm_onnx__note__init(note);
+    ckm_onnx__pair__init(pair);
+    note->name = text_of(b, name);
+    pair->key = (ProtobufCBinaryData){strlen(key), (uint8_t *)text_of(b, key)};
+    pair->value = (ProtobufCBinaryData){strlen(value), (uint8_t *)text_of(b, value)};
+    note->metadata_props = append(b, NULL, &note->n_metadata_props, pair);
+    graph->value_info = append(b, graph->value_info, &graph->n_value_info, note);
+}
+
 static size_t read_ints(onnx_builder *b, const char *values, int64_t **out)
 {
     size_t n = 0;

@@ -30,6 +30,9 @@ CkmOnnx__TensorProto *ob_ints(onnx_builder *b, const char *name, const char *val
 CkmOnnx__TensorProto *ob_floats(onnx_builder *b, const char *name, const char *values);
 CkmOnnx__TensorProto *ob_external(onnx_builder *b, const char *name, const char *shape);
 
+// A note on a value, as exporters leave them.
+void ob_note(onnx_builder *b, const char *name, const char *key, const char *value);
+
 // A node; inputs and outputs are comma-separated names, an empty one is an absent input. Its name is that
 // of its first output with "_node" behind.
 CkmOnnx__Node *ob_node(onnx_builder *b, const char *op_type, const char *inputs, const char *outputs);

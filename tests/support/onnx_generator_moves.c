@@ -127,6 +127,17 @@ void og_gen_split_concat(og_generator *g)
     if (sizes[1] == 0) {
         return;
     }
+    if (g->opset >= 11 && og_chance(g, 3)) {
+        char at[16];
+        og_integer(g, size / 2 > 0 ? (size + 1) / 2 : 1, at);
+        og_fresh_name(g, 'v', name);
+        ob_node(g->b, "SplitToSequence", og_format(inputs, "%s,%s", x->name, at), name);
+        ob_attributes(g->b, og_format(attributes, "axis=%d", (int)axis));
+        og_integer(g, -1, at);
+        out.dims[axis] = size / 2;
+        og_node(g, "SequenceAt", og_format(inputs, "%s,%s", name, at), "", 'f', &out);
+        return;
+    }
     bool given = sizes[0] != sizes[1] || og_chance(g, 2);
     og_format(inputs, "%s", x->name);
     og_format(attributes, "axis=%d", (int)(axis - out.rank));

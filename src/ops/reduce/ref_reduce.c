@@ -374,14 +374,42 @@ static ckm_status top_k(const ckm_graph *step, int32_t op, const ckm_i_kernel_ca
     return CKM_OK;
 }
 
+// Of integers: positions, masks. What does not fit the type wraps around, as it does elsewhere.
+static void cumulate_integers(const ckm_i_ref_op *r, const lines *l, bool exclusive, bool reverse)
+{
+    ckm_dtype dtype = ckm_i_ref_in(r, 0)->dtype;
+    const void *x = ckm_i_ref_input(r, 0);
+    void *y = ckm_i_ref_output(r, 0);
+    for (int64_t line = 0; line < l->count; line++) {
+        int64_t first = line / l->inner * l->size * l->inner + line % l->inner;
+        uint64_t total = 0;
+        for (int64_t k = 0; k < l->size; k++) {
+            int64_t i = first + (reverse ? l->size - 1 - k : k) * l->inner;
+            uint64_t before = total;
+            total += (uint64_t)ckm_i_ref_load_int(x, dtype, i);
+            uint64_t given = exclusive ? before : total;
+            if (dtype == CKM_I64) {
+                ((int64_t *)y)[i] = (int64_t)given;
+            } else {
+                ((int32_t *)y)[i] = (int32_t)(uint32_t)given;
+            }
+        }
+    }
+}
+
 // input x; attributes axis, exclusive, reverse
 static ckm_status cumulative_sum(const ckm_graph *step, int32_t op, const ckm_i_kernel_call *call, ckm_error *err)
 {
     ckm_i_ref_op r = ckm_i_ref_open(step, op, call);
-    CKM_I_CHECK(ckm_i_ref_check_floats(&r, err));
     lines l = read_lines(&r, 0);
     bool exclusive = ckm_i_op_attr_int(r.op, "exclusive", 0, 0) != 0;
     bool reverse = ckm_i_op_attr_int(r.op, "reverse", 0, 0) != 0;
+    ckm_dtype dtype = ckm_i_ref_in(&r, 0)->dtype;
+    if (dtype == CKM_I64 || dtype == CKM_I32) {
+        cumulate_integers(&r, &l, exclusive, reverse);
+        return CKM_OK;
+    }
+    CKM_I_CHECK(ckm_i_ref_check_floats(&r, err));
     const float *x = ckm_i_ref_input(&r, 0);
     float *y = ckm_i_ref_output(&r, 0);
     for (int64_t line = 0; line < l.count; line++) {

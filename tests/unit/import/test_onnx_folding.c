@@ -114,6 +114,74 @@ static void ranges_are_counted(void **state)
            "Constant - k l:value_ints=1,3,8", "Add q,k s");
 }
 
+// Documents that are packed into one row are told apart so.
+static void sums_of_integers_run_along_an_axis(void **state)
+{
+    (void)state;
+    TARGET("i:a=2,1,1,1;i:zero=0", SHAPE(2, 3, 4, 5), "CumSum a,zero s");
+    TARGET("i:a=1,1,4;i:minus=-1", SHAPE(6, 5, 4), "CumSum a,minus s reverse=1");
+    TARGET("i:a=2,3,55,9;i:zero=0;i:f=1,3", SHAPE(2, 60), "CumSum a,zero c exclusive=1", "Gather c,f s");
+    TARGET("i:a=2,7,1,13;i:zero=0;i:sh=2,2;i:flat=4;i:f=0,2,3", SHAPE(2, 3, 20), "Reshape a,sh b", "CumSum b,zero c",
+           "Reshape c,flat d", "Gather d,f s");
+}
+
+// Of the two remainders of integers there is one.
+static void the_other_remainder_is_refused(void **state)
+{
+    (void)state;
+    for (int other = 0; other < 2; other++) {
+        ckm_error err = CKM_ERROR_INIT;
+        onnx_builder *b = ob_create(15);
+        ob_input(b, "x", OB_FLOAT, "2,60");
+        ob_leaves(b, "i:a=-8,240;i:b=10,180");
+        ob_node(b, "Mod", "a,b", "s");  // 2, 60 by the divisor's sign; -8, 60 by the dividend's
+        ob_int(b, "fmod", other);
+        ob_node(b, "Reshape", "x,s", "y");
+        ob_output(b, "y");
+        ckm_graph *g = ob_import(b, NULL, &err);
+        assert_true((g == NULL) == (other == 1));
+        if (other == 1) {
+            assert_non_null(strstr(err.message, "fmod must be 0 for integers"));
+        }
+        ckm_graph_free(g);
+        ob_free(b);
+    }
+}
+
+// Positions of a long sequence are held as well.
+static void long_rows_are_held(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *end;
+        int64_t held;
+    } cases[] = {{"5000", 5000}, {"65536", 65536}, {"65537", 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        ckm_error err = CKM_ERROR_INIT;
+        char leaves[64];
+        onnx_builder *b = ob_create(15);
+        ob_input(b, "x", OB_FLOAT, "1,2");
+        snprintf(leaves, sizeof leaves, "i:zero=0;i:end=%s;i:one=1", cases[i].end);
+        ob_leaves(b, leaves);
+        ob_node(b, "Squeeze", "zero", "from");
+        ob_node(b, "Squeeze", "end", "to");
+        ob_node(b, "Squeeze", "one", "by");
+        ob_node(b, "Range", "from,to,by", "r");
+        ob_node(b, "Gather", "r,end2", "last");
+        ob_ints(b, "end2", "-1,-1");
+        ob_node(b, "Div", "last,end", "zeros");
+        ob_node(b, "Add", "zeros,one", "ones");
+        ob_node(b, "Expand", "x,ones", "y");
+        ob_output(b, "y");
+        ckm_graph *g = ob_import(b, NULL, &err);
+        if ((g != NULL) != (cases[i].held > 0)) {
+            fail_msg("%s: %s", cases[i].end, err.message);
+        }
+        ckm_graph_free(g);
+        ob_free(b);
+    }
+}
+
 // A mask: constants too large to hold are known by shape where only that is asked for; what the network reads it computes.
 static void large_constants_are_computed_by_the_network(void **state)
 {
@@ -192,6 +260,9 @@ int main(void)
         cmocka_unit_test(choices_and_fills_are_done),
         cmocka_unit_test(order_matters_and_is_checked),
         cmocka_unit_test(ranges_are_counted),
+        cmocka_unit_test(sums_of_integers_run_along_an_axis),
+        cmocka_unit_test(the_other_remainder_is_refused),
+        cmocka_unit_test(long_rows_are_held),
         cmocka_unit_test(large_constants_are_computed_by_the_network),
         cmocka_unit_test(overflow_and_division_by_zero_are_errors),
         cmocka_unit_test(shapes_from_data_are_refused),

@@ -310,6 +310,50 @@ static void names_bind_across_inputs(void **state)
     ckm_graph_free(g);
 }
 
+// PyTorch's exporter notes what was a buffer of the module: statistics stay what they are, all else is constant.
+static void buffers_are_not_trained(void **state)
+{
+    (void)state;
+    static const char key[] = "pkg.torch.export.graph_signature.InputSpec.kind";
+    static const struct {
+        const char *key, *value;
+        ckm_tensor_role added;
+    } notes[] = {
+        {key, "BUFFER", CKM_ROLE_CONSTANT},
+        {key, "CONSTANT_TENSOR", CKM_ROLE_CONSTANT},
+        {key, "PARAMETER", CKM_ROLE_PARAMETER},
+        {"pkg.torch.export.graph_signature.InputSpec.persistent", "BUFFER", CKM_ROLE_PARAMETER},
+    };
+    for (size_t i = 0; i < sizeof notes / sizeof notes[0]; i++) {
+        onnx_builder *b = ob_create(18);
+        ob_input(b, "x", OB_FLOAT, "2,3");
+        ob_leaves(b, "f:added=1,2,3;f:kernel=1,2,3;f:rope.inv_freq=1,2,3;f:s=1,2,3;f:t=1,2,3;f:m=1,2,3;f:v=1,2,3");
+        ob_note(b, "added", notes[i].key, notes[i].value);
+        ob_note(b, "m", notes[i].key, notes[i].value);
+        ob_note(b, "x", notes[i].key, notes[i].value);
+        ob_note(b, "nobody", notes[i].key, notes[i].value);
+        ob_node(b, "Add", "x,added", "a");
+        ob_node(b, "Mul", "a,kernel", "k");
+        ob_node(b, "Mul", "k,rope.inv_freq", "r");
+        ob_node(b, "BatchNormalization", "r,s,t,m,v", "y");
+        ob_output(b, "y");
+        ckm_graph *g = must_import(b, NULL);
+        for (int32_t t = 0; t < g->n_tensors; t++) {
+            const char *name = g->tensors[t].name;
+            ckm_tensor_role role = strcmp(name, "added") == 0                              ? notes[i].added
+                                   : strcmp(name, "m") == 0                                ? CKM_ROLE_STATE
+                                   : strcmp(name, "kernel") == 0 || strcmp(name, "s") == 0 ? CKM_ROLE_PARAMETER
+                                   : strcmp(name, "rope.inv_freq") == 0                    ? CKM_ROLE_CONSTANT
+                                   : strcmp(name, "x") == 0                                ? CKM_ROLE_INPUT
+                                                                                           : g->tensors[t].role;
+            if (g->tensors[t].role != role) {
+                fail_msg("%s: %s has role %d", notes[i].value, name, (int)g->tensors[t].role);
+            }
+        }
+        ckm_graph_free(g);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -322,6 +366,7 @@ int main(void)
         cmocka_unit_test(baked_reshapes_follow_the_batch),
         cmocka_unit_test(input_shape_can_be_given),
         cmocka_unit_test(names_bind_across_inputs),
+        cmocka_unit_test(buffers_are_not_trained),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -221,6 +221,73 @@ static void split_gives_its_parts(void **state)
     }
 }
 
+// What is taken of a sequence is a slice of what was split.
+static void parts_of_sequences_are_slices(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *inputs, *leaves, *attributes;
+        int64_t at, start, size;
+        const char *error;  // in place of the slice
+    } parts[] = {
+        {"x,s", "i:s=1,2,4", "axis=1", 1, 1, 2, NULL},
+        {"x,s", "i:s=4,2,1", "axis=-1", -1, 6, 1, NULL},
+        {"x,s", "i:s=3", "axis=1", 0, 0, 3, NULL},
+        {"x,s", "i:s=3", "axis=1", 2, 6, 1, NULL},  // one number: in parts of three
+        {"x", "", "axis=1", 4, 4, 1, NULL},
+        {"x", "", "axis=1;keepdims=0", 4, 0, 0, "keepdims is supported only where it is 1"},
+        {"x,s", "i:s=1,2,5", "axis=1", 0, 0, 0, "do not add up to 7"},
+        {"x,s", "i:s=0", "axis=1", 0, 0, 0, "parts of 0 elements"},
+        {"x,s", "i:s=1,2,4", "axis=1", 3, 0, 0, "part 3 is read of 3"},
+        {"x,s", "i:s=1,2,4", "axis=1", -4, 0, 0, "part -4 is read of 3"},
+        {"x,s", "f:s=1,2,4", "axis=1", 0, 0, 0, "must be a constant of integers"},
+    };
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        ckm_error err = CKM_ERROR_INIT;
+        char at[8];
+        bool one = strcmp(parts[i].leaves, "i:s=3") == 0 || strcmp(parts[i].leaves, "i:s=0") == 0;
+        onnx_builder *b = ob_create(11);
+        ob_input(b, "x", OB_FLOAT, "2,7");
+        ob_leaves(b, parts[i].leaves);
+        if (one) {
+            ob_node(b, "Squeeze", "s", "scalar");
+        }
+        snprintf(at, sizeof at, "%d", (int)parts[i].at);
+        ob_ints(b, "at", at);
+        ob_node(b, "SplitToSequence", one ? "x,scalar" : parts[i].inputs, "sequence");
+        ob_attributes(b, parts[i].attributes);
+        ob_node(b, "SequenceAt", "sequence,at", "y");
+        ob_output(b, "y");
+        ckm_graph *g = ob_import(b, NULL, &err);
+        ob_free(b);
+        if ((g == NULL) != (parts[i].error != NULL) || (g == NULL && strstr(err.message, parts[i].error) == NULL)) {
+            fail_msg("case %zu: %s", i, err.message);
+            return;
+        }
+        if (g != NULL) {
+            const ckm_i_graph_op *op = &g->ops[0];
+            assert_string_equal(op->op_class->kind, "slice");
+            assert_int_equal(ckm_i_op_attr_int(op, "starts", 1, -1), parts[i].start);
+            assert_int_equal(g->tensors[op->outputs[0]].shape.dims[0], 2);
+            assert_int_equal(g->tensors[op->outputs[0]].shape.dims[1], parts[i].size);
+        }
+        ckm_graph_free(g);
+    }
+}
+
+static void a_sequence_is_no_output(void **state)
+{
+    (void)state;
+    ckm_error err = CKM_ERROR_INIT;
+    onnx_builder *b = ob_create(11);
+    ob_input(b, "x", OB_FLOAT, "2,7");
+    ob_node(b, "SplitToSequence", "x", "y");
+    ob_output(b, "y");
+    assert_null(ob_import(b, NULL, &err));
+    assert_non_null(strstr(err.message, "a sequence cannot be an output of the model"));
+    ob_free(b);
+}
+
 // Outputs nobody reads are left out; those that are read come along.
 static void further_outputs_exist_when_they_are_read(void **state)
 {
@@ -296,6 +363,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_operator_has_its_shape_and_cost),
         cmocka_unit_test(split_gives_its_parts),
+        cmocka_unit_test(parts_of_sequences_are_slices),
+        cmocka_unit_test(a_sequence_is_no_output),
         cmocka_unit_test(further_outputs_exist_when_they_are_read),
         cmocka_unit_test(attributes_reach_the_operator),
         cmocka_unit_test(norms_are_the_right_ones),

@@ -271,6 +271,54 @@ static void positions_are_checked(void **state)
     ob_free(b);
 }
 
+// Positions are counted from a mask that is data.
+static void integers_are_summed_up(void **state)
+{
+    (void)state;
+    static const struct {
+        int32_t type;
+        int exclusive, reverse;
+        double wanted[6];
+    } cases[] = {
+        {OB_INT64, 0, 0, {1, 1, 3, -2, -2, 3}},
+        {OB_INT32, 1, 0, {0, 1, 1, 0, -2, -2}},
+        {OB_INT64, 0, 1, {3, 2, 2, 3, 5, 5}},
+        {OB_INT32, 1, 1, {2, 2, 0, 5, 5, 0}},
+    };
+    const ckm_shape shape = {2, {2, 3}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        ckm_error err = CKM_ERROR_INIT;
+        float y[6];
+        bool wide = cases[i].type == OB_INT64;
+        onnx_builder *b = ob_create(17);
+        ob_input(b, "x", cases[i].type, "2,3");
+        ob_leaves(b, "i:axis=1");
+        ob_node(b, "CumSum", "x,axis", "c");
+        ob_int(b, "exclusive", cases[i].exclusive);
+        ob_int(b, "reverse", cases[i].reverse);
+        ob_node(b, "Cast", "c", "y");
+        ob_int(b, "to", OB_FLOAT);
+        ob_output(b, "y");
+        ckm_graph *graph = ob_import(b, NULL, &err);
+        assert_non_null(graph);
+        ckm_inference_options options = plain_options();
+        ckm_inference *f = open_it(graph, &options);
+        assert_int_equal(ckm_inference_set(f, "x", wide ? CKM_I64 : CKM_I32, &shape,
+                                           wide ? (const void *)(const int64_t[]){1, 0, 2, -2, 0, 5}
+                                                : (const void *)(const int32_t[]){1, 0, 2, -2, 0, 5},
+                                           &err),
+                         CKM_OK);
+        assert_int_equal(ckm_inference_run(f, NULL, &err), CKM_OK);
+        assert_int_equal(ckm_inference_get(f, 0, y, sizeof y, &err), CKM_OK);
+        for (int k = 0; k < 6; k++) {
+            assert_true(fabs((double)y[k] - cases[i].wanted[k]) < 1e-9);
+        }
+        ckm_inference_close(f);
+        ckm_graph_free(graph);
+        ob_free(b);
+    }
+}
+
 // A mask of more than 4 KiB, made of constants: the file has its values, the network computes with them.
 static void large_constants_have_their_values(void **state)
 {
@@ -368,7 +416,7 @@ int main(void)
         cmocka_unit_test(a_network_predicts),         cmocka_unit_test(training_mode_is_kept),
         cmocka_unit_test(a_budget_changes_no_bit),    cmocka_unit_test(what_is_missing_is_named),
         cmocka_unit_test(positions_are_checked),      cmocka_unit_test(large_constants_have_their_values),
-        cmocka_unit_test(files_are_read_and_written),
+        cmocka_unit_test(files_are_read_and_written), cmocka_unit_test(integers_are_summed_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
