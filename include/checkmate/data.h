@@ -81,9 +81,17 @@ typedef struct ckm_data_source {
 CKM_API ckm_status ckm_data_open_source(const ckm_data_source *source, const ckm_data_options *options, ckm_data **out,
                                         ckm_error *err) CKM_NODISCARD;
 CKM_API void ckm_data_close(ckm_data *data);
+// Classes of the samples in a folder, before there is a network to open it for: its folders of images, those of CIFAR's format, or
+// the greatest label and one more, for which all labels are read. 0: "synthetic", or labels that are no integers. Errors:
+// CKM_ERR_IO, CKM_ERR_FORMAT, CKM_ERR_UNSUPPORTED.
+CKM_API ckm_status ckm_data_count_classes(const char *path, int64_t *out, ckm_error *err) CKM_NODISCARD;
 CKM_API ckm_data_facts ckm_data_get_facts(const ckm_data *data);
 // Name of a class: the folder it comes from; NULL when it has none.
 CKM_API const char *ckm_data_class_name(const ckm_data *data, int64_t i);
+
+// The sub-folder of a folder of images that holds samples not to be trained on: "val", "valid", "validation" or, without one of
+// these, "test". False, and `out` empty, where there is none, or no folder "train" beside it.
+CKM_API bool ckm_data_find_validation(const char *path, char *out, size_t size);
 
 // Copies the batch of training step `step` (from 0; its epoch is step / batches) into the buffers given, one an
 // input and one for the labels, dense and in the order of the fields. The same step always gives the same bytes.

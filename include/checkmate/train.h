@@ -87,6 +87,12 @@ CKM_API ckm_status ckm_train_load_weights(ckm_session *session, const char *path
 // Is this tensor an optimizer's state? (Its name is a parameter's with ":<what>" behind it.)
 CKM_API bool ckm_train_is_optimizer_state(const ckm_session *session, int32_t tensor);
 
+// A text that a file of ckm_train_save or ckm_trainer_export holds beside the tensors, to `out` of `size` bytes, cut to fit: how
+// samples were prepared, and what the network tells apart (docs/FORMATS.md). *found is false where the file does not say.
+// Errors: CKM_ERR_IO, CKM_ERR_FORMAT.
+CKM_API ckm_status ckm_train_read_note(const char *path, const char *key, char *out, size_t size, bool *found,
+                                       ckm_error *err) CKM_NODISCARD;
+
 // The loop.
 
 typedef enum ckm_train_on_nan {
@@ -112,6 +118,19 @@ typedef enum ckm_train_event {
     CKM_TRAIN_SAVE_FAILED  // it does not, for the reason in `why`; training goes on with the old file in place
 } ckm_train_event;
 
+// Of the samples for validation, after so many steps.
+typedef struct ckm_train_validation {
+    int64_t step;     // steps trained
+    int64_t epoch;    // the one that they end in, from 0
+    int64_t samples;  // looked at
+    int64_t judged;   // predictions: a sample's, or those of its positions that have a label
+    int64_t correct;  // of these; -1 when the step does not count them
+    double loss;      // the mean over them
+    double accuracy;  // NaN when the step does not count
+    double seconds;   // that it took
+    bool best;        // the least loss so far, that of a run gone on from included
+} ckm_train_validation;
+
 typedef struct ckm_train_options {
     size_t size;                    // set by CKM_TRAIN_OPTIONS_INIT
     int64_t first_step, last_step;  // steps [first, last)
@@ -125,10 +144,14 @@ typedef struct ckm_train_options {
                   void *user);  // may be NULL
     ckm_stop_fn stop;           // may be NULL; ends the training after the step under way, which is then saved
     void *user;
+    // After every epoch and at the end, where there are samples for validation (checkmate/trainer.h). May be NULL.
+    void (*validated)(const ckm_train_validation *validation, void *user);
+    const char *best_path;  // the state is saved here whenever a validation is the best so far; NULL: it is not
 } ckm_train_options;
 // clang-format off
 #define CKM_TRAIN_OPTIONS_INIT \
-    { sizeof(ckm_train_options), 0, 0, NULL, NULL, 0, { 0, 0, 0, "", "" }, CKM_NAN_STOP, NULL, NULL, NULL, NULL }
+    { sizeof(ckm_train_options), 0, 0, NULL, NULL, 0, { 0, 0, 0, "", "" }, CKM_NAN_STOP, NULL, NULL, NULL, NULL, \
+      NULL, NULL }
 // clang-format on
 
 typedef struct ckm_train_result {

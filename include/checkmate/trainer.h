@@ -91,11 +91,16 @@ typedef struct ckm_trainer_options {
     bool exports_model;
     char reserved[7];
     double activations_fraction;  // > 0, where the other two budgets are 0: of activations (ckm_trainer_plan); <= 10
+    // Samples that are not learnt from. After every epoch a forward pass over all of them gives loss and accuracy
+    // (ckm_train_options.validated); its memory is within the budget. Either a folder, or a share of the samples of `data` or
+    // `source`: chosen by the seed, or, where the order is kept, the last ones. NULL and 0: none.
+    const char *validate;
+    double validate_fraction;  // < 1; with `validate`, 0
 } ckm_trainer_options;
 // clang-format off
 #define CKM_TRAINER_OPTIONS_INIT \
     { sizeof(ckm_trainer_options), 0, 0.0, NULL, NULL, NULL, CKM_TRAINER_COSTS_MEASURED, false, NULL, NULL, NULL, NULL, \
-      -1, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, false, { 0 }, 0.0 }
+      -1, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, false, { 0 }, 0.0, NULL, 0.0 }
 // clang-format on
 
 // What was planned. Times are NaN where costs are multiply-accumulates.
@@ -157,6 +162,15 @@ typedef struct ckm_trainer_sizes {
     int64_t baseline_arena_bytes, baseline_region_bytes;
 } ckm_trainer_sizes;
 CKM_API ckm_status ckm_trainer_get_sizes(ckm_trainer *trainer, ckm_trainer_sizes *out, ckm_error *err) CKM_NODISCARD;
+
+// What validation takes.
+typedef struct ckm_trainer_validation {
+    bool there;  // there are samples for it
+    int64_t samples;
+    int64_t bytes;  // beside the region, in outside_bytes of ckm_trainer_info: kernels, tables, the batch read ahead
+    int64_t kernel_bytes;  // of these, what kernels were measured to take
+} ckm_trainer_validation;
+CKM_API ckm_trainer_validation ckm_trainer_get_validation(const ckm_trainer *trainer);
 
 // The parts. They are the trainer's; NULL where there is none yet.
 CKM_API ckm_session *ckm_trainer_session(ckm_trainer *trainer);

@@ -14,6 +14,8 @@ CKM_API int32_t ckm_zoo_count(void);
 CKM_API const char *ckm_zoo_name(int32_t i);
 // What network i belongs to: "Image classification", "Language", ... Networks of a group stand together.
 CKM_API const char *ckm_zoo_group(int32_t i);
+// Classes that the head of network `name` tells apart as published; 0: it has no such head, or there is no such network.
+CKM_API int64_t ckm_zoo_classes(const char *name);
 
 // The size of a network. 0 means: as published. What a network has no such number of must stay 0.
 typedef struct ckm_zoo_size {
@@ -24,10 +26,11 @@ typedef struct ckm_zoo_size {
     int64_t depth;                    // layers or blocks
     int64_t heads;                    // of attention; in a network of stages those of the first
     int64_t vocabulary;               // different tokens
+    int64_t classes;                  // that the head of a classifier or segmenter tells apart
 } ckm_zoo_size;
 // clang-format off
 #define CKM_ZOO_SIZE_INIT \
-    { sizeof(ckm_zoo_size), 0, 0, 0, 0, 0, 0, 0, 0 }
+    { sizeof(ckm_zoo_size), 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 // clang-format on
 
 // Builds network `name` for `batch` samples. No memory is taken for weights. `input_shape` is {height, width,

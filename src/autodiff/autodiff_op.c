@@ -25,6 +25,13 @@ static ckm_status check_options(const ckm_autodiff_options *o, ckm_error *err)
     return CKM_OK;
 }
 
+static ckm_loss_kind loss_of(const ckm_graph *graph, ckm_loss_kind loss)
+{
+    return loss != CKM_LOSS_OF_TASK          ? loss
+           : graph->task == CKM_TASK_DENOISE ? CKM_LOSS_MSE
+                                             : CKM_LOSS_SOFTMAX_CROSS_ENTROPY;
+}
+
 ckm_status ckm_i_autodiff_op_graph(const ckm_graph *graph, const ckm_autodiff_options *options, ckm_i_sharing sharing,
                                    ckm_training **out, ckm_error *err)
 {
@@ -35,9 +42,7 @@ ckm_status ckm_i_autodiff_op_graph(const ckm_graph *graph, const ckm_autodiff_op
     if (graph->n_ops < 1) {
         return ckm_i_error(err, CKM_ERR_FORMAT, "network \"%.200s\" has no operators", graph->name);
     }
-    if (o.loss == CKM_LOSS_OF_TASK) {
-        o.loss = graph->task == CKM_TASK_DENOISE ? CKM_LOSS_MSE : CKM_LOSS_SOFTMAX_CROSS_ENTROPY;
-    }
+    o.loss = loss_of(graph, o.loss);
     ckm_i_step step = {0};
     ckm_status status;
     CKM_I_TRY(check_options(&o, err));
@@ -63,6 +68,23 @@ ckm_status ckm_i_autodiff_forward_graph(const ckm_graph *graph, ckm_training **o
     CKM_I_TRY(ckm_i_step_init(&step, graph, err));
     step.predicts = true;
     CKM_I_TRY(ckm_i_step_lower_outputs(&step, err));
+    CKM_I_TRY(ckm_i_step_training(&step, &nothing_learns, out, err));
+cleanup:
+    ckm_i_step_dispose(&step);
+    return status;
+}
+
+ckm_status ckm_i_autodiff_validation_graph(const ckm_graph *graph, ckm_loss_kind loss, ckm_training **out,
+                                           ckm_error *err)
+{
+    const ckm_autodiff_options nothing_learns = CKM_AUTODIFF_OPTIONS_INIT;
+    ckm_i_step step = {0};
+    ckm_status status;
+    CKM_I_TRY(ckm_i_step_init(&step, graph, err));
+    step.predicts = true;
+    step.judges = true;
+    CKM_I_TRY(ckm_i_step_lower(&step, loss_of(graph, loss), err));
+    CKM_I_TRY(ckm_i_step_loss(&step, loss_of(graph, loss), err));
     CKM_I_TRY(ckm_i_step_training(&step, &nothing_learns, out, err));
 cleanup:
     ckm_i_step_dispose(&step);

@@ -35,9 +35,16 @@ ckm_status ckm_i_autodiff_op_graph(const ckm_graph *graph, const ckm_autodiff_op
 // reads is the only one.
 ckm_status ckm_i_autodiff_forward_graph(const ckm_graph *graph, ckm_training **out, ckm_error *err) CKM_NODISCARD;
 
+// The forward pass as prediction runs it, up to the loss: what a network's predictions are worth on samples that it does not learn
+// from. Labels and the loss are those of ckm_autodiff_op_graph. Operators that the network's file has in training mode are run as
+// in prediction, too.
+ckm_status ckm_i_autodiff_validation_graph(const ckm_graph *graph, ckm_loss_kind loss, ckm_training **out,
+                                           ckm_error *err) CKM_NODISCARD;
+
 typedef struct ckm_i_step {
     const ckm_graph *network;
-    bool predicts;  // a forward pass without loss
+    bool predicts;  // a forward pass without gradients
+    bool judges;    // one with a loss: nothing is in training mode, whatever the network's file says
     ckm_i_sharing sharing;
     ckm_graph *graph;        // the step graph
     ckm_i_step_mark *marks;  // one an operator of `graph`

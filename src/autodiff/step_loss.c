@@ -30,6 +30,9 @@ static ckm_status cross_entropy(ckm_i_step *s, ckm_error *err)
     s->correct = outputs[1];
     s->n_forward_ops = s->graph->n_ops;
     s->n_forward_tensors = s->graph->n_tensors;
+    if (s->judges) {
+        return CKM_OK;
+    }
     s->now.phase = CKM_I_BACKWARD;
     return ckm_i_step_add(s,
                           &(ckm_i_step_op){.kind = "softmax_cross_entropy_backward",
@@ -52,6 +55,9 @@ static ckm_status squared_error(ckm_i_step *s, ckm_error *err)
         s, &(ckm_i_step_op){.kind = "mse", .name = "loss", .inputs = {inputs, 2}, .n_outputs = 1}, &s->loss, err));
     s->n_forward_ops = s->graph->n_ops;
     s->n_forward_tensors = s->graph->n_tensors;
+    if (s->judges) {
+        return CKM_OK;
+    }
     s->now.phase = CKM_I_BACKWARD;
     return ckm_i_step_add(s,
                           &(ckm_i_step_op){.kind = "mse_backward",
@@ -62,7 +68,7 @@ static ckm_status squared_error(ckm_i_step *s, ckm_error *err)
                           &gradient, err);
 }
 
-// The gradient of the output is the last tensor of the step graph afterwards.
+// The gradient of the output is the last tensor of the step graph afterwards; a step that judges has none.
 ckm_status ckm_i_step_loss(ckm_i_step *s, ckm_loss_kind loss, ckm_error *err)
 {
     s->now = (ckm_i_step_mark){CKM_I_LOSS, -1};

@@ -136,7 +136,7 @@ static ckm_status add_loss(const ckm_i_step *s, ckm_training *t, bool updates, c
     if (s->correct >= 0) {
         CKM_I_CHECK(ckm_i_training_add_result(t, s->correct, err));
     }
-    return updates ? CKM_OK : add_gradients(s, t, err);
+    return updates || s->judges ? CKM_OK : add_gradients(s, t, err);
 }
 
 static ckm_status add_outputs(const ckm_i_step *s, ckm_training *t, ckm_error *err)
@@ -166,7 +166,7 @@ ckm_status ckm_i_step_training(ckm_i_step *s, const ckm_autodiff_options *option
     for (int32_t v = 0; v < s->graph->n_ops; v++) {
         CKM_I_TRY(add_op(s, t, v, updates, last_reader, err));
     }
-    CKM_I_TRY(s->predicts ? add_outputs(s, t, err) : add_loss(s, t, updates, err));
+    CKM_I_TRY(s->predicts && !s->judges ? add_outputs(s, t, err) : add_loss(s, t, updates, err));
     t->step = s->graph;
     s->graph = NULL;
     *out = t;

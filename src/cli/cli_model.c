@@ -41,6 +41,7 @@ const cli_option cli_size_options[CLI_N_SIZE_OPTIONS] = {
          1 << 12),
     SIZE("heads", heads, "Attention heads; in staged networks, of the first stage.", 1 << 16),
     SIZE("vocabulary", vocabulary, "Vocabulary size, for text networks.", 1 << 28),
+    SIZE("classes", classes, "Classes that a classifier or segmenter tells apart.", 1 << 24),
 };
 
 // The first of these options that was given, or NULL.
@@ -51,6 +52,7 @@ static const char *given_size(const cli_model_settings *s)
            : s->depth > 0         ? "--depth"
            : s->heads > 0         ? "--heads"
            : s->vocabulary > 0    ? "--vocabulary"
+           : s->classes > 0       ? "--classes"
                                   : NULL;
 }
 
@@ -92,6 +94,11 @@ static const char *find_in_zoo(const char *name)
     return NULL;
 }
 
+int64_t cli_model_published_classes(const char *name)
+{
+    return ckm_zoo_classes(find_in_zoo(name));
+}
+
 static ckm_status unknown_model(const char *name, ckm_error *err)
 {
     const char *names[256];
@@ -123,6 +130,7 @@ static ckm_status build_from_zoo(const char *name, const cli_model_settings *set
     size.depth = settings->depth;
     size.heads = settings->heads;
     size.vocabulary = settings->vocabulary;
+    size.classes = settings->classes;
     ckm_error why = CKM_ERROR_INIT;
     ckm_status status = ckm_zoo_build_sized(name, batch > 0 ? batch : 1, &size, out, &why);
     if (status != CKM_OK) {

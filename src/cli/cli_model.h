@@ -13,18 +13,18 @@ typedef struct cli_model_settings {
     cli_shape input_shape;
     int granularity;  // CLI_GRANULARITY_...
     const char *costs;
-    int64_t sequence_length, width, depth, heads, vocabulary;  // 0: not given
+    int64_t sequence_length, width, depth, heads, vocabulary, classes;  // 0: not given
 } cli_model_settings;
-#define CLI_MODEL_DEFAULTS                                           \
-    {                                                                \
-        0, {0, {0}}, CLI_GRANULARITY_DEFAULT, "flops", 0, 0, 0, 0, 0 \
+#define CLI_MODEL_DEFAULTS                                              \
+    {                                                                   \
+        0, {0, {0}}, CLI_GRANULARITY_DEFAULT, "flops", 0, 0, 0, 0, 0, 0 \
     }
 
 // The options that every command with a MODEL takes, over a cli_model_settings.
 enum { CLI_N_MODEL_OPTIONS = 4 };
 extern const cli_option cli_model_options[CLI_N_MODEL_OPTIONS];
 // Those that make networks of the zoo smaller or larger than published, over the same.
-enum { CLI_N_SIZE_OPTIONS = 5 };
+enum { CLI_N_SIZE_OPTIONS = 6 };
 extern const cli_option cli_size_options[CLI_N_SIZE_OPTIONS];
 
 typedef struct cli_model {
@@ -38,6 +38,8 @@ ckm_status cli_model_load_network(const char *name, const cli_model_settings *se
                                   ckm_error *err) CKM_NODISCARD;
 // Whether MODEL is a file that networks are imported from, and how it is to be read.
 bool cli_model_is_file(const char *name);
+// Classes of the head of a network of the zoo as published; 0: MODEL has no such head.
+int64_t cli_model_published_classes(const char *name);
 ckm_import_options cli_model_import_options(const cli_model_settings *settings, int64_t batch);
 // Whether MODEL is a checkmate-graph file (or standard input), whose batch and costs are fixed.
 bool cli_model_is_dataflow(const char *name);

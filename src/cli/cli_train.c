@@ -49,6 +49,47 @@ static ckm_status adopt_batch(train_setup *t, ckm_error *err)
     return CKM_OK;
 }
 
+// The head of a network of the zoo has as many classes as the data, unless --classes says how many, or there is nothing to tell
+// apart.
+static ckm_status adopt_classes(train_setup *t, ckm_error *err)
+{
+    enum { MEAN_SQUARED_ERROR = 2 };
+    const train_settings *s = t->settings;
+    int64_t published = cli_model_published_classes(t->model);
+    int64_t classes = 0;
+    if (published == 0 || s->model.classes > 0 || s->loss == MEAN_SQUARED_ERROR) {
+        return CKM_OK;
+    }
+    ckm_status status = ckm_data_count_classes(s->data, &classes, err);
+    t->adapted.model.classes = classes > 1 ? classes : 0;
+    return status;
+}
+
+// What to validate on: a share of the data, or a folder. Gives -1, or an exit status after having said why.
+static int choose_validation(const cli_command *command, train_setup *t, ckm_trainer_options *o)
+{
+    const train_settings *s = t->settings;
+    const char *given = s->validate;
+    size_t n = given != NULL ? strlen(given) : 0;
+    if (s->check || s->compare > 0) {
+        return -1;
+    }
+    if (n > 0 && given[n - 1] == '%') {
+        if (cli_read_fraction(given, &o->validate_fraction) != NULL ||
+            !(o->validate_fraction > 0 && o->validate_fraction < 1)) {
+            return cli_usage_error(command, "--validate: '%s' is no percentage above 0 and below 100", given);
+        }
+    } else if (n > 0 && strcmp(given, "none") != 0) {
+        o->validate = given;
+    } else if (given == NULL && ckm_data_find_validation(s->data, t->validation, sizeof t->validation)) {
+        o->validate = t->validation;
+    }
+    if (s->save_best != NULL && o->validate == NULL && !(o->validate_fraction > 0)) {
+        return cli_usage_error(command, "--save-best needs samples to validate on: --validate DIR, or --validate 10%%");
+    }
+    return -1;
+}
+
 static void note(ckm_log_level level, const char *line, void *user)
 {
     const cli_progress *progress = user;
@@ -165,6 +206,7 @@ static void adapt_to_rank(train_setup *t)
     }
     if (t->ranks != NULL && t->ranks->rank != 0) {
         s->save = NULL;
+        s->save_best = NULL;
         s->export_to = NULL;
         s->log = NULL;
         s->json = false;
@@ -182,10 +224,16 @@ int cli_train_prepare(const cli_command *command, const train_settings *settings
     adapt_to_rank(t);
     int outcome = cli_budget_of_run(command, t->settings->budget, &options.budget_bytes, &options.budget_fraction,
                                     &options.activations_fraction);
+    if (outcome < 0) {
+        outcome = choose_validation(command, t, &options);
+    }
     if (outcome >= 0) {
         return outcome;
     }
     ckm_status status = adopt_batch(t, &err);
+    if (status == CKM_OK) {
+        status = adopt_classes(t, &err);
+    }
     if (status == CKM_OK) {
         status = cli_model_load_network(model, &t->settings->model, t->settings->model.batch, &t->graph, &err);
     }

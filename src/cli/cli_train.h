@@ -13,7 +13,7 @@
 
 typedef struct train_settings {
     // Data.
-    const char *data;
+    const char *data, *validate;
     bool resize, keep_order;
     int scaling;
     int64_t samples;
@@ -29,7 +29,7 @@ typedef struct train_settings {
     int64_t warmup, rate_every;
     double rate_factor, rate_least;
     // Files.
-    const char *save, *resume, *change, *weights, *export_to, *log;
+    const char *save, *save_best, *resume, *change, *weights, *export_to, *log;
     int64_t save_every;
     // What to do and to print.
     bool check, json, verbose, quiet;
@@ -41,6 +41,7 @@ typedef struct train_settings {
 typedef struct train_setup {
     train_settings adapted;          // what was asked for, with what follows from it filled in
     const train_settings *settings;  // that
+    char validation[4096];           // the folder to validate on, or empty
     const char *model;
     ckm_graph *graph;
     ckm_trainer *trainer;
@@ -72,11 +73,12 @@ typedef struct train_report {
     bool live, log_failed, line_open;
     double began, last_line, last_live;
     train_meter meter;
-    bool exceeded;           // the budget, and training is to end because of it
-    int64_t exceeded_step;   // the first, or -1
-    int64_t exceeded_bytes;  // growth of anonymous memory by then
-    double longest_step;     // seconds, waiting for data included
-    int64_t anonymous_most;  // growth in the end, of all ranks the most
+    bool exceeded;                    // the budget, and training is to end because of it
+    int64_t exceeded_step;            // the first, or -1
+    int64_t exceeded_bytes;           // growth of anonymous memory by then
+    ckm_train_validation last, best;  // samples: 0 where there was none
+    double longest_step;              // seconds, waiting for data included
+    int64_t anonymous_most;           // growth in the end, of all ranks the most
 } train_report;
 
 ckm_status cli_train_report_open(train_report *report, const train_setup *setup, ckm_error *err) CKM_NODISCARD;
@@ -84,6 +86,7 @@ ckm_status cli_train_report_open(train_report *report, const train_setup *setup,
 ckm_status cli_train_report_close(train_report *report, ckm_error *err) CKM_NODISCARD;
 void cli_train_report_plan(const train_report *report);
 void cli_train_report_step(const ckm_train_progress *progress, void *report);
+void cli_train_report_validation(const ckm_train_validation *validation, void *report);
 void cli_train_report_event(ckm_train_event event, const char *path, int64_t step, const ckm_error *why, void *report);
 int cli_train_report_result(train_report *report, const ckm_train_result *result);
 // Address space of this process in bytes, or -1.

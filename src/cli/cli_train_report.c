@@ -144,6 +144,26 @@ static void memory_line(const char *name, int64_t bytes, const char *note)
     fprintf(stderr, "  %-28s %12s  %s\n", name, cli_show_bytes(bytes, text, sizeof text), note);
 }
 
+// How many classes the data have, their names, and how many the network tells apart where that is another number.
+static void print_classes(const train_setup *t, int64_t classes)
+{
+    enum { MOST_NAMES = 12 };
+    ckm_data *data = ckm_trainer_data(t->trainer);
+    ckm_session *session = ckm_trainer_session(t->trainer);
+    int64_t limit = ckm_session_get_tensor(session, ckm_session_labels(session)).limit;
+    if (classes == 0) {
+        return;
+    }
+    fprintf(stderr, ", %lld class%s", (long long)classes, classes == 1 ? "" : "es");
+    for (int64_t i = 0; classes <= MOST_NAMES && i < classes && ckm_data_class_name(data, i) != NULL; i++) {
+        fprintf(stderr, "%s%s", i == 0 ? " (" : ", ", cli_text(ckm_data_class_name(data, i)));
+    }
+    fprintf(stderr, "%s", classes <= MOST_NAMES && ckm_data_class_name(data, 0) != NULL ? ")" : "");
+    if (limit > 0 && limit != classes) {
+        fprintf(stderr, "; the network tells %lld apart", (long long)limit);
+    }
+}
+
 void cli_train_report_plan(const train_report *report)
 {
     const train_setup *t = report->setup;
@@ -152,6 +172,7 @@ void cli_train_report_plan(const train_report *report)
     ckm_session_memory m = ckm_session_get_memory(ckm_trainer_session(t->trainer));
     ckm_data_facts data = ckm_data_get_facts(ckm_trainer_data(t->trainer));
     ckm_program_memory own = ckm_program_get_memory(program);
+    ckm_trainer_validation validation = ckm_trainer_get_validation(t->trainer);
     char text[64];
     char other[64];
     if (t->settings->quiet) {
@@ -167,8 +188,10 @@ void cli_train_report_plan(const train_report *report)
     }
     fprintf(stderr, "data      %s: %lld samples, %lld batches an epoch", data.format, (long long)data.samples,
             (long long)data.batches);
-    if (data.classes > 0) {
-        fprintf(stderr, ", %lld classes", (long long)data.classes);
+    print_classes(t, data.classes);
+    if (validation.there) {
+        fprintf(stderr, "; validation on %lld samples%s%s", (long long)validation.samples,
+                t->validation[0] != '\0' ? " of " : "", cli_text(t->validation));
     }
     if (!data.reads_ahead) {
         fprintf(stderr, ", none read ahead (the thread for it could not be started)");
@@ -189,9 +212,12 @@ void cli_train_report_plan(const train_report *report)
     memory_line("tables", m.table_bytes, "");
     memory_line("kernels and threads", own.kernel_bytes + own.thread_bytes, own.measured ? "measured" : "estimated");
     memory_line("margin", own.margin_bytes, "");
+    if (validation.there) {
+        memory_line("validation", validation.bytes, "kernels, tables, data read ahead; it runs in the arena");
+    }
     if (t->ranks != NULL) {
-        int64_t others = info.outside_bytes - data.bytes - m.table_bytes - own.kernel_bytes - own.thread_bytes -
-                         own.margin_bytes;
+        int64_t others = info.outside_bytes - validation.bytes - data.bytes - m.table_bytes - own.kernel_bytes -
+                         own.thread_bytes - own.margin_bytes;
         memory_line("exchange with other ranks", others, "MPI, buffers");
     }
     memory_line("total", info.used_bytes, "");
@@ -251,7 +277,8 @@ static void log_step(train_report *report, const ckm_train_progress *p)
 static int64_t kernel_bytes(const train_setup *t)
 {
     ckm_program_memory own = ckm_program_get_memory(ckm_trainer_program(t->trainer));
-    return (own.measured ? own.kernel_bytes + own.thread_bytes : 0) + (t->ranks != NULL ? t->ranks->bytes : 0);
+    return (own.measured ? own.kernel_bytes + own.thread_bytes : 0) +
+           ckm_trainer_get_validation(t->trainer).kernel_bytes + (t->ranks != NULL ? t->ranks->bytes : 0);
 }
 
 // What planning left in the process's memory: the network, its graphs, the schedule. The budget does not count it, so it is said.
@@ -323,6 +350,35 @@ void cli_train_report_step(const ckm_train_progress *p, void *user)
     }
 }
 
+void cli_train_report_validation(const ckm_train_validation *v, void *user)
+{
+    train_report *report = user;
+    char accuracy[32];
+    report->last = *v;
+    report->best = v->best ? *v : report->best;
+    if (report->log != NULL) {
+        fprintf(report->log, "{\"step\": %lld, \"epoch\": %lld, \"samples\": %lld", (long long)v->step - 1,
+                (long long)v->epoch, (long long)v->samples);
+        log_real(report->log, "validation_loss", v->loss);
+        log_real(report->log, "validation_accuracy", v->accuracy);
+        log_real(report->log, "validation_seconds", v->seconds);
+        fprintf(report->log, ", \"best\": %s}\n", v->best ? "true" : "false");
+        flush_log(report);
+    }
+    check_budget(report, v->step - 1);
+    if (report->setup->settings->quiet) {
+        return;
+    }
+    if (report->line_open) {
+        fputc('\n', stderr);
+        report->line_open = false;
+    }
+    fprintf(stderr, "epoch %lld  validation  loss %.5f  accuracy %s  (%lld samples in %.1f s)%s\n",
+            (long long)v->epoch + 1, v->loss,
+            isnan(v->accuracy) ? "-" : cli_show_percent(v->accuracy, accuracy, sizeof accuracy), (long long)v->samples,
+            v->seconds, v->best ? "  best so far" : "");
+}
+
 void cli_train_report_event(ckm_train_event event, const char *path, int64_t step, const ckm_error *why, void *user)
 {
     train_report *report = user;
@@ -363,6 +419,11 @@ static void print_result_json(const train_report *report, const ckm_train_result
     cli_json_real(&json, "last_loss", r->last_loss);
     cli_json_real(&json, "mean_loss", r->mean_loss);
     cli_json_real(&json, "accuracy", r->accuracy);
+    bool validated = report->last.samples > 0;
+    cli_json_real(&json, "validation_loss", validated ? report->last.loss : (double)NAN);
+    cli_json_real(&json, "validation_accuracy", validated ? report->last.accuracy : (double)NAN);
+    cli_json_real(&json, "best_validation_loss", report->best.samples > 0 ? report->best.loss : (double)NAN);
+    cli_json_size(&json, "best_step", report->best.samples > 0 ? report->best.step : -1);
     cli_json_real(&json, "seconds", r->seconds);
     cli_json_real(&json, "step_seconds", r->median_step_seconds);
     cli_json_real(&json, "step_predicted_seconds", info.step_seconds);
@@ -402,6 +463,12 @@ int cli_train_report_result(train_report *report, const ckm_train_result *r)
     if (!isnan(r->accuracy)) {
         printf("%-22s %s in the last epoch\n", "accuracy", cli_show_percent(r->accuracy, text, sizeof text));
     }
+    if (report->last.samples > 0) {
+        printf("%-22s loss %.6f, accuracy %s, on %lld samples that were not trained on\n", "validation",
+               report->last.loss,
+               isnan(report->last.accuracy) ? "-" : cli_show_percent(report->last.accuracy, text, sizeof text),
+               (long long)report->last.samples);
+    }
     double predicted = info.step_seconds;
     printf("%-22s %.1f ms (median)", "step", r->median_step_seconds * 1e3);
     if (!isnan(predicted)) {
@@ -422,6 +489,10 @@ int cli_train_report_result(train_report *report, const ckm_train_result *r)
     }
     printf("%-22s %s predicted\n", "overhead",
            cli_show_percent(cli_overhead(info.cost, info.baseline_cost), text, sizeof text));
+    if (t->settings->save_best != NULL && report->best.samples > 0) {
+        printf("%-22s %s, after %lld steps: loss %.6f\n", "best", cli_text(t->settings->save_best),
+               (long long)report->best.step, report->best.loss);
+    }
     if (r->saved_step >= 0) {
         printf("%-22s %s, after %lld steps\n", "saved", cli_text(t->settings->save), (long long)r->saved_step);
     }

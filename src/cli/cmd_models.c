@@ -137,13 +137,13 @@ const cli_command cli_command_models = {
     .name = "models",
     .summary = "List the networks of the zoo: input, layers, parameters.",
     .usage = "[--all]",
-    .description =
-        "Lists the networks that can be given as MODEL by name, in groups, with the shape of one input "
-        "sample (height x width x channels, or tokens of a text), the number of layers, the trained "
-        "parameters, and the other numbers kept across steps, such as the running statistics of batch "
-        "normalization. Commands that take a MODEL can build it in other sizes: --input-shape for images "
-        "and, where a network has them, --sequence-length, --width, --depth, --heads and --vocabulary. One row stands "
-        "for networks of many lengths: linear0..linear31 are linear0, linear1 and so on.",
+    .description = "Lists the networks that can be given as MODEL by name, in groups, with the shape of one input "
+                   "sample (height x width x channels, or tokens of a text), the number of layers, the trained "
+                   "parameters, and the other numbers kept across steps, such as the running statistics of batch "
+                   "normalization. Commands that take a MODEL can build it in other sizes: --input-shape for images "
+                   "and, where a network has them, --sequence-length, --width, --depth, --heads, --vocabulary and "
+                   "--classes. One row stands "
+                   "for networks of many lengths: linear0..linear31 are linear0, linear1 and so on.",
     .examples = "checkmate models\n"
                 "checkmate models | grep -i vgg\n",
     .groups = groups,

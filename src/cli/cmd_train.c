@@ -40,6 +40,12 @@ static const cli_option data_options[] = {
      "y.npy; or one subfolder of PNG or JPEG images per class. The format is detected. Or the word 'synthetic', for "
      "generated data that a network can learn.",
      NULL, 0, 0, NULL},
+    {"validate", 0, CLI_INPUT, AT(validate), "DIR|X%",
+     "Samples that are not trained on: loss and accuracy on all of them after every epoch, computed within the budget. "
+     "A "
+     "folder like that of --data (of MNIST or CIFAR the same one, for its test files), a percentage of the samples of "
+     "--data, which --seed chooses (with --keep-order the last ones), or 'none'.",
+     "the folder 'val' or 'test' beside 'train' in a folder of images, otherwise none", 0, 0, NULL},
     {"resize", 0, CLI_FLAG, AT(resize), NULL,
      "Adapt images of another size, and grey ones, to the network's input. Folders of images are always resized.", NULL,
      0, 0, NULL},
@@ -141,6 +147,11 @@ static const cli_option file_options[] = {
      NULL, 0, 0, NULL},
     {"save-every", 0, CLI_INTEGER, AT(save_every), "N", "Save after every N steps as well as at the end.",
      "after every epoch", 1, INT64_C(1) << 40, NULL},
+    {"save-best", 0, CLI_OUTPUT, AT(save_best), "FILE",
+     "Write the same to FILE whenever the loss on the samples of --validate is the least so far. A run that is resumed "
+     "goes "
+     "by the least loss of all.",
+     NULL, 0, 0, NULL},
     {"resume", 0, CLI_INPUT, AT(resume), "FILE",
      "Continue from FILE, written by --save, bit for bit as if training had not been interrupted. The budget and the "
      "schedule may differ. Another network, loss, learning rate or other samples are an error; see --change.",
@@ -211,7 +222,8 @@ static int check_usage(const cli_command *command, const train_settings *s, cons
     if (s->resume != NULL && s->weights != NULL) {
         return cli_usage_error(command, "--resume restores the weights of that run: leave out --weights");
     }
-    if ((s->check || s->compare > 0) && (s->save != NULL || s->export_to != NULL || s->log != NULL)) {
+    if ((s->check || s->compare > 0) &&
+        (s->save != NULL || s->save_best != NULL || s->export_to != NULL || s->log != NULL)) {
         return cli_usage_error(command, "--check and --compare do not train: leave out --save, --export and --log");
     }
     if (cli_ranks_launched() > 1 && (s->check || s->compare > 0)) {
@@ -256,6 +268,8 @@ static ckm_train_options train_options(const train_setup *t, train_report *repor
     options.on_nan = s->on_nan == 0 ? CKM_NAN_STOP : CKM_NAN_GO_ON;
     options.progress = cli_train_report_step;
     options.event = cli_train_report_event;
+    options.validated = cli_train_report_validation;
+    options.best_path = s->save_best;
     options.stop = should_stop;
     options.user = report;
     options.rate = rate;

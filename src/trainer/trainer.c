@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The trainer: network, step, kernels, costs, data, budget, schedule; then the session; then steps.
 #include "trainer/trainer.h"
+#include "trainer/trainer_validate.h"
 
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -43,19 +44,13 @@ static ckm_status find_whole(ckm_trainer *t, ckm_error *err)
 static ckm_status open_data(ckm_trainer *t, ckm_error *err)
 {
     ckm_train_fields fields;
-    ckm_data_options options = t->reading;
-    CKM_I_CHECK(ckm_train_describe_data(t->training, &fields, err));
-    options.batch = ckm_graph_batch(t->graph);
-    options.n_inputs = fields.n_inputs;
-    options.inputs = fields.inputs;
-    options.labels = fields.labels;
-    options.task = ckm_graph_task(t->graph);
-    options.layout = ckm_graph_layout(t->graph);
-    options.seed = t->place.seed;
-    if (t->options.source != NULL) {
-        return ckm_data_open_source(t->options.source, &options, &t->data, err);
-    }
-    return ckm_data_open(t->options.data != NULL ? t->options.data : "synthetic", &options, &t->data, err);
+    ckm_data_options options;
+    const ckm_trainer_options *o = &t->options;
+    CKM_I_CHECK(ckm_i_trainer_data_options(t, t->training, &fields, &options, err));
+    ckm_i_data_share share = ckm_i_trainer_share(t, false);
+    const char *path = o->data != NULL ? o->data : "synthetic";
+    CKM_I_CHECK(ckm_i_data_open_share(o->source != NULL ? NULL : path, o->source, &options, &share, &t->data, err));
+    return ckm_i_trainer_validates(o) ? ckm_i_trainer_build_validation(t, err) : CKM_OK;
 }
 
 static ckm_status find_budget(ckm_trainer *t, ckm_error *err)
@@ -111,6 +106,7 @@ static ckm_status build_parts(ckm_trainer *t, ckm_error *err)
     CKM_I_CHECK(t->predicts ? CKM_OK : open_data(t, err));
     CKM_I_CHECK(ckm_i_trainer_go_on(t, err));
     CKM_I_CHECK(t->predicts ? CKM_OK : ckm_i_trainer_keep_settings(t, err));
+    CKM_I_CHECK(t->predicts ? CKM_OK : ckm_i_trainer_take_notes(t, err));
     return o->model != NULL ? ckm_import_values_open(o->model, &t->importing, &t->values, err) : CKM_OK;
 }
 
@@ -156,6 +152,14 @@ static ckm_status check_options(const ckm_trainer_options *o, ckm_error *err)
     if (o->accumulate > 1 && o->ranks != NULL && o->ranks->count > 1) {
         return ckm_i_error(err, CKM_ERR_UNSUPPORTED,
                            "several processes train on one batch each in a step: leave out `accumulate`");
+    }
+    if (!(o->validate_fraction >= 0 && o->validate_fraction < 1)) {
+        return ckm_i_error(err, CKM_ERR_ARGUMENT, "`validate_fraction` is %g: it must be at least 0 and below 1",
+                           o->validate_fraction);
+    }
+    if (o->validate != NULL && o->validate_fraction > 0) {
+        return ckm_i_error(err, CKM_ERR_ARGUMENT,
+                           "`validate` and `validate_fraction` both say what to validate on: give one");
     }
     if (o->weights != NULL && o->resume != NULL) {
         return ckm_i_error(err, CKM_ERR_ARGUMENT, "`resume` restores the parameters of its run: leave out `weights`");
@@ -215,6 +219,7 @@ ckm_status ckm_i_trainer_plan(const ckm_graph *graph, const ckm_trainer_options 
     CKM_I_TRY(check_options(&t->options, err));
     CKM_I_TRY(build(t, err));
     CKM_I_TRY(ckm_i_trainer_fit_together(t, err));
+    CKM_I_TRY(ckm_ranks_agree(t->ranks, ckm_i_trainer_fit_validation(t, err), err));
     if (t->fit.schedule == NULL && t->ranks == NULL) {
         CKM_I_TRY(ckm_i_trainer_find_least(t, err));
         CKM_I_TRY(ckm_i_trainer_go_on(t, err));
@@ -308,6 +313,7 @@ ckm_status ckm_trainer_begin(ckm_trainer *t, ckm_error *err)
         int64_t outside = ckm_i_trainer_beside(t) + memory.table_bytes;
         if (memory.region_bytes + outside <= t->budget_bytes) {
             t->outside_bytes = outside;
+            CKM_I_CHECK(ckm_ranks_agree(t->ranks, ckm_i_trainer_begin_validation(t, err), err));
             return set_parameters(t, err);
         }
         // The tables turned out larger than guessed: plan again with less room.
@@ -315,6 +321,7 @@ ckm_status ckm_trainer_begin(ckm_trainer *t, ckm_error *err)
         t->session = NULL;
         t->outside_bytes = outside + memory.table_bytes / 4;
         CKM_I_CHECK(ckm_i_trainer_fit_together(t, err));
+        CKM_I_CHECK(ckm_ranks_agree(t->ranks, ckm_i_trainer_fit_validation(t, err), err));
     }
     return ckm_i_error(err, CKM_ERR_INTERNAL, "the plan and its tables do not settle within the budget");
 }
@@ -339,6 +346,8 @@ void ckm_trainer_close(ckm_trainer *t)
     if (t == NULL) {
         return;
     }
+    ckm_i_trainer_close_validation(t->validation);
+    ckm_i_trainer_free_notes(t->notes);
     ckm_session_free(t->session);
     ckm_i_exchange_free(t->exchange);
     ckm_run_fit_dispose(&t->fit);
@@ -412,9 +421,16 @@ ckm_status ckm_trainer_run(ckm_trainer *t, const ckm_train_options *options, ckm
     // At least one, so that ckm_i_train_run can say what is wrong.
     int64_t batches = ckm_data_get_facts(t->data).batches / ckm_i_trainer_step_batches(t);
     batches = batches > 0 ? batches : 1;
-    const ckm_i_train_parts parts = {t->accumulated, t->ranks, t->exchange, &t->settings};
+    const ckm_i_train_parts parts = {.batches = t->accumulated,
+                                     .ranks = t->ranks,
+                                     .exchange = t->exchange,
+                                     .settings = &t->settings,
+                                     .validate = t->validation != NULL ? ckm_i_trainer_validate : NULL,
+                                     .is_best = ckm_i_trainer_is_best,
+                                     .user = t};
     if (t->ranks != NULL && t->ranks->rank != 0) {
         course.save_path = NULL;
+        course.best_path = NULL;
     }
     course.place = t->place;
     course.first_step = t->place.step;

@@ -10,6 +10,12 @@
 #include "run/backend/backend.h"
 #include "run/train/train.h"
 
+// Samples that are not learnt from, and how they are judged (trainer_validate.h).
+typedef struct ckm_i_validation ckm_i_validation;
+
+// Texts that files say beside the tensors (trainer_notes.c).
+typedef struct ckm_i_trainer_notes ckm_i_trainer_notes;
+
 struct ckm_trainer {
     ckm_trainer_options options;  // its pointers to options are NULL: these are the copies
     ckm_autodiff_options step;
@@ -41,6 +47,10 @@ struct ckm_trainer {
     ckm_i_exchange *exchange;  // once training has begun
     int64_t beside_most;       // what ckm_i_trainer_beside gives, of all ranks the most
     bool resumed, rate_compared;
+    ckm_i_validation *validation;  // NULL: none
+    int64_t validation_bytes;      // what it takes beside the region; 0: none
+    double best_loss;              // of validation; infinite: there was none yet
+    ckm_i_trainer_notes *notes;    // texts of `settings` (trainer_notes.c)
     char parameters_from[300];
     // A forward pass alone (inference.c): no loss, no data, nothing learns.
     bool predicts;
@@ -75,12 +85,23 @@ ckm_status ckm_i_trainer_measure_costs(ckm_trainer *t, ckm_error *err) CKM_NODIS
 // Seconds of a step at this cost; NaN when costs are multiply-accumulates.
 double ckm_i_trainer_seconds(const ckm_trainer *t, int64_t cost);
 
+// How the data are to be opened for a training graph: `fields` are what it wants, which `options` refers to.
+ckm_status ckm_i_trainer_data_options(const ckm_trainer *t, const ckm_training *training, ckm_train_fields *fields,
+                                      ckm_data_options *options, ckm_error *err) CKM_NODISCARD;
+
 // Batches of a step, in all processes.
 int64_t ckm_i_trainer_step_batches(const ckm_trainer *t);
 // Where training is: at its beginning, or where `resume` says, if that was trained as this run would (trainer_settings.c).
 ckm_status ckm_i_trainer_find_place(ckm_trainer *t, ckm_error *err) CKM_NODISCARD;
 // Once the data are open: notes the settings that have to stay, and compares them with those of `resume`.
 ckm_status ckm_i_trainer_keep_settings(ckm_trainer *t, ckm_error *err) CKM_NODISCARD;
+// Once the data are open: what files say of them and of the network, beside the settings.
+ckm_status ckm_i_trainer_take_notes(ckm_trainer *t, ckm_error *err) CKM_NODISCARD;
+void ckm_i_trainer_free_notes(ckm_i_trainer_notes *notes);
+// Whether this loss of validation is the least so far; then files say so. `user` is the trainer.
+bool ckm_i_trainer_is_best(void *user, double loss);
+// The least loss of the run that is gone on from.
+ckm_status ckm_i_trainer_read_best(ckm_trainer *t, ckm_error *err) CKM_NODISCARD;
 // The same of learning rates. NULL: CKM_RATE_SCHEDULE_INIT.
 ckm_status ckm_i_trainer_keep_rate(ckm_trainer *t, const ckm_rate_schedule *rate, ckm_error *err) CKM_NODISCARD;
 

@@ -111,7 +111,7 @@ ckm_status ckm_trainer_save(const ckm_trainer *t, const char *path, ckm_error *e
     CKM_I_NEED_NAMED(t, "trainer", err);
     CKM_I_NEED(path, err);
     CKM_I_NEED_NAMED(t->session, "session", err);
-    return ckm_train_save(t->session, path, &t->place, err);
+    return ckm_i_train_save(t->session, path, &t->place, &t->settings, err);
 }
 
 static bool ends_with(const char *text, const char *ending)
@@ -169,7 +169,7 @@ ckm_status ckm_trainer_export(const ckm_trainer *t, const char *path, ckm_error 
     CKM_I_NEED(path, err);
     CKM_I_NEED_NAMED(t->session, "session", err);
     if (!ends_with(path, ".onnx")) {
-        return ckm_train_export(t->session, path, err);
+        return ckm_i_train_export(t->session, path, &t->place, &t->settings, err);
     }
     if (t->options.model == NULL) {
         return ckm_i_error_at(err, CKM_ERR_ARGUMENT, path, 0, -1,

@@ -162,12 +162,13 @@ ckm_status ckm_i_trainer_keep_settings(ckm_trainer *t, ckm_error *err)
                    (t->step.loss == CKM_LOSS_OF_TASK && ckm_graph_task(t->graph) == CKM_TASK_DENOISE);
     char name[64];
     ckm_i_text_copy(name, sizeof name, ckm_graph_name(t->graph));
+    // The network's head may follow the classes, so these are the better message.
+    ckm_i_train_set(s, "classes", "%lld (%016llx)", (long long)data.classes,
+                    (unsigned long long)class_sum(t->data, data.classes));
     ckm_i_train_set(s, "network", "%s (%016llx)", name, (unsigned long long)network_sum(t->graph));
     ckm_i_train_set(s, "loss", "%s", squares ? "mse" : "cross-entropy");
     ckm_i_train_set(s, "data", "%s", data.format);
     ckm_i_train_set(s, "samples", "%lld", (long long)data.samples);
-    ckm_i_train_set(s, "classes", "%lld (%016llx)", (long long)data.classes,
-                    (unsigned long long)class_sum(t->data, data.classes));
     ckm_i_train_set(s, "pixels", "%s", scalings[t->reading.scaling]);
     ckm_i_train_set(s, "keep-order", "%s", t->reading.keep_order ? "yes" : "no");
     return t->options.resume != NULL ? ckm_i_train_compare(t->options.resume, s, t->options.change, err) : CKM_OK;

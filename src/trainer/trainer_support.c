@@ -36,7 +36,7 @@ int64_t ckm_i_trainer_beside(const ckm_trainer *t)
         exchange = t->ranks->bytes + early_bytes + ckm_i_exchange_bytes(n, most);
     }
     int64_t data = t->predicts ? CKM_I_INFERENCE_PIECE : ckm_data_get_facts(t->data).bytes;
-    return exchange + data + m.kernel_bytes + m.thread_bytes + m.margin_bytes;
+    return exchange + data + t->validation_bytes + m.kernel_bytes + m.thread_bytes + m.margin_bytes;
 }
 
 bool ckm_i_trainer_stops(void *trainer)

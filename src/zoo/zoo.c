@@ -17,13 +17,17 @@ typedef struct zoo_entry {
 
 // clang-format off
 #define IMAGE(h, w) .height = (h), .width = (w), .channels = 3
-#define PHOTO { IMAGE(224, 224) }
-#define STREET { IMAGE(416, 608) }
-#define PYRAMID { IMAGE(384, 576) }
+#define IMAGENET(h, w) { IMAGE(h, w), .classes = 1000 }
+#define CITYSCAPES(h, w) { IMAGE(h, w), .classes = 19 }
+#define PHOTO IMAGENET(224, 224)
+#define STREET CITYSCAPES(416, 608)
+#define PYRAMID CITYSCAPES(384, 576)
 #define LINEAR(n) { "linear" #n, ckm_i_zoo_linear, n, PHOTO }
 #define TEXT(length, width, layers, n_heads, words) \
     { .sequence_length = (length), .model_width = (width), .depth = (layers), .heads = (n_heads), .vocabulary = (words) }
 #define VISION(side, w, layers, n_heads) \
+    { IMAGE(side, side), .model_width = (w), .depth = (layers), .heads = (n_heads), .classes = 1000 }
+#define NOISE(side, w, layers, n_heads) \
     { IMAGE(side, side), .model_width = (w), .depth = (layers), .heads = (n_heads) }
 
 static const zoo_entry classifiers[] = {
@@ -42,35 +46,35 @@ static const zoo_entry classifiers[] = {
     { "DenseNet121",      ckm_i_zoo_densenet,      121,                     PHOTO },
     { "DenseNet169",      ckm_i_zoo_densenet,      169,                     PHOTO },
     { "DenseNet201",      ckm_i_zoo_densenet,      201,                     PHOTO },
-    { "Xception",         ckm_i_zoo_xception,      0,                       { IMAGE(299, 299) } },
-    { "InceptionV3",      ckm_i_zoo_inception,     0,                       { IMAGE(299, 299) } },
+    { "Xception",         ckm_i_zoo_xception,      0,                       IMAGENET(299, 299) },
+    { "InceptionV3",      ckm_i_zoo_inception,     0,                       IMAGENET(299, 299) },
     { "NASNetMobile",     ckm_i_zoo_nasnet,        0,                       PHOTO },
-    { "NASNetLarge",      ckm_i_zoo_nasnet,        1,                       { IMAGE(331, 331) } },
+    { "NASNetLarge",      ckm_i_zoo_nasnet,        1,                       IMAGENET(331, 331) },
 };
 
 static const zoo_entry segmenters[] = {
-    { "unet_mini",        ckm_i_zoo_unet_mini,     0,                       { IMAGE(360, 480) } },
+    { "unet_mini",        ckm_i_zoo_unet_mini,     0,                       CITYSCAPES(360, 480) },
     { "unet",             ckm_i_zoo_unet,          CKM_I_ENCODER_PLAIN,     STREET },
     { "vgg_unet",         ckm_i_zoo_unet,          CKM_I_ENCODER_VGG,       STREET },
-    { "mobilenet_unet",   ckm_i_zoo_unet,          CKM_I_ENCODER_MOBILENET, PHOTO },
+    { "mobilenet_unet",   ckm_i_zoo_unet,          CKM_I_ENCODER_MOBILENET, CITYSCAPES(224, 224) },
     { "resnet50_unet",    ckm_i_zoo_unet,          CKM_I_ENCODER_RESNET50,  STREET },
     { "segnet",           ckm_i_zoo_segnet,        CKM_I_ENCODER_PLAIN,     STREET },
     { "vgg_segnet",       ckm_i_zoo_segnet,        CKM_I_ENCODER_VGG,       STREET },
-    { "mobilenet_segnet", ckm_i_zoo_segnet,        CKM_I_ENCODER_MOBILENET, PHOTO },
+    { "mobilenet_segnet", ckm_i_zoo_segnet,        CKM_I_ENCODER_MOBILENET, CITYSCAPES(224, 224) },
     { "resnet50_segnet",  ckm_i_zoo_segnet,        CKM_I_ENCODER_RESNET50,  STREET },
     { "fcn_8",            ckm_i_zoo_fcn_8,         CKM_I_ENCODER_PLAIN,     STREET },
     { "fcn_8_vgg",        ckm_i_zoo_fcn_8,         CKM_I_ENCODER_VGG,       STREET },
-    { "fcn_8_mobilenet",  ckm_i_zoo_fcn_8,         CKM_I_ENCODER_MOBILENET, PHOTO },
+    { "fcn_8_mobilenet",  ckm_i_zoo_fcn_8,         CKM_I_ENCODER_MOBILENET, CITYSCAPES(224, 224) },
     { "fcn_8_resnet50",   ckm_i_zoo_fcn_8,         CKM_I_ENCODER_RESNET50,  STREET },
     { "fcn_32",           ckm_i_zoo_fcn_32,        CKM_I_ENCODER_PLAIN,     STREET },
     { "fcn_32_vgg",       ckm_i_zoo_fcn_32,        CKM_I_ENCODER_VGG,       STREET },
-    { "fcn_32_mobilenet", ckm_i_zoo_fcn_32,        CKM_I_ENCODER_MOBILENET, PHOTO },
+    { "fcn_32_mobilenet", ckm_i_zoo_fcn_32,        CKM_I_ENCODER_MOBILENET, CITYSCAPES(224, 224) },
     { "fcn_32_resnet50",  ckm_i_zoo_fcn_32,        CKM_I_ENCODER_RESNET50,  STREET },
     { "pspnet",           ckm_i_zoo_pspnet,        CKM_I_ENCODER_PLAIN,     PYRAMID },
     { "vgg_pspnet",       ckm_i_zoo_pspnet,        CKM_I_ENCODER_VGG,       PYRAMID },
     { "resnet50_pspnet",  ckm_i_zoo_pspnet,        CKM_I_ENCODER_RESNET50,  PYRAMID },
-    { "pspnet_50",        ckm_i_zoo_pspnet_resnet, 50,                      { IMAGE(473, 473) } },
-    { "pspnet_101",       ckm_i_zoo_pspnet_resnet, 101,                     { IMAGE(473, 473) } },
+    { "pspnet_50",        ckm_i_zoo_pspnet_resnet, 50,                      CITYSCAPES(473, 473) },
+    { "pspnet_101",       ckm_i_zoo_pspnet_resnet, 101,                     CITYSCAPES(473, 473) },
 };
 
 static const zoo_entry language[] = {
@@ -99,8 +103,8 @@ static const zoo_entry vision[] = {
 };
 
 static const zoo_entry diffusion[] = {
-    { "DDPM-CIFAR10", ckm_i_zoo_ddpm, CKM_I_DDPM_CIFAR10, VISION(32, 128, 2, 1) },
-    { "DDPM-256",     ckm_i_zoo_ddpm, CKM_I_DDPM_256,     VISION(256, 128, 2, 1) },
+    { "DDPM-CIFAR10", ckm_i_zoo_ddpm, CKM_I_DDPM_CIFAR10, NOISE(32, 128, 2, 1) },
+    { "DDPM-256",     ckm_i_zoo_ddpm, CKM_I_DDPM_256,     NOISE(256, 128, 2, 1) },
 };
 
 static const zoo_entry chains[] = {
@@ -165,6 +169,25 @@ const char *ckm_zoo_group(int32_t i)
     return entry_at(i, &group) != NULL ? group->title : NULL;
 }
 
+// The network called `name`, or NULL.
+static const zoo_entry *find_entry(const char *name)
+{
+    const zoo_group *group;
+    for (int32_t i = 0; i < ckm_zoo_count(); i++) {
+        const zoo_entry *entry = entry_at(i, &group);
+        if (strcmp(entry->name, name) == 0) {
+            return entry;
+        }
+    }
+    return NULL;
+}
+
+int64_t ckm_zoo_classes(const char *name)
+{
+    const zoo_entry *entry = name != NULL ? find_entry(name) : NULL;
+    return entry != NULL ? entry->size.classes : 0;
+}
+
 static ckm_status at_least_one(const char *name, const char *what, int64_t value, ckm_error *err)
 {
     return value >= 1 ? CKM_OK
@@ -201,6 +224,7 @@ static ckm_status choose_numbers(const char *name, const ckm_zoo_size *given, ck
         {"depth", "the depth", given->depth, &size->depth},
         {"number of heads", "the number of heads", given->heads, &size->heads},
         {"vocabulary", "the vocabulary", given->vocabulary, &size->vocabulary},
+        {"number of classes", "the number of classes", given->classes, &size->classes},
     };
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         if (numbers[i].given == 0) {
@@ -222,12 +246,7 @@ static ckm_status choose_numbers(const char *name, const ckm_zoo_size *given, ck
 static ckm_status build(const char *name, int64_t batch, const int64_t image[3], const ckm_zoo_size *given,
                         ckm_graph **out, ckm_error *err)
 {
-    const zoo_group *group;
-    const zoo_entry *entry = NULL;
-    for (int32_t i = 0; i < ckm_zoo_count() && entry == NULL; i++) {
-        const zoo_entry *candidate = entry_at(i, &group);
-        entry = strcmp(candidate->name, name) == 0 ? candidate : NULL;
-    }
+    const zoo_entry *entry = find_entry(name);
     if (entry == NULL) {
         return ckm_i_error(err, CKM_ERR_NOT_FOUND, "no network is called \"%.100s\"", name);
     }

@@ -135,6 +135,11 @@ const ckm_zoo_size *ckm_i_zoo_size(const ckm_i_zoo *z)
     return &z->size;
 }
 
+int64_t ckm_i_zoo_classes(const ckm_i_zoo *z)
+{
+    return ckm_i_zoo_size(z)->classes;
+}
+
 void ckm_i_zoo_set_task(ckm_i_zoo *z, ckm_task task)
 {
     z->draft->task = task;

@@ -41,6 +41,8 @@ ckm_i_layer ckm_i_zoo_fail(ckm_i_zoo *z, const char *format, ...) CKM_PRINTF(2, 
 
 int64_t ckm_i_zoo_batch(const ckm_i_zoo *z);
 const ckm_zoo_size *ckm_i_zoo_size(const ckm_i_zoo *z);
+// Those that the head of a classifier or segmenter tells apart.
+int64_t ckm_i_zoo_classes(const ckm_i_zoo *z);
 // What the network is trained for; CKM_TASK_CLASSES unless set.
 void ckm_i_zoo_set_task(ckm_i_zoo *z, ckm_task task);
 // Another input of the network; `shape` with the batch.

@@ -63,5 +63,5 @@ ckm_i_layer ckm_i_zoo_densenet(ckm_i_zoo *z, int32_t layers)
         x = stage < 5 ? transition(z, x, stage) : norm_relu(z, x, "");
     }
     x = ckm_i_zoo_global_average_pool(z, x, "avg_pool");
-    return ckm_i_zoo_dense(z, x, "fc1000", 1000, "softmax");
+    return ckm_i_zoo_dense(z, x, "fc1000", ckm_i_zoo_classes(z), "softmax");
 }

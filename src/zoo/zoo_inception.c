@@ -118,5 +118,5 @@ ckm_i_layer ckm_i_zoo_inception(ckm_i_zoo *z, int32_t unused)
     x = block_c(z, x, "mixed9", "mixed9_0");
     x = block_c(z, x, "mixed10", "mixed9_1");
     x = ckm_i_zoo_global_average_pool(z, x, "avg_pool");
-    return ckm_i_zoo_dense(z, x, "predictions", 1000, "softmax");
+    return ckm_i_zoo_dense(z, x, "predictions", ckm_i_zoo_classes(z), "softmax");
 }

@@ -10,7 +10,7 @@ ckm_i_layer ckm_i_zoo_linear(ckm_i_zoo *z, int32_t convolutions)
         x = ckm_i_zoo_conv(z, x, (ckm_i_conv){.name = name, .filters = 64, .kernel = {3}, .no_bias = true});
     }
     x = ckm_i_zoo_global_average_pool(z, x, "flatten");
-    return ckm_i_zoo_dense(z, x, "predictions", 1000, "softmax");
+    return ckm_i_zoo_dense(z, x, "predictions", ckm_i_zoo_classes(z), "softmax");
 }
 
 ckm_i_layer ckm_i_zoo_test(ckm_i_zoo *z, int32_t unused)
@@ -23,5 +23,5 @@ ckm_i_layer ckm_i_zoo_test(ckm_i_zoo *z, int32_t unused)
     branches[1] = ckm_i_zoo_conv(z, x, (ckm_i_conv){.name = "conv2", .filters = 128, .activation = "relu"});
     x = ckm_i_zoo_add_layers(z, "addc1c2", branches, 2);
     x = ckm_i_zoo_global_average_pool(z, x, "flatten");
-    return ckm_i_zoo_dense(z, x, "predictions", 1000, "softmax");
+    return ckm_i_zoo_dense(z, x, "predictions", ckm_i_zoo_classes(z), "softmax");
 }

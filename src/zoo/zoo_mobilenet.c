@@ -50,8 +50,8 @@ ckm_i_layer ckm_i_zoo_mobilenet(ckm_i_zoo *z, int32_t unused)
     x = ckm_i_zoo_global_average_pool(z, x, NULL);
     x = ckm_i_zoo_reshape(z, x, "reshape_1", (const int64_t[]){1, 1, 1024}, 3);
     x = ckm_i_zoo_dropout(z, x, "dropout", 1e-3);
-    x = ckm_i_zoo_conv(z, x, (ckm_i_conv){.name = "conv_preds", .filters = 1000, .padding = "same"});
-    x = ckm_i_zoo_reshape(z, x, "reshape_2", (const int64_t[]){1000}, 1);
+    x = ckm_i_zoo_conv(z, x, (ckm_i_conv){.name = "conv_preds", .filters = ckm_i_zoo_classes(z), .padding = "same"});
+    x = ckm_i_zoo_reshape(z, x, "reshape_2", (const int64_t[]){ckm_i_zoo_classes(z)}, 1);
     return ckm_i_zoo_activation(z, x, "act_softmax", "softmax");
 }
 

@@ -68,5 +68,5 @@ ckm_i_layer ckm_i_zoo_mobilenet_v2(ckm_i_zoo *z, int32_t unused)
     x = ckm_i_zoo_conv(z, x, (ckm_i_conv){.name = "Conv_1", .filters = 1280, .no_bias = true});
     x = ckm_i_zoo_relu(z, norm(z, x, "Conv_1_bn"), "out_relu", 6.0);
     x = ckm_i_zoo_global_average_pool(z, x, NULL);
-    return ckm_i_zoo_dense(z, x, "Logits", 1000, "softmax");
+    return ckm_i_zoo_dense(z, x, "Logits", ckm_i_zoo_classes(z), "softmax");
 }

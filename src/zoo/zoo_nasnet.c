@@ -176,5 +176,5 @@ ckm_i_layer ckm_i_zoo_nasnet(ckm_i_zoo *z, int32_t large)
     }
     x = ckm_i_zoo_activation(z, x, NULL, "relu");
     x = ckm_i_zoo_global_average_pool(z, x, NULL);
-    return ckm_i_zoo_dense(z, x, "predictions", 1000, "softmax");
+    return ckm_i_zoo_dense(z, x, "predictions", ckm_i_zoo_classes(z), "softmax");
 }

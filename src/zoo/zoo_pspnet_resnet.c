@@ -5,8 +5,6 @@
 
 #include "zoo/zoo_networks.h"
 
-enum { CLASSES = 19 };
-
 static ckm_i_layer conv_norm(ckm_i_zoo *z, ckm_i_layer x, const char *name, ckm_i_conv c)
 {
     c.name = name;
@@ -100,10 +98,10 @@ ckm_i_layer ckm_i_zoo_pspnet_resnet(ckm_i_zoo *z, int32_t layers)
     x = ckm_i_zoo_concat(z, NULL, levels, 5);
     x = relu(z, conv_norm(z, x, "conv5_4", (ckm_i_conv){.filters = 512, .kernel = {3}, .padding = "same"}));
     x = ckm_i_zoo_dropout(z, x, NULL, 0.1);
-    x = ckm_i_zoo_conv(z, x, (ckm_i_conv){.name = "conv6", .filters = CLASSES});
+    x = ckm_i_zoo_conv(z, x, (ckm_i_conv){.name = "conv6", .filters = ckm_i_zoo_classes(z)});
     int64_t height = ckm_i_zoo_height(z, CKM_I_ZOO_INPUT);
     int64_t width = ckm_i_zoo_width(z, CKM_I_ZOO_INPUT);
     x = ckm_i_zoo_interp(z, x, NULL, height, width);
-    x = ckm_i_zoo_reshape(z, x, NULL, (const int64_t[]){-1, CLASSES}, 2);
+    x = ckm_i_zoo_reshape(z, x, NULL, (const int64_t[]){-1, ckm_i_zoo_classes(z)}, 2);
     return ckm_i_zoo_activation(z, x, NULL, "softmax");
 }

@@ -69,5 +69,5 @@ ckm_i_layer ckm_i_zoo_resnet_basic(ckm_i_zoo *z, int32_t layers)
     x = stage(z, x, 5, layers == 34 ? 3 : 2, 512);
 
     x = ckm_i_zoo_global_average_pool(z, x, "avg_pool");
-    return ckm_i_zoo_dense(z, x, "probs", 1000, "softmax");
+    return ckm_i_zoo_dense(z, x, "probs", ckm_i_zoo_classes(z), "softmax");
 }

@@ -62,5 +62,5 @@ ckm_i_layer ckm_i_zoo_resnet_v2(ckm_i_zoo *z, int32_t layers)
     x = ckm_i_zoo_batch_norm(z, x, (ckm_i_batch_norm){.name = "post_bn", .epsilon = 1.001e-5});
     x = ckm_i_zoo_activation(z, x, "post_relu", "relu");
     x = ckm_i_zoo_global_average_pool(z, x, "avg_pool");
-    return ckm_i_zoo_dense(z, x, "probs", 1000, "softmax");
+    return ckm_i_zoo_dense(z, x, "probs", ckm_i_zoo_classes(z), "softmax");
 }

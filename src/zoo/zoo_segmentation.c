@@ -6,8 +6,6 @@
 
 #include "zoo/zoo_networks.h"
 
-enum { CLASSES = 19 };
-
 static const ckm_i_border border_1 = {1, 1, 1, 1};
 
 static ckm_i_features encode(ckm_i_zoo *z, int32_t encoder)
@@ -49,7 +47,7 @@ ckm_i_features ckm_i_zoo_encode_plain(ckm_i_zoo *z)
 static ckm_i_layer classify(ckm_i_zoo *z, ckm_i_layer x)
 {
     int64_t pixels = -1;  // inferred
-    x = ckm_i_zoo_reshape(z, x, NULL, (const int64_t[]){pixels, CLASSES}, 2);
+    x = ckm_i_zoo_reshape(z, x, NULL, (const int64_t[]){pixels, ckm_i_zoo_classes(z)}, 2);
     return ckm_i_zoo_activation(z, x, NULL, "softmax");
 }
 
@@ -65,7 +63,7 @@ static ckm_i_layer climb(ckm_i_zoo *z, const ckm_i_features *f, bool skip)
         }
         x = padded_conv(z, x, filters[i]);
     }
-    x = ckm_i_zoo_conv(z, x, (ckm_i_conv){.filters = CLASSES, .kernel = {3}, .padding = "same"});
+    x = ckm_i_zoo_conv(z, x, (ckm_i_conv){.filters = ckm_i_zoo_classes(z), .kernel = {3}, .padding = "same"});
     return classify(z, x);
 }
 
@@ -95,13 +93,13 @@ static void crop_alike(ckm_i_zoo *z, ckm_i_layer *a, ckm_i_layer *b)
 
 static ckm_i_layer scores(ckm_i_zoo *z, ckm_i_layer x)
 {
-    return ckm_i_zoo_conv(z, x, (ckm_i_conv){.filters = CLASSES});
+    return ckm_i_zoo_conv(z, x, (ckm_i_conv){.filters = ckm_i_zoo_classes(z)});
 }
 
 static ckm_i_layer enlarge(ckm_i_zoo *z, ckm_i_layer x, int64_t kernel, int64_t stride)
 {
     return ckm_i_zoo_conv_transpose(
-        z, x, (ckm_i_conv){.filters = CLASSES, .kernel = {kernel}, .strides = {stride}, .no_bias = true});
+        z, x, (ckm_i_conv){.filters = ckm_i_zoo_classes(z), .kernel = {kernel}, .strides = {stride}, .no_bias = true});
 }
 
 // The classifier of VGG as convolutions.
@@ -182,7 +180,7 @@ ckm_i_layer ckm_i_zoo_pspnet(ckm_i_zoo *z, int32_t encoder)
         levels[i + 1] = pyramid_level(z, f.level[4], bins[i]);
     }
     ckm_i_layer x = pointwise(z, ckm_i_zoo_concat(z, NULL, levels, 5), NULL);
-    x = ckm_i_zoo_conv(z, x, (ckm_i_conv){.filters = CLASSES, .kernel = {3}, .padding = "same"});
+    x = ckm_i_zoo_conv(z, x, (ckm_i_conv){.filters = ckm_i_zoo_classes(z), .kernel = {3}, .padding = "same"});
     return classify(z, stretch(z, x, 8, 8));
 }
 
@@ -206,5 +204,5 @@ ckm_i_layer ckm_i_zoo_unet_mini(ckm_i_zoo *z, int32_t unused)
     x = conv_dropout_conv(z, ckm_i_zoo_concat(z, NULL, (const ckm_i_layer[]){x, middle}, 2), 64);
     x = ckm_i_zoo_up_sampling(z, x, NULL, 2);
     x = conv_dropout_conv(z, ckm_i_zoo_concat(z, NULL, (const ckm_i_layer[]){x, fine}, 2), 32);
-    return classify(z, ckm_i_zoo_conv(z, x, (ckm_i_conv){.filters = CLASSES, .padding = "same"}));
+    return classify(z, ckm_i_zoo_conv(z, x, (ckm_i_conv){.filters = ckm_i_zoo_classes(z), .padding = "same"}));
 }

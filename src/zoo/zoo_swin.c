@@ -162,5 +162,5 @@ ckm_i_layer ckm_i_zoo_swin(ckm_i_zoo *z, int32_t third)
     }
     x = ckm_i_zoo_layer_norm(z, x, "norm", epsilon);
     x = ckm_i_zoo_global_average_pool(z, x, "pool");
-    return ckm_i_zoo_project(z, x, (ckm_i_projection){.name = "head", .units = 1000});
+    return ckm_i_zoo_project(z, x, (ckm_i_projection){.name = "head", .units = ckm_i_zoo_classes(z)});
 }

@@ -33,7 +33,7 @@ ckm_i_layer ckm_i_zoo_vgg(ckm_i_zoo *z, int32_t layers)
     x = ckm_i_zoo_flatten(z, x, "flatten");
     x = ckm_i_zoo_dense(z, x, "fc1", 4096, "relu");
     x = ckm_i_zoo_dense(z, x, "fc2", 4096, "relu");
-    return ckm_i_zoo_dense(z, x, "predictions", 1000, "softmax");
+    return ckm_i_zoo_dense(z, x, "predictions", ckm_i_zoo_classes(z), "softmax");
 }
 
 ckm_i_features ckm_i_zoo_encode_vgg(ckm_i_zoo *z)

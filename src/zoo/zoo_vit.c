@@ -64,5 +64,5 @@ ckm_i_layer ckm_i_zoo_vit(ckm_i_zoo *z, int32_t patch)
     x = ckm_i_zoo_layer_norm(z, x, "norm", epsilon);
     x = ckm_i_zoo_head_of(z, x, "class", 3, (const int64_t[]){ckm_i_zoo_batch(z), 1, width});
     x = ckm_i_zoo_view(z, x, "class_row", 2, (const int64_t[]){0, width});
-    return ckm_i_zoo_project(z, x, (ckm_i_projection){.name = "head", .units = 1000});
+    return ckm_i_zoo_project(z, x, (ckm_i_projection){.name = "head", .units = ckm_i_zoo_classes(z)});
 }

@@ -74,5 +74,5 @@ ckm_i_layer ckm_i_zoo_xception(ckm_i_zoo *z, int32_t unused)
     x = relu(z, separable(z, x, "block14_sepconv1", 1536), "block14_sepconv1");
     x = relu(z, separable(z, x, "block14_sepconv2", 2048), "block14_sepconv2");
     x = ckm_i_zoo_global_average_pool(z, x, "avg_pool");
-    return ckm_i_zoo_dense(z, x, "predictions", 1000, "softmax");
+    return ckm_i_zoo_dense(z, x, "predictions", ckm_i_zoo_classes(z), "softmax");
 }

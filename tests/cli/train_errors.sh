@@ -69,7 +69,7 @@ printf '\001\000' | npy arrays/y.npy '|u1' '2,'
 arrays="--data arrays --input-shape 8,8,3 --batch 2 -j 1 --costs flops"
 expect 0 train test $arrays --steps 1
 printf '\001\000\000\000\350\003\000\000' | npy arrays/y.npy '<i4' '2,'
-expect 1 train test $arrays --steps 1
+expect 1 train test $arrays --steps 1 --classes 1000
 one_error_line
 err_has 'arrays/y.npy: sample 1: label 1000 is out of range'
 printf '\001\000\000\000\376\377\377\377' | npy arrays/y.npy '<i4' '2,'

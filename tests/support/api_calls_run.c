@@ -119,6 +119,7 @@ void api_visit_data(api_visitor *v, ckm_error *err)
     static char image[1 << 16];
     static char labels[1 << 12];
     void *inputs[1] = {image};
+    int64_t classes = 0;
     options.batch = 2;
     options.n_inputs = w->fields.n_inputs;
     options.inputs = w->fields.inputs;
@@ -133,6 +134,9 @@ void api_visit_data(api_visitor *v, ckm_error *err)
     DONE(ckm_data_close, 1, ckm_data_close(NULL))
     VALUE(ckm_data_get_facts, 1, ckm_data_get_facts(P(0, data)).samples == (NULLED(0) ? 0 : 8))
     VALUE(ckm_data_class_name, 1, ckm_data_class_name(P(0, data), -1) == NULL)
+    STATUS(ckm_data_count_classes, 3, 0, ckm_data_count_classes(P(0, "synthetic"), P(1, &classes), P(2, err)))
+    char folder[64];
+    VALUE(ckm_data_find_validation, 2, !ckm_data_find_validation(P(0, "nonesuch"), P(1, folder), sizeof folder))
     STATUS(ckm_data_fetch, 4, 0, ckm_data_fetch(P(0, data), 0, P(1, inputs), P(2, labels), P(3, err)))
     TRIES(ckm_train_fetch, 3, 0, ckm_train_fetch(P(0, w->session), P(1, data), 0, P(2, err)))
     ckm_train_options steps = CKM_TRAIN_OPTIONS_INIT;
@@ -160,6 +164,10 @@ void api_visit_train(api_visitor *v, ckm_error *err)
     STATUS(ckm_train_export, 3, 0, ckm_train_export(P(0, w->session), P(1, "out.st"), P(2, err)))
     STATUS(ckm_train_load, 4, 0, ckm_train_load(P(0, w->session), P(1, "run.st"), P(2, &place), P(3, err)))
     STATUS(ckm_train_read_place, 3, 0, ckm_train_read_place(P(0, "run.st"), P(1, &place), P(2, err)))
+    char text[8];
+    bool found = false;
+    STATUS(ckm_train_read_note, 5, 0,
+           ckm_train_read_note(P(0, "run.st"), P(1, "format"), P(2, text), sizeof text, P(3, &found), P(4, err)))
     STATUS(ckm_train_load_weights, 4, 0, ckm_train_load_weights(P(0, w->session), P(1, "run.st"), P(2, &n), P(3, err)))
     VALUE(ckm_train_is_optimizer_state, 1, !ckm_train_is_optimizer_state(P(0, w->session), -1))
 }

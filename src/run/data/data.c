@@ -34,6 +34,8 @@ struct ckm_data {
     char *names[CKM_DATA_MAX_INPUTS + 1];
     ckm_i_data_source source;
     int64_t batches, bytes;
+    ckm_i_data_share share;
+    int64_t first, samples;  // of all the source's, by the order that `share` chooses them in
     // The batch read ahead. Guarded by `lock`, except that the thread alone touches buffers and error while
     // wanted != staged.
     void *staged_inputs[CKM_DATA_MAX_INPUTS];
@@ -98,6 +100,28 @@ int64_t ckm_i_data_shuffle(int64_t i, int64_t n, uint64_t seed, int64_t epoch)
 
 // Batches.
 
+// Of the source's samples, the one at this place of an epoch.
+static int64_t sample_at(const ckm_data *d, int64_t at, int64_t epoch)
+{
+    enum { NO_EPOCH = -1 };
+    const ckm_data_options *o = &d->options;
+    if (!o->keep_order && !d->share.validates) {
+        at = ckm_i_data_shuffle(at, d->samples, o->seed, epoch);
+    }
+    at += d->first;
+    return d->share.fraction > 0 && !o->keep_order ? ckm_i_data_shuffle(at, d->source.samples, o->seed, NO_EPOCH) : at;
+}
+
+// A place of the last batch that no sample is left for: labels of -1 count for nothing.
+static void leave_empty(const ckm_data *d, void *const *inputs, void *labels)
+{
+    const ckm_data_options *o = &d->options;
+    for (int32_t f = 0; f < o->n_inputs; f++) {
+        memset(inputs[f], 0, (size_t)ckm_i_data_field_bytes(&o->inputs[f]));
+    }
+    memset(labels, 0xff, (size_t)ckm_i_data_field_bytes(&o->labels));
+}
+
 // Reads one batch into the staging buffers. The thread's part.
 static ckm_status fill(ckm_data *d, int64_t step, ckm_error *err)
 {
@@ -106,18 +130,18 @@ static ckm_status fill(ckm_data *d, int64_t step, ckm_error *err)
     int64_t first = step % d->batches * o->batch;
     for (int64_t i = 0; i < o->batch; i++) {
         void *inputs[CKM_DATA_MAX_INPUTS] = {NULL};
-        int64_t sample = first + i;
+        void *labels = (char *)d->staged_labels + i * ckm_i_data_field_bytes(&o->labels);
         if (atomic_load(&d->quit)) {
             return CKM_OK;
-        }
-        if (!o->keep_order) {
-            sample = ckm_i_data_shuffle(sample, d->source.samples, o->seed, epoch);
         }
         for (int32_t f = 0; f < o->n_inputs; f++) {
             inputs[f] = (char *)d->staged_inputs[f] + i * ckm_i_data_field_bytes(&o->inputs[f]);
         }
-        CKM_I_CHECK(d->source.format->read(&d->source, sample, inputs,
-                                           (char *)d->staged_labels + i * ckm_i_data_field_bytes(&o->labels), err));
+        if (first + i < d->samples) {
+            CKM_I_CHECK(d->source.format->read(&d->source, sample_at(d, first + i, epoch), inputs, labels, err));
+        } else {
+            leave_empty(d, inputs, labels);
+        }
     }
     return CKM_OK;
 }
@@ -267,7 +291,7 @@ static ckm_status prepare(ckm_data *d, const ckm_data_options *options, ckm_erro
     return stage(d, bytes, &d->staged_labels, err);
 }
 
-static ckm_status choose_format(ckm_data *d, const char *path, ckm_error *err)
+static ckm_status choose_format(const char *path, const ckm_i_data_format **out, ckm_error *err)
 {
     struct stat facts;
     bool made_up = strcmp(path, ckm_i_data_format_synthetic.name) == 0;
@@ -280,7 +304,7 @@ static ckm_status choose_format(ckm_data *d, const char *path, ckm_error *err)
     }
     for (size_t i = 0; i < N_FORMATS; i++) {
         if (made_up ? formats[i] == &ckm_i_data_format_synthetic : formats[i]->detect(path)) {
-            d->source.format = formats[i];
+            *out = formats[i];
             return CKM_OK;
         }
     }
@@ -288,6 +312,20 @@ static ckm_status choose_format(ckm_data *d, const char *path, ckm_error *err)
                           "holds no data of a known format: IDX (train-images-idx3-ubyte and train-labels-idx1-ubyte), "
                           "CIFAR (data_batch_1.bin or train.bin), NumPy (x.npy and y.npy), or one folder of PNG or "
                           "JPEG images for every class");
+}
+
+ckm_status ckm_data_count_classes(const char *path, int64_t *out, ckm_error *err)
+{
+    CKM_I_NEED(path, err);
+    CKM_I_NEED(out, err);
+    const ckm_i_data_format *format = NULL;
+    int64_t classes = 0;
+    CKM_I_CHECK(choose_format(path, &format, err));
+    if (format->count_classes != NULL) {
+        CKM_I_CHECK(format->count_classes(path, &classes, err));
+    }
+    *out = classes;
+    return CKM_OK;
 }
 
 // Without the thread, batches are read when they are asked for.
@@ -315,16 +353,33 @@ static ckm_status start_thread(ckm_data *d, ckm_error *err)
 
 static ckm_status open_folder(ckm_data *d, const char *path, ckm_error *err)
 {
-    CKM_I_CHECK(choose_format(d, path, err));
+    CKM_I_CHECK(choose_format(path, &d->source.format, err));
     return d->source.format->open(path, &d->source, err);
+}
+
+// Which of the source's samples are this one's.
+static void share_out(ckm_data *d)
+{
+    int64_t all = d->source.samples;
+    double held = (double)all * d->share.fraction;
+    int64_t n = d->share.fraction > 0 ? (int64_t)(held + 0.5) : 0;
+    n = d->share.fraction > 0 && n < 1 ? 1 : n;
+    n = n > all ? all : n;
+    d->first = d->share.validates && d->share.fraction > 0 ? all - n : 0;
+    d->samples = !d->share.validates ? all - n : d->share.fraction > 0 ? n : all;
 }
 
 // Does what was opened suit the network? `path` for errors.
 static ckm_status check_source(ckm_data *d, const char *path, ckm_error *err)
 {
-    if (d->source.samples < d->options.batch) {
+    bool whole = d->share.validates && d->options.labels.dtype == CKM_I32;
+    share_out(d);
+    if (d->samples < (whole ? 1 : d->options.batch)) {
         return ckm_i_error_at(err, CKM_ERR_ARGUMENT, path, 0, -1,
-                              "holds %lld samples, which is less than one batch of %lld", (long long)d->source.samples,
+                              "holds %lld samples%s, which is less than one batch of %lld", (long long)d->samples,
+                              d->share.validates      ? " for validation"
+                              : d->share.fraction > 0 ? " beside those for validation"
+                                                      : "",
                               (long long)d->options.batch);
     }
     int64_t limit = d->options.labels.limit;
@@ -332,14 +387,14 @@ static ckm_status check_source(ckm_data *d, const char *path, ckm_error *err)
         return ckm_i_error_at(err, CKM_ERR_ARGUMENT, path, 0, -1, "holds %lld classes, but the network has only %lld",
                               (long long)d->source.classes, (long long)limit);
     }
-    d->batches = d->source.samples / d->options.batch;
+    d->batches = d->samples / d->options.batch + (whole && d->samples % d->options.batch > 0);
     d->bytes += d->source.bytes;
     return CKM_OK;
 }
 
 // From a folder or, where that is NULL, from the caller.
-static ckm_status open_data(const char *path, const ckm_data_source *caller, const ckm_data_options *options,
-                            ckm_data **out, ckm_error *err)
+ckm_status ckm_i_data_open_share(const char *path, const ckm_data_source *caller, const ckm_data_options *options,
+                                 const ckm_i_data_share *share, ckm_data **out, ckm_error *err)
 {
     CKM_I_NEED(options, err);
     CKM_I_NEED(out, err);
@@ -359,6 +414,9 @@ static ckm_status open_data(const char *path, const ckm_data_source *caller, con
     ckm_status status = CKM_OK;
     CKM_I_TRY(prepare(d, &o, err));
     d->source.options = &d->options;
+    d->share = *share;
+    d->source.validates = share->validates && !(share->fraction > 0);
+    d->source.trained_on = share->trained_on != NULL ? &share->trained_on->source : NULL;
     CKM_I_TRY(path != NULL ? open_folder(d, path, err) : ckm_i_data_open_caller(caller, &d->source, err));
     CKM_I_TRY(check_source(d, path != NULL ? path : "the caller's data", err));
     CKM_I_TRY(start_thread(d, err));
@@ -372,14 +430,14 @@ cleanup:
 ckm_status ckm_data_open(const char *path, const ckm_data_options *options, ckm_data **out, ckm_error *err)
 {
     CKM_I_NEED(path, err);
-    return open_data(path, NULL, options, out, err);
+    return ckm_i_data_open_share(path, NULL, options, &(ckm_i_data_share){0}, out, err);
 }
 
 ckm_status ckm_data_open_source(const ckm_data_source *source, const ckm_data_options *options, ckm_data **out,
                                 ckm_error *err)
 {
     CKM_I_NEED(source, err);
-    return open_data(NULL, source, options, out, err);
+    return ckm_i_data_open_share(NULL, source, options, &(ckm_i_data_share){0}, out, err);
 }
 
 void ckm_data_close(ckm_data *d)
@@ -415,8 +473,7 @@ ckm_data_facts ckm_data_get_facts(const ckm_data *d)
     if (d == NULL) {
         return (ckm_data_facts){.format = ""};
     }
-    return (ckm_data_facts){d->source.format->name, d->source.samples, d->batches,
-                            d->source.classes,      d->bytes,          d->started};
+    return (ckm_data_facts){d->source.format->name, d->samples, d->batches, d->source.classes, d->bytes, d->started};
 }
 
 const char *ckm_data_class_name(const ckm_data *d, int64_t i)

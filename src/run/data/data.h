@@ -19,6 +19,8 @@ typedef struct ckm_i_data_format {
     ckm_status (*open)(const char *folder, ckm_i_data_source *source, ckm_error *err);
     // Fills the sample's part of every input and of the labels.
     ckm_status (*read)(ckm_i_data_source *source, int64_t sample, void *const *inputs, void *labels, ckm_error *err);
+    // ckm_data_count_classes; NULL: the format does not say.
+    ckm_status (*count_classes)(const char *folder, int64_t *out, ckm_error *err);
     const char *(*class_name)(const ckm_i_data_source *source, int64_t i);  // NULL: classes have no names
     void (*close)(ckm_i_data_source *source);
 } ckm_i_data_format;
@@ -26,6 +28,9 @@ typedef struct ckm_i_data_format {
 struct ckm_i_data_source {
     const ckm_i_data_format *format;
     const ckm_data_options *options;
+    // Set before it is opened, where the samples are for validation: of a folder's files, those for that, if it has some.
+    bool validates;
+    const ckm_i_data_source *trained_on;  // with `validates`: what classes are numbered by
     int64_t samples, classes;
     int64_t bytes;  // memory that the reader holds, decoding included
     void *state;    // the reader's own
@@ -37,6 +42,18 @@ extern const ckm_i_data_format ckm_i_data_format_synthetic, ckm_i_data_format_id
 // Makes `source` one of the caller's samples (data_caller.c).
 ckm_status ckm_i_data_open_caller(const ckm_data_source *caller, ckm_i_data_source *source,
                                   ckm_error *err) CKM_NODISCARD;
+
+// Some of the samples there are. With `fraction` > 0 so many are held back from training, chosen by the seed, or the last ones where
+// the order is kept.
+typedef struct ckm_i_data_share {
+    double fraction;  // < 1
+    bool validates;   // those held back or, without a fraction, all. Every epoch has every sample, in the same order
+    const ckm_data *trained_on;  // with `validates`
+} ckm_i_data_share;
+// ckm_data_open, or with `caller` ckm_data_open_source. What is for validation ends with a batch that may have empty places, whose
+// labels are -1; where labels are reals, a rest smaller than a batch is left out.
+ckm_status ckm_i_data_open_share(const char *path, const ckm_data_source *caller, const ckm_data_options *options,
+                                 const ckm_i_data_share *share, ckm_data **out, ckm_error *err) CKM_NODISCARD;
 
 // Takes one field of a batch: inputs[field], or the labels where field is -1. `bytes` bytes.
 typedef ckm_status (*ckm_i_data_take_fn)(void *user, int32_t field, const void *values, int64_t bytes, ckm_error *err);

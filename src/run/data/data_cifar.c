@@ -27,9 +27,23 @@ typedef struct cifar_state {
     ckm_i_pixels sink;
 } cifar_state;
 
+// The file of samples that are not for training, if this one `validates` and the folder has it; else NULL.
+static const char *test_file(const char *folder, const ckm_i_data_source *source, bool ten)
+{
+    const char *name = ten ? "test_batch.bin" : "test.bin";
+    return source->validates && ckm_i_data_has_file(folder, name) ? name : NULL;
+}
+
 static bool detect(const char *folder)
 {
     return ckm_i_data_has_file(folder, cifar10[0]) || ckm_i_data_has_file(folder, "train.bin");
+}
+
+static ckm_status count_classes(const char *folder, int64_t *out, ckm_error *err)
+{
+    (void)err;
+    *out = ckm_i_data_has_file(folder, cifar10[0]) ? 10 : 100;
+    return CKM_OK;
 }
 
 static void close_state(ckm_i_data_source *source)
@@ -109,12 +123,16 @@ static ckm_status open_source(const char *folder, ckm_i_data_source *source, ckm
                               "give it that input shape, or resize the images",
                               (long long)s->sink.height, (long long)s->sink.width, (int)s->sink.channels);
     }
-    for (int i = 0; ten && i < MAX_FILES; i++) {
+    const char *test = test_file(folder, source, ten);
+    if (test != NULL) {
+        CKM_I_CHECK(add_file(source, s, folder, test, err));
+    }
+    for (int i = 0; ten && test == NULL && i < MAX_FILES; i++) {
         if (ckm_i_data_has_file(folder, cifar10[i])) {
             CKM_I_CHECK(add_file(source, s, folder, cifar10[i], err));
         }
     }
-    if (!ten) {
+    if (!ten && test == NULL) {
         CKM_I_CHECK(add_file(source, s, folder, "train.bin", err));
     }
     source->bytes += s->sink.bytes;
@@ -153,6 +171,7 @@ const ckm_i_data_format ckm_i_data_format_cifar = {
     .summary = "CIFAR-10 (data_batch_1.bin to data_batch_5.bin) or CIFAR-100 (train.bin), binary version",
     .detect = detect,
     .open = open_source,
+    .count_classes = count_classes,
     .read = read_sample,
     .close = close_state,
 };

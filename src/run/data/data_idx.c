@@ -11,14 +11,18 @@
 #include "run/data/data.h"
 #include "run/data/data_pixels.h"
 
-// Names under which the two files go around.
+// Names under which the two files go around, those for tests first.
 static const char *const names[][2] = {
+    {"t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"},
+    {"t10k-images.idx3-ubyte", "t10k-labels.idx1-ubyte"},
     {"train-images-idx3-ubyte", "train-labels-idx1-ubyte"},
     {"train-images.idx3-ubyte", "train-labels.idx1-ubyte"},
     {"images-idx3-ubyte", "labels-idx1-ubyte"},
     {"train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"},  // found, to be refused with advice
 };
-enum { N_NAMES = sizeof names / sizeof names[0], COMPRESSED = N_NAMES - 1, TYPE_U8 = 0x08 };
+enum { N_NAMES = sizeof names / sizeof names[0], COMPRESSED = N_NAMES - 1, FOR_TESTS = 2, TYPE_U8 = 0x08 };
+
+static const char compressed[] = "the IDX files are compressed; run gunzip on them first";
 
 typedef struct idx_file {
     char *path;
@@ -36,11 +40,13 @@ typedef struct idx_state {
     ckm_i_pixels sink;
 } idx_state;
 
-static int find_names(const char *folder)
+// Those for training, unless it `validates` or there are none.
+static int find_names(const char *folder, bool validates)
 {
     for (int i = 0; i < N_NAMES; i++) {
-        if (ckm_i_data_has_file(folder, names[i][0])) {
-            return i;
+        int at = validates ? i : (i + FOR_TESTS) % N_NAMES;
+        if (ckm_i_data_has_file(folder, names[at][0])) {
+            return at;
         }
     }
     return -1;
@@ -48,7 +54,7 @@ static int find_names(const char *folder)
 
 static bool detect(const char *folder)
 {
-    return find_names(folder) >= 0;
+    return find_names(folder, false) >= 0;
 }
 
 static ckm_status read_header(idx_file *f, int64_t size, ckm_error *err)
@@ -151,12 +157,33 @@ static void close_state(ckm_i_data_source *source)
     source->state = NULL;
 }
 
+static ckm_status count_classes(const char *folder, int64_t *out, ckm_error *err)
+{
+    const ckm_data_options any = {.labels = {.name = "labels"}};
+    ckm_i_data_source source = {.options = &any};
+    idx_state s = {.images = {.fd = -1}, .labels = {.fd = -1}};
+    int which = find_names(folder, false);
+    ckm_status status = CKM_OK;
+    if (which == COMPRESSED) {
+        return ckm_i_error_at(err, CKM_ERR_UNSUPPORTED, folder, 0, -1, "%s", compressed);
+    }
+    CKM_I_TRY(open_idx(&s.labels, folder, names[which][1], err));
+    source.samples = s.labels.rank == 1 ? s.labels.dims[0] : 0;
+    CKM_I_TRY(check_labels(&source, &s, err));
+    *out = source.classes;
+cleanup:
+    if (s.labels.fd >= 0) {
+        close(s.labels.fd);
+    }
+    free(s.labels.path);
+    return status;
+}
+
 static ckm_status open_source(const char *folder, ckm_i_data_source *source, ckm_error *err)
 {
-    int which = find_names(folder);
+    int which = find_names(folder, source->validates);
     if (which == COMPRESSED) {
-        return ckm_i_error_at(err, CKM_ERR_UNSUPPORTED, folder, 0, -1,
-                              "the IDX files are compressed; run gunzip on them first");
+        return ckm_i_error_at(err, CKM_ERR_UNSUPPORTED, folder, 0, -1, "%s", compressed);
     }
     idx_state *s = ckm_i_calloc(1, sizeof *s);
     source->state = s;
@@ -204,6 +231,7 @@ const ckm_i_data_format ckm_i_data_format_idx = {
     .summary = "IDX, the format of MNIST: train-images-idx3-ubyte and train-labels-idx1-ubyte (not compressed)",
     .detect = detect,
     .open = open_source,
+    .count_classes = count_classes,
     .read = read_sample,
     .close = close_state,
 };

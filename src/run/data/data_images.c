@@ -22,7 +22,7 @@ typedef struct image_entry {
 typedef struct images_state {
     char *root;
     char **classes;
-    int32_t n_classes, cap_classes;
+    int32_t n_classes;
     image_entry *entries;
     int64_t n_entries, cap_entries;
     char *names;  // file names, one after the other
@@ -98,27 +98,97 @@ static char *find_root(const char *folder)
     return ckm_i_strdup(folder);
 }
 
+static ckm_status holds_images(const char *root, const char *folder, bool *any, ckm_error *err)
+{
+    char **images = NULL;
+    int32_t n = 0;
+    char *path = ckm_i_data_path(root, folder);
+    ckm_status status = path == NULL ? ckm_i_error_memory(err) : list_folder(path, false, &images, &n, err);
+    *any = n > 0;
+    free_list(images, n);
+    free(path);
+    return status;
+}
+
+// Of the folders in `root`, those with images.
+static ckm_status list_classes(const char *root, char ***out, int32_t *n_out, ckm_error *err)
+{
+    char **classes = NULL;
+    int32_t n = 0;
+    int32_t kept = 0;
+    ckm_status status = CKM_OK;
+    CKM_I_CHECK(list_folder(root, true, &classes, &n, err));
+    for (int32_t i = 0; i < n; i++) {
+        bool any = false;
+        CKM_I_TRY(holds_images(root, classes[i], &any, err));
+        char *name = classes[i];
+        classes[i] = NULL;
+        if (any) {
+            classes[kept++] = name;
+        } else {
+            free(name);
+        }
+    }
+    *out = classes;
+    *n_out = kept;
+    return CKM_OK;
+cleanup:
+    free_list(classes, n);
+    return status;
+}
+
+bool ckm_data_find_validation(const char *path, char *out, size_t size)
+{
+    static const char *const names[] = {"val", "valid", "validation", "test"};
+    if (path == NULL || out == NULL || size == 0) {
+        return false;
+    }
+    out[0] = '\0';
+    for (size_t i = 0; ckm_i_data_has_folder(path, "train") && i < sizeof names / sizeof names[0]; i++) {
+        char **classes = NULL;
+        int32_t n = 0;
+        char *folder = ckm_i_data_has_folder(path, names[i]) ? ckm_i_data_path(path, names[i]) : NULL;
+        if (folder != NULL && list_classes(folder, &classes, &n, NULL) == CKM_OK) {
+            free_list(classes, n);
+        }
+        bool fits = n > 0 && strlen(folder) < size;
+        if (fits) {
+            snprintf(out, size, "%s", folder);
+        }
+        free(folder);
+        if (fits) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool detect(const char *folder)
 {
     char **classes = NULL;
     int32_t n = 0;
     bool found = false;
     char *root = find_root(folder);
-    if (root == NULL || list_folder(root, true, &classes, &n, NULL) != CKM_OK) {
-        free(root);
-        return false;
+    if (root != NULL && list_classes(root, &classes, &n, NULL) == CKM_OK) {
+        found = n > 0;
+        free_list(classes, n);
     }
-    for (int32_t i = 0; i < n && !found; i++) {
-        char **images = NULL;
-        int32_t n_images = 0;
-        char *path = ckm_i_data_path(root, classes[i]);
-        found = path != NULL && list_folder(path, false, &images, &n_images, NULL) == CKM_OK && n_images > 0;
-        free_list(images, n_images);
-        free(path);
-    }
-    free_list(classes, n);
     free(root);
     return found;
+}
+
+static ckm_status count_classes(const char *folder, int64_t *out, ckm_error *err)
+{
+    char **classes = NULL;
+    int32_t n = 0;
+    char *root = find_root(folder);
+    ckm_status status = root != NULL ? list_classes(root, &classes, &n, err) : ckm_i_error_memory(err);
+    free(root);
+    if (status == CKM_OK) {
+        free_list(classes, n);
+        *out = n;
+    }
+    return status;
 }
 
 static void close_state(ckm_i_data_source *source)
@@ -166,8 +236,38 @@ static ckm_status path_of(const images_state *s, int64_t sample, char *path, siz
                                                       "a path in it is longer than %zu bytes", room);
 }
 
+// Samples for validation have the classes that were trained on, under the same numbers.
+static ckm_status adopt_classes(images_state *s, const ckm_i_data_source *trained_on, ckm_error *err)
+{
+    const images_state *before = trained_on->state;
+    for (int32_t i = 0; i < s->n_classes; i++) {
+        int32_t k = 0;
+        while (k < before->n_classes && strcmp(before->classes[k], s->classes[i]) != 0) {
+            k++;
+        }
+        if (k == before->n_classes) {
+            return ckm_i_error_at(err, CKM_ERR_ARGUMENT, s->root, 0, -1,
+                                  "has a class \"%.200s\" that there is none of among the %d to train on",
+                                  s->classes[i], (int)before->n_classes);
+        }
+    }
+    free_list(s->classes, s->n_classes);
+    s->n_classes = 0;
+    s->classes = ckm_i_calloc((size_t)before->n_classes, sizeof *s->classes);
+    if (s->classes == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    for (; s->n_classes < before->n_classes; s->n_classes++) {
+        s->classes[s->n_classes] = ckm_i_strdup(before->classes[s->n_classes]);
+        if (s->classes[s->n_classes] == NULL) {
+            return ckm_i_error_memory(err);
+        }
+    }
+    return CKM_OK;
+}
+
 // Takes in one class: its files, whose headers are looked at now.
-static ckm_status add_class(images_state *s, int32_t class_number, int64_t *decoding, ckm_error *err)
+static ckm_status add_class(images_state *s, int32_t class_number, bool validates, int64_t *decoding, ckm_error *err)
 {
     char path[4096];
     char **images = NULL;
@@ -177,18 +277,16 @@ static ckm_status add_class(images_state *s, int32_t class_number, int64_t *deco
         return ckm_i_error_memory(err);
     }
     ckm_status status = CKM_OK;
-    CKM_I_TRY(list_folder(folder, false, &images, &n, err));
+    // A class may have no samples for validation.
+    if (!validates || ckm_i_data_has_folder(s->root, s->classes[class_number])) {
+        CKM_I_TRY(list_folder(folder, false, &images, &n, err));
+    }
     for (int32_t i = 0; i < n; i++) {
         int64_t bytes = 0;
         CKM_I_TRY(add_entry(s, images[i], class_number, err));
         CKM_I_TRY(path_of(s, s->n_entries - 1, path, sizeof path, err));
         CKM_I_TRY(ckm_i_image_memory(path, ckm_i_image_kind_of(images[i]), &bytes, err));
         *decoding = bytes > *decoding ? bytes : *decoding;
-    }
-    if (n == 0) {
-        status = ckm_i_error_at(err, CKM_ERR_FORMAT, folder, 0, -1,
-                                "the folder of a class holds no .png, .jpg or .jpeg file; remove it or put images in "
-                                "it");
     }
 cleanup:
     free_list(images, n);
@@ -204,13 +302,16 @@ static ckm_status open_source(const char *folder, ckm_i_data_source *source, ckm
     if (s == NULL) {
         return ckm_i_error_memory(err);
     }
-    s->root = find_root(folder);
+    s->root = source->validates ? ckm_i_strdup(folder) : find_root(folder);
     if (s->root == NULL) {
         return ckm_i_error_memory(err);
     }
     CKM_I_CHECK(ckm_i_data_require_classes(source->options, "image", err));
     CKM_I_CHECK(ckm_i_pixels_init(&s->sink, source->options, 0, 0, 0, err));
-    CKM_I_CHECK(list_folder(s->root, true, &s->classes, &s->n_classes, err));
+    CKM_I_CHECK(list_classes(s->root, &s->classes, &s->n_classes, err));
+    if (source->trained_on != NULL && source->trained_on->format == source->format) {
+        CKM_I_CHECK(adopt_classes(s, source->trained_on, err));
+    }
     source->classes = s->n_classes;
     int64_t limit = source->options->labels.limit;
     if (limit > 0 && s->n_classes > limit) {
@@ -219,7 +320,7 @@ static ckm_status open_source(const char *folder, ckm_i_data_source *source, ckm
                               (long long)limit);
     }
     for (int32_t i = 0; i < s->n_classes; i++) {
-        CKM_I_CHECK(add_class(s, i, &decoding, err));
+        CKM_I_CHECK(add_class(s, i, source->validates, &decoding, err));
     }
     source->samples = s->n_entries;
     source->bytes = (int64_t)sizeof *s + s->cap_names + s->cap_entries * (int64_t)sizeof *s->entries + decoding +
@@ -249,6 +350,7 @@ const ckm_i_data_format ckm_i_data_format_images = {
     .summary = "one folder of PNG or JPEG images per class; resized to the network's input",
     .detect = detect,
     .open = open_source,
+    .count_classes = count_classes,
     .read = read_sample,
     .class_name = class_name,
     .close = close_state,

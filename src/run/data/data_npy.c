@@ -211,14 +211,21 @@ static ckm_status check_labels(ckm_i_data_source *source, npy_state *s, ckm_erro
     return flat || same_but_for_ones(&shape, &field->shape) ? CKM_OK : wrong_shape(f, field, source->options, err);
 }
 
-static ckm_status open_files(const char *folder, ckm_i_data_source *source, npy_state *s, ckm_error *err)
+// Which of the names the folder has.
+static int find_labels(const char *folder)
 {
-    const ckm_data_options *o = source->options;
-    char name[512];
     int which = 0;
     while (which < N_NAMES - 1 && !ckm_i_data_has_file(folder, label_names[which])) {
         which++;
     }
+    return which;
+}
+
+static ckm_status open_files(const char *folder, ckm_i_data_source *source, npy_state *s, ckm_error *err)
+{
+    const ckm_data_options *o = source->options;
+    char name[512];
+    int which = find_labels(folder);
     CKM_I_CHECK(open_npy(&s->files[LABELS], folder, label_names[which], err));
     for (int32_t i = 0; i < o->n_inputs; i++) {
         if (o->n_inputs == 1) {
@@ -316,6 +323,43 @@ static ckm_status convert(const npy_file *f, const ckm_data_field *field, const 
     return CKM_OK;
 }
 
+static ckm_status greatest_label(const npy_file *f, int64_t *greatest, ckm_error *err)
+{
+    uint8_t piece[8192];
+    int64_t item = f->header.item_bytes;
+    int64_t most = (int64_t)sizeof piece / item;
+    for (int64_t at = 0; at < f->header.elements; at += most) {
+        int64_t n = f->header.elements - at < most ? f->header.elements - at : most;
+        CKM_I_CHECK(ckm_i_data_pread(f->fd, f->path, f->header.data_at + at * item, n * item, piece, err));
+        for (int64_t i = 0; i < n; i++) {
+            int64_t label = integer_at(f->header.type, piece + i * item);
+            *greatest = label > *greatest ? label : *greatest;
+        }
+    }
+    return *greatest < INT32_MAX
+               ? CKM_OK
+               : ckm_i_error_at(err, CKM_ERR_ARGUMENT, f->path, 0, -1,
+                                "label %lld is out of range: classes are counted from 0", (long long)*greatest);
+}
+
+static ckm_status count_classes(const char *folder, int64_t *out, ckm_error *err)
+{
+    npy_file f = {.fd = -1};
+    int64_t greatest = -1;
+    ckm_status status = CKM_OK;
+    CKM_I_TRY(open_npy(&f, folder, label_names[find_labels(folder)], err));
+    if (!is_real(f.header.type)) {
+        CKM_I_TRY(greatest_label(&f, &greatest, err));
+    }
+    *out = greatest + 1;
+cleanup:
+    if (f.fd >= 0) {
+        close(f.fd);
+    }
+    free(f.path);
+    return status;
+}
+
 static ckm_status read_stored(npy_state *s, const npy_file *f, int64_t sample, ckm_error *err)
 {
     int64_t bytes = f->per_sample * f->header.item_bytes;
@@ -398,6 +442,7 @@ const ckm_i_data_format ckm_i_data_format_npy = {
     .summary = "NumPy arrays x.npy and y.npy; with several inputs one file each, named after it, and y.npy",
     .detect = detect,
     .open = open_source,
+    .count_classes = count_classes,
     .read = read_sample,
     .close = close_state,
 };

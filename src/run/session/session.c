@@ -416,6 +416,40 @@ static ckm_status allocate(binding *b, bool prefault, ckm_error *err)
     return CKM_OK;
 }
 
+// Everything is in the host's region already.
+static ckm_status borrow(binding *b, const ckm_session *host, ckm_error *err)
+{
+    ckm_session *session = b->session;
+    const ckm_graph *step = session->program->training->step;
+    b->resident = ckm_i_malloc((size_t)b->df->n_tensors, sizeof *b->resident);
+    if (b->resident == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    session->region = host->region;
+    session->borrows = true;
+    session->arena_at = host->arena_at;
+    session->memory.arena_bytes = ckm_plan_get_info(b->plan)->arena_bytes;
+    if (session->memory.arena_bytes > host->memory.arena_bytes) {
+        return ckm_i_error(err, CKM_ERR_ARGUMENT, "an arena of %lld bytes is not within one of %lld",
+                           (long long)session->memory.arena_bytes, (long long)host->memory.arena_bytes);
+    }
+    for (int32_t x = 0; x < b->df->n_tensors; x++) {
+        const ckm_i_dataflow_tensor *tensor = &b->df->tensors[x];
+        b->resident[x] = -1;
+        if (!tensor->pinned || tensor->storage != x) {
+            continue;
+        }
+        const ckm_i_graph_tensor *own = &step->tensors[x];
+        int32_t i = ckm_session_find_tensor(host, own->name);
+        if (i < 0 || host->tensors[i].dtype != own->dtype ||
+            !ckm_i_shapes_equal(&host->tensors[i].shape, &own->shape)) {
+            return ckm_i_error(err, CKM_ERR_ARGUMENT, "the session has no tensor \"%.200s\" to share", own->name);
+        }
+        b->resident[x] = host->addresses[i] - host->region;
+    }
+    return CKM_OK;
+}
+
 static ckm_status prepare_trace(ckm_session *session, ckm_error *err)
 {
     const ckm_graph *step = session->program->training->step;
@@ -434,18 +468,11 @@ static ckm_status prepare_trace(ckm_session *session, ckm_error *err)
     return session->trace != NULL ? CKM_OK : ckm_i_error_memory(err);
 }
 
-ckm_status ckm_session_create(ckm_program *program, const ckm_dataflow *df, const ckm_schedule *s, const ckm_plan *plan,
-                              const ckm_session_options *options, ckm_session **out, ckm_error *err)
+// With `host` in its region, else in one of its own.
+static ckm_status create(ckm_program *program, const ckm_dataflow *df, const ckm_schedule *s, const ckm_plan *plan,
+                         const ckm_session_options *o, const ckm_session *host, ckm_session **out, ckm_error *err)
 {
-    CKM_I_NEED(program, err);
-    CKM_I_NEED(df, err);
-    CKM_I_NEED(s, err);
-    CKM_I_NEED(plan, err);
-    CKM_I_NEED(options, err);
-    CKM_I_NEED(out, err);
     ckm_status status;
-    ckm_session_options o = CKM_SESSION_OPTIONS_INIT;
-    CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_session_options, &o, seed, options, err));
     binding b = {.df = df, .s = s, .plan = plan};
     ckm_session *session = ckm_i_calloc(1, sizeof *session);
     if (session == NULL) {
@@ -453,7 +480,7 @@ ckm_status ckm_session_create(ckm_program *program, const ckm_dataflow *df, cons
     }
     b.session = session;
     session->program = program;
-    session->seed = o.seed;
+    session->seed = o->seed;
     session->labels = -1;
     session->loss = -1;
     session->correct = -1;
@@ -461,13 +488,15 @@ ckm_status ckm_session_create(ckm_program *program, const ckm_dataflow *df, cons
     CKM_I_TRY(check_alignment(program->backend, err));
     CKM_I_TRY(check_graph(program, df, err));
     CKM_I_TRY(check_plan(df, s, plan, err));
-    CKM_I_TRY(allocate(&b, o.prefault, err));
+    CKM_I_TRY(host != NULL ? borrow(&b, host, err) : allocate(&b, o->prefault, err));
     CKM_I_TRY(bind_calls(&b, err));
     CKM_I_TRY(list_tensors(&b, err));
-    if (o.trace) {
+    if (o->trace) {
         CKM_I_TRY(prepare_trace(session, err));
     }
-    CKM_I_TRY(ckm_session_initialize(session, o.seed, err));
+    if (host == NULL) {
+        CKM_I_TRY(ckm_session_initialize(session, o->seed, err));
+    }
     *out = session;
     session = NULL;
 cleanup:
@@ -479,11 +508,32 @@ cleanup:
     return status;
 }
 
+ckm_status ckm_session_create(ckm_program *program, const ckm_dataflow *df, const ckm_schedule *s, const ckm_plan *plan,
+                              const ckm_session_options *options, ckm_session **out, ckm_error *err)
+{
+    CKM_I_NEED(program, err);
+    CKM_I_NEED(df, err);
+    CKM_I_NEED(s, err);
+    CKM_I_NEED(plan, err);
+    CKM_I_NEED(options, err);
+    CKM_I_NEED(out, err);
+    ckm_session_options o = CKM_SESSION_OPTIONS_INIT;
+    CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_session_options, &o, seed, options, err));
+    return create(program, df, s, plan, &o, NULL, out, err);
+}
+
+ckm_status ckm_i_session_create_within(ckm_program *program, const ckm_dataflow *df, const ckm_schedule *s,
+                                       const ckm_plan *plan, const ckm_session *host, ckm_session **out, ckm_error *err)
+{
+    const ckm_session_options o = {.size = sizeof o, .seed = host->seed};
+    return create(program, df, s, plan, &o, host, out, err);
+}
+
 void ckm_session_free(ckm_session *session)
 {
     if (session != NULL) {
         ckm_i_backend *backend = session->program->backend;
-        if (session->region != NULL) {
+        if (session->region != NULL && !session->borrows) {
             backend->memory->release(backend, session->region, session->memory.region_bytes);
         }
         free(session->tensors);

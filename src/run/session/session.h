@@ -25,6 +25,7 @@ struct ckm_session {
     ckm_program *program;  // borrowed
     uint64_t seed;
     char *region;      // an address of the back end's
+    bool borrows;      // the region, which is another session's
     int64_t arena_at;  // the persistent part is before it
     ckm_session_memory memory;
     int32_t n_tensors;
@@ -43,6 +44,12 @@ struct ckm_session {
     ckm_stop_fn stop;           // asked before every call, and ends the step with CKM_ERR_STOPPED; NULL: nobody is
     void *stop_user;
 };
+
+// A session that runs in the region of `host`, between its steps: what lies outside the arena is the host's own, found by name, and
+// the arena is the host's. The plan's arena must not be larger than that. Nothing is initialised.
+ckm_status ckm_i_session_create_within(ckm_program *program, const ckm_dataflow *df, const ckm_schedule *s,
+                                       const ckm_plan *plan, const ckm_session *host, ckm_session **out,
+                                       ckm_error *err) CKM_NODISCARD;
 
 // One batch of a training step.
 typedef struct ckm_i_step_part {

@@ -46,10 +46,10 @@ typedef struct share {
     int64_t stop;
 } share;
 
-static void notify(const loop *l, ckm_train_event event, int64_t step, const ckm_error *why)
+static void notify(const loop *l, ckm_train_event event, const char *path, int64_t step, const ckm_error *why)
 {
     if (l->options->event != NULL) {
-        l->options->event(event, l->options->save_path, step, why, l->options->user);
+        l->options->event(event, path, step, why, l->options->user);
     }
 }
 
@@ -88,10 +88,10 @@ static ckm_status save(loop *l, int64_t step, bool last, ckm_error *err)
     ckm_status status = ckm_i_train_save(l->session, l->options->save_path, &place, l->parts->settings, &why);
     if (status == CKM_OK) {
         l->result.saved_step = step;
-        notify(l, CKM_TRAIN_SAVED, step, NULL);
+        notify(l, CKM_TRAIN_SAVED, l->options->save_path, step, NULL);
         return CKM_OK;
     }
-    notify(l, CKM_TRAIN_SAVE_FAILED, step, &why);
+    notify(l, CKM_TRAIN_SAVE_FAILED, l->options->save_path, step, &why);
     if (last && err != NULL) {
         *err = why;
     }
@@ -236,6 +236,42 @@ static int64_t judged_per_step(const ckm_session *session)
     return labels >= 0 ? ckm_session_get_tensor(session, labels).bytes / (int64_t)sizeof(int32_t) : 1;
 }
 
+// The best state so far, whose loss the file says. That it cannot be written is no reason to end.
+static void save_best(const loop *l, int64_t step)
+{
+    ckm_train_place place = l->options->place;
+    ckm_error why = CKM_ERROR_INIT;
+    if (l->options->best_path == NULL) {
+        return;
+    }
+    place.step = step;
+    bool saved = ckm_i_train_save(l->session, l->options->best_path, &place, l->parts->settings, &why) == CKM_OK;
+    notify(l, saved ? CKM_TRAIN_SAVED : CKM_TRAIN_SAVE_FAILED, l->options->best_path, step, saved ? NULL : &why);
+}
+
+// After `step` steps: at the end of an epoch, or of the run.
+static ckm_status validate(const loop *l, int64_t step, ckm_error *err)
+{
+    ckm_train_validation v = {.step = step, .epoch = (step - 1) / l->epoch_steps};
+    bool done = false;
+    if (l->parts->validate == NULL || (step % l->epoch_steps != 0 && step != l->options->last_step)) {
+        return CKM_OK;
+    }
+    CKM_I_CHECK(ckm_ranks_agree(
+        l->ranks, l->parts->validate(l->parts->user, l->options->stop, l->options->user, &v, &done, err), err));
+    if (!done) {
+        return CKM_OK;
+    }
+    v.best = isfinite(v.loss) && l->parts->is_best(l->parts->user, v.loss);
+    if (v.best) {
+        save_best(l, step);
+    }
+    if (l->options->validated != NULL) {
+        l->options->validated(&v, l->options->user);
+    }
+    return CKM_OK;
+}
+
 static ckm_status run_steps(loop *l, ckm_error *err)
 {
     const ckm_train_options *options = l->options;
@@ -245,6 +281,7 @@ static ckm_status run_steps(loop *l, ckm_error *err)
             break;
         }
         CKM_I_CHECK(one_step(l, step, err));
+        CKM_I_CHECK(validate(l, step + 1, err));
         if (options->save_every > 0 && (step + 1) % options->save_every == 0) {
             CKM_I_CHECK(ckm_ranks_agree(l->ranks, save(l, step + 1, false, err), err));
         }
@@ -272,6 +309,12 @@ static ckm_status set_up(loop *l, const ckm_i_train_parts *parts, ckm_error *err
     return l->ranks == NULL || l->shares != NULL ? CKM_OK : ckm_i_error_memory(err);
 }
 
+static ckm_status check_names(const loop *l, ckm_error *err)
+{
+    const char *path = l->options->save_path != NULL ? l->options->save_path : l->options->best_path;
+    return path != NULL ? ckm_i_train_check_names(l->session, path, err) : CKM_OK;
+}
+
 ckm_status ckm_i_train_run(ckm_session *session, ckm_data *data, const ckm_train_options *given,
                            const ckm_i_train_parts *parts, ckm_train_result *result, ckm_error *err)
 {
@@ -287,8 +330,7 @@ ckm_status ckm_i_train_run(ckm_session *session, ckm_data *data, const ckm_train
     }
     *l = (loop){.session = session, .data = data, .options = options, .rate = rate};
     CKM_I_TRY(set_up(l, parts, err));
-    CKM_I_TRY(ckm_ranks_agree(
-        l->ranks, own.save_path != NULL ? ckm_i_train_check_names(session, own.save_path, err) : CKM_OK, err));
+    CKM_I_TRY(ckm_ranks_agree(l->ranks, check_names(l, err), err));
     l->result = (ckm_train_result){.next_step = options->first_step,
                                    .saved_step = -1,
                                    .accuracy = (double)NAN,

@@ -29,6 +29,14 @@ void ckm_i_train_set(ckm_i_train_settings *s, const char *name, const char *form
     ckm_i_text_clean(s->items[i].value);
 }
 
+void ckm_i_train_note(ckm_i_train_settings *s, const char *key, const char *value)
+{
+    if (s->n_notes < CKM_I_TRAIN_NOTES) {
+        s->notes[s->n_notes].key = key;
+        s->notes[s->n_notes++].value = value;
+    }
+}
+
 static bool is_listed(const char *list, const char *name)
 {
     size_t length = strlen(name);
@@ -57,6 +65,23 @@ ckm_status ckm_i_train_compare(const char *path, const ckm_i_train_settings *set
             goto cleanup;
         }
     }
+cleanup:
+    ckm_i_safetensors_close(file);
+    return status;
+}
+
+ckm_status ckm_train_read_note(const char *path, const char *key, char *out, size_t size, bool *found, ckm_error *err)
+{
+    CKM_I_NEED(path, err);
+    CKM_I_NEED(key, err);
+    CKM_I_NEED(out, err);
+    CKM_I_NEED(found, err);
+    ckm_i_safetensors *file = NULL;
+    ckm_status status;
+    CKM_I_TRY(ckm_i_safetensors_open(path, &file, err));
+    const char *text = ckm_i_safetensors_metadata(file, key);
+    *found = text != NULL;
+    snprintf(out, size, "%s", text != NULL ? text : "");
 cleanup:
     ckm_i_safetensors_close(file);
     return status;

@@ -273,6 +273,17 @@ static ckm_status read_session(void *user, const ckm_i_safetensor *tensor, int64
     return ckm_session_read(*session, tensor->id, at, bytes, out, err);
 }
 
+// Settings and notes.
+static void add_settings(const ckm_i_train_settings *settings, ckm_i_safetensors_pair *metadata, int32_t *n)
+{
+    for (int32_t i = 0; settings != NULL && i < settings->n; i++) {
+        metadata[(*n)++] = (ckm_i_safetensors_pair){settings->items[i].key, settings->items[i].value};
+    }
+    for (int32_t i = 0; settings != NULL && i < settings->n_notes; i++) {
+        metadata[(*n)++] = (ckm_i_safetensors_pair){settings->notes[i].key, settings->notes[i].value};
+    }
+}
+
 ckm_status ckm_i_train_save(const ckm_session *session, const char *path, const ckm_train_place *place,
                             const ckm_i_train_settings *settings, ckm_error *err)
 {
@@ -292,14 +303,12 @@ ckm_status ckm_i_train_save(const ckm_session *session, const char *path, const 
     snprintf(batch, sizeof batch, "%lld", (long long)place->batch);
     ckm_i_text_copy(network, sizeof network, place->network);
     ckm_i_text_clean(network);
-    ckm_i_safetensors_pair metadata[FIXED + CKM_I_TRAIN_SETTINGS] = {
+    ckm_i_safetensors_pair metadata[FIXED + CKM_I_TRAIN_SETTINGS + CKM_I_TRAIN_NOTES] = {
         {"format", format_name}, {"version", format_version}, {"step", step},    {"seed", seed},
         {"batch", batch},        {"network", network},        {"rng", rng_name}, {"optimizer", place->optimizer},
     };
     int32_t n_metadata = FIXED - 1;
-    for (int32_t i = 0; settings != NULL && i < settings->n; i++) {
-        metadata[n_metadata++] = (ckm_i_safetensors_pair){settings->items[i].key, settings->items[i].value};
-    }
+    add_settings(settings, metadata, &n_metadata);
     for (int32_t i = 0; i < n_metadata; i++) {
         add_pair(&pairs, metadata[i].key, metadata[i].value);
     }
@@ -325,18 +334,40 @@ ckm_status ckm_train_save(const ckm_session *session, const char *path, const ck
     return ckm_i_train_save(session, path, place, NULL, err);
 }
 
+static ckm_status export_tensors(const ckm_session *session, const char *path, const ckm_i_safetensors_pair *metadata,
+                                 int32_t n_metadata, ckm_error *err)
+{
+    ckm_i_safetensor *list = NULL;
+    int32_t n = 0;
+    CKM_I_CHECK(ckm_i_train_check_finite(session, path, err));
+    CKM_I_CHECK(list_tensors(session, path, false, &list, &n, err));
+    ckm_status status = ckm_i_safetensors_write(path, list, n, metadata, n_metadata, read_session, &session, err);
+    free_list(list, n);
+    return status;
+}
+
+ckm_status ckm_i_train_export(const ckm_session *session, const char *path, const ckm_train_place *place,
+                              const ckm_i_train_settings *settings, ckm_error *err)
+{
+    enum { FIXED = 4 };
+    char seed[32];
+    char network[sizeof place->network];
+    snprintf(seed, sizeof seed, "%llu", (unsigned long long)place->seed);
+    ckm_i_text_copy(network, sizeof network, place->network);
+    ckm_i_text_clean(network);
+    ckm_i_safetensors_pair metadata[FIXED + CKM_I_TRAIN_SETTINGS + CKM_I_TRAIN_NOTES] = {
+        {"format", "pt"}, {"network", network}, {"optimizer", place->optimizer}, {"seed", seed}};
+    int32_t n = FIXED;
+    add_settings(settings, metadata, &n);
+    return export_tensors(session, path, metadata, n, err);
+}
+
 ckm_status ckm_train_export(const ckm_session *session, const char *path, ckm_error *err)
 {
     CKM_I_NEED(session, err);
     CKM_I_NEED(path, err);
-    ckm_i_safetensor *list = NULL;
-    int32_t n = 0;
     const ckm_i_safetensors_pair metadata[] = {{"format", "pt"}};
-    CKM_I_CHECK(ckm_i_train_check_finite(session, path, err));
-    CKM_I_CHECK(list_tensors(session, path, false, &list, &n, err));
-    ckm_status status = ckm_i_safetensors_write(path, list, n, metadata, 1, read_session, &session, err);
-    free_list(list, n);
-    return status;
+    return export_tensors(session, path, metadata, 1, err);
 }
 
 // ---- reading

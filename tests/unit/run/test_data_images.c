@@ -243,7 +243,16 @@ static void wrong_folders(void **state)
     f->options.labels.limit = 4;
     snprintf(path, sizeof path, "%s/d", f->folder);
     assert_int_equal(mkdir(path, 0700), 0);
-    data_fixture_refused(f, CKM_ERR_FORMAT, "/d", "holds no .png, .jpg or .jpeg file");
+    // A folder without images is no class.
+    int64_t classes = 0;
+    assert_int_equal(ckm_data_count_classes(f->folder, &classes, NULL), CKM_OK);
+    assert_int_equal(classes, 3);
+    ckm_data *d = NULL;
+    assert_int_equal(ckm_data_open(f->folder, &f->options, &d, &f->err), CKM_OK);
+    assert_int_equal(ckm_data_get_facts(d).classes, 3);
+    assert_string_equal(ckm_data_class_name(d, 2), "c");
+    assert_null(ckm_data_class_name(d, 3));
+    ckm_data_close(d);
     f->inputs[0].shape = (ckm_shape){1, {100}};
     data_fixture_refused(f, CKM_ERR_ARGUMENT, "", "it must have height, width");
 }

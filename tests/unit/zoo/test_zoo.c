@@ -345,6 +345,43 @@ static void images_of_other_sizes(void **state)
     ckm_graph_free(g);
 }
 
+// The head of every classifier and segmenter follows the number of classes, and nothing else does.
+static void heads_of_other_sizes(void **state)
+{
+    (void)state;
+    int32_t with_head = 0;
+    for (int32_t i = 0; i < ckm_zoo_count(); i++) {
+        const char *name = ckm_zoo_name(i);
+        ckm_zoo_size size = CKM_ZOO_SIZE_INIT;
+        ckm_graph *g = NULL;
+        size.classes = 3;
+        if (ckm_zoo_classes(name) == 0) {
+            assert_int_equal(ckm_zoo_build_sized(name, 2, &size, &g, NULL), CKM_ERR_ARGUMENT);
+            continue;
+        }
+        with_head++;
+        ckm_graph *published = build(name, 2, NULL);
+        assert_int_equal(ckm_zoo_build_sized(name, 2, &size, &g, NULL), CKM_OK);
+        assert_int_equal(ckm_graph_op_count(g), ckm_graph_op_count(published));
+        for (int32_t op = 0; op < ckm_graph_op_count(g); op++) {
+            assert_string_equal(ckm_graph_get_op(g, op).name, ckm_graph_get_op(published, op).name);
+        }
+        ckm_shape last = output_shape(g, ckm_graph_op_count(g) - 1);
+        ckm_shape before = output_shape(published, ckm_graph_op_count(published) - 1);
+        assert_int_equal(last.dims[last.rank - 1], 3);
+        assert_int_equal(before.dims[before.rank - 1], ckm_zoo_classes(name));
+        assert_true(ckm_graph_element_count(g, CKM_ROLE_PARAMETER) <
+                    ckm_graph_element_count(published, CKM_ROLE_PARAMETER));
+        ckm_graph_free(published);
+        ckm_graph_free(g);
+    }
+    assert_int_equal(with_head, 19 + 22 + 8 + 33);
+    assert_int_equal(ckm_zoo_classes("VGG16"), 1000);
+    assert_int_equal(ckm_zoo_classes("segnet"), 19);
+    assert_int_equal(ckm_zoo_classes("nonesuch"), 0);
+    assert_int_equal(ckm_zoo_classes(NULL), 0);
+}
+
 static void sizes_that_cannot_be(void **state)
 {
     (void)state;
@@ -358,6 +395,8 @@ static void sizes_that_cannot_be(void **state)
         {"ResNet50", {.depth = 5}, "ResNet50 has no depth to choose"},
         {"ConvNeXt-T", {.heads = 5}, "ConvNeXt-T has no number of heads to choose"},
         {"ViT-B16", {.vocabulary = 5}, "ViT-B16 has no vocabulary to choose"},
+        {"GPT2", {.classes = 5}, "GPT2 has no number of classes to choose"},
+        {"unet", {.classes = -5}, "the number of classes is -5"},
         {"GPT2", {.height = 32, .width = 32, .channels = 3}, "GPT2 reads a text"},
         {"GPT2", {.heads = 7}, "a width of 768 does not divide into 7 heads"},
         {"GPT2", {.depth = -1}, "the depth is -1"},
@@ -463,6 +502,7 @@ int main(void)
         cmocka_unit_test(other_input_shapes),
         cmocka_unit_test(texts_of_other_sizes),
         cmocka_unit_test(images_of_other_sizes),
+        cmocka_unit_test(heads_of_other_sizes),
         cmocka_unit_test(sizes_that_cannot_be),
         cmocka_unit_test(groups_hold_together),
         cmocka_unit_test(builder_sorts_by_depth_then_by_walk),
