@@ -4,6 +4,7 @@
 # Usage: bench/tf2/run.sh                       measures all that the records lack, then writes docs/TENSORFLOW.md's tables
 #        bench/tf2/run.sh --budgets [options of budgets.py]
 #        bench/tf2/run.sh --compare [options of compare.py]
+#        bench/tf2/run.sh --planning [options of planning.py]   what planning takes; writes its table, and measures nothing else
 #        bench/tf2/run.sh --table               writes the tables and figures of what was measured
 # CHECKMATE_LIBRARY: the library (default: that of build/); CKM_TF_PYTHON: a python with TensorFlow.
 set -eu
@@ -23,6 +24,10 @@ case ${1:-} in
 --compare)
     shift
     "$python" "$here/compare.py" --records "$results/tf2.csv" "$@"
+    ;;
+--planning)
+    shift
+    exec "$python" "$here/planning.py" --page "$root/docs/TENSORFLOW.md" "$@"
     ;;
 --table) ;;
 "")

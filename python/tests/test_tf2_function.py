@@ -474,7 +474,8 @@ def test_methods_have_plans_for_each_object() -> None:
 
     a, b, x = Trainer(1.0), Trainer(2.0), tf.ones((8, 16))
     assert float(a.step(x)) == 128.0 and float(b.step(x)) == 256.0 and float(a.step(x, rate=0.5)) == 64.0
-    assert a.step is a.step and a.step is not b.step and Trainer.step.__doc__ == "What it does."
+    assert a.step.checkmate_planned is a.step.checkmate_planned and Trainer.step.__doc__ == "What it does."
+    assert float(Trainer(3.0).step(x)) == 384.0, "nothing else holds the object"
     assert len(c2.plans(a.step)) == 2 and len(c2.plans(b.step)) == 1
     gone = weakref.ref(a)
     del a

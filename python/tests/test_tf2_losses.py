@@ -15,7 +15,7 @@ import numpy as np  # noqa: E402
 from keras import layers  # noqa: E402
 
 import checkmate.tf2 as c2  # noqa: E402
-from checkmate.tf2 import keras_steps, losses, program  # noqa: E402
+from checkmate.tf2 import keras_steps, losses, measure, program  # noqa: E402
 
 FAST: dict[str, Any] = {"costs": "estimate", "time_limit": 1, "cache": False}
 NO_LOSS = ("deserialize", "get", "serialize", "categorical_generalized_cross_entropy")  # the last asks for a third argument
@@ -110,10 +110,23 @@ def test_every_loss_of_keras(name: str, models: dict[str, Any]) -> None:
     assert len(found) < 3 or plain.startswith(("dice", "tversky")) or found[0] == found[1] != found[2]
 
 
-def test_what_cannot_be_planned_says_so() -> None:
-    step = keras.Sequential([layers.Input((6, 4)), layers.Dense(5)])
-    with pytest.raises(c2.UnsupportedError, match=r"^the step calls \w+, a function in the form of TensorFlow 1, .* CTC"):
-        c2.compile(step, keras.losses.CTC(), "sgd", SEQUENCE, RANDOM.integers(1, 5, (8, 2)).astype("int32"), "100%", **FAST)
+def test_ctc_is_planned() -> None:
+    """It runs loops in the form of TensorFlow 1, of which only the definition is known."""
+    y = RANDOM.integers(1, 5, (8, 2)).astype("int32")
+
+    def trained(budget: str | None) -> list[bytes]:
+        keras.utils.set_random_seed(1)
+        model, optimizer = keras.Sequential([layers.Input((6, 4)), layers.Dense(5)]), keras.optimizers.SGD(0.1)
+        optimizer.build(model.trainable_variables)
+        step = keras_steps.step_of(model, keras.losses.CTC(), optimizer)
+        planned = step if budget is None else c2.function(step, budget, **FAST)
+        found = [planned(tf.constant(SEQUENCE), tf.constant(y))[1].numpy().tobytes() for _ in range(2)]
+        if budget is not None:
+            loops = [call for call in program.read(planned.concrete(SEQUENCE, y)).calls if "While" in call.type]
+            assert len(loops) == 2 and all(measure.estimate(call).workspace_bytes > sum(v.bytes for v in call.outputs) for call in loops)
+        return [*found, *(v.numpy().tobytes() for v in model.variables)]
+
+    assert trained("100%") == trained(None)
 
 
 def test_what_is_masked_does_not_count() -> None:

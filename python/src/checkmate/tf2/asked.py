@@ -24,27 +24,41 @@ _LEVEL = 2
 _NAME = "checkmate/asked/"
 
 
-def workspaces(made: Iterable[Callable[[], Any]], device: str) -> list[int] | None:
-    """Of each call, bytes at most beyond those that its results have; None where the profiler is in use, or not there.
-    `made`: functions that run one."""
-    count = 0
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            tf.profiler.experimental.start(folder, tf.profiler.experimental.ProfilerOptions(_LEVEL, 0, 0))
-        except (tf.errors.OpError, RuntimeError) as error:
-            log.info("the allocator's counters are all that is known of kernels' bytes: %s", error)
-            return None
-        try:
-            for run in made:
-                for _ in range(_RUNS):
-                    with tf.profiler.experimental.Trace(f"{_NAME}{count}"):
-                        held = run()
-                    del held
-                count += 1
-        finally:
-            tf.profiler.experimental.stop()
-        events = _events(folder, on_gpu=device.startswith("GPU"))
-    return None if events is None else _most(events, count)
+class Watch:
+    """Calls as they run, one after another."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._now: Any = None
+
+    def begin(self) -> None:
+        self._now = tf.profiler.experimental.Trace(f"{_NAME}{self._count}")
+        self._now.__enter__()
+        self._count += 1
+
+    def end(self) -> None:
+        self._now.__exit__(None, None, None)
+
+    def workspaces(self, functions: Iterable[Callable[[], Any]], device: str) -> list[int] | None:
+        """Of each call in the functions, which say when it begins and ends, bytes at most beyond those that its results have; None
+        where the profiler is in use, or not there."""
+        first = 0
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                tf.profiler.experimental.start(folder, tf.profiler.experimental.ProfilerOptions(_LEVEL, 0, 0))
+            except (tf.errors.OpError, RuntimeError) as error:
+                log.info("the allocator's counters are all that is known of kernels' bytes: %s", error)
+                return None
+            try:
+                for run in functions:
+                    for _ in range(_RUNS):
+                        self._count = first
+                        run()
+                    first = self._count
+            finally:
+                tf.profiler.experimental.stop()
+            events = _events(folder, on_gpu=device.startswith("GPU"))
+        return None if events is None else _most(events, first)
 
 
 Event = tuple[int, int, str, dict[str, int]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +13,9 @@ from typing import Any
 import tensorflow as tf
 
 from ..errors import UnsupportedError
+from .alike import more_bytes, serves
 from .planner import Options, Plan, plan
+from .program import Program, read
 from .run import as_written
 
 
@@ -23,6 +26,7 @@ class Planned:
         self.step, self.options, self.name = _written(step), options, name
         self.plans: list[Plan] = []
         self._ready: dict[object, _Ready] = {}
+        self._programs: list[tuple[Program, Plan, Callable[..., list[Any]]]] = []
         self._lock = threading.RLock()
         functools.update_wrapper(self, step, updated=())
 
@@ -42,6 +46,7 @@ class Planned:
         with self._lock:
             self.plans.clear()
             self._ready.clear()
+            self._programs.clear()
 
     def concrete(self, *args: Any, **kwargs: Any) -> Any:
         """The traced step for tensors or specs like these."""
@@ -60,11 +65,29 @@ class Planned:
     def _planned(self, args: Any, kwargs: Any, flat: list[Any]) -> _Ready:
         if tf.distribute.has_strategy() and tf.distribute.get_strategy().num_replicas_in_sync > 1:
             raise UnsupportedError("a tf.distribute strategy with several replicas cannot be planned: compile the step of one")
+        begin = time.perf_counter()
+        self.options.say(f"{self.name}: tracing")
         concrete, kept = self._trace(args, kwargs, flat)
-        made, built = plan(concrete, self.options, self.name, max((p.budget_bytes for p in self.plans), default=0))
-        self.plans.append(made)
+        step = read(concrete)
+        self.options.say(f"{self.name}: traced {len(step.calls)} operators in {time.perf_counter() - begin:.1f} s")
         values = [leaf for leaf in flat if not isinstance(leaf, tf.Tensor)]  # whose places in memory may stand for them in the key
+        made, built = self._served(step) or self._made(step)
         return _Ready(made, built, concrete, (kept, values))
+
+    def _made(self, step: Program) -> tuple[Plan, Callable[..., list[Any]]]:
+        made, built = plan(step, self.options, self.name, max((p.budget_bytes for p in self.plans), default=0))
+        self.plans.append(made)
+        self._programs.append((step, made, built))
+        return made, built
+
+    def _served(self, step: Program) -> tuple[Plan, Callable[..., list[Any]]] | None:
+        """The plan of a step that differs in the type of integers alone."""
+        for planned, made, built in self._programs:
+            if made.peak_bytes + more_bytes(planned, step) <= made.budget_bytes and serves(planned, step):
+                types = [value.spec.dtype for value in planned.inputs]
+                self.options.say(f"{self.name}: as planned before, for integers of another type")
+                return made, lambda *tensors, built=built, types=types: built(*(tf.cast(t, to) for t, to in zip(tensors, types, strict=False)))
+        return None
 
     def _trace(self, args: Any, kwargs: Any, flat: list[Any]) -> tuple[Any, tf.types.experimental.ConcreteFunction | None]:
         places = [i for i, leaf in enumerate(flat) if isinstance(leaf, (tf.Tensor, tf.TensorSpec))]
@@ -89,7 +112,7 @@ class PlannedFunction(Planned):
         super().__init__(step, options, name)
         self._bound: weakref.WeakKeyDictionary[Any, Planned] = weakref.WeakKeyDictionary()
 
-    def __get__(self, instance: Any, owner: Any = None) -> Planned:
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
         if instance is None:
             return self
         with self._lock:
@@ -100,7 +123,20 @@ class PlannedFunction(Planned):
                     return step(one(), *args, **kwargs)
 
                 self._bound[instance] = Planned(of_one, self.options, self.name)
-            return self._bound[instance]
+            return _Method(self._bound[instance], instance)
+
+
+class _Method:
+    """Of an object, which is there as long as its method is called."""
+
+    def __init__(self, planned: Planned, instance: Any) -> None:
+        self.checkmate_planned, self._instance = planned, instance
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.checkmate_planned(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.checkmate_planned, name)
 
 
 class _Ready:

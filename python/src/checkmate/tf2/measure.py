@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an operator takes: nanoseconds, bytes beside its operands and outputs, which outputs are views, which operands it writes over.
 
-Every distinct call (operator, attributes, shapes, constants) runs by itself, on generated tensors, in functions made for
-it; the allocator's own counters say what it took, in chunks, and of those that took more than their results TensorFlow's profiler
-says what they asked for. So nothing is assumed of kernels, and no measurement needs more memory than one operator. Calls that read or
-change state are not run: they are estimated.
+Every distinct call (operator, attributes, shapes, constants) runs by itself, on generated tensors (`trials.py`); the allocator's own
+counters say what it took, in chunks, and of those that took more than their results TensorFlow's profiler says what they asked
+for. So nothing is assumed of kernels, and no measurement needs more memory than one operator. Calls that read or change
+state are not run: they are estimated.
 """
 
 from __future__ import annotations
@@ -16,9 +16,7 @@ import hashlib
 import json
 import os
 import platform
-import statistics
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -27,21 +25,16 @@ import tensorflow as tf
 from tensorflow.python.framework import config
 
 from ..errors import UnsupportedError
-from . import asked as asked_for
+from . import trials
 from .program import FUNCTIONAL, Call, Value
-from .run import Emitter, add_functions, as_written, attributes, body_of
+from .run import attributes, body_of
 
-#: A call is watched so often.
-_WATCHED = 3
 #: The counters are looked at so often, since what was there before may go at the same time.
 _TRIES = 4
 #: Of what is kept on disk.
-_VERSION = 3
+_VERSION = 4
 #: What TensorFlow's own allocator on a CPU does not count.
 _UNCOUNTED = 1 << 18
-#: A call is repeated until this much time has been spent, or so often.
-_SECONDS, _TIMES = 0.05, 6
-_REPEATED = 5
 #: Operands and results together; nothing of this size is worth measuring, but for operators of their own algorithms.
 SMALL_CALL_BYTES = 1 << 15
 #: Of an operator that does next to nothing.
@@ -52,6 +45,8 @@ _NEVER = ("Conv", "DepthwiseConv", "MatMul", "BatchMatMul", "MaxPool", "AvgPool"
 #: These have a state of their own, which is no variable: another one of the same kind leaves it alone.
 _RANDOM = {"RandomUniform", "RandomUniformInt", "RandomStandardNormal", "TruncatedNormal", "ParameterizedTruncatedNormal", "Multinomial",
            "RandomGamma", "RandomPoissonV2", "RandomShuffle"}  # fmt: skip
+#: These have an operand of their own before those of their functions.
+_CHOOSING = {"If", "StatelessIf", "Case", "StatelessCase"}
 #: Outputs that are views of the operand of the same number.
 _EACH = {"IdentityN"}
 
@@ -103,50 +98,53 @@ class Costs:
     failed: dict[str, str] = field(default_factory=dict)
     _facts: dict[str, Facts] = field(default_factory=dict)
 
-    def of(self, call: Call) -> Facts:
-        if (
-            not self.measure
-            or (call.once and call.type not in _RANDOM)
-            or _is_small(call)
-            or any(v.is_resource or v.spec.dtype in (tf.variant, tf.string) for v in [*call.inputs, *call.outputs])
-        ):
-            return estimate(call)
-        key = signature(call)
-        found = self._facts.get(key)
-        if found is None:
-            record = self.known.get(key)
-            if record is not None and _suits(record, call):
-                found = Facts(
-                    record["nanoseconds"], record["workspace_bytes"], tuple(record["views"]), tuple((a, b) for a, b in record["over"]), record["how"]
-                )
+    def of(self, calls: Sequence[Call], tell: Callable[[int, int], None]) -> dict[Call, Facts]:
+        """Of each call; those that are not known yet are run."""
+        found: dict[Call, Facts] = {}
+        wanted: dict[str, list[Call]] = {}
+        for call in calls:
+            if self.measure and _is_measured(call):
+                wanted.setdefault(signature(call), []).append(call)
             else:
-                found = self._measured(call)
-                self.known[key] = asdict(found)
-            self._facts[key] = found
-        return found
+                found[call] = estimate(call)
+        new = []
+        for key, alike in wanted.items():
+            if (record := self.known.get(key)) is not None and _suits(record, alike[0]):
+                self._facts.setdefault(key, _facts_of(record))
+            elif key not in self._facts:
+                new.append(key)
+        with _no_collection() as collect:
+            collect()
+            measured = _measured([wanted[key][0] for key in new], tell)
+        for key, facts in zip(new, measured, strict=True):
+            if isinstance(facts, Exception):
+                self.failed[wanted[key][0].name] = f"{type(facts).__name__}: {facts}".splitlines()[0]
+                facts = estimate(wanted[key][0])
+            self._facts[key] = facts
+            self.known[key] = asdict(facts)
+        self._ask({key: alike[0] for key, alike in wanted.items() if self._facts[key].how == "chunks"})
+        found.update((call, self._facts[key]) for key, alike in wanted.items() for call in alike)
+        return {call: found[call] for call in calls}
 
-    def ask(self, found: dict[Call, Facts]) -> None:
+    def _ask(self, doubtful: dict[str, Call]) -> None:
         """Replaces what is known in chunks."""
-        doubtful = {signature(call): call for call, facts in found.items() if facts.how == "chunks"}
-        try:
-            asked = asked_for.workspaces((_Trial(call).once() for call in doubtful.values()), _device()) if doubtful else None
-        except (tf.errors.OpError, ValueError, TypeError):
-            asked = None
-        if asked is None:
+        if not doubtful:
             return
-        for key, workspace in zip(doubtful, asked, strict=True):
+        with _no_collection():
+            asked = trials.asked_for([trials.Trial(call) for call in doubtful.values()], _device())
+        for key, workspace in zip(doubtful, asked or (), strict=asked is not None):
             self._facts[key] = replace(self._facts[key], workspace_bytes=min(workspace, self._facts[key].workspace_bytes), how="measured")
             self.known[key] = asdict(self._facts[key])
-        for call, facts in found.items():
-            if facts.how == "chunks":
-                found[call] = self._facts[signature(call)]
 
-    def _measured(self, call: Call) -> Facts:
-        try:
-            return _Trial(call).facts()
-        except (tf.errors.OpError, ValueError, TypeError) as error:
-            self.failed[call.name] = f"{type(error).__name__}: {error}".splitlines()[0]
-            return estimate(call)
+
+def _is_measured(call: Call) -> bool:
+    if (call.once and call.type not in _RANDOM) or _is_small(call):
+        return False
+    return not any(v.is_resource or v.spec.dtype in (tf.variant, tf.string) for v in [*call.inputs, *call.outputs])
+
+
+def _facts_of(record: dict[str, Any]) -> Facts:
+    return Facts(record["nanoseconds"], record["workspace_bytes"], tuple(record["views"]), tuple((a, b) for a, b in record["over"]), record["how"])
 
 
 def _is_small(call: Call) -> bool:
@@ -156,21 +154,21 @@ def _is_small(call: Call) -> bool:
 
 def signature(call: Call) -> str:
     """The same for calls that take the same on this machine, with these settings."""
-    parts: list[object] = [call.type, *_attributes(call.op)]
+    parts: list[object] = [call.type, *described(call.op)]
     for value in call.inputs:
         constant = None if value.constant is None else value.constant.tobytes().hex()
         parts.append([value.spec.dtype.name, value.spec.shape.as_list(), constant])
     return hashlib.sha256(json.dumps([_settings(), *parts], sort_keys=True).encode()).hexdigest()[:32]
 
 
-def _attributes(op: tf.Operation) -> list[object]:
-    """A function by what it computes: its name is another one each time."""
+def described(op: tf.Operation) -> list[object]:
+    """Its attributes, a function by what it computes: its name is another one each time."""
     found: list[object] = []
     for name, value in sorted(attributes(op).items()):
         if value.func.name:
-            body = body_of(op.graph, value.func.name)
+            body = body_of(op.graph, value.func.name, _given(op))
             places = {id(t): [i, k] for i, inner in enumerate(body.get_operations()) for k, t in enumerate(inner.outputs)}
-            found.append([[inner.type, [places[id(t)] for t in inner.inputs], *_attributes(inner)] for inner in body.get_operations()])
+            found.append([[inner.type, [places[id(t)] for t in inner.inputs], *described(inner)] for inner in body.get_operations()])
             found.append([places[id(t)] for t in body.outputs])
         else:
             found.append([name, value.SerializeToString(deterministic=True).hex()])
@@ -232,20 +230,27 @@ def _flops(call: Call) -> int:
 
 def _inside(call: Call) -> int:
     """Of operators that run functions: all that is computed inside, and in what is called there, a bound."""
-    return sum(_computed(call.op.graph, name) for name in _called(call.op))
+    return sum(_computed(call.op.graph, name, _given(call.op)) for name in _called(call.op))
 
 
 def _called(op: tf.Operation) -> list[str]:
-    """Names of the functions that an operator runs."""
+    """Names of the functions that an operator runs; in the form of TensorFlow 1, it is one itself."""
+    if op.type in op.graph._functions:
+        return [op.type]
     return [f.name for attribute in op.node_def.attr.values() for f in (attribute.func, *attribute.list.func) if f.name]
 
 
-def _computed(graph: Any, name: str) -> int:
+def _given(op: tf.Operation) -> list[tf.TensorShape]:
+    """Shapes of what the functions of an operator are given, where they are known: a loop's tensors keep theirs."""
+    return [t.shape for t in (op.inputs[1:] if op.type in _CHOOSING else op.inputs)]
+
+
+def _computed(graph: Any, name: str, shapes: list[tf.TensorShape]) -> int:
     """Bytes of all outputs in a function."""
-    inner = body_of(graph, name)
+    inner = body_of(graph, name, shapes)
     total = 0
     for op in inner.get_operations():
-        total += sum(_computed(graph, called) for called in _called(op))
+        total += sum(_computed(graph, called, _given(op)) for called in _called(op))
         total += sum(
             int(np.prod(t.shape.as_list(), dtype=np.int64)) * t.dtype.size for t in op.outputs if t.shape.is_fully_defined() and t.dtype.size
         )
@@ -283,145 +288,76 @@ def _device() -> str:
     return "GPU:0" if tf.config.list_physical_devices("GPU") else "CPU:0"
 
 
-class _Trial:
-    """One call in functions of its own."""
-
-    def __init__(self, call: Call) -> None:
-        self.call = call
-        self.free = [i for i, v in enumerate(call.inputs) if v.constant is None or i == call.unfolded]
-        self.device = _device()
-        self.given = [_generated(call.inputs[i]) for i in self.free]
-
-    def facts(self) -> Facts:
-        peak, after = self._watched(self.once())
-        outputs = sum(v.bytes for v in self.call.outputs)
-        views = self._views(after, outputs)
-        workspace = max(0, peak - after)
-        how = "chunks" if workspace else "measured"
-        if all(v >= 0 for v in views) and views:
-            return Facts(0, workspace, views, how=how)
-        over = self._over(peak, views) if not self.call.type.startswith(_NEVER) else ()
-        return Facts(self._nanoseconds(), workspace, views, over, how)
-
-    def once(self) -> Callable[..., Any]:
-        """What runs the call."""
-        return self._function(lambda inputs: self._emit(inputs))
-
-    def _views(self, after: int, outputs: int) -> tuple[int, ...]:
-        call = self.call
-        if max(o.bytes for o in call.outputs) < counted_from(self.device) or after >= outputs // 2:
-            return tuple(-1 for _ in call.outputs)
-        if call.type in _EACH:
-            return tuple(range(len(call.outputs)))
-        wide = [i for i, v in enumerate(call.inputs) if v.bytes >= max(o.bytes for o in call.outputs)]
-        if not wide:
-            return tuple(-1 for _ in call.outputs)
-        return tuple(wide[0] for _ in call.outputs)
-
-    def _over(self, held_peak: int, views: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
-        """Each operand in turn is a copy that nobody else has."""
-        call = self.call
-        found = []
-        for i in self.free:
-            size = call.inputs[i].bytes
-            k = next((k for k, output in enumerate(call.outputs) if output.bytes == size and views[k] < 0), -1)
-            if k >= 0 and size >= counted_from(self.device):
-                peak, _ = self._watched(self._function(functools.partial(self._on_copy, i)))
-                if peak < held_peak + size // 2:
-                    found.append((i, k))
-        return tuple(found)
-
-    def _on_copy(self, i: int, inputs: list[tf.Tensor]) -> list[tf.Tensor]:
-        copied = list(inputs)
-        copied[i] = tf.raw_ops.DeepCopy(x=inputs[i])
-        return self._emit(copied)
-
-    def _emit(self, inputs: list[tf.Tensor], times: int = 1) -> list[tf.Tensor]:
-        emitter = Emitter()
-        found: list[tf.Tensor] = []
-        for _ in range(times):
-            found = emitter.emit(self.call.op, inputs)
-        return found
-
-    def _function(self, body: Callable[[list[tf.Tensor]], list[tf.Tensor]]) -> Callable[..., Any]:
-        call = self.call
-
-        def build(*arguments: tf.Tensor) -> list[tf.Tensor]:
-            add_functions(call.op.graph)
-            given = dict(zip(self.free, arguments, strict=True))
-            return body([given[i] if i in given else tf.constant(v.constant, v.spec.dtype) for i, v in enumerate(call.inputs)])
-
-        function = tf.function(build, autograph=False).get_concrete_function(*[call.inputs[i].spec for i in self.free])
-
-        def run() -> Any:
-            with as_written():
-                return function(*self.given)
-
-        run()  # kernels are made, and what they keep
-        return run
-
-    def _watched(self, run: Callable[[], Any]) -> tuple[int, int]:
-        """Bytes more than before: at most, and with the outputs there. TensorFlow's threads may let go of what they held when the
-        call is over already, so that a peak is too low, or what is there too much or too little, in one of some runs."""
-        peaks, afters = [], []
-        for _ in range(_WATCHED):
-            before = tf.config.experimental.get_memory_info(self.device)["current"]
-            tf.config.experimental.reset_memory_stats(self.device)
-            held = run()
-            info = tf.config.experimental.get_memory_info(self.device)
-            peaks.append(info["peak"] - before)
-            afters.append(info["current"] - before)
-            del held
-        return max(peaks), statistics.median_low(afters)
-
-    def _nanoseconds(self) -> int:
-        once = self.once()
-        often = self._function(lambda inputs: self._emit(inputs, 1 + _REPEATED))
-        begin = time.perf_counter()
-        fastest: list[float] = [float("inf"), float("inf")]
-        rounds = 0
-        while rounds < _TIMES and (rounds < 2 or time.perf_counter() - begin < _SECONDS):
-            for k, run in enumerate((once, often)):
-                start = time.perf_counter()
-                run()
-                fastest[k] = min(fastest[k], time.perf_counter() - start)
-            rounds += 1
-        return max(1, int(1e9 * (fastest[1] - fastest[0]) / _REPEATED))
-
-
-def _generated(value: Value) -> tf.Tensor:
-    """Numbers like those in training: floats around one, zeros as indices; of a constant, its own."""
-    if value.constant is not None:
-        return tf.constant(value.constant, value.spec.dtype)
-    shape, dtype = value.spec.shape.as_list(), value.spec.dtype
-    if dtype.is_floating or dtype.is_complex:
-        return tf.cast(tf.random.stateless_uniform(shape, (1, 2), 0.5, 1.5), dtype)
-    if dtype == tf.bool:
-        return tf.ones(shape, dtype)
-    if dtype == tf.resource or dtype == tf.variant or dtype == tf.string:
-        raise TypeError(f"{dtype.name} tensors are not generated")
-    return tf.zeros(shape, dtype)
-
-
 def uncounted_bytes(costs: Costs) -> int:
     """What kernels might allocate more than was measured. UnsupportedError where nothing can be measured."""
     return counted_from() if costs.measure else _UNCOUNTED
 
 
-def table(costs: Costs, calls: Iterable[Call], tell: Callable[[int], None] = lambda _left: None) -> dict[Call, Facts]:
-    """Facts of all calls. `tell` gets the number of calls done now and then."""
-    found: dict[Call, Facts] = {}
-    with _no_collection() as collect:
-        collected = len(costs.known)
-        for i, call in enumerate(calls):
-            found[call] = costs.of(call)
-            if i % 100 == 99:
-                if len(costs.known) > collected:  # it takes a while, and what was only looked up leaves nothing behind
-                    collect()
-                    collected = len(costs.known)
-                tell(i + 1)
-        costs.ask(found)
+def table(costs: Costs, calls: Sequence[Call], tell: Callable[[int, int], None] = lambda _done, _of: None) -> dict[Call, Facts]:
+    """Facts of all calls. `tell` gets how many distinct calls were measured of how many."""
+    return costs.of(calls, tell)
+
+
+def _measured(calls: list[Call], tell: Callable[[int, int], None]) -> list[Facts | Exception]:
+    """Of distinct calls: each as it is, then on operands that nobody else has, then timed."""
+    if not calls:
+        return []
+    device = _device()
+    tell(0, len(calls))
+    seen = trials.watched([trials.Trial(call) for call in calls], device, lambda done: tell(done, len(calls)))
+    views = {call: _views(call, one.after, device) for call, one in zip(calls, seen, strict=True) if isinstance(one, trials.Seen)}
+    copies = [trial for call in views for trial in _copies(call, views[call], device)]
+    over = _over(copies, trials.watched(copies, device, lambda _done: None), dict(zip(calls, seen, strict=True)))
+    run = {call: one for call, one in zip(calls, seen, strict=True) if isinstance(one, trials.Seen) and not _is_view(views[call])}
+    times = dict(zip(run, trials.timed([trials.Trial(call) for call in run], list(run.values())), strict=True))
+    found: list[Facts | Exception] = []
+    for call, one in zip(calls, seen, strict=True):
+        if isinstance(one, trials.Seen):
+            workspace = max(0, one.peak - one.after)
+            taken = tuple((trial.copied, _output_of(trial, views[call])) for trial in over.get(call, ()))
+            found.append(Facts(times.get(call, 0), workspace, views[call], taken, "chunks" if workspace else "measured"))
+        else:
+            found.append(one)
     return found
+
+
+def _is_view(views: tuple[int, ...]) -> bool:
+    return bool(views) and all(v >= 0 for v in views)
+
+
+def _views(call: Call, after: int, device: str) -> tuple[int, ...]:
+    nothing = tuple(-1 for _ in call.outputs)
+    if not call.outputs or max(o.bytes for o in call.outputs) < counted_from(device) or after >= sum(v.bytes for v in call.outputs) // 2:
+        return nothing
+    if call.type in _EACH:
+        return tuple(range(len(call.outputs)))
+    wide = [i for i, v in enumerate(call.inputs) if v.bytes >= max(o.bytes for o in call.outputs)]
+    return tuple(wide[0] for _ in call.outputs) if wide else nothing
+
+
+def _output_of(trial: trials.Trial, views: tuple[int, ...]) -> int:
+    """The first output that may take the operand's place."""
+    size = trial.call.inputs[trial.copied].bytes
+    return next((k for k, output in enumerate(trial.call.outputs) if output.bytes == size and views[k] < 0), -1)
+
+
+def _copies(call: Call, views: tuple[int, ...], device: str) -> Iterator[trials.Trial]:
+    """The call on a copy of each operand in turn, to see whether it writes over it."""
+    if call.type.startswith(_NEVER) or _is_view(views):
+        return
+    for i in trials.Trial(call).free:
+        trial = trials.Trial(call, i)
+        if _output_of(trial, views) >= 0 and call.inputs[i].bytes >= counted_from(device):
+            yield trial
+
+
+def _over(copies: list[trials.Trial], found: list[trials.Seen | Exception], held: dict[Call, Any]) -> dict[Call, list[trials.Trial]]:
+    """Of each call, the trials that took no more for the result."""
+    over: dict[Call, list[trials.Trial]] = {}
+    for trial, one in zip(copies, found, strict=True):
+        if isinstance(one, trials.Seen) and one.peak < held[trial.call].peak + trial.call.inputs[trial.copied].bytes // 2:
+            over.setdefault(trial.call, []).append(trial)
+    return over
 
 
 @contextlib.contextmanager

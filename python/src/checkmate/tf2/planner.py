@@ -127,27 +127,33 @@ class _Fit:
 
 def trace(concrete: Any, options: Options, name: str) -> Traced:
     """Reads the concrete function of a step and costs its operators."""
-    traced = program.read(concrete)
+    return costed(program.read(concrete), options, name)
+
+
+def costed(traced: program.Program, options: Options, name: str) -> Traced:
+    """Measures what the operators of a step take, or estimates it."""
     path = plan_cache.directory(FRONT) / "costs.json"
     costs = measure.Costs(measure=options.costs == "measure", known=_known(path) if options.cache else {})
     uncounted = measure.uncounted_bytes(costs)
     before = dict(costs.known)
-    count = len(traced.calls)
-    options.say(f"{name}: {count} operators; measuring what they cost")
     cut = blocks.of(traced)
-    facts = measure.table(costs, [*traced.calls, *cut.measured], lambda done: options.say(f"{name}: {done} of {count} operators"))
+
+    def tell(done: int, of: int) -> None:
+        options.say(f"{name}: measuring what operators take: {done} of {of} kinds")
+
+    facts = measure.table(costs, [*traced.calls, *cut.measured], tell)
     if options.cache and costs.known != before:
         plan_cache.keep(path, json.dumps(costs.known))
     return Traced(lower.lower(traced, facts, name=name, fixed_bytes=options.fixed_bytes, uncounted_bytes=uncounted,
                               guessed=not costs.measure or bool(costs.failed), blocks=cut), options, costs.failed)  # fmt: skip
 
 
-def plan(concrete: Any, options: Options, name: str, allowed_bytes: int = 0) -> tuple[Plan, Callable[..., list[Any]]]:
+def plan(step: program.Program, options: Options, name: str, allowed_bytes: int = 0) -> tuple[Plan, Callable[..., list[Any]]]:
     """The plan, and the function that runs it: of the arguments' tensors, it gives the results' tensors. `allowed_bytes`: the budget
     that a step of another shape has already, which this one may use as well. InfeasibleError when nothing fits,
     KeyboardInterrupt on Ctrl-C."""
     begin = time.perf_counter()
-    traced = trace(concrete, options, name)
+    traced = costed(step, options, name)
     graph = traced.graph
     baseline = Schedule.baseline(graph)
     # What TensorFlow would take by itself, whose updates wait for the last gradient, and are made of whole variables.
@@ -156,7 +162,7 @@ def plan(concrete: Any, options: Options, name: str, allowed_bytes: int = 0) -> 
     if options.budget == sizes.LEAST and top > allowed_bytes:
         fit = _least(traced)
         limit = fit.peak_bytes
-        options.say(f"{name}: {len(graph.ops)} operators, {top:,} bytes without rematerialization, {limit:,} at least found")
+        options.say(f"{name}: {len(graph.ops)} operators, {top:,} bytes without rematerialization, {limit:,} at least found; solving")
         fit = _cheapest(traced, limit, fit)
     else:
         held = sum(v.variable if v.is_resource else v.bytes for v in traced.lowered.program.inputs)
