@@ -73,10 +73,6 @@ def application(name: str, side: int) -> Callable[[], Loop]:
     return make
 
 
-for _name, _side in {"VGG16": 32, "ResNet50": 32, "MobileNetV2": 32, "EfficientNetB0": 32, "Xception": 71, "ConvNeXtTiny": 32}.items():
-    CASES[f"keras.applications.{_name}, fit"] = application(_name, _side)
-
-
 @case("convolutions, batch norms, dropout with a seed, fit")
 def _() -> Loop:
     return fit(convolutions(), pictures(24), classes(24))
@@ -504,3 +500,7 @@ def _() -> Loop:
 @case("fit with jit_compile=True")
 def _() -> Loop:
     return fit(convolutions(), pictures(16), classes(16), compiled={"jit_compile": True})
+
+
+for _name, _side in {"VGG16": 32, "ResNet50": 32, "MobileNetV2": 32, "EfficientNetB0": 32, "Xception": 71, "ConvNeXtTiny": 32}.items():
+    CASES[f"keras.applications.{_name}, fit"] = application(_name, _side)

@@ -5,8 +5,9 @@ Each is run three times from the same weights: eagerly; with a budget of 100 %; 
 peak, or the least that the error names. Compared are losses, logs and all variables after the steps, bit for bit. The peak is what
 TensorFlow's profiler reports, by a meter that knows nothing of the planner.
 
-    bench/tf2/run.sh --loops                 writes the table of docs/TENSORFLOW.md
-    bench/tf2/run.sh --loops --case GPT      those whose name has this in it
+    bench/tf2/run.sh --loops                 what the records lack; then the table of docs/TENSORFLOW.md
+    bench/tf2/run.sh --loops --again         all of them
+    bench/tf2/run.sh --loops --case GPT      those whose name has this in it, if the records lack them
 """
 
 from __future__ import annotations
@@ -144,6 +145,18 @@ def worker(names: list[str]) -> None:
         print(json.dumps(row), flush=True)
 
 
+def read(records: pathlib.Path) -> dict[str, Row]:
+    """The last row of each case."""
+    rows = [json.loads(line) for line in records.read_text().splitlines()] if records.exists() else []
+    return {row["case"]: row for row in rows}
+
+
+def keep(records: pathlib.Path, row: Row) -> None:
+    print(json.dumps(row), file=sys.stderr, flush=True)
+    with records.open("a") as file:
+        file.write(json.dumps(row) + "\n")
+
+
 def table(rows: list[Row]) -> str:
     lines = ["| model and loop | operators | peak, MB | budget, MB | measured, MB | overhead | results | first step, s |", "|---" * 8 + "|"]
     for row in rows:
@@ -166,6 +179,8 @@ def table(rows: list[Row]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--case", action="append", help="a part of a name")
+    parser.add_argument("--again", action="store_true", help="what the records have, too")
+    parser.add_argument("--records", type=pathlib.Path, default=HERE.parent / "results" / "tf2-loops.jsonl")
     parser.add_argument("--page", type=pathlib.Path, help="where the table goes, between its markers")
     parser.add_argument("--worker", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -175,23 +190,26 @@ def main() -> int:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     from loop_cases import CASES
 
-    names = [name for name in CASES if not options.case or any(part in name for part in options.case)]
-    rows: list[Row] = []
+    chosen = [name for name in CASES if not options.case or any(part in name for part in options.case)]
+    known = read(options.records)
+    names = [name for name in chosen if options.again or name not in known]
     with tempfile.TemporaryDirectory() as cache:
         environment = os.environ | {"XDG_CACHE_HOME": cache, "TF_CPU_ALLOCATOR_USE_BFC": "1"}
         for first in range(0, len(names), TOGETHER):
-            some = names[first : first + TOGETHER]
-            with subprocess.Popen([sys.executable, __file__, "--worker", *some], env=environment, stdout=subprocess.PIPE, text=True) as child:
+            left = dict.fromkeys(names[first : first + TOGETHER])
+            with subprocess.Popen([sys.executable, __file__, "--worker", *left], env=environment, stdout=subprocess.PIPE, text=True) as child:
                 assert child.stdout is not None
                 for line in child.stdout:
                     if line.startswith("{"):
-                        rows.append(json.loads(line))
-                        print(line.rstrip(), file=sys.stderr, flush=True)
-            missing = [name for name in some if name not in {row["case"] for row in rows}]
-            rows += [{"case": name, "failed": f"the process ended with {child.returncode}"} for name in missing]
+                        keep(options.records, json.loads(line))
+                        left.pop(json.loads(line)["case"])
+            for name in left:
+                keep(options.records, {"case": name, "failed": f"the process ended with {child.returncode}"})
+    known = read(options.records)
+    rows = [known[name] for name in CASES if name in known]
     text = table(rows)
     print(text)
-    if options.page and not options.case:
+    if options.page:
         from table import into
 
         options.page.write_text(into(options.page.read_text(), "loops", text))

@@ -5,6 +5,7 @@
 #        bench/tf2/run.sh --budgets [options of budgets.py]
 #        bench/tf2/run.sh --compare [options of compare.py]
 #        bench/tf2/run.sh --planning [options of planning.py]   what planning takes; writes its table, and measures nothing else
+#        bench/tf2/run.sh --loops [options of loops.py]         models and training loops, each tried; likewise
 #        bench/tf2/run.sh --table               writes the tables and figures of what was measured
 # CHECKMATE_LIBRARY: the library (default: that of build/); CKM_TF_PYTHON: a python with TensorFlow.
 set -eu
@@ -28,6 +29,10 @@ case ${1:-} in
 --planning)
     shift
     exec "$python" "$here/planning.py" --page "$root/docs/TENSORFLOW.md" "$@"
+    ;;
+--loops)
+    shift
+    exec "$python" "$here/loops.py" --page "$root/docs/TENSORFLOW.md" "$@"
     ;;
 --table) ;;
 "")

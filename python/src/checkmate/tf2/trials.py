@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from . import asked
@@ -155,7 +156,7 @@ def _function(group: Sequence[Trial], begin: Callable[[], None], end: Callable[[
             add_functions(graph)
         for trial in group:
             call, places = trial.call, dict(_places(trial))
-            inputs = [given[places[i]] if i in places else listing.constant(v.constant, v.spec.dtype) for i, v in enumerate(call.inputs)]
+            inputs = [given[places[i]] if i in places else listing.constant(np.asarray(v.constant), v.spec.dtype) for i, v in enumerate(call.inputs)]
             if repeated:
                 times.append(listing.add("Timestamp"))
                 listing.emit(call.op, inputs)
