@@ -16,16 +16,9 @@ static bool operands_alike(const ckm_i_op_view *v, int32_t inputs)
     return ckm_i_dnnl_floats(v);
 }
 
-// The whole tensor as one axis: element-wise primitives do not care about its shape.
-static ckm_status flat(const ckm_i_op_view *v, dnnl_memory_desc_t *out, ckm_error *err)
-{
-    int64_t n = ckm_i_elements(&v->in[0]->shape);
-    return ckm_i_dnnl_plain(1, &n, NULL, out, err);
-}
-
 // One primitive whose arguments all have the format `plain`: forward SRC -> DST, backward DIFF_DST, SRC or DST ->
 // DIFF_SRC.
-static ckm_status build(const ckm_i_cpu *cpu, const_dnnl_primitive_desc_t pd, const dnnl_memory_desc_t *plain,
+static ckm_status build(const ckm_i_cpu *cpu, const_dnnl_primitive_desc_t pd, const ckm_i_dnnl_tensor *plain,
                         bool backward, bool from_output, ckm_i_kernel *kernel, ckm_error *err)
 {
     ckm_status status = CKM_OK;
@@ -45,34 +38,41 @@ cleanup:
     return status;
 }
 
-static ckm_status prepare_eltwise(const ckm_i_cpu *cpu, const ckm_i_op_view *v, dnnl_alg_kind_t algorithm, float alpha,
-                                  bool backward, ckm_i_kernel *kernel, ckm_error *err)
+typedef dnnl_status_t describe_fn(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, const ckm_i_dnnl_map *map,
+                                  const_dnnl_primitive_desc_t hint);
+
+// The forward primitive is described in any case: it is a hint for the backward one.
+static ckm_status prepare_map(const ckm_i_cpu *cpu, describe_fn *describe, const ckm_i_dnnl_map *map, bool backward,
+                              bool from_output, ckm_i_kernel *kernel, ckm_error *err)
 {
     ckm_status status = CKM_OK;
-    dnnl_memory_desc_t plain;
-    dnnl_eltwise_desc_t desc;
     dnnl_primitive_desc_t forward = NULL;
     dnnl_primitive_desc_t pd = NULL;
-    if (!operands_alike(v, backward ? 2 : 1)) {
-        return CKM_OK;
-    }
-    CKM_I_TRY(flat(v, &plain, err));
-    CKM_I_DNNL_TRY(dnnl_eltwise_forward_desc_init(&desc, dnnl_forward_training, algorithm, &plain, alpha, 0.0F),
-                   "activation");
-    CKM_I_TRY(ckm_i_dnnl_describe(cpu, &desc, NULL, &forward, err));
+    CKM_I_TRY(ckm_i_dnnl_asked(describe(&forward, cpu->engine, map, NULL), err));
     if (backward && forward != NULL) {
-        CKM_I_DNNL_TRY(dnnl_eltwise_backward_desc_init(&desc, algorithm, &plain, &plain, alpha, 0.0F), "activation");
-        CKM_I_TRY(ckm_i_dnnl_describe(cpu, &desc, forward, &pd, err));
+        CKM_I_TRY(ckm_i_dnnl_asked(describe(&pd, cpu->engine, map, forward), err));
     }
     const_dnnl_primitive_desc_t chosen = backward ? pd : forward;
     if (chosen != NULL) {
-        CKM_I_TRY(build(cpu, chosen, &plain, backward, false, kernel, err));
+        CKM_I_TRY(build(cpu, chosen, &map->plain, backward, from_output, kernel, err));
     }
 
 cleanup:
     ckm_i_dnnl_description_free(pd);
     ckm_i_dnnl_description_free(forward);
     return status;
+}
+
+static ckm_status prepare_eltwise(const ckm_i_cpu *cpu, const ckm_i_op_view *v, dnnl_alg_kind_t algorithm, float alpha,
+                                  bool backward, ckm_i_kernel *kernel, ckm_error *err)
+{
+    if (!operands_alike(v, backward ? 2 : 1)) {
+        return CKM_OK;
+    }
+    // The whole tensor as one axis: element-wise primitives do not care about its shape.
+    int64_t n = ckm_i_elements(&v->in[0]->shape);
+    ckm_i_dnnl_map map = {.algorithm = algorithm, .alpha = alpha, .plain = ckm_i_dnnl_plain(1, &n, NULL)};
+    return prepare_map(cpu, ckm_i_guard_eltwise, &map, backward, false, kernel, err);
 }
 
 // sigmoid and tanh go backward in our own loops.
@@ -100,16 +100,9 @@ static ckm_status prepare_gelu(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm
                            err);
 }
 
-// ---- softmax, backward: the forward primitive is described as a hint
-
 static ckm_status prepare_softmax_backward(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm_i_kernel *kernel,
                                            ckm_error *err)
 {
-    ckm_status status = CKM_OK;
-    dnnl_memory_desc_t plain;
-    dnnl_softmax_v2_desc_t desc;
-    dnnl_primitive_desc_t forward = NULL;
-    dnnl_primitive_desc_t pd = NULL;
     const ckm_shape *shape = &v->in[0]->shape;
     if (!operands_alike(v, 2) || shape->rank < 1) {
         return CKM_OK;
@@ -118,25 +111,11 @@ static ckm_status prepare_softmax_backward(const ckm_i_cpu *cpu, const ckm_i_op_
     axis = axis < 0 ? axis + shape->rank : axis;
     ckm_i_cpu_around around = ckm_i_cpu_view_around(shape, axis);
     const int64_t dims[] = {around.outer, around.axis, around.inner};
-    int32_t rank = around.inner == 1 ? 2 : 3;
     bool logarithm = v->op->op_class->id == CKM_I_OP_log_softmax_backward;
-    dnnl_alg_kind_t algorithm = logarithm ? dnnl_softmax_log : dnnl_softmax_accurate;
-    CKM_I_TRY(ckm_i_dnnl_plain(rank, dims, NULL, &plain, err));
-    CKM_I_DNNL_TRY(dnnl_softmax_v2_forward_desc_init(&desc, dnnl_forward_training, algorithm, &plain, &plain, 1),
-                   "softmax");
-    CKM_I_TRY(ckm_i_dnnl_describe(cpu, &desc, NULL, &forward, err));
-    if (forward != NULL) {
-        CKM_I_DNNL_TRY(dnnl_softmax_v2_backward_desc_init(&desc, algorithm, &plain, &plain, &plain, 1), "softmax");
-        CKM_I_TRY(ckm_i_dnnl_describe(cpu, &desc, forward, &pd, err));
-    }
-    if (pd != NULL) {
-        CKM_I_TRY(build(cpu, pd, &plain, true, true, kernel, err));
-    }
-
-cleanup:
-    ckm_i_dnnl_description_free(pd);
-    ckm_i_dnnl_description_free(forward);
-    return status;
+    ckm_i_dnnl_map map = {.algorithm = logarithm ? dnnl_softmax_log : dnnl_softmax_accurate,
+                          .axis = 1,
+                          .plain = ckm_i_dnnl_plain(around.inner == 1 ? 2 : 3, dims, NULL)};
+    return prepare_map(cpu, ckm_i_guard_softmax, &map, true, true, kernel, err);
 }
 
 // clang-format off

@@ -22,37 +22,33 @@ enum { NARROW = 16 };
 // oneDNN counts in int, positions and distances in bytes. Windows that reach or step farther are not for it.
 enum { FARTHEST = 1 << 16 };
 
-typedef enum direction { FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS } direction;
-
 // A convolution in the terms of its forward run.
 typedef struct conv {
-    direction direction;
-    bool transposed;
+    ckm_i_dnnl_conv plain;
     int32_t n;  // spatial axes
     int64_t groups;
     const ckm_i_graph_tensor *src, *weight, *dst;
     bool bias;
-    dnnl_memory_desc_t src_plain, weight_plain, dst_plain, bias_plain;
-    dnnl_dims_t kernel, strides, dilates, begin, end;
+    int64_t kernel[CKM_MAX_RANK];
 } conv;
 
 // Operand order: forward x, weight, [bias] -> y; backward data dy, weight -> dx; backward weights dy, x -> dweight.
 static void find_operands(const ckm_i_op_view *v, conv *c)
 {
     const ckm_i_graph_tensor *out = ckm_i_dnnl_output(v, 0);
-    switch (c->direction) {
-    case FORWARD:
+    switch (c->plain.direction) {
+    case CKM_I_DNNL_FORWARD:
         c->src = v->in[0];
         c->weight = v->in[1];
         c->dst = out;
         c->bias = ckm_i_dnnl_has_input(v, 2);
         break;
-    case BACKWARD_DATA:
+    case CKM_I_DNNL_BACKWARD_DATA:
         c->src = out;
         c->weight = v->in[1];
         c->dst = v->in[0];
         break;
-    case BACKWARD_WEIGHTS:
+    case CKM_I_DNNL_BACKWARD_WEIGHTS:
         c->src = v->in[1];
         c->weight = out;
         c->dst = v->in[0];
@@ -61,7 +57,7 @@ static void find_operands(const ckm_i_op_view *v, conv *c)
 }
 
 // oneDNN's weight dimensions are [G], O/G, I/G, k...; ours lie in memory as src/graph/README.md says.
-static ckm_status describe_weight(const ckm_i_op_view *v, conv *c, int64_t in, int64_t out, ckm_error *err)
+static ckm_i_dnnl_tensor describe_weight(const ckm_i_op_view *v, conv *c, int64_t in, int64_t out)
 {
     int64_t in_group = in / c->groups;
     int64_t out_group = out / c->groups;
@@ -77,7 +73,7 @@ static ckm_status describe_weight(const ckm_i_op_view *v, conv *c, int64_t in, i
         strides[3 + i] = taps;
         taps *= kernel[i];
     }
-    if (last && !c->transposed) {  // k..., I/G, O
+    if (last && !c->plain.transposed) {  // k..., I/G, O
         strides[0] = out_group;
         strides[1] = 1;
         strides[2] = out;
@@ -85,7 +81,7 @@ static ckm_status describe_weight(const ckm_i_op_view *v, conv *c, int64_t in, i
         strides[0] = in_group;
         strides[1] = in;
         strides[2] = 1;
-    } else if (!c->transposed) {  // O, I/G, k...
+    } else if (!c->plain.transposed) {  // O, I/G, k...
         strides[0] = out_group * in_group * taps;
         strides[1] = in_group * taps;
         strides[2] = taps;
@@ -95,43 +91,47 @@ static ckm_status describe_weight(const ckm_i_op_view *v, conv *c, int64_t in, i
         strides[2] = out_group * taps;
     }
     for (int32_t i = 0; last && i < c->n; i++) {
-        strides[3 + i] *= c->transposed ? out_group * in : in_group * out;
+        strides[3 + i] *= c->plain.transposed ? out_group * in : in_group * out;
     }
     int32_t skip = c->groups == 1 ? 1 : 0;
-    return ckm_i_dnnl_plain(3 + c->n - skip, dims + skip, strides + skip, &c->weight_plain, err);
+    return ckm_i_dnnl_plain(3 + c->n - skip, dims + skip, strides + skip);
 }
 
 // Padding behind the last element as oneDNN counts it: what the last window needs, and not negative unless a
 // transposed convolution's output has been made larger. False when this is not for oneDNN.
 static bool read_window(const ckm_i_op_view *v, conv *c)
 {
-    const ckm_shape *inner = c->transposed ? &c->dst->shape : &c->src->shape;
-    const ckm_shape *outer = c->transposed ? &c->src->shape : &c->dst->shape;
+    const ckm_shape *inner = c->plain.transposed ? &c->dst->shape : &c->src->shape;
+    const ckm_shape *outer = c->plain.transposed ? &c->src->shape : &c->dst->shape;
     ckm_i_ref_window w = ckm_i_ref_window_read(v->graph, v->op, inner, outer, c->kernel);
     bool near = true;
     for (int32_t i = 0; i < c->n; i++) {
         int64_t extent = (w.kernel[i] - 1) * w.dilation[i] + 1;
         int64_t end = (w.out[i] - 1) * w.stride[i] + extent - w.in[i] - w.begin[i];
-        c->strides[i] = w.stride[i];
-        c->dilates[i] = w.dilation[i] - 1;
-        c->begin[i] = w.begin[i];
-        c->end[i] = end < 0 && !c->transposed ? 0 : end;
+        c->plain.strides[i] = w.stride[i];
+        c->plain.dilates[i] = w.dilation[i] - 1;
+        c->plain.begin[i] = w.begin[i];
+        c->plain.end[i] = end < 0 && !c->plain.transposed ? 0 : end;
         near = near && extent <= FARTHEST && w.stride[i] <= FARTHEST && w.begin[i] <= FARTHEST && end <= FARTHEST &&
-               (end >= -FARTHEST || !c->transposed);
+               (end >= -FARTHEST || !c->plain.transposed);
     }
     return near;
 }
 
-static ckm_status describe_plain(const ckm_i_op_view *v, conv *c, ckm_error *err)
+static void describe_operands(const ckm_i_op_view *v, conv *c)
 {
-    CKM_I_CHECK(ckm_i_dnnl_image(v->graph, &c->src->shape, &c->src_plain, err));
-    CKM_I_CHECK(ckm_i_dnnl_image(v->graph, &c->dst->shape, &c->dst_plain, err));
-    CKM_I_CHECK(describe_weight(v, c, c->src_plain.dims[1], c->dst_plain.dims[1], err));
-    return ckm_i_dnnl_plain(1, &c->dst_plain.dims[1], NULL, &c->bias_plain, err);
+    c->plain.src = ckm_i_dnnl_image(v->graph, &c->src->shape);
+    c->plain.dst = ckm_i_dnnl_image(v->graph, &c->dst->shape);
+    int64_t in = c->plain.src.dims[1];
+    int64_t out = c->plain.dst.dims[1];
+    c->plain.weight = describe_weight(v, c, in, out);
+    if (c->bias) {
+        c->plain.bias = ckm_i_dnnl_plain(1, &out, NULL);
+    }
 }
 
 // False when this is not for oneDNN.
-static bool read_conv(const ckm_i_op_view *v, conv *c, ckm_status *status, ckm_error *err)
+static bool read_conv(const ckm_i_op_view *v, conv *c)
 {
     find_operands(v, c);
     c->n = c->src->shape.rank - 2;
@@ -139,8 +139,17 @@ static bool read_conv(const ckm_i_op_view *v, conv *c, ckm_status *status, ckm_e
     if (!ckm_i_dnnl_floats(v) || c->n < 1 || c->n > 3) {
         return false;
     }
-    *status = describe_plain(v, c, err);
-    return *status != CKM_OK || read_window(v, c);
+    describe_operands(v, c);
+    return read_window(v, c);
+}
+
+static int64_t weight_bytes(const conv *c)
+{
+    int64_t bytes = (int64_t)sizeof(float);
+    for (int i = 0; i < c->plain.weight.rank; i++) {
+        bytes *= c->plain.weight.dims[i];
+    }
+    return bytes;
 }
 
 // Whether channels-first images are worth two copies.
@@ -150,68 +159,26 @@ static bool want_blocked(const ckm_i_op_view *v, const conv *c)
         return false;
     }
     for (int32_t i = 0; i < c->n; i++) {
-        if (c->kernel[i] != 1 || c->strides[i] != 1 || c->begin[i] != 0 || c->end[i] != 0) {
+        if (c->kernel[i] != 1 || c->plain.strides[i] != 1 || c->plain.begin[i] != 0 || c->plain.end[i] != 0) {
             return true;
         }
     }
     return c->groups != 1;
 }
 
-typedef struct formats {
-    dnnl_memory_desc_t src, weight, dst;
-} formats;
-
-static dnnl_status_t init_forward(const conv *c, const formats *f, dnnl_convolution_desc_t *desc)
-{
-    const dnnl_memory_desc_t *bias = c->bias ? &c->bias_plain : NULL;
-    if (c->transposed) {
-        return dnnl_dilated_deconvolution_forward_desc_init(desc, dnnl_forward_training, dnnl_deconvolution_direct,
-                                                            &f->src, &f->weight, bias, &f->dst, c->strides, c->dilates,
-                                                            c->begin, c->end);
-    }
-    return dnnl_dilated_convolution_forward_desc_init(desc, dnnl_forward_training, dnnl_convolution_direct, &f->src,
-                                                      &f->weight, bias, &f->dst, c->strides, c->dilates, c->begin,
-                                                      c->end);
-}
-
-static dnnl_status_t init_backward(const conv *c, const formats *f, dnnl_convolution_desc_t *desc)
-{
-    if (c->transposed && c->direction == BACKWARD_DATA) {
-        return dnnl_dilated_deconvolution_backward_data_desc_init(desc, dnnl_deconvolution_direct, &f->src, &f->weight,
-                                                                  &f->dst, c->strides, c->dilates, c->begin, c->end);
-    }
-    if (c->transposed) {
-        return dnnl_dilated_deconvolution_backward_weights_desc_init(desc, dnnl_deconvolution_direct, &f->src,
-                                                                     &f->weight, NULL, &f->dst, c->strides, c->dilates,
-                                                                     c->begin, c->end);
-    }
-    if (c->direction == BACKWARD_DATA) {
-        return dnnl_dilated_convolution_backward_data_desc_init(desc, dnnl_convolution_direct, &f->src, &f->weight,
-                                                                &f->dst, c->strides, c->dilates, c->begin, c->end);
-    }
-    return dnnl_dilated_convolution_backward_weights_desc_init(desc, dnnl_convolution_direct, &f->src, &f->weight, NULL,
-                                                               &f->dst, c->strides, c->dilates, c->begin, c->end);
-}
-
 // The primitive descriptor for these formats; *out is NULL when oneDNN has none.
-static ckm_status find_primitive(const ckm_i_cpu *cpu, const conv *c, const formats *f, dnnl_primitive_desc_t *out,
+static ckm_status find_primitive(const ckm_i_cpu *cpu, const ckm_i_dnnl_conv *c, dnnl_primitive_desc_t *out,
                                  ckm_error *err)
 {
     ckm_status status = CKM_OK;
-    dnnl_convolution_desc_t desc;
     dnnl_primitive_desc_t forward = NULL;
     *out = NULL;
-    if (init_forward(c, f, &desc) != dnnl_success) {
-        return CKM_OK;
-    }
-    CKM_I_TRY(ckm_i_dnnl_describe(cpu, &desc, NULL, &forward, err));
-    if (c->direction == FORWARD || forward == NULL) {
+    CKM_I_TRY(ckm_i_dnnl_asked(ckm_i_guard_conv(&forward, cpu->engine, c, NULL), err));
+    if (c->direction == CKM_I_DNNL_FORWARD || forward == NULL) {
         *out = forward;
         return CKM_OK;
     }
-    if (init_backward(c, f, &desc) == dnnl_success) {
-        CKM_I_TRY(ckm_i_dnnl_describe(cpu, &desc, forward, out, err));
-    }
+    CKM_I_TRY(ckm_i_dnnl_asked(ckm_i_guard_conv(out, cpu->engine, c, forward), err));
 
 cleanup:
     ckm_i_dnnl_description_free(forward);
@@ -221,49 +188,46 @@ cleanup:
 static ckm_status choose_formats(const ckm_i_cpu *cpu, const conv *c, bool blocked, dnnl_primitive_desc_t *out,
                                  ckm_error *err)
 {
-    ckm_status status = CKM_OK;
-    formats f = {.src = c->src_plain, .dst = c->dst_plain};
-    CKM_I_TRY(ckm_i_dnnl_any(&c->weight_plain, &f.weight, err));
+    ckm_i_dnnl_conv chosen = c->plain;
+    chosen.weight = ckm_i_dnnl_any(&c->plain.weight);
     if (blocked) {
-        CKM_I_TRY(ckm_i_dnnl_any(&c->src_plain, &f.src, err));
-        CKM_I_TRY(ckm_i_dnnl_any(&c->dst_plain, &f.dst, err));
+        chosen.src = ckm_i_dnnl_any(&c->plain.src);
+        chosen.dst = ckm_i_dnnl_any(&c->plain.dst);
     }
-    CKM_I_TRY(find_primitive(cpu, c, &f, out, err));
+    CKM_I_CHECK(find_primitive(cpu, &chosen, out, err));
     // oneDNN's plain loops are made to be read and not to be run.
     if (*out != NULL && (ckm_i_dnnl_allocates(*out) || ckm_i_dnnl_is(*out, "ref"))) {
         dnnl_primitive_desc_destroy(*out);
         *out = NULL;
     }
-
-cleanup:
-    return status;
+    return CKM_OK;
 }
 
 static ckm_status build(const conv *c, const_dnnl_primitive_desc_t pd, ckm_i_dnnl_sequence *sequence, ckm_error *err)
 {
-    ckm_i_dnnl_arg src = {.arg = DNNL_ARG_SRC, .plain = &c->src_plain};
-    ckm_i_dnnl_arg weight = {.arg = DNNL_ARG_WEIGHTS, .plain = &c->weight_plain};
-    ckm_i_dnnl_arg dst = {.arg = DNNL_ARG_DIFF_DST, .plain = &c->dst_plain};
-    ckm_i_dnnl_arg bias = {.arg = DNNL_ARG_BIAS, .place = CKM_I_DNNL_IN(2), .plain = &c->bias_plain};
+    ckm_i_dnnl_arg src = {.arg = DNNL_ARG_SRC, .plain = &c->plain.src};
+    ckm_i_dnnl_arg weight = {.arg = DNNL_ARG_WEIGHTS, .plain = &c->plain.weight};
+    ckm_i_dnnl_arg dst = {.arg = DNNL_ARG_DIFF_DST, .plain = &c->plain.dst};
+    ckm_i_dnnl_arg bias = {.arg = DNNL_ARG_BIAS, .place = CKM_I_DNNL_IN(2), .plain = &c->plain.bias};
     dnnl_query_t want_src = dnnl_query_src_md;
     dnnl_query_t want_weight = dnnl_query_weights_md;
     dnnl_query_t want_dst = dnnl_query_diff_dst_md;
-    switch (c->direction) {
-    case FORWARD:
+    switch (c->plain.direction) {
+    case CKM_I_DNNL_FORWARD:
         dst.arg = DNNL_ARG_DST;
         want_dst = dnnl_query_dst_md;
         src.place = CKM_I_DNNL_IN(0);
         weight.place = CKM_I_DNNL_IN(1);
         dst.place = CKM_I_DNNL_OUT(0);
         break;
-    case BACKWARD_DATA:
+    case CKM_I_DNNL_BACKWARD_DATA:
         src.arg = DNNL_ARG_DIFF_SRC;
         want_src = dnnl_query_diff_src_md;
         dst.place = CKM_I_DNNL_IN(0);
         weight.place = CKM_I_DNNL_IN(1);
         src.place = CKM_I_DNNL_OUT(0);
         break;
-    case BACKWARD_WEIGHTS:
+    case CKM_I_DNNL_BACKWARD_WEIGHTS:
         weight.arg = DNNL_ARG_DIFF_WEIGHTS;
         want_weight = dnnl_query_diff_weights_md;
         dst.place = CKM_I_DNNL_IN(0);
@@ -271,9 +235,9 @@ static ckm_status build(const conv *c, const_dnnl_primitive_desc_t pd, ckm_i_dnn
         weight.place = CKM_I_DNNL_OUT(0);
         break;
     }
-    src.wanted = ckm_i_dnnl_wanted(pd, want_src);
-    weight.wanted = ckm_i_dnnl_wanted(pd, want_weight);
-    dst.wanted = ckm_i_dnnl_wanted(pd, want_dst);
+    src.wanted = ckm_i_guard_format(pd, want_src);
+    weight.wanted = ckm_i_guard_format(pd, want_weight);
+    dst.wanted = ckm_i_guard_format(pd, want_dst);
     ckm_i_dnnl_arg args[] = {src, weight, dst, bias};
     return ckm_i_dnnl_sequence_add(sequence, pd, args, c->bias ? 4 : 3, err);
 }
@@ -283,39 +247,38 @@ static ckm_status build(const conv *c, const_dnnl_primitive_desc_t pd, ckm_i_dnn
 // False when there is no such convolution.
 static bool turn(const ckm_i_op_view *v, const conv *c, conv *turned)
 {
-    const int exchanged[DNNL_MAX_NDIMS] = {1, 0, 2, 3, 4};
-    *turned = (conv){.direction = FORWARD, .n = c->n, .groups = 1};
-    turned->src_plain = c->dst_plain;
-    turned->dst_plain = c->src_plain;
-    bool is_one = c->direction == BACKWARD_DATA && !c->transposed && c->groups == 1 &&
-                  v->graph->layout == CKM_CHANNELS_LAST &&
-                  dnnl_memory_desc_get_size(&c->weight_plain) < LARGE_WEIGHT_BYTES &&
-                  dnnl_memory_desc_permute_axes(&turned->weight_plain, &c->weight_plain, exchanged) == dnnl_success;
+    ckm_i_dnnl_tensor weight = c->plain.weight;
+    for (int i = 0; i < 2; i++) {
+        weight.dims[i] = c->plain.weight.dims[1 - i];
+        weight.strides[i] = c->plain.weight.strides[1 - i];
+    }
+    *turned = (conv){.n = c->n, .groups = 1};
+    turned->plain = (ckm_i_dnnl_conv){
+        .direction = CKM_I_DNNL_FORWARD, .src = c->plain.dst, .weight = weight, .dst = c->plain.src};
+    bool is_one = c->plain.direction == CKM_I_DNNL_BACKWARD_DATA && !c->plain.transposed && c->groups == 1 &&
+                  v->graph->layout == CKM_CHANNELS_LAST && weight_bytes(c) < LARGE_WEIGHT_BYTES;
     for (int32_t i = 0; i < c->n; i++) {
-        int64_t reach = (c->kernel[i] - 1) * (c->dilates[i] + 1);
+        int64_t reach = (c->kernel[i] - 1) * (c->plain.dilates[i] + 1);
         turned->kernel[i] = c->kernel[i];
-        turned->strides[i] = 1;
-        turned->dilates[i] = c->dilates[i];
-        turned->begin[i] = reach - c->begin[i];
-        turned->end[i] = reach - c->end[i];
-        is_one = is_one && c->strides[i] == 1 && turned->begin[i] >= 0 && turned->end[i] >= 0;
+        turned->plain.strides[i] = 1;
+        turned->plain.dilates[i] = c->plain.dilates[i];
+        turned->plain.begin[i] = reach - c->plain.begin[i];
+        turned->plain.end[i] = reach - c->plain.end[i];
+        is_one = is_one && c->plain.strides[i] == 1 && turned->plain.begin[i] >= 0 && turned->plain.end[i] >= 0;
     }
     return is_one;
 }
 
 // Appends reorders that write the weights into the format `wanted`, tap by tap: the last becomes the first.
-static ckm_status turn_weights(const conv *c, const dnnl_memory_desc_t *wanted, ckm_i_dnnl_sequence *sequence,
+static ckm_status turn_weights(const conv *c, const ckm_i_dnnl_format *wanted, ckm_i_dnnl_sequence *sequence,
                                ckm_i_dnnl_place place, ckm_error *err)
 {
-    ckm_status status = CKM_OK;
-    const dnnl_memory_desc_t *plain = &c->weight_plain;
+    const ckm_i_dnnl_tensor *plain = &c->plain.weight;
     int64_t taps = 1;
     for (int32_t i = 0; i < c->n; i++) {
         taps *= c->kernel[i];
     }
     for (int64_t tap = 0; tap < taps; tap++) {
-        dnnl_memory_desc_t from;
-        dnnl_memory_desc_t to;
         dnnl_dims_t size = {plain->dims[0], plain->dims[1]};
         dnnl_dims_t from_at = {0};
         dnnl_dims_t to_at = {0};
@@ -326,13 +289,11 @@ static ckm_status turn_weights(const conv *c, const dnnl_memory_desc_t *wanted, 
             to_at[2 + i] = c->kernel[i] - 1 - from_at[2 + i];
             rest /= c->kernel[i];
         }
-        CKM_I_DNNL_TRY(dnnl_memory_desc_init_submemory(&from, plain, size, from_at), "weights");
-        CKM_I_DNNL_TRY(dnnl_memory_desc_init_submemory(&to, wanted, size, to_at), "weights");
-        CKM_I_TRY(ckm_i_dnnl_sequence_reorder(sequence, &from, CKM_I_DNNL_IN(1), &to, place, err));
+        ckm_i_dnnl_block from = {.plain = plain, .size = size, .at = from_at};
+        ckm_i_dnnl_block to = {.wanted = wanted, .size = size, .at = to_at};
+        CKM_I_CHECK(ckm_i_dnnl_sequence_reorder(sequence, from, CKM_I_DNNL_IN(1), to, place, err));
     }
-
-cleanup:
-    return status;
+    return CKM_OK;
 }
 
 // oneDNN's forward convolutions on channels-last images multiply small matrices ("brgconv"), which is half as fast
@@ -350,22 +311,22 @@ static ckm_status prepare_turned(const ckm_i_cpu *cpu, const ckm_i_op_view *v, c
         return CKM_OK;
     }
     CKM_I_TRY(choose_formats(cpu, &turned, false, &pd, err));
-    bool wide = turned.dst_plain.dims[turned.dst_plain.ndims - 1] > NARROW;
+    bool wide = turned.plain.dst.dims[turned.plain.dst.rank - 1] > NARROW;
     if (pd == NULL || !(ckm_i_dnnl_is(pd, "brgconv") || (wide && ckm_i_dnnl_is(pd, "jit:avx2")))) {
         goto cleanup;
     }
-    const dnnl_memory_desc_t *wanted = ckm_i_dnnl_wanted(pd, dnnl_query_weights_md);
-    size_t bytes = dnnl_memory_desc_get_size(wanted);
-    if (bytes != dnnl_memory_desc_get_size(&c->weight_plain)) {
+    const ckm_i_dnnl_format *wanted = ckm_i_guard_format(pd, dnnl_query_weights_md);
+    int64_t bytes = (int64_t)ckm_i_guard_format_bytes(wanted);
+    if (bytes != weight_bytes(c)) {
         goto cleanup;
     }
     CKM_I_TRY(ckm_i_dnnl_sequence_create(cpu, &sequence, err));
-    CKM_I_TRY(ckm_i_dnnl_sequence_room(sequence, (int64_t)bytes, &place, err));
+    CKM_I_TRY(ckm_i_dnnl_sequence_room(sequence, bytes, &place, err));
     CKM_I_TRY(turn_weights(&turned, wanted, sequence, place, err));
     ckm_i_dnnl_arg args[] = {
-        {.arg = DNNL_ARG_SRC, .place = CKM_I_DNNL_IN(0), .plain = &turned.src_plain},
-        {.arg = DNNL_ARG_WEIGHTS, .place = place, .plain = wanted},
-        {.arg = DNNL_ARG_DST, .place = CKM_I_DNNL_OUT(0), .plain = &turned.dst_plain},
+        {.arg = DNNL_ARG_SRC, .place = CKM_I_DNNL_IN(0), .plain = &turned.plain.src},
+        {.arg = DNNL_ARG_WEIGHTS, .place = place, .wanted = wanted},
+        {.arg = DNNL_ARG_DST, .place = CKM_I_DNNL_OUT(0), .plain = &turned.plain.dst},
     };
     CKM_I_TRY(ckm_i_dnnl_sequence_add(sequence, pd, args, 3, err));
     ckm_i_dnnl_sequence_finish(sequence, kernel);
@@ -382,14 +343,14 @@ static ckm_status prepare(const ckm_i_cpu *cpu, const ckm_i_op_view *v, conv *c,
     ckm_status status = CKM_OK;
     dnnl_primitive_desc_t pd = NULL;
     ckm_i_dnnl_sequence *sequence = NULL;
-    if (!read_conv(v, c, &status, err) || status != CKM_OK) {
-        return status;
+    if (!read_conv(v, c)) {
+        return CKM_OK;
     }
     CKM_I_TRY(prepare_turned(cpu, v, c, kernel, err));
     if (kernel->run != NULL) {
         return CKM_OK;
     }
-    if (dnnl_memory_desc_get_size(&c->weight_plain) >= LARGE_WEIGHT_BYTES) {
+    if (weight_bytes(c) >= LARGE_WEIGHT_BYTES) {
         return CKM_OK;  // too large to be copied into another format
     }
     bool blocked = want_blocked(v, c);
@@ -413,15 +374,15 @@ cleanup:
 #define PREPARE(name, which, is_transposed)                                                                    \
     static ckm_status name(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm_i_kernel *kernel, ckm_error *err) \
     {                                                                                                          \
-        conv c = {.direction = (which), .transposed = (is_transposed)};                                        \
+        conv c = {.plain = {.direction = (which), .transposed = (is_transposed)}};                             \
         return prepare(cpu, v, &c, kernel, err);                                                               \
     }
-PREPARE(prepare_forward, FORWARD, false)
-PREPARE(prepare_backward_data, BACKWARD_DATA, false)
-PREPARE(prepare_backward_weights, BACKWARD_WEIGHTS, false)
-PREPARE(prepare_transpose_forward, FORWARD, true)
-PREPARE(prepare_transpose_backward_data, BACKWARD_DATA, true)
-PREPARE(prepare_transpose_backward_weights, BACKWARD_WEIGHTS, true)
+PREPARE(prepare_forward, CKM_I_DNNL_FORWARD, false)
+PREPARE(prepare_backward_data, CKM_I_DNNL_BACKWARD_DATA, false)
+PREPARE(prepare_backward_weights, CKM_I_DNNL_BACKWARD_WEIGHTS, false)
+PREPARE(prepare_transpose_forward, CKM_I_DNNL_FORWARD, true)
+PREPARE(prepare_transpose_backward_data, CKM_I_DNNL_BACKWARD_DATA, true)
+PREPARE(prepare_transpose_backward_weights, CKM_I_DNNL_BACKWARD_WEIGHTS, true)
 #undef PREPARE
 
 const ckm_i_cpu_row ckm_i_cpu_conv[] = {

@@ -9,59 +9,29 @@
 #include "run/cpu/cpu_support.h"
 #include "run/cpu/dnnl_support.h"
 
-static ckm_status describe(const ckm_i_cpu *cpu, const ckm_i_cpu_product *p, dnnl_memory_desc_t descs[4],
-                           dnnl_primitive_desc_t *out, ckm_error *err)
-{
-    ckm_status status = CKM_OK;
-    dnnl_primitive_attr_t attributes = NULL;
-    dnnl_primitive_desc_t pd = NULL;
-    dnnl_matmul_desc_t desc;
-    CKM_I_TRY(ckm_i_dnnl_plain(p->rank, p->a_dims, p->a_strides, &descs[0], err));
-    CKM_I_TRY(ckm_i_dnnl_plain(p->rank, p->b_dims, p->b_strides, &descs[1], err));
-    CKM_I_TRY(ckm_i_dnnl_plain(p->rank, p->c_dims, NULL, &descs[2], err));
-    if (p->bias_input >= 0) {
-        CKM_I_TRY(ckm_i_dnnl_plain(p->rank, p->bias_dims, NULL, &descs[3], err));
-    }
-    CKM_I_TRY(ckm_i_dnnl_attributes(&attributes, err));
-    if (p->alpha != 1.0F) {
-        CKM_I_DNNL_TRY(ckm_i_guard_attr_set_output_scale(attributes, p->alpha), "scale");
-    }
-    *out = NULL;
-    if (dnnl_matmul_desc_init(&desc, &descs[0], &descs[1], p->bias_input >= 0 ? &descs[3] : NULL, &descs[2]) !=
-        dnnl_success) {
-        goto cleanup;
-    }
-    dnnl_status_t result = ckm_i_guard_primitive_desc_create(&pd, &desc, attributes, cpu->engine, NULL);
-    if (result != dnnl_success && result != dnnl_unimplemented) {
-        status = ckm_i_dnnl_error(err, result, "product");
-        goto cleanup;
-    }
-    *out = result == dnnl_success ? pd : NULL;
-
-cleanup:
-    if (attributes != NULL) {
-        dnnl_primitive_attr_destroy(attributes);
-    }
-    return status;
-}
-
 static ckm_status build(const ckm_i_cpu *cpu, const ckm_i_cpu_product *p, ckm_i_kernel *kernel, ckm_error *err)
 {
     ckm_status status = CKM_OK;
-    dnnl_memory_desc_t descs[4];
     dnnl_primitive_desc_t pd = NULL;
     ckm_i_dnnl_sequence *sequence = NULL;
-    CKM_I_TRY(describe(cpu, p, descs, &pd, err));
+    ckm_i_dnnl_product product = {.a = ckm_i_dnnl_plain(p->rank, p->a_dims, p->a_strides),
+                                  .b = ckm_i_dnnl_plain(p->rank, p->b_dims, p->b_strides),
+                                  .c = ckm_i_dnnl_plain(p->rank, p->c_dims, NULL),
+                                  .alpha = p->alpha};
+    if (p->bias_input >= 0) {
+        product.bias = ckm_i_dnnl_plain(p->rank, p->bias_dims, NULL);
+    }
+    CKM_I_TRY(ckm_i_dnnl_asked(ckm_i_guard_product(&pd, cpu->engine, &product), err));
     if (pd == NULL || ckm_i_dnnl_allocates(pd)) {
         CKM_I_TRY(ckm_i_cpu_product_prepare(cpu, p, kernel, err));
         goto cleanup;
     }
     CKM_I_TRY(ckm_i_dnnl_sequence_create(cpu, &sequence, err));
     const ckm_i_dnnl_arg args[] = {
-        {.arg = DNNL_ARG_SRC, .place = CKM_I_DNNL_IN(p->a_input), .plain = &descs[0]},
-        {.arg = DNNL_ARG_WEIGHTS, .place = CKM_I_DNNL_IN(p->b_input), .plain = &descs[1]},
-        {.arg = DNNL_ARG_DST, .place = CKM_I_DNNL_OUT(0), .plain = &descs[2]},
-        {.arg = DNNL_ARG_BIAS, .place = CKM_I_DNNL_IN(p->bias_input), .plain = &descs[3]},
+        {.arg = DNNL_ARG_SRC, .place = CKM_I_DNNL_IN(p->a_input), .plain = &product.a},
+        {.arg = DNNL_ARG_WEIGHTS, .place = CKM_I_DNNL_IN(p->b_input), .plain = &product.b},
+        {.arg = DNNL_ARG_DST, .place = CKM_I_DNNL_OUT(0), .plain = &product.c},
+        {.arg = DNNL_ARG_BIAS, .place = CKM_I_DNNL_IN(p->bias_input), .plain = &product.bias},
     };
     CKM_I_TRY(ckm_i_dnnl_sequence_add(sequence, pd, args, p->bias_input >= 0 ? 4 : 3, err));
     ckm_i_dnnl_sequence_finish(sequence, kernel);

@@ -87,10 +87,10 @@ ckm_status ckm_i_dnnl_sequence_room(ckm_i_dnnl_sequence *sequence, int64_t bytes
 }
 
 static ckm_status bind(ckm_i_dnnl_sequence *sequence, sequence_item *item, int arg, ckm_i_dnnl_place place,
-                       const dnnl_memory_desc_t *desc, ckm_error *err)
+                       const ckm_i_dnnl_block *block, ckm_error *err)
 {
     bound_arg *bound = &item->args[item->n_args];
-    dnnl_status_t result = ckm_i_guard_memory_create(&bound->memory, desc, sequence->cpu->engine);
+    dnnl_status_t result = ckm_i_guard_memory_create(&bound->memory, sequence->cpu->engine, block);
     if (result != dnnl_success) {
         return ckm_i_dnnl_error(err, result, "memory object");
     }
@@ -100,29 +100,35 @@ static ckm_status bind(ckm_i_dnnl_sequence *sequence, sequence_item *item, int a
     return CKM_OK;
 }
 
+// What an item works on, and where.
+typedef struct placed_block {
+    int arg;
+    ckm_i_dnnl_place place;
+    ckm_i_dnnl_block block;
+} placed_block;
+
 // Appends one primitive whose arguments have the formats it wants. The scratchpad of every item is the same piece of
 // the workspace; place -1 stands for it until the sequence runs and its begin is known.
-static ckm_status append(ckm_i_dnnl_sequence *sequence, const_dnnl_primitive_desc_t pd, const ckm_i_dnnl_arg *args,
-                         int n_args, ckm_error *err)
+static ckm_status append(ckm_i_dnnl_sequence *sequence, const_dnnl_primitive_desc_t pd, const placed_block *blocks,
+                         int n_blocks, ckm_error *err)
 {
     ckm_status status = CKM_OK;
     sequence_item item = {0};
     if (ckm_i_dnnl_allocates(pd)) {
         return ckm_i_error(err, CKM_ERR_INTERNAL, "oneDNN: this implementation allocates memory itself");
     }
-    if (n_args >= MAX_ARGS || !CKM_I_GROW(sequence->items, sequence->n_items, sequence->cap_items)) {
+    if (n_blocks >= MAX_ARGS || !CKM_I_GROW(sequence->items, sequence->n_items, sequence->cap_items)) {
         return ckm_i_error_memory(err);
     }
     CKM_I_DNNL_TRY(ckm_i_guard_primitive_create(&item.primitive, pd), "primitive");
-    for (int i = 0; i < n_args; i++) {
-        const dnnl_memory_desc_t *desc = args[i].wanted != NULL ? args[i].wanted : args[i].plain;
-        CKM_I_TRY(bind(sequence, &item, args[i].arg, args[i].place, desc, err));
+    for (int i = 0; i < n_blocks; i++) {
+        CKM_I_TRY(bind(sequence, &item, blocks[i].arg, blocks[i].place, &blocks[i].block, err));
     }
-    const dnnl_memory_desc_t *scratchpad = ckm_i_dnnl_wanted(pd, dnnl_query_scratchpad_md);
-    int64_t bytes = scratchpad != NULL ? (int64_t)dnnl_memory_desc_get_size(scratchpad) : 0;
+    ckm_i_dnnl_block scratchpad = {.wanted = ckm_i_guard_format(pd, dnnl_query_scratchpad_md)};
+    int64_t bytes = scratchpad.wanted != NULL ? (int64_t)ckm_i_guard_format_bytes(scratchpad.wanted) : 0;
     if (bytes > 0) {
         ckm_i_dnnl_place place = {CKM_I_DNNL_WORKSPACE, -1};
-        CKM_I_TRY(bind(sequence, &item, DNNL_ARG_SCRATCHPAD, place, scratchpad, err));
+        CKM_I_TRY(bind(sequence, &item, DNNL_ARG_SCRATCHPAD, place, &scratchpad, err));
         CKM_I_TRY(round_up(bytes, &bytes, err));
         sequence->scratchpad = bytes > sequence->scratchpad ? bytes : sequence->scratchpad;
     }
@@ -134,57 +140,62 @@ cleanup:
     return status;
 }
 
-ckm_status ckm_i_dnnl_sequence_reorder(ckm_i_dnnl_sequence *sequence, const dnnl_memory_desc_t *from,
-                                       ckm_i_dnnl_place from_place, const dnnl_memory_desc_t *to,
-                                       ckm_i_dnnl_place to_place, ckm_error *err)
+ckm_status ckm_i_dnnl_sequence_reorder(ckm_i_dnnl_sequence *sequence, ckm_i_dnnl_block from,
+                                       ckm_i_dnnl_place from_place, ckm_i_dnnl_block to, ckm_i_dnnl_place to_place,
+                                       ckm_error *err)
 {
     ckm_status status = CKM_OK;
-    dnnl_primitive_attr_t attributes = NULL;
     dnnl_primitive_desc_t pd = NULL;
-    dnnl_engine_t engine = sequence->cpu->engine;
-    CKM_I_TRY(ckm_i_dnnl_attributes(&attributes, err));
-    CKM_I_DNNL_TRY(ckm_i_guard_reorder_desc_create(&pd, from, to, engine, attributes), "reorder");
-    ckm_i_dnnl_arg args[] = {{.arg = DNNL_ARG_FROM, .place = from_place, .plain = from},
-                             {.arg = DNNL_ARG_TO, .place = to_place, .plain = to}};
-    CKM_I_TRY(append(sequence, pd, args, 2, err));
+    CKM_I_DNNL_TRY(ckm_i_guard_reorder(&pd, sequence->cpu->engine, &from, &to), "reorder");
+    const placed_block blocks[] = {{DNNL_ARG_FROM, from_place, from}, {DNNL_ARG_TO, to_place, to}};
+    CKM_I_TRY(append(sequence, pd, blocks, 2, err));
 
 cleanup:
     ckm_i_dnnl_description_free(pd);
-    if (attributes != NULL) {
-        dnnl_primitive_attr_destroy(attributes);
-    }
     return status;
 }
 
-static bool needs_reorder(const ckm_i_dnnl_arg *arg)
+static ckm_status needs_reorder(const ckm_i_dnnl_arg *arg, bool *needed, ckm_error *err)
 {
-    return arg->wanted != NULL && arg->plain != NULL && !dnnl_memory_desc_equal(arg->wanted, arg->plain);
+    ckm_status status = CKM_OK;
+    bool same = true;
+    if (arg->wanted != NULL && arg->plain != NULL) {
+        CKM_I_DNNL_TRY(ckm_i_guard_format_is(arg->wanted, arg->plain, &same), "memory descriptor");
+    }
+    *needed = !same;
+
+cleanup:
+    return status;
 }
 
 ckm_status ckm_i_dnnl_sequence_add(ckm_i_dnnl_sequence *sequence, const_dnnl_primitive_desc_t pd,
                                    const ckm_i_dnnl_arg *args, int n_args, ckm_error *err)
 {
-    ckm_i_dnnl_arg bound[MAX_ARGS] = {{0}};
+    placed_block bound[MAX_ARGS] = {{0}};
+    bool reordered[MAX_ARGS] = {false};
     if (n_args >= MAX_ARGS) {
         return ckm_i_error(err, CKM_ERR_INTERNAL, "a primitive with too many arguments");
     }
     for (int i = 0; i < n_args; i++) {
-        bound[i] = args[i];
-        if (!needs_reorder(&args[i])) {
+        ckm_i_dnnl_block plain = {.plain = args[i].plain};
+        bound[i] = (placed_block){args[i].arg, args[i].place, {.wanted = args[i].wanted, .plain = args[i].plain}};
+        CKM_I_CHECK(needs_reorder(&args[i], &reordered[i], err));
+        if (!reordered[i]) {
             continue;
         }
-        int64_t bytes = (int64_t)dnnl_memory_desc_get_size(args[i].wanted);
+        int64_t bytes = (int64_t)ckm_i_guard_format_bytes(args[i].wanted);
         CKM_I_CHECK(ckm_i_dnnl_sequence_room(sequence, bytes, &bound[i].place, err));
         if (args[i].place.where != CKM_I_DNNL_OUTPUT) {
-            CKM_I_CHECK(ckm_i_dnnl_sequence_reorder(sequence, args[i].plain, args[i].place, args[i].wanted,
-                                                    bound[i].place, err));
+            CKM_I_CHECK(
+                ckm_i_dnnl_sequence_reorder(sequence, plain, args[i].place, bound[i].block, bound[i].place, err));
         }
     }
     CKM_I_CHECK(append(sequence, pd, bound, n_args, err));
     for (int i = 0; i < n_args; i++) {
-        if (needs_reorder(&args[i]) && args[i].place.where == CKM_I_DNNL_OUTPUT) {
-            CKM_I_CHECK(ckm_i_dnnl_sequence_reorder(sequence, args[i].wanted, bound[i].place, args[i].plain,
-                                                    args[i].place, err));
+        if (reordered[i] && args[i].place.where == CKM_I_DNNL_OUTPUT) {
+            ckm_i_dnnl_block plain = {.plain = args[i].plain};
+            CKM_I_CHECK(
+                ckm_i_dnnl_sequence_reorder(sequence, bound[i].block, bound[i].place, plain, args[i].place, err));
         }
     }
     return CKM_OK;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// oneDNN: engine, errors, memory descriptors.
+// oneDNN: engine, errors, tensors as it sees them.
 #include "run/cpu/dnnl_support.h"
 
 #include <string.h>
@@ -54,35 +54,10 @@ void ckm_i_dnnl_close(ckm_i_cpu *cpu)
     cpu->engine = NULL;
 }
 
-ckm_status ckm_i_dnnl_attributes(dnnl_primitive_attr_t *out, ckm_error *err)
+ckm_status ckm_i_dnnl_asked(dnnl_status_t result, ckm_error *err)
 {
-    ckm_status status = CKM_OK;
-    dnnl_primitive_attr_t attributes = NULL;
-    CKM_I_DNNL_TRY(ckm_i_guard_attr_create(&attributes), "attributes");
-    CKM_I_DNNL_TRY(dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user), "attributes");
-    *out = attributes;
-    return CKM_OK;
-
-cleanup:
-    if (attributes != NULL) {
-        dnnl_primitive_attr_destroy(attributes);
-    }
-    return status;
-}
-
-ckm_status ckm_i_dnnl_describe(const ckm_i_cpu *cpu, const_dnnl_op_desc_t desc, const_dnnl_primitive_desc_t hint,
-                               dnnl_primitive_desc_t *out, ckm_error *err)
-{
-    dnnl_primitive_attr_t attributes = NULL;
-    CKM_I_CHECK(ckm_i_dnnl_attributes(&attributes, err));
-    dnnl_primitive_desc_t pd = NULL;
-    dnnl_status_t result = ckm_i_guard_primitive_desc_create(&pd, desc, attributes, cpu->engine, hint);
-    dnnl_primitive_attr_destroy(attributes);
-    if (result != dnnl_success && result != dnnl_unimplemented) {
-        return ckm_i_dnnl_error(err, result, "primitive descriptor");
-    }
-    *out = result == dnnl_success ? pd : NULL;
-    return CKM_OK;
+    bool answered = result == dnnl_success || result == dnnl_unimplemented;
+    return answered ? CKM_OK : ckm_i_dnnl_error(err, result, "primitive descriptor");
 }
 
 void ckm_i_dnnl_description_free(dnnl_primitive_desc_t pd)
@@ -104,58 +79,38 @@ bool ckm_i_dnnl_allocates(const_dnnl_primitive_desc_t pd)
     return ckm_i_dnnl_is(pd, "gemm");
 }
 
-ckm_status ckm_i_dnnl_plain(int32_t rank, const int64_t *dims, const int64_t *strides, dnnl_memory_desc_t *out,
-                            ckm_error *err)
+ckm_i_dnnl_tensor ckm_i_dnnl_plain(int32_t rank, const int64_t *dims, const int64_t *strides)
 {
-    dnnl_dims_t own_dims = {0};
-    dnnl_dims_t own_strides = {0};
+    ckm_i_dnnl_tensor made = {.rank = rank};
     int64_t dense = 1;
     for (int32_t i = rank; i-- > 0;) {
-        own_dims[i] = dims[i];
-        own_strides[i] = strides != NULL ? strides[i] : dense;
+        made.dims[i] = dims[i];
+        made.strides[i] = strides != NULL ? strides[i] : dense;
         dense *= dims[i];
     }
-    dnnl_memory_desc_t made;
-    dnnl_status_t result = dnnl_memory_desc_init_by_strides(&made, rank, own_dims, dnnl_f32, own_strides);
-    if (result != dnnl_success) {
-        return ckm_i_dnnl_error(err, result, "memory descriptor");
-    }
-    *out = made;
-    return CKM_OK;
+    return made;
 }
 
-ckm_status ckm_i_dnnl_any(const dnnl_memory_desc_t *plain, dnnl_memory_desc_t *out, ckm_error *err)
+ckm_i_dnnl_tensor ckm_i_dnnl_any(const ckm_i_dnnl_tensor *plain)
 {
-    dnnl_memory_desc_t made;
-    dnnl_status_t result = dnnl_memory_desc_init_by_tag(&made, plain->ndims, plain->dims, dnnl_f32,
-                                                        dnnl_format_tag_any);
-    if (result != dnnl_success) {
-        return ckm_i_dnnl_error(err, result, "memory descriptor");
-    }
-    *out = made;
-    return CKM_OK;
+    ckm_i_dnnl_tensor made = *plain;
+    made.any = true;
+    return made;
 }
 
-ckm_status ckm_i_dnnl_image(const ckm_graph *graph, const ckm_shape *shape, dnnl_memory_desc_t *out, ckm_error *err)
+ckm_i_dnnl_tensor ckm_i_dnnl_image(const ckm_graph *graph, const ckm_shape *shape)
 {
     bool last = graph->layout == CKM_CHANNELS_LAST;
-    int32_t rank = shape->rank;
-    int64_t dims[CKM_MAX_RANK];
-    int64_t strides[CKM_MAX_RANK];
+    ckm_i_dnnl_tensor made = {.rank = shape->rank};
     int64_t stride = 1;
-    for (int32_t i = rank; i-- > 0;) {
+    for (int32_t i = made.rank; i-- > 0;) {
         // Where axis i of the tensor stands among N, C, spatial...
-        int32_t to = !last || i == 0 ? i : (i == rank - 1 ? 1 : i + 1);
-        dims[to] = shape->dims[i];
-        strides[to] = stride;
+        int32_t to = !last || i == 0 ? i : (i == made.rank - 1 ? 1 : i + 1);
+        made.dims[to] = shape->dims[i];
+        made.strides[to] = stride;
         stride *= shape->dims[i];
     }
-    return ckm_i_dnnl_plain(rank, dims, strides, out, err);
-}
-
-const dnnl_memory_desc_t *ckm_i_dnnl_wanted(const_dnnl_primitive_desc_t pd, dnnl_query_t what)
-{
-    return dnnl_primitive_desc_query_md(pd, what, 0);
+    return made;
 }
 
 static bool is_filled_float(const ckm_i_graph_tensor *t)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What kernels on oneDNN share: a sequence, which is a short list of primitives with their arguments, and memory
-// descriptors of plain tensors. Memory formats are settled when a sequence is built; everything it needs besides the
+// What kernels on oneDNN share: a sequence, which is a short list of primitives with their arguments, and tensors as oneDNN
+// sees them. Memory formats are settled when a sequence is built; everything it needs besides the
 // operator's tensors (scratchpads, tensors reordered into the format a primitive prefers) lies in the workspace.
 #ifndef CKM_SRC_RUN_CPU_DNNL_SUPPORT_H
 #define CKM_SRC_RUN_CPU_DNNL_SUPPORT_H
@@ -40,11 +40,12 @@ typedef struct ckm_i_dnnl_place {
 
 // One argument of a primitive: what the operator has (`plain`) and where. The primitive may want another format;
 // then a reorder before (inputs) or after (outputs) it is added.
+// Without `plain` it is already as the primitive wants it.
 typedef struct ckm_i_dnnl_arg {
     int arg;  // DNNL_ARG_...
     ckm_i_dnnl_place place;
-    const dnnl_memory_desc_t *plain;
-    const dnnl_memory_desc_t *wanted;  // NULL: as plain
+    const ckm_i_dnnl_tensor *plain;
+    const ckm_i_dnnl_format *wanted;  // NULL: as plain
 } ckm_i_dnnl_arg;
 
 typedef struct ckm_i_dnnl_sequence ckm_i_dnnl_sequence;
@@ -58,34 +59,28 @@ ckm_status ckm_i_dnnl_sequence_room(ckm_i_dnnl_sequence *sequence, int64_t bytes
 ckm_status ckm_i_dnnl_sequence_add(ckm_i_dnnl_sequence *sequence, const_dnnl_primitive_desc_t pd,
                                    const ckm_i_dnnl_arg *args, int n_args, ckm_error *err) CKM_NODISCARD;
 // Appends a copy from one format to another.
-ckm_status ckm_i_dnnl_sequence_reorder(ckm_i_dnnl_sequence *sequence, const dnnl_memory_desc_t *from,
-                                       ckm_i_dnnl_place from_place, const dnnl_memory_desc_t *to,
-                                       ckm_i_dnnl_place to_place, ckm_error *err) CKM_NODISCARD;
+ckm_status ckm_i_dnnl_sequence_reorder(ckm_i_dnnl_sequence *sequence, ckm_i_dnnl_block from,
+                                       ckm_i_dnnl_place from_place, ckm_i_dnnl_block to, ckm_i_dnnl_place to_place,
+                                       ckm_error *err) CKM_NODISCARD;
 // Makes the finished sequence the kernel's; the kernel frees it.
 void ckm_i_dnnl_sequence_finish(ckm_i_dnnl_sequence *sequence, ckm_i_kernel *kernel);
 
-// A primitive descriptor with the scratchpad in the caller's hands. *out is NULL, and this is no failure, when oneDNN
-// has no implementation.
-ckm_status ckm_i_dnnl_describe(const ckm_i_cpu *cpu, const_dnnl_op_desc_t desc, const_dnnl_primitive_desc_t hint,
-                               dnnl_primitive_desc_t *out, ckm_error *err) CKM_NODISCARD;
+// What comes of asking for a primitive descriptor. None, and this is no failure, when oneDNN has no implementation: the
+// descriptor is NULL then.
+ckm_status ckm_i_dnnl_asked(dnnl_status_t result, ckm_error *err) CKM_NODISCARD;
 void ckm_i_dnnl_description_free(dnnl_primitive_desc_t pd);  // NULL is fine
 // Whether what was chosen takes memory of its own each time it runs, whoever owns the scratchpad: oneDNN's matrix product
 // and all that is built on it allocate buffers as large as processor and threads make them. Such primitives are not used.
 bool ckm_i_dnnl_allocates(const_dnnl_primitive_desc_t pd);
 // Whether the implementation's name contains this.
 bool ckm_i_dnnl_is(const_dnnl_primitive_desc_t pd, const char *name);
-// The scratchpad belongs to the caller: attributes for primitives made otherwise. To be destroyed by the caller.
-ckm_status ckm_i_dnnl_attributes(dnnl_primitive_attr_t *out, ckm_error *err) CKM_NODISCARD;
 
-// Descriptor of a single-precision tensor with these dimensions and strides; dense row-major when strides is NULL.
-ckm_status ckm_i_dnnl_plain(int32_t rank, const int64_t *dims, const int64_t *strides, dnnl_memory_desc_t *out,
-                            ckm_error *err) CKM_NODISCARD;
+// A tensor with these dimensions and strides; dense row-major when strides is NULL.
+ckm_i_dnnl_tensor ckm_i_dnnl_plain(int32_t rank, const int64_t *dims, const int64_t *strides);
 // The same tensor in a format of the primitive's choice.
-ckm_status ckm_i_dnnl_any(const dnnl_memory_desc_t *plain, dnnl_memory_desc_t *out, ckm_error *err) CKM_NODISCARD;
+ckm_i_dnnl_tensor ckm_i_dnnl_any(const ckm_i_dnnl_tensor *plain);
 // A batch of images in oneDNN's order of axes, N, C, spatial..., whatever the layout is.
-ckm_status ckm_i_dnnl_image(const ckm_graph *graph, const ckm_shape *shape, dnnl_memory_desc_t *out,
-                            ckm_error *err) CKM_NODISCARD;
-const dnnl_memory_desc_t *ckm_i_dnnl_wanted(const_dnnl_primitive_desc_t pd, dnnl_query_t what);
+ckm_i_dnnl_tensor ckm_i_dnnl_image(const ckm_graph *graph, const ckm_shape *shape);
 
 // Every present input and output is single precision and has elements.
 bool ckm_i_dnnl_floats(const ckm_i_op_view *v);
