@@ -69,9 +69,10 @@ static void mark_reached(ckm_i_step *s, bool *reached, char *list, size_t room, 
         if (!has_rule || beyond) {
             size_t used = strlen(list);
             const char *what = has_rule ? ", further outputs" : "";
-            if (used + strlen(op->name) + strlen(op->op_class->kind) + strlen(what) + 16 < room) {
-                snprintf(list + used, room - used, "%s\"%s\" (%s%s)", *n_missing > 0 ? ", " : "", op->name,
-                         op->op_class->kind, what);
+            int length = snprintf(list + used, room - used, "%s\"%s\" (%s%s)", *n_missing > 0 ? ", " : "", op->name,
+                                  op->op_class->kind, what);
+            if (length < 0 || (size_t)length >= room - used) {
+                list[used] = '\0';  // no room for this one
             }
             (*n_missing)++;
         }
