@@ -60,6 +60,30 @@ CKM_I_CPU_INLINE float mish_slope(float x)
     return t + x * tanh_rest * (1.0F + t) * ckm_i_cpu_logistic(x, &logistic_rest);
 }
 
+// gelu by the error function is x Phi(x). Phi(x), with Abramowitz and Stegun 1964, 7.1.26 for x < 0 (error below 1e-7), and the
+// normal density's e^(-x x / 2), which both need.
+CKM_I_CPU_INLINE float normal_below(float x, float *e)
+{
+    *e = ckm_i_cpu_exp_negative(-0.5F * x * x);
+    float t = 1.0F / (1.0F + 0.3275911F * 0.707106781186547524F * fabsf(x));
+    float p = t * (0.254829592F + t * (-0.284496736F + t * (1.421413741F + t * (-1.453152027F + t * 1.061405429F))));
+    float half = 0.5F * p * *e;
+    return x < 0.0F ? half : 1.0F - half;
+}
+
+CKM_I_CPU_INLINE float gelu_by_erf(float x)
+{
+    float e;
+    return x * normal_below(x, &e);
+}
+
+CKM_I_CPU_INLINE float gelu_by_erf_slope(float x)
+{
+    float e;
+    float below = normal_below(x, &e);
+    return below + 0.398942280401432678F * x * e;
+}
+
 // gelu by tanh: half of 1 + tanh u is the logistic function of 2 u.
 CKM_I_CPU_INLINE float gelu_argument(float x)
 {
@@ -127,6 +151,7 @@ FUNCTION(reciprocal, 1.0F / x)
 FUNCTION(erf, ckm_i_cpu_erf(x))
 FUNCTION(elu, x > 0.0F ? x : p.alpha * ckm_i_cpu_expm1_negative(x))
 FUNCTION(mish, mish(x))
+FUNCTION(gelu_by_erf, gelu_by_erf(x))
 FUNCTION(gelu_by_tanh, gelu_by_tanh(x))
 FUNCTION(exp, ckm_i_cpu_exp(x))
 FUNCTION(log, ckm_i_cpu_log(x))
@@ -144,6 +169,7 @@ GRADIENT(reciprocal_backward, -dy * v * v)
 GRADIENT(elu_backward_from_output, v > 0.0F ? dy : dy * (v + p.alpha))
 GRADIENT(elu_backward_from_input, v > 0.0F ? dy : dy * (p.alpha * ckm_i_cpu_exp_negative(v)))
 GRADIENT(mish_backward, dy * mish_slope(v))
+GRADIENT(gelu_by_erf_backward, dy * gelu_by_erf_slope(v))
 GRADIENT(gelu_by_tanh_backward, dy * gelu_by_tanh_slope(v))
 GRADIENT(erf_backward, dy * 1.12837916709551257F * ckm_i_cpu_exp_negative(-v * v))
 // clang-format on
@@ -303,25 +329,26 @@ static ckm_status prepare_elu_backward(const ckm_i_cpu *cpu, const ckm_i_op_view
     return is_float(v, 2) ? take(v, run, &p, true, kernel, err) : CKM_OK;
 }
 
-// gelu by the error function is left to oneDNN.
-static ckm_status prepare_gelu(const ckm_i_op_view *v, loop *by_tanh, bool two, ckm_i_kernel *kernel, ckm_error *err)
+static ckm_status prepare_gelu(const ckm_i_op_view *v, loop *by_erf, loop *by_tanh, bool two, ckm_i_kernel *kernel,
+                               ckm_error *err)
 {
-    bool takes = strcmp(ckm_i_op_attr_text(v->op, "approximate", "none"), "tanh") == 0 && is_float(v, two ? 2 : 1);
-    return takes ? take(v, by_tanh, &(parameters){0}, two, kernel, err) : CKM_OK;
+    bool tanh_wanted = strcmp(ckm_i_op_attr_text(v->op, "approximate", "none"), "tanh") == 0;
+    parameters none = {0};
+    return is_float(v, two ? 2 : 1) ? take(v, tanh_wanted ? by_tanh : by_erf, &none, two, kernel, err) : CKM_OK;
 }
 
 static ckm_status prepare_gelu_forward(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm_i_kernel *kernel,
                                        ckm_error *err)
 {
     (void)cpu;
-    return prepare_gelu(v, loop_gelu_by_tanh, false, kernel, err);
+    return prepare_gelu(v, loop_gelu_by_erf, loop_gelu_by_tanh, false, kernel, err);
 }
 
 static ckm_status prepare_gelu_backward(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm_i_kernel *kernel,
                                         ckm_error *err)
 {
     (void)cpu;
-    return prepare_gelu(v, loop_gelu_by_tanh_backward, true, kernel, err);
+    return prepare_gelu(v, loop_gelu_by_erf_backward, loop_gelu_by_tanh_backward, true, kernel, err);
 }
 
 static ckm_status prepare_clip(const ckm_i_op_view *v, loop *run, bool two, ckm_i_kernel *kernel, ckm_error *err)

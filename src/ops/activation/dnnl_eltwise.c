@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// sigmoid, tanh, swish, gelu by the error function, softmax, and their derivatives on oneDNN. Other functions are our own loops
-// (cpu_elementwise.c): oneDNN's exp, elu and mish take NaN for a number, or large numbers for infinite ones, and its log is
-// 1e-6 off near 1.
+// sigmoid, tanh, swish, softmax, and their derivatives on oneDNN. Other functions are our own loops (cpu_elementwise.c):
+// oneDNN's exp, elu, mish and gelu take NaN for a number, or large numbers for infinite ones, and its log is 1e-6 off near 1.
 #include "base/error.h"
 #include "run/cpu/cpu_support.h"
 #include "run/cpu/dnnl_support.h"
@@ -93,13 +92,6 @@ static ckm_status prepare_swish(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ck
                            err);
 }
 
-// By tanh it has a loop of our own, which is asked first.
-static ckm_status prepare_gelu(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm_i_kernel *kernel, ckm_error *err)
-{
-    return prepare_eltwise(cpu, v, dnnl_eltwise_gelu_erf, 0.0F, v->op->op_class->id == CKM_I_OP_gelu_backward, kernel,
-                           err);
-}
-
 static ckm_status prepare_softmax_backward(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm_i_kernel *kernel,
                                            ckm_error *err)
 {
@@ -124,8 +116,6 @@ const ckm_i_cpu_row ckm_i_cpu_eltwise[] = {
     {CKM_I_OP_tanh, prepare_tanh},
     {CKM_I_OP_swish, prepare_swish},
     {CKM_I_OP_swish_backward, prepare_swish},
-    {CKM_I_OP_gelu, prepare_gelu},
-    {CKM_I_OP_gelu_backward, prepare_gelu},
     {CKM_I_OP_softmax_backward, prepare_softmax_backward},
     {CKM_I_OP_log_softmax_backward, prepare_softmax_backward},
     {0},
