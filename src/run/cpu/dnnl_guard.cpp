@@ -6,7 +6,13 @@
 
 #include <new>
 
+#if DNNL_VERSION_MAJOR == 2
 #include "run/cpu/dnnl_generation_2.h"
+#elif DNNL_VERSION_MAJOR == 3
+#include "run/cpu/dnnl_generation_3.h"
+#else
+#error "this generation of oneDNN is not known here: 2 from 2.6 on, and 3 are"
+#endif
 
 #define TRY(call)                          \
     do {                                   \
