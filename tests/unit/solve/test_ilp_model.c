@@ -12,6 +12,7 @@
 
 #include "layer_graph.h"
 #include "oracle_random.h"
+#include "solve/core/structure.h"
 #include "solve/ilp/ilp_round.h"
 
 static ckm_i_ilp *model_of(const ckm_dataflow *df, int64_t budget_bytes, ckm_formulation formulation)
@@ -77,6 +78,56 @@ static void expect_same_s(const ckm_i_stages *a, const ckm_i_stages *b)
         for (int32_t x = 0; x < a->n_tensors; x++) {
             assert_int_equal(ckm_i_bits_get(ckm_i_stages_s(a, t), x), ckm_i_bits_get(ckm_i_stages_s(b, t), x));
         }
+    }
+}
+
+static void expect_binary(const ckm_i_ilp *ilp, int32_t col, double cost)
+{
+    assert_true(ilp->milp.integer[col] && ilp->milp.lower[col] == 0.0 && ilp->milp.upper[col] == 1.0);
+    assert_true(fabs(ilp->milp.obj[col] * ilp->cost_scale - cost) < 1e-6);
+}
+
+// A binary column for everything that a stage may compute again or hold, and constants for the rest: an operator's first computation
+// is its own stage's, what runs once does not run again, and nothing is of use that no operator from the stage on depends on.
+static void columns_are_what_a_stage_may_do(void **state)
+{
+    (void)state;
+    ckm_i_rng rng = {.state = 8};
+    for (int round = 0; round < 300; round++) {
+        oracle_graph g;
+        int32_t need[ORACLE_MAX_OPS];
+        oracle_random_graph(&rng, 1, ORACLE_MAX_OPS, ORACLE_MAX_PRODUCED, &g);
+        ckm_dataflow *df = oracle_build(&g);
+        ckm_i_ilp *ilp = model_of(df, INT64_MAX / 4, CKM_FORMULATION_FRONTIER);
+        ckm_i_last_need(df, need);
+        for (int32_t t = 0; t < df->n_ops; t++) {
+            for (int32_t v = 0; v < df->n_ops; v++) {
+                int32_t col = ilp->r_col[t * df->n_ops + v];
+                bool again = v < t && df->ops[v].recomputable && need[v] >= t;
+                assert_int_equal(col >= 0, again);
+                assert_true(again || col == (v == t ? CKM_I_ILP_ONE : CKM_I_ILP_ZERO));
+                if (again) {
+                    expect_binary(ilp, col, (double)df->ops[v].cost);
+                }
+            }
+        }
+        for (int32_t t = 0; t <= df->n_ops; t++) {
+            for (int32_t x = 0; x < df->n_tensors; x++) {
+                const ckm_i_dataflow_tensor *tensor = &df->tensors[x];
+                int32_t col = ilp->s_col[t * df->n_tensors + x];
+                bool there = !tensor->pinned && tensor->producer >= 0 && tensor->producer < t;
+                bool held = there && t < df->n_ops && (tensor->n_users > 0 || tensor->is_result) &&
+                            need[tensor->producer] >= t;
+                assert_int_equal(col >= 0, held);
+                assert_true(held ||
+                            col == (there && t == df->n_ops && tensor->is_result ? CKM_I_ILP_ONE : CKM_I_ILP_ZERO));
+                if (held) {
+                    expect_binary(ilp, col, 0.0);
+                }
+            }
+        }
+        ckm_i_ilp_free(ilp);
+        ckm_dataflow_free(df);
     }
 }
 
@@ -188,6 +239,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(size_of_the_tables),
         cmocka_unit_test(an_objective_says_what_the_cost_is),
+        cmocka_unit_test(columns_are_what_a_stage_may_do),
         cmocka_unit_test(there_and_back),
         cmocka_unit_test(samples_follow_the_values),
         cmocka_unit_test(a_limit_on_the_cost_limits_the_bound),
