@@ -266,7 +266,7 @@ def test_the_schedule_for_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
     all_of: list[Any] = [large, tenth, nothing, small, same]
 
     def chosen(solutions: list[Any], budget: Any) -> Any:
-        return tradeoff._chosen(solutions, budget, 1000, lambda limit: ("searched", limit))  # type: ignore[arg-type, return-value]
+        return tradeoff._chosen(GRAPH, solutions, budget, 1000, lambda limit: ("searched", limit))  # type: ignore[arg-type, return-value]
 
     assert chosen(all_of, "min") == (same, "the plan of least memory")
     assert chosen(all_of, None) == (tenth, "the plan, a tenth more at most")
