@@ -43,6 +43,11 @@ def dynamic_sizes(module: fx.GraphModule, inputs: list[Any], model: object, opti
 
     for node in module.graph.nodes:
         value = node.meta.get("example_value")
+        if node.op == "placeholder" and isinstance(value, torch.Tensor) and value.is_nested:
+            raise UnsupportedError(
+                f"the argument {_source(node, model)} is a nested tensor, whose bytes are not known: give the model "
+                "x.values().clone() and x.offsets().clone(), and make it in the model, by torch.nested.nested_tensor_from_jagged(values, offsets)"
+            )
         if isinstance(value, torch.Tensor) and symbols.symbolic(value) and free_unbacked_symbols(tuple(value.shape)):
             raise _depends_on_data(f"the result of '{node.name}'{place(node.stack_trace or '')}")
     return found
@@ -261,8 +266,8 @@ def _too_many_shapes() -> UnsupportedError:
     limit = "recompile_limit" if hasattr(torch._dynamo.config, "recompile_limit") else "cache_size_limit"  # before PyTorch 2.7
     failure = UnsupportedError(
         f"PyTorch compiles a function for at most {getattr(torch._dynamo.config, limit)} combinations of shapes, modes and Python "
-        "numbers: give shapes=, how many there may be, to checkmate.torch.compile, pad to a few sizes, give numbers that change as "
-        f"tensors, or raise torch._dynamo.config.{limit}"
+        "numbers, attributes of modules among them: give shapes=, how many there may be, to checkmate.torch.compile, pad to a few sizes, give "
+        f"numbers that change as tensors and keep counters as buffers, or raise torch._dynamo.config.{limit}"
     )
     failure.__suppress_context__ = True
     return failure
@@ -290,11 +295,27 @@ def _unsupported(error: BaseException, what: str, advice: bool) -> UnsupportedEr
     where = place(text.rpartition("from user code")[2]) if "from user code" in text else ""
     caused = re.search(r"^Caused by: .*# (.+:\d+) in ", text, re.MULTILINE)
     where = where or (f" ({caused[1]})" if caused else "")
-    options = ['graph_breaks="split" plans its parts'] if what != "planned" else []
+    # A gradient that the forward pass takes of a planned part would be differentiated twice, which no part can.
+    twice = "autograd.grad" in text or "requires_grad_()" in text
+    options = ['graph_breaks="split" plans its parts'] if what != "planned" and not twice else []
     options.append('fallback="eager" runs it without a budget')
+    if "data-dependent expression" in reason:
+        hint = " (momentum=None of a batch norm does: give it a number)" if "batchnorm.py" in text else ""
+        reason = f"its code needs the value of a tensor as a Python number{hint}"
+        if re.search(r"Size-like symbols: \w*\d", text):
+            reason = "its code asks for a size that depends on data, such as how many elements a mask selects"
+    called = re.search(r"call_(?:function|method|module) (.+?)\(.*got (\w+)\(['\"](.+)['\"]\)", text, re.DOTALL)
     dynamic = re.match(r"(?i)dynamic shape operator: (?:operator `)?([\w.]+)", reason)  # with old versions, that do not trace it
-    if "data-dependent" in reason and torch.nn.modules.rnn.__file__ in text:
+    if "data-dependent" in text and torch.nn.modules.rnn.__file__ in text:
         failure = recurrent.packed(where)
+    elif called is not None:
+        failure = UnsupportedError(
+            f"the model's own code is wrong for these arguments: {called[1].strip('<>')} raises {called[2]}: {called[3]}{where}"
+        )
+    elif dynamic is not None and "ctc_loss" in dynamic[1]:
+        failure = UnsupportedError(
+            f"the bytes of a CTC loss depend on the lengths in its tensors{where}: compute it outside of the model. {', '.join(options)}"
+        )
     elif dynamic is not None:
         failure = _depends_on_data(f"the result of '{dynamic[1]}'{where}")
     else:

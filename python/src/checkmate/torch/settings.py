@@ -23,9 +23,10 @@ def during_call(shapes: int = 0, *, static: bool = True) -> Iterator[None]:
     is traced, so that they end no graph, recurrent layers are traced, and graphs of distributed models are not cut at the borders
     of their gradients' buckets. Sizes are constants if `static`, as `torch.compile(dynamic=False)` has it, which sets that anew in
     every call; dynamic sizes that happen to be equal are not taken for one. The code of a graph's call does not time itself for
-    PyTorch's profiler, which takes two more calls in each step. Some microseconds."""
+    PyTorch's profiler, which takes two more calls in each step. Gradients that a forward pass takes, as of an energy by positions, are
+    traced with it. Some microseconds."""
     config: Any = torch._dynamo.config  # its own `patch` makes a class for every call
-    wanted: dict[str, Any] = {"optimize_ddp": False, "allow_rnn": True, "record_runtime_overhead": False,
+    wanted: dict[str, Any] = {"optimize_ddp": False, "allow_rnn": True, "record_runtime_overhead": False, "trace_autograd_ops": True,
                               "use_numpy_random_stream": True}  # fmt: skip  # else numpy's numbers come from PyTorch's generator
     if static:
         wanted |= {"automatic_dynamic_shapes": False, "assume_static_by_default": True}
