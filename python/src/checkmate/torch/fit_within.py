@@ -16,8 +16,8 @@ from .fit_stage import fit_stage
 from .traced import Traced
 
 
-def fit_or_say(model: joint.Joint, limit: int, traced: Traced) -> Fit:
-    """A fit; or an InfeasibleError that names a budget which works when it is passed on."""
+def fit_or_say(model: joint.Joint, limit: int, traced: Traced, *, followed: bool = False) -> Fit:
+    """A fit; or an InfeasibleError that names a budget which works when it is passed on, if not `followed` by parts of unknown needs."""
     try:
         return fit_within(model, limit, traced)
     except InfeasibleError as error:
@@ -42,9 +42,10 @@ def fit_or_say(model: joint.Joint, limit: int, traced: Traced) -> Fit:
     impossible = min(impossible, smallest.peak_bytes - 1)  # where the graph counts more than what runs
     proven = limit <= impossible
     kept = Schedule.baseline(graph).simulate(graph).peak_bytes
+    works = "is enough for this part, while later ones may need more" if followed else "works"
     basis = "measured" if traced.options.costs == "measure" else "estimated"
     raise InfeasibleError(
-        f"{f'no {COVERED[covers]} fits' if proven else 'no schedule was found within'} {limit:,} bytes; budget={enough:,} works, with "
+        f"{f'no {COVERED[covers]} fits' if proven else 'no schedule was found within'} {limit:,} bytes; budget={enough:,} {works}, with "
         f"{100 * overhead:.1f} % more computation at most; {impossible:,} bytes are proven not to, with kernels' workspaces as they were {basis}"
         + ("" if traced.stage is not None else budget.in_shares(traced.options.budget, kept, graph.standing_bytes, enough)),
         proven=proven, budget_bytes=limit, smallest_known=enough, largest_impossible=impossible, covers=covers,

@@ -155,7 +155,7 @@ def _fit_among(model: joint.Joint, limit: int, traced: Traced, around: breaks.Su
         except InfeasibleError:
             pass
     try:
-        return model, fit_or_say(model, limit, traced)
+        return model, fit_or_say(model, limit, traced, followed=_followed(model))
     except InfeasibleError as error:
         raise InfeasibleError(
             f"{traced.name} of the model, beside which {around.held_bytes} bytes are held: {error} (while no more are held)",
