@@ -258,6 +258,21 @@ int cli_exit_of(ckm_solve_status status, bool has_schedule)
     return status == CKM_SOLVE_INFEASIBLE ? CLI_INFEASIBLE : CLI_NONE_FOUND;
 }
 
+// Schedules whose cost no number holds are none that strategies can give.
+static void add_cost_limit(const ckm_solve_result *result, char *buf, size_t size)
+{
+    const double most = 9223372036854775808.0;
+    size_t used = strlen(buf);
+    if (result->bound_cost >= most) {
+        snprintf(buf + used, size - used,
+                 "; proven: what fits%s costs more than 63 bits hold: give costs in a larger unit",
+                 result->bound_covers == CKM_BOUND_ANY ? "" : " and keeps the graph's order");
+    } else if (result->baseline_cost > INT64_MAX / 2) {
+        snprintf(buf + used, size - used,
+                 "; schedules whose cost 63 bits do not hold were left out: give costs in a larger unit");
+    }
+}
+
 const char *cli_least_text(const ckm_solve_result *result, char *buf, size_t size)
 {
     char text[64];
@@ -274,5 +289,6 @@ const char *cli_least_text(const ckm_solve_result *result, char *buf, size_t siz
         snprintf(buf, size, "; none below the run without rematerialization, %s (%lld bytes), was found", text,
                  (long long)bytes);
     }
+    add_cost_limit(result, buf, size);
     return buf;
 }

@@ -175,7 +175,7 @@ static void explain_absence(const ckm_solve_result *r)
 {
     char budget[64];
     char floor_text[64];
-    char known[160];
+    char known[320];
     cli_show_bytes(r->budget_bytes, budget, sizeof budget);
     cli_show_bytes(r->floor_bytes, floor_text, sizeof floor_text);
     cli_least_text(r, known, sizeof known);

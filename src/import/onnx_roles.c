@@ -156,11 +156,12 @@ static ckm_status type_tensor(ckm_i_onnx_value *value, const CkmOnnx__TensorProt
     return CKM_OK;
 }
 
-// All ones or all zeros under a name that an exporter made up: a normalization without scale and shift, say.
-static bool is_filler(const ckm_i_onnx_value *value)
+// All ones or all zeros under a name that an exporter made up: a normalization without scale and shift, say. What it calls
+// "onnx::Mul_7" it has computed, from a parameter as a rule: group normalization multiplies by its scale so.
+static bool is_filler(const ckm_i_onnx_value *value, bool affine)
 {
     if (value->data == NULL ||
-        (strstr(value->name, "Constant") == NULL && strstr(value->name, "::") == NULL &&
+        (strstr(value->name, "Constant") == NULL && (!affine || strstr(value->name, "::") == NULL) &&
          strspn(value->name, "0123456789") != strlen(value->name) && strncmp(value->name, "val_", 4) != 0)) {
         return false;
     }
@@ -193,14 +194,14 @@ static ckm_tensor_role constant_role(const ckm_i_onnx_value *value, unsigned use
     if (is_buffer(value)) {
         return (uses & USED_STATE) != 0 ? CKM_ROLE_STATE : CKM_ROLE_CONSTANT;
     }
-    if ((uses & (USED_WEIGHT | USED_LOOK_UP)) != 0 || ((uses & USED_AFFINE) != 0 && !is_filler(value))) {
+    if ((uses & (USED_WEIGHT | USED_LOOK_UP)) != 0 || ((uses & USED_AFFINE) != 0 && !is_filler(value, true))) {
         return CKM_ROLE_PARAMETER;
     }
     if ((uses & USED_STATE) != 0) {
         return CKM_ROLE_STATE;
     }
-    return plain_counts && elements > 1 && (uses & USED_PLAIN) != 0 && !is_filler(value) ? CKM_ROLE_PARAMETER
-                                                                                         : CKM_ROLE_CONSTANT;
+    return plain_counts && elements > 1 && (uses & USED_PLAIN) != 0 && !is_filler(value, false) ? CKM_ROLE_PARAMETER
+                                                                                                : CKM_ROLE_CONSTANT;
 }
 
 // A graph input could be a parameter when it is floating, with a fixed shape.

@@ -70,7 +70,7 @@ differs() {
     shift
     train 1 net.onnx --steps 6 --resume good "$@"
     last_line_has "good: was trained with $name "
-    last_line_has "name \"$name\" among what may change"
+    last_line_has "or let it change with --change $name"
     train 0 net.onnx --steps 6 --resume good --change "loss,$name" "$@"
 }
 differs lr --lr 0.02
@@ -92,4 +92,19 @@ last_line_has 'good: was trained with network mlp ('
 expect 0 train linear3 --data synthetic --batch 8 -j 1 -t 1 --costs flops --samples 64 --steps 2 --save more
 expect 1 train linear2 --data synthetic --batch 8 -j 1 -t 1 --costs flops --samples 64 --steps 4 --resume more --change network
 last_line_has 'tensors that this network does not have, such as'
+# Classes that have been renamed in the folder of pictures are others.
+mkdir -p pictures/cat pictures/dog
+cp "$golden_dir/report_memory.png" pictures/cat/1.png
+cp "$golden_dir/report_memory_dark.png" pictures/dog/1.png
+pictures="--data pictures --input-shape 8,8,3 --batch 2 -j 1 --costs flops --budget 64MB"
+# shellcheck disable=SC2086
+{
+    expect 0 train test $pictures --steps 1 --save named
+    expect 0 train test $pictures --steps 2 --resume named
+    mv pictures/cat pictures/lion
+    expect 1 train test $pictures --steps 2 --resume named
+    err_has 'named: was trained with classes 2 ('
+    err_has 'or let it change with --change classes'
+    expect 0 train test $pictures --steps 2 --resume named --change classes
+}
 finish

@@ -59,9 +59,13 @@ ckm_status ckm_i_train_compare(const char *path, const ckm_i_train_settings *set
         const char *before = ckm_i_safetensors_metadata(file, settings->items[i].key);
         if (before != NULL && strcmp(before, settings->items[i].value) != 0 && !is_listed(change, name)) {
             status = ckm_i_error_at(err, CKM_ERR_ARGUMENT, path, 0, -1,
-                                    "was trained with %s %.128s, and this run has %s: give the same, or name "
-                                    "\"%s\" among what may change",
-                                    name, before, settings->items[i].value, name);
+                                    "was trained with %s %.128s, and this run has %s%s: give the same, or let it "
+                                    "change with --change %s (the option `change` of the library)",
+                                    name, before, settings->items[i].value,
+                                    strcmp(name, "classes") == 0   ? " (in parentheses a sum of their names)"
+                                    : strcmp(name, "network") == 0 ? " (in parentheses a sum of its operators)"
+                                                                   : "",
+                                    name);
             goto cleanup;
         }
     }

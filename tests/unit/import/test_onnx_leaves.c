@@ -354,6 +354,26 @@ static void buffers_are_not_trained(void **state)
     }
 }
 
+// Group normalization as the older exporter writes it: fillers for the normalization itself, then scale and shift, which it has
+// computed from the module's. In a fresh network these are ones and zeros as well, and they are trained all the same.
+static void computed_scales_are_trained(void **state)
+{
+    (void)state;
+    onnx_builder *b = ob_create(17);
+    ob_input(b, "x", OB_FLOAT, "2,2,8");
+    ob_leaves(b,
+              "f:onnx::InstanceNormalization_5=1,1;f:onnx::InstanceNormalization_6=0,0;f:onnx::Mul_7=1,1,1,1,1,1,1,1;"
+              "f:onnx::Add_8=0,0,0,0,0,0,0,0;f:/g/Constant_output_0=1,1,1,1,1,1,1,1");
+    ob_node(b, "InstanceNormalization", "x,onnx::InstanceNormalization_5,onnx::InstanceNormalization_6", "n");
+    ob_node(b, "Mul", "n,onnx::Mul_7", "m");
+    ob_node(b, "Add", "m,onnx::Add_8", "a");
+    ob_node(b, "Mul", "a,/g/Constant_output_0", "y");
+    ob_output(b, "y");
+    ckm_graph *g = must_import(b, NULL);
+    assert_int_equal(count(g, CKM_ROLE_PARAMETER), 16);
+    ckm_graph_free(g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -367,6 +387,7 @@ int main(void)
         cmocka_unit_test(input_shape_can_be_given),
         cmocka_unit_test(names_bind_across_inputs),
         cmocka_unit_test(buffers_are_not_trained),
+        cmocka_unit_test(computed_scales_are_trained),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
