@@ -207,3 +207,10 @@ def test_a_wrong_feature_size_is_the_models_error() -> None:
     assert "12" in text
     assert "graph_breaks" not in text
     assert "fallback" not in text
+
+
+@pytest.mark.parametrize("function", [ct.compile, ct.backend])
+def test_an_option_that_is_none_names_all_there_are(function: Any) -> None:
+    given = (nn.Linear(2, 2), "50%") if function is ct.compile else ("50%",)
+    with pytest.raises(TypeError, match=r'no option "optimiser"; there are optimizer, accumulate, .*verify, costs, .*progress$'):
+        function(*given, optimiser=None)

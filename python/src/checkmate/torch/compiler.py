@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import logging
 import numbers
 import weakref
@@ -78,14 +79,16 @@ class Settings(TypedDict, total=False):
     progress: Callable[[str], None] | None
 
 
-def checked(budget: int | float | str, settings: Settings, *, model: object = None, fixed_bytes: int = 0, held_now_bytes: int = 0) -> Options:
+def checked(budget: int | float | str, settings: Settings, *, model: object = None, fixed_bytes: int = 0, held_now_bytes: int = 0,
+            function: Callable[..., Any] | None = None) -> Options:  # fmt: skip
     """The options, `fixed_bytes` added to those among the settings; TypeError or ValueError for what is none. Graphs get
-    the name of the model."""
+    the name of the model. `function`: the user's, which takes others too."""
     given: dict[str, Any] = dict(settings)
     for name in given:
         if name not in Settings.__annotations__:
-            raise TypeError(f'there is no option "{name}"; options of planning are {", ".join(Settings.__annotations__)}; '
-                            "help() of the function lists its other arguments")  # fmt: skip
+            parameters = inspect.signature(function).parameters.values() if function is not None else ()
+            others = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
+            raise TypeError(f'there is no option "{name}"; there are {", ".join([*others, *Settings.__annotations__])}')
     for name in ("fixed_bytes", "time_limit", "gap", "threads", "seed", "shapes", "extra_gathers"):
         value = given.get(name, 0)
         kind = numbers.Real if name in ("time_limit", "gap") else numbers.Integral
@@ -353,7 +356,7 @@ def backend(
     fixed, now = _fixed_bytes(None, optimizer, accumulate=False)
     outputs.check(loss)
     verified.check(verify, options.get("compiler", "eager"))
-    settings = checked(budget, options, fixed_bytes=fixed, held_now_bytes=now)
+    settings = checked(budget, options, fixed_bytes=fixed, held_now_bytes=now, function=backend)
     return Backend(settings, loss=loss, accumulate=accumulate, fallback=fallback == "eager", verify=verify)
 
 
@@ -469,7 +472,7 @@ def compile(
     if wrapped:
         fixed += ranks.bucket_bytes(target)
         now += ranks.bucket_bytes(target)
-    settings = checked(budget, options, model=target, fixed_bytes=fixed, held_now_bytes=now)
+    settings = checked(budget, options, model=target, fixed_bytes=fixed, held_now_bytes=now, function=compile)
     if settings.dynamic and (graphs is not None or settings.compiler != "eager"):
         raise ValueError('dynamic= needs the model as one graph and compiler="eager": else the bytes of other sizes are not known')
     switched = branches.as_in_eager_mode(target)

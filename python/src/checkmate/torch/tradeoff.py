@@ -194,7 +194,7 @@ def explain(
         wrapped: torch.nn.Module = model.module  # what the wrapper itself does cannot be traced
         with predicted.bytes_of(target):
             model, fixed = wrapped, fixed + ranks.bucket_bytes(wrapped)
-    settings = replace(checked("100%", options, model=model, fixed_bytes=fixed), device=target)
+    settings = replace(checked("100%", options, model=model, fixed_bytes=fixed, function=explain), device=target)
     branches.as_in_eager_mode(model)
     kernels: dict[fx.Node, attention.Kernel] = {}
     with predicted.bytes_of(target):

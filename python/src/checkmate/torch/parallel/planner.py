@@ -244,7 +244,7 @@ def plan_parallel(
     limit = target.memory_bytes if budget is None else sizes.in_bytes(budget, baseline_bytes=target.memory_bytes)
     resized(inputs, 1)  # ValueError for inputs without samples
     given: Any = {"time_limit": _SECONDS, "gap": _GAP, "costs": "estimate", "cache": False} | options
-    settings = replace(checked("100%", given, model=model), device=target)
+    settings = replace(checked("100%", given, model=model, function=plan_parallel), device=target)
     branches.as_in_eager_mode(model)
     served = network or links.usual(target)
     planner = _Planner(model, inputs if isinstance(inputs, Mapping) else tuple(inputs), settings, limit, optimizer, tensor or {}, served, schedule)
