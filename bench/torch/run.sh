@@ -10,6 +10,7 @@
 #        bench/torch/run.sh --peaks [options of peaks.py]   small networks: planned and measured peaks
 #        bench/torch/run.sh --device [options of device.py]   plans Llama 3.1 8B for a GPU that is not there
 #        bench/torch/run.sh --zoo [options of zoo_budgets.py]   models of other libraries within budgets
+#        bench/torch/run.sh --outcomes [options of outcomes.py]   models and training loops: bit for bit, within the budget, refused
 #        bench/torch/run.sh --processes [options]   --ddp, --sharded, --pipeline and what they have with --close, one after the other
 #        bench/torch/run.sh --pipeline [options of pipeline.py]   a pipeline of two processes: results/torch-pipeline.*
 #        bench/torch/run.sh --sharded [options of sharded.py]   FSDP2 and tensor parallelism: results/torch-sharded*.*
@@ -51,6 +52,10 @@ case ${1:-} in
 --peaks)
     shift
     exec "$python" "$here/peaks.py" "$@"
+    ;;
+--outcomes)
+    shift
+    exec "$python" "$here/outcomes.py" "$@"
     ;;
 --device)
     shift
