@@ -18,6 +18,7 @@
 
 #include <checkmate/base.h>
 #include <checkmate/cost.h>
+#include <checkmate/data.h>
 #include <checkmate/graph.h>
 #include <checkmate/import.h>
 #include <checkmate/run.h>
@@ -44,10 +45,11 @@ typedef struct ckm_inference_options {
     const ckm_import_options *importing;  // as it was imported; NULL: CKM_IMPORT_OPTIONS_INIT
     const char *weights;                  // a safetensors file, as training exports it; may be NULL
     double activations_fraction;          // as that of ckm_trainer_options
+    int64_t reading_bytes;                // that the caller takes for inputs and outputs, to be counted in the budget
 } ckm_inference_options;
 // clang-format off
 #define CKM_INFERENCE_OPTIONS_INIT \
-    { sizeof(ckm_inference_options), 0, 0.0, NULL, NULL, NULL, NULL, NULL, NULL, 0.0 }
+    { sizeof(ckm_inference_options), 0, 0.0, NULL, NULL, NULL, NULL, NULL, NULL, 0.0, 0 }
 // clang-format on
 
 // What was planned.
@@ -96,6 +98,16 @@ CKM_API ckm_status ckm_inference_set(ckm_inference *inference, const char *name,
 // The same from a .npy file, read in pieces.
 CKM_API ckm_status ckm_inference_read_npy(ckm_inference *inference, const char *name, const char *path,
                                           ckm_error *err) CKM_NODISCARD;
+
+// Reads a PNG or JPEG file into place `sample` of the batch of an input of height, width and channels: resized to it, and its pixels
+// scaled, as training does (checkmate/data.h). Places that are not read keep what they had. Takes as much memory as
+// ckm_picture_bytes says, and twice that of one sample. Errors: CKM_ERR_NOT_FOUND, CKM_ERR_ARGUMENT; CKM_ERR_IO, CKM_ERR_FORMAT.
+CKM_API ckm_status ckm_inference_read_picture(ckm_inference *inference, const char *name, int64_t sample,
+                                              const char *path, ckm_data_scaling scaling, ckm_error *err) CKM_NODISCARD;
+// Whether a file of that name is read as a picture.
+CKM_API bool ckm_picture_is_read(const char *name);
+// Bytes that decoding takes beside the result: from the file's header, which must be sound.
+CKM_API ckm_status ckm_picture_bytes(const char *path, int64_t *bytes, ckm_error *err) CKM_NODISCARD;
 
 // Computes the outputs. *seconds (may be NULL): wall time. Errors: CKM_ERR_ARGUMENT names an input that has not been set, or a
 // parameter whose value no file had; the back end's.

@@ -93,6 +93,11 @@ CKM_API bool ckm_train_is_optimizer_state(const ckm_session *session, int32_t te
 CKM_API ckm_status ckm_train_read_note(const char *path, const char *key, char *out, size_t size, bool *found,
                                        ckm_error *err) CKM_NODISCARD;
 
+// The names of the classes that such a file tells of, in the order of their numbers; *n is 0 and *out NULL where it tells none. They
+// are the caller's (ckm_train_free_class_names). Errors: CKM_ERR_IO, CKM_ERR_FORMAT.
+CKM_API ckm_status ckm_train_read_class_names(const char *path, char ***out, int64_t *n, ckm_error *err) CKM_NODISCARD;
+CKM_API void ckm_train_free_class_names(char **names, int64_t n);
+
 // The loop.
 
 typedef enum ckm_train_on_nan {

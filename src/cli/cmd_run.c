@@ -7,6 +7,7 @@
 #include "cli/cli.h"
 #include "cli/cli_costs.h"
 #include "cli/cli_model.h"
+#include "cli/cli_pictures.h"
 #include "cli/cli_solve.h"
 #include "cli/cli_values.h"
 
@@ -15,7 +16,8 @@ typedef struct run_settings {
     const char *weights, *budget, *strategy, *back_end;
     double time_limit_seconds;
     int64_t threads;
-    bool json, verbose;
+    int scaling;  // -1: not given
+    bool strict, json, verbose;
     cli_model_settings model;
 } run_settings;
 
@@ -23,26 +25,41 @@ static const run_settings defaults = {
     .budget = "auto",
     .strategy = "auto",
     .time_limit_seconds = 20,
+    .scaling = -1,
     .model = CLI_MODEL_DEFAULTS,
 };
 _Static_assert(sizeof(run_settings) <= CLI_SETTINGS_MAX, "parsing has room for the settings");
 
 #define AT(member) offsetof(run_settings, member)
 
+static const char *const scalings[] = {"symmetric", "unit", "imagenet", NULL};
+
 static const cli_option file_options[] = {
     {"input", 'i', CLI_INPUTS, AT(inputs), "[NAME=]FILE",
-     "Required. An array (.npy) for the input called NAME; give the option once for each input. Without NAME= it is "
+     "Required without pictures. An array (.npy) for the input called NAME; give the option once for each input. "
+     "Without NAME= it is "
      "the network's first input. Its first dimension is the batch, and the type must be the input's: nothing is "
      "converted.",
      NULL, 0, 0, NULL},
     {"output", 'o', CLI_OUTPUTS, AT(outputs), "[NAME=]FILE",
      "Write the output called NAME to FILE, as .npy; give the option once for each output that you want. Without NAME= "
-     "it is the network's first output. Files are replaced when all of them are complete.",
+     "it is the network's first output. Files are replaced when all of them are complete. On pictures: one FILE, a "
+     "table "
+     "(CSV) of the five likeliest classes, or an array with a row a picture if its name ends in .npy; otherwise the "
+     "table "
+     "goes to standard output.",
      NULL, 0, 0, NULL},
     {"weights", 0, CLI_INPUT, AT(weights), "FILE",
      "Weights in a safetensors FILE, as 'checkmate train --export' and --save write them, matched by name. Weights in "
      "an ONNX model's own file are used without this option.",
      NULL, 0, 0, NULL},
+    {"pixels", 0, CLI_CHOICE, AT(scaling), "HOW",
+     "How the pixel values of pictures are scaled: 'symmetric', from -1 to 1; 'unit', from 0 to 1; 'imagenet', "
+     "normalized "
+     "by ImageNet's mean and deviation.",
+     "as in training, which --weights says, otherwise symmetric", 0, 0, scalings},
+    {"strict", 0, CLI_FLAG, AT(strict), NULL,
+     "End at the first picture that cannot be read, instead of leaving it out.", NULL, 0, 0, NULL},
     {"json", 0, CLI_FLAG, AT(json), NULL, "Print the result as one JSON object.", NULL, 0, 0, NULL},
     {"verbose", 'v', CLI_FLAG, AT(verbose), NULL, "Also report on solving.", NULL, 0, 0, NULL},
 };
@@ -66,11 +83,11 @@ static const cli_option memory_options[] = {
 };
 
 static const cli_option model_options[] = {
-    {"batch", 'b', CLI_INTEGER, AT(model.batch), "N", "Samples per batch.", "the input's first dimension", 1,
-     INT64_C(1) << 40, NULL},
+    {"batch", 'b', CLI_INTEGER, AT(model.batch), "N", "Samples per batch.",
+     "the input's first dimension; of pictures at most 16", 1, INT64_C(1) << 40, NULL},
     {"input-shape", 0, CLI_SHAPE, AT(model.input_shape), "H,W,C",
-     "Shape of the first input without the batch: height, width, channels.", "the network's own, or the input's", 0, 0,
-     NULL},
+     "Shape of the first input without the batch: height, width, channels.",
+     "the network's own, the input's, or that of training", 0, 0, NULL},
     {"costs", 0, CLI_INPUT, AT(model.costs), "WHAT",
      "Costs of operators, by which the schedule is chosen: 'flops', multiply-accumulates (MACs), or 'device:NAME', "
      "times that a device model predicts.",
@@ -81,6 +98,8 @@ static const cli_option model_options[] = {
 typedef struct run_setup {
     const run_settings *settings;
     const char *model;
+    const char *folder;      // of pictures, or NULL
+    cli_pictures *pictures;  // in it
     ckm_graph *graph;
     ckm_inference *inference;
     ckm_import_options importing;
@@ -97,10 +116,38 @@ static bool is_named(const char *text, const char *name, bool first)
     return (size_t)(equals - text) == strlen(name) && strncmp(text, name, strlen(name)) == 0;
 }
 
-static int check_usage(const cli_command *command, const run_settings *s, const char *model)
+// Where the table or array of pictures goes.
+static const char *pictures_output(const run_settings *s)
+{
+    return s->outputs.n > 0 ? cli_files_path(s->outputs.items[0]) : "-";
+}
+
+static int check_pictures(const cli_command *command, const run_settings *s)
+{
+    if (s->inputs.n > 0) {
+        return cli_usage_error(command, "pictures are the network's input: leave out --input");
+    }
+    if (s->outputs.n > 1) {
+        return cli_usage_error(command, "of pictures there is one --output");
+    }
+    if (s->json && strcmp(pictures_output(s), "-") == 0) {
+        return cli_usage_error(
+            command, "--json and the table of pictures cannot both go to standard output: give --output FILE");
+    }
+    return cli_check_strategy(command, s->strategy);
+}
+
+static int check_usage(const cli_command *command, const run_settings *s, const char *model, bool pictures)
 {
     if (cli_model_is_dataflow(model)) {
         return cli_usage_error(command, "a checkmate-graph file does not say how to run its operators: give a network");
+    }
+    if (pictures) {
+        return check_pictures(command, s);
+    }
+    if (s->scaling >= 0 || s->strict) {
+        return cli_usage_error(command,
+                               "--pixels and --strict are for pictures: name a folder of them after the MODEL");
     }
     if (s->inputs.n == 0) {
         return cli_usage_error(command, "--input is missing: an array to run the network on, such as --input x.npy");
@@ -169,6 +216,29 @@ static ckm_status load_network(run_setup *r, ckm_error *err)
     return status;
 }
 
+// The network as it was trained, for a batch of pictures.
+static ckm_status load_for_pictures(run_setup *r, ckm_error *err)
+{
+    enum { USUAL_BATCH = 16 };
+    const run_settings *s = r->settings;
+    cli_pictures *p = r->pictures;
+    cli_model_settings model = s->model;
+    ckm_status status = cli_pictures_find(r->folder, s->strict, p, err);
+    if (status == CKM_OK) {
+        status = cli_pictures_read_notes(s->weights, p, err);
+    }
+    if (status != CKM_OK) {
+        return status;
+    }
+    int64_t readable = p->n - p->n_bad;
+    bool of_zoo = cli_model_published_classes(r->model) > 0;
+    model.classes = of_zoo && model.classes == 0 && p->classes > 1 ? p->classes : model.classes;
+    model.input_shape = model.input_shape.rank == 0 && p->input.rank == 3 ? p->input : model.input_shape;
+    int64_t batch = model.batch > 0 ? model.batch : readable < USUAL_BATCH ? readable : USUAL_BATCH;
+    r->importing = cli_model_import_options(&model, batch);
+    return cli_model_load_network(r->model, &model, batch, &r->graph, err);
+}
+
 static ckm_status plan(run_setup *r, ckm_inference_options options, ckm_error *err)
 {
     const run_settings *s = r->settings;
@@ -177,7 +247,7 @@ static ckm_status plan(run_setup *r, ckm_inference_options options, ckm_error *e
     cli_progress progress = cli_progress_start(&limits, s->strategy, NULL);
     ckm_program_options kernels = CKM_PROGRAM_OPTIONS_INIT;
     ckm_solve_options solve = cli_solve_options(&limits, s->strategy, &progress);
-    ckm_status status = load_network(r, err);
+    ckm_status status = r->pictures != NULL ? load_for_pictures(r, err) : load_network(r, err);
     if (status == CKM_OK) {
         status = cli_costs_choose(s->model.costs, &r->costs, err);
     }
@@ -190,6 +260,7 @@ static ckm_status plan(run_setup *r, ckm_inference_options options, ckm_error *e
     options.solve = &solve;
     options.cost_model = &r->costs.model;
     options.weights = s->weights;
+    options.reading_bytes = r->pictures != NULL ? cli_pictures_bytes(r->pictures, r->graph, pictures_output(s)) : 0;
     if (cli_model_is_file(r->model)) {
         options.model = r->model;
         options.importing = &r->importing;
@@ -345,14 +416,63 @@ static int execute(run_setup *r)
     return report(r, seconds, before >= 0 && after >= 0 ? (after > before ? after - before : 0) : -1);
 }
 
+// How pixels are scaled: as was asked for, as in training, or as `train` does without being asked.
+static int scaling_of(const run_setup *r)
+{
+    return r->settings->scaling >= 0 ? r->settings->scaling : r->pictures->scaling >= 0 ? r->pictures->scaling : 0;
+}
+
+// What was done with pictures, on standard error: the table may be on standard output.
+static void report_pictures(const run_setup *r)
+{
+    const cli_pictures *p = r->pictures;
+    char text[64];
+    ckm_session_tensor input = ckm_inference_input(r->inference, 0);
+    bool said = r->settings->scaling < 0 && p->scaling >= 0;
+    fprintf(stderr, "pictures  %lld, of which %lld left out; ", (long long)p->n, (long long)p->n_bad);
+    for (int32_t d = 1; d < input.shape.rank; d++) {
+        fprintf(stderr, "%s%lld", d > 1 ? "x" : "", (long long)input.shape.dims[d]);
+    }
+    fprintf(stderr, ", pixels '%s'%s\n", scalings[scaling_of(r)], said ? " as in training" : "");
+    if (p->judged > 0) {
+        fprintf(stderr, "accuracy  %s of %lld, by the names of the folders\n",
+                cli_show_percent((double)p->right / (double)p->judged, text, sizeof text), (long long)p->judged);
+    }
+}
+
+static int execute_on_pictures(run_setup *r)
+{
+    ckm_error err = CKM_ERROR_INIT;
+    const run_settings *s = r->settings;
+    int64_t before = ckm_run_get_memory(true).anonymous_bytes;
+    ckm_status status = ckm_inference_begin(r->inference, &err);
+    if (status == CKM_OK) {
+        status = cli_pictures_run(r->pictures, r->inference, ckm_graph_batch(r->graph), (ckm_data_scaling)scaling_of(r),
+                                  s->strict, pictures_output(s), &err);
+    }
+    int64_t after = ckm_run_get_memory(true).anonymous_bytes;
+    if (status != CKM_OK) {
+        return cli_fail(&err);
+    }
+    report_pictures(r);
+    if (strcmp(pictures_output(s), "-") == 0) {
+        return cli_finish_output();
+    }
+    return report(r, r->pictures->seconds, before >= 0 && after >= 0 ? (after > before ? after - before : 0) : -1);
+}
+
 static int run(const cli_command *command, const void *settings, char **arguments, int n_arguments)
 {
     const run_settings *s = settings;
     ckm_error err = CKM_ERROR_INIT;
     ckm_inference_options options = CKM_INFERENCE_OPTIONS_INIT;
+    cli_pictures pictures = {.scaling = -1};
     run_setup r = {.settings = s, .model = arguments[0]};
-    (void)n_arguments;
-    int outcome = check_usage(command, s, arguments[0]);
+    if (n_arguments > 1) {
+        r.folder = arguments[1];
+        r.pictures = &pictures;
+    }
+    int outcome = check_usage(command, s, arguments[0], n_arguments > 1);
     if (outcome < 0) {
         outcome = cli_budget_of_run(command, s->budget, &options.budget_bytes, &options.budget_fraction,
                                     &options.activations_fraction);
@@ -365,10 +485,11 @@ static int run(const cli_command *command, const void *settings, char **argument
         outcome = cli_fail(&err);
     } else {
         ckm_inference_info info = ckm_inference_get_info(r.inference);
-        outcome = info.fits ? execute(&r) : explain_absence(&info);
+        outcome = !info.fits ? explain_absence(&info) : r.pictures != NULL ? execute_on_pictures(&r) : execute(&r);
     }
     ckm_inference_close(r.inference);
     ckm_graph_free(r.graph);
+    cli_pictures_dispose(&pictures);
     return outcome;
 }
 
@@ -378,19 +499,26 @@ static const cli_group groups[] = {
     {"Model", model_options, CLI_COUNT(model_options), 0},
     {"Size of the network", cli_size_options, CLI_N_SIZE_OPTIONS, AT(model)},
 };
-static const char *const argument_names[] = {"MODEL"};
+static const char *const argument_names[] = {"MODEL", "PICTURES"};
 
 const cli_command cli_command_run = {
     .name = "run",
     .summary = "Run a network forward within a memory budget.",
-    .usage = "MODEL --input [NAME=]x.npy [-o [NAME=]y.npy] [--weights FILE] [--budget B|auto] [options]",
+    .usage = "MODEL PICTURES|--input [NAME=]x.npy [-o [NAME=]y.npy] [--weights FILE] [--budget B|auto] [options]",
     .description =
         "Computes what MODEL, an ONNX file or a network of the zoo, predicts for an input, on the CPU. The forward "
         "pass is planned by the same search as a training step, checked by the same verifier and executed by the same "
         "code, "
         "within --budget: what does not fit is computed again.\n\nBatch normalization takes the running statistics, "
         "dropout does nothing, and a softmax at the end of the network is computed. Every parameter must have a value, "
-        "from the model's file, from --weights, or by --input with its name.\n\nWithout -o, the outputs and their "
+        "from the model's file, from --weights, or by --input with its name.\n\nPICTURES is a PNG or JPEG file, or a "
+        "folder with "
+        "such files in it and below. They are resized and scaled as in training. Files that 'checkmate train' wrote "
+        "say "
+        "how, and how many classes the network has and what they are called; 'checkmate run MODEL PICTURES --weights "
+        "FILE' needs nothing else. The table has a row for every picture: its path, then name and probability of the "
+        "likeliest classes. If every picture is in a folder called like a class, the accuracy is said, too.\n\nWithout "
+        "-o, the outputs and their "
         "shapes are listed and nothing is written.",
     .exit_statuses =
         "0  the outputs have been computed and written\n1  failed: bad input, input or output error, out of "
@@ -399,12 +527,13 @@ const cli_command cli_command_run = {
     .examples =
         "checkmate run model.onnx --input x.npy -o y.npy\n"
         "checkmate run model.onnx --weights trained.safetensors --input images.npy -o scores.npy --budget 200MB\n"
+        "checkmate run MobileNet photos/test --weights best.safetensors -o predictions.csv\n"
         "checkmate run bert.onnx --input input_ids=ids.npy --input attention_mask=mask.npy -o logits=y.npy\n"
         "checkmate run MobileNet --weights run.safetensors --input photos.npy -o classes.npy --budget 60%\n",
     .groups = groups,
     .n_groups = CLI_COUNT(groups),
     .min_arguments = 1,
-    .max_arguments = 1,
+    .max_arguments = 2,
     .argument_names = argument_names,
     .defaults = &defaults,
     .settings_size = sizeof defaults,

@@ -48,7 +48,11 @@ ckm_status ckm_inference_plan(const ckm_graph *graph, const ckm_inference_option
     }
     f->graph = graph;
     CKM_I_TRY(read_options(f, options, &o, err));
-    CKM_I_TRY(ckm_i_trainer_plan(graph, &o, true, &f->trainer, err));
+    if (f->options.reading_bytes < 0) {
+        status = ckm_i_error(err, CKM_ERR_ARGUMENT, "`reading_bytes` cannot be negative");
+        goto cleanup;
+    }
+    CKM_I_TRY(ckm_i_trainer_plan(graph, &o, &f->options.reading_bytes, &f->trainer, err));
     *out = f;
     f = NULL;
 cleanup:

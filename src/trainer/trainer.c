@@ -204,7 +204,7 @@ static void give_back(void)
 #endif
 }
 
-ckm_status ckm_i_trainer_plan(const ckm_graph *graph, const ckm_trainer_options *options, bool predicts,
+ckm_status ckm_i_trainer_plan(const ckm_graph *graph, const ckm_trainer_options *options, const int64_t *prediction,
                               ckm_trainer **out, ckm_error *err)
 {
     ckm_trainer *t = ckm_i_calloc(1, sizeof *t);
@@ -212,7 +212,8 @@ ckm_status ckm_i_trainer_plan(const ckm_graph *graph, const ckm_trainer_options 
         return ckm_i_error_memory(err);
     }
     t->graph = graph;
-    t->predicts = predicts;
+    t->predicts = prediction != NULL;
+    t->reading_bytes = prediction != NULL ? *prediction : 0;
     t->least_bytes = -1;
     ckm_status status = CKM_OK;
     CKM_I_TRY(read_options(t, options, err));
@@ -238,7 +239,7 @@ ckm_status ckm_trainer_plan(const ckm_graph *graph, const ckm_trainer_options *o
     CKM_I_NEED(graph, err);
     CKM_I_NEED(options, err);
     CKM_I_NEED(out, err);
-    return ckm_i_trainer_plan(graph, options, false, out, err);
+    return ckm_i_trainer_plan(graph, options, NULL, out, err);
 }
 
 static ckm_status nothing_fits(const ckm_trainer *t, ckm_error *err)

@@ -54,11 +54,12 @@ struct ckm_trainer {
     char parameters_from[300];
     // A forward pass alone (inference.c): no loss, no data, nothing learns.
     bool predicts;
-    bool *valued;  // by tensor of the session: it has a value from a file or the caller; NULL: nobody asks
+    int64_t reading_bytes;  // that the caller takes beside
+    bool *valued;           // by tensor of the session: it has a value from a file or the caller; NULL: nobody asks
 };
 
-// ckm_trainer_plan, of a forward pass where `predicts`.
-ckm_status ckm_i_trainer_plan(const ckm_graph *graph, const ckm_trainer_options *options, bool predicts,
+// ckm_trainer_plan, or with `prediction` of a forward pass, beside which the caller takes so many bytes.
+ckm_status ckm_i_trainer_plan(const ckm_graph *graph, const ckm_trainer_options *options, const int64_t *prediction,
                               ckm_trainer **out, ckm_error *err) CKM_NODISCARD;
 // Bytes of a file that are in memory at a time.
 enum { CKM_I_INFERENCE_PIECE = 64 << 10 };

@@ -35,7 +35,7 @@ int64_t ckm_i_trainer_beside(const ckm_trainer *t)
         int32_t n = ckm_i_session_exchanged(t->program, &most);
         exchange = t->ranks->bytes + early_bytes + ckm_i_exchange_bytes(n, most);
     }
-    int64_t data = t->predicts ? CKM_I_INFERENCE_PIECE : ckm_data_get_facts(t->data).bytes;
+    int64_t data = t->predicts ? CKM_I_INFERENCE_PIECE + t->reading_bytes : ckm_data_get_facts(t->data).bytes;
     return exchange + data + t->validation_bytes + m.kernel_bytes + m.thread_bytes + m.margin_bytes;
 }
 

@@ -168,6 +168,11 @@ void api_visit_train(api_visitor *v, ckm_error *err)
     bool found = false;
     STATUS(ckm_train_read_note, 5, 0,
            ckm_train_read_note(P(0, "run.st"), P(1, "format"), P(2, text), sizeof text, P(3, &found), P(4, err)))
+    char **names = NULL;
+    int64_t n_names = 0;
+    STATUS(ckm_train_read_class_names, 4, 0,
+           ckm_train_read_class_names(P(0, "run.st"), P(1, &names), P(2, &n_names), P(3, err)))
+    DONE(ckm_train_free_class_names, 1, ckm_train_free_class_names(NULL, 0))
     STATUS(ckm_train_load_weights, 4, 0, ckm_train_load_weights(P(0, w->session), P(1, "run.st"), P(2, &n), P(3, err)))
     VALUE(ckm_train_is_optimizer_state, 1, !ckm_train_is_optimizer_state(P(0, w->session), -1))
 }

@@ -195,6 +195,7 @@ static void visit_inference(api_visitor *v, ckm_error *err)
     ckm_inference *made = NULL;
     ckm_inference *f = NULL;
     double seconds;
+    int64_t bytes = 0;
     STATUS(ckm_inference_plan, 4, 0, ckm_inference_plan(P(0, graph), P(1, &options), P(2, &made), P(3, err)))
     ckm_inference_close(made);
     made = NULL;
@@ -209,6 +210,11 @@ static void visit_inference(api_visitor *v, ckm_error *err)
     STATUS(ckm_inference_set, 5, 0, set_first(v, has_run(graph, &f, err), err))
     STATUS(ckm_inference_get, 3, 0, get_first(v, has_run(graph, &f, err), err))
     STATUS(ckm_inference_read_npy, 4, 0, read_first(v, has_run(graph, &f, err), err))
+    TRIES(ckm_inference_read_picture, 4, 0,
+          ckm_inference_read_picture(P(0, has_run(graph, &f, err)), P(1, ckm_inference_input(f, 0).name), 0,
+                                     P(2, "none.png"), CKM_SCALING_UNIT, P(3, err)))
+    TRIES(ckm_picture_bytes, 3, 0, ckm_picture_bytes(P(0, "none.png"), P(1, &bytes), P(2, err)))
+    VALUE(ckm_picture_is_read, 1, ckm_picture_is_read(P(0, "a.png")) == !NULLED(0))
     STATUS(ckm_inference_write_npy, 3, 0,
            ckm_inference_write_npy(P(0, has_run(graph, &f, err)), P(1, &file), 1, P(2, err)))
     STATUS(ckm_npy_describe, 4, 0, describe_file(v, has_run(graph, &f, err), err))

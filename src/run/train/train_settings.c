@@ -2,9 +2,12 @@
 // Settings of a training run that has to keep them when it goes on.
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/error.h"
+#include "base/json_load.h"
 #include "base/text.h"
 #include "run/data/safetensors.h"
 #include "run/train/train.h"
@@ -87,6 +90,74 @@ ckm_status ckm_train_read_note(const char *path, const char *key, char *out, siz
     *found = text != NULL;
     snprintf(out, size, "%s", text != NULL ? text : "");
 cleanup:
+    ckm_i_safetensors_close(file);
+    return status;
+}
+
+void ckm_train_free_class_names(char **names, int64_t n)
+{
+    for (int64_t i = 0; names != NULL && i < n; i++) {
+        free(names[i]);
+    }
+    free(names);
+}
+
+static ckm_status copy_names(const json_t *list, const char *path, char **names, ckm_error *err)
+{
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *name = json_string_value(json_array_get(list, i));
+        if (name == NULL) {
+            return ckm_i_error_at(err, CKM_ERR_FORMAT, path, 0, -1, "__metadata__.class_names[%zu]: must be a text", i);
+        }
+        names[i] = ckm_i_strdup(name);
+        if (names[i] == NULL) {
+            return ckm_i_error_memory(err);
+        }
+    }
+    return CKM_OK;
+}
+
+static ckm_status load_names(const char *text, const char *path, json_t **out, ckm_error *err)
+{
+    json_error_t problem;
+    bool exhausted = false;
+    *out = ckm_i_json_load(text, strlen(text), &problem, &exhausted);
+    if (exhausted) {
+        return ckm_i_error_memory(err);
+    }
+    return json_is_array(*out)
+               ? CKM_OK
+               : ckm_i_error_at(err, CKM_ERR_FORMAT, path, 0, -1, "__metadata__.class_names: must be a list of texts");
+}
+
+ckm_status ckm_train_read_class_names(const char *path, char ***out, int64_t *n, ckm_error *err)
+{
+    CKM_I_NEED(path, err);
+    CKM_I_NEED(out, err);
+    CKM_I_NEED(n, err);
+    ckm_i_safetensors *file = NULL;
+    json_t *list = NULL;
+    char **names = NULL;
+    size_t count = 0;
+    ckm_status status;
+    CKM_I_TRY(ckm_i_safetensors_open(path, &file, err));
+    const char *text = ckm_i_safetensors_metadata(file, "class_names");
+    if (text != NULL) {
+        CKM_I_TRY(load_names(text, path, &list, err));
+        count = json_array_size(list);
+        names = ckm_i_calloc(count, sizeof *names);
+        if (names == NULL) {
+            status = ckm_i_error_memory(err);
+            goto cleanup;
+        }
+        CKM_I_TRY(copy_names(list, path, names, err));
+    }
+    *out = names;
+    *n = (int64_t)count;
+    names = NULL;
+cleanup:
+    ckm_train_free_class_names(names, (int64_t)count);
+    json_decref(list);
     ckm_i_safetensors_close(file);
     return status;
 }
