@@ -214,6 +214,7 @@ def short(row: Row) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--case", action="append", choices=CASES)
+    parser.add_argument("--again", action="store_true", help="what the records have, in place of it")
     parser.add_argument("--settings", default="70,50,min", help="percent of the measured peak, and min")
     parser.add_argument("--seconds", type=float, help="time limit of the solver (default: that of checkmate.tf2)")
     parser.add_argument("--limit", type=float, default=1800, help="seconds for a case")
@@ -225,12 +226,12 @@ def main() -> int:
         return worker(options.worker, options)
     known = {row["case"] for row in read(options.records)}
     for name in options.case or CASES:
-        if name in known:
+        if name in known and not options.again:
             continue
         print(f"{name}:", file=sys.stderr, flush=True)
         rows = measure(name, options)
-        with options.records.open("a") as file:
-            file.writelines(json.dumps(row) + "\n" for row in rows)
+        others = [row for row in read(options.records) if row["case"] != name]
+        options.records.write_text("".join(json.dumps(row) + "\n" for row in [*others, *rows]))
     return 0
 
 

@@ -250,6 +250,10 @@ def test_an_update_of_unknown_size_is_refused_by_name() -> None:
 def test_shapes_are_no_specs() -> None:
     with pytest.raises(TypeError, match=r"^input_spec must be tensors or tf.TensorSpecs of a batch, .* not a shape$"):
         c2.compile(small(), "mse", "sgd", (8, 4), (8, 1), "100%", **FAST)
+    for spec, what in ((tf.TensorShape((8, 4)), "a shape"), (tf.keras.KerasTensor((8, 4)), "a KerasTensor"),
+                       (tf.keras.InputSpec(shape=(8, 4)), "an InputSpec")):  # fmt: skip
+        with pytest.raises(TypeError, match=f"^input_spec must be tensors or tf.TensorSpecs of a batch, .* not {what}$"):
+            c2.compile(small(), "mse", "sgd", spec, tf.ones((8, 1)), "100%", **FAST)
 
 
 def test_losses_that_do_not_fit_the_outputs() -> None:

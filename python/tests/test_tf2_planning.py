@@ -58,6 +58,12 @@ def test_ids_share_no_plan_where_the_step_does_more_with_them() -> None:
     assert large(tf.constant([1], tf.int32)).numpy()[0] == 2 and large(tf.constant([2**40], tf.int64)).numpy()[0] == 2**40 + 1
 
 
+def test_another_number_of_arguments_is_planned_anew() -> None:
+    step = c2.function(lambda x, weights=None: tf.reduce_sum(x if weights is None else x * weights), "4MB", **FAST)
+    assert [float(step(tf.ones(4))), float(step(tf.ones(4), tf.fill(4, 2.0))), float(step(tf.ones(4)))] == [4.0, 8.0, 4.0]
+    assert len(c2.plans(step)) == 2
+
+
 def test_ids_share_no_plan_for_which_there_is_no_room() -> None:
     step = c2.function(lambda ids: tf.reduce_sum(tf.cast(ids, tf.int32)), "100%", **FAST)
     for kind in (tf.int32, tf.int64):

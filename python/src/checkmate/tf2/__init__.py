@@ -52,8 +52,8 @@ def compile(model: Any, loss: Any, optimizer: Any, input_spec: Any, label_spec: 
     settings = _options(budget, options)
     for name, spec in (("input_spec", input_spec), ("label_spec", label_spec)):
         for leaf in _tensorflow.nest.flatten(spec):
-            if type(leaf) is int:
-                raise TypeError(f"{name} must be tensors or tf.TensorSpecs of a batch, such as tf.TensorSpec((32, 10)), not a shape")
+            if (what := _no_batch(leaf)) is not None:
+                raise TypeError(f"{name} must be tensors or tf.TensorSpecs of a batch, such as tf.TensorSpec((32, 10)), not {what}")
     built = keras_steps.built(model, optimizer, input_spec) if hasattr(model, "built") else optimizer
     planned = Planned(keras_steps.step_of(model, loss, built, loss_weights), settings, getattr(model, "name", "the step"))
     planned.prepare(input_spec, label_spec)
@@ -110,6 +110,19 @@ def plans(compiled: Any) -> list[Plan]:
     if planned is None:
         raise TypeError("plans needs what compile or function gave, or a model that was given to keras")
     return list(planned.plans)
+
+
+def _no_batch(leaf: Any) -> str | None:
+    """What stands where a tensor or its spec is asked for."""
+    if type(leaf) is int or isinstance(leaf, _tensorflow.TensorShape):
+        return "a shape"
+    kind, batch = type(leaf).__name__, isinstance(leaf, _tensorflow.TensorSpec) or _tensorflow.is_tensor(leaf)
+    # Keras' placeholders say that they were arrays, and fail when they are to be made one.
+    return (
+        f"{'an' if kind[:1] in 'AEIOU' else 'a'} {kind}"
+        if not batch and hasattr(leaf, "shape") and (kind == "KerasTensor" or not hasattr(leaf, "__array__"))
+        else None
+    )
 
 
 def _options(budget: int | float | str, options: dict[str, Any]) -> Options:

@@ -33,7 +33,7 @@ def serves(planned: Program, given: Program) -> bool:
 
 
 def more_bytes(planned: Program, given: Program) -> int:
-    """What is there beside the planned step: the arguments as they were given."""
+    """What is there beside the planned step, which `serves`: the arguments as they were given."""
     return sum(mine.bytes for mine, other in zip(given.inputs, planned.inputs, strict=True) if mine.spec.dtype != other.spec.dtype)
 
 

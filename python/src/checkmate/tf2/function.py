@@ -83,7 +83,7 @@ class Planned:
     def _served(self, step: Program) -> tuple[Plan, Callable[..., list[Any]]] | None:
         """The plan of a step that differs in the type of integers alone."""
         for planned, made, built in self._programs:
-            if made.peak_bytes + more_bytes(planned, step) <= made.budget_bytes and serves(planned, step):
+            if serves(planned, step) and made.peak_bytes + more_bytes(planned, step) <= made.budget_bytes:
                 types = [value.spec.dtype for value in planned.inputs]
                 self.options.say(f"{self.name}: as planned before, for integers of another type")
                 return made, lambda *tensors, built=built, types=types: built(*(tf.cast(t, to) for t, to in zip(tensors, types, strict=False)))
