@@ -12,11 +12,18 @@ bare_possible() {
         bare_reason="root may not mount here, as in a container: a fresh system needs that"
     elif ! command -v debootstrap >/dev/null; then
         bare_reason="debootstrap is missing: scripts/setup.sh package installs it"
+    elif [ ! -e "/usr/share/debootstrap/scripts/$1" ]; then
+        bare_reason="debootstrap here does not know a suite $1"
     else
-        # The first source that has this suite, as apt itself lists its sources.
+        # The first source that has this suite, as apt itself lists its sources; else the one that this system comes from: a mirror
+        # has all suites.
         bare_mirror=$(apt-get indextargets --format '$(SITE) $(RELEASE) $(CREATED_BY)' |
-            awk -v suite="$1" '$2 == suite && $3 == "Packages" { print $1; exit }')
-        [ -n "$bare_mirror" ] || bare_reason="apt has no lists of $1: apt-get update"
+            awk -v suite="$1" -v own="$(. /etc/os-release && echo "${VERSION_CODENAME:-}")" '
+                $3 != "Packages" { next }
+                $2 == suite { print $1; found = 1; exit }
+                $2 == own && mirror == "" { mirror = $1 }
+                END { if (!found && mirror != "") print mirror }')
+        [ -n "$bare_mirror" ] || bare_reason="apt has no lists of $1, nor of this system: apt-get update"
     fi
     [ -z "$bare_reason" ]
 }

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs the packages of `make deb` into a fresh Debian system and uses them there: the program plans and trains, its manual
 # pages and completions are in place, the examples are compiled against libcheckmate-dev with pkg-config and run, and the
-# packages can be removed again. Needs root. Usage: scripts/check_deb.sh [FOLDER]      (default: packages)
-# The release and its mirror are those of this machine. Exit status 77: not possible here.
+# packages can be removed again. Needs root. Usage: scripts/check_deb.sh [FOLDER [SUITE]]      (default: packages, for this machine's)
+# The suite has to be the one that the packages were made in. Exit status 77: not possible here.
 set -eu
 cd "$(dirname "$0")/.."
 folder=${1:-packages}
@@ -11,7 +11,7 @@ folder=${1:-packages}
 PATH=$PATH:/usr/sbin:/sbin
 export PATH
 . scripts/bare.sh
-suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
+suite=${2:-$(. /etc/os-release && echo "$VERSION_CODENAME")}
 bare_possible "$suite" || { echo "check_deb.sh: $bare_reason" >&2; exit 77; }
 for package in libcheckmate0 libcheckmate-dev checkmate; do
     set -- "$folder/${package}_"*.deb

@@ -100,6 +100,8 @@ need_ci() {
 
 # For `make deb` and its test in a fresh system.
 need_package() {
+    # What is packed is a commit.
+    need git have_command git
     need dpkg-dev have_command dpkg-buildpackage
     need debhelper have_command dh
     need lintian have_command lintian

@@ -29,6 +29,14 @@ if [ "$(id -u)" -ne 0 ]; then
     exit 77
 fi
 bare_apart true 2>/dev/null || { echo "the rest needs to mount, as root in a container may not"; exit 77; }
+# Suites that apt has no lists of come from the mirror that this system comes from; a name that is none is said to be so.
+if command -v debootstrap >/dev/null; then
+    expect 77 '^check_bare.sh: skipped: debootstrap here does not know a suite nobody$' sh scripts/check_bare.sh demo nobody
+    bare_possible bookworm && own=$bare_mirror || own=""
+    if [ -n "$own" ]; then
+        bare_possible trixie && [ "$bare_mirror" = "$own" ] || { echo "trixie: '$bare_mirror', bookworm: '$own' $bare_reason"; exit 1; }
+    fi
+fi
 # A system that is only what a shell needs.
 mkdir -p "$scratch/root/proc" "$scratch/root/dev" "$scratch/root/seen" "$scratch/outside"
 echo 41 >"$scratch/outside/number"
