@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A reserve for aligned memory. oneDNN builds its objects in memory from posix_memalign without looking whether there was
-// any, so in this program that function falls back on some pages put by: what is built there is small, and our next
-// allocation that fails is an error as usual. Another allocator may stand before the C library's (LD_PRELOAD): it is asked
-// first. Only the program does this; a library must not replace functions of whoever uses it.
+// any, so in this program that function falls back on some pages put by. They hold what is built before our next allocation,
+// whose failure is an error as usual: objects of oneDNN 2 take some kilobytes, those of oneDNN 3 up to 120. Another allocator
+// may stand before the C library's (LD_PRELOAD): it is asked first. Only the program does this; a library must not replace
+// functions of whoever uses it.
 #define _GNU_SOURCE  // RTLD_NEXT
 #include <dlfcn.h>
 #include <errno.h>
@@ -21,7 +22,7 @@
 #endif
 
 #ifndef NO_RESERVE
-enum { PAGE_BYTES = 4096, RESERVE_BYTES = 64 * PAGE_BYTES };
+enum { PAGE_BYTES = 4096, RESERVE_BYTES = 1024 * PAGE_BYTES };
 
 // Not in use, and so no memory, until it is written to.
 static _Alignas(PAGE_BYTES) unsigned char reserve[RESERVE_BYTES];

@@ -92,7 +92,7 @@ sweep "max-batch" --runs "$few" --mask "$seconds" --check true -- max-batch line
 # Training, with what oneDNN allocates for itself; the C interface without: the program has a reserve for it.
 # Clocks, and memory as it is measured.
 clock='"[a-z_]*seconds[a-z_]*": [0-9.e+-]*|"[a-z_]*growth_bytes": -?[0-9]*|"(used|outside|baseline)_bytes": [0-9]*|"samples_per_second": [0-9.e+-]*|"[a-z_]*_ns": [0-9]*'
-small="--input-shape 8,8,3 --batch 4 -j 1 --costs flops --budget 4MB"
+small="--input-shape 8,8,3 --batch 4 -j 1 --costs flops --budget 6MB"
 sweep_training() {
     name=$1
     shift
@@ -107,7 +107,7 @@ sweep_training "train --check" --mask '[0-9.]* (m?s|seconds)' -- train test --da
 printf '\223NUMPY\001\000\166\000%-117s\n' "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 8, 8, 3), }" > x.npy
 head -c 1536 /dev/zero >> x.npy
 expect 0 train test --data synthetic --samples 16 --steps 1 $small --export weights.safetensors
-sweep_training "run" --product y.npy -- run test --input-shape 8,8,3 -j 1 --budget 4MB --weights weights.safetensors \
+sweep_training "run" --product y.npy -- run test --input-shape 8,8,3 -j 1 --budget 6MB --weights weights.safetensors \
     --input x.npy -o y.npy --json
 sweep_training "profile" --check true --product out.json -- profile test --input-shape 8,8,3 --batch 4 -j 1 --steps 3 -o out.json
 
