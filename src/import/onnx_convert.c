@@ -280,9 +280,16 @@ static ckm_status convert_node(ckm_i_onnx_convert *c, const ckm_i_onnx_node *nod
     return row.convert(c, node, &row, err);
 }
 
-// Shapes that do not fit together have a likely reason when the batch is not the file's.
-static ckm_status hint_batch(const ckm_i_onnx_convert *c, ckm_status status, ckm_error *err)
+// Shapes that do not fit together have a likely reason when the input's shape, or the batch, is not the file's.
+static ckm_status hint_shape(const ckm_i_onnx_convert *c, ckm_status status, ckm_error *err)
 {
+    if (status == CKM_ERR_FORMAT && err != NULL && c->reshaped != NULL) {
+        char message[3072];
+        char shape[160];
+        snprintf(message, sizeof message, "%.2800s", err->message);
+        return ckm_i_error(err, status, "%s (by the input shape given, \"%.100s\" is %s)", message, c->reshaped->name,
+                           ckm_i_shape_text(&c->reshaped->shape, shape, sizeof shape));
+    }
     if (status == CKM_ERR_FORMAT && err != NULL && c->file_batch > 0 && c->batch != c->file_batch) {
         char message[3072];
         snprintf(message, sizeof message, "%.3000s", err->message);
@@ -320,7 +327,7 @@ ckm_status ckm_i_onnx_convert_model(ckm_i_onnx_convert *c, ckm_error *err)
     }
     for (int32_t i = 0; i < model->n_nodes; i++) {
         if (model->nodes[i].needed) {
-            CKM_I_CHECK(hint_batch(c, convert_node(c, &model->nodes[i], err), err));
+            CKM_I_CHECK(hint_shape(c, convert_node(c, &model->nodes[i], err), err));
         }
     }
     if (c->graph->n_ops == 0) {

@@ -21,11 +21,12 @@ typedef struct ckm_i_onnx_convert {
     ckm_i_onnx_model *model;
     const ckm_import_options *options;
     ckm_graph *graph;
-    ckm_graph *scratch;  // operators on constants alone: for their shapes, thrown away afterwards
-    int64_t batch;       // of the network
-    int64_t file_batch;  // the fixed batch of the file, or 0 when it is symbolic
-    int64_t folded;      // elements of constants that are held
-    int32_t computing;   // how deep in constants that the network computes because they are too large to be held here
+    ckm_graph *scratch;                // operators on constants alone: for their shapes, thrown away afterwards
+    int64_t batch;                     // of the network
+    int64_t file_batch;                // the fixed batch of the file, or 0 when it is symbolic
+    const ckm_i_onnx_value *reshaped;  // the input that has the shape of the options; NULL: none
+    int64_t folded;                    // elements of constants that are held
+    int32_t computing;  // how deep in constants that the network computes because they are too large to be held here
 } ckm_i_onnx_convert;
 
 typedef struct ckm_i_onnx_row ckm_i_onnx_row;

@@ -150,6 +150,7 @@ static ckm_status type_input(ckm_i_onnx_convert *c, ckm_i_onnx_value *value, boo
     }
     value->shape.rank = rank;
     value->typed = true;
+    c->reshaped = override ? value : c->reshaped;
     return CKM_OK;
 }
 

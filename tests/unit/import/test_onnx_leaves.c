@@ -374,6 +374,24 @@ static void computed_scales_are_trained(void **state)
     ckm_graph_free(g);
 }
 
+// Height, width and channels in another order: the error shows what became of them.
+static void a_given_shape_is_shown_where_it_does_not_fit(void **state)
+{
+    (void)state;
+    ckm_import_options options = CKM_IMPORT_OPTIONS_INIT;
+    options.input_rank = 3;
+    options.input_dims[0] = 64;
+    options.input_dims[1] = 3;
+    options.input_dims[2] = 64;
+    onnx_builder *b = ob_create(13);
+    ob_input(b, "image", OB_FLOAT, "2,3,32,32");
+    ob_leaves(b, "w=4,3,3,3");
+    ob_node(b, "Conv", "image,w", "y");
+    ob_output(b, "y");
+    must_fail(b, &options, CKM_ERR_FORMAT,
+              "do not fit a weight of 4x3x3x3 (by the input shape given, \"image\" is 2x64x3x64)");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -388,6 +406,7 @@ int main(void)
         cmocka_unit_test(names_bind_across_inputs),
         cmocka_unit_test(buffers_are_not_trained),
         cmocka_unit_test(computed_scales_are_trained),
+        cmocka_unit_test(a_given_shape_is_shown_where_it_does_not_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
