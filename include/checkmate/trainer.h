@@ -96,11 +96,14 @@ typedef struct ckm_trainer_options {
     // `source`: chosen by the seed, or, where the order is kept, the last ones. NULL and 0: none.
     const char *validate;
     double validate_fraction;  // < 1; with `validate`, 0
+    // The learning rates that ckm_trainer_run will be given, where they are known: what differs from those of `resume` is then
+    // refused before anything is planned. NULL: at ckm_trainer_run, which compares them in any case.
+    const ckm_rate_schedule *rate;
 } ckm_trainer_options;
 // clang-format off
 #define CKM_TRAINER_OPTIONS_INIT \
     { sizeof(ckm_trainer_options), 0, 0.0, NULL, NULL, NULL, CKM_TRAINER_COSTS_MEASURED, false, NULL, NULL, NULL, NULL, \
-      -1, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, false, { 0 }, 0.0, NULL, 0.0 }
+      -1, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, false, { 0 }, 0.0, NULL, 0.0, NULL }
 // clang-format on
 
 // What was planned. Times are NaN where costs are multiply-accumulates.

@@ -100,6 +100,20 @@ static void note(ckm_log_level level, const char *line, void *user)
     }
 }
 
+ckm_rate_schedule cli_train_rates(const train_settings *s, int64_t last_step)
+{
+    static const ckm_rate_kind kinds[] = {CKM_RATE_CONSTANT, CKM_RATE_STEP, CKM_RATE_LINEAR, CKM_RATE_COSINE};
+    ckm_rate_schedule rate = CKM_RATE_SCHEDULE_INIT;
+    rate.kind = kinds[s->schedule];
+    rate.rate = cli_train_rate(s);
+    rate.warmup_steps = s->warmup;
+    rate.every = s->rate_every;
+    rate.factor = s->rate_factor;
+    rate.steps = last_step;
+    rate.least = s->rate_least;
+    return rate;
+}
+
 // Costs change from one search to the next.
 static void start_progress(const ckm_dataflow *df, void *user)
 {
@@ -119,6 +133,7 @@ typedef struct option_parts {
     ckm_solve_options solve;
     ckm_data_options reading;
     ckm_import_options importing;
+    ckm_rate_schedule rate;
 } option_parts;
 
 static ckm_status trainer_options(train_setup *t, option_parts *parts, ckm_trainer_options *o, ckm_error *err)
@@ -127,7 +142,8 @@ static ckm_status trainer_options(train_setup *t, option_parts *parts, ckm_train
     *parts = (option_parts){.step = autodiff_options(s),
                             .kernels = CKM_PROGRAM_OPTIONS_INIT,
                             .reading = CKM_DATA_OPTIONS_INIT,
-                            .importing = cli_model_import_options(&s->model, s->model.batch)};
+                            .importing = cli_model_import_options(&s->model, s->model.batch),
+                            .rate = cli_train_rates(s, s->steps)};
     t->limits = (cli_limit_settings){s->time_limit_seconds, 1e-3, s->threads, 1, s->verbose};
     t->progress = cli_progress_start(&t->limits, s->strategy, NULL);
     t->progress.quiet = s->quiet;
@@ -152,6 +168,10 @@ static ckm_status trainer_options(train_setup *t, option_parts *parts, ckm_train
     o->ranks = t->ranks;
     o->note = note;
     o->searching = start_progress;
+    // Where the end of a run depends on its epochs, the rates that lead there are known only with the data.
+    if (s->steps > 0 || parts->rate.kind == CKM_RATE_CONSTANT || parts->rate.kind == CKM_RATE_STEP) {
+        o->rate = &parts->rate;
+    }
     size_t n = s->export_to != NULL ? strlen(s->export_to) : 0;
     o->exports_model = n > 5 && strcmp(s->export_to + n - 5, ".onnx") == 0;
     if (cli_model_is_file(t->model)) {

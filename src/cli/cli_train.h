@@ -60,6 +60,8 @@ int cli_train_prepare(const cli_command *command, const train_settings *settings
 int64_t cli_train_step_batches(const train_setup *setup);
 void cli_train_dispose(train_setup *setup);
 double cli_train_rate(const train_settings *settings);
+// The learning rates of a run that ends behind that step.
+ckm_rate_schedule cli_train_rates(const train_settings *settings, int64_t last_step);
 
 // --check and --compare (cli_train_check.c): a few steps with and without rematerialization, compared bit for bit, and
 // timed in turns. Gives the exit status.

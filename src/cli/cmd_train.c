@@ -255,7 +255,6 @@ static bool should_stop(void *user)
 
 static ckm_train_options train_options(const train_setup *t, train_report *report, ckm_rate_schedule *rate)
 {
-    static const ckm_rate_kind kinds[] = {CKM_RATE_CONSTANT, CKM_RATE_STEP, CKM_RATE_LINEAR, CKM_RATE_COSINE};
     const train_settings *s = t->settings;
     int64_t batches = ckm_data_get_facts(ckm_trainer_data(t->trainer)).batches / cli_train_step_batches(t);
     batches = batches > 0 ? batches : 1;  // none is an error that training reports
@@ -273,13 +272,7 @@ static ckm_train_options train_options(const train_setup *t, train_report *repor
     options.stop = should_stop;
     options.user = report;
     options.rate = rate;
-    rate->kind = kinds[s->schedule];
-    rate->rate = cli_train_rate(s);
-    rate->warmup_steps = s->warmup;
-    rate->every = s->rate_every;
-    rate->factor = s->rate_factor;
-    rate->steps = options.last_step;
-    rate->least = s->rate_least;
+    *rate = cli_train_rates(s, options.last_step);
     return options;
 }
 

@@ -153,6 +153,24 @@ static uint64_t class_sum(const ckm_data *data, int64_t classes)
 
 // ---- settings
 
+// Takes down the learning rates to come.
+static ckm_status set_rate(ckm_trainer *t, const ckm_rate_schedule *given, ckm_error *err)
+{
+    ckm_rate_schedule r = CKM_RATE_SCHEDULE_INIT;
+    char n[3][NUMBER_TEXT];
+    char more[64] = "";
+    CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_rate_schedule, &r, least, given, err));
+    const char *rate = number_text(r.rate, n[0]);
+    if (r.kind == CKM_RATE_STEP) {
+        snprintf(more, sizeof more, " times %s every %lld steps", number_text(r.factor, n[1]), (long long)r.every);
+    } else if (r.kind == CKM_RATE_LINEAR || r.kind == CKM_RATE_COSINE) {
+        snprintf(more, sizeof more, " %s to %s at step %lld", r.kind == CKM_RATE_LINEAR ? "linear" : "cosine",
+                 number_text(r.least, n[1]), (long long)r.steps);
+    }
+    ckm_i_train_set(&t->settings, "lr", "%s%s, warm-up %lld", rate, more, (long long)r.warmup_steps);
+    return CKM_OK;
+}
+
 ckm_status ckm_i_trainer_keep_settings(ckm_trainer *t, ckm_error *err)
 {
     static const char *const scalings[] = {"symmetric", "unit", "imagenet"};
@@ -171,23 +189,16 @@ ckm_status ckm_i_trainer_keep_settings(ckm_trainer *t, ckm_error *err)
     ckm_i_train_set(s, "samples", "%lld", (long long)data.samples);
     ckm_i_train_set(s, "pixels", "%s", scalings[t->reading.scaling]);
     ckm_i_train_set(s, "keep-order", "%s", t->reading.keep_order ? "yes" : "no");
+    if (t->options.rate != NULL) {
+        CKM_I_CHECK(set_rate(t, t->options.rate, err));
+        t->options.rate = NULL;
+    }
     return t->options.resume != NULL ? ckm_i_train_compare(t->options.resume, s, t->options.change, err) : CKM_OK;
 }
 
 ckm_status ckm_i_trainer_keep_rate(ckm_trainer *t, const ckm_rate_schedule *given, ckm_error *err)
 {
-    ckm_rate_schedule r = CKM_RATE_SCHEDULE_INIT;
-    char n[3][NUMBER_TEXT];
-    char more[64] = "";
-    CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_rate_schedule, &r, least, given, err));
-    const char *rate = number_text(r.rate, n[0]);
-    if (r.kind == CKM_RATE_STEP) {
-        snprintf(more, sizeof more, " times %s every %lld steps", number_text(r.factor, n[1]), (long long)r.every);
-    } else if (r.kind == CKM_RATE_LINEAR || r.kind == CKM_RATE_COSINE) {
-        snprintf(more, sizeof more, " %s to %s at step %lld", r.kind == CKM_RATE_LINEAR ? "linear" : "cosine",
-                 number_text(r.least, n[1]), (long long)r.steps);
-    }
-    ckm_i_train_set(&t->settings, "lr", "%s%s, warm-up %lld", rate, more, (long long)r.warmup_steps);
+    CKM_I_CHECK(set_rate(t, given, err));
     // Only before the first step of this process: what it has trained itself may go on at another rate.
     if (t->options.resume == NULL || t->rate_compared) {
         return CKM_OK;

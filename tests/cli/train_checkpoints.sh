@@ -74,6 +74,9 @@ differs() {
     train 0 net.onnx --steps 6 --resume good --change "loss,$name" "$@"
 }
 differs lr --lr 0.02
+# Before anything is planned: within this budget nothing fits.
+train 1 net.onnx --steps 6 --resume good --lr 0.02 --budget 1kB
+last_line_has 'or let it change with --change lr'
 differs lr --warmup 2
 differs lr --schedule cosine
 differs samples --samples 128

@@ -337,6 +337,7 @@ TRAINER_PART(solve)
 TRAINER_PART(cost_model)
 TRAINER_PART(reading)
 TRAINER_PART(importing)
+TRAINER_PART(rate)
 
 static ckm_status zoo_build_sized(const void *options, ckm_error *err)
 {
@@ -511,6 +512,7 @@ static void every_function_reads_sizes(void **state)
         ROW(trainer_cost_model, ckm_cost_model, CKM_COST_MODEL_INIT, flops),
         ROW(trainer_reading, ckm_data_options, CKM_DATA_OPTIONS_INIT, data),
         ROW(trainer_importing, ckm_import_options, CKM_IMPORT_OPTIONS_INIT, importing),
+        ROW(trainer_rate, ckm_rate_schedule, CKM_RATE_SCHEDULE_INIT, rate),
         ROW(zoo_build_sized, ckm_zoo_size, CKM_ZOO_SIZE_INIT, zoo),
     };
     const edge e = {map, page};
