@@ -70,13 +70,13 @@ differs() {
     shift
     train 1 net.onnx --steps 6 --resume good "$@"
     last_line_has "good: was trained with $name "
-    last_line_has "or let it change with --change $name"
+    last_line_has "or let it differ by the option \`change\` (\"$name\")"
     train 0 net.onnx --steps 6 --resume good --change "loss,$name" "$@"
 }
 differs lr --lr 0.02
 # Before anything is planned: within this budget nothing fits.
 train 1 net.onnx --steps 6 --resume good --lr 0.02 --budget 1kB
-last_line_has 'or let it change with --change lr'
+last_line_has 'or let it differ by the option `change` ("lr")'
 differs lr --warmup 2
 differs lr --schedule cosine
 differs samples --samples 128
@@ -107,7 +107,7 @@ pictures="--data pictures --input-shape 8,8,3 --batch 2 -j 1 --costs flops --bud
     mv pictures/cat pictures/lion
     expect 1 train test $pictures --steps 2 --resume named
     err_has 'named: was trained with classes 2 ('
-    err_has 'or let it change with --change classes'
+    err_has 'or let it differ by the option `change` ("classes")'
     expect 0 train test $pictures --steps 2 --resume named --change classes
 }
 finish

@@ -63,7 +63,7 @@ ckm_status ckm_i_train_compare(const char *path, const ckm_i_train_settings *set
         if (before != NULL && strcmp(before, settings->items[i].value) != 0 && !is_listed(change, name)) {
             status = ckm_i_error_at(err, CKM_ERR_ARGUMENT, path, 0, -1,
                                     "was trained with %s %.128s, and this run has %s%s: give the same, or let it "
-                                    "change with --change %s (the option `change` of the library)",
+                                    "differ by the option `change` (\"%s\")",
                                     name, before, settings->items[i].value,
                                     strcmp(name, "classes") == 0   ? " (in parentheses a sum of their names)"
                                     : strcmp(name, "network") == 0 ? " (in parentheses a sum of its operators)"
