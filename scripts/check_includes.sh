@@ -35,7 +35,7 @@ BEGIN {
     part("solve", "chain", "core checkpoints")
     part("solve", "ilp", "core")
     part("solve", "search", "core ilp")
-    part("solve", "runs", "core")
+    part("solve", "runs", "core floor")
     part("solve", "bounds", "core search")
     part("solve", "presolve", "core")
     part("solve", "reorder", "core presolve bounds")

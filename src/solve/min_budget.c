@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/options.h"
 #include "solve/least_peak.h"
+#include "solve/runs/pebbling_play.h"
 #include "schedule/schedule.h"
 #include "solve/solve_above.h"
 

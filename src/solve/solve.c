@@ -8,7 +8,7 @@
 #include "base/options.h"
 #include "solve/core/component_registry.h"
 #include "solve/floor/memory_floor.h"
-#include "solve/leave_out.h"
+#include "solve/runs/leave_out.h"
 #include "solve/least_peak.h"
 #include "solve/polish.h"
 #include "solve/presolve/presolve.h"
@@ -25,17 +25,15 @@ static const double optimal_gap = 1e-4;
 // limit; up to this share of the limit, and at most so many.
 static const double least_peak_seconds = 1.0, least_peak_late = 0.8, least_peak_share = 0.5, least_peak_most = 6.0;
 
-// Budgets up to so many times the floor begin with a schedule of the reverse pebble game, on graphs of up to so many
-// operators, where it takes less than a second; there is a share of the time for it, and one for further ones and for leaving
-// out: search on sequences of runs does better with it.
-static const double near_floor = 1.2, near_floor_share = 0.3, near_floor_more = 0.05;
+// Budgets up to so many times the floor are near it, on graphs of up to so many operators: there, the game of the floor takes less than
+// a few seconds, and search on S may find nothing.
+static const double near_floor = 1.2;
 static const int32_t most_ops_near_floor = 5000;
 
-// Graphs of up to so many operators begin with the strategies that take no time: up to so many, all of them to their ends. Above, the
-// slowest, first of all, has a share of the time, but at least so much, each other a part of that, and all of them end so long after the
-// limit at most.
+// Graphs of up to so many operators begin with the strategies that take no time: up to so many, all of them to their ends. Above, all
+// together have a share of the time, but the slowest, first of all, at least so much, and all of them end so long after the limit at most.
 static const int32_t most_ops_quick = 3000, few_ops = 500;
-static const double quick_share = 0.3, quick_least = 0.4, quick_unit = 1.0 / 6.0, quick_late = 0.6;
+static const double quick_share = 0.15, quick_first_least = 0.4, quick_late = 0.6;
 
 // Search has at least so much time after them, but not more than the limit itself.
 static const double search_least = 0.2;
@@ -128,22 +126,6 @@ static bool is_near_floor(const ckm_i_solver *solver, const ckm_i_strategy *stra
            solver->budget_bytes < baseline_peak_bytes;
 }
 
-// The reverse pebble game's schedule first, and some of the time for leaving out what need not be computed again.
-static ckm_status begin_near_floor(ckm_i_solver *solver, ckm_error *err)
-{
-    double deadline = solver->deadline_seconds;
-    double now = ckm_i_clock_seconds();
-    double left = isfinite(deadline) ? fmax(deadline - now, 0.0) : CKM_I_DEFAULT_SECONDS;
-    solver->deadline_seconds = now + near_floor_share * left;
-    ckm_status status = CKM_OK;
-    CKM_I_TRY(ckm_i_offer_pebbling(solver, near_floor_more * left, err));
-    solver->deadline_seconds = fmin(solver->deadline_seconds, ckm_i_clock_seconds() + near_floor_more * left);
-    CKM_I_TRY(ckm_i_leave_out(solver, err));
-cleanup:
-    solver->deadline_seconds = deadline;
-    return status;
-}
-
 // The strategies that take no time first, so that none of them is better than the one that searches. On graphs that are not large
 // neither the limit nor a caller who wants to stop cuts them short.
 static ckm_status begin_quickly(ckm_i_solver *solver, ckm_error *err)
@@ -151,17 +133,17 @@ static ckm_status begin_quickly(ckm_i_solver *solver, ckm_error *err)
     solver->began_quickly = true;
     const ckm_solve_options *options = solver->options;
     double deadline = solver->deadline_seconds;
-    double unit = INFINITY;
+    double seconds = INFINITY;
     ckm_solve_options unhurried = *options;
     if (solver->df->n_ops <= few_ops) {
         unhurried.stop = NULL;
         solver->deadline_seconds = INFINITY;
     } else {
-        unit = quick_unit * fmax(quick_share * (deadline - ckm_i_clock_seconds()), quick_least);
+        seconds = fmax(quick_share * (deadline - ckm_i_clock_seconds()), quick_first_least / ckm_i_quick_first_share);
         solver->deadline_seconds = deadline + quick_late;
     }
     solver->options = &unhurried;
-    ckm_status status = ckm_i_quick_run(solver, unit, err);
+    ckm_status status = ckm_i_quick_run(solver, seconds, err);
     solver->options = options;
     solver->deadline_seconds = deadline;
     return status;
@@ -211,9 +193,6 @@ static ckm_status run(ckm_i_solver *solver, const ckm_i_strategy *strategy, int6
             status = begin_quickly(solver, err);
             ckm_i_component_end(solver);
             CKM_I_TRY(status);
-        }
-        if (solver->is_near_floor && solver->best_schedule == NULL) {
-            CKM_I_TRY(begin_near_floor(solver, err));
         }
     }
     double deadline = solver->deadline_seconds;

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "oracle_random.h"
-#include "solve/leave_out.h"
+#include "solve/runs/leave_out.h"
 
 enum { GRAPHS = 20000 };
 

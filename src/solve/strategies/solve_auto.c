@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "solve/chain/chain.h"
 #include "solve/ilp/ilp_run.h"
+#include "solve/runs/pebbling_play.h"
 #include "solve/runs/runs_search.h"
 #include "solve/search/local_search.h"
 #include "solve/core/component_registry.h"
@@ -17,6 +18,9 @@
 // Above so many operators search alone may not find anything in the time there is: the published heuristics come first,
 // each with a share of it.
 static const int32_t large_ops = 3000;
+
+// Above so many, dynamic programs have a share, too.
+static const int32_t few_ops = 500;
 static const double early_share = 0.05;
 
 // An operator's part in setting up a search, roughly.
@@ -26,6 +30,10 @@ static const double setup_seconds = 2e-6;
 // of what is left, and all of it where that pays.
 static const double trial_share = 0.15, wide_gap = 0.1, runs_share = 0.3, kept_order_share = 0.45,
                     until_found_share = 0.75;
+
+// Near the memory floor, while nothing is found, such search has this share of the time before all else, and of that so much before
+// the reverse pebble game, which has a share of the rest.
+static const double near_floor_share = 0.6, before_game_share = 0.7, game_share = 0.5;
 
 // In turns, of the time left after the first search: the prover's share, and its share where sequences of runs come next.
 static const double proof_share = 0.5, proof_share_before_runs = 0.15;
@@ -119,12 +127,39 @@ static ckm_status search_runs(ckm_i_solver *solver, double seconds, ckm_error *e
     return status;
 }
 
+// Near the memory floor, as long as nothing is found: sequences of runs, which alone find something there; then the reverse pebble
+// game's schedule, which fits where hardly anything else does and is dear, for them to go on from.
+static ckm_status search_near_floor(ckm_i_solver *solver, double seconds, ckm_error *err)
+{
+    double end = ckm_i_clock_seconds() + seconds;
+    CKM_I_CHECK(search_runs(solver, seconds * before_game_share, err));
+    if (solver->best_schedule == NULL && !ckm_i_solver_should_stop(solver)) {
+        double deadline = solver->deadline_seconds;
+        double now = ckm_i_clock_seconds();
+        solver->deadline_seconds = fmin(deadline, now + game_share * (end - now));
+        ckm_status status = ckm_i_offer_pebbling(solver, err);
+        solver->deadline_seconds = deadline;
+        CKM_I_CHECK(status);
+    }
+    double left = end - ckm_i_clock_seconds();
+    return left > 0.0 && wants_runs(solver) && !ckm_i_solver_should_stop(solver) ? search_runs(solver, left, err)
+                                                                                 : CKM_OK;
+}
+
+static bool begins_with_runs(const ckm_i_solver *solver)
+{
+    return solver->is_near_floor && solver->best_schedule == NULL && wants_runs(solver);
+}
+
 // Search for so long. Close to the memory floor, where frontier-advancing schedules are dear or do not fit, sequences of runs
 // have a part of it, and all of the rest where that pays.
 static ckm_status search_all(ckm_i_solver *solver, ckm_i_prover *prover, bool beside, double seconds, ckm_error *err)
 {
     double end = ckm_i_clock_seconds() + seconds;
-    CKM_I_CHECK(search(solver, prover, beside, seconds, true, err));
+    if (begins_with_runs(solver)) {
+        CKM_I_CHECK(search_near_floor(solver, seconds * near_floor_share, err));
+    }
+    CKM_I_CHECK(search(solver, prover, beside, fmax(end - ckm_i_clock_seconds(), 0.0), true, err));
     while (wants_runs(solver) && !ckm_i_solver_should_stop(solver) && ckm_i_clock_seconds() < end) {
         bool known = solver->best_schedule != NULL && solver->best_class == CKM_BOUND_FRONTIER;
         int64_t before = solver->best_cost;
@@ -144,6 +179,10 @@ static ckm_status take_turns(ckm_i_solver *solver, ckm_i_prover *prover, ckm_err
     ckm_status status = CKM_OK;
     double total = time_left(solver);
     double n = solver->df->n_ops;
+    if (begins_with_runs(solver)) {
+        CKM_I_TRY(search_near_floor(solver, total * near_floor_share, err));
+        total = time_left(solver);
+    }
     CKM_I_TRY(ckm_i_prover_run(prover, total * 0.4, err));
     CKM_I_TRY(search(solver, prover, false, fmin(total * 0.15, n * 0.02), false, err));
     if (solver->df->n_ops <= CKM_I_ILP_MAX_OPS && !ckm_i_solver_should_stop(solver)) {
@@ -232,11 +271,11 @@ cleanup:
     return status;
 }
 
-// Dynamic programs, with some of the time where the graph is large.
+// Dynamic programs, with some of the time where the graph is not small.
 static ckm_status run_chain(ckm_i_solver *solver, ckm_error *err)
 {
     double deadline = solver->deadline_seconds;
-    if (solver->df->n_ops > large_ops) {
+    if (solver->df->n_ops > few_ops) {
         solver->deadline_seconds = fmin(deadline, ckm_i_clock_seconds() + early_share * time_left(solver));
     }
     ckm_status status = ckm_i_chain_run(solver, err);
@@ -292,7 +331,9 @@ static ckm_status run(ckm_i_solver *solver, ckm_error *err)
     if (solver->options->threads > 1) {
         CKM_I_TRY(side_by_side(solver, prover, err));
     } else {
-        CKM_I_TRY(search(solver, prover, false, fmin(total * 0.1, 0.1 + n * 0.002), false, err));
+        if (!begins_with_runs(solver)) {
+            CKM_I_TRY(search(solver, prover, false, fmin(total * 0.1, 0.1 + n * 0.002), false, err));
+        }
         CKM_I_TRY(take_turns(solver, prover, err));
     }
     // Where search has found nothing, time is up; these take next to none on graphs of this size.

@@ -10,7 +10,7 @@
 #include "alloc_sweep.h"
 #include "layer_graph.h"
 #include "schedule/schedule_order.h"
-#include "solve/leave_out.h"
+#include "solve/runs/leave_out.h"
 
 typedef struct problem {
     const ckm_dataflow *df;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "solve/leave_out_many.h"
+#include "solve/runs/leave_out_many.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "solve/leave_out.h"
+#include "solve/runs/leave_out.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "schedule/schedule.h"
 #include "schedule/schedule_order.h"
 #include "solve/core/component_registry.h"
-#include "solve/leave_out_many.h"
+#include "solve/runs/leave_out_many.h"
 
 // Seconds at most, and those that there are after the deadline.
 static const double longest_seconds = 10.0, late_seconds = 0.5;
