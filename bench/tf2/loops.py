@@ -158,16 +158,16 @@ def keep(records: pathlib.Path, row: Row) -> None:
 
 
 def table(rows: list[Row]) -> str:
-    lines = ["| model and loop | operators | peak, MB | budget, MB | measured, MB | overhead | results | first step, s |", "|---" * 8 + "|"]
+    lines = ["| model and loop | operators | peak, MB | budget, MB | measured, MB | overhead | results | first, s | processor, s |", "|---" * 9 + "|"]
     for row in rows:
         if "operators" not in row:
-            lines.append(f"| {row['case']} | {'refused: ' + row['refused'] if 'refused' in row else row['failed']} |" + " |" * 6)
+            lines.append(f"| {row['case']} | {'refused: ' + row['refused'] if 'refused' in row else row['failed']} |" + " |" * 7)
             continue
         results = "differ" if not row["same"] else "eager mode's, bit for bit" if row["eager"] else "those of 100 %, bit for bit; eager mode's differ"
         results += "" if row["logs"] or not row["eager"] else "; logs are graph mode's"
         lines.append(
             f"| {row['case']} | {row['operators']:,} | {row['peak'] / 1e6:.2f} | {row['budget'] / 1e6:.2f} | {row['measured'] / 1e6:.2f} | "
-            f"{100 * row['overhead']:+.1f} % | {results} | {row['first']:.1f} |"
+            f"{100 * row['overhead']:+.1f} % | {results} | {row['first']:.1f} | {row['processor']:.1f} |"
         )
     kept = [row for row in rows if "operators" in row]
     last = (f"Tried: {len(rows)}; planned: {len(kept)}, of which {sum(r['measured'] <= r['budget'] for r in kept)} within the budget, "

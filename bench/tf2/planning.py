@@ -27,7 +27,7 @@ CASES = ("conv", "encoder", "MobileNet")
 
 
 def worker(case: str, second: bool) -> None:
-    """Prints what each plan takes, as JSON: seconds by the wall, of the processor, and until the first line of progress."""
+    """Prints what each plan takes, as JSON: seconds by the wall, and of the processor."""
     import keras
     import tensorflow as tf
 
@@ -36,16 +36,14 @@ def worker(case: str, second: bool) -> None:
     tf.config.threading.set_intra_op_parallelism_threads(1)
     model, specs = _model(case)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    heard: list[float] = []
     step: Any = None
     for what, (x, y) in specs.items():
-        heard.clear()
         begin, used = time.perf_counter(), time.process_time()
         if step is None:
-            step = checkmate.tf2.compile(model, loss, keras.optimizers.Adam(), x, y, "60%", progress=lambda _line: heard.append(time.perf_counter()))
+            step = checkmate.tf2.compile(model, loss, keras.optimizers.Adam(), x, y, "60%")
         else:
             step.prepare(x, y)
-        took = time.perf_counter() - begin, time.process_time() - used, (heard or [time.perf_counter()])[0] - begin
+        took = time.perf_counter() - begin, time.process_time() - used
         operators = len(checkmate.tf2.plans(step)[0].graph.ops)
         print(json.dumps({"what": "second process" if second else what, "took": took, "operators": operators}), flush=True)
         if second:
@@ -107,11 +105,11 @@ def measured(case: str, tree: pathlib.Path) -> list[dict[str, Any]]:
 
 
 def table(rows: dict[tuple[str, str], dict[str, list[Any]]], operators: dict[str, int], against: bool) -> str:
-    head = "| model | operators | plan | first word, s | wall, s | processor, s |" + (" before: wall, s | processor, s | processor, ratio |" if against else "")
-    lines = [head, "|---" * (9 if against else 6) + "|"]
+    head = "| model | operators | plan | wall, s | processor, s |" + (" before: wall, s | processor, s | processor, ratio |" if against else "")
+    lines = [head, "|---" * (8 if against else 5) + "|"]
     for (case, what), of in rows.items():
-        wall, used, heard = (statistics.median(one[k] for one in of["this"]) for k in range(3))
-        line = f"| {case} | {operators[case]:,} | {what} | {heard:.1f} | {wall:.1f} | {used:.1f} |"
+        wall, used = (statistics.median(one[k] for one in of["this"]) for k in range(2))
+        line = f"| {case} | {operators[case]:,} | {what} | {wall:.1f} | {used:.1f} |"
         if against:
             before = [statistics.median(one[k] for one in of["other"]) for k in range(2)]
             line += f" {before[0]:.1f} | {before[1]:.1f} | {used / before[1]:.2f} |"

@@ -71,6 +71,15 @@ def test_ids_share_no_plan_for_which_there_is_no_room() -> None:
     assert [plan.peak_bytes > 8 << 20 for plan in c2.plans(step)] == [False, True]
 
 
+def test_operators_have_the_names_that_the_step_gave_them() -> None:
+    def step(x: Any) -> Any:
+        with tf.name_scope("outer"), tf.name_scope("_inner"):
+            return tf.reduce_sum(tf.linalg.inv(x, name="_inverse"))
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"outer_+inner_+inverse"):
+        c2.function(step, "4MB", **FAST)(tf.zeros((4, 4)))
+
+
 def test_progress_begins_with_the_trace() -> None:
     lines: list[str] = []
     step, _ = lookup(None, lines)

@@ -135,7 +135,7 @@ class Listing:
 
     def emit(self, op: tf.Operation, inputs: Sequence[str], *, first: bool = False) -> list[str]:
         """One like `op`. `first`: of no operands, before all that there are."""
-        node = self._node(op.type, op.name.rpartition("/")[2])
+        node = self._node(op.type, op.name.replace("/", "_"))  # errors name it
         node.input.extend(inputs)
         for name, value in attributes(op).items():
             node.attr[name].CopyFrom(value)
