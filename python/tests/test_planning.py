@@ -71,6 +71,8 @@ def test_what_is_free_is_the_less_of_kernel_and_control_group(monkeypatch: pytes
     assert budget.free_host_bytes() == 0
     files["/sys/fs/cgroup/memory.max"] = ["max"]
     assert budget.free_host_bytes() == 50 * 1024
+    del files["/sys/fs/cgroup/memory.max"]
+    assert budget.free_host_bytes() == 50 * 1024
     files.clear()
     with pytest.raises(CheckmateError, match="not known"):
         budget.free_host_bytes()
@@ -82,6 +84,7 @@ def test_an_error_about_a_share_says_what_is_no_activation() -> None:
         '100 are activations: budget="47% of activations" works'
     )
     assert budget.in_bytes("47% of activations", baseline_bytes=1000, standing_bytes=900) >= 947
+    assert budget.in_bytes("50%act", baseline_bytes=1000) == 500
     assert budget.in_shares("60%act", 1000, 900, None).endswith("and 100 are activations")
     assert [budget.in_shares("60%", 1000, 1000, 947), budget.in_shares(600, 1000, 900, 947), budget.in_shares("min", 1000, 900, 947)] == [""] * 3
 
