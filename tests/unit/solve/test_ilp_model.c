@@ -213,6 +213,64 @@ static void samples_follow_the_values(void **state)
     ckm_dataflow_free(df);
 }
 
+// Whether the rows about runs alone hold, where operator v runs in stage t as bit 3 * t + v says.
+static bool rows_hold(const ckm_i_ilp *ilp, uint32_t runs)
+{
+    bool hold = true;
+    for (int32_t i = 0; i < ilp->milp.n_rows; i++) {
+        int64_t end = i + 1 < ilp->milp.n_rows ? ilp->milp.row_start[i + 1] : ilp->milp.n_entries;
+        double sum = 0.0;
+        bool of_runs = true;
+        for (int64_t k = ilp->milp.row_start[i]; k < end; k++) {
+            int32_t bit = 0;
+            while (bit < 9 && ilp->r_col[bit] != ilp->milp.entry_col[k]) {
+                bit++;
+            }
+            of_runs = of_runs && bit < 9;
+            sum += of_runs && (runs >> bit & 1U) != 0 ? ilp->milp.entry_value[k] : 0.0;
+        }
+        hold = hold && (!of_runs || (sum >= ilp->milp.row_lower[i] - 1e-9 && sum <= ilp->milp.row_upper[i] + 1e-9));
+    }
+    return hold;
+}
+
+// Stages without a partition: everything runs, what may run once does so once, and a view of the network's input, which is always in
+// memory, is read only once it has been made. Nothing is held when stage 0 begins. All 512 ways to run three operators in three stages.
+static void runs_without_a_partition(void **state)
+{
+    (void)state;
+    ckm_dataflow *df = NULL;
+    static const ckm_dataflow_tensor tensors[] = {{.bytes = 4, .alias_of = -1},
+                                                  {.alias_of = 0, .is_view = true},
+                                                  {.bytes = 2, .alias_of = -1},
+                                                  {.bytes = 1, .alias_of = -1}};
+    assert_int_equal(ckm_dataflow_create("view", CKM_COST_FLOPS, 0, &df, NULL), CKM_OK);
+    for (int32_t x = 0; x < 4; x++) {
+        assert_int_equal(ckm_dataflow_add_tensor(df, &tensors[x], NULL, NULL), CKM_OK);
+    }
+    for (int32_t v = 0; v < 3; v++) {
+        int32_t out = v + 1;
+        ckm_dataflow_op op = {
+            .cost = 1, .run_once = v == 2, .n_inputs = 1, .inputs = &v, .n_outputs = 1, .outputs = &out};
+        assert_int_equal(ckm_dataflow_add_op(df, &op, NULL, NULL), CKM_OK);
+    }
+    assert_int_equal(ckm_dataflow_add_result(df, 3, NULL), CKM_OK);
+    assert_int_equal(ckm_dataflow_finish(df, NULL), CKM_OK);
+    ckm_i_ilp *ilp = model_of(df, 1000, CKM_FORMULATION_UNPARTITIONED);
+    for (uint32_t runs = 0; runs < 512; runs++) {
+        uint32_t of[3];  // of an operator: the stages it runs in
+        for (uint32_t v = 0; v < 3; v++) {
+            of[v] = (runs >> v & 1U) | (runs >> (3 + v) & 1U) << 1 | (runs >> (6 + v) & 1U) << 2;
+        }
+        bool once = of[2] == 1 || of[2] == 2 || of[2] == 4;
+        bool made = of[0] != 0 && (of[1] & ((of[0] & -of[0]) - 1U)) == 0;
+        bool fresh = (of[2] & 1U) == 0 || (of[1] & 1U) != 0;
+        assert_int_equal(rows_hold(ilp, runs), of[0] != 0 && of[1] != 0 && once && made && fresh);
+    }
+    ckm_i_ilp_free(ilp);
+    ckm_dataflow_free(df);
+}
+
 // With a limit on the cost the program knows nothing of dearer schedules, so that nothing above the limit is proven of all.
 static void a_limit_on_the_cost_limits_the_bound(void **state)
 {
@@ -242,6 +300,7 @@ int main(void)
         cmocka_unit_test(columns_are_what_a_stage_may_do),
         cmocka_unit_test(there_and_back),
         cmocka_unit_test(samples_follow_the_values),
+        cmocka_unit_test(runs_without_a_partition),
         cmocka_unit_test(a_limit_on_the_cost_limits_the_bound),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
