@@ -191,6 +191,8 @@ def test_progress_is_told_a_second_apart(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_plan_is_solved_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    searching(monkeypatch, [solution(TOTAL)])
+    assert not planner.plan_cache.directory(planner.FRONT).exists()  # nobody asked for it to be kept
     first, asked, _said = searching(monkeypatch, [solution(TOTAL)], cache=True)
     again, none, _said = searching(monkeypatch, [], cache=True)
     assert len(asked) == 1 and not none
@@ -219,6 +221,7 @@ def test_options() -> None:
         with pytest.raises(ValueError, match=r"size|costs must be|fixed_bytes must not"):
             planner.Options(**wrong)  # type: ignore[arg-type]
     assert planner.Options("min", fixed_bytes=0, costs="estimate").gap == 0.01
+    assert (planner.Options().threads, planner.Options().seed, planner.Options().budget) == (1, 1, "auto")
     lines: list[str] = []
     planner.Options(progress=lines.append).say("a")
     planner.Options().say("b")

@@ -322,7 +322,9 @@ def test_the_least_is_searched_for_once(monkeypatch: pytest.MonkeyPatch) -> None
 # ---- A stage of a pipeline
 
 
-def staged(monkeypatch: pytest.MonkeyPatch, flight: int, answers: dict[int, Any], saved: list[int], limit: int = 1000, *, kept: int = 2000) -> Any:
+def staged(
+    monkeypatch: pytest.MonkeyPatch, flight: int, answers: dict[int, Any], saved: list[int], limit: int = 1000, *, kept: int = 2000, most: int = 300
+) -> Any:
     """`fit_stage` for a stage that saves one of `saved` bytes; others hold twice that and 100 more. A run takes what the answers say."""
     attempts: list[Any] = []
     solves: list[tuple[int, Any]] = []
@@ -349,7 +351,7 @@ def staged(monkeypatch: pytest.MonkeyPatch, flight: int, answers: dict[int, Any]
         found = [fit for s in saved if (fit := attempt(s)) is not None]
         return found[0] if found else None
 
-    everything = made(kept, claim("all"), parts=SimpleNamespace(saved=300))
+    everything = made(kept, claim("all"), parts=SimpleNamespace(saved=most))
     monkeypatch.setattr(fit_stage, "keeping_all", lambda *_given: everything)
     monkeypatch.setattr(fit_stage.solving, "solve_together", solve)
     monkeypatch.setattr(fit_stage, "run", run)
@@ -374,6 +376,8 @@ def test_a_stage_claims_what_no_pass_can_do(monkeypatch: pytest.MonkeyPatch) -> 
     _found, _all, attempts, solves, reserves = staged(monkeypatch, 1, {}, [20])
     assert reserves == [0]  # there is nothing between the passes
     assert attempts == [(300, 300, False)]
+    _found, _all, attempts, _solves, _reserves = staged(monkeypatch, 1, {}, [20], most=5000)
+    assert attempts == [(1000 - GRAPH.fixed_bytes - 40,) * 2 + (False,)]
 
 
 def test_a_stages_target_is_lowered_three_times(monkeypatch: pytest.MonkeyPatch) -> None:

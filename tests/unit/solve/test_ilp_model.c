@@ -14,6 +14,7 @@
 #include "oracle_random.h"
 #include "solve/core/structure.h"
 #include "solve/ilp/ilp_round.h"
+#include "solve/ilp/ilp_run.h"
 
 static ckm_i_ilp *model_of(const ckm_dataflow *df, int64_t budget_bytes, ckm_formulation formulation)
 {
@@ -271,6 +272,35 @@ static void runs_without_a_partition(void **state)
     ckm_dataflow_free(df);
 }
 
+static void count_warnings(ckm_log_level level, const char *line, void *user)
+{
+    (void)line;
+    *(int *)user += level == CKM_LOG_WARN;
+}
+
+// Whatever the engine says and however long it had: where something fits, that nothing does is not claimed.
+static void what_is_proven_is_true(void **state)
+{
+    (void)state;
+    ckm_dataflow *df = layer_graph_unit_chain(8);
+    for (int64_t budget = 3; budget <= 5; budget++) {
+        int n_warnings = 0;
+        ckm_solve_options options = CKM_SOLVE_OPTIONS_INIT;
+        ckm_i_solver solver;
+        options.log = count_warnings;
+        options.user = &n_warnings;
+        ckm_i_solver_init(&solver, df, &options, budget);
+        assert_int_equal(ckm_i_ilp_run(&solver, INFINITY, NULL), CKM_OK);
+        assert_int_equal(solver.infeasible, budget == 3);
+        assert_true(budget != 3 || solver.infeasible_covers == CKM_BOUND_FRONTIER);
+        assert_int_equal(solver.best_schedule != NULL, budget > 3);
+        assert_true(budget == 3 || solver.best_cost == (budget == 4 ? 38 : 24));
+        assert_int_equal(n_warnings, 0);
+        ckm_i_solver_dispose(&solver);
+    }
+    ckm_dataflow_free(df);
+}
+
 // With a limit on the cost the program knows nothing of dearer schedules, so that nothing above the limit is proven of all.
 static void a_limit_on_the_cost_limits_the_bound(void **state)
 {
@@ -301,6 +331,7 @@ int main(void)
         cmocka_unit_test(there_and_back),
         cmocka_unit_test(samples_follow_the_values),
         cmocka_unit_test(runs_without_a_partition),
+        cmocka_unit_test(what_is_proven_is_true),
         cmocka_unit_test(a_limit_on_the_cost_limits_the_bound),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
