@@ -6,6 +6,7 @@
 #        bench/torch/run.sh --library [options]         models of transformers and diffusers: results/torch-library.*
 #        bench/torch/run.sh --table                     writes them from what was measured
 #        bench/torch/run.sh --planning [options of planning.py]
+#        bench/torch/run.sh --first-step [options of first_step.py]   the first step, with and without what was kept
 #        bench/torch/run.sh --small [options of small.py]   steps of some milliseconds
 #        bench/torch/run.sh --peaks [options of peaks.py]   small networks: planned and measured peaks
 #        bench/torch/run.sh --device [options of device.py]   plans Llama 3.1 8B for a GPU that is not there
@@ -44,6 +45,10 @@ case ${1:-} in
 --planning)
     shift
     exec "$python" "$here/planning.py" "$@"
+    ;;
+--first-step)
+    shift
+    exec "$python" "$here/first_step.py" "$@"
     ;;
 --small)
     shift
@@ -94,7 +99,7 @@ case ${1:-} in
     exec "$python" "$here/pipeline.py" --records "$results/$name.jsonl" --table "$results/$name.md" "$@"
     ;;
 -h | --help)
-    sed -n '3,18s/^# \{0,1\}//p' "$0"
+    sed -n '3,19s/^# \{0,1\}//p' "$0"
     exec "$python" "$here/compare.py" --help
     ;;
 --table) ;;

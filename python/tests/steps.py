@@ -13,6 +13,15 @@ import torch
 from torch import nn
 from torch._inductor import custom_graph_pass
 
+
+def results(shown: list[str]) -> list[str]:
+    """What `explain` has shown, without what it says of its work before and after."""
+    first = next(i for i, line in enumerate(shown) if not line.startswith(("tracing ", "measur")))
+    assert first > 0
+    last = next((i for i, line in enumerate(shown) if line.startswith("explaining took ")), len(shown))
+    return shown[first:last]
+
+
 needs_inductor = pytest.mark.skipif(
     shutil.which("g++") is None or not hasattr(custom_graph_pass, "CustomPartitionerFn"), reason="inductor needs g++ and PyTorch 2.8"
 )

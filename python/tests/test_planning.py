@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pathlib
 from types import SimpleNamespace
 from typing import Any
@@ -118,6 +119,38 @@ def test_a_search_stops_close_to_what_is_needed_and_after_so_many_solves(monkeyp
         assert schedule.verify(graph, needed)
         assert claim.needed_bytes == needed
         assert len(solves) in expected, (real, most)
+
+
+def test_what_a_little_more_memory_than_the_least_saves(tmp_path: pathlib.Path) -> None:
+    """A chain whose forward values are all needed in reverse order: with less memory they are computed again and again."""
+    n = 16
+    graph = Graph("there and back", fixed_bytes=1000)
+    for i in range(2 * n):
+        graph.tensor(bytes=100)
+        graph.op(name=f"op{i}", cost=1, inputs=([i - 1] if i else []) + ([2 * n - 1 - i] if i > n else []), outputs=[i])
+    graph.result(2 * n - 1)
+    graph.finish()
+    found = checkmate.min_budget(graph, time_limit=1.0)
+    overhead = found.schedule.simulate(graph).cost / graph.total_cost - 1
+    options: Any = SimpleNamespace(gap=0.0, threads=1, seed=1)
+    more = least.beyond(graph, found.schedule, options, 1.0)
+    budgets = [found.budget_bytes, *(n.budget_bytes for n in more)]
+    assert budgets == sorted(set(budgets))
+    overheads = [overhead, *(n.overhead for n in more)]
+    assert len(more) > 0
+    assert all(a - b > 0.049 for a, b in itertools.pairwise(overheads)), overheads
+    for entry in more:
+        assert checkmate.solve(graph, entry.budget_bytes, time_limit=1.0).require().overhead == pytest.approx(entry.overhead, abs=0.5)
+    text = least.lines(more, found.budget_bytes, overhead)
+    assert f"budget={more[0].budget_bytes:,}: {100 * more[0].overhead:.1f} % more computation was found, not {100 * overhead:.1f} %" in text[0]
+    kept = tmp_path / "more.json"
+    assert least.load(kept) is None
+    kept.write_text('[{"budget_bytes": 5, "overhead": 0.5}]')
+    assert least.load(kept) == (least.Next(5, 0.5),)
+    kept.write_text('[{"budget_bytes": 5}]')
+    assert least.load(kept) is None
+    baseline = Schedule.baseline(graph)
+    assert least.beyond(graph, baseline, options, 0.1) == (), "there is nothing above keeping everything"
 
 
 def chain(cost: int = 1) -> Graph:

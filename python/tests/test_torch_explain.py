@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed", minversi
 
 from graphs import chain  # noqa: E402
 from models import Untraceable, make  # noqa: E402
-from steps import FAST  # noqa: E402
+from steps import FAST, results  # noqa: E402
 
 import checkmate  # noqa: E402
 import checkmate.torch as ct  # noqa: E402
@@ -32,7 +32,7 @@ def test_explain_prints_draws_and_reports(tmp_path: pathlib.Path) -> None:
     lines: list[str] = []
     frontier = ct.explain(model, inputs, budgets=3, plot=tmp_path / "f.svg", report=tmp_path / "r.html", show=lines.append, **FAST)
     assert all(p.grad is None for p in model.parameters())
-    assert "\n".join(lines) == str(frontier)
+    assert "\n".join(results(lines)) == str(frontier)
     svg = xml.etree.ElementTree.parse(tmp_path / "f.svg").getroot()
     space = "{http://www.w3.org/2000/svg}"
     assert svg.tag == f"{space}svg"

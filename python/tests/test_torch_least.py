@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import re
 from typing import Any
 
@@ -167,6 +168,11 @@ def test_the_least_budget(name: str) -> None:
     assert plan.peak_bytes <= plan.budget_bytes < plan.baseline_peak_bytes
     assert plan.overhead > 0
     assert any("the least" in line for line in lines)
+    costs = [plan.overhead, *(n.overhead for n in plan.next_budgets)]
+    assert plan.budget_bytes < min([n.budget_bytes for n in plan.next_budgets], default=plan.baseline_peak_bytes)
+    assert all(a >= b + 0.05 - 1e-9 for a, b in itertools.pairwise(costs)), "what a little more memory saves"
+    assert sum("more memory, budget=" in line for line in lines) == len(plan.next_budgets)
+    assert plan.next_budgets or name != "resnet"
     model.zero_grad(set_to_none=True)
     assert meter.peak_bytes(lambda: compiled(*inputs).backward(), model, inputs) <= plan.budget_bytes
     torch._dynamo.reset()

@@ -18,6 +18,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed", minversion="2.6")
 
 import torch.distributed as dist  # noqa: E402
+from steps import results  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
@@ -268,7 +269,7 @@ def test_explain_counts_what_is_in_flight(tmp_path: pathlib.Path) -> None:
     assert found.baseline_peak_bytes == plan.baseline_peak_bytes
     assert found.chosen.peak_bytes <= found.chosen.budget_bytes == plan.budget_bytes
     assert found.solutions[0].cost == found.graph.total_cost
-    assert lines[0].startswith("3 of 3 micro-batches in flight (gpipe)")
+    assert results(lines)[0].startswith("3 of 3 micro-batches in flight (gpipe)")
     assert any(line.startswith("keep everything:") and "2 x" in line for line in lines)
     assert any(line.startswith("the plan:") for line in lines)
     assert "<html" in (tmp_path / "stage.html").read_text()[:1000].lower()

@@ -288,7 +288,8 @@ def test_progress_tells_what_happens() -> None:
     ct.compile(model, "80%", progress=lines.append, time_limit=2)(*inputs)
     assert any("measuring" in line for line in lines)
     assert any("budget" in line and "operators" in line for line in lines)
-    assert "overhead" in lines[-1]
+    assert "overhead" in lines[-2]
+    assert "ready after" in lines[-1]
 
 
 def test_measuring_survives_operands_that_only_another_call_can_make() -> None:
@@ -373,3 +374,35 @@ def test_the_readme_runs_as_it_is(tmp_path: pathlib.Path) -> None:
 
 def test_signals_are_as_before() -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_progress_begins_before_anything_is_traced_and_tells_what_took_how_long() -> None:
+    lines: list[str] = []
+    w = torch.randn(8, 8, requires_grad=True)
+    compiled = ct.compile(lambda x: (x @ w).tanh().sum(), "100%", progress=lines.append)
+    compiled(torch.randn(4, 8)).backward()
+    begins = ["tracing the model: Dynamo", "tracing the backward pass of 3 calls", "measuring what", "graph 0: ", "ready after "]
+    places = [next(i for i, line in enumerate(lines) if line.startswith(f"checkmate: {begin}")) for begin in begins]
+    assert places == sorted(places)
+    assert (places[0], places[-1]) == (0, len(lines) - 1)
+    (plan,) = ct.plans(compiled)
+    assert list(plan.spent.seconds)[-1] == "Dynamo", "it is over last"
+    assert (
+        {"Dynamo", "AOTAutograd", "rewriting", "measuring", "solving", "splitting", "code"}
+        >= set(plan.spent.seconds)
+        >= {"Dynamo", "AOTAutograd", "rewriting", "measuring", "splitting"}
+    )
+    assert all(seconds >= 0 for seconds in plan.spent.seconds.values())
+    lines.clear()
+    compiled(torch.randn(4, 8)).backward()
+    assert not lines, "a call that compiles nothing"
+
+
+def test_explain_begins_by_saying_that_it_traces_and_ends_with_what_took_how_long() -> None:
+    model, inputs = make("perceptron")
+    lines: list[str] = []
+    ct.explain(model, inputs, budgets=2, show=lines.append, time_limit=0.2)
+    assert lines[0] == "tracing the model: Dynamo"
+    assert lines[1].startswith("tracing the backward pass of ")
+    assert re.fullmatch(r"explaining took [\d.]+ s, [\d.]+ of the processor: (\w+ [\d.]+(, |$))+", lines[-1])
+    assert all(name in lines[-1] for name in ("Dynamo", "AOTAutograd", "rewriting", "measuring", "solving"))

@@ -8,12 +8,15 @@ one that needs fewest bytes there is taken.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import pathlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from ..graph import Graph
 from ..schedule import Schedule
-from ..solver import min_budget, solve
+from ..solver import min_budget, solve, solve_frontier
 from .claim import Claim
 from .tidy import tidied
 
@@ -29,6 +32,18 @@ _CLOSE = 1e-3
 
 #: Budgets to try for a schedule found without any start, in percent of the least.
 MARGINS = (0, 1, 3, 10, 30)
+
+
+#: Budgets above the least to look at, in percent of it; what they save is worth a line where it is so much of the least's cost.
+_MORE, _WORTH = (2, 5, 10, 25), 0.05
+
+
+@dataclass(frozen=True)
+class Next:
+    """What a little more memory than the least costs: a budget, and the computation within it beside that without rematerialization."""
+
+    budget_bytes: int
+    overhead: float
 
 
 class Options(Protocol):
@@ -54,6 +69,42 @@ def longest(seconds: float, solves: int = _SOLVES) -> float:
 
 def _first(seconds: float, solves: int) -> float:
     return max(_AT_LEAST, _FIRST * seconds) if solves else seconds
+
+
+def beyond(graph: Graph, least: Schedule, options: Options, seconds: float,
+           real_peak: Callable[[Schedule], int] | None = None) -> tuple[Next, ...]:  # fmt: skip
+    """The budgets next to the least, which is the peak of a schedule, up to that without rematerialization, with the cheapest schedules
+    found in so many seconds, all together. `real_peak`: the bytes that a schedule's run takes, which are then the budgets."""
+    facts, top = least.simulate(graph), Schedule.baseline(graph).simulate(graph).peak_bytes
+    budgets = sorted({min(top, facts.peak_bytes + -(-facts.peak_bytes * percent // 100)) for percent in _MORE} - {facts.peak_bytes})
+    found = solve_frontier(graph, budgets, time_limit=seconds, gap=options.gap, threads=options.threads, seed=options.seed, start=least)
+    if any(solution.interrupted for solution in found):
+        raise KeyboardInterrupt
+    made: list[Next] = []
+    last = facts.cost
+    for solution in found:
+        if solution.schedule is not None and (cost := solution.cost or 0) <= last - _WORTH * graph.total_cost:
+            last = cost
+            bytes_ = solution.budget_bytes if real_peak is None else real_peak(tidied(graph, solution.schedule))
+            made.append(Next(bytes_, cost / max(1, graph.total_cost) - 1))
+    return tuple(made)
+
+
+def load(path: pathlib.Path) -> tuple[Next, ...] | None:
+    """What was kept of `beyond`; None where there is nothing, or it is damaged."""
+    try:
+        return tuple(Next(int(n["budget_bytes"]), float(n["overhead"])) for n in json.loads(path.read_text()))
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def lines(found: Sequence[Next], budget_bytes: int, overhead: float) -> list[str]:
+    """What is told of the budgets next to the least, whose overhead is given."""
+    return [
+        f"{100 * (n.budget_bytes / budget_bytes - 1):.1f} % more memory, budget={n.budget_bytes:,}: {100 * n.overhead:.1f} % more computation was "
+        f"found, not {100 * overhead:.1f} %"
+        for n in found
+    ]
 
 
 def search(graph: Graph, options: Options, seconds: float, real_peak: Callable[[Schedule], int], solves: int = _SOLVES) -> tuple[Schedule, Claim]:

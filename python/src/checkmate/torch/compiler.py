@@ -9,7 +9,7 @@ import inspect
 import logging
 import numbers
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Literal, TypedDict, TypeVar
 
@@ -32,6 +32,7 @@ from . import (
     fsdp,
     kernels,
     outputs,
+    phases,
     pipeline,
     policies,
     ranges,
@@ -134,6 +135,7 @@ class Backend:
         self.forgives = fallback  # the graphs that cannot be planned, or else whoever calls does
         self.gradients_counted = False  # among the options' fixed bytes, those of all parameters
         self.plans: list[Plan] = []
+        self.phases = phases.Phases()  # of the compilation under way, or of the last one
         self.replicas = replicas.Replicas()
         self.frames: set[object] = set()
         self._around = breaks.Surroundings()
@@ -160,6 +162,15 @@ class Backend:
                 raise
             failures.warn(f"a graph runs without a budget: {failure}")
             return module.forward
+
+    @contextlib.contextmanager
+    def compiling(self) -> Iterator[None]:
+        """Around a compilation by PyTorch, which calls this backend in the middle of it."""
+        self.phases = phases.Phases()
+        self.options.say("tracing the model: Dynamo")
+        with self.phases.counted(phases.DYNAMO):
+            yield
+        self.options.say(f"ready after {self.phases}")
 
     def _unless_only_planned(self, made: Callable[..., Any]) -> Callable[..., Any]:
         def run(*args: Any) -> Any:
@@ -255,7 +266,9 @@ class Backend:
         planned = functools.partial(plan, module, num_fwd_outputs, options, name, self._around, [out.name for out in self._detached], others,
                                     self._within, self._stage, fallback=self.forgives)  # fmt: skip
         try:
-            made, halves = self.replicas.plan(planned, fallback=self.forgives)
+            with phases.part(phases.REWRITING):
+                made, halves = self.replicas.plan(planned, fallback=self.forgives)
+            made = replace(made, spent=self.phases)
         except InfeasibleError as error:
             raise failures.for_shapes(error, self.arguments) if self._within is None else self._within.named(error) from None
         self.plans.append(made)
@@ -318,9 +331,12 @@ class Backend:
         boxed = runtime.Recorder(compile_boxed, inputs, self.calls)
         alone = self._without_gradients(boxed)
         whole = aot_autograd(fw_compiler=boxed, bw_compiler=boxed, inference_compiler=alone, partition_fn=boxed.halves(self.partition))
-        with kernels.native():
+        calls = sum(node.op not in ("placeholder", "output") for node in module.graph.nodes)
+        self.options.say(f"tracing the backward pass of {calls:,} calls: AOTAutograd")
+        with kernels.native(), phases.part(phases.AOT):
             made: Callable[..., Any] = whole(module, inputs)
-        run = boxed.runtime(made)
+        with phases.part(phases.CODE):
+            run = boxed.runtime(made)
         if self._within is None:
             return run
         around = self._around.held_bytes
@@ -500,7 +516,7 @@ def compile(
     run = inner if graphs is not None else torch.compile(outputs.traced(original, loss), backend=made, fullgraph=True, dynamic=dynamic)
     mark = ranges.marker(settings.dynamic, target)
     per_call: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
-    if graphs is not None or not torchs.only_while_compiling(run, settings.shapes, static=static):
+    if graphs is not None or not torchs.only_while_compiling(run, settings.shapes, static=static, around=made.compiling):
         per_call = functools.partial(torchs.during_call, settings.shapes, static=static)
     around = contextlib.nullcontext if sharded is None else sharded.whole
     guard = failures.Guard(run, original, fallback=fallback == "eager", graphs=graphs)

@@ -129,13 +129,17 @@ class Measured:
         if self.path is not None:
             self.known = _read(self.path)
 
-    def prepare(self, nodes: Iterable[fx.Node]) -> None:
-        """Measures what is not known yet, and keeps it on disk."""
+    def prepare(self, nodes: Iterable[fx.Node], tell: Callable[[int, int], None] | None = None) -> None:
+        """Measures what is not known yet, and keeps it on disk. `tell` is called every second with how many calls of how many are."""
         missing = {key: node for node in nodes if node.op == "call_function" and (key := self._key(node)) and key not in self.known}
         if not missing:
             return
         with _outside_of_tracing():
-            for key, node in missing.items():
+            told = time.perf_counter()
+            for done, (key, node) in enumerate(missing.items()):
+                if tell is not None and time.perf_counter() - told >= 1.0:
+                    told = time.perf_counter()
+                    tell(done, len(missing))
                 self.known[key] = _measured(node, self.runs)
         if self.path is not None:  # with what other processes have measured meanwhile
             self.known = _read(self.path) | self.known

@@ -9,7 +9,7 @@ from torch import fx
 
 from ..planning.claim import NOTHING, Claim
 from ..schedule import Schedule
-from . import dropout, joint, partition, peak, pipeline, ranks
+from . import dropout, joint, partition, peak, phases, pipeline, ranks
 from .traced import Traced
 
 
@@ -29,7 +29,8 @@ class Fit:
 def run(model: joint.Joint, found: ranks.Found, target: int, limit: int, traced: Traced) -> Fit:
     """What runs a schedule, found for `target` bytes, and its peak, which may be above `limit`."""
     schedule, claim, origin = found
-    halves = partition.split(model, schedule)
+    with phases.part(phases.SPLITTING):
+        halves = partition.split(model, schedule)
     levels: dict[fx.Node, int] = {}
     real, parts = peak_with(model, halves, traced, levels)
     if real <= limit and traced.options.compiler == "eager":

@@ -8,7 +8,7 @@ from dataclasses import replace
 from ..errors import InfeasibleError
 from ..planning import least, plan_cache
 from ..planning.claim import NOTHING
-from . import gathers, joint, partition, ranks
+from . import gathers, joint, partition, phases, ranks
 from .fit import Fit, peak_with, run
 from .fit_stage import fit_stage
 from .solving import of_allocator, settings_of, time_limit
@@ -35,7 +35,8 @@ def _least(model: joint.Joint, traced: Traced, solves: int | None = None) -> Fit
             if (known := plan_cache.load(path, graph, None)) is not None:
                 return *known, "cache"
         options.say(f"looking for the least that is enough, for {least.longest(seconds, *limited):.0f} s at most")
-        schedule, claim = least.search(graph, options, seconds, lambda s: peak_with(model, partition.split(model, s), traced)[0], *limited)
+        with phases.part(phases.SOLVING):
+            schedule, claim = least.search(graph, options, seconds, lambda s: peak_with(model, partition.split(model, s), traced)[0], *limited)
         if calls is not None and not calls.allow(schedule):
             schedule = gathers.least(calls, model, schedule, options)
         if options.cache:

@@ -7,8 +7,9 @@ import os
 from dataclasses import dataclass, field
 
 from ..graph import Graph
+from ..planning import least
 from ..schedule import Schedule
-from . import joint, pipeline
+from . import joint, phases, pipeline
 from .ranges import Range
 from .verify import Verification
 
@@ -26,7 +27,9 @@ class Plan:
     the graph. `loss`: the room for a loss computed outside. `reserved_bytes`: what PyTorch's allocator takes from a GPU for this plan, by
     its rules; None on a CPU. With compiler="inductor" `peak_bytes` is measured, not planned.
     `in_flight`: micro-batches in flight, where that was given; `parts` are then what the peak is made of, and `baseline_peak_bytes` counts
-    all micro-batches too, while the graph and `solved_bytes` are of one."""
+    all micro-batches too, while the graph and `solved_bytes` are of one.
+    `spent`: what the compilation took, part by part, PyTorch's own included; complete when it is over. `next_budgets`: with budget="min",
+    what a little more memory saves."""
 
     graph: Graph
     schedule: Schedule
@@ -54,6 +57,8 @@ class Plan:
     loss: joint.LossOutside = field(default_factory=joint.LossOutside)
     in_flight: pipeline.InFlight | None = None
     parts: pipeline.Parts | None = None
+    spent: phases.Phases = field(default_factory=phases.Phases, compare=False)
+    next_budgets: tuple[least.Next, ...] = ()
 
     @property
     def cached(self) -> bool:

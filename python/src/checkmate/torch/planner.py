@@ -13,11 +13,11 @@ import torch
 from torch import fx
 
 from ..errors import CheckmateError, InfeasibleError
-from ..planning import budget, structure
+from ..planning import budget, least, plan_cache, structure
 from ..planning.claim import NOTHING, Claim, gap_of, status_of
 from ..schedule import Schedule
-from . import breaks, collectives, devices, joint, meeting, partition, pipeline, ranks, shards
-from .fit import Fit, as_given, keeping_all, run
+from . import breaks, collectives, devices, joint, meeting, partition, phases, pipeline, ranks, shards, solving
+from .fit import Fit, as_given, keeping_all, peak_of, run
 from .fit_least import cheapest, least_of_all
 from .fit_within import fit_or_say, fit_within
 from .meeting import meet
@@ -86,6 +86,8 @@ def _plan(traced: Traced, name: str, begin: float, around: breaks.Surroundings, 
     members = shards.ranks_of(module)
     model, fit, limit = find(given) if len(members) < 2 else _fit_of_all(members, model, given, traced, find)
     total = fit.schedule.simulate(model.graph).cost
+    alone = stage is None and within is None and options.compiler == "eager" and ranks.size() == 1
+    more = _beyond(model, fit, traced) if given is None and options.given is None and alone else ()
     within_bytes = limit if fit.claim.budget_bytes is None else min(limit, fit.claim.budget_bytes)
     bound = fit.claim.bound_for(model.graph, within_bytes)
     made = Plan(
@@ -96,10 +98,26 @@ def _plan(traced: Traced, name: str, begin: float, around: breaks.Surroundings, 
         seconds=time.perf_counter() - begin, origin=fit.origin, detached=detached,
         ranges=() if within is None else within.prove(model, fit.halves, traced.workspace, limit, fit.peak_bytes),
         input_bytes=model.input_bytes, loss=model.loss, in_flight=None if stage is None else stage.flight, parts=fit.parts,
-        reserved_bytes=traced.reserved(model, fit.halves) if within is None and stage is None else None,
+        reserved_bytes=traced.reserved(model, fit.halves) if within is None and stage is None else None, next_budgets=more,
     )  # fmt: skip
     options.say(f"{name}: {made}")
+    for line in least.lines(more, limit, made.overhead):
+        options.say(f"{name}: {line}")
     return made, fit.halves
+
+
+def _beyond(model: joint.Joint, fit: Fit, traced: Traced) -> tuple[least.Next, ...]:
+    """What a little more memory than the least would save."""
+    graph, options = model.graph, traced.options
+    path = plan_cache.path_of(graph, fit.peak_bytes, (*solving.settings_of(options), "beyond", fit.schedule.simulate(graph).cost))
+    if options.cache and (known := least.load(path)) is not None:
+        return known
+    with phases.part(phases.SOLVING):
+        found = least.beyond(graph, fit.schedule, options, solving.time_limit(graph, options), lambda s: peak_of(model, s, traced))
+    found = tuple(n for n in found if n.budget_bytes > fit.peak_bytes)
+    if options.cache:
+        plan_cache.keep(path, json.dumps([asdict(n) for n in found]))
+    return found
 
 
 def _fit_of_all(members: set[int], model: joint.Joint, limit: int | None, traced: Traced,

@@ -51,9 +51,10 @@ def during_call(shapes: int = 0, *, static: bool = True) -> Iterator[None]:
             setattr(config, key, value)
 
 
-def only_while_compiling(run: Callable[..., Any], shapes: int = 0, *, static: bool = True) -> bool:
+def only_while_compiling(run: Callable[..., Any], shapes: int = 0, *, static: bool = True,
+                         around: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext) -> bool:  # fmt: skip
     """Whether what torch.compile made of a function could be told to have the settings of `during_call` for as long as it
-    compiles, and only then."""
+    compiles, and only then. `around`: what else is around that."""
     code, closure = getattr(run, "__code__", None), getattr(run, "__closure__", None) or ()
     cells = dict(zip(getattr(code, "co_freevars", ()), closure, strict=True)) if code is not None else {}
     if "callback" not in cells or not callable(cells["callback"].cell_contents):
@@ -61,7 +62,7 @@ def only_while_compiling(run: Callable[..., Any], shapes: int = 0, *, static: bo
     inner = cells["callback"].cell_contents
 
     def callback(*args: Any, **kwargs: Any) -> Any:
-        with during_call(shapes, static=static):
+        with during_call(shapes, static=static), around():
             return inner(*args, **kwargs)
 
     vars(callback).update(vars(inner))  # among them what the compiled code is kept by

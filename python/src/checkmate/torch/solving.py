@@ -9,7 +9,7 @@ from ..planning.claim import Claim
 from ..planning.tidy import tidied
 from ..schedule import Schedule
 from ..solver import Progress, solve
-from . import ranks, reserved
+from . import phases, ranks, reserved
 from .options import Options
 
 
@@ -50,8 +50,10 @@ def _solve_cached(graph: Graph, limit: int, options: Options, start: Schedule | 
             gap = "" if p.gap is None else f", gap {100 * p.gap:.2g} %"
             options.say(f"{p.seconds:.0f} s: overhead {100 * (p.cost / max(1, graph.total_cost) - 1):.2f} %{gap} ({p.source})")
 
-    solution = solve(graph, limit, strategy=options.strategy, time_limit=time_limit(graph, options), gap=options.gap,
-                     threads=options.threads, seed=options.seed, start=start, progress=report if options.progress is not None else None)  # fmt: skip
+    tell = report if options.progress is not None else None
+    with phases.part(phases.SOLVING):
+        solution = solve(graph, limit, strategy=options.strategy, time_limit=time_limit(graph, options), gap=options.gap,
+                         threads=options.threads, seed=options.seed, start=start, progress=tell)  # fmt: skip
     if solution.interrupted:
         raise KeyboardInterrupt
     schedule = solution.require().schedule

@@ -25,6 +25,7 @@ from . import (
     modelled,
     partition,
     peak,
+    phases,
     pipeline,
     policies,
     reserved,
@@ -86,7 +87,8 @@ class Traced:
         policies.apply(module, num_fwd_outputs, options.checkpoint_policy, replay=self.replay)
         if self.measured is not None:
             options.say(f"measuring what the calls of {name} cost")
-            self.measured.prepare(module.graph.nodes)
+            with phases.part(phases.MEASURING):
+                self.measured.prepare(module.graph.nodes, lambda done, of: options.say(f"measured {done} of {of} calls"))
         if stage is not None:
             self.stage = self._sized(stage)
 

@@ -11,7 +11,7 @@ import torch
 from torch import fx
 
 from ..errors import CheckmateError
-from . import attention, casts, joint, modelled, outputs, standins
+from . import attention, casts, joint, modelled, outputs, phases, standins
 from . import settings as torchs
 from .compiler import Backend
 from .failures import Guard
@@ -24,8 +24,8 @@ class _TracedError(Exception):
 
 
 def joint_graph(model: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any], options: Options, loss: outputs.Loss,
-            kernels: dict[fx.Node, attention.Kernel]) -> tuple[Traced, joint.Joint]:  # fmt: skip
-    """`kernels` is given those that attention is traced as on a GPU that is not there."""
+            kernels: dict[fx.Node, attention.Kernel], spent: phases.Phases) -> tuple[Traced, joint.Joint]:  # fmt: skip
+    """`kernels` is given those that attention is traced as on a GPU that is not there, `spent` the seconds."""
     found: list[tuple[Traced, joint.Joint]] = []
 
     class Tracer(Backend):
@@ -33,8 +33,9 @@ def joint_graph(model: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, 
             with self.at_upper_ends(module):
                 casts.merge(module, num_fwd_outputs, self._parameters)
                 beside = replace(options, fixed_bytes=options.fixed_bytes + self._around.held_bytes)
-                traced = trace(module, num_fwd_outputs, beside, "the model", stage=self._stage)
-                found.append((traced, traced.build()))
+                with phases.part(phases.REWRITING):
+                    traced = trace(module, num_fwd_outputs, beside, "the model", stage=self._stage)
+                    found.append((traced, traced.build()))
             raise _TracedError
 
         def _without_gradients(self, compiler: Callable[..., Any]) -> Callable[..., Any]:
@@ -54,8 +55,10 @@ def joint_graph(model: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, 
 
     def traced(*args: Any, **kwargs: Any) -> Any:
         tracer = Tracer(options, None, loss, whole)
-        tracer.arguments = args, kwargs
-        return torch.compile(outputs.traced(model, loss), backend=tracer, fullgraph=True, dynamic=False)(*args, **kwargs)
+        tracer.phases, tracer.arguments = spent, (args, kwargs)
+        options.say("tracing the model: Dynamo")
+        with spent.counted(phases.DYNAMO):
+            return torch.compile(outputs.traced(model, loss), backend=tracer, fullgraph=True, dynamic=False)(*args, **kwargs)
 
     if getattr(model, "_compiled_call_impl", None) is not None:  # compiled in place
         model = model._call_impl  # type: ignore[attr-defined]

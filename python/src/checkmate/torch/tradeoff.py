@@ -29,6 +29,7 @@ from .compiler import Settings, checked, require_callable
 from .fit import peak_of
 from .fit_stage import fit_in_flight
 from .optimizers import optimizer_bytes
+from .phases import SOLVING, Phases
 from .report import checkpointing, keeping_all, recipes
 from .solving import time_limit
 from .standins import Standins
@@ -196,18 +197,21 @@ def explain(
             model, fixed = wrapped, fixed + ranks.bucket_bytes(wrapped)
     settings = replace(checked("100%", options, model=model, fixed_bytes=fixed, function=explain), device=target)
     branches.as_in_eager_mode(model)
+    tell, spent = show or (lambda _line: None), Phases()
+    told = settings if settings.progress is not None else replace(settings, progress=lambda line: tell(line.removeprefix("checkmate: ")))
     kernels: dict[fx.Node, attention.Kernel] = {}
     with predicted.bytes_of(target):
         if target is None:
-            traced, whole = joint_graph(model, inputs, settings, loss, kernels)
+            traced, whole = joint_graph(model, inputs, told, loss, kernels, spent)
         else:
             others = Standins()
             with others.within(model):
-                traced, whole = joint_graph(model, others.inputs(inputs), settings, loss, kernels)
-    graph, tell = whole.graph, show or (lambda _line: None)
+                traced, whole = joint_graph(model, others.inputs(inputs), told, loss, kernels, spent)
+    graph = whole.graph
     if traced.stage is not None:
         with predicted.bytes_of(target):
             result = _of_stage(traced, whole, budgets, budget, target, tell)
+        tell(f"explaining took {spent}")
         if plot is not None:
             result.plot(plot)
         if report is not None:
@@ -223,23 +227,30 @@ def explain(
     start = by_hand.schedule if by_hand is not None and by_hand.schedule.verify(graph) else None
     search = functools.partial(solve, graph, time_limit=time_limit(graph, settings), strategy=settings.strategy, gap=settings.gap,
                                threads=settings.threads, seed=settings.seed, start=start)  # fmt: skip
-    for solution in frontier(graph, points=budgets, **search.keywords):
-        if solution.interrupted:
-            raise KeyboardInterrupt
-        solutions.append(solution)
-        tell(shown.line(solution, top, timed=timed))
-    if budget == sizes.LEAST:
-        schedule, _claim = least.search(graph, settings, time_limit(graph, settings), lambda s: s.simulate(graph).peak_bytes)
-        solutions.append(solve(graph, schedule.simulate(graph).peak_bytes, **{**search.keywords, "start": schedule}))
-        tell(shown.line(solutions[-1], top, timed=timed))
-    chosen, ways = _ways(graph, solutions, budget, search, by_hand)
+    with spent.part(SOLVING):
+        for solution in frontier(graph, points=budgets, **search.keywords):
+            if solution.interrupted:
+                raise KeyboardInterrupt
+            solutions.append(solution)
+            tell(shown.line(solution, top, timed=timed))
+        notes: list[str] = []
+        if budget == sizes.LEAST:
+            schedule, _claim = least.search(graph, settings, time_limit(graph, settings), lambda s: s.simulate(graph).peak_bytes)
+            solutions.append(solve(graph, schedule.simulate(graph).peak_bytes, **{**search.keywords, "start": schedule}))
+            tell(shown.line(solutions[-1], top, timed=timed))
+            smallest = solutions[-1]
+            if smallest.schedule is not None:
+                more = least.beyond(graph, smallest.schedule, settings, time_limit(graph, settings))
+                notes += least.lines(more, smallest.peak_bytes or 0, smallest.overhead or 0.0)
+        chosen, ways = _ways(graph, solutions, budget, search, by_hand)
     if chosen.interrupted:
         raise KeyboardInterrupt
-    notes = _missing(chosen, ways)
+    notes = [*_missing(chosen, ways), *notes]
     notes += [] if target is None else [*predicted.fits(target, graph, ways, chosen, solutions),
                                        *predicted.modelled(target, kernels.values(), optimizer=optimizer is not None)]  # fmt: skip
     for line in ["", *shown.table(graph, ways, timed=timed), *notes]:
         tell(line)
+    tell(f"explaining took {spent}")
     result = Frontier(graph, top, graph.memory_floor, solutions, chosen, ways, recipes, target, notes)
     if plot is not None:
         result.plot(plot)

@@ -24,6 +24,7 @@ from ..collectives import on_ring
 from ..compiler import Settings, checked
 from ..fsdp import local
 from ..options import Options
+from ..phases import Phases
 from ..tracing import joint_graph
 from . import balance, links
 from .layouts import Layout, layouts
@@ -132,7 +133,9 @@ class _Planner:
         if self._weighed is None:
             others = standins.Standins()
             with predicted.bytes_of(self.options.device), others.within(self.model):
-                _traced, whole = joint_graph(self.model, others.inputs(resized(self.inputs, 1)), replace(self.options, in_flight=None), None, {})
+                _traced, whole = joint_graph(
+                    self.model, others.inputs(resized(self.inputs, 1)), replace(self.options, in_flight=None), None, {}, Phases()
+                )
             self._weighed = [0.0] * self._parts
             for op in whole.graph.ops:
                 first = op.module.partition(".")[0]

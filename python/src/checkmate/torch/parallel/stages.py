@@ -22,6 +22,7 @@ from ..fit_stage import fit_in_flight
 from ..fsdp import gathered, local
 from ..optimizers import optimizer_bytes
 from ..options import Options
+from ..phases import Phases
 from ..pipeline import InFlight
 from ..standins import Standins
 from ..tracing import joint_graph
@@ -161,7 +162,7 @@ def plan_stage(stage: nn.Module, inputs: tuple[Any, ...], flight: InFlight, opti
         given = replace(options, fixed_bytes=options.fixed_bytes + state + (gradients if buckets else 0), in_flight=flight, link=link)
         others = Standins()
         with others.within(stage), others.within(stage.model if isinstance(stage, Sharded) else None):
-            traced, whole = joint_graph(stage, others.inputs(inputs), given, None, {})
+            traced, whole = joint_graph(stage, others.inputs(inputs), given, None, {}, Phases())
             graph = whole.graph
             fit = fit_in_flight(whole, limit, traced)
         assert traced.stage is not None
