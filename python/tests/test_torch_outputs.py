@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -252,3 +253,61 @@ def test_more_models_of_a_class_than_pytorch_compiles_one_for() -> None:
         for _ in range(4):
             model, inputs = made(SHAPES["tuple"])
             scalar(ct.compile(model, "100%", **FAST)(*inputs))
+
+
+class Classifier(torch.nn.Module):
+    """Its logits are its largest tensor, and only their loss needs them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.head = torch.nn.Linear(32, 32), torch.nn.Linear(32, 2000)
+
+    def forward(self, x: Any, target: Any) -> dict[str, Any]:
+        logits = self.head(self.body(x).tanh())
+        return {"loss": torch.nn.functional.cross_entropy(logits, target), "logits": logits}
+
+
+def test_outputs_that_the_loop_drops_are_not_counted() -> None:
+    model, inputs = Classifier(), (torch.randn(256, 32), torch.randint(0, 2000, (256,)))
+    logits = 256 * 2000 * 4
+    peaks = {}
+    for keep in (True, False):
+        torch._dynamo.reset()
+        compiled = ct.compile(model, "100%", keep_outputs=keep, **FAST)
+        compiled(*inputs)["loss"].backward()
+        (plan,) = ct.plans(compiled)
+        peaks[keep] = plan.baseline_peak_bytes
+        held: list[Any] = []
+
+        def step(compiled: Any = compiled, held: list[Any] = held, keep: bool = keep) -> None:
+            found = compiled(*inputs)
+            loss = found["loss"]
+            held[:] = [found] if keep else []
+            del found
+            loss.backward()
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            model.zero_grad(set_to_none=True)
+            assert meter.peak_bytes(step, model, inputs) <= plan.peak_bytes <= plan.budget_bytes
+    assert 0.9 * logits <= peaks[True] - peaks[False] <= logits
+    model.zero_grad(set_to_none=True)
+    with pytest.warns(RuntimeWarning, match=rf"{logits:,} bytes that the model returned beside its loss are still held"):
+        found = compiled(*inputs)
+        found["loss"].backward()
+    del found
+    model.zero_grad(set_to_none=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        compiled(*inputs)["loss"].backward()
+
+
+def test_what_keeping_outputs_takes_is_explained() -> None:
+    model, inputs = Classifier(), (torch.randn(256, 32), torch.randint(0, 2000, (256,)))
+    note = "2.05 MB of each of these are what the model returns beside its loss"
+    assert any(line.startswith(note) for line in ct.explain(model, inputs, budgets=1, show=None, **FAST).notes)
+    assert not any(note in line for line in ct.explain(model, inputs, budgets=1, show=None, keep_outputs=False, **FAST).notes)
+    for wrong, kind in (({"keep_outputs": 0}, TypeError), ({"keep_outputs": False, "graph_breaks": "split"}, ValueError),
+                        ({"keep_outputs": False, "in_flight": 2}, ValueError)):  # fmt: skip
+        with pytest.raises(kind, match="keep_outputs"):
+            ct.compile(model, "1GB", **wrong)

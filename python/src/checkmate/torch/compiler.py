@@ -77,6 +77,7 @@ class Settings(TypedDict, total=False):
     dynamic: bool | ranges.UpperEnds
     in_flight: int | None
     extra_gathers: int | None
+    keep_outputs: bool
     progress: Callable[[str], None] | None
 
 
@@ -453,6 +454,9 @@ def compile(
     extra_gathers: of a model that `fully_shard` was called on: how many more times than FSDP2 itself a step may gather the parameters of
         units; None for as often as it pays. By default a step makes no more calls between processes than FSDP2. More of them allow
         smaller budgets, for which several blocks at a time are computed again, and some of these more than once.
+    keep_outputs: False where the loop drops what the model returns beside the loss before it calls `backward()`, as in
+        `loss = model(**batch).loss` and in transformers' Trainer: the budget does not count it then, and a warning tells where it is held
+        all the same. `explain` says how many bytes that is.
     progress: called with a line of text now and then while it plans, such as `print`.
 
     A DistributedDataParallel model has its module compiled in place; its buckets are counted, and the processes agree on
@@ -494,6 +498,9 @@ def compile(
     switched = branches.as_in_eager_mode(target)
     if switched:
         settings.say(f"set to False, as eager mode has it: {', '.join(switched[:3])}{' ...' if len(switched) > 3 else ''}")
+    if not settings.keep_outputs and graphs is not None:
+        raise ValueError('keep_outputs=False needs the model as one graph, not graph_breaks="split": parts need what others return')
+    dropping = outputs.Dropping()
     if settings.in_flight is not None and graphs is not None:
         raise ValueError('in_flight= needs the model as one graph, not graph_breaks="split": what the parts of a micro-batch save is not known')
     made = Backend(settings, graphs, loss if graphs is None else "all", target)
@@ -548,6 +555,8 @@ def compile(
             made.in_eager_mode.after(found)
         if made.calls is not None and made.plans:
             made.calls.after(found, (args, kwargs))
+        if not made.options.keep_outputs and not guard.fell_back:
+            dropping.watch(found)
         if not guard.fell_back:
             torchs.watch_backward(found, autocast_backward=made.options.autocast_backward)
         return found

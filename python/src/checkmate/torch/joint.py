@@ -10,7 +10,7 @@ tangents. It takes the forward outputs and gives the tangents, and it runs once.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import torch
@@ -97,6 +97,10 @@ class LossOutside:
 _LOSS_SCALARS, _SCALAR_BYTES = 4, 16
 
 
+#: In a joint graph's metadata: positions of outputs that are gone when the backward pass begins.
+DROPPED = "checkmate_dropped"
+
+
 def is_tangent(node: fx.Node) -> bool:
     return node.op == "placeholder" and "tangents" in str(node.target)
 
@@ -146,17 +150,47 @@ def _mutated_inputs(module: fx.GraphModule, num_fwd_outputs: int) -> list[fx.Nod
 
 
 def updates(module: fx.GraphModule, num_fwd_outputs: int) -> set[fx.Node]:
-    """Forward outputs that are new values of inputs and nothing else: they are copied into these when the forward pass is over,
-    and are gone then. None are known where outputs are not described."""
+    """Forward outputs that are gone when the forward pass is over: new values of inputs and nothing else, which are copied into these then,
+    and what `drop_outputs` says. None are known where outputs are not described."""
     *_nodes, output = module.graph.nodes
     described = output.meta.get("desc")
     if described is None:
         return set()
     outputs = list(output.args[0])
-    gone = [getattr(d, "mutated_input", None) is not None for d in list(described)[:num_fwd_outputs]]
+    dropped = module.meta.get(DROPPED, ())
+    gone = [getattr(d, "mutated_input", None) is not None or i in dropped for i, d in enumerate(list(described)[:num_fwd_outputs])]
     gone += [False] * (len(outputs) - len(gone))
     staying = {node for node, leaves in zip(outputs, gone, strict=True) if not leaves}
     return {node for node, leaves in zip(outputs, gone, strict=True) if leaves and isinstance(node, fx.Node)} - staying
+
+
+def beside_loss(module: fx.GraphModule, num_fwd_outputs: int) -> list[int]:
+    """The positions of forward outputs that the caller gets and that are not differentiated. None are known where outputs are not described."""
+    *nodes, output = module.graph.nodes
+    described = list(output.meta.get("desc") or [])[:num_fwd_outputs]
+    differentiated = [getattr(node.meta.get("desc"), "output", None) for node in nodes if is_tangent(node)]
+    return [i for i, d in enumerate(described) if getattr(d, "mutated_input", None) is None and d not in differentiated]
+
+
+def bytes_beside_loss(module: fx.GraphModule, num_fwd_outputs: int) -> int:
+    """Of what the caller gets beside what is differentiated, in storages of their own."""
+    *nodes, output = module.graph.nodes
+    positions = beside_loss(module, num_fwd_outputs)
+    given = output.args[0][:num_fwd_outputs]
+
+    def storages(some: Iterable[object]) -> dict[int, int]:
+        values = [value for node in some if isinstance(node, fx.Node) for value in tensors(node.meta.get("val")) if value is not None]
+        return {storage_key(value): storage_bytes(value) for value in values}
+
+    others = storages([*(node for node in nodes if node.op == "placeholder"), *(node for i, node in enumerate(given) if i not in positions)])
+    return sum(size for key, size in storages(given[i] for i in positions).items() if key not in others)
+
+
+def drop_outputs(module: fx.GraphModule, num_fwd_outputs: int) -> None:
+    """Notes that the caller holds none of the outputs beside what is differentiated when the backward pass begins."""
+    if next(iter(reversed(module.graph.nodes))).meta.get("desc") is None:
+        raise UnsupportedError("keep_outputs=False needs PyTorch 2.8 or newer, which tells outputs apart")
+    module.meta[DROPPED] = frozenset(beside_loss(module, num_fwd_outputs))
 
 
 def _element(getitem: fx.Node) -> int:

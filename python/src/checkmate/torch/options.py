@@ -45,6 +45,7 @@ class Options:
     progress: Callable[[str], None] | None = field(default=None, compare=False)
     held_now_bytes: int = 0  # of fixed_bytes, what is on the device already
     largest_bytes: int = 0  # peak without rematerialization of the largest step that was planned before
+    keep_outputs: bool = True
     title: str = UNNAMED  # of the graph
     given: Schedule | None = None  # to be run whatever it takes: nothing is solved
     link: Link | None = None  # between the processes of a job that is not there
@@ -60,6 +61,10 @@ class Options:
                 raise ValueError(f'{name} must be {quoted}, not "{getattr(self, name)}"')
         if self.counts == "reserved" and (self.compiler != "eager" or self.dynamic or self.in_flight is not None):
             raise ValueError('counts="reserved" needs compiler="eager", fixed sizes and no in_flight: else the order of allocations is not known')
+        if not isinstance(self.keep_outputs, bool):
+            raise TypeError(f"keep_outputs must be True or False, not {self.keep_outputs!r}")
+        if not self.keep_outputs and (self.in_flight is not None or self.compiler != "eager"):
+            raise ValueError('keep_outputs=False needs compiler="eager" and no in_flight: else when outputs go is not known')
         if self.budget not in ("auto", budget.LEAST) and not budget.is_share(self.budget):
             budget.in_bytes(self.budget)
         check_ranges(self.dynamic)

@@ -14,15 +14,17 @@ from __future__ import annotations
 
 import itertools
 import types
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import fx
+from torch.utils._pytree import tree_leaves
 
 from ..errors import UnsupportedError
-from .failures import place
+from .failures import place, warn
 
 #: A field's or key's name, a position, a function of the output; "all" outputs; None to find out.
 Loss = str | int | Callable[[Any], Any] | None
@@ -206,6 +208,37 @@ class _Undifferentiated(torch.autograd.Function):
                 "(...) for a tuple of some; a name or a position for one"
             )
         return None, None, None
+
+
+class Dropping:
+    """Watches that a loop drops what a model returns beside its loss, where it said so."""
+
+    def __init__(self) -> None:
+        self.warned = False
+
+    def watch(self, found: object) -> None:
+        """Of a call's outputs, before their loss is differentiated."""
+        leaves = [leaf for leaf in tree_leaves(found) if isinstance(leaf, torch.Tensor)]
+        differentiated = [leaf for leaf in leaves if leaf.grad_fn is not None and not _is_undifferentiated(leaf)]
+        others = [weakref.ref(leaf) for leaf in leaves if not any(leaf is other for other in differentiated)]
+        if self.warned or not others:
+            return
+
+        def check(_gradients: object) -> None:
+            held = {leaf.untyped_storage().data_ptr(): leaf.untyped_storage().nbytes() for ref in others if (leaf := ref()) is not None}
+            if held and not self.warned:
+                self.warned = True
+                warn(f"keep_outputs=False, but {sum(held.values()):,} bytes that the model returned beside its loss are still held when "
+                     "backward() begins, and the budget does not count them: drop them before, as in loss = model(**batch).loss, or leave "
+                     "keep_outputs out")  # fmt: skip
+
+        for leaf in differentiated:
+            assert leaf.grad_fn is not None
+            leaf.grad_fn.register_prehook(check)
+
+
+def _is_undifferentiated(value: torch.Tensor) -> bool:
+    return type(value.grad_fn).__name__ == f"{_Undifferentiated.__name__}Backward"
 
 
 def guarded(run: Callable[..., Any], detached: list[Detached]) -> Callable[..., Any]:

@@ -82,6 +82,8 @@ class Traced:
         if options.compiler == "eager":
             gathered.apply(module)
             unread(module)
+        if not options.keep_outputs:
+            joint.drop_outputs(module, num_fwd_outputs)
         joint.snapshot_mutated(module, num_fwd_outputs)
         reseat(module)
         policies.apply(module, num_fwd_outputs, options.checkpoint_policy, replay=self.replay)

@@ -246,6 +246,10 @@ def explain(
     if chosen.interrupted:
         raise KeyboardInterrupt
     notes = [*_missing(chosen, ways), *notes]
+    beside = joint.bytes_beside_loss(whole.module, traced.num_fwd_outputs) if settings.keep_outputs else 0
+    if beside >= top // 200:
+        notes.append(f"{shown.size(beside)} of each of these are what the model returns beside its loss, held to the end of the step; "
+                     "keep_outputs=False plans for a loop that drops it before backward(), as transformers' Trainer does")  # fmt: skip
     notes += [] if target is None else [*predicted.fits(target, graph, ways, chosen, solutions),
                                        *predicted.modelled(target, kernels.values(), optimizer=optimizer is not None)]  # fmt: skip
     for line in ["", *shown.table(graph, ways, timed=timed), *notes]:
