@@ -207,7 +207,7 @@ def test_a_budget_that_fits_in_one_process_only_is_an_error_in_both(tmp_path: pa
             assert result["kind"] == "InfeasibleError"
             assert result["message"].startswith(start)
             assert "; budget=" in result["message"]
-            assert result["seconds"] < 60
+            assert result["seconds"] < 240
 
 
 def _at_other_moments(rank: int) -> dict[str, Any]:
@@ -226,7 +226,7 @@ def _at_other_moments(rank: int) -> dict[str, Any]:
 def test_nobody_waits_for_a_process_that_has_nothing_to_plan(tmp_path: pathlib.Path) -> None:
     results = processes.run(tmp_path, _at_other_moments)
     assert [result["plans"] for result in results] == [1, 2]
-    assert all(result["seconds"] < 60 for result in results)
+    assert all(result["seconds"] < 240 for result in results)
 
 
 def _falls_back(rank: int) -> str:
@@ -273,7 +273,7 @@ def _dies(rank: int, when: str) -> dict[str, Any]:
 def test_a_process_that_dies_is_not_waited_for(when: str, message: str, tmp_path: pathlib.Path) -> None:
     (result,) = processes.run(tmp_path, _dies, argument=when)
     assert message in result["message"]
-    assert result["seconds"] < 60
+    assert result["seconds"] < 240
 
 
 def test_explain_counts_the_buckets(tmp_path: pathlib.Path) -> None:

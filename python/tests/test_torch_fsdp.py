@@ -451,7 +451,7 @@ def test_processes_that_do_not_agree(tmp_path: pathlib.Path) -> None:
         assert "rank 1 must have the same graph as rank 0" in result["graph"]["error"]
         assert result["budget"]["kind"] == "InfeasibleError"
         assert "1,000 bytes" in result["budget"]["error"]
-        assert result["graph"]["seconds"] < 60
+        assert result["graph"]["seconds"] < 240
     assert results[1]["budget"]["error"].startswith("rank 0 could not plan: ")
 
 
@@ -462,4 +462,4 @@ def test_a_process_that_dies(when: str, survivor: int, message: str, tmp_path: p
     (result,) = processes.run(tmp_path, _dies, argument=when)
     assert (tmp_path / f"{survivor}.json").exists()
     assert message in result["error"]
-    assert result["seconds"] < 60
+    assert result["seconds"] < 240

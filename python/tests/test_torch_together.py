@@ -59,7 +59,7 @@ def test_a_budget_that_fits_in_one_process_only_is_an_error_in_both(tmp_path: pa
         assert failed["kind"] == "InfeasibleError"
         assert failed["error"].startswith(start)
         assert failed["known"] > 1000
-        assert failed["seconds"] < 60
+        assert failed["seconds"] < 240
         assert not worked["error"]
 
 
@@ -195,7 +195,7 @@ def test_a_model_that_talks_does_not_begin_to(tmp_path: pathlib.Path) -> None:
 def test_what_one_process_cannot_trace_is_no_riddle_to_the_others(tmp_path: pathlib.Path) -> None:
     first, _second = processes.run(tmp_path, _bad_input)
     assert first["error"].startswith("rank 1 could not plan: ")
-    assert first["seconds"] < 60
+    assert first["seconds"] < 240
 
 
 @needs_gloo
@@ -243,7 +243,7 @@ def _gone(rank: int, when: str) -> dict[str, Any]:
 def test_a_process_that_dies(when: str, message: str, tmp_path: pathlib.Path) -> None:
     (result,) = processes.run(tmp_path, _gone, argument=when)
     assert result["error"] == message
-    assert result["seconds"] < 60
+    assert result["seconds"] < 240
 
 
 def test_one_process_just_plans() -> None:
