@@ -281,7 +281,8 @@ static ckm_status make_session(ckm_trainer *t, ckm_error *err)
     options.seed = t->place.seed;
     options.prefault = true;
     CKM_I_CHECK(make_exchange(t, err));
-    return ckm_session_create(t->program, t->df, t->fit.schedule, t->fit.plan, &options, &t->session, err);
+    ckm_i_session_making making = {.stop = ckm_i_trainer_stops, .user = t};
+    return ckm_i_session_create(t->program, t->df, t->fit.schedule, t->fit.plan, &options, &making, &t->session, err);
 }
 
 // A session without its parameters is none: nobody is to train on it, and the caller may try again.

@@ -46,7 +46,9 @@ static ckm_status needed(const ckm_trainer *t, const ckm_run_fit *fit, int64_t *
     ckm_session *session = NULL;
     options.seed = 1;
     *bytes = -1;
-    ckm_status status = ckm_session_create(t->program, t->df, fit->schedule, fit->plan, &options, &session, err);
+    ckm_i_session_making making = {.empty = true};
+    ckm_status status = ckm_i_session_create(t->program, t->df, fit->schedule, fit->plan, &options, &making, &session,
+                                             err);
     if (status == CKM_ERR_MEMORY) {
         return CKM_OK;
     }

@@ -468,10 +468,11 @@ static ckm_status prepare_trace(ckm_session *session, ckm_error *err)
     return session->trace != NULL ? CKM_OK : ckm_i_error_memory(err);
 }
 
-// With `host` in its region, else in one of its own.
-static ckm_status create(ckm_program *program, const ckm_dataflow *df, const ckm_schedule *s, const ckm_plan *plan,
-                         const ckm_session_options *o, const ckm_session *host, ckm_session **out, ckm_error *err)
+ckm_status ckm_i_session_create(ckm_program *program, const ckm_dataflow *df, const ckm_schedule *s,
+                                const ckm_plan *plan, const ckm_session_options *o, const ckm_i_session_making *making,
+                                ckm_session **out, ckm_error *err)
 {
+    const ckm_session *host = making->host;
     ckm_status status;
     binding b = {.df = df, .s = s, .plan = plan};
     ckm_session *session = ckm_i_calloc(1, sizeof *session);
@@ -481,6 +482,8 @@ static ckm_status create(ckm_program *program, const ckm_dataflow *df, const ckm
     b.session = session;
     session->program = program;
     session->seed = o->seed;
+    session->stop = making->stop;
+    session->stop_user = making->user;
     session->labels = -1;
     session->loss = -1;
     session->correct = -1;
@@ -494,9 +497,10 @@ static ckm_status create(ckm_program *program, const ckm_dataflow *df, const ckm
     if (o->trace) {
         CKM_I_TRY(prepare_trace(session, err));
     }
-    if (host == NULL) {
+    if (host == NULL && !making->empty) {
         CKM_I_TRY(ckm_session_initialize(session, o->seed, err));
     }
+    session->stop = NULL;
     *out = session;
     session = NULL;
 cleanup:
@@ -519,14 +523,14 @@ ckm_status ckm_session_create(ckm_program *program, const ckm_dataflow *df, cons
     CKM_I_NEED(out, err);
     ckm_session_options o = CKM_SESSION_OPTIONS_INIT;
     CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_session_options, &o, seed, options, err));
-    return create(program, df, s, plan, &o, NULL, out, err);
+    return ckm_i_session_create(program, df, s, plan, &o, &(ckm_i_session_making){.stop = NULL}, out, err);
 }
 
 ckm_status ckm_i_session_create_within(ckm_program *program, const ckm_dataflow *df, const ckm_schedule *s,
                                        const ckm_plan *plan, const ckm_session *host, ckm_session **out, ckm_error *err)
 {
     const ckm_session_options o = {.size = sizeof o, .seed = host->seed};
-    return create(program, df, s, plan, &o, host, out, err);
+    return ckm_i_session_create(program, df, s, plan, &o, &(ckm_i_session_making){.host = host}, out, err);
 }
 
 void ckm_session_free(ckm_session *session)

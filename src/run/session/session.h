@@ -41,7 +41,7 @@ struct ckm_session {
     void *trace_room;           // host memory for the largest output; NULL where the host can look itself
     int64_t *call_nanoseconds;  // by call, of the last step; NULL unless the profiler set it
     int64_t *marks;             // by call and one more: when it was done; with call_nanoseconds
-    ckm_stop_fn stop;           // asked before every call, and ends the step with CKM_ERR_STOPPED; NULL: nobody is
+    ckm_stop_fn stop;  // asked before every call, and while parameters are set: CKM_ERR_STOPPED; NULL: nobody is
     void *stop_user;
 };
 
@@ -50,6 +50,17 @@ struct ckm_session {
 ckm_status ckm_i_session_create_within(ckm_program *program, const ckm_dataflow *df, const ckm_schedule *s,
                                        const ckm_plan *plan, const ckm_session *host, ckm_session **out,
                                        ckm_error *err) CKM_NODISCARD;
+// ckm_session_create with options that are read already. With `host` in its region, else in one of its own. `empty`: parameters and states are left as the region has them, for a
+// session that is only to be measured. `stop` (may be NULL) ends it with CKM_ERR_STOPPED while they are set.
+typedef struct ckm_i_session_making {
+    const ckm_session *host;
+    bool empty;
+    ckm_stop_fn stop;
+    void *user;
+} ckm_i_session_making;
+ckm_status ckm_i_session_create(ckm_program *program, const ckm_dataflow *df, const ckm_schedule *s,
+                                const ckm_plan *plan, const ckm_session_options *options,
+                                const ckm_i_session_making *making, ckm_session **out, ckm_error *err) CKM_NODISCARD;
 
 // One batch of a training step.
 typedef struct ckm_i_step_part {

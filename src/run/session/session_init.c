@@ -35,6 +35,7 @@ typedef struct maker {
                      // before scaling; 0: `constant`
     float constant;  // all are the same
     uint64_t below;  // integers are
+    bool asks;       // whether to stop
 } maker;
 
 static float real_at(const maker *m, int64_t i)
@@ -66,6 +67,13 @@ static void store_integer(void *to, ckm_dtype dtype, int64_t k, uint64_t value)
     }
 }
 
+static ckm_status go_on(const ckm_session *session, ckm_error *err)
+{
+    return session->stop != NULL && session->stop(session->stop_user)
+               ? ckm_i_error(err, CKM_ERR_STOPPED, "stopped while values were made")
+               : CKM_OK;
+}
+
 static ckm_status make_values(ckm_session *session, int32_t tensor, const maker *m, ckm_error *err)
 {
     int64_t piece[PIECE];
@@ -73,6 +81,8 @@ static ckm_status make_values(ckm_session *session, int32_t tensor, const maker 
     int64_t n = ckm_i_elements(&t->shape);
     int64_t size = ckm_i_dtype_bytes(t->dtype);
     for (int64_t from = 0; from < n; from += PIECE) {
+        // Every few milliseconds.
+        CKM_I_CHECK(m->asks && from % (PIECE * 256) == 0 ? go_on(session, err) : CKM_OK);
         int64_t count = n - from < PIECE ? n - from : PIECE;
         for (int64_t k = 0; k < count; k++) {
             if (t->dtype == CKM_F32) {
@@ -165,7 +175,7 @@ static ckm_status initialize_tensor(ckm_session *session, int32_t i, uint64_t se
     if (tensor->dtype != CKM_F32 || how == CKM_I_INIT_UNSAID) {
         return backend->memory->clear(backend, session->addresses[i], tensor->bytes, err);
     }
-    maker m = {.key = key_of(seed, tensor->name)};
+    maker m = {.key = key_of(seed, tensor->name), .asks = true};
     // A uniform number in [-a, a) has variance a² / 3.
     const float small = (float)(0.02 * sqrt(3.0));
     fans(t->step, &t->step->ops[op], &tensor->shape, &in, &out);
@@ -200,6 +210,7 @@ ckm_status ckm_session_initialize(ckm_session *session, uint64_t seed, ckm_error
     for (int32_t i = 0; i < session->n_tensors; i++) {
         ckm_tensor_role role = session->tensors[i].role;
         if (role == CKM_ROLE_PARAMETER || role == CKM_ROLE_STATE) {
+            CKM_I_CHECK(go_on(session, err));
             CKM_I_CHECK(initialize_tensor(session, i, seed, err));
         }
     }

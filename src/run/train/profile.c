@@ -244,7 +244,8 @@ ckm_status ckm_profile_measure(ckm_program *program, const ckm_dataflow *df, con
     // Who may stop it is asked between operators, and so also while the first step touches the memory.
     session_options.prefault = o.stop == NULL || o.warmup_steps < 1;
     CKM_I_TRY(create(program, &p, err));
-    CKM_I_TRY(ckm_session_create(program, df, s, plan, &session_options, &session, err));
+    ckm_i_session_making making = {.stop = o.stop, .user = o.user};
+    CKM_I_TRY(ckm_i_session_create(program, df, s, plan, &session_options, &making, &session, err));
     session->stop = o.stop;
     session->stop_user = o.user;
     CKM_I_TRY(take_samples(session, &o, &taken, err));

@@ -368,6 +368,29 @@ static bool runs_out(void *user)
     return ++p->asked > p->most;
 }
 
+// Parameters of a large network take seconds. One that was stopped while they were set can begin anew.
+static void a_beginning_can_be_stopped(void **state)
+{
+    (void)state;
+    ckm_graph *graph = small_network();
+    ckm_trainer_options options = plain_options();
+    ckm_solve_options solve = CKM_TRAINER_SOLVE_INIT;
+    patience p = {.most = INT64_MAX};
+    ckm_trainer *trainer = NULL;
+    ckm_error err = CKM_ERROR_INIT;
+    solve.stop = runs_out;
+    solve.user = &p;
+    options.solve = &solve;
+    assert_int_equal(ckm_trainer_plan(graph, &options, &trainer, &err), CKM_OK);
+    p.most = p.asked;
+    assert_int_equal(ckm_trainer_begin(trainer, &err), CKM_ERR_STOPPED);
+    assert_null(ckm_trainer_session(trainer));
+    p.most = INT64_MAX;
+    assert_int_equal(ckm_trainer_begin(trainer, &err), CKM_OK);
+    ckm_trainer_close(trainer);
+    ckm_graph_free(graph);
+}
+
 // Wherever it is asked: while kernels are prepared, while packing, measuring and searching.
 static void a_stopped_opening_has_a_status_of_its_own(void **state)
 {
@@ -427,6 +450,7 @@ int main(void)
         cmocka_unit_test(a_source_needs_a_reader),
         cmocka_unit_test(all_of_what_keeping_everything_takes_is_enough),
         cmocka_unit_test(a_share_of_activations),
+        cmocka_unit_test(a_beginning_can_be_stopped),
         cmocka_unit_test(a_stopped_opening_has_a_status_of_its_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
