@@ -4,12 +4,17 @@
 // handed over as the second element of an array whose first is a string as long as the longest token: the buffer has
 // grown once and for all before the text begins, and the string's length tells whether it could.
 //
+// It also asks for the locale's decimal point, takes it to be one byte, and ends the process where it is not: reading is done
+// in C's locale.
+//
 // Every other failed allocation ends the parsing at once, often as an error of syntax. malloc has set errno then, and
 // nothing on the way out changes it.
 #include "base/json_load.h"
 
 #include <errno.h>
 #include <string.h>
+
+#include "base/plain.h"
 
 // Length of the longest string or number, quotes included; what is not JSON may count as either.
 static size_t longest_token(const char *text, size_t size)
@@ -81,7 +86,7 @@ static bool out_of_memory(const json_t *value, const json_error_t *problem)
     return value == NULL && (errno == ENOMEM || json_error_code(problem) == json_error_out_of_memory);
 }
 
-json_t *ckm_i_json_load(const char *text, size_t size_bytes, json_error_t *problem, bool *exhausted)
+static json_t *load(const char *text, size_t size_bytes, json_error_t *problem, bool *exhausted)
 {
     // A number is in the buffer together with the byte behind it. The buffer doubles from 16 bytes; were it to grow for the
     // very quotation mark that ends the string, and could not, jansson would look for its end beyond the buffer. So
@@ -108,5 +113,17 @@ json_t *ckm_i_json_load(const char *text, size_t size_bytes, json_error_t *probl
         root = json_loadb(text, size_bytes, JSON_REJECT_DUPLICATES, problem);
         *exhausted = out_of_memory(root, problem);
     }
+    return root;
+}
+
+json_t *ckm_i_json_load(const char *text, size_t size_bytes, json_error_t *problem, bool *exhausted)
+{
+    ckm_i_plain plain;
+    *exhausted = ckm_i_plain_begin(&plain, NULL) != CKM_OK;
+    if (*exhausted) {
+        return NULL;
+    }
+    json_t *root = load(text, size_bytes, problem, exhausted);
+    ckm_i_plain_end(&plain);
     return root;
 }

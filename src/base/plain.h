@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers in files are written with a point, whatever the locale of the program that the library is part of.
+// Numbers in files are written and read with a point, whatever the locale of the program that the library is part of.
 #ifndef CKM_SRC_BASE_PLAIN_H
 #define CKM_SRC_BASE_PLAIN_H
 
 #include <checkmate/base.h>
 #include <locale.h>
 
-// Between the two, printf of this thread writes numbers as in C. Every begin that succeeded needs its end.
+// Between the two, printf and strtod of this thread have numbers as in C. Every begin that succeeded needs its end.
 typedef struct ckm_i_plain {
     locale_t plain, before;
 } ckm_i_plain;

@@ -58,6 +58,20 @@ void ckm_i_text_clean(char *text)
     }
 }
 
+static int lower(char c)
+{
+    return c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c;
+}
+
+bool ckm_i_text_same(const char *a, const char *b)
+{
+    while (*a != '\0' && lower(*a) == lower(*b)) {
+        a++;
+        b++;
+    }
+    return *a == *b;
+}
+
 void ckm_i_text_point(char *number)
 {
     char *to = number;

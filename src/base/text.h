@@ -3,6 +3,7 @@
 #ifndef CKM_SRC_BASE_TEXT_H
 #define CKM_SRC_BASE_TEXT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 // Bytes of the well-formed UTF-8 sequence at `at` (1 to 4), or 0 when there is none or the text ends.
@@ -11,6 +12,9 @@ size_t ckm_i_text_utf8(const char *at);
 void ckm_i_text_copy(char *to, size_t room, const char *from);
 // Makes one printable line of `text`: control characters become spaces, malformed bytes question marks.
 void ckm_i_text_clean(char *text);
+
+// The same but for the case of the letters a to z, whatever the locale: in Turkish "i" and "I" are two letters.
+bool ckm_i_text_same(const char *a, const char *b);
 
 // Makes the decimal point of a number that printf wrote a point, whatever the locale has there, of however many bytes.
 void ckm_i_text_point(char *number);

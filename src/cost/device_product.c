@@ -2,9 +2,10 @@
 // What the built-in devices have beside the model of their float32 arithmetic: memory, and arithmetic in half precision. Memory is
 // what tensors may take: some of what CUDA reports (85 GB of an H100, 15.8 of a T4, 12.0 of a K80) is taken by CUDA's own context.
 // Peaks are those of the data sheets. docs/DEVICES.md says how the efficiencies were found.
-#include <strings.h>
 
 #include <checkmate/cost.h>
+
+#include "base/text.h"
 
 // Peak rates in the units that data sheets use: 10^12 floating point operations (two a multiply-accumulate), 10^9 bytes.
 #define TFLOPS(x) ((x)*1e12 / 2)
@@ -33,7 +34,7 @@ static const struct {
 const ckm_device_product *ckm_device_product_find(const char *name)
 {
     for (size_t i = 0; name != NULL && i < sizeof products / sizeof products[0]; i++) {
-        if (strcasecmp(products[i].name, name) == 0) {
+        if (ckm_i_text_same(products[i].name, name)) {
             return &products[i].product;
         }
     }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The devices that are built in: one entry each. docs/DEVICES.md says how the efficiencies were found and how far the
 // times they give are from published ones.
-#include <strings.h>
 
 #include <checkmate/cost.h>
+
+#include "base/text.h"
 
 // Peak rates in the units that data sheets use: 10^12 floating point operations (two a multiply-accumulate), 10^9 bytes.
 #define TFLOPS(x) ((x)*1e12 / 2)
@@ -99,7 +100,7 @@ const ckm_device *ckm_device_at(int32_t i)
 const ckm_device *ckm_device_find(const char *name)
 {
     for (int32_t i = 0; name != NULL && i < N_DEVICES; i++) {
-        if (strcasecmp(devices[i].name, name) == 0) {
+        if (ckm_i_text_same(devices[i].name, name)) {
             return &devices[i];
         }
     }

@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
-#include <strings.h>
 #ifdef __linux__
 #include <sys/prctl.h>
 #endif
@@ -17,6 +16,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/text.h"
 
 ckm_status ckm_i_figure_format_of(const char *path, ckm_i_figure_format *format, ckm_error *err)
 {
@@ -26,7 +26,7 @@ ckm_status ckm_i_figure_format_of(const char *path, ckm_i_figure_format *format,
     } known[] = {{".svg", CKM_I_FIGURE_SVG}, {".pdf", CKM_I_FIGURE_PDF}, {".png", CKM_I_FIGURE_PNG}};
     size_t length = strlen(path);
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        if (length > 4 && strcasecmp(path + length - 4, known[i].suffix) == 0) {
+        if (length > 4 && ckm_i_text_same(path + length - 4, known[i].suffix)) {
             *format = known[i].format;
             return CKM_OK;
         }

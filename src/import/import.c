@@ -4,10 +4,10 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/error.h"
 #include "base/options.h"
+#include "base/text.h"
 #include "import/onnx_skim.h"
 
 static const ckm_i_importer *const importers[] = {&ckm_i_importer_onnx};
@@ -18,7 +18,7 @@ static const ckm_i_importer *by_name(const char *path)
     size_t length = strlen(path);
     for (size_t i = 0; i < N_IMPORTERS; i++) {
         size_t n = strlen(importers[i]->extension);
-        if (length > n && strcasecmp(path + length - n, importers[i]->extension) == 0) {
+        if (length > n && ckm_i_text_same(path + length - n, importers[i]->extension)) {
             return importers[i];
         }
     }

@@ -16,7 +16,7 @@
 #include <checkmate/emit.h>
 #include <checkmate/plan.h>
 
-#include "comma_locale.h"
+#include "point_locale.h"
 #include "scratch.h"
 
 enum { MOST = 1 << 20 };
@@ -97,8 +97,13 @@ static void test_same_files(void **state)
     assert_int_equal(ckm_emit_facts_create(s.df, result.schedule, &s.facts, NULL), CKM_OK);
     assert_int_equal(ckm_plan_create(s.df, result.schedule, &planning, &s.plan, NULL), CKM_OK);
     write_all(&s, "point");
-    bool there = comma_locale(stay.folder);
-    if (there) {
+    static const char *const points[] = {POINT_COMMA, POINT_PASHTO};
+    bool there = true;
+    for (size_t k = 0; k < sizeof points / sizeof points[0] && there; k++) {
+        there = point_locale(stay.folder, points[k]);
+        if (!there) {
+            break;
+        }
         write_all(&s, "comma");
         assert_non_null(setlocale(LC_NUMERIC, "C"));
         for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {

@@ -3,13 +3,14 @@
 #include "run/data/image_file.h"
 
 #include <string.h>
-#include <strings.h>
+
+#include "base/text.h"
 
 static bool ends_with(const char *name, const char *ending)
 {
     size_t n = strlen(name);
     size_t m = strlen(ending);
-    return n > m && strcasecmp(name + n - m, ending) == 0;
+    return n > m && ckm_i_text_same(name + n - m, ending);
 }
 
 ckm_i_image_kind ckm_i_image_kind_of(const char *name)

@@ -126,12 +126,25 @@ static void numbers_are_short_and_exact(void **state)
     }
 }
 
+static void case_is_that_of_a_to_z(void **state)
+{
+    (void)state;
+    assert_true(ckm_i_text_same("", ""));
+    assert_true(ckm_i_text_same("ViT-B16.ONNX", "vit-b16.onnX"));
+    assert_false(ckm_i_text_same("A100", "A10"));
+    assert_false(ckm_i_text_same("A10", "A100"));
+    // '@' and '[' are beside the capital letters, '`' and '{' are as far from the small ones.
+    assert_false(ckm_i_text_same("@", "`"));
+    assert_false(ckm_i_text_same("[", "{"));
+    assert_false(ckm_i_text_same("\xc4", "\xe4"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(utf8_sequences_are_recognised),      cmocka_unit_test(copies_end_between_characters),
         cmocka_unit_test(cleaning_leaves_one_printable_line), cmocka_unit_test(json_strings_are_escaped),
-        cmocka_unit_test(numbers_are_short_and_exact),
+        cmocka_unit_test(numbers_are_short_and_exact),        cmocka_unit_test(case_is_that_of_a_to_z),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
