@@ -8,6 +8,7 @@ cd "$(dirname "$0")/.."
 
 version=$(sed -n 's/^#define CKM_VERSION_STRING "\(.*\)"/\1/p' include/checkmate/base.h)
 [ -n "$version" ] || { echo "dist.sh: include/checkmate/base.h has no CKM_VERSION_STRING" >&2; exit 1; }
+command -v git >/dev/null || { echo "dist.sh: git is missing: scripts/setup.sh package installs it" >&2; exit 1; }
 if ! said=$(LC_ALL=C git rev-parse --verify HEAD 2>&1); then
     case $said in
     *"dubious ownership"*)
