@@ -43,7 +43,7 @@ typedef struct ckm_solve_options {
     const char *strategy;       // name in the registry; NULL is its first, "auto"
     double time_limit_seconds;  // wall time of the search; <= 0 means none
     double gap;                 // stop when (cost - bound) / bound <= gap; default 1e-4
-    int64_t cost_limit;         // >= 0: any schedule costing at most this will do, dearer ones do not count
+    int64_t cost_limit;         // > 0: any schedule costing at most this will do, dearer ones do not count
     int threads;                // default 1; solvers that cannot use more ignore it
     uint64_t seed;
     int64_t iteration_limit;      // for randomised strategies, 0: their default; makes runs repeatable

@@ -295,6 +295,7 @@ ckm_status ckm_solve(const ckm_dataflow *df, const ckm_solve_options *options, c
     ckm_solve_options o = CKM_SOLVE_OPTIONS_INIT;
     CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_solve_options, &o, start, options, err));
     CKM_I_CHECK(check_options(df, &o, err));
+    o.cost_limit = o.cost_limit != 0 ? o.cost_limit : -1;
     CKM_I_CHECK(ckm_i_memory_floor_of(df, &floor_bytes, err));
     return ckm_i_solve_above(df, &o, floor_bytes, result, err);
 }

@@ -332,6 +332,8 @@ ckm_status ckm_trainer_open(const ckm_graph *graph, const ckm_trainer_options *o
                             ckm_error *err)
 {
     ckm_trainer *t = NULL;
+    CKM_I_NEED(graph, err);
+    CKM_I_NEED(options, err);
     CKM_I_NEED(out, err);
     CKM_I_CHECK(ckm_trainer_plan(graph, options, &t, err));
     ckm_status status = CKM_OK;
@@ -420,6 +422,10 @@ ckm_status ckm_trainer_run(ckm_trainer *t, const ckm_train_options *options, ckm
     CKM_I_NEED_NAMED(t->session, "session", err);
     ckm_train_options course = CKM_TRAIN_OPTIONS_INIT;
     CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_train_options, &course, user, options, err));
+    if (course.last_step < 0) {
+        return ckm_i_error(err, CKM_ERR_ARGUMENT, "last_step is %lld; it must not be negative",
+                           (long long)course.last_step);
+    }
     // At least one, so that ckm_i_train_run can say what is wrong.
     int64_t batches = ckm_data_get_facts(t->data).batches / ckm_i_trainer_step_batches(t);
     batches = batches > 0 ? batches : 1;

@@ -116,6 +116,11 @@ static void both_ways_agree(void **state)
     assert_true(timing.ratio > 0);
     assert_int_equal(ckm_trainer_get_sizes(trainer, &sizes, NULL), CKM_OK);
     assert_true(sizes.region_bytes < sizes.baseline_region_bytes);
+    ckm_train_options course = CKM_TRAIN_OPTIONS_INIT;
+    ckm_train_result result;
+    assert_int_equal(ckm_trainer_begin(trainer, NULL), CKM_OK);
+    course.last_step = -1;
+    assert_int_equal(ckm_trainer_run(trainer, &course, &result, NULL), CKM_ERR_ARGUMENT);
     ckm_trainer_close(trainer);
     ckm_graph_free(graph);
 }
