@@ -448,10 +448,10 @@ static void what_a_solve_concludes(void **state)
         ckm_solve_status status;
         int64_t cost, least_peak;
     } rows[] = {
-        {6, -1, CKM_SOLVE_OPTIMAL, 9, 6},     {6, 9, CKM_SOLVE_OPTIMAL, 9, 6},
-        {6, 0, CKM_SOLVE_OPTIMAL, 9, 6},      {6, 8, CKM_SOLVE_INFEASIBLE, -1, -1},  // the bound is above the limit
-        {5, -1, CKM_SOLVE_UNKNOWN, -1, -1},                                          // checkpoint-all keeps everything
-        {5, 9, CKM_SOLVE_UNKNOWN, -1, -1},    {3, -1, CKM_SOLVE_INFEASIBLE, -1, -1}};
+        {6, -1, CKM_SOLVE_OPTIMAL, 9, 6},   {6, 9, CKM_SOLVE_OPTIMAL, 9, 6},
+        {6, 0, CKM_SOLVE_OPTIMAL, 9, 6},    {6, 8, CKM_SOLVE_INFEASIBLE, -1, -1},  // the bound is above the limit
+        {5, -1, CKM_SOLVE_UNKNOWN, -1, -1},                                        // checkpoint-all keeps everything
+        {5, 9, CKM_SOLVE_UNKNOWN, -1, -1},  {3, -1, CKM_SOLVE_INFEASIBLE, -1, -1}};
     ckm_dataflow *df = layer_graph_unit_chain(4);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         ckm_solve_result result = solve(df, "checkpoint-all", rows[i].budget, rows[i].cost_limit);
