@@ -103,6 +103,8 @@ need_package() {
     # What is packed is a commit.
     need git have_command git
     need dpkg-dev have_command dpkg-buildpackage
+    # dpkg-buildpackage asks for it, whatever the packages themselves ask for.
+    need build-essential have_package build-essential
     need debhelper have_command dh
     need lintian have_command lintian
     need debootstrap test -x /usr/sbin/debootstrap
