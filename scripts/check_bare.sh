@@ -72,7 +72,7 @@ echo "commit $commit, $([ -n "$data" ] && echo with || echo without) reference d
 # After `make TARGET`: does what it made work?
 works() {
     case $1 in
-    install) bare_inside "$system" checkmate --version ;;
+    install) bare_inside "$system" /usr/local/bin/checkmate --version ;;
     deb) sh scripts/check_deb.sh "$system/work/checkmate/packages" "$suite" ;;
     esac
 }
