@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -62,15 +61,8 @@ def body_of(graph: Any, name: str, shapes: Sequence[tf.TensorShape] = ()) -> Any
     return body
 
 
-_ATTRIBUTES: weakref.WeakKeyDictionary[tf.Operation, dict[str, attr_value_pb2.AttrValue]] = weakref.WeakKeyDictionary()
-
-
 def attributes(op: tf.Operation) -> dict[str, attr_value_pb2.AttrValue]:
-    """Kept as long as the operator, since TensorFlow writes and reads a message for it each time."""
-    found = _ATTRIBUTES.get(op)
-    if found is None:
-        found = _ATTRIBUTES[op] = {name: value for name, value in op.node_def.attr.items() if name not in ("_class", "_output_shapes")}
-    return found
+    return {name: value for name, value in op.node_def.attr.items() if name not in ("_class", "_output_shapes")}
 
 
 #: TensorFlow's oneDNN pass merges these with a neighbour, whatever runs between the two; the graph then has a cycle. It does not
