@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 
 tf = pytest.importorskip("tensorflow", reason="TensorFlow is not installed", minversion="2.16")
 
+import numpy as np  # noqa: E402
 from tf2_models import FAST  # noqa: E402
 
 import checkmate.tf2 as c2  # noqa: E402

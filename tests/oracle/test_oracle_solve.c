@@ -116,7 +116,7 @@ static bool is_listed(const char *strategy)
 typedef struct truth {
     const oracle_graph *g;
     int64_t budget;
-    int64_t cost_limit;  // -1: none
+    int64_t cost_limit;  // -1, 0: none
     int64_t optimum[4];
 } truth;
 
@@ -128,7 +128,7 @@ static oracle_class class_of(ckm_bound_class covers)
 // Whether the class has a schedule that was asked for.
 static bool is_possible(const truth *t, oracle_class which)
 {
-    return t->optimum[which] >= 0 && (t->cost_limit < 0 || t->optimum[which] <= t->cost_limit);
+    return t->optimum[which] >= 0 && (t->cost_limit <= 0 || t->optimum[which] <= t->cost_limit);
 }
 
 static void complain(const truth *t, const char *strategy, const ckm_solve_result *r, const char *what)
@@ -199,7 +199,7 @@ static void check_exact(const truth *t, const char *strategy, const ckm_solve_re
         if (r->status != CKM_SOLVE_INFEASIBLE) {
             complain(t, strategy, r, "infeasibility is not proven");
         }
-    } else if (t->cost_limit >= 0) {
+    } else if (t->cost_limit > 0) {
         if (r->schedule == NULL || r->cost > t->cost_limit) {
             complain(t, strategy, r, "nothing within the cost limit is found");
         }

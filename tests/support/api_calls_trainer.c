@@ -134,23 +134,19 @@ static ckm_inference_options forward_options(void)
     return options;
 }
 
-// One that has run, everything in it zero; NULL where that cannot be.
-static ckm_inference *has_run(const ckm_graph *graph, ckm_inference **made, ckm_error *err)
+// One that has run, everything in it zero.
+static ckm_status run_forward(const ckm_graph *graph, ckm_inference **made, ckm_error *err)
 {
     static const char zeros[1 << 16];
     const ckm_inference_options options = forward_options();
-    if (*made == NULL && ckm_inference_open(graph, &options, made, err) == CKM_OK) {
-        for (int32_t i = 0; i < ckm_graph_tensor_count(graph); i++) {
-            ckm_graph_tensor_info t = ckm_graph_get_tensor(graph, i);
-            ckm_status status = t.role != CKM_ROLE_ACTIVATION
-                                    ? ckm_inference_set(*made, t.name, t.dtype, &t.shape, zeros, err)
-                                    : CKM_OK;
-            (void)status;  // running tells
+    ckm_status status = ckm_inference_open(graph, &options, made, err);
+    for (int32_t i = 0; status == CKM_OK && i < ckm_graph_tensor_count(graph); i++) {
+        ckm_graph_tensor_info t = ckm_graph_get_tensor(graph, i);
+        if (t.role != CKM_ROLE_ACTIVATION) {
+            status = ckm_inference_set(*made, t.name, t.dtype, &t.shape, zeros, err);
         }
-        ckm_status status = ckm_inference_run(*made, NULL, err);
-        (void)status;
     }
-    return *made;
+    return status == CKM_OK ? ckm_inference_run(*made, NULL, err) : status;
 }
 
 static ckm_status set_first(const api_visitor *v, ckm_inference *f, ckm_error *err)
@@ -206,24 +202,28 @@ static void visit_inference(api_visitor *v, ckm_error *err)
         return;
     }
     STATUS(ckm_inference_begin, 2, 0, ckm_inference_begin(P(0, made), P(1, err)))
-    STATUS(ckm_inference_run, 3, 1U << 1, ckm_inference_run(P(0, has_run(graph, &f, err)), P(1, &seconds), P(2, err)))
-    STATUS(ckm_inference_set, 5, 0, set_first(v, has_run(graph, &f, err), err))
-    STATUS(ckm_inference_get, 3, 0, get_first(v, has_run(graph, &f, err), err))
-    STATUS(ckm_inference_read_npy, 4, 0, read_first(v, has_run(graph, &f, err), err))
+    if (!api_prepares(v, "ckm_inference_run", run_forward(graph, &f, &v->error))) {
+        ckm_inference_close(f);
+        ckm_inference_close(made);
+        return;
+    }
+    STATUS(ckm_inference_run, 3, 1U << 1, ckm_inference_run(P(0, f), P(1, &seconds), P(2, err)))
+    STATUS(ckm_inference_set, 5, 0, set_first(v, f, err))
+    STATUS(ckm_inference_get, 3, 0, get_first(v, f, err))
+    STATUS(ckm_inference_read_npy, 4, 0, read_first(v, f, err))
     TRIES(ckm_inference_read_picture, 4, 0,
-          ckm_inference_read_picture(P(0, has_run(graph, &f, err)), P(1, ckm_inference_input(f, 0).name), 0,
-                                     P(2, "none.png"), CKM_SCALING_UNIT, P(3, err)))
+          ckm_inference_read_picture(P(0, f), P(1, ckm_inference_input(f, 0).name), 0, P(2, "none.png"),
+                                     CKM_SCALING_UNIT, P(3, err)))
     TRIES(ckm_picture_bytes, 3, 0, ckm_picture_bytes(P(0, "none.png"), P(1, &bytes), P(2, err)))
     VALUE(ckm_picture_is_read, 1, ckm_picture_is_read(P(0, "a.png")) == !NULLED(0))
-    STATUS(ckm_inference_write_npy, 3, 0,
-           ckm_inference_write_npy(P(0, has_run(graph, &f, err)), P(1, &file), 1, P(2, err)))
-    STATUS(ckm_npy_describe, 4, 0, describe_file(v, has_run(graph, &f, err), err))
+    STATUS(ckm_inference_write_npy, 3, 0, ckm_inference_write_npy(P(0, f), P(1, &file), 1, P(2, err)))
+    STATUS(ckm_npy_describe, 4, 0, describe_file(v, f, err))
     VALUE(ckm_inference_get_info, 1, ckm_inference_get_info(P(0, made)).fits == !NULLED(0))
     VALUE(ckm_inference_program, 1, (ckm_inference_program(P(0, made)) == NULL) == NULLED(0))
-    VALUE(ckm_inference_input_count, 1, (ckm_inference_input_count(P(0, has_run(graph, &f, err))) == 0) == NULLED(0))
-    VALUE(ckm_inference_input, 1, (ckm_inference_input(P(0, has_run(graph, &f, err)), 0).bytes == 0) == NULLED(0))
-    VALUE(ckm_inference_output_count, 1, (ckm_inference_output_count(P(0, has_run(graph, &f, err))) == 0) == NULLED(0))
-    VALUE(ckm_inference_output, 1, (ckm_inference_output(P(0, has_run(graph, &f, err)), 0).bytes == 0) == NULLED(0))
+    VALUE(ckm_inference_input_count, 1, (ckm_inference_input_count(P(0, f)) == 0) == NULLED(0))
+    VALUE(ckm_inference_input, 1, (ckm_inference_input(P(0, f), 0).bytes == 0) == NULLED(0))
+    VALUE(ckm_inference_output_count, 1, (ckm_inference_output_count(P(0, f)) == 0) == NULLED(0))
+    VALUE(ckm_inference_output, 1, (ckm_inference_output(P(0, f), 0).bytes == 0) == NULLED(0))
     DONE(ckm_inference_close, 1, ckm_inference_close(NULL))
     ckm_inference_close(made);
     ckm_inference_close(f);
