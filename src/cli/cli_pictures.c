@@ -433,7 +433,7 @@ static ckm_status run_all(cli_pictures *p, ckm_inference *f, int64_t batch, ckm_
         if (status == CKM_OK) {
             write_rows(p, w, n);
         }
-        for (int64_t k = 0; k < n; k++) {
+        for (int64_t k = 0; w->members != NULL && k < n; k++) {
             named = named && has_folder_of_class(p, w->members[k]);
         }
         p->judged += n;
