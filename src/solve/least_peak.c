@@ -54,7 +54,7 @@ static ckm_status try_quick(ckm_i_solver *solver, int64_t low_bytes, double seco
     ckm_i_solver attempt;
     ckm_status status = CKM_OK;
     CKM_I_TRY(begin(&attempt, solver, &options, low_bytes, until, err));
-    CKM_I_TRY(ckm_i_quick_run(&attempt, seconds, err));
+    CKM_I_TRY(ckm_i_quick_run(&attempt, seconds, 0.0, err));
     CKM_I_TRY(end(&attempt, solver, takes_any, err));
 cleanup:
     ckm_i_solver_dispose(&attempt);

@@ -7,8 +7,6 @@
 #include "base/error.h"
 #include "solve/strategies/solve_registry.h"
 
-const double ckm_i_quick_first_share = 1.0 / 3.0;
-
 // The one that is best as a rule first; the others' schedules are then looked at only as far as their cost. Shares add up to 1.
 static const struct {
     const ckm_i_strategy *strategy;
@@ -25,12 +23,13 @@ static const struct {
     {&ckm_i_strategy_checkpoint_last, 1.0 / 18.0},
 };
 
-ckm_status ckm_i_quick_run(ckm_i_solver *solver, double seconds, ckm_error *err)
+ckm_status ckm_i_quick_run(ckm_i_solver *solver, double seconds, double first_seconds, ckm_error *err)
 {
     double deadline = solver->deadline_seconds;
     ckm_status status = CKM_OK;
     for (size_t i = 0; i < sizeof quick / sizeof quick[0]; i++) {
-        solver->deadline_seconds = fmin(deadline, ckm_i_clock_seconds() + quick[i].share * seconds);
+        double most = fmax(quick[i].share * seconds, i == 0 ? first_seconds : 0.0);
+        solver->deadline_seconds = fmin(deadline, ckm_i_clock_seconds() + most);
         if (ckm_i_solver_should_stop(solver)) {
             break;
         }

@@ -5,10 +5,8 @@
 
 #include "solve/core/solver.h"
 
-// The share of the time that the first of them, the slowest, has.
-extern const double ckm_i_quick_first_share;
-
-// Runs them on the solver's problem, one after the other, for so many seconds at most. Ends when the solver should stop.
-ckm_status ckm_i_quick_run(ckm_i_solver *solver, double seconds, ckm_error *err) CKM_NODISCARD;
+// Runs them on the solver's problem, one after the other, each for a share of so many seconds; the first, the slowest, for at least
+// `first_seconds`. Ends when the solver should stop.
+ckm_status ckm_i_quick_run(ckm_i_solver *solver, double seconds, double first_seconds, ckm_error *err) CKM_NODISCARD;
 
 #endif

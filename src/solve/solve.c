@@ -139,11 +139,11 @@ static ckm_status begin_quickly(ckm_i_solver *solver, ckm_error *err)
         unhurried.stop = NULL;
         solver->deadline_seconds = INFINITY;
     } else {
-        seconds = fmax(quick_share * (deadline - ckm_i_clock_seconds()), quick_first_least / ckm_i_quick_first_share);
+        seconds = fmax(quick_share * (deadline - ckm_i_clock_seconds()), 0.0);
         solver->deadline_seconds = deadline + quick_late;
     }
     solver->options = &unhurried;
-    ckm_status status = ckm_i_quick_run(solver, seconds, err);
+    ckm_status status = ckm_i_quick_run(solver, seconds, quick_first_least, err);
     solver->options = options;
     solver->deadline_seconds = deadline;
     return status;
