@@ -137,13 +137,18 @@ static ckm_inference_options forward_options(void)
 // One that has run, everything in it zero.
 static ckm_status run_forward(const ckm_graph *graph, ckm_inference **made, ckm_error *err)
 {
-    static const char zeros[1 << 16];
     const ckm_inference_options options = forward_options();
     ckm_status status = ckm_inference_open(graph, &options, made, err);
     for (int32_t i = 0; status == CKM_OK && i < ckm_graph_tensor_count(graph); i++) {
         ckm_graph_tensor_info t = ckm_graph_get_tensor(graph, i);
         if (t.role != CKM_ROLE_ACTIVATION) {
-            status = ckm_inference_set(*made, t.name, t.dtype, &t.shape, zeros, err);
+            size_t elements = 1;
+            for (int32_t d = 0; d < t.shape.rank; d++) {
+                elements *= (size_t)t.shape.dims[d];
+            }
+            void *zeros = calloc(elements, sizeof(int64_t));  // the widest kind
+            status = zeros == NULL ? CKM_ERR_MEMORY : ckm_inference_set(*made, t.name, t.dtype, &t.shape, zeros, err);
+            free(zeros);
         }
     }
     return status == CKM_OK ? ckm_inference_run(*made, NULL, err) : status;
@@ -151,9 +156,13 @@ static ckm_status run_forward(const ckm_graph *graph, ckm_inference **made, ckm_
 
 static ckm_status set_first(const api_visitor *v, ckm_inference *f, ckm_error *err)
 {
-    static const char zeros[1 << 16];
     ckm_session_tensor x = ckm_inference_input(f, 0);
-    return ckm_inference_set(P(0, f), P(1, x.name), x.dtype, P(2, &x.shape), P(3, zeros), P(4, err));
+    void *zeros = calloc(1, (size_t)x.bytes);
+    ckm_status status = zeros == NULL
+                            ? CKM_ERR_MEMORY
+                            : ckm_inference_set(P(0, f), P(1, x.name), x.dtype, P(2, &x.shape), P(3, zeros), P(4, err));
+    free(zeros);
+    return status;
 }
 
 static ckm_status read_first(const api_visitor *v, ckm_inference *f, ckm_error *err)
@@ -170,8 +179,11 @@ static ckm_status read_first(const api_visitor *v, ckm_inference *f, ckm_error *
 
 static ckm_status get_first(const api_visitor *v, ckm_inference *f, ckm_error *err)
 {
-    static char room[1 << 16];
-    return ckm_inference_get(P(0, f), 0, P(1, room), ckm_inference_output(f, 0).bytes, P(2, err));
+    const int64_t bytes = ckm_inference_output(f, 0).bytes;
+    void *room = malloc((size_t)bytes);
+    ckm_status status = room == NULL ? CKM_ERR_MEMORY : ckm_inference_get(P(0, f), 0, P(1, room), bytes, P(2, err));
+    free(room);
+    return status;
 }
 
 static ckm_status describe_file(const api_visitor *v, ckm_inference *f, ckm_error *err)
