@@ -5,7 +5,8 @@ set -eu
 cd "$(dirname "$0")/.."
 
 formatter=${CLANG_FORMAT:-clang-format-14}
-command -v "$formatter" >/dev/null || { echo "format.sh: $formatter is missing, of the package of that name: scripts/setup.sh ci installs it" >&2; exit 1; }
+command -v "$formatter" >/dev/null || { echo "format.sh: $formatter is missing. Other versions format differently. Debian 12 has a package clang-format-14, which scripts/setup.sh ci installs;" \
+    "elsewhere: pip install clang-format==14.0.6, and CLANG_FORMAT=clang-format" >&2; exit 1; }
 
 mode=-i
 if [ "${1:-}" = --check ]; then

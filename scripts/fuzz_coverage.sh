@@ -11,9 +11,10 @@ cd "$(dirname "$0")/.."
 
 build=${1:-build/fuzz-coverage}
 least=${CKM_FUZZ_LEAST:-60}
-profdata=llvm-profdata-14
-cov=llvm-cov-14
-for tool in clang-14 "$profdata" "$cov"; do
+. scripts/clang.sh
+profdata=llvm-profdata-$clang
+cov=llvm-cov-$clang
+for tool in "clang-$clang" "$profdata" "$cov"; do
     command -v "$tool" >/dev/null 2>&1 || { echo "fuzz_coverage.sh: $tool is missing; scripts/setup.sh ci installs it" >&2; exit 1; }
 done
 
@@ -47,7 +48,7 @@ for source in tests/fuzz/fuzz_*.c; do
 done
 flags="-fprofile-instr-generate -fcoverage-mapping"
 # C++ links the targets, and brings what writes the profile.
-cmake -S . -B "$build" -DCMAKE_C_COMPILER=clang-14 -DCMAKE_CXX_COMPILER=clang++-14 -DCMAKE_BUILD_TYPE=Debug \
+cmake -S . -B "$build" -DCMAKE_C_COMPILER="clang-$clang" -DCMAKE_CXX_COMPILER="clang++-$clang" -DCMAKE_BUILD_TYPE=Debug \
     -DCKM_BUILD_TESTS=ON -DCMAKE_C_FLAGS="$flags" -DCMAKE_CXX_FLAGS="$flags" \
     ${CKM_CMAKE_ARGUMENTS:-} >"$build.log" 2>&1 || { cat "$build.log"; exit 1; }
 # shellcheck disable=SC2086

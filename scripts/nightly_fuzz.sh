@@ -12,12 +12,13 @@
 set -eu
 cd "$(dirname "$0")/.."
 
+. scripts/clang.sh
 build=${1:-build/fuzz}
 seconds=${CKM_FUZZ_SECONDS:-600}
 targets=${CKM_FUZZ_TARGETS:-$(for source in tests/fuzz/fuzz_*.c; do basename "$source" .c | sed 's/^fuzz_//'; done)}
 mkdir -p "$build/artifacts"
 # shellcheck disable=SC2086
-cmake -S . -B "$build" -DCMAKE_C_COMPILER=clang-14 -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCKM_BUILD_TESTS=OFF -DCKM_FUZZ=ON \
+cmake -S . -B "$build" -DCMAKE_C_COMPILER="clang-$clang" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCKM_BUILD_TESTS=OFF -DCKM_FUZZ=ON \
     -DCKM_SANITIZE=address,undefined ${CKM_CMAKE_ARGUMENTS:-} >"$build/configure.log" 2>&1 || { cat "$build/configure.log"; exit 1; }
 cmake --build "$build" --parallel "$(nproc)" >"$build/build.log" 2>&1 || { tail -n 40 "$build/build.log"; exit 1; }
 

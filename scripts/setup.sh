@@ -36,8 +36,12 @@ have_cmake() {
 # Debian's Python: others see other packages.
 python3_has() { /usr/bin/python3 -c "import $1" >/dev/null 2>&1; }
 
-# AddressSanitizer's runtime for clang-14, which is a package of its own.
-have_clang_runtime() { have_command clang-14 && [ -e "$(clang-14 -print-file-name=libclang_rt.asan-"$(uname -m)".a)" ]; }
+# AddressSanitizer's runtime for clang, which is a package of its own.
+have_clang_runtime() {
+    have_command "clang-$clang" || return 1
+    # A file that clang does not find is printed as it was asked for.
+    [ -e "$("clang-$clang" -print-file-name=libclang_rt.asan-"$(uname -m)".a)" ]
+}
 
 need_build() {
     need gcc have_command gcc
@@ -82,12 +86,15 @@ need_wheel() {
 }
 
 need_ci() {
-    need clang-14 have_command clang-14
-    need libclang-rt-14-dev have_clang_runtime
+    # The version that this system has.
+    . "$(dirname "$0")/clang.sh"
+    need "clang-$clang" have_command "clang-$clang"
+    need "libclang-rt-$clang-dev" have_clang_runtime
     # llvm-profdata and llvm-cov, for the coverage of fuzzing.
-    need llvm-14 have_command llvm-cov-14
-    need clang-format-14 have_command clang-format-14
-    need clang-tidy-14 have_command clang-tidy-14
+    need "llvm-$clang" have_command "llvm-cov-$clang"
+    # Other versions format differently; scripts/format.sh says where else there is a 14.
+    [ "$clang" != 14 ] || need clang-format-14 have_command clang-format-14
+    need "clang-tidy-$clang" have_command "clang-tidy-$clang"
     # For trying completion.
     need ccache have_command ccache
     need zsh have_command zsh

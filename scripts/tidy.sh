@@ -1,10 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Runs clang-tidy-14 over the library and the program. Usage: scripts/tidy.sh [BUILD_FOLDER] [FILE...]
+# Runs clang-tidy over the library and the program: version 14, which the tree has no findings of, or what scripts/clang.sh says. Usage: scripts/tidy.sh [BUILD_FOLDER] [FILE...]
 set -eu
 cd "$(dirname "$0")/.."
 
-command -v clang-tidy-14 >/dev/null || { echo "tidy.sh: clang-tidy-14 is missing, of the package of that name: scripts/setup.sh ci installs it" >&2; exit 1; }
+. scripts/clang.sh
+export CKM_CLANG="$clang"
+command -v "clang-tidy-$clang" >/dev/null || { echo "tidy.sh: clang-tidy-$clang is missing, of the package of that name: scripts/setup.sh ci installs it" >&2; exit 1; }
 build=${1:-build-tidy}
 [ $# -eq 0 ] || shift
 # The file that calls MPI is read where its header is.

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs clang-tidy-14 over files of a build folder: tidy_files.py BUILD_FOLDER FILE...
+"""Runs clang-tidy, of version $CKM_CLANG or 14, over files of a build folder: tidy_files.py BUILD_FOLDER FILE...
 
 A file in which nothing was found is not read again while nothing has changed that clang-tidy could see: the preprocessed text
 with its comments, the command, .clang-tidy and clang-tidy itself. What was clean is noted in $CKM_TIDY_CACHE, which is
@@ -15,8 +15,9 @@ import shlex
 import subprocess
 import sys
 
-TIDY = "clang-tidy-14"
-COMPILER = "clang-14"
+VERSION = os.environ.get("CKM_CLANG", "14")
+TIDY = "clang-tidy-" + VERSION
+COMPILER = "clang-" + VERSION
 
 
 def key_of(command: list[str], folder: str, text: str, tool: bytes) -> str | None:

@@ -13,7 +13,7 @@ fail() {
 
 # A machine without gnuplot and dot: only what the script itself calls, and the stand-ins.
 mkdir "$scratch/bin"
-for tool in sh cat cp date env grep mktemp rm sed sleep sort tail touch tr uname chmod; do
+for tool in sh cat cp date dirname env grep mktemp rm sed sleep sort tail touch tr uname chmod; do
     ln -s "$(command -v $tool)" "$scratch/bin/$tool"
 done
 cat >"$scratch/bin/apt-get" <<'END'
@@ -108,4 +108,25 @@ echo 'E: Unable to locate package gnuplot-nox' >"$scratch/broken"
 try 1 0 0
 said 'Unable to locate package gnuplot-nox'
 grep -q 'at work' "$scratch/out" && fail "waits although nothing holds the lock"
+
+# Clang is named as this system has it: 14 where apt has one, else what apt has for clang.
+cat >"$scratch/bin/apt-cache" <<'END'
+#!/bin/sh
+case $1 in
+search) grep -e "$3" "$STATE/suite" ;;
+depends) printf 'clang\n  Depends: %s\n' "$(tail -n 1 "$STATE/suite")" ;;
+esac
+END
+chmod +x "$scratch/bin/apt-cache"
+# names VERSION...: what the set-up asks for where apt has these versions, the last for clang.
+names() {
+    printf 'clang-%s\n' "$@" >"$scratch/suite"
+    STATE=$scratch PATH=$scratch/bin CKM_NO_SETUP=1 sh "$setup" ci >"$scratch/out" 2>&1 || return 0
+    fail "nothing is missing"
+}
+names 13 14
+said ' clang-14 .*clang-format-14 clang-tidy-14 .*libclang-rt-14-dev llvm-14'
+names 17 19
+said ' clang-19 .*clang-tidy-19 .*libclang-rt-19-dev llvm-19'
+! grep -q -e '-14' "$scratch/out" || fail "names what this system has not: $(cat "$scratch/out")"
 exit $failed
