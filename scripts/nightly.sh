@@ -2,12 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # The checks that take too long for every change; .ci/run does one of them each time, in turn.
 # Usage: scripts/nightly.sh [PART...]      (default: all)
-#   wheel      the wheel and the sdist are made, installed and tried
+#   wheel      the wheel and the sdist are made, installed and tried: in bare systems of CKM_WHEEL_SUITES (bookworm trixie sid)
 #   packages   the Debian packages are made, and tried in a fresh system (needs root)
 #   bare       make demo, test, install and deb in a bare Debian 12 (needs root); CKM_BARE_TARGETS=both: demo and test alone
+#   trixie     the same in a bare Debian 13
+#   sid        the same in a bare sid, which may fail
+#   versions   the Python package's tests with versions of PyTorch, TensorFlow and Python: as many of scripts/versions.txt as there is time for
 set -eu
 cd "$(dirname "$0")/.."
-[ $# -gt 0 ] || set -- wheel packages bare
+[ $# -gt 0 ] || set -- wheel packages bare trixie sid versions
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
@@ -22,7 +25,8 @@ part() {
 
 wheel() {
     CKM_WHEEL_TOOLS=$work/wheel-tools part sh scripts/wheel.sh "$work/dist" || return $?
-    sh scripts/check_wheel.sh "$work"/dist/*.whl || return 1
+    # shellcheck disable=SC2086 # the suites are words
+    sh scripts/check_wheel.sh "$work"/dist/*.whl ${CKM_WHEEL_SUITES:-bookworm trixie sid} || return 1
     CKM_WHEEL_TOOLS=$work/wheel-tools sh scripts/sdist.sh "$work/dist" || return 1
     python3 -m venv "$work/sdist" || return 1
     "$work/sdist/bin/pip" install -q "$work"/dist/*.tar.gz pytest==9.2.0 >"$work/pip.log" 2>&1 || { tail -n 40 "$work/pip.log"; return 1; }
@@ -40,11 +44,15 @@ packages() {
 bare() {
     part sh scripts/check_bare.sh "${CKM_BARE_TARGETS:-all}"
 }
+trixie() { part sh scripts/check_bare.sh all trixie; }
+sid() { part sh scripts/check_bare.sh all sid; }
+
+versions() { CKM_WHEEL_TOOLS=$work/wheel-tools part sh scripts/versions.sh; }
 
 for name in "$@"; do
     case $name in
-    wheel | packages | bare) ;;
-    *) echo "usage: nightly.sh [wheel|packages|bare]..." >&2; exit 2 ;;
+    wheel | packages | bare | trixie | sid | versions) ;;
+    *) echo "usage: nightly.sh [wheel|packages|bare|trixie|sid|versions]..." >&2; exit 2 ;;
     esac
 done
 for name in "$@"; do
