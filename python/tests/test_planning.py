@@ -143,7 +143,11 @@ def test_what_a_little_more_memory_than_the_least_saves(tmp_path: pathlib.Path) 
         assert checkmate.solve(graph, entry.budget_bytes, time_limit=1.0).require().overhead == pytest.approx(entry.overhead, abs=0.5)
     text = least.lines(more, found.budget_bytes, overhead)
     assert f"budget={more[0].budget_bytes:,}: {100 * more[0].overhead:.1f} % more computation was found, not {100 * overhead:.1f} %" in text[0]
+    assert least.beyond(graph, found.schedule, options, 1.0, lambda _schedule: 7) == (), "what runs in no more than the least is no more memory"
     kept = tmp_path / "more.json"
+    assert least.kept(kept, lambda: more) == more
+    assert least.kept(kept, tuple) == more and least.kept(None, tuple) == (), "what is on disk is not searched for"
+    kept.unlink()
     assert least.load(kept) is None
     kept.write_text('[{"budget_bytes": 5, "overhead": 0.5}]')
     assert least.load(kept) == (least.Next(5, 0.5),)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -10,9 +11,10 @@ import pytest
 tf = pytest.importorskip("tensorflow", reason="TensorFlow is not installed", minversion="2.16")
 
 import numpy as np  # noqa: E402
-from tf2_models import FAST  # noqa: E402
+from tf2_models import FAST, make  # noqa: E402
 
 import checkmate.tf2 as c2  # noqa: E402
+from checkmate.planning import least  # noqa: E402
 from checkmate.tf2 import measure, program, trials  # noqa: E402
 
 #: Embeddings and logits.
@@ -122,3 +124,22 @@ def test_operands_of_one_group_are_no_more_than_the_largest_call_needs(monkeypat
     calls = program.read(c2.function(step).concrete(tf.ones((64, 64)), tf.ones((32, 64)), tf.ones((32, 32)))).calls
     groups = [[trial.call.type for trial in group] for group in trials._groups([trials.Trial(call) for call in calls])]
     assert groups == [["Tanh"], ["Exp"], ["Exp", "Tanh"]]
+
+
+def test_the_least_says_what_a_little_more_memory_saves(monkeypatch: pytest.MonkeyPatch) -> None:
+    def planned(lines: list[str]) -> tuple[Any, c2.Plan]:
+        case = make("penalties")
+        step = c2.compile(case.model, case.loss, case.optimizer, *case.batches[0], "min", progress=lines.append, **FAST)
+        return (step, *case.batches[0]), c2.plans(step)[0]
+
+    lines: list[str] = []
+    called, plan = planned(lines)
+    assert plan.next_budgets and plan.budget_bytes < min(n.budget_bytes for n in plan.next_budgets)
+    assert all(a >= b + 0.05 - 1e-9 for a, b in itertools.pairwise([plan.overhead, *(n.overhead for n in plan.next_budgets)]))
+    assert [line for line in lines if "more memory, budget=" in line] == [
+        f"{called[0].name}: {text}" for text in least.lines(plan.next_budgets, plan.budget_bytes, plan.overhead)
+    ]
+    told = c2.explain(*called, budget="min", budgets=1, show=None, **FAST)
+    assert told.notes and "more memory, budget=" in told.notes[0] and str(told).endswith(told.notes[-1])
+    monkeypatch.setattr(least, "beyond", lambda *_: pytest.fail("it is on disk"))
+    assert planned([])[1].next_budgets == plan.next_budgets

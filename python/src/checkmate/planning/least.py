@@ -11,12 +11,13 @@ from __future__ import annotations
 import json
 import pathlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Protocol
 
 from ..graph import Graph
 from ..schedule import Schedule
-from ..solver import min_budget, solve, solve_frontier
+from ..solver import Solution, min_budget, solve, solve_frontier
+from . import plan_cache
 from .claim import Claim
 from .tidy import tidied
 
@@ -81,13 +82,25 @@ def beyond(graph: Graph, least: Schedule, options: Options, seconds: float,
     if any(solution.interrupted for solution in found):
         raise KeyboardInterrupt
     made: list[Next] = []
-    last = facts.cost
+    last, limit = facts.cost, facts.peak_bytes if real_peak is None else real_peak(least)
     for solution in found:
         if solution.schedule is not None and (cost := solution.cost or 0) <= last - _WORTH * graph.total_cost:
-            last = cost
             bytes_ = solution.budget_bytes if real_peak is None else real_peak(tidied(graph, solution.schedule))
-            made.append(Next(bytes_, cost / max(1, graph.total_cost) - 1))
+            if bytes_ > limit:
+                last = cost
+                made.append(Next(bytes_, cost / max(1, graph.total_cost) - 1))
     return tuple(made)
+
+
+def kept(path: pathlib.Path | None, search: Callable[[], tuple[Next, ...]]) -> tuple[Next, ...]:
+    """What is on disk of `beyond`; else what the search finds, which is then kept there. No path: nothing is kept."""
+    known = None if path is None else load(path)
+    if known is not None:
+        return known
+    found = search()
+    if path is not None:
+        plan_cache.keep(path, json.dumps([asdict(n) for n in found]))
+    return found
 
 
 def load(path: pathlib.Path) -> tuple[Next, ...] | None:
@@ -96,6 +109,20 @@ def load(path: pathlib.Path) -> tuple[Next, ...] | None:
         return tuple(Next(int(n["budget_bytes"]), float(n["overhead"])) for n in json.loads(path.read_text()))
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
+
+
+def in_frontier(graph: Graph, options: Options, seconds: float, real_peak: Callable[[Schedule], int],
+                search_within: Callable[..., Solution]) -> tuple[Solution, list[str]]:  # fmt: skip
+    """For who explains a graph: the cheapest found in the least memory that is found, and what is told of a little more.
+    `search_within`: `solve` of a budget with the caller's settings."""
+    schedule, _claim = search(graph, options, seconds, real_peak)
+    smallest = search_within(schedule.simulate(graph).peak_bytes, start=schedule)
+    if smallest.interrupted:
+        raise KeyboardInterrupt
+    if smallest.schedule is None:
+        return smallest, []
+    more = beyond(graph, smallest.schedule, options, seconds)
+    return smallest, lines(more, smallest.peak_bytes or 0, smallest.overhead or 0.0)
 
 
 def lines(found: Sequence[Next], budget_bytes: int, overhead: float) -> list[str]:

@@ -60,7 +60,7 @@ class Options:
 class Plan:
     """One planned step. Bytes count arguments, variables (the optimizer's too), values and what kernels allocate; costs are
     nanoseconds. `bound`, `gap` and `status` are proven of the schedules of `graph` within `budget_bytes`. `estimated`: calls whose
-    measurement failed, and why. `origin`: "solver" or "cache"."""
+    measurement failed, and why. `origin`: "solver" or "cache". `next_budgets`: with budget="min", what a little more memory saves."""
 
     graph: Graph
     schedule: Schedule
@@ -77,6 +77,7 @@ class Plan:
     seconds: float
     origin: str
     estimated: dict[str, str] = field(default_factory=dict)
+    next_budgets: tuple[least.Next, ...] = ()
 
     @property
     def overhead(self) -> float:
@@ -159,11 +160,13 @@ def plan(step: program.Program, options: Options, name: str, allowed_bytes: int 
     # What TensorFlow would take by itself, whose updates wait for the last gradient, and are made of whole variables.
     whole = traced.lowered.sequence(baseline, traced.lowered.blocks)
     top = max(lower.peak_bytes(traced.lowered, whole), lower.peak_bytes(traced.lowered, traced.lowered.program.traced))
+    more: tuple[least.Next, ...] = ()
     if options.budget == sizes.LEAST and top > allowed_bytes:
         fit = _least(traced)
         limit = fit.peak_bytes
         options.say(f"{name}: {len(graph.ops)} operators, {top:,} bytes without rematerialization, {limit:,} at least found; solving")
         fit = _cheapest(traced, limit, fit)
+        more = _beyond(traced, fit)
     else:
         held = sum(v.variable if v.is_resource else v.bytes for v in traced.lowered.program.inputs)
         wanted = (
@@ -182,8 +185,10 @@ def plan(step: program.Program, options: Options, name: str, allowed_bytes: int 
     made = Plan(graph=graph, schedule=fit.schedule, budget_bytes=limit, peak_bytes=peak, baseline_peak_bytes=top,
                 floor_bytes=graph.memory_floor, cost=cost, baseline_cost=graph.total_cost, bound=bound,
                 gap=gap_of(cost, bound), status=status_of(cost, bound), recomputed=_recomputed(graph, fit.schedule),
-                seconds=time.perf_counter() - begin, origin=fit.origin, estimated=traced.estimated)  # fmt: skip
+                seconds=time.perf_counter() - begin, origin=fit.origin, estimated=traced.estimated, next_budgets=more)  # fmt: skip
     options.say(f"{name}: {made}")
+    for line in least.lines(more, limit, made.overhead):
+        options.say(f"{name}: {line}")
     return made, built
 
 
@@ -273,6 +278,14 @@ def _least(traced: Traced, solves: int | None = None) -> _Fit:
     if options.cache:
         plan_cache.store(paths[-1], schedule, claim)
     return _Fit(schedule, claim, "solver", traced.peak(schedule))
+
+
+def _beyond(traced: Traced, fit: _Fit) -> tuple[least.Next, ...]:
+    """What a little more memory than the least would save."""
+    graph, options = traced.graph, traced.options
+    path = plan_cache.path_of(graph, fit.peak_bytes, (*_settings(options), "beyond", fit.schedule.simulate(graph).cost), FRONT)
+    return least.kept(path if options.cache else None,
+                      lambda: least.beyond(graph, fit.schedule, options, time_limit(graph, options), traced.peak))  # fmt: skip
 
 
 def _settings(options: Options) -> tuple[object, ...]:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from ..graph import Graph
 from ..planning import budget as sizes
+from ..planning import least
 from ..planning.frontier import Frontier, head, line, require_folder, require_svg, size, table
 from ..schedule import Recipe, Schedule, Way
 from ..solver import Solution, frontier, solve
@@ -61,12 +62,17 @@ def explain(
         solutions.append(solution)
         tell(line(solution, top))
     ways = [Way("keep everything", top, graph.total_cost, "as TensorFlow does by itself")]
+    notes: list[str] = []
+    if budget == sizes.LEAST:
+        smallest, notes = least.in_frontier(graph, options, time_limit(graph, options), lambda s: s.simulate(graph).peak_bytes, search)
+        solutions.append(smallest)
+        tell(line(smallest, top))
     chosen, name = _chosen(graph, solutions, budget, top, search)
     if chosen is not None and chosen.schedule is not None:
         ways.append(Way(name, chosen.peak_bytes or 0, chosen.cost or 0))
-    for text in ["", *table(graph, ways)]:
+    for text in ["", *table(graph, ways), *notes]:
         tell(text)
-    found = Frontier(graph, top, graph.memory_floor, solutions, chosen, ways, recipes)
+    found = Frontier(graph, top, graph.memory_floor, solutions, chosen, ways, recipes, notes=notes)
     if plot is not None:
         found.plot(plot)
     if report is not None:
@@ -78,11 +84,11 @@ def _chosen(graph: Graph, solutions: list[Solution], budget: int | float | str |
             search: Callable[[int], Solution]) -> tuple[Solution | None, str]:  # fmt: skip
     """The schedule for the page: for the budget; without one, the least at no more than a tenth of computation more."""
     found = [s for s in solutions if s.schedule is not None]
-    least = min(found, key=lambda s: (s.peak_bytes or 0, s.cost or 0), default=None)
+    smallest = min(found, key=lambda s: (s.peak_bytes or 0, s.cost or 0), default=None)
     if budget == sizes.LEAST:
-        return least, "the plan of least memory"
+        return smallest, "the plan of least memory"
     if budget is None:
         cheap = [s for s in found if (s.overhead or 0.0) <= 0.1]
-        return min(cheap, key=lambda s: s.peak_bytes or 0, default=least), "the plan, a tenth more at most"
+        return min(cheap, key=lambda s: s.peak_bytes or 0, default=smallest), "the plan, a tenth more at most"
     limit = sizes.in_bytes(budget, baseline_bytes=top, standing_bytes=graph.standing_bytes)
     return search(limit), f"the plan for {budget if isinstance(budget, str) else size(limit)}"

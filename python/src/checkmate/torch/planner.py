@@ -110,14 +110,9 @@ def _beyond(model: joint.Joint, fit: Fit, traced: Traced) -> tuple[least.Next, .
     """What a little more memory than the least would save."""
     graph, options = model.graph, traced.options
     path = plan_cache.path_of(graph, fit.peak_bytes, (*solving.settings_of(options), "beyond", fit.schedule.simulate(graph).cost))
-    if options.cache and (known := least.load(path)) is not None:
-        return known
     with phases.part(phases.SOLVING):
-        found = least.beyond(graph, fit.schedule, options, solving.time_limit(graph, options), lambda s: peak_of(model, s, traced))
-    found = tuple(n for n in found if n.budget_bytes > fit.peak_bytes)
-    if options.cache:
-        plan_cache.keep(path, json.dumps([asdict(n) for n in found]))
-    return found
+        return least.kept(path if options.cache else None, lambda: least.beyond(
+            graph, fit.schedule, options, solving.time_limit(graph, options), lambda s: peak_of(model, s, traced)))  # fmt: skip
 
 
 def _fit_of_all(members: set[int], model: joint.Joint, limit: int | None, traced: Traced,

@@ -235,13 +235,9 @@ def explain(
             tell(shown.line(solution, top, timed=timed))
         notes: list[str] = []
         if budget == sizes.LEAST:
-            schedule, _claim = least.search(graph, settings, time_limit(graph, settings), lambda s: s.simulate(graph).peak_bytes)
-            solutions.append(solve(graph, schedule.simulate(graph).peak_bytes, **{**search.keywords, "start": schedule}))
-            tell(shown.line(solutions[-1], top, timed=timed))
-            smallest = solutions[-1]
-            if smallest.schedule is not None:
-                more = least.beyond(graph, smallest.schedule, settings, time_limit(graph, settings))
-                notes += least.lines(more, smallest.peak_bytes or 0, smallest.overhead or 0.0)
+            smallest, notes = least.in_frontier(graph, settings, time_limit(graph, settings), lambda s: s.simulate(graph).peak_bytes, search)
+            solutions.append(smallest)
+            tell(shown.line(smallest, top, timed=timed))
         chosen, ways = _ways(graph, solutions, budget, search, by_hand)
     if chosen.interrupted:
         raise KeyboardInterrupt
