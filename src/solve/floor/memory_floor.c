@@ -157,7 +157,8 @@ static ckm_status look_at_op(finder *f, int32_t v, bool again, ckm_error *err)
 // A set that is in memory at one moment, with more than what computing an operator takes.
 static ckm_status look_at_set(finder *f, int32_t n, int64_t *high, ckm_error *err)
 {
-    int64_t low = f->floor_bytes;
+    int64_t low = ckm_i_pebbling_held(f->p, f->slots, n);
+    low = low > f->floor_bytes ? low : f->floor_bytes;
     int64_t enough = enough_one_by_one(f, f->slots, n);
     *high = enough < *high ? enough : *high;
     *high = *high > low ? *high : low;
@@ -223,6 +224,8 @@ ckm_status ckm_i_memory_floor_find(ckm_i_pebbling *p, const ckm_i_memory_floor_o
         status = ckm_i_error_memory(err);
         goto cleanup;
     }
+    const int64_t held = ckm_i_pebbling_held(p, f.slots, collect_results(&f));
+    f.floor_bytes = held > f.floor_bytes ? held : f.floor_bytes;
     for (bool again = false; !again || !is_done(&f); again = true) {
         enough = 0;
         for (int32_t v = 0; v < df->n_ops; v++) {

@@ -111,12 +111,12 @@ bool ckm_i_pebbling_shares_single_run(const ckm_i_pebbling *p, int32_t u, int32_
     return false;
 }
 
-// Whether tensor x, whose producer runs once and is an ancestor of v, must be in memory at the first run of v: it is a
-// result, or something that cannot have run before v reads it.
+// Whether tensor x, whose producer runs once and is an ancestor of v, must be in memory at the first run of v: something
+// that cannot have run before v reads it.
 static bool outlives(const ckm_i_pebbling *p, int32_t x, int32_t v)
 {
     const ckm_i_dataflow_tensor *tensor = &p->df->tensors[x];
-    bool needed = tensor->is_result;
+    bool needed = false;
     for (int32_t k = 0; k < tensor->n_users && !needed; k++) {
         needed = is_ancestor(p, v, tensor->users[k]);
     }
@@ -133,12 +133,13 @@ int32_t ckm_i_pebbling_needs(const ckm_i_pebbling *p, int32_t v, bool first_run,
             out[n++] = p->slot_of[op->inputs[i]];
         }
     }
-    for (int32_t u = 0; p->ancestors != NULL && first_run && u < v; u++) {
+    for (int32_t u = 0; p->ancestors != NULL && u < v; u++) {
         if (df->ops[u].recomputable || !is_ancestor(p, u, v)) {
             continue;
         }
         for (int32_t s = p->first_slot[u]; s < p->first_slot[u + 1]; s++) {
-            if (outlives(p, p->tensor_of[s], v)) {
+            const int32_t x = p->tensor_of[s];
+            if (df->tensors[x].is_result || (first_run && outlives(p, x, v))) {
                 out[n++] = s;
             }
         }
@@ -207,11 +208,12 @@ static ckm_status init(ckm_i_pebbling *p, const ckm_dataflow *df, bool all_again
     p->added = ckm_i_malloc(n, sizeof *p->added);
     p->slots = ckm_i_malloc(n, sizeof *p->slots);
     p->child = ckm_i_malloc(n, sizeof *p->child);
+    p->groups = ckm_i_malloc(n, sizeof *p->groups);
     p->pair_is_open = ckm_i_malloc(most_pairs, sizeof *p->pair_is_open);
     p->pairs = ckm_i_malloc(most_pairs, sizeof *p->pairs);
     if (p->low_bytes == NULL || p->high_bytes == NULL || p->is_in == NULL || p->tensors_in == NULL ||
-        p->removed == NULL || p->added == NULL || p->slots == NULL || p->child == NULL || p->pair_is_open == NULL ||
-        p->pairs == NULL) {
+        p->groups == NULL || p->removed == NULL || p->added == NULL || p->slots == NULL || p->child == NULL ||
+        p->pair_is_open == NULL || p->pairs == NULL) {
         status = ckm_i_error_memory(err);
     }
 cleanup:
@@ -233,10 +235,11 @@ ckm_status ckm_i_pebbling_init_again(ckm_i_pebbling *p, const ckm_dataflow *df, 
 
 void ckm_i_pebbling_dispose(ckm_i_pebbling *p)
 {
-    void *all[] = {p->slot_of,    p->tensor_of, p->op_of,          p->first_slot,   p->needs_at,   p->needs,
-                   p->ancestors,  p->runs_once, p->shares_storage, p->low_bytes,    p->high_bytes, p->is_in,
-                   p->tensors_in, p->removed,   p->added,          p->pair_is_open, p->pairs,      p->states,
-                   p->arena,      p->table,     p->slots,          p->child,        p->frames,     p->moves};
+    void *all[] = {p->slot_of,      p->tensor_of, p->op_of,      p->first_slot,     p->needs_at,
+                   p->needs,        p->ancestors, p->runs_once,  p->shares_storage, p->low_bytes,
+                   p->high_bytes,   p->is_in,     p->tensors_in, p->removed,        p->added,
+                   p->pair_is_open, p->pairs,     p->states,     p->arena,          p->table,
+                   p->slots,        p->child,     p->frames,     p->moves,          p->groups};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         free(all[i]);
     }

@@ -35,6 +35,12 @@ typedef struct ckm_i_pebbling_move {
     int64_t peak_bytes, after_bytes;
 } ckm_i_pebbling_move;
 
+// What an operator that makes members of the set at hand takes beside them, and where those members are.
+typedef struct ckm_i_pebbling_group {
+    int64_t beside_bytes;
+    int32_t first, end;
+} ckm_i_pebbling_group;
+
 typedef struct ckm_i_pebbling {
     const ckm_dataflow *df;
     // Tensors that operators make, by producer: operator v makes slots first_slot[v] ... first_slot[v + 1] - 1.
@@ -65,6 +71,7 @@ typedef struct ckm_i_pebbling {
     int64_t work;
     bool small_first;  // the order in which moves are tried
     int32_t *slots, *child;
+    ckm_i_pebbling_group *groups;
     ckm_i_pebbling_frame *frames;
     int64_t n_frames, cap_frames;
     ckm_i_pebbling_move *moves;
@@ -78,8 +85,8 @@ ckm_status ckm_i_pebbling_init_again(ckm_i_pebbling *p, const ckm_dataflow *df, 
 void ckm_i_pebbling_dispose(ckm_i_pebbling *p);
 
 // What must be in memory while v runs, beside its outputs: slots, ascending and each once, to `out`, which has room for
-// v's operands and all slots; returns their number. At its first run that includes what was made by operators that run
-// only once and is still to be read by something that depends on v.
+// v's operands and all slots; returns their number. Of what operators made that run only once and that v depends on, that
+// includes the results, and at its first run what is still to be read by something that depends on v.
 int32_t ckm_i_pebbling_needs(const ckm_i_pebbling *p, int32_t v, bool first_run, int32_t *out);
 
 // Whether an operator that runs only once must run for u and for v; only where there are ancestors.
@@ -107,6 +114,10 @@ void ckm_i_pebbling_note(ckm_i_pebbling *p, int32_t state, int64_t budget_bytes,
 // Drops from the set at hand, `slots`, whatever can be computed last, from nothing, beside the rest. Returns how many slots
 // are left.
 int32_t ckm_i_pebbling_drop(ckm_i_pebbling *p, int32_t *slots, int32_t n, int64_t budget_bytes);
+
+// What a set takes, at least: the most, over its parts, of the least that a part's last operator takes while the rest of
+// the part is held. `slots` ascending; the set at hand is empty. O(n log n).
+int64_t ckm_i_pebbling_held(ckm_i_pebbling *p, const int32_t *slots, int32_t n);
 
 typedef enum ckm_i_pebbling_answer {
     CKM_I_PEBBLING_FITS,

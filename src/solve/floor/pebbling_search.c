@@ -106,7 +106,9 @@ static bool shrinks(const ckm_i_pebbling *p, int32_t v)
     int64_t given = 0;
     for (int32_t i = p->needs_at[v]; i < p->needs_at[v + 1]; i++) {
         const ckm_i_dataflow_tensor *x = &df->tensors[p->tensor_of[p->needs[i]]];
-        needed += x->pinned ? 0 : df->tensors[x->storage].bytes;
+        // A result that is made once stays for as long as v's outputs do.
+        const bool stays = x->is_result && p->ancestors != NULL && !df->ops[x->producer].recomputable;
+        needed += x->pinned || stays ? 0 : df->tensors[x->storage].bytes;
     }
     for (int32_t s = p->first_slot[v]; s < p->first_slot[v + 1]; s++) {
         int32_t x = p->tensor_of[s];
@@ -135,6 +137,51 @@ static void sort_by_size(ckm_i_pebbling_move *moves, int32_t n)
         }
         moves[k] = move;
     }
+}
+
+static int compare_groups(const void *a, const void *b)
+{
+    const ckm_i_pebbling_group *x = a;
+    const ckm_i_pebbling_group *y = b;
+    return (x->beside_bytes < y->beside_bytes) - (x->beside_bytes > y->beside_bytes);
+}
+
+// What v takes beside the set at hand, and at least beside any part of it: more of a part may be overwritten, which is
+// room that the part does not have either, but for outputs whose storage others of the set share.
+static int64_t bytes_beside(ckm_i_pebbling *p, int32_t v, const int32_t *slots, int32_t n)
+{
+    const ckm_i_dataflow_op *op = &p->df->ops[v];
+    const int64_t peak = ckm_i_pebbling_go_back(p, v, slots, n);
+    ckm_i_pebbling_undo(p);
+    int64_t beside = peak == INT64_MAX ? 0 : peak - p->df->resident_bytes - p->bytes;
+    for (int32_t k = 0; k < op->n_inplace; k++) {
+        const int32_t to = op->inplace[k][1];
+        beside -= p->shares_storage[to] ? p->df->tensors[to].bytes : 0;
+    }
+    return beside > 0 ? beside : 0;
+}
+
+int64_t ckm_i_pebbling_held(ckm_i_pebbling *p, const int32_t *slots, int32_t n)
+{
+    int32_t n_groups = 0;
+    int64_t most = 0;
+    load(p, slots, n);
+    for (int32_t i = 0; i < n;) {
+        const int32_t first = i;
+        const int32_t v = p->op_of[slots[i]];
+        i = end_of_group(p, slots, n, i);
+        p->groups[n_groups++] = (ckm_i_pebbling_group){bytes_beside(p, v, slots, n), first, i};
+    }
+    unload(p, slots, n);
+    qsort(p->groups, (size_t)n_groups, sizeof *p->groups, compare_groups);
+    for (int32_t g = 0; g < n_groups; g++) {
+        load(p, slots + p->groups[g].first, p->groups[g].end - p->groups[g].first);
+        const int64_t least = p->df->resident_bytes + p->bytes + p->groups[g].beside_bytes;
+        most = least > most ? least : most;
+    }
+    unload(p, slots, n);
+    p->work += n;
+    return most;
 }
 
 // The moves from the set at hand within the budget, those of late operators first, or those that leave least in memory.

@@ -59,6 +59,32 @@ static void what_one_branch_keeps_waits_for_the_other(void **state)
     ckm_dataflow_free(df);
 }
 
+// Two results of 5 bytes, each made of one of 20: whichever is made last, the other is there. Known without any search.
+static void results_are_held_together(void **state)
+{
+    (void)state;
+    static const int64_t bytes[] = {20, 5, 20, 5};
+    const ckm_i_memory_floor_options no_search = {0, INT64_MAX};
+    ckm_i_memory_floor_result found;
+    ckm_error err = CKM_ERROR_INIT;
+    ckm_dataflow *df = NULL;
+    assert_int_equal(ckm_dataflow_create("hand", CKM_COST_FLOPS, 0, &df, &err), CKM_OK);
+    for (int32_t v = 0; v < 4; v++) {
+        const int32_t input = v - 1;
+        ckm_dataflow_tensor tensor = {.bytes = bytes[v], .alias_of = -1};
+        ckm_dataflow_op op = {.cost = 1, .inputs = &input, .n_inputs = v % 2, .outputs = &v, .n_outputs = 1};
+        assert_int_equal(ckm_dataflow_add_tensor(df, &tensor, NULL, &err), CKM_OK);
+        assert_int_equal(ckm_dataflow_add_op(df, &op, NULL, &err), CKM_OK);
+    }
+    assert_int_equal(ckm_dataflow_add_result(df, 1, &err), CKM_OK);
+    assert_int_equal(ckm_dataflow_add_result(df, 3, &err), CKM_OK);
+    assert_int_equal(ckm_dataflow_finish(df, &err), CKM_OK);
+    assert_int_equal(ckm_dataflow_memory_floor(df), 25);
+    assert_int_equal(ckm_i_memory_floor(df, &no_search, &found, &err), CKM_OK);
+    assert_int_equal(found.floor_bytes, 30);
+    ckm_dataflow_free(df);
+}
+
 // 1 byte read at the start and at the end, 5 + 5 in between: dropped and made again, 10 are enough; made once, 11 are not
 // too many.
 static void what_runs_once_stays(void **state)
@@ -167,6 +193,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_one_branch_keeps_waits_for_the_other),
+        cmocka_unit_test(results_are_held_together),
         cmocka_unit_test(what_runs_once_stays),
         cmocka_unit_test(work_is_spent_well_and_kept_to),
         cmocka_unit_test(schedules_reach_the_floor),
