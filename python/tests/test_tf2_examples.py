@@ -21,7 +21,7 @@ EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
 def run(*arguments: object) -> str:
     source = str(pathlib.Path(checkmate.__file__).parents[1])
     environment = os.environ | {"PYTHONPATH": source, "TF_CPP_MIN_LOG_LEVEL": "3"}
-    done = subprocess.run([sys.executable, *map(str, arguments)], env=environment, capture_output=True, text=True, timeout=1800)
+    done = subprocess.run([sys.executable, *map(str, arguments)], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

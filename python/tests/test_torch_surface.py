@@ -39,7 +39,6 @@ def python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
         env=os.environ | {"PYTHONPATH": SOURCE} | environment,
         capture_output=True,
         text=True,
-        timeout=120,
     )
 
 

@@ -102,9 +102,10 @@ class Costs:
         """Of each call; those that are not known yet are run."""
         found: dict[Call, Facts] = {}
         wanted: dict[str, list[Call]] = {}
+        settings = _settings()
         for call in calls:
             if self.measure and _is_measured(call):
-                wanted.setdefault(signature(call), []).append(call)
+                wanted.setdefault(signature(call, settings), []).append(call)
             else:
                 found[call] = estimate(call)
         new = []
@@ -152,13 +153,13 @@ def _is_small(call: Call) -> bool:
     return sum(max(0, v.bytes) for v in [*call.inputs, *call.outputs]) <= SMALL_CALL_BYTES and not call.type.startswith(_NEVER)
 
 
-def signature(call: Call) -> str:
+def signature(call: Call, settings: list[object]) -> str:
     """The same for calls that take the same on this machine, with these settings."""
     parts: list[object] = [call.type, *described(call.op)]
     for value in call.inputs:
         constant = None if value.constant is None else value.constant.tobytes().hex()
         parts.append([value.spec.dtype.name, value.spec.shape.as_list(), constant])
-    return hashlib.sha256(json.dumps([_settings(), *parts], sort_keys=True).encode()).hexdigest()[:32]
+    return hashlib.sha256(json.dumps([settings, *parts], sort_keys=True).encode()).hexdigest()[:32]
 
 
 def described(op: tf.Operation) -> list[object]:
