@@ -112,7 +112,8 @@ static void print_chart(const ckm_emit_facts *f)
     for (int row = CHART_HEIGHT - 1; row >= 0; row--) {
         char line[CHART_WIDTH + 1];
         for (int c = 0; c < width; c++) {
-            line[c] = mark_of(&f->moments[fullest_in(f, c, width)], ((double)row + 0.5) / CHART_HEIGHT * (double)top);
+            line[c] = mark_of(&f->moments[fullest_in(f, c, width)],
+                              ((double)row + 0.5) / (double)CHART_HEIGHT * (double)top);
         }
         line[width] = '\0';
         int used = width;

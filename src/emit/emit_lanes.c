@@ -213,7 +213,7 @@ static double lane_x(const page *p, int place, int lane)
 {
     static const double step[N_PLACES] = {-LANE, LANE, LANE};
     const double first[N_PLACES] = {-GUTTER / 2.0, p->wide.box + GUTTER,
-                                    2 * p->wide.box + middle_width(p) + GUTTER / 2.0};
+                                    2 * p->wide.box + middle_width(p) + (double)GUTTER / 2.0};
     return first[place] + step[place] * lane;
 }
 
@@ -271,16 +271,17 @@ static void put_link(FILE *to, const page *p, int32_t from, int32_t into)
         put_path(to, at, 2);
     } else if (place < 0) {
         double x = left_of(p, from) + p->wide.box / 2.0;
-        point at[] = {{x, row_y(from) + way * BOX_HEIGHT / 2.0}, {x, row_y(into) - way * BOX_HEIGHT / 2.0}};
+        point at[] = {{x, row_y(from) + way * (double)BOX_HEIGHT / 2.0},
+                      {x, row_y(into) - way * (double)BOX_HEIGHT / 2.0}};
         put_path(to, at, 2);
     } else {
         double x = lane_x(p, place, p->lanes[place][lane_owner(p, place, from, into)]);
         double start = left_of(p, from) + (x > left_of(p, from) ? p->wide.box : 0);
         double stop = left_of(p, into) + (x > left_of(p, into) ? p->wide.box : 0);
-        point at[] = {{start, row_y(from) + way * PORT},
-                      {x, row_y(from) + way * PORT},
-                      {x, row_y(into) - way * PORT},
-                      {stop, row_y(into) - way * PORT}};
+        point at[] = {{start, row_y(from) + way * (double)PORT},
+                      {x, row_y(from) + way * (double)PORT},
+                      {x, row_y(into) - way * (double)PORT},
+                      {stop, row_y(into) - way * (double)PORT}};
         put_path(to, at, 4);
     }
     const char *color = "#777777";
@@ -423,7 +424,7 @@ static void put_page(FILE *to, const void *what)
     bool has_backward = false;
     ckm_i_dot_begin(to, ckm_dataflow_name(p->df));
     fprintf(to, "  node [style=filled, width=%.3f, height=%.3f, fixedsize=true, margin=\"0\"];\n", p->wide.box / 72.0,
-            BOX_HEIGHT / 72.0);
+            (double)BOX_HEIGHT / 72.0);
     put_legend(to, p);
     for (int32_t b = 0; b < n_boxes(p); b++) {
         put_box(to, p, b);

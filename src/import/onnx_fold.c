@@ -222,7 +222,7 @@ enum { MOST_COUNTED = 1000000000 };
 static bool count_reals(const double *bounds, int64_t *whole)
 {
     double count = (bounds[1] - bounds[0]) / bounds[2];
-    if (!(count < MOST_COUNTED)) {
+    if (!(count < (double)MOST_COUNTED)) {
         return false;
     }
     *whole = count <= 0.0 ? 0 : (int64_t)count;

@@ -128,7 +128,7 @@ static ckm_status search(ckm_i_packer *k, ckm_error *err)
     CKM_I_TRY(ckm_i_pack_skyline(k, (attempts + 2) / 3, err));
     if (k->p->n > MANY) {
         // With fewer buffers to place, there is time for more attempts.
-        double share = (double)k->p->n / MANY;
+        double share = (double)k->p->n / (double)MANY;
         int64_t more = (int64_t)((double)(attempts / 3) * share * share);
         CKM_I_TRY(ckm_i_pack_anneal(k, MANY, 0.01, more, err));
         CKM_I_TRY(ckm_i_pack_anneal(k, k->p->n, 0.001, attempts / 3, err));

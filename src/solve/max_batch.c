@@ -113,7 +113,7 @@ static ckm_status floor_fits(const search *s, int64_t k, bool strong, bool *fits
     if (*fits && strong) {
         double seconds = s->options->solve->time_limit_seconds;
         ckm_i_memory_floor_options options = {
-            ckm_i_memory_floor_work(CKM_I_MEMORY_FLOOR_BRIEF, seconds / STRONG_FLOORS), at.budget_bytes};
+            ckm_i_memory_floor_work(CKM_I_MEMORY_FLOOR_BRIEF, seconds / (double)STRONG_FLOORS), at.budget_bytes};
         ckm_i_memory_floor_result found = {0, 0};
         status = ckm_i_memory_floor(at.df, &options, &found, err);
         *fits = found.floor_bytes <= at.budget_bytes;

@@ -141,7 +141,7 @@ static ckm_status come_down(search *s, double seconds, int round, ckm_error *err
     ckm_solve_options options = *s->options;
     double end = s->start_seconds + options.time_limit_seconds;
     double now = ckm_i_clock_seconds();
-    double until = seconds > 0 ? fmin(now + DOWN * seconds, end) : now + down_seconds;
+    double until = seconds > 0 ? fmin(now + (double)DOWN * seconds, end) : now + down_seconds;
     ckm_i_solver solver;
     ckm_status status = CKM_OK;
     options.seed += (uint64_t)round;
@@ -200,7 +200,7 @@ static ckm_status run_round(search *s, double seconds, int64_t rest, bool *all_d
     for (bool first = true; low < s->best && (first || s->best - low > rest) && !should_stop(s); first = false) {
         int64_t budget = first ? low : low + (s->best - low) / 2;
         bool undecided = false;
-        CKM_I_CHECK(try_budget(s, budget, first ? seconds : EASIER * seconds, &undecided, err));
+        CKM_I_CHECK(try_budget(s, budget, first ? seconds : (double)EASIER * seconds, &undecided, err));
         if (undecided) {
             *all_decided = false;
             low = budget + 1;
@@ -213,7 +213,7 @@ static ckm_status run_round(search *s, double seconds, int64_t rest, bool *all_d
 static ckm_status run_rounds(search *s, ckm_error *err)
 {
     double limit = s->options->time_limit_seconds;
-    double seconds = limit > 0 ? limit / FIRST_SHARE : 0;
+    double seconds = limit > 0 ? limit / (double)FIRST_SHARE : 0;
     for (int round = 0; !should_stop(s); round++) {
         bool all_decided = true;
         CKM_I_CHECK(come_down(s, seconds, round, err));

@@ -30,7 +30,7 @@ enum { apart = 4 };
 // Less than this is no use: what is set up and proven first takes longer.
 static const double shortest_seconds = 0.02;
 
-static const double default_seconds = 6.0 * CKM_I_DEFAULT_SECONDS;
+static const double default_seconds = 6.0 * (double)CKM_I_DEFAULT_SECONDS;
 
 // "optimal" means within 0.01 %.
 static const double optimal_gap = 1e-4;

@@ -425,7 +425,7 @@ ckm_status ckm_i_reorder_run(ckm_i_solver *solver, const ckm_i_strategy *strateg
         return ckm_i_error_memory(err);
     }
     double start = ckm_i_clock_seconds();
-    double end = isfinite(solver->deadline_seconds) ? solver->deadline_seconds : start + CKM_I_DEFAULT_SECONDS;
+    double end = isfinite(solver->deadline_seconds) ? solver->deadline_seconds : start + (double)CKM_I_DEFAULT_SECONDS;
     all->outer = solver;
     all->strategy = strategy;
     all->search = search;

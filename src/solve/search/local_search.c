@@ -413,7 +413,7 @@ static ckm_status run_rounds(course *c, ckm_error *err)
     CKM_I_TRY(run_round(c, c->team->n, err));
     CKM_I_TRY(meet(c, c->team->n, err));
     double round_states = fmin(
-        full_round, fmax(states_in_reach(c, c->team->n) / early_rounds, (double)shortest_round * n_candidates));
+        full_round, fmax(states_in_reach(c, c->team->n) / (double)early_rounds, (double)shortest_round * n_candidates));
     while (c->states_left != 0 && !ckm_i_solver_should_stop(c->solver)) {
         if (c->states_left < 0 && ckm_i_clock_seconds() >= c->team->deadline_seconds) {
             break;

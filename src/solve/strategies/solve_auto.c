@@ -48,7 +48,7 @@ static bool is_stopped(const ckm_i_solver *solver)
 
 static double time_left(const ckm_i_solver *solver)
 {
-    double end = fmin(solver->deadline_seconds, solver->start_seconds + CKM_I_DEFAULT_SECONDS);
+    double end = fmin(solver->deadline_seconds, solver->start_seconds + (double)CKM_I_DEFAULT_SECONDS);
     if (isfinite(solver->deadline_seconds)) {
         end = solver->deadline_seconds;
     }

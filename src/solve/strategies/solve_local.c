@@ -9,7 +9,7 @@ static ckm_status run(ckm_i_solver *solver, ckm_error *err)
 {
     ckm_i_local_search_options options = CKM_I_LOCAL_SEARCH_OPTIONS_INIT;
     double left = solver->deadline_seconds - ckm_i_clock_seconds();
-    options.seconds = isfinite(left) ? left : CKM_I_DEFAULT_SECONDS;
+    options.seconds = isfinite(left) ? left : (double)CKM_I_DEFAULT_SECONDS;
     options.moves = solver->options->iteration_limit;
     options.threads = solver->options->threads;
     return ckm_i_local_search(solver, &options, err);

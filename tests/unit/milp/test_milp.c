@@ -83,15 +83,15 @@ static void many_equal_blocks_have_the_optimum_of_one_each(void **state)
     }
     assert_int_equal(ckm_i_milp_solve(&m, &options, &result, NULL), CKM_OK);
     assert_int_equal(result.status, CKM_I_MILP_OPTIMAL);
-    assert_near(result.objective, -12.5 * blocks, 1e-4);
+    assert_near(result.objective, -12.5 * (double)blocks, 1e-4);
     double objective = 0.0;
     for (int j = 0; j < 3 * blocks; j++) {
         objective += m.obj[j] * result.x[j];
     }
-    assert_near(objective, -12.5 * blocks, 1e-4);
+    assert_near(objective, -12.5 * (double)blocks, 1e-4);
     double bound = ckm_i_milp_safe_bound(&m, result.row_dual);
-    assert_true(bound <= -12.5 * blocks);
-    assert_near(bound, -12.5 * blocks, 1e-3);
+    assert_true(bound <= -12.5 * (double)blocks);
+    assert_near(bound, -12.5 * (double)blocks, 1e-3);
     ckm_i_milp_result_dispose(&result);
     ckm_i_milp_dispose(&one);
     ckm_i_milp_dispose(&m);

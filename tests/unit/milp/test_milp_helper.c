@@ -123,7 +123,7 @@ static void what_fails_is_one_program(void **state)
         assert_int_equal(endless.status, CKM_I_MILP_STOPPED);
         ckm_i_milp_result good = solve(helper, (order){ROWS, 0}, false);
         assert_int_equal(good.status, CKM_I_MILP_OPTIMAL);
-        assert_true(fabs(good.objective + ROWS / 2.0) < 1e-6);
+        assert_true(fabs(good.objective + (double)ROWS / 2.0) < 1e-6);
         ckm_i_milp_result_dispose(&good);
     }
     ckm_i_milp_helper_end(helper);

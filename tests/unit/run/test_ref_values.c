@@ -559,15 +559,16 @@ static void test_dropout(void **state)
         pairs += i > 0 && base[i] != 0.0F && base[i - 1] != 0.0F;
     }
     // 5 standard deviations
-    assert_true(fabs(kept - 0.75 * DROPPED) < 5 * sqrt(DROPPED * 0.75 * 0.25));
-    assert_true(fabs(pairs - 0.5625 * DROPPED) < 5 * sqrt(DROPPED * 0.5));
+    assert_true(fabs(kept - 0.75 * (double)DROPPED) < 5 * sqrt((double)DROPPED * 0.75 * 0.25));
+    assert_true(fabs(pairs - 0.5625 * (double)DROPPED) < 5 * sqrt((double)DROPPED * 0.5));
     draw(&(mask){1, 2, 3, 77}, 0.25, other);  // the operator's number does not matter
     assert_int_equal(differences(base, other), 0);
     // Independent masks differ where one of two keeps and the other does not: 3/8 of all places.
     const mask others[] = {{2, 2, 3, 0}, {1, 3, 3, 0}, {1, 2, 4, 0}, {2, 1, 3, 0}};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         draw(&others[i], 0.25, other);
-        assert_true(fabs(differences(base, other) - 0.375 * DROPPED) < 5 * sqrt(DROPPED * 0.375 * 0.625));
+        assert_true(fabs(differences(base, other) - 0.375 * (double)DROPPED) <
+                    5 * sqrt((double)DROPPED * 0.375 * 0.625));
     }
     draw(&(mask){1, 2, 3, 0}, 1.0, other);
     for (int i = 0; i < DROPPED; i++) {

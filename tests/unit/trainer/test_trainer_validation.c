@@ -161,7 +161,7 @@ static void numbers_are_those_of_prediction(void **state)
     data_files_folder(folder, sizeof folder);
     snprintf(weights, sizeof weights, "%s/w.safetensors", folder);
     options.reading = &reading;  // the last third is held back, as it is
-    options.validate_fraction = (double)JUDGED / SAMPLES;
+    options.validate_fraction = (double)JUDGED / (double)SAMPLES;
     ckm_trainer *trainer = open_it(graph, &options);
     assert_int_equal(ckm_data_get_facts(ckm_trainer_data(trainer)).samples, SAMPLES - JUDGED);
     assert_true(ckm_trainer_get_validation(trainer).there);
@@ -181,7 +181,7 @@ static void numbers_are_those_of_prediction(void **state)
     judge(graph, weights, SAMPLES - JUDGED, JUDGED, &loss, &correct);
     assert_true(fabs(loss - s.all[2].loss) < 1e-5);
     assert_int_equal(correct, s.all[2].correct);
-    assert_true(fabs(s.all[2].accuracy - (double)correct / JUDGED) < 1e-12);
+    assert_true(fabs(s.all[2].accuracy - (double)correct / (double)JUDGED) < 1e-12);
     ckm_trainer_close(trainer);
     data_files_remove(folder);
     ckm_graph_free(graph);
