@@ -25,6 +25,7 @@ within() {
 within GLIBC_TUNABLES=glibc.malloc.hugetlb=1
 within OMP_STACKSIZE=8m OMP_WAIT_POLICY=active
 within OMP_THREAD_LIMIT=2
+within OMP_DYNAMIC=true
 within MALLOC_ARENA_MAX=64 MALLOC_MMAP_THRESHOLD_=4096
 within LC_ALL=C HOME=/nonexistent
 

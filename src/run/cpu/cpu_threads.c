@@ -16,16 +16,23 @@
 int omp_get_max_threads(void);
 int omp_get_num_threads(void);
 int omp_get_thread_num(void);
+int omp_get_thread_limit(void);
+int omp_get_dynamic(void);
+void omp_set_dynamic(int dynamic);
 void omp_set_num_threads(int threads);
 void GOMP_parallel(void (*body)(void *), void *data, unsigned threads, unsigned flags);
 
 int ckm_i_cpu_set_threads(int threads)
 {
     int before = omp_get_max_threads();
-    if (before != threads) {
-        omp_set_num_threads(threads);
+    int dynamic = omp_get_dynamic() != 0;
+    if (before != abs(threads)) {
+        omp_set_num_threads(abs(threads));
     }
-    return before;
+    if (dynamic != (threads < 0)) {
+        omp_set_dynamic(threads < 0);
+    }
+    return dynamic ? -before : before;
 }
 
 // The process in which this thread has had a team; 0: none. OpenMP's runtime keeps teams by thread, and so does this.
@@ -120,6 +127,9 @@ bool ckm_i_cpu_can_start(int threads)
 
 ckm_status ckm_i_cpu_available_threads(int wanted, int *available, ckm_error *err)
 {
+    // A team is never larger than OMP_THREAD_LIMIT, and kernels that were made for more would leave parts out.
+    int limit = omp_get_thread_limit();
+    wanted = wanted < limit ? wanted : limit;
     if (wanted <= 1) {
         *available = 1;
         return CKM_OK;

@@ -21,7 +21,8 @@ bool ckm_i_cpu_can_start(int threads);
 ckm_status ckm_i_cpu_may_have_team(int threads, ckm_error *err) CKM_NODISCARD;
 
 // Sets the number of threads OpenMP uses for regions started by the calling thread, and returns what it was. The
-// setting belongs to the calling thread alone; the back end sets it around every call and puts it back.
+// setting belongs to the calling thread alone; the back end sets it around every call and puts it back. Regions then have exactly
+// so many, whatever OMP_DYNAMIC says: kernels are made for them. Negative, in what is returned: the runtime was to choose.
 int ckm_i_cpu_set_threads(int threads);
 
 // Calls part(context, begin, end) for ranges that cover [0, n), on up to `threads` threads, and returns when all are
