@@ -31,12 +31,12 @@ trains() {
 }
 
 text="--depth 2 --width 32 --heads 4 --vocabulary 64 --sequence-length 64 --batch 8"
-trains GPT2 75% $text
-trains TinyLlama-1.1B 75% $text
-trains BERT-base 75% $text
+trains GPT2 85% $text
+trains TinyLlama-1.1B 85% $text
+trains BERT-base 85% $text
 trains ViT-B16 90% --depth 2 --width 32 --heads 4 --input-shape 96,96,3 --batch 16
-trains ConvNeXt-T 80% --depth 6 --width 16 --input-shape 64,64,3 --batch 8
-trains Swin-T 80% --depth 6 --width 12 --heads 3 --input-shape 64,64,3 --batch 4
+trains ConvNeXt-T 85% --depth 6 --width 16 --input-shape 64,64,3 --batch 8
+trains Swin-T 90% --depth 6 --width 12 --heads 3 --input-shape 64,64,3 --batch 4
 trains DDPM-CIFAR10 90% --depth 1 --width 32 --input-shape 16,16,3 --batch 4
 
 # The mean squared error is what a network that takes noise away is for; classes would not fit it.
