@@ -27,7 +27,9 @@ def _numbers(tensor: torch.Tensor) -> int:
     return int(torch.Size(tensor.shape[1:]).numel())
 
 
-@torch.library.custom_op("checkmate::gather_shards", mutates_args=())
+# Schemas are written out: PyTorch 2.6 does not read `list[...]`.
+@torch.library.custom_op("checkmate::gather_shards", mutates_args=(), schema=(
+    "(Tensor[] shards, SymInt[] rows, bool[] trained, bool again, ScalarType dtype, ScalarType reduce_dtype, SymInt unit, str group) -> Tensor[]"))  # fmt: skip
 def gather_shards(shards: list[torch.Tensor], rows: list[int], trained: list[bool], again: bool, dtype: torch.dtype, reduce_dtype: torch.dtype,
                   unit: int, group: str) -> list[torch.Tensor]:  # fmt: skip
     """Whole parameters of these rows, as `dtype`, from this process' shards and those of the others in the process group of that name.
@@ -53,7 +55,8 @@ def _gathered(shards: Any, rows: Any, _trained: Any, _again: bool, dtype: torch.
     return [shard.new_empty(_rows(total, n) * n, *shard.shape[1:], dtype=dtype)[:total] for shard, total in zip(shards, rows, strict=True)]
 
 
-@torch.library.custom_op("checkmate::reduce_gradients", mutates_args=())
+@torch.library.custom_op("checkmate::reduce_gradients", mutates_args=(), schema=(
+    "(Tensor[] gradients, ScalarType dtype, ScalarType reduce_dtype, str group) -> Tensor"))  # fmt: skip
 def reduce_gradients(gradients: list[torch.Tensor], dtype: torch.dtype, reduce_dtype: torch.dtype, group: str) -> torch.Tensor:
     """The mean over the processes of this process' rows of all gradients, one behind the other, as `dtype`; computed as `reduce_dtype`."""
     processes = exchange.process_group(group)
