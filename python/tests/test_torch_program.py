@@ -101,7 +101,7 @@ def test_detaching_takes_no_call() -> None:
         assert torch.equal(found[0], 2 * y + x)
         assert calls == [aten.mul.Tensor, aten.add.out]
     _, calls = _run(lambda x: [aten.detach.default(x)], [x])
-    assert calls == [aten.detach.default]
+    assert calls in ([aten.detach.default], [aten.alias.default])  # as PyTorch 2.15 traces it
 
 
 def test_conjugation_is_not_a_view_to_leave_out() -> None:

@@ -127,7 +127,7 @@ bool ckm_i_cpu_can_start(int threads)
 
 ckm_status ckm_i_cpu_available_threads(int wanted, int *available, ckm_error *err)
 {
-    // A team is never larger than OMP_THREAD_LIMIT, and kernels that were made for more would leave parts out.
+    // A team is never larger than OMP_THREAD_LIMIT, and oneDNN 3 computes wrong with fewer threads than a kernel was made for.
     int limit = omp_get_thread_limit();
     wanted = wanted < limit ? wanted : limit;
     if (wanted <= 1) {

@@ -70,8 +70,11 @@ def listen() -> None:
     """From now on Dynamo's graphs know which places asked."""
     from torch._dynamo.variables import torch as traced
 
-    answers: Callable[[], dict[Any, Any]] = traced.tracing_state_functions
-    traced.tracing_state_functions = functools.cache(lambda: _Answers(answers()))
+    answers: Any = traced.tracing_state_functions
+    if isinstance(answers, dict):  # PyTorch 2.6
+        traced.tracing_state_functions = _Answers(answers)
+    else:
+        traced.tracing_state_functions = functools.cache(lambda: _Answers(answers()))
 
 
 def places() -> list[str]:

@@ -29,7 +29,8 @@ def _numbers(tensor: torch.Tensor) -> int:
 
 # Schemas are written out: PyTorch 2.6 does not read `list[...]`.
 @torch.library.custom_op("checkmate::gather_shards", mutates_args=(), schema=(
-    "(Tensor[] shards, SymInt[] rows, bool[] trained, bool again, ScalarType dtype, ScalarType reduce_dtype, SymInt unit, str group) -> Tensor[]"))  # fmt: skip
+    "(Tensor[] shards, SymInt[] rows, bool[] trained, bool again, ScalarType dtype, ScalarType reduce_dtype, SymInt unit, str group)"
+    " -> Tensor[]"))  # fmt: skip
 def gather_shards(shards: list[torch.Tensor], rows: list[int], trained: list[bool], again: bool, dtype: torch.dtype, reduce_dtype: torch.dtype,
                   unit: int, group: str) -> list[torch.Tensor]:  # fmt: skip
     """Whole parameters of these rows, as `dtype`, from this process' shards and those of the others in the process group of that name.
