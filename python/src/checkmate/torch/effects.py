@@ -45,7 +45,8 @@ def _has_effects(target: object) -> bool:
         from torch._higher_order_ops.effects import has_effects
     except ImportError:
         return False
-    return bool(has_effects(target))
+    # PyTorch 2.6 also asks for the arguments, to find script objects among them.
+    return bool(has_effects(target, (), {}) if has_effects.__code__.co_argcount == 3 else has_effects(target))  # type: ignore[call-arg]
 
 
 def runs_once(node: fx.Node) -> bool:
