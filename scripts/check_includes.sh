@@ -22,6 +22,7 @@ BEGIN {
     allow("plan", "base dataflow schedule")
     allow("run", "base graph dataflow schedule plan cost")
     allow("emit", "base graph dataflow schedule plan")
+    allow("abi", "base cost dataflow schedule solve emit")
     allow("trainer", "base graph import autodiff dataflow cost schedule solve plan run")
     allow("ops", "base graph autodiff run")
     # The two sides of an operator, by the beginning of the file name: what plans knows no kernel, and the other way round.

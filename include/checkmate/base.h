@@ -109,6 +109,11 @@ CKM_API void ckm_json_write_number(FILE *stream, double number);
 // Version of the library that is running, "major.minor.patch".
 CKM_API const char *ckm_version(void);
 
+// sizeof of a structure of the planning interface, "ckm_step", in the library that is running: for callers that repeat the
+// structures in another language. 0 for a name that is none of base.h, cost.h, dataflow.h, emit.h, max_batch.h, min_budget.h,
+// schedule.h and solve.h.
+CKM_API size_t ckm_struct_size(const char *name);
+
 #ifdef __cplusplus
 }
 #endif

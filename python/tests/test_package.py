@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import _ctypes
+import ctypes
 import json
 import os
 import pathlib
@@ -15,7 +16,7 @@ import pytest
 from graphs import chain
 
 import checkmate
-from checkmate import CheckmateError, Schedule, solve
+from checkmate import CheckmateError, Schedule, _library, solve
 from checkmate.errors import replace_file
 
 SOURCE = pathlib.Path(checkmate.__file__).parent
@@ -48,6 +49,34 @@ def test_another_library_is_refused() -> None:
         pytest.skip("this Python has no shared library to stand for another one")
     done = run("import checkmate", CHECKMATE_LIBRARY=_ctypes.__file__)
     assert "is of another version" in last_line(done.stderr)
+
+
+def test_a_library_of_other_structures_is_refused(tmp_path: pathlib.Path) -> None:
+    """A library that is this one but for the size of a structure, and says that it is of version 9.8.7."""
+    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang-14")
+    if compiler is None:
+        pytest.skip("needs a C compiler")
+    source, other = tmp_path / "other.c", tmp_path / "libother.so"
+    source.write_text(
+        """#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stddef.h>
+#include <string.h>
+const char *ckm_version(void) { return "9.8.7"; }
+size_t ckm_struct_size(const char *name) {
+    size_t (*true_size)(const char *) = (size_t (*)(const char *))dlsym(RTLD_NEXT, "ckm_struct_size");
+    return strcmp(name, "ckm_step") == 0 ? 17 : true_size(name);
+}
+"""
+    )
+    real = pathlib.Path(_library.lib._name)
+    command = [compiler, "-shared", "-fPIC", "-Wl,--no-as-needed", str(source), str(real), "-o", str(other), f"-Wl,-rpath,{real.parent}", "-ldl"]
+    subprocess.run(command, check=True)
+    folder = os.pathsep.join(filter(None, [str(real.parent), os.environ.get("LD_LIBRARY_PATH")]))
+    done = run("import checkmate", CHECKMATE_LIBRARY=str(other), LD_LIBRARY_PATH=folder)
+    said = last_line(done.stderr)
+    assert said.startswith(f"ImportError: checkmate: {other} is of another version, 9.8.7; this package is ")
+    assert f"ckm_step has 17 bytes there and {ctypes.sizeof(_library.CStep)} here" in said
 
 
 def test_needs_nothing_but_python() -> None:

@@ -10,6 +10,7 @@ void api_visit_base(api_visitor *v)
     FILE *nowhere = fopen("/dev/null", "w");
     VALUE(ckm_status_name, 0, ckm_status_name((ckm_status)99) != NULL && ckm_status_name((ckm_status)-1) != NULL)
     VALUE(ckm_version, 0, strcmp(ckm_version(), CKM_VERSION_STRING) == 0)
+    VALUE(ckm_struct_size, 1, ckm_struct_size(P(0, "ckm_step")) == (NULLED(0) ? 0 : sizeof(ckm_step)))
     STATUS(ckm_file_replace, 3, 0, ckm_file_replace(P(0, "out.txt"), P(1, "text"), 4, P(2, &v->error)))
     STATUS(ckm_file_check_output, 2, 0, ckm_file_check_output(P(0, "out.txt"), P(1, &v->error)))
     DONE(ckm_json_write_text, 2, ckm_json_write_text(P(0, nowhere), P(1, "text")))

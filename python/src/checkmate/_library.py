@@ -7,6 +7,7 @@ The structures repeat include/checkmate/*.h; tests/test_abi.py compares them wit
 from __future__ import annotations
 
 import ctypes as c
+import importlib.metadata
 import os
 import pathlib
 from typing import Any
@@ -200,7 +201,7 @@ class CDeviceKernels(c.Structure):
     _fields_ = [("arithmetic", c.c_int), ("precision", c.c_int), ("macs", c.c_double), ("bytes", c.c_double), ("launches", c.c_double)]
 
 
-#: C name of each structure, its header and its ctypes class; read by the ABI test.
+#: C name of each structure, its header and its ctypes class. Sizes are compared with the library's when it is loaded, all else by the ABI test.
 STRUCTURES: dict[str, tuple[str, type[c.Structure]]] = {
     "ckm_error": ("base.h", CError),
     "ckm_dataflow_tensor": ("dataflow.h", CTensor),
@@ -227,6 +228,7 @@ _out = c.POINTER(c.c_void_p)
 #: name: (result type, argument types)
 _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "ckm_version": (c.c_char_p, []),
+    "ckm_struct_size": (c.c_size_t, [c.c_char_p]),
     "ckm_dataflow_create": (c.c_int, [c.c_char_p, c.c_int, int64, _out, _err]),
     "ckm_dataflow_free": (None, [_handle]),
     "ckm_dataflow_add_tensor": (c.c_int, [_handle, c.POINTER(CTensor), c.POINTER(int32), _err]),
@@ -302,7 +304,23 @@ def _load() -> c.CDLL:
         except AttributeError:
             raise ImportError(f"checkmate: {candidates[0]} is of another version: it has no {name}") from None
         function.restype, function.argtypes = result, arguments
+    for name, (_, structure) in STRUCTURES.items():
+        size = library.ckm_struct_size(name.encode())
+        if size != c.sizeof(structure):
+            raise ImportError(
+                f"checkmate: {candidates[0]} is of another version, {library.ckm_version().decode()}; this package is {_version()}: {name} has "
+                f"{size} bytes there and {c.sizeof(structure)} here. Take the library that was built with this package, or unset CHECKMATE_LIBRARY"
+            )
     return library
+
+
+def _version() -> str:
+    """Of this package, which is said where it is installed."""
+    here = pathlib.Path(__file__).parent
+    for found in importlib.metadata.distributions(name="checkmate"):
+        if pathlib.Path(str(found.locate_file("checkmate"))).resolve() == here.resolve():
+            return found.version
+    return f"that of {here}, which is not installed"
 
 
 lib = _load()
