@@ -114,9 +114,11 @@ class Costs:
                 self._facts.setdefault(key, _facts_of(record))
             elif key not in self._facts:
                 new.append(key)
-        with _no_collection() as collect:
-            collect()
-            measured = _measured([wanted[key][0] for key in new], tell)
+        measured: list[Facts | Exception] = []
+        if new:  # where all is known, to collect would take longest
+            with _no_collection() as collect:
+                collect()
+                measured = _measured([wanted[key][0] for key in new], tell)
         for key, facts in zip(new, measured, strict=True):
             if isinstance(facts, Exception):
                 self.failed[wanted[key][0].name] = f"{type(facts).__name__}: {facts}".splitlines()[0]
