@@ -501,6 +501,108 @@ def _() -> Loop:
 def _() -> Loop:
     return fit(convolutions(), pictures(16), classes(16), compiled={"jit_compile": True})
 
+@case("ConvLSTM unrolled over frames, fit")
+def _() -> Loop:
+    inputs = keras.Input((4, 16, 16, 3))
+    x = L.ConvLSTM2D(8, 3, padding="same", return_sequences=True, unroll=True)(inputs)
+    frames, later = (RANDOM(seed).standard_normal((16, 4, 16, 16, 3)).astype("float32") for seed in (2, 3))
+    return fit(keras.Model(inputs, L.Conv3D(3, 3, padding="same")(L.BatchNormalization()(x))), frames, later, "mse")
+
+
+@case("sequence to sequence: GRUs unrolled, additive attention, masks, fit")
+def _() -> Loop:
+    source, target = keras.Input((8,), dtype="int32"), keras.Input((6,), dtype="int32")
+    states = L.GRU(48, return_sequences=True, unroll=True)(L.Embedding(200, 48, mask_zero=True)(source))
+    x = L.GRU(48, return_sequences=True, unroll=True)(L.Embedding(200, 48, mask_zero=True)(target))
+    x = L.Concatenate()([x, L.AdditiveAttention()([x, states])])
+    model = keras.Model([source, target], L.Dense(200)(x))
+    return fit(model, [classes(64, 8, number=200), classes(64, 6, number=200)], classes(64, 6, number=200), batch_size=32,
+               optimizer=keras.optimizers.Adam(1e-3))  # fmt: skip
+
+
+@case("two encoders, a contrastive loss with a learned temperature (CLIP), clipped weights")
+def _() -> Loop:
+    image = convolutions(0.0)
+    words = keras.Input((12,), dtype="int32")
+    text = L.Dense(10)(L.GlobalAveragePooling1D()(L.Embedding(100, 64)(words)))
+    both, optimizer = keras.Model([image.input, words], [image.output, text]), keras.optimizers.AdamW(1e-3)
+    scale = keras.Variable(2.0, name="scale")
+
+    def step(pictures: Any, texts: Any) -> Any:
+        with tf.GradientTape() as tape:
+            a, b = (tf.math.l2_normalize(z, axis=1) for z in both([pictures, texts], training=True))
+            near = tf.exp(scale) * tf.matmul(a, b, transpose_b=True)
+            loss = 0.5 * (SPARSE(tf.range(16), near) + SPARSE(tf.range(16), tf.transpose(near)))
+        variables = [*both.trainable_variables, scale]
+        optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
+        scale.assign(tf.clip_by_value(scale, 0.0, 4.6))
+        return loss, near
+
+    optimizer.build([*both.trainable_variables, scale])
+    batches = [(tf.constant(pictures(16)), tf.constant(classes(16, 12, number=100)))] * 2
+    return Loop(step=step, batches=batches, variables=[*both.variables, *optimizer.variables, scale])
+
+
+@case("sharpness-aware minimization: weights moved, a second gradient there, moved back")
+def _() -> Loop:
+    model, optimizer = convolutions(0.0), keras.optimizers.SGD(0.05, momentum=0.9)
+
+    def gradients(x: Any, y: Any) -> Any:
+        with tf.GradientTape() as tape:
+            loss = SPARSE(y, model(x, training=True))
+        return loss, tape.gradient(loss, model.trainable_variables)
+
+    def step(x: Any, y: Any) -> Any:
+        loss, first = gradients(x, y)
+        moves = [0.05 * g / (tf.linalg.global_norm(first) + 1e-12) for g in first]
+        for v, move in zip(model.trainable_variables, moves, strict=True):
+            v.assign_add(move)
+        there, second = gradients(x, y)
+        for v, move in zip(model.trainable_variables, moves, strict=True):
+            v.assign_sub(move)
+        optimizer.apply_gradients(zip(second, model.trainable_variables, strict=True))
+        return loss, there
+
+    return own(model, optimizer, step, (pictures(16), classes(16)), (pictures(16) + 1, classes(16)))
+
+
+class Distiller(keras.Model):  # type: ignore[misc]
+    """A student of a frozen teacher, with a train_step of its own and metrics of its own."""
+
+    def __init__(self, student: Any, teacher: Any) -> None:
+        super().__init__()
+        self.student, self.teacher = student, teacher
+        teacher.trainable = False
+        self.far = keras.metrics.Mean(name="far")
+
+    def call(self, x: Any, training: bool = False) -> Any:
+        return self.student(x, training=training)
+
+    def train_step(self, data: Any) -> Any:
+        x, y = data
+        soft = tf.nn.softmax(self.teacher(x, training=False) / 3.0)
+        with tf.GradientTape() as tape:
+            logits = self.student(x, training=True)
+            far = keras.losses.KLDivergence()(soft, tf.nn.softmax(logits / 3.0))
+            loss = self.optimizer.scale_loss(self.compute_loss(x, y, logits) + 9.0 * far)
+        self.optimizer.apply(tape.gradient(loss, self.student.trainable_variables), self.student.trainable_variables)
+        self.far.update_state(far)
+        return self.compute_metrics(x, y, logits) | {"far": self.far.result()}
+
+
+@case("distillation: a frozen teacher, a train_step with metrics of its own, spectral normalization, mixed_float16, fit")
+def _() -> Loop:
+    keras.mixed_precision.set_global_policy("mixed_float16")
+    try:
+        student = keras.Sequential([keras.Input((32, 32, 3)), L.SpectralNormalization(L.Conv2D(16, 3, padding="same", activation="relu")),
+                                    L.MaxPooling2D(), L.Conv2D(16, 3, activation="relu"), L.GlobalMaxPooling2D(), L.Dense(10, dtype="float32")])  # fmt: skip
+        model = Distiller(student, convolutions())
+        model(np.zeros((1, 32, 32, 3), "float32"))
+        optimizer = keras.optimizers.Adam(1e-3, gradient_accumulation_steps=2)
+        return fit(model, pictures(16), classes(16), optimizer=optimizer, compiled={"metrics": ["accuracy"]})
+    finally:
+        keras.mixed_precision.set_global_policy("float32")
+
 
 for _name, _side in {"VGG16": 32, "ResNet50": 32, "MobileNetV2": 32, "EfficientNetB0": 32, "Xception": 71, "ConvNeXtTiny": 32}.items():
     CASES[f"keras.applications.{_name}, fit"] = application(_name, _side)
