@@ -10,7 +10,6 @@
 #include "solve/floor/memory_floor.h"
 #include "solve/runs/leave_out.h"
 #include "solve/least_peak.h"
-#include "solve/polish.h"
 #include "solve/presolve/presolve.h"
 #include "solve/quick.h"
 #include "solve/reorder/reorder.h"
@@ -209,9 +208,6 @@ static ckm_status run(ckm_i_solver *solver, const ckm_i_strategy *strategy, int6
     solver->give_up_seconds = INFINITY;
     if (comes_back) {
         goto cleanup;
-    }
-    if (strategy->is_polished && !options->reorder) {
-        CKM_I_TRY(ckm_i_polish(solver, err));
     }
     if (refuted) {
         ckm_i_solver_infeasible(solver, CKM_BOUND_ANY, "memory floor");

@@ -63,6 +63,6 @@ plant() {
 plant "a strategy without a test" 'rm tests/unit/solve/test_solve_griewank.c'
 plant "a test without brute force" 'sed -i s/strategy_check_random/other/ tests/unit/solve/test_solve_ilp.c'
 plant "a record that is not listed" 'sed -i "/STRATEGY(chen_sqrt_ap)/d" src/solve/strategies/solve_registry.h'
-plant "a name compared" 'echo "static int f(const ckm_i_strategy *s) { return strcmp(s->name, \"griewank\"); }" >>src/solve/polish.c'
+plant "a name compared" 'echo "static int f(const ckm_i_strategy *s) { return strcmp(s->name, \"griewank\"); }" >>src/solve/quick.c'
 [ $bad -eq 0 ] && echo "strategies, tests and the list belong together"
 exit $bad

@@ -24,7 +24,6 @@
     COMPONENT(runs)                 \
     COMPONENT(leave_out)            \
     COMPONENT(leave_out_singly)     \
-    COMPONENT(polish)               \
     COMPONENT(least_peak)           \
     COMPONENT(relaxations)          \
     COMPONENT(branching)            \

@@ -33,7 +33,6 @@ typedef struct ckm_i_strategy {
     bool is_thorough;         // where it finds nothing, a second goes into what would fit
     bool takes_any_schedule;  // a schedule of whatever class and from whatever source counts as its own
     bool begins_plain;        // may be given the run without rematerialization to begin with
-    bool is_polished;         // a little search follows where the gap closed before long
     bool reorders_by_search;  // with the order of the operators open, local search runs in its place
     bool reorders_whole;      // and then runs as a whole on the best order of a small graph
 } ckm_i_strategy;

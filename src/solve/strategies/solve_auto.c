@@ -354,7 +354,6 @@ const ckm_i_strategy ckm_i_strategy_auto = {
     .is_thorough = true,
     .takes_any_schedule = true,
     .begins_plain = true,
-    .is_polished = true,
     .reorders_by_search = true,
     .reorders_whole = true,
 };
