@@ -16,13 +16,13 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "solve/bounds/stage_model.h"
 #include "solve/core/structure.h"
 
 typedef struct builder {
     const ckm_dataflow *df;
     ckm_i_open_model *out;
     ckm_i_milp *m;
-    int32_t *working;    // per storage: the cut whose operator touches it
     int32_t *group_col;  // per storage: column of its presence at a cut, -1
     ckm_i_open_reach reach;
 } builder;
@@ -124,60 +124,6 @@ static void add_live_columns(builder *b, int32_t k)
     }
 }
 
-// Presence of every storage at cut k: the column of its only tensor that is no view of another, or a maximum.
-static void add_groups(builder *b, int32_t k)
-{
-    const ckm_dataflow *df = b->df;
-    const int32_t *cols = ckm_i_open_s(b->out, k);
-    for (int32_t x = 0; x < df->n_tensors; x++) {
-        b->group_col[x] = -1;
-    }
-    for (int32_t x = 0; x < df->n_tensors; x++) {
-        int32_t storage = df->tensors[x].storage;
-        if (cols[x] < 0 || df->tensors[storage].bytes == 0) {
-            continue;
-        }
-        int32_t of = b->out->view_of[x];
-        if (of >= 0) {
-            ckm_i_milp_add_row(b->m, 0.0, INFINITY);
-            ckm_i_milp_put(b->m, cols[of], 1.0);
-            ckm_i_milp_put(b->m, cols[x], -1.0);
-            continue;
-        }
-        if (b->group_col[storage] < 0) {
-            b->group_col[storage] = cols[x];
-            continue;
-        }
-        int32_t both = ckm_i_milp_add_col(b->m, 0.0, 0.0, 1.0, false);
-        int32_t parts[2] = {b->group_col[storage], cols[x]};
-        for (int i = 0; i < 2; i++) {
-            ckm_i_milp_add_row(b->m, 0.0, INFINITY);
-            ckm_i_milp_put(b->m, both, 1.0);
-            ckm_i_milp_put(b->m, parts[i], -1.0);
-        }
-        b->group_col[storage] = both;
-    }
-}
-
-static void add_memory_row(builder *b, int32_t k)
-{
-    const ckm_dataflow *df = b->df;
-    int32_t cut = b->out->cuts[k];
-    const ckm_i_dataflow_op *op = &df->ops[cut];
-    int64_t room = b->out->room_bytes - ckm_i_working_set(df, cut);
-    for (int32_t i = 0; i < op->n_inputs + op->n_outputs; i++) {
-        int32_t x = i < op->n_inputs ? op->inputs[i] : op->outputs[i - op->n_inputs];
-        b->working[df->tensors[x].storage] = k;
-    }
-    add_groups(b, k);
-    b->out->memory_row[k] = ckm_i_milp_add_row(b->m, -INFINITY, (double)room / b->out->byte_scale);
-    for (int32_t x = 0; x < df->n_tensors; x++) {
-        if (b->group_col[x] >= 0 && b->working[x] != k) {
-            ckm_i_milp_put(b->m, b->group_col[x], (double)df->tensors[x].bytes / b->out->byte_scale);
-        }
-    }
-}
-
 // Row: availability of x in window k (s + e) less `col` >= at_least; x is made by an operator.
 static void add_available(builder *b, int32_t k, int32_t x, int32_t col, double at_least)
 {
@@ -274,17 +220,12 @@ static bool allocate(builder *b, const int32_t *cuts)
     out->e_col = ckm_i_malloc(n * ops, sizeof *out->e_col);
     out->view_of = ckm_i_malloc(tensors, sizeof *out->view_of);
     out->memory_row = ckm_i_malloc(n, sizeof *out->memory_row);
-    b->working = ckm_i_malloc(tensors, sizeof *b->working);
     b->group_col = ckm_i_malloc(tensors, sizeof *b->group_col);
     b->reach.before = ckm_i_malloc(ops, sizeof *b->reach.before);
     b->reach.after = ckm_i_malloc(ops, sizeof *b->reach.after);
     if (out->cuts == NULL || out->d_col == NULL || out->s_col == NULL || out->e_col == NULL || out->view_of == NULL ||
-        out->memory_row == NULL || b->working == NULL || b->group_col == NULL || b->reach.before == NULL ||
-        b->reach.after == NULL) {
+        out->memory_row == NULL || b->group_col == NULL || b->reach.before == NULL || b->reach.after == NULL) {
         return false;
-    }
-    for (size_t x = 0; x < tensors; x++) {
-        b->working[x] = -1;
     }
     ckm_i_find_views(b->df, out->view_of);
     return true;
@@ -306,7 +247,8 @@ ckm_status ckm_i_open_model_build(const ckm_dataflow *df, int64_t budget_bytes, 
     for (int32_t k = 0; k < n_cuts; k++) {
         add_done_columns(&b, k);
         add_live_columns(&b, k);
-        add_memory_row(&b, k);
+        built.memory_row[k] = ckm_i_add_cut_memory(b.m, df, cuts[k], ckm_i_open_s(&built, k), built.view_of,
+                                                   built.room_bytes, built.byte_scale, b.group_col);
     }
     for (int32_t k = 0; k < n_cuts; k++) {
         add_window(&b, k);
@@ -316,7 +258,6 @@ ckm_status ckm_i_open_model_build(const ckm_dataflow *df, int64_t budget_bytes, 
     built = (ckm_i_open_model){0};
 cleanup:
     ckm_i_open_model_dispose(&built);
-    free(b.working);
     free(b.group_col);
     free(b.reach.before);
     free(b.reach.after);

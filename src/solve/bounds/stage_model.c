@@ -19,13 +19,66 @@ typedef struct builder {
     const ckm_dataflow *df;
     ckm_i_stage_model *out;
     ckm_i_milp *m;
-    int32_t *working;    // per storage: the cut whose operator touches it
     int32_t *group_col;  // per storage: column of its presence at a cut, -1
     int32_t *needed;     // per tensor: the last window that needs it
     int32_t *last_need;  // per operator: the last operator that can be reached from it
     int64_t cap_needs;
     int32_t n_needs;
 } builder;
+
+// Presence of every storage at a cut, into `group_col`: the column of its only tensor that is no view of another, or a maximum.
+static void add_groups(ckm_i_milp *m, const ckm_dataflow *df, const int32_t *live, const int32_t *view_of,
+                       int32_t *group_col)
+{
+    for (int32_t x = 0; x < df->n_tensors; x++) {
+        group_col[x] = -1;
+    }
+    for (int32_t x = 0; x < df->n_tensors; x++) {
+        int32_t storage = df->tensors[x].storage;
+        if (live[x] < 0 || df->tensors[storage].bytes == 0) {
+            continue;
+        }
+        if (view_of[x] >= 0) {
+            ckm_i_milp_add_row(m, 0.0, INFINITY);
+            ckm_i_milp_put(m, live[view_of[x]], 1.0);
+            ckm_i_milp_put(m, live[x], -1.0);
+            continue;
+        }
+        if (group_col[storage] < 0) {
+            group_col[storage] = live[x];
+            continue;
+        }
+        // A second tensor: one more column, at least as large as both.
+        int32_t both = ckm_i_milp_add_col(m, 0.0, 0.0, 1.0, false);
+        int32_t parts[2] = {group_col[storage], live[x]};
+        for (int i = 0; i < 2; i++) {
+            ckm_i_milp_add_row(m, 0.0, INFINITY);
+            ckm_i_milp_put(m, both, 1.0);
+            ckm_i_milp_put(m, parts[i], -1.0);
+        }
+        group_col[storage] = both;
+    }
+}
+
+int32_t ckm_i_add_cut_memory(ckm_i_milp *m, const ckm_dataflow *df, int32_t cut, const int32_t *live,
+                             const int32_t *view_of, int64_t room_bytes, double byte_scale, int32_t *group_col)
+{
+    const ckm_i_dataflow_op *op = &df->ops[cut];
+    add_groups(m, df, live, view_of, group_col);
+    for (int32_t i = 0; i < op->n_inputs + op->n_outputs; i++) {
+        int32_t x = i < op->n_inputs ? op->inputs[i] : op->outputs[i - op->n_inputs];
+        group_col[df->tensors[x].storage] = -1;
+    }
+    int64_t room = room_bytes - ckm_i_working_set(df, cut);
+    int32_t row = ckm_i_milp_add_row(m, -INFINITY, (double)room / byte_scale);
+    ckm_i_milp_set_slope(m, row, 1.0 / byte_scale);
+    for (int32_t x = 0; x < df->n_tensors; x++) {
+        if (group_col[x] >= 0) {
+            ckm_i_milp_put(m, group_col[x], (double)df->tensors[x].bytes / byte_scale);
+        }
+    }
+    return row;
+}
 
 // Columns of s for cut k.
 static void add_cut_columns(builder *b, int32_t k)
@@ -76,66 +129,6 @@ static void require_available(builder *b, int32_t k, int32_t x, int32_t col, dou
     }
     if (base != x) {
         add_available(b, k, base, col, at_least);
-    }
-}
-
-static void mark_touched(builder *b, int32_t k)
-{
-    const ckm_i_dataflow_op *op = &b->df->ops[b->out->cuts[k]];
-    for (int32_t i = 0; i < op->n_inputs + op->n_outputs; i++) {
-        int32_t x = i < op->n_inputs ? op->inputs[i] : op->outputs[i - op->n_inputs];
-        b->working[b->df->tensors[x].storage] = k;
-    }
-}
-
-// Presence of every storage at cut k: the column of its only tensor that is no view of another, or a maximum.
-static void add_groups(builder *b, int32_t k)
-{
-    const ckm_dataflow *df = b->df;
-    const int32_t *cols = b->out->s_col + (int64_t)k * df->n_tensors;
-    for (int32_t x = 0; x < df->n_tensors; x++) {
-        b->group_col[x] = -1;
-    }
-    for (int32_t x = 0; x < df->n_tensors; x++) {
-        int32_t storage = df->tensors[x].storage;
-        if (cols[x] < 0 || df->tensors[storage].bytes == 0) {
-            continue;
-        }
-        int32_t of = b->out->view_of[x];
-        if (of >= 0) {
-            ckm_i_milp_add_row(b->m, 0.0, INFINITY);
-            ckm_i_milp_put(b->m, cols[of], 1.0);
-            ckm_i_milp_put(b->m, cols[x], -1.0);
-            continue;
-        }
-        if (b->group_col[storage] < 0) {
-            b->group_col[storage] = cols[x];
-            continue;
-        }
-        // A second tensor: one more column, at least as large as both.
-        int32_t both = ckm_i_milp_add_col(b->m, 0.0, 0.0, 1.0, false);
-        int32_t parts[2] = {b->group_col[storage], cols[x]};
-        for (int i = 0; i < 2; i++) {
-            ckm_i_milp_add_row(b->m, 0.0, INFINITY);
-            ckm_i_milp_put(b->m, both, 1.0);
-            ckm_i_milp_put(b->m, parts[i], -1.0);
-        }
-        b->group_col[storage] = both;
-    }
-}
-
-static void add_memory_row(builder *b, int32_t k)
-{
-    const ckm_dataflow *df = b->df;
-    int64_t room = b->out->room_bytes - ckm_i_working_set(df, b->out->cuts[k]);
-    mark_touched(b, k);
-    add_groups(b, k);
-    b->out->memory_row[k] = ckm_i_milp_add_row(b->m, -INFINITY, (double)room / b->out->byte_scale);
-    ckm_i_milp_set_slope(b->m, b->out->memory_row[k], 1.0 / b->out->byte_scale);
-    for (int32_t x = 0; x < df->n_tensors; x++) {
-        if (b->group_col[x] >= 0 && b->working[x] != k) {
-            ckm_i_milp_put(b->m, b->group_col[x], (double)df->tensors[x].bytes / b->out->byte_scale);
-        }
     }
 }
 
@@ -238,17 +231,15 @@ static bool allocate(builder *b, const int32_t *cuts)
     out->need_start = ckm_i_malloc(n + 1, sizeof *out->need_start);
     out->view_of = ckm_i_malloc(tensors, sizeof *out->view_of);
     out->memory_row = ckm_i_malloc(n, sizeof *out->memory_row);
-    b->working = ckm_i_malloc(tensors, sizeof *b->working);
     b->group_col = ckm_i_malloc(tensors, sizeof *b->group_col);
     b->needed = ckm_i_malloc(tensors, sizeof *b->needed);
     b->last_need = ckm_i_malloc(ops, sizeof *b->last_need);
     if (out->cuts == NULL || out->s_col == NULL || out->r_col == NULL || out->need_start == NULL ||
-        out->view_of == NULL || out->memory_row == NULL || b->working == NULL || b->group_col == NULL ||
-        b->needed == NULL || b->last_need == NULL) {
+        out->view_of == NULL || out->memory_row == NULL || b->group_col == NULL || b->needed == NULL ||
+        b->last_need == NULL) {
         return false;
     }
     for (size_t x = 0; x < tensors; x++) {
-        b->working[x] = -1;
         b->needed[x] = -1;
     }
     ckm_i_find_views(b->df, out->view_of);
@@ -272,7 +263,8 @@ ckm_status ckm_i_stage_model_build(const ckm_dataflow *df, int64_t budget_bytes,
     add_again_columns(&b, -1);
     add_cut_columns(&b, 0);
     for (int32_t k = 0; k < n_cuts; k++) {
-        add_memory_row(&b, k);
+        built.memory_row[k] = ckm_i_add_cut_memory(b.m, df, cuts[k], built.s_col + (int64_t)k * df->n_tensors,
+                                                   built.view_of, built.room_bytes, built.byte_scale, b.group_col);
         if (!add_window(&b, k)) {
             status = ckm_i_error_memory(err);
             goto cleanup;
@@ -283,7 +275,6 @@ ckm_status ckm_i_stage_model_build(const ckm_dataflow *df, int64_t budget_bytes,
     built = (ckm_i_stage_model){0};
 cleanup:
     ckm_i_stage_model_dispose(&built);
-    free(b.working);
     free(b.group_col);
     free(b.needed);
     free(b.last_need);

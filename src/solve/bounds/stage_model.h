@@ -37,6 +37,12 @@ ckm_status ckm_i_stage_model_build(const ckm_dataflow *df, int64_t budget_bytes,
                                    ckm_i_stage_model *out, ckm_error *err) CKM_NODISCARD;
 void ckm_i_stage_model_dispose(ckm_i_stage_model *model);
 
+// Adds the row of memory at a cut, that right after the first computation of operator `cut`, and what it needs: what is live there and
+// no operand or output of the operator fits beside its working set. `live` is the cut's row of s, `group_col` room for a
+// number a tensor. Returns the row.
+int32_t ckm_i_add_cut_memory(ckm_i_milp *m, const ckm_dataflow *df, int32_t cut, const int32_t *live,
+                             const int32_t *view_of, int64_t room_bytes, double byte_scale, int32_t *group_col);
+
 // Appends free rows whose activity is a whole number in every schedule, to branch on: how often an operator is computed
 // again, in all windows, and how often the operators of a class are; with `held`, also how many tensors of a class are held
 // at a cut. O(cuts * (operators * log operators + tensors * log tensors)) entries.
