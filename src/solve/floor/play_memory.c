@@ -170,11 +170,6 @@ static bool has_operands(const ckm_i_play_memory *m, int32_t v)
     return all;
 }
 
-bool ckm_i_play_fits(const ckm_i_play_memory *m, int32_t v)
-{
-    return has_operands(m, v) && m->df->resident_bytes + m->live_bytes + added_bytes(m, v) <= m->budget_bytes;
-}
-
 // The storage to give up next; -1 where all are locked or read.
 static int32_t choose_victim(ckm_i_play_memory *m)
 {

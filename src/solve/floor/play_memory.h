@@ -30,8 +30,6 @@ void ckm_i_play_memory_dispose(ckm_i_play_memory *m);
 void ckm_i_play_memory_reset(ckm_i_play_memory *m);
 // One lock more (by = 1) or less (by = -1) on a tensor in memory.
 void ckm_i_play_lock(ckm_i_play_memory *m, int32_t tensor, int32_t by);
-// Whether v could run now, with nothing given up.
-bool ckm_i_play_fits(const ckm_i_play_memory *m, int32_t v);
 // Runs v. What is not locked makes room for it, cheap, large and long unused tensors first; where that is not enough, v
 // writes over what it reads. False where an operand is missing or there is no room.
 bool ckm_i_play_run(ckm_i_play_memory *m, int32_t v);
