@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What each component of `solve` is worth: solves with everything, then without each component that was called.
 
-    bench/ablate.py [--time-limit S] [--seeds N] [--budgets B,B,...] [--only TEXT] [--components NAME,...] [--jobs N]
-                    [--output CSV] [--page FILE] [--resume]
+    bench/ablate.py [--time-limit S] [--seeds N] [--budgets B,B,...] [--only TEXT] [--rows GRAPH:BUDGET,...] [--components NAME,...]
+                    [--jobs N] [--output CSV] [--page FILE] [--resume]
 
 Rows are graphs (bench/graphs, and where they are ../shared/cases/near_floor) under budgets: a percentage of the peak without
 rematerialization, or a multiple, such as 1.1x, of the least that is known to be enough. Each solve has one thread; --jobs of
-them run at a time. A component that a solve has not called cannot change it and is not left out there.
+them run at a time. A component that a solve has not called cannot change it and is not left out there. --components A+B leaves
+out two together.
 
 The page says for each component in how many rows it was called, its share of the time, what it found, and what its absence
 changes: overhead and gap in points, the median over seeds in each row; how many rows lose more than 0.1 points or their
@@ -60,7 +61,7 @@ def bytes_of(path, budget, least):
 
 
 def row_of(path, budget, size, seed, without, limit):
-    extra = ["--without", without] if without else []
+    extra = ["--without", without.replace("+", ",")] if without else []
     found = solve(path, "--budget", size, "--seed", seed, "-t", limit, *extra)
     if found is None:
         return None
@@ -83,8 +84,9 @@ def measure(arguments, rows, write):
                     rows[row["graph"], row["budget"], str(row["seed"]), row["without"]] = row
                     write(row)
 
+        wanted = arguments.rows.split(",") if arguments.rows else None
         for path in graphs(arguments.only):
-            for budget in arguments.budgets.split(","):
+            for budget in arguments.budgets.split(",") if wanted is None else [w.split(":")[1] for w in wanted if w.split(":")[0] == path.stem]:
                 size = bytes_of(path, budget, least)
                 if size is None:
                     continue
@@ -93,7 +95,8 @@ def measure(arguments, rows, write):
                 for seed in seeds:
                     whole = rows.get((path.stem, budget, str(seed), ""))
                     called = json.loads(whole["components"]) if whole else {}
-                    tasks += [(path, budget, size, seed, name) for name in called if not arguments.components or name in arguments.components.split(",")]
+                    names = arguments.components.split(",") if arguments.components else called
+                    tasks += [(path, budget, size, seed, name) for name in names if any(part in called for part in name.split("+"))]
                 run(tasks)
                 print(f"{path.stem} {budget}", file=sys.stderr)
 
@@ -131,11 +134,14 @@ def page(rows, arguments):
     commit = subprocess.run(["git", "-C", str(ROOT), "describe", "--always", "--dirty"], capture_output=True, text=True, check=False).stdout.strip()
     lines = ["# What components are worth", "",
              f"{version}, {commit or 'no commit'}, {platform.processor() or platform.machine()}: `bench/ablate.py --time-limit {arguments.time_limit:g} "
-             f"--seeds {arguments.seeds} --budgets {arguments.budgets}`, {len(wholes)} solves with everything, {len(rows) - len(wholes)} without a component.",
+             f"--seeds {arguments.seeds} {'--rows ' + arguments.rows if arguments.rows else '--budgets ' + arguments.budgets}`, {len(wholes)} solves with everything, {len(rows) - len(wholes)} without a component.",
              "Changes are in points, medians over seeds; *worse*: rows that lose more than 0.1 points of overhead or gap.", "",
              "| component | called in | time | schedules | bounds | overhead, median | worst | gap, median | worst | worse | schedules lost | stays |",
              "|---|---|---|---|---|---|---|---|---|---|---|---|"]  # fmt: skip
-    for name, sums in total.items():
+    for name in [*total, *sorted({key[3] for key in rows if "+" in key[3]})]:
+        parts = [total[part] for part in name.split("+") if part in total]
+        sums = {member: sum(part[member] for part in parts) for member in ("wall_seconds", "schedules", "bounds")}
+        sums["solves"] = max(part["solves"] for part in parts)
         overheads, gaps, lost = changes(rows, name)
         if not overheads and not gaps and not lost:
             continue
@@ -155,6 +161,7 @@ def main():
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--budgets", default="50%,35%,20%,1.1x,1.3x")
     parser.add_argument("--only", default="", help="graphs whose name has this")
+    parser.add_argument("--rows", default="", help="these alone: GRAPH:BUDGET,...")
     parser.add_argument("--components", default="", help="leave out these alone")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--output", help="CSV of all solves")
