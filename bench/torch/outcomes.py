@@ -6,7 +6,8 @@ outcomes.py --list
 
 A case is a process of its own: three steps in eager mode, the same three planned for a share of the peak, from the same weights and
 random numbers. Losses, gradients, parameters and buffers are compared bit by bit; the peak of the second planned step is measured by the
-allocator's reports (physical.py). Where the model cannot be traced as one graph it is planned in parts, for eager mode's own peak, or twice or four times as much.
+allocator's reports (physical.py). Where the model cannot be traced as one graph it is planned in parts, for eager mode's own peak, or twice
+or four times as much.
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ def _hugging(name: str, given: dict[str, Any], config: dict[str, Any], **call: A
     zoo.allow_torchvision()
     transformers.logging.set_verbosity_error()
     made = getattr(transformers, name)(getattr(transformers, _config(name))(**config)).train()
-    return Work(made, lambda run, _i: run(**given, **call).loss)
+    # A batch of its own for each step: SpecAugment writes its mask into the caller's tensors.
+    return Work(made, lambda run, _i: run(**copy.deepcopy(given), **call).loss)
 
 
 def _config(name: str) -> str:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import random
 from collections.abc import Callable
 from typing import Any
@@ -52,3 +53,43 @@ def test_numbers_are_those_of_eager_mode_or_refused(name: str) -> None:
     except ct.UnsupportedError as error:
         assert "test_torch_random.py:" in str(error)
         assert name != "the module random"
+
+
+class Masked(nn.Module):
+    """As SpecAugment of transformers: spans that numpy draws are written into the caller's batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Sequential(nn.Linear(40, 40), nn.Tanh(), nn.Linear(40, 1))
+
+    def forward(self, x: Any) -> Any:
+        share = numpy.random.rand(1).item()
+        chosen = numpy.random.choice(numpy.arange(x.shape[-1]), 4 + int(share), replace=False)
+        mask = numpy.zeros(tuple(x.shape), dtype=bool)
+        numpy.put_along_axis(mask, numpy.broadcast_to(chosen, (x.shape[0], chosen.size)), True, -1)
+        x[torch.tensor(mask, dtype=torch.bool)] = 0
+        return self.layer(x).square().mean()
+
+
+def test_masks_that_numpy_draws_are_those_of_eager_mode_in_parts() -> None:
+    torch.manual_seed(0)
+    batch, plain = torch.randn(8, 40), Masked()
+    planned = copy.deepcopy(plain)
+
+    def trained(run: Callable[[Any], Any], model: nn.Module) -> list[Any]:
+        found = []
+        numpy.random.seed(0)
+        for _ in range(3):
+            given = batch.clone()
+            loss = run(given)
+            loss.backward()
+            found += [loss.detach(), given, torch.tensor(numpy.random.rand()), *(p.grad.clone() for p in model.parameters())]
+            model.zero_grad()
+        return found
+
+    expected = trained(plain, plain)
+    assert not torch.equal(expected[1], expected[8])  # another mask in each step
+    run = ct.compile(planned, 10_000_000, graph_breaks="split", **FAST)
+    for ours, theirs in zip(trained(run, planned), expected, strict=True):
+        assert torch.equal(ours, theirs)
+    assert ct.plans(run)
