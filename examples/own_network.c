@@ -91,7 +91,7 @@ static ckm_status build_transformer(ckm_graph **out, ckm_error *err)
 static ckm_status train(const ckm_graph *network, const ckm_data_source *data, ckm_error *err)
 {
     ckm_trainer_options options = CKM_TRAINER_OPTIONS_INIT;
-    ckm_autodiff_options step = CKM_TRAINER_STEP_INIT;
+    ckm_autodiff_options step = CKM_AUTODIFF_OPTIONS_INIT;
     ckm_rate_schedule rate = CKM_RATE_SCHEDULE_INIT;
     ckm_train_options course = CKM_TRAIN_OPTIONS_INIT;
     ckm_trainer *trainer = NULL;

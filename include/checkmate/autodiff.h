@@ -19,9 +19,9 @@ CKM_API ckm_status ckm_autodiff_layer_graph(const ckm_graph *graph, ckm_training
 
 // What the step minimizes.
 typedef enum ckm_loss_kind {
+    CKM_LOSS_OF_TASK,                // whichever of the others the network's task asks for
     CKM_LOSS_SOFTMAX_CROSS_ENTROPY,  // int32 labels, one for a sample or for a position; -1 is ignored
-    CKM_LOSS_MSE,                    // mean squared error against a float target of the output's shape
-    CKM_LOSS_OF_TASK                 // whichever of these two the network's task asks for
+    CKM_LOSS_MSE                     // mean squared error against a float target of the output's shape
 } ckm_loss_kind;
 
 typedef enum ckm_optimizer_kind {
@@ -37,21 +37,19 @@ typedef struct ckm_optimizer {
     ckm_optimizer_kind kind;
     double momentum;               // SGD; 0 keeps no state
     bool nesterov;                 // SGD with momentum
-    double beta1, beta2, epsilon;  // Adam, AdamW
+    double beta1, beta2, epsilon;  // Adam, AdamW; 0: 0.9, 0.999, 1e-8. CKM_NONE: a beta of 0
     double weight_decay;
 } ckm_optimizer;
 
 typedef struct ckm_autodiff_options {
     size_t size;  // set by CKM_AUTODIFF_OPTIONS_INIT
     ckm_loss_kind loss;
-    bool fused;  // apply every weight gradient as soon as it is complete, so that it need not be kept
+    // Keep weight gradients, and update all parameters when the last one is complete. Otherwise each is applied as soon as it is
+    // complete, and need not be kept.
+    bool late_updates;
     ckm_optimizer optimizer;
 } ckm_autodiff_options;
-// clang-format off
-#define CKM_AUTODIFF_OPTIONS_INIT \
-    { sizeof(ckm_autodiff_options), CKM_LOSS_OF_TASK, false, \
-      { CKM_OPTIMIZER_NONE, 0.0, false, 0.9, 0.999, 1e-8, 0.0 } }
-// clang-format on
+#define CKM_AUTODIFF_OPTIONS_INIT CKM_SIZED(ckm_autodiff_options)
 
 // The operator-level training graph: forward operators, the loss, and for every gradient that a parameter
 // needs an operator of its own with its true operands (a convolution's gradient with respect to its data reads

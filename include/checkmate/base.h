@@ -13,8 +13,10 @@
 //  - "infeasible", "time limit" and the like are results, never errors.
 //  - The library keeps no mutable globals, never prints, never exits; it logs through a callback.
 //  - Objects are not synchronised: share them between threads only for reading.
-//  - Structures whose first member is `size` are filled by the caller and may grow. Begin with their _INIT macro, then set
-//    members: `ckm_plan_options options = CKM_PLAN_OPTIONS_INIT; options.seed = 7;`. They are read at the call and not
+//  - Structures whose first member is `size` are options: the caller fills them, and they may grow. Begin with their _INIT macro,
+//    then set members: `ckm_plan_options options = CKM_PLAN_OPTIONS_INIT; options.seed = 7;`. The macro sets the size and nothing
+//    else: a member left 0 (NULL, false) means its default, which its comment names. Where 0 is a choice, and not the default,
+//    CKM_NONE asks for it: no limit, a gap of nothing. A seed of 0 is a seed like any other. Options are read at the call and not
 //    kept. Shorter ones, of a program compiled with older headers, have defaults for the rest; longer ones, of a program
 //    compiled with newer headers, are taken if the rest is zero. CKM_ERR_ARGUMENT otherwise, and for a size of 0.
 //  - All other structures are frozen. In those that a caller fills, members left 0 are the ordinary case; where they cannot be,
@@ -42,6 +44,24 @@
 #define CKM_NODISCARD
 #define CKM_PRINTF(fmt, args)
 #endif
+
+// What options begin with, used by their _INIT macros.
+#ifdef __cplusplus
+template <typename T> inline T ckm_sized()
+{
+    T options = T();
+    options.size = sizeof(T);
+    return options;
+}
+#define CKM_SIZED(type) ckm_sized<type>()
+#else
+// clang-format off
+#define CKM_SIZED(type) { .size = sizeof(type) }
+// clang-format on
+#endif
+
+// In options: 0, or no limit, where 0 stands for a default that is something else.
+#define CKM_NONE (-1)
 
 #ifdef __cplusplus
 extern "C" {

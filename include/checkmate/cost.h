@@ -46,10 +46,7 @@ typedef struct ckm_cost_model {
     const char *profile_path;  // for CKM_COST_MODEL_PROFILE
     const ckm_device *device;  // for CKM_COST_MODEL_DEVICE
 } ckm_cost_model;
-// clang-format off
-#define CKM_COST_MODEL_INIT \
-    { sizeof(ckm_cost_model), CKM_COST_MODEL_FLOPS, NULL, NULL }
-// clang-format on
+#define CKM_COST_MODEL_INIT CKM_SIZED(ckm_cost_model)
 
 // The devices that are built in (docs/DEVICES.md).
 CKM_API int32_t ckm_device_count(void);

@@ -33,11 +33,11 @@ typedef enum ckm_data_scaling {
 
 typedef struct ckm_data_options {
     size_t size;  // set by CKM_DATA_OPTIONS_INIT
-    int64_t batch;
+    int64_t batch;     // 0: 1
     int32_t n_inputs;  // at most CKM_DATA_MAX_INPUTS
     const ckm_data_field *inputs;
     ckm_data_field labels;  // CKM_I32: a class, per sample or per element of `shape`, -1 where there is none;
-                            // CKM_F32: targets
+                            // CKM_F32: targets. Without a name: "labels", a class per sample
     ckm_layout layout;      // where channels stand in image inputs
     ckm_data_scaling scaling;
     ckm_task task;  // what "synthetic" makes up: classes, texts, noise
@@ -47,11 +47,7 @@ typedef struct ckm_data_options {
     int64_t synthetic_samples;  // how many samples "synthetic" has; 0: 1024
 } ckm_data_options;
 #define CKM_DATA_MAX_INPUTS 8
-// clang-format off
-#define CKM_DATA_OPTIONS_INIT \
-    { sizeof(ckm_data_options), 1, 0, NULL, { "labels", CKM_I32, { 0, { 0 } }, 0 }, CKM_CHANNELS_LAST, \
-      CKM_SCALING_SYMMETRIC, CKM_TASK_CLASSES, false, false, 1, 0 }
-// clang-format on
+#define CKM_DATA_OPTIONS_INIT CKM_SIZED(ckm_data_options)
 
 typedef struct ckm_data_facts {
     const char *format;        // "idx", "images", ...

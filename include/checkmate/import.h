@@ -16,10 +16,7 @@ typedef struct ckm_import_options {
     int32_t input_rank;  // 0: as in the file; else override of the first input's shape without batch
     int64_t input_dims[CKM_MAX_RANK];
 } ckm_import_options;
-// clang-format off
-#define CKM_IMPORT_OPTIONS_INIT \
-    { sizeof(ckm_import_options), 0, 0, { 0 } }
-// clang-format on
+#define CKM_IMPORT_OPTIONS_INIT CKM_SIZED(ckm_import_options)
 
 // Reads a network. Weights are not loaded: memory is proportional to the graph, not to the parameters.
 // All unsupported operators are listed in one CKM_ERR_UNSUPPORTED.

@@ -37,20 +37,17 @@ typedef struct ckm_inference_options {
     // Memory: one of two, or `activations_fraction`. With none, four fifths of what the system has available.
     int64_t budget_bytes;    // > 0: the budget
     double budget_fraction;  // > 0, where budget_bytes is 0: of what the run takes without rematerialization
-    const ckm_program_options *kernels;  // NULL: CKM_PROGRAM_OPTIONS_INIT, one thread
-    const ckm_solve_options *solve;      // the search; NULL: CKM_TRAINER_SOLVE_INIT. budget_bytes is the inference's
-    const ckm_cost_model *cost_model;    // NULL: CKM_COST_MODEL_INIT, multiply-accumulates
+    const ckm_program_options *kernels;  // NULL: one thread of the processor
+    const ckm_solve_options *solve;      // the search, as in ckm_trainer_options
+    const ckm_cost_model *cost_model;    // NULL: multiply-accumulates
     // Parameters, running statistics and constants: the model's file, then `weights`, then ckm_inference_set.
     const char *model;                    // the file that the network was imported from; may be NULL
-    const ckm_import_options *importing;  // as it was imported; NULL: CKM_IMPORT_OPTIONS_INIT
+    const ckm_import_options *importing;  // as it was imported; may be NULL
     const char *weights;                  // a safetensors file, as training exports it; may be NULL
     double activations_fraction;          // as that of ckm_trainer_options
     int64_t reading_bytes;                // that the caller takes for inputs and outputs, to be counted in the budget
 } ckm_inference_options;
-// clang-format off
-#define CKM_INFERENCE_OPTIONS_INIT \
-    { sizeof(ckm_inference_options), 0, 0.0, NULL, NULL, NULL, NULL, NULL, NULL, 0.0, 0 }
-// clang-format on
+#define CKM_INFERENCE_OPTIONS_INIT CKM_SIZED(ckm_inference_options)
 
 // What was planned.
 typedef struct ckm_inference_info {

@@ -31,21 +31,18 @@ typedef void (*ckm_max_batch_trial_fn)(int64_t batch, ckm_solve_status outcome, 
 
 typedef struct ckm_max_batch_options {
     size_t size;  // set by CKM_MAX_BATCH_OPTIONS_INIT
-    int64_t memory_bytes;
+    int64_t memory_bytes;  // to be set
     double compute_limit;  // cost allowed, as a factor of one run without rematerialization (>= 1);
                            // 0: one extra forward pass, all costs + the costs of forward operators
     ckm_accounting accounting;
-    int64_t batch_min, batch_step;  // the batches considered: batch_min + k * batch_step
-    // Strategy, limits, callbacks; NULL: CKM_SOLVE_OPTIONS_INIT. The time limit is for the whole search, which sets
+    int64_t batch_min, batch_step;  // the batches considered: batch_min + k * batch_step; each 0: 1
+    // Strategy, limits, callbacks; NULL: all defaults. The time limit is for the whole search, which sets
     // budget_bytes and cost_limit.
     const ckm_solve_options *solve;
     ckm_max_batch_trial_fn trial;  // may be NULL
     void *user;                    // passed to the builder and to `trial`
 } ckm_max_batch_options;
-// clang-format off
-#define CKM_MAX_BATCH_OPTIONS_INIT \
-    { sizeof(ckm_max_batch_options), -1, 0.0, CKM_ACCOUNTING_NORMAL, 1, 1, NULL, NULL, NULL }
-// clang-format on
+#define CKM_MAX_BATCH_OPTIONS_INIT CKM_SIZED(ckm_max_batch_options)
 
 typedef struct ckm_max_batch_result {
     ckm_solve_status status;                  // optimal: max_batch is upper_bound; infeasible: proven that not even

@@ -16,18 +16,15 @@ typedef struct ckm_plan ckm_plan;
 
 typedef struct ckm_plan_options {
     size_t size;                // set by CKM_PLAN_OPTIONS_INIT
-    int64_t alignment;          // a power of two; offsets and sizes are multiples of it; default 64
-    int64_t target_bytes;       // stop improving once the arena is no larger; < 0: at the lower bound
+    int64_t alignment;          // a power of two; offsets and sizes are multiples of it; 0: 64
+    int64_t target_bytes;       // stop improving once the arena is no larger; 0: at the lower bound
     int64_t iteration_limit;    // of the improvement; 0: a default that depends on the number of buffers
-    double time_limit_seconds;  // wall time for improving; <= 0: none. With one, results may differ from run to run
+    double time_limit_seconds;  // wall time for improving; 0: no limit. With one, results may differ from run to run
     uint64_t seed;
     ckm_stop_fn stop;  // may be NULL; ends the improvement with the best plan so far
     void *user;        // passed to `stop`
 } ckm_plan_options;
-// clang-format off
-#define CKM_PLAN_OPTIONS_INIT \
-    { sizeof(ckm_plan_options), 64, -1, 0, 0.0, 1, NULL, NULL }
-// clang-format on
+#define CKM_PLAN_OPTIONS_INIT CKM_SIZED(ckm_plan_options)
 
 // One use of arena memory: a storage from its allocation to its death (a storage that is freed and computed
 // again has several), or the workspace of one compute step. It occupies bytes offset .. offset + bytes - 1

@@ -17,17 +17,14 @@ typedef struct ckm_profile ckm_profile;
 
 typedef struct ckm_profile_options {
     size_t size;                // set by CKM_PROFILE_OPTIONS_INIT
-    int32_t warmup_steps;       // run but not measured
-    int32_t steps;              // measured and counted; up to four times as many are run to find them
-    double time_limit_seconds;  // no further step is begun after it, but for the first three; <= 0: none
+    int32_t warmup_steps;       // run but not measured; 0: 2; CKM_NONE: none
+    int32_t steps;              // measured and counted; up to four times as many are run to find them; 0: 15
+    double time_limit_seconds;  // no further step is begun after it, but for the first three; 0: 60; CKM_NONE: no limit
     ckm_stop_fn stop;           // may be NULL; ends the step under way: CKM_ERR_STOPPED where it is the first
     ckm_session_fill_fn fill;   // called before every step; NULL: made-up data, the same in every step
     void *user;                 // passed to both
 } ckm_profile_options;
-// clang-format off
-#define CKM_PROFILE_OPTIONS_INIT \
-    { sizeof(ckm_profile_options), 2, 15, 60.0, NULL, NULL, NULL }
-// clang-format on
+#define CKM_PROFILE_OPTIONS_INIT CKM_SIZED(ckm_profile_options)
 
 // One operator, over all its computations. Nothing was computed where `runs` is 0 (views): it costs nothing.
 typedef struct ckm_profile_op {

@@ -24,13 +24,10 @@ typedef struct ckm_program ckm_program;
 
 typedef struct ckm_program_options {
     size_t size;          // set by CKM_PROGRAM_OPTIONS_INIT
-    int threads;          // >= 1
+    int threads;          // 0: 1
     const char *backend;  // "cpu", "reference", ...: what --back-end takes; NULL is "cpu"
 } ckm_program_options;
-// clang-format off
-#define CKM_PROGRAM_OPTIONS_INIT \
-    { sizeof(ckm_program_options), 1, NULL }
-// clang-format on
+#define CKM_PROGRAM_OPTIONS_INIT CKM_SIZED(ckm_program_options)
 
 // Prepares a kernel for every operator of an op-level training graph that computes something (views do not) and
 // writes the workspace it needs into `training`, which must outlive the program. Errors: CKM_ERR_UNSUPPORTED names
@@ -106,10 +103,7 @@ typedef struct ckm_session_options {
     bool trace;     // keep a fingerprint of every operator's outputs and compare recomputations with it (slow)
     uint64_t seed;  // of parameters and of dropout
 } ckm_session_options;
-// clang-format off
-#define CKM_SESSION_OPTIONS_INIT \
-    { sizeof(ckm_session_options), false, false, 1 }
-// clang-format on
+#define CKM_SESSION_OPTIONS_INIT CKM_SIZED(ckm_session_options)
 
 // Checks that schedule and plan are those of the dataflow graph (ckm_plan_verify) and it that of the program's training
 // graph, allocates the region, binds every step, and initialises parameters and states
@@ -203,16 +197,13 @@ typedef struct ckm_session_side {
 
 typedef struct ckm_compare_options {
     size_t size;  // set by CKM_COMPARE_OPTIONS_INIT
-    int64_t steps;
-    double learning_rate;
+    int64_t steps;             // 0: 3
+    double learning_rate;      // 0: 0.01; CKM_NONE: 0, parameters stay as they are
     uint64_t seed;
     ckm_session_fill_fn fill;  // may be NULL
     void *user;                // passed to it
 } ckm_compare_options;
-// clang-format off
-#define CKM_COMPARE_OPTIONS_INIT \
-    { sizeof(ckm_compare_options), 3, 0.01, 1, NULL, NULL }
-// clang-format on
+#define CKM_COMPARE_OPTIONS_INIT CKM_SIZED(ckm_compare_options)
 
 typedef struct ckm_compare_result {
     bool equal;
@@ -232,18 +223,15 @@ CKM_API ckm_status ckm_session_compare(ckm_program *program, const ckm_dataflow 
 
 typedef struct ckm_timing_options {
     size_t size;                // set by CKM_TIMING_OPTIONS_INIT
-    int64_t rounds;             // in each both schedules have a turn of a few steps
-    double time_limit_seconds;  // no further round is begun after it, but for the first three; <= 0: none
+    int64_t rounds;             // in each both schedules have a turn of a few steps; 0: 15
+    double time_limit_seconds;  // no further round is begun after it, but for the first three; 0: 60; CKM_NONE: no limit
     double learning_rate;
     uint64_t seed;
     ckm_session_fill_fn fill;  // as in ckm_compare_options
     ckm_stop_fn stop;          // may be NULL; ends the timing after the round under way
     void *user;                // passed to both
 } ckm_timing_options;
-// clang-format off
-#define CKM_TIMING_OPTIONS_INIT \
-    { sizeof(ckm_timing_options), 15, 60.0, 0.0, 1, NULL, NULL, NULL }
-// clang-format on
+#define CKM_TIMING_OPTIONS_INIT CKM_SIZED(ckm_timing_options)
 
 typedef struct ckm_timing_side {
     double median_seconds, p10_seconds, p90_seconds;  // of a step

@@ -39,12 +39,12 @@ typedef void (*ckm_progress_fn)(const ckm_progress *progress, void *user);
 
 typedef struct ckm_solve_options {
     size_t size;                // set by CKM_SOLVE_OPTIONS_INIT
-    int64_t budget_bytes;       // peak allowed, fixed bytes included
+    int64_t budget_bytes;       // peak allowed, fixed bytes included: to be set
     const char *strategy;       // name in the registry; NULL is its first, "auto"
-    double time_limit_seconds;  // wall time of the search; <= 0 means none
-    double gap;                 // stop when (cost - bound) / bound <= gap; default 1e-4
+    double time_limit_seconds;  // wall time of the search; 0: 60; CKM_NONE: no limit
+    double gap;                 // stop when (cost - bound) / bound <= gap; 0: 1e-4; CKM_NONE: only at a gap of 0
     int64_t cost_limit;         // > 0: any schedule costing at most this will do, dearer ones do not count
-    int threads;                // default 1; solvers that cannot use more ignore it
+    int threads;                // 0: 1; solvers that cannot use more ignore it
     uint64_t seed;
     int64_t iteration_limit;      // for randomised strategies, 0: their default; makes runs repeatable
     ckm_formulation formulation;  // strategies with CKM_STRATEGY_FORMULATIONS
@@ -60,11 +60,7 @@ typedef struct ckm_solve_options {
     // Names of components to leave out, separated by commas; NULL for none. For measuring what each is worth.
     const char *without;
 } ckm_solve_options;
-// clang-format off
-#define CKM_SOLVE_OPTIONS_INIT \
-    { sizeof(ckm_solve_options), -1, NULL, 60.0, 1e-4, -1, 1, 1, 0, CKM_FORMULATION_FRONTIER, NULL, NULL, NULL, NULL, \
-      false, NULL, NULL }
-// clang-format on
+#define CKM_SOLVE_OPTIONS_INIT CKM_SIZED(ckm_solve_options)
 
 // The components of a solve: what strategies, above all "auto", are made of.
 typedef enum ckm_component_kind {
@@ -116,8 +112,8 @@ CKM_API ckm_status ckm_solve(const ckm_dataflow *df, const ckm_solve_options *op
 CKM_API void ckm_solve_result_dispose(ckm_solve_result *result);
 
 // Schedules for several budgets as one search: what is found for one budget is where others begin, and what is proven for one
-// counts for all. `options` as for ckm_solve, but time_limit_seconds is for all of it and <= 0 means six times the
-// default; budget_bytes is not looked at, and progress tells of the budget whose turn it is. `results` has room for n, in the order
+// counts for all. `options` as for ckm_solve, but time_limit_seconds is for all of it, and 0 or CKM_NONE means 360;
+// budget_bytes is not looked at, and progress tells of the budget whose turn it is. `results` has room for n, in the order
 // of `budgets`, and is filled on CKM_OK, also where `stop` ends it early; release each with ckm_solve_result_dispose. Their `seconds`
 // are what went into each. Errors are those of ckm_solve.
 CKM_API ckm_status ckm_solve_frontier(const ckm_dataflow *df, const ckm_solve_options *options, const int64_t *budgets,

@@ -24,17 +24,14 @@ typedef enum ckm_rate_kind {
 typedef struct ckm_rate_schedule {
     size_t size;  // set by CKM_RATE_SCHEDULE_INIT
     ckm_rate_kind kind;
-    double rate;           // after the warm-up
+    double rate;           // after the warm-up; 0: 0.01; CKM_NONE: 0
     int64_t warmup_steps;  // the rate rises in a line: rate * (step + 1) / warmup_steps
     int64_t every;         // CKM_RATE_STEP, counted from step 0
-    double factor;
+    double factor;         // CKM_RATE_STEP; 0: 0.1; CKM_NONE: 0
     int64_t steps;  // of the whole training, for CKM_RATE_LINEAR and CKM_RATE_COSINE
     double least;
 } ckm_rate_schedule;
-// clang-format off
-#define CKM_RATE_SCHEDULE_INIT \
-    { sizeof(ckm_rate_schedule), CKM_RATE_CONSTANT, 0.01, 0, 0, 0.1, 0, 0.0 }
-// clang-format on
+#define CKM_RATE_SCHEDULE_INIT CKM_SIZED(ckm_rate_schedule)
 
 // The rate of a step, from 0. Depends on nothing else. 0 for a schedule that was not begun with CKM_RATE_SCHEDULE_INIT or
 // that asks for more than this library knows.
@@ -139,7 +136,7 @@ typedef struct ckm_train_validation {
 typedef struct ckm_train_options {
     size_t size;                    // set by CKM_TRAIN_OPTIONS_INIT
     int64_t first_step, last_step;  // steps [first, last)
-    const ckm_rate_schedule *rate;  // NULL: CKM_RATE_SCHEDULE_INIT. Read at the call
+    const ckm_rate_schedule *rate;  // NULL: all defaults. Read at the call
     const char *save_path;          // NULL: nothing is saved
     int64_t save_every;             // steps; 0: only at the end
     ckm_train_place place;          // what to save beside the step
@@ -153,11 +150,7 @@ typedef struct ckm_train_options {
     void (*validated)(const ckm_train_validation *validation, void *user);
     const char *best_path;  // the state is saved here whenever a validation is the best so far; NULL: it is not
 } ckm_train_options;
-// clang-format off
-#define CKM_TRAIN_OPTIONS_INIT \
-    { sizeof(ckm_train_options), 0, 0, NULL, NULL, 0, { 0, 0, 0, "", "" }, CKM_NAN_STOP, NULL, NULL, NULL, NULL, \
-      NULL, NULL }
-// clang-format on
+#define CKM_TRAIN_OPTIONS_INIT CKM_SIZED(ckm_train_options)
 
 typedef struct ckm_train_result {
     int64_t steps;       // run

@@ -37,17 +37,6 @@ typedef enum ckm_trainer_costs {
     CKM_TRAINER_COSTS_MODEL      // by `cost_model`
 } ckm_trainer_costs;
 
-// What `step` and `solve` are where they are NULL, and what options of the caller's own begin with: SGD with momentum 0.9,
-// updates as soon as a gradient is complete; 20 seconds, or until within 0.1 % of the bound.
-// clang-format off
-#define CKM_TRAINER_STEP_INIT \
-    { sizeof(ckm_autodiff_options), CKM_LOSS_OF_TASK, true, \
-      { CKM_OPTIMIZER_SGD, 0.9, false, 0.9, 0.999, 1e-8, 0.0 } }
-#define CKM_TRAINER_SOLVE_INIT \
-    { sizeof(ckm_solve_options), -1, NULL, 20.0, 1e-3, -1, 1, 1, 0, CKM_FORMULATION_FRONTIER, NULL, NULL, NULL, NULL, \
-      false, NULL, NULL }
-// clang-format on
-
 // The structures of options that it points to are read at the call and need not outlive it. Everything else that it or
 // they point to (names of files, `source`, `user`, a device) must live as long as the trainer.
 typedef struct ckm_trainer_options {
@@ -55,23 +44,24 @@ typedef struct ckm_trainer_options {
     // Memory: one of two, or `activations_fraction`. With none, four fifths of what the system has available.
     int64_t budget_bytes;    // > 0: the budget
     double budget_fraction;  // > 0, where budget_bytes is 0: of what keeping everything takes, all counted; <= 10
-    const ckm_autodiff_options *step;    // NULL: CKM_TRAINER_STEP_INIT
-    const ckm_program_options *kernels;  // NULL: CKM_PROGRAM_OPTIONS_INIT, one thread
+    // What a step does; NULL: all defaults. Where its optimizer is CKM_OPTIMIZER_NONE, it is SGD, and a momentum of 0 then 0.9.
+    const ckm_autodiff_options *step;
+    const ckm_program_options *kernels;  // NULL: one thread of the processor
     // The search for a schedule. budget_bytes is the trainer's; `stop` ends planning with CKM_ERR_STOPPED, and `user` goes to all
     // callbacks.
-    const ckm_solve_options *solve;  // NULL: CKM_TRAINER_SOLVE_INIT
+    const ckm_solve_options *solve;  // NULL: all defaults. Here, a time limit of 0 is 20 seconds, and a gap of 0 is 1e-3
     ckm_trainer_costs costs;
     bool measure_always;               // measure even where the budget asks for no rematerialization
-    const ckm_cost_model *cost_model;  // for CKM_TRAINER_COSTS_MODEL; NULL: CKM_COST_MODEL_INIT
+    const ckm_cost_model *cost_model;  // for CKM_TRAINER_COSTS_MODEL; NULL: multiply-accumulates
     // Data: a folder or "synthetic" (checkmate/data.h), or the caller's own; with neither, "synthetic".
     const char *data;
     const ckm_data_source *source;
-    // Scaling, resize, keep_order, synthetic_samples; the others are the trainer's. NULL: CKM_DATA_OPTIONS_INIT.
+    // Scaling, resize, keep_order, synthetic_samples; the others are the trainer's. May be NULL.
     const ckm_data_options *reading;
     // Parameters: set from the seed, then from the model's file, then from `weights`; or as `resume` has them.
-    int64_t seed;       // of parameters, dropout and the order of the data; -1: that of `resume`, else 1
+    uint64_t seed;      // of parameters, dropout and the order of the data; 0: that of `resume`, where there is one
     const char *model;  // the file that the network was imported from: its weights and constants; may be NULL
-    const ckm_import_options *importing;  // as it was imported; NULL: CKM_IMPORT_OPTIONS_INIT
+    const ckm_import_options *importing;  // as it was imported; may be NULL
     const char *weights;                  // a safetensors file (ckm_train_load_weights); may be NULL
     const char *resume;                   // a file of ckm_train_save, to go on from; may be NULL
     // Messages for the user: CKM_LOG_WARN, CKM_LOG_INFO. May be NULL.
@@ -100,11 +90,7 @@ typedef struct ckm_trainer_options {
     // refused before anything is planned. NULL: at ckm_trainer_run, which compares them in any case.
     const ckm_rate_schedule *rate;
 } ckm_trainer_options;
-// clang-format off
-#define CKM_TRAINER_OPTIONS_INIT \
-    { sizeof(ckm_trainer_options), 0, 0.0, NULL, NULL, NULL, CKM_TRAINER_COSTS_MEASURED, false, NULL, NULL, NULL, NULL, \
-      -1, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, false, { 0 }, 0.0, NULL, 0.0, NULL }
-// clang-format on
+#define CKM_TRAINER_OPTIONS_INIT CKM_SIZED(ckm_trainer_options)
 
 // What was planned. Times are NaN where costs are multiply-accumulates.
 typedef struct ckm_trainer_info {

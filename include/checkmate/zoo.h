@@ -28,10 +28,7 @@ typedef struct ckm_zoo_size {
     int64_t vocabulary;               // different tokens
     int64_t classes;                  // that the head of a classifier or segmenter tells apart
 } ckm_zoo_size;
-// clang-format off
-#define CKM_ZOO_SIZE_INIT \
-    { sizeof(ckm_zoo_size), 0, 0, 0, 0, 0, 0, 0, 0, 0 }
-// clang-format on
+#define CKM_ZOO_SIZE_INIT CKM_SIZED(ckm_zoo_size)
 
 // Builds network `name` for `batch` samples. No memory is taken for weights. `input_shape` is {height, width,
 // channels}, or NULL for the network's default. Errors: CKM_ERR_NOT_FOUND; CKM_ERR_ARGUMENT when the architecture does

@@ -25,6 +25,15 @@ static ckm_status check_options(const ckm_autodiff_options *o, ckm_error *err)
     return CKM_OK;
 }
 
+ckm_optimizer ckm_i_optimizer_usual(const ckm_optimizer *given)
+{
+    ckm_optimizer o = *given;
+    o.beta1 = ckm_i_usual(o.beta1, 0.9);
+    o.beta2 = ckm_i_usual(o.beta2, 0.999);
+    o.epsilon = o.epsilon == 0.0 ? 1e-8 : o.epsilon;
+    return o;
+}
+
 static ckm_loss_kind loss_of(const ckm_graph *graph, ckm_loss_kind loss)
 {
     return loss != CKM_LOSS_OF_TASK          ? loss
@@ -39,6 +48,7 @@ ckm_status ckm_i_autodiff_op_graph(const ckm_graph *graph, const ckm_autodiff_op
     CKM_I_NEED(out, err);
     ckm_autodiff_options o = CKM_AUTODIFF_OPTIONS_INIT;
     CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_autodiff_options, &o, optimizer, options, err));
+    o.optimizer = ckm_i_optimizer_usual(&o.optimizer);
     if (graph->n_ops < 1) {
         return ckm_i_error(err, CKM_ERR_FORMAT, "network \"%.200s\" has no operators", graph->name);
     }

@@ -41,6 +41,9 @@ ckm_status ckm_i_autodiff_forward_graph(const ckm_graph *graph, ckm_training **o
 ckm_status ckm_i_autodiff_validation_graph(const ckm_graph *graph, ckm_loss_kind loss, ckm_training **out,
                                            ckm_error *err) CKM_NODISCARD;
 
+// An optimizer whose members at their default are filled in: what updates do, and not options to be read again.
+ckm_optimizer ckm_i_optimizer_usual(const ckm_optimizer *given);
+
 typedef struct ckm_i_step {
     const ckm_graph *network;
     bool predicts;  // a forward pass without gradients

@@ -197,10 +197,10 @@ static ckm_status after_operator(ckm_i_step *s, const ckm_autodiff_options *opti
 {
     int32_t n = 0;
     if (s->sharing != CKM_I_SHARING_EXCHANGE) {
-        return options->fused ? update_parameters(s, &options->optimizer, first, v, &n, err) : CKM_OK;
+        return !options->late_updates ? update_parameters(s, &options->optimizer, first, v, &n, err) : CKM_OK;
     }
     CKM_I_CHECK(update_parameters(s, NULL, first, v, &n, err));
-    if (options->fused && n > 0) {
+    if (!options->late_updates && n > 0) {
         if (*sent >= 0) {
             CKM_I_CHECK(update_parameters(s, &options->optimizer, first, *sent, &n, err));
         }
@@ -226,7 +226,7 @@ ckm_status ckm_i_step_backward(ckm_i_step *s, const ckm_autodiff_options *option
             CKM_I_TRY(after_operator(s, options, first, v, &sent, err));
         }
     }
-    if (updates && (!options->fused || sent >= 0)) {
+    if (updates && (options->late_updates || sent >= 0)) {
         CKM_I_TRY(update_parameters(s, &options->optimizer, first, sent, &n, err));
     }
 cleanup:

@@ -209,8 +209,8 @@ ckm_solve_options cli_solve_options(const cli_limit_settings *settings, const ch
 {
     ckm_solve_options options = CKM_SOLVE_OPTIONS_INIT;
     options.strategy = strategy;
-    options.time_limit_seconds = settings->time_limit_seconds;
-    options.gap = settings->gap;
+    options.time_limit_seconds = cli_exactly(settings->time_limit_seconds);
+    options.gap = cli_exactly(settings->gap);
     options.threads = settings->threads > 0 ? (int)settings->threads : cli_processors();
     options.seed = (uint64_t)settings->seed;
     options.stop = cli_stop_requested;

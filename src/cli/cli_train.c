@@ -22,9 +22,9 @@ static ckm_autodiff_options autodiff_options(const train_settings *s)
     static const ckm_optimizer_kind kinds[] = {CKM_OPTIMIZER_SGD, CKM_OPTIMIZER_ADAM, CKM_OPTIMIZER_ADAMW};
     ckm_autodiff_options options = CKM_AUTODIFF_OPTIONS_INIT;
     options.loss = losses[s->loss];
-    options.optimizer = (ckm_optimizer){kinds[s->optimizer], s->momentum,    s->nesterov, s->beta1, s->beta2,
+    options.optimizer = (ckm_optimizer){kinds[s->optimizer], s->momentum,    s->nesterov, cli_exactly(s->beta1), cli_exactly(s->beta2),
                                         s->epsilon,          s->weight_decay};
-    options.fused = s->fused;
+    options.late_updates = !s->fused;
     return options;
 }
 
@@ -44,6 +44,10 @@ static ckm_status adopt_batch(train_setup *t, ckm_error *err)
         return cli_error(err, CKM_ERR_ARGUMENT, s->resume,
                          "was trained with --batch %lld, not %lld: the steps would see different samples",
                          (long long)place.batch, (long long)s->model.batch);
+    }
+    if (s->seed == 0 && place.seed != 0) {  // to the trainer, 0 is the seed of the file
+        return cli_error(err, CKM_ERR_ARGUMENT, s->resume, "was trained with seed %llu, not 0",
+                         (unsigned long long)place.seed);
     }
     t->adapted.model.batch = place.batch;
     return CKM_OK;
@@ -105,10 +109,10 @@ ckm_rate_schedule cli_train_rates(const train_settings *s, int64_t last_step)
     static const ckm_rate_kind kinds[] = {CKM_RATE_CONSTANT, CKM_RATE_STEP, CKM_RATE_LINEAR, CKM_RATE_COSINE};
     ckm_rate_schedule rate = CKM_RATE_SCHEDULE_INIT;
     rate.kind = kinds[s->schedule];
-    rate.rate = cli_train_rate(s);
+    rate.rate = cli_exactly(cli_train_rate(s));
     rate.warmup_steps = s->warmup;
     rate.every = s->rate_every;
-    rate.factor = s->rate_factor;
+    rate.factor = cli_exactly(s->rate_factor);
     rate.steps = last_step;
     rate.least = s->rate_least;
     return rate;
@@ -160,7 +164,7 @@ static ckm_status trainer_options(train_setup *t, option_parts *parts, ckm_train
     o->reading = &parts->reading;
     o->data = s->data;
     o->measure_always = s->compare > 0;
-    o->seed = s->seed;
+    o->seed = s->seed >= 0 ? (uint64_t)s->seed : s->resume == NULL ? 1 : 0;
     o->weights = s->weights;
     o->resume = s->resume;
     o->change = s->change;

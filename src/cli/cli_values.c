@@ -204,6 +204,11 @@ int64_t cli_budget_bytes(const cli_budget *budget, int64_t whole, int64_t standi
     return bytes >= 9223372036854775807.0L ? INT64_MAX : (int64_t)bytes;
 }
 
+double cli_exactly(double number)
+{
+    return number == 0 ? CKM_NONE : number;
+}
+
 double cli_overhead(int64_t cost, int64_t baseline_cost)
 {
     if (cost < 0) {

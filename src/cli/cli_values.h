@@ -16,6 +16,9 @@ const char *cli_read_shape(const char *text, cli_shape *out);
 // Bytes of a budget, rounded down. Percentages are of `whole`, or of what of it are activations, to which `standing` is added.
 int64_t cli_budget_bytes(const cli_budget *budget, int64_t whole, int64_t standing);
 
+// What stands for `number` in the library's options where 0 there means a default: 0 becomes CKM_NONE.
+double cli_exactly(double number);
+
 // Extra cost as a fraction of the baseline's; NaN when there is no cost (negative).
 double cli_overhead(int64_t cost, int64_t baseline_cost);
 

@@ -97,11 +97,10 @@ static ckm_status measure(const profile_settings *s, const char *model, int64_t 
     ckm_profile_options how = CKM_PROFILE_OPTIONS_INIT;
     derivation.optimizer.kind = kinds[s->optimizer];
     derivation.optimizer.momentum = 0.9;
-    derivation.fused = true;
     kernels.backend = s->back_end;
     kernels.threads = s->threads > 0 ? (int)s->threads : cli_processors();
     how.steps = (int32_t)s->steps;
-    how.time_limit_seconds = s->time_limit_seconds;
+    how.time_limit_seconds = cli_exactly(s->time_limit_seconds);
     ckm_status status = cli_model_load_network(model, &s->model, batch, &graph, err);
     if (status == CKM_OK) {
         status = ckm_autodiff_op_graph(graph, &derivation, &training, err);

@@ -213,6 +213,9 @@ static int check_usage(const cli_command *command, const train_settings *s, cons
     if (!(s->momentum < 1) || !(s->beta1 < 1) || !(s->beta2 < 1)) {
         return cli_usage_error(command, "--momentum, --beta1 and --beta2 must be below 1");
     }
+    if (!(s->epsilon > 0)) {
+        return cli_usage_error(command, "--epsilon must be above 0");
+    }
     if (s->save_every > 0 && s->save == NULL) {
         return cli_usage_error(command, "--save-every needs --save FILE");
     }

@@ -125,6 +125,7 @@ ckm_status ckm_plan_create(const ckm_dataflow *df, const ckm_schedule *s, const 
     double start = ckm_i_clock_seconds();
     ckm_plan_options o = CKM_PLAN_OPTIONS_INIT;
     CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_plan_options, &o, user, options, err));
+    o.alignment = ckm_i_usual_count(o.alignment, 64);
     ckm_simulation facts;
     ckm_plan *plan = NULL;
     ckm_i_plan_packing packing = {0};

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/options.h"
+#include "solve/core/solve_options.h"
 #include "solve/core/solver.h"
 #include "solve/core/structure.h"
 #include "solve/floor/memory_floor.h"
@@ -478,9 +479,11 @@ ckm_status ckm_max_batch(const ckm_max_batch_options *options, ckm_max_batch_bui
     CKM_I_NEED(build, err);
     CKM_I_NEED(result, err);
     ckm_max_batch_options o = CKM_MAX_BATCH_OPTIONS_INIT;
-    ckm_solve_options solve = CKM_SOLVE_OPTIONS_INIT;
+    ckm_solve_options solve;
     CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_max_batch_options, &o, user, options, err));
-    CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_solve_options, &solve, start, o.solve, err));
+    CKM_I_CHECK(ckm_i_solve_options_read(o.solve, CKM_I_DEFAULT_SECONDS, &solve, err));
+    o.batch_min = ckm_i_usual_count(o.batch_min, 1);
+    o.batch_step = ckm_i_usual_count(o.batch_step, 1);
     o.solve = &solve;
     const ckm_i_strategy *strategy = ckm_i_strategy_find(solve.strategy);
     search s = {.options = &o,

@@ -9,7 +9,8 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/options.h"
+#include "solve/core/solve_options.h"
+#include "solve/core/solver.h"
 #include "solve/least_peak.h"
 #include "solve/runs/pebbling_play.h"
 #include "schedule/schedule.h"
@@ -233,8 +234,8 @@ ckm_status ckm_min_budget(const ckm_dataflow *df, const ckm_solve_options *optio
     CKM_I_NEED(df, err);
     CKM_I_NEED(options, err);
     CKM_I_NEED(result, err);
-    ckm_solve_options o = CKM_SOLVE_OPTIONS_INIT;
-    CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_solve_options, &o, start, options, err));
+    ckm_solve_options o;
+    CKM_I_CHECK(ckm_i_solve_options_read(options, CKM_I_DEFAULT_SECONDS, &o, err));
     ckm_status status = CKM_OK;
     ckm_schedule *baseline = NULL;
     search s = {

@@ -5,8 +5,8 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/options.h"
 #include "solve/core/component_registry.h"
+#include "solve/core/solve_options.h"
 #include "solve/floor/memory_floor.h"
 #include "solve/runs/leave_out.h"
 #include "solve/least_peak.h"
@@ -46,9 +46,6 @@ static ckm_status check_options(const ckm_dataflow *df, const ckm_solve_options 
     if (options->budget_bytes < 0) {
         return ckm_i_error(err, CKM_ERR_ARGUMENT, "budget_bytes is %lld; it must not be negative",
                            (long long)options->budget_bytes);
-    }
-    if (isnan(options->gap) || options->gap < 0.0) {
-        return ckm_i_error(err, CKM_ERR_ARGUMENT, "gap must not be negative");
     }
     return CKM_OK;
 }
@@ -288,10 +285,9 @@ ckm_status ckm_solve(const ckm_dataflow *df, const ckm_solve_options *options, c
     CKM_I_NEED(options, err);
     CKM_I_NEED(result, err);
     int64_t floor_bytes = 0;
-    ckm_solve_options o = CKM_SOLVE_OPTIONS_INIT;
-    CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_solve_options, &o, start, options, err));
+    ckm_solve_options o;
+    CKM_I_CHECK(ckm_i_solve_options_read(options, CKM_I_DEFAULT_SECONDS, &o, err));
     CKM_I_CHECK(check_options(df, &o, err));
-    o.cost_limit = o.cost_limit != 0 ? o.cost_limit : -1;
     CKM_I_CHECK(ckm_i_memory_floor_of(df, &floor_bytes, err));
     return ckm_i_solve_above(df, &o, floor_bytes, result, err);
 }

@@ -12,8 +12,8 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/options.h"
 #include "schedule/schedule_order.h"
+#include "solve/core/solve_options.h"
 #include "solve/core/solver.h"
 #include "solve/floor/memory_floor.h"
 #include "schedule/schedule.h"
@@ -294,16 +294,13 @@ static void sort(frontier *f)
     }
 }
 
-static ckm_status check(const ckm_solve_options *options, const int64_t *budgets, int32_t n, ckm_error *err)
+static ckm_status check(const int64_t *budgets, int32_t n, ckm_error *err)
 {
     for (int32_t i = 0; i < n; i++) {
         if (budgets[i] < 0) {
             return ckm_i_error(err, CKM_ERR_ARGUMENT, "budgets[%d] is %lld; it must not be negative", i,
                                (long long)budgets[i]);
         }
-    }
-    if (isnan(options->gap) || options->gap < 0.0) {
-        return ckm_i_error(err, CKM_ERR_ARGUMENT, "gap must not be negative");
     }
     return n >= 0 ? CKM_OK : ckm_i_error(err, CKM_ERR_ARGUMENT, "a negative number of budgets");
 }
@@ -327,11 +324,11 @@ ckm_status ckm_solve_frontier(const ckm_dataflow *df, const ckm_solve_options *o
     CKM_I_NEED(options, err);
     CKM_I_NEED(budgets, err);
     CKM_I_NEED(results, err);
-    ckm_solve_options o = CKM_SOLVE_OPTIONS_INIT;
+    ckm_solve_options o;
     ckm_status status = CKM_OK;
-    CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_solve_options, &o, start, options, err));
+    CKM_I_CHECK(ckm_i_solve_options_read(options, default_seconds, &o, err));
     CKM_I_CHECK(ckm_i_dataflow_check_finished(df, err));
-    CKM_I_CHECK(check(&o, budgets, n, err));
+    CKM_I_CHECK(check(budgets, n, err));
     frontier f = {.df = df, .options = &o, .n = n, .budgets = budgets};
     CKM_I_CHECK(ckm_i_memory_floor_of(df, &f.floor_bytes, err));
     f.order = ckm_i_malloc((size_t)n, sizeof *f.order);

@@ -167,14 +167,26 @@ static ckm_status check_options(const ckm_trainer_options *o, ckm_error *err)
     return CKM_OK;
 }
 
+// Where the defaults are the trainer's, and not those of the parts. Everything else at its default is filled in by the parts.
+static void fill_in(ckm_trainer *t)
+{
+    ckm_optimizer *o = &t->step.optimizer;
+    if (o->kind == CKM_OPTIMIZER_NONE) {
+        o->kind = CKM_OPTIMIZER_SGD;
+        o->momentum = o->momentum == 0.0 ? 0.9 : o->momentum;
+    }
+    t->solve.time_limit_seconds = t->solve.time_limit_seconds == 0.0 ? 20.0 : t->solve.time_limit_seconds;
+    t->solve.gap = t->solve.gap == 0.0 ? 1e-3 : t->solve.gap;
+}
+
 // Copies all options, those of the parts among them.
 static ckm_status read_options(ckm_trainer *t, const ckm_trainer_options *given, ckm_error *err)
 {
     ckm_trainer_options *o = &t->options;
     *o = (ckm_trainer_options)CKM_TRAINER_OPTIONS_INIT;
-    t->step = (ckm_autodiff_options)CKM_TRAINER_STEP_INIT;
+    t->step = (ckm_autodiff_options)CKM_AUTODIFF_OPTIONS_INIT;
     t->kernels = (ckm_program_options)CKM_PROGRAM_OPTIONS_INIT;
-    t->solve = (ckm_solve_options)CKM_TRAINER_SOLVE_INIT;
+    t->solve = (ckm_solve_options)CKM_SOLVE_OPTIONS_INIT;
     t->cost_model = (ckm_cost_model)CKM_COST_MODEL_INIT;
     t->reading = (ckm_data_options)CKM_DATA_OPTIONS_INIT;
     t->importing = (ckm_import_options)CKM_IMPORT_OPTIONS_INIT;
@@ -185,6 +197,7 @@ static ckm_status read_options(ckm_trainer *t, const ckm_trainer_options *given,
     CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_cost_model, &t->cost_model, device, o->cost_model, err));
     CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_data_options, &t->reading, synthetic_samples, o->reading, err));
     CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_import_options, &t->importing, input_dims, o->importing, err));
+    fill_in(t);
     t->accumulated = o->accumulate > 1 ? o->accumulate : 1;
     t->ranks = o->ranks != NULL && o->ranks->count > 1 ? o->ranks : NULL;
     o->step = NULL;

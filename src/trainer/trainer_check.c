@@ -36,7 +36,7 @@ ckm_status ckm_trainer_check(ckm_trainer *t, int64_t steps, double learning_rate
     CKM_I_CHECK(need_a_schedule(t, err));
     ckm_compare_options options = CKM_COMPARE_OPTIONS_INIT;
     options.steps = steps;
-    options.learning_rate = learning_rate;
+    options.learning_rate = learning_rate == 0.0 ? CKM_NONE : learning_rate;
     options.seed = t->place.seed;
     options.fill = fill;
     options.user = t;

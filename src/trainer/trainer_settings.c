@@ -3,11 +3,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "autodiff/step.h"
 #include "base/error.h"
-#include "base/options.h"
 #include "base/text.h"
 #include "graph/graph.h"
 #include "run/session/session.h"
+#include "run/train/train.h"
 #include "trainer/trainer.h"
 
 // Settings that `change` may name.
@@ -25,8 +26,10 @@ static const char *number_text(double number, char text[NUMBER_TEXT])
 }
 
 // With the batches of a step, `n_batches` in all processes.
-static void describe_optimizer(const ckm_optimizer *o, int64_t n_batches, char *buf, size_t size)
+static void describe_optimizer(const ckm_optimizer *given, int64_t n_batches, char *buf, size_t size)
 {
+    const ckm_optimizer usual = ckm_i_optimizer_usual(given);
+    const ckm_optimizer *o = &usual;
     static const char *const names[] = {"none", "sgd", "adam", "adamw"};
     char n[4][NUMBER_TEXT];
     const char *decay = number_text(o->weight_decay, n[0]);
@@ -63,9 +66,9 @@ static ckm_status read_resumed(ckm_trainer *t, ckm_error *err)
             "and as many batches a step",
             t->place.optimizer, optimizer);
     }
-    if (t->options.seed >= 0 && (uint64_t)t->options.seed != t->place.seed) {
-        return ckm_i_error_at(err, CKM_ERR_ARGUMENT, path, 0, -1, "was trained with seed %llu, not %lld",
-                              (unsigned long long)t->place.seed, (long long)t->options.seed);
+    if (t->options.seed != 0 && t->options.seed != t->place.seed) {
+        return ckm_i_error_at(err, CKM_ERR_ARGUMENT, path, 0, -1, "was trained with seed %llu, not %llu",
+                              (unsigned long long)t->place.seed, (unsigned long long)t->options.seed);
     }
     if (ckm_graph_batch(t->graph) != t->place.batch) {
         return ckm_i_error_at(err, CKM_ERR_ARGUMENT, path, 0, -1,
@@ -97,7 +100,7 @@ static ckm_status check_change(const ckm_trainer *t, ckm_error *err)
 ckm_status ckm_i_trainer_find_place(ckm_trainer *t, ckm_error *err)
 {
     CKM_I_CHECK(check_change(t, err));
-    t->place = (ckm_train_place){.seed = t->options.seed >= 0 ? (uint64_t)t->options.seed : 1};
+    t->place = (ckm_train_place){.seed = t->options.seed};
     describe_optimizer(&t->step.optimizer, ckm_i_trainer_step_batches(t), t->place.optimizer,
                        sizeof t->place.optimizer);
     if (t->options.resume != NULL) {
@@ -156,10 +159,10 @@ static uint64_t class_sum(const ckm_data *data, int64_t classes)
 // Takes down the learning rates to come.
 static ckm_status set_rate(ckm_trainer *t, const ckm_rate_schedule *given, ckm_error *err)
 {
-    ckm_rate_schedule r = CKM_RATE_SCHEDULE_INIT;
+    ckm_rate_schedule r;
     char n[3][NUMBER_TEXT];
     char more[64] = "";
-    CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_rate_schedule, &r, least, given, err));
+    CKM_I_CHECK(ckm_i_rate_read(given, &r, err));
     const char *rate = number_text(r.rate, n[0]);
     if (r.kind == CKM_RATE_STEP) {
         snprintf(more, sizeof more, " times %s every %lld steps", number_text(r.factor, n[1]), (long long)r.every);

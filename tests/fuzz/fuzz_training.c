@@ -155,7 +155,7 @@ static void train(const ckm_graph *graph, uint8_t choice)
     options.optimizer.kind = (ckm_optimizer_kind)(choice >> 1 & 3);
     options.optimizer.momentum = (choice & 8) != 0 ? 0.9 : 0.0;
     options.loss = (choice & 16) != 0 ? CKM_LOSS_SOFTMAX_CROSS_ENTROPY : CKM_LOSS_MSE;
-    options.fused = (choice & 32) != 0;
+    options.late_updates = (choice & 32) == 0;
     if (ckm_autodiff_op_graph(graph, &options, &training, NULL) != CKM_OK) {
         return;
     }

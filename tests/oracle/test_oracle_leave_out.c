@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "oracle_random.h"
+#include "solve/core/solve_options.h"
 #include "solve/runs/leave_out.h"
 
 enum { GRAPHS = 20000 };
@@ -19,7 +20,7 @@ static const int64_t without_end = INT64_MAX / 4;
 static int64_t left_by_profile(const ckm_dataflow *df, const ckm_schedule *s, int64_t budget_bytes)
 {
     ckm_error err = CKM_ERROR_INIT;
-    ckm_solve_options options = CKM_SOLVE_OPTIONS_INIT;
+    ckm_solve_options options = ckm_i_solve_options_usual();
     ckm_i_solver solver;
     options.budget_bytes = budget_bytes;
     ckm_i_solver_init(&solver, df, &options, budget_bytes);
@@ -36,7 +37,7 @@ static int64_t left_by_profile(const ckm_dataflow *df, const ckm_schedule *s, in
 static int64_t left(const ckm_dataflow *df, const ckm_schedule *s, int64_t budget_bytes, int64_t *before)
 {
     ckm_error err = CKM_ERROR_INIT;
-    ckm_solve_options options = CKM_SOLVE_OPTIONS_INIT;
+    ckm_solve_options options = ckm_i_solve_options_usual();
     ckm_i_solver solver;
     options.budget_bytes = budget_bytes;
     ckm_i_solver_init(&solver, df, &options, budget_bytes);

@@ -254,7 +254,7 @@ static ckm_solve_result solve(const ckm_dataflow *df, const char *strategy, int6
     ckm_solve_options options = CKM_SOLVE_OPTIONS_INIT;
     options.budget_bytes = budget_bytes;
     options.strategy = strategy;
-    options.gap = gap;
+    options.gap = gap > 0 ? gap : CKM_NONE;
     options.seed = 7;
     options.time_limit_seconds = 600;  // a busy machine or a sanitizer must not decide
     good(ckm_solve(df, &options, &result, &err), &err);

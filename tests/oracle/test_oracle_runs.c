@@ -10,6 +10,7 @@
 
 #include "oracle_brute.h"
 #include "schedule/schedule_order.h"
+#include "solve/core/solve_options.h"
 #include "solve/runs/runs_moves.h"
 #include "solve/runs/runs_search.h"
 
@@ -143,7 +144,7 @@ static void results_are_held(void **state)
 static int64_t search(const ckm_dataflow *df, int64_t budget_bytes, bool keeps_order, uint64_t seed)
 {
     ckm_error err = CKM_ERROR_INIT;
-    ckm_solve_options options = CKM_SOLVE_OPTIONS_INIT;
+    ckm_solve_options options = ckm_i_solve_options_usual();
     ckm_i_runs_options limits = {.keeps_order = keeps_order, .seconds = 1e3, .states = 4000};
     ckm_i_solver solver;
     options.budget_bytes = budget_bytes;

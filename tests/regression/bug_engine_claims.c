@@ -14,6 +14,7 @@
 
 #include "layer_graph.h"
 #include "solve/bounds/stage_bound.h"
+#include "solve/core/solve_options.h"
 #include "solve/ilp/ilp_run.h"
 
 // ---- An engine that is wrong about everything.
@@ -146,7 +147,7 @@ static void a_stage_program_is_not_infeasible_because_an_engine_says_so(void **s
     (void)state;
     static const int32_t cuts[] = {2, 4, 6};
     ckm_dataflow *df = layer_graph_unit_chain(layers);
-    ckm_solve_options options = CKM_SOLVE_OPTIONS_INIT;
+    ckm_solve_options options = ckm_i_solve_options_usual();
     ckm_i_solver solver = begin(df, &options);
     ckm_i_stage_options program = {.cuts = cuts, .n_cuts = 3, .integer = true, .seconds = 60.0};
     ckm_i_stage_run *run = NULL;
@@ -162,7 +163,7 @@ static void the_papers_program_is_not_infeasible_because_an_engine_says_so(void 
 {
     (void)state;
     ckm_dataflow *df = layer_graph_unit_chain(layers);
-    ckm_solve_options options = CKM_SOLVE_OPTIONS_INIT;
+    ckm_solve_options options = ckm_i_solve_options_usual();
     ckm_i_solver solver = begin(df, &options);
     assert_int_equal(ckm_i_ilp_run(&solver, 60.0, NULL), CKM_OK);
     nothing_false_is_concluded(&solver);

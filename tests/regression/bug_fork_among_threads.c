@@ -85,7 +85,7 @@ static void nothing_is_forked_among_threads(void **state)
     options.budget_bytes = 90;
     options.threads = 3;
     options.time_limit_seconds = 2.0;
-    options.gap = 0.0;
+    options.gap = CKM_NONE;
     assert_int_equal(ckm_solve(df, &options, &result, &err), CKM_OK);
     assert_non_null(result.schedule);
     ckm_solve_result_dispose(&result);

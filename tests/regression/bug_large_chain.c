@@ -95,7 +95,7 @@ static void a_chain_close_to_the_floor(void **state)
     ckm_solve_result result;
     options.strategy = "griewank";
     options.budget_bytes = ckm_dataflow_memory_floor(df) + 2;
-    options.time_limit_seconds = 0;
+    options.time_limit_seconds = CKM_NONE;
     assert_int_equal(ckm_solve(df, &options, &result, NULL), CKM_OK);
     assert_non_null(result.schedule);
     assert_true(result.cost > 8 * result.baseline_cost);

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "solve/core/solve_options.h"
 #include "solve/core/solver.h"
 #include "solve/runs/runs_search.h"
 
@@ -50,7 +51,7 @@ static void views_keep_their_storage(void **state)
     (void)state;
     ckm_dataflow *df = graph();
     ckm_error err = CKM_ERROR_INIT;
-    ckm_solve_options options = CKM_SOLVE_OPTIONS_INIT;
+    ckm_solve_options options = ckm_i_solve_options_usual();
     ckm_i_solver solver;
     options.log = listen;
     ckm_i_solver_init(&solver, df, &options, 220);

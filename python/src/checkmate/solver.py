@@ -32,6 +32,17 @@ def handle_of(graph: Graph) -> c.c_void_p:
     return graph.handle
 
 
+def _exactly(number: float | None) -> float:
+    """The library takes 0 for "the default"; what it takes for 0, or for no limit, is CKM_NONE."""
+    return -1.0 if number is None or number == 0 else number
+
+
+def _gap(gap: float) -> float:
+    if not gap >= 0:
+        raise ValueError(f"gap must not be negative, got {gap}")
+    return _exactly(gap)
+
+
 Formulation = Literal["frontier", "unpartitioned", "paper"]
 _FORMULATIONS: list[Formulation] = ["frontier", "unpartitioned", "paper"]
 
@@ -243,9 +254,9 @@ def solve(
         c.sizeof(CSolveOptions),
         int64(budget, "budget"),
         strategy.encode(),
-        0.0 if time_limit is None else time_limit,
-        gap,
-        -1 if cost_limit is None else cost_limit,
+        _exactly(time_limit),
+        _gap(gap),
+        0 if cost_limit is None else cost_limit,
         threads,
         int64(seed, "seed"),
         iteration_limit,
@@ -284,7 +295,7 @@ def solve_frontier(
     whose turn it is; the rest is as in `solve`, with the default strategy. After Ctrl-C all solutions have `interrupted` set, and some
     may have no schedule."""
     calls = _Calls(progress, log)
-    options = CSolveOptions(c.sizeof(CSolveOptions), -1, _DEFAULT.encode(), 0.0 if time_limit is None else time_limit, gap, -1, threads,
+    options = CSolveOptions(c.sizeof(CSolveOptions), 0, _DEFAULT.encode(), _exactly(time_limit), _gap(gap), 0, threads,
                             int64(seed, "seed"), 0, 0, calls.stop, calls.log, calls.progress, None, False,
                             None if start is None else start._handle)  # fmt: skip
     sizes = (c.c_int64 * len(budgets))(*(int64(budget, "budget") for budget in budgets))
@@ -330,7 +341,7 @@ def min_budget(
         if progress is not None:
             calls.guard(lambda: progress(budget, lower))
 
-    options = CSolveOptions(c.sizeof(CSolveOptions), -1, strategy.encode(), 0.0 if time_limit is None else time_limit, 1e-4, -1,
+    options = CSolveOptions(c.sizeof(CSolveOptions), 0, strategy.encode(), _exactly(time_limit), 0.0, 0,
                             threads, seed, 0, 0, calls.stop, calls.log, calls.progress, None, False, None)  # fmt: skip
     result = CMinBudgetResult()
     with calls:

@@ -185,6 +185,7 @@ ckm_status ckm_i_program_create(ckm_training *training, const ckm_program_option
     ckm_i_backend *backend = NULL;
     ckm_program_options o = CKM_PROGRAM_OPTIONS_INIT;
     CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_program_options, &o, backend, options, err));
+    o.threads = (int)ckm_i_usual_count(o.threads, 1);
     if (o.threads < 1) {
         return ckm_i_error(err, CKM_ERR_ARGUMENT, "threads: %d, but at least one is needed", o.threads);
     }

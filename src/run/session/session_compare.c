@@ -146,6 +146,8 @@ ckm_status ckm_session_compare(ckm_program *program, const ckm_dataflow *df, con
     CKM_I_NEED(out, err);
     comparison c = {program, df, CKM_COMPARE_OPTIONS_INIT};
     CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_compare_options, &c.options, user, options, err));
+    c.options.steps = ckm_i_usual_count(c.options.steps, 3);
+    c.options.learning_rate = ckm_i_usual(c.options.learning_rate, 0.01);
     int64_t steps = c.options.steps;
     record a = {0};
     record b = {0};

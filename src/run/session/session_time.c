@@ -145,6 +145,8 @@ ckm_status ckm_session_time(ckm_program *program, const ckm_dataflow *df, const 
     double start = ckm_i_clock_seconds();
     ckm_timing_options o = CKM_TIMING_OPTIONS_INIT;
     CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_timing_options, &o, user, options, err));
+    o.rounds = ckm_i_usual_count(o.rounds, 15);
+    o.time_limit_seconds = ckm_i_usual(o.time_limit_seconds, 60);
     if (o.rounds < 1) {
         return ckm_i_error(err, CKM_ERR_ARGUMENT, "timing takes at least one round, not %lld", (long long)o.rounds);
     }

@@ -240,6 +240,9 @@ ckm_status ckm_profile_measure(ckm_program *program, const ckm_dataflow *df, con
     samples taken = {0};
     ckm_profile_options o = CKM_PROFILE_OPTIONS_INIT;
     CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_profile_options, &o, user, options, err));
+    o.warmup_steps = (int32_t)ckm_i_usual(o.warmup_steps, 2);
+    o.steps = (int32_t)ckm_i_usual_count(o.steps, 15);
+    o.time_limit_seconds = ckm_i_usual(o.time_limit_seconds, 60);
     ckm_session_options session_options = CKM_SESSION_OPTIONS_INIT;
     // Who may stop it is asked between operators, and so also while the first step touches the memory.
     session_options.prefault = o.stop == NULL || o.warmup_steps < 1;

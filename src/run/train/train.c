@@ -205,7 +205,7 @@ static ckm_status fetch(loop *l, int64_t step, int64_t part, double *waited, ckm
 static ckm_status one_step(loop *l, int64_t step, ckm_error *err)
 {
     ckm_step_result done = {.correct = -1};
-    double rate = ckm_rate_at(&l->rate, step);
+    double rate = ckm_i_rate_at(&l->rate, step);
     double waited = 0;
     ckm_i_step_part part = {
         .step = step, .parts = l->parts->batches, .learning_rate = rate, .exchange = l->parts->exchange};
@@ -320,9 +320,9 @@ ckm_status ckm_i_train_run(ckm_session *session, ckm_data *data, const ckm_train
 {
     ckm_train_options own = CKM_TRAIN_OPTIONS_INIT;
     const ckm_train_options *options = &own;
-    ckm_rate_schedule rate = CKM_RATE_SCHEDULE_INIT;
+    ckm_rate_schedule rate;
     CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_train_options, &own, user, given, err));
-    CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_rate_schedule, &rate, least, own.rate, err));
+    CKM_I_CHECK(ckm_i_rate_read(own.rate, &rate, err));
     ckm_status status = CKM_OK;
     loop *l = ckm_i_calloc(1, sizeof *l);
     if (l == NULL) {

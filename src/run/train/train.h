@@ -53,6 +53,10 @@ typedef struct ckm_i_train_parts {
     void *user;  // of both
 } ckm_i_train_parts;
 
+// A schedule of learning rates with its defaults filled in; `given` may be NULL. The second is for such a one.
+ckm_status ckm_i_rate_read(const ckm_rate_schedule *given, ckm_rate_schedule *own, ckm_error *err) CKM_NODISCARD;
+double ckm_i_rate_at(const ckm_rate_schedule *own, int64_t step);
+
 // ckm_train_run for such steps. With `ranks`, all call it, with options that differ in callbacks and files only.
 ckm_status ckm_i_train_run(ckm_session *session, ckm_data *data, const ckm_train_options *options,
                            const ckm_i_train_parts *parts, ckm_train_result *result, ckm_error *err) CKM_NODISCARD;

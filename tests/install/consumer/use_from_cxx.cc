@@ -22,15 +22,14 @@ static bool sizes_are_set()
     ckm_rate_schedule rate = CKM_RATE_SCHEDULE_INIT;
     ckm_train_options course = CKM_TRAIN_OPTIONS_INIT;
     ckm_trainer_options training = CKM_TRAINER_OPTIONS_INIT;
-    ckm_autodiff_options trainer_step = CKM_TRAINER_STEP_INIT;
-    ckm_solve_options trainer_solve = CKM_TRAINER_SOLVE_INIT;
+    ckm_solve_options solving = CKM_SOLVE_OPTIONS_INIT;
     ckm_zoo_size zoo = CKM_ZOO_SIZE_INIT;
     return step.size == sizeof step && costs.size == sizeof costs && data.size == sizeof data &&
            importing.size == sizeof importing && batches.size == sizeof batches && packing.size == sizeof packing &&
            profiling.size == sizeof profiling && kernels.size == sizeof kernels && session.size == sizeof session &&
            comparing.size == sizeof comparing && timing.size == sizeof timing && rate.size == sizeof rate &&
-           course.size == sizeof course && training.size == sizeof training && trainer_step.size == sizeof step &&
-           trainer_solve.size == sizeof(ckm_solve_options) && zoo.size == sizeof zoo;
+           course.size == sizeof course && training.size == sizeof training && solving.size == sizeof solving &&
+           zoo.size == sizeof zoo;
 }
 
 int main()
@@ -41,7 +40,7 @@ int main()
         return 1;
     }
     ckm_solve_options options = CKM_SOLVE_OPTIONS_INIT;
-    if (options.strategy != nullptr || options.threads != 1 || !sizes_are_set()) {
+    if (options.strategy != nullptr || options.threads != 0 || options.gap != 0.0 || !sizes_are_set()) {
         return 1;
     }
     std::printf("C++ %s %d strategies\n", ckm_version(), static_cast<int>(ckm_solve_strategy_count()));

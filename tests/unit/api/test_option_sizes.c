@@ -463,7 +463,7 @@ static void every_function_reads_sizes(void **state)
     batches.memory_bytes = 20;  // no batch fits: the graph does not grow with it
     solving.budget_bytes = 30;
     solving.time_limit_seconds = 2;
-    profiling.warmup_steps = 0;
+    profiling.warmup_steps = CKM_NONE;
     profiling.steps = 1;
     comparing.steps = 1;
     timing.rounds = 1;

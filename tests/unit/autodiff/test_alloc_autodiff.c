@@ -44,7 +44,6 @@ static void networks(void **state)
     assert_int_equal(ckm_zoo_build("test", 2, NULL, &s.graph, NULL), CKM_OK);
     assert_true(alloc_sweep(network_to_dataflow, &s) > 200);
     s.options.optimizer.kind = CKM_OPTIMIZER_ADAM;
-    s.options.fused = true;
     assert_true(alloc_sweep(network_to_dataflow, &s) > 250);
     ckm_graph_free(s.graph);
 }

@@ -113,7 +113,7 @@ static void check_network(const char *name, const ckm_graph *g)
     ckm_training_free(t);
     options.optimizer.kind = CKM_OPTIMIZER_ADAMW;
     for (int fused = 0; fused < 2; fused++) {
-        options.fused = fused != 0;
+        options.late_updates = fused == 0;
         if (ckm_autodiff_op_graph(g, &options, &t, &err) != CKM_OK) {
             fail_msg("%s: %s", name, err.message);
         }

@@ -362,7 +362,7 @@ static void updates(void **state)
         ckm_autodiff_options options = CKM_AUTODIFF_OPTIONS_INIT;
         options.optimizer.kind = CKM_OPTIMIZER_SGD;
         options.optimizer.momentum = 0.9;
-        options.fused = fused != 0;
+        options.late_updates = fused == 0;
         ckm_training *t = derive(s.g, &options);
         assert_reads(t, "w:update", "update_sgd", "w,w:grad_sum,w:momentum");
         assert_reads(t, "last:update", "update_sgd", "last,third:grad_weight,last:momentum");

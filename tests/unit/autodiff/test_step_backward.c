@@ -21,7 +21,7 @@ static ckm_training *derive(const ckm_graph *g, ckm_optimizer_kind optimizer, bo
     ckm_error err = CKM_ERROR_INIT;
     options.loss = CKM_LOSS_MSE;
     options.optimizer.kind = optimizer;
-    options.fused = fused;
+    options.late_updates = !fused;
     if (ckm_autodiff_op_graph(g, &options, &t, &err) != CKM_OK) {
         fail_msg("%s", err.message);
     }

@@ -46,7 +46,7 @@ static void open_with(fixture *f, const ckm_optimizer *optimizer, bool fused)
     *f = (fixture){.options = CKM_AUTODIFF_OPTIONS_INIT};
     f->options.optimizer = *optimizer;
     f->options.loss = CKM_LOSS_SOFTMAX_CROSS_ENTROPY;
-    f->options.fused = fused;
+    f->options.late_updates = !fused;
     assert_int_equal(ckm_i_graph_create("net", CKM_CHANNELS_LAST, 2, &f->network, &err), CKM_OK);
     int32_t x = leaf(f->network, "x", CKM_ROLE_INPUT, 2, 6);
     int32_t v = leaf(f->network, "v", CKM_ROLE_PARAMETER, 6, 6);
@@ -243,7 +243,7 @@ static void a_weight_read_twice_is_updated_once(void **state)
         int32_t n_updates = 0;
         options.optimizer.kind = CKM_OPTIMIZER_SGD;
         options.loss = CKM_LOSS_MSE;
-        options.fused = fused != 0;
+        options.late_updates = fused == 0;
         ckm_shape shape = {1, {6}};
         int32_t a = -1;
         assert_int_equal(ckm_i_graph_create("net", CKM_CHANNELS_LAST, 6, &g, &err), CKM_OK);
@@ -560,12 +560,12 @@ static void numbers_out_of_range_are_refused(void **state)
         {-0.5, 0.0, 0.0, 1.0, 0.0, "the momentum is -0.5"},
         {1.0, 0.0, 0.0, 1.0, 0.0, "the momentum is 1;"},
         {NAN, 0.0, 0.0, 1.0, 0.0, "the momentum is nan"},
-        {0.0, -0.5, 0.0, 1.0, 0.0, "the betas are -0.5 and 0;"},
+        {0.0, -0.5, 0.0, 1.0, 0.0, "the betas are -0.5 and 0.999;"},
         {0.0, 1.0, 0.5, 1.0, 0.0, "the betas are 1 and 0.5;"},
         {0.0, 0.5, -0.5, 1.0, 0.0, "the betas are 0.5 and -0.5;"},
         {0.0, 0.5, 1.0, 1.0, 0.0, "the betas are 0.5 and 1;"},
         {0.0, NAN, 0.5, 1.0, 0.0, "the betas are nan and 0.5;"},
-        {0.0, 0.0, 0.0, 0.0, 0.75, "epsilon is 0; it must be positive"},
+        {0.0, 0.0, 0.0, 0.0, -0.75, "the weight decay is -0.75; it must not be negative"},
         {0.0, 0.0, 0.0, -1.0, 0.0, "epsilon is -1; it must be positive"},
         {0.0, 0.0, 0.0, NAN, 0.75, "epsilon is nan; it must be positive"},
         {0.0, 0.0, 0.0, 1.0, -0.5, "the weight decay is -0.5; it must not be negative"},

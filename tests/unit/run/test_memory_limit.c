@@ -51,7 +51,6 @@ static setting set_up(void)
     ckm_program_options kernels = CKM_PROGRAM_OPTIONS_INIT;
     ckm_plan_options planning = CKM_PLAN_OPTIONS_INIT;
     derivation.optimizer.kind = CKM_OPTIMIZER_SGD;
-    derivation.fused = true;
     s.step = zoo_step_of("unet_mini", 4, 96, &derivation, &kernels);
     s.loose.schedule = s.step.schedule;
     s.loose.plan = s.step.plan;

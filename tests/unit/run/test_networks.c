@@ -28,7 +28,6 @@ static void compare(const network *n)
     ckm_plan_options planning = CKM_PLAN_OPTIONS_INIT;
     derivation.optimizer.kind = n->optimizer;
     derivation.optimizer.momentum = 0.9;
-    derivation.fused = true;
     zoo_step step = zoo_step_of(n->name, 2, n->side, &derivation, &kernels);
     int64_t peak = ckm_schedule_get_info(step.schedule)->peak_bytes;
     int64_t floor = ckm_dataflow_memory_floor(step.df);

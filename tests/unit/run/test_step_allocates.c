@@ -90,7 +90,6 @@ static long train(const char *network, int64_t side, int threads)
     ckm_step_result result;
     ckm_error err = CKM_ERROR_INIT;
     kernels.threads = threads;
-    derivation.fused = true;
     zoo_step s = zoo_step_of(network, 2, side, &derivation, &kernels);
     good(ckm_session_create(s.program, s.df, s.schedule, s.plan, &options, &session, &err), &err);
     atomic_store(&largest, 0);

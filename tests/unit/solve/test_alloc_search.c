@@ -31,7 +31,7 @@ static ckm_status solve(void *user, ckm_error *err)
     options.budget_bytes = p->budget_bytes;
     options.iteration_limit = 3000;
     options.threads = p->threads;
-    options.time_limit_seconds = 0.0;
+    options.time_limit_seconds = CKM_NONE;
     ckm_status status = ckm_solve(p->df, &options, &result, err);
     if (status == CKM_OK) {
         assert_non_null(result.schedule);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // From matrices to columns and back, and what an objective says of the cost.
+#include "solve/core/solve_options.h"
 #include "solve/ilp/ilp_model.h"
 
 #include <math.h>
@@ -285,7 +286,7 @@ static void what_is_proven_is_true(void **state)
     ckm_dataflow *df = layer_graph_unit_chain(8);
     for (int64_t budget = 3; budget <= 5; budget++) {
         int n_warnings = 0;
-        ckm_solve_options options = CKM_SOLVE_OPTIONS_INIT;
+        ckm_solve_options options = ckm_i_solve_options_usual();
         ckm_i_solver solver;
         options.log = count_warnings;
         options.user = &n_warnings;

@@ -253,7 +253,7 @@ static void test_errors(void **state)
     options.compute_limit = 0.5;
     assert_int_equal(ckm_max_batch(&options, build, &result, &err), CKM_ERR_ARGUMENT);
     options = options_for(&c, 1000, "checkpoint-all");
-    options.batch_step = 0;
+    options.batch_step = -1;
     assert_int_equal(ckm_max_batch(&options, build, &result, &err), CKM_ERR_ARGUMENT);
     // Bytes that do not depend on the batch would let the search run on for ever.
     options = options_for(&c, 1000, "checkpoint-all");

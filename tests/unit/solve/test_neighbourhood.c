@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "oracle_random.h"
+#include "solve/core/solve_options.h"
 #include "solve/search/neighbourhood.h"
 #include "solve/search/neighbourhood_model.h"
 #include "solve/search/search_moves.h"
@@ -142,7 +143,7 @@ static void improves_or_leaves_the_best(void **state)
     (void)state;
     ckm_i_rng rng = {.state = 77};
     ckm_error err = CKM_ERROR_INIT;
-    ckm_solve_options options = CKM_SOLVE_OPTIONS_INIT;
+    ckm_solve_options options = ckm_i_solve_options_usual();
     int better = 0;
     for (int64_t round = oracle_scaled(100); round > 0; round--) {
         oracle_graph g;

@@ -102,7 +102,7 @@ static void local_search_repeats(void **state)
         options.budget_bytes = 8;
         options.strategy = "local-search";
         options.iteration_limit = 100000;
-        options.time_limit_seconds = 0;
+        options.time_limit_seconds = CKM_NONE;
         options.seed = 5;
         assert_int_equal(ckm_solve(df, &options, &result, NULL), CKM_OK);
         assert_non_null(result.schedule);
@@ -165,7 +165,7 @@ static void bad_options_are_refused(void **state)
     assert_int_equal(ckm_solve(df, &options, &result, &err), CKM_ERR_NOT_FOUND);
     assert_non_null(strstr(err.message, "no-such"));
     options.strategy = NULL;
-    options.gap = -1;
+    options.gap = -2;
     assert_int_equal(ckm_solve(df, &options, &result, &err), CKM_ERR_ARGUMENT);
     ckm_dataflow_free(df);
 }

@@ -296,7 +296,7 @@ static int64_t solve_once(const ckm_dataflow *df, int64_t budget_bytes, uint64_t
     ckm_solve_result result;
     options.budget_bytes = budget_bytes;
     options.strategy = "local-search";
-    options.time_limit_seconds = 0.0;
+    options.time_limit_seconds = CKM_NONE;
     options.iteration_limit = 1000 * threads;
     options.seed = seed;
     options.threads = threads;
@@ -365,7 +365,7 @@ static void callbacks_come_from_the_caller(void **state)
         ckm_solve_result result;
         options.budget_bytes = df->floor_bytes + df->floor_bytes / 2;
         options.strategy = "local-search";
-        options.time_limit_seconds = 0.0;
+        options.time_limit_seconds = CKM_NONE;
         options.iteration_limit = stop_after > 0 ? INT64_C(1) << 60 : 20000;
         options.threads = 4;
         options.stop = watch_stop;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What strategies hand in, and what a solve concludes from it: which schedule counts, which bound, when to stop, what is told.
+#include "solve/core/solve_options.h"
 #include "solve/core/solver.h"
 
 #include <math.h>
@@ -540,7 +541,7 @@ static void optimal_is_within_a_ten_thousandth(void **state)
     (void)state;
     ckm_dataflow *df = layer_graph_unit_chain(4);
     for (int k = 0; k < 2; k++) {
-        ckm_solve_options options = CKM_SOLVE_OPTIONS_INIT;
+        ckm_solve_options options = ckm_i_solve_options_usual();
         ckm_solve_result result;
         ckm_schedule *start = steps_of(df, twice, 12);
         ckm_i_known known = {.bound_cost = k == 0 ? 11.9989 : 11.9985, .bound_covers = CKM_BOUND_ANY};
@@ -561,7 +562,7 @@ static void what_another_solve_does(void **state)
     (void)state;
     ckm_dataflow *df = layer_graph_unit_chain(4);
     for (int k = 0; k < 3; k++) {
-        ckm_solve_options options = CKM_SOLVE_OPTIONS_INIT;
+        ckm_solve_options options = ckm_i_solve_options_usual();
         ckm_solve_result result;
         ckm_i_known known = {.bound_cost = NAN, .comes_back = k == 1, .of_many = k == 2};
         options.budget_bytes = 3;
@@ -584,7 +585,7 @@ static void what_is_refused(void **state)
         ckm_solve_options options = CKM_SOLVE_OPTIONS_INIT;
         ckm_solve_result result;
         options.budget_bytes = k == 0 ? -1 : 10;
-        options.gap = k == 1 ? -0.5 : k == 2 ? NAN : 0.0;
+        options.gap = k == 1 ? -0.5 : k == 2 ? NAN : CKM_NONE;
         assert_int_equal(ckm_solve(df, &options, &result, NULL), k < 3 ? CKM_ERR_ARGUMENT : CKM_OK);
         if (k == 3) {
             ckm_solve_result_dispose(&result);

@@ -29,7 +29,7 @@ static ckm_solve_result solve(const ckm_dataflow *df, const char *strategy, int6
     ckm_solve_result result;
     options.strategy = strategy;
     options.budget_bytes = budget_bytes;
-    options.time_limit_seconds = 0.0;
+    options.time_limit_seconds = CKM_NONE;
     if (ckm_solve(df, &options, &result, &err) != CKM_OK) {
         fail_msg("%s: %s", strategy, err.message);
     }

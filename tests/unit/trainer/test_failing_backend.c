@@ -178,7 +178,7 @@ static ckm_status measure(ckm_trainer *trainer, ckm_error *err)
     ckm_profile_options options = CKM_PROFILE_OPTIONS_INIT;
     ckm_profile *profile = NULL;
     ckm_plan *plan = NULL;
-    options.warmup_steps = 0;
+    options.warmup_steps = CKM_NONE;
     options.steps = 1;
     const ckm_dataflow *df = ckm_trainer_dataflow(trainer);
     const ckm_schedule *schedule = ckm_trainer_schedule(trainer);

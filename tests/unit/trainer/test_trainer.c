@@ -37,7 +37,7 @@ static ckm_trainer_options plain_options(void)
 {
     static const ckm_program_options kernels = {.size = sizeof kernels, .backend = "cpu", .threads = 1};
     static const ckm_data_options reading = {.size = sizeof reading, .synthetic_samples = 64};
-    static ckm_autodiff_options step = CKM_TRAINER_STEP_INIT;
+    static ckm_autodiff_options step = CKM_AUTODIFF_OPTIONS_INIT;
     step.optimizer.kind = CKM_OPTIMIZER_ADAM;
     ckm_trainer_options options = CKM_TRAINER_OPTIONS_INIT;
     options.budget_bytes = INT64_C(1) << 40;
@@ -172,7 +172,7 @@ static void training_goes_on_bit_for_bit(void **state)
     assert_int_equal(ckm_trainer_save(half, path, NULL), CKM_OK);
     ckm_trainer_close(half);
     options.resume = path;
-    options.seed = -1;
+    options.seed = 0;
     ckm_trainer *rest = open_it(graph, &options);
     assert_true(ckm_trainer_get_info(rest).resumed);
     assert_int_equal(ckm_trainer_get_info(rest).place.step, 6);
@@ -187,7 +187,7 @@ static void training_goes_on_bit_for_bit(void **state)
     options.seed = 8;
     assert_int_equal(ckm_trainer_plan(graph, &options, &refused, &err), CKM_ERR_ARGUMENT);
     assert_non_null(strstr(err.message, "seed 7, not 8"));
-    options.seed = -1;
+    options.seed = 0;
     ckm_autodiff_options other = *options.step;
     other.optimizer.beta1 = 0.8;
     options.step = &other;
@@ -319,7 +319,7 @@ static void all_of_what_keeping_everything_takes_is_enough(void **state)
         ckm_autodiff_options step = *options.step;
         options.budget_bytes = 0;
         options.budget_fraction = 1.0;
-        step.fused = i % 2 == 0;
+        step.late_updates = i % 2 != 0;
         step.optimizer = i % 3 == 0 ? at_the_end.optimizer : step.optimizer;
         options.step = &step;
         ckm_trainer *trainer = open_it(graph, &options);
@@ -379,7 +379,7 @@ static void a_beginning_can_be_stopped(void **state)
     (void)state;
     ckm_graph *graph = small_network();
     ckm_trainer_options options = plain_options();
-    ckm_solve_options solve = CKM_TRAINER_SOLVE_INIT;
+    ckm_solve_options solve = CKM_SOLVE_OPTIONS_INIT;
     patience p = {.most = INT64_MAX};
     ckm_trainer *trainer = NULL;
     ckm_error err = CKM_ERROR_INIT;
@@ -406,7 +406,7 @@ static void a_stopped_opening_has_a_status_of_its_own(void **state)
     ckm_graph *graph = small_network();
     for (int64_t most = 0; most < 4000; most = 2 * most + 1) {
         ckm_trainer_options options = plain_options();
-        ckm_solve_options solve = CKM_TRAINER_SOLVE_INIT;
+        ckm_solve_options solve = CKM_SOLVE_OPTIONS_INIT;
         patience p = {.most = most};
         ckm_trainer *trainer = NULL;
         ckm_error err = CKM_ERROR_INIT;

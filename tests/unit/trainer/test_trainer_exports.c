@@ -51,7 +51,7 @@ static ckm_status try_it(attempt *a, onnx_builder *b, bool exports_model)
     if (ckm_import_file(a->path, NULL, &a->graph, &a->err) != CKM_OK) {
         fail_msg("%s", a->err.message);
     }
-    ckm_solve_options solve = CKM_TRAINER_SOLVE_INIT;
+    ckm_solve_options solve = CKM_SOLVE_OPTIONS_INIT;
     ckm_trainer_options options = CKM_TRAINER_OPTIONS_INIT;
     solve.user = a;
     options.budget_bytes = INT64_C(1) << 40;

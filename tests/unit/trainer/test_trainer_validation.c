@@ -77,7 +77,7 @@ static void stepped(const ckm_train_progress *p, void *user)
 static ckm_trainer_options options_of(const ckm_data_source *source)
 {
     static const ckm_program_options kernels = {.size = sizeof kernels, .backend = "cpu", .threads = 1};
-    static ckm_autodiff_options step = CKM_TRAINER_STEP_INIT;
+    static ckm_autodiff_options step = CKM_AUTODIFF_OPTIONS_INIT;
     ckm_trainer_options o = CKM_TRAINER_OPTIONS_INIT;
     o.budget_bytes = INT64_C(1) << 40;
     o.costs = CKM_TRAINER_COSTS_MODEL;
