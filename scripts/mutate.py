@@ -333,6 +333,9 @@ class Build:
     def __init__(self, folder, tree, compile_commands):
         self.folder, self.tree, self.compile_commands = folder, tree, compile_commands
         self.seconds = {}  # by test: processor time without a mutant
+        # Which program a test is in. It runs the test by whose name it is called.
+        with open(os.path.join(folder, "tests", "programs.txt"), encoding="utf-8") as f:
+            self.programs = dict(line.split() for line in f)
 
     def compile(self, file, source, target, *flags):
         command = [a for a in self.compile_commands[file] if a != "-Werror"]
@@ -344,6 +347,7 @@ class Build:
         return done.returncode == 0
 
     def link(self, target, obj, program):
+        target = self.programs.get(target, target)
         with open(os.path.join(self.folder, "CMakeFiles", target + ".dir", "link.txt"), encoding="utf-8") as f:
             command = shlex.split(f.read())
         command[command.index("-o") + 1] = program
