@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Checks the structures of options in the public headers: those with an _INIT macro begin with their size, none is nested
-# in another, and tests/unit/api/test_option_sizes.c has a row for every function that takes one and every member that
+# Checks the structures of options in the public headers: those with an _INIT macro begin with their size, the macro sets nothing
+# else, none is nested in another, and tests/unit/api/test_option_sizes.c has a row for every function that takes one and every member that
 # points to one. Usage: check_options.sh [ROOT]. Prints one line for each violation; exit status 1 when there is any.
 set -eu
 root=${1:-$(dirname "$0")/..}
@@ -17,7 +17,11 @@ FILENAME ~ /\.c$/ {
 }
 { sub(/\/\/.*/, "") }
 /^#define CKM_[A-Z_]+_INIT/ {
-    macros[tolower(substr($2, 1, length($2) - 5))] = 1
+    macro = tolower(substr($2, 1, length($2) - 5))
+    macros[macro] = 1
+    if (macro != "ckm_error" && $3 != "CKM_SIZED(" macro ")") {
+        bare[macro] = 1
+    }
 }
 /^ *#/ { next }
 # Structures: which begin with their size, and what members they have.
@@ -58,6 +62,9 @@ END {
         if (type != "ckm_error" && seen[type] && !sized[type]) {
             say(type " has an _INIT macro and does not begin with size_t size")
         }
+    }
+    for (type in bare) {
+        say(toupper(type) "_INIT is not CKM_SIZED(" type "): members at 0 are to mean the default")
     }
     for (type in sized) {
         if (sized[type] && !macros[type]) {

@@ -26,6 +26,7 @@ plant() {
 
 plant include/checkmate/plan.h '/size_t size;/d' 'ckm_plan_options has an _INIT macro and does not begin with'
 plant include/checkmate/solve.h 's/^#define CKM_SOLVE_OPTIONS_INIT/#define CKM_SOLVE_OPTIONS_START/' 'has no _INIT macro'
+plant include/checkmate/plan.h 's/CKM_SIZED(ckm_plan_options)/CKM_SIZED(ckm_zoo_size)/' 'CKM_PLAN_OPTIONS_INIT is not CKM_SIZED'
 plant include/checkmate/max_batch.h 's/const ckm_solve_options \*solve;/ckm_solve_options solve;/' 'by value'
 plant include/checkmate/trainer.h 's/\*kernels;/*processors;/' 'no row for ckm_trainer_options.processors'
 plant include/checkmate/plan.h 's/ckm_plan_create(/ckm_plan_invent(/' 'no row for ckm_plan_invent and its ckm_plan_options'
