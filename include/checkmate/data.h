@@ -37,7 +37,7 @@ typedef struct ckm_data_options {
     int32_t n_inputs;  // at most CKM_DATA_MAX_INPUTS
     const ckm_data_field *inputs;
     ckm_data_field labels;  // CKM_I32: a class, per sample or per element of `shape`, -1 where there is none;
-                            // CKM_F32: targets. Without a name: "labels", a class per sample
+                            // CKM_F32: targets. Without a name: "labels", CKM_I32
     ckm_layout layout;      // where channels stand in image inputs
     ckm_data_scaling scaling;
     ckm_task task;  // what "synthetic" makes up: classes, texts, noise

@@ -401,7 +401,10 @@ ckm_status ckm_i_data_open_share(const char *path, const ckm_data_source *caller
     ckm_data_options o = CKM_DATA_OPTIONS_INIT;
     CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_data_options, &o, synthetic_samples, options, err));
     o.batch = ckm_i_usual_count(o.batch, 1);
-    o.labels = o.labels.name != NULL ? o.labels : (ckm_data_field){.name = "labels", .dtype = CKM_I32};
+    if (o.labels.name == NULL) {
+        o.labels.name = "labels";
+        o.labels.dtype = CKM_I32;
+    }
     CKM_I_NEED_NAMED(o.inputs, "options->inputs", err);
     ckm_data *d = ckm_i_calloc(1, sizeof *d);
     if (d == NULL) {

@@ -110,7 +110,7 @@ static void measuring_ends_when_told(void **state)
     ckm_error err = CKM_ERROR_INIT;
     ckm_profile *p = NULL;
     zoo_step s = set_up(1);
-    ckm_profile_options options = {sizeof options, 0, 1000000, 1e-9, NULL, NULL, NULL};
+    ckm_profile_options options = {sizeof options, CKM_NONE, 1000000, 1e-9, NULL, NULL, NULL};
     good(ckm_profile_measure(s.program, s.df, s.schedule, s.plan, &options, &p, &err), &err);
     assert_int_equal(ckm_profile_get_info(p)->steps + ckm_profile_get_info(p)->steps_left_out, 3);
     ckm_profile_free(p);
