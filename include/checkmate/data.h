@@ -32,7 +32,7 @@ typedef enum ckm_data_scaling {
 } ckm_data_scaling;
 
 typedef struct ckm_data_options {
-    size_t size;  // set by CKM_DATA_OPTIONS_INIT
+    size_t size;       // set by CKM_DATA_OPTIONS_INIT
     int64_t batch;     // 0: 1
     int32_t n_inputs;  // at most CKM_DATA_MAX_INPUTS
     const ckm_data_field *inputs;

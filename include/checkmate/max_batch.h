@@ -30,7 +30,7 @@ typedef void (*ckm_max_batch_trial_fn)(int64_t batch, ckm_solve_status outcome, 
                                        double seconds, void *user);
 
 typedef struct ckm_max_batch_options {
-    size_t size;  // set by CKM_MAX_BATCH_OPTIONS_INIT
+    size_t size;           // set by CKM_MAX_BATCH_OPTIONS_INIT
     int64_t memory_bytes;  // to be set
     double compute_limit;  // cost allowed, as a factor of one run without rematerialization (>= 1);
                            // 0: one extra forward pass, all costs + the costs of forward operators

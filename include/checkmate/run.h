@@ -196,9 +196,9 @@ typedef struct ckm_session_side {
 } ckm_session_side;
 
 typedef struct ckm_compare_options {
-    size_t size;  // set by CKM_COMPARE_OPTIONS_INIT
-    int64_t steps;             // 0: 3
-    double learning_rate;      // 0: 0.01; CKM_NONE: 0, parameters stay as they are
+    size_t size;           // set by CKM_COMPARE_OPTIONS_INIT
+    int64_t steps;         // 0: 3
+    double learning_rate;  // 0: 0.01; CKM_NONE: 0, parameters stay as they are
     uint64_t seed;
     ckm_session_fill_fn fill;  // may be NULL
     void *user;                // passed to it
@@ -222,9 +222,10 @@ CKM_API ckm_status ckm_session_compare(ckm_program *program, const ckm_dataflow 
                                        ckm_compare_result *out, ckm_error *err) CKM_NODISCARD;
 
 typedef struct ckm_timing_options {
-    size_t size;                // set by CKM_TIMING_OPTIONS_INIT
-    int64_t rounds;             // in each both schedules have a turn of a few steps; 0: 15
-    double time_limit_seconds;  // no further round is begun after it, but for the first three; 0: 60; CKM_NONE: no limit
+    size_t size;     // set by CKM_TIMING_OPTIONS_INIT
+    int64_t rounds;  // in each both schedules have a turn of a few steps; 0: 15
+    double
+        time_limit_seconds;  // no further round is begun after it, but for the first three; 0: 60; CKM_NONE: no limit
     double learning_rate;
     uint64_t seed;
     ckm_session_fill_fn fill;  // as in ckm_compare_options

@@ -28,7 +28,7 @@ typedef struct ckm_rate_schedule {
     int64_t warmup_steps;  // the rate rises in a line: rate * (step + 1) / warmup_steps
     int64_t every;         // CKM_RATE_STEP, counted from step 0
     double factor;         // CKM_RATE_STEP; 0: 0.1; CKM_NONE: 0
-    int64_t steps;  // of the whole training, for CKM_RATE_LINEAR and CKM_RATE_COSINE
+    int64_t steps;         // of the whole training, for CKM_RATE_LINEAR and CKM_RATE_COSINE
     double least;
 } ckm_rate_schedule;
 #define CKM_RATE_SCHEDULE_INIT CKM_SIZED(ckm_rate_schedule)

@@ -22,8 +22,8 @@ static ckm_autodiff_options autodiff_options(const train_settings *s)
     static const ckm_optimizer_kind kinds[] = {CKM_OPTIMIZER_SGD, CKM_OPTIMIZER_ADAM, CKM_OPTIMIZER_ADAMW};
     ckm_autodiff_options options = CKM_AUTODIFF_OPTIONS_INIT;
     options.loss = losses[s->loss];
-    options.optimizer = (ckm_optimizer){kinds[s->optimizer], s->momentum,    s->nesterov, cli_exactly(s->beta1), cli_exactly(s->beta2),
-                                        s->epsilon,          s->weight_decay};
+    options.optimizer = (ckm_optimizer){kinds[s->optimizer],   s->momentum, s->nesterov,    cli_exactly(s->beta1),
+                                        cli_exactly(s->beta2), s->epsilon,  s->weight_decay};
     options.late_updates = !s->fused;
     return options;
 }
