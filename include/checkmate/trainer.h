@@ -48,9 +48,8 @@ typedef struct ckm_trainer_options {
     const ckm_autodiff_options *step;
     const ckm_program_options *kernels;  // NULL: one thread of the processor
     // The search for a schedule. budget_bytes is the trainer's; `stop` ends planning with CKM_ERR_STOPPED, and `user` goes to all
-    // callbacks.
-    const ckm_solve_options
-        *solve;  // NULL: all defaults. Here, a time limit of 0 is 20 seconds, and a gap of 0 is 1e-3
+    // callbacks. NULL: all defaults. Here a time limit of 0 is 20 seconds, and a gap of 0 is 1e-3.
+    const ckm_solve_options *solve;
     ckm_trainer_costs costs;
     bool measure_always;               // measure even where the budget asks for no rematerialization
     const ckm_cost_model *cost_model;  // for CKM_TRAINER_COSTS_MODEL; NULL: multiply-accumulates

@@ -501,7 +501,7 @@ static void what_is_known_before(void **state)
 {
     (void)state;
     ckm_dataflow *df = layer_graph_unit_chain(4);
-    ckm_solve_options options = CKM_SOLVE_OPTIONS_INIT;
+    ckm_solve_options options = ckm_i_solve_options_usual();
     ckm_solve_result result;
     ckm_schedule *start = steps_of(df, twice, 12);
     ckm_schedule_info info = {.strategy = "mine"};
