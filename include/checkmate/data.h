@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Training data: labelled samples in a folder, handed out as batches in an order that only the seed decides.
+// Training data: labelled samples in a folder, or a text, handed out as batches in an order that only the seed decides.
 //
 // A folder's format is found by its content (ckm_data_format_name lists them). One batch is read ahead by a thread
 // of its own, where one can be started, while the last one is being trained on; all memory this takes is fixed when the
@@ -57,7 +57,7 @@ typedef struct ckm_data_facts {
     bool reads_ahead;          // false: no thread could be started, and batches are read when they are fetched
 } ckm_data_facts;
 
-// Opens a folder, or "synthetic": generated images, texts or noisy images that a network can learn. Everything that can be
+// Opens a folder, a text, or "synthetic": generated images, texts or noisy images that a network can learn. Everything that can be
 // checked without reading the samples is checked now. `options` is copied; the fields' names are not kept. Errors:
 // CKM_ERR_IO, CKM_ERR_FORMAT, CKM_ERR_ARGUMENT (the data do not fit the network: shapes, classes, too few
 // samples), CKM_ERR_UNSUPPORTED (no known format).
@@ -81,6 +81,9 @@ CKM_API void ckm_data_close(ckm_data *data);
 // the greatest label and one more, for which all labels are read. 0: "synthetic", or labels that are no integers. Errors:
 // CKM_ERR_IO, CKM_ERR_FORMAT, CKM_ERR_UNSUPPORTED.
 CKM_API ckm_status ckm_data_count_classes(const char *path, int64_t *out, ckm_error *err) CKM_NODISCARD;
+// The vocabulary that a text needs: 256 where bytes are the tokens, or the greatest token of an array and one more. 0: the samples
+// are no text. Errors as above.
+CKM_API ckm_status ckm_data_count_tokens(const char *path, int64_t *out, ckm_error *err) CKM_NODISCARD;
 CKM_API ckm_data_facts ckm_data_get_facts(const ckm_data *data);
 // Name of a class: the folder it comes from; NULL when it has none.
 CKM_API const char *ckm_data_class_name(const ckm_data *data, int64_t i);

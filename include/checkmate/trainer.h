@@ -89,6 +89,9 @@ typedef struct ckm_trainer_options {
     // The learning rates that ckm_trainer_run will be given, where they are known: what differs from those of `resume` is then
     // refused before anything is planned. NULL: at ckm_trainer_run, which compares them in any case.
     const ckm_rate_schedule *rate;
+    // How `graph` was made, for the files that are saved: a text that whoever uses them can read (ckm_train_read_note,
+    // "network_options"). NULL: nothing.
+    const char *network_options;
 } ckm_trainer_options;
 #define CKM_TRAINER_OPTIONS_INIT CKM_SIZED(ckm_trainer_options)
 

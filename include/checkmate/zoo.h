@@ -17,6 +17,9 @@ CKM_API const char *ckm_zoo_group(int32_t i);
 // Classes that the head of network `name` tells apart as published; 0: it has no such head, or there is no such network.
 CKM_API int64_t ckm_zoo_classes(const char *name);
 
+// Tokens that network `name` knows as published; 0: it reads no text, or there is no such network.
+CKM_API int64_t ckm_zoo_vocabulary(const char *name);
+
 // The size of a network. 0 means: as published. What a network has no such number of must stay 0.
 typedef struct ckm_zoo_size {
     size_t size;                      // of this structure; set by CKM_ZOO_SIZE_INIT

@@ -3,6 +3,7 @@
 #include "cli/cli_model.h"
 
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
@@ -43,6 +44,36 @@ const cli_option cli_size_options[CLI_N_SIZE_OPTIONS] = {
     SIZE("vocabulary", vocabulary, "Vocabulary size, for text networks.", 1 << 28),
     SIZE("classes", classes, "Classes that a classifier or segmenter tells apart.", 1 << 24),
 };
+
+void cli_model_write_sizes(const cli_model_settings *settings, char *text, size_t size)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (int i = 0; i < CLI_N_SIZE_OPTIONS && used < size; i++) {
+        int64_t value = *(const int64_t *)(const void *)((const char *)settings + cli_size_options[i].offset);
+        if (value > 0) {
+            int n = snprintf(text + used, size - used, "%s%s=%lld", used > 0 ? " " : "", cli_size_options[i].name,
+                             (long long)value);
+            used += n > 0 ? (size_t)n : 0;
+        }
+    }
+}
+
+void cli_model_read_sizes(const char *text, cli_model_settings *settings)
+{
+    for (int i = 0; i < CLI_N_SIZE_OPTIONS; i++) {
+        const cli_option *option = &cli_size_options[i];
+        int64_t *value = (int64_t *)(void *)((char *)settings + option->offset);
+        size_t n = strlen(option->name);
+        for (const char *at = text; *value == 0 && at != NULL; at = strchr(at, ' ')) {
+            at += *at == ' ';
+            if (strncmp(at, option->name, n) == 0 && at[n] == '=') {
+                long long read = strtoll(at + n + 1, NULL, 10);
+                *value = read > 0 && read <= option->max ? read : 0;
+            }
+        }
+    }
+}
 
 // The first of these options that was given, or NULL.
 static const char *given_size(const cli_model_settings *s)
@@ -97,6 +128,11 @@ static const char *find_in_zoo(const char *name)
 int64_t cli_model_published_classes(const char *name)
 {
     return ckm_zoo_classes(find_in_zoo(name));
+}
+
+int64_t cli_model_published_vocabulary(const char *name)
+{
+    return ckm_zoo_vocabulary(find_in_zoo(name));
 }
 
 static ckm_status unknown_model(const char *name, ckm_error *err)

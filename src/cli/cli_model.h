@@ -40,7 +40,12 @@ ckm_status cli_model_load_network(const char *name, const cli_model_settings *se
 bool cli_model_is_file(const char *name);
 // Classes of the head of a network of the zoo as published; 0: MODEL has no such head.
 int64_t cli_model_published_classes(const char *name);
+// Tokens that a network of the zoo knows as published; 0: it reads no text.
+int64_t cli_model_published_vocabulary(const char *name);
 ckm_import_options cli_model_import_options(const cli_model_settings *settings, int64_t batch);
+// The sizes that were given, as text: "width=128 depth=4". And back: sizes in `text` that `settings` does not give are set.
+void cli_model_write_sizes(const cli_model_settings *settings, char *text, size_t size);
+void cli_model_read_sizes(const char *text, cli_model_settings *settings);
 // Whether MODEL is a checkmate-graph file (or standard input), whose batch and costs are fixed.
 bool cli_model_is_dataflow(const char *name);
 // Wrong usage of the model options with this MODEL: reports and gives the exit status, else -1.

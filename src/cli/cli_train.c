@@ -57,15 +57,27 @@ static ckm_status adopt_batch(train_setup *t, ckm_error *err)
 // apart.
 static ckm_status adopt_classes(train_setup *t, ckm_error *err)
 {
-    enum { MEAN_SQUARED_ERROR = 2 };
     const train_settings *s = t->settings;
     int64_t published = cli_model_published_classes(t->model);
     int64_t classes = 0;
-    if (published == 0 || s->model.classes > 0 || s->loss == MEAN_SQUARED_ERROR) {
+    if (published == 0 || s->model.classes > 0 || s->loss == CLI_TRAIN_MSE) {
         return CKM_OK;
     }
     ckm_status status = ckm_data_count_classes(s->data, &classes, err);
     t->adapted.model.classes = classes > 1 ? classes : 0;
+    return status;
+}
+
+// A network of the zoo that reads texts knows as many tokens as the text has, unless --vocabulary says how many.
+static ckm_status adopt_vocabulary(train_setup *t, ckm_error *err)
+{
+    const train_settings *s = t->settings;
+    int64_t tokens = 0;
+    if (cli_model_published_vocabulary(t->model) == 0 || s->model.vocabulary > 0) {
+        return CKM_OK;
+    }
+    ckm_status status = ckm_data_count_tokens(s->data, &tokens, err);
+    t->adapted.model.vocabulary = tokens > 1 ? tokens : 0;
     return status;
 }
 
@@ -168,6 +180,8 @@ static ckm_status trainer_options(train_setup *t, option_parts *parts, ckm_train
     o->weights = s->weights;
     o->resume = s->resume;
     o->change = s->change;
+    cli_model_write_sizes(&s->model, t->sizes, sizeof t->sizes);
+    o->network_options = t->sizes[0] != '\0' ? t->sizes : NULL;
     o->accumulate = s->accumulate;
     o->ranks = t->ranks;
     o->note = note;
@@ -257,6 +271,9 @@ int cli_train_prepare(const cli_command *command, const train_settings *settings
     ckm_status status = adopt_batch(t, &err);
     if (status == CKM_OK) {
         status = adopt_classes(t, &err);
+    }
+    if (status == CKM_OK) {
+        status = adopt_vocabulary(t, &err);
     }
     if (status == CKM_OK) {
         status = cli_model_load_network(model, &t->settings->model, t->settings->model.batch, &t->graph, &err);

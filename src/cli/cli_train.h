@@ -37,10 +37,14 @@ typedef struct train_settings {
     cli_model_settings model;
 } train_settings;
 
+// Position of 'mse' in the words of --loss.
+enum { CLI_TRAIN_MSE = 2 };
+
 // What is trained, and by what.
 typedef struct train_setup {
     train_settings adapted;          // what was asked for, with what follows from it filled in
     const train_settings *settings;  // that
+    char sizes[256];                 // of the network, for the files that are saved
     char validation[4096];           // the folder to validate on, or empty
     const char *model;
     ckm_graph *graph;

@@ -224,6 +224,39 @@ void cli_train_report_plan(const train_report *report)
     memory_line("budget", info.budget_bytes, "");
 }
 
+// Of a text a loss says how likely its tokens are: the perplexity is e to its power and, where bytes are the tokens, bits per byte
+// are the loss by log 2. NaN for anything else.
+static bool reads_text(const train_report *report, bool *of_bytes)
+{
+    const char *format = ckm_data_get_facts(ckm_trainer_data(report->setup->trainer)).format;
+    *of_bytes = strcmp(format, "text") == 0;
+    return (*of_bytes || strcmp(format, "tokens") == 0) && report->setup->settings->loss != CLI_TRAIN_MSE;
+}
+
+static double perplexity(const train_report *report, double loss)
+{
+    bool of_bytes = false;
+    return reads_text(report, &of_bytes) ? exp(loss) : (double)NAN;
+}
+
+static double bits_per_byte(const train_report *report, double loss)
+{
+    bool of_bytes = false;
+    return reads_text(report, &of_bytes) && of_bytes ? loss / log(2.0) : (double)NAN;
+}
+
+// "perplexity 5.1, 2.35 bits a byte", or "" where samples are no text.
+static const char *show_text_loss(const train_report *report, double loss, char *buf, size_t size)
+{
+    double bits = bits_per_byte(report, loss);
+    int n = isnan(perplexity(report, loss)) ? 0 : snprintf(buf, size, "perplexity %.2f", perplexity(report, loss));
+    buf[n > 0 ? n : 0] = '\0';
+    if (!isnan(bits) && n > 0 && (size_t)n < size) {
+        snprintf(buf + n, size - (size_t)n, ", %.3f bits a byte", bits);
+    }
+    return buf;
+}
+
 static void show_time(double seconds, char *buf, size_t size)
 {
     long long whole = seconds > 0 ? (long long)(seconds + 0.5) : 0;
@@ -241,13 +274,16 @@ static void print_progress(const train_report *report, const ckm_train_progress 
     char accuracy[32];
     char used[64];
     char budget[64];
+    char text[96];
+    show_text_loss(report, p->mean_loss, text, sizeof text);
     show_time(p->seconds_left, left, sizeof left);
     fprintf(stderr,
-            "step %lld/%lld  epoch %lld (%lld/%lld)  loss %.5f (mean %.5f)  accuracy %s  %.1f samples/s  "
+            "step %lld/%lld  epoch %lld (%lld/%lld)  loss %.5f (mean %.5f)  %s%saccuracy %s  %.1f samples/s  "
             "memory %s of %s  %s left",
             (long long)p->step + 1, (long long)p->last_step, (long long)p->epoch + 1, (long long)p->epoch_step + 1,
-            (long long)p->epoch_steps, p->loss, p->mean_loss, cli_show_percent(p->accuracy, accuracy, sizeof accuracy),
-            p->samples_per_second, cli_show_bytes(info.used_bytes, used, sizeof used),
+            (long long)p->epoch_steps, p->loss, p->mean_loss, text, text[0] != '\0' ? "  " : "",
+            cli_show_percent(p->accuracy, accuracy, sizeof accuracy), p->samples_per_second,
+            cli_show_bytes(info.used_bytes, used, sizeof used),
             cli_show_bytes(info.budget_bytes, budget, sizeof budget), left);
 }
 
@@ -257,6 +293,21 @@ static void log_real(FILE *log, const char *key, double value)
     ckm_json_write_number(log, value);
 }
 
+static void log_text_loss(const train_report *report, FILE *log, const char *prefix, double loss)
+{
+    char key[64];
+    bool of_bytes = false;
+    if (!reads_text(report, &of_bytes)) {
+        return;
+    }
+    snprintf(key, sizeof key, "%sperplexity", prefix);
+    log_real(log, key, perplexity(report, loss));
+    if (of_bytes) {
+        snprintf(key, sizeof key, "%sbits_per_byte", prefix);
+        log_real(log, key, bits_per_byte(report, loss));
+    }
+}
+
 static void log_step(train_report *report, const ckm_train_progress *p)
 {
     FILE *log = report->log;
@@ -264,6 +315,7 @@ static void log_step(train_report *report, const ckm_train_progress *p)
     log_real(log, "loss", p->loss);
     log_real(log, "mean_loss", p->mean_loss);
     log_real(log, "accuracy", p->accuracy);
+    log_text_loss(report, log, "", p->mean_loss);
     log_real(log, "learning_rate", p->learning_rate);
     log_real(log, "step_seconds", p->step_seconds);
     log_real(log, "wait_seconds", p->wait_seconds);
@@ -354,6 +406,8 @@ void cli_train_report_validation(const ckm_train_validation *v, void *user)
 {
     train_report *report = user;
     char accuracy[32];
+    char text[96];
+    show_text_loss(report, v->loss, text, sizeof text);
     report->last = *v;
     report->best = v->best ? *v : report->best;
     if (report->log != NULL) {
@@ -361,6 +415,7 @@ void cli_train_report_validation(const ckm_train_validation *v, void *user)
                 (long long)v->epoch, (long long)v->samples);
         log_real(report->log, "validation_loss", v->loss);
         log_real(report->log, "validation_accuracy", v->accuracy);
+        log_text_loss(report, report->log, "validation_", v->loss);
         log_real(report->log, "validation_seconds", v->seconds);
         fprintf(report->log, ", \"best\": %s}\n", v->best ? "true" : "false");
         flush_log(report);
@@ -373,8 +428,8 @@ void cli_train_report_validation(const ckm_train_validation *v, void *user)
         fputc('\n', stderr);
         report->line_open = false;
     }
-    fprintf(stderr, "epoch %lld  validation  loss %.5f  accuracy %s  (%lld samples in %.1f s)%s\n",
-            (long long)v->epoch + 1, v->loss,
+    fprintf(stderr, "epoch %lld  validation  loss %.5f  %s%saccuracy %s  (%lld samples in %.1f s)%s\n",
+            (long long)v->epoch + 1, v->loss, text, text[0] != '\0' ? "  " : "",
             isnan(v->accuracy) ? "-" : cli_show_percent(v->accuracy, accuracy, sizeof accuracy), (long long)v->samples,
             v->seconds, v->best ? "  best so far" : "");
 }
@@ -419,9 +474,14 @@ static void print_result_json(const train_report *report, const ckm_train_result
     cli_json_real(&json, "last_loss", r->last_loss);
     cli_json_real(&json, "mean_loss", r->mean_loss);
     cli_json_real(&json, "accuracy", r->accuracy);
+    cli_json_real(&json, "perplexity", perplexity(report, r->mean_loss));
+    cli_json_real(&json, "bits_per_byte", bits_per_byte(report, r->mean_loss));
     bool validated = report->last.samples > 0;
     cli_json_real(&json, "validation_loss", validated ? report->last.loss : (double)NAN);
     cli_json_real(&json, "validation_accuracy", validated ? report->last.accuracy : (double)NAN);
+    cli_json_real(&json, "validation_perplexity", validated ? perplexity(report, report->last.loss) : (double)NAN);
+    cli_json_real(&json, "validation_bits_per_byte",
+                  validated ? bits_per_byte(report, report->last.loss) : (double)NAN);
     cli_json_real(&json, "best_validation_loss", report->best.samples > 0 ? report->best.loss : (double)NAN);
     cli_json_size(&json, "best_step", report->best.samples > 0 ? report->best.step : -1);
     cli_json_real(&json, "seconds", r->seconds);
@@ -460,12 +520,16 @@ int cli_train_report_result(train_report *report, const ckm_train_result *r)
     }
     printf("%-22s %lld%s\n", "steps", (long long)r->steps, r->stopped ? " (stopped)" : "");
     printf("%-22s %.6f to %.6f, mean of the last epoch %.6f\n", "loss", r->first_loss, r->last_loss, r->mean_loss);
+    if (show_text_loss(report, r->mean_loss, text, sizeof text)[0] != '\0') {
+        printf("%-22s %s, mean of the last epoch\n", "text", text);
+    }
     if (!isnan(r->accuracy)) {
         printf("%-22s %s in the last epoch\n", "accuracy", cli_show_percent(r->accuracy, text, sizeof text));
     }
     if (report->last.samples > 0) {
-        printf("%-22s loss %.6f, accuracy %s, on %lld samples that were not trained on\n", "validation",
-               report->last.loss,
+        show_text_loss(report, report->last.loss, other, sizeof other);
+        printf("%-22s loss %.6f, %s%saccuracy %s, on %lld samples that were not trained on\n", "validation",
+               report->last.loss, other, other[0] != '\0' ? ", " : "",
                isnan(report->last.accuracy) ? "-" : cli_show_percent(report->last.accuracy, text, sizeof text),
                (long long)report->last.samples);
     }

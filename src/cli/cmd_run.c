@@ -6,6 +6,7 @@
 
 #include "cli/cli.h"
 #include "cli/cli_costs.h"
+#include "cli/cli_generate.h"
 #include "cli/cli_model.h"
 #include "cli/cli_pictures.h"
 #include "cli/cli_solve.h"
@@ -17,6 +18,9 @@ typedef struct run_settings {
     double time_limit_seconds;
     int64_t threads;
     int scaling;  // -1: not given
+    int64_t generate, seed;
+    const char *prompt;
+    double temperature;
     bool strict, json, verbose;
     cli_model_settings model;
 } run_settings;
@@ -26,6 +30,8 @@ static const run_settings defaults = {
     .strategy = "auto",
     .time_limit_seconds = 20,
     .scaling = -1,
+    .seed = 1,
+    .temperature = 0.8,
     .model = CLI_MODEL_DEFAULTS,
 };
 _Static_assert(sizeof(run_settings) <= CLI_SETTINGS_MAX, "parsing has room for the settings");
@@ -64,6 +70,21 @@ static const cli_option file_options[] = {
     {"verbose", 'v', CLI_FLAG, AT(verbose), NULL, "Also report on solving.", NULL, 0, 0, NULL},
 };
 
+static const cli_option text_options[] = {
+    {"generate", 0, CLI_INTEGER, AT(generate), "N",
+     "Write N bytes that go on from --prompt, one after the other. The network is one that 'checkmate train' trained "
+     "on a "
+     "text, and --weights says its size. The text goes to standard output, or to -o FILE.",
+     NULL, 1, 1 << 24, NULL},
+    {"prompt", 0, CLI_TEXT, AT(prompt), "TEXT", "What to go on from; at least a byte.", "a new line", 0, 0, NULL},
+    {"temperature", 0, CLI_REAL, AT(temperature), "T",
+     "How freely to choose: 1 draws as the network predicts, less keeps closer to the likeliest, and 0 always takes "
+     "it.",
+     "0.8", 0, 0, NULL},
+    {"seed", 0, CLI_INTEGER, AT(seed), "N", "Seed of the choices: the same gives the same text.", "1", 0, INT64_MAX,
+     NULL},
+};
+
 static const cli_option memory_options[] = {
     {"budget", 0, CLI_TEXT, AT(budget), "B",
      "Bytes that the run may add to the process's own memory: parameters, inputs, outputs, activations, workspace, and "
@@ -98,8 +119,9 @@ static const cli_option model_options[] = {
 typedef struct run_setup {
     const run_settings *settings;
     const char *model;
-    const char *folder;      // of pictures, or NULL
-    cli_pictures *pictures;  // in it
+    const char *folder;          // of pictures, or NULL
+    cli_pictures *pictures;      // in it
+    cli_generation *generation;  // of a text, or NULL
     ckm_graph *graph;
     ckm_inference *inference;
     ckm_import_options importing;
@@ -137,10 +159,41 @@ static int check_pictures(const cli_command *command, const run_settings *s)
     return cli_check_strategy(command, s->strategy);
 }
 
+// --generate has its input from --prompt.
+static int check_generation(const cli_command *command, const run_settings *s, bool pictures)
+{
+    if (pictures || s->inputs.n > 0) {
+        return cli_usage_error(command, "--generate goes on from --prompt: leave out %s",
+                               pictures ? "pictures" : "--input");
+    }
+    if (s->outputs.n > 1) {
+        return cli_usage_error(command, "of a text there is one --output");
+    }
+    if (s->prompt != NULL && s->prompt[0] == '\0') {
+        return cli_usage_error(command, "--prompt is empty: give a byte to go on from");
+    }
+    if (s->scaling >= 0 || s->strict) {
+        return cli_usage_error(command, "--pixels and --strict are for pictures");
+    }
+    if (s->model.batch > 1) {
+        return cli_usage_error(command, "--generate writes one text: leave out --batch");
+    }
+    if (s->json && strcmp(pictures_output(s), "-") == 0) {
+        return cli_usage_error(command, "--json and the text cannot both go to standard output: give --output FILE");
+    }
+    return cli_check_strategy(command, s->strategy);
+}
+
 static int check_usage(const cli_command *command, const run_settings *s, const char *model, bool pictures)
 {
     if (cli_model_is_dataflow(model)) {
         return cli_usage_error(command, "a checkmate-graph file does not say how to run its operators: give a network");
+    }
+    if (s->generate > 0) {
+        return check_generation(command, s, pictures);
+    }
+    if (s->prompt != NULL) {
+        return cli_usage_error(command, "--prompt goes with --generate N");
     }
     if (pictures) {
         return check_pictures(command, s);
@@ -167,6 +220,21 @@ static const char *first_input(const ckm_graph *graph)
     return "";
 }
 
+// The sizes of a network of the zoo, as the file of weights says them where they are not given.
+static ckm_status adopt_sizes(const run_setup *r, cli_model_settings *model, ckm_error *err)
+{
+    char text[256];
+    bool found = false;
+    if (r->settings->weights == NULL || cli_model_is_file(r->model)) {
+        return CKM_OK;
+    }
+    ckm_status status = ckm_train_read_note(r->settings->weights, "network_options", text, sizeof text, &found, err);
+    if (status == CKM_OK && found) {
+        cli_model_read_sizes(text, model);
+    }
+    return status;
+}
+
 // The network for the batch of the array in `path`; where the file leaves dimensions open, the array says them too.
 static ckm_status load_for(run_setup *r, const char *path, ckm_error *err)
 {
@@ -176,6 +244,9 @@ static ckm_status load_for(run_setup *r, const char *path, ckm_error *err)
     ckm_shape shape;
     ckm_error first = CKM_ERROR_INIT;
     ckm_status status = ckm_npy_describe(path, &dtype, &shape, err);
+    if (status == CKM_OK) {
+        status = adopt_sizes(r, &model, err);
+    }
     if (status != CKM_OK) {
         return status;
     }
@@ -216,6 +287,15 @@ static ckm_status load_network(run_setup *r, ckm_error *err)
     return status;
 }
 
+// The network as it was trained, for one text.
+static ckm_status load_for_text(run_setup *r, ckm_error *err)
+{
+    cli_model_settings model = r->settings->model;
+    ckm_status status = adopt_sizes(r, &model, err);
+    r->importing = cli_model_import_options(&model, 1);
+    return status == CKM_OK ? cli_model_load_network(r->model, &model, 1, &r->graph, err) : status;
+}
+
 // The network as it was trained, for a batch of pictures.
 static ckm_status load_for_pictures(run_setup *r, ckm_error *err)
 {
@@ -226,6 +306,9 @@ static ckm_status load_for_pictures(run_setup *r, ckm_error *err)
     ckm_status status = cli_pictures_find(r->folder, s->strict, p, err);
     if (status == CKM_OK) {
         status = cli_pictures_read_notes(s->weights, p, err);
+    }
+    if (status == CKM_OK) {
+        status = adopt_sizes(r, &model, err);
     }
     if (status != CKM_OK) {
         return status;
@@ -247,7 +330,9 @@ static ckm_status plan(run_setup *r, ckm_inference_options options, ckm_error *e
     cli_progress progress = cli_progress_start(&limits, s->strategy, NULL);
     ckm_program_options kernels = CKM_PROGRAM_OPTIONS_INIT;
     ckm_solve_options solve = cli_solve_options(&limits, s->strategy, &progress);
-    ckm_status status = r->pictures != NULL ? load_for_pictures(r, err) : load_network(r, err);
+    ckm_status status = r->pictures != NULL     ? load_for_pictures(r, err)
+                        : r->generation != NULL ? load_for_text(r, err)
+                                                : load_network(r, err);
     if (status == CKM_OK) {
         status = cli_costs_choose(s->model.costs, &r->costs, err);
     }
@@ -260,7 +345,9 @@ static ckm_status plan(run_setup *r, ckm_inference_options options, ckm_error *e
     options.solve = &solve;
     options.cost_model = &r->costs.model;
     options.weights = s->weights;
-    options.reading_bytes = r->pictures != NULL ? cli_pictures_bytes(r->pictures, r->graph, pictures_output(s)) : 0;
+    options.reading_bytes = r->pictures != NULL     ? cli_pictures_bytes(r->pictures, r->graph, pictures_output(s))
+                            : r->generation != NULL ? cli_generate_bytes(r->generation, r->graph)
+                                                    : 0;
     if (cli_model_is_file(r->model)) {
         options.model = r->model;
         options.importing = &r->importing;
@@ -461,13 +548,34 @@ static int execute_on_pictures(run_setup *r)
     return report(r, r->pictures->seconds, before >= 0 && after >= 0 ? (after > before ? after - before : 0) : -1);
 }
 
+static int execute_generation(run_setup *r)
+{
+    ckm_error err = CKM_ERROR_INIT;
+    const char *output = pictures_output(r->settings);
+    int64_t before = ckm_run_get_memory(true).anonymous_bytes;
+    ckm_status status = ckm_inference_begin(r->inference, &err);
+    if (status == CKM_OK) {
+        status = cli_generate_run(r->generation, r->inference, output, &err);
+    }
+    int64_t after = ckm_run_get_memory(true).anonymous_bytes;
+    if (status != CKM_OK) {
+        return cli_fail(&err);
+    }
+    if (strcmp(output, "-") == 0) {
+        return cli_finish_output();
+    }
+    return report(r, r->generation->seconds, before >= 0 && after >= 0 ? (after > before ? after - before : 0) : -1);
+}
+
 static int run(const cli_command *command, const void *settings, char **arguments, int n_arguments)
 {
     const run_settings *s = settings;
     ckm_error err = CKM_ERROR_INIT;
     ckm_inference_options options = CKM_INFERENCE_OPTIONS_INIT;
     cli_pictures pictures = {.scaling = -1};
-    run_setup r = {.settings = s, .model = arguments[0]};
+    cli_generation generation = {s->generate, s->prompt != NULL ? s->prompt : "\n", s->temperature, (uint64_t)s->seed,
+                                 0};
+    run_setup r = {.settings = s, .model = arguments[0], .generation = s->generate > 0 ? &generation : NULL};
     if (n_arguments > 1) {
         r.folder = arguments[1];
         r.pictures = &pictures;
@@ -485,7 +593,10 @@ static int run(const cli_command *command, const void *settings, char **argument
         outcome = cli_fail(&err);
     } else {
         ckm_inference_info info = ckm_inference_get_info(r.inference);
-        outcome = !info.fits ? explain_absence(&info) : r.pictures != NULL ? execute_on_pictures(&r) : execute(&r);
+        outcome = !info.fits             ? explain_absence(&info)
+                  : r.pictures != NULL   ? execute_on_pictures(&r)
+                  : r.generation != NULL ? execute_generation(&r)
+                                         : execute(&r);
     }
     ckm_inference_close(r.inference);
     ckm_graph_free(r.graph);
@@ -495,6 +606,7 @@ static int run(const cli_command *command, const void *settings, char **argument
 
 static const cli_group groups[] = {
     {"Files", file_options, CLI_COUNT(file_options), 0},
+    {"Text", text_options, CLI_COUNT(text_options), 0},
     {"Memory", memory_options, CLI_COUNT(memory_options), 0},
     {"Model", model_options, CLI_COUNT(model_options), 0},
     {"Size of the network", cli_size_options, CLI_N_SIZE_OPTIONS, AT(model)},
@@ -504,7 +616,8 @@ static const char *const argument_names[] = {"MODEL", "PICTURES"};
 const cli_command cli_command_run = {
     .name = "run",
     .summary = "Run a network forward within a memory budget.",
-    .usage = "MODEL PICTURES|--input [NAME=]x.npy [-o [NAME=]y.npy] [--weights FILE] [--budget B|auto] [options]",
+    .usage = "MODEL PICTURES|--generate N|--input [NAME=]x.npy [-o [NAME=]y.npy] [--weights FILE] [--budget B|auto] "
+             "[options]",
     .description =
         "Computes what MODEL, an ONNX file or a network of the zoo, predicts for an input, on the CPU. The forward "
         "pass is planned by the same search as a training step, checked by the same verifier and executed by the same "
@@ -528,6 +641,7 @@ const cli_command cli_command_run = {
         "checkmate run model.onnx --input x.npy -o y.npy\n"
         "checkmate run model.onnx --weights trained.safetensors --input images.npy -o scores.npy --budget 200MB\n"
         "checkmate run MobileNet photos/test --weights best.safetensors -o predictions.csv\n"
+        "checkmate run GPT2 --weights gpt.safetensors --generate 500 --prompt 'static int '\n"
         "checkmate run bert.onnx --input input_ids=ids.npy --input attention_mask=mask.npy -o logits=y.npy\n"
         "checkmate run MobileNet --weights run.safetensors --input photos.npy -o classes.npy --budget 60%\n",
     .groups = groups,

@@ -35,10 +35,13 @@ static const char *const policies[] = {"stop", "continue", NULL};
 #define AT(member) offsetof(train_settings, member)
 
 static const cli_option data_options[] = {
-    {"data", 'd', CLI_INPUT, AT(data), "DIR",
+    {"data", 'd', CLI_INPUT, AT(data), "DIR|FILE",
      "Required. A folder with training data: MNIST's IDX files; CIFAR-10 or CIFAR-100 in binary form; x.npy and "
-     "y.npy; or one subfolder of PNG or JPEG images per class. The format is detected. Or the word 'synthetic', for "
-     "generated data that a network can learn.",
+     "y.npy; one subfolder of PNG or JPEG images per class; or texts (.txt). The format is detected. A file is a text, "
+     "whose "
+     "bytes are tokens to predict from those before, or tokens (.npy). Or the word 'synthetic', for generated data "
+     "that a "
+     "network can learn.",
      NULL, 0, 0, NULL},
     {"validate", 0, CLI_INPUT, AT(validate), "DIR|X%",
      "Samples that are not trained on: loss and accuracy on all of them after every epoch, computed within the budget. "
@@ -459,6 +462,9 @@ const cli_command cli_command_train = {
         "on.safetensors\n"
         "checkmate train ResNet50 --data cifar-10 --input-shape 32,32,3 --batch 256 --budget 60% --fused --schedule "
         "cosine\n"
+        "checkmate train GPT2 --data book.txt --validate 5% --sequence-length 128 --width 128 --depth 4 --heads 4 "
+        "--batch 16 "
+        "--optimizer adamw --budget 60% --save gpt.safetensors\n"
         "checkmate train model.onnx --data images --pixels imagenet --batch 8 --export trained.onnx\n"
         "checkmate train vgg_unet --data synthetic --input-shape 128,192,3 --batch 4 --budget 60% --fused --check\n",
     .groups = groups,

@@ -92,6 +92,9 @@ ckm_status ckm_i_trainer_take_notes(ckm_trainer *t, ckm_error *err)
     describe_input(t->graph, notes->input, sizeof notes->input);
     ckm_i_train_note(&t->settings, "input", notes->input);
     ckm_i_train_note(&t->settings, "layout", ckm_graph_layout(t->graph) == CKM_CHANNELS_LAST ? "NHWC" : "NCHW");
+    if (t->options.network_options != NULL) {
+        ckm_i_train_note(&t->settings, "network_options", t->options.network_options);
+    }
     if (data.classes > 0) {
         ckm_i_train_note(&t->settings, "classes", notes->classes);
     }

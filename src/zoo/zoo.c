@@ -188,6 +188,12 @@ int64_t ckm_zoo_classes(const char *name)
     return entry != NULL ? entry->size.classes : 0;
 }
 
+int64_t ckm_zoo_vocabulary(const char *name)
+{
+    const zoo_entry *entry = name != NULL ? find_entry(name) : NULL;
+    return entry != NULL ? entry->size.vocabulary : 0;
+}
+
 static ckm_status at_least_one(const char *name, const char *what, int64_t value, ckm_error *err)
 {
     return value >= 1 ? CKM_OK

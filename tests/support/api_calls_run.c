@@ -135,6 +135,7 @@ void api_visit_data(api_visitor *v, ckm_error *err)
     VALUE(ckm_data_get_facts, 1, ckm_data_get_facts(P(0, data)).samples == (NULLED(0) ? 0 : 8))
     VALUE(ckm_data_class_name, 1, ckm_data_class_name(P(0, data), -1) == NULL)
     STATUS(ckm_data_count_classes, 3, 0, ckm_data_count_classes(P(0, "synthetic"), P(1, &classes), P(2, err)))
+    STATUS(ckm_data_count_tokens, 3, 0, ckm_data_count_tokens(P(0, "synthetic"), P(1, &classes), P(2, err)))
     char folder[64];
     VALUE(ckm_data_find_validation, 2, !ckm_data_find_validation(P(0, "nonesuch"), P(1, folder), sizeof folder))
     STATUS(ckm_data_fetch, 4, 0, ckm_data_fetch(P(0, data), 0, P(1, inputs), P(2, labels), P(3, err)))

@@ -20,8 +20,8 @@
 #include "graph/graph.h"
 
 static const ckm_i_data_format *const formats[] = {
-    &ckm_i_data_format_synthetic, &ckm_i_data_format_idx,    &ckm_i_data_format_cifar,
-    &ckm_i_data_format_npy,       &ckm_i_data_format_images,
+    &ckm_i_data_format_synthetic, &ckm_i_data_format_idx,  &ckm_i_data_format_cifar,  &ckm_i_data_format_npy,
+    &ckm_i_data_format_images,    &ckm_i_data_format_text, &ckm_i_data_format_tokens,
 };
 enum { N_FORMATS = sizeof formats / sizeof formats[0] };
 
@@ -298,9 +298,9 @@ static ckm_status choose_format(const char *path, const ckm_i_data_format **out,
     if (!made_up && stat(path, &facts) != 0) {
         return ckm_i_error_at(err, CKM_ERR_IO, path, 0, -1, "cannot open: %s", strerror(errno));
     }
-    if (!made_up && !S_ISDIR(facts.st_mode)) {
+    if (!made_up && !S_ISDIR(facts.st_mode) && !S_ISREG(facts.st_mode)) {
         return ckm_i_error_at(err, CKM_ERR_ARGUMENT, path, 0, -1,
-                              "is not a folder; give the folder that holds the data");
+                              "is not a folder; give the folder that holds the data, or a file that is a text");
     }
     for (size_t i = 0; i < N_FORMATS; i++) {
         if (made_up ? formats[i] == &ckm_i_data_format_synthetic : formats[i]->detect(path)) {
@@ -310,8 +310,8 @@ static ckm_status choose_format(const char *path, const ckm_i_data_format **out,
     }
     return ckm_i_error_at(err, CKM_ERR_UNSUPPORTED, path, 0, -1,
                           "holds no data of a known format: IDX (train-images-idx3-ubyte and train-labels-idx1-ubyte), "
-                          "CIFAR (data_batch_1.bin or train.bin), NumPy (x.npy and y.npy), or one folder of PNG or "
-                          "JPEG images for every class");
+                          "CIFAR (data_batch_1.bin or train.bin), NumPy (x.npy and y.npy), one folder of PNG or "
+                          "JPEG images for every class, or .txt files");
 }
 
 ckm_status ckm_data_count_classes(const char *path, int64_t *out, ckm_error *err)
@@ -325,6 +325,20 @@ ckm_status ckm_data_count_classes(const char *path, int64_t *out, ckm_error *err
         CKM_I_CHECK(format->count_classes(path, &classes, err));
     }
     *out = classes;
+    return CKM_OK;
+}
+
+ckm_status ckm_data_count_tokens(const char *path, int64_t *out, ckm_error *err)
+{
+    CKM_I_NEED(path, err);
+    CKM_I_NEED(out, err);
+    const ckm_i_data_format *format = NULL;
+    int64_t tokens = 0;
+    CKM_I_CHECK(choose_format(path, &format, err));
+    if (format == &ckm_i_data_format_text || format == &ckm_i_data_format_tokens) {
+        CKM_I_CHECK(format->count_classes(path, &tokens, err));
+    }
+    *out = tokens;
     return CKM_OK;
 }
 

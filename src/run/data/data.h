@@ -37,7 +37,7 @@ struct ckm_i_data_source {
 };
 
 extern const ckm_i_data_format ckm_i_data_format_synthetic, ckm_i_data_format_idx, ckm_i_data_format_cifar,
-    ckm_i_data_format_npy, ckm_i_data_format_images;
+    ckm_i_data_format_npy, ckm_i_data_format_images, ckm_i_data_format_text, ckm_i_data_format_tokens;
 
 // Makes `source` one of the caller's samples (data_caller.c).
 ckm_status ckm_i_data_open_caller(const ckm_data_source *caller, ckm_i_data_source *source,

@@ -252,32 +252,6 @@ static ckm_status open_files(const char *folder, ckm_i_data_source *source, npy_
     return check_labels(source, s, err);
 }
 
-static int64_t integer_at(ckm_i_npy_type type, const uint8_t *at)
-{
-    uint16_t half;
-    uint32_t word;
-    uint64_t twice;
-    switch (type) {
-    case CKM_I_NPY_U1:
-        return *at;
-    case CKM_I_NPY_B1:
-        return *at != 0;
-    case CKM_I_NPY_I1:
-        return (int8_t)*at;
-    case CKM_I_NPY_U2:
-    case CKM_I_NPY_I2:
-        memcpy(&half, at, sizeof half);
-        return type == CKM_I_NPY_U2 ? (int64_t)half : (int64_t)(int16_t)half;
-    case CKM_I_NPY_U4:
-    case CKM_I_NPY_I4:
-        memcpy(&word, at, sizeof word);
-        return type == CKM_I_NPY_U4 ? (int64_t)word : (int64_t)(int32_t)word;
-    default:
-        memcpy(&twice, at, sizeof twice);
-        return (int64_t)twice;
-    }
-}
-
 static float real_at(ckm_i_npy_type type, const uint8_t *at)
 {
     float single;
@@ -290,7 +264,7 @@ static float real_at(ckm_i_npy_type type, const uint8_t *at)
         memcpy(&twice, at, sizeof twice);
         return (float)twice;
     }
-    return (float)integer_at(type, at);
+    return (float)ckm_i_npy_integer(type, at);
 }
 
 // Converts the stored elements of one sample to those of the field, checking integers' range.
@@ -304,7 +278,7 @@ static ckm_status convert(const npy_file *f, const ckm_data_field *field, const 
             ((float *)out)[e] = real_at(type, at);
             continue;
         }
-        int64_t value = integer_at(type, at);
+        int64_t value = ckm_i_npy_integer(type, at);
         bool wide = field->dtype == CKM_I64;
         int64_t most = field->limit > 0 ? field->limit - 1 : wide ? INT64_MAX : INT32_MAX;
         int64_t least = labels ? -1 : field->limit > 0 ? 0 : wide ? INT64_MIN : INT32_MIN;
@@ -332,7 +306,7 @@ static ckm_status greatest_label(const npy_file *f, int64_t *greatest, ckm_error
         int64_t n = f->header.elements - at < most ? f->header.elements - at : most;
         CKM_I_CHECK(ckm_i_data_pread(f->fd, f->path, f->header.data_at + at * item, n * item, piece, err));
         for (int64_t i = 0; i < n; i++) {
-            int64_t label = integer_at(f->header.type, piece + i * item);
+            int64_t label = ckm_i_npy_integer(f->header.type, piece + i * item);
             *greatest = label > *greatest ? label : *greatest;
         }
     }

@@ -121,3 +121,29 @@ ckm_status ckm_i_npy_parse(const char *text, size_t n, int64_t size_bytes, const
     *out = h;
     return CKM_OK;
 }
+
+int64_t ckm_i_npy_integer(ckm_i_npy_type type, const uint8_t *at)
+{
+    uint16_t half;
+    uint32_t word;
+    uint64_t twice;
+    switch (type) {
+    case CKM_I_NPY_U1:
+        return *at;
+    case CKM_I_NPY_B1:
+        return *at != 0;
+    case CKM_I_NPY_I1:
+        return (int8_t)*at;
+    case CKM_I_NPY_U2:
+    case CKM_I_NPY_I2:
+        memcpy(&half, at, sizeof half);
+        return type == CKM_I_NPY_U2 ? (int64_t)half : (int64_t)(int16_t)half;
+    case CKM_I_NPY_U4:
+    case CKM_I_NPY_I4:
+        memcpy(&word, at, sizeof word);
+        return type == CKM_I_NPY_U4 ? (int64_t)word : (int64_t)(int32_t)word;
+    default:
+        memcpy(&twice, at, sizeof twice);
+        return (int64_t)twice;
+    }
+}

@@ -33,4 +33,7 @@ typedef struct ckm_i_npy_header {
 ckm_status ckm_i_npy_parse(const char *text, size_t n, int64_t size_bytes, const char *path, ckm_i_npy_header *out,
                            ckm_error *err) CKM_NODISCARD;
 
+// The integer stored at `at`, of a type that is no real.
+int64_t ckm_i_npy_integer(ckm_i_npy_type type, const uint8_t *at);
+
 #endif

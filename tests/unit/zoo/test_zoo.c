@@ -380,6 +380,9 @@ static void heads_of_other_sizes(void **state)
     assert_int_equal(ckm_zoo_classes("segnet"), 19);
     assert_int_equal(ckm_zoo_classes("nonesuch"), 0);
     assert_int_equal(ckm_zoo_classes(NULL), 0);
+    assert_int_equal(ckm_zoo_vocabulary("GPT2"), 50257);
+    assert_int_equal(ckm_zoo_vocabulary("VGG16"), 0);
+    assert_int_equal(ckm_zoo_vocabulary(NULL), 0);
 }
 
 static void sizes_that_cannot_be(void **state)
