@@ -68,9 +68,10 @@ def _place(tracer: Any) -> str:
 @functools.cache
 def listen() -> None:
     """From now on Dynamo's graphs know which places asked."""
-    from torch._dynamo.variables import torch as traced
+    from torch._dynamo.variables import torch as module
 
-    answers: Any = traced.tracing_state_functions
+    traced: Any = module  # the state functions are a dictionary or a function, by version
+    answers = traced.tracing_state_functions
     if isinstance(answers, dict):  # PyTorch 2.6
         traced.tracing_state_functions = _Answers(answers)
     else:
