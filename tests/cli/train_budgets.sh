@@ -10,8 +10,8 @@ losses() {
 small="--data synthetic --input-shape 32,32,3 --batch 8 --samples 64 -j 1 --fused --costs flops --time-limit 10 --lr 0.0001"
 for budget in auto 90% 80%; do
     expect 0 train linear8 $small --budget $budget --steps 6 --log "log-$budget" --json
-    json_keys status steps next_step saved_step first_loss last_loss mean_loss accuracy validation_loss validation_accuracy \
-        best_validation_loss best_step seconds step_seconds \
+    json_keys status steps next_step saved_step first_loss last_loss mean_loss accuracy perplexity bits_per_byte validation_loss \
+        validation_accuracy validation_perplexity validation_bits_per_byte best_validation_loss best_step seconds step_seconds \
         step_predicted_seconds overhead \
         budget_bytes used_bytes region_bytes arena_bytes outside_bytes kernel_bytes anonymous_growth_bytes resident_growth_bytes \
         planning_bytes process_growth_bytes baseline_bytes strategy step_batches ranks

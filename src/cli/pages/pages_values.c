@@ -74,6 +74,19 @@ static void add_quoted_words(pages_values *values, const char *help)
     }
 }
 
+// Whether `word` is one of the values that help names: "DIR|FILE".
+static bool names_value(const char *value, const char *word)
+{
+    const size_t length = strlen(word);
+    for (const char *at = value; at != NULL; at = strchr(at, '|')) {
+        at += *at == '|';
+        if (strncmp(at, word, length) == 0 && (at[length] == '\0' || at[length] == '|')) {
+            return true;
+        }
+    }
+    return false;
+}
+
 pages_values pages_option_values(const cli_option *option)
 {
     pages_values values = {.words = ""};
@@ -89,8 +102,8 @@ pages_values pages_option_values(const cli_option *option)
         option->type != CLI_FIGURE) {
         return values;
     }
-    values.files = strcmp(option->value, "FILE") == 0 || strstr(option->help, "profile FILE") != NULL;
-    values.folders = strcmp(option->value, "DIR") == 0;
+    values.files = names_value(option->value, "FILE") || strstr(option->help, "profile FILE") != NULL;
+    values.folders = names_value(option->value, "DIR");
     values.lists[PAGES_STRATEGIES] = strstr(option->help, "'checkmate strategies' list") != NULL;
     values.several = values.lists[PAGES_STRATEGIES] && strchr(option->value, ',') != NULL;
     values.lists[PAGES_DEVICES] = strstr(option->help, "'device:NAME'") != NULL;

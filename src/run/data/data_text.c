@@ -143,11 +143,15 @@ static ckm_status add_folder(text_state *s, const char *folder, ckm_error *err)
     if (n > MOST_FILES) {
         status = ckm_i_error_at(err, CKM_ERR_UNSUPPORTED, folder, 0, -1,
                                 "holds %d texts, and %d are read at most: join them", n, MOST_FILES);
+        goto cleanup;
     }
     for (int i = 0; i < n; i++) {
-        if (status == CKM_OK && ckm_i_data_has_file(folder, entries[i]->d_name)) {
-            status = add_text(s, ckm_i_data_path(folder, entries[i]->d_name), err);
+        if (ckm_i_data_has_file(folder, entries[i]->d_name)) {
+            CKM_I_TRY(add_text(s, ckm_i_data_path(folder, entries[i]->d_name), err));
         }
+    }
+cleanup:
+    for (int i = 0; i < n; i++) {
         free(entries[i]);
     }
     free(entries);

@@ -158,6 +158,7 @@ static void bad_options_are_refused(void **state)
     ckm_error err = CKM_ERROR_INIT;
     ckm_solve_result result;
     ckm_solve_options options = CKM_SOLVE_OPTIONS_INIT;
+    options.budget_bytes = -1;
     assert_int_equal(ckm_solve(df, &options, &result, &err), CKM_ERR_ARGUMENT);
     assert_non_null(strstr(err.message, "budget_bytes"));
     options.budget_bytes = 10;
