@@ -162,15 +162,15 @@ ckm_status cli_generate_run(cli_generation *g, ckm_inference *f, const char *out
     int64_t prompt = (int64_t)strlen(g->prompt);
     ckm_session_tensor input = ckm_inference_input(f, 0);
     sample s = {.n = prompt};
-    s.text = malloc((size_t)(prompt + g->tokens));
+    s.text = calloc((size_t)(prompt + g->tokens), 1);
     s.tokens = malloc((size_t)input.bytes);
     s.scores = malloc((size_t)ckm_inference_output(f, 0).bytes);
     if (s.text == NULL || s.tokens == NULL || s.scores == NULL) {
         status = cli_error(err, CKM_ERR_MEMORY, NULL, "out of memory");
-    } else {
-        memcpy(s.text, g->prompt, (size_t)prompt);
-        status = write_on(g, f, &s, output, err);
+        goto cleanup;
     }
+    memcpy(s.text, g->prompt, (size_t)prompt);
+    status = write_on(g, f, &s, output, err);
     if (status == CKM_OK && strcmp(output, "-") != 0) {
         status = ckm_file_replace(output, (const char *)s.text, (size_t)s.n, err);
     } else if (status == CKM_OK) {
@@ -179,6 +179,7 @@ ckm_status cli_generate_run(cli_generation *g, ckm_inference *f, const char *out
             putchar('\n');
         }
     }
+cleanup:
     free(s.text);
     free(s.tokens);
     free(s.scores);
