@@ -6,7 +6,7 @@ file(GLOB program_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/cli/*.c")
 if(CKM_RUN)
     list(FILTER program_sources EXCLUDE REGEX "/cli_plans_only\\.c$")
 else()
-    list(FILTER program_sources EXCLUDE REGEX "/(cmd_(train|profile|run)|cli_(train.*|pictures|ranks.*|threads|profile|device|openmp|reserve))\\.c$")
+    list(FILTER program_sources EXCLUDE REGEX "/(cmd_(train|profile|run)|cli_(train.*|pictures|generate|ranks.*|threads|profile|device|openmp|reserve))\\.c$")
 endif()
 # What connects the processes of a job.
 if(CKM_MPI)
