@@ -154,7 +154,7 @@ static int64_t bytes_beside(ckm_i_pebbling *p, int32_t v, const int32_t *slots, 
     const int64_t peak = ckm_i_pebbling_go_back(p, v, slots, n);
     ckm_i_pebbling_undo(p);
     int64_t beside = peak == INT64_MAX ? 0 : peak - p->df->resident_bytes - p->bytes;
-    for (int32_t k = 0; k < op->n_inplace; k++) {
+    for (int32_t k = 0; k < op->n_inplace && beside > 0; k++) {
         const int32_t to = op->inplace[k][1];
         beside -= p->shares_storage[to] ? p->df->tensors[to].bytes : 0;
     }
