@@ -65,6 +65,7 @@ class Traced:
         options = replace(options, fixed_bytes=options.fixed_bytes + kept, held_now_bytes=options.held_now_bytes + kept)
         self.module, self.num_fwd_outputs, self.options, self.name = module, num_fwd_outputs, options, name
         self.workspace: dict[str, int] = {}
+        self.beside_loss_bytes = 0  # of the outputs that keep_outputs counts
         self.title = options.title if options.title != UNNAMED else model_called() or UNNAMED
         self.measured = (
             cost.Measured(plan_cache.directory() if options.cache else None) if options.costs == "measure" and options.device is None else None

@@ -35,7 +35,10 @@ def joint_graph(model: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, 
                 beside = replace(options, fixed_bytes=options.fixed_bytes + self._around.held_bytes)
                 with phases.part(phases.REWRITING):
                     traced = trace(module, num_fwd_outputs, beside, "the model", stage=self._stage)
-                    found.append((traced, traced.build()))
+                    whole = traced.build()
+                    if options.keep_outputs and self._stage is None:
+                        traced.beside_loss_bytes = joint.bytes_beside_loss(whole.module, num_fwd_outputs)
+                    found.append((traced, whole))
             raise _TracedError
 
         def _without_gradients(self, compiler: Callable[..., Any]) -> Callable[..., Any]:

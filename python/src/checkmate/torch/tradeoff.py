@@ -242,7 +242,7 @@ def explain(
     if chosen.interrupted:
         raise KeyboardInterrupt
     notes = [*_missing(chosen, ways), *notes]
-    beside = joint.bytes_beside_loss(whole.module, traced.num_fwd_outputs) if settings.keep_outputs else 0
+    beside = traced.beside_loss_bytes
     if beside >= top // 200:
         notes.append(f"{shown.size(beside)} of each of these are what the model returns beside its loss, held to the end of the step; "
                      "keep_outputs=False plans for a loop that drops it before backward(), as transformers' Trainer does")  # fmt: skip
