@@ -36,8 +36,8 @@ def joint_graph(model: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, 
                 with phases.part(phases.REWRITING):
                     traced = trace(module, num_fwd_outputs, beside, "the model", stage=self._stage)
                     whole = traced.build()
-                    if options.keep_outputs and self._stage is None:
-                        traced.beside_loss_bytes = joint.bytes_beside_loss(whole.module, num_fwd_outputs)
+                    if options.keep_outputs and traced.stage is None:
+                        traced.beside_loss_bytes = joint.bytes_beside_loss(whole.module, traced.num_fwd_outputs)
                     found.append((traced, whole))
             raise _TracedError
 
