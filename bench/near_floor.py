@@ -109,8 +109,8 @@ def page(rows, arguments, programs):
     commit = subprocess.run(["git", "-C", str(ROOT), "describe", "--always", "--dirty"], capture_output=True, text=True, check=False).stdout.strip()
     factors = arguments.factors.split(",")
     lines = ["# Near the memory floor", "",
-             f"{version(programs[-1])}, {commit or 'no commit'}, {processor()}: `bench/near_floor.py --time-limit {arguments.time_limit:g} --seeds {arguments.seeds}"
-             f" --factors {arguments.factors}{' --zoo' if arguments.zoo else ''}`. Interval: the least budget that a schedule was found for, as a multiple of",
+             (f"{version(programs[-1])}, {commit or 'no commit'}, {processor()}: `bench/near_floor.py --time-limit {arguments.time_limit:g} --seeds {arguments.seeds}"
+              f" --factors {arguments.factors}{' --zoo' if arguments.zoo else ''}`. Interval: the least budget that a schedule was found for, as a multiple of"),
              "what is proven not to be enough. Then, at multiples of that budget: overhead / bound in percent, medians over seeds.", ""]  # fmt: skip
     for program in programs:
         lines += [f"## {program}", ""] if len(programs) > 1 else []
