@@ -14,5 +14,6 @@ done
 CHECK_NETWORKS="linear5 MobileNet unet_mini segnet fcn_8" CHECK_ONNX="$onnx" CHECK_DIR="$work/lines" \
     sh "$here/../../scripts/train_check_all.sh" > lines.txt 2>&1 || fail "$(cat lines.txt)"
 grep -q 'left out' lines.txt && fail "a network was left out: $(cat lines.txt)"
-[ "$(grep -c ' equal .* [1-9][0-9]* recomputations' lines.txt)" -ge 5 ] || fail "hardly anything was recomputed: $(cat lines.txt)"
+# Of a small network kernels and tables can take more than recomputation saves: it then fits only as it is.
+[ "$(grep -c ' equal .* [1-9][0-9]* recomputations' lines.txt)" -ge 4 ] || fail "hardly anything was recomputed: $(cat lines.txt)"
 finish
