@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # Libraries the project builds on. Most are found through pkg-config; scripts/setup.sh installs them on Debian.
 
-find_package(PkgConfig REQUIRED)
+find_package(PkgConfig QUIET)
+if(NOT PKG_CONFIG_FOUND)
+    message(FATAL_ERROR "pkg-config is missing (Debian package pkg-config); scripts/setup.sh installs it")
+endif()
 find_package(Threads REQUIRED)
 
 # checkmate_find(PREFIX MODULE PACKAGE [IMPORTED_TARGET]): as pkg_check_modules; what is missing is named with its package.
@@ -42,7 +45,7 @@ if(CKM_RUN)
     endif()
     set(run_libraries dnnl gomp PkgConfig::PNG PkgConfig::JPEG stdc++)
 endif()
-# Only the program is linked to MPI: the library is given a transport by whoever uses it (checkmate/ranks.h).
+# Only the program is linked to MPI: the library gets its transport from its caller (checkmate/ranks.h).
 if(CKM_MPI)
     if(NOT CKM_RUN)
         message(FATAL_ERROR "CKM_MPI=ON is for training: it needs CKM_RUN=ON")

@@ -27,25 +27,31 @@ foreach(script IN LISTS house_scripts)
     set_property(TEST house_${name} PROPERTY ENVIRONMENT "${house_environment}")
 endforeach()
 
-# The skeletons of a strategy and of its test under a new name, built like any other. The list with its line comes before
-# the tree's, and what the program knows of strategies is taken from it.
-set(sample "${PROJECT_BINARY_DIR}/sample_strategy")
-set(strategies_dir "${PROJECT_SOURCE_DIR}/src/solve/strategies")
-set(sample_test "${sample}/tests/unit/solve/test_solve_house_sample.c")
-add_custom_command(
-    OUTPUT "${sample_test}" "${sample}/src/solve/strategies/solve_house_sample.c"
-    COMMAND sh "${PROJECT_SOURCE_DIR}/scripts/new_strategy.sh" house-sample "${sample}"
-    DEPENDS "${PROJECT_SOURCE_DIR}/scripts/new_strategy.sh" "${strategies_dir}/solve_template.c.in"
-            "${strategies_dir}/solve_registry.h" "${tests_dir}/unit/solve/test_solve_template.c.in"
-    COMMENT "Copying the skeletons of a strategy"
-    VERBATIM)
-add_executable(test_solve_house_sample "${sample_test}" "${sample}/src/solve/strategies/solve_house_sample.c"
-    "${strategies_dir}/solve_registry.c")
-set_target_properties(test_solve_house_sample PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
-target_include_directories(test_solve_house_sample BEFORE PRIVATE "${sample}/src")
-target_link_libraries(test_solve_house_sample PRIVATE checkmate_test_support)
-add_test(NAME test_solve_house_sample COMMAND test_solve_house_sample)
-checkmate_register(test_solve_house_sample 600 unit)
+# The skeletons of a strategy and of a component, and of their tests, under a new name, built like any other. The list with the new line
+# comes before the tree's, and what the program knows of strategies or components is taken from it.
+# TARGET is the test; KIND names the script; PREFIX the files; FOLDER has the list, LIST.h, and what reads it, READER.c.
+function(checkmate_solver_sample TARGET KIND PREFIX FOLDER LIST READER)
+    set(sample "${PROJECT_BINARY_DIR}/sample_${KIND}")
+    set(folder "${PROJECT_SOURCE_DIR}/src/solve/${FOLDER}")
+    set(source "${sample}/src/solve/strategies/${PREFIX}_house_sample.c")
+    set(test "${sample}/tests/unit/solve/test_${PREFIX}_house_sample.c")
+    add_custom_command(
+        OUTPUT "${test}" "${source}"
+        COMMAND sh "${PROJECT_SOURCE_DIR}/scripts/new_${KIND}.sh" house-sample "${sample}"
+        DEPENDS "${PROJECT_SOURCE_DIR}/scripts/new_${KIND}.sh" "${PROJECT_SOURCE_DIR}/scripts/new_in_list.sh"
+                "${PROJECT_SOURCE_DIR}/src/solve/strategies/${PREFIX}_template.c.in" "${folder}/${LIST}.h"
+                "${tests_dir}/unit/solve/test_${PREFIX}_template.c.in"
+        COMMENT "Copying the skeletons of a ${KIND}"
+        VERBATIM)
+    add_executable(${TARGET} "${test}" "${source}" "${folder}/${READER}.c")
+    set_target_properties(${TARGET} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+    target_include_directories(${TARGET} BEFORE PRIVATE "${sample}/src")
+    target_link_libraries(${TARGET} PRIVATE checkmate_test_support)
+    add_test(NAME ${TARGET} COMMAND ${TARGET})
+    checkmate_register(${TARGET} 600 unit)
+endfunction()
+checkmate_solver_sample(test_solve_house_sample strategy solve strategies solve_registry solve_registry)
+checkmate_solver_sample(test_component_house_sample component component core component_registry component)
 
 # The same of a back end.
 if(CKM_RUN)

@@ -6,7 +6,7 @@ file(GLOB program_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/cli/*.c")
 if(CKM_RUN)
     list(FILTER program_sources EXCLUDE REGEX "/cli_plans_only\\.c$")
 else()
-    list(FILTER program_sources EXCLUDE REGEX "/(cmd_(train|profile|run)|cli_(train.*|pictures|generate|ranks.*|threads|profile|device|openmp|reserve))\\.c$")
+    list(FILTER program_sources EXCLUDE REGEX "/(cmd_(train|profile|run|export)|cli_(weights|train.*|pictures|generate|run_.*|ranks.*|threads|profile|device|openmp|reserve))\\.c$")
 endif()
 # What connects the processes of a job.
 if(CKM_MPI)
@@ -20,7 +20,7 @@ set_target_properties(checkmate_program PROPERTIES OUTPUT_NAME checkmate)
 # Public headers only: src/ is there for the program's own headers, which the include test checks.
 target_include_directories(checkmate_program PRIVATE "${PROJECT_SOURCE_DIR}/src")
 target_compile_definitions(checkmate_program PRIVATE $<$<NOT:$<BOOL:${CKM_RUN}>>:CLI_PLANS_ONLY>)
-# Beside the shared library in a wheel or a package, the program needs no copy of it.
+# In a wheel or a package, which has the shared library, the program needs no copy of it.
 if(CKM_SHARED_PROGRAM OR SKBUILD)
     target_link_libraries(checkmate_program PRIVATE checkmate_flags checkmate_shared Threads::Threads ${program_libraries})
 else()

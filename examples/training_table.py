@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 import checkmate.torch
-from checkmate.torch import meter
+from checkmate.torch.memory import meter
 
 HEADER = f"{'budget':>7} {'budget MB':>10} {'planned':>9} {'measured':>9} {'overhead':>9} {'gap':>7} {'step s':>7} {'last loss':>10}  same as eager"
 

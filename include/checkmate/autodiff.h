@@ -52,7 +52,7 @@ typedef struct ckm_autodiff_options {
 #define CKM_AUTODIFF_OPTIONS_INIT CKM_SIZED(ckm_autodiff_options)
 
 // The operator-level training graph: forward operators, the loss, and for every gradient that a parameter
-// needs an operator of its own with its true operands (a convolution's gradient with respect to its data reads
+// needs a separate operator with its true operands (a convolution's gradient with respect to its data reads
 // no activation), sums of gradients written out, reshapes as views, in-place pairs, and, with an optimizer, one
 // update a parameter. Operators that the loss does not depend on are left out; the loss is that of the last
 // output of the network that nothing reads. A final softmax is part of the cross-entropy loss. Kinds, operands

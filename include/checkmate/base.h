@@ -3,20 +3,20 @@
 //
 // Conventions, valid for the whole library:
 //  - A function that can fail returns ckm_status; CKM_OK is zero. On failure its outputs are untouched
-//    and, when `err` is not NULL, *err says what went wrong and where.
+//    and, when `err` is not NULL, *err says what failed and where.
 //  - `T **out` is owned by the caller and released by the type's _free function; _free(NULL) is fine.
 //    A returned const pointer is borrowed from its parent and lives as long as it does.
-//  - A pointer that a function needs must not be NULL: CKM_ERR_ARGUMENT says which it was. Functions that give a
-//    value and no status give a neutral one for NULL and for a position out of range: 0, -1 where they speak of
-//    -1, false, "" for a name, else NULL, a structure of these. `err` and `user` may always be NULL; other pointers
-//    where it says so. Arrays must be as long as is said, and objects alive: that cannot be checked.
+//  - A required pointer must not be NULL: CKM_ERR_ARGUMENT names it. Functions that return a value and no status
+//    return a neutral one for NULL and for a position out of range: 0, -1 where they document -1, false, "" for a
+//    name, else NULL, or a structure of these. `err` and `user` may always be NULL; other pointers where it says so.
+//    Arrays must be as long as documented, and objects alive: that cannot be checked.
 //  - "infeasible", "time limit" and the like are results, never errors.
 //  - The library keeps no mutable globals, never prints, never exits; it logs through a callback.
 //  - Objects are not synchronised: share them between threads only for reading.
 //  - Structures whose first member is `size` are options: the caller fills them, and they may grow. Begin with their _INIT macro,
 //    then set members: `ckm_plan_options options = CKM_PLAN_OPTIONS_INIT; options.seed = 7;`. The macro sets the size and nothing
 //    else: a member left 0 (NULL, false) means its default, which its comment names. Where 0 is a choice, and not the default,
-//    CKM_NONE asks for it: no limit, a gap of nothing. A seed of 0 is a seed like any other. Options are read at the call and not
+//    CKM_NONE asks for it: no limit, a gap of 0. A seed of 0 is a seed like any other. Options are read at the call and not
 //    kept. Shorter ones, of a program compiled with older headers, have defaults for the rest; longer ones, of a program
 //    compiled with newer headers, are taken if the rest is zero. CKM_ERR_ARGUMENT otherwise, and for a size of 0.
 //  - All other structures are frozen. In those that a caller fills, members left 0 are the ordinary case; where they cannot be,
@@ -111,25 +111,27 @@ typedef bool (*ckm_stop_fn)(void *user);
 // Short name of a status, such as "out of memory". Never NULL.
 CKM_API const char *ckm_status_name(ckm_status status);
 
-// Replaces the file as a whole, as every function of the library that writes a file does: there is the old one or the new
-// one at any moment, and permissions stay. Symbolic links are written through; devices, pipes, "-" (standard output) and
-// /dev/fd/N are written as they are. Errors: CKM_ERR_IO, CKM_ERR_MEMORY.
+// Replaces the file atomically, as every function of the library that writes a file does: at any moment there is either the
+// old one or the new one, and permissions stay. Symbolic links are written through; devices, pipes, "-" (standard output) and
+// /dev/fd/N are written directly. Errors: CKM_ERR_IO, CKM_ERR_MEMORY.
 CKM_API ckm_status ckm_file_replace(const char *path, const void *data, size_t size_bytes,
                                     ckm_error *err) CKM_NODISCARD;
 
-// Whether ckm_file_replace would get as far as writing now: to be told before a long computation rather than after it.
+// Whether ckm_file_replace could start writing now: to fail before a long computation rather than after it.
 CKM_API ckm_status ckm_file_check_output(const char *path, ckm_error *err) CKM_NODISCARD;
 
 // How the library writes strings and numbers into JSON, for programs whose own output goes with its. A string with its
 // quotes; bytes that are not UTF-8 become U+FFFD, and NULL becomes null. A number in as few digits as read back as the same
-// one, with a point whatever the locale; null when it is not finite. A stream's errors are the caller's to ask for (ferror).
+// one, with a point in any locale; null when it is not finite. The caller checks the stream for errors (ferror).
 CKM_API void ckm_json_write_text(FILE *stream, const char *text);
 CKM_API void ckm_json_write_number(FILE *stream, double number);
 
 // Version of the library that is running, "major.minor.patch".
 CKM_API const char *ckm_version(void);
+// Bytes of memory available without swapping, within the limit of the process's control group; -1: not known.
+CKM_API int64_t ckm_host_free_bytes(void);
 
-// sizeof of a structure of the planning interface, "ckm_step", in the library that is running: for callers that repeat the
+// sizeof of a structure of the planning interface, such as "ckm_step", in the library that is running: for callers that repeat the
 // structures in another language. 0 for a name that is none of base.h, cost.h, dataflow.h, emit.h, max_batch.h, min_budget.h,
 // schedule.h and solve.h.
 CKM_API size_t ckm_struct_size(const char *name);

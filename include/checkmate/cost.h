@@ -20,7 +20,7 @@ typedef enum ckm_cost_kind {
 // What the efficiency of a device is stated for. The first three are fractions of a peak rate of arithmetic, the last
 // of the peak rate of memory.
 typedef enum ckm_device_class {
-    CKM_DEVICE_CONV3,    // 3x3 convolutions of stride 1; fast algorithms can do with less than the arithmetic counted
+    CKM_DEVICE_CONV3,    // 3x3 convolutions of stride 1; fast algorithms need less arithmetic than is counted
     CKM_DEVICE_MATRIX,   // all other convolutions, dense layers, matrix products
     CKM_DEVICE_GROUPED,  // depthwise and finely grouped convolutions
     CKM_DEVICE_STREAM,   // reading operands and writing results, of every operator
@@ -51,15 +51,15 @@ typedef struct ckm_cost_model {
 // The devices that are built in (docs/DEVICES.md).
 CKM_API int32_t ckm_device_count(void);
 CKM_API const ckm_device *ckm_device_at(int32_t i);
-// The one of that name, whatever its case; NULL when there is none.
+// The device of that name, ignoring case; NULL when there is none.
 CKM_API const ckm_device *ckm_device_find(const char *name);
 
 // The arithmetic of a kernel.
 typedef enum ckm_device_precision { CKM_DEVICE_FLOAT32, CKM_DEVICE_FLOAT16, CKM_DEVICE_BFLOAT16 } ckm_device_precision;
 
-// What a built-in device has beside the model of its arithmetic in float32.
+// What a built-in device has in addition to the model of its arithmetic in float32.
 typedef struct ckm_device_product {
-    int64_t memory_bytes;       // what tensors may take of its own memory, less than CUDA reports; 0: it has none
+    int64_t memory_bytes;       // memory available to tensors, less than CUDA reports; 0: it has none of its own
     double float16_macs_per_s;  // peak of the units that matrix products and convolutions run on; 0: it has none for it
     double bfloat16_macs_per_s;  // the same
     double half_efficiency;      // reached of both by matrix products and convolutions, as a fraction of the peak
@@ -68,10 +68,27 @@ typedef struct ckm_device_product {
     char source[192];            // where `half_efficiency` comes from
 } ckm_device_product;
 
-// Of the built-in device of that name, whatever its case; NULL when there is none.
+// Of the built-in device of that name, ignoring case; NULL when there is none.
 CKM_API const ckm_device_product *ckm_device_product_find(const char *name);
 
-// What an operator that is in no training graph asks of a device, as `ckm_cost_apply` counts it (docs/DEVICES.md).
+// A link from a device's memory to a second one.
+typedef struct ckm_device_link {
+    char name[32];
+    char what[96];
+    char source[192];  // where the figures come from
+    int64_t out_bytes_per_second, in_bytes_per_second, latency_ns;
+} ckm_device_link;
+
+// The links that are built in (docs/DEVICES.md); NULL for an unknown number.
+CKM_API int32_t ckm_device_link_count(void);
+CKM_API const ckm_device_link *ckm_device_link_at(int32_t i);
+// The link of that name, or that of the built-in device of that name, ignoring case; NULL when there is none.
+CKM_API const ckm_device_link *ckm_device_link_find(const char *name);
+// The "link" of a checkmate-device or checkmate-profile file (docs/FORMATS.md). Errors: CKM_ERR_IO, CKM_ERR_FORMAT, CKM_ERR_NOT_FOUND
+// where the file has none.
+CKM_API ckm_status ckm_device_link_read(const char *path, ckm_device_link *out, ckm_error *err) CKM_NODISCARD;
+
+// What an operator outside a training graph demands of a device, as `ckm_cost_apply` counts it (docs/DEVICES.md).
 typedef struct ckm_device_kernels {
     ckm_device_class arithmetic;     // which rate `macs` go by; CKM_DEVICE_STREAM: they do not matter
     ckm_device_precision precision;  // of the arithmetic
@@ -83,7 +100,7 @@ typedef struct ckm_device_kernels {
 // How long that takes, in nanoseconds. In half precision the units that `product` has for it do matrix products and
 // convolutions at its efficiency, where it has them; everything else goes by the rates of `device`. `product` may be
 // NULL. CKM_ERR_ARGUMENT when the device has a rate or an efficiency that is not positive, or the kernels have a
-// negative count or no class that there is.
+// negative count or an unknown class.
 CKM_API ckm_status ckm_device_time(const ckm_device *device, const ckm_device_product *product,
                                    const ckm_device_kernels *kernels, double *time_ns, ckm_error *err) CKM_NODISCARD;
 // A checkmate-device file, version 1 (docs/FORMATS.md). Errors: CKM_ERR_IO, CKM_ERR_FORMAT.
@@ -91,7 +108,7 @@ CKM_API ckm_status ckm_device_read(const char *path, ckm_device *out, ckm_error 
 CKM_API ckm_status ckm_device_write(const ckm_device *device, const char *path, ckm_error *err) CKM_NODISCARD;
 // A device from measured times: measured_ns[i][v] is the time of operator v of steps[i], an op-level training graph.
 // The rates that matrix products and traffic to memory reached stand for the peaks; efficiencies are relative to them.
-// One pass. CKM_ERR_ARGUMENT when there is nothing to tell rates from.
+// One pass. CKM_ERR_ARGUMENT when the times determine no rates.
 CKM_API ckm_status ckm_device_fit(const ckm_training *const *steps, const int64_t *const *measured_ns, int32_t n,
                                   ckm_device *out, ckm_error *err) CKM_NODISCARD;
 

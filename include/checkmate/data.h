@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Training data: labelled samples in a folder, or a text, handed out as batches in an order that only the seed decides.
+// Training data: labelled samples in a folder, or a text, delivered as batches in an order that depends on the seed alone.
 //
-// A folder's format is found by its content (ckm_data_format_name lists them). One batch is read ahead by a thread
-// of its own, where one can be started, while the last one is being trained on; all memory this takes is fixed when the
+// A folder's format is found by its content (ckm_data_format_name lists them). One batch is read ahead by a separate
+// thread, if one can be started, while the last one is being trained on; all memory this takes is fixed when the
 // data are opened.
 #ifndef CHECKMATE_DATA_H
 #define CHECKMATE_DATA_H
@@ -24,7 +24,7 @@ typedef struct ckm_data_field {
     int64_t limit;    // integers must be in [0, limit): classes, vocabulary; 0: any
 } ckm_data_field;
 
-// What becomes of 8-bit pixel values.
+// How 8-bit pixel values are scaled.
 typedef enum ckm_data_scaling {
     CKM_SCALING_SYMMETRIC,  // to [-1, 1]
     CKM_SCALING_UNIT,       // to [0, 1]
@@ -38,13 +38,24 @@ typedef struct ckm_data_options {
     const ckm_data_field *inputs;
     ckm_data_field labels;  // CKM_I32: a class, per sample or per element of `shape`, -1 where there is none;
                             // CKM_F32: targets. Without a name: "labels", CKM_I32
-    ckm_layout layout;      // where channels stand in image inputs
+    ckm_layout layout;      // position of the channels in image inputs
     ckm_data_scaling scaling;
     ckm_task task;  // what "synthetic" makes up: classes, texts, noise
     bool resize;    // bring images of other sizes and colours to the input's (always done for a folder of images)
     bool keep_order;
     uint64_t seed;              // of the order; every epoch has its own
     int64_t synthetic_samples;  // how many samples "synthetic" has; 0: 1024
+    // Augmentation: training pictures are changed at random, depending on the seed, the epoch and the number of the sample alone.
+    // Those for validation are not. CKM_ERR_ARGUMENT where the samples are no pictures of 8 bits.
+    double
+        crop;  // > 0: a part with at least this share of the picture's area, and 3/4 to 4/3 as wide as high, is brought to
+               // the input's size; 0.08 is usual. At most 1
+    bool flip;          // half of them are mirrored, left and right
+    bool skip_damaged;  // a picture of a folder that cannot be read is left out, not an error: ckm_data_left_out
+    char reserved[6];
+    // Warnings: pictures that are left out, and folders that are no class. From the thread that opens and fetches. May be NULL.
+    ckm_log_fn note;
+    void *user;
 } ckm_data_options;
 #define CKM_DATA_MAX_INPUTS 8
 #define CKM_DATA_OPTIONS_INIT CKM_SIZED(ckm_data_options)
@@ -84,12 +95,27 @@ CKM_API ckm_status ckm_data_count_classes(const char *path, int64_t *out, ckm_er
 // The vocabulary that a text needs: 256 where bytes are the tokens, or the greatest token of an array and one more. 0: the samples
 // are no text. Errors as above.
 CKM_API ckm_status ckm_data_count_tokens(const char *path, int64_t *out, ckm_error *err) CKM_NODISCARD;
+// What the file next to an array of tokens says about it (checkmate-tokens, docs/FORMATS.md): "tokens.json" of "tokens.npy". All 0 where
+// there is none. Errors: CKM_ERR_IO, CKM_ERR_FORMAT.
+typedef struct ckm_data_token_notes {
+    int64_t vocabulary;  // tokens that the tokenizer knows
+    int64_t tokens;      // in the array
+    int64_t bytes;       // of the texts that they stand for
+} ckm_data_token_notes;
+CKM_API ckm_status ckm_data_read_token_notes(const char *path, ckm_data_token_notes *out, ckm_error *err) CKM_NODISCARD;
+// How many tokens an array (.npy) has, in *n, and the first of them, as many as there is `room` for; `tokens` may be NULL with a room
+// of 0. Errors: CKM_ERR_IO, CKM_ERR_FORMAT; CKM_ERR_ARGUMENT for a token below 0 or of more than 31 bits.
+CKM_API ckm_status ckm_data_read_tokens(const char *path, int32_t *tokens, int64_t room, int64_t *n,
+                                        ckm_error *err) CKM_NODISCARD;
 CKM_API ckm_data_facts ckm_data_get_facts(const ckm_data *data);
+// Pictures that were left out because they cannot be read, so far. Damage behind a picture's header is found when it is read; then
+// the next one of the epoch takes its place or, for validation, nothing.
+CKM_API int64_t ckm_data_left_out(const ckm_data *data);
 // Name of a class: the folder it comes from; NULL when it has none.
 CKM_API const char *ckm_data_class_name(const ckm_data *data, int64_t i);
 
 // The sub-folder of a folder of images that holds samples not to be trained on: "val", "valid", "validation" or, without one of
-// these, "test". False, and `out` empty, where there is none, or no folder "train" beside it.
+// these, "test". False, and `out` empty, where there is none, or no folder "train" next to it.
 CKM_API bool ckm_data_find_validation(const char *path, char *out, size_t size);
 
 // Copies the batch of training step `step` (from 0; its epoch is step / batches) into the buffers given, one an

@@ -23,6 +23,7 @@ extern "C" {
 // What occupies memory. Fixed bytes and inputs are there all the time. Of what forward operators (and the loss)
 // produce, KEPT is what is still held from its first computation when the first backward operator runs, PASSING what
 // is not, RECOMPUTED what has been computed again. GRADIENT is what backward and update operators produce.
+// What was kept in a second memory is KEPT when it is read back (`read_back` of ckm_emit_times tells).
 typedef enum ckm_emit_class {
     CKM_EMIT_FIXED,
     CKM_EMIT_INPUT,
@@ -35,7 +36,8 @@ typedef enum ckm_emit_class {
 enum { CKM_EMIT_N_CLASSES = 7 };
 CKM_API const char *ckm_emit_class_name(ckm_emit_class what);  // "kept for backward", ...
 
-// A moment: one compute step. Moments are numbered from 0 in the order of the schedule, frees not counted.
+// A moment: one compute step. Moments are numbered from 0 in the order of the schedule, other steps not counted. The peak of a
+// schedule with transfers may be at a step that begins to read something back, between two moments.
 typedef struct ckm_emit_moment {
     int64_t step;                             // position in the schedule
     int32_t op;                               // what runs
@@ -47,11 +49,11 @@ typedef struct ckm_emit_moment {
 // One stay of a storage in memory, or the workspace of one moment, and where in the arena it lies (checkmate/plan.h).
 typedef struct ckm_emit_life {
     int32_t tensor;  // owner of the storage; -1 for a workspace
-    int32_t op;      // what allocates it
+    int32_t op;      // what allocates it, or made what is read back
     ckm_emit_class what;
     int64_t first, last;  // moments, both included
     int64_t bytes, offset;
-    bool handed_over;  // took another's place at `first`, where that one counts and this one does not
+    bool handed_over;  // took over another's storage at `first`, where that one counts and this one does not
 } ckm_emit_life;
 
 // One computation of an operator that has run before, and what it was good for.
@@ -92,14 +94,46 @@ typedef struct ckm_emit_facts {
     ckm_emit_recompute *recomputes;  // in the order of their moments
     ckm_emit_op_fact *ops;           // by operator
     ckm_plan_info arena;
+    int64_t
+        batch;  // samples of the step's batch, for the titles of figures and the page: set it where it is known; 0: it is not
 } ckm_emit_facts;
 
-// Gathers the facts of a legal schedule, laying it out in an arena on the way. `df` and `s` must outlive them.
-// O(steps * log steps + operands) besides ckm_plan_create. Errors: those of ckm_schedule_simulate and
+// Gathers the facts of a legal schedule, laying it out in an arena on the way. `df` and `s` must outlive them
+// unchanged.
+// O(steps * log steps + operands) in addition to ckm_plan_create. Errors: those of ckm_schedule_simulate and
 // ckm_plan_create.
 CKM_API ckm_status ckm_emit_facts_create(const ckm_dataflow *df, const ckm_schedule *s, ckm_emit_facts **out,
                                          ckm_error *err) CKM_NODISCARD;
 CKM_API void ckm_emit_facts_free(ckm_emit_facts *facts);
+
+// One copy to the second memory, or back. Times are in the graph's unit of cost, from the beginning of the step.
+typedef struct ckm_emit_transfer {
+    int32_t tensor;  // owner of the storage
+    bool out;        // to the second memory
+    uint8_t reserved[3];
+    int64_t bytes;       // that go over the link
+    int64_t issued;      // when the step is reached that begins it: the link may be busy
+    int64_t begin, end;  // on the link
+    int64_t stall;       // how long computation stands still at the wait for it
+    int64_t moment;      // the first to run after that wait; n_moments: none does
+} ckm_emit_transfer;
+
+// When what happens: computation and, at the same time, the two links.
+typedef struct ckm_emit_times {
+    bool *read_back;               // by life of the facts: it came back from the second memory
+    int64_t total;                 // of the step: its cost
+    int64_t n_transfers;           // 0 of a schedule that moves nothing
+    int64_t *begin;                // by moment; it ends at that plus the operator's cost
+    ckm_emit_transfer *transfers;  // in the order of their beginnings in the schedule
+    int64_t out_bytes, in_bytes;
+    int64_t out_time, in_time;  // that the links are busy
+    int64_t stalled;            // that computation stands still
+} ckm_emit_times;
+
+// Follows the schedule of `facts` through time. O(steps). Errors: memory, a schedule that was changed after its facts were gathered.
+CKM_API ckm_status ckm_emit_times_create(const ckm_emit_facts *facts, ckm_emit_times **out,
+                                         ckm_error *err) CKM_NODISCARD;
+CKM_API void ckm_emit_times_free(ckm_emit_times *times);
 
 // ---- figures and the page -------------------------------------------------------------------------------------
 
@@ -122,12 +156,12 @@ typedef struct ckm_emit_way {
     int64_t peak_bytes, cost;
 } ckm_emit_way;
 
-// Text that runs as it is: a command, a few lines of a program.
+// Text that runs without changes: a command, a few lines of a program.
 typedef struct ckm_emit_recipe {
     const char *title, *code, *note;  // `note` may be NULL
 } ckm_emit_recipe;
 
-// What a page says that its schedule does not. Everything may be NULL or none.
+// Content of a page that its schedule does not have. Everything may be NULL or none.
 typedef struct ckm_emit_words {
     const char *graph_file, *schedule_file;  // what command lines call the two
     const char *chosen;                      // what the schedule is called among the ways
@@ -143,7 +177,7 @@ CKM_API ckm_status ckm_emit_page_with(const ckm_emit_facts *facts, const ckm_emi
 // ---- graphs ---------------------------------------------------------------------------------------------------
 
 // Writes the graph in DOT, graphviz' language; "-" is standard output. One node an operator, coloured by
-// kind, one edge for every tensor handed from one operator to another; inputs are drawn as plain text.
+// kind, one edge for every tensor passed from one operator to another; inputs are drawn as plain text.
 CKM_API ckm_status ckm_emit_dot(const ckm_dataflow *df, const char *path, ckm_error *err) CKM_NODISCARD;
 
 // Draws the graph with `dot` on a page: a row for every block of the network, or for every operator of a small one; forward
@@ -155,22 +189,11 @@ CKM_API ckm_status ckm_emit_network_figure(const ckm_graph *graph, const char *p
 
 // ---- curves ---------------------------------------------------------------------------------------------------
 
-// One curve: n points, drawn in the order given. A point whose x or y is NaN interrupts the line.
-typedef struct ckm_emit_curve {
-    const char *label;
-    int32_t n;
-    const double *x, *y;
-} ckm_emit_curve;
-
-typedef struct ckm_emit_plot {
-    const char *title, *x_label, *y_label;
-    double y_min, y_max;  // what of the y axis is shown; NaN, or both the same: as much as the points need
-    int32_t n_curves;
-    const ckm_emit_curve *curves;
-} ckm_emit_plot;
-
-// Draws curves with `gnuplot`. CKM_ERR_ARGUMENT when no curve has a finite point.
-CKM_API ckm_status ckm_emit_plot_figure(const ckm_emit_plot *plot, const char *path, ckm_error *err) CKM_NODISCARD;
+// Draws how training went with `gnuplot`, from the log that `checkmate train --log` writes
+// (docs/FORMATS.md): the loss of steps and of whole epochs, that of validation, and the accuracy where there is
+// one. A log may still be growing, and where it says a step twice, after a run that went on, the later line counts.
+// CKM_ERR_FORMAT where it is no such log, CKM_ERR_ARGUMENT when it has no loss.
+CKM_API ckm_status ckm_emit_training_figure(const char *log, const char *path, ckm_error *err) CKM_NODISCARD;
 
 // A strategy's result at one budget: the overhead of its schedule and its bound, as fractions of the cost without
 // rematerialization, NaN for none; and which schedules the bound covers.

@@ -25,7 +25,7 @@ typedef enum ckm_dtype {
     CKM_BOOL
 } ckm_dtype;
 
-// Where channels stand in an image tensor: N,H,W,C (the zoo, as in Keras) or N,C,H,W (ONNX).
+// Order of an image tensor's axes: N,H,W,C (the zoo, as in Keras) or N,C,H,W (ONNX).
 typedef enum ckm_layout { CKM_CHANNELS_LAST, CKM_CHANNELS_FIRST } ckm_layout;
 
 typedef enum ckm_tensor_role {

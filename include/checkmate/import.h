@@ -28,7 +28,7 @@ CKM_API ckm_status ckm_import_onnx_memory(const void *data, size_t size_bytes, c
                                           ckm_graph **out, ckm_error *err) CKM_NODISCARD;
 
 // The values that a file holds for the tensors of its network: weights, running statistics, constants. They are read
-// one by one when asked for, so no memory is needed beside the caller's.
+// one by one on request, so no memory is needed but the caller's.
 typedef struct ckm_import_values ckm_import_values;
 
 // `options` as for ckm_import_file, so that names and shapes are the same. Errors: those of ckm_import_file.
@@ -50,8 +50,8 @@ typedef struct ckm_export_tensor {
 } ckm_export_tensor;
 
 // Writes a copy of the ONNX file `model` to `path` in which these tensors have new values, as initializers. So are other
-// tensors whose values are in files beside the model: the copy needs no other file. Everything else is copied as it
-// is. Errors: CKM_ERR_IO; CKM_ERR_FORMAT; CKM_ERR_UNSUPPORTED when the result would be larger than the 2 GiB that the
+// tensors whose values are in files next to the model: the copy needs no other file. Everything else is copied
+// unchanged. Errors: CKM_ERR_IO; CKM_ERR_FORMAT; CKM_ERR_UNSUPPORTED when the result would be larger than the 2 GiB that the
 // format allows.
 CKM_API ckm_status ckm_export_onnx(const char *model, const char *path, const ckm_export_tensor *tensors, int32_t n,
                                    ckm_error *err) CKM_NODISCARD;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Running a network forward within a memory budget: what it predicts for an input.
+// Running a network forward within a memory budget: its predictions for an input.
 //
 //     ckm_inference_options options = CKM_INFERENCE_OPTIONS_INIT;
 //     options.model = "model.onnx";                                   // its weights; `network` was imported from it
@@ -10,8 +10,8 @@
 //     ckm_inference_close(inference);
 //
 // The forward pass is planned, checked and executed by what trains (checkmate/trainer.h): the same solver finds its schedule, the
-// same session runs it, and the budget counts the same bytes. Batch normalization takes the running statistics, dropout does
-// nothing, and a softmax at the end is computed; an operator that the file says is in training mode stays in it, or is refused
+// same session runs it, and the budget counts the same bytes. Batch normalization uses the running statistics, dropout does
+// nothing, and a softmax at the end is computed; an operator that is in training mode in the file stays in it, or is refused
 // where its result would be random.
 #ifndef CHECKMATE_INFERENCE_H
 #define CHECKMATE_INFERENCE_H
@@ -46,18 +46,22 @@ typedef struct ckm_inference_options {
     const char *weights;                  // a safetensors file, as training exports it; may be NULL
     double activations_fraction;          // as that of ckm_trainer_options
     int64_t reading_bytes;                // that the caller takes for inputs and outputs, to be counted in the budget
+    // Operators that the model's file has in training mode (batch normalization by the batch's own statistics, dropout) run as
+    // in evaluation, as ckm_inference_export writes them. Otherwise they do what the file says, and dropout is refused.
+    bool evaluates;
+    ckm_log_fn note;  // messages for the user; may be NULL. Its `user` is that of `solve`
 } ckm_inference_options;
 #define CKM_INFERENCE_OPTIONS_INIT CKM_SIZED(ckm_inference_options)
 
 // What was planned.
 typedef struct ckm_inference_info {
     bool fits;               // there is a schedule
-    bool proven;             // where there is none: none that keeps the order of the network can be
+    bool proven;             // where there is none: it is proven that none keeps the order of the network
     int64_t budget_bytes;    // what was asked for
-    int64_t used_bytes;      // of it, region and all else; -1 before it has begun
+    int64_t used_bytes;      // of it, everything included; -1 before ckm_inference_begin
     int64_t region_bytes;    // parameters, inputs, arena
     int64_t arena_bytes;     // of the region: activations, outputs, workspace
-    int64_t outside_bytes;   // beside the region: kernels, threads, tables, one piece of a file
+    int64_t outside_bytes;   // outside the region: kernels, threads, tables, one piece of a file
     int64_t baseline_bytes;  // what the run would take without rematerialization
     int64_t floor_bytes;     // proven: no schedule fits less. Set where none fits
     int64_t least_bytes;     // a budget tried that fits; -1: none. Set where none fits
@@ -103,7 +107,7 @@ CKM_API ckm_status ckm_inference_read_picture(ckm_inference *inference, const ch
                                               const char *path, ckm_data_scaling scaling, ckm_error *err) CKM_NODISCARD;
 // Whether a file of that name is read as a picture.
 CKM_API bool ckm_picture_is_read(const char *name);
-// Bytes that decoding takes beside the result: from the file's header, which must be sound.
+// Bytes that decoding takes in addition to the result: from the file's header, which must be valid.
 CKM_API ckm_status ckm_picture_bytes(const char *path, int64_t *bytes, ckm_error *err) CKM_NODISCARD;
 
 // Computes the outputs. *seconds (may be NULL): wall time. Errors: CKM_ERR_ARGUMENT names an input that has not been set, or a
@@ -121,6 +125,19 @@ typedef struct ckm_inference_file {
 // Writes outputs as .npy files. Old files are replaced when all of the new ones are complete; on failure all stay.
 CKM_API ckm_status ckm_inference_write_npy(const ckm_inference *inference, const ckm_inference_file *files, int32_t n,
                                            ckm_error *err) CKM_NODISCARD;
+
+// Writes the network with its parameters and running statistics to `path`, a name that ends in ".onnx", or else as safetensors, as
+// ckm_trainer_export does: in evaluation mode, and operators that the model's file has in training mode are noted. What the file of
+// weights says about input and classes is copied. After ckm_inference_begin. Errors: those of ckm_trainer_export;
+// CKM_ERR_ARGUMENT where a parameter has no value.
+CKM_API ckm_status ckm_inference_export(const ckm_inference *inference, const char *path, ckm_error *err) CKM_NODISCARD;
+
+// ckm_train_read_note and ckm_train_read_class_names (checkmate/train.h), also of an ONNX file, by its name, that was written with
+// ckm_inference_export or ckm_trainer_export.
+CKM_API ckm_status ckm_inference_read_note(const char *path, const char *key, char *out, size_t size, bool *found,
+                                           ckm_error *err) CKM_NODISCARD;
+CKM_API ckm_status ckm_inference_read_class_names(const char *path, char ***out, int64_t *n,
+                                                  ckm_error *err) CKM_NODISCARD;
 
 // Type and shape of the array in a .npy file. Errors: CKM_ERR_IO, CKM_ERR_FORMAT; CKM_ERR_UNSUPPORTED for types that tensors
 // do not have and for arrays stored column by column.

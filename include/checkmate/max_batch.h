@@ -49,8 +49,8 @@ typedef struct ckm_max_batch_result {
                                               // batch_min has a schedule of the class `bound_covers` that fits memory
                                               // and cost; unknown: none found within the limits
     int64_t max_batch;                        // 0: none found
-    int64_t upper_bound;                      // no batch above it has one; 0 when none does
-    ckm_bound_class bound_covers;             // the schedules that these two speak of
+    int64_t upper_bound;                      // no larger batch has one; 0 when none does
+    ckm_bound_class bound_covers;             // the class of schedules that these two are about
     ckm_schedule *schedule;                   // for max_batch, verified; NULL when none was found
     int64_t cost, baseline_cost, peak_bytes;  // of that schedule; -1 without one
     double seconds;

@@ -8,9 +8,10 @@
 //     ckm_network_finish(net, x, &graph, &err);
 //     ckm_network_free(net);
 //
-// Every function adds a layer behind others and returns it. Errors stick: after the first failure every call does nothing
-// and returns -1, and ckm_network_finish says what went wrong in which layer, "layer 3 (dense)" being the third that was added behind the
-// inputs, so a network is written without a check after each layer. A name of NULL is made from the kind of layer and a number. Images are height, width, channels (channels last).
+// Every function adds a layer after others and returns it. Errors stick: after the first failure every call does nothing
+// and returns -1, and ckm_network_finish reports what failed in which layer, "layer 3 (dense)" being the third that was added after
+// the inputs, so a network can be defined without a check after each layer. If the name is NULL, one is made from the kind of layer
+// and a number. Images are height, width, channels (channels last).
 #ifndef CHECKMATE_NETWORK_H
 #define CHECKMATE_NETWORK_H
 
@@ -34,8 +35,8 @@ CKM_API ckm_layer ckm_network_input(ckm_network *net, const char *name, ckm_dtyp
                                     const int64_t *dims);
 // Shape of a layer, the batch first; rank 0 after a failure.
 CKM_API ckm_shape ckm_network_shape(const ckm_network *net, ckm_layer x);
-// The network whose output is `output`: classes' scores without a softmax, which the loss brings. Layers that it does not
-// need are dropped. `net` is spent but still has to be freed. Errors: CKM_ERR_ARGUMENT with the first layer that could not
+// The network whose output is `output`: the scores of the classes, without a softmax, which is part of the loss. Layers that it does
+// not need are dropped. `net` can no longer be used, but still has to be freed. Errors: CKM_ERR_ARGUMENT with the first layer that could not
 // be added and why; CKM_ERR_OVERFLOW; CKM_ERR_MEMORY. O(layers).
 CKM_API ckm_status ckm_network_finish(ckm_network *net, ckm_layer output, ckm_graph **out,
                                       ckm_error *err) CKM_NODISCARD;

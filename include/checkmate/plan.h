@@ -34,7 +34,7 @@ typedef struct ckm_plan_options {
 // inputs are resident.
 typedef struct ckm_plan_instance {
     int32_t tensor;  // owner of the storage; -1 for workspace
-    int32_t op;      // operator whose step allocates it
+    int32_t op;      // operator whose step allocates it; -1: a step that begins to bring it back from a second memory
     int32_t buffer;  // instances linked by in-place hand-over share a number
     int64_t first, last;
     int64_t bytes;   // as in the graph, not rounded
@@ -68,7 +68,8 @@ CKM_API ckm_plan_instance ckm_plan_get_instance(const ckm_plan *plan, int32_t i)
 
 // The instances that a compute step's operands live in: inputs and outputs in the operator's order, and its
 // workspace; -1 for a resident operand and for no workspace. `step` is a position in the schedule. Each array
-// may be NULL, else it has room for the operator's inputs or outputs. A free step has no operands.
+// may be NULL, else it has room for the operator's inputs or outputs. A step that begins a transfer has one operand, its storage: an
+// input on the way out, an output on the way in. Other steps have none.
 CKM_API void ckm_plan_get_step(const ckm_plan *plan, int64_t step, int32_t *inputs, int32_t *outputs,
                                int32_t *workspace);
 

@@ -42,12 +42,12 @@ typedef struct ckm_profile_info {
     int64_t steps_left_out;  // took over 1.2 times as long as the fastest: something else ran on the machine
     int64_t step_ns;         // median of whole steps
     int64_t predicted_ns;    // the schedule measured, by the medians of its operators
-    bool steady;             // the machine left the measurement alone; else measure again
+    bool steady;             // the machine was quiet; otherwise measure again
 } ckm_profile_info;
 
 // Runs steps by the schedule, on made-up data or those that `fill` brings (reading them takes its share of the machine in
 // training, and so it should here), without letting updates move anything (learning rate 0), and times every
-// operator where it stands, so that its operands are in the caches as little or as much as they are in training. Takes
+// operator in its place in the step, so that as much of its operands is in the caches as in training. Takes
 // the memory of a session with that plan. Errors: those of ckm_session_create and the back end.
 CKM_API ckm_status ckm_profile_measure(ckm_program *program, const ckm_dataflow *df, const ckm_schedule *s,
                                        const ckm_plan *plan, const ckm_profile_options *options, ckm_profile **out,
@@ -57,7 +57,7 @@ CKM_API const ckm_profile_info *ckm_profile_get_info(const ckm_profile *profile)
 CKM_API int32_t ckm_profile_op_count(const ckm_profile *profile);
 CKM_API ckm_profile_op ckm_profile_get_op(const ckm_profile *profile, int32_t i);
 
-// What held a measurement up that was not steady, in words for a warning: "the machine was busy with other things while the
+// What disturbed an unsteady measurement, as text for a warning: "the machine was busy with other things while the
 // operators were measured (3 of 11 steps were held up; a step takes 12 % longer than its operators)". "" where it was
 // steady. CKM_PROFILE_WORDS bytes are enough.
 enum { CKM_PROFILE_WORDS = 256 };
@@ -70,17 +70,21 @@ CKM_API void ckm_profile_explain_unsteady(const ckm_profile_info *info, char *te
 CKM_API ckm_status ckm_profile_fit(ckm_profile *const *profiles, int32_t n, double *median_error,
                                    ckm_error *err) CKM_NODISCARD;
 
-// Writes checkmate-profile JSON, version 1 (docs/FORMATS.md), whole or not at all; "-" is standard output. A fit adds
+// Speeds of a second memory, as ckm_program_measure_second_memory found them, to be written with the profile.
+CKM_API ckm_status ckm_profile_set_link(ckm_profile *profile, const ckm_second_memory *link,
+                                        ckm_error *err) CKM_NODISCARD;
+
+// Writes checkmate-profile JSON, version 1 (docs/FORMATS.md), atomically; "-" is standard output. A fit adds
 // "fixed_ns" and "per_sample_ns" to the operators, with which costs can be had for other batches.
 CKM_API ckm_status ckm_profile_write(const ckm_profile *profile, const char *path, ckm_error *err) CKM_NODISCARD;
 
 // Reads a profile's facts; what an older or foreign file does not say is 0 or "", and `steady` then true. What a step
-// takes beside its operators is step_ns - predicted_ns. Errors: CKM_ERR_IO, CKM_ERR_FORMAT.
+// takes in addition to its operators is step_ns - predicted_ns. Errors: CKM_ERR_IO, CKM_ERR_FORMAT.
 CKM_API ckm_status ckm_profile_read_info(const char *path, ckm_profile_info *out, ckm_error *err) CKM_NODISCARD;
 
 // Where the profile of this program on this machine is kept: a file in $XDG_CACHE_HOME/checkmate (or
 // $HOME/.cache/checkmate), whose name depends on processor, back end, threads and everything that shapes the step
-// graph, the batch among it, and on what the environment tells OpenMP and oneDNN. Makes the folder. Errors: CKM_ERR_IO, CKM_ERR_ARGUMENT when neither variable is set.
+// graph, the batch among it, and on the environment's settings of OpenMP and oneDNN. Makes the folder. Errors: CKM_ERR_IO, CKM_ERR_ARGUMENT when neither variable is set.
 CKM_API ckm_status ckm_profile_cache_path(const ckm_program *program, char *path, size_t room,
                                           ckm_error *err) CKM_NODISCARD;
 

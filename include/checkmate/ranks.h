@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Training in several processes at once: what the trainer needs of whatever connects them. The library has no transport of
-// its own; the program has one over MPI (src/cli/cli_ranks_mpi.c), and docs/DISTRIBUTED.md says what training does with it.
+// Training in several processes at once: what the trainer needs of the transport that connects them. The library has
+// none itself; the program has one over MPI (src/cli/cli_ranks_mpi.c), and docs/DISTRIBUTED.md says what training does with it.
 #ifndef CHECKMATE_RANKS_H
 #define CHECKMATE_RANKS_H
 
@@ -22,7 +22,7 @@ typedef struct ckm_ranks {
     int32_t local;        // how many of them share this machine's memory, this one among them
     int64_t bytes;        // anonymous memory that the transport has taken, to be counted within the budget
     void *user;           // passed to the functions
-    // Begin a transfer of `bytes` bytes; the memory stays as it is until it is done. Never wait for the other side.
+    // Begin a transfer of `bytes` bytes; the memory must not change until it is done. Never wait for the other side.
     ckm_status (*send)(void *user, int32_t slot, int32_t to, int32_t channel, const void *data, int64_t bytes,
                        ckm_error *err);
     ckm_status (*receive)(void *user, int32_t slot, int32_t from, int32_t channel, void *data, int64_t bytes,

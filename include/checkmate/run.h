@@ -26,6 +26,9 @@ typedef struct ckm_program_options {
     size_t size;          // set by CKM_PROGRAM_OPTIONS_INIT
     int threads;          // 0: 1
     const char *backend;  // "cpu", "reference", ...: what --back-end takes; NULL is "cpu"
+    // A folder: its disk is the second memory of schedules that move tensors. Sessions of such schedules make a file there that has no
+    // name, of a size that does not change, which is gone when they are. NULL: there is none.
+    const char *second_memory;
 } ckm_program_options;
 #define CKM_PROGRAM_OPTIONS_INIT CKM_SIZED(ckm_program_options)
 
@@ -37,9 +40,9 @@ typedef struct ckm_program_options {
 // a program of several threads and then forks, its child can run one of one thread, or of several from a thread that it starts;
 // otherwise CKM_ERR_UNSUPPORTED says so. The same holds after a loop of the caller's own OpenMP, which cannot be seen here.
 //
-// How threads wait for each other. Alone, OpenMP lets them spin for milliseconds, which is fast on a quiet machine and tens of times
-// too slow on one with other work to do. While threads are seen to lose their processors to others, a second team therefore sleeps
-// beside them, with which all OpenMP threads of the process spin for microseconds only. It is left out where the caller's
+// How threads wait for each other. By default OpenMP lets them spin for milliseconds, which is fast on a quiet machine and tens of
+// times too slow on a busy one. While threads are seen to lose their processors to others, the library therefore keeps a second,
+// sleeping team, which makes all OpenMP threads of the process spin for microseconds only. There is none if the caller's
 // environment has OMP_WAIT_POLICY or GOMP_SPINCOUNT (1000 suits both kinds of machine) when the program is created.
 CKM_API ckm_status ckm_program_create(ckm_training *training, const ckm_program_options *options, ckm_program **out,
                                       ckm_error *err) CKM_NODISCARD;
@@ -50,7 +53,7 @@ CKM_API int ckm_program_threads(const ckm_program *program);
 // available without swapping, within the limit of the process's control group.
 CKM_API int64_t ckm_program_free_bytes(const ckm_program *program);
 
-// What a program takes beside the regions of its sessions: a step takes nothing more. To be counted within a budget (part
+// What a program takes outside the regions of its sessions: a step takes nothing more. To be counted within a budget (part
 // of `outside_bytes` below).
 typedef struct ckm_program_memory {
     int64_t kernel_bytes;  // kernels: generated code, descriptions, tables
@@ -69,6 +72,13 @@ typedef struct ckm_run_memory {
 // that cannot be had, the system's running count (RssAnon of /proc/self/status), which on kernels before 6.16 lags
 // behind by up to 64 pages a thread. Allocates nothing.
 CKM_API ckm_run_memory ckm_run_get_memory(bool exactly);
+
+// What the second memory takes of this one while a session has it open: buffers and stacks of its threads. 0: there is none.
+CKM_API int64_t ckm_program_second_memory_bytes(const ckm_program *program);
+// Speeds of it, measured by writing and reading some megabytes; `bytes` is -1, `name` the program's. Takes about a second. Errors:
+// CKM_ERR_ARGUMENT where there is none; CKM_ERR_IO.
+CKM_API ckm_status ckm_program_measure_second_memory(ckm_program *program, ckm_second_memory *out,
+                                                     ckm_error *err) CKM_NODISCARD;
 
 // Gives a schedule whose peak is within the budget; *out stays NULL when none is found, which is no error.
 typedef ckm_status (*ckm_run_solve_fn)(int64_t budget_bytes, void *user, ckm_schedule **out, ckm_error *err);
@@ -128,6 +138,19 @@ typedef struct ckm_session_memory {
     int64_t table_bytes;      // outside the region: bound steps, names
 } ckm_session_memory;
 CKM_API ckm_session_memory ckm_session_get_memory(const ckm_session *session);
+
+// What a session moves to its second memory and back; zeros where its schedule moves nothing. Buffers for that are in no figure of
+// ckm_session_memory but table_bytes; ckm_program_second_memory_bytes says what else is taken.
+typedef struct ckm_session_transfers {
+    int64_t moves_out, moves_in;  // of a step
+    int64_t out_bytes, in_bytes;  // of a step
+    int64_t file_bytes;           // of the second memory: copies rounded up, packed
+    double waited_seconds;        // that steps stood still for transfers, all so far
+    bool direct;                  // around the system's page cache
+    bool concurrent;              // there are threads for it; else operators stand still meanwhile
+    bool in_memory;               // the folder lies in memory, so nothing is saved
+} ckm_session_transfers;
+CKM_API ckm_session_transfers ckm_session_get_transfers(const ckm_session *session);
 
 // A tensor that lives outside the arena, or a result of the step.
 typedef struct ckm_session_tensor {
@@ -198,7 +221,7 @@ typedef struct ckm_session_side {
 typedef struct ckm_compare_options {
     size_t size;           // set by CKM_COMPARE_OPTIONS_INIT
     int64_t steps;         // 0: 3
-    double learning_rate;  // 0: 0.01; CKM_NONE: 0, parameters stay as they are
+    double learning_rate;  // 0: 0.01; CKM_NONE: 0, parameters do not change
     uint64_t seed;
     ckm_session_fill_fn fill;  // may be NULL
     void *user;                // passed to it

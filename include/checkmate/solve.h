@@ -18,7 +18,7 @@ typedef enum ckm_solve_status {
     CKM_SOLVE_UNKNOWN      // none found within the limits
 } ckm_solve_status;
 
-// Forms of the integer program: frontier-advancing stages, tightened (docs/FORMULATION.md); any operator in
+// Forms of the integer program: frontier-advancing stages, tightened (docs/THEORY.md); any operator in
 // any stage (paper, appendix A); frontier-advancing exactly as in the paper. The first and the last have the
 // same integer solutions and different relaxations.
 typedef enum ckm_formulation {
@@ -43,7 +43,7 @@ typedef struct ckm_solve_options {
     const char *strategy;       // name in the registry; NULL is its first, "auto"
     double time_limit_seconds;  // wall time of the search; 0: 60; CKM_NONE: no limit
     double gap;                 // stop when (cost - bound) / bound <= gap; 0: 1e-4; CKM_NONE: only at a gap of 0
-    int64_t cost_limit;         // > 0: any schedule costing at most this will do, dearer ones do not count
+    int64_t cost_limit;         // > 0: any schedule costing at most this will do; more expensive ones do not count
     int threads;                // 0: 1; solvers that cannot use more ignore it
     uint64_t seed;
     int64_t iteration_limit;      // for randomised strategies, 0: their default; makes runs repeatable
@@ -53,7 +53,7 @@ typedef struct ckm_solve_options {
     ckm_progress_fn progress;     // may be NULL
     void *user;                   // passed to the three callbacks
     // The order of first executions is a decision too: solves the graph in several topological orders. A schedule
-    // then need not follow the graph's order, and only bounds of class CKM_BOUND_ANY are reported (docs/REORDER.md).
+    // then need not follow the graph's order, and only bounds of class CKM_BOUND_ANY are reported (docs/SOLVER.md).
     bool reorder;
     // A legal schedule to begin with, which counts where it fits; NULL for none. Only read while solving.
     const ckm_schedule *start;
@@ -68,17 +68,17 @@ typedef enum ckm_component_kind {
     CKM_COMPONENT_CONSTRUCTS,  // makes a schedule from nothing
     CKM_COMPONENT_IMPROVES,    // makes schedules cheaper
     CKM_COMPONENT_BOUNDS,      // proves lower bounds
-    CKM_COMPONENT_SOLVES       // integer programs: schedules and bounds
+    CKM_COMPONENT_SOLVES       // schedules and their proofs: integer programs, the exact search
 } ckm_component_kind;
 
-// What a component has done in a solve. Work beside others counts in full, so that the seconds of all may add up to more than
+// What a component has done in a solve. Concurrent work counts in full, so that the seconds of all may add up to more than
 // those of the solve.
 typedef struct ckm_component_use {
     const char *name;
     int64_t calls;
     double seconds;             // wall time, without that of the components it has called
-    int64_t schedules, bounds;  // that were the best so far
-    double cost_gained;         // by how much they made the best schedule cheaper; the first one makes nothing cheaper
+    int64_t schedules, bounds;  // new incumbents, new best bounds
+    double cost_gained;         // by how much they made the incumbent cheaper; the first one makes nothing cheaper
     double bound_gained;        // by how much they raised the bound
 } ckm_component_use;
 
@@ -103,17 +103,17 @@ typedef struct ckm_solve_result {
     ckm_component_use components[CKM_MOST_COMPONENTS];
 } ckm_solve_result;
 
-// Finds a schedule. Whatever the strategy, floor, verdict and bound are those that are proven: a budget below the memory
-// floor is infeasible. The floor is found once for a graph, which remembers it; what that takes (ckm_min_budget_floor) is
-// no part of `seconds` and the time limit. `result` is filled on CKM_OK, whatever its status; release with
+// Finds a schedule. Floor, verdict and bound are proven for every strategy: a budget below the memory
+// floor is infeasible. The floor is computed once for a graph, which remembers it; that time (ckm_min_budget_floor) is
+// not part of `seconds` and the time limit. `result` is filled on CKM_OK for every status in it; release with
 // ckm_solve_result_dispose. Errors: CKM_ERR_NOT_FOUND (unknown strategy), CKM_ERR_ARGUMENT, memory.
 CKM_API ckm_status ckm_solve(const ckm_dataflow *df, const ckm_solve_options *options, ckm_solve_result *result,
                              ckm_error *err) CKM_NODISCARD;
 CKM_API void ckm_solve_result_dispose(ckm_solve_result *result);
 
-// Schedules for several budgets as one search: what is found for one budget is where others begin, and what is proven for one
-// counts for all. `options` as for ckm_solve, but time_limit_seconds is for all of it, and 0 or CKM_NONE means 360;
-// budget_bytes is not looked at, and progress tells of the budget whose turn it is. `results` has room for n, in the order
+// Schedules for several budgets as one search: schedules found for one budget are starting points for others, and what is proven
+// for one counts for all. `options` as for ckm_solve, but time_limit_seconds is for the whole search, and 0 or CKM_NONE means 360;
+// budget_bytes is ignored, and progress is that of the budget being solved. `results` has room for n, in the order
 // of `budgets`, and is filled on CKM_OK, also where `stop` ends it early; release each with ckm_solve_result_dispose. Their `seconds`
 // are what went into each. Errors are those of ckm_solve.
 CKM_API ckm_status ckm_solve_frontier(const ckm_dataflow *df, const ckm_solve_options *options, const int64_t *budgets,
@@ -124,16 +124,16 @@ CKM_API int32_t ckm_solve_strategy_count(void);
 CKM_API const char *ckm_solve_strategy_name(int32_t i);
 CKM_API const char *ckm_solve_strategy_summary(int32_t i);
 
-// What a strategy is, for those who offer a choice.
+// Properties of a strategy, for user interfaces that offer a choice.
 typedef enum ckm_strategy_trait {
     CKM_STRATEGY_PUBLISHED,  // a heuristic that the Checkmate paper compares with (CKM_ACCOUNTING_PAPER is about these)
     CKM_STRATEGY_ONLY_BOUNDS,  // proves bounds and gives no schedule
     CKM_STRATEGY_FORMULATIONS  // looks at the option `formulation`
 } ckm_strategy_trait;
-// False for a number that is none of the registry.
+// False for a number that is not in the registry.
 CKM_API bool ckm_solve_strategy_has(int32_t i, ckm_strategy_trait trait);
 
-// The components, in a fixed order; NULL for a number that is none.
+// The components, in a fixed order; NULL for an unknown number.
 CKM_API int32_t ckm_solve_component_count(void);
 CKM_API const char *ckm_solve_component_name(int32_t i);
 CKM_API const char *ckm_solve_component_summary(int32_t i);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Training: learning rates, the loop over steps, and files that hold a training run so that it can go on.
+// Training: learning rates, the loop over steps, and checkpoint files from which training can be resumed.
 #ifndef CHECKMATE_TRAIN_H
 #define CHECKMATE_TRAIN_H
 
@@ -37,7 +37,7 @@ typedef struct ckm_rate_schedule {
 // that asks for more than this library knows.
 CKM_API double ckm_rate_at(const ckm_rate_schedule *schedule, int64_t step);
 
-// What a network wants of its data.
+// What data a network needs.
 
 typedef struct ckm_train_fields {
     int32_t n_inputs;
@@ -54,18 +54,18 @@ CKM_API ckm_status ckm_train_describe_data(const ckm_training *training, ckm_tra
 // Fetches the batch of `step` into the session's data buffers.
 CKM_API ckm_status ckm_train_fetch(ckm_session *session, ckm_data *data, int64_t step, ckm_error *err) CKM_NODISCARD;
 
-// Files: safetensors, parameters and states by name, the place in the training in the file's metadata. Written to a
-// temporary name first, so that a file is always whole.
+// Files: safetensors, parameters and states by name, the position in the training in the file's metadata. Written to a
+// temporary name first, so that a file is always complete.
 
 typedef struct ckm_train_place {
     int64_t step;   // the next one
     uint64_t seed;  // of the session and the order of the data
     int64_t batch;
     char network[128];    // its name
-    char optimizer[128];  // for a person; compared when training goes on
+    char optimizer[128];  // human-readable; compared when training is resumed
 } ckm_train_place;
 
-// Writes everything that going on needs. Errors, CKM_ERR_IO and, where a parameter or state is not finite,
+// Writes everything that resuming needs. Errors, CKM_ERR_IO and, where a parameter or state is not finite,
 // CKM_ERR_ARGUMENT, leave the old file as it was.
 CKM_API ckm_status ckm_train_save(const ckm_session *session, const char *path, const ckm_train_place *place,
                                   ckm_error *err) CKM_NODISCARD;
@@ -75,23 +75,23 @@ CKM_API ckm_status ckm_train_export(const ckm_session *session, const char *path
 // failure the session is as it was (the file is checked before anything is read), unless the disk fails meanwhile.
 CKM_API ckm_status ckm_train_load(ckm_session *session, const char *path, ckm_train_place *place,
                                   ckm_error *err) CKM_NODISCARD;
-// Reads only the place.
+// Reads only the position.
 CKM_API ckm_status ckm_train_read_place(const char *path, ckm_train_place *place, ckm_error *err) CKM_NODISCARD;
-// Reads weights from any safetensors file: parameters and running statistics that are in it under their names, which
-// have to fit. `n_read` of them were.
+// Reads weights from any safetensors file: parameters and running statistics that it has under their names, whose shapes
+// must match. *n_read is how many were found.
 CKM_API ckm_status ckm_train_load_weights(ckm_session *session, const char *path, int32_t *n_read,
                                           ckm_error *err) CKM_NODISCARD;
-// Is this tensor an optimizer's state? (Its name is a parameter's with ":<what>" behind it.)
+// Is this tensor an optimizer's state? (Its name is a parameter's followed by ":<what>".)
 CKM_API bool ckm_train_is_optimizer_state(const ckm_session *session, int32_t tensor);
 
-// A text that a file of ckm_train_save or ckm_trainer_export holds beside the tensors, to `out` of `size` bytes, cut to fit: how
-// samples were prepared, and what the network tells apart (docs/FORMATS.md). *found is false where the file does not say.
+// A text that a file of ckm_train_save or ckm_trainer_export holds in addition to the tensors, to `out` of `size` bytes, truncated to
+// fit: how samples were prepared, and the names of the classes (docs/FORMATS.md). *found is false where the file has none.
 // Errors: CKM_ERR_IO, CKM_ERR_FORMAT.
 CKM_API ckm_status ckm_train_read_note(const char *path, const char *key, char *out, size_t size, bool *found,
                                        ckm_error *err) CKM_NODISCARD;
 
-// The names of the classes that such a file tells of, in the order of their numbers; *n is 0 and *out NULL where it tells none. They
-// are the caller's (ckm_train_free_class_names). Errors: CKM_ERR_IO, CKM_ERR_FORMAT.
+// The names of the classes in such a file, in the order of their numbers; *n is 0 and *out NULL where it has none. The caller
+// owns them (ckm_train_free_class_names). Errors: CKM_ERR_IO, CKM_ERR_FORMAT.
 CKM_API ckm_status ckm_train_read_class_names(const char *path, char ***out, int64_t *n, ckm_error *err) CKM_NODISCARD;
 CKM_API void ckm_train_free_class_names(char **names, int64_t n);
 
@@ -99,7 +99,7 @@ CKM_API void ckm_train_free_class_names(char **names, int64_t n);
 
 typedef enum ckm_train_on_nan {
     CKM_NAN_STOP,  // a loss that is NaN or infinite ends training with an error; nothing more is saved
-    CKM_NAN_GO_ON  // it is reported like any other; what is not finite is not saved all the same
+    CKM_NAN_GO_ON  // it is reported like any other; values that are not finite are still not saved
 } ckm_train_on_nan;
 
 // After every step.
@@ -117,10 +117,10 @@ typedef struct ckm_train_progress {
 
 typedef enum ckm_train_event {
     CKM_TRAIN_SAVED,       // `path` holds the state after `step` steps
-    CKM_TRAIN_SAVE_FAILED  // it does not, for the reason in `why`; training goes on with the old file in place
+    CKM_TRAIN_SAVE_FAILED  // it does not, for the reason in `why`; training continues with the old file in place
 } ckm_train_event;
 
-// Of the samples for validation, after so many steps.
+// The result of a validation.
 typedef struct ckm_train_validation {
     int64_t step;     // steps trained
     int64_t epoch;    // the one that they end in, from 0
@@ -130,7 +130,7 @@ typedef struct ckm_train_validation {
     double loss;      // the mean over them
     double accuracy;  // NaN when the step does not count
     double seconds;   // that it took
-    bool best;        // the least loss so far, that of a run gone on from included
+    bool best;        // the least loss so far, that of a resumed training included
 } ckm_train_validation;
 
 typedef struct ckm_train_options {
@@ -139,12 +139,12 @@ typedef struct ckm_train_options {
     const ckm_rate_schedule *rate;  // NULL: all defaults. Read at the call
     const char *save_path;          // NULL: nothing is saved
     int64_t save_every;             // steps; 0: only at the end
-    ckm_train_place place;          // what to save beside the step
+    ckm_train_place place;          // what to save in addition to the step
     ckm_train_on_nan on_nan;
     void (*progress)(const ckm_train_progress *progress, void *user);  // may be NULL
     void (*event)(ckm_train_event event, const char *path, int64_t step, const ckm_error *why,
                   void *user);  // may be NULL
-    ckm_stop_fn stop;           // may be NULL; ends the training after the step under way, which is then saved
+    ckm_stop_fn stop;           // may be NULL; ends the training after the current step, which is then saved
     void *user;
     // After every epoch and at the end, where there are samples for validation (checkmate/trainer.h). May be NULL.
     void (*validated)(const ckm_train_validation *validation, void *user);
@@ -154,7 +154,7 @@ typedef struct ckm_train_options {
 
 typedef struct ckm_train_result {
     int64_t steps;       // run
-    int64_t next_step;   // where to go on
+    int64_t next_step;   // where to resume
     int64_t saved_step;  // steps in the file; -1: none was written
     bool stopped;        // by `stop`
     double first_loss, last_loss;
@@ -164,7 +164,7 @@ typedef struct ckm_train_result {
     int64_t correct, samples;      // of the last epoch
 } ckm_train_result;
 
-// Runs steps. A save that fails is reported (`event`) and tried again at the next occasion; when the last one fails,
+// Trains for some steps. A save that fails is reported (`event`) and tried again at the next occasion; if the last one fails,
 // so does the call. Errors: the back end's, the data's; CKM_ERR_ARGUMENT when the loss is NaN or infinite and on_nan says
 // to stop, or when a state to be saved is not finite, which never replaces a good file.
 CKM_API ckm_status ckm_train_run(ckm_session *session, ckm_data *data, const ckm_train_options *options,

@@ -8,8 +8,8 @@
 //     ckm_trainer_export(trainer, "weights.safetensors", &err);
 //     ckm_trainer_close(trainer);
 //
-// The budget holds by construction: what training takes beside its one region of memory (data read ahead, kernels,
-// threads, tables) is known before the schedule is searched for, and the region is what is left. Each of the parts
+// The budget holds by construction: what training takes outside its one region of memory (data read ahead, kernels,
+// threads, tables) is known before the search for a schedule, and the region gets the rest. Each of the parts
 // (checkmate/autodiff.h, run.h, solve.h, data.h, train.h) can be used alone.
 #ifndef CHECKMATE_TRAINER_H
 #define CHECKMATE_TRAINER_H
@@ -43,7 +43,7 @@ typedef struct ckm_trainer_options {
     size_t size;  // set by CKM_TRAINER_OPTIONS_INIT
     // Memory: one of two, or `activations_fraction`. With none, four fifths of what the system has available.
     int64_t budget_bytes;    // > 0: the budget
-    double budget_fraction;  // > 0, where budget_bytes is 0: of what keeping everything takes, all counted; <= 10
+    double budget_fraction;  // > 0, where budget_bytes is 0: of what keeping everything takes, all included; <= 10
     // What a step does; NULL: all defaults. Where its optimizer is CKM_OPTIMIZER_NONE, it is SGD, and a momentum of 0 then 0.9.
     const ckm_autodiff_options *step;
     const ckm_program_options *kernels;  // NULL: one thread of the processor
@@ -56,14 +56,14 @@ typedef struct ckm_trainer_options {
     // Data: a folder or "synthetic" (checkmate/data.h), or the caller's own; with neither, "synthetic".
     const char *data;
     const ckm_data_source *source;
-    // Scaling, resize, keep_order, synthetic_samples; the others are the trainer's. May be NULL.
+    // Scaling, resize, keep_order, synthetic_samples, crop, flip, skip_damaged; the others are the trainer's. May be NULL.
     const ckm_data_options *reading;
     // Parameters: set from the seed, then from the model's file, then from `weights`; or as `resume` has them.
     uint64_t seed;      // of parameters, dropout and the order of the data; 0: that of `resume`, where there is one
     const char *model;  // the file that the network was imported from: its weights and constants; may be NULL
     const ckm_import_options *importing;  // as it was imported; may be NULL
     const char *weights;                  // a safetensors file (ckm_train_load_weights); may be NULL
-    const char *resume;                   // a file of ckm_train_save, to go on from; may be NULL
+    const char *resume;                   // a file of ckm_train_save, to resume from; may be NULL
     // Messages for the user: CKM_LOG_WARN, CKM_LOG_INFO. May be NULL.
     ckm_log_fn note;
     // Before every search for a schedule, with the graph it is for. May be NULL.
@@ -73,25 +73,31 @@ typedef struct ckm_trainer_options {
     // `ranks` makes the same calls with the same options; rank 0 searches for the schedule that all follow.
     int64_t accumulate;      // batches of a step; 0 and 1: one
     const ckm_ranks *ranks;  // NULL, or one rank: this process alone
-    // Settings that may be others than those of `resume`, names between commas: network, loss, data (its format), samples,
-    // classes, pixels, keep-order, lr. NULL: none, and a difference is CKM_ERR_ARGUMENT.
+    // Settings that may differ from those of `resume`, names separated by commas: network, loss, data (its format), samples,
+    // classes, pixels, augment, keep-order, lr. NULL: none, and a difference is CKM_ERR_ARGUMENT.
     const char *change;
-    // ckm_trainer_export to an ONNX file is to follow: what it would refuse is refused at once (CKM_ERR_UNSUPPORTED), and
-    // operators that the copy has in another mode than the file are noted.
+    // ckm_trainer_export to an ONNX file will follow: what it would refuse is refused now (CKM_ERR_UNSUPPORTED), and
+    // operators whose mode in the copy differs from the file's are noted.
     bool exports_model;
     char reserved[7];
     double activations_fraction;  // > 0, where the other two budgets are 0: of activations (ckm_trainer_plan); <= 10
-    // Samples that are not learnt from. After every epoch a forward pass over all of them gives loss and accuracy
+    // Samples that are not trained on. After every epoch a forward pass over all of them gives loss and accuracy
     // (ckm_train_options.validated); its memory is within the budget. Either a folder, or a share of the samples of `data` or
-    // `source`: chosen by the seed, or, where the order is kept, the last ones. NULL and 0: none.
+    // `source`: chosen by the seed or, of texts and where the order is kept, the last ones. NULL and 0: none.
     const char *validate;
     double validate_fraction;  // < 1; with `validate`, 0
     // The learning rates that ckm_trainer_run will be given, where they are known: what differs from those of `resume` is then
     // refused before anything is planned. NULL: at ckm_trainer_run, which compares them in any case.
     const ckm_rate_schedule *rate;
-    // How `graph` was made, for the files that are saved: a text that whoever uses them can read (ckm_train_read_note,
+    // How `graph` was made, for the files that are saved: a text that their users can read (ckm_train_read_note,
     // "network_options"). NULL: nothing.
     const char *network_options;
+    // A folder to whose disk tensors may be moved while operators run, as well as recomputed: budgets may then be lower
+    // (ckm_program_options.second_memory of `kernels`, which may also name it). Costs must be times. One process. NULL: none.
+    const char *offload;
+    // Its speeds in bytes per second, and what a transfer takes besides; 0: as measured before anything is planned. And the bytes of
+    // all copies at a time; 0: no limit.
+    int64_t out_bytes_per_second, in_bytes_per_second, transfer_latency_ns, offload_bytes;
 } ckm_trainer_options;
 #define CKM_TRAINER_OPTIONS_INIT CKM_SIZED(ckm_trainer_options)
 
@@ -101,7 +107,7 @@ typedef struct ckm_trainer_info {
     bool proven;             // where there is none: none that keeps the order of the step can be
     int64_t budget_bytes;    // what was asked for
     int64_t used_bytes;      // of it, region and all else; -1 before there is a session
-    int64_t outside_bytes;   // of these, beside the region: data read ahead, kernels, threads, tables
+    int64_t outside_bytes;   // of these, outside the region: data read ahead, kernels, threads, tables
     int64_t baseline_bytes;  // what training would take without rematerialization
     int64_t floor_bytes;     // proven: no schedule fits less. Set where none fits
     int64_t least_bytes;     // a budget tried up to a session that fits it; -1: none. Set where none fits
@@ -129,16 +135,20 @@ CKM_API ckm_status ckm_trainer_open(const ckm_graph *graph, const ckm_trainer_op
 CKM_API void ckm_trainer_close(ckm_trainer *trainer);
 CKM_API ckm_trainer_info ckm_trainer_get_info(const ckm_trainer *trainer);
 
+// The second memory that was planned with; false, and `out` untouched, where there is none. Its name is the trainer's.
+CKM_API bool ckm_trainer_get_second_memory(const ckm_trainer *trainer, ckm_second_memory *out);
+
 // Trains from where training is to step options->last_step; 0: to the end of the epoch. first_step and place are the
-// trainer's. May be called again, to go on. Errors: those of ckm_train_run; CKM_ERR_ARGUMENT when last_step is behind.
+// trainer's. May be called again, to continue. Errors: those of ckm_train_run; CKM_ERR_ARGUMENT when last_step is behind.
 CKM_API ckm_status ckm_trainer_run(ckm_trainer *trainer, const ckm_train_options *options, ckm_train_result *result,
                                    ckm_error *err) CKM_NODISCARD;
-// Writes the state, to go on from (`resume`).
+// Writes the state, from which training can be resumed (`resume`).
 CKM_API ckm_status ckm_trainer_save(const ckm_trainer *trainer, const char *path, ckm_error *err) CKM_NODISCARD;
-// Writes parameters and running statistics: as safetensors, or, where `path` ends in ".onnx" and the network came from an
-// ONNX file, as a copy of that file. Batch normalization and dropout that the file has in training mode are in evaluation mode
-// in the copy, so that it predicts what was trained. Errors: CKM_ERR_UNSUPPORTED where the copy cannot be written so, because
-// something reads the statistics of a batch.
+// Writes parameters and running statistics: as safetensors, or, where `path` ends in ".onnx", with the network, so that it predicts
+// what was trained (docs/ONNX.md says how input and output are described in the file). Where the network came from an ONNX file that
+// is a copy of it; batch normalization and dropout that the file has in training mode are in evaluation mode there. Errors:
+// CKM_ERR_UNSUPPORTED where the file cannot be written so: something reads the statistics of a batch, an operator has no form in
+// ONNX, or the file would be larger than 2 GiB.
 CKM_API ckm_status ckm_trainer_export(const ckm_trainer *trainer, const char *path, ckm_error *err) CKM_NODISCARD;
 
 // Trains `steps` steps with and without rematerialization, each from the start, and compares bit for bit
@@ -159,7 +169,7 @@ CKM_API ckm_status ckm_trainer_get_sizes(ckm_trainer *trainer, ckm_trainer_sizes
 typedef struct ckm_trainer_validation {
     bool there;  // there are samples for it
     int64_t samples;
-    int64_t bytes;  // beside the region, in outside_bytes of ckm_trainer_info: kernels, tables, the batch read ahead
+    int64_t bytes;  // outside the region, in outside_bytes of ckm_trainer_info: kernels, tables, the batch read ahead
     int64_t kernel_bytes;  // of these, what kernels were measured to take
 } ckm_trainer_validation;
 CKM_API ckm_trainer_validation ckm_trainer_get_validation(const ckm_trainer *trainer);

@@ -14,7 +14,7 @@ CKM_API int32_t ckm_zoo_count(void);
 CKM_API const char *ckm_zoo_name(int32_t i);
 // What network i belongs to: "Image classification", "Language", ... Networks of a group stand together.
 CKM_API const char *ckm_zoo_group(int32_t i);
-// Classes that the head of network `name` tells apart as published; 0: it has no such head, or there is no such network.
+// The number of classes of network `name` as published; 0: it is no classifier or segmenter, or there is no such network.
 CKM_API int64_t ckm_zoo_classes(const char *name);
 
 // Tokens that network `name` knows as published; 0: it reads no text, or there is no such network.
@@ -29,7 +29,7 @@ typedef struct ckm_zoo_size {
     int64_t depth;                    // layers or blocks
     int64_t heads;                    // of attention; in a network of stages those of the first
     int64_t vocabulary;               // different tokens
-    int64_t classes;                  // that the head of a classifier or segmenter tells apart
+    int64_t classes;                  // of a classifier or segmenter
 } ckm_zoo_size;
 #define CKM_ZOO_SIZE_INIT CKM_SIZED(ckm_zoo_size)
 

@@ -67,7 +67,7 @@ cleanup:
     return status;
 }
 
-ckm_status ckm_i_autodiff_forward_graph(const ckm_graph *graph, ckm_training **out, ckm_error *err)
+ckm_status ckm_i_autodiff_forward_graph(const ckm_graph *graph, bool evaluates, ckm_training **out, ckm_error *err)
 {
     const ckm_autodiff_options nothing_learns = CKM_AUTODIFF_OPTIONS_INIT;
     ckm_i_step step = {0};
@@ -77,6 +77,7 @@ ckm_status ckm_i_autodiff_forward_graph(const ckm_graph *graph, ckm_training **o
     }
     CKM_I_TRY(ckm_i_step_init(&step, graph, err));
     step.predicts = true;
+    step.evaluates = evaluates;
     CKM_I_TRY(ckm_i_step_lower_outputs(&step, err));
     CKM_I_TRY(ckm_i_step_training(&step, &nothing_learns, out, err));
 cleanup:
@@ -93,6 +94,7 @@ ckm_status ckm_i_autodiff_validation_graph(const ckm_graph *graph, ckm_loss_kind
     CKM_I_TRY(ckm_i_step_init(&step, graph, err));
     step.predicts = true;
     step.judges = true;
+    step.evaluates = true;
     CKM_I_TRY(ckm_i_step_lower(&step, loss_of(graph, loss), err));
     CKM_I_TRY(ckm_i_step_loss(&step, loss_of(graph, loss), err));
     CKM_I_TRY(ckm_i_step_training(&step, &nothing_learns, out, err));

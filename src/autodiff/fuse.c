@@ -25,7 +25,7 @@ static void count_readers(ckm_i_fuse *f, const int32_t *outputs, int32_t n_outpu
     }
 }
 
-// The first pattern that begins at the operator. What two of them would stand in for stays as it is.
+// The first pattern that begins at the operator. Operators that two patterns would replace are not changed.
 static ckm_status add_pattern(ckm_i_fuse *f, int32_t op, ckm_error *err)
 {
     for (size_t i = 0; i < sizeof patterns / sizeof patterns[0]; i++) {

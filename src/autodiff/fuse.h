@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Several operators of the network as one of the step graph, where that one keeps less for the backward pass. The
-// network itself stays as it is written.
+// network itself is not changed.
 #ifndef CKM_SRC_AUTODIFF_FUSE_H
 #define CKM_SRC_AUTODIFF_FUSE_H
 
@@ -20,7 +20,7 @@ typedef struct ckm_i_fused {
     ckm_i_attrs attrs;
 } ckm_i_fused;
 
-// What patterns are looked for in: the operators that the loss depends on, and who reads what of them.
+// The input of the pattern search: the operators that the loss depends on, and the readers of their outputs.
 typedef struct ckm_i_fuse {
     const ckm_graph *graph;
     const bool *live;
@@ -28,7 +28,7 @@ typedef struct ckm_i_fuse {
     int32_t *reader;     // and the last of them
     int32_t n, cap;
     ckm_i_fused *items;  // in the order of their roots
-    int32_t *item_of;    // one an operator of the network: item that stands in its place, or -1
+    int32_t *item_of;    // one an operator of the network: the item that replaces it, or -1
 } ckm_i_fuse;
 
 // Finds all patterns. `outputs` are the network's, which stay.
@@ -36,7 +36,7 @@ ckm_status ckm_i_fuse_init(ckm_i_fuse *f, const ckm_graph *graph, const bool *li
                            int32_t n_outputs, ckm_error *err) CKM_NODISCARD;
 void ckm_i_fuse_dispose(ckm_i_fuse *f);
 
-// Patterns: whether operator `op` is where one begins, and then what stands in its place.
+// Patterns: whether one begins at operator `op`, and then what replaces it.
 typedef bool ckm_i_fuse_pattern(const ckm_i_fuse *f, int32_t op, ckm_i_fused *out);
 ckm_i_fuse_pattern ckm_i_fuse_attention;
 ckm_i_fuse_pattern ckm_i_fuse_gelu;

@@ -13,7 +13,7 @@
 typedef struct plan {
     int32_t *tensor;         // of the step graph for each of the network, -1: none yet
     bool *live;              // operators that the loss depends on
-    ckm_i_fuse fuse;         // what stands in place of several of them
+    ckm_i_fuse fuse;         // what replaces several of them
     const int32_t *outputs;  // the network's
     int32_t n_outputs;
     int32_t softmax;  // operator of which the final softmax is left out, or -1
@@ -72,7 +72,7 @@ static void mark_producer(const ckm_graph *g, plan *p, int32_t tensor)
     }
 }
 
-// What stands in place of several operators, at this one, or NULL.
+// The replacement of several operators that begins at this one, or NULL.
 static const ckm_i_fused *fused_at(const plan *p, int32_t op)
 {
     return p->fuse.item_of != NULL && p->fuse.item_of[op] >= 0 ? &p->fuse.items[p->fuse.item_of[op]] : NULL;
@@ -94,7 +94,7 @@ static void mark_live(const ckm_graph *g, plan *p)
     }
 }
 
-// Where axis `from` of shape a stands in shape b, a reshape of it: the same size with as much behind it; -1: nowhere.
+// The axis of shape b, a reshape of shape a, that is axis `from` of a: the same size and as many elements behind it; -1: none.
 static int32_t follow_axis(const ckm_shape *a, int32_t from, const ckm_shape *b)
 {
     int64_t behind = 1;
@@ -169,7 +169,7 @@ static ckm_status tensor_of(ckm_i_step *s, plan *p, int32_t tensor, int32_t *out
     return CKM_OK;
 }
 
-// An activation that the network fuses with a layer stands behind it.
+// An activation that the network fuses with a layer becomes a separate operator after it.
 static ckm_status add_activation(ckm_i_lower *l, ckm_error *err)
 {
     char suffix[40];

@@ -78,7 +78,7 @@ ckm_status ckm_i_lower_batch_norm(ckm_i_lower *l, ckm_error *err)
     int32_t outputs[3];
     put_axis(l, ckm_i_channel_axis(l->view.graph, input_shape(l)->rank));
     ckm_i_attrs_put(&l->attrs, ckm_i_attr_real("epsilon", ckm_i_op_attr_double(l->op, "epsilon", 1e-3)));
-    if (l->step->predicts && (l->step->judges || ckm_i_op_attr_int(l->op, "training", 0, 0) == 0)) {
+    if (l->step->predicts && (l->step->evaluates || ckm_i_op_attr_int(l->op, "training", 0, 0) == 0)) {
         ckm_i_attrs_remove(&l->attrs, "training");
         return batch_norm_apply(l, err);
     }
@@ -266,7 +266,7 @@ ckm_status ckm_i_lower_lambda(ckm_i_lower *l, ckm_error *err)
 ckm_status ckm_i_lower_dropout(ckm_i_lower *l, ckm_error *err)
 {
     double rate = ckm_i_op_attr_double(l->op, "rate", 0.5);
-    if (l->step->predicts && !l->step->judges && ckm_i_op_attr_int(l->op, "training", 0, 0) != 0) {
+    if (l->step->predicts && !l->step->evaluates && ckm_i_op_attr_int(l->op, "training", 0, 0) != 0) {
         return ckm_i_error(err, CKM_ERR_UNSUPPORTED,
                            "operator \"%.200s\" (dropout) is in training mode, so its result is random: export the "
                            "network in evaluation mode",

@@ -125,7 +125,7 @@ static char *unique_name(ckm_i_step *s, const char *name, const char *suffix)
         return NULL;
     }
     snprintf(result, room, "%s%s", name, suffix);
-    // Numbers are handed out in order and never given back: the search goes on where the last one ended.
+    // Numbers are given in order and never freed: the search continues where the last one ended.
     ckm_i_step_name *plain = &s->names[place_of(s, result)];
     if (plain->op >= 0) {
         do {

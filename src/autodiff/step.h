@@ -31,9 +31,10 @@ ckm_status ckm_i_autodiff_op_graph(const ckm_graph *graph, const ckm_autodiff_op
                                    ckm_training **out, ckm_error *err) CKM_NODISCARD;
 
 // The forward pass alone, as prediction runs it: normalization by running statistics, no dropout, a softmax at the end as the
-// network has it. Result i is the network's output i; without a list of outputs, that of the last operator that no other
+// network has it; `evaluates`: also where the network's file says training mode. Result i is the network's output i; without a list of outputs, that of the last operator that no other
 // reads is the only one.
-ckm_status ckm_i_autodiff_forward_graph(const ckm_graph *graph, ckm_training **out, ckm_error *err) CKM_NODISCARD;
+ckm_status ckm_i_autodiff_forward_graph(const ckm_graph *graph, bool evaluates, ckm_training **out,
+                                        ckm_error *err) CKM_NODISCARD;
 
 // The forward pass as prediction runs it, up to the loss: what a network's predictions are worth on samples that it does not learn
 // from. Labels and the loss are those of ckm_autodiff_op_graph. Operators that the network's file has in training mode are run as
@@ -46,8 +47,9 @@ ckm_optimizer ckm_i_optimizer_usual(const ckm_optimizer *given);
 
 typedef struct ckm_i_step {
     const ckm_graph *network;
-    bool predicts;  // a forward pass without gradients
-    bool judges;    // one with a loss: nothing is in training mode, whatever the network's file says
+    bool predicts;   // a forward pass without gradients
+    bool judges;     // one with a loss
+    bool evaluates;  // one in which nothing is in training mode, even where the network's file says so
     ckm_i_sharing sharing;
     ckm_graph *graph;        // the step graph
     ckm_i_step_mark *marks;  // one an operator of `graph`

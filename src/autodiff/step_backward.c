@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
-// No rule at all counts as passing on: it is an error, found below, when the loss depends on it.
+// An operator without a rule counts as passing gradients on: if the loss depends on it, that is an error, found below.
 static bool passes_on(const ckm_i_graph_op *op)
 {
     return op->op_class->learning != CKM_I_LEARNING_NOTHING;

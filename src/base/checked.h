@@ -6,6 +6,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+// 128 bits, of every compiler for 64-bit machines that the project builds with.
+__extension__ typedef __int128 ckm_i_wide;
+
 static inline bool ckm_i_add(int64_t a, int64_t b, int64_t *out)
 {
     return !__builtin_add_overflow(a, b, out);

@@ -10,8 +10,8 @@ ckm_status ckm_i_error(ckm_error *err, ckm_status code, const char *format, ...)
 // The same with a place in a file: line (1-based, 0 unknown) and byte (0-based, -1 unknown).
 ckm_status ckm_i_error_at(ckm_error *err, ckm_status code, const char *file, int64_t line, int64_t byte,
                           const char *format, ...) CKM_PRINTF(6, 7);
-// The compiler cannot see that these return the code they are given. Told so, it and static analysis know
-// that such a path fails, and do not take it for one on which outputs should have been set.
+// The compiler cannot see that these return the code they are given. With this hint, it and static analysis know
+// that such a path fails, and do not expect outputs to be set on it.
 static inline ckm_status ckm_i_error_known(ckm_status returned, ckm_status code)
 {
     (void)returned;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading files. Opening never waits: a pipe in the place of a file is an error or is read, as the function says.
+// Reading files. Opening never waits: a pipe instead of a file is an error or is read, as the function says.
 #include "base/file.h"
 
 #include <errno.h>
@@ -27,7 +27,7 @@ static ckm_status not_a_file(const char *path, mode_t mode, ckm_error *err)
     return ckm_i_error_at(err, CKM_ERR_IO, path, 0, -1, "is %s, not a file", what);
 }
 
-// Opens whatever there is, without waiting for a writer and without becoming a terminal's owner.
+// Opens a file of any kind, without waiting for a writer and without taking over a terminal.
 static ckm_status open_any(const char *path, int *fd, struct stat *facts, ckm_error *err)
 {
     int opened;
@@ -105,8 +105,8 @@ ckm_status ckm_i_file_open_stream(const char *path, FILE **out, ckm_error *err)
     return CKM_OK;
 }
 
-// A pipe with neither content nor a writer would end at once: that it is empty is not what is wrong with it. With a
-// writer it is waited for. *first says how much of `buffer` was filled on the way.
+// A pipe with neither content nor a writer would look like an empty file. With a writer, waits for data. *first is the
+// number of bytes of `buffer` that this filled.
 static ckm_status open_pipe(const char *path, int fd, char *buffer, size_t room, size_t *first, ckm_error *err)
 {
     ssize_t got;

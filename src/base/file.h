@@ -6,11 +6,11 @@
 #include <checkmate/base.h>
 #include <stdio.h>
 
-// Who keeps the path below the folder: the kernel where it can (openat2), or always our own walk.
+// How a path is kept below the folder: by the kernel where it can (openat2), or always by our own walk.
 typedef enum ckm_i_below { CKM_I_BELOW_KERNEL, CKM_I_BELOW_WALK } ckm_i_below;
 
-// Opens a regular file for reading, positioned at its start. Anything else, and a pipe that nobody writes to in
-// particular, is CKM_ERR_IO at once: opening never waits. The caller closes *fd.
+// Opens a regular file for reading, positioned at its start. Anything else, such as a pipe without a writer,
+// is CKM_ERR_IO at once: opening never waits. The caller closes *fd.
 ckm_status ckm_i_file_open(const char *path, int *fd, int64_t *size_bytes, ckm_error *err) CKM_NODISCARD;
 // The same below an open folder (AT_FDCWD: the current one): a relative path that does not leave it, not by "..", and
 // not by a symbolic link on the way or at the end. Links within the folder are followed. `shown` is for errors. Returns
@@ -34,7 +34,7 @@ ckm_status ckm_i_file_read(const char *path, int64_t max_bytes, char **data, siz
 //  - what a killed process left behind is removed by the next one that writes the same file. Processes that write it at
 //    the same time do not disturb each other, and the last one to commit wins;
 //  - what is no regular file (/dev/null, a pipe) is written directly, and so are "-", /dev/stdout, /dev/stderr and
-//    /dev/fd/N, which name streams that are open. A pipe that nobody reads is an error at once.
+//    /dev/fd/N, which name streams that are open. A pipe without a reader is an error at once.
 typedef struct ckm_i_writer {
     FILE *stream;
     char *path;         // as given, for messages

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opening files that must lie below a folder, whatever symbolic links there are.
+// Opening files that must lie below a folder, also with symbolic links.
 #ifndef CKM_SRC_BASE_FILE_BELOW_H
 #define CKM_SRC_BASE_FILE_BELOW_H
 

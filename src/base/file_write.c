@@ -160,7 +160,7 @@ static bool still_there(int folder, const char *name, int fd)
            facts.st_dev == named.st_dev && facts.st_ino == named.st_ino && facts.st_nlink == 1;
 }
 
-// Removes what a killed process left under this name. Only its writer, or whoever holds its lock, moves or removes a
+// Removes what a killed process left under this name. Only its writer, or the holder of its lock, moves or removes a
 // temporary file: with the lock held the name stays that file's.
 static void remove_leftover(int folder, const char *name)
 {
@@ -194,7 +194,7 @@ static int create(int folder, const char *name)
     return fd;
 }
 
-// Hidden, and short enough beside any name.
+// Hidden, and short enough after any name.
 static void number_name(const char *name, int number, char *out, size_t room)
 {
     snprintf(out, room, ".%.200s.ckm-tmp%d", name, number);
@@ -253,7 +253,7 @@ static int look_at_old(ckm_i_writer *w)
     return 0;
 }
 
-// Nobody else reads the file before it is there. What the umask (or the folder) would have given it is noted.
+// No other user may read the file before it is complete. The permissions that the umask (or the folder) would give are kept.
 static int make_private(ckm_i_writer *w, int fd)
 {
     struct stat facts;

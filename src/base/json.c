@@ -158,7 +158,8 @@ ckm_status ckm_i_json_get_array(const json_t *object, const ckm_i_json_place *pl
     return CKM_OK;
 }
 
-ckm_status ckm_i_json_check_header(const json_t *root, const char *file, const char *format, ckm_error *err)
+ckm_status ckm_i_json_check_versions(const json_t *root, const char *file, const char *format, int newest, int *version,
+                                     ckm_error *err)
 {
     ckm_i_json_place place = ckm_i_json_root(file);
     if (!json_is_object(root)) {
@@ -169,10 +170,18 @@ ckm_status ckm_i_json_check_header(const json_t *root, const char *file, const c
     if (strcmp(found, format) != 0) {
         return ckm_i_json_error(err, &place, "format is \"%.60s\", expected \"%s\"", found, format);
     }
-    int64_t version = 0;
-    CKM_I_CHECK(ckm_i_json_get_int(root, &place, "version", true, INT64_MIN, INT64_MAX, &version, err));
-    if (version != 1) {
-        return ckm_i_json_error(err, &place, "version is %lld; this program reads version 1", (long long)version);
+    int64_t given = 0;
+    CKM_I_CHECK(ckm_i_json_get_int(root, &place, "version", true, INT64_MIN, INT64_MAX, &given, err));
+    if (given < 1 || given > newest) {
+        return ckm_i_json_error(err, &place, "version is %lld; this program reads version%s", (long long)given,
+                                newest > 1 ? "s 1 and 2" : " 1");
     }
+    *version = (int)given;
     return CKM_OK;
+}
+
+ckm_status ckm_i_json_check_header(const json_t *root, const char *file, const char *format, ckm_error *err)
+{
+    int version;
+    return ckm_i_json_check_versions(root, file, format, 1, &version, err);
 }

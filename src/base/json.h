@@ -14,7 +14,7 @@ ckm_status ckm_i_json_parse(const char *text, size_t size_bytes, const char *fil
 // The same of a file of at most `max_bytes`. Errors are those of ckm_i_file_read besides, and name the file.
 ckm_status ckm_i_json_read(const char *path, int64_t max_bytes, json_t **out, ckm_error *err) CKM_NODISCARD;
 
-// Reads a member of a large object. The value is released after the call; whoever wants to keep it takes a reference.
+// Reads a member of a large object. The value is released after the call; to keep it, take a reference.
 typedef ckm_status ckm_i_json_visit(const char *key, json_t *value, void *user, ckm_error *err);
 
 // Calls `visit` for every member of the object that the text is, in their order, and ends with its first failure. At no
@@ -22,7 +22,7 @@ typedef ckm_status ckm_i_json_visit(const char *key, json_t *value, void *user, 
 ckm_status ckm_i_json_members(const char *text, size_t size_bytes, const char *file, ckm_i_json_visit *visit,
                               void *user, ckm_error *err) CKM_NODISCARD;
 
-// Where a value stands, for messages: "ops[3].inputs[1]".
+// Path of a value, for messages: "ops[3].inputs[1]".
 typedef struct ckm_i_json_place {
     const char *file;
     char path[128];
@@ -48,8 +48,13 @@ ckm_status ckm_i_json_get_array(const json_t *object, const ckm_i_json_place *pl
 // An integer value in [min, max].
 ckm_status ckm_i_json_int(const json_t *value, const ckm_i_json_place *place, int64_t min, int64_t max, int64_t *out,
                           ckm_error *err) CKM_NODISCARD;
-// Checks that the root is an object with this format and version 1.
+// Members that are none of `names` are ignored, unless they resemble one.
+ckm_status ckm_i_json_check_names(const json_t *object, const ckm_i_json_place *place, const char *const *names, int n,
+                                  ckm_error *err) CKM_NODISCARD;
+// Checks that the root is an object with this format and version 1, or one from 1 to `newest`, which goes to *version.
 ckm_status ckm_i_json_check_header(const json_t *root, const char *file, const char *format,
                                    ckm_error *err) CKM_NODISCARD;
+ckm_status ckm_i_json_check_versions(const json_t *root, const char *file, const char *format, int newest, int *version,
+                                     ckm_error *err) CKM_NODISCARD;
 
 #endif

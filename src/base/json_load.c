@@ -107,7 +107,7 @@ static json_t *load(const char *text, size_t size_bytes, json_error_t *problem, 
     }
     json_decref(array);
     if (root == NULL && !*exhausted) {
-        // Bad syntax, or `1, 2`: once more as it is, for a message that speaks of this text. (It may even be right:
+        // Bad syntax, or `1, 2`: parse the original, for a message with its positions. (It may even be valid:
         // nested as deeply as jansson allows.)
         errno = 0;
         root = json_loadb(text, size_bytes, JSON_REJECT_DUPLICATES, problem);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The members of an object one by one. Here it is only found where each begins and ends; what it says is jansson's to
-// read, and so is whether it is sound.
+// The members of an object one by one. This only finds where each begins and ends; jansson parses its content and reports
+// errors in it.
 #include "base/json.h"
 #include "base/json_load.h"
 

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 
-// No structure of options will ever be larger; what says so is not a size.
+// No structure of options is larger; a larger value is not a size.
 enum { MOST_BYTES = 4096 };
 
 // "ckm_plan_options": "CKM_PLAN_OPTIONS".

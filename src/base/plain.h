@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers in files are written and read with a point, whatever the locale of the program that the library is part of.
+// Numbers in files are written and read with a point, in any locale of the program that the library is part of.
 #ifndef CKM_SRC_BASE_PLAIN_H
 #define CKM_SRC_BASE_PLAIN_H
 

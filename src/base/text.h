@@ -13,10 +13,10 @@ void ckm_i_text_copy(char *to, size_t room, const char *from);
 // Makes one printable line of `text`: control characters become spaces, malformed bytes question marks.
 void ckm_i_text_clean(char *text);
 
-// The same but for the case of the letters a to z, whatever the locale: in Turkish "i" and "I" are two letters.
+// Equal if the case of the letters a to z is ignored, in any locale: in Turkish "i" and "I" are two letters.
 bool ckm_i_text_same(const char *a, const char *b);
 
-// Makes the decimal point of a number that printf wrote a point, whatever the locale has there, of however many bytes.
+// Replaces the locale's decimal point, of any number of bytes, with a point in a number that printf wrote.
 void ckm_i_text_point(char *number);
 
 #endif

@@ -49,11 +49,20 @@ void cli_components_print(const ckm_solve_result *result, ckm_cost_unit unit)
 {
     char cost[64];
     char bound[64];
-    fprintf(stderr, "%-18s %7s %8s %9s %12s %7s %12s\n", "component", "calls", "seconds", "schedules", "cost gained",
-            "bounds", "bound gained");
+    bool narrow = cli_width(stderr) < 80;
+    if (narrow) {
+        fprintf(stderr, "%-18s %5s %7s %12s %12s\n", "component", "calls", "seconds", "cost gained", "bound gained");
+    } else {
+        fprintf(stderr, "%-18s %7s %8s %9s %12s %7s %12s\n", "component", "calls", "seconds", "schedules",
+                "cost gained", "bounds", "bound gained");
+    }
     for (int32_t i = 0; i < result->n_components; i++) {
         const ckm_component_use *use = &result->components[i];
-        if (use->calls > 0) {
+        if (use->calls > 0 && narrow) {
+            fprintf(stderr, "%-18s %5lld %7.2f %12s %12s\n", use->name, (long long)use->calls, use->seconds,
+                    cli_show_cost(use->cost_gained, unit, cost, sizeof cost),
+                    cli_show_cost(use->bound_gained, unit, bound, sizeof bound));
+        } else if (use->calls > 0) {
             fprintf(stderr, "%-18s %7lld %8.2f %9lld %12s %7lld %12s\n", use->name, (long long)use->calls, use->seconds,
                     (long long)use->schedules, cli_show_cost(use->cost_gained, unit, cost, sizeof cost),
                     (long long)use->bounds, cli_show_cost(use->bound_gained, unit, bound, sizeof bound));

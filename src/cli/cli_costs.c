@@ -37,7 +37,7 @@ ckm_status cli_device_path(char *path, size_t room, ckm_error *err)
     }
     size_t length = strlen(path);
     snprintf(path + length, room - length, "/device.json");
-    // Writing goes through links; nobody is to choose another file for what the program keeps by itself.
+    // Writing follows links; no other user may redirect the program's own files.
     struct stat facts;
     if (lstat(path, &facts) == 0 && !S_ISREG(facts.st_mode)) {
         return cli_error(err, CKM_ERR_IO, path,

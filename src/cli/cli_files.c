@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The files of a command line, before anything runs: no two names for one file where one of them is written, and every
-// output can be written. Files are told apart by device and inode, or by folder and name where there is none yet.
+// output can be written. Files are identified by device and inode, or by folder and name if they do not exist yet.
 #define _XOPEN_SOURCE 700  // realpath
 #include <fcntl.h>
 #include <limits.h>
@@ -69,7 +69,7 @@ static void follow_links(char *path)
     }
 }
 
-// False for what cannot be mixed up: devices, and what is not there and cannot be made.
+// False for what cannot be confused: devices, and files that do not exist and cannot be created.
 static bool identify(named_file *file)
 {
     int stream = stream_of(file);
@@ -253,11 +253,11 @@ static int check_pair(const cli_command *command, const named_file *output, cons
 {
     if (other->is_output) {
         return same_file(output, other)
-                   ? cli_usage_error(command, "--%s %s and --%s %s are the same file: give each a name of its own",
+                   ? cli_usage_error(command, "--%s %s and --%s %s are the same file: give each a different name",
                                      output->option, output->path, other->option, other->path)
                    : -1;
     }
-    // A run that goes on may go on in the file it comes from.
+    // A resumed run may write to the file that it is resumed from.
     bool goes_on = other->option != NULL && strcmp(other->option, "resume") == 0 && strcmp(output->option, "save") == 0;
     if (goes_on || !would_replace(output, other)) {
         return -1;
@@ -271,7 +271,7 @@ static int check_pair(const cli_command *command, const named_file *output, cons
 static int check_streams(const cli_command *command, const void *settings, const named_file *output)
 {
     if (strcmp(output->path, "-") == 0 && prints_json(command, settings)) {
-        return cli_usage_error(command, "--json and '--%s -' both want standard output", output->option);
+        return cli_usage_error(command, "--json and '--%s -' both write to standard output", output->option);
     }
     for (int stream = STDOUT_FILENO; stream <= STDERR_FILENO; stream++) {
         struct stat facts;

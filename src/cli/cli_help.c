@@ -2,15 +2,32 @@
 // Help pages, printed from the tables that parsing uses.
 #include "cli/cli.h"
 
+#include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
-enum { HELP_WIDTH = 80, HELP_COLUMN = 28 };
+// Text is as wide as a terminal, within these; elsewhere as wide as most are.
+enum { WIDEST = 80, NARROWEST = 40, HELP_COLUMN = 28, NARROW_COLUMN = 10, COLUMN_NEEDS = 72 };
+
+int cli_width(FILE *to)
+{
+    struct winsize window = {0};
+    const char *columns = getenv("COLUMNS");
+    long width = columns != NULL ? strtol(columns, NULL, 10) : 0;
+    if (width <= 0 && isatty(fileno(to)) == 1 && ioctl(fileno(to), TIOCGWINSZ, &window) == 0) {
+        width = window.ws_col;
+    }
+    return width <= 0 || width > WIDEST ? WIDEST : width < NARROWEST ? NARROWEST : (int)width;
+}
 
 void cli_print_wrapped(FILE *to, const char *text, int column, int indent)
 {
+    const int width = cli_width(to);
     while (*text != '\0') {
         int length = (int)strcspn(text, " \n");
-        if (column > indent && column + 1 + length > HELP_WIDTH) {
+        if (column > indent && column + 1 + length > width) {
             fprintf(to, "\n%*s", indent, "");
             column = indent;
         } else if (column > indent) {
@@ -30,6 +47,61 @@ void cli_print_wrapped(FILE *to, const char *text, int column, int indent)
     fputc('\n', to);
 }
 
+// Columns of the word at `text`, without what sets colours, and its bytes in *length.
+static int word_columns(const char *text, int *length)
+{
+    int columns = 0;
+    int i = 0;
+    while (text[i] != '\0' && text[i] != ' ' && text[i] != '\n') {
+        if (text[i] == '\033') {
+            i += (int)strcspn(text + i, "mK");
+            i += text[i] != '\0';
+        } else {
+            columns += ((unsigned char)text[i] & 0xc0) != 0x80;
+            i++;
+        }
+    }
+    *length = i;
+    return columns;
+}
+
+void cli_line(FILE *to, int indent, const char *format, ...)
+{
+    static int columns[2];  // current columns of standard output and standard error
+    int *column = &columns[to == stderr];
+    const int width = cli_width(to);
+    char line[4096];
+    va_list args;
+    va_start(args, format);
+    if (width >= WIDEST) {
+        vfprintf(to, format, args);
+        va_end(args);
+        return;
+    }
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    for (const char *text = line; *text != '\0';) {
+        int length = 0;
+        int blanks = (int)strspn(text, " ");
+        int word = word_columns(text + blanks, &length);
+        if (blanks > 0 && *column > indent && *column + blanks + word > width) {
+            fprintf(to, "\n%*s", indent, "");
+            *column = indent;
+        } else if (text[blanks] != '\n') {
+            fprintf(to, "%*s", blanks, "");
+            *column += blanks;
+        }
+        fprintf(to, "%.*s", length, text + blanks);
+        *column += word;
+        text += blanks + length;
+        if (*text == '\n') {
+            fputc('\n', to);
+            *column = 0;
+            text++;
+        }
+    }
+}
+
 static void print_heading(const char *title)
 {
     printf("\n%s%s%s\n", cli_style(stdout, CLI_BOLD), title, cli_style(stdout, CLI_PLAIN));
@@ -47,13 +119,15 @@ static void print_option(const cli_option *option)
              option->value != NULL ? option->value : "");
     snprintf(text, sizeof text, "%s%s%s%s", option->help, option->fallback != NULL ? " (default: " : "",
              option->fallback != NULL ? option->fallback : "", option->fallback != NULL ? ")" : "");
+    // If the column next to the names would be too narrow, the descriptions go below them.
+    int text_column = cli_width(stdout) < COLUMN_NEEDS ? NARROW_COLUMN : HELP_COLUMN;
     int column = printf("%s", left);
-    if (column >= HELP_COLUMN) {
+    if (column >= text_column) {
         putchar('\n');
         column = 0;
     }
-    printf("%*s", HELP_COLUMN - column, "");
-    cli_print_wrapped(stdout, text, HELP_COLUMN, HELP_COLUMN);
+    printf("%*s", text_column - column, "");
+    cli_print_wrapped(stdout, text, text_column, text_column);
 }
 
 // "0  done" and so on, a line each.
@@ -69,14 +143,15 @@ static void print_statuses(const char *text)
     }
 }
 
-// Commands, a line each; one that is too long goes on behind a backslash, as a shell takes it.
+// Commands, one a line; a long one continues on the next line after a backslash, as in a shell.
 static void print_examples(const char *text)
 {
+    const int width = cli_width(stdout);
     while (*text != '\0') {
         size_t length = strcspn(text, "\n");
         int indent = 2;
-        while (indent + (int)length > HELP_WIDTH) {
-            size_t cut = (size_t)(HELP_WIDTH - 2 - indent);
+        while (indent + (int)length > width) {
+            size_t cut = (size_t)(width - 2 - indent);
             while (cut > 0 && (text[cut] != ' ' || text[cut + 1] != '-')) {  // before an option
                 cut--;
             }
@@ -112,7 +187,9 @@ void cli_print_help(const cli_command *command)
     putchar('\n');
     cli_print_wrapped(stdout, command->description, 0, 0);
     for (int g = 0; g < command->n_groups; g++) {
-        print_heading(command->groups[g].title);
+        if (command->groups[g].title != NULL) {
+            print_heading(command->groups[g].title);
+        }
         for (int i = 0; i < command->groups[g].n_options; i++) {
             print_option(&command->groups[g].options[i]);
         }
@@ -136,26 +213,29 @@ void cli_print_overview(FILE *to)
 {
     const char *bold = cli_style(to, CLI_BOLD);
     const char *plain = cli_style(to, CLI_PLAIN);
+    fprintf(to, "%scheckmate%s", bold, plain);
+    cli_print_wrapped(
+        to,
+        "trains neural networks that do not fit in memory: it plans which activations to keep and which to "
+        "recompute, so that a training step stays within a budget in bytes at the least extra work, and "
+        "proves how good the plan is.",
+        (int)strlen("checkmate"), 0);
     fprintf(to,
-            "%scheckmate%s trains neural networks that do not fit in memory: it plans which\n"
-            "activations to keep and which to recompute, so that a training step stays within\n"
-            "a budget in bytes at the least extra work, and proves how good the plan is.\n"
             "\n%sUsage%s\n"
             "  checkmate COMMAND [arguments] [options]\n"
             "  checkmate help COMMAND\n"
             "  checkmate --version\n"
             "\n%sCommands%s\n",
-            bold, plain, bold, plain, bold, plain);
+            bold, plain, bold, plain);
     for (int i = 0; i < cli_n_commands; i++) {
         int column = fprintf(to, "  %-12s ", cli_commands[i]->name);
         cli_print_wrapped(to, cli_commands[i]->summary, column, column);
     }
-    fprintf(to,
-            "\n%sModels%s\n"
-            "  MODEL is a network of the zoo ('checkmate models'), an .onnx file, or a\n"
-            "  checkmate-graph .json file. Sizes are bytes, or numbers with a unit:\n"
-            "  512MB (10^6), 4GiB (2^30).\n"
-            "\n%sA first try%s\n"
-            "  checkmate solve ResNet50 --batch 64 --budget 60%%\n",
-            bold, plain, bold, plain);
+    fprintf(to, "\n%sModels%s\n  ", bold, plain);
+    cli_print_wrapped(
+        to,
+        "MODEL is a network of the zoo ('checkmate models'), an .onnx file, or a checkmate-graph .json file. "
+        "Sizes are bytes, or numbers with a unit: 512MB (10^6), 4GiB (2^30).",
+        2, 2);
+    fprintf(to, "\n%sA first try%s\n  checkmate solve ResNet50 --batch 64 --budget 60%%\n", bold, plain);
 }

@@ -65,6 +65,25 @@ void cli_json_close(cli_json *json)
     json->n_members = 1;
 }
 
+void cli_json_list(cli_json *json, const char *key)
+{
+    print_key(json, key);
+    putchar('[');
+    json->n_members = 0;
+}
+
+void cli_json_item(cli_json *json)
+{
+    fputs(json->n_members > 0 ? ", {" : "{", stdout);
+    json->n_members = 0;
+}
+
+void cli_json_list_close(cli_json *json)
+{
+    putchar(']');
+    json->n_members = 1;
+}
+
 void cli_json_end(cli_json *json)
 {
     (void)json;

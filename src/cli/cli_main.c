@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program: takes its standard streams in hand and runs a command.
+// The program: prepares its standard streams and runs a command.
 #include "cli/cli.h"
 #include "cli/cli_ranks.h"
 
@@ -46,7 +46,7 @@ static int run_command(const cli_command *command, char **argv, int argc)
 int main(int argc, char **argv)
 {
     occupy_standard_streams();
-    // A reader that goes away is an error to report, not a reason to vanish.
+    // A reader that goes away is an error to report, not a reason to be killed (SIGPIPE).
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     sigaction(SIGPIPE, &ignore, NULL);
     // And so is a file that may not grow any more.

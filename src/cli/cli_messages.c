@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Errors, suggestions, colours, and the last word on whether output arrived.
+// Errors, suggestions, colours, and the final check that output was written.
 #include "cli/cli.h"
 
 #include <errno.h>
@@ -122,14 +122,23 @@ int cli_failf(const char *format, ...)
     return CLI_FAILED;
 }
 
+void cli_note(const char *line)
+{
+    fprintf(stderr, "%s%snote:%s %s\n", isatty(STDERR_FILENO) == 1 ? "\r\033[K" : "", cli_style(stderr, CLI_WARN),
+            cli_style(stderr, CLI_PLAIN), cli_text(line));
+}
+
 void cli_warnf(const char *format, ...)
 {
+    char text[4096];
     va_list args;
-    fprintf(stderr, "%swarning:%s ", cli_style(stderr, CLI_WARN), cli_style(stderr, CLI_PLAIN));
     va_start(args, format);
-    print_clean(format, args);
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    fputc('\n', stderr);
+    char shown[4096];
+    clean(text, shown, sizeof shown);
+    cli_line(stderr, 2, "%swarning:%s %s", cli_style(stderr, CLI_WARN), cli_style(stderr, CLI_PLAIN), shown);
+    cli_line(stderr, 2, "\n");
 }
 
 int cli_usage_error(const cli_command *command, const char *format, ...)

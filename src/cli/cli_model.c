@@ -13,12 +13,29 @@
 
 static const char *const granularities[] = {"layer", "op", NULL};
 
-const cli_option cli_model_options[CLI_N_MODEL_OPTIONS] = {
+#define SIZE(name, member, help, largest)                                                                       \
+    {                                                                                                           \
+        name, 0, CLI_INTEGER, offsetof(cli_model_settings, member), "N", help, "as published", 1, largest, NULL \
+    }
+
+const cli_option cli_network_options[CLI_N_NETWORK_OPTIONS] = {
     {"batch", 'b', CLI_INTEGER, offsetof(cli_model_settings, batch), "N",
-     "Samples per batch. Sets the symbolic batch dimension of an ONNX file.", "1, or what the file fixes", 1,
-     INT64_C(1) << 40, NULL},
+     "Samples per batch. Sets the symbolic batch dimension of an ONNX file.",
+     "that of the ONNX file, of the input or of the training to resume, otherwise 1", 1, INT64_C(1) << 40, NULL},
     {"input-shape", 0, CLI_SHAPE, offsetof(cli_model_settings, input_shape), "H,W,C",
-     "Shape of the input without the batch: height, width, channels.", "the network's own", 0, 0, NULL},
+     "Shape of the first input without the batch: height, width, channels.",
+     "the network's own, or that of a file it was trained or is run with", 0, 0, NULL},
+    SIZE("sequence-length", sequence_length, "Tokens per sample, for text networks.", 1 << 24),
+    SIZE("width", width, "Features per token between layers; in staged image networks, channels of the first stage.",
+         1 << 24),
+    SIZE("depth", depth, "Layers; in staged networks, blocks over all stages; in a U-Net, blocks per resolution.",
+         1 << 12),
+    SIZE("heads", heads, "Attention heads; in staged networks, of the first stage.", 1 << 16),
+    SIZE("vocabulary", vocabulary, "Vocabulary size, for text networks.", 1 << 28),
+    SIZE("classes", classes, "Number of classes of a classifier or segmenter.", 1 << 24),
+};
+
+const cli_option cli_graph_options[CLI_N_GRAPH_OPTIONS] = {
     {"granularity", 0, CLI_CHOICE, offsetof(cli_model_settings, granularity), "layer|op",
      "Detail of the training graph: 'layer', one forward and one backward operator per layer, as in the Checkmate "
      "paper; 'op', what a step really runs: one operator per gradient, views, in-place work.",
@@ -27,32 +44,23 @@ const cli_option cli_model_options[CLI_N_MODEL_OPTIONS] = {
      "Costs of operators: 'flops', multiply-accumulates (MACs) as the paper counts them; a checkmate-profile FILE of "
      "measured times; or 'device:NAME', times that a device model predicts ('checkmate devices' lists the models).",
      "flops", 0, 0, NULL},
+    {"device", 0, CLI_INPUT, offsetof(cli_model_settings, device), "NAME",
+     "The same as --costs device:NAME; where a command needs a budget and none is given, also the memory of that "
+     "device.",
+     NULL, 0, 0, NULL},
 };
 
-#define SIZE(name, member, help, largest)                                                                       \
-    {                                                                                                           \
-        name, 0, CLI_INTEGER, offsetof(cli_model_settings, member), "N", help, "as published", 1, largest, NULL \
-    }
-
-const cli_option cli_size_options[CLI_N_SIZE_OPTIONS] = {
-    SIZE("sequence-length", sequence_length, "Tokens per sample, for text networks.", 1 << 24),
-    SIZE("width", width, "Features per token between layers; in staged image networks, channels of the first stage.",
-         1 << 24),
-    SIZE("depth", depth, "Layers; in staged networks, blocks over all stages; in a U-Net, blocks per resolution.",
-         1 << 12),
-    SIZE("heads", heads, "Attention heads; in staged networks, of the first stage.", 1 << 16),
-    SIZE("vocabulary", vocabulary, "Vocabulary size, for text networks.", 1 << 28),
-    SIZE("classes", classes, "Classes that a classifier or segmenter tells apart.", 1 << 24),
-};
+// The first of the sizes.
+enum { SIZES = 2 };
 
 void cli_model_write_sizes(const cli_model_settings *settings, char *text, size_t size)
 {
     size_t used = 0;
     text[0] = '\0';
-    for (int i = 0; i < CLI_N_SIZE_OPTIONS && used < size; i++) {
-        int64_t value = *(const int64_t *)(const void *)((const char *)settings + cli_size_options[i].offset);
+    for (int i = SIZES; i < CLI_N_NETWORK_OPTIONS && used < size; i++) {
+        int64_t value = *(const int64_t *)(const void *)((const char *)settings + cli_network_options[i].offset);
         if (value > 0) {
-            int n = snprintf(text + used, size - used, "%s%s=%lld", used > 0 ? " " : "", cli_size_options[i].name,
+            int n = snprintf(text + used, size - used, "%s%s=%lld", used > 0 ? " " : "", cli_network_options[i].name,
                              (long long)value);
             used += n > 0 ? (size_t)n : 0;
         }
@@ -61,8 +69,8 @@ void cli_model_write_sizes(const cli_model_settings *settings, char *text, size_
 
 void cli_model_read_sizes(const char *text, cli_model_settings *settings)
 {
-    for (int i = 0; i < CLI_N_SIZE_OPTIONS; i++) {
-        const cli_option *option = &cli_size_options[i];
+    for (int i = SIZES; i < CLI_N_NETWORK_OPTIONS; i++) {
+        const cli_option *option = &cli_network_options[i];
         int64_t *value = (int64_t *)(void *)((char *)settings + option->offset);
         size_t n = strlen(option->name);
         for (const char *at = text; *value == 0 && at != NULL; at = strchr(at, ' ')) {
@@ -72,6 +80,35 @@ void cli_model_read_sizes(const char *text, cli_model_settings *settings)
                 *value = read > 0 && read <= option->max ? read : 0;
             }
         }
+    }
+}
+
+static int64_t size_at(const cli_model_settings *settings, int i)
+{
+    return *(const int64_t *)(const void *)((const char *)settings + cli_network_options[i].offset);
+}
+
+const char *cli_model_other_size(const cli_model_settings *given, const cli_model_settings *wanted, char *text,
+                                 size_t size)
+{
+    for (int i = SIZES; i < CLI_N_NETWORK_OPTIONS; i++) {
+        int64_t value = size_at(wanted, i);
+        if (size_at(given, i) > 0 && value > 0 && size_at(given, i) != value) {
+            snprintf(text, size, "%lld", (long long)value);
+            return cli_network_options[i].name;
+        }
+    }
+    return NULL;
+}
+
+void cli_model_adopt_sizes(const cli_model_settings *from, cli_model_settings *settings)
+{
+    for (int i = SIZES; i < CLI_N_NETWORK_OPTIONS; i++) {
+        int64_t *value = (int64_t *)(void *)((char *)settings + cli_network_options[i].offset);
+        *value = *value > 0 ? *value : size_at(from, i);
+    }
+    if (settings->input_shape.rank == 0) {
+        settings->input_shape = from->input_shape;
     }
 }
 
@@ -105,16 +142,31 @@ int cli_model_check(const cli_command *command, const char *name, const cli_mode
         const char *option = settings->batch > 0                     ? "--batch"
                              : settings->input_shape.rank > 0        ? "--input-shape"
                              : strcmp(settings->costs, "flops") != 0 ? "--costs"
+                             : settings->device != NULL              ? "--device"
                                                                      : given_size(settings);
         if (option != NULL) {
             return cli_usage_error(
                 command, "%s does not apply to a checkmate-graph file: its sizes and costs are fixed", option);
         }
     }
+    if (settings->device != NULL && strcmp(settings->costs, "flops") != 0) {
+        return cli_usage_error(command, "--device %s is --costs device:%s: leave out the other --costs",
+                               settings->device, settings->device);
+    }
     return -1;
 }
 
-// The zoo's spelling of a name, whatever its case; NULL when the zoo has no such network.
+int cli_model_device_memory(const cli_command *command, const cli_model_settings *settings, int64_t *bytes)
+{
+    const ckm_device_product *product = ckm_device_product_find(settings->device);
+    if (product == NULL || product->memory_bytes <= 0) {
+        return cli_usage_error(command, "the memory of --device %s is not known: give a budget", settings->device);
+    }
+    *bytes = product->memory_bytes;
+    return -1;
+}
+
+// The zoo's spelling of a name, ignoring case; NULL when the zoo has no such network.
 static const char *find_in_zoo(const char *name)
 {
     for (int32_t i = 0; i < ckm_zoo_count(); i++) {
@@ -193,7 +245,7 @@ ckm_import_options cli_model_import_options(const cli_model_settings *settings, 
     return options;
 }
 
-// A few bytes of a file can ask for more memory than there is anywhere. That is no error, since planning takes none of it.
+// A small file can describe more memory than any machine has. That is no error, since planning allocates none of it.
 static void warn_of_size(const char *path, const ckm_graph *graph)
 {
     static const double element_bytes[] = {4, 2, 2, 8, 1, 1, 2, 4, 8, 1};  // by ckm_dtype
@@ -249,7 +301,9 @@ static ckm_status derive(ckm_graph *graph, const cli_model_settings *settings, c
 {
     cli_costs costs;
     ckm_training *training = NULL;
-    ckm_status status = cli_costs_choose(settings->costs, &costs, err);
+    char device[4096];
+    snprintf(device, sizeof device, "device:%s", settings->device != NULL ? settings->device : "");
+    ckm_status status = cli_costs_choose(settings->device != NULL ? device : settings->costs, &costs, err);
     if (status != CKM_OK) {
         return status;
     }
@@ -308,6 +362,15 @@ void cli_model_dispose(cli_model *model)
     ckm_dataflow_free(model->df);
     ckm_graph_free(model->graph);
     *model = (cli_model){NULL, NULL, 0};
+}
+
+const char *cli_model_title(const cli_model *model, char *buf, size_t size)
+{
+    int n = snprintf(buf, size, "%s", ckm_dataflow_name(model->df));
+    if (model->batch > 0 && n > 0 && (size_t)n < size) {
+        snprintf(buf + n, size - (size_t)n, ", batch %lld", (long long)model->batch);
+    }
+    return buf;
 }
 
 ckm_status cli_baseline_peak(const ckm_dataflow *df, int64_t *peak_bytes, ckm_error *err)

@@ -10,7 +10,8 @@
 // Budgets above the least, in percent of it.
 static const int percent_more[CLI_N_NEXT_BUDGETS] = {2, 5, 10, 25};
 
-// The last bytes are dear where this much overhead comes off, most of it by this share of what comes off in all.
+// The last bytes are expensive if a budget above the least lowers the overhead by `much`, and by the share `most` of the
+// difference between the least and the largest budget tried.
 static const double much = 0.1, most = 0.8;
 
 ckm_status cli_next_budgets_solve(const ckm_dataflow *df, const ckm_solve_options *options,
@@ -61,10 +62,11 @@ static void print_knee(const cli_next_budgets *next, const ckm_solve_result *lea
         }
         double above = (double)(next->budget_bytes[i] - least->budget_bytes) / (double)next->budget_bytes[i];
         double percent = ceil(1000.0 * (double)next->budget_bytes[i] / (double)least->baseline_peak_bytes) / 10;
-        printf("%-22s the last %s of the memory cost %s more computation: --budget %.1f%% has an overhead of %s\n", "",
-               cli_show_percent(above, more, sizeof more),
-               cli_show_percent(highest - here, comes_off, sizeof comes_off), percent,
-               cli_show_percent(here, overhead, sizeof overhead));
+        cli_line(stdout, 23,
+                 "%-22s the last %s of the memory cost %s more computation: --budget %.1f%% has an overhead of %s\n",
+                 "", cli_show_percent(above, more, sizeof more),
+                 cli_show_percent(highest - here, comes_off, sizeof comes_off), percent,
+                 cli_show_percent(here, overhead, sizeof overhead));
         return;
     }
 }
@@ -78,7 +80,7 @@ void cli_next_budgets_print(const cli_next_budgets *next, const ckm_solve_result
         cli_show_bytes(next->budget_bytes[i], text, sizeof text);
         cli_show_percent((double)next->budget_bytes[i] / (double)least->baseline_peak_bytes, percent, sizeof percent);
         cli_show_percent(cli_overhead(next->cost[i], least->baseline_cost), overhead, sizeof overhead);
-        printf("%-22s %-12s %-12s overhead %s\n", i == 0 ? "next budgets" : "", text, percent, overhead);
+        cli_line(stdout, 23, "%-22s %-12s %-12s overhead %s\n", i == 0 ? "next budgets" : "", text, percent, overhead);
     }
     if (next->n > 0) {
         print_knee(next, least);

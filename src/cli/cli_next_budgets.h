@@ -18,7 +18,7 @@ typedef struct cli_next_budgets {
 ckm_status cli_next_budgets_solve(const ckm_dataflow *df, const ckm_solve_options *options,
                                   const ckm_solve_result *least, cli_next_budgets *out, ckm_error *err) CKM_NODISCARD;
 
-// Rows of the table, and a sentence where the last bytes are dear.
+// Rows of the table, and a sentence if the last bytes are expensive.
 void cli_next_budgets_print(const cli_next_budgets *next, const ckm_solve_result *least);
 
 #endif

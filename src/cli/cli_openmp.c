@@ -16,7 +16,7 @@
 
 #include "cli/cli.h"
 
-// Sets a variable unless it or the other one is set: whoever has set one has decided.
+// Sets a variable unless it or the other one is set: then the user has decided.
 static bool set_unless_decided(const char *name, const char *other, const char *value)
 {
     return getenv(name) == NULL && getenv(other) == NULL && setenv(name, value, 1) == 0;
@@ -39,7 +39,7 @@ static bool raise_stack(void)
     return setrlimit(RLIMIT_STACK, &limit) == 0;
 }
 
-// The program starts once more to be read anew. When that fails, training is only slower beside other work, and its
+// The program restarts so that they are read again. If that fails, training is only slower on a busy machine, and its
 // threads take more address space.
 void cli_openmp_settle(char **argv)
 {

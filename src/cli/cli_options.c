@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "cli/cli_budget.h"
 #include "cli/cli_values.h"
 
 // An option of a command and where its value goes.
@@ -159,7 +160,7 @@ static int set(const cli_command *command, found f, const char *text)
     return -1;
 }
 
-// One option, at argv[*i]; *i moves on to its value when that is an argument of its own.
+// One option, at argv[*i]; *i moves on to its value when that is a separate argument.
 static int parse_option(const cli_command *command, char *settings, char **argv, int argc, int *i)
 {
     char *argument = argv[*i];
@@ -202,7 +203,7 @@ int cli_parse(const cli_command *command, void *settings, char **argv, int argc,
 {
     int n = 0;
     bool options_end = false;
-    // Asking for help is never wrong usage, whatever else is on the line.
+    // Asking for help is never wrong usage, even if the rest of the line is.
     for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++) {
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
             cli_print_help(command);
@@ -229,25 +230,5 @@ int cli_parse(const cli_command *command, void *settings, char **argv, int argc,
         return cli_usage_error(command, "unexpected argument '%s'", argv[command->max_arguments]);
     }
     *n_arguments = n;
-    return -1;
-}
-
-int cli_budget_of_run(const cli_command *command, const char *text, int64_t *bytes, double *fraction,
-                      double *activations)
-{
-    cli_budget budget = {0};
-    if (strcmp(text, "auto") == 0) {
-        return -1;
-    }
-    const char *problem = cli_read_budget(text, &budget);
-    if (problem != NULL) {
-        return cli_usage_error(command, "--budget must be 'auto' or %s, got '%s'",
-                               strncmp(problem, "must be ", 8) == 0 ? problem + 8 : problem, text);
-    }
-    *bytes = budget.bytes;
-    *(budget.of_activations ? activations : fraction) = (double)(budget.percent / 100.0L);
-    if (!(budget.percent > 0) && *bytes == 0) {
-        return cli_usage_error(command, "--budget must be more than nothing, got '%s'", text);
-    }
     return -1;
 }

@@ -14,6 +14,8 @@
 #include "cli/cli_solve.h"
 #include "cli/cli_values.h"
 
+const char *const cli_pixel_scalings[] = {"symmetric", "unit", "imagenet", NULL};
+
 enum { MOST_DEPTH = 32, TOP = 5 };
 
 static ckm_status no_memory(ckm_error *err)
@@ -41,7 +43,7 @@ static bool is_other_picture(const char *name)
     return false;
 }
 
-// Says that a picture cannot be read, and goes on; or, `strict`, ends.
+// Reports that a picture cannot be read, and continues; with `strict`, fails.
 static ckm_status leave_out(cli_pictures *p, int64_t i, bool strict, const ckm_error *why, ckm_error *err)
 {
     if (strict) {
@@ -154,8 +156,8 @@ ckm_status cli_pictures_find(const char *path, bool strict, cli_pictures *out, c
                          out->others > 0 ? "; other kinds are not read, such as " : "", out->other);
     }
     if (out->others > 0) {
-        cli_warnf("%lld pictures of other kinds than PNG and JPEG are left out, such as %s", (long long)out->others,
-                  out->other);
+        cli_warnf("%lld picture%s of other kinds than PNG and JPEG left out, such as %s", (long long)out->others,
+                  out->others == 1 ? "" : "s", out->other);
     }
     return CKM_OK;
 }
@@ -173,31 +175,30 @@ void cli_pictures_dispose(cli_pictures *p)
 
 // ---- how they were prepared in training
 
-ckm_status cli_pictures_read_notes(const char *weights, cli_pictures *p, ckm_error *err)
+ckm_status cli_pictures_read_notes(const char *path, cli_pictures *p, ckm_error *err)
 {
-    static const char *const scalings[] = {"symmetric", "unit", "imagenet"};
     char text[128];
     bool found = false;
-    if (weights == NULL) {
+    if (path == NULL) {
         return CKM_OK;
     }
-    ckm_status status = ckm_train_read_note(weights, "classes", text, sizeof text, &found, err);
+    ckm_status status = ckm_inference_read_note(path, "classes", text, sizeof text, &found, err);
     if (status == CKM_OK && found) {
         p->classes = strtoll(text, NULL, 10);
     }
     if (status == CKM_OK) {
-        status = ckm_train_read_note(weights, "input", text, sizeof text, &found, err);
+        status = ckm_inference_read_note(path, "input", text, sizeof text, &found, err);
     }
     if (status == CKM_OK && found && cli_read_shape(text, &p->input) != NULL) {
         p->input.rank = 0;
     }
     if (status == CKM_OK) {
-        status = ckm_train_read_note(weights, "setting.pixels", text, sizeof text, &found, err);
+        status = ckm_inference_read_note(path, "setting.pixels", text, sizeof text, &found, err);
     }
-    for (int i = 0; status == CKM_OK && found && i < CLI_COUNT(scalings); i++) {
-        p->scaling = strcmp(text, scalings[i]) == 0 ? i : p->scaling;
+    for (int i = 0; status == CKM_OK && found && cli_pixel_scalings[i] != NULL; i++) {
+        p->scaling = strcmp(text, cli_pixel_scalings[i]) == 0 ? i : p->scaling;
     }
-    return status == CKM_OK ? ckm_train_read_class_names(weights, &p->names, &p->n_names, err) : status;
+    return status == CKM_OK ? ckm_inference_read_class_names(path, &p->names, &p->n_names, err) : status;
 }
 
 // ---- what the network says of them
@@ -457,8 +458,9 @@ ckm_status cli_pictures_run(cli_pictures *p, ckm_inference *f, int64_t batch, ck
     w.row = elements(&w.output.shape);
     if (w.output.dtype != CKM_F32 ||
         (!w.npy && w.output.shape.rank > 2 && w.output.shape.dims[w.output.shape.rank - 1] != w.row)) {
-        return cli_error(err, CKM_ERR_ARGUMENT, NULL,
-                         "the network says more of a picture than a class: give -o a name that ends in .npy");
+        return cli_error(
+            err, CKM_ERR_ARGUMENT, NULL,
+            "the network's output for a picture is not one score per class: give -o a name that ends in .npy");
     }
     w.y = malloc((size_t)w.output.bytes + 1);
     w.members = calloc((size_t)batch, sizeof *w.members);

@@ -6,6 +6,9 @@
 #include "cli/cli.h"
 #include "cli/cli_model.h"
 
+// How pixels may be scaled, in the order of ckm_data_scaling; NULL ends them.
+extern const char *const cli_pixel_scalings[];
+
 typedef struct cli_pictures {
     char **paths;  // in the order of their names
     bool *bad;     // cannot be read: no row of the table
@@ -29,8 +32,8 @@ typedef struct cli_pictures {
 // A file, or a folder with those in it and below. Pictures whose header is damaged are named and marked; with `strict` they
 // are an error.
 ckm_status cli_pictures_find(const char *path, bool strict, cli_pictures *out, ckm_error *err) CKM_NODISCARD;
-// What `weights` says of training; NULL: nothing.
-ckm_status cli_pictures_read_notes(const char *weights, cli_pictures *p, ckm_error *err) CKM_NODISCARD;
+// What the file, of weights or an ONNX file, says of training; NULL: nothing.
+ckm_status cli_pictures_read_notes(const char *path, cli_pictures *p, ckm_error *err) CKM_NODISCARD;
 void cli_pictures_dispose(cli_pictures *pictures);
 // Bytes that reading pictures into `graph` and writing `output` takes.
 int64_t cli_pictures_bytes(const cli_pictures *pictures, const ckm_graph *graph, const char *output);

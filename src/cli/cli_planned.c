@@ -66,7 +66,7 @@ static bool fits(const ckm_dataflow *df, const ckm_schedule *s, ckm_verdict *ver
     return verdict->ok;
 }
 
-// Whether a file says early on that it is a graph: schedules and logs beside it may be large, and pipes are no graphs.
+// Whether a file says early on that it is a graph: schedules and logs next to it may be large, and pipes are not graphs.
 static bool looks_like_graph(const char *path)
 {
     char head[1024];
@@ -121,7 +121,7 @@ static char **list_folder(const char *folder, int *n)
     return names;
 }
 
-// The graph beside the schedule. -1, or the exit status.
+// The graph next to the schedule. -1, or the exit status.
 static int find_graph(cli_planned *p)
 {
     char folder[4096];
@@ -157,7 +157,7 @@ static int find_graph(cli_planned *p)
 static int load_graph(const cli_command *command, const cli_model_settings *settings, const char *name, cli_planned *p)
 {
     ckm_error err = CKM_ERROR_INIT;
-    ckm_verdict verdict = {false, -1, -1, ""};
+    ckm_verdict verdict = {.cost = -1, .peak_bytes = -1};
     int outcome = cli_model_check(command, name, settings);
     if (outcome >= 0) {
         return outcome;
@@ -191,6 +191,9 @@ int cli_planned_load(const cli_command *command, const cli_model_settings *setti
     int outcome = n_arguments == 2 ? load_graph(command, settings, arguments[0], out) : find_graph(out);
     if (outcome < 0 && ckm_emit_facts_create(out->model.df, out->schedule, &out->facts, &err) != CKM_OK) {
         outcome = cli_fail(&err);
+    }
+    if (outcome < 0) {
+        out->facts->batch = out->model.batch;
     }
     return outcome;
 }

@@ -14,13 +14,13 @@ typedef struct cli_planned {
     const char *schedule_name;
 } cli_planned;
 
-// Whether what a schedule's file says of itself can be, and is so on this graph, where it costs what the verifier found. If not,
-// says in `why` what is wrong.
+// Whether the figures in a schedule's file are consistent, and right on this graph, where it costs what the verifier found. If
+// not, `why` says what is wrong.
 bool cli_planned_consistent(const ckm_schedule_info *info, char *why, size_t size);
 bool cli_planned_true(const ckm_schedule_info *info, const ckm_dataflow *df, const ckm_verdict *verdict, char *why,
                       size_t size);
 
-// Reads "[MODEL] schedule.json". With the schedule alone, takes the graph file beside it that the schedule is legal for
+// Reads "[MODEL] schedule.json". With the schedule alone, takes the graph file next to it that the schedule is legal for
 // and costs what it states. Checks the schedule with the verifier and gathers its facts. Gives -1, or reports what is
 // wrong and gives the exit status.
 int cli_planned_load(const cli_command *command, const cli_model_settings *settings, char **arguments, int n_arguments,

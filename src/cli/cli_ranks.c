@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// checkmate train in several processes: who speaks, and how all come to the same end.
+// checkmate train in several processes: which rank prints, and how all end with the same status.
 #define _GNU_SOURCE  // memfd_create
 #include "cli/cli_ranks.h"
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A reserve for aligned memory. oneDNN builds its objects in memory from posix_memalign without looking whether there was
-// any, so in this program that function falls back on some pages put by. They hold what is built before our next allocation,
+// A reserve for aligned memory. oneDNN builds its objects in memory from posix_memalign without checking whether it failed,
+// so in this program that function falls back on some reserved pages. They hold what is built before our next allocation,
 // whose failure is an error as usual: objects of oneDNN 2 take some kilobytes, those of oneDNN 3 up to 120. Another allocator
 // may stand before the C library's (LD_PRELOAD): it is asked first. Only the program does this; a library must not replace
-// functions of whoever uses it.
+// functions of a program that uses it.
 #define _GNU_SOURCE  // RTLD_NEXT
 #include <dlfcn.h>
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-// Sanitizers have allocators of their own.
+// Sanitizers have their own allocators.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
 #define NO_RESERVE
 #elif defined(__has_feature)

@@ -5,7 +5,9 @@
 #include <errno.h>
 #include <math.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -49,11 +51,28 @@ static void end_by(int signal_number)
     raise(signal_number);
 }
 
-// Who was asked to stop and has not done so ends now: whatever it waits for, or computes without looking up. An alarm that
-// somebody else has set, before or since the program began, asks to stop like other signals.
+static int64_t monotonic_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+// When the alarm that a request to stop has set rings. 0: no such alarm is set.
+static _Atomic int64_t alarm_ns;
+
+static void set_alarm(void)
+{
+    alarm_ns = monotonic_ns() + (int64_t)stop_grace_seconds * 1000000000;
+    alarm((unsigned)stop_grace_seconds);
+}
+
+// The grace period is over: the process ends, even in the middle of a computation. An alarm from elsewhere, before that one
+// is due, asks to stop like other signals.
 static void handle_alarm(int signal_number)
 {
-    if (stop_requested == 0) {
+    enum { ROUNDING_NS = 500000000 };
+    if (alarm_ns == 0 || monotonic_ns() < alarm_ns - ROUNDING_NS) {
         stop_handler(signal_number);
         return;
     }
@@ -61,36 +80,39 @@ static void handle_alarm(int signal_number)
     end_by((int)stop_requested);
 }
 
-// One press of a key, or one 'timeout', may send several signals: those within a second of the last that counted are one with
-// it. Then one says what the next will lose. Handlers block each other, so that these are theirs alone.
+// One press of a key, or one 'timeout', may send several signals, in any order and to several threads at once: those within
+// a second of the last that counted are one with it. Then one says what the next will lose.
 static void handle_stop(int signal_number)
 {
     enum { TOGETHER_NS = 1000000000 };
-    static struct timespec last;
+    static atomic_flag busy = ATOMIC_FLAG_INIT;
+    static int64_t last;
     static bool warned;
+    if (atomic_flag_test_and_set(&busy)) {
+        return;
+    }
     int kept_errno = errno;
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    bool together = now.tv_sec - last.tv_sec <= 1 &&
-                    (now.tv_sec - last.tv_sec) * TOGETHER_NS + (now.tv_nsec - last.tv_nsec) < TOGETHER_NS;
+    int64_t now = monotonic_ns();
+    bool together = now - last < TOGETHER_NS;
     if (stop_requested == 0) {
         stop_requested = signal_number;
         last = now;
-        alarm((unsigned)stop_grace_seconds);
+        set_alarm();
         if (isatty(STDERR_FILENO)) {
             say(stop_trains != 0 ? "\ncheckmate: stopping after this step\n"
-                                 : "\ncheckmate: ending with the best found so far\n");
+                                 : "\ncheckmate: stopping with the best found so far\n");
         }
     } else if (!together && !warned) {
         warned = true;
         last = now;
         say(stop_trains != 0
-                ? "\ncheckmate: still stopping; once more quits at once and loses what is not saved yet\n"
-                : "\ncheckmate: still stopping; once more quits at once and loses the best found so far\n");
+                ? "\ncheckmate: still stopping; another signal quits at once and loses what is not saved yet\n"
+                : "\ncheckmate: still stopping; another signal quits at once and loses the best found so far\n");
     } else if (!together) {
         end_by(signal_number);
     }
     errno = kept_errno;
+    atomic_flag_clear(&busy);
 }
 
 void cli_stop_grace(double seconds)
@@ -98,7 +120,7 @@ void cli_stop_grace(double seconds)
     double whole = ceil(seconds);
     stop_grace_seconds = whole < 1 ? 1 : whole > 86400 ? 86400 : (sig_atomic_t)whole;
     if (stop_requested != 0) {
-        alarm((unsigned)stop_grace_seconds);
+        set_alarm();
     }
 }
 
@@ -182,6 +204,13 @@ void cli_progress_line(const ckm_progress *progress, void *user)
     p->last_bound = progress->bound_cost;
     double incumbent = progress->incumbent_cost < 0 ? NAN : (double)progress->incumbent_cost;
     double extra = cli_overhead(progress->incumbent_cost, p->baseline_cost);
+    if (cli_width(stderr) < 80) {
+        fprintf(stderr, "%s%7.1f s%s  %-13s bound %-13s gap %s\n", cli_style(stderr, CLI_DIM), progress->seconds,
+                cli_style(stderr, CLI_PLAIN), cli_show_cost(incumbent, p->unit, cost, sizeof cost),
+                cli_show_cost(progress->bound_cost, p->unit, bound, sizeof bound),
+                cli_show_percent(progress->gap, gap, sizeof gap));
+        return;
+    }
     fprintf(stderr, "%s%7.1f s%s  %-13s %s%-8s bound %-13s gap %-8s %s\n", cli_style(stderr, CLI_DIM),
             progress->seconds, cli_style(stderr, CLI_PLAIN), cli_show_cost(incumbent, p->unit, cost, sizeof cost),
             isnan(incumbent) ? " " : "+", cli_show_percent(extra, overhead, sizeof overhead),
@@ -200,8 +229,8 @@ void cli_log_line(ckm_log_level level, const char *line, void *user)
         snprintf(p->last_warning, sizeof p->last_warning, "%s", line);
     }
     if (level <= (p->verbose ? CKM_LOG_INFO : CKM_LOG_WARN)) {
-        fprintf(stderr, "%s%s: %s%s\n", cli_style(stderr, CLI_DIM), names[level], cli_text(line),
-                cli_style(stderr, CLI_PLAIN));
+        cli_line(stderr, 2, "%s%s: %s%s\n", cli_style(stderr, CLI_DIM), names[level], cli_text(line),
+                 cli_style(stderr, CLI_PLAIN));
     }
 }
 
@@ -242,6 +271,17 @@ const char *cli_status_text(ckm_solve_status status)
 {
     static const char *const names[] = {"optimal", "feasible", "infeasible", "unknown"};
     return names[status];
+}
+
+const char *cli_outcome_text(const ckm_solve_result *result, double time_limit_seconds)
+{
+    static const double most_of_it = 0.9;
+    if (result->status != CKM_SOLVE_UNKNOWN) {
+        return cli_status_text(result->status);
+    }
+    bool cut_short = cli_stop_requested(NULL) ||
+                     (time_limit_seconds > 0 && result->seconds >= most_of_it * time_limit_seconds);
+    return cut_short ? "none found in time" : "does not fit";
 }
 
 const char *cli_covers_text(ckm_bound_class covers)

@@ -24,7 +24,7 @@ extern const cli_option cli_limit_options[CLI_N_LIMIT_OPTIONS];
 // Processors of this machine, at least 1.
 int cli_processors(void);
 
-// Ctrl-C (and SIGTERM) from now on ask solves to end with their best. A second later another one says what would be lost, and
+// Ctrl-C (and SIGTERM) from now on ask solves to end with their best. A second later another one warns of what would be lost, and
 // a second after that one more ends the program; so does the first when the program is still there after a grace of ten
 // seconds.
 void cli_stop_install(void);
@@ -69,7 +69,9 @@ ckm_solve_options cli_solve_options(const cli_limit_settings *settings, const ch
 int cli_check_strategy(const cli_command *command, const char *name);
 
 const char *cli_status_text(ckm_solve_status status);  // "optimal", ...
-const char *cli_covers_text(ckm_bound_class covers);   // "order", ...; NULL for none
+// For people: where there is no schedule and no proof, whether the strategy ended by itself or ran out of time.
+const char *cli_outcome_text(const ckm_solve_result *result, double time_limit_seconds);
+const char *cli_covers_text(ckm_bound_class covers);  // "order", ...; NULL for none
 int cli_exit_of(ckm_solve_status status, bool has_schedule);
 
 // "; a schedule at 2.52 MB (2519340 bytes) was found": what is known to fit where nothing fits the budget; empty where nothing was

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is said when a program that computes got fewer threads than it asked for.
+// The warning when a program got fewer threads than it asked for.
 #include <string.h>
 
 #include "cli/cli.h"
@@ -7,7 +7,7 @@
 void cli_note_threads(const ckm_program *program, int wanted)
 {
     int threads = ckm_program_threads(program);
-    // The reference back end computes with one thread whatever it is asked for.
+    // The reference back end always computes with one thread.
     if (threads < wanted && strcmp(ckm_program_backend(program), "reference") != 0) {
         cli_warnf("only %d of %d threads could be started; continuing with %s", threads, wanted,
                   threads == 1 ? "one" : "these");

@@ -4,6 +4,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "cli/cli_weights.h"
 
 double cli_train_rate(const train_settings *s)
 {
@@ -28,7 +31,35 @@ static ckm_autodiff_options autodiff_options(const train_settings *s)
     return options;
 }
 
-// What goes on has the batch it was begun with.
+const char *cli_train_read_augment(const char *text, double *crop, bool *flip)
+{
+    const double usual = 0.08;
+    static const char crop_with[] = "crop=";
+    *crop = 0;
+    *flip = false;
+    if (text == NULL || strcmp(text, "none") == 0) {
+        return NULL;
+    }
+    for (const char *at = text; at != NULL; at = strchr(at, ',') != NULL ? strchr(at, ',') + 1 : NULL) {
+        char word[64];
+        size_t n = strcspn(at, ",");
+        snprintf(word, sizeof word, "%.*s", n < sizeof word ? (int)n : (int)sizeof word - 1, at);
+        if (strcmp(word, "flip") == 0) {
+            *flip = true;
+        } else if (strcmp(word, "crop") == 0) {
+            *crop = usual;
+        } else if (strncmp(word, crop_with, sizeof crop_with - 1) == 0) {
+            if (cli_read_fraction(word + sizeof crop_with - 1, crop) != NULL || !(*crop > 0 && *crop <= 1)) {
+                return "crop=S takes a share of the picture's area above 0 and at most 1";
+            }
+        } else {
+            return "the words are flip, crop, crop=S and none";
+        }
+    }
+    return NULL;
+}
+
+// A resumed run keeps its batch size.
 static ckm_status adopt_batch(train_setup *t, ckm_error *err)
 {
     ckm_train_place place;
@@ -53,8 +84,56 @@ static ckm_status adopt_batch(train_setup *t, ckm_error *err)
     return CKM_OK;
 }
 
-// The head of a network of the zoo has as many classes as the data, unless --classes says how many, or there is nothing to tell
-// apart.
+// Is the word in the list that --change gives?
+static bool may_change(const train_settings *s, const char *word)
+{
+    size_t n = strlen(word);
+    for (const char *at = s->change; at != NULL; at = strchr(at, ',') != NULL ? strchr(at, ',') + 1 : NULL) {
+        if (strncmp(at, word, n) == 0 && (at[n] == ',' || at[n] == '\0')) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// Sizes that were given must be those in the file; otherwise it is another network.
+static ckm_status check_sizes(const train_settings *s, const cli_model_settings *trained, ckm_error *err)
+{
+    const cli_shape *a = &trained->input_shape;
+    const cli_shape *b = &s->model.input_shape;
+    char was[32];
+    const char *option = cli_model_other_size(&s->model, trained, was, sizeof was);
+    if (option != NULL) {
+        return cli_error(err, CKM_ERR_ARGUMENT, s->resume, "was trained with --%s %s: leave it out, or give the same",
+                         option, was);
+    }
+    if (a->rank == 3 && b->rank == 3 && memcmp(a->dims, b->dims, 3 * sizeof a->dims[0]) != 0) {
+        return cli_error(err, CKM_ERR_ARGUMENT, s->resume,
+                         "was trained with --input-shape %lld,%lld,%lld: leave it out, or give the same",
+                         (long long)a->dims[0], (long long)a->dims[1], (long long)a->dims[2]);
+    }
+    return CKM_OK;
+}
+
+// A resumed run keeps its sizes, which are in `trained`; an ONNX file has its own.
+static ckm_status read_sizes(const train_setup *t, cli_model_settings *trained, ckm_error *err)
+{
+    const train_settings *s = t->settings;
+    *trained = (cli_model_settings){0};
+    if (s->resume == NULL || cli_model_is_file(t->model)) {
+        return CKM_OK;
+    }
+    // Classes are a size only where they were given or are those of the data; otherwise the network has its own.
+    ckm_status status = cli_weights_adopt_sizes(s->resume, t->model, trained, err);
+    cli_model_settings with_input = *trained;
+    if (status == CKM_OK) {
+        status = cli_weights_adopt(s->resume, t->model, &with_input, err);
+        trained->input_shape = with_input.input_shape;
+    }
+    return status == CKM_OK && !may_change(s, "network") ? check_sizes(s, trained, err) : status;
+}
+
+// The head of a network of the zoo has as many classes as the data, unless --classes sets the number or the data has only one.
 static ckm_status adopt_classes(train_setup *t, ckm_error *err)
 {
     const train_settings *s = t->settings;
@@ -68,16 +147,27 @@ static ckm_status adopt_classes(train_setup *t, ckm_error *err)
     return status;
 }
 
-// A network of the zoo that reads texts knows as many tokens as the text has, unless --vocabulary says how many.
+// The vocabulary of a zoo network for texts is that of the text, unless --vocabulary sets it.
 static ckm_status adopt_vocabulary(train_setup *t, ckm_error *err)
 {
     const train_settings *s = t->settings;
     int64_t tokens = 0;
-    if (cli_model_published_vocabulary(t->model) == 0 || s->model.vocabulary > 0) {
+    if (cli_model_published_vocabulary(t->model) == 0) {
         return CKM_OK;
     }
+    ckm_data_token_notes notes = {0, 0, 0};
     ckm_status status = ckm_data_count_tokens(s->data, &tokens, err);
-    t->adapted.model.vocabulary = tokens > 1 ? tokens : 0;
+    if (status == CKM_OK && tokens > 0) {
+        status = ckm_data_read_token_notes(s->data, &notes, err);
+    }
+    if (status == CKM_OK && tokens > notes.vocabulary && notes.vocabulary > 0) {
+        return cli_error(err, CKM_ERR_ARGUMENT, s->data,
+                         "has token %lld, but the file next to it says that its tokenizer knows %lld",
+                         (long long)tokens - 1, (long long)notes.vocabulary);
+    }
+    tokens = notes.vocabulary > 0 ? notes.vocabulary : tokens;
+    t->adapted.model.vocabulary = s->model.vocabulary > 0 ? s->model.vocabulary : tokens > 1 ? tokens : 0;
+    t->bytes_per_token = notes.tokens > 0 ? (double)notes.bytes / (double)notes.tokens : 0;
     return status;
 }
 
@@ -110,7 +200,7 @@ static void note(ckm_log_level level, const char *line, void *user)
 {
     const cli_progress *progress = user;
     if (level <= CKM_LOG_WARN) {
-        fprintf(stderr, "%snote:%s %s\n", cli_style(stderr, CLI_WARN), cli_style(stderr, CLI_PLAIN), cli_text(line));
+        cli_note(line);
     } else if (progress->verbose) {
         fprintf(stderr, "%s\n", cli_text(line));
     }
@@ -160,15 +250,17 @@ static ckm_status trainer_options(train_setup *t, option_parts *parts, ckm_train
                             .reading = CKM_DATA_OPTIONS_INIT,
                             .importing = cli_model_import_options(&s->model, s->model.batch),
                             .rate = cli_train_rates(s, s->steps)};
-    t->limits = (cli_limit_settings){s->time_limit_seconds, 1e-3, s->threads, 1, s->verbose};
-    t->progress = cli_progress_start(&t->limits, s->strategy, NULL);
+    t->limits = (cli_limit_settings){s->planning.time_limit_seconds, 1e-3, s->kernels.threads, 1, s->verbose};
+    t->progress = cli_progress_start(&t->limits, s->planning.strategy, NULL);
     t->progress.quiet = s->quiet;
-    parts->kernels.backend = s->back_end;
-    parts->kernels.threads = (int)s->threads;
-    parts->solve = cli_solve_options(&t->limits, s->strategy, &t->progress);
+    parts->kernels.backend = s->kernels.back_end;
+    parts->kernels.threads = (int)s->kernels.threads;
+    parts->solve = cli_solve_options(&t->limits, s->planning.strategy, &t->progress);
     parts->reading.scaling = (ckm_data_scaling)s->scaling;
     parts->reading.resize = s->resize;
     parts->reading.keep_order = s->keep_order;
+    parts->reading.skip_damaged = !s->strict;
+    (void)cli_train_read_augment(s->augment, &parts->reading.crop, &parts->reading.flip);  // check_usage checked it
     parts->reading.synthetic_samples = s->samples;
     o->step = &parts->step;
     o->kernels = &parts->kernels;
@@ -176,6 +268,17 @@ static ckm_status trainer_options(train_setup *t, option_parts *parts, ckm_train
     o->reading = &parts->reading;
     o->data = s->data;
     o->measure_always = s->compare > 0;
+    cli_second_memory second;
+    ckm_status resolved = cli_second_memory_resolve(&s->second, &second, err);
+    if (resolved != CKM_OK) {
+        return resolved;
+    }
+    o->offload = s->offload;
+    o->out_bytes_per_second = second.out_speed > 0 ? second.out_speed : 0;
+    o->in_bytes_per_second = second.in_speed > 0 ? second.in_speed : 0;
+    // 0 asks for a measurement, which a link without latency does not want.
+    o->transfer_latency_ns = second.latency_ns > 0 ? second.latency_ns : second.link != NULL ? 1 : 0;
+    o->offload_bytes = second.bytes > 0 ? second.bytes : 0;
     o->seed = s->seed >= 0 ? (uint64_t)s->seed : s->resume == NULL ? 1 : 0;
     o->weights = s->weights;
     o->resume = s->resume;
@@ -205,8 +308,32 @@ static ckm_status trainer_options(train_setup *t, option_parts *parts, ckm_train
     return status;
 }
 
+// "; with --fused a schedule fits", if one does: plans again with every gradient applied as soon as it exists.
+static void try_fused(train_setup *t, const option_parts *parts, const ckm_trainer_options *options, char *text,
+                      size_t size)
+{
+    ckm_trainer_options fused = *options;
+    ckm_autodiff_options step = parts->step;
+    ckm_trainer *trainer = NULL;
+    ckm_error ignored = CKM_ERROR_INIT;
+    char overhead[64];
+    text[0] = '\0';
+    if (t->settings->fused || t->ranks != NULL || cli_stop_requested(NULL)) {
+        return;
+    }
+    step.late_updates = false;
+    fused.step = &step;
+    fused.note = NULL;
+    if (ckm_trainer_plan(t->graph, &fused, &trainer, &ignored) == CKM_OK && ckm_trainer_get_info(trainer).fits) {
+        ckm_trainer_info info = ckm_trainer_get_info(trainer);
+        snprintf(text, size, "; with --fused a schedule fits, with an overhead of %s",
+                 cli_show_percent(cli_overhead(info.cost, info.baseline_cost), overhead, sizeof overhead));
+    }
+    ckm_trainer_close(trainer);
+}
+
 // Says why there is no schedule. Gives the exit status.
-static int explain_absence(const train_setup *t, const ckm_trainer_info *info)
+static int explain_absence(const ckm_trainer_info *info, const char *fused)
 {
     char budget[64];
     char outside[64];
@@ -217,29 +344,47 @@ static int explain_absence(const train_setup *t, const ckm_trainer_info *info)
         snprintf(known, sizeof known, "; a budget of %s (%lld bytes) was tried and fits",
                  cli_show_bytes(info->least_bytes, least, sizeof least), (long long)info->least_bytes);
     }
-    // The floor is that of any schedule; what else is proven speaks of those that keep the order.
+    // The floor covers every schedule; other proofs cover those that keep the order.
     const char *which = !info->proven                            ? " was found that"
                         : info->budget_bytes < info->floor_bytes ? ""
                                                                  : " in the network's order";
     cli_failf(
         "no schedule%s fits a budget of %s (%lld bytes): data read ahead, kernels, threads and tables take %s, and "
-        "at least %s (%lld bytes) are proven to be needed in all, in any order%s; give a larger budget, or a smaller "
-        "--batch%s",
+        "at least %s (%lld bytes) are proven to be needed in all, in any order%s%s; give a larger budget, or a smaller "
+        "--batch",
         which, cli_show_bytes(info->budget_bytes, budget, sizeof budget), (long long)info->budget_bytes,
         cli_show_bytes(info->outside_bytes, outside, sizeof outside),
-        cli_show_bytes(info->floor_bytes, floor_text, sizeof floor_text), (long long)info->floor_bytes, known,
-        t->settings->fused ? "" : ", or --fused");
+        cli_show_bytes(info->floor_bytes, floor_text, sizeof floor_text), (long long)info->floor_bytes, known, fused);
     return info->proven ? CLI_INFEASIBLE : CLI_NONE_FOUND;
 }
 
-// Threads share what the ranks of a machine have in common; files are rank 0's business.
+// "min": a search within one byte finds the least that fits, and the plan is made for that. What just fitted may fail next time.
+static ckm_status plan(train_setup *t, ckm_trainer_options *options, ckm_error *err)
+{
+    enum { MOST_TRIES = 3 };
+    ckm_status status = ckm_trainer_plan(t->graph, options, &t->trainer, err);
+    for (int k = 0; k < MOST_TRIES && t->settings->planning.budget.is_least && status == CKM_OK; k++) {
+        ckm_trainer_info info = ckm_trainer_get_info(t->trainer);
+        if (info.fits) {
+            break;
+        }
+        options->budget_bytes = cli_budget_least(info.least_bytes, info.baseline_bytes);
+        options->note = NULL;
+        ckm_trainer_close(t->trainer);
+        t->trainer = NULL;
+        status = ckm_trainer_plan(t->graph, options, &t->trainer, err);
+    }
+    return status;
+}
+
+// The ranks of a machine share its processors; only rank 0 writes files.
 static void adapt_to_rank(train_setup *t)
 {
     train_settings *s = &t->adapted;
-    if (s->threads == 0) {
-        s->threads = cli_processors();
+    if (s->kernels.threads == 0) {
+        s->kernels.threads = cli_processors();
         if (t->ranks != NULL && t->ranks->local > 1) {
-            s->threads = s->threads > t->ranks->local ? s->threads / t->ranks->local : 1;
+            s->kernels.threads = s->kernels.threads > t->ranks->local ? s->kernels.threads / t->ranks->local : 1;
         }
     }
     if (t->ranks != NULL && t->ranks->rank != 0) {
@@ -257,11 +402,12 @@ int cli_train_prepare(const cli_command *command, const train_settings *settings
     ckm_error err = CKM_ERROR_INIT;
     ckm_trainer_options options = CKM_TRAINER_OPTIONS_INIT;
     option_parts parts;
+    cli_model_settings trained;
     *t = (train_setup){.adapted = *settings, .model = model, .ranks = ranks, .at_start = ckm_run_get_memory(true)};
     t->settings = &t->adapted;
     adapt_to_rank(t);
-    int outcome = cli_budget_of_run(command, t->settings->budget, &options.budget_bytes, &options.budget_fraction,
-                                    &options.activations_fraction);
+    int outcome = cli_budget_of_run(command, &t->settings->planning.budget, &options.budget_bytes,
+                                    &options.budget_fraction, &options.activations_fraction);
     if (outcome < 0) {
         outcome = choose_validation(command, t, &options);
     }
@@ -270,10 +416,16 @@ int cli_train_prepare(const cli_command *command, const train_settings *settings
     }
     ckm_status status = adopt_batch(t, &err);
     if (status == CKM_OK) {
+        status = read_sizes(t, &trained, &err);
+    }
+    if (status == CKM_OK) {
         status = adopt_classes(t, &err);
     }
     if (status == CKM_OK) {
         status = adopt_vocabulary(t, &err);
+    }
+    if (status == CKM_OK) {
+        cli_model_adopt_sizes(&trained, &t->adapted.model);
     }
     if (status == CKM_OK) {
         status = cli_model_load_network(model, &t->settings->model, t->settings->model.batch, &t->graph, &err);
@@ -285,13 +437,18 @@ int cli_train_prepare(const cli_command *command, const train_settings *settings
     if (outcome >= 0) {
         return outcome;
     }
-    status = ckm_trainer_plan(t->graph, &options, &t->trainer, &err);
+    status = plan(t, &options, &err);
     if (status != CKM_OK) {
         return cli_fail(&err);
     }
-    cli_note_threads(ckm_trainer_program(t->trainer), (int)t->settings->threads);
+    cli_note_threads(ckm_trainer_program(t->trainer), (int)t->settings->kernels.threads);
     ckm_trainer_info info = ckm_trainer_get_info(t->trainer);
-    return info.fits ? -1 : explain_absence(t, &info);
+    if (info.fits) {
+        return -1;
+    }
+    char fused[160];
+    try_fused(t, &parts, &options, fused, sizeof fused);
+    return explain_absence(&info, fused);
 }
 
 void cli_train_dispose(train_setup *t)

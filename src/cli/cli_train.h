@@ -4,23 +4,26 @@
 #define CKM_SRC_CLI_CLI_TRAIN_H
 
 #include "cli/cli.h"
+#include "cli/cli_budget.h"
 #include "cli/cli_costs.h"
 #include "cli/cli_model.h"
 #include "cli/cli_ranks.h"
+#include "cli/cli_second_memory.h"
 #include "cli/cli_solve.h"
 #include "cli/cli_train_meter.h"
 #include "cli/cli_values.h"
 
 typedef struct train_settings {
     // Data.
-    const char *data, *validate;
-    bool resize, keep_order;
+    const char *data, *validate, *augment;
+    bool resize, keep_order, strict;
     int scaling;
     int64_t samples;
     // Memory and schedule.
-    const char *budget, *strategy, *back_end;
-    double time_limit_seconds;
-    int64_t threads;
+    cli_planning_settings planning;
+    cli_kernel_settings kernels;
+    const char *offload;
+    cli_second_memory second;
     // Training.
     int64_t epochs, steps, seed, accumulate;
     int optimizer, loss, schedule, on_nan, on_excess;
@@ -44,6 +47,7 @@ enum { CLI_TRAIN_MSE = 2 };
 typedef struct train_setup {
     train_settings adapted;          // what was asked for, with what follows from it filled in
     const train_settings *settings;  // that
+    double bytes_per_token;          // of a text that a tokenizer made tokens of; 0: not known
     char sizes[256];                 // of the network, for the files that are saved
     char validation[4096];           // the folder to validate on, or empty
     const char *model;
@@ -56,13 +60,15 @@ typedef struct train_setup {
     ckm_run_memory at_start;  // before anything was planned
 } train_setup;
 
-// From the settings to a trainer whose schedule fits; it has not begun yet. Gives -1 to go on, or an exit status after
+// From the settings to a trainer whose schedule fits; it has not begun yet. Gives -1 to continue, or an exit status after
 // having said why.
 int cli_train_prepare(const cli_command *command, const train_settings *settings, const char *model,
                       const ckm_ranks *ranks, train_setup *out);
 // Batches of a step, in all processes.
 int64_t cli_train_step_batches(const train_setup *setup);
 void cli_train_dispose(train_setup *setup);
+// Reads the words of --augment; NULL: none. Gives NULL, or what is wrong.
+const char *cli_train_read_augment(const char *text, double *crop, bool *flip);
 double cli_train_rate(const train_settings *settings);
 // The learning rates of a run that ends behind that step.
 ckm_rate_schedule cli_train_rates(const train_settings *settings, int64_t last_step);

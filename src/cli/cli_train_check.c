@@ -18,10 +18,12 @@ typedef struct both_ways {
 static void print_bits(const ckm_compare_result *bits)
 {
     if (bits->equal) {
-        printf("%sequal%s: %lld steps with and without rematerialization (%lld recomputations a step): the outputs of "
-               "%lld operators, losses (%.9g to %.9g), parameters and states agree bit for bit\n",
-               cli_style(stdout, CLI_GOOD), cli_style(stdout, CLI_PLAIN), (long long)bits->steps,
-               (long long)bits->recomputations, (long long)bits->operators, bits->first_loss, bits->last_loss);
+        cli_line(
+            stdout, 2,
+            "%sequal%s: %lld steps with and without rematerialization (%lld recomputations a step): the outputs of "
+            "%lld operators, losses (%.9g to %.9g), parameters and states agree bit for bit\n",
+            cli_style(stdout, CLI_GOOD), cli_style(stdout, CLI_PLAIN), (long long)bits->steps,
+            (long long)bits->recomputations, (long long)bits->operators, bits->first_loss, bits->last_loss);
     }
 }
 
@@ -42,17 +44,20 @@ static void print_times(const ckm_trainer_info *info, const ckm_timing *timing)
     char text[64];
     char low[64];
     char high[64];
-    printf("%-22s %12s %12s\n", "step", "predicted", "measured");
-    printf("%-22s %12s", "without remat.", show_milliseconds(without, text, sizeof text));
-    printf(" %12s\n", show_milliseconds(timing->first.median_seconds, text, sizeof text));
-    printf("%-22s %12s", "within the budget", show_milliseconds(with, text, sizeof text));
-    printf(" %12s\n", show_milliseconds(timing->second.median_seconds, text, sizeof text));
-    printf("%-22s %12s  by the operator times of the steps without rematerialization, run in turns with these\n",
-           "the same", show_milliseconds(timing->second_predicted_seconds, text, sizeof text));
-    printf("%-22s %12s", "overhead", isnan(with) ? "-" : cli_show_percent(with / without - 1.0, text, sizeof text));
-    printf(" %12s  quartiles %s and %s of %lld rounds\n", cli_show_percent(timing->ratio - 1.0, text, sizeof text),
-           cli_show_percent(timing->ratio_p25 - 1.0, low, sizeof low),
-           cli_show_percent(timing->ratio_p75 - 1.0, high, sizeof high), (long long)timing->rounds);
+    cli_line(stdout, 23, "%-22s %12s %12s\n", "step", "predicted", "measured");
+    cli_line(stdout, 23, "%-22s %12s", "without remat.", show_milliseconds(without, text, sizeof text));
+    cli_line(stdout, 23, " %12s\n", show_milliseconds(timing->first.median_seconds, text, sizeof text));
+    cli_line(stdout, 23, "%-22s %12s", "within the budget", show_milliseconds(with, text, sizeof text));
+    cli_line(stdout, 23, " %12s\n", show_milliseconds(timing->second.median_seconds, text, sizeof text));
+    cli_line(stdout, 23,
+             "%-22s %12s  by the operator times of the steps without rematerialization, run in turns with these\n",
+             "the same", show_milliseconds(timing->second_predicted_seconds, text, sizeof text));
+    cli_line(stdout, 23, "%-22s %12s", "overhead",
+             isnan(with) ? "-" : cli_show_percent(with / without - 1.0, text, sizeof text));
+    cli_line(stdout, 23, " %12s  quartiles %s and %s of %lld rounds\n",
+             cli_show_percent(timing->ratio - 1.0, text, sizeof text),
+             cli_show_percent(timing->ratio_p25 - 1.0, low, sizeof low),
+             cli_show_percent(timing->ratio_p75 - 1.0, high, sizeof high), (long long)timing->rounds);
 }
 
 static void print_json(const both_ways *b)

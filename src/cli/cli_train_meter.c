@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-// Milliseconds between looks, and the stack of the thread that looks.
+// Milliseconds between samples, and the stack of the sampling thread.
 enum { INTERVAL_MS = 10, STACK_BYTES = 128 << 10 };
 // Pages by which a thread's own count may not have reached the process's, on kernels before 6.16.
 enum { LAGGING_PAGES = 64 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much memory training takes, as the system counts it: a thread of its own looks every ten milliseconds, so that
+// How much memory training takes, as the system counts it: a separate thread checks every ten milliseconds, so that
 // memory taken and given back within a step is seen as well.
 #ifndef CKM_SRC_CLI_CLI_TRAIN_METER_H
 #define CKM_SRC_CLI_CLI_TRAIN_METER_H
@@ -17,7 +17,7 @@ typedef struct train_meter {
     pthread_t thread;
 } train_meter;
 
-// Begins to measure from what is in use now. Where no thread can be started, memory is looked at after every step only.
+// Begins to measure from what is in use now. If no thread can be started, memory is checked after every step only.
 void cli_train_meter_start(train_meter *meter);
 void cli_train_meter_look(train_meter *meter);
 void cli_train_meter_stop(train_meter *meter);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What training says while it runs: one line that changes on a terminal, plain lines elsewhere, a log of JSON lines, and
+// Output of training: one line that changes on a terminal, plain lines elsewhere, a log of JSON lines, and
 // the summary at the end.
 #include <errno.h>
 #include <fcntl.h>
@@ -56,7 +56,7 @@ static FILE *open_log(const char *path, bool append)
     return log;
 }
 
-// What a run that was killed, or a full disk, left of a record is taken off, so that the next does not continue its line.
+// Removes an incomplete last record, left by a killed run or a full disk, so that the next one does not continue its line.
 static void drop_torn_record(const char *path, int fd)
 {
     static const char begin[] = "{\"step\": ";
@@ -97,7 +97,7 @@ ckm_status cli_train_report_open(train_report *report, const train_setup *setup,
                              .last_line = cli_train_clock(),
                              .exceeded_step = -1};
     if (s->log != NULL) {
-        // A run that goes on adds to the log it began.
+        // A resumed run appends to its log.
         report->log = open_log(s->log, ckm_trainer_get_info(setup->trainer).resumed);
         if (report->log != NULL) {
             drop_torn_record(s->log, fileno(report->log));
@@ -117,7 +117,7 @@ static void flush_log(train_report *report)
     }
     if (!report->log_failed) {
         report->log_failed = true;
-        cli_failf("%s: cannot write the log: %s; training goes on", report->log_path, strerror(errno));
+        cli_failf("%s: cannot write the log: %s; training continues", report->log_path, strerror(errno));
     }
     clearerr(report->log);
     drop_torn_record(report->log_path, fileno(report->log));
@@ -141,10 +141,12 @@ ckm_status cli_train_report_close(train_report *report, ckm_error *err)
 static void memory_line(const char *name, int64_t bytes, const char *note)
 {
     char text[64];
-    fprintf(stderr, "  %-28s %12s  %s\n", name, cli_show_bytes(bytes, text, sizeof text), note);
+    bool narrow = cli_width(stderr) < 80;
+    cli_line(stderr, 4, narrow ? "  %-24s %12s  %s\n" : "  %-28s %12s  %s\n", name,
+             cli_show_bytes(bytes, text, sizeof text), note);
 }
 
-// How many classes the data have, their names, and how many the network tells apart where that is another number.
+// The number of classes of the data, their names, and the network's number of classes if that differs.
 static void print_classes(const train_setup *t, int64_t classes)
 {
     enum { MOST_NAMES = 12 };
@@ -154,13 +156,60 @@ static void print_classes(const train_setup *t, int64_t classes)
     if (classes == 0) {
         return;
     }
-    fprintf(stderr, ", %lld class%s", (long long)classes, classes == 1 ? "" : "es");
+    cli_line(stderr, 10, ", %lld class%s", (long long)classes, classes == 1 ? "" : "es");
     for (int64_t i = 0; classes <= MOST_NAMES && i < classes && ckm_data_class_name(data, i) != NULL; i++) {
-        fprintf(stderr, "%s%s", i == 0 ? " (" : ", ", cli_text(ckm_data_class_name(data, i)));
+        cli_line(stderr, 10, "%s%s", i == 0 ? " (" : ", ", cli_text(ckm_data_class_name(data, i)));
     }
-    fprintf(stderr, "%s", classes <= MOST_NAMES && ckm_data_class_name(data, 0) != NULL ? ")" : "");
+    cli_line(stderr, 10, "%s", classes <= MOST_NAMES && ckm_data_class_name(data, 0) != NULL ? ")" : "");
     if (limit > 0 && limit != classes) {
-        fprintf(stderr, "; the network tells %lld apart", (long long)limit);
+        cli_line(stderr, 10, "; the network has %lld", (long long)limit);
+    }
+}
+
+// Mean time that a step of this run waited for transfers.
+static double transfer_wait(const ckm_session_transfers *moved, const ckm_train_result *r)
+{
+    return r->steps > 0 ? moved->waited_seconds / (double)r->steps : 0.0;
+}
+
+// What a step moves: every batch of it does.
+static ckm_session_transfers moved_in_a_step(const train_setup *t)
+{
+    ckm_session_transfers moved = ckm_session_get_transfers(ckm_trainer_session(t->trainer));
+    int64_t batches = cli_train_step_batches(t);
+    moved.out_bytes *= batches;
+    moved.in_bytes *= batches;
+    moved.moves_out *= batches;
+    moved.moves_in *= batches;
+    return moved;
+}
+
+// Where tensors are moved to, how fast that is, and what a step moves.
+static void print_offload(const train_setup *t)
+{
+    ckm_session_transfers moved = moved_in_a_step(t);
+    ckm_second_memory second;
+    char out[64];
+    char in[64];
+    char file[64];
+    if (!ckm_trainer_get_second_memory(t->trainer, &second)) {
+        return;
+    }
+    cli_line(stderr, 10, "offload   %s: %s/s out, %s/s in, latency %.0f us\n", cli_text(second.name),
+             cli_show_bytes(second.out_bytes_per_second, out, sizeof out),
+             cli_show_bytes(second.in_bytes_per_second, in, sizeof in), (double)second.latency_ns * 1e-3);
+    if (moved.moves_out == 0) {
+        cli_line(stderr, 10, "          nothing is moved\n");
+        return;
+    }
+    cli_line(stderr, 10, "          a step moves %s out (%lld) and %s in (%lld); a file of %s%s%s\n",
+             cli_show_bytes(moved.out_bytes, out, sizeof out), (long long)moved.moves_out,
+             cli_show_bytes(moved.in_bytes, in, sizeof in), (long long)moved.moves_in,
+             cli_show_bytes(moved.file_bytes, file, sizeof file),
+             moved.direct ? "" : ", through the system's page cache (no O_DIRECT there)",
+             moved.concurrent ? "" : "; operators wait for it, as threads for it could not be started");
+    if (moved.in_memory) {
+        cli_warnf("%s is in memory itself: what is moved there takes as much as it frees", cli_text(second.name));
     }
 }
 
@@ -178,28 +227,35 @@ void cli_train_report_plan(const train_report *report)
     if (t->settings->quiet) {
         return;
     }
-    fprintf(stderr, "network   %s, batch %lld, %d operators a step on %s with %d thread%s; parameters %s\n",
-            cli_text(ckm_graph_name(t->graph)), (long long)info.place.batch,
-            (int)ckm_dataflow_op_count(ckm_trainer_dataflow(t->trainer)), ckm_program_backend(program),
-            ckm_program_threads(program), ckm_program_threads(program) == 1 ? "" : "s", cli_text(info.parameters_from));
+    cli_line(stderr, 10, "network   %s, batch %lld, %d operators a step on %s with %d thread%s; parameters %s\n",
+             cli_text(ckm_graph_name(t->graph)), (long long)info.place.batch,
+             (int)ckm_dataflow_op_count(ckm_trainer_dataflow(t->trainer)), ckm_program_backend(program),
+             ckm_program_threads(program), ckm_program_threads(program) == 1 ? "" : "s",
+             cli_text(info.parameters_from));
     if (cli_train_step_batches(t) > 1) {
-        fprintf(stderr, "step      %lld batches, %s\n", (long long)cli_train_step_batches(t),
-                t->ranks != NULL ? "one in each process" : "one after the other");
+        cli_line(stderr, 10, "step      %lld batches, %s\n", (long long)cli_train_step_batches(t),
+                 t->ranks != NULL ? "one in each process" : "one after the other");
     }
-    fprintf(stderr, "data      %s: %lld samples, %lld batches an epoch", data.format, (long long)data.samples,
-            (long long)data.batches);
+    cli_line(stderr, 10, "data      %s: %lld samples, %lld batches an epoch", data.format, (long long)data.samples,
+             (long long)data.batches);
     print_classes(t, data.classes);
     if (validation.there) {
-        fprintf(stderr, "; validation on %lld samples%s%s", (long long)validation.samples,
-                t->validation[0] != '\0' ? " of " : "", cli_text(t->validation));
+        cli_line(stderr, 10, "; validation on %lld samples%s%s", (long long)validation.samples,
+                 t->validation[0] != '\0' ? " of " : "", cli_text(t->validation));
+    }
+    if (t->settings->augment != NULL && strcmp(t->settings->augment, "none") != 0) {
+        cli_line(stderr, 10, "; augmented: %s", t->settings->augment);
     }
     if (!data.reads_ahead) {
-        fprintf(stderr, ", none read ahead (the thread for it could not be started)");
+        cli_line(stderr, 10, ", none read ahead (the thread for it could not be started)");
     }
-    fprintf(stderr, "\nschedule  %s; %s more compute than without rematerialization, which would take %s\n",
-            info.strategy, cli_show_percent(cli_overhead(info.cost, info.baseline_cost), text, sizeof text),
-            cli_show_bytes(info.baseline_bytes, other, sizeof other));
-    fprintf(stderr, "memory\n");
+    cli_line(stderr, 10, "\n");
+    cli_line(stderr, 10, "schedule  %s; %s more %s than without rematerialization, which would take %s\n",
+             info.strategy, cli_show_percent(cli_overhead(info.cost, info.baseline_cost), text, sizeof text),
+             t->settings->offload != NULL ? "time" : "compute",
+             cli_show_bytes(info.baseline_bytes, other, sizeof other));
+    print_offload(t);
+    cli_line(stderr, 10, "memory\n");
     memory_line("parameters", m.parameter_bytes, "");
     memory_line("optimizer state", m.optimizer_bytes, "");
     memory_line("running statistics", m.state_bytes, "");
@@ -215,6 +271,9 @@ void cli_train_report_plan(const train_report *report)
     if (validation.there) {
         memory_line("validation", validation.bytes, "kernels, tables, data read ahead; it runs in the arena");
     }
+    if (t->settings->offload != NULL) {
+        memory_line("second memory", ckm_program_second_memory_bytes(program), "buffers and threads for it");
+    }
     if (t->ranks != NULL) {
         int64_t others = info.outside_bytes - validation.bytes - data.bytes - m.table_bytes - own.kernel_bytes -
                          own.thread_bytes - own.margin_bytes;
@@ -224,13 +283,14 @@ void cli_train_report_plan(const train_report *report)
     memory_line("budget", info.budget_bytes, "");
 }
 
-// Of a text a loss says how likely its tokens are: the perplexity is e to its power and, where bytes are the tokens, bits per byte
-// are the loss by log 2. NaN for anything else.
+// Of a text a loss says how likely its tokens are: the perplexity is e to its power and, where the bytes of a token are known, bits
+// per byte are the loss by log 2 and by them. NaN for anything else.
 static bool reads_text(const train_report *report, bool *of_bytes)
 {
     const char *format = ckm_data_get_facts(ckm_trainer_data(report->setup->trainer)).format;
-    *of_bytes = strcmp(format, "text") == 0;
-    return (*of_bytes || strcmp(format, "tokens") == 0) && report->setup->settings->loss != CLI_TRAIN_MSE;
+    bool bytes = strcmp(format, "text") == 0;
+    *of_bytes = bytes || report->setup->bytes_per_token > 0;
+    return (bytes || strcmp(format, "tokens") == 0) && report->setup->settings->loss != CLI_TRAIN_MSE;
 }
 
 static double perplexity(const train_report *report, double loss)
@@ -242,7 +302,11 @@ static double perplexity(const train_report *report, double loss)
 static double bits_per_byte(const train_report *report, double loss)
 {
     bool of_bytes = false;
-    return reads_text(report, &of_bytes) && of_bytes ? loss / log(2.0) : (double)NAN;
+    if (!reads_text(report, &of_bytes) || !of_bytes) {
+        return (double)NAN;
+    }
+    double bytes = report->setup->bytes_per_token > 0 ? report->setup->bytes_per_token : 1;
+    return loss / log(2.0) / bytes;
 }
 
 // "perplexity 5.1, 2.35 bits a byte", or "" where samples are no text.
@@ -277,6 +341,14 @@ static void print_progress(const train_report *report, const ckm_train_progress 
     char text[96];
     show_text_loss(report, p->mean_loss, text, sizeof text);
     show_time(p->seconds_left, left, sizeof left);
+    if (cli_width(stderr) < 80) {
+        // What changes from step to step, on one line, which the next is written over.
+        char line[160];
+        snprintf(line, sizeof line, "step %lld/%lld  loss %.5g  %s  %s left", (long long)p->step + 1,
+                 (long long)p->last_step, p->loss, cli_show_bytes(info.used_bytes, used, sizeof used), left);
+        fprintf(stderr, "%.*s", cli_width(stderr) - 1, line);
+        return;
+    }
     fprintf(stderr,
             "step %lld/%lld  epoch %lld (%lld/%lld)  loss %.5f (mean %.5f)  %s%saccuracy %s  %.1f samples/s  "
             "memory %s of %s  %s left",
@@ -324,8 +396,7 @@ static void log_step(train_report *report, const ckm_train_progress *p)
     flush_log(report);
 }
 
-// What kernels, threads and the connection of ranks were measured to take before the meter was started; an estimate is not
-// held against training.
+// What kernels, threads and the connection of ranks were measured to take before the meter was started; estimates do not count.
 static int64_t kernel_bytes(const train_setup *t)
 {
     ckm_program_memory own = ckm_program_get_memory(ckm_trainer_program(t->trainer));
@@ -333,7 +404,7 @@ static int64_t kernel_bytes(const train_setup *t)
            ckm_trainer_get_validation(t->trainer).kernel_bytes + (t->ranks != NULL ? t->ranks->bytes : 0);
 }
 
-// What planning left in the process's memory: the network, its graphs, the schedule. The budget does not count it, so it is said.
+// What planning left in the process's memory: the network, its graphs, the schedule. Reported because the budget excludes it.
 static int64_t planning_bytes(const train_report *report)
 {
     int64_t before = report->meter.anonymous_before;
@@ -342,16 +413,15 @@ static int64_t planning_bytes(const train_report *report)
     return before < 0 || start < 0 ? -1 : kept > 0 ? kept : 0;
 }
 
-// The budget holds by construction. Should a step take more all the same, say by a library that allocates, it is not
-// passed over.
+// The budget holds by construction. If a step exceeds it all the same, for example because a library allocates, that is reported.
 static void check_budget(train_report *report, int64_t step)
 {
     const train_setup *t = report->setup;
     ckm_trainer_info info = ckm_trainer_get_info(t->trainer);
-    // Kernels, threads and ranks had theirs before the meter was started.
+    // Kernels, threads and ranks allocated before the meter was started.
     int64_t left = info.budget_bytes - kernel_bytes(t);
     cli_train_meter_look(&report->meter);
-    if (report->exceeded_step >= 0 || !cli_train_meter_exceeds(&report->meter, left, t->settings->threads)) {
+    if (report->exceeded_step >= 0 || !cli_train_meter_exceeds(&report->meter, left, t->settings->kernels.threads)) {
         return;
     }
     char grown[64];
@@ -360,7 +430,7 @@ static void check_budget(train_report *report, int64_t step)
     report->exceeded_bytes = cli_train_meter_anonymous(&report->meter) + kernel_bytes(t);
     report->exceeded = t->settings->on_excess == 0;
     if (!report->exceeded) {
-        cli_warnf("step %lld: memory grew by %s, more than the budget of %s; training goes on", (long long)step,
+        cli_warnf("step %lld: memory grew by %s, more than the budget of %s; training continues", (long long)step,
                   cli_show_bytes(report->exceeded_bytes, grown, sizeof grown),
                   cli_show_bytes(info.budget_bytes, budget, sizeof budget));
     }
@@ -428,10 +498,10 @@ void cli_train_report_validation(const ckm_train_validation *v, void *user)
         fputc('\n', stderr);
         report->line_open = false;
     }
-    fprintf(stderr, "epoch %lld  validation  loss %.5f  %s%saccuracy %s  (%lld samples in %.1f s)%s\n",
-            (long long)v->epoch + 1, v->loss, text, text[0] != '\0' ? "  " : "",
-            isnan(v->accuracy) ? "-" : cli_show_percent(v->accuracy, accuracy, sizeof accuracy), (long long)v->samples,
-            v->seconds, v->best ? "  best so far" : "");
+    cli_line(stderr, 2, "epoch %lld  validation  loss %.5f  %s%saccuracy %s  (%lld samples in %.1f s)%s\n",
+             (long long)v->epoch + 1, v->loss, text, text[0] != '\0' ? "  " : "",
+             isnan(v->accuracy) ? "-" : cli_show_percent(v->accuracy, accuracy, sizeof accuracy), (long long)v->samples,
+             v->seconds, v->best ? "  best so far" : "");
 }
 
 void cli_train_report_event(ckm_train_event event, const char *path, int64_t step, const ckm_error *why, void *user)
@@ -457,6 +527,30 @@ static int64_t process_growth(const train_report *report)
     int64_t start = report->setup->at_start.anonymous_bytes;
     int64_t grown = report->anonymous_most;
     return before < 0 || start < 0 || grown < 0 ? -1 : grown + before - start;
+}
+
+// Nothing where there is no --offload.
+static void print_offload_json(const train_setup *t, const ckm_train_result *r, cli_json *json)
+{
+    ckm_session_transfers moved = moved_in_a_step(t);
+    ckm_second_memory second;
+    if (!ckm_trainer_get_second_memory(t->trainer, &second)) {
+        return;
+    }
+    cli_json_open(json, "second_memory");
+    cli_json_text(json, "name", second.name);
+    cli_json_size(json, "bytes", second.bytes);
+    cli_json_size(json, "out_bytes_per_second", second.out_bytes_per_second);
+    cli_json_size(json, "in_bytes_per_second", second.in_bytes_per_second);
+    cli_json_size(json, "latency_ns", second.latency_ns);
+    cli_json_close(json);
+    cli_json_size(json, "moved_out_bytes", moved.out_bytes);
+    cli_json_size(json, "moved_in_bytes", moved.in_bytes);
+    cli_json_size(json, "moves_out", moved.moves_out);
+    cli_json_size(json, "moves_in", moved.moves_in);
+    cli_json_size(json, "offload_file_bytes", moved.file_bytes);
+    cli_json_real(json, "transfer_wait_seconds", transfer_wait(&moved, r));
+    cli_json_bool(json, "offload_direct", moved.direct);
 }
 
 static void print_result_json(const train_report *report, const ckm_train_result *r)
@@ -500,6 +594,9 @@ static void print_result_json(const train_report *report, const ckm_train_result
     cli_json_size(&json, "process_growth_bytes", process_growth(report));
     cli_json_size(&json, "baseline_bytes", info.baseline_bytes);
     cli_json_text(&json, "strategy", info.strategy);
+    print_offload_json(t, r, &json);
+    cli_json_size(&json, "pictures_left_out", ckm_data_left_out(ckm_trainer_data(t->trainer)));
+    cli_json_text(&json, "augment", t->settings->augment != NULL ? t->settings->augment : "none");
     cli_json_size(&json, "step_batches", cli_train_step_batches(t));
     cli_json_size(&json, "ranks", t->ranks != NULL ? t->ranks->count : 1);
     cli_json_end(&json);
@@ -518,47 +615,61 @@ int cli_train_report_result(train_report *report, const ckm_train_result *r)
         print_result_json(report, r);
         return cli_finish_output();
     }
-    printf("%-22s %lld%s\n", "steps", (long long)r->steps, r->stopped ? " (stopped)" : "");
-    printf("%-22s %.6f to %.6f, mean of the last epoch %.6f\n", "loss", r->first_loss, r->last_loss, r->mean_loss);
+    cli_line(stdout, 23, "%-22s %lld%s\n", "steps", (long long)r->steps, r->stopped ? " (stopped)" : "");
+    cli_line(stdout, 23, "%-22s %.6f to %.6f, mean of the last epoch %.6f\n", "loss", r->first_loss, r->last_loss,
+             r->mean_loss);
     if (show_text_loss(report, r->mean_loss, text, sizeof text)[0] != '\0') {
-        printf("%-22s %s, mean of the last epoch\n", "text", text);
+        cli_line(stdout, 23, "%-22s %s, mean of the last epoch\n", "text", text);
     }
     if (!isnan(r->accuracy)) {
-        printf("%-22s %s in the last epoch\n", "accuracy", cli_show_percent(r->accuracy, text, sizeof text));
+        cli_line(stdout, 23, "%-22s %s in the last epoch\n", "accuracy",
+                 cli_show_percent(r->accuracy, text, sizeof text));
     }
     if (report->last.samples > 0) {
         show_text_loss(report, report->last.loss, other, sizeof other);
-        printf("%-22s loss %.6f, %s%saccuracy %s, on %lld samples that were not trained on\n", "validation",
-               report->last.loss, other, other[0] != '\0' ? ", " : "",
-               isnan(report->last.accuracy) ? "-" : cli_show_percent(report->last.accuracy, text, sizeof text),
-               (long long)report->last.samples);
+        cli_line(stdout, 23, "%-22s loss %.6f, %s%saccuracy %s, on %lld samples that were not trained on\n",
+                 "validation", report->last.loss, other, other[0] != '\0' ? ", " : "",
+                 isnan(report->last.accuracy) ? "-" : cli_show_percent(report->last.accuracy, text, sizeof text),
+                 (long long)report->last.samples);
+    }
+    if (ckm_data_left_out(ckm_trainer_data(t->trainer)) > 0) {
+        cli_line(stdout, 23, "%-22s %lld, which cannot be read\n", "pictures left out",
+                 (long long)ckm_data_left_out(ckm_trainer_data(t->trainer)));
     }
     double predicted = info.step_seconds;
-    printf("%-22s %.1f ms (median)", "step", r->median_step_seconds * 1e3);
+    cli_line(stdout, 23, "%-22s %.1f ms (median)", "step", r->median_step_seconds * 1e3);
     if (!isnan(predicted)) {
-        printf(", %.1f ms predicted", predicted * 1e3);
+        cli_line(stdout, 23, ", %.1f ms predicted", predicted * 1e3);
     }
-    printf("; %.1f samples/s over all\n",
-           r->seconds > 0 ? (double)(r->steps * info.place.batch * cli_train_step_batches(t)) / r->seconds : 0.0);
-    printf("%-22s %s of %s; without rematerialization %s\n", "memory",
-           cli_show_bytes(info.used_bytes, text, sizeof text), cli_show_bytes(info.budget_bytes, other, sizeof other),
-           cli_show_bytes(info.baseline_bytes, third, sizeof third));
+    cli_line(stdout, 23, "; %.1f samples/s over all\n",
+             r->seconds > 0 ? (double)(r->steps * info.place.batch * cli_train_step_batches(t)) / r->seconds : 0.0);
+    cli_line(stdout, 23, "%-22s %s of %s; without rematerialization %s\n", "memory",
+             cli_show_bytes(info.used_bytes, text, sizeof text), cli_show_bytes(info.budget_bytes, other, sizeof other),
+             cli_show_bytes(info.baseline_bytes, third, sizeof third));
     if (process >= 0) {
-        printf("%-22s %s since the program started", "memory grew by", cli_show_bytes(process, text, sizeof text));
+        cli_line(stdout, 23, "%-22s %s since the program started", "memory grew by",
+                 cli_show_bytes(process, text, sizeof text));
         if (planning_bytes(report) > 0) {
-            printf("; of it not in the budget: %s that planning keeps",
-                   cli_show_bytes(planning_bytes(report), other, sizeof other));
+            cli_line(stdout, 23, "; of it not in the budget: %s that planning keeps",
+                     cli_show_bytes(planning_bytes(report), other, sizeof other));
         }
-        printf("\n");
+        cli_line(stdout, 23, "\n");
     }
-    printf("%-22s %s predicted\n", "overhead",
-           cli_show_percent(cli_overhead(info.cost, info.baseline_cost), text, sizeof text));
+    if (t->settings->offload != NULL) {
+        ckm_session_transfers moved = moved_in_a_step(t);
+        cli_line(stdout, 23, "%-22s %s out and %s in a step, for which it waits %.3f s\n", "moved",
+                 cli_show_bytes(moved.out_bytes, text, sizeof text),
+                 cli_show_bytes(moved.in_bytes, other, sizeof other), transfer_wait(&moved, r));
+    }
+    cli_line(stdout, 23, "%-22s %s predicted\n", "overhead",
+             cli_show_percent(cli_overhead(info.cost, info.baseline_cost), text, sizeof text));
     if (t->settings->save_best != NULL && report->best.samples > 0) {
-        printf("%-22s %s, after %lld steps: loss %.6f\n", "best", cli_text(t->settings->save_best),
-               (long long)report->best.step, report->best.loss);
+        cli_line(stdout, 23, "%-22s %s, after %lld steps: loss %.6f\n", "best", cli_text(t->settings->save_best),
+                 (long long)report->best.step, report->best.loss);
     }
     if (r->saved_step >= 0) {
-        printf("%-22s %s, after %lld steps\n", "saved", cli_text(t->settings->save), (long long)r->saved_step);
+        cli_line(stdout, 23, "%-22s %s, after %lld steps\n", "saved", cli_text(t->settings->save),
+                 (long long)r->saved_step);
     }
     return cli_finish_output();
 }

@@ -8,9 +8,8 @@
 #include <string.h>
 #include <strings.h>
 
-// A plain decimal number, "12" or "12.5", at the start of the text; *rest is what follows. strtold alone
-// would also take "inf", "nan", hexadecimal and signs.
-static bool read_decimal(const char *text, long double *value, bool *is_whole, const char **rest)
+// strtold alone would also take "inf", "nan", hexadecimal and signs.
+bool cli_read_decimal(const char *text, long double *value, bool *is_whole, const char **rest)
 {
     size_t digits = strspn(text, "0123456789");
     size_t length = digits;
@@ -31,8 +30,7 @@ static bool read_decimal(const char *text, long double *value, bool *is_whole, c
     return true;
 }
 
-// Rounds down, but not past a whole number that decimal fractions only just miss: 0.008 kB is 8 bytes.
-static long double floor_decimal(long double value)
+long double cli_floor_decimal(long double value)
 {
     long double nearest = roundl(value);
     return fabsl(value - nearest) < 1e-6L ? nearest : floorl(value);
@@ -88,7 +86,7 @@ const char *cli_read_fraction(const char *text, double *out)
 }
 
 static const char size_hint[] = "must be a size: bytes, or a number with a unit such as 512MB or 4GiB "
-                                "(MB is 10^6 bytes, MiB is 2^20)";
+                                "(M and MB are 10^6 bytes, MiB is 2^20)";
 
 const char *cli_read_bytes(const char *text, int64_t *out)
 {
@@ -99,11 +97,13 @@ const char *cli_read_bytes(const char *text, int64_t *out)
         {"B", 1},         {"kB", 1e3L},        {"MB", 1e6L},
         {"GB", 1e9L},     {"TB", 1e12L},       {"KiB", 1024},
         {"MiB", 1048576}, {"GiB", 1073741824}, {"TiB", 1099511627776.0L},
+        {"k", 1e3L},      {"M", 1e6L},         {"G", 1e9L},
+        {"T", 1e12L},
     };
     long double value = 0;
     bool is_whole = false;
     const char *rest = NULL;
-    if (!read_decimal(text, &value, &is_whole, &rest)) {
+    if (!cli_read_decimal(text, &value, &is_whole, &rest)) {
         return size_hint;
     }
     while (*rest == ' ') {
@@ -118,47 +118,11 @@ const char *cli_read_bytes(const char *text, int64_t *out)
     if (unit == 0) {
         return size_hint;
     }
-    long double bytes = floor_decimal(value * unit);
+    long double bytes = cli_floor_decimal(value * unit);
     if (bytes >= 9223372036854775807.0L) {
         return "is too large: sizes are below 2^63 bytes";
     }
     *out = (int64_t)bytes;
-    return NULL;
-}
-
-// "60%" may be followed by "of activations", or by any beginning of the word, with "of" or without: "60%act".
-static bool names_activations(const char *rest)
-{
-    static const char word[] = "activations";
-    rest += strspn(rest, " ");
-    if (strncasecmp(rest, "of ", 3) == 0) {
-        rest += 2 + strspn(rest + 2, " ");
-    }
-    size_t length = strlen(rest);
-    return length > 0 && length < sizeof word && strncasecmp(rest, word, length) == 0;
-}
-
-const char *cli_read_budget(const char *text, cli_budget *out)
-{
-    static const char hint[] = "must be a size such as 8GB, 4GiB or 8000000000, a percentage such as 60% of the peak "
-                               "without rematerialization, or of activations, such as 60%act";
-    cli_budget budget = {.given = true};
-    long double value = 0;
-    bool is_whole = false;
-    const char *rest = NULL;
-    if (read_decimal(text, &value, &is_whole, &rest) && *rest == '%' &&
-        (rest[1] == '\0' || names_activations(rest + 1))) {
-        budget.is_percent = true;
-        budget.of_activations = rest[1] != '\0';
-        budget.percent = value;
-        *out = budget;
-        return NULL;
-    }
-    const char *problem = cli_read_bytes(text, &budget.bytes);
-    if (problem != NULL) {
-        return problem == size_hint ? hint : problem;
-    }
-    *out = budget;
     return NULL;
 }
 
@@ -191,17 +155,6 @@ const char *cli_read_shape(const char *text, cli_shape *out)
     }
     *out = shape;
     return NULL;
-}
-
-int64_t cli_budget_bytes(const cli_budget *budget, int64_t whole, int64_t standing)
-{
-    if (!budget->is_percent) {
-        return budget->bytes;
-    }
-    long double share_of = (long double)(budget->of_activations ? whole - standing : whole);
-    long double bytes = floor_decimal(share_of * budget->percent / 100);
-    bytes += budget->of_activations ? (long double)standing : 0;
-    return bytes >= 9223372036854775807.0L ? INT64_MAX : (int64_t)bytes;
 }
 
 double cli_exactly(double number)

@@ -10,13 +10,13 @@ const char *cli_read_integer(const char *text, int64_t *out);
 const char *cli_read_real(const char *text, double *out);
 const char *cli_read_fraction(const char *text, double *out);  // "0.01" or "1%"
 const char *cli_read_bytes(const char *text, int64_t *out);
-const char *cli_read_budget(const char *text, cli_budget *out);
 const char *cli_read_shape(const char *text, cli_shape *out);
+// A plain decimal number, "12" or "12.5", at the start of the text; *rest is what follows.
+bool cli_read_decimal(const char *text, long double *value, bool *is_whole, const char **rest);
+// Rounds down, but not past a whole number that decimal fractions only just miss: 0.008 kB is 8 bytes.
+long double cli_floor_decimal(long double value);
 
-// Bytes of a budget, rounded down. Percentages are of `whole`, or of what of it are activations, to which `standing` is added.
-int64_t cli_budget_bytes(const cli_budget *budget, int64_t whole, int64_t standing);
-
-// What stands for `number` in the library's options where 0 there means a default: 0 becomes CKM_NONE.
+// `number` for the library's options where 0 means a default: 0 becomes CKM_NONE.
 double cli_exactly(double number);
 
 // Extra cost as a fraction of the baseline's; NaN when there is no cost (negative).
@@ -41,6 +41,10 @@ void cli_json_bool(cli_json *json, const char *key, bool value);
 // An object within the object; what is written until it is closed are its members.
 void cli_json_open(cli_json *json, const char *key);
 void cli_json_close(cli_json *json);
+// A list of objects: each is begun as an item and closed as an object.
+void cli_json_list(cli_json *json, const char *key);
+void cli_json_item(cli_json *json);
+void cli_json_list_close(cli_json *json);
 void cli_json_end(cli_json *json);
 
 #endif

@@ -7,14 +7,16 @@
 #include "cli/cli_values.h"
 
 typedef struct models_settings {
-    bool all;
+    bool all, json;
 } models_settings;
 
-static const models_settings defaults = {false};
+static const models_settings defaults = {false, false};
 
 static const cli_option options[] = {
     {"all", 0, CLI_FLAG, offsetof(models_settings, all), NULL,
      "A row for every network, those of one kind and many lengths too.", NULL, 0, 0, NULL},
+    {"json", 0, CLI_FLAG, offsetof(models_settings, json), NULL, "Print the list as one JSON object.", NULL, 0, 0,
+     NULL},
 };
 
 // "224x224x3" of an image, "1024" of a text: the first input without the batch.
@@ -37,7 +39,8 @@ static const char *describe_input(const ckm_graph *graph, char *buf, size_t size
 
 static void print_row(const char *name, const char *input, const char *layers, const char *trained, const char *other)
 {
-    printf("  %-26s %12s %7s %17s %9s\n", name, input, layers, trained, other);
+    bool narrow = cli_width(stdout) < 80;
+    printf(narrow ? " %-17s %9s %6s %16s %7s\n" : "  %-26s %12s %7s %17s %9s\n", name, input, layers, trained, other);
 }
 
 static void print_network(const ckm_graph *graph)
@@ -104,14 +107,58 @@ static ckm_status print_entry(int32_t i, int32_t last, ckm_error *err)
     return status;
 }
 
+static ckm_status print_object(cli_json *json, int32_t i, ckm_error *err)
+{
+    ckm_graph *graph = NULL;
+    ckm_status status = ckm_zoo_build(ckm_zoo_name(i), 1, NULL, &graph, err);
+    if (status != CKM_OK) {
+        return status;
+    }
+    ckm_shape input = {0};
+    for (int32_t t = 0; t < ckm_graph_tensor_count(graph) && input.rank == 0; t++) {
+        ckm_graph_tensor_info tensor = ckm_graph_get_tensor(graph, t);
+        input = tensor.role == CKM_ROLE_INPUT ? tensor.shape : input;
+    }
+    cli_json_item(json);
+    cli_json_text(json, "name", ckm_graph_name(graph));
+    cli_json_text(json, "group", ckm_zoo_group(i));
+    cli_json_sizes(json, "input", input.dims + 1, input.rank > 0 ? input.rank - 1 : 0);
+    cli_json_size(json, "layers", ckm_graph_op_count(graph));
+    cli_json_size(json, "parameters", ckm_graph_element_count(graph, CKM_ROLE_PARAMETER));
+    cli_json_size(json, "other_values", ckm_graph_element_count(graph, CKM_ROLE_STATE));
+    cli_json_close(json);
+    ckm_graph_free(graph);
+    return CKM_OK;
+}
+
+static int print_json(void)
+{
+    cli_json json;
+    ckm_error err = CKM_ERROR_INIT;
+    cli_json_begin(&json);
+    cli_json_list(&json, "networks");
+    for (int32_t i = 0; i < ckm_zoo_count(); i++) {
+        if (print_object(&json, i, &err) != CKM_OK) {
+            return cli_fail(&err);
+        }
+    }
+    cli_json_list_close(&json);
+    cli_json_end(&json);
+    return cli_finish_output();
+}
+
 static int run(const cli_command *command, const void *settings, char **arguments, int n_arguments)
 {
     const models_settings *s = settings;
     (void)command;
     (void)arguments;
     (void)n_arguments;
-    printf("%s%-28s %12s %7s %17s %9s%s\n", cli_style(stdout, CLI_BOLD), "network", "input", "layers", "parameters",
-           "other", cli_style(stdout, CLI_PLAIN));
+    if (s->json) {
+        return print_json();
+    }
+    bool narrow = cli_width(stdout) < 80;
+    printf(narrow ? "%s%-18s %9s %6s %16s %7s%s\n" : "%s%-28s %12s %7s %17s %9s%s\n", cli_style(stdout, CLI_BOLD),
+           "network", "input", "layers", "parameters", "other", cli_style(stdout, CLI_PLAIN));
     for (int32_t i = 0; i < ckm_zoo_count(); i++) {
         ckm_error err = CKM_ERROR_INIT;
         int32_t last = i;
@@ -136,7 +183,7 @@ static const cli_group groups[] = {
 const cli_command cli_command_models = {
     .name = "models",
     .summary = "List the networks of the zoo: input, layers, parameters.",
-    .usage = "[--all]",
+    .usage = "[--all] [--json]",
     .description = "Lists the networks that can be given as MODEL by name, in groups, with the shape of one input "
                    "sample (height x width x channels, or tokens of a text), the number of layers, the trained "
                    "parameters, and the other numbers kept across steps, such as the running statistics of batch "

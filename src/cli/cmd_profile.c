@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/cli_budget.h"
 #include "cli/cli_model.h"
 #include "cli/cli_profile.h"
 #include "cli/cli_solve.h"
@@ -14,20 +15,17 @@
 enum { MOST_BATCHES = 8, SHOWN = 10 };
 
 typedef struct profile_settings {
-    const char *output, *back_end, *fit;
-    int64_t threads, steps, memory;
+    const char *output, *fit, *offload;
+    int64_t steps, memory;
     double time_limit_seconds;
     int optimizer;
     bool json;
+    cli_kernel_settings kernels;
     cli_model_settings model;
 } profile_settings;
 
-static const profile_settings defaults = {.back_end = "cpu",
-                                          .steps = 15,
-                                          .memory = -1,
-                                          .time_limit_seconds = 60,
-                                          .optimizer = 1,
-                                          .model = CLI_MODEL_DEFAULTS};
+static const profile_settings defaults = {
+    .steps = 15, .memory = -1, .time_limit_seconds = 60, .optimizer = 1, .model = CLI_MODEL_DEFAULTS};
 
 static const char *const optimizers[] = {"none", "sgd", "adam", "adamw", NULL};
 
@@ -41,6 +39,10 @@ static const cli_option options[] = {
      "Measure at these batches too, up to seven, and fit every operator's time as a line over the batch. The profile "
      "then has costs for other batches.",
      NULL, 0, 0, NULL},
+    {"offload", 0, CLI_TEXT, AT(offload), "DIR",
+     "Measure also how fast a file in DIR is written and read, as 'train --offload DIR' does. The profile then has a "
+     "link, which --link FILE takes elsewhere.",
+     NULL, 0, 0, NULL},
     {"steps", 0, CLI_INTEGER, AT(steps), "N", "Training steps to measure, after two that warm up.", "15", 3, 100000,
      NULL},
     {"time-limit", 't', CLI_REAL, AT(time_limit_seconds), "S",
@@ -53,12 +55,6 @@ static const cli_option options[] = {
      "The optimizer whose updates are measured: none, sgd, adam "
      "or adamw.",
      "sgd", 0, 0, optimizers},
-    {"threads", 'j', CLI_INTEGER, AT(threads), "N", "Number of threads that compute.", "one per processor", 1, 1024,
-     NULL},
-    {"back-end", 0, CLI_TEXT, AT(back_end), "NAME",
-     "'cpu' for fast kernels, or 'reference' for plain ones to "
-     "compare with.",
-     "cpu", 0, 0, NULL},
     {"json", 0, CLI_FLAG, AT(json), NULL, "Print the result as one JSON object on standard output.", NULL, 0, 0, NULL},
 };
 
@@ -83,9 +79,10 @@ static const char *read_batches(const char *text, int64_t *batches, int *n)
     return NULL;
 }
 
-// One batch: network, training graph, kernels, measurement. `cached`: where train looks for it.
+// One batch: network, training graph, kernels, measurement. `cached`: where train looks for it. `link`, where it is not NULL, receives
+// how fast --offload is.
 static ckm_status measure(const profile_settings *s, const char *model, int64_t batch, ckm_profile **out, char *cached,
-                          size_t room, ckm_error *err)
+                          size_t room, ckm_second_memory *link, ckm_error *err)
 {
     static const ckm_optimizer_kind kinds[] = {CKM_OPTIMIZER_NONE, CKM_OPTIMIZER_SGD, CKM_OPTIMIZER_ADAM,
                                                CKM_OPTIMIZER_ADAMW};
@@ -97,8 +94,9 @@ static ckm_status measure(const profile_settings *s, const char *model, int64_t 
     ckm_profile_options how = CKM_PROFILE_OPTIONS_INIT;
     derivation.optimizer.kind = kinds[s->optimizer];
     derivation.optimizer.momentum = 0.9;
-    kernels.backend = s->back_end;
-    kernels.threads = s->threads > 0 ? (int)s->threads : cli_processors();
+    kernels.backend = s->kernels.back_end;
+    kernels.threads = s->kernels.threads > 0 ? (int)s->kernels.threads : cli_processors();
+    kernels.second_memory = s->offload;
     how.steps = (int32_t)s->steps;
     how.time_limit_seconds = cli_exactly(s->time_limit_seconds);
     ckm_status status = cli_model_load_network(model, &s->model, batch, &graph, err);
@@ -116,6 +114,11 @@ static ckm_status measure(const profile_settings *s, const char *model, int64_t 
     }
     if (status == CKM_OK) {
         status = cli_profile_measure(training, program, s->memory, &how, out, err);
+    }
+    if (status == CKM_OK && link != NULL) {
+        status = ckm_program_measure_second_memory(program, link, err);
+        link->name = s->offload;
+        status = status == CKM_OK ? ckm_profile_set_link(*out, link, err) : status;
     }
     if (status == CKM_OK) {
         const ckm_profile_info *info = ckm_profile_get_info(*out);
@@ -138,7 +141,7 @@ static int by_total(const void *left, const void *right)
     return a->median_ns > b->median_ns ? -1 : a->median_ns < b->median_ns;
 }
 
-static int print_summary(const ckm_profile *p, const char *written, double fit_error)
+static int print_summary(const ckm_profile *p, const ckm_second_memory *link, const char *written, double fit_error)
 {
     const ckm_profile_info *info = ckm_profile_get_info(p);
     int32_t n = ckm_profile_op_count(p);
@@ -151,33 +154,40 @@ static int print_summary(const ckm_profile *p, const char *written, double fit_e
         sorted[i] = ckm_profile_get_op(p, i);
     }
     qsort(sorted, (size_t)n, sizeof *sorted, by_total);
-    printf("%-22s %s\n", "network", cli_text(info->graph));
-    printf("%-22s %s, %d thread%s, back end %s\n", "machine", info->platform, info->threads,
-           info->threads == 1 ? "" : "s", info->backend);
-    printf("%-22s %lld\n", "batch", (long long)info->batch);
-    printf("%-22s %d\n", "operators", (int)n);
-    printf("%-22s %s, median of %lld\n", "one step",
-           cli_show_cost((double)info->step_ns, CKM_COST_NS, text, sizeof text), (long long)info->steps);
-    printf("%-22s %s\n", "sum of its operators",
-           cli_show_cost((double)info->predicted_ns, CKM_COST_NS, text, sizeof text));
-    if (fit_error >= 0) {
-        printf("%-22s %s off at the worst batch, median\n", "fit over the batch",
-               cli_show_percent(fit_error, text, sizeof text));
+    cli_line(stdout, 23, "%-22s %s\n", "network", cli_text(info->graph));
+    cli_line(stdout, 23, "%-22s %s, %d thread%s, back end %s\n", "machine", info->platform, info->threads,
+             info->threads == 1 ? "" : "s", info->backend);
+    cli_line(stdout, 23, "%-22s %lld\n", "batch", (long long)info->batch);
+    cli_line(stdout, 23, "%-22s %d\n", "operators", (int)n);
+    cli_line(stdout, 23, "%-22s %s, median of %lld\n", "one step",
+             cli_show_cost((double)info->step_ns, CKM_COST_NS, text, sizeof text), (long long)info->steps);
+    cli_line(stdout, 23, "%-22s %s\n", "sum of its operators",
+             cli_show_cost((double)info->predicted_ns, CKM_COST_NS, text, sizeof text));
+    if (link->out_bytes_per_second > 0) {
+        char in[64];
+        cli_line(stdout, 23, "%-22s %s/s out, %s/s in, latency %.0f us\n", "offload",
+                 cli_show_bytes(link->out_bytes_per_second, text, sizeof text),
+                 cli_show_bytes(link->in_bytes_per_second, in, sizeof in), 1e-3 * (double)link->latency_ns);
     }
-    printf("%-22s %s\n", "written to", cli_text(written));
+    if (fit_error >= 0) {
+        cli_line(stdout, 23, "%-22s %s off at the worst batch, median\n", "fit over the batch",
+                 cli_show_percent(fit_error, text, sizeof text));
+    }
+    cli_line(stdout, 23, "%-22s %s\n", "written to", cli_text(written));
     printf("\n%12s %12s %12s  %s\n", "median", "10 %", "90 %", "slowest operators");
     for (int32_t i = 0; i < n && i < SHOWN; i++) {
         char low[64];
         char high[64];
-        printf("%12s %12s %12s  %s\n", cli_show_cost((double)sorted[i].median_ns, CKM_COST_NS, text, sizeof text),
-               cli_show_cost((double)sorted[i].p10_ns, CKM_COST_NS, low, sizeof low),
-               cli_show_cost((double)sorted[i].p90_ns, CKM_COST_NS, high, sizeof high), cli_text(sorted[i].name));
+        cli_line(stdout, 14, "%12s %12s %12s  %s\n",
+                 cli_show_cost((double)sorted[i].median_ns, CKM_COST_NS, text, sizeof text),
+                 cli_show_cost((double)sorted[i].p10_ns, CKM_COST_NS, low, sizeof low),
+                 cli_show_cost((double)sorted[i].p90_ns, CKM_COST_NS, high, sizeof high), cli_text(sorted[i].name));
     }
     free(sorted);
     return cli_finish_output();
 }
 
-static int print_json(const ckm_profile *p, const char *written, double fit_error)
+static int print_json(const ckm_profile *p, const ckm_second_memory *link, const char *written, double fit_error)
 {
     const ckm_profile_info *info = ckm_profile_get_info(p);
     cli_json json;
@@ -192,6 +202,14 @@ static int print_json(const ckm_profile *p, const char *written, double fit_erro
     cli_json_size(&json, "step_ns", info->step_ns);
     cli_json_size(&json, "predicted_ns", info->predicted_ns);
     cli_json_real(&json, "fit_error", fit_error >= 0 ? fit_error : (double)NAN);
+    if (link->out_bytes_per_second > 0) {
+        cli_json_open(&json, "link");
+        cli_json_text(&json, "name", link->name);
+        cli_json_size(&json, "out_bytes_per_second", link->out_bytes_per_second);
+        cli_json_size(&json, "in_bytes_per_second", link->in_bytes_per_second);
+        cli_json_size(&json, "latency_ns", link->latency_ns);
+        cli_json_close(&json);
+    }
     cli_json_text(&json, "file", written);
     cli_json_end(&json);
     return cli_finish_output();
@@ -206,7 +224,11 @@ static int run(const cli_command *command, const void *settings, char **argument
     int n = 1;
     char cached[2048] = "";
     double fit_error = -1.0;
+    ckm_second_memory link = {.out_bytes_per_second = 0};
     int outcome = CLI_DONE;
+    if (s->offload != NULL && s->offload[0] == '\0') {
+        return cli_usage_error(command, "--offload: the name of the folder is empty");
+    }
     (void)n_arguments;
     if (cli_model_is_dataflow(arguments[0])) {
         return cli_usage_error(command, "a checkmate-graph file does not say how to run its operators: give a network");
@@ -219,7 +241,8 @@ static int run(const cli_command *command, const void *settings, char **argument
     ckm_status status = CKM_OK;
     for (int i = 0; i < n && status == CKM_OK; i++) {
         bool keep = i == 0 && s->output == NULL;
-        status = measure(s, arguments[0], batches[i], &profiles[i], keep ? cached : NULL, sizeof cached, &err);
+        status = measure(s, arguments[0], batches[i], &profiles[i], keep ? cached : NULL, sizeof cached,
+                         i == 0 && s->offload != NULL ? &link : NULL, &err);
     }
     if (status == CKM_OK && n > 1) {
         status = ckm_profile_fit(profiles, n, &fit_error, &err);
@@ -232,9 +255,9 @@ static int run(const cli_command *command, const void *settings, char **argument
     if (status != CKM_OK) {
         outcome = cli_fail(&err);
     } else if (s->json) {
-        outcome = print_json(profiles[0], written, fit_error);
+        outcome = print_json(profiles[0], &link, written, fit_error);
     } else if (strcmp(written, "-") != 0) {
-        outcome = print_summary(profiles[0], written, fit_error);
+        outcome = print_summary(profiles[0], &link, written, fit_error);
     } else {
         outcome = cli_finish_output();
     }
@@ -246,8 +269,8 @@ static int run(const cli_command *command, const void *settings, char **argument
 
 static const cli_group groups[] = {
     {"Measuring", options, CLI_COUNT(options), 0},
-    {"Model", cli_model_options, CLI_N_MODEL_OPTIONS, offsetof(profile_settings, model)},
-    {"Size of the network", cli_size_options, CLI_N_SIZE_OPTIONS, offsetof(profile_settings, model)},
+    {NULL, cli_kernel_options, CLI_N_KERNEL_OPTIONS, AT(kernels)},
+    {"Network", cli_network_options, CLI_N_NETWORK_OPTIONS, AT(model)},
 };
 static const char *const argument_names[] = {"MODEL"};
 
@@ -262,7 +285,9 @@ const cli_command cli_command_profile = {
         "--fit, a profile is valid for its own batch only.",
     .examples = "checkmate profile MobileNet --batch 16 -o mobilenet.json\n"
                 "checkmate solve MobileNet --batch 16 --costs mobilenet.json --budget 50%\n"
-                "checkmate profile ResNet50 --batch 8 --fit 2,4,16 --threads 1 -o resnet.json\n",
+                "checkmate profile ResNet50 --batch 8 --fit 2,4,16 --threads 1 -o resnet.json\n"
+                "checkmate profile ResNet50 --batch 8 --offload /fast/disk -o r.json\n"
+                "checkmate solve ResNet50 --batch 8 --costs r.json --link r.json --budget 30%\n",
     .groups = groups,
     .n_groups = CLI_COUNT(groups),
     .min_arguments = 1,

@@ -9,12 +9,12 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include "cli/cli_pictures.h"
 #include "cli/cli_train.h"
 
 static const train_settings defaults = {
-    .budget = "auto",
-    .strategy = "auto",
-    .time_limit_seconds = 20,
+    .planning = CLI_PLANNING_DEFAULTS,
+    .second = CLI_SECOND_MEMORY_DEFAULTS,
     .seed = -1,
     .accumulate = 1,
     .rate = -1,
@@ -26,7 +26,6 @@ static const train_settings defaults = {
     .model = {.costs = "measured"},
 };
 
-static const char *const scalings[] = {"symmetric", "unit", "imagenet", NULL};
 static const char *const optimizers[] = {"sgd", "adam", "adamw", NULL};
 static const char *const losses[] = {"auto", "cross-entropy", "mse", NULL};
 static const char *const schedules[] = {"constant", "step", "linear", "cosine", NULL};
@@ -47,35 +46,31 @@ static const cli_option data_options[] = {
      "Samples that are not trained on: loss and accuracy on all of them after every epoch, computed within the budget. "
      "A "
      "folder like that of --data (of MNIST or CIFAR the same one, for its test files), a percentage of the samples of "
-     "--data, which --seed chooses (with --keep-order the last ones), or 'none'.",
-     "the folder 'val' or 'test' beside 'train' in a folder of images, otherwise none", 0, 0, NULL},
+     "--data, which --seed chooses (of a text, or with --keep-order, the last ones), or 'none'.",
+     "the folder 'val' or 'test' next to 'train' in a folder of images, otherwise none", 0, 0, NULL},
     {"resize", 0, CLI_FLAG, AT(resize), NULL,
      "Adapt images of another size, and grey ones, to the network's input. Folders of images are always resized.", NULL,
      0, 0, NULL},
     {"pixels", 0, CLI_CHOICE, AT(scaling), "HOW",
      "How pixel values are scaled: 'symmetric', from -1 to 1; 'unit', from 0 to 1; 'imagenet', normalized by "
      "ImageNet's mean and deviation, as most pretrained networks expect.",
-     "symmetric", 0, 0, scalings},
+     "symmetric", 0, 0, cli_pixel_scalings},
+    {"augment", 0, CLI_TEXT, AT(augment), "WORD,...",
+     "Change pictures at random before training on them: 'flip' mirrors half of them, left and right; 'crop' takes "
+     "a "
+     "part of at least 8 % of the area, 3/4 to 4/3 as wide as high, and brings it to the network's input; 'crop=S' one "
+     "of at least the share S. The change depends only on --seed, the epoch and the sample. Samples of --validate and "
+     "'checkmate run' are not changed.",
+     "none", 0, 0, NULL},
+    {"strict", 0, CLI_FLAG, AT(strict), NULL,
+     "End with an error at a picture of a folder that cannot be read. Otherwise it is named and left out.", NULL, 0, 0,
+     NULL},
     {"keep-order", 0, CLI_FLAG, AT(keep_order), NULL, "Do not shuffle the samples for each epoch.", NULL, 0, 0, NULL},
     {"samples", 0, CLI_INTEGER, AT(samples), "N", "Number of samples of 'synthetic' data.", "1024", 1, INT64_C(1) << 40,
      NULL},
 };
 
 static const cli_option memory_options[] = {
-    {"budget", 0, CLI_TEXT, AT(budget), "B",
-     "Bytes that training may add to the process's own memory (what Linux calls anonymous). Everything counts: "
-     "parameters, gradients, optimizer state, activations, workspace, the batch being trained on and the one read "
-     "ahead, and what kernels and threads take, which is measured on this machine. Pages of program and library "
-     "files do not count. A size such as 512MB or 4GiB, a percentage of what the run without rematerialization "
-     "takes, one of its activations, such as 60%act, which leaves out what no schedule can do without, or 'auto': 80 % "
-     "of the memory available now.",
-     "auto", 0, 0, NULL},
-    {"strategy", 's', CLI_TEXT, AT(strategy), "NAME",
-     "How to search for the schedule; 'checkmate strategies' lists the names.", "auto", 0, 0, NULL},
-    {"time-limit", 't', CLI_REAL, AT(time_limit_seconds), "S",
-     "Seconds for each search before training begins; 0 means no limit. One search is usual; more are needed where "
-     "packing wastes memory.",
-     "20", 0, 0, NULL},
     {"fused", 0, CLI_FLAG, AT(fused), NULL,
      "Apply every weight gradient as soon as it exists and free it, instead of applying all of them at the end. This "
      "needs less memory, with the same result.",
@@ -94,8 +89,33 @@ static const cli_option memory_options[] = {
      "stop", 0, 0, policies},
     {"memory-limit", 0, CLI_BYTES, AT(memory_limit), "B",
      "Make the system refuse the process more than B bytes of address space beyond what it has when training begins. "
-     "Training needs the budget and up to 32 MB of address space that is never used, whatever the number of threads.",
+     "Training needs the budget and up to 32 MB of address space that is never used, with any number of threads.",
      "none", 0, 0, NULL},
+};
+
+static const cli_option offload_options[] = {
+    {"offload", 0, CLI_TEXT, AT(offload), "DIR",
+     "Also move tensors to a file in DIR and back while operators run, where that is cheaper than computing them again "
+     "or "
+     "where nothing else fits the budget. The file has its full size from the start and no name, and is gone when "
+     "training ends, however it ends. The budget includes its buffers. DIR should be on a fast disk.",
+     "none", 0, 0, NULL},
+    {"link", 0, CLI_TEXT, AT(second.link), "NAME",
+     "Plan with the speeds and the latency in NAME instead of measuring them: a profile made with 'profile --offload', "
+     "a "
+     "device file, or a link that 'checkmate devices' lists.",
+     NULL, 0, 0, NULL},
+    {"out-speed", 0, CLI_BYTES, AT(second.out_speed), "B",
+     "Bytes per second to DIR that the plan assumes, such as 2GB. A wrong speed costs time, and nothing else.",
+     "as measured at the start", 0, 0, NULL},
+    {"in-speed", 0, CLI_BYTES, AT(second.in_speed), "B", "Bytes per second back from DIR.", "as measured at the start",
+     0, 0, NULL},
+    {"transfer-latency", 0, CLI_INTEGER, AT(second.latency_ns), "NS",
+     "Latency of every transfer, in nanoseconds, that the plan assumes.", "as measured at the start", 1,
+     INT64_C(1) << 40, NULL},
+    {"second-memory", 0, CLI_BYTES, AT(second.bytes), "B",
+     "How many bytes may be moved out at a time. The file rounds each tensor up to 4096 bytes.", "no limit", 0, 0,
+     NULL},
 };
 
 static const cli_option training_options[] = {
@@ -111,7 +131,7 @@ static const cli_option training_options[] = {
      "'cross-entropy' of classes, per sample, pixel or token; 'mse', the mean squared error against targets; 'auto', "
      "what the network is made for: 'mse' if it removes noise, otherwise 'cross-entropy'.",
      "auto", 0, 0, losses},
-    {"optimizer", 'o', CLI_CHOICE, AT(optimizer), "NAME", "'sgd', 'adam' or 'adamw'.", "sgd", 0, 0, optimizers},
+    {"optimizer", 0, CLI_CHOICE, AT(optimizer), "NAME", "'sgd', 'adam' or 'adamw'.", "sgd", 0, 0, optimizers},
     {"lr", 0, CLI_REAL, AT(rate), "R", "Learning rate.", "0.01, adam and adamw 0.001", 0, 0, NULL},
     {"momentum", 0, CLI_REAL, AT(momentum), "M", "For sgd; with 0, no state is kept.", "0.9", 0, 0, NULL},
     {"nesterov", 0, CLI_FLAG, AT(nesterov), NULL, "Use Nesterov's form of momentum.", NULL, 0, 0, NULL},
@@ -135,12 +155,6 @@ static const cli_option training_options[] = {
      "What to do when the loss is NaN or infinite: 'stop' with an error, or 'continue'. The file saved last stays as "
      "it is either way: what is not finite is neither saved nor exported.",
      "stop", 0, 0, policies},
-    {"threads", 'j', CLI_INTEGER, AT(threads), "N", "Number of threads that compute.", "one per processor", 1, 1024,
-     NULL},
-    {"back-end", 0, CLI_TEXT, AT(back_end), "NAME",
-     "'cpu' for fast kernels, or 'reference' for plain ones to "
-     "compare with.",
-     "cpu", 0, 0, NULL},
 };
 
 static const cli_option file_options[] = {
@@ -152,24 +166,27 @@ static const cli_option file_options[] = {
      "after every epoch", 1, INT64_C(1) << 40, NULL},
     {"save-best", 0, CLI_OUTPUT, AT(save_best), "FILE",
      "Write the same to FILE whenever the loss on the samples of --validate is the least so far. A run that is resumed "
-     "goes "
-     "by the least loss of all.",
+     "compares "
+     "with the least loss of all its parts.",
      NULL, 0, 0, NULL},
     {"resume", 0, CLI_INPUT, AT(resume), "FILE",
      "Continue from FILE, written by --save, bit for bit as if training had not been interrupted. The budget and the "
-     "schedule may differ. Another network, loss, learning rate or other samples are an error; see --change.",
+     "schedule may differ. Batch, seed and sizes of a network of the zoo (--depth, --input-shape and others) are those "
+     "of FILE and need not be given again. Another network, loss, learning rate or other samples are an error; see "
+     "--change.",
      NULL, 0, 0, NULL},
     {"change", 0, CLI_TEXT, AT(change), "NAME,...",
      "Settings that may differ from those of --resume: network, loss, data (its format), samples, classes, pixels, "
-     "keep-order, lr (with its schedule).",
+     "augment, keep-order, lr (with its schedule).",
      "none", 0, 0, NULL},
     {"weights", 0, CLI_INPUT, AT(weights), "FILE",
-     "Start from the weights in a safetensors FILE, matched by name. Weights in an ONNX model's own file are used "
+     "Start from the weights in a safetensors FILE, matched by name, ours or torchvision's and transformers' where the "
+     "network is theirs. Weights in an ONNX model's own file are used "
      "without this option.",
      NULL, 0, 0, NULL},
-    {"export", 0, CLI_OUTPUT, AT(export_to), "FILE",
-     "Write the trained weights to FILE as safetensors or, if the model is an ONNX file and the name of FILE ends in "
-     ".onnx, as a copy of the model with these weights.",
+    {"export", 'o', CLI_OUTPUT, AT(export_to), "FILE",
+     "Write the trained weights to FILE: as safetensors, with PyTorch's names where the network is PyTorch's, or, if "
+     "the name of FILE ends in .onnx, with the network, for ONNX Runtime and others. 'checkmate export' does so later.",
      NULL, 0, 0, NULL},
     {"log", 0, CLI_OUTPUT, AT(log), "FILE", "Write one JSON object per step to FILE.", NULL, 0, 0, NULL},
     {"json", 0, CLI_FLAG, AT(json), NULL, "Print the result as one JSON object.", NULL, 0, 0, NULL},
@@ -178,13 +195,7 @@ static const cli_option file_options[] = {
      "No plan and no progress on standard error: warnings and errors only. The result is printed.", NULL, 0, 0, NULL},
 };
 
-// The model options that make sense here: training is always at operator level.
-static const cli_option model_options[] = {
-    {"batch", 'b', CLI_INTEGER, AT(model.batch), "N",
-     "Samples per batch. Sets the symbolic batch dimension of an ONNX file.",
-     "1, what the ONNX file fixes, or that of --resume", 1, INT64_C(1) << 40, NULL},
-    {"input-shape", 0, CLI_SHAPE, AT(model.input_shape), "H,W,C",
-     "Shape of the input without the batch: height, width, channels.", "the network's own", 0, 0, NULL},
+static const cli_option cost_options[] = {
     {"costs", 0, CLI_INPUT, AT(model.costs), "WHAT",
      "Costs of operators, for choosing what to compute again: 'measured', times on this machine, measured once and "
      "kept for later runs with the same network, batch and threads; 'flops', multiply-accumulates (MACs); a "
@@ -192,11 +203,41 @@ static const cli_option model_options[] = {
      "measured", 0, 0, NULL},
 };
 
-// Options that contradict each other or name what cannot be; else -1.
+// The same of --offload and what belongs to it.
+static int check_offload(const cli_command *command, const train_settings *s)
+{
+    const cli_second_memory *m = &s->second;
+    if (s->offload == NULL) {
+        return m->bytes < 0 && m->out_speed < 0 && m->in_speed < 0 && m->latency_ns < 0 && m->link == NULL
+                   ? -1
+                   : cli_usage_error(command,
+                                     "--link, --out-speed, --in-speed, --transfer-latency and --second-memory go "
+                                     "with --offload DIR");
+    }
+    if (s->offload[0] == '\0' || m->bytes == 0) {
+        return cli_usage_error(command, s->offload[0] == '\0' ? "--offload: the name of the folder is empty"
+                                                              : "--second-memory is 0: leave out --offload then");
+    }
+    if (strcmp(s->model.costs, "flops") == 0) {
+        return cli_usage_error(command, "--offload needs costs that are times: leave out --costs flops");
+    }
+    if (cli_ranks_launched() > 1) {
+        return cli_usage_error(command, "--offload trains in one process: start it without mpirun");
+    }
+    return cli_second_memory_check(command, m);
+}
+
+// The exit status for options that contradict each other or have impossible values; otherwise -1.
 static int check_usage(const cli_command *command, const train_settings *s, const char *model)
 {
     if (s->data == NULL) {
         return cli_usage_error(command, "--data is missing: give a folder, or 'synthetic'");
+    }
+    double crop = 0;
+    bool flip = false;
+    const char *problem = cli_train_read_augment(s->augment, &crop, &flip);
+    if (problem != NULL) {
+        return cli_usage_error(command, "--augment %s: %s", s->augment, problem);
     }
     if (cli_model_is_dataflow(model)) {
         return cli_usage_error(command, "a checkmate-graph file does not say how to run its operators: give a network");
@@ -235,20 +276,22 @@ static int check_usage(const cli_command *command, const train_settings *s, cons
     if (cli_ranks_launched() > 1 && (s->check || s->compare > 0)) {
         return cli_usage_error(command, "--check and --compare run in one process: start them without mpirun");
     }
+    if (cli_ranks_launched() > 1 && s->planning.budget.is_least) {
+        return cli_usage_error(command,
+                               "--budget min is searched for in one process: start it without mpirun, then give "
+                               "the budget that it names");
+    }
     if (cli_ranks_launched() > 1 && s->accumulate > 1) {
         return cli_usage_error(command, "under mpirun a step has one batch in each process: leave out --accumulate");
     }
-    size_t n = s->export_to != NULL ? strlen(s->export_to) : 0;
-    if (n > 5 && strcmp(s->export_to + n - 5, ".onnx") == 0 && !cli_model_is_file(model)) {
-        return cli_usage_error(command, "--export to ONNX needs a model that is an ONNX file");
-    }
-    return cli_check_strategy(command, s->strategy);
+    int outcome = check_offload(command, s);
+    return outcome < 0 ? cli_check_strategy(command, s->planning.strategy) : outcome;
 }
 
 // Seconds that writing parameters and optimizer state may take at the end, and that the first step may.
 static const double long_grace_seconds = 600;
 
-// Asked between steps: what is left to do is to save.
+// Called between steps: only the save remains.
 static bool should_stop(void *user)
 {
     const train_report *report = user;
@@ -265,7 +308,7 @@ static ckm_train_options train_options(const train_setup *t, train_report *repor
     int64_t batches = ckm_data_get_facts(ckm_trainer_data(t->trainer)).batches / cli_train_step_batches(t);
     batches = batches > 0 ? batches : 1;  // none is an error that training reports
     int64_t epochs = s->epochs > 0 ? s->epochs : 1;
-    int64_t all = batches <= INT64_MAX / epochs ? batches * epochs : INT64_MAX;  // nobody waits for the end of that
+    int64_t all = batches <= INT64_MAX / epochs ? batches * epochs : INT64_MAX;  // saturates
     ckm_train_options options = CKM_TRAIN_OPTIONS_INIT;
     options.last_step = s->steps > 0 ? s->steps : all;
     options.save_path = s->save;
@@ -300,7 +343,7 @@ static ckm_status limit_memory(int64_t bytes, ckm_error *err)
                : cli_error(err, CKM_ERR_ARGUMENT, NULL, "--memory-limit: %s", strerror(errno));
 }
 
-// A heap of its own for every thread reserves 64 MiB of address space for each.
+// One heap for each thread would reserve 64 MiB of address space each.
 static void keep_heap_in_one_place(void)
 {
 #ifdef M_ARENA_MAX
@@ -323,7 +366,7 @@ static ckm_status excess_error(const train_report *report, ckm_error *err)
                      s->save != NULL ? "the state is in " : "training was stopped", s->save != NULL ? s->save : "");
 }
 
-// What is left to say when training has ended, well or not.
+// Final messages when training has ended, whether it succeeded or failed.
 static int conclude(train_setup *t, train_report *report, const ckm_train_result *result, ckm_status status,
                     ckm_error *err)
 {
@@ -371,7 +414,7 @@ static int train(train_setup *t)
     return conclude(t, &report, &result, status, &err);
 }
 
-// What cannot be a file of weights is said before anything is measured and solved.
+// Reject a file that cannot hold weights before anything is measured or solved.
 static int check_input(const char *path)
 {
     struct stat facts;
@@ -425,18 +468,21 @@ static int run(const cli_command *command, const void *settings, char **argument
 
 static const cli_group groups[] = {
     {"Data", data_options, CLI_COUNT(data_options), 0},
-    {"Memory", memory_options, CLI_COUNT(memory_options), 0},
+    {"Memory", cli_planning_options, CLI_N_PLANNING_OPTIONS, AT(planning)},
+    {NULL, cost_options, CLI_COUNT(cost_options), 0},
+    {NULL, memory_options, CLI_COUNT(memory_options), 0},
+    {"Second memory", offload_options, CLI_COUNT(offload_options), 0},
     {"Training", training_options, CLI_COUNT(training_options), 0},
+    {NULL, cli_kernel_options, CLI_N_KERNEL_OPTIONS, AT(kernels)},
     {"Files", file_options, CLI_COUNT(file_options), 0},
-    {"Model", model_options, CLI_COUNT(model_options), 0},
-    {"Size of the network", cli_size_options, CLI_N_SIZE_OPTIONS, AT(model)},
+    {"Network", cli_network_options, CLI_N_NETWORK_OPTIONS, AT(model)},
 };
 static const char *const argument_names[] = {"MODEL"};
 
 const cli_command cli_command_train = {
     .name = "train",
     .summary = "Train a network within a memory budget.",
-    .usage = "MODEL --data DIR|synthetic [--batch N] [--budget B|auto] [--epochs N] [options]",
+    .usage = "MODEL --data DIR|synthetic [--batch N] [--budget B|auto|min] [--epochs N] [options]",
     .description =
         "Trains MODEL, a network of the zoo or an ONNX file, on the CPU. Before the first step it searches for a "
         "schedule that fits the budget: what to keep in memory and what to compute again. It lays all buffers out in "
@@ -445,11 +491,15 @@ const cli_command cli_command_train = {
         "training without a budget; only the time is longer. --check verifies this for your case.\n\nA run can be "
         "interrupted at any time. With --save, Ctrl-C and SIGTERM end it after the current step and save its state; "
         "if the process is killed, the file saved last remains. --resume continues bit for bit. If a save fails, for "
-        "example because the disk is full, the old file stays, training goes on, and the next save tries again; if "
+        "example because the disk is full, the old file stays, training continues, and the next save tries again; if "
         "the last save fails, that is an error.\n\nA separate thread reads training data ahead, in an order that "
         "depends only on --seed. Every epoch shuffles the data again and leaves out a remainder smaller than a "
-        "batch. Progress goes to standard error, the result to standard output.\n\nWhere the program was built with "
-        "MPI, 'mpirun -n N checkmate train ...' trains in N processes: each has a batch of its own in every step and "
+        "batch. Progress goes to standard error, the result to standard output.\n\nWith --offload, tensors are also "
+        "moved to a file and read back while operators run, where that is cheaper than "
+        "computing them again or nothing else fits the budget. Bytes in memory, losses and weights do not depend on "
+        "how fast the "
+        "disk is.\n\nWhere the program was built with "
+        "MPI, 'mpirun -n N checkmate train ...' trains in N processes: each has its own batch in every step and "
         "keeps within the budget by itself. Losses and weights are those of --accumulate N in one process, bit for "
         "bit, and files written by one can be resumed by the other. Rank 0 prints, logs and saves.",
     .exit_statuses = "0  trained, or stopped by a signal\n1  failed: bad input, a loss that is not a number, input "
@@ -465,6 +515,8 @@ const cli_command cli_command_train = {
         "checkmate train GPT2 --data book.txt --validate 5% --sequence-length 128 --width 128 --depth 4 --heads 4 "
         "--batch 16 "
         "--optimizer adamw --budget 60% --save gpt.safetensors\n"
+        "checkmate train ResNet50 --data photos --batch 32 --budget 40% --fused --offload /fast/disk --save "
+        "run.safetensors\n"
         "checkmate train model.onnx --data images --pixels imagenet --batch 8 --export trained.onnx\n"
         "checkmate train vgg_unet --data synthetic --input-shape 128,192,3 --batch 4 --budget 60% --fused --check\n",
     .groups = groups,

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/cli_budget.h"
 #include "cli/cli_model.h"
 #include "cli/cli_planned.h"
 #include "cli/cli_values.h"
@@ -13,13 +14,12 @@ typedef struct verify_settings {
     bool json;
 } verify_settings;
 
-static const verify_settings defaults = {{false, false, false, 0, 0}, false};
+static const verify_settings defaults = {{.given = false}, false};
 
 static const cli_option options[] = {
     {"budget", 0, CLI_BUDGET, offsetof(verify_settings, budget), "B",
-     "What the peak must not exceed: a size in bytes, or a percentage of the peak without rematerialization or "
-     "of activations, as 'solve' takes it.",
-     "the budget in the schedule file, if it has one", 0, 0, NULL},
+     "What the peak must not exceed. " CLI_BUDGET_FORMS ".", "the budget in the schedule file, if it has one", 0, 0,
+     NULL},
     {"json", 0, CLI_FLAG, offsetof(verify_settings, json), NULL, "Print one JSON object: ok, cost, peak_bytes, why.",
      NULL, 0, 0, NULL},
 };
@@ -29,18 +29,14 @@ static ckm_status judge(const verify_settings *s, const ckm_dataflow *df, const 
 {
     const ckm_schedule_info *info = ckm_schedule_get_info(schedule);
     ckm_status status = CKM_OK;
-    int64_t baseline_peak = 0;
     *budget_bytes = info->budget_bytes;
     if (s->budget.given) {
-        if (s->budget.is_percent) {
-            status = cli_baseline_peak(df, &baseline_peak, err);
-        }
-        *budget_bytes = cli_budget_bytes(&s->budget, baseline_peak, ckm_dataflow_standing_bytes(df));
+        status = cli_budget_bytes(&s->budget, df, budget_bytes, err);
     }
     if (status == CKM_OK) {
         status = ckm_schedule_verify(df, schedule, *budget_bytes, verdict, err);
     }
-    // What the file says of itself has to be true as well: others read the figures and not the steps.
+    // The file's own figures must be right as well: other programs read them and not the steps.
     if (status == CKM_OK && verdict->ok) {
         verdict->ok = cli_planned_true(info, df, verdict, verdict->why, sizeof verdict->why);
     }
@@ -59,13 +55,17 @@ static void print_verdict(const ckm_dataflow *df, const ckm_verdict *verdict, in
     if (verdict->cost >= 0) {
         int64_t total = ckm_dataflow_total_cost(df);
         double overhead = total > 0 ? (double)verdict->cost / (double)total - 1 : 0;
-        printf("cost    %s, %s more than without rematerialization\n",
-               cli_show_cost((double)verdict->cost, ckm_dataflow_cost_unit(df), cost, sizeof cost),
-               cli_show_percent(overhead, extra, sizeof extra));
+        cli_line(stdout, 8, "cost    %s, %s more than without rematerialization\n",
+                 cli_show_cost((double)verdict->cost, ckm_dataflow_cost_unit(df), cost, sizeof cost),
+                 cli_show_percent(overhead, extra, sizeof extra));
     }
     if (verdict->peak_bytes >= 0) {
         printf("peak    %s (%lld bytes)\n", cli_show_bytes(verdict->peak_bytes, peak, sizeof peak),
                (long long)verdict->peak_bytes);
+    }
+    if (verdict->second_peak_bytes > 0) {
+        printf("copies  %s (%lld bytes) in the second memory\n",
+               cli_show_bytes(verdict->second_peak_bytes, peak, sizeof peak), (long long)verdict->second_peak_bytes);
     }
     if (budget_bytes >= 0) {
         printf("budget  %s (%lld bytes)\n", cli_show_bytes(budget_bytes, budget, sizeof budget),
@@ -79,7 +79,7 @@ static int run(const cli_command *command, const void *settings, char **argument
     ckm_dataflow *df = NULL;
     ckm_schedule *schedule = NULL;
     ckm_error err = CKM_ERROR_INIT;
-    ckm_verdict verdict = {false, -1, -1, ""};
+    ckm_verdict verdict = {.cost = -1, .peak_bytes = -1, .second_peak_bytes = -1};
     int64_t budget_bytes = -1;
     int outcome;
     (void)n_arguments;
@@ -98,6 +98,9 @@ static int run(const cli_command *command, const void *settings, char **argument
         cli_json_bool(&json, "ok", verdict.ok);
         cli_json_size(&json, "cost", verdict.cost);
         cli_json_size(&json, "peak_bytes", verdict.peak_bytes);
+        if (ckm_dataflow_get_second_memory(df, NULL)) {
+            cli_json_size(&json, "second_peak_bytes", verdict.second_peak_bytes);
+        }
         cli_json_text(&json, "why", verdict.ok ? NULL : verdict.why);
         cli_json_end(&json);
     } else {

@@ -76,8 +76,8 @@ static ckm_status add_ops(const ckm_training *training, const int64_t *costs, ck
     return CKM_OK;
 }
 
-static ckm_status build(const ckm_training *training, ckm_cost_unit unit, const int64_t *costs, ckm_dataflow **out,
-                        ckm_error *err)
+static ckm_status build(const ckm_training *training, ckm_cost_unit unit, const int64_t *costs,
+                        const ckm_second_memory *second, ckm_dataflow **out, ckm_error *err)
 {
     ckm_dataflow *df = NULL;
     ckm_status status = CKM_OK;
@@ -87,6 +87,7 @@ static ckm_status build(const ckm_training *training, ckm_cost_unit unit, const 
     for (int32_t i = 0; i < training->n_results; i++) {
         CKM_I_TRY(ckm_dataflow_add_result(df, training->results[i], err));
     }
+    CKM_I_TRY(second != NULL ? ckm_dataflow_set_second_memory(df, second, err) : CKM_OK);
     CKM_I_TRY(ckm_dataflow_finish(df, err));
     *out = df;
     df = NULL;
@@ -95,7 +96,23 @@ cleanup:
     return status;
 }
 
+// Multiply-accumulates as if they were time.
+static ckm_cost_unit pretend_times(const ckm_training *training, int64_t *costs)
+{
+    static const int64_t macs_per_ns = 10;
+    for (int32_t i = 0; i < training->n_ops; i++) {
+        costs[i] /= macs_per_ns;
+    }
+    return CKM_COST_NS;
+}
+
 ckm_status ckm_cost_apply(const ckm_training *training, const ckm_cost_model *model, ckm_dataflow **out, ckm_error *err)
+{
+    return ckm_i_cost_apply(training, model, NULL, out, err);
+}
+
+ckm_status ckm_i_cost_apply(const ckm_training *training, const ckm_cost_model *model, const ckm_second_memory *second,
+                            ckm_dataflow **out, ckm_error *err)
 {
     CKM_I_NEED(training, err);
     CKM_I_NEED(model, err);
@@ -130,7 +147,10 @@ ckm_status ckm_cost_apply(const ckm_training *training, const ckm_cost_model *mo
         goto cleanup;
     }
     CKM_I_TRY(check_total(training, costs, err));
-    CKM_I_TRY(build(training, unit, costs, out, err));
+    if (second != NULL && unit == CKM_COST_FLOPS) {
+        unit = pretend_times(training, costs);
+    }
+    CKM_I_TRY(build(training, unit, costs, second, out, err));
 cleanup:
     free(costs);
     return status;

@@ -120,7 +120,7 @@ ckm_status ckm_i_cost_profile(const ckm_training *training, const char *path, in
         const ckm_i_training_op *op = &training->ops[i];
         const json_t *cost = json_object_get(by_name, op->name);
         costs[i] = cost != NULL ? (int64_t)json_integer_value(cost) : 0;
-        // Profilers do not see the loss of this model as an operator of its own: without an entry it is free.
+        // Profilers do not see the loss of this model as a separate operator: without an entry it is free.
         if (cost == NULL && op->phase != CKM_I_LOSS) {
             if (n_listed == n_missing && list_name(missing, sizeof missing, op->name)) {
                 n_listed++;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the built-in devices have beside the model of their float32 arithmetic: memory, and arithmetic in half precision. Memory is
-// what tensors may take: some of what CUDA reports (85 GB of an H100, 15.8 of a T4, 12.0 of a K80) is taken by CUDA's own context.
+// What the built-in devices have in addition to the model of their float32 arithmetic: memory, and arithmetic in half precision. Memory
+// is what tensors may take: some of what CUDA reports (85 GB of an H100, 15.8 of a T4, 12.0 of a K80) is taken by CUDA's own context.
 // Peaks are those of the data sheets. docs/DEVICES.md says how the efficiencies were found.
 
 #include <checkmate/cost.h>

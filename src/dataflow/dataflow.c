@@ -59,6 +59,7 @@ void ckm_dataflow_free(ckm_dataflow *df)
     free(df->results);
     free(df->users_pool);
     free(df->memo);
+    free(df->second_name);
     free(df->name);
     free(df);
 }
@@ -135,6 +136,10 @@ ckm_status ckm_dataflow_add_op(ckm_dataflow *df, const ckm_dataflow_op *op, int3
     if (df->n_ops == INT32_MAX / 4 || !CKM_I_GROW(df->ops, df->n_ops, df->cap_ops)) {
         return ckm_i_error_memory(err);
     }
+    if (op->load_bytes < 0 || (op->load_bytes > 0 && op->kind != CKM_OP_LOAD)) {
+        return ckm_i_error(err, CKM_ERR_FORMAT, "ops[%d]: load_bytes is %lld; %s", df->n_ops, (long long)op->load_bytes,
+                           op->load_bytes < 0 ? "it must not be negative" : "only operators of kind load have it");
+    }
     ckm_i_dataflow_op copy = {
         .name = name_or_default(op->name, "op", df->n_ops),
         .module = ckm_i_strdup(op->module != NULL ? op->module : ""),
@@ -142,6 +147,7 @@ ckm_status ckm_dataflow_add_op(ckm_dataflow *df, const ckm_dataflow_op *op, int3
         .kind = op->kind,
         .cost = op->cost,
         .workspace_bytes = op->workspace_bytes,
+        .load_bytes = op->load_bytes,
         .recomputable = !op->run_once,
         .n_inputs = op->n_inputs,
         .n_outputs = op->n_outputs,
@@ -217,6 +223,7 @@ ckm_dataflow_op ckm_dataflow_get_op(const ckm_dataflow *df, int32_t op)
         .kind = o->kind,
         .cost = o->cost,
         .workspace_bytes = o->workspace_bytes,
+        .load_bytes = o->load_bytes,
         .run_once = !o->recomputable,
         .n_inputs = o->n_inputs,
         .n_outputs = o->n_outputs,

@@ -24,16 +24,17 @@ typedef struct ckm_i_dataflow_op {
     char *module, *source;  // never NULL; "" when none was given
     ckm_op_kind kind;
     int64_t cost, workspace_bytes;
+    int64_t load_bytes;  // of a load: what is read; of others 0
     bool recomputable;
     int32_t n_inputs, n_outputs, n_inplace;
     int32_t *inputs, *outputs;  // inputs as given, repetitions included
     int32_t (*inplace)[2];
 } ckm_i_dataflow_op;
 
-// What is proven of a finished graph later on and need not be proven again. The same whoever proves it, so that threads
+// Facts proven of a finished graph, cached. The result does not depend on the caller, so that threads
 // may share a graph.
 typedef struct ckm_i_dataflow_memo {
-    _Atomic int64_t floor_bytes;  // what ckm_min_budget_floor says; -1: nobody has asked
+    _Atomic int64_t floor_bytes;  // result of ckm_min_budget_floor; -1: not computed yet
 } ckm_i_dataflow_memo;
 
 struct ckm_dataflow {
@@ -44,6 +45,8 @@ struct ckm_dataflow {
     ckm_i_dataflow_tensor *tensors;
     ckm_i_dataflow_op *ops;
     int32_t *results;
+    char *second_name;  // of the second memory; NULL: there is none
+    ckm_second_memory second;
     // Set by finish.
     bool finished;
     int32_t *users_pool;
@@ -62,8 +65,26 @@ struct ckm_dataflow {
 int64_t ckm_i_inplace_best(const ckm_dataflow *df, const int32_t (*pairs)[2], int32_t n, int32_t (*chosen)[2],
                            int32_t *n_chosen);
 
+// Time of a transfer of `bytes` bytes to the second memory (`out`) or from it, in the graph's unit; false where that is more than
+// 63 bits hold.
+bool ckm_i_transfer_cost(const ckm_dataflow *df, int64_t bytes, bool out, int64_t *cost);
+// Bytes that are read when a tensor with its own storage comes back.
+int64_t ckm_i_bytes_in(const ckm_dataflow *df, int32_t tensor);
+// Whether an operator loads the tensor.
+static inline bool ckm_i_is_loaded(const ckm_dataflow *df, int32_t tensor)
+{
+    int32_t producer = df->tensors[tensor].producer;
+    return producer >= 0 && df->ops[producer].kind == CKM_OP_LOAD;
+}
+// What finish checks of loads and of the second memory.
+ckm_status ckm_i_dataflow_check_second(const ckm_dataflow *df, ckm_error *err) CKM_NODISCARD;
+
 // CKM_ERR_ARGUMENT for a graph that is still being built.
 ckm_status ckm_i_dataflow_check_finished(const ckm_dataflow *df, ckm_error *err) CKM_NODISCARD;
+
+// Which tensors are on each storage: those of owner x are members[members_at[x]] to members[members_at[x + 1] - 1]. Room for one a tensor, and
+// one more in members_at. O(tensors).
+void ckm_i_dataflow_members(const ckm_dataflow *df, int32_t *members_at, int32_t *members);
 
 // In-place pairs of the operator with the most: room for those of any.
 size_t ckm_i_most_pairs(const ckm_dataflow *df);

@@ -194,7 +194,7 @@ static ckm_status sum_costs(ckm_dataflow *df, ckm_error *err)
 {
     int64_t cost = 0;
     for (int32_t v = 0; v < df->n_ops; v++) {
-        // The largest number stands for costs that no number holds.
+        // The largest number represents costs that do not fit.
         if (!ckm_i_add(cost, df->ops[v].cost, &cost) || cost == INT64_MAX) {
             return ckm_i_error(err, CKM_ERR_OVERFLOW,
                                "ops[%d] (%s): the sum of all costs exceeds 63 bits; give costs in a larger unit", v,
@@ -338,6 +338,7 @@ ckm_status ckm_dataflow_finish(ckm_dataflow *df, ckm_error *err)
     CKM_I_CHECK(resolve_producers(df, err));
     CKM_I_CHECK(check_inputs(df, err));
     CKM_I_CHECK(check_inplace(df, err));
+    CKM_I_CHECK(ckm_i_dataflow_check_second(df, err));
     CKM_I_CHECK(sum_costs(df, err));
     CKM_I_CHECK(check_total_bytes(df, err));
     CKM_I_CHECK(index_users(df, err));
@@ -429,6 +430,23 @@ ckm_status ckm_i_dataflow_check_finished(const ckm_dataflow *df, ckm_error *err)
         return ckm_i_error(err, CKM_ERR_ARGUMENT, "the graph is not finished: call ckm_dataflow_finish first");
     }
     return CKM_OK;
+}
+
+void ckm_i_dataflow_members(const ckm_dataflow *df, int32_t *members_at, int32_t *members)
+{
+    for (int32_t x = 0; x <= df->n_tensors; x++) {
+        members_at[x] = 0;
+    }
+    for (int32_t y = 0; y < df->n_tensors; y++) {
+        members_at[df->tensors[y].storage]++;
+    }
+    for (int32_t x = 1; x <= df->n_tensors; x++) {
+        members_at[x] += members_at[x - 1];
+    }
+    // Each range is filled from its end, so that its end becomes its beginning.
+    for (int32_t y = df->n_tensors - 1; y >= 0; y--) {
+        members[--members_at[df->tensors[y].storage]] = y;
+    }
 }
 
 size_t ckm_i_most_pairs(const ckm_dataflow *df)

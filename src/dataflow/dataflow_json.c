@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading and writing checkmate-graph JSON, version 1.
+// Reading and writing checkmate-graph JSON, versions 1 and 2.
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,8 +13,11 @@
 #define MAX_FILE_BYTES (INT64_C(1) << 31)
 
 static const char *const unit_names[] = {[CKM_COST_FLOPS] = "flops", [CKM_COST_NS] = "ns", [CKM_COST_US] = "us"};
-static const char *const kind_names[] = {
-    [CKM_OP_FORWARD] = "forward", [CKM_OP_LOSS] = "loss", [CKM_OP_BACKWARD] = "backward", [CKM_OP_UPDATE] = "update"};
+static const char *const kind_names[] = {[CKM_OP_FORWARD] = "forward",
+                                         [CKM_OP_LOSS] = "loss",
+                                         [CKM_OP_BACKWARD] = "backward",
+                                         [CKM_OP_UPDATE] = "update",
+                                         [CKM_OP_LOAD] = "load"};
 #define COUNT_OF(array) ((int)(sizeof(array) / sizeof(array)[0]))
 
 // Index arrays of the operator being read; they grow to the largest.
@@ -26,6 +29,7 @@ typedef struct index_list {
 typedef struct reader {
     ckm_dataflow *df;
     int64_t n_tensors;
+    int version;
     index_list inputs, outputs, inplace;  // inplace: pairs, flattened
     ckm_error *err;
 } reader;
@@ -117,6 +121,15 @@ static ckm_status read_inplace(reader *r, const json_t *op, const ckm_i_json_pla
     return CKM_OK;
 }
 
+static const char *const graph_members[] = {"format",  "version", "name",    "cost_unit",    "fixed_bytes",
+                                            "tensors", "ops",     "results", "second_memory"};
+static const char *const memory_members[] = {"name",       "bytes",      "out_bytes_per_second", "in_bytes_per_second",
+                                             "latency_ns", "nj_per_byte"};
+static const char *const tensor_members[] = {"name", "bytes", "alias_of"};
+static const char *const op_members[] = {"name",       "kind",         "cost",   "workspace_bytes",
+                                         "load_bytes", "recomputable", "inputs", "outputs",
+                                         "inplace",    "module",       "source"};
+
 static ckm_status read_tensor(reader *r, const json_t *value, const ckm_i_json_place *place)
 {
     ckm_status status = CKM_OK;
@@ -124,6 +137,7 @@ static ckm_status read_tensor(reader *r, const json_t *value, const ckm_i_json_p
     if (!json_is_object(value)) {
         return ckm_i_json_error(r->err, place, "must be an object with a member \"bytes\"");
     }
+    CKM_I_TRY(ckm_i_json_check_names(value, place, tensor_members, COUNT_OF(tensor_members), r->err));
     CKM_I_TRY(ckm_i_json_get_text(value, place, "name", false, &tensor.name, r->err));
     CKM_I_TRY(ckm_i_json_get_int(value, place, "bytes", true, 0, INT64_MAX, &tensor.bytes, r->err));
     const json_t *owner = json_object_get(value, "alias_of");
@@ -148,6 +162,7 @@ static ckm_status read_op(reader *r, const json_t *value, const ckm_i_json_place
     if (!json_is_object(value)) {
         return ckm_i_json_error(r->err, place, "must be an object with members \"cost\", \"inputs\" and \"outputs\"");
     }
+    CKM_I_TRY(ckm_i_json_check_names(value, place, op_members, COUNT_OF(op_members), r->err));
     CKM_I_TRY(ckm_i_json_get_text(value, place, "name", false, &op.name, r->err));
     CKM_I_TRY(ckm_i_json_get_text(value, place, "module", false, &op.module, r->err));
     CKM_I_TRY(ckm_i_json_get_text(value, place, "source", false, &op.source, r->err));
@@ -156,6 +171,13 @@ static ckm_status read_op(reader *r, const json_t *value, const ckm_i_json_place
     CKM_I_TRY(ckm_i_json_get_int(value, place, "workspace_bytes", false, 0, INT64_MAX, &op.workspace_bytes, r->err));
     CKM_I_TRY(ckm_i_json_get_bool(value, place, "recomputable", &recomputable, r->err));
     op.run_once = !recomputable;
+    if (kind == CKM_OP_LOAD && r->version < 2) {
+        ckm_i_json_place here = ckm_i_json_member(place, "kind");
+        return ckm_i_json_error(r->err, &here, "\"load\" is of version 2: say \"version\": 2");
+    }
+    if (kind == CKM_OP_LOAD) {
+        CKM_I_TRY(ckm_i_json_get_int(value, place, "load_bytes", false, 1, INT64_MAX, &op.load_bytes, r->err));
+    }
     CKM_I_TRY(read_indices(r, value, place, "inputs", &r->inputs));
     CKM_I_TRY(read_indices(r, value, place, "outputs", &r->outputs));
     CKM_I_TRY(read_inplace(r, value, place));
@@ -169,6 +191,36 @@ static ckm_status read_op(reader *r, const json_t *value, const ckm_i_json_place
     CKM_I_TRY(ckm_dataflow_add_op(r->df, &op, NULL, r->err));
 cleanup:
     return status;
+}
+
+// A memory's size: null and absent are no limit.
+static ckm_status read_second_memory(reader *r, const json_t *root, const ckm_i_json_place *top)
+{
+    const json_t *value = json_object_get(root, "second_memory");
+    ckm_i_json_place here = ckm_i_json_member(top, "second_memory");
+    ckm_second_memory memory = {.bytes = -1};
+    if (value == NULL || json_is_null(value)) {
+        return CKM_OK;
+    }
+    if (r->version < 2) {
+        return ckm_i_json_error(r->err, &here, "is of version 2: say \"version\": 2");
+    }
+    if (!json_is_object(value)) {
+        return ckm_i_json_error(r->err, &here,
+                                "must be an object with \"out_bytes_per_second\" and \"in_bytes_per_second\"");
+    }
+    CKM_I_CHECK(ckm_i_json_check_names(value, &here, memory_members, COUNT_OF(memory_members), r->err));
+    const json_t *bytes = json_object_get(value, "bytes");
+    CKM_I_CHECK(ckm_i_json_get_text(value, &here, "name", false, &memory.name, r->err));
+    if (bytes != NULL && !json_is_null(bytes)) {
+        CKM_I_CHECK(ckm_i_json_get_int(value, &here, "bytes", true, 0, INT64_MAX, &memory.bytes, r->err));
+    }
+    CKM_I_CHECK(ckm_i_json_get_int(value, &here, "out_bytes_per_second", true, 1, INT64_MAX,
+                                   &memory.out_bytes_per_second, r->err));
+    CKM_I_CHECK(ckm_i_json_get_int(value, &here, "in_bytes_per_second", true, 1, INT64_MAX, &memory.in_bytes_per_second,
+                                   r->err));
+    CKM_I_CHECK(ckm_i_json_get_int(value, &here, "latency_ns", false, 0, INT64_MAX, &memory.latency_ns, r->err));
+    return ckm_dataflow_set_second_memory(r->df, &memory, r->err);
 }
 
 static ckm_status read_results(reader *r, const json_t *root, const ckm_i_json_place *top)
@@ -195,7 +247,8 @@ static ckm_status read_graph(const json_t *root, const char *file, ckm_dataflow 
     int64_t fixed_bytes = 0;
     int unit = CKM_COST_FLOPS;
 
-    CKM_I_TRY(ckm_i_json_check_header(root, file, FORMAT_NAME, err));
+    CKM_I_TRY(ckm_i_json_check_versions(root, file, FORMAT_NAME, 2, &r.version, err));
+    CKM_I_TRY(ckm_i_json_check_names(root, &top, graph_members, COUNT_OF(graph_members), err));
     CKM_I_TRY(ckm_i_json_get_text(root, &top, "name", false, &name, err));
     CKM_I_TRY(get_word(root, &top, "cost_unit", unit_names, COUNT_OF(unit_names), &unit, err));
     CKM_I_TRY(ckm_i_json_get_int(root, &top, "fixed_bytes", false, 0, INT64_MAX, &fixed_bytes, err));
@@ -213,6 +266,7 @@ static ckm_status read_graph(const json_t *root, const char *file, ckm_dataflow 
         ckm_i_json_place element = ckm_i_json_element(&here, i);
         CKM_I_TRY(read_op(&r, json_array_get(ops, i), &element));
     }
+    CKM_I_TRY(read_second_memory(&r, root, &top));
     CKM_I_TRY(read_results(&r, root, &top));
     CKM_I_TRY(ckm_dataflow_finish(r.df, err));
     *out = r.df;
@@ -274,6 +328,9 @@ static void write_op(FILE *to, const ckm_i_dataflow_op *op)
     if (op->workspace_bytes != 0) {
         fprintf(to, ", \"workspace_bytes\": %lld", (long long)op->workspace_bytes);
     }
+    if (op->load_bytes != 0) {
+        fprintf(to, ", \"load_bytes\": %lld", (long long)op->load_bytes);
+    }
     if (!op->recomputable) {
         fputs(", \"recomputable\": false", to);
     }
@@ -288,12 +345,38 @@ static void write_op(FILE *to, const ckm_i_dataflow_op *op)
     putc('}', to);
 }
 
+static void write_second_memory(FILE *to, const ckm_second_memory *memory)
+{
+    fputs(", \"second_memory\": {\"name\": ", to);
+    ckm_json_write_text(to, memory->name);
+    if (memory->bytes >= 0) {
+        fprintf(to, ", \"bytes\": %lld", (long long)memory->bytes);
+    }
+    fprintf(to, ",\n  \"out_bytes_per_second\": %lld, \"in_bytes_per_second\": %lld, \"latency_ns\": %lld}",
+            (long long)memory->out_bytes_per_second, (long long)memory->in_bytes_per_second,
+            (long long)memory->latency_ns);
+}
+
+// The oldest version that has all of the graph.
+static int version_of(const ckm_dataflow *df)
+{
+    bool second = df->second_name != NULL;
+    for (int32_t v = 0; !second && v < df->n_ops; v++) {
+        second = df->ops[v].kind == CKM_OP_LOAD;
+    }
+    return second ? 2 : 1;
+}
+
 static void write_graph(FILE *to, const ckm_dataflow *df)
 {
-    fputs("{\"format\": \"" FORMAT_NAME "\", \"version\": 1, \"name\": ", to);
+    fprintf(to, "{\"format\": \"" FORMAT_NAME "\", \"version\": %d, \"name\": ", version_of(df));
     ckm_json_write_text(to, df->name);
-    fprintf(to, ",\n \"cost_unit\": \"%s\", \"fixed_bytes\": %lld,\n \"tensors\": [", unit_names[df->cost_unit],
+    fprintf(to, ",\n \"cost_unit\": \"%s\", \"fixed_bytes\": %lld", unit_names[df->cost_unit],
             (long long)df->fixed_bytes);
+    if (df->second_name != NULL) {
+        write_second_memory(to, &df->second);
+    }
+    fputs(",\n \"tensors\": [", to);
     for (int32_t i = 0; i < df->n_tensors; i++) {
         const ckm_i_dataflow_tensor *tensor = &df->tensors[i];
         fputs(i > 0 ? ",\n  {\"name\": " : "\n  {\"name\": ", to);

@@ -66,7 +66,8 @@ static void put_names(FILE *to, const ckm_emit_facts *f, double unit)
 static void put_script(FILE *to, const void *what, ckm_i_figure_format format)
 {
     const ckm_emit_facts *f = what;
-    char text[256];
+    char text[400];
+    char name[CKM_I_FIGURE_NAME];
     char size[CKM_I_STYLE_TEXT];
     char resident[CKM_I_STYLE_TEXT];
     char spread[CKM_I_STYLE_TEXT];
@@ -74,7 +75,7 @@ static void put_script(FILE *to, const void *what, ckm_i_figure_format format)
     const char *unit_name = ckm_i_style_axis_unit(f->arena.arena_bytes, &unit);
     double top = (double)f->arena.arena_bytes / unit;
     ckm_i_style_begin(to, format, 1040, 620);
-    snprintf(text, sizeof text, "%s: the arena", ckm_dataflow_name(f->df));
+    snprintf(text, sizeof text, "%s: the arena", ckm_i_figure_name(f, name, sizeof name));
     char subtitle[256];
     snprintf(subtitle, sizeof subtitle, "one block of %s, %s%s; %s that stay all the time lie outside",
              ckm_i_style_bytes(f->arena.arena_bytes, size),

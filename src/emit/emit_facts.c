@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "emit/emit_maximum.h"
+#include "schedule/schedule.h"
 
 const char *ckm_emit_class_name(ckm_emit_class what)
 {
@@ -25,7 +26,7 @@ typedef struct gathering {
     const ckm_dataflow *df;
     const ckm_schedule *s;
     const ckm_plan *plan;
-    int64_t *moment_of;  // by step: the moment of the last compute step at or before it
+    int64_t *moment_of;  // by step: the moment of the last compute step at or before it; -1: none
 } gathering;
 
 // ---- moments ----
@@ -66,13 +67,16 @@ static bool is_forward(const ckm_dataflow *df, int32_t op)
     return kind == CKM_OP_FORWARD || kind == CKM_OP_LOSS;
 }
 
-static ckm_emit_class class_of(const ckm_emit_facts *f, const ckm_emit_life *life)
+static ckm_emit_class class_of(const ckm_emit_facts *f, const ckm_emit_life *life, bool is_back)
 {
     if (life->tensor < 0) {
         return CKM_EMIT_WORKSPACE;
     }
     if (!is_forward(f->df, life->op)) {
         return CKM_EMIT_GRADIENT;
+    }
+    if (is_back) {
+        return CKM_EMIT_KEPT;
     }
     if (f->moments[life->first].execution > 0) {
         return CKM_EMIT_RECOMPUTED;
@@ -95,16 +99,31 @@ static ckm_status list_lives(gathering *g, ckm_error *err)
     for (int32_t i = 0; i < n; i++) {
         ends[i] = -1;
     }
-    f->n_lives = n;
     for (int32_t i = 0; i < n; i++) {
         ckm_plan_instance at = ckm_plan_get_instance(g->plan, i);
-        ckm_emit_life *life = &f->lives[i];
-        *life = (ckm_emit_life){.tensor = at.tensor, .op = at.op, .bytes = at.bytes, .offset = at.offset};
-        life->first = g->moment_of[at.first];
+        ckm_emit_life *life = &f->lives[f->n_lives];
+        bool is_back = at.op < 0;
+        int32_t op = is_back ? ckm_dataflow_producer(g->df, at.tensor) : at.op;
+        *life = (ckm_emit_life){.tensor = at.tensor, .op = op, .bytes = at.bytes, .offset = at.offset};
+        // What comes back begins between two moments.
+        life->first = g->moment_of[at.first] + (is_back ? 1 : 0);
         life->last = g->moment_of[at.last];
-        life->handed_over = ends[at.buffer] == life->first;
+        if (life->last < life->first) {
+            continue;
+        }
+        life->handed_over = !is_back && ends[at.buffer] == life->first;
         ends[at.buffer] = life->last;
-        life->what = class_of(f, life);
+        life->what = class_of(f, life, is_back);
+        f->n_lives++;
+    }
+    // In the order of moments, too.
+    for (int32_t i = 1; i < f->n_lives; i++) {
+        ckm_emit_life life = f->lives[i];
+        int32_t at = i;
+        for (; at > 0 && f->lives[at - 1].first > life.first; at--) {
+            f->lives[at] = f->lives[at - 1];
+        }
+        f->lives[at] = life;
     }
     free(ends);
     return CKM_OK;
@@ -167,7 +186,8 @@ static void describe_return(ckm_emit_facts *f, const int32_t *current, const int
             int32_t other = ckm_dataflow_get_tensor(f->df, op.outputs[j]).alias_of;
             seen = (other >= 0 ? other : op.outputs[j]) == storage;
         }
-        if (seen || current[storage] < 0 || f->lives[current[storage]].first != r->moment || before[storage] < 0) {
+        if (seen || current[storage] < 0 || f->lives[current[storage]].first != r->moment || before[storage] < 0 ||
+            f->moments[r->moment].op != f->lives[current[storage]].op) {
             continue;
         }
         const ckm_emit_life *life = &f->lives[current[storage]];

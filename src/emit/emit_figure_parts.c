@@ -5,6 +5,18 @@
 #include "emit/emit_figures.h"
 #include "emit/emit_style.h"
 
+const char *ckm_i_figure_name(const ckm_emit_facts *f, char *text, size_t size)
+{
+    char batch[48] = "";
+    if (f->batch > 0) {
+        snprintf(batch, sizeof batch, ", batch %lld", (long long)f->batch);
+    }
+    // A long name gives way to the batch.
+    char cut[4 * 64 + 4];
+    snprintf(text, size, "%s%s", ckm_i_style_short(ckm_dataflow_name(f->df), 64, cut), batch);
+    return text;
+}
+
 const char *ckm_i_figure_subtitle(const ckm_emit_facts *f, char *text, size_t size)
 {
     char peak[CKM_I_STYLE_TEXT];
@@ -12,10 +24,11 @@ const char *ckm_i_figure_subtitle(const ckm_emit_facts *f, char *text, size_t si
     char whole[CKM_I_STYLE_TEXT];
     char extra[CKM_I_STYLE_TEXT];
     double overhead = f->baseline_cost > 0 ? (double)f->cost / (double)f->baseline_cost - 1 : 0;
-    snprintf(text, size, "peak %s%s%s, without rematerialization %s; %s more computation",
+    snprintf(text, size, "peak %s%s%s, without rematerialization %s; %s more %s",
              ckm_i_style_bytes(f->peak_bytes, peak), f->budget_bytes >= 0 ? " within a budget of " : "",
              f->budget_bytes >= 0 ? ckm_i_style_bytes(f->budget_bytes, budget) : "",
-             ckm_i_style_bytes(f->baseline_peak_bytes, whole), ckm_i_style_percent(overhead, extra));
+             ckm_i_style_bytes(f->baseline_peak_bytes, whole), ckm_i_style_percent(overhead, extra),
+             ckm_schedule_transfer_count(f->schedule) > 0 ? "time" : "computation");
     return text;
 }
 

@@ -16,6 +16,8 @@ static const struct {
     {"memory", "memory in use over the step, what it is made of, and without rematerialization", ckm_i_figure_memory},
     {"arena", "where in one block of memory everything lies, and for how long", ckm_i_figure_arena},
     {"matrices", "the paper's R and S: what every stage computes, and what is held into it", ckm_i_figure_matrices},
+    {"transfers", "the step over time: operators, copies to the second memory and back, and what waits for which",
+     ckm_i_figure_transfers},
     {"graph", "the training graph, coloured by what is kept and what is computed again", ckm_i_figure_graph},
 };
 enum { N_FIGURES = sizeof figures / sizeof figures[0] };

@@ -8,7 +8,12 @@
 ckm_status ckm_i_figure_memory(const ckm_emit_facts *facts, const char *path, ckm_error *err) CKM_NODISCARD;
 ckm_status ckm_i_figure_arena(const ckm_emit_facts *facts, const char *path, ckm_error *err) CKM_NODISCARD;
 ckm_status ckm_i_figure_matrices(const ckm_emit_facts *facts, const char *path, ckm_error *err) CKM_NODISCARD;
+ckm_status ckm_i_figure_transfers(const ckm_emit_facts *facts, const char *path, ckm_error *err) CKM_NODISCARD;
 ckm_status ckm_i_figure_graph(const ckm_emit_facts *facts, const char *path, ckm_error *err) CKM_NODISCARD;
+
+// "VGG16, batch 64", or the name alone where the batch is not known.
+#define CKM_I_FIGURE_NAME 320
+const char *ckm_i_figure_name(const ckm_emit_facts *facts, char *text, size_t size);
 
 // "peak 3.9 GB of 4.0 GB, 9.7 GB without rematerialization; 0.4 % more computation": the second line of titles.
 const char *ckm_i_figure_subtitle(const ckm_emit_facts *facts, char *text, size_t size);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The training graph in graphviz' language, a node an operator. Forward operators run downwards; backward operators, drawn with their edges turned
-// round, upwards beside the forward operators they belong to.
+// round, upwards next to the forward operators they belong to.
 #include <stdio.h>
 
 #include "base/error.h"
@@ -12,7 +12,7 @@
 #include "emit/emit_lanes.h"
 #include "emit/emit_style.h"
 
-static const char *const kind_fill[] = {"#cfe5f4", "#f7f1a8", "#cdeade", "#eeeeee"};
+static const char *const kind_fill[] = {"#cfe5f4", "#f7f1a8", "#cdeade", "#eeeeee", "#e6d7f0"};
 
 static void put_op(FILE *to, const ckm_dataflow *df, int32_t v)
 {

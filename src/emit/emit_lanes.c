@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The training graph, or a network alone, on a page: a row for every block, forward on the left and running down, backward on the right and
-// running up. What passes over rows runs in lanes beside the boxes. Places are worked out here; graphviz only draws them.
+// running up. What passes over rows runs in lanes next to the boxes. Places are worked out here; graphviz only draws them.
 #include "emit/emit_lanes.h"
 
 #include <stdio.h>
@@ -11,10 +11,11 @@
 #include "base/error.h"
 #include "emit/emit_blocks.h"
 #include "emit/emit_dot.h"
+#include "emit/emit_figures.h"
 #include "emit/emit_style.h"
 
 // Without facts, colours are by kind: forward, loss, backward, update. With facts, by what becomes of the outputs.
-static const char *const kind_fill[] = {"#cfe5f4", "#f7f1a8", "#cdeade", "#eeeeee"};
+static const char *const kind_fill[] = {"#cfe5f4", "#f7f1a8", "#cdeade", "#eeeeee", "#e6d7f0"};
 static const char *const class_fill[CKM_EMIT_N_CLASSES] = {
     [CKM_EMIT_KEPT] = "#8cc3e6",
     [CKM_EMIT_PASSING] = "#ffffff",
@@ -386,10 +387,15 @@ static void put_heading(FILE *to, const page *p, int side, const char *text)
 
 static void put_legend(FILE *to, const page *p)
 {
-    char title[256];
+    char title[320];
     char cut[4 * 40 + 4];
-    snprintf(title, sizeof title, "%s: %d operators in %d rows, each with the bytes of its outputs",
-             ckm_i_style_short(ckm_dataflow_name(p->df), 40, cut), (int)ckm_dataflow_op_count(p->df), (int)p->blocks.n);
+    char batch[48] = "";
+    if (p->facts != NULL && p->facts->batch > 0) {
+        snprintf(batch, sizeof batch, ", batch %lld", (long long)p->facts->batch);
+    }
+    snprintf(title, sizeof title, "%s%s: %d operators in %d rows, each with the bytes of its outputs",
+             ckm_i_style_short(ckm_dataflow_name(p->df), 40, cut), batch, (int)ckm_dataflow_op_count(p->df),
+             (int)p->blocks.n);
     if (p->layers != NULL) {
         int32_t inputs = 0;
         for (int32_t b = 0; b < n_boxes(p); b++) {

@@ -142,9 +142,10 @@ static void put_script(FILE *to, const void *what, ckm_i_figure_format format)
 {
     const picture *p = what;
     const ckm_emit_facts *f = p->f;
-    char text[256];
+    char text[400];
+    char name[CKM_I_FIGURE_NAME];
     ckm_i_style_begin(to, format, 1120, 640);
-    snprintf(text, sizeof text, "%s: the schedule as R and S", ckm_dataflow_name(f->df));
+    snprintf(text, sizeof text, "%s: the schedule as R and S", ckm_i_figure_name(f, name, sizeof name));
     char subtitle[256];
     snprintf(subtitle, sizeof subtitle,
              "row: a stage, which ends when the operator of that number is first computed; column: an operator; "

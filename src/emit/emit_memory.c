@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Figure "memory": bytes in use while each operator runs, stacked by what they are, with the budget, the run without
-// rematerialization, and beside it what is live at the peak.
+// rematerialization, and next to it what is live at the peak.
 #include <stdio.h>
 
 #include "emit/emit_figures.h"
@@ -184,7 +184,8 @@ static void put_lines(FILE *to, const ckm_emit_facts *f, double unit, double top
 static void put_script(FILE *to, const void *what, ckm_i_figure_format format)
 {
     const ckm_emit_facts *f = what;
-    char text[256];
+    char text[400];
+    char name[CKM_I_FIGURE_NAME];
     int64_t most = f->peak_bytes > f->baseline_peak_bytes ? f->peak_bytes : f->baseline_peak_bytes;
     // A budget far above everything would press the picture to the ground: it is left out.
     if (f->budget_bytes > most && (double)f->budget_bytes < 1.3 * (double)most) {
@@ -194,7 +195,7 @@ static void put_script(FILE *to, const void *what, ckm_i_figure_format format)
     const char *unit_name = ckm_i_style_axis_unit(most, &unit);
     double top = 1.1 * (double)most / unit;
     ckm_i_style_begin(to, format, 1040, 580);
-    snprintf(text, sizeof text, "%s: memory over one training step", ckm_dataflow_name(f->df));
+    snprintf(text, sizeof text, "%s: memory over one training step", ckm_i_figure_name(f, name, sizeof name));
     char subtitle[256];
     ckm_i_style_title(to, text, ckm_i_figure_subtitle(f, subtitle, sizeof subtitle));
     fputs("set lmargin at screen 0.075\nset rmargin at screen 0.705\nset tmargin at screen 0.83\nset bmargin at screen "

@@ -11,11 +11,13 @@
 #include "base/text.h"
 #include "emit/emit_assets.h"
 #include "emit/emit_blocks.h"
+#include "emit/emit_figures.h"
 
 typedef struct page {
     FILE *to;
     const ckm_emit_facts *f;
     const ckm_emit_words *words;
+    const ckm_emit_times *times;
     ckm_i_emit_blocks blocks;
 } page;
 
@@ -149,13 +151,13 @@ static void put_baseline(const page *p, int32_t i)
     fprintf(p->to, "%lld", (long long)p->f->baseline_bytes[i]);
 }
 
-// tensor, operator, class, first, last, bytes, offset, handed over
+// tensor, operator, class (one more than there are: read back), first, last, bytes, offset, handed over
 static void put_life(const page *p, int32_t i)
 {
     const ckm_emit_life *life = &p->f->lives[i];
-    fprintf(p->to, "%d,%d,%d,%lld,%lld,%lld,%lld,%d", (int)life->tensor, (int)life->op, (int)life->what,
-            (long long)life->first, (long long)life->last, (long long)life->bytes, (long long)life->offset,
-            life->handed_over ? 1 : 0);
+    fprintf(p->to, "%d,%d,%d,%lld,%lld,%lld,%lld,%d", (int)life->tensor, (int)life->op,
+            p->times->read_back[i] ? CKM_EMIT_N_CLASSES : (int)life->what, (long long)life->first,
+            (long long)life->last, (long long)life->bytes, (long long)life->offset, life->handed_over ? 1 : 0);
 }
 
 // operator, moment, tensor, bytes freed, first and last moment gone, fullest of them, bytes if held, for whom, when
@@ -165,6 +167,20 @@ static void put_recompute(const page *p, int32_t i)
     fprintf(p->to, "%d,%lld,%d,%lld,%lld,%lld,%lld,%lld,%d,%lld", (int)r->op, (long long)r->moment, (int)r->tensor,
             (long long)r->freed_bytes, (long long)r->gone_first, (long long)r->gone_last, (long long)r->fullest,
             (long long)r->held_bytes, (int)r->for_op, (long long)r->for_moment);
+}
+
+// tensor, out, bytes, issued, begin, end, stall, moment
+static void put_transfer(const page *p, int32_t i)
+{
+    const ckm_emit_transfer *x = &p->times->transfers[i];
+    fprintf(p->to, "%d,%d,%lld,%lld,%lld,%lld,%lld,%lld", (int)x->tensor, x->out ? 1 : 0, (long long)x->bytes,
+            (long long)x->issued, (long long)x->begin, (long long)x->end, (long long)x->stall, (long long)x->moment);
+}
+
+// When each moment begins, where something is moved.
+static void put_begin(const page *p, int32_t i)
+{
+    fprintf(p->to, "%lld", (long long)p->times->begin[i]);
 }
 
 // A list of `n` rows, each an array unless it is a single value.
@@ -257,12 +273,15 @@ static void put_data(const page *p)
     put_list(p, "baseline", ckm_dataflow_op_count(f->df), false, put_baseline);
     put_list(p, "lives", f->n_lives, true, put_life);
     put_list(p, "recomputes", f->n_recomputes, true, put_recompute);
+    put_list(p, "transfers", p->times->n_transfers, true, put_transfer);
+    put_list(p, "begins", p->times->n_transfers > 0 ? f->n_moments : 0, false, put_begin);
+    put_member(to, "stalled", p->times->stalled);
     fputs("\"classes\":[", to);
     for (int c = 0; c < CKM_EMIT_N_CLASSES; c++) {
-        fputs(c > 0 ? "," : "", to);
         put_string(to, ckm_emit_class_name((ckm_emit_class)c));
+        fputc(',', to);
     }
-    fputs("]}", to);
+    fputs("\"read back\"]}", to);
 }
 
 // ---- the page ----
@@ -285,6 +304,9 @@ static ckm_status put_part(const page *p, const char *name, size_t length, ckm_e
         fwrite(asset->data, 1, asset->size, p->to);
     } else if (length == 5 && memcmp(name, "title", length) == 0) {
         put_html(p->to, ckm_dataflow_name(p->f->df));
+        if (p->f->batch > 0) {
+            fprintf(p->to, ", batch %lld", (long long)p->f->batch);
+        }
     } else if (length == 4 && memcmp(name, "data", length) == 0) {
         put_data(p);
     } else {
@@ -330,15 +352,19 @@ ckm_status ckm_emit_page_with(const ckm_emit_facts *facts, const ckm_emit_words 
         return ckm_i_error(err, CKM_ERR_ARGUMENT, "a list of words is NULL");
     }
     page p = {.f = facts, .words = words != NULL ? words : &none};
-    CKM_I_CHECK(ckm_i_emit_blocks_create(facts->df, &p.blocks, err));
+    ckm_emit_times *times = NULL;
     ckm_i_writer writer = {0};
     ckm_status status = CKM_OK;
+    CKM_I_CHECK(ckm_i_emit_blocks_create(facts->df, &p.blocks, err));
+    CKM_I_TRY(ckm_emit_times_create(facts, &times, err));
+    p.times = times;
     CKM_I_TRY(ckm_i_writer_open(&writer, path, err));
     p.to = writer.stream;
     CKM_I_TRY(put_page(&p, err));
     CKM_I_TRY(ckm_i_writer_commit(&writer, err));
 cleanup:
     ckm_i_writer_abort(&writer);
+    ckm_emit_times_free(times);
     ckm_i_emit_blocks_dispose(&p.blocks);
     return status;
 }

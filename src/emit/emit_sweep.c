@@ -187,10 +187,12 @@ static void put_script(FILE *to, const void *what, ckm_i_figure_format format)
 {
     static const char *const colors[] = {CKM_I_ORANGE, CKM_I_SKY, CKM_I_GREEN, CKM_I_PURPLE,
                                          "#000000",    "#8a6d00", "#777777"};
+    // Every shape of gnuplot but the filled circle, which is the main curve's; those that differ most first.
+    static const int shapes[] = {6, 8, 10, 12, 14, 4, 1, 2, 3, 5, 9, 11, 13, 15};
     static const char *const bound_names[] = {"", "bound: any schedule", "bound: the graph's order",
                                               "bound: by stages"};
     static const char *const dashes[] = {"", "(6,3)", "(3,2)", "(1,2)"};
-    enum { N_COLORS = sizeof colors / sizeof colors[0] };
+    enum { N_COLORS = sizeof colors / sizeof colors[0], N_SHAPES = sizeof shapes / sizeof shapes[0] };
     sweep s = *(const sweep *)what;
     char text[256];
     double most = 0;
@@ -235,7 +237,7 @@ static void put_script(FILE *to, const void *what, ckm_i_figure_format format)
             // budget too; steps claim that and no more.
             const char *color = curve->is_main ? CKM_I_BLUE : colors[(used - 1) % N_COLORS];
             const char *width = curve->is_main ? "2.8" : "1.4";
-            int point = curve->is_main ? 7 : 4 + 2 * (used % 6);
+            int point = curve->is_main ? 7 : shapes[(used - 1) % N_SHAPES];
             fprintf(
                 to,
                 "%s$curve%d using 1:2 with steps lw %s lc rgb '%s' notitle, $curve%d using 1:2 with points pt %d ps "

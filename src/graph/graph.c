@@ -45,6 +45,7 @@ void ckm_graph_free(ckm_graph *g)
     }
     for (int32_t i = 0; i < g->n_tensors; i++) {
         free(g->tensors[i].name);
+        free(g->tensors[i].known_as);
     }
     for (int32_t i = 0; i < g->n_ops; i++) {
         op_dispose(&g->ops[i]);

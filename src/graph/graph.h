@@ -19,6 +19,8 @@ typedef struct ckm_i_attr {
     char word[32];
 } ckm_i_attr;
 
+typedef struct ckm_i_known_as ckm_i_known_as;  // graph/known_as.h
+
 typedef struct ckm_i_graph_tensor {
     char *name;
     ckm_tensor_role role;
@@ -27,6 +29,7 @@ typedef struct ckm_i_graph_tensor {
     int32_t producer;
     bool known;  // a constant of one element, of this value
     double value;
+    ckm_i_known_as *known_as;  // what it is called elsewhere; NULL: nothing
 } ckm_i_graph_tensor;
 
 typedef struct ckm_i_graph_op {
@@ -35,6 +38,7 @@ typedef struct ckm_i_graph_op {
     int32_t n_inputs, n_outputs, n_attrs;
     int32_t *inputs, *outputs;  // an absent optional input is -1
     ckm_i_attr *attrs;
+    bool holds_norm;  // the exporter of its file says that it has folded a normalization into this
 } ckm_i_graph_op;
 
 // What the network gives away.
@@ -83,7 +87,7 @@ ckm_status ckm_i_graph_add_tensor(ckm_graph *g, const char *name, ckm_tensor_rol
                                   const ckm_shape *shape, int32_t *index, ckm_error *err) CKM_NODISCARD;
 // Adds an output; its name is copied.
 ckm_status ckm_i_graph_add_output(ckm_graph *g, const char *name, int32_t tensor, ckm_error *err) CKM_NODISCARD;
-// Lists that are handed in.
+// Lists passed by callers.
 typedef struct ckm_i_tensor_list {
     const int32_t *items;  // indices; -1 where an optional operand is absent
     int32_t n;
@@ -111,7 +115,7 @@ int64_t ckm_i_op_attr_int(const ckm_i_graph_op *op, const char *key, int32_t i, 
 double ckm_i_op_attr_double(const ckm_i_graph_op *op, const char *key, double fallback);
 const char *ckm_i_op_attr_text(const ckm_i_graph_op *op, const char *key, const char *fallback);
 
-// Where channels and the first spatial axis stand in a tensor of this rank (at least 2).
+// Index of the channels and of the first spatial axis in a tensor of this rank (at least 2).
 int32_t ckm_i_channel_axis(const ckm_graph *g, int32_t rank);
 int32_t ckm_i_spatial_axis(const ckm_graph *g);
 

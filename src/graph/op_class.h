@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The operator record: all that the planner, autodiff, the cost models and the session know of a kind of operator. One
-// constant object a kind, in a table of src/ops/<family>/op_<group>.c. Every trait has a value that says "none"; 0 says nothing
-// at all, and test_op_records fails for a record that leaves one out.
+// constant object a kind, in a table of src/ops/<family>/op_<group>.c. Every trait has a value for "none"; 0 means that it
+// was left out, and test_op_records fails for such a record.
 #ifndef CKM_SRC_GRAPH_OP_CLASS_H
 #define CKM_SRC_GRAPH_OP_CLASS_H
 
@@ -26,7 +26,7 @@ typedef enum ckm_i_in_place {
 typedef enum ckm_i_hands_on {
     CKM_I_HANDS_ON_UNSAID,
     CKM_I_HANDS_ON_NOTHING,   // numbers are computed from it
-    CKM_I_HANDS_ON_ELEMENTS,  // its elements are handed on as they are, in a buffer of their own
+    CKM_I_HANDS_ON_ELEMENTS,  // its elements are copied unchanged to another buffer
     CKM_I_HANDS_ON_BUFFER     // the output is a view of it: there is nothing to compute
 } ckm_i_hands_on;
 
@@ -79,11 +79,11 @@ typedef enum ckm_i_weight {
     CKM_I_WEIGHT_TRANSPOSED_FILTER,  // k…,O,I with channels last, I,O,k… with channels first; O is per group
 } ckm_i_weight;
 
-// How it stands to gradients.
+// How it is differentiated.
 typedef enum ckm_i_learning {
     CKM_I_LEARNING_UNSAID,
     CKM_I_LEARNING_RULE,  // `gradient` adds the operators that compute its gradients
-    CKM_I_LEARNING_NOTHING,  // not differentiable: constant almost everywhere, or no numbers. What lies before learns nothing
+    CKM_I_LEARNING_NOTHING,  // not differentiable: constant almost everywhere, or no numbers. Operators before it get no gradient
     CKM_I_LEARNING_REWRITTEN,   // lowering writes it with other kinds: step graphs have none, it needs no kernel
     CKM_I_LEARNING_BEHIND_LOSS  // the loss itself, the backward pass and updates
 } ckm_i_learning;
@@ -99,8 +99,8 @@ typedef struct ckm_i_init_rules {
     ckm_i_init every;                    // of all operands
 } ckm_i_init_rules;
 
-// The ONNX operator that becomes this kind as it stands: the same operands, one output, real attributes of the same names.
-// What takes more than that has a row in src/import/onnx_rows_*.c.
+// The ONNX operator that becomes this kind without conversion: the same operands, one output, real attributes of the same names.
+// Operators that need more have a row in src/import/onnx_rows_*.c.
 enum { CKM_I_ONNX_REALS = 4 };
 typedef struct ckm_i_op_onnx {
     const char *op_type;  // NULL: none
@@ -132,8 +132,8 @@ typedef struct ckm_i_op_class {
     ckm_i_op_onnx onnx;
 } ckm_i_op_class;
 
-// A record begins with CKM_I_OP, goes on with CKM_I_OP_PLAIN, or with CKM_I_OP_TRAITS and `.init`, and ends with how it stands
-// to gradients. Traits are named by the ends of their constants.
+// A record begins with CKM_I_OP, continues with CKM_I_OP_PLAIN, or with CKM_I_OP_TRAITS and `.init`, and ends with how it is
+// differentiated. Traits are named by the ends of their constants.
 #define CKM_I_OP(name, min, max, outputs, infer_, macs_)                                                      \
     .kind = #name, .id = CKM_I_OP_##name, .min_inputs = (min), .max_inputs = (max), .max_outputs = (outputs), \
     .infer = (infer_), .macs = (macs_)
@@ -150,7 +150,7 @@ typedef struct ckm_i_op_class {
 #define CKM_I_OP_BEHIND_LOSS .learning = CKM_I_LEARNING_BEHIND_LOSS
 
 const ckm_i_op_class *ckm_i_op_class_find(const char *kind);
-// The kind that an ONNX operator becomes as it stands, or NULL.
+// The kind that an ONNX operator becomes without conversion, or NULL.
 const ckm_i_op_class *ckm_i_op_class_find_onnx(const char *op_type);
 
 // Whether the operator's output has the buffer of its first input.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The one list of operators: every kind there is, by the name that networks, messages and files give it, and the tables that
-// hold records and kernels. Code that wants to know what an operator is compares `op->op_class->id` with CKM_I_OP_<kind>; names
+// hold records and kernels. Code identifies an operator by comparing `op->op_class->id` with CKM_I_OP_<kind>; names
 // are read once, when an operator is added.
 #ifndef CKM_SRC_GRAPH_OP_KINDS_H
 #define CKM_SRC_GRAPH_OP_KINDS_H

@@ -33,7 +33,7 @@ ckm_status ckm_i_op_broadcast(const ckm_i_op_view *v, const ckm_shape *a, const 
 ckm_status ckm_i_op_elements(const ckm_i_op_view *v, const ckm_shape *shape, int64_t *elements,
                              ckm_error *err) CKM_NODISCARD;
 
-// The output is as the first input; usable as a class's `infer` as it stands.
+// The output has the shape and type of the first input; usable as a class's `infer`.
 ckm_status ckm_i_op_infer_same(const ckm_i_op_view *v, ckm_shape *out_shapes, ckm_dtype *out_dtypes, ckm_error *err);
 
 // factor multiply-accumulates per element of the first output, or of the first input.

@@ -145,7 +145,7 @@ cleanup:
     return status;
 }
 
-// An operator that its record describes: operands and real attributes go along as they are.
+// An operator that its record describes: operands and real attributes are copied unchanged.
 static ckm_status convert_as_recorded(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
                                       ckm_error *err)
 {
@@ -277,7 +277,14 @@ static ckm_status convert_node(ckm_i_onnx_convert *c, const ckm_i_onnx_node *nod
         return ckm_i_onnx_node_error(node, err, CKM_ERR_UNSUPPORTED,
                                      "this operator is supported on constants and shapes only, not on data");
     }
-    return row.convert(c, node, &row, err);
+    int32_t before = c->graph->n_ops;
+    CKM_I_CHECK(row.convert(c, node, &row, err));
+    for (int32_t v = before; v < c->graph->n_ops; v++) {
+        ckm_i_graph_op *op = &c->graph->ops[v];
+        int32_t weight = op->n_inputs > 1 ? op->inputs[1] : -1;
+        op->holds_norm = node->holds_norm && weight >= 0 && c->graph->tensors[weight].role == CKM_ROLE_PARAMETER;
+    }
+    return CKM_OK;
 }
 
 // Shapes that do not fit together have a likely reason when the input's shape, or the batch, is not the file's.

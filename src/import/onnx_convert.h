@@ -79,7 +79,7 @@ typedef struct ckm_i_onnx_op {
     ckm_i_attr_list attrs;
     int32_t max_outputs;
 } ckm_i_onnx_op;
-// The node's inputs as they are, up to `most`.
+// The node's inputs, unchanged, up to `most`.
 static inline ckm_i_tensor_list ckm_i_onnx_inputs(const ckm_i_onnx_node *node, int32_t most)
 {
     return (ckm_i_tensor_list){node->in, node->n_in < most ? node->n_in : most};
@@ -98,7 +98,7 @@ void ckm_i_onnx_set_constant(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node,
 ckm_status ckm_i_onnx_check_attributes(const ckm_i_onnx_convert *c, const ckm_i_onnx_node *node,
                                        ckm_error *err) CKM_NODISCARD;
 
-// Computes the node when it is arithmetic on small constants, or asks for a known shape. *done tells.
+// Computes the node when it is arithmetic on small constants, or reads a known shape; *done says whether it did.
 ckm_status ckm_i_onnx_fold(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, bool *done,
                            ckm_error *err) CKM_NODISCARD;
 // Is this an operator that folding knows? (It may still need constant inputs.)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A copy of an ONNX file with other weights: all fields are copied as they are but for the initializers (and Constant
+// A copy of an ONNX file with other weights: all fields are copied unchanged except the initializers (and Constant
 // nodes) that are replaced; the new ones come last in the graph. So do those whose values are in other files: the copy
-// holds them itself, so that it can stand anywhere. On request nodes in training mode are turned to evaluation mode.
+// holds them itself and needs no other file. On request, nodes in training mode are changed to evaluation mode.
 #include <checkmate/import.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "graph/graph.h"
 #include "import/import.h"
+#include "import/onnx_bytes.h"
 #include "import/onnx_external.h"
 #include "import/onnx_model.h"
 #include "import/onnx_modes.h"
@@ -19,7 +20,7 @@
 // Protobuf's limit on a message.
 static const int64_t max_bytes = (INT64_C(1) << 31) - 1;
 
-// A field of the graph that is not copied as it is.
+// A field of the graph that is not copied unchanged.
 typedef struct cut {
     int64_t at, end;
     const ckm_i_onnx_mode_node *node;  // what is written instead, in evaluation mode; NULL: nothing
@@ -31,6 +32,8 @@ typedef struct exporter {
     const ckm_export_tensor *tensors;
     int32_t n;
     const char *model;
+    const ckm_i_export_note *notes;
+    int32_t n_notes;
     ckm_i_onnx_modes modes;
     cut *cuts;  // sorted by place
     int32_t n_cuts;
@@ -331,12 +334,62 @@ static ckm_status put_evaluating(exporter *e, const ckm_i_onnx_mode_node *node, 
     return CKM_OK;
 }
 
+// Is this field of the model a text that is written anew?
+static ckm_status is_replaced_note(exporter *e, const ckm_i_wire_field *field, bool *replaced, ckm_error *err)
+{
+    *replaced = false;
+    for (int64_t at = field->at; field->number == 14 && at < field->at + field->bytes;) {
+        ckm_i_wire_field part;
+        char key[64];
+        CKM_I_CHECK(ckm_i_wire_next(&e->source, &at, field->at + field->bytes, NULL, &part, err));
+        if (part.number != 1 || part.type != CKM_I_WIRE_BYTES || part.bytes >= (int64_t)sizeof key) {
+            continue;
+        }
+        CKM_I_CHECK(ckm_i_wire_text(&e->source, &part, key, sizeof key, err));
+        for (int32_t i = 0; i < e->n_notes; i++) {
+            *replaced = *replaced || strcmp(e->notes[i].key, key) == 0;
+        }
+    }
+    return CKM_OK;
+}
+
+// What stands before or behind the graph.
+static ckm_status copy_around(exporter *e, int64_t at, int64_t end, ckm_error *err)
+{
+    while (at < end) {
+        ckm_i_wire_field field;
+        bool replaced;
+        CKM_I_CHECK(ckm_i_wire_next(&e->source, &at, end, NULL, &field, err));
+        CKM_I_CHECK(is_replaced_note(e, &field, &replaced, err));
+        CKM_I_CHECK(replaced ? CKM_OK : copy(e, field.start, at, err));
+    }
+    return CKM_OK;
+}
+
+static ckm_status write_notes(exporter *e, ckm_error *err)
+{
+    ckm_i_bytes entry = {0};
+    ckm_i_bytes all = {0};
+    for (int32_t i = 0; i < e->n_notes; i++) {
+        ckm_i_bytes_text(&entry, 1, e->notes[i].key);
+        ckm_i_bytes_text(&entry, 2, e->notes[i].value);
+        ckm_i_bytes_message(&all, 14, &entry);
+    }
+    if (all.n > 0) {
+        fwrite(all.data, 1, all.n, e->writer.stream);
+    }
+    bool failed = all.failed;
+    ckm_i_bytes_free(&entry);
+    ckm_i_bytes_free(&all);
+    return failed ? ckm_i_error_memory(err) : CKM_OK;
+}
+
 static ckm_status write_model(exporter *e, int64_t graph_bytes, ckm_error *err)
 {
     FILE *to = e->writer.stream;
     int64_t graph_end = e->old.graph_at + e->old.graph_bytes;
     int64_t at = e->old.graph_at;
-    CKM_I_CHECK(copy(e, 0, e->old.graph_start, err));
+    CKM_I_CHECK(copy_around(e, 0, e->old.graph_start, err));
     put_key(to, 7, graph_bytes);
     for (int32_t i = 0; i < e->n_cuts; i++) {
         CKM_I_CHECK(copy(e, at, e->cuts[i].at, err));
@@ -350,13 +403,14 @@ static ckm_status write_model(exporter *e, int64_t graph_bytes, ckm_error *err)
     for (int32_t i = 0; i < e->n_embedded; i++) {
         CKM_I_CHECK(put_embedded(e, e->embedded[i], err));
     }
-    return copy(e, graph_end, e->source.size_bytes, err);
+    CKM_I_CHECK(copy_around(e, graph_end, e->source.size_bytes, err));
+    return write_notes(e, err);
 }
 
 ckm_status ckm_i_export_onnx(const char *model, const char *path, const ckm_export_tensor *tensors, int32_t n,
-                             bool evaluating, ckm_error *err)
+                             bool evaluating, const ckm_i_export_note *notes, int32_t n_notes, ckm_error *err)
 {
-    exporter e = {.tensors = tensors, .n = n, .model = model};
+    exporter e = {.tensors = tensors, .n = n, .model = model, .notes = notes, .n_notes = n_notes};
     int64_t graph_bytes = 0;
     CKM_I_CHECK(ckm_i_onnx_source_open(&e.source, model, err));
     ckm_status status = CKM_OK;
@@ -391,5 +445,5 @@ ckm_status ckm_export_onnx(const char *model, const char *path, const ckm_export
         CKM_I_NEED_NAMED(tensors[i].name, "the name of a tensor", err);
         CKM_I_NEED_NAMED(tensors[i].data, "the data of a tensor", err);
     }
-    return ckm_i_export_onnx(model, path, tensors, n, false, err);
+    return ckm_i_export_onnx(model, path, tensors, n, false, NULL, 0, err);
 }

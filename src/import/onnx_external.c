@@ -42,7 +42,7 @@ ckm_status ckm_i_onnx_external_pair(ckm_i_onnx_source *source, const ckm_i_wire_
     return CKM_OK;
 }
 
-// Files outside the model's folder are not for the model to name.
+// A model must not name files outside its folder.
 static bool stays_inside(const char *location)
 {
     if (location[0] == '\0' || location[0] == '/') {

@@ -40,7 +40,7 @@ static void strides_of(const ckm_shape *shape, int64_t *strides)
     int64_t step = 1;
     for (int32_t i = shape->rank - 1; i >= 0; i--) {
         strides[i] = step;
-        step = (int64_t)((uint64_t)step * (uint64_t)shape->dims[i]);  // beside a dimension of 0 anything may stand
+        step = (int64_t)((uint64_t)step * (uint64_t)shape->dims[i]);  // may wrap only where another dimension is 0
     }
 }
 

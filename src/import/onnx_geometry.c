@@ -52,7 +52,7 @@ static bool holds_batch(const ckm_i_onnx_convert *c, const ckm_shape *in, int32_
                         int64_t passed, int64_t dim, int64_t inner)
 {
     int64_t before = product(in->dims, axis);
-    int64_t covered = in->dims[axis] / c->batch;  // beside the batch
+    int64_t covered = in->dims[axis] / c->batch;  // elements of the axis per batch element
     switch (place) {
     case HOLDS_ALONE:
         return dim == c->file_batch && passed >= before && passed / covered <= before;

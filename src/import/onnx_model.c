@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
-// Memory of unpacked messages, counted: what a file costs is bounded whatever it says.
+// Memory of unpacked messages, counted, so that no file can take more than the bound.
 typedef struct unpack_memory {
     size_t left;
     bool exhausted;
@@ -160,6 +160,21 @@ static ckm_status allocate(ckm_i_onnx_model *model, name_entry **names, ckm_erro
     return CKM_OK;
 }
 
+// The rules of PyTorch's exporter that do so: FuseBatchNormIntoConv, ...IntoConvTranspose, ...IntoGemm.
+static bool holds_norm(const CkmOnnx__Node *node)
+{
+    static const char rule[] = "FuseBatchNorm";
+    for (size_t k = 0; k < node->n_metadata_props; k++) {
+        const ProtobufCBinaryData *names = &node->metadata_props[k]->value;
+        for (size_t i = 0; i + sizeof rule <= names->len + 1; i++) {
+            if (memcmp(names->data + i, rule, sizeof rule - 1) == 0) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 static void collect_values(ckm_i_onnx_model *model)
 {
     const CkmOnnx__Graph *graph = model->proto->graph;
@@ -181,6 +196,7 @@ static void collect_values(ckm_i_onnx_model *model)
         node->proto = proto;
         node->op_type = proto->op_type;
         node->standard = standard_domain(proto->domain);
+        node->holds_norm = holds_norm(proto);
         node->label = proto->name[0] != '\0' ? proto->name : proto->n_output > 0 ? proto->output[0] : proto->op_type;
         node->n_in = (int32_t)proto->n_input;
         node->n_out = (int32_t)proto->n_output;

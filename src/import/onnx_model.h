@@ -45,6 +45,7 @@ typedef struct ckm_i_onnx_node {
     const char *op_type;
     bool standard;  // of the standard operator domain
     bool needed;
+    bool holds_norm;  // the exporter notes that it has folded a normalization into this
     int32_t n_in, n_out;
     int32_t *in, *out;  // values; -1 where absent
 } ckm_i_onnx_node;

@@ -151,7 +151,7 @@ cleanup:
     return status;
 }
 
-// Counts what stays, and takes down the names of outputs that do not.
+// Counts the outputs that stay, and records the names of the others.
 static ckm_status measure(ckm_i_onnx_source *source, ckm_i_onnx_modes *modes, ckm_i_onnx_mode_node *node,
                           ckm_error *err)
 {

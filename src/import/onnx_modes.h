@@ -21,7 +21,7 @@ typedef struct ckm_i_onnx_modes {
     int32_t n_gone, cap_gone;
 } ckm_i_onnx_modes;
 
-// Finds batch normalizations in training mode, and dropouts that are told their mode; `tensors` says where the graph is.
+// Finds batch normalizations in training mode, and dropouts whose mode is an input; `tensors` says where the graph is.
 // CKM_ERR_UNSUPPORTED where something reads an output of theirs that evaluation mode does not have.
 ckm_status ckm_i_onnx_modes_find(ckm_i_onnx_source *source, const ckm_i_wire_tensors *tensors, ckm_i_onnx_modes *out,
                                  ckm_error *err) CKM_NODISCARD;

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "import/onnx_geometry.h"
 
-// Attributes of one operator as they are put together.
+// The attributes of one operator while they are collected.
 typedef struct attr_list {
     int32_t n;
     ckm_i_attr items[8];

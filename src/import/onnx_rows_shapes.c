@@ -22,7 +22,7 @@ static ckm_status convert_identity(ckm_i_onnx_convert *c, const ckm_i_onnx_node 
                        : ckm_i_onnx_forward(c, node, err);
 }
 
-// Reshape, Flatten, Squeeze, Unsqueeze: a reshape to the shape that comes out.
+// Reshape, Flatten, Squeeze, Unsqueeze: a reshape to the inferred shape.
 static ckm_status convert_reshape(ckm_i_onnx_convert *c, const ckm_i_onnx_node *node, const ckm_i_onnx_row *row,
                                   ckm_error *err)
 {

@@ -21,8 +21,9 @@ typedef enum {
     VALUES_FLOATS,
     VALUES_DOUBLES,
     VALUES_BLOB,
-    ONE,  // a message, at most once
-    MANY  // a repeated message
+    ONE,      // a message, at most once
+    MANY,     // a repeated message
+    REWRITES  // of pairs, those that say what the exporter has rewritten: others hold the trace of a stack at every node
 } field_rule;
 
 typedef struct message_table message_table;
@@ -63,14 +64,14 @@ TABLE(attribute_table, "attribute", false, {1, KEEP_TEXT, "name", NULL}, {2, KEE
       {7, KEEP_FLOATS, "floats", NULL}, {8, KEEP_INTS, "ints", NULL}, {20, KEEP_NUMBER, "type", NULL});
 TABLE(node_table, "node", false, {1, KEEP_TEXT, "input", NULL}, {2, KEEP_TEXT, "output", NULL},
       {3, KEEP_TEXT, "name", NULL}, {4, KEEP_TEXT, "op_type", NULL}, {5, MANY, "attribute", &attribute_table},
-      {7, KEEP_TEXT, "domain", NULL});
+      {7, KEEP_TEXT, "domain", NULL}, {9, REWRITES, "metadata_props", &pair_table});
 TABLE(graph_table, "graph", false, {1, MANY, "node", &node_table}, {2, KEEP_TEXT, "name", NULL},
       {5, MANY, "initializer", &tensor_table}, {11, MANY, "input", &value_table}, {12, MANY, "output", &value_table},
       {13, MANY, "value_info", &note_table});
 TABLE(model_table, "model", false, {1, KEEP_NUMBER, "ir_version", NULL}, {2, KEEP_TEXT, "producer_name", NULL},
       {7, ONE, "graph", &graph_table}, {8, MANY, "opset_import", &opset_table});
 
-// Beyond these a file describes no network anybody plans; they bound the memory a hostile one can cost.
+// Real networks are far below these limits, which bound the memory that a hostile file can take.
 static const size_t max_output_bytes = (size_t)256 << 20;
 static const int64_t max_messages = 4 << 20;
 enum { LENGTH_BYTES = 5 };  // a length that is filled in later, as a padded varint
@@ -215,6 +216,24 @@ static ckm_status skim_child(skimmer *s, const field_row *row, const ckm_i_wire_
     return CKM_OK;
 }
 
+// Does the pair have the key under which PyTorch's exporter notes the rules by which a node was rewritten?
+static ckm_status is_rewrite(skimmer *s, const ckm_i_wire_field *pair, bool *yes)
+{
+    static const char wanted[] = CKM_I_ONNX_REWRITES;
+    char key[sizeof wanted];
+    int64_t end = pair->at + pair->bytes;
+    *yes = false;
+    for (int64_t at = pair->at; at < end;) {
+        ckm_i_wire_field field;
+        CKM_I_CHECK(ckm_i_wire_next(s->source, &at, end, pair_table.name, &field, s->err));
+        if (field.number == 1 && field.type == CKM_I_WIRE_BYTES && field.bytes == (int64_t)sizeof wanted - 1) {
+            CKM_I_CHECK(ckm_i_onnx_source_read(s->source, field.at, field.bytes, (uint8_t *)key, s->err));
+            *yes = memcmp(key, wanted, sizeof wanted - 1) == 0;
+        }
+    }
+    return CKM_OK;
+}
+
 static ckm_status skim_field(skimmer *s, const message_table *table, const ckm_i_wire_field *field, int64_t end,
                              bool drop_values, uint32_t *seen)
 {
@@ -234,6 +253,13 @@ static ckm_status skim_field(skimmer *s, const message_table *table, const ckm_i
         return broken(s, field->start, "a field that may occur once but occurs twice", table->name);
     }
     *seen |= 1U << i;
+    if (row->rule == REWRITES) {
+        bool kept;
+        CKM_I_CHECK(is_rewrite(s, field, &kept));
+        if (!kept) {
+            return CKM_OK;
+        }
+    }
     if (row->message != NULL) {
         return skim_child(s, row, field);
     }

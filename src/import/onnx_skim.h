@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reading an ONNX file at the level of the protobuf wire format: copies what onnx.proto lists, drops the
 // rest, above all the values of weights, and checks every length against what encloses it. What comes out
-// is a small, well-formed message, whatever the size of the file.
+// is a small, well-formed message, regardless of the size of the file.
 #ifndef CKM_SRC_IMPORT_ONNX_SKIM_H
 #define CKM_SRC_IMPORT_ONNX_SKIM_H
 
@@ -9,6 +9,8 @@
 
 // Values of tensors up to this many bytes are kept: shape arithmetic, scales, sizes, small constants.
 #define CKM_I_ONNX_KEEP_BYTES 4096
+// Of what exporters note on nodes, only this is kept: the rules by which PyTorch's has rewritten one.
+#define CKM_I_ONNX_REWRITES "pkg.onnxscript.rewriter.rule_name"
 
 // Where bytes come from: memory, or an open file read through a window.
 typedef struct ckm_i_onnx_source {

@@ -121,7 +121,7 @@ static ckm_status too_many(const reading *r, ckm_error *err)
                        (long long)r->elements);
 }
 
-// One element that is stored as a number of its own.
+// One element that is stored as a separate number.
 static ckm_status put(reading *r, uint64_t value, ckm_error *err)
 {
     int64_t size = ckm_i_dtype_bytes(r->dtype);
@@ -135,7 +135,7 @@ static ckm_status put(reading *r, uint64_t value, ckm_error *err)
     return CKM_OK;
 }
 
-// Bytes that are the elements as they are.
+// Bytes that are the elements, without conversion.
 static ckm_status copy(reading *r, const ckm_i_wire_field *field, ckm_error *err)
 {
     int64_t size = ckm_i_dtype_bytes(r->dtype);
@@ -208,7 +208,7 @@ static ckm_status read_tensor(reading *r, const ckm_i_wire_tensor *place, bool *
     if (r->external) {
         CKM_I_CHECK(read_external(r, err));
     }
-    // Nothing at all: left out when the file was written.
+    // No values: they were left out when the file was written.
     *found = r->done > 0 || r->elements == 0;
     if (*found && r->done != r->elements) {
         return ckm_i_error(err, CKM_ERR_FORMAT, "tensor \"%.200s\" holds %lld values where its shape asks for %lld",

@@ -88,7 +88,7 @@ ckm_status ckm_i_wire_text(ckm_i_onnx_source *source, const ckm_i_wire_field *fi
     }
     CKM_I_CHECK(ckm_i_onnx_source_read(source, field->at, field->bytes, (uint8_t *)out, err));
     out[field->bytes] = '\0';
-    // A NUL would end the text for us and for nobody else: another name, another file.
+    // A NUL would end the text here but not in other readers, which would see another name or file.
     return strlen(out) == (size_t)field->bytes ? CKM_OK
                                                : ckm_i_wire_broken(field->start, "a text with a NUL byte", NULL, err);
 }

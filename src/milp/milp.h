@@ -3,7 +3,7 @@
 //
 // minimise obj . x   subject to   row_lower <= A x <= row_upper,  lower <= x <= upper,  some x integer
 //
-// Engines run in a child process (milp_process.c): whatever they print, leak, or abort on stays there, and
+// Engines run in a child process (milp_process.c): what they print, leak, or abort on stays there, and
 // they can be stopped at any moment.
 #ifndef CKM_SRC_MILP_MILP_H
 #define CKM_SRC_MILP_MILP_H
@@ -53,14 +53,14 @@ typedef struct ckm_i_milp_options {
     double cutoff;   // only solutions with a smaller objective matter; INFINITY for none
     int threads;
     bool solution_only;  // of an integer program: nothing is to be proven beyond the relaxation
-    // Rows of large or uneven numbers are given room beyond the engine's tolerances, so that no solution that satisfies them
-    // exactly is passed over. What it finds may then exceed them by so much; it is cut off by rows of small integers, and the
+    // Rows of large or uneven numbers are widened beyond the engine's tolerances, so that no solution that satisfies them
+    // exactly is missed. A solution found may then exceed them by that much; it is cut off by rows of small integers, and the
     // search begins anew, as far as time goes.
     bool widen_rows;
     int pump_passes;      // of CBC's feasibility pump; 0: as many as it does by itself
     const double *start;  // a feasible point to start from, or NULL
-    // Cutting planes, or NULL: given a solution of the relaxation, appends rows to `m` that it violates and every
-    // solution that counts satisfies. Called in the child until it adds none; rows that bind stay for the tree search.
+    // Separator of cutting planes, or NULL: given a solution of the relaxation, appends rows to `m` that it violates and every
+    // valid solution satisfies. Called in the child until it adds none; rows that bind stay for the tree search.
     void (*separate)(const void *context, const double *x, ckm_i_milp *m);
     const void *context;
     // Rows whose activity is a whole number in every solution that counts, all columns of each with the same objective. Where
@@ -69,7 +69,7 @@ typedef struct ckm_i_milp_options {
     int32_t first_whole, n_whole;
     double known;
     double enough;     // nothing is to be proven beyond this; INFINITY: as much as there is
-    int patience;      // and once so many rounds of them together gain little; 0: five
+    int patience;      // rounds of cutting planes, after which cutting ends if together they gained little; 0: five
     ckm_stop_fn stop;  // may be NULL
     void *user;
     ckm_i_milp_helper *helper;  // runs the engine, and makes the program itself from the request; NULL: a child does
@@ -97,13 +97,13 @@ typedef struct ckm_i_milp_result {
     char detail[128];      // what the engine said, for logs
 } ckm_i_milp_result;
 
-// LP by Clp (dual simplex); integer programs: solutions by CBC, proofs by our own tree search over Clp. CKM_OK whatever the status, and also when no process can be
+// LP by Clp (dual simplex); integer programs: solutions by CBC, proofs by our own tree search over Clp. CKM_OK for every status, and also when no process can be
 // started (CKM_I_MILP_STOPPED, `missing`, `detail` says why); errors are for memory. `m` is as it was afterwards: rows are
 // appended in the child.
 ckm_status ckm_i_milp_solve(ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_milp_result *result,
                             ckm_error *err) CKM_NODISCARD;
-// The same beside other work. Start copies what it needs; poll tells, at once, whether the engine has ended, and
-// keeps its time limit; finish waits for it, hands over the answer and releases the job; abandon ends it.
+// The same, asynchronously. Start copies what it needs; poll returns at once whether the engine has ended, and
+// enforces its time limit; finish waits for it, returns the answer and releases the job; abandon ends it.
 typedef struct ckm_i_milp_job ckm_i_milp_job;
 ckm_status ckm_i_milp_start(ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_milp_job **job,
                             ckm_error *err) CKM_NODISCARD;
@@ -115,7 +115,7 @@ double ckm_i_milp_proven(const ckm_i_milp_job *job);
 void ckm_i_milp_result_dispose(ckm_i_milp_result *result);
 
 // A process for engines, to be started while the caller has no threads at work: forks later on come from it. It runs one
-// program at a time, whose rows it makes itself, in a child of its own: `build` is called there with the context as it
+// program at a time, whose rows it makes itself, in a separate child: `build` is called there with the context as it
 // was at the start and a copy of the request; it gives the same program that ckm_i_milp_start() is called with, with what
 // `separate` is to have as context, or NULL where memory runs out. CKM_ERR_IO where no process can be had. End (NULL is
 // fine) ends what is under way, whose job is to be abandoned before.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Solutions of mixed-integer programs by CBC. Runs inside the child process of milp_process.c; on SIGINT CBC's own handler
-// ends the tree search, and the best solution so far is handed over. What CBC says of bounds, of optimality and of
-// infeasibility is for the log: nothing rests on it.
+// ends the tree search, and the best solution so far is returned. CBC's claims about bounds, optimality and
+// infeasibility are unverified and only logged.
 #include <coin/Cbc_C_Interface.h>
 #include <math.h>
 #include <stdio.h>
@@ -40,7 +40,7 @@ static void set_start(Cbc_Model *cbc, const ckm_i_milp *m, const double *start)
 // tolerances come to.
 static const double least_width = 1e-3, coefficient_width = 1e-7, side_width = 1e-8;
 
-// Up to here integers are exact for an engine: what differs at all differs by far more than a tolerance.
+// Up to here integers are exact for an engine: values that differ do so by far more than a tolerance.
 static const double small_integer = 1000.0;
 
 static bool is_small_integer(double value)

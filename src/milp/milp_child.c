@@ -17,10 +17,10 @@ static const double cut_share = 0.3;
 // Tree searches one after the other, each with the last one's solution cut off.
 enum { most_searches = 100 };
 
-// Of the time left, what the search for a solution may take before the tree: it ends early where the engine believes to be done.
+// Share of the time left for the search for a solution before the tree search; it ends early if the engine considers itself done.
 static const double solution_share = 0.5;
 
-// What a safe bound is less than the objective that it proves, at most and relative to it.
+// The most by which a safe bound is below the objective that it proves, relative to it.
 static const double proof_tolerance = 1e-7;
 
 // CBC does not look for a solution of a program without integer columns.
@@ -34,7 +34,7 @@ static bool has_integers(const ckm_i_milp *m)
     return false;
 }
 
-// A solution that only satisfies the widened rows is none: it is cut off, and the search begins anew.
+// A solution that satisfies only the widened rows is invalid: it is cut off, and the search begins anew.
 static void search_solution(ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_milp_answer *answer, double *x)
 {
     double end = ckm_i_clock_seconds() + options->seconds;
@@ -102,14 +102,17 @@ static void run_engines(ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_
     solve_integer(m, &rest, answer, x);
 }
 
-void ckm_i_milp_settle_child(void)
+void ckm_i_milp_settle_child(pid_t parent)
 {
-    // A group of its own: a terminal's Ctrl-C reaches the parent, which decides what to do with it.
+    // A separate process group: a terminal's Ctrl-C reaches only the parent, which decides what to do with it.
     setpgid(0, 0);
 #ifdef __linux__
     prctl(PR_SET_PDEATHSIG, SIGKILL);
 #endif
-    // Handlers are the parent's. Those of faults, such as Python's faulthandler, would say that the parent had crashed.
+    if (getppid() != parent) {
+        _exit(1);
+    }
+    // Signal handlers are inherited. Those for faults, such as Python's faulthandler, would report that the parent crashed.
     static const int ours[] = {SIGINT, SIGTERM, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) {
         signal(ours[i], SIG_DFL);

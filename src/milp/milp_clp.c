@@ -8,26 +8,26 @@
 #include "base/clock.h"
 #include "milp/milp_tree.h"
 
-// Cutting goes on while so many rounds, where options->patience does not say otherwise, together close at least this
+// Cutting continues while `patient_rounds` rounds (or options->patience) together close at least this
 // share of the gap to `enough`, or of the bound where that is not known.
 enum { patient_rounds = 5 };
 static const double worthwhile = 0.01;
 
-// And it is time to branch where they have closed less than this share of what is missing.
+// Branching begins when they have closed less than this share of the gap.
 static const double branching_share = 0.05;
 
-// Share of the time left that branching may take: what comes next has other ways.
+// Share of the time left that branching may take; later steps have other means.
 static const double branching_time = 0.2;
 
-// In programs of so many rows, costs differ by a little while Clp solves, and not in the end: networks of equal blocks have many
-// equal ones, between which the dual simplex stands still. Smaller programs take little time as they are.
+// From `large_rows` rows on, costs are perturbed while Clp solves, and restored in the end: networks of equal blocks have many
+// equal costs, on which the dual simplex stalls. Smaller programs take little time without this.
 enum { large_rows = 8000, perturb = 50 };
 
 // A row binds up to this slack.
 static const double purge_slack = 1e-7;
 
-// Leaves out what does not bind of the rows from `first` on, before the next round: the basis stands without them, and each
-// costs time in every iteration to come. Clp's model and m keep the same rows.
+// Drops slack rows from `first` on before the next round: the basis stays valid without them, and each would
+// cost time in every later iteration. Clp's model and m keep the same rows.
 static void purge(Clp_Simplex *clp, ckm_i_milp *m, int32_t first)
 {
     enum { basic = 1 };
@@ -65,7 +65,7 @@ static void drop_slack_rows(ckm_i_milp *m, const double *row_dual, int32_t first
     free(keep);
 }
 
-// What Clp's multipliers or its ray prove where it stands.
+// The bound that Clp's current multipliers or its ray prove.
 static double proven_at(Clp_Simplex *clp, const ckm_i_milp *m)
 {
     if (Clp_status(clp) == 1 && !ckm_i_milp_ray_proves_infeasible(m, Clp_infeasibilityRay(clp))) {
@@ -79,13 +79,13 @@ static double proven_at(Clp_Simplex *clp, const ckm_i_milp *m)
     return status == 0 || status == 3 ? ckm_i_milp_safe_bound(m, Clp_dualRowSolution(clp)) : -INFINITY;
 }
 
-// Solves, lets the caller cut the solution off, and solves again from where it stands. Every round's multipliers
-// give a bound of their own.
+// Solves, lets the caller cut the solution off, and solves again from the current basis. Every round's multipliers
+// give a separate bound.
 static int cut_and_solve(Clp_Simplex *clp, ckm_i_milp *m, const ckm_i_milp_options *options, double deadline,
                          ckm_i_milp_answer *answer)
 {
     int patience = options->patience > 0 ? options->patience : patient_rounds;
-    double before_rounds = -INFINITY;  // what was proven so many rounds ago
+    double before_rounds = -INFINITY;  // the bound `patience` rounds ago
     int32_t own_rows = m->n_rows;
     Clp_initialDualSolve(clp);
     for (int rounds = 0;; rounds++) {
@@ -128,7 +128,7 @@ static bool gains_little(const ckm_i_milp_options *options, double proven)
            proven - options->known < branching_share * (options->enough - options->known);
 }
 
-// A model of m for so many seconds. NULL without memory.
+// Clp's model of m, with this time limit. NULL without memory.
 static Clp_Simplex *load(const ckm_i_milp *m, double seconds, ckm_i_milp_answer *answer)
 {
     ckm_i_milp_columns columns;
@@ -199,5 +199,5 @@ void ckm_i_milp_run_clp(ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_
     if (m->n_rows > own_rows && (status == 0 || status == 3)) {
         drop_slack_rows(m, Clp_dualRowSolution(clp), own_rows);
     }
-    // The process ends here or goes on with the tree search: nothing is worth freeing.
+    // The process ends here or continues with the tree search: nothing is worth freeing.
 }

@@ -22,7 +22,7 @@ static int by_size(const void *a, const void *b)
     return p->size != q->size ? (p->size < q->size ? -1 : 1) : p->col - q->col;
 }
 
-// The members of the row at x, and by how much they exceed its upper side whatever the other columns are. 0 where they do
+// The members of the row at x, and by how much they exceed its upper side for any values of the other columns. 0 where they do
 // not, or where x is fractional. Coefficients and sides that are no whole numbers of units are rounded: what that may
 // amount to comes off.
 static int32_t collect(const ckm_i_milp *m, int32_t row, const double *x, member *members, double *excess)
@@ -48,7 +48,7 @@ static int32_t collect(const ckm_i_milp *m, int32_t row, const double *x, member
     return *excess > 0.0 ? n : 0;
 }
 
-// The members cannot all be where they are. The smaller ones leave as long as the rest still exceeds the side: fewer
+// The members cannot all keep their values. The smaller ones are dropped as long as the rest still exceeds the side: fewer
 // members cut off more.
 static void append_cover(ckm_i_milp *m, member *members, int32_t n, double excess)
 {

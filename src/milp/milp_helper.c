@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A process forked early that forks one for every program it is sent. To fork is safe where there are no threads, and
-// searches have some: what they prove beside their work is proven by children of this one. It has no threads, does
+// A process forked early that forks a child for every program it is sent. Forking is safe only without threads, and
+// searches have threads: concurrent proofs run in children of this process. It has no threads, does
 // nothing but wait, and ends with the process that started it.
 #define _GNU_SOURCE  // memfd_create
 #include <errno.h>
@@ -22,13 +22,13 @@
 #include "base/error.h"
 #include "milp/milp_shared.h"
 
-// Time between two looks: of the helper at its child, and of who waits for the end of one at the helper.
+// Polling interval: of the helper for its child, and of the caller for the helper.
 enum { LOOK_MILLISECONDS = 1 };
 static const long nap_nanoseconds = 200000L;
 
 typedef enum word { RUN, SIGNAL, END } word;
 
-// What goes over the socket: a program to run lies in the shared file.
+// Messages of the socket: a program to run is in the shared file.
 typedef struct message {
     word what;
     int number;    // SIGNAL
@@ -72,7 +72,7 @@ typedef struct server {
 
 static _Noreturn void run(const server *s)
 {
-    // Where the order lies is told by the number of values, which comes first in the room for them.
+    // The place of the order follows from the number of values, which is stored first.
     size_t n_values = (size_t)s->shared->values[0];
     const order *o = order_of(s->shared, n_values);
     const double *start = (const double *)(const void *)(o + 1);
@@ -106,16 +106,17 @@ static void wait_for_child(server *s, int how)
 
 static void take_order(server *s, size_t bytes)
 {
-    wait_for_child(s, 0);  // the last one has answered, and is on its way out
+    wait_for_child(s, 0);  // the last one has answered, and is exiting
     void *shared = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, s->file, 0);
     if (shared == MAP_FAILED) {
         _exit(1);  // which the other side sees
     }
     s->shared = shared;
     s->bytes = bytes;
+    pid_t parent = getpid();
     s->child = fork();
     if (s->child == 0) {
-        ckm_i_milp_settle_child();
+        ckm_i_milp_settle_child(parent);
         run(s);
     }
     if (s->child < 0) {
@@ -148,7 +149,7 @@ static _Noreturn void serve(server *s)
     }
 }
 
-// ---- Beside it
+// ---- The caller's side
 
 static int shared_file(void)
 {
@@ -181,10 +182,11 @@ ckm_status ckm_i_milp_helper_start(ckm_i_milp_build_fn *build, const void *conte
         return status;
     }
     helper->socket = sockets[0];
+    pid_t parent = getpid();
     helper->process = fork();
     if (helper->process == 0) {
         close(sockets[0]);
-        ckm_i_milp_settle_child();
+        ckm_i_milp_settle_child(parent);
         server s = {.socket = sockets[1], .file = helper->file, .build = build, .context = context};
         serve(&s);
     }
@@ -239,7 +241,7 @@ int ckm_i_milp_helper_begin(ckm_i_milp_helper *helper, const ckm_i_milp *m, cons
     if (helper->process == 0 || helper->shared != NULL) {
         return helper->process == 0 ? ECHILD : EBUSY;
     }
-    // Cut off first: what is new is zero. Nobody else has it in memory any more.
+    // Truncate first, so that new bytes are zero. No other process has the file mapped any more.
     if (ftruncate(helper->file, 0) != 0 || ftruncate(helper->file, (off_t)bytes) != 0) {
         return errno;
     }

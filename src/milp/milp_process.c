@@ -17,7 +17,7 @@
 #include "base/error.h"
 #include "milp/milp_shared.h"
 
-// How long an engine that was asked to stop may take to hand over what it has.
+// How long an engine may take to return its result after it was asked to stop.
 static const double grace_seconds = 0.5;
 
 struct ckm_i_milp_job {
@@ -34,7 +34,7 @@ struct ckm_i_milp_job {
 
 static void pause_briefly(double elapsed)
 {
-    // Short at first so that small programs answer at once, then gentle.
+    // Short at first so that small programs answer at once, then longer.
     long ns = elapsed < 0.05 ? 200000L : 5000000L;
     struct timespec nap = {.tv_sec = 0, .tv_nsec = ns};
     nanosleep(&nap, NULL);
@@ -71,7 +71,7 @@ bool ckm_i_milp_poll(ckm_i_milp_job *job)
     if (has_ended(job)) {
         return true;
     }
-    // Beyond the limit it is asked to stop, beyond the grace it is killed.
+    // After the limit it is asked to stop, after the grace period it is killed.
     double now = ckm_i_clock_seconds();
     bool stop = job->stop != NULL && job->stop(job->user);
     if (isinf(job->asked_seconds) && (stop || now - job->start_seconds > job->limit_seconds + 0.25)) {
@@ -118,7 +118,7 @@ static ckm_status take_answer(const ckm_i_milp_job *job, ckm_i_milp_result *resu
     return CKM_OK;
 }
 
-// A program without columns: the engines have no opinion on it.
+// A program without columns, which the engines do not accept.
 static ckm_status solve_empty(const ckm_i_milp *m, ckm_i_milp_result *result, ckm_error *err)
 {
     ckm_i_milp_result found = {.status = CKM_I_MILP_OPTIMAL};
@@ -157,7 +157,7 @@ static void free_job(ckm_i_milp_job *job)
     free(job);
 }
 
-// An engine that cannot be started is one that has found nothing: the caller goes on with what it knows.
+// An engine that cannot be started counts as one that found nothing: the caller continues with what it has.
 static void give_up(ckm_i_milp_job *job, int problem)
 {
     job->empty = (ckm_i_milp_result){
@@ -189,9 +189,10 @@ static void start_child(ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_
     }
     shared->answer.proven = -INFINITY;
     shared->answer.has_line = 0;
+    pid_t parent = getpid();
     pid_t child = fork();
     if (child == 0) {
-        ckm_i_milp_settle_child();
+        ckm_i_milp_settle_child(parent);
         ckm_i_milp_run_child(m, options, shared);
     }
     if (child < 0) {

@@ -4,6 +4,7 @@
 #define CKM_SRC_MILP_MILP_SHARED_H
 
 #include <stdatomic.h>
+#include <sys/types.h>
 
 #include "milp/milp.h"
 
@@ -14,8 +15,9 @@ typedef struct ckm_i_milp_shared {
     double values[];  // x, then row duals
 } ckm_i_milp_shared;
 
-// In a new child, before anything else.
-void ckm_i_milp_settle_child(void);
+// In a new child, before anything else. `parent` is the process that has forked it; the child ends with that, and at once where it is
+// gone by now.
+void ckm_i_milp_settle_child(pid_t parent);
 // In the child: the engines, the answer, the end.
 _Noreturn void ckm_i_milp_run_child(ckm_i_milp *m, const ckm_i_milp_options *options, ckm_i_milp_shared *shared);
 

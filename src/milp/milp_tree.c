@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Branch and bound. Where the activity of a row is a whole number in every solution that counts, and 1.25 in the
 // relaxation's, it is at most 1 or at least 2: two programs that differ from their parent in a side of one row, and from
-// whose basis the dual simplex goes on. Integer columns are branched on in the same way, unless the program is relaxed. The
+// whose basis the dual simplex continues. Integer columns are branched on in the same way, unless the program is relaxed. The
 // open node with the least bound is branched on next. Every bound comes from multipliers (ckm_i_milp_safe_bound), so the
 // least of them all is proven, wherever the tree ends.
 //
 // Which row or column: the one with the largest product of what both sides are expected to gain, which is what they gained
 // before, per unit of activity (M. Benichou et al., Experiments in mixed-integer linear programming, Mathematical
 // Programming 1, 1971; the product: T. Achterberg, Constraint Integer Programming, 2007, section 5.3). To begin with it is
-// the objective of one more unit. In integer programs a few iterations of the dual simplex tell more where little is known
+// the objective of one more unit. In integer programs a few iterations of the dual simplex give estimates where little is known
 // (reliability branching; the same, section 5.7).
 #include "milp/milp_tree.h"
 
@@ -21,18 +21,18 @@
 // Activities this close to a whole number are one.
 static const double whole_tolerance = 1e-5;
 
-// The tree of a relaxation ends when so many nodes that were branched on close less than this share of what is missing.
+// The tree of a relaxation ends when `window` branched nodes together close less than this share of the gap.
 enum { window = 4 };
 static const double worthwhile = 0.02;
 
-// For the node that Clp is to stand at in the end.
+// Time to solve the open node with the least bound once more in the end.
 static const double last_seconds = 0.5;
 
 // A side gains at least this in the product, or a side that gains nothing would hide what the other one does.
 static const double least_gain = 1e-9;
 
-// Trials of a node, each of so many iterations at most, of what has been branched on less often than that. They end early
-// when so many in a row are no better than the best.
+// Strong branching: at most `most_trials` trials a node, of `trial_iterations` iterations at most, of candidates branched on
+// less than `reliable` times. They end early when `patient_trials` in a row are no better than the best.
 enum { most_trials = 16, trial_iterations = 50, reliable = 4, patient_trials = 4 };
 
 // Bases kept at most: where there is no room for another one, the tree ends.
@@ -44,7 +44,7 @@ typedef int32_t place;
 typedef struct node {
     struct node *before;        // the one made before it, for the end
     const struct node *parent;  // NULL: the root
-    place side_of;              // what it has beside its parent: a bound on this row or column
+    place side_of;              // what it adds to its parent: a bound on this row or column
     bool is_lower;
     double side;
     double bound;
@@ -275,7 +275,7 @@ static void add_gain(tree *t, int32_t object, bool up, double activity, double g
     }
 }
 
-// What the first iterations gain on one side of a node whose basis is kept.
+// The gain of the first iterations on one side of a node whose basis is kept.
 static void try_side(tree *t, const node *n, const candidate *c, bool up)
 {
     place at = t->object[c->object];
@@ -304,7 +304,7 @@ static int by_score(const void *a, const void *b)
     return p->score != q->score ? (p->score > q->score ? -1 : 1) : p->object - q->object;
 }
 
-// What Clp's solution leaves open. Returns how many.
+// The rows and columns that are fractional in Clp's solution. Returns how many.
 static int32_t collect(tree *t)
 {
     const double *activity = Clp_getRowActivity(t->clp);
@@ -322,7 +322,7 @@ static int32_t collect(tree *t)
     return n;
 }
 
-// What to branch on at the solution that Clp stands at, a node's whose basis is kept.
+// The candidate to branch on at Clp's current solution, which is that of a node whose basis is kept.
 static void choose(tree *t, node *n)
 {
     int32_t count = collect(t);
@@ -368,7 +368,7 @@ bool ckm_i_milp_append_rows(Clp_Simplex *clp, const ckm_i_milp *m, int32_t first
     return true;
 }
 
-// Rows that cut off a solution of whole numbers which only an engine's tolerance admits. False where there are none.
+// Rows that cut off an integral solution that only an engine's tolerance admits. False if there are none.
 static bool cut_off(tree *t)
 {
     int32_t before = t->m->n_rows;
@@ -376,8 +376,8 @@ static bool cut_off(tree *t)
            ckm_i_milp_append_rows(t->clp, t->m, before) && note_rows(t);
 }
 
-// Solves a node from a basis, and keeps its own where it is to be branched on. A node that Clp does not bring to an end keeps
-// its parent's bound and is not branched on. False when there is no room for that.
+// Solves a node from a basis, and keeps its final basis if it is to be branched on. A node that Clp cannot solve keeps
+// its parent's bound and is not branched on. False when there is no room for the basis.
 static bool solve(tree *t, node *n, const node *from)
 {
     n->object = -1;
@@ -438,7 +438,7 @@ static int32_t least_open(const tree *t)
     return least;
 }
 
-// False when memory runs out: then nothing more is proven than before.
+// False when memory runs out: the bound then does not improve.
 static bool branch_on(tree *t, node *parent)
 {
     for (int i = 0; i < 2; i++) {

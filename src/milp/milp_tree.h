@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Branch and bound. Between milp_clp.c, which has solved the relaxation or is to, and milp_tree.c; inside the child.
+// Branch and bound: the interface between milp_clp.c, which solves the relaxation, and milp_tree.c. Inside the child.
 #ifndef CKM_SRC_MILP_MILP_TREE_H
 #define CKM_SRC_MILP_MILP_TREE_H
 
@@ -8,7 +8,7 @@
 #include "milp/milp.h"
 
 // Raises answer->proven as far as time goes, until it is options->enough; in a relaxation, also until branching gains little.
-// Clp stands at the solution of a node whose bound is the least when this returns: there the bound is loose. Returns how many
+// When this returns, Clp has the solution of a node with the least bound, where the bound is loose. Returns how many
 // nodes were solved.
 int32_t ckm_i_milp_branch(Clp_Simplex *clp, ckm_i_milp *m, const ckm_i_milp_options *options, double deadline_seconds,
                           ckm_i_milp_answer *answer);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradient rules that stand in a file of their own, grad_<family>.c, so that the records beside it can name them. A rule
-// beside its record in one file is not declared here.
+// Gradient rules in separate files, grad_<family>.c, for the records in other files of the folder. A rule in the same file
+// as its record is not declared here.
 #ifndef CKM_SRC_OPS_GRADIENTS_H
 #define CKM_SRC_OPS_GRADIENTS_H
 

@@ -32,7 +32,7 @@ typedef struct ckm_i_packer {
 int64_t ckm_i_pack_in_order(ckm_i_packer *k, const int32_t *order, int32_t n, ckm_i_fit how, int64_t limit);
 // Keeps the current offsets, which are complete, when they are the best so far.
 void ckm_i_pack_keep(ckm_i_packer *k, int64_t arena, const char *method);
-// Whether to end: good enough, out of time, told to stop.
+// Whether to end: good enough, out of time, or stopped.
 bool ckm_i_pack_is_over(const ckm_i_packer *k);
 
 // The skyline heuristic (Sekiyama et al. 2018, for memory of neural networks): over time, the tops of what has been

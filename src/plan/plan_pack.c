@@ -101,7 +101,7 @@ static int64_t default_attempts(int32_t n)
     return attempts < 60 ? 60 : attempts > 20000 ? 20000 : attempts;
 }
 
-// The largest buffers decide; annealing more of them at once takes too long.
+// The largest buffers determine the size; annealing more of them at once takes too long.
 enum { MANY = 400 };
 
 static ckm_status search(ckm_i_packer *k, ckm_error *err)

@@ -14,9 +14,11 @@ typedef struct ranges {
     const ckm_dataflow *df;
     ckm_plan *plan;
     int64_t step;
-    bool *live;           // by tensor that an operator gives
-    int32_t *tensors_in;  // by storage: live tensors in it
-    int32_t *current;     // by storage: its instance, or -1
+    bool *live;                     // by tensor that an operator gives
+    int32_t *tensors_in;            // by storage: live tensors in it
+    int32_t *current;               // by storage: its instance, or -1
+    bool *moved;                    // by tensor: comes back with its storage, as it was live when that was moved out
+    int32_t *members_at, *members;  // by storage: its tensors
     int64_t next_binding;
 } ranges;
 
@@ -103,6 +105,30 @@ static void follow_free(ranges *r, int32_t x)
     }
 }
 
+// A transfer's beginning has one operand, the storage: an input of the way out, an output of the way in, where the storage takes its
+// bytes from this step on. Its tensors are live once the way in has been waited for.
+static ckm_status follow_transfer(ranges *r, const ckm_step *step, ckm_error *err)
+{
+    int32_t x = step->index;
+    if (step->kind == CKM_STEP_IN) {
+        CKM_I_CHECK(open_storage(r, x, -1, -1, err));
+    }
+    if (step->kind == CKM_STEP_OUT || step->kind == CKM_STEP_IN) {
+        bind(r, x);
+        r->plan->bindings[r->next_binding++] = -1;
+    }
+    for (int32_t k = r->members_at[x]; k < r->members_at[x + 1]; k++) {
+        int32_t y = r->members[k];
+        if (step->kind == CKM_STEP_OUT) {
+            r->moved[y] = r->live[y];
+        } else if (step->kind == CKM_STEP_WAIT_IN && (r->moved[y] || ckm_i_is_loaded(r->df, y))) {
+            r->live[y] = true;
+            r->tensors_in[x]++;
+        }
+    }
+    return CKM_OK;
+}
+
 // Room for all bindings, and where each step's are.
 static ckm_status lay_out_bindings(const ckm_dataflow *df, const ckm_schedule *s, ckm_plan *plan, ckm_error *err)
 {
@@ -116,6 +142,10 @@ static ckm_status lay_out_bindings(const ckm_dataflow *df, const ckm_schedule *s
             const ckm_i_dataflow_op *op = &df->ops[s->steps[t].index];
             plan->steps[t] = (ckm_i_plan_step){plan->n_bindings, op->n_inputs, op->n_outputs};
             plan->n_bindings += (int64_t)op->n_inputs + op->n_outputs + 1;
+        } else if (s->steps[t].kind == CKM_STEP_OUT || s->steps[t].kind == CKM_STEP_IN) {
+            bool out = s->steps[t].kind == CKM_STEP_OUT;
+            plan->steps[t] = (ckm_i_plan_step){plan->n_bindings, out ? 1 : 0, out ? 0 : 1};
+            plan->n_bindings += 2;
         } else {
             plan->steps[t].at = -1;
         }
@@ -132,7 +162,11 @@ ckm_status ckm_i_plan_ranges(const ckm_dataflow *df, const ckm_schedule *s, ckm_
     r.live = ckm_i_calloc(n, sizeof *r.live);
     r.tensors_in = ckm_i_calloc(n, sizeof *r.tensors_in);
     r.current = ckm_i_malloc(n, sizeof *r.current);
-    if (r.live == NULL || r.tensors_in == NULL || r.current == NULL) {
+    r.moved = ckm_i_calloc(n, sizeof *r.moved);
+    r.members_at = ckm_i_calloc(n + 1, sizeof *r.members_at);
+    r.members = ckm_i_malloc(n, sizeof *r.members);
+    if (r.live == NULL || r.tensors_in == NULL || r.current == NULL || r.moved == NULL || r.members_at == NULL ||
+        r.members == NULL) {
         status = ckm_i_error_memory(err);
         goto cleanup;
     }
@@ -140,13 +174,16 @@ ckm_status ckm_i_plan_ranges(const ckm_dataflow *df, const ckm_schedule *s, ckm_
         r.current[x] = -1;
         r.tensors_in[df->tensors[x].storage] += df->tensors[x].producer < 0;
     }
+    ckm_i_dataflow_members(df, r.members_at, r.members);
     CKM_I_TRY(lay_out_bindings(df, s, plan, err));
     for (r.step = 0; r.step < s->n_steps; r.step++) {
         ckm_step step = ckm_schedule_get_step(s, r.step);
         if (step.kind == CKM_STEP_COMPUTE) {
             CKM_I_TRY(follow_compute(&r, &step, err));
-        } else {
+        } else if (step.kind == CKM_STEP_FREE) {
             follow_free(&r, step.index);
+        } else {
+            CKM_I_TRY(follow_transfer(&r, &step, err));
         }
     }
     for (int32_t x = 0; x < df->n_tensors; x++) {
@@ -158,5 +195,8 @@ cleanup:
     free(r.live);
     free(r.tensors_in);
     free(r.current);
+    free(r.moved);
+    free(r.members_at);
+    free(r.members);
     return status;
 }

@@ -31,7 +31,8 @@ typedef struct checker {
     int32_t *alive_in;          // by owner: how many of its tensors are alive, inputs included
     int32_t *lives_at;          // by owner: instance
     bool *seen;                 // by instance
-    int64_t *begins;            // by instance: first step in which it occupies memory of its own
+    int64_t *begins;            // by instance: first step in which it occupies its own memory
+    bool *away;                 // by tensor: returns when its owner does
     int32_t *inputs, *outputs;  // bindings of a step
     char *why;
 } checker;
@@ -62,10 +63,12 @@ static ckm_status read_graph(checker *c, ckm_error *err)
     c->lives_at = ckm_i_malloc(n, sizeof *c->lives_at);
     c->seen = ckm_i_calloc((size_t)c->n_instances, sizeof *c->seen);
     c->begins = ckm_i_calloc((size_t)c->n_instances, sizeof *c->begins);
+    c->away = ckm_i_calloc(n, sizeof *c->away);
+    c->most_operands = c->most_operands > 0 ? c->most_operands : 1;  // a transfer has one
     c->inputs = ckm_i_malloc((size_t)c->most_operands, sizeof *c->inputs);
     c->outputs = ckm_i_malloc((size_t)c->most_operands, sizeof *c->outputs);
     if (c->owner == NULL || c->alive == NULL || c->alive_in == NULL || c->lives_at == NULL || c->seen == NULL ||
-        c->begins == NULL || c->inputs == NULL || c->outputs == NULL) {
+        c->begins == NULL || c->away == NULL || c->inputs == NULL || c->outputs == NULL) {
         return ckm_i_error_memory(err);
     }
     for (int32_t x = 0; x < c->n_tensors; x++) {
@@ -131,7 +134,7 @@ static bool check_operand(const checker *c, int64_t at, int32_t x, int32_t said)
     return true;
 }
 
-// An in-place pair: the input's instance ends here and the output's goes on where it was.
+// An in-place pair: the input's instance ends here and the output's continues at the same place.
 static bool check_hand_over(checker *c, int64_t at, const ckm_step *step, const ckm_dataflow_op *op, int32_t k)
 {
     int32_t input = step->inplace[k][0];
@@ -209,11 +212,54 @@ static bool check_free(checker *c, int64_t at, int32_t x)
     return --c->alive_in[storage] > 0 || check_death(c, storage, at - 1);
 }
 
+// Whether a load produces tensor x, which can then be moved in without having been moved out.
+static bool is_load(const checker *c, int32_t x)
+{
+    int32_t producer = ckm_dataflow_producer(c->df, x);
+    return producer >= 0 && ckm_dataflow_get_op(c->df, producer).kind == CKM_OP_LOAD;
+}
+
+// A storage is read while it leaves, and written from the step on that begins to bring it back: it is born there, by no operator.
+static bool check_transfer(checker *c, int64_t at, const ckm_step *step)
+{
+    int32_t x = step->index;
+    int32_t workspace = -1;
+    if (step->kind == CKM_STEP_WAIT_OUT) {
+        return true;
+    }
+    if (step->kind == CKM_STEP_WAIT_IN) {
+        for (int32_t y = 0; y < c->n_tensors; y++) {
+            if (c->owner[y] == x && (c->away[y] || is_load(c, y))) {
+                c->alive[y] = true;
+                c->alive_in[x]++;
+            }
+        }
+        return true;
+    }
+    ckm_plan_get_step(c->plan, at, c->inputs, c->outputs, &workspace);
+    if (workspace != -1) {
+        return complain(c, "step %lld: a transfer is bound to a workspace", (long long)at);
+    }
+    if (step->kind == CKM_STEP_OUT) {
+        for (int32_t y = 0; y < c->n_tensors; y++) {
+            c->away[y] = c->owner[y] == x ? c->alive[y] : c->away[y];
+        }
+        return check_operand(c, at, x, c->inputs[0]);
+    }
+    if (!check_birth(c, at, c->outputs[0], -1, x, ckm_dataflow_get_tensor(c->df, x).bytes)) {
+        return false;
+    }
+    c->lives_at[x] = c->outputs[0];
+    return true;
+}
+
 static bool check_lives(checker *c)
 {
     for (int64_t at = 0; at < c->n_steps; at++) {
         ckm_step step = ckm_schedule_get_step(c->s, at);
-        bool good = step.kind == CKM_STEP_COMPUTE ? check_compute(c, at, &step) : check_free(c, at, step.index);
+        bool good = step.kind == CKM_STEP_COMPUTE ? check_compute(c, at, &step)
+                    : step.kind == CKM_STEP_FREE  ? check_free(c, at, step.index)
+                                                  : check_transfer(c, at, &step);
         if (!good) {
             return false;
         }
@@ -350,6 +396,7 @@ cleanup:
     free(c.lives_at);
     free(c.seen);
     free(c.begins);
+    free(c.away);
     free(c.inputs);
     free(c.outputs);
     return status;

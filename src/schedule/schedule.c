@@ -40,15 +40,18 @@ ckm_status ckm_schedule_append(ckm_schedule *s, const ckm_step *step, ckm_error 
 {
     CKM_I_NEED(s, err);
     CKM_I_NEED(step, err);
-    if (step->kind != CKM_STEP_COMPUTE && step->kind != CKM_STEP_FREE) {
-        return ckm_i_error(err, CKM_ERR_ARGUMENT, "step kind %d is neither compute nor free", (int)step->kind);
+    if (step->kind < CKM_STEP_COMPUTE || step->kind > CKM_STEP_WAIT_IN) {
+        return ckm_i_error(err, CKM_ERR_ARGUMENT, "there is no step of kind %d", (int)step->kind);
     }
     if (step->n_inplace > 0 && step->inplace == NULL) {
         return ckm_i_error_null(err, __func__, "step->inplace");
     }
-    if (step->n_inplace < 0 || (step->kind == CKM_STEP_FREE && step->n_inplace > 0)) {
+    if (step->n_inplace < 0 || (step->kind != CKM_STEP_COMPUTE && step->n_inplace > 0)) {
         return ckm_i_error(err, CKM_ERR_ARGUMENT, "a %s step cannot have %d in-place pairs",
-                           step->kind == CKM_STEP_FREE ? "free" : "compute", (int)step->n_inplace);
+                           step->kind == CKM_STEP_FREE      ? "free"
+                           : step->kind == CKM_STEP_COMPUTE ? "compute"
+                                                            : "transfer",
+                           (int)step->n_inplace);
     }
     int64_t n_pairs = s->n_pairs;
     for (int32_t k = 0; k < step->n_inplace; k++, n_pairs++) {
@@ -64,12 +67,35 @@ ckm_status ckm_schedule_append(ckm_schedule *s, const ckm_step *step, ckm_error 
     s->steps[s->n_steps++] = (ckm_i_step){
         .index = step->index, .n_inplace = step->n_inplace, .inplace_at = s->n_pairs, .kind = step->kind};
     s->n_pairs = n_pairs;
+    s->n_transfers += step->kind > CKM_STEP_FREE;
+    return CKM_OK;
+}
+
+ckm_status ckm_i_schedule_copy(const ckm_schedule *s, ckm_schedule **out, ckm_error *err)
+{
+    ckm_schedule *copy = NULL;
+    CKM_I_CHECK(ckm_schedule_create(&copy, err));
+    copy->steps = ckm_i_memdup(s->steps, (size_t)s->n_steps, sizeof *s->steps);
+    copy->pairs = ckm_i_memdup(s->pairs, (size_t)s->n_pairs, sizeof *s->pairs);
+    if (copy->steps == NULL || copy->pairs == NULL) {
+        ckm_schedule_free(copy);
+        return ckm_i_error_memory(err);
+    }
+    copy->n_steps = copy->cap_steps = s->n_steps;
+    copy->n_pairs = copy->cap_pairs = s->n_pairs;
+    copy->n_transfers = s->n_transfers;
+    *out = copy;
     return CKM_OK;
 }
 
 int64_t ckm_schedule_step_count(const ckm_schedule *s)
 {
     return s != NULL ? s->n_steps : 0;
+}
+
+int64_t ckm_schedule_transfer_count(const ckm_schedule *s)
+{
+    return s != NULL ? s->n_transfers : 0;
 }
 
 ckm_step ckm_schedule_get_step(const ckm_schedule *s, int64_t i)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading and writing checkmate-schedule JSON, version 1.
+// Reading and writing checkmate-schedule JSON, versions 1 and 2.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +16,14 @@
 
 static const char *const class_names[] = {
     [CKM_BOUND_NONE] = NULL, [CKM_BOUND_ANY] = "any", [CKM_BOUND_ORDER] = "order", [CKM_BOUND_FRONTIER] = "frontier"};
+
+// How steps are written, by kind: the first word, and of a wait the last.
+static const struct {
+    const char *word, *way;
+} forms[] = {
+    [CKM_STEP_COMPUTE] = {"compute", NULL}, [CKM_STEP_FREE] = {"free", NULL},      [CKM_STEP_OUT] = {"out", NULL},
+    [CKM_STEP_IN] = {"in", NULL},           [CKM_STEP_WAIT_OUT] = {"wait", "out"}, [CKM_STEP_WAIT_IN] = {"wait", "in"}};
+enum { n_forms = sizeof forms / sizeof forms[0] };
 
 // Pairs of the step being read.
 typedef struct pair_list {
@@ -143,8 +151,29 @@ static ckm_status read_pairs(const json_t *value, const ckm_i_json_place *place,
     return CKM_OK;
 }
 
-static ckm_status read_step(const json_t *value, const ckm_i_json_place *place, pair_list *pairs, ckm_schedule *s,
+// The kind of a step from its first word and, of a wait, its last.
+static ckm_status read_kind(const json_t *value, const ckm_i_json_place *place, const char *word, ckm_step_kind *kind,
                             ckm_error *err)
+{
+    const char *way = json_string_value(json_array_get(value, 2));
+    bool known = false;
+    for (int i = 0; i < n_forms; i++) {
+        bool same = strcmp(word, forms[i].word) == 0;
+        if (same && (forms[i].way == NULL || (way != NULL && strcmp(way, forms[i].way) == 0))) {
+            *kind = (ckm_step_kind)i;
+            return CKM_OK;
+        }
+        known = known || same;
+    }
+    if (known) {
+        ckm_i_json_place here = ckm_i_json_element(place, 2);
+        return ckm_i_json_error(err, &here, "must be \"out\" or \"in\"");
+    }
+    return ckm_i_json_error(err, place, "\"%.60s\" is none of \"compute\", \"free\", \"out\", \"in\", \"wait\"", word);
+}
+
+static ckm_status read_step(const json_t *value, const ckm_i_json_place *place, int version, pair_list *pairs,
+                            ckm_schedule *s, ckm_error *err)
 {
     ckm_status status = CKM_OK;
     ckm_step step = {.kind = CKM_STEP_COMPUTE};
@@ -155,16 +184,21 @@ static ckm_status read_step(const json_t *value, const ckm_i_json_place *place, 
                                 "must be [\"compute\", operator], [\"compute\", operator, pairs] or "
                                 "[\"free\", tensor]");
     }
-    bool compute = strcmp(word, "compute") == 0;
-    if (!compute && strcmp(word, "free") != 0) {
-        return ckm_i_json_error(err, place, "\"%.60s\" is neither \"compute\" nor \"free\"", word);
+    CKM_I_CHECK(read_kind(value, place, word, &step.kind, err));
+    if (step.kind > CKM_STEP_FREE && version < 2) {
+        return ckm_i_json_error(err, place, "\"%s\" is of version 2: say \"version\": 2", word);
     }
-    if (size < 2 || size > (compute ? 3 : 2)) {
-        return ckm_i_json_error(err, place, "a %s step has %s elements, not %zu", word, compute ? "2 or 3" : "2", size);
+    bool compute = step.kind == CKM_STEP_COMPUTE;
+    size_t least = forms[step.kind].way != NULL ? 3 : 2;
+    if (size < least || size > (compute ? 3 : least)) {
+        return ckm_i_json_error(err, place, "a %s step has %s elements, not %zu", word,
+                                compute      ? "2 or 3"
+                                : least == 3 ? "3"
+                                             : "2",
+                                size);
     }
-    step.kind = compute ? CKM_STEP_COMPUTE : CKM_STEP_FREE;
     CKM_I_TRY(read_index(value, place, 1, &step.index, err));
-    if (size == 3) {
+    if (compute && size == 3) {
         ckm_i_json_place here = ckm_i_json_element(place, 2);
         CKM_I_TRY(read_pairs(json_array_get(value, 2), &here, pairs, err));
         step.n_inplace = pairs->n;
@@ -181,16 +215,17 @@ static ckm_status read_schedule(const json_t *root, const char *file, ckm_schedu
     ckm_schedule *s = NULL;
     pair_list pairs = {0};
     const json_t *steps = NULL;
+    int version = 1;
     ckm_i_json_place top = ckm_i_json_root(file);
 
-    CKM_I_TRY(ckm_i_json_check_header(root, file, FORMAT_NAME, err));
+    CKM_I_TRY(ckm_i_json_check_versions(root, file, FORMAT_NAME, 2, &version, err));
     CKM_I_TRY(ckm_schedule_create(&s, err));
     CKM_I_TRY(read_info(root, &top, &s->info, err));
     CKM_I_TRY(ckm_i_json_get_array(root, &top, "steps", true, &steps, err));
     ckm_i_json_place here = ckm_i_json_member(&top, "steps");
     for (size_t i = 0; i < json_array_size(steps); i++) {
         ckm_i_json_place element = ckm_i_json_element(&here, i);
-        CKM_I_TRY(read_step(json_array_get(steps, i), &element, &pairs, s, err));
+        CKM_I_TRY(read_step(json_array_get(steps, i), &element, version, &pairs, s, err));
     }
     *out = s;
     s = NULL;
@@ -233,9 +268,9 @@ static void write_amount(FILE *to, const char *key, int64_t amount)
     }
 }
 
-static void write_info(FILE *to, const ckm_schedule_info *info)
+static void write_info(FILE *to, const ckm_schedule_info *info, int version)
 {
-    fputs("{\"format\": \"" FORMAT_NAME "\", \"version\": 1, \"graph\": ", to);
+    fprintf(to, "{\"format\": \"" FORMAT_NAME "\", \"version\": %d, \"graph\": ", version);
     ckm_json_write_text(to, info->graph);
     fputs(",\n \"strategy\": ", to);
     ckm_json_write_text(to, info->strategy);
@@ -259,8 +294,10 @@ static void write_steps(FILE *to, const ckm_schedule *s)
     fputs(",\n \"steps\": [", to);
     for (int64_t i = 0; i < s->n_steps; i++) {
         ckm_step step = ckm_schedule_get_step(s, i);
-        fprintf(to, "%s\n  [\"%s\", %d", i > 0 ? "," : "", step.kind == CKM_STEP_FREE ? "free" : "compute",
-                (int)step.index);
+        fprintf(to, "%s\n  [\"%s\", %d", i > 0 ? "," : "", forms[step.kind].word, (int)step.index);
+        if (forms[step.kind].way != NULL) {
+            fprintf(to, ", \"%s\"", forms[step.kind].way);
+        }
         for (int32_t k = 0; k < step.n_inplace; k++) {
             fprintf(to, "%s[%d, %d]", k > 0 ? ", " : ", [", (int)step.inplace[k][0], (int)step.inplace[k][1]);
         }
@@ -275,7 +312,7 @@ ckm_status ckm_schedule_write(const ckm_schedule *s, const char *path, ckm_error
     CKM_I_NEED(path, err);
     ckm_i_writer writer;
     CKM_I_CHECK(ckm_i_writer_open(&writer, path, err));
-    write_info(writer.stream, &s->info);
+    write_info(writer.stream, &s->info, s->n_transfers > 0 ? 2 : 1);
     write_steps(writer.stream, s);
     return ckm_i_writer_commit(&writer, err);
 }

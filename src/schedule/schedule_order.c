@@ -166,6 +166,9 @@ cleanup:
 ckm_bound_class ckm_i_schedule_class(const ckm_dataflow *df, const ckm_schedule *s)
 {
     ckm_bound_class narrowest = CKM_BOUND_FRONTIER;
+    if (s->n_transfers > 0) {
+        return CKM_BOUND_ANY;
+    }
     int32_t next = 0;      // the operator whose first computation ends the stage
     int32_t position = 0;  // nothing before it may still run in the stage
     for (int64_t i = 0; i < s->n_steps; i++) {

@@ -8,30 +8,14 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "dataflow/dataflow.h"
-#include "schedule/schedule.h"
+#include "schedule/schedule_simulation.h"
 
-typedef struct simulation {
-    bool takes_any_cost;  // INT64_MAX stands for what is more than 63 bits hold
-    const ckm_dataflow *df;
-    const ckm_schedule *s;
-    int64_t step;    // the one being run
-    int64_t in_use;  // bytes of all live storages plus fixed bytes
-    // The peak starts as 0 bytes at step 0: the first step of a legal schedule computes, there is nothing to free yet.
-    int64_t cost, peak, peak_step;
-    bool *live;           // by tensor
-    int32_t *tensors_in;  // by storage owner: live tensors in it
-    bool *computed;       // by operator
-    int64_t *paired_at;   // by tensor: last step that used it in an in-place pair, or -1
-    int64_t *taken_at;    // by storage owner: last step that took the storage over, or -1
-    ckm_error *err;
-} simulation;
-
-static const char *tensor_name(const simulation *sim, int32_t x)
+static const char *tensor_name(const ckm_i_simulation_state *sim, int32_t x)
 {
     return sim->df->tensors[x].name;
 }
 
-static const char *op_name(const simulation *sim, int32_t v)
+static const char *op_name(const ckm_i_simulation_state *sim, int32_t v)
 {
     return sim->df->ops[v].name;
 }
@@ -40,7 +24,7 @@ static const char *op_name(const simulation *sim, int32_t v)
 #define STEP_FORMAT "step %lld (compute %d \"%.80s\"): "
 #define STEP_ARGS(sim, v) (long long)(sim)->step, (int)(v), op_name((sim), (v))
 
-static ckm_status check_tensor(const simulation *sim, int32_t v, int32_t x)
+static ckm_status check_tensor(const ckm_i_simulation_state *sim, int32_t v, int32_t x)
 {
     if (x < 0 || x >= sim->df->n_tensors) {
         return ckm_i_error(sim->err, CKM_ERR_FORMAT, STEP_FORMAT "in-place pair names tensor %d of %d",
@@ -50,7 +34,7 @@ static ckm_status check_tensor(const simulation *sim, int32_t v, int32_t x)
 }
 
 // Checks the in-place pair (input, output) of operator v against the state before the step.
-static ckm_status check_pair(simulation *sim, int32_t v, int32_t input, int32_t output)
+static ckm_status check_pair(ckm_i_simulation_state *sim, int32_t v, int32_t input, int32_t output)
 {
     const ckm_dataflow *df = sim->df;
     const ckm_i_dataflow_op *op = &df->ops[v];
@@ -81,6 +65,8 @@ static ckm_status check_pair(simulation *sim, int32_t v, int32_t input, int32_t 
         why = "a live view already holds the output's storage";
     } else if (df->tensors[output].bytes > df->tensors[from->storage].bytes) {
         why = "the output is larger than the input's storage";
+    } else {
+        why = ckm_i_simulation_busy(sim, from->storage);
     }
     if (why != NULL) {
         return ckm_i_error(sim->err, CKM_ERR_FORMAT,
@@ -93,7 +79,7 @@ static ckm_status check_pair(simulation *sim, int32_t v, int32_t input, int32_t 
     return CKM_OK;
 }
 
-static ckm_status check_compute(simulation *sim, const ckm_step *step)
+static ckm_status check_compute(ckm_i_simulation_state *sim, const ckm_step *step)
 {
     const ckm_dataflow *df = sim->df;
     int32_t v = step->index;
@@ -117,9 +103,14 @@ static ckm_status check_compute(simulation *sim, const ckm_step *step)
     for (int32_t k = 0; k < step->n_inplace; k++) {
         CKM_I_CHECK(check_pair(sim, v, step->inplace[k][0], step->inplace[k][1]));
     }
-    for (int32_t k = 0; step->n_inplace > 0 && k < op->n_outputs; k++) {
+    for (int32_t k = 0; k < op->n_outputs; k++) {
         int32_t x = op->outputs[k];
-        if (sim->taken_at[df->tensors[x].storage] == sim->step) {
+        const char *busy = ckm_i_simulation_busy(sim, df->tensors[x].storage);
+        if (busy != NULL) {
+            return ckm_i_error(sim->err, CKM_ERR_FORMAT, STEP_FORMAT "its output, tensor %d \"%.80s\": %s",
+                               STEP_ARGS(sim, v), (int)x, tensor_name(sim, x), busy);
+        }
+        if (step->n_inplace > 0 && sim->taken_at[df->tensors[x].storage] == sim->step) {
             return ckm_i_error(sim->err, CKM_ERR_FORMAT,
                                STEP_FORMAT
                                "its output, tensor %d \"%.80s\", is a view of storage that an in-place pair "
@@ -130,7 +121,7 @@ static ckm_status check_compute(simulation *sim, const ckm_step *step)
     return CKM_OK;
 }
 
-static ckm_status run_compute(simulation *sim, const ckm_step *step, int64_t *during)
+static ckm_status run_compute(ckm_i_simulation_state *sim, const ckm_step *step, int64_t *during)
 {
     const ckm_dataflow *df = sim->df;
     CKM_I_CHECK(check_compute(sim, step));
@@ -175,7 +166,7 @@ static ckm_status run_compute(simulation *sim, const ckm_step *step, int64_t *du
     return CKM_OK;
 }
 
-static ckm_status run_free(simulation *sim, int32_t x)
+static ckm_status run_free(ckm_i_simulation_state *sim, int32_t x)
 {
     const ckm_dataflow *df = sim->df;
     if (x < 0 || x >= df->n_tensors) {
@@ -188,6 +179,11 @@ static ckm_status run_free(simulation *sim, int32_t x)
                            (long long)sim->step, (int)x, tensor->name,
                            tensor->producer < 0 ? "a graph input and never freed" : "not live");
     }
+    const char *busy = sim->tensors_in[tensor->storage] == 1 ? ckm_i_simulation_busy(sim, tensor->storage) : NULL;
+    if (busy != NULL) {
+        return ckm_i_error(sim->err, CKM_ERR_FORMAT, "step %lld (free %d \"%.80s\"): %s", (long long)sim->step, (int)x,
+                           tensor->name, busy);
+    }
     sim->live[x] = false;
     if (--sim->tensors_in[tensor->storage] == 0) {
         sim->in_use -= df->tensors[tensor->storage].bytes;
@@ -195,7 +191,7 @@ static ckm_status run_free(simulation *sim, int32_t x)
     return CKM_OK;
 }
 
-static ckm_status check_end(const simulation *sim)
+static ckm_status check_end(const ckm_i_simulation_state *sim)
 {
     const ckm_dataflow *df = sim->df;
     for (int32_t v = 0; v < df->n_ops; v++) {
@@ -213,11 +209,11 @@ static ckm_status check_end(const simulation *sim)
                                (long long)sim->s->n_steps - 1, (int)x, tensor_name(sim, x));
         }
     }
-    return CKM_OK;
+    return ckm_i_simulation_check_links(sim);
 }
 
 // Inputs are live and everything on their storages is counted; nothing else is.
-static ckm_status start(simulation *sim)
+static ckm_status start(ckm_i_simulation_state *sim)
 {
     const ckm_dataflow *df = sim->df;
     size_t n = (size_t)df->n_tensors;
@@ -242,14 +238,14 @@ static ckm_status start(simulation *sim)
             }
         }
     }
-    return CKM_OK;
+    return sim->s->n_transfers > 0 ? ckm_i_simulation_start_links(sim) : CKM_OK;
 }
 
 static ckm_status simulate(const ckm_dataflow *df, const ckm_schedule *s, bool takes_any_cost, int64_t *timeline_bytes,
                            ckm_simulation *out, ckm_error *err)
 {
     ckm_status status = CKM_OK;
-    simulation sim = {.df = df, .s = s, .takes_any_cost = takes_any_cost, .err = err};
+    ckm_i_simulation_state sim = {.df = df, .s = s, .takes_any_cost = takes_any_cost, .err = err};
     int64_t *timeline = NULL;  // the caller's is filled only when the schedule is legal
     CKM_I_CHECK(ckm_i_dataflow_check_finished(df, err));
     if (timeline_bytes != NULL) {
@@ -266,7 +262,7 @@ static ckm_status simulate(const ckm_dataflow *df, const ckm_schedule *s, bool t
         if (step.kind == CKM_STEP_COMPUTE) {
             CKM_I_TRY(run_compute(&sim, &step, &during));
         } else {
-            CKM_I_TRY(run_free(&sim, step.index));
+            CKM_I_TRY(step.kind == CKM_STEP_FREE ? run_free(&sim, step.index) : ckm_i_simulation_transfer(&sim, &step));
             during = sim.in_use;
         }
         if (timeline != NULL) {
@@ -277,8 +273,11 @@ static ckm_status simulate(const ckm_dataflow *df, const ckm_schedule *s, bool t
     if (timeline != NULL) {
         memcpy(timeline_bytes, timeline, (size_t)s->n_steps * sizeof *timeline);
     }
-    *out = (ckm_simulation){
-        .cost = sim.cost, .peak_bytes = sim.peak, .peak_step = sim.peak_step, .end_bytes = sim.in_use};
+    *out = (ckm_simulation){.cost = sim.cost,
+                            .peak_bytes = sim.peak,
+                            .peak_step = sim.peak_step,
+                            .end_bytes = sim.in_use,
+                            .second_peak_bytes = sim.links.peak};
 cleanup:
     free(timeline);
     free(sim.live);
@@ -286,6 +285,7 @@ cleanup:
     free(sim.computed);
     free(sim.paired_at);
     free(sim.taken_at);
+    ckm_i_simulation_end_links(&sim);
     return status;
 }
 

@@ -198,7 +198,7 @@ static void make_dead(ckm_i_walk *walk, int32_t x)
 }
 
 // Whether pair (in, out) of operator v may be used now: `in` dies here and is alone on its storage, `out`
-// starts a storage of its own; outputs of v that are views of it move in with it.
+// starts its own storage; outputs of v that are views of it share that.
 static bool pair_allowed(const ckm_i_walk *walk, int32_t v, int32_t in, int32_t out, const uint64_t *s_next)
 {
     const ckm_dataflow *df = walk->df;

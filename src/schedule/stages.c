@@ -49,7 +49,7 @@ ckm_status ckm_i_stages_copy(const ckm_i_stages *from, ckm_i_stages *to, ckm_err
     return CKM_OK;
 }
 
-// Drops bits that mean nothing: tensors that are always live, and tensors not produced by stage t - 1.
+// Drops meaningless bits: tensors that are always live, and tensors not produced by stage t - 1.
 static void mask_row(const ckm_dataflow *df, int32_t t, uint64_t *row, size_t words)
 {
     for (size_t w = 0; w < words; w++) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "solve/least_peak.h"
+#include "solve/solve_above.h"
 
 #include <math.h>
 
@@ -8,22 +8,32 @@
 #include "schedule/schedule_order.h"
 #include "solve/core/component_registry.h"
 #include "solve/presolve/presolve.h"
-#include "solve/quick.h"
 #include "solve/runs/pebbling_play.h"
-#include "solve/runs/runs_search.h"
+#include "solve/runs/runs.h"
 #include "solve/search/local_search.h"
 
-// Of the time for the least peak: all that the strategies that take none may have, and where the graph is too large for search on
+// Time for the least peak: at least this many seconds, of which this many may be after the time limit; up to this share of the limit,
+// and at most this many.
+static const double least_seconds = 1.0, late_seconds = 0.8, share_of_limit = 0.5, most_seconds = 6.0;
+
+// Where a search may find nothing, some of the time is kept for it, up to a share and a number of seconds, unless something is found
+// before it begins.
+static const double kept_share = 0.3, most_kept_seconds = 5.0;
+
+// Of that time: all that the strategies that take none may have, and where the graph is too large for search on
 // sequences of runs; the game.
 static const double quick_share = 0.3, quick_share_large = 0.8, game_share = 0.25;
 
 // An operator's part in setting up a game and searches, which is not cut short: nothing is begun where there is less time.
 static const double setup_seconds = 2e-5;
 
-const ckm_i_component ckm_i_component_least_peak = {"least-peak", CKM_COMPONENT_CONSTRUCTS,
-                                                    "where nothing fits: the schedule of least peak, for advice"};
+const ckm_i_component ckm_i_component_least_peak = {
+    .name = "least-peak",
+    .kind = CKM_COMPONENT_CONSTRUCTS,
+    .summary = "where nothing fits: the schedule of least peak, for advice",
+};
 
-// A search for a schedule within so many bytes, whatever it costs, which goes on from the one of least peak.
+// A search for a schedule within this many bytes, whatever it costs, which goes on from the one of least peak.
 static ckm_status begin(ckm_i_solver *attempt, const ckm_i_solver *solver, ckm_solve_options *options,
                         int64_t target_bytes, double until, ckm_error *err)
 {
@@ -33,7 +43,7 @@ static ckm_status begin(ckm_i_solver *attempt, const ckm_i_solver *solver, ckm_s
     options->log = NULL;
     ckm_i_solver_init(attempt, solver->df, options, target_bytes);
     attempt->accounts = solver->accounts;
-    attempt->deadline_seconds = until;
+    ckm_i_solver_set_slice(attempt, solver, until);
     return solver->least_schedule != NULL ? ckm_i_solver_note_least(attempt, solver->least_schedule, err) : CKM_OK;
 }
 
@@ -114,7 +124,7 @@ static ckm_status bisect(ckm_i_solver *solver, int64_t low_bytes, double until, 
     for (int step = 0; step < steps && low < solver->least_peak_bytes; step++) {
         double now = ckm_i_clock_seconds();
         int64_t target = step == 0 ? low : low + (solver->least_peak_bytes - low) / 2;
-        if (now >= until || (solver->options->stop != NULL && solver->options->stop(solver->options->user))) {
+        if (now >= until || ckm_i_solver_is_told_to_stop(solver)) {
             break;
         }
         CKM_I_CHECK(
@@ -132,6 +142,20 @@ static void tell(const ckm_i_solver *solver, const char *after, double since)
                      (long long)solver->least_peak_bytes, ckm_i_clock_seconds() - since);
 }
 
+double ckm_i_least_peak_until(const ckm_i_solver *solver)
+{
+    double limit = solver->options->time_limit_seconds;
+    double now = ckm_i_clock_seconds();
+    double most = limit > 0.0 ? fmin(fmax(limit * share_of_limit, least_seconds), most_seconds) : most_seconds;
+    return limit > 0.0 ? fmin(now + most, solver->start_seconds + limit + late_seconds) : now + most;
+}
+
+double ckm_i_least_peak_kept(const ckm_i_solver *solver)
+{
+    double limit = solver->options->time_limit_seconds;
+    return limit > 0.0 && solver->best_schedule == NULL ? fmin(limit * kept_share, most_kept_seconds) : 0.0;
+}
+
 ckm_status ckm_i_least_peak(ckm_i_solver *solver, const ckm_i_strategy *strategy, int64_t floor_bytes, double until,
                             ckm_error *err)
 {
@@ -146,8 +170,10 @@ ckm_status ckm_i_least_peak(ckm_i_solver *solver, const ckm_i_strategy *strategy
         return CKM_OK;
     }
     solver->looked_for_least = true;
-    CKM_I_TRY(ckm_schedule_baseline(solver->df, &plain, err));
-    CKM_I_TRY(ckm_i_solver_note_least(solver, plain, err));
+    if (!solver->knows_plain) {
+        CKM_I_TRY(ckm_schedule_baseline(solver->df, &plain, err));
+        CKM_I_TRY(ckm_i_solver_note_least(solver, plain, err));
+    }
     if (!solver->began_quickly || low > solver->budget_bytes) {
         CKM_I_TRY(
             try_quick(solver, low, (until - now) * (runs ? quick_share : quick_share_large), until, takes_any, err));

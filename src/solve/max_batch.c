@@ -186,8 +186,8 @@ static ckm_status schedule_fits(const search *s, const ckm_schedule *schedule, i
     if (status == CKM_OK) {
         *fits = facts->peak_bytes <= at.budget_bytes && facts->cost <= at.cost_limit;
         *baseline_cost = ckm_dataflow_total_cost(at.df);
-    } else if (status == CKM_ERR_OVERFLOW) {
-        status = CKM_OK;
+    } else if (status == CKM_ERR_OVERFLOW || (status == CKM_ERR_FORMAT && ckm_schedule_transfer_count(schedule) > 0)) {
+        status = CKM_OK;  // a second memory may hold less than is moved for a larger batch
     }
     ckm_dataflow_free(at.df);
     return status;
@@ -201,8 +201,8 @@ static ckm_status accept(search *s, ckm_schedule *schedule, int64_t k, ckm_error
     bool fits = false;
     int64_t baseline_cost = -1;
     int64_t low_baseline = -1;
-    ckm_simulation facts = {0, 0, 0, 0};
-    ckm_simulation low_facts = {0, 0, 0, 0};
+    ckm_simulation facts = {.cost = 0};
+    ckm_simulation low_facts = {.cost = 0};
     ckm_status status = CKM_OK;
     CKM_I_TRY(schedule_fits(s, schedule, k, &fits, &low_facts, &low_baseline, err));
     if (!fits) {
@@ -301,7 +301,7 @@ static bool are_in_proportion(const ckm_dataflow *a, const ckm_dataflow *b)
 
 // Whether the costs at the upper bound are those of the first position times one factor. What costs too much there then
 // costs too much at every larger batch: a schedule's cost and the limit are sums of the same costs. Costs that have a part
-// that does not depend on the batch, as a launch of a kernel has, prove nothing of other batches.
+// that does not depend on the batch, as a launch of a kernel has, prove nothing of other batches; nor do those of transfers.
 static ckm_status compare_costs(search *s, ckm_error *err)
 {
     instance low = {NULL, 0, 0};
@@ -309,7 +309,8 @@ static ckm_status compare_costs(search *s, ckm_error *err)
     ckm_status status = CKM_OK;
     CKM_I_TRY(instance_open(s, 0, &low, err));
     CKM_I_TRY(instance_open(s, s->upper, &high, err));
-    s->grow_together = low.df != NULL && high.df != NULL && are_in_proportion(low.df, high.df);
+    s->grow_together = low.df != NULL && high.df != NULL && are_in_proportion(low.df, high.df) &&
+                       !ckm_dataflow_get_second_memory(high.df, NULL);
 cleanup:
     ckm_dataflow_free(low.df);
     ckm_dataflow_free(high.df);
@@ -450,7 +451,7 @@ static ckm_status check_schedule(const search *s, ckm_error *err)
 {
     instance at;
     CKM_I_CHECK(instance_open(s, s->best, &at, err));
-    ckm_verdict verdict = {false, -1, -1, ""};
+    ckm_verdict verdict = {.cost = -1, .peak_bytes = -1};
     ckm_status status = CKM_OK;
     CKM_I_TRY(ckm_schedule_verify(at.df, s->schedule, at.budget_bytes, &verdict, err));
     if (!verdict.ok || verdict.cost != s->cost || verdict.peak_bytes != s->peak_bytes) {

@@ -1,28 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 // Search for the smallest budget that a schedule fits: a lower bound from the memory floor and from proofs, an upper
-// one from schedules, bisection in between.
+// one from schedules, bisection in between. With a second memory, schedules that move all that rests, and those of graphs that
+// stand in for one where everything is moved, come first, and the bound is the floor of single operators.
 #include <checkmate/min_budget.h>
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
+#include "base/alloc.h"
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "solve/core/solve_options.h"
 #include "solve/core/solver.h"
-#include "solve/least_peak.h"
+#include "solve/moves/moves_expand.h"
+#include "solve/moves/moves_greedy.h"
+#include "solve/solve_above.h"
 #include "solve/runs/pebbling_play.h"
 #include "schedule/schedule.h"
-#include "solve/solve_above.h"
 
 // The first round may spend 1/FIRST_SHARE of the time on the lower bound, EASIER times that on each budget above it, where
-// something is found soon as a rule, and halves what is open so many times; every later one spends twice as much, and halves
+// something is found soon as a rule, and halves what is open this many times; every later one spends twice as much, and halves
 // once more. Each begins with search for schedules of ever smaller peak, for DOWN times what goes into the lower bound.
 enum { FIRST_SHARE = 32, EASIER = 4, DOWN = 8, FIRST_HALVINGS = 2 };
 
 // That search where there is no limit.
 static const double down_seconds = 5.0;
+
+// Of the time, with a second memory: for a graph where all is moved that can be, and for one where nothing is.
+static const double all_share = 0.3, none_share = 0.2;
 
 typedef struct search {
     const ckm_dataflow *df;
@@ -54,10 +61,13 @@ static void tell(const search *s)
     }
 }
 
-// More than any frontier-advancing schedule costs, so that the first one that fits will do.
+// More than any frontier-advancing schedule costs, so that the first one that fits will do. How long transfers take has no limit.
 static int64_t any_cost(const ckm_dataflow *df)
 {
     int64_t cost;
+    if (ckm_dataflow_get_second_memory(df, NULL)) {
+        return INT64_MAX - 1;
+    }
     bool fits = ckm_i_mul(ckm_dataflow_total_cost(df), (int64_t)ckm_dataflow_op_count(df) + 1, &cost);
     return fits && cost < INT64_MAX ? cost : INT64_MAX - 1;
 }
@@ -104,6 +114,14 @@ cleanup:
     return status;
 }
 
+static ckm_schedule *named(ckm_schedule *schedule, const char *strategy)
+{
+    ckm_schedule_info info = *ckm_schedule_get_info(schedule);
+    snprintf(info.strategy, sizeof info.strategy, "%s", strategy);
+    ckm_schedule_set_info(schedule, &info);
+    return schedule;
+}
+
 // The reverse pebble game: a lower bound for every schedule, and a schedule of hardly any memory.
 static ckm_status play(search *s, ckm_error *err)
 {
@@ -126,10 +144,7 @@ static ckm_status play(search *s, ckm_error *err)
     }
     CKM_I_TRY(ckm_i_pebbling_least(&game, found.enough_bytes, s->best, limits.work, game_is_over, s, &schedule, err));
     if (schedule != NULL) {
-        ckm_schedule_info info = *ckm_schedule_get_info(schedule);
-        snprintf(info.strategy, sizeof info.strategy, "pebbling");
-        ckm_schedule_set_info(schedule, &info);
-        status = take_better(s, schedule, err);
+        status = take_better(s, named(schedule, "pebbling"), err);
     }
 cleanup:
     ckm_i_pebbling_dispose(&game);
@@ -215,9 +230,10 @@ static ckm_status run_rounds(search *s, ckm_error *err)
 {
     double limit = s->options->time_limit_seconds;
     double seconds = limit > 0 ? limit / (double)FIRST_SHARE : 0;
+    bool moves = ckm_dataflow_get_second_memory(s->df, NULL);
     for (int round = 0; !should_stop(s); round++) {
         bool all_decided = true;
-        CKM_I_CHECK(come_down(s, seconds, round, err));
+        CKM_I_CHECK(moves ? CKM_OK : come_down(s, seconds, round, err));
         int64_t rest = limit > 0 && round < 60 ? (s->best - s->lower) >> (round + FIRST_HALVINGS) : 0;
         CKM_I_CHECK(run_round(s, seconds, rest, &all_decided, err));
         if (!all_decided && limit <= 0) {
@@ -228,19 +244,124 @@ static ckm_status run_rounds(search *s, ckm_error *err)
     return CKM_OK;
 }
 
-ckm_status ckm_min_budget(const ckm_dataflow *df, const ckm_solve_options *options, ckm_min_budget_fn report,
-                          ckm_min_budget_result *result, ckm_error *err)
+// More work for the lower bound than the game had, once there is a schedule of hardly any memory.
+static ckm_status raise_floor(search *s, ckm_error *err)
 {
-    CKM_I_NEED(df, err);
-    CKM_I_NEED(options, err);
-    CKM_I_NEED(result, err);
-    ckm_solve_options o;
-    CKM_I_CHECK(ckm_i_solve_options_read(options, CKM_I_DEFAULT_SECONDS, &o, err));
+    const double longer = 5.0;
+    double limit = s->options->time_limit_seconds;
+    int64_t before = ckm_i_memory_floor_work(CKM_I_MEMORY_FLOOR_LONG, limit);
+    ckm_i_memory_floor_options limits = {ckm_i_memory_floor_work(CKM_I_MEMORY_FLOOR_LONG, longer * limit), s->best};
+    ckm_i_memory_floor_result found;
+    if (limits.work <= before) {
+        return CKM_OK;
+    }
+    CKM_I_CHECK(ckm_i_memory_floor(s->df, &limits, &found, err));
+    if (found.floor_bytes > s->lower) {
+        s->floor_bytes = found.floor_bytes;
+        s->lower = found.floor_bytes;
+        tell(s);
+    }
+    return CKM_OK;
+}
+
+// Moves alone, within ever less, halving what is open.
+static ckm_status move_alone(search *s, const bool *can, ckm_error *err)
+{
+    ckm_status status = CKM_OK;
+    bool *moved = ckm_i_malloc((size_t)s->df->n_tensors, sizeof *moved);
+    if (moved == NULL) {
+        return ckm_i_error_memory(err);
+    }
+    for (int64_t low = s->lower; low < s->best && !should_stop(s);) {
+        ckm_schedule *schedule = NULL;
+        int64_t before = s->best;
+        // The least of all first: what must be in memory at a time is most often all that is.
+        int64_t budget = low == s->lower ? low : low + (s->best - low) / 2;
+        CKM_I_TRY(ckm_i_moves_greedy(s->df, can, budget, moved, &schedule, NULL, err));
+        CKM_I_TRY(schedule != NULL ? take_better(s, named(schedule, "transfers"), err) : CKM_OK);
+        low = s->best < before ? low : budget + 1;
+    }
+cleanup:
+    free(moved);
+    return status;
+}
+
+static ckm_status find(const ckm_dataflow *df, const ckm_solve_options *o, ckm_min_budget_fn report,
+                       ckm_min_budget_result *result, ckm_error *err);
+
+static bool is_found(void *context)
+{
+    return should_stop(context);
+}
+
+// The least schedule of a graph without a second memory, where what has a price of at least 0 can be read back; here it is moved.
+static ckm_status stand_in(search *s, const int64_t *price, double share, ckm_error *err)
+{
+    ckm_i_moves_graph m = {.df = NULL};
+    ckm_min_budget_result least = {.schedule = NULL};
+    ckm_schedule *schedule = NULL;
+    ckm_status status = CKM_OK;
+    ckm_solve_options options = *s->options;
+    double limit = options.time_limit_seconds;
+    options.time_limit_seconds = limit > 0 ? fmax(share * (limit - elapsed(s)), 1e-3) : down_seconds;
+    options.stop = is_found;
+    options.user = s;
+    options.log = NULL;
+    options.progress = NULL;
+    CKM_I_CHECK(ckm_i_moves_graph_make(s->df, price, &m, err));
+    CKM_I_TRY(find(m.stand_in, &options, NULL, &least, err));
+    CKM_I_TRY(ckm_i_moves_expand(&m, least.schedule, 0, &schedule, err));
+    status = take_better(s, named(schedule, "transfers"), err);
+cleanup:
+    ckm_min_budget_result_dispose(&least);
+    ckm_i_moves_graph_dispose(&m);
+    return status;
+}
+
+static ckm_status begin_with_moves(search *s, ckm_error *err)
+{
+    size_t n = (size_t)s->df->n_tensors;
+    ckm_status status = CKM_OK;
+    bool *can = ckm_i_malloc(n, sizeof *can);
+    int64_t *price = ckm_i_malloc(n, sizeof *price);
+    if (can == NULL || price == NULL) {
+        status = ckm_i_error_memory(err);
+        goto cleanup;
+    }
+    ckm_i_moves_which(s->df, can);
+    CKM_I_TRY(move_alone(s, can, err));
+    for (int32_t x = 0; x < s->df->n_tensors; x++) {
+        price[x] = can[x] ? 1 : -1;
+    }
+    CKM_I_TRY(should_stop(s) ? CKM_OK : stand_in(s, price, all_share, err));
+    for (int32_t x = 0; x < s->df->n_tensors; x++) {
+        price[x] = -1;
+    }
+    CKM_I_TRY(should_stop(s) ? CKM_OK : stand_in(s, price, none_share, err));
+cleanup:
+    free(can);
+    free(price);
+    return status;
+}
+
+static ckm_status begin(search *s, ckm_error *err)
+{
+    if (ckm_dataflow_get_second_memory(s->df, NULL)) {
+        return should_stop(s) ? CKM_OK : begin_with_moves(s, err);
+    }
+    CKM_I_CHECK(should_stop(s) ? CKM_OK : play(s, err));
+    return should_stop(s) ? CKM_OK : raise_floor(s, err);
+}
+
+// With options that have been read.
+static ckm_status find(const ckm_dataflow *df, const ckm_solve_options *o, ckm_min_budget_fn report,
+                       ckm_min_budget_result *result, ckm_error *err)
+{
     ckm_status status = CKM_OK;
     ckm_schedule *baseline = NULL;
     search s = {
         .df = df,
-        .options = &o,
+        .options = o,
         .report = report,
         .start_seconds = ckm_i_clock_seconds(),
         .lower = ckm_dataflow_memory_floor(df),
@@ -249,9 +370,7 @@ ckm_status ckm_min_budget(const ckm_dataflow *df, const ckm_solve_options *optio
     };
     CKM_I_TRY(ckm_schedule_baseline(df, &baseline, err));
     CKM_I_TRY(take(&s, baseline, err));
-    if (!should_stop(&s)) {
-        CKM_I_TRY(play(&s, err));
-    }
+    CKM_I_TRY(begin(&s, err));
     CKM_I_TRY(run_rounds(&s, err));
     ckm_verdict verdict;
     CKM_I_TRY(ckm_schedule_verify(df, s.schedule, s.best, &verdict, err));
@@ -272,6 +391,17 @@ ckm_status ckm_min_budget(const ckm_dataflow *df, const ckm_solve_options *optio
 cleanup:
     ckm_schedule_free(s.schedule);
     return status;
+}
+
+ckm_status ckm_min_budget(const ckm_dataflow *df, const ckm_solve_options *options, ckm_min_budget_fn report,
+                          ckm_min_budget_result *result, ckm_error *err)
+{
+    CKM_I_NEED(df, err);
+    CKM_I_NEED(options, err);
+    CKM_I_NEED(result, err);
+    ckm_solve_options o;
+    CKM_I_CHECK(ckm_i_solve_options_read(options, CKM_I_DEFAULT_SECONDS, &o, err));
+    return find(df, &o, report, result, err);
 }
 
 void ckm_min_budget_result_dispose(ckm_min_budget_result *result)

@@ -5,40 +5,31 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "schedule/schedule.h"
 #include "solve/core/component_registry.h"
 #include "solve/core/solve_options.h"
 #include "solve/floor/memory_floor.h"
 #include "solve/runs/leave_out.h"
-#include "solve/least_peak.h"
-#include "solve/presolve/presolve.h"
-#include "solve/quick.h"
-#include "solve/reorder/reorder.h"
 #include "solve/solve_above.h"
+#include "solve/moving.h"
+#include "solve/presolve/presolve.h"
+#include "solve/reorder/reorder.h"
 #include "solve/strategies/solve_registry.h"
 #include "solve/core/solver.h"
 
 // "optimal" means within 0.01 %.
 static const double optimal_gap = 1e-4;
 
-// Time spent on finding out what would fit when nothing does: at least so many seconds, of which this many may be after the time
-// limit; up to this share of the limit, and at most so many.
-static const double least_peak_seconds = 1.0, least_peak_late = 0.8, least_peak_share = 0.5, least_peak_most = 6.0;
+// So long runs a strategy that is not thorough where the floor refutes the budget.
+static const double refuted_seconds = 1.0;
 
-// Budgets up to so many times the floor are near it, on graphs of up to so many operators: there, the game of the floor takes less than
-// a few seconds, and search on S may find nothing.
-static const double near_floor = 1.2;
+// Budgets up to this many times the floor are near it, on graphs of up to this many operators: there, the game of the floor takes less than
+// a few seconds, and search on S may find nothing. Up to this many times it may still fail.
+static const double near_floor = 1.2, may_fail = 1.6;
 static const int32_t most_ops_near_floor = 5000;
 
-// Graphs of up to so many operators begin with the strategies that take no time: up to so many, all of them to their ends. Above, all
-// together have a share of the time, but the slowest, first of all, at least so much, and all of them end so long after the limit at most.
-static const int32_t most_ops_quick = 3000, few_ops = 500;
-static const double quick_share = 0.15, quick_first_least = 0.4, quick_late = 0.6;
-
-// Search has at least so much time after them, but not more than the limit itself.
+// Search has at least so much time after the strategies that take none, but not more than the limit itself.
 static const double search_least = 0.2;
-
-const ckm_i_component ckm_i_component_quick = {"quick", CKM_COMPONENT_CONSTRUCTS,
-                                               "the published heuristics that take next to no time, before all else"};
 
 static ckm_status check_options(const ckm_dataflow *df, const ckm_solve_options *options, ckm_error *err)
 {
@@ -50,19 +41,34 @@ static ckm_status check_options(const ckm_dataflow *df, const ckm_solve_options 
     return CKM_OK;
 }
 
-// The run without rematerialization: its figures, and a first candidate.
-static ckm_status offer_baseline(ckm_i_solver *solver, ckm_solve_result *result, ckm_error *err)
+// The run without rematerialization: its figures, and a first candidate where that is asked for. One that no number holds the cost of
+// is an error.
+static ckm_status begin_plain(ckm_i_solver *solver, bool offers, ckm_solve_result *result, ckm_error *err)
 {
     ckm_schedule *baseline = NULL;
-    ckm_simulation figures;
+    ckm_simulation figures = {.cost = INT64_MAX};
     ckm_status status = CKM_OK;
-    CKM_I_TRY(ckm_schedule_baseline(solver->df, &baseline, err));
-    CKM_I_TRY(ckm_schedule_simulate(solver->df, baseline, NULL, &figures, err));
+    if (offers) {
+        CKM_I_TRY(ckm_i_solver_offer_plain(solver, &figures, err));
+    }
+    if (figures.cost == INT64_MAX) {
+        CKM_I_TRY(ckm_schedule_baseline(solver->df, &baseline, err));
+        CKM_I_TRY(ckm_schedule_simulate(solver->df, baseline, NULL, &figures, err));
+    }
     result->baseline_cost = figures.cost;
     result->baseline_peak_bytes = figures.peak_bytes;
 cleanup:
     ckm_schedule_free(baseline);
     return status;
+}
+
+// A copy of the caller's schedule as a candidate.
+static ckm_status offer_start(ckm_i_solver *solver, const ckm_schedule *start, ckm_error *err)
+{
+    const char *from = ckm_schedule_get_info(start)->strategy;
+    ckm_schedule *copy = NULL;
+    CKM_I_CHECK(ckm_i_schedule_copy(start, &copy, err));
+    return ckm_i_solver_offer_schedule(solver, &copy, from[0] != '\0' ? from : "start", NULL, err);
 }
 
 static void conclude(ckm_i_solver *solver, ckm_solve_result *result)
@@ -74,7 +80,7 @@ static void conclude(ckm_i_solver *solver, ckm_solve_result *result)
     }
     result->bound_cost = ckm_i_solver_told_bound(solver);
     result->bound_covers = isnan(solver->bound_cost) ? CKM_BOUND_NONE : solver->bound_covers;
-    // The run without rematerialization is known to everybody: it is an answer where smaller ones were looked for.
+    // The caller knows the run without rematerialization: its peak is an answer only where smaller ones were searched for.
     bool known = solver->looked_for_least || solver->least_peak_bytes < result->baseline_peak_bytes;
     result->least_peak_bytes = found || known ? solver->least_peak_bytes : -1;
     result->cost = found ? solver->best_cost : -1;
@@ -114,57 +120,11 @@ static void describe(const ckm_i_solver *solver, const ckm_solve_result *result)
 
 // Where the budget is so close to the floor, a search may find nothing.
 static bool is_near_floor(const ckm_i_solver *solver, const ckm_i_strategy *strategy, int64_t floor_bytes,
-                          int64_t baseline_peak_bytes)
+                          int64_t baseline_peak_bytes, double times)
 {
     return strategy->takes_any_schedule && strategy->is_thorough && solver->best_schedule == NULL &&
            solver->options->cost_limit < 0 && solver->df->n_ops <= most_ops_near_floor &&
-           (double)solver->budget_bytes < near_floor * (double)floor_bytes &&
-           solver->budget_bytes < baseline_peak_bytes;
-}
-
-// The strategies that take no time first, so that none of them is better than the one that searches. On graphs that are not large
-// neither the limit nor a caller who wants to stop cuts them short.
-static ckm_status begin_quickly(ckm_i_solver *solver, ckm_error *err)
-{
-    solver->began_quickly = true;
-    const ckm_solve_options *options = solver->options;
-    double deadline = solver->deadline_seconds;
-    double seconds = INFINITY;
-    ckm_solve_options unhurried = *options;
-    if (solver->df->n_ops <= few_ops) {
-        unhurried.stop = NULL;
-        solver->deadline_seconds = INFINITY;
-    } else {
-        seconds = fmax(quick_share * (deadline - ckm_i_clock_seconds()), 0.0);
-        solver->deadline_seconds = deadline + quick_late;
-    }
-    solver->options = &unhurried;
-    ckm_status status = ckm_i_quick_run(solver, seconds, quick_first_least, err);
-    solver->options = options;
-    solver->deadline_seconds = deadline;
-    return status;
-}
-
-// Until when to look for what would fit: some time, and never much beyond the limit.
-static double until_least(const ckm_i_solver *solver)
-{
-    double limit = solver->options->time_limit_seconds;
-    double now = ckm_i_clock_seconds();
-    double most = limit > 0.0 ? fmin(fmax(limit * least_peak_share, least_peak_seconds), least_peak_most)
-                              : least_peak_most;
-    return limit > 0.0 ? fmin(now + most, solver->start_seconds + limit + least_peak_late) : now + most;
-}
-
-// Up to so many times the floor some of the time is kept for that, up to a share and so many seconds, unless something is found
-// before it begins.
-static const double may_fail = 1.6, kept_share = 0.3, kept_most = 5.0;
-
-static double kept_seconds(const ckm_i_solver *solver, const ckm_i_strategy *strategy, int64_t floor_bytes)
-{
-    double limit = solver->options->time_limit_seconds;
-    bool kept = limit > 0.0 && strategy->takes_any_schedule && solver->best_schedule == NULL &&
-                (double)solver->budget_bytes < may_fail * (double)floor_bytes;
-    return kept ? fmin(limit * kept_share, kept_most) : 0.0;
+           (double)solver->budget_bytes < times * (double)floor_bytes && solver->budget_bytes < baseline_peak_bytes;
 }
 
 // Runs the strategy and what belongs to it. Where the floor refutes the budget, one that is not thorough still has a
@@ -176,33 +136,33 @@ static ckm_status run(ckm_i_solver *solver, const ckm_i_strategy *strategy, int6
     bool comes_back = known != NULL && known->comes_back;
     bool of_many = known != NULL && known->of_many;
     bool refuted = solver->budget_bytes < floor_bytes;
+    double end = solver->deadline_seconds;
     ckm_status status = CKM_OK;
     if (refuted && (strategy->is_thorough || solver->budget_bytes < solver->df->floor_bytes)) {
         ckm_i_solver_infeasible(solver, CKM_BOUND_ANY, "memory floor");
     } else if (refuted) {
-        solver->deadline_seconds = fmin(solver->deadline_seconds, ckm_i_clock_seconds() + least_peak_seconds);
+        end = fmin(end, ckm_i_clock_seconds() + refuted_seconds);
     }
+    ckm_i_limits whole = ckm_i_solver_begin_slice(solver, end, INFINITY);
     if (!solver->infeasible) {
-        solver->is_near_floor = is_near_floor(solver, strategy, floor_bytes, baseline_peak_bytes);
-        if (known == NULL && strategy->takes_any_schedule && solver->df->n_ops <= most_ops_quick &&
-            solver->budget_bytes < baseline_peak_bytes && ckm_i_component_begin(solver, &ckm_i_component_quick)) {
-            status = begin_quickly(solver, err);
-            ckm_i_component_end(solver);
-            CKM_I_TRY(status);
+        solver->is_near_floor = is_near_floor(solver, strategy, floor_bytes, baseline_peak_bytes, near_floor);
+        solver->may_find_nothing = is_near_floor(solver, strategy, floor_bytes, baseline_peak_bytes, may_fail);
+        if (known == NULL && strategy->takes_any_schedule && solver->budget_bytes < baseline_peak_bytes) {
+            CKM_I_TRY(ckm_i_quick_begin(solver, err));
         }
     }
-    double deadline = solver->deadline_seconds;
     if (solver->began_quickly && options->time_limit_seconds > 0.0) {
-        solver->deadline_seconds = ckm_i_solver_late_until(solver, fmin(search_least, options->time_limit_seconds));
+        end = ckm_i_solver_late_until(solver, fmin(search_least, options->time_limit_seconds));
     }
-    double kept = of_many ? 0.0 : kept_seconds(solver, strategy, floor_bytes);
-    solver->give_up_seconds = kept > 0.0 ? solver->deadline_seconds - kept : INFINITY;
+    bool keeps = !of_many && strategy->takes_any_schedule &&
+                 (double)solver->budget_bytes < may_fail * (double)floor_bytes;
+    double kept = keeps ? ckm_i_least_peak_kept(solver) : 0.0;
+    ckm_i_limits before = ckm_i_solver_begin_slice(solver, end, kept > 0.0 ? end - kept : INFINITY);
     if (!solver->infeasible) {
         CKM_I_TRY(options->reorder ? ckm_i_reorder_run(solver, strategy, &ckm_i_strategy_local_search, err)
                                    : ckm_i_presolve_run(solver, strategy, err));
     }
-    solver->deadline_seconds = deadline;
-    solver->give_up_seconds = INFINITY;
+    ckm_i_solver_end_slice(solver, before);
     if (comes_back) {
         goto cleanup;
     }
@@ -210,12 +170,13 @@ static ckm_status run(ckm_i_solver *solver, const ckm_i_strategy *strategy, int6
         ckm_i_solver_infeasible(solver, CKM_BOUND_ANY, "memory floor");
     }
     if (solver->best_schedule == NULL && strategy->is_thorough && !of_many) {
-        CKM_I_TRY(ckm_i_least_peak(solver, strategy, floor_bytes, until_least(solver), err));
+        CKM_I_TRY(ckm_i_least_peak(solver, strategy, floor_bytes, ckm_i_least_peak_until(solver), err));
     }
     if (strategy->takes_any_schedule) {
         CKM_I_TRY(ckm_i_leave_out(solver, err));
     }
 cleanup:
+    ckm_i_solver_end_slice(solver, whole);
     return status;
 }
 
@@ -245,23 +206,28 @@ ckm_status ckm_i_solve_known(const ckm_dataflow *df, const ckm_solve_options *op
     if (strategy == NULL) {
         return ckm_i_error(err, CKM_ERR_NOT_FOUND, "no strategy is called \"%s\"", options->strategy);
     }
+    if (ckm_dataflow_get_second_memory(df, NULL)) {
+        strategy = &ckm_i_strategy_moving;
+        if (options->reorder) {
+            return ckm_i_error(err, CKM_ERR_ARGUMENT, "the order cannot be open where there is a second memory");
+        }
+    }
     ckm_i_solver solver;
     ckm_i_accounts accounts;
-    CKM_I_CHECK(ckm_i_accounts_init(&accounts, options->without, &solver, err));
     ckm_i_solver_init(&solver, df, options, options->budget_bytes);
+    CKM_I_CHECK(ckm_i_accounts_init(&accounts, options->without, &solver, err));
     solver.accounts = &accounts;
-    if (options->time_limit_seconds > 0.0) {
-        solver.deadline_seconds = solver.start_seconds + options->time_limit_seconds;
-    }
-    solver.bound_cost = (double)df->total_cost;  // every operator runs at least once
+    ckm_i_solver_set_limit(&solver, options->time_limit_seconds);
+    solver.bound_cost = strategy == &ckm_i_strategy_moving
+                            ? ckm_i_moving_least_cost(df)
+                            : (double)df->total_cost;  // every operator runs at least once
     solver.bound_covers = CKM_BOUND_ANY;
     ckm_solve_result found = {.floor_bytes = floor_bytes, .budget_bytes = options->budget_bytes};
     snprintf(found.strategy, sizeof found.strategy, "%s", strategy->name);
-    CKM_I_TRY(offer_baseline(&solver, &found, err));
     if (options->start != NULL) {
-        const char *from = ckm_schedule_get_info(options->start)->strategy;
-        CKM_I_TRY(ckm_i_solver_offer_schedule(&solver, options->start, from[0] != '\0' ? from : "start", err));
+        CKM_I_TRY(offer_start(&solver, options->start, err));
     }
+    CKM_I_TRY(begin_plain(&solver, strategy->owns_plain || options->reorder, &found, err));
     if (known != NULL) {
         use_known(&solver, known);
     }

@@ -16,6 +16,7 @@
 #include "solve/core/solve_options.h"
 #include "solve/core/solver.h"
 #include "solve/floor/memory_floor.h"
+#include "solve/moving.h"
 #include "schedule/schedule.h"
 #include "solve/solve_above.h"
 
@@ -24,11 +25,14 @@
 static const double shares[] = {0.4, 0.5, 1.0};
 enum { n_rounds = sizeof shares / sizeof shares[0] };
 
-// Of so many budgets one is proven first, where there are several times as many.
+// Of this many budgets one is proven first, where there are several times as many.
 enum { apart = 4 };
 
 // Less than this is no use: what is set up and proven first takes longer.
 static const double shortest_seconds = 0.02;
+
+// How long after its limit a solve of one budget may look for what would fit.
+static const double late_seconds = 0.8;
 
 static const double default_seconds = 6.0 * (double)CKM_I_DEFAULT_SECONDS;
 
@@ -147,7 +151,10 @@ static ckm_status solve_slice(frontier *f, int32_t i, double seconds, int round,
     ckm_solve_result result;
     int32_t best = best_below(f, i);
     ckm_i_known known = known_for(f, i);
-    known.of_many = f->n > 1;
+    // Where nothing is found at last, neither here nor for less, what would fit is looked for, as for one budget.
+    bool lacks_all = round + 1 == n_rounds && best < 0 && f->options->start == NULL;
+    seconds = lacks_all ? fmax(seconds - late_seconds, 0.5 * seconds) : seconds;
+    known.of_many = f->n > 1 && !lacks_all;
     known.comes_back = round + 1 < n_rounds;
     known.proven_elsewhere = f->n >= 2 * apart && (round == 1 || (round > 1 && is_first(f, i)));
     options.budget_bytes = f->budgets[f->order[i]];
@@ -170,6 +177,12 @@ static int32_t count_turns(const frontier *f, int round, int32_t from, int32_t s
     return n;
 }
 
+// What every schedule costs at least, whatever the budget.
+static double least_cost(const ckm_dataflow *df)
+{
+    return ckm_dataflow_get_second_memory(df, NULL) ? ckm_i_moving_least_cost(df) : (double)df->total_cost;
+}
+
 // The best bound of what is known for this budget and larger ones. One that the schedule contradicts would be wrong.
 static void take_bound(frontier *f, int32_t i)
 {
@@ -179,7 +192,7 @@ static void take_bound(frontier *f, int32_t i)
     bool wrong = r->schedule != NULL && known.bound_cost > (double)r->cost &&
                  ckm_i_schedule_class(f->df, r->schedule) >= known.bound_covers;
     if (isnan(known.bound_cost) || wrong) {
-        known.bound_cost = (double)f->df->total_cost;
+        known.bound_cost = least_cost(f->df);
         known.bound_covers = CKM_BOUND_ANY;
     }
     bool by_line = line > known.bound_cost;
@@ -223,7 +236,7 @@ static ckm_status share(frontier *f, ckm_error *err)
     return CKM_OK;
 }
 
-// One round, down or up, in at most so many seconds.
+// One round, down or up, in at most this many seconds.
 static ckm_status run_round(frontier *f, int round, double seconds, ckm_error *err)
 {
     bool down = round % 2 == 0;
@@ -263,7 +276,7 @@ static ckm_status fill_unsolved(frontier *f, ckm_error *err)
             .baseline_peak_bytes = facts.peak_bytes,
             .floor_bytes = f->floor_bytes,
             .least_peak_bytes = facts.peak_bytes,
-            .bound_cost = (double)f->df->total_cost,
+            .bound_cost = least_cost(f->df),
             .bound_covers = CKM_BOUND_ANY,
             .gap = NAN,
         };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Running a network forward: a trainer that derives the forward pass alone, and the values that go in and come out.
+// Running a network forward: a trainer that derives the forward pass alone, and its input and output values.
 #include <checkmate/inference.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +27,7 @@ static ckm_status read_options(ckm_inference *f, const ckm_inference_options *gi
     o->model = own->model;
     o->importing = own->importing;
     o->weights = own->weights;
+    o->note = own->note;
     own->kernels = NULL;
     own->solve = NULL;
     own->cost_model = NULL;
@@ -52,7 +53,7 @@ ckm_status ckm_inference_plan(const ckm_graph *graph, const ckm_inference_option
         status = ckm_i_error(err, CKM_ERR_ARGUMENT, "`reading_bytes` cannot be negative");
         goto cleanup;
     }
-    CKM_I_TRY(ckm_i_trainer_plan(graph, &o, &f->options.reading_bytes, &f->trainer, err));
+    CKM_I_TRY(ckm_i_trainer_plan(graph, &o, &f->options, &f->trainer, err));
     *out = f;
     f = NULL;
 cleanup:
@@ -251,13 +252,12 @@ ckm_status ckm_inference_set(ckm_inference *f, const char *name, ckm_dtype dtype
     return CKM_OK;
 }
 
-// Nothing is made up: what has no value is named.
-static ckm_status check_values(const ckm_inference *f, ckm_error *err)
+ckm_status ckm_i_inference_check_values(const ckm_inference *f, bool inputs_too, ckm_error *err)
 {
     for (int32_t i = 0; i < f->n_leaves; i++) {
         ckm_session_tensor t = ckm_session_get_tensor(f->session, i);
         char shape[160];
-        if (f->trainer->valued[i] || t.bytes == 0) {
+        if (f->trainer->valued[i] || t.bytes == 0 || (t.role == CKM_ROLE_INPUT && !inputs_too)) {
             continue;
         }
         ckm_i_shape_text(&t.shape, shape, sizeof shape);
@@ -282,7 +282,7 @@ ckm_status ckm_inference_run(ckm_inference *f, double *seconds, ckm_error *err)
     ckm_step_result result;
     CKM_I_NEED_NAMED(f, "inference", err);
     CKM_I_NEED_NAMED(f->session, "session", err);
-    CKM_I_CHECK(check_values(f, err));
+    CKM_I_CHECK(ckm_i_inference_check_values(f, true, err));
     CKM_I_CHECK(ckm_session_step(f->session, 0, 0.0, &result, err));
     f->ran = true;
     if (seconds != NULL) {

@@ -28,6 +28,8 @@ ckm_status ckm_i_inference_accepts(const ckm_session_tensor *wanted, ckm_dtype d
 // The same for values that no kernel may see: positions outside a table.
 ckm_status ckm_i_inference_check(const ckm_session_tensor *tensor, const void *data, int64_t bytes, const char *path,
                                  ckm_error *err) CKM_NODISCARD;
+// Nothing is made up: an error names what has no value.
+ckm_status ckm_i_inference_check_values(const ckm_inference *f, bool inputs_too, ckm_error *err) CKM_NODISCARD;
 // Output i as a tensor of the session; there is one after a run.
 ckm_status ckm_i_inference_output_at(const ckm_inference *f, int32_t i, int32_t *tensor, ckm_error *err) CKM_NODISCARD;
 

@@ -3,9 +3,6 @@
 #include "trainer/trainer.h"
 #include "trainer/trainer_validate.h"
 
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -19,11 +16,12 @@
 #include "base/text.h"
 #include "autodiff/step.h"
 #include "run/ranks/ranks.h"
+#include "run/session/program.h"
 #include "run/session/session.h"
 #include "run/train/train.h"
 
-// What keeping everything takes, to the byte: a percentage is of that, and within it nothing is computed again. Recomputing takes
-// larger tables: a guess that is checked afterwards.
+// The bytes of training without rematerialization, exactly: percentages refer to them, and a budget that large needs no
+// recomputation. Recomputing needs larger tables: an estimate that is checked afterwards.
 static ckm_status find_whole(ckm_trainer *t, ckm_error *err)
 {
     ckm_plan_options packing = CKM_PLAN_OPTIONS_INIT;
@@ -33,11 +31,11 @@ static ckm_status find_whole(ckm_trainer *t, ckm_error *err)
     CKM_I_CHECK(ckm_plan_create(t->df, t->baseline, &packing, &t->baseline_plan, err));
     CKM_I_CHECK(ckm_run_region_bytes(t->df, t->baseline_plan, &region_bytes, err));
     int64_t tables = ckm_i_session_table_bytes(t->program, t->baseline);
-    int64_t beside = ckm_i_trainer_beside(t);
-    if (!ckm_i_add(region_bytes, beside + tables, &t->whole_bytes)) {
+    int64_t outside_fixed = ckm_i_trainer_outside_fixed(t);
+    if (!ckm_i_add(region_bytes, outside_fixed + tables, &t->whole_bytes)) {
         return ckm_i_error(err, CKM_ERR_OVERFLOW, "the bytes of a step do not fit 63 bits");
     }
-    t->outside_bytes = beside + tables;
+    t->outside_bytes = outside_fixed + tables;
     return ckm_i_trainer_go_on(t, err);
 }
 
@@ -75,7 +73,7 @@ static ckm_status find_budget(ckm_trainer *t, ckm_error *err)
     }
     int64_t available = ckm_program_free_bytes(t->program);
     if (t->ranks != NULL) {
-        // The least of what a rank's share of its machine is, so that all have the same budget.
+        // The smallest of the ranks' shares of their machines, so that all have the same budget.
         int64_t taken = INT64_MAX - (available < 0 ? 0 : available / (t->ranks->local > 0 ? t->ranks->local : 1));
         CKM_I_CHECK(ckm_i_ranks_most(t->ranks, &taken, err));
         available = available < 0 ? -1 : INT64_MAX - taken;
@@ -99,9 +97,10 @@ static ckm_status build_parts(ckm_trainer *t, ckm_error *err)
     CKM_I_CHECK(ckm_i_trainer_find_place(t, err));
     CKM_I_CHECK(t->predicts ? CKM_OK : ckm_i_trainer_check_states(t, err));
     CKM_I_CHECK(o->exports_model ? ckm_i_trainer_check_modes(t, err) : CKM_OK);
-    CKM_I_CHECK(t->predicts ? ckm_i_autodiff_forward_graph(t->graph, &t->training, err)
+    CKM_I_CHECK(t->predicts ? ckm_i_autodiff_forward_graph(t->graph, t->evaluates, &t->training, err)
                             : ckm_i_autodiff_op_graph(t->graph, &t->step, sharing, &t->training, err));
     CKM_I_CHECK(ckm_i_program_create(t->training, &t->kernels, ckm_i_trainer_stops, t, &t->program, err));
+    CKM_I_CHECK(ckm_i_trainer_find_second_memory(t, err));
     CKM_I_CHECK(ckm_i_trainer_apply_costs(t, o->costs == CKM_TRAINER_COSTS_MODEL ? &t->cost_model : &flops, err));
     CKM_I_CHECK(t->predicts ? CKM_OK : open_data(t, err));
     CKM_I_CHECK(ckm_i_trainer_go_on(t, err));
@@ -116,17 +115,17 @@ static ckm_status build(ckm_trainer *t, ckm_error *err)
     CKM_I_CHECK(ckm_ranks_agree(t->ranks, find_whole(t, err), err));
     CKM_I_CHECK(ckm_ranks_agree(t->ranks, find_budget(t, err), err));
     if (t->whole_bytes > t->budget_bytes) {
-        t->outside_bytes += (t->outside_bytes - ckm_i_trainer_beside(t)) / 2;
+        t->outside_bytes += (t->outside_bytes - ckm_i_trainer_outside_fixed(t)) / 2;
     }
     // One rank's measurements are as good as another's, and only rank 0 searches.
     bool measures = t->options.costs == CKM_TRAINER_COSTS_MEASURED && (t->ranks == NULL || t->ranks->rank == 0);
     return ckm_ranks_agree(t->ranks, measures ? ckm_i_trainer_measure_costs(t, err) : CKM_OK, err);
 }
 
-// More than so many times what keeping everything takes is a percentage mistaken for a fraction.
+// A larger multiple of the bytes without rematerialization is a percentage mistaken for a fraction.
 static const double most_fraction = 10.0;
 
-// Is there anything in the options that cannot be?
+// Rejects inconsistent options.
 static ckm_status check_options(const ckm_trainer_options *o, ckm_error *err)
 {
     if (o->budget_fraction > most_fraction || o->activations_fraction > most_fraction) {
@@ -198,6 +197,7 @@ static ckm_status read_options(ckm_trainer *t, const ckm_trainer_options *given,
     CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_data_options, &t->reading, synthetic_samples, o->reading, err));
     CKM_I_CHECK(CKM_I_OPTIONS_READ(ckm_import_options, &t->importing, input_dims, o->importing, err));
     fill_in(t);
+    t->kernels.second_memory = o->offload != NULL ? o->offload : t->kernels.second_memory;
     t->accumulated = o->accumulate > 1 ? o->accumulate : 1;
     t->ranks = o->ranks != NULL && o->ranks->count > 1 ? o->ranks : NULL;
     o->step = NULL;
@@ -209,16 +209,8 @@ static ckm_status read_options(ckm_trainer *t, const ckm_trainer_options *given,
     return CKM_OK;
 }
 
-// Planning frees far more than it keeps. The C library holds on to that, so it would stay memory of the process beside the budget.
-static void give_back(void)
-{
-#ifdef __GLIBC__
-    (void)malloc_trim(0);
-#endif
-}
-
-ckm_status ckm_i_trainer_plan(const ckm_graph *graph, const ckm_trainer_options *options, const int64_t *prediction,
-                              ckm_trainer **out, ckm_error *err)
+ckm_status ckm_i_trainer_plan(const ckm_graph *graph, const ckm_trainer_options *options,
+                              const ckm_inference_options *prediction, ckm_trainer **out, ckm_error *err)
 {
     ckm_trainer *t = ckm_i_calloc(1, sizeof *t);
     if (t == NULL) {
@@ -226,7 +218,8 @@ ckm_status ckm_i_trainer_plan(const ckm_graph *graph, const ckm_trainer_options 
     }
     t->graph = graph;
     t->predicts = prediction != NULL;
-    t->reading_bytes = prediction != NULL ? *prediction : 0;
+    t->evaluates = prediction != NULL && prediction->evaluates;
+    t->reading_bytes = prediction != NULL ? prediction->reading_bytes : 0;
     t->least_bytes = -1;
     ckm_status status = CKM_OK;
     CKM_I_TRY(read_options(t, options, err));
@@ -238,7 +231,7 @@ ckm_status ckm_i_trainer_plan(const ckm_graph *graph, const ckm_trainer_options 
         CKM_I_TRY(ckm_i_trainer_find_least(t, err));
         CKM_I_TRY(ckm_i_trainer_go_on(t, err));
     }
-    give_back();
+    ckm_i_process_give_back();
     *out = t;
     t = NULL;
 cleanup:
@@ -262,7 +255,7 @@ static ckm_status nothing_fits(const ckm_trainer *t, ckm_error *err)
     if (info.least_bytes > 0) {
         snprintf(least, sizeof least, "; %lld were tried and do", (long long)info.least_bytes);
     }
-    // The floor is that of any schedule; what else is proven speaks of those that keep the order.
+    // The floor covers every schedule; other proofs cover those that keep the order.
     const char *in_order = info.budget_bytes < info.floor_bytes ? "" : " in the network's order";
     return ckm_i_error(err, CKM_ERR_ARGUMENT,
                        "no schedule%s fits a budget of %lld bytes: %s, kernels, threads and tables take %lld, and at "
@@ -272,7 +265,7 @@ static ckm_status nothing_fits(const ckm_trainer *t, ckm_error *err)
                        (long long)info.floor_bytes, least);
 }
 
-// Buffers of the exchange, counted in what is beside the region.
+// Buffers of the exchange, counted in the bytes outside the region.
 static ckm_status make_exchange(ckm_trainer *t, ckm_error *err)
 {
     int64_t most = 0;
@@ -298,7 +291,7 @@ static ckm_status make_session(ckm_trainer *t, ckm_error *err)
     return ckm_i_session_create(t->program, t->df, t->fit.schedule, t->fit.plan, &options, &making, &t->session, err);
 }
 
-// A session without its parameters is none: nobody is to train on it, and the caller may try again.
+// On failure drops the session, whose parameters are then undefined; the caller may try again.
 static ckm_status set_parameters(ckm_trainer *t, ckm_error *err)
 {
     ckm_status status = CKM_OK;
@@ -322,16 +315,16 @@ ckm_status ckm_trainer_begin(ckm_trainer *t, ckm_error *err)
         if (t->fit.schedule == NULL) {
             return nothing_fits(t, err);
         }
-        give_back();
+        ckm_i_process_give_back();
         CKM_I_CHECK(ckm_ranks_agree(t->ranks, make_session(t, err), err));
         ckm_session_memory memory = ckm_session_get_memory(t->session);
-        int64_t outside = ckm_i_trainer_beside(t) + memory.table_bytes;
+        int64_t outside = ckm_i_trainer_outside_fixed(t) + memory.table_bytes;
         if (memory.region_bytes + outside <= t->budget_bytes) {
             t->outside_bytes = outside;
             CKM_I_CHECK(ckm_ranks_agree(t->ranks, ckm_i_trainer_begin_validation(t, err), err));
             return set_parameters(t, err);
         }
-        // The tables turned out larger than guessed: plan again with less room.
+        // The tables are larger than estimated: plan again with less room.
         ckm_session_free(t->session);
         t->session = NULL;
         t->outside_bytes = outside + memory.table_bytes / 4;
@@ -387,12 +380,12 @@ static void explain_absence(const ckm_trainer *t, ckm_trainer_info *info)
     if (ckm_min_budget_floor(t->df, &floor_bytes, NULL) != CKM_OK) {
         floor_bytes = 0;
     }
-    // What solving proved may be more. Tables are a guess, which no proof may rest on.
-    int64_t beside = ckm_i_trainer_beside(t);
-    floor_bytes = (t->solved.floor_bytes > floor_bytes ? t->solved.floor_bytes : floor_bytes) + beside;
+    // Solving may have proven more. The size of the tables is an estimate, on which no proof may rest.
+    int64_t outside_fixed = ckm_i_trainer_outside_fixed(t);
+    floor_bytes = (t->solved.floor_bytes > floor_bytes ? t->solved.floor_bytes : floor_bytes) + outside_fixed;
     info->floor_bytes = floor_bytes;
     bool any_room = t->solved.status == CKM_SOLVE_INFEASIBLE && t->solved.bound_covers != CKM_BOUND_FRONTIER &&
-                    t->budget_bytes - beside <= t->solved.budget_bytes;
+                    t->budget_bytes - outside_fixed <= t->solved.budget_bytes;
     info->proven = t->budget_bytes < floor_bytes || any_room;
 }
 

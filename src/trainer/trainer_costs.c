@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What operators cost: by a model, or by times measured on this machine and kept for the next run.
+// Costs of operators: by a model, or times measured on this machine and cached for the next run.
 #define _GNU_SOURCE  // memfd_create
 #include <math.h>
 #include <stdio.h>
@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "cost/cost_models.h"
 #include "trainer/trainer.h"
 
 ckm_status ckm_i_trainer_apply_costs(ckm_trainer *t, const ckm_cost_model *model, ckm_error *err)
@@ -18,13 +19,14 @@ ckm_status ckm_i_trainer_apply_costs(ckm_trainer *t, const ckm_cost_model *model
     if (model->kind == CKM_COST_MODEL_PROFILE) {
         CKM_I_TRY(ckm_profile_read_info(model->profile_path, &info, err));
     }
-    CKM_I_TRY(ckm_cost_apply(t->training, model, &df, err));
+    CKM_I_TRY(ckm_i_cost_apply(t->training, model, t->second.name != NULL ? &t->second : NULL, &df, err));
     CKM_I_TRY(ckm_schedule_baseline(df, &baseline, err));
     ckm_schedule_free(t->baseline);
     ckm_dataflow_free(t->df);
     t->df = df;
     t->baseline = baseline;
-    t->beside_operators = info.step_ns > info.predicted_ns && info.predicted_ns > 0 ? info.step_ns - info.predicted_ns
+    t->pretends = model->kind == CKM_COST_MODEL_FLOPS;
+    t->step_overhead_ns = info.step_ns > info.predicted_ns && info.predicted_ns > 0 ? info.step_ns - info.predicted_ns
                                                                                     : 0;
     df = NULL;
     baseline = NULL;
@@ -36,11 +38,12 @@ cleanup:
 
 double ckm_i_trainer_seconds(const ckm_trainer *t, int64_t cost)
 {
-    return ckm_dataflow_cost_unit(t->df) == CKM_COST_NS ? ((double)cost + (double)t->beside_operators) * 1e-9
-                                                        : (double)NAN;
+    return ckm_dataflow_cost_unit(t->df) == CKM_COST_NS && !t->pretends
+               ? ((double)cost + (double)t->step_overhead_ns) * 1e-9
+               : (double)NAN;
 }
 
-// Without a budget to fit there is nothing to weigh, so nothing to measure either.
+// Without a budget there is no trade-off, so nothing is measured.
 static bool fits_as_it_is(const ckm_trainer *t)
 {
     return t->whole_bytes <= t->budget_bytes;
@@ -67,7 +70,7 @@ static ckm_status apply_profile(ckm_trainer *t, const char *path, ckm_error *err
     return ckm_i_trainer_apply_costs(t, &model, err);
 }
 
-// Uses a profile by way of a file in memory, which nothing on the disk can refuse.
+// Uses a profile through a file in memory, so that a full or read-only disk does not matter.
 static ckm_status apply_unkept(ckm_trainer *t, const ckm_profile *profile, ckm_error *err)
 {
     char path[64];
@@ -116,7 +119,7 @@ cleanup:
     return status;
 }
 
-// What cannot be measured stays multiply-accumulates, and that is said.
+// Falls back on multiply-accumulates, with a note, where nothing can be measured.
 ckm_status ckm_i_trainer_measure_costs(ckm_trainer *t, ckm_error *err)
 {
     char path[4096];
@@ -126,12 +129,12 @@ ckm_status ckm_i_trainer_measure_costs(ckm_trainer *t, ckm_error *err)
         return CKM_OK;
     }
     ckm_status status = ckm_profile_cache_path(t->program, path, sizeof path, &why);
-    // Times taken on a busy machine are marked as such, and good for no other run.
+    // Times from a busy machine are marked as such, and not used by other runs.
     if (status == CKM_OK && access(path, R_OK) == 0 && ckm_profile_read_info(path, &kept, NULL) == CKM_OK &&
         kept.steady && apply_profile(t, path, &why) == CKM_OK) {
         return CKM_OK;
     }
-    // What is measured hardly depends on how good the schedule is.
+    // The measured times hardly depend on the quality of the schedule.
     CKM_I_CHECK(ckm_i_trainer_fit(t, true, err));
     if (t->fit.schedule == NULL) {
         return CKM_OK;

@@ -16,6 +16,8 @@ ckm_status ckm_i_trainer_data_options(const ckm_trainer *t, const ckm_training *
     options->task = ckm_graph_task(t->graph);
     options->layout = ckm_graph_layout(t->graph);
     options->seed = t->place.seed;
+    options->note = t->options.note;
+    options->user = t->solve.user;
     return CKM_OK;
 }
 

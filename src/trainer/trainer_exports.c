@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Networks whose file is not what was meant to be trained: exporters merge tensors of equal values, fold normalization away, and
+// Networks whose file differs from the network that was meant to be trained: exporters merge tensors of equal values, fold normalization away, and
 // leave operators in training mode. What is exported has to predict what was trained; where it would not, the network is refused
 // before the first step.
 #include <stdio.h>
@@ -43,7 +43,10 @@ ckm_status ckm_i_trainer_check_modes(const ckm_trainer *t, ckm_error *err)
             example = n++ == 0 ? op->name : example;
         }
     }
-    if (n == 0 || t->options.model == NULL) {
+    if (t->options.model == NULL) {
+        return ckm_i_check_network(t->graph, err);
+    }
+    if (n == 0) {
         return CKM_OK;
     }
     CKM_I_CHECK(ckm_i_check_evaluating(t->options.model, err));
@@ -72,7 +75,7 @@ static int32_t count_readers(const ckm_graph *g, const char *name, const char **
     return n;
 }
 
-// Are all elements of a tensor of single precision the same?
+// Whether all elements of a tensor of single precision are the same.
 static ckm_status all_equal(const ckm_session *session, int32_t tensor, bool *equal, ckm_error *err)
 {
     float piece[1024];
@@ -107,14 +110,15 @@ static void note_folded(const ckm_trainer *t)
         const ckm_i_graph_op *op = &g->ops[v];
         bool conv = op->op_class->id == CKM_I_OP_conv && op->n_inputs > 1;
         int32_t bias = conv && op->n_inputs > 2 ? op->inputs[2] : -1;
-        if (conv && is_folded(g->tensors[op->inputs[1]].name, bias >= 0 ? g->tensors[bias].name : "")) {
+        if (op->holds_norm ||
+            (conv && is_folded(g->tensors[op->inputs[1]].name, bias >= 0 ? g->tensors[bias].name : ""))) {
             example = n_folded++ == 0 ? op->name : example;
         }
     }
     if (n_folded > 0) {
         ckm_i_trainer_note(
             t, CKM_LOG_WARN,
-            "%d convolution%s weights that the exporter has made (\"%.150s\"): it has folded batch "
+            "%d layer%s weights that the exporter has made (\"%.150s\"): it has folded batch "
             "normalization into them, and the network is trained without. To train it with normalization, "
             "export it again without folding (%s)",
             (int)n_folded, n_folded == 1 ? " has" : "s have", example, advice);

@@ -23,7 +23,7 @@ static void keep(search *s, const ckm_solve_result *result)
     s->found.schedule = NULL;
 }
 
-// Nothing beats running without rematerialization where that fits.
+// Running without rematerialization is optimal if it fits.
 static ckm_status take_baseline(search *s, int64_t budget_bytes, ckm_schedule **out, ckm_error *err)
 {
     const ckm_schedule_info *info = ckm_schedule_get_info(s->baseline);
@@ -42,8 +42,8 @@ static ckm_status take_baseline(search *s, int64_t budget_bytes, ckm_schedule **
     return ckm_schedule_baseline(s->df, out, err);
 }
 
-// The first round is for the whole room. Later ones solve for less, because packing wasted some: what they prove holds for less
-// alone, since bounds fall as budgets rise. So the result has the bound of the first.
+// The first round is for the whole room. Later ones solve for less, because packing wasted some: their bounds hold only for the
+// smaller budget, since bounds fall as budgets rise. So the result has the bound of the first.
 static void claim_of_room(search *s, ckm_solve_result *result)
 {
     static const double optimal_gap = 1e-4;
@@ -92,6 +92,10 @@ ckm_status ckm_trainer_fit(const ckm_dataflow *df, int64_t budget_bytes, int64_t
     ckm_plan_options packing = CKM_PLAN_OPTIONS_INIT;
     packing.stop = o.stop;
     packing.user = o.user;
+    // Schedules with transfers have many short live ranges, and packing them well takes long: at most as long as the search.
+    if (ckm_dataflow_get_second_memory(df, NULL) && o.time_limit_seconds > 0) {
+        packing.time_limit_seconds = o.time_limit_seconds;
+    }
     ckm_schedule *baseline = NULL;
     CKM_I_CHECK(ckm_schedule_baseline(df, &baseline, err));
     s.baseline = baseline;

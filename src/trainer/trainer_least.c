@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where nothing fits the budget: one that does, tried through the whole path. It is solved for, packed, and a session made of it,
-// so that bytes beside the region and what packing wastes are those that training meets.
+// When nothing fits the budget: finds a budget that works, tried on the whole path. Solves, packs and makes a session,
+// so that bytes outside the region and what packing wastes are those of training.
 #include <math.h>
 
 #include "base/clock.h"
@@ -8,24 +8,30 @@
 #include "run/session/session.h"
 #include "trainer/trainer.h"
 
-// Of the time limit for solving, or of the default one: what the search may take, for the least schedule, and for each try.
+// Shares of the time limit for solving, or of the default one: for the search, for the least schedule, and for each try.
 static const double search_share = 0.5, least_share = 0.3, try_share = 0.1, default_seconds = 20.0;
 
-// Above the least known, budgets are tried in steps of this share of it, each twice as wide as the one before.
-static const double first_step = 0.01;
+// Above the least known, budgets are tried in steps of this share of it, each twice as wide as the one before. What is moved has many
+// short lives: packing them takes long, and wastes more.
+static const double first_step = 0.01, first_step_moving = 0.05;
 
-// Halvings between the last that failed and the first that did not.
+// Packing has no limit of its own: on a busy machine one try may take all of the time. As long as nothing works, the search goes on for up to
+// this many times as long.
+static const double patience = 4.0;
+
+// Bisection steps between the last budget that failed and the first that worked.
 enum { HALVINGS = 3 };
 
 typedef struct search {
     ckm_trainer *t;
-    double end_seconds;
+    double end_seconds, last_seconds;  // of the search; where nothing works yet
+    bool works;                        // some budget does
 } search;
 
 static bool is_over(void *user)
 {
     const search *s = user;
-    return ckm_i_clock_seconds() >= s->end_seconds || ckm_i_trainer_stops(s->t);
+    return ckm_i_clock_seconds() >= (s->works ? s->end_seconds : s->last_seconds) || ckm_i_trainer_stops(s->t);
 }
 
 static ckm_solve_options options_for(search *s, double seconds)
@@ -39,7 +45,7 @@ static ckm_solve_options options_for(search *s, double seconds)
     return options;
 }
 
-// What a session of this schedule and plan would have to be given; -1 where it cannot be made here.
+// The budget that a session of this schedule and plan needs; -1 if it cannot be made here.
 static ckm_status needed(const ckm_trainer *t, const ckm_run_fit *fit, int64_t *bytes, ckm_error *err)
 {
     ckm_session_options options = CKM_SESSION_OPTIONS_INIT;
@@ -54,7 +60,7 @@ static ckm_status needed(const ckm_trainer *t, const ckm_run_fit *fit, int64_t *
     }
     CKM_I_CHECK(status);
     ckm_session_memory memory = ckm_session_get_memory(session);
-    *bytes = memory.region_bytes + ckm_i_trainer_beside(t) + memory.table_bytes;
+    *bytes = memory.region_bytes + ckm_i_trainer_outside_fixed(t) + memory.table_bytes;
     ckm_session_free(session);
     return CKM_OK;
 }
@@ -71,6 +77,7 @@ static ckm_status try_budget(search *s, int64_t budget_bytes, double seconds, bo
     if (fit.schedule != NULL) {
         CKM_I_TRY(needed(t, &fit, &bytes, err));
         *fits = bytes >= 0 && bytes <= budget_bytes;
+        s->works = s->works || *fits;
     }
 cleanup:
     ckm_run_fit_dispose(&fit);
@@ -101,7 +108,7 @@ static ckm_status look(search *s, double seconds, int64_t *least_bytes, ckm_erro
     bool fits = false;
     CKM_I_CHECK(find_beginning(s, least_share * seconds, &budget, err));
     budget = budget > low ? budget : low + 1;
-    double step = first_step;
+    double step = s->t->second.name != NULL ? first_step_moving : first_step;
     while (high < 0 && !is_over(s)) {
         CKM_I_CHECK(try_budget(s, budget, try_share * seconds, &fits, err));
         if (fits) {
@@ -126,6 +133,7 @@ ckm_status ckm_i_trainer_find_least(ckm_trainer *t, ckm_error *err)
 {
     double limit = t->solve.time_limit_seconds > 0 ? t->solve.time_limit_seconds : default_seconds;
     double seconds = search_share * limit;
-    search s = {t, ckm_i_clock_seconds() + seconds};
+    double now = ckm_i_clock_seconds();
+    search s = {t, now + seconds, now + patience * seconds, false};
     return look(&s, seconds, &t->least_bytes, err);
 }

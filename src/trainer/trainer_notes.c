@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What files of training say beside the tensors, so that the network can be used without what it was trained by: how samples are
-// prepared, which classes it tells apart, and the least loss of validation.
+// Metadata that training writes with the tensors, so that the network can be used without the training data: how samples are
+// prepared, the names of the classes, and the least loss of validation.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,7 +60,7 @@ static ckm_status list_names(const ckm_data *data, int64_t classes, char **out, 
     return CKM_OK;
 }
 
-// "224,224,3" of an image, in the order of the command line; any other shape as it is.
+// "224,224,3" of an image, in the order of the command line; any other shape unchanged.
 static void describe_input(const ckm_graph *g, char *buf, size_t size)
 {
     const ckm_shape *shape = NULL;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What parameters begin with, and what is given away at the end.
+// Initial values of parameters, and states of training in files.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,12 +7,12 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "import/import.h"
+#include "run/data/safetensors.h"
 #include "run/session/session.h"
 #include "run/train/train.h"
 #include "trainer/trainer.h"
 
-// Parameters and running statistics; an optimizer's states are nobody else's business.
-static bool is_the_networks(const ckm_session *session, int32_t i)
+bool ckm_i_trainer_is_the_networks(const ckm_session *session, int32_t i)
 {
     ckm_tensor_role role = ckm_session_get_tensor(session, i).role;
     return role == CKM_ROLE_PARAMETER || (role == CKM_ROLE_STATE && !ckm_train_is_optimizer_state(session, i));
@@ -38,7 +38,7 @@ cleanup:
     return status;
 }
 
-// What the model's file holds: weights if it has any, and constants, without which nothing can be computed.
+// The values in the model's file: weights if it has any, and constants, without which nothing can be computed.
 static ckm_status set_from_model(ckm_trainer *t, ckm_session *session, ckm_error *err)
 {
     int32_t n_parameters = 0;
@@ -46,7 +46,7 @@ static ckm_status set_from_model(ckm_trainer *t, ckm_session *session, ckm_error
     for (int32_t i = 0; i < ckm_session_tensor_count(session); i++) {
         ckm_session_tensor tensor = ckm_session_get_tensor(session, i);
         bool found = false;
-        if (tensor.role != CKM_ROLE_CONSTANT && !is_the_networks(session, i)) {
+        if (tensor.role != CKM_ROLE_CONSTANT && !ckm_i_trainer_is_the_networks(session, i)) {
             continue;
         }
         CKM_I_CHECK(read_value(t, session, i, &found, err));
@@ -73,6 +73,28 @@ static ckm_status set_from_model(ckm_trainer *t, ckm_session *session, ckm_error
     return CKM_OK;
 }
 
+// None of the names in the file is one of the network's.
+static ckm_status refuse_weights(const ckm_session *session, const char *path, ckm_error *err)
+{
+    ckm_i_safetensors *file = NULL;
+    const char *here = "";
+    CKM_I_CHECK(ckm_i_safetensors_open(path, &file, err));
+    for (int32_t i = 0; i < ckm_session_tensor_count(session) && here[0] == '\0'; i++) {
+        here = ckm_i_trainer_is_the_networks(session, i) ? ckm_session_get_tensor(session, i).name : here;
+    }
+    const char *there = ckm_i_safetensors_count(file) > 0 ? ckm_i_safetensors_at(file, 0)->name : "none";
+    ckm_status status = ckm_i_error_at(
+        err, CKM_ERR_ARGUMENT, path, 0, -1,
+        "holds no tensor that has the name of one in this network: it has \"%.100s\", say, and the network "
+        "\"%.100s\"%s",
+        there, here,
+        strchr(there, '.') != NULL
+            ? ". Names of PyTorch are read where the network is PyTorch's: docs/TRAINING.md has the list"
+            : "");
+    ckm_i_safetensors_close(file);
+    return status;
+}
+
 ckm_status ckm_i_trainer_set_parameters(ckm_trainer *t, ckm_session *session, ckm_error *err)
 {
     const ckm_trainer_options *o = &t->options;
@@ -93,8 +115,7 @@ ckm_status ckm_i_trainer_set_parameters(ckm_trainer *t, ckm_session *session, ck
         int32_t n = 0;
         CKM_I_CHECK(ckm_i_train_load_weights(session, o->weights, t->valued, &n, err));
         if (n == 0) {
-            return ckm_i_error_at(err, CKM_ERR_ARGUMENT, o->weights, 0, -1,
-                                  "holds no tensor that has the name of one in this network");
+            return refuse_weights(session, o->weights, err);
         }
         snprintf(t->parameters_from, sizeof t->parameters_from, "%d tensors from %.200s", (int)n, o->weights);
     }
@@ -112,68 +133,4 @@ ckm_status ckm_trainer_save(const ckm_trainer *t, const char *path, ckm_error *e
     CKM_I_NEED(path, err);
     CKM_I_NEED_NAMED(t->session, "session", err);
     return ckm_i_train_save(t->session, path, &t->place, &t->settings, err);
-}
-
-static bool ends_with(const char *text, const char *ending)
-{
-    size_t n = strlen(text);
-    size_t m = strlen(ending);
-    return n > m && strcmp(text + n - m, ending) == 0;
-}
-
-// One tensor for the file: where it is, or a copy on the host.
-static ckm_status list_tensor(const ckm_session *session, int32_t i, ckm_export_tensor *out, void **copy,
-                              ckm_error *err)
-{
-    ckm_session_tensor tensor = ckm_session_get_tensor(session, i);
-    *out = (ckm_export_tensor){tensor.name, tensor.dtype, tensor.shape, ckm_i_session_host(session, i)};
-    if (out->data != NULL) {
-        return CKM_OK;
-    }
-    *copy = ckm_i_malloc((size_t)tensor.bytes, 1);
-    out->data = *copy;
-    return *copy != NULL ? ckm_session_read(session, i, 0, tensor.bytes, *copy, err) : ckm_i_error_memory(err);
-}
-
-static ckm_status export_onnx(const ckm_session *session, const char *model, const char *path, ckm_error *err)
-{
-    ckm_status status = CKM_OK;
-    int32_t n_tensors = ckm_session_tensor_count(session);
-    int32_t n = 0;
-    CKM_I_CHECK(ckm_i_train_check_finite(session, path, err));
-    ckm_export_tensor *list = ckm_i_calloc((size_t)n_tensors, sizeof *list);
-    void **copies = ckm_i_calloc((size_t)n_tensors, sizeof *copies);
-    if (list == NULL || copies == NULL) {
-        status = ckm_i_error_memory(err);
-        goto cleanup;
-    }
-    for (int32_t i = 0; i < n_tensors; i++) {
-        if (is_the_networks(session, i)) {
-            CKM_I_TRY(list_tensor(session, i, &list[n], &copies[n], err));
-            n++;
-        }
-    }
-    CKM_I_TRY(ckm_i_export_onnx(model, path, list, n, true, err));
-cleanup:
-    for (int32_t i = 0; copies != NULL && i < n_tensors; i++) {
-        free(copies[i]);
-    }
-    free(copies);
-    free(list);
-    return status;
-}
-
-ckm_status ckm_trainer_export(const ckm_trainer *t, const char *path, ckm_error *err)
-{
-    CKM_I_NEED_NAMED(t, "trainer", err);
-    CKM_I_NEED(path, err);
-    CKM_I_NEED_NAMED(t->session, "session", err);
-    if (!ends_with(path, ".onnx")) {
-        return ckm_i_train_export(t->session, path, &t->place, &t->settings, err);
-    }
-    if (t->options.model == NULL) {
-        return ckm_i_error_at(err, CKM_ERR_ARGUMENT, path, 0, -1,
-                              "only a network that was read from an ONNX file can be written as one");
-    }
-    return export_onnx(t->session, t->options.model, path, err);
 }

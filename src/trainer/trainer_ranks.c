@@ -15,7 +15,7 @@ static uint64_t add_to_hash(uint64_t hash, const void *data, size_t bytes)
     return (hash ^ ckm_i_session_fingerprint(data, (int64_t)bytes)) * UINT64_C(0x9e3779b97f4a7c15);
 }
 
-// All that has to be the same for the ranks' steps to be parts of one.
+// A fingerprint of everything that must be equal for the ranks' steps to be parts of one step.
 static uint64_t fingerprint(const ckm_trainer *t)
 {
     const ckm_training *training = t->training;
@@ -44,9 +44,9 @@ ckm_status ckm_i_trainer_meet(ckm_trainer *t, ckm_status built, ckm_error *err)
         return CKM_OK;
     }
     CKM_I_CHECK(ckm_i_ranks_same(t->ranks, fingerprint(t), "has another network, data or budget", err));
-    int64_t most = ckm_i_trainer_beside(t);
+    int64_t most = ckm_i_trainer_outside_fixed(t);
     CKM_I_CHECK(ckm_i_ranks_most(t->ranks, &most, err));
-    t->beside_most = most;
+    t->outside_fixed_most = most;
     return CKM_OK;
 }
 
@@ -109,7 +109,7 @@ typedef struct given {
     int64_t cost;
 } given;
 
-// What rank 0 found, once it has been verified here. What does not fit here the first time does not fit at all.
+// Rank 0's schedule, verified here. If it does not fit here the first time, nothing fits.
 static ckm_status take(int64_t budget_bytes, void *user, ckm_schedule **out, ckm_error *err)
 {
     given *g = user;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What has to be the same when training goes on: the optimizer, seed and batch always, the rest unless `change` names it.
+// Settings that must not change when training is resumed: optimizer, seed and batch always, the rest unless `change` names it.
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "autodiff/step.h"
@@ -12,12 +13,13 @@
 #include "trainer/trainer.h"
 
 // Settings that `change` may name.
-static const char *const changeable[] = {"network", "loss", "data", "samples", "classes", "pixels", "keep-order", "lr"};
+static const char *const changeable[] = {"network", "loss",    "data",       "samples", "classes",
+                                         "pixels",  "augment", "keep-order", "lr"};
 enum { N_CHANGEABLE = sizeof changeable / sizeof changeable[0] };
 
 enum { NUMBER_TEXT = 18 };  // bytes of nine digits with sign, point and exponent
 
-// `number` as it is in files: the locale of the program is not that of the one that reads it.
+// `number` as files write it, independent of the locale.
 static const char *number_text(double number, char text[NUMBER_TEXT])
 {
     snprintf(text, NUMBER_TEXT, "%.9g", number);
@@ -88,10 +90,11 @@ static ckm_status check_change(const ckm_trainer *t, ckm_error *err)
             known = known || (strlen(changeable[i]) == length && strncmp(changeable[i], at, length) == 0);
         }
         if (!known) {
-            return ckm_i_error(err, CKM_ERR_ARGUMENT,
-                               "'%.*s' is no setting that may change when training goes on; these may: network, loss, "
-                               "data, samples, classes, pixels, keep-order, lr",
-                               length < 80 ? (int)length : 80, at);
+            return ckm_i_error(
+                err, CKM_ERR_ARGUMENT,
+                "'%.*s' is no setting that may change when training continues; these may: network, loss, "
+                "data, samples, classes, pixels, augment, keep-order, lr",
+                length < 80 ? (int)length : 80, at);
         }
     }
     return CKM_OK;
@@ -156,7 +159,7 @@ static uint64_t class_sum(const ckm_data *data, int64_t classes)
 
 // ---- settings
 
-// Takes down the learning rates to come.
+// Records the learning rates to come.
 static ckm_status set_rate(ckm_trainer *t, const ckm_rate_schedule *given, ckm_error *err)
 {
     ckm_rate_schedule r;
@@ -171,6 +174,38 @@ static ckm_status set_rate(ckm_trainer *t, const ckm_rate_schedule *given, ckm_e
                  number_text(r.least, n[1]), (long long)r.steps);
     }
     ckm_i_train_set(&t->settings, "lr", "%s%s, warm-up %lld", rate, more, (long long)r.warmup_steps);
+    return CKM_OK;
+}
+
+static void set_augmentation(ckm_trainer *t)
+{
+    char share[NUMBER_TEXT];
+    const ckm_data_options *o = &t->reading;
+    if (o->crop > 0) {
+        ckm_i_train_set(&t->settings, "augment", "%scrop=%s", o->flip ? "flip," : "", number_text(o->crop, share));
+    } else {
+        ckm_i_train_set(&t->settings, "augment", "%s", o->flip ? "flip" : "none");
+    }
+}
+
+// Which samples a fraction holds back follows from the seed and from how many there are: of other samples some that are held back now
+// may have been trained on before, which the validation of a resumed run would not show.
+static ckm_status note_moved_split(const ckm_trainer *t, ckm_error *err)
+{
+    char before[64] = "";
+    bool found = false;
+    long long samples = (long long)ckm_data_get_facts(t->data).samples;
+    if (t->options.validate_fraction <= 0) {
+        return CKM_OK;
+    }
+    CKM_I_CHECK(ckm_train_read_note(t->options.resume, "setting.samples", before, sizeof before, &found, err));
+    if (found && strtoll(before, NULL, 10) != samples) {
+        ckm_i_trainer_note(
+            t, CKM_LOG_WARN,
+            "%s was trained on %.32s samples, and this run has %lld: what is held back for validation may "
+            "have been trained on before; validate on separate samples",
+            t->options.resume, before, samples);
+    }
     return CKM_OK;
 }
 
@@ -191,18 +226,23 @@ ckm_status ckm_i_trainer_keep_settings(ckm_trainer *t, ckm_error *err)
     ckm_i_train_set(s, "data", "%s", data.format);
     ckm_i_train_set(s, "samples", "%lld", (long long)data.samples);
     ckm_i_train_set(s, "pixels", "%s", scalings[t->reading.scaling]);
+    set_augmentation(t);
     ckm_i_train_set(s, "keep-order", "%s", t->reading.keep_order ? "yes" : "no");
     if (t->options.rate != NULL) {
         CKM_I_CHECK(set_rate(t, t->options.rate, err));
         t->options.rate = NULL;
     }
-    return t->options.resume != NULL ? ckm_i_train_compare(t->options.resume, s, t->options.change, err) : CKM_OK;
+    if (t->options.resume == NULL) {
+        return CKM_OK;
+    }
+    CKM_I_CHECK(ckm_i_train_compare(t->options.resume, s, t->options.change, err));
+    return note_moved_split(t, err);
 }
 
 ckm_status ckm_i_trainer_keep_rate(ckm_trainer *t, const ckm_rate_schedule *given, ckm_error *err)
 {
     CKM_I_CHECK(set_rate(t, given, err));
-    // Only before the first step of this process: what it has trained itself may go on at another rate.
+    // Only before the first step of this process: its own training may continue at another rate.
     if (t->options.resume == NULL || t->rate_compared) {
         return CKM_OK;
     }

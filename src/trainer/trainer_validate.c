@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Validation: what the network's predictions are worth on samples that it does not learn from. A forward pass with a schedule of its
-// own runs between steps, in the region of training: parameters, statistics and the batch's buffers are those of training, and its
-// arena is training's, which holds nothing then.
+// Validation: loss and accuracy on samples that are not trained on. A forward pass with its own schedule runs between steps, in
+// the region of training: parameters, statistics and the batch's buffers are those of training, and its arena is training's, which
+// is empty then.
 #include "trainer/trainer_validate.h"
 
 #include <math.h>
@@ -90,23 +90,28 @@ ckm_status ckm_i_trainer_fit_validation(ckm_trainer *t, ckm_error *err)
     if (v == NULL || t->fit.plan == NULL) {
         return CKM_OK;
     }
-    int64_t arena = ckm_plan_get_info(t->fit.plan)->arena_bytes;
+    int64_t arena = 0;
     int64_t page = ckm_i_region_page_bytes();
-    ckm_solve_options solve = t->solve;
+    CKM_I_CHECK(ckm_i_region_lay_out(t->df, NULL, &persistent, err));
+    // The region's last page belongs to it as well.
+    CKM_I_CHECK(ckm_run_region_bytes(t->df, t->fit.plan, &arena, err));
+    arena -= persistent;
     CKM_I_CHECK(ckm_i_region_lay_out(v->df, NULL, &persistent, err));
-    // Regions are whole pages, so one that fits into less than the next page fits the arena.
-    int64_t room = (persistent + arena) / page * page;
-    ckm_run_fit_dispose(&v->fit);
-    CKM_I_CHECK(ckm_trainer_fit(v->df, room, 0, &solve, &v->fit, NULL, err));
-    CKM_I_CHECK(ckm_i_trainer_go_on(t, err));
-    if (v->fit.schedule == NULL) {
-        return ckm_i_error(
-            err, CKM_ERR_ARGUMENT,
-            "no schedule was found by which validation runs in the %lld bytes that training's activations have: "
-            "give a larger budget, or train without validation",
-            (long long)arena);
+    // A fit is sought in whole pages: what fits the next page may be within the arena, what fits the one before it is.
+    for (int64_t more = page - 1; more >= 0; more -= page - 1) {
+        ckm_solve_options solve = t->solve;
+        ckm_run_fit_dispose(&v->fit);
+        CKM_I_CHECK(ckm_trainer_fit(v->df, (persistent + arena + more) / page * page, 0, &solve, &v->fit, NULL, err));
+        CKM_I_CHECK(ckm_i_trainer_go_on(t, err));
+        if (v->fit.plan != NULL && ckm_plan_get_info(v->fit.plan)->arena_bytes <= arena) {
+            return CKM_OK;
+        }
     }
-    return CKM_OK;
+    return ckm_i_error(
+        err, CKM_ERR_ARGUMENT,
+        "no schedule was found by which validation runs in the %lld bytes that training's activations have: "
+        "give a larger budget, or train without validation",
+        (long long)arena);
 }
 
 ckm_status ckm_i_trainer_begin_validation(ckm_trainer *t, ckm_error *err)

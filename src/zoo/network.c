@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The public builder of networks: the zoo's, for callers that may get anything wrong.
+// The public builder of networks: the zoo's builder with checks of everything that callers pass.
 #include <checkmate/network.h>
 #include <math.h>
 #include <stdio.h>
@@ -44,7 +44,7 @@ ckm_shape ckm_network_shape(const ckm_network *net, ckm_layer x)
     return known ? ckm_i_zoo_draft(net)->tensors[x].shape : (ckm_shape){0, {0}};
 }
 
-// A name of the caller's has to be its only bearer: weights are found by it.
+// The caller's names must be unique: weights are found by name.
 static bool name_is_good(ckm_network *net, const char *name)
 {
     const ckm_graph *g = ckm_i_zoo_draft(net);
@@ -77,7 +77,7 @@ static bool name_is_good(ckm_network *net, const char *name)
     return true;
 }
 
-// Can a layer be added behind all of x? Where `rank` is not 0, they have to have it.
+// Whether a layer can be added after all of x, which must have rank `rank` unless that is 0.
 static bool all_begin(ckm_network *net, const ckm_layer *x, int32_t n, int32_t rank, const char *name, const char *what)
 {
     if (net == NULL || ckm_i_zoo_failed(net)) {
@@ -238,6 +238,7 @@ static bool norm_begins(ckm_network *net, ckm_layer x, const char *name, double 
 ckm_layer ckm_network_batch_norm(ckm_network *net, ckm_layer x, ckm_batch_norm_layer b)
 {
     bool good = norm_begins(net, x, b.name, b.epsilon, b.momentum, "batch_norm");
+    b.momentum = b.momentum > 0.0 ? b.momentum : 0.99;
     return good ? ckm_i_zoo_batch_norm(net, x, b) : -1;
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "graph/known_as.h"
 
 #define MAX_CLASSES 32
 
@@ -17,10 +18,14 @@ struct ckm_network {
     ckm_graph *draft;  // every layer in the order of writing; its errors name the layer
     ckm_status status;
     ckm_error error;
-    int32_t n_layers;     // that callers of their own networks have begun
+    int32_t n_layers;     // begun by callers of network.h
     char place[96];       // the last of them, for errors; "" otherwise
     char name[64];        // behind ckm_i_zoo_name
     char layer_name[64];  // behind ckm_i_zoo_layer_name
+    char known_as[96];    // the layer being added, elsewhere; "": not
+    bool unturned;        // its kernel there
+    bool for_all;         // `known_as` is a parameter there, which has an axis of one sample
+    int64_t map[3];       // that was flattened before it: height, width, channels; 0: none
     int32_t n_classes;
     struct {
         const char *class_name;
@@ -201,11 +206,154 @@ int32_t ckm_i_zoo_input(ckm_i_zoo *z, const char *name, ckm_dtype dtype, ckm_sha
     return add_leaf(z, name, CKM_ROLE_INPUT, dtype, &shape);
 }
 
+// ---- names elsewhere
+
+void ckm_i_zoo_known_as(ckm_i_zoo *z, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(z->known_as, sizeof z->known_as, format, args);
+    va_end(args);
+}
+
+void ckm_i_zoo_known_for_all_samples(ckm_i_zoo *z)
+{
+    z->for_all = true;
+}
+
+void ckm_i_zoo_known_unturned(ckm_i_zoo *z)
+{
+    z->unturned = true;
+}
+
+void ckm_i_zoo_known_flattened(ckm_i_zoo *z, int64_t height, int64_t width, int64_t channels)
+{
+    z->map[0] = height;
+    z->map[1] = width;
+    z->map[2] = channels;
+}
+
+static void know(ckm_i_zoo *z, int32_t tensor, const ckm_i_known_as *as)
+{
+    if (z->status == CKM_OK && tensor >= 0) {
+        z->status = ckm_i_graph_know(z->draft, tensor, as, &z->error);
+    }
+}
+
+// Unchanged, under that name.
+static ckm_i_known_as same(const ckm_shape *shape, const char *name)
+{
+    ckm_i_known_as as = {.view = *shape, .shape = *shape};
+    snprintf(as.names[0], sizeof as.names[0], "%s", name);
+    for (int32_t i = 0; i < shape->rank; i++) {
+        as.perm[i] = i;
+    }
+    return as;
+}
+
+void ckm_i_zoo_parameter_known_as(ckm_i_zoo *z, int32_t parameter, const char *name, const ckm_shape *shape)
+{
+    if (z->status == CKM_OK) {
+        ckm_i_known_as as = same(&z->draft->tensors[parameter].shape, name);
+        as.shape = shape != NULL ? *shape : as.shape;
+        know(z, parameter, &as);
+    }
+}
+
+void ckm_i_zoo_known_with_index(ckm_i_zoo *z, int32_t parameter, const char *name, const int64_t window[2])
+{
+    if (z->status == CKM_OK) {
+        ckm_i_known_as as = *z->draft->tensors[parameter].known_as;
+        snprintf(as.index, sizeof as.index, "%s", name);
+        memcpy(as.window, window, sizeof as.window);
+        know(z, parameter, &as);
+    }
+}
+
+int32_t ckm_i_zoo_find_parameter(const ckm_i_zoo *z, const char *name)
+{
+    for (int32_t i = 0; i < z->draft->n_tensors; i++) {
+        if (z->draft->tensors[i].known_as != NULL && strcmp(z->draft->tensors[i].name, name) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+void ckm_i_zoo_also_known_as(ckm_i_zoo *z, int32_t parameter, const char *name)
+{
+    if (z->status == CKM_OK && parameter >= 0) {
+        ckm_i_known_as as = *z->draft->tensors[parameter].known_as;
+        snprintf(as.names[1], sizeof as.names[1], "%s", name);
+        know(z, parameter, &as);
+    }
+}
+
+// Kernels are turned: k, k, in, out to out, in, k, k, and in, out to out, in.
+static void turn(const ckm_i_zoo *z, ckm_i_known_as *as)
+{
+    static const int64_t filter[4] = {3, 2, 0, 1};
+    bool flattened = z->map[0] > 0 && as->view.rank == 2;
+    if (flattened) {
+        as->view = (ckm_shape){4, {z->map[0], z->map[1], z->map[2], as->view.dims[1]}};
+    }
+    if (as->view.rank == 2) {
+        as->perm[0] = 1;
+        as->perm[1] = 0;
+    } else {
+        memcpy(as->perm, filter, sizeof filter);
+    }
+    for (int32_t i = 0; i < as->view.rank; i++) {
+        as->shape.dims[i] = as->view.dims[as->perm[i]];
+    }
+    if (flattened) {
+        as->shape = (ckm_shape){2, {as->view.dims[3], z->map[0] * z->map[1] * z->map[2]}};
+    }
+}
+
+// Parameter `what` of the layer being added.
+static void know_part(ckm_i_zoo *z, int32_t tensor, const char *what, const ckm_shape *shape)
+{
+    static const char *const words[][2] = {
+        {"kernel", "weight"},
+        {"gamma", "weight"},
+        {"scale", "weight"},
+        {"embeddings", "weight"},
+        {"beta", "bias"},
+        {"moving_mean", "running_mean"},
+        {"moving_variance", "running_var"},
+    };
+    char name[CKM_I_KNOWN_NAME];
+    const char *word = what;
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        word = strcmp(what, words[i][0]) == 0 ? words[i][1] : word;
+    }
+    if (z->for_all) {
+        ckm_i_known_as whole = same(shape, z->known_as);
+        whole.shape.rank = shape->rank + 1;
+        memmove(whole.shape.dims + 1, shape->dims, (size_t)shape->rank * sizeof shape->dims[0]);
+        whole.shape.dims[0] = 1;
+        know(z, tensor, &whole);
+        return;
+    }
+    size_t n = strlen(z->known_as);
+    snprintf(name, sizeof name, "%s%s%s", z->known_as, z->known_as[n - 1] == '_' ? "" : ".", word);
+    ckm_i_known_as as = same(shape, name);
+    if (strcmp(what, "kernel") == 0 && !z->unturned) {
+        turn(z, &as);
+    }
+    know(z, tensor, &as);
+}
+
 int32_t ckm_i_zoo_parameter(ckm_i_zoo *z, const char *layer, const char *what, ckm_tensor_role role, ckm_shape shape)
 {
     char name[128];
     snprintf(name, sizeof name, "%s/%s", layer, what);
-    return add_leaf(z, name, role, CKM_F32, &shape);
+    int32_t tensor = add_leaf(z, name, role, CKM_F32, &shape);
+    if (z->known_as[0] != '\0') {
+        know_part(z, tensor, what, &shape);
+    }
+    return tensor;
 }
 
 ckm_i_layer ckm_i_zoo_add(ckm_i_zoo *z, const char *kind, const char *layer, const int32_t *inputs, int32_t n_inputs,
@@ -215,6 +363,10 @@ ckm_i_layer ckm_i_zoo_add(ckm_i_zoo *z, const char *kind, const char *layer, con
         return -1;
     }
     int32_t output = -1;
+    z->known_as[0] = '\0';
+    z->unturned = false;
+    z->for_all = false;
+    z->map[0] = 0;
     z->status = ckm_i_graph_add_op(
         z->draft,
         &(ckm_i_new_op){
@@ -240,7 +392,7 @@ void ckm_i_zoo_add_split(ckm_i_zoo *z, const char *kind, const char *layer, ckm_
 
 // ---- The order of the layer list
 
-// Where a layer stands: layers further from the output come first, and among equals those that a depth-first
+// The place of a layer: layers further from the output come first, and among equals those that a depth-first
 // walk from the output, operands in order, meets first.
 typedef struct place {
     int32_t op, depth, met;  // met is -1 when the output does not need the layer
@@ -324,6 +476,7 @@ static ckm_status copy_op(const ckm_graph *from, int32_t op, ckm_graph *to, int3
         if (tensor >= 0 && map[tensor] < 0) {
             const ckm_i_graph_tensor *t = &from->tensors[tensor];
             CKM_I_TRY(ckm_i_graph_add_tensor(to, t->name, t->role, t->dtype, &t->shape, &map[tensor], err));
+            CKM_I_TRY(t->known_as != NULL ? ckm_i_graph_know(to, map[tensor], t->known_as, err) : CKM_OK);
         }
         inputs[i] = tensor >= 0 ? map[tensor] : -1;
     }

@@ -41,7 +41,7 @@ ckm_i_layer ckm_i_zoo_fail(ckm_i_zoo *z, const char *format, ...) CKM_PRINTF(2, 
 
 int64_t ckm_i_zoo_batch(const ckm_i_zoo *z);
 const ckm_zoo_size *ckm_i_zoo_size(const ckm_i_zoo *z);
-// Those that the head of a classifier or segmenter tells apart.
+// The number of classes of a classifier or segmenter.
 int64_t ckm_i_zoo_classes(const ckm_i_zoo *z);
 // What the network is trained for; CKM_TASK_CLASSES unless set.
 void ckm_i_zoo_set_task(ckm_i_zoo *z, ckm_task task);
@@ -51,6 +51,25 @@ int32_t ckm_i_zoo_input(ckm_i_zoo *z, const char *name, ckm_dtype dtype, ckm_sha
 int64_t ckm_i_zoo_height(const ckm_i_zoo *z, ckm_i_layer x);
 int64_t ckm_i_zoo_width(const ckm_i_zoo *z, ckm_i_layer x);
 int64_t ckm_i_zoo_channels(const ckm_i_zoo *z, ckm_i_layer x);
+
+// What the parameters of the next layer are called in PyTorch, made as by printf: "layer1.0.conv1" makes "layer1.0.conv1.weight" of a
+// kernel, which is turned to O,I,k… there; a name that ends in '_' has no point behind it. Only for networks that are PyTorch's (or
+// torchvision's, or transformers') in every layer: files of weights are then written and read by these names (docs/TRAINING.md).
+void ckm_i_zoo_known_as(ckm_i_zoo *z, const char *format, ...) CKM_PRINTF(2, 3);
+// Of the next layer, which has one parameter: that is its whole name, and the parameter has an axis of one sample before its own.
+void ckm_i_zoo_known_for_all_samples(ckm_i_zoo *z);
+// Of the next layer: its kernel is I,O there, too.
+void ckm_i_zoo_known_unturned(ckm_i_zoo *z);
+// Of the next layer, a dense one: its operand is a map of that shape, and is flattened with the channels first there.
+void ckm_i_zoo_known_flattened(ckm_i_zoo *z, int64_t height, int64_t width, int64_t channels);
+// The same of one parameter by its whole name; `shape` NULL: the same shape.
+void ckm_i_zoo_parameter_known_as(ckm_i_zoo *z, int32_t parameter, const char *name, const ckm_shape *shape);
+// Of such a parameter that is a table of relative positions in windows: the other library also has a list of positions of that name.
+void ckm_i_zoo_known_with_index(ckm_i_zoo *z, int32_t parameter, const char *name, const int64_t window[2]);
+// The parameter of that name; -1 where there is none.
+int32_t ckm_i_zoo_find_parameter(const ckm_i_zoo *z, const char *name);
+// A parameter that is known already has this name, too.
+void ckm_i_zoo_also_known_as(ckm_i_zoo *z, int32_t parameter, const char *name);
 
 // The two steps every layer consists of; the functions below are written with them. A name of NULL is made
 // from `class_name` and a number: conv2d, conv2d_1, ...

@@ -115,7 +115,9 @@ ckm_i_layer ckm_i_zoo_batch_norm(ckm_i_zoo *z, ckm_i_layer x, ckm_i_batch_norm b
     ckm_shape one_a_channel = shape_of(1, ckm_i_zoo_channels(z, x), 0, 0, 0);
     ckm_i_attr attrs[2] = {
         ckm_i_attr_real("epsilon", b.epsilon > 0.0 ? b.epsilon : 1e-3),
-        ckm_i_attr_real("momentum", b.momentum > 0.0 ? b.momentum : 0.99),
+        // PyTorch's usual 0.1 of the batch, in every network: with Keras' 0.99 and more, running statistics are those of the
+        // beginning for hundreds of steps, and what was trained for less predicts badly.
+        ckm_i_attr_real("momentum", b.momentum > 0.0 ? b.momentum : 0.9),
     };
     int32_t inputs[5] = {x, -1, -1, -1, -1};
     if (!b.no_scale) {

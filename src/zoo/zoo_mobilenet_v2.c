@@ -6,7 +6,7 @@
 
 static ckm_i_layer norm(ckm_i_zoo *z, ckm_i_layer x, const char *name)
 {
-    return ckm_i_zoo_batch_norm(z, x, (ckm_i_batch_norm){.name = name, .momentum = 0.999});
+    return ckm_i_zoo_batch_norm(z, x, (ckm_i_batch_norm){.name = name});
 }
 
 // What makes a convolution with a stride of 2 give half the size, rounded up: less before an even size.

@@ -19,7 +19,7 @@ static const char *name_of(const cell *c, const char *what)
 
 static ckm_i_layer norm(const cell *c, ckm_i_layer x, const char *what)
 {
-    return ckm_i_zoo_batch_norm(c->z, x, (ckm_i_batch_norm){.name = name_of(c, what), .momentum = 0.9997});
+    return ckm_i_zoo_batch_norm(c->z, x, (ckm_i_batch_norm){.name = name_of(c, what)});
 }
 
 static ckm_i_layer relu(const cell *c, ckm_i_layer x)
@@ -60,7 +60,7 @@ static ckm_i_layer separable(const cell *c, ckm_i_layer x, int64_t kernel, int64
         conv.name = ckm_i_zoo_name(c->z, "%s_%s_%s", parts[i], what, c->id);
         x = ckm_i_zoo_separable_conv(c->z, x, conv);
         const char *name = ckm_i_zoo_name(c->z, "%s_bn_%s_%s", parts[i], what, c->id);
-        x = ckm_i_zoo_batch_norm(c->z, x, (ckm_i_batch_norm){.name = name, .momentum = 0.9997});
+        x = ckm_i_zoo_batch_norm(c->z, x, (ckm_i_batch_norm){.name = name});
     }
     return x;
 }
@@ -153,7 +153,7 @@ ckm_i_layer ckm_i_zoo_nasnet(ckm_i_zoo *z, int32_t large)
     ckm_i_layer x = ckm_i_zoo_conv(
         z, CKM_I_ZOO_INPUT,
         (ckm_i_conv){.name = "stem_conv1", .filters = large ? 96 : 32, .kernel = {3}, .strides = {2}, .no_bias = true});
-    x = ckm_i_zoo_batch_norm(z, x, (ckm_i_batch_norm){.name = "stem_bn1", .momentum = 0.9997});
+    x = ckm_i_zoo_batch_norm(z, x, (ckm_i_batch_norm){.name = "stem_bn1"});
     ckm_i_layer stem = x;
     ckm_i_layer earlier = reduction(z, x, x, filters / 4, "stem_1");
     x = reduction(z, earlier, stem, filters / 2, "stem_2");

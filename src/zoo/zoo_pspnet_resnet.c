@@ -11,7 +11,7 @@ static ckm_i_layer conv_norm(ckm_i_zoo *z, ckm_i_layer x, const char *name, ckm_
     c.no_bias = true;
     x = ckm_i_zoo_conv(z, x, c);
     const char *norm = ckm_i_zoo_name(z, "%s_bn", name);
-    return ckm_i_zoo_batch_norm(z, x, (ckm_i_batch_norm){.name = norm, .epsilon = 1e-5, .momentum = 0.95});
+    return ckm_i_zoo_batch_norm(z, x, (ckm_i_batch_norm){.name = norm, .epsilon = 1e-5});
 }
 
 static ckm_i_layer relu(ckm_i_zoo *z, ckm_i_layer x)

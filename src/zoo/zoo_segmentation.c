@@ -184,7 +184,7 @@ ckm_i_layer ckm_i_zoo_pspnet(ckm_i_zoo *z, int32_t encoder)
     return classify(z, stretch(z, x, 8, 8));
 }
 
-// ---- A small U-Net without an encoder of its own
+// ---- A small U-Net without a separate encoder
 
 static ckm_i_layer conv_dropout_conv(ckm_i_zoo *z, ckm_i_layer x, int64_t filters)
 {

@@ -2,7 +2,7 @@
 // Swin (Liu et al. 2021, "Swin Transformer", section 3 and figure 3): windows of 7 x 7, every second block shifted by 3,
 // relative position bias, without stochastic depth. Maps that windows do not tile are padded with zeros, as in the
 // published code; windows are not shifted where one covers the map. Stages have the proportion 1 : 1 : 3 : 1 of blocks,
-// or of the larger variants 1 : 1 : 9 : 1.
+// or of the larger variants 1 : 1 : 9 : 1. Parameters have torchvision's names, too.
 #include <stdio.h>
 
 #include "zoo/zoo_networks.h"
@@ -76,42 +76,55 @@ static ckm_i_layer join(ckm_i_zoo *z, ckm_i_layer x, const char *name, const map
     return x;
 }
 
-static ckm_i_layer window_attention(ckm_i_zoo *z, ckm_i_layer x, const char *name, const map *m)
+static ckm_i_layer window_attention(ckm_i_zoo *z, ckm_i_layer x, const char *name, const map *m, const char *known_as)
 {
+    char known[96];
     static const int64_t window[2] = {WINDOW, WINDOW};
     ckm_i_attr attrs[4] = {ckm_i_attr_word("mask", "windows"), ckm_i_attr_ints("grid", m->grid, 2),
                            ckm_i_attr_ints("window", window, 2), ckm_i_attr_ints("shift", m->shift, 2)};
     bool shifted = m->shift[0] > 0 || m->shift[1] > 0;
     ckm_i_layer qkv[3];
+    ckm_i_zoo_known_as(z, "%s.attn.qkv", known_as);
     x = ckm_i_zoo_project(z, x,
                           (ckm_i_projection){.name = ckm_i_zoo_name(z, "%s/qkv", name), .units = 3 * m->channels});
     ckm_i_zoo_split_last(z, x, ckm_i_zoo_name(z, "%s/split", name), qkv, 3);
     int32_t table = ckm_i_zoo_parameter(z, name, "relative_position_bias", CKM_ROLE_PARAMETER,
                                         (ckm_shape){2, {(2 * WINDOW - 1) * (2 * WINDOW - 1), m->heads}});
+    snprintf(known, sizeof known, "%s.attn.relative_position_bias_table", known_as);
+    ckm_i_zoo_parameter_known_as(z, table, known, NULL);
+    snprintf(known, sizeof known, "%s.attn.relative_position_index", known_as);
+    ckm_i_zoo_known_with_index(z, table, known, window);
     const char *layer = ckm_i_zoo_layer_name(z, "window_bias", ckm_i_zoo_name(z, "%s/bias", name));
     ckm_i_layer bias = ckm_i_zoo_add(z, "window_bias", layer, &table, 1, &attrs[2], 1);
     x = ckm_i_zoo_attend(
         z, qkv,
         (ckm_i_attention){
             .block = name, .heads = m->heads, .bias = &bias, .windows = shifted ? attrs : NULL, .n_windows = 4});
+    ckm_i_zoo_known_as(z, "%s.attn.proj", known_as);
     return ckm_i_zoo_project(z, x,
                              (ckm_i_projection){.name = ckm_i_zoo_name(z, "%s/proj", name), .units = m->channels});
 }
 
-static ckm_i_layer block(ckm_i_zoo *z, ckm_i_layer x, const char *name, int64_t heads, bool shifted)
+// `known_as` is the block there: "features.1.0".
+static ckm_i_layer block(ckm_i_zoo *z, ckm_i_layer x, const char *name, int64_t heads, bool shifted,
+                         const char *known_as)
 {
     char part[48];
     map m = map_of(z, x, heads, shifted);
     snprintf(part, sizeof part, "%s/attn", name);
+    ckm_i_zoo_known_as(z, "%s.norm1", known_as);
     ckm_i_layer y = ckm_i_zoo_layer_norm(z, x, ckm_i_zoo_name(z, "%s/norm1", name), epsilon);
     y = cut(z, y, part, &m);
-    y = window_attention(z, y, part, &m);
+    y = window_attention(z, y, part, &m, known_as);
     y = join(z, y, part, &m);
     x = ckm_i_zoo_add_two(z, ckm_i_zoo_name(z, "%s/attn/add", name), x, y);
+    ckm_i_zoo_known_as(z, "%s.norm2", known_as);
     y = ckm_i_zoo_layer_norm(z, x, ckm_i_zoo_name(z, "%s/norm2", name), epsilon);
+    ckm_i_zoo_known_as(z, "%s.mlp.0", known_as);
     y = ckm_i_zoo_project(z, y,
                           (ckm_i_projection){.name = ckm_i_zoo_name(z, "%s/mlp/fc1", name), .units = 4 * m.channels});
     y = ckm_i_zoo_gelu(z, y, ckm_i_zoo_name(z, "%s/mlp/gelu", name), false);
+    ckm_i_zoo_known_as(z, "%s.mlp.3", known_as);
     y = ckm_i_zoo_project(z, y, (ckm_i_projection){.name = ckm_i_zoo_name(z, "%s/mlp/fc2", name), .units = m.channels});
     return ckm_i_zoo_add_two(z, ckm_i_zoo_name(z, "%s/mlp/add", name), x, y);
 }
@@ -134,7 +147,9 @@ static ckm_i_layer merge(ckm_i_zoo *z, ckm_i_layer x, int stage)
     x = ckm_i_zoo_transpose(z, x, ckm_i_zoo_name(z, "merge%d/by_tile", stage), 6, (const int64_t[]){0, 1, 3, 4, 2, 5});
     x = ckm_i_zoo_view(z, x, ckm_i_zoo_name(z, "merge%d/joined", stage), 4,
                        (const int64_t[]){0, height / 2, width / 2, 4 * channels});
+    ckm_i_zoo_known_as(z, "features.%d.norm", 2 * stage);
     x = ckm_i_zoo_layer_norm(z, x, ckm_i_zoo_name(z, "merge%d/norm", stage), epsilon);
+    ckm_i_zoo_known_as(z, "features.%d.reduction", 2 * stage);
     return ckm_i_zoo_project(
         z, x, (ckm_i_projection){.name = ckm_i_zoo_name(z, "merge%d", stage), .units = 2 * channels, .no_bias = true});
 }
@@ -147,20 +162,26 @@ ckm_i_layer ckm_i_zoo_swin(ckm_i_zoo *z, int32_t third)
                               (int)third);
     }
     int64_t heads = s->heads;
+    ckm_i_zoo_known_as(z, "features.0.0");
     ckm_i_layer x = ckm_i_zoo_conv(
         z, CKM_I_ZOO_INPUT,
         (ckm_i_conv){.name = "patch_embed", .filters = s->model_width, .kernel = {4}, .strides = {4}});
+    ckm_i_zoo_known_as(z, "features.0.2");
     x = ckm_i_zoo_layer_norm(z, x, "patch_embed/norm", epsilon);
     for (int stage = 0; stage < 4; stage++, heads *= 2) {
         x = stage > 0 ? merge(z, x, stage) : x;
         int64_t blocks = s->depth / (third + 3) * (stage == 2 ? third : 1);
         for (int64_t i = 0; i < blocks; i++) {
             char name[40];
+            char known[40];
             snprintf(name, sizeof name, "stage%d/block%lld", stage, (long long)i);
-            x = block(z, x, name, heads, i % 2 == 1);
+            snprintf(known, sizeof known, "features.%d.%lld", 2 * stage + 1, (long long)i);
+            x = block(z, x, name, heads, i % 2 == 1, known);
         }
     }
+    ckm_i_zoo_known_as(z, "norm");
     x = ckm_i_zoo_layer_norm(z, x, "norm", epsilon);
     x = ckm_i_zoo_global_average_pool(z, x, "pool");
+    ckm_i_zoo_known_as(z, "head");
     return ckm_i_zoo_project(z, x, (ckm_i_projection){.name = "head", .units = ckm_i_zoo_classes(z)});
 }

@@ -31,7 +31,7 @@ static ckm_i_layer add(ckm_i_zoo *z, ckm_i_layer x, ckm_i_layer shortcut)
     return ckm_i_zoo_add_layers(z, NULL, (const ckm_i_layer[]){x, shortcut}, 2);
 }
 
-// Two separable convolutions and a pooling beside a pointwise convolution with a stride. The ReLU in front is
+// Two separable convolutions and a pooling, in parallel with a pointwise convolution with a stride. The ReLU in front is
 // left out where the block's input has just been through one.
 static ckm_i_layer shrink(ckm_i_zoo *z, ckm_i_layer x, int number, int64_t filters1, int64_t filters2, bool relu_first)
 {

@@ -4,7 +4,7 @@
 FOLDER holds small.html, large.html and hostile.html; PICTURES the pictures that panels of small.html should look like,
 which --update writes anew. Checked are: nothing is asked of the network and nothing complained of on the console;
 hovering shows the operator and holds when clicked; orders, virtual lists, keys, zoom, dark colours; that blocks of the
-graph open and close and lines run beside boxes; that hostile names are only text; that a page of 2,000 operators answers quickly enough not to be felt; and that the panels look the same.
+graph open and close and lines do not cross boxes; that hostile names are only text; that a page of 2,000 operators answers quickly enough not to be felt; and that the panels look the same.
 """
 
 import io
@@ -140,7 +140,7 @@ def check_lists(browser, name, data):
     settle(browser)
 
 
-# Points of lines that lie in a box: lines run beside boxes and end at their edges. Behind the title of an open block is fine.
+# Points of lines that lie in a box: lines do not cross boxes and end at their edges. Behind the title of an open block is fine.
 CROSSINGS = """
     const graph = document.getElementById('graph'), origin = graph.getBoundingClientRect(), found = [];
     const boxes = [...graph.querySelectorAll('.box:not(.title)')].map((box) => [box, box.getBoundingClientRect()]);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# A schedule file that contradicts itself or its graph is refused by whoever reads it: others read the figures and not the steps.
+# Every reader refuses a schedule file that contradicts itself or its graph: other programs read its figures and not the steps.
 . "$(dirname "$0")/lib.sh"
 
 cp "$data/unit_chain8.json" graph.json

@@ -17,7 +17,7 @@ for name in V100 K80 T4 A100 H100 H200 Xeon; do
 done
 cmp -s V100.json K80.json && fail "two devices give the same costs"
 
-# Memory of its own that tensors may take, in GB, and none of a processor.
+# Memory available to tensors, in GB, and none for a processor.
 [ "$(awk '$1 == "H100" || $1 == "H200" || $1 == "Xeon" { printf "%s ", $2 }' list.txt)" = "80 141 - " ] ||
     fail "devices does not say how much memory they have: $(cat list.txt)"
 
@@ -57,10 +57,7 @@ interrupt() {
     shift 2
     "$CHECKMATE" "$@" > out.txt 2> err.txt &
     measuring=$!
-    # Once it catches SIGTERM, bit 14, which it does last.
-    until grep -q '^SigCgt:.*[4-7c-f]...$' /proc/$measuring/status; do
-        sleep 0.1
-    done
+    until_catches $measuring
     sleep 0.5
     begin=$(date +%s)
     kill -s "$signal" $measuring

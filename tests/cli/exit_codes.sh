@@ -22,11 +22,11 @@ for budget in 0 0% 0.4B; do
 done
 expect 3 max-batch linear8 --memory 1MB
 expect 3 max-batch linear8 --memory 1MB --json
-json_keys max_batch upper_bound bound_covers overhead peak_bytes seconds status
+json_keys max_batch upper_bound bound_covers overhead peak_bytes seconds status memory_bytes samples_per_second
 [ "$(member max_batch)" = null ] || fail "a batch where none fits"
 [ "$(member status)" = infeasible ] || fail "status is $(member status)"
 
-# No schedule that advances by stages fits 3010 bytes, but one in another class does: nobody says that none does.
+# No frontier-advancing schedule fits 3010 bytes, but one of another class does: infeasibility must not be claimed.
 cat > stages.json << 'END'
 {"format": "checkmate-graph", "version": 1,
  "tensors": [{"bytes": 10}, {"bytes": 1000}, {"bytes": 1}, {"bytes": 1}, {"bytes": 100}, {"bytes": 1000}, {"bytes": 1000}],
@@ -41,15 +41,21 @@ err_has "another strategy found a schedule at 3.01 kB (3010 bytes), which fits"
 
 # A strategy that gives up: not a proof.
 expect 4 solve graph.json --budget 5 --strategy checkpoint-all -o schedule.json
-err_has "strategy checkpoint-all found no schedule within 5 B"
+err_has "strategy checkpoint-all has no schedule that fits 5 B"
 [ ! -e schedule.json ] || fail "a fruitless solve wrote a schedule"
 expect 4 solve graph.json --budget 5 --strategy checkpoint-all --json
 [ "$(member status)" = unknown ] || fail "status is $(member status)"
 [ "$(member peak_bytes)" = null ] || fail "peak without a schedule"
-[ "$(member least_peak_bytes)" = null ] || fail "a least peak that nobody looked for"
+[ "$(member least_peak_bytes)" = null ] || fail "a least peak without a search for it"
 if grep -q "was found" err.txt; then
-    fail "something was found that nobody looked for: $(cat err.txt)"
+    fail "something was found without a search: $(cat err.txt)"
 fi
+
+# Between what is proven to be needed and what is known to fit: undecided, and both are named.
+expect 4 solve graph.json --budget 4 --strategy chen-sqrt
+err_has "undecided between 4 B (4 bytes), which every schedule needs, and what is known to fit"
+err_has "a schedule at 8 B (8 bytes) was found"
+one_error_line
 
 # What is said to have been found fits, and is known although no strategy ran: here it is the floor.
 expect 3 solve graph.json --budget 3 --json

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Names that files bring show as text: no escapes, no lines of their own, no formulas.
+# Names from files are shown as text: no escapes, no line breaks, no formulas.
 . "$(dirname "$0")/lib.sh"
 
 escape=$(printf '\033')
@@ -42,12 +42,12 @@ if "$CHECKMATE" help train > out.txt 2>&1; then
     # A name of as many bytes, with a line break and an escape in it.
     LC_ALL=C sed "s/parameter_11/forged$(printf '\\\n')a${escape}[3m/g" "$data/mlp.onnx" > net.onnx
     cmp -s net.onnx "$data/mlp.onnx" && fail "the name was not changed"
-    expect 1 train net.onnx --data synthetic --batch 8 --samples 64 --budget 4MB -j 1 -t 1 --costs flops --steps 1 --lr 1e39 --export x
+    expect 1 train net.onnx --data synthetic --batch 8 --samples 64 --budget 64MB -j 1 -t 1 --costs flops --steps 1 --lr 1e39 --export x
     [ "$status" -eq 1 ] && LC_ALL=C grep -q "$escape" err.txt && fail "train: an escape: $(cat -v err.txt)"
     # A NUL ends no name of a file.
     LC_ALL=C sed 's/external\.bin/external\x00bin/g' "$data/external.onnx" > nul.onnx
     cp "$data/external.bin" external
-    expect 1 train nul.onnx --data synthetic --batch 8 --samples 64 --budget 4MB -j 1 -t 1 --costs flops --steps 1
+    expect 1 train nul.onnx --data synthetic --batch 8 --samples 64 --budget 64MB -j 1 -t 1 --costs flops --steps 1
     err_has 'a text with a NUL byte'
 fi
 finish

@@ -46,7 +46,7 @@ echo '[1, 2]' > array.json
 bad graph array.json
 echo '{"format": "checkmate-schedule", "version": 1}' > other.json
 bad graph other.json
-echo '{"format": "checkmate-graph", "version": 2}' > future.json
+echo '{"format": "checkmate-graph", "version": 3}' > future.json
 bad graph future.json
 sed 's/"inputs": \[0\]/"inputs": [99]/' "$graph" > index.json
 bad graph index.json

@@ -7,7 +7,7 @@ expect 0 solve graph.json --budget 8 --strategy chen-sqrt -o schedule.json
 expect 0 explain graph.json schedule.json
 [ "$(wc -l < out.txt)" -le 40 ] || fail "explain takes $(wc -l < out.txt) lines"
 cp out.txt told.txt
-# The graph is found beside the schedule, among others and whatever it is called.
+# The graph is found next to the schedule, among others and under any name.
 sed 's/"bytes": 1/"bytes": 2/' graph.json > another.json
 echo '{"format": "checkmate-graph"' > broken.json
 mkdir sub

@@ -4,7 +4,7 @@
 
 expect 0 --version
 expect 0 --help
-for command in models graph solve verify report explain sweep max-batch profile train run strategies devices help; do
+for command in models graph solve verify report explain sweep max-batch profile train run export strategies devices help; do
     expect 0 help "$command"
     [ -z "$err" ] || fail "help $command writes to standard error"
     cp out.txt page.txt
@@ -20,6 +20,8 @@ for command in models graph solve verify report explain sweep max-batch profile 
         *) grep -qx "$heading" page.txt || fail "help $command has no '$heading'" ;;
         esac
     done
+    COLUMNS=60 "$CHECKMATE" help "$command" > narrow.txt
+    sed -n '/^Examples$/,$!p' narrow.txt | awk 'length($0) > 60 { exit 1 }' || fail "help $command does not fit 60 columns"
     awk 'length($0) > 80 { exit 1 }' page.txt || fail "help $command has a line over 80 columns"
 done
 # Nor are other lists wider than a terminal.
@@ -28,7 +30,7 @@ for list in '--help' models 'models --all' strategies devices; do
     "$CHECKMATE" $list > list.txt || fail "$list fails"
     awk 'length($0) > 80 { exit 1 }' list.txt || fail "$list has a line over 80 columns"
 done
-# And what a schedule does, whatever the names.
+# And what a schedule does, with any names.
 "$CHECKMATE" graph ResNet50 --batch 16 -o long.json && "$CHECKMATE" solve long.json --budget 60% --strategy chen-greedy -v -o plan.json \
     > list.txt 2> progress.txt && "$CHECKMATE" explain long.json plan.json >> list.txt || fail "explain fails"
 grep -v '^info: ' progress.txt >> list.txt

@@ -14,7 +14,7 @@ for strategy in auto local-search chain dtr chen-sqrt lp-round; do
         esac
     done
 done
-# Why there is none is said.
+# The reason for finding none is reported.
 expect 4 solve huge.json --budget 4 --time-limit 0.3
 err_has '; proven: what fits and keeps the graph'\''s order costs more than 63 bits hold: give costs in a larger unit'
 # What one strategy finds, the default has, too.

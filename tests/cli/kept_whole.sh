@@ -46,15 +46,15 @@ train() {
     shift
     expect "$wanted" train net.onnx --data synthetic --batch 8 --samples 64 -j 1 -t 1 "$@"
 }
-# A record that a killed run left torn is taken off; a line of somebody else's is ended.
-train 0 --budget 4MB --costs flops --steps 3 --save state --log log
+# An incomplete record of a killed run is removed; an incomplete line of another program is ended.
+train 0 --budget 64MB --costs flops --steps 3 --save state --log log
 cp log whole
 printf '{"step": 3, "epo' >> log
-train 0 --budget 4MB --costs flops --steps 5 --resume state --log log
+train 0 --budget 64MB --costs flops --steps 5 --resume state --log log
 [ "$(wc -l < log)" -eq 5 ] && [ "$(grep -c '^{"step": [0-9]*, .*}$' log)" -eq 5 ] || fail "torn: $(cat log)"
 head -n 3 log | cmp -s - whole || fail "the records from before were changed"
 printf 'not ours' > log
-train 0 --budget 4MB --costs flops --steps 5 --resume state --log log
+train 0 --budget 64MB --costs flops --steps 5 --resume state --log log
 [ "$(head -n 1 log)" = 'not ours' ] && [ "$(wc -l < log)" -eq 3 ] || fail "another line: $(cat log)"
 
 # Measured times that cannot be kept are used all the same; nothing is written through a link in the cache.
@@ -87,12 +87,12 @@ case $err in
 esac
 
 # A small stack is made larger, or said to be too small.
-train=$(ulimit -s 64 && "$CHECKMATE" train net.onnx --data synthetic --batch 8 --budget 4MB -j 1 --costs flops --steps 1 2>&1)
+train=$(ulimit -s 64 && "$CHECKMATE" train net.onnx --data synthetic --batch 8 --budget 64MB -j 1 --costs flops --steps 1 2>&1)
 [ $? -eq 1 ] || fail "a stack of 64 kB: exit status not 1: $train"
 case $train in
 *"a stack of 64 kB is allowed"*) ;;
 *) fail "a stack of 64 kB: $train" ;;
 esac
-(ulimit -S -s 64 && "$CHECKMATE" train net.onnx --data synthetic --batch 8 --budget 4MB -j 1 --costs flops --steps 1 \
+(ulimit -S -s 64 && "$CHECKMATE" train net.onnx --data synthetic --batch 8 --budget 64MB -j 1 --costs flops --steps 1 \
     > out.txt 2> err.txt) || fail "a stack of 64 kB that may be raised: $(cat err.txt)"
 finish

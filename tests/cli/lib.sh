@@ -22,7 +22,7 @@ trap 'exit 1' HUP INT TERM
 cd "$work" || exit 1
 LC_ALL=C
 export LC_ALL
-unset NO_COLOR
+unset NO_COLOR COLUMNS
 failed=0
 transcript=$work/.transcript
 : > "$transcript"
@@ -30,6 +30,15 @@ transcript=$work/.transcript
 fail() {
     printf 'FAIL: %s\n' "$*" >&2
     failed=1
+}
+
+# until_catches PID: waits until the process catches SIGTERM, bit 14 of its mask, which it does last: a signal that comes before ends it,
+# or is ignored where a shell has it so.
+until_catches() {
+    until grep -q '^SigCgt:.*[4-7c-f]...$' "/proc/$1/status" 2> /dev/null; do
+        [ -e "/proc/$1/status" ] && ! grep -q '^State:.*Z' "/proc/$1/status" 2> /dev/null || return 0
+        sleep 0.1
+    done
 }
 
 skip() {

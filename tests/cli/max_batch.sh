@@ -2,7 +2,7 @@
 # max-batch: the figures of the Checkmate paper on VGG19, 16 GB, one extra forward pass, its accounting.
 . "$(dirname "$0")/lib.sh"
 
-keys="max_batch upper_bound bound_covers overhead peak_bytes seconds status"
+keys="max_batch upper_bound bound_covers overhead peak_bytes seconds status memory_bytes samples_per_second"
 paper="--granularity layer --memory 16GB --accounting paper --json"
 
 # largest EXPECTED ARGUMENTS...

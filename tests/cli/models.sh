@@ -41,7 +41,7 @@ expect 0 strategies
 grep '^[^ ]' out.txt > listed.txt  # summaries go on in indented lines
 while read -r strategy summary; do
     [ -n "$summary" ] || fail "strategy $strategy has no summary"
-    # Known to solve: whatever comes of it is no usage error.
+    # Known to solve: the outcome is never a usage error.
     "$CHECKMATE" solve "$data/unit_chain8.json" --budget 3 --strategy "$strategy" > /dev/null 2>&1
     [ $? -eq 3 ] || fail "strategy $strategy is listed, but cannot be given"
 done < listed.txt

@@ -17,7 +17,7 @@ ln -s . here
 same() {
     expect 2 "$@"
     one_error_line
-    err_has 'are the same file: give each a name of its own'
+    err_has 'are the same file: give each a different name'
 }
 read_too() {
     expect 2 "$@"
@@ -40,10 +40,10 @@ read_too() {
     same sweep g.json --strategies checkpoint-all -o new.json --plot dangling.json
     same sweep g.json --strategies checkpoint-all -o new.svg --plot here/new.svg
 }
-# The graph that is found beside the schedule is read as well.
-mkdir beside
-cp g.json s.json beside
-read_too report beside/s.json -o beside/g.json
+# The graph that is found next to the schedule is read as well.
+mkdir other
+cp g.json s.json other
+read_too report other/s.json -o other/g.json
 # shellcheck disable=SC2086
 "$CHECKMATE" solve g.json $quick -o table.txt > table.txt 2> err.txt
 [ $? -eq 2 ] || fail "the file of standard output"
@@ -68,7 +68,7 @@ err_has "w.jpg: a figure's file name must end in"
 "$CHECKMATE" help train > out.txt 2>&1 || finish
 cp "$data/mlp.onnx" m.onnx
 cp m.onnx model.onnx
-small="--data synthetic --batch 8 --samples 32 --budget 4MB -j 1 -t 1 --costs flops"
+small="--data synthetic --batch 8 --samples 32 --budget 64MB -j 1 -t 1 --costs flops"
 # shellcheck disable=SC2086
 {
     same train m.onnx $small --save s --export s

@@ -126,7 +126,7 @@ else
     echo "note: no file system can be mounted here; a small disk was not tried" >&2
 fi
 
-# Killed at any moment, two at a time: the file is whole, and the next writer leaves nothing beside it.
+# Killed at any moment, two at a time: the file is whole, and the next writer leaves nothing next to it.
 mkdir kill
 "$CHECKMATE" graph ResNet152 -o network.json > /dev/null || fail "graph ResNet152"
 cp network.json kill/out.json

@@ -10,7 +10,7 @@ rows=$(wc -l < "$csv")
 [ "$rows" = $((2 + $(grep -c '^speed,' "$source/scripts/paper/published.csv"))) ] || fail "devices.csv has $rows lines"
 cp "$csv" whole.csv
 
-# A row that is there is not computed again, whatever it says; one that was cut short is.
+# A row that is there is not computed again, whatever its content; an incomplete one is.
 sed -e '3s/,[0-9.]*,\([^,]*\)$/,12345.6,\1/' whole.csv | head -c -9 > "$csv"
 sh "$source/scripts/paper/devices.sh" 2> err.txt || fail "devices.sh, again: $(cat err.txt)"
 [ "$(sed -n 3p "$csv" | cut -d, -f6)" = 12345.6 ] || fail "a known row was computed again"
@@ -29,14 +29,14 @@ PATH=$PWD/bin:$PATH sh "$source/scripts/paper/devices.sh" 2> err.txt || fail "de
 head -n 1 "$csv" | grep -q '^# commit unknown; ' || fail "without git, the first line is $(head -n 1 "$csv")"
 cp whole.csv "$csv"
 
-# Rows of another program, of another processor, or of nobody knows what are not kept.
+# Rows of another program, of another processor, or of unknown origin are not kept.
 for other in 's/program [0-9a-f]*;/program 0123456789ab;/' 's/[0-9]* processors/99 processors/' 1d; do
     sed -e "$other" -e '3s/,[0-9.]*,\([^,]*\)$/,12345.6,\1/' whole.csv > "$csv"
     sh "$source/scripts/paper/devices.sh" 2> err.txt || fail "devices.sh after $other: $(cat err.txt)"
     grep -q 'begun anew' err.txt || fail "devices.sh after $other says nothing"
     cmp -s whole.csv "$csv" || fail "devices.sh after $other kept rows that another program made"
 done
-# And they do not stand in one page with others.
+# And they do not appear on a page with others.
 sed -e 's/program [0-9a-f]*;/program 0123456789ab;/' whole.csv > "$PAPER_RESULTS/batches.csv"
 PAPER_PAGE=$work/page.md sh "$source/scripts/paper/results.sh" 2> err.txt && fail "a page of two programs"
 grep -q 'is of another program' err.txt || fail "results.sh: $(cat err.txt)"

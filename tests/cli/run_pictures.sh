@@ -25,6 +25,9 @@ rows() {
 expect 0 run linear1 photos/val --weights w.safetensors -j 1 -o p.csv
 err_has "8x8x3, pixels 'unit' as in training"
 err_has 'accuracy  '
+expect 0 run linear1 photos/val --weights w.safetensors -j 1 -o quiet.csv -q
+[ -z "$err" ] || fail "-q: $err"
+cmp -s p.csv quiet.csv || fail "-q: another table"
 [ "$(head -n 1 p.csv)" = picture,class_1,probability_1,class_2,probability_2,class_3,probability_3 ] || fail "$(head -n 1 p.csv)"
 [ "$(rows p.csv | wc -l)" = 9 ] || fail "rows: $(cat p.csv)"
 grep -q '^"photos/val/cat/1, ""x"".png",' p.csv || fail "a path with a comma: $(cat p.csv)"
@@ -44,10 +47,14 @@ for more in "--weights state.safetensors" "--weights w.safetensors --batch 4" "-
     cmp -s a b || fail "$more: another table: $out"
 done
 
+# Paths that begin with a dot are no hidden files.
+expect 0 run linear1 ./photos/val --weights w.safetensors -j 1 -o dot.csv
+sed 's|^\("\{0,1\}\)\./photos|\1photos|' dot.csv | cmp -s - p.csv || fail "./photos/val: another table: $(cat dot.csv)"
+
 # Arrays have a row a picture, of NaN where there is none to read.
 expect 0 run linear1 photos/val --weights w.safetensors -j 1 -o p.npy --json
 json_keys network batch outputs parameters_from seconds overhead budget_bytes used_bytes region_bytes arena_bytes \
-    outside_bytes anonymous_growth_bytes baseline_bytes strategy
+    outside_bytes anonymous_growth_bytes baseline_bytes strategy pictures pictures_left_out accuracy
 [ "$(wc -c < p.npy)" = $((128 + 9 * 3 * 4)) ] || fail "$(wc -c < p.npy) bytes"
 printf broken > photos/val/bee/0.png
 head -c 70 photos/val/ant/1.png > photos/val/ant/4.png
@@ -56,7 +63,7 @@ expect 0 run linear1 photos/val --weights w.safetensors -j 1 -o q.csv
 err_has 'photos/val/bee/0.png: left out'
 err_has 'photos/val/ant/4.png: left out'
 err_has 'of which 2 left out'
-err_has '1 pictures of other kinds than PNG and JPEG are left out, such as photos/val/ant/5.webp'
+err_has '1 picture of other kinds than PNG and JPEG left out, such as photos/val/ant/5.webp'
 cmp -s p.csv q.csv || fail "what cannot be read changes the table"
 expect 0 run linear1 photos/val --weights w.safetensors -j 1 -o q.npy
 [ "$(wc -c < q.npy)" = $((128 + 11 * 3 * 4)) ] || fail "$(wc -c < q.npy) bytes"
@@ -80,7 +87,7 @@ refused 2 'leave out --input' linear1 photos/val --input p.npy -o none.csv
 refused 2 'cannot both go to standard output' linear1 photos/val --weights w.safetensors --json
 refused 2 '--pixels and --strict are for pictures' linear1 --pixels unit --input p.npy
 expect 0 train unet_mini --data synthetic --input-shape 64,64,3 --batch 1 --samples 2 -j 1 --costs flops --steps 1 --export u.safetensors
-refused 1 'more of a picture than a class' unet_mini photos/val/cat -o none.csv --weights u.safetensors -j 1
+refused 1 'is not one score per class' unet_mini photos/val/cat -o none.csv --weights u.safetensors -j 1
 expect 0 run unet_mini photos/val/cat/1* -o u.npy --weights u.safetensors -j 1
 [ "$(wc -c < u.npy)" = $((128 + 64 * 64 * 19 * 4)) ] || fail "$(wc -c < u.npy) bytes"
 finish

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# A pipe, a device or a folder where a file is expected: one error, at once. Pipes that somebody writes to are read.
+# A pipe, a device or a folder where a file is expected: one error, at once. Pipes with a writer are read.
 . "$(dirname "$0")/lib.sh"
 
 cp "$data/unit_chain8.json" graph.json
@@ -61,12 +61,12 @@ for folder in npy idx cifar; do
 done
 refused 'pipe.json: is not a folder' train linear8 --data pipe.json
 
-# Beside a schedule are looked for graphs, not pipes with the name of one.
-mkdir beside
-cp schedule.json beside/a.json
-mkfifo beside/b.json
-cp graph.json beside/c.json
-timeout 60 "$CHECKMATE" explain beside/a.json > /dev/null 2> err.txt || fail "explain beside a pipe: $(cat err.txt)"
+# The search for a graph next to a schedule passes over pipes.
+mkdir folder2
+cp schedule.json folder2/a.json
+mkfifo folder2/b.json
+cp graph.json folder2/c.json
+timeout 60 "$CHECKMATE" explain folder2/a.json > /dev/null 2> err.txt || fail "explain next to a pipe: $(cat err.txt)"
 
 # On purpose: a pipe with a writer, before or after the program has opened it, and standard input in all its names.
 expect 0 graph graph.json -o expected.json

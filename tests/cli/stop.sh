@@ -11,7 +11,7 @@ expect 0 solve graph.json --budget 60% --strategy local-search --time-limit 2 --
 took=$(($(date +%s) - begin))
 [ "$took" -le 30 ] || fail "a limit of 2 s took $took s"
 
-# A limit too short for anything: whatever comes of it is a documented status.
+# A limit too short for anything: the result is a documented status.
 run solve graph.json --budget 60% --strategy local-search --time-limit 0.001 --json
 case $status in
 0 | 4) ;;
@@ -48,12 +48,14 @@ interrupt() {
 interrupt INT INT
 interrupt TERM
 interrupt TERM INT
-# An alarm that whoever started the program has set.
+# An alarm set by the parent, before another signal or right after it, does not count as the program's own deadline.
 interrupt ALRM TERM
+interrupt TERM ALRM
 
 # An interrupted sweep keeps the rows it has, and says that it is not complete.
 "$CHECKMATE" sweep graph.json --budgets 40 --strategies local-search --time-limit 300 -o sweep.csv 2> err.txt &
 sweeper=$!
+until_catches $sweeper
 sleep 2
 kill -s INT "$sweeper"
 wait "$sweeper"

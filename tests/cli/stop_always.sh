@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# SIGTERM ends the program whatever it does: reads, solves, waits for an engine's process, sweeps, profiles, trains, saves.
+# SIGTERM ends the program in every phase: reading, solving, waiting for an engine's process, sweeping, profiling, training, saving.
 . "$(dirname "$0")/lib.sh"
 
 XDG_CACHE_HOME=$work/cache
@@ -12,7 +12,7 @@ gone() {
     [ ! -e "/proc/$1/stat" ] || grep -q ') Z ' "/proc/$1/stat" 2> /dev/null
 }
 
-# ended MOST: waits for $program to end, at most so many seconds, then ends it by force. $status is its exit status.
+# ended MOST: waits at most MOST seconds for $program to end, then kills it. $status is its exit status.
 ended() {
     left=$(($1 * 5))
     while ! gone "$program" && [ $left -gt 0 ]; do
@@ -25,7 +25,7 @@ ended() {
     [ $left -gt 0 ]
 }
 
-# stopped MOST WHAT: $program, told to stop now, ends within so many seconds, and so do its children.
+# stopped MOST WHAT: $program, told to stop now, ends within MOST seconds, and so do its children.
 stopped() {
     children=$(cat "/proc/$program/task/"*/children 2> /dev/null)
     gone "$program" && fail "$2: it had ended by itself: $(cat err.txt)"
@@ -86,7 +86,7 @@ exec 4>&-
 kill $reader
 wait $reader 2> /dev/null
 
-# Solving, by ourselves and by an engine in a process of its own; the grace is ten seconds.
+# Solving, by ourselves and by an engine in a separate process; the grace is ten seconds.
 for strategy in local-search ilp lp-bound auto; do
     "$CHECKMATE" solve graph.json --budget 45% --strategy $strategy -t 300 -g 0 --verbose > out.txt 2> err.txt &
     program=$!
@@ -135,6 +135,7 @@ fi
 
 "$CHECKMATE" sweep graph.json --budgets 40 --strategies local-search -t 300 -o sweep.csv > out.txt 2> err.txt &
 program=$!
+until_catches $program
 sleep 2
 stopped 30 sweep
 [ "$(wc -l < sweep.csv)" -ge 2 ] || fail "an interrupted sweep leaves no rows"
@@ -149,7 +150,7 @@ program=$!
 sleep 1
 gone "$program" || stopped 30 profile
 
-# Training: while operators are measured, while it trains (and then it saves), and with a log that nobody reads.
+# Training: while operators are measured, while it trains (and then it saves), and with a log without a reader.
 train() {
     # Short steps, and a learning rate at which the loss stays finite for as long as it takes.
     "$CHECKMATE" train linear8 --data synthetic --input-shape 32,32,3 --samples 64 --batch 4 --budget 100% --costs flops \
@@ -166,7 +167,7 @@ program=$!
 sleep 3
 stopped 90 "train, from its start on"
 
-# A log that nobody reads: an error when it is opened, and when nobody goes on reading the third signal ends it.
+# A log without a reader: an error when it is opened; if the reader stops reading, the third signal ends it.
 train --log out
 ended 60 || fail "train waits for a reader of its log"
 grep -q 'out: cannot open for writing: it is a pipe, and nothing reads it' err.txt || fail "log: $(cat err.txt)"
@@ -193,7 +194,7 @@ gone "$program" && fail "the log's pipe was not full"
 kill -s TERM "$program"
 sleep 1.5
 gone "$program" && fail "the second SIGTERM ended it without having said what is lost"
-grep -q 'once more quits at once and loses what is not saved yet' err.txt || fail "the second SIGTERM says: $(cat err.txt)"
+grep -q 'another signal quits at once and loses what is not saved yet' err.txt || fail "the second SIGTERM says: $(cat err.txt)"
 kill -s TERM "$program"
 ended 15 || fail "a third SIGTERM did not end it"
 kill $reader

@@ -21,6 +21,11 @@ awk -F, 'NR > 1 && NF != 13 { print "a row with " NF " columns: " $0; bad = 1 }
     END { exit bad }' sweep.csv >&2 || fail "rows are wrong"
 
 # The rows on standard output are the same rows.
+# The least that fits, and a little more, each once.
+expect 0 sweep graph.json --budgets near-min --strategies auto -o near.csv
+budgets=$(awk -F, 'NR > 1 { printf "%s ", $3 }' near.csv)
+[ "$budgets" = "4 5 6 8 " ] || fail "budgets near the least: $budgets"
+if awk -F, 'NR > 1 && $6 == "" { exit 1 }' near.csv; then :; else fail "no schedule where one was found: $(cat near.csv)"; fi
 expect 0 sweep graph.json --budgets 7 --strategies checkpoint-all,chen-sqrt
 cut -d, -f1-12 sweep.csv > a.txt
 cut -d, -f1-12 out.txt > b.txt
@@ -31,6 +36,13 @@ if command -v gnuplot > /dev/null; then
     expect 0 sweep graph.json --budgets 3 --strategies chen-sqrt -o sweep.csv --plot sweep.svg
     grep -q '<svg' sweep.svg || fail "sweep.svg is no SVG"
     grep -q 'chen-sqrt' sweep.svg || fail "sweep.svg has no legend"
+    # A mark of its own for every strategy that has schedules, not a colour alone.
+    all=auto,checkpoint-all,checkpoint-all-ap,chen-sqrt,chen-sqrt-ap,chen-greedy,chen-greedy-ap,griewank,chain,dtr
+    expect 0 sweep graph.json --budgets 12,13 --strategies $all -o sweep.csv --plot sweep.svg
+    drawn=$(awk -F, 'NR > 1 && $6 != "" { print $4 }' sweep.csv | sort -u | wc -l)
+    marks=$(grep -o "use xlink:href='#gpPt[0-9]*'" sweep.svg | sort -u | wc -l)
+    [ "$drawn" -gt 8 ] || fail "only $drawn strategies have schedules"
+    [ "$marks" -eq "$drawn" ] || fail "$drawn strategies share $marks marks"
 else
     echo "note: gnuplot is not installed; the figure is not checked" >&2
 fi
@@ -47,7 +59,7 @@ if command -v dot > /dev/null; then
         expect 0 graph graph.json --plot figure.$format
         [ -s figure.$format ] || fail "figure.$format is empty"
     done
-    # Its box of the forward pass, and that of the backward pass beside it.
+    # Its box of the forward pass, and that of the backward pass next to it.
     [ "$(grep -c '>layer8<' figure.svg)" -eq 2 ] || fail "figure.svg lacks an operator"
     [ "$(head -c 4 figure.pdf)" = %PDF ] || fail "figure.pdf is no PDF"
 else

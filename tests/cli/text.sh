@@ -33,6 +33,59 @@ expect 0 train GPT2 $how $small --depth 3 --steps 6 --json --budget 70%act
 [ "$(member last_loss)" = "$loss" ] || fail "the budget changes training: $loss, $out"
 awk -v o="$(member overhead)" 'BEGIN { exit !(o > 0) }' || fail "nothing was computed again: $out"
 
+# Tokens of a tokenizer: the file next to the array has its vocabulary, and the number of bytes that the tokens stand for.
+# npy FILE TOKEN...: an array of bytes.
+npy() {
+    file=$1
+    shift
+    printf '\223NUMPY\001\000\166\000%-117s\n' "{'descr': '|u1', 'fortran_order': False, 'shape': ($#,), }" > "$file"
+    for token in "$@"; do
+        printf "\\$(printf '%03o' "$token")" >> "$file"
+    done
+}
+tokens=$(awk 'BEGIN { for (i = 0; i < 975; i++) printf "%d ", i % 13 }')
+# shellcheck disable=SC2086
+npy tokens.npy $tokens
+echo '{"format": "checkmate-tokens", "version": 1, "vocabulary": 300, "tokens": 975, "bytes": 3900}' > tokens.json
+tokenized="--data tokens.npy --batch 4 --optimizer adamw --lr 0.01 -j 1 --costs flops -t 2"
+expect 0 train GPT2 $tokenized $small --steps 60 --validate 20% --json --save tokens.safetensors
+awk -v l="$(member mean_loss)" -v b="$(member bits_per_byte)" 'BEGIN { r = b / (l / log(2) / 4); exit !(r > 0.999 && r < 1.001) }' ||
+    fail "bits a byte are not those of the loss and four bytes a token: $out"
+npy prompt.npy 2 3 4
+expect 0 run GPT2 --weights tokens.safetensors --generate 12 --prompt-tokens prompt.npy --temperature 0 -j 1
+[ "$out" = "2 3 4 5 6 7 8 9 10 11 12 0 1 2 3" ] || fail "another sample: $out"
+expect 0 run GPT2 --weights tokens.safetensors --generate 12 --prompt-tokens prompt.npy --temperature 0 -j 1 -o sample.npy
+out_has '1x16x300'
+[ "$(tail -c 60 sample.npy | od -An -v -t d4 | tr -s ' \n' ' ')" = " 2 3 4 5 6 7 8 9 10 11 12 0 1 2 3 " ] ||
+    fail "another array: $(od -An -t d4 sample.npy)"
+expect 0 run GPT2 --weights tokens.safetensors --generate 1 --prompt-tokens sample.npy --temperature 0 -j 1
+case $out in
+*" 3 4") ;;
+*) fail "the array that was written is read as something else: $out" ;;
+esac
+expect 2 run GPT2 --weights gpt.safetensors --generate 1 --prompt x --prompt-tokens prompt.npy
+expect 2 run GPT2 --prompt-tokens prompt.npy --input x.npy
+npy wrong.npy 2 255
+expect 0 run GPT2 --weights tokens.safetensors --generate 1 --prompt-tokens wrong.npy -j 1
+sed -i 's/300/200/' tokens.json
+expect 0 train GPT2 $tokenized $small --steps 1 --save fewer.safetensors
+expect 1 run GPT2 --weights fewer.safetensors --generate 1 --prompt-tokens wrong.npy -j 1
+err_has "has token 255, and the network's vocabulary has 200"
+expect 1 run GPT2 --weights gpt.safetensors --generate 1 --prompt-tokens nonesuch.npy -j 1
+err_has 'nonesuch.npy'
+npy empty.npy
+expect 1 run GPT2 --weights tokens.safetensors --generate 1 --prompt-tokens empty.npy -j 1
+err_has 'is empty'
+echo '{"format": "checkmate-tokens", "version": 1, "vocabulary": 12, "tokens": 975, "bytes": 3900}' > tokens.json
+expect 1 train GPT2 $tokenized $small --steps 1
+err_has 'has token 12, but the file next to it says that its tokenizer knows 12'
+echo '{"format": "checkmate-tokens", "version": 1, "vocab": 300}' > tokens.json
+expect 1 train GPT2 $tokenized $small --steps 1
+err_has 'did you mean "vocabulary"?'
+rm tokens.json
+expect 0 train GPT2 $tokenized $small --steps 1 --json
+[ "$(member bits_per_byte)" = null ] || fail "bytes, which are unknown: $out"
+
 # What cannot be.
 expect 1 train GPT2 $how $small --vocabulary 100 --steps 1
 err_has 'out of range: the network takes 0 to 99'

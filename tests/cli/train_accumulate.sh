@@ -25,10 +25,10 @@ losses half.jsonl > half.txt
 paste -d ' ' whole.txt half.txt | awk '{ d = $2 - $4; if (d > 1e-4 || d < -1e-4) bad = 1 } END { exit !bad }' ||
     fail "other batches give the same losses"
 
-# In two parts, and with updates as soon as may be; the sums are nobody's business.
+# In two parts, and with updates as early as possible; the sums are not saved.
 expect 0 train test $small --batch 4 --accumulate 2 --steps 5 --save part.safetensors
 expect 0 train test $small --accumulate 2 --fused --steps 12 --resume part.safetensors --save part.safetensors
-cmp straight.safetensors part.safetensors || fail "training goes on differently"
+cmp straight.safetensors part.safetensors || fail "training continues differently"
 head -c 20000 straight.safetensors | grep -q ':sum"' && fail "sums of gradients are saved"
 expect 1 train test $small --steps 12 --resume part.safetensors
 err_has 'batches=2'

@@ -14,14 +14,14 @@ for budget in auto 90% 80%; do
         validation_accuracy validation_perplexity validation_bits_per_byte best_validation_loss best_step seconds step_seconds \
         step_predicted_seconds overhead \
         budget_bytes used_bytes region_bytes arena_bytes outside_bytes kernel_bytes anonymous_growth_bytes resident_growth_bytes \
-        planning_bytes process_growth_bytes baseline_bytes strategy step_batches ranks
+        planning_bytes process_growth_bytes baseline_bytes strategy pictures_left_out augment step_batches ranks
     [ "$(member used_bytes)" -le "$(member budget_bytes)" ] || fail "$budget: uses more than the budget: $out"
     # With room for everything a run takes what it is said to take without rematerialization.
     [ "$budget" != auto ] || [ "$(member used_bytes)" -eq "$(member baseline_bytes)" ] || fail "$budget: more than needed: $out"
-    # AddressSanitizer has memory of its own for every byte.
+    # AddressSanitizer needs shadow memory for every byte.
     grep -q __asan_init "$CHECKMATE" || [ $(($(member anonymous_growth_bytes) + $(member kernel_bytes))) -le "$(member budget_bytes)" ] ||
         fail "$budget: grew beyond the budget: $out"
-    # What planning freed was given back: the process as a whole has little beside the budget, and says how much.
+    # What planning freed was returned to the system: the whole process has little outside the budget, and reports how much.
     grep -q __asan_init "$CHECKMATE" || [ "$(member planning_bytes)" -lt 8000000 ] && [ "$(member process_growth_bytes)" -gt 0 ] || fail "$budget: planning keeps much: $out"
     [ $(($(member process_growth_bytes) - $(member planning_bytes))) -le $(($(member anonymous_growth_bytes) + $(member kernel_bytes))) ] ||
         fail "$budget: the parts of the process's memory do not add up: $out"
@@ -46,7 +46,7 @@ json_keys equal steps operators recomputations first_loss last_loss overhead why
 [ "$(member equal)" = true ] || fail "--check: $out"
 [ "$(member recomputations)" -gt 0 ] || fail "--check compared no recomputation: $out"
 
-# Times of both, in turns, beside what measured costs predict. Only that they are there: how long things take is no test.
+# Times of both, in turns, next to the predictions from measured costs. Checks only that they are there: timings are not tests.
 export XDG_CACHE_HOME="$work/cache"
 mkdir cache
 timed="--data synthetic --input-shape 32,32,3 --batch 8 --samples 64 -j 1 --fused --time-limit 2"
@@ -98,7 +98,7 @@ if [ -x "$digits" ]; then
     awk -v a="$(member first_loss)" -v b="$(member last_loss)" 'BEGIN { exit !(b < a / 2) }' ||
         fail "the loss does not fall: $out"
     printf 'damaged' > digits/7/00007.png
-    expect 1 train test --data digits --input-shape 16,16,3 --batch 16 -j 1
+    expect 1 train test --data digits --input-shape 16,16,3 --batch 16 -j 1 --strict
     one_error_line
     err_has 'digits/7/00007.png: is not a valid PNG image'
 fi

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-# What --save writes can be gone on from, whatever parameters are called; and --resume goes on only from what is whole and was
+# What --save writes can be resumed, with any names of parameters; and --resume accepts only files that are whole and were
 # trained as this run is, or says what differs.
 . "$(dirname "$0")/lib.sh"
 
 cp "$data/mlp.onnx" net.onnx
-run="--data synthetic --batch 8 --budget 4MB -j 1 -t 1 --costs flops --samples 64"
+run="--data synthetic --batch 8 --budget 64MB -j 1 -t 1 --costs flops --samples 64"
 last_line_has() {
     tail -n 1 err.txt > last.txt
     grep -qF -e "$1" last.txt || fail "the last line lacks '$1': $err"
@@ -30,7 +30,7 @@ for model in net name_1 name_2 name_3; do
     err_has 'parameters 4 tensors from weights'
 done
 
-# Weights are weights, whether the file has an optimizer's state beside them or not.
+# Weights are read from a file with or without an optimizer's state.
 train 0 net.onnx --optimizer adam --steps 3 --save state --export weights
 for from in state weights; do
     train 0 net.onnx --optimizer adam --steps 4 --weights $from --log from_$from
@@ -80,6 +80,12 @@ last_line_has 'or let it differ by the option `change` ("lr")'
 differs lr --warmup 2
 differs lr --schedule cosine
 differs samples --samples 128
+# Other samples are split otherwise, so some that were trained on may be held back now.
+train 0 net.onnx --steps 3 --save held --validate 25%
+train 0 net.onnx --steps 6 --resume held --validate 25%
+! grep -q 'trained on before' err.txt || fail "a split that stays is warned of: $err"
+train 0 net.onnx --steps 6 --resume good --change samples --samples 128 --validate 25%
+err_has 'what is held back for validation may have been trained on before'
 differs keep-order --keep-order
 differs pixels --pixels unit
 train 1 net.onnx --steps 6 --resume good --momentum 0.8

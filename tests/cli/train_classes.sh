@@ -7,7 +7,7 @@ npy() {
     printf '\223NUMPY\001\000v\000%-117s\n' "{'descr': '$2', 'fortran_order': False, 'shape': ($3), }" > "$1"
     cat >> "$1"
 }
-# head_is N: the last layer of weights.safetensors has so many outputs.
+# head_is N: the last layer of weights.safetensors has N outputs.
 head_is() {
     tr -d ' ' < weights.safetensors | head -c 4000 | grep -aq "\"predictions/bias\":{\"dtype\":\"F32\",\"shape\":\[$1\]" ||
         fail "the head has not $1 classes: $(head -c 600 weights.safetensors)"
@@ -22,7 +22,7 @@ head_is 5
 err_has '5 classes'
 expect 0 train test --data arrays $trains --classes 7
 head_is 7
-err_has '5 classes; the network tells 7 apart'
+err_has '5 classes; the network has 7'
 expect 0 train test --data synthetic --samples 4 $trains
 head_is 1000
 expect 1 train test --data arrays $trains --classes 3
@@ -31,7 +31,7 @@ err_has 'label 4 is out of range: the network'
 printf '\000\000\000\000' | npy arrays/y.npy '|u1' '4,'
 expect 0 train test --data arrays $trains
 head_is 1000
-err_has '1 class; the network tells 1000 apart'
+err_has '1 class; the network has 1000'
 # Reals are no classes; a mean squared error compares with anything.
 head -c 16000 /dev/zero | npy arrays/y.npy '<f4' '4, 1000'
 expect 1 train test --data arrays $trains

@@ -15,7 +15,7 @@ last_line_has() {
 # Wrong usage.
 for arguments in "" "--data synthetic --epochs 2 --steps 3" "--data synthetic --schedule step" \
     "--data synthetic --nesterov --optimizer adam" "--data synthetic --save-every 3" "--data synthetic --momentum 1" \
-    "--data synthetic --check --save x" "--data synthetic --export x.onnx" "--data synthetic --budget much" \
+    "--data synthetic --check --save x" "--data synthetic --budget much" \
     "--data synthetic --optimizer sdg" "--data synthetic --strategy magic" "--data synthetic --resume a --weights b"; do
     expect 2 train test $arguments
     one_error_line
@@ -131,7 +131,7 @@ case $status in
 *) fail "at the least budget: exit $status: $err" ;;
 esac
 
-# A loss that is no number: stops, and the file saved before stays and is good. Or goes on, when told to.
+# A loss that is not a number: stops, and the file saved before stays valid. Or continues, if requested.
 expect 0 train test $small --steps 3 --save good.safetensors
 cp good.safetensors before
 expect 1 train test $small --steps 40 --lr 1e30 --change lr --resume good.safetensors --save good.safetensors --save-every 100
@@ -143,12 +143,12 @@ last_line_has 'nothing was saved before'
 [ ! -e none.safetensors ] || fail "a state that is not finite was saved"
 expect 0 train test $small --steps 40 --lr 1e30 --on-nan continue --json
 [ "$(member last_loss)" = null ] || fail "the loss should not be a number: $out"
-# Nor do such values get into a file when training goes on, or when the last step was the first bad one.
+# Nor do such values get into a file when training continues, or when the last step was the first bad one.
 cp before good.safetensors
 cp "$data/mlp.onnx" net.onnx
 for target in good.safetensors net.out.onnx; do
     cp before "$target"
-    expect 1 train net.onnx --data synthetic --batch 8 --samples 64 --budget 4MB -j 1 -t 1 --costs flops --steps 1 --lr 1e39 \
+    expect 1 train net.onnx --data synthetic --batch 8 --samples 64 --budget 64MB -j 1 -t 1 --costs flops --steps 1 --lr 1e39 \
         --export $target
     last_line_has "$target: not written: \""
     last_line_has 'not finite numbers'
@@ -159,7 +159,7 @@ err_has 'warning: step 20: could not save good.safetensors: not written: '
 last_line_has 'not finite numbers'
 cmp good.safetensors before || fail "the good file was replaced by what is not finite"
 
-# A full disk: training goes on, the last save is an error.
+# A full disk: training continues, the last save is an error.
 expect 1 train test $small --steps 6 --save /dev/full --save-every 2
 err_has 'warning: step 2: could not save /dev/full'
 err_has 'step 6/6'
@@ -187,7 +187,7 @@ last_line_has 'File too large'
 cmp good.safetensors before || fail "the good file was harmed when there was no room for a new one"
 [ "$(ls | grep -c good.safetensors)" -eq 1 ] || fail "something is left of the file that was not written: $(ls)"
 
-# Files to go on from.
+# Files to resume from.
 expect 1 train test $small --steps 9 --resume nowhere
 one_error_line
 head -c 700 before > cut.safetensors

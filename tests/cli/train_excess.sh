@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-# When a step takes more than its budget after all: training stops after saving, or goes on with a warning, as asked.
+# When a step exceeds its budget after all: training stops after saving, or continues with a warning, as requested.
 . "$(dirname "$0")/lib.sh"
 
 [ -n "${CKM_EXCESS_PRELOAD:-}" ] || skip "no library to preload in this build"
 
-# train BYTES ARGUMENT...: with so many bytes taken behind its back after the first step.
+# train BYTES ARGUMENT...: with BYTES bytes allocated behind its back after the first step.
 train() {
     bytes=$1
     shift
@@ -27,11 +27,11 @@ grep -q 'step [0-9]*: memory grew by .*, more than the budget of .*; the state i
     fail "stop: $(cat err.txt)"
 run train linear8 --data synthetic --input-shape 32,32,3 --batch 16 --samples 64 --fused --costs flops --time-limit 1 \
     --lr 1e-6 --change lr --steps 41 --budget 100% --resume state.safetensors
-[ "$status" -eq 0 ] || fail "what was saved does not go on: $err"
+[ "$status" -eq 0 ] || fail "the saved state cannot be resumed: $err"
 
 train "$budget" --on-excess continue --json
 [ "$status" -eq 0 ] || fail "continue: exit $status: $(cat err.txt)"
-[ "$(grep -c 'warning: step [0-9]*: memory grew by .*, more than the budget of .*; training goes on' err.txt)" -eq 1 ] ||
+[ "$(grep -c 'warning: step [0-9]*: memory grew by .*, more than the budget of .*; training continues' err.txt)" -eq 1 ] ||
     fail "continue: not one warning: $(cat err.txt)"
 [ "$(member anonymous_growth_bytes)" -gt "$budget" ] || fail "continue: the growth is not in the result: $out"
 finish

@@ -4,7 +4,7 @@
 # grows by no more than the budget, and training runs under a limit on the address space where it could not otherwise.
 . "$(dirname "$0")/lib.sh"
 
-grep -q __asan_init "$CHECKMATE" && skip "AddressSanitizer has memory of its own for every byte"
+grep -q __asan_init "$CHECKMATE" && skip "AddressSanitizer needs shadow memory for every byte"
 source=${CKM_SOURCE_DIR:-$(dirname "$0")/../..}
 
 CHECKMATE=$CHECKMATE TABLE_WRITE=no TABLE_DIR="$work/table" TABLE_LEVELS="SSE41 AVX2 AVX512_CORE" TABLE_THREADS="1 8" \

@@ -59,9 +59,9 @@ err_has '5 samples, 2 batches an epoch'
 err_has 'validation on 2 samples'
 expect 1 train test --data train --validate 90% $trains
 one_error_line
-err_has 'beside those for validation'
+err_has 'besides those for validation'
 
-# The best state can be gone on from, and remembers how good it was.
+# The best state can be resumed, and records its loss.
 expect 0 train test --data train --validate held $trains --epochs 4 --lr 0.5 --save-best best.safetensors --json
 step=$(member best_step)
 least=$(member best_validation_loss)
@@ -86,6 +86,7 @@ grep -aq '"setting.pixels":"symmetric"' w.safetensors || fail "w.safetensors doe
 grep -aq '"setting.lr":"0.01' w.safetensors || fail "w.safetensors does not say the learning rate"
 expect 0 train test --data photos --validate none $trains --epochs 1 --json
 [ "$(member validation_loss)" = null ] || fail "--validate none validates: $out"
+rmdir photos/train/dog  # which is told before
 mkdir photos/val/emu
 cp photos/val/bee/1.png photos/val/emu
 expect 1 train test --data photos $trains --epochs 1

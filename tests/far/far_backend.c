@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A back end that behaves like a device, around one that does not: its memory gives the host no access but inside of its
-// own calls, and its work is done late, when somebody waits for it. Whoever looks at a session's memory directly gets
-// SIGSEGV, and whoever reads results too early gets old ones. Linked into tests and a program of the tests' own in front of
+// own calls, and its work is done late, when it is waited for. Code that looks at a session's memory directly gets
+// SIGSEGV, and code that reads results too early gets old ones. Linked into tests and a program of the tests' own in front of
 // the library, whose back ends it wraps (CKM_BACKEND_WRAP of src/run/backend/backend.c).
 #define _DEFAULT_SOURCE  // MAP_ANONYMOUS
 #include <stdio.h>

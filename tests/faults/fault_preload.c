@@ -161,7 +161,7 @@ static void note_failure(void)
     state->n_frames = n;
 }
 
-// Threads beside the first.
+// Threads other than the first.
 static int64_t threads_alive(void)
 {
     struct stat facts;

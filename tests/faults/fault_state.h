@@ -36,7 +36,7 @@ typedef struct fault_state {
     int32_t kind, scope;
     int64_t at;      // the call that fails, from 0, counted in each process for itself; negative: none
     bool from_then;  // all later ones fail, too
-    bool alive;      // of threads: those fail that are started while `at` are running beside the first
+    bool alive;      // of threads: those fail that are started while `at` others than the first are running
     char skip[256];  // names of libraries, separated by commas: their own calls are not counted
     int32_t control_fd, reply_fd, out_fd, err_fd;
     // Set by the runs.

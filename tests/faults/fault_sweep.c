@@ -9,16 +9,16 @@
 // Everything else (signals, other statuses, hangs, other messages, wrong output) is named, with who made the call.
 //
 //   --kind alloc|map|fork|thread   what fails (alloc)        --scope parent|child   in which process (parent)
-//   --runs N       at most so many, evenly spread (0: all)   --from-then            all later calls fail, too
+//   --runs N       at most N runs, evenly spread (0: all)    --from-then            all later calls fail, too
 //   --skip NAMES   libraries whose calls are not counted     --at N                 only call N; shows what happened
 //   --message ERE  what standard error must match            --mask ERE             taken out before comparing
 //   --product FILE what the program writes                   --check COMMAND        run by sh; status 0: right as well
 //   --leaves FILE  what a failed run may leave behind, too
 //   --begins       output of a failed run may be the beginning of the right one
-//   --alive        threads only: call N is any while N threads are running beside the first
+//   --alive        threads only: call N is any while N threads other than the first are running
 //   --accept N     a status that will do, too (-1)
 //   --succeeds     status 1 will not do                      --status N             of the undisturbed run (0)
-//   --lines N      a failed run may print so many lines on standard error (1)
+//   --lines N      a failed run may print N lines on standard error (1)
 //   --timeout S    for one run (60)                          --seconds S            no new run after so long (0: any)
 #define _GNU_SOURCE
 #include <dirent.h>

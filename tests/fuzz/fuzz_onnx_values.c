@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzz target: weights of ONNX files, and the copy of a file with new weights. The input is the file; beside it lies one
-// of external data.
+// Fuzz target: weights of ONNX files, and the copy of a file with new weights. The input is the file; next to it is one
+// with external data.
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,7 +64,7 @@ static void read_all(const char *path, const ckm_graph *graph)
     char target[192];
     strcpy(target, scratch_path("copy.onnx"));
     for (int evaluating = 0; evaluating < 2; evaluating++) {
-        status = ckm_i_export_onnx(path, target, tensors, n, evaluating == 1, &err);
+        status = ckm_i_export_onnx(path, target, tensors, n, evaluating == 1, NULL, 0, &err);
         require(status == CKM_OK || err.message[0] != '\0');
     }
     scratch_drop("copy.onnx");

@@ -31,7 +31,7 @@ fi
 bare_apart true 2>/dev/null || { echo "the rest needs to mount, as root in a container may not"; exit 77; }
 # Suites that apt has no lists of come from the mirror that this system comes from; a name that is none is said to be so.
 if command -v debootstrap >/dev/null; then
-    expect 77 '^check_bare.sh: skipped: debootstrap here does not know a suite nobody$' sh scripts/check_bare.sh demo nobody
+    expect 77 '^check_bare.sh: skipped: debootstrap here does not know a suite unknown$' sh scripts/check_bare.sh demo unknown
     bare_possible bookworm && own=$bare_mirror || own=""
     if [ -n "$own" ]; then
         bare_possible trixie && [ "$bare_mirror" = "$own" ] || { echo "trixie: '$bare_mirror', bookworm: '$own' $bare_reason"; exit 1; }
@@ -49,7 +49,10 @@ for file in /bin/sh $(command -v sleep) $(command -v touch) $(ldd /bin/sh "$(com
     cp -L "$file" "$scratch/root$file"
 done
 export CKM_TRIAL=1
-[ "$(run /bin/sh -c 'read number </seen/number; echo "$$ $number ${CKM_TRIAL:-none} $HOME"')" = "1 41 none /root" ] || { echo "inside is not as it should be"; exit 1; }
+# Processes have numbers of their own there, and the first is not the command's: that one would not get signals it has no handler for, and
+# timeout of coreutils 9.10 runs nothing then.
+seen=$(run /bin/sh -c 'read number </seen/number; echo "$$ $number ${CKM_TRIAL:-none} $HOME"')
+[ "${seen#* }" = "41 none /root" ] && [ "${seen%% *}" -gt 1 ] && [ "${seen%% *}" -lt 20 ] || { echo "inside is not as it should be"; exit 1; }
 ! run /bin/sh -c ': >/seen/number' 2>/dev/null || { echo "the folder that is shown inside can be written to"; exit 1; }
 run "$(command -v sleep)" 600 &
 caller=$!

@@ -66,12 +66,12 @@ check_shell() {
     # shellcheck disable=SC2046
     answers "checkmate solve VGG16 --strategy " $("$CHECKMATE" strategies | sed 's/ .*//')
     answers "checkmate solve VGG16 -s ch" chen-sqrt chain !auto
-    answers "checkmate solve VGG16 --budget " min
-    answers "checkmate train VGG16 --budget " auto !min
+    answers "checkmate solve VGG16 --budget " auto min
+    answers "checkmate train VGG16 --budget " auto min
     answers "checkmate solve VGG16 --formulation " paper frontier unpartitioned
     answers "checkmate solve VGG16 --output gr" graph.json
     answers "checkmate max-batch VGG16 --compute-limit " extra-forward
-    answers "checkmate report plan.json --figure " memory arena matrices graph
+    answers "checkmate report plan.json --figure " memory arena matrices transfers graph
     answers "checkmate verify " graph.json !ResNet50
     answers "checkmate verify graph.json pl" plan.json
     answers "checkmate help sw" sweep

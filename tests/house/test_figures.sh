@@ -1,9 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Every table of measured figures in the documents has the command that makes it beside it. Planted tables are noticed.
+# Every table of measured figures in the documents has the command that makes it next to it, and what scripts/tables.sh names is
+# there. Planted tables are noticed.
 set -eu
 check=$CKM_SOURCE_DIR/scripts/check_figures.sh
 sh "$check"
+sh "$CKM_SOURCE_DIR/scripts/tables.sh" --check
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 

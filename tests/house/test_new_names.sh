@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# What begins an operator, a strategy or a back end refuses names that something else has, with one line and before it
+# What begins an operator, a strategy, a component or a back end refuses names that something else has, with one line and before it
 # writes anything: a file would be overwritten, or a room get another rule for what it may include.
 set -eu
 scratch=$(mktemp -d)
@@ -26,8 +26,11 @@ refuse() {
 for name in cpu reference backend session train data far fake "$long" Bad ../up ''; do
     refuse backend "$name"
 done
-for name in auto local template registry chen-sqrt "$(echo "$long" | tr _ -)" Bad ../up ''; do
+for name in auto dtr template registry chen-sqrt "$(echo "$long" | tr _ -)" Bad ../up ''; do
     refuse strategy "$name"
+done
+for name in runs single-cut template "$(echo "$long" | tr _ -)" Bad ../up ''; do
+    refuse component "$name"
 done
 for name in conv skeleton activation records gradients shrink "$long" Bad ../up ''; do
     refuse operator "$name"

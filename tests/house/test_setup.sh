@@ -52,7 +52,7 @@ END
 printf '#!/bin/sh\n' >"$scratch/tool"
 chmod +x "$scratch/bin/apt-get" "$scratch/bin/sudo" "$scratch/bin/id" "$scratch/tool"
 
-# try STATUS UID LOCKED [WAIT]: runs the set-up as this user while the lock is held for so many attempts.
+# try STATUS UID LOCKED [WAIT]: runs the set-up as this user while the lock is held for LOCKED attempts.
 try() {
     rm -f "$scratch/bin/gnuplot" "$scratch/bin/dot" "$scratch/calls"
     echo "$2" >"$scratch/uid"
@@ -73,7 +73,7 @@ calls() {
 try 0 0 0
 calls ' install ' 2
 calls 'Lock::Timeout' 1
-grep -q 'at work' "$scratch/out" && fail "waits for nobody"
+grep -q 'at work' "$scratch/out" && fail "waits without a lock"
 
 # It is held for a while: said once, tried again.
 try 0 0 3
@@ -129,4 +129,56 @@ said ' clang-14 .*clang-format-14 clang-tidy-14 .*libclang-rt-14-dev llvm-14'
 names 17 19
 said ' clang-19 .*clang-tidy-19 .*libclang-rt-19-dev llvm-19'
 ! grep -q -e '-14' "$scratch/out" || fail "names what this system has not: $(cat "$scratch/out")"
+
+# What is there and too old is said to be so, with what is needed: the package is there already, and does not help.
+cat >"$scratch/bin/cmake" <<'END'
+#!/bin/sh
+echo "cmake version $(cat "$STATE/cmake_version")"
+END
+chmod +x "$scratch/bin/cmake"
+# build_says VERSION: what the set-up says of a build where CMake has this version.
+build_says() {
+    echo "$1" >"$scratch/cmake_version"
+    STATE=$scratch PATH=$scratch/bin CKM_NO_SETUP=1 sh "$setup" build >"$scratch/out" 2>&1 || return 0
+    fail "nothing is missing"
+}
+build_says 3.18.4
+said ' cmake '
+said "^setup.sh: $scratch/bin/cmake is 3.18, and 3.25 or newer is needed; .*pip install cmake"
+for version in 3.25.1 3.31.6 4.2.0; do
+    build_says $version
+    ! grep -q ' cmake \|or newer is needed' "$scratch/out" || fail "CMake $version is too old: $(cat "$scratch/out")"
+done
+
+# The same of oneDNN, whose package is of the suite's age.
+mkdir -p "$scratch/headers/oneapi/dnnl"
+touch "$scratch/headers/oneapi/dnnl/dnnl.h"
+export CKM_SETUP_HEADERS="$scratch/headers"
+for version in 2.5 1.9 2.6 3.7 3.12; do
+    printf '#define DNNL_VERSION_MAJOR %s\n\n/// Minor version.\n#define DNNL_VERSION_MINOR %s\n#define DNNL_VERSION_PATCH 3\n' ${version%.*} ${version#*.} \
+        >"$scratch/headers/oneapi/dnnl/dnnl_version.h"
+    build_says 4.2.0
+    case $version in
+    2.5 | 1.9)
+        said ' libdnnl-dev '
+        said "^setup.sh: oneDNN in $scratch/headers is $version, and 2.6 or newer is needed, .* libdnnl-dev has from Debian 12 on"
+        ;;
+    *) ! grep -q 'libdnnl-dev\|oneDNN' "$scratch/out" || fail "oneDNN $version is too old: $(cat "$scratch/out")" ;;
+    esac
+done
+unset CKM_SETUP_HEADERS
+
+# A dot without the layout that keeps places, which is a package of its own: shows once dot is there, and is installed then.
+cat >"$scratch/tool" <<'END'
+#!/bin/sh
+case " $* " in
+*" -Kneato "*) [ -e "$STATE/has_neato" ] ;;
+esac
+END
+sed -i 's/^\*" install "\*).*/*neato-layout*) touch "$STATE\/has_neato" ;;\n&/' "$scratch/bin/apt-get"
+echo libgvplugin-neato-layout9 >"$scratch/suite"
+rm -f "$scratch/broken"
+try 0 0 0
+calls 'Lock::Timeout.* install .*graphviz' 1
+calls 'Lock::Timeout.* install .*libgvplugin-neato-layout9$' 1
 exit $failed

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# A strategy is a file, a line and a test: the list, the records and the tests belong together, and nobody asks a strategy
-# by its name.
+# A strategy is a file, a line and a test: the list, the records and the tests belong together, and no code compares
+# names of strategies. A component is a record and a line.
 set -eu
 bad=0
 complain() {
@@ -28,6 +28,19 @@ check() {
     done
     for symbol in $(sed -n 's/^const ckm_i_strategy ckm_i_strategy_\([a-z0-9_]*\) = {.*/\1/p' $folder/solve_*.c); do
         echo "$listed" | grep -qx "$symbol" || complain "$symbol has a record and is not in $folder/solve_registry.h"
+    done
+    # A component that is not listed would be counted as the last one that is.
+    parts=$(sed -n 's/^ *COMPONENT(\([a-z0-9_]*\)).*/\1/p' src/solve/core/component_registry.h)
+    [ -n "$parts" ] || complain "src/solve/core/component_registry.h lists nothing"
+    for symbol in $(grep -rhoE '^const ckm_i_component ckm_i_component_[a-z0-9_]+' src/solve --include='*.c' | sed 's/.*_component_//'); do
+        echo "$parts" | grep -qx "$symbol" || complain "component $symbol has a record and is not in src/solve/core/component_registry.h"
+    done
+    for symbol in $parts; do
+        name=$(echo "$symbol" | tr _ -)
+        record=$(grep -rl "^const ckm_i_component ckm_i_component_$symbol = {" src/solve --include='*.c') || true
+        [ "$(echo "$record" | wc -w)" -eq 1 ] || { complain "component $symbol is listed, and its record is in '$record'"; continue; }
+        grep -A1 "^const ckm_i_component ckm_i_component_$symbol = {" "$record" | grep -q "\"$name\"," ||
+            complain "$record: component $symbol is not called \"$name\""
     done
     # Traits are fields of the record.
     names=$(echo "$listed" | tr _ - | grep -vx auto | paste -sd '|' -)
@@ -63,6 +76,8 @@ plant() {
 plant "a strategy without a test" 'rm tests/unit/solve/test_solve_griewank.c'
 plant "a test without brute force" 'sed -i s/strategy_check_random/other/ tests/unit/solve/test_solve_ilp.c'
 plant "a record that is not listed" 'sed -i "/STRATEGY(chen_sqrt_ap)/d" src/solve/strategies/solve_registry.h'
+plant "a component that is not listed" 'sed -i "/COMPONENT(runs)/d" src/solve/core/component_registry.h'
+plant "a component called otherwise" 'sed -i "s/[.]name = \"leave-out-singly\"/.name = \"singly\"/" src/solve/runs/leave_out.c'
 plant "a name compared" 'echo "static int f(const ckm_i_strategy *s) { return strcmp(s->name, \"griewank\"); }" >>src/solve/quick.c'
-[ $bad -eq 0 ] && echo "strategies, tests and the list belong together"
+[ $bad -eq 0 ] && echo "strategies, components, tests and the lists belong together"
 exit $bad

@@ -36,9 +36,14 @@ for script in $(find scripts tests bench -name '*.sh' 2>/dev/null); do
     esac
 done
 
-# The library knows no command line: what it says has to make sense to whoever calls it.
+# The library knows no command line: its messages have to make sense to any caller.
 options=$(grep -rnE '"[^"]*(^|[ (])--[a-z][a-z-]+[^"]*"' src --include='*.[ch]' | grep -v '^src/cli/') || true
 [ -z "$options" ] || complain "the library speaks of command-line options: $options"
+
+# Code that needs a deadline asks for a slice: the clock of a solve has one owner.
+setters=$(grep -rnE '(solver|inner|outer|attempt)(->|\.)(start|deadline|give_up|latest)_seconds *[-+]?= ' src/solve --include='*.c' |
+    grep -v '^src/solve/core/solver_time.c:') || true
+[ -z "$setters" ] || complain "only src/solve/core/solver_time.c sets the clock of a solve: $setters"
 
 # The table of modules says what scripts/check_includes.sh enforces.
 sed -n 's/^    allow("\([a-z]*\)", "\([a-z ]*\)")$/\1 \2/p' scripts/check_includes.sh >"$scratch/enforced"

@@ -39,4 +39,4 @@ for shell in sh bash; do
     gone "$inner" || { kill -s KILL "$inner"; echo "$shell: what was started goes on"; exit 1; }
     rm "$scratch/inner"
 done
-echo "whoever waits can be told to end"
+echo "scripts that wait can be ended"

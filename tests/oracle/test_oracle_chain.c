@@ -16,7 +16,7 @@
 
 enum { MAX_LAYERS = 5, MAX_OPS = 2 * MAX_LAYERS + 1, MAX_READS = 4 };
 
-// Which earlier values the backward operator of layer k reads beside the gradient.
+// Which earlier values the backward operator of layer k reads in addition to the gradient.
 typedef enum pattern { OUTPUT_AND_NEXT, OUTPUT, INPUT, INPUT_AND_OUTPUT, NOTHING_SOMETIMES, N_PATTERNS } pattern;
 
 typedef struct chain {

@@ -10,7 +10,7 @@
 
 #include "oracle_brute.h"
 #include "schedule/stages.h"
-#include "solve/ilp/ilp_model.h"
+#include "solve/ilp/ilp.h"
 
 static ckm_i_stages *random_stages(ckm_i_rng *rng, const oracle_graph *g, const ckm_dataflow *df)
 {

@@ -17,7 +17,7 @@
 
 #include "base/rng.h"
 #include "oracle_random.h"
-#include "solve/ilp/ilp_round.h"
+#include "solve/ilp/ilp.h"
 
 enum { MOST = 12 };
 

@@ -95,9 +95,50 @@ static void little_work_gives_less_but_nothing_wrong(void **state)
     }
 }
 
+static int64_t last_runs(const oracle_graph *g, const ckm_dataflow *df, int64_t work)
+{
+    ckm_error err = CKM_ERROR_INIT;
+    ckm_i_pebbling p;
+    int64_t floor_bytes = 0;
+    if (ckm_i_pebbling_init(&p, df, &err) != CKM_OK || ckm_i_last_runs(&p, work, &floor_bytes, &err) != CKM_OK) {
+        fail_msg("%s\n%s", err.message, oracle_describe(g, NULL));
+    }
+    ckm_i_pebbling_dispose(&p);
+    return floor_bytes;
+}
+
+// By itself, with whatever work, no more than the least peak; and more than one operator at a time takes on some graphs.
+static void last_runs_never_need_more_than_brute_force(void **state)
+{
+    (void)state;
+    ckm_i_rng rng = {.state = 99};
+    int64_t n_raised = 0;
+    int64_t n_exact = 0;
+    int64_t total = oracle_scaled(4000);
+    for (int64_t round = 0; round < total; round++) {
+        oracle_graph g;
+        oracle_random_graph(&rng, 4, 7, 9, &g);
+        ckm_dataflow *df = oracle_build(&g);
+        int64_t least = oracle_least_peak(&g, ORACLE_ANY);
+        int64_t found = last_runs(&g, df, INT64_C(1) << 40);
+        int64_t hurried = last_runs(&g, df, 400);
+        if (found > least || hurried > least) {
+            fail_msg("last runs need %lld and %lld, and %lld are enough\n%s", (long long)found, (long long)hurried,
+                     (long long)least, oracle_describe(&g, NULL));
+        }
+        n_raised += found > ckm_dataflow_memory_floor(df);
+        n_exact += found == least;
+        ckm_dataflow_free(df);
+    }
+    printf("%lld graphs: last runs need more than one operator on %lld, the least peak on %lld\n", (long long)total,
+           (long long)n_raised, (long long)n_exact);
+    assert_true(n_raised > total / 100);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(last_runs_never_need_more_than_brute_force),
         cmocka_unit_test(floor_is_what_brute_force_finds),
         cmocka_unit_test(little_work_gives_less_but_nothing_wrong),
     };

@@ -9,8 +9,7 @@
 #include <cmocka.h>
 
 #include "oracle_brute.h"
-#include "solve/bounds/open_model.h"
-#include "solve/bounds/stage_model.h"
+#include "solve/bounds/sepa.h"
 
 // A random chain: each operator can be reached from the one before.
 static int32_t choose_cuts(ckm_i_rng *rng, const ckm_dataflow *df, int32_t *cuts)
@@ -30,7 +29,7 @@ static int32_t choose_cuts(ckm_i_rng *rng, const ckm_dataflow *df, int32_t *cuts
 }
 
 // Cuts hold whatever point they are made for.
-static void cut_at_random(ckm_i_rng *rng, ckm_i_open_model *model, int64_t n_cuts[2])
+static void cut_at_random(ckm_i_rng *rng, ckm_i_window_model *model, int64_t n_cuts[2])
 {
     ckm_i_milp *m = &model->milp;
     int32_t before = m->n_rows;
@@ -39,37 +38,37 @@ static void cut_at_random(ckm_i_rng *rng, ckm_i_open_model *model, int64_t n_cut
     for (int32_t j = 0; j < m->n_cols; j++) {
         x[j] = ckm_i_rng_below(rng, 3) == 0 ? ckm_i_rng_unit(rng) : 0.0;
     }
-    ckm_i_open_paths(model, x, m);
+    ckm_i_sepa_paths(model, x, m);
     n_cuts[0] += m->n_rows - before;
     before = m->n_rows;
     for (int32_t j = 0; j < m->n_cols; j++) {
         x[j] = (double)ckm_i_rng_below(rng, 2);
     }
-    ckm_i_cover_cuts(model->memory_row, model->n_cuts, model->df->n_tensors, x, m);
+    ckm_i_sepa_covers(model, x, m);
     n_cuts[1] += m->n_rows - before;
     free(x);
 }
 
-static double solve_model(ckm_i_open_model *model, bool integer, ckm_i_milp_result *result)
+static double solve_model(ckm_i_window_model *model, bool integer, ckm_i_milp_result *result)
 {
     ckm_i_milp_options options = {
         .relax = !integer,
         .seconds = 60.0,
         .cutoff = INFINITY,
         .threads = 1,
-        .separate = ckm_i_open_separate,
+        .separate = ckm_i_sepa_all,
         .context = model,
         .enough = INFINITY,
     };
     assert_int_equal(ckm_i_milp_solve(&model->milp, &options, result, NULL), CKM_OK);
-    return (model->cost_before + result->proven) * model->cost_scale;
+    return model->constant + result->proven * model->cost_scale;
 }
 
 typedef struct tally {
     int64_t tight, above_total, refuted, n_cuts[2];
 } tally;
 
-static void check(const oracle_graph *g, ckm_i_open_model *model, int64_t budget, int64_t optimum, tally *t)
+static void check(const oracle_graph *g, ckm_i_window_model *model, int64_t budget, int64_t optimum, tally *t)
 {
     double bounds[2];
     bool refuted = false;
@@ -98,7 +97,7 @@ static void any_chain_of_cuts_gives_a_bound(void **state)
     int64_t rounds = oracle_scaled(600);
     for (int64_t round = 0; round < rounds; round++) {
         oracle_graph g;
-        ckm_i_open_model model;
+        ckm_i_window_model model;
         int32_t cuts[16];
         oracle_random_graph(&rng, 3, 7, 9, &g);
         ckm_dataflow *df = oracle_build(&g);
@@ -108,10 +107,10 @@ static void any_chain_of_cuts_gives_a_bound(void **state)
         budget = round % 3 == 0 ? low : budget;
         budget -= round % 8 == 0 && budget > 0;
         int32_t n = choose_cuts(&rng, df, cuts);
-        assert_int_equal(ckm_i_open_model_build(df, budget, cuts, n, &model, NULL), CKM_OK);
+        assert_int_equal(ckm_i_window_model_build(df, budget, true, cuts, n, &model, NULL), CKM_OK);
         cut_at_random(&rng, &model, t.n_cuts);
         check(&g, &model, budget, oracle_optimum(&g, ORACLE_ANY, budget), &t);
-        ckm_i_open_model_dispose(&model);
+        ckm_i_window_model_dispose(&model);
         ckm_dataflow_free(df);
     }
     printf(

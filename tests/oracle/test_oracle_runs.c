@@ -11,8 +11,7 @@
 #include "oracle_brute.h"
 #include "schedule/schedule_order.h"
 #include "solve/core/solve_options.h"
-#include "solve/runs/runs_moves.h"
-#include "solve/runs/runs_search.h"
+#include "solve/runs/runs.h"
 
 enum { GRAPHS = 4000, SEARCHES = 1500, CHANGES = 60, ROOM = 400 };
 

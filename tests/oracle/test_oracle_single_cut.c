@@ -10,9 +10,8 @@
 #include <cmocka.h>
 
 #include "oracle_brute.h"
-#include "solve/bounds/closure.h"
 #include "solve/bounds/single_cut.h"
-#include "solve/bounds/stage_model.h"
+#include "solve/bounds/window_model.h"
 #include "solve/core/structure.h"
 
 enum { plenty = 1000000 };
@@ -94,15 +93,15 @@ static void flows_find_the_best_choice(void **state)
 // The value of the relaxation without its cutting planes.
 static double by_clp(const ckm_dataflow *df, int32_t cut, int64_t budget)
 {
-    ckm_i_stage_model model;
+    ckm_i_window_model model;
     ckm_i_milp_result result = {0};
     ckm_i_milp_options options = {.relax = true, .seconds = 60.0, .cutoff = INFINITY, .threads = 1, .enough = INFINITY};
-    assert_int_equal(ckm_i_stage_model_build(df, budget, &cut, 1, &model, NULL), CKM_OK);
+    assert_int_equal(ckm_i_window_model_build(df, budget, false, &cut, 1, &model, NULL), CKM_OK);
     assert_int_equal(ckm_i_milp_solve(&model.milp, &options, &result, NULL), CKM_OK);
     double cost = result.status == CKM_I_MILP_OPTIMAL ? (double)df->total_cost + result.objective * model.cost_scale
                                                       : INFINITY;
     ckm_i_milp_result_dispose(&result);
-    ckm_i_stage_model_dispose(&model);
+    ckm_i_window_model_dispose(&model);
     return cost;
 }
 

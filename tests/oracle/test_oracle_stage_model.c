@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "oracle_brute.h"
-#include "solve/bounds/stage_model.h"
+#include "solve/bounds/sepa.h"
 
 static int32_t choose_cuts(ckm_i_rng *rng, int32_t n_ops, int32_t *cuts)
 {
@@ -34,7 +34,7 @@ static void stray(ckm_i_rng *rng, const ckm_i_milp *m, double *x)
 }
 
 // Cuts hold whatever point they are made for. Counts path cuts, peak cuts, cover cuts and rounding cuts.
-static void cut_at_random(ckm_i_rng *rng, ckm_i_stage_model *model, int64_t n_cuts[4])
+static void cut_at_random(ckm_i_rng *rng, ckm_i_window_model *model, int64_t n_cuts[4])
 {
     ckm_i_milp *m = &model->milp;
     int32_t before = m->n_rows;
@@ -44,23 +44,23 @@ static void cut_at_random(ckm_i_rng *rng, ckm_i_stage_model *model, int64_t n_cu
         x[j] = ckm_i_rng_below(rng, 3) == 0 ? ckm_i_rng_unit(rng) : 0.0;
     }
     stray(rng, m, x);
-    ckm_i_stage_paths(model, x, m);
+    ckm_i_sepa_paths(model, x, m);
     n_cuts[0] += m->n_rows - before;
     before = m->n_rows;
     for (int32_t j = 0; j < m->n_cols; j++) {
         x[j] = (double)ckm_i_rng_below(rng, 2);
     }
     stray(rng, m, x);
-    ckm_i_stage_peaks(model, x, m);
+    ckm_i_sepa_peaks(model, x, m);
     n_cuts[1] += m->n_rows - before;
     before = m->n_rows;
-    ckm_i_stage_covers(model, x, m);
+    ckm_i_sepa_covers(model, x, m);
     n_cuts[2] += m->n_rows - before;
     for (int32_t j = 0; j < m->n_cols; j++) {
         x[j] = ckm_i_rng_below(rng, 4) == 0 ? ckm_i_rng_unit(rng) : (double)ckm_i_rng_below(rng, 2);
     }
     before = m->n_rows;
-    ckm_i_stage_roundings(model, x, m);
+    ckm_i_sepa_roundings(model, x, m);
     n_cuts[3] += m->n_rows - before;
     free(x);
     for (int64_t e = 0; e < m->n_entries; e++) {
@@ -68,14 +68,14 @@ static void cut_at_random(ckm_i_rng *rng, ckm_i_stage_model *model, int64_t n_cu
     }
 }
 
-static double solve_model(ckm_i_stage_model *model, bool integer, ckm_i_milp_result *result)
+static double solve_model(ckm_i_window_model *model, bool integer, ckm_i_milp_result *result)
 {
     ckm_i_milp_options options = {
         .relax = !integer,
         .seconds = 60.0,
         .cutoff = INFINITY,
         .threads = 1,
-        .separate = ckm_i_stage_separate,
+        .separate = ckm_i_sepa_all,
         .context = model,
         .enough = INFINITY,
     };
@@ -86,17 +86,17 @@ static double solve_model(ckm_i_stage_model *model, bool integer, ckm_i_milp_res
 
 // The relaxation with its rows branched on until that is above the optimum, which it never may be. Graphs as small as these
 // leave little to it after cutting planes; so the relaxation has none, and the branches have them in a quarter of the cases.
-static double branch(ckm_i_stage_model *model, bool separate, int64_t optimum, int64_t *raised)
+static double branch(ckm_i_window_model *model, bool separate, int64_t optimum, int64_t *raised)
 {
     double total = (double)model->df->total_cost;
     ckm_i_milp_result relaxed = {0};
     ckm_i_milp_result branched = {0};
     ckm_i_milp_options options = {.relax = true, .seconds = 60.0, .cutoff = INFINITY, .threads = 1, .enough = INFINITY};
     assert_int_equal(ckm_i_milp_solve(&model->milp, &options, &relaxed, NULL), CKM_OK);
-    assert_int_equal(ckm_i_stage_add_whole(model, optimum % 3 == 0, NULL), CKM_OK);
+    assert_int_equal(ckm_i_window_add_whole(model, optimum % 3 == 0, NULL), CKM_OK);
     options.first_whole = model->first_whole;
     options.n_whole = model->n_whole;
-    options.separate = separate ? ckm_i_stage_separate : NULL;
+    options.separate = separate ? ckm_i_sepa_all : NULL;
     options.context = model;
     options.known = relaxed.proven;
     options.enough = ((double)optimum + 1.0 - total) / model->cost_scale;
@@ -109,7 +109,7 @@ static double branch(ckm_i_stage_model *model, bool separate, int64_t optimum, i
     return total + bound * model->cost_scale;
 }
 
-static void check(const oracle_graph *g, ckm_i_stage_model *model, int64_t budget, int64_t optimum, int64_t *tight)
+static void check(const oracle_graph *g, ckm_i_window_model *model, int64_t budget, int64_t optimum, int64_t *tight)
 {
     double bounds[2];
     for (int integer = 0; integer < 2; integer++) {
@@ -125,7 +125,7 @@ static void check(const oracle_graph *g, ckm_i_stage_model *model, int64_t budge
     *tight += optimum >= 0 && bounds[1] > (double)optimum - 1e-6;
 }
 
-static void check_branched(const oracle_graph *g, ckm_i_stage_model *model, int64_t budget, int64_t optimum,
+static void check_branched(const oracle_graph *g, ckm_i_window_model *model, int64_t budget, int64_t optimum,
                            int64_t *raised)
 {
     double bound = branch(model, optimum % 4 == 0, optimum, raised);
@@ -144,7 +144,7 @@ static void lines_are_bounds_for_other_budgets(void **state)
     int64_t rounds = oracle_scaled(400);
     for (int64_t round = 0; round < rounds; round++) {
         oracle_graph g;
-        ckm_i_stage_model model;
+        ckm_i_window_model model;
         ckm_i_milp_result result = {0};
         int32_t cuts[16];
         oracle_random_graph(&rng, 3, 7, 9, &g);
@@ -153,7 +153,7 @@ static void lines_are_bounds_for_other_budgets(void **state)
         int64_t high = oracle_least_peak(&g, ORACLE_ONCE);
         int64_t budget = low + (high - low) / 3;
         int32_t n = choose_cuts(&rng, df->n_ops, cuts);
-        assert_int_equal(ckm_i_stage_model_build(df, budget, cuts, n, &model, NULL), CKM_OK);
+        assert_int_equal(ckm_i_window_model_build(df, budget, false, cuts, n, &model, NULL), CKM_OK);
         (void)solve_model(&model, false, &result);
         for (int64_t other = low; result.has_line && other <= high; other += 1 + (high - low) / 12) {
             const ckm_i_milp_line *l = &result.line;
@@ -168,7 +168,7 @@ static void lines_are_bounds_for_other_budgets(void **state)
             above[d > 0.0] += d != 0.0 && bound > (double)df->total_cost + 0.5;
         }
         ckm_i_milp_result_dispose(&result);
-        ckm_i_stage_model_dispose(&model);
+        ckm_i_window_model_dispose(&model);
         ckm_dataflow_free(df);
     }
     printf("%lld and %lld bounds above the sum of all costs for smaller and larger budgets\n", (long long)above[0],
@@ -186,7 +186,7 @@ static void any_cuts_give_a_bound(void **state)
     int64_t rounds = oracle_scaled(600);
     for (int64_t round = 0; round < rounds; round++) {
         oracle_graph g;
-        ckm_i_stage_model model;
+        ckm_i_window_model model;
         int32_t cuts[16];
         oracle_random_graph(&rng, 3, 7, 9, &g);
         ckm_dataflow *df = oracle_build(&g);
@@ -195,15 +195,15 @@ static void any_cuts_give_a_bound(void **state)
         int64_t budget = low + (int64_t)ckm_i_rng_below(&rng, (uint32_t)(high - low + 1)) / 2;
         budget -= round % 8 == 0 && budget > 0;
         int32_t n = choose_cuts(&rng, df->n_ops, cuts);
-        assert_int_equal(ckm_i_stage_model_build(df, budget, cuts, n, &model, NULL), CKM_OK);
+        assert_int_equal(ckm_i_window_model_build(df, budget, false, cuts, n, &model, NULL), CKM_OK);
         cut_at_random(&rng, &model, n_cuts);
         int64_t optimum = oracle_optimum(&g, ORACLE_ORDER, budget);
         check(&g, &model, budget, optimum, &tight);
-        ckm_i_stage_model_dispose(&model);
+        ckm_i_window_model_dispose(&model);
         if (optimum >= 0) {
-            assert_int_equal(ckm_i_stage_model_build(df, budget, cuts, n, &model, NULL), CKM_OK);
+            assert_int_equal(ckm_i_window_model_build(df, budget, false, cuts, n, &model, NULL), CKM_OK);
             check_branched(&g, &model, budget, optimum, &raised);
-            ckm_i_stage_model_dispose(&model);
+            ckm_i_window_model_dispose(&model);
         }
         ckm_dataflow_free(df);
     }

@@ -164,10 +164,11 @@ static bool same_config(const ckm_i_graph_op *op, const json_t *config)
     if (json_object_get(config, "cropping") != NULL) {
         same = same && same_border(op, json_object_get(config, "cropping"));
     }
+    // The momentum of running statistics is the zoo's own (docs/TRAINING.md): Keras' is for longer training.
     static const struct {
         const char *key;
         double fallback;
-    } reals[] = {{"epsilon", 0}, {"momentum", 0}, {"max_value", -1}, {"rate", 0.5}};
+    } reals[] = {{"epsilon", 0}, {"max_value", -1}, {"rate", 0.5}};
     for (size_t i = 0; i < sizeof reals / sizeof reals[0]; i++) {
         const json_t *value = json_object_get(config, reals[i].key);
         double difference = value != NULL

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// "No schedule fits" was said beside a schedule that did, because CBC had reported the integer program as infeasible: on a
+// "No schedule fits" was reported together with a schedule that did, because CBC had reported the integer program as infeasible: on a
 // busy machine it could run out of time before it had solved a relaxation, and take that for a refutation. This program is
 // linked to a CBC that makes every false claim it can: there is no solution, and a bound above any cost. Nothing may come
 // of it.
@@ -13,9 +13,9 @@
 #include <math.h>
 
 #include "layer_graph.h"
-#include "solve/bounds/stage_bound.h"
+#include "solve/bounds/window_run.h"
 #include "solve/core/solve_options.h"
-#include "solve/ilp/ilp_run.h"
+#include "solve/ilp/ilp.h"
 
 // ---- An engine that is wrong about everything.
 
@@ -149,11 +149,12 @@ static void a_stage_program_is_not_infeasible_because_an_engine_says_so(void **s
     ckm_dataflow *df = layer_graph_unit_chain(layers);
     ckm_solve_options options = ckm_i_solve_options_usual();
     ckm_i_solver solver = begin(df, &options);
-    ckm_i_stage_options program = {.cuts = cuts, .n_cuts = 3, .integer = true, .seconds = 60.0};
-    ckm_i_stage_run *run = NULL;
-    ckm_i_stage_found found = {0};
-    assert_int_equal(ckm_i_stage_run_start(&solver, &program, &run, NULL), CKM_OK);
-    assert_int_equal(ckm_i_stage_run_finish(&solver, run, &found, NULL), CKM_OK);
+    ckm_i_window_problem problem = {df, solver.budget_bytes, false};
+    ckm_i_window_options program = {.problem = &problem, .cuts = cuts, .n_cuts = 3, .integer = true, .seconds = 60.0};
+    ckm_i_window_run *run = NULL;
+    ckm_i_window_found found = {0};
+    assert_int_equal(ckm_i_window_run_start(&solver, &program, &run, NULL), CKM_OK);
+    assert_int_equal(ckm_i_window_run_finish(&solver, run, &found, NULL), CKM_OK);
     nothing_false_is_concluded(&solver);
     ckm_i_solver_dispose(&solver);
     ckm_dataflow_free(df);

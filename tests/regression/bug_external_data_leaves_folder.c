@@ -157,7 +157,7 @@ static void links_that_lead_out_are_refused(void **state)
     assert_int_equal(try_all(), 0);
 }
 
-// A sandbox that answers openat2 with this error, in a process of its own.
+// A sandbox that answers openat2 with this error, in a separate process.
 static void with_openat2_refused(unsigned reason)
 {
     struct sock_filter filter[] = {

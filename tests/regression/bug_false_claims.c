@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tensors of gigabytes that differ by single bytes: CBC took what fits to the byte for infeasible. `ilp` printed a bound of
-// 228 beside a schedule that costs 222, `stage-program` said "infeasible" where a schedule fits. And a row of the integer
+// 228 with a schedule that costs 222, `stage-program` said "infeasible" where a schedule fits. And a row of the integer
 // program that cut off what is legal: `ilp` claimed 14 where 13 is possible.
 #include <checkmate/dataflow.h>
 #include <checkmate/solve.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Strategies that prove nothing left the memory floor at what one operator needs, so that a budget below the proven floor
-// was "unknown" to whoever called the library, and the program and the Python package each repaired the answer. Two
+// was "unknown" to callers of the library, and the program and the Python package each repaired the answer. Two
 // branches, each with a wide middle: one operator at a time needs 8 + 3 bytes, the reverse pebble game proves 14.
 #include <checkmate/min_budget.h>
 #include <checkmate/solve.h>

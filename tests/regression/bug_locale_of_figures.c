@@ -42,10 +42,10 @@ typedef struct sample {
 
 static void write_all(const sample *s, const char *prefix)
 {
-    static const double x[] = {0.5, 1.5};
+    static const char log[] =
+        "{\"step\": 0, \"epoch\": 0, \"loss\": 2.5, \"mean_loss\": 2.5, \"accuracy\": 0.5}\n"
+        "{\"step\": 1, \"epoch\": 0, \"loss\": 1.25, \"mean_loss\": 1.875, \"accuracy\": 0.625}\n";
     char path[64];
-    const ckm_emit_curve curve = {"curve", 2, x, x};
-    const ckm_emit_plot plot = {"title", "x", "y", 0, 2.5, 1, &curve};
     const ckm_emit_progress points[] = {{0.1, 0.5, 0.05}, {1.5, 0.25, 0.125}};
     const ckm_emit_sweep_row rows[] = {{1500, 0.25, 0.125, CKM_BOUND_ORDER}, {2500, 20.5, 0.05, CKM_BOUND_ANY}};
     const ckm_emit_sweep_curve curves[] = {{"a", true, 2, rows}};
@@ -53,8 +53,12 @@ static void write_all(const sample *s, const char *prefix)
         snprintf(path, sizeof path, "%s-%d.svg", prefix, (int)i);
         assert_int_equal(ckm_emit_figure(s->facts, ckm_emit_figure_name(i), path, NULL), CKM_OK);
     }
-    snprintf(path, sizeof path, "%s-plot.svg", prefix);
-    assert_int_equal(ckm_emit_plot_figure(&plot, path, NULL), CKM_OK);
+    FILE *file = fopen("run.jsonl", "w");
+    assert_non_null(file);
+    assert_int_equal(fwrite(log, 1, sizeof log - 1, file), sizeof log - 1);
+    assert_int_equal(fclose(file), 0);
+    snprintf(path, sizeof path, "%s-training.svg", prefix);
+    assert_int_equal(ckm_emit_training_figure("run.jsonl", path, NULL), CKM_OK);
     snprintf(path, sizeof path, "%s-course.svg", prefix);
     assert_int_equal(ckm_emit_course_figure("course", points, 2, CKM_BOUND_ANY, path, NULL), CKM_OK);
     snprintf(path, sizeof path, "%s-sweep.svg", prefix);
@@ -71,7 +75,7 @@ static void write_all(const sample *s, const char *prefix)
 
 static void test_same_files(void **state)
 {
-    static const char *const names[] = {"-0.svg",     "-1.svg", "-2.svg", "-3.svg",    "-plot.svg", "-course.svg",
+    static const char *const names[] = {"-0.svg",     "-1.svg", "-2.svg", "-3.svg",    "-training.svg", "-course.svg",
                                         "-sweep.svg", ".dot",   ".html",  "-plan.csv", "-plan.json"};
     (void)state;
     if (system("command -v dot > /dev/null && command -v gnuplot > /dev/null") != 0) {

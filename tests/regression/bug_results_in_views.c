@@ -10,7 +10,7 @@
 
 #include "solve/core/solve_options.h"
 #include "solve/core/solver.h"
-#include "solve/runs/runs_search.h"
+#include "solve/runs/runs.h"
 
 static char told[4096];
 

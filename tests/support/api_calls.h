@@ -16,7 +16,7 @@ extern const size_t api_graph_size;
 // One of everything that functions take.
 typedef struct api_world {
     ckm_dataflow *df, *open_df;
-    ckm_schedule *schedule;
+    ckm_schedule *schedule, *drawn;
     ckm_plan *plan;
     ckm_emit_facts *facts;
     ckm_graph *graph;

@@ -10,6 +10,7 @@ void api_visit_base(api_visitor *v)
     FILE *nowhere = fopen("/dev/null", "w");
     VALUE(ckm_status_name, 0, ckm_status_name((ckm_status)99) != NULL && ckm_status_name((ckm_status)-1) != NULL)
     VALUE(ckm_version, 0, strcmp(ckm_version(), CKM_VERSION_STRING) == 0)
+    VALUE(ckm_host_free_bytes, 0, ckm_host_free_bytes() >= -1)
     VALUE(ckm_struct_size, 1, ckm_struct_size(P(0, "ckm_step")) == (NULLED(0) ? 0 : sizeof(ckm_step)))
     STATUS(ckm_file_replace, 3, 0, ckm_file_replace(P(0, "out.txt"), P(1, "text"), 4, P(2, &v->error)))
     STATUS(ckm_file_check_output, 2, 0, ckm_file_check_output(P(0, "out.txt"), P(1, &v->error)))
@@ -36,6 +37,9 @@ void api_visit_dataflow(api_visitor *v, ckm_error *err)
     op.outputs = NULL;
     TRIES(ckm_dataflow_add_op, 1, 0, ckm_dataflow_add_op(w->open_df, &op, NULL, P(0, err)))
     STATUS(ckm_dataflow_add_result, 2, 0, ckm_dataflow_add_result(P(0, w->open_df), 0, P(1, err)))
+    ckm_second_memory second = {.bytes = -1, .out_bytes_per_second = 1, .in_bytes_per_second = 1};
+    STATUS(ckm_dataflow_set_second_memory, 3, 0,
+           ckm_dataflow_set_second_memory(P(0, w->open_df), P(1, &second), P(2, err)))
     TRIES(ckm_dataflow_finish, 2, 0, ckm_dataflow_finish(P(0, w->open_df), P(1, err)))
     VALUE(ckm_dataflow_name, 1, strcmp(ckm_dataflow_name(P(0, w->df)), NULLED(0) ? "" : "five") == 0)
     VALUE(ckm_dataflow_cost_unit, 1, ckm_dataflow_cost_unit(P(0, w->df)) == CKM_COST_FLOPS)
@@ -55,6 +59,8 @@ void api_visit_dataflow(api_visitor *v, ckm_error *err)
     VALUE(ckm_dataflow_total_cost, 1, ckm_dataflow_total_cost(P(0, w->df)) == (NULLED(0) ? 0 : 61))
     VALUE(ckm_dataflow_memory_floor, 1, (ckm_dataflow_memory_floor(P(0, w->df)) > 0) == !NULLED(0))
     VALUE(ckm_dataflow_standing_bytes, 1, (ckm_dataflow_standing_bytes(P(0, w->df)) > 0) == !NULLED(0))
+    TRIES(ckm_dataflow_set_second_memory, 1, 0, ckm_dataflow_set_second_memory(w->df, &second, P(0, err)))
+    VALUE(ckm_dataflow_get_second_memory, 2, !ckm_dataflow_get_second_memory(P(0, w->df), P(1, &second)))
     STATUS(ckm_dataflow_read, 3, 0, ckm_dataflow_read(P(0, "graph.json"), P(1, &made), P(2, err)))
     STATUS(ckm_dataflow_parse, 4, 2,
            ckm_dataflow_parse(P(0, api_graph_text), api_graph_size, P(1, "text"), P(2, &made), P(3, err)))
@@ -78,6 +84,7 @@ void api_visit_schedule(api_visitor *v, ckm_error *err)
     step.n_inplace = 1;
     TRIES(ckm_schedule_append, 1, 0, ckm_schedule_append(w->schedule, &step, P(0, err)))
     VALUE(ckm_schedule_step_count, 1, (ckm_schedule_step_count(P(0, w->schedule)) >= 5) == !NULLED(0))
+    VALUE(ckm_schedule_transfer_count, 1, ckm_schedule_transfer_count(P(0, w->schedule)) == 0)
     VALUE(ckm_schedule_get_step, 1, ckm_schedule_get_step(P(0, w->schedule), 0).index == (NULLED(0) ? -1 : 0))
     VALUE(ckm_schedule_get_step, 1, ckm_schedule_get_step(P(0, w->schedule), -5).index == -1)
     VALUE(ckm_schedule_get_info, 1, (ckm_schedule_get_info(P(0, w->schedule)) == NULL) == NULLED(0))
@@ -164,12 +171,7 @@ void api_visit_emit(api_visitor *v, ckm_error *err)
 {
     api_world *w = v->w;
     ckm_emit_facts *made = NULL;
-    const double x[2] = {1, 2};
-    const ckm_emit_curve curve = {"curve", 2, x, x};
-    const ckm_emit_curve pointless = {NULL, 2, NULL, NULL};
-    const ckm_emit_plot plot = {"title", "x", "y", 0, 3, 1, &curve};
-    const ckm_emit_plot without_points = {NULL, NULL, NULL, 0, 3, 1, &pointless};
-    const ckm_emit_plot without_curves = {NULL, NULL, NULL, 0, 3, 1, NULL};
+    ckm_emit_times *times = NULL;
     const ckm_emit_way way = {"another", NULL, 1, 1};
     const ckm_emit_recipe recipe = {"title", "code", NULL};
     const ckm_emit_words words = {.n_ways = 1, .n_recipes = 1, .ways = &way, .recipes = &recipe};
@@ -182,6 +184,9 @@ void api_visit_emit(api_visitor *v, ckm_error *err)
     STATUS(ckm_emit_facts_create, 4, 0, ckm_emit_facts_create(P(0, w->df), P(1, w->schedule), P(2, &made), P(3, err)))
     TRIES(ckm_emit_facts_create, 1, 0, ckm_emit_facts_create(w->open_df, w->schedule, &made, P(0, err)))
     DONE(ckm_emit_facts_free, 1, ckm_emit_facts_free(NULL))
+    STATUS(ckm_emit_times_create, 3, 0, ckm_emit_times_create(P(0, w->facts), P(1, &times), P(2, err)))
+    ckm_emit_times_free(times);
+    DONE(ckm_emit_times_free, 1, ckm_emit_times_free(NULL))
     VALUE(ckm_emit_class_name, 0, ckm_emit_class_name((ckm_emit_class)99)[0] == '\0')
     VALUE(ckm_emit_figure_count, 0, ckm_emit_figure_count() > 0)
     VALUE(ckm_emit_figure_name, 0, ckm_emit_figure_name(-1) == NULL && ckm_emit_figure_name(99) == NULL)
@@ -194,9 +199,7 @@ void api_visit_emit(api_visitor *v, ckm_error *err)
     STATUS(ckm_emit_dot, 3, 0, ckm_emit_dot(P(0, w->df), P(1, "out.dot"), P(2, err)))
     TRIES(ckm_emit_graph_figure, 3, 0, ckm_emit_graph_figure(P(0, w->df), P(1, "out.svg"), P(2, err)))
     TRIES(ckm_emit_network_figure, 3, 0, ckm_emit_network_figure(P(0, w->graph), P(1, "out.svg"), P(2, err)))
-    TRIES(ckm_emit_plot_figure, 3, 0, ckm_emit_plot_figure(P(0, &plot), P(1, "out.svg"), P(2, err)))
-    TRIES(ckm_emit_plot_figure, 1, 0, ckm_emit_plot_figure(&without_points, "out.svg", P(0, err)))
-    TRIES(ckm_emit_plot_figure, 1, 0, ckm_emit_plot_figure(&without_curves, "out.svg", P(0, err)))
+    TRIES(ckm_emit_training_figure, 3, 0, ckm_emit_training_figure(P(0, "log.jsonl"), P(1, "out.svg"), P(2, err)))
     TRIES(ckm_emit_sweep_figure, 4, 0,
           ckm_emit_sweep_figure(P(0, "title"), P(1, &sweep_curve), 1, P(2, "out.svg"), P(3, err)))
     TRIES(ckm_emit_sweep_figure, 1, 0, ckm_emit_sweep_figure("title", &rowless, 1, "out.svg", P(0, err)))
@@ -294,6 +297,11 @@ void api_visit_cost(api_visitor *v, ckm_error *err)
     const ckm_device_kernels kernels = {CKM_DEVICE_MATRIX, CKM_DEVICE_FLOAT32, 1, 1, 1};
     double time_ns = 0;
     VALUE(ckm_device_product_find, 1, (ckm_device_product_find(P(0, device.name)) == NULL) == NULLED(0))
+    ckm_device_link link;
+    VALUE(ckm_device_link_count, 0, ckm_device_link_count() > 0)
+    VALUE(ckm_device_link_at, 0, ckm_device_link_at(-1) == NULL && ckm_device_link_at(10000) == NULL)
+    VALUE(ckm_device_link_find, 1, (ckm_device_link_find(P(0, "PCIe4")) == NULL) == NULLED(0))
+    TRIES(ckm_device_link_read, 3, 0, ckm_device_link_read(P(0, "device.json"), P(1, &link), P(2, err)))
     STATUS(ckm_device_time, 5, 2,
            ckm_device_time(P(0, &device), P(1, product), P(2, &kernels), P(3, &time_ns), P(4, err)))
     STATUS(ckm_device_write, 3, 0, ckm_device_write(P(0, &device), P(1, "out.json"), P(2, err)))

@@ -26,6 +26,10 @@ void api_visit_run(api_visitor *v, ckm_error *err)
     VALUE(ckm_run_get_memory, 0,
           ckm_run_get_memory(true).anonymous_bytes != 0 && ckm_run_get_memory(false).resident_bytes != 0)
     VALUE(ckm_program_free_bytes, 1, (ckm_program_free_bytes(P(0, w->program)) == -1) == NULLED(0))
+    ckm_second_memory second;
+    VALUE(ckm_program_second_memory_bytes, 1, ckm_program_second_memory_bytes(P(0, w->program)) == 0)
+    TRIES(ckm_program_measure_second_memory, 3, 0,
+          ckm_program_measure_second_memory(P(0, w->program), P(1, &second), P(2, err)))
     VALUE(ckm_program_threads, 1, ckm_program_threads(P(0, w->program)) == (NULLED(0) ? 0 : 1))
     STATUS(ckm_run_plan_under_budget, 5, 0,
            ckm_run_plan_under_budget(P(0, w->step_df), INT64_C(1) << 40, 0, P(1, &packing), P(2, solve_plain),
@@ -54,6 +58,7 @@ void api_visit_session(api_visitor *v, ckm_error *err)
                               P(4, &options), P(5, &made), P(6, err)))
     DONE(ckm_session_free, 1, ckm_session_free(NULL))
     VALUE(ckm_session_get_memory, 1, (ckm_session_get_memory(P(0, w->session)).region_bytes > 0) == !NULLED(0))
+    VALUE(ckm_session_get_transfers, 1, ckm_session_get_transfers(P(0, w->session)).moves_out == 0)
     VALUE(ckm_session_tensor_count, 1, (ckm_session_tensor_count(P(0, w->session)) > 0) == !NULLED(0))
     VALUE(ckm_session_get_tensor, 1, (ckm_session_get_tensor(P(0, w->session), 0).name[0] != '\0') == !NULLED(0))
     VALUE(ckm_session_get_tensor, 1, ckm_session_get_tensor(P(0, w->session), -1).bytes == 0)
@@ -106,6 +111,8 @@ void api_visit_profile(api_visitor *v, ckm_error *err)
          ckm_profile_explain_unsteady(P(0, ckm_profile_get_info(w->profile)), P(1, words), sizeof words))
     TRIES(ckm_profile_fit, 3, 0, ckm_profile_fit(P(0, profiles), 2, P(1, &error), P(2, err)))
     TRIES(ckm_profile_fit, 1, 0, ckm_profile_fit(absent, 2, &error, P(0, err)))
+    const ckm_second_memory link = {"disk", -1, 1000, 2000, 3};
+    STATUS(ckm_profile_set_link, 3, 0, ckm_profile_set_link(P(0, w->profile), P(1, &link), P(2, err)))
     STATUS(ckm_profile_write, 3, 0, ckm_profile_write(P(0, w->profile), P(1, "out.json"), P(2, err)))
     STATUS(ckm_profile_read_info, 3, 0, ckm_profile_read_info(P(0, "profile.json"), P(1, &info), P(2, err)))
     TRIES(ckm_profile_cache_path, 3, 0, ckm_profile_cache_path(P(0, w->program), P(1, path), sizeof path, P(2, err)))
@@ -133,9 +140,13 @@ void api_visit_data(api_visitor *v, ckm_error *err)
     VALUE(ckm_data_format_summary, 0, ckm_data_format_summary(-1) == NULL)
     DONE(ckm_data_close, 1, ckm_data_close(NULL))
     VALUE(ckm_data_get_facts, 1, ckm_data_get_facts(P(0, data)).samples == (NULLED(0) ? 0 : 8))
+    VALUE(ckm_data_left_out, 1, ckm_data_left_out(P(0, data)) == 0)
     VALUE(ckm_data_class_name, 1, ckm_data_class_name(P(0, data), -1) == NULL)
     STATUS(ckm_data_count_classes, 3, 0, ckm_data_count_classes(P(0, "synthetic"), P(1, &classes), P(2, err)))
     STATUS(ckm_data_count_tokens, 3, 0, ckm_data_count_tokens(P(0, "synthetic"), P(1, &classes), P(2, err)))
+    ckm_data_token_notes notes;
+    STATUS(ckm_data_read_token_notes, 3, 0, ckm_data_read_token_notes(P(0, "nonesuch.npy"), P(1, &notes), P(2, err)))
+    TRIES(ckm_data_read_tokens, 3, 0, ckm_data_read_tokens(P(0, "nonesuch.npy"), NULL, 0, P(1, &classes), P(2, err)))
     char folder[64];
     VALUE(ckm_data_find_validation, 2, !ckm_data_find_validation(P(0, "nonesuch"), P(1, folder), sizeof folder))
     STATUS(ckm_data_fetch, 4, 0, ckm_data_fetch(P(0, data), 0, P(1, inputs), P(2, labels), P(3, err)))

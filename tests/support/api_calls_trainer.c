@@ -26,7 +26,7 @@ static layers *begin(layers *l, ckm_error *err)
     return l;
 }
 
-// What came of adding layer x: without a network there is none; with one, errors stick and `finish` tells them.
+// The status of adding layer x: without a network there is none; with one, errors stick and `finish` reports them.
 static ckm_status made(const api_visitor *v, layers *l, ckm_layer x, ckm_error *err)
 {
     ckm_graph *graph = NULL;
@@ -204,6 +204,10 @@ static void visit_inference(api_visitor *v, ckm_error *err)
     ckm_inference *f = NULL;
     double seconds;
     int64_t bytes = 0;
+    char note[64];
+    bool found;
+    char **names = NULL;
+    int64_t n_names = 0;
     STATUS(ckm_inference_plan, 4, 0, ckm_inference_plan(P(0, graph), P(1, &options), P(2, &made), P(3, err)))
     ckm_inference_close(made);
     made = NULL;
@@ -229,6 +233,12 @@ static void visit_inference(api_visitor *v, ckm_error *err)
     TRIES(ckm_picture_bytes, 3, 0, ckm_picture_bytes(P(0, "none.png"), P(1, &bytes), P(2, err)))
     VALUE(ckm_picture_is_read, 1, ckm_picture_is_read(P(0, "a.png")) == !NULLED(0))
     STATUS(ckm_inference_write_npy, 3, 0, ckm_inference_write_npy(P(0, f), P(1, &file), 1, P(2, err)))
+    STATUS(ckm_inference_export, 3, 0, ckm_inference_export(P(0, f), P(1, "out.safetensors"), P(2, err)))
+    STATUS(ckm_inference_read_note, 5, 0,
+           ckm_inference_read_note(P(0, "out.safetensors"), P(1, "network"), P(2, note), sizeof note, P(3, &found),
+                                   P(4, err)))
+    STATUS(ckm_inference_read_class_names, 4, 0,
+           ckm_inference_read_class_names(P(0, "out.safetensors"), P(1, &names), P(2, &n_names), P(3, err)))
     STATUS(ckm_npy_describe, 4, 0, describe_file(v, f, err))
     VALUE(ckm_inference_get_info, 1, ckm_inference_get_info(P(0, made)).fits == !NULLED(0))
     VALUE(ckm_inference_program, 1, (ckm_inference_program(P(0, made)) == NULL) == NULLED(0))
@@ -283,6 +293,8 @@ void api_visit_trainer(api_visitor *v, ckm_error *err)
     VALUE(ckm_trainer_session, 1, ckm_trainer_session(P(0, w->trainer)) == NULL)
     STATUS(ckm_trainer_check, 3, 0, ckm_trainer_check(P(0, w->trainer), 1, 0.1, P(1, &compared), P(2, err)))
     STATUS(ckm_trainer_time, 3, 0, ckm_trainer_time(P(0, w->trainer), 1, P(1, &timing), P(2, err)))
+    ckm_second_memory second;
+    VALUE(ckm_trainer_get_second_memory, 2, !ckm_trainer_get_second_memory(P(0, w->trainer), P(1, &second)))
     VALUE(ckm_trainer_get_validation, 1, !ckm_trainer_get_validation(P(0, w->trainer)).there)
     STATUS(ckm_trainer_get_sizes, 3, 0, ckm_trainer_get_sizes(P(0, w->trainer), P(1, &sizes), P(2, err)))
     STATUS(ckm_trainer_begin, 2, 0, ckm_trainer_begin(P(0, w->trainer), P(1, err)))

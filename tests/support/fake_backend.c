@@ -15,7 +15,26 @@
 struct ckm_i_kernel {
     const ckm_graph *step;
     int32_t op;
+    void *kept;
 };
+
+void *fake_drop(int n, size_t kept_bytes)
+{
+    void *pieces[FAKE_PIECES] = {NULL};
+    assert_true(n <= FAKE_PIECES);
+    for (int i = 0; i < n; i++) {
+        pieces[i] = malloc(FAKE_PIECE);
+        assert_non_null(pieces[i]);
+        memset(pieces[i], 1, FAKE_PIECE);
+    }
+    void *kept = malloc(kept_bytes + 1);
+    assert_non_null(kept);
+    memset(kept, 1, kept_bytes + 1);
+    for (int i = 0; i < n; i++) {
+        free(pieces[i]);
+    }
+    return kept;
+}
 
 static ckm_status fake_prepare(ckm_i_backend *backend, const ckm_graph *step, int32_t op, ckm_i_kernel **out,
                                int64_t *workspace_bytes, ckm_error *err)
@@ -29,7 +48,7 @@ static ckm_status fake_prepare(ckm_i_backend *backend, const ckm_graph *step, in
     }
     ckm_i_kernel *kernel = malloc(sizeof *kernel);
     assert_non_null(kernel);
-    *kernel = (ckm_i_kernel){step, op};
+    *kernel = (ckm_i_kernel){step, op, fake_drop(op == 0 ? f->dropped : 0, f->kernel_bytes)};
     *workspace_bytes = op % 3 == 0 ? FAKE_WORKSPACE : 0;
     f->kernels_held++;
     *out = kernel;
@@ -82,6 +101,7 @@ static ckm_status fake_run(ckm_i_backend *backend, ckm_i_kernel *kernel, const c
 static void fake_free_kernel(ckm_i_backend *backend, ckm_i_kernel *kernel)
 {
     ((fake *)backend->state)->kernels_held--;
+    free(kernel->kept);
     free(kernel);
 }
 

@@ -6,7 +6,7 @@
 //     in 4:i10            int32 in [-1, 10), -1 meaning no label
 //     in 2x8:b            booleans, most of them true
 //     conv 0 1 - > 1 strides=2,2 epsilon=1e-5 mode=linear inplace=0/0,1/0
-//                         an operator on these tensors (- is absent) with so many outputs; values are integers, reals
+//                         an operator on these tensors (- is absent); after ">" the number of outputs; values are integers, reals
 //                         (with a point or an exponent) or words; inplace lists pairs input/output
 #ifndef CKM_TESTS_SUPPORT_KERNEL_SCRIPT_H
 #define CKM_TESTS_SUPPORT_KERNEL_SCRIPT_H

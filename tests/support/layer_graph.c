@@ -58,7 +58,7 @@ static void add_backward(ckm_dataflow *df, const layer_spec *layers, int32_t n, 
 }
 
 static ckm_dataflow *build(const layer_spec *layers, int32_t n, int64_t fixed_bytes, int64_t loss_bytes,
-                           int64_t loss_cost, int64_t backward_factor, bool told)
+                           int64_t loss_cost, int64_t backward_factor, bool with_kinds)
 {
     ckm_error err = CKM_ERROR_INIT;
     ckm_dataflow *df = NULL;
@@ -67,17 +67,18 @@ static ckm_dataflow *build(const layer_spec *layers, int32_t n, int64_t fixed_by
         add(df, CKM_OP_FORWARD, layers[j].cost, layers[j].bytes, layers[j].operands, layers[j].n_operands);
     }
     int32_t last = n - 1;
-    add(df, told ? CKM_OP_LOSS : CKM_OP_FORWARD, loss_cost, loss_bytes, &last, 1);
+    add(df, with_kinds ? CKM_OP_LOSS : CKM_OP_FORWARD, loss_cost, loss_bytes, &last, 1);
     for (int32_t j = n - 1; j >= 0; j--) {
-        add_backward(df, layers, n, j, told ? CKM_OP_BACKWARD : CKM_OP_FORWARD, backward_factor * layers[j].cost);
+        add_backward(df, layers, n, j, with_kinds ? CKM_OP_BACKWARD : CKM_OP_FORWARD, backward_factor * layers[j].cost);
     }
     check(ckm_dataflow_finish(df, &err), &err);
     return df;
 }
 
-ckm_dataflow *layer_graph_build(const layer_spec *layers, int32_t n, int64_t fixed_bytes, int64_t loss_bytes, bool told)
+ckm_dataflow *layer_graph_build(const layer_spec *layers, int32_t n, int64_t fixed_bytes, int64_t loss_bytes,
+                                bool with_kinds)
 {
-    return build(layers, n, fixed_bytes, loss_bytes, 0, 2, told);
+    return build(layers, n, fixed_bytes, loss_bytes, 0, 2, with_kinds);
 }
 
 ckm_dataflow *layer_graph_unit_chain(int32_t n)

@@ -12,9 +12,9 @@ typedef struct layer_spec {
     int32_t operands[4];  // earlier layers; the network's input is left out
 } layer_spec;
 
-// Fails the test when the library refuses the graph. `told`: operators have their kinds, else all are forward.
+// Fails the test when the library refuses the graph. `with_kinds`: operators have their kinds; otherwise all are forward.
 ckm_dataflow *layer_graph_build(const layer_spec *layers, int32_t n, int64_t fixed_bytes, int64_t loss_bytes,
-                                bool told);
+                                bool with_kinds);
 
 // A chain of n layers; every operator, loss and backward included, costs 1 and puts out 1 byte.
 ckm_dataflow *layer_graph_unit_chain(int32_t n);

@@ -53,7 +53,7 @@ static void join_all(og_generator *g)
 onnx_builder *og_generate(const uint8_t *bytes, size_t n, onnx_expected *expected, int *n_expected)
 {
     og_generator g = {.bytes = bytes, .n_bytes = n, .expected = expected, .n_expected = n_expected};
-    g.opset = 9 + (int)og_pick(&g, 12);
+    g.opset = 9 + (int)og_pick(&g, 20);
     g.b = ob_create(g.opset);
     if (n_expected != NULL) {
         *n_expected = 0;

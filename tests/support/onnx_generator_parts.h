@@ -25,7 +25,7 @@ typedef struct og_generator {
     size_t n_bytes, at;
     uint64_t state;  // what comes after the bytes
     int opset, n_names, n_values;
-    int extra_outputs;  // of the next node, beside the first; nothing reads them
+    int extra_outputs;  // of the next node, after the first; nothing reads them
     og_value values[OG_VALUES];
     onnx_expected *expected;
     int *n_expected;

@@ -150,7 +150,7 @@ static void renumber(int32_t *indices, int32_t n, const int32_t *to)
     }
 }
 
-// Tensor numbers carry no meaning; shuffling them keeps anybody from relying on it.
+// Tensor numbers carry no meaning; shuffling them makes sure that no code relies on them.
 static void shuffle_tensors(ckm_i_rng *rng, oracle_graph *g)
 {
     int32_t to[ORACLE_MAX_TENSORS];
@@ -246,9 +246,16 @@ void oracle_near_ties(ckm_i_rng *rng, oracle_graph *g)
 
 ckm_dataflow *oracle_build(const oracle_graph *g)
 {
+    return oracle_build_with(g, NULL);
+}
+
+ckm_dataflow *oracle_build_with(const oracle_graph *g, const ckm_second_memory *second)
+{
     ckm_dataflow *df = NULL;
     ckm_error err = CKM_ERROR_INIT;
-    if (ckm_dataflow_create("random", CKM_COST_FLOPS, g->fixed_bytes, &df, &err) != CKM_OK) {
+    ckm_cost_unit unit = second != NULL ? CKM_COST_NS : CKM_COST_FLOPS;
+    if (ckm_dataflow_create("random", unit, g->fixed_bytes, &df, &err) != CKM_OK ||
+        (second != NULL && ckm_dataflow_set_second_memory(df, second, &err) != CKM_OK)) {
         fail_msg("%s", err.message);
     }
     for (int32_t x = 0; x < g->n_tensors; x++) {
@@ -260,7 +267,7 @@ ckm_dataflow *oracle_build(const oracle_graph *g)
     }
     for (int32_t v = 0; v < g->n_ops; v++) {
         const oracle_op *own = &g->ops[v];
-        ckm_dataflow_op op = {.kind = CKM_OP_FORWARD,
+        ckm_dataflow_op op = {.kind = own->loads ? CKM_OP_LOAD : CKM_OP_FORWARD,
                               .cost = own->cost,
                               .workspace_bytes = own->workspace_bytes,
                               .run_once = !own->recomputable,
@@ -402,7 +409,7 @@ static bool can_come_back(const walker *w, int32_t x)
     return false;
 }
 
-// Computes v, and before it whatever it lacks. Only ever recomputes what may be recomputed.
+// Computes v, and before it its missing operands. Recomputes only recomputable operators.
 static void ensure(walker *w, int32_t v)
 {
     const oracle_op *op = &w->g->ops[v];

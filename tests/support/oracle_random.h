@@ -19,6 +19,7 @@ typedef struct oracle_tensor {
 typedef struct oracle_op {
     int64_t cost, workspace_bytes;
     bool recomputable;
+    bool loads;  // without inputs, one output: can always be read again
     int32_t n_inputs, n_outputs, n_pairs;
     int32_t inputs[ORACLE_MAX_OPERANDS], outputs[ORACLE_MAX_OPERANDS], pairs[ORACLE_MAX_OPERANDS][2];
 } oracle_op;
@@ -42,6 +43,8 @@ void oracle_near_ties(ckm_i_rng *rng, oracle_graph *g);
 
 // The same graph through the public interface; fails the test when that refuses it.
 ckm_dataflow *oracle_build(const oracle_graph *g);
+// The same with a second memory; costs are nanoseconds. `second` may be NULL.
+ckm_dataflow *oracle_build_with(const oracle_graph *g, const ckm_second_memory *second);
 
 // The graph and a schedule as text, for messages; the caller frees it. `s` may be NULL.
 char *oracle_describe(const oracle_graph *g, const ckm_schedule *s);

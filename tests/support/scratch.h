@@ -17,7 +17,7 @@ typedef struct scratch_stay {
 } scratch_stay;
 void scratch_enter(scratch_stay *stay);
 void scratch_leave(const scratch_stay *stay);
-// Files in the folder, whatever their names: a temporary that was left behind counts.
+// Number of files in the folder under any name: a temporary file that was left behind counts.
 int count_files(const char *folder);
 void write_plain(const char *path, const char *text);
 void assert_content(const char *path, const char *text);

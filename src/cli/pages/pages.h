@@ -15,7 +15,7 @@ typedef enum pages_list {
     PAGES_N_LISTS
 } pages_list;
 
-// What an option's value or an argument can be. The rest, such as numbers, nobody can complete.
+// What an option's value or an argument can be. The rest, such as numbers, cannot be completed.
 typedef struct pages_values {
     bool lists[PAGES_N_LISTS];
     bool files, models, folders;  // models: files that can be MODEL

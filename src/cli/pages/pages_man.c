@@ -22,6 +22,7 @@ static const topic environment[] = {
     {"OMPI_COMM_WORLD_SIZE, PMI_SIZE, PMIX_RANK with SLURM_STEP_NUM_TASKS",
      "Set by mpirun and srun: 'train' was started as several processes, which train together."},
     {"NO_COLOR", "No colours on terminals."},
+    {"COLUMNS", "How wide help and texts are, from 40 to 80 columns; otherwise as wide as the terminal."},
 };
 
 static const char description[] =
@@ -201,7 +202,9 @@ void pages_write_command(FILE *to, const cli_command *command, const char *date)
     write_prose(to, command->description);
     write_section(to, "Options");
     for (int g = 0; g < command->n_groups; g++) {
-        fprintf(to, ".SS %s\n", command->groups[g].title);
+        if (command->groups[g].title != NULL) {
+            fprintf(to, ".SS %s\n", command->groups[g].title);
+        }
         for (int i = 0; i < command->groups[g].n_options; i++) {
             write_option(to, &command->groups[g].options[i]);
         }

@@ -99,7 +99,7 @@ pages_values pages_option_values(const cli_option *option)
         values.files = true;
     }
     if (option->type != CLI_TEXT && option->type != CLI_INPUT && option->type != CLI_OUTPUT &&
-        option->type != CLI_FIGURE) {
+        option->type != CLI_FIGURE && option->type != CLI_BUDGET) {
         return values;
     }
     values.files = names_value(option->value, "FILE") || strstr(option->help, "profile FILE") != NULL;

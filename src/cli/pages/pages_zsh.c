@@ -18,12 +18,12 @@ static void write_text(FILE *to, const char *text)
     }
 }
 
-// ":NAME:action": a function of its own gets the words, and whether files may follow.
+// ":NAME:action": a separate function gets the words, and whether files may follow.
 static void write_action(FILE *to, const char *name, const pages_values *v)
 {
     putc(':', to);
     write_text(to, name);
-    // The blank keeps _arguments from adding arguments of its own.
+    // The blank keeps _arguments from adding arguments.
     fprintf(to, ": _checkmate_value%s%s%s%s", v->several ? " -s" : "", v->files ? " -f" : "", v->models ? " -m" : "",
             v->folders ? " -d" : "");
     if (v->words[0] != '\0') {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The graph on the page: a row for every block, forward on the left and downwards, backward on the right and upwards.
-// A block opens into its operators. What passes over rows runs in lanes beside the boxes.
+// A block opens into its operators. What passes over rows runs in lanes next to the boxes.
 'use strict';
 // `D` is the data of the page; `ops` says for every operator its block, side (0 forward, 1 backward), class, bytes and
 // operands. `tell` shows and hides what belongs to an operator or a block; `choose` is called for a clicked operator.

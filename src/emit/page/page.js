@@ -7,7 +7,8 @@
   const OP = { name: 0, kind: 1, cost: 2, workspace: 3, runs: 4, extra: 5, freed: 6, what: 7, from: 8, module: 9, source: 10, block: 11, bytes: 12 };
   const LIFE = { tensor: 0, op: 1, what: 2, first: 3, last: 4, bytes: 5, offset: 6, handed: 7 };
   const RE = { op: 0, moment: 1, tensor: 2, freed: 3, goneFirst: 4, goneLast: 5, fullest: 6, held: 7, forOp: 8, forMoment: 9 };
-  const CLASS = { fixed: 0, input: 1, kept: 2, passing: 3, again: 4, gradient: 5, workspace: 6 };
+  const MOVE = { tensor: 0, out: 1, bytes: 2, issued: 3, begin: 4, end: 5, stall: 6, moment: 7 };
+  const CLASS = { fixed: 0, input: 1, kept: 2, passing: 3, again: 4, gradient: 5, workspace: 6, back: 7 };
   const KINDS = ['forward', 'loss', 'backward', 'update'];
   const nMoments = D.moments.length;
   const nClasses = D.classes.length;
@@ -163,7 +164,7 @@
       ['Peak', bytes(D.peak), 'in ' + opName(D.moments[D.peakMoment][0])],
       ['Budget', D.budget >= 0 ? bytes(D.budget) : 'none', D.budget >= 0 && D.baselinePeak > 0 ? percent(D.budget / D.baselinePeak) + ' of the peak without' : ''],
       ['Without rematerialization', bytes(D.baselinePeak), 'peak in ' + opName(D.baselinePeakOp)],
-      ['Extra computation', percent(overhead), cost(D.cost - D.baselineCost) + ' more than ' + cost(D.baselineCost)],
+      [D.transfers.length > 0 ? 'Extra time' : 'Extra computation', percent(overhead), cost(D.cost - D.baselineCost) + ' more than ' + cost(D.baselineCost)],
       ['Proven least', D.bound !== null && D.baselineCost > 0 ? percent(Math.max(0, D.bound / D.baselineCost - 1)) : 'unknown',
         D.bound !== null ? (D.optimal ? 'reached: the least ' : 'at least, ') + (covers[D.boundCovers] || '') : 'no bound was proven'],
       ['Computed again', againOps.length.toLocaleString('en'), count(D.recomputes.length, 'more run', 'more runs') + ', by ' + (D.strategy || 'unknown')],
@@ -469,6 +470,103 @@
     ? ', ' + percent(D.arena / D.arenaBound - 1) + ' more than is in use in it at the fullest moment.'
     : ', all of it in use at the fullest moment.');
 
+  // ---- moved: three lanes over time, and what stands still for which copy ----
+  if (D.transfers.length > 0) {
+    $('moved').hidden = false;
+    const canvas = $('lanes');
+    const lanes = ['compute', 'out', 'back'];
+    const left = 64;
+    const waiting = D.transfers.filter((x) => x[MOVE.stall] > 0).sort((a, b) => b[MOVE.stall] - a[MOVE.stall]);
+    const runEnd = (m) => D.begins[m] + D.ops[D.moments[m][0]][OP.cost];
+    const laneColors = () => [color.classes[CLASS.kept], color.classes[CLASS.passing], color.classes[CLASS.back]];
+    const moveName = (x) => D.tensors[x[MOVE.tensor]];
+    const reader = (x) => (x[MOVE.moment] < nMoments ? opName(D.moments[x[MOVE.moment]][0]) : 'the end of the step');
+    for (const [text, what] of [['computed', CLASS.kept], ['computed again', CLASS.again], ['to the second memory', CLASS.passing], ['back', CLASS.back]]) {
+      const li = make('li', '', text);
+      li.prepend(swatch(what));
+      $('moved-legend').append(li);
+    }
+    const still = make('li', '', 'stands still');
+    const mark = make('i');
+    mark.style.background = 'var(--warn)';
+    still.prepend(mark);
+    $('moved-legend').append(still);
+    const drawLanes = once(function () {
+      const { context, w, h } = prepare(canvas);
+      const high = h / 3;
+      const x = (t) => left + (w - left) * t / D.cost;
+      const box = function (lane, begin, end, fill) {
+        context.fillStyle = fill;
+        context.fillRect(x(begin), lane * high + 5, Math.max(0.6, x(end) - x(begin) - (lane > 0 && x(end) - x(begin) > 3 ? 0.6 : 0)), high - 10);
+      };
+      context.font = '12px sans-serif';
+      context.textBaseline = 'middle';
+      lanes.forEach(function (name, lane) {
+        context.fillStyle = color.soft;
+        context.fillText(name, 0, (lane + 0.5) * high);
+      });
+      const fills = laneColors();
+      for (let m = 0; m < nMoments; m++) {
+        box(0, D.begins[m], runEnd(m), D.moments[m][1] > 0 ? color.classes[CLASS.again] : fills[0]);
+      }
+      for (const move of D.transfers) { box(move[MOVE.out] ? 1 : 2, move[MOVE.begin], move[MOVE.end], fills[move[MOVE.out] ? 1 : 2]); }
+      context.strokeStyle = color.warn;
+      for (const move of waiting) {
+        const at = x(move[MOVE.end]);
+        context.globalAlpha = 0.35;
+        box(0, move[MOVE.end] - move[MOVE.stall], move[MOVE.end], color.warn);
+        context.globalAlpha = 1;
+        context.beginPath();
+        context.moveTo(at, (move[MOVE.out] ? 1 : 2) * high + 5);
+        context.lineTo(at, high - 5);
+        context.stroke();
+      }
+    });
+    const found = function (event) {
+      const box = canvas.getBoundingClientRect();
+      const lane = Math.floor(3 * (event.clientY - box.top) / box.height);
+      const time = (event.clientX - box.left - left) / (box.width - left) * D.cost;
+      const near = 2 * D.cost / (box.width - left);
+      if (lane < 1) { return null; }
+      return D.transfers.find((x) => (x[MOVE.out] ? 1 : 2) === lane && time >= x[MOVE.begin] - near && time <= x[MOVE.end] + near) || null;
+    };
+    const story = function (x) {
+      const lines = [bytes(x[MOVE.bytes]) + (x[MOVE.out] ? ' out' : ' back') + ' in ' + cost(x[MOVE.end] - x[MOVE.begin])];
+      if (x[MOVE.begin] > x[MOVE.issued]) { lines.push('begins ' + cost(x[MOVE.begin] - x[MOVE.issued]) + ' late: the link is busy with others'); }
+      lines.push(x[MOVE.stall] > 0 ? reader(x) + ' waits ' + cost(x[MOVE.stall]) + (x[MOVE.out] ? ' for its room' : ' for it') : 'nothing waits for it');
+      return lines;
+    };
+    canvas.addEventListener('mousemove', function (event) {
+      const x = found(event);
+      if (x === null) { hideTip(); } else { showTip(event, moveName(x), story(x)); }
+    });
+    canvas.addEventListener('mouseleave', hideTip);
+    canvas.addEventListener('click', function (event) {
+      const x = found(event);
+      if (x !== null && x[MOVE.moment] < nMoments) {
+        hold(x[MOVE.moment]);
+        $('memory').scrollIntoView({ behavior: 'smooth' });
+      }
+    });
+    window.addEventListener('resize', drawLanes);
+    dark.addEventListener('change', drawLanes);
+    const sum = (out) => D.transfers.filter((x) => x[MOVE.out] === out).reduce((a, x) => a + x[MOVE.bytes], 0);
+    const busy = (out) => D.transfers.filter((x) => x[MOVE.out] === out).reduce((a, x) => a + x[MOVE.end] - x[MOVE.begin], 0);
+    $('moved-note').textContent = bytes(sum(1)) + ' out and ' + bytes(sum(0)) + ' back; the links are busy for ' + percent(busy(1) / D.cost) +
+      ' and ' + percent(busy(0) / D.cost) + ' of the step, and computation stands still for ' + cost(D.stalled) + ', ' + percent(D.stalled / D.cost) + ' of it.';
+    virtualList($('waits'), 28, function (row, i) {
+      const x = waiting[i];
+      row.append(make('span', 'name', moveName(x)), make('span', 'why', story(x).join('; ')));
+      row.addEventListener('click', function () {
+        if (x[MOVE.moment] < nMoments) {
+          hold(x[MOVE.moment]);
+          $('memory').scrollIntoView({ behavior: 'smooth' });
+        }
+      });
+    })(waiting.length);
+    drawLanes();
+  }
+
   // ---- computed again ----
   const events = new Map();
   for (const r of D.recomputes) {
@@ -628,7 +726,7 @@
     const list = [
       ['Check it', 'checkmate verify ' + graphFile + ' ' + schedule, 'Replays every step with code that shares nothing with the solvers.'],
       ['Say it in the terminal', 'checkmate explain ' + graphFile + ' ' + schedule, 'What is kept, what is computed again and why, where the peak is.'],
-      ['Draw a figure', 'checkmate report ' + graphFile + ' ' + schedule + ' --figure memory -o memory.svg', 'Also arena, matrices, graph; as .svg, .pdf or .png.'],
+      ['Draw a figure', 'checkmate report ' + graphFile + ' ' + schedule + ' --figure memory -o memory.svg', 'Also arena, matrices, transfers, graph; as .svg, .pdf or .png.'],
       ['Follow it from a program', 'ckm_schedule *s;\nckm_schedule_read("' + (D.scheduleFile || 'schedule.json').replace(/["\\]/g, '\\$&') + '", &s, &err);\nfor (int64_t i = 0; i < ckm_schedule_step_count(s); i++) {\n    ckm_step step = ckm_schedule_get_step(s, i);  /* compute or free */\n}', 'The file is JSON: a list of ["compute", operator] and ["free", tensor], by position in the graph file.'],
     ];
     for (const [title, text, note] of D.recipes.length > 0 ? D.recipes : list) {

@@ -319,7 +319,7 @@ static ckm_status prepare_relu_backward(const ckm_i_cpu *cpu, const ckm_i_op_vie
     return prepare_relu(v, loop_relu_backward, loop_relu_capped_backward, true, kernel, err);
 }
 
-// With a negative alpha, the output does not tell the slope: the gradient reads the input.
+// With a negative alpha, the output does not determine the slope: the gradient reads the input.
 static ckm_status prepare_elu_backward(const ckm_i_cpu *cpu, const ckm_i_op_view *v, ckm_i_kernel *kernel,
                                        ckm_error *err)
 {

@@ -68,7 +68,7 @@ static ckm_status prepare_eltwise(const ckm_i_cpu *cpu, const ckm_i_op_view *v, 
     if (!operands_alike(v, backward ? 2 : 1)) {
         return CKM_OK;
     }
-    // The whole tensor as one axis: element-wise primitives do not care about its shape.
+    // The whole tensor as one axis: element-wise primitives ignore its shape.
     int64_t n = ckm_i_elements(&v->in[0]->shape);
     ckm_i_dnnl_map map = {.algorithm = algorithm, .alpha = alpha, .plain = ckm_i_dnnl_plain(1, &n, NULL)};
     return prepare_map(cpu, ckm_i_guard_eltwise, &map, backward, false, kernel, err);

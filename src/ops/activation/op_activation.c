@@ -78,7 +78,7 @@ static float real(const ckm_i_grad *g, const char *key, double fallback)
     return (float)ckm_i_op_attr_double(&g->forward, key, fallback);
 }
 
-// The output tells the branch that was taken unless the lower branch can be positive, reaches the limit or starts above
+// The output determines the branch that was taken unless the lower branch can be positive, reaches the limit or starts above
 // zero.
 static ckm_status grad_relu(ckm_i_grad *g, ckm_error *err)
 {

@@ -233,7 +233,7 @@ static ckm_status create(const ckm_i_op_view *v, int32_t first, ckm_i_kernel *ke
     return CKM_OK;
 }
 
-// So many numbers a head that the size of a tile could not be counted.
+// Whether heads are so large that the size of a tile would overflow.
 static bool too_long(const ckm_i_op_view *v, int32_t first)
 {
     return v->in[first + CKM_I_ATTENTION_K]->shape.dims[3] > INT32_MAX ||

@@ -10,7 +10,7 @@
 // Queries and keys of a tile.
 enum { CKM_I_ATTENTION_TILE_QUERIES = 64, CKM_I_ATTENTION_TILE_KEYS = 128 };
 
-// What prepare settles. Everything but `threads` follows from shapes alone.
+// Decisions of `prepare`. Everything but `threads` follows from shapes alone.
 typedef struct ckm_i_cpu_attention_plan {
     ckm_i_attention_form f;
     ckm_i_cpu_attention_multiply *multiply;
@@ -63,7 +63,7 @@ static inline int64_t ckm_i_cpu_attention_at(const ckm_i_attention_strides *s, i
     return batch * s->batch + head * s->head + position * s->position;
 }
 
-// Divides the gradient's work: items, threads, scratch. `partial_floats` is what partial sums need besides.
+// Divides the gradient's work: items, threads, scratch. `partial_floats` is what partial sums need in addition.
 void ckm_i_cpu_attention_plan_backward(ckm_i_cpu_attention_plan *p, int threads, bool bias, int64_t *partial_floats);
 ckm_status ckm_i_cpu_attention_run_backward(const ckm_i_cpu *cpu, const ckm_i_kernel *kernel,
                                             const ckm_i_kernel_call *call, ckm_error *err);

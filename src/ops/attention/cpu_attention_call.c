@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the forward and the backward pass have in common: operands, and who sees whom.
+// What the forward and the backward pass share: operands, and which keys a query sees.
 #include "ops/attention/cpu_attention.h"
 #include "ops/attention/ref_attention.h"
 #include "ops/training/ref_dropout.h"

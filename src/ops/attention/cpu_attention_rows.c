@@ -11,7 +11,7 @@
 
 enum { LANES = CKM_I_ATTENTION_PANEL };
 
-// Part of a function that is compiled for several instruction sets, whatever its size.
+// Always inlined: part of a function that is compiled for several instruction sets.
 #define PART static inline __attribute__((always_inline))
 
 PART int64_t spread_at(const ckm_i_attention_spread *s, const ckm_i_cpu_attention_tile *t, int64_t row)
@@ -152,7 +152,7 @@ PART float exponentials(float *s, float best, int64_t room)
     return add_lanes(lane);
 }
 
-// Where nothing has been seen yet the sum is 0, whatever it is multiplied by.
+// Before the first key the sum is 0, so any factor will do.
 PART void forward_row(const ckm_i_cpu_attention_tile *t, int64_t row, int64_t room)
 {
     const ckm_i_cpu_attention_plan *p = t->c->p;

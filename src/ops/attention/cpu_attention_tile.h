@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of small matrices that lie in a core's cache, without any memory of their own.
+// Products of small matrices that lie in a core's cache, without additional memory.
 #ifndef CKM_SRC_OPS_ATTENTION_CPU_ATTENTION_TILE_H
 #define CKM_SRC_OPS_ATTENTION_CPU_ATTENTION_TILE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-// The right operand is stored in panels of so many columns: panel t holds, row by row, columns t * 16 to t * 16 + 15,
+// The right operand is stored in panels of 16 columns: panel t holds, row by row, columns t * 16 to t * 16 + 15,
 // with zeros where there are none.
 #define CKM_I_ATTENTION_PANEL 16
 

@@ -3,7 +3,7 @@
 // without a tensor of scores or probabilities. Of a row of probabilities one number is kept, the logarithm of the sum
 // of its exponentials; the gradient computes the probabilities again from q, k and that number.
 //
-// q: batch, heads, queries, size. k, v: batch, kv_heads, keys, size; so many heads in a row share one of k and v.
+// q: batch, heads, queries, size. k, v: batch, kv_heads, keys, size; heads / kv_heads consecutive heads share one of k and v.
 // Attribute `by_position` says of q, k, v and y which have positions before heads, as projections write them.
 // `mask` is that of masked_softmax. bias and the mask tensor are broadcast to batch, heads, queries, keys.
 #include "graph/op_attention.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Weight gradients of convolutions in two dimensions, without groups. dweight is, for every tap, a product of x' and dy
 // summed over all positions. What oneDNN has for it before AVX-512 is slow on channels-last images, and for others
-// it wants copies of both in a format of its own.
+// it wants copies of both in its own format.
 //
 // Threads divide dweight by its channels, so each sum is one thread's and does not depend on their number. A thread
 // goes through the positions in blocks of whole output rows: it packs its channels of x, with the padding around, and of
@@ -26,12 +26,12 @@ enum { TURN_CHANNELS = 16, TURN_NUMBERS = 144 };
 // Weights from this size on are not copied: 32 MiB, as in dnnl_conv.c.
 enum { LARGE_NUMBERS = 1 << 23 };
 
-// Packed, x is larger by its padding. From so many times the size of all operands on, nearly all of it is padding.
+// Packed, x is larger by its padding. From this multiple of the size of all operands on, nearly all of it is padding.
 enum { MOST_TIMES = 8 };
 
 enum { LINE_NUMBERS = 16 };
 
-// Weights that stay in a cache while blocks are added up, and what of x should be packed at a time beside them.
+// Weights that stay in a cache while blocks are added up, and the part of x that is packed at a time next to them.
 enum { CACHED_WEIGHTS = 1 << 16, CACHED_IMAGES = 1 << 17 };
 
 typedef struct plan {
@@ -388,7 +388,7 @@ static void make_plan(plan *p, int64_t threads)
     p->fused = w->in_channels < p->tiles->lanes && w->dilation[WIDTH] == 1;
     p->lanes = ckm_i_cpu_tile_lanes(p->tiles, p->fused ? w->kernel[WIDTH] * w->in_channels : w->in_channels);
     p->panel = p->fused ? w->in_channels : p->lanes;
-    // With windows of one element most of x is not read at all where they are apart. Columns of channels-first images
+    // With windows of one element and a larger stride most of x is not read. Columns of channels-first images
     // can only be packed side by side.
     p->skip[HEIGHT] = w->kernel[HEIGHT] == 1 ? w->stride[HEIGHT] : 1;
     p->skip[WIDTH] = w->kernel[WIDTH] == 1 && w->begin[WIDTH] == 0 && w->channels_last ? w->stride[WIDTH] : 1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolutions as matrix products whose operands are gathered from the images while they are packed ("implicit GEMM"):
 // no matrix of patches is ever written, so all the memory this takes is the product's blocks. For what oneDNN has no
-// kernel that takes no memory of its own: most backward passes on processors without AVX2, some with, and layers
+// kernel that does not allocate: most backward passes on processors without AVX2, some with, and layers
 // whose weights are too large to be copied into another format.
 //
 // The depth of a product goes over taps, and within a tap over channels; the products of each map are, in the

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolutions and transposed convolutions on oneDNN: forward, backward data, backward weights.
 //
-// Weights are always reordered into the format the primitive prefers, which costs little beside the convolution.
-// Channels-last images are taken as they are: oneDNN's kernels for them are as fast as those for its blocked
+// Weights are always reordered into the format the primitive prefers, which costs little compared with the convolution.
+// Channels-last images are not reordered: oneDNN's kernels for them are as fast as those for its blocked
 // formats. For channels-first images they are not, except where the convolution is one matrix product, so those are
 // reordered into blocked formats and back (want_blocked). Backward data on channels-last images is a forward
 // convolution with turned weights where that is faster (prepare_turned).
@@ -15,7 +15,7 @@
 // Weights from this size on are not copied if that can be avoided.
 enum { LARGE_WEIGHT_BYTES = 1 << 25 };
 
-// Images up to this width go backward as they are on processors with AVX2 only: measured on widths of 7 and 14, where
+// Images up to this width are not reordered for backward passes on processors with AVX2 only: measured on widths of 7 and 14, where
 // that is a little faster, and of 28 and more, where a turned convolution is faster by a fifth.
 enum { NARROW = 16 };
 

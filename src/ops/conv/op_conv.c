@@ -14,7 +14,7 @@ typedef struct conv_facts {
     int64_t out_channels;
 } conv_facts;
 
-// The weight's axes: where the kernel, the input and the output channels stand.
+// The weight's axes: positions of the kernel, the input and the output channels.
 typedef struct weight_axes {
     int32_t kernel, in, out;
 } weight_axes;

@@ -272,7 +272,7 @@ static void map_all(const ckm_i_cpu *cpu, pass *p)
 
 // ---- the two operators
 
-// Pieces of the workspace: sums of all chunks, and scale, shift, slope, and two rows for results nobody reads.
+// Pieces of the workspace: sums of all chunks, and scale, shift, slope, and two rows for results that are not read.
 static void place_in_workspace(pass *p, void *workspace)
 {
     int64_t c = p->n->shape.axis;

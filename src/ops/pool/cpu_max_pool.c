@@ -325,7 +325,7 @@ static ckm_status run_forward(const ckm_i_cpu *cpu, const ckm_i_kernel *kernel, 
     (void)err;
     const pool *p = kernel->data;
     job j = {.p = p, .in = call->inputs[0], .out = call->outputs[0], .offsets = call->outputs[1]};
-    if (j.offsets == NULL) {  // nobody reads them
+    if (j.offsets == NULL) {  // not read
         j.offsets = call->workspace;
     }
     if (p->w.channels_last) {

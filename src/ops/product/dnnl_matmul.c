@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products: dense and its weight gradient, gemm, matmul. Operands are taken as they lie, transposed ones by
 // their strides: a product reads its weights once, so copying them into another format first would cost as much as it
-// saves, and as much memory again. On oneDNN where that takes no memory of its own, else on cpu_product.h.
+// saves, and as much memory again. On oneDNN where that does not allocate, else on cpu_product.h.
 #include <string.h>
 
 #include "base/error.h"

@@ -204,7 +204,7 @@ static int32_t largest_letter(const einsum_plan *p, int use)
     return best;
 }
 
-// The last letter of the result becomes the columns: it must stand in one of the terms alone, which then is the
+// The last letter of the result becomes the columns: it must be in only one of the terms, which then is the
 // second one.
 static bool find_product(einsum_plan *p, einsum_product *m)
 {

@@ -114,7 +114,7 @@ static void gradient_chunks(void *context, int64_t begin, int64_t end)
                     row[j->labels[line + i] * class_step] -= j->factor;
                     continue;
                 }
-                for (int64_t k = 0; k < l->classes; k++) {  // whatever is there: 0 times NaN would stay NaN
+                for (int64_t k = 0; k < l->classes; k++) {  // overwrites: 0 times NaN would stay NaN
                     row[k * class_step] = 0.0F;
                 }
             }

@@ -44,7 +44,7 @@ CKM_I_CPU_CLONES static void momentum_loop(const update *u, int64_t begin, int64
 {
     const float rate = u->rate;
     const float decay = u->decay;
-    // What was in the state before the first step is not read, whatever it is.
+    // The state's content before the first step is not read.
     const float momentum = u->momentum;
     const bool begins = u->begins;
     const bool nesterov = u->nesterov;

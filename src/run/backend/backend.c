@@ -12,7 +12,7 @@ typedef struct backend_row {
 } backend_row;
 
 #ifdef CKM_BACKEND_WRAP
-// Puts another back end around the one that is asked for; tests/far. It has `inner` from then on, also when this fails.
+// Wraps the requested back end in another one (tests/far), which owns `inner` from then on, also when this fails.
 ckm_status CKM_BACKEND_WRAP(ckm_i_backend *inner, ckm_i_backend **out, ckm_error *err);
 #endif
 

@@ -8,17 +8,17 @@
 typedef struct ckm_i_backend ckm_i_backend;
 typedef struct ckm_i_kernel ckm_i_kernel;  // of one operator, shapes and attributes fixed; defined per back end
 
-// How the gradients and running statistics of a step come together with those of other processes (run/ranks/). All wait
-// while they have to, and bring along whatever else is under way.
+// Exchanges the gradients and running statistics of a step with those of other processes (run/ranks/). All functions block
+// as long as they must, and advance other transfers meanwhile.
 typedef struct ckm_i_exchange ckm_i_exchange;
 struct ckm_i_exchange {
-    // The sum over all ranks, in their order, divided by their number, is to replace these n values. They must stay where
-    // they are, and be left alone, until `end` is asked for them.
+    // Begins to replace these n values with the sum over all ranks, in their order, divided by their number. They must not
+    // move or be touched until `end` is called for them.
     ckm_status (*begin)(ckm_i_exchange *x, float *values, int64_t n, ckm_error *err);
     ckm_status (*end)(ckm_i_exchange *x, const float *values, ckm_error *err);
-    // Between operators: brings along what is under way, without waiting.
+    // Between operators: advances transfers under way, without waiting.
     ckm_status (*advance)(ckm_i_exchange *x, ckm_error *err);
-    // A state that an operator is about to change becomes what the rank before this one made of it; and is handed on.
+    // A state that an operator is about to change gets the previous rank's value; after the change it goes to the next rank.
     ckm_status (*take_state)(ckm_i_exchange *x, void *state, int64_t bytes, ckm_error *err);
     ckm_status (*give_state)(ckm_i_exchange *x, const void *state, int64_t bytes, ckm_error *err);
     // At the end of a step: the last rank's state for all; then nothing is under way any more.
@@ -27,7 +27,7 @@ struct ckm_i_exchange {
 };
 
 // What a kernel sees when it runs. Pointers are in the order of the operator's inputs and outputs, NULL for an
-// absent optional input or an output nobody reads. An output may share its buffer with an input when the
+// absent optional input or an output that is not read. An output may share its buffer with an input when the
 // operator's in-place pairs say so. Results must not depend on which buffers are used, on `workspace`'s
 // content, or on whether this is the first computation of the operator in the step or a recomputation.
 typedef struct ckm_i_kernel_call {
@@ -62,6 +62,8 @@ typedef struct ckm_i_memory {
     // The time on the back end's clock at which all work asked for before is done; written when `synchronize` returns.
     ckm_status (*mark)(ckm_i_backend *backend, int64_t *nanoseconds, ckm_error *err);
     int64_t (*free_bytes)(ckm_i_backend *backend);  // that can be had; -1: not known
+    const struct ckm_i_second_memory
+        *second;  // where storages are moved to (run/backend/transfers.h); NULL: there is none
 } ckm_i_memory;
 
 struct ckm_i_backend {

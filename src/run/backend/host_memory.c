@@ -15,6 +15,7 @@
 #include "base/align.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "run/backend/transfers.h"
 
 // Where the address space allows it, beginning at a multiple of a huge page; MAP_FAILED when not even `bytes` can be had.
 static char *map_aligned(size_t bytes)
@@ -53,7 +54,7 @@ static ckm_status allocate(ckm_i_backend *backend, int64_t bytes, bool touch, ch
                            (long long)bytes, strerror(errno));
     }
 #ifdef MADV_HUGEPAGE
-    // Fewer misses of the translation cache, and times that do not depend on which small pages the system hands out. A
+    // Fewer misses of the translation cache, and times that do not depend on which small pages the system provides. A
     // huge page lies wholly inside the region, so the resident set is no larger. It is a hint: refusing it is no error.
     (void)madvise(region, (size_t)bytes, MADV_HUGEPAGE);
 #endif
@@ -109,37 +110,10 @@ static ckm_status mark(ckm_i_backend *backend, int64_t *nanoseconds, ckm_error *
     return CKM_OK;
 }
 
-// The number that follows `key` at the beginning of a line of a file of the kernel's, or -1.
-static int64_t number_in_file(const char *path, const char *key)
-{
-    char line[256];
-    int64_t number = -1;
-    FILE *file = fopen(path, "r");
-    while (file != NULL && number < 0 && fgets(line, sizeof line, file) != NULL) {
-        if (strncmp(line, key, strlen(key)) == 0) {
-            char *end = NULL;
-            long long value = strtoll(line + strlen(key), &end, 10);
-            number = end != line + strlen(key) && value >= 0 ? value : -1;
-        }
-    }
-    if (file != NULL) {
-        fclose(file);
-    }
-    return number;
-}
-
-// What the kernel says is available without swapping, or what the control group leaves.
 static int64_t free_bytes(ckm_i_backend *backend)
 {
     (void)backend;
-    int64_t kib = number_in_file("/proc/meminfo", "MemAvailable:");
-    int64_t available = kib > 0 ? kib * 1024 : -1;
-    int64_t limit = number_in_file("/sys/fs/cgroup/memory.max", "");
-    int64_t used = number_in_file("/sys/fs/cgroup/memory.current", "");
-    if (used >= 0 && limit > used && (available < 0 || limit - used < available)) {
-        available = limit - used;
-    }
-    return available;
+    return ckm_host_free_bytes();
 }
 
 const ckm_i_memory ckm_i_host_memory = {
@@ -153,4 +127,5 @@ const ckm_i_memory ckm_i_host_memory = {
     .synchronize = synchronize,
     .mark = mark,
     .free_bytes = free_bytes,
+    .second = &ckm_i_second_memory_file,
 };

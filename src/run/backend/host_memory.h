@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory of back ends that compute where the host does.
+// The memory of back ends that compute on the host.
 #ifndef CKM_SRC_RUN_BACKEND_HOST_MEMORY_H
 #define CKM_SRC_RUN_BACKEND_HOST_MEMORY_H
 

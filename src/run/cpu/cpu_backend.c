@@ -115,7 +115,7 @@ static ckm_status cpu_run(ckm_i_backend *backend, ckm_i_kernel *kernel, const ck
     return status;
 }
 
-// Kernels keep what is large in the workspace.
+// Kernels keep large data in the workspace.
 enum { STACK_BYTES = 64 << 10 };
 
 static void touch_stack(void *context, int64_t begin, int64_t end)

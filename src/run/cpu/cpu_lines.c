@@ -5,7 +5,7 @@
 
 #include "run/cpu/cpu_math.h"
 
-// Sums run in single precision over so many numbers and are added up in double precision.
+// Sums of BLOCK numbers are in single precision; these are added up in double precision.
 enum { BLOCK = 256, LANES = 16 };
 
 // Lines side by side in memory: the loop over lines is the inner one.

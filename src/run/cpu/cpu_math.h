@@ -26,7 +26,7 @@ static inline float ckm_i_cpu_from_bits(uint32_t x)
     return both.value;
 }
 
-// What is made of these functions has to be theirs in every version of a loop, whatever their size.
+// These functions must be inlined into every version of a loop, regardless of their size.
 #define CKM_I_CPU_INLINE static inline __attribute__((always_inline))
 
 // e to the power x is 2^n e^r: n is in the lowest bits of `shifted`, since adding 1.5 * 2^23 rounds to a whole number (a

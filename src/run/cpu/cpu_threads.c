@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Threads on GNU OpenMP's runtime, called through its interface rather than through pragmas: compilers other than gcc
-// would bring a runtime of their own with them, and a second set of threads.
+// would bring their own runtime with them, and a second set of threads.
 #include "run/cpu/cpu_threads.h"
 
 #include <pthread.h>
@@ -85,10 +85,10 @@ static void await_tasks(nlink_t wanted)
     }
 }
 
-// Threads that run beside those that compute: one that reads data, one that looks at the memory in use.
+// Threads in addition to those that compute: one reads data, one samples the memory in use.
 enum { OTHER_THREADS = 2 };
 
-// How many of `most` threads can be started, beside those that there are; they end again. -1: no memory to find out.
+// How many of `most` more threads can be started; they end again. -1: out of memory.
 static int try_threads(int most)
 {
     trial t = {.lock = PTHREAD_MUTEX_INITIALIZER, .over = PTHREAD_COND_INITIALIZER};
@@ -135,7 +135,7 @@ ckm_status ckm_i_cpu_available_threads(int wanted, int *available, ckm_error *er
         return CKM_OK;
     }
     // A smaller team makes the runtime end the threads that it does not need; when it starts them again for the next,
-    // some of those may not be gone. So twice the threads beside the first, and some that have other things to do.
+    // some of those may not be gone. So twice the threads without the first, and the other threads.
     int most = 2 * (wanted - 1) + OTHER_THREADS;
     int n = try_threads(most);
     if (n < 0) {

@@ -9,20 +9,20 @@
 #include <stdint.h>
 
 // How many of `wanted` threads can be had: OpenMP's runtime ends the process when it cannot start one, so they are
-// started here first, and end again. Some are left over, for what else needs one. Threads that an earlier back end of the
+// started here first, and end again. A few are left for other uses. Threads that an earlier back end of the
 // same thread of the caller still holds do not count as free. Errors: memory.
 ckm_status ckm_i_cpu_available_threads(int wanted, int *available, ckm_error *err) CKM_NODISCARD;
 
-// Whether so many can be started now, and some besides.
+// Whether `threads` threads can be started now, and a few more.
 bool ckm_i_cpu_can_start(int threads);
 
-// Before this thread has a team of several threads. OpenMP's runtime keeps the team for the thread that had it; a child of fork
-// remembers it and does not have its threads, so it would wait for them for ever. Errors: CKM_ERR_UNSUPPORTED there.
+// To be called before this thread gets a team of several threads. OpenMP's runtime keeps the team for its thread; a forked child
+// inherits the record of the team but not its threads, and would wait for them for ever. Errors: CKM_ERR_UNSUPPORTED in such a child.
 ckm_status ckm_i_cpu_may_have_team(int threads, ckm_error *err) CKM_NODISCARD;
 
 // Sets the number of threads OpenMP uses for regions started by the calling thread, and returns what it was. The
 // setting belongs to the calling thread alone; the back end sets it around every call and puts it back. Regions then have exactly
-// so many, whatever OMP_DYNAMIC says: kernels are made for them. Negative, in what is returned: the runtime was to choose.
+// `threads` threads, even with OMP_DYNAMIC: kernels are made for that number. A negative result: the runtime was to choose.
 int ckm_i_cpu_set_threads(int threads);
 
 // Calls part(context, begin, end) for ranges that cover [0, n), on up to `threads` threads, and returns when all are

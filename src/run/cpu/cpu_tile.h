@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tiles of matrix products: the innermost loops of our own products and convolutions, compiled for several instruction
-// sets. Which set is taken is oneDNN's word, so DNNL_MAX_CPU_ISA caps both alike.
+// sets. oneDNN's choice of the set is followed, so DNNL_MAX_CPU_ISA limits both alike.
 #ifndef CKM_SRC_RUN_CPU_CPU_TILE_H
 #define CKM_SRC_RUN_CPU_CPU_TILE_H
 

@@ -115,8 +115,8 @@ void ckm_i_cpu_sleepers_end(ckm_i_cpu_sleepers *s)
     free(s);
 }
 
-// Threads of the second team. 0 where there are more threads than processors as it is; where the runtime is another; where
-// somebody has decided how threads wait; and where it would take more than a few.
+// Threads of the second team. 0 if there already are more threads than processors, if the runtime is not GNU's, if the
+// environment sets how threads wait, or if it would take more than a few.
 static int team_size(int threads)
 {
     enum { MOST_THREADS = 16 };

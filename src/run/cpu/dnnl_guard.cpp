@@ -84,7 +84,7 @@ class Attributes
     dnnl_primitive_attr_t attributes_ = nullptr;
 };
 
-// The description of a block of memory, which may be one that somebody else owns.
+// The description of a block of memory, which another object may own.
 class Block
 {
   public:
@@ -115,7 +115,9 @@ class Block
 
 dnnl_status_t ckm_i_guard_engine_create(dnnl_engine_t *engine)
 {
-    return guard_with_room([=] { return dnnl_engine_create(engine, dnnl_cpu, 0); });
+    // oneDNN 3 says "runtime error" where an allocation fails in there; nothing else that an engine of the CPU does can fail.
+    dnnl_status_t status = guard_with_room([=] { return dnnl_engine_create(engine, dnnl_cpu, 0); });
+    return status == dnnl_runtime_error ? dnnl_out_of_memory : status;
 }
 
 dnnl_status_t ckm_i_guard_stream_create(dnnl_stream_t *stream, dnnl_engine_t engine)

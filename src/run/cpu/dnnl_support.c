@@ -2,6 +2,7 @@
 // oneDNN: engine, errors, tensors as it sees them.
 #include "run/cpu/dnnl_support.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -33,6 +34,10 @@ ckm_status(ckm_i_dnnl_error)(ckm_error *err, dnnl_status_t status, const char *w
 ckm_status ckm_i_dnnl_open(ckm_i_cpu *cpu, ckm_error *err)
 {
     ckm_status status = CKM_OK;
+    // oneDNN 3 prints its errors on standard output unless told not to; here they are returned.
+    if (getenv("ONEDNN_VERBOSE") == NULL && getenv("DNNL_VERBOSE") == NULL) {
+        (void)dnnl_set_verbose(0);
+    }
     CKM_I_DNNL_TRY(ckm_i_guard_engine_create(&cpu->engine), "engine");
     CKM_I_DNNL_TRY(ckm_i_guard_stream_create(&cpu->stream, cpu->engine), "stream");
     return CKM_OK;

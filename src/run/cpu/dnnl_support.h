@@ -69,7 +69,7 @@ void ckm_i_dnnl_sequence_finish(ckm_i_dnnl_sequence *sequence, ckm_i_kernel *ker
 // descriptor is NULL then.
 ckm_status ckm_i_dnnl_asked(dnnl_status_t result, ckm_error *err) CKM_NODISCARD;
 void ckm_i_dnnl_description_free(dnnl_primitive_desc_t pd);  // NULL is fine
-// Whether what was chosen takes memory of its own each time it runs, whoever owns the scratchpad: oneDNN's matrix product
+// Whether the chosen implementation allocates each time it runs, even with a scratchpad of the caller's: oneDNN's matrix product
 // and all that is built on it allocate buffers as large as processor and threads make them. Such primitives are not used.
 bool ckm_i_dnnl_allocates(const_dnnl_primitive_desc_t pd);
 // Whether the implementation's name contains this.
@@ -79,7 +79,7 @@ bool ckm_i_dnnl_is(const_dnnl_primitive_desc_t pd, const char *name);
 ckm_i_dnnl_tensor ckm_i_dnnl_plain(int32_t rank, const int64_t *dims, const int64_t *strides);
 // The same tensor in a format of the primitive's choice.
 ckm_i_dnnl_tensor ckm_i_dnnl_any(const ckm_i_dnnl_tensor *plain);
-// A batch of images in oneDNN's order of axes, N, C, spatial..., whatever the layout is.
+// A batch of images in oneDNN's order of axes, N, C, spatial..., for any layout.
 ckm_i_dnnl_tensor ckm_i_dnnl_image(const ckm_graph *graph, const ckm_shape *shape);
 
 // Every present input and output is single precision and has elements.

@@ -28,6 +28,9 @@ enum { N_FORMATS = sizeof formats / sizeof formats[0] };
 // What the reading thread needs of a stack: libjpeg's and libpng's frames, with room to spare.
 enum { STACK_BYTES = 512 * 1024 };
 
+// Apart from the numbers that order the samples.
+static const uint64_t AUGMENTATION = UINT64_C(0x6175676d656e7400);
+
 struct ckm_data {
     ckm_data_options options;
     ckm_data_field inputs[CKM_DATA_MAX_INPUTS];
@@ -45,6 +48,8 @@ struct ckm_data {
     int64_t wanted, staged;  // steps; -1: none
     int64_t stride;          // from one step that is asked for to the next
     bool started;
+    ckm_i_left_out left_out;
+    uint8_t *damaged;  // by sample, where some may be left out
     atomic_bool quit;
     pthread_t thread;
     pthread_mutex_t lock;
@@ -109,7 +114,27 @@ static int64_t sample_at(const ckm_data *d, int64_t at, int64_t epoch)
         at = ckm_i_data_shuffle(at, d->samples, o->seed, epoch);
     }
     at += d->first;
-    return d->share.fraction > 0 && !o->keep_order ? ckm_i_data_shuffle(at, d->source.samples, o->seed, NO_EPOCH) : at;
+    bool chosen = d->share.fraction > 0 && !o->keep_order && !d->source.format->continuous;
+    return chosen ? ckm_i_data_shuffle(at, d->source.samples, o->seed, NO_EPOCH) : at;
+}
+
+// Random number for the augmentation of a training sample, independent of what was read before; 0: none.
+static uint64_t draw_of(const ckm_data *d, int64_t sample, int64_t epoch)
+{
+    const ckm_data_options *o = &d->options;
+    if (d->share.validates || !(o->flip || o->crop > 0)) {
+        return 0;
+    }
+    uint64_t draw = mix(mix(mix(o->seed ^ AUGMENTATION) ^ (uint64_t)epoch) ^ (uint64_t)sample);
+    return draw != 0 ? draw : 1;
+}
+
+// The first epoch begins where the text does.
+static uint64_t shift_of(const ckm_data *d, int64_t epoch)
+{
+    const ckm_data_options *o = &d->options;
+    bool moves = d->source.format->continuous && epoch > 0 && !o->keep_order && !d->share.validates;
+    return moves ? mix(mix(o->seed ^ AUGMENTATION) ^ (uint64_t)epoch) : 0;
 }
 
 // A place of the last batch that no sample is left for: labels of -1 count for nothing.
@@ -117,9 +142,46 @@ static void leave_empty(const ckm_data *d, void *const *inputs, void *labels)
 {
     const ckm_data_options *o = &d->options;
     for (int32_t f = 0; f < o->n_inputs; f++) {
-        memset(inputs[f], 0, (size_t)ckm_i_data_field_bytes(&o->inputs[f]));
+        if (inputs[f] != NULL) {
+            memset(inputs[f], 0, (size_t)ckm_i_data_field_bytes(&o->inputs[f]));
+        }
     }
     memset(labels, 0xff, (size_t)ckm_i_data_field_bytes(&o->labels));
+}
+
+static bool may_be_left_out(const ckm_data *d, ckm_status status)
+{
+    return d->damaged != NULL && (status == CKM_ERR_FORMAT || status == CKM_ERR_IO);
+}
+
+// The sample at place `at` of an epoch. Where it cannot be read, the next that can be takes its place; for validation, nothing.
+static ckm_status read_sample(ckm_data *d, int64_t at, int64_t epoch, void *const *inputs, void *labels, ckm_error *err)
+{
+    ckm_error why = CKM_ERROR_INIT;
+    for (int64_t k = 0; k < d->samples; k++) {
+        int64_t sample = sample_at(d, (at + k) % d->samples, epoch);
+        ckm_status status = CKM_ERR_FORMAT;
+        if (d->damaged == NULL || d->damaged[sample] == 0) {
+            d->source.draw = draw_of(d, sample, epoch);
+            d->source.shift = shift_of(d, epoch);
+            status = d->source.format->read(&d->source, sample, inputs, labels, &why);
+        }
+        if (status == CKM_OK || !may_be_left_out(d, status)) {
+            if (status != CKM_OK && err != NULL) {
+                *err = why;
+            }
+            return status;
+        }
+        if (d->damaged[sample] == 0) {
+            d->damaged[sample] = 1;
+            ckm_i_data_leave_out(&d->source, &why);
+        }
+        if (d->share.validates) {
+            leave_empty(d, inputs, labels);
+            return CKM_OK;
+        }
+    }
+    return ckm_i_error(err, CKM_ERR_FORMAT, "none of the %lld samples can be read", (long long)d->samples);
 }
 
 // Reads one batch into the staging buffers. The thread's part.
@@ -138,7 +200,7 @@ static ckm_status fill(ckm_data *d, int64_t step, ckm_error *err)
             inputs[f] = (char *)d->staged_inputs[f] + i * ckm_i_data_field_bytes(&o->inputs[f]);
         }
         if (first + i < d->samples) {
-            CKM_I_CHECK(d->source.format->read(&d->source, sample_at(d, first + i, epoch), inputs, labels, err));
+            CKM_I_CHECK(read_sample(d, first + i, epoch, inputs, labels, err));
         } else {
             leave_empty(d, inputs, labels);
         }
@@ -167,6 +229,14 @@ static void *read_ahead(void *user)
     }
     pthread_mutex_unlock(&d->lock);
     return NULL;
+}
+
+int64_t ckm_data_left_out(const ckm_data *d)
+{
+    if (d == NULL) {
+        return 0;
+    }
+    return d->left_out.reported;
 }
 
 static ckm_status hand_out(const ckm_data *d, ckm_i_data_take_fn take, void *user, ckm_error *err)
@@ -207,6 +277,7 @@ ckm_status ckm_i_data_fetch_to(ckm_data *d, int64_t step, ckm_i_data_take_fn tak
         }
     }
     ckm_status status = d->staged_status;
+    ckm_i_data_tell_left_out(&d->source);
     if (status == CKM_OK) {
         status = hand_out(d, take, user, err);
         d->wanted = d->started ? step + d->stride : step;
@@ -308,6 +379,11 @@ static ckm_status choose_format(const char *path, const ckm_i_data_format **out,
             return CKM_OK;
         }
     }
+    char problem[600];
+    ckm_i_data_images_problem(path, problem, sizeof problem);
+    if (problem[0] != '\0') {
+        return ckm_i_error_at(err, CKM_ERR_UNSUPPORTED, path, 0, -1, "%s", problem);
+    }
     return ckm_i_error_at(err, CKM_ERR_UNSUPPORTED, path, 0, -1,
                           "holds no data of a known format: IDX (train-images-idx3-ubyte and train-labels-idx1-ubyte), "
                           "CIFAR (data_batch_1.bin or train.bin), NumPy (x.npy and y.npy), one folder of PNG or "
@@ -386,13 +462,22 @@ static void share_out(ckm_data *d)
 // Does what was opened suit the network? `path` for errors.
 static ckm_status check_source(ckm_data *d, const char *path, ckm_error *err)
 {
+    const ckm_data_options *o = &d->options;
+    if (!(o->crop >= 0 && o->crop <= 1)) {
+        return ckm_i_error(err, CKM_ERR_ARGUMENT,
+                           "`crop` is %g: it is the least share of the area, above 0 and at most 1", o->crop);
+    }
+    if ((o->crop > 0 || o->flip) && !d->share.validates && !d->source.pictures) {
+        return ckm_i_error_at(err, CKM_ERR_ARGUMENT, path, 0, -1,
+                              "the samples are no pictures of 8 bits with one class each, so they cannot be augmented");
+    }
     bool whole = d->share.validates && d->options.labels.dtype == CKM_I32;
     share_out(d);
     if (d->samples < (whole ? 1 : d->options.batch)) {
         return ckm_i_error_at(err, CKM_ERR_ARGUMENT, path, 0, -1,
                               "holds %lld samples%s, which is less than one batch of %lld", (long long)d->samples,
                               d->share.validates      ? " for validation"
-                              : d->share.fraction > 0 ? " beside those for validation"
+                              : d->share.fraction > 0 ? " besides those for validation"
                                                       : "",
                               (long long)d->options.batch);
     }
@@ -400,6 +485,14 @@ static ckm_status check_source(ckm_data *d, const char *path, ckm_error *err)
     if (limit > 0 && d->options.labels.dtype == CKM_I32 && d->source.classes > limit) {
         return ckm_i_error_at(err, CKM_ERR_ARGUMENT, path, 0, -1, "holds %lld classes, but the network has only %lld",
                               (long long)d->source.classes, (long long)limit);
+    }
+    d->source.learnt = d->samples;
+    if (o->skip_damaged && d->source.format->files) {
+        d->damaged = ckm_i_calloc((size_t)d->source.samples, sizeof *d->damaged);
+        if (d->damaged == NULL) {
+            return ckm_i_error_memory(err);
+        }
+        d->bytes += d->source.samples;
     }
     d->batches = d->samples / d->options.batch + (whole && d->samples % d->options.batch > 0);
     d->bytes += d->source.bytes;
@@ -433,11 +526,16 @@ ckm_status ckm_i_data_open_share(const char *path, const ckm_data_source *caller
     ckm_status status = CKM_OK;
     CKM_I_TRY(prepare(d, &o, err));
     d->source.options = &d->options;
+    d->source.left_out = &d->left_out;
     d->share = *share;
     d->source.validates = share->validates && !(share->fraction > 0);
     d->source.trained_on = share->trained_on != NULL ? &share->trained_on->source : NULL;
+    // The samples held back are from the same data as those for training, for which the warnings have been given.
+    d->options.note = share->validates && share->fraction > 0 ? NULL : o.note;
     CKM_I_TRY(path != NULL ? open_folder(d, path, err) : ckm_i_data_open_caller(caller, &d->source, err));
     CKM_I_TRY(check_source(d, path != NULL ? path : "the caller's data", err));
+    ckm_i_data_tell_left_out(&d->source);
+    d->options.note = o.note;
     CKM_I_TRY(start_thread(d, err));
     *out = d;
     d = NULL;
@@ -484,6 +582,7 @@ void ckm_data_close(ckm_data *d)
         free(d->staged_inputs[i]);
     }
     free(d->staged_labels);
+    free(d->damaged);
     free(d);
 }
 

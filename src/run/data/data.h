@@ -10,9 +10,22 @@
 
 typedef struct ckm_i_data_source ckm_i_data_source;
 
+// Pictures that cannot be read: how many, and the first of those that are still to be reported.
+enum { CKM_I_LEFT_OUT_KEPT = 8 };
+typedef struct ckm_i_left_out {
+    int64_t n, reported;
+    int32_t kept;
+    struct {
+        char file[256], message[200];
+    } why[CKM_I_LEFT_OUT_KEPT];
+} ckm_i_left_out;
+
 // One format: a static const object in data_<format>.c, listed in data.c.
 typedef struct ckm_i_data_format {
     const char *name, *summary;
+    bool files;  // each sample is a file, and a damaged one can be left out
+    bool
+        continuous;  // samples follow from each other: those held back are the last ones, and others may begin within `shift`
     // Does the folder hold this format? Only looks at names.
     bool (*detect)(const char *folder);
     // Opens: fills in source->samples, classes, bytes, state. `options` outlives the source.
@@ -31,6 +44,13 @@ struct ckm_i_data_source {
     // Set before it is opened, where the samples are for validation: of a folder's files, those for that, if it has some.
     bool validates;
     const ckm_i_data_source *trained_on;  // with `validates`: what classes are numbered by
+    // Before a sample is read: what decides how it is augmented; 0: it is not.
+    uint64_t draw;
+    // The same where they are continuous: how far from its place it begins, whole samples not counted.
+    uint64_t shift;
+    int64_t learnt;  // samples that are learnt from: they end before the first that is held back
+    ckm_i_left_out *left_out;
+    bool pictures;  // of 8 bits, each with one class: they can be augmented
     int64_t samples, classes;
     int64_t bytes;  // memory that the reader holds, decoding included
     void *state;    // the reader's own
@@ -43,8 +63,17 @@ extern const ckm_i_data_format ckm_i_data_format_synthetic, ckm_i_data_format_id
 ckm_status ckm_i_data_open_caller(const ckm_data_source *caller, ckm_i_data_source *source,
                                   ckm_error *err) CKM_NODISCARD;
 
-// Some of the samples there are. With `fraction` > 0 so many are held back from training, chosen by the seed, or the last ones where
-// the order is kept.
+// Records a picture that cannot be read, for the next fetch to report.
+void ckm_i_data_leave_out(ckm_i_data_source *source, const ckm_error *why);
+// Reports those recorded since the last call, as warnings. Only while nothing is being read.
+void ckm_i_data_tell_left_out(const ckm_i_data_source *source);
+// One more warning.
+void ckm_i_data_note(const ckm_data_options *options, const char *format, ...) CKM_PRINTF(2, 3);
+// Why a folder without any class is none of images; "" where there is nothing to say.
+void ckm_i_data_images_problem(const char *folder, char *buf, size_t size);
+
+// A part of the samples. With `fraction` > 0 this share is held back from training, chosen by the seed, or the last samples
+// where the order is kept.
 typedef struct ckm_i_data_share {
     double fraction;  // < 1
     bool validates;   // those held back or, without a fraction, all. Every epoch has every sample, in the same order

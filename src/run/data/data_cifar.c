@@ -135,6 +135,7 @@ static ckm_status open_source(const char *folder, ckm_i_data_source *source, ckm
     if (!ten && test == NULL) {
         CKM_I_CHECK(add_file(source, s, folder, "train.bin", err));
     }
+    source->pictures = true;
     source->bytes += s->sink.bytes;
     return CKM_OK;
 }
@@ -153,6 +154,7 @@ static ckm_status read_sample(ckm_i_data_source *source, int64_t sample, void *c
     int64_t record_bytes = s->label_bytes + IMAGE_BYTES;
     CKM_I_CHECK(ckm_i_data_pread(f->fd, f->path, sample * record_bytes, record_bytes, record, err));
     const uint8_t *planes = record + s->label_bytes;
+    s->sink.draw = source->draw;
     ckm_i_pixels_begin(&s->sink, SIDE, SIDE, 3, inputs[0]);
     for (int y = 0; y < SIDE; y++) {
         for (int x = 0; x < SIDE; x++) {

@@ -204,6 +204,7 @@ static ckm_status open_source(const char *folder, ckm_i_data_source *source, ckm
     CKM_I_CHECK(check_labels(source, s, err));
     int64_t image_bytes = s->height * s->width * s->channels;
     s->pixels = ckm_i_malloc((size_t)image_bytes, 1);
+    source->pictures = true;
     source->bytes = image_bytes + s->sink.bytes + (int64_t)sizeof *s;
     return s->pixels != NULL ? CKM_OK : ckm_i_error_memory(err);
 }
@@ -218,6 +219,7 @@ static ckm_status read_sample(ckm_i_data_source *source, int64_t sample, void *c
     CKM_I_CHECK(ckm_i_data_pread(s->images.fd, s->images.path, s->images.data_at + sample * image_bytes, image_bytes,
                                  s->pixels, err));
     CKM_I_CHECK(ckm_i_data_pread(s->labels.fd, s->labels.path, s->labels.data_at + sample, 1, &label, err));
+    s->sink.draw = source->draw;
     ckm_i_pixels_begin(&s->sink, s->height, s->width, s->channels, inputs[0]);
     for (int64_t y = 0; y < s->height; y++) {
         ckm_i_pixels_row(&s->sink, s->pixels + y * row_bytes);

@@ -266,9 +266,29 @@ static ckm_status adopt_classes(images_state *s, const ckm_i_data_source *traine
     return CKM_OK;
 }
 
-// Takes in one class: its files, whose headers are looked at now.
-static ckm_status add_class(images_state *s, int32_t class_number, bool validates, int64_t *decoding, ckm_error *err)
+// Looks at the header of the picture that was added last, which may be left out.
+static ckm_status look_at(ckm_i_data_source *source, const char *path, int64_t *decoding, ckm_error *err)
 {
+    images_state *s = source->state;
+    ckm_error why = CKM_ERROR_INIT;
+    int64_t bytes = 0;
+    ckm_status status = ckm_i_image_memory(path, ckm_i_image_kind_of(path), &bytes, &why);
+    *decoding = bytes > *decoding ? bytes : *decoding;
+    if ((status == CKM_ERR_FORMAT || status == CKM_ERR_IO) && source->options->skip_damaged) {
+        ckm_i_data_leave_out(source, &why);
+        s->n_names = s->entries[--s->n_entries].name_at;
+        return CKM_OK;
+    }
+    if (status != CKM_OK && err != NULL) {
+        *err = why;
+    }
+    return status;
+}
+
+// Takes in one class: its files, whose headers are looked at now.
+static ckm_status add_class(ckm_i_data_source *source, int32_t class_number, int64_t *decoding, ckm_error *err)
+{
+    images_state *s = source->state;
     char path[4096];
     char **images = NULL;
     int32_t n = 0;
@@ -278,20 +298,116 @@ static ckm_status add_class(images_state *s, int32_t class_number, bool validate
     }
     ckm_status status = CKM_OK;
     // A class may have no samples for validation.
-    if (!validates || ckm_i_data_has_folder(s->root, s->classes[class_number])) {
+    if (!source->validates || ckm_i_data_has_folder(s->root, s->classes[class_number])) {
         CKM_I_TRY(list_folder(folder, false, &images, &n, err));
     }
     for (int32_t i = 0; i < n; i++) {
-        int64_t bytes = 0;
         CKM_I_TRY(add_entry(s, images[i], class_number, err));
         CKM_I_TRY(path_of(s, s->n_entries - 1, path, sizeof path, err));
-        CKM_I_TRY(ckm_i_image_memory(path, ckm_i_image_kind_of(images[i]), &bytes, err));
-        *decoding = bytes > *decoding ? bytes : *decoding;
+        CKM_I_TRY(look_at(source, path, decoding, err));
     }
 cleanup:
     free_list(images, n);
     free(folder);
     return status;
+}
+
+// Pictures in a folder that are of other kinds: how many, and the name of one.
+static ckm_status count_others(const char *folder, int64_t *n, char *name, size_t size, ckm_error *err)
+{
+    DIR *dir = opendir(folder);
+    if (dir == NULL) {
+        return ckm_i_error_at(err, CKM_ERR_IO, folder, 0, -1, "cannot open: %s", strerror(errno));
+    }
+    for (struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir)) {
+        if (ckm_i_image_is_other(entry->d_name)) {
+            // The first by name, independent of the file system's order.
+            if (*n == 0 || strcmp(entry->d_name, name) < 0) {
+                snprintf(name, size, "%s", entry->d_name);
+            }
+            ++*n;
+        }
+    }
+    closedir(dir);
+    return CKM_OK;
+}
+
+// Says which folders are no class, and which pictures are not read.
+static ckm_status note_others(ckm_i_data_source *source, ckm_error *err)
+{
+    const images_state *s = source->state;
+    char **folders = NULL;
+    int32_t n = 0;
+    char *path = NULL;
+    ckm_status status = CKM_OK;
+    CKM_I_CHECK(list_folder(s->root, true, &folders, &n, err));
+    for (int32_t i = 0; i < n; i++) {
+        char name[256] = "";
+        int64_t others = 0;
+        bool is_class = false;
+        for (int32_t k = 0; k < s->n_classes; k++) {
+            is_class = is_class || strcmp(s->classes[k], folders[i]) == 0;
+        }
+        path = ckm_i_data_path(s->root, folders[i]);
+        if (path == NULL) {
+            status = ckm_i_error_memory(err);
+            goto cleanup;
+        }
+        CKM_I_TRY(count_others(path, &others, name, sizeof name, err));
+        if (others > 0) {
+            ckm_i_data_note(
+                source->options,
+                "%s: %lld picture%s of other kinds than PNG and JPEG left out, such as %s: convert them to be "
+                "read%s",
+                path, (long long)others, others == 1 ? "" : "s", name,
+                is_class ? "" : "; without them the folder is no class");
+        } else if (!is_class) {
+            ckm_i_data_note(source->options, "%s: holds no picture and is no class", path);
+        }
+        free(path);
+        path = NULL;
+    }
+cleanup:
+    free(path);
+    free_list(folders, n);
+    return status;
+}
+
+void ckm_i_data_images_problem(const char *folder, char *buf, size_t size)
+{
+    char **list = NULL;
+    char name[256] = "";
+    char in[256] = "";
+    int32_t n = 0;
+    int64_t others = 0;
+    char *root = find_root(folder);
+    buf[0] = '\0';
+    if (root == NULL || list_folder(root, false, &list, &n, NULL) != CKM_OK) {
+        free(root);
+        return;
+    }
+    free_list(list, n);
+    if (n > 0) {
+        snprintf(buf, size, "holds pictures, but in no folders: each class of pictures needs its own folder in it");
+        free(root);
+        return;
+    }
+    list = NULL;
+    n = 0;
+    if (list_folder(root, true, &list, &n, NULL) == CKM_OK && n > 0) {
+        for (int32_t i = 0; i < n && others == 0; i++) {
+            char *path = ckm_i_data_path(root, list[i]);
+            if (path != NULL && count_others(path, &others, name, sizeof name, NULL) == CKM_OK && others > 0) {
+                snprintf(in, sizeof in, "%.100s/%.150s", list[i], name);
+            }
+            free(path);
+        }
+        snprintf(buf, size, "holds %d folder%s and no PNG or JPEG picture in %s%s%s%s", (int)n, n == 1 ? "" : "s",
+                 n == 1 ? "it" : "them", others > 0 ? "; pictures of other kinds, such as " : "", in,
+                 others > 0 ? ", are not read: convert them" : "");
+    }
+    free_list(list, n);
+    free(root);
 }
 
 static ckm_status open_source(const char *folder, ckm_i_data_source *source, ckm_error *err)
@@ -320,8 +436,15 @@ static ckm_status open_source(const char *folder, ckm_i_data_source *source, ckm
                               (long long)limit);
     }
     for (int32_t i = 0; i < s->n_classes; i++) {
-        CKM_I_CHECK(add_class(s, i, source->validates, &decoding, err));
+        CKM_I_CHECK(add_class(source, i, &decoding, err));
     }
+    if (s->n_entries == 0 && source->left_out->kept > 0) {
+        return ckm_i_error_at(err, CKM_ERR_FORMAT, source->left_out->why[0].file, 0, -1, "%s%s",
+                              source->left_out->why[0].message,
+                              source->left_out->n > 1 ? "; nor is any other picture of its folder" : "");
+    }
+    CKM_I_CHECK(note_others(source, err));
+    source->pictures = true;
     source->samples = s->n_entries;
     source->bytes = (int64_t)sizeof *s + s->cap_names + s->cap_entries * (int64_t)sizeof *s->entries + decoding +
                     s->sink.bytes + s->n_classes * 64;
@@ -335,6 +458,7 @@ static ckm_status read_sample(ckm_i_data_source *source, int64_t sample, void *c
     const image_entry *e = &s->entries[sample];
     char path[4096];
     CKM_I_CHECK(path_of(s, sample, path, sizeof path, err));
+    s->sink.draw = source->draw;
     CKM_I_CHECK(ckm_i_image_decode(path, ckm_i_image_kind_of(s->names + e->name_at), &s->sink, inputs[0], err));
     return ckm_i_data_store_class(source, path, sample, e->class_number, labels, err);
 }
@@ -347,6 +471,7 @@ static const char *class_name(const ckm_i_data_source *source, int64_t i)
 
 const ckm_i_data_format ckm_i_data_format_images = {
     .name = "images",
+    .files = true,
     .summary = "one folder of PNG or JPEG images per class; resized to the network's input",
     .detect = detect,
     .open = open_source,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // NumPy arrays: x.npy and y.npy, the first axis counting samples. Networks with several inputs have one file an
 // input, named after it. Bytes (uint8) of an image input are pixels and scaled as such; everything else is taken
-// as it is.
+// unchanged.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -162,6 +162,7 @@ static ckm_status open_pixels(ckm_i_data_source *source, npy_state *s, npy_file 
         ckm_i_pixels_init(&s->sink, source->options, s->source_height, s->source_width, s->source_channels, err));
     s->has_sink = true;
     f->pixels = true;
+    source->pictures = s->source_height > 1 && ckm_i_data_elements(&source->options->labels) == 1;
     if (!source->options->resize &&
         !ckm_i_pixels_fits(&s->sink, s->source_height, s->source_width, s->source_channels)) {
         return ckm_i_error_at(err, CKM_ERR_ARGUMENT, f->path, 0, -1,
@@ -401,6 +402,7 @@ static ckm_status read_sample(ckm_i_data_source *source, int64_t sample, void *c
         const npy_file *f = &s->files[i];
         CKM_I_CHECK(read_stored(s, f, sample, err));
         if (f->pixels) {
+            s->sink.draw = source->draw;
             read_pixels(s, inputs[i]);
         } else {
             CKM_I_CHECK(convert(f, &source->options->inputs[i], s->buffer, false, sample, inputs[i], err));

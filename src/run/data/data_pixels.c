@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/rng.h"
 #include "graph/graph.h"
 
 static ckm_status target_shape(ckm_i_pixels *p, const ckm_data_options *options, int64_t height, int64_t width,
@@ -46,7 +47,7 @@ static ckm_status target_shape(ckm_i_pixels *p, const ckm_data_options *options,
 ckm_status ckm_i_pixels_init(ckm_i_pixels *p, const ckm_data_options *options, int64_t height, int64_t width,
                              int32_t channels, ckm_error *err)
 {
-    *p = (ckm_i_pixels){.scaling = options->scaling};
+    *p = (ckm_i_pixels){.scaling = options->scaling, .flip = options->flip, .crop = options->crop};
     CKM_I_CHECK(target_shape(p, options, height, width, channels, err));
     size_t row_elements = (size_t)p->width * (size_t)p->channels;
     p->row = ckm_i_calloc(row_elements, sizeof *p->row);
@@ -107,12 +108,60 @@ static void sum_weights(float *sums, int64_t source, int64_t target)
     }
 }
 
+// The largest part in the middle that is not too wide and not too high.
+static void crop_middle(ckm_i_pixels *p, int64_t height, int64_t width)
+{
+    if (3 * width > 4 * height) {
+        p->source_width = (4 * height + 1) / 3;
+    } else if (4 * width < 3 * height) {
+        p->source_height = (4 * width + 1) / 3;
+    }
+    p->top = (height - p->source_height) / 2;
+    p->left = (width - p->source_width) / 2;
+}
+
+// A random share of the area in a random shape (Szegedy et al. 2015, section 6), as torchvision's RandomResizedCrop draws it: some
+// attempts to find one that is within the image, then the middle.
+static void crop_by_chance(ckm_i_pixels *p, ckm_i_rng *rng, int64_t height, int64_t width)
+{
+    enum { ATTEMPTS = 10 };
+    const double widest = 4.0 / 3.0;
+    for (int i = 0; i < ATTEMPTS; i++) {
+        double area = (double)(height * width) * (p->crop + (1.0 - p->crop) * ckm_i_rng_unit(rng));
+        double shape = exp(log(widest) * (2.0 * ckm_i_rng_unit(rng) - 1.0));
+        int64_t w = (int64_t)(sqrt(area * shape) + 0.5);
+        int64_t h = (int64_t)(sqrt(area / shape) + 0.5);
+        if (w >= 1 && w <= width && h >= 1 && h <= height) {
+            p->source_width = w;
+            p->source_height = h;
+            p->top = ckm_i_rng_below(rng, (uint32_t)(height - h + 1));
+            p->left = ckm_i_rng_below(rng, (uint32_t)(width - w + 1));
+            return;
+        }
+    }
+    crop_middle(p, height, width);
+}
+
+static void augment(ckm_i_pixels *p, int64_t height, int64_t width)
+{
+    ckm_i_rng rng = {p->draw};
+    bool turned = ckm_i_rng_next(&rng) >> 63 != 0;  // drawn in any case, so that the part does not depend on it
+    p->mirrored = p->draw != 0 && p->flip && turned;
+    p->top = p->left = 0;
+    if (p->draw != 0 && p->crop > 0) {
+        crop_by_chance(p, &rng, height, width);
+    }
+}
+
 void ckm_i_pixels_begin(ckm_i_pixels *p, int64_t height, int64_t width, int32_t channels, float *out)
 {
     p->source_height = height;
     p->source_width = width;
+    augment(p, height, width);
+    height = p->source_height;
+    width = p->source_width;
     p->source_channels = channels;
-    p->next_row = 0;
+    p->next_row = -p->top;
     p->out = out;
     memset(out, 0, (size_t)(p->height * p->width * p->channels) * sizeof *out);
     sum_weights(p->column_sums, width, p->width);
@@ -167,7 +216,7 @@ static void add_row(ckm_i_pixels *p, int64_t y, float w)
     int64_t plane = p->height * p->width;
     for (int64_t x = 0; x < p->width; x++) {
         const float *pixel = p->row + x * p->channels;
-        int64_t at = y * p->width + x;
+        int64_t at = y * p->width + (p->mirrored ? p->width - 1 - x : x);
         for (int32_t c = 0; c < p->channels; c++) {
             p->out[p->channels_last ? at * p->channels + c : c * plane + at] += w * pixel[c];
         }
@@ -177,10 +226,10 @@ static void add_row(ckm_i_pixels *p, int64_t y, float w)
 void ckm_i_pixels_row(ckm_i_pixels *p, const uint8_t *row)
 {
     int64_t source_row = p->next_row++;
-    if (source_row >= p->source_height) {
+    if (source_row < 0 || source_row >= p->source_height) {
         return;
     }
-    shrink_row(p, row);
+    shrink_row(p, row + p->left * p->source_channels);
     if (p->source_height == p->height) {
         add_row(p, source_row, 1.0F);
         return;

@@ -11,10 +11,15 @@ typedef struct ckm_i_pixels {
     int32_t channels;       // 1, 3 or 4
     bool channels_last;
     ckm_data_scaling scaling;
+    bool flip;  // augmentation, as ckm_data_options has it
+    double crop;
+    uint64_t draw;                  // decides on it; 0: no augmentation
     float *row;                     // one row of the source, brought to `width`
     float *column_sums, *row_sums;  // of weights, a column or row of the result
     int64_t bytes;
-    // The image under way.
+    // The image under way, or the part of it that is taken.
+    int64_t top, left;
+    bool mirrored;
     int64_t source_height, source_width, next_row;
     int32_t source_channels;
     float *out;
@@ -28,6 +33,7 @@ void ckm_i_pixels_dispose(ckm_i_pixels *p);
 // Does an image of this size fit without resizing?
 bool ckm_i_pixels_fits(const ckm_i_pixels *p, int64_t height, int64_t width, int32_t channels);
 
+// What augmentation takes of the image and whether it is mirrored depend on `draw` and the image's size alone.
 // One image: begin, then every row from the top (`channels` bytes a pixel), then end. Bilinear, with the triangle
 // widened to the step where the image shrinks, so that every source pixel counts.
 void ckm_i_pixels_begin(ckm_i_pixels *p, int64_t height, int64_t width, int32_t channels, float *out);

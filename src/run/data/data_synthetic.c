@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Samples made up on the spot. Every class has waves of its own, under noise: a network can learn to tell them
-// apart. In texts most tokens follow from the one before. What a sample is depends on its number only.
+// Generated samples. Every class has its own waves, under noise: a network can learn to tell the classes
+// apart. In texts most tokens follow from the one before. A sample depends on its number only.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -185,7 +185,7 @@ static void fill_next_tokens(const ckm_data_options *o, uint64_t sample, int32_t
     }
 }
 
-// 15 % of the tokens, at least one, are hidden behind a token of their own and are what the labels ask for (Devlin et
+// 15 % of the tokens, at least one, are replaced by a mask token and are what the labels ask for (Devlin et
 // al. 2019, "BERT", section 3.1).
 static void fill_masked_tokens(const ckm_data_options *o, uint64_t sample, int32_t *tokens, int32_t *labels)
 {

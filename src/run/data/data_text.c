@@ -294,6 +294,14 @@ static ckm_status open_tokens(const char *path, ckm_i_data_source *source, ckm_e
     return open_source(find_tokens, path, source, err);
 }
 
+// Other windows in every epoch, which do not reach into those that are held back: the last one may be the same.
+static int64_t begin_of(const ckm_i_data_source *source, const text_state *s, int64_t sample)
+{
+    int64_t most = (source->learnt < source->samples ? source->learnt * s->window : s->tokens - 1) - s->window;
+    int64_t at = sample * s->window + (int64_t)(source->shift % (uint64_t)s->window);
+    return source->shift == 0 || at < most ? at : most;
+}
+
 static ckm_status read_sample(ckm_i_data_source *source, int64_t sample, void *const *inputs, void *labels,
                               ckm_error *err)
 {
@@ -301,7 +309,7 @@ static ckm_status read_sample(ckm_i_data_source *source, int64_t sample, void *c
     const ckm_data_field *field = &source->options->inputs[0];
     const ckm_data_field *wanted = &source->options->labels;
     int64_t limit = field->limit > 0 ? field->limit : wanted->limit > 0 ? wanted->limit : INT32_MAX;
-    int64_t first = sample * s->window;
+    int64_t first = begin_of(source, s, sample);
     CKM_I_CHECK(read_stored(s, first, s->window + 1, s->buffer, err));
     for (int64_t i = 0; i <= s->window; i++) {
         int64_t token = ckm_i_npy_integer(s->type, s->buffer + i * s->item_bytes);
@@ -327,6 +335,7 @@ const ckm_i_data_format ckm_i_data_format_text = {
     .summary = "a file, or the .txt files of a folder: every byte is a token, and the next one its label",
     .detect = detect_text,
     .open = open_text,
+    .continuous = true,
     .count_classes = count_bytes,
     .read = read_sample,
     .close = close_source,
@@ -337,6 +346,7 @@ const ckm_i_data_format ckm_i_data_format_tokens = {
     .summary = "a .npy file of integers with one axis: tokens, and the next one is the label",
     .detect = detect_tokens,
     .open = open_tokens,
+    .continuous = true,
     .count_classes = count_tokens,
     .read = read_sample,
     .close = close_source,

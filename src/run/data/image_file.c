@@ -13,15 +13,32 @@ static bool ends_with(const char *name, const char *ending)
     return n > m && ckm_i_text_same(name + n - m, ending);
 }
 
+// As .a.png is, and ./a.png is not.
+static bool is_hidden(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return *(slash != NULL ? slash + 1 : path) == '.';
+}
+
 ckm_i_image_kind ckm_i_image_kind_of(const char *name)
 {
-    if (name[0] == '.') {
+    if (is_hidden(name)) {
         return CKM_I_IMAGE_NONE;
     }
     if (ends_with(name, ".png")) {
         return CKM_I_IMAGE_PNG;
     }
     return ends_with(name, ".jpg") || ends_with(name, ".jpeg") ? CKM_I_IMAGE_JPEG : CKM_I_IMAGE_NONE;
+}
+
+bool ckm_i_image_is_other(const char *name)
+{
+    static const char *const endings[] = {".webp", ".bmp", ".gif", ".tif", ".tiff", ".avif", ".heic", ".jp2", ".jxl"};
+    bool other = false;
+    for (size_t i = 0; !is_hidden(name) && i < sizeof endings / sizeof endings[0]; i++) {
+        other = other || ends_with(name, endings[i]);
+    }
+    return other;
 }
 
 ckm_status ckm_i_image_memory(const char *path, ckm_i_image_kind kind, int64_t *bytes, ckm_error *err)

@@ -10,10 +10,13 @@
 
 typedef enum ckm_i_image_kind { CKM_I_IMAGE_NONE, CKM_I_IMAGE_PNG, CKM_I_IMAGE_JPEG } ckm_i_image_kind;
 
-// By the file name's ending.
+// By the ending of a file's name, or of a path to it; none of a hidden one.
 ckm_i_image_kind ckm_i_image_kind_of(const char *name);
 
-// Bytes that decoding the file takes beside the result: from its header, which must be sound.
+// A picture of a kind that is not read?
+bool ckm_i_image_is_other(const char *name);
+
+// Bytes that decoding the file takes in addition to the result: from its header, which must be valid.
 ckm_status ckm_i_image_memory(const char *path, ckm_i_image_kind kind, int64_t *bytes, ckm_error *err) CKM_NODISCARD;
 
 // Decodes the file into `out` through `sink`. A file that is cut off or damaged is CKM_ERR_FORMAT.

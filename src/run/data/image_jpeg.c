@@ -14,7 +14,7 @@
 #include "base/file.h"
 #include "run/data/image_file.h"
 
-// What the library allocates for itself whatever the image, rounded up; and per pixel of width.
+// What the library allocates for any image, rounded up; and per pixel of width.
 enum { LIBRARY_BYTES = 128 * 1024, BYTES_A_COLUMN = 256 };
 
 typedef struct jpeg_job {

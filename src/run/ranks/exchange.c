@@ -6,7 +6,7 @@
 //
 // A rank's part in this is a row of up to four stages. Each takes the pieces in their order, and a piece may enter a stage
 // when it has left the one before. Several pieces are in a stage at once, so all ranks and both directions work at the same
-// time. Whatever can go on does so between any two operators, without a thread of its own.
+// time. Transfers progress between any two operators; there is no separate thread.
 #include "run/ranks/ranks.h"
 
 #include <stdlib.h>

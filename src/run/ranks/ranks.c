@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all processes of a job do together outside a step's operators. Rank 0 is in the middle: messages are few and small.
+// Collective operations outside a step's operators. Rank 0 is the hub: messages are few and small.
 #include "run/ranks/ranks.h"
 
 #include <sched.h>
@@ -116,7 +116,7 @@ cleanup:
     return status;
 }
 
-// What the first rank that failed has to say, on all of them.
+// Gives all ranks the error of the first rank that failed.
 static ckm_status spread(const ckm_ranks *ranks, int32_t failed, ckm_error *said, ckm_error *err)
 {
     if (failed != 0 && ranks->rank == failed) {

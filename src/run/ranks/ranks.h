@@ -9,7 +9,7 @@
 
 enum { CKM_I_CHANNEL_CONTROL, CKM_I_CHANNEL_PARTIAL, CKM_I_CHANNEL_TOTAL, CKM_I_CHANNEL_STATE };
 
-// Lets others have the processor, the longer the more often it was called in a row; `waited` counts that, from 0.
+// Yields the processor, for longer with each call in a row; `waited` counts these, from 0.
 void ckm_i_ranks_pause(int64_t *waited);
 // `bytes` bytes of every rank, one after the other, on all of them.
 ckm_status ckm_i_ranks_gather(const ckm_ranks *ranks, const void *mine, int64_t bytes, void *all,

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this process has resident: memory it took for itself, and pages of program and library files.
+// Resident memory of this process: anonymous memory, and pages of program and library files.
 #include "run/session/program.h"
 
 #include <fcntl.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,6 +52,13 @@ int64_t ckm_i_process_huge_page_bytes(void)
     read_text("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size", text);
     long long bytes = strtoll(text, NULL, 10);
     return bytes > 0 && bytes <= (1 << 30) ? (int64_t)bytes : INT64_C(2) << 20;
+}
+
+void ckm_i_process_give_back(void)
+{
+#ifdef __GLIBC__
+    (void)malloc_trim(0);
+#endif
 }
 
 ckm_run_memory ckm_run_get_memory(bool exactly)

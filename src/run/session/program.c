@@ -15,7 +15,7 @@
 // not when its stack was measured.
 enum { ROUNDING_BYTES = 256 << 10 };
 enum { MARGIN_BYTES = 256 << 10, MARGIN_THREAD_BYTES = 32 << 10 };
-// Where the system does not say what is in use: more than was measured anywhere (docs/TRAINING.md).
+// If the system does not report the memory in use: more than was measured anywhere (docs/TRAINING.md).
 enum { ESTIMATE_KERNEL_BYTES = 32 << 10, ESTIMATE_THREAD_BYTES = 256 << 10 };
 
 bool ckm_i_program_is_view(const ckm_training *training, int32_t op)
@@ -113,12 +113,15 @@ static int64_t grown(int64_t before, int64_t after, int64_t estimate)
     return after > before ? (after - before + ROUNDING_BYTES - 1) / ROUNDING_BYTES * ROUNDING_BYTES : 0;
 }
 
-// Prepares kernels and threads and notes what they take.
+// Prepares kernels and threads and measures the memory that they take.
 static ckm_status prepare(ckm_program *p, ckm_stop_fn stop, void *user, ckm_error *err)
 {
     int threads = p->backend->threads;
+    // So that kernels do not reuse memory freed earlier, and memory freed meanwhile is not counted.
+    ckm_i_process_give_back();
     int64_t before = ckm_run_get_memory(true).anonymous_bytes;
     CKM_I_CHECK(prepare_all(p, stop, user, err));
+    ckm_i_process_give_back();
     int64_t prepared = ckm_run_get_memory(true).anonymous_bytes;
     if (p->backend->start != NULL) {
         p->backend->start(p->backend);
@@ -127,7 +130,7 @@ static ckm_status prepare(ckm_program *p, ckm_stop_fn stop, void *user, ckm_erro
     p->memory = (ckm_program_memory){
         .kernel_bytes = grown(before, prepared, (int64_t)p->n_ops * ESTIMATE_KERNEL_BYTES),
         .thread_bytes = grown(prepared, started, (int64_t)threads * ESTIMATE_THREAD_BYTES),
-        // Where huge pages come unasked, the heap and the buffers beside it may each begin one.
+        // Where the system uses huge pages by default, the heap and the buffers outside it may each begin one.
         .margin_bytes = MARGIN_BYTES + (int64_t)threads * MARGIN_THREAD_BYTES + 2 * ckm_i_process_huge_page_bytes(),
         .measured = before >= 0 && prepared >= 0 && started >= 0,
     };
@@ -190,7 +193,15 @@ ckm_status ckm_i_program_create(ckm_training *training, const ckm_program_option
         return ckm_i_error(err, CKM_ERR_ARGUMENT, "threads: %d, but at least one is needed", o.threads);
     }
     CKM_I_CHECK(ckm_i_backend_create(o.backend != NULL ? o.backend : "cpu", o.threads, &backend, err));
-    return create_on(training, backend, stop, user, out, err);
+    ckm_program *program = NULL;
+    CKM_I_CHECK(create_on(training, backend, stop, user, &program, err));
+    program->second_memory = o.second_memory != NULL ? ckm_i_strdup(o.second_memory) : NULL;
+    if (o.second_memory != NULL && program->second_memory == NULL) {
+        ckm_program_free(program);
+        return ckm_i_error_memory(err);
+    }
+    *out = program;
+    return CKM_OK;
 }
 
 void ckm_program_free(ckm_program *program)
@@ -205,6 +216,7 @@ void ckm_program_free(ckm_program *program)
     }
     free(program->kernels);
     ckm_i_backend_destroy(program->backend);
+    free(program->second_memory);
     free(program);
 }
 

@@ -7,10 +7,10 @@
 #include "dataflow/dataflow.h"
 #include "run/session/session_region.h"
 
-// Solving again takes less away each time than was too much before, so a few rounds are enough or none are.
+// Each round lowers the target by what exceeded the budget; if a few rounds are not enough, more do not help.
 enum { MOST_ROUNDS = 8 };
 
-// Bytes of the region beside the arena at an arena of `arena` bytes; planning needs to know what the arena may be.
+// The arena's bytes, given the region's: what is left in whole pages after the persistent part.
 static ckm_status room_for_arena(const ckm_dataflow *df, int64_t room, int64_t *arena, ckm_error *err)
 {
     int64_t persistent;
@@ -80,9 +80,12 @@ ckm_status ckm_run_plan_under_budget(const ckm_dataflow *df, int64_t budget_byte
         if (found.region_bytes <= room) {
             break;
         }
-        // What was wasted this time may be wasted again.
+        // Packing may waste as much again.
         int64_t peak = ckm_plan_get_info(found.plan)->peak_bytes;
-        budget = (peak < budget ? peak : budget) - (found.region_bytes - room);
+        int64_t less = (peak < budget ? peak : budget) - (found.region_bytes - room);
+        // Nothing fits less than the floor; a schedule of no more may waste less.
+        int64_t floor_bytes = ckm_dataflow_memory_floor(df);
+        budget = less < floor_bytes && budget > floor_bytes ? floor_bytes : less;
         ckm_plan_free(found.plan);
         ckm_schedule_free(found.schedule);
         found.plan = NULL;

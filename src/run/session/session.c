@@ -11,9 +11,11 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/options.h"
+#include "run/session/session_moves.h"
 #include "run/session/session_region.h"
+#include "schedule/schedule.h"
 
-// The dataflow graph must be the program's: names would do, but sizes are what memory depends on.
+// Checks that the dataflow graph is the program's, by sizes, on which memory depends.
 static ckm_status check_graph(const ckm_program *p, const ckm_dataflow *df, ckm_error *err)
 {
     const ckm_training *t = p->training;
@@ -62,7 +64,7 @@ static ckm_status check_alignment(const ckm_i_backend *backend, ckm_error *err)
                              (long long)alignment, CKM_I_ALIGNMENT);
 }
 
-// Where things are while the calls are being bound.
+// Addresses while the calls are being bound.
 typedef struct binding {
     ckm_session *session;
     const ckm_dataflow *df;
@@ -197,7 +199,7 @@ static void count_calls(const ckm_program *p, const ckm_schedule *s, int64_t *n_
     }
 }
 
-// What has no producer, and the results.
+// Tensors without a producer, and the results.
 static int32_t count_tensors(const ckm_training *t)
 {
     int32_t n = t->n_results;
@@ -215,7 +217,8 @@ int64_t ckm_i_session_table_bytes(const ckm_program *program, const ckm_schedule
     count_calls(program, s, &n_calls, &n_pointers);
     return n_calls * (int64_t)sizeof *session->calls + n_pointers * (int64_t)sizeof *session->pointers +
            count_tensors(program->training) *
-               (int64_t)(sizeof *session->tensors + sizeof *session->addresses + sizeof *session->values);
+               (int64_t)(sizeof *session->tensors + sizeof *session->addresses + sizeof *session->values) +
+           ckm_i_session_move_bytes(program, s);
 }
 
 // Room for all calls and their pointers, then the calls.
@@ -311,7 +314,7 @@ static int64_t indexed_axis(const ckm_graph *step, const ckm_i_graph_op *op)
     return axis < 0 ? axis + step->tensors[op->inputs[0]].shape.rank : axis;
 }
 
-// Is `tensor` the value, perhaps handed on by any number of operators?
+// Whether `tensor` is the value, directly or through operators that pass it on.
 static bool stems_from(const ckm_graph *step, int32_t tensor, int32_t value)
 {
     while (tensor >= 0 && tensor != value) {
@@ -356,7 +359,7 @@ static void add_tensor(ckm_session *session, int32_t value, char *address, int64
     session->correct = value == t->correct ? i : session->correct;
 }
 
-// What has no producer, then the results.
+// Tensors without a producer, then the results.
 static ckm_status list_tensors(const binding *b, ckm_error *err)
 {
     ckm_session *session = b->session;
@@ -429,9 +432,10 @@ static ckm_status borrow(binding *b, const ckm_session *host, ckm_error *err)
     session->borrows = true;
     session->arena_at = host->arena_at;
     session->memory.arena_bytes = ckm_plan_get_info(b->plan)->arena_bytes;
-    if (session->memory.arena_bytes > host->memory.arena_bytes) {
+    int64_t room = host->memory.arena_bytes + host->memory.padding_bytes;
+    if (session->memory.arena_bytes > room) {
         return ckm_i_error(err, CKM_ERR_ARGUMENT, "an arena of %lld bytes is not within one of %lld",
-                           (long long)session->memory.arena_bytes, (long long)host->memory.arena_bytes);
+                           (long long)session->memory.arena_bytes, (long long)room);
     }
     for (int32_t x = 0; x < b->df->n_tensors; x++) {
         const ckm_i_dataflow_tensor *tensor = &b->df->tensors[x];
@@ -494,6 +498,7 @@ ckm_status ckm_i_session_create(ckm_program *program, const ckm_dataflow *df, co
     CKM_I_TRY(host != NULL ? borrow(&b, host, err) : allocate(&b, o->prefault, err));
     CKM_I_TRY(bind_calls(&b, err));
     CKM_I_TRY(list_tensors(&b, err));
+    CKM_I_TRY(ckm_i_session_bind_moves(session, df, s, plan, err));
     if (o->trace) {
         CKM_I_TRY(prepare_trace(session, err));
     }
@@ -537,6 +542,7 @@ void ckm_session_free(ckm_session *session)
 {
     if (session != NULL) {
         ckm_i_backend *backend = session->program->backend;
+        ckm_i_session_free_moves(session);
         if (session->region != NULL && !session->borrows) {
             backend->memory->release(backend, session->region, session->memory.region_bytes);
         }

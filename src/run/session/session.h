@@ -15,11 +15,14 @@ typedef struct ckm_i_bound_call {
     bool moves_states;       // running statistics
 } ckm_i_bound_call;
 
-// What a traced session knows of one operator's outputs in this step.
+// A traced session's record of one operator's outputs in this step.
 typedef struct ckm_i_trace {
     uint64_t fingerprint;
     bool seen;
 } ckm_i_trace;
+
+typedef struct ckm_i_move ckm_i_move;  // run/session/session_moves.h
+struct ckm_i_transfers;                // run/backend/transfers.h
 
 struct ckm_session {
     ckm_program *program;  // borrowed
@@ -41,7 +44,11 @@ struct ckm_session {
     void *trace_room;           // host memory for the largest output; NULL where the host can look itself
     int64_t *call_nanoseconds;  // by call, of the last step; NULL unless the profiler set it
     int64_t *marks;             // by call and one more: when it was done; with call_nanoseconds
-    ckm_stop_fn stop;  // asked before every call, and while parameters are set: CKM_ERR_STOPPED; NULL: nobody is
+    int64_t n_moves;
+    ckm_i_move *moves;                  // between the calls: transfers to the second memory and back
+    struct ckm_i_transfers *transfers;  // the second memory; NULL: nothing is moved
+    ckm_session_transfers transferred;
+    ckm_stop_fn stop;  // polled before every call, and while parameters are set: CKM_ERR_STOPPED; NULL: never stops
     void *stop_user;
 };
 
@@ -50,7 +57,7 @@ struct ckm_session {
 ckm_status ckm_i_session_create_within(ckm_program *program, const ckm_dataflow *df, const ckm_schedule *s,
                                        const ckm_plan *plan, const ckm_session *host, ckm_session **out,
                                        ckm_error *err) CKM_NODISCARD;
-// ckm_session_create with options that are read already. With `host` in its region, else in one of its own. `empty`: parameters and states are left as the region has them, for a
+// ckm_session_create with options that are read already. With `host` in its region, else in a new one. `empty`: parameters and states are left as the region has them, for a
 // session that is only to be measured. `stop` (may be NULL) ends it with CKM_ERR_STOPPED while they are set.
 typedef struct ckm_i_session_making {
     const ckm_session *host;
@@ -73,7 +80,7 @@ typedef struct ckm_i_step_part {
 // ckm_session_step for one of several batches of a step.
 ckm_status ckm_i_session_step_part(ckm_session *session, const ckm_i_step_part *part, ckm_step_result *out,
                                    ckm_error *err) CKM_NODISCARD;
-// Does the tensor only hold what is added up within a step? Nothing of it is needed when the step is over.
+// Whether the tensor only accumulates within a step; it is not needed afterwards.
 bool ckm_i_session_is_sum(const ckm_session *session, int32_t tensor);
 // The session's gradients that are exchanged: how many a step has, and elements of the largest.
 int32_t ckm_i_session_exchanged(const ckm_program *program, int64_t *most);
@@ -85,7 +92,7 @@ void *ckm_i_session_host(const ckm_session *session, int32_t tensor);
 // The same bytes on the host: where they are, or in the session's trace_room.
 ckm_status ckm_i_session_look(const ckm_session *session, const char *address, int64_t bytes, const void **out,
                               ckm_error *err) CKM_NODISCARD;
-// Has every step note how long its calls take, in call_nanoseconds.
+// Makes every step record the time of its calls, in call_nanoseconds.
 ckm_status ckm_i_session_time_calls(ckm_session *session, ckm_error *err) CKM_NODISCARD;
 // Bytes of the tables of a session that runs this schedule: ckm_session_memory.table_bytes.
 int64_t ckm_i_session_table_bytes(const ckm_program *program, const ckm_schedule *s);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two schedules of the same step, compared bit for bit. One session exists at a time, so that comparing takes no more
-// memory than the larger of the two: what the first one did is remembered as fingerprints.
+// memory than the larger of the two: the outputs of the first are kept as fingerprints.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "run/session/session.h"
 
-// What one session did: per step the outputs of every operator and the loss, and all tensors at the end.
+// The record of one session: per step the outputs of every operator and the loss, and all tensors at the end.
 typedef struct record {
     int64_t steps;
     int32_t n_ops, n_tensors;

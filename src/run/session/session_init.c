@@ -102,7 +102,7 @@ static ckm_i_init init_of(const ckm_i_op_class *c, int32_t operand)
                                                                                      : c->init.every;
 }
 
-// What the first operator that has a rule for this operand says; views are followed.
+// The rule of the first operator that has one for this operand; views are followed.
 static ckm_i_init rule_of(const ckm_training *t, int32_t value, int32_t *op_index)
 {
     const ckm_graph *step = t->step;

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "run/session/session.h"
+#include "run/session/session_moves.h"
 
 // Compares the outputs of a computation with those of the operator's first one in this step.
 static ckm_status trace_call(ckm_session *session, const ckm_i_kernel_call *call, int64_t *mismatches, ckm_error *err)
@@ -88,7 +89,7 @@ static ckm_status run_call(ckm_session *session, ckm_i_bound_call *bound, const 
     return x != NULL ? x->advance(x, err) : CKM_OK;
 }
 
-// The running statistics of the last rank for all, and the end of whatever is under way.
+// All ranks get the running statistics of the last one, and all transfers under way end.
 static ckm_status end_exchange(const ckm_session *session, ckm_i_exchange *x, ckm_error *err)
 {
     if (x == NULL) {
@@ -103,20 +104,36 @@ static ckm_status end_exchange(const ckm_session *session, ckm_i_exchange *x, ck
 static ckm_status run_calls(ckm_session *session, const ckm_i_step_part *part, int64_t *mismatches, ckm_error *err)
 {
     ckm_i_backend *backend = session->program->backend;
+    int64_t move = 0;
     CKM_I_CHECK(mark(session, 0, err));
     for (int64_t i = 0; i < session->n_calls; i++) {
         ckm_i_bound_call *bound = &session->calls[i];
         if (session->stop != NULL && session->stop(session->stop_user)) {
             return ckm_i_error(err, CKM_ERR_STOPPED, "stopped in the middle of a step");
         }
+        CKM_I_CHECK(ckm_i_session_run_moves(session, &move, i, err));
         CKM_I_CHECK(run_call(session, bound, part, err));
         CKM_I_CHECK(mark(session, i + 1, err));
         if (session->trace != NULL) {
             CKM_I_CHECK(trace_call(session, &bound->call, mismatches, err));
         }
     }
+    CKM_I_CHECK(ckm_i_session_run_moves(session, &move, session->n_calls, err));
     CKM_I_CHECK(end_exchange(session, part->exchange, err));
     return backend->memory->synchronize(backend, err);
+}
+
+// What the calls of the step took, without the transfers before them.
+static void note_times(ckm_session *session)
+{
+    for (int64_t i = 0; session->marks != NULL && i < session->n_calls; i++) {
+        session->call_nanoseconds[i] = session->marks[i + 1] - session->marks[i];
+    }
+    for (int64_t k = 0; session->marks != NULL && k < session->n_moves; k++) {
+        if (session->moves[k].before < session->n_calls) {
+            session->call_nanoseconds[session->moves[k].before] -= session->moves[k].nanoseconds;
+        }
+    }
 }
 
 ckm_status ckm_i_session_step_part(ckm_session *session, const ckm_i_step_part *part, ckm_step_result *out,
@@ -125,11 +142,13 @@ ckm_status ckm_i_session_step_part(ckm_session *session, const ckm_i_step_part *
     ckm_step_result result = {.loss = NAN, .correct = -1};
     double start = ckm_i_clock_seconds();
     start_trace(session);
-    CKM_I_CHECK(run_calls(session, part, &result.mismatches, err));
-    result.seconds = ckm_i_clock_seconds() - start;
-    for (int64_t i = 0; session->marks != NULL && i < session->n_calls; i++) {
-        session->call_nanoseconds[i] = session->marks[i + 1] - session->marks[i];
+    ckm_status status = run_calls(session, part, &result.mismatches, err);
+    if (status != CKM_OK) {
+        ckm_i_session_settle_moves(session);
+        return status;
     }
+    result.seconds = ckm_i_clock_seconds() - start;
+    note_times(session);
     if (session->loss >= 0) {
         float loss = 0;
         CKM_I_CHECK(ckm_session_read(session, session->loss, 0, sizeof loss, &loss, err));

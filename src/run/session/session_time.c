@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/options.h"
 #include "run/session/session.h"
+#include "run/session/session_moves.h"
 
 // Steps of a turn: the first brings the session's own data back to the caches and is not counted.
 enum { TURN_STEPS = 3, LEAST_ROUNDS = 3 };
@@ -85,13 +86,12 @@ static ckm_timing_side summarize(side *x)
                              quantile(x->steps, x->n_steps, 0.9)};
 }
 
-// What steps of `to` take by the operator times of `from`: its medians for every computation, and what its steps take
-// beside them. `medians` has room for all steps, `by_op` for all operators.
+// What steps of `to` take by the operator times of `from`: its medians for every computation, plus what its steps take
+// in addition to them. `medians` has room for all steps, `by_op` for all operators.
 static double predict(const side *from, double from_step_seconds, const side *to, double *medians, double *by_op)
 {
     const ckm_session *session = from->session;
     double known = 0.0;
-    double sum = 0.0;
     for (int64_t c = 0; c < session->n_calls; c++) {
         for (int64_t k = 0; k < from->n_steps; k++) {
             medians[k] = (double)from->calls[k * session->n_calls + c] * 1e-9;
@@ -103,10 +103,7 @@ static double predict(const side *from, double from_step_seconds, const side *to
             by_op[session->calls[c].call.op] = median;
         }
     }
-    for (int64_t c = 0; c < to->session->n_calls; c++) {
-        sum += by_op[to->session->calls[c].call.op];
-    }
-    return sum + (from_step_seconds > known ? from_step_seconds - known : 0.0);
+    return ckm_i_session_makespan(to->session, by_op) + (from_step_seconds > known ? from_step_seconds - known : 0.0);
 }
 
 static ckm_timing conclude(side *first, side *second)

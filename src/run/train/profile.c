@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measuring: steps of a session with a clock around every call.
+// Profiling: runs steps of a session and times every call.
 #include "run/train/profile.h"
 
 #include <math.h>
@@ -19,8 +19,8 @@ enum { LEAST_STEPS = 3, MOST_ATTEMPTS = 4 };
 // A step is counted when it took at most this many times as long as the fastest.
 static const double most_over_fastest = 1.2;
 // A measurement is steady when as many such steps were found as were wanted, or most were, and when they take hardly
-// longer than the medians of their operators together (and what reading the clock takes): where threads wait for
-// processors that run something else, every step is held up somewhere, but no operator in most steps.
+// longer than the sum of the medians of their operators (and the time to read the clock): when threads wait for
+// processors that run other programs, every step is delayed somewhere, but each operator only in a few steps.
 static const double most_over_operators = 1.1;
 static const double per_call_ns = 1000.0;
 
@@ -93,7 +93,7 @@ static void keep_undisturbed(samples *taken)
     }
 }
 
-// One step; `stopped` where it was ended, and there are others to go by.
+// One step; `stopped` if it was ended and earlier steps can be used.
 static ckm_status time_step(ckm_session *session, const ckm_profile_options *options, int64_t fill_step, bool have_some,
                             ckm_step_result *result, bool *stopped, ckm_error *err)
 {
@@ -110,6 +110,7 @@ static ckm_status take_samples(ckm_session *session, const ckm_profile_options *
     int64_t most = MOST_ATTEMPTS * wanted;
     out->n_wanted = wanted;
     double start = ckm_i_clock_seconds();
+    double waited_before = 0.0;
     CKM_I_CHECK(ckm_i_session_time_calls(session, err));
     CKM_I_CHECK(allocate(out, session->n_calls, most, err));
     CKM_I_CHECK(set_constants(session, err));
@@ -127,17 +128,20 @@ static ckm_status take_samples(ckm_session *session, const ckm_profile_options *
         if (stopped) {
             break;
         }
+        // Time spent waiting for a transfer belongs to no operator.
+        double waited = ckm_session_get_transfers(session).waited_seconds - waited_before;
+        waited_before += waited;
         if (step >= 0) {
             memcpy(out->ns + out->n_steps * out->n_calls, session->call_nanoseconds,
                    (size_t)out->n_calls * sizeof *out->ns);
-            out->step_ns[out->n_steps++] = (int64_t)(result.seconds * 1e9);
+            out->step_ns[out->n_steps++] = (int64_t)((result.seconds - waited) * 1e9);
             keep_undisturbed(out);
         }
     }
     return CKM_OK;
 }
 
-// Times of whole steps, and whether the machine left the measurement alone.
+// Times of whole steps, and whether the measurement was undisturbed.
 static void summarize_steps(samples *taken, ckm_profile_info *info)
 {
     for (int64_t k = 0; k < taken->n_kept; k++) {
@@ -244,7 +248,7 @@ ckm_status ckm_profile_measure(ckm_program *program, const ckm_dataflow *df, con
     o.steps = (int32_t)ckm_i_usual_count(o.steps, 15);
     o.time_limit_seconds = ckm_i_usual(o.time_limit_seconds, 60);
     ckm_session_options session_options = CKM_SESSION_OPTIONS_INIT;
-    // Who may stop it is asked between operators, and so also while the first step touches the memory.
+    // `stop` is polled between operators, so also while the first step touches the memory.
     session_options.prefault = o.stop == NULL || o.warmup_steps < 1;
     CKM_I_TRY(create(program, &p, err));
     ckm_i_session_making making = {.stop = o.stop, .user = o.user};

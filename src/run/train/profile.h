@@ -10,6 +10,8 @@ struct ckm_profile {
     int32_t n_ops;
     ckm_profile_op *ops;  // their names are those below
     char **names;
+    ckm_second_memory link;  // measured with it; out_bytes_per_second is 0 where there is none
+    char link_name[256];
 };
 
 // The processor's name, or "unknown processor".

@@ -52,6 +52,19 @@ static void write_op(FILE *to, const ckm_profile_op *op, bool last)
     fputs(last ? "}\n" : "},\n", to);
 }
 
+ckm_status ckm_profile_set_link(ckm_profile *profile, const ckm_second_memory *link, ckm_error *err)
+{
+    CKM_I_NEED(profile, err);
+    CKM_I_NEED(link, err);
+    if (link->out_bytes_per_second < 1 || link->in_bytes_per_second < 1 || link->latency_ns < 0) {
+        return ckm_i_error(err, CKM_ERR_ARGUMENT, "a link with a speed below 1 or a negative latency");
+    }
+    profile->link = *link;
+    ckm_i_text_copy(profile->link_name, sizeof profile->link_name, link->name != NULL ? link->name : "");
+    profile->link.name = NULL;
+    return CKM_OK;
+}
+
 ckm_status ckm_profile_write(const ckm_profile *profile, const char *path, ckm_error *err)
 {
     CKM_I_NEED(profile, err);
@@ -74,7 +87,16 @@ ckm_status ckm_profile_write(const ckm_profile *profile, const char *path, ckm_e
     for (int32_t v = 0; v < profile->n_ops; v++) {
         write_op(w.stream, &profile->ops[v], v == profile->n_ops - 1);
     }
-    fputs(" ]}\n", w.stream);
+    fputs(" ]", w.stream);
+    if (profile->link.out_bytes_per_second > 0) {
+        fputs(",\n \"link\": {\"name\": ", w.stream);
+        ckm_json_write_text(w.stream, profile->link_name);
+        fprintf(w.stream,
+                ", \"source\": \"measured\", \"out_bytes_per_second\": %" PRId64 ", \"in_bytes_per_second\": %" PRId64
+                ", \"latency_ns\": %" PRId64 "}",
+                profile->link.out_bytes_per_second, profile->link.in_bytes_per_second, profile->link.latency_ns);
+    }
+    fputs("}\n", w.stream);
     CKM_I_TRY(ckm_i_writer_commit(&w, err));
 cleanup:
     ckm_i_writer_abort(&w);
@@ -187,7 +209,7 @@ ckm_status ckm_profile_cache_path(const ckm_program *program, char *path, size_t
     if (n < 0 || (size_t)n >= room) {
         return ckm_i_error(err, CKM_ERR_ARGUMENT, "the name of the cached profile is too long");
     }
-    // Writing goes through links; nobody is to choose another file for what the program keeps by itself.
+    // Writing follows links; no other user may redirect the program's own files.
     struct stat facts;
     if (lstat(path, &facts) == 0 && !S_ISREG(facts.st_mode)) {
         return ckm_i_error_at(err, CKM_ERR_IO, path, 0, -1,

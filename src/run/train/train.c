@@ -53,7 +53,7 @@ static void notify(const loop *l, ckm_train_event event, const char *path, int64
     }
 }
 
-// How to go on after what was not a number.
+// How to continue after a loss that is not a number.
 static ckm_status not_finite(const loop *l, int64_t step, const char *what, const char *name, ckm_error *err)
 {
     char good[600] = "nothing was saved before (saving every few steps prevents that)";
@@ -130,7 +130,7 @@ static void account(loop *l, int64_t step, const ckm_step_result *done, double w
     r->accuracy = done->correct >= 0 ? (double)r->correct / (double)r->samples : (double)NAN;
     r->step_seconds += done->seconds;
     l->step_times[r->steps % KEPT_TIMES] = done->seconds;
-    // From the end of the step that left the window (or the beginning) until now.
+    // Time from the end of the step that left the window (or from the beginning) until now.
     int64_t counted = r->steps + 1 < SPEED_WINDOW ? r->steps + 1 : SPEED_WINDOW;
     double since = r->steps < SPEED_WINDOW ? l->began : l->ends[r->steps % SPEED_WINDOW];
     double step_seconds = (now - since) / (double)counted;
@@ -170,7 +170,7 @@ static bool wants_to_stop(const loop *l)
     return l->options->stop != NULL && l->options->stop(l->options->user);
 }
 
-// The losses and hits of all ranks, in their order; a wish to stop.
+// The losses and hits of all ranks, in their order, and whether one of them is to stop.
 static ckm_status bring_together(loop *l, ckm_step_result *done, ckm_error *err)
 {
     if (l->ranks == NULL) {
@@ -195,7 +195,7 @@ static ckm_status fetch(loop *l, int64_t step, int64_t part, double *waited, ckm
     status = ckm_ranks_agree(l->ranks, status, err);
     *waited += ckm_i_clock_seconds() - before;
     if (status != CKM_OK && part == 0) {
-        // Data that cannot be read are no reason to lose what was learnt. Later parts find running statistics moved.
+        // If data cannot be read, the state is saved first, unless a part of the step has already changed running statistics.
         ckm_status saved = save(l, step, false, NULL);
         (void)saved;
     }
@@ -236,7 +236,7 @@ static int64_t judged_per_step(const ckm_session *session)
     return labels >= 0 ? ckm_session_get_tensor(session, labels).bytes / (int64_t)sizeof(int32_t) : 1;
 }
 
-// The best state so far, whose loss the file says. That it cannot be written is no reason to end.
+// Saves the best state so far, with its loss. A failure to write it does not end training.
 static void save_best(const loop *l, int64_t step)
 {
     ckm_train_place place = l->options->place;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a training graph wants of its data, and bringing batches into a session.
+// The data fields of a training graph, and copying batches into a session.
 #include <checkmate/train.h>
 
 #include "base/error.h"
 #include "run/data/data.h"
 #include "run/session/session.h"
 
-// A batch is copied as so many samples: the first axis must count them.
+// A batch is copied sample by sample: the first axis must count them.
 static ckm_status check_batch(const ckm_graph *step, int32_t value, const char *what, ckm_error *err)
 {
     const ckm_i_graph_tensor *tensor = &step->tensors[value];

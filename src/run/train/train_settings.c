@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Settings of a training run that has to keep them when it goes on.
+// Settings that a training run has to keep when it is resumed.
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,6 +60,9 @@ ckm_status ckm_i_train_compare(const char *path, const ckm_i_train_settings *set
     for (int32_t i = 0; i < settings->n; i++) {
         const char *name = settings->items[i].name;
         const char *before = ckm_i_safetensors_metadata(file, settings->items[i].key);
+        if (before == NULL && strcmp(name, "augment") == 0) {
+            before = "none";  // the file is older than this setting
+        }
         if (before != NULL && strcmp(before, settings->items[i].value) != 0 && !is_listed(change, name)) {
             status = ckm_i_error_at(err, CKM_ERR_ARGUMENT, path, 0, -1,
                                     "was trained with %s %.128s, and this run has %s%s: give the same, or let it "
@@ -130,18 +133,12 @@ static ckm_status load_names(const char *text, const char *path, json_t **out, c
                : ckm_i_error_at(err, CKM_ERR_FORMAT, path, 0, -1, "__metadata__.class_names: must be a list of texts");
 }
 
-ckm_status ckm_train_read_class_names(const char *path, char ***out, int64_t *n, ckm_error *err)
+ckm_status ckm_i_train_parse_class_names(const char *text, const char *path, char ***out, int64_t *n, ckm_error *err)
 {
-    CKM_I_NEED(path, err);
-    CKM_I_NEED(out, err);
-    CKM_I_NEED(n, err);
-    ckm_i_safetensors *file = NULL;
     json_t *list = NULL;
     char **names = NULL;
     size_t count = 0;
-    ckm_status status;
-    CKM_I_TRY(ckm_i_safetensors_open(path, &file, err));
-    const char *text = ckm_i_safetensors_metadata(file, "class_names");
+    ckm_status status = CKM_OK;
     if (text != NULL) {
         CKM_I_TRY(load_names(text, path, &list, err));
         count = json_array_size(list);
@@ -158,6 +155,19 @@ ckm_status ckm_train_read_class_names(const char *path, char ***out, int64_t *n,
 cleanup:
     ckm_train_free_class_names(names, (int64_t)count);
     json_decref(list);
+    return status;
+}
+
+ckm_status ckm_train_read_class_names(const char *path, char ***out, int64_t *n, ckm_error *err)
+{
+    CKM_I_NEED(path, err);
+    CKM_I_NEED(out, err);
+    CKM_I_NEED(n, err);
+    ckm_i_safetensors *file = NULL;
+    ckm_status status;
+    CKM_I_TRY(ckm_i_safetensors_open(path, &file, err));
+    CKM_I_TRY(ckm_i_train_parse_class_names(ckm_i_safetensors_metadata(file, "class_names"), path, out, n, err));
+cleanup:
     ckm_i_safetensors_close(file);
     return status;
 }

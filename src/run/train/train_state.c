@@ -78,7 +78,7 @@ ckm_status ckm_i_train_check_finite(const ckm_session *session, const char *path
 
 // ---- names in files
 
-// Does another tensor of the session have this one's name?
+// Whether another tensor of the session has this one's name.
 static bool shares_name(const ckm_session *session, int32_t i)
 {
     const char *name = ckm_session_get_tensor(session, i).name;
@@ -131,19 +131,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const ckm_i_safetensor *)a)->name, ((const ckm_i_safetensor *)b)->name);
 }
 
-static void free_list(ckm_i_safetensor *list, int32_t n)
-{
-    for (int32_t i = 0; i < n; i++) {
-        union {
-            const char *kept;
-            char *owned;
-        } name = {list[i].name};
-        free(name.owned);
-    }
-    free(list);
-}
-
-// What a file has, sorted by name, so that the same state is the same file however the step graph orders it.
+// The tensors of a file, sorted by name, so that the same state gives the same file for any order in the step graph.
 static ckm_status list_tensors(const ckm_session *session, const char *path, bool with_optimizer,
                                ckm_i_safetensor **out, int32_t *n_out, ckm_error *err)
 {
@@ -183,7 +171,7 @@ static ckm_status list_tensors(const ckm_session *session, const char *path, boo
     *n_out = n;
     return CKM_OK;
 cleanup:
-    free_list(list, n);
+    ckm_i_train_free_list(list, n);
     return status;
 }
 
@@ -192,7 +180,7 @@ ckm_status ckm_i_train_check_names(const ckm_session *session, const char *path,
     ckm_i_safetensor *list = NULL;
     int32_t n = 0;
     CKM_I_CHECK(list_tensors(session, path, true, &list, &n, err));
-    free_list(list, n);
+    ckm_i_train_free_list(list, n);
     return CKM_OK;
 }
 
@@ -242,7 +230,7 @@ static ckm_status add_tensor(const origin *from, const ckm_i_safetensor *t, uint
     return CKM_OK;
 }
 
-// Where the file says its sum, it has to be right.
+// If the file has a checksum, it has to be right.
 static ckm_status check_sum(const ckm_i_safetensors *file, const char *path, ckm_error *err)
 {
     char text[20];
@@ -322,7 +310,7 @@ ckm_status ckm_i_train_save(const ckm_session *session, const char *path, const 
     metadata[n_metadata++] = (ckm_i_safetensors_pair){"checksum", checksum};
     CKM_I_TRY(ckm_i_safetensors_write(path, list, n, metadata, n_metadata, read_session, &session, err));
 cleanup:
-    free_list(list, n);
+    ckm_i_train_free_list(list, n);
     return status;
 }
 
@@ -339,10 +327,16 @@ static ckm_status export_tensors(const ckm_session *session, const char *path, c
 {
     ckm_i_safetensor *list = NULL;
     int32_t n = 0;
+    bool known = ckm_i_train_is_known(session);
     CKM_I_CHECK(ckm_i_train_check_finite(session, path, err));
-    CKM_I_CHECK(list_tensors(session, path, false, &list, &n, err));
-    ckm_status status = ckm_i_safetensors_write(path, list, n, metadata, n_metadata, read_session, &session, err);
-    free_list(list, n);
+    CKM_I_CHECK(known ? ckm_i_train_list_known(session, &list, &n, err)
+                      : list_tensors(session, path, false, &list, &n, err));
+    if (known) {
+        qsort(list, (size_t)n, sizeof *list, by_name);
+    }
+    ckm_status status = ckm_i_safetensors_write(path, list, n, metadata, n_metadata,
+                                                known ? ckm_i_train_known_source : read_session, &session, err);
+    ckm_i_train_free_list(list, n);
     return status;
 }
 
@@ -437,7 +431,7 @@ cleanup:
     return status;
 }
 
-// Does what the file holds under this name fit the session's tensor?
+// Whether the file's entry of this name fits the session's tensor.
 static ckm_status check_tensor(const ckm_i_safetensor *found, const ckm_session_tensor *wanted, const char *path,
                                ckm_error *err)
 {
@@ -488,6 +482,10 @@ static ckm_status read_tensors(ckm_session *session, const ckm_i_safetensors *fi
         for (int32_t i = 0; i < n; i++) {
             ckm_session_tensor t = ckm_session_get_tensor(session, list[i].id);
             const ckm_i_safetensor *found = ckm_i_safetensors_find(file, list[i].name);
+            bool known = found == NULL && !everything;
+            if (known) {
+                found = ckm_i_train_find_known(session, list[i].id, file, &t);
+            }
             if (found == NULL && everything) {
                 status = ckm_i_error_at(err, CKM_ERR_ARGUMENT, path, 0, -1,
                                         "tensor \"%.200s\" is missing: the file is of another network or optimizer",
@@ -496,6 +494,7 @@ static ckm_status read_tensors(ckm_session *session, const ckm_i_safetensors *fi
             }
             if (found != NULL) {
                 CKM_I_TRY(pass == 0 ? check_tensor(found, &t, path, err)
+                          : known   ? ckm_i_train_read_known(session, list[i].id, file, found, err)
                                     : read_tensor(session, list[i].id, file, found, err));
                 n_found += pass;
                 if (valued != NULL) {
@@ -519,7 +518,7 @@ static ckm_status read_tensors(ckm_session *session, const ckm_i_safetensors *fi
     }
     *n_read = n_found;
 cleanup:
-    free_list(list, n);
+    ckm_i_train_free_list(list, n);
     return status;
 }
 

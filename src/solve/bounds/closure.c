@@ -2,7 +2,7 @@
 // Dinic's maximum flow on two layers: from projects, as far as their profits go, over tools to the sink, as far as their
 // prices go. From a project to its tools anything may flow, so all that is left of a tool can come back by what it has
 // received.
-#include "solve/bounds/closure.h"
+#include "solve/bounds/single_cut.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "solve/bounds/open_places.h"
+#include "solve/bounds/cut_points.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -195,7 +195,7 @@ static void keep_comparable(ckm_i_open_places *p, int32_t cut)
     }
 }
 
-// How much a further cut after v is worth beside the n there are: its promise times how far it is from the next one.
+// How much a further cut after v is worth in addition to the n there are: its promise times how far it is from the next one.
 static double worth(const ckm_i_open_places *p, int32_t v, const int32_t *cuts, int32_t n)
 {
     int32_t nearest = p->df->n_ops;

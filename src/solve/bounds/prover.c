@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Relaxations with a single cut, to find the best place for it; relaxations with further cuts where their points ask for
 // them, branched on where they gain little, then integer programs with more and more cuts, as far as time goes.
+// Where the order is open, chains of twice as many cuts each time follow, around the best place.
 #include "solve/bounds/prover.h"
 
 #include <math.h>
@@ -11,8 +12,8 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "solve/bounds/stage_bound.h"
-#include "solve/bounds/stage_cuts.h"
+#include "solve/bounds/window_run.h"
+#include "solve/bounds/cut_points.h"
 #include "solve/core/component_registry.h"
 #include "solve/core/structure.h"
 
@@ -20,12 +21,17 @@
 static const int64_t first_rows = 4000, most_rows = 1000000, first_program_rows = 3000, most_program_rows = 60000;
 
 // Share of the time left that a program may take. A relaxation that took more than this share is the last one.
-static const double program_share = 0.6, program_share_beside = 0.85, relaxation_share = 0.5;
+static const double program_share = 0.6, program_share_background = 0.85, relaxation_share = 0.5;
 
 // Share of the time left in which another place for a cut is tried.
 static const double trial_share = 0.1;
 
-// Relaxations go on unless so many with further cuts, one after the other, each close less than this share of the gap.
+// The same where the order is open, the places tried there at most, and the rows of the largest relaxation. A chain that took more than
+// this share of the time left is the last one.
+static const double open_trial_share = 0.15, most_open_rows = 400000.0, chain_share = 0.3;
+enum { most_open_trials = 64 };
+
+// Relaxations go on unless this many with further cuts, one after the other, each close less than this share of the gap.
 static const double worthwhile = 0.01;
 enum { idle_runs = 3 };
 
@@ -36,7 +42,7 @@ enum { brief_rounds = 2 };
 // A relaxation is rounded when it closes this share of the gap.
 static const double rounding_share = 0.1;
 
-// Where only a single cut makes a program small enough to begin with, and its relaxation leaves so many times the gap that there is,
+// Where only a single cut makes a program small enough to begin with, and its relaxation leaves this many times the gap that there is,
 // there are no programs: larger ones have larger trees.
 static const double hopeless = 2.0;
 
@@ -50,29 +56,40 @@ static const double unlimited_seconds = 3600.0;
 static const double poll_seconds = 0.003;
 
 // BEST: the relaxation with the best single cut, whose trial was brief.
-const ckm_i_component ckm_i_component_relaxations = {"relaxations", CKM_COMPONENT_BOUNDS,
-                                                     "linear relaxations of stages between cuts, with cutting planes"};
-const ckm_i_component ckm_i_component_branching = {"branching", CKM_COMPONENT_BOUNDS,
-                                                   "relaxations are branched on where further cuts gain little"};
-const ckm_i_component ckm_i_component_programs = {"programs", CKM_COMPONENT_SOLVES,
-                                                  "integer programs of stages between cuts"};
+const ckm_i_component ckm_i_component_relaxations = {
+    .name = "relaxations",
+    .kind = CKM_COMPONENT_BOUNDS,
+    .summary = "linear relaxations of stages between cuts, with cutting planes",
+};
+const ckm_i_component ckm_i_component_branching = {
+    .name = "branching",
+    .kind = CKM_COMPONENT_BOUNDS,
+    .summary = "relaxations are branched on where further cuts gain little",
+};
+const ckm_i_component ckm_i_component_programs = {
+    .name = "programs",
+    .kind = CKM_COMPONENT_SOLVES,
+    .summary = "integer programs of stages between cuts",
+};
 
-typedef enum phase { TRIALS, BEST, RELAXATIONS, PROGRAMS } phase;
+typedef enum phase { TRIALS, BEST, RELAXATIONS, PROGRAMS, CHAINS } phase;
 
 struct ckm_i_prover {
     ckm_i_solver *solver;
     bool programs;  // whether integer programs follow
     phase phase;
     bool done;
-    ckm_i_stage_cuts places;
+    ckm_i_cut_points places;
+    ckm_i_open_places open;     // the same where the order is
     int32_t *cuts;              // of the run under way
-    int32_t n_cuts;             // of the integer program under way, or the next one
+    int32_t n_here;             // how many they are
+    int32_t n_cuts;             // of the integer program or chain under way, or the next one
     bool spread;                // and whether its cuts are evenly spread, not the earliest of the ladder
     int idle;                   // relaxations that closed little, one after the other
     double trial_end_seconds;   // no place is tried beyond; 0 before the first
-    ckm_i_stage_run *run;       // NULL: none is under way
+    ckm_i_window_run *run;      // NULL: none is under way
     ckm_i_milp_helper *helper;  // that runs them from the first time it was attached on; NULL: children
-    ckm_i_stage_problem problem;
+    ckm_i_window_problem problem;
     double started_seconds, limit_seconds;
     double tried_seconds;  // that a program of n_cuts was given in vain
     double bound_before;   // the run
@@ -91,11 +108,11 @@ static double time_left(const ckm_i_prover *p)
     return isfinite(left) ? fmax(left, 0.0) : unlimited_seconds;
 }
 
-// The largest power of two of cuts with at most so many rows, at least 1.
+// The largest power of two of cuts with at most this many rows, at least 1.
 static int32_t cuts_for_rows(const ckm_dataflow *df, int64_t rows)
 {
     int32_t n = 1;
-    while (n < df->n_ops - ckm_i_stage_first(df) && ckm_i_stage_rows(df, 2 * n) <= rows) {
+    while (n < df->n_ops - ckm_i_window_first(df) && ckm_i_window_rows(df, 2 * n) <= rows) {
         n *= 2;
     }
     return n;
@@ -126,27 +143,60 @@ static void begin_programs(ckm_i_prover *p)
 {
     p->phase = PROGRAMS;
     set_n_cuts(p, cuts_for_rows(p->solver->df, first_program_rows));
-    p->done = !p->programs || ckm_i_stage_rows(p->solver->df, p->n_cuts) > most_program_rows ||
+    p->done = !p->programs || ckm_i_window_rows(p->solver->df, p->n_cuts) > most_program_rows ||
               is_hopeless(p, p->n_cuts);
 }
 
-ckm_status ckm_i_prover_create(ckm_i_solver *solver, bool programs, ckm_i_prover **out, ckm_error *err)
+static double open_rows(const ckm_dataflow *df, int32_t n_cuts)
+{
+    return (double)n_cuts * (2.0 * (double)df->n_edges + 3.0 * df->n_ops + 2.0 * df->n_tensors);
+}
+
+static ckm_status create(ckm_i_solver *solver, const ckm_i_window_problem *problem, ckm_i_prover **out, ckm_error *err)
 {
     ckm_i_prover *p = ckm_i_calloc(1, sizeof *p);
     if (p == NULL) {
         return ckm_i_error_memory(err);
     }
     p->solver = solver;
+    p->problem = *problem;
     p->end_seconds = INFINITY;
-    p->programs = programs && !ckm_i_component_is_left_out(solver, &ckm_i_component_programs);
-    p->done = solver->df->n_ops == 0 || ckm_i_stage_rows(solver->df, 1) > most_rows;
-    p->cuts = ckm_i_malloc((size_t)solver->df->n_ops, sizeof *p->cuts);
-    ckm_status status = CKM_OK;
+    p->n_cuts = 1;
+    p->cuts = ckm_i_malloc((size_t)problem->df->n_ops, sizeof *p->cuts);
     if (p->cuts == NULL) {
-        status = ckm_i_error_memory(err);
-        goto cleanup;
+        free(p);
+        return ckm_i_error_memory(err);
     }
-    CKM_I_TRY(ckm_i_stage_cuts_init(solver->df, solver->budget_bytes, ckm_i_stage_first(solver->df), &p->places, err));
+    *out = p;
+    return CKM_OK;
+}
+
+ckm_status ckm_i_prover_create_open(ckm_i_solver *solver, const ckm_dataflow *df, int64_t budget_bytes,
+                                    ckm_i_prover **out, ckm_error *err)
+{
+    ckm_i_prover *p = NULL;
+    CKM_I_CHECK(create(solver, &(ckm_i_window_problem){df, budget_bytes, true}, &p, err));
+    ckm_status status = CKM_OK;
+    p->done = df->n_ops == 0 || open_rows(df, 1) > most_open_rows ||
+              ckm_i_component_is_left_out(solver, &ckm_i_component_relaxations);
+    if (!p->done) {
+        CKM_I_TRY(ckm_i_open_places_init(df, budget_bytes, &p->open, err));
+    }
+    *out = p;
+    p = NULL;
+cleanup:
+    ckm_i_prover_free(p);
+    return status;
+}
+
+ckm_status ckm_i_prover_create(ckm_i_solver *solver, bool programs, ckm_i_prover **out, ckm_error *err)
+{
+    ckm_i_prover *p = NULL;
+    CKM_I_CHECK(create(solver, &(ckm_i_window_problem){solver->df, solver->budget_bytes, false}, &p, err));
+    ckm_status status = CKM_OK;
+    p->programs = programs && !ckm_i_component_is_left_out(solver, &ckm_i_component_programs);
+    p->done = solver->df->n_ops == 0 || ckm_i_window_rows(solver->df, 1) > most_rows;
+    CKM_I_TRY(ckm_i_cut_points_init(solver->df, solver->budget_bytes, ckm_i_window_first(solver->df), &p->places, err));
     if (!p->done && ckm_i_component_is_left_out(solver, &ckm_i_component_relaxations)) {
         begin_programs(p);
     }
@@ -160,9 +210,10 @@ cleanup:
 void ckm_i_prover_free(ckm_i_prover *p)
 {
     if (p != NULL) {
-        ckm_i_stage_run_abandon(p->run);
+        ckm_i_window_run_abandon(p->run);
         ckm_i_milp_helper_end(p->helper);
-        ckm_i_stage_cuts_dispose(&p->places);
+        ckm_i_cut_points_dispose(&p->places);
+        ckm_i_open_places_dispose(&p->open);
         free(p->cuts);
         ckm_i_spans_free(p->rounded, p->solver->df->n_tensors);
         free(p);
@@ -170,16 +221,16 @@ void ckm_i_prover_free(ckm_i_prover *p)
 }
 
 // After the best single cut: from there on, or from as many cuts as a small program has.
-static void begin_ladder(ckm_i_prover *p, const ckm_i_stage_found *found)
+static void begin_ladder(ckm_i_prover *p, const ckm_i_window_found *found)
 {
     p->phase = RELAXATIONS;
-    ckm_i_stage_cuts_begin(&p->places, cuts_for_rows(p->solver->df, first_rows));
+    ckm_i_cut_points_begin(&p->places, cuts_for_rows(p->solver->df, first_rows));
     if (p->places.n_current == 1 && found->excess != NULL) {
-        ckm_i_stage_cuts_refine(&p->places, found->excess, found->slack);
+        ckm_i_cut_points_refine(&p->places, found->excess, found->slack);
     }
 }
 
-static void refine(ckm_i_prover *p, double took, const ckm_i_stage_found *found)
+static void refine(ckm_i_prover *p, double took, const ckm_i_window_found *found)
 {
     const ckm_i_solver *solver = p->solver;
     double gained = solver->bound_cost - p->bound_before;
@@ -187,8 +238,8 @@ static void refine(ckm_i_prover *p, double took, const ckm_i_stage_found *found)
     bool idle = solver->best_schedule != NULL && p->programs &&
                 gained < worthwhile * ((double)solver->best_cost - solver->bound_cost);
     p->idle = idle ? p->idle + 1 : 0;
-    bool more = found->excess != NULL && ckm_i_stage_cuts_refine(&p->places, found->excess, found->slack);
-    bool large = ckm_i_stage_rows(solver->df, p->places.n_current) > most_rows;
+    bool more = found->excess != NULL && ckm_i_cut_points_refine(&p->places, found->excess, found->slack);
+    bool large = ckm_i_window_rows(solver->df, p->places.n_current) > most_rows;
     if (!more || slow || large || p->idle >= idle_runs) {
         begin_programs(p);
     }
@@ -205,18 +256,39 @@ static void climb(ckm_i_prover *p, double took)
     if (!p->spread) {
         p->spread = true;
     } else {
-        p->done = p->n_cuts >= df->n_ops - ckm_i_stage_first(df) ||
-                  ckm_i_stage_rows(df, 2 * p->n_cuts) > most_program_rows;
+        p->done = p->n_cuts >= df->n_ops - ckm_i_window_first(df) ||
+                  ckm_i_window_rows(df, 2 * p->n_cuts) > most_program_rows;
         set_n_cuts(p, 2 * p->n_cuts);
     }
 }
 
+static void lengthen(ckm_i_prover *p, double took)
+{
+    const ckm_i_solver *solver = p->solver;
+    bool slow = took > chain_share * (time_left(p) + took);
+    double gap = (double)solver->best_cost - solver->bound_cost;
+    bool idle = p->n_cuts > 2 && solver->best_schedule != NULL &&
+                solver->bound_cost - p->bound_before < worthwhile * gap;
+    bool last = p->n_here < p->n_cuts || open_rows(p->problem.df, 2 * p->n_cuts) > most_open_rows;
+    p->done = slow || idle || last;
+    p->n_cuts *= 2;
+}
+
+static void score(ckm_i_prover *p, const ckm_i_window_found *found)
+{
+    if (p->problem.is_open) {
+        ckm_i_open_places_score(&p->open, p->cuts[0], found->cost);
+    } else {
+        ckm_i_cut_points_score(&p->places, p->cuts[0], found->bound);
+    }
+}
+
 // What comes after the run that has ended.
-static void go_further(ckm_i_prover *p, double took, const ckm_i_stage_found *found)
+static void go_further(ckm_i_prover *p, double took, const ckm_i_window_found *found)
 {
     switch (p->phase) {
     case TRIALS:
-        ckm_i_stage_cuts_score(&p->places, p->cuts[0], found->bound);
+        score(p, found);
         break;
     case BEST:
         begin_ladder(p, found);
@@ -227,39 +299,59 @@ static void go_further(ckm_i_prover *p, double took, const ckm_i_stage_found *fo
     case PROGRAMS:
         climb(p, took);
         break;
+    case CHAINS:
+        lengthen(p, took);
+        break;
     }
+    p->done = p->done || (p->problem.is_open && (found->missing || p->solver->infeasible));
 }
 
-// What a program may take. Beside a search nothing else waits for the time, but CBC needs some to come to an end.
+// What a program may take. While a search runs nothing else waits for the time, but CBC needs some to come to an end.
 static double program_seconds(const ckm_i_prover *p)
 {
-    return (p->solver->beside != NULL ? program_share_beside : program_share) * time_left(p);
+    return (p->solver->background != NULL ? program_share_background : program_share) * time_left(p);
 }
 
-// The cuts of the next run: another single one to try, those of the ladder, or as many as a program is to have. Returns
-// their number.
+// The next single cut to try, -1 when time for that is over or there is none.
+static int32_t next_trial(ckm_i_prover *p)
+{
+    bool is_open = p->problem.is_open;
+    double now = ckm_i_clock_seconds();
+    if (p->trial_end_seconds == 0.0) {
+        p->trial_end_seconds = now + (is_open ? open_trial_share : trial_share) * time_left(p);
+    }
+    if (now >= p->trial_end_seconds) {
+        return -1;
+    }
+    if (!is_open) {
+        return ckm_i_cut_points_next(&p->places);
+    }
+    return p->open.n_tried < most_open_trials ? ckm_i_open_places_next(&p->open) : -1;
+}
+
+// The cuts of the next run: another single one to try, those of the ladder, or as many as a program or chain is to have. Returns
+// their number; 0 where no chain is left.
 static int32_t next_cuts(ckm_i_prover *p)
 {
     if (p->phase == TRIALS) {
-        double now = ckm_i_clock_seconds();
-        if (p->trial_end_seconds == 0.0) {
-            p->trial_end_seconds = now + trial_share * time_left(p);
-        }
-        p->cuts[0] = now < p->trial_end_seconds ? ckm_i_stage_cuts_next(&p->places) : -1;
+        p->cuts[0] = next_trial(p);
         if (p->cuts[0] >= 0) {
             return 1;
         }
-        p->phase = p->places.best >= 0 ? BEST : RELAXATIONS;
+        p->phase = p->problem.is_open ? CHAINS : p->places.best >= 0 ? BEST : RELAXATIONS;
+    }
+    if (p->phase == CHAINS) {
+        return ckm_i_open_places_chain(&p->open, p->n_cuts, p->cuts);
     }
     if (p->phase == BEST) {
-        return ckm_i_stage_cuts_choose(&p->places, 1, p->cuts);
+        return ckm_i_cut_points_choose(&p->places, 1, p->cuts);
     }
     if (p->phase == PROGRAMS) {
-        return p->spread ? ckm_i_stage_cuts_choose(&p->places, p->n_cuts, p->cuts)
-                         : ckm_i_stage_cuts_earliest(&p->places, p->n_cuts, p->cuts);
+        return p->spread ? ckm_i_cut_points_choose(&p->places, p->n_cuts, p->cuts)
+                         : ckm_i_cut_points_earliest(&p->places, p->n_cuts, p->cuts);
     }
     if (p->places.n_current == 0) {
-        ckm_i_stage_cuts_begin(&p->places, cuts_for_rows(p->solver->df, first_rows));
+        ckm_i_cut_points_begin(&p->places, cuts_for_rows(p->solver->df, first_rows));
     }
     memcpy(p->cuts, p->places.current, (size_t)p->places.n_current * sizeof *p->cuts);
     return p->places.n_current;
@@ -271,10 +363,15 @@ static void start(ckm_i_prover *p)
     p->bound_before = p->solver->bound_cost;
     bool integer = p->phase == PROGRAMS;
     p->limit_seconds = integer ? program_seconds(p) : time_left(p);
-    int32_t n_cuts = next_cuts(p);
-    ckm_i_stage_options options = {
+    p->n_here = next_cuts(p);
+    if (p->n_here == 0) {
+        p->done = true;
+        return;
+    }
+    ckm_i_window_options options = {
+        .problem = &p->problem,
         .cuts = p->cuts,
-        .n_cuts = n_cuts,
+        .n_cuts = p->n_here,
         .integer = integer,
         .branch = p->phase == RELAXATIONS && !ckm_i_component_is_left_out(p->solver, &ckm_i_component_branching),
         .patience = p->phase == TRIALS || p->phase == RELAXATIONS ? brief_rounds : 0,
@@ -282,13 +379,14 @@ static void start(ckm_i_prover *p)
         .seconds = p->limit_seconds,
         .helper = p->helper,
     };
-    p->status = ckm_i_stage_run_start(p->solver, &options, &p->run, &p->error);
+    p->status = ckm_i_window_run_start(p->solver, &options, &p->run, &p->error);
 }
 
 // Whether there is a run to start in the time there is.
 static bool has_next(const ckm_i_prover *p)
 {
-    return p->phase != PROGRAMS || program_seconds(p) >= patience * p->tried_seconds;
+    return (p->phase != PROGRAMS || program_seconds(p) >= patience * p->tried_seconds) &&
+           (!p->problem.is_open || time_left(p) > 0.0);
 }
 
 // The rounding of the run that has ended, when the bound has come a good deal closer to the best schedule since the last
@@ -317,11 +415,11 @@ static void go_on_in_turn(ckm_i_prover *p)
 {
     if (p->run == NULL) {
         start(p);
-    } else if (ckm_i_stage_run_poll(p->solver, p->run)) {
-        ckm_i_stage_run *run = p->run;
+    } else if (ckm_i_window_run_poll(p->solver, p->run)) {
+        ckm_i_window_run *run = p->run;
         p->run = NULL;
-        ckm_i_stage_found found = {.bound = -INFINITY};
-        p->status = ckm_i_stage_run_finish(p->solver, run, &found, &p->error);
+        ckm_i_window_found found = {.bound = -INFINITY, .cost = -INFINITY};
+        p->status = ckm_i_window_run_finish(p->solver, run, &found, &p->error);
         take_rounded(p, found.rounded);
         go_further(p, ckm_i_clock_seconds() - p->started_seconds, &found);
         free(found.excess);
@@ -384,7 +482,7 @@ ckm_status ckm_i_prover_run(ckm_i_prover *p, double seconds, ckm_error *err)
 }
 
 // The strategy attends often, and handing in a bound makes it do so again.
-static void go_on_beside(void *context)
+static void go_on_in_background(void *context)
 {
     ckm_i_prover *p = context;
     double now = ckm_i_clock_seconds();
@@ -400,8 +498,7 @@ ckm_status ckm_i_prover_attach(ckm_i_prover *p, double seconds, ckm_error *err)
 {
     if (p->helper == NULL && !p->done) {
         ckm_error problem = CKM_ERROR_INIT;
-        p->problem = (ckm_i_stage_problem){p->solver->df, p->solver->budget_bytes};
-        ckm_status status = ckm_i_stage_helper_start(&p->problem, &p->helper, &problem);
+        ckm_status status = ckm_i_window_helper_start(&p->problem, &p->helper, &problem);
         if (status == CKM_ERR_MEMORY) {
             return ckm_i_error_memory(err);
         }
@@ -411,15 +508,15 @@ ckm_status ckm_i_prover_attach(ckm_i_prover *p, double seconds, ckm_error *err)
         }
     }
     p->end_seconds = ckm_i_clock_seconds() + seconds;
-    p->solver->beside = go_on_beside;
-    p->solver->beside_context = p;
+    p->solver->background = go_on_in_background;
+    p->solver->background_context = p;
     return CKM_OK;
 }
 
 ckm_status ckm_i_prover_detach(ckm_i_prover *p, ckm_error *err)
 {
     p->end_seconds = INFINITY;
-    p->solver->beside = NULL;
-    p->solver->beside_context = NULL;
+    p->solver->background = NULL;
+    p->solver->background_context = NULL;
     return report(p, err);
 }

@@ -5,8 +5,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "solve/bounds/closure.h"
-#include "solve/bounds/stage_round.h"
+#include "solve/bounds/window_run.h"
 #include "solve/core/structure.h"
 
 // Bytes count in units of which there are less than 2^34, costs in units of which there are less than 2^52, and prices times
@@ -450,7 +449,7 @@ static bool add_point(const ckm_i_single_cut *c, const bool *again, double share
 }
 
 // A model of one cut that has columns and no rows.
-static bool list_columns(const ckm_i_single_cut *c, ckm_i_stage_model *model)
+static bool list_columns(const ckm_i_single_cut *c, ckm_i_window_model *model)
 {
     const ckm_dataflow *df = c->df;
     model->df = df;
@@ -476,7 +475,7 @@ ckm_status ckm_i_single_cut_round(ckm_i_single_cut *c, int64_t budget_bytes, ckm
     const ckm_dataflow *df = c->df;
     int64_t room = room_in(c, budget_bytes);
     bracket b = find_bracket(c, room);
-    ckm_i_stage_model model = {0};
+    ckm_i_window_model model = {0};
     double *x = ckm_i_calloc((size_t)df->n_tensors + (size_t)df->n_ops, sizeof *x);
     ckm_status status = CKM_OK;
     double within = b.has_over && b.has_within ? (double)(b.over.bytes - room) / (double)(b.over.bytes - b.within.bytes)
@@ -490,7 +489,7 @@ ckm_status ckm_i_single_cut_round(ckm_i_single_cut *c, int64_t budget_bytes, ckm
     }
     CKM_I_TRY(ckm_i_stage_round(&model, x, out, err));
 cleanup:
-    ckm_i_stage_model_dispose(&model);
+    ckm_i_window_model_dispose(&model);
     free(x);
     return status;
 }

@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "solve/bounds/stage_model.h"
+#include "solve/bounds/window_model.h"
 
 // Operators that cost less than this share of everything decide little.
 static const double least_share = 1e-5;
@@ -19,7 +19,7 @@ typedef struct member {
 } member;
 
 // Appends the columns of a member.
-typedef void put_member(ckm_i_stage_model *model, int32_t id, int32_t cut);
+typedef void put_member(ckm_i_window_model *model, int32_t id, int32_t cut);
 
 static int64_t bytes_written(const ckm_dataflow *df, int32_t v)
 {
@@ -43,39 +43,39 @@ static int by_class(const void *a, const void *b)
     return one->id < other->id ? -1 : one->id > other->id;
 }
 
-static bool has_columns(const ckm_i_stage_model *model, int32_t v)
+static bool has_columns(const ckm_i_window_model *model, int32_t v)
 {
     for (int32_t k = -1; k < model->n_cuts; k++) {
-        if (ckm_i_stage_r(model, k)[v] >= 0) {
+        if (ckm_i_window_r(model, k)[v] >= 0) {
             return true;
         }
     }
     return false;
 }
 
-static void put_runs(ckm_i_stage_model *model, int32_t v, int32_t cut)
+static void put_runs(ckm_i_window_model *model, int32_t v, int32_t cut)
 {
     (void)cut;  // of all windows
     for (int32_t k = -1; k < model->n_cuts; k++) {
-        int32_t col = ckm_i_stage_r(model, k)[v];
+        int32_t col = ckm_i_window_r(model, k)[v];
         if (col >= 0) {
             ckm_i_milp_put(&model->milp, col, 1.0);
         }
     }
 }
 
-static int32_t held_column(const ckm_i_stage_model *model, int32_t x, int32_t cut)
+static int32_t held_column(const ckm_i_window_model *model, int32_t x, int32_t cut)
 {
     return model->s_col[(int64_t)cut * model->df->n_tensors + x];
 }
 
-static void put_held(ckm_i_stage_model *model, int32_t x, int32_t cut)
+static void put_held(ckm_i_window_model *model, int32_t x, int32_t cut)
 {
     ckm_i_milp_put(&model->milp, held_column(model, x, cut), 1.0);
 }
 
 // Rows for a class: all of it, its halves, and theirs, down to so few members.
-static void add_rows(ckm_i_stage_model *model, const member *members, int32_t n, put_member *put, int32_t cut,
+static void add_rows(ckm_i_window_model *model, const member *members, int32_t n, put_member *put, int32_t cut,
                      int32_t least)
 {
     ckm_i_milp_add_row(&model->milp, -INFINITY, INFINITY);
@@ -89,7 +89,7 @@ static void add_rows(ckm_i_stage_model *model, const member *members, int32_t n,
     }
 }
 
-static void add_classes(ckm_i_stage_model *model, member *members, int32_t n, put_member *put, int32_t cut,
+static void add_classes(ckm_i_window_model *model, member *members, int32_t n, put_member *put, int32_t cut,
                         int32_t least)
 {
     qsort(members, (size_t)n, sizeof *members, by_class);
@@ -105,7 +105,7 @@ static void add_classes(ckm_i_stage_model *model, member *members, int32_t n, pu
 }
 
 // Single tensors are columns of their own.
-static void add_held(ckm_i_stage_model *model, member *members)
+static void add_held(ckm_i_window_model *model, member *members)
 {
     enum { pair = 2 };
     const ckm_dataflow *df = model->df;
@@ -121,7 +121,7 @@ static void add_held(ckm_i_stage_model *model, member *members)
     }
 }
 
-ckm_status ckm_i_stage_add_whole(ckm_i_stage_model *model, bool held, ckm_error *err)
+ckm_status ckm_i_window_add_whole(ckm_i_window_model *model, bool held, ckm_error *err)
 {
     const ckm_dataflow *df = model->df;
     size_t most = (size_t)(df->n_ops > df->n_tensors ? df->n_ops : df->n_tensors);

@@ -7,7 +7,7 @@
 // operands. Averaged over tau, cost and bytes at the cuts are those of the point. Operators joined by
 // fractional values share a threshold; each such component has one of a sequence that fills (0, 1] evenly, so that many
 // components together come close to the average.
-#include "solve/bounds/stage_round.h"
+#include "solve/bounds/window_run.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 #include "base/error.h"
 
 typedef struct rounding {
-    const ckm_i_stage_model *model;
+    const ckm_i_window_model *model;
     const double *x;
     int32_t *leader;        // per operator: towards the first of its component
     double *threshold;      // of components, at their first operator
@@ -43,13 +43,13 @@ static void join(const rounding *r, int32_t k)
 {
     const ckm_dataflow *df = r->model->df;
     const int32_t *s = r->model->s_col + (int64_t)k * df->n_tensors;
-    const int32_t *runs = ckm_i_stage_r(r->model, k);
+    const int32_t *runs = ckm_i_window_r(r->model, k);
     for (int32_t w = 0; w <= r->model->cuts[k]; w++) {
-        for (int32_t i = 0; is_fractional(ckm_i_stage_value(r->x, runs[w])) && i < df->ops[w].n_inputs; i++) {
+        for (int32_t i = 0; is_fractional(ckm_i_window_value(r->x, runs[w])) && i < df->ops[w].n_inputs; i++) {
             int32_t x = df->ops[w].inputs[i];
             int32_t p = df->tensors[x].producer;
             if (p >= 0 &&
-                (is_fractional(ckm_i_stage_value(r->x, s[x])) || is_fractional(ckm_i_stage_value(r->x, runs[p])))) {
+                (is_fractional(ckm_i_window_value(r->x, s[x])) || is_fractional(ckm_i_window_value(r->x, runs[p])))) {
                 int32_t a = find_leader(r, p);
                 int32_t b = find_leader(r, w);
                 r->leader[a > b ? a : b] = a < b ? a : b;
@@ -79,14 +79,14 @@ static double threshold_of(const rounding *r, int32_t v, double s, double again)
 
 static double again_in(const rounding *r, int32_t k, int32_t v)
 {
-    return ckm_i_stage_value(r->x, ckm_i_stage_r(r->model, k)[v]);
+    return ckm_i_window_value(r->x, ckm_i_window_r(r->model, k)[v]);
 }
 
 static bool is_live(const rounding *r, int32_t k, int32_t tensor)
 {
     const ckm_dataflow *df = r->model->df;
     int32_t v = df->tensors[tensor].producer;
-    double s = ckm_i_stage_value(r->x, r->model->s_col[(int64_t)k * df->n_tensors + tensor]);
+    double s = ckm_i_window_value(r->x, r->model->s_col[(int64_t)k * df->n_tensors + tensor]);
     double again = again_in(r, k, v);
     double tau = threshold_of(r, v, s, again);
     double absent = fmax(1.0 - s - again, 0.0);
@@ -192,7 +192,7 @@ static bool allocate(rounding *r)
     return r->leader != NULL && r->threshold != NULL && r->first != NULL && r->last != NULL && r->spans != NULL;
 }
 
-ckm_status ckm_i_stage_round(const ckm_i_stage_model *model, const double *x, ckm_i_spans **out, ckm_error *err)
+ckm_status ckm_i_stage_round(const ckm_i_window_model *model, const double *x, ckm_i_spans **out, ckm_error *err)
 {
     const ckm_dataflow *df = model->df;
     rounding r = {.model = model, .x = x};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cuts the forward part of a graph into blocks and measures them.
-#include "solve/chain/chain_blocks.h"
+#include "solve/chain/chain.h"
 
 #include <stdlib.h>
 
@@ -13,7 +13,8 @@ typedef struct measurer {
     // Per storage: the last position that reads it, and the last operator behind the forward part (-1: none).
     int32_t *last_forward, *last_behind;
     int32_t *block_of;  // position -> block
-    int64_t *across;    // bytes beside the forward part held into stage t, what it needs of unwound blocks included
+    int64_t
+        *across;  // bytes in addition to the forward part held into stage t, what it needs of unwound blocks included
 } measurer;
 
 static bool owns_storage(const ckm_dataflow *df, int32_t x)

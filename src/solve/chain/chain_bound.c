@@ -9,14 +9,17 @@
 //                      c(a, j) + G(j, b, u + w(a, j)) + G(a, j-1, u)       a < j < b, u <= room(j) if j is visited }
 //
 // with c(a, j) the cost of the operators in (a, j], room(k) the memory that the visit of k leaves for earlier states
-// and w(a, j) the least bytes of a state in (a, j]. The proof is in docs/CHAINS.md: take for j the largest value
+// and w(a, j) the least bytes of a state in (a, j]. The proof is in docs/THEORY.md: take for j the largest value
 // that "the earliest state in memory" has over all visits.
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
 #include "base/checked.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "solve/chain/chain.h"
+#include "solve/core/component_registry.h"
 #include "solve/core/structure.h"
 
 enum {
@@ -187,4 +190,64 @@ cleanup:
     free(t.reach);
     free(t.g);
     return status;
+}
+
+// Bound and schedule of the chain programs, handed in.
+
+// Of the time left, what the bound may take; steps of its program in a second.
+static const double bound_share = 0.1, steps_per_second = 1e9;
+
+static int64_t work_of(const ckm_i_solver *solver)
+{
+    double steps = (solver->deadline_seconds - ckm_i_clock_seconds()) * bound_share * steps_per_second;
+    return steps >= (double)CKM_I_CHAIN_WORK ? CKM_I_CHAIN_WORK : steps > 0 ? (int64_t)steps : 0;
+}
+
+// The largest double that is not above; costs beyond 2^53 are rounded.
+static double at_most(int64_t cost)
+{
+    double value = (double)cost;
+    return cost > (INT64_C(1) << 53) ? nextafter(value, 0.0) : value;
+}
+
+// A bound of exact arithmetic for graphs that begin with a chain; silent about all others.
+static ckm_status bound(ckm_i_solver *solver, ckm_error *err)
+{
+    ckm_i_spine spine = {0};
+    int64_t cost = 0;
+    ckm_status status = CKM_OK;
+    CKM_I_TRY(ckm_i_spine_find(solver->df, &spine, err));
+    if (spine.n_visits > 0) {
+        ckm_bound_class covers = spine.order_is_free ? CKM_BOUND_ANY : CKM_BOUND_ORDER;
+        CKM_I_TRY(ckm_i_chain_bound(solver->df, &spine, solver->budget_bytes, work_of(solver), &cost, err));
+        if (cost == INT64_MAX) {
+            ckm_i_solver_infeasible(solver, covers, "chain");
+        } else {
+            ckm_i_solver_bound(solver, at_most(cost), covers, "chain");
+        }
+    }
+cleanup:
+    ckm_i_spine_dispose(&spine);
+    return status;
+}
+
+const ckm_i_component ckm_i_component_chain = {
+    .name = "chain",
+    .kind = CKM_COMPONENT_BOUNDS,
+    .summary = "a bound by dynamic programming, for graphs that begin with a chain",
+};
+const ckm_i_component ckm_i_component_chain_blocks = {
+    .name = "chain-blocks",
+    .kind = CKM_COMPONENT_CONSTRUCTS,
+    .summary = "a schedule by dynamic programming over a chain of blocks",
+};
+
+ckm_status ckm_i_chain_run(ckm_i_solver *solver, ckm_error *err)
+{
+    if (!ckm_i_solver_should_stop(solver)) {
+        CKM_I_CHECK(ckm_i_component_run(solver, &ckm_i_component_chain, bound, err));
+    }
+    return ckm_i_solver_should_stop(solver)
+               ? CKM_OK
+               : ckm_i_component_run(solver, &ckm_i_component_chain_blocks, ckm_i_chain_schedule, err);
 }

@@ -15,7 +15,6 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "solve/chain/chain.h"
-#include "solve/chain/chain_blocks.h"
 #include "solve/core/structure.h"
 
 enum { MAX_OPS = 3000, MAX_BLOCKS = 200, MAX_LEVELS = 2048, MAX_TRIES = 8 };
@@ -90,7 +89,7 @@ static option option_of(const planner *p, int32_t a, int32_t b, int32_t j, way h
     return o;
 }
 
-// Bytes beside the state a that the way from there through block j takes.
+// Bytes in addition to the state a that the way from there through block j takes.
 static int64_t extend_pass(const planner *p, int32_t a, int32_t k, int64_t pass)
 {
     const ckm_i_block *block = &p->b->at[k];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Spans to a schedule. Stages are gone through from the last to the first: what a stage must compute again is known from
 // what the next one begins with and from its own operator.
-#include "solve/checkpoints/checkpoint_holds.h"
+#include "solve/checkpoints/checkpoints.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "schedule/schedule.h"
 #include "schedule/schedule_order.h"
 
-// Spans an operator at most on average, and computations, of which so many are never too many: close to the least memory a chain
+// Spans an operator at most on average, and computations, of which this many are never too many: close to the least memory a chain
 // needs dozens an operator.
 static const int64_t most_spans = 64, most_computations = 8, few_computations = 2000000;
 
@@ -265,11 +265,6 @@ cleanup:
     return status;
 }
 
-static bool should_stop(void *solver)
-{
-    return ckm_i_solver_should_stop(solver);
-}
-
 // *peak_bytes may be NULL, and then that of one that is too dear to be of use is not looked for.
 static ckm_status offer_stages(ckm_i_solver *solver, const ckm_i_stages *stages, const char *source,
                                int64_t *peak_bytes, ckm_error *err)
@@ -287,7 +282,7 @@ static ckm_status offer_stages(ckm_i_solver *solver, const ckm_i_stages *stages,
     bool better = peak <= solver->budget_bytes && !is_dear;
     if (better || (!found && (solver->least_peak_bytes < 0 || peak < solver->least_peak_bytes))) {
         CKM_I_TRY(ckm_i_stages_emit(stages, &schedule, err));
-        CKM_I_TRY(ckm_i_solver_offer_schedule(solver, schedule, source, err));
+        CKM_I_TRY(ckm_i_solver_offer_schedule(solver, &schedule, source, NULL, err));
     } else {
         ckm_i_solver_note_peak(solver, peak);
     }
@@ -305,10 +300,9 @@ static ckm_status offer_list(ckm_i_solver *solver, ckm_i_holds *holds, const cha
     ckm_schedule *schedule = NULL;
     ckm_simulation facts = {.peak_bytes = -1};
     ckm_status status = CKM_OK;
-    CKM_I_TRY(ckm_i_holds_schedule(holds, should_stop, solver, &schedule, err));
+    CKM_I_TRY(ckm_i_holds_schedule(holds, ckm_i_solver_stops, solver, &schedule, err));
     if (schedule != NULL) {
-        CKM_I_TRY(ckm_i_schedule_try(solver->df, schedule, NULL, &facts, err));
-        CKM_I_TRY(ckm_i_solver_offer_schedule(solver, schedule, source, err));
+        CKM_I_TRY(ckm_i_solver_offer_schedule(solver, &schedule, source, &facts, err));
     }
     if (peak_bytes != NULL) {
         *peak_bytes = facts.peak_bytes;

@@ -4,8 +4,42 @@
 #ifndef CKM_SRC_SOLVE_CHECKPOINTS_CHECKPOINTS_H
 #define CKM_SRC_SOLVE_CHECKPOINTS_CHECKPOINTS_H
 
-#include "solve/checkpoints/checkpoint_holds.h"
 #include "solve/core/solver.h"
+
+// What a strategy wants to hold from stage to stage: as rows of bits where the graph is small, and as a list of spans
+// where matrices, which take memory and time in the square of the operators, would not do. What is computed again follows.
+
+// Matrices of graphs of more operators than this are not made.
+#define CKM_I_MATRIX_MAX_OPS 8192
+
+typedef struct ckm_i_hold {
+    int32_t tensor, first, last;  // rows of S
+} ckm_i_hold;
+
+typedef struct ckm_i_holds {
+    const ckm_dataflow *df;
+    ckm_i_stages *stages;  // the bits go here; NULL: spans go to the list
+    int64_t n, cap;
+    ckm_i_hold *at;
+    bool failed;    // memory ran out
+    bool too_many;  // more spans than a schedule worth having has: the rest is not listed
+} ckm_i_holds;
+
+// Holds tensor x in rows first..last, those of them in which that is possible.
+void ckm_i_holds_add(ckm_i_holds *holds, int32_t x, int32_t first, int32_t last);
+// Empties the list and frees it. The stages are the caller's.
+void ckm_i_holds_dispose(ckm_i_holds *holds);
+
+// The schedule of what the list says: in every stage what it newly holds and its own operator need, each tensor freed
+// after its last use. *out is NULL where it would compute more than eight times as many operators as there are, or `stop`
+// said so. O(spans log spans + computations + edges).
+ckm_status ckm_i_holds_schedule(ckm_i_holds *holds, ckm_stop_fn stop, void *user, ckm_schedule **out,
+                                ckm_error *err) CKM_NODISCARD;
+
+// Hands in what is held: the matrices as they are (ckm_i_solver_offer would drop what is held in vain), R in them already;
+// or the schedule of the list. *peak_bytes (may be NULL): -1 where there is none.
+ckm_status ckm_i_holds_offer(ckm_i_solver *solver, ckm_i_holds *holds, const char *source, int64_t *peak_bytes,
+                             ckm_error *err) CKM_NODISCARD;
 
 // The forward part of a graph, seen as a chain of `n` positions in first-execution order, and for every
 // other operator the position that it belongs to when the chain is unwound.
@@ -85,7 +119,7 @@ void ckm_i_checkpoints_hold(ckm_i_holds *holds, int32_t v, int32_t from, int32_t
 void ckm_i_checkpoints_hold_results(ckm_i_holds *holds);
 void ckm_i_checkpoints_hold_while_used(ckm_i_holds *holds, int32_t v);
 
-// Griewank & Walther 2000 on the chain of articulation points, with `slots` checkpoints beside the inputs and
+// Griewank & Walther 2000 on the chain of articulation points, with `slots` checkpoints in addition to the inputs and
 // the part of the chain being unwound. S only: offer or complete the result. Each slot number gives the least
 // number of recomputations on a chain whose operators cost the same.
 typedef struct ckm_i_griewank ckm_i_griewank;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the multipliers found for one budget prove for others: straight lines over the budget (docs/SOLVER.md, "Many budgets").
+// What the multipliers found for one budget prove for others: straight lines over the budget (docs/THEORY.md, "Bounds for other budgets").
 #ifndef CKM_SRC_SOLVE_CORE_BOUND_LINES_H
 #define CKM_SRC_SOLVE_CORE_BOUND_LINES_H
 

@@ -2,6 +2,7 @@
 // Turns of components, and what they took and found.
 #include "solve/core/component.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -94,7 +95,7 @@ void ckm_i_accounts_report(const ckm_i_accounts *accounts, ckm_solve_result *res
     result->proven_by = ckm_solve_component_name(accounts->proven_by);
 }
 
-// Whose turn it is; -1: nobody's.
+// The component whose turn it is; -1: none.
 static int32_t current(const ckm_i_accounts *a)
 {
     int32_t top = a->n_turns < CKM_I_MOST_TURNS ? a->n_turns : CKM_I_MOST_TURNS;
@@ -155,6 +156,32 @@ void ckm_i_component_end(const ckm_i_solver *solver)
         settle(a);
         a->n_turns--;
     }
+}
+
+ckm_status ckm_i_component_run(ckm_i_solver *solver, const ckm_i_component *component,
+                               ckm_status (*work)(ckm_i_solver *solver, ckm_error *err), ckm_error *err)
+{
+    if (!ckm_i_component_begin(solver, component)) {
+        return CKM_OK;
+    }
+    ckm_status status = work(solver, err);
+    ckm_i_component_end(solver);
+    return status;
+}
+
+ckm_status ckm_i_components_run(ckm_i_solver *solver, ckm_error *err)
+{
+    for (int32_t i = 0; i < n_components && !ckm_i_solver_should_stop(solver); i++) {
+        const ckm_i_component *c = components[i];
+        if (c->run == NULL || (c->applies != NULL && !c->applies(solver)) || !ckm_i_component_begin(solver, c)) {
+            continue;
+        }
+        double until = ckm_i_clock_seconds() + c->share * ckm_i_solver_seconds_left(solver);
+        ckm_status status = ckm_i_solver_run_until(solver, fmin(until, solver->deadline_seconds), c->run, err);
+        ckm_i_component_end(solver);
+        CKM_I_CHECK(status);
+    }
+    return CKM_OK;
 }
 
 void ckm_i_accounts_found(const ckm_i_solver *solver, int64_t before_cost, int64_t cost)

@@ -12,6 +12,12 @@ typedef struct ckm_i_component {
     const char *name;
     ckm_component_kind kind;
     const char *summary;  // one line for a person
+    // What `auto` calls by itself, in the order of the list, before chains, proofs and search: its work, as long as it takes or until
+    // the solver should stop; whether it is worth a call (NULL: always); and its slice, a share of the time left. Where `run` is
+    // NULL, a strategy calls it by name.
+    ckm_status (*run)(ckm_i_solver *solver, ckm_error *err);
+    bool (*applies)(const ckm_i_solver *solver);
+    double share;
 } ckm_i_component;
 
 // How deep turns nest at most.
@@ -39,8 +45,13 @@ void ckm_i_accounts_report(const ckm_i_accounts *accounts, ckm_solve_result *res
 // A solver without accounts leaves nothing out.
 bool ckm_i_component_begin(const ckm_i_solver *solver, const ckm_i_component *component) CKM_NODISCARD;
 void ckm_i_component_end(const ckm_i_solver *solver);
+// A turn of `work`; nothing where it is left out.
+ckm_status ckm_i_component_run(ckm_i_solver *solver, const ckm_i_component *component,
+                               ckm_status (*work)(ckm_i_solver *solver, ckm_error *err), ckm_error *err) CKM_NODISCARD;
+// A turn for each of those that `auto` calls by itself.
+ckm_status ckm_i_components_run(ckm_i_solver *solver, ckm_error *err) CKM_NODISCARD;
 bool ckm_i_component_is_left_out(const ckm_i_solver *solver, const ckm_i_component *component);
-// For work that goes on beside a strategy: a turn that is a part of a call, and a call's time that passed beside it.
+// For concurrent work: a turn that is a part of a call, and the time of a call that passed concurrently.
 void ckm_i_component_resume(const ckm_i_solver *solver, const ckm_i_component *component);
 void ckm_i_component_count(const ckm_i_solver *solver, const ckm_i_component *component, double seconds);
 

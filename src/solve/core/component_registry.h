@@ -14,6 +14,7 @@
     COMPONENT(published)            \
     COMPONENT(pebbling)             \
     COMPONENT(single_cut)           \
+    COMPONENT(exact)                \
     COMPONENT(chain)                \
     COMPONENT(chain_blocks)         \
     COMPONENT(local_search)         \
@@ -25,6 +26,12 @@
     COMPONENT(leave_out)            \
     COMPONENT(leave_out_singly)     \
     COMPONENT(least_peak)           \
+    COMPONENT(transfers)            \
+    COMPONENT(recomputing)          \
+    COMPONENT(moving_alone)         \
+    COMPONENT(first_choices)        \
+    COMPONENT(choices)              \
+    COMPONENT(moving_bound)         \
     COMPONENT(relaxations)          \
     COMPONENT(branching)            \
     COMPONENT(programs)             \

@@ -18,15 +18,13 @@ void ckm_i_solver_init(ckm_i_solver *solver, const ckm_dataflow *df, const ckm_s
     *solver = (ckm_i_solver){
         .df = df,
         .options = options,
-        .start_seconds = ckm_i_clock_seconds(),
-        .deadline_seconds = INFINITY,
-        .give_up_seconds = INFINITY,
         .budget_bytes = budget_bytes,
         .best_cost = -1,
         .best_peak_bytes = -1,
         .least_peak_bytes = -1,
         .bound_cost = NAN,
     };
+    ckm_i_solver_set_limit(solver, 0.0);
 }
 
 void ckm_i_solver_dispose(ckm_i_solver *solver)
@@ -36,49 +34,21 @@ void ckm_i_solver_dispose(ckm_i_solver *solver)
     ckm_i_stages_free(solver->best_stages);
 }
 
-double ckm_i_solver_gap(const ckm_i_solver *solver)
+const ckm_dataflow *ckm_i_solver_given_df(const ckm_i_solver *solver)
 {
-    if (solver->best_schedule == NULL || isnan(solver->bound_cost)) {
-        return NAN;
-    }
-    double cost = (double)solver->best_cost;
-    double bound = solver->bound_cost;
-    if (cost <= bound) {
-        return 0.0;
-    }
-    return bound > 0.0 ? (cost - bound) / bound : INFINITY;
+    return solver->given.df != NULL ? solver->given.df : solver->df;
 }
 
-bool ckm_i_solver_should_stop(const ckm_i_solver *solver)
+ckm_status ckm_i_solver_run_given(ckm_i_solver *solver, ckm_status (*work)(ckm_i_solver *given, ckm_error *err),
+                                  ckm_error *err)
 {
-    const ckm_solve_options *options = solver->options;
-    if (solver->infeasible || (options->stop != NULL && options->stop(options->user))) {
-        return true;
-    }
-    if (solver->best_schedule != NULL) {
-        if (options->cost_limit >= 0 && solver->best_cost <= options->cost_limit) {
-            return true;
-        }
-        if (ckm_i_solver_gap(solver) <= options->gap) {
-            return true;
-        }
-    }
-    double end = solver->best_schedule == NULL ? fmin(solver->deadline_seconds, solver->give_up_seconds)
-                                               : solver->deadline_seconds;
-    return ckm_i_clock_seconds() >= end;
-}
-
-double ckm_i_solver_late_until(const ckm_i_solver *solver, double seconds)
-{
-    const double latest_seconds = 0.8;
-    double deadline = solver->deadline_seconds;
-    return fmax(deadline, fmin(ckm_i_clock_seconds() + seconds, deadline + latest_seconds));
+    return solver->given.df != NULL ? solver->given.run(solver->given.context, work, err) : work(solver, err);
 }
 
 void ckm_i_solver_attend(ckm_i_solver *solver)
 {
-    if (solver->beside != NULL) {
-        solver->beside(solver->beside_context);
+    if (solver->background != NULL) {
+        solver->background(solver->background_context);
     }
 }
 
@@ -164,40 +134,29 @@ void ckm_i_solver_note_peak(ckm_i_solver *solver, int64_t peak_bytes)
     }
 }
 
-static ckm_status copy_steps(const ckm_schedule *from, ckm_schedule **out, ckm_error *err)
+static bool has_less_peak(const ckm_i_solver *solver, int64_t peak_bytes)
 {
-    ckm_schedule *copy = NULL;
-    ckm_status status = CKM_OK;
-    CKM_I_TRY(ckm_schedule_create(&copy, err));
-    for (int64_t i = 0; i < ckm_schedule_step_count(from); i++) {
-        ckm_step step = ckm_schedule_get_step(from, i);
-        CKM_I_TRY(ckm_schedule_append(copy, &step, err));
-    }
-    *out = copy;
-    copy = NULL;
-cleanup:
-    ckm_schedule_free(copy);
-    return status;
+    return solver->least_schedule == NULL || peak_bytes < solver->least_schedule_peak_bytes;
 }
 
-// Keeps a schedule of less peak than the one that is kept, once the verifier agrees.
-static ckm_status keep_least(ckm_i_solver *solver, const ckm_schedule *schedule, int64_t peak_bytes, ckm_error *err)
+// Keeps a schedule of less peak than the one that is kept, once the verifier agrees. Takes ownership of it.
+static ckm_status keep_least(ckm_i_solver *solver, ckm_schedule *schedule, int64_t peak_bytes, ckm_error *err)
 {
-    ckm_schedule *copy = NULL;
     ckm_verdict verdict;
-    if (solver->least_schedule != NULL && peak_bytes >= solver->least_schedule_peak_bytes) {
-        return CKM_OK;
-    }
-    CKM_I_CHECK(ckm_schedule_verify(solver->df, schedule, -1, &verdict, err));
+    ckm_status status = CKM_OK;
+    CKM_I_TRY(ckm_schedule_verify(solver->df, schedule, -1, &verdict, err));
     if (!verdict.ok || verdict.peak_bytes != peak_bytes) {
-        return ckm_i_error(err, CKM_ERR_INTERNAL, "the verifier disagrees with a peak of %lld bytes: %s",
-                           (long long)peak_bytes, verdict.ok ? "it is another one" : verdict.why);
+        status = ckm_i_error(err, CKM_ERR_INTERNAL, "the verifier disagrees with a peak of %lld bytes: %s",
+                             (long long)peak_bytes, verdict.ok ? "it is another one" : verdict.why);
+        goto cleanup;
     }
-    CKM_I_CHECK(copy_steps(schedule, &copy, err));
     ckm_schedule_free(solver->least_schedule);
-    solver->least_schedule = copy;
+    solver->least_schedule = schedule;
     solver->least_schedule_peak_bytes = peak_bytes;
-    return CKM_OK;
+    schedule = NULL;
+cleanup:
+    ckm_schedule_free(schedule);
+    return status;
 }
 
 static bool improves(const ckm_i_solver *solver, int64_t cost, int64_t peak_bytes)
@@ -216,7 +175,7 @@ ckm_status ckm_i_solver_offer(ckm_i_solver *solver, ckm_i_stages *stages, const 
     CKM_I_TRY(ckm_i_stages_complete(stages, err));
     int64_t total = ckm_i_stages_cost(stages);
     bool is_dear = solver->best_schedule != NULL && total > solver->best_cost;
-    // Nobody asks for the peak of one that is no use here.
+    // The peak of one that is no use here is never asked for.
     if (!is_dear || peak_bytes != NULL) {
         CKM_I_TRY(ckm_i_stages_peak(stages, &peak, err));
         ckm_i_solver_note_peak(solver, peak);
@@ -239,54 +198,63 @@ cleanup:
     return status;
 }
 
-ckm_status ckm_i_solver_offer_schedule(ckm_i_solver *solver, const ckm_schedule *schedule, const char *source,
-                                       ckm_error *err)
+ckm_status ckm_i_solver_offer_schedule(ckm_i_solver *solver, ckm_schedule **schedule, const char *source,
+                                       ckm_simulation *facts, ckm_error *err)
 {
     ckm_simulation result;
-    ckm_schedule *copy = NULL;
+    ckm_schedule *own = *schedule;
     ckm_status status = CKM_OK;
-    CKM_I_TRY(ckm_i_schedule_try(solver->df, schedule, NULL, &result, err));
+    *schedule = NULL;
+    CKM_I_TRY(ckm_i_schedule_try(solver->df, own, NULL, &result, err));
+    if (facts != NULL) {
+        *facts = result;
+    }
     if (result.cost == INT64_MAX) {
         goto cleanup;  // no number holds its cost
     }
     ckm_i_solver_note_peak(solver, result.peak_bytes);
-    if (solver->best_schedule == NULL && result.peak_bytes > solver->budget_bytes) {
-        CKM_I_TRY(keep_least(solver, schedule, result.peak_bytes, err));
-    }
     if (improves(solver, result.cost, result.peak_bytes)) {
-        CKM_I_TRY(copy_steps(schedule, &copy, err));
-        status = accept(solver, copy, result.cost, result.peak_bytes, source, err);
-        copy = NULL;
+        status = accept(solver, own, result.cost, result.peak_bytes, source, err);
+        own = NULL;
         CKM_I_TRY(status);
         ckm_i_stages_free(solver->best_stages);
         solver->best_stages = NULL;
+    } else if (solver->best_schedule == NULL && result.peak_bytes > solver->budget_bytes &&
+               has_less_peak(solver, result.peak_bytes)) {
+        status = keep_least(solver, own, result.peak_bytes, err);
+        own = NULL;
     }
 cleanup:
-    ckm_schedule_free(copy);
+    ckm_schedule_free(own);
     return status;
 }
 
 ckm_status ckm_i_solver_note_least(ckm_i_solver *solver, const ckm_schedule *schedule, ckm_error *err)
 {
     ckm_simulation facts;
+    ckm_schedule *copy = NULL;
     CKM_I_CHECK(ckm_i_schedule_try(solver->df, schedule, NULL, &facts, err));
     if (facts.cost == INT64_MAX) {
         return CKM_OK;  // no number holds its cost
     }
-    CKM_I_CHECK(keep_least(solver, schedule, facts.peak_bytes, err));
+    if (has_less_peak(solver, facts.peak_bytes)) {
+        CKM_I_CHECK(ckm_i_schedule_copy(schedule, &copy, err));
+        CKM_I_CHECK(keep_least(solver, copy, facts.peak_bytes, err));
+    }
     ckm_i_solver_note_peak(solver, facts.peak_bytes);
     return CKM_OK;
 }
 
-ckm_status ckm_i_solver_offer_plain(ckm_i_solver *solver, ckm_error *err)
+ckm_status ckm_i_solver_offer_plain(ckm_i_solver *solver, ckm_simulation *facts, ckm_error *err)
 {
     ckm_schedule *plain = NULL;
-    ckm_status status;
-    CKM_I_TRY(ckm_schedule_baseline(solver->df, &plain, err));
-    CKM_I_TRY(ckm_i_solver_offer_schedule(solver, plain, "no-rematerialization", err));
-cleanup:
-    ckm_schedule_free(plain);
-    return status;
+    if (solver->knows_plain) {
+        return CKM_OK;
+    }
+    CKM_I_CHECK(ckm_schedule_baseline(solver->df, &plain, err));
+    CKM_I_CHECK(ckm_i_solver_offer_schedule(solver, &plain, "no-rematerialization", facts, err));
+    solver->knows_plain = true;
+    return CKM_OK;
 }
 
 double ckm_i_solver_told_bound(const ckm_i_solver *solver)

@@ -12,7 +12,7 @@ int64_t ckm_i_gcd(int64_t a, int64_t b);
 // that are small integers stay integers, so that an engine rounds bounds up by itself.
 double ckm_i_cost_scale(const ckm_dataflow *df, int64_t *cost_gcd);
 
-// What memory rows count in, in units of which the largest size has so many: the smallest power of two that leaves at most
+// What memory rows count in, in units of which the largest size has this many: the smallest power of two that leaves at most
 // 1e4. With a power of two sizes stay what they are: sums of them in floating point are those of integers as long as all
 // together have fewer than 2^53 units.
 double ckm_i_row_scale(int64_t largest_units);
@@ -32,7 +32,7 @@ void ckm_i_last_need(const ckm_dataflow *df, int32_t *last_need);
 // either; -1 of other tensors. O(tensors).
 void ckm_i_last_use(const ckm_dataflow *df, int32_t *last_use);
 
-// The least bytes that operator v has in memory when it runs, beside the resident ones: the storages it touches and
+// The least bytes that operator v has in memory when it runs, in addition to the resident ones: the storages it touches and
 // its workspace, less what in-place pairs can save at best. O(operands log operands), and what
 // ckm_i_inplace_best takes.
 int64_t ckm_i_working_set(const ckm_dataflow *df, int32_t v);

@@ -3,10 +3,13 @@
 // results take together. Short searches first; longer ones where a gap is left.
 #include "solve/floor/memory_floor.h"
 
+#include <checkmate/min_budget.h>
+
 #include <stdlib.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "dataflow/dataflow.h"
 
 enum {
     FIRST_LIMIT = 20000,  // work for one decision in the first sweep, and how much more in each later one
@@ -14,7 +17,8 @@ enum {
     RESULTS_SHARE = 16,  // the results are one set, but a large one
     MAX_REFUTED = 12,    // from key to key this often, then by bisection
     MAX_DECISIONS = 30,
-    MAX_OPEN = 4
+    MAX_OPEN = 4,
+    ARCS = 16  // looked at for a unit of work
 };
 
 // One thing to compute last, while others stay: sorted so that what shrinks most comes first.
@@ -233,6 +237,9 @@ ckm_status ckm_i_memory_floor_find(ckm_i_pebbling *p, const ckm_i_memory_floor_o
             enough = p->high_bytes[v] > enough ? p->high_bytes[v] : enough;
         }
         CKM_I_TRY(look_at_first_runs(&f, err));
+        if (!again) {
+            CKM_I_TRY(ckm_i_last_runs(p, (int64_t)ARCS * options->work, &f.floor_bytes, err));
+        }
         CKM_I_TRY(look_at_set(&f, collect_results(&f), &results, err));
         enough = results > enough ? results : enough;
         if (enough <= f.floor_bytes || f.limit >= options->work) {
@@ -298,6 +305,11 @@ ckm_status ckm_i_memory_floor(const ckm_dataflow *df, const ckm_i_memory_floor_o
                               ckm_i_memory_floor_result *out, ckm_error *err)
 {
     ckm_i_pebbling p;
+    if (df->second_name != NULL) {
+        // The pebble game is about schedules that move nothing.
+        *out = (ckm_i_memory_floor_result){df->floor_bytes, INT64_MAX};
+        return CKM_OK;
+    }
     CKM_I_CHECK(ckm_i_pebbling_init(&p, df, err));
     ckm_status status = ckm_i_memory_floor_find(&p, options, out, err);
     ckm_i_pebbling_dispose(&p);
@@ -316,4 +328,14 @@ ckm_status ckm_i_memory_floor_of(const ckm_dataflow *df, int64_t *floor_bytes, c
     }
     *floor_bytes = known;
     return CKM_OK;
+}
+
+// The memory floor for those who only want to know it.
+
+ckm_status ckm_min_budget_floor(const ckm_dataflow *df, int64_t *floor_bytes, ckm_error *err)
+{
+    CKM_I_NEED(df, err);
+    CKM_I_NEED(floor_bytes, err);
+    CKM_I_CHECK(ckm_i_dataflow_check_finished(df, err));
+    return ckm_i_memory_floor_of(df, floor_bytes, err);
 }

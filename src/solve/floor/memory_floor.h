@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What every schedule needs, whatever it recomputes and in which order: ckm_dataflow_memory_floor strengthened by the
-// reverse pebble game (docs/FLOOR.md).
+// reverse pebble game (docs/THEORY.md).
 #ifndef CKM_SRC_SOLVE_FLOOR_MEMORY_FLOOR_H
 #define CKM_SRC_SOLVE_FLOOR_MEMORY_FLOOR_H
 
@@ -31,11 +31,19 @@ ckm_status ckm_i_memory_floor_find(ckm_i_pebbling *p, const ckm_i_memory_floor_o
 ckm_status ckm_i_memory_floor_aim(ckm_i_pebbling *p, int64_t budget_bytes, int64_t work, bool *fits,
                                   ckm_error *err) CKM_NODISCARD;
 
-// A game and ckm_i_memory_floor_find in one call.
+// A game and ckm_i_memory_floor_find in one call. With a second memory the floor is what single operators and the
+// results need, and nothing is found to be enough (INT64_MAX).
 ckm_status ckm_i_memory_floor(const ckm_dataflow *df, const ckm_i_memory_floor_options *options,
                               ckm_i_memory_floor_result *out, ckm_error *err) CKM_NODISCARD;
 
-// The floor that is told of a graph, whoever asks: CKM_I_MEMORY_FLOOR_BRIEF of work, once; the graph remembers it.
+// The floor of a graph, the same for every caller: CKM_I_MEMORY_FLOOR_BRIEF of work, once; the graph remembers it.
 ckm_status ckm_i_memory_floor_of(const ckm_dataflow *df, int64_t *floor_bytes, ckm_error *err) CKM_NODISCARD;
+
+// What must be in memory when operators run for the last time (docs/THEORY.md).
+
+// A memory that every schedule needs: the most, over sets of operators, of what the last run of any of them takes, at least, in addition to
+// what then separates all that they make from the results. Raises *floor_bytes where it is more, to within a thousandth, with so
+// much work (arcs looked at). O(sets tried * operators * maximum flow) at most.
+ckm_status ckm_i_last_runs(ckm_i_pebbling *p, int64_t work, int64_t *floor_bytes, ckm_error *err) CKM_NODISCARD;
 
 #endif

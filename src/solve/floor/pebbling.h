@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reverse pebble game: how little memory any schedule can do with (docs/FLOOR.md).
+// The reverse pebble game: how little memory any schedule can do with (docs/THEORY.md).
 //
 // A state is a set X of tensors that all are in memory at one moment. Of those, look at the ones computed last, by
 // operator v. While v ran, the rest of X was in memory, and so were v's operands and outputs: going back to before v is
@@ -17,7 +17,7 @@ typedef struct ckm_i_pebbling_state {
     int64_t low_bytes;   // proven: no schedule gets there with less
     int64_t high_bytes;  // enough, where every operator may run again; INT64_MAX: nothing known
     // How: by going back over operator `via` to state `to`. via < 0: all but the members of `to`, of none where that is
-    // negative, are computed one by one, from nothing, beside the rest.
+    // negative, are computed one by one, from nothing, while the rest is held.
     int32_t via, to;
 } ckm_i_pebbling_state;
 
@@ -35,9 +35,9 @@ typedef struct ckm_i_pebbling_move {
     int64_t peak_bytes, after_bytes;
 } ckm_i_pebbling_move;
 
-// What an operator that makes members of the set at hand takes beside them, and where those members are.
+// What an operator that makes members of the set at hand takes in addition to them, and where those members are.
 typedef struct ckm_i_pebbling_group {
-    int64_t beside_bytes;
+    int64_t extra_bytes;
     int32_t first, end;
 } ckm_i_pebbling_group;
 
@@ -46,7 +46,7 @@ typedef struct ckm_i_pebbling {
     // Tensors that operators make, by producer: operator v makes slots first_slot[v] ... first_slot[v + 1] - 1.
     int32_t n_slots;
     int32_t *slot_of, *tensor_of, *op_of, *first_slot;
-    // What must be in memory while an operator runs, beside its outputs: its operands, and what else is known.
+    // What must be in memory while an operator runs, in addition to its outputs: its operands, and what else is known.
     int32_t *needs_at, *needs;
     bool *shares_storage;  // by tensor: with another tensor, or it is a graph input's
     uint64_t *ancestors;   // by operator: a bit per operator, itself included. NULL: every operator may run again
@@ -84,7 +84,7 @@ ckm_status ckm_i_pebbling_init(ckm_i_pebbling *p, const ckm_dataflow *df, ckm_er
 ckm_status ckm_i_pebbling_init_again(ckm_i_pebbling *p, const ckm_dataflow *df, ckm_error *err) CKM_NODISCARD;
 void ckm_i_pebbling_dispose(ckm_i_pebbling *p);
 
-// What must be in memory while v runs, beside its outputs: slots, ascending and each once, to `out`, which has room for
+// What must be in memory while v runs, in addition to its outputs: slots, ascending and each once, to `out`, which has room for
 // v's operands and all slots; returns their number. Of what operators made that run only once and that v depends on, that
 // includes the results, and at its first run what is still to be read by something that depends on v.
 int32_t ckm_i_pebbling_needs(const ckm_i_pebbling *p, int32_t v, bool first_run, int32_t *out);
@@ -111,7 +111,7 @@ ckm_status ckm_i_pebbling_intern(ckm_i_pebbling *p, const int32_t *slots, int32_
 // Takes note that a state fits a budget, and how, where that is better than what is known.
 void ckm_i_pebbling_note(ckm_i_pebbling *p, int32_t state, int64_t budget_bytes, int32_t via, int32_t to);
 
-// Drops from the set at hand, `slots`, whatever can be computed last, from nothing, beside the rest. Returns how many slots
+// Drops from the set at hand, `slots`, whatever can be computed last, from nothing, while the rest is held. Returns how many slots
 // are left.
 int32_t ckm_i_pebbling_drop(ckm_i_pebbling *p, int32_t *slots, int32_t n, int64_t budget_bytes);
 

@@ -10,7 +10,6 @@
 #include "base/compare.h"
 #include "base/error.h"
 #include "schedule/schedule_order.h"
-#include "solve/floor/play_memory.h"
 
 typedef enum task_kind {
     PLAY,     // all members of a state into memory, locked
@@ -137,7 +136,7 @@ static ckm_status play_op(player *q, const task *t, ckm_error *err)
     return push(q, (task){.kind = PLAY, .state = from}, err);
 }
 
-// The members that are not in the core, in the order in which they can be computed last, one beside the rest: late
+// The members that are not in the core, in the order in which they can be computed last, each while the rest is held: late
 // operators first where there is a choice, so that what they have been made from is used before it is lost.
 static ckm_status push_dropped(player *q, int32_t state, int32_t core, ckm_error *err)
 {
@@ -266,7 +265,7 @@ static ckm_status go_through(player *q, bool in_earnest, bool *fits, int32_t *n_
             CKM_I_CHECK(run_op(q, v, err));
             room = !q->failed;
         }
-        // An output is locked once for each reader, so that what nobody reads is not locked at all.
+        // An output is locked once for each reader, so that what is never read is not locked at all.
         int64_t unread = 0;
         for (int32_t i = 0; i < op->n_outputs && room; i++) {
             int32_t x = op->outputs[i];

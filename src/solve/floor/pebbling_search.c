@@ -10,7 +10,7 @@
 // Room for states, in slots: 128 MiB. A search that would need more stays open.
 static const int64_t max_arena = INT64_C(1) << 25;
 
-// Each state looked at costs this many units of work beside its slots.
+// Each state looked at costs this many units of work in addition to its slots.
 enum { WORK_PER_STATE = 8 };
 
 typedef enum outcome { FITS, REFUTED, PUSHED } outcome;
@@ -46,7 +46,7 @@ static bool runs_once_below(const ckm_i_pebbling *p, int32_t v)
     return p->ancestors != NULL && ckm_i_pebbling_shares_single_run(p, v, v);
 }
 
-// Whether v can be computed from nothing while the rest of the set at hand stays: what it takes alone fits beside it,
+// Whether v can be computed from nothing while the rest of the set at hand stays: what it takes alone fits with it,
 // and no operator that runs only once would have to run for both.
 static bool fits_alone(const ckm_i_pebbling *p, int32_t v, const int32_t *slots, int32_t n, int64_t budget_bytes)
 {
@@ -64,7 +64,7 @@ static bool fits_alone(const ckm_i_pebbling *p, int32_t v, const int32_t *slots,
     return true;
 }
 
-// Drops from the set at hand whatever can be computed last, from nothing, beside the rest. Dropping members never makes
+// Drops from the set at hand whatever can be computed last, from nothing, while the rest is held. Dropping members never makes
 // a set harder, so what is refuted of the rest is refuted of the whole.
 int32_t ckm_i_pebbling_drop(ckm_i_pebbling *p, int32_t *slots, int32_t n, int64_t budget_bytes)
 {
@@ -98,7 +98,7 @@ int32_t ckm_i_pebbling_drop(ckm_i_pebbling *p, int32_t *slots, int32_t n, int64_
 
 // Whether going back over v, which nothing in the set depends on, is a step that can only help: all that v needs takes
 // no more room than those of its outputs that are in the set and share their storage with nothing else
-// (docs/FLOOR.md has the argument).
+// (docs/THEORY.md has the argument).
 static bool shrinks(const ckm_i_pebbling *p, int32_t v)
 {
     const ckm_dataflow *df = p->df;
@@ -143,22 +143,22 @@ static int compare_groups(const void *a, const void *b)
 {
     const ckm_i_pebbling_group *x = a;
     const ckm_i_pebbling_group *y = b;
-    return (x->beside_bytes < y->beside_bytes) - (x->beside_bytes > y->beside_bytes);
+    return (x->extra_bytes < y->extra_bytes) - (x->extra_bytes > y->extra_bytes);
 }
 
-// What v takes beside the set at hand, and at least beside any part of it: more of a part may be overwritten, which is
+// What v takes in addition to the set at hand, and at least in addition to any part of it: more of a part may be overwritten, which is
 // room that the part does not have either, but for outputs whose storage others of the set share.
-static int64_t bytes_beside(ckm_i_pebbling *p, int32_t v, const int32_t *slots, int32_t n)
+static int64_t extra_bytes_of(ckm_i_pebbling *p, int32_t v, const int32_t *slots, int32_t n)
 {
     const ckm_i_dataflow_op *op = &p->df->ops[v];
     const int64_t peak = ckm_i_pebbling_go_back(p, v, slots, n);
     ckm_i_pebbling_undo(p);
-    int64_t beside = peak == INT64_MAX ? 0 : peak - p->df->resident_bytes - p->bytes;
-    for (int32_t k = 0; k < op->n_inplace && beside > 0; k++) {
+    int64_t extra = peak == INT64_MAX ? 0 : peak - p->df->resident_bytes - p->bytes;
+    for (int32_t k = 0; k < op->n_inplace && extra > 0; k++) {
         const int32_t to = op->inplace[k][1];
-        beside -= p->shares_storage[to] ? p->df->tensors[to].bytes : 0;
+        extra -= p->shares_storage[to] ? p->df->tensors[to].bytes : 0;
     }
-    return beside > 0 ? beside : 0;
+    return extra > 0 ? extra : 0;
 }
 
 int64_t ckm_i_pebbling_held(ckm_i_pebbling *p, const int32_t *slots, int32_t n)
@@ -170,13 +170,13 @@ int64_t ckm_i_pebbling_held(ckm_i_pebbling *p, const int32_t *slots, int32_t n)
         const int32_t first = i;
         const int32_t v = p->op_of[slots[i]];
         i = end_of_group(p, slots, n, i);
-        p->groups[n_groups++] = (ckm_i_pebbling_group){bytes_beside(p, v, slots, n), first, i};
+        p->groups[n_groups++] = (ckm_i_pebbling_group){extra_bytes_of(p, v, slots, n), first, i};
     }
     unload(p, slots, n);
     qsort(p->groups, (size_t)n_groups, sizeof *p->groups, compare_groups);
     for (int32_t g = 0; g < n_groups; g++) {
         load(p, slots + p->groups[g].first, p->groups[g].end - p->groups[g].first);
-        const int64_t least = p->df->resident_bytes + p->bytes + p->groups[g].beside_bytes;
+        const int64_t least = p->df->resident_bytes + p->bytes + p->groups[g].extra_bytes;
         most = least > most ? least : most;
     }
     unload(p, slots, n);

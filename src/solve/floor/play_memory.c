@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "solve/floor/play_memory.h"
+#include "solve/floor/pebbling_schedule.h"
 
 #include <stdlib.h>
 #include <string.h>

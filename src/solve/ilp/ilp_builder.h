@@ -4,7 +4,7 @@
 #ifndef CKM_SRC_SOLVE_ILP_ILP_BUILDER_H
 #define CKM_SRC_SOLVE_ILP_ILP_BUILDER_H
 
-#include "solve/ilp/ilp_model.h"
+#include "solve/ilp/ilp.h"
 
 // An affine expression: constant + sum of at most three columns, those that are not -1, packed to the front.
 #define CKM_I_ILP_TERM_COLS 3

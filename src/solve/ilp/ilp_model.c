@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The integer program as a whole: columns, scales, stages, and the way from and to matrices.
-#include "solve/ilp/ilp_model.h"
+#include "solve/ilp/ilp.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "solve/ilp/ilp_round.h"
+#include "solve/ilp/ilp.h"
 
 #include <stdlib.h>
 #include <string.h>

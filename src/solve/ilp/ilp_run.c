@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "solve/ilp/ilp_run.h"
+#include "solve/ilp/ilp.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "schedule/schedule_order.h"
 #include "solve/core/component_registry.h"
-#include "solve/ilp/ilp_model.h"
 
 // Beyond this the model does not fit comfortably in memory and no solver gets anywhere anyway.
 static const int64_t max_entries = 40000000;
@@ -52,7 +51,7 @@ static ckm_status take_unpartitioned(ckm_i_solver *solver, const ckm_i_ilp *ilp,
         }
     }
     CKM_I_TRY(ckm_i_schedule_from_order(solver->df, order, n_computes, &schedule, err));
-    CKM_I_TRY(ckm_i_solver_offer_schedule(solver, schedule, "ilp", err));
+    CKM_I_TRY(ckm_i_solver_offer_schedule(solver, &schedule, "ilp", NULL, err));
 cleanup:
     free(order);
     ckm_schedule_free(schedule);
@@ -86,11 +85,6 @@ static ckm_status conclude(ckm_i_solver *solver, const ckm_i_ilp *ilp, const ckm
     return CKM_OK;
 }
 
-static bool should_stop(void *solver)
-{
-    return ckm_i_solver_should_stop(solver);
-}
-
 static ckm_status run(ckm_i_solver *solver, double seconds, ckm_error *err)
 {
     const ckm_solve_options *options = solver->options;
@@ -103,8 +97,8 @@ static ckm_status run(ckm_i_solver *solver, double seconds, ckm_error *err)
                          solver->df->n_ops);
         return CKM_OK;
     }
-    CKM_I_TRY(ckm_i_ilp_build(solver->df, solver->budget_bytes, options->formulation, max_entries, should_stop, solver,
-                              &ilp, err));
+    CKM_I_TRY(ckm_i_ilp_build(solver->df, solver->budget_bytes, options->formulation, max_entries, ckm_i_solver_stops,
+                              solver, &ilp, err));
     if (ilp == NULL) {
         ckm_i_solver_log(solver, CKM_LOG_INFO, "ilp: no time to set up the integer program");
         goto cleanup;
@@ -152,7 +146,11 @@ cleanup:
     return status;
 }
 
-const ckm_i_component ckm_i_component_ilp = {"ilp", CKM_COMPONENT_SOLVES, "the paper's integer program"};
+const ckm_i_component ckm_i_component_ilp = {
+    .name = "ilp",
+    .kind = CKM_COMPONENT_SOLVES,
+    .summary = "the paper's integer program",
+};
 
 ckm_status ckm_i_ilp_run(ckm_i_solver *solver, double seconds, ckm_error *err)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reductions in their order. docs/PRESOLVE.md has the argument for each.
+// The reductions in their order. docs/THEORY.md has the argument for each.
 #include "solve/presolve/presolve.h"
 
 #include <stdlib.h>

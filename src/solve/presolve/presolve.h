@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Presolve (docs/PRESOLVE.md): a smaller problem with the same optimum. A graph and a budget become a
+// Presolve (docs/THEORY.md): a smaller problem with the same optimum. A graph and a budget become a
 // reduced graph with a budget of its own; schedules are mapped in both directions.
 #ifndef CKM_SRC_SOLVE_PRESOLVE_PRESOLVE_H
 #define CKM_SRC_SOLVE_PRESOLVE_PRESOLVE_H
@@ -25,7 +25,7 @@ typedef struct ckm_i_presolve {
     // has to run at some time; and by reduced operator the one whose runs count.
     int32_t *part_of, *next, *feeds, *tail;
     int32_t *root;  // by original tensor: for one that such a view makes, what it is a view of in the end; else -1
-    int32_t n_small, n_views, n_merged, n_dead;  // tensors that cannot bind; operators; outputs that nobody reads
+    int32_t n_small, n_views, n_merged, n_dead;  // tensors that cannot bind; operators; outputs that are never read
     int64_t unit_bytes;
 } ckm_i_presolve;
 
@@ -36,7 +36,7 @@ ckm_status ckm_i_presolve_create(const ckm_dataflow *df, int64_t budget_bytes, c
 void ckm_i_presolve_free(ckm_i_presolve *p);
 
 // A schedule of the original graph that costs no more than the one of the reduced graph, and is within the budget if that
-// one is within its own; computations that nobody has a use for are left out. The schedule must be legal and keep the order. O(steps + operands of what they compute).
+// one is within its own; computations without use are left out. The schedule must be legal and keep the order. O(steps + operands of what they compute).
 ckm_status ckm_i_presolve_map_back(const ckm_i_presolve *p, const ckm_schedule *reduced, ckm_schedule **out,
                                    ckm_error *err) CKM_NODISCARD;
 // The other way round: costs no more, and is within the budget if the legal, order-keeping original is.

@@ -128,7 +128,7 @@ static ckm_status add_ops(ckm_i_lean *l, int64_t unit_bytes, const int32_t *inde
             .name = l->df->ops[v].name,
             .kind = l->df->ops[v].kind,
             .cost = op->cost,
-            // What this leaves of the budget is what fits beside the workspace, in whole units.
+            // What this leaves of the budget is what fits with the workspace, in whole units.
             .workspace_bytes = units - floor_div(l->room - op->workspace_bytes, unit_bytes),
             .run_once = !op->recomputable,
             .n_inputs = op->n_inputs,

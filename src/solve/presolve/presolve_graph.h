@@ -39,7 +39,7 @@ void ckm_i_lean_sweep(ckm_i_lean *l);
 
 // Tensors so small that all of them together make no difference to what fits the budget go.
 ckm_status ckm_i_lean_drop_small(ckm_i_lean *l, ckm_error *err) CKM_NODISCARD;
-// Outputs that nobody reads become workspace.
+// Outputs that are never read become workspace.
 void ckm_i_lean_drop_dead(ckm_i_lean *l);
 // Views that cost nothing go: who reads them reads what they are views of.
 ckm_status ckm_i_lean_drop_views(ckm_i_lean *l, ckm_error *err) CKM_NODISCARD;

@@ -104,7 +104,7 @@ static void run_parts(translation *t, int32_t reduced)
         }
         run(t, v);
         for (int32_t i = 0; t->p->next[v] >= 0 && i < op->n_outputs; i++) {
-            run_views_of(t, op->outputs[i]);  // nobody frees them: the reduced graph does not have them
+            run_views_of(t, op->outputs[i]);  // nothing frees them: the reduced graph does not have them
         }
     }
 }

@@ -6,17 +6,23 @@
 #include "solve/core/component_registry.h"
 #include "solve/presolve/presolve.h"
 
-const ckm_i_component ckm_i_component_presolve = {"presolve", CKM_COMPONENT_REDUCES,
-                                                  "a smaller graph: without tensors and views that make no difference"};
-const ckm_i_component ckm_i_component_presolve_operators = {"presolve-operators", CKM_COMPONENT_REDUCES,
-                                                            "presolve also merges operators that run together"};
+const ckm_i_component ckm_i_component_presolve = {
+    .name = "presolve",
+    .kind = CKM_COMPONENT_REDUCES,
+    .summary = "a smaller graph: without tensors and views that make no difference",
+};
+const ckm_i_component ckm_i_component_presolve_operators = {
+    .name = "presolve-operators",
+    .kind = CKM_COMPONENT_REDUCES,
+    .summary = "presolve also merges operators that run together",
+};
 
 static ckm_i_presolve_level level_for(const ckm_i_solver *solver, const ckm_i_strategy *strategy)
 {
     if (!strategy->wants_reduced || ckm_i_component_is_left_out(solver, &ckm_i_component_presolve)) {
         return CKM_I_PRESOLVE_NONE;
     }
-    return solver->df->n_ops <= CKM_I_ILP_MAX_OPS ||
+    return (solver->df->n_ops <= CKM_I_ILP_MAX_OPS && !strategy->merges_operators) ||
                    ckm_i_component_is_left_out(solver, &ckm_i_component_presolve_operators)
                ? CKM_I_PRESOLVE_TENSORS
                : CKM_I_PRESOLVE_OPERATORS;
@@ -51,15 +57,13 @@ static ckm_status hand_schedule(handover *h, ckm_error *err)
     ckm_simulation facts;
     ckm_status status = CKM_OK;
     CKM_I_TRY(ckm_i_presolve_map_back(h->p, h->inner.best_schedule, &mapped, err));
-    CKM_I_TRY(ckm_i_schedule_try(outer->df, mapped, NULL, &facts, err));
+    CKM_I_TRY(ckm_i_solver_offer_schedule(outer, &mapped, h->inner.best_source, &facts, err));
     if (facts.cost > h->inner.best_cost || facts.peak_bytes > outer->budget_bytes) {
         status = ckm_i_error(err, CKM_ERR_INTERNAL,
                              "presolve: a schedule costs %lld and peaks at %lld; promised %lld, %lld",
                              (long long)facts.cost, (long long)facts.peak_bytes, (long long)h->inner.best_cost,
                              (long long)outer->budget_bytes);
-        goto cleanup;
     }
-    CKM_I_TRY(ckm_i_solver_offer_schedule(outer, mapped, h->inner.best_source, err));
 cleanup:
     ckm_schedule_free(mapped);
     return status;
@@ -108,7 +112,7 @@ static ckm_status offer_start(handover *h, ckm_error *err)
     ckm_status status = CKM_OK;
     if (h->outer->best_schedule != NULL && h->outer->best_class >= CKM_BOUND_ORDER) {
         CKM_I_TRY(ckm_i_presolve_map_forward(h->p, h->outer->best_schedule, &start, err));
-        CKM_I_TRY(ckm_i_solver_offer_schedule(&h->inner, start, h->outer->best_source, err));
+        CKM_I_TRY(ckm_i_solver_offer_schedule(&h->inner, &start, h->outer->best_source, NULL, err));
     } else if (h->outer->best_schedule == NULL && h->outer->least_schedule != NULL &&
                ckm_i_schedule_class(h->outer->df, h->outer->least_schedule) >= CKM_BOUND_ORDER) {
         CKM_I_TRY(ckm_i_presolve_map_forward(h->p, h->outer->least_schedule, &start, err));
@@ -116,6 +120,27 @@ static ckm_status offer_start(handover *h, ckm_error *err)
     }
 cleanup:
     ckm_schedule_free(start);
+    return status;
+}
+
+// Whether the original has a schedule that the reduced problem cannot be given.
+static void note_answer(handover *h)
+{
+    h->inner.is_answered = h->outer->best_schedule != NULL && h->inner.best_schedule == NULL;
+}
+
+// Work on the original, until the deadline of the reduced problem's solver and with what that has going on concurrently.
+static ckm_status run_given(void *context, ckm_status (*work)(ckm_i_solver *given, ckm_error *err), ckm_error *err)
+{
+    handover *h = context;
+    void (*before)(void *context) = h->outer->background;
+    void *before_context = h->outer->background_context;
+    h->outer->background = h->inner.background;
+    h->outer->background_context = h->inner.background_context;
+    ckm_status status = ckm_i_solver_run_until(h->outer, h->inner.deadline_seconds, work, err);
+    h->outer->background = before;
+    h->outer->background_context = before_context;
+    note_answer(h);
     return status;
 }
 
@@ -154,22 +179,23 @@ static ckm_status run_reduced(ckm_i_solver *solver, const ckm_i_presolve *p, con
     options.user = &h;
     ckm_i_solver_init(&h.inner, p->reduced, &options, p->budget_bytes);
     h.inner.accounts = solver->accounts;
-    h.inner.start_seconds = solver->start_seconds;
-    h.inner.deadline_seconds = solver->deadline_seconds;
+    ckm_i_solver_set_slice(&h.inner, solver, solver->deadline_seconds);
     h.inner.bound_cost = solver->bound_cost;
     h.inner.bound_covers = solver->bound_covers;
     h.inner.operators_merged = p->n_views + p->n_merged > 0;
-    h.inner.beside = solver->beside;
-    h.inner.beside_context = solver->beside_context;
+    h.inner.background = solver->background;
+    h.inner.background_context = solver->background_context;
     h.inner.lines = &lines;
     h.inner.proven_elsewhere = solver->proven_elsewhere;
     h.inner.is_near_floor = solver->is_near_floor;
-    h.inner.outer = solver;
+    h.inner.may_find_nothing = solver->may_find_nothing;
+    h.inner.given = (ckm_i_given){solver->df, run_given, &h};
     if (solver->hint != NULL) {
         CKM_I_TRY(ckm_i_presolve_map_forward(p, solver->hint, &hint, err));
         h.inner.hint = hint;
     }
     CKM_I_TRY(offer_start(&h, err));
+    note_answer(&h);
     CKM_I_TRY(strategy->run(&h.inner, err));
     hand_lines(&h.inner, p, solver);
     hand_on(&h, strategy->name);

@@ -11,7 +11,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "solve/bounds/open_prover.h"
+#include "solve/bounds/prover.h"
 #include "solve/presolve/presolve.h"
 
 // Shares of the time: a first schedule in the given order, finding orders, letting them compete. The rest goes to
@@ -21,7 +21,7 @@ static const double order_share = 0.15;
 static const double race_share = 0.25;
 static const double order_seconds_per_op = 0.02;
 
-// A graph of up to so many operators is handed to auto as a whole in the end, for this share of what is left.
+// A graph of up to this many operators is handed to auto as a whole in the end, for this share of what is left.
 static const int32_t whole_max_ops = 250;
 static const double whole_share = 0.3;
 
@@ -57,7 +57,7 @@ typedef struct reordering {
     int64_t given_peak_bytes, least_peak_bytes;  // without rematerialization: in the graph's order, in any found
     // Bounds that hold in every order, for the reduced problem where there is one; NULL: none are wanted.
     ckm_i_presolve *reduced;
-    ckm_i_open_prover *prover;
+    ckm_i_prover *prover;
 } reordering;
 
 static double time_left(const reordering *all)
@@ -71,25 +71,17 @@ static bool should_stop(void *user)
     return all->bound_shows_loss || ckm_i_clock_seconds() >= all->end_seconds || ckm_i_solver_should_stop(all->outer);
 }
 
-// With threads to spare, proofs go on in a process beside all the rest.
-static bool proves_beside(const reordering *all)
+// With threads to spare, proofs go on in a concurrent process.
+static bool proves_concurrently(const reordering *all)
 {
     return all->outer->options->threads > 1;
 }
 
-static void go_on_beside(void *context)
-{
-    const reordering *all = context;
-    ckm_i_open_prover_go_on(all->prover, all->end_seconds);
-}
-
 static bool attend_and_ask(void *user)
 {
-    reordering *all = user;
-    if (all->prover != NULL && proves_beside(all)) {
-        go_on_beside(all);
-    }
-    return should_stop(all);
+    const reordering *all = user;
+    ckm_i_solver_attend(all->outer);
+    return should_stop(user);
 }
 
 static void watch(const ckm_progress *progress, void *user)
@@ -113,7 +105,7 @@ static ckm_status offer_mapped(ckm_i_solver *outer, const ckm_schedule *permuted
     char name[64];
     snprintf(name, sizeof name, "%.50s, reordered", source);
     CKM_I_TRY(ckm_i_reorder_map_back(permuted, order, &mapped, err));
-    CKM_I_TRY(ckm_i_solver_offer_schedule(outer, mapped, name, err));
+    CKM_I_TRY(ckm_i_solver_offer_schedule(outer, &mapped, name, NULL, err));
 cleanup:
     ckm_schedule_free(mapped);
     return status;
@@ -143,14 +135,13 @@ static ckm_status collect(entry *e, ckm_error *err)
 static ckm_status run_entry(entry *e, bool search_only, double seconds, ckm_error *err)
 {
     reordering *all = e->all;
-    e->solver.start_seconds = ckm_i_clock_seconds();
-    e->solver.deadline_seconds = e->solver.start_seconds + fmin(seconds, time_left(all));
+    ckm_i_solver_set_slice(&e->solver, all->outer, ckm_i_clock_seconds() + fmin(seconds, time_left(all)));
     all->bound_shows_loss = false;
-    bool beside = all->prover != NULL && proves_beside(all);
-    bool busy = beside && !ckm_i_open_prover_has_ended(all->prover);
+    bool concurrent = all->prover != NULL && proves_concurrently(all);
+    bool busy = concurrent && !ckm_i_prover_has_ended(all->prover);
     all->options.threads = all->outer->options->threads - (busy ? 1 : 0);
-    e->solver.beside = busy ? go_on_beside : NULL;
-    e->solver.beside_context = all;
+    e->solver.background = busy ? all->outer->background : NULL;
+    e->solver.background_context = all->outer->background_context;
     ckm_status status = ckm_i_presolve_run(&e->solver, search_only ? all->search : all->strategy, err);
     all->bound_shows_loss = false;
     CKM_I_CHECK(status);
@@ -177,22 +168,19 @@ static ckm_status add_entry(reordering *all, const int32_t *order, ckm_error *er
     ckm_i_solver_init(&e->solver, e->df, &all->options, all->outer->budget_bytes);
     e->solver.accounts = all->outer->accounts;
     e->solver.is_near_floor = all->outer->is_near_floor;
+    e->solver.may_find_nothing = all->outer->may_find_nothing;
     e->solver.bound_cost = (double)df->total_cost;
     e->solver.bound_covers = CKM_BOUND_ANY;
     return status;
 }
 
-// The run without rematerialization in an order.
-static ckm_status offer_plain(reordering *all, const int32_t *order, ckm_error *err)
+// The run without rematerialization in the order of the last entry.
+static ckm_status offer_plain(const reordering *all, ckm_error *err)
 {
-    ckm_dataflow *permuted = NULL;
+    const entry *e = &all->entries[all->n_entries - 1];
     ckm_schedule *baseline = NULL;
-    ckm_status status = CKM_OK;
-    CKM_I_TRY(ckm_i_reorder_permute(all->outer->df, order, &permuted, err));
-    CKM_I_TRY(ckm_schedule_baseline(permuted, &baseline, err));
-    CKM_I_TRY(offer_mapped(all->outer, baseline, order, "no-rematerialization", err));
-cleanup:
-    ckm_dataflow_free(permuted);
+    CKM_I_CHECK(ckm_schedule_baseline(e->df, &baseline, err));
+    ckm_status status = offer_mapped(all->outer, baseline, e->order, "no-rematerialization", err);
     ckm_schedule_free(baseline);
     return status;
 }
@@ -240,8 +228,8 @@ static ckm_status find_orders(reordering *all, bool search_only, double seconds,
                          : ckm_i_order_anneal(df, &search, order, &peak, err));
         ckm_i_solver_log(all->outer, CKM_LOG_INFO, "reorder: order %d peaks at %lld bytes", i, (long long)peak);
         all->least_peak_bytes = peak < all->least_peak_bytes ? peak : all->least_peak_bytes;
-        CKM_I_TRY(offer_plain(all, order, err));
         CKM_I_TRY(add_entry(all, order, err));
+        CKM_I_TRY(offer_plain(all, err));
     }
 cleanup:
     free(order);
@@ -378,15 +366,15 @@ static ckm_status begin_proofs(reordering *all, ckm_error *err)
     CKM_I_CHECK(ckm_i_presolve_create(outer->df, outer->budget_bytes, CKM_I_PRESOLVE_OPERATORS, &all->reduced, err));
     const ckm_dataflow *df = all->reduced != NULL ? all->reduced->reduced : outer->df;
     int64_t budget = all->reduced != NULL ? all->reduced->budget_bytes : outer->budget_bytes;
-    return ckm_i_open_prover_create(outer, df, budget, proves_beside(all), &all->prover, err);
+    CKM_I_CHECK(ckm_i_prover_create_open(outer, df, budget, &all->prover, err));
+    return proves_concurrently(all) ? ckm_i_prover_attach(all->prover, time_left(all), err) : CKM_OK;
 }
 
 // What one thread gives to proofs.
-static void prove_first(const reordering *all)
+static ckm_status prove_first(const reordering *all, ckm_error *err)
 {
-    if (all->prover != NULL && !proves_beside(all)) {
-        ckm_i_open_prover_run(all->prover, ckm_i_clock_seconds() + proof_share * time_left(all));
-    }
+    bool alone = all->prover != NULL && !proves_concurrently(all);
+    return alone ? ckm_i_prover_run(all->prover, proof_share * time_left(all), err) : CKM_OK;
 }
 
 // Runs the strategy on the graph's own order, entry 0. *stays: nothing cheaper than that order's bound by more than a little
@@ -425,7 +413,7 @@ ckm_status ckm_i_reorder_run(ckm_i_solver *solver, const ckm_i_strategy *strateg
         return ckm_i_error_memory(err);
     }
     double start = ckm_i_clock_seconds();
-    double end = isfinite(solver->deadline_seconds) ? solver->deadline_seconds : start + (double)CKM_I_DEFAULT_SECONDS;
+    double end = ckm_i_solver_end(solver);
     all->outer = solver;
     all->strategy = strategy;
     all->search = search;
@@ -438,7 +426,6 @@ ckm_status ckm_i_reorder_run(ckm_i_solver *solver, const ckm_i_strategy *strateg
     // What a strategy proves of one order says nothing of the others: where it searches, that is all that counts here.
     bool search_only = strategy->reorders_by_search;
     bool stays = false;
-    CKM_I_TRY(ckm_i_solver_offer_plain(solver, err));
     if (!should_stop(all)) {
         CKM_I_TRY(begin_proofs(all, err));
     }
@@ -446,7 +433,7 @@ ckm_status ckm_i_reorder_run(ckm_i_solver *solver, const ckm_i_strategy *strateg
         double seconds = fmin((end - start) * order_share, 0.1 + order_seconds_per_op * solver->df->n_ops);
         CKM_I_TRY(find_orders(all, search_only, seconds, err));
     }
-    prove_first(all);
+    CKM_I_TRY(prove_first(all, err));
     CKM_I_TRY(try_given(all, &stays, err));
     if (stays) {
         CKM_I_TRY(stay(all, err));
@@ -459,14 +446,15 @@ ckm_status ckm_i_reorder_run(ckm_i_solver *solver, const ckm_i_strategy *strateg
     } else if (all->n_entries > 0 && !should_stop(all)) {
         CKM_I_TRY(run_entry(&all->entries[0], search_only, time_left(all), err));
     }
-    if (all->prover != NULL) {
-        CKM_I_TRY(ckm_i_open_prover_report(all->prover, err));
-    }
 cleanup:
+    if (all->prover != NULL) {
+        ckm_status proof = ckm_i_prover_detach(all->prover, status == CKM_OK ? err : NULL);
+        status = status != CKM_OK ? status : proof;
+    }
     for (int i = 0; i < all->n_entries; i++) {
         free_entry(&all->entries[i]);
     }
-    ckm_i_open_prover_free(all->prover);
+    ckm_i_prover_free(all->prover);
     ckm_i_presolve_free(all->reduced);
     free(all);
     return status;

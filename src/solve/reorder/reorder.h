@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// First-execution order as a decision (docs/REORDER.md): a search over topological orders, graphs permuted
+// First-execution order as a decision (docs/SOLVER.md): a search over topological orders, graphs permuted
 // into such an order, and solving on them.
 #ifndef CKM_SRC_SOLVE_REORDER_REORDER_H
 #define CKM_SRC_SOLVE_REORDER_REORDER_H

@@ -11,7 +11,6 @@
 #include "schedule/schedule.h"
 #include "schedule/schedule_order.h"
 #include "solve/core/component_registry.h"
-#include "solve/runs/leave_out_many.h"
 
 // Seconds at most, and those that there are after the deadline.
 static const double longest_seconds = 10.0, late_seconds = 0.5;
@@ -31,6 +30,7 @@ typedef struct candidate {
 // A sequence of computations; those that are out stay in the list until the next pass.
 typedef struct sequence {
     const ckm_dataflow *df;
+    ckm_i_slice slice;  // of time
     int64_t n;
     int32_t *order;    // by position: the operator
     bool *in, *trial;  // by position
@@ -42,13 +42,7 @@ typedef struct sequence {
     int64_t n_candidates;
 } sequence;
 
-static bool is_over(const ckm_i_solver *solver, double until)
-{
-    const ckm_solve_options *options = solver->options;
-    return ckm_i_clock_seconds() >= until || (options->stop != NULL && options->stop(options->user));
-}
-
-// q->trial: what is in, without `at` and what nobody needs then. First computations stay: operators run for the first time in
+// q->trial: what is in, without `at` and what is not needed then. First computations stay: operators run for the first time in
 // the order in which they did. Returns the cost.
 static int64_t without(const sequence *q, int64_t at)
 {
@@ -84,7 +78,7 @@ static int64_t without(const sequence *q, int64_t at)
 }
 
 // Every computation that is not the first of its operator, as far as there is time to look at what it saves.
-static void find_candidates(sequence *q, const ckm_i_solver *solver, int64_t cost, double exponent, double until)
+static void find_candidates(sequence *q, int64_t cost, double exponent)
 {
     const ckm_dataflow *df = q->df;
     q->n_candidates = 0;
@@ -115,7 +109,7 @@ static void find_candidates(sequence *q, const ckm_i_solver *solver, int64_t cos
     }
     for (int64_t i = 0; i < q->n_candidates; i++) {
         candidate *c = &q->candidates[i];
-        if (is_over(solver, until)) {
+        if (ckm_i_slice_is_over(&q->slice)) {
             q->n_candidates = i;
             break;
         }
@@ -134,7 +128,7 @@ static int by_worth(const void *a, const void *b)
 }
 
 // The trial as a schedule; *out is NULL where it does not fit.
-static ckm_status complete(const sequence *q, int64_t budget_bytes, ckm_schedule **out, ckm_error *err)
+static ckm_status complete(const sequence *q, ckm_schedule **out, ckm_error *err)
 {
     ckm_schedule *made = NULL;
     ckm_verdict verdict;
@@ -147,7 +141,7 @@ static ckm_status complete(const sequence *q, int64_t budget_bytes, ckm_schedule
         }
     }
     CKM_I_TRY(ckm_i_schedule_from_order(q->df, q->packed, n, &made, err));
-    CKM_I_TRY(ckm_schedule_verify(q->df, made, budget_bytes, &verdict, err));
+    CKM_I_TRY(ckm_schedule_verify(q->df, made, q->slice.solver->budget_bytes, &verdict, err));
     if (verdict.ok) {
         *out = made;
         made = NULL;
@@ -158,10 +152,9 @@ cleanup:
 }
 
 // Tries them in their order. *cost: of what is in.
-static ckm_status try_all(sequence *q, const ckm_i_solver *solver, double until, int64_t *cost, ckm_schedule **best,
-                          ckm_error *err)
+static ckm_status try_all(sequence *q, int64_t *cost, ckm_schedule **best, ckm_error *err)
 {
-    for (int64_t i = 0; i < q->n_candidates && !is_over(solver, until); i++) {
+    for (int64_t i = 0; i < q->n_candidates && !ckm_i_slice_is_over(&q->slice); i++) {
         int64_t at = q->candidates[i].at;
         ckm_schedule *made = NULL;
         if (!q->in[at]) {
@@ -171,7 +164,7 @@ static ckm_status try_all(sequence *q, const ckm_i_solver *solver, double until,
         if (less >= *cost) {
             continue;
         }
-        CKM_I_CHECK(complete(q, solver->budget_bytes, &made, err));
+        CKM_I_CHECK(complete(q, &made, err));
         if (made != NULL) {
             memcpy(q->in, q->trial, (size_t)q->n * sizeof *q->in);
             *cost = less;
@@ -222,51 +215,38 @@ static void load(sequence *q, const ckm_schedule *s)
 }
 
 // Passes until one leaves nothing out.
-static ckm_status run(sequence *q, const ckm_i_solver *solver, double exponent, double until, ckm_schedule **best,
-                      ckm_error *err)
+static ckm_status run(sequence *q, double exponent, ckm_schedule **best, ckm_error *err)
 {
-    int64_t cost = solver->best_cost;
+    int64_t cost = q->slice.solver->best_cost;
     int64_t before;
     do {
         before = cost;
         for (int64_t i = 0; i < q->n; i++) {
             q->in[i] = true;
         }
-        find_candidates(q, solver, cost, exponent, until);
+        find_candidates(q, cost, exponent);
         qsort(q->candidates, (size_t)q->n_candidates, sizeof *q->candidates, by_worth);
-        CKM_I_CHECK(try_all(q, solver, until, &cost, best, err));
+        CKM_I_CHECK(try_all(q, &cost, best, err));
         int64_t n = 0;
         for (int64_t i = 0; i < q->n; i++) {
             q->order[n] = q->order[i];
             n += q->in[i];
         }
         q->n = n;
-    } while (cost < before && !is_over(solver, until));
+    } while (cost < before && !ckm_i_slice_is_over(&q->slice));
     return CKM_OK;
 }
 
-typedef struct limit {
-    const ckm_i_solver *solver;
-    double until;
-} limit;
-
-static bool is_past(void *context)
-{
-    const limit *l = context;
-    return is_over(l->solver, l->until);
-}
-
 // Many at a time, by each of the exponents, as far as they fit by a profile of memory.
-static ckm_status run_many(sequence *q, ckm_i_solver *solver, const ckm_schedule *first, double until,
-                           const char *source, ckm_error *err)
+static ckm_status run_many(sequence *q, ckm_i_solver *solver, const ckm_schedule *first, const char *source,
+                           ckm_error *err)
 {
     ckm_status status = CKM_OK;
     ckm_schedule *made = NULL;
     ckm_schedule *best = NULL;
     int64_t best_cost = solver->best_cost >= 0 ? solver->best_cost : INT64_MAX;
-    limit l = {solver, until};
-    for (size_t i = 0; i < sizeof exponents / sizeof exponents[0] && !is_over(solver, until); i++) {
-        ckm_i_leave_out_options options = {solver->budget_bytes, exponents[i], is_past, &l};
+    for (size_t i = 0; i < sizeof exponents / sizeof exponents[0] && !ckm_i_slice_is_over(&q->slice); i++) {
+        ckm_i_leave_out_options options = {solver->budget_bytes, exponents[i], ckm_i_slice_is_over, &q->slice};
         ckm_verdict verdict;
         load(q, first);
         CKM_I_TRY(ckm_i_leave_out_many(q->df, &options, q->order, &q->n, err));
@@ -282,7 +262,7 @@ static ckm_status run_many(sequence *q, ckm_i_solver *solver, const ckm_schedule
         made = NULL;
     }
     if (best != NULL) {
-        CKM_I_TRY(ckm_i_solver_offer_schedule(solver, best, source, err));
+        CKM_I_TRY(ckm_i_solver_offer_schedule(solver, &best, source, NULL, err));
     }
 cleanup:
     ckm_schedule_free(made);
@@ -290,22 +270,32 @@ cleanup:
     return status;
 }
 
-const ckm_i_component ckm_i_component_leave_out = {"leave-out", CKM_COMPONENT_IMPROVES,
-                                                   "recomputations that a schedule can do without, many at a time"};
-const ckm_i_component ckm_i_component_leave_out_singly = {"leave-out-singly", CKM_COMPONENT_IMPROVES,
-                                                          "the same, one by one"};
+const ckm_i_component ckm_i_component_leave_out = {
+    .name = "leave-out",
+    .kind = CKM_COMPONENT_IMPROVES,
+    .summary = "recomputations that a schedule can do without, many at a time",
+};
+const ckm_i_component ckm_i_component_leave_out_singly = {
+    .name = "leave-out-singly",
+    .kind = CKM_COMPONENT_IMPROVES,
+    .summary = "the same, one by one",
+};
+
+static ckm_i_slice slice_for(const ckm_i_solver *solver)
+{
+    double most = ckm_i_clock_seconds() + longest_seconds;
+    return (ckm_i_slice){solver, fmin(most, ckm_i_solver_late_until(solver, late_seconds))};
+}
 
 ckm_status ckm_i_leave_out_of(ckm_i_solver *solver, const ckm_schedule *s, const char *source, ckm_error *err)
 {
     if (!ckm_i_component_begin(solver, &ckm_i_component_leave_out)) {
         return CKM_OK;
     }
-    sequence q = {.df = solver->df};
-    double now = ckm_i_clock_seconds();
-    double until = fmin(now + longest_seconds, ckm_i_solver_late_until(solver, late_seconds));
+    sequence q = {.df = solver->df, .slice = slice_for(solver)};
     ckm_status status = CKM_OK;
     CKM_I_TRY(allocate(&q, s, err));
-    CKM_I_TRY(run_many(&q, solver, s, until, source, err));
+    CKM_I_TRY(run_many(&q, solver, s, source, err));
 cleanup:
     dispose(&q);
     ckm_i_component_end(solver);
@@ -319,13 +309,11 @@ ckm_status ckm_i_leave_out(ckm_i_solver *solver, ckm_error *err)
         ckm_i_solver_gap(solver) <= fmax(options->gap, searched_gap)) {
         return CKM_OK;
     }
-    double now = ckm_i_clock_seconds();
-    double until = fmin(now + longest_seconds, ckm_i_solver_late_until(solver, late_seconds));
     enum { tries = sizeof exponents / sizeof exponents[0] };
     const ckm_schedule *first = solver->best_schedule;  // until another is handed in
     ckm_schedule *found[tries] = {NULL};
     ckm_status status = CKM_OK;
-    sequence q = {.df = solver->df};
+    sequence q = {.df = solver->df, .slice = slice_for(solver)};
     char source[sizeof solver->best_source];
     memcpy(source, solver->best_source, sizeof source);
     CKM_I_CHECK(ckm_i_leave_out_of(solver, first, source, err));
@@ -334,13 +322,13 @@ ckm_status ckm_i_leave_out(ckm_i_solver *solver, ckm_error *err)
     }
     first = solver->best_schedule;
     CKM_I_TRY(allocate(&q, first, err));
-    for (int i = 0; i < tries && !is_over(solver, until); i++) {
+    for (int i = 0; i < tries && !ckm_i_slice_is_over(&q.slice); i++) {
         load(&q, first);
-        CKM_I_TRY(run(&q, solver, exponents[i], until, &found[i], err));
+        CKM_I_TRY(run(&q, exponents[i], &found[i], err));
     }
     for (int i = 0; i < tries; i++) {
         if (found[i] != NULL) {
-            CKM_I_TRY(ckm_i_solver_offer_schedule(solver, found[i], source, err));
+            CKM_I_TRY(ckm_i_solver_offer_schedule(solver, &found[i], source, NULL, err));
         }
     }
 cleanup:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "solve/runs/leave_out_many.h"
+#include "solve/runs/leave_out.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ typedef struct profile {
     int64_t *most, *added;  // by node: of what lies below, the node's own addition included
 } profile;
 
-// A run is a computation in the sequence. Whoever reads a tensor reads it from a run; where that was left out, from an
+// A run is a computation in the sequence. A tensor is read from a run; where that was left out, from an
 // earlier one of the same operator.
 typedef struct runs {
     const ckm_dataflow *df;
@@ -138,7 +138,7 @@ static void link_runs(runs *q)
     }
 }
 
-// Takes r out, and what nobody reads then; the runs are in q->gone. Returns their cost.
+// Takes r out, and what is not read then; the runs are in q->gone. Returns their cost.
 static int64_t take_out(runs *q, int64_t r)
 {
     const ckm_dataflow *df = q->df;
@@ -165,7 +165,7 @@ static int64_t take_out(runs *q, int64_t r)
             bool first = q->before[from] < 0;  // stays, so that operators run for the first time in the order they did
             if (--q->n_readers[from] == 0 && !first) {
                 q->in[from] = false;
-                q->instead[from] = from;  // nobody reads it
+                q->instead[from] = from;  // nothing reads it
                 q->gone[q->n_gone++] = from;
             }
         }
@@ -367,7 +367,7 @@ static void dispose(runs *q)
     }
 }
 
-// One pass from the sequence that `s` stands for, with so many bytes less. What is left is in q->in. Returns how many runs
+// One pass from the sequence that `s` stands for, with this many bytes less. What is left is in q->in. Returns how many runs
 // were left out.
 static ckm_status pass(runs *q, const ckm_i_leave_out_options *options, const ckm_schedule *s, int64_t spare_bytes,
                        int64_t *n_out, ckm_error *err)

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "schedule/schedule.h"
 #include "solve/core/component_registry.h"
 #include "solve/floor/pebbling_schedule.h"
 #include "solve/runs/leave_out.h"
@@ -16,19 +17,8 @@ static const int64_t game_work = 8000000;
 // Work for writing a schedule of it down, a few million computations.
 static const int64_t writing_work = 200000000;
 
-// Of the time left, for each manner of playing, the one that ends most often first; at least so many seconds, where time is up.
+// Of the time left, for each manner of playing, the one that ends most often first; at least this many seconds, where time is up.
 static const double share_of_time = 0.4, share_of_first = 0.8, late_seconds = 0.3;
-
-typedef struct limit {
-    const ckm_solve_options *options;
-    double until;
-} limit;
-
-static bool is_past(void *context)
-{
-    const limit *l = context;
-    return ckm_i_clock_seconds() >= l->until || (l->options->stop != NULL && l->options->stop(l->options->user));
-}
 
 ckm_status ckm_i_pebbling_least(ckm_i_pebbling *p, int64_t enough_bytes, int64_t below_bytes, int64_t work,
                                 ckm_stop_fn stop, void *user, ckm_schedule **out, ckm_error *err)
@@ -51,8 +41,13 @@ ckm_status ckm_i_pebbling_least(ckm_i_pebbling *p, int64_t enough_bytes, int64_t
 ckm_status ckm_i_take_least(ckm_i_solver *solver, const ckm_schedule *schedule, const char *source, bool takes_any,
                             ckm_error *err)
 {
+    ckm_schedule *copy = NULL;
     CKM_I_CHECK(ckm_i_solver_note_least(solver, schedule, err));
-    return takes_any ? ckm_i_solver_offer_schedule(solver, schedule, source, err) : CKM_OK;
+    if (!takes_any) {
+        return CKM_OK;
+    }
+    CKM_I_CHECK(ckm_i_schedule_copy(schedule, &copy, err));
+    return ckm_i_solver_offer_schedule(solver, &copy, source, NULL, err);
 }
 
 // Work for telling what the game believes in.
@@ -75,7 +70,6 @@ static int64_t aiming_work(const ckm_i_solver *solver)
 static ckm_status build_within(ckm_i_solver *solver, ckm_i_pebbling *game, int64_t enough_bytes, bool takes_any,
                                double more_until, bool *found, ckm_error *err)
 {
-    const ckm_solve_options *options = solver->options;
     ckm_status status = CKM_OK;
     ckm_schedule *schedule = NULL;
     bool fits = enough_bytes <= solver->budget_bytes;
@@ -92,10 +86,10 @@ static ckm_status build_within(ckm_i_solver *solver, ckm_i_pebbling *game, int64
         }
         double now = ckm_i_clock_seconds();
         double share = manner == 0 ? share_of_first : share_of_time;
-        limit l = {options, fmin(now + fmax(late_seconds, (solver->deadline_seconds - now) * share),
-                                 ckm_i_solver_late_until(solver, late_seconds))};
-        CKM_I_TRY(ckm_i_pebbling_schedule(game, (ckm_i_play_manner)manner, solver->budget_bytes, writing_work, is_past,
-                                          &l, &schedule, err));
+        ckm_i_slice slice = {solver, fmin(now + fmax(late_seconds, (solver->deadline_seconds - now) * share),
+                                          ckm_i_solver_late_until(solver, late_seconds))};
+        CKM_I_TRY(ckm_i_pebbling_schedule(game, (ckm_i_play_manner)manner, solver->budget_bytes, writing_work,
+                                          ckm_i_slice_is_over, &slice, &schedule, err));
         if (schedule != NULL) {
             *found = true;
             CKM_I_TRY(ckm_i_take_least(solver, schedule, "pebbling", takes_any, err));
@@ -129,9 +123,9 @@ ckm_status ckm_i_play_pebbling(ckm_i_solver *solver, bool takes_any, double smal
         CKM_I_TRY(build_within(solver, &game, known.enough_bytes, takes_any, more_until, &found, err));
     }
     if (!found && smallest) {
-        limit l = {solver->options, smallest_until};
-        CKM_I_TRY(ckm_i_pebbling_least(&game, known.enough_bytes, solver->least_peak_bytes, writing_work, is_past, &l,
-                                       &schedule, err));
+        ckm_i_slice slice = {solver, smallest_until};
+        CKM_I_TRY(ckm_i_pebbling_least(&game, known.enough_bytes, solver->least_peak_bytes, writing_work,
+                                       ckm_i_slice_is_over, &slice, &schedule, err));
     }
     if (schedule != NULL) {
         CKM_I_TRY(ckm_i_take_least(solver, schedule, "pebbling", takes_any, err));
@@ -142,14 +136,18 @@ cleanup:
     return status;
 }
 
-const ckm_i_component ckm_i_component_pebbling = {"pebbling", CKM_COMPONENT_CONSTRUCTS,
-                                                  "the reverse pebble game's schedule, near the memory floor"};
+const ckm_i_component ckm_i_component_pebbling = {
+    .name = "pebbling",
+    .kind = CKM_COMPONENT_CONSTRUCTS,
+    .summary = "the reverse pebble game's schedule, near the memory floor",
+};
+
+static ckm_status play_all(ckm_i_solver *solver, ckm_error *err)
+{
+    return ckm_i_play_pebbling(solver, true, INFINITY, -INFINITY, err);
+}
+
 ckm_status ckm_i_offer_pebbling(ckm_i_solver *solver, ckm_error *err)
 {
-    if (!ckm_i_component_begin(solver, &ckm_i_component_pebbling)) {
-        return CKM_OK;
-    }
-    ckm_status status = ckm_i_play_pebbling(solver, true, INFINITY, -INFINITY, err);
-    ckm_i_component_end(solver);
-    return status;
+    return ckm_i_component_run(solver, &ckm_i_component_pebbling, play_all, err);
 }

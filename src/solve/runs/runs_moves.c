@@ -2,7 +2,7 @@
 // Three kinds: a tensor that is held for long is made again before it is read, with as much of what that needs as chance
 // will have it; a run is left out; some runs next to each other go elsewhere. While something exceeds the budget, every other
 // tensor is one that is held there.
-#include "solve/runs/runs_moves.h"
+#include "solve/runs/runs.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@ static const double deep[] = {0.0, 0.3, 0.6, 0.85, 1.0, 1.0};
 
 enum { most_drawn = 4, most_tries = 40, longest_block = 24, recent = 8 };
 
-// A stretch has so many runs, times a power of two up to 2^6.
+// A stretch has this many runs, times a power of two up to 2^6.
 enum { shortest_stretch = 8, stretch_lengths = 7 };
 
 ckm_status ckm_i_runs_mover_init(ckm_i_runs_mover *m, ckm_i_runs *q, uint64_t seed, ckm_error *err)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "solve/runs/runs_state.h"
+#include "solve/runs/runs.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -8,10 +8,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "solve/core/component_registry.h"
-#include "solve/search/crossing.h"
-#include "solve/search/neighbourhood.h"
-#include "solve/search/recombine.h"
 #include "solve/search/search_pool.h"
+#include "solve/search/neighbourhood.h"
 #include "solve/search/search_team.h"
 
 // Start temperatures of successive rounds, in mean operator costs.
@@ -25,24 +23,33 @@ static const double longer = 1.2;
 // A round that begins with what the relaxation suggests begins no hotter than this, in mean operator costs.
 static const double fresh_heat = 0.03;
 
-// Where there is not the time for so many first rounds, they are shorter, down to so many states per tensor.
+// Where there is not the time for this many first rounds, they are shorter, down to this many states per tensor.
 enum { early_rounds = 4, shortest_round = 20 };
 
 // Time to repair what a round ends with: a share of what there is, within limits.
 static const double repair_share = 0.05, shortest_repair = 0.05, longest_repair = 0.5;
 
-// A schedule that computes everything so many times is no start: each state near it takes as many times longer to look at.
+// A schedule that computes everything this many times is no start: each state near it takes as many times longer to look at.
 static const double most_times = 16.0;
 
 // Above this many operators results are handed in as steps: matrices take memory in the square of it.
 static const int32_t max_matrix_ops = 4000;
 
-const ckm_i_component ckm_i_component_local_search = {"local-search", CKM_COMPONENT_IMPROVES,
-                                                      "annealing on what is held in each stage, in several threads"};
+const ckm_i_component ckm_i_component_local_search = {
+    .name = "local-search",
+    .kind = CKM_COMPONENT_IMPROVES,
+    .summary = "annealing on what is held in each stage, in several threads",
+};
 const ckm_i_component ckm_i_component_rounding = {
-    "rounding", CKM_COMPONENT_CONSTRUCTS, "what relaxations hold, brought within the budget, where search goes on"};
-const ckm_i_component ckm_i_component_recombination = {"recombination", CKM_COMPONENT_IMPROVES,
-                                                       "the best rows of several states of search, by a shortest path"};
+    .name = "rounding",
+    .kind = CKM_COMPONENT_CONSTRUCTS,
+    .summary = "what relaxations hold, brought within the budget, where search goes on",
+};
+const ckm_i_component ckm_i_component_recombination = {
+    .name = "recombination",
+    .kind = CKM_COMPONENT_IMPROVES,
+    .summary = "the best rows of several states of search, by a shortest path",
+};
 
 typedef struct course {
     ckm_i_solver *solver;
@@ -81,7 +88,7 @@ static ckm_status hand_in(course *c, ckm_i_search *s, const char *source, ckm_er
         CKM_I_TRY(ckm_i_solver_offer(solver, c->stages, source, NULL, NULL, err));
     } else {
         CKM_I_TRY(ckm_i_search_emit(s, &schedule, err));
-        CKM_I_TRY(ckm_i_solver_offer_schedule(solver, schedule, source, err));
+        CKM_I_TRY(ckm_i_solver_offer_schedule(solver, &schedule, source, NULL, err));
     }
 cleanup:
     ckm_schedule_free(schedule);
@@ -97,7 +104,7 @@ static ckm_status add_to_pool(course *c, const ckm_i_search *s, ckm_error *err)
     return CKM_OK;
 }
 
-// Lets the work beside the search go on, and takes a suggestion where that has one.
+// Lets the concurrent work go on, and takes a suggestion where that has one.
 static void attend(void *context)
 {
     course *c = context;
@@ -322,7 +329,7 @@ cleanup:
     return status;
 }
 
-// Of the states that are left, those of one of n searchers in a round of at most so many.
+// Of the states that are left, those of one of n searchers in a round of at most this many.
 static int64_t share_of_states(const course *c, double states, int n)
 {
     double left = c->states_left < 0 ? states : ceil((double)c->states_left / n);

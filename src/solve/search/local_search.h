@@ -19,7 +19,7 @@ typedef struct ckm_i_local_search_options {
     // budget and are freed here, or NULL: nothing new.
     ckm_i_spans *(*suggest)(void *context);
     void *context;
-    // After so many seconds, asked before each round whether it ends early, with the solver that it is for; NULL: it does not.
+    // After this many seconds, asked before each round whether it ends early, with the solver that it is for; NULL: it does not.
     double trial_seconds;
     bool (*give_up)(const ckm_i_solver *solver);
 } ckm_i_local_search_options;

@@ -7,7 +7,6 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "solve/core/component_registry.h"
-#include "solve/search/neighbourhood_model.h"
 
 // Tables take memory in the square of the operators.
 static const int32_t max_ops = 2500;
@@ -28,7 +27,7 @@ static const double solve_share = 0.25, least_seconds = 3.0, most_seconds = 10.0
 static const double program_gap = 0.001;
 enum { pump_passes = 3, n_recent = 6, least_recent = 3 };
 
-// While the engine is waited for, what goes on beside the search does.
+// While the engine is waited for, the concurrent work goes on.
 static bool attend_and_ask(void *solver)
 {
     ckm_i_solver_attend(solver);
@@ -99,8 +98,10 @@ static ckm_status take(const ckm_i_pool *pool, const ckm_i_ilp *ilp, const doubl
 }
 
 const ckm_i_component ckm_i_component_neighbourhood = {
-    "neighbourhood", CKM_COMPONENT_IMPROVES,
-    "the best that recomputes only what recent states of search do, by an integer program"};
+    .name = "neighbourhood",
+    .kind = CKM_COMPONENT_IMPROVES,
+    .summary = "the best that recomputes only what recent states of search do, by an integer program",
+};
 
 ckm_status ckm_i_neighbourhood_improve(ckm_i_neighbourhood *nb, ckm_i_solver *solver, const ckm_i_pool *pool,
                                        ckm_i_search *s, double deadline_seconds, bool *improved, ckm_error *err)

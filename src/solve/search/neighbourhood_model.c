@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Events of a tensor are the stages that may read or make it: first computations and pairs of the set. Between two of
 // them it is held throughout or not at all, so one column stands for a whole gap. Where the first computation of a user
-// reads it and nobody may make it again, there is nothing to decide.
-#include "solve/search/neighbourhood_model.h"
+// reads it and it may not be made again, there is nothing to decide.
+#include "solve/search/neighbourhood.h"
 
 #include <math.h>
 #include <stdlib.h>

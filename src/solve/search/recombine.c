@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A shortest path over rows of S taken from several parents.
-#include "solve/search/recombine.h"
+#include "solve/search/search_pool.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -18,7 +18,7 @@
 #include "base/error.h"
 
 // The most gaps one move flips; links of a chain; gaps compared for a link; draws for one of them; and one step
-// in so many is a chain.
+// in this many is a chain.
 enum { max_gaps = 8, max_links = 6, link_samples = 6, sample_draws = 6, chain_period = 48 };
 
 typedef struct gap {

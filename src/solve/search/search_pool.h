@@ -38,4 +38,26 @@ typedef struct ckm_i_pool {
 bool ckm_i_pool_add(ckm_i_pool *pool, ckm_i_snapshot *snapshot);
 void ckm_i_pool_dispose(ckm_i_pool *pool);
 
+// The best combination of what several states of local search hold.
+
+// Row S[t] of the result is that of any of the parents, at most 64, for every t on its own. Of all such matrices in
+// which no operator that must not run again would have to, one with the least excess over the budget, and the least
+// cost among those. Since the parents themselves are among them, it is no worse than the best of them. `out` is
+// overwritten, and left empty when `stop`, asked now and then, says so.
+//
+// A stage's cost and peak depend on S[t] and S[t+1] only, so this is a shortest path through the stages, with the
+// different rows of the parents as the nodes of a layer. O(stages * (parents * what a stage computes + parents^2 *
+// tensors / 64)) time, O(stages * parents) memory besides the parents.
+ckm_status ckm_i_recombine(const ckm_dataflow *df, int64_t budget_bytes, const ckm_i_snapshot *parents, int32_t n,
+                           bool (*stop)(void *user), void *user, ckm_i_snapshot *out, ckm_error *err) CKM_NODISCARD;
+
+// What another state of local search does better, tensors by tensors.
+
+// Where the state and `other` hold tensors over different stages: tries to hold all of them as `other` does, then
+// the half of them that are produced first, then the other half, and so on down to single tensors; what leaves less
+// excess over the budget, or as much at less cost, stays. So the state never gets worse. *improved tells whether
+// anything stayed. O(d log d) changes for d tensors that differ; ends early when `stop`, which may be NULL, says so.
+ckm_status ckm_i_cross(ckm_i_search *s, const ckm_i_snapshot *other, bool (*stop)(void *user), void *user,
+                       bool *improved, ckm_error *err) CKM_NODISCARD;
+
 #endif

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 
-// States looked at between two looks at the clock and the penalty; fewer where that takes longer than so many seconds, as it does where
+// States looked at between two looks at the clock and the penalty; fewer where that takes longer than this many seconds, as it does where
 // each computes much again.
 enum { check_period = 512 };
 static const double longest_period = 0.01;
@@ -29,7 +29,7 @@ void ckm_i_searcher_keep(ckm_i_searcher *searcher)
     }
 }
 
-// What the calling thread sees to in the midst of its work: what goes on beside it, and what follows for all threads.
+// What the calling thread sees to in the midst of its work: the concurrent work, and what follows for all threads.
 static bool attend(ckm_i_team *team)
 {
     const ckm_i_solver *solver = team->solver;

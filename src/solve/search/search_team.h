@@ -15,7 +15,7 @@ typedef struct ckm_i_searcher {
     int64_t best_cost;  // what a state must cost less than to be kept; INT64_MAX: none is known
     bool found;         // it has kept one since its round began
     bool failed;        // memory ran out
-    // The round: the temperature falls geometrically from hot to cold over so many states or until the deadline.
+    // The round: the temperature falls geometrically from hot to cold over this many states or until the deadline.
     double hot, cold;
     int64_t states;
 } ckm_i_searcher;

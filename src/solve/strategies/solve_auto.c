@@ -6,20 +6,18 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "solve/chain/chain.h"
-#include "solve/ilp/ilp_run.h"
 #include "solve/runs/pebbling_play.h"
-#include "solve/runs/runs_search.h"
+#include "solve/runs/runs.h"
 #include "solve/search/local_search.h"
 #include "solve/core/component_registry.h"
-#include "solve/bounds/first_bound.h"
 #include "solve/bounds/prover.h"
 #include "solve/strategies/solve_registry.h"
 
-// Above so many operators search alone may not find anything in the time there is: the published heuristics come first,
+// Above this many operators search alone may not find anything in the time there is: the published heuristics come first,
 // each with a share of it.
 static const int32_t large_ops = 3000;
 
-// Above so many, dynamic programs have a share, too.
+// Above this many, dynamic programs have a share, too.
 static const int32_t few_ops = 500;
 static const double early_share = 0.05;
 
@@ -40,20 +38,6 @@ static const double proof_share = 0.5, proof_share_before_runs = 0.15;
 
 // What each of them has when nothing else has found a schedule.
 static const double late_seconds = 0.2;
-
-static bool is_stopped(const ckm_i_solver *solver)
-{
-    return solver->options->stop != NULL && solver->options->stop(solver->options->user);
-}
-
-static double time_left(const ckm_i_solver *solver)
-{
-    double end = fmin(solver->deadline_seconds, solver->start_seconds + (double)CKM_I_DEFAULT_SECONDS);
-    if (isfinite(solver->deadline_seconds)) {
-        end = solver->deadline_seconds;
-    }
-    return fmax(end - ckm_i_clock_seconds(), 0.0);
-}
 
 // One thread is the prover's as long as it has something to prove.
 static int threads_of_prover(void *prover)
@@ -76,16 +60,16 @@ static bool wants_runs(const ckm_i_solver *solver)
             !(ckm_i_solver_gap(solver) <= wide_gap));
 }
 
-// Search in all threads but those of the prover when that is at work beside it. On trial, it ends early where sequences of runs
+// Search in all threads but those of a concurrent prover. On trial, it ends early where sequences of runs
 // are to have the rest of the time.
-static ckm_status search(ckm_i_solver *solver, ckm_i_prover *prover, bool beside, double seconds, bool on_trial,
+static ckm_status search(ckm_i_solver *solver, ckm_i_prover *prover, bool concurrent, double seconds, bool on_trial,
                          ckm_error *err)
 {
     ckm_i_local_search_options options = CKM_I_LOCAL_SEARCH_OPTIONS_INIT;
     options.seconds = seconds;
     options.moves = solver->options->iteration_limit;
     options.threads = solver->options->threads;
-    options.elsewhere = beside ? threads_of_prover : NULL;
+    options.elsewhere = concurrent ? threads_of_prover : NULL;
     options.suggest = suggest;
     options.context = prover;
     options.trial_seconds = trial_share * seconds;
@@ -94,18 +78,31 @@ static ckm_status search(ckm_i_solver *solver, ckm_i_prover *prover, bool beside
         return CKM_OK;
     }
     // Setting it up is not cut short, and for nothing where there is no time left for the search itself.
-    if (solver->best_schedule != NULL && time_left(solver) < setup_seconds * solver->df->n_ops * options.threads) {
+    if (solver->best_schedule != NULL &&
+        ckm_i_solver_seconds_left(solver) < setup_seconds * solver->df->n_ops * options.threads) {
         return CKM_OK;
     }
     return ckm_i_local_search(solver, &options, err);
 }
 
-// Sequences of runs that keep the order; then, near the memory floor and if the order is left open, others, of the problem before
-// presolve, whose schedules need not keep it either.
+// Sequences of runs in any order, until the deadline.
+static ckm_status search_any_order(ckm_i_solver *solver, ckm_error *err)
+{
+    ckm_i_runs_options options = {.keeps_order = false, .seconds = solver->deadline_seconds - ckm_i_clock_seconds()};
+    return ckm_i_runs_search(solver, &options, err);
+}
+
+static ckm_status search_given(ckm_i_solver *solver, ckm_error *err)
+{
+    return ckm_i_solver_run_given(solver, search_any_order, err);
+}
+
+// Sequences of runs that keep the order; then, near the memory floor and if the order is left open, others, of the problem as it
+// was given, because presolve's schedules keep it.
 static ckm_status search_runs(ckm_i_solver *solver, double seconds, ckm_error *err)
 {
-    ckm_i_solver *outer = solver->outer != NULL ? solver->outer : solver;
-    bool goes_on = solver->is_near_floor && solver->options->reorder && ckm_i_runs_are_possible(outer->df);
+    bool goes_on = solver->is_near_floor && solver->options->reorder &&
+                   ckm_i_runs_are_possible(ckm_i_solver_given_df(solver));
     double end = ckm_i_clock_seconds() + seconds;
     ckm_i_runs_options options = {.keeps_order = true, .seconds = seconds};
     if (goes_on) {
@@ -116,15 +113,7 @@ static ckm_status search_runs(ckm_i_solver *solver, double seconds, ckm_error *e
     if (!goes_on || ckm_i_solver_should_stop(solver)) {
         return CKM_OK;
     }
-    void (*beside)(void *context) = outer->beside;
-    void *context = outer->beside_context;
-    outer->beside = solver->beside;
-    outer->beside_context = solver->beside_context;
-    options = (ckm_i_runs_options){.keeps_order = false, .seconds = end - ckm_i_clock_seconds()};
-    ckm_status status = ckm_i_runs_search(outer, &options, err);
-    outer->beside = beside;
-    outer->beside_context = context;
-    return status;
+    return ckm_i_solver_run_until(solver, fmin(end, solver->deadline_seconds), search_given, err);
 }
 
 // Near the memory floor, as long as nothing is found: sequences of runs, which alone find something there; then the reverse pebble
@@ -134,12 +123,9 @@ static ckm_status search_near_floor(ckm_i_solver *solver, double seconds, ckm_er
     double end = ckm_i_clock_seconds() + seconds;
     CKM_I_CHECK(search_runs(solver, seconds * before_game_share, err));
     if (solver->best_schedule == NULL && !ckm_i_solver_should_stop(solver)) {
-        double deadline = solver->deadline_seconds;
         double now = ckm_i_clock_seconds();
-        solver->deadline_seconds = fmin(deadline, now + game_share * (end - now));
-        ckm_status status = ckm_i_offer_pebbling(solver, err);
-        solver->deadline_seconds = deadline;
-        CKM_I_CHECK(status);
+        double until = fmin(solver->deadline_seconds, now + game_share * (end - now));
+        CKM_I_CHECK(ckm_i_solver_run_until(solver, until, ckm_i_offer_pebbling, err));
     }
     double left = end - ckm_i_clock_seconds();
     return left > 0.0 && wants_runs(solver) && !ckm_i_solver_should_stop(solver) ? search_runs(solver, left, err)
@@ -151,15 +137,22 @@ static bool begins_with_runs(const ckm_i_solver *solver)
     return solver->is_near_floor && solver->best_schedule == NULL && wants_runs(solver);
 }
 
+// The same once a short search on S has found nothing.
+static bool goes_on_with_runs(const ckm_i_solver *solver)
+{
+    return solver->may_find_nothing && solver->best_schedule == NULL && wants_runs(solver);
+}
+
 // Search for so long. Close to the memory floor, where frontier-advancing schedules are dear or do not fit, sequences of runs
 // have a part of it, and all of the rest where that pays.
-static ckm_status search_all(ckm_i_solver *solver, ckm_i_prover *prover, bool beside, double seconds, ckm_error *err)
+static ckm_status search_all(ckm_i_solver *solver, ckm_i_prover *prover, bool concurrent, double seconds,
+                             ckm_error *err)
 {
     double end = ckm_i_clock_seconds() + seconds;
-    if (begins_with_runs(solver)) {
+    if (goes_on_with_runs(solver)) {
         CKM_I_CHECK(search_near_floor(solver, seconds * near_floor_share, err));
     }
-    CKM_I_CHECK(search(solver, prover, beside, fmax(end - ckm_i_clock_seconds(), 0.0), true, err));
+    CKM_I_CHECK(search(solver, prover, concurrent, fmax(end - ckm_i_clock_seconds(), 0.0), true, err));
     while (wants_runs(solver) && !ckm_i_solver_should_stop(solver) && ckm_i_clock_seconds() < end) {
         bool known = solver->best_schedule != NULL && solver->best_class == CKM_BOUND_FRONTIER;
         int64_t before = solver->best_cost;
@@ -170,33 +163,31 @@ static ckm_status search_all(ckm_i_solver *solver, ckm_i_prover *prover, bool be
         }
     }
     double left = end - ckm_i_clock_seconds();
-    return left > 0.0 && !ckm_i_solver_should_stop(solver) ? search(solver, prover, beside, left, false, err) : CKM_OK;
+    return left > 0.0 && !ckm_i_solver_should_stop(solver) ? search(solver, prover, concurrent, left, false, err)
+                                                           : CKM_OK;
 }
 
 // Search and proofs in turn, one process at a time: what one learns helps the other.
 static ckm_status take_turns(ckm_i_solver *solver, ckm_i_prover *prover, ckm_error *err)
 {
     ckm_status status = CKM_OK;
-    double total = time_left(solver);
+    double total = ckm_i_solver_seconds_left(solver);
     double n = solver->df->n_ops;
-    if (begins_with_runs(solver)) {
+    if (goes_on_with_runs(solver)) {
         CKM_I_TRY(search_near_floor(solver, total * near_floor_share, err));
-        total = time_left(solver);
+        total = ckm_i_solver_seconds_left(solver);
     }
     CKM_I_TRY(ckm_i_prover_run(prover, total * 0.4, err));
     CKM_I_TRY(search(solver, prover, false, fmin(total * 0.15, n * 0.02), false, err));
-    if (solver->df->n_ops <= CKM_I_ILP_MAX_OPS && !ckm_i_solver_should_stop(solver)) {
-        CKM_I_TRY(ckm_i_ilp_run(solver, time_left(solver) * 0.4, err));
-    }
     double share = wants_runs(solver) ? proof_share_before_runs : proof_share;
-    CKM_I_TRY(ckm_i_prover_run(prover, time_left(solver) * share, err));
-    CKM_I_TRY(search_all(solver, prover, false, time_left(solver), err));
+    CKM_I_TRY(ckm_i_prover_run(prover, ckm_i_solver_seconds_left(solver) * share, err));
+    CKM_I_TRY(search_all(solver, prover, false, ckm_i_solver_seconds_left(solver), err));
 cleanup:
     return status;
 }
 
-// Search for so many seconds while the prover goes on; where search ends early, the prover has the rest.
-static ckm_status search_beside(ckm_i_solver *solver, ckm_i_prover *prover, double seconds, ckm_error *err)
+// Search for this many seconds while the prover goes on; where search ends early, the prover has the rest.
+static ckm_status search_with_prover(ckm_i_solver *solver, ckm_i_prover *prover, double seconds, ckm_error *err)
 {
     double end = ckm_i_clock_seconds() + seconds;
     CKM_I_CHECK(search_all(solver, prover, true, seconds, err));
@@ -204,35 +195,21 @@ static ckm_status search_beside(ckm_i_solver *solver, ckm_i_prover *prover, doub
     return left > 0.0 && !ckm_i_solver_should_stop(solver) ? ckm_i_prover_run(prover, left, err) : CKM_OK;
 }
 
-// Search, and the paper's program, which knows of peaks within a stage, where the prover leaves a gap.
-static ckm_status search_attached(ckm_i_solver *solver, ckm_i_prover *prover, ckm_error *err)
-{
-    if (solver->df->n_ops <= CKM_I_ILP_MAX_OPS) {
-        CKM_I_CHECK(search_beside(solver, prover, time_left(solver) * 0.5, err));
-        if (!ckm_i_solver_should_stop(solver) && ckm_i_prover_has_ended(prover)) {
-            CKM_I_CHECK(ckm_i_ilp_run(solver, time_left(solver) * 0.8, err));
-        }
-    }
-    return search_beside(solver, prover, time_left(solver), err);
-}
-
-// Search here, proofs in a process beside it.
+// Search in this process, proofs concurrently in another.
 static ckm_status side_by_side(ckm_i_solver *solver, ckm_i_prover *prover, ckm_error *err)
 {
-    CKM_I_CHECK(ckm_i_prover_attach(prover, time_left(solver), err));
-    ckm_status status = search_attached(solver, prover, err);
+    CKM_I_CHECK(ckm_i_prover_attach(prover, ckm_i_solver_seconds_left(solver), err));
+    ckm_status status = search_with_prover(solver, prover, ckm_i_solver_seconds_left(solver), err);
     ckm_status proof = ckm_i_prover_detach(prover, status == CKM_OK ? err : NULL);
     return status != CKM_OK ? status : proof;
 }
 
 const ckm_i_component ckm_i_component_published = {
-    "published", CKM_COMPONENT_CONSTRUCTS,
-    "the published heuristics on graphs that are large or where nothing is found"};
-const ckm_i_component ckm_i_component_single_cut = {
-    "single-cut", CKM_COMPONENT_BOUNDS,
-    "a bound from the best single cut by maximum flow, and its schedule on large graphs"};
-
-// The published heuristics, each for a few times so many seconds. The first takes time in proportion to the graph and is
+    .name = "published",
+    .kind = CKM_COMPONENT_CONSTRUCTS,
+    .summary = "the published heuristics on graphs that are large or where nothing is found",
+};
+// The published heuristics, each for a few times this many seconds. The first takes time in proportion to the graph and is
 // not cut short: on a chain it always has a schedule, and late is better than never. The second finds good schedules where
 // that one, made for chains, computes everything many times. Revolve is tried in any case, as hardly anything is cheaper
 // on long chains, the others where there is no schedule yet.
@@ -241,7 +218,7 @@ static ckm_status run_published(ckm_i_solver *solver, double seconds, ckm_error 
     static const struct {
         const ckm_i_strategy *strategy;
         double times;
-        double above;  // tried where the best schedule costs so many times what the plain one does
+        double above;  // tried where the best schedule costs this many times what the plain one does
     } published[] = {
         {&ckm_i_strategy_chen_sqrt, 1.0, INFINITY},
         {&ckm_i_strategy_dtr, 4.0, 1.25},
@@ -250,23 +227,21 @@ static ckm_status run_published(ckm_i_solver *solver, double seconds, ckm_error 
         {&ckm_i_strategy_chen_greedy_ap, 1.0, INFINITY},
         {&ckm_i_strategy_chen_greedy, 1.0, INFINITY},
     };
-    double deadline = solver->deadline_seconds;
     double plain = (double)solver->df->total_cost;
     ckm_status status = CKM_OK;
     if (!ckm_i_component_begin(solver, &ckm_i_component_published)) {
         return CKM_OK;
     }
     for (size_t i = 0; i < sizeof published / sizeof published[0]; i++) {
-        if (i > 0 && (ckm_i_clock_seconds() >= deadline || is_stopped(solver))) {
+        if (i > 0 && (ckm_i_clock_seconds() >= solver->deadline_seconds || ckm_i_solver_is_told_to_stop(solver))) {
             break;
         }
         if (solver->best_schedule == NULL || (double)solver->best_cost > published[i].above * plain) {
-            solver->deadline_seconds = ckm_i_clock_seconds() + published[i].times * seconds;
-            CKM_I_TRY(published[i].strategy->run(solver, err));
+            double until = ckm_i_clock_seconds() + published[i].times * seconds;
+            CKM_I_TRY(ckm_i_solver_run_until(solver, until, published[i].strategy->run, err));
         }
     }
 cleanup:
-    solver->deadline_seconds = deadline;
     ckm_i_component_end(solver);
     return status;
 }
@@ -274,32 +249,11 @@ cleanup:
 // Dynamic programs, with some of the time where the graph is not small.
 static ckm_status run_chain(ckm_i_solver *solver, ckm_error *err)
 {
-    double deadline = solver->deadline_seconds;
+    double until = solver->deadline_seconds;
     if (solver->df->n_ops > few_ops) {
-        solver->deadline_seconds = fmin(deadline, ckm_i_clock_seconds() + early_share * time_left(solver));
+        until = fmin(until, ckm_i_clock_seconds() + early_share * ckm_i_solver_seconds_left(solver));
     }
-    ckm_status status = ckm_i_chain_run(solver, err);
-    solver->deadline_seconds = deadline;
-    return status;
-}
-
-// A bound and, on large graphs, a schedule from single cuts. On small ones search has one in no time.
-static ckm_status run_first(ckm_i_solver *solver, ckm_error *err)
-{
-    ckm_i_spans *rounded = NULL;
-    ckm_status status = CKM_OK;
-    double seconds = early_share * time_left(solver);
-    if (!ckm_i_component_begin(solver, &ckm_i_component_single_cut)) {
-        return CKM_OK;
-    }
-    CKM_I_TRY(ckm_i_first_bound(solver, seconds, &rounded, err));
-    if (rounded != NULL && solver->df->n_ops > large_ops) {
-        CKM_I_TRY(ckm_i_first_schedule(solver, rounded, 4.0 * seconds, err));
-    }
-cleanup:
-    ckm_i_spans_free(rounded, solver->df->n_tensors);
-    ckm_i_component_end(solver);
-    return status;
+    return ckm_i_solver_run_until(solver, until, ckm_i_chain_run, err);
 }
 
 static ckm_status run(ckm_i_solver *solver, ckm_error *err)
@@ -307,11 +261,9 @@ static ckm_status run(ckm_i_solver *solver, ckm_error *err)
     ckm_i_prover *prover = NULL;
     ckm_status status = CKM_OK;
     double n = solver->df->n_ops;
-    double total = time_left(solver);
-    CKM_I_TRY(ckm_i_solver_offer_plain(solver, err));
-    if (!ckm_i_solver_should_stop(solver)) {
-        CKM_I_TRY(run_first(solver, err));
-    }
+    double total = ckm_i_solver_seconds_left(solver);
+    CKM_I_TRY(ckm_i_solver_offer_plain(solver, NULL, err));  // of the graph that presolve has made
+    CKM_I_TRY(ckm_i_components_run(solver, err));
     // On large graphs even when time is up already: there would be no answer.
     if (solver->best_schedule == NULL && solver->df->n_ops > large_ops) {
         CKM_I_TRY(run_published(solver, early_share * total, err));
@@ -324,7 +276,7 @@ static ckm_status run(ckm_i_solver *solver, ckm_error *err)
         goto cleanup;
     }
     if (solver->proven_elsewhere) {
-        CKM_I_TRY(search_all(solver, NULL, false, time_left(solver), err));
+        CKM_I_TRY(search_all(solver, NULL, false, ckm_i_solver_seconds_left(solver), err));
         goto cleanup;
     }
     CKM_I_TRY(ckm_i_prover_create(solver, true, &prover, err));
@@ -337,8 +289,8 @@ static ckm_status run(ckm_i_solver *solver, ckm_error *err)
         CKM_I_TRY(take_turns(solver, prover, err));
     }
     // Where search has found nothing, time is up; these take next to none on graphs of this size.
-    bool elsewhere = solver->outer != NULL && solver->outer->best_schedule != NULL;
-    if (solver->best_schedule == NULL && !elsewhere && !solver->infeasible && solver->df->n_ops <= large_ops) {
+    if (solver->best_schedule == NULL && !solver->is_answered && !solver->infeasible &&
+        solver->df->n_ops <= large_ops) {
         CKM_I_TRY(run_published(solver, late_seconds, err));
     }
 cleanup:
@@ -351,9 +303,11 @@ const ckm_i_strategy ckm_i_strategy_auto = {
     .summary = "the default: a near-optimal schedule quickly, then a proof as far as time allows",
     .run = run,
     .wants_reduced = true,
+    .merges_operators = true,
     .is_thorough = true,
     .takes_any_schedule = true,
     .begins_plain = true,
+    .owns_plain = true,
     .reorders_by_search = true,
     .reorders_whole = true,
 };

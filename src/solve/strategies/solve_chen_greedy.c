@@ -29,11 +29,6 @@ static ckm_status offer(sweep *s, const ckm_i_positions *checkpoints, int64_t *p
     return ckm_i_checkpoints_offer_set(s->solver, s->fw, checkpoints, s->stages, s->source, peak_bytes, err);
 }
 
-static bool should_stop(void *solver)
-{
-    return ckm_i_solver_should_stop(solver);
-}
-
 // The peak of the schedule of these checkpoints, which is not handed in. -1: there is none.
 static ckm_status measure(sweep *s, const ckm_i_positions *checkpoints, int64_t *peak_bytes, ckm_error *err)
 {
@@ -46,7 +41,7 @@ static ckm_status measure(sweep *s, const ckm_i_positions *checkpoints, int64_t 
         CKM_I_TRY(ckm_i_stages_peak(s->stages, &facts.peak_bytes, err));
     } else {
         ckm_i_checkpoints_hold_set(s->fw, checkpoints, &holds);
-        CKM_I_TRY(ckm_i_holds_schedule(&holds, should_stop, s->solver, &schedule, err));
+        CKM_I_TRY(ckm_i_holds_schedule(&holds, ckm_i_solver_stops, s->solver, &schedule, err));
     }
     if (schedule != NULL) {
         CKM_I_TRY(ckm_i_schedule_try(s->solver->df, schedule, NULL, &facts, err));

@@ -2,8 +2,6 @@
 // chen-sqrt: Chen et al. 2016, every sqrt(n)-th forward operator, in layer order, is a checkpoint. On graphs
 // that are not chains this is the "linearized sqrt(n)" of the Checkmate paper. chen-sqrt-ap: the same among the
 // articulation points of the forward graph.
-#include <math.h>
-
 #include "base/error.h"
 #include "solve/checkpoints/checkpoints.h"
 
@@ -14,8 +12,6 @@ static ckm_status run_with(ckm_i_solver *solver, ckm_i_candidates which, const c
     ckm_i_positions chosen = {0};
     ckm_i_stages *stages = NULL;
     ckm_status status = CKM_OK;
-    double deadline = solver->deadline_seconds;
-    solver->deadline_seconds = INFINITY;  // one schedule in linear time: late is better than never
     CKM_I_TRY(ckm_i_forward_create(solver->df, &fw, err));
     CKM_I_TRY(ckm_i_candidates_find(fw, which, &candidates, err));
     CKM_I_TRY(ckm_i_positions_create(fw, &chosen, err));
@@ -25,7 +21,6 @@ static ckm_status run_with(ckm_i_solver *solver, ckm_i_candidates which, const c
     ckm_i_checkpoints_sqrt(&candidates, &chosen);
     CKM_I_TRY(ckm_i_checkpoints_offer_set(solver, fw, &chosen, stages, source, NULL, err));
 cleanup:
-    solver->deadline_seconds = deadline;
     ckm_i_forward_free(fw);
     ckm_i_positions_dispose(&candidates);
     ckm_i_positions_dispose(&chosen);
@@ -33,14 +28,24 @@ cleanup:
     return status;
 }
 
-static ckm_status run_all(ckm_i_solver *solver, ckm_error *err)
+static ckm_status offer_all(ckm_i_solver *solver, ckm_error *err)
 {
     return run_with(solver, CKM_I_CANDIDATES_ALL, "chen-sqrt", err);
 }
 
-static ckm_status run_articulation(ckm_i_solver *solver, ckm_error *err)
+static ckm_status offer_articulation(ckm_i_solver *solver, ckm_error *err)
 {
     return run_with(solver, CKM_I_CANDIDATES_ARTICULATION, "chen-sqrt-ap", err);
+}
+
+static ckm_status run_all(ckm_i_solver *solver, ckm_error *err)
+{
+    return ckm_i_solver_run_to_end(solver, offer_all, err);
+}
+
+static ckm_status run_articulation(ckm_i_solver *solver, ckm_error *err)
+{
+    return ckm_i_solver_run_to_end(solver, offer_articulation, err);
 }
 
 const ckm_i_strategy ckm_i_strategy_chen_sqrt = {

@@ -18,7 +18,7 @@
 #include "schedule/schedule.h"
 #include "solve/core/solver.h"
 
-// Limits, as shares of what the budget leaves beside what is always there: bisection between these, so often, and then, if any
+// Limits, as shares of what the budget leaves in addition to what is always there: bisection between these, this often, and then, if any
 // fits, as many above and below the largest, so far apart, since peaks and costs do not quite follow the limit.
 static const double least_share = 0.5, most_share = 5.0, step_share = 0.02;
 enum { BISECTIONS = 9, NEIGHBOURS = 6 };
@@ -318,7 +318,7 @@ static void evict(machine *m, int32_t s)
     visit_neighbours(m, s, join, NULL);
 }
 
-// Evicts until so many bytes more fit. False when nothing is left to evict.
+// Evicts until this many more bytes fit. False when nothing is left to evict.
 static bool make_room(machine *m, int64_t bytes)
 {
     while (m->used_bytes + bytes > m->limit_bytes) {
@@ -477,8 +477,7 @@ static ckm_status play(machine *m, double share, int64_t *peak_bytes, ckm_error 
     }
     if (ends) {
         CKM_I_TRY(ckm_i_schedule_from_order(m->df, m->order, m->n_order, &schedule, err));
-        CKM_I_TRY(ckm_i_schedule_try(m->df, schedule, NULL, &facts, err));
-        CKM_I_TRY(ckm_i_solver_offer_schedule(m->solver, schedule, "dtr", err));
+        CKM_I_TRY(ckm_i_solver_offer_schedule(m->solver, &schedule, "dtr", &facts, err));
     }
     *peak_bytes = facts.peak_bytes;
 cleanup:

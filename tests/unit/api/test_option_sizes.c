@@ -380,6 +380,8 @@ static size_t first_size(const char *type, size_t size)
            : strcmp(type, "ckm_solve_options") == 0     ? offsetof(ckm_solve_options, without)
            : strcmp(type, "ckm_inference_options") == 0 ? offsetof(ckm_inference_options, activations_fraction)
            : strcmp(type, "ckm_zoo_size") == 0          ? offsetof(ckm_zoo_size, classes)
+           : strcmp(type, "ckm_data_options") == 0      ? offsetof(ckm_data_options, crop)
+           : strcmp(type, "ckm_program_options") == 0   ? offsetof(ckm_program_options, second_memory)
            : strcmp(type, "ckm_train_options") == 0     ? offsetof(ckm_train_options, validated)
                                                         : size;
 }

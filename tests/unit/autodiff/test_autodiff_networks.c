@@ -71,7 +71,7 @@ static void check_no_waste(const char *name, const ckm_training *t)
     }
     for (int32_t v = 0; v < t->n_ops; v++) {
         if (t->ops[v].n_outputs > 0 && !used[t->ops[v].outputs[0]] && strstr(t->ops[v].name, ":grad_x") == NULL) {
-            fail_msg("%s: nobody reads %s", name, t->ops[v].name);
+            fail_msg("%s: nothing reads %s", name, t->ops[v].name);
         }
     }
     free(used);

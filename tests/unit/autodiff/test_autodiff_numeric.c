@@ -143,7 +143,7 @@ typedef struct running {
     ckm_session *session;
 } running;
 
-static void start(const ckm_graph *g, running *r, const char *what)
+static void begin(const ckm_graph *g, running *r, const char *what)
 {
     ckm_error err = CKM_ERROR_INIT;
     ckm_autodiff_options options = CKM_AUTODIFF_OPTIONS_INIT;
@@ -164,7 +164,7 @@ static void start(const ckm_graph *g, running *r, const char *what)
     }
 }
 
-static void stop(running *r)
+static void end(running *r)
 {
     ckm_session_free(r->session);
     ckm_plan_free(r->plan);
@@ -279,7 +279,7 @@ static void check_case(const network_case *c)
     running r;
     ckm_i_rng rng = {11};
     network_text_read(&network, c->layout, c->shape, c->text);
-    start(network.g, &r, c->text);
+    begin(network.g, &r, c->text);
     fill(&r, &rng);
     const ckm_training *t = r.training;
     int32_t next = 1;
@@ -298,7 +298,7 @@ static void check_case(const network_case *c)
         free(gradient);
     }
     assert_int_equal(next, t->n_results);
-    stop(&r);
+    end(&r);
     ckm_graph_free(network.g);
 }
 

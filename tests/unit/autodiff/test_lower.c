@@ -281,7 +281,7 @@ static void whole_numbers_are_no_output(void **state)
     ckm_graph_free(network.g);
 }
 
-// Positions that a max pooling gives have another meaning in training: nobody may read them.
+// The positions that a max pooling outputs have another meaning in training: no operator may read them.
 static void positions_of_a_pooling_have_no_counterpart(void **state)
 {
     (void)state;

@@ -188,7 +188,7 @@ static void links_are_written_through(void **state)
     snprintf(first, sizeof first, "%s/first", here->folder);
     snprintf(second, sizeof second, "%s/second", here->folder);
     write_plain(here->path, "old");
-    assert_int_equal(symlink("out.json", second), 0);  // beside it
+    assert_int_equal(symlink("out.json", second), 0);  // in the same folder
     assert_int_equal(symlink(second, first), 0);       // from the root
     replace_with(first, "new");
     assert_true(is_link(first) && is_link(second) && !is_link(here->path));
@@ -229,7 +229,7 @@ static void links_of_others_in_shared_folders_are_refused(void **state)
     ckm_error err;
     assert_int_equal(ckm_i_writer_open(&w, link, &err), CKM_ERR_IO);
     assert_non_null(strstr(err.message, "ermission"));
-    assert_int_equal(chmod(shared, 0777), 0);  // not sticky: the folder protects nobody
+    assert_int_equal(chmod(shared, 0777), 0);  // not sticky: the folder protects no one's files
     replace_with(link, "new");
     assert_content(here->path, "new");
     assert_int_equal(unlink(link), 0);

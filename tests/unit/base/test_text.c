@@ -133,7 +133,7 @@ static void case_is_that_of_a_to_z(void **state)
     assert_true(ckm_i_text_same("ViT-B16.ONNX", "vit-b16.onnX"));
     assert_false(ckm_i_text_same("A100", "A10"));
     assert_false(ckm_i_text_same("A10", "A100"));
-    // '@' and '[' are beside the capital letters, '`' and '{' are as far from the small ones.
+    // '@' and '[' are next to the capital letters, '`' and '{' are as far from the small ones.
     assert_false(ckm_i_text_same("@", "`"));
     assert_false(ckm_i_text_same("[", "{"));
     assert_false(ckm_i_text_same("\xc4", "\xe4"));

@@ -369,11 +369,66 @@ static void products(void **state)
     assert_true(ckm_device_product_find("H100")->memory_bytes == INT64_C(80000000000));
 }
 
+// Links by name, of devices, and of files of both kinds.
+static void links(void **state)
+{
+    (void)state;
+    for (int32_t i = 0; i < ckm_device_link_count(); i++) {
+        const ckm_device_link *link = ckm_device_link_at(i);
+        assert_true(link->out_bytes_per_second > 0 && link->in_bytes_per_second > 0 && link->latency_ns >= 0);
+        assert_true(link->source[0] != '\0' && link->what[0] != '\0');
+        assert_ptr_equal(ckm_device_link_find(link->name), link);
+    }
+    assert_null(ckm_device_link_at(-1));
+    assert_null(ckm_device_link_find("no such link"));
+    assert_null(ckm_device_link_find(NULL));
+    assert_ptr_equal(ckm_device_link_find("a100"), ckm_device_link_find("PCIE4"));
+    assert_ptr_equal(ckm_device_link_find("H100"), ckm_device_link_find("PCIe5"));
+    assert_int_equal(ckm_device_link_find("PCIe4")->out_bytes_per_second, INT64_C(25206400000));
+    static const struct {
+        const char *text;
+        ckm_status status;
+        const char *message;
+    } cases[] = {
+        {"{\"format\": \"checkmate-device\", \"version\": 1, \"link\": {\"name\": \"x\", \"out_bytes_per_second\": 5, "
+         "\"in_bytes_per_second\": 6}}",
+         CKM_OK, ""},
+        {"{\"format\": \"checkmate-profile\", \"version\": 1, \"link\": {\"out_bytes_per_second\": 5, "
+         "\"in_bytes_per_second\": 6, \"latency_ns\": 7}}",
+         CKM_OK, ""},
+        {"{\"format\": \"checkmate-device\", \"version\": 1}", CKM_ERR_NOT_FOUND, "has no \"link\""},
+        {"{\"format\": \"checkmate-device\", \"version\": 1, \"link\": 5}", CKM_ERR_FORMAT, "must be an object"},
+        {"{\"format\": \"checkmate-device\", \"version\": 1, \"link\": {\"out_bytes_per_second\": 0, "
+         "\"in_bytes_per_second\": 6}}",
+         CKM_ERR_FORMAT, "out_bytes_per_second"},
+        {"{\"format\": \"checkmate-graph\", \"version\": 1}", CKM_ERR_FORMAT, "checkmate-device"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        ckm_device_link link = {.latency_ns = -1};
+        ckm_error err = CKM_ERROR_INIT;
+        FILE *to = fopen("test_device_link.json", "w");
+        assert_non_null(to);
+        fputs(cases[i].text, to);
+        fclose(to);
+        assert_int_equal(ckm_device_link_read("test_device_link.json", &link, &err), cases[i].status);
+        if (cases[i].status == CKM_OK) {
+            assert_int_equal(link.out_bytes_per_second, 5);
+            assert_int_equal(link.in_bytes_per_second, 6);
+            assert_int_equal(link.latency_ns, i == 0 ? 0 : 7);
+        } else {
+            assert_non_null(strstr(err.message, cases[i].message));
+            assert_int_equal(link.latency_ns, -1);
+        }
+    }
+    remove("test_device_link.json");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(by_hand), cmocka_unit_test(classes), cmocka_unit_test(built_in), cmocka_unit_test(refused),
-        cmocka_unit_test(files),   cmocka_unit_test(fitting), cmocka_unit_test(kernels),  cmocka_unit_test(products),
+        cmocka_unit_test(by_hand), cmocka_unit_test(classes),  cmocka_unit_test(built_in),
+        cmocka_unit_test(refused), cmocka_unit_test(files),    cmocka_unit_test(fitting),
+        cmocka_unit_test(kernels), cmocka_unit_test(products), cmocka_unit_test(links),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,7 +15,7 @@ static void reads_every_member(void **state)
 {
     (void)state;
     ckm_dataflow *df = quoted_graph_of(
-        "'name': 'n', 'cost_unit': 'us', 'fixed_bytes': 7, 'unknown': {'ignored': [1.5]},"
+        "'name': 'n', 'cost_unit': 'us', 'fixed_bytes': 7, 'unknown': {'ignored': [1.5]}, 'node': 1, 'x': 2,"
         "'tensors': [{'name': 'x', 'bytes': 3}, {'bytes': 4}, {'name': 'v', 'bytes': 9, 'alias_of': 1}],"
         "'ops': [{'name': 'f', 'kind': 'loss', 'cost': 9223372036854775000, 'workspace_bytes': 5,"
         "         'recomputable': false, 'inputs': [0, 0], 'outputs': [1, 2], 'inplace': [[0, 1]],"
@@ -78,7 +78,7 @@ static void bad_files_give_one_clear_error(void **state)
         {"{}", "\"format\" is missing", CKM_ERR_FORMAT},
         {"{'format': 'other'}", "format is \"other\", expected \"checkmate-graph\"", CKM_ERR_FORMAT},
         {"{'format': 'checkmate-graph'}", "\"version\" is missing", CKM_ERR_FORMAT},
-        {"{'format': 'checkmate-graph', 'version': 2}", "version is 2", CKM_ERR_FORMAT},
+        {"{'format': 'checkmate-graph', 'version': 3}", "version is 3", CKM_ERR_FORMAT},
         {"{'format': 'checkmate-graph', 'version': '1'}", "version: must be an integer", CKM_ERR_FORMAT},
         {HEAD "'ops': []}", "\"tensors\" is missing", CKM_ERR_FORMAT},
         {HEAD "'tensors': []}", "\"ops\" is missing", CKM_ERR_FORMAT},
@@ -132,6 +132,13 @@ static void bad_files_give_one_clear_error(void **state)
          CKM_ERR_FORMAT},
         {ONE_TENSOR "'ops': [{'cost': 1, 'inputs': [], 'outputs': [0]}], 'results': [1]}",
          "results[0]: there is no tensor 1", CKM_ERR_FORMAT},
+        {ONE_TENSOR "'ops': [{'cost': 1, 'inputs': [], 'outputs': [0], 'workspace': 5}]}",
+         "ops[0].workspace: is no member that is read; did you mean \"workspace_bytes\"?", CKM_ERR_FORMAT},
+        {ONE_TENSOR "'ops': [{'cost': 1, 'inputs': [], 'outputs': [0], 'Recomputeable': false}]}",
+         "did you mean \"recomputable\"?", CKM_ERR_FORMAT},
+        {HEAD "'fixed': 7, 'tensors': [], 'ops': []}",
+         "fixed: is no member that is read; did you mean \"fixed_bytes\"?", CKM_ERR_FORMAT},
+        {HEAD "'tensors': [{'bytes': 1, 'alias': 0}], 'ops': []}", "did you mean \"alias_of\"?", CKM_ERR_FORMAT},
         {ONE_TENSOR "'ops': [{'cost': 1, 'inputs': [], 'outputs': [0]}], 'results': 0}", "results: must be an array",
          CKM_ERR_FORMAT},
         {HEAD "'tensors': [{'bytes': 9223372036854775807}, {'bytes': 1}],"
@@ -194,7 +201,7 @@ static void what_is_written_is_read_back(void **state)
     for (int kind = CKM_OP_FORWARD; kind <= CKM_OP_UPDATE; kind++) {
         ckm_dataflow_op op = {.name = odd, .kind = (ckm_op_kind)kind, .cost = INT64_C(9007199254740993)};
         if (kind == CKM_OP_LOSS) {
-            op = (ckm_dataflow_op){NULL, CKM_OP_LOSS, 0, 77, true, 2, 2, 2, inputs, outputs, pairs, odd, "m.py:1"};
+            op = (ckm_dataflow_op){NULL, CKM_OP_LOSS, 0, 77, true, 2, 2, 2, inputs, outputs, pairs, odd, "m.py:1", 0};
         }
         assert_int_equal(ckm_dataflow_add_op(df, &op, NULL, &err), CKM_OK);
     }

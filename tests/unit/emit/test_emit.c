@@ -152,23 +152,98 @@ static void test_figures_with_programs(void **state)
     assert_non_null(strstr(contents(path), "</svg>"));
     unlink(path);
     ckm_dataflow_free(df);
+}
 
-    double x[] = {1, 2, 3};
-    double y[] = {5, NAN, 7};
-    double none[] = {NAN, NAN, INFINITY};
-    ckm_emit_curve curves[] = {{"it's; a 'label'", 3, x, y}, {"empty", 3, x, none}};
-    ckm_emit_plot plot = {"title's\nend", "x", "y", NAN, NAN, 2, curves};
-    assert_int_equal(ckm_emit_plot_figure(&plot, in_folder(path, sizeof path, "p.svg"), &err), CKM_OK);
+// A file in the test's folder with this text.
+static const char *written(char *path, size_t size, const char *name, const char *text)
+{
+    FILE *file = fopen(in_folder(path, size, name), "w");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+    return path;
+}
+
+#define STEP(step, epoch, loss, mean)                                                                            \
+    "{\"step\": " #step ", \"epoch\": " #epoch ", \"loss\": " #loss ", \"mean_loss\": " #mean ", \"accuracy\": " \
+    "null}\n"
+#define JUDGED(step, epoch, loss)                                                              \
+    "{\"step\": " #step ", \"epoch\": " #epoch ", \"samples\": 8, \"validation_loss\": " #loss \
+    ", \"validation_accuracy\": 0.25, \"validation_bits_per_byte\": 2.5, \"best\": true}\n"
+
+static void test_logs_that_are_none(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        ckm_status status;
+        int64_t line;
+        const char *message;
+    } cases[] = {
+        {"", CKM_ERR_ARGUMENT, 0, "nothing to draw"},
+        {"{\"step\": 0, \"epoch\": 0, \"loss\": null}\n", CKM_ERR_ARGUMENT, 0, "nothing to draw"},
+        {STEP(0, 0, 2, 2) "not JSON\n" STEP(1, 0, 2, 2), CKM_ERR_FORMAT, 2, "not a JSON object"},
+        {STEP(0, 0, 2, 2) "[1]\n", CKM_ERR_FORMAT, 2, "not a JSON object"},
+        {"{\"epoch\": 0, \"loss\": 1}\n", CKM_ERR_FORMAT, 1, "step"},
+        {"{\"step\": -1, \"epoch\": 0, \"loss\": 1}\n", CKM_ERR_FORMAT, 1, "step"},
+        {"{\"step\": 0, \"epoch\": 0, ", CKM_ERR_FORMAT, 1, "not a JSON object"},  // nothing whole before it
+    };
+    char log[128];
+    char path[128];
+    in_folder(path, sizeof path, "t.svg");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        ckm_error err = CKM_ERROR_INIT;
+        written(log, sizeof log, "run.jsonl", cases[i].text);
+        assert_int_equal(ckm_emit_training_figure(log, path, &err), cases[i].status);
+        assert_non_null(strstr(err.message, cases[i].message));
+        assert_string_equal(err.file, log);
+        assert_int_equal(err.line, cases[i].line);
+        assert_int_equal(access(path, F_OK), -1);
+    }
+    unlink(log);
+    assert_int_equal(ckm_emit_training_figure(log, path, NULL), CKM_ERR_IO);
+}
+
+static void test_training(void **state)
+{
+    (void)state;
+    if (system("command -v gnuplot > /dev/null") != 0) {
+        print_message("SKIP: gnuplot is not installed\n");
+        skip();
+    }
+    char log[128];
+    char path[128];
+    ckm_error err;
+    // Steps 1 and 2 are run again by a run that went on; the last line is being written.
+    written(log, sizeof log, "it's.jsonl",
+            STEP(0, 0, 9, 9) STEP(1, 0, 8, 8.5) JUDGED(1, 0, 0.001) STEP(2, 1, 7, 7) STEP(1, 0, 6, 6) JUDGED(1, 0, 5)
+                STEP(2, 1, NaN, null) STEP(2, 1, 4, 4.125) STEP(3, 1, 3, 3.5) JUDGED(3, 1, 5.5) "{\"st");
+    // NaN is not JSON.
+    assert_int_equal(ckm_emit_training_figure(log, in_folder(path, sizeof path, "t.svg"), &err), CKM_ERR_FORMAT);
+    assert_int_equal(err.line, 7);
+    written(log, sizeof log, "it's.jsonl",
+            STEP(0, 0, 9, 9) STEP(1, 0, 8, 8.5) JUDGED(1, 0, 0.001) STEP(2, 1, 7, 7) STEP(1, 0, 6, 6) JUDGED(1, 0, 5)
+                STEP(2, 1, null, null) STEP(3, 1, 3, 3.5) JUDGED(3, 1, 5.5) "{\"st");
+    assert_int_equal(ckm_emit_training_figure(log, path, &err), CKM_OK);
     const char *text = contents(path);
     assert_non_null(strstr(text, "</svg>"));
-    assert_non_null(strstr(text, "title's end"));
-    assert_null(strstr(text, "empty"));
+    assert_non_null(strstr(text, "it's.jsonl: loss over the steps of training"));
+    assert_non_null(strstr(text, "training 3.5 in the last epoch"));
+    assert_non_null(strstr(text, "validation 5.5, accuracy 25.0 %, 2.500 bits a byte; least 5 after step 2"));
+    assert_non_null(strstr(text, "accuracy (%)"));
     unlink(path);
-    // Limits left 0 are no limits.
-    ckm_emit_plot zeroed = {.title = "t", .x_label = "x", .y_label = "y", .n_curves = 1, .curves = curves};
-    curves[0].y = (const double[]){5, 6, 7};
-    assert_int_equal(ckm_emit_plot_figure(&zeroed, in_folder(path, sizeof path, "z.svg"), &err), CKM_OK);
+    // Lines that end as Windows ends them.
+    written(log, sizeof log, "it's.jsonl", "{\"step\": 0, \"epoch\": 0, \"loss\": 1, \"mean_loss\": 1}\r\n\r\n");
+    assert_int_equal(ckm_emit_training_figure(log, path, &err), CKM_OK);
     unlink(path);
+    // No accuracy, nothing held back.
+    written(log, sizeof log, "plain.jsonl", STEP(0, 0, 9, 9) STEP(1, 0, 8, 8.5));
+    assert_int_equal(ckm_emit_training_figure(log, path, &err), CKM_OK);
+    text = contents(path);
+    assert_null(strstr(text, "accuracy"));
+    assert_null(strstr(text, "validation"));
+    unlink(path);
+    unlink(log);
 }
 
 static void test_networks_and_courses(void **state)
@@ -256,21 +331,12 @@ static void test_sweep(void **state)
 static void test_bad_requests(void **state)
 {
     (void)state;
-    char path[128];
     ckm_error err = CKM_ERROR_INIT;
     ckm_dataflow *df = sample();
     assert_int_equal(ckm_emit_graph_figure(df, "figure.jpg", &err), CKM_ERR_ARGUMENT);
     assert_string_equal(err.file, "figure.jpg");
     assert_int_equal(ckm_emit_graph_figure(df, ".svg", &err), CKM_ERR_ARGUMENT);
     assert_int_equal(ckm_emit_dot(df, "/nonexistent/g.dot", &err), CKM_ERR_IO);
-    double x[] = {1};
-    double none[] = {NAN};
-    ckm_emit_curve curve = {"empty", 1, x, none};
-    ckm_emit_plot plot = {"t", "x", "y", 0, 100, 1, &curve};
-    assert_int_equal(ckm_emit_plot_figure(&plot, in_folder(path, sizeof path, "p.svg"), &err), CKM_ERR_ARGUMENT);
-    plot.n_curves = 0;
-    assert_int_equal(ckm_emit_plot_figure(&plot, path, &err), CKM_ERR_ARGUMENT);
-    assert_int_equal(access(path, F_OK), -1);
     ckm_dataflow_free(df);
 }
 
@@ -422,6 +488,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_dot),
         cmocka_unit_test(test_figures_with_programs),
+        cmocka_unit_test(test_logs_that_are_none),
+        cmocka_unit_test(test_training),
         cmocka_unit_test(test_networks_and_courses),
         cmocka_unit_test(test_sweep),
         cmocka_unit_test(test_bad_requests),

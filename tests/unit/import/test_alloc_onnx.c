@@ -63,7 +63,7 @@ static ckm_status export_model(void *user, ckm_error *err)
     static const float w[3] = {1.0F, 2.0F, 3.0F};
     static const ckm_export_tensor tensor = {"scale", CKM_F32, {1, {3}}, w};
     const files *f = user;
-    return ckm_i_export_onnx(f->model, f->copy, &tensor, 1, true, err);
+    return ckm_i_export_onnx(f->model, f->copy, &tensor, 1, true, NULL, 0, err);
 }
 
 // The same of a copy in evaluation mode.

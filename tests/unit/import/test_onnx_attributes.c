@@ -328,7 +328,7 @@ static void many_parts_are_equal(void **state)
     }
 }
 
-// Which of two opsets of one domain holds, nobody could say; those of different domains do not disturb.
+// Two opsets of one domain are ambiguous; those of different domains are fine.
 static void one_opset_a_domain(void **state)
 {
     (void)state;

@@ -331,7 +331,7 @@ static void buffers_are_not_trained(void **state)
         ob_note(b, "added", notes[i].key, notes[i].value);
         ob_note(b, "m", notes[i].key, notes[i].value);
         ob_note(b, "x", notes[i].key, notes[i].value);
-        ob_note(b, "nobody", notes[i].key, notes[i].value);
+        ob_note(b, "unknown", notes[i].key, notes[i].value);
         ob_node(b, "Add", "x,added", "a");
         ob_node(b, "Mul", "a,kernel", "k");
         ob_node(b, "Mul", "k,rope.inv_freq", "r");

@@ -288,7 +288,7 @@ static void a_sequence_is_no_output(void **state)
     ob_free(b);
 }
 
-// Outputs nobody reads are left out; those that are read come along.
+// Outputs that nothing reads are left out; those that are read exist.
 static void further_outputs_exist_when_they_are_read(void **state)
 {
     (void)state;

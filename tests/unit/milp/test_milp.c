@@ -568,7 +568,7 @@ static void no_whole_number_is_proven_infeasible(void **state)
     assert_int_equal(ckm_i_milp_solve(&m, &options, &result, NULL), CKM_OK);
     assert_true(result.proven == INFINITY && result.x == NULL);
     ckm_i_milp_result_dispose(&result);
-    // Whoever knows less does not ask for it: cutting planes, and there are none, have closed a good deal.
+    // A caller that knows less does not ask for it: cutting planes, and there are none, have closed a good deal.
     options.known = 0.0;
     assert_int_equal(ckm_i_milp_solve(&m, &options, &result, NULL), CKM_OK);
     assert_near(result.proven, 1.2, 1e-6);

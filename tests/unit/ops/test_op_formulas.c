@@ -171,7 +171,7 @@ static void compare(const char *what, const float *x, const float *got, const do
     }
 }
 
-static bool is_beside(float x, double kink)
+static bool is_next_to(float x, double kink)
 {
     return (double)x != kink && fabs((double)x - kink) < 3e-7 * fabs(kink);
 }
@@ -201,7 +201,7 @@ static void check_row(const struct row *r, const char *backend, const float *x, 
     for (int i = 0; i < n; i++) {
         wanted[i] = (double)dy[i] * r->slope((double)x[i]);
         // Not defined; or so near a kink that the output is that of the kink.
-        if (isnan(x[i]) || isinf(x[i]) || is_beside(x[i], r->kinks[0]) || is_beside(x[i], r->kinks[1])) {
+        if (isnan(x[i]) || isinf(x[i]) || is_next_to(x[i], r->kinks[0]) || is_next_to(x[i], r->kinks[1])) {
             wanted[i] = (double)dx[i];
         }
     }

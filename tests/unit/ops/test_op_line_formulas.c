@@ -525,7 +525,7 @@ static void cross_entropy(void **state)
                     double below = (double)x[l.at + labels[i] * l.step] - top;
                     sum += log(exponentials) - below;
                     size += log(exponentials) + fabs(below) + 1.0;
-                    // Of a line with NaN nobody is the largest.
+                    // A line with NaN has no largest element.
                     hits += isnan(top) ? 0 : largest == labels[i];
                 }
             }

@@ -105,7 +105,7 @@ static const char *fault_of_record(const ckm_i_op_class *c)
 static const char *fault_of_kernels(const ckm_i_op_class *c, bool reference, bool fast, bool chosen)
 {
     if (c->learning == CKM_I_LEARNING_REWRITTEN) {  // step graphs have none; sum and mean are joined by their kernels
-        return fast ? "has a fast kernel that nobody uses" : chosen ? "needs no fast kernel and is listed" : NULL;
+        return fast ? "has a fast kernel that is not used" : chosen ? "needs no fast kernel and is listed" : NULL;
     }
     if (!reference) {
         return "has no reference kernel";
@@ -209,7 +209,7 @@ static void missing_kernels_are_found(void **state)
     assert_null(fault_of_kernels(&conv, true, true, false));
     assert_null(fault_of_kernels(&conv, true, false, true));
     assert_non_null(fault_of_kernels(&conv, false, true, false));  // no reference
-    assert_non_null(fault_of_kernels(&conv, true, false, false));  // not fast, and nobody chose that
+    assert_non_null(fault_of_kernels(&conv, true, false, false));  // not fast, and not on the list
     assert_non_null(fault_of_kernels(&conv, true, true, true));    // fast since
     assert_null(fault_of_kernels(&view, true, false, false));
     assert_non_null(fault_of_kernels(&view, false, false, false));

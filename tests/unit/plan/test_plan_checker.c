@@ -434,7 +434,7 @@ static void an_illegal_schedule_has_no_good_plan(void **state)
     ckm_dataflow_free(df);
 }
 
-// A verdict is one line of valid text, whatever the names.
+// A verdict is one line of valid text, with any names.
 static void verdicts_survive_hostile_names(void **state)
 {
     (void)state;

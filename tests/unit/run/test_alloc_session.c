@@ -17,7 +17,7 @@ static ckm_status prepare(void *user, ckm_error *err)
 {
     zoo_step *s = user;
     ckm_program *program = NULL;
-    ckm_program_options options = {sizeof options, 1, "reference"};
+    ckm_program_options options = {.size = sizeof options, .threads = 1, .backend = "reference"};
     ckm_status status = ckm_program_create(s->training, &options, &program, err);
     assert_true((status == CKM_OK) == (program != NULL));
     ckm_program_free(program);
@@ -85,7 +85,7 @@ static void every_allocation_may_fail(void **state)
 {
     (void)state;
     ckm_autodiff_options derivation = CKM_AUTODIFF_OPTIONS_INIT;
-    ckm_program_options kernels = {sizeof kernels, 1, "reference"};
+    ckm_program_options kernels = {.size = sizeof kernels, .threads = 1, .backend = "reference"};
     derivation.optimizer.kind = CKM_OPTIMIZER_SGD;
     zoo_step s = zoo_step_of("linear1", 1, 4, &derivation, &kernels);
     assert_true(alloc_sweep(prepare, &s) > 3);

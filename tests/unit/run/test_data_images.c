@@ -231,6 +231,83 @@ static void damage(void **state)
     }
 }
 
+static void take_note(ckm_log_level level, const char *line, void *user)
+{
+    char *notes = user;
+    assert_int_equal(level, CKM_LOG_WARN);
+    strcat(strcat(notes, line), "\n");
+}
+
+// Pictures of one tint each: which one stands at a place of a batch.
+static int tint_at(const float *images, int i)
+{
+    return (int)(images[(ptrdiff_t)i * PIXELS * 3 + 1] * 255.0F + 0.5F);
+}
+
+static void damaged_are_left_out(void **state)
+{
+    data_fixture *f = *state;
+    uint8_t pixels[PIXELS * 3];
+    uint8_t file[8192];
+    float images[4 * PIXELS * 3];
+    int32_t labels[4];
+    char notes[4096] = "";
+    void *inputs[] = {images};
+    ckm_data *data = NULL;
+    for (int i = 0; i < 6; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "%s/%d.png", i < 3 ? "a" : "b", i);
+        paint(pixels, SIDE, SIDE, 3, 10 + i);
+        data_files_png(f->folder, name, SIDE, SIDE, 3, 0, pixels);
+    }
+    size_t n = slurp(f, "a/1.png", file, sizeof file);
+    data_files_write(f->folder, "a/1.png", file, n - 40);  // found when it is read
+    data_files_write(f->folder, "b/4.png", file, 10);      // found when it is opened
+    f->options.batch = 4;
+    f->options.skip_damaged = true;
+    f->options.note = take_note;
+    f->options.user = notes;
+    assert_int_equal(ckm_data_open(f->folder, &f->options, &data, &f->err), CKM_OK);
+    assert_int_equal(ckm_data_get_facts(data).samples, 5);
+    assert_int_equal(ckm_data_left_out(data), 1);
+    assert_non_null(strstr(notes, "b/4.png: left out: is not a valid PNG"));
+    assert_null(strstr(notes, "a/1.png"));
+    // The next takes its place, in every epoch, and it is said once.
+    for (int step = 0; step < 3; step++) {
+        assert_int_equal(ckm_data_fetch(data, step, inputs, labels, &f->err), CKM_OK);
+        assert_int_equal(tint_at(images, 0), 10);
+        assert_int_equal(tint_at(images, 1), 12);
+        assert_int_equal(tint_at(images, 2), 12);
+        assert_int_equal(tint_at(images, 3), 13);
+        assert_int_equal(labels[2], 0);
+        assert_int_equal(labels[3], 1);
+        assert_int_equal(ckm_data_left_out(data), 2);
+    }
+    const char *said = strstr(notes, "a/1.png: left out: ");
+    assert_non_null(said);
+    assert_null(strstr(said + 1, "a/1.png"));
+    ckm_data_close(data);
+    // For validation its place stays empty: no other counts twice.
+    const ckm_i_data_share share = {.validates = true};
+    assert_int_equal(ckm_i_data_open_share(f->folder, NULL, &f->options, &share, &data, &f->err), CKM_OK);
+    assert_int_equal(ckm_data_fetch(data, 0, inputs, labels, &f->err), CKM_OK);
+    assert_int_equal(labels[0], 0);
+    assert_int_equal(labels[1], -1);
+    assert_int_equal(labels[2], 0);
+    ckm_data_close(data);
+    // With none that can be read there is nothing to go on with.
+    for (int i = 0; i < 6; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "%s/%d.png", i < 3 ? "a" : "b", i);
+        data_files_write(f->folder, name, file, n - 40);
+    }
+    f->options.batch = 2;
+    assert_int_equal(ckm_data_open(f->folder, &f->options, &data, &f->err), CKM_OK);
+    assert_int_equal(ckm_data_fetch(data, 0, inputs, labels, &f->err), CKM_ERR_FORMAT);
+    assert_non_null(strstr(f->err.message, "none of the 6 samples can be read"));
+    ckm_data_close(data);
+}
+
 static void wrong_folders(void **state)
 {
     data_fixture *f = *state;
@@ -266,6 +343,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(resizing_keeps_weight, set_up, data_fixture_close),
         cmocka_unit_test_setup_teardown(shrinking, set_up, data_fixture_close),
         cmocka_unit_test_setup_teardown(damage, set_up, data_fixture_close),
+        cmocka_unit_test_setup_teardown(damaged_are_left_out, set_up, data_fixture_close),
         cmocka_unit_test_setup_teardown(wrong_folders, set_up, data_fixture_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

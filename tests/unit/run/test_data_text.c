@@ -57,6 +57,85 @@ static void read_text(data_fixture *f, const char *path, const char *expected)
     ckm_data_close(data);
 }
 
+// Where the windows of a text of 256 different bytes begin, in the order of the text; each is followed by its labels.
+static void window_starts(data_fixture *f, const ckm_i_data_share *share, int64_t epoch, int n, int starts[])
+{
+    char path[128];
+    char text[256];
+    ckm_data *data = NULL;
+    for (int i = 0; i < 256; i++) {
+        text[i] = (char)i;
+    }
+    snprintf(path, sizeof path, "%s/book", f->folder);
+    data_files_write(f->folder, "book", text, sizeof text);
+    assert_int_equal(ckm_i_data_open_share(path, NULL, &f->options, share, &data, &f->err), CKM_OK);
+    assert_int_equal(ckm_data_get_facts(data).samples, n);
+    bool seen[256] = {false};
+    int64_t batches = ckm_data_get_facts(data).batches;
+    for (int64_t b = 0; b < batches; b++) {
+        int32_t tokens[BATCH * WINDOW];
+        int32_t labels[BATCH * WINDOW];
+        void *inputs[] = {tokens};
+        assert_int_equal(ckm_data_fetch(data, epoch * batches + b, inputs, labels, &f->err), CKM_OK);
+        for (int i = 0; i < BATCH && labels[i * WINDOW] >= 0; i++) {
+            assert_int_equal(labels[i * WINDOW], tokens[i * WINDOW] + 1);
+            assert_int_equal(labels[i * WINDOW + WINDOW - 1], tokens[i * WINDOW] + WINDOW);
+            seen[tokens[i * WINDOW]] = true;
+        }
+    }
+    ckm_data_close(data);
+    int found = 0;
+    for (int i = 0; i < 256; i++) {
+        if (seen[i]) {
+            starts[found++] = i;
+        }
+    }
+    for (; found < n; found++) {
+        starts[found] = -1;  // of the rest smaller than a batch
+    }
+}
+
+// Windows begin elsewhere in every epoch but the first, and never reach into the part that is held back.
+static void windows_move(void **state)
+{
+    enum { ALL = 63, HELD = 16 };
+    data_fixture *f = *state;
+    int starts[ALL];
+    int shifts[WINDOW] = {0};
+    f->options.keep_order = false;
+    window_starts(f, &(ckm_i_data_share){0}, 0, ALL, starts);
+    assert_int_equal(starts[5] % WINDOW, 0);
+    for (int64_t epoch = 1; epoch < 24; epoch++) {
+        window_starts(f, &(ckm_i_data_share){0}, epoch, ALL, starts);
+        shifts[starts[5] % WINDOW]++;
+        for (int i = 1; i < ALL && starts[i] >= 0; i++) {
+            assert_true(starts[i] % WINDOW == starts[5] % WINDOW || starts[i] == 255 - WINDOW);
+        }
+    }
+    for (int i = 0; i < WINDOW; i++) {
+        assert_true(shifts[i] > 0);
+    }
+    // A quarter held back is the end of the text, in every epoch the same.
+    const ckm_i_data_share held = {.fraction = 0.25, .validates = true};
+    const ckm_i_data_share learnt = {.fraction = 0.25};
+    for (int64_t epoch = 0; epoch < 6; epoch++) {
+        window_starts(f, &held, epoch, HELD, starts);
+        for (int i = 0; i < HELD; i++) {
+            assert_int_equal(starts[i], (ALL - HELD + i) * WINDOW);
+        }
+        window_starts(f, &learnt, epoch, ALL - HELD, starts);
+        for (int i = 0; i < ALL - HELD; i++) {
+            assert_true(starts[i] <= (ALL - HELD - 1) * WINDOW);
+        }
+    }
+    // In the order of the text they stay.
+    f->options.keep_order = true;
+    window_starts(f, &(ckm_i_data_share){0}, 3, ALL, starts);
+    for (int i = 0; i < ALL - 1; i++) {
+        assert_int_equal(starts[i], i * WINDOW);
+    }
+}
+
 static void bytes_of_a_file(void **state)
 {
     data_fixture *f = *state;
@@ -136,6 +215,7 @@ static void other_networks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(windows_move, set_up, data_fixture_close),
         cmocka_unit_test_setup_teardown(bytes_of_a_file, set_up, data_fixture_close),
         cmocka_unit_test_setup_teardown(files_of_a_folder, set_up, data_fixture_close),
         cmocka_unit_test_setup_teardown(tokens_of_an_array, set_up, data_fixture_close),

@@ -26,7 +26,7 @@
 #define ADDRESS_SANITIZER 0
 #endif
 
-// Beside the region: the session's tables, what the C library takes from the system at a time.
+// Outside the region: the session's tables, and what the C library takes from the system at a time.
 static const int64_t constant_bytes = INT64_C(4) << 20;
 
 // What a child process found out, handed back through a pipe.

@@ -24,7 +24,7 @@ static void compare(const network *n)
     ckm_run_fit fit;
     ckm_compare_result result;
     ckm_autodiff_options derivation = CKM_AUTODIFF_OPTIONS_INIT;
-    ckm_program_options kernels = {sizeof kernels, 2, n->backend};
+    ckm_program_options kernels = {.size = sizeof kernels, .threads = 2, .backend = n->backend};
     ckm_plan_options planning = CKM_PLAN_OPTIONS_INIT;
     derivation.optimizer.kind = n->optimizer;
     derivation.optimizer.momentum = 0.9;

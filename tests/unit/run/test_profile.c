@@ -19,7 +19,7 @@
 static zoo_step set_up(int64_t batch)
 {
     ckm_autodiff_options derivation = CKM_AUTODIFF_OPTIONS_INIT;
-    ckm_program_options kernels = {sizeof kernels, 1, "reference"};
+    ckm_program_options kernels = {.size = sizeof kernels, .threads = 1, .backend = "reference"};
     derivation.optimizer.kind = CKM_OPTIMIZER_SGD;
     return zoo_step_of("linear2", batch, 8, &derivation, &kernels);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// No step takes memory beside the region: on every level of the processor that oneDNN knows and with several numbers of
+// No step takes memory outside the region: on every level of the processor that oneDNN knows and with several numbers of
 // threads, allocations in a step are counted. What oneDNN's interface takes for a list of arguments, some hundred bytes,
 // is let through; buffers are not.
 #define _GNU_SOURCE

@@ -52,8 +52,10 @@ static void impossible_steps_are_refused(void **state)
     ckm_error err = CKM_ERROR_INIT;
     ckm_schedule *s = NULL;
     const int32_t pair[][2] = {{0, 1}};
-    const ckm_step bad[] = {
-        {(ckm_step_kind)2, 0, 0, NULL}, {CKM_STEP_COMPUTE, 0, -1, NULL}, {CKM_STEP_FREE, 0, 1, pair}};
+    const ckm_step bad[] = {{(ckm_step_kind)6, 0, 0, NULL},
+                            {CKM_STEP_COMPUTE, 0, -1, NULL},
+                            {CKM_STEP_FREE, 0, 1, pair},
+                            {CKM_STEP_OUT, 0, 1, pair}};
     assert_int_equal(ckm_schedule_create(&s, &err), CKM_OK);
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         assert_int_equal(ckm_schedule_append(s, &bad[i], &err), CKM_ERR_ARGUMENT);
@@ -119,7 +121,7 @@ static void baseline_by_hand(void **state)
 {
     (void)state;
     static const baseline_case cases[] = {
-        {"a chain frees each tensor after its reader; one nobody reads at once",
+        {"a chain frees each tensor after its reader; one without readers at once",
          "'tensors': [{'bytes': 3}, {'bytes': 4}, {'bytes': 5}], 'ops': [{'cost': 1, 'inputs': [], 'outputs': [0]},"
          "{'cost': 1, 'inputs': [0], 'outputs': [1]}, {'cost': 1, 'inputs': [1], 'outputs': [2]}]",
          "c0 c1 f0 c2 f1 f2", 9},

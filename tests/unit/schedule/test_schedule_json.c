@@ -109,7 +109,7 @@ static void bad_files_give_one_clear_error(void **state)
         {STEPS("3"), "steps[1]: must be [\"compute\", operator]"},
         {STEPS("[]"), "steps[1]: must be [\"compute\", operator]"},
         {STEPS("[1, 2]"), "steps[1]: must be [\"compute\", operator]"},
-        {STEPS("['run', 2]"), "steps[1]: \"run\" is neither"},
+        {STEPS("['run', 2]"), "steps[1]: \"run\" is none of"},
         {STEPS("['compute']"), "steps[1]: a compute step has 2 or 3 elements, not 1"},
         {STEPS("['compute', 1, [], 2]"), "steps[1]: a compute step has 2 or 3 elements, not 4"},
         {STEPS("['free', 1, []]"), "steps[1]: a free step has 2 elements, not 3"},

@@ -355,7 +355,7 @@ static void bytes_overflow_is_noticed(void **state)
     }
 }
 
-// A verdict is one line of valid text, whatever the names.
+// A verdict is one line of valid text, with any names.
 static void verdicts_survive_hostile_names(void **state)
 {
     (void)state;

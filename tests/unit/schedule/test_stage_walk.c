@@ -54,7 +54,7 @@ static void a_stage_is_closed_at_the_least_cost(void **state)
             fail_msg("case %zu: peak %lld", i,
                      (long long)ckm_i_walk_peak(walk, c->t, c->held_bytes, &held, &c->held_next, &computed));
         }
-        // What neither the stage nor the next row needs is let go: here tensor 1 when nobody computes from it.
+        // What neither the stage nor the next row needs is freed: here tensor 1 when no operator of the stage reads it.
         uint64_t needed = held | (c->t == 3 && (computed & 4U) == 0 ? 2U : 0U);
         ckm_i_walk_trim(walk, c->t, &needed, &c->held_next, &computed);
         assert_int_equal(needed, held);

@@ -9,6 +9,7 @@
 
 #include "alloc_sweep.h"
 #include "layer_graph.h"
+#include "schedule/schedule.h"
 #include "schedule/schedule_order.h"
 #include "solve/runs/leave_out.h"
 
@@ -24,7 +25,11 @@ static ckm_status leave_out(void *user, ckm_error *err)
     ckm_i_solver solver;
     ckm_i_solver_init(&solver, p->df, &options, options.budget_bytes);
     solver.bound_cost = 0.0;
-    ckm_status status = ckm_i_solver_offer_schedule(&solver, p->schedule, "start", err);
+    ckm_schedule *start = NULL;
+    ckm_status status = ckm_i_schedule_copy(p->schedule, &start, err);
+    if (status == CKM_OK) {
+        status = ckm_i_solver_offer_schedule(&solver, &start, "start", NULL, err);
+    }
     if (status == CKM_OK) {
         status = ckm_i_leave_out(&solver, err);
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Presolve on a graph worked out by hand; and every allocation of it and of its maps fails in turn.
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -45,7 +46,7 @@ static void reductions(void **state)
     assert_int_equal(p->reduced->ops[3].workspace_bytes, 1);
     assert_int_equal(p->reduced->total_cost, df->total_cost);
     ckm_i_presolve_free(p);
-    // With 3 bytes less the scale decides: whether 500 or 400 bytes fit beside it.
+    // With 3 bytes less the scale decides whether 500 or 400 bytes fit next to it.
     assert_int_equal(ckm_i_presolve_create(df, budget - 3, CKM_I_PRESOLVE_OPERATORS, &p, NULL), CKM_OK);
     assert_int_equal(p->n_small, 0);
     ckm_i_presolve_free(p);
@@ -98,8 +99,75 @@ static void allocations(void **state)
     ckm_dataflow_free(df);
 }
 
+typedef struct witness {
+    const ckm_dataflow *original;
+    int attended;
+    bool was_answered, is_answered;
+} witness;
+
+static void attend(void *context)
+{
+    ((witness *)context)->attended++;
+}
+
+// On the original: within the reduced problem's deadline, with what goes on there; a schedule that only the original has.
+static ckm_status on_original(ckm_i_solver *given, ckm_error *err)
+{
+    const witness *w = given->options->user;
+    assert_ptr_equal(given->df, w->original);
+    assert_true(given->deadline_seconds == 1e17);
+    ckm_i_solver_attend(given);
+    return ckm_i_solver_offer_plain(given, NULL, err);
+}
+
+static ckm_status on_reduced(ckm_i_solver *solver, ckm_error *err)
+{
+    ckm_i_solver *original = ((ckm_i_solver **)solver->background_context)[0];
+    witness *w = original->options->user;
+    void *context = solver->background_context;
+    assert_ptr_not_equal(solver->df, w->original);
+    assert_ptr_equal(ckm_i_solver_given_df(solver), w->original);
+    w->was_answered = solver->is_answered;
+    solver->deadline_seconds = 1e17;
+    solver->background = attend;
+    solver->background_context = w;
+    ckm_status status = ckm_i_solver_run_given(solver, on_original, err);
+    solver->background_context = context;
+    w->is_answered = solver->is_answered;
+    return status;
+}
+
+static void work_on_the_original(void **state)
+{
+    (void)state;
+    const ckm_i_strategy strategy = {.name = "test", .run = on_reduced, .wants_reduced = true};
+    ckm_dataflow *df = quoted_graph_of(text);
+    witness w = {.original = df, .was_answered = true};
+    ckm_solve_options options = CKM_SOLVE_OPTIONS_INIT;
+    ckm_i_solver solver;
+    options.user = &w;
+    ckm_i_solver_init(&solver, df, &options, budget);
+    ckm_i_solver *itself = &solver;
+    solver.background_context = &itself;
+    assert_ptr_equal(ckm_i_solver_given_df(&solver), df);
+    assert_int_equal(ckm_i_presolve_run(&solver, &strategy, NULL), CKM_OK);
+    assert_non_null(solver.best_schedule);
+    assert_int_equal(w.attended, 1);
+    assert_true(!w.was_answered && w.is_answered);
+    assert_true(solver.background == NULL && solver.background_context == &itself && isinf(solver.deadline_seconds));
+    // Without presolve, the problem is its own.
+    solver.deadline_seconds = 1e17;
+    solver.background = attend;
+    solver.background_context = &w;
+    assert_int_equal(ckm_i_solver_run_given(&solver, on_original, NULL), CKM_OK);
+    assert_int_equal(w.attended, 2);
+    ckm_i_solver_dispose(&solver);
+    ckm_dataflow_free(df);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(reductions), cmocka_unit_test(allocations)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(reductions), cmocka_unit_test(allocations),
+                                       cmocka_unit_test(work_on_the_original)};
     return cmocka_run_group_tests_name("presolve", tests, NULL, NULL);
 }

@@ -9,7 +9,7 @@
 
 #include "alloc_sweep.h"
 #include "layer_graph.h"
-#include "solve/runs/runs_search.h"
+#include "solve/runs/runs.h"
 
 static ckm_status search(void *user, ckm_error *err)
 {

@@ -9,7 +9,7 @@
 
 #include "alloc_sweep.h"
 #include "layer_graph.h"
-#include "solve/bounds/first_bound.h"
+#include "solve/bounds/single_cut.h"
 
 static ckm_status begin(void *user, ckm_error *err)
 {

@@ -282,7 +282,7 @@ static void one_operator(void **state)
     }
 }
 
-// Three parts without a common tensor, one of them a single operator whose output nobody reads.
+// Three parts without a common tensor, one of them a single operator whose output nothing reads.
 static void disconnected(void **state)
 {
     (void)state;

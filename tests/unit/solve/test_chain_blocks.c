@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "layer_graph.h"
-#include "solve/chain/chain_blocks.h"
+#include "solve/chain/chain.h"
 
 // Four layers, the third of which reads the second and the first: no edge passes by the first, the third and the last. The loss is
 // operator 4; 5 to 8 are the gradients of 3, 2, 1 and 0, as large as what they belong to. Each reads the layer's output, its operands

@@ -27,7 +27,7 @@ static void offer(ckm_i_solver *solver, const int32_t *order, int64_t n)
     ckm_error err = CKM_ERROR_INIT;
     ckm_schedule *schedule = NULL;
     if (ckm_i_schedule_from_order(solver->df, order, n, &schedule, &err) != CKM_OK ||
-        ckm_i_solver_offer_schedule(solver, schedule, "test", &err) != CKM_OK) {
+        ckm_i_solver_offer_schedule(solver, &schedule, "test", NULL, &err) != CKM_OK) {
         fail_msg("%s", err.message);
     }
     ckm_schedule_free(schedule);

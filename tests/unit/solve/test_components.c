@@ -93,7 +93,7 @@ static void several_and_none(void **state)
     (void)state;
     ckm_dataflow *df = layer_graph_unit_chain(12);
     ckm_solve_result plain = solve(df, "auto", NULL, 100);
-    assert_null(plain.found_by);  // the run without rematerialization is nobody's
+    assert_null(plain.found_by);  // no component found the schedule without rematerialization
     ckm_solve_result_dispose(&plain);
     ckm_solve_result r = solve(df, "auto", "quick,relaxations,programs,ilp,single-cut,chain", 6);
     assert_int_equal(use_of(&r, "quick")->calls + use_of(&r, "relaxations")->calls + use_of(&r, "programs")->calls +

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // From matrices to columns and back, and what an objective says of the cost.
 #include "solve/core/solve_options.h"
-#include "solve/ilp/ilp_model.h"
+#include "solve/ilp/ilp.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -14,8 +14,6 @@
 #include "layer_graph.h"
 #include "oracle_random.h"
 #include "solve/core/structure.h"
-#include "solve/ilp/ilp_round.h"
-#include "solve/ilp/ilp_run.h"
 
 static ckm_i_ilp *model_of(const ckm_dataflow *df, int64_t budget_bytes, ckm_formulation formulation)
 {

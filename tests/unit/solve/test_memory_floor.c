@@ -85,6 +85,35 @@ static void results_are_held_together(void **state)
     ckm_dataflow_free(df);
 }
 
+// The same with a small operator before each result: what the results' own operators take, 10, hides that one of the two that read
+// 20 bytes and make 5 runs last, next to 5 of the other's. No search is needed for that either.
+static void what_runs_last_runs_next_to_the_others(void **state)
+{
+    (void)state;
+    static const int64_t bytes[] = {20, 5, 5, 20, 5, 5};
+    int64_t floor_bytes = 0;
+    ckm_i_pebbling p;
+    ckm_error err = CKM_ERROR_INIT;
+    ckm_dataflow *df = NULL;
+    assert_int_equal(ckm_dataflow_create("hand", CKM_COST_FLOPS, 0, &df, &err), CKM_OK);
+    for (int32_t v = 0; v < 6; v++) {
+        const int32_t input = v - 1;
+        ckm_dataflow_tensor tensor = {.bytes = bytes[v], .alias_of = -1};
+        ckm_dataflow_op op = {.cost = 1, .inputs = &input, .n_inputs = v % 3 > 0, .outputs = &v, .n_outputs = 1};
+        assert_int_equal(ckm_dataflow_add_tensor(df, &tensor, NULL, &err), CKM_OK);
+        assert_int_equal(ckm_dataflow_add_op(df, &op, NULL, &err), CKM_OK);
+    }
+    assert_int_equal(ckm_dataflow_add_result(df, 2, &err), CKM_OK);
+    assert_int_equal(ckm_dataflow_add_result(df, 5, &err), CKM_OK);
+    assert_int_equal(ckm_dataflow_finish(df, &err), CKM_OK);
+    assert_int_equal(ckm_dataflow_memory_floor(df), 25);
+    assert_int_equal(ckm_i_pebbling_init(&p, df, &err), CKM_OK);
+    assert_int_equal(ckm_i_last_runs(&p, 100000, &floor_bytes, &err), CKM_OK);
+    assert_int_equal(floor_bytes, 30);
+    ckm_i_pebbling_dispose(&p);
+    ckm_dataflow_free(df);
+}
+
 // 1 byte read at the start and at the end, 5 + 5 in between: dropped and made again, 10 are enough; made once, 11 are not
 // too many.
 static void what_runs_once_stays(void **state)
@@ -194,6 +223,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_one_branch_keeps_waits_for_the_other),
         cmocka_unit_test(results_are_held_together),
+        cmocka_unit_test(what_runs_last_runs_next_to_the_others),
         cmocka_unit_test(what_runs_once_stays),
         cmocka_unit_test(work_is_spent_well_and_kept_to),
         cmocka_unit_test(schedules_reach_the_floor),

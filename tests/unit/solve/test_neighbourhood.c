@@ -12,7 +12,6 @@
 #include "oracle_random.h"
 #include "solve/core/solve_options.h"
 #include "solve/search/neighbourhood.h"
-#include "solve/search/neighbourhood_model.h"
 #include "solve/search/search_moves.h"
 
 // Random moves until the budget is kept; false when that does not come about.

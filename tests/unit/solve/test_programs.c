@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "layer_graph.h"
-#include "solve/ilp/ilp_model.h"
+#include "solve/ilp/ilp.h"
 
 #define assert_near(a, b, tolerance) assert_true(fabs((a) - (b)) <= (tolerance))
 
@@ -30,7 +30,7 @@ static ckm_solve_result solve(const ckm_dataflow *df, const char *strategy, int6
 }
 
 // Chain of 8 layers: optima by frontier-advancing schedules and the values of the relaxations
-// (docs/FORMULATION.md).
+// (docs/THEORY.md).
 static void chain_of_eight(void **state)
 {
     (void)state;

@@ -9,8 +9,7 @@
 #include <cmocka.h>
 
 #include "oracle_random.h"
-#include "solve/search/crossing.h"
-#include "solve/search/recombine.h"
+#include "solve/search/search_pool.h"
 #include "solve/search/search_moves.h"
 
 enum { most_parents = 4 };

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "oracle_random.h"
-#include "solve/search/crossing.h"
+#include "solve/search/search_pool.h"
 #include "solve/search/search_moves.h"
 #include "solve/search/search_state.h"
 

@@ -59,7 +59,7 @@ static bool stops_at_once(void *user)
     return true;
 }
 
-// Stopped before it begins, it has what the strategies that take no time have, also beside a schedule that is dear.
+// Stopped before it begins, it has the results of the strategies that take no time, even with an expensive schedule to start from.
 static void expect_no_dearer(const ckm_dataflow *df, int64_t budget_bytes)
 {
     ckm_solve_result found[N_QUICK];

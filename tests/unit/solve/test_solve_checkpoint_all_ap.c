@@ -32,7 +32,7 @@ static void on_a_chain_every_operator_is_one(void **state)
     ckm_dataflow_free(df);
 }
 
-// Two layers beside each other: neither is an articulation point, so that both are computed again.
+// Two parallel layers: neither is an articulation point, so that both are computed again.
 static void branches_are_computed_again(void **state)
 {
     (void)state;

@@ -25,7 +25,7 @@ static void edges(void **state)
 static void quadratic_on_a_chain(void **state)
 {
     (void)state;
-    // Beside 2n + 1: the last gradient reads the last layer, for which all n run again, and that of layer j < n reads j and
+    // In addition to 2n + 1: the last gradient reads the last layer, for which all n run again, and that of layer j < n reads j and
     // j + 1, for which j + 1 do.
     for (int32_t n = 2; n <= 64; n *= 2) {
         ckm_dataflow *df = layer_graph_unit_chain(n);

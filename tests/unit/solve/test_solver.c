@@ -64,8 +64,8 @@ static ckm_schedule *steps_of(const ckm_dataflow *df, const int32_t *order, int6
 static void offer(ckm_i_solver *solver, const int32_t *order, int64_t n, const char *source)
 {
     ckm_schedule *schedule = steps_of(solver->df, order, n);
-    assert_int_equal(ckm_i_solver_offer_schedule(solver, schedule, source, NULL), CKM_OK);
-    ckm_schedule_free(schedule);
+    assert_int_equal(ckm_i_solver_offer_schedule(solver, &schedule, source, NULL, NULL), CKM_OK);
+    assert_null(schedule);
 }
 
 static void the_cheapest_that_fits_counts(void **state)
@@ -183,9 +183,54 @@ static void what_is_only_noted_does_not_count(void **state)
     assert_int_equal(solver.least_peak_bytes, 5);
     ckm_i_solver_note_peak(&solver, 3);
     assert_int_equal(solver.least_peak_bytes, 3);
-    assert_int_equal(ckm_i_solver_offer_plain(&solver, NULL), CKM_OK);
+    assert_int_equal(ckm_i_solver_offer_plain(&solver, NULL, NULL), CKM_OK);
     assert_int_equal(solver.best_cost, 9);
     assert_string_equal(solver.best_source, "no-rematerialization");
+    ckm_i_solver_dispose(&solver);
+    ckm_dataflow_free(df);
+}
+
+static void the_plain_run_is_handed_in_once(void **state)
+{
+    (void)state;
+    ckm_dataflow *df = layer_graph_unit_chain(4);
+    heard h = {0};
+    ckm_solve_options options = options_for(&h);
+    ckm_i_solver solver;
+    ckm_simulation facts = {0};
+    ckm_i_solver_init(&solver, df, &options, 100);
+    assert_int_equal(ckm_i_solver_offer_plain(&solver, &facts, NULL), CKM_OK);
+    assert_int_equal(facts.cost, 9);
+    assert_int_equal(facts.peak_bytes, solver.best_peak_bytes);
+    facts = (ckm_simulation){.cost = -7};
+    assert_int_equal(ckm_i_solver_offer_plain(&solver, &facts, NULL), CKM_OK);
+    assert_int_equal(facts.cost, -7);
+    ckm_i_solver_dispose(&solver);
+    ckm_dataflow_free(df);
+}
+
+static ckm_status hear_deadline(ckm_i_solver *solver, ckm_error *err)
+{
+    (void)err;
+    assert_true(solver->deadline_seconds == 5.0);
+    return CKM_ERR_MEMORY;
+}
+
+static void a_deadline_of_its_own_ends_with_the_work(void **state)
+{
+    (void)state;
+    ckm_dataflow *df = layer_graph_unit_chain(4);
+    heard h = {0};
+    ckm_solve_options options = options_for(&h);
+    ckm_i_solver solver;
+    ckm_i_solver_init(&solver, df, &options, 100);
+    assert_true(ckm_i_solver_end(&solver) == solver.start_seconds + CKM_I_DEFAULT_SECONDS);
+    solver.deadline_seconds = 7.0;
+    assert_true(ckm_i_solver_end(&solver) == 7.0);
+    assert_int_equal(ckm_i_solver_run_until(&solver, 5.0, hear_deadline, NULL), CKM_ERR_MEMORY);
+    assert_true(solver.deadline_seconds == 7.0);
+    assert_true(ckm_i_slice_is_over(&(ckm_i_slice){&solver, -INFINITY}));
+    assert_false(ckm_i_slice_is_over(&(ckm_i_slice){&solver, INFINITY}));
     ckm_i_solver_dispose(&solver);
     ckm_dataflow_free(df);
 }
@@ -219,7 +264,7 @@ static void matrices_count_as_lists_do(void **state)
     hold(stages, true);
     assert_int_equal(ckm_i_solver_offer(&solver, stages, "dear", &cost, NULL, NULL), CKM_OK);
     assert_int_equal(cost, 12);
-    assert_int_equal(solver.least_peak_bytes, 6);  // nobody asks for the peak of what is dear
+    assert_int_equal(solver.least_peak_bytes, 6);  // the peak of an expensive schedule is not computed
     assert_int_equal(ckm_i_solver_offer(&solver, stages, "dear", NULL, &peak, NULL), CKM_OK);
     assert_int_equal(peak, 5);
     assert_int_equal(solver.least_peak_bytes, 5);
@@ -235,7 +280,7 @@ static void matrices_count_as_lists_do(void **state)
     ckm_dataflow_free(df);
 }
 
-// As dear as the best, and smaller: it counts, though nobody asks for its peak.
+// As expensive as the best, and smaller: it counts, although its peak is not requested.
 static void matrices_that_are_smaller_count(void **state)
 {
     (void)state;
@@ -416,7 +461,7 @@ static void when_to_stop(void **state)
 static void how_late_is_late(void **state)
 {
     (void)state;
-    ckm_i_solver solver = {.deadline_seconds = 1e18};
+    ckm_i_solver solver = {.deadline_seconds = 1e18, .latest_seconds = INFINITY};
     assert_true(ckm_i_solver_late_until(&solver, 5.0) == 1e18);
     double now = ckm_i_clock_seconds();
     solver.deadline_seconds = now - 1000.0;
@@ -601,6 +646,8 @@ int main(void)
         cmocka_unit_test(the_smallest_over_the_budget_is_kept),
         cmocka_unit_test(of_two_as_cheap_the_smaller_counts),
         cmocka_unit_test(what_is_only_noted_does_not_count),
+        cmocka_unit_test(the_plain_run_is_handed_in_once),
+        cmocka_unit_test(a_deadline_of_its_own_ends_with_the_work),
         cmocka_unit_test(matrices_count_as_lists_do),
         cmocka_unit_test(matrices_that_are_smaller_count),
         cmocka_unit_test(what_no_number_holds_does_not_count),

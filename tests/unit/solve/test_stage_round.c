@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "oracle_random.h"
-#include "solve/bounds/stage_round.h"
+#include "solve/bounds/window_run.h"
 
 static int32_t choose_cuts(ckm_i_rng *rng, int32_t n_ops, bool all, int32_t *cuts)
 {
@@ -43,7 +43,7 @@ static ckm_i_stages *random_stages(ckm_i_rng *rng, const ckm_dataflow *df)
 }
 
 // Adds `weight` times the matrices' point to x.
-static void add_point(const ckm_i_stage_model *model, const ckm_i_stages *st, double weight, double *x)
+static void add_point(const ckm_i_window_model *model, const ckm_i_stages *st, double weight, double *x)
 {
     const ckm_dataflow *df = model->df;
     for (int32_t k = 0; k < model->n_cuts; k++) {
@@ -55,7 +55,7 @@ static void add_point(const ckm_i_stage_model *model, const ckm_i_stages *st, do
             }
         }
         for (int32_t v = 0; v <= model->cuts[k]; v++) {
-            int32_t col = ckm_i_stage_r(model, k)[v];
+            int32_t col = ckm_i_window_r(model, k)[v];
             bool runs = false;
             for (int32_t t = model->cuts[k] + 1; t <= to; t++) {
                 runs = runs || ckm_i_bits_get(ckm_i_stages_r(st, t), v);
@@ -68,7 +68,7 @@ static void add_point(const ckm_i_stage_model *model, const ckm_i_stages *st, do
 }
 
 // The cost of what the point is rounded to; what is written out is verified.
-static int64_t round_point(const ckm_i_stage_model *model, const double *x)
+static int64_t round_point(const ckm_i_window_model *model, const double *x)
 {
     ckm_i_spans *spans = NULL;
     ckm_i_search *s = NULL;
@@ -101,11 +101,11 @@ static void schedules_come_back(void **state)
         ckm_dataflow *df = oracle_build(&g);
         ckm_i_stages *one = random_stages(&rng, df);
         ckm_i_stages *two = random_stages(&rng, df);
-        ckm_i_stage_model model;
+        ckm_i_window_model model;
         int32_t cuts[ORACLE_MAX_OPS];
         bool all = i % 2 == 0;
         int32_t n = choose_cuts(&rng, df->n_ops, all, cuts);
-        assert_int_equal(ckm_i_stage_model_build(df, INT64_MAX / 2, cuts, n, &model, NULL), CKM_OK);
+        assert_int_equal(ckm_i_window_model_build(df, INT64_MAX / 2, false, cuts, n, &model, NULL), CKM_OK);
         double *x = calloc((size_t)model.milp.n_cols + 1, sizeof *x);
         assert_non_null(x);
         add_point(&model, one, 1.0, x);
@@ -128,7 +128,7 @@ static void schedules_come_back(void **state)
         }
         assert_int_equal(round_point(&model, x), mixed);
         free(x);
-        ckm_i_stage_model_dispose(&model);
+        ckm_i_window_model_dispose(&model);
         ckm_i_stages_free(one);
         ckm_i_stages_free(two);
         ckm_dataflow_free(df);
@@ -168,21 +168,21 @@ static void blocks_keep_their_proportion(void **state)
     (void)state;
     enum { n = 100 };
     ckm_dataflow *df = equal_blocks(n);
-    ckm_i_stage_model model;
+    ckm_i_window_model model;
     int32_t cut = 2 * n - 1;
-    assert_int_equal(ckm_i_stage_model_build(df, INT64_MAX / 2, &cut, 1, &model, NULL), CKM_OK);
+    assert_int_equal(ckm_i_window_model_build(df, INT64_MAX / 2, false, &cut, 1, &model, NULL), CKM_OK);
     double *x = calloc((size_t)model.milp.n_cols + 1, sizeof *x);
     assert_non_null(x);
     for (int32_t b = 0; b < n; b++) {
         x[model.s_col[2 * b + 2]] = 0.6;
-        x[ckm_i_stage_r(&model, 0)[2 * b + 1]] = 0.4;
+        x[ckm_i_window_r(&model, 0)[2 * b + 1]] = 0.4;
         x[model.s_col[2 * b + 1]] = 0.3;
-        x[ckm_i_stage_r(&model, 0)[2 * b]] = 0.1;
+        x[ckm_i_window_r(&model, 0)[2 * b]] = 0.1;
     }
     int64_t again = round_point(&model, x) - df->total_cost;
     assert_in_range(again, 5 * (40 + 10 - 4), 5 * (40 + 10 + 4));
     free(x);
-    ckm_i_stage_model_dispose(&model);
+    ckm_i_window_model_dispose(&model);
     ckm_dataflow_free(df);
 }
 

@@ -157,16 +157,20 @@ static void traits(void **state)
         {"chen-greedy-ap", true, false, false},  {"griewank", true, false, false},
         {"chain", false, false, false},          {"dtr", false, false, false},
     };
+    // Those that are numbered so; new ones come behind them.
     enum { N_KNOWN = sizeof known / sizeof known[0] };
-    assert_int_equal(ckm_solve_strategy_count(), N_KNOWN);
+    const int32_t n = ckm_solve_strategy_count();
+    assert_true(n >= N_KNOWN);
     for (int32_t i = 0; i < N_KNOWN; i++) {
         assert_string_equal(ckm_solve_strategy_name(i), known[i].name);
         assert_int_equal(ckm_solve_strategy_has(i, CKM_STRATEGY_PUBLISHED), known[i].is_published);
         assert_int_equal(ckm_solve_strategy_has(i, CKM_STRATEGY_ONLY_BOUNDS), known[i].only_bounds);
         assert_int_equal(ckm_solve_strategy_has(i, CKM_STRATEGY_FORMULATIONS), known[i].has_formulations);
+    }
+    for (int32_t i = 0; i < n; i++) {
         assert_true(strlen(ckm_solve_strategy_summary(i)) > 0);
     }
-    for (int32_t i = -1; i <= N_KNOWN; i += N_KNOWN + 1) {
+    for (int32_t i = -1; i <= n; i += n + 1) {
         assert_null(ckm_solve_strategy_name(i));
         assert_null(ckm_solve_strategy_summary(i));
         assert_false(ckm_solve_strategy_has(i, CKM_STRATEGY_PUBLISHED));

@@ -137,6 +137,13 @@ static void training_mode_is_kept(void **state)
     run(f);
     gives(f, 1, 4, (const double[]){-2, -2, 2, 4});
     ckm_inference_close(f);
+    // Unless it is to run as in evaluation: by the running statistics, as where the file does not say training.
+    options.evaluates = true;
+    f = open_it(graph, &options);
+    set_all(f);
+    run(f);
+    gives(f, 1, 4, (const double[]){0, 1, 2, 4});
+    ckm_inference_close(f);
     ckm_graph_free(graph);
 }
 
@@ -197,7 +204,7 @@ static void a_budget_changes_no_bit(void **state)
     predict(graph, &options, &whole, first, sizeof first);
     assert_true(whole.used_bytes <= whole.baseline_bytes + whole.baseline_bytes / 10);
     options.budget_bytes = 0;
-    options.budget_fraction = 0.8;  // what is beside the region differs from one plan to the next, by far less
+    options.budget_fraction = 0.8;  // bytes outside the region differ from one plan to the next, by far less
     predict(graph, &options, &less, second, sizeof second);
     assert_true(less.used_bytes <= less.budget_bytes);
     assert_true(less.cost > whole.cost);

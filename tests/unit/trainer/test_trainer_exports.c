@@ -299,12 +299,33 @@ static void merged_parameters_are_noted(void **state)
     end(&a);
 }
 
+static CkmOnnx__Pair pair_of(const char *key, const char *value)
+{
+    CkmOnnx__Pair pair;
+    ckm_onnx__pair__init(&pair);
+    pair.key = (ProtobufCBinaryData){key != NULL ? strlen(key) : 0, (uint8_t *)(uintptr_t)key};
+    pair.value = (ProtobufCBinaryData){value != NULL ? strlen(value) : 0, (uint8_t *)(uintptr_t)value};
+    return pair;
+}
+
 static void folded_normalization_is_noted(void **state)
 {
-    static const char *const names[][2] = {
-        {"onnx::Conv_7", "onnx::Conv_8"}, {"c.weight", "c.weight_bias"}, {"c.w", "c.b"}};
+    static const char *const names[][2] = {{"onnx::Conv_7", "onnx::Conv_8"},
+                                           {"c.weight", "c.weight_bias"},
+                                           {"c.w", "c.b"},
+                                           {"c.w", ""},
+                                           {"c.w", ""},
+                                           {"c.w", ""}};
+    // Of a fresh network not even a bias is left: then the exporter's note says so.
+    static const char *const notes[][2] = {
+        {0},
+        {0},
+        {0},
+        {0},
+        {"pkg.onnxscript.rewriter.rule_name", "RemoveOptionalBiasFromConv, FuseBatchNormIntoConv"},
+        {"pkg.onnxscript.rewriter.rule_nama", "FuseBatchNormIntoConv"}};
     (void)state;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 6; i++) {
         attempt a;
         char inputs[64];
         onnx_builder *b = ob_create(17);
@@ -313,13 +334,20 @@ static void folded_normalization_is_noted(void **state)
         static int64_t dims[4] = {2, 1, 1, 1};
         w->n_dims = 4;
         w->dims = dims;
-        ob_floats(b, names[i][1], "3,4");
-        snprintf(inputs, sizeof inputs, "x,%s,%s", names[i][0], names[i][1]);
-        ob_node(b, "Conv", inputs, "y");
+        if (names[i][1][0] != '\0') {
+            ob_floats(b, names[i][1], "3,4");
+        }
+        snprintf(inputs, sizeof inputs, "x,%s%s%s", names[i][0], names[i][1][0] != '\0' ? "," : "", names[i][1]);
+        CkmOnnx__Node *node = ob_node(b, "Conv", inputs, "y");
+        CkmOnnx__Pair trace = pair_of("pkg.torch.onnx.stack_trace", "File \"FuseBatchNormIntoConv.py\"");
+        CkmOnnx__Pair rules = pair_of(notes[i][0], notes[i][1]);
+        CkmOnnx__Pair *pairs[] = {&trace, &rules};
+        node->metadata_props = pairs;
+        node->n_metadata_props = notes[i][0] != NULL ? 2 : 1;
         ob_output(b, "y");
         assert_int_equal(try_it(&a, b, false), CKM_OK);
-        if (i < 2) {
-            says(a.notes, "1 convolution has weights that the exporter has made (\"y_node\")");
+        if (i < 2 || i == 4) {
+            says(a.notes, "1 layer has weights that the exporter has made (\"y_node\")");
         } else {
             assert_string_equal(a.notes, "");
         }

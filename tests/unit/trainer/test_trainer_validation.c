@@ -361,7 +361,7 @@ static void what_cannot_be(void **state)
         {NULL, -0.5, "at least 0"},
         {NULL, (double)NAN, "at least 0"},
         {"synthetic", 0.5, "give one"},
-        {NULL, 0.9, "beside those for validation"},
+        {NULL, 0.9, "besides those for validation"},
         {"/nonesuch", 0, "cannot open"},
     };
     ckm_graph *graph = network();

@@ -160,6 +160,25 @@ static void every_name_builds_for_any_batch(void **state)
     }
 }
 
+// Running statistics that move too slowly are still those of the beginning after a short training.
+static void running_statistics_follow_a_tenth(void **state)
+{
+    int32_t norms = 0;
+    (void)state;
+    for (int32_t i = 0; i < ckm_zoo_count(); i++) {
+        ckm_graph *g = NULL;
+        assert_int_equal(ckm_zoo_build(ckm_zoo_name(i), 1, NULL, &g, NULL), CKM_OK);
+        for (int32_t v = 0; v < g->n_ops; v++) {
+            if (strcmp(g->ops[v].op_class->kind, "batch_norm") == 0) {
+                assert_true(ckm_i_op_attr_double(&g->ops[v], "momentum", 0) == 0.9);
+                norms++;
+            }
+        }
+        ckm_graph_free(g);
+    }
+    assert_true(norms > 1000);
+}
+
 static void resnet50_lists_its_layers_as_keras_does(void **state)
 {
     (void)state;
@@ -500,6 +519,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(networks_have_their_published_size),
         cmocka_unit_test(every_name_builds_for_any_batch),
+        cmocka_unit_test(running_statistics_follow_a_tenth),
         cmocka_unit_test(resnet50_lists_its_layers_as_keras_does),
         cmocka_unit_test(unet_drops_the_block_it_does_not_use),
         cmocka_unit_test(other_input_shapes),
